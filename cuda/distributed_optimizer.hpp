@@ -21,11 +21,11 @@ std::unique_ptr<DistributedOptimizer> make_distributed_optimizer(const Optimizer
                                                                  Space space = Space::host,
                                                                  bool fused = false);
 
-struct PhaseOps;
+struct KernelTable;
 
-/// The same on the host, phase by phase, with a table of twins of somebody else. `ops` outlives the optimizer.
-/// Errors: invalid_argument as above; whatever the twins throw comes out of step().
+/// The same on the host, phase by phase, with a table of implementations of somebody else. `ops` outlives the optimizer.
+/// Errors: invalid_argument as above; whatever the implementations throw comes out of step().
 std::unique_ptr<DistributedOptimizer> make_distributed_optimizer(const OptimizerSetup& setup,
-                                                                 const PhaseOps& ops);
+                                                                 const KernelTable& ops);
 
 }  // namespace zeroproof::cuda

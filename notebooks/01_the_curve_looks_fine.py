@@ -81,7 +81,7 @@ zp.claim("1.2", first["master"] == 1 and first["grad_sum"] == 2,
 # difference is then *in* the phase it is found in, and is no echo of an earlier one.
 
 # %%
-CASE = ("byte_gpt_tiny", "--recipe", "adamw", "--dtype", "bf16", "--world", "threads:4", "--twin", "host")
+CASE = ("byte_gpt_tiny", "--recipe", "adamw", "--dtype", "bf16", "--world", "threads:4", "--impl", "host")
 planted = zp.given("1.3", FAULT, "sum-instead-of-mean")
 case = zp.verify(*CASE, "--stage", 0, config=CONFIG, fault=planted)["cases"][0]
 verdict = case["divergence"]

@@ -69,7 +69,7 @@ def sum_of_the_program(leaves, ranks):
         settings = pathlib.Path(folder, "sgd.toml")
         settings.write_text(config)
         run = ("verify", "--gradients", path, "--config", settings, "--recipe", "sgd", "--dtype", "fp32")
-        dump = zp.file_of(*run, "--twin", "host", "--world", f"threads:{ranks}", "--stage", 2, option="--dump")
+        dump = zp.file_of(*run, "--impl", "host", "--world", f"threads:{ranks}", "--stage", 2, option="--dump")
     return 0 - dump["master.1.x"] * np.float32(len(leaves))
 
 
@@ -227,7 +227,7 @@ zp.show(fig, "Left: largest errors of tree and fold against M, both far below th
 
 # %%
 fault = zp.sealed("c2VuZGVycy1zaGFyZS1hLXN0YWNr")
-run = ("byte_gpt_tiny", "--recipe", "adamw", "--dtype", "bf16", "--twin", "host", "--steps", 1, "--world", "threads:2")
+run = ("byte_gpt_tiny", "--recipe", "adamw", "--dtype", "bf16", "--impl", "host", "--steps", 1, "--world", "threads:2")
 case = zp.verify(*run, "--stage", 2, "--order", "contiguous", fault=fault)["cases"][0]
 print(zp.place(case))
 seven = zp.file_of("record", "--workload", "byte_gpt_tiny", "--dtype", "bf16", "--steps", 1)

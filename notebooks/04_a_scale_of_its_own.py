@@ -81,7 +81,7 @@ zp.claim("4.2", predicted == [step["loss_scale_log2"] for step in run],
 # rate of a schedule, the scale?
 
 # %%
-verify = ("verify", "byte_gpt_tiny", "--recipe", "adamw", "--dtype", "fp16", "--twin", "host", "--world", "self")
+verify = ("verify", "byte_gpt_tiny", "--recipe", "adamw", "--dtype", "fp16", "--impl", "host", "--world", "self")
 dump = zp.file_of(*verify, "--stage", 1, "--dump-steps", "1,2,3,4", option="--dump")  # step 3 overflows, on purpose
 skipped = zp.given("4.3", 3, 2)
 names = dump.metadata["order"].splitlines()
@@ -139,7 +139,7 @@ with tempfile.TemporaryDirectory() as folder:
     gradient = np.ones(4096, np.float32)
     gradient[[0, -1]] = np.inf
     zp.write_tensors(path, {"grad.1.0.x": gradient}, steps=1, micro_batches=1)
-    words = ("verify", "--gradients", path, "--recipe", "adamw", "--dtype", "fp32", "--twin", "host", "--stage", 2)
+    words = ("verify", "--gradients", path, "--recipe", "adamw", "--dtype", "fp32", "--impl", "host", "--stage", 2)
     told = zp.file_of(*words, "--world", "threads:4", option="--dump", may_end_with=(0, 4))
 by_or, by_sum = max(two) == 1, sum(two) == 1
 zp.table(("two of four ranks", "skips the step"), ("by OR", by_or), ("by the sum being 1", by_sum),

@@ -49,7 +49,7 @@ def norm_of_the_program(gradient):
         zp.write_tensors(path, {"grad.1.0.x": gradient}, steps=1, micro_batches=1)
         settings.write_text(f"[optimizer]\nmax_norm = {MAX_NORM}\n")
         run = ("verify", "--gradients", path, "--config", settings, "--recipe", "adamw", "--dtype", "fp32")
-        dump = zp.file_of(*run, "--stage", 2, "--twin", "host", "--world", "threads:2", option="--dump")
+        dump = zp.file_of(*run, "--stage", 2, "--impl", "host", "--world", "threads:2", option="--dump")
     return dump["grad_norm.1"].item(), dump["clip_coef.1"].item()
 
 
@@ -117,7 +117,7 @@ def tree(leaves):
 
 recorded = zp.file_of("record", "--workload", "byte_gpt_tiny", "--dtype", "bf16")
 names = recorded.metadata["order"].splitlines()
-run = ("verify", "byte_gpt_tiny", "--recipe", "adamw", "--dtype", "bf16", "--twin", "host", "--world", "self")
+run = ("verify", "byte_gpt_tiny", "--recipe", "adamw", "--dtype", "bf16", "--impl", "host", "--world", "self")
 dump = zp.file_of(*run, "--stage", 1, "--dump-steps", "1,2,4,5,6", option="--dump")  # step 3 overflows, on purpose
 
 

@@ -29,7 +29,7 @@ import zp  # first: it says what is missing
 import numpy as np
 
 LAYOUTS = ("contract", "megatron", "deepspeed_flat", "deepspeed_param", "fsdp2", "greedy")
-STATE = ("byte_gpt_tiny", "--recipe", "adamw", "--dtype", "bf16", "--twin", "host", "--world", "threads:4")
+STATE = ("byte_gpt_tiny", "--recipe", "adamw", "--dtype", "bf16", "--impl", "host", "--world", "threads:4")
 shapes = zp.file_of("record", "--workload", "byte_gpt_tiny", "--dtype", "bf16", "--steps", 1)
 names = shapes.metadata["order"].splitlines()
 starts = dict(zip(names, np.cumsum([0] + [shapes[f"param.{name}"].size for name in names])))

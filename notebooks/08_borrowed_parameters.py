@@ -93,7 +93,7 @@ zp.claim("8.2", set(held.values()) == {max(weight.values())} and full == {2 * mo
 # gather. Where is that seen first: which step, which visit?
 
 # %%
-RUN = ("byte_gpt_tiny", "--recipe", "adamw", "--dtype", "bf16", "--twin", "host", "--world", "threads:3")
+RUN = ("byte_gpt_tiny", "--recipe", "adamw", "--dtype", "bf16", "--impl", "host", "--world", "threads:3")
 case = zp.verify(*RUN, "--stage", 3, fault=zp.given("8.3", "unit-read-after-release", "units-swapped"))["cases"][0]
 print(zp.place(case))
 first = case["divergence"]
@@ -252,5 +252,5 @@ print(zp.answer(judged(mine) if mine else "", "MjUgZWxlbWVudHMgZ2F0aGVyZWQsIGF0I
 # ## From here
 #
 # - [plain_stage3.cpp](../reference/zero/plain_stage3.cpp), a page; [unit_params.cpp](../reference/zero/unit_params.cpp)
-#   gathers, and fills with NaN what is released; [leaf_pass.cpp](../reference/zero/leaf_pass.cpp) walks.
+#   gathers, and fills with NaN what is released; [micro_batch_pass.cpp](../reference/zero/micro_batch_pass.cpp) walks.
 # - [ZeRO:units, ZeRO:volume](../papers/zero.md). How often all of it travels in a step: lesson 7.

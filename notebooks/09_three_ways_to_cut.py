@@ -29,7 +29,7 @@ import zp  # first: it says what is missing
 import numpy as np
 
 GRIDS = ("8x1x1", "4x2x1", "4x1x2", "2x4x1", "2x2x2", "2x1x4", "1x8x1", "1x4x2", "1x2x4")
-RUN = ("byte_gpt_tiny", "--recipe", "adamw+model:even", "--norm", "exact", "--dtype", "bf16", "--twin", "host",
+RUN = ("byte_gpt_tiny", "--recipe", "adamw+model:even", "--norm", "exact", "--dtype", "bf16", "--impl", "host",
        "--world", "threads:8", "--stage", 2)
 report = zp.verify(*RUN, "--grid", ",".join(zp.given("9.1", GRIDS, GRIDS[:1])))
 rows = [(case["id"].split("grid:")[1], case["status"], case["training"]["trajectory_hash"]) for case in report["cases"]]

@@ -135,7 +135,7 @@ def report_of(program, *words):
 
 
 fault = zp.given("11.3", "reduction-does-not-wait", "buffer-reused-in-flight")
-host = (*RUN, "--dtype", "fp16", "--twin", "host")
+host = (*RUN, "--dtype", "fp16", "--impl", "host")
 alone, beside = [report_of("zeroproof", *host, *more)["cases"][0] for more in ((), ("--overlap",))]
 refused = report_of("zeroproof-faults", *host, "--overlap", "--fault", fault)["cases"][0]
 for name, case in (("one after another", alone), ("overlapped", beside)):
@@ -162,14 +162,14 @@ print("\non a GPU, as recorded:", kept[1].strip() + "\n ", kept[2].strip())
 short = ("byte_gpt_tiny", "--recipe", "adamw", "--dtype", "bf16", "--stage", 2, "--world", "threads:2", "--steps", 2,
          "--micro-batches", 4)
 rows, hashes = [], set()
-for program, twin in (("zeroproof", "host"), ("zeroproof-sim", "device"), ("zeroproof-sim", "device-fused"),
+for program, implementation in (("zeroproof", "host"), ("zeroproof-sim", "device"), ("zeroproof-sim", "device-fused"),
                       ("zeroproof-sim", "device-graph")):
-    broken = zp.given("11.4", (), ("--fault", "gather-not-waited-for")) if twin == "device-graph" else ()
-    more = ("--overlap",) if twin == "device-graph" else ()
-    case = report_of("zeroproof-faults" if broken else program, *short, "--twin", twin, *more, *broken)["cases"][0]
+    broken = zp.given("11.4", (), ("--fault", "gather-not-waited-for")) if implementation == "device-graph" else ()
+    more = ("--overlap",) if implementation == "device-graph" else ()
+    case = report_of("zeroproof-faults" if broken else program, *short, "--impl", implementation, *more, *broken)["cases"][0]
     hashes.add(case["training"]["trajectory_hash"] if case["status"] == "pass" else case["status"])
-    rows.append((" ".join((twin, *more)), case["status"], f"{case['compared']:,}", case["differing"]))
-zp.table(("twin", "verdict", "compared", "differing"), *rows)
+    rows.append((" ".join((implementation, *more)), case["status"], f"{case['compared']:,}", case["differing"]))
+zp.table(("implementation", "verdict", "compared", "differing"), *rows)
 print("trajectory:", ", ".join(sorted(hashes)))
 zp.claim("11.4", len(hashes) == 1 and all(row[1:4:2] == ("pass", 0) for row in rows),
          "the simulated device has the bits of the reference: phase by phase, in two passes, and as a graph")
@@ -301,7 +301,7 @@ zp.show(fig, "Above: seven operations on two lanes, compute and comm, with five 
 
 # %%
 seal = "Z2F0aGVyLW5vdC13YWl0ZWQtZm9y"
-case = zp.verify(*short, "--twin", "device-fused", fault=zp.sealed(seal))["cases"][0]
+case = zp.verify(*short, "--impl", "device-fused", fault=zp.sealed(seal))["cases"][0]
 print(zp.place(case))
 print("  hint:", case["divergence"]["hint"])
 mine = ""

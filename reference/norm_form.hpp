@@ -14,7 +14,7 @@ struct PartialNorm {
   std::uint32_t amax = 0;
 };
 
-/// The same for every clip group. limbs and amax each lie together, as taps show them.
+/// The same for every clip group. limbs and amax each lie together, as observers show them.
 struct PartialNorms {
   PartialNorms() = default;
   explicit PartialNorms(int groups)

@@ -25,7 +25,7 @@ class ParamScales {
   bool exist() const { return exist_; }
   const TensorBlocks& blocks() const { return blocks_; }
 
-  /// Of a state that has scales. In place, because taps may hold views.
+  /// Of a state that has scales. In place, because observers may hold views.
   void load(const FullState& state);
   /// As the constructor leaves it, in place.
   void begin();
@@ -47,7 +47,7 @@ class ParamScales {
   /// x of the codes [R22], at the same local index.
   void dequantize(const TensorView& codes, const std::vector<Piece>& pieces, Span<float> values) const;
 
-  // What taps see, and may overwrite. Later steps read it from here.
+  // What observers see, and may overwrite. Later steps read it from here.
   std::vector<std::uint32_t> amax;          ///< [num_blocks]
   std::vector<std::uint32_t> amax_history;  ///< [num_blocks * history] under delayed, otherwise empty
   std::vector<float> scale, scale_inv;      ///< [num_blocks]

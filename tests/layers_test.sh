@@ -33,7 +33,7 @@ fi
 
 if [ "$1" = --rooms ]; then
   cd "$2"
-  # A twin is found by its name: the sources of an operation are in one room, whoever's they are.
+  # An implementation is found by its name: the sources of an operation are in one room, whoever's they are.
   find reference cuda/host cuda/device -type f | sort | awk -F/ '
     $(NF - 1) ~ /^(formats|gradients|update|layers)$/ {
       name = $NF; sub(/[.].*/, "", name); count[$(NF - 2)]++
@@ -41,8 +41,8 @@ if [ "$1" = --rooms ]; then
       room[name] = $(NF - 1); first[name] = $0
     }
     END {
-      if (!count["reference"] || !count["host"] || !count["kernels"]) { print "FAILED: no rooms of twins"; bad = 1 }
-      if (!bad) print "ok: twins are in the same rooms of reference, cuda/host and cuda/device"
+      if (!count["reference"] || !count["host"] || !count["kernels"]) { print "FAILED: no rooms of implementations"; bad = 1 }
+      if (!bad) print "ok: implementations are in the same rooms of reference, cuda/host and cuda/device"
       exit bad
     }' || exit 1
   # Arrows that run the other way, FROM TO, each with the reason why it may.
@@ -75,9 +75,9 @@ fi
 compiler=$1 layer=$2 root=$3
 # What each layer must not see, and one header of its own that it must.
 case $layer in
-  common) forbidden='reference/rule.hpp cuda/host/update_twins.hpp verification/cases/case.hpp' own=common/base/error.hpp ;;
-  reference) forbidden='cuda/host/update_twins.hpp verification/cases/case.hpp' own=reference/rule.hpp ;;
-  cuda) forbidden='reference/rule.hpp verification/cases/case.hpp' own=cuda/host/update_twins.hpp ;;
+  common) forbidden='reference/rule.hpp cuda/host/update_operations.hpp verification/cases/case.hpp' own=common/base/error.hpp ;;
+  reference) forbidden='cuda/host/update_operations.hpp verification/cases/case.hpp' own=reference/rule.hpp ;;
+  cuda) forbidden='reference/rule.hpp verification/cases/case.hpp' own=cuda/host/update_operations.hpp ;;
   *) fail "unknown layer $layer" ;;
 esac
 folder=$(mktemp -d)

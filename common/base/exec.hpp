@@ -5,11 +5,11 @@
 
 namespace zeroproof {
 
-/// Instruction sets the host twins are compiled for; `best` is resolved at run time from the processor.
+/// Instruction sets the host implementations are compiled for; `best` is resolved at run time from the processor.
 enum class Isa : std::uint8_t { best, x86_64, x86_64_v3, x86_64_v4 };
 
 struct Exec {
-  int num_threads = 1;  ///< worker threads of the host twins, >= 1
+  int num_threads = 1;  ///< worker threads of the host implementations, >= 1
   Isa isa = Isa::best;  ///< forced instruction set (tests), or the best this machine has
 };
 

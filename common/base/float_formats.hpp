@@ -1,5 +1,5 @@
 #pragma once
-// Bit-level conversions of the 16-bit and 8-bit formats, for workloads, reports and checks. Not a twin: the twins of
+// Bit-level conversions of the 16-bit and 8-bit formats, for workloads, reports and checks. Not an implementation: the implementations of
 // contracts/cast.hpp have their own code, and these functions are proved by exhaustion in tests/common.
 
 #include <bit>

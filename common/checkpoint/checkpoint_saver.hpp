@@ -73,7 +73,7 @@ class CheckpointSaver {
   Disk& disk_;
   std::optional<CheckpointRoot> root_;  // locked, on rank 0
   CheckpointImage image_;               // of what this rank owns, while an asynchronous save writes it
-  WriteRoom room_;                      // what a synchronous save writes from
+  WriteBuffer room_;                      // what a synchronous save writes from
   std::unique_ptr<Pending> pending_;
 };
 

@@ -95,7 +95,7 @@ std::uint64_t sum_of(const TensorView& view, std::int64_t at, std::int64_t count
 ElementSums::ElementSums(const FlatLayout& whole, std::vector<OwnPiece> own, int num_threads)
     : whole_(whole),
       own_(std::move(own)),
-      crew_(num_threads),
+      thread_pool_(num_threads),
       bucket_numel_(bucket_for(whole.padded_numel())),
       num_buckets_(std::max<std::int64_t>(1, (whole.padded_numel() + bucket_numel_ - 1) / bucket_numel_)) {}
 
@@ -119,7 +119,7 @@ std::vector<ElementSums::Run> ElementSums::runs_of(const ExposedBuffer& buffer) 
 
 void ElementSums::add(const ExposedBuffer& buffer) {
   const std::vector<Run> runs = runs_of(buffer);
-  const auto num_shares = static_cast<std::size_t>(crew_.num_threads());
+  const auto num_shares = static_cast<std::size_t>(thread_pool_.num_threads());
   // A share is some runs in a row, of nearly as many elements as any other share.
   std::vector<std::size_t> begins(num_shares + 1, runs.size());
   std::int64_t numel = 0, before = 0;
@@ -132,7 +132,7 @@ void ElementSums::add(const ExposedBuffer& buffer) {
   }
   const auto num_buckets = static_cast<std::size_t>(num_buckets_);
   std::vector<std::uint64_t> of_shares(num_shares * num_buckets, 0);
-  crew_.for_each(static_cast<std::int64_t>(num_shares), [&](std::int64_t number) {
+  thread_pool_.for_each(static_cast<std::int64_t>(num_shares), [&](std::int64_t number) {
     const auto share = static_cast<std::size_t>(number);
     for (std::size_t i = begins[share]; i < begins[share + 1]; ++i) {
       const Run& run = runs[i];

@@ -6,7 +6,7 @@
 #include <map>
 #include <vector>
 
-#include "common/base/crew.hpp"
+#include "common/base/thread_pool.hpp"
 #include "common/checkpoint/own_pieces.hpp"
 
 namespace zeroproof {
@@ -54,7 +54,7 @@ class ElementSums {
 
   const FlatLayout& whole_;
   std::vector<OwnPiece> own_;
-  Crew crew_;
+  ThreadPool thread_pool_;
   std::int64_t bucket_numel_, num_buckets_;
   std::map<BufferId, std::vector<std::uint64_t>> sums_;
 };

@@ -89,14 +89,14 @@ struct FlightRecorders {
 };
 
 /// A collective while it lasts: what is not told that it ended has failed. No recorder, no note.
-class NotedCall {
+class ScopedCallRecord {
  public:
-  explicit NotedCall(FlightRecorder* recorder) : recorder_(recorder) {}
-  ~NotedCall() {
+  explicit ScopedCallRecord(FlightRecorder* recorder) : recorder_(recorder) {}
+  ~ScopedCallRecord() {
     if (number_ >= 0) recorder_->fail(number_);
   }
-  NotedCall(const NotedCall&) = delete;
-  NotedCall& operator=(const NotedCall&) = delete;
+  ScopedCallRecord(const ScopedCallRecord&) = delete;
+  ScopedCallRecord& operator=(const ScopedCallRecord&) = delete;
 
   void begin(const CollectiveCall& call, int channel) {
     if (recorder_ != nullptr) number_ = recorder_->begin(call, channel);

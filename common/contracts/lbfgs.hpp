@@ -1,5 +1,5 @@
 #pragma once
-// Distributed L-BFGS with a closure (R21): settings, state, and what both twins offer.
+// Distributed L-BFGS with a closure (R21): settings, state, and what both implementations offer.
 
 #include <cstdint>
 #include <memory>

@@ -1,5 +1,5 @@
 #pragma once
-// The update rules of R6 as a table: what they are called, keep and take. How they compute stands in their twins alone.
+// The update rules of R6 as a table: what they are called, keep and take. How they compute stands in their implementations alone.
 
 #include <array>
 #include <cstddef>

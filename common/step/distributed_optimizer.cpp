@@ -16,11 +16,11 @@ void DistributedOptimizer::load_state_from(const StateSource&) {
        "it does not know its own layout here", "read all of it and call load_state");
 }
 
-bool DistributedOptimizer::step(GradSource& leaves, StepTap* tap) {
+bool DistributedOptimizer::step(GradSource& leaves, StepObserver* observer) {
   for (const Phase phase : all_phases) {
     if (skipped_on_overflow(phase) && skipped()) continue;
     run_phase(phase, leaves);
-    if (tap == nullptr) continue;
+    if (observer == nullptr) continue;
     for (const ExposedBuffer& buffer : exposed(phase)) tap->observe(phase, buffer);
   }
   return !skipped();

@@ -69,7 +69,7 @@ struct OptimizerSetup : StepSettings {
   std::int64_t persistent_numel = 0;
   bool overlap = false;  ///< communicate while layers compute; never changes a bit
   Windows windows = Windows::on;
-  WireKind wires = WireKind::copies;  ///< of buffers on devices
+  Transport transport = Transport::copies;  ///< of buffers on devices
   Offload offload;                    ///< of this rank's state
   DType grad_dtype = DType::fp32;     ///< fp32, bf16 or fp16
   /// For tests: gradient memory is NaN when allocated and after its last use. Never changes a bit.
@@ -99,7 +99,7 @@ struct FullState {
   Span<const float> momentum_buffer_scale = {};
 };
 
-/// One buffer as a tap sees it. Sharded buffers name the global ranges their elements come from, in order;
+/// One buffer as a observer sees it. Sharded buffers name the global ranges their elements come from, in order;
 /// for scalars `ranges` is empty. Those of scales of state count blocks of the undistributed numbering.
 struct ExposedBuffer {
   BufferId id;
@@ -109,9 +109,9 @@ struct ExposedBuffer {
 };
 
 /// Sees every phase of a step; production runs without one.
-class StepTap {
+class StepObserver {
  public:
-  virtual ~StepTap() = default;
+  virtual ~StepObserver() = default;
   virtual void observe(Phase phase, const ExposedBuffer& buffer) = 0;
 };
 
@@ -168,8 +168,8 @@ class DistributedOptimizer {
   virtual MemoryUse memory() const { return {}; }
 
   /// All phases of one step; returns false if the step was skipped. An implementation may do what nobody looks at
-  /// (no tap) in another way; every buffer then holds what the phases leave in it.
-  virtual bool step(GradSource& leaves, StepTap* tap = nullptr);
+  /// (no observer) in another way; every buffer then holds what the phases leave in it.
+  virtual bool step(GradSource& leaves, StepObserver* observer = nullptr);
 };
 
 }  // namespace zeroproof

@@ -35,7 +35,7 @@ Span<const std::string_view> names_of(ParamRounding) { return roundings; }
 Span<const std::string_view> names_of(MicroBatchOrder) { return orders; }
 Span<const std::string_view> names_of(GradSum) { return sums; }
 Span<const std::string_view> names_of(Windows) { return windows; }
-Span<const std::string_view> names_of(WireKind) { return wire_kinds; }
+Span<const std::string_view> names_of(Transport) { return wire_kinds; }
 Span<const std::string_view> names_of(OffloadOrder) { return offload_orders; }
 Span<const std::string_view> names_of(OffloadPlace) { return offload_places; }
 Span<const std::string_view> names_of(StateFormat) { return state_formats; }

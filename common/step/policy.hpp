@@ -38,7 +38,7 @@ enum class Windows : std::uint8_t { off, on, params };
 
 /// What moves data between ranks whose buffers lie on devices. copies: from each other's device memory, between threads
 /// of one process. nccl: the NVIDIA Collective Communications Library. It never changes a bit, except in native sums.
-enum class WireKind : std::uint8_t { copies, nccl };
+enum class Transport : std::uint8_t { copies, nccl };
 
 /// Which elements of a rank are offloaded. flat: the first ones in flat order, cut at any element. tensors: whole
 /// tensors
@@ -58,7 +58,7 @@ Span<const std::string_view> names_of(ParamRounding);
 Span<const std::string_view> names_of(MicroBatchOrder);
 Span<const std::string_view> names_of(GradSum);
 Span<const std::string_view> names_of(Windows);
-Span<const std::string_view> names_of(WireKind);
+Span<const std::string_view> names_of(Transport);
 Span<const std::string_view> names_of(OffloadOrder);
 Span<const std::string_view> names_of(OffloadPlace);
 Span<const std::string_view> names_of(StateFormat);

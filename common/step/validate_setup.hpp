@@ -1,6 +1,6 @@
 #pragma once
 // What a setup must satisfy before either implementation takes it. Ranges of R5 and of the loss scaler are not looked
-// at here: they belong to the twins that compute with them.
+// at here: they belong to the implementations that compute with them.
 
 #include "common/step/distributed_optimizer.hpp"
 

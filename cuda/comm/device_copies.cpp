@@ -10,7 +10,7 @@
 #include "common/comm/exchange_communicator.hpp"
 #include "cuda/device/runtime/runtime.hpp"
 #include "cuda/comm/combine_words.hpp"
-#include "cuda/comm/counted_wires.hpp"
+#include "cuda/comm/counted_communicator.hpp"
 #include "cuda/comm/device_scratch.hpp"
 
 namespace zeroproof::cuda {
@@ -38,7 +38,7 @@ struct Marks {
 /// threads. On the device a wait is for the mark as it was then: later marks change nothing for it, whichever stream
 /// they are made in, so a rank may call from one stream now and from another one next. It orders its own streams
 /// itself where they share buffers; only scratch is the communicator's to order.
-class DeviceCopies final : public ExchangeCommunicator, public CountedWires {
+class DeviceCopies final : public ExchangeCommunicator, public CountedCommunicator {
  public:
   /// owned: control itself, of a group.
   explicit DeviceCopies(Communicator& control, std::unique_ptr<Communicator> owned = nullptr)
@@ -177,7 +177,7 @@ std::unique_ptr<Communicator> make_device_copies(Communicator& control) {
       control.shares_addresses(), ErrorCode::unavailable,
       "device copies were asked for between the ranks of " + control.name(),
       "a copy reaches device memory of its own process alone, so ranks have to be threads of one process",
-      "use --wires nccl or --world threads:N");
+      "use --comm_groups nccl or --world threads:N");
   return std::make_unique<DeviceCopies>(control);
 }
 

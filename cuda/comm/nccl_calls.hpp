@@ -24,12 +24,12 @@ class NcclCalls {
   NcclCalls(int world_size, int rank) : world_size_(world_size), rank_(rank) {}
 
   /// Counts the call, numbers it and makes the current stream wait for the one before. While the current stream is
-  /// captured, the call is only noted down.
+  /// captured, the call is only recorded down.
   const CollectiveCall& begin(CollectiveCall call);
   /// The current stream has been given all of it.
   void enqueued();
 
-  /// What was noted down since the last time.
+  /// What was recorded down since the last time.
   std::vector<CollectiveCall> take_captured() { return std::exchange(captured_, {}); }
   /// A graph with these calls is launched in the current stream between the two.
   void begin_replay(const std::vector<CollectiveCall>& calls);

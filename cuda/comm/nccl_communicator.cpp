@@ -27,8 +27,8 @@ std::size_t index(int rank) { return static_cast<std::size_t>(rank); }
 /// something else meanwhile is found by that at once; in a group of their own those that ask would wait for it, and it
 /// for them, until it blames them.
 class NcclCommunicator final : public Communicator,
-                               public WatchedWires,
-                               public WindowedWires,
+                               public WatchedCommunicator,
+                               public WindowedCommunicator,
                                public NcclMember {
  public:
   /// owned: control itself, of a group.
@@ -167,16 +167,16 @@ class NcclCommunicator final : public Communicator,
 
   std::unique_ptr<SharedWindow> shared_window(std::int64_t) override { return nullptr; }
 
-  std::unique_ptr<WireMemory> wire_memory(std::int64_t num_bytes) override {
+  std::unique_ptr<RegisteredBuffer> registered_buffer(std::int64_t num_bytes) override {
     failure_.rethrow();
-    std::unique_ptr<WireMemory> memory;
+    std::unique_ptr<RegisteredBuffer> memory;
     or_break([&] { memory = make_nccl_memory(*this, control_, library_, num_bytes); });
     return memory;
   }
 
-  std::unique_ptr<WireMemory> message_memory(std::int64_t num_bytes) override {
+  std::unique_ptr<RegisteredBuffer> message_memory(std::int64_t num_bytes) override {
     failure_.rethrow();
-    std::unique_ptr<WireMemory> memory;
+    std::unique_ptr<RegisteredBuffer> memory;
     or_break([&] { memory = make_message_memory(*this, library_, num_bytes); });
     return memory;
   }

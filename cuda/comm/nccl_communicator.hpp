@@ -18,7 +18,7 @@ namespace zeroproof::cuda {
 /// stream. Calls in several streams follow each other on the device. A call cannot be captured into a graph.
 ///
 /// NCCL does not compare the calls of ranks: a wrong one hangs, and the wait for what comes after it has to be watched
-/// (nccl_watch.hpp; what is returned is a WatchedWires). That, NCCL's own errors and calls that it does not take within
+/// (nccl_watch.hpp; what is returned is a WatchedCommunicator). That, NCCL's own errors and calls that it does not take within
 /// the limit break the communicator for good, end what it has on the device and tell the other ranks through control.
 ///
 /// all_reduce knows sum and max; flags travel as maxima. split makes a group from nothing but control's group, so calls

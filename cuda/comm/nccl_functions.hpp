@@ -1,5 +1,5 @@
 #pragma once
-// The functions of NCCL that the wires call. It needs nccl.h, and with it headers of CUDA: for nccl_*.cpp only.
+// The functions of NCCL that the comm_groups call. It needs nccl.h, and with it headers of CUDA: for nccl_*.cpp only.
 
 #include <nccl.h>
 

@@ -20,9 +20,9 @@ bool machine_is_to_blame(ncclResult_t result) {
 
 const char* remedy_of(ncclResult_t result) {
   if (result == ncclInvalidUsage)
-    return "give every rank a device of its own, take copies as the wires of ranks that are threads, or set "
+    return "give every rank a device of its own, take copies as the comm_groups of ranks that are threads, or set "
            "NCCL_MULTI_RANK_GPU_ENABLE=1 for NCCL 2.30 or later";
-  return machine_is_to_blame(result) ? "give every rank a device with a driver that works, or use other wires"
+  return machine_is_to_blame(result) ? "give every rank a device with a driver that works, or use other comm_groups"
                                      : remedy;
 }
 

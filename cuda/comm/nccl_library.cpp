@@ -16,7 +16,7 @@ namespace {
 
 constexpr const char* library_name = "libnccl.so.2";
 constexpr const char* remedy =
-    "install NCCL 2, name its library in ZP_NCCL_LIBRARY, or use wires that need none";
+    "install NCCL 2, name its library in ZP_NCCL_LIBRARY, or use comm_groups that need none";
 
 struct Version {
   int major = 0, minor = 0, patch = 0;

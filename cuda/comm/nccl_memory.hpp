@@ -9,7 +9,7 @@
 
 #include "common/base/span.hpp"
 #include "common/comm/communicator.hpp"
-#include "cuda/comm/exchange/wire_memory.hpp"
+#include "cuda/comm/exchange/registered_buffer.hpp"
 #include "cuda/comm/nccl_library.hpp"
 
 namespace zeroproof::cuda {
@@ -17,7 +17,7 @@ namespace zeroproof::cuda {
 /// A block of such memory, and its window in one communicator at a time. Not enqueued: the block is there at once, and
 /// nothing that is enqueued may still use its window when that goes. On a machine where NCCL has no use for a window
 /// the block is one of ordinary memory.
-class NcclMemory final : public WireMemory {
+class NcclMemory final : public RegisteredBuffer {
  public:
   /// Whether a library has what this needs.
   static bool offered(const NcclLibrary& library);
@@ -53,7 +53,7 @@ class NcclMemory final : public WireMemory {
   std::vector<std::pair<Communicator*, void*>> known_to_;  // for messages, with NCCL's handles
 };
 
-/// Collective over control, the ranks of comm (WindowedWires::wire_memory). They agree before NCCL is asked, which
+/// Collective over control, the ranks of comm (WindowedCommunicator::registered_buffer). They agree before NCCL is asked, which
 /// would let them wait for one that has no memory. Null if one of them has a library without windows.
 std::unique_ptr<NcclMemory> make_nccl_memory(Communicator& comm, Communicator& control,
                                              const NcclLibrary& library, std::int64_t num_bytes);

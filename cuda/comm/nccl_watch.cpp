@@ -18,12 +18,12 @@ constexpr std::chrono::microseconds longest_pause{500};
 NcclWatch::NcclWatch(const std::vector<Communicator*>& comms, std::chrono::milliseconds limit)
     : limit_(limit), begin_(std::chrono::steady_clock::now()) {
   for (Communicator* const comm : comms) {
-    if (auto* const watched = dynamic_cast<WatchedWires*>(comm)) wires_.push_back(watched);
+    if (auto* const watched = dynamic_cast<WatchedCommunicator*>(comm)) comm_groups_.push_back(watched);
   }
 }
 
 void NcclWatch::operator()() {
-  for (WatchedWires* const wires : wires_) wires->look();
+  for (WatchedCommunicator* const comm_groups : comm_groups_) comm_groups->look();
   const auto waited =
       std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now() - begin_);
   if (waited >= limit_) give_up();
@@ -32,18 +32,18 @@ void NcclWatch::operator()() {
 
 /// The device has to be free before anybody waits for another rank: that one may wait for this device.
 void NcclWatch::give_up() {
-  std::vector<WatchedWires*> hanging;
-  for (WatchedWires* const wires : wires_) {
-    if (wires->under_way()) hanging.push_back(wires);
+  std::vector<WatchedCommunicator*> hanging;
+  for (WatchedCommunicator* const comm_groups : comm_groups_) {
+    if (comm_groups->under_way()) hanging.push_back(comm_groups);
   }
-  for (WatchedWires* const wires : wires_) wires->stop();
+  for (WatchedCommunicator* const comm_groups : comm_groups_) comm_groups->stop();
   std::optional<NcclCause> cause;
-  WatchedWires* guilty = nullptr;
-  for (WatchedWires* const wires : hanging) {
-    const NcclCause one = wires->cause(limit_);  // all of them: other ranks ask too
+  WatchedCommunicator* guilty = nullptr;
+  for (WatchedCommunicator* const comm_groups : hanging) {
+    const NcclCause one = comm_groups->cause(limit_);  // all of them: other ranks ask too
     if (cause && (cause->found || !one.found)) continue;
     cause = one;
-    guilty = wires;
+    guilty = comm_groups;
   }
   const Error reason =
       cause ? cause->error
@@ -52,9 +52,9 @@ void NcclWatch::give_up() {
                         " (no call between ranks is under way, so the work itself hangs); see what "
                         "the device was given, or raise the time limit");
   Error told = reason;
-  for (WatchedWires* const wires : wires_) {
-    const Error error = wires->break_with(reason);
-    if (wires == guilty) told = error;
+  for (WatchedCommunicator* const comm_groups : comm_groups_) {
+    const Error error = comm_groups->break_with(reason);
+    if (comm_groups == guilty) told = error;
   }
   throw Error(told);
 }

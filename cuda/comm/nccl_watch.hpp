@@ -8,13 +8,13 @@
 #include <vector>
 
 #include "cuda/device/runtime/stream.hpp"
-#include "cuda/comm/counted_wires.hpp"
+#include "cuda/comm/counted_communicator.hpp"
 #include "cuda/comm/nccl_cause.hpp"
 
 namespace zeroproof::cuda {
 
 /// A communicator whose calls go on after they have returned, and can fail then.
-class WatchedWires : public CountedWires {
+class WatchedCommunicator : public CountedCommunicator {
  public:
   /// Errors: what has gone wrong since the last look. Does not wait.
   virtual void look() = 0;
@@ -42,7 +42,7 @@ inline constexpr std::chrono::milliseconds default_nccl_limit = default_comm_tim
 /// To be called between looks at what is waited for; it sleeps a little, throws if a communicator cannot go on, and
 /// gives all of them up when the limit has passed since it was made: one for each wait,
 ///
-///   device::wait_for_event(event, NcclWatch({wires.comm, wires.replicas, wires.tp}));
+///   device::wait_for_event(event, NcclWatch({comm_groups.comm, comm_groups.replicas, comm_groups.tp}));
 ///
 /// Communicators that are null or have nothing to be watched are left out. Ranks list theirs in the same order: they
 /// ask each other about those that have calls under way, in that order. An error ends within the limit and the time
@@ -57,7 +57,7 @@ class NcclWatch {
  private:
   [[noreturn]] void give_up();
 
-  std::vector<WatchedWires*> wires_;
+  std::vector<WatchedCommunicator*> comm_groups_;
   std::chrono::milliseconds limit_;
   std::chrono::steady_clock::time_point begin_;
 };
@@ -69,7 +69,7 @@ void wait_watched(const std::vector<Communicator*>& comms,
                   std::chrono::milliseconds limit = default_nccl_limit);
 
 /// Waits for all that the current stream was given before memory goes that it uses, by the clock alone: a watch of
-/// wires that are broken throws at once, and what is left of their work ends a little later. False if it did not within
+/// comm_groups that are broken throws at once, and what is left of their work ends a little later. False if it did not within
 /// the limit, or the device has failed.
 bool wait_to_release(std::chrono::milliseconds limit = default_nccl_limit) noexcept;
 

@@ -11,8 +11,8 @@ struct NcclFunctions {};
 namespace {
 
 [[noreturn]] void no_nccl() {
-  fail(ErrorCode::unavailable, "wires of NCCL were asked for", "this program was built without nccl.h",
-       "build it with ZP_NCCL=ON, or use wires that need none");
+  fail(ErrorCode::unavailable, "comm_groups of NCCL were asked for", "this program was built without nccl.h",
+       "build it with ZP_NCCL=ON, or use comm_groups that need none");
 }
 
 }  // namespace

@@ -14,15 +14,15 @@
 #include "cuda/device/step/step_passes.hpp"
 #include "cuda/device/step/stored_passes.hpp"
 #include "cuda/device/step/transpose_bytes.hpp"
-#include "cuda/reduce/sources/fill_leaf.hpp"
+#include "cuda/reduce/sources/fill_grad.hpp"
 
 namespace zeroproof::cuda::device {
 
 namespace {
 
 [[noreturn]] void not_compiled() {
-  fail(ErrorCode::unavailable, "a device twin was called", "this program has no device code",
-       "build it with ZP_CUDA=ON, or use the host twins");
+  fail(ErrorCode::unavailable, "a device implementation was called", "this program has no device code",
+       "build it with ZP_CUDA=ON, or use the host implementations");
 }
 
 }  // namespace

@@ -36,38 +36,38 @@ DeviceOptimizer::~DeviceOptimizer() {
 }
 
 void DeviceOptimizer::make(const Makers& makers) {
-  wires_ = std::make_unique<DeviceWires>(setup_);
-  watch_ = wires_->watch();
-  const Wires wires = wires_->wires();
+  comm_groups_ = std::make_unique<DeviceCommGroups>(setup_);
+  watch_ = comm_groups_->watch();
+  const CommGroups comm_groups = comm_groups_->comm_groups();
   const MakeLocalStep make_step = [&](RankShard& shard) {
-    auto made = makers.step ? makers.step(shard, wires) : std::make_unique<DeviceStep>(shard, wires, fused_);
+    auto made = makers.step ? makers.step(shard, comm_groups) : std::make_unique<DeviceStep>(shard, comm_groups, fused_);
     step_ = made.get();
     return made;
   };
   inner_ = makers.inner
-               ? makers.inner(setup_, make_step, wires)
-               : std::make_unique<ProductionOptimizer>(setup_, Space::device, host_ops(), make_step, wires);
-  leaves_ = std::make_unique<StagedLeaves>(inner_->ledger());
+               ? makers.inner(setup_, make_step, comm_groups)
+               : std::make_unique<ProductionOptimizer>(setup_, Space::device, host_ops(), make_step, comm_groups);
+  leaves_ = std::make_unique<StagedGrads>(inner_->ledger());
   ring_ = std::make_unique<StatusRing>();
-  step_graphs_ = std::make_unique<StepGraphs>(graphs_, wires);
+  step_graphs_ = std::make_unique<StepGraphs>(graphs_, comm_groups);
   if (setup_.offload.on())
     step_->run_updates_with([this](const std::function<void()>& stretch) { step_graphs_->run(stretch); });
 }
 
 /// Memory goes back in the order of the stream, and after everything that uses it: pinned memory too, which no stream
-/// knows of. Work that waited for other ranks ends with their wires, and then the rest of it does.
+/// knows of. Work that waited for other ranks ends with their comm_groups, and then the rest of it does.
 void DeviceOptimizer::release() {
   try {
     device_space().wait();
   } catch (const std::exception&) {  // whoever waited for the step was told
-    if (wires_) wires_->stop();
+    if (comm_groups_) comm_groups_->stop();
     static_cast<void>(wait_to_release());
   }
   step_graphs_.reset();
   ring_.reset();
   leaves_.reset();
   inner_.reset();
-  wires_.reset();
+  comm_groups_.reset();
 }
 
 void DeviceOptimizer::load_state(const FullState& state) {
@@ -139,9 +139,9 @@ std::int64_t DeviceOptimizer::applied_steps() const {
   return inner_->applied_steps();
 }
 
-bool DeviceOptimizer::step(GradSource& leaves, StepTap* tap) {
-  if (!fused_ || tap != nullptr || (setup_.offload.on() && !graphs_))
-    return DistributedOptimizer::step(leaves, tap);
+bool DeviceOptimizer::step(GradSource& leaves, StepObserver* observer) {
+  if (!fused_ || observer != nullptr || (setup_.offload.on() && !graphs_))
+    return DistributedOptimizer::step(leaves, observer);
   enqueue_step(leaves);
   return !wait().skipped;
 }
@@ -162,7 +162,7 @@ void DeviceOptimizer::enqueue_step(GradSource& leaves) {
   step_->enqueue_inputs(leaves, seen_t + 1, seen_t + under_way + 1, ring_->slot());
   inner_->run_phase(Phase::reduce, leaves_->of(leaves));
   step_graphs_->begin(step_->addresses());
-  const bool one_stretch = alone || wires_->capturable();
+  const bool one_stretch = alone || comm_groups_->capturable();
   setup_.offload.on() ? enqueue_with_host(leaves, one_stretch) : enqueue_whole(leaves, one_stretch);
   ring_->push(step_->record());
   calls_ = device::device_calls() - before;

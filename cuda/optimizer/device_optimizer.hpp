@@ -8,9 +8,9 @@
 #include "cuda/enqueued_optimizer.hpp"
 #include "cuda/comm/memory/host_mirrors.hpp"
 #include "cuda/comm/memory/rank_stream.hpp"
-#include "cuda/comm/device_wires.hpp"
+#include "cuda/comm/device_comm_groups.hpp"
 #include "cuda/optimizer/device/device_step.hpp"
-#include "cuda/optimizer/device/staged_leaves.hpp"
+#include "cuda/optimizer/device/staged_grads.hpp"
 #include "cuda/optimizer/device/status_ring.hpp"
 #include "cuda/optimizer/device/step_graphs.hpp"
 #include "cuda/optimizer/production_optimizer.hpp"
@@ -18,20 +18,20 @@
 namespace zeroproof::cuda {
 
 /// The production optimizer with everything in the memory of a device, for whoever is on the host: it enqueues on a
-/// stream of its own, brings leaves there, and shows taps copies that it keeps up to date. Phase by phase the host
+/// stream of its own, brings leaves there, and shows observers copies that it keeps up to date. Phase by phase the host
 /// looks at every phase; enqueue_step() does the whole step in stretches that nobody looks at. A class of one's own may
 /// make its parts, or write a function anew; the others stay as they are.
 class DeviceOptimizer : public EnqueuedOptimizer {
  public:
   /// Who makes what; each is called once, in the stream of the rank. Null: DeviceStep, ProductionOptimizer.
   struct Makers {
-    std::function<std::unique_ptr<DeviceStep>(RankShard& shard, const Wires& wires)> step;
+    std::function<std::unique_ptr<DeviceStep>(RankShard& shard, const CommGroups& comm_groups)> step;
     std::function<std::unique_ptr<ProductionOptimizer>(const OptimizerSetup& setup, const MakeLocalStep& step,
-                                                       const Wires& wires)>
+                                                       const CommGroups& comm_groups)>
         inner;
   };
 
-  /// Collective. fused: two passes over the gradient; graphs: steps without a tap are replayed, needs fused.
+  /// Collective. fused: two passes over the gradient; graphs: steps without a observer are replayed, needs fused.
   /// Errors: those of ProductionOptimizer; unavailable if no device answers, or ranks cannot reach each other's device
   /// memory.
   DeviceOptimizer(const OptimizerSetup& setup, bool fused, bool graphs, const Makers& makers = {});
@@ -52,9 +52,9 @@ class DeviceOptimizer : public EnqueuedOptimizer {
   std::int64_t applied_steps() const override;
   MemoryUse memory() const override { return inner_->memory(); }
   /// What moves the data of a step, for whoever counts it.
-  const DeviceWires& wires() const { return *wires_; }
-  /// Without a tap and in the fused form: enqueues the step and waits for it.
-  bool step(GradSource& leaves, StepTap* tap = nullptr) override;
+  const DeviceCommGroups& comm_groups() const { return *comm_groups_; }
+  /// Without a observer and in the fused form: enqueues the step and waits for it.
+  bool step(GradSource& leaves, StepObserver* observer = nullptr) override;
 
   void enqueue_step(GradSource& leaves) override;
   DeviceCalls calls() const override { return calls_; }
@@ -84,12 +84,12 @@ class DeviceOptimizer : public EnqueuedOptimizer {
 
   const RankStream stream_;
   device::MakeWatch watch_;
-  std::unique_ptr<DeviceWires> wires_;
+  std::unique_ptr<DeviceCommGroups> comm_groups_;
   const OptimizerSetup setup_;
   const bool fused_, graphs_;
   std::unique_ptr<ProductionOptimizer> inner_;
   DeviceStep* step_ = nullptr;  ///< of inner_
-  std::unique_ptr<StagedLeaves> leaves_;
+  std::unique_ptr<StagedGrads> leaves_;
   std::unique_ptr<StatusRing> ring_;
   std::unique_ptr<StepGraphs> step_graphs_;
   std::int64_t loaded_t_ = 0;  ///< steps that were applied in the state that was loaded

@@ -23,7 +23,7 @@ std::unique_ptr<EnqueuedOptimizer> make_enqueued_optimizer(const OptimizerSetup&
 }
 
 std::unique_ptr<DistributedOptimizer> make_distributed_optimizer(const OptimizerSetup& setup,
-                                                                 const PhaseOps& ops) {
+                                                                 const KernelTable& ops) {
   return std::make_unique<ProductionOptimizer>(setup, Space::host, ops, host_steps(false, ops));
 }
 

@@ -9,7 +9,7 @@
 #include "cuda/host/formats/state_block_parts.hpp"
 #include "cuda/host/operations.hpp"
 #include "cuda/optimizer/state/rule_state.hpp"
-#include "cuda/optimizer/state/state_runs.hpp"
+#include "cuda/optimizer/state/state_ranges.hpp"
 
 namespace zeroproof::cuda {
 namespace {
@@ -50,7 +50,7 @@ void require_scales(std::string_view buffer, std::size_t size, const OptimizerSe
     return require_numel(buffer, size,
                          static_cast<std::size_t>(setup.layout->padded_numel() / state_block_numel));
   const std::vector<FlatRange> own =
-      state_blocks(setup, state_runs(setup, setup.layout->pieces(state_ranges(setup))));
+      state_blocks(setup, state_ranges(setup, setup.layout->pieces(state_ranges(setup))));
   const std::int64_t needed = own.empty() ? 0 : own.back().end;
   require(size >= static_cast<std::size_t>(needed),
           "the state's " + std::string(buffer) + " has " + std::to_string(size) + " elements, and block " +

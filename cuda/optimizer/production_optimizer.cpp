@@ -8,7 +8,7 @@
 #include "common/base/error.hpp"
 #include "common/step/setup_agreement.hpp"
 #include "cuda/optimizer/optimizer_checks.hpp"
-#include "cuda/optimizer/state/state_runs.hpp"
+#include "cuda/optimizer/state/state_ranges.hpp"
 
 namespace zeroproof::cuda {
 namespace {
@@ -20,13 +20,13 @@ OptimizerSetup adapt(OptimizerSetup setup, Space space) {
 }
 
 /// Collective over comm, if the ranks are to look for each other.
-std::unique_ptr<NearRanks> find_near(const OptimizerSetup& setup) {
+std::unique_ptr<SharedMemoryGroup> find_near(const OptimizerSetup& setup) {
   if (setup.windows == Windows::off || setup.comm->world_size() == 1) return nullptr;
-  return std::make_unique<NearRanks>(*setup.comm);
+  return std::make_unique<SharedMemoryGroup>(*setup.comm);
 }
 
 /// Stage 0: G of every rank where the others can read their parts of it.
-std::unique_ptr<SharedBuffers> share_sums(const OptimizerSetup& setup, const NearRanks* near) {
+std::unique_ptr<SharedBuffers> share_sums(const OptimizerSetup& setup, const SharedMemoryGroup* near) {
   if (setup.stage > 0 || near == nullptr || !near->all()) return nullptr;
   const auto world = static_cast<std::size_t>(setup.comm->world_size());
   return std::make_unique<SharedBuffers>(
@@ -47,58 +47,58 @@ std::unique_ptr<OffloadedState> offload_state(const OptimizerSetup& setup, const
   return offload_to_host(setup, *split, space == Space::device);
 }
 
-std::unique_ptr<GradHome> grad_home(const OptimizerSetup& setup, const StateSplit* split,
+std::unique_ptr<OffloadedGradBuffer> offloaded_grads(const OptimizerSetup& setup, const StateSplit* split,
                                     MemoryLedger& ledger) {
   if (split == nullptr || !setup.offload.moves_grads()) return nullptr;
-  return std::make_unique<GradHome>(setup.offload, *split, ledger);
+  return std::make_unique<OffloadedGradBuffer>(setup.offload, *split, ledger);
 }
 
 /// Null where the kernels of a device read and store all of it.
-std::unique_ptr<StateTiles> tiles_of(const OptimizerSetup& setup, Space space, const StateSplit* split,
+std::unique_ptr<StateBlocks> tiles_of(const OptimizerSetup& setup, Space space, const StateSplit* split,
                                      const std::vector<FlatRange>& ranges, const RuleState& state,
                                      const CountedBuffer& master) {
   if (setup.state_formats.plain() || (space == Space::device && split == nullptr)) return nullptr;
-  return std::make_unique<StateTiles>(setup, resident_pieces(*setup.layout, ranges, split), state, master,
+  return std::make_unique<StateBlocks>(setup, resident_pieces(*setup.layout, ranges, split), state, master,
                                       split);
 }
 
 }  // namespace
 
-ProductionOptimizer::ProductionOptimizer(const OptimizerSetup& setup, Space space, const PhaseOps& ops,
-                                         const MakeLocalStep& make_step, const std::optional<Wires>& wires,
+ProductionOptimizer::ProductionOptimizer(const OptimizerSetup& setup, Space space, const KernelTable& ops,
+                                         const MakeLocalStep& make_step, const std::optional<CommGroups>& comm_groups,
                                          const OffloadMakers& offload)
     : setup_(adapt(setup, space)),
-      wires_(wires.value_or(Wires{setup.comm, setup.replicas, setup.tp})),
+      comm_groups_(comm_groups.value_or(CommGroups{setup.comm, setup.replicas, setup.tp})),
       ranges_(state_ranges(setup_)),
       pieces_(setup_.layout->pieces(ranges_)),
       plans_(plan_buckets(setup_)),
       ledger_(space_of(space), setup_.guards),
-      near_(find_near(setup_)),
-      memory_(ledger_, setup_.guards, wires_),
-      reduce_(setup_, plans_, ops, memory_, near_.get(), wires_),
+      shared_memory_group_(find_near(setup_)),
+      memory_(ledger_, setup_.guards, comm_groups_),
+      reduce_(setup_, plans_, ops, memory_, shared_memory_group_.get(), comm_groups_),
       split_(split_state(setup_, ranges_)),
       offloaded_(offload_state(setup_, split_.get(), space, offload)),
-      grad_home_(grad_home(setup_, split_.get(), ledger_)),
-      sums_(share_sums(setup_, near_.get())),
+      offloaded_grads_(offloaded_grads(setup_, split_.get(), ledger_)),
+      sums_(share_sums(setup_, shared_memory_group_.get())),
       grad_(sums_        ? sums_->mine(0, ledger_, MemoryClass::grad_sum)
-            : grad_home_ ? grad_home_->buffer()
+            : offloaded_grads_ ? grad_home_->buffer()
                          : CountedBuffer(ledger_, MemoryClass::grad_sum, total_numel(ranges_), DType::fp32)),
       master_(ledger_, MemoryClass::master, resident_numel(),
               setup_.state_formats.master == MasterFormat::bf16 ? DType::bf16 : DType::fp32),
-      param_store_(setup_, ranges_, near_.get(), ledger_),
-      params_(setup_, plans_, memory_, param_store_, near_.get(), *wires_.comm),
+      param_store_(setup_, ranges_, shared_memory_group_.get(), ledger_),
+      params_(setup_, plans_, memory_, param_store_, shared_memory_group_.get(), *comm_groups_.comm),
       state_(setup_.hyper, setup_.state_formats, resident_numel(),
              blocks_of_state(setup_, resident_pieces(*setup_.layout, ranges_, split_.get())), ledger_),
       tiles_(tiles_of(setup_, space, split_.get(), ranges_, state_, master_)),
       scales_(setup_, ParamScales::Of::params, ranges_, ledger_),
-      columns_(setup_, params_.full_ranges(), {ranges_, plans_, memory_, near_.get(), *wires_.comm}),
+      columns_(setup_, params_.full_ranges(), {ranges_, plans_, memory_, shared_memory_group_.get(), *comm_groups_.comm}),
       shard_{setup_,       ranges_,          pieces_,
              grad_,        master_,          param_store_,
              state_,       split_.get(),     scales_ ? &scales_ : nullptr,
              tiles_.get(), columns_.store(), columns_.scales()} {
   if (split_) {
-    auto step = std::make_unique<OffloadStep>(shard_, *offloaded_, ledger_.space(), make_step, ops,
-                                              offload.step, grad_home_.get());
+    auto step = std::make_unique<SplitStateStep>(shard_, *offloaded_, ledger_.space(), make_step, ops,
+                                              offload.step, offloaded_grads_.get());
     offload_step_ = step.get();
     step_ = std::move(step);
   } else {
@@ -116,7 +116,7 @@ MemoryUse ProductionOptimizer::memory() const {
   if (!offload_step_) return use;
   use.offloaded_host = offload_step_->host_bytes();
   use.offloaded_file = offloaded_->file_bytes();
-  if (!grad_home_) return use;
+  if (!offloaded_grads_) return use;
   use.offloaded_host += grad_home_->host_bytes();
   use.offloaded_file += grad_home_->file_bytes();
   return use;
@@ -187,7 +187,7 @@ void ProductionOptimizer::load(const Exec& exec, const FullState& counters,
 void ProductionOptimizer::load_stored(const FullState& counters, const std::function<bool(BufferId)>& has,
                                       const ReadState& read) {
   const MemorySpace& space = ledger_.space();
-  StateTiles::Chosen of_codes{};
+  StateBlocks::Chosen of_codes{};
   for (std::size_t i = 0; i < state_buffers.size(); ++i) {
     const BufferId scales = scales_of(state_buffers[i].id);
     of_codes[i] = state_.kept(i) && has_scales(state_.format(i)) && has(scales);
@@ -296,7 +296,7 @@ void ProductionOptimizer::overwritten(Phase phase) {
   if (ParamStore* const columns = columns_.store()) columns->take_shown();
 }
 
-// What taps and comparisons see of the production optimizer.
+// What observers and comparisons see of the production optimizer.
 
 std::vector<ExposedBuffer> ProductionOptimizer::exposed(Phase phase) {
   if (phase == Phase::cast) {

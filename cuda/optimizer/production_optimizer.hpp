@@ -7,15 +7,15 @@
 #include <vector>
 
 #include "cuda/distributed_optimizer.hpp"
-#include "cuda/comm/exchange/near_ranks.hpp"
+#include "cuda/comm/exchange/shared_memory_group.hpp"
 #include "cuda/comm/exchange/shared_buffers.hpp"
-#include "cuda/comm/exchange/wires.hpp"
-#include "cuda/offload/grad_home.hpp"
-#include "cuda/phase_ops.hpp"
+#include "cuda/comm/exchange/comm_groups.hpp"
+#include "cuda/offload/offloaded_grad_buffer.hpp"
+#include "cuda/kernel_table.hpp"
 #include "cuda/reduce/bucket_reduce.hpp"
 #include "cuda/optimizer/overlap/memory_ledger.hpp"
 #include "cuda/optimizer/overlap/plan_runner.hpp"
-#include "cuda/optimizer/host/offload_step.hpp"
+#include "cuda/optimizer/host/split_state_step.hpp"
 #include "cuda/optimizer/params/param_columns.hpp"
 #include "cuda/optimizer/params/param_gather.hpp"
 #include "cuda/optimizer/params/param_scales.hpp"
@@ -29,11 +29,11 @@ namespace zeroproof::cuda {
 /// Subclasses may override single phases.
 class ProductionOptimizer : public DistributedOptimizer {
  public:
-  /// space: where its buffers live; everything on a device is enqueued on the current stream. ops: the twins that add
-  /// gradients on the host, and update what is offloaded; they outlive this. make_step is called once. wires: what
+  /// space: where its buffers live; everything on a device is enqueued on the current stream. ops: the implementations that add
+  /// gradients on the host, and update what is offloaded; they outlive this. make_step is called once. comm_groups: what
   /// moves data in that space; by default, the communicators of the setup.
-  ProductionOptimizer(const OptimizerSetup& setup, Space space, const PhaseOps& ops,
-                      const MakeLocalStep& make_step, const std::optional<Wires>& wires = {},
+  ProductionOptimizer(const OptimizerSetup& setup, Space space, const KernelTable& ops,
+                      const MakeLocalStep& make_step, const std::optional<CommGroups>& comm_groups = {},
                       const OffloadMakers& offload = {});
 
   ProductionOptimizer(const ProductionOptimizer&) = delete;
@@ -60,28 +60,28 @@ class ProductionOptimizer : public DistributedOptimizer {
   virtual void gather();
 
   const OptimizerSetup setup_;
-  const Wires wires_;
+  const CommGroups comm_groups_;
   const std::vector<FlatRange> ranges_;  // what this rank keeps state for
   const host::PieceLoop pieces_;
   const std::vector<BucketPlan> plans_;
   MemoryLedger ledger_;                    // before everything that is counted on it
-  const std::unique_ptr<NearRanks> near_;  ///< null: by messages only
+  const std::unique_ptr<SharedMemoryGroup> shared_memory_group_;  ///< null: by messages only
   GradMemory memory_;
   BucketReduce reduce_;
   const std::unique_ptr<StateSplit> split_;          ///< null: nothing is offloaded, as the next one
   const std::unique_ptr<OffloadedState> offloaded_;  ///< before the step
-  const std::unique_ptr<GradHome> grad_home_;        ///< null: G lies where the other buffers do
+  const std::unique_ptr<OffloadedGradBuffer> offloaded_grads_;        ///< null: G lies where the other buffers do
   std::unique_ptr<SharedBuffers> sums_;              ///< stage 0 on ranks of one machine: where grad_ is
   CountedBuffer grad_;                               // G, unless it is a leaf, then what the step makes of it
   CountedBuffer master_;
   ParamStore param_store_;
   ParamGather params_;
   RuleState state_;
-  const std::unique_ptr<StateTiles> tiles_;  ///< null: state and master are fp32, or a device's
+  const std::unique_ptr<StateBlocks> tiles_;  ///< null: state and master are fp32, or a device's
   ParamScales scales_;
   ParamColumns columns_;
   RankShard shard_;
-  OffloadStep* offload_step_ = nullptr;  ///< step_, if something is offloaded
+  SplitStateStep* offload_step_ = nullptr;  ///< step_, if something is offloaded
   std::unique_ptr<LocalStep> step_;      // after everything in the shard
   std::unique_ptr<PlanRunner>
       executor_;  ///< of layers; keeps its communication thread, or stream, over steps

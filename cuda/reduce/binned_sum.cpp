@@ -19,7 +19,7 @@ std::vector<TreeNode> first_leaves(int count) {
 
 class BinnedLeafSum final : public LeafSum {
  public:
-  BinnedLeafSum(const ReduceTools& tools, const LeafNumbers& numbers, bool keeps)
+  BinnedLeafSum(const ReduceTools& tools, const MicroBatchIndex& numbers, bool keeps)
       : tools_(tools),
         numbers_(numbers),
         keeps_(keeps),
@@ -117,7 +117,7 @@ class BinnedLeafSum final : public LeafSum {
   void exchange_instances(const BucketPlan& plan) const;
 
   const ReduceTools& tools_;
-  const LeafNumbers& numbers_;
+  const MicroBatchIndex& numbers_;
   const bool keeps_;
   const std::int64_t numel_;
   const host::FoldPlan cp_parts_;
@@ -126,7 +126,7 @@ class BinnedLeafSum final : public LeafSum {
 
 /// Bins of this rank's part from every rank that has leaves. A rank without one sends nothing.
 void BinnedLeafSum::exchange(const BucketPlan& plan) const {
-  Communicator& comm = *tools_.wires.comm;
+  Communicator& comm = *tools_.comm_groups.comm;
   const int world = comm.world_size();
   const bool sends = !numbers_.nodes(comm.rank()).empty();
   const auto arrives = [&](int r) { return r != comm.rank() && !numbers_.nodes(r).empty(); };
@@ -178,7 +178,7 @@ void BinnedLeafSum::exchange_instances(const BucketPlan& plan) const {
     held(plan).pack_all(own.data(), moves);
   }
   tools_.space().copy_many(moves);
-  tools_.wires.replicas->all_gather(own, receive);
+  tools_.comm_groups.replicas->all_gather(own, receive);
   for (const Span<std::byte> bins : receive) {
     if (bins.data() != own.data()) merge(plan, bins.data());
   }
@@ -186,7 +186,7 @@ void BinnedLeafSum::exchange_instances(const BucketPlan& plan) const {
 
 }  // namespace
 
-std::unique_ptr<LeafSum> make_binned_sum(const ReduceTools& tools, const LeafNumbers& numbers, bool keeps) {
+std::unique_ptr<LeafSum> make_binned_sum(const ReduceTools& tools, const MicroBatchIndex& numbers, bool keeps) {
   return std::make_unique<BinnedLeafSum>(tools, numbers, keeps);
 }
 

@@ -43,13 +43,13 @@ TensorView bucket_of(const TensorView& leaf, const FlatRange& range) {
 }  // namespace
 
 BucketReduce::BucketReduce(const OptimizerSetup& setup, const std::vector<BucketPlan>& plans,
-                           const PhaseOps& ops, GradMemory& memory, const NearRanks* near, const Wires& wires)
+                           const KernelTable& ops, GradMemory& memory, const SharedMemoryGroup* near, const CommGroups& comm_groups)
     : setup_(setup),
       plans_(plans),
       keeps_(keeps_leaves(setup)),
-      near_(near != nullptr && near->any() ? near : nullptr),
+      shared_memory_group_(near != nullptr && near->any() ? near : nullptr),
       numbers_(setup),
-      tools_{setup, ops, memory, wires, host::streams_past_caches(grad_sum_bytes(setup))},
+      tools_{setup, ops, memory, comm_groups, host::streams_past_caches(grad_sum_bytes(setup))},
       finished_(plans.size(), false) {
   const bool tp_parts =
       std::ranges::any_of(plans, [](const BucketPlan& plan) { return plan.replicated_numel > 0; });
@@ -61,7 +61,7 @@ void BucketReduce::make_sum() {
   if (sum_) return;
   switch (setup_.grad_sum) {
     case GradSum::tree:
-      sum_ = keeps_ && near_ != nullptr ? make_window_sum(tools_, numbers_, *near_)
+      sum_ = keeps_ && shared_memory_group_ != nullptr ? make_window_sum(tools_, numbers_, *shared_memory_group_)
                                         : make_tree_sum(tools_, numbers_, keeps_);
       break;
     case GradSum::binned:
@@ -73,16 +73,16 @@ void BucketReduce::make_sum() {
   }
 }
 
-LeafWindow& BucketReduce::leaf_window(std::int64_t numel) {
+GradWindow& BucketReduce::grad_window(std::int64_t numel) {
   if (leaves_ && !leaves_->holds(numel)) leaves_.reset();
-  if (!leaves_) leaves_.emplace(tools_, numbers_, *near_, numel);
+  if (!leaves_) leaves_.emplace(tools_, numbers_, *shared_memory_group_, numel);
   return *leaves_;
 }
 
 TensorView BucketReduce::leaf_buffer() {
-  if (near_ == nullptr) return {};
+  if (shared_memory_group_ == nullptr) return {};
   if (reads_leaves()) {
-    const TensorView mine = leaf_window(setup_.layout->padded_numel()).mine();
+    const TensorView mine = grad_window(setup_.layout->padded_numel()).mine();
     return mine.dtype == setup_.grad_dtype && mine.numel > 0 ? mine : TensorView{};
   }
   make_sum();
@@ -152,7 +152,7 @@ void BucketReduce::reduce(std::size_t bucket, std::int64_t micro_step, const Ten
 
 /// A whole leaf, at once for all buckets.
 void BucketReduce::share_leaf(std::int64_t micro_step, const TensorView& leaf) {
-  LeafWindow& window = leaf_window(setup_.layout->padded_numel());
+  GradWindow& window = grad_window(setup_.layout->padded_numel());
   NodeValues mine;
   if (leaf.data != nullptr) mine = NodeValues::flat(leaf, 0);
   if (mine.exists()) window.put(*all_, mine);
@@ -165,7 +165,7 @@ void BucketReduce::exchange_leaves(const BucketPlan& plan, std::int64_t micro_st
   if (!reads_leaves()) return receive_leaves(plan, micro_step, leaf);
   std::int64_t largest = 0;
   for (const BucketPlan& any : plans_) largest = std::max(largest, any.range.numel());
-  LeafWindow& window = leaf_window(largest);
+  GradWindow& window = grad_window(largest);
   if (leaf.exists()) window.put(plan.all, leaf);
   window.fence();
   receive_leaves(plan, micro_step, leaf);
@@ -189,7 +189,7 @@ void BucketReduce::receive_leaves(const BucketPlan& plan, std::int64_t micro_ste
   }
   std::vector<Span<std::byte>> arrived(send.size());
   if (!reads_leaves() || !near_->all()) {
-    arrived = exchange_packed(*tools_.wires.comm, send, recv_bytes, tools_.memory.out, tools_.memory.in);
+    arrived = exchange_packed(*tools_.comm_groups.comm, send, recv_bytes, tools_.memory.out, tools_.memory.in);
   }
   if (plan.own.numel == 0) return;
   std::vector<NodeValues> leaves;
@@ -237,7 +237,7 @@ void BucketReduce::gather_sums(Span<float> grad_sum) {
     std::vector<Stretches> places;
     for (const RankPart& part : plan.parts())
       append(places.emplace_back(), part, grad_sum.data(), 0, sizeof(float));
-    gather_packed(*tools_.wires.comm, places[static_cast<std::size_t>(setup_.comm->rank())], places,
+    gather_packed(*tools_.comm_groups.comm, places[static_cast<std::size_t>(setup_.comm->rank())], places,
                   tools_.memory.in);
   }
 }

@@ -5,8 +5,8 @@
 #include <memory>
 
 #include "cuda/comm/exchange/bucket_plan.hpp"
-#include "cuda/comm/exchange/near_ranks.hpp"
-#include "cuda/reduce/leaf_numbers.hpp"
+#include "cuda/comm/exchange/shared_memory_group.hpp"
+#include "cuda/reduce/micro_batch_index.hpp"
 #include "cuda/reduce/reduce_tools.hpp"
 
 namespace zeroproof::cuda {
@@ -41,13 +41,13 @@ class LeafSum {
 };
 
 /// tools and numbers outlive the sum.
-std::unique_ptr<LeafSum> make_tree_sum(const ReduceTools& tools, const LeafNumbers& numbers, bool keeps);
-std::unique_ptr<LeafSum> make_binned_sum(const ReduceTools& tools, const LeafNumbers& numbers, bool keeps);
+std::unique_ptr<LeafSum> make_tree_sum(const ReduceTools& tools, const MicroBatchIndex& numbers, bool keeps);
+std::unique_ptr<LeafSum> make_binned_sum(const ReduceTools& tools, const MicroBatchIndex& numbers, bool keeps);
 /// Keeps always: leaves and nodes lie where the ranks of the machine add them up, and only what other machines need is
 /// sent, as nodes of this one. Collective. near.any() is true.
-std::unique_ptr<LeafSum> make_window_sum(const ReduceTools& tools, const LeafNumbers& numbers,
-                                         const NearRanks& near);
+std::unique_ptr<LeafSum> make_window_sum(const ReduceTools& tools, const MicroBatchIndex& numbers,
+                                         const SharedMemoryGroup& near);
 /// Keeps always.
-std::unique_ptr<LeafSum> make_native_sum(const ReduceTools& tools, const LeafNumbers& numbers);
+std::unique_ptr<LeafSum> make_native_sum(const ReduceTools& tools, const MicroBatchIndex& numbers);
 
 }  // namespace zeroproof::cuda

@@ -13,9 +13,9 @@ namespace {
 /// This rank's leaves of the whole model in one buffer.
 class NativeSum final : public LeafSum {
  public:
-  NativeSum(const ReduceTools& tools, const LeafNumbers& numbers)
+  NativeSum(const ReduceTools& tools, const MicroBatchIndex& numbers)
       : tools_(tools),
-        moves_(NodeMoves::accumulate(numbers.steps_of(tools.setup.comm->rank()))),
+        moves_(ReductionSchedule::accumulate(numbers.steps_of(tools.setup.comm->rank()))),
         store_(tools, moves_, tools.setup.layout->padded_numel()) {}
 
   void begin() override {
@@ -62,7 +62,7 @@ class NativeSum final : public LeafSum {
   NodeValues over_instances(const BucketPlan& plan, const NodeValues& mine) const;
 
   const ReduceTools& tools_;
-  const NodeMoves moves_;
+  const ReductionSchedule moves_;
   NodeStore store_;
   CountedBuffer zeros_;
   const host::FoldPlan alone_ = host::FoldPlan::one_after_another(1);
@@ -70,7 +70,7 @@ class NativeSum final : public LeafSum {
 
 /// Sums over this instance of the elements this rank owns.
 NodeValues NativeSum::scattered(const BucketPlan& plan) {
-  Communicator& comm = *tools_.wires.comm;
+  Communicator& comm = *tools_.comm_groups.comm;
   if (comm.world_size() == 1) return sum();
   std::vector<std::int64_t> counts;
   std::int64_t total = 0;
@@ -117,14 +117,14 @@ NodeValues NativeSum::over_instances(const BucketPlan& plan, const NodeValues& m
     if (i == instance(setup)) share = part;
     receive.push_back(std::as_writable_bytes(part));
   }
-  tools_.wires.replicas->native_reduce_scatter({both, static_cast<std::size_t>(numel)}, counts, share);
-  tools_.wires.replicas->all_gather(std::as_bytes(share), receive);
+  tools_.comm_groups.replicas->native_reduce_scatter({both, static_cast<std::size_t>(numel)}, counts, share);
+  tools_.comm_groups.replicas->all_gather(std::as_bytes(share), receive);
   return NodeValues::packed(TensorView{result, DType::fp32, numel});
 }
 
 }  // namespace
 
-std::unique_ptr<LeafSum> make_native_sum(const ReduceTools& tools, const LeafNumbers& numbers) {
+std::unique_ptr<LeafSum> make_native_sum(const ReduceTools& tools, const MicroBatchIndex& numbers) {
   return std::make_unique<NativeSum>(tools, numbers);
 }
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "cuda/comm/exchange/bucket_plan.hpp"
-#include "cuda/reduce/node_moves.hpp"
+#include "cuda/reduce/reduction_schedule.hpp"
 #include "cuda/reduce/reduce_tools.hpp"
 
 namespace zeroproof::cuda {
@@ -17,16 +17,16 @@ class NodeStore {
   /// numel: elements of every slot, of the whole model or of this rank's shard. leaf_dtype: what a leaf to which
   /// nothing is added in the step is kept in: fp32, or its own type, at the start of its slot. Both references
   /// outlive this.
-  NodeStore(const ReduceTools& tools, const NodeMoves& moves, std::int64_t numel,
+  NodeStore(const ReduceTools& tools, const ReductionSchedule& moves, std::int64_t numel,
             DType leaf_dtype = DType::fp32)
       : tools_(tools), moves_(moves), numel_(numel), leaf_dtype_(leaf_dtype) {}
 
   /// The same in slots that are there already, as many as the moves need, each of the whole model.
-  NodeStore(const ReduceTools& tools, const NodeMoves& moves, std::vector<CountedBuffer> slots,
+  NodeStore(const ReduceTools& tools, const ReductionSchedule& moves, std::vector<CountedBuffer> slots,
             DType leaf_dtype)
       : tools_(tools), moves_(moves), numel_(0), leaf_dtype_(leaf_dtype), slots_(std::move(slots)) {}
 
-  /// One micro-step over a part of the slots. leaves: those of NodeMoves, in that order, over the same part.
+  /// One micro-step over a part of the slots. leaves: those of ReductionSchedule, in that order, over the same part.
   /// flat: slots hold the whole model; packed: slots hold the shard, of which this is one bucket.
   void apply_flat(const host::PieceLoop& loop, std::int64_t micro_step, Span<const NodeValues> leaves);
   void apply_packed(const BucketPlan& plan, std::int64_t micro_step, Span<const NodeValues> leaves);
@@ -35,8 +35,8 @@ class NodeStore {
   NodeValues packed(std::size_t slot, const BucketPlan& plan, DType dtype = DType::fp32);
 
   /// A node that is left in a slot of the whole model, or of the shard, in the type it is kept in.
-  NodeValues left(const NodeMoves::Left& node) { return flat(node.source.index, dtype_of(node)); }
-  NodeValues left(const NodeMoves::Left& node, const BucketPlan& plan) {
+  NodeValues left(const ReductionSchedule::Left& node) { return flat(node.source.index, dtype_of(node)); }
+  NodeValues left(const ReductionSchedule::Left& node, const BucketPlan& plan) {
     return packed(node.source.index, plan, dtype_of(node));
   }
 
@@ -48,13 +48,13 @@ class NodeStore {
 
  private:
   void make();
-  DType dtype_of(const NodeMoves::Left& node) const { return node.is_leaf ? leaf_dtype_ : DType::fp32; }
+  DType dtype_of(const ReductionSchedule::Left& node) const { return node.is_leaf ? leaf_dtype_ : DType::fp32; }
   template <class SlotView>
   void apply(const host::PieceLoop& loop, std::int64_t micro_step, Span<const NodeValues> leaves,
              const SlotView& slot);
 
   const ReduceTools& tools_;
-  const NodeMoves& moves_;
+  const ReductionSchedule& moves_;
   const std::int64_t numel_;
   const DType leaf_dtype_ = DType::fp32;
   std::vector<CountedBuffer> slots_;

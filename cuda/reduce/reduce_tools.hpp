@@ -8,11 +8,11 @@
 #include "common/base/span.hpp"
 #include "common/step/distributed_optimizer.hpp"
 #include "cuda/comm/exchange/grad_memory.hpp"
-#include "cuda/comm/exchange/wires.hpp"
+#include "cuda/comm/exchange/comm_groups.hpp"
 #include "cuda/comm/memory/memory_space.hpp"
 #include "cuda/host/base/piece_loop.hpp"
 #include "cuda/host/fold_plan.hpp"
-#include "cuda/phase_ops.hpp"
+#include "cuda/kernel_table.hpp"
 
 namespace zeroproof::cuda {
 
@@ -35,9 +35,9 @@ struct SeeSum {
 
 struct ReduceTools {
   const OptimizerSetup& setup;
-  const PhaseOps& ops;
+  const KernelTable& ops;
   GradMemory& memory;
-  const Wires wires = {};
+  const CommGroups comm_groups = {};
   bool streams = false;  ///< G of this rank is too large to be found in the caches again
 
   const MemorySpace& space() const { return memory.space(); }

@@ -27,7 +27,7 @@ std::vector<NodeValues> all_parts(const ReduceTools& tools, const BucketPlan& pl
     moves.push_back({to.data(), from.data(), numel(from)});
   });
   tools.space().copy_many(moves);
-  tools.wires.tp->all_gather(receive[self], receive);
+  tools.comm_groups.tp->all_gather(receive[self], receive);
   return parts;
 }
 

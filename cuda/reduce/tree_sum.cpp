@@ -6,25 +6,25 @@
 #include "cuda/comm/exchange/micro_batches.hpp"
 #include "cuda/comm/exchange/packed_exchange.hpp"
 #include "cuda/reduce/leaf_sum.hpp"
-#include "cuda/reduce/leaf_window.hpp"
+#include "cuda/reduce/grad_window.hpp"
 #include "cuda/reduce/node_store.hpp"
-#include "cuda/reduce/placed_node.hpp"
+#include "cuda/reduce/node_view.hpp"
 
 namespace zeroproof::cuda {
 namespace {
 
 class TreeSum final : public LeafSum {
  public:
-  TreeSum(const ReduceTools& tools, const LeafNumbers& numbers, bool keeps)
+  TreeSum(const ReduceTools& tools, const MicroBatchIndex& numbers, bool keeps)
       : tools_(tools),
         numbers_(numbers),
         keeps_(keeps),
         moves_(
-            NodeMoves::tree(keeps ? numbers.steps_of(tools.setup.comm->rank()) : numbers.arriving_steps())),
+            ReductionSchedule::tree(keeps ? numbers.steps_of(tools.setup.comm->rank()) : numbers.arriving_steps())),
         left_(moves_.left()),
         store_(tools, moves_, keeps ? tools.setup.layout->padded_numel() : shard_numel(tools.setup),
                shared_leaf_dtype(tools.setup)) {
-    std::ranges::stable_partition(left_, [](const NodeMoves::Left& left) { return !left.is_leaf; });
+    std::ranges::stable_partition(left_, [](const ReductionSchedule::Left& left) { return !left.is_leaf; });
   }
 
   void begin() override {}
@@ -38,10 +38,10 @@ class TreeSum final : public LeafSum {
   }
 
   void finish(const BucketPlan& plan, const NodeValues& grad_sum, const SeeSum& see) override {
-    std::vector<PlacedNode> nodes = keeps_ ? exchange(plan) : held(plan);
+    std::vector<NodeView> nodes = keeps_ ? exchange(plan) : held(plan);
     if (plan.own.numel == 0) return;
     add_to_sum(tools_, numbers_, plan, std::move(nodes), grad_sum, see);
-    for (const NodeMoves::Left& left : moves_.left()) {
+    for (const ReductionSchedule::Left& left : moves_.left()) {
       if (!keeps_) tools_.forget(plan.mine, store_.packed(left.source.index, plan));
     }
   }
@@ -53,28 +53,28 @@ class TreeSum final : public LeafSum {
     return setup.shards->shard_numel(setup.comm->rank());
   }
 
-  std::vector<PlacedNode> held(const BucketPlan& plan) {
-    std::vector<PlacedNode> nodes;
-    for (const NodeMoves::Left& left : moves_.left()) {
+  std::vector<NodeView> held(const BucketPlan& plan) {
+    std::vector<NodeView> nodes;
+    for (const ReductionSchedule::Left& left : moves_.left()) {
       nodes.push_back({left.node, store_.left(left, plan)});
     }
     return nodes;
   }
 
-  std::vector<PlacedNode> exchange(const BucketPlan& plan);
+  std::vector<NodeView> exchange(const BucketPlan& plan);
 
   const ReduceTools& tools_;
-  const LeafNumbers& numbers_;
+  const MicroBatchIndex& numbers_;
   const bool keeps_;
-  const NodeMoves moves_;
-  std::vector<NodeMoves::Left> left_;  ///< as in a message
+  const ReductionSchedule moves_;
+  std::vector<ReductionSchedule::Left> left_;  ///< as in a message
   NodeStore store_;
 };
 
 /// This rank's nodes go to the owners of their elements. Returns all ranks' nodes of this rank's part: its own where
 /// they are, the others' in the buffer they arrived in.
-std::vector<PlacedNode> TreeSum::exchange(const BucketPlan& plan) {
-  Communicator& comm = *tools_.wires.comm;
+std::vector<NodeView> TreeSum::exchange(const BucketPlan& plan) {
+  Communicator& comm = *tools_.comm_groups.comm;
   const int world = comm.world_size();
   const int rank = comm.rank();
   std::vector<Stretches> send(static_cast<std::size_t>(world));
@@ -84,7 +84,7 @@ std::vector<PlacedNode> TreeSum::exchange(const BucketPlan& plan) {
     if (r == rank) continue;
     const auto at = static_cast<std::size_t>(r);
     const RankPart part = plan.part(r);
-    for (const NodeMoves::Left& left : left_) {
+    for (const ReductionSchedule::Left& left : left_) {
       append(send[at], part, store_.left(left).view().data, 0,
              num_bytes(travel_dtype(tools_.setup, left.node)));
     }
@@ -93,10 +93,10 @@ std::vector<PlacedNode> TreeSum::exchange(const BucketPlan& plan) {
   }
   const std::vector<Span<std::byte>> arrived =
       exchange_packed(comm, send, recv_bytes, tools_.memory.out, tools_.memory.in);
-  std::vector<PlacedNode> nodes;
-  for (const NodeMoves::Left& left : left_) nodes.push_back({left.node, store_.left(left)});
+  std::vector<NodeView> nodes;
+  for (const ReductionSchedule::Left& left : left_) nodes.push_back({left.node, store_.left(left)});
   for (std::size_t r = 0; r < arrived.size(); ++r) {
-    const std::vector<PlacedNode> sent =
+    const std::vector<NodeView> sent =
         nodes_at(tools_.setup, sent_here[r], plan.own.numel, arrived[r].data());
     nodes.insert(nodes.end(), sent.begin(), sent.end());
   }
@@ -105,7 +105,7 @@ std::vector<PlacedNode> TreeSum::exchange(const BucketPlan& plan) {
 
 }  // namespace
 
-std::unique_ptr<LeafSum> make_tree_sum(const ReduceTools& tools, const LeafNumbers& numbers, bool keeps) {
+std::unique_ptr<LeafSum> make_tree_sum(const ReduceTools& tools, const MicroBatchIndex& numbers, bool keeps) {
   return std::make_unique<TreeSum>(tools, numbers, keeps);
 }
 

@@ -5,17 +5,17 @@
 namespace zeroproof::cuda {
 namespace {
 
-NodeMoves moves_of(const OptimizerSetup& setup, const LeafNumbers& numbers) {
-  const NodeMoves::Steps steps = numbers.steps_of(0);
-  constexpr auto stay = NodeMoves::LastLeaves::stay;
-  return setup.grad_sum == GradSum::native ? NodeMoves::accumulate(steps, stay)
-                                           : NodeMoves::tree(steps, stay);
+ReductionSchedule moves_of(const OptimizerSetup& setup, const MicroBatchIndex& numbers) {
+  const ReductionSchedule::Steps steps = numbers.steps_of(0);
+  constexpr auto stay = ReductionSchedule::LastLeaves::stay;
+  return setup.grad_sum == GradSum::native ? ReductionSchedule::accumulate(steps, stay)
+                                           : ReductionSchedule::tree(steps, stay);
 }
 
-host::FoldPlan fold_of(const OptimizerSetup& setup, const NodeMoves& moves) {
+host::FoldPlan fold_of(const OptimizerSetup& setup, const ReductionSchedule& moves) {
   if (setup.grad_sum == GradSum::native) return host::FoldPlan::one_after_another(moves.left().size());
   std::vector<TreeNode> nodes;
-  for (const NodeMoves::Left& left : moves.left()) nodes.push_back(left.node);
+  for (const ReductionSchedule::Left& left : moves.left()) nodes.push_back(left.node);
   return host::FoldPlan(nodes);
 }
 
@@ -26,7 +26,7 @@ bool WholeReduce::fits(const OptimizerSetup& setup) {
   return data_ranks(setup) == 1 && tp_ranks(setup) == 1 && setup.grad_sum != GradSum::binned;
 }
 
-WholeReduce::WholeReduce(const ReduceTools& tools, const LeafNumbers& numbers,
+WholeReduce::WholeReduce(const ReduceTools& tools, const MicroBatchIndex& numbers,
                          const std::vector<FlatRange>& ranges)
     : tools_(tools),
       micro_batches_(tools.setup.micro_batches),
@@ -39,11 +39,11 @@ WholeReduce::WholeReduce(const ReduceTools& tools, const LeafNumbers& numbers,
 void WholeReduce::finish(const NodeValues& last, const GradTarget& target) {
   const auto numel = static_cast<std::int64_t>(target.grad_sum.size());
   FoldJob job{&fold_, {}, NodeValues::packed(TensorView{target.grad_sum.data(), DType::fp32, numel})};
-  for (const NodeMoves::Left& left : moves_.left()) {
+  for (const ReductionSchedule::Left& left : moves_.left()) {
     job.operands.push_back(left.source.leaf ? last : store_.flat(left.source.index));
   }
   tools_.run(mine_, {&job, 1}, target.see);
-  for (const NodeMoves::Left& left : moves_.left()) {
+  for (const ReductionSchedule::Left& left : moves_.left()) {
     if (!left.source.leaf) tools_.forget(all_, store_.flat(left.source.index));
   }
   store_.require_intact();

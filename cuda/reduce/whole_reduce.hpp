@@ -3,7 +3,7 @@
 
 #include <optional>
 
-#include "cuda/reduce/leaf_numbers.hpp"
+#include "cuda/reduce/micro_batch_index.hpp"
 #include "cuda/reduce/node_store.hpp"
 #include "cuda/reduce/reduce_tools.hpp"
 
@@ -15,7 +15,7 @@ class WholeReduce {
   static bool fits(const OptimizerSetup& setup);
 
   /// ranges: what grad_sum has the elements of. tools and numbers outlive this.
-  WholeReduce(const ReduceTools& tools, const LeafNumbers& numbers, const std::vector<FlatRange>& ranges);
+  WholeReduce(const ReduceTools& tools, const MicroBatchIndex& numbers, const std::vector<FlatRange>& ranges);
 
   /// Every leaf is read once; what has been added up so far is written at every second one. The last leaf goes straight
   /// into the sum. Returns the leaf if it is G by itself and stays where it is; grad_sum is then not written.
@@ -38,7 +38,7 @@ class WholeReduce {
 
   const ReduceTools& tools_;
   const std::int64_t micro_batches_;
-  const NodeMoves moves_;
+  const ReductionSchedule moves_;
   const host::FoldPlan fold_;
   const host::PieceLoop all_;   ///< of the model
   const host::PieceLoop mine_;  ///< the same tensors, local indices count in grad_sum

@@ -7,27 +7,27 @@
 #include "cuda/comm/exchange/packed_exchange.hpp"
 #include "cuda/comm/exchange/shared_buffers.hpp"
 #include "cuda/reduce/leaf_sum.hpp"
-#include "cuda/reduce/leaf_window.hpp"
+#include "cuda/reduce/grad_window.hpp"
 #include "cuda/reduce/node_store.hpp"
-#include "cuda/reduce/placed_node.hpp"
+#include "cuda/reduce/node_view.hpp"
 
 namespace zeroproof::cuda {
 namespace {
 
 /// What each rank of the machine does to its nodes. Its last leaf stays by itself: whoever adds up reads it anyway.
-std::vector<NodeMoves> moves_of(const LeafNumbers& numbers, const std::vector<int>& ranks) {
-  std::vector<NodeMoves> moves;
+std::vector<ReductionSchedule> moves_of(const MicroBatchIndex& numbers, const std::vector<int>& ranks) {
+  std::vector<ReductionSchedule> moves;
   for (const int rank : ranks)
-    moves.push_back(NodeMoves::tree(numbers.steps_of(rank), NodeMoves::LastLeaves::stay));
+    moves.push_back(ReductionSchedule::tree(numbers.steps_of(rank), ReductionSchedule::LastLeaves::stay));
   return moves;
 }
 
 /// First a rank's last leaf, then its slots.
 std::vector<SharedBuffers::Shapes> shapes_of(const OptimizerSetup& setup,
-                                             const std::vector<NodeMoves>& moves) {
+                                             const std::vector<ReductionSchedule>& moves) {
   const std::int64_t numel = setup.layout->padded_numel();
   std::vector<SharedBuffers::Shapes> shapes;
-  for (const NodeMoves& of_rank : moves) {
+  for (const ReductionSchedule& of_rank : moves) {
     SharedBuffers::Shapes& mine = shapes.emplace_back();
     mine.push_back({of_rank.left().empty() ? 0 : numel, shared_leaf_dtype(setup)});
     for (std::size_t slot = 0; slot < of_rank.slots(); ++slot) mine.push_back({numel, DType::fp32});
@@ -37,10 +37,10 @@ std::vector<SharedBuffers::Shapes> shapes_of(const OptimizerSetup& setup,
 
 class WindowSum final : public LeafSum {
  public:
-  WindowSum(const ReduceTools& tools, const LeafNumbers& numbers, const NearRanks& near)
+  WindowSum(const ReduceTools& tools, const MicroBatchIndex& numbers, const SharedMemoryGroup& near)
       : tools_(tools),
         numbers_(numbers),
-        near_(near),
+        shared_memory_group_(near),
         moves_(moves_of(numbers, own_machine())),
         buffers_(near.group(), shapes_of(tools.setup, moves_)),
         last_leaf_(buffers_.mine(0, tools.memory.ledger(), MemoryClass::grad_nodes)),
@@ -48,7 +48,7 @@ class WindowSum final : public LeafSum {
     for (const std::vector<int>& ranks : near.machines())
       nodes_.push_back(in_message(numbers.nodes_of(ranks)));
     for (std::size_t place = 0; place < moves_.size(); ++place) {
-      for (const NodeMoves::Left& left : moves_[place].left()) {
+      for (const ReductionSchedule::Left& left : moves_[place].left()) {
         const std::size_t buffer = left.source.leaf ? 0 : 1 + left.source.index;
         TensorView values = buffers_.of(static_cast<int>(place), buffer);
         values.dtype = travel_dtype(tools.setup, left.node);
@@ -78,8 +78,8 @@ class WindowSum final : public LeafSum {
   }
 
   void finish(const BucketPlan& plan, const NodeValues& grad_sum, const SeeSum& see) override {
-    std::vector<PlacedNode> nodes = near_nodes_;
-    if (!near_.all()) receive_far(plan, nodes);
+    std::vector<NodeView> nodes = near_nodes_;
+    if (!shared_memory_group_.all()) receive_far(plan, nodes);
     if (plan.own.numel > 0) add_to_sum(tools_, numbers_, plan, std::move(nodes), grad_sum, see);
   }
 
@@ -95,9 +95,9 @@ class WindowSum final : public LeafSum {
   }
 
  private:
-  const std::vector<int>& own_machine() const { return near_.machines()[near_.own_machine()]; }
-  const NodeMoves& own_moves() const {
-    return moves_[static_cast<std::size_t>(near_.place(tools_.setup.comm->rank()))];
+  const std::vector<int>& own_machine() const { return shared_memory_group_.machines()[shared_memory_group_.own_machine()]; }
+  const ReductionSchedule& own_moves() const {
+    return moves_[static_cast<std::size_t>(shared_memory_group_.place(tools_.setup.comm->rank()))];
   }
   std::vector<CountedBuffer> own_slots() const {
     std::vector<CountedBuffer> slots;
@@ -106,28 +106,28 @@ class WindowSum final : public LeafSum {
     }
     return slots;
   }
-  void receive_far(const BucketPlan& plan, std::vector<PlacedNode>& nodes);
+  void receive_far(const BucketPlan& plan, std::vector<NodeView>& nodes);
 
   const ReduceTools& tools_;
-  const LeafNumbers& numbers_;
-  const NearRanks& near_;
-  const std::vector<NodeMoves> moves_;  // [ranks of this machine]
+  const MicroBatchIndex& numbers_;
+  const SharedMemoryGroup& shared_memory_group_;
+  const std::vector<ReductionSchedule> moves_;  // [ranks of this machine]
   SharedBuffers buffers_;
   CountedBuffer last_leaf_;
   NodeStore store_;
   std::vector<std::vector<TreeNode>> nodes_;  // [machines] left when all their leaves have been pushed
-  std::vector<PlacedNode> near_nodes_;        ///< of all ranks of this machine
+  std::vector<NodeView> near_nodes_;        ///< of all ranks of this machine
 };
 
 /// Adds the nodes of other machines for this rank's part. Every machine combines its leaves for an owner elsewhere
 /// once: the rank that stands at the owner's place, counted around, does it, so that all have about the same to do.
-void WindowSum::receive_far(const BucketPlan& plan, std::vector<PlacedNode>& nodes) {
-  Communicator& comm = *tools_.wires.comm;
+void WindowSum::receive_far(const BucketPlan& plan, std::vector<NodeView>& nodes) {
+  Communicator& comm = *tools_.comm_groups.comm;
   const auto world = static_cast<std::size_t>(comm.world_size());
-  const std::size_t here = near_.own_machine();
-  const int own_place = near_.place(comm.rank());
+  const std::size_t here = shared_memory_group_.own_machine();
+  const int own_place = shared_memory_group_.place(comm.rank());
   const auto stands_at = [&](std::size_t machine, int place) {
-    return place % static_cast<int>(near_.machines()[machine].size());
+    return place % static_cast<int>(shared_memory_group_.machines()[machine].size());
   };
   std::vector<RankPart> parts(world);  // of those this rank combines for
   std::vector<Span<const std::byte>> send(world);
@@ -135,7 +135,7 @@ void WindowSum::receive_far(const BucketPlan& plan, std::vector<PlacedNode>& nod
   std::int64_t leaving = 0, arriving = 0;
   for (std::size_t r = 0; r < world; ++r) {
     const int rank = static_cast<int>(r);
-    if (near_.near(rank) || stands_at(here, near_.place(rank)) != own_place) continue;
+    if (shared_memory_group_.near(rank) || stands_at(here, shared_memory_group_.place(rank)) != own_place) continue;
     parts[r] = plan.part(rank);
     leaving += up_to_words(message_bytes(tools_.setup, nodes_[here], parts[r].numel));
   }
@@ -161,9 +161,9 @@ void WindowSum::receive_far(const BucketPlan& plan, std::vector<PlacedNode>& nod
   std::byte* in = tools_.memory.in.take(arriving);
   for (std::size_t machine = 0; machine < nodes_.size(); ++machine) {
     if (machine == here || plan.own.numel == 0) continue;
-    const int from = near_.machines()[machine][static_cast<std::size_t>(stands_at(machine, own_place))];
+    const int from = shared_memory_group_.machines()[machine][static_cast<std::size_t>(stands_at(machine, own_place))];
     const std::int64_t bytes = message_bytes(tools_.setup, nodes_[machine], plan.own.numel);
-    const std::vector<PlacedNode> sent = nodes_at(tools_.setup, nodes_[machine], plan.own.numel, in);
+    const std::vector<NodeView> sent = nodes_at(tools_.setup, nodes_[machine], plan.own.numel, in);
     nodes.insert(nodes.end(), sent.begin(), sent.end());
     receive[static_cast<std::size_t>(from)] = {in, static_cast<std::size_t>(bytes)};
     in += up_to_words(bytes);
@@ -173,8 +173,8 @@ void WindowSum::receive_far(const BucketPlan& plan, std::vector<PlacedNode>& nod
 
 }  // namespace
 
-std::unique_ptr<LeafSum> make_window_sum(const ReduceTools& tools, const LeafNumbers& numbers,
-                                         const NearRanks& near) {
+std::unique_ptr<LeafSum> make_window_sum(const ReduceTools& tools, const MicroBatchIndex& numbers,
+                                         const SharedMemoryGroup& near) {
   return std::make_unique<WindowSum>(tools, numbers, near);
 }
 

@@ -125,7 +125,7 @@ void ParamBuffer::widen_into(std::vector<float>& values, const std::vector<Piece
 }
 
 TensorView ParamBuffer::view() const {
-  // A view has no const; taps may write, because the owner of the buffer let them.
+  // A view has no const; observers may write, because the owner of the buffer let them.
   const auto view_of = [&](const auto& values) {
     using Element = typename std::decay_t<decltype(values)>::value_type;
     return TensorView{const_cast<Element*>(values.data()), dtype_, static_cast<std::int64_t>(values.size())};

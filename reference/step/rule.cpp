@@ -5,7 +5,7 @@
 #include "common/base/error.hpp"
 #include "common/step/state_buffers.hpp"
 #include "reference/buffers.hpp"
-#include "reference/update_twins.hpp"
+#include "reference/update_operations.hpp"
 
 namespace zeroproof::reference {
 namespace {

@@ -1,7 +1,7 @@
 #include "reference/blocks.hpp"
 #include "reference/checks.hpp"
 #include "reference/update/descent.hpp"
-#include "reference/update_twins.hpp"
+#include "reference/update_operations.hpp"
 
 namespace zeroproof::reference {
 namespace {

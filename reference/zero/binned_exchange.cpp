@@ -55,7 +55,7 @@ BinnedBuffer merged(const std::vector<Message>& messages, std::int64_t numel) {
 }
 
 /// What one rank has of all its leaves, [padded_numel]. Of the ranks that share a micro-batch, CP rank 0 has its leaf.
-BinnedBuffer own_sum(const OptimizerSetup& setup, LeafPass& pass) {
+BinnedBuffer own_sum(const OptimizerSetup& setup, MicroBatchPass& pass) {
   const int rank = data_rank(setup, setup.comm->rank());
   BinnedBuffer mine(setup.layout->padded_numel());
   for (std::int64_t micro_step = 0; micro_step < num_micro_steps(setup); ++micro_step) {
@@ -70,7 +70,7 @@ BinnedBuffer own_sum(const OptimizerSetup& setup, LeafPass& pass) {
 
 }  // namespace
 
-std::vector<float> reduce_binned(const OptimizerSetup& setup, LeafPass& pass) {
+std::vector<float> reduce_binned(const OptimizerSetup& setup, MicroBatchPass& pass) {
   const BinnedBuffer mine = own_sum(setup, pass);
   const FlatRanges shard = setup.shards->shard(setup.comm->rank());
   const std::int64_t owned_numel = numel_of(shard);

@@ -4,12 +4,12 @@
 #include <vector>
 
 #include "common/step/distributed_optimizer.hpp"
-#include "reference/zero/leaf_pass.hpp"
+#include "reference/zero/micro_batch_pass.hpp"
 
 namespace zeroproof::reference {
 
 /// Any stage: CP parts become leaves, every rank adds up its own leaves at full size, the owners merge what all ranks
 /// have, and the instances merge what their owners have. Returns G on this rank's shard, [shard_numel]. Collective.
-std::vector<float> reduce_binned(const OptimizerSetup& setup, LeafPass& pass);
+std::vector<float> reduce_binned(const OptimizerSetup& setup, MicroBatchPass& pass);
 
 }  // namespace zeroproof::reference

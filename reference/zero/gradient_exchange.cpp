@@ -34,7 +34,7 @@ Message message_to(const OptimizerSetup& setup, const TreeStack& stack, int owne
 }
 
 /// The whole leaf of one micro-batch, [padded_numel].
-std::vector<float> leaf_of(const OptimizerSetup& setup, LeafPass& pass, std::int64_t micro_batch) {
+std::vector<float> leaf_of(const OptimizerSetup& setup, MicroBatchPass& pass, std::int64_t micro_batch) {
   std::vector<float> leaf;
   pass.run(micro_batch, [&](std::size_t unit, std::vector<float>* grad) {
     if (pass.units().size() == 1) {
@@ -107,7 +107,7 @@ class OwnedUnit {
 
 }  // namespace
 
-std::vector<float> reduce_at_boundary(const OptimizerSetup& setup, LeafPass& pass) {
+std::vector<float> reduce_at_boundary(const OptimizerSetup& setup, MicroBatchPass& pass) {
   const int world_size = setup.comm->world_size();
   const int rank = setup.comm->rank();
   const std::int64_t padded_numel = setup.layout->padded_numel();
@@ -138,7 +138,7 @@ std::vector<float> reduce_at_boundary(const OptimizerSetup& setup, LeafPass& pas
   return sum_of_nodes(setup, setup.shards->shard(rank), std::move(nodes));
 }
 
-std::vector<float> reduce_by_micro_step(const OptimizerSetup& setup, LeafPass& pass) {
+std::vector<float> reduce_by_micro_step(const OptimizerSetup& setup, MicroBatchPass& pass) {
   const int rank = setup.comm->rank();
   std::vector<OwnedUnit> units;
   for (const FlatRange& unit : pass.units()) units.emplace_back(setup, unit);

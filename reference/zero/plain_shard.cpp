@@ -7,7 +7,7 @@
 #include "reference/norm_form.hpp"
 #include "reference/operations.hpp"
 #include "reference/rule.hpp"
-#include "reference/update_twins.hpp"
+#include "reference/update_operations.hpp"
 #include "reference/zero/plain_zero.hpp"
 
 namespace zeroproof::reference {

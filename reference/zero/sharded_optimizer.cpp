@@ -60,7 +60,7 @@ void ShardedOptimizer::load_state(const FullState& state) {
   const std::int64_t padded_numel = setup_.layout->padded_numel();
   check_loaded(state, setup_.hyper, padded_numel);
   if (scales_.exist()) has_loaded_scales(state, setup_, scales_.blocks());  // checks, before anything changes
-  // In place, because taps may hold views of what is there.
+  // In place, because observers may hold views of what is there.
   const StepCounts counts = loaded_counts(state, setup_.missing_grad, *setup_.layout);
   require_same_setup(setup_, state);
   counts_.applied_steps = counts.applied_steps;
@@ -148,7 +148,7 @@ void ShardedOptimizer::prepare(const GradSource& leaves) {
                     std::as_bytes(Span<const StepScalars>(scalars)), "the step scalars",
                     "every rank must apply the same step (R5)",
                     "give all ranks the same hyper-parameters, groups, loss scale and step counts");
-  std::ranges::copy(scalars, scalars_.begin());  // in place, because taps may hold a view
+  std::ranges::copy(scalars, scalars_.begin());  // in place, because observers may hold a view
 }
 
 ParamSource ShardedOptimizer::param_source() const {
@@ -157,7 +157,7 @@ ParamSource ShardedOptimizer::param_source() const {
 }
 
 void ShardedOptimizer::reduce(GradSource& leaves) {
-  LeafPass pass(setup_, leaves, param_source());
+  MicroBatchPass pass(setup_, leaves, param_source());
   const auto reduce_over_ranks = [&] {
     if (setup_.grad_sum == GradSum::binned) return reduce_binned(setup_, pass);
     return setup_.stage >= 2 ? reduce_by_micro_step(setup_, pass) : reduce_at_boundary(setup_, pass);
@@ -211,7 +211,7 @@ PartialNorms ShardedOptimizer::own_norms() const {
 
 void ShardedOptimizer::norm() {
   const PartialNorms own = own_norms();
-  std::ranges::copy(own.limbs, norms_.limbs.begin());  // in place, because taps may hold a view
+  std::ranges::copy(own.limbs, norms_.limbs.begin());  // in place, because observers may hold a view
   std::ranges::copy(own.amax, norms_.amax.begin());
   // In stage 0 every data rank has counted everything, and every instance has whatever the others have.
   Communicator* const data_ranks = setup_.stage == 0 ? nullptr : setup_.comm;
@@ -372,7 +372,7 @@ void ShardedOptimizer::make_columns() {
                   param_columns_.view());
 }
 
-// What taps see of a rank, and may overwrite.
+// What observers see of a rank, and may overwrite.
 
 namespace {
 
@@ -381,7 +381,7 @@ static_assert(sizeof(StepScalars) == num_step_scalar_words * sizeof(std::uint32_
                   sizeof(LossScalerState) == 3 * sizeof(std::int32_t),
               "these structs are exposed as words, without gaps");
 
-/// The words of a struct of 32- or 64-bit values, as a tap sees them.
+/// The words of a struct of 32- or 64-bit values, as a observer sees them.
 template <class T>
 TensorView scalar_view(T& value, DType dtype) {
   return {&value, dtype, static_cast<std::int64_t>(sizeof(T)) / num_bytes(dtype)};
@@ -524,7 +524,7 @@ ExposedBuffer ShardedOptimizer::buffer(BufferId id) {
     case BufferId::column_shard:
       return {id, column_shard_.view(), ranges_};
   }
-  fail(ErrorCode::internal, "a buffer has no name", "taps ask for named buffers only",
+  fail(ErrorCode::internal, "a buffer has no name", "observers ask for named buffers only",
        "report this as a defect");
 }
 

@@ -1,4 +1,4 @@
-// Device twins that cannot work say why in one sentence, also in a program without device code.
+// Device implementations that cannot work say why in one sentence, also in a program without device code.
 
 #include <doctest.h>
 
@@ -11,7 +11,7 @@
 #include "common/base/error.hpp"
 #include "cuda/device/operations.hpp"
 #include "cuda/device/runtime/device.hpp"
-#include "cuda/host/update_twins.hpp"
+#include "cuda/host/update_operations.hpp"
 #include "tests/cuda/expect_error.hpp"
 #include "tests/support/skip.hpp"
 
@@ -28,8 +28,8 @@ bool built() {
   return device::device_info().built;
 }
 
-/// Every device twin with two operands or more; operand number `odd` has b elements, all others a.
-void expect_error_of_every_twin(ErrorCode code, std::size_t a, std::size_t b, std::size_t odd) {
+/// Every device implementation with two operands or more; operand number `odd` has b elements, all others a.
+void expect_error_of_every_implementation(ErrorCode code, std::size_t a, std::size_t b, std::size_t odd) {
   const auto buffer = [&](std::size_t operand) { return std::vector<float>(operand == odd ? b : a); };
   std::vector<float> x = buffer(0), y = buffer(1), z = buffer(2), w = buffer(3), v = buffer(4);
   const std::size_t second = y.size();
@@ -91,9 +91,9 @@ TEST_CASE("device errors: sizes that differ") {
   if (!built()) return;
   for (std::size_t odd = 0; odd < 5; ++odd) {
     CAPTURE(odd);
-    expect_error_of_every_twin(ErrorCode::invalid_argument, 3, 4, odd);
-    expect_error_of_every_twin(ErrorCode::invalid_argument, 0, 1, odd);
-    expect_error_of_every_twin(ErrorCode::invalid_argument, 1, 0, odd);
+    expect_error_of_every_implementation(ErrorCode::invalid_argument, 3, 4, odd);
+    expect_error_of_every_implementation(ErrorCode::invalid_argument, 0, 1, odd);
+    expect_error_of_every_implementation(ErrorCode::invalid_argument, 1, 0, odd);
   }
 }
 
@@ -145,13 +145,13 @@ TEST_CASE("device errors: an empty operand needs no device") {
   CHECK(device::grad_norm_p(exec, none, 2.5) == 0);
 }
 
-TEST_CASE("device errors: every twin says that there is no device") {
+TEST_CASE("device errors: every implementation says that there is no device") {
   const device::DeviceInfo& info = device::device_info();
   CHECK_FALSE(info.detail.empty());
   std::printf("%s: %s\n", info.answers ? "device" : "no device", info.detail.c_str());
   if (info.answers) return;
   constexpr ErrorCode code = ErrorCode::unavailable;
-  expect_error_of_every_twin(code, 5, 5, 0);
+  expect_error_of_every_implementation(code, 5, 5, 0);
   NormLimbs limbs;
   std::uint32_t amax = 0;
   std::vector<float> grad(5);

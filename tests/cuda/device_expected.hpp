@@ -1,5 +1,5 @@
 #pragma once
-// Expected results of the element-wise device twins: what the oracle makes of one element.
+// Expected results of the element-wise device implementations: what the oracle makes of one element.
 
 #include <cstdint>
 #include <type_traits>

@@ -1,6 +1,6 @@
 #pragma once
 // Buffers at chosen places in memory, what to fill them with, and equality of bits, for tests of the device
-// twins.
+// implementations.
 
 #include <doctest.h>
 

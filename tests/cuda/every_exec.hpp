@@ -1,5 +1,5 @@
 #pragma once
-// Every way a host twin can run here.
+// Every way a host implementation can run here.
 
 #include <vector>
 

@@ -62,8 +62,8 @@ std::string in_parallel_for() {
   return refusal([] { parallel_for(3, 50, [](std::int64_t) { require_fp_environment("rank 2"); }); });
 }
 
-/// A host twin on its OpenMP workers; enough blocks for all of them.
-std::string in_host_twin(int threads) {
+/// A host implementation on its OpenMP workers; enough blocks for all of them.
+std::string in_host_implementation(int threads) {
   std::vector<float> values(200000, 1.0F);
   Exec exec;
   exec.num_threads = threads;
@@ -112,19 +112,19 @@ int run(const char* library) {
   check_refused(refusal([] { require_fp_environment("rank 0"); }), "the thread that loaded the library");
   check_refused(in_new_thread(), "a thread born afterwards");
   check_refused(in_parallel_for(), "parallel_for");
-  check_refused(in_host_twin(1), "a host twin on one thread");
-  check_refused(in_host_twin(3), "a host twin on three threads");
+  check_refused(in_host_implementation(1), "a host implementation on one thread");
+  check_refused(in_host_implementation(3), "a host implementation on three threads");
 
   // The team was born with the wrong state. GNU's workers keep it, so putting only this thread right must not let them
   // compute; LLVM's take over the state of whoever starts a region.
   _mm_setcsr(before);
   check_clean("this thread restored");
-  const std::string team = in_host_twin(3);
+  const std::string team = in_host_implementation(3);
   check(team.empty() || readable(team),
         "this thread restored, the team not: " + (team.empty() ? "computes" : team));
   restore(before);
-  check(in_host_twin(1).empty() && in_host_twin(3).empty(),
-        "every worker restored: the host twin computes again");
+  check(in_host_implementation(1).empty() && in_host_implementation(3).empty(),
+        "every worker restored: the host implementation computes again");
   check(::dlclose(handle) == 0, "the library can be closed");
   check_clean("after closing");
   return failed == 0 ? 0 : 1;

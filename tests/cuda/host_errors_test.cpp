@@ -1,4 +1,4 @@
-// Bad input of the host twins and the production optimizer: one sentence, never a crash.
+// Bad input of the host implementations and the production optimizer: one sentence, never a crash.
 
 #include <doctest.h>
 
@@ -13,7 +13,7 @@
 #include "cuda/host/base/isa.hpp"
 #include "cuda/host/fused_step.hpp"
 #include "cuda/host/operations.hpp"
-#include "cuda/host/update_twins.hpp"
+#include "cuda/host/update_operations.hpp"
 #include "tests/cuda/expect_error.hpp"
 
 namespace {
@@ -26,7 +26,7 @@ const Exec exec{};
 
 }  // namespace
 
-TEST_CASE("host twins refuse buffers of different lengths") {
+TEST_CASE("host implementations refuse buffers of different lengths") {
   std::vector<float> three(3), four(4);
   std::vector<bf16> halves(4);
   std::vector<fp16> half_precision(4);

@@ -3,7 +3,7 @@
 // golden_digests --update FILE                  rewrites the file. Digests of the same contract version may be added
 // and
 //                                               dropped, never changed: bits change with the version (CONTRIBUTING.md).
-// Exit status: 0 as it should be, 1 not so (also: two twins disagree), 2 bad usage, or a file that cannot be used.
+// Exit status: 0 as it should be, 1 not so (also: two implementations disagree), 2 bad usage, or a file that cannot be used.
 
 #include <charconv>
 #include <cstdio>

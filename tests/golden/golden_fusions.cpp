@@ -1,4 +1,4 @@
-// Operations of the model beside the step, and of a calibration: the sweeps that verify makes of them, whatever twins
+// Operations of the model beside the step, and of a calibration: the sweeps that verify makes of them, whatever implementations
 // there are.
 
 #include <set>
@@ -14,7 +14,7 @@ namespace {
 using namespace verification;
 
 /// Everything that an operation writes in a sweep, the longest calls left out.
-Digest digest_sweep(const Op& op, const OpFunction& twin, Isa isa, int threads) {
+Digest digest_sweep(const Op& op, const OpFunction& implementation, Isa isa, int threads) {
   Hasher hasher;
   for (const Fill fill : {Fill::exact_sum, Fill::ties, Fill::subnormal, Fill::special, Fill::training}) {
     for (const CallShape& shape : sweep(op, fill, 1)) {
@@ -22,7 +22,7 @@ Digest digest_sweep(const Op& op, const OpFunction& twin, Isa isa, int threads) 
       OpCall call(op, shape);
       call.exec.isa = isa;
       call.exec.num_threads = threads;
-      twin(call);
+      implementation(call);
       for (std::size_t k = 0; k < op.operands.size(); ++k) {
         if (op.operands[k].access != Access::in) hasher.add(call.view(k));
       }

@@ -10,7 +10,7 @@ namespace {
 
 using namespace zeroproof::oracle;
 
-// Lengths: the first scalar set and family of an operation gets more than two blocks of the host twins, so that threads
+// Lengths: the first scalar set and family of an operation gets more than two blocks of the host implementations, so that threads
 // share the work; the others stay short, because there are hundreds of them and they run at -O0 too.
 constexpr std::int64_t long_numel = 40001;
 constexpr std::int64_t short_numel = 331;
@@ -19,15 +19,15 @@ constexpr Family families[] = {Family::any_bits, Family::special,   Family::near
                                Family::training, Family::cast_ties, Family::every_pattern};
 
 struct Candidate {
-  Twin twin;
+  Implementation implementation;
   Hasher hasher = {};
 };
 
-/// Inputs are made once and shared by all twins: making them costs more than the operations.
+/// Inputs are made once and shared by all implementations: making them costs more than the operations.
 Row digest_operation(const Operation& op, int threads) {
   std::vector<Candidate> candidates;
-  for (const Twin& twin : all_twins()) {
-    if (op.has(twin)) candidates.push_back({twin});
+  for (const Implementation& implementation : all_implementations()) {
+    if (op.has(implementation)) candidates.push_back({implementation});
   }
   Workspace inputs, outputs;
   for (int set = 0; set < op.sets; ++set) {
@@ -37,11 +37,11 @@ Row digest_operation(const Operation& op, int threads) {
       const Operands shared = inputs.prepare(op, numel);
       fill_inputs(op, family, 1000003 * static_cast<std::uint64_t>(set), shared);
       for (Candidate& candidate : candidates) {
-        Exec exec = candidate.twin.exec;
+        Exec exec = candidate.implementation.exec;
         exec.num_threads = threads;
         Operands operands = outputs.prepare(op, numel);
         operands.in = shared.in;
-        const bool found = op.run(candidate.twin, exec, set, operands);
+        const bool found = op.run(candidate.implementation, exec, set, operands);
         candidate.hasher.add(name(family));
         candidate.hasher.add(std::uint64_t{found ? 1U : 0U});
         for (std::size_t k = 0; k < op.out_types.size(); ++k) {
@@ -52,7 +52,7 @@ Row digest_operation(const Operation& op, int threads) {
   }
   std::vector<Seen> seen;
   for (const Candidate& candidate : candidates)
-    seen.push_back({candidate.twin.name, candidate.hasher.digest()});
+    seen.push_back({candidate.implementation.name, candidate.hasher.digest()});
   return agreed("op " + op.name, seen);
 }
 
@@ -68,11 +68,11 @@ std::vector<Operation> all_operations() {
 }  // namespace
 
 Row agreed(const std::string& name, const std::vector<Seen>& seen) {
-  if (seen.empty()) throw std::runtime_error(name + ": there is no twin to digest");
+  if (seen.empty()) throw std::runtime_error(name + ": there is no implementation to digest");
   for (const Seen& other : seen) {
     if (other.digest == seen.front().digest) continue;
-    throw std::runtime_error(name + ": " + other.twin + " has " + to_hex(other.digest) + " and " +
-                             seen.front().twin + " has " + to_hex(seen.front().digest));
+    throw std::runtime_error(name + ": " + other.implementation + " has " + to_hex(other.digest) + " and " +
+                             seen.front().implementation + " has " + to_hex(seen.front().digest));
   }
   return {name, seen.front().digest};
 }

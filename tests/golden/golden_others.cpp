@@ -9,7 +9,7 @@
 #include "oracle_format_operations.hpp"
 #include "oracle_norm_cases.hpp"
 #include "oracle_settings.hpp"
-#include "oracle_twins.hpp"
+#include "oracle_implementations.hpp"
 #include "reference/operations.hpp"
 
 namespace zeroproof::golden {
@@ -29,54 +29,54 @@ void for_pieces(Body&& body) {
   }
 }
 
-void add_limbs(const Twin& twin, NormLimbs limbs, Hasher& hasher) {
-  twin.grad_norm_normalise(limbs);
+void add_limbs(const Implementation& implementation, NormLimbs limbs, Hasher& hasher) {
+  implementation.grad_norm_normalise(limbs);
   for (const std::uint64_t limb : limbs.limbs) hasher.add(limb);
   hasher.add(limbs.nan_count);
   hasher.add(limbs.inf_count);
 }
 
 /// The forms whose state is limbs.
-void add_limb_form(GradNormAccumulateFn* accumulate, GradNormFinishFn* finish, const Twin& twin,
+void add_limb_form(GradNormAccumulateFn* accumulate, GradNormFinishFn* finish, const Implementation& implementation,
                    const Exec& exec, Hasher& hasher) {
   for_pieces([&](Span<const float> grad) {
     NormLimbs limbs;
     accumulate(exec, grad, limbs);
     hasher.add(finish(limbs));
-    add_limbs(twin, limbs, hasher);
+    add_limbs(implementation, limbs, hasher);
   });
   for (std::uint64_t i = 0; i < 1000; ++i) hasher.add(finish(random_limbs(i)));
 }
 
-void norm_chunk1024(const Twin& twin, const Exec& exec, Hasher& hasher) {
-  add_limb_form(twin.grad_norm_accumulate, twin.grad_norm_finish, twin, exec, hasher);
+void norm_chunk1024(const Implementation& implementation, const Exec& exec, Hasher& hasher) {
+  add_limb_form(implementation.grad_norm_accumulate, implementation.grad_norm_finish, implementation, exec, hasher);
 }
 
-void norm_exact(const Twin& twin, const Exec& exec, Hasher& hasher) {
-  add_limb_form(twin.grad_norm_exact_accumulate, twin.grad_norm_finish, twin, exec, hasher);
+void norm_exact(const Implementation& implementation, const Exec& exec, Hasher& hasher) {
+  add_limb_form(implementation.grad_norm_exact_accumulate, implementation.grad_norm_finish, implementation, exec, hasher);
 }
 
-void norm_one(const Twin& twin, const Exec& exec, Hasher& hasher) {
-  add_limb_form(twin.grad_abs_accumulate, twin.grad_abs_finish, twin, exec, hasher);
+void norm_one(const Implementation& implementation, const Exec& exec, Hasher& hasher) {
+  add_limb_form(implementation.grad_abs_accumulate, implementation.grad_abs_finish, implementation, exec, hasher);
 }
 
-void norm_inf(const Twin& twin, const Exec& exec, Hasher& hasher) {
+void norm_inf(const Implementation& implementation, const Exec& exec, Hasher& hasher) {
   for_pieces([&](Span<const float> grad) {
     std::uint32_t amax = 0;
-    twin.grad_max_accumulate(exec, grad, amax);
+    implementation.grad_max_accumulate(exec, grad, amax);
     hasher.add(std::uint64_t{amax});
-    hasher.add(twin.grad_max_finish(amax));
+    hasher.add(implementation.grad_max_finish(amax));
   });
 }
 
 /// Two tensors in overlapping segments, and one without any.
-void stats_of_tensors(const Twin& twin, const Exec& exec, Hasher& hasher) {
+void stats_of_tensors(const Implementation& implementation, const Exec& exec, Hasher& hasher) {
   for_pieces([&](Span<const float> grad) {
     const std::int64_t size = numel(grad);
     const std::vector<GradSegment> segments = {
         {size / 3, size - size / 3, 2}, {0, size, 0}, {0, size / 2, 2}};
     std::vector<GradStats> stats(3);
-    twin.grad_stats(exec, grad, segments, stats);
+    implementation.grad_stats(exec, grad, segments, stats);
     for (const GradStats& of_tensor : stats) {
       hasher.add(std::uint64_t{of_tensor.amax});
       hasher.add(of_tensor.num_nonfinite);
@@ -86,7 +86,7 @@ void stats_of_tensors(const Twin& twin, const Exec& exec, Hasher& hasher) {
 }
 
 /// The first fused pass in all its forms. After found_inf the chunk limbs promise their counts only.
-void fused_norms(const Twin& twin, const Exec& exec, Hasher& hasher) {
+void fused_norms(const Implementation& implementation, const Exec& exec, Hasher& hasher) {
   for (const float inv_scale : {1.0F, 0x1p-16F, 0.333333343F}) {
     for_pieces([&](Span<const float> grad_sum) {
       NormLimbs chunks, exact, one;
@@ -98,24 +98,24 @@ void fused_norms(const Twin& twin, const Exec& exec, Hasher& hasher) {
       cuda::host::fused_norm_exact(exec, inv_scale, grad_sum, exact);
       cuda::host::fused_norm_abs(exec, inv_scale, grad_sum, one);
       cuda::host::fused_norm_max(exec, inv_scale, grad_sum, amax);
-      for (const NormLimbs& limbs : {chunks, exact, one}) add_limbs(twin, limbs, hasher);
+      for (const NormLimbs& limbs : {chunks, exact, one}) add_limbs(implementation, limbs, hasher);
       hasher.add(std::uint64_t{amax});
     });
   }
 }
 
-void clip_coef(const Twin& twin, const Exec&, Hasher& hasher) {
+void clip_coef(const Implementation& implementation, const Exec&, Hasher& hasher) {
   const std::optional<double> limits[] = {std::nullopt, 0.0, 0x1p-1074, 1e-3, 1.0, 5.0, 1e300};
   for (const auto& max_norm : limits) {
     for (const double grad_norm : {0.0, 0x1p-1074, 1e-6, 0.3, 0.999999, 1.0, 1.000001, 7.5e9, 0x1p1023,
                                    static_cast<double>(INFINITY), static_cast<double>(NAN)}) {
-      float coef = twin.clip_coef(grad_norm, max_norm);
+      float coef = implementation.clip_coef(grad_norm, max_norm);
       hasher.add(TensorView{&coef, DType::fp32, 1});
     }
   }
 }
 
-void tree(const Twin& twin, const Exec& exec, Hasher& hasher) {
+void tree(const Implementation& implementation, const Exec& exec, Hasher& hasher) {
   constexpr std::size_t numel = 20011;
   std::vector<std::vector<float>> leaves;
   for (std::uint64_t count = 1; count <= 17; ++count) {
@@ -124,35 +124,35 @@ void tree(const Twin& twin, const Exec& exec, Hasher& hasher) {
     for (std::size_t i = 0; i < numel; ++i) leaf[i] = make_element(family, (count << 20) + i)[0];
     const std::vector<Span<const float>> views(leaves.begin(), leaves.end());
     std::vector<float> sum(numel);
-    twin.grad_sum(exec, views, sum);
+    implementation.grad_sum(exec, views, sum);
     hasher.add(TensorView{sum.data(), DType::fp32, numel});
   }
 }
 
-void step_scalars(const Twin& twin, const Exec&, Hasher& hasher) {
+void step_scalars(const Implementation& implementation, const Exec&, Hasher& hasher) {
   for (const auto make : {valid_settings, cancelling_settings}) {
     for (std::uint64_t i = 0; i < 3000; ++i) {
       const Settings c = make(i);
-      StepScalars scalars = twin.step_scalars(to_hyper(c.hyper), c.t, c.log2_loss_scale, c.divisor);
+      StepScalars scalars = implementation.step_scalars(to_hyper(c.hyper), c.t, c.log2_loss_scale, c.divisor);
       hasher.add(TensorView{&scalars, DType::u32, num_step_scalar_words});
     }
   }
 }
 
 /// Parts of tensors in blocks of several shapes, each onto what the one before left.
-void block_amax(const Twin& twin, const Exec& exec, Hasher& hasher) {
+void block_amax(const Implementation& implementation, const Exec& exec, Hasher& hasher) {
   for (int set = 0; set < num_block_sets; ++set) {
     for_pieces([&](Span<const float> values) {
       const BlockGrid grid = block_grid(set, numel(values));
       std::vector<std::uint32_t> amax(static_cast<std::size_t>(grid.num_blocks()));
-      twin.block_amax(exec, grid, block_sets[set].value, block_sets[set].first, values, amax);
+      implementation.block_amax(exec, grid, block_sets[set].value, block_sets[set].first, values, amax);
       hasher.add(TensorView{amax.data(), DType::u32, grid.num_blocks()});
     });
   }
 }
 
 /// Windows of several lengths that move on, one tensor in three being empty.
-void delayed_scales(const Twin& twin, const Exec& exec, Hasher& hasher) {
+void delayed_scales(const Implementation& implementation, const Exec& exec, Hasher& hasher) {
   constexpr std::size_t tensors = 33;
   for (const std::int64_t slots : {1, 2, 5, 1024}) {
     for (int rule = 0; rule < 4; ++rule) {
@@ -167,7 +167,7 @@ void delayed_scales(const Twin& twin, const Exec& exec, Hasher& hasher) {
           history[tensor * static_cast<std::size_t>(slots)] =
               std::bit_cast<std::uint32_t>(amax) & 0x7FFFFFFFU;
         }
-        twin.delayed_scales(exec, options, history, scale, scale_inv);
+        implementation.delayed_scales(exec, options, history, scale, scale_inv);
         hasher.add(TensorView{history.data(), DType::u32, std::ssize(history)});
         hasher.add(TensorView{scale.data(), DType::fp32, std::ssize(scale)});
         hasher.add(TensorView{scale_inv.data(), DType::fp32, std::ssize(scale_inv)});
@@ -178,22 +178,22 @@ void delayed_scales(const Twin& twin, const Exec& exec, Hasher& hasher) {
 
 struct Other {
   const char* name;
-  bool (*has)(const Twin&);
-  void (*digest)(const Twin&, const Exec&, Hasher&);
+  bool (*has)(const Implementation&);
+  void (*digest)(const Implementation&, const Exec&, Hasher&);
 };
 /// A new one is one more line.
 constexpr Other others[] = {
-    {"norm_chunk1024", [](const Twin& t) { return t.grad_norm_accumulate != nullptr; }, norm_chunk1024},
-    {"norm_exact", [](const Twin& t) { return t.grad_norm_exact_accumulate != nullptr; }, norm_exact},
-    {"norm_one", [](const Twin& t) { return t.grad_abs_accumulate != nullptr; }, norm_one},
-    {"norm_inf", [](const Twin& t) { return t.grad_max_accumulate != nullptr; }, norm_inf},
-    {"grad_stats", [](const Twin& t) { return t.grad_stats != nullptr; }, stats_of_tensors},
-    {"fused_norms", [](const Twin& t) { return t.is_host; }, fused_norms},
-    {"clip_coef", [](const Twin& t) { return t.clip_coef != nullptr; }, clip_coef},
-    {"tree", [](const Twin& t) { return t.grad_sum != nullptr; }, tree},
-    {"block_amax", [](const Twin& t) { return t.block_amax != nullptr; }, block_amax},
-    {"delayed_scales", [](const Twin& t) { return t.delayed_scales != nullptr; }, delayed_scales},
-    {"step_scalars", [](const Twin& t) { return t.step_scalars != nullptr; }, step_scalars},
+    {"norm_chunk1024", [](const Implementation& t) { return t.grad_norm_accumulate != nullptr; }, norm_chunk1024},
+    {"norm_exact", [](const Implementation& t) { return t.grad_norm_exact_accumulate != nullptr; }, norm_exact},
+    {"norm_one", [](const Implementation& t) { return t.grad_abs_accumulate != nullptr; }, norm_one},
+    {"norm_inf", [](const Implementation& t) { return t.grad_max_accumulate != nullptr; }, norm_inf},
+    {"grad_stats", [](const Implementation& t) { return t.grad_stats != nullptr; }, stats_of_tensors},
+    {"fused_norms", [](const Implementation& t) { return t.is_host; }, fused_norms},
+    {"clip_coef", [](const Implementation& t) { return t.clip_coef != nullptr; }, clip_coef},
+    {"tree", [](const Implementation& t) { return t.grad_sum != nullptr; }, tree},
+    {"block_amax", [](const Implementation& t) { return t.block_amax != nullptr; }, block_amax},
+    {"delayed_scales", [](const Implementation& t) { return t.delayed_scales != nullptr; }, delayed_scales},
+    {"step_scalars", [](const Implementation& t) { return t.step_scalars != nullptr; }, step_scalars},
 };
 
 /// Sequences of steps with rare and with frequent overflows, under settings where every branch is taken.
@@ -223,13 +223,13 @@ std::vector<Row> other_rows(int threads) {
   std::vector<Row> rows;
   for (const Other& other : others) {
     std::vector<Seen> seen;
-    for (const Twin& twin : all_twins()) {
-      if (!other.has(twin)) continue;
-      Exec exec = twin.exec;
+    for (const Implementation& implementation : all_implementations()) {
+      if (!other.has(implementation)) continue;
+      Exec exec = implementation.exec;
       exec.num_threads = threads;
       Hasher hasher;
-      other.digest(twin, exec, hasher);
-      seen.push_back({twin.name, hasher.digest()});
+      other.digest(implementation, exec, hasher);
+      seen.push_back({implementation.name, hasher.digest()});
     }
     rows.push_back(agreed(std::string("op ") + other.name, seen));
   }

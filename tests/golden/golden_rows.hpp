@@ -1,6 +1,6 @@
 #pragma once
 // What is digested: one row per operation, per family of inputs and per trajectory. A row computes the same thing with
-// every twin there is and demands that all agree, so one digest stands for all of them.
+// every implementation there is and demands that all agree, so one digest stands for all of them.
 
 #include <string>
 #include <vector>
@@ -14,13 +14,13 @@ struct Row {
   Digest digest;
 };
 
-/// What one twin gave.
+/// What one implementation gave.
 struct Seen {
-  std::string twin;
+  std::string implementation;
   Digest digest;
 };
 
-/// The digest all twins agree on. Throws std::runtime_error if two disagree, or if there is none.
+/// The digest all implementations agree on. Throws std::runtime_error if two disagree, or if there is none.
 Row agreed(const std::string& name, const std::vector<Seen>& seen);
 
 /// Digests of the inputs themselves: a difference here is one of the generators, not of an operation.
@@ -37,7 +37,7 @@ std::vector<Row> other_rows(int threads);
 std::vector<Row> fusion_rows(int threads);
 
 /// Trajectories of the tiny workloads for every recipe they have cases of, and dtype, on one rank and on three, host
-/// twins phase by phase and fused. Throws std::runtime_error if a case does not pass.
+/// implementations phase by phase and fused. Throws std::runtime_error if a case does not pass.
 std::vector<Row> trajectory_rows(int threads);
 
 }  // namespace zeroproof::golden

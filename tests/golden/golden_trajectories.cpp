@@ -40,7 +40,7 @@ const std::vector<Chosen>& chosen() {
 /// world and bucket do not matter is what verification/matrix shows.
 VerifyOptions options_for(const Chosen& what, int threads) {
   VerifyOptions options;
-  options.twins = {Twin::host, Twin::host_fused};
+  options.implementations = {Implementation::host, Implementation::host_fused};
   options.recipes = what.recipes;
   options.overrides = [&what, threads](RunConfig& config) {
     config.worlds = {"self", "threads:3"};

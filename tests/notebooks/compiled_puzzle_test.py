@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """C++ puzzles: starters fail, solutions pass, wrong attempts are judged at their place, what does not compile is told
-with its line; and the program's own twins, handed in as a learner's, are right.
+with its line; and the program's own implementations, handed in as a learner's, are right.
 
     compiled_puzzle_test.py            the first wrong attempt of every puzzle, and everything else
     compiled_puzzle_test.py every      every wrong attempt, and nothing else: a compilation each
@@ -161,12 +161,12 @@ class Compiled(unittest.TestCase):
         self.assertIn("std::vector<TreeNode>", self.puzzle("solution", "maximal_nodes", "--cpp").stdout)
         self.assertIn("is not solved in", refused("solution", "maximal_nodes"))
 
-    def test_the_twins_of_the_program_are_right(self):
+    def test_the_implementations_of_the_program_are_right(self):
         """What results are compared with is what the program computes (its maximal_nodes would push 2^40 leaves)."""
         sums = [f"reference/{name}.cpp" for name in ("gradients/grad_sum", "gradients/tree_stack", "step/buffers",
                                                      "checks", "formats/cast", "formats/fp8")]
         sums.append("common/base/philox.cpp")
-        twins = {
+        implementations = {
             "grad_sum": (sums, "void grad_sum(const Exec& exec, Span<const Span<const float>> leaves, Span<float> sum)",
                          "reference::grad_sum(exec, leaves, sum)"),
             "grad_norm_exact_accumulate": (
@@ -177,7 +177,7 @@ class Compiled(unittest.TestCase):
                           "FlatRange shard_map(std::int64_t numel, int ranks, std::int64_t bucket_numel, std::size_t "
                           "bucket, int rank)", "return ShardMap(numel, ranks, bucket_numel).slice(bucket, rank)"),
         }
-        for name, (sources, head, body) in twins.items():
+        for name, (sources, head, body) in implementations.items():
             text = "".join(f'#include "{source}"\n' for source in sources)
             self.check(name, f"{text}namespace zeroproof::mine {{\n{head} {{ {body}; }}\n}}\n", 0,
                        CPLUS_INCLUDE_PATH=os.environ["ZP_EIGEN_DIR"])

@@ -38,7 +38,7 @@ class MiniZero(unittest.TestCase):
             for step in infinite:
                 arrays[f"grad.{step}.0.block0.attention.key.bias"][1] = np.inf
             zp.write_tensors(file, arrays, **arrays.metadata)
-        run = ("--gradients", file, "--recipe", "adamw", "--twin", "host", "--world", "threads:3", "--stage", 2)
+        run = ("--gradients", file, "--recipe", "adamw", "--impl", "host", "--world", "threads:3", "--stage", 2)
         path = self.folder / "report.json"
         zp.run("verify", *run, "--report", f"json:{path}", may_end_with=(0, 4))  # 4: equal, in a run that proves little
         report = json.loads(path.read_text())

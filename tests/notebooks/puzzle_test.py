@@ -251,7 +251,7 @@ class Truth(unittest.TestCase):
             zp.write_tensors(path, {"grad.1.0.x": np.concatenate(shards)}, steps=1, micro_batches=1)
             settings.write_text("[optimizer]\nmax_norm = 0.25\nnorm = 'exact'\n")
             run = ("verify", "--gradients", path, "--config", settings, "--recipe", "adamw", "--dtype", "fp32")
-            dump = zp.file_of(*run, "--stage", 2, "--twin", "host", "--world", "threads:4", option="--dump")
+            dump = zp.file_of(*run, "--stage", 2, "--impl", "host", "--world", "threads:4", option="--dump")
         coef = arithmetic.coefficient(sum(map(arithmetic.sum_of_squares, shards)), 0.25)
         self.assertEqual(zp.hexadecimal(coef), zp.hexadecimal(dump["clip_coef.1"].reshape(())))
         for size in (2, 3, 5):

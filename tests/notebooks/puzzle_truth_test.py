@@ -72,7 +72,7 @@ class Operations(InFolder):
             gradient[2047] = value
             zp.write_tensors(path, {"grad.1.0.x": gradient}, steps=1, micro_batches=1)
             dump = zp.file_of("verify", "--gradients", path, "--recipe", "adamw", "--dtype", "fp32", "--stage", 1,
-                              "--twin", "host", "--world", "threads:3", option="--dump", may_end_with=(0, 4))
+                              "--impl", "host", "--world", "threads:3", option="--dump", may_end_with=(0, 4))
             shards = np.split(gradient, [1024, 2048])
             self.assertEqual(int(dump["found_inf.1"].item()), arithmetic.unscale(shards, np.float32(1))[1])
 
@@ -97,7 +97,7 @@ class Operations(InFolder):
             zp.write_tensors(path, {f"grad.1.{j}.x": leaf for j, leaf in enumerate(leaves)}, steps=1,
                              micro_batches=count)
             dump = zp.file_of("verify", "--gradients", path, "--recipe", "adamw", "--dtype", "fp32", "--stage", 1,
-                              "--twin", "host", "--world", "threads:2", "--config", settings, option="--dump")
+                              "--impl", "host", "--world", "threads:2", "--config", settings, option="--dump")
             ours = np.float32(0) + arithmetic.tree_sum(leaves) * np.float32(1 / count)
             self.assertEqual(zp.different(dump["exp_avg.1.x"].ravel(), ours), 0)
 

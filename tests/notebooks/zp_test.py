@@ -86,7 +86,7 @@ class Files(unittest.TestCase):
         self.assertEqual(zp.hexadecimal(read["BF16"][0, 1]), "0x80000000")
 
     def test_what_the_programs_write(self):
-        run = ("byte_gpt_tiny", "--recipe", "adamw", "--dtype", "bf16", "--twin", "host", "--world", "self")
+        run = ("byte_gpt_tiny", "--recipe", "adamw", "--dtype", "bf16", "--impl", "host", "--world", "self")
         dump = zp.file_of("verify", *run, "--stage", 1, "--dump-steps", 1, option="--dump")
         master, param = dump["master.1.head.weight"], dump["param.1.head.weight"]
         self.assertEqual(zp.different(zp.to_bf16(master), param), 0)

@@ -23,7 +23,7 @@ inline std::vector<Family> cast_families() {
 }
 
 template <class T, class Cast, class Oracle>
-Operation narrow_operation(Cast Twin::*cast, Oracle* oracle, const std::string& overflow = "") {
+Operation narrow_operation(Cast Implementation::*cast, Oracle* oracle, const std::string& overflow = "") {
   return {"cast_" + std::string(name(dtype_of<T>)) + overflow,
           DType::fp32,
           1,
@@ -31,9 +31,9 @@ Operation narrow_operation(Cast Twin::*cast, Oracle* oracle, const std::string& 
           0,
           1,
           cast_families(),
-          [=](const Twin& twin) { return twin.*cast != nullptr; },
-          [=](const Twin& twin, const Exec& exec, int, const Operands& o) {
-            (twin.*cast)(exec, o.input<float>(0), o.output<T>(0));
+          [=](const Implementation& implementation) { return implementation.*cast != nullptr; },
+          [=](const Implementation& implementation, const Exec& exec, int, const Operands& o) {
+            (implementation.*cast)(exec, o.input<float>(0), o.output<T>(0));
             return false;
           },
           [=](int, const Operands& o) {
@@ -44,7 +44,7 @@ Operation narrow_operation(Cast Twin::*cast, Oracle* oracle, const std::string& 
 }
 
 template <class T, class Cast, class Oracle>
-Operation widen_operation(Cast Twin::*cast, Oracle* oracle) {
+Operation widen_operation(Cast Implementation::*cast, Oracle* oracle) {
   return {"widen_" + std::string(name(dtype_of<T>)),
           dtype_of<T>,
           1,
@@ -52,9 +52,9 @@ Operation widen_operation(Cast Twin::*cast, Oracle* oracle) {
           0,
           1,
           {Family::every_pattern},
-          [=](const Twin& twin) { return twin.*cast != nullptr; },
-          [=](const Twin& twin, const Exec& exec, int, const Operands& o) {
-            (twin.*cast)(exec, o.input<T>(0), o.output<float>(0));
+          [=](const Implementation& implementation) { return implementation.*cast != nullptr; },
+          [=](const Implementation& implementation, const Exec& exec, int, const Operands& o) {
+            (implementation.*cast)(exec, o.input<T>(0), o.output<float>(0));
             return false;
           },
           [=](int, const Operands& o) {
@@ -88,11 +88,11 @@ inline Operation stochastic_operation() {
           0,
           draw_sets,
           cast_families(),
-          [](const Twin& twin) { return twin.stochastic_cast_to_bf16 != nullptr; },
-          [](const Twin& twin, const Exec& exec, int set, const Operands& o) {
+          [](const Implementation& implementation) { return implementation.stochastic_cast_to_bf16 != nullptr; },
+          [](const Implementation& implementation, const Exec& exec, int set, const Operands& o) {
             RoundingDraw draw = draws[set];
             draw.first_index += o.first;
-            twin.stochastic_cast_to_bf16(exec, draw, o.input<float>(0), o.output<bf16>(0));
+            implementation.stochastic_cast_to_bf16(exec, draw, o.input<float>(0), o.output<bf16>(0));
             return false;
           },
           [](int set, const Operands& o) {
@@ -105,22 +105,22 @@ inline Operation stochastic_operation() {
 }
 
 inline std::vector<Operation> narrow_operations() {
-  return {narrow_operation<bf16>(&Twin::cast_to_bf16, oracle_cast_bf16),
-          narrow_operation<fp16>(&Twin::cast_to_fp16, oracle_cast_fp16),
-          narrow_operation<e4m3>(&Twin::cast_to_e4m3, oracle_cast_e4m3),
-          narrow_operation<e5m2>(&Twin::cast_to_e5m2, oracle_cast_e5m2),
-          narrow_operation<e4m3>(&Twin::nonfinite_cast_to_e4m3, oracle_cast_e4m3_nonfinite, "_nonfinite"),
-          narrow_operation<e5m2>(&Twin::nonfinite_cast_to_e5m2, oracle_cast_e5m2_nonfinite, "_nonfinite"),
-          narrow_operation<e8m0>(&Twin::cast_to_e8m0, oracle_cast_e8m0),
+  return {narrow_operation<bf16>(&Implementation::cast_to_bf16, oracle_cast_bf16),
+          narrow_operation<fp16>(&Implementation::cast_to_fp16, oracle_cast_fp16),
+          narrow_operation<e4m3>(&Implementation::cast_to_e4m3, oracle_cast_e4m3),
+          narrow_operation<e5m2>(&Implementation::cast_to_e5m2, oracle_cast_e5m2),
+          narrow_operation<e4m3>(&Implementation::nonfinite_cast_to_e4m3, oracle_cast_e4m3_nonfinite, "_nonfinite"),
+          narrow_operation<e5m2>(&Implementation::nonfinite_cast_to_e5m2, oracle_cast_e5m2_nonfinite, "_nonfinite"),
+          narrow_operation<e8m0>(&Implementation::cast_to_e8m0, oracle_cast_e8m0),
           stochastic_operation()};
 }
 
 inline std::vector<Operation> widen_operations() {
-  return {widen_operation<bf16>(&Twin::widen_bf16, oracle_widen_bf16),
-          widen_operation<fp16>(&Twin::widen_fp16, oracle_widen_fp16),
-          widen_operation<e4m3>(&Twin::widen_e4m3, oracle_widen_e4m3),
-          widen_operation<e5m2>(&Twin::widen_e5m2, oracle_widen_e5m2),
-          widen_operation<e8m0>(&Twin::widen_e8m0, oracle_widen_e8m0)};
+  return {widen_operation<bf16>(&Implementation::widen_bf16, oracle_widen_bf16),
+          widen_operation<fp16>(&Implementation::widen_fp16, oracle_widen_fp16),
+          widen_operation<e4m3>(&Implementation::widen_e4m3, oracle_widen_e4m3),
+          widen_operation<e5m2>(&Implementation::widen_e5m2, oracle_widen_e5m2),
+          widen_operation<e8m0>(&Implementation::widen_e8m0, oracle_widen_e8m0)};
 }
 
 }  // namespace zeroproof::oracle

@@ -1,5 +1,5 @@
 #pragma once
-// Comparing what a twin wrote with what the oracle wrote: bits, and one NaN class (R9).
+// Comparing what an implementation wrote with what the oracle wrote: bits, and one NaN class (R9).
 
 #include <cstddef>
 #include <cstdint>
@@ -126,7 +126,7 @@ inline void copy_inputs(const Operation& op, const Operands& from, const Operand
 /// Where a piece of the comparison stands.
 struct Place {
   const Operation* op;
-  const Twin* twin;
+  const Implementation* implementation;
   Family family;
   std::uint64_t first;  ///< index in the family of element 0
   int set;
@@ -169,10 +169,10 @@ class Tally {
   static std::string describe(const Place& place, const Operands& expected, const Operands& actual,
                               std::int64_t i, bool expected_found, bool actual_found) {
     const Operation& op = *place.op;
-    std::string text = op.name + ": " + place.twin->name + " differs from the oracle in family " +
+    std::string text = op.name + ": " + place.implementation->name + " differs from the oracle in family " +
                        name(place.family) + ", " + op.describe(place.set);
     if (expected_found != actual_found) {
-      text += std::string("\n  found_inf: oracle ") + (expected_found ? "1" : "0") + " twin " +
+      text += std::string("\n  found_inf: oracle ") + (expected_found ? "1" : "0") + " implementation " +
               (actual_found ? "1" : "0") + ", elements from " + std::to_string(place.first) + ", " +
               std::to_string(expected.numel) + " of them";
     }
@@ -188,7 +188,7 @@ class Tally {
     for (std::size_t k = 0; k < static_cast<std::size_t>(op.inputs); ++k) hex(op.in_type, expected.in[k]);
     text += "\n  oracle";
     for (std::size_t k = 0; k < op.out_types.size(); ++k) hex(op.out_types[k], expected.out[k]);
-    text += "\n  twin  ";
+    text += "\n  implementation  ";
     for (std::size_t k = 0; k < op.out_types.size(); ++k) hex(op.out_types[k], actual.out[k]);
     return text;
   }

@@ -18,9 +18,9 @@ inline Operation split_operation() {
           0,
           2,
           cast_families(),
-          [](const Twin& twin) { return twin.split_master != nullptr; },
-          [](const Twin& twin, const Exec& exec, int set, const Operands& o) {
-            twin.split_master(exec, static_cast<SplitRule>(set), o.input<float>(0), o.output<bf16>(0),
+          [](const Implementation& implementation) { return implementation.split_master != nullptr; },
+          [](const Implementation& implementation, const Exec& exec, int set, const Operands& o) {
+            implementation.split_master(exec, static_cast<SplitRule>(set), o.input<float>(0), o.output<bf16>(0),
                               o.output<std::uint16_t>(1));
             return false;
           },
@@ -36,9 +36,9 @@ inline Operation join_operation() {
           0,
           2,
           {Family::any_bits, Family::special},
-          [](const Twin& twin) { return twin.join_master != nullptr; },
-          [](const Twin& twin, const Exec& exec, int set, const Operands& o) {
-            twin.join_master(exec, static_cast<SplitRule>(set), o.input<bf16>(0), o.input<std::uint16_t>(1),
+          [](const Implementation& implementation) { return implementation.join_master != nullptr; },
+          [](const Implementation& implementation, const Exec& exec, int set, const Operands& o) {
+            implementation.join_master(exec, static_cast<SplitRule>(set), o.input<bf16>(0), o.input<std::uint16_t>(1),
                              o.output<float>(0));
             return false;
           },
@@ -78,8 +78,8 @@ inline std::vector<float> block_scales_of(int set, const BlockGrid& grid) {
   return scale;
 }
 
-template <class T, class Twins>
-Operation quantize_operation(Twins Twin::*twins) {
+template <class T, class Implementations>
+Operation quantize_operation(Implementations Implementation::*implementations) {
   return {"block_quantize_" + std::string(name(dtype_of<T>)),
           DType::fp32,
           1,
@@ -87,12 +87,12 @@ Operation quantize_operation(Twins Twin::*twins) {
           0,
           num_block_sets,
           {Family::every_pattern, Family::cast_ties, Family::special, Family::training},
-          [=](const Twin& twin) { return twin.*twins != nullptr; },
-          [=](const Twin& twin, const Exec& exec, int set, const Operands& o) {
+          [=](const Implementation& implementation) { return implementation.*implementations != nullptr; },
+          [=](const Implementation& implementation, const Exec& exec, int set, const Operands& o) {
             const BlockSet& s = block_sets[set];
             const BlockGrid grid = block_grid(set, o.numel);
             const std::vector<float> scale = block_scales_of(set, grid);
-            (twin.*twins)(exec, {grid, s.value, s.overflow}, s.first, o.input<float>(0),
+            (implementation.*implementations)(exec, {grid, s.value, s.overflow}, s.first, o.input<float>(0),
                           Span<const float>(scale), o.output<T>(0));
             return false;
           },
@@ -100,8 +100,8 @@ Operation quantize_operation(Twins Twin::*twins) {
           [](int set) { return "tensor " + std::to_string(set); }};
 }
 
-template <class T, class Twins>
-Operation dequantize_operation(Twins Twin::*twins) {
+template <class T, class Implementations>
+Operation dequantize_operation(Implementations Implementation::*implementations) {
   return {"block_dequantize_" + std::string(name(dtype_of<T>)),
           dtype_of<T>,
           1,
@@ -109,11 +109,11 @@ Operation dequantize_operation(Twins Twin::*twins) {
           0,
           num_block_sets,
           {Family::every_pattern},
-          [=](const Twin& twin) { return twin.*twins != nullptr; },
-          [=](const Twin& twin, const Exec& exec, int set, const Operands& o) {
+          [=](const Implementation& implementation) { return implementation.*implementations != nullptr; },
+          [=](const Implementation& implementation, const Exec& exec, int set, const Operands& o) {
             const BlockGrid grid = block_grid(set, o.numel);
             const std::vector<float> scale = block_scales_of(set, grid);
-            (twin.*twins)(exec, grid, block_sets[set].first, o.input<T>(0), Span<const float>(scale),
+            (implementation.*implementations)(exec, grid, block_sets[set].first, o.input<T>(0), Span<const float>(scale),
                           o.output<float>(0));
             return false;
           },
@@ -135,9 +135,9 @@ inline Operation current_operation() {
           0,
           static_cast<int>(std::size(current_sets)),
           {Family::every_pattern, Family::special, Family::near_subnormal, Family::training},
-          [](const Twin& twin) { return twin.current_scales != nullptr; },
-          [](const Twin& twin, const Exec& exec, int set, const Operands& o) {
-            twin.current_scales(exec, current_sets[set], o.input<std::uint32_t>(0), o.output<float>(0),
+          [](const Implementation& implementation) { return implementation.current_scales != nullptr; },
+          [](const Implementation& implementation, const Exec& exec, int set, const Operands& o) {
+            implementation.current_scales(exec, current_sets[set], o.input<std::uint32_t>(0), o.output<float>(0),
                                 o.output<float>(1));
             return false;
           },
@@ -153,9 +153,9 @@ inline Operation mxfp8_operation() {
           0,
           2,
           {Family::every_pattern, Family::special, Family::near_subnormal, Family::training},
-          [](const Twin& twin) { return twin.mxfp8_scales != nullptr; },
-          [](const Twin& twin, const Exec& exec, int set, const Operands& o) {
-            twin.mxfp8_scales(exec, static_cast<Fp8>(set), o.input<std::uint32_t>(0), o.output<e8m0>(0),
+          [](const Implementation& implementation) { return implementation.mxfp8_scales != nullptr; },
+          [](const Implementation& implementation, const Exec& exec, int set, const Operands& o) {
+            implementation.mxfp8_scales(exec, static_cast<Fp8>(set), o.input<std::uint32_t>(0), o.output<e8m0>(0),
                               o.output<float>(1));
             return false;
           },
@@ -166,14 +166,14 @@ inline Operation mxfp8_operation() {
 inline std::vector<Operation> format_operations() {
   std::vector<Operation> all = {split_operation(),
                                 join_operation(),
-                                quantize_operation<e4m3>(&Twin::block_quantize_e4m3),
-                                quantize_operation<e5m2>(&Twin::block_quantize_e5m2),
-                                dequantize_operation<e4m3>(&Twin::block_dequantize_e4m3),
-                                dequantize_operation<e5m2>(&Twin::block_dequantize_e5m2),
+                                quantize_operation<e4m3>(&Implementation::block_quantize_e4m3),
+                                quantize_operation<e5m2>(&Implementation::block_quantize_e5m2),
+                                dequantize_operation<e4m3>(&Implementation::block_dequantize_e4m3),
+                                dequantize_operation<e5m2>(&Implementation::block_dequantize_e5m2),
                                 current_operation(),
                                 mxfp8_operation()};
   for (Operation& op : all) {
-    op.judge = [run = op.run, reference = reference_twin()](int set, const Operands& o) {
+    op.judge = [run = op.run, reference = reference_implementation()](int set, const Operands& o) {
       return run(reference, reference.exec, set, o);
     };
   }

@@ -1,5 +1,5 @@
 #pragma once
-// The second fused pass of the host twins: unscale, clip, clip by value, update and cast. The oracle does one
+// The second fused pass of the host implementations: unscale, clip, clip by value, update and cast. The oracle does one
 // after the other.
 
 #include <optional>
@@ -91,8 +91,8 @@ Operation fused_operation(UpdateRule rule, const Operation& update, int flags, b
           0,
           2 * update.sets,
           arithmetic_families(),
-          [](const Twin& twin) { return twin.is_host; },
-          [=](const Twin&, const Exec& exec, int set, const Operands& o) {
+          [](const Implementation& implementation) { return implementation.is_host; },
+          [=](const Implementation&, const Exec& exec, int set, const Operands& o) {
             return run_fused<T>(form, exec, set, o);
           },
           [=](int set, const Operands& o) { return judge_fused<T>(form, set, o); },

@@ -12,7 +12,7 @@
 #include "oracle.h"
 #include "oracle_inputs.hpp"
 #include "oracle_scalar_cases.hpp"
-#include "oracle_twins.hpp"
+#include "oracle_implementations.hpp"
 
 namespace zeroproof::oracle {
 
@@ -41,8 +41,8 @@ struct Operation {
   int aliases;  ///< out[0] may be any of the first `aliases` inputs
   int sets;     ///< numbers that select scalars and flags
   std::vector<Family> families;
-  std::function<bool(const Twin&)> has;
-  std::function<bool(const Twin&, const Exec&, int set, const Operands&)> run;
+  std::function<bool(const Implementation&)> has;
+  std::function<bool(const Implementation&, const Exec&, int set, const Operands&)> run;
   std::function<bool(int set, const Operands&)> judge;  ///< the oracle
   std::function<std::string(int set)> describe;
 };

@@ -18,9 +18,9 @@ inline Operation unscale_operation() {
           1,
           scalar_sets,
           arithmetic_families(),
-          [](const Twin& twin) { return twin.unscale != nullptr; },
-          [](const Twin& twin, const Exec& exec, int set, const Operands& o) {
-            return twin.unscale(exec, inv_scale_of(set), o.input<float>(0), o.output<float>(0));
+          [](const Implementation& implementation) { return implementation.unscale != nullptr; },
+          [](const Implementation& implementation, const Exec& exec, int set, const Operands& o) {
+            return implementation.unscale(exec, inv_scale_of(set), o.input<float>(0), o.output<float>(0));
           },
           [](int set, const Operands& o) {
             return oracle_unscale(inv_scale_of(set), o.input<float>(0).data(), o.output<float>(0).data(),
@@ -37,9 +37,9 @@ inline Operation clip_operation() {
           1,
           scalar_sets,
           arithmetic_families(),
-          [](const Twin& twin) { return twin.clip != nullptr; },
-          [](const Twin& twin, const Exec& exec, int set, const Operands& o) {
-            twin.clip(exec, clip_coef_of(set), o.input<float>(0), o.output<float>(0));
+          [](const Implementation& implementation) { return implementation.clip != nullptr; },
+          [](const Implementation& implementation, const Exec& exec, int set, const Operands& o) {
+            implementation.clip(exec, clip_coef_of(set), o.input<float>(0), o.output<float>(0));
             return false;
           },
           [](int set, const Operands& o) {
@@ -61,10 +61,10 @@ inline Operation clip_value_operation() {
           1,
           clip_value_sets,
           arithmetic_families(),
-          [](const Twin& twin) { return twin.clip_value != nullptr; },
-          [=](const Twin& twin, const Exec& exec, int set, const Operands& o) {
+          [](const Implementation& implementation) { return implementation.clip_value != nullptr; },
+          [=](const Implementation& implementation, const Exec& exec, int set, const Operands& o) {
             copy(o);
-            twin.clip_value(exec, from_bits(clip_values[set]), o.output<float>(0));
+            implementation.clip_value(exec, from_bits(clip_values[set]), o.output<float>(0));
             return false;
           },
           [=](int set, const Operands& o) {
@@ -83,9 +83,9 @@ inline Operation add_operation() {
           2,
           1,
           arithmetic_families(),
-          [](const Twin& twin) { return twin.add_nodes != nullptr; },
-          [](const Twin& twin, const Exec& exec, int, const Operands& o) {
-            twin.add_nodes(exec, o.input<float>(0), o.input<float>(1), o.output<float>(0));
+          [](const Implementation& implementation) { return implementation.add_nodes != nullptr; },
+          [](const Implementation& implementation, const Exec& exec, int, const Operands& o) {
+            implementation.add_nodes(exec, o.input<float>(0), o.input<float>(1), o.output<float>(0));
             return false;
           },
           [](int, const Operands& o) {

@@ -1,5 +1,5 @@
 #pragma once
-// The engine that holds every element-wise operation of every twin against the oracle: long streams, every place
+// The engine that holds every element-wise operation of every implementation against the oracle: long streams, every place
 // in a buffer (R17), several thread counts. Include after doctest.h.
 
 #include <algorithm>
@@ -23,10 +23,10 @@ inline std::int64_t stream_length(std::int64_t usual) {
 inline constexpr std::int64_t ordinary_length = 1 << 21;
 inline constexpr std::int64_t slow_length = 100'000'000;
 
-inline std::vector<Twin> twins_for(const Operation& op) {
-  std::vector<Twin> twins = all_twins();
-  std::erase_if(twins, [&](const Twin& twin) { return !op.has(twin); });
-  return twins;
+inline std::vector<Implementation> implementations_for(const Operation& op) {
+  std::vector<Implementation> implementations = all_implementations();
+  std::erase_if(implementations, [&](const Implementation& implementation) { return !op.has(implementation); });
+  return implementations;
 }
 
 inline void report(const Operation& op, const std::string& what, std::int64_t elements,
@@ -41,7 +41,7 @@ inline void report(const Operation& op, const std::string& what, std::int64_t el
 /// Blocks take turns over the scalar sets and the families; within a set and family the indices are consecutive.
 inline void stream(const Operation& op, std::int64_t per_family) {
   constexpr std::int64_t block = 1 << 13;  // all buffers of an operation stay in the second-level cache
-  const std::vector<Twin> twins = twins_for(op);
+  const std::vector<Implementation> implementations = implementations_for(op);
   const auto families = static_cast<std::int64_t>(op.families.size());
   const std::int64_t blocks = (per_family + block - 1) / block;
   Tally tally;
@@ -57,16 +57,16 @@ inline void stream(const Operation& op, std::int64_t per_family) {
     actual.in = expected.in;
     fill_inputs(op, family, first, expected);
     const bool expected_found = op.judge(set, expected);
-    for (const Twin& twin : twins) {
-      const bool actual_found = op.run(twin, twin.exec, set, actual);
-      tally.compare({&op, &twin, family, first, set}, expected, actual, expected_found, actual_found);
+    for (const Implementation& implementation : implementations) {
+      const bool actual_found = op.run(implementation, implementation.exec, set, actual);
+      tally.compare({&op, &implementation, family, first, set}, expected, actual, expected_found, actual_found);
     }
   });
   report(op, "stream of " + std::to_string(families) + " families, " + std::to_string(op.sets) + " sets",
-         per_family * families, twins.size(), tally);
+         per_family * families, implementations.size(), tally);
 }
 
-/// Runs one twin on the elements of `expected`, laid out by `offset`; alias >= 0 writes out[0] over that
+/// Runs one implementation on the elements of `expected`, laid out by `offset`; alias >= 0 writes out[0] over that
 /// input.
 template <class Offset>
 void check_layout(const Place& at, const Operands& expected, bool found, int alias, Offset&& offset,
@@ -75,10 +75,10 @@ void check_layout(const Place& at, const Operands& expected, bool found, int ali
   Operands actual = space.prepare(*at.op, expected.numel, offset);
   copy_inputs(*at.op, expected, actual);
   if (alias >= 0) actual.out[0] = actual.in[static_cast<std::size_t>(alias)];
-  const bool actual_found = at.op->run(*at.twin, at.twin->exec, at.set, actual);
+  const bool actual_found = at.op->run(*at.implementation, at.implementation->exec, at.set, actual);
   tally.compare(at, expected, actual, found, actual_found);
   if (!space.untouched(*at.op, actual, expected)) {
-    tally.add(at.op->name + ": " + at.twin->name + " changed memory outside of its outputs, numel " +
+    tally.add(at.op->name + ": " + at.implementation->name + " changed memory outside of its outputs, numel " +
               std::to_string(expected.numel) + ", first operand at offset " + std::to_string(offset(0)) +
               ", alias " + std::to_string(alias));
   }
@@ -86,7 +86,7 @@ void check_layout(const Place& at, const Operands& expected, bool found, int ali
 
 /// Offsets 0..32 and lengths 0..70: all operands at the same offset, at different ones, and in place.
 inline void positions(const Operation& op) {
-  const std::vector<Twin> twins = twins_for(op);
+  const std::vector<Implementation> implementations = implementations_for(op);
   constexpr std::int64_t lengths = 71, offsets = Workspace::max_offset + 1;
   Tally tally;
   parallel_for(available_cores(), lengths, [&](std::int64_t numel) {
@@ -99,8 +99,8 @@ inline void positions(const Operation& op) {
       const Operands expected = space.prepare(op, numel);
       fill_inputs(op, family, at.first, expected);
       const bool found = op.judge(at.set, expected);
-      for (const Twin& twin : twins) {
-        at.twin = &twin;
+      for (const Implementation& implementation : implementations) {
+        at.implementation = &implementation;
         const auto together = [&](int) { return offset; };
         const auto apart = [&](int k) { return (offset + 7 * k) % offsets; };
         check_layout(at, expected, found, -1, together, tally);
@@ -111,12 +111,12 @@ inline void positions(const Operation& op) {
       }
     }
   });
-  report(op, "offsets 0..32 x lengths 0..70", lengths * (lengths - 1) / 2 * offsets, twins.size(), tally);
+  report(op, "offsets 0..32 x lengths 0..70", lengths * (lengths - 1) / 2 * offsets, implementations.size(), tally);
 }
 
 /// Several sizes, from nothing to more than one piece per thread.
 inline void thread_counts(const Operation& op) {
-  const std::vector<Twin> twins = twins_for(op);
+  const std::vector<Implementation> implementations = implementations_for(op);
   Tally tally;
   std::int64_t elements = 0;
   std::uint64_t turn = 0;
@@ -127,23 +127,23 @@ inline void thread_counts(const Operation& op) {
     const Operands expected = expected_space.prepare(op, numel);
     fill_inputs(op, family, turn << 32, expected);
     const bool found = op.judge(set, expected);
-    for (const Twin& twin : twins) {
+    for (const Implementation& implementation : implementations) {
       for (int threads : {1, 2, 3}) {
-        Exec exec = twin.exec;
+        Exec exec = implementation.exec;
         exec.num_threads = threads;
         Operands actual = actual_space.prepare(op, numel);
         copy_inputs(op, expected, actual);
-        const bool actual_found = op.run(twin, exec, set, actual);
-        tally.compare({&op, &twin, family, turn << 32, set}, expected, actual, found, actual_found);
+        const bool actual_found = op.run(implementation, exec, set, actual);
+        tally.compare({&op, &implementation, family, turn << 32, set}, expected, actual, found, actual_found);
         if (!actual_space.untouched(op, actual, expected)) {
-          tally.add(op.name + ": " + twin.name + " changed memory outside of its outputs with " +
+          tally.add(op.name + ": " + implementation.name + " changed memory outside of its outputs with " +
                     std::to_string(threads) + " threads, numel " + std::to_string(numel));
         }
       }
     }
     elements += numel;
   }
-  report(op, "threads 1 2 3", elements, 3 * twins.size(), tally);
+  report(op, "threads 1 2 3", elements, 3 * implementations.size(), tally);
 }
 
 }  // namespace zeroproof::oracle

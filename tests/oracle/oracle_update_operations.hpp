@@ -9,10 +9,10 @@ inline constexpr int adam_flags = 4;  ///< amsgrad and maximize
 
 inline Operation adam_operation(bool decoupled) {
   const oracle_rule rule = decoupled ? oracle_rule_adamw : oracle_rule_adam;
-  const auto run = [=](const Twin& twin, const Exec& exec, int set, const Operands& o) {
+  const auto run = [=](const Implementation& implementation, const Exec& exec, int set, const Operands& o) {
     const AdamOptions options{set % 2 != 0, set / 2 % 2 != 0};
     copy_state(o, 4);
-    (decoupled ? twin.adamw_update : twin.adam_update)(
+    (decoupled ? implementation.adamw_update : implementation.adam_update)(
         exec, options, to_step_scalars(scalars_of(set / adam_flags, rule)), o.input<float>(0),
         o.output<float>(0), o.output<float>(1), o.output<float>(2),
         options.amsgrad ? o.output<float>(3) : Span<float>{});
@@ -38,7 +38,7 @@ inline Operation adam_operation(bool decoupled) {
           0,
           adam_flags * scalar_sets,
           arithmetic_families(),
-          [=](const Twin& twin) { return (decoupled ? twin.adamw_update : twin.adam_update) != nullptr; },
+          [=](const Implementation& implementation) { return (decoupled ? implementation.adamw_update : implementation.adam_update) != nullptr; },
           run,
           judge,
           describe};
@@ -47,11 +47,11 @@ inline Operation adam_operation(bool decoupled) {
 inline constexpr int sgd_flags = 6;  ///< maximize, and no momentum, momentum, nesterov
 
 inline Operation sgd_operation() {
-  const auto run = [](const Twin& twin, const Exec& exec, int set, const Operands& o) {
+  const auto run = [](const Implementation& implementation, const Exec& exec, int set, const Operands& o) {
     const int momentum = set / 2 % 3;
     const SgdOptions options{momentum > 0, momentum > 1, set % 2 != 0};
     copy_state(o, 2);
-    twin.sgd_update(exec, options, to_step_scalars(scalars_of(set / sgd_flags, oracle_rule_sgd)),
+    implementation.sgd_update(exec, options, to_step_scalars(scalars_of(set / sgd_flags, oracle_rule_sgd)),
                     o.input<float>(0), o.output<float>(0),
                     options.momentum ? o.output<float>(1) : Span<float>{});
     return false;
@@ -78,7 +78,7 @@ inline Operation sgd_operation() {
           0,
           sgd_flags * scalar_sets,
           arithmetic_families(),
-          [](const Twin& twin) { return twin.sgd_update != nullptr; },
+          [](const Implementation& implementation) { return implementation.sgd_update != nullptr; },
           run,
           judge,
           describe};
@@ -86,11 +86,11 @@ inline Operation sgd_operation() {
 
 /// sgd_ema and lion: one state, and maximize as the only flag.
 template <class Options, class Update>
-Operation one_state_operation(const std::string& name, oracle_rule rule, Update Twin::*update,
+Operation one_state_operation(const std::string& name, oracle_rule rule, Update Implementation::*update,
                               decltype(oracle_lion)* oracle) {
-  const auto run = [=](const Twin& twin, const Exec& exec, int set, const Operands& o) {
+  const auto run = [=](const Implementation& implementation, const Exec& exec, int set, const Operands& o) {
     copy_state(o, 2);
-    (twin.*update)(exec, Options{set % 2 != 0}, to_step_scalars(scalars_of(set / 2, rule)),
+    (implementation.*update)(exec, Options{set % 2 != 0}, to_step_scalars(scalars_of(set / 2, rule)),
                    o.input<float>(0), o.output<float>(0), o.output<float>(1));
     return false;
   };
@@ -109,7 +109,7 @@ Operation one_state_operation(const std::string& name, oracle_rule rule, Update 
           0,
           2 * scalar_sets,
           arithmetic_families(),
-          [=](const Twin& twin) { return twin.*update != nullptr; },
+          [=](const Implementation& implementation) { return implementation.*update != nullptr; },
           run,
           judge,
           [=](int set) {
@@ -118,12 +118,12 @@ Operation one_state_operation(const std::string& name, oracle_rule rule, Update 
 }
 
 inline Operation sgd_ema_operation() {
-  return one_state_operation<SgdEmaOptions>("sgd_ema", oracle_rule_sgd_ema, &Twin::sgd_ema_update,
+  return one_state_operation<SgdEmaOptions>("sgd_ema", oracle_rule_sgd_ema, &Implementation::sgd_ema_update,
                                             oracle_sgd_ema);
 }
 
 inline Operation lion_operation() {
-  return one_state_operation<LionOptions>("lion", oracle_rule_lion, &Twin::lion_update,
+  return one_state_operation<LionOptions>("lion", oracle_rule_lion, &Implementation::lion_update,
                                           oracle_lion);
 }
 

@@ -14,7 +14,7 @@ class Stranger final : public verification::OpCandidate {
   Stranger(std::string op, verification::OpFunction run) : op_(std::move(op)), run_(std::move(run)) {}
   std::string id() const override { return "guest/one"; }
   std::string side() const override { return "guest one"; }
-  verification::Twin kind() const override { return verification::Twin::plugin; }
+  verification::Implementation kind() const override { return verification::Implementation::plugin; }
   bool has(const verification::Op& op) const override { return op.name == op_; }
   std::string obstacle(const verification::Op&) const override { return ""; }
   verification::OpFunction function(const verification::Op&, const std::string&) const override {

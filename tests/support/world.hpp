@@ -232,7 +232,7 @@ inline void check_world(const World& world, const WorldTruth& truth, const std::
 
 /// The same steps on one rank, which has the whole model.
 inline WorldTruth truth_of_one_rank(const World& world) {
-  struct Recorder final : StepTap {
+  struct Recorder final : StepObserver {
     explicit Recorder(StepTruth& truth) : truth(truth) {}
     void observe(Phase, const ExposedBuffer& buffer) override { truth.keep(buffer); }
     StepTruth& truth;

@@ -116,8 +116,8 @@ class Coverage {
   std::map<int, FlatLayout> layouts_;
 };
 
-/// Differences of one rank in one step, in words; doctest is asked on the main thread only. A tap of that step.
-class Comparison final : public StepTap {
+/// Differences of one rank in one step, in words; doctest is asked on the main thread only. A observer of that step.
+class Comparison final : public StepObserver {
  public:
   Comparison(const RankModel& model, const StepTruth& truth) : model_(model), truth_(truth) {}
 

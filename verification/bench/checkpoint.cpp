@@ -16,7 +16,7 @@
 #include "common/comm/threads.hpp"
 #include "common/io/checkpoint/checkpoint_names.hpp"
 #include "common/io/checkpoint/checkpoint_reader.hpp"
-#include "common/io/files/page_room.hpp"
+#include "common/io/files/page_buffer.hpp"
 #include "verification/bench/measurements.hpp"
 #include "verification/bench/product_step.hpp"
 #include "verification/bench/values.hpp"
@@ -75,7 +75,7 @@ class RawWrite {
   static constexpr std::size_t block_bytes = std::size_t{8} << 20, alignment = 4096;
 
   std::size_t num_bytes_;
-  PageRoom huge_;
+  PageBuffer huge_;
   std::unique_ptr<std::byte, decltype(&std::free)> ordinary_{nullptr, &std::free};
   std::byte* bytes_ = nullptr;  // [num_bytes_], of one of them
 };

@@ -5,7 +5,7 @@
 
 #include "common/base/parallel_for.hpp"
 #include "reference/operations.hpp"
-#include "reference/update_twins.hpp"
+#include "reference/update_operations.hpp"
 #include "verification/bench/values.hpp"
 
 namespace zeroproof::verification::bench {
@@ -26,7 +26,7 @@ std::vector<std::vector<float>> block_leaves(const ContractRun& run, std::int64_
   std::vector<std::vector<float>> leaves(std::min(run.num_leaves, run.micro_batches));
   for (std::size_t j = 0; j < leaves.size(); ++j) {
     leaves[j].resize(count);
-    fill_leaf(j, begin, leaves[j]);
+    fill_grad(j, begin, leaves[j]);
     if (run.grad_dtype == DType::fp32) continue;
     std::vector<bf16> narrow(count);
     reference::cast_to_bf16({}, leaves[j], narrow);

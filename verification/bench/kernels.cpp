@@ -7,8 +7,8 @@
 #include "cuda/host/base/isa.hpp"
 #include "cuda/host/operations.hpp"
 #include "cuda/host/fused_step.hpp"
-#include "cuda/host/update_twins.hpp"
-#include "reference/update_twins.hpp"
+#include "cuda/host/update_operations.hpp"
+#include "reference/update_operations.hpp"
 #include "verification/bench/limit_loops.hpp"
 #include "verification/bench/machine.hpp"
 #include "verification/bench/measurements.hpp"
@@ -39,7 +39,7 @@ struct Data {
         serial(slice_numel, team),
         reference(slice_numel, team) {
     team.run(count, [this](std::int64_t begin, std::int64_t end) {
-      fill_leaf(0, begin, part(grad_sum, begin, end));
+      fill_grad(0, begin, part(grad_sum, begin, end));
       fill_exp_avg_sq(begin, part(max_exp_avg_sq, begin, end));
     });
     restore_gradient(team);

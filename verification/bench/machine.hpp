@@ -8,7 +8,7 @@ namespace zeroproof::verification::bench {
 struct Machine {
   std::string cpu;  ///< model name as the kernel gives it, "unknown" if it gives none
   int cores = 1;    ///< that this process may use
-  std::string isa;  ///< of the twins
+  std::string isa;  ///< of the implementations
   std::int64_t page_bytes = 0;
   double huge_page_share = 0;  ///< part of this process's anonymous memory in huge pages, now
   double load = 0;             ///< load average over one minute, now

@@ -101,10 +101,10 @@ void Leaves::fill(std::size_t index) const {
     const std::int64_t begin = i * block;
     const std::size_t count = std::min(block, view.numel - begin);
     if (view.dtype == DType::fp32)
-      return fill_leaf(first_ + index, begin, {static_cast<float*>(view.data) + begin, count});
+      return fill_grad(first_ + index, begin, {static_cast<float*>(view.data) + begin, count});
     std::array<float, block> wide;
     const Span<float> values(wide.data(), count);
-    fill_leaf(first_ + index, begin, values);
+    fill_grad(first_ + index, begin, values);
     cuda::host::cast_to_bf16({}, values, {static_cast<bf16*>(view.data) + begin, count});
   });
 }

@@ -108,7 +108,7 @@ class RankRows {
              "work through shared memory is what is measured", "start them on one machine");
     for (const Variant& variant : variants)
       products_.push_back(std::make_unique<VariantStep>(variant, numel, comm));
-    fill_leaf(comm.rank(), 0, leaf_.span());
+    fill_grad(comm.rank(), 0, leaf_.span());
     std::ranges::copy(leaf_.span(), shared_leaf(comm.rank()));
     for (const auto* buffer : {&scattered_, &reduced_, &copied_})
       std::memset(buffer->data(), 0xFF, buffer->num_bytes());
@@ -270,7 +270,7 @@ class RankRows {
         leaf_.values = GuardedBuffer(shard.numel(), DType::fp32);
       }
       const GradCache::Grad& micro_batch_grad(std::int64_t micro_batch) override {
-        fill_leaf(micro_batch, shard_.begin, leaf_.values.as<float>());
+        fill_grad(micro_batch, shard_.begin, leaf_.values.as<float>());
         return leaf_;
       }
 

@@ -18,7 +18,7 @@ void fill_uniform(std::uint32_t stream, float low, float high, std::int64_t begi
 
 }  // namespace
 
-void fill_leaf(std::int64_t micro_batch, std::int64_t begin, Span<float> out) {
+void fill_grad(std::int64_t micro_batch, std::int64_t begin, Span<float> out) {
   fill_uniform(16 + micro_batch, -30.0F, 30.0F, begin, out);
 }
 void fill_master(std::int64_t begin, Span<float> out) { fill_uniform(2, -0.1F, 0.1F, begin, out); }

@@ -17,7 +17,7 @@ inline constexpr std::int64_t steps_before = 9;
 inline constexpr int log2_loss_scale = 10;
 
 /// Elements [begin, begin + out.size()) of micro-batch j's gradient; begin is a multiple of 4.
-void fill_leaf(std::int64_t micro_batch, std::int64_t begin, Span<float> out);
+void fill_grad(std::int64_t micro_batch, std::int64_t begin, Span<float> out);
 
 /// The same of the first state.
 void fill_master(std::int64_t begin, Span<float> out);

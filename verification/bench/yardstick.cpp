@@ -126,7 +126,7 @@ std::vector<Row> Yardstick::rows() {
   const bool narrow = what_.grad_dtype == DType::bf16;
   const bool one = narrow && what_.micro_batches == 1;  // the leaf is read, and not a sum
   const char* update = one ? "R2+3R3W+W2" : "4R3W+W2";
-  std::vector<Row> all = {{"twins", 0, numel_, timed([this] { step(); })},
+  std::vector<Row> all = {{"implementations", 0, numel_, timed([this] { step(); })},
                           {"addition", 0, numel_, timed([this] { add(what_.micro_batches - 1); })}};
   if (what_.micro_batches > 1)
     all.push_back(limit("limit addition", "addition", limit_loop(narrow ? "R2+RW" : "2R1W")));

@@ -27,7 +27,7 @@ class Yardstick {
   /// Whether state and parameters have the bits of the contract: for one tensor and M <= 2 the plain sum is the tree.
   bool as_contract(const ContractResult& wanted) const;
 
-  /// "twins": step(); "addition": one leaf onto a sum; limits of the shapes "addition" (M > 1), "read", "update".
+  /// "implementations": step(); "addition": one leaf onto a sum; limits of the shapes "addition" (M > 1), "read", "update".
   std::vector<Row> rows();
 
  private:

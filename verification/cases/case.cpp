@@ -15,9 +15,9 @@ namespace {
 constexpr std::array<std::string_view, num_statuses> status_names = {
     "pass", "fail", "tampered", "mistrusted", "skipped", "error", "crashed", "hung"};
 
-std::optional<Twin> parse_twin(const std::string& text) {
-  for (const Twin twin : all_twins) {
-    if (name(twin) == text) return twin;
+std::optional<Implementation> parse_implementation(const std::string& text) {
+  for (const Implementation implementation : all_implementations) {
+    if (name(implementation) == text) return implementation;
   }
   return std::nullopt;
 }
@@ -26,11 +26,11 @@ std::optional<Twin> parse_twin(const std::string& text) {
 
 std::string_view name(Status status) { return status_names[static_cast<std::size_t>(status)]; }
 
-std::string_view name(Twin twin) {
-  if (twin.foreign) return "plugin";
-  if (twin.graphs) return "device-graph";
-  if (twin.space == Space::device) return twin.fused ? "device-fused" : "device";
-  return twin.fused ? "host-fused" : "host";
+std::string_view name(Implementation implementation) {
+  if (implementation.foreign) return "plugin";
+  if (implementation.graphs) return "device-graph";
+  if (implementation.space == Space::device) return implementation.fused ? "device-fused" : "device";
+  return implementation.fused ? "host-fused" : "host";
 }
 
 std::string_view name(Mode mode) {
@@ -62,8 +62,8 @@ WorldSpec parse_world(const std::string& text) {
 
 std::string CaseSpec::id() const {
   ParallelConfig shown = place;
-  if (world.kind == WorldSpec::Kind::nccl) shown.wires = WireKind::copies;  // the world says which
-  return workload + "/" + recipe + "/" + std::string(name(twin)) + "/stage" + std::to_string(stage) + "/" +
+  if (world.kind == WorldSpec::Kind::nccl) shown.transport = Transport::copies;  // the world says which
+  return workload + "/" + recipe + "/" + std::string(name(implementation)) + "/stage" + std::to_string(stage) + "/" +
          world.id() + "/" + std::string(name(dtype)) + "/" + std::string(name(mode)) +
          "/bucket:" + std::to_string(bucket_numel) + "/omp:" + std::to_string(omp_threads) + shown.id();
 }
@@ -71,20 +71,20 @@ std::string CaseSpec::id() const {
 std::optional<CaseSpec> parse_case_id(const std::string& id) {
   const std::vector<std::string> parts = id_parts(id);
   if (parts.size() < 9 || !is_recipe(parts[1])) return std::nullopt;
-  const auto twin = parse_twin(parts[2]);
+  const auto implementation = parse_implementation(parts[2]);
   const auto stage = number_after(parts[3], "stage");
   const auto bucket = number_after(parts[7], "bucket:");
   const auto threads = number_after(parts[8], "omp:");
   const auto mode = std::ranges::find(all_modes, parts[6], [](Mode one) { return name(one); });
-  if (!twin || !stage || !bucket || !threads || mode == all_modes.end()) return std::nullopt;
-  if (!twin->runs_in(*mode)) return std::nullopt;
+  if (!implementation || !stage || !bucket || !threads || mode == all_modes.end()) return std::nullopt;
+  if (!implementation->runs_in(*mode)) return std::nullopt;
   constexpr std::int64_t largest =
       1 << 20;  // beyond any stage or number of threads; validate() knows the real limits
   if (*stage > largest || *threads > largest) return std::nullopt;
   CaseSpec spec;
   spec.workload = parts[0];
   spec.recipe = parts[1];
-  spec.twin = *twin;
+  spec.implementation = *implementation;
   spec.stage = static_cast<int>(*stage);
   spec.world = parse_world(parts[4]);
   spec.dtype = parse_param_dtype(parts[5]);
@@ -94,7 +94,7 @@ std::optional<CaseSpec> parse_case_id(const std::string& id) {
   for (std::size_t i = 9; i < parts.size(); ++i) {
     if (!spec.place.read(parts[i])) return std::nullopt;
   }
-  if (spec.world.kind == WorldSpec::Kind::nccl) spec.place.wires = WireKind::nccl;
+  if (spec.world.kind == WorldSpec::Kind::nccl) spec.place.transport = Transport::nccl;
   spec.place.grid_of(spec.world.size);
   RunConfig check = main_config();
   check.stages = {spec.stage};

@@ -22,13 +22,13 @@ std::string_view name(Status status);
 
 /// Lock-step: before every phase the candidate's inputs are the reference's. Free: both run on, the first
 /// difference is the report. Whole: as free, but the candidate makes each step by itself (DistributedOptimizer::step
-/// without a tap), and is looked at between steps; for fused candidates, which leave G as it is.
+/// without a observer), and is looked at between steps; for fused candidates, which leave G as it is.
 enum class Mode : std::uint8_t { lockstep, free, whole };
 inline constexpr std::array all_modes = {Mode::lockstep, Mode::free, Mode::whole};
 std::string_view name(Mode mode);
 
 /// A candidate: the production step in a space, phase by phase or in fused passes, on a device also replayed as graphs.
-struct Twin {
+struct Implementation {
   Space space = Space::host;
   bool fused = false;
   bool graphs = false;
@@ -38,23 +38,23 @@ struct Twin {
   /// whole step is an entry of its own.
   bool runs_in(Mode mode) const { return mode == Mode::whole ? fused || foreign : !graphs; }
 
-  static const Twin host, host_fused, device, device_fused, device_graph, plugin;
-  auto operator<=>(const Twin&) const = default;
+  static const Implementation host, host_fused, device, device_fused, device_graph, plugin;
+  auto operator<=>(const Implementation&) const = default;
 };
-inline constexpr Twin Twin::host = {Space::host, false};
-inline constexpr Twin Twin::host_fused = {Space::host, true};
-inline constexpr Twin Twin::device = {Space::device, false};
-inline constexpr Twin Twin::device_fused = {Space::device, true};
-inline constexpr Twin Twin::device_graph = {Space::device, true, true};
-inline constexpr Twin Twin::plugin = {Space::host, false, false, true};
-inline constexpr std::array all_twins = {Twin::host,         Twin::host_fused,   Twin::device,
-                                         Twin::device_fused, Twin::device_graph, Twin::plugin};
+inline constexpr Implementation Implementation::host = {Space::host, false};
+inline constexpr Implementation Implementation::host_fused = {Space::host, true};
+inline constexpr Implementation Implementation::device = {Space::device, false};
+inline constexpr Implementation Implementation::device_fused = {Space::device, true};
+inline constexpr Implementation Implementation::device_graph = {Space::device, true, true};
+inline constexpr Implementation Implementation::plugin = {Space::host, false, false, true};
+inline constexpr std::array all_implementations = {Implementation::host,         Implementation::host_fused,   Implementation::device,
+                                         Implementation::device_fused, Implementation::device_graph, Implementation::plugin};
 
 /// As flags and case ids spell it: "host", "host-fused", "device", "device-fused", "device-graph", "plugin".
-std::string_view name(Twin twin);
+std::string_view name(Implementation implementation);
 
 struct WorldSpec {
-  /// nccl: processes as those of mpi are, with a device each and wires of NCCL between them.
+  /// nccl: processes as those of mpi are, with a device each and transport of NCCL between them.
   enum class Kind : std::uint8_t { self, threads, mpi, nccl } kind = Kind::self;
   int size = 1;
 
@@ -69,7 +69,7 @@ WorldSpec parse_world(const std::string& text);
 struct CaseSpec {
   std::string workload = "byte_gpt";
   std::string recipe = "adamw";  ///< a variation of the step (recipes.hpp)
-  Twin twin = Twin::host;
+  Implementation implementation = Implementation::host;
   int stage = 0;
   WorldSpec world;
   DType dtype = DType::bf16;

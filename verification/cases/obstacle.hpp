@@ -7,7 +7,7 @@
 namespace zeroproof::verification {
 
 /// Whether a candidate makes parameters in 8 bits (R24).
-bool makes_scales(Twin twin);
+bool makes_scales(Implementation implementation);
 
 /// Why a case cannot run on this machine; "" if it can, as far as can be told before it runs. other_hosts: ranks that
 /// are processes may be elsewhere.

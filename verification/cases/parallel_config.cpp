@@ -51,7 +51,7 @@ std::string ParallelConfig::id() const {
   if (persistent_numel != 0) text += "/persistent:" + std::to_string(persistent_numel);
   if (overlap) text += "/overlap";
   if (windows != Windows::off) text += "/windows:" + std::string(name(windows));
-  if (wires != WireKind::copies) text += "/wires:" + std::string(name(wires));
+  if (transport != Transport::copies) text += "/transport:" + std::string(name(transport));
   if (!offload.on()) return text;
   const Offload plain;
   text += "/offload:" + shortest(offload.fraction);
@@ -75,8 +75,8 @@ bool ParallelConfig::read(const std::string& part) {
     grad_sum = parse_choice<GradSum>("sum", *text);
   } else if (const auto text = after(part, "windows:")) {
     windows = parse_choice<Windows>("windows", *text);
-  } else if (const auto text = after(part, "wires:")) {
-    wires = parse_choice<WireKind>("wires", *text);
+  } else if (const auto text = after(part, "transport:")) {
+    transport = parse_choice<Transport>("transport", *text);
   } else if (const auto text = after(part, "offload:")) {
     offload.fraction = fraction_of(*text);
   } else if (const auto text = after(part, "offload-order:")) {

@@ -22,11 +22,11 @@ struct ParallelConfig {
   std::int64_t persistent_numel = 0;
   bool overlap = false;
   Windows windows = Windows::off;
-  WireKind wires = WireKind::copies;
+  Transport transport = Transport::copies;
   Offload offload = {};  ///< its folder is no part of an id: a setting of the run
 
   /// Parts of a case id, those that are not the default: "/order:strided/layout:megatron/sum:binned/grid:2x1x2/
-  /// instances:2/persistent:64/overlap/windows:params/wires:nccl/offload:0.5/offload-order:tensors/offload-place:file/
+  /// instances:2/persistent:64/overlap/windows:params/transport:nccl/offload:0.5/offload-order:tensors/offload-place:file/
   /// offload-chunk:4096/offload-overlap:off/offload-grads:on". Empty for the defaults.
   std::string id() const;
 

@@ -21,7 +21,7 @@ Result training_result(const CaseSpec& spec) {
   result.id = spec.id();
   result.suite = "training";
   result.group = spec.workload;
-  result.side = name(spec.twin);
+  result.side = name(spec.implementation);
   result.exactness = "bitwise";
   if (spec.place.grad_sum == GradSum::native) result.held_to = "bound";
   result.training.emplace();

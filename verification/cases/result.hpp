@@ -23,7 +23,7 @@ struct PhaseTally {
   Phase phase = Phase::prepare;
   BufferId buffer = BufferId::step_scalars;
   std::string against =
-      "reference";  ///< "reference" (the twin), or "undistributed" (stages against the dense truth)
+      "reference";  ///< "reference" (the implementation), or "undistributed" (stages against the dense truth)
   std::int64_t compared = 0;
   std::int64_t differing = 0;
 };

@@ -14,28 +14,28 @@
 namespace zeroproof::verification {
 namespace {
 
-std::vector<TwinMode> twin_modes(const VerifyOptions& options) {
-  std::vector<Twin> twins = options.twins;
-  if (twins.empty() && options.plugin) {
-    twins = {Twin::plugin};
-  } else if (twins.empty()) {
-    twins = {Twin::host, Twin::host_fused};
-    if (device_answers()) twins.insert(twins.end(), {Twin::device, Twin::device_fused, Twin::device_graph});
+std::vector<ImplementationMode> implementation_modes(const VerifyOptions& options) {
+  std::vector<Implementation> implementations = options.implementations;
+  if (implementations.empty() && options.plugin) {
+    implementations = {Implementation::plugin};
+  } else if (implementations.empty()) {
+    implementations = {Implementation::host, Implementation::host_fused};
+    if (device_answers()) implementations.insert(implementations.end(), {Implementation::device, Implementation::device_fused, Implementation::device_graph});
   }
-  std::vector<TwinMode> result;
-  for (const Twin twin : twins) {
-    if (options.modes.empty() && twin.foreign) {
-      if (options.plugin_steps) result.push_back({twin, Mode::whole});
-      if (options.plugin_operates || !options.plugin_steps) result.push_back({twin, Mode::lockstep});
+  std::vector<ImplementationMode> result;
+  for (const Implementation implementation : implementations) {
+    if (options.modes.empty() && implementation.foreign) {
+      if (options.plugin_steps) result.push_back({implementation, Mode::whole});
+      if (options.plugin_operates || !options.plugin_steps) result.push_back({implementation, Mode::lockstep});
     } else if (options.modes.empty()) {
-      result.push_back({twin, twin.graphs ? Mode::whole : twin.fused ? Mode::free : Mode::lockstep});
+      result.push_back({implementation, implementation.graphs ? Mode::whole : implementation.fused ? Mode::free : Mode::lockstep});
     }
     for (const Mode mode : options.modes) {
-      if (twin.runs_in(mode)) result.push_back({twin, mode});
+      if (implementation.runs_in(mode)) result.push_back({implementation, mode});
     }
   }
   ZP_CHECK(
-      !result.empty(), ErrorCode::config, "none of the twins runs in the mode that was asked for",
+      !result.empty(), ErrorCode::config, "none of the implementations runs in the mode that was asked for",
       "whole steps need fused passes, and graphs have no phases to stop at",
       "use --mode whole with host-fused, device-fused, device-graph or a plug-in, and lockstep or free with "
       "those that have phases");
@@ -104,8 +104,8 @@ std::vector<Windows> windows_of(const RunConfig& config, const WorldSpec& world)
 }
 
 /// Processes with a device each have no others.
-std::vector<WireKind> wires_of(const RunConfig& config, const WorldSpec& world) {
-  return world.kind == WorldSpec::Kind::nccl ? std::vector<WireKind>{WireKind::nccl} : config.wires;
+std::vector<Transport> transports_of(const RunConfig& config, const WorldSpec& world) {
+  return world.kind == WorldSpec::Kind::nccl ? std::vector<Transport>{Transport::nccl} : config.transport;
 }
 
 /// With a fraction of 0 there is nothing to place.
@@ -144,10 +144,10 @@ std::vector<ParallelConfig> places_of(const RunConfig& config, const WorldSpec& 
       for (const GradSum grad_sum : config.grad_sums) {
         for (const auto& grid : grids) {
           for (const Windows windows : windows_of(config, world)) {
-            for (const WireKind wires : wires_of(config, world)) {
+            for (const Transport transport : transports_of(config, world)) {
               for (const Offload& offload : offloads_of(config.offload)) {
                 places.push_back({order, layout, grad_sum, grid, config.instances, config.persistent_numel,
-                                  config.overlap, windows, wires, offload});
+                                  config.overlap, windows, transport, offload});
               }
             }
           }
@@ -171,20 +171,20 @@ void check_grids(const RunConfig& config) {
 
 /// Errors: unavailable or config if there is a world nccl:N, and no candidate that could be in it.
 void check_device_worlds(const RunConfig& config, const VerifyOptions& options,
-                         const std::vector<TwinMode>& twins) {
-  if (std::any_of(twins.begin(), twins.end(),
-                  [](const TwinMode& t) { return t.twin.space == Space::device; }))
+                         const std::vector<ImplementationMode>& implementations) {
+  if (std::any_of(implementations.begin(), implementations.end(),
+                  [](const ImplementationMode& t) { return t.implementation.space == Space::device; }))
     return;
   for (const std::string& text : config.worlds) {
     const WorldSpec world = parse_world(text);
     if (world.kind != WorldSpec::Kind::nccl) continue;
-    ZP_CHECK(!options.twins.empty(), ErrorCode::unavailable,
+    ZP_CHECK(!options.implementations.empty(), ErrorCode::unavailable,
              "world " + text + " was asked for and cannot run here: " + cuda::device::device_info().detail,
              "each of its ranks has a device",
              "leave it out, or see zeroproof doctor for what this machine can check");
     fail(ErrorCode::config, "world " + text + " was asked for with a candidate on the host",
          "NCCL moves what lies in the memory of devices",
-         "use --twin device, device-fused or device-graph, or --world mpi:" + std::to_string(world.size));
+         "use --impl device, device-fused or device-graph, or --world mpi:" + std::to_string(world.size));
   }
 }
 
@@ -206,8 +206,8 @@ bool shares_offloaded_grads(const CaseSpec& spec) {
 void check_state_formats(const StateFormats& formats, const CaseSpec& spec) {
   if (formats.plain()) return;
   const char* const remedy = "keep everything in fp32, or leave that out";
-  ZP_CHECK(!spec.twin.foreign, ErrorCode::config,
-           "state or master in fewer bits was asked for with the candidate " + std::string(name(spec.twin)),
+  ZP_CHECK(!spec.implementation.foreign, ErrorCode::config,
+           "state or master in fewer bits was asked for with the candidate " + std::string(name(spec.implementation)),
            "our own steps alone keep them", remedy);
   const int tp = spec.place.grid ? spec.place.grid->tp : 1;
   const bool scales = has_scales(formats.exp_avg) || has_scales(formats.exp_avg_sq);
@@ -219,9 +219,9 @@ void check_state_formats(const StateFormats& formats, const CaseSpec& spec) {
 
 }  // namespace
 
-bool VerifyOptions::wants(Twin twin) const {
-  if (twins.empty()) return (plugin != nullptr) == twin.foreign;
-  return std::find(twins.begin(), twins.end(), twin) != twins.end();
+bool VerifyOptions::wants(Implementation implementation) const {
+  if (implementations.empty()) return (plugin != nullptr) == implementation.foreign;
+  return std::find(implementations.begin(), implementations.end(), implementation) != implementations.end();
 }
 
 RunConfig config_of(const VerifyOptions& options, const CaseSpec& spec) {
@@ -230,13 +230,13 @@ RunConfig config_of(const VerifyOptions& options, const CaseSpec& spec) {
   ZP_CHECK(spec.place.grad_sum != GradSum::native || spec.mode == Mode::lockstep, ErrorCode::config,
            "a native gradient sum was asked for in free mode",
            "it promises no bits that a free run could be held to", "use --mode lockstep");
-  ZP_CHECK(!spec.twin.foreign || options.plugin != nullptr, ErrorCode::config,
+  ZP_CHECK(!spec.implementation.foreign || options.plugin != nullptr, ErrorCode::config,
            "case " + spec.id() + " is that of a plug-in", "none was given", "add --plugin FILE");
-  ZP_CHECK(!spec.twin.foreign || spec.mode != Mode::whole || options.plugin_steps, ErrorCode::config,
+  ZP_CHECK(!spec.implementation.foreign || spec.mode != Mode::whole || options.plugin_steps, ErrorCode::config,
            "whole steps of a plug-in that makes none were asked for", "there is nothing to judge",
            "give it a step (zeroproof_plugin.h), or use --mode lockstep");
-  ZP_CHECK(spec.place.wires == WireKind::copies || spec.twin.space == Space::device, ErrorCode::config,
-           "wires of NCCL were asked for with the candidate " + std::string(name(spec.twin)),
+  ZP_CHECK(spec.place.transport == Transport::copies || spec.implementation.space == Space::device, ErrorCode::config,
+           "transport of NCCL were asked for with the candidate " + std::string(name(spec.implementation)),
            "they move what lies in the memory of devices", "use device, device-fused or device-graph");
   ZP_CHECK(!shares_offloaded_grads(spec), ErrorCode::config,
            "offloaded gradients were asked for in stage 0 with windows",
@@ -255,7 +255,7 @@ void take_place(RunConfig& config, const CaseSpec& spec) {
   config.layouts = {spec.place.layout};
   config.grad_sums = {spec.place.grad_sum};
   config.windows = {spec.place.windows};
-  config.wires = {spec.place.wires};
+  config.transport = {spec.place.transport};
   config.grids.clear();
   if (spec.place.grid) config.grids.push_back(spec.place.grid->id());
   config.instances = spec.place.instances;
@@ -279,22 +279,22 @@ std::vector<CaseSpec> cases_of(const VerifyOptions& options, const std::string& 
   const RunConfig config = config_of(options, workload);
   std::vector<CaseSpec> cases;
   check_grids(config);
-  const auto add_steps = [&](const std::string& recipe, DType dtype, const TwinMode& twin,
+  const auto add_steps = [&](const std::string& recipe, DType dtype, const ImplementationMode& implementation,
                              const WorldSpec& world) {
     for (const int stage : config.stages) {
       for (const std::int64_t bucket : config.bucket_numels) {
         for (const int threads : config.omp_threads) {
           for (const ParallelConfig& place : places_of(config, world)) {
             // Sums without promised bits can only be judged phase by phase.
-            // Only buffers on devices have wires of another kind.
-            if (twin.twin.space == Space::host && place.wires != WireKind::copies) continue;
+            // Only buffers on devices have transport of another kind.
+            if (implementation.implementation.space == Space::host && place.transport != Transport::copies) continue;
             // A step that is not ours has no 8 bits: whoever asks for them is told so, and nobody else.
-            if (has_scales(dtype) && !makes_scales(twin.twin) && options.recipes.empty()) continue;
+            if (has_scales(dtype) && !makes_scales(implementation.implementation) && options.recipes.empty()) continue;
             const bool native = place.grad_sum == GradSum::native;
-            const bool whole = twin.twin.foreign && twin.mode == Mode::whole;
-            if (native && (whole || !twin.twin.runs_in(Mode::lockstep))) continue;
-            const Mode mode = native ? Mode::lockstep : twin.mode;
-            const CaseSpec one{workload, recipe, twin.twin, stage,   world,
+            const bool whole = implementation.implementation.foreign && implementation.mode == Mode::whole;
+            if (native && (whole || !implementation.implementation.runs_in(Mode::lockstep))) continue;
+            const Mode mode = native ? Mode::lockstep : implementation.mode;
+            const CaseSpec one{workload, recipe, implementation.implementation, stage,   world,
                                dtype,    mode,   bucket,    threads, place};
             if (!shares_offloaded_grads(one)) cases.push_back(one);
           }
@@ -311,12 +311,12 @@ std::vector<CaseSpec> cases_of(const VerifyOptions& options, const std::string& 
     if (!under.dtypes.empty()) validate(under);
   }
   // Only now: waking a GPU takes a second, too long to wait for being told of a typing error.
-  const std::vector<TwinMode> twins = twin_modes(options);
-  check_device_worlds(config, options, twins);
+  const std::vector<ImplementationMode> implementations = implementation_modes(options);
+  check_device_worlds(config, options, implementations);
   for (const std::string& recipe : recipes) {
     for (const DType dtype : dtypes_of(recipe, config.dtypes, own)) {
-      for (const TwinMode& twin : twins) {
-        for (const std::string& world : config.worlds) add_steps(recipe, dtype, twin, parse_world(world));
+      for (const ImplementationMode& implementation : implementations) {
+        for (const std::string& world : config.worlds) add_steps(recipe, dtype, implementation, parse_world(world));
       }
     }
   }

@@ -18,16 +18,16 @@ class OpCandidate;
 class OpExpectation;
 
 /// A candidate and how it is judged, "host" in lock-step and so on.
-struct TwinMode {
-  Twin twin;
+struct ImplementationMode {
+  Implementation implementation;
   Mode mode;
 };
 
 struct VerifyOptions {
   std::vector<std::string> patterns;  ///< case ids or patterns; none: every case of the main job
   std::vector<std::string> recipes;   ///< none: as configured, and for byte_gpt_tiny every other one too
-  std::vector<Twin> twins;            ///< none: those of the host, and of a device where one answers
-  std::vector<Mode> modes;            ///< none: the twin's own (phases: lock-step; fused: free)
+  std::vector<Implementation> implementations;            ///< none: those of the host, and of a device where one answers
+  std::vector<Mode> modes;            ///< none: the implementation's own (phases: lock-step; fused: free)
   std::string config_file;            ///< TOML, applied over the workload's defaults
   std::function<void(RunConfig&)> overrides = [](RunConfig&) {};  ///< command-line settings, applied last
   std::optional<NormForm> norm;                                   ///< instead of the recipe's
@@ -51,11 +51,11 @@ struct VerifyOptions {
       on_results;  ///< may be empty; told of all cases as they end, some of them
                    ///< twice, from any thread
 
-  /// True if a twin was asked for; or none in particular, and it is the plug-in if there is one.
-  bool wants(Twin twin) const;
+  /// True if an implementation was asked for; or none in particular, and it is the plug-in if there is one.
+  bool wants(Implementation implementation) const;
 };
 
-/// Leaves in the configuration's lists of dtypes, stages, orders, layouts, sums, windows, wires and grids what the case
+/// Leaves in the configuration's lists of dtypes, stages, orders, layouts, sums, windows, transport and grids what the case
 /// has, and no other.
 void take_place(RunConfig& config, const CaseSpec& spec);
 
@@ -65,7 +65,7 @@ RunConfig config_of(const VerifyOptions& options, const std::string& workload);
 /// The same under a case's recipe and for its dtype.
 RunConfig config_of(const VerifyOptions& options, const CaseSpec& spec);
 
-/// All cases of a workload: the product of recipes, twins, worlds, stages, dtypes, buckets and threads.
+/// All cases of a workload: the product of recipes, implementations, worlds, stages, dtypes, buckets and threads.
 std::vector<CaseSpec> cases_of(const VerifyOptions& options, const std::string& workload);
 
 /// The cases a pattern selects: a complete id its own, the name of a workload that one's, "" those of the main job. A

@@ -20,13 +20,13 @@ std::vector<Number> flag_numbers(const std::vector<std::string>& texts, const st
   return values;
 }
 
-Twin parse_twin(const std::string& text) {
+Implementation parse_implementation(const std::string& text) {
   std::vector<std::string> names;
-  for (const Twin twin : all_twins) {
-    if (name(twin) == text) return twin;
-    names.emplace_back(name(twin));
+  for (const Implementation implementation : all_implementations) {
+    if (name(implementation) == text) return implementation;
+    names.emplace_back(name(implementation));
   }
-  fail(ErrorCode::config, "twin '" + text + "' does not exist", "it says which implementation is judged",
+  fail(ErrorCode::config, "implementation '" + text + "' does not exist", "it says which implementation is judged",
        suggestion(text, names));
 }
 
@@ -82,11 +82,11 @@ void open_plugin(const CaseFlags& flags, VerifyOptions& options) {
            "--plugin-timeout was given without --plugin", "there is nothing to wait for",
            "add --plugin FILE, or leave the flag out");
   const bool asked =
-      std::find(options.twins.begin(), options.twins.end(), Twin::plugin) != options.twins.end();
-  ZP_CHECK(!flags.plugin.empty() || !asked, ErrorCode::config, "--twin plugin was given without --plugin",
+      std::find(options.implementations.begin(), options.implementations.end(), Implementation::plugin) != options.implementations.end();
+  ZP_CHECK(!flags.plugin.empty() || !asked, ErrorCode::config, "--impl plugin was given without --plugin",
            "there is nothing to judge", "add --plugin FILE");
   ZP_CHECK(!flags.plugin.empty() || flags.accept.empty(), ErrorCode::config,
-           "--accept was given without --plugin", "our own twins are held to bits",
+           "--accept was given without --plugin", "our own implementations are held to bits",
            "add --plugin FILE, or leave the flag out");
   if (flags.plugin.empty()) return;
   PluginLimits limits;
@@ -103,7 +103,7 @@ void open_plugin(const CaseFlags& flags, VerifyOptions& options) {
   if (of_dialect) options.expectation = dialect_expectation(flags.accept.substr(dialect.size()));
   ZP_CHECK(flags.fault.empty() && flags.blind.empty(), ErrorCode::config,
            (flags.blind.empty() ? "--fault" : "--blind") + std::string(" was given with --plugin"),
-           "faults are planted in the twins of this program", "leave one of the two out");
+           "faults are planted in the implementations of this program", "leave one of the two out");
   const auto plugin = std::make_shared<Plugin>(flags.plugin, limits);
   options.plugin = plugin_candidate(plugin);
   options.plugin_operates = plugin->has_operations();
@@ -129,7 +129,7 @@ void apply(const CaseFlags& flags, RunConfig& config) {
   set_choices(flags.layouts, "--layout", config.layouts);
   set_choices(flags.grad_sums, "--sum", config.grad_sums);
   set_choices(flags.windows, "--windows", config.windows);
-  set_choices(flags.wires, "--wires", config.wires);
+  set_choices(flags.transport, "--transport", config.transport);
   if (!flags.grids.empty()) config.grids = flags.grids;
   if (!flags.instances.empty()) config.instances = flag_number<int>(flags.instances, "--instances");
   if (!flags.persistent_numel.empty()) {
@@ -193,14 +193,14 @@ std::shared_ptr<CaseFlags> add_case_flags(const Command& command) {
   command.list("--recipe", flags->recipes,
                "variations of the step: adamw, adam, sgd, sgd_ema, ... (zeroproof list --recipes), and with "
                "settings adamw+amsgrad:on+state:1001 (zeroproof list --settings)");
-  command.list("--twin", flags->twins,
+  command.list("--impl", flags->implementations,
                "host, host-fused, device, device-fused, device-graph, plugin (default: all that run; with "
                "--plugin that one)");
   command.list("--mode", flags->modes,
                "lockstep, free, whole (default: lockstep; fused ones free, device-graph whole; a plug-in "
                "what it has)");
   command.list("--world", flags->worlds,
-               "self, threads:N, mpi:N; nccl:N, on devices: processes with wires of NCCL");
+               "self, threads:N, mpi:N; nccl:N, on devices: processes with transport of NCCL");
   command.list("--stage", flags->stages, "ZeRO stages 0, 1, 2, 3");
   command.list("--dtype", flags->dtypes, "parameter dtype: bf16, fp16, fp32, e4m3, e5m2");
   command.list("--bucket", flags->buckets, "bucket sizes in elements, multiples of 1024");
@@ -215,7 +215,7 @@ std::shared_ptr<CaseFlags> add_case_flags(const Command& command) {
   command.list(
       "--windows", flags->windows,
       "ranks of one machine: off (messages), on (each other's memory), params (one copy of them too)");
-  command.list("--wires", flags->wires, "between ranks on devices: copies (threads of one process), nccl");
+  command.list("--transport", flags->transport, "between ranks on devices: copies (threads of one process), nccl");
   command.list("--grid", flags->grids,
                "data x context x tensor parallel ranks, as in 2x1x4 (tensor parallel: as --layout)");
   command.option("--instances", flags->instances, "optimizer instances, each with a state of its own");
@@ -266,7 +266,7 @@ std::shared_ptr<CaseFlags> add_case_flags(const Command& command) {
   command.flag("--oversubscribe", flags->oversubscribe,
                "allow worlds mpi:N and nccl:N of more than 4 ranks per core");
   command.option("--plugin", flags->plugin,
-                 "shared library with operations or whole steps of your own, judged instead of the twins "
+                 "shared library with operations or whole steps of your own, judged instead of the implementations "
                  "(verification/interfaces/plugin/README.md)");
   command.option("--plugin-timeout", flags->plugin_timeout,
                  "seconds a call of a plug-in may take (default: 10)");
@@ -283,7 +283,7 @@ VerifyOptions options_from(const CaseFlags& flags) {
   VerifyOptions options;
   options.patterns = flags.patterns;
   options.recipes = flags.recipes;
-  for (const std::string& twin : flags.twins) options.twins.push_back(parse_twin(twin));
+  for (const std::string& implementation : flags.implementations) options.implementations.push_back(parse_implementation(implementation));
   for (const std::string& mode : flags.modes) options.modes.push_back(parse_mode(mode));
   options.config_file = flags.config_file;
   options.hostfile = flags.hostfile;

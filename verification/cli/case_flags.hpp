@@ -14,8 +14,8 @@ namespace zeroproof::verification {
 /// Texts as the user typed them; turned into VerifyOptions only after parsing, so that every error has one
 /// form.
 struct CaseFlags {
-  std::vector<std::string> patterns, recipes, twins, modes, worlds, dtypes, stages, buckets, threads;
-  std::vector<std::string> orders, layouts, grad_sums, windows, wires, grids;
+  std::vector<std::string> patterns, recipes, implementations, modes, worlds, dtypes, stages, buckets, threads;
+  std::vector<std::string> orders, layouts, grad_sums, windows, transport, grids;
   std::vector<std::string> offloads, offload_orders, offload_places, offload_chunks, offload_overlaps,
       offload_grads;
   std::string instances, persistent_numel, norm, max_norm;

@@ -76,9 +76,9 @@ void check_obstacles(const CaseFlags& flags, const VerifyOptions& options, const
                           named || names_worlds(flags, options, spec));
       } else if (kind == "op") {
         const OpCaseSpec spec = op_cases(id, others_given).front();
-        const bool device = spec.candidate->kind() == Twin::device;
+        const bool device = spec.candidate->kind() == Implementation::device;
         obstacles.look_at(id, spec.candidate->obstacle(*spec.op),
-                          named || (device && has(flags.twins, "device")));
+                          named || (device && has(flags.implementations, "device")));
       }
     }
   }
@@ -118,14 +118,14 @@ void check_hostfile(const CaseFlags& flags, const Selection& selection) {
            "it says where ranks are started as processes", "add --world mpi:N, or leave the flag out");
 }
 
-/// A world nccl:N brings its wires.
-void check_wires(const CaseFlags& flags) {
-  if (flags.wires.empty() || has(flags.wires, "nccl")) return;
+/// A world nccl:N brings its transport.
+void check_transport(const CaseFlags& flags) {
+  if (flags.transport.empty() || has(flags.transport, "nccl")) return;
   for (const std::string& world : flags.worlds) {
     ZP_CHECK(world.rfind("nccl:", 0) != 0, ErrorCode::config,
-             "--wires " + flags.wires.front() + " was given with --world " + world,
+             "--transport " + flags.transport.front() + " was given with --world " + world,
              "its ranks are processes, and reach each other's devices through NCCL alone",
-             "leave --wires out, or use threads" + world.substr(4));
+             "leave --transport out, or use threads" + world.substr(4));
   }
 }
 
@@ -133,7 +133,7 @@ void check_wires(const CaseFlags& flags) {
 
 bool asked_by_name(const CaseFlags& flags, const std::string& id) {
   const std::optional<CaseSpec> training = parse_case_id(id);
-  return has(flags.patterns, id) || (training && has(flags.twins, std::string(name(training->twin))));
+  return has(flags.patterns, id) || (training && has(flags.implementations, std::string(name(training->implementation))));
 }
 
 ChosenCases choose_cases(const CaseFlags& flags) {
@@ -144,7 +144,7 @@ ChosenCases choose_cases(const CaseFlags& flags) {
     require_faults();
   }
   ChosenCases chosen{options_from(flags), {}};
-  check_wires(flags);
+  check_transport(flags);
   if (!flags.cover.empty()) chosen.options.patterns = covering_rows(flags, chosen.options);
   chosen.selection = select_cases(chosen.options);
   if (!flags.blind.empty() && chosen.selection.size() > 0) {

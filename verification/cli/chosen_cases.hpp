@@ -16,7 +16,7 @@ struct ChosenCases {
 /// of what was selected can.
 ChosenCases choose_cases(const CaseFlags& flags);
 
-/// True if the user asked for this case by its id or its twin: then "skipped" is no answer.
+/// True if the user asked for this case by its id or its implementation: then "skipped" is no answer.
 bool asked_by_name(const CaseFlags& flags, const std::string& id);
 
 }  // namespace zeroproof::verification

@@ -18,7 +18,7 @@ constexpr const char* expect_schema = "zeroproof-expect/1";
 /// Flags that choose or judge candidates, of which there are none.
 void refuse_candidate_flags(const VerifyRequest& request) {
   const CaseFlags& f = request.cases;
-  const std::pair<const char*, bool> flags[] = {{"--twin", !f.twins.empty()},
+  const std::pair<const char*, bool> flags[] = {{"--impl", !f.implementations.empty()},
                                                 {"--mode", !f.modes.empty()},
                                                 {"--world", !f.worlds.empty()},
                                                 {"--stage", !f.stages.empty()},
@@ -27,7 +27,7 @@ void refuse_candidate_flags(const VerifyRequest& request) {
                                                 {"--order", !f.orders.empty()},
                                                 {"--layout", !f.layouts.empty()},
                                                 {"--windows", !f.windows.empty()},
-                                                {"--wires", !f.wires.empty()},
+                                                {"--transport", !f.transport.empty()},
                                                 {"--grid", !f.grids.empty()},
                                                 {"--instances", !f.instances.empty()},
                                                 {"--persistent", !f.persistent_numel.empty()},

@@ -36,11 +36,11 @@ std::string explain_op(const Op& op, bool below_phase) {
                   {op.contract.empty() ? "common/CONTRACT.md, R17" : "common/contracts/" + op.contract,
                    "(numeric", "contract", std::to_string(contract_version) + ")"},
                   "");
-  std::vector<std::string> twins;
-  for (const TwinFile& twin : twin_files()) {
-    if (twin.function == op.name) twins.push_back(twin.file);
+  std::vector<std::string> implementations;
+  for (const ImplementationFile& implementation : implementation_files()) {
+    if (implementation.function == op.name) implementations.push_back(implementation.file);
   }
-  out += labelled("twins", twins, ",");
+  out += labelled("implementations", implementations, ",");
   std::vector<std::string> fills;
   for (const Fill fill : op.fills) fills.emplace_back(name(fill));
   out += labelled("inputs", fills, ",");

@@ -59,7 +59,7 @@ struct Use {
 
 std::vector<Use> uses_of(const CaseFlags& f) {
   return {{"--recipe", !f.recipes.empty(), training},
-          {"--twin", !f.twins.empty(), training | op | lbfgs | covering},
+          {"--impl", !f.implementations.empty(), training | op | lbfgs | covering},
           {"--mode", !f.modes.empty(), training},
           {"--world", !f.worlds.empty(), training},
           {"--stage", !f.stages.empty(), training},
@@ -70,7 +70,7 @@ std::vector<Use> uses_of(const CaseFlags& f) {
           {"--layout", !f.layouts.empty(), training},
           {"--sum", !f.grad_sums.empty(), training},
           {"--windows", !f.windows.empty(), training},
-          {"--wires", !f.wires.empty(), training},
+          {"--transport", !f.transport.empty(), training},
           {"--grid", !f.grids.empty(), training},
           {"--instances", !f.instances.empty(), training},
           {"--persistent", !f.persistent_numel.empty(), training},
@@ -105,11 +105,11 @@ std::vector<Use> uses_of(const CaseFlags& f) {
           {"--config", !f.config_file.empty(), ~unsigned{covering}}};
 }
 
-/// Not every twin has a form for operations, and L-BFGS is host code.
-void check_twins(const CaseFlags& flags, Kind kind, const std::string& pattern) {
-  for (const std::string& twin : flags.twins) {
-    const bool fits = kind == op ? twin != "host-fused" : kind != lbfgs || twin == "host";
-    ZP_CHECK(fits, ErrorCode::config, "--twin " + twin + " does not apply to '" + pattern + "'",
+/// Not every implementation has a form for operations, and L-BFGS is host code.
+void check_implementations(const CaseFlags& flags, Kind kind, const std::string& pattern) {
+  for (const std::string& implementation : flags.implementations) {
+    const bool fits = kind == op ? implementation != "host-fused" : kind != lbfgs || implementation == "host";
+    ZP_CHECK(fits, ErrorCode::config, "--impl " + implementation + " does not apply to '" + pattern + "'",
              kind == op ? "operations are compared one at a time, not fused" : "L-BFGS runs on the host",
              kind == op ? "use host, device or plugin" : "use host, or leave the flag out");
   }
@@ -131,7 +131,7 @@ void require_applicable(const CaseFlags& flags) {
                std::string("that selects ") + described(kind) + ", and the flag would do nothing",
                "leave the flag out, or the pattern");
     }
-    check_twins(flags, kind, pattern);
+    check_implementations(flags, kind, pattern);
   }
 }
 

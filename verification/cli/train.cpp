@@ -36,8 +36,8 @@ namespace {
 
 struct TrainFlags {
   CaseFlags where;
-  std::string workload, recipe, twin, world, stage, dtype, bucket, threads, order, layout, sum, windows,
-      wires, grid, offload, offload_order, offload_place, offload_chunk, offload_overlap, offload_grads;
+  std::string workload, recipe, implementation, world, stage, dtype, bucket, threads, order, layout, sum, windows,
+      transport, grid, offload, offload_order, offload_place, offload_chunk, offload_overlap, offload_grads;
   std::string checkpoint, save_every, keep, dump, log;
   bool asynchronous = false, resume = false, allow_fallback = false;
 };
@@ -64,7 +64,7 @@ CaseSpec spec_of(TrainFlags flags, VerifyOptions& options) {
   };
   CaseFlags& where = flags.where;
   take(flags.recipe, where.recipes);
-  take(flags.twin, where.twins, "host");
+  take(flags.implementation, where.implementations, "host");
   take(flags.world, where.worlds);
   take(flags.stage, where.stages);
   take(flags.dtype, where.dtypes);
@@ -74,7 +74,7 @@ CaseSpec spec_of(TrainFlags flags, VerifyOptions& options) {
   take(flags.layout, where.layouts);
   take(flags.sum, where.grad_sums);
   take(flags.windows, where.windows);
-  take(flags.wires, where.wires);
+  take(flags.transport, where.transport);
   take(flags.grid, where.grids);
   take(flags.offload, where.offloads);
   take(flags.offload_order, where.offload_orders);
@@ -176,7 +176,7 @@ int train(const TrainFlags& flags) {
 
   const Experiment experiment = experiment_of(options, spec);
   JobSettings settings{experiment, spec, training_identity(experiment, spec, options.gradients),
-                       candidate_factory(spec.twin, options.fault)};
+                       candidate_factory(spec.implementation, options.fault)};
   settings.omp_threads =
       spec.omp_threads > 0 ? spec.omp_threads : std::max(1, available_cores() / spec.world.size);
   settings.folder = flags.checkpoint;
@@ -259,7 +259,7 @@ void add_train(CommandSet& commands) {
   command.option("--gradients", where.gradients, "safetensors file of recorded gradients to use instead");
   command.option("--recipe", flags->recipe,
                  "variation of the step: adamw, adam, sgd, ... (zeroproof list --recipes)");
-  command.option("--twin", flags->twin,
+  command.option("--impl", flags->implementation,
                  "host, host-fused, device, device-fused, device-graph (default: host)");
   command.option("--world", flags->world, "self, threads:N, mpi:N; nccl:N");
   command.option("--stage", flags->stage, "ZeRO stage 0, 1, 2 or 3");
@@ -271,7 +271,7 @@ void add_train(CommandSet& commands) {
                  "who owns what: contract, megatron, deepspeed_flat, deepspeed_param, fsdp2, greedy");
   command.option("--sum", flags->sum, "how leaves are added: tree, binned");
   command.option("--windows", flags->windows, "ranks of one machine: off, on, params");
-  command.option("--wires", flags->wires, "between ranks on devices: copies, nccl");
+  command.option("--transport", flags->transport, "between ranks on devices: copies, nccl");
   command.option("--grid", flags->grid, "data x context x tensor parallel ranks, as in 2x1x4");
   command.option("--instances", where.instances, "optimizer instances, each with a state of its own");
   command.option("--persistent", where.persistent_numel,

@@ -55,11 +55,11 @@ Axis rule() {
   return axis;
 }
 
-Axis twin() {
-  std::vector<std::pair<std::string, Twin>> values;
-  for (const Twin twin : all_twins) values.emplace_back(name(twin), twin);
+Axis implementation() {
+  std::vector<std::pair<std::string, Implementation>> values;
+  for (const Implementation implementation : all_implementations) values.emplace_back(name(implementation), implementation);
   Axis axis = exactly(
-      "twin", "", "--twin", [](auto& spec) -> auto& { return spec.twin; }, values);
+      "implementation", "", "--impl", [](auto& spec) -> auto& { return spec.implementation; }, values);
   axis.keys.clear();
   return axis;
 }
@@ -113,12 +113,12 @@ std::vector<Axis> case_axes() {
     return several_ranks(run) && run.config.micro_batches > 1;
   };
   const auto wired = [](const CoveredRun& run) {
-    return several_ranks(run) && run.spec.twin.space == Space::device;
+    return several_ranks(run) && run.spec.implementation.space == Space::device;
   };
   const auto whole_on_ranks = [](const CoveredRun& run) { return run.spec.stage == 3 && sharded(run); };
   std::vector<Axis> table = {
       rule(),
-      twin(),
+      implementation(),
       mode(),
       exactly<decltype([](auto& s) -> auto& { return s.dtype; }), DType>("dtype", "run.dtypes", "--dtype", {},
                                                                          {{"bf16", DType::bf16},
@@ -138,7 +138,7 @@ std::vector<Axis> case_axes() {
       named("sum", "run.grad_sums", "--sum", place([](auto& p) -> auto& { return p.grad_sum; })),
       named("windows", "run.windows", "--windows", place([](auto& p) -> auto& { return p.windows; }),
             several_ranks),
-      named("wires", "run.wires", "--wires", place([](auto& p) -> auto& { return p.wires; }), wired),
+      named("transport", "run.transport", "--transport", place([](auto& p) -> auto& { return p.transport; }), wired),
       exactly<decltype([](auto& s) -> auto& { return s.place.persistent_numel; }), std::int64_t>(
           "persistent", "run.persistent_numel", "--persistent", {},
           {{"0", 0}, {"37", 37}, {"1000000", 1000000}}, whole_on_ranks),

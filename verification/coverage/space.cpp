@@ -15,7 +15,7 @@ namespace {
 VerifyOptions only(const VerifyOptions& options, const CaseSpec& spec) {
   VerifyOptions alone = options;
   alone.recipes = {spec.recipe};
-  alone.twins = {spec.twin};
+  alone.implementations = {spec.implementation};
   alone.modes = {spec.mode};
   alone.overrides = [&options, &spec](RunConfig& config) {
     options.overrides(config);
@@ -30,9 +30,9 @@ VerifyOptions only(const VerifyOptions& options, const CaseSpec& spec) {
 }
 
 /// Ranks on devices that could not reach each other would be skipped, each when it runs.
-std::string why_no_wires(const CaseSpec& spec) {
-  if (spec.place.wires == WireKind::nccl) return nccl_obstacle(spec.world.size);
-  const bool apart = spec.twin.space == Space::device && spec.world.has_processes();
+std::string why_no_transport(const CaseSpec& spec) {
+  if (spec.place.transport == Transport::nccl) return nccl_obstacle(spec.world.size);
+  const bool apart = spec.implementation.space == Space::device && spec.world.has_processes();
   return apart ? "a copy reaches device memory of its own process alone" : "";
 }
 
@@ -86,8 +86,8 @@ Wanted RunSpace::defaults() const {
   spec.workload = workload_;
   spec.recipe = configured_recipe(defaults_);
   spec.bucket_numel = defaults_.bucket_numels.front();
-  if (!options_.twins.empty()) spec.twin = options_.twins.front();
-  if (!spec.twin.runs_in(spec.mode)) spec.mode = Mode::whole;
+  if (!options_.implementations.empty()) spec.implementation = options_.implementations.front();
+  if (!spec.implementation.runs_in(spec.mode)) spec.mode = Mode::whole;
   CoveredRun run{defaults_, spec};
   run.config.dtypes = {spec.dtype};
   Wanted wanted = values_of(run);
@@ -115,7 +115,7 @@ CoveredRun RunSpace::made(const Wanted& wanted) const {
     if (axis.name == "order") place.order = plain.order;
     if (axis.name == "layout") place.layout = plain.layout;
     if (axis.name == "windows") place.windows = plain.windows;
-    if (axis.name == "wires") place.wires = plain.wires;
+    if (axis.name == "transport") place.transport = plain.transport;
     if (axis.name == "persistent") place.persistent_numel = plain.persistent_numel;
   }
   if (!place.offload.on()) place.offload = plain.offload;
@@ -151,13 +151,13 @@ std::string RunSpace::why_no_layout(const CoveredRun& run) const {
 }
 
 std::string RunSpace::why_not(const CoveredRun& run) const {
-  if (!options_.wants(run.spec.twin)) return "another twin was asked for";
+  if (!options_.wants(run.spec.implementation)) return "another implementation was asked for";
   if (std::string why = why_pointless(run.config); !why.empty()) return why;
   try {
     const std::string id = run.spec.id();
     if (!parse_case_id(id)) return "there is no such case";
     if (std::string why = obstacle(run.spec, false); !why.empty()) return why;
-    if (std::string why = why_no_wires(run.spec); !why.empty()) return why;
+    if (std::string why = why_no_transport(run.spec); !why.empty()) return why;
     config_of(options_, run.spec);  // settings behind the recipe that this candidate has not
     const std::vector<CaseSpec> cases = cases_of(only(options_, run.spec), workload_);
     const bool planned = std::ranges::any_of(cases, [&](const CaseSpec& spec) { return spec.id() == id; });

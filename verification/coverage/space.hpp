@@ -28,7 +28,7 @@ class RunSpace {
   /// options: flags and configuration that all runs have. Errors (ErrorCode::config): the workload does not exist.
   RunSpace(VerifyOptions options, std::string workload);
 
-  /// What the workload runs with when nothing is said, with the first twin that may run.
+  /// What the workload runs with when nothing is said, with the first implementation that may run.
   Wanted defaults() const;
 
   /// The run of a row, or nothing if it may not be; then refusal() says why.

@@ -9,7 +9,7 @@
 
 namespace zeroproof::verification {
 
-/// What is put in the place of something right. All but `twin` and `device` stand around production, which runs as it
+/// What is put in the place of something right. All but `implementation` and `device` stand around production, which runs as it
 /// is.
 enum class FaultKind : std::uint8_t {
   setup,         ///< settings other than those of the run
@@ -18,7 +18,7 @@ enum class FaultKind : std::uint8_t {
   communicator,  ///< a group of ranks
   layers,        ///< gatherer, sink or plan of a layer-by-layer pass
   buffers,       ///< what the optimizer shows, or memory it leaves behind
-  twin,          ///< a whole function that computes something else
+  implementation,          ///< a whole function that computes something else
   operation,     ///< the same of an operation beside the step, which calls find
   device         ///< a whole function that enqueues something else, for candidates on a device
 };
@@ -27,7 +27,7 @@ std::string_view name(FaultKind kind);
 /// A wrong optimizer on purpose, most of them modelled on a bug that happened in a public library.
 struct Fault {
   std::string_view id;  ///< "double-unscale"
-  FaultKind kind = FaultKind::twin;
+  FaultKind kind = FaultKind::implementation;
   std::string_view fault_class;  ///< family: elementwise math, reduction, sharding, clipping, scaling, ...
   std::optional<Phase> phase;    ///< where the first difference must be found; none in L-BFGS and in calls
   std::string_view summary;      ///< what it does

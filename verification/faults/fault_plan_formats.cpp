@@ -45,7 +45,7 @@ constexpr FaultCase of_blocks(std::string_view fault, const char* id, std::int64
 }
 
 // Places by reasoning, as in fault_plan.cpp, where the numbers of byte_gpt_tiny stand. Loading a state makes scales and
-// codes, so that a wrong twin shows in step 0; what is wrong in a step alone shows in step 1. Codes are looked at
+// codes, so that a wrong implementation shows in step 0; what is wrong in a step alone shows in step 1. Codes are looked at
 // before amaxes, these before histories, and scales last; the codes of state before its scales.
 //
 // Scales for 448 instead of 57344 move the exponent of every code of e5m2, and no weight is zero. Under delayed the

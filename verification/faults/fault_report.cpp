@@ -44,13 +44,13 @@ std::string to_text(const FaultReport& report, bool colour) {
                                 "phase", "caught", "attributed", "exact");
   int attributed = 0;
   int exact = 0;
-  int twins = 0;
+  int implementations = 0;
   std::set<std::string_view> classes;
   for (const FaultFinding& f : report.faults) {
     out += fmt::format("{:<32} {:<12} {:<16} {:<8} {}  {}     {}\n", f.fault->id, name(f.fault->kind),
                        f.fault->fault_class, place_of(*f.fault), mark(f.caught, paint),
                        mark(f.attributed, paint), mark(f.exact, paint));
-    twins += f.fault->kind == FaultKind::twin ? 1 : 0;
+    implementations += f.fault->kind == FaultKind::implementation ? 1 : 0;
     add_miss(out, f);
     attributed += f.attributed ? 1 : 0;
     exact += f.exact ? 1 : 0;
@@ -68,10 +68,10 @@ std::string to_text(const FaultReport& report, bool colour) {
   }
   const auto total = static_cast<int>(report.faults.size());
   out += fmt::format(
-      "\n{} faults of {} classes, {} of them wrong twins: {} caught, {} attributed, {} exact; {} survive; {} "
+      "\n{} faults of {} classes, {} of them wrong implementations: {} caught, {} attributed, {} exact; {} survive; {} "
       "false "
       "alarms in {} cases without a fault{}\n",
-      total, classes.size(), twins, total - report.survivors(), attributed, exact, report.survivors(),
+      total, classes.size(), implementations, total - report.survivors(), attributed, exact, report.survivors(),
       report.false_alarms(), report.controls.size(),
       mistrusted > 0 ? fmt::format("; {} cases are mistrusted", mistrusted) : "");
   return out;

@@ -10,9 +10,9 @@ namespace zeroproof::workload {
 
 /// Sees what goes into linear layers on their way forward, and may put something else in its place.
 template <class Real>
-class LinearTap {
+class LinearObserver {
  public:
-  virtual ~LinearTap() = default;
+  virtual ~LinearObserver() = default;
   /// weight: the layer's, by its place in registration order. What is returned lives until the next call.
   virtual Matrix<const Real> input(int weight, Matrix<const Real> x) = 0;
 };
@@ -24,10 +24,10 @@ struct Pass {
   ByteGptShape shape;
   ByteGptPlace place;
   Tensors<const Real> params;
-  LinearTap<Real>* tap = nullptr;
+  LinearObserver<Real>* observer = nullptr;
 
   Matrix<const Real> input(int weight, Matrix<const Real> x) const {
-    return tap == nullptr ? x : tap->input(weight, x);
+    return observer == nullptr ? x : tap->input(weight, x);
   }
   BlockRange positions() const { return {shape.context}; }
   BlockRange group_rows() const { return place.group_rows(shape.context); }

@@ -1,7 +1,7 @@
 #pragma once
 // The layers of a shape with swiglu that need no other rank, forward and backward.
 //
-// In fp32 they are operations of the contract, computed by the reference: the library of workloads has no other twin
+// In fp32 they are operations of the contract, computed by the reference: the library of workloads has no other implementation
 // below it, and the products around them take most of the time. What tensor or context parallelism cuts is cut here,
 // around the calls. In fp64, where tests compare gradients with differences, they are the same formulas.
 

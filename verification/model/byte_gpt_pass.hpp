@@ -44,7 +44,7 @@ class BytePass {
   }
 
   /// From then on, forward. It must outlive the pass; backward knows nothing of what it put in a place.
-  void set_tap(LinearTap<Real>* tap) { tap_ = tap; }
+  void set_tap(LinearObserver<Real>* observer) { observer_ = observer; }
 
   /// Mean cross-entropy in nats, after the last forward visit.
   double loss() const { return loss_; }
@@ -52,7 +52,7 @@ class BytePass {
  private:
   std::size_t num_visits() const { return byte_gpt_visits(shape_).size(); }
   Pass<Real> pass_with(const Tensors<const Real>& params) const {
-    return {set_, shape_, place_, params, tap_};
+    return {set_, shape_, place_, params, observer_};
   }
 
   InstructionSet set_;
@@ -65,7 +65,7 @@ class BytePass {
   std::vector<std::optional<BlockSaved<Real>>> blocks_;
   std::optional<HeadSaved<Real>> head_;
   double loss_ = 0;
-  LinearTap<Real>* tap_ = nullptr;
+  LinearObserver<Real>* observer_ = nullptr;
 };
 
 }  // namespace zeroproof::workload

@@ -50,21 +50,21 @@ void draw_limbs(OpCall& call) {
   }
 }
 
-OpFunction run_limbs_finish(GradNormFinishFn* twin) {
-  return [twin](OpCall& call) {
+OpFunction run_limbs_finish(GradNormFinishFn* implementation) {
+  return [implementation](OpCall& call) {
     for (std::size_t i = 0; i < static_cast<std::size_t>(call.numel()); ++i) {
-      call.get<double>(1)[i] = twin(get_limbs(call.in<std::uint64_t>(0).subspan(i * limb_words, limb_words)));
+      call.get<double>(1)[i] = implementation(get_limbs(call.in<std::uint64_t>(0).subspan(i * limb_words, limb_words)));
     }
   };
 }
 
-OpFunction run_accumulate(GradNormAccumulateFn* twin, GradNormNormaliseFn* normalise, std::size_t cut_at) {
+OpFunction run_accumulate(GradNormAccumulateFn* implementation, GradNormNormaliseFn* normalise, std::size_t cut_at) {
   return [=](OpCall& call) {
     const Span<const float> grad = call.in<float>(0);
     NormLimbs limbs = initial_limbs(call.variant());
     const std::size_t cut = call.variant() == 2 ? grad.size() / 2 / cut_at * cut_at : 0;
-    if (cut > 0) twin(call.exec, grad.first(cut), limbs);
-    twin(call.exec, grad.subspan(cut), limbs);
+    if (cut > 0) implementation(call.exec, grad.first(cut), limbs);
+    implementation(call.exec, grad.subspan(cut), limbs);
     normalise(limbs);
     put_limbs(limbs, call.get<std::uint64_t>(1));
   };

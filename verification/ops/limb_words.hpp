@@ -22,11 +22,11 @@ void draw_limb_set(const OpCall& call, std::int64_t index, std::uint32_t first_b
 /// One such set for every element: operand 0.
 void draw_limbs(OpCall& call);
 
-/// Operand 1 (double): what the twin makes of each set of limbs of operand 0.
-OpFunction run_limbs_finish(GradNormFinishFn* twin);
+/// Operand 1 (double): what the implementation makes of each set of limbs of operand 0.
+OpFunction run_limbs_finish(GradNormFinishFn* implementation);
 
 /// An accumulation with the variants "from zero", "onto limbs", "two pieces" (cut at a multiple of `cut_at`). Carries
 /// are free before normalisation, so the limbs are compared after it.
-OpFunction run_accumulate(GradNormAccumulateFn* twin, GradNormNormaliseFn* normalise, std::size_t cut_at);
+OpFunction run_accumulate(GradNormAccumulateFn* implementation, GradNormNormaliseFn* normalise, std::size_t cut_at);
 
 }  // namespace zeroproof::verification

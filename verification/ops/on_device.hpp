@@ -1,5 +1,5 @@
 #pragma once
-// Device twins for callers whose buffers are the host's. A twin takes spans of device memory; this is the one place
+// Device implementations for callers whose buffers are the host's. An implementation takes spans of device memory; this is the one place
 // that puts them there.
 
 #include <cstdint>
@@ -84,26 +84,26 @@ class DeviceSpans {
   std::list<Copy> copies_;
 };
 
-template <auto twin>
+template <auto implementation>
 struct OnDevice;
 
-template <class Result, class... Arguments, Result (*twin)(Arguments...)>
-struct OnDevice<twin> {
+template <class Result, class... Arguments, Result (*implementation)(Arguments...)>
+struct OnDevice<implementation> {
   static Result call(Arguments... arguments) {
     DeviceSpans device;
     if constexpr (std::is_void_v<Result>) {
-      twin(device.of(arguments)...);
+      implementation(device.of(arguments)...);
       device.fetch();
     } else {
-      const Result result = twin(device.of(arguments)...);
+      const Result result = implementation(device.of(arguments)...);
       device.fetch();
       return result;
     }
   }
 };
 
-/// A device twin as a function of the same type over spans of host memory. Waits until they are filled.
-template <auto twin>
-inline constexpr auto* on_device = OnDevice<twin>::call;
+/// A device implementation as a function of the same type over spans of host memory. Waits until they are filled.
+template <auto implementation>
+inline constexpr auto* on_device = OnDevice<implementation>::call;
 
 }  // namespace zeroproof::verification

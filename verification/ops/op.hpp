@@ -1,5 +1,5 @@
 #pragma once
-// One operation as the harness sees it: named buffers in, named buffers out, one function per twin.
+// One operation as the harness sees it: named buffers in, named buffers out, one function per implementation.
 
 #include <cstdint>
 #include <functional>
@@ -18,7 +18,7 @@
 #include "verification/ops/op_setting.hpp"
 
 namespace zeroproof::cuda {
-struct PhaseOps;
+struct KernelTable;
 }
 
 namespace zeroproof::verification {
@@ -27,7 +27,7 @@ namespace zeroproof::verification {
 enum class Exactness : std::uint8_t { bitwise, ordered, integer, drawn, bounded };
 std::string_view name(Exactness exactness);
 
-/// Runs one twin on the buffers of a call.
+/// Runs one implementation on the buffers of a call.
 using OpFunction = std::function<void(OpCall&)>;
 
 struct Op {
@@ -40,9 +40,9 @@ struct Op {
   std::vector<Operand> operands;       ///< in the order the functions below expect
   std::vector<Fill> fills;             ///< what inputs can be made of
   std::int64_t largest = 20011;        ///< largest size of the sweep
-  OpFunction reference, host, device;  ///< empty: no such twin; device, if the contract leaves it to the host
-  std::function<OpFunction(const cuda::PhaseOps&)> host_of =
-      {};  ///< the twin of another table, if it is in it
+  OpFunction reference, host, device;  ///< empty: no such implementation; device, if the contract leaves it to the host
+  std::function<OpFunction(const cuda::KernelTable&)> host_of =
+      {};  ///< the implementation of another table, if it is in it
 
   /// Writes the operands whose content is `given`; the words are those of element `index`.
   std::function<void(OpCall&)> generate;
@@ -57,7 +57,7 @@ struct Op {
   std::string one_result = {};
 
   /// Class bounded only: error of the results divided by what the contract allows, at most 1 for a correct
-  /// twin; NaN if the result is of the wrong kind.
+  /// implementation; NaN if the result is of the wrong kind.
   std::function<double(const OpCall&)> contract_ratio;
 };
 

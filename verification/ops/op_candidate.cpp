@@ -5,7 +5,7 @@
 
 #include "cuda/device/runtime/device.hpp"
 #include "cuda/host/base/isa.hpp"
-#include "cuda/phase_ops.hpp"
+#include "cuda/kernel_table.hpp"
 #include "verification/cli/program/plant.hpp"
 
 namespace zeroproof::verification {
@@ -17,7 +17,7 @@ class HostCandidate final : public OpCandidate {
 
   std::string id() const override { return "host/" + name_; }
   std::string side() const override { return "host " + name_; }
-  Twin kind() const override { return Twin::host; }
+  Implementation kind() const override { return Implementation::host; }
   bool has(const Op& op) const override { return static_cast<bool>(op.host); }
   std::string obstacle(const Op&) const override {
     return cuda::host::isa_supported(isa_) ? "" : "this processor does not run " + name_;
@@ -25,13 +25,13 @@ class HostCandidate final : public OpCandidate {
 
   OpFunction function(const Op& op, const std::string& fault) const override {
     const bool planted = !fault.empty() && op.host_of;
-    OpFunction twin = planted ? op.host_of(plant_fault(fault, cuda::host_ops())) : op.host;
+    OpFunction implementation = planted ? op.host_of(plant_fault(fault, cuda::host_ops())) : op.host;
     if (const OpFunction wrong = fault.empty() || planted ? OpFunction() : plant_fault_in(fault, op.name)) {
-      twin = wrong;
+      implementation = wrong;
     }
-    return [twin, isa = isa_](OpCall& call) {
+    return [implementation, isa = isa_](OpCall& call) {
       call.exec.isa = isa;
-      twin(call);
+      implementation(call);
     };
   }
 
@@ -44,7 +44,7 @@ class DeviceCandidate final : public OpCandidate {
  public:
   std::string id() const override { return "device/cuda"; }
   std::string side() const override { return "device"; }
-  Twin kind() const override { return Twin::device; }
+  Implementation kind() const override { return Implementation::device; }
   bool has(const Op& op) const override { return static_cast<bool>(op.device); }
   std::string obstacle(const Op&) const override {
     const cuda::device::DeviceInfo& info = cuda::device::device_info();

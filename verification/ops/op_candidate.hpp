@@ -19,8 +19,8 @@ class OpCandidate {
   virtual std::string id() const = 0;
   /// What reports say of it: "host x86-64-v3", "device", "plugin mine".
   virtual std::string side() const = 0;
-  /// The value of --twin that asks for it.
-  virtual Twin kind() const = 0;
+  /// The value of --impl that asks for it.
+  virtual Implementation kind() const = 0;
 
   /// Written by somebody else, who need not have chosen the contract's order of operations.
   virtual bool foreign() const { return kind().foreign; }
@@ -52,9 +52,9 @@ class CandidateFailure : public std::runtime_error {
   Status status_;
 };
 
-/// The host twins under one instruction set. There is one such object for each, valid for ever.
+/// The host implementations under one instruction set. There is one such object for each, valid for ever.
 const OpCandidate& host_candidate(Isa isa);
-/// The device twins.
+/// The device implementations.
 const OpCandidate& device_candidate();
 
 /// Every candidate of this program, whether or not this machine runs it.

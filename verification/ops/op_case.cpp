@@ -22,7 +22,7 @@ std::vector<Isa> isas() {
   return cuda::host::supported_isas();
 }
 
-/// Candidates whose cases patterns select: twins of this program that this machine runs, the device, and others.
+/// Candidates whose cases patterns select: implementations of this program that this machine runs, the device, and others.
 std::vector<const OpCandidate*> candidates_here(const std::vector<const OpCandidate*>& others) {
   std::vector<const OpCandidate*> candidates;
   for (const Isa isa : isas()) candidates.push_back(&host_candidate(isa));
@@ -59,7 +59,7 @@ IdGrammar op_grammar(const std::vector<const OpCandidate*>& others) {
   for (const OpCandidate* one : nameable(others)) candidates.push_back(id_parts(one->id()));
   return {{"suite", [](const Parts&) { return Parts{"op"}; }},
           {"operation", [](const Parts&) { return op_names(); }},
-          {"twin",
+          {"implementation",
            [candidates](const Parts&) {
              Parts kinds;
              for (const Parts& one : candidates) {
@@ -91,7 +91,7 @@ OpCaseSpec case_of(const std::string& id, const std::vector<const OpCandidate*>&
   spec.candidate = *std::find_if(candidates.begin(), candidates.end(), [&](const OpCandidate* one) {
     return one->id() == parts[2] + "/" + parts[3];
   });
-  ZP_CHECK(spec.candidate->has(*spec.op), ErrorCode::config, spec.op->name + " has no " + parts[2] + " twin",
+  ZP_CHECK(spec.candidate->has(*spec.op), ErrorCode::config, spec.op->name + " has no " + parts[2] + " implementation",
            "the contract leaves it to the host", "use op/" + spec.op->name + "/host/...");
   spec.fill = *std::find_if(spec.op->fills.begin(), spec.op->fills.end(),
                             [&](Fill fill) { return fill_part(fill) == parts[4]; });

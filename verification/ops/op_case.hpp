@@ -37,7 +37,7 @@ struct OpRunOptions {
   std::function<void(Span<const Result>)> finished;  ///< told of results as they come; may be empty
 };
 
-/// Runs the cases; the reference computes each set of inputs once for all twins that are compared on it.
+/// Runs the cases; the reference computes each set of inputs once for all implementations that are compared on it.
 std::vector<Result> run_op_cases(const std::vector<OpCaseSpec>& cases, const OpRunOptions& options);
 
 }  // namespace zeroproof::verification

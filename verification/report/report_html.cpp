@@ -141,7 +141,7 @@ Json cells_value(const RunReport& report) {
     if (result.training) {
       const CaseSpec spec = training_spec(result);
       place = {spec.workload + " " + spec.recipe,
-               std::string(name(spec.twin)) + " " + std::string(name(spec.mode)) + " " +
+               std::string(name(spec.implementation)) + " " + std::string(name(spec.mode)) + " " +
                    std::string(name(spec.dtype)) + spec.place.id(),
                "stage " + std::to_string(spec.stage) + ", " + spec.world.id()};
     }

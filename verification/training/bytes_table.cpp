@@ -37,7 +37,7 @@ void add_memory(std::string& out, const std::vector<RankBytes>& ranks, const Pai
 }
 
 /// A row per collective, over all ranks.
-void add_wires(std::string& out, const std::vector<RankBytes>& ranks, const Paint& paint) {
+void add_sent(std::string& out, const std::vector<RankBytes>& ranks, const Paint& paint) {
   std::map<std::pair<std::string, std::string>, RankBytes::Wire> sums;
   for (const RankBytes& rank : ranks) {
     for (const RankBytes::Wire& wire : rank.sent) {
@@ -70,7 +70,7 @@ std::string bytes_table(const RunReport& report, bool colour) {
     if (!result.training || result.training->bytes.empty()) continue;
     out += fmt::format("\nbytes of {} in {} steps\n", result.id, result.training->steps);
     add_memory(out, result.training->bytes, paint);
-    add_wires(out, result.training->bytes, paint);
+    add_sent(out, result.training->bytes, paint);
   }
   return out;
 }

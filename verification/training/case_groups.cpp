@@ -71,7 +71,7 @@ std::vector<std::vector<CaseRun*>> parts_of(const std::vector<std::unique_ptr<Ca
   std::vector<std::vector<CaseRun*>> parts;
   std::vector<CaseRun*> on_device;
   for (const auto& run : runs) {
-    if (run->spec().twin.space == Space::device) {
+    if (run->spec().implementation.space == Space::device) {
       on_device.push_back(run.get());
     } else {
       parts.push_back({run.get()});
@@ -92,8 +92,8 @@ class Wave {
         experiment_(experiment),
         leaves_(experiment, settings.kept),
         runs_(cases.size()) {
-    if (settings.with_truth) truth_ = std::make_unique<DenseBaseline>(experiment, leaves_, &settings.crew);
-    settings.crew.for_each(static_cast<std::int64_t>(cases.size()), [&](std::int64_t i) {
+    if (settings.with_truth) truth_ = std::make_unique<DenseBaseline>(experiment, leaves_, &settings.thread_pool);
+    settings.thread_pool.for_each(static_cast<std::int64_t>(cases.size()), [&](std::int64_t i) {
       const auto at = static_cast<std::size_t>(i);
       runs_[at] = std::make_unique<CaseRun>(experiment, cases[at], settings.make_world(cases[at]),
                                             settings.options.fault, cases_at_once);
@@ -105,7 +105,7 @@ class Wave {
     for (std::int64_t step = 1; step <= experiment_.config().steps; ++step) {
       if (truth_) truth_->step(step);
       ticks.tick(experiment_, step);
-      settings_.crew.for_each(static_cast<std::int64_t>(parts.size()), [&](std::int64_t i) {
+      settings_.thread_pool.for_each(static_cast<std::int64_t>(parts.size()), [&](std::int64_t i) {
         for (CaseRun* run : parts[static_cast<std::size_t>(i)]) {
           run->run_step(step, leaves_, truth_ ? &truth_->optimizer() : nullptr);
           ticks.tick(experiment_, step);
@@ -150,14 +150,14 @@ std::uint64_t memory_of(const Group& group, const Experiment& experiment) {
 
 /// How many groups may be under way at once: one on each core, and together in half of the memory there is.
 std::int64_t groups_at_once(const GroupSettings& settings, const std::vector<Group>& groups) {
-  if (settings.crew.num_threads() == 1) return 1;
+  if (settings.thread_pool.num_threads() == 1) return 1;
   std::uint64_t largest = 1;
   for (const Group& group : groups) {
     largest =
         std::max(largest, memory_of(group, experiment_of(settings.options, group.first, settings.texts)));
   }
   const auto fit = static_cast<std::int64_t>(available_memory() / 2 / largest);
-  return std::clamp<std::int64_t>(fit, 1, settings.crew.num_threads());
+  return std::clamp<std::int64_t>(fit, 1, settings.thread_pool.num_threads());
 }
 
 }  // namespace
@@ -194,7 +194,7 @@ void run_groups(const GroupSettings& settings, const std::vector<CaseSpec>& case
   }
   Ticks ticks(total, progress);
   const int at_once = static_cast<int>(
-      std::min<std::size_t>(static_cast<std::size_t>(settings.crew.num_threads()), cases.size()));
+      std::min<std::size_t>(static_cast<std::size_t>(settings.thread_pool.num_threads()), cases.size()));
   std::mutex telling;
   const auto run_wave = [&](Group& group, const Experiment& experiment, const std::vector<CaseSpec>& some,
                             int cases_at_once) {
@@ -213,7 +213,7 @@ void run_groups(const GroupSettings& settings, const std::vector<CaseSpec>& case
   }
   std::atomic<std::size_t> next{0};
   const std::int64_t groups_beside = groups_at_once(settings, groups);
-  settings.crew.for_each(groups_beside, [&](std::int64_t) {
+  settings.thread_pool.for_each(groups_beside, [&](std::int64_t) {
     for (std::size_t i = next++; i < groups.size(); i = next++) {
       Group& group = groups[i];
       const auto rest = Span<const CaseSpec>(group.cases).subspan(group.results.size());

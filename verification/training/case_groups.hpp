@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "common/base/crew.hpp"
+#include "common/base/thread_pool.hpp"
 #include "verification/cases/run_plan.hpp"
 #include "verification/cases/run_report.hpp"
 #include "verification/cases/suite.hpp"
@@ -31,8 +31,8 @@ struct GroupSettings {
   std::function<std::unique_ptr<World>(const CaseSpec&)> make_world;
   bool with_truth = true;    ///< run the undistributed optimizer beside the cases
   bool first_ahead = false;  ///< the first case runs before all others, so that there is a verdict early
-  KeptLeaves kept;
-  Crew& crew;  ///< of one thread where ranks are processes: they have to run the cases in one order
+  KeptGrads kept;
+  ThreadPool& thread_pool;  ///< of one thread where ranks are processes: they have to run the cases in one order
 };
 
 /// Runs the cases, and the undistributed optimizer alone for those of `truths` that no case shares it with. Appends

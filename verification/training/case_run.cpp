@@ -84,14 +84,14 @@ bool earlier(const Divergence& a, const Divergence& b) {
   return key(a) < key(b);
 }
 
-RankComparison::MakeOptimizer candidate_factory(Twin twin, const std::string& fault, Mode mode) {
-  return [twin, fault, mode](const OptimizerSetup& setup) {
-    if (twin.foreign) return mode == Mode::whole ? make_plugin_step(setup) : make_plugin_optimizer(setup);
-    if (!fault.empty()) return plant_fault(fault, setup, twin.space, twin.fused, twin.graphs);
-    if (twin.graphs) {
-      return std::unique_ptr<DistributedOptimizer>(cuda::make_enqueued_optimizer(setup, twin.fused, true));
+RankComparison::MakeOptimizer candidate_factory(Implementation implementation, const std::string& fault, Mode mode) {
+  return [implementation, fault, mode](const OptimizerSetup& setup) {
+    if (implementation.foreign) return mode == Mode::whole ? make_plugin_step(setup) : make_plugin_optimizer(setup);
+    if (!fault.empty()) return plant_fault(fault, setup, implementation.space, implementation.fused, implementation.graphs);
+    if (implementation.graphs) {
+      return std::unique_ptr<DistributedOptimizer>(cuda::make_enqueued_optimizer(setup, implementation.fused, true));
     }
-    return cuda::make_distributed_optimizer(setup, twin.space, twin.fused);
+    return cuda::make_distributed_optimizer(setup, implementation.space, implementation.fused);
   };
 }
 
@@ -108,7 +108,7 @@ CaseRun::CaseRun(const Experiment& experiment, const CaseSpec& spec, std::unique
     world_->run([&](int rank, const RankComparison::Communicators& comms) {
       ranks_[static_cast<std::size_t>(rank)] = std::make_unique<RankComparison>(
           experiment_, spec_, layout_, comms, threads_per_rank(spec_, cases_at_once),
-          candidate_factory(spec_.twin, fault_, spec_.mode));
+          candidate_factory(spec_.implementation, fault_, spec_.mode));
     });
   } catch (const std::exception& error) {
     record_error(error, "before the first step");

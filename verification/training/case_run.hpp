@@ -9,9 +9,9 @@
 
 namespace zeroproof::verification {
 
-/// Builds candidates, with a fault or, "", without one. Errors: unavailable if this build or machine has no such twin,
+/// Builds candidates, with a fault or, "", without one. Errors: unavailable if this build or machine has no such implementation,
 /// or this program no planted faults.
-RankComparison::MakeOptimizer candidate_factory(Twin twin, const std::string& fault = "",
+RankComparison::MakeOptimizer candidate_factory(Implementation implementation, const std::string& fault = "",
                                                 Mode mode = Mode::lockstep);
 
 /// True if the data come to `a` first: step, phase, buffer of the phase, and only then the rank.

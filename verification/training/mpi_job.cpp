@@ -132,7 +132,7 @@ JobEnd end_of(const JobWatch& watch, const Ended& mpirun, const std::vector<Resu
               ")" + said(last_words(output))};
 }
 
-/// The ranks that were left saw only that one was missing. One that died has noted no end of its own, whatever mpirun
+/// The ranks that were left saw only that one was missing. One that died has recorded no end of its own, whatever mpirun
 /// ended with: that may be the code of a rank that gave up because of it.
 void say_signal(Result& result, const Ended& mpirun, const JobNotes& notes) {
   if (result.status != Status::error || mpirun.was_ended) return;
@@ -158,13 +158,13 @@ void say_lost(Result& result, const JobWatch& watch) {
 }
 
 std::vector<Result> run_job(const VerifyOptions& options, int size, const std::vector<CaseSpec>& cases,
-                            const workload::Text& text, LeafStore* leaves, const JobListener& listener) {
+                            const workload::Text& text, GradStore* leaves, const JobListener& listener) {
   const JobFolder folder;
   if (options.gradients.empty()) write_text(folder.file("text"), text);
   const std::string output = folder.file("output");
-  const std::string leaf_file = leaves != nullptr ? leaves->seal() : "";
+  const std::string grad_file = leaves != nullptr ? leaves->seal() : "";
   Variables variables = {{job_folder_variable, folder.path()}};
-  if (!leaf_file.empty()) variables.emplace_back(leaves_variable, to_hex(leaves->run()) + ":" + leaf_file);
+  if (!grad_file.empty()) variables.emplace_back(leaves_variable, to_hex(leaves->run()) + ":" + grad_file);
   const JobNotes notes(folder.path(), size);
   std::set<std::string> told;
   const auto tell = [&] {
@@ -238,7 +238,7 @@ bool mpi_jobs_run_here(const VerifyOptions& options) {
   return options.hostfile.empty() && !set("ZP_HOSTFILE") && !set("ZP_MPIRUN_ARGS");
 }
 
-std::unique_ptr<LeafFile> leaves_handed_over() {
+std::unique_ptr<GradFile> leaves_handed_over() {
   const char* variable = std::getenv(leaves_variable);
   if (!started_by_zeroproof() || variable == nullptr) return nullptr;
   const std::string value = variable;
@@ -252,11 +252,11 @@ std::unique_ptr<LeafFile> leaves_handed_over() {
   run = {word(0), word(run_digits / 2)};
   const std::string path = value.substr(run_digits + 1);
   if (::access(path.c_str(), R_OK) != 0) return nullptr;
-  return std::make_unique<LeafFile>(path, run);
+  return std::make_unique<GradFile>(path, run);
 }
 
 std::vector<Result> run_mpi_jobs(const VerifyOptions& options, const std::vector<CaseSpec>& cases,
-                                 const Texts& texts, LeafStore* leaves, const JobListener& listener) {
+                                 const Texts& texts, GradStore* leaves, const JobListener& listener) {
   std::vector<Result> all;
   if (!mpi_built()) {
     for (const CaseSpec& spec : cases) {

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "verification/cases/run_plan.hpp"
-#include "verification/training/gradients/leaf_store.hpp"
+#include "verification/training/gradients/grad_store.hpp"
 #include "verification/training/ranks/world.hpp"
 
 namespace zeroproof::verification {
@@ -34,13 +34,13 @@ struct JobListener {
 /// The jobs train on these texts, handed over in files, so that they see the bytes this process saw.
 /// Errors: io if the host file cannot be read; config if srun started several copies of this program without MPI.
 std::vector<Result> run_mpi_jobs(const VerifyOptions& options, const std::vector<CaseSpec>& cases,
-                                 const Texts& texts, LeafStore* leaves, const JobListener& listener);
+                                 const Texts& texts, GradStore* leaves, const JobListener& listener);
 
 /// True if the ranks of the jobs will be processes of this machine, as far as can be told before they are started.
 bool mpi_jobs_run_here(const VerifyOptions& options);
 
 /// Inside a job that zeroproof started: the leaves it handed over, null if it did not, or they cannot be reached from
-/// here; then they are computed once more. Errors (io): as LeafFile, for a file that is there and is not the right one.
-std::unique_ptr<LeafFile> leaves_handed_over();
+/// here; then they are computed once more. Errors (io): as GradFile, for a file that is there and is not the right one.
+std::unique_ptr<GradFile> leaves_handed_over();
 
 }  // namespace zeroproof::verification

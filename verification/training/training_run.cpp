@@ -65,15 +65,15 @@ std::vector<Result> in_order(std::vector<Result> results, const std::vector<Case
 /// Runs the cases of this process, then those of the jobs it starts.
 void run_here(const VerifyOptions& options, const Texts& texts, const std::vector<CaseSpec>& local,
               const std::vector<CaseSpec>& mpi, RunReport& report, const ProgressSink& progress) {
-  Crew crew(options.jobs > 0 ? options.jobs : available_cores());
+  ThreadPool thread_pool(options.jobs > 0 ? options.jobs : available_cores());
   const double share = mpi.empty() ? 1.0 : 0.7;
   const bool ahead = local.size() > 1;
   const bool handed_over = !mpi.empty() && mpi_jobs_run_here(options);
-  LeafStore store(ahead || handed_over ? memory_for_leaves() : 0);
+  GradStore store(ahead || handed_over ? memory_for_leaves() : 0);
   const auto make_world = [&](const CaseSpec& spec) {
     return make_local_world(spec.world, config_of(options, spec.workload).comm_timeout_s);
   };
-  run_groups({options, texts, make_world, true, ahead, {&store, nullptr}, crew}, local, mpi, report,
+  run_groups({options, texts, make_world, true, ahead, {&store, nullptr}, thread_pool}, local, mpi, report,
              [&](double fraction, const std::string& what) { progress(fraction * share, what); });
   const auto waiting = [&] { progress(share, "cases over MPI processes"); };
   const auto finished = [&](std::vector<Result>& results) {
@@ -108,8 +108,8 @@ void run_training(const VerifyOptions& options, const std::vector<CaseSpec>& cas
              "a case of world " + (local.empty() ? "" : local.front().world.id()) +
                  " was asked for inside an MPI job",
              "every process would run it again", "add --world mpi:" + std::to_string(mpi_job_size()));
-    Crew crew(1);
-    const std::unique_ptr<LeafFile> leaves = leaves_handed_over();
+    ThreadPool thread_pool(1);
+    const std::unique_ptr<GradFile> leaves = leaves_handed_over();
     // A job this program started is compared with the undistributed optimizer by the process that started it.
     run_groups({options,
                 texts,
@@ -117,7 +117,7 @@ void run_training(const VerifyOptions& options, const std::vector<CaseSpec>& cas
                 !started_by_zeroproof(),
                 false,
                 {nullptr, leaves.get()},
-                crew},
+                thread_pool},
                mpi, {}, report, progress);
   } else {
     run_here(options, texts, local, mpi, report, progress);

@@ -82,12 +82,12 @@ std::string bandwidth(double seconds, std::int64_t bytes, std::int64_t steps) {
 }
 
 void add_cases(std::string& out, const TrainingCases& cases, const Paint& paint) {
-  out += "\ntwin        stage  world       dtype  mode      status      ms/step ref  prod   GB/s ref  prod\n";
+  out += "\nimplementation        stage  world       dtype  mode      status      ms/step ref  prod   GB/s ref  prod\n";
   for (const auto& [spec, result] : cases) {
     const StepTiming& t = result->training->timing;
     const std::string_view mode = name(spec.mode);
     out += fmt::format("{:<10}  {:<5}  {:<10}  {:<5}  {:<8}  {}  {:>11} {:>5}  {:>9} {:>5}\n",
-                       name(spec.twin), spec.stage, spec.world.id(), name(spec.dtype), mode,
+                       name(spec.implementation), spec.stage, spec.world.id(), name(spec.dtype), mode,
                        paint.status(result->status, fmt::format("{:<10}", name(result->status))),
                        milliseconds(t.reference_seconds, t.steps), milliseconds(t.candidate_seconds, t.steps),
                        bandwidth(t.reference_seconds, t.reference_bytes, t.steps),

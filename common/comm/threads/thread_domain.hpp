@@ -26,7 +26,7 @@ struct ThreadDomain {
   /// With the lock held: keeps the first failure and wakes who waits in any meeting.
   void break_with(const Error& error);
 
-  const std::shared_ptr<FlightRecorders> recorders;  // null: nothing is noted
+  const std::shared_ptr<FlightRecorders> recorders;  // null: nothing is recorded
   std::mutex mutex;                                  // guards this object and all meetings
   std::optional<Error> failure;
   int culprit = -1;        // whose abort was the failure

@@ -43,9 +43,9 @@ std::size_t ThreadRendezvous::in_world(int rank) const {
 
 void ThreadRendezvous::exchange(int rank, CollectiveCall call, Span<const Span<const std::byte>> send,
                                 const TakeBlock& take) {
-  NotedCall noted(recorder_of(rank));
-  arrive(rank, std::move(call), send, noted);
-  noted.move();
+  ScopedCallRecord recorded(recorder_of(rank));
+  arrive(rank, std::move(call), send, recorded);
+  recorded.move();
   // No lock: a rank changes its entry only after finish().
   try {
     for (std::size_t from = 0; from < ranks_.size(); ++from) {
@@ -56,7 +56,7 @@ void ThreadRendezvous::exchange(int rank, CollectiveCall call, Span<const Span<c
     throw;
   }
   finish();
-  noted.end();
+  recorded.end();
 }
 
 int ThreadRendezvous::next_channel() const { return domain_->recorders ? domain_->recorders->channels++ : 0; }
@@ -98,7 +98,7 @@ int ThreadRendezvous::culprit() {
 }
 
 void ThreadRendezvous::arrive(int rank, CollectiveCall call, Span<const Span<const std::byte>> send,
-                              NotedCall& noted) {
+                              ScopedCallRecord& recorded) {
   const std::size_t self = static_cast<std::size_t>(rank);
   std::unique_lock lock(domain_->mutex);
   if (domain_->failure) throw Error(*domain_->failure);
@@ -110,7 +110,7 @@ void ThreadRendezvous::arrive(int rank, CollectiveCall call, Span<const Span<con
     throw Error(*domain_->failure);
   }
   call.sequence = ++mine.num_calls;
-  noted.begin(call, channel_);
+  recorded.begin(call, channel_);
   calls_[self] = std::move(call);
   mine.send = send;
   mine.present = true;

@@ -59,7 +59,7 @@ class ThreadRendezvous {
   std::size_t in_world(int rank) const;
   int next_channel() const;
   FlightRecorder* recorder_of(int rank) const;
-  void arrive(int rank, CollectiveCall call, Span<const Span<const std::byte>> send, NotedCall& noted);
+  void arrive(int rank, CollectiveCall call, Span<const Span<const std::byte>> send, ScopedCallRecord& recorded);
   void wait_for_all(std::unique_lock<std::mutex>& lock, int rank, std::int64_t meeting);
   void open();
   void finish();

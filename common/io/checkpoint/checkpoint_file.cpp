@@ -16,7 +16,7 @@ constexpr auto chunk_size = static_cast<std::size_t>(chunk_bytes);
 }  // namespace
 
 CheckpointFile::CheckpointFile(Disk& disk, int folder, const std::string& where, const std::string& name,
-                               WriteRoom* room)
+                               WriteBuffer* room)
     : disk_(disk), label_(where + "/" + name), file_(disk, disk.create(folder, name.c_str())) {
   ZP_CHECK(file_.is_open(), ErrorCode::io, label_ + " cannot be made: " + std::strerror(errno),
            "the checkpoint would be incomplete and is not kept", "check the folder and the disk");

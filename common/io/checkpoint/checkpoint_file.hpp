@@ -17,7 +17,7 @@ class CheckpointFile {
   /// Creates it in a folder that is open. `where`: the folder as messages name it. room: as WriteBehind's. Errors
   /// (ErrorCode::io): there is one of that name, or the folder takes none.
   CheckpointFile(Disk& disk, int folder, const std::string& where, const std::string& name,
-                 WriteRoom* room = nullptr);
+                 WriteBuffer* room = nullptr);
 
   /// Errors (ErrorCode::io): the disk is full or broken; told here or by a later call, as it writes behind.
   void write(Span<const std::byte> bytes);

@@ -6,7 +6,7 @@
 
 #include "common/io/checkpoint/checkpoint_manifest.hpp"
 #include "common/io/checkpoint/chunk_hashes.hpp"
-#include "common/io/files/page_room.hpp"
+#include "common/io/files/page_buffer.hpp"
 
 namespace zeroproof {
 
@@ -22,7 +22,7 @@ class CheckpointImage {
   const std::vector<Digest>& chunks() const { return chunks_; }
 
  private:
-  PageRoom room_;
+  PageBuffer room_;
   std::size_t num_bytes_ = 0;
   std::vector<Digest> chunks_;  ///< [ceil(num_bytes / chunk_bytes)]
 };

@@ -25,7 +25,7 @@ std::string rank_file_name(int rank) {
 std::unique_ptr<CheckpointFile> begin_rank_file(Disk& disk, const UnfinishedCheckpoint& checkpoint,
                                                 const std::string& file_name, const CheckpointManifest& names,
                                                 const std::vector<CheckpointPiece>& pieces,
-                                                const PieceValues& values, WriteRoom* room) {
+                                                const PieceValues& values, WriteBuffer* room) {
   const RankFilePlan plan = plan_rank_file(names, pieces);
   auto file =
       std::make_unique<CheckpointFile>(disk, checkpoint.folder.handle(), checkpoint.label, file_name, room);

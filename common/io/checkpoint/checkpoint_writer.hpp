@@ -28,7 +28,7 @@ using PieceValues =
 std::unique_ptr<CheckpointFile> begin_rank_file(Disk& disk, const UnfinishedCheckpoint& checkpoint,
                                                 const std::string& file_name, const CheckpointManifest& names,
                                                 const std::vector<CheckpointPiece>& pieces,
-                                                const PieceValues& values, WriteRoom* room = nullptr);
+                                                const PieceValues& values, WriteBuffer* room = nullptr);
 
 /// The same, and makes the file durable.
 FileRecord write_rank_file(Disk& disk, const UnfinishedCheckpoint& checkpoint, const std::string& file_name,

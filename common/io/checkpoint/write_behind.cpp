@@ -5,7 +5,7 @@
 
 namespace zeroproof {
 
-WriteBehind::WriteBehind(Disk& disk, int file, std::string label, WriteRoom* room)
+WriteBehind::WriteBehind(Disk& disk, int file, std::string label, WriteBuffer* room)
     : out_(disk, file, std::move(label)), room_(room != nullptr ? *room : own_) {}
 
 WriteBehind::~WriteBehind() {
@@ -26,7 +26,7 @@ Span<std::byte> WriteBehind::block() {
     throw_if_broken();
   }
   constexpr auto size = static_cast<std::size_t>(write_block_bytes);
-  PageRoom& block = room_[put_ % room_.size()];
+  PageBuffer& block = room_[put_ % room_.size()];
   block.reserve(size);
   return block.bytes().first(size);
 }

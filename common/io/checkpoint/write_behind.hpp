@@ -12,7 +12,7 @@
 #include "common/base/span.hpp"
 #include "common/io/checkpoint/chunk_hashes.hpp"
 #include "common/io/files/direct_writer.hpp"
-#include "common/io/files/page_room.hpp"
+#include "common/io/files/page_buffer.hpp"
 
 namespace zeroproof {
 
@@ -22,13 +22,13 @@ inline constexpr std::int64_t write_block_bytes = 8 * chunk_bytes;
 
 /// The blocks of a file that is written behind: one is filled, one is written, and two even out their speeds. Whoever
 /// writes file after file keeps it, for the system fills new pages with zeros.
-using WriteRoom = std::array<PageRoom, 4>;
+using WriteBuffer = std::array<PageBuffer, 4>;
 
 class WriteBehind {
  public:
   /// disk, file: open while this lives; nobody else writes to it. label: the file in messages. room: of nobody else
   /// meanwhile; its own if null.
-  WriteBehind(Disk& disk, int file, std::string label, WriteRoom* room = nullptr);
+  WriteBehind(Disk& disk, int file, std::string label, WriteBuffer* room = nullptr);
   /// What is not written by then is not.
   ~WriteBehind();
   WriteBehind(const WriteBehind&) = delete;
@@ -51,9 +51,9 @@ class WriteBehind {
   void throw_if_broken() const;
 
   DirectWriter out_;  // the writer's, once there is one that is not at its end
-  WriteRoom own_;
-  WriteRoom& room_;
-  std::array<std::size_t, std::tuple_size_v<WriteRoom>> sizes_ = {};  // bytes of each block
+  WriteBuffer own_;
+  WriteBuffer& room_;
+  std::array<std::size_t, std::tuple_size_v<WriteBuffer>> sizes_ = {};  // bytes of each block
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;

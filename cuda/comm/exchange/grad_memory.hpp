@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "cuda/comm/exchange/wire_memory.hpp"
-#include "cuda/comm/exchange/wires.hpp"
+#include "cuda/comm/exchange/registered_buffer.hpp"
+#include "cuda/comm/exchange/comm_groups.hpp"
 #include "cuda/optimizer/overlap/memory_ledger.hpp"
 
 namespace zeroproof::cuda {
@@ -17,10 +17,10 @@ namespace zeroproof::cuda {
 /// Memory that grows to the largest request and keeps that size.
 class GrowingBuffer {
  public:
-  /// guarded: what an earlier call left is NaN when the memory is taken again. wires: those that messages travel on
+  /// guarded: what an earlier call left is NaN when the memory is taken again. comm_groups: those that carry the messages
   /// from here and to here; they outlive this.
-  GrowingBuffer(MemoryLedger& ledger, MemoryClass kind, bool guarded, std::vector<Communicator*> wires = {})
-      : ledger_(ledger), kind_(kind), guarded_(guarded), wires_(std::move(wires)) {}
+  GrowingBuffer(MemoryLedger& ledger, MemoryClass kind, bool guarded, std::vector<Communicator*> comm_groups = {})
+      : ledger_(ledger), kind_(kind), guarded_(guarded), comm_groups_(std::move(comm_groups)) {}
 
   const MemorySpace& space() const { return ledger_.space(); }
 
@@ -30,7 +30,7 @@ class GrowingBuffer {
       buffer_ = CountedBuffer();  // before the larger one is there, so that both never exist
       memory_.reset();
       constexpr DType bytes = DType::e4m3;  // one each
-      memory_ = message_memory(wires_, num_bytes, bytes);
+      memory_ = message_memory(comm_groups_, num_bytes, bytes);
       buffer_ = counted_in(memory_.get(), ledger_, kind_, num_bytes, bytes, fill());
     } else if (guarded_) {
       buffer_->poison();
@@ -44,8 +44,8 @@ class GrowingBuffer {
   MemoryLedger& ledger_;
   const MemoryClass kind_;
   const bool guarded_;
-  const std::vector<Communicator*> wires_;
-  std::unique_ptr<WireMemory> memory_;  // of the buffer, if it is the wires'
+  const std::vector<Communicator*> comm_groups_;
+  std::unique_ptr<RegisteredBuffer> memory_;  // of the buffer, if it is the comm_groups'
   CountedBuffer buffer_;
 };
 
@@ -53,11 +53,11 @@ class GrowingBuffer {
 class GradMemory {
  public:
   /// guarded: memory is NaN from its birth and after every last use (OptimizerSetup::guards).
-  /// wires: what messages travel on; they outlive this.
-  GradMemory(MemoryLedger& ledger, bool guarded, const Wires& wires = {})
-      : out(ledger, MemoryClass::comm_buffer, guarded, {wires.comm}),
-        in(ledger, MemoryClass::comm_buffer, guarded, {wires.comm}),
-        gathered(ledger, MemoryClass::comm_buffer, guarded, {wires.replicas, wires.tp}),
+  /// comm_groups: carry the messages; they outlive this.
+  GradMemory(MemoryLedger& ledger, bool guarded, const CommGroups& comm_groups = {})
+      : out(ledger, MemoryClass::comm_buffer, guarded, {comm_groups.comm}),
+        in(ledger, MemoryClass::comm_buffer, guarded, {comm_groups.comm}),
+        gathered(ledger, MemoryClass::comm_buffer, guarded, {comm_groups.replicas, comm_groups.tp}),
         tp_sum(ledger, MemoryClass::grad_nodes, guarded),
         ledger_(ledger),
         guarded_(guarded) {}

@@ -1,5 +1,5 @@
 #pragma once
-// What taps see of buffers that the host cannot reach: copies that come and go around a phase.
+// What observers see of buffers that the host cannot reach: copies that come and go around a phase.
 
 #include <cstddef>
 #include <map>

@@ -28,9 +28,9 @@ void wait_for_all_so_far() {
 
 void require_device() {
   const DeviceInfo& info = device_info();
-  ZP_CHECK(info.answers, ErrorCode::unavailable, "no CUDA device can run the device twins: " + info.detail,
+  ZP_CHECK(info.answers, ErrorCode::unavailable, "no CUDA device can run the device implementations: " + info.detail,
            "the case asks for them",
-           "use --twin host, or run on a machine with a device of compute capability 8.0");
+           "use --impl host, or run on a machine with a device of compute capability 8.0");
 }
 
 DeviceInfo info_of(const ListedDevice& device) {

@@ -37,7 +37,7 @@ void check_cuda(cudaError_t status, const char* what) {
   const std::string why = std::string("CUDA says: ") + cudaGetErrorString(status);
   if (machine_is_to_blame(status)) {
     fail(ErrorCode::unavailable, problem, why,
-         "make a device available to this process, or use the host twins");
+         "make a device available to this process, or use the host implementations");
   }
   fail(ErrorCode::internal, problem, why,
        "please report it with what compute-sanitizer prints for the same command");
@@ -47,7 +47,7 @@ int num_devices() {
   int count = 0;
   check_cuda(cudaGetDeviceCount(&count), "counting devices");
   ZP_CHECK(count > 0, ErrorCode::unavailable, "no CUDA device can be used", "the driver lists none",
-           "make a device available to this process, or use the host twins");
+           "make a device available to this process, or use the host implementations");
   return count;
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// All that twins and steps need of a device, besides launch() (launch.hpp) and device_info() (device.hpp). It needs no
+// All that implementations and steps need of a device, besides launch() (launch.hpp) and device_info() (device.hpp). It needs no
 // CUDA: cuda/device/cuda_*.cpp answer with the CUDA runtime, cuda/device/sim with the processor.
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 #pragma once
-// Which instruction set the host twins use. Every choice gives the same bits (R17).
+// Which instruction set the host implementations use. Every choice gives the same bits (R17).
 
 #include <string_view>
 #include <vector>

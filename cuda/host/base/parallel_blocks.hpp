@@ -1,5 +1,5 @@
 #pragma once
-// OpenMP work sharing of the host twins. Blocks are fixed; which thread runs which never shows in the result.
+// OpenMP work sharing of the host implementations. Blocks are fixed; which thread runs which never shows in the result.
 
 #include <algorithm>
 #include <cstdint>

@@ -1,5 +1,5 @@
 #pragma once
-// What the operations of layers ask of their arguments, for the twins of the host and those of the device.
+// What the operations of layers ask of their arguments, for the implementations of the host and those of the device.
 
 #include <cmath>
 #include <cstdint>

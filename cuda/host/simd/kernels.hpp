@@ -1,5 +1,5 @@
 #pragma once
-// The loops of the host twins over raw memory. The *_kernels.cpp files are compiled once per instruction set; this
+// The loops of the host implementations over raw memory. The *_kernels.cpp files are compiled once per instruction set; this
 // table is how the rest of the program reaches the variants. Only plain pointers and plain structs here: an inline
 // function compiled for AVX-512 and merged by the linker into baseline code would crash older machines.
 

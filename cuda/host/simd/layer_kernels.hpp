@@ -1,5 +1,5 @@
 #pragma once
-// The loops of the layers' host twins over raw memory, compiled once per instruction set like those of kernels.hpp, and
+// The loops of the layers' host implementations over raw memory, compiled once per instruction set like those of kernels.hpp, and
 // for the same reason plain pointers alone. Rows stand one after the other; n is the length of one.
 
 #include <cstdint>

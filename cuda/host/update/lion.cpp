@@ -1,6 +1,6 @@
 #include "cuda/host/base/check.hpp"
 #include "cuda/host/update/run_update.hpp"
-#include "cuda/host/update_twins.hpp"
+#include "cuda/host/update_operations.hpp"
 
 namespace zeroproof::cuda::host {
 

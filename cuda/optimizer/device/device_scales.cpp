@@ -59,9 +59,9 @@ DeviceScales::Table DeviceScales::table_of(const RankShard& shard) {
   return table;
 }
 
-DeviceScales::DeviceScales(const RankShard& shard, const Wires& wires)
+DeviceScales::DeviceScales(const RankShard& shard, const CommGroups& comm_groups)
     : setup_(shard.setup),
-      wires_(wires),
+      comm_groups_(comm_groups),
       scales_(*shard.scales),
       codes_(shard.params.shard().data),
       rules_{setup_.scaling, setup_.param_dtype},
@@ -123,9 +123,9 @@ void DeviceScales::collect(const device::StepMemory& memory) const {
   });
 }
 
-void DeviceScales::join() const { join_amax(setup_, wires_, memory_.collected, memory_.num_blocks); }
+void DeviceScales::join() const { join_amax(setup_, comm_groups_, memory_.collected, memory_.num_blocks); }
 
-bool DeviceScales::joins() const { return joins_amax(setup_, wires_); }
+bool DeviceScales::joins() const { return joins_amax(setup_, comm_groups_); }
 
 void DeviceScales::make(device::StepMemory memory) const {
   memory.param = codes_;

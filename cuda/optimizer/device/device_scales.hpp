@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "cuda/device/step/scale_passes.hpp"
-#include "cuda/comm/exchange/wires.hpp"
+#include "cuda/comm/exchange/comm_groups.hpp"
 #include "cuda/comm/memory/space_array.hpp"
 #include "cuda/optimizer/state/local_step.hpp"
 
@@ -13,8 +13,8 @@ namespace zeroproof::cuda {
 /// between: of parameters, or of columns that have scales of their own. memory: of the step.
 class DeviceScales {
  public:
-  /// shard.scales has arrays. What the shard and the wires refer to outlives this.
-  DeviceScales(const RankShard& shard, const Wires& wires);
+  /// shard.scales has arrays. What the shard and the comm_groups refer to outlives this.
+  DeviceScales(const RankShard& shard, const CommGroups& comm_groups);
 
   /// Codes of a state that was loaded; at a beginning also its scales, for which ranks meet, and masters if the setup
   /// asks for it.
@@ -46,7 +46,7 @@ class DeviceScales {
   void for_parts(const device::StepMemory& memory, const Body& body) const;
 
   const OptimizerSetup& setup_;
-  const Wires wires_;
+  const CommGroups comm_groups_;
   ParamScales& scales_;
   void* const codes_;  // [shard_numel], of the shard; memory's are those of parameters
   const device::ScaleRules rules_;

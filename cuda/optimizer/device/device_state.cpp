@@ -6,7 +6,7 @@
 
 #include "cuda/optimizer/device/device_tables.hpp"
 #include "cuda/optimizer/params/joined_amax.hpp"
-#include "cuda/optimizer/state/state_runs.hpp"
+#include "cuda/optimizer/state/state_ranges.hpp"
 
 namespace zeroproof::cuda {
 namespace {
@@ -50,7 +50,7 @@ DeviceState::Tables DeviceState::tables_of(const RankShard& shard) {
   const StateSplit* const split = shard.split;
   const std::vector<Piece> pieces = resident_pieces(*setup.layout, shard.ranges, split);
   const std::vector<std::int64_t> cut = scaled ? cut_state_blocks(setup) : std::vector<std::int64_t>{};
-  Tables tables{parts_of(setup, scaled ? state_runs(setup, pieces) : pieces),
+  Tables tables{parts_of(setup, scaled ? state_ranges(setup, pieces) : pieces),
                 {},
                 {},
                 {},
@@ -87,9 +87,9 @@ DeviceState::Tables DeviceState::tables_of(const RankShard& shard) {
   return tables;
 }
 
-DeviceState::DeviceState(const RankShard& shard, const Wires& wires)
+DeviceState::DeviceState(const RankShard& shard, const CommGroups& comm_groups)
     : setup_(shard.setup),
-      wires_(wires),
+      comm_groups_(comm_groups),
       kept_(kept_buffers_of(shard.state)),
       tables_(tables_of(shard)),
       pieces_(device_space(), Span<const device::StoredPiece>(tables_.pieces)),
@@ -119,7 +119,7 @@ void DeviceState::clear_collected() const {
   if (collected_.count() > 0) collected_.fill(0);
 }
 
-void DeviceState::load(const StateTiles::Chosen& of_codes, const StateTiles::Change& read,
+void DeviceState::load(const StateBlocks::Chosen& of_codes, const StateBlocks::Change& read,
                        device::StepMemory memory, const device::StepRules& rules) const {
   memory.has_grad = nullptr;  // every tensor
   constexpr std::int64_t most = device::StepPiece::most_numel;
@@ -172,9 +172,9 @@ void DeviceState::copy_masters(const device::StepMemory& memory) const {
   for_stretches(memory, device::enqueue_copy_masters);
 }
 
-bool DeviceState::joins() const { return tables_.num_words > 0 && joins_amax(setup_, wires_); }
+bool DeviceState::joins() const { return tables_.num_words > 0 && joins_amax(setup_, comm_groups_); }
 
-void DeviceState::join() const { join_amax(setup_, wires_, collected_.data(), collected_.count()); }
+void DeviceState::join() const { join_amax(setup_, comm_groups_, collected_.data(), collected_.count()); }
 
 void DeviceState::finish(const device::StepMemory& memory) const {
   device::enqueue_store_fragments(memory, memory_);

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "cuda/device/step/stored_passes.hpp"
-#include "cuda/comm/exchange/wires.hpp"
+#include "cuda/comm/exchange/comm_groups.hpp"
 #include "cuda/comm/memory/space_array.hpp"
 #include "cuda/optimizer/state/local_step.hpp"
 
@@ -15,12 +15,12 @@ namespace zeroproof::cuda {
 /// a cut goes through, and what is stored then, as pieces of work that nobody looks at in between. memory: of the step.
 class DeviceState {
  public:
-  /// What the shard and the wires refer to outlives this. Collective over tp, if a format has scales.
-  DeviceState(const RankShard& shard, const Wires& wires);
+  /// What the shard and the comm_groups refer to outlives this. Collective over tp, if a format has scales.
+  DeviceState(const RankShard& shard, const CommGroups& comm_groups);
 
   /// Stores what `read` fills in, of all pieces (LocalStep::load_stored). Collective, if it joins. memory: with the
   /// counts of the state.
-  void load(const StateTiles::Chosen& of_codes, const StateTiles::Change& read, device::StepMemory memory,
+  void load(const StateBlocks::Chosen& of_codes, const StateBlocks::Change& read, device::StepMemory memory,
             const device::StepRules& rules) const;
 
   /// Phase update of what needs no other rank. fused: of G, and with parameters that have no scales.
@@ -57,7 +57,7 @@ class DeviceState {
   void for_stretches(const device::StepMemory& memory, const EnqueuePass& enqueue) const;
 
   const OptimizerSetup& setup_;
-  const Wires wires_;
+  const CommGroups comm_groups_;
   const std::vector<std::size_t> kept_;  ///< places in state_buffers
   const Tables tables_;
   SpaceArray<device::StoredPiece> pieces_;

@@ -35,18 +35,18 @@ std::int64_t num_groups_apart(const OptimizerSetup& setup) {
 constexpr std::int64_t found_bytes = offsetof(device::StepFound, digest);
 static_assert(found_bytes == (device::num_norm_words + 2) * sizeof(std::uint64_t));
 
-std::vector<std::unique_ptr<DeviceScales>> device_scales(const RankShard& shard, const Wires& wires) {
+std::vector<std::unique_ptr<DeviceScales>> device_scales(const RankShard& shard, const CommGroups& comm_groups) {
   std::vector<std::unique_ptr<DeviceScales>> scales;
   for (const RankShard& one : scaled_shards(shard))
-    scales.push_back(std::make_unique<DeviceScales>(one, wires));
+    scales.push_back(std::make_unique<DeviceScales>(one, comm_groups));
   return scales;
 }
 
 }  // namespace
 
-DeviceStep::DeviceStep(RankShard& shard, const Wires& wires, bool fused)
+DeviceStep::DeviceStep(RankShard& shard, const CommGroups& comm_groups, bool fused)
     : shard_(shard),
-      wires_(wires),
+      comm_groups_(comm_groups),
       fused_(fused),
       rules_(rules_of(shard.setup)),
       record_(device_space(), 1),
@@ -70,8 +70,8 @@ DeviceStep::DeviceStep(RankShard& shard, const Wires& wires, bool fused)
       grad_bits_(EnqueuedOptimizer::most_enqueued * has_grad_.count()),
       rows_(schedule_.count()),
       resident_pieces_(device_space(), resident_step_pieces(shard.setup, shard.split)),
-      scales_(device_scales(shard, wires)),
-      stored_(shard.setup.state_formats.plain() ? nullptr : std::make_unique<DeviceState>(shard, wires)) {
+      scales_(device_scales(shard, comm_groups)),
+      stored_(shard.setup.state_formats.plain() ? nullptr : std::make_unique<DeviceState>(shard, comm_groups)) {
   for (const Piece& piece : shard.setup.layout->pieces(shard.ranges)) numel_ += piece.numel;
   std::vector<std::int64_t> groups;
   for (std::int64_t i = 0; i < tensor_groups_.count(); ++i) groups.push_back(shard.setup.groups.of(i));
@@ -129,8 +129,8 @@ void DeviceStep::load(const FullState& state) {
   cast_loaded(state);
 }
 
-void DeviceStep::load_stored(const FullState& state, const StateTiles::Chosen& of_codes,
-                             const StateTiles::Change& read) {
+void DeviceStep::load_stored(const FullState& state, const StateBlocks::Chosen& of_codes,
+                             const StateBlocks::Change& read) {
   take_counters(state);
   stored_->load(of_codes, read, memory_, rules_);
   cast_loaded(state);
@@ -394,21 +394,21 @@ void DeviceStep::forget_look() {
 }
 
 void DeviceStep::all_reduce_step(std::uint64_t* words, std::size_t count, IntegerReduce op) const {
-  for (Communicator* const wire : {wires_.comm, wires_.replicas, wires_.tp}) {
+  for (Communicator* const wire : {comm_groups_.comm, comm_groups_.replicas, comm_groups_.tp}) {
     if (wire != nullptr && wire->world_size() > 1) wire->all_reduce({words, count}, op);
   }
 }
 
 void DeviceStep::all_reduce_norm() const {
   // In stage 0 every rank has counted every element, and every instance has all of them.
-  Communicator* const comm = shard_.setup.stage > 0 ? wires_.comm : nullptr;
+  Communicator* const comm = shard_.setup.stage > 0 ? comm_groups_.comm : nullptr;
   const bool largest = rules_.hyper.norm == NormForm::inf;
   const device::ClipGroupsFound& groups = memory_.groups_found;
   const auto count = static_cast<std::size_t>(groups.count);
   std::uint64_t* const sums = several_norms() ? groups.sums : memory_.found->sums;
   std::uint64_t* const amax = several_norms() ? groups.amax : &memory_.found->amax;
   const Span<std::uint64_t> words(largest ? amax : sums, largest ? count : count * device::num_norm_words);
-  for (Communicator* const wire : {comm, wires_.tp}) {
+  for (Communicator* const wire : {comm, comm_groups_.tp}) {
     if (wire != nullptr && wire->world_size() > 1) {
       wire->all_reduce(words, largest ? IntegerReduce::max : IntegerReduce::sum);
     }

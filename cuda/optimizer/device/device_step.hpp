@@ -10,7 +10,7 @@
 #include "cuda/device/runtime/raw_array.hpp"
 #include "cuda/device/step/step_passes.hpp"
 #include "cuda/enqueued_optimizer.hpp"
-#include "cuda/comm/exchange/wires.hpp"
+#include "cuda/comm/exchange/comm_groups.hpp"
 #include "cuda/comm/memory/memory_space.hpp"
 #include "cuda/comm/memory/space_array.hpp"
 #include "cuda/optimizer/device/device_scales.hpp"
@@ -20,20 +20,20 @@
 namespace zeroproof::cuda {
 
 /// The step over memory of a device: kernels over one table of pieces, every number of the step in device memory, those
-/// of other ranks through the wires. Phase by phase the host looks at the scalars after prepare, which ranks compare,
+/// of other ranks through the comm_groups. Phase by phase the host looks at the scalars after prepare, which ranks compare,
 /// and at what was found after unscale; enqueued, nowhere. A class of one's own may enqueue a stretch anew.
 class DeviceStep : public LocalStep {
  public:
-  /// fused: two passes over the gradient instead of one for each phase. What the shard and the wires refer to outlives
+  /// fused: two passes over the gradient instead of one for each phase. What the shard and the comm_groups refer to outlives
   /// this.
-  DeviceStep(RankShard& shard, const Wires& wires, bool fused);
+  DeviceStep(RankShard& shard, const CommGroups& comm_groups, bool fused);
 
   DeviceStep(const DeviceStep&) = delete;
   DeviceStep& operator=(const DeviceStep&) = delete;
 
   void load(const FullState& state) override;
-  void load_stored(const FullState& state, const StateTiles::Chosen& of_codes,
-                   const StateTiles::Change& read) override;
+  void load_stored(const FullState& state, const StateBlocks::Chosen& of_codes,
+                   const StateBlocks::Change& read) override;
   void prepare(GradSource& leaves) override;
   void begin_sum() override { forget_look(); }
   /// The gradient buffer. In the fused form, what finite_norm finds is found while G is written, where that is done by
@@ -125,7 +125,7 @@ class DeviceStep : public LocalStep {
   static_assert(max_schedule_rows > 2 * EnqueuedOptimizer::most_enqueued);
 
   RankShard& shard_;
-  const Wires wires_;
+  const CommGroups comm_groups_;
   const bool fused_;
   const device::StepRules rules_;
   SpaceArray<device::StepRecord> record_;

@@ -7,7 +7,7 @@
 
 #include "common/comm/collective_call.hpp"
 #include "cuda/device/runtime/graph.hpp"
-#include "cuda/comm/exchange/wires.hpp"
+#include "cuda/comm/exchange/comm_groups.hpp"
 #include "cuda/comm/nccl_watch.hpp"
 
 namespace zeroproof::cuda {
@@ -16,10 +16,10 @@ namespace zeroproof::cuda {
 /// that memory that grows has grown; the second time it is captured, and from then on replayed.
 class StepGraphs {
  public:
-  /// graphs: false does everything as it is, always. wires: whose calls stretches may make; they outlive this.
-  StepGraphs(bool graphs, const Wires& wires) : graphs_(graphs) {
-    for (Communicator* const wire : {wires.comm, wires.replicas, wires.tp}) {
-      if (auto* const watched = dynamic_cast<WatchedWires*>(wire)) wires_.push_back(watched);
+  /// graphs: false does everything as it is, always. comm_groups: whose calls the captured ranges may contain; they outlive this.
+  StepGraphs(bool graphs, const CommGroups& comm_groups) : graphs_(graphs) {
+    for (Communicator* const wire : {comm_groups.comm, comm_groups.replicas, comm_groups.tp}) {
+      if (auto* const watched = dynamic_cast<WatchedCommunicator*>(wire)) comm_groups_.push_back(watched);
     }
   }
 
@@ -44,11 +44,11 @@ class StepGraphs {
     }
     if (!mine.graph) {
       mine.graph.emplace(stretch);
-      for (WatchedWires* const wire : wires_) mine.calls.push_back(wire->take_captured());
+      for (WatchedCommunicator* const wire : comm_groups_) mine.calls.push_back(wire->take_captured());
     }
-    for (std::size_t i = 0; i < wires_.size(); ++i) wires_[i]->begin_replay(mine.calls[i]);
+    for (std::size_t i = 0; i < comm_groups_.size(); ++i) comm_groups_[i]->begin_replay(mine.calls[i]);
     mine.graph->launch();
-    for (WatchedWires* const wire : wires_) wire->end_replay();
+    for (WatchedCommunicator* const wire : comm_groups_) wire->end_replay();
   }
 
   /// State was loaded: whatever is captured is forgotten.
@@ -58,11 +58,11 @@ class StepGraphs {
   struct Stretch {
     bool done_once = false;
     std::optional<device::Graph> graph;
-    std::vector<std::vector<CollectiveCall>> calls;  ///< of each of wires_ in the graph
+    std::vector<std::vector<CollectiveCall>> calls;  ///< of each of comm_groups_ in the graph
   };
 
   const bool graphs_;
-  std::vector<WatchedWires*> wires_;
+  std::vector<WatchedCommunicator*> comm_groups_;
   std::vector<const void*> addresses_;
   std::vector<Stretch> stretches_;
   std::size_t next_ = 0;

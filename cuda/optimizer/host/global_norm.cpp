@@ -28,7 +28,7 @@ void GlobalNorm::add(const Part& part, std::size_t group) {
   amax_[group] = sum.amax;
 }
 
-void GlobalNorm::add(const PhaseOps& ops, const Exec& exec, Span<const float> unscaled_grad,
+void GlobalNorm::add(const KernelTable& ops, const Exec& exec, Span<const float> unscaled_grad,
                      Part& part) const {
   switch (form_) {
     case NormForm::chunk1024:

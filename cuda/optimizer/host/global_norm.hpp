@@ -8,7 +8,7 @@
 #include "common/contracts/grad_norm.hpp"
 #include "common/step/distributed_optimizer.hpp"
 #include "common/step/phase.hpp"
-#include "cuda/phase_ops.hpp"
+#include "cuda/kernel_table.hpp"
 
 namespace zeroproof::cuda {
 
@@ -48,7 +48,7 @@ class GlobalNorm {
   void add(const Part& part, std::size_t group);
 
   /// Adds elements of the unscaled gradient, from a chunk boundary on.
-  void add(const PhaseOps& ops, const Exec& exec, Span<const float> unscaled_grad, Part& part) const;
+  void add(const KernelTable& ops, const Exec& exec, Span<const float> unscaled_grad, Part& part) const;
 
   /// The fused forms of unscale and norm: they read part of the gradient sum, from a chunk boundary on, multiply in
   /// registers and store nothing. fused_unscale returns its found_inf and adds what it can on the way; fused_norm adds

@@ -14,7 +14,7 @@
 namespace zeroproof::cuda {
 namespace {
 
-std::vector<std::unique_ptr<ScaledCast>> scaled_casts(const RankShard& shard, const PhaseOps& ops) {
+std::vector<std::unique_ptr<ScaledCast>> scaled_casts(const RankShard& shard, const KernelTable& ops) {
   std::vector<std::unique_ptr<ScaledCast>> casts;
   for (const RankShard& one : scaled_shards(shard)) casts.push_back(std::make_unique<ScaledCast>(one, ops));
   return casts;
@@ -22,7 +22,7 @@ std::vector<std::unique_ptr<ScaledCast>> scaled_casts(const RankShard& shard, co
 
 }  // namespace
 
-HostStep::HostStep(RankShard& shard, bool fused, const PhaseOps& ops)
+HostStep::HostStep(RankShard& shard, bool fused, const KernelTable& ops)
     : setup_(shard.setup),
       fused_(fused),
       ops_(ops),
@@ -53,8 +53,8 @@ void HostStep::load(const FullState& state) {
   cast_loaded(state);
 }
 
-void HostStep::load_stored(const FullState& state, const StateTiles::Chosen& of_codes,
-                           const StateTiles::Change& read) {
+void HostStep::load_stored(const FullState& state, const StateBlocks::Chosen& of_codes,
+                           const StateBlocks::Change& read) {
   take_counters(state);
   tiles_->load(setup_.exec, of_codes, read, round_masters(0));
   cast_loaded(state);
@@ -243,7 +243,7 @@ std::vector<ExposedBuffer> HostStep::exposed(Phase phase) {
   return buffers;
 }
 
-MakeLocalStep host_steps(bool fused, const PhaseOps& ops) {
+MakeLocalStep host_steps(bool fused, const KernelTable& ops) {
   return [fused, &ops](RankShard& shard) { return std::make_unique<HostStep>(shard, fused, ops); };
 }
 
@@ -329,7 +329,7 @@ void HostStep::update_tiles() {
   steps_.advance();
 }
 
-StateTiles::Round HostStep::round_masters(std::uint64_t updates_ahead) const {
+StateBlocks::Round HostStep::round_masters(std::uint64_t updates_ahead) const {
   return [this, updates_ahead](const Exec& exec, const Piece& piece, Span<const float> values,
                                Span<bf16> master) {
     if (setup_.param_rounding == ParamRounding::nearest) return ops_.cast_to_bf16(exec, values, master);

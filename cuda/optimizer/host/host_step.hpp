@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "cuda/phase_ops.hpp"
+#include "cuda/kernel_table.hpp"
 #include "cuda/optimizer/host/global_norm.hpp"
 #include "cuda/optimizer/host/scaled_cast.hpp"
 #include "cuda/optimizer/host/step_sum.hpp"
@@ -17,16 +17,16 @@ namespace zeroproof::cuda {
 /// The step over memory of the host, one call of an operation for each piece. Subclasses may override single phases.
 class HostStep : public LocalStep {
  public:
-  /// fused: only with twins of the host. ops: the twins that are called; they outlive this, as does what the shard
+  /// fused: only with implementations of the host. ops: the implementations that are called; they outlive this, as does what the shard
   /// refers to.
-  HostStep(RankShard& shard, bool fused, const PhaseOps& ops);
+  HostStep(RankShard& shard, bool fused, const KernelTable& ops);
 
   HostStep(const HostStep&) = delete;
   HostStep& operator=(const HostStep&) = delete;
 
   void load(const FullState& state) override;
-  void load_stored(const FullState& state, const StateTiles::Chosen& of_codes,
-                   const StateTiles::Change& read) override;
+  void load_stored(const FullState& state, const StateBlocks::Chosen& of_codes,
+                   const StateBlocks::Change& read) override;
   void prepare(GradSource& leaves) override;
   void begin_sum() override { sum_.begin(); }
   /// The gradient buffer. In the fused form the finite check, and what it can find of the norm, are made while G is
@@ -59,12 +59,12 @@ class HostStep : public LocalStep {
   /// The same, in phases or fused, of state that is not kept in fp32 (R25).
   void update_tiles();
   /// Where the tiles of that update are.
-  virtual void store_updates(const StateTiles::Wanted& wanted, const StateTiles::Change& update) const {
+  virtual void store_updates(const StateBlocks::Wanted& wanted, const StateBlocks::Change& update) const {
     tiles_->update(setup_.exec, wanted, update, round_masters(1));
   }
   void take_counters(const FullState& state);
   /// The rounding of masters to bf16, `updates_ahead` of the updates that have been counted.
-  StateTiles::Round round_masters(std::uint64_t updates_ahead) const;
+  StateBlocks::Round round_masters(std::uint64_t updates_ahead) const;
   /// Random words of a piece's stochastic rounding, `updates_ahead` of the updates that have been counted.
   virtual RoundingDraw draw(const Piece& piece, std::uint64_t updates_ahead) const;
   /// Calls body(part) for stretches of a piece that draw neighbouring random words: rows of the undistributed tensor.
@@ -103,7 +103,7 @@ class HostStep : public LocalStep {
 
   const OptimizerSetup& setup_;
   const bool fused_;
-  const PhaseOps& ops_;
+  const KernelTable& ops_;
   const std::vector<FlatRange>& ranges_;
   const host::PieceLoop& pieces_;
   const CountedBuffer& grad_;  // G, then g1, then g (phases); G only (fused), unless it is a leaf
@@ -111,7 +111,7 @@ class HostStep : public LocalStep {
   const ParamStore& param_store_;
   const RuleState& state_;
   const StateSplit* const split_;
-  const StateTiles* const tiles_;
+  const StateBlocks* const tiles_;
   StepSum sum_;
   TensorSteps steps_;
   const std::vector<std::unique_ptr<ScaledCast>> scaled_;  ///< of scaled_shards(); empty: no scales
@@ -124,6 +124,6 @@ class HostStep : public LocalStep {
 };
 
 /// Makes HostSteps. ops outlive what is made.
-MakeLocalStep host_steps(bool fused, const PhaseOps& ops);
+MakeLocalStep host_steps(bool fused, const KernelTable& ops);
 
 }  // namespace zeroproof::cuda

@@ -19,7 +19,7 @@ void visit_code(DType dtype, const F& f) {
 
 }  // namespace
 
-ScaledCast::ScaledCast(const RankShard& shard, const PhaseOps& ops)
+ScaledCast::ScaledCast(const RankShard& shard, const KernelTable& ops)
     : shard_(shard),
       setup_(shard.setup),
       scales_(*shard.scales),

@@ -4,7 +4,7 @@
 #include <functional>
 #include <vector>
 
-#include "cuda/phase_ops.hpp"
+#include "cuda/kernel_table.hpp"
 #include "cuda/optimizer/params/param_scales.hpp"
 #include "cuda/optimizer/state/local_step.hpp"
 
@@ -19,8 +19,8 @@ class ScaledCast {
   /// Whether a tensor takes part in the step.
   using TakesPart = std::function<bool(std::int64_t tensor)>;
 
-  /// shard.scales has arrays. ops: the twins that are called; they outlive this, as does what the shard refers to.
-  ScaledCast(const RankShard& shard, const PhaseOps& ops);
+  /// shard.scales has arrays. ops: the implementations that are called; they outlive this, as does what the shard refers to.
+  ScaledCast(const RankShard& shard, const KernelTable& ops);
 
   /// Codes of a state that was loaded; at a beginning also its scales, for which ranks meet, and masters if the setup
   /// asks for it.
@@ -57,7 +57,7 @@ class ScaledCast {
   RankShard shard_;
   const OptimizerSetup& setup_;
   ParamScales& scales_;
-  const PhaseOps& ops_;
+  const KernelTable& ops_;
   const Span<std::uint32_t> collected_;
   bool is_collected_ = false;
 };

@@ -8,7 +8,7 @@
 #include <optional>
 
 #include "common/layout/flat_layout.hpp"
-#include "cuda/phase_ops.hpp"
+#include "cuda/kernel_table.hpp"
 #include "cuda/optimizer/overlap/memory_ledger.hpp"
 #include "cuda/optimizer/host/global_norm.hpp"
 
@@ -17,7 +17,7 @@ namespace zeroproof::cuda {
 class StepSum {
  public:
   /// buffer: [numel] fp32 of what the rank keeps state for; it outlives this, as do the ops.
-  StepSum(const CountedBuffer& buffer, const PhaseOps& ops) : buffer_(buffer), ops_(ops) {}
+  StepSum(const CountedBuffer& buffer, const KernelTable& ops) : buffer_(buffer), ops_(ops) {}
 
   /// A new step: G will be in the buffer.
   void begin() {
@@ -79,7 +79,7 @@ class StepSum {
             leaf_->dtype};
   }
 
-  /// Makes sure that the buffer shows G of a piece, for taps.
+  /// Makes sure that the buffer shows G of a piece, for observers.
   void write_out(const Exec& exec, const Piece& piece) const {
     read(exec, piece, [&](const Piece& part, Span<const float> sum) {
       std::ranges::copy(sum, buffer_->as<float>().begin() + part.local_begin);
@@ -108,7 +108,7 @@ class StepSum {
   }
 
   const CountedBuffer& buffer_;
-  const PhaseOps& ops_;
+  const KernelTable& ops_;
   std::optional<TensorView> leaf_;
   bool in_buffer_ = true;
   bool looked_at_ = false;

@@ -12,12 +12,12 @@ bool several(const Communicator* wire) { return wire != nullptr && wire->world_s
 
 }  // namespace
 
-bool joins_amax(const OptimizerSetup& setup, const Wires& wires) {
-  return (setup.stage > 0 && several(wires.comm)) || several(wires.tp);
+bool joins_amax(const OptimizerSetup& setup, const CommGroups& comm_groups) {
+  return (setup.stage > 0 && several(comm_groups.comm)) || several(comm_groups.tp);
 }
 
-void join_amax(const OptimizerSetup& setup, const Wires& wires, std::uint64_t* words, std::int64_t count) {
-  for (Communicator* const wire : {setup.stage > 0 ? wires.comm : nullptr, wires.tp}) {
+void join_amax(const OptimizerSetup& setup, const CommGroups& comm_groups, std::uint64_t* words, std::int64_t count) {
+  for (Communicator* const wire : {setup.stage > 0 ? comm_groups.comm : nullptr, comm_groups.tp}) {
     if (!several(wire)) continue;
     for (std::int64_t first = 0; first < count; first += most_joined_words) {
       const std::int64_t part = std::min(most_joined_words, count - first);

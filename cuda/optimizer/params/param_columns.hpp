@@ -24,7 +24,7 @@ class ParamColumns {
     const std::vector<FlatRange>& ranges;  ///< what the rank keeps state for
     const std::vector<BucketPlan>& plans;
     GradMemory& memory;
-    const NearRanks* near;
+    const SharedMemoryGroup* near;
     Communicator& comm;
   };
 
@@ -43,7 +43,7 @@ class ParamColumns {
   /// The codes and scales of a copy that has its own, or null.
   ParamStore* store() { return own_ ? &own_->store : nullptr; }
   ParamScales* scales() { return own_ ? &own_->scales : nullptr; }
-  /// What taps see of phase cast.
+  /// What observers see of phase cast.
   std::vector<ExposedBuffer> exposed() const;
 
   /// Phase gather. full: the whole parameters, always at the same place. On a device it is enqueued; collective over

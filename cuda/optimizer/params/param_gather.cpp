@@ -32,12 +32,12 @@ bool holds_all(const OptimizerSetup& setup) {
 }  // namespace
 
 ParamGather::ParamGather(const OptimizerSetup& setup, const std::vector<BucketPlan>& plans,
-                         GradMemory& memory, ParamStore& params, const NearRanks* near, Communicator& comm)
+                         GradMemory& memory, ParamStore& params, const SharedMemoryGroup* near, Communicator& comm)
     : setup_(setup),
       plans_(plans),
       memory_(memory),
       params_(params),
-      near_(near != nullptr && near->any() ? near : nullptr),
+      shared_memory_group_(near != nullptr && near->any() ? near : nullptr),
       comm_(comm),
       in_shard_(holds_all(setup)),
       width_(num_bytes(setup.param_dtype)) {
@@ -47,7 +47,7 @@ ParamGather::ParamGather(const OptimizerSetup& setup, const std::vector<BucketPl
     find_persistent();
   }
   const std::int64_t numel = in_shard_ || params.one_copy() ? 0 : total_numel(full_ranges_);
-  full_memory_ = wire_memory(comm, numel, setup.param_dtype);
+  full_memory_ = registered_buffer(comm, numel, setup.param_dtype);
   full_ = counted_in(full_memory_.get(), memory.ledger(), MemoryClass::param_full, numel, setup.param_dtype);
   if (setup.stage == 3) persistent_ = plan_persistent();
   if (setup.stage < 3 && params.reads_shards()) find_near_shards();

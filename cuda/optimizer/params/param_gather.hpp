@@ -11,9 +11,9 @@
 #include "common/step/distributed_optimizer.hpp"
 #include "cuda/comm/exchange/bucket_plan.hpp"
 #include "cuda/comm/exchange/grad_memory.hpp"
-#include "cuda/comm/exchange/near_ranks.hpp"
+#include "cuda/comm/exchange/shared_memory_group.hpp"
 #include "cuda/comm/exchange/packed_exchange.hpp"
-#include "cuda/comm/exchange/wire_memory.hpp"
+#include "cuda/comm/exchange/registered_buffer.hpp"
 #include "cuda/optimizer/overlap/memory_ledger.hpp"
 #include "cuda/optimizer/overlap/unit_exchange.hpp"
 #include "cuda/optimizer/params/param_store.hpp"
@@ -22,10 +22,10 @@ namespace zeroproof::cuda {
 
 class ParamGather final : public UnitGatherer {
  public:
-  /// near: null for messages only; comm: of the wires, which may have memory for whole parameters: collective then. All
+  /// near: null for messages only; comm: of the comm_groups, which may have memory for whole parameters: collective then. All
   /// arguments must outlive this object.
   ParamGather(const OptimizerSetup& setup, const std::vector<BucketPlan>& plans, GradMemory& memory,
-              ParamStore& params, const NearRanks* near, Communicator& comm);
+              ParamStore& params, const SharedMemoryGroup* near, Communicator& comm);
 
   /// Phase gather: brings param_full up to date. Collective over comm from stage 1 on.
   void gather_all();
@@ -81,7 +81,7 @@ class ParamGather final : public UnitGatherer {
   const std::vector<BucketPlan>& plans_;
   GradMemory& memory_;
   ParamStore& params_;
-  const NearRanks* const near_;  ///< null if nobody shares memory
+  const SharedMemoryGroup* const shared_memory_group_;  ///< null if nobody shares memory
   Communicator& comm_;
   const bool in_shard_;
   const std::int64_t width_;
@@ -92,7 +92,7 @@ class ParamGather final : public UnitGatherer {
   Exchange persistent_;
   std::vector<host::PieceLoop>
       near_shards_;  ///< [ranks of this machine] in stages 1 and 2: from their shards to full_
-  std::unique_ptr<WireMemory> full_memory_;  ///< of full_; null: ordinary memory
+  std::unique_ptr<RegisteredBuffer> full_memory_;  ///< of full_; null: ordinary memory
   CountedBuffer full_;
   std::int64_t version_ = 0;
 };

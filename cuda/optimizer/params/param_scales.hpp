@@ -86,7 +86,7 @@ class ParamScales {
   /// columns every state is a beginning. Looks elsewhere, if it is to.
   bool load(const FullState& state);
 
-  /// What taps see of phase cast, in front of the parameters.
+  /// What observers see of phase cast, in front of the parameters.
   std::vector<ExposedBuffer> exposed() const;
   /// Name of an array whose red zone was overwritten, "" if none.
   std::string_view damaged_guard() const;

@@ -8,12 +8,12 @@
 namespace zeroproof::cuda {
 namespace {
 
-bool is_one_copy(const OptimizerSetup& setup, const NearRanks* near) {
+bool is_one_copy(const OptimizerSetup& setup, const SharedMemoryGroup* near) {
   return near != nullptr && near->any() && setup.windows == Windows::params &&
          (setup.stage == 1 || setup.stage == 2);
 }
 
-std::vector<SharedBuffers::Shapes> shapes_of(const OptimizerSetup& setup, const NearRanks& near,
+std::vector<SharedBuffers::Shapes> shapes_of(const OptimizerSetup& setup, const SharedMemoryGroup& near,
                                              bool one_copy) {
   std::vector<SharedBuffers::Shapes> shapes;
   for (const int rank : near.machines()[near.own_machine()]) {
@@ -26,7 +26,7 @@ std::vector<SharedBuffers::Shapes> shapes_of(const OptimizerSetup& setup, const 
 }  // namespace
 
 ParamStore::ParamStore(const OptimizerSetup& setup, const std::vector<FlatRange>& ranges,
-                       const NearRanks* near, MemoryLedger& ledger)
+                       const SharedMemoryGroup* near, MemoryLedger& ledger)
     : ranges_(ranges), one_copy_(is_one_copy(setup, near)) {
   if (near == nullptr || !near->any() || setup.stage == 0) {
     shard_ = CountedBuffer(ledger, MemoryClass::param_shard, total_numel(ranges), setup.param_dtype);

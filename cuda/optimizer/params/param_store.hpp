@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "common/step/distributed_optimizer.hpp"
-#include "cuda/comm/exchange/near_ranks.hpp"
+#include "cuda/comm/exchange/shared_memory_group.hpp"
 #include "cuda/comm/exchange/shared_buffers.hpp"
 #include "cuda/optimizer/overlap/memory_ledger.hpp"
 
@@ -19,7 +19,7 @@ namespace zeroproof::cuda {
 class ParamStore {
  public:
   /// near: null for messages only; collective otherwise. ranges: what this rank keeps state for.
-  ParamStore(const OptimizerSetup& setup, const std::vector<FlatRange>& ranges, const NearRanks* near,
+  ParamStore(const OptimizerSetup& setup, const std::vector<FlatRange>& ranges, const SharedMemoryGroup* near,
              MemoryLedger& ledger);
 
   /// Whether the whole model is one copy that every rank of the machine writes its part of and reads.
@@ -67,7 +67,7 @@ class ParamStore {
   const bool one_copy_;
   std::unique_ptr<SharedBuffers> shared_;
   CountedBuffer shard_;  ///< with one copy, the copy on the rank in whose window it is
-  GuardedBuffer shown_;  ///< for taps
+  GuardedBuffer shown_;  ///< for observers
 };
 
 }  // namespace zeroproof::cuda

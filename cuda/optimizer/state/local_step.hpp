@@ -14,7 +14,7 @@
 #include "cuda/optimizer/params/param_scales.hpp"
 #include "cuda/optimizer/params/param_store.hpp"
 #include "cuda/optimizer/state/rule_state.hpp"
-#include "cuda/optimizer/state/state_tiles.hpp"
+#include "cuda/optimizer/state/state_blocks.hpp"
 #include "cuda/optimizer/state/step_decision.hpp"
 #include "cuda/reduce/reduce_tools.hpp"
 
@@ -31,7 +31,7 @@ struct RankShard {
   RuleState& state;                   ///< as master
   const StateSplit* split = nullptr;  ///< null: the state of all elements is here
   ParamScales* scales = nullptr;      ///< null: parameters have none
-  const StateTiles* tiles = nullptr;  ///< what reads and stores it on the host (R25); null: all of it is fp32
+  const StateBlocks* tiles = nullptr;  ///< what reads and stores it on the host (R25); null: all of it is fp32
   ParamStore* column_params = nullptr;  ///< null: no copy by columns has codes of its own, as the next one
   ParamScales* column_scales = nullptr;
 };
@@ -69,10 +69,10 @@ class LocalStep {
   virtual void load(const FullState& state) = 0;
 
   /// The same for a shard that is not all fp32, which `read` fills piece by piece, in the space of the buffers: state
-  /// and master come in fp32, or as codes (StateTiles::load). Collective over comm, if a block with a scale is cut.
+  /// and master come in fp32, or as codes (StateBlocks::load). Collective over comm, if a block with a scale is cut.
   /// Errors: internal, where everything is fp32.
-  virtual void load_stored(const FullState& /*state*/, const StateTiles::Chosen& /*of_codes*/,
-                           const StateTiles::Change& /*read*/) {
+  virtual void load_stored(const FullState& /*state*/, const StateBlocks::Chosen& /*of_codes*/,
+                           const StateBlocks::Change& /*read*/) {
     fail(ErrorCode::internal, "this step keeps its state in fp32", "it cannot read another form",
          "report this as a defect");
   }

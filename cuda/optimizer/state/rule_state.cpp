@@ -13,14 +13,14 @@ bool keeps(const OptimizerHyper& hyper, BufferId id) {
   return std::ranges::find(kept, id) != kept.end();
 }
 
-StateBlocks::StateBlocks(std::vector<FlatRange> ranges) : ranges_(std::move(ranges)) {
+ScaledStateBlocks::ScaledStateBlocks(std::vector<FlatRange> ranges) : ranges_(std::move(ranges)) {
   for (const FlatRange& range : ranges_) {
     before_.push_back(count_);
     count_ += range.numel();
   }
 }
 
-std::int64_t StateBlocks::place(std::int64_t block) const {
+std::int64_t ScaledStateBlocks::place(std::int64_t block) const {
   const auto range = std::ranges::upper_bound(ranges_, block, {}, &FlatRange::end);
   ZP_CHECK(range != ranges_.end() && range->begin <= block, ErrorCode::internal,
            "a rank has no scale of a block of state", "it has elements of it", "report this as a defect");
@@ -50,7 +50,7 @@ std::vector<ExposedBuffer> RuleState::exposed(const std::vector<FlatRange>& rang
   return buffers;
 }
 
-void RuleState::update(const PhaseOps& ops, const Exec& exec, const OptimizerHyper& hyper,
+void RuleState::update(const KernelTable& ops, const Exec& exec, const OptimizerHyper& hyper,
                        const StepScalars& scalars, const Piece& piece, Span<const float> grad,
                        Span<float> master) const {
   update_by_rule(ops, exec, hyper, scalars, grad, fused(piece, master));

@@ -7,7 +7,7 @@
 #include "common/layout/flat_layout.hpp"
 #include "common/step/distributed_optimizer.hpp"
 #include "cuda/host/fused_step.hpp"
-#include "cuda/phase_ops.hpp"
+#include "cuda/kernel_table.hpp"
 #include "cuda/optimizer/overlap/memory_ledger.hpp"
 
 namespace zeroproof::cuda {
@@ -38,10 +38,10 @@ constexpr std::size_t index_of(BufferId id) {
 bool keeps(const OptimizerHyper& hyper, BufferId id);
 
 /// Blocks of the undistributed numbering that a rank has scales of.
-class StateBlocks {
+class ScaledStateBlocks {
  public:
   /// ranges: in increasing order.
-  explicit StateBlocks(std::vector<FlatRange> ranges);
+  explicit ScaledStateBlocks(std::vector<FlatRange> ranges);
   const std::vector<FlatRange>& ranges() const { return ranges_; }
   std::int64_t count() const { return count_; }
   /// The place of a block among those. Errors: internal, if it is none of them.
@@ -65,14 +65,14 @@ class RuleState {
   StateFormat format(std::size_t i) const { return formats_.of(state_buffers[i].id); }
 
   /// scale_inv of a block of the undistributed numbering, of which the rank has elements; and all of them, with what
-  /// taps see.
+  /// observers see.
   float& scale(std::size_t i, std::int64_t block) const {
     return scales_[i]->as<float>()[static_cast<std::size_t>(blocks_.place(block))];
   }
   const GuardedBuffer& scales(std::size_t i) const { return *scales_[i]; }
-  const StateBlocks& blocks() const { return blocks_; }
+  const ScaledStateBlocks& blocks() const { return blocks_; }
 
-  /// What taps see of it after an update, scales behind the buffers. ranges: what the rank keeps state for.
+  /// What observers see of it after an update, scales behind the buffers. ranges: what the rank keeps state for.
   std::vector<ExposedBuffer> exposed(const std::vector<FlatRange>& ranges) const;
 
   /// The elements of a piece, or nothing of a buffer the rule does not keep, or not in fp32.
@@ -86,7 +86,7 @@ class RuleState {
   const GuardedBuffer& operator[](BufferId id) const { return *buffers_[index_of(id)]; }
 
   /// The rule's update of one piece (R6).
-  void update(const PhaseOps& ops, const Exec& exec, const OptimizerHyper& hyper, const StepScalars& scalars,
+  void update(const KernelTable& ops, const Exec& exec, const OptimizerHyper& hyper, const StepScalars& scalars,
               const Piece& piece, Span<const float> grad, Span<float> master) const;
 
   /// A piece of master and of every buffer the rule keeps.
@@ -97,7 +97,7 @@ class RuleState {
 
  private:
   StateFormats formats_;
-  StateBlocks blocks_;
+  ScaledStateBlocks blocks_;
   std::array<bool, state_buffers.size()> kept_{};
   std::array<CountedBuffer, state_buffers.size()> buffers_, scales_;
 };

@@ -53,7 +53,7 @@ class TensorSteps {
   /// The loss scale is taken out, and the mean made, by every tensor's scalars alike.
   float inv_scale() const { return scalars_.empty() ? 1.0F : scalars_.front().inv_scale; }
 
-  /// What taps see; lock-step writes through these views.
+  /// What observers see; lock-step writes through these views.
   TensorView scalars_view() const;
   TensorView applied_steps_view() const;
   TensorView tensor_steps_view() const;

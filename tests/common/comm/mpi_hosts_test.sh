@@ -130,7 +130,7 @@ done
 [ -n "$zeroproof" ] || exit $failed
 
 # The same with the whole program, which starts mpirun itself.
-cases="verify byte_gpt_tiny --recipe adamw --twin host --mode lockstep --stage 2 --dtype bf16 --comm-timeout 4"
+cases="verify byte_gpt_tiny --recipe adamw --impl host --mode lockstep --stage 2 --dtype bf16 --comm-timeout 4"
 # shellcheck disable=SC2086
 on_a "$zeroproof" $cases --world threads:2,mpi:4 --hostfile "$folder/hosts" > "$folder/out" 2>&1
 expect "verification over two hosts, and one trajectory with threads" '^trajectory .* 2 cases, all equal' "$folder/out"

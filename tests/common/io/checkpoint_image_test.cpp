@@ -132,7 +132,7 @@ TEST_CASE("checkpoint image: it is of the moment it was made") {
 
 TEST_CASE("checkpoint image: its room is kept, and grows") {
   constexpr std::size_t size = std::size_t{64} << 20;  // so much is never given again with what was in it
-  PageRoom room;
+  PageBuffer room;
   room.reserve(size);
   REQUIRE(room.bytes().size() >= size);
   CHECK(reinterpret_cast<std::uintptr_t>(room.bytes().data()) % 4096 == 0);

@@ -1,4 +1,4 @@
-// Binned sums on a device (R11): the kernels over pieces and the twins, against integers that are worked out here from
+// Binned sums on a device (R11): the kernels over pieces and the implementations, against integers that are worked out here from
 // all leaves at once.
 
 #include <doctest.h>
@@ -107,18 +107,18 @@ TEST_CASE("device bins: 128 of the largest and of the smallest, which cancel or 
   }
 }
 
-TEST_CASE("device bins: the twins, in every layout") {
+TEST_CASE("device bins: the implementations, in every layout") {
   if (!usable()) return;
   for_each_layout([](std::int64_t numel, const int* offsets) {
     if (numel > 2000) return;
     Place<float> first(numel, offsets[0]), second(numel, offsets[1]), result(numel, offsets[2]);
-    const auto fill_leaf = [&](Place<float>& leaf, std::uint64_t j) {
+    const auto fill_grad = [&](Place<float>& leaf, std::uint64_t j) {
       for (std::size_t i = 0; i < leaf.span().size(); ++i) {
         leaf.span()[i] = std::bit_cast<float>(leaf_bits(DType::fp32, i, j));
       }
     };
-    fill_leaf(first, 0);
-    fill_leaf(second, 1);
+    fill_grad(first, 0);
+    fill_grad(second, 1);
     Place<std::int32_t> hi(numel, offsets[2]), lo(numel, offsets[3]), hi2(numel, offsets[3]),
         lo2(numel, offsets[4]);
     Place<std::uint8_t> top(numel, offsets[4]), top2(numel, offsets[0]);

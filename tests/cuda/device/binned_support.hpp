@@ -1,7 +1,7 @@
 #pragma once
 // Binned sums on a device, checked byte by byte against integers that are worked out from all leaves at once.
 
-#include "tests/cuda/device/placed_support.hpp"
+#include "tests/cuda/device/node_view_support.hpp"
 
 namespace zeroproof::device_test {
 

@@ -60,8 +60,8 @@ TEST_CASE("clip groups on a device: enqueued and replayed steps have the host's 
       rank.setup.clip_groups = four_groups();
       rank.setup.hyper.norm = form;
       rank.remake(2, graphs);
-      DeviceLeaves on_device(rank, 2);
-      HostLeaves on_host(rank, 2);
+      DeviceGrads on_device(rank, 2);
+      HostGrads on_host(rank, 2);
       const FullState state = rank.state();
       rank.optimizer->load_state(state);
       rank.on_host->load_state(state);
@@ -95,7 +95,7 @@ TEST_CASE("clip groups on a device: phase by phase, in phases and in two passes"
       rank.setup.hyper.norm = form;
       rank.remake(1, false);
       rank.optimizer = cuda::make_enqueued_optimizer(rank.setup, fused, false);
-      HostLeaves leaves(rank, 1);
+      HostGrads leaves(rank, 1);
       const FullState state = rank.state();
       rank.optimizer->load_state(state);
       rank.on_host->load_state(state);
@@ -116,7 +116,7 @@ TEST_CASE("clip groups on a device: a skipped step has no norm and no coefficien
   EnqueuedRank rank(false);
   rank.setup.clip_groups = four_groups();
   rank.remake(1, false);
-  DeviceLeaves leaves(rank, 1);
+  DeviceGrads leaves(rank, 1);
   rank.optimizer->load_state(rank.state());
   leaves.fill(std::numeric_limits<float>::infinity());
   rank.optimizer->enqueue_step(leaves);

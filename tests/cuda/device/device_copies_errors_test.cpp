@@ -154,5 +154,5 @@ TEST_CASE("device copies: ranks have to share addresses") {
   expect_error(ErrorCode::unavailable, [&] { make_device_copies(processes); });
   CHECK(device_test::message_of([&] { make_device_copies(processes); }) ==
         "device copies were asked for between the ranks of self (a copy reaches device memory of its own "
-        "process alone, so ranks have to be threads of one process); use --wires nccl or --world threads:N");
+        "process alone, so ranks have to be threads of one process); use --comm_groups nccl or --world threads:N");
 }

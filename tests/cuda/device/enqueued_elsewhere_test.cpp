@@ -49,7 +49,7 @@ TEST_CASE("enqueued offload: a step that is stopped in changes nothing on either
   EnqueuedRank rank(true, OnNonfinite::error);
   rank.setup.offload = offload(0.5, OffloadPlace::host, true);
   rank.remake(1, true);
-  HostLeaves leaves(rank, 1);
+  HostGrads leaves(rank, 1);
   rank.optimizer->load_state(rank.state());
   rank.on_host->load_state(rank.state());
   for (int step = 0; step < 3; ++step) {

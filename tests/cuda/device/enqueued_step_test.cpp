@@ -26,7 +26,7 @@ TEST_CASE("enqueued steps: from the third on, no wait, no allocation, one graph"
   for (const bool graphs : {false, true}) {
     CAPTURE(graphs);
     EnqueuedRank rank(graphs);
-    DeviceLeaves leaves(rank, 2);
+    DeviceGrads leaves(rank, 2);
     rank.optimizer->load_state(rank.state());
     rank.optimizer->enqueue_step(leaves);
     rank.optimizer->enqueue_step(leaves);
@@ -53,7 +53,7 @@ TEST_CASE("enqueued steps: from the third on, no wait, no allocation, one graph"
 TEST_CASE("enqueued steps: leaves of the host are copied without a wait, and are the host's again at once") {
   if (!device::device_info().answers) return;
   EnqueuedRank rank(true);
-  HostLeaves leaves(rank, 2);
+  HostGrads leaves(rank, 2);
   rank.optimizer->load_state(rank.state());
   rank.on_host->load_state(rank.state());
   for (int step = 1; step <= 6; ++step) {
@@ -86,8 +86,8 @@ TEST_CASE("enqueued steps: stage 3 gathers its persistent tensors as one batch, 
     rank.setup.stage = 3;
     rank.setup.persistent_numel = 6;
     rank.remake(1, graphs);
-    DeviceLeaves leaves(rank, 1);
-    HostLeaves same(rank, 1);
+    DeviceGrads leaves(rank, 1);
+    HostGrads same(rank, 1);
     rank.optimizer->load_state(rank.state());
     rank.on_host->load_state(rank.state());
     for (int step = 1; step <= 6; ++step) {
@@ -116,8 +116,8 @@ TEST_CASE(
   rank.setup.loss_reduction = LossReduction::tokens;
   rank.setup.missing_grad = MissingGrad::skip;
   rank.remake(1, true);
-  DeviceLeaves leaves(rank, 1);
-  HostLeaves same(rank, 1);
+  DeviceGrads leaves(rank, 1);
+  HostGrads same(rank, 1);
   rank.optimizer->load_state(rank.state());
   rank.on_host->load_state(rank.state());
   for (int step = 1; step <= 70; ++step) {
@@ -138,7 +138,7 @@ TEST_CASE(
 TEST_CASE("enqueued steps: status is of the last one that is finished, and does not wait") {
   if (!device::device_info().answers) return;
   EnqueuedRank rank(true);
-  DeviceLeaves leaves(rank, 1);
+  DeviceGrads leaves(rank, 1);
   rank.optimizer->load_state(rank.state(41));
   CHECK(rank.optimizer->status().steps == 0);
   CHECK(rank.optimizer->status().applied_steps == 41);
@@ -156,8 +156,8 @@ TEST_CASE("enqueued steps: a thousand and more, through a schedule, are the host
   if (!device::device_info().answers) return;
   constexpr int steps = 1100;  // more than the schedule table of the device has rows
   EnqueuedRank rank(true);
-  DeviceLeaves leaves(rank, 1);
-  HostLeaves same(rank, 1);
+  DeviceGrads leaves(rank, 1);
+  HostGrads same(rank, 1);
   rank.optimizer->load_state(rank.state());
   rank.on_host->load_state(rank.state());
   for (int step = 0; step < steps; ++step) {
@@ -178,8 +178,8 @@ TEST_CASE("enqueued steps: a thousand and more, through a schedule, are the host
 TEST_CASE("enqueued steps: a halt is sticky, and loading a state ends it") {
   if (!device::device_info().answers) return;
   EnqueuedRank rank(true, OnNonfinite::error);
-  DeviceLeaves leaves(rank, 1);
-  HostLeaves same(rank, 1);
+  DeviceGrads leaves(rank, 1);
+  HostGrads same(rank, 1);
   rank.optimizer->load_state(rank.state());
   rank.on_host->load_state(rank.state());
   for (int step = 0; step < 3; ++step) {
@@ -202,8 +202,8 @@ TEST_CASE("enqueued steps: a halt is sticky, and loading a state ends it") {
 TEST_CASE("enqueued steps: a state that is loaded between replays is gone on from") {
   if (!device::device_info().answers) return;
   EnqueuedRank rank(true);
-  DeviceLeaves leaves(rank, 2);
-  HostLeaves same(rank, 2);
+  DeviceGrads leaves(rank, 2);
+  HostGrads same(rank, 2);
   for (const std::int64_t applied : {0, 7}) {
     rank.optimizer->load_state(rank.state(applied));
     rank.on_host->load_state(rank.state(applied));
@@ -222,7 +222,7 @@ TEST_CASE(
     "device steps phase by phase: a G that somebody wrote is looked at, not the one that was added up") {
   if (!device::device_info().answers) return;
   EnqueuedRank rank(false);
-  DeviceLeaves leaves(rank, 2);
+  DeviceGrads leaves(rank, 2);
   rank.optimizer->load_state(rank.state());
   const auto begin = [&](float factor) {
     leaves.fill(factor);
@@ -260,7 +260,7 @@ TEST_CASE("enqueued steps: refused") {
   EnqueuedRank rank(false);
   expect_error(ErrorCode::invalid_argument, [&] { make_enqueued_optimizer(rank.setup, false, true); });
   const auto phases = make_enqueued_optimizer(rank.setup, false, false);
-  DeviceLeaves leaves(rank, 1);
+  DeviceGrads leaves(rank, 1);
   phases->load_state(rank.state());
   expect_error(ErrorCode::invalid_argument, [&] { phases->enqueue_step(leaves); });
   rank.on_host->load_state(rank.state());

@@ -24,17 +24,17 @@ struct EnqueuedRank {
   using Params = std::vector<ParamSpec>;
   static Params usual() { return {{"a", {70}}, {"none", {0}}, {"b", {17, 1024}}, {"c", {3}}}; }
 
-  /// ranks: of several ranks, whose data goes through these wires; null: one rank.
+  /// ranks: of several ranks, whose data goes through these comm_groups; null: one rank.
   explicit EnqueuedRank(bool graphs, OnNonfinite on_nonfinite = OnNonfinite::skip,
                         const Params& params = usual(), Communicator* ranks = nullptr,
-                        WireKind wires = WireKind::nccl)
+                        Transport comm_groups = Transport::nccl)
       : layout(params),
         shards(layout.padded_numel(), ranks == nullptr ? 1 : ranks->world_size(), 4096),
         comm(ranks == nullptr ? make_self_communicator() : nullptr) {
     setup.layout = &layout;
     setup.shards = &shards;
     setup.comm = ranks == nullptr ? comm.get() : ranks;
-    setup.wires = ranks == nullptr ? WireKind::copies : wires;
+    setup.transport = ranks == nullptr ? Transport::copies : comm_groups;
     setup.stage = 1;
     setup.grad_dtype = DType::bf16;
     setup.hyper.max_norm = 0.5;
@@ -54,7 +54,7 @@ struct EnqueuedRank {
     with_graphs = graphs;
     optimizer = cuda::make_enqueued_optimizer(setup, true, graphs);
     OptimizerSetup host = setup;
-    host.wires = WireKind::copies;
+    host.comm_groups = Transport::copies;
     host.offload = {};
     on_host = cuda::make_distributed_optimizer(host);
   }
@@ -110,9 +110,9 @@ struct EnqueuedRank {
 };
 
 /// The same values for every micro-batch, times a factor.
-class HostLeaves : public GradSource {
+class HostGrads : public GradSource {
  public:
-  HostLeaves(EnqueuedRank& rank, std::int64_t micro_batches)
+  HostGrads(EnqueuedRank& rank, std::int64_t micro_batches)
       : leaf_(rank.layout.padded_numel(), DType::bf16) {
     if (rank.setup.micro_batches != micro_batches) rank.remake(micro_batches, rank.with_graphs);
     micro_batches_ = micro_batches;
@@ -146,21 +146,21 @@ class HostLeaves : public GradSource {
 };
 
 /// Those in device memory. Every factor has memory of its own, so that steps that are still to come keep theirs.
-class DeviceLeaves final : public HostLeaves {
+class DeviceGrads final : public HostGrads {
  public:
-  DeviceLeaves(EnqueuedRank& rank, std::int64_t micro_batches) : HostLeaves(rank, micro_batches) {
-    DeviceLeaves::fill(1.0F);
+  DeviceGrads(EnqueuedRank& rank, std::int64_t micro_batches) : HostGrads(rank, micro_batches) {
+    DeviceGrads::fill(1.0F);
   }
-  ~DeviceLeaves() override {
+  ~DeviceGrads() override {
     for (const auto& [factor, data] : copies_) cuda::device::device_release(data);
   }
-  DeviceLeaves(const DeviceLeaves&) = delete;
-  DeviceLeaves& operator=(const DeviceLeaves&) = delete;
+  DeviceGrads(const DeviceGrads&) = delete;
+  DeviceGrads& operator=(const DeviceGrads&) = delete;
 
   void fill(float factor) override {
     void*& data = copies_[bits(factor)];
     if (data == nullptr) {
-      HostLeaves::fill(factor);
+      HostGrads::fill(factor);
       data = cuda::device::device_allocate(leaf_.view().num_bytes());
       cuda::device::stage_to_device(data, leaf_.data(), leaf_.view().num_bytes());
       cuda::device::wait_for_stream();  // a rank has a stream of its own
@@ -180,8 +180,8 @@ class DeviceLeaves final : public HostLeaves {
 
 /// Steps of two micro-batches from there, on both sides, one of them skipped: the same bits after each.
 inline void check_each_step(EnqueuedRank& rank, const FullState& state) {
-  DeviceLeaves leaves(rank, 2);
-  HostLeaves same(rank, 2);
+  DeviceGrads leaves(rank, 2);
+  HostGrads same(rank, 2);
   rank.optimizer->load_state(state);
   rank.on_host->load_state(state);
   std::int64_t step = 0;
@@ -199,8 +199,8 @@ inline void check_each_step(EnqueuedRank& rank, const FullState& state) {
 
 /// The same where nobody waits before the last one, and none is skipped. Ends the optimizer, which reads the leaves.
 inline void check_last_step(EnqueuedRank& rank) {
-  DeviceLeaves leaves(rank, 2);
-  HostLeaves same(rank, 2);
+  DeviceGrads leaves(rank, 2);
+  HostGrads same(rank, 2);
   const FullState state = rank.state();
   rank.optimizer->load_state(state);
   rank.on_host->load_state(state);
@@ -218,7 +218,7 @@ inline void check_last_step(EnqueuedRank& rank) {
 /// Six steps where a part of the state lies elsewhere, the fourth one skipped: what a device is asked to do in each,
 /// and the same bits at the end.
 inline void check_offloaded_steps(EnqueuedRank& rank, bool graphs) {
-  HostLeaves leaves(rank, 2);
+  HostGrads leaves(rank, 2);
   rank.optimizer->load_state(rank.state());
   rank.on_host->load_state(rank.state());
   for (int step = 1; step <= 6; ++step) {

@@ -6,7 +6,7 @@
 #include <optional>
 #include <utility>
 
-#include "tests/cuda/device/placed_support.hpp"
+#include "tests/cuda/device/node_view_support.hpp"
 
 namespace zeroproof::device_test {
 

@@ -1,4 +1,4 @@
-// How twins of a device get the buffers of a host (verification/ops/on_device.hpp). Skipped where no device answers;
+// How implementations of a device get the buffers of a host (verification/ops/on_device.hpp). Skipped where no device answers;
 // tests/cuda/device/sim runs the same file on the simulated device.
 
 #include "verification/ops/on_device.hpp"

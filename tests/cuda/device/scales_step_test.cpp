@@ -81,7 +81,7 @@ TEST_CASE("scales on a device: enqueued steps of ranks that copy from each other
   if (!cuda::device::device_info().answers) return;
   for (const ParamScaling& scaling : every_scaling()) {
     run_grid({1, 2}, [&](const GridPlace& place) {
-      EnqueuedRank rank(true, OnNonfinite::skip, block_params(), place.comm, WireKind::copies);
+      EnqueuedRank rank(true, OnNonfinite::skip, block_params(), place.comm, Transport::copies);
       rank.setup.param_dtype = DType::e5m2;
       rank.setup.scaling = scaling;
       rank.setup.stage = 2;

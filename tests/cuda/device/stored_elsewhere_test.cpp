@@ -76,7 +76,7 @@ TEST_CASE(
 TEST_CASE("stored state elsewhere: enqueued steps of ranks that join blocks, with parameters in 8 bits") {
   if (!cuda::device::device_info().answers) return;
   run_grid({1, 2}, [&](const GridPlace& place) {
-    EnqueuedRank rank(true, OnNonfinite::skip, EnqueuedRank::usual(), place.comm, WireKind::copies);
+    EnqueuedRank rank(true, OnNonfinite::skip, EnqueuedRank::usual(), place.comm, Transport::copies);
     rank.shards = dealt_map(rank.layout, 2, Dealt::stretches);
     rank.setup.hyper.norm = NormForm::exact;
     rank.setup.state_formats = {StateFormat::e4m3, StateFormat::fp16, MasterFormat::fp32};

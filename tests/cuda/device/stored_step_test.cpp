@@ -116,7 +116,7 @@ TEST_CASE(
     "state on a device: with parameters in 8 bits, and enqueued steps of ranks that copy from each other") {
   if (!cuda::device::device_info().answers) return;
   run_grid({1, 2}, [&](const GridPlace& place) {
-    EnqueuedRank rank(true, OnNonfinite::skip, long_params(), place.comm, WireKind::copies);
+    EnqueuedRank rank(true, OnNonfinite::skip, long_params(), place.comm, Transport::copies);
     rank.shards = dealt_map(rank.layout, 2, Dealt::stretches);
     rank.setup.hyper.norm = NormForm::exact;
     rank.setup.state_formats = {StateFormat::e4m3, StateFormat::fp16, MasterFormat::fp32};

@@ -1,5 +1,5 @@
 #pragma once
-// Block scales of both twins against a plain reading of R22: the block of every element from its row and column, and
+// Block scales of both implementations against a plain reading of R22: the block of every element from its row and column, and
 // its arithmetic in fp64, where a product of two fp32 numbers is exact.
 
 #include <doctest.h>
@@ -15,7 +15,7 @@
 
 namespace zeroproof::tests {
 
-struct BlockTwins {
+struct BlockImplementations {
   BlockAmaxFn* amax;
   BlockQuantizeE4m3Fn* to_e4m3;
   BlockQuantizeE5m2Fn* to_e5m2;
@@ -69,7 +69,7 @@ inline std::vector<BlockGrid> grids_of(std::int64_t rows, std::int64_t columns) 
 
 template <class Format>
 void check_conversions(const Exec& exec, const BlockGrid& grid, std::int64_t first,
-                       const device_test::Place<float>& source, int offset, const BlockTwins& twins) {
+                       const device_test::Place<float>& source, int offset, const BlockImplementations& implementations) {
   using device_test::Place;
   const std::int64_t part = numel(source.span());
   std::vector<float> scale(static_cast<std::size_t>(grid.num_blocks()));
@@ -80,9 +80,9 @@ void check_conversions(const Exec& exec, const BlockGrid& grid, std::int64_t fir
     for (const Overflow overflow : {Overflow::saturate, Overflow::nonfinite}) {
       Place<Format> codes(part, offset);
       if constexpr (std::is_same_v<Format, e4m3>) {
-        twins.to_e4m3(exec, {grid, value, overflow}, first, source.span(), scale, codes.span());
+        implementations.to_e4m3(exec, {grid, value, overflow}, first, source.span(), scale, codes.span());
       } else {
-        twins.to_e5m2(exec, {grid, value, overflow}, first, source.span(), scale, codes.span());
+        implementations.to_e5m2(exec, {grid, value, overflow}, first, source.span(), scale, codes.span());
       }
       codes.check([&](std::int64_t i) {
         const float s = scale[block_by_hand(grid, first + i)];
@@ -97,9 +97,9 @@ void check_conversions(const Exec& exec, const BlockGrid& grid, std::int64_t fir
   Place<float> back(part, offset);
   const Place<Format>& given = codes;
   if constexpr (std::is_same_v<Format, e4m3>) {
-    twins.from_e4m3(exec, grid, first, given.span(), scale, back.span());
+    implementations.from_e4m3(exec, grid, first, given.span(), scale, back.span());
   } else {
-    twins.from_e5m2(exec, grid, first, given.span(), scale, back.span());
+    implementations.from_e5m2(exec, grid, first, given.span(), scale, back.span());
   }
   back.check([&](std::int64_t i) {
     return static_cast<float>(static_cast<double>(to_float(codes[i])) *
@@ -108,7 +108,7 @@ void check_conversions(const Exec& exec, const BlockGrid& grid, std::int64_t fir
 }
 
 /// Tensors of odd sizes, parts that begin anywhere, and buffers at several alignments.
-inline void check_blocks(const Exec& exec, const BlockTwins& twins) {
+inline void check_blocks(const Exec& exec, const BlockImplementations& implementations) {
   using device_test::Place;
   struct Shape {
     std::int64_t rows, columns, first, part;
@@ -143,36 +143,36 @@ inline void check_blocks(const Exec& exec, const BlockTwins& twins) {
             if (bits > of_block) of_block = bits;
           }
           const Place<float>& given = values;
-          twins.amax(exec, grid, value, shape.first, given.span(), amax);
+          implementations.amax(exec, grid, value, shape.first, given.span(), amax);
           CHECK(amax == want);
         }
       }
-      check_conversions<e4m3>(exec, grid, shape.first, source, shape.offset, twins);
-      check_conversions<e5m2>(exec, grid, shape.first, source, shape.offset, twins);
+      check_conversions<e4m3>(exec, grid, shape.first, source, shape.offset, implementations);
+      check_conversions<e5m2>(exec, grid, shape.first, source, shape.offset, implementations);
     }
   }
 }
 
-inline void check_blocks_by_hand(const Exec& exec, const BlockTwins& twins) {
+inline void check_blocks_by_hand(const Exec& exec, const BlockImplementations& implementations) {
   // Two rows of three, blocks of 1 x 2: the last block of a row has one column.
   const BlockGrid grid{2, 3, 1, 2};
   const std::vector<float> values = {1.0F, -3.0F, 0x1.01p0F, -0.0F, 0.0F, std::nanf("")};
   std::vector<std::uint32_t> amax = {0, 0, 5, 0};
-  twins.amax(exec, grid, QuantizedValue::through_bf16, 0, values, amax);
+  implementations.amax(exec, grid, QuantizedValue::through_bf16, 0, values, amax);
   CHECK(amax == std::vector<std::uint32_t>{0x40400000, 0x3F800000, 5, 0x7FFFFFFF});
-  twins.amax(exec, grid, QuantizedValue::direct, 2, Span<const float>(values).subspan(2, 1), amax);
+  implementations.amax(exec, grid, QuantizedValue::direct, 2, Span<const float>(values).subspan(2, 1), amax);
   CHECK(amax == std::vector<std::uint32_t>{0x40400000, 0x3F808000, 5, 0x7FFFFFFF});
   const std::vector<float> scale = {200.0F, 1.0F, -2.0F, 1.0F};
   std::vector<e4m3> codes(6);
-  twins.to_e4m3(exec, {grid, QuantizedValue::direct, Overflow::saturate}, 0, values, scale, codes);
+  implementations.to_e4m3(exec, {grid, QuantizedValue::direct, Overflow::saturate}, 0, values, scale, codes);
   const int saturated[] = {0x74, 0xFE, 0x38, 0x00, 0x80, 0x7F};  // 200 lies in the middle of 192 and 208
   for (std::size_t i = 0; i < 6; ++i) CHECK(int{codes[i].bits} == saturated[i]);
-  twins.to_e4m3(exec, {grid, QuantizedValue::direct, Overflow::nonfinite}, 0, values, scale, codes);
+  implementations.to_e4m3(exec, {grid, QuantizedValue::direct, Overflow::nonfinite}, 0, values, scale, codes);
   CHECK((codes[1].bits & 0x7F) == 0x7F);
   std::vector<float> back(6);
   const std::vector<float> inverse = {0.5F, 1.0F, -1.0F, 1.0F};
   const std::vector<e4m3> given = {{0x74}, {0xFE}, {0x01}, {0x00}, {0x80}, {0x7F}};
-  twins.from_e4m3(exec, grid, 0, given, inverse, back);
+  implementations.from_e4m3(exec, grid, 0, given, inverse, back);
   CHECK(back[0] == 96.0F);
   CHECK(back[1] == -224.0F);
   CHECK(back[2] == 0x1p-9F);
@@ -181,7 +181,7 @@ inline void check_blocks_by_hand(const Exec& exec, const BlockTwins& twins) {
   CHECK(std::isnan(back[5]));
 }
 
-inline void check_blocks_refused(const Exec& exec, const BlockTwins& twins) {
+inline void check_blocks_refused(const Exec& exec, const BlockImplementations& implementations) {
   constexpr ErrorCode code = ErrorCode::invalid_argument;
   constexpr std::int64_t huge = std::numeric_limits<std::int64_t>::max();
   const std::vector<float> values(6, 3.0F), scale(4, 1.0F);
@@ -195,15 +195,15 @@ inline void check_blocks_refused(const Exec& exec, const BlockTwins& twins) {
     const Span<const e5m2> fives(five.data(), part);
     const Span<float> to(back.data(), part);
     const Span<std::uint32_t> found(amax.data(), blocks);
-    expect_error(code, [&] { twins.amax(exec, grid, QuantizedValue::direct, first, some, found); });
+    expect_error(code, [&] { implementations.amax(exec, grid, QuantizedValue::direct, first, some, found); });
     expect_error(code, [&] {
-      twins.to_e4m3(exec, {.grid = grid}, first, some, scales, {four.data(), part});
+      implementations.to_e4m3(exec, {.grid = grid}, first, some, scales, {four.data(), part});
     });
     expect_error(code, [&] {
-      twins.to_e5m2(exec, {.grid = grid}, first, some, scales, {five.data(), part});
+      implementations.to_e5m2(exec, {.grid = grid}, first, some, scales, {five.data(), part});
     });
-    expect_error(code, [&] { twins.from_e4m3(exec, grid, first, fours, scales, to); });
-    expect_error(code, [&] { twins.from_e5m2(exec, grid, first, fives, scales, to); });
+    expect_error(code, [&] { implementations.from_e4m3(exec, grid, first, fours, scales, to); });
+    expect_error(code, [&] { implementations.from_e5m2(exec, grid, first, fives, scales, to); });
   };
   const BlockGrid grid{2, 3, 1, 2};
   refused(grid, -1, 3, 4);
@@ -216,13 +216,13 @@ inline void check_blocks_refused(const Exec& exec, const BlockTwins& twins) {
   refused({-2, 3, 1, 2}, 0, 6, 4);
   refused({huge, 3, 1, 2}, 0, 6, 4);
   refused({0, 3, 1, 2}, 0, 0, 4);
-  expect_error(code, [&] { twins.to_e4m3(exec, {.grid = grid}, 0, values, scale, {four.data(), 5}); });
-  expect_error(code, [&] { twins.from_e5m2(exec, grid, 0, five, scale, {back.data(), 5}); });
+  expect_error(code, [&] { implementations.to_e4m3(exec, {.grid = grid}, 0, values, scale, {four.data(), 5}); });
+  expect_error(code, [&] { implementations.from_e5m2(exec, grid, 0, five, scale, {back.data(), 5}); });
   CHECK(amax == std::vector<std::uint32_t>(4));
-  twins.amax(exec, {0, 3, 1, 2}, QuantizedValue::direct, 0, {}, {});
-  twins.amax(exec, {huge, 0, 1, 2}, QuantizedValue::direct, 0, {}, {});
-  twins.to_e4m3(exec, {.grid = grid}, 6, {}, scale, {});
-  twins.from_e4m3(exec, grid, 6, {}, scale, {});
+  implementations.amax(exec, {0, 3, 1, 2}, QuantizedValue::direct, 0, {}, {});
+  implementations.amax(exec, {huge, 0, 1, 2}, QuantizedValue::direct, 0, {}, {});
+  implementations.to_e4m3(exec, {.grid = grid}, 6, {}, scale, {});
+  implementations.from_e4m3(exec, grid, 6, {}, scale, {});
 }
 
 }  // namespace zeroproof::tests

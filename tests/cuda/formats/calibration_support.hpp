@@ -1,5 +1,5 @@
 #pragma once
-// What both twins of calibration and fake quantization must answer: numbers that can be worked out by hand.
+// What both implementations of calibration and fake quantization must answer: numbers that can be worked out by hand.
 
 #include <doctest.h>
 
@@ -22,11 +22,11 @@ inline std::vector<std::uint32_t> amax_bits(const std::vector<float>& magnitudes
   return bits;
 }
 
-inline void check_fake_quantize_by_hand(FakeQuantizeFn* twin, QuantizeIntegerFn* codes_of, const Exec& exec) {
+inline void check_fake_quantize_by_hand(FakeQuantizeFn* implementation, QuantizeIntegerFn* codes_of, const Exec& exec) {
   const auto faked = [&](const FakeQuantization& options, const std::vector<float>& values,
                          const std::vector<float>& amax) {
     std::vector<float> target(values.size(), 99.0F);
-    twin(exec, options, 0, values, amax_bits(amax), target);
+    implementation(exec, options, 0, values, amax_bits(amax), target);
     return target;
   };
   const std::vector<float> values = {0.5F, 1.5F, -2.5F, -0.25F, 126.5F, 200, -200, -1e30F, 1e-40F};
@@ -55,30 +55,30 @@ inline void check_fake_quantize_by_hand(FakeQuantizeFn* twin, QuantizeIntegerFn*
   CHECK(faked(options, {9, -11, 1e6F, 3}, {57344}) == std::vector<float>{8, -12, 57344, 3});
 }
 
-inline void check_fake_quantize_refusals(FakeQuantizeFn* twin, QuantizeIntegerFn* codes_of,
+inline void check_fake_quantize_refusals(FakeQuantizeFn* implementation, QuantizeIntegerFn* codes_of,
                                          const Exec& exec) {
   const std::vector<float> values = {1, 2};
   std::vector<float> target = {7, 7};
   std::vector<std::int8_t> codes = {7, 7};
   const std::vector<std::uint32_t> amax = amax_bits({1});
   FakeQuantization options{one_block(1, 2)};
-  expect_error(ErrorCode::invalid_argument, [&] { twin(exec, options, 1, values, amax, target); });
-  expect_error(ErrorCode::invalid_argument, [&] { twin(exec, options, 0, values, {}, target); });
+  expect_error(ErrorCode::invalid_argument, [&] { implementation(exec, options, 1, values, amax, target); });
+  expect_error(ErrorCode::invalid_argument, [&] { implementation(exec, options, 0, values, {}, target); });
   options.bits = 1;
-  expect_error(ErrorCode::invalid_argument, [&] { twin(exec, options, 0, values, amax, target); });
+  expect_error(ErrorCode::invalid_argument, [&] { implementation(exec, options, 0, values, amax, target); });
   options.bits = 9;
   expect_error(ErrorCode::invalid_argument, [&] { codes_of(exec, options, 0, values, amax, codes); });
   CHECK(target == std::vector<float>{7, 7});
   CHECK(codes == std::vector<std::int8_t>{7, 7});
 }
 
-inline void check_histogram_by_hand(HistogramCountFn* twin, HistogramWidenFn* widen, const Exec& exec) {
+inline void check_histogram_by_hand(HistogramCountFn* implementation, HistogramWidenFn* widen, const Exec& exec) {
   std::vector<float> values = {0, -0.0F, 0.49F, 0.5F, -0.5F, 127.9F, 128, -1e30F, NAN, -INFINITY};
   std::vector<std::uint64_t> count(256 + histogram_extra, 1);
-  twin(exec, 0.5F, HistogramEnd::open, values, count);
+  implementation(exec, 0.5F, HistogramEnd::open, values, count);
   CHECK(std::vector<std::uint64_t>{count[0], count[1], count[255], count[256], count[257]} ==
         std::vector<std::uint64_t>{4, 3, 2, 3, 3});
-  twin(exec, 0.3F, HistogramEnd::closed, {values.data(), 8}, count);
+  implementation(exec, 0.3F, HistogramEnd::closed, {values.data(), 8}, count);
   CHECK(count[0] == 6);    // the zeros
   CHECK(count[1] == 6);    // 0.49, 0.5 and -0.5
   CHECK(count[255] == 5);  // 127.9, 128 and 1e30
@@ -93,22 +93,22 @@ inline void check_histogram_by_hand(HistogramCountFn* twin, HistogramWidenFn* wi
     if (i % 350003 > 200000) values[i] = 1.0F;
   }
   std::vector<std::uint64_t> many(300 + histogram_extra, 0);
-  twin(exec, 0.01F, HistogramEnd::open, values, many);
+  implementation(exec, 0.01F, HistogramEnd::open, values, many);
   const std::uint64_t ones = 150002 + 149997;
   CHECK(many[100] == ones);  // fp32(0.01) is a little less than 0.01: 1 is above 100 bins, 3 above 300
   CHECK(many[300] == 700001 - ones);
 }
 
-inline void check_exponent_by_hand(HistogramExponentFn* twin) {
-  CHECK(twin(0, 2048) == -149);
-  CHECK(twin(amax_bits({1})[0], 2048) == -10);  // 2048 * 2^-11 is 1, and not above it
-  CHECK(twin(amax_bits({1})[0] - 1, 2048) == -11);
-  CHECK(twin(amax_bits({300})[0], 300) == 1);
-  CHECK(twin(0x7F7FFFFFU, 256) == 120);
-  CHECK(twin(255, 256) == -149);  // in units of the smallest number
-  CHECK(twin(256, 256) == -148);
-  expect_error(ErrorCode::invalid_argument, [&] { twin(0x7F800000U, 256); });
-  expect_error(ErrorCode::invalid_argument, [&] { twin(0, 255); });
+inline void check_exponent_by_hand(HistogramExponentFn* implementation) {
+  CHECK(implementation(0, 2048) == -149);
+  CHECK(implementation(amax_bits({1})[0], 2048) == -10);  // 2048 * 2^-11 is 1, and not above it
+  CHECK(implementation(amax_bits({1})[0] - 1, 2048) == -11);
+  CHECK(implementation(amax_bits({300})[0], 300) == 1);
+  CHECK(implementation(0x7F7FFFFFU, 256) == 120);
+  CHECK(implementation(255, 256) == -149);  // in units of the smallest number
+  CHECK(implementation(256, 256) == -148);
+  expect_error(ErrorCode::invalid_argument, [&] { implementation(0x7F800000U, 256); });
+  expect_error(ErrorCode::invalid_argument, [&] { implementation(0, 255); });
 }
 
 inline std::vector<std::uint64_t> counts_with(
@@ -149,14 +149,14 @@ inline void check_amax_of_counts_by_hand(PercentileAmaxFn* percentile, EntropyAm
   expect_error(ErrorCode::invalid_argument, [&] { entropy(exec, count, 1, 9); });
 }
 
-inline void check_clips_by_hand(ClipErrorsFn* twin, ClipOfErrorsFn* choose, GradNormFinishFn* finish,
+inline void check_clips_by_hand(ClipErrorsFn* implementation, ClipOfErrorsFn* choose, GradNormFinishFn* finish,
                                 const Exec& exec) {
   // Codes -1, 0, 1 of 2 bits, two columns. amax 4, values 3 and -3: the candidate 3 has no error.
   const FakeQuantization options{{2, 2, 2, 1}, FakeFormat::integer, 2};
   const std::vector<std::uint32_t> amax = amax_bits({4, 8});
   const std::vector<float> values = {3, 8, -3, 0};
   std::vector<NormLimbs> errors(2 * num_clips);
-  twin(exec, options, 0, values, amax, errors);
+  implementation(exec, options, 0, values, amax, errors);
   CHECK(finish(errors[24 - first_clip]) == 0);               // 4 * 24 / 32
   CHECK(finish(errors[32 - first_clip]) == std::sqrt(2.0));  // 3 becomes 4
   CHECK(finish(errors[0]) == std::sqrt(8.0));                // 1 is the largest there is
@@ -164,7 +164,7 @@ inline void check_clips_by_hand(ClipErrorsFn* twin, ClipOfErrorsFn* choose, Grad
   std::vector<std::uint32_t> clipped(2);
   choose(amax, errors, clipped);
   CHECK(clipped == amax_bits({3, 8}));
-  twin(exec, options, 2, {values.data() + 2, 2}, amax, errors);  // the second row, once more
+  implementation(exec, options, 2, {values.data() + 2, 2}, amax, errors);  // the second row, once more
   CHECK(finish(errors[0]) == std::sqrt(12.0));
   CHECK(finish(errors[num_clips]) == 6);
   errors[num_clips + 3].nan_count = 1;
@@ -174,14 +174,14 @@ inline void check_clips_by_hand(ClipErrorsFn* twin, ClipOfErrorsFn* choose, Grad
   choose(amax, equal, clipped);
   CHECK(clipped == amax_bits({1, 2}));  // the first of 25
   const std::vector<float> wrong = {NAN, INFINITY};
-  twin(exec, options, 0, wrong, amax, equal);
+  implementation(exec, options, 0, wrong, amax, equal);
   CHECK(equal[0].nan_count == 1);
   CHECK(equal[num_clips].inf_count == 1);
   // More than a device has threads for, so that each adds to several sets of limbs.
   std::vector<float> many;
   for (int row = 0; row < 20000; ++row) many.insert(many.end(), {3, 8});
   std::vector<NormLimbs> sums(2 * num_clips);
-  twin(exec, {{20000, 2, 20000, 1}, FakeFormat::integer, 2}, 0, many, amax, sums);
+  implementation(exec, {{20000, 2, 20000, 1}, FakeFormat::integer, 2}, 0, many, amax, sums);
   CHECK(finish(sums[0]) == std::sqrt(4.0 * 20000));
   CHECK(finish(sums[24 - first_clip]) == 0);
   CHECK(finish(sums[num_clips]) == std::sqrt(36.0 * 20000));
@@ -189,8 +189,8 @@ inline void check_clips_by_hand(ClipErrorsFn* twin, ClipOfErrorsFn* choose, Grad
   // Limbs without room for one more deposit, as many stretches may leave them.
   std::vector<NormLimbs> alone(2 * num_clips), full(2 * num_clips);
   for (NormLimbs& limbs : full) limbs.limbs[9] = ~std::uint64_t{0};
-  twin(exec, options, 0, values, amax, alone);
-  twin(exec, options, 0, values, amax, full);
+  implementation(exec, options, 0, values, amax, alone);
+  implementation(exec, options, 0, values, amax, full);
   for (std::size_t set = 0; set < full.size(); ++set) {
     NormLimbs expected = alone[set];  // and those 64 bits, carried
     expected.limbs[9] += 0xFFFFFFFFU;
@@ -198,25 +198,25 @@ inline void check_clips_by_hand(ClipErrorsFn* twin, ClipOfErrorsFn* choose, Grad
     CHECK(finish(full[set]) == finish(expected));
   }
   equal.pop_back();
-  expect_error(ErrorCode::invalid_argument, [&] { twin(exec, options, 0, values, amax, equal); });
+  expect_error(ErrorCode::invalid_argument, [&] { implementation(exec, options, 0, values, amax, equal); });
   expect_error(ErrorCode::invalid_argument, [&] { choose(amax, equal, clipped); });
 }
 
-inline void check_smooth_by_hand(SmoothScalesFn* twin, const Exec& exec) {
+inline void check_smooth_by_hand(SmoothScalesFn* implementation, const Exec& exec) {
   const std::vector<std::uint32_t> inputs = amax_bits({4, 0x1p-31F, 1e-6F, 1e6F, INFINITY});
   const std::vector<std::uint32_t> weights = amax_bits({9, 1, 1, 1, 1});
   std::vector<float> scale(5);
-  twin(exec, 1, inputs, weights, scale);
+  implementation(exec, 1, inputs, weights, scale);
   CHECK(scale == std::vector<float>{0.25F, 1, 1e4F, 1e-4F, 1});
-  twin(exec, 0, inputs, weights, scale);
+  implementation(exec, 0, inputs, weights, scale);
   CHECK(scale == std::vector<float>{9, 1, 1, 1, 1});
-  twin(exec, 0.5, inputs, weights, scale);
+  implementation(exec, 0.5, inputs, weights, scale);
   CHECK(scale[0] == 1.5F);  // sqrt(9) / sqrt(4), by logarithms and rounded once
   const std::vector<std::uint32_t> none(5, 0);
-  twin(exec, 0.5, inputs, none, scale);
+  implementation(exec, 0.5, inputs, none, scale);
   CHECK(scale[0] == 1e-4F);
-  expect_error(ErrorCode::invalid_argument, [&] { twin(exec, NAN, inputs, weights, scale); });
-  expect_error(ErrorCode::invalid_argument, [&] { twin(exec, 1, inputs, {}, scale); });
+  expect_error(ErrorCode::invalid_argument, [&] { implementation(exec, NAN, inputs, weights, scale); });
+  expect_error(ErrorCode::invalid_argument, [&] { implementation(exec, 1, inputs, {}, scale); });
 }
 
 }  // namespace zeroproof::tests

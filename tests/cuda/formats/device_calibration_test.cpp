@@ -1,4 +1,4 @@
-// Device twins of calibration and fake quantization against numbers by hand; tests/cuda/device/sim runs this file on the
+// Device implementations of calibration and fake quantization against numbers by hand; tests/cuda/device/sim runs this file on the
 // simulated device.
 
 #include <doctest.h>

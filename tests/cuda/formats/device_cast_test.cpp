@@ -20,12 +20,12 @@ using verification::on_device;
 namespace device = zeroproof::cuda::device;
 
 template <class Source, class Target>
-void check_layouts(void (*twin)(const Exec&, Span<const Source>, Span<Target>), Target (*expected)(Source)) {
+void check_layouts(void (*implementation)(const Exec&, Span<const Source>, Span<Target>), Target (*expected)(Source)) {
   for_each_layout([&](std::int64_t numel, const int* offset) {
     Place<Source> source(numel, offset[0]);
     Place<Target> target(numel, offset[1]);
     fill(source.span(), 1);
-    twin(exec, source.span(), target.span());
+    implementation(exec, source.span(), target.span());
     target.check([&](std::int64_t i) { return expected(source[i]); });
   });
 }
@@ -52,7 +52,7 @@ std::vector<float> near_boundaries() {
 }
 
 template <class Format>
-void check_boundaries(void (*twin)(const Exec&, Span<const float>, Span<Format>)) {
+void check_boundaries(void (*implementation)(const Exec&, Span<const float>, Span<Format>)) {
   std::vector<float> values = near_boundaries<Format>();
   for (const float x :
        {0x1.Cp8F, 0x1.Dp8F, 0x1.D00002p8F, 0x1.Ep8F, 0x1.Cp15F, 0x1.Ep15F, 0x1.E00002p15F, 0x1p16F}) {
@@ -60,19 +60,19 @@ void check_boundaries(void (*twin)(const Exec&, Span<const float>, Span<Format>)
     values.push_back(-x);
   }
   Place<Format> target(static_cast<std::int64_t>(values.size()), 0);
-  twin(exec, values, target.span());
+  implementation(exec, values, target.span());
   target.check([&](std::int64_t i) { return expected_narrow<Format>(values[static_cast<std::size_t>(i)]); });
 }
 
 template <class Source>
-void check_widen_all(void (*twin)(const Exec&, Span<const Source>, Span<float>)) {
+void check_widen_all(void (*implementation)(const Exec&, Span<const Source>, Span<float>)) {
   const std::int64_t num_patterns = std::int64_t{1} << FormatOf<Source>::num_bits;
   Place<Source> source(num_patterns, 0);
   Place<float> target(num_patterns, 0);
   for (std::int64_t i = 0; i < num_patterns; ++i) {
     source.span()[static_cast<std::size_t>(i)].bits = static_cast<decltype(Source::bits)>(i);
   }
-  twin(exec, source.span(), target.span());
+  implementation(exec, source.span(), target.span());
   target.check([&](std::int64_t i) { return expected_widen<Source>(source[i]); });
 }
 

@@ -1,4 +1,4 @@
-// The same of the device twins. Skipped where no device answers; tests/cuda/device/sim runs this file on the simulated device.
+// The same of the device implementations. Skipped where no device answers; tests/cuda/device/sim runs this file on the simulated device.
 
 #include <doctest.h>
 
@@ -19,7 +19,7 @@ namespace host = zeroproof::cuda::host;
 namespace {
 
 template <class Source, class Target>
-void check_as_host(void (*twin)(const Exec&, Span<const Source>, Span<Target>),
+void check_as_host(void (*implementation)(const Exec&, Span<const Source>, Span<Target>),
                    void (*other)(const Exec&, Span<const Source>, Span<Target>)) {
   for_each_layout([&](std::int64_t numel, const int* offset) {
     Place<Source> source(numel, offset[0]);
@@ -27,7 +27,7 @@ void check_as_host(void (*twin)(const Exec&, Span<const Source>, Span<Target>),
     fill(source.span(), 1);
     std::vector<Target> want(static_cast<std::size_t>(numel));
     const Place<Source>& given = source;
-    twin(exec, given.span(), target.span());
+    implementation(exec, given.span(), target.span());
     other(exec, given.span(), want);
     target.check([&](std::int64_t i) { return want[static_cast<std::size_t>(i)]; });
   });
@@ -132,10 +132,10 @@ TEST_CASE("device: scales of any amax, as on the host") {
 
 TEST_CASE("device: block scales") {
   if (!usable()) return;
-  const BlockTwins twins = {on_device<device::block_amax>, on_device<device::block_quantize_e4m3>,
+  const BlockImplementations implementations = {on_device<device::block_amax>, on_device<device::block_quantize_e4m3>,
                             on_device<device::block_quantize_e5m2>, on_device<device::block_dequantize_e4m3>,
                             on_device<device::block_dequantize_e5m2>};
-  check_blocks_by_hand(exec, twins);
-  check_blocks_refused(exec, twins);
-  check_blocks(exec, twins);
+  check_blocks_by_hand(exec, implementations);
+  check_blocks_refused(exec, implementations);
+  check_blocks(exec, implementations);
 }

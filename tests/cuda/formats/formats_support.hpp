@@ -1,5 +1,5 @@
 #pragma once
-// What both twins of formats, split masters and scale recipes must answer: numbers that can be worked out by hand.
+// What both implementations of formats, split masters and scale recipes must answer: numbers that can be worked out by hand.
 
 #include <doctest.h>
 
@@ -19,13 +19,13 @@ inline float of_bits(std::uint32_t bits) { return std::bit_cast<float>(bits); }
 inline std::uint32_t to_bits(float value) { return std::bit_cast<std::uint32_t>(value); }
 
 template <class Format>
-void check_codes(void (*twin)(const Exec&, Span<const float>, Span<Format>), const Exec& exec,
+void check_codes(void (*implementation)(const Exec&, Span<const float>, Span<Format>), const Exec& exec,
                  const std::vector<float>& source, const std::vector<int>& codes) {
   for (const std::size_t copies : {1U, 67U}) {  // in tails and in vectors
     for (std::size_t i = 0; i < source.size(); ++i) {
       const std::vector<float> values(copies, source[i]);
       std::vector<Format> target(copies, Format{0x55});
-      twin(exec, values, target);
+      implementation(exec, values, target);
       CAPTURE(source[i]);
       for (const Format got : target) CHECK(int{got.bits} == codes[i]);
     }
@@ -145,13 +145,13 @@ inline void check_split(SplitMasterFn* split, JoinMasterFn* join, const Exec& ex
   join(exec, SplitRule::nearest, {}, {}, {});
 }
 
-inline void check_current(CurrentScalesFn* twin, const Exec& exec) {
+inline void check_current(CurrentScalesFn* implementation, const Exec& exec) {
   constexpr float most = std::numeric_limits<float>::max();
   const std::vector<std::uint32_t> amax = {0,          to_bits(448.0F), to_bits(3.0F), to_bits(0x1p-149F),
                                            0x7F7FFFFF, 0x7F800000,      0x7FFFFFFF,    0x80000000,
                                            0xFF800000, to_bits(0.5F)};
   std::vector<float> scale(amax.size()), inverse(amax.size());
-  twin(exec, {}, amax, scale, inverse);
+  implementation(exec, {}, amax, scale, inverse);
   const std::vector<float> want = {1, 1, 448.0F / 3.0F, most, 448.0F / most, 1, 1, 1, 1, 896};
   for (std::size_t i = 0; i < want.size(); ++i) {
     CAPTURE(i);
@@ -159,21 +159,21 @@ inline void check_current(CurrentScalesFn* twin, const Exec& exec) {
     CHECK(to_bits(inverse[i]) == to_bits(1.0F / want[i]));
   }
   CHECK(to_bits(inverse[3]) == 0x00200000U);  // a subnormal
-  twin(exec, {.format = Fp8::e5m2, .epsilon = 1.0F, .power_of_two = true}, amax, scale, inverse);
+  implementation(exec, {.format = Fp8::e5m2, .epsilon = 1.0F, .power_of_two = true}, amax, scale, inverse);
   const std::vector<float> twos = {32768, 128, 16384, 32768, 0x1p-113F, 1, 1, 1, 1, 32768};
   CHECK(scale == twos);
-  twin(exec, {.epsilon = -0.0F, .power_of_two = true}, amax, scale, inverse);
+  implementation(exec, {.epsilon = -0.0F, .power_of_two = true}, amax, scale, inverse);
   CHECK(scale[3] == 0x1p127F);
   CHECK(scale[0] == 1);
   for (const float bad : {-1.0F, of_bits(0x80000001), HUGE_VALF, std::nanf("")})
-    expect_error(ErrorCode::invalid_argument, [&] { twin(exec, {.epsilon = bad}, amax, scale, inverse); });
+    expect_error(ErrorCode::invalid_argument, [&] { implementation(exec, {.epsilon = bad}, amax, scale, inverse); });
   std::vector<float> short_one(3);
-  expect_error(ErrorCode::invalid_argument, [&] { twin(exec, {}, amax, short_one, inverse); });
-  expect_error(ErrorCode::invalid_argument, [&] { twin(exec, {}, amax, scale, short_one); });
-  twin(exec, {}, {}, {}, {});
+  expect_error(ErrorCode::invalid_argument, [&] { implementation(exec, {}, amax, short_one, inverse); });
+  expect_error(ErrorCode::invalid_argument, [&] { implementation(exec, {}, amax, scale, short_one); });
+  implementation(exec, {}, {}, {}, {});
 }
 
-inline void check_mxfp8(Mxfp8ScalesFn* twin, const Exec& exec) {
+inline void check_mxfp8(Mxfp8ScalesFn* implementation, const Exec& exec) {
   const std::vector<std::uint32_t> amax = {0,          to_bits(448.0F),   to_bits(449.0F),
                                            0x7F7FFFFF, 0x7F800000,        0x7FFFFFFF,
                                            0x80000001, to_bits(57344.0F), to_bits(1.0F)};
@@ -183,7 +183,7 @@ inline void check_mxfp8(Mxfp8ScalesFn* twin, const Exec& exec) {
   const int e4m3_codes[] = {0, 127, 128, 247, 254, 255, 255, 134, 119};
   const int e5m2_codes[] = {0, 120, 121, 240, 254, 255, 255, 127, 112};
   for (const bool is_e5m2 : {false, true}) {
-    twin(exec, is_e5m2 ? Fp8::e5m2 : Fp8::e4m3, amax, exponent, scale);
+    implementation(exec, is_e5m2 ? Fp8::e5m2 : Fp8::e4m3, amax, exponent, scale);
     for (std::size_t i = 0; i < amax.size(); ++i) {
       CAPTURE(i);
       const int code = is_e5m2 ? e5m2_codes[i] : e4m3_codes[i];
@@ -196,40 +196,40 @@ inline void check_mxfp8(Mxfp8ScalesFn* twin, const Exec& exec) {
     }
   }
   std::vector<float> short_one(3);
-  expect_error(ErrorCode::invalid_argument, [&] { twin(exec, Fp8::e4m3, amax, exponent, short_one); });
-  expect_error(ErrorCode::invalid_argument, [&] { twin(exec, Fp8::e4m3, {}, exponent, {}); });
-  twin(exec, Fp8::e4m3, {}, {}, {});
+  expect_error(ErrorCode::invalid_argument, [&] { implementation(exec, Fp8::e4m3, amax, exponent, short_one); });
+  expect_error(ErrorCode::invalid_argument, [&] { implementation(exec, Fp8::e4m3, {}, exponent, {}); });
+  implementation(exec, Fp8::e4m3, {}, {}, {});
 }
 
 /// One tensor: what becomes of it.
-inline void check_step(DelayedScalesFn* twin, const Exec& exec, const DelayedScaling& options,
+inline void check_step(DelayedScalesFn* implementation, const Exec& exec, const DelayedScaling& options,
                        std::vector<std::uint32_t> history, float scale,
                        const std::vector<std::uint32_t>& moved, float want) {
   std::vector<float> scales = {scale}, inverse = {-1.0F};
-  twin(exec, options, history, scales, inverse);
+  implementation(exec, options, history, scales, inverse);
   CHECK(history == moved);
   CHECK(to_bits(scales[0]) == to_bits(want));
   CHECK(to_bits(inverse[0]) == to_bits(1.0F / want));
 }
 
-inline void check_delayed(DelayedScalesFn* twin, const Exec& exec) {
+inline void check_delayed(DelayedScalesFn* implementation, const Exec& exec) {
   const std::uint32_t one = to_bits(1.0F), two = to_bits(2.0F), seven = to_bits(7.0F), inf = 0x7F800000;
   DelayedScaling four{.history = 4};
-  check_step(twin, exec, four, {one, two, seven, 0}, 5, {0, seven, 0, one}, 64);
-  check_step(twin, exec, four, {inf, two, seven, 0}, 5, {0, seven, 0, inf}, 5);
-  check_step(twin, exec, four, {one, two, 0xFFFFFFFF, 0}, 5, {0, 0xFFFFFFFF, 0, one}, 5);
-  check_step(twin, exec, four, {0, two, seven, one}, 5, {0, two, seven, one}, 5);
+  check_step(implementation, exec, four, {one, two, seven, 0}, 5, {0, seven, 0, one}, 64);
+  check_step(implementation, exec, four, {inf, two, seven, 0}, 5, {0, seven, 0, inf}, 5);
+  check_step(implementation, exec, four, {one, two, 0xFFFFFFFF, 0}, 5, {0, 0xFFFFFFFF, 0, one}, 5);
+  check_step(implementation, exec, four, {0, two, seven, one}, 5, {0, two, seven, one}, 5);
   four.empty = EmptyAmax::roll;
-  check_step(twin, exec, four, {0, two, seven, one}, 5, {0, seven, one, 0}, 64);
-  check_step(twin, exec, four, {0, 0, 0, 0}, 3, {0, 0, 0, 0}, 3);
+  check_step(implementation, exec, four, {0, two, seven, one}, 5, {0, seven, one, 0}, 64);
+  check_step(implementation, exec, four, {0, 0, 0, 0}, 3, {0, 0, 0, 0}, 3);
   four.choice = AmaxChoice::most_recent;
-  check_step(twin, exec, four, {two, one, seven, 0}, 5, {0, seven, 0, two}, 224);
-  check_step(twin, exec, four, {0, one, seven, 0}, 5, {0, seven, 0, 0}, 5);
-  check_step(twin, exec, {.margin = 3, .history = 1}, {seven}, 5, {0}, 8);
-  check_step(twin, exec, {.format = Fp8::e5m2, .margin = 64, .history = 2}, {0x7F7FFFFF, one}, 5,
+  check_step(implementation, exec, four, {two, one, seven, 0}, 5, {0, seven, 0, two}, 224);
+  check_step(implementation, exec, four, {0, one, seven, 0}, 5, {0, seven, 0, 0}, 5);
+  check_step(implementation, exec, {.margin = 3, .history = 1}, {seven}, 5, {0}, 8);
+  check_step(implementation, exec, {.format = Fp8::e5m2, .margin = 64, .history = 2}, {0x7F7FFFFF, one}, 5,
              {0, 0x7F7FFFFF}, 0x1p-126F);
-  check_step(twin, exec, {.margin = 7, .history = 1}, {0x7F7FFFFF}, 5, {0}, 0x1p-126F);  // 1.75 * 2^-127
-  check_step(twin, exec, {.history = 1}, {1}, 5, {0}, std::numeric_limits<float>::max());
+  check_step(implementation, exec, {.margin = 7, .history = 1}, {0x7F7FFFFF}, 5, {0}, 0x1p-126F);  // 1.75 * 2^-127
+  check_step(implementation, exec, {.history = 1}, {1}, 5, {0}, std::numeric_limits<float>::max());
   // Many tensors with the longest histories: the largest of each is at another place.
   constexpr std::size_t tensors = 131, slots = 1024;
   std::vector<std::uint32_t> history(tensors * slots);
@@ -239,7 +239,7 @@ inline void check_delayed(DelayedScalesFn* twin, const Exec& exec) {
     history[t * slots + t * 977 % slots] = to_bits(static_cast<float>(t + 2));
   const std::vector<std::uint32_t> before = history;
   std::vector<float> scale(tensors, 1.0F), inverse(tensors);
-  twin(exec, {}, history, scale, inverse);
+  implementation(exec, {}, history, scale, inverse);
   std::size_t wrong = 0;
   for (std::size_t t = 0; t < tensors; ++t) {
     CHECK(scale[t] == 448.0F / static_cast<float>(t + 2));
@@ -252,11 +252,11 @@ inline void check_delayed(DelayedScalesFn* twin, const Exec& exec) {
   for (const DelayedScaling& bad :
        {DelayedScaling{.margin = -1, .history = 1}, DelayedScaling{.margin = 65, .history = 1},
         DelayedScaling{.history = 0}, DelayedScaling{.history = 1025}, DelayedScaling{.history = 1023}}) {
-    expect_error(ErrorCode::invalid_argument, [&] { twin(exec, bad, history, scale, inverse); });
+    expect_error(ErrorCode::invalid_argument, [&] { implementation(exec, bad, history, scale, inverse); });
   }
-  expect_error(ErrorCode::invalid_argument, [&] { twin(exec, {}, history, scale, {}); });
+  expect_error(ErrorCode::invalid_argument, [&] { implementation(exec, {}, history, scale, {}); });
   CHECK(history[1] == before[2]);
-  twin(exec, {}, {}, {}, {});
+  implementation(exec, {}, {}, {}, {});
 }
 
 }  // namespace zeroproof::tests

@@ -1,4 +1,4 @@
-// Host twins of calibration and fake quantization against numbers by hand.
+// Host implementations of calibration and fake quantization against numbers by hand.
 
 #include <doctest.h>
 

@@ -1,4 +1,4 @@
-// 8-bit casts, clipping by value and stochastic rounding of the host twin. Between every two neighbours of a format
+// 8-bit casts, clipping by value and stochastic rounding of the host implementation. Between every two neighbours of a format
 // lies one midpoint, and rounding is monotonous: the midpoints and what is next to them are a complete test.
 
 #include <doctest.h>

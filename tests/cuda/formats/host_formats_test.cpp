@@ -1,4 +1,4 @@
-// Formats, split masters and block scales of the host twins, with every instruction set and with several threads.
+// Formats, split masters and block scales of the host implementations, with every instruction set and with several threads.
 
 #include <doctest.h>
 
@@ -58,11 +58,11 @@ TEST_CASE("host: scales of the recipes") {
 }
 
 TEST_CASE("host: block scales") {
-  const BlockTwins twins = {host::block_amax, host::block_quantize_e4m3, host::block_quantize_e5m2,
+  const BlockImplementations implementations = {host::block_amax, host::block_quantize_e4m3, host::block_quantize_e5m2,
                             host::block_dequantize_e4m3, host::block_dequantize_e5m2};
   for (const Exec& exec : every_exec()) {
-    check_blocks_by_hand(exec, twins);
-    check_blocks_refused(exec, twins);
-    check_blocks(exec, twins);
+    check_blocks_by_hand(exec, implementations);
+    check_blocks_refused(exec, implementations);
+    check_blocks(exec, implementations);
   }
 }

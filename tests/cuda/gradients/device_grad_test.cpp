@@ -1,4 +1,4 @@
-// Device twins on gradients against the contract, bit for bit: odd sizes, every alignment, special values,
+// Device implementations on gradients against the contract, bit for bit: odd sizes, every alignment, special values,
 // one buffer as input and output. Skipped where no device answers; tests/cuda/device/sim runs the same file on the
 // simulated device.
 

@@ -43,10 +43,10 @@ NormLimbs expected_limbs(NormLimbs start, const NormLimbs& deposits) {
   return start;
 }
 
-void check_norm(GradNormAccumulateFn* twin, const Place<float>& grad, const NormLimbs& deposits) {
+void check_norm(GradNormAccumulateFn* implementation, const Place<float>& grad, const NormLimbs& deposits) {
   for (const NormLimbs& start : {NormLimbs{}, limbs_with_carries()}) {
     NormLimbs actual = start;
-    twin(exec, grad.span(), actual);
+    implementation(exec, grad.span(), actual);
     normalise(actual);
     CHECK(actual == expected_limbs(start, deposits));
   }

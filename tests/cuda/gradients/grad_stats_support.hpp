@@ -1,5 +1,5 @@
 #pragma once
-// Numbers of a gradient that can be counted by hand, for the twin of the host and that of the device.
+// Numbers of a gradient that can be counted by hand, for the implementation of the host and that of the device.
 
 #include <doctest.h>
 
@@ -14,7 +14,7 @@ namespace zeroproof::tests {
 
 inline constexpr float inf = std::numeric_limits<float>::infinity();
 
-inline void check_stats_by_hand(GradStatsFn* twin, const Exec& exec) {
+inline void check_stats_by_hand(GradStatsFn* implementation, const Exec& exec) {
   const float nan = std::bit_cast<float>(0xFFC00001U);
   const float tiny = std::bit_cast<float>(0x80000001U);
   // tensor 1 twice, an empty segment, a gap with NaN that nobody owns, and tensor 0 last
@@ -23,22 +23,22 @@ inline void check_stats_by_hand(GradStatsFn* twin, const Exec& exec) {
   std::vector<GradStats> stats(6);
   stats[0].num_zeros = 100;
   stats[4] = {7, 8, 9};
-  twin(exec, grad, segments, stats);
+  implementation(exec, grad, segments, stats);
   CHECK(stats[0] == GradStats{std::bit_cast<std::uint32_t>(2.5F), 0, 102});
   CHECK(stats[1] == GradStats{0x7F800000, 2, 1});
   CHECK(stats[2] == GradStats{});
   CHECK(stats[3] == GradStats{0x7FFFFFFF, 1, 0});
   CHECK(stats[4] == GradStats{7, 8, 9});  // no segment
   CHECK(stats[5] == GradStats{});
-  twin(exec, grad, {segments.data() + 3, 1}, {stats.data(), 1});  // counts grow, the maximum stays
+  implementation(exec, grad, {segments.data() + 3, 1}, {stats.data(), 1});  // counts grow, the maximum stays
   CHECK(stats[0] == GradStats{std::bit_cast<std::uint32_t>(2.5F), 0, 104});
-  twin(exec, grad, {}, stats);
-  twin(exec, {}, {}, {});
+  implementation(exec, grad, {}, stats);
+  implementation(exec, {}, {}, {});
 }
 
 /// Segments of 0, 1, 2, ... and very many elements, in one buffer, in turned order. Every 5th element is a zero,
 /// every 1000th infinite, and the largest finite one is the number of its segment.
-inline void check_stats_of_sizes(GradStatsFn* twin, const Exec& exec) {
+inline void check_stats_of_sizes(GradStatsFn* implementation, const Exec& exec) {
   const std::vector<std::int64_t> numels = {0,    1,    2,     3,     7,     31,    33,    64,
                                             1023, 1025, 16384, 16385, 65536, 65537, 300001};
   std::vector<float> grad;
@@ -59,14 +59,14 @@ inline void check_stats_of_sizes(GradStatsFn* twin, const Exec& exec) {
     if (numels[t] > 0)
       expected[t].amax = std::bit_cast<std::uint32_t>(numels[t] > 998 ? inf : static_cast<float>(t) + 0.5F);
   }
-  twin(exec, grad, segments, stats);
+  implementation(exec, grad, segments, stats);
   for (std::size_t t = 0; t < numels.size(); ++t) {
     CAPTURE(numels[t]);
     CHECK(stats[t] == expected[t]);
   }
 }
 
-inline void check_stats_refused(GradStatsFn* twin, const Exec& exec) {
+inline void check_stats_refused(GradStatsFn* implementation, const Exec& exec) {
   const std::vector<float> grad(10, inf);
   constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
   for (const GradSegment& wrong :
@@ -74,7 +74,7 @@ inline void check_stats_refused(GradStatsFn* twin, const Exec& exec) {
         GradSegment{1, most, 0}, GradSegment{0, 1, 2}, GradSegment{0, 1, -1}}) {
     std::vector<GradStats> stats(2);
     const std::vector<GradSegment> segments = {{0, 10, 1}, wrong};
-    expect_error(ErrorCode::invalid_argument, [&] { twin(exec, grad, segments, stats); });
+    expect_error(ErrorCode::invalid_argument, [&] { implementation(exec, grad, segments, stats); });
     CHECK(stats[1] == GradStats{});
   }
 }

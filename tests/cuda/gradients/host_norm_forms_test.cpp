@@ -1,4 +1,4 @@
-// The forms exact and one of the host twin by hand and against a literal sum of integers; all forms over a scaled sum.
+// The forms exact and one of the host implementation by hand and against a literal sum of integers; all forms over a scaled sum.
 
 #include <doctest.h>
 

@@ -1,4 +1,4 @@
-// The infinity norm and the p-norm of the host twin: by hand, special values, and within its bound.
+// The infinity norm and the p-norm of the host implementation: by hand, special values, and within its bound.
 
 #include <doctest.h>
 

@@ -1,5 +1,5 @@
 #pragma once
-// What the twins of the activations are checked with, on the host and on a device.
+// What the implementations of the activations are checked with, on the host and on a device.
 
 #include "common/contracts/activations.hpp"
 #include "tests/cuda/device_place.hpp"
@@ -7,7 +7,7 @@
 
 namespace zeroproof::tests {
 
-struct ActivationTwins {
+struct ActivationImplementations {
   BiasGeluFn* bias_gelu;
   BiasGeluBackwardFn* bias_gelu_backward;
   GegluFn* geglu;
@@ -37,8 +37,8 @@ class AllActivations {
     device_test::fill(weight_.span(), 4);
   }
 
-  /// Every output of every twin.
-  std::vector<device_test::Place<float>> run(const ActivationTwins& twins, const Exec& exec, float offset,
+  /// Every output of every implementation.
+  std::vector<device_test::Place<float>> run(const ActivationImplementations& implementations, const Exec& exec, float offset,
                                              float limit, int place) const {
     std::vector<device_test::Place<float>> outputs;
     const auto numel = static_cast<std::size_t>(rows_ * columns_);
@@ -48,19 +48,19 @@ class AllActivations {
     const Span<const float> half_x = x.first(numel), half_bias = bias.first(bias.size() / 2);
     const Span<const float> dy = dy_.span().first(numel);
     const std::int64_t n = rows_ * columns_, w = numel_of(weight);
-    twins.bias_gelu(exec, columns_, half_x, half_bias, out(n));
-    twins.bias_gelu_backward(exec, columns_, dy, half_x, half_bias, out(n));
-    twins.geglu(exec, columns_, x, bias, out(n));
-    twins.geglu_backward(exec, columns_, dy, x, bias, out(2 * n));
-    twins.quick_geglu(exec, columns_, offset, x, bias, weight, out(n));
+    implementations.bias_gelu(exec, columns_, half_x, half_bias, out(n));
+    implementations.bias_gelu_backward(exec, columns_, dy, half_x, half_bias, out(n));
+    implementations.geglu(exec, columns_, x, bias, out(n));
+    implementations.geglu_backward(exec, columns_, dy, x, bias, out(2 * n));
+    implementations.quick_geglu(exec, columns_, offset, x, bias, weight, out(n));
     const Span<float> quick = out(2 * n);
-    twins.quick_geglu_backward(exec, columns_, offset, dy, x, bias, weight, quick, out(w));
-    twins.swiglu(exec, columns_, limit, x, bias, weight, out(n));
+    implementations.quick_geglu_backward(exec, columns_, offset, dy, x, bias, weight, quick, out(w));
+    implementations.swiglu(exec, columns_, limit, x, bias, weight, out(n));
     const Span<float> silu = out(2 * n);
-    twins.swiglu_backward(exec, columns_, limit, dy, x, bias, weight, silu, out(w));
-    twins.squared_relu(exec, columns_, half_x, weight, out(n));
+    implementations.swiglu_backward(exec, columns_, limit, dy, x, bias, weight, silu, out(w));
+    implementations.squared_relu(exec, columns_, half_x, weight, out(n));
     const Span<float> relu = out(n);
-    twins.squared_relu_backward(exec, columns_, dy, half_x, weight, relu, out(w));
+    implementations.squared_relu_backward(exec, columns_, dy, half_x, weight, relu, out(w));
     return outputs;
   }
 

@@ -1,5 +1,5 @@
 #pragma once
-// Cross-entropy over a cut vocabulary, for the twins of the host and those of the device.
+// Cross-entropy over a cut vocabulary, for the implementations of the host and those of the device.
 
 #include <doctest.h>
 
@@ -14,7 +14,7 @@
 
 namespace zeroproof::tests {
 
-struct CrossEntropyTwins {
+struct CrossEntropyImplementations {
   CrossEntropyMaxFn* max;
   CrossEntropySumFn* sum;
   CrossEntropyLossFn* loss;
@@ -27,7 +27,7 @@ struct EntropyResult {
   std::vector<std::uint32_t> largest, target_bits;
 };
 
-inline EntropyResult cross_entropy_of(const CrossEntropyTwins& twins, const Exec& exec,
+inline EntropyResult cross_entropy_of(const CrossEntropyImplementations& implementations, const Exec& exec,
                                       const CrossEntropyOptions& options, std::int64_t size, int ranks,
                                       Span<const float> logits, Span<const std::int32_t> targets,
                                       Span<const float> d_loss) {
@@ -48,20 +48,20 @@ inline EntropyResult cross_entropy_of(const CrossEntropyTwins& twins, const Exec
   }
   std::vector<std::uint32_t> words(rows);
   for (std::size_t k = 0; k < ranks_of; ++k) {
-    twins.max(exec, parts[k], own[k], words);
+    implementations.max(exec, parts[k], own[k], words);
     for (std::size_t r = 0; r < rows; ++r) all.largest[r] = std::max(all.largest[r], words[r]);
   }
   std::vector<float> exp_sums(rows * ranks_of), shifted_sums(rows * ranks_of);
   for (std::size_t k = 0; k < ranks_of; ++k) {
-    twins.sum(exec, parts[k], own[k], all.largest, targets, {exp_sums.data() + k * rows, rows},
+    implementations.sum(exec, parts[k], own[k], all.largest, targets, {exp_sums.data() + k * rows, rows},
               {shifted_sums.data() + k * rows, rows}, words);
     for (std::size_t r = 0; r < rows; ++r) all.target_bits[r] |= words[r];
   }
-  twins.loss(exec, options, size, ranks, all.largest, targets, exp_sums, shifted_sums, all.target_bits,
+  implementations.loss(exec, options, size, ranks, all.largest, targets, exp_sums, shifted_sums, all.target_bits,
              all.loss, all.total, all.log_total);
   for (std::size_t k = 0; k < ranks_of; ++k) {
     std::vector<float> grads(own[k].size());
-    twins.backward(exec, parts[k], options, d_loss, own[k], all.largest, targets, all.total, all.log_total,
+    implementations.backward(exec, parts[k], options, d_loss, own[k], all.largest, targets, all.total, all.log_total,
                    grads);
     const std::int64_t width = parts[k].end() - parts[k].begin();
     for (std::size_t i = 0; i < grads.size(); ++i) {
@@ -72,16 +72,16 @@ inline EntropyResult cross_entropy_of(const CrossEntropyTwins& twins, const Exec
   return all;
 }
 
-inline void check_cross_entropy_by_hand(const CrossEntropyTwins& twins, const Exec& exec) {
+inline void check_cross_entropy_by_hand(const CrossEntropyImplementations& implementations, const Exec& exec) {
   const float inf = HUGE_VALF, nan = std::nanf("");
   using Values = std::vector<float>;
   // Keys: NaN, infinities and zeros.
   std::vector<std::uint32_t> keys(5);
   const VocabularyPart whole{2, 0, 8};
-  twins.max(exec, whole, Values{nan, inf, 1, inf, -inf, -inf, -0.0F, -1, -0.0F, 0}, keys);
+  implementations.max(exec, whole, Values{nan, inf, 1, inf, -inf, -inf, -0.0F, -1, -0.0F, 0}, keys);
   CHECK(keys == std::vector<std::uint32_t>{0xFFFFFFFF, 0xFF800000, 0x007FFFFF, 0x7FFFFFFF, 0x80000000});
   std::vector<std::uint32_t> none(1, 7);
-  twins.max(exec, {2, 0, 1}, {}, none);  // block 0 of two columns is empty
+  implementations.max(exec, {2, 0, 1}, {}, none);  // block 0 of two columns is empty
   CHECK(none[0] == 0U);
 
   // Equal logits: log 2, and half of the target's probability is missing. Row 2 does not count.
@@ -89,33 +89,33 @@ inline void check_cross_entropy_by_hand(const CrossEntropyTwins& twins, const Ex
   const std::vector<std::int32_t> targets = {0, 1, -100};
   const Values d_loss = {1, 2, 5};
   const float log_2 = 0x1.62e430p-1F;
-  EntropyResult result = cross_entropy_of(twins, exec, {}, 2, 1, logits, targets, d_loss);
+  EntropyResult result = cross_entropy_of(implementations, exec, {}, 2, 1, logits, targets, d_loss);
   CHECK(result.loss == Values{log_2, log_2, 0});
   CHECK(result.total == Values{2, 2, 2});
   CHECK(result.log_total == Values{3.0F + log_2, 3.0F + log_2, 3.0F + log_2});
   CHECK(result.d_logits == Values{-0.5F, 0.5F, 1, -1, 0, 0});
   // Smoothing 1/4: c = 1/2, keep 1/2, so with equal logits the loss is the same; targets are 3/4 and 1/4.
-  result = cross_entropy_of(twins, exec, {0.25, 0.0F}, 2, 2, logits, targets, d_loss);
+  result = cross_entropy_of(implementations, exec, {0.25, 0.0F}, 2, 2, logits, targets, d_loss);
   CHECK(result.loss == Values{log_2, log_2, 0});
   CHECK(result.d_logits == Values{-0.25F, 0.25F, 0.5F, -0.5F, 0, 0});
   // z = 1 * log_total^2, its gradient 2 * log_total * p.
-  result = cross_entropy_of(twins, exec, {0, 1.0F}, 2, 4, logits, targets, d_loss);
+  result = cross_entropy_of(implementations, exec, {0, 1.0F}, 2, 4, logits, targets, d_loss);
   const float log_total = 3.0F + log_2;
   const float square = log_total * log_total;
   CHECK(result.loss == Values{log_2 + square, log_2 + square, 0});
   CHECK(result.d_logits[0] == -0.5F + log_total);
   CHECK(result.d_logits[1] == 0.5F + log_total);
   // A NaN anywhere, and what the target has of it: one NaN.
-  result = cross_entropy_of(twins, exec, {}, 2, 8, Values{nan, 1}, {targets.data(), 1}, {d_loss.data(), 1});
+  result = cross_entropy_of(implementations, exec, {}, 2, 8, Values{nan, 1}, {targets.data(), 1}, {d_loss.data(), 1});
   CHECK(std::isnan(result.loss[0]));
   CHECK(result.target_bits[0] == 0x7FFFFFFF);
-  result = cross_entropy_of(twins, exec, {}, 2, 8, Values{-inf, 1}, {targets.data(), 1}, {d_loss.data(), 1});
+  result = cross_entropy_of(implementations, exec, {}, 2, 8, Values{-inf, 1}, {targets.data(), 1}, {d_loss.data(), 1});
   CHECK(result.loss[0] == inf);
   CHECK(result.d_logits == Values{-1, 1});
 }
 
 /// Every number of ranks gives the same bits, those of the definition.
-inline void check_cross_entropy_size(const CrossEntropyTwins& twins, const Exec& exec,
+inline void check_cross_entropy_size(const CrossEntropyImplementations& implementations, const Exec& exec,
                                      const CrossEntropyOptions& options, std::int64_t size,
                                      std::int64_t rows) {
   auto logits = filled(rows * size, 0, 1, false);
@@ -130,7 +130,7 @@ inline void check_cross_entropy_size(const CrossEntropyTwins& twins, const Exec&
   }
   if (rows > 1) targets[1] = std::numeric_limits<std::int32_t>::min();
   const EntropyResult one =
-      cross_entropy_of(twins, exec, options, size, 1, logits.span(), targets, d_loss.span());
+      cross_entropy_of(implementations, exec, options, size, 1, logits.span(), targets, d_loss.span());
   const double c = options.label_smoothing * static_cast<double>(size) / (static_cast<double>(size) - 1);
   const bool smoothed = options.label_smoothing > 0;
   const auto keep = smoothed ? static_cast<float>(1 - c) : 1.0F;
@@ -181,7 +181,7 @@ inline void check_cross_entropy_size(const CrossEntropyTwins& twins, const Exec&
   });
   for (const int ranks : {2, 4, 8}) {
     const EntropyResult cut =
-        cross_entropy_of(twins, exec, options, size, ranks, logits.span(), targets, d_loss.span());
+        cross_entropy_of(implementations, exec, options, size, ranks, logits.span(), targets, d_loss.span());
     const auto same = [](const std::vector<float>& a, const std::vector<float>& b) {
       return std::equal(a.begin(), a.end(), b.begin(), b.end(),
                         [](float x, float y) { return device_test::same(x, y); });
@@ -196,20 +196,20 @@ inline void check_cross_entropy_size(const CrossEntropyTwins& twins, const Exec&
   }
 }
 
-inline void check_cross_entropy_sizes(const CrossEntropyTwins& twins, const Exec& exec) {
+inline void check_cross_entropy_sizes(const CrossEntropyImplementations& implementations, const Exec& exec) {
   for (const std::int64_t size : {1, 2, 7, 8, 9, 17, 100, 1003}) {
     CAPTURE(size);
     for (const std::int64_t rows : {0, 1, 5, 37}) {
       CAPTURE(rows);
-      check_cross_entropy_size(twins, exec, {}, size, rows);
+      check_cross_entropy_size(implementations, exec, {}, size, rows);
       if (size < 2) continue;
-      check_cross_entropy_size(twins, exec, {0.1, 0.0F}, size, rows);
-      check_cross_entropy_size(twins, exec, {0.9, 1e-4F}, size, rows);
+      check_cross_entropy_size(implementations, exec, {0.1, 0.0F}, size, rows);
+      check_cross_entropy_size(implementations, exec, {0.9, 1e-4F}, size, rows);
     }
   }
 }
 
-inline void check_cross_entropy_refused(const CrossEntropyTwins& twins, const Exec& exec) {
+inline void check_cross_entropy_refused(const CrossEntropyImplementations& implementations, const Exec& exec) {
   std::vector<float> four(4), three(3), two(2);
   std::vector<std::uint32_t> words(2), word(1);
   std::vector<std::int32_t> targets(2), target(1);
@@ -217,24 +217,24 @@ inline void check_cross_entropy_refused(const CrossEntropyTwins& twins, const Ex
   const auto refused = [](const std::function<void()>& call) {
     expect_error(ErrorCode::invalid_argument, call);
   };
-  CHECK_NOTHROW(twins.max(exec, whole, four, words));
+  CHECK_NOTHROW(implementations.max(exec, whole, four, words));
   for (const VocabularyPart& part :
        {VocabularyPart{0, 0, 8}, VocabularyPart{-2, 0, 8}, VocabularyPart{2, 0, 3}, VocabularyPart{2, 0, 0},
         VocabularyPart{2, 1, 2}, VocabularyPart{2, 8, 8}, VocabularyPart{2, -4, 4},
         VocabularyPart{2, 0, 16}}) {
-    refused([&] { twins.max(exec, part, four, words); });
-    refused([&] { twins.sum(exec, part, four, words, targets, two, two, words); });
-    refused([&] { twins.backward(exec, part, {}, two, four, words, targets, two, two, four); });
+    refused([&] { implementations.max(exec, part, four, words); });
+    refused([&] { implementations.sum(exec, part, four, words, targets, two, two, words); });
+    refused([&] { implementations.backward(exec, part, {}, two, four, words, targets, two, two, four); });
   }
-  refused([&] { twins.max(exec, whole, three, words); });
-  CHECK_NOTHROW(twins.sum(exec, whole, four, words, targets, two, two, words));
-  refused([&] { twins.sum(exec, whole, three, words, targets, two, two, words); });
-  refused([&] { twins.sum(exec, whole, four, words, target, two, two, words); });
-  refused([&] { twins.sum(exec, whole, four, words, targets, three, two, words); });
-  refused([&] { twins.sum(exec, whole, four, words, targets, two, three, words); });
-  refused([&] { twins.sum(exec, whole, four, words, targets, two, two, word); });
+  refused([&] { implementations.max(exec, whole, three, words); });
+  CHECK_NOTHROW(implementations.sum(exec, whole, four, words, targets, two, two, words));
+  refused([&] { implementations.sum(exec, whole, three, words, targets, two, two, words); });
+  refused([&] { implementations.sum(exec, whole, four, words, target, two, two, words); });
+  refused([&] { implementations.sum(exec, whole, four, words, targets, three, two, words); });
+  refused([&] { implementations.sum(exec, whole, four, words, targets, two, three, words); });
+  refused([&] { implementations.sum(exec, whole, four, words, targets, two, two, word); });
   const auto loss = [&](const CrossEntropyOptions& options, std::int64_t size, int ranks) {
-    twins.loss(exec, options, size, ranks, words, targets, two, two, words, two, two, two);
+    implementations.loss(exec, options, size, ranks, words, targets, two, two, words, two, two, two);
   };
   CHECK_NOTHROW(loss({}, 1, 1));
   refused([&] { loss({}, 0, 1); });
@@ -244,23 +244,23 @@ inline void check_cross_entropy_refused(const CrossEntropyTwins& twins, const Ex
   for (const double smoothing : {-0.1, 1.0, std::nan("")}) {
     refused([&] { loss({smoothing, 0.0F}, 2, 1); });
     refused([&] {
-      twins.backward(exec, whole, {smoothing, 0.0F}, two, four, words, targets, two, two, four);
+      implementations.backward(exec, whole, {smoothing, 0.0F}, two, four, words, targets, two, two, four);
     });
   }
   for (const float weight : {-1.0F, HUGE_VALF, std::nanf("")}) refused([&] { loss({0, weight}, 2, 1); });
-  refused([&] { twins.loss(exec, {}, 2, 1, words, target, two, two, words, two, two, two); });
-  refused([&] { twins.loss(exec, {}, 2, 1, words, targets, two, two, word, two, two, two); });
-  refused([&] { twins.loss(exec, {}, 2, 1, words, targets, two, two, words, three, two, two); });
-  refused([&] { twins.loss(exec, {}, 2, 1, words, targets, two, two, words, two, three, two); });
-  refused([&] { twins.loss(exec, {}, 2, 1, words, targets, two, two, words, two, two, three); });
-  refused([&] { twins.loss(exec, {}, 2, 1, words, targets, two, three, words, two, two, two); });
-  CHECK_NOTHROW(twins.backward(exec, whole, {}, two, four, words, targets, two, two, four));
-  refused([&] { twins.backward(exec, whole, {}, three, four, words, targets, two, two, four); });
-  refused([&] { twins.backward(exec, whole, {}, two, three, words, targets, two, two, four); });
-  refused([&] { twins.backward(exec, whole, {}, two, four, words, target, two, two, four); });
-  refused([&] { twins.backward(exec, whole, {}, two, four, words, targets, three, two, four); });
-  refused([&] { twins.backward(exec, whole, {}, two, four, words, targets, two, three, four); });
-  refused([&] { twins.backward(exec, whole, {}, two, four, words, targets, two, two, three); });
+  refused([&] { implementations.loss(exec, {}, 2, 1, words, target, two, two, words, two, two, two); });
+  refused([&] { implementations.loss(exec, {}, 2, 1, words, targets, two, two, word, two, two, two); });
+  refused([&] { implementations.loss(exec, {}, 2, 1, words, targets, two, two, words, three, two, two); });
+  refused([&] { implementations.loss(exec, {}, 2, 1, words, targets, two, two, words, two, three, two); });
+  refused([&] { implementations.loss(exec, {}, 2, 1, words, targets, two, two, words, two, two, three); });
+  refused([&] { implementations.loss(exec, {}, 2, 1, words, targets, two, three, words, two, two, two); });
+  CHECK_NOTHROW(implementations.backward(exec, whole, {}, two, four, words, targets, two, two, four));
+  refused([&] { implementations.backward(exec, whole, {}, three, four, words, targets, two, two, four); });
+  refused([&] { implementations.backward(exec, whole, {}, two, three, words, targets, two, two, four); });
+  refused([&] { implementations.backward(exec, whole, {}, two, four, words, target, two, two, four); });
+  refused([&] { implementations.backward(exec, whole, {}, two, four, words, targets, three, two, four); });
+  refused([&] { implementations.backward(exec, whole, {}, two, four, words, targets, two, three, four); });
+  refused([&] { implementations.backward(exec, whole, {}, two, four, words, targets, two, two, three); });
 }
 
 }  // namespace zeroproof::tests

@@ -15,12 +15,12 @@ namespace host = zeroproof::cuda::host;
 
 namespace {
 
-const ActivationTwins twins = {on_device<device::bias_gelu>,    on_device<device::bias_gelu_backward>,
+const ActivationImplementations implementations = {on_device<device::bias_gelu>,    on_device<device::bias_gelu_backward>,
                                on_device<device::geglu>,        on_device<device::geglu_backward>,
                                on_device<device::quick_geglu>,  on_device<device::quick_geglu_backward>,
                                on_device<device::swiglu>,       on_device<device::swiglu_backward>,
                                on_device<device::squared_relu>, on_device<device::squared_relu_backward>};
-const ActivationTwins host_twins = {
+const ActivationImplementations host_implementations = {
     host::bias_gelu,    host::bias_gelu_backward,   host::geglu,  host::geglu_backward,
     host::quick_geglu,  host::quick_geglu_backward, host::swiglu, host::swiglu_backward,
     host::squared_relu, host::squared_relu_backward};
@@ -29,8 +29,8 @@ const ActivationTwins host_twins = {
 
 TEST_CASE("device: activations and their gradients, followed by hand") {
   if (!usable()) return;
-  check_activations_by_hand(twins, exec);
-  check_activations_refused(twins, exec);
+  check_activations_by_hand(implementations, exec);
+  check_activations_refused(implementations, exec);
 }
 
 TEST_CASE("device: activations have the bits of the host, anywhere in memory") {
@@ -44,9 +44,9 @@ TEST_CASE("device: activations have the bits of the host, anywhere in memory") {
           CAPTURE(with);
           CAPTURE(offset);
           const AllActivations inputs(rows, columns, with, offset);
-          check_same(inputs.run(twins, exec, 0.0F, 0.0F, offset),
-                     inputs.run(host_twins, exec, 0.0F, 0.0F, 0));
-          check_same(inputs.run(twins, exec, 1.0F, 0.25F, 2), inputs.run(host_twins, exec, 1.0F, 0.25F, 0));
+          check_same(inputs.run(implementations, exec, 0.0F, 0.0F, offset),
+                     inputs.run(host_implementations, exec, 0.0F, 0.0F, 0));
+          check_same(inputs.run(implementations, exec, 1.0F, 0.25F, 2), inputs.run(host_implementations, exec, 1.0F, 0.25F, 0));
         }
       }
     }

@@ -1,4 +1,4 @@
-// The device twins of the layers, by the checks of those of the host. Skipped where no device answers; tests/cuda/device/sim
+// The device implementations of the layers, by the checks of those of the host. Skipped where no device answers; tests/cuda/device/sim
 // runs the same file on the simulated device.
 
 #include <doctest.h>
@@ -20,50 +20,50 @@ namespace device = zeroproof::cuda::device;
 
 TEST_CASE("device: norms of rows and their gradients") {
   if (!usable()) return;
-  const NormTwins twins{on_device<device::rms_norm>, on_device<device::rms_norm_backward>,
+  const NormImplementations implementations{on_device<device::rms_norm>, on_device<device::rms_norm_backward>,
                         on_device<device::layer_norm>, on_device<device::layer_norm_backward>};
-  check_norms_by_hand(twins, exec);
-  check_norm_order(twins, exec);
-  check_norm_shapes(twins, exec);
-  check_norms_refused(twins, exec);
+  check_norms_by_hand(implementations, exec);
+  check_norm_order(implementations, exec);
+  check_norm_shapes(implementations, exec);
+  check_norms_refused(implementations, exec);
 }
 
 TEST_CASE("device: gradients of weights and biases") {
   if (!usable()) return;
-  const WeightGradTwins twins{on_device<device::column_sum>, on_device<device::weight_grad>,
+  const WeightGradImplementations implementations{on_device<device::column_sum>, on_device<device::weight_grad>,
                               on_device<device::weight_grad_bf16>};
-  check_weight_grad_by_hand(twins, exec);
-  check_column_sum_shapes(twins, exec);
-  check_weight_grad_shapes(twins, exec);
-  check_weight_grad_refused(twins, exec);
+  check_weight_grad_by_hand(implementations, exec);
+  check_column_sum_shapes(implementations, exec);
+  check_weight_grad_shapes(implementations, exec);
+  check_weight_grad_refused(implementations, exec);
 }
 
 TEST_CASE("device: dropout") {
   if (!usable()) return;
-  const DropoutTwins twins{on_device<device::bias_dropout>, on_device<device::bias_dropout_backward>};
-  check_dropout_by_hand(twins, exec);
-  check_dropout_cut(twins, exec);
-  check_dropout_shapes(twins, exec);
-  check_dropout_refused(twins, exec);
+  const DropoutImplementations implementations{on_device<device::bias_dropout>, on_device<device::bias_dropout_backward>};
+  check_dropout_by_hand(implementations, exec);
+  check_dropout_cut(implementations, exec);
+  check_dropout_shapes(implementations, exec);
+  check_dropout_refused(implementations, exec);
 }
 
 TEST_CASE("device: softmax and its gradients") {
   if (!usable()) return;
-  const SoftmaxTwins twins{on_device<device::causal_softmax>, on_device<device::causal_softmax_backward>,
+  const SoftmaxImplementations implementations{on_device<device::causal_softmax>, on_device<device::causal_softmax_backward>,
                            on_device<device::masked_softmax>, on_device<device::masked_softmax_backward>,
                            on_device<device::sink_softmax>,   on_device<device::sink_softmax_backward>};
-  check_softmax_by_hand(twins, exec);
-  check_softmax_order(twins, exec);
-  check_softmax_shapes(twins, exec);
-  check_softmax_refused(twins, exec);
+  check_softmax_by_hand(implementations, exec);
+  check_softmax_order(implementations, exec);
+  check_softmax_shapes(implementations, exec);
+  check_softmax_refused(implementations, exec);
 }
 
 TEST_CASE("device: cross-entropy over a cut vocabulary") {
   if (!usable()) return;
-  const CrossEntropyTwins twins{on_device<device::cross_entropy_max>, on_device<device::cross_entropy_sum>,
+  const CrossEntropyImplementations implementations{on_device<device::cross_entropy_max>, on_device<device::cross_entropy_sum>,
                                 on_device<device::cross_entropy_loss>,
                                 on_device<device::cross_entropy_backward>};
-  check_cross_entropy_by_hand(twins, exec);
-  check_cross_entropy_sizes(twins, exec);
-  check_cross_entropy_refused(twins, exec);
+  check_cross_entropy_by_hand(implementations, exec);
+  check_cross_entropy_sizes(implementations, exec);
+  check_cross_entropy_refused(implementations, exec);
 }

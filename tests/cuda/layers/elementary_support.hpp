@@ -1,5 +1,5 @@
 #pragma once
-// What the twins of the elementary functions are checked with, on the host and on a device.
+// What the implementations of the elementary functions are checked with, on the host and on a device.
 
 #include <array>
 
@@ -12,7 +12,7 @@ namespace zeroproof::tests {
 inline constexpr float infinite = __builtin_inff();
 
 /// In the order of the contract: exp, tanh, sigmoid, erf, log. All have one type.
-using ElementaryTwins = std::array<ElementaryExpFn*, 5>;
+using ElementaryImplementations = std::array<ElementaryExpFn*, 5>;
 
 struct KnownValue {
   int function;
@@ -78,22 +78,22 @@ inline const std::vector<KnownValue>& known_values() {
   return all;
 }
 
-inline void check_known_values(const ElementaryTwins& twins, const Exec& exec) {
+inline void check_known_values(const ElementaryImplementations& implementations, const Exec& exec) {
   for (const KnownValue& known : known_values()) {
     CAPTURE(known.function);
     CAPTURE(known.x);
     const std::vector<float> x(19, known.x);  // vector body and tail
     std::vector<float> y(19, 7.0F);
-    twins[static_cast<std::size_t>(known.function)](exec, x, y);
+    implementations[static_cast<std::size_t>(known.function)](exec, x, y);
     for (const float value : y) CHECK(device_test::same(value, known.y));
   }
 }
 
-inline void check_elementary_refused(const ElementaryTwins& twins, const Exec& exec) {
+inline void check_elementary_refused(const ElementaryImplementations& implementations, const Exec& exec) {
   std::vector<float> three(3), four(4);
-  for (ElementaryExpFn* twin : twins) {
-    expect_error(ErrorCode::invalid_argument, [&] { twin(exec, three, four); });
-    twin(exec, {}, {});
+  for (ElementaryExpFn* implementation : implementations) {
+    expect_error(ErrorCode::invalid_argument, [&] { implementation(exec, three, four); });
+    implementation(exec, {}, {});
   }
 }
 

@@ -10,7 +10,7 @@ namespace host = zeroproof::cuda::host;
 
 namespace {
 
-const ActivationTwins twins = {
+const ActivationImplementations implementations = {
     host::bias_gelu,    host::bias_gelu_backward,   host::geglu,  host::geglu_backward,
     host::quick_geglu,  host::quick_geglu_backward, host::swiglu, host::swiglu_backward,
     host::squared_relu, host::squared_relu_backward};
@@ -19,8 +19,8 @@ const ActivationTwins twins = {
 
 TEST_CASE("host: activations and their gradients, followed by hand") {
   for (const Exec& exec : every_exec()) {
-    check_activations_by_hand(twins, exec);
-    check_activations_refused(twins, exec);
+    check_activations_by_hand(implementations, exec);
+    check_activations_refused(implementations, exec);
   }
 }
 
@@ -31,9 +31,9 @@ TEST_CASE("host: activations have the same bits on every instruction set, any nu
       CAPTURE(with);
       const std::int64_t rows = columns < 100 ? 700 : 3;
       const auto expected =
-          AllActivations(rows, columns, with, 0).run(twins, {1, Isa::x86_64}, 1.0F, 0.5F, 0);
+          AllActivations(rows, columns, with, 0).run(implementations, {1, Isa::x86_64}, 1.0F, 0.5F, 0);
       for (const Exec& exec : every_exec()) {
-        check_same(AllActivations(rows, columns, with, 1).run(twins, exec, 1.0F, 0.5F, 3), expected);
+        check_same(AllActivations(rows, columns, with, 1).run(implementations, exec, 1.0F, 0.5F, 3), expected);
       }
     }
   }

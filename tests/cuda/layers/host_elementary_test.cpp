@@ -10,15 +10,15 @@ namespace host = zeroproof::cuda::host;
 
 namespace {
 
-const ElementaryTwins twins = {host::elementary_exp, host::elementary_tanh, host::elementary_sigmoid,
+const ElementaryImplementations implementations = {host::elementary_exp, host::elementary_tanh, host::elementary_sigmoid,
                                host::elementary_erf, host::elementary_log};
 
 }  // namespace
 
 TEST_CASE("host: elementary functions have known values, and refuse what does not fit") {
   for (const Exec& exec : every_exec()) {
-    check_known_values(twins, exec);
-    check_elementary_refused(twins, exec);
+    check_known_values(implementations, exec);
+    check_elementary_refused(implementations, exec);
   }
 }
 
@@ -27,12 +27,12 @@ TEST_CASE(
     "place") {
   std::vector<float> x(70001);
   device_test::fill(Span<float>(x), 3);
-  for (ElementaryExpFn* twin : twins) {
+  for (ElementaryExpFn* implementation : implementations) {
     std::vector<float> expected(x.size());
-    twin({1, Isa::x86_64}, x, expected);
+    implementation({1, Isa::x86_64}, x, expected);
     for (const Exec& exec : every_exec()) {
       std::vector<float> y = x;
-      twin(exec, y, y);
+      implementation(exec, y, y);
       std::int64_t differ = 0;
       for (std::size_t i = 0; i < y.size(); ++i) differ += device_test::same(y[i], expected[i]) ? 0 : 1;
       CHECK(differ == 0);

@@ -1,4 +1,4 @@
-// The host twins of the layers: numbers by hand, odd shapes, special values, with every instruction set and on threads.
+// The host implementations of the layers: numbers by hand, odd shapes, special values, with every instruction set and on threads.
 
 #include <doctest.h>
 
@@ -15,53 +15,53 @@ using namespace zeroproof::tests;
 namespace host = zeroproof::cuda::host;
 
 TEST_CASE("host: norms of rows and their gradients") {
-  const NormTwins twins{host::rms_norm, host::rms_norm_backward, host::layer_norm, host::layer_norm_backward};
+  const NormImplementations implementations{host::rms_norm, host::rms_norm_backward, host::layer_norm, host::layer_norm_backward};
   for (const Exec& exec : every_exec()) {
-    check_norms_by_hand(twins, exec);
-    check_norm_order(twins, exec);
-    check_norm_shapes(twins, exec);
-    check_norms_refused(twins, exec);
+    check_norms_by_hand(implementations, exec);
+    check_norm_order(implementations, exec);
+    check_norm_shapes(implementations, exec);
+    check_norms_refused(implementations, exec);
   }
 }
 
 TEST_CASE("host: gradients of weights and biases") {
-  const WeightGradTwins twins{host::column_sum, host::weight_grad, host::weight_grad_bf16};
+  const WeightGradImplementations implementations{host::column_sum, host::weight_grad, host::weight_grad_bf16};
   for (const Exec& exec : every_exec()) {
-    check_weight_grad_by_hand(twins, exec);
-    check_column_sum_shapes(twins, exec);
-    check_weight_grad_shapes(twins, exec);
-    check_weight_grad_refused(twins, exec);
+    check_weight_grad_by_hand(implementations, exec);
+    check_column_sum_shapes(implementations, exec);
+    check_weight_grad_shapes(implementations, exec);
+    check_weight_grad_refused(implementations, exec);
   }
 }
 
 TEST_CASE("host: dropout") {
-  const DropoutTwins twins{host::bias_dropout, host::bias_dropout_backward};
+  const DropoutImplementations implementations{host::bias_dropout, host::bias_dropout_backward};
   for (const Exec& exec : every_exec()) {
-    check_dropout_by_hand(twins, exec);
-    check_dropout_cut(twins, exec);
-    check_dropout_shapes(twins, exec);
-    check_dropout_refused(twins, exec);
+    check_dropout_by_hand(implementations, exec);
+    check_dropout_cut(implementations, exec);
+    check_dropout_shapes(implementations, exec);
+    check_dropout_refused(implementations, exec);
   }
 }
 
 TEST_CASE("host: softmax and its gradients") {
-  const SoftmaxTwins twins{host::causal_softmax, host::causal_softmax_backward,
+  const SoftmaxImplementations implementations{host::causal_softmax, host::causal_softmax_backward,
                            host::masked_softmax, host::masked_softmax_backward,
                            host::sink_softmax,   host::sink_softmax_backward};
   for (const Exec& exec : every_exec()) {
-    check_softmax_by_hand(twins, exec);
-    check_softmax_order(twins, exec);
-    check_softmax_shapes(twins, exec);
-    check_softmax_refused(twins, exec);
+    check_softmax_by_hand(implementations, exec);
+    check_softmax_order(implementations, exec);
+    check_softmax_shapes(implementations, exec);
+    check_softmax_refused(implementations, exec);
   }
 }
 
 TEST_CASE("host: cross-entropy over a cut vocabulary") {
-  const CrossEntropyTwins twins{host::cross_entropy_max, host::cross_entropy_sum, host::cross_entropy_loss,
+  const CrossEntropyImplementations implementations{host::cross_entropy_max, host::cross_entropy_sum, host::cross_entropy_loss,
                                 host::cross_entropy_backward};
   for (const Exec& exec : every_exec()) {
-    check_cross_entropy_by_hand(twins, exec);
-    check_cross_entropy_sizes(twins, exec);
-    check_cross_entropy_refused(twins, exec);
+    check_cross_entropy_by_hand(implementations, exec);
+    check_cross_entropy_sizes(implementations, exec);
+    check_cross_entropy_refused(implementations, exec);
   }
 }

@@ -1,5 +1,5 @@
 #pragma once
-// What the tests of the layers' twins share: buffers with values, and sums in the 8 blocks of R18 written once more,
+// What the tests of the layers' implementations share: buffers with values, and sums in the 8 blocks of R18 written once more,
 // for one element at a time.
 
 #include <cmath>

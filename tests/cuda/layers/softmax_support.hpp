@@ -1,5 +1,5 @@
 #pragma once
-// Softmax of rows and its gradients, for the twins of the host and those of the device.
+// Softmax of rows and its gradients, for the implementations of the host and those of the device.
 
 #include <doctest.h>
 
@@ -11,7 +11,7 @@
 
 namespace zeroproof::tests {
 
-struct SoftmaxTwins {
+struct SoftmaxImplementations {
   CausalSoftmaxFn* causal;
   CausalSoftmaxBackwardFn* causal_backward;
   MaskedSoftmaxFn* masked;
@@ -20,61 +20,61 @@ struct SoftmaxTwins {
   SinkSoftmaxBackwardFn* sink_backward;
 };
 
-inline void check_softmax_by_hand(const SoftmaxTwins& twins, const Exec& exec) {
+inline void check_softmax_by_hand(const SoftmaxImplementations& implementations, const Exec& exec) {
   const float inf = HUGE_VALF, nan = std::nanf("");
   using Values = std::vector<float>;
   // What row 0 does not see may be anything.
   Values y(4, nan), dx(4, nan);
-  twins.causal(exec, 2, 3.0F, Values{-5, nan, 7, 7}, y);
+  implementations.causal(exec, 2, 3.0F, Values{-5, nan, 7, 7}, y);
   CHECK(y == Values{1, 0, 0.5F, 0.5F});
   CHECK_FALSE(std::signbit(y[1]));
-  twins.causal(exec, 2, 1.0F, Values{0, 0, 0, -200}, y);
+  implementations.causal(exec, 2, 1.0F, Values{0, 0, 0, -200}, y);
   CHECK(y == Values{1, 0, 1, 0});
   // Row 1: a = (1, 0), s = 1, c = (1 - 1/2, 0 - 1/2), times 2.
-  twins.causal_backward(exec, 2, 2.0F, Values{3, nan, 2, 0}, Values{1, nan, 0.5F, 0.5F}, dx);
+  implementations.causal_backward(exec, 2, 2.0F, Values{3, nan, 2, 0}, Values{1, nan, 0.5F, 0.5F}, dx);
   CHECK(dx == Values{0, 0, 1, -1});
   CHECK_FALSE(std::signbit(dx[1]));
   Values one(1);
   for (const float bad : {inf, -inf, nan}) {
-    twins.causal(exec, 1, 1.0F, Values{bad}, one);
+    implementations.causal(exec, 1, 1.0F, Values{bad}, one);
     CHECK(std::isnan(one[0]));
   }
 
   const std::vector<std::uint8_t> mask = {0, 255, 1, 2};
-  twins.masked(exec, 2, 1.0F, Values{5, nan, nan, inf}, mask, y);
+  implementations.masked(exec, 2, 1.0F, Values{5, nan, nan, inf}, mask, y);
   CHECK(y == Values{1, 0, 0, 0});
   CHECK_FALSE(std::signbit(y[2]));
   // masked_score is a number: another score as low shares with it.
   Values two(2);
-  twins.masked(exec, 2, 2.0F, Values{-5000, 1}, {mask.data(), 2}, two);
+  implementations.masked(exec, 2, 2.0F, Values{-5000, 1}, {mask.data(), 2}, two);
   CHECK(two == Values{0.5F, 0.5F});
   // a = (1, 1): s = 2, b = 1. The masked element counts in the sum.
-  twins.masked_backward(exec, 2, 1.0F, Values{4, 2}, Values{0.5F, 0.5F}, {mask.data(), 2}, two);
+  implementations.masked_backward(exec, 2, 1.0F, Values{4, 2}, Values{0.5F, 0.5F}, {mask.data(), 2}, two);
   CHECK(two == Values{2.0F - 1.5F, 0});
-  twins.masked_backward(exec, 2, 1.0F, Values{nan, inf}, Values{0, 0}, {mask.data() + 2, 2}, two);
+  implementations.masked_backward(exec, 2, 1.0F, Values{nan, inf}, Values{0, 0}, {mask.data() + 2, 2}, two);
   CHECK(two == Values{0, 0});
 
   // Two batches of two heads with one position: the sink of head 0 takes half, that of head 1 nothing.
   Values share(4), d_sink(2);
   const Values sink = {2, -inf};
-  twins.sink(exec, 1, 1, 1.0F, Values{2, 9, 2, -9}, sink, y, share);
+  implementations.sink(exec, 1, 1, 1.0F, Values{2, 9, 2, -9}, sink, y, share);
   CHECK(y == Values{0.5F, 1, 0.5F, 1});
   CHECK(share == Values{0.5F, 0, 0.5F, 0});
   // Rows 0 and 2 are head 0: s = 4 / 2, z = -1; s = 8 / 2, z = -2.
-  twins.sink_backward(exec, 1, 1, 2.0F, Values{4, 1, 8, 1}, y, share, dx, d_sink);
+  implementations.sink_backward(exec, 1, 1, 2.0F, Values{4, 1, 8, 1}, y, share, dx, d_sink);
   CHECK(dx == Values{2, 0, 4, 0});
   CHECK(d_sink == Values{-3, 0});
-  twins.sink_backward(exec, 1, 1, 2.0F, {}, {}, {}, {}, d_sink);
+  implementations.sink_backward(exec, 1, 1, 2.0F, {}, {}, {}, {}, d_sink);
   CHECK(d_sink == Values{0, 0});
 }
 
 /// Scores 0: 1 / n, whatever the blocks are. Blocks of two of 2^24 and ones, as in a sum of weights.
-inline void check_softmax_order(const SoftmaxTwins& twins, const Exec& exec) {
+inline void check_softmax_order(const SoftmaxImplementations& implementations, const Exec& exec) {
   std::vector<float> x(16), y(16, 1.0F), dx(16);
   x[0] = 0x1p24F;
   x[1] = x[2] = x[3] = 1.0F;
   const std::vector<std::uint8_t> open(16);
-  twins.masked_backward(exec, 16, 1.0F, x, y, open, dx);
+  implementations.masked_backward(exec, 16, 1.0F, x, y, open, dx);
   CHECK(dx[15] == -(0x1p24F + 2.0F));
 }
 
@@ -120,14 +120,14 @@ inline float backward_value(float scale, float dy, float y, float s) {
   return scale * (a - b);
 }
 
-inline void check_causal_shape(const SoftmaxTwins& twins, const Exec& exec, std::int64_t n,
+inline void check_causal_shape(const SoftmaxImplementations& implementations, const Exec& exec, std::int64_t n,
                                std::int64_t matrices, int offset) {
   const float scale = 0.3F;
   const std::int64_t rows = matrices * n;
   const auto x = scores(rows, n, offset, 1), dy = filled(rows * n, 1, 2, offset == 3);
   Place<float> y(rows * n, offset), dx(rows * n, 3 - offset);
-  twins.causal(exec, n, scale, x.span(), y.span());
-  twins.causal_backward(exec, n, scale, dy.span(), y.span(), dx.span());
+  implementations.causal(exec, n, scale, x.span(), y.span());
+  implementations.causal_backward(exec, n, scale, dy.span(), y.span(), dx.span());
   std::vector<SoftmaxRow> expected;
   std::vector<float> sums;
   for (std::int64_t r = 0; r < rows; ++r) {
@@ -145,7 +145,7 @@ inline void check_causal_shape(const SoftmaxTwins& twins, const Exec& exec, std:
   });
 }
 
-inline void check_masked_shape(const SoftmaxTwins& twins, const Exec& exec, const Shape& s, int offset) {
+inline void check_masked_shape(const SoftmaxImplementations& implementations, const Exec& exec, const Shape& s, int offset) {
   const float scale = -0.7F;
   const auto x = scores(s.rows, s.n, offset, 3), dy = filled(s.rows * s.n, 1, 4, offset == 3);
   Place<std::uint8_t> mask(s.rows * s.n, offset);
@@ -155,8 +155,8 @@ inline void check_masked_shape(const SoftmaxTwins& twins, const Exec& exec, cons
     mask.span()[static_cast<std::size_t>(i)] = static_cast<std::uint8_t>(masked ? bits / 3 % 255 + 1 : 0);
   }
   Place<float> y(s.rows * s.n, offset), dx(s.rows * s.n, 3 - offset);
-  twins.masked(exec, s.n, scale, x.span(), mask.span(), y.span());
-  twins.masked_backward(exec, s.n, scale, dy.span(), y.span(), mask.span(), dx.span());
+  implementations.masked(exec, s.n, scale, x.span(), mask.span(), y.span());
+  implementations.masked_backward(exec, s.n, scale, dy.span(), y.span(), mask.span(), dx.span());
   std::vector<SoftmaxRow> expected;
   std::vector<float> sums;
   for (std::int64_t r = 0; r < s.rows; ++r) {
@@ -178,7 +178,7 @@ inline void check_masked_shape(const SoftmaxTwins& twins, const Exec& exec, cons
   });
 }
 
-inline void check_sink_shape(const SoftmaxTwins& twins, const Exec& exec, std::int64_t batches,
+inline void check_sink_shape(const SoftmaxImplementations& implementations, const Exec& exec, std::int64_t batches,
                              std::int64_t heads, std::int64_t positions, std::int64_t n, int offset) {
   const float scale = 0.5F;
   const std::int64_t rows = batches * heads * positions;
@@ -187,8 +187,8 @@ inline void check_sink_shape(const SoftmaxTwins& twins, const Exec& exec, std::i
   if (heads > 2) sink.span()[2] = 50.0F;  // larger than every score
   if (heads > 3) sink.span()[3] = -HUGE_VALF;
   Place<float> y(rows * n, offset), share(rows, 1), dx(rows * n, 2), d_sink(heads, offset);
-  twins.sink(exec, positions, n, scale, x.span(), sink.span(), y.span(), share.span());
-  twins.sink_backward(exec, positions, n, scale, dy.span(), y.span(), share.span(), dx.span(), d_sink.span());
+  implementations.sink(exec, positions, n, scale, x.span(), sink.span(), y.span(), share.span());
+  implementations.sink_backward(exec, positions, n, scale, dy.span(), y.span(), share.span(), dx.span(), d_sink.span());
   std::vector<SoftmaxRow> expected;
   std::vector<float> sums;
   for (std::int64_t r = 0; r < rows; ++r) {
@@ -215,59 +215,59 @@ inline void check_sink_shape(const SoftmaxTwins& twins, const Exec& exec, std::i
   });
 }
 
-inline void check_softmax_shapes(const SoftmaxTwins& twins, const Exec& exec) {
+inline void check_softmax_shapes(const SoftmaxImplementations& implementations, const Exec& exec) {
   for (const int offset : {0, 1, 3}) {
     CAPTURE(offset);
     for (const std::int64_t n : {1, 2, 7, 8, 9, 17, 33, 100}) {
       CAPTURE(n);
-      check_causal_shape(twins, exec, n, n % 4, offset);
-      check_causal_shape(twins, exec, n, 2, offset);
-      check_sink_shape(twins, exec, 2, 3, 5, n, offset);
-      check_sink_shape(twins, exec, 3, 4, 1, n, offset);
+      check_causal_shape(implementations, exec, n, n % 4, offset);
+      check_causal_shape(implementations, exec, n, 2, offset);
+      check_sink_shape(implementations, exec, 2, 3, 5, n, offset);
+      check_sink_shape(implementations, exec, 3, 4, 1, n, offset);
     }
-    check_sink_shape(twins, exec, 1, 1, 37, 130, offset);
-    check_sink_shape(twins, exec, 0, 2, 3, 4, offset);
-    check_sink_shape(twins, exec, 5, 5, 9, 100, offset);
+    check_sink_shape(implementations, exec, 1, 1, 37, 130, offset);
+    check_sink_shape(implementations, exec, 0, 2, 3, 4, offset);
+    check_sink_shape(implementations, exec, 5, 5, 9, 100, offset);
     for (const Shape& shape : shapes()) {
       CAPTURE(shape.n);
-      check_masked_shape(twins, exec, shape, offset);
+      check_masked_shape(implementations, exec, shape, offset);
     }
   }
 }
 
-inline void check_softmax_refused(const SoftmaxTwins& twins, const Exec& exec) {
+inline void check_softmax_refused(const SoftmaxImplementations& implementations, const Exec& exec) {
   std::vector<float> twelve(12), four(4), three(3), two(2);
   std::vector<std::uint8_t> mask(4), short_mask(3);
   const auto refused = [](const std::function<void()>& call) {
     expect_error(ErrorCode::invalid_argument, call);
   };
-  CHECK_NOTHROW(twins.causal(exec, 2, HUGE_VALF, four, four));
-  refused([&] { twins.causal(exec, 0, 1.0F, {}, {}); });
-  refused([&] { twins.causal(exec, 3, 1.0F, four, four); });
-  refused([&] { twins.causal(exec, 3, 1.0F, twelve, twelve); });  // four rows of three
-  refused([&] { twins.causal(exec, 2, 1.0F, four, three); });
-  refused([&] { twins.causal_backward(exec, -1, 1.0F, {}, {}, {}); });
-  refused([&] { twins.causal_backward(exec, 2, 1.0F, three, four, four); });
-  refused([&] { twins.causal_backward(exec, 2, 1.0F, four, four, three); });
-  refused([&] { twins.causal_backward(exec, 3, 1.0F, twelve, twelve, twelve); });
-  refused([&] { twins.masked(exec, 0, 1.0F, {}, {}, {}); });
-  refused([&] { twins.masked(exec, 3, 1.0F, four, mask, four); });
-  refused([&] { twins.masked(exec, 2, 1.0F, four, short_mask, four); });
-  refused([&] { twins.masked(exec, 2, 1.0F, four, mask, three); });
-  refused([&] { twins.masked_backward(exec, 2, 1.0F, three, four, mask, four); });
-  refused([&] { twins.masked_backward(exec, 2, 1.0F, four, four, short_mask, four); });
-  refused([&] { twins.masked_backward(exec, 2, 1.0F, four, four, mask, three); });
-  CHECK_NOTHROW(twins.sink(exec, 1, 2, 1.0F, four, two, four, two));
-  refused([&] { twins.sink(exec, 1, 0, 1.0F, {}, two, {}, {}); });
-  refused([&] { twins.sink(exec, 0, 2, 1.0F, four, two, four, two); });
-  refused([&] { twins.sink(exec, 1, 2, 1.0F, four, {}, four, two); });
-  refused([&] { twins.sink(exec, 2, 2, 1.0F, four, two, four, two); });
-  refused([&] { twins.sink(exec, 1, 2, 1.0F, four, two, three, two); });
-  refused([&] { twins.sink(exec, 1, 2, 1.0F, four, two, four, three); });
-  refused([&] { twins.sink_backward(exec, 1, 2, 1.0F, four, four, three, four, two); });
-  refused([&] { twins.sink_backward(exec, 1, 2, 1.0F, three, four, two, four, two); });
-  refused([&] { twins.sink_backward(exec, 1, 2, 1.0F, four, four, two, three, two); });
-  refused([&] { twins.sink_backward(exec, 1, 2, 1.0F, four, four, two, four, {}); });
+  CHECK_NOTHROW(implementations.causal(exec, 2, HUGE_VALF, four, four));
+  refused([&] { implementations.causal(exec, 0, 1.0F, {}, {}); });
+  refused([&] { implementations.causal(exec, 3, 1.0F, four, four); });
+  refused([&] { implementations.causal(exec, 3, 1.0F, twelve, twelve); });  // four rows of three
+  refused([&] { implementations.causal(exec, 2, 1.0F, four, three); });
+  refused([&] { implementations.causal_backward(exec, -1, 1.0F, {}, {}, {}); });
+  refused([&] { implementations.causal_backward(exec, 2, 1.0F, three, four, four); });
+  refused([&] { implementations.causal_backward(exec, 2, 1.0F, four, four, three); });
+  refused([&] { implementations.causal_backward(exec, 3, 1.0F, twelve, twelve, twelve); });
+  refused([&] { implementations.masked(exec, 0, 1.0F, {}, {}, {}); });
+  refused([&] { implementations.masked(exec, 3, 1.0F, four, mask, four); });
+  refused([&] { implementations.masked(exec, 2, 1.0F, four, short_mask, four); });
+  refused([&] { implementations.masked(exec, 2, 1.0F, four, mask, three); });
+  refused([&] { implementations.masked_backward(exec, 2, 1.0F, three, four, mask, four); });
+  refused([&] { implementations.masked_backward(exec, 2, 1.0F, four, four, short_mask, four); });
+  refused([&] { implementations.masked_backward(exec, 2, 1.0F, four, four, mask, three); });
+  CHECK_NOTHROW(implementations.sink(exec, 1, 2, 1.0F, four, two, four, two));
+  refused([&] { implementations.sink(exec, 1, 0, 1.0F, {}, two, {}, {}); });
+  refused([&] { implementations.sink(exec, 0, 2, 1.0F, four, two, four, two); });
+  refused([&] { implementations.sink(exec, 1, 2, 1.0F, four, {}, four, two); });
+  refused([&] { implementations.sink(exec, 2, 2, 1.0F, four, two, four, two); });
+  refused([&] { implementations.sink(exec, 1, 2, 1.0F, four, two, three, two); });
+  refused([&] { implementations.sink(exec, 1, 2, 1.0F, four, two, four, three); });
+  refused([&] { implementations.sink_backward(exec, 1, 2, 1.0F, four, four, three, four, two); });
+  refused([&] { implementations.sink_backward(exec, 1, 2, 1.0F, three, four, two, four, two); });
+  refused([&] { implementations.sink_backward(exec, 1, 2, 1.0F, four, four, two, three, two); });
+  refused([&] { implementations.sink_backward(exec, 1, 2, 1.0F, four, four, two, four, {}); });
 }
 
 }  // namespace zeroproof::tests

@@ -1,5 +1,5 @@
 #pragma once
-// Gradients of weights and biases, for the twins of the host and those of the device.
+// Gradients of weights and biases, for the implementations of the host and those of the device.
 
 #include <doctest.h>
 
@@ -12,52 +12,52 @@
 
 namespace zeroproof::tests {
 
-struct WeightGradTwins {
+struct WeightGradImplementations {
   ColumnSumFn* column_sum;
   WeightGradFn* weight_grad;
   WeightGradBf16Fn* weight_grad_bf16;
 };
 
-inline void check_weight_grad_by_hand(const WeightGradTwins& twins, const Exec& exec) {
+inline void check_weight_grad_by_hand(const WeightGradImplementations& implementations, const Exec& exec) {
   std::vector<float> sums(2, -7.0F);
-  twins.column_sum(exec, std::vector<float>{1, 10, 2, 20, 3, 30}, sums);
+  implementations.column_sum(exec, std::vector<float>{1, 10, 2, 20, 3, 30}, sums);
   CHECK(sums == std::vector<float>{6, 60});
-  twins.column_sum(exec, {}, sums);  // nothing is +0, and -0 alone too
+  implementations.column_sum(exec, {}, sums);  // nothing is +0, and -0 alone too
   CHECK(sums == std::vector<float>{0, 0});
-  twins.column_sum(exec, std::vector<float>{-0.0F, -0.0F}, sums);
+  implementations.column_sum(exec, std::vector<float>{-0.0F, -0.0F}, sums);
   CHECK_FALSE(std::signbit(sums[0]));
 
   // Eight blocks of one: 2^24 + 1 is 2^24, but the next two are added first.
   std::vector<float> one(1);
-  twins.column_sum(exec, std::vector<float>{0x1p24F, 1, 1, 1, 0, 0, 0, 0}, one);
+  implementations.column_sum(exec, std::vector<float>{0x1p24F, 1, 1, 1, 0, 0, 0, 0}, one);
   CHECK(one[0] == 0x1p24F + 2.0F);
-  twins.column_sum(exec, std::vector<float>{0, 0, 0, 0, 0x1p24F, 1, 1, 1}, one);
+  implementations.column_sum(exec, std::vector<float>{0, 0, 0, 0, 0x1p24F, 1, 1, 1}, one);
   CHECK(one[0] == 0x1p24F + 2.0F);
   // Three blocks of 24 rows, in turn: 1 is lost behind 2^24 in one block, and not before it.
   std::vector<float> rows(24);
   rows[3] = 0x1p24F;
   rows[4] = rows[5] = 1.0F;
-  twins.column_sum(exec, rows, one);
+  implementations.column_sum(exec, rows, one);
   CHECK(one[0] == 0x1p24F);
   rows[3] = rows[4] = 1.0F;
   rows[5] = 0x1p24F;
-  twins.column_sum(exec, rows, one);
+  implementations.column_sum(exec, rows, one);
   CHECK(one[0] == 0x1p24F + 2.0F);
 
   // Two tokens, two outputs, three inputs; what was there stays a summand.
   const std::vector<float> dy = {1, 2, 3, 4}, x = {1, 0, 2, 0, 1, 1};
   std::vector<float> weight = {0.5F, 0, 0, 0, 0, 100};
-  twins.weight_grad(exec, 2, 2, 3, dy, x, weight);
+  implementations.weight_grad(exec, 2, 2, 3, dy, x, weight);
   CHECK(weight == std::vector<float>{1.5F, 3, 5, 2, 4, 108});
   // Without tokens +0 is added, which takes the sign of a zero.
   std::vector<float> none = {-0.0F, 3};
-  twins.weight_grad(exec, 0, 1, 2, {}, {}, none);
+  implementations.weight_grad(exec, 0, 1, 2, {}, {}, none);
   CHECK_FALSE(std::signbit(none[0]));
   CHECK(none[1] == 3.0F);
   // The sum is made first: 2^24 + (1 + 1).
   std::vector<float> big = {0x1p24F};
   const std::vector<float> ones = {1, 1};
-  twins.weight_grad(exec, 2, 1, 1, ones, ones, big);
+  implementations.weight_grad(exec, 2, 1, 1, ones, ones, big);
   CHECK(big[0] == 0x1p24F + 2.0F);
   // Products are rounded: (1 + 2^-12)^2 - 1 - 2^-11 would be 2^-24 with a fused addition.
   std::vector<float> rounded(1);
@@ -66,21 +66,21 @@ inline void check_weight_grad_by_hand(const WeightGradTwins& twins, const Exec& 
   left[7] = -1.0F - 0x1p-11F;
   right[7] = 1.0F;
   left[8] = right[8] = close;
-  twins.weight_grad(exec, 9, 1, 1, left, right, rounded);
+  implementations.weight_grad(exec, 9, 1, 1, left, right, rounded);
   CHECK(rounded[0] == 0.0F);
   const std::vector<bf16> half = {{0x3F80}, {0x4000}}, third = {{0x4040}, {0x3F00}};  // 1, 2 and 3, 0.5
-  twins.weight_grad_bf16(exec, 2, 1, 1, half, third, rounded);
+  implementations.weight_grad_bf16(exec, 2, 1, 1, half, third, rounded);
   CHECK(rounded[0] == 4.0F);
 }
 
-inline void check_column_sum_shapes(const WeightGradTwins& twins, const Exec& exec) {
+inline void check_column_sum_shapes(const WeightGradImplementations& implementations, const Exec& exec) {
   for (const Shape& s : shapes()) {
     CAPTURE(s.rows);
     CAPTURE(s.n);
     for (const int offset : {0, 1, 3}) {
       const auto x = filled(s.rows * s.n, offset, 1, offset == 3);
       Place<float> sums(s.n, 3 - offset);
-      twins.column_sum(exec, x.span(), sums.span());
+      implementations.column_sum(exec, x.span(), sums.span());
       sums.check([&](std::int64_t j) {
         return sum_in_blocks(s.rows, [&](std::int64_t r) { return x[r * s.n + j]; });
       });
@@ -88,7 +88,7 @@ inline void check_column_sum_shapes(const WeightGradTwins& twins, const Exec& ex
   }
 }
 
-inline void check_weight_grad_shapes(const WeightGradTwins& twins, const Exec& exec) {
+inline void check_weight_grad_shapes(const WeightGradImplementations& implementations, const Exec& exec) {
   struct Weights {
     std::int64_t tokens, outputs, inputs;
   };
@@ -103,7 +103,7 @@ inline void check_weight_grad_shapes(const WeightGradTwins& twins, const Exec& e
       const auto x = filled(s.tokens * s.inputs, 3 - offset, 2, special);
       Place<float> weight = filled(s.outputs * s.inputs, offset, 3, special);
       const Place<float> before = weight;
-      twins.weight_grad(exec, s.tokens, s.outputs, s.inputs, dy.span(), x.span(), weight.span());
+      implementations.weight_grad(exec, s.tokens, s.outputs, s.inputs, dy.span(), x.span(), weight.span());
       weight.check([&](std::int64_t i) {
         const std::int64_t o = i / s.inputs;
         return before[i] + sum_in_blocks(s.tokens, [&](std::int64_t t) {
@@ -117,7 +117,7 @@ inline void check_weight_grad_shapes(const WeightGradTwins& twins, const Exec& e
       for (std::size_t i = 0; i < half_x.span().size(); ++i)
         half_x.span()[i] = to_bf16(x[static_cast<std::int64_t>(i)]);
       Place<float> sum = before;
-      twins.weight_grad_bf16(exec, s.tokens, s.outputs, s.inputs, half_dy.span(), half_x.span(), sum.span());
+      implementations.weight_grad_bf16(exec, s.tokens, s.outputs, s.inputs, half_dy.span(), half_x.span(), sum.span());
       sum.check([&](std::int64_t i) {
         const std::int64_t o = i / s.inputs;
         return before[i] + sum_in_blocks(s.tokens, [&](std::int64_t t) {
@@ -128,25 +128,25 @@ inline void check_weight_grad_shapes(const WeightGradTwins& twins, const Exec& e
   }
 }
 
-inline void check_weight_grad_refused(const WeightGradTwins& twins, const Exec& exec) {
+inline void check_weight_grad_refused(const WeightGradImplementations& implementations, const Exec& exec) {
   std::vector<float> six(6), three(3), two(2);
   std::vector<bf16> six_halves(6), two_halves(2);
   const auto refused = [](const std::function<void()>& call) {
     expect_error(ErrorCode::invalid_argument, call);
   };
-  refused([&] { twins.column_sum(exec, six, {}); });
-  refused([&] { twins.column_sum(exec, three, two); });
-  CHECK_NOTHROW(twins.weight_grad(exec, 2, 1, 3, two, six, three));
-  refused([&] { twins.weight_grad(exec, -2, 1, 3, two, six, three); });
-  refused([&] { twins.weight_grad(exec, 2, 0, 3, {}, six, {}); });
-  refused([&] { twins.weight_grad(exec, 2, 1, 0, two, {}, {}); });
-  refused([&] { twins.weight_grad(exec, 2, 1, 3, three, six, three); });
-  refused([&] { twins.weight_grad(exec, 2, 1, 3, two, three, three); });
-  refused([&] { twins.weight_grad(exec, 2, 1, 3, two, six, six); });
-  refused([&] { twins.weight_grad(exec, 0, 1, 3, two, {}, three); });
-  refused([&] { twins.weight_grad(exec, std::int64_t{1} << 62, 4, 4, {}, {}, {}); });  // 2^64 is no 0
-  CHECK_NOTHROW(twins.weight_grad_bf16(exec, 2, 1, 3, two_halves, six_halves, three));
-  refused([&] { twins.weight_grad_bf16(exec, 2, 1, 3, two_halves, two_halves, three); });
+  refused([&] { implementations.column_sum(exec, six, {}); });
+  refused([&] { implementations.column_sum(exec, three, two); });
+  CHECK_NOTHROW(implementations.weight_grad(exec, 2, 1, 3, two, six, three));
+  refused([&] { implementations.weight_grad(exec, -2, 1, 3, two, six, three); });
+  refused([&] { implementations.weight_grad(exec, 2, 0, 3, {}, six, {}); });
+  refused([&] { implementations.weight_grad(exec, 2, 1, 0, two, {}, {}); });
+  refused([&] { implementations.weight_grad(exec, 2, 1, 3, three, six, three); });
+  refused([&] { implementations.weight_grad(exec, 2, 1, 3, two, three, three); });
+  refused([&] { implementations.weight_grad(exec, 2, 1, 3, two, six, six); });
+  refused([&] { implementations.weight_grad(exec, 0, 1, 3, two, {}, three); });
+  refused([&] { implementations.weight_grad(exec, std::int64_t{1} << 62, 4, 4, {}, {}, {}); });  // 2^64 is no 0
+  CHECK_NOTHROW(implementations.weight_grad_bf16(exec, 2, 1, 3, two_halves, six_halves, three));
+  refused([&] { implementations.weight_grad_bf16(exec, 2, 1, 3, two_halves, two_halves, three); });
 }
 
 }  // namespace zeroproof::tests

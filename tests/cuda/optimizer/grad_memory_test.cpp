@@ -110,9 +110,9 @@ bool all_nan(Span<const float> values) {
 
 TEST_CASE("what micro-steps do to slots, by hand") {
   // Leaves 0 1 2 3 4 5 6: 0 is copied, 1 added; 2 is copied beside 01; 3 makes 0123 at once.
-  NodeMoves::Steps steps;
+  ReductionSchedule::Steps steps;
   for (std::int64_t i = 0; i < 7; ++i) steps.push_back({{0, i}});
-  const NodeMoves moves = NodeMoves::tree(steps);
+  const ReductionSchedule moves = ReductionSchedule::tree(steps);
   CHECK(moves.slots() == 3);  // 0123, 45 and 6
   const std::vector<std::size_t> slots = {0, 0, 1, 0, 1, 1, 2};
   const std::vector<std::size_t> operands = {1, 2, 1, 3, 1, 2, 1};
@@ -128,23 +128,23 @@ TEST_CASE("what micro-steps do to slots, by hand") {
   CHECK(moves.left()[2].node == TreeNode{0, 6});
 
   // The last leaf stays where it is, with everything it is to be added to.
-  const NodeMoves stay = NodeMoves::tree(steps, NodeMoves::LastLeaves::stay);
+  const ReductionSchedule stay = ReductionSchedule::tree(steps, ReductionSchedule::LastLeaves::stay);
   CHECK(stay.slots() == 2);
   CHECK(stay.of(6).empty());
   CHECK(stay.left().back().source.leaf);
 
   // Two ranks' leaves of one micro-step: combined before they need a slot. In stacks of their own they are not.
-  const NodeMoves strided = NodeMoves::tree({{{0, 0}, {0, 1}}, {{0, 2}, {0, 3}}});
+  const ReductionSchedule strided = ReductionSchedule::tree({{{0, 0}, {0, 1}}, {{0, 2}, {0, 3}}});
   CHECK(strided.slots() == 1);
   CHECK(strided.of(1).front().operands.size() == 3);
-  const NodeMoves apart = NodeMoves::tree({{{0, 0}, {1, 2}}, {{0, 1}, {1, 3}}});
+  const ReductionSchedule apart = ReductionSchedule::tree({{{0, 0}, {1, 2}}, {{0, 1}, {1, 3}}});
   CHECK(apart.slots() == 2);
   CHECK(apart.left().size() == 2);
 
-  const NodeMoves native = NodeMoves::accumulate(steps);
+  const ReductionSchedule native = ReductionSchedule::accumulate(steps);
   CHECK(native.slots() == 1);
   CHECK(native.of(6).front().operands.size() == 2);
-  CHECK(NodeMoves::accumulate({}).slots() == 0);
+  CHECK(ReductionSchedule::accumulate({}).slots() == 0);
 }
 
 TEST_CASE("with guards a node that was added up is NaN, and one that is left is not") {
@@ -152,9 +152,9 @@ TEST_CASE("with guards a node that was added up is NaN, and one that is left is 
   MemoryLedger ledger;
   GradMemory memory(ledger, true);
   const ReduceTools tools{rank.setup, host_ops(), memory};
-  NodeMoves::Steps steps;
+  ReductionSchedule::Steps steps;
   for (std::int64_t i = 0; i < 4; ++i) steps.push_back({{0, i}});
-  const NodeMoves moves = NodeMoves::tree(steps);
+  const ReductionSchedule moves = ReductionSchedule::tree(steps);
   NodeStore store(tools, moves, rank.layout.padded_numel());
   const host::PieceLoop all(rank.layout.pieces({{0, rank.layout.padded_numel()}}));
   for (std::int64_t i = 0; i < 4; ++i) {

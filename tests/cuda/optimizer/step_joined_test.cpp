@@ -32,14 +32,14 @@ struct Apart {
 /// The step over pieces that stand apart.
 class StepApart final : private Apart, public cuda::HostStep {
  public:
-  StepApart(const cuda::RankShard& shard, bool fused, const cuda::PhaseOps& ops)
+  StepApart(const cuda::RankShard& shard, bool fused, const cuda::KernelTable& ops)
       : Apart(shard), HostStep(own, fused, ops) {}
 };
 
 /// Every tensor in a call of its own, and two nodes at a time.
 MakeOptimizer one_by_one(bool fused) {
-  static const cuda::PhaseOps ops = [] {
-    cuda::PhaseOps all = cuda::host_ops();
+  static const cuda::KernelTable ops = [] {
+    cuda::KernelTable all = cuda::host_ops();
     all.fused_fold = nullptr;
     return all;
   }();

@@ -65,8 +65,8 @@ TEST_CASE("units from shards: every element, no padding, persistent tensors from
           cuda::MemoryLedger ledger;
           cuda::GradMemory memory(ledger, true);
           const std::vector<FlatRange> own = shards.shard(comm.rank());
-          const cuda::NearRanks near(comm);
-          const cuda::NearRanks* const sharing = ragged ? &near : nullptr;
+          const cuda::SharedMemoryGroup near(comm);
+          const cuda::SharedMemoryGroup* const sharing = ragged ? &near : nullptr;
           cuda::ParamStore params(setup, own, sharing, ledger);
           cuda::ParamGather gather(setup, plans, memory, params, sharing, comm);
           const MemoryUse resting = ledger.use();

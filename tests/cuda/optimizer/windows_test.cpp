@@ -8,7 +8,7 @@
 #include "common/base/error.hpp"
 #include "common/comm/recording.hpp"
 #include "common/comm/threads.hpp"
-#include "cuda/comm/exchange/near_ranks.hpp"
+#include "cuda/comm/exchange/shared_memory_group.hpp"
 #include "tests/support/hosted_communicator.hpp"
 
 namespace {
@@ -24,9 +24,9 @@ void require(bool ok, const char* condition) {
 }
 
 /// Makes its leaves where the optimizer wants them, if it does.
-class LeavesInPlace final : public DistributedOptimizer {
+class GradsInPlace final : public DistributedOptimizer {
  public:
-  explicit LeavesInPlace(std::unique_ptr<DistributedOptimizer> inner) : inner_(std::move(inner)) {}
+  explicit GradsInPlace(std::unique_ptr<DistributedOptimizer> inner) : inner_(std::move(inner)) {}
 
   void load_state(const FullState& state) override {
     inner_->load_state(state);
@@ -96,7 +96,7 @@ void on_hosts(const Hosts& hosts, const Work& work) {
 
 TEST_CASE("ranks find those they share memory with") {
   on_hosts({"a", "b", "a", "b", "c"}, [](Communicator& comm) {
-    const cuda::NearRanks near(comm);
+    const cuda::SharedMemoryGroup near(comm);
     require(near.any() && !near.all(), "some are near");
     require(near.machines() == std::vector<std::vector<int>>{{0, 2}, {1, 3}, {4}}, "three machines");
     require(near.place(3) == 1 && near.machine_of(3) == 1 && near.near(comm.rank()), "places");
@@ -104,18 +104,18 @@ TEST_CASE("ranks find those they share memory with") {
     if (near.group() != nullptr) require(near.group()->world_size() == 2, "two each");
   });
   on_hosts({"a", "a", "a"}, [](Communicator& comm) {
-    require(cuda::NearRanks(comm).all() && cuda::NearRanks(comm).group() == &comm, "all on one machine");
+    require(cuda::SharedMemoryGroup(comm).all() && cuda::SharedMemoryGroup(comm).group() == &comm, "all on one machine");
   });
   on_hosts({"a", "b"}, [](Communicator& comm) {
-    require(!cuda::NearRanks(comm).any() && cuda::NearRanks(comm).machines().size() == 2, "every rank alone");
+    require(!cuda::SharedMemoryGroup(comm).any() && cuda::SharedMemoryGroup(comm).machines().size() == 2, "every rank alone");
   });
   on_hosts({"!no", "a", "!no", "a"}, [](Communicator& comm) {
-    const cuda::NearRanks near(comm);
+    const cuda::SharedMemoryGroup near(comm);
     require(near.machines() == std::vector<std::vector<int>>{{0}, {1, 3}, {2}}, "a name is not memory");
     require((near.group() == nullptr) == (comm.rank() % 2 == 0), "only two have a group");
   });
   on_hosts({"", "", "x"}, [](Communicator& comm) {
-    require(!cuda::NearRanks(comm).any(), "no name, no shared memory");
+    require(!cuda::SharedMemoryGroup(comm).any(), "no name, no shared memory");
   });
 }
 
@@ -147,7 +147,7 @@ TEST_CASE("leaves that are made where others read them are not copied, and have 
   for (const std::int64_t m : {3, 8}) {
     World world = windows_world(3, m, Windows::on);
     world.make = [](const OptimizerSetup& setup) {
-      return std::make_unique<LeavesInPlace>(production(true)(setup));
+      return std::make_unique<GradsInPlace>(production(true)(setup));
     };
     world.setup.grad_dtype = m == 3 ? DType::fp16 : DType::fp32;
     const WorldTruth truth = truth_of_one_rank(world);

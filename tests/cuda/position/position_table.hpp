@@ -1,5 +1,5 @@
 #pragma once
-// A host twin as a row of a table: which buffers it has, and how it is called. position_operations.hpp and
+// A host implementation as a row of a table: which buffers it has, and how it is called. position_operations.hpp and
 // position_updates.hpp have the rows.
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 // R17: the bits of an element do not depend on where it stands. Every operation of the tables runs on data that is
 // shifted by 0 to twice the widest vector, at odd lengths, on every instruction set of this machine; what it gives at
-// offset 0 on the baseline is the measure. A new host twin is one more row.
+// offset 0 on the baseline is the measure. A new host implementation is one more row.
 
 #include <doctest.h>
 

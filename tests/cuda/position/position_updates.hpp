@@ -3,7 +3,7 @@
 
 #include "cuda/host/fused_step.hpp"
 #include "cuda/host/simd/kernels.hpp"
-#include "cuda/host/update_twins.hpp"
+#include "cuda/host/update_operations.hpp"
 #include "tests/cuda/position/position_table.hpp"
 
 namespace zeroproof::tests {

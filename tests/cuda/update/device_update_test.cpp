@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "cuda/device/operations.hpp"
-#include "cuda/host/update_twins.hpp"
+#include "cuda/host/update_operations.hpp"
 #include "tests/cuda/device_expected.hpp"
 #include "tests/cuda/optimizer/device_layouts.hpp"
 #include "verification/ops/on_device.hpp"
@@ -87,8 +87,8 @@ void check_adam(bool decoupled, const AdamOptions& options, const StepScalars& s
   for_each_layout([&](std::int64_t numel, const int* offset) {
     Buffers b(numel, offset);
     const Buffers old = b;
-    auto* twin = decoupled ? on_device<device::adamw_update> : on_device<device::adam_update>;
-    twin(exec, options, s, b.grad.span(), b.master.span(), b.exp_avg.span(), b.exp_avg_sq.span(),
+    auto* implementation = decoupled ? on_device<device::adamw_update> : on_device<device::adam_update>;
+    implementation(exec, options, s, b.grad.span(), b.master.span(), b.exp_avg.span(), b.exp_avg_sq.span(),
          options.amsgrad ? b.max_exp_avg_sq.span() : Span<float>());
     b.check_against(
         old, [&](float grad, const Values& v) { return expected_adam(decoupled, options, s, grad, v); });

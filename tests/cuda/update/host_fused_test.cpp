@@ -14,7 +14,7 @@
 #include "cuda/host/base/stream_copy.hpp"
 #include "cuda/host/fused_step.hpp"
 #include "cuda/host/operations.hpp"
-#include "cuda/host/update_twins.hpp"
+#include "cuda/host/update_operations.hpp"
 #include "tests/cuda/every_exec.hpp"
 
 namespace {

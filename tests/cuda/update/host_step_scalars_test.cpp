@@ -1,4 +1,4 @@
-// The step scalars of the host twin by hand, and every range and option check of R5.
+// The step scalars of the host implementation by hand, and every range and option check of R5.
 
 #include <doctest.h>
 

@@ -1,4 +1,4 @@
-// Update rules of the host twin: values that can be redone on paper, chosen so that nothing is rounded.
+// Update rules of the host implementation: values that can be redone on paper, chosen so that nothing is rounded.
 
 #include <doctest.h>
 
@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "cuda/host/base/isa.hpp"
-#include "cuda/host/update_twins.hpp"
+#include "cuda/host/update_operations.hpp"
 
 namespace {
 

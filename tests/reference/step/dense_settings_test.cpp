@@ -1,7 +1,7 @@
 // Rules, divisors, policies, norm forms and roundings of the undistributed optimizer, by hand.
 
 #include "common/step/state_buffers.hpp"
-#include "reference/update_twins.hpp"
+#include "reference/update_operations.hpp"
 #include "tests/reference/step/dense_support.hpp"
 
 using namespace zeroproof;
@@ -71,7 +71,7 @@ TEST_CASE("dense: every option reaches the rule") {
     model.setup.hyper.nesterov = nesterov;
     reference::DenseOptimizer optimizer(model.setup, model.state());
 
-    // The twin itself, called for the same gradients; the second ones are smaller, which amsgrad notices.
+    // The implementation itself, called for the same gradients; the second ones are smaller, which amsgrad notices.
     std::vector<float> master = three(model.master);
     std::vector<float> first(3);
     std::vector<float> second(3);

@@ -1,7 +1,7 @@
 #pragma once
 // Scalars and buffers of the tests of adamw and adam.
 
-#include "reference/update_twins.hpp"
+#include "reference/update_operations.hpp"
 #include "tests/reference/support.hpp"
 
 namespace zeroproof::tests {

@@ -1,4 +1,4 @@
-#include "reference/update_twins.hpp"
+#include "reference/update_operations.hpp"
 #include "tests/oracle/oracle_rules.hpp"
 #include "tests/reference/support.hpp"
 

@@ -108,7 +108,7 @@ TEST_CASE("layered: parameters that were cast after the gather are not read") {
   CHECK(error_code_of([&] { params.view(1); }) == ErrorCode::internal);
 }
 
-TEST_CASE("layered: a tap's parameters are what the layers see in stage 3") {
+TEST_CASE("layered: a observer's parameters are what the layers see in stage 3") {
   // The shard of one rank is everything: an overwritten parameter must change the gradient of its element.
   Alone rank(3);
   NumberedGrads source = layered_source();

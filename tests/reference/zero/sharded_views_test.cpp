@@ -1,4 +1,4 @@
-// What taps see of a rank, and what happens when they overwrite it.
+// What observers see of a rank, and what happens when they overwrite it.
 
 #include <algorithm>
 #include <set>
@@ -147,7 +147,7 @@ TEST_CASE("views: types and lengths") {
   CHECK(rank.view(BufferId::step_scalars).data == before);  // views stay where they are
 }
 
-TEST_CASE("views: later phases read what a tap wrote, of the new buffers too") {
+TEST_CASE("views: later phases read what a observer wrote, of the new buffers too") {
   for (int stage = 0; stage <= 3; ++stage) {
     Alone rank(stage);
     rank.setup.hyper.rule = UpdateRule::sgd;
@@ -177,7 +177,7 @@ TEST_CASE("views: later phases read what a tap wrote, of the new buffers too") {
     steps = read<std::array<std::uint64_t, 5>>(rank.view(BufferId::tensor_steps));
     CHECK(steps == std::array<std::uint64_t, 5>{7, 2, 3, 4, 1});
 
-    // The draw of the cast is that of the count a tap left.
+    // The draw of the cast is that of the count a observer left.
     write(rank.view(BufferId::master), 1 + 0x1p-8F);
     for (std::uint64_t count = 0; count < 20; ++count) {
       steps[0] = count;
@@ -189,7 +189,7 @@ TEST_CASE("views: later phases read what a tap wrote, of the new buffers too") {
   }
 }
 
-TEST_CASE("views: later phases read what a tap wrote") {
+TEST_CASE("views: later phases read what a observer wrote") {
   for (int stage = 0; stage <= 3; ++stage) {
     Alone rank(stage);
     rank.setup.persistent_numel = 37;  // in stage 3 element 0 is kept whole

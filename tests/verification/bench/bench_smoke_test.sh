@@ -45,7 +45,7 @@ measured 'one thread' 6 "$bench" kernels --numel 16384 --rounds 1 --threads 1
 measured product 3 "$bench" product --numel 30001 --rounds 2
 rows 'same  product = contract: .* (12)$' 'same  product: an infinite gradient changes nothing (12)$' \
   'same  operations .* = contract (2)$' ' *1  *1  *0 fp32' ' *1  *10000  *0 fp32' ' *4  *69  *3 fp32' ' *16  *1  *0 bf16'
-entries 12 step_to_twins
+entries 12 step_to_implementations
 measured 'one product row, saved' 2 "$bench" product --numel 5000 --rounds 1 --micro-batches 2 --tensors 3 --grads bf16 \
   --stages 2 --bucket 1024 --save "$folder/case.safetensors"
 rows ' *2  *3  *2 bf16'

@@ -17,7 +17,7 @@ VerifyOptions some_cases(int jobs) {
   VerifyOptions options;
   options.patterns = {"byte_gpt_tiny"};
   options.recipes = {"adamw", "sgd"};
-  options.twins = {Twin::host, Twin::host_fused};
+  options.implementations = {Implementation::host, Implementation::host_fused};
   options.jobs = jobs;
   options.overrides = [](RunConfig& config) {
     config.steps = 4;

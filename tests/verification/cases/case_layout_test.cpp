@@ -31,7 +31,7 @@ std::string outcome(int hidden, std::int64_t bucket, LayoutKind layout) {
     config.bucket_numels = {bucket};
     config.omp_threads = {1};
   };
-  options.twins = {Twin::host};
+  options.implementations = {Implementation::host};
   options.recipes = {"adamw"};
   bool began = false;
   try {

@@ -135,14 +135,14 @@ TEST_CASE("verdicts: what proves little is mistrusted, what differs fails") {
   CHECK(r.reason == "rank 2 did not arrive");
 }
 
-TEST_CASE("the world nccl:N brings its wires, and says so itself") {
+TEST_CASE("the world nccl:N brings its transport, and says so itself") {
   const std::string id = "byte_gpt_tiny/adamw/device/stage1/nccl:3/bf16/lockstep/bucket:4096/omp:1";
   const CaseSpec spec = parse_case_id(id).value();
   CHECK(spec.world == WorldSpec{WorldSpec::Kind::nccl, 3});
   CHECK(spec.world.has_processes());
-  CHECK(spec.place.wires == WireKind::nccl);
+  CHECK(spec.place.transport == Transport::nccl);
   CHECK(spec.id() == id);
-  CHECK(parse_case_id(id + "/wires:nccl").value().id() == id);
+  CHECK(parse_case_id(id + "/transport:nccl").value().id() == id);
   CHECK(parse_world("nccl:3").id() == "nccl:3");
   CHECK_FALSE(parse_world("threads:3").has_processes());
 }

@@ -31,12 +31,12 @@ TEST_CASE("values that make no run") {
   expect_verify_refusal("--world mpi:0", "mpi:0");
   expect_verify_refusal("--world nccl:0", "nccl:0");
   expect_verify_refusal("--world nccl", "nccl:N");
-  expect_verify_refusal("--world nccl:2 --twin host", "a candidate on the host");
-  expect_verify_refusal("--world self,nccl:2 --twin host,host-fused", "--world mpi:2");
-  expect_verify_refusal("--world nccl:2 --wires copies --twin device", "use threads:2");
+  expect_verify_refusal("--world nccl:2 --impl host", "a candidate on the host");
+  expect_verify_refusal("--world self,nccl:2 --impl host,host-fused", "--world mpi:2");
+  expect_verify_refusal("--world nccl:2 --transport copies --impl device", "use threads:2");
   expect_verify_refusal("byte_gpt/adamw/host/stage1/nccl:2/bf16/lockstep/bucket:4096/omp:1",
                         "candidate host");
-  expect_verify_refusal("byte_gpt/adamw/host/stage1/threads:2/bf16/lockstep/bucket:4096/omp:1/wires:nccl",
+  expect_verify_refusal("byte_gpt/adamw/host/stage1/threads:2/bf16/lockstep/bucket:4096/omp:1/transport:nccl",
                         "candidate host");
   expect_verify_refusal("--world threads:four", "threads:four");
   expect_verify_refusal("--world cloud:4", "cloud:4");
@@ -69,7 +69,7 @@ TEST_CASE("values that make no run") {
   expect_verify_refusal("--bucket 0", "0");
   expect_verify_refusal("--threads -1", "-1");
   expect_verify_refusal("--dtype fp8", "fp8");
-  expect_verify_refusal("--twin hots", "host");
+  expect_verify_refusal("--impl hots", "host");
   expect_verify_refusal("--mode sideways", "sideways");
   expect_verify_refusal("--seed banana", "banana");
   expect_verify_refusal("--comm-timeout 0", "comm_timeout_s");
@@ -112,7 +112,7 @@ TEST_CASE("what acts on a terminal does not reach it, and nothing is quoted at l
   const std::string longest(5000, 'x');
   for (const std::string& word : {red, longest}) {
     for (const char* flags :
-         {"verify ", "verify byte_gpt_tiny --text ", "verify byte_gpt_tiny --twin ",
+         {"verify ", "verify byte_gpt_tiny --text ", "verify byte_gpt_tiny --impl ",
           "verify byte_gpt_tiny --steps ", "verify byte_gpt_tiny --config ",
           "verify byte_gpt_tiny --report json:/proc/none/", "verify --gradients ", "replay ", "diff /none ",
           "plan ", "explain ", "golden check ", "judge /none ", "", "verify --"}) {

@@ -44,7 +44,7 @@ Json cases_of(const std::string& flags) {
 
 TEST_CASE("every rank of every stage holds and sends what was predicted, with a skipped step and without") {
   const Json cases = cases_of(
-      "byte_gpt_tiny --recipe adamw --dtype fp16 --twin host,host-fused --world self,threads:3 --stage "
+      "byte_gpt_tiny --recipe adamw --dtype fp16 --impl host,host-fused --world self,threads:3 --stage "
       "0,1,2,3 --windows off");
   CHECK(cases.size() == 16);
   for (const Json& one : cases) {
@@ -55,12 +55,12 @@ TEST_CASE("every rank of every stage holds and sends what was predicted, with a 
 
 TEST_CASE("grids, instances and windows are predicted too") {
   for (const char* flags :
-       {"byte_gpt_tiny --recipe adamw --dtype bf16 --twin host --world threads:6 --stage 2 --instances 2",
-        "byte_gpt_tiny --recipe adamw --dtype bf16 --twin host --world threads:4 --stage 1 --windows params",
-        "byte_gpt_tiny --recipe adamw-groups --dtype bf16 --twin host,host-fused --world threads:3 --stage "
+       {"byte_gpt_tiny --recipe adamw --dtype bf16 --impl host --world threads:6 --stage 2 --instances 2",
+        "byte_gpt_tiny --recipe adamw --dtype bf16 --impl host --world threads:4 --stage 1 --windows params",
+        "byte_gpt_tiny --recipe adamw-groups --dtype bf16 --impl host,host-fused --world threads:3 --stage "
         "0,2 "
         "--offload 0.4 --offload-order flat,tensors --offload-place host,file --offload-grads off,on",
-        "byte_gpt --recipe sgd --dtype bf16 --twin host --world threads:8 --stage 1 --grid 2x2x2 --steps 2 "
+        "byte_gpt --recipe sgd --dtype bf16 --impl host --world threads:8 --stage 1 --grid 2x2x2 --steps 2 "
         "--micro-batches 2"}) {
     CAPTURE(flags);
     for (const Json& one : cases_of(flags)) expect_planned_case(one);
@@ -69,7 +69,7 @@ TEST_CASE("grids, instances and windows are predicted too") {
 
 TEST_CASE("the text has the table where it is asked for, and nothing is counted before the second step") {
   const std::string one =
-      "verify byte_gpt_tiny --recipe adamw --dtype bf16 --twin host --world threads:2 --stage 2";
+      "verify byte_gpt_tiny --recipe adamw --dtype bf16 --impl host --world threads:2 --stage 2";
   CHECK(run_cli(one).out.find("predicted") == std::string::npos);
   const CliResult table = run_cli(one + " --bytes");
   CHECK(table.exit_code == 0);

@@ -55,35 +55,35 @@ TEST_CASE("a flag that does not apply to a case is an error") {
   }
   const std::string id = "byte_gpt_tiny/adamw/host/stage1/self/bf16/lockstep/bucket:4096/omp:1";
   expect_refusal("verify " + id + " --world threads:3", "--world does not apply to '" + id);
-  expect_refusal("verify " + id + " --twin host", "--twin does not apply to");
+  expect_refusal("verify " + id + " --impl host", "--impl does not apply to");
   expect_refusal("list " + id + " --stage 2", "--stage does not apply to");
   expect_refusal("verify byte_gpt_tiny 'op/*' --steps 3", "--steps does not apply to 'op/*'");
   expect_refusal("verify 'op/*' --text x", "--text does not apply to");
-  expect_refusal("verify controls --twin host", "--twin does not apply to");
-  expect_refusal("verify 'op/*' --twin host-fused", "use host, device or plugin");
-  expect_refusal("verify 'lbfgs/*' --twin device", "L-BFGS runs on the host");
+  expect_refusal("verify controls --impl host", "--impl does not apply to");
+  expect_refusal("verify 'op/*' --impl host-fused", "use host, device or plugin");
+  expect_refusal("verify 'lbfgs/*' --impl device", "L-BFGS runs on the host");
   expect_refusal("replay op/clip/host/x86-64/fill:wide --steps 3", "--steps does not apply to");
   expect_refusal("verify byte_gpt_tiny --world self --hostfile /dev/null/x",
                  "--hostfile was given and no case runs");
   CHECK(run_cli("list " + id + " --steps 3 --norm exact --seed 5").exit_code == 0);
-  CHECK(run_cli("list 'op/*' --twin host --seed 5").exit_code == 0);
-  CHECK(run_cli("list 'lbfgs/*' --micro-batches 3 --twin host").exit_code == 0);
+  CHECK(run_cli("list 'op/*' --impl host --seed 5").exit_code == 0);
+  CHECK(run_cli("list 'lbfgs/*' --micro-batches 3 --impl host").exit_code == 0);
   CHECK(run_cli("list controls --seed 5").exit_code == 0);
 }
 
 TEST_CASE("what was asked for by name must be able to run") {
   if (!device_answers()) {
-    expect_refusal("verify byte_gpt_tiny --twin device", "cannot run here", 3);
-    expect_refusal("verify byte_gpt_tiny --twin host,device --steps 1", "cannot run here", 3);
-    expect_refusal("list byte_gpt_tiny --twin device", "cannot run here", 3);
+    expect_refusal("verify byte_gpt_tiny --impl device", "cannot run here", 3);
+    expect_refusal("verify byte_gpt_tiny --impl host,device --steps 1", "cannot run here", 3);
+    expect_refusal("list byte_gpt_tiny --impl device", "cannot run here", 3);
     expect_refusal("verify byte_gpt_tiny/adamw/device/stage1/self/bf16/lockstep/bucket:4096/omp:1",
                    "cannot run here", 3);
     expect_refusal("verify byte_gpt_tiny --world nccl:2", "world nccl:2 was asked for and cannot run here",
                    3);
     expect_refusal("list byte_gpt_tiny --world self,nccl:2", "each of its ranks has a device", 3);
-    expect_refusal("verify byte_gpt_tiny --world nccl:2 --twin device-graph", "cannot run here", 3);
+    expect_refusal("verify byte_gpt_tiny --world nccl:2 --impl device-graph", "cannot run here", 3);
     expect_refusal("verify op/clip/device/cuda/fill:wide", "op/clip/device/cuda/fill:wide was asked for", 3);
-    expect_refusal("verify 'op/clip/*' --twin device", "cannot run here", 3);
+    expect_refusal("verify 'op/clip/*' --impl device", "cannot run here", 3);
     expect_refusal("verify 'op/clip/device/*'", "nothing that was asked for can run", 3);
     CHECK(run_cli("verify 'op/clip/*/fill:wide'").exit_code == 0);  // among others they are skipped
   }
@@ -103,7 +103,7 @@ TEST_CASE("more than four processes for a core are not started by accident") {
   const int most = 4 * available_cores();
   // one short case, should it be started after all
   const std::string many =
-      "byte_gpt_tiny --recipe adamw --stage 1 --dtype bf16 --twin host --mode free --steps 1 --world mpi:" +
+      "byte_gpt_tiny --recipe adamw --stage 1 --dtype bf16 --impl host --mode free --steps 1 --world mpi:" +
       std::to_string(most + 1);
   if (!mpi_built()) return;
   expect_refusal("verify " + many, "add --oversubscribe");

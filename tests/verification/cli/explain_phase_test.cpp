@@ -74,7 +74,7 @@ TEST_CASE("a name has one meaning, but for phases with an operation of their nam
     const std::size_t operation = text.find("\noperation " + name + "\n");
     REQUIRE(operation != std::string::npos);
     CHECK(text.find("  formulas, from") < operation);
-    CHECK(text.find("  twins       reference/", operation) != std::string::npos);
+    CHECK(text.find("  implementations       reference/", operation) != std::string::npos);
     CHECK(text.find("faults planted") == text.rfind("faults planted"));  // said once
   }
 }

@@ -55,7 +55,7 @@ TEST_CASE("L-BFGS, which is no operation, is explained too") {
   CHECK(run_cli("explain lbgfs").err.find("did you mean lbfgs?") != std::string::npos);
 }
 
-TEST_CASE("an operation is explained by its doc block, class, twins, cases and faults") {
+TEST_CASE("an operation is explained by its doc block, class, implementations, cases and faults") {
   const std::string text = run_cli("explain adam_update").out;
   for (const char* part :
        {"decay is part of the gradient", "AdamwUpdateFn (referred to above)",

@@ -15,7 +15,7 @@
 
 #include "common/base/error.hpp"
 #include "tests/verification/cli/cli_support.hpp"
-#include "verification/training/gradients/leaf_store.hpp"
+#include "verification/training/gradients/grad_store.hpp"
 #include "verification/training/ranks/mpi_environment.hpp"
 #include "verification/training/ranks/mpi_launch.hpp"
 
@@ -167,7 +167,7 @@ TEST_CASE("mpi launch: ranks read the leaves they are handed, and refuse those o
   const std::string run = "0123456789abcdef0123456789abcdef:";
   CHECK(contains(run_with(run + folder.write("garbage", std::string(10'000, 'x'))),
                  "is no complete leaf file"));
-  LeafStore store(1 << 20);
+  GradStore store(1 << 20);
   std::vector<float> values(100);
   const zeroproof::TensorView view{values.data(), zeroproof::DType::fp32, 100};
   store.keep({}, {view, 0, zeroproof::raw_digest(view.data, view.num_bytes())});

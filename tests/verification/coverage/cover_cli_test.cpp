@@ -59,7 +59,7 @@ TEST_CASE("cover: slices are the array, each row once") {
 }
 
 TEST_CASE("cover: a row is a case of its own, from its id") {
-  const std::string id = *listed("--cover values --twin host-fused --slice 2/4").begin();
+  const std::string id = *listed("--cover values --impl host-fused --slice 2/4").begin();
   CHECK(id.find("/host-fused/") != std::string::npos);
   const CliResult result = run_cli("replay " + quoted(id) + " --report text");
   CAPTURE(result.out);

@@ -94,7 +94,7 @@ TEST_CASE("covering array: what is impossible is what somebody refuses or nothin
   CHECK_FALSE(can("layout:fsdp2", "norm:chunk1024"));
   CHECK_FALSE(can("cp:2", "dtype:fp16"));
   CHECK_FALSE(can("sum:native", "mode:free"));
-  CHECK_FALSE(can("twin:host", "mode:whole"));
+  CHECK_FALSE(can("implementation:host", "mode:whole"));
   CHECK_FALSE(can("nesterov:on", "dampening:on"));
   CHECK_FALSE(can("rule:sgd", "eps:large"));
   CHECK_FALSE(can("rule:lion", "amsgrad:off"));
@@ -127,7 +127,7 @@ TEST_CASE("coverage: counts of one case and of two, by hand") {
     for (const char* id : ids) cases.push_back(*parse_case_id(id));
     return coverage_of({}, cases);
   };
-  // All settings but those that nothing looks at: wires, persistent, the scaler's seven, momentum's three,
+  // All settings but those that nothing looks at: transport, persistent, the scaler's seven, momentum's three,
   // warmup_shape, wsd_shape, schedule_unit, first_is_zero, five of offload,
   // eleven of scales.
   const char* first = "byte_gpt_tiny/adamw/host/stage2/threads:3/bf16/lockstep/bucket:4096/omp:1";

@@ -20,13 +20,13 @@ ROWS = [
     (["--world", "threads:3"], False),
     (["--world", "self,mpi:2"], True),
 ]
-REPLAYED = ["verify", "byte_gpt_tiny/adamw/*", "--twin", "device-graph", "--steps", "2000", "--dtype", "bf16"]
+REPLAYED = ["verify", "byte_gpt_tiny/adamw/*", "--impl", "device-graph", "--steps", "2000", "--dtype", "bf16"]
 DEVICES = [
     ["--world", "self", "--stage", "1"],
     ["--world", "threads:3", "--stage", "2"],
-    ["--world", "threads:3", "--stage", "3", "--wires", "nccl"],  # of the library that ZP_NCCL_LIBRARY names
+    ["--world", "threads:3", "--stage", "3", "--transport", "nccl"],  # of the library that ZP_NCCL_LIBRARY names
 ]
-OPERATIONS = ["verify", "op/*", "--twin", "host"]
+OPERATIONS = ["verify", "op/*", "--impl", "host"]
 
 
 def check(program, number, arguments, in_job, delay, problems):

@@ -130,16 +130,16 @@ TEST_CASE("the plan covers the catalogue: one row each, and at least 70 from pub
   std::set<std::string_view> rows;
   for (const FaultCase& row : fault_plan()) CHECK_MESSAGE(rows.insert(row.fault).second, row.fault);
   int from_public_bugs = 0;
-  int twins = 0;
+  int implementations = 0;
   for (const Fault& fault : fault_catalogue()) {
     CHECK_MESSAGE(rows.erase(fault.id) == 1, fault.id);
     if (!fault.source.empty()) ++from_public_bugs;
-    if (fault.kind == FaultKind::twin) ++twins;
+    if (fault.kind == FaultKind::implementation) ++implementations;
   }
   CHECK(rows.empty());
   CHECK(fault_catalogue().size() >= 200);
   CHECK(from_public_bugs >= 70);
-  CHECK(twins >= 80);
+  CHECK(implementations >= 80);
   CHECK(lbfgs_faults().size() == lbfgs_fault_plan().size());
   CHECK(resume_faults().size() == resume_fault_plan().size());
   CHECK(device_faults().size() == device_fault_plan().size());
@@ -156,7 +156,7 @@ TEST_CASE("faults do not survive a free run either") {
   }
 }
 
-TEST_CASE("a wrong twin is right wherever its mistake does not matter") {
+TEST_CASE("a wrong implementation is right wherever its mistake does not matter") {
   // Otherwise it would be caught for something else. One instance has nothing to reduce twice, several ranks double
   // nothing, bins that are not merged cannot be merged unaligned. What is not replayed cannot replay what it should
   // not, one flag is its own sum, and one rank asks nobody. A wrong operation is wrong in its own calls alone. What has
@@ -231,7 +231,7 @@ TEST_CASE("a fault is planted only where it can be") {
     CHECK(outcome.status == Status::skipped);
     return outcome.reason;
   };
-  CHECK(refusal("do-nothing", "sums-not-cleared").find("use --twin host or host-fused") != std::string::npos);
+  CHECK(refusal("do-nothing", "sums-not-cleared").find("use --impl host or host-fused") != std::string::npos);
   for (const Fault& fault : device_faults()) {
     CAPTURE(std::string(fault.id));
     CHECK(refusal(fault.id, "do-nothing").find("needs the simulated device or a GPU") != std::string::npos);

@@ -22,7 +22,7 @@ void expect_flaw(const std::function<void(Recording&)>& change, const std::strin
   change(recording);
   save(recording, folder.file("my gradients"));
   // Few cases: a run that is not refused should end soon.
-  expect_refusal("verify --world self --stage 1 --twin host --dtype bf16 --gradients " +
+  expect_refusal("verify --world self --stage 1 --impl host --dtype bf16 --gradients " +
                      quoted(folder.file("my gradients")),
                  must_mention);
 }

@@ -205,7 +205,7 @@ TEST_CASE("recorded: a recording of byte_gpt_tiny runs to the same trajectory, i
   CHECK(read_file(file) == first);  // the same bytes again
   // Fewer steps of the same file are the beginning of the same run; processes read it as threads do.
   const std::string start = "--gradients " + quoted(file);
-  const std::string few = "--steps 4 --stage 2 --twin host";
+  const std::string few = "--steps 4 --stage 2 --impl host";
   const std::string expected = trajectory("byte_gpt_tiny", "fp16", "--steps 4 --world self --stage 1");
   CHECK(trajectory(start, "fp16", few + " --world self") == expected);
 #if defined(ZP_HAVE_MPI)
@@ -222,7 +222,7 @@ TEST_CASE("recorded: what is said on the command line wins over the settings of 
       run_cli("record --workload byte_gpt_tiny --dtype bf16 --config " + quoted(config) + " " + quoted(file))
           .exit_code == 0);
   const auto hash = [](const std::string& arguments) {
-    const CliResult run = run_cli("verify " + arguments + " --twin host --stage 1 --world self --threads 1");
+    const CliResult run = run_cli("verify " + arguments + " --impl host --stage 1 --world self --threads 1");
     const std::size_t at = run.out.find("trajectory ");
     CHECK(run.exit_code == 0);
     return at == std::string::npos ? run.err : run.out.substr(run.out.find("bf16  ", at) + 6, 32);

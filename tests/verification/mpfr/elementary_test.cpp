@@ -1,4 +1,4 @@
-// R23 against GNU MPFR, which rounds once to 24 bits whatever the function: the reference, and every twin there is, at
+// R23 against GNU MPFR, which rounds once to 24 bits whatever the function: the reference, and every implementation there is, at
 // every fp32 value (slow), or at some of every exponent and all around the places where sequences change. The few
 // inputs where sigmoid and log are not the nearest are met in the slow case alone.
 //
@@ -74,16 +74,16 @@ const std::vector<const char*> functions = {"elementary_exp", "elementary_tanh",
 std::uint32_t bits_of(float x) { return x != x ? 0x7FC00000U : std::bit_cast<std::uint32_t>(x); }
 float value_of(std::uint32_t bits) { return std::bit_cast<float>(bits); }
 
-/// What every twin makes of bit patterns [first, first + count).
+/// What every implementation makes of bit patterns [first, first + count).
 std::vector<std::vector<float>> computed(const Op& op, std::uint64_t first, std::int64_t count) {
   const OpCall pristine(op, {Fill::zero, count, 0, 0, 1, 1, 0});
   const Span<float> x = pristine.get<float>(0);
   for (std::size_t i = 0; i < x.size(); ++i) x[i] = value_of(static_cast<std::uint32_t>(first + i));
   std::vector<std::vector<float>> all;
-  for (const OpFunction& twin : {op.reference, op.host}) {
-    if (!twin) continue;
+  for (const OpFunction& implementation : {op.reference, op.host}) {
+    if (!implementation) continue;
     OpCall call = pristine.fresh();
-    twin(call);
+    implementation(call);
     const Span<float> y = call.get<float>(1);
     all.emplace_back(y.begin(), y.end());
   }
@@ -140,15 +140,15 @@ void check(const char* what, const std::vector<std::uint64_t>& begins, std::int6
     parallel_for(available_cores(), static_cast<std::int64_t>(begins.size()), [&](std::int64_t k) {
       check_stretch(op, begins[static_cast<std::size_t>(k)], count, found);
     });
-    std::printf("%s, %s: %lld values of %d twins, %lld asked of MPFR, %lld are not the nearest\n", name, what,
+    std::printf("%s, %s: %lld values of %d implementations, %lld asked of MPFR, %lld are not the nearest\n", name, what,
                 static_cast<long long>(found.values), op.host ? 2 : 1, static_cast<long long>(found.asked),
                 static_cast<long long>(found.different));
     std::fflush(stdout);
-    const std::int64_t twins = op.host ? 2 : 1;
+    const std::int64_t implementations = op.host ? 2 : 1;
     const std::int64_t known = op.name == "elementary_sigmoid" ? of_sigmoid
                                : op.name == "elementary_log"   ? of_log
                                                                : 0;
-    CHECK_MESSAGE(found.different == known * twins, "first at bits " << found.first.load());
+    CHECK_MESSAGE(found.different == known * implementations, "first at bits " << found.first.load());
   }
 }
 

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "oracle_norm_cases.hpp"
-#include "oracle_twins.hpp"
+#include "oracle_implementations.hpp"
 #include "tests/verification/mpfr/big.hpp"
 
 namespace {
@@ -71,15 +71,15 @@ void judge(const std::vector<float>& grad, double p, const char* family, Worst& 
   const Big truth = norm_of(grad, p);
   if (!(truth <= Big(std::numeric_limits<double>::max())))
     return;  // the bound is for finite results
-  for (const Twin& twin : twins_with(&Twin::grad_norm_p)) {
-    Exec exec = twin.exec;
+  for (const Implementation& implementation : implementations_with(&Implementation::grad_norm_p)) {
+    Exec exec = implementation.exec;
     exec.num_threads = grad.size() > 1000 ? 3 : 1;
-    const double norm = twin.grad_norm_p(exec, grad, p);
+    const double norm = implementation.grad_norm_p(exec, grad, p);
     const double error = (abs(Big(norm) - truth) / truth).number();
     const double ratio = error / bound(grad.size(), p);
     if (ratio <= worst.ratio) continue;
     worst.ratio = ratio != ratio ? std::numeric_limits<double>::infinity() : ratio;
-    worst.where = twin.name + ", " + family + ", numel " + std::to_string(grad.size());
+    worst.where = implementation.name + ", " + family + ", numel " + std::to_string(grad.size());
   }
 }
 

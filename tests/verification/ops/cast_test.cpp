@@ -14,9 +14,9 @@ namespace {
 using namespace zeroproof;
 using namespace zeroproof::oracle;
 
-/// Runs a twin over all elements in calls of `piece` elements: with a piece shorter than a vector nothing but
+/// Runs an implementation over all elements in calls of `piece` elements: with a piece shorter than a vector nothing but
 /// tails is entered.
-void run_in_pieces(const Operation& op, const Twin& twin, const Operands& o, std::int64_t piece) {
+void run_in_pieces(const Operation& op, const Implementation& implementation, const Operands& o, std::int64_t piece) {
   const std::int64_t in_size = num_bytes(op.in_type), out_size = num_bytes(op.out_types[0]);
   for (std::int64_t i = 0; i < o.numel; i += piece) {
     Operands part;
@@ -24,7 +24,7 @@ void run_in_pieces(const Operation& op, const Twin& twin, const Operands& o, std
     part.first = o.first + static_cast<std::uint64_t>(i);
     part.in[0] = static_cast<std::byte*>(o.in[0]) + i * in_size;
     part.out[0] = static_cast<std::byte*>(o.out[0]) + i * out_size;
-    op.run(twin, twin.exec, 0, part);
+    op.run(implementation, implementation.exec, 0, part);
   }
 }
 
@@ -32,7 +32,7 @@ void run_in_pieces(const Operation& op, const Twin& twin, const Operands& o, std
 template <class Bits, class Tails>
 void every(const Operation& op, const char* what, std::int64_t count, Bits&& bits, Tails&& tails) {
   constexpr std::int64_t block = 1 << 14;
-  const std::vector<Twin> twins = twins_for(op);
+  const std::vector<Implementation> implementations = implementations_for(op);
   Tally tally;
   parallel_for(available_cores(), (count + block - 1) / block, [&](std::int64_t b) {
     thread_local Workspace expected_space, actual_space;
@@ -44,17 +44,17 @@ void every(const Operation& op, const char* what, std::int64_t count, Bits&& bit
     for (std::int64_t i = 0; i < numel; ++i)
       static_cast<std::uint32_t*>(expected.in[0])[i] = bits(b * block + i);
     op.judge(0, expected);
-    for (const Twin& twin : twins) {
-      op.run(twin, twin.exec, 0, actual);
-      tally.compare({&op, &twin, Family::every_pattern, static_cast<std::uint64_t>(b * block), 0}, expected,
+    for (const Implementation& implementation : implementations) {
+      op.run(implementation, implementation.exec, 0, actual);
+      tally.compare({&op, &implementation, Family::every_pattern, static_cast<std::uint64_t>(b * block), 0}, expected,
                     actual, false, false);
-      if (!tails(b) || twin.name == "device") continue;
-      run_in_pieces(op, twin, actual, 3);
-      tally.compare({&op, &twin, Family::every_pattern, static_cast<std::uint64_t>(b * block), 0}, expected,
+      if (!tails(b) || implementation.name == "device") continue;
+      run_in_pieces(op, implementation, actual, 3);
+      tally.compare({&op, &implementation, Family::every_pattern, static_cast<std::uint64_t>(b * block), 0}, expected,
                     actual, false, false);
     }
   });
-  report(op, what, count, twins.size(), tally);
+  report(op, what, count, implementations.size(), tally);
 }
 
 /// Neighbours of powers of two, and of everything that lies half-way between two values of a narrow format.
@@ -101,15 +101,15 @@ TEST_CASE("widening: every code, in bodies and in tails") {
     fill_inputs(op, Family::every_pattern, 0, expected);
     op.judge(0, expected);
     Tally tally;
-    const std::vector<Twin> twins = twins_for(op);
-    for (const Twin& twin : twins) {
+    const std::vector<Implementation> implementations = implementations_for(op);
+    for (const Implementation& implementation : implementations) {
       for (std::int64_t piece : {1, 3, 7, 15}) {
-        if (twin.name == "device") continue;
-        run_in_pieces(op, twin, actual, piece);
-        tally.compare({&op, &twin, Family::every_pattern, 0, 0}, expected, actual, false, false);
+        if (implementation.name == "device") continue;
+        run_in_pieces(op, implementation, actual, piece);
+        tally.compare({&op, &implementation, Family::every_pattern, 0, 0}, expected, actual, false, false);
       }
     }
-    report(op, "every code in calls of 1, 3, 7 and 15 elements", 65536, 4 * twins.size(), tally);
+    report(op, "every code in calls of 1, 3, 7 and 15 elements", 65536, 4 * implementations.size(), tally);
   }
 }
 

@@ -32,16 +32,16 @@ int refusal(Call&& call) {
 
 TEST_CASE("who is judged") {
   std::string names;
-  for (const Twin& twin : all_twins()) names += (names.empty() ? "" : ", ") + twin.name;
+  for (const Implementation& implementation : all_implementations()) names += (names.empty() ? "" : ", ") + implementation.name;
   std::printf("elementwise: implementations are %s\n", names.c_str());
   const cuda::device::DeviceInfo& device = cuda::device::device_info();
-  if (!device.answers) std::printf("elementwise: device twins not judged here (%s)\n", device.detail.c_str());
+  if (!device.answers) std::printf("elementwise: device implementations not judged here (%s)\n", device.detail.c_str());
   for (Isa isa : {Isa::x86_64, Isa::x86_64_v3, Isa::x86_64_v4}) {
     if (cuda::host::isa_supported(isa)) continue;
     std::printf("elementwise: host %s not judged here (this processor lacks it)\n",
                 std::string(cuda::host::name(isa)).c_str());
   }
-  CHECK(all_twins().size() >= 2);
+  CHECK(all_implementations().size() >= 2);
 }
 
 TEST_CASE("stream: every update rule with all flags") {
@@ -70,7 +70,7 @@ TEST_CASE("slow: stream: fused unscale, clip, adamw, cast") {
 
 TEST_CASE("found_inf: one bad element anywhere") {
   const Operation unscale = unscale_operation();
-  const std::vector<Twin> twins = twins_for(unscale);
+  const std::vector<Implementation> implementations = implementations_for(unscale);
   constexpr int large_scale = 9;  // inv_scale = 2^126
   CHECK(inv_scale_of(large_scale) == 0x1p126F);
   Tally tally;
@@ -86,18 +86,18 @@ TEST_CASE("found_inf: one bad element anywhere") {
           std::ranges::fill_n(static_cast<float*>(expected.in[0]), numel, 0x1.8p-60F);
           static_cast<float*>(expected.in[0])[at] = from_bits(bad);
           const bool found = unscale.judge(set, expected);
-          for (const Twin& twin : twins) {
+          for (const Implementation& implementation : implementations) {
             const Operands actual = actual_space.prepare(unscale, numel);
             copy_inputs(unscale, expected, actual);
-            const bool actual_found = unscale.run(twin, twin.exec, set, actual);
-            tally.compare({&unscale, &twin, Family::special, 0, set}, expected, actual, found, actual_found);
+            const bool actual_found = unscale.run(implementation, implementation.exec, set, actual);
+            tally.compare({&unscale, &implementation, Family::special, 0, set}, expected, actual, found, actual_found);
           }
           elements += numel;
         }
       }
     }
   }
-  report(unscale, "found_inf", elements, twins.size(), tally);
+  report(unscale, "found_inf", elements, implementations.size(), tally);
 }
 
 TEST_CASE("wrong arguments are refused, and nothing is written") {
@@ -105,7 +105,7 @@ TEST_CASE("wrong arguments are refused, and nothing is written") {
   std::vector<float> three(3, 2.0F), four(4, 2.0F), a(3, 2.0F), b(3, 2.0F), c(3, 2.0F);
   std::vector<bf16> narrow(4, bf16{7});
   const StepScalars s = to_step_scalars(scalars_of(0, oracle_rule_adamw));
-  for (const Twin& t : all_twins()) {
+  for (const Implementation& t : all_implementations()) {
     CAPTURE(t.name);
     const Exec& e = t.exec;
     for (AdamwUpdateFn* update : {t.adamw_update, t.adam_update}) {

@@ -41,11 +41,11 @@ bool same(T a, T b) {
 
 /// Codes of all 65,536 bf16 values, under every scale.
 template <class T, class Cast, class Function>
-void check_quantize(Function* Twin::*quantize, Cast* saturate, Cast* nonfinite) {
+void check_quantize(Function* Implementation::*quantize, Cast* saturate, Cast* nonfinite) {
   std::vector<float> values(65536);
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = from_bits(static_cast<std::uint32_t>(i) << 16);
   const BlockGrid grid = one_block(values.size());
-  const std::vector<Twin> twins = twins_with(quantize);
+  const std::vector<Implementation> implementations = implementations_with(quantize);
   std::atomic<std::int64_t> codes = 0, differ = 0;
   parallel_for(available_cores(), 2 * largest_exponent + 1, [&](std::int64_t turn) {
     const std::vector<float> scale = {std::ldexp(1.0F, static_cast<int>(turn) - largest_exponent)};
@@ -58,8 +58,8 @@ void check_quantize(Function* Twin::*quantize, Cast* saturate, Cast* nonfinite) 
       }
       (overflow == Overflow::nonfinite ? nonfinite : saturate)(
           scaled.data(), bits_of(Span<T>(want)), scaled.size());
-      for (const Twin& twin : twins) {
-        (twin.*quantize)(twin.exec, {grid, QuantizedValue::direct, overflow}, 0, values,
+      for (const Implementation& implementation : implementations) {
+        (implementation.*quantize)(implementation.exec, {grid, QuantizedValue::direct, overflow}, 0, values,
                          Span<const float>(scale), Span<T>(got));
         std::int64_t wrong = 0;
         for (std::size_t i = 0; i < values.size(); ++i) wrong += same(want[i], got[i]) ? 0 : 1;
@@ -68,22 +68,22 @@ void check_quantize(Function* Twin::*quantize, Cast* saturate, Cast* nonfinite) 
       codes += std::ssize(values);
     }
   });
-  say("every bf16 value as " + std::string(name(dtype_of<T>)), codes, twins.size(), differ);
+  say("every bf16 value as " + std::string(name(dtype_of<T>)), codes, implementations.size(), differ);
 }
 
 /// Values of all 256 codes, which one rounding of an exact product has to give.
 template <class T, class Function>
-void check_dequantize(Function* Twin::*dequantize) {
+void check_dequantize(Function* Implementation::*dequantize) {
   std::vector<T> codes(256);
   for (std::size_t i = 0; i < codes.size(); ++i) codes[i] = T{static_cast<std::uint8_t>(i)};
   const BlockGrid grid = one_block(codes.size());
-  const std::vector<Twin> twins = twins_with(dequantize);
+  const std::vector<Implementation> implementations = implementations_with(dequantize);
   std::int64_t values = 0, differ = 0;
   for (int exponent = -largest_exponent; exponent <= largest_exponent; ++exponent) {
     const std::vector<float> scale_inv = {std::ldexp(1.0F, exponent)};
     std::vector<float> got(codes.size());
-    for (const Twin& twin : twins) {
-      (twin.*dequantize)(twin.exec, grid, 0, Span<const T>(codes), Span<const float>(scale_inv), got);
+    for (const Implementation& implementation : implementations) {
+      (implementation.*dequantize)(implementation.exec, grid, 0, Span<const T>(codes), Span<const float>(scale_inv), got);
       for (std::size_t i = 0; i < codes.size(); ++i) {
         const auto want = static_cast<float>(std::ldexp(double{to_float(codes[i])}, exponent));
         const bool right = std::isnan(want)
@@ -94,7 +94,7 @@ void check_dequantize(Function* Twin::*dequantize) {
     }
     values += std::ssize(codes);
   }
-  say("every code of " + std::string(name(dtype_of<T>)), values, twins.size(), differ);
+  say("every code of " + std::string(name(dtype_of<T>)), values, implementations.size(), differ);
 }
 
 /// What an amax means for a scale; 0 where no scale can be made of it.
@@ -150,7 +150,7 @@ std::vector<Operation> scale_operations() {
 template <class Bits>
 void check_amaxes(const Operation& op, const std::string& what, std::int64_t count, const Bits& bits) {
   constexpr std::int64_t block = 1 << 14;
-  const std::vector<Twin> twins = twins_for(op);
+  const std::vector<Implementation> implementations = implementations_for(op);
   Tally tally;
   parallel_for(available_cores(), (count + block - 1) / block, [&](std::int64_t b) {
     thread_local Workspace expected_space, actual_space;
@@ -162,14 +162,14 @@ void check_amaxes(const Operation& op, const std::string& what, std::int64_t cou
       static_cast<std::uint32_t*>(expected.in[0])[i] = bits(b * block + i);
     for (int set = 0; set < op.sets; ++set) {
       op.judge(set, expected);
-      for (const Twin& twin : twins) {
-        op.run(twin, twin.exec, set, actual);
-        tally.compare({&op, &twin, Family::every_pattern, static_cast<std::uint64_t>(b * block), set},
+      for (const Implementation& implementation : implementations) {
+        op.run(implementation, implementation.exec, set, actual);
+        tally.compare({&op, &implementation, Family::every_pattern, static_cast<std::uint64_t>(b * block), set},
                       expected, actual, false, false);
       }
     }
   });
-  report(op, what, count * op.sets, twins.size(), tally);
+  report(op, what, count * op.sets, implementations.size(), tally);
 }
 
 /// Ones of every exponent, and sevens, which largest values are made of, with their neighbours.
@@ -186,13 +186,13 @@ std::vector<std::uint32_t> edges() {
 }  // namespace
 
 TEST_CASE("every bf16 value under every scale that is a power of two") {
-  check_quantize<e4m3>(&Twin::block_quantize_e4m3, oracle_cast_e4m3, oracle_cast_e4m3_nonfinite);
-  check_quantize<e5m2>(&Twin::block_quantize_e5m2, oracle_cast_e5m2, oracle_cast_e5m2_nonfinite);
+  check_quantize<e4m3>(&Implementation::block_quantize_e4m3, oracle_cast_e4m3, oracle_cast_e4m3_nonfinite);
+  check_quantize<e5m2>(&Implementation::block_quantize_e5m2, oracle_cast_e5m2, oracle_cast_e5m2_nonfinite);
 }
 
 TEST_CASE("every code of 8 bits under every scale that is a power of two") {
-  check_dequantize<e4m3>(&Twin::block_dequantize_e4m3);
-  check_dequantize<e5m2>(&Twin::block_dequantize_e5m2);
+  check_dequantize<e4m3>(&Implementation::block_dequantize_e4m3);
+  check_dequantize<e5m2>(&Implementation::block_dequantize_e5m2);
 }
 
 TEST_CASE("scales of every 2,039th amax, and at the edges of exponents") {

@@ -11,7 +11,7 @@
 #include "common/base/philox.hpp"
 #include "oracle.h"
 #include "oracle_norm_cases.hpp"
-#include "oracle_twins.hpp"
+#include "oracle_implementations.hpp"
 
 namespace {
 
@@ -65,14 +65,14 @@ GradStats expected(const float* grad, std::int64_t numel) {
 }
 
 /// The pieces dealt out to `ranks` ranks, whose numbers are added as integers.
-std::vector<GradStats> over_ranks(const Twin& twin, const Exec& exec, const Buffer& buffer,
+std::vector<GradStats> over_ranks(const Implementation& implementation, const Exec& exec, const Buffer& buffer,
                                   const std::vector<GradSegment>& pieces, std::size_t ranks) {
   std::vector<GradStats> all(buffer.tensors.size());
   for (std::size_t rank = 0; rank < ranks; ++rank) {
     std::vector<GradSegment> own;
     for (std::size_t i = rank; i < pieces.size(); i += ranks) own.push_back(pieces[i]);
     std::vector<GradStats> stats(all.size());
-    twin.grad_stats(exec, buffer.grad, own, stats);
+    implementation.grad_stats(exec, buffer.grad, own, stats);
     for (std::size_t t = 0; t < all.size(); ++t) {
       all[t].amax = std::max(all[t].amax, stats[t].amax);
       all[t].num_nonfinite += stats[t].num_nonfinite;
@@ -93,20 +93,20 @@ TEST_CASE("grad_stats: cuts, orders, ranks and threads") {
     }
     for (std::uint32_t cut = 0; cut < 4; ++cut) {
       const std::vector<GradSegment> pieces = make_pieces(buffer.tensors, cut);
-      for (const Twin& twin : twins_with(&Twin::grad_stats)) {
+      for (const Implementation& implementation : implementations_with(&Implementation::grad_stats)) {
         CAPTURE(family.name);
         CAPTURE(cut);
-        CAPTURE(twin.name);
-        Exec exec = twin.exec;
+        CAPTURE(implementation.name);
+        Exec exec = implementation.exec;
         exec.num_threads = cut % 2 == 0 ? 3 : 1;
-        CHECK(over_ranks(twin, exec, buffer, pieces, 1 + cut) == want);
+        CHECK(over_ranks(implementation, exec, buffer, pieces, 1 + cut) == want);
       }
     }
   }
 }
 
 TEST_CASE("grad_stats: every numel up to 200 at every offset, any float") {
-  for (const Twin& twin : twins_with(&Twin::grad_stats)) {
+  for (const Implementation& implementation : implementations_with(&Implementation::grad_stats)) {
     std::int64_t differ = 0;
     std::vector<float> storage(200 + 33 + 1);
     for (std::int64_t numel = 0; numel <= 200; ++numel) {
@@ -119,9 +119,9 @@ TEST_CASE("grad_stats: every numel up to 200 at every offset, any float") {
       }
       const std::vector<GradSegment> segment = {{offset, numel, 0}};
       std::vector<GradStats> stats(1);
-      twin.grad_stats(twin.exec, storage, segment, stats);
+      implementation.grad_stats(implementation.exec, storage, segment, stats);
       differ += !(stats.front() == expected(storage.data() + offset, numel));
     }
-    CHECK_MESSAGE(differ == 0, twin.name);
+    CHECK_MESSAGE(differ == 0, implementation.name);
   }
 }

@@ -1,5 +1,5 @@
 // The loss scaler as what it is: a finite automaton. A table of transitions is written out from the doc block of
-// common/contracts/loss_scaler.hpp; both twins must follow it along every pattern of overflows of length 14 and from
+// common/contracts/loss_scaler.hpp; both implementations must follow it along every pattern of overflows of length 14 and from
 // every state of the table, for every set of a grid of settings.
 
 #include <doctest.h>
@@ -19,12 +19,12 @@ namespace {
 
 using namespace zeroproof;
 
-struct Twin {
+struct Implementation {
   const char* name;
   LossScalerInitFn* init;
   LossScalerUpdateFn* update;
 };
-constexpr Twin twins[] = {{"reference", reference::loss_scaler_init, reference::loss_scaler_update},
+constexpr Implementation implementations[] = {{"reference", reference::loss_scaler_init, reference::loss_scaler_update},
                           {"host", cuda::host::loss_scaler_init, cuda::host::loss_scaler_update}};
 
 /// Every state a dynamic scaler with these settings can be in, and where each of the two inputs leads. States are
@@ -80,11 +80,11 @@ std::string text_of(const LossScalerState& s) {
 /// Walks the tree of patterns; patterns with a common beginning share it, so a set costs 2^15 transitions.
 class Walk {
  public:
-  Walk(const Twin& twin, const LossScalerConfig& config, const Table* table)
-      : twin_(twin), config_(config), table_(table) {}
+  Walk(const Implementation& implementation, const LossScalerConfig& config, const Table* table)
+      : implementation_(implementation), config_(config), table_(table) {}
 
   void run() {
-    const LossScalerState start = twin_.init(config_);
+    const LossScalerState start = implementation_.init(config_);
     if (table_ != nullptr) {
       descend(start, table_->first(config_), 0);
     } else {
@@ -98,25 +98,25 @@ class Walk {
  private:
   static constexpr std::size_t depth_limit = 14;
 
-  /// `state` is what the twin says, `row` what the table says, after `depth` steps.
+  /// `state` is what the implementation says, `row` what the table says, after `depth` steps.
   void descend(const LossScalerState& state, int row, std::size_t depth) {
     const LossScalerState expected = table_ == nullptr ? still_ : table_->values(row);
     if (!(state == expected)) {
-      problem_ = std::string(twin_.name) + " is in " + text_of(state) + " and not in " + text_of(expected) +
+      problem_ = std::string(implementation_.name) + " is in " + text_of(state) + " and not in " + text_of(expected) +
                  " after '" + pattern_ + "' (x: overflow)";
     }
     if (depth == depth_limit || !problem_.empty()) return;
     for (const bool overflow : {false, true}) {
       ++transitions_;
       pattern_.push_back(overflow ? 'x' : '.');
-      descend(twin_.update(config_, state, overflow), table_ == nullptr ? 0 : table_->next(row, overflow),
+      descend(implementation_.update(config_, state, overflow), table_ == nullptr ? 0 : table_->next(row, overflow),
               depth + 1);
       pattern_.pop_back();
       if (!problem_.empty()) return;
     }
   }
 
-  const Twin& twin_;
+  const Implementation& implementation_;
   const LossScalerConfig& config_;
   const Table* table_;       ///< none: the scaler never moves
   LossScalerState still_{};  ///< where it then stays
@@ -165,8 +165,8 @@ TEST_CASE("loss scaler: every pattern of 14 steps for every setting, against the
   for_each_setting([&](const LossScalerConfig& config) {
     const Table table(config);
     ++settings;
-    for (const Twin& twin : twins) {
-      Walk walk(twin, config, &table);
+    for (const Implementation& implementation : implementations) {
+      Walk walk(implementation, config, &table);
       walk.run();
       transitions += walk.transitions();
       const std::string where = text_of(config);
@@ -185,12 +185,12 @@ TEST_CASE("loss scaler: every state of the table, also those no pattern reaches"
     const Table table(config);
     for (int state = 0; state < table.size(); ++state) {
       for (const bool overflow : {false, true}) {
-        for (const Twin& twin : twins) {
-          const LossScalerState actual = twin.update(config, table.values(state), overflow);
+        for (const Implementation& implementation : implementations) {
+          const LossScalerState actual = implementation.update(config, table.values(state), overflow);
           const LossScalerState expected = table.values(table.next(state, overflow));
           ++transitions;
           if (actual == expected) continue;
-          FAIL(twin.name << ": " << text_of(table.values(state)) << (overflow ? " overflow" : " good")
+          FAIL(implementation.name << ": " << text_of(table.values(state)) << (overflow ? " overflow" : " good")
                          << " gives " << text_of(actual) << " and not " << text_of(expected) << " with "
                          << text_of(config));
         }
@@ -206,14 +206,14 @@ TEST_CASE("loss scaler: none and constant never move") {
   for (const LossScalerKind kind : {LossScalerKind::none, LossScalerKind::constant}) {
     for_each_setting([&](LossScalerConfig config) {
       config.kind = kind;
-      for (const Twin& twin : twins) {
-        const LossScalerState start = twin.init(config);
+      for (const Implementation& implementation : implementations) {
+        const LossScalerState start = implementation.init(config);
         const LossScalerState expected{kind == LossScalerKind::none ? 0 : config.log2_initial, 0,
                                        config.hysteresis};
         CHECK(start == expected);
         if (config.growth_interval + config.log2_growth + config.log2_backoff != 3)
           continue;  // a few are enough
-        Walk walk(twin, config, nullptr);
+        Walk walk(implementation, config, nullptr);
         walk.run();
         transitions += walk.transitions();
         REQUIRE(walk.problem() == "");
@@ -228,21 +228,21 @@ TEST_CASE("loss scaler: none and constant never move") {
 TEST_CASE("loss scaler: settings at the ends of 32 bits move as all others do") {
   constexpr int largest = std::numeric_limits<std::int32_t>::max();
   constexpr int smallest = std::numeric_limits<std::int32_t>::min();
-  for (const Twin& twin : twins) {
-    const std::string who = twin.name;
+  for (const Implementation& implementation : implementations) {
+    const std::string who = implementation.name;
     CAPTURE(who);
     LossScalerConfig config{LossScalerKind::dynamic, 0, 1, 1, smallest, largest, 1, 1,
                             HysteresisRefill::growth};
     config.log2_backoff = largest;
-    const LossScalerState once = twin.update(config, twin.init(config), true);
+    const LossScalerState once = implementation.update(config, implementation.init(config), true);
     CHECK(once == LossScalerState{-largest, 0, 0});
-    CHECK(twin.update(config, once, true) == LossScalerState{smallest, 0, 0});  // stops at the minimum
+    CHECK(implementation.update(config, once, true) == LossScalerState{smallest, 0, 0});  // stops at the minimum
     config.log2_growth = largest;
-    const LossScalerState grown = twin.update(config, twin.init(config), false);
+    const LossScalerState grown = implementation.update(config, implementation.init(config), false);
     CHECK(grown == LossScalerState{largest, 0, 1});
-    CHECK(twin.update(config, grown, false) == LossScalerState{largest, 0, 1});  // would pass the maximum
+    CHECK(implementation.update(config, grown, false) == LossScalerState{largest, 0, 1});  // would pass the maximum
     config.log2_initial = config.log2_min = 1;
-    CHECK(twin.update(config, twin.init(config), false) == LossScalerState{1, 0, 1});
+    CHECK(implementation.update(config, implementation.init(config), false) == LossScalerState{1, 0, 1});
   }
 }
 
@@ -251,27 +251,27 @@ TEST_CASE("loss scaler: states that no run can have are refused, for every kind"
   for (const LossScalerKind kind :
        {LossScalerKind::none, LossScalerKind::constant, LossScalerKind::dynamic}) {
     const LossScalerConfig config{kind, 4, 1, 1, 0, 8, 3, 2, HysteresisRefill::growth};
-    for (const Twin& twin : twins) {
-      const std::string who = twin.name;
+    for (const Implementation& implementation : implementations) {
+      const std::string who = implementation.name;
       CAPTURE(who);
       for (const LossScalerState bad :
            {LossScalerState{4, -1, 1}, LossScalerState{4, largest, 1}, LossScalerState{4, 0, -1}}) {
-        CHECK_THROWS_AS(twin.update(config, bad, false), Error);
-        CHECK_THROWS_AS(twin.update(config, bad, true), Error);
+        CHECK_THROWS_AS(implementation.update(config, bad, false), Error);
+        CHECK_THROWS_AS(implementation.update(config, bad, true), Error);
       }
-      CHECK_NOTHROW(twin.update(config, LossScalerState{4, largest - 1, 0}, false));
+      CHECK_NOTHROW(implementation.update(config, LossScalerState{4, largest - 1, 0}, false));
     }
   }
 }
 
 TEST_CASE("loss scaler: a tracker loaded above the interval never reaches it") {
   const LossScalerConfig config{LossScalerKind::dynamic, 4, 1, 1, 0, 8, 3, 2, HysteresisRefill::growth};
-  for (const Twin& twin : twins) {
+  for (const Implementation& implementation : implementations) {
     LossScalerState state{4, 7, 1};
     for (int step = 1; step <= 100; ++step) {
-      state = twin.update(config, state, false);
+      state = implementation.update(config, state, false);
       CHECK(state == LossScalerState{4, 7 + step, 1});
     }
-    CHECK(twin.update(config, state, true) == LossScalerState{3, 0, 0});
+    CHECK(implementation.update(config, state, true) == LossScalerState{3, 0, 0});
   }
 }

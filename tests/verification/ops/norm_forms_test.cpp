@@ -13,7 +13,7 @@
 #include "oracle.h"
 #include "oracle_limbs.hpp"
 #include "oracle_norm_cases.hpp"
-#include "oracle_twins.hpp"
+#include "oracle_implementations.hpp"
 
 namespace {
 
@@ -23,16 +23,16 @@ using namespace zeroproof::oracle;
 /// `exact` and `one` differ in what is added and in how it is finished, and in nothing else.
 struct Form {
   const char* name;
-  GradNormExactAccumulateFn* Twin::*accumulate;
-  GradNormFinishFn* Twin::*finish;
+  GradNormExactAccumulateFn* Implementation::*accumulate;
+  GradNormFinishFn* Implementation::*finish;
   void (*add)(oracle_exact*, const float*, std::size_t);
   double (*value)(const oracle_exact*);
   double (*value_of_limbs)(const oracle_sum*);
 };
 
-const Form forms[] = {{"exact", &Twin::grad_norm_exact_accumulate, &Twin::grad_norm_finish,
+const Form forms[] = {{"exact", &Implementation::grad_norm_exact_accumulate, &Implementation::grad_norm_finish,
                        oracle_exact_add_squares, oracle_exact_norm, oracle_norm_finish},
-                      {"one", &Twin::grad_abs_accumulate, &Twin::grad_abs_finish, oracle_exact_add_magnitudes,
+                      {"one", &Implementation::grad_abs_accumulate, &Implementation::grad_abs_finish, oracle_exact_add_magnitudes,
                        oracle_exact_value, oracle_norm_value}};
 
 /// Random pieces, cut anywhere, in random order, on up to 8 ranks whose integers are added.
@@ -64,14 +64,14 @@ Cut make_cut(const Tensors& tensors, int sharding) {
   return cut;
 }
 
-NormLimbs sharded_limbs(const Twin& twin, const Form& form, const Exec& exec, const Cut& cut) {
+NormLimbs sharded_limbs(const Implementation& implementation, const Form& form, const Exec& exec, const Cut& cut) {
   std::vector<NormLimbs> ranks(cut.ranks);
   for (std::size_t i = 0; i < cut.pieces.size(); ++i) {
-    (twin.*form.accumulate)(exec, cut.pieces[i], ranks[cut.rank_of[i]]);
+    (implementation.*form.accumulate)(exec, cut.pieces[i], ranks[cut.rank_of[i]]);
   }
   NormLimbs sum;
   for (NormLimbs& rank : ranks) {
-    twin.grad_norm_normalise(rank);
+    implementation.grad_norm_normalise(rank);
     for (std::size_t i = 0; i < sum.limbs.size(); ++i) sum.limbs[i] += rank.limbs[i];
     sum.nan_count += rank.nan_count;
     sum.inf_count += rank.inf_count;
@@ -84,7 +84,7 @@ NormLimbs sharded_limbs(const Twin& twin, const Form& form, const Exec& exec, co
 TEST_CASE("exact and one: cuts, orders, ranks and threads") {
   constexpr int shardings = 6;
   for (const Form& form : forms) {
-    const std::vector<Twin> twins = twins_with(form.accumulate);
+    const std::vector<Implementation> implementations = implementations_with(form.accumulate);
     for (const DataFamily& family : data_families) {
       const Tensors tensors = make_tensors(family);
       oracle_exact expected;
@@ -94,24 +94,24 @@ TEST_CASE("exact and one: cuts, orders, ranks and threads") {
       int differ = 0;
       for (int sharding = 0; sharding < shardings; ++sharding) {
         const Cut cut = make_cut(tensors, sharding);
-        for (const Twin& twin : twins) {
+        for (const Implementation& implementation : implementations) {
           // To a GPU and back for every three elements takes minutes; short tensors are the next test's business.
-          if (sharding == 1 && twin.name == "device") continue;
-          Exec exec = twin.exec;
+          if (sharding == 1 && implementation.name == "device") continue;
+          Exec exec = implementation.exec;
           exec.num_threads = sharding == 0 || sharding == 3 ? 3 : 1;
-          NormLimbs sum = sharded_limbs(twin, form, exec, cut);
-          const std::uint64_t before = norm_bits((twin.*form.finish)(sum));  // not normalised: the same value
-          twin.grad_norm_normalise(sum);
-          const std::uint64_t after = norm_bits((twin.*form.finish)(sum));
+          NormLimbs sum = sharded_limbs(implementation, form, exec, cut);
+          const std::uint64_t before = norm_bits((implementation.*form.finish)(sum));  // not normalised: the same value
+          implementation.grad_norm_normalise(sum);
+          const std::uint64_t after = norm_bits((implementation.*form.finish)(sum));
           if (sum == to_limbs(expected) && before == bits && after == bits) continue;
           if (differ++ > 0) continue;
           std::printf("norm %s: %s, sharding %d: %016llX before, %016llX after, oracle %016llX\n", form.name,
-                      twin.name.c_str(), sharding, static_cast<unsigned long long>(before),
+                      implementation.name.c_str(), sharding, static_cast<unsigned long long>(before),
                       static_cast<unsigned long long>(after), static_cast<unsigned long long>(bits));
         }
       }
       std::printf("norm %s, %s: %d shardings x %zu implementations, N = %a, %d differ\n", form.name,
-                  family.name, shardings, twins.size(), form.value(&expected), differ);
+                  family.name, shardings, implementations.size(), form.value(&expected), differ);
       CHECK(differ == 0);
     }
   }
@@ -119,7 +119,7 @@ TEST_CASE("exact and one: cuts, orders, ranks and threads") {
 
 TEST_CASE("exact and one: every numel up to 1100 at every offset, any float") {
   for (const Form& form : forms) {
-    for (const Twin& twin : twins_with(form.accumulate)) {
+    for (const Implementation& implementation : implementations_with(form.accumulate)) {
       std::int64_t differ = 0;
       std::vector<float> storage(1100 + 33 + 1);
       for (std::size_t numel = 0; numel <= 1100; ++numel) {
@@ -133,18 +133,18 @@ TEST_CASE("exact and one: every numel up to 1100 at every offset, any float") {
         oracle_exact_clear(&expected);
         form.add(&expected, storage.data() + offset, numel);
         NormLimbs limbs;
-        (twin.*form.accumulate)(twin.exec, Span<const float>(storage).subspan(offset, numel), limbs);
-        twin.grad_norm_normalise(limbs);
+        (implementation.*form.accumulate)(implementation.exec, Span<const float>(storage).subspan(offset, numel), limbs);
+        implementation.grad_norm_normalise(limbs);
         differ += !(limbs == to_limbs(expected));
       }
-      CHECK_MESSAGE(differ == 0, twin.name);
+      CHECK_MESSAGE(differ == 0, implementation.name);
     }
   }
 }
 
 TEST_CASE("one: finish of any limbs") {
   constexpr std::uint64_t cases = 100000;
-  for (const Twin& twin : twins_with(&Twin::grad_abs_finish)) {
+  for (const Implementation& implementation : implementations_with(&Implementation::grad_abs_finish)) {
     std::int64_t differ = 0;
     for (std::uint64_t index = 0; index < cases; ++index) {
       NormLimbs limbs = random_limbs(index);
@@ -152,23 +152,23 @@ TEST_CASE("one: finish of any limbs") {
       oracle_norm_clear(&expected);
       oracle_norm_add_limbs(&expected, limbs.limbs.data());
       const std::uint64_t bits = norm_bits(oracle_norm_value(&expected));
-      differ += norm_bits(twin.grad_abs_finish(limbs)) != bits;
-      twin.grad_norm_normalise(limbs);
-      differ += norm_bits(twin.grad_abs_finish(limbs)) != bits;
+      differ += norm_bits(implementation.grad_abs_finish(limbs)) != bits;
+      implementation.grad_norm_normalise(limbs);
+      differ += norm_bits(implementation.grad_abs_finish(limbs)) != bits;
     }
     NormLimbs special;
-    CHECK(norm_bits(twin.grad_abs_finish(special)) == 0);  // +0
+    CHECK(norm_bits(implementation.grad_abs_finish(special)) == 0);  // +0
     special.inf_count = 2;
-    CHECK(norm_bits(twin.grad_abs_finish(special)) == 0x7FF0000000000000);
+    CHECK(norm_bits(implementation.grad_abs_finish(special)) == 0x7FF0000000000000);
     special.nan_count = 1;
-    CHECK(norm_bits(twin.grad_abs_finish(special)) == 0x7FFFFFFFFFFFFFFF);
-    CHECK_MESSAGE(differ == 0, twin.name);
+    CHECK(norm_bits(implementation.grad_abs_finish(special)) == 0x7FFFFFFFFFFFFFFF);
+    CHECK_MESSAGE(differ == 0, implementation.name);
   }
 }
 
 TEST_CASE("inf: cuts, threads, every numel up to 200, any start") {
   std::int64_t calls = 0, differ = 0;
-  const std::vector<Twin> twins = twins_with(&Twin::grad_max_accumulate);
+  const std::vector<Implementation> implementations = implementations_with(&Implementation::grad_max_accumulate);
   for (const DataFamily& family : data_families) {
     for (std::size_t numel = 0; numel <= 200; ++numel) {
       std::vector<float> grad(numel + 33, from_bits(0x7FC00000));
@@ -176,11 +176,11 @@ TEST_CASE("inf: cuts, threads, every numel up to 200, any start") {
       for (std::size_t i = 0; i < numel; ++i) grad[offset + i] = family.value(100003 - 50 + i + 7 * numel);
       const auto start = static_cast<std::uint32_t>(numel % 5 == 0 ? 0x3F800000 : 0);
       const std::uint32_t expected = oracle_max_bits(grad.data() + offset, numel, start);
-      for (const Twin& twin : twins) {
-        Exec exec = twin.exec;
+      for (const Implementation& implementation : implementations) {
+        Exec exec = implementation.exec;
         exec.num_threads = numel % 50 == 0 ? 3 : 1;
         std::uint32_t amax = start;
-        twin.grad_max_accumulate(exec, Span<const float>(grad).subspan(offset, numel), amax);
+        implementation.grad_max_accumulate(exec, Span<const float>(grad).subspan(offset, numel), amax);
         differ += amax != expected;
         ++calls;
       }
@@ -189,14 +189,14 @@ TEST_CASE("inf: cuts, threads, every numel up to 200, any start") {
   std::printf("norm inf: %lld calls, %lld differ\n", static_cast<long long>(calls),
               static_cast<long long>(differ));
   CHECK(differ == 0);
-  for (const Twin& twin : twins_with(&Twin::grad_max_finish)) {
+  for (const Implementation& implementation : implementations_with(&Implementation::grad_max_finish)) {
     std::int64_t wrong = 0;
     for (std::uint64_t i = 0; i < 100000; ++i) {
       const std::uint32_t bits =
           i < 4 ? 0x7F800000U - 1 + static_cast<std::uint32_t>(i) : random_word(i, 4) & 0x7FFFFFFFU;
-      wrong += norm_bits(twin.grad_max_finish(bits)) != norm_bits(oracle_max_finish(bits));
+      wrong += norm_bits(implementation.grad_max_finish(bits)) != norm_bits(oracle_max_finish(bits));
     }
-    CHECK(norm_bits(twin.grad_max_finish(0)) == 0);
-    CHECK_MESSAGE(wrong == 0, twin.name);
+    CHECK(norm_bits(implementation.grad_max_finish(0)) == 0);
+    CHECK_MESSAGE(wrong == 0, implementation.name);
   }
 }

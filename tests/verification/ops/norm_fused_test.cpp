@@ -1,4 +1,4 @@
-// The first fused pass of the host twins: found_inf and every form of the norm from grad_sum, without the unscaled
+// The first fused pass of the host implementations: found_inf and every form of the norm from grad_sum, without the unscaled
 // gradient ever being stored. And what only very long gradients show: limbs that must be normalised on the way.
 
 #include <doctest.h>
@@ -15,7 +15,7 @@
 #include "oracle.h"
 #include "oracle_limbs.hpp"
 #include "oracle_norm_cases.hpp"
-#include "oracle_twins.hpp"
+#include "oracle_implementations.hpp"
 
 namespace {
 
@@ -47,17 +47,17 @@ Expected expect(float inv_scale, const std::vector<float>& grad_sum) {
   return e;
 }
 
-int count_differences(const Twin& twin, float inv_scale, const std::vector<float>& grad_sum,
+int count_differences(const Implementation& implementation, float inv_scale, const std::vector<float>& grad_sum,
                       const Expected& e) {
   namespace h = cuda::host;
   NormLimbs chunks, exact, one;
   std::uint32_t amax = 0;
-  int differ = h::fused_finite_and_norm(twin.exec, inv_scale, grad_sum, chunks) != e.found;
-  differ += h::fused_finite(twin.exec, inv_scale, grad_sum) != e.found;
-  h::fused_norm_exact(twin.exec, inv_scale, grad_sum, exact);
-  h::fused_norm_abs(twin.exec, inv_scale, grad_sum, one);
-  h::fused_norm_max(twin.exec, inv_scale, grad_sum, amax);
-  for (NormLimbs* limbs : {&chunks, &exact, &one}) twin.grad_norm_normalise(*limbs);
+  int differ = h::fused_finite_and_norm(implementation.exec, inv_scale, grad_sum, chunks) != e.found;
+  differ += h::fused_finite(implementation.exec, inv_scale, grad_sum) != e.found;
+  h::fused_norm_exact(implementation.exec, inv_scale, grad_sum, exact);
+  h::fused_norm_abs(implementation.exec, inv_scale, grad_sum, one);
+  h::fused_norm_max(implementation.exec, inv_scale, grad_sum, amax);
+  for (NormLimbs* limbs : {&chunks, &exact, &one}) implementation.grad_norm_normalise(*limbs);
   return differ + !(chunks == e.chunks) + !(exact == e.exact) + !(one == e.one) + (amax != e.amax);
 }
 
@@ -102,13 +102,13 @@ TEST_CASE("norm: the fused passes over grad_sum") {
         std::vector<float> grad_sum(numel);
         for (std::size_t i = 0; i < numel; ++i) grad_sum[i] = family.value(i);
         const Expected expected = expect(inv_scale, grad_sum);
-        for (Twin twin : all_twins()) {
-          if (!twin.is_host) continue;
-          twin.exec.num_threads = passes % 5 == 0 ? 3 : 1;
+        for (Implementation implementation : all_implementations()) {
+          if (!implementation.is_host) continue;
+          implementation.exec.num_threads = passes % 5 == 0 ? 3 : 1;
           ++passes;
-          const int here = count_differences(twin, inv_scale, grad_sum, expected);
+          const int here = count_differences(implementation, inv_scale, grad_sum, expected);
           if (here > 0 && differ == 0)
-            first = twin.name + ", " + family.name + ", numel " + std::to_string(numel);
+            first = implementation.name + ", " + family.name + ", numel " + std::to_string(numel);
           differ += here;
         }
       }
@@ -130,17 +130,17 @@ TEST_CASE("slow: norm: more elements than limbs can take without a normalisation
   expected[11] = low & 0xFFFFFFFFU;
   expected[12] = high & 0xFFFFFFFFU;
   expected[13] = high >> 32;
-  for (const Twin& twin : twins_with(&Twin::grad_abs_accumulate)) {
-    Exec exec = twin.exec;
+  for (const Implementation& implementation : implementations_with(&Implementation::grad_abs_accumulate)) {
+    Exec exec = implementation.exec;
     exec.num_threads = 1;
     NormLimbs limbs;
-    twin.grad_abs_accumulate(exec, grad.view(), limbs);
-    twin.grad_norm_normalise(limbs);
+    implementation.grad_abs_accumulate(exec, grad.view(), limbs);
+    implementation.grad_norm_normalise(limbs);
     std::int64_t differ = 0;
     for (std::size_t i = 0; i < limbs.limbs.size(); ++i) differ += limbs.limbs[i] != expected[i];
-    std::printf("norm one: %s, %lld elements, %lld limbs differ\n", twin.name.c_str(),
+    std::printf("norm one: %s, %lld elements, %lld limbs differ\n", implementation.name.c_str(),
                 static_cast<long long>(numel), static_cast<long long>(differ));
     std::fflush(stdout);
-    CHECK_MESSAGE(differ == 0, twin.name);
+    CHECK_MESSAGE(differ == 0, implementation.name);
   }
 }

@@ -9,7 +9,7 @@
 
 #include "common/base/error.hpp"
 #include "oracle_limbs.hpp"
-#include "oracle_twins.hpp"
+#include "oracle_implementations.hpp"
 
 namespace {
 
@@ -25,10 +25,10 @@ TEST_CASE("p-norm: special values and refusals") {
   constexpr float nan = std::numeric_limits<float>::quiet_NaN();
   constexpr double double_inf = std::numeric_limits<double>::infinity();
   constexpr std::uint64_t inf_bits = 0x7FF0000000000000, nan_bits = 0x7FFFFFFFFFFFFFFF;
-  for (const Twin& twin : twins_with(&Twin::grad_norm_p)) {
-    CAPTURE(twin.name);
+  for (const Implementation& implementation : implementations_with(&Implementation::grad_norm_p)) {
+    CAPTURE(implementation.name);
     const auto norm = [&](const std::vector<float>& grad, double p) {
-      return norm_bits(twin.grad_norm_p(twin.exec, grad, p));
+      return norm_bits(implementation.grad_norm_p(implementation.exec, grad, p));
     };
     for (double p : exponents) {
       CHECK(norm({}, p) == 0);
@@ -49,7 +49,7 @@ TEST_CASE("p-norm: special values and refusals") {
     for (double p :
          {0.0, -0.0, -1.0, double_inf, -double_inf, std::numeric_limits<double>::quiet_NaN()}) {
       try {
-        twin.grad_norm_p(twin.exec, {}, p);
+        implementation.grad_norm_p(implementation.exec, {}, p);
         CHECK_MESSAGE(false, "p was accepted");
       } catch (const Error& error) {
         CHECK(error.code() == ErrorCode::invalid_argument);

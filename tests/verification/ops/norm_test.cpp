@@ -17,7 +17,7 @@
 #include "oracle.h"
 #include "oracle_limbs.hpp"
 #include "oracle_norm_cases.hpp"
-#include "oracle_twins.hpp"
+#include "oracle_implementations.hpp"
 
 namespace {
 
@@ -62,37 +62,37 @@ std::vector<Span<const float>> make_pieces(const Tensors& tensors, int sharding,
 }
 
 /// Every rank counts its pieces and normalises, the ranks add integers, and the sum is normalised.
-NormLimbs sharded_limbs(const Twin& twin, const Exec& exec, const Tensors& tensors, int sharding) {
+NormLimbs sharded_limbs(const Implementation& implementation, const Exec& exec, const Tensors& tensors, int sharding) {
   Draw draw(sharding);
   std::vector<NormLimbs> ranks(1 + draw.below(8));
   for (const Span<const float>& piece : make_pieces(tensors, sharding, draw)) {
-    twin.grad_norm_accumulate(exec, piece, ranks[draw.below(ranks.size())]);
+    implementation.grad_norm_accumulate(exec, piece, ranks[draw.below(ranks.size())]);
   }
   NormLimbs sum;
   for (NormLimbs& rank : ranks) {
-    twin.grad_norm_normalise(rank);
+    implementation.grad_norm_normalise(rank);
     add_limbs(sum, rank);
   }
   return sum;
 }
 
 /// Returns the number of shardings and thread counts whose limbs or norm differ from the oracle's.
-int count_differences(const Twin& twin, const Tensors& tensors, const oracle_sum& expected, int max_threads) {
+int count_differences(const Implementation& implementation, const Tensors& tensors, const oracle_sum& expected, int max_threads) {
   int differ = 0;
   const NormLimbs limbs = to_limbs(expected);
   const std::uint64_t bits = norm_bits(oracle_norm_finish(&expected));
   for (int sharding = 0; sharding < shardings; ++sharding) {
     for (int threads = 1; threads <= max_threads; ++threads) {
-      Exec exec = twin.exec;
+      Exec exec = implementation.exec;
       exec.num_threads = threads;
-      NormLimbs sum = sharded_limbs(twin, exec, tensors, sharding);
-      const std::uint64_t before = norm_bits(twin.grad_norm_finish(sum));  // not normalised: the same value
-      twin.grad_norm_normalise(sum);
-      const std::uint64_t after = norm_bits(twin.grad_norm_finish(sum));
+      NormLimbs sum = sharded_limbs(implementation, exec, tensors, sharding);
+      const std::uint64_t before = norm_bits(implementation.grad_norm_finish(sum));  // not normalised: the same value
+      implementation.grad_norm_normalise(sum);
+      const std::uint64_t after = norm_bits(implementation.grad_norm_finish(sum));
       if (sum == limbs && before == bits && after == bits) continue;
       if (differ++ > 0) continue;
       std::printf("norm: %s, sharding %d, threads %d: %016llX before, %016llX after, oracle %016llX\n",
-                  twin.name.c_str(), sharding, threads, static_cast<unsigned long long>(before),
+                  implementation.name.c_str(), sharding, threads, static_cast<unsigned long long>(before),
                   static_cast<unsigned long long>(after), static_cast<unsigned long long>(bits));
     }
   }
@@ -102,7 +102,7 @@ int count_differences(const Twin& twin, const Tensors& tensors, const oracle_sum
 }  // namespace
 
 TEST_CASE("norm: shardings, orders and threads") {
-  const std::vector<Twin> twins = all_twins();
+  const std::vector<Implementation> implementations = all_implementations();
   for (const DataFamily& family : data_families) {
     const Tensors tensors = make_tensors(family);
     oracle_sum expected;
@@ -120,15 +120,15 @@ TEST_CASE("norm: shardings, orders and threads") {
     // slow.
     const int max_threads = (&family - data_families) % 4 == 0 ? 3 : 1;
     int differ = 0;
-    for (const Twin& twin : twins) differ += count_differences(twin, tensors, expected, max_threads);
+    for (const Implementation& implementation : implementations) differ += count_differences(implementation, tensors, expected, max_threads);
     std::printf("norm %s: %d shardings x %zu implementations x threads 1..%d, N = %a, %d differ\n",
-                family.name, shardings, twins.size(), max_threads, norm, differ);
+                family.name, shardings, implementations.size(), max_threads, norm, differ);
     CHECK(differ == 0);
   }
 }
 
 TEST_CASE("norm: every numel up to 3 chunks") {
-  for (const Twin& twin : all_twins()) {
+  for (const Implementation& implementation : all_implementations()) {
     std::int64_t differ = 0;
     std::vector<float> storage(3100 + 33,
                                from_bits(0x7FC00000));  // what lies behind the tensor must not count
@@ -140,17 +140,17 @@ TEST_CASE("norm: every numel up to 3 chunks") {
       oracle_norm_clear(&expected);
       oracle_norm_add(&expected, storage.data() + offset, numel);
       NormLimbs limbs;
-      twin.grad_norm_accumulate(twin.exec, Span<const float>(storage).subspan(offset, numel), limbs);
-      twin.grad_norm_normalise(limbs);
+      implementation.grad_norm_accumulate(implementation.exec, Span<const float>(storage).subspan(offset, numel), limbs);
+      implementation.grad_norm_normalise(limbs);
       if (!(limbs == to_limbs(expected))) ++differ;
     }
-    CHECK_MESSAGE(differ == 0, twin.name);
+    CHECK_MESSAGE(differ == 0, implementation.name);
   }
 }
 
 TEST_CASE("norm: finish and normalise of any limbs") {
   constexpr std::uint64_t cases = 200000;
-  for (const Twin& twin : all_twins()) {
+  for (const Implementation& implementation : all_implementations()) {
     std::int64_t differ = 0;
     for (std::uint64_t index = 0; index < cases; ++index) {
       NormLimbs limbs = random_limbs(index);
@@ -158,11 +158,11 @@ TEST_CASE("norm: finish and normalise of any limbs") {
       oracle_norm_clear(&expected);
       oracle_norm_add_limbs(&expected, limbs.limbs.data());
       const std::uint64_t bits = norm_bits(oracle_norm_finish(&expected));
-      if (norm_bits(twin.grad_norm_finish(limbs)) != bits) ++differ;
-      twin.grad_norm_normalise(limbs);
-      if (!(limbs == to_limbs(expected)) || norm_bits(twin.grad_norm_finish(limbs)) != bits) ++differ;
+      if (norm_bits(implementation.grad_norm_finish(limbs)) != bits) ++differ;
+      implementation.grad_norm_normalise(limbs);
+      if (!(limbs == to_limbs(expected)) || norm_bits(implementation.grad_norm_finish(limbs)) != bits) ++differ;
     }
-    std::printf("norm finish: %s, %llu sums, %lld differ\n", twin.name.c_str(),
+    std::printf("norm finish: %s, %llu sums, %lld differ\n", implementation.name.c_str(),
                 static_cast<unsigned long long>(cases), static_cast<long long>(differ));
     CHECK(differ == 0);
   }
@@ -177,15 +177,15 @@ TEST_CASE("clip coefficient") {
   for (std::uint64_t i = 0; i < 600; ++i) {  // random numbers around 1, so that quotients come near 1 as well
     (i % 2 == 0 ? norms : max_norms).push_back(0.5 + Philox(17).below(i, UINT64_MAX) * 0x1p-64);
   }
-  for (const Twin& twin : twins_with(&Twin::clip_coef)) {
+  for (const Implementation& implementation : implementations_with(&Implementation::clip_coef)) {
     int differ = 0;
     for (double norm : norms) {
-      CHECK(std::bit_cast<std::uint32_t>(twin.clip_coef(norm, std::nullopt)) == 0x3F800000);
+      CHECK(std::bit_cast<std::uint32_t>(implementation.clip_coef(norm, std::nullopt)) == 0x3F800000);
       for (double max_norm : max_norms) {
         float expected = 0;
         const bool allowed = oracle_clip_coef(norm, 1, max_norm, &expected) != 0;
         try {
-          const float actual = twin.clip_coef(norm, max_norm);
+          const float actual = implementation.clip_coef(norm, max_norm);
           const bool both_nan = actual != actual && expected != expected;
           const bool same_bits =
               std::bit_cast<std::uint32_t>(actual) == std::bit_cast<std::uint32_t>(expected);
@@ -195,6 +195,6 @@ TEST_CASE("clip coefficient") {
         }
       }
     }
-    CHECK_MESSAGE(differ == 0, twin.name);
+    CHECK_MESSAGE(differ == 0, implementation.name);
   }
 }

@@ -24,7 +24,7 @@ class Guest final : public OpCandidate {
       : run_(std::move(run)), why_not_(std::move(why_not)) {}
   std::string id() const override { return "guest/one"; }
   std::string side() const override { return "guest one"; }
-  Twin kind() const override { return Twin::host; }
+  Implementation kind() const override { return Implementation::host; }
   bool has(const Op& op) const override { return op.name == "clip_value"; }
   std::string obstacle(const Op&) const override { return why_not_; }
   OpFunction function(const Op&, const std::string&) const override { return run_; }

@@ -18,14 +18,14 @@ namespace {
 using namespace zeroproof;
 using namespace zeroproof::verification;
 
-/// Runs operation `name` with another function in place of its host twin.
-Result with_twin(const std::string& name, Fill fill, const OpFunction& twin) {
+/// Runs operation `name` with another function in place of its host implementation.
+Result with_implementation(const std::string& name, Fill fill, const OpFunction& implementation) {
   Op op = *find_op(name);
-  op.host = twin;
+  op.host = implementation;
   return run_op_cases({{&op, &host_candidate(Isa::x86_64), fill}}, {}).front();
 }
 
-/// The host twin, and then something else.
+/// The host implementation, and then something else.
 OpFunction and_then(const std::string& name, const std::function<void(OpCall&)>& harm) {
   const OpFunction host = find_op(name)->host;
   return [host, harm](OpCall& call) {
@@ -55,7 +55,7 @@ std::string layer_of(const std::string& file) {
 }  // namespace
 
 TEST_CASE(
-    "every function type of the contract has an operation, and every operation its doc block and twins") {
+    "every function type of the contract has an operation, and every operation its doc block and implementations") {
   std::set<std::string> types;
   for (const ContractHeader& header : contract_headers()) {
     for (std::size_t at = header.content.find("\nusing "); at != std::string::npos;
@@ -65,7 +65,7 @@ TEST_CASE(
     }
   }
   CHECK(types.size() == 100);
-  // A factory: what it returns has state and talks to other ranks; lbfgs_test.cpp compares its twins step by step.
+  // A factory: what it returns has state and talks to other ranks; lbfgs_test.cpp compares its implementations step by step.
   CHECK(types.erase("MakeLbfgsFn") == 1);
   std::set<std::string> covered;
   for (const Op& op : all_ops()) {
@@ -78,8 +78,8 @@ TEST_CASE(
     CHECK(covered.insert(op.type).second);
     CHECK(doc_block(op.type).size() >= 2);
     std::set<std::string> layers;
-    for (const TwinFile& twin : twin_files()) {
-      if (twin.function == op.name) layers.insert(layer_of(twin.file));
+    for (const ImplementationFile& implementation : implementation_files()) {
+      if (implementation.function == op.name) layers.insert(layer_of(implementation.file));
     }
     // The mean of the losses is for the optimizer that asks for them, in its file.
     const bool is_mean = op.name == "mean_loss";
@@ -208,7 +208,7 @@ TEST_CASE("a wrong last element, a wrong bit, a NaN and a zero of the other sign
   const auto last = and_then("clip", [](OpCall& call) {
     if (call.numel() == 1025) flip_bit(call.get<float>(1)[1024]);
   });
-  const Result result = with_twin("clip", Fill::training, last);
+  const Result result = with_implementation("clip", Fill::training, last);
   CHECK(result.status == Status::fail);
   CHECK(result.differing == 12);  // four variants, three offsets
   REQUIRE(result.divergence);
@@ -224,66 +224,66 @@ TEST_CASE("a wrong last element, a wrong bit, a NaN and a zero of the other sign
   const auto nan = and_then("clip", [](OpCall& call) {
     if (call.numel() == 3) call.get<float>(1)[1] = std::numeric_limits<float>::quiet_NaN();
   });
-  CHECK(with_twin("clip", Fill::training, nan).ulps.sign_or_nan == 12);
+  CHECK(with_implementation("clip", Fill::training, nan).ulps.sign_or_nan == 12);
   const auto sign = and_then("clip", [](OpCall& call) {
     if (call.numel() == 3 && call.variant() == 2) call.get<float>(1)[1] = -call.get<float>(1)[1];
   });
-  const Result zero = with_twin("clip", Fill::exact_sum, sign);
+  const Result zero = with_implementation("clip", Fill::exact_sum, sign);
   CHECK(zero.status == Status::fail);
   CHECK(zero.ulps.sign_or_nan == 3);
 }
 
-TEST_CASE("memory that is not the twin's") {
+TEST_CASE("memory that is not the implementation's") {
   const auto behind = and_then("clip", [](OpCall& call) { call.get<float>(1).data()[call.numel()] = 0; });
-  CHECK(with_twin("clip", Fill::training, behind).reason == "grad was written outside its bounds");
+  CHECK(with_implementation("clip", Fill::training, behind).reason == "grad was written outside its bounds");
   const auto before = and_then("clip", [](OpCall& call) {
     if (call.shape().offset != 0) call.get<float>(1).data()[-1] = 0;
   });
-  CHECK(with_twin("clip", Fill::training, before).reason == "grad was written outside its bounds");
+  CHECK(with_implementation("clip", Fill::training, before).reason == "grad was written outside its bounds");
   const auto far_behind = and_then("clip", [](OpCall& call) {  // the red zone, behind the poison
     call.get<float>(1).data()[call.numel() + 18] = 0;
   });
-  CHECK(with_twin("clip", Fill::training, far_behind).status == Status::fail);
+  CHECK(with_implementation("clip", Fill::training, far_behind).status == Status::fail);
   const auto nothing = and_then("clip", [](OpCall& call) {  // only a call without elements
     if (call.numel() == 0) call.get<float>(1).data()[0] = 0;
   });
-  const Result empty = with_twin("clip", Fill::training, nothing);
+  const Result empty = with_implementation("clip", Fill::training, nothing);
   CHECK(empty.status == Status::fail);
   CHECK(empty.divergence->call.rfind("numel 0,", 0) == 0);
   const auto input = and_then("clip", [](OpCall& call) {
     if (call.numel() == 16) flip_bit(call.get<float>(0)[7]);
   });
-  CHECK(with_twin("clip", Fill::training, input).reason == "the input unscaled_grad was edited");
+  CHECK(with_implementation("clip", Fill::training, input).reason == "the input unscaled_grad was edited");
 }
 
 TEST_CASE("an output nobody wrote is no result") {
   const auto idle = [](OpCall&) {};
-  CHECK(with_twin("clip", Fill::training, idle).status == Status::fail);
-  CHECK(with_twin("adamw_update", Fill::training, idle).status == Status::fail);
-  CHECK(with_twin("cast_to_bf16", Fill::training, idle).status == Status::fail);
+  CHECK(with_implementation("clip", Fill::training, idle).status == Status::fail);
+  CHECK(with_implementation("adamw_update", Fill::training, idle).status == Status::fail);
+  CHECK(with_implementation("cast_to_bf16", Fill::training, idle).status == Status::fail);
 }
 
-TEST_CASE("a twin that throws is an error, one that cannot run is skipped") {
+TEST_CASE("an implementation that throws is an error, one that cannot run is skipped") {
   const auto throws = [](OpCall&) { throw std::runtime_error("broken"); };
-  CHECK(with_twin("clip", Fill::training, throws).status == Status::error);
+  CHECK(with_implementation("clip", Fill::training, throws).status == Status::error);
   const auto refuses = [](OpCall&) { fail(ErrorCode::invalid_argument, "no", "no", "no"); };
-  CHECK(with_twin("clip", Fill::training, refuses).status == Status::error);
+  CHECK(with_implementation("clip", Fill::training, refuses).status == Status::error);
   const auto absent = [](OpCall&) { fail(ErrorCode::unavailable, "no", "no", "no"); };
-  CHECK(with_twin("clip", Fill::training, absent).status == Status::skipped);
+  CHECK(with_implementation("clip", Fill::training, absent).status == Status::skipped);
 }
 
 TEST_CASE("the p-norm is judged by its bound, on both sides of it") {
   const auto scaled = [](double factor) {
     return and_then("grad_norm_p", [factor](OpCall& call) { call.get<double>(1)[0] *= factor; });
   };
-  CHECK(with_twin("grad_norm_p", Fill::training, find_op("grad_norm_p")->host).status == Status::pass);
-  CHECK(with_twin("grad_norm_p", Fill::training, scaled(1 + 0x1p-52)).status == Status::pass);
-  CHECK(with_twin("grad_norm_p", Fill::training, scaled(1 + 0x1p-44)).status == Status::fail);
-  CHECK(with_twin("grad_norm_p", Fill::training, scaled(1 - 0x1p-44)).status == Status::fail);
-  CHECK(with_twin("grad_norm_p", Fill::training, scaled(std::numeric_limits<double>::quiet_NaN())).status ==
+  CHECK(with_implementation("grad_norm_p", Fill::training, find_op("grad_norm_p")->host).status == Status::pass);
+  CHECK(with_implementation("grad_norm_p", Fill::training, scaled(1 + 0x1p-52)).status == Status::pass);
+  CHECK(with_implementation("grad_norm_p", Fill::training, scaled(1 + 0x1p-44)).status == Status::fail);
+  CHECK(with_implementation("grad_norm_p", Fill::training, scaled(1 - 0x1p-44)).status == Status::fail);
+  CHECK(with_implementation("grad_norm_p", Fill::training, scaled(std::numeric_limits<double>::quiet_NaN())).status ==
         Status::fail);
   const auto finite = [](OpCall& call) { call.get<double>(1)[0] = 1; };
-  CHECK(with_twin("grad_norm_p", Fill::special, finite).status == Status::fail);
+  CHECK(with_implementation("grad_norm_p", Fill::special, finite).status == Status::fail);
 }
 
 TEST_CASE("the first difference is named where the data come first, not where the operands do") {
@@ -291,7 +291,7 @@ TEST_CASE("the first difference is named where the data come first, not where th
     for (float& value : call.get<float>(2)) value += 0x1p-10F;
     find_op("adamw_update")->host(call);
   };
-  const Result result = with_twin("adamw_update", Fill::training, wrong_moment);
+  const Result result = with_implementation("adamw_update", Fill::training, wrong_moment);
   CHECK(result.status == Status::fail);
   REQUIRE(result.divergence);
   CHECK(result.divergence->buffer == "exp_avg");
@@ -299,19 +299,19 @@ TEST_CASE("the first difference is named where the data come first, not where th
     find_op("adamw_update")->host(call);
     for (float& value : call.get<float>(1)) value += 1;
   };
-  const Result other = with_twin("adamw_update", Fill::training, wrong_master);
+  const Result other = with_implementation("adamw_update", Fill::training, wrong_master);
   REQUIRE(other.divergence);
   CHECK(other.divergence->buffer == "master");
 }
 
 TEST_CASE("zeros are a control: they prove little, and nobody mistrusts them for it") {
-  CHECK(with_twin("adamw_update", Fill::zero, find_op("adamw_update")->host).status == Status::pass);
+  CHECK(with_implementation("adamw_update", Fill::zero, find_op("adamw_update")->host).status == Status::pass);
   const auto one = [](OpCall& call) {
     find_op("adamw_update")->host(call);
     if (call.numel() > 0) call.get<float>(1)[0] = 1;
   };
-  CHECK(with_twin("adamw_update", Fill::zero, one).status == Status::fail);
-  CHECK(with_twin("adamw_update", Fill::training, find_op("adamw_update")->host).status == Status::pass);
+  CHECK(with_implementation("adamw_update", Fill::zero, one).status == Status::fail);
+  CHECK(with_implementation("adamw_update", Fill::training, find_op("adamw_update")->host).status == Status::pass);
 }
 
 TEST_CASE("what is not here is skipped") {
@@ -339,8 +339,8 @@ TEST_CASE("ulp distances") {
 }
 
 TEST_CASE("a failed operation says what its results hold") {
-  const auto hint_of = [](const std::string& name, const OpFunction& twin) {
-    const Result result = with_twin(name, Fill::training, twin);
+  const auto hint_of = [](const std::string& name, const OpFunction& implementation) {
+    const Result result = with_implementation(name, Fill::training, implementation);
     REQUIRE(result.divergence.has_value());
     CAPTURE(result.divergence->hint);
     return result.divergence->hint;

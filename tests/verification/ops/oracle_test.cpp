@@ -1,5 +1,5 @@
 // The oracle judged by what it must fulfil on its own: published answers, numbers redone by hand, and pairs of
-// independent ways to the same value. No twin is called here.
+// independent ways to the same value. No implementation is called here.
 
 #include "oracle.h"
 

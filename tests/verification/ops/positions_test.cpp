@@ -33,7 +33,7 @@ TEST_CASE("threads 1, 2, 3") {
 
 TEST_CASE("tree over 1 to 40 leaves") {
   constexpr std::int64_t numel = 300;
-  const std::vector<Twin> twins = twins_with(&Twin::grad_sum);
+  const std::vector<Implementation> implementations = implementations_with(&Implementation::grad_sum);
   std::vector<std::vector<float>> leaves;
   std::vector<Span<const float>> views;
   std::vector<const float*> pointers;
@@ -49,17 +49,17 @@ TEST_CASE("tree over 1 to 40 leaves") {
     pointers.push_back(leaf.data());
     std::vector<float> scratch(count), expected(numel), actual(numel);
     oracle_tree(pointers.data(), pointers.size(), scratch.data(), expected.data(), expected.size());
-    for (const Twin& twin : twins) {
+    for (const Implementation& implementation : implementations) {
       for (int threads : {1, 2, 3}) {
-        Exec exec = twin.exec;
+        Exec exec = implementation.exec;
         exec.num_threads = threads;
         std::ranges::fill(actual, 7.0F);
-        twin.grad_sum(exec, views, actual);
+        implementation.grad_sum(exec, views, actual);
         differ += std::memcmp(expected.data(), actual.data(), sizeof(float) * numel) != 0;
       }
     }
   }
-  std::printf("elementwise tree: 40 trees x %zu implementations, %lld differ\n", 3 * twins.size(),
+  std::printf("elementwise tree: 40 trees x %zu implementations, %lld differ\n", 3 * implementations.size(),
               static_cast<long long>(differ));
   CHECK(differ == 0);
 }

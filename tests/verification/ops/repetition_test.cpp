@@ -21,7 +21,7 @@ class Suspect final : public OpCandidate {
   explicit Suspect(OpFunction run) : run_(std::move(run)) {}
   std::string id() const override { return "guest/one"; }
   std::string side() const override { return "guest one"; }
-  Twin kind() const override { return Twin::host; }
+  Implementation kind() const override { return Implementation::host; }
   bool has(const Op&) const override { return true; }
   std::string obstacle(const Op&) const override { return ""; }
   OpFunction function(const Op&, const std::string&) const override { return run_; }
@@ -36,9 +36,9 @@ Result judged(const Op& op, Fill fill, const OpFunction& run) {
   return run_op_cases({{&op, &suspect, fill}}, {}).front();
 }
 
-/// Every output element that the twin wrote, changed by `wrong`, which gets its bits.
+/// Every output element that the implementation wrote, changed by `wrong`, which gets its bits.
 using Wrong = std::function<std::uint64_t(const TensorView&, std::int64_t element, std::uint64_t bits)>;
-OpFunction twin_but(const Op& op, const Wrong& wrong) {
+OpFunction implementation_but(const Op& op, const Wrong& wrong) {
   return [&op, wrong](OpCall& call) {
     const OpCall before = call.fresh();
     op.host(call);
@@ -103,7 +103,7 @@ TEST_CASE("no mistake in any operation of a plug-in counts as tampering, whateve
     for (const Fill fill : op.fills) {
       if (!is_looked_at(op, fill)) continue;
       for (const auto& [mistake, wrong] : mistakes()) {
-        const Result result = judged(op, fill, twin_but(op, wrong));
+        const Result result = judged(op, fill, implementation_but(op, wrong));
         CAPTURE(name);
         CAPTURE(zeroproof::verification::name(fill));
         CAPTURE(mistake);

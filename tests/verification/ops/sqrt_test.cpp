@@ -20,7 +20,7 @@
 #include <vector>
 
 #include "common/base/parallel_for.hpp"
-#include "oracle_twins.hpp"
+#include "oracle_implementations.hpp"
 
 namespace {
 
@@ -39,21 +39,21 @@ StepScalars bare_scalars() {
 
 struct Path {
   const char* name;
-  AdamwUpdateFn* Twin::*update;
+  AdamwUpdateFn* Implementation::*update;
   bool amsgrad;
 };
 
-constexpr Path paths[] = {{"adamw", &Twin::adamw_update, false},
-                          {"adam", &Twin::adam_update, false},
-                          {"adamw amsgrad", &Twin::adamw_update, true},
-                          {"adam amsgrad", &Twin::adam_update, true}};
+constexpr Path paths[] = {{"adamw", &Implementation::adamw_update, false},
+                          {"adam", &Implementation::adam_update, false},
+                          {"adamw amsgrad", &Implementation::adamw_update, true},
+                          {"adam amsgrad", &Implementation::adam_update, true}};
 
 std::uint32_t bits_of(float x) { return std::bit_cast<std::uint32_t>(x); }
 bool same(float a, float b) { return bits_of(a) == bits_of(b) || (a != a && b != b); }
 
 struct Buffers {
   std::vector<float> x, root, expected;                       // what goes in, and what must come out
-  std::vector<float> grad, master, exp_avg, exp_avg_sq, top;  // what the twin sees
+  std::vector<float> grad, master, exp_avg, exp_avg_sq, top;  // what the implementation sees
 };
 
 float root_to_divide(float x) {
@@ -72,7 +72,7 @@ float expected_master(float x) {
 }
 
 /// Calls of `piece` elements; returns how many masters or moments are not what they must be.
-std::int64_t run(const Twin& twin, const Path& path, Buffers& b, std::int64_t piece,
+std::int64_t run(const Implementation& implementation, const Path& path, Buffers& b, std::int64_t piece,
                  std::uint32_t& first_bad) {
   const auto numel = static_cast<std::int64_t>(b.x.size());
   std::ranges::fill(b.grad, 0.0F);
@@ -89,7 +89,7 @@ std::int64_t run(const Twin& twin, const Path& path, Buffers& b, std::int64_t pi
     const auto from = static_cast<std::size_t>(i),
                count = static_cast<std::size_t>(std::min(piece, numel - i));
     const auto part = [&](std::vector<float>& whole) { return Span<float>(whole).subspan(from, count); };
-    (twin.*path.update)(twin.exec, AdamOptions{path.amsgrad, false}, scalars, part(b.grad), part(b.master),
+    (implementation.*path.update)(implementation.exec, AdamOptions{path.amsgrad, false}, scalars, part(b.grad), part(b.master),
                         part(b.exp_avg), part(b.exp_avg_sq), path.amsgrad ? part(b.top) : Span<float>{});
   }
   std::int64_t differ = 0;
@@ -105,7 +105,7 @@ std::int64_t run(const Twin& twin, const Path& path, Buffers& b, std::int64_t pi
 template <class Bits>
 void check_roots(const char* what, const std::vector<Path>& chosen, std::int64_t count, Bits&& bits,
                  std::int64_t tails_every) {
-  std::vector<Twin> twins = twins_with(&Twin::adam_update);
+  std::vector<Implementation> implementations = implementations_with(&Implementation::adam_update);
   for (const Path& path : chosen) {
     std::mutex mutex;
     std::int64_t differ = 0;
@@ -121,21 +121,21 @@ void check_roots(const char* what, const std::vector<Path>& chosen, std::int64_t
         b.root[i] = root_to_divide(b.x[i]);
         b.expected[i] = expected_master(b.x[i]);
       }
-      for (const Twin& twin : twins) {
+      for (const Implementation& implementation : implementations) {
         for (std::int64_t piece : {block, std::int64_t{3}}) {
-          if (piece != block && (k % tails_every != 0 || twin.name == "device")) continue;
+          if (piece != block && (k % tails_every != 0 || implementation.name == "device")) continue;
           std::uint32_t bad = 0;
-          const std::int64_t here = run(twin, path, b, piece, bad);
+          const std::int64_t here = run(implementation, path, b, piece, bad);
           if (here == 0) continue;
           const std::lock_guard lock(mutex);
           if (differ == 0)
-            first = twin.name + ", x =" + std::to_string(bad) + " (bits), calls of " + std::to_string(piece);
+            first = implementation.name + ", x =" + std::to_string(bad) + " (bits), calls of " + std::to_string(piece);
           differ += here;
         }
       }
     });
     std::printf("sqrt in %s, %s: %lld values x %zu implementations, %lld differ\n", path.name, what,
-                static_cast<long long>(count), twins.size(), static_cast<long long>(differ));
+                static_cast<long long>(count), implementations.size(), static_cast<long long>(differ));
     std::fflush(stdout);
     CHECK_MESSAGE(differ == 0, first);
   }

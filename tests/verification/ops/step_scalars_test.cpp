@@ -1,4 +1,4 @@
-// Step scalars (R5) of both twins against the oracle: random settings of every rule, and every way to leave a
+// Step scalars (R5) of both implementations against the oracle: random settings of every rule, and every way to leave a
 // range.
 
 #include <doctest.h>
@@ -16,24 +16,24 @@
 #include "common/base/error.hpp"
 #include "common/base/parallel_for.hpp"
 #include "oracle_settings.hpp"
-#include "oracle_twins.hpp"
+#include "oracle_implementations.hpp"
 
 namespace {
 
 using namespace zeroproof;
 using namespace zeroproof::oracle;
 
-/// The twins that compute scalars: instruction sets play no part, so one of the host.
-std::vector<Twin> scalar_twins() { return {reference_twin(), host_twin(Isa::best)}; }
+/// The implementations that compute scalars: instruction sets play no part, so one of the host.
+std::vector<Implementation> scalar_implementations() { return {reference_implementation(), host_implementation(Isa::best)}; }
 
 struct Expected {
   bool allowed = false;
   oracle_scalars scalars{};
 };
 
-bool agree(const Twin& twin, const Settings& c, const Expected& expected) {
+bool agree(const Implementation& implementation, const Settings& c, const Expected& expected) {
   try {
-    const StepScalars actual = twin.step_scalars(to_hyper(c.hyper), c.t, c.log2_loss_scale, c.divisor);
+    const StepScalars actual = implementation.step_scalars(to_hyper(c.hyper), c.t, c.log2_loss_scale, c.divisor);
     return expected.allowed && std::memcmp(&actual, &expected.scalars, sizeof actual) == 0;
   } catch (const Error& error) {
     return !expected.allowed && error.code() == ErrorCode::invalid_argument;
@@ -41,7 +41,7 @@ bool agree(const Twin& twin, const Settings& c, const Expected& expected) {
 }
 
 void compare(const char* what, std::int64_t cases, Settings (*make)(std::uint64_t)) {
-  const std::vector<Twin> twins = scalar_twins();
+  const std::vector<Implementation> implementations = scalar_implementations();
   std::atomic<std::int64_t> differ{0}, allowed{0};
   std::mutex mutex;
   std::string first;
@@ -52,15 +52,15 @@ void compare(const char* what, std::int64_t cases, Settings (*make)(std::uint64_
       expected.allowed =
           oracle_step_scalars(&c.hyper, c.t, c.log2_loss_scale, c.divisor, &expected.scalars) != 0;
       allowed += expected.allowed ? 1 : 0;
-      for (const Twin& twin : twins) {
-        if (agree(twin, c, expected)) continue;
+      for (const Implementation& implementation : implementations) {
+        if (agree(implementation, c, expected)) continue;
         const std::lock_guard lock(mutex);
-        if (differ++ == 0) first = twin.name + ", case " + std::to_string(i) + ": " + describe(c);
+        if (differ++ == 0) first = implementation.name + ", case " + std::to_string(i) + ": " + describe(c);
       }
     }
   });
   std::printf("step scalars, %s: %lld cases (%lld allowed) x %zu implementations, %lld differ\n", what,
-              static_cast<long long>(cases), static_cast<long long>(allowed.load()), twins.size(),
+              static_cast<long long>(cases), static_cast<long long>(allowed.load()), implementations.size(),
               static_cast<long long>(differ.load()));
   CHECK_MESSAGE(differ == 0, first);
 }
@@ -77,11 +77,11 @@ TEST_CASE("settings that leave a range are refused by both, and only those") {
 
 TEST_CASE("an infinite eps is refused, one that is infinite only as fp32 is not") {
   OptimizerHyper hyper;
-  for (const Twin& twin : scalar_twins()) {
+  for (const Implementation& implementation : scalar_implementations()) {
     hyper.eps = std::numeric_limits<double>::infinity();
-    CHECK_THROWS_AS(twin.step_scalars(hyper, 1, 0, 1), Error);
+    CHECK_THROWS_AS(implementation.step_scalars(hyper, 1, 0, 1), Error);
     hyper.eps = 1e39;
-    CHECK(std::isinf(twin.step_scalars(hyper, 1, 0, 1).eps));
+    CHECK(std::isinf(implementation.step_scalars(hyper, 1, 0, 1).eps));
   }
 }
 
@@ -92,9 +92,9 @@ TEST_CASE("by hand: the words that are new in version 2") {
   hyper.weight_decay = 0.25;
   hyper.momentum = 0.75;
   hyper.dampening = 0.5;
-  for (const Twin& twin : scalar_twins()) {
-    CAPTURE(twin.name);
-    StepScalars s = twin.step_scalars(hyper, 1, 3, 4);
+  for (const Implementation& implementation : scalar_implementations()) {
+    CAPTURE(implementation.name);
+    StepScalars s = implementation.step_scalars(hyper, 1, 3, 4);
     CHECK(s.inv_scale == 0x1p-5F);
     CHECK(s.lr == 0.5F);
     CHECK(s.weight_decay == 0.25F);
@@ -103,7 +103,7 @@ TEST_CASE("by hand: the words that are new in version 2") {
     CHECK(s.one_minus_dampening == 0.5F);
     CHECK(s.has_decay == 1);
     CHECK(s.is_first == 1);
-    CHECK(twin.step_scalars(hyper, 2, 3, 4).is_first == 0);
+    CHECK(implementation.step_scalars(hyper, 2, 3, 4).is_first == 0);
     // The decay coefficient is the rule's own: lr * weight_decay vanishes where decay is decoupled.
     hyper.momentum = hyper.dampening = 0;
     hyper.lr = 1e-200;
@@ -112,7 +112,7 @@ TEST_CASE("by hand: the words that are new in version 2") {
          {UpdateRule::adamw, UpdateRule::adam, UpdateRule::sgd, UpdateRule::sgd_ema, UpdateRule::lion}) {
       const bool decoupled = rule == UpdateRule::adamw || rule == UpdateRule::lion;
       hyper.rule = rule;
-      CHECK(twin.step_scalars(hyper, 5, 0, 1).has_decay == (decoupled ? 0U : 1U));
+      CHECK(implementation.step_scalars(hyper, 5, 0, 1).has_decay == (decoupled ? 0U : 1U));
     }
     hyper = {};
     hyper.rule = UpdateRule::sgd;

@@ -13,25 +13,25 @@
 #include "common/contracts/cast.hpp"
 #include "oracle.h"
 #include "oracle_inputs.hpp"
-#include "oracle_twins.hpp"
+#include "oracle_implementations.hpp"
 
 namespace {
 
 using namespace zeroproof;
 using namespace zeroproof::oracle;
 
-std::vector<std::uint16_t> cast(const Twin& twin, const RoundingDraw& draw,
+std::vector<std::uint16_t> cast(const Implementation& implementation, const RoundingDraw& draw,
                                 const std::vector<float>& source) {
   std::vector<bf16> target(source.size());
-  twin.stochastic_cast_to_bf16(twin.exec, draw, source, target);
+  implementation.stochastic_cast_to_bf16(implementation.exec, draw, source, target);
   std::vector<std::uint16_t> bits;
   for (bf16 x : target) bits.push_back(x.bits);
   return bits;
 }
 
 /// Was element i rounded up? Of a value whose lower half is `low`, 1 in 65536 / low draws rounds up.
-std::vector<double> ups(const Twin& twin, const RoundingDraw& draw, float value, std::size_t draws) {
-  const std::vector<std::uint16_t> bits = cast(twin, draw, std::vector<float>(draws, value));
+std::vector<double> ups(const Implementation& implementation, const RoundingDraw& draw, float value, std::size_t draws) {
+  const std::vector<std::uint16_t> bits = cast(implementation, draw, std::vector<float>(draws, value));
   const std::uint32_t down = std::bit_cast<std::uint32_t>(value) >> 16;
   std::vector<double> result;
   std::size_t strange = 0;
@@ -67,7 +67,7 @@ TEST_CASE("draws: any first element, cut anywhere, any thread count") {
     for (std::uint64_t i = 0; i < 1200; ++i) source.push_back(make_element(Family::training, i)[1]);
     std::vector<std::uint16_t> expected(source.size());
     oracle_cast_stochastic(99, 3, base, source.data(), expected.data(), source.size());
-    for (const Twin& twin : twins_with(&Twin::stochastic_cast_to_bf16)) {
+    for (const Implementation& implementation : implementations_with(&Implementation::stochastic_cast_to_bf16)) {
       std::int64_t differ = 0;
       for (std::size_t first = 0; first < 70; ++first) {
         for (std::size_t numel :
@@ -75,7 +75,7 @@ TEST_CASE("draws: any first element, cut anywhere, any thread count") {
               std::size_t{33}, std::size_t{600}, source.size() - first}) {
           for (int threads : {1, 3}) {
             if (threads > 1 && numel < 600) continue;
-            Twin with_threads = twin;
+            Implementation with_threads = implementation;
             with_threads.exec.num_threads = threads;
             const auto begin = source.begin() + static_cast<std::ptrdiff_t>(first);
             const std::vector<std::uint16_t> bits = cast(with_threads, {99, 3, base + first},
@@ -85,39 +85,39 @@ TEST_CASE("draws: any first element, cut anywhere, any thread count") {
           }
         }
       }
-      CHECK_MESSAGE(differ == 0, twin.name);
+      CHECK_MESSAGE(differ == 0, implementation.name);
     }
   }
 }
 
 TEST_CASE("draws: the low word of the step, all of the seed") {
   const std::vector<float> source(4096, 1.00390625F);  // half-way between two bf16
-  for (const Twin& twin : twins_with(&Twin::stochastic_cast_to_bf16)) {
-    CAPTURE(twin.name);
-    const auto bits = cast(twin, {5, 7, 11}, source);
-    CHECK(bits == cast(twin, {5, (std::uint64_t{3} << 32) + 7, 11}, source));
-    CHECK(bits != cast(twin, {5, 8, 11}, source));
-    CHECK(bits != cast(twin, {6, 7, 11}, source));
-    CHECK(bits != cast(twin, {(std::uint64_t{1} << 32) + 5, 7, 11}, source));
-    CHECK(bits != cast(twin, {5, 7, 12}, source));
-    CHECK(bits != cast(twin, {5, 7, (std::uint64_t{1} << 34) + 11}, source));
+  for (const Implementation& implementation : implementations_with(&Implementation::stochastic_cast_to_bf16)) {
+    CAPTURE(implementation.name);
+    const auto bits = cast(implementation, {5, 7, 11}, source);
+    CHECK(bits == cast(implementation, {5, (std::uint64_t{3} << 32) + 7, 11}, source));
+    CHECK(bits != cast(implementation, {5, 8, 11}, source));
+    CHECK(bits != cast(implementation, {6, 7, 11}, source));
+    CHECK(bits != cast(implementation, {(std::uint64_t{1} << 32) + 5, 7, 11}, source));
+    CHECK(bits != cast(implementation, {5, 7, 12}, source));
+    CHECK(bits != cast(implementation, {5, 7, (std::uint64_t{1} << 34) + 11}, source));
   }
 }
 
 TEST_CASE("the mean is the value: 10^6 draws, five standard deviations") {
   constexpr std::size_t draws = 1'000'000;
   double worst = 0;
-  const std::vector<Twin> twins = twins_with(&Twin::stochastic_cast_to_bf16);
+  const std::vector<Implementation> implementations = implementations_with(&Implementation::stochastic_cast_to_bf16);
   for (std::uint32_t low : {1U, 0x0100U, 0x4000U, 0x7FFFU, 0x8000U, 0x8001U, 0xC000U, 0xFFFFU}) {
     for (std::uint32_t high : {0x3F80U, 0xBF7FU, 0x0000U, 0x8001U, 0x007FU, 0x7F7EU}) {
       const float value = from_bits(high << 16 | low);
       const double p = low / 65536.0;
-      for (const Twin& twin : twins) {
+      for (const Implementation& implementation : implementations) {
         const RoundingDraw draw{2024 + low, high, 13 * high};
-        const double up = mean(ups(twin, draw, value, draws));
+        const double up = mean(ups(implementation, draw, value, draws));
         const double sigmas = std::abs(up - p) / std::sqrt(p * (1 - p) / static_cast<double>(draws));
         worst = std::max(worst, sigmas);
-        CHECK_MESSAGE(sigmas < 5, twin.name);
+        CHECK_MESSAGE(sigmas < 5, implementation.name);
         // The same in units of the value, as a user sees it: the neighbours are exact in double.
         const double down = to_float(bf16{static_cast<std::uint16_t>(high)});
         const double next = to_float(bf16{static_cast<std::uint16_t>(high + 1)});
@@ -129,24 +129,24 @@ TEST_CASE("the mean is the value: 10^6 draws, five standard deviations") {
   }
   std::printf(
       "stochastic rounding: 48 values x %zu draws x %zu implementations, largest mean error %.2f sigma\n",
-      draws, twins.size(), worst);
+      draws, implementations.size(), worst);
 }
 
 TEST_CASE("draws are independent over elements and steps") {
   constexpr std::size_t draws = 1'000'000;
-  const Twin twin = reference_twin();  // the others have the same bits (cast_test)
+  const Implementation implementation = reference_implementation();  // the others have the same bits (cast_test)
   double worst = 0;
   for (std::uint32_t low : {0x8000U, 0x2000U}) {
     const double p = low / 65536.0;
     const float value = from_bits(0x3F800000U | low);
-    const std::vector<double> now = ups(twin, {17, 40, 0}, value, draws);
+    const std::vector<double> now = ups(implementation, {17, 40, 0}, value, draws);
     for (std::size_t lag : {1, 2, 3, 4, 5, 8, 16, 1024}) {
       worst = std::max(worst, std::abs(correlation(now, now, lag, p)));
     }
     for (const RoundingDraw& other :
          {RoundingDraw{17, 41, 0}, RoundingDraw{17, 42, 0}, RoundingDraw{18, 40, 0},
           RoundingDraw{17, 40, std::uint64_t{1} << 34}}) {
-      const std::vector<double> then = ups(twin, other, value, draws);
+      const std::vector<double> then = ups(implementation, other, value, draws);
       for (std::size_t lag : {0, 1, 4}) worst = std::max(worst, std::abs(correlation(now, then, lag, p)));
     }
   }
@@ -158,16 +158,16 @@ TEST_CASE("what never moves, and what may become infinite") {
   std::vector<float> exact, other;
   for (std::uint32_t high = 0; high < 0x10000; ++high) exact.push_back(from_bits(high << 16));
   for (std::uint32_t i = 0; i < 4096; ++i) other.push_back(from_bits(0x7F7F0000U + 16 * i));
-  for (const Twin& twin : twins_with(&Twin::stochastic_cast_to_bf16)) {
-    CAPTURE(twin.name);
-    const auto bits = cast(twin, {3, 4, 5}, exact);
+  for (const Implementation& implementation : implementations_with(&Implementation::stochastic_cast_to_bf16)) {
+    CAPTURE(implementation.name);
+    const auto bits = cast(implementation, {3, 4, 5}, exact);
     std::int64_t moved = 0, infinite = 0;
     for (std::uint32_t high = 0; high < 0x10000; ++high) {
       const bool is_nan = (high & 0x7FFF) > 0x7F80;
       moved += is_nan ? (bits[high] & 0x7FFF) <= 0x7F80 : bits[high] != high;
     }
     CHECK(moved == 0);
-    for (std::uint16_t b : cast(twin, {3, 4, 5}, other)) {
+    for (std::uint16_t b : cast(implementation, {3, 4, 5}, other)) {
       CHECK((b == 0x7F7F || b == 0x7F80));
       infinite += b == 0x7F80;
     }

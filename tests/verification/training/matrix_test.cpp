@@ -84,7 +84,7 @@ class FourHeads {
  public:
   Json run(const std::string& flags) const {
     return run_matrix("--config " + quoted(config_) +
-                      " --recipe sgd --dtype bf16 --twin host --threads 1 --micro-batches 16 " + flags);
+                      " --recipe sgd --dtype bf16 --impl host --threads 1 --micro-batches 16 " + flags);
   }
 
  private:
@@ -97,7 +97,7 @@ constexpr std::size_t transports = 2;
 #else
 constexpr std::size_t transports = 1;
 #endif
-const std::string every_stage = "--recipe adamw --dtype fp16 --twin host --stage 0,1,2,3 ";
+const std::string every_stage = "--recipe adamw --dtype fp16 --impl host --stage 0,1,2,3 ";
 const std::vector<int> few = {1, 2, 3, 4, 6, 8};
 const std::vector<int> all = {1, 2, 3, 4, 6, 8, 12, 16};
 
@@ -108,14 +108,14 @@ TEST_CASE("one trajectory hash over worlds, stages, assignments and processes") 
   check_one_hash(run_matrix(every_stage + "--threads 1 --bucket 1024 --order contiguous,strided --world " +
                             worlds({1, 3, 8}, {})),
                  3 * 4 * 2);
-  check_one_hash(run_matrix("--recipe adamw --dtype fp16 --twin host-fused --stage 2,3 --overlap "
+  check_one_hash(run_matrix("--recipe adamw --dtype fp16 --impl host-fused --stage 2,3 --overlap "
                             "--threads 1 --world " +
                             worlds({4}, {3})),
                  transports * 2);
 }
 
 TEST_CASE("one trajectory hash over layouts, instances and ranks that read each other's memory") {
-  check_one_hash(run_matrix("--recipe adamw --dtype fp16 --twin host --norm exact --stage 1,3 --threads 1 "
+  check_one_hash(run_matrix("--recipe adamw --dtype fp16 --impl host --norm exact --stage 1,3 --threads 1 "
                             "--layout contract,megatron,deepspeed_flat,deepspeed_param,fsdp2,greedy "
                             "--world threads:5"),
                  2 * 6, {});
@@ -149,7 +149,7 @@ TEST_CASE("nightly: one trajectory hash over world size x stage x assignment in 
 TEST_CASE("nightly: one trajectory hash over large worlds, processes and the fused step") {
   check_one_hash(run_matrix(every_stage + "--bucket 4096 --threads 2 --world " + worlds({12, 16}, {2, 3, 4})),
                  (2 + 3 * (transports - 1)) * 4);
-  check_one_hash(run_matrix("--recipe adamw --dtype fp16 --twin host-fused --stage 2,3 --overlap --threads 1 "
+  check_one_hash(run_matrix("--recipe adamw --dtype fp16 --impl host-fused --stage 2,3 --overlap --threads 1 "
                             "--world " +
                             worlds({1, 3, 4, 8}, {3})),
                  (4 + transports - 1) * 2);
@@ -164,27 +164,27 @@ TEST_CASE("nightly: one trajectory hash over ranks that read each other's memory
   check_one_hash(
       run_matrix(every_stage + windows + "--threads 2 --bucket 4096 --world " + worlds({5}, {2, 3})),
       (1 + 2 * (transports - 1)) * 4 * 2);
-  check_one_hash(run_matrix("--recipe adamw --dtype fp16 --twin host-fused --stage 0,1,2,3 --overlap " +
+  check_one_hash(run_matrix("--recipe adamw --dtype fp16 --impl host-fused --stage 0,1,2,3 --overlap " +
                             windows + "--threads 1 --persistent 200 --world " + worlds({3}, {2})),
                  transports * 4 * 2);
   check_one_hash(
-      run_matrix("--recipe adamw --dtype fp16 --twin host --norm exact --stage 1,2,3 --threads 1 " + windows +
+      run_matrix("--recipe adamw --dtype fp16 --impl host --norm exact --stage 1,2,3 --threads 1 " + windows +
                  "--instances 2 --layout megatron,fsdp2 --world " + worlds({6}, {4})),
       transports * 3 * 2 * 2, {});
-  check_one_hash(run_matrix("--recipe adamw --dtype fp16 --twin host --sum binned --stage 1,2 --threads 1 " +
+  check_one_hash(run_matrix("--recipe adamw --dtype fp16 --impl host --sum binned --stage 1,2 --threads 1 " +
                             windows + "--world " + worlds({3}, {})),
                  2 * 2, {});
 }
 
 TEST_CASE("nightly: one trajectory hash over layouts and instances") {
   check_one_hash(
-      run_matrix("--recipe adamw --dtype fp16 --twin host --norm exact --stage 1,2,3 --threads 1 "
+      run_matrix("--recipe adamw --dtype fp16 --impl host --norm exact --stage 1,2,3 --threads 1 "
                  "--layout contract,megatron,deepspeed_flat,deepspeed_param,fsdp2,greedy --world " +
                  worlds({2, 5}, {3})),
       (2 + transports - 1) * 3 * 6, {});
   check_one_hash(
       run_matrix(
-          "--recipe adamw --dtype fp16 --twin host --stage 0,1,2,3 --threads 1 --instances 2 --world " +
+          "--recipe adamw --dtype fp16 --impl host --stage 0,1,2,3 --threads 1 --instances 2 --world " +
           worlds({2, 6}, {4})),
       (2 + transports - 1) * 4);
 }
@@ -226,13 +226,13 @@ TEST_CASE("nightly: one trajectory hash over process grids that add in another w
 
 TEST_CASE("nightly: binned sums have one hash for every number of ranks") {
   const Json one =
-      run_matrix("--recipe adamw --dtype fp16 --twin host --threads 1 --sum binned --stage 0 --world self");
+      run_matrix("--recipe adamw --dtype fp16 --impl host --threads 1 --sum binned --stage 0 --world self");
   const auto pin = pin_of("fp16", one);
   CHECK(pin.at("fp16") != pinned.at("fp16"));
   std::vector<int> sizes;
   for (int size = 1; size <= 16; ++size) sizes.push_back(size);
   check_one_hash(
-      run_matrix("--recipe adamw --dtype fp16 --twin host --threads 1 --sum binned --stage 2 --world " +
+      run_matrix("--recipe adamw --dtype fp16 --impl host --threads 1 --sum binned --stage 2 --world " +
                  worlds(sizes, {3})),
       16 + transports - 1, pin);
 }
@@ -253,11 +253,11 @@ TEST_CASE("nightly: process grids on processes, every sum") {
 TEST_CASE("slow: the whole matrix") {
   const std::string common =
       "--recipe adamw --stage 0,1,2,3 --order contiguous,strided --bucket 1024,4096,65536 ";
-  check_one_hash(run_matrix(common + "--dtype fp16 --twin host --threads 1 --world " + worlds(all, all)),
+  check_one_hash(run_matrix(common + "--dtype fp16 --impl host --threads 1 --world " + worlds(all, all)),
                  all.size() * 4 * 2 * 3 * transports);
   check_one_hash(
       run_matrix(common +
-                 "--dtype fp16,bf16,fp32 --twin host,host-fused --mode lockstep,free --threads 2 --world " +
+                 "--dtype fp16,bf16,fp32 --impl host,host-fused --mode lockstep,free --threads 2 --world " +
                  worlds({1, 3, 4}, {3})),
       (3 + transports - 1) * 4 * 2 * 3 * 3 * 2 * 2);
 }
@@ -265,7 +265,7 @@ TEST_CASE("slow: the whole matrix") {
 TEST_CASE("slow: process grids of 16 and 48 micro-batches, in every stage and assignment") {
   const TemporaryFolder folder;
   const std::string common = "--config " + quoted(folder.write("four_heads.toml", four_heads)) +
-                             " --recipe sgd --dtype bf16 --twin host,host-fused --threads 1 --micro-batches ";
+                             " --recipe sgd --dtype bf16 --impl host,host-fused --threads 1 --micro-batches ";
   for (const std::string count : {"16 ", "48 "}) {
     const Json whole = run_matrix(common + count + "--stage 0 --world self");
     const auto pin = pin_of("bf16", whole);

@@ -1,4 +1,4 @@
-// The production optimizer driven the way a trainer drives it: step() with a tap, odd sizes, every dtype, fused or not,
+// The production optimizer driven the way a trainer drives it: step() with a observer, odd sizes, every dtype, fused or not,
 // every rule, norm form and policy.
 
 #include <set>
@@ -172,7 +172,7 @@ TEST_CASE("phases out of turn are errors") {
   });
 }
 
-TEST_CASE("a twin is built as its name says: fused passes show neither g1 nor g") {
+TEST_CASE("an implementation is built as its name says: fused passes show neither g1 nor g") {
   const FlatLayout layout(awkward_tensors().params);
   const ShardMap shards(layout.padded_numel(), 1, 1024);
   const std::unique_ptr<Communicator> comm = make_self_communicator();
@@ -180,18 +180,18 @@ TEST_CASE("a twin is built as its name says: fused passes show neither g1 nor g"
   setup.layout = &layout;
   setup.shards = &shards;
   setup.comm = comm.get();
-  const auto shown = [&](verification::Twin twin, Phase phase) {
-    const auto optimizer = verification::candidate_factory(twin)(setup);
+  const auto shown = [&](verification::Implementation implementation, Phase phase) {
+    const auto optimizer = verification::candidate_factory(implementation)(setup);
     std::set<BufferId> ids;
     for (const ExposedBuffer& buffer : optimizer->exposed(phase)) ids.insert(buffer.id);
     return ids;
   };
-  const auto shows = [&](verification::Twin twin) {
-    return shown(twin, Phase::unscale).count(BufferId::unscaled_grad) +
-           shown(twin, Phase::clip).count(BufferId::grad);
+  const auto shows = [&](verification::Implementation implementation) {
+    return shown(implementation, Phase::unscale).count(BufferId::unscaled_grad) +
+           shown(implementation, Phase::clip).count(BufferId::grad);
   };
-  CHECK(name(verification::Twin::host) == "host");
-  CHECK(shows(verification::Twin::host) == 2);
-  CHECK(name(verification::Twin::host_fused) == "host-fused");
-  CHECK(shows(verification::Twin::host_fused) == 0);
+  CHECK(name(verification::Implementation::host) == "host");
+  CHECK(shows(verification::Implementation::host) == 2);
+  CHECK(name(verification::Implementation::host_fused) == "host-fused");
+  CHECK(shows(verification::Implementation::host_fused) == 0);
 }

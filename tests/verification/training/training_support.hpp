@@ -45,10 +45,10 @@ struct TinyTraining {
 };
 
 inline verification::RankComparison::MakeOptimizer host_optimizer() {
-  return verification::candidate_factory(verification::Twin::host);
+  return verification::candidate_factory(verification::Implementation::host);
 }
 inline verification::RankComparison::MakeOptimizer fused_optimizer() {
-  return verification::candidate_factory(verification::Twin::host_fused);
+  return verification::candidate_factory(verification::Implementation::host_fused);
 }
 inline verification::RankComparison::MakeOptimizer reference_optimizer() {
   return [](const OptimizerSetup& setup) { return reference::make_distributed_optimizer(setup); };

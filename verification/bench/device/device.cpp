@@ -18,8 +18,8 @@
 #include "cuda/distributed_optimizer.hpp"
 #include "cuda/enqueued_optimizer.hpp"
 #include "cuda/host/fold_plan.hpp"
-#include "cuda/reduce/sources/device_leaf_source.hpp"
-#include "cuda/reduce/sources/host_leaf_source.hpp"
+#include "cuda/reduce/sources/device_grad_source.hpp"
+#include "cuda/reduce/sources/host_grad_source.hpp"
 #include "verification/bench/device/kernel_data.hpp"
 #include "verification/bench/device/rank_rows.hpp"
 #include "verification/bench/device/steps.hpp"
@@ -217,7 +217,7 @@ class OwnStep {
   const ShardMap shards_;
   const std::unique_ptr<Communicator> comm_;
   const std::unique_ptr<cuda::EnqueuedOptimizer> optimizer_;
-  FixedLeaf leaf_;
+  FixedGrad leaf_;
   const bool fused_;
 };
 
@@ -259,7 +259,7 @@ Group measure_small_step(std::int64_t numel, int rounds) {
 bool same_as_host(const FlatLayout& layout, Communicator& comm, int stage,
                   const std::vector<FlatRange>& units) {
   constexpr int steps = 12;
-  constexpr cuda::LeafFormula formula{.seed = 7, .overflow_every = 5, .overflow_element = 0};
+  constexpr cuda::GradFormula formula{.seed = 7, .overflow_every = 5, .overflow_element = 0};
   const ShardMap shards(layout.padded_numel(), comm.world_size(), 4096);
   OptimizerSetup setup = device_setup(layout, shards, comm, stage);
   setup.micro_batches = 3;
@@ -268,9 +268,9 @@ bool same_as_host(const FlatLayout& layout, Communicator& comm, int stage,
   const auto host = cuda::make_distributed_optimizer(setup);
   setup.overlap = !units.empty();
   const auto optimizer = cuda::make_enqueued_optimizer(setup);
-  cuda::HostLeafSource host_leaves(formula, layout, setup.grad_dtype,
+  cuda::HostGradSource host_leaves(formula, layout, setup.grad_dtype,
                                    [&] { return host->loss_scaler().log2_scale; });
-  cuda::DeviceLeafSource leaves(formula, layout, setup.grad_dtype, optimizer->log2_loss_scale(), {}, units);
+  cuda::DeviceGradSource leaves(formula, layout, setup.grad_dtype, optimizer->log2_loss_scale(), {}, units);
   const FirstState first(layout);
   FullState state = first.view();
   state.scaler = {15, 0, 1};

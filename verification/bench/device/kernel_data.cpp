@@ -4,7 +4,7 @@
 
 #include "cuda/device/runtime/memory.hpp"
 #include "cuda/device/step/piece_numel.hpp"
-#include "cuda/reduce/sources/fill_leaf.hpp"
+#include "cuda/reduce/sources/fill_grad.hpp"
 #include "verification/bench/values.hpp"
 
 namespace zeroproof::verification::bench {

@@ -5,7 +5,7 @@
 
 #include "common/comm/threads.hpp"
 #include "cuda/enqueued_optimizer.hpp"
-#include "cuda/reduce/sources/device_leaf_source.hpp"
+#include "cuda/reduce/sources/device_grad_source.hpp"
 #include "verification/bench/device/rank_rows.hpp"
 #include "verification/bench/device/steps.hpp"
 
@@ -43,7 +43,7 @@ class RankReduce {
     optimizer_->load_state(FirstState(model.layout).view());
   }
 
-  cuda::DeviceLeafSource leaves(double ns_per_element) const {
+  cuda::DeviceGradSource leaves(double ns_per_element) const {
     return {{}, model_.layout, DType::bf16, optimizer_->log2_loss_scale(), {0, ns_per_element}, model_.units};
   }
 
@@ -78,7 +78,7 @@ class RankReduce {
 };
 
 /// A backward pass that takes twice as long as the communication, by every rank's clock.
-double chosen_pace(RankReduce& reduce, cuda::DeviceLeafSource& leaves, const Model& model,
+double chosen_pace(RankReduce& reduce, cuda::DeviceGradSource& leaves, const Model& model,
                    Communicator& comm) {
   std::vector<double> seconds;
   for (int i = 0; i < 4; ++i) seconds.push_back(reduce.sample(leaves));
@@ -91,9 +91,9 @@ double chosen_pace(RankReduce& reduce, cuda::DeviceLeafSource& leaves, const Mod
 /// Rows of a rank, and the seconds that the pace gives its backward pass.
 std::vector<Row> run_rank(const Model& model, Communicator& comm, int rounds, double& backward) {
   RankReduce serial(model, comm, false), overlapped(model, comm, true);
-  cuda::DeviceLeafSource at_once = serial.leaves(0), overlapped_at_once = overlapped.leaves(0);
+  cuda::DeviceGradSource at_once = serial.leaves(0), overlapped_at_once = overlapped.leaves(0);
   const double pace = chosen_pace(serial, at_once, model, comm);
-  cuda::DeviceLeafSource serial_leaves = serial.leaves(pace), overlapped_leaves = overlapped.leaves(pace);
+  cuda::DeviceGradSource serial_leaves = serial.leaves(pace), overlapped_leaves = overlapped.leaves(pace);
   backward = 1e-9 * static_cast<double>(serial_leaves.length());
   const std::int64_t numel = elements_of(model.layout);
   std::vector<double> host_seconds;

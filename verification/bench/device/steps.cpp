@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <string>
 
-#include "cuda/reduce/sources/fill_leaf.hpp"
+#include "cuda/reduce/sources/fill_grad.hpp"
 #include "verification/bench/values.hpp"
 
 namespace zeroproof::verification::bench {
@@ -45,7 +45,7 @@ FullState FirstState::view() const {
   return state;
 }
 
-FixedLeaf::FixedLeaf(const FlatLayout& layout)
+FixedGrad::FixedGrad(const FlatLayout& layout)
     : numel_(layout.padded_numel()), leaf_(cuda::device_space(), layout.padded_numel()) {
   const cuda::SpaceArray<std::int32_t> scale(cuda::device_space(), 1);
   scale.write(log2_loss_scale);
@@ -53,18 +53,18 @@ FixedLeaf::FixedLeaf(const FlatLayout& layout)
   cuda::device_space().wait();
 }
 
-TensorView FixedLeaf::micro_batch_grad(std::int64_t) {
+TensorView FixedGrad::micro_batch_grad(std::int64_t) {
   if (marked_ < wanted_) marks_[marked_++].record();
   return {leaf_.data(), DType::bf16, numel_};
 }
 
-void FixedLeaf::mark(std::size_t steps) {
+void FixedGrad::mark(std::size_t steps) {
   while (marks_.size() < steps) marks_.emplace_back();
   wanted_ = steps;
   marked_ = 0;
 }
 
-double FixedLeaf::seconds_per_step() const {
+double FixedGrad::seconds_per_step() const {
   return seconds_between(marks_.front(), marks_[marked_ - 1]) / static_cast<double>(marked_ - 1);
 }
 

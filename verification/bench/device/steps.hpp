@@ -30,9 +30,9 @@ class FirstState {
 };
 
 /// One bf16 leaf that is there before the clock starts, and marks where steps began.
-class FixedLeaf final : public GradSource {
+class FixedGrad final : public GradSource {
  public:
-  explicit FixedLeaf(const FlatLayout& layout);
+  explicit FixedGrad(const FlatLayout& layout);
 
   Space space() const override { return Space::device; }
   TensorView micro_batch_grad(std::int64_t micro_batch) override;

@@ -34,11 +34,11 @@ def words_of(case_id):
         if not match or layouts != "contract-to-contract":
             raise ValueError(f"{case_id} goes on with other ranks (both halves are trained with the same words here)")
         words = ["--workload", "byte_gpt_tiny", "--recipe", recipe, "--world", f"threads:{match[1]}", "--stage",
-                 match[2], "--dtype", dtype, "--bucket", "4096", "--threads", "1", "--twin", "host"]
+                 match[2], "--dtype", dtype, "--bucket", "4096", "--threads", "1", "--impl", "host"]
         return words, int(after.split(":")[1])
-    workload, recipe, twin, stage, world, dtype, _, *rest = parts
+    workload, recipe, implementation, stage, world, dtype, _, *rest = parts
     words = [] if workload == "recorded" else ["--workload", workload]
-    words += ["--recipe", recipe, "--twin", twin, "--stage", stage.replace("stage", ""), "--world", world, "--dtype",
+    words += ["--recipe", recipe, "--impl", implementation, "--stage", stage.replace("stage", ""), "--world", world, "--dtype",
               dtype]
     for part in rest:
         name, _, value = part.partition(":")
@@ -47,8 +47,8 @@ def words_of(case_id):
 
 
 def on_host(words):
-    """The same steps by the host's twin, which has the same bits in a fraction of a simulated device's time."""
-    return ["host" if before == "--twin" else word for before, word in zip(["", *words], words)]
+    """The same steps by the host's implementation, which has the same bits in a fraction of a simulated device's time."""
+    return ["host" if before == "--impl" else word for before, word in zip(["", *words], words)]
 
 
 def values(path):

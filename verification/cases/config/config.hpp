@@ -55,7 +55,7 @@ struct RunConfig {
   std::vector<LayoutKind> layouts = {LayoutKind::contract};
   std::vector<GradSum> grad_sums = {GradSum::tree};
   std::vector<Windows> windows = {Windows::off};
-  std::vector<WireKind> wires = {WireKind::copies};
+  std::vector<Transport> transport = {Transport::copies};
   int instances = 1;                  ///< optimizer instances the data ranks are split into (R11)
   std::int64_t persistent_numel = 0;  ///< stage 3: tensors of at most this many elements stay whole
   bool overlap = false;               ///< communicate while layers compute; changes no bit

@@ -65,7 +65,7 @@ Keys<RunConfig> run_keys() {
       {"run.layouts",
        [](RunConfig& c, const Value& v) { c.layouts = v.list<LayoutKind>(choice<LayoutKind>); }},
       {"run.windows", [](RunConfig& c, const Value& v) { c.windows = v.list<Windows>(choice<Windows>); }},
-      {"run.wires", [](RunConfig& c, const Value& v) { c.wires = v.list<WireKind>(choice<WireKind>); }},
+      {"run.transport", [](RunConfig& c, const Value& v) { c.transport = v.list<Transport>(choice<Transport>); }},
       {"run.grad_sums", [](RunConfig& c, const Value& v) { c.grad_sums = v.list<GradSum>(choice<GradSum>); }},
       {"run.instances", [](RunConfig& c, const Value& v) { c.instances = v.small(); }},
       {"run.persistent_numel",

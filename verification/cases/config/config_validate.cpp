@@ -191,9 +191,9 @@ void validate(const RunConfig& config) {
   require_config(!config.stages.empty() && !config.worlds.empty() && !config.dtypes.empty() &&
                      !config.bucket_numels.empty() && !config.omp_threads.empty() && !config.orders.empty() &&
                      !config.layouts.empty() && !config.grad_sums.empty() && !config.windows.empty() &&
-                     !config.wires.empty(),
+                     !config.transport.empty(),
                  "one of run.stages, worlds, dtypes, bucket_numels, omp_threads, orders, layouts, grad_sums, "
-                 "windows, wires is empty",
+                 "windows, transport is empty",
                  "nothing would be judged", "give at least one value each");
   require_config(config.initial_step >= -1 && config.initial_step <= 4'000'000'000,
                  "run.initial_step is " + std::to_string(config.initial_step),

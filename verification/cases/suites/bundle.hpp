@@ -20,7 +20,7 @@ struct Bundle {
   std::string program;  ///< "zeroproof" or "zeroproof-faults"
   std::string version;  ///< of that program
   unsigned contract = 0;
-  std::string isa;  ///< instruction set of the host twins in that run
+  std::string isa;  ///< instruction set of the host implementations in that run
   std::string compiler;
   std::vector<std::string> flags;  ///< of verify: flag, value, ...; files are added from the folder
   std::string failure;             ///< status and first difference, to compare a rerun with

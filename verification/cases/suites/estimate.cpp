@@ -15,7 +15,7 @@ namespace {
 // Seconds of one core, from runs of single cases in November 2026 (x86-64-v4, g++ 12).
 constexpr double grad_per_parameter_and_byte = 0.7e-9;  // of a micro-batch, forwards and backwards
 constexpr double grad_read_per_parameter = 1e-9;        // of a micro-batch that was recorded
-constexpr double step_per_parameter = 160e-9;           // of one case: both twins, and every comparison
+constexpr double step_per_parameter = 160e-9;           // of one case: both implementations, and every comparison
 constexpr double step_per_rank = 1.5e-3;  // of one case, whatever the size: threads, phases, digests
 constexpr double job_start = 1.0;         // mpirun
 constexpr double per_op_case = 35e-3;

@@ -17,11 +17,11 @@ std::string explain_lbfgs() {
       "contract",
       {"common/contracts/lbfgs.hpp", "(numeric", "contract", std::to_string(contract_version) + ",", "R21)"},
       "");
-  std::vector<std::string> twins;
-  for (const TwinFile& twin : twin_files()) {
-    if (twin.function == "make_lbfgs") twins.push_back(twin.file);
+  std::vector<std::string> implementations;
+  for (const ImplementationFile& implementation : implementation_files()) {
+    if (implementation.function == "make_lbfgs") implementations.push_back(implementation.file);
   }
-  out += labelled("twins", twins, ",");
+  out += labelled("implementations", implementations, ",");
   out += labelled("operations",
                   {"dot_accumulate", "dot_finish", "grad_abs_accumulate", "grad_max_accumulate", "mean_loss"},
                   ",");

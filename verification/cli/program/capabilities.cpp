@@ -58,7 +58,7 @@ std::vector<Capability> capabilities() {
       {"threads", true, std::to_string(available_cores()) + " cores"},
       {"mpi", mpi_built(), mpi_detail()},
       {"cuda build", device.built,
-       device.built ? "device twins are compiled in" : "not in this build: device twins are off"},
+       device.built ? "device implementations are compiled in" : "not in this build: device implementations are off"},
       {"cuda device", device.answers, device.detail},
       {"planted faults", faults_built(),
        faults_built() ? "this program can run wrong optimizers on purpose"

@@ -16,7 +16,7 @@ struct Capability {
 /// environment.
 std::vector<Capability> capabilities();
 
-/// True if a CUDA device can run the device twins.
+/// True if a CUDA device can run the device implementations.
 bool device_answers();
 
 bool mpi_built();

@@ -14,13 +14,13 @@ struct ContractHeader {
 /// Every header of common/contracts.
 const std::vector<ContractHeader>& contract_headers();
 
-struct TwinFile {
+struct ImplementationFile {
   std::string file;      ///< "reference/update/adam.cpp"
   std::string function;  ///< "adamw_update"
 };
 
 /// The functions that the sources of reference, cuda, cuda/host and cuda/device define.
-const std::vector<TwinFile>& twin_files();
+const std::vector<ImplementationFile>& implementation_files();
 
 /// The doc block above "using TYPE =" with its slashes taken away, one string per line; empty if there is none.
 /// Function types that share a block are declared directly below one another.

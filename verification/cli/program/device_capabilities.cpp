@@ -45,7 +45,7 @@ std::string missing_device() {
 std::string sharing(std::size_t devices, const std::string& version) {
   if (nccl_shares_devices(version, std::getenv(sharing_variable))) return "several to a device";
   return "one to a device, so up to " + std::to_string(devices) +
-         "; more with --wires copies, or from NCCL 2.30 on with " + sharing_variable + "=1";
+         "; more with --transport copies, or from NCCL 2.30 on with " + sharing_variable + "=1";
 }
 
 }  // namespace

@@ -15,7 +15,7 @@ std::vector<Capability> device_capabilities();
 /// The line of one device: name, memory, compute capability, and why it is refused if it is.
 Capability device_line(std::size_t number, const cuda::device::ListedDevice& device);
 
-/// Why so many ranks on this machine cannot have wires of NCCL between their devices; "" if they can.
+/// Why so many ranks on this machine cannot have transport of NCCL between their devices; "" if they can.
 std::string nccl_obstacle(int ranks);
 
 /// Whether ranks may share a device: as NCCL_MULTI_RANK_GPU_ENABLE says, which versions from 2.30 on read.

@@ -1,5 +1,5 @@
 cmake_minimum_required(VERSION 3.25)
-# Writes ${OUT}: the headers of common/contracts below ${ROOT} as a table of strings, the files of the twins, the numeric
+# Writes ${OUT}: the headers of common/contracts below ${ROOT} as a table of strings, the files of the implementations, the numeric
 # contract and the notes on papers, so that the program can show them without the sources.
 set(text "// Written by verification/cli/program/embed_contracts.cmake from common/contracts.\n#include \"verification/cli/program/contract_text.hpp\"\n#include \"verification/cli/program/document_text.hpp\"\n\n")
 # A list of std::string would take the compiler seconds, a table of literals takes it nothing.
@@ -16,8 +16,8 @@ foreach(header IN LISTS headers)
 endforeach()
 string(APPEND text "};\n\n")
 
-# Which file has the twin of which operation: functions that begin a line.
-string(APPEND text "constexpr const char* twin_table[][2] = {\n")
+# Which file has the implementation of which operation: functions that begin a line.
+string(APPEND text "constexpr const char* implementation_table[][2] = {\n")
 set(results "void|bool|int|float|double|StepScalars|LossScalerState|std::vector<TreeNode>|std::unique_ptr<LbfgsOptimizer>")
 set(rooms formats gradients update layers)
 list(TRANSFORM rooms PREPEND reference/ OUTPUT_VARIABLE reference_rooms)
@@ -45,7 +45,7 @@ foreach(document IN ITEMS common/CONTRACT.md ${notes})
   string(APPEND text "    {\"${document}\", R\"document(${content})document\"},\n")
 endforeach()
 string(APPEND text "};\n\n}  // namespace\n\n")
-foreach(function IN ITEMS "ContractHeader contract_headers header" "TwinFile twin_files twin" "Document documents document")
+foreach(function IN ITEMS "ContractHeader contract_headers header" "ImplementationFile implementation_files implementation" "Document documents document")
   string(REGEX MATCH "(.*) (.*) (.*)" ignored "${function}")
   string(APPEND text "const std::vector<${CMAKE_MATCH_1}>& ${CMAKE_MATCH_2}() {\n"
     "  static const std::vector<${CMAKE_MATCH_1}> all = rows<${CMAKE_MATCH_1}>(${CMAKE_MATCH_3}_table);\n  return all;\n}\n\n")

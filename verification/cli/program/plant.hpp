@@ -7,7 +7,7 @@
 
 #include "common/contracts/lbfgs.hpp"
 #include "cuda/distributed_optimizer.hpp"
-#include "cuda/phase_ops.hpp"
+#include "cuda/kernel_table.hpp"
 
 namespace zeroproof::verification {
 
@@ -25,10 +25,10 @@ std::unique_ptr<DistributedOptimizer> plant_fault(std::string_view fault, const 
 /// One rank of production L-BFGS.
 std::unique_ptr<LbfgsOptimizer> plant_fault(std::string_view fault, const LbfgsSetup& setup);
 
-/// The host twins; as they are if the fault is in none of them.
-cuda::PhaseOps plant_fault(std::string_view fault, const cuda::PhaseOps& ops);
+/// The host implementations; as they are if the fault is in none of them.
+cuda::KernelTable plant_fault(std::string_view fault, const cuda::KernelTable& ops);
 
-/// What takes the place of the host twin of an operation beside the step; empty if the fault is not in it.
+/// What takes the place of the host implementation of an operation beside the step; empty if the fault is not in it.
 std::function<void(OpCall&)> plant_fault_in(std::string_view fault, std::string_view operation);
 
 }  // namespace zeroproof::verification

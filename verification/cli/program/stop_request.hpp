@@ -6,7 +6,7 @@
 
 namespace zeroproof::verification {
 
-/// While it lives, the first of these signals is noted and nothing else happens. A second one ends the process as
+/// While it lives, the first of these signals is recorded and nothing else happens. A second one ends the process as
 /// always; one that comes within a fifth of a second is still the first: some programs send it to a process and to its
 /// group. A signal that was ignored when the process began stays ignored. At most one of these lives.
 class StopRequest {

@@ -12,11 +12,11 @@
 
 namespace zeroproof::verification {
 
-/// Of one rank. Candidates on devices and plug-ins keep no account: their wires are no Communicator that can be
+/// Of one rank. Candidates on devices and plug-ins keep no account: their transport are no Communicator that can be
 /// wrapped, and a plug-in says nothing about its memory.
 class ByteAccount {
  public:
-  explicit ByteAccount(const CaseSpec& spec) : kept_(!spec.twin.foreign && spec.twin.space == Space::host) {}
+  explicit ByteAccount(const CaseSpec& spec) : kept_(!spec.implementation.foreign && spec.implementation.space == Space::host) {}
 
   /// Puts counting communicators in the place of the setup's, which must outlive this object.
   void place(OptimizerSetup& setup);

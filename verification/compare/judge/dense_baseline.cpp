@@ -33,11 +33,11 @@ reference::MicroBatchFacts facts_of(const Experiment& experiment, std::int64_t s
   return facts;
 }
 
-DenseBaseline::DenseBaseline(const Experiment& experiment, GradCache& leaves, Crew* crew,
+DenseBaseline::DenseBaseline(const Experiment& experiment, GradCache& leaves, ThreadPool* thread_pool,
                              const FullState* start)
     : experiment_(experiment),
       leaves_(leaves),
-      crew_(crew),
+      thread_pool_(thread_pool),
       optimizer_(dense_settings(experiment), start != nullptr ? *start : experiment.initial_state()),
       hash_(experiment.grad_sum()) {
   trace_.workload = experiment.workload();
@@ -67,7 +67,7 @@ void DenseBaseline::step(std::int64_t number) {
     views[static_cast<std::size_t>(j)] = leaf.view();
     losses[static_cast<std::size_t>(j)] = leaf.loss;
   };
-  if (crew_ != nullptr) {
+  if (thread_pool_ != nullptr) {
     crew_->for_each(count, make_leaf);
   } else {
     parallel_for(available_cores(), count, make_leaf);

@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "common/base/crew.hpp"
+#include "common/base/thread_pool.hpp"
 #include "reference/dense_optimizer.hpp"
 #include "verification/cases/run_report.hpp"
 #include "verification/training/gradients/grad_cache.hpp"
@@ -19,9 +19,9 @@ reference::MicroBatchFacts facts_of(const Experiment& experiment, std::int64_t s
 /// The undistributed optimizer on its way through the steps, with its trace.
 class DenseBaseline {
  public:
-  /// crew: who computes the leaves; null: threads of its own, one on each core. start: where it begins; null: the
+  /// thread_pool: who computes the leaves; null: threads of its own, one on each core. start: where it begins; null: the
   /// experiment's own first state.
-  DenseBaseline(const Experiment& experiment, GradCache& leaves, Crew* crew = nullptr,
+  DenseBaseline(const Experiment& experiment, GradCache& leaves, ThreadPool* thread_pool = nullptr,
                 const FullState* start = nullptr);
 
   void step(std::int64_t number);
@@ -36,7 +36,7 @@ class DenseBaseline {
 
   const Experiment& experiment_;
   GradCache& leaves_;
-  Crew* crew_;
+  ThreadPool* thread_pool_;
   reference::DenseOptimizer optimizer_;
   TrajectoryHash hash_;
   TrainingTrace trace_;

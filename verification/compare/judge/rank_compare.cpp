@@ -43,9 +43,9 @@ bool overlap(const TensorView& a, const TensorView& b) {
 /// hide a buffer from its judge.
 bool may_hide(const CaseSpec& spec, BufferId id) {
   const bool passing = id == BufferId::unscaled_grad || id == BufferId::grad;
-  if (spec.twin.foreign && spec.mode == Mode::whole)
+  if (spec.implementation.foreign && spec.mode == Mode::whole)
     return passing || id == BufferId::norm_limbs || id == BufferId::grad_amax;
-  return spec.twin.fused && passing;
+  return spec.implementation.fused && passing;
 }
 
 }  // namespace

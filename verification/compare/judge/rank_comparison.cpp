@@ -24,7 +24,7 @@ RankComparison::RankComparison(const Experiment& experiment, const CaseSpec& spe
       account_(spec_),
       grad_maker_(experiment, spec_, layout, *comms.harness, harness_groups_.tp(), harness_groups_.cp()),
       skip_stats_(experiment, spec_, layout, *comms.harness, {.num_threads = omp_threads},
-                  candidate_stats != nullptr ? candidate_stats : grad_stats_of(spec.twin)) {
+                  candidate_stats != nullptr ? candidate_stats : grad_stats_of(spec.implementation)) {
   OptimizerSetup setup = experiment.setup();
   place_setup(setup, spec_, layout, comms.harness->rank());
   setup.overlap = false;

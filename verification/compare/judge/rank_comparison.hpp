@@ -32,7 +32,7 @@ class RankComparison {
   using MakeOptimizer = std::function<std::unique_ptr<DistributedOptimizer>(const OptimizerSetup&)>;
 
   /// `make_candidate` builds the candidate. `make_reference` builds what it is compared with: only who tests the judge
-  /// has another one. `candidate_stats`, too: by default the twin that such a candidate would call (R14).
+  /// has another one. `candidate_stats`, too: by default the implementation that such a candidate would call (R14).
   RankComparison(const Experiment& experiment, const CaseSpec& spec, const CaseLayout& layout,
                  const Communicators& comms, int omp_threads, const MakeOptimizer& make_candidate,
                  const MakeOptimizer& make_reference = reference::make_distributed_optimizer,

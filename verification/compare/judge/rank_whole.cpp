@@ -45,7 +45,7 @@ RankComparison::Sums RankComparison::run_whole(std::int64_t step, GradSource& fo
     check_padding(step, phase, theirs);
     check_red_zones(step, phase);
     // Somebody else's step begins where the reference does: a difference is of this one.
-    if (spec_.twin.foreign) overwrite(phase, reference, theirs, {});
+    if (spec_.implementation.foreign) overwrite(phase, reference, theirs, {});
   }
   return sums;
 }

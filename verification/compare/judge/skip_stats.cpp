@@ -30,8 +30,8 @@ std::string text(const GradStats& stats) {
 
 }  // namespace
 
-GradStatsFn* grad_stats_of(const Twin& twin) {
-  return twin.space == Space::device ? on_device<cuda::device::grad_stats> : cuda::host::grad_stats;
+GradStatsFn* grad_stats_of(const Implementation& implementation) {
+  return implementation.space == Space::device ? on_device<cuda::device::grad_stats> : cuda::host::grad_stats;
 }
 
 SkipStats::SkipStats(const Experiment& experiment, const CaseSpec& spec, const CaseLayout& layout,
@@ -77,9 +77,9 @@ SkipStats::Told SkipStats::tell(std::int64_t step, const reference::DenseOptimiz
   return told;
 }
 
-SkipStats::Stats SkipStats::here(GradStatsFn* twin, const Exec& exec, const std::vector<float>& grad) const {
+SkipStats::Stats SkipStats::here(GradStatsFn* implementation, const Exec& exec, const std::vector<float>& grad) const {
   Stats stats(experiment_.layout().tensors().size());
-  twin(exec, grad, segments_, stats);
+  implementation(exec, grad, segments_, stats);
   return stats;
 }
 

@@ -12,12 +12,12 @@
 
 namespace zeroproof::verification {
 
-/// The twin that a candidate would call: where its gradients are.
-GradStatsFn* grad_stats_of(const Twin& twin);
+/// The implementation that a candidate would call: where its gradients are.
+GradStatsFn* grad_stats_of(const Implementation& implementation);
 
 class SkipStats {
  public:
-  /// candidate: the twin that is compared with the reference's function.
+  /// candidate: the implementation that is compared with the reference's function.
   SkipStats(const Experiment& experiment, const CaseSpec& spec, const CaseLayout& layout,
             Communicator& harness, const Exec& exec, GradStatsFn* candidate);
 
@@ -42,7 +42,7 @@ class SkipStats {
  private:
   using Stats = std::vector<GradStats>;  // [num_tensors]
 
-  Stats here(GradStatsFn* twin, const Exec& exec, const std::vector<float>& grad) const;
+  Stats here(GradStatsFn* implementation, const Exec& exec, const std::vector<float>& grad) const;
   /// Whether this rank's part of a tensor is the one of its copies that is counted.
   bool counts(std::int64_t tensor) const;
   Stats over_ranks(Stats mine);

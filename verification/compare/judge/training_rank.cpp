@@ -75,7 +75,7 @@ void TrainingRank::load(const Snapshot& from) {
   optimizer_->load_state(state);
 }
 
-TrainingRank::Outcome TrainingRank::step(std::int64_t number, StepTap* tap,
+TrainingRank::Outcome TrainingRank::step(std::int64_t number, StepObserver* observer,
                                          const std::function<void()>& between) {
   Outcome outcome;
   const Stopwatch making;
@@ -85,7 +85,7 @@ TrainingRank::Outcome TrainingRank::step(std::int64_t number, StepTap* tap,
   outcome.gradients_s = making.seconds();
   if (between) between();
   const Stopwatch stepping;
-  outcome.skipped = !optimizer_->step(source, tap);
+  outcome.skipped = !optimizer_->step(source, observer);
   outcome.optimizer_s = stepping.seconds();
   return outcome;
 }

@@ -38,7 +38,7 @@ class TrainingRank {
     double gradients_s = 0, optimizer_s = 0;
   };
   /// Leaves are computed before the optimizer asks for them; `between` is called then. Collective.
-  Outcome step(std::int64_t number, StepTap* tap = nullptr, const std::function<void()>& between = {});
+  Outcome step(std::int64_t number, StepObserver* observer = nullptr, const std::function<void()>& between = {});
 
   /// Complete on rank 0. Collective.
   Snapshot collect();

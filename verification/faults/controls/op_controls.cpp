@@ -1,4 +1,4 @@
-// Legal differences in single operations. Each control is an operation case whose host twin was replaced by something
+// Legal differences in single operations. Each control is an operation case whose host implementation was replaced by something
 // that is right in another way.
 
 #include <algorithm>
@@ -11,20 +11,20 @@
 #include "cuda/host/operations.hpp"
 #include "verification/compare/compare.hpp"
 #include "verification/faults/controls/control.hpp"
-#include "verification/faults/controls/legal_twins.hpp"
+#include "verification/faults/controls/legal_implementations.hpp"
 #include "verification/ops/op_case.hpp"
 
 namespace zeroproof::verification {
 namespace {
 
-/// Runs the harness on operation `name` with `twin` in place of the host twin.
-void try_twin(const std::string& name, const std::vector<Fill>& fills, const OpFunction& twin,
+/// Runs the harness on operation `name` with `implementation` in place of the host implementation.
+void try_implementation(const std::string& name, const std::vector<Fill>& fills, const OpFunction& implementation,
               std::uint64_t seed, ControlOutcome& outcome) {
   const Op* original = find_op(name);
   ZP_CHECK(original != nullptr, ErrorCode::internal, "a control names operation " + name, "there is none",
            "name one of the registry");
   Op op = *original;
-  op.host = twin;
+  op.host = implementation;
   std::vector<OpCaseSpec> cases;
   for (const Fill fill : fills) cases.push_back({&op, &host_candidate(Isa::x86_64), fill});
   OpRunOptions options;
@@ -59,13 +59,13 @@ ControlOutcome nan_payloads(std::uint64_t seed) {
   for (const Op& op : all_ops()) {
     const bool numbers = std::find(op.fills.begin(), op.fills.end(), Fill::special) != op.fills.end();
     if (!op.host || !numbers || op.exactness == Exactness::bounded) continue;
-    const OpFunction twin = [&](OpCall& call) {
+    const OpFunction implementation = [&](OpCall& call) {
       op.host(call);
       for (std::size_t k = 0; k < op.operands.size(); ++k) {
         if (op.operands[k].access != Access::in) outcome.legal_differences += scramble_nans(call.view(k));
       }
     };
-    try_twin(op.name, {Fill::special}, twin, seed, outcome);
+    try_implementation(op.name, {Fill::special}, implementation, seed, outcome);
   }
   return outcome;
 }
@@ -94,21 +94,21 @@ ControlOutcome nan_payloads_in_digests(std::uint64_t seed) {
 
 ControlOutcome swapped_sums(std::uint64_t seed) {
   ControlOutcome outcome;
-  const OpFunction twin = [&](OpCall& call) {
+  const OpFunction implementation = [&](OpCall& call) {
     cuda::host::add_nodes(call.exec, call.in<float>(1), call.in<float>(0), call.get<float>(2));
     outcome.legal_differences += call.numel();
   };
-  try_twin("add_nodes", number_fills(), twin, seed, outcome);
+  try_implementation("add_nodes", number_fills(), implementation, seed, outcome);
   return outcome;
 }
 
 ControlOutcome swapped_operands(std::uint64_t seed) {
   ControlOutcome outcome;
-  const OpFunction twin = [&](OpCall& call) {
+  const OpFunction implementation = [&](OpCall& call) {
     swapped_adamw(call);
     outcome.legal_differences += call.numel();
   };
-  try_twin("adamw_update", number_fills(), twin, seed, outcome);
+  try_implementation("adamw_update", number_fills(), implementation, seed, outcome);
   return outcome;
 }
 
@@ -127,7 +127,7 @@ void accumulate_backwards(const Exec& exec, Span<const float> grad, std::size_t 
 
 ControlOutcome norm_pieces(std::uint64_t seed) {
   ControlOutcome outcome;
-  const OpFunction twin = [&](OpCall& call) {
+  const OpFunction implementation = [&](OpCall& call) {
     NormLimbs limbs = initial_limbs(call.variant());
     const std::size_t chunks = 1 + static_cast<std::size_t>(call.shape().offset);
     accumulate_backwards(call.exec, call.in<float>(0), chunks, limbs);
@@ -135,20 +135,20 @@ ControlOutcome norm_pieces(std::uint64_t seed) {
     cuda::host::grad_norm_normalise(limbs);
     put_limbs(limbs, call.get<std::uint64_t>(1));
   };
-  try_twin("grad_norm_accumulate", number_fills(), twin, seed, outcome);
+  try_implementation("grad_norm_accumulate", number_fills(), implementation, seed, outcome);
   return outcome;
 }
 
 ControlOutcome norm_carries(std::uint64_t seed) {
   ControlOutcome outcome;
-  const OpFunction twin = [&](OpCall& call) {
+  const OpFunction implementation = [&](OpCall& call) {
     NormLimbs limbs = initial_limbs(call.variant());
     cuda::host::grad_norm_accumulate(call.exec, call.in<float>(0), limbs);
     outcome.legal_differences += leave_carries(limbs);
     cuda::host::grad_norm_normalise(limbs);
     put_limbs(limbs, call.get<std::uint64_t>(1));
   };
-  try_twin("grad_norm_accumulate", number_fills(), twin, seed, outcome);
+  try_implementation("grad_norm_accumulate", number_fills(), implementation, seed, outcome);
   const OpFunction finish = [&](OpCall& call) {
     for (std::size_t i = 0; i < static_cast<std::size_t>(call.numel()); ++i) {
       NormLimbs limbs = get_limbs(call.in<std::uint64_t>(0).subspan(23 * i, 23));
@@ -156,13 +156,13 @@ ControlOutcome norm_carries(std::uint64_t seed) {
       call.get<double>(1)[i] = cuda::host::grad_norm_finish(limbs);
     }
   };
-  try_twin("grad_norm_finish", {Fill::sweep}, finish, seed, outcome);
+  try_implementation("grad_norm_finish", {Fill::sweep}, finish, seed, outcome);
   return outcome;
 }
 
 ControlOutcome norm_with_fma(std::uint64_t seed) {
   ControlOutcome outcome;
-  const OpFunction twin = [&](OpCall& call) {
+  const OpFunction implementation = [&](OpCall& call) {
     NormLimbs limbs = initial_limbs(call.variant());
     const Span<const float> grad = call.in<float>(0);
     for (std::size_t at = 0; at < grad.size(); at += norm_chunk_numel) {
@@ -173,7 +173,7 @@ ControlOutcome norm_with_fma(std::uint64_t seed) {
     cuda::host::grad_norm_normalise(limbs);
     put_limbs(limbs, call.get<std::uint64_t>(1));
   };
-  try_twin("grad_norm_accumulate", number_fills(), twin, seed, outcome);
+  try_implementation("grad_norm_accumulate", number_fills(), implementation, seed, outcome);
   return outcome;
 }
 

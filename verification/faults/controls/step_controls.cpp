@@ -76,7 +76,7 @@ ControlOutcome scratch_after_skip(std::uint64_t seed) {
   const Experiment experiment = small_experiment(seed);
   std::int64_t scribbled = 0;
   const Judged judged = judge_rank(experiment, 4096, [&](const OptimizerSetup& setup) {
-    return std::make_unique<Scribbler>(candidate_factory(Twin::host)(setup), *setup.layout, scribbled);
+    return std::make_unique<Scribbler>(candidate_factory(Implementation::host)(setup), *setup.layout, scribbled);
   });
   add(outcome, judged);
   outcome.legal_differences = scribbled;
@@ -89,7 +89,7 @@ ControlOutcome padding_content(std::uint64_t seed) {
   for (const float junk : {0.0F, 42.0F, std::numeric_limits<float>::infinity()}) {
     std::int64_t changed = 0;
     add(outcome, judge_rank(experiment, 4096, [&](const OptimizerSetup& setup) {
-          return std::make_unique<PaddingFiller>(candidate_factory(Twin::host)(setup), *setup.layout, junk,
+          return std::make_unique<PaddingFiller>(candidate_factory(Implementation::host)(setup), *setup.layout, junk,
                                                  changed);
         }));
     outcome.legal_differences += changed;
@@ -100,7 +100,7 @@ ControlOutcome padding_content(std::uint64_t seed) {
 ControlOutcome bucket_sizes(std::uint64_t seed) {
   ControlOutcome outcome;
   const Experiment experiment = small_experiment(seed);
-  const RankComparison::MakeOptimizer make = candidate_factory(Twin::host);
+  const RankComparison::MakeOptimizer make = candidate_factory(Implementation::host);
   std::optional<Digest> first;
   for (const std::int64_t bucket : {1024, 4096, 262144}) {
     const Judged judged = judge_rank(experiment, bucket, make);

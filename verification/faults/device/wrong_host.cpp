@@ -17,7 +17,7 @@ class LooksTooEarly final : public DeviceOptimizer {
   using DeviceOptimizer::DeviceOptimizer;
 
  private:
-  bool step(GradSource& leaves, StepTap*) override {
+  bool step(GradSource& leaves, StepObserver*) override {
     enqueue_step(leaves);
     const cuda::RankStream::Inside inside(stream_);
     cuda::device::enqueue_to_host(record_.data(), step_->record(), record_.num_bytes());
@@ -81,9 +81,9 @@ class StagingReused final : public DeviceOptimizer {
 
 }  // namespace
 
-std::unique_ptr<DistributedOptimizer> wrong_host(std::string_view fault, const Ground& ground) {
-  if (fault == "status-read-early") return on_device<LooksTooEarly>(ground, {});
-  if (fault == "staging-reused") return on_device<StagingReused>(ground, {});
+std::unique_ptr<DistributedOptimizer> wrong_host(std::string_view fault, const FaultContext& context) {
+  if (fault == "status-read-early") return on_device<LooksTooEarly>(context, {});
+  if (fault == "staging-reused") return on_device<StagingReused>(context, {});
   return nullptr;
 }
 

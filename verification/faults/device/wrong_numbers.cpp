@@ -35,8 +35,8 @@ class ClipTooEarly final : public DeviceStep {
 template <std::int64_t StepPiece::*group>
 class FirstGroupForAll final : public DeviceStep {
  public:
-  FirstGroupForAll(cuda::RankShard& shard, const cuda::Wires& wires, bool fused)
-      : DeviceStep(shard, wires, fused), wrong_pieces_(cuda::device_space(), pieces_.count()) {
+  FirstGroupForAll(cuda::RankShard& shard, const cuda::CommGroups& transport, bool fused)
+      : DeviceStep(shard, transport, fused), wrong_pieces_(cuda::device_space(), pieces_.count()) {
     std::vector<StepPiece> pieces(static_cast<std::size_t>(pieces_.count()));
     pieces_.read(pieces);
     for (StepPiece& piece : pieces) piece.*group = 0;
@@ -59,12 +59,12 @@ class FirstGroupForAll final : public DeviceStep {
 
 }  // namespace
 
-MakeDeviceStep wrong_numbers(std::string_view fault, const Ground& ground) {
+MakeDeviceStep wrong_numbers(std::string_view fault, const FaultContext& context) {
   constexpr DeviceStepRow rows[] = {
       {"clip-before-integers", device_step_of<ClipTooEarly>},
       {"update-reads-first-group", device_step_of<FirstGroupForAll<&StepPiece::group>>},
       {"update-reads-first-clip-group", device_step_of<FirstGroupForAll<&StepPiece::clip_group>>}};
-  return step_in(rows, fault, ground);
+  return step_in(rows, fault, context);
 }
 
 }  // namespace zeroproof::verification

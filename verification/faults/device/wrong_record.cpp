@@ -47,10 +47,10 @@ class FlagKept final : public WrongClear {
 
 }  // namespace
 
-MakeDeviceStep wrong_record(std::string_view fault, const Ground& ground) {
+MakeDeviceStep wrong_record(std::string_view fault, const FaultContext& context) {
   constexpr DeviceStepRow rows[] = {{"sums-not-cleared", device_step_of<SumsKept>},
                                     {"flag-not-cleared", device_step_of<FlagKept>}};
-  return step_in(rows, fault, ground);
+  return step_in(rows, fault, context);
 }
 
 }  // namespace zeroproof::verification

@@ -58,8 +58,8 @@ class FrozenCount final : public BroughtByHost {
 /// lr and weight decay of the step in all rows of the next steps.
 class FrozenRate final : public BroughtByHost {
  public:
-  FrozenRate(cuda::RankShard& shard, const cuda::Wires& wires, bool fused)
-      : BroughtByHost(shard, wires, fused),
+  FrozenRate(cuda::RankShard& shard, const cuda::CommGroups& transport, bool fused)
+      : BroughtByHost(shard, transport, fused),
         row_numel_(rows * memory_.num_groups),
         rates_(slots * row_numel_) {}
 
@@ -94,7 +94,7 @@ class FrozenBits final : public BroughtByHost {
 /// The schedule moves to other memory after the capture, and nobody is told.
 class MovedTable final : public DeviceStep {
  public:
-  MovedTable(cuda::RankShard& shard, const cuda::Wires& wires, bool fused) : DeviceStep(shard, wires, fused) {
+  MovedTable(cuda::RankShard& shard, const cuda::CommGroups& transport, bool fused) : DeviceStep(shard, transport, fused) {
     move();
   }
 
@@ -120,12 +120,12 @@ class MovedTable final : public DeviceStep {
 
 }  // namespace
 
-MakeDeviceStep wrong_replay(std::string_view fault, const Ground& ground) {
+MakeDeviceStep wrong_replay(std::string_view fault, const FaultContext& context) {
   constexpr DeviceStepRow rows[] = {{"t-frozen-at-capture", device_step_of<FrozenCount>},
                                     {"lr-frozen-at-capture", device_step_of<FrozenRate>},
                                     {"idle-bits-frozen-at-capture", device_step_of<FrozenBits>},
                                     {"replayed-over-freed-table", device_step_of<MovedTable>}};
-  return step_in(rows, fault, ground);
+  return step_in(rows, fault, context);
 }
 
 }  // namespace zeroproof::verification

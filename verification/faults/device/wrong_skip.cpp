@@ -88,12 +88,12 @@ class RowOfEnqueued final : public WrongSkip {
 
 }  // namespace
 
-MakeDeviceStep wrong_skip(std::string_view fault, const Ground& ground) {
+MakeDeviceStep wrong_skip(std::string_view fault, const FaultContext& context) {
   constexpr DeviceStepRow rows[] = {{"flags-added-up", device_step_of<SummedFlags>},
                                     {"update-ignores-skip", device_step_of<UpdatesAnyway>},
                                     {"count-behind-after-skip", device_step_of<CountBehind>},
                                     {"schedule-row-of-enqueued", device_step_of<RowOfEnqueued>}};
-  return step_in(rows, fault, ground);
+  return step_in(rows, fault, context);
 }
 
 }  // namespace zeroproof::verification

@@ -6,46 +6,46 @@
 #include <utility>
 
 #include "cuda/optimizer/device_optimizer.hpp"
-#include "verification/faults/planted/ground.hpp"
+#include "verification/faults/planted/fault_context.hpp"
 
 namespace zeroproof::verification {
 
-using MakeDeviceStep = std::function<std::unique_ptr<cuda::DeviceStep>(cuda::RankShard&, const cuda::Wires&)>;
+using MakeDeviceStep = std::function<std::unique_ptr<cuda::DeviceStep>(cuda::RankShard&, const cuda::CommGroups&)>;
 
 // Each returns null if the fault is in another file.
-MakeDeviceStep wrong_record(std::string_view fault, const Ground& ground);
-MakeDeviceStep wrong_skip(std::string_view fault, const Ground& ground);
-MakeDeviceStep wrong_numbers(std::string_view fault, const Ground& ground);
-MakeDeviceStep wrong_replay(std::string_view fault, const Ground& ground);
-std::unique_ptr<DistributedOptimizer> wrong_streams(std::string_view fault, const Ground& ground);
-std::unique_ptr<DistributedOptimizer> wrong_lane(std::string_view fault, const Ground& ground);
-std::unique_ptr<DistributedOptimizer> wrong_host(std::string_view fault, const Ground& ground);
+MakeDeviceStep wrong_record(std::string_view fault, const FaultContext& context);
+MakeDeviceStep wrong_skip(std::string_view fault, const FaultContext& context);
+MakeDeviceStep wrong_numbers(std::string_view fault, const FaultContext& context);
+MakeDeviceStep wrong_replay(std::string_view fault, const FaultContext& context);
+std::unique_ptr<DistributedOptimizer> wrong_streams(std::string_view fault, const FaultContext& context);
+std::unique_ptr<DistributedOptimizer> wrong_lane(std::string_view fault, const FaultContext& context);
+std::unique_ptr<DistributedOptimizer> wrong_host(std::string_view fault, const FaultContext& context);
 
 template <class Step>
-MakeDeviceStep device_step_of(const Ground& ground) {
-  return [fused = ground.fused](cuda::RankShard& shard, const cuda::Wires& wires) {
-    return std::make_unique<Step>(shard, wires, fused);
+MakeDeviceStep device_step_of(const FaultContext& context) {
+  return [fused = context.fused](cuda::RankShard& shard, const cuda::CommGroups& transport) {
+    return std::make_unique<Step>(shard, transport, fused);
   };
 }
 
 struct DeviceStepRow {
   std::string_view fault;
-  MakeDeviceStep (*make)(const Ground& ground);
+  MakeDeviceStep (*make)(const FaultContext& context);
 };
 
 /// The step of the row with that fault; null if there is none.
-inline MakeDeviceStep step_in(Span<const DeviceStepRow> rows, std::string_view fault, const Ground& ground) {
+inline MakeDeviceStep step_in(Span<const DeviceStepRow> rows, std::string_view fault, const FaultContext& context) {
   for (const DeviceStepRow& row : rows) {
-    if (row.fault == fault) return row.make(ground);
+    if (row.fault == fault) return row.make(context);
   }
   return nullptr;
 }
 
 /// An optimizer with parts of one's own; Optimizer: DeviceOptimizer or one of its kind.
 template <class Optimizer = cuda::DeviceOptimizer>
-std::unique_ptr<DistributedOptimizer> on_device(const Ground& ground,
+std::unique_ptr<DistributedOptimizer> on_device(const FaultContext& context,
                                                 const cuda::DeviceOptimizer::Makers& makers) {
-  return std::make_unique<Optimizer>(ground.setup, ground.fused, ground.graphs, makers);
+  return std::make_unique<Optimizer>(context.setup, context.fused, context.graphs, makers);
 }
 
 }  // namespace zeroproof::verification

@@ -9,7 +9,7 @@
 #include "cuda/optimizer/production_optimizer.hpp"
 #include "verification/faults/controls/wrapped_optimizer.hpp"
 #include "verification/faults/catalogue.hpp"
-#include "verification/faults/planted/ground.hpp"
+#include "verification/faults/planted/fault_context.hpp"
 #include "verification/cli/program/plant.hpp"
 
 namespace zeroproof::verification {
@@ -37,77 +37,77 @@ void require_place(const Fault& fault, Space space, bool fused) {
   const bool for_device = fault.kind == FaultKind::device;
   ZP_CHECK(for_device || space == Space::host, ErrorCode::unavailable,
            "the fault '" + std::string(fault.id) + "' was to be planted in a candidate on a device",
-           "wrong twins are written for the host, and could not touch its buffers there",
-           "use --twin host or host-fused");
+           "wrong implementations are written for the host, and could not touch its buffers there",
+           "use --impl host or host-fused");
   ZP_CHECK(
       !for_device || (space == Space::device && fused), ErrorCode::unavailable,
       "the fault '" + std::string(fault.id) + "' was to be planted in a candidate that enqueues no steps",
       "it is one of streams, graphs and kernels, and needs the simulated device or a GPU",
-      "use --twin device-fused --mode whole, or device-graph");
+      "use --impl device-fused --mode whole, or device-graph");
   if (for_device) cuda::device::require_device();
 }
 
 /// Keeps what the optimizer points to as long as the optimizer.
 class Planted final : public WrappedOptimizer {
  public:
-  Planted(std::unique_ptr<Ground> ground, std::unique_ptr<DistributedOptimizer> inner)
-      : WrappedOptimizer(std::move(inner), *ground->setup.layout), ground_(std::move(ground)) {}
+  Planted(std::unique_ptr<FaultContext> context, std::unique_ptr<DistributedOptimizer> inner)
+      : WrappedOptimizer(std::move(inner), *ground->setup.layout), context_(std::move(context)) {}
   ~Planted() override { inner_.reset(); }
 
-  bool step(GradSource& leaves, StepTap* tap) override { return inner_->step(leaves, tap); }
+  bool step(GradSource& leaves, StepObserver* observer) override { return inner_->step(leaves, observer); }
 
  private:
-  std::unique_ptr<Ground> ground_;
+  std::unique_ptr<FaultContext> context_;
 };
 
-bool put_wrong_op(std::string_view fault, cuda::PhaseOps& ops) {
+bool put_wrong_op(std::string_view fault, cuda::KernelTable& ops) {
   return put_wrong_adam(fault, ops) || put_wrong_sgd(fault, ops) || put_wrong_lion(fault, ops) ||
          put_wrong_passes(fault, ops) || put_wrong_scales(fault, ops);
 }
 
-std::unique_ptr<DistributedOptimizer> production(const Ground& ground, const cuda::MakeLocalStep& step) {
-  return std::make_unique<cuda::ProductionOptimizer>(ground.setup, ground.space, ground.ops, step);
+std::unique_ptr<DistributedOptimizer> production(const FaultContext& context, const cuda::MakeLocalStep& step) {
+  return std::make_unique<cuda::ProductionOptimizer>(context.setup, context.space, context.ops, step);
 }
 
-std::unique_ptr<DistributedOptimizer> production(const Ground& ground) {
-  return production(ground, step_of<cuda::HostStep>(ground));
+std::unique_ptr<DistributedOptimizer> production(const FaultContext& context) {
+  return production(context, step_of<cuda::HostStep>(context));
 }
 
-std::unique_ptr<DistributedOptimizer> wrong_phase(const Fault& fault, const Ground& ground) {
+std::unique_ptr<DistributedOptimizer> wrong_phase(const Fault& fault, const FaultContext& context) {
   for (const auto make : {wrong_prepare, wrong_unscale, wrong_norm, wrong_clip_groups, wrong_update,
                           wrong_params, wrong_scaled_cast, wrong_stored_state}) {
-    if (const cuda::MakeLocalStep step = make(fault.id, ground)) return production(ground, step);
+    if (const cuda::MakeLocalStep step = make(fault.id, context)) return production(context, step);
   }
   for (const auto make : {wrong_reduce, wrong_gather, wrong_offload}) {
-    if (std::unique_ptr<DistributedOptimizer> made = make(fault.id, ground)) return made;
+    if (std::unique_ptr<DistributedOptimizer> made = make(fault.id, context)) return made;
   }
   require_planted(false, fault);
   return nullptr;
 }
 
-std::unique_ptr<DistributedOptimizer> make(const Fault& fault, Ground& ground) {
+std::unique_ptr<DistributedOptimizer> make(const Fault& fault, FaultContext& context) {
   switch (fault.kind) {
     case FaultKind::setup:
-      require_planted(set_up_wrongly(fault.id, ground), fault);
-      return production(ground);
+      require_planted(set_up_wrongly(fault.id, context), fault);
+      return production(context);
     case FaultKind::communicator:
-      require_planted(connect_wrongly(fault.id, ground), fault);
-      return production(ground);
+      require_planted(connect_wrongly(fault.id, context), fault);
+      return production(context);
     case FaultKind::layers:
-      return wrong_layers(fault.id, ground);
+      return wrong_layers(fault.id, context);
     case FaultKind::device:
-      return wrong_device(fault.id, ground);
-    case FaultKind::twin:
-      return put_wrong_op(fault.id, ground.ops) ? production(ground) : wrong_phase(fault, ground);
+      return wrong_device(fault.id, context);
+    case FaultKind::implementation:
+      return put_wrong_op(fault.id, context.ops) ? production(context) : wrong_phase(fault, context);
     case FaultKind::state:
     case FaultKind::gradients:
     case FaultKind::buffers:
     case FaultKind::operation:  // require_place() has refused it
       break;
   }
-  std::unique_ptr<DistributedOptimizer> inner = production(ground);
-  if (auto wrong = wrong_checkpoint(fault.id, ground, inner)) return wrong;
-  return surround(fault.id, ground, inner);
+  std::unique_ptr<DistributedOptimizer> inner = production(context);
+  if (auto wrong = wrong_checkpoint(fault.id, context, inner)) return wrong;
+  return surround(fault.id, context, inner);
 }
 
 }  // namespace
@@ -118,15 +118,15 @@ std::unique_ptr<DistributedOptimizer> plant_fault(std::string_view id, const Opt
                                                   Space space, bool fused, bool graphs) {
   const Fault& fault = known(id);
   require_place(fault, space, fused);
-  auto ground = std::make_unique<Ground>();
+  auto context = std::make_unique<FaultContext>();
   ground->setup = setup;
   ground->space = space;
   ground->fused = fused;
   ground->graphs = graphs;
   ground->ops = cuda::host_ops();
-  std::unique_ptr<DistributedOptimizer> optimizer = make(fault, *ground);
+  std::unique_ptr<DistributedOptimizer> optimizer = make(fault, *context);
   require_planted(optimizer != nullptr, fault);
-  return std::make_unique<Planted>(std::move(ground), std::move(optimizer));
+  return std::make_unique<Planted>(std::move(context), std::move(optimizer));
 }
 
 std::unique_ptr<LbfgsOptimizer> plant_fault(std::string_view id, const LbfgsSetup& setup) {
@@ -136,8 +136,8 @@ std::unique_ptr<LbfgsOptimizer> plant_fault(std::string_view id, const LbfgsSetu
   return optimizer;
 }
 
-cuda::PhaseOps plant_fault(std::string_view id, const cuda::PhaseOps& ops) {
-  cuda::PhaseOps wrong = ops;
+cuda::KernelTable plant_fault(std::string_view id, const cuda::KernelTable& ops) {
+  cuda::KernelTable wrong = ops;
   static_cast<void>(put_wrong_op(known(id).id, wrong));
   return wrong;
 }

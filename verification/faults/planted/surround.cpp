@@ -5,7 +5,7 @@
 
 #include "common/base/float_formats.hpp"
 #include "verification/faults/controls/wrapped_optimizer.hpp"
-#include "verification/faults/planted/ground.hpp"
+#include "verification/faults/planted/fault_context.hpp"
 
 namespace zeroproof::verification {
 namespace {
@@ -124,9 +124,9 @@ class HiddenParams final : public WrappedOptimizer {
 
 }  // namespace
 
-std::unique_ptr<DistributedOptimizer> surround(std::string_view fault, const Ground& ground,
+std::unique_ptr<DistributedOptimizer> surround(std::string_view fault, const FaultContext& context,
                                                std::unique_ptr<DistributedOptimizer>& inner) {
-  const OptimizerSetup& setup = ground.setup;
+  const OptimizerSetup& setup = context.setup;
   const auto state = [&](WrongState::Change change) {
     return std::make_unique<WrongState>(std::move(inner), setup, change);
   };

@@ -11,7 +11,7 @@
 #include "common/step/state_format.hpp"
 #include "cuda/host/operations.hpp"
 #include "verification/faults/controls/wrapped_optimizer.hpp"
-#include "verification/faults/planted/ground.hpp"
+#include "verification/faults/planted/fault_context.hpp"
 
 namespace zeroproof::verification {
 namespace {
@@ -252,28 +252,28 @@ class WrongSave final : public WrappedOptimizer {
 
 }  // namespace
 
-std::unique_ptr<DistributedOptimizer> wrong_checkpoint(std::string_view fault, const Ground& ground,
+std::unique_ptr<DistributedOptimizer> wrong_checkpoint(std::string_view fault, const FaultContext& context,
                                                        std::unique_ptr<DistributedOptimizer>& inner) {
   for (const std::string_view saves :
        {"resume-saves-before-the-update", "resume-saves-a-torn-state", "resume-saves-rounded-masters",
         "resume-loses-resting-tensors", "resume-saves-scale-by-reference"}) {
     if (fault != saves) continue;
     ZP_CHECK(fault != "resume-saves-scale-by-reference" ||
-                 (has_scales(ground.setup.param_dtype) && keeps_history(ground.setup.scaling)),
+                 (has_scales(context.setup.param_dtype) && keeps_history(context.setup.scaling)),
              ErrorCode::unavailable,
              "the fault 'resume-saves-scale-by-reference' was to be planted without histories of amaxes",
              "no scale that is saved is made by a later step", "run it with the recipe fp8-delayed");
-    return std::make_unique<WrongSave>(fault, ground.setup, std::move(inner));
+    return std::make_unique<WrongSave>(fault, context.setup, std::move(inner));
   }
   for (const std::string_view loads :
        {"resume-forgets-steps", "resume-forgets-scale", "resume-forgets-growth", "resume-forgets-hysteresis",
         "resume-forgets-tensor-steps", "resume-forgets-moment", "resume-reaches-first-rank-alone",
         "resume-counts-padding", "resume-reads-the-next-shard", "resume-shifts-index",
         "resume-forgets-state-scales"}) {
-    if (fault == loads) return std::make_unique<WrongLoad>(fault, ground.setup, std::move(inner));
+    if (fault == loads) return std::make_unique<WrongLoad>(fault, context.setup, std::move(inner));
   }
   for (const std::string_view keeps : {"resume-keeps-constructor-rate", "resume-keeps-constructor-powers"}) {
-    if (fault == keeps) return std::make_unique<WrongScalars>(fault, ground.setup, std::move(inner));
+    if (fault == keeps) return std::make_unique<WrongScalars>(fault, context.setup, std::move(inner));
   }
   return nullptr;
 }

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "common/base/error.hpp"
-#include "verification/faults/planted/ground.hpp"
+#include "verification/faults/planted/fault_context.hpp"
 #include "verification/faults/planted/stale_windows.hpp"
 
 namespace zeroproof::verification {
@@ -46,10 +46,10 @@ class LastOneLost final : public WrappedCommunicator {
 
 }  // namespace
 
-bool connect_wrongly(std::string_view fault, Ground& ground) {
-  OptimizerSetup& setup = ground.setup;
+bool connect_wrongly(std::string_view fault, FaultContext& context) {
+  OptimizerSetup& setup = context.setup;
   const auto put = [&](Communicator*& group, std::unique_ptr<Communicator> wrong) {
-    group = ground.groups.emplace_back(std::move(wrong)).get();
+    group = context.groups.emplace_back(std::move(wrong)).get();
     return true;
   };
   if (fault == "found-inf-not-global") {

@@ -9,7 +9,7 @@
 #include "cuda/optimizer/layered/layered_pass.hpp"
 #include "cuda/optimizer/overlap/plan_audit.hpp"
 #include "cuda/optimizer/production_optimizer.hpp"
-#include "verification/faults/planted/ground.hpp"
+#include "verification/faults/planted/fault_context.hpp"
 
 namespace zeroproof::verification {
 namespace {
@@ -24,9 +24,9 @@ void poison(const TensorView& view) {
 /// Production whose layered pass is put together by a derived class.
 class WrongLayers : public cuda::ProductionOptimizer {
  public:
-  explicit WrongLayers(const Ground& ground)
-      : ProductionOptimizer(ground.setup, ground.space, ground.ops, step_of<cuda::HostStep>(ground)),
-        plan_executor_("rank " + std::to_string(ground.setup.comm->rank())) {}
+  explicit WrongLayers(const FaultContext& context)
+      : ProductionOptimizer(context.setup, context.space, context.ops, step_of<cuda::HostStep>(context)),
+        plan_executor_("rank " + std::to_string(context.setup.comm->rank())) {}
 
  protected:
   void run(LayeredModel& model, cuda::UnitGatherer& gatherer, cuda::BucketSink& sink,
@@ -69,7 +69,7 @@ class StaleUnits final : public WrongLayers {
 
 /// The range next to a unit whose tensors have the same lengths, one after another: two layers of one shape.
 /// The unit itself if there is none.
-FlatRange twin_of(const FlatLayout& layout, const FlatRange& unit) {
+FlatRange implementation_of(const FlatLayout& layout, const FlatRange& unit) {
   const std::vector<TensorSlot>& tensors = layout.tensors();
   const auto index = [&](std::int64_t begin) {
     return std::ranges::lower_bound(tensors, begin, {}, &TensorSlot::begin) - tensors.begin();
@@ -98,7 +98,7 @@ class SwappedUnits final : public WrongLayers, private cuda::UnitGatherer {
     run(model, *this, reduce_, plan_executor_);
   }
   void gather(const FlatRange& unit, const TensorView& full) override {
-    params_.gather(twin_of(*setup_.layout, unit), full);
+    params_.gather(implementation_of(*setup_.layout, unit), full);
   }
   std::int64_t version() const override { return params_.version(); }
   using ProductionOptimizer::gather;
@@ -170,7 +170,7 @@ void do_not_wait(StepPlan& plan) {
 /// A plan of one's own, audited like production's.
 class WrongPlan final : public WrongLayers, private cuda::PlanRunner {
  public:
-  WrongPlan(const Ground& ground, void (*change)(StepPlan&)) : WrongLayers(ground), change_(change) {}
+  WrongPlan(const FaultContext& context, void (*change)(StepPlan&)) : WrongLayers(context), change_(change) {}
 
  private:
   void reduce_layered(LayeredModel& model, GradSource&) override { run(model, params_, reduce_, *this); }
@@ -187,13 +187,13 @@ class WrongPlan final : public WrongLayers, private cuda::PlanRunner {
 
 }  // namespace
 
-std::unique_ptr<DistributedOptimizer> wrong_layers(std::string_view fault, const Ground& ground) {
-  if (fault == "stale-unit") return std::make_unique<StaleUnits>(ground);
-  if (fault == "units-swapped") return std::make_unique<SwappedUnits>(ground);
-  if (fault == "unit-read-after-release") return std::make_unique<ReadAfterRelease>(ground);
-  if (fault == "buffer-reused-in-flight") return std::make_unique<ReusedInFlight>(ground);
-  if (fault == "bucket-reduced-early") return std::make_unique<WrongPlan>(ground, reduce_early);
-  if (fault == "reduction-does-not-wait") return std::make_unique<WrongPlan>(ground, do_not_wait);
+std::unique_ptr<DistributedOptimizer> wrong_layers(std::string_view fault, const FaultContext& context) {
+  if (fault == "stale-unit") return std::make_unique<StaleUnits>(context);
+  if (fault == "units-swapped") return std::make_unique<SwappedUnits>(context);
+  if (fault == "unit-read-after-release") return std::make_unique<ReadAfterRelease>(context);
+  if (fault == "buffer-reused-in-flight") return std::make_unique<ReusedInFlight>(context);
+  if (fault == "bucket-reduced-early") return std::make_unique<WrongPlan>(context, reduce_early);
+  if (fault == "reduction-does-not-wait") return std::make_unique<WrongPlan>(context, do_not_wait);
   return nullptr;
 }
 

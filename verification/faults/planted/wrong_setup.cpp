@@ -2,20 +2,20 @@
 
 #include <algorithm>
 
-#include "verification/faults/planted/ground.hpp"
+#include "verification/faults/planted/fault_context.hpp"
 
 namespace zeroproof::verification {
 
-bool set_up_wrongly(std::string_view fault, Ground& ground) {
-  OptimizerSetup& setup = ground.setup;
+bool set_up_wrongly(std::string_view fault, FaultContext& context) {
+  OptimizerSetup& setup = context.setup;
   std::vector<GroupRule>& rules = setup.groups.rules;
   if (fault == "default-differs") {
     setup.hyper.eps *= 100;
   } else if (fault == "shards-of-another-world") {
     const std::int64_t bucket = setup.shards->buckets().front().numel();
-    ground.shards =
+    context.shards =
         std::make_unique<ShardMap>(setup.layout->padded_numel(), setup.comm->world_size() - 1, bucket);
-    setup.shards = ground.shards.get();
+    setup.shards = context.shards.get();
   } else if (fault == "no-decay-group-decays") {
     for (GroupRule& rule : rules) rule.weight_decay_mult = 1;
   } else if (fault == "one-lr-for-all-groups") {

@@ -5,7 +5,7 @@
  *     zeroproof verify op --plugin ./libmine.so
  *
  * The library is loaded by a child process of zeroproof. Its operations are called with the same inputs as zeroproof's
- * own twins, and every output is compared with the reference, as bits with one NaN value. What an operation has to
+ * own implementations, and every output is compared with the reference, as bits with one NaN value. What an operation has to
  * compute, operand by operand, says `zeroproof explain adamw_update`; all operations a library can have, their operands
  * and their settings, are listed in verification/interfaces/plugin/README.md.
  *

@@ -11,7 +11,7 @@ struct JudgedCall {
   std::string text;  ///< for a person; ends with a newline
 };
 
-/// Compares what a program wrote with the reference, or with a dialect's twin if `dialect` is not "": every output
+/// Compares what a program wrote with the reference, or with a dialect's implementation if `dialect` is not "": every output
 /// there, of the dtype and shape that were asked for, nothing else, every bit equal (one NaN value). Results that are
 /// wrong are given to identify, which may know whose they are; where the operation has bounds, whether any legal order
 /// explains them is said too, and with `any_order` such results pass.

@@ -59,8 +59,8 @@ ElementFormat format_of(DType dtype) {
   }
 }
 
-WireSetting wire(const OpSetting& setting) {
-  WireSetting result{};
+TransportSetting wire(const OpSetting& setting) {
+  TransportSetting result{};
   put_text(result.name, setting.name);
   result.kind = static_cast<std::int32_t>(setting.value.index());  // in the order of ZEROPROOF_REAL, ...
   result.word = std::visit([](auto value) { return std::bit_cast<std::uint64_t>(value); }, setting.value);

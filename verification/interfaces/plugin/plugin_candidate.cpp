@@ -41,7 +41,7 @@ class PluginCandidate final : public OpCandidate {
 
   std::string id() const override { return "plugin/" + plugin_->name(); }
   std::string side() const override { return "plugin " + plugin_->name(); }
-  Twin kind() const override { return Twin::plugin; }
+  Implementation kind() const override { return Implementation::plugin; }
   bool has(const Op& op) const override { return is_plugin_operation(op.name); }
   bool may_remember() const override { return true; }
   void settle() const override { plugin_->settle(); }

@@ -7,7 +7,7 @@
 
 #include "common/base/error.hpp"
 #include "cuda/distributed_optimizer.hpp"
-#include "cuda/phase_ops.hpp"
+#include "cuda/kernel_table.hpp"
 #include "verification/ops/operations/update_settings.hpp"
 #include "verification/interfaces/plugin/whole_step.hpp"
 
@@ -17,7 +17,7 @@ namespace {
 /// The table stays where it is: optimizers refer to it.
 struct Used {
   std::shared_ptr<Plugin> plugin;
-  cuda::PhaseOps ops = cuda::host_ops();
+  cuda::KernelTable ops = cuda::host_ops();
 };
 
 Used& used() {
@@ -135,11 +135,11 @@ constexpr char adamw_name[] = "adamw_update", adam_name[] = "adam_update", ema_n
                lion_name[] = "lion_update", bf16_name[] = "cast_to_bf16", fp16_name[] = "cast_to_fp16",
                widen_bf16_name[] = "widen_bf16", widen_fp16_name[] = "widen_fp16";
 
-/// The host's twins, but for those the plug-in has.
-cuda::PhaseOps table(const Plugin& plugin) {
-  cuda::PhaseOps ops = cuda::host_ops();
-  const auto put = [&](const char* name, auto& entry, auto* twin) {
-    if (plugin.has(name)) entry = twin;
+/// The host's implementations, but for those the plug-in has.
+cuda::KernelTable table(const Plugin& plugin) {
+  cuda::KernelTable ops = cuda::host_ops();
+  const auto put = [&](const char* name, auto& entry, auto* implementation) {
+    if (plugin.has(name)) entry = implementation;
   };
   put(adamw_name, ops.adamw_update, adam<adamw_name>);
   put(adam_name, ops.adam_update, adam<adam_name>);

@@ -1,5 +1,5 @@
 #pragma once
-// A plug-in in place of the production step's own twins.
+// A plug-in in place of the production step's own implementations.
 
 #include <memory>
 
@@ -8,12 +8,12 @@
 
 namespace zeroproof::verification {
 
-/// From now on it is this one that steps call. There is one for the whole program: a table of twins holds functions,
+/// From now on it is this one that steps call. There is one for the whole program: a table of implementations holds functions,
 /// and these know of nothing else.
 void use_in_steps(std::shared_ptr<Plugin> plugin);
 
 /// One rank of the production optimizer, phase by phase, on the host, with every operation the plug-in has in place of
-/// the twin. Errors: ErrorCode::unavailable if it lacks the update of the setup's rule, config if there is no plug-in.
+/// the implementation. Errors: ErrorCode::unavailable if it lacks the update of the setup's rule, config if there is no plug-in.
 /// Steps throw CandidateFailure for what a plug-in does wrong but the numbers.
 std::unique_ptr<DistributedOptimizer> make_plugin_optimizer(const OptimizerSetup& setup);
 

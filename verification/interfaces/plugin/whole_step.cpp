@@ -56,7 +56,7 @@ class WholeStep final : public DistributedOptimizer {
          "report this as a defect");
   }
 
-  bool step(GradSource& leaves, StepTap*) override {
+  bool step(GradSource& leaves, StepObserver*) override {
     divisor_ = cuda::step_divisor(setup_, leaves);
     steps_.prepare(leaves, scaler_.log2_scale);
     rates_ = group_rates(setup_, applied_steps() + 1);

@@ -36,7 +36,7 @@ struct WireOperand {
   std::uint64_t offset;  ///< of element 0 in the shared memory
 };
 
-struct WireSetting {
+struct TransportSetting {
   WireText<40> name;
   std::int32_t kind;
   std::uint64_t word;  ///< the value's bits
@@ -50,7 +50,7 @@ struct PluginRequest {
   WireText<48> operation{};
   std::int32_t num_threads = 1, num_operands = 0, num_settings = 0;
   std::array<WireOperand, most_plugin_operands> operands{};
-  std::array<WireSetting, most_plugin_settings> settings{};
+  std::array<TransportSetting, most_plugin_settings> settings{};
 };
 
 /// From the process, after a call.

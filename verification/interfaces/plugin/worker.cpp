@@ -102,7 +102,7 @@ PluginReply compute(const zeroproof_plugin& plugin, const PluginRequest& request
                    {data, device_type, 0, wire.ndim, {wire.code, wire.bits, 1}, shapes[k], strides[k], 0}};
   }
   for (int k = 0; k < request.num_settings; ++k) {
-    const WireSetting& wire = request.settings[static_cast<std::size_t>(k)];
+    const TransportSetting& wire = request.settings[static_cast<std::size_t>(k)];
     settings[k].name = wire.name.data();
     settings[k].kind = wire.kind;
     settings[k].value.word = wire.word;

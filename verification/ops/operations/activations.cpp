@@ -10,7 +10,7 @@
 #include "reference/operations.hpp"
 #include "verification/ops/families.hpp"
 #include "verification/ops/on_device.hpp"
-#include "verification/ops/one_twin.hpp"
+#include "verification/ops/one_implementation.hpp"
 #include "verification/ops/row_shapes.hpp"
 
 namespace zeroproof::verification {
@@ -50,7 +50,7 @@ struct ActivationKind {
   bool backward = false;
 };
 
-using ActivationTwin = std::function<void(const Exec&, const ActivationArgs&)>;
+using ActivationImplementation = std::function<void(const Exec&, const ActivationArgs&)>;
 
 /// Operands of an operation, in the order in which args_of() takes them.
 std::vector<Operand> operands_of(const ActivationKind& kind) {
@@ -91,7 +91,7 @@ ActivationArgs args_of(const ActivationKind& kind, const OpCall& call) {
   return args;
 }
 
-/// One thing that a twin must refuse.
+/// One thing that an implementation must refuse.
 void spoil(ActivationArgs& args, std::uint32_t which) {
   const auto shorter = [](auto& view) { view = view.first(view.size() - 1); };
   switch (which % 8) {
@@ -122,18 +122,18 @@ void spoil(ActivationArgs& args, std::uint32_t which) {
   args.columns = 0;
 }
 
-OpFunction run(const ActivationKind& kind, const ActivationTwin& twin) {
-  return [kind, twin](OpCall& call) {
+OpFunction run(const ActivationKind& kind, const ActivationImplementation& implementation) {
+  return [kind, implementation](OpCall& call) {
     ActivationArgs args = args_of(kind, call);
     if (activation_variants[call.variant()].refused) spoil(args, call.words(0, 0, 1)[0]);
     const std::size_t last = operands_of(kind).size() - 1;
-    call.get<std::uint32_t>(last)[0] = refused([&] { twin(call.exec, args); });
+    call.get<std::uint32_t>(last)[0] = refused([&] { implementation(call.exec, args); });
   };
 }
 
-/// A twin that is not there is empty.
-Op activation(const char* name, const char* type, const ActivationKind& kind, const ActivationTwin& reference,
-              const ActivationTwin& host = {}, const ActivationTwin& device = {}) {
+/// An implementation that is not there is empty.
+Op activation(const char* name, const char* type, const ActivationKind& kind, const ActivationImplementation& reference,
+              const ActivationImplementation& host = {}, const ActivationImplementation& device = {}) {
   Op op;
   op.name = name;
   op.contract = "activations.hpp";
@@ -158,33 +158,33 @@ Op activation(const char* name, const char* type, const ActivationKind& kind, co
   return op;
 }
 
-// Each kind of signature once: a twin in any layer has one of these.
+// Each kind of signature once: an implementation in any layer has one of these.
 
-ActivationTwin gelu(BiasGeluFn* twin) {
-  return [twin](const Exec& exec, const ActivationArgs& a) { twin(exec, a.columns, a.x, a.bias, a.result); };
+ActivationImplementation gelu(BiasGeluFn* implementation) {
+  return [implementation](const Exec& exec, const ActivationArgs& a) { implementation(exec, a.columns, a.x, a.bias, a.result); };
 }
-ActivationTwin gelu_backward(BiasGeluBackwardFn* twin) {
-  return [twin](const Exec& exec, const ActivationArgs& a) {
-    twin(exec, a.columns, a.dy, a.x, a.bias, a.result);
+ActivationImplementation gelu_backward(BiasGeluBackwardFn* implementation) {
+  return [implementation](const Exec& exec, const ActivationArgs& a) {
+    implementation(exec, a.columns, a.dy, a.x, a.bias, a.result);
   };
 }
-ActivationTwin gated(SwigluFn* twin) {
-  return [twin](const Exec& exec, const ActivationArgs& a) {
-    twin(exec, a.columns, a.setting, a.x, a.bias, a.weight, a.result);
+ActivationImplementation gated(SwigluFn* implementation) {
+  return [implementation](const Exec& exec, const ActivationArgs& a) {
+    implementation(exec, a.columns, a.setting, a.x, a.bias, a.weight, a.result);
   };
 }
-ActivationTwin gated_backward(SwigluBackwardFn* twin) {
-  return [twin](const Exec& exec, const ActivationArgs& a) {
-    twin(exec, a.columns, a.setting, a.dy, a.x, a.bias, a.weight, a.result, a.d_weight);
+ActivationImplementation gated_backward(SwigluBackwardFn* implementation) {
+  return [implementation](const Exec& exec, const ActivationArgs& a) {
+    implementation(exec, a.columns, a.setting, a.dy, a.x, a.bias, a.weight, a.result, a.d_weight);
   };
 }
-ActivationTwin squared(SquaredReluFn* twin) {
+ActivationImplementation squared(SquaredReluFn* implementation) {
   return
-      [twin](const Exec& exec, const ActivationArgs& a) { twin(exec, a.columns, a.x, a.weight, a.result); };
+      [implementation](const Exec& exec, const ActivationArgs& a) { implementation(exec, a.columns, a.x, a.weight, a.result); };
 }
-ActivationTwin squared_backward(SquaredReluBackwardFn* twin) {
-  return [twin](const Exec& exec, const ActivationArgs& a) {
-    twin(exec, a.columns, a.dy, a.x, a.weight, a.result, a.d_weight);
+ActivationImplementation squared_backward(SquaredReluBackwardFn* implementation) {
+  return [implementation](const Exec& exec, const ActivationArgs& a) {
+    implementation(exec, a.columns, a.dy, a.x, a.weight, a.result, a.d_weight);
   };
 }
 
@@ -201,9 +201,9 @@ constexpr ActivationKind backward(ActivationKind kind) {
 
 }  // namespace
 
-OpFunction calls_of_swiglu(SwigluFn* twin) { return run(swiglu_like, gated(twin)); }
-OpFunction calls_of_swiglu_backward(SwigluBackwardFn* twin) {
-  return run(backward(swiglu_like), gated_backward(twin));
+OpFunction calls_of_swiglu(SwigluFn* implementation) { return run(swiglu_like, gated(implementation)); }
+OpFunction calls_of_swiglu_backward(SwigluBackwardFn* implementation) {
+  return run(backward(swiglu_like), gated_backward(implementation));
 }
 
 std::vector<Op> activation_ops() {

@@ -1,7 +1,7 @@
 #include "cuda/device/operations.hpp"
-#include "cuda/host/update_twins.hpp"
-#include "cuda/phase_ops.hpp"
-#include "reference/update_twins.hpp"
+#include "cuda/host/update_operations.hpp"
+#include "cuda/kernel_table.hpp"
+#include "reference/update_operations.hpp"
 #include "verification/ops/families.hpp"
 #include "verification/ops/on_device.hpp"
 #include "verification/ops/operations/update_call_bounds.hpp"
@@ -18,17 +18,17 @@ UpdateSettings settings_of(UpdateRule rule, int variant) {
   return update_settings(variant / 4, options);
 }
 
-OpFunction run(UpdateRule rule, AdamwUpdateFn* twin) {
-  return [rule, twin](OpCall& call) {
+OpFunction run(UpdateRule rule, AdamwUpdateFn* implementation) {
+  return [rule, implementation](OpCall& call) {
     const UpdateSettings s = settings_of(rule, call.variant());
     const Span<float> maximum = s.hyper.amsgrad ? call.get<float>(4) : Span<float>{};
-    twin(call.exec, {s.hyper.amsgrad, s.hyper.maximize}, s.scalars, call.in<float>(0), call.get<float>(1),
+    implementation(call.exec, {s.hyper.amsgrad, s.hyper.maximize}, s.scalars, call.in<float>(0), call.get<float>(1),
          call.get<float>(2), call.get<float>(3), maximum);
   };
 }
 
 Op update(UpdateRule rule, std::string name, std::string type, AdamwUpdateFn* reference, AdamwUpdateFn* host,
-          AdamwUpdateFn* device, AdamwUpdateFn* cuda::PhaseOps::*in_table) {
+          AdamwUpdateFn* device, AdamwUpdateFn* cuda::KernelTable::*in_table) {
   Op op;
   op.name = std::move(name);
   op.contract = "adam.hpp";
@@ -52,7 +52,7 @@ Op update(UpdateRule rule, std::string name, std::string type, AdamwUpdateFn* re
   op.reference = run(rule, reference);
   op.host = run(rule, host);
   op.device = run(rule, device);
-  op.host_of = [rule, in_table](const cuda::PhaseOps& ops) { return run(rule, ops.*in_table); };
+  op.host_of = [rule, in_table](const cuda::KernelTable& ops) { return run(rule, ops.*in_table); };
   return op;
 }
 
@@ -61,9 +61,9 @@ Op update(UpdateRule rule, std::string name, std::string type, AdamwUpdateFn* re
 std::vector<Op> adam_ops() {
   return {
       update(UpdateRule::adamw, "adamw_update", "AdamwUpdateFn", reference::adamw_update,
-             cuda::host::adamw_update, on_device<cuda::device::adamw_update>, &cuda::PhaseOps::adamw_update),
+             cuda::host::adamw_update, on_device<cuda::device::adamw_update>, &cuda::KernelTable::adamw_update),
       update(UpdateRule::adam, "adam_update", "AdamUpdateFn", reference::adam_update, cuda::host::adam_update,
-             on_device<cuda::device::adam_update>, &cuda::PhaseOps::adam_update)};
+             on_device<cuda::device::adam_update>, &cuda::KernelTable::adam_update)};
 }
 
 }  // namespace zeroproof::verification

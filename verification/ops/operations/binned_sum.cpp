@@ -45,30 +45,30 @@ constexpr std::array<Leaves, 4> leaf_sets = {
     {{"1 leaf", 1, 1}, {"2 leaves", 2, 1}, {"5 leaves", 5, 1}, {"2 leaves, 64 times each", 128, 64}}};
 constexpr std::size_t most_operands = 5;
 
-OpFunction run_deposit(BinnedDepositFn* twin) {
-  return [twin](OpCall& call) {
+OpFunction run_deposit(BinnedDepositFn* implementation) {
+  return [implementation](OpCall& call) {
     const BinnedSum sum = sum_of(call, most_operands);
     std::fill(sum.hi.begin(), sum.hi.end(), 0);
     std::fill(sum.lo.begin(), sum.lo.end(), 0);
     std::fill(sum.top.begin(), sum.top.end(), std::uint8_t{0});
     const Leaves& leaves = leaf_sets[static_cast<std::size_t>(call.variant())];
     for (std::size_t j = 0; j < leaves.count; ++j) {
-      twin(call.exec, call.in<float>(j / leaves.repeated), sum);
+      implementation(call.exec, call.in<float>(j / leaves.repeated), sum);
     }
     report(sum, call.get<std::uint32_t>(most_operands + 3));
   };
 }
 
-OpFunction run_merge(BinnedMergeFn* twin) {
-  return [twin](OpCall& call) {
+OpFunction run_merge(BinnedMergeFn* implementation) {
+  return [implementation](OpCall& call) {
     const BinnedSum into = sum_of(call, 3);
-    twin(call.exec, sum_of(call, 0), into);
+    implementation(call.exec, sum_of(call, 0), into);
     report(into, call.get<std::uint32_t>(6));
   };
 }
 
-OpFunction run_finish(BinnedFinishFn* twin) {
-  return [twin](OpCall& call) { twin(call.exec, sum_of(call, 0), call.get<float>(3)); };
+OpFunction run_finish(BinnedFinishFn* implementation) {
+  return [implementation](OpCall& call) { implementation(call.exec, sum_of(call, 0), call.get<float>(3)); };
 }
 
 /// Any value of a field that `leaves` leaves can reach, of any length in bits.

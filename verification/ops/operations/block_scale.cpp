@@ -92,8 +92,8 @@ std::vector<float> drawn_scales(const OpCall& call, Fp8 format) {
 }
 
 /// Raised from something, so that blocks without an element here keep it; words that no block has are 0.
-OpFunction run_amax(BlockAmaxFn* twin) {
-  return [twin](OpCall& call) {
+OpFunction run_amax(BlockAmaxFn* implementation) {
+  return [implementation](OpCall& call) {
     const BlockCall p = block_call(call);
     std::vector<std::uint32_t> amax(p.num_blocks);
     for (std::size_t b = 0; b < amax.size(); ++b) {
@@ -101,14 +101,14 @@ OpFunction run_amax(BlockAmaxFn* twin) {
       amax[b] = word % 3U == 0 ? word % 0x7F800001U : 0;
     }
     call.get<std::uint32_t>(2)[0] = refused(
-        [&] { twin(call.exec, p.grid, block_cuts[call.variant()].value, p.first, call.in<float>(0), amax); });
+        [&] { implementation(call.exec, p.grid, block_cuts[call.variant()].value, p.first, call.in<float>(0), amax); });
     std::ranges::fill(call.get<std::uint32_t>(1), 0U);
     std::ranges::copy(amax, call.get<std::uint32_t>(1).begin());
   };
 }
 
 template <class Format>
-OpFunction run_quantize(Fp8 format, void (*twin)(const Exec&, const BlockQuantization&, std::int64_t,
+OpFunction run_quantize(Fp8 format, void (*implementation)(const Exec&, const BlockQuantization&, std::int64_t,
                                                  Span<const float>, Span<const float>, Span<Format>)) {
   return [=](OpCall& call) {
     const BlockCall p = block_call(call);
@@ -118,13 +118,13 @@ OpFunction run_quantize(Fp8 format, void (*twin)(const Exec&, const BlockQuantiz
     const BlockQuantization options{p.grid, cut.value, cut.overflow};
     std::ranges::fill(call.get<Format>(1), Format{});
     call.get<std::uint32_t>(2)[0] = refused([&] {
-      twin(call.exec, options, p.first, call.in<float>(0), Span<const float>(scale), call.get<Format>(1));
+      implementation(call.exec, options, p.first, call.in<float>(0), Span<const float>(scale), call.get<Format>(1));
     });
   };
 }
 
 template <class Format>
-OpFunction run_dequantize(void (*twin)(const Exec&, const BlockGrid&, std::int64_t, Span<const Format>,
+OpFunction run_dequantize(void (*implementation)(const Exec&, const BlockGrid&, std::int64_t, Span<const Format>,
                                        Span<const float>, Span<float>)) {
   return [=](OpCall& call) {
     const BlockCall p = block_call(call);
@@ -136,7 +136,7 @@ OpFunction run_dequantize(void (*twin)(const Exec&, const BlockGrid&, std::int64
     }
     std::ranges::fill(call.get<float>(1), 0.0F);
     call.get<std::uint32_t>(2)[0] = refused([&] {
-      twin(call.exec, p.grid, p.first, call.in<Format>(0), Span<const float>(scale_inv), call.get<float>(1));
+      implementation(call.exec, p.grid, p.first, call.in<Format>(0), Span<const float>(scale_inv), call.get<float>(1));
     });
   };
 }

@@ -11,7 +11,7 @@
 #include "verification/ops/families.hpp"
 #include "verification/ops/limb_words.hpp"
 #include "verification/ops/on_device.hpp"
-#include "verification/ops/one_twin.hpp"
+#include "verification/ops/one_implementation.hpp"
 
 namespace zeroproof::verification {
 namespace {
@@ -59,27 +59,27 @@ float drawn_bin_width(const OpCall& call) {
 
 constexpr double percentiles[] = {99.99, 100, 50, 0, 99.9, 99.99, 101};
 
-OpFunction run_percentile(PercentileAmaxFn* twin) {
-  return [twin](OpCall& call) {
+OpFunction run_percentile(PercentileAmaxFn* implementation) {
+  return [implementation](OpCall& call) {
     std::vector<std::uint64_t> count = drawn_counts(call);
     float width = drawn_bin_width(call);
     if (call.variant() == 5) spoil_counts(call, count, width);
     float amax = 0;
-    call.get<std::uint32_t>(1)[0] = refused([&] { amax = twin(count, width, percentiles[call.variant()]); });
+    call.get<std::uint32_t>(1)[0] = refused([&] { amax = implementation(count, width, percentiles[call.variant()]); });
     call.get<float>(0)[0] = amax;
   };
 }
 
 constexpr int entropy_bits[] = {8, 4, 2, 8, 9};
 
-OpFunction run_entropy(EntropyAmaxFn* twin) {
-  return [twin](OpCall& call) {
+OpFunction run_entropy(EntropyAmaxFn* implementation) {
+  return [implementation](OpCall& call) {
     std::vector<std::uint64_t> count = drawn_counts(call);
     float width = drawn_bin_width(call);
     if (call.variant() == 3) spoil_counts(call, count, width);
     float amax = 0;
     call.get<std::uint32_t>(1)[0] =
-        refused([&] { amax = twin(call.exec, count, width, entropy_bits[call.variant()]); });
+        refused([&] { amax = implementation(call.exec, count, width, entropy_bits[call.variant()]); });
     call.get<float>(0)[0] = amax;
   };
 }
@@ -87,7 +87,7 @@ OpFunction run_entropy(EntropyAmaxFn* twin) {
 constexpr std::int64_t clip_blocks = 3;
 constexpr std::int64_t clip_words = clip_blocks * num_clips * static_cast<std::int64_t>(limb_words);
 
-OpFunction run_clip_errors(ClipErrorsFn* twin, GradNormNormaliseFn* normalise) {
+OpFunction run_clip_errors(ClipErrorsFn* implementation, GradNormNormaliseFn* normalise) {
   return [=](OpCall& call) {
     // Columns that three blocks share, so that a row is cut into three stretches.
     constexpr std::int64_t columns = 23, first = 7;
@@ -100,7 +100,7 @@ OpFunction run_clip_errors(ClipErrorsFn* twin, GradNormNormaliseFn* normalise) {
     std::vector<NormLimbs> errors(clip_blocks * num_clips, initial_limbs(call.variant() == 1 ? 1 : 0));
     if (call.variant() == 4) errors.pop_back();
     call.get<std::uint32_t>(2)[0] =
-        refused([&] { twin(call.exec, options, first, call.in<float>(0), amax, errors); });
+        refused([&] { implementation(call.exec, options, first, call.in<float>(0), amax, errors); });
     errors.resize(clip_blocks * num_clips);
     for (std::size_t k = 0; k < errors.size(); ++k) {
       normalise(errors[k]);  // carries are free before
@@ -126,12 +126,12 @@ void draw_clip_limbs(OpCall& call) {
   }
 }
 
-OpFunction run_clip_of_errors(ClipOfErrorsFn* twin) {
-  return [twin](OpCall& call) {
+OpFunction run_clip_of_errors(ClipOfErrorsFn* implementation) {
+  return [implementation](OpCall& call) {
     std::vector<NormLimbs> errors(static_cast<std::size_t>(call.numel()) * num_clips);
     for (std::size_t k = 0; k < errors.size(); ++k)
       errors[k] = get_limbs(call.in<std::uint64_t>(0).subspan(k * limb_words, limb_words));
-    twin(call.in<std::uint32_t>(1), errors, call.get<std::uint32_t>(2));
+    implementation(call.in<std::uint32_t>(1), errors, call.get<std::uint32_t>(2));
   };
 }
 
@@ -149,11 +149,11 @@ void draw_channels(OpCall& call) {
 
 constexpr double smooth_alphas[] = {1, 0.5, 0, 0.3, 1.5};
 
-OpFunction run_smooth(SmoothScalesFn* twin) {
-  return [twin](OpCall& call) {
+OpFunction run_smooth(SmoothScalesFn* implementation) {
+  return [implementation](OpCall& call) {
     std::vector<float> scale(static_cast<std::size_t>(call.numel()), 0.0F);
     call.get<std::uint32_t>(3)[0] = refused([&] {
-      twin(call.exec, smooth_alphas[call.variant()], call.in<std::uint32_t>(0), call.in<std::uint32_t>(1),
+      implementation(call.exec, smooth_alphas[call.variant()], call.in<std::uint32_t>(0), call.in<std::uint32_t>(1),
            Span<float>(scale));
     });
     std::ranges::copy(scale, call.get<float>(2).begin());
@@ -162,9 +162,9 @@ OpFunction run_smooth(SmoothScalesFn* twin) {
 
 }  // namespace
 
-OpFunction calls_of_percentile_amax(PercentileAmaxFn* twin) { return run_percentile(twin); }
-OpFunction calls_of_entropy_amax(EntropyAmaxFn* twin) { return run_entropy(twin); }
-OpFunction calls_of_smooth_scales(SmoothScalesFn* twin) { return run_smooth(twin); }
+OpFunction calls_of_percentile_amax(PercentileAmaxFn* implementation) { return run_percentile(implementation); }
+OpFunction calls_of_entropy_amax(EntropyAmaxFn* implementation) { return run_entropy(implementation); }
+OpFunction calls_of_smooth_scales(SmoothScalesFn* implementation) { return run_smooth(implementation); }
 
 std::vector<Op> calibration_ops() {
   Op percentile;

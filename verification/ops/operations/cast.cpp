@@ -1,6 +1,6 @@
 #include "cuda/device/operations.hpp"
 #include "cuda/host/operations.hpp"
-#include "cuda/phase_ops.hpp"
+#include "cuda/kernel_table.hpp"
 #include "reference/operations.hpp"
 #include "verification/ops/families.hpp"
 #include "verification/ops/on_device.hpp"
@@ -9,14 +9,14 @@ namespace zeroproof::verification {
 namespace {
 
 template <class From, class To>
-OpFunction run(void (*twin)(const Exec&, Span<const From>, Span<To>)) {
-  return [twin](OpCall& call) { twin(call.exec, call.in<From>(0), call.get<To>(1)); };
+OpFunction run(void (*implementation)(const Exec&, Span<const From>, Span<To>)) {
+  return [implementation](OpCall& call) { implementation(call.exec, call.in<From>(0), call.get<To>(1)); };
 }
 
 template <class From, class To>
 using CastFn = void(const Exec&, Span<const From>, Span<To>);
 
-/// One cast and its three twins.
+/// One cast and its three implementations.
 template <class From, class To>
 Op cast(std::string name, std::string type, std::vector<Operand> operands, CastFn<From, To>* reference,
         CastFn<From, To>* host, CastFn<From, To>* device) {
@@ -63,9 +63,9 @@ Op rounded_up() {
 /// Draws by variant: two seeds, steps around 2^32, and first indices in every place of a block of four words.
 constexpr RoundingDraw draws[] = {{1, 1, 0}, {0xFEDCBA9876543210U, 0x100000007U, 4097}, {3, 0, 0xFFFFFFFFU}};
 
-OpFunction run_stochastic(StochasticCastToBf16Fn* twin) {
+OpFunction run_stochastic(StochasticCastToBf16Fn* implementation) {
   return
-      [twin](OpCall& call) { twin(call.exec, draws[call.variant()], call.in<float>(0), call.get<bf16>(1)); };
+      [implementation](OpCall& call) { implementation(call.exec, draws[call.variant()], call.in<float>(0), call.get<bf16>(1)); };
 }
 
 Op stochastic() {
@@ -97,10 +97,10 @@ std::vector<Op> cast_ops() {
   namespace d = cuda::device;
   Op to_bf16 = narrowing("cast_to_bf16", "CastToBf16Fn", DType::bf16, r::cast_to_bf16, h::cast_to_bf16,
                          on_device<d::cast_to_bf16>);
-  to_bf16.host_of = [](const cuda::PhaseOps& ops) { return run(ops.cast_to_bf16); };
+  to_bf16.host_of = [](const cuda::KernelTable& ops) { return run(ops.cast_to_bf16); };
   Op to_fp16 = narrowing("cast_to_fp16", "CastToFp16Fn", DType::fp16, r::cast_to_fp16, h::cast_to_fp16,
                          on_device<d::cast_to_fp16>);
-  to_fp16.host_of = [](const cuda::PhaseOps& ops) { return run(ops.cast_to_fp16); };
+  to_fp16.host_of = [](const cuda::KernelTable& ops) { return run(ops.cast_to_fp16); };
   return {
       to_bf16,
       to_fp16,

@@ -17,23 +17,23 @@ namespace {
 /// Coefficients by variant; the last variant calls in place.
 constexpr std::array<float, 4> coefficients = {0.37F, 1.0F, 0.0F, 0.9999F};
 
-OpFunction run_clip(ClipFn* twin) {
-  return [twin](OpCall& call) {
+OpFunction run_clip(ClipFn* implementation) {
+  return [implementation](OpCall& call) {
     const float coef = coefficients[static_cast<std::size_t>(call.variant())];
     const Span<float> target = call.get<float>(1);
-    if (call.variant() < 3) return twin(call.exec, coef, call.in<float>(0), target);
+    if (call.variant() < 3) return implementation(call.exec, coef, call.in<float>(0), target);
     std::copy_n(call.in<float>(0).data(), target.size(), target.data());
-    twin(call.exec, coef, target, target);
+    implementation(call.exec, coef, target, target);
   };
 }
 
-OpFunction run_coef(ClipCoefFn* twin) {
-  return [twin](OpCall& call) {
+OpFunction run_coef(ClipCoefFn* implementation) {
+  return [implementation](OpCall& call) {
     for (std::size_t i = 0; i < static_cast<std::size_t>(call.numel()); ++i) {
       std::optional<double> max_norm;
       if (call.in<std::uint32_t>(2)[i] != 0) max_norm = call.in<double>(1)[i];
       float coef = 0;
-      call.get<std::uint32_t>(4)[i] = refused([&] { coef = twin(call.in<double>(0)[i], max_norm); });
+      call.get<std::uint32_t>(4)[i] = refused([&] { coef = implementation(call.in<double>(0)[i], max_norm); });
       call.get<float>(3)[i] = coef;
     }
   };
@@ -68,9 +68,9 @@ std::unique_ptr<CallBounds> coef_bounds(const OpCall& pristine, const OpCall&) {
 /// Limits by variant; the smallest clips nearly everything, the largest nothing.
 constexpr std::array<float, 3> limits = {1e-3F, 0x1p-149F, 0x1.fffffep127F};
 
-OpFunction run_value(ClipValueFn* twin) {
-  return [twin](OpCall& call) {
-    twin(call.exec, limits[static_cast<std::size_t>(call.variant())], call.get<float>(0));
+OpFunction run_value(ClipValueFn* implementation) {
+  return [implementation](OpCall& call) {
+    implementation(call.exec, limits[static_cast<std::size_t>(call.variant())], call.get<float>(0));
   };
 }
 

@@ -9,7 +9,7 @@
 #include "reference/operations.hpp"
 #include "verification/ops/families.hpp"
 #include "verification/ops/on_device.hpp"
-#include "verification/ops/one_twin.hpp"
+#include "verification/ops/one_implementation.hpp"
 #include "verification/ops/row_shapes.hpp"
 
 namespace zeroproof::verification {
@@ -73,17 +73,17 @@ void draw_largest(OpCall& call, std::size_t logits, std::size_t largest) {
   }
 }
 
-OpFunction run_max(CrossEntropyMaxFn* twin) {
-  return [twin](OpCall& call) {
+OpFunction run_max(CrossEntropyMaxFn* implementation) {
+  return [implementation](OpCall& call) {
     const EntropyCall c(call);
-    twin(call.exec, c.part, used(call.in<float>(0), c.logits), call.get<std::uint32_t>(1));
+    implementation(call.exec, c.part, used(call.in<float>(0), c.logits), call.get<std::uint32_t>(1));
   };
 }
 
-OpFunction run_sum(CrossEntropySumFn* twin) {
-  return [twin](OpCall& call) {
+OpFunction run_sum(CrossEntropySumFn* implementation) {
+  return [implementation](OpCall& call) {
     const EntropyCall c(call);
-    twin(call.exec, c.part, used(call.in<float>(0), c.logits), call.in<std::uint32_t>(1),
+    implementation(call.exec, c.part, used(call.in<float>(0), c.logits), call.in<std::uint32_t>(1),
          targets_of(call, 2, c), call.get<float>(3), call.get<float>(4), call.get<std::uint32_t>(5));
   };
 }
@@ -91,8 +91,8 @@ OpFunction run_sum(CrossEntropySumFn* twin) {
 /// Ranks of a loss, by variant.
 constexpr int loss_ranks[] = {1, 2, 4, 8, 2, 1};
 
-OpFunction run_loss(CrossEntropyLossFn* twin) {
-  return [twin](OpCall& call) {
+OpFunction run_loss(CrossEntropyLossFn* implementation) {
+  return [implementation](OpCall& call) {
     const int ranks = loss_ranks[call.variant()];
     const CrossEntropyOptions& options = entropy_variants[call.variant()].options;
     constexpr std::int64_t size = 1000;
@@ -100,16 +100,16 @@ OpFunction run_loss(CrossEntropyLossFn* twin) {
     for (const std::uint32_t word : call.in<std::uint32_t>(1)) {
       targets.push_back(static_cast<std::int32_t>(word % (size + 50)));
     }
-    twin(call.exec, options, size, ranks, call.in<std::uint32_t>(0), targets,
+    implementation(call.exec, options, size, ranks, call.in<std::uint32_t>(0), targets,
          used(call.in<float>(2), ranks * call.numel()), used(call.in<float>(3), ranks * call.numel()),
          call.in<std::uint32_t>(4), call.get<float>(5), call.get<float>(6), call.get<float>(7));
   };
 }
 
-OpFunction run_entropy_backward(CrossEntropyBackwardFn* twin) {
-  return [twin](OpCall& call) {
+OpFunction run_entropy_backward(CrossEntropyBackwardFn* implementation) {
+  return [implementation](OpCall& call) {
     const EntropyCall c(call);
-    twin(call.exec, c.part, c.options, call.in<float>(0), used(call.in<float>(1), c.logits),
+    implementation(call.exec, c.part, c.options, call.in<float>(0), used(call.in<float>(1), c.logits),
          call.in<std::uint32_t>(2), targets_of(call, 3, c), call.in<float>(4), call.in<float>(5),
          used(call.get<float>(6), c.logits));
   };
@@ -130,10 +130,10 @@ Op entropy_op(const char* name, const char* type, std::vector<Operand> operands)
 
 }  // namespace
 
-OpFunction calls_of_cross_entropy_sum(CrossEntropySumFn* twin) { return run_sum(twin); }
-OpFunction calls_of_cross_entropy_loss(CrossEntropyLossFn* twin) { return run_loss(twin); }
-OpFunction calls_of_cross_entropy_backward(CrossEntropyBackwardFn* twin) {
-  return run_entropy_backward(twin);
+OpFunction calls_of_cross_entropy_sum(CrossEntropySumFn* implementation) { return run_sum(implementation); }
+OpFunction calls_of_cross_entropy_loss(CrossEntropyLossFn* implementation) { return run_loss(implementation); }
+OpFunction calls_of_cross_entropy_backward(CrossEntropyBackwardFn* implementation) {
+  return run_entropy_backward(implementation);
 }
 
 std::vector<Op> cross_entropy_ops() {

@@ -29,34 +29,34 @@ DotLimbs initial_sides(int variant) {
   return limbs;
 }
 
-OpFunction run_dot_accumulate(DotAccumulateFn* twin, DotNormaliseFn* normalise) {
+OpFunction run_dot_accumulate(DotAccumulateFn* implementation, DotNormaliseFn* normalise) {
   return [=](OpCall& call) {
     const Span<const float> left = call.in<float>(0);
     const Span<const float> right = call.in<float>(call.variant() == 3 ? 0 : 1);
     DotLimbs limbs = initial_sides(call.variant());
     const std::size_t cut = call.variant() == 2 ? left.size() / 3 : 0;
-    if (cut > 0) twin(call.exec, left.first(cut), right.first(cut), limbs);
-    twin(call.exec, left.subspan(cut), right.subspan(cut), limbs);
+    if (cut > 0) implementation(call.exec, left.first(cut), right.first(cut), limbs);
+    implementation(call.exec, left.subspan(cut), right.subspan(cut), limbs);
     normalise(limbs);  // carries are free before
     put_sides(limbs, call.get<std::uint64_t>(2));
   };
 }
 
-OpFunction run_normalise(DotNormaliseFn* twin) {
-  return [twin](OpCall& call) {
+OpFunction run_normalise(DotNormaliseFn* implementation) {
+  return [implementation](OpCall& call) {
     for (std::size_t i = 0; i < static_cast<std::size_t>(call.numel()); ++i) {
       const Span<std::uint64_t> words = call.get<std::uint64_t>(0).subspan(i * dot_words, dot_words);
       DotLimbs limbs = get_sides(words);
-      twin(limbs);
+      implementation(limbs);
       put_sides(limbs, words);
     }
   };
 }
 
-OpFunction run_finish(DotFinishFn* twin) {
-  return [twin](OpCall& call) {
+OpFunction run_finish(DotFinishFn* implementation) {
+  return [implementation](OpCall& call) {
     for (std::size_t i = 0; i < static_cast<std::size_t>(call.numel()); ++i) {
-      call.get<double>(1)[i] = twin(get_sides(call.in<std::uint64_t>(0).subspan(i * dot_words, dot_words)));
+      call.get<double>(1)[i] = implementation(get_sides(call.in<std::uint64_t>(0).subspan(i * dot_words, dot_words)));
     }
   };
 }

@@ -7,7 +7,7 @@
 #include "reference/operations.hpp"
 #include "verification/ops/families.hpp"
 #include "verification/ops/on_device.hpp"
-#include "verification/ops/one_twin.hpp"
+#include "verification/ops/one_implementation.hpp"
 #include "verification/ops/row_shapes.hpp"
 
 namespace zeroproof::verification {
@@ -26,20 +26,20 @@ constexpr DropoutVariant dropouts[] = {
     {"rows of one, nothing dropped", RowShape::one_column, true, 0, {13, 1, 3}},
     {"nearly all dropped, across index 2^32", RowShape::square, true, 0.75, {14, 1ULL << 33, 0xFFFFFFF1}}};
 
-OpFunction run_dropout(BiasDropoutFn* twin) {
-  return [twin](OpCall& call) {
+OpFunction run_dropout(BiasDropoutFn* implementation) {
+  return [implementation](OpCall& call) {
     const DropoutVariant& v = dropouts[call.variant()];
     const std::int64_t columns = columns_of(v.shape, call.numel());
     const bool bias = v.bias && call.numel() > 0;
-    twin(call.exec, v.draw, columns, v.probability, call.in<float>(0),
+    implementation(call.exec, v.draw, columns, v.probability, call.in<float>(0),
          used(call.in<float>(1), bias ? columns : 0), call.in<float>(2), call.get<float>(3));
   };
 }
 
-OpFunction run_dropout_backward(BiasDropoutBackwardFn* twin) {
-  return [twin](OpCall& call) {
+OpFunction run_dropout_backward(BiasDropoutBackwardFn* implementation) {
+  return [implementation](OpCall& call) {
     const DropoutVariant& v = dropouts[call.variant()];
-    twin(call.exec, v.draw, v.probability, call.in<float>(0), call.get<float>(1));
+    implementation(call.exec, v.draw, v.probability, call.in<float>(0), call.get<float>(1));
   };
 }
 
@@ -71,11 +71,11 @@ Op dropout_op(const char* name, const char* type, std::vector<Operand> operands,
 
 constexpr RowShape column_shapes[] = {RowShape::one_row, RowShape::one_column, RowShape::square};
 
-OpFunction run_columns(ColumnSumFn* twin) {
-  return [twin](OpCall& call) {
+OpFunction run_columns(ColumnSumFn* implementation) {
+  return [implementation](OpCall& call) {
     const std::int64_t columns = columns_of(column_shapes[call.variant()], call.numel());
     if (call.numel() == 0) return;
-    twin(call.exec, call.in<float>(0), used(call.get<float>(1), columns));
+    implementation(call.exec, call.in<float>(0), used(call.get<float>(1), columns));
   };
 }
 
@@ -100,12 +100,12 @@ WeightShape weight_shape(const OpCall& call) {
   }
 }
 
-template <class T, class Twin>
-OpFunction run_weights(Twin* twin) {
-  return [twin](OpCall& call) {
+template <class T, class Implementation>
+OpFunction run_weights(Implementation* implementation) {
+  return [implementation](OpCall& call) {
     if (call.numel() < 3) return;
     const WeightShape s = weight_shape(call);
-    twin(call.exec, s.tokens, s.outputs, s.inputs, used(call.in<T>(0), s.tokens * s.outputs),
+    implementation(call.exec, s.tokens, s.outputs, s.inputs, used(call.in<T>(0), s.tokens * s.outputs),
          used(call.in<T>(1), s.tokens * s.inputs),
          call.get<float>(2).first(static_cast<std::size_t>(s.outputs * s.inputs)));
   };
@@ -131,8 +131,8 @@ Op weights_op(const char* name, const char* type, DType dtype) {
 
 }  // namespace
 
-OpFunction calls_of_bias_dropout(BiasDropoutFn* twin) { return run_dropout(twin); }
-OpFunction calls_of_weight_grad(WeightGradFn* twin) { return run_weights<float>(twin); }
+OpFunction calls_of_bias_dropout(BiasDropoutFn* implementation) { return run_dropout(implementation); }
+OpFunction calls_of_weight_grad(WeightGradFn* implementation) { return run_weights<float>(implementation); }
 
 std::vector<Op> dropout_and_weight_ops() {
   namespace r = reference;

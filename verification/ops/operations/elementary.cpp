@@ -17,19 +17,19 @@ namespace {
 /// All five have one shape.
 using Elementary = ElementaryExpFn;
 
-OpFunction run(Elementary* twin) {
-  return [twin](OpCall& call) {
+OpFunction run(Elementary* implementation) {
+  return [implementation](OpCall& call) {
     const Span<float> y = call.get<float>(1);
     Span<const float> x = call.in<float>(0);
     if (call.variant() == 1) {
       std::copy_n(x.data(), y.size(), y.data());
       x = y;
     }
-    twin(call.exec, x, y);
+    implementation(call.exec, x, y);
   };
 }
 
-/// content: second_moment for arguments of which few are negative. A twin that is not there is nullptr.
+/// content: second_moment for arguments of which few are negative. An implementation that is not there is nullptr.
 Op elementary(const char* name, const char* type, Content content, Elementary* reference,
               Elementary* host = nullptr, Elementary* device = nullptr) {
   Op op;

@@ -8,7 +8,7 @@
 #include "reference/operations.hpp"
 #include "verification/ops/families.hpp"
 #include "verification/ops/on_device.hpp"
-#include "verification/ops/one_twin.hpp"
+#include "verification/ops/one_implementation.hpp"
 
 namespace zeroproof::verification {
 namespace {
@@ -87,8 +87,8 @@ FakeCall fake_call(const OpCall& call) {
   return made;
 }
 
-OpFunction run_fake_quantize(FakeQuantizeFn* twin) {
-  return [twin](OpCall& call) {
+OpFunction run_fake_quantize(FakeQuantizeFn* implementation) {
+  return [implementation](OpCall& call) {
     const FakeCall made = fake_call(call);
     const Span<float> target = call.get<float>(1);
     std::ranges::fill(target, 0.0F);
@@ -98,17 +98,17 @@ OpFunction run_fake_quantize(FakeQuantizeFn* twin) {
       values = target;
     }
     call.get<std::uint32_t>(2)[0] =
-        refused([&] { twin(call.exec, made.options, made.first, values, made.amax, target); });
+        refused([&] { implementation(call.exec, made.options, made.first, values, made.amax, target); });
   };
 }
 
 /// Codes as their 32 bits; integers of 16 bits and fp8 are refused too.
-OpFunction run_quantize_integer(QuantizeIntegerFn* twin) {
-  return [twin](OpCall& call) {
+OpFunction run_quantize_integer(QuantizeIntegerFn* implementation) {
+  return [implementation](OpCall& call) {
     const FakeCall made = fake_call(call);
     std::vector<std::int8_t> codes(static_cast<std::size_t>(call.numel()), 0);
     call.get<std::uint32_t>(2)[0] = refused([&] {
-      twin(call.exec, made.options, made.first, call.in<float>(0), made.amax, Span<std::int8_t>(codes));
+      implementation(call.exec, made.options, made.first, call.in<float>(0), made.amax, Span<std::int8_t>(codes));
     });
     std::ranges::transform(codes, call.get<std::uint32_t>(1).begin(),
                            [](std::int8_t code) { return static_cast<std::uint32_t>(std::int32_t{code}); });
@@ -117,7 +117,7 @@ OpFunction run_quantize_integer(QuantizeIntegerFn* twin) {
 
 }  // namespace
 
-OpFunction calls_of_fake_quantize(FakeQuantizeFn* twin) { return run_fake_quantize(twin); }
+OpFunction calls_of_fake_quantize(FakeQuantizeFn* implementation) { return run_fake_quantize(implementation); }
 
 std::vector<Op> fake_quantize_ops() {
   Op fake;

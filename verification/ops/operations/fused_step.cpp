@@ -5,7 +5,7 @@
 
 #include "cuda/host/operations.hpp"
 #include "reference/operations.hpp"
-#include "reference/update_twins.hpp"
+#include "reference/update_operations.hpp"
 #include "verification/ops/families.hpp"
 #include "verification/ops/limb_words.hpp"
 #include "verification/ops/operations/update_settings.hpp"

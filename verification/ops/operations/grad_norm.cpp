@@ -1,6 +1,6 @@
 #include "cuda/device/operations.hpp"
 #include "cuda/host/operations.hpp"
-#include "cuda/phase_ops.hpp"
+#include "cuda/kernel_table.hpp"
 #include "reference/operations.hpp"
 #include "verification/ops/families.hpp"
 #include "verification/ops/limb_words.hpp"
@@ -9,12 +9,12 @@
 namespace zeroproof::verification {
 namespace {
 
-OpFunction run_normalise(GradNormNormaliseFn* twin) {
-  return [twin](OpCall& call) {
+OpFunction run_normalise(GradNormNormaliseFn* implementation) {
+  return [implementation](OpCall& call) {
     for (std::size_t i = 0; i < static_cast<std::size_t>(call.numel()); ++i) {
       const Span<std::uint64_t> words = call.get<std::uint64_t>(0).subspan(i * limb_words, limb_words);
       NormLimbs limbs = get_limbs(words);
-      twin(limbs);
+      implementation(limbs);
       put_limbs(limbs, words);
     }
   };
@@ -38,7 +38,7 @@ std::vector<Op> grad_norm_ops() {
       run_accumulate(cuda::host::grad_norm_accumulate, cuda::host::grad_norm_normalise, norm_chunk_numel);
   accumulate.device = run_accumulate(on_device<cuda::device::grad_norm_accumulate>,
                                      cuda::host::grad_norm_normalise, norm_chunk_numel);
-  accumulate.host_of = [](const cuda::PhaseOps& ops) {
+  accumulate.host_of = [](const cuda::KernelTable& ops) {
     return run_accumulate(ops.grad_norm_accumulate, cuda::host::grad_norm_normalise, norm_chunk_numel);
   };
 

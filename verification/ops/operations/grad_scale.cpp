@@ -4,7 +4,7 @@
 
 #include "cuda/device/operations.hpp"
 #include "cuda/host/operations.hpp"
-#include "cuda/phase_ops.hpp"
+#include "cuda/kernel_table.hpp"
 #include "reference/operations.hpp"
 #include "verification/compare/bounds/step_bounds.hpp"
 #include "verification/ops/families.hpp"
@@ -16,8 +16,8 @@ namespace {
 /// inv_scale by variant: 1, one third, small enough to make subnormals, large enough to overflow; the last is in place.
 constexpr std::array<float, 5> factors = {1.0F, 0x1.555556p-2F, 0x1p-126F, 0x1p126F, 0x1p-17F};
 
-OpFunction run(UnscaleFn* twin) {
-  return [twin](OpCall& call) {
+OpFunction run(UnscaleFn* implementation) {
+  return [implementation](OpCall& call) {
     const float factor = factors[static_cast<std::size_t>(call.variant())];
     const Span<float> target = call.get<float>(1);
     Span<const float> source = call.in<float>(0);
@@ -25,7 +25,7 @@ OpFunction run(UnscaleFn* twin) {
       std::copy_n(source.data(), target.size(), target.data());
       source = target;
     }
-    call.get<std::uint32_t>(2)[0] = twin(call.exec, factor, source, target) ? 1U : 0U;
+    call.get<std::uint32_t>(2)[0] = implementation(call.exec, factor, source, target) ? 1U : 0U;
   };
 }
 
@@ -60,7 +60,7 @@ std::vector<Op> grad_scale_ops() {
   op.reference = run(reference::unscale);
   op.host = run(cuda::host::unscale);
   op.device = run(on_device<cuda::device::unscale>);
-  op.host_of = [](const cuda::PhaseOps& ops) { return run(ops.unscale); };
+  op.host_of = [](const cuda::KernelTable& ops) { return run(ops.unscale); };
   return {op};
 }
 

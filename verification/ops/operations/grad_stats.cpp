@@ -90,7 +90,7 @@ Segments unequal(const OpCall& call, Draw& draw) {
 
 Segments none(const OpCall&, Draw&) { return {}; }
 
-/// Good segments with one among them that a twin must refuse.
+/// Good segments with one among them that an implementation must refuse.
 Segments illegal(const OpCall& call, Draw& draw) {
   const std::int64_t numel = call.numel();
   const GradSegment bad[] = {{0, numel + 1, 0},
@@ -140,8 +140,8 @@ void put_stats(Span<const GradStats> stats, Span<std::uint64_t> words) {
   }
 }
 
-OpFunction run(GradStatsFn* twin) {
-  return [twin](OpCall& call) {
+OpFunction run(GradStatsFn* implementation) {
+  return [implementation](OpCall& call) {
     const Cut& cut = cuts[call.variant()];
     Draw draw(call);
     const Segments segments = cut.segments(call, draw);
@@ -151,7 +151,7 @@ OpFunction run(GradStatsFn* twin) {
       if (beside || !cut.from_zero) stats[static_cast<std::size_t>(i)] = something(i);
     }
     const Span<GradStats> inside = Span<GradStats>(stats).subspan(num_beside, num_tensors);
-    call.get<std::uint32_t>(2)[0] = refused([&] { twin(call.exec, call.in<float>(0), segments, inside); });
+    call.get<std::uint32_t>(2)[0] = refused([&] { implementation(call.exec, call.in<float>(0), segments, inside); });
     put_stats(stats, call.get<std::uint64_t>(1));
   };
 }

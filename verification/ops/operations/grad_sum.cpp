@@ -11,8 +11,8 @@
 namespace zeroproof::verification {
 namespace {
 
-OpFunction run_add(AddNodesFn* twin) {
-  return [twin](OpCall& call) {
+OpFunction run_add(AddNodesFn* implementation) {
+  return [implementation](OpCall& call) {
     const Span<float> sum = call.get<float>(2);
     Span<const float> left = call.in<float>(0);
     Span<const float> right = call.in<float>(1);
@@ -21,7 +21,7 @@ OpFunction run_add(AddNodesFn* twin) {
       std::copy_n(alias.data(), sum.size(), sum.data());
       alias = sum;
     }
-    twin(call.exec, left, right, sum);
+    implementation(call.exec, left, right, sum);
   };
 }
 
@@ -29,13 +29,13 @@ OpFunction run_add(AddNodesFn* twin) {
 constexpr std::array<std::size_t, 6> leaf_counts = {1, 2, 3, 5, 8, 13};
 constexpr std::size_t most_leaves = 13;
 
-OpFunction run_tree(GradSumFn* twin) {
-  return [twin](OpCall& call) {
+OpFunction run_tree(GradSumFn* implementation) {
+  return [implementation](OpCall& call) {
     std::vector<Span<const float>> leaves;
     for (std::size_t j = 0; j < leaf_counts[static_cast<std::size_t>(call.variant())]; ++j) {
       leaves.push_back(call.in<float>(j));
     }
-    twin(call.exec, leaves, call.get<float>(most_leaves));
+    implementation(call.exec, leaves, call.get<float>(most_leaves));
   };
 }
 
@@ -51,13 +51,13 @@ std::unique_ptr<CallBounds> sum_bounds(const OpCall& pristine, const OpCall&) {
 /// Blocks of up to 4096 micro-batches leave at most 2 * 12 nodes.
 constexpr std::size_t words_per_block = 64;
 
-OpFunction run_nodes(MaximalNodesFn* twin) {
-  return [twin](OpCall& call) {
+OpFunction run_nodes(MaximalNodesFn* implementation) {
+  return [implementation](OpCall& call) {
     for (std::size_t i = 0; i < static_cast<std::size_t>(call.numel()); ++i) {
       const auto first = static_cast<std::int64_t>(call.in<std::uint64_t>(0)[2 * i]);
       const auto last = static_cast<std::int64_t>(call.in<std::uint64_t>(0)[2 * i + 1]);
       std::vector<TreeNode> nodes;
-      call.get<std::uint32_t>(2)[i] = refused([&] { nodes = twin(first, last); });
+      call.get<std::uint32_t>(2)[i] = refused([&] { nodes = implementation(first, last); });
       const Span<std::uint64_t> words =
           call.get<std::uint64_t>(1).subspan(i * words_per_block, words_per_block);
       std::fill(words.begin(), words.end(), 0U);

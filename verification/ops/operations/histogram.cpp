@@ -9,7 +9,7 @@
 #include "reference/operations.hpp"
 #include "verification/ops/families.hpp"
 #include "verification/ops/on_device.hpp"
-#include "verification/ops/one_twin.hpp"
+#include "verification/ops/one_implementation.hpp"
 
 namespace zeroproof::verification {
 namespace {
@@ -42,8 +42,8 @@ float drawn_width(const OpCall& call) {
   }
 }
 
-OpFunction run_histogram_count(HistogramCountFn* twin) {
-  return [twin](OpCall& call) {
+OpFunction run_histogram_count(HistogramCountFn* implementation) {
+  return [implementation](OpCall& call) {
     const std::int64_t bins = histogram_bins[call.variant()];
     const bool closed = call.variant() == 3 || call.variant() == 4;
     float width = drawn_width(call);
@@ -58,7 +58,7 @@ OpFunction run_histogram_count(HistogramCountFn* twin) {
       if (call.numel() % 5 == 4) count.resize(fewest_bins + histogram_extra - 1);
     }
     call.get<std::uint32_t>(2)[0] = refused([&] {
-      twin(call.exec, width, closed ? HistogramEnd::closed : HistogramEnd::open, call.in<float>(0), count);
+      implementation(call.exec, width, closed ? HistogramEnd::closed : HistogramEnd::open, call.in<float>(0), count);
     });
     std::ranges::fill(call.get<std::uint64_t>(1), 0U);
     std::ranges::copy(count, call.get<std::uint64_t>(1).begin());
@@ -69,15 +69,15 @@ constexpr int histogram_doublings[] = {1, 0, 2, 7, 40, -1};
 constexpr std::int64_t most_widened = 4097;
 
 /// As many bins as a call has elements, and 256 more.
-OpFunction run_histogram_widen(HistogramWidenFn* twin) {
-  return [twin](OpCall& call) {
+OpFunction run_histogram_widen(HistogramWidenFn* implementation) {
+  return [implementation](OpCall& call) {
     std::vector<std::uint64_t> count(static_cast<std::size_t>(fewest_bins + call.numel() + histogram_extra));
     for (std::size_t k = 0; k < count.size(); ++k) {
       const PhiloxBlock w = call.words(0, static_cast<std::int64_t>(k));
       count[k] = w[0] % 2U == 0 ? std::uint64_t{w[1]} << w[2] % 16U : 0;
     }
     call.get<std::uint32_t>(1)[0] =
-        refused([&] { twin(call.exec, histogram_doublings[call.variant()], count); });
+        refused([&] { implementation(call.exec, histogram_doublings[call.variant()], count); });
     std::ranges::fill(call.get<std::uint64_t>(0), 0U);
     std::ranges::copy(count, call.get<std::uint64_t>(0).begin());
   };
@@ -86,12 +86,12 @@ OpFunction run_histogram_widen(HistogramWidenFn* twin) {
 constexpr std::int64_t exponent_bins[] = {2048, 256, 300, 65536, 255};
 
 /// What is refused has an exponent that none is.
-OpFunction run_histogram_exponent(HistogramExponentFn* twin) {
-  return [twin](OpCall& call) {
+OpFunction run_histogram_exponent(HistogramExponentFn* implementation) {
+  return [implementation](OpCall& call) {
     for (std::size_t i = 0; i < static_cast<std::size_t>(call.numel()); ++i) {
       int exponent = 0;
       const bool wrong = refused([&] {
-                           exponent = twin(call.in<std::uint32_t>(0)[i], exponent_bins[call.variant()]);
+                           exponent = implementation(call.in<std::uint32_t>(0)[i], exponent_bins[call.variant()]);
                          }) != 0U;
       call.get<std::uint32_t>(1)[i] = wrong ? 0x80000000U : static_cast<std::uint32_t>(exponent);
     }
@@ -120,8 +120,8 @@ void draw_histogram_amax(OpCall& call) {
 
 }  // namespace
 
-OpFunction calls_of_histogram_count(HistogramCountFn* twin) { return run_histogram_count(twin); }
-OpFunction calls_of_histogram_widen(HistogramWidenFn* twin) { return run_histogram_widen(twin); }
+OpFunction calls_of_histogram_count(HistogramCountFn* implementation) { return run_histogram_count(implementation); }
+OpFunction calls_of_histogram_widen(HistogramWidenFn* implementation) { return run_histogram_widen(implementation); }
 
 std::vector<Op> histogram_ops() {
   Op count;

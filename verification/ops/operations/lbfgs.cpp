@@ -14,14 +14,14 @@ namespace zeroproof::verification {
 namespace {
 
 /// Evaluation i takes count[i] losses from loss i on, as many as there are; the first one takes all.
-OpFunction run_mean(MeanLossFn* twin) {
-  return [twin](OpCall& call) {
+OpFunction run_mean(MeanLossFn* implementation) {
+  return [implementation](OpCall& call) {
     const Span<const double> losses = call.in<double>(0);
     for (std::size_t i = 0; i < losses.size(); ++i) {
       const std::size_t count = std::min<std::size_t>(call.in<std::uint32_t>(1)[i], losses.size() - i);
       const auto divisor = static_cast<std::int64_t>(call.in<std::uint64_t>(2)[i]);
       double mean = 0;
-      call.get<std::uint32_t>(4)[i] = refused([&] { mean = twin(losses.subspan(i, count), divisor); });
+      call.get<std::uint32_t>(4)[i] = refused([&] { mean = implementation(losses.subspan(i, count), divisor); });
       call.get<double>(3)[i] = mean;
     }
   };

@@ -69,25 +69,25 @@ void draw_update(OpCall& call) {
   }
 }
 
-OpFunction run_init(LossScalerInitFn* twin) {
-  return [twin](OpCall& call) {
+OpFunction run_init(LossScalerInitFn* implementation) {
+  return [implementation](OpCall& call) {
     for (std::size_t i = 0; i < static_cast<std::size_t>(call.numel()); ++i) {
       LossScalerState state{-1, -1, -1};
       const auto config = config_from(call.in<std::uint32_t>(0).subspan(i * config_words, config_words));
-      call.get<std::uint32_t>(2)[i] = refused([&] { state = twin(config); });
+      call.get<std::uint32_t>(2)[i] = refused([&] { state = implementation(config); });
       put_state(state, call.get<std::uint32_t>(1).subspan(i * state_words, state_words));
     }
   };
 }
 
-OpFunction run_update(LossScalerUpdateFn* twin) {
-  return [twin](OpCall& call) {
+OpFunction run_update(LossScalerUpdateFn* implementation) {
+  return [implementation](OpCall& call) {
     for (std::size_t i = 0; i < static_cast<std::size_t>(call.numel()); ++i) {
       const auto words = call.in<std::uint32_t>(1).subspan(i * state_words, state_words);
       LossScalerState state{as_int(words[0]), as_int(words[1]), as_int(words[2])};
       const auto config = config_from(call.in<std::uint32_t>(0).subspan(i * config_words, config_words));
       const bool found_inf = call.in<std::uint32_t>(2)[i] != 0;
-      call.get<std::uint32_t>(4)[i] = refused([&] { state = twin(config, state, found_inf); });
+      call.get<std::uint32_t>(4)[i] = refused([&] { state = implementation(config, state, found_inf); });
       put_state(state, call.get<std::uint32_t>(3).subspan(i * state_words, state_words));
     }
   };

@@ -5,23 +5,23 @@
 #include "reference/operations.hpp"
 #include "verification/ops/families.hpp"
 #include "verification/ops/on_device.hpp"
-#include "verification/ops/one_twin.hpp"
+#include "verification/ops/one_implementation.hpp"
 
 namespace zeroproof::verification {
 namespace {
 
 constexpr SplitRule split_rules[] = {SplitRule::nearest, SplitRule::transformer_engine};
 
-OpFunction run_split(SplitMasterFn* twin) {
-  return [twin](OpCall& call) {
-    twin(call.exec, split_rules[call.variant()], call.in<float>(0), call.get<bf16>(1),
+OpFunction run_split(SplitMasterFn* implementation) {
+  return [implementation](OpCall& call) {
+    implementation(call.exec, split_rules[call.variant()], call.in<float>(0), call.get<bf16>(1),
          call.get<std::uint16_t>(2));
   };
 }
 
-OpFunction run_join(JoinMasterFn* twin) {
-  return [twin](OpCall& call) {
-    twin(call.exec, split_rules[call.variant()], call.in<bf16>(0), call.in<std::uint16_t>(1),
+OpFunction run_join(JoinMasterFn* implementation) {
+  return [implementation](OpCall& call) {
+    implementation(call.exec, split_rules[call.variant()], call.in<bf16>(0), call.in<std::uint16_t>(1),
          call.get<float>(2));
   };
 }
@@ -40,8 +40,8 @@ void draw_split_pairs(OpCall& call) {
 
 }  // namespace
 
-OpFunction calls_of_split_master(SplitMasterFn* twin) { return run_split(twin); }
-OpFunction calls_of_join_master(JoinMasterFn* twin) { return run_join(twin); }
+OpFunction calls_of_split_master(SplitMasterFn* implementation) { return run_split(implementation); }
+OpFunction calls_of_join_master(JoinMasterFn* implementation) { return run_join(implementation); }
 
 std::vector<Op> master_split_ops() {
   Op split;

@@ -16,22 +16,22 @@
 namespace zeroproof::verification {
 namespace {
 
-OpFunction run_max(GradMaxAccumulateFn* twin) {
-  return [twin](OpCall& call) {
+OpFunction run_max(GradMaxAccumulateFn* implementation) {
+  return [implementation](OpCall& call) {
     const Span<const float> grad = call.in<float>(0);
     std::uint32_t amax =
         call.variant() == 1 ? 0x3A83126FU : 0;  // 1e-3, among the largest of the training fill
     const std::size_t cut = call.variant() == 2 ? grad.size() / 3 : 0;
-    if (cut > 0) twin(call.exec, grad.first(cut), amax);
-    twin(call.exec, grad.subspan(cut), amax);
+    if (cut > 0) implementation(call.exec, grad.first(cut), amax);
+    implementation(call.exec, grad.subspan(cut), amax);
     call.get<std::uint32_t>(1)[0] = amax;
   };
 }
 
-OpFunction run_max_finish(GradMaxFinishFn* twin) {
-  return [twin](OpCall& call) {
+OpFunction run_max_finish(GradMaxFinishFn* implementation) {
+  return [implementation](OpCall& call) {
     for (std::size_t i = 0; i < static_cast<std::size_t>(call.numel()); ++i) {
-      call.get<double>(1)[i] = twin(call.in<std::uint32_t>(0)[i]);
+      call.get<double>(1)[i] = implementation(call.in<std::uint32_t>(0)[i]);
     }
   };
 }
@@ -104,9 +104,9 @@ std::vector<Op> max_forms() {
 
 constexpr double powers[] = {0.5, 1, 1.5, 2, 3, 7.25, 64};
 
-OpFunction run_p(GradNormPFn* twin) {
-  return [twin](OpCall& call) {
-    call.get<double>(1)[0] = twin(call.exec, call.in<float>(0), powers[call.variant()]);
+OpFunction run_p(GradNormPFn* implementation) {
+  return [implementation](OpCall& call) {
+    call.get<double>(1)[0] = implementation(call.exec, call.in<float>(0), powers[call.variant()]);
   };
 }
 

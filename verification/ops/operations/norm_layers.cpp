@@ -7,7 +7,7 @@
 #include "reference/operations.hpp"
 #include "verification/ops/families.hpp"
 #include "verification/ops/on_device.hpp"
-#include "verification/ops/one_twin.hpp"
+#include "verification/ops/one_implementation.hpp"
 #include "verification/ops/row_shapes.hpp"
 
 namespace zeroproof::verification {
@@ -32,44 +32,44 @@ struct NormCall {
         rows(call.numel() / n),
         eps(norm_rows[call.variant()].eps) {}
 
-  /// A vector over the columns. A call without elements has none: tests of the twins make calls without rows.
+  /// A vector over the columns. A call without elements has none: tests of the implementations make calls without rows.
   Span<const float> gain(const OpCall& call, std::size_t operand) const {
     return used(call.in<float>(operand), n);
   }
 };
 
-OpFunction run_rms(RmsNormFn* twin) {
-  return [twin](OpCall& call) {
+OpFunction run_rms(RmsNormFn* implementation) {
+  return [implementation](OpCall& call) {
     const NormCall c(call);
     if (c.rows == 0) return;
-    twin(call.exec, c.n, c.eps, call.in<float>(0), c.gain(call, 1), call.get<float>(2),
+    implementation(call.exec, c.n, c.eps, call.in<float>(0), c.gain(call, 1), call.get<float>(2),
          used(call.get<float>(3), c.rows));
   };
 }
 
-OpFunction run_rms_backward(RmsNormBackwardFn* twin) {
-  return [twin](OpCall& call) {
+OpFunction run_rms_backward(RmsNormBackwardFn* implementation) {
+  return [implementation](OpCall& call) {
     const NormCall c(call);
     if (c.rows == 0) return;
-    twin(call.exec, c.n, call.in<float>(0), call.in<float>(1), c.gain(call, 2),
+    implementation(call.exec, c.n, call.in<float>(0), call.in<float>(1), c.gain(call, 2),
          used(call.in<float>(3), c.rows), call.get<float>(4), used(call.get<float>(5), c.n));
   };
 }
 
-OpFunction run_layer(LayerNormFn* twin) {
-  return [twin](OpCall& call) {
+OpFunction run_layer(LayerNormFn* implementation) {
+  return [implementation](OpCall& call) {
     const NormCall c(call);
     if (c.rows == 0) return;
-    twin(call.exec, c.n, c.eps, call.in<float>(0), c.gain(call, 1), c.gain(call, 2), call.get<float>(3),
+    implementation(call.exec, c.n, c.eps, call.in<float>(0), c.gain(call, 1), c.gain(call, 2), call.get<float>(3),
          used(call.get<float>(4), c.rows), used(call.get<float>(5), c.rows));
   };
 }
 
-OpFunction run_layer_backward(LayerNormBackwardFn* twin) {
-  return [twin](OpCall& call) {
+OpFunction run_layer_backward(LayerNormBackwardFn* implementation) {
+  return [implementation](OpCall& call) {
     const NormCall c(call);
     if (c.rows == 0) return;
-    twin(call.exec, c.n, call.in<float>(0), call.in<float>(1), c.gain(call, 2),
+    implementation(call.exec, c.n, call.in<float>(0), call.in<float>(1), c.gain(call, 2),
          used(call.in<float>(3), c.rows), used(call.in<float>(4), c.rows), call.get<float>(5),
          used(call.get<float>(6), c.n), used(call.get<float>(7), c.n));
   };
@@ -98,7 +98,7 @@ Op norm_op(const char* name, const char* type, std::vector<Operand> operands, Op
 
 }  // namespace
 
-OpFunction calls_of_rms_norm(RmsNormFn* twin) { return run_rms(twin); }
+OpFunction calls_of_rms_norm(RmsNormFn* implementation) { return run_rms(implementation); }
 
 std::vector<Op> norm_layer_ops() {
   namespace r = reference;

@@ -1,9 +1,9 @@
 // Update rules that keep one buffer, or none.
 
 #include "cuda/device/operations.hpp"
-#include "cuda/host/update_twins.hpp"
-#include "cuda/phase_ops.hpp"
-#include "reference/update_twins.hpp"
+#include "cuda/host/update_operations.hpp"
+#include "cuda/kernel_table.hpp"
+#include "reference/update_operations.hpp"
 #include "verification/ops/families.hpp"
 #include "verification/ops/on_device.hpp"
 #include "verification/ops/operations/update_call_bounds.hpp"
@@ -23,12 +23,12 @@ UpdateSettings sgd_settings(int variant) {
   return update_settings(variant / sgd_forms, options);
 }
 
-OpFunction run_sgd(SgdUpdateFn* twin) {
-  return [twin](OpCall& call) {
+OpFunction run_sgd(SgdUpdateFn* implementation) {
+  return [implementation](OpCall& call) {
     const UpdateSettings s = sgd_settings(call.variant());
     const bool momentum = s.hyper.momentum != 0;
     const Span<float> buffer = momentum ? call.get<float>(2) : Span<float>{};
-    twin(call.exec, {momentum, s.hyper.nesterov, s.hyper.maximize}, s.scalars, call.in<float>(0),
+    implementation(call.exec, {momentum, s.hyper.nesterov, s.hyper.maximize}, s.scalars, call.in<float>(0),
          call.get<float>(1), buffer);
   };
 }
@@ -42,11 +42,11 @@ UpdateSettings average_settings(UpdateRule rule, int variant) {
 }
 
 template <class Options>
-OpFunction run_average(UpdateRule rule, void (*twin)(const Exec&, const Options&, const StepScalars&,
+OpFunction run_average(UpdateRule rule, void (*implementation)(const Exec&, const Options&, const StepScalars&,
                                                      Span<const float>, Span<float>, Span<float>)) {
-  return [rule, twin](OpCall& call) {
+  return [rule, implementation](OpCall& call) {
     const UpdateSettings s = average_settings(rule, call.variant());
-    twin(call.exec, {s.hyper.maximize}, s.scalars, call.in<float>(0), call.get<float>(1), call.get<float>(2));
+    implementation(call.exec, {s.hyper.maximize}, s.scalars, call.in<float>(0), call.get<float>(1), call.get<float>(2));
   };
 }
 
@@ -78,7 +78,7 @@ std::vector<Op> one_buffer_ops() {
   sgd.reference = run_sgd(reference::sgd_update);
   sgd.host = run_sgd(cuda::host::sgd_update);
   sgd.device = run_sgd(on_device<cuda::device::sgd_update>);
-  sgd.host_of = [](const cuda::PhaseOps& ops) { return run_sgd(ops.sgd_update); };
+  sgd.host_of = [](const cuda::KernelTable& ops) { return run_sgd(ops.sgd_update); };
 
   Op ema = sgd;
   ema.name = "sgd_ema_update";
@@ -95,7 +95,7 @@ std::vector<Op> one_buffer_ops() {
   ema.reference = run_average(UpdateRule::sgd_ema, reference::sgd_ema_update);
   ema.host = run_average(UpdateRule::sgd_ema, cuda::host::sgd_ema_update);
   ema.device = run_average(UpdateRule::sgd_ema, on_device<cuda::device::sgd_ema_update>);
-  ema.host_of = [](const cuda::PhaseOps& ops) {
+  ema.host_of = [](const cuda::KernelTable& ops) {
     return run_average(UpdateRule::sgd_ema, ops.sgd_ema_update);
   };
 
@@ -113,7 +113,7 @@ std::vector<Op> one_buffer_ops() {
   lion.reference = run_average(UpdateRule::lion, reference::lion_update);
   lion.host = run_average(UpdateRule::lion, cuda::host::lion_update);
   lion.device = run_average(UpdateRule::lion, on_device<cuda::device::lion_update>);
-  lion.host_of = [](const cuda::PhaseOps& ops) { return run_average(UpdateRule::lion, ops.lion_update); };
+  lion.host_of = [](const cuda::KernelTable& ops) { return run_average(UpdateRule::lion, ops.lion_update); };
   return {sgd, ema, lion};
 }
 

@@ -31,25 +31,25 @@ constexpr CurrentScaling current_settings[] = {{Fp8::e4m3, 0, false},    {Fp8::e
                                                {Fp8::e4m3, 0, true},     {Fp8::e5m2, 1e-3F, true},
                                                {Fp8::e4m3, 0.5F, false}, {Fp8::e4m3, -1, false}};
 
-OpFunction run_current(CurrentScalesFn* twin) {
-  return [twin](OpCall& call) {
+OpFunction run_current(CurrentScalesFn* implementation) {
+  return [implementation](OpCall& call) {
     const CurrentScaling& settings = current_settings[call.variant()];
     std::vector<float> scale(call.in<std::uint32_t>(0).size()), scale_inv(scale.size());
     const bool legal = settings.epsilon >= 0;
     const Span<float> first = legal ? call.get<float>(1) : Span<float>(scale);
     const Span<float> second = legal ? call.get<float>(2) : Span<float>(scale_inv);
     call.get<std::uint32_t>(3)[0] =
-        refused([&] { twin(call.exec, settings, call.in<std::uint32_t>(0), first, second); });
+        refused([&] { implementation(call.exec, settings, call.in<std::uint32_t>(0), first, second); });
     if (legal) return;  // what was refused has results that say so
     std::ranges::copy(scale, call.get<float>(1).begin());
     std::ranges::copy(scale_inv, call.get<float>(2).begin());
   };
 }
 
-OpFunction run_mxfp8(Mxfp8ScalesFn* twin) {
-  return [twin](OpCall& call) {
+OpFunction run_mxfp8(Mxfp8ScalesFn* implementation) {
+  return [implementation](OpCall& call) {
     const Fp8 format = call.variant() == 0 ? Fp8::e4m3 : Fp8::e5m2;
-    twin(call.exec, format, call.in<std::uint32_t>(0), call.get<e8m0>(1), call.get<float>(2));
+    implementation(call.exec, format, call.in<std::uint32_t>(0), call.get<e8m0>(1), call.get<float>(2));
   };
 }
 
@@ -83,11 +83,11 @@ void draw_history(OpCall& call) {
   }
 }
 
-OpFunction run_delayed(DelayedScalesFn* twin) {
-  return [twin](OpCall& call) {
+OpFunction run_delayed(DelayedScalesFn* implementation) {
+  return [implementation](OpCall& call) {
     const DelayedScaling& options = delayed_settings[call.variant()].options;
     const auto used = static_cast<std::size_t>(call.numel() * options.history);
-    twin(call.exec, options, call.get<std::uint32_t>(0).first(used), call.get<float>(1), call.get<float>(2));
+    implementation(call.exec, options, call.get<std::uint32_t>(0).first(used), call.get<float>(1), call.get<float>(2));
   };
 }
 

@@ -9,7 +9,7 @@
 #include "reference/operations.hpp"
 #include "verification/ops/families.hpp"
 #include "verification/ops/on_device.hpp"
-#include "verification/ops/one_twin.hpp"
+#include "verification/ops/one_implementation.hpp"
 #include "verification/ops/row_shapes.hpp"
 
 namespace zeroproof::verification {
@@ -57,23 +57,23 @@ void add_squares(Op& op) {
   for (const Squares& one : square_variants) op.variants.emplace_back(one.name);
 }
 
-OpFunction run_causal(CausalSoftmaxFn* twin) {
-  return [twin](OpCall& call) {
+OpFunction run_causal(CausalSoftmaxFn* implementation) {
+  return [implementation](OpCall& call) {
     const std::int64_t numel = squares_numel(call);
     const Span<float> y = used(call.get<float>(1), numel);
     call.get<std::uint32_t>(2)[0] = refused([&] {
-      twin(call.exec, side_of(call), square_variants[call.variant()].scale, used(call.in<float>(0), numel),
+      implementation(call.exec, side_of(call), square_variants[call.variant()].scale, used(call.in<float>(0), numel),
            y);
     });
   };
 }
 
-OpFunction run_causal_backward(CausalSoftmaxBackwardFn* twin) {
-  return [twin](OpCall& call) {
+OpFunction run_causal_backward(CausalSoftmaxBackwardFn* implementation) {
+  return [implementation](OpCall& call) {
     const std::int64_t numel = squares_numel(call);
     const Span<float> dx = used(call.get<float>(2), numel);
     call.get<std::uint32_t>(3)[0] = refused([&] {
-      twin(call.exec, side_of(call), square_variants[call.variant()].scale, used(call.in<float>(0), numel),
+      implementation(call.exec, side_of(call), square_variants[call.variant()].scale, used(call.in<float>(0), numel),
            used(call.in<float>(1), numel), dx);
     });
   };
@@ -96,19 +96,19 @@ std::vector<std::uint8_t> mask_of(const OpCall& call, std::size_t operand, std::
   return mask;
 }
 
-OpFunction run_masked(MaskedSoftmaxFn* twin) {
-  return [twin](OpCall& call) {
+OpFunction run_masked(MaskedSoftmaxFn* implementation) {
+  return [implementation](OpCall& call) {
     const std::int64_t n = columns_of(row_shapes[call.variant()], call.numel());
     const std::vector<std::uint8_t> mask = mask_of(call, 1, n);
-    twin(call.exec, n, scales[call.variant()], call.in<float>(0), mask, call.get<float>(2));
+    implementation(call.exec, n, scales[call.variant()], call.in<float>(0), mask, call.get<float>(2));
   };
 }
 
-OpFunction run_masked_backward(MaskedSoftmaxBackwardFn* twin) {
-  return [twin](OpCall& call) {
+OpFunction run_masked_backward(MaskedSoftmaxBackwardFn* implementation) {
+  return [implementation](OpCall& call) {
     const std::int64_t n = columns_of(row_shapes[call.variant()], call.numel());
     const std::vector<std::uint8_t> mask = mask_of(call, 2, n);
-    twin(call.exec, n, scales[call.variant()], call.in<float>(0), call.in<float>(1), mask,
+    implementation(call.exec, n, scales[call.variant()], call.in<float>(0), call.in<float>(1), mask,
          call.get<float>(3));
   };
 }
@@ -132,19 +132,19 @@ struct SinkCall {
   }
 };
 
-OpFunction run_sink(SinkSoftmaxFn* twin) {
-  return [twin](OpCall& call) {
+OpFunction run_sink(SinkSoftmaxFn* implementation) {
+  return [implementation](OpCall& call) {
     const SinkCall sizes(call);
-    twin(call.exec, sizes.shape.positions, sizes.shape.n, scales[call.variant()],
+    implementation(call.exec, sizes.shape.positions, sizes.shape.n, scales[call.variant()],
          used(call.in<float>(0), sizes.numel), used(call.in<float>(1), sizes.shape.heads),
          used(call.get<float>(2), sizes.numel), used(call.get<float>(3), sizes.rows));
   };
 }
 
-OpFunction run_sink_backward(SinkSoftmaxBackwardFn* twin) {
-  return [twin](OpCall& call) {
+OpFunction run_sink_backward(SinkSoftmaxBackwardFn* implementation) {
+  return [implementation](OpCall& call) {
     const SinkCall sizes(call);
-    twin(call.exec, sizes.shape.positions, sizes.shape.n, scales[call.variant()],
+    implementation(call.exec, sizes.shape.positions, sizes.shape.n, scales[call.variant()],
          used(call.in<float>(0), sizes.numel), used(call.in<float>(1), sizes.numel),
          used(call.in<float>(2), sizes.rows), used(call.get<float>(3), sizes.numel),
          used(call.get<float>(4), sizes.shape.heads));
@@ -153,9 +153,9 @@ OpFunction run_sink_backward(SinkSoftmaxBackwardFn* twin) {
 
 }  // namespace
 
-OpFunction calls_of_causal_softmax(CausalSoftmaxFn* twin) { return run_causal(twin); }
-OpFunction calls_of_masked_softmax(MaskedSoftmaxFn* twin) { return run_masked(twin); }
-OpFunction calls_of_sink_softmax_backward(SinkSoftmaxBackwardFn* twin) { return run_sink_backward(twin); }
+OpFunction calls_of_causal_softmax(CausalSoftmaxFn* implementation) { return run_causal(implementation); }
+OpFunction calls_of_masked_softmax(MaskedSoftmaxFn* implementation) { return run_masked(implementation); }
+OpFunction calls_of_sink_softmax_backward(SinkSoftmaxBackwardFn* implementation) { return run_sink_backward(implementation); }
 
 std::vector<Op> softmax_ops() {
   namespace r = reference;

@@ -113,14 +113,14 @@ OptimizerHyper hyper_from(Span<const double> h, std::uint64_t flags) {
   return hyper;
 }
 
-OpFunction run(StepScalarsFn* twin) {
-  return [twin](OpCall& call) {
+OpFunction run(StepScalarsFn* implementation) {
+  return [implementation](OpCall& call) {
     for (std::size_t i = 0; i < static_cast<std::size_t>(call.numel()); ++i) {
       const Span<const std::uint64_t> c = call.in<std::uint64_t>(1).subspan(i * count_words, count_words);
       const OptimizerHyper hyper = hyper_from(call.in<double>(0).subspan(i * hyper_words, hyper_words), c[3]);
       StepScalars scalars{};
       call.get<std::uint32_t>(3)[i] = refused([&] {
-        scalars = twin(hyper, static_cast<std::int64_t>(c[0]),
+        scalars = implementation(hyper, static_cast<std::int64_t>(c[0]),
                        static_cast<int>(static_cast<std::int64_t>(c[1])), static_cast<std::int64_t>(c[2]));
       });
       // As words: the two flags are integers, and no scalar of legal settings is NaN.

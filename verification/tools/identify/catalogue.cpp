@@ -13,7 +13,7 @@ Dialect contract() {
   d.build = "any";
   d.evidence = Evidence::proved;
   d.note =
-      "R5 and R6 of common/CONTRACT.md: no contraction, no tail; zeroproof verify compares both twins with "
+      "R5 and R6 of common/CONTRACT.md: no contraction, no tail; zeroproof verify compares both implementations with "
       "it.";
   d.without_bias_correction = true;
   AdamFormula f;

@@ -1,5 +1,5 @@
 #pragma once
-// Dialects: the arithmetic of named versions of optimizers, and a twin of each.
+// Dialects: the arithmetic of named versions of optimizers, and an implementation of each.
 
 #include <optional>
 #include <string>

@@ -29,7 +29,7 @@ struct RankKind {
 };
 
 /// For ranks that do not keep their leaves it is enough how many there are.
-StackKind stack_kind(const PredictedStep& run, const LeafNumbers& leaves) {
+StackKind stack_kind(const PredictedStep& run, const MicroBatchIndex& leaves) {
   StackKind kind{leaves.count};
   if (!run.keeps_leaves() || leaves.step > 1) return kind;
   for (std::int64_t block = 2; block <= leaves.count; block *= 2) {
@@ -44,9 +44,9 @@ StackKind stack_kind(const PredictedStep& run, const LeafNumbers& leaves) {
 /// The same for all ranks of an instance: what is left on stacks, and what arrives in every micro-step; for every leaf
 /// a character, as there may be millions.
 std::string instance_moves(const PredictedStep& run, int instance) {
-  std::vector<LeafNumbers> ranks;
+  std::vector<MicroBatchIndex> ranks;
   for (int rank = 0; rank < run.world_size; ++rank) {
-    ranks.push_back(leaf_numbers(run, std::int64_t{instance} * run.world_size + rank));
+    ranks.push_back(micro_batch_index(run, std::int64_t{instance} * run.world_size + rank));
   }
   const JoinedNodes left = instance_nodes(run, instance);
   std::string moves = std::to_string(left.nodes) + ' ' + std::to_string(left.leaves);
@@ -83,7 +83,7 @@ RankKinds kinds_of_ranks(const PredictedStep& run, std::int64_t bucket_numel, Le
       const std::int64_t data_rank = std::int64_t{instance} * run.world_size + rank;
       RankKind kind{contract_slice({0, full}, run.world_size, rank).numel(),
                     contract_slice({0, rest}, run.world_size, rank).numel(),
-                    stack_kind(run, leaf_numbers(run, data_rank)), run.shares_params() && rank == 0,
+                    stack_kind(run, micro_batch_index(run, data_rank)), run.shares_params() && rank == 0,
                     of_moves};
       result.count += kinds.insert(kind).second ? 1 : 0;
       kind.instance = of_sums;

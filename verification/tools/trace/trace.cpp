@@ -241,7 +241,7 @@ StepTrace trace_step(const TraceSettings& settings) {
   StepTrace trace{
       settings, std::move(model), ShardMap(padded_numel, settings.world_size, bucket_numel), {}, {}};
   trace.reference = run_side(trace, reference::make_distributed_optimizer);
-  trace.production = run_side(trace, candidate_factory(Twin::host, settings.fault));
+  trace.production = run_side(trace, candidate_factory(Implementation::host, settings.fault));
   find_visits(trace);
   return trace;
 }

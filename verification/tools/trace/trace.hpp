@@ -15,7 +15,7 @@
 
 namespace zeroproof::verification {
 
-/// A copy of what a tap saw.
+/// A copy of what a observer saw.
 struct TracedBuffer {
   Phase phase = Phase::prepare;
   BufferId id = BufferId::step_scalars;

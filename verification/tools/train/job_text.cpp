@@ -61,7 +61,7 @@ std::string number(double value, int digits) {
 std::string described(const Experiment& experiment, const CaseSpec& spec) {
   return fmt::format("{} {} {}: {} parameters, {} micro-batches a step\n{}, stage {}, {}\n",
                      experiment.workload(), shown_recipe(experiment.recipe()), name(experiment.param_dtype()),
-                     grouped(experiment.layout().numel()), experiment.config().micro_batches, name(spec.twin),
+                     grouped(experiment.layout().numel()), experiment.config().micro_batches, name(spec.implementation),
                      spec.stage, spec.world.id());
 }
 

@@ -10,9 +10,9 @@
 
 namespace zeroproof::verification {
 
-/// A tap that measures from one phase to the next, and hands on what it is shown. What another tap does with it is not
+/// A observer that measures from one phase to the next, and hands on what it is shown. What another observer does with it is not
 /// counted.
-class PhaseTimes final : public StepTap {
+class PhaseTimes final : public StepObserver {
  public:
   using Clock = std::chrono::steady_clock;
   using Look = std::function<void(Phase phase, const ExposedBuffer& buffer)>;

@@ -22,7 +22,7 @@ std::string settings_of(const Experiment& experiment) {
   config.orders = defaults.orders;
   config.layouts = defaults.layouts;
   config.windows = defaults.windows;
-  config.wires = defaults.wires;
+  config.transport = defaults.transport;
   config.instances = defaults.instances;
   config.persistent_numel = defaults.persistent_numel;
   config.overlap = defaults.overlap;

@@ -49,7 +49,7 @@ class JobRank {
               }),
         sums_(experiment_.layout(), own_pieces(rank_.setup(), experiment_.layout()), settings.omp_threads),
         // A fused step has no phases to look at; it leaves G as it is, and is looked at when it is over.
-        in_phases_(settings.spec.twin.runs_in(Mode::lockstep) && !settings.spec.twin.fused),
+        in_phases_(settings.spec.implementation.runs_in(Mode::lockstep) && !settings.spec.implementation.fused),
         times_([this](Phase phase, const ExposedBuffer& buffer) { look(phase, buffer); }) {}
 
   /// Complete on rank 0.

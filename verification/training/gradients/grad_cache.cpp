@@ -21,7 +21,7 @@ Digest digest_of_bytes(const TensorView& view) { return raw_digest(view.data, vi
 
 }  // namespace
 
-GradCache::GradCache(const Experiment& experiment, const KeptLeaves& kept)
+GradCache::GradCache(const Experiment& experiment, const KeptGrads& kept)
     : experiment_(experiment), kept_(kept), training_(digest_of_training(experiment)) {}
 
 Digest GradCache::parameters_digest(const TensorView& params) const {
@@ -44,13 +44,13 @@ const GradCache::Grad& GradCache::micro_batch_grad(std::int64_t step, std::int64
     if (!slot) slot = std::make_unique<Entry>();
     entry = slot.get();
   }
-  const LeafKey key{training_, step, micro_batch, params_digest, log2_loss_scale};
+  const GradKey key{training_, step, micro_batch, params_digest, log2_loss_scale};
   std::call_once(entry->once, [&] { make(entry->grad, key, params); });
   return entry->grad;
 }
 
-void GradCache::make(Grad& grad, const LeafKey& key, const TensorView& params) const {
-  std::optional<StoredLeaf> there;
+void GradCache::make(Grad& grad, const GradKey& key, const TensorView& params) const {
+  std::optional<StoredGrad> there;
   if (kept_.file != nullptr) there = kept_.file->find(key);
   if (!there && kept_.store != nullptr) there = kept_.store->find(key);
   if (!there) {

@@ -14,19 +14,19 @@
 #include "common/base/guarded_buffer.hpp"
 #include "common/step/distributed_optimizer.hpp"
 #include "verification/cases/experiment.hpp"
-#include "verification/training/gradients/leaf_store.hpp"
+#include "verification/training/gradients/grad_store.hpp"
 
 namespace zeroproof::verification {
 
 /// Where leaves may have been kept, besides in the cache. Both null: nowhere.
-struct KeptLeaves {
-  LeafStore* store = nullptr;      ///< gets every leaf that is computed
-  const LeafFile* file = nullptr;  ///< made by the process that started this one
+struct KeptGrads {
+  GradStore* store = nullptr;      ///< gets every leaf that is computed
+  const GradFile* file = nullptr;  ///< made by the process that started this one
 };
 
 class GradCache {
  public:
-  explicit GradCache(const Experiment& experiment, const KeptLeaves& kept = {});
+  explicit GradCache(const Experiment& experiment, const KeptGrads& kept = {});
 
   struct Grad {
     GuardedBuffer
@@ -58,10 +58,10 @@ class GradCache {
     Grad grad;
   };
 
-  void make(Grad& grad, const LeafKey& key, const TensorView& params) const;
+  void make(Grad& grad, const GradKey& key, const TensorView& params) const;
 
   const Experiment& experiment_;
-  const KeptLeaves kept_;
+  const KeptGrads kept_;
   const Digest training_;
   std::mutex mutex_;
   std::map<Key, std::unique_ptr<Entry>> entries_;

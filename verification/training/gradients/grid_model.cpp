@@ -8,7 +8,7 @@ namespace zeroproof::verification {
 namespace {
 
 /// Leaves that were computed beforehand, because computing them takes several ranks.
-class ComputedLeaves final : public GradProvider {
+class ComputedGrads final : public GradProvider {
  public:
   const GradCache::Grad& micro_batch_grad(std::int64_t micro_batch) override {
     const auto found = leaves_.find(micro_batch);
@@ -44,7 +44,7 @@ std::unique_ptr<GradProvider> GridModel::leaves(std::int64_t step,
                                                 const std::vector<std::int64_t>& micro_batches,
                                                 const TensorView& params, int log2_loss_scale) {
   const FlatLayout& layout = layout_.local(place_.tp_rank).layout;
-  auto computed = std::make_unique<ComputedLeaves>();
+  auto computed = std::make_unique<ComputedGrads>();
   for (const std::int64_t j : micro_batches) {
     GradCache::Grad& leaf = computed->make(j);
     leaf.values = GuardedBuffer(layout.padded_numel(), experiment_.grad_dtype());

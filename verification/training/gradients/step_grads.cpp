@@ -85,7 +85,7 @@ void place_setup(OptimizerSetup& setup, const CaseSpec& spec, const CaseLayout& 
   setup.persistent_numel = spec.place.persistent_numel;
   setup.overlap = spec.place.overlap;
   setup.windows = spec.place.windows;
-  setup.wires = spec.place.wires;
+  setup.transport = spec.place.transport;
   const std::string folder = setup.offload.folder;  // a setting of the run, and no part of an id
   setup.offload = spec.place.offload;
   setup.offload.folder = folder;

@@ -17,11 +17,11 @@ Experiment lbfgs_experiment(RunConfig config) {
   return {"byte_gpt_tiny", config, DType::fp32, load_text(config)};
 }
 
-ByteGptClosure::ByteGptClosure(const LbfgsSetup& place, const LbfgsTwin& twin, const Experiment& experiment)
+ByteGptClosure::ByteGptClosure(const LbfgsSetup& place, const LbfgsImplementation& implementation, const Experiment& experiment)
     : place_(place),
-      twin_(twin),
+      implementation_(implementation),
       experiment_(experiment),
-      inv_scale_(twin.step_scalars(experiment.config().optimizer, 1, 0, experiment.config().micro_batches)
+      inv_scale_(implementation.step_scalars(experiment.config().optimizer, 1, 0, experiment.config().micro_batches)
                      .inv_scale) {}
 
 double ByteGptClosure::compute(Span<const float> master_shard, Span<float> grad_shard) {
@@ -57,10 +57,10 @@ double ByteGptClosure::compute(Span<const float> master_shard, Span<float> grad_
           static_cast<std::size_t>(j * padded + piece.global_begin), numel));
     }
     const Span<float> grad = grad_shard.subspan(static_cast<std::size_t>(piece.local_begin), numel);
-    twin_.grad_sum(place_.exec, parts, grad);
-    twin_.unscale(place_.exec, inv_scale_, grad, grad);
+    implementation_.grad_sum(place_.exec, parts, grad);
+    implementation_.unscale(place_.exec, inv_scale_, grad, grad);
   }
-  return twin_.mean_loss(losses, micro_batches);
+  return implementation_.mean_loss(losses, micro_batches);
 }
 
 ByteGptProblem::ByteGptProblem(const RunConfig& config) : experiment_(lbfgs_experiment(config)) {
@@ -68,9 +68,9 @@ ByteGptProblem::ByteGptProblem(const RunConfig& config) : experiment_(lbfgs_expe
   start_.assign(master.begin(), master.end());
 }
 
-std::unique_ptr<Closure> ByteGptProblem::closure(const LbfgsSetup& place, const LbfgsTwin& twin,
+std::unique_ptr<Closure> ByteGptProblem::closure(const LbfgsSetup& place, const LbfgsImplementation& implementation,
                                                  std::int64_t) const {
-  return std::make_unique<ByteGptClosure>(place, twin, experiment_);
+  return std::make_unique<ByteGptClosure>(place, implementation, experiment_);
 }
 
 }  // namespace zeroproof::verification

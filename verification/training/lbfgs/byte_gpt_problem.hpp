@@ -10,17 +10,17 @@ namespace zeroproof::verification {
 Experiment lbfgs_experiment(RunConfig config);
 
 /// Loss and gradient of the micro-batches of step 1. A rank computes the leaves of a contiguous block of them; all
-/// leaves and losses are gathered, and the twin adds them (R11), takes out the mean (R6, S = 1) and averages the losses
+/// leaves and losses are gathered, and the implementation adds them (R11), takes out the mean (R6, S = 1) and averages the losses
 /// (R21).
 class ByteGptClosure final : public Closure {
  public:
-  ByteGptClosure(const LbfgsSetup& place, const LbfgsTwin& twin, const Experiment& experiment);
+  ByteGptClosure(const LbfgsSetup& place, const LbfgsImplementation& implementation, const Experiment& experiment);
 
  private:
   double compute(Span<const float> master_shard, Span<float> grad_shard) override;
 
   const LbfgsSetup& place_;
-  const LbfgsTwin& twin_;
+  const LbfgsImplementation& implementation_;
   const Experiment& experiment_;
   float inv_scale_;
 };
@@ -32,7 +32,7 @@ class ByteGptProblem final : public LbfgsProblem {
   const FlatLayout& layout() const override { return experiment_.layout(); }
   std::int64_t bucket_numel() const override { return 4096; }
   const std::vector<float>& start() const override { return start_; }
-  std::unique_ptr<Closure> closure(const LbfgsSetup& place, const LbfgsTwin& twin,
+  std::unique_ptr<Closure> closure(const LbfgsSetup& place, const LbfgsImplementation& implementation,
                                    std::int64_t step) const override;
 
  private:

@@ -41,6 +41,6 @@ std::unique_ptr<LbfgsProblem> make_problem(const LbfgsRecipe& recipe, const RunC
 /// One case: the reference over the ranks, then the candidate, both against the truth. pass, fail with the first place,
 /// mistrusted if the truth proves little; error or hung if a rank could not go on before anything differed.
 Result judge_lbfgs(const LbfgsCaseSpec& spec, const LbfgsProblem& problem, const LbfgsTrajectory& truth,
-                   const LbfgsTwin& candidate, const LbfgsRunOptions& options);
+                   const LbfgsImplementation& candidate, const LbfgsRunOptions& options);
 
 }  // namespace zeroproof::verification

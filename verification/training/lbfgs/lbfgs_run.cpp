@@ -25,16 +25,16 @@ struct Rank {
   std::unique_ptr<LbfgsJudge> judge;
 };
 
-/// The ranks of one twin. `comms` says which of a rank's communicators it uses.
+/// The ranks of one implementation. `comms` says which of a rank's communicators it uses.
 class Side {
  public:
   Side(const LbfgsRecipe& recipe, const LbfgsProblem& problem, const LbfgsTrajectory& truth,
-       const LbfgsTwin& twin, const ShardMap& shards, World& world,
+       const LbfgsImplementation& implementation, const ShardMap& shards, World& world,
        Communicator* RankComparison::Communicators::*comms)
       : recipe_(recipe),
         problem_(problem),
         truth_(truth),
-        twin_(twin),
+        implementation_(implementation),
         shards_(shards),
         world_(world),
         comms_(comms),
@@ -82,7 +82,7 @@ class Side {
   void load(const SavedLbfgs& saved, std::int64_t step, const std::string& when) {
     world_.run([&](int r, const RankComparison::Communicators&) {
       Rank& rank = ranks_[static_cast<std::size_t>(r)];
-      rank.optimizer = fault_.empty() ? twin_.make(rank.setup) : plant_fault(fault_, rank.setup);
+      rank.optimizer = fault_.empty() ? implementation_.make(rank.setup) : plant_fault(fault_, rank.setup);
       rank.optimizer->load_state(saved.full());
       rank.judge->state(step, saved.full(), rank.optimizer->state(), when);
     });
@@ -93,7 +93,7 @@ class Side {
     world_.run([&](int r, const RankComparison::Communicators&) {
       const Rank& rank = ranks_[static_cast<std::size_t>(r)];
       rank.judge->begin_step(step, truth);
-      const auto closure = problem_.closure(rank.setup, twin_, step);
+      const auto closure = problem_.closure(rank.setup, implementation_, step);
       JudgedClosure judged(*closure, *rank.judge);
       rank.judge->report(rank.optimizer->step(judged));
       rank.judge->state(step, truth.state.full(), rank.optimizer->state(), "");
@@ -111,7 +111,7 @@ class Side {
   const LbfgsRecipe& recipe_;
   const LbfgsProblem& problem_;
   const LbfgsTrajectory& truth_;
-  const LbfgsTwin& twin_;
+  const LbfgsImplementation& implementation_;
   const ShardMap& shards_;
   World& world_;
   Communicator* RankComparison::Communicators::*comms_;
@@ -149,7 +149,7 @@ bool judge_side(Side& side, const std::string& what, const std::string& fault, R
 }  // namespace
 
 Result judge_lbfgs(const LbfgsCaseSpec& spec, const LbfgsProblem& problem, const LbfgsTrajectory& truth,
-                   const LbfgsTwin& candidate, const LbfgsRunOptions& options) {
+                   const LbfgsImplementation& candidate, const LbfgsRunOptions& options) {
   const auto begin = std::chrono::steady_clock::now();
   Result result;
   result.id = spec.id();

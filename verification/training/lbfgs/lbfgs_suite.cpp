@@ -19,7 +19,7 @@ class LbfgsSuite final : public Suite {
     ZP_CHECK(options.gradients.empty(), ErrorCode::config, "'" + pattern + "' was asked for with --gradients",
              "L-BFGS evaluates the model at points that no recording holds", "leave one of the two out");
     for (const LbfgsCaseSpec& spec : lbfgs_cases(pattern)) {
-      if (options.wants(Twin::host)) ids.push_back(spec.id());
+      if (options.wants(Implementation::host)) ids.push_back(spec.id());
     }
     return ids;
   }

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "verification/training/lbfgs/recipe.hpp"
-#include "verification/training/lbfgs/twin.hpp"
+#include "verification/training/lbfgs/implementation.hpp"
 
 namespace zeroproof::verification {
 
@@ -21,8 +21,8 @@ class LbfgsProblem {
   /// Where the first step begins, [padded_numel]; padding is NaN.
   virtual const std::vector<float>& start() const = 0;
 
-  /// Evaluates on one rank, with the operations of a twin. step: counted from 1. The place and the problem outlive it.
-  virtual std::unique_ptr<Closure> closure(const LbfgsSetup& place, const LbfgsTwin& twin,
+  /// Evaluates on one rank, with the operations of an implementation. step: counted from 1. The place and the problem outlive it.
+  virtual std::unique_ptr<Closure> closure(const LbfgsSetup& place, const LbfgsImplementation& implementation,
                                            std::int64_t step) const = 0;
 };
 

@@ -76,13 +76,13 @@ double RosenbrockClosure::compute(Span<const float> master_shard, Span<float> gr
   return mean_loss_(losses, static_cast<std::int64_t>(losses.size()));
 }
 
-std::unique_ptr<Closure> Rosenbrock::closure(const LbfgsSetup& place, const LbfgsTwin& twin,
+std::unique_ptr<Closure> Rosenbrock::closure(const LbfgsSetup& place, const LbfgsImplementation& implementation,
                                              std::int64_t step) const {
   std::vector<DisturbedEvaluation> now;
   for (const DisturbedEvaluation& d : recipe_.disturbed) {
     if (d.step == step) now.push_back(d);
   }
-  return std::make_unique<RosenbrockClosure>(place, twin.mean_loss, std::move(now));
+  return std::make_unique<RosenbrockClosure>(place, implementation.mean_loss, std::move(now));
 }
 
 }  // namespace zeroproof::verification

@@ -17,7 +17,7 @@ inline constexpr const char* job_folder_variable = "ZP_JOB_FOLDER";
 /// Of a rank whose folder is full.
 inline constexpr int unknown_exit_code = -1;
 
-/// Of this process, if it is such a rank; without a folder nothing is noted.
+/// Of this process, if it is such a rank; without a folder nothing is recorded.
 class RankNotes {
  public:
   static void started();                       ///< before MPI begins, which waits for all ranks
@@ -30,7 +30,7 @@ class RankNotes {
   static bool asked_to_stop();
 };
 
-/// What the ranks of a job have noted so far.
+/// What the ranks of a job have recorded so far.
 class JobNotes {
  public:
   JobNotes(std::string folder, int num_ranks) : folder_(std::move(folder)), num_ranks_(num_ranks) {}

@@ -126,7 +126,7 @@ std::vector<ResumeCaseSpec> usual_cases() {
   std::size_t next = 0;
   for (const Recipe& recipe : recipes()) {
     const DType dtype = recipe.dtypes.empty() ? DType::fp16 : recipe.dtypes.front();
-    if (has_scales(dtype) && !makes_scales(Twin::host)) continue;
+    if (has_scales(dtype) && !makes_scales(Implementation::host)) continue;
     if (recipe.name != "adamw") add(std::string(recipe.name), changes[next++ % 4], dtype);
   }
   add("adamw", changes[0], DType::bf16);

@@ -10,7 +10,7 @@
 namespace zeroproof::verification {
 
 /// After every phase every element that the optimizer shows, in bits, under the NaN rule of R9.
-class ResumeJudge final : public StepTap {
+class ResumeJudge final : public StepObserver {
  public:
   ResumeJudge(const Experiment& experiment, const CaseLayout& layout, int rank)
       : experiment_(experiment), layout_(layout), rank_(rank) {}

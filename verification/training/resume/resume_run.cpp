@@ -35,7 +35,7 @@ class Side {
     world_->run([&](int rank, const RankComparison::Communicators& comms) {
       at(rank) = std::make_unique<TrainingRank>(experiment, leaves, spec_, layout_,
                                                 TrainingRank::Communicators{*comms.candidate, *comms.harness},
-                                                candidate_factory(spec_.twin, fault));
+                                                candidate_factory(spec_.implementation, fault));
     });
   }
 

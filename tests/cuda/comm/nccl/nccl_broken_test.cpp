@@ -1,4 +1,4 @@
-// NCCL wires break on one rank: the others end too, with its reason, and everything stays broken.
+// NCCL comm_groups break on one rank: the others end too, with its reason, and everything stays broken.
 
 #include <doctest.h>
 

@@ -1,4 +1,4 @@
-// Collectives of NCCL wires on the simulated device, with the fake NCCL, against brute force and against ranks of
+// Collectives of NCCL comm_groups on the simulated device, with the fake NCCL, against brute force and against ranks of
 // hosts.
 
 #include <doctest.h>
@@ -18,7 +18,7 @@ using namespace zeroproof::copies_test;
 using namespace zeroproof::nccl_test;
 using cuda::make_nccl_communicator;
 using cuda::wait_watched;
-using cuda::WatchedWires;
+using cuda::WatchedCommunicator;
 using cuda::device::current_stream;
 using cuda::device::enqueue_fill;
 using cuda::device::enqueue_to_host;
@@ -27,7 +27,7 @@ namespace {
 
 constexpr int worlds[] = {1, 2, 3, 4, 5};
 
-const Traffic& traffic_of(Communicator& comm) { return dynamic_cast<WatchedWires&>(comm).traffic(); }
+const Traffic& traffic_of(Communicator& comm) { return dynamic_cast<WatchedCommunicator&>(comm).traffic(); }
 
 /// Groups know no bitwise_or here, so zeroproof_test::groups_are_right cannot be asked.
 bool groups_are_right(Communicator& comm) {
@@ -66,7 +66,7 @@ bool gather_is_right(Communicator& comm, std::int64_t num_bytes, bool in_place, 
 
 }  // namespace
 
-TEST_CASE("nccl wires: collectives against brute force") {
+TEST_CASE("NCCL communicator: collectives against brute force") {
   for (const int world_size : worlds) {
     check_ranks(world_size, [](Communicator& control) {
       StagedCommunicator comm(make_nccl_communicator(control, fake()));
@@ -81,7 +81,7 @@ TEST_CASE("nccl wires: collectives against brute force") {
   }
 }
 
-TEST_CASE("nccl wires: groups against brute force") {
+TEST_CASE("NCCL communicator: groups against brute force") {
   for (const int world_size : worlds) {
     check_ranks(world_size, [](Communicator& control) {
       StagedCommunicator comm(make_nccl_communicator(control, fake()));
@@ -90,7 +90,7 @@ TEST_CASE("nccl wires: groups against brute force") {
   }
 }
 
-TEST_CASE("nccl wires: equal parts, in one piece of memory or not, in place or not") {
+TEST_CASE("NCCL communicator: equal parts, in one piece of memory or not, in place or not") {
   for (const int world_size : worlds) {
     check_ranks(world_size, [](Communicator& control) {
       const auto comm = make_nccl_communicator(control, fake());
@@ -105,7 +105,7 @@ TEST_CASE("nccl wires: equal parts, in one piece of memory or not, in place or n
   }
 }
 
-TEST_CASE("nccl wires: equal counts of floats are one reduction, also where some have none") {
+TEST_CASE("NCCL communicator: equal counts of floats are one reduction, also where some have none") {
   check_ranks(3, [](Communicator& control) {
     const auto comm = make_nccl_communicator(control, fake());
     for (const std::vector<std::int64_t>& counts :
@@ -125,13 +125,13 @@ TEST_CASE("nccl wires: equal counts of floats are one reduction, also where some
   });
 }
 
-TEST_CASE("nccl wires: what is counted is what hosts count") {
+TEST_CASE("NCCL communicator: what is counted is what hosts count") {
   for (const int world_size : worlds) {
     check_ranks(world_size, [](Communicator& control) {
       RecordingCommunicator hosts(control);
-      auto wires = make_nccl_communicator(control, fake());
-      Communicator& nccl = *wires;
-      StagedCommunicator comm(std::move(wires));
+      auto comm_groups = make_nccl_communicator(control, fake());
+      Communicator& nccl = *comm_groups;
+      StagedCommunicator comm(std::move(comm_groups));
       for (std::int64_t round = 0; round < 6; ++round) {
         for (Communicator* const one :
              {static_cast<Communicator*>(&hosts), static_cast<Communicator*>(&comm)}) {
@@ -148,7 +148,7 @@ TEST_CASE("nccl wires: what is counted is what hosts count") {
 
 /// Each writes right before a gather and right after it, and reads right after it. Rank 1 makes its calls when those of
 /// rank 0 have all returned.
-TEST_CASE("nccl wires: a call waits for no other rank and no device, and buffers can be used at once") {
+TEST_CASE("NCCL communicator: a call waits for no other rank and no device, and buffers can be used at once") {
   const UsePlan plan("patience=0");
   for (const int world_size : {2, 3}) {
     std::atomic<bool> returned{false};
@@ -179,7 +179,7 @@ TEST_CASE("nccl wires: a call waits for no other rank and no device, and buffers
 }
 
 /// The second stream is waited for first: of the first one it needs what the communicator orders.
-TEST_CASE("nccl wires: calls in two streams follow each other") {
+TEST_CASE("NCCL communicator: calls in two streams follow each other") {
   check_ranks(3, [](Communicator& control) {
     const DeviceBytes words(24);
     const PinnedBytes seen(24);
@@ -199,7 +199,7 @@ TEST_CASE("nccl wires: calls in two streams follow each other") {
   });
 }
 
-TEST_CASE("nccl wires: all calls have ended when the communicator has") {
+TEST_CASE("NCCL communicator: all calls have ended when the communicator has") {
   check_ranks(3, [](Communicator& control) {
     const DeviceBytes words(24);
     Stream stream;
@@ -213,7 +213,7 @@ TEST_CASE("nccl wires: all calls have ended when the communicator has") {
   });
 }
 
-TEST_CASE("nccl wires: what they do not offer") {
+TEST_CASE("NCCL communicator: what they do not offer") {
   check_ranks(2, [](Communicator& control) {
     const auto comm = make_nccl_communicator(control, fake());
     const DeviceBytes words(8);

@@ -1,4 +1,4 @@
-// NCCL wires wait for what does not come: every rank ends in time with an error that names the rank or the call. What
+// NCCL comm_groups wait for what does not come: every rank ends in time with an error that names the rank or the call. What
 // hangs on the device is watched; what NCCL has not taken yet hangs on the host.
 
 #include <doctest.h>

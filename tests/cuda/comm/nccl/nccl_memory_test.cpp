@@ -105,22 +105,22 @@ TEST_CASE("nccl memory: a window that one rank does not register ends both") {
 TEST_CASE("nccl memory: the communicator gives it to all ranks or to none") {
   check_ranks(3, [](Communicator& control) {
     const auto comm = make_nccl_communicator(control, fake());
-    const auto memory = cuda::wire_memory(*comm, 5, DType::bf16);
+    const auto memory = cuda::registered_buffer(*comm, 5, DType::bf16);
     REQUIRE(memory != nullptr);
     CHECK(numel(memory->bytes()) == GuardedBuffer::footprint(5, DType::bf16));
-    CHECK(cuda::wire_memory(*comm, 0, DType::bf16) == nullptr);
-    CHECK(cuda::wire_memory(control, 5, DType::bf16) == nullptr);
+    CHECK(cuda::registered_buffer(*comm, 0, DType::bf16) == nullptr);
+    CHECK(cuda::registered_buffer(control, 5, DType::bf16) == nullptr);
   });
   const UsePlan plan("version=2.26.9");
   check_ranks(2, [](Communicator& control) {
-    CHECK(cuda::wire_memory(*make_nccl_communicator(control, fake()), 5, DType::bf16) == nullptr);
+    CHECK(cuda::registered_buffer(*make_nccl_communicator(control, fake()), 5, DType::bf16) == nullptr);
   });
 }
 
 TEST_CASE("nccl memory: it is given back when what uses it has ended") {
   check_ranks(2, [](Communicator& control) {
     const auto comm = make_nccl_communicator(control, fake());
-    const auto memory = cuda::wire_memory(*comm, 50, DType::fp32);
+    const auto memory = cuda::registered_buffer(*comm, 50, DType::fp32);
     cuda::device::enqueue_fill(memory->bytes().data(), 1, numel(memory->bytes()));
   });
 }
@@ -128,7 +128,7 @@ TEST_CASE("nccl memory: it is given back when what uses it has ended") {
 TEST_CASE("nccl memory: unequal ranks are told their lengths") {
   const Outcome outcome = run_failing(2, [](Communicator& control) {
     const auto comm = make_nccl_communicator(control, fake(), nccl_test::short_limit);
-    cuda::wire_memory(*comm, control.rank() == 0 ? 32 : 64, DType::fp32);
+    cuda::registered_buffer(*comm, control.rank() == 0 ? 32 : 64, DType::fp32);
   });
   for (const std::string& text : outcome.texts) contains(text, "windows of 256 to 384 bytes were asked for");
 }
@@ -137,7 +137,7 @@ TEST_CASE("nccl memory: a window that is refused on one rank ends the others in 
   const UsePlan plan("fail=register:1:1");
   const Outcome outcome = run_failing(3, [](Communicator& control) {
     const auto comm = make_nccl_communicator(control, fake(), nccl_test::short_limit);
-    cuda::wire_memory(*comm, 1, DType::fp32);
+    cuda::registered_buffer(*comm, 1, DType::fp32);
   });
   for (const std::string& text : outcome.texts)
     contains(text,

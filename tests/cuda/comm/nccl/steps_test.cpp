@@ -39,8 +39,8 @@ struct Steps {
   }
 
   EnqueuedRank rank;
-  DeviceLeaves leaves;
-  HostLeaves same;
+  DeviceGrads leaves;
+  HostGrads same;
 };
 
 }  // namespace
@@ -105,7 +105,7 @@ TEST_CASE("nccl steps: a halt is thrown on all ranks in the same step") {
 
 namespace {
 
-/// Of the ranks' meetings; that of the wires is half of it. Steps of simulated devices take their time too.
+/// Of the ranks' meetings; that of the comm_groups is half of it. Steps of simulated devices take their time too.
 constexpr std::chrono::seconds step_limit{4};
 
 /// A rank that misbehaves in the fifth step, after the others' third replay.

@@ -5,6 +5,6 @@
 set -eu
 program=$1
 shift
-rows=$("$program" list --cover "$@" --twin device,device-fused,device-graph | grep -v -e /mpi: -e ' cases: ')
+rows=$("$program" list --cover "$@" --impl device,device-fused,device-graph | grep -v -e /mpi: -e ' cases: ')
 # shellcheck disable=SC2086  # one word for each row
 "$program" verify --strict $rows

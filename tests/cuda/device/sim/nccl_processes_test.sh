@@ -11,7 +11,7 @@ run() {  # EXIT TEXT FLAGS...
   expected=$1 text=$2
   shift 2
   status=0
-  timeout 120 "$program" verify "$cases" --twin device-graph --dtype bf16 --comm-timeout 5 "$@" >"$out" 2>&1 || status=$?
+  timeout 120 "$program" verify "$cases" --impl device-graph --dtype bf16 --comm-timeout 5 "$@" >"$out" 2>&1 || status=$?
   [ "$status" = "$expected" ] || fail "$* ended with $status and not $expected"
   grep -q "$text" "$out" || fail "$* did not say '$text'"
   printf 'ok: %s: %s\n' "$*" "$text"

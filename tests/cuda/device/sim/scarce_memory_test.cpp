@@ -60,7 +60,7 @@ void load_and_step(EnqueuedRank& rank, GradSource& leaves, cuda::EnqueuedOptimiz
 }
 
 /// A rank of its own that loads and makes steps. Returns the sentence if it could not.
-std::optional<std::string> attempt(EnqueuedRank& rank, HostLeaves& leaves, const ScarceMemory& memory) {
+std::optional<std::string> attempt(EnqueuedRank& rank, HostGrads& leaves, const ScarceMemory& memory) {
   const std::int64_t before = bytes_in_use();
   std::optional<std::string> said;
   {
@@ -89,7 +89,7 @@ TEST_CASE("simulated device: memory that ends in the middle of a state or a step
   for (const bool graphs : {false, true}) {
     CAPTURE(graphs);
     EnqueuedRank rank(graphs);
-    HostLeaves leaves(rank, 3);
+    HostGrads leaves(rank, 3);
     rank.on_host->load_state(rank.state());
     for (int step = 0; step < 3; ++step) rank.on_host->step(leaves);
     const std::int64_t before = bytes_in_use();
@@ -111,7 +111,7 @@ TEST_CASE("simulated device: memory that ends in the middle of a state or a step
 
 TEST_CASE("simulated device: pinned memory that is refused, each allocation once") {
   EnqueuedRank rank(true);
-  HostLeaves leaves(rank, 3);
+  HostGrads leaves(rank, 3);
   rank.on_host->load_state(rank.state());
   for (int step = 0; step < 3; ++step) rank.on_host->step(leaves);
   std::int64_t given = 0;

@@ -55,7 +55,7 @@ TEST_CASE("config: unknown keys are refused with file and line, and the nearest 
     model.heads | model.head | model.haeds
     run.grad_sums | run.grad_sum | run.gradsums
     run.windows | run.window | run.widows
-    run.wires | run.wire | run.wirse
+    run.transport | run.wire | run.wirse
     offload.fractions | offload.fraction | ofload.fractions
     offload.chunk_numels | offload.chunk_numel
     run.layouts | run.layout | run.lauouts
@@ -101,7 +101,7 @@ TEST_CASE("config: values of a wrong type are refused with file, line and key") 
     run.layouts | "contract" | [] | ["zero"] | [2]
     run.grad_sums | "tree" | [] | ["sum"]
     run.windows | "on" | [] | ["open"]
-    run.wires | "nccl" | [] | ["rccl"]
+    run.transport | "nccl" | [] | ["rccl"]
     offload.fractions | 0.5 | [] | ["half"]
     offload.orders | "flat" | [] | ["Flat"]
     offload.places | "host" | [] | ["disk"]
@@ -212,7 +212,7 @@ TEST_CASE("config: validate accepts the last value inside every range") {
     run.orders | ["contiguous", "strided", "by_stage"]
     run.grad_sums | ["tree", "binned", "native"]
     run.windows | ["off", "on", "params"]
-    run.wires | ["copies", "nccl"]
+    run.transport | ["copies", "nccl"]
     schedule.warmup | 0 | 9007199254740992
     schedule.min_lr | 1
     run.bucket_numels | [1024, 3072]
@@ -259,7 +259,7 @@ TEST_CASE("config: validate also looks at what TOML could not have said") {
   CHECK(refused([](RunConfig& c) { c.offload.fractions.clear(); }));
   CHECK(refused([](RunConfig& c) { c.offload.places.clear(); }));
   CHECK(refused([](RunConfig& c) { c.offload.chunk_numels = {0}; }));
-  CHECK(refused([](RunConfig& c) { c.wires.clear(); }));
+  CHECK(refused([](RunConfig& c) { c.transport.clear(); }));
   CHECK_FALSE(refused([](RunConfig& c) { c.grids.clear(); }));
   CHECK(refused([](RunConfig& c) { c.scaler.log2_growth = 0; }));
   CHECK(refused([](RunConfig& c) { c.scaler.log2_backoff = 0; }));

@@ -73,14 +73,14 @@ auto members(const StateFormats& f) {
   return std::tuple(exp_avg, exp_avg_sq, master);
 }
 auto members(const RunConfig& c) {
-  const auto& [seed, steps, micro_batches, stages, worlds, grids, orders, layouts, grad_sums, windows, wires,
+  const auto& [seed, steps, micro_batches, stages, worlds, grids, orders, layouts, grad_sums, windows, transport,
                instances, persistent, overlap, dtypes, buckets, threads, state, first, overflow, where, idle,
                reduction, nonfinite, missing, rounding, text, timeout, offload, model, scaling, optimizer,
                formats, scaler, schedule, param_groups, clip_groups] = c;
   const auto& [fractions, offload_orders, places, chunks, overlapped, moves_grads, folder] = offload;
   return std::tuple_cat(
       std::tuple(seed, steps, micro_batches, stages, worlds, grids, orders, layouts, grad_sums, windows,
-                 wires, instances, persistent, overlap, dtypes, buckets, threads, state, first, overflow,
+                 transport, instances, persistent, overlap, dtypes, buckets, threads, state, first, overflow,
                  where, idle, reduction, nonfinite, missing, rounding, text, timeout, members(param_groups),
                  members(clip_groups)),
       std::tuple(fractions, offload_orders, places, chunks, overlapped, moves_grads, folder), members(model),
@@ -103,7 +103,7 @@ RunConfig every_field_changed() {
   c.layouts.push_back(LayoutKind::greedy);
   c.grad_sums.push_back(GradSum::native);
   c.windows.push_back(Windows::params);
-  c.wires.push_back(WireKind::nccl);
+  c.transport.push_back(Transport::nccl);
   c.instances = 5;
   c.persistent_numel = 5;
   c.overlap = !c.overlap;
@@ -343,7 +343,7 @@ TEST_CASE("config: TOML that is applied") {
   CHECK(applied("[run]\nlayouts = [\"fsdp2\", \"greedy\"]").layouts ==
         std::vector<LayoutKind>{LayoutKind::fsdp2, LayoutKind::greedy});
   CHECK(applied("[run]\nwindows = [\"params\"]").windows == std::vector<Windows>{Windows::params});
-  CHECK(applied("[run]\nwires = [\"nccl\"]").wires == std::vector<WireKind>{WireKind::nccl});
+  CHECK(applied("[run]\ntransport = [\"nccl\"]").transport == std::vector<Transport>{Transport::nccl});
   CHECK(applied("[run]\ngrad_sums = [\"binned\"]").grad_sums == std::vector<GradSum>{GradSum::binned});
   CHECK(applied("[run]\ntext = 'a b/c#d.txt'").text == "a b/c#d.txt");
 }

@@ -11,7 +11,7 @@
 
 #include "common/base/error.hpp"
 #include "reference/operations.hpp"
-#include "reference/update_twins.hpp"
+#include "reference/update_operations.hpp"
 #include "verification/compare/bounds/update_bounds.hpp"
 
 namespace {

@@ -20,7 +20,7 @@ RunReport run(Mode mode, int stage, const char* world, DType dtype) {
     config.bucket_numels = {4096};
     config.omp_threads = {1};
   };
-  options.twins = {mode == Mode::free ? Twin::host_fused : Twin::host};
+  options.implementations = {mode == Mode::free ? Implementation::host_fused : Implementation::host};
   options.recipes = {"adamw"};
   options.modes = {mode};
   RunReport report = run_selection(options, select_cases(options), [](double, const std::string&) {});

@@ -25,7 +25,7 @@ struct Run {
       config.omp_threads = {1};
       config.optimizer.max_norm = 0;
     };
-    options.twins = {Twin::host};
+    options.implementations = {Implementation::host};
     options.recipes = {"adamw"};
     report = run_selection(options, select_cases(options), [](double, const std::string&) {});
     REQUIRE(report.results.size() == 1);

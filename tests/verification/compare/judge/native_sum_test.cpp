@@ -18,9 +18,9 @@ using namespace zeroproof::tests;
 using namespace zeroproof::verification;
 
 /// Leaves that a test wrote, [numel] in fp32.
-class GivenLeaves final : public GradProvider {
+class GivenGrads final : public GradProvider {
  public:
-  explicit GivenLeaves(const std::vector<std::vector<float>>& leaves) {
+  explicit GivenGrads(const std::vector<std::vector<float>>& leaves) {
     for (const std::vector<float>& leaf : leaves) {
       GradCache::Grad& grad = grads_.emplace_back();
       grad.values = GuardedBuffer(static_cast<std::int64_t>(leaf.size()), DType::fp32);
@@ -63,7 +63,7 @@ float at_distance(const Allowed& a, long double low, long double high, bool abov
 }
 
 std::int64_t differing(const std::vector<std::vector<float>>& leaves, std::vector<float> sums) {
-  GivenLeaves provider(leaves);
+  GivenGrads provider(leaves);
   const auto numel = static_cast<std::int64_t>(sums.size());
   const Comparison result = compare_native({sums.data(), DType::fp32, numel}, {{0, 0, 0, 0, numel}}, provider,
                                            static_cast<std::int64_t>(leaves.size()));

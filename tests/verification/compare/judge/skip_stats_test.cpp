@@ -39,7 +39,7 @@ std::vector<Result> run_cases(const std::function<void(VerifyOptions&)>& change,
     config.omp_threads = {1};
     if (settings) settings(config);
   };
-  options.twins = {Twin::host, Twin::host_fused};
+  options.implementations = {Implementation::host, Implementation::host_fused};
   change(options);
   return run_selection(options, select_cases(options), [](double, const std::string&) {}).results;
 }
@@ -113,7 +113,7 @@ TEST_CASE("skipped steps: other grids, instances and layouts count each element 
         config.model.heads = 4;
         config.optimizer.norm = NormForm::exact;
       };
-      check_one_infinity(run_cases([](VerifyOptions& options) { options.twins = {Twin::host}; }, set), 2,
+      check_one_infinity(run_cases([](VerifyOptions& options) { options.implementations = {Implementation::host}; }, set), 2,
                          tensor);
     }
   }
@@ -158,7 +158,7 @@ TEST_CASE("skipped steps: what both sides agree on is not what the undistributed
   CHECK(told.difference->parameter == run.experiment.layout().tensors().front().name);
 }
 
-TEST_CASE("skipped steps: a candidate whose twin counts otherwise fails, and is told where") {
+TEST_CASE("skipped steps: a candidate whose implementation counts otherwise fails, and is told where") {
   TinyTraining run(DType::fp32, "adamw", [](RunConfig& config) { config.overflow_step = 2; });
   for (const int stage : {0, 2}) {
     const CaseSpec spec = run.spec(3, stage);

@@ -101,7 +101,7 @@ TEST_CASE("judge: every buffer of every recipe is compared with the undistribute
     const bool scaled = !verification::recipe_allows(std::string(recipe.name), DType::bf16);
     TinyTraining run(scaled ? recipe.dtypes.front() : DType::bf16, std::string(recipe.name));
     CAPTURE(recipe.name);
-    const bool made = !scaled || verification::makes_scales(verification::Twin::host);
+    const bool made = !scaled || verification::makes_scales(verification::Implementation::host);
     const Judged judged = judge_case(run, run.spec(1, 2), 4, made ? host_optimizer() : reference_optimizer(),
                                      reference_optimizer());
     CHECK_FALSE(judged.first);

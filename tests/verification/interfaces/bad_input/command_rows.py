@@ -26,7 +26,7 @@ class Inputs:
     def __init__(self, program, build, source, folder):
         self.build, self.source, self.folder = Path(build), Path(source), Path(folder)
         run = "byte_gpt_tiny --recipe adamw --dtype bf16"
-        case = f"{run} --twin host --world self --stage 1"
+        case = f"{run} --impl host --world self --stage 1"
         for words in (["gen", "adamw_update", "--numel", "100", "-o", self.at("call")],
                       ["golden", "record", self.at("results"), "op/adamw_update", "--numel", "100"],
                       ["golden", "record", self.at("golden"), *run.split(), "--steps", "2"],

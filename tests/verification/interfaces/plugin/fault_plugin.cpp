@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <iterator>
 
-#include "cuda/phase_ops.hpp"
+#include "cuda/kernel_table.hpp"
 #include "verification/interfaces/capi/zeroproof_plugin.h"
 #include "verification/cli/program/plant.hpp"
 
@@ -12,8 +12,8 @@ namespace {
 
 using namespace zeroproof;
 
-const cuda::PhaseOps& ops() {
-  static const cuda::PhaseOps table = [] {
+const cuda::KernelTable& ops() {
+  static const cuda::KernelTable table = [] {
     const char* fault = std::getenv("ZP_FAULT");
     return fault == nullptr ? cuda::host_ops() : verification::plant_fault(fault, cuda::host_ops());
   }();
@@ -54,10 +54,10 @@ StepScalars scalars(const zeroproof_call* call) {
   return s;
 }
 
-template <AdamwUpdateFn* cuda::UpdateTwins::*twin>
+template <AdamwUpdateFn* cuda::UpdateOperations::*implementation>
 int32_t adam(const zeroproof_call* call) {
   const AdamOptions options = {flag(call, "amsgrad"), flag(call, "maximize")};
-  (ops().*twin)(exec(call), options, scalars(call), in(call, 0), get(call, 1), get(call, 2), get(call, 3),
+  (ops().*implementation)(exec(call), options, scalars(call), in(call, 0), get(call, 1), get(call, 2), get(call, 3),
                 options.amsgrad ? get(call, 4) : Span<float>{});
   return 0;
 }
@@ -91,8 +91,8 @@ int32_t to_fp16(const zeroproof_call* call) {
   return 0;
 }
 
-constexpr zeroproof_operation table[] = {{"adamw_update", adam<&cuda::PhaseOps::adamw_update>},
-                                         {"adam_update", adam<&cuda::PhaseOps::adam_update>},
+constexpr zeroproof_operation table[] = {{"adamw_update", adam<&cuda::KernelTable::adamw_update>},
+                                         {"adam_update", adam<&cuda::KernelTable::adam_update>},
                                          {"sgd_update", sgd},
                                          {"lion_update", lion},
                                          {"unscale", unscale},

@@ -22,31 +22,31 @@ using namespace zeroproof::verification;
 
 /// Operations that a fault changes, of those that a plug-in can have.
 std::vector<std::string> operations_of(std::string_view fault) {
-  const cuda::PhaseOps right = cuda::host_ops(), wrong = plant_fault(fault, right);
+  const cuda::KernelTable right = cuda::host_ops(), wrong = plant_fault(fault, right);
   std::vector<std::string> names;
   const auto look = [&](const char* name, auto entry) {
     if (wrong.*entry != right.*entry) names.emplace_back(name);
   };
-  look("adamw_update", &cuda::PhaseOps::adamw_update);
-  look("adam_update", &cuda::PhaseOps::adam_update);
-  look("sgd_update", &cuda::PhaseOps::sgd_update);
-  look("sgd_ema_update", &cuda::PhaseOps::sgd_ema_update);
-  look("lion_update", &cuda::PhaseOps::lion_update);
-  look("unscale", &cuda::PhaseOps::unscale);
-  look("clip", &cuda::PhaseOps::clip);
-  look("clip_value", &cuda::PhaseOps::clip_value);
-  look("widen_bf16", &cuda::PhaseOps::widen_bf16);
-  look("widen_fp16", &cuda::PhaseOps::widen_fp16);
-  look("cast_to_bf16", &cuda::PhaseOps::cast_to_bf16);
-  look("cast_to_fp16", &cuda::PhaseOps::cast_to_fp16);
-  look("stochastic_cast_to_bf16", &cuda::PhaseOps::stochastic_cast_to_bf16);
+  look("adamw_update", &cuda::KernelTable::adamw_update);
+  look("adam_update", &cuda::KernelTable::adam_update);
+  look("sgd_update", &cuda::KernelTable::sgd_update);
+  look("sgd_ema_update", &cuda::KernelTable::sgd_ema_update);
+  look("lion_update", &cuda::KernelTable::lion_update);
+  look("unscale", &cuda::KernelTable::unscale);
+  look("clip", &cuda::KernelTable::clip);
+  look("clip_value", &cuda::KernelTable::clip_value);
+  look("widen_bf16", &cuda::KernelTable::widen_bf16);
+  look("widen_fp16", &cuda::KernelTable::widen_fp16);
+  look("cast_to_bf16", &cuda::KernelTable::cast_to_bf16);
+  look("cast_to_fp16", &cuda::KernelTable::cast_to_fp16);
+  look("stochastic_cast_to_bf16", &cuda::KernelTable::stochastic_cast_to_bf16);
   return names;
 }
 
 std::vector<const Fault*> faults_of_operations() {
   std::vector<const Fault*> found;
   for (const Fault& fault : fault_catalogue()) {
-    if (fault.kind == FaultKind::twin && fault.phase && !operations_of(fault.id).empty())
+    if (fault.kind == FaultKind::implementation && fault.phase && !operations_of(fault.id).empty())
       found.push_back(&fault);
   }
   return found;
@@ -100,34 +100,34 @@ bool any_failed(const std::vector<Result>& results) {
 }  // namespace
 
 TEST_CASE("nightly: plug-in faults: the judge finds in operations what it finds in production") {
-  int planted = 0, twin_caught = 0, plugin_caught = 0;
+  int planted = 0, implementation_caught = 0, plugin_caught = 0;
   for (const Fault* fault : faults_of_operations()) {
-    bool by_twin = false, by_plugin = false;
+    bool by_implementation = false, by_plugin = false;
     for (const std::string& name : operations_of(fault->id)) {
       const std::string place = std::string(fault->id) + " in " + name;
       CAPTURE(place);
       const Op& op = *find_op(name);
-      const std::vector<Result> twin = judged(op, host_candidate(Isa::x86_64_v3), fault->id);
+      const std::vector<Result> implementation = judged(op, host_candidate(Isa::x86_64_v3), fault->id);
       const std::vector<Result> plugin = judged(op, *plugin_candidate(library(fault->id)), "");
-      for (std::size_t i = 0; i < twin.size(); ++i) {
-        CAPTURE(twin[i].reason);
+      for (std::size_t i = 0; i < implementation.size(); ++i) {
+        CAPTURE(implementation[i].reason);
         CAPTURE(plugin[i].reason);
-        CHECK(failed(twin[i].status) == failed(plugin[i].status));
-        CHECK(first_of(twin[i]) == first_of(plugin[i]));
+        CHECK(failed(implementation[i].status) == failed(plugin[i].status));
+        CHECK(first_of(implementation[i]) == first_of(plugin[i]));
       }
-      by_twin = by_twin || any_failed(twin);
+      by_implementation = by_implementation || any_failed(implementation);
       by_plugin = by_plugin || any_failed(plugin);
     }
     ++planted;
-    twin_caught += by_twin ? 1 : 0;
+    implementation_caught += by_implementation ? 1 : 0;
     plugin_caught += by_plugin ? 1 : 0;
     if (!by_plugin)
       std::printf("not found in operations: %s\n", std::string(fault->id).c_str());
   }
-  std::printf("operations: %d faults, found in production %d, in a plug-in %d\n", planted, twin_caught,
+  std::printf("operations: %d faults, found in production %d, in a plug-in %d\n", planted, implementation_caught,
               plugin_caught);
   CHECK(planted >= 15);
-  CHECK(plugin_caught == twin_caught);
+  CHECK(plugin_caught == implementation_caught);
 }
 
 TEST_CASE("nightly: plug-in faults: the judge finds each at its place in a step") {

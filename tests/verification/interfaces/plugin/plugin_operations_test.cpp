@@ -38,7 +38,7 @@ TEST_CASE("operations of plug-ins are operations, and described") {
       for (const OpSetting& setting : settings) {
         CAPTURE(setting.name);
         CHECK(described(setting.name));
-        CHECK(setting.name.size() < sizeof(WireSetting::name));
+        CHECK(setting.name.size() < sizeof(TransportSetting::name));
       }
     }
   }

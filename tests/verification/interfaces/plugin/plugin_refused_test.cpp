@@ -45,17 +45,17 @@ TEST_CASE("flags of plug-ins where they mean nothing") {
   expect_refusal("verify clip --plugin-timeout 3", "without --plugin");
   expect_refusal("verify clip --plugin-timeout 0 " + plugin, "--plugin-timeout is 0");
   expect_refusal("verify clip --plugin-timeout long " + plugin, "--plugin-timeout is 'long'");
-  expect_refusal("verify clip --twin plugin", "without --plugin");
+  expect_refusal("verify clip --impl plugin", "without --plugin");
   expect_refusal("verify op/clip/plugin/odd/fill:ties", "plugin");
   expect_refusal("verify op/clip/plugin/mine/fill:ties " + plugin, "odd");
 }
 
-TEST_CASE("a plug-in beside the twins of this program, and in a replay") {
+TEST_CASE("a plug-in beside the implementations of this program, and in a replay") {
   const std::string plugin = "--plugin " + library("honest_only");
   const CliResult alone = run_cli("verify op/clip/plugin/odd/fill:ties " + plugin);
   CHECK(alone.exit_code == 0);
   CHECK(alone.out.find("1 pass, 0 fail") != std::string::npos);
-  const CliResult both = run_cli("list clip --twin host,plugin " + plugin);
+  const CliResult both = run_cli("list clip --impl host,plugin " + plugin);
   CHECK(both.out.find("op/clip/plugin/odd/fill:ties") != std::string::npos);
   CHECK(both.out.find("op/clip/host/x86-64/fill:ties") != std::string::npos);
   CHECK(run_cli("replay op/clip/plugin/odd/fill:ties " + plugin).exit_code == 0);

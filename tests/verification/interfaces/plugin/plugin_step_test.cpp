@@ -66,7 +66,7 @@ TEST_CASE("a step that needs a call which the plug-in declines is skipped, and n
 TEST_CASE("a case of a plug-in needs one") {
   expect_refusal("verify byte_gpt_tiny/adamw/plugin/stage0/self/bf16/lockstep/bucket:4096/omp:1",
                  "add --plugin FILE");
-  expect_refusal("verify byte_gpt_tiny --twin plugin", "add --plugin FILE");
+  expect_refusal("verify byte_gpt_tiny --impl plugin", "add --plugin FILE");
 }
 
 TEST_CASE("a saved failure is run again with the library it names, or with another one") {

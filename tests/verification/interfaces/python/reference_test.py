@@ -1,4 +1,4 @@
-"""The reference twins on arrays: bits, memory, and what they refuse."""
+"""The reference implementations on arrays: bits, memory, and what they refuse."""
 
 import os
 import subprocess

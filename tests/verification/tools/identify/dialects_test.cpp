@@ -1,4 +1,4 @@
-// The twins of dialects: against the contract, against torch.sqrt, and against states that libraries wrote.
+// The implementations of dialects: against the contract, against torch.sqrt, and against states that libraries wrote.
 
 #include <doctest.h>
 
@@ -12,7 +12,7 @@
 
 #include "common/base/digest.hpp"
 #include "reference/operations.hpp"
-#include "reference/update_twins.hpp"
+#include "reference/update_operations.hpp"
 #include "tests/support/paths.hpp"
 #include "tests/verification/tools/identify/made_step.hpp"
 #include "verification/tools/identify/clip.hpp"

@@ -1,5 +1,5 @@
 #pragma once
-// Steps made by dialects' twins, and by optimizers that are nobody's.
+// Steps made by dialects' implementations, and by optimizers that are nobody's.
 
 #include <cmath>
 #include <functional>
@@ -42,7 +42,7 @@ inline verification::RecordedStep drawn_step(const verification::DialectHyper& h
   return step;
 }
 
-/// The step taken by a dialect's twin.
+/// The step taken by a dialect's implementation.
 inline void take(verification::RecordedStep& step, const verification::Dialect& dialect) {
   for (verification::StepTensor& t : step.tensors) {
     t.after = t.before;

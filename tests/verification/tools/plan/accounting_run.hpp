@@ -25,7 +25,7 @@ namespace zeroproof::tests {
 /// How gradients come: whole; a unit of every tensor; units of three tensors, the first one tied to the last; the same,
 /// with the last one visited before all others, the first one twice in a row and one in the middle again at the end;
 /// the units of zeroproof plan.
-enum class LeavesCome { whole, by_tensor, by_group, by_group_again, by_name };
+enum class GradsArrive { whole, by_tensor, by_group, by_group_again, by_name };
 
 /// Odd sizes, an empty tensor, a scalar, tensors over several chunks; cut in dimension 0, in 1, or not at
 /// all.
@@ -45,14 +45,14 @@ struct AccountedRun {
   Grid grid = {};
   LayoutKind layout = LayoutKind::contract;
   std::int64_t bucket_numel = 2048;
-  LeavesCome leaves = LeavesCome::whole;
+  GradsArrive leaves = GradsArrive::whole;
   bool fused = false;
   bool overflows = false;
   CutTensors tensors = odd_tensors();
   OptimizerSetup setup = {};  ///< everything that is the same on all ranks; cp is of the grid
 
   /// Only then does the peak of the sum depend on timing (cuda/optimizer/layered/layered_pass.hpp).
-  bool has_two_streams() const { return setup.overlap && setup.stage >= 2 && leaves != LeavesCome::whole; }
+  bool has_two_streams() const { return setup.overlap && setup.stage >= 2 && leaves != GradsArrive::whole; }
   std::string id() const {
     const auto number = [](auto value) { return std::to_string(static_cast<std::int64_t>(value)); };
     return to_string(grid) + " stage " + number(setup.stage) + " " + std::string(name(setup.order)) + " " +
@@ -67,8 +67,8 @@ struct AccountedRun {
 };
 
 inline std::vector<FlatRange> units_of(const AccountedRun& run, const FlatLayout& layout) {
-  if (run.leaves == LeavesCome::by_name) return verification::named_units(layout);
-  if (run.leaves == LeavesCome::by_group || run.leaves == LeavesCome::by_group_again)
+  if (run.leaves == GradsArrive::by_name) return verification::named_units(layout);
+  if (run.leaves == GradsArrive::by_group || run.leaves == GradsArrive::by_group_again)
     return grouped_units(layout, 3);
   return {};
 }
@@ -76,10 +76,10 @@ inline std::vector<FlatRange> units_of(const AccountedRun& run, const FlatLayout
 inline std::vector<int> visits_of(const AccountedRun& run, std::size_t num_units) {
   const auto count = static_cast<int>(num_units);
   std::vector<int> visits;
-  if (run.leaves == LeavesCome::by_group_again) visits = {count - 1, 0};
+  if (run.leaves == GradsArrive::by_group_again) visits = {count - 1, 0};
   for (int u = 0; u < count; ++u) visits.push_back(u);
-  if (run.leaves == LeavesCome::by_group) visits.push_back(0);
-  if (run.leaves == LeavesCome::by_group_again) visits.push_back(count / 2);
+  if (run.leaves == GradsArrive::by_group) visits.push_back(0);
+  if (run.leaves == GradsArrive::by_group_again) visits.push_back(count / 2);
   return visits;
 }
 
@@ -162,7 +162,7 @@ inline RankAccount account_rank(const AccountedRun& run, const World& world, Gri
   const std::vector<FlatRange> units = units_of(run, layout);
   ZeroGrads zeros(layout, setup.grad_dtype, run.overflows, units, visits_of(run, units.size()));
   SyntheticLayers layers(layout, 0);
-  GradSource& source = run.leaves == LeavesCome::by_tensor ? static_cast<GradSource&>(layers) : zeros;
+  GradSource& source = run.leaves == GradsArrive::by_tensor ? static_cast<GradSource&>(layers) : zeros;
   rank.load();
   const PredictedStep shape = predicted_step(setup, source.layers());
   groups.take();

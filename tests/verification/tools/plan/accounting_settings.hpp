@@ -81,9 +81,9 @@ void check_worlds(const Change& change, const std::vector<int>& worlds) {
 /// The same for leaves that come layer by layer.
 inline void vary_layered(AccountedRun& run, Shuffle& rest) {
   vary(run, rest);
-  run.leaves = rest.one_of({LeavesCome::by_tensor, LeavesCome::by_group, LeavesCome::by_group_again});
+  run.leaves = rest.one_of({GradsArrive::by_tensor, GradsArrive::by_group, GradsArrive::by_group_again});
   run.setup.overlap = rest.below(2) == 1;
-  if (run.leaves != LeavesCome::by_tensor) return;
+  if (run.leaves != GradsArrive::by_tensor) return;
   run.setup.param_dtype = DType::bf16;  // all that SyntheticLayers knows
   run.setup.grad_dtype = DType::fp32;
   run.setup.loss_reduction = LossReduction::mean;

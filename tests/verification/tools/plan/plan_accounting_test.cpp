@@ -156,7 +156,7 @@ TEST_CASE("plan: smallest and largest rank of every stage are what the productio
       AccountedRun run;
       run.grid = {c.instances, c.dp * c.cp / c.instances, c.tp, c.cp};
       run.bucket_numel = c.bucket_numel;
-      run.leaves = LeavesCome::by_name;
+      run.leaves = GradsArrive::by_name;
       run.tensors = described_tensors();
       run.setup.stage = stage;
       run.setup.order = c.order;

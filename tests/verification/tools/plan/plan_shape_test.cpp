@@ -217,7 +217,7 @@ TEST_CASE(
             shape.micro_batches = m;
             std::vector<std::int64_t> all;
             for (std::int64_t rank = 0; rank < shape.data_ranks(); ++rank) {
-              const LeafNumbers mine = leaf_numbers(shape, rank);
+              const MicroBatchIndex mine = micro_batch_index(shape, rank);
               CHECK(mine.step >= 1);
               for (std::int64_t i = 0; i < mine.count; ++i) all.push_back(mine.at(i));
             }

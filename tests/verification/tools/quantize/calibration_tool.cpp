@@ -84,10 +84,10 @@ void smooth(Line& line) {
 }
 
 template <class Format>
-void cast_by(void (*twin)(const Exec&, Span<const float>, Span<Format>), Line& line) {
+void cast_by(void (*implementation)(const Exec&, Span<const float>, Span<Format>), Line& line) {
   const std::vector<float> values = floats_of(line);
   std::vector<Format> codes(values.size());
-  twin({}, values, codes);
+  implementation({}, values, codes);
   for (const Format code : codes) std::printf("%u ", static_cast<unsigned>(code.bits));
 }
 
@@ -102,12 +102,12 @@ void cast(Line& line) {
 }
 
 template <class Format>
-void widen_by(void (*twin)(const Exec&, Span<const Format>, Span<float>), Line& line) {
+void widen_by(void (*implementation)(const Exec&, Span<const Format>, Span<float>), Line& line) {
   std::vector<Format> codes;
   for (const unsigned code : rest_of<unsigned>(line))
     codes.push_back({static_cast<decltype(Format::bits)>(code)});
   std::vector<float> values(codes.size());
-  twin({}, codes, values);
+  implementation({}, codes, values);
   print(values);
 }
 

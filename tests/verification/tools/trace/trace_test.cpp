@@ -51,7 +51,7 @@ struct SeenBuffer {
   std::vector<std::byte> bytes;
 };
 
-class SeeingTap final : public StepTap {
+class RecordingObserver final : public StepObserver {
  public:
   std::vector<SeenBuffer> seen;
   void observe(Phase phase, const ExposedBuffer& buffer) override {
@@ -126,9 +126,9 @@ TEST_CASE("values are those of the optimizer's exposed buffers") {
       TracedGrads leaves(
           trace.model, trace.settings, 1, trace.settings.log2_loss_scale, [](std::int64_t) {},
           [](const TracedVisit&) {});
-      SeeingTap tap;
-      optimizer->step(leaves, &tap);
-      seen[static_cast<std::size_t>(comm.rank())] = tap.seen;
+      RecordingObserver observer;
+      optimizer->step(leaves, &observer);
+      seen[static_cast<std::size_t>(comm.rank())] = observer.seen;
     });
     for (std::size_t rank = 0; rank < 3; ++rank) {
       REQUIRE(trace.reference[rank].steps[0].buffers.size() == seen[rank].size());

@@ -20,17 +20,17 @@ struct JobPlan {
   std::string folder = {};
   bool resume = false;
   std::int64_t stop_after = 0;  ///< steps of this job; 0: it goes on to the end
-  verification::Twin twin = verification::Twin::host;
+  verification::Implementation implementation = verification::Implementation::host;
   SaveMode mode = SaveMode::synchronous;
   std::int64_t save_every = 0;
 };
 
 inline verification::JobResult run_job(const TinyTraining& run, verification::CaseSpec spec,
                                        const JobPlan& plan) {
-  spec.twin = plan.twin;
+  spec.implementation = plan.implementation;
   verification::JobSettings settings{run.experiment, spec,
                                      verification::training_identity(run.experiment, spec, ""),
-                                     verification::candidate_factory(spec.twin)};
+                                     verification::candidate_factory(spec.implementation)};
   settings.folder = plan.folder;
   settings.resume = plan.resume;
   settings.mode = plan.mode;

@@ -37,11 +37,11 @@ TEST_CASE("offloaded formats: what was saved with a part elsewhere goes on witho
     state_of(of + one +
              " --world threads:3 --stage 2 --layout fsdp2 --steps 3 --offload 0.7 --offload-place file "
              "--offload-chunk 500");
-    CHECK(state_of(of + one + " --world threads:2 --stage 1 --twin host-fused --steps 6 --resume") == whole);
+    CHECK(state_of(of + one + " --world threads:2 --stage 1 --impl host-fused --steps 6 --resume") == whole);
     const std::string two = " --checkpoint " + quoted(folder.file("two"));
     state_of(of + two + " --world threads:2 --stage 1 --steps 3");
     CHECK(state_of(of + two +
-                   " --world threads:5 --stage 3 --layout fsdp2 --twin host-fused --steps 6 --resume "
+                   " --world threads:5 --stage 3 --layout fsdp2 --impl host-fused --steps 6 --resume "
                    "--offload 1 --offload-order tensors") == whole);
   }
 }

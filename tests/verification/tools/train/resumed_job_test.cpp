@@ -23,7 +23,7 @@ std::vector<std::string> all_trainings() {
   std::vector<std::string> names;
   for (const Recipe& recipe : recipes()) {
     const bool scaled = !recipe.dtypes.empty() && has_scales(recipe.dtypes.front());
-    if (!scaled || makes_scales(Twin::host)) names.emplace_back(recipe.name);
+    if (!scaled || makes_scales(Implementation::host)) names.emplace_back(recipe.name);
   }
   for (const char* more :
        {"adamw+clip_groups:four", "adamw-idle+norm:exact", "adamw+warmup:on+param_groups:own-rate"})
@@ -45,7 +45,7 @@ void check_chain(const TinyTraining& run, const std::vector<CaseSpec>& places) {
   for (std::int64_t step = 1; step <= steps; ++step) {
     CAPTURE(step);
     plan.resume = step > 1;
-    plan.twin = step % 3 == 0 ? Twin::host_fused : Twin::host;
+    plan.implementation = step % 3 == 0 ? Implementation::host_fused : Implementation::host;
     plan.mode = step % 2 == 0 ? SaveMode::asynchronous : SaveMode::synchronous;
     last = run_job(run, places[static_cast<std::size_t>(step) % places.size()], plan);
     CHECK(last.from == step - 1);

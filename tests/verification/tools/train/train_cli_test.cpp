@@ -93,7 +93,7 @@ TEST_CASE("train: a folder that has checkpoints is gone on with, or left alone")
                        quoted(saved.copy()))) == whole);
   CHECK(
       state_of(train(
-          "--world threads:7 --stage 1 --twin host-fused --steps 9 --async --save-every 1 --keep 2 --resume "
+          "--world threads:7 --stage 1 --impl host-fused --steps 9 --async --save-every 1 --keep 2 --resume "
           "--checkpoint " +
           quoted(saved.copy()))) == whole);
 #ifdef ZP_HAVE_MPI

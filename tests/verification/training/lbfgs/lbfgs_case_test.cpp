@@ -69,8 +69,8 @@ TEST_CASE("L-BFGS gets the mean loss of byte_gpt's micro-batches, and its gradie
   place.layout = &problem.layout();
   place.shards = &shards;
   place.comm = alone.get();
-  for (const LbfgsTwin* twin : {&reference_lbfgs(), &production_lbfgs()}) {
-    const auto closure = problem.closure(place, *twin, 3);
+  for (const LbfgsImplementation* implementation : {&reference_lbfgs(), &production_lbfgs()}) {
+    const auto closure = problem.closure(place, *implementation, 3);
     std::vector<float> grad(padded);
     // Losses are positive: M - 1 additions and a division here, a tree of them there, each within 2^-53 of its result.
     const double roundings = 2 * static_cast<double>(config.micro_batches);
@@ -127,9 +127,9 @@ TEST_CASE("L-BFGS runs when it is asked for, and only then") {
   options.patterns = {"lbfgs/rosenbrock/none", "lbfgs/*/none/*"};
   CHECK(selected() == 14);  // each once
   CHECK(select_cases(options).size() == 14);
-  options.twins = {Twin::device};  // there is none
+  options.implementations = {Implementation::device};  // there is none
   CHECK(selected() == 0);
-  options.twins = {Twin::host};
+  options.implementations = {Implementation::host};
   CHECK(selected() == 14);
   options.gradients = "some.safetensors";
   CHECK_THROWS_AS(select_cases(options), Error);

@@ -16,7 +16,7 @@ using namespace zeroproof::tests;
 using namespace zeroproof::verification;
 
 /// rosenbrock/none on three ranks, of which the second owns elements 0 to 2 and 2048.
-Result judged(const LbfgsTwin& candidate) {
+Result judged(const LbfgsImplementation& candidate) {
   const LbfgsCaseSpec spec = lbfgs_cases("lbfgs/rosenbrock/none/threads:3/contract").front();
   const LbfgsRunOptions options = tiny_options();
   const auto problem = make_problem(*spec.recipe, options.config);

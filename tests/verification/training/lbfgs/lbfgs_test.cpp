@@ -1,4 +1,4 @@
-// L-BFGS and its dot products: the two twins, bit for bit, over worlds and layouts.
+// L-BFGS and its dot products: the two implementations, bit for bit, over worlds and layouts.
 
 #include <doctest.h>
 
@@ -164,7 +164,7 @@ void check_walks(const std::vector<int>& worlds, const std::vector<std::int64_t>
 
 }  // namespace
 
-TEST_CASE("dot products: limbs and value of both twins, over families, sizes and cuts") {
+TEST_CASE("dot products: limbs and value of both implementations, over families, sizes and cuts") {
   for (int family = 0; family < 5; ++family) {
     for (const std::int64_t numel : {0, 1, 31, 1024, 16384, 40'001}) {
       const std::vector<float> a = fill(family, 1, numel);
@@ -216,7 +216,7 @@ TEST_CASE("dot products of special values") {
   }
 }
 
-TEST_CASE("both twins walk the same way over ranks, with every line search") {
+TEST_CASE("both implementations walk the same way over ranks, with every line search") {
   check_walks({1, 3}, {1, 2, 100});
 }
 

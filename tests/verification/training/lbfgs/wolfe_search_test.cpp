@@ -1,4 +1,4 @@
-// The strong Wolfe search of both twins along functions of one variable, in fp64 alone: the same lengths are asked for,
+// The strong Wolfe search of both implementations along functions of one variable, in fp64 alone: the same lengths are asked for,
 // and what is taken satisfies the conditions wherever the search can.
 
 #include <doctest.h>
@@ -73,7 +73,7 @@ std::vector<std::uint64_t> lengths_of_production(int kind, double first, std::in
 
 }  // namespace
 
-TEST_CASE("strong Wolfe: both twins try the same lengths, and take one that satisfies the conditions") {
+TEST_CASE("strong Wolfe: both implementations try the same lengths, and take one that satisfies the conditions") {
   for (int kind = 0; kind < 6; ++kind) {
     for (const double first : {1e-3, 1e-1, 1.0, 10.0, 1000.0}) {
       for (const std::int64_t max_ls : {1, 2, 25}) {

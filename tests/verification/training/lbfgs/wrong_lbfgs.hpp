@@ -134,19 +134,19 @@ class WrongLbfgs final : public LbfgsOptimizer {
   mutable std::vector<std::vector<float>> vectors_;
 };
 
-/// The wrong thing of the twin that wrong_lbfgs gave last; a factory has no room for it.
+/// The wrong thing of the implementation that wrong_lbfgs gave last; a factory has no room for it.
 inline Wrong& planted_wrong() {
   static Wrong wrong;
   return wrong;
 }
 
-inline verification::LbfgsTwin wrong_lbfgs(const Wrong& wrong) {
+inline verification::LbfgsImplementation wrong_lbfgs(const Wrong& wrong) {
   planted_wrong() = wrong;
-  verification::LbfgsTwin twin = verification::production_lbfgs();
-  twin.make = [](const LbfgsSetup& setup) -> std::unique_ptr<LbfgsOptimizer> {
+  verification::LbfgsImplementation implementation = verification::production_lbfgs();
+  implementation.make = [](const LbfgsSetup& setup) -> std::unique_ptr<LbfgsOptimizer> {
     return std::make_unique<WrongLbfgs>(setup, planted_wrong());
   };
-  return twin;
+  return implementation;
 }
 
 }  // namespace zeroproof::tests

@@ -41,7 +41,7 @@ TEST_CASE("resume: an id says everything, and every usual one selects itself") {
   for (const Recipe& recipe : recipes()) {
     CAPTURE(std::string(recipe.name));
     const bool scaled = !recipe.dtypes.empty() && has_scales(recipe.dtypes.front());
-    if (scaled && !makes_scales(Twin::host)) continue;
+    if (scaled && !makes_scales(Implementation::host)) continue;
     CHECK(!resume_cases("resume/" + std::string(recipe.name)).empty());
   }
   const std::string elsewhere = "resume/lion-max/2x1x4:1-to-7:3/fp32/greedy-to-fsdp2/after:5";

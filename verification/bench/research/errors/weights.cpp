@@ -52,8 +52,8 @@ void column_sum(Batch& batch) {
 
 constexpr std::int64_t tokens = 24, outputs = 32, inputs = 48;
 
-template <class T, class Twin>
-void weight_grad(Batch& batch, const Twin& twin) {
+template <class T, class Implementation>
+void weight_grad(Batch& batch, const Implementation& implementation) {
   const auto narrowed = [&](std::int64_t count) {
     std::vector<T> values;
     for (const float x : batch.numbers(count)) {
@@ -68,7 +68,7 @@ void weight_grad(Batch& batch, const Twin& twin) {
   const std::vector<T> dy = narrowed(tokens * outputs), x = narrowed(tokens * inputs);
   const std::vector<float> before = batch.numbers(outputs * inputs);
   std::vector<float> after = before;
-  twin(batch.exec, tokens, outputs, inputs, Span<const T>(dy), Span<const T>(x), Span<float>(after));
+  implementation(batch.exec, tokens, outputs, inputs, Span<const T>(dy), Span<const T>(x), Span<float>(after));
   const auto number = [](T value) {
     if constexpr (std::is_same_v<T, float>) {
       return given(value);

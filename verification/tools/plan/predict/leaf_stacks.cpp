@@ -10,9 +10,9 @@ std::int64_t data_rank(const PredictedStep& shape, int instance, int rank) {
 }
 
 /// Pushes the leaves of neighbouring ranks that take turns, which is in increasing order.
-void push_in_turn(const std::vector<LeafNumbers>& ranks, NodeCount& stack) {
+void push_in_turn(const std::vector<MicroBatchIndex>& ranks, NodeCount& stack) {
   for (std::int64_t i = 0; !ranks.empty() && i < ranks.front().count; ++i) {
-    for (const LeafNumbers& leaves : ranks) {
+    for (const MicroBatchIndex& leaves : ranks) {
       if (i < leaves.count) stack.push(leaves.at(i));
     }
   }
@@ -20,7 +20,7 @@ void push_in_turn(const std::vector<LeafNumbers>& ranks, NodeCount& stack) {
 
 }  // namespace
 
-LeafNumbers leaf_numbers(const PredictedStep& shape, std::int64_t data_rank) {
+MicroBatchIndex micro_batch_index(const PredictedStep& shape, std::int64_t data_rank) {
   const std::int64_t ranks = shape.data_ranks() / shape.cp;  // that hold different micro-batches
   const std::int64_t rank = data_rank / shape.cp;
   const std::int64_t m = shape.micro_batches;
@@ -32,7 +32,7 @@ LeafNumbers leaf_numbers(const PredictedStep& shape, std::int64_t data_rank) {
 }
 
 std::vector<std::int64_t> micro_batches_of(const PredictedStep& shape, std::int64_t data_rank) {
-  const LeafNumbers leaves = leaf_numbers(shape, data_rank);
+  const MicroBatchIndex leaves = micro_batch_index(shape, data_rank);
   std::vector<std::int64_t> own;
   for (std::int64_t i = 0; i < leaves.count; ++i) own.push_back(leaves.at(i) / shape.cp);
   return own;
@@ -55,7 +55,7 @@ std::int64_t NodeCount::leaves() const {
   return std::ranges::count_if(stack_, [](const Node& node) { return node.level == 0; });
 }
 
-std::int64_t nodes_left(const LeafNumbers& leaves) {
+std::int64_t nodes_left(const MicroBatchIndex& leaves) {
   if (leaves.step > 1) return leaves.count;  // no two are a pair
   std::int64_t nodes = 0;
   const std::int64_t end = leaves.first + leaves.count;
@@ -67,27 +67,27 @@ std::int64_t nodes_left(const LeafNumbers& leaves) {
   return nodes;
 }
 
-std::int64_t leaves_left(const LeafNumbers& leaves) {
+std::int64_t leaves_left(const MicroBatchIndex& leaves) {
   if (leaves.step > 1 || leaves.count == 0) return leaves.count;
   return leaves.first % 2 + (leaves.first + leaves.count) % 2;  // whose neighbour in a pair is elsewhere
 }
 
 JoinedNodes instance_nodes(const PredictedStep& shape, int instance) {
   NodeCount stack;
-  std::vector<LeafNumbers> turn;  // all ranks, or those of one micro-batch
+  std::vector<MicroBatchIndex> turn;  // all ranks, or those of one micro-batch
   for (int rank = 0; rank < shape.world_size; ++rank) {
     const std::int64_t at = data_rank(shape, instance, rank);
     if (!shape.strided() && at % shape.cp == 0) {
       push_in_turn(turn, stack);
       turn.clear();
     }
-    turn.push_back(leaf_numbers(shape, at));
+    turn.push_back(micro_batch_index(shape, at));
   }
   push_in_turn(turn, stack);
   return {stack.size(), stack.leaves()};
 }
 
-std::int64_t most_nodes(const LeafNumbers& leaves) {
+std::int64_t most_nodes(const MicroBatchIndex& leaves) {
   if (leaves.step > 1) return leaves.count;  // no two are a pair
   NodeCount stack;
   std::int64_t most = 0;
@@ -98,8 +98,8 @@ std::int64_t most_nodes(const LeafNumbers& leaves) {
   return most;
 }
 
-LeafNumbers own_leaf_numbers(const PredictedStep& shape) {
-  return leaf_numbers(shape, data_rank(shape, shape.instance, shape.rank));
+MicroBatchIndex own_micro_batch_index(const PredictedStep& shape) {
+  return micro_batch_index(shape, data_rank(shape, shape.instance, shape.rank));
 }
 
 LeafStacks::LeafStacks(const PredictedStep& shape) : shape_(shape) {
@@ -116,7 +116,7 @@ const InstanceStacks& LeafStacks::of(int instance) {
   counted_ = instance;
   stacks_ = {};
   for (int rank = 0; rank < shape_.world_size; ++rank) {
-    const LeafNumbers leaves = leaf_numbers(shape_, data_rank(shape_, instance, rank));
+    const MicroBatchIndex leaves = micro_batch_index(shape_, data_rank(shape_, instance, rank));
     const std::int64_t left = nodes_left(leaves);
     stacks_.leaves += leaves.count;
     stacks_.left += left;
@@ -131,9 +131,9 @@ const InstanceStacks& LeafStacks::of(int instance) {
 /// Leaves that do not stay: one stack for all ranks of the instance, or one for every micro-batch's ranks.
 void LeafStacks::count_most(int instance) {
   const std::int64_t first_holder = data_rank(shape_, instance, 0) / shape_.cp;
-  std::vector<LeafNumbers> ranks;
+  std::vector<MicroBatchIndex> ranks;
   for (int rank = 0; rank < shape_.world_size; ++rank) {
-    ranks.push_back(leaf_numbers(shape_, data_rank(shape_, instance, rank)));
+    ranks.push_back(micro_batch_index(shape_, data_rank(shape_, instance, rank)));
   }
   struct Stack {
     NodeCount nodes;
@@ -142,7 +142,7 @@ void LeafStacks::count_most(int instance) {
   std::vector<Stack> stacks(shape_.strided() ? 1 : ranks.size());
   for (std::int64_t i = 0; i < shape_.micro_steps(); ++i) {
     for (int rank = 0; rank < shape_.world_size; ++rank) {
-      const LeafNumbers& leaves = ranks[static_cast<std::size_t>(rank)];
+      const MicroBatchIndex& leaves = ranks[static_cast<std::size_t>(rank)];
       if (i >= leaves.count) continue;
       const std::int64_t holder = data_rank(shape_, instance, rank) / shape_.cp - first_holder;
       stacks[static_cast<std::size_t>(shape_.strided() ? 0 : holder)].nodes.push(leaves.at(i));

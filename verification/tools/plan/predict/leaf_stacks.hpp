@@ -10,14 +10,14 @@
 namespace zeroproof {
 
 /// Leaf numbers of the tree (R11, u = j * cp + c) that a data rank supplies: first, first + step and so on.
-struct LeafNumbers {
+struct MicroBatchIndex {
   std::int64_t first = 0;
   std::int64_t step = 1;
   std::int64_t count = 0;
 
   std::int64_t at(std::int64_t i) const { return first + i * step; }
 };
-LeafNumbers leaf_numbers(const PredictedStep& shape, std::int64_t data_rank);
+MicroBatchIndex micro_batch_index(const PredictedStep& shape, std::int64_t data_rank);
 
 /// The stack of R11, without values.
 class NodeCount {
@@ -36,10 +36,10 @@ class NodeCount {
 };
 
 /// Nodes left on a stack when only these leaves were pushed on it.
-std::int64_t nodes_left(const LeafNumbers& leaves);
+std::int64_t nodes_left(const MicroBatchIndex& leaves);
 
 /// How many of those are leaves, to which nothing was added.
-std::int64_t leaves_left(const LeafNumbers& leaves);
+std::int64_t leaves_left(const MicroBatchIndex& leaves);
 
 /// What is left when one instance has pushed all its leaves, in increasing order.
 struct JoinedNodes {
@@ -50,10 +50,10 @@ struct JoinedNodes {
 JoinedNodes instance_nodes(const PredictedStep& shape, int instance);
 
 /// Most nodes on a stack on which only these leaves are pushed, between two of them.
-std::int64_t most_nodes(const LeafNumbers& leaves);
+std::int64_t most_nodes(const MicroBatchIndex& leaves);
 
 /// The leaves of the rank that the shape is of.
-LeafNumbers own_leaf_numbers(const PredictedStep& shape);
+MicroBatchIndex own_micro_batch_index(const PredictedStep& shape);
 
 /// The ranks of one instance together.
 struct InstanceStacks {

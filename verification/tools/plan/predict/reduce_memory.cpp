@@ -36,7 +36,7 @@ std::int64_t node_bytes(const PredictedStep& shape, LeafStacks& stacks) {
   if (shape.grad_sum == GradSum::native) return 4 * numel;
   if (!shape.keeps_leaves())
     return 4 * numel * stacks.of(shape.instance).most_nodes + shared_leaf_bytes(shape);
-  LeafNumbers leaves = own_leaf_numbers(shape);
+  MicroBatchIndex leaves = own_micro_batch_index(shape);
   if (shape.reads_in_place() && leaves.count > 0) --leaves.count;  // the last one stays where it came
   return 4 * numel * most_nodes(leaves) + shared_leaf_bytes(shape);
 }
@@ -50,10 +50,10 @@ class Messages {
         told_bytes_(shape.node_bytes(stacks.told().nodes, stacks.told().leaves)),
         odd_tellers_(stacks.odd_tellers()),
         receives_(stacks.of(shape.instance).leaves > 0),
-        mine_(nodes_left(own_leaf_numbers(shape))),
-        odd_(leaves_left(own_leaf_numbers(shape)) % 2),
+        mine_(nodes_left(own_micro_batch_index(shape))),
+        odd_(leaves_left(own_micro_batch_index(shape)) % 2),
         stacks_(stacks.of(shape.instance)),
-        my_bytes_(shape.node_bytes(mine_, leaves_left(own_leaf_numbers(shape)))),
+        my_bytes_(shape.node_bytes(mine_, leaves_left(own_micro_batch_index(shape)))),
         other_bytes_(shape.node_bytes(stacks_.left, stacks_.left_leaves) - my_bytes_),
         senders_(stacks_.holders - (mine_ > 0 ? 1 : 0)) {
     for (const BucketShape& bucket : shape.buckets) {
@@ -144,7 +144,7 @@ std::int64_t whole_param_numel(const PredictedStep& shape) {
   return in_shard ? 0 : shape.padded_numel;
 }
 
-std::int64_t own_leaves(const PredictedStep& shape) { return own_leaf_numbers(shape).count; }
+std::int64_t own_leaves(const PredictedStep& shape) { return own_micro_batch_index(shape).count; }
 
 ReduceMemory reduce_memory(const PredictedStep& shape, LeafStacks& stacks) {
   std::int64_t tp_sum = 0;

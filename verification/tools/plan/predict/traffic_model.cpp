@@ -19,8 +19,8 @@ constexpr std::int64_t fp32_bytes = 4;  // inner nodes travel as fp32
 class TrafficWalk {
  public:
   TrafficWalk(const PredictedStep& shape, LeafStacks& stacks) : shape_(shape), stacks_(stacks) {
-    const LeafNumbers mine =
-        leaf_numbers(shape, std::int64_t{shape.instance} * shape.world_size + shape.rank);
+    const MicroBatchIndex mine =
+        micro_batch_index(shape, std::int64_t{shape.instance} * shape.world_size + shape.rank);
     const InstanceStacks& all = stacks.of(shape.instance);
     my_leaves_ = mine.count;
     other_leaves_ = all.leaves - my_leaves_;

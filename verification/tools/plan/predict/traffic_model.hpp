@@ -72,7 +72,7 @@ struct StepTraffic {
 /// (common/comm/recording.hpp). Words are few, so their hops cost more than their bytes [ZeRO:exchange].
 /// Groups of one rank make no line. With windows a tree's nodes and leaves, sums, units and parameters are read where
 /// they are and make none over the shards; making windows is set-up, as groups are. On devices phase prepare goes over
-/// the communicators of the host and all others over the wires.
+/// the communicators of the host and all others over the transport.
 StepTraffic predict_traffic(const PredictedStep& shape, bool skipped = false);
 
 }  // namespace zeroproof

@@ -41,7 +41,7 @@ std::uint32_t amax_of_bins(const Exec& exec, const QuantPayload& payload,
                            const MagnitudeHistogram& histogram);
 
 /// Watches one pass.
-class InputObserver final : public workload::LinearTap<float> {
+class InputObserver final : public workload::LinearObserver<float> {
  public:
   explicit InputObserver(LayerInputs& layers) : layers_(layers) {}
   workload::Matrix<const float> input(int weight, workload::Matrix<const float> x) override;
@@ -51,7 +51,7 @@ class InputObserver final : public workload::LinearTap<float> {
 };
 
 /// Watches a second pass: squared errors of the candidates of the method mse.
-class ErrorObserver final : public workload::LinearTap<float> {
+class ErrorObserver final : public workload::LinearObserver<float> {
  public:
   explicit ErrorObserver(LayerInputs& layers) : layers_(layers) {}
   workload::Matrix<const float> input(int weight, workload::Matrix<const float> x) override;

@@ -13,7 +13,7 @@ namespace zeroproof::verification {
 namespace {
 
 /// Puts quantized inputs in the place of those that layers are given.
-class InputQuantizer final : public workload::LinearTap<float> {
+class InputQuantizer final : public workload::LinearObserver<float> {
  public:
   explicit InputQuantizer(const std::map<int, const QuantizedTensor*>& layers) : layers_(layers) {}
 
@@ -53,9 +53,9 @@ class Runner {
 
   /// Every window through the model, window i on rank i mod the number of ranks; then `end` on every rank.
   /// tap_of: of a rank; nullptr for none. Returns the losses in the order of the windows.
-  template <class TapOf, class End>
+  template <class ObserverOf, class End>
   std::vector<double> run(const workload::Text& text, Span<const float> params, const std::string& what,
-                          const TapOf& tap_of, const End& end) {
+                          const ObserverOf& tap_of, const End& end) {
     const std::int64_t count = windows(text);
     std::vector<double> losses(static_cast<std::size_t>(count));
     std::atomic<std::int64_t> done = 0;
@@ -80,7 +80,7 @@ class Runner {
   std::vector<double> losses_of(const workload::Text& text, Span<const float> params,
                                 const std::string& what) {
     return run(
-        text, params, what, [](int) { return static_cast<workload::LinearTap<float>*>(nullptr); },
+        text, params, what, [](int) { return static_cast<workload::LinearObserver<float>*>(nullptr); },
         [](int, Communicator&) {});
   }
 

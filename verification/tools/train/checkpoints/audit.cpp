@@ -155,7 +155,7 @@ AuditResult audit(const AuditSettings& settings) {
   const RunStart& start = log.starts[log.steps.at(result.last).start];
   const SavedTraining training = saved_training(start.training, result.last, settings.log);
   CaseSpec spec = training.spec;
-  spec.twin = Twin::host;
+  spec.implementation = Implementation::host;
   spec.stage = 0;
   spec.world = settings.world;
   const GradSum sum = spec.place.grad_sum;
@@ -165,7 +165,7 @@ AuditResult audit(const AuditSettings& settings) {
   spec.place.layout = layout;
   JobSettings job{*training.experiment, spec, start.training,
                   settings.by_reference ? RankComparison::MakeOptimizer(reference::make_distributed_optimizer)
-                                        : candidate_factory(spec.twin, "")};
+                                        : candidate_factory(spec.implementation, "")};
   job.in_parts = !settings.by_reference;
   job.omp_threads = std::max(1, available_cores() / spec.world.size);
   job.folder = settings.folder;

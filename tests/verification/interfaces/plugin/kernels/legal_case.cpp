@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "reference/operations.hpp"
-#include "reference/update_twins.hpp"
+#include "reference/update_operations.hpp"
 #include "verification/ops/operations/update_call_bounds.hpp"
 
 namespace zeroproof::tests {

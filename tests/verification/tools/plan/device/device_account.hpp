@@ -20,7 +20,7 @@
 namespace zeroproof::tests {
 
 #if defined(ZP_FAKE_NCCL_LIBRARY)  // a path; without nccl.h there is none
-inline constexpr WireKind nccl_if_built = WireKind::nccl;
+inline constexpr Transport nccl_if_built = Transport::nccl;
 /// The library is loaded once per process.
 [[maybe_unused]] inline const bool library_is_named =
     ::setenv("ZP_NCCL_LIBRARY", ZP_FAKE_NCCL_LIBRARY, 1) == 0;
@@ -32,7 +32,7 @@ inline std::string complaints() {
   return reinterpret_cast<const char* (*)()>(::dlsym(library, "zp_fake_nccl_complaints"))();
 }
 #else
-inline constexpr WireKind nccl_if_built = WireKind::copies;
+inline constexpr Transport nccl_if_built = Transport::copies;
 inline std::string complaints() { return ""; }
 #endif
 
@@ -46,21 +46,21 @@ struct DeviceRun {
 
   bool enqueued() const { return form == DeviceForm::enqueued || form == DeviceForm::graphs; }
   std::string id() const {
-    return run.id() + " form " + std::to_string(static_cast<int>(form)) + " wires " +
-           std::string(name(run.setup.wires));
+    return run.id() + " form " + std::to_string(static_cast<int>(form)) + " transport " +
+           std::string(name(run.setup.transport));
   }
 };
 
-/// What a rank's wires have moved since the last look.
-class CountedDeviceWires {
+/// What a rank's transport have moved since the last look.
+class CountedDeviceCommGroups {
  public:
-  explicit CountedDeviceWires(const cuda::DeviceOptimizer& optimizer)
-      : optimizer_(optimizer), before_(optimizer.wires().traffic()) {}
+  explicit CountedDeviceCommGroups(const cuda::DeviceOptimizer& optimizer)
+      : optimizer_(optimizer), before_(optimizer.transport().traffic()) {}
 
   StepCounts take() {
-    const std::array<Traffic, num_comm_groups> now = optimizer_.wires().traffic();
-    const cuda::Wires wires = optimizer_.wires().wires();
-    const std::array<const Communicator*, num_comm_groups> groups = {wires.comm, wires.replicas, wires.tp};
+    const std::array<Traffic, num_comm_groups> now = optimizer_.transport().traffic();
+    const cuda::CommGroups transport = optimizer_.transport().transport();
+    const std::array<const Communicator*, num_comm_groups> groups = {transport.comm, transport.replicas, transport.tp};
     StepCounts counts;
     for (std::size_t g = 0; g < now.size(); ++g) {
       for (std::size_t c = 0; c < now[g].of_kind.size(); ++c) {
@@ -90,19 +90,19 @@ inline StepCounts counts_between(const StepTraffic& traffic, Phase begin, Phase 
   return counts;
 }
 
-/// Integers that the host has to know go over its own communicators, in phase prepare; all else over the wires.
-inline std::string problem_of_phase(Phase phase, const StepCounts& control, const StepCounts& wires,
+/// Integers that the host has to know go over its own communicators, in phase prepare; all else over the transport.
+inline std::string problem_of_phase(Phase phase, const StepCounts& control, const StepCounts& transport,
                                     const StepTraffic& predicted) {
   const StepCounts expected = counts_of(predicted, phase);
   const bool prepares = phase == Phase::prepare;
   std::string problem = control.difference(prepares ? expected : StepCounts{});
   if (!problem.empty()) return "phase " + std::string(name(phase)) + ", host: " + problem;
-  problem = wires.difference(prepares ? StepCounts{} : expected);
-  return problem.empty() ? "" : "phase " + std::string(name(phase)) + ", wires: " + problem;
+  problem = transport.difference(prepares ? StepCounts{} : expected);
+  return problem.empty() ? "" : "phase " + std::string(name(phase)) + ", transport: " + problem;
 }
 
 inline std::string count_device_step(const DeviceRun& run, cuda::DeviceOptimizer& optimizer,
-                                     GradSource& source, CountedGroups& control, CountedDeviceWires& wires,
+                                     GradSource& source, CountedGroups& control, CountedDeviceCommGroups& transport,
                                      const StepTraffic& predicted) {
   std::string problem;
   if (run.enqueued()) {
@@ -110,12 +110,12 @@ inline std::string count_device_step(const DeviceRun& run, cuda::DeviceOptimizer
     optimizer.wait();
     problem = control.take().difference(counts_of(predicted, Phase::prepare));
     if (!problem.empty()) return "step, host: " + problem;
-    problem = wires.take().difference(counts_between(predicted, Phase::reduce, Phase::gather));
-    if (!problem.empty()) return "step, wires: " + problem;
+    problem = transport.take().difference(counts_between(predicted, Phase::reduce, Phase::gather));
+    if (!problem.empty()) return "step, transport: " + problem;
   } else {
     for (const Phase phase : all_phases) {
       if (!skipped_on_overflow(phase) || !optimizer.skipped()) optimizer.run_phase(phase, source);
-      const std::string of_phase = problem_of_phase(phase, control.take(), wires.take(), predicted);
+      const std::string of_phase = problem_of_phase(phase, control.take(), transport.take(), predicted);
       if (problem.empty()) problem = of_phase;
     }
   }
@@ -133,10 +133,10 @@ inline RankAccount account_device_rank(const DeviceRun& device, const World& wor
   const std::vector<FlatRange> units = units_of(run, layout);
   ZeroGrads zeros(layout, rank.setup.grad_dtype, run.overflows, units, visits_of(run, units.size()));
   SyntheticLayers layers(layout, 0);
-  GradSource& source = run.leaves == LeavesCome::by_tensor ? static_cast<GradSource&>(layers) : zeros;
+  GradSource& source = run.leaves == GradsArrive::by_tensor ? static_cast<GradSource&>(layers) : zeros;
   rank.load();
   auto& optimizer = static_cast<cuda::DeviceOptimizer&>(*rank.optimizer);
-  CountedDeviceWires wires(optimizer);
+  CountedDeviceCommGroups transport(optimizer);
   PredictedStep shape = predicted_step(rank.setup, source.layers());
   control.take();
   put_on_device(shape, device.enqueued());
@@ -145,7 +145,7 @@ inline RankAccount account_device_rank(const DeviceRun& device, const World& wor
   account.predicted_memory = predict_memory(shape);
   for (int step = 0; step < 2; ++step) {
     const std::string problem =
-        count_device_step(device, optimizer, source, control, wires, account.predicted_traffic);
+        count_device_step(device, optimizer, source, control, transport, account.predicted_traffic);
     if (account.problem.empty()) account.problem = problem;
   }
   account.memory = optimizer.memory();

@@ -1,4 +1,4 @@
-// Predicted bytes and messages of a step against those of devices, to 0 bytes: what the wires of NCCL, or copies,
+// Predicted bytes and messages of a step against those of devices, to 0 bytes: what the transport of NCCL, or copies,
 // moved, what went over the host, and what a rank has on its ledger.
 
 #include <doctest.h>
@@ -41,7 +41,7 @@ void check_worlds(const std::vector<int>& worlds) {
           device.run.setup.order = order;
           device.run.setup.micro_batches = rest.one_of({1, 3, 7, 8});
           vary_on_device(device, rest);
-          device.run.setup.wires = rest.one_of({nccl_if_built, nccl_if_built, WireKind::copies});
+          device.run.setup.transport = rest.one_of({nccl_if_built, nccl_if_built, Transport::copies});
           check_device_account(device);
         }
       }
@@ -64,7 +64,7 @@ void check_grids(const std::vector<Grid>& grids) {
         device.run.setup.micro_batches = rest.one_of({1, 3, 5});
         vary_on_device(device, rest);
         device.run.setup.grad_sum = sum;
-        device.run.setup.wires = rest.one_of({nccl_if_built, WireKind::copies});
+        device.run.setup.transport = rest.one_of({nccl_if_built, Transport::copies});
         check_device_account(device);
       }
     }
@@ -79,7 +79,7 @@ TEST_CASE("device accounting: a small world and a grid") {
   check_grids({{2, 2, 2, 2}});
 }
 
-TEST_CASE("nightly: device accounting: worlds, stages, layouts, orders, both kinds of wires") {
+TEST_CASE("nightly: device accounting: worlds, stages, layouts, orders, both kinds of transport") {
   check_worlds({1, 2, 3, 4, 8});
 }
 

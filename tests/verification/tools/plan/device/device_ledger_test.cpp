@@ -15,7 +15,7 @@ using namespace zeroproof;
 using namespace zeroproof::tests;
 
 /// Device memory of two ranks that is on no ledger.
-std::int64_t bytes_off_the_ledgers(int stage, GradSum sum, LeavesCome leaves, std::int64_t rows) {
+std::int64_t bytes_off_the_ledgers(int stage, GradSum sum, GradsArrive leaves, std::int64_t rows) {
   std::int64_t off = 0;
   std::atomic<std::int64_t> counted = 0;
   DeviceRun device;
@@ -28,7 +28,7 @@ std::int64_t bytes_off_the_ledgers(int stage, GradSum sum, LeavesCome leaves, st
   device.run.setup.grad_sum = sum;
   device.run.setup.micro_batches = 4;
   device.run.setup.grad_dtype = DType::bf16;
-  device.run.setup.wires = nccl_if_built;
+  device.run.setup.transport = nccl_if_built;
   device.at_end = [&](const GridPlace& place, const MemoryUse& use) {
     counted += use.total_now;
     place.comm->barrier();
@@ -47,7 +47,7 @@ std::int64_t bytes_off_the_ledgers(int stage, GradSum sum, LeavesCome leaves, st
 TEST_CASE("device ledger: what no ledger has are tables, a byte for 8 elements of a shard at most") {
   for (const GradSum sum : {GradSum::tree, GradSum::binned, GradSum::native}) {
     for (int stage = 0; stage <= 3; ++stage) {
-      for (const LeavesCome leaves : {LeavesCome::whole, LeavesCome::by_group}) {
+      for (const GradsArrive leaves : {GradsArrive::whole, GradsArrive::by_group}) {
         CAPTURE(name(sum));
         CAPTURE(stage);
         const std::int64_t small = bytes_off_the_ledgers(stage, sum, leaves, 16);

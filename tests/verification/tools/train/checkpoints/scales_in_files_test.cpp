@@ -72,7 +72,7 @@ TEST_CASE(
   train("--world self --steps 4 --checkpoint " + file("one_rank") + " --dump " + file("whole"));
   int run = 0;
   for (const char* place : {"--world threads:2 --stage 1 --grid 1x1x2", "--world threads:3 --stage 2",
-                            "--world threads:4 --stage 3 --grid 2x1x2 --twin host-fused"}) {
+                            "--world threads:4 --stage 3 --grid 2x1x2 --impl host-fused"}) {
     CAPTURE(place);
     const std::string saved = "runs" + std::to_string(run++);
     train(std::string(place) + " --steps 2 --checkpoint " + file(saved));

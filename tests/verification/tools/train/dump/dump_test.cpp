@@ -19,7 +19,7 @@ using namespace zeroproof;
 using namespace zeroproof::tests;
 using namespace zeroproof::verification;
 
-constexpr const char* tiny = "verify byte_gpt_tiny --twin host --world self --stage 0 ";
+constexpr const char* tiny = "verify byte_gpt_tiny --impl host --world self --stage 0 ";
 
 VerifyOptions options_for(const std::string& recipe, DType dtype) {
   VerifyOptions options;

@@ -37,7 +37,7 @@ def run(words, code):
     return result.stdout
 
 
-run(["--twin", "host", "--world", "self", "--stage", "0", "--dump", "dump", "--dump-steps", "1,2,3,4"], 0)
+run(["--impl", "host", "--world", "self", "--stage", "0", "--dump", "dump", "--dump-steps", "1,2,3,4"], 0)
 with safe_open("dump", "numpy") as file:
     assert file.metadata()["dtype"] == "bf16" and file.metadata()["order"].split("\n") == sorted(shapes)
     scalar = {name: file.get_tensor(name) for name in file.keys()

@@ -46,7 +46,7 @@ class Setup {
  public:
   Setup() {
     write_recording(folder.file("g"), 1, 4);
-    const CliResult run = run_cli("verify " + flags() + " --twin host --world self --stage 0 --dump " +
+    const CliResult run = run_cli("verify " + flags() + " --impl host --world self --stage 0 --dump " +
                                   quoted(folder.file("dump")) + " --dump-steps 1,2,3,4");
     CAPTURE(run.out);
     CAPTURE(run.err);
@@ -294,7 +294,7 @@ TEST_CASE("a run can begin with their loss scaler: scale, growth tracker, hyster
         << "[loss_scaler]\ngrowth_interval = 2\nhysteresis = " << row.hysteresis;
     const CliResult run = run_cli("verify --gradients " + quoted(folder.file("all")) +
                                   " --recipe adamw --dtype fp16 --config " + quoted(folder.file("c.toml")) +
-                                  " --twin host --world self --stage 0 --dump " +
+                                  " --impl host --world self --stage 0 --dump " +
                                   quoted(folder.file("dump")) + " --dump-steps 1,2,3,4");
     CAPTURE(run.out);
     CAPTURE(run.err);
@@ -356,8 +356,8 @@ TEST_CASE("what is not understood is refused, not left out") {
   expect_refusal(setup.expect({}), "no tensor of a step of this run");
   expect_refusal(
       setup.expect(only(setup.dump, [](const std::string& name) { return name.starts_with("master.4."); }),
-                   "--twin host"),
-      "--twin was given with --expect");
+                   "--impl host"),
+      "--impl was given with --expect");
   for (const char* flags : {"--world self", "--stage 1", "--strict", "--dump x", "--jobs 1",
                             "--report junit:x", "--save-failing x", "--layout contract"}) {
     expect_refusal(setup.expect(setup.dump, flags), "--expect");

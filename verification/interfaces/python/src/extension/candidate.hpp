@@ -25,7 +25,7 @@ class PythonCandidate final : public verification::OpCandidate {
 
   std::string id() const override { return "python/" + name_; }
   std::string side() const override { return "python " + name_; }
-  verification::Twin kind() const override { return verification::Twin::plugin; }
+  verification::Implementation kind() const override { return verification::Implementation::plugin; }
   bool has(const verification::Op&) const override { return true; }
   std::string obstacle(const verification::Op&) const override { return {}; }
   bool may_remember() const override { return true; }

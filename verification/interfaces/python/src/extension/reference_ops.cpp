@@ -9,7 +9,7 @@
 #include "common/base/error.hpp"
 #include "common/base/fpenv.hpp"
 #include "reference/operations.hpp"
-#include "reference/update_twins.hpp"
+#include "reference/update_operations.hpp"
 #include "verification/interfaces/python/src/extension/arrays.hpp"
 #include "verification/interfaces/python/src/extension/settings.hpp"
 
@@ -19,7 +19,7 @@ namespace {
 std::atomic<int> candidates_running = 0;
 std::atomic<int> reference_calls = 0;
 
-/// Begins every twin: a thread of Python may have another rounding mode or flush subnormals (R3).
+/// Begins every implementation: a thread of Python may have another rounding mode or flush subnormals (R3).
 void enter() {
   if (candidates_running > 0) ++reference_calls;
   require_fp_environment("the thread that calls the reference");

@@ -4,10 +4,10 @@
 
 namespace zeroproof::python {
 
-/// Adds the reference twins to the module, each on arrays and in place: what zproof/reference.py calls.
+/// Adds the reference implementations to the module, each on arrays and in place: what zproof/reference.py calls.
 void bind_reference(nanobind::module_& module);
 
-/// While one of these lives, a candidate is computing: a call of a reference twin meanwhile, from any thread, is noted.
+/// While one of these lives, a candidate is computing: a call of a reference implementation meanwhile, from any thread, is recorded.
 class CandidateRuns {
  public:
   CandidateRuns();
@@ -15,7 +15,7 @@ class CandidateRuns {
   CandidateRuns(const CandidateRuns&) = delete;
   CandidateRuns& operator=(const CandidateRuns&) = delete;
 
-  /// True if a reference twin was called since.
+  /// True if a reference implementation was called since.
   bool asked_reference() const;
 };
 

@@ -86,15 +86,15 @@ nb::list tensors_of(const std::vector<T>& values, DType dtype, const FlatLayout&
   return list;
 }
 
-nb::list taps_of(std::vector<Tapped> taps) {
+nb::list taps_of(std::vector<ObservedBuffer> observers) {
   nb::list list;
-  for (Tapped& tap : taps) {
+  for (ObservedBuffer& observer : observers) {
     nb::list ranges;
-    for (const FlatRange& range : tap.ranges) ranges.append(nb::make_tuple(range.begin, range.end));
-    const auto numel = tap.bytes.size() / static_cast<std::size_t>(num_bytes(tap.dtype));
-    list.append(nb::make_tuple(std::string(name(tap.phase)), tap.rank, std::string(name(tap.buffer)), ranges,
-                               std::string(name(tap.dtype)),
-                               own_array(std::move(tap.bytes), tap.dtype, {numel})));
+    for (const FlatRange& range : observer.ranges) ranges.append(nb::make_tuple(range.begin, range.end));
+    const auto numel = observer.bytes.size() / static_cast<std::size_t>(num_bytes(observer.dtype));
+    list.append(nb::make_tuple(std::string(name(observer.phase)), observer.rank, std::string(name(observer.buffer)), ranges,
+                               std::string(name(observer.dtype)),
+                               own_array(std::move(observer.bytes), observer.dtype, {numel})));
   }
   return list;
 }
@@ -131,7 +131,7 @@ StepRequest request_of(const nb::dict& options) {
   request.scaler = scaler_of(nb::cast<nb::dict>(options["scaler"]));
   request.param_groups = param_groups_of(nb::cast<nb::list>(options["param_groups"]));
   request.clip_groups = clip_groups_of(nb::cast<nb::list>(options["clip_groups"]));
-  request.taps = nb::cast<bool>(options["taps"]);
+  request.observers = nb::cast<bool>(options["observers"]);
   return request;
 }
 
@@ -198,7 +198,7 @@ nb::dict sharded_step(const std::vector<std::string>& names, const Shapes& shape
   result["buffers"] = buffers;
   result["param"] = tensors_of(output.param, request.param_dtype, layout);
   result["offsets"] = offsets;
-  result["taps"] = taps_of(std::move(output.taps));
+  result["observers"] = taps_of(std::move(output.observers));
   return result;
 }
 

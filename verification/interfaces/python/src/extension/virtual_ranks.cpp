@@ -14,9 +14,9 @@
 namespace zeroproof::python {
 namespace {
 
-class GivenLeaves final : public GradSource {
+class GivenGrads final : public GradSource {
  public:
-  GivenLeaves(const StepInput& input, DType dtype, std::int64_t numel)
+  GivenGrads(const StepInput& input, DType dtype, std::int64_t numel)
       : input_(input), dtype_(dtype), numel_(numel) {}
 
   TensorView micro_batch_grad(std::int64_t micro_batch) override {
@@ -32,9 +32,9 @@ class GivenLeaves final : public GradSource {
   std::vector<std::byte> copy_;
 };
 
-class Recorder final : public StepTap {
+class Recorder final : public StepObserver {
  public:
-  Recorder(int rank, std::vector<Tapped>& taps) : rank_(rank), taps_(taps) {}
+  Recorder(int rank, std::vector<ObservedBuffer>& observers) : rank_(rank), taps_(observers) {}
 
   void observe(Phase phase, const ExposedBuffer& buffer) override {
     if (buffer.view.data == nullptr) return;
@@ -49,7 +49,7 @@ class Recorder final : public StepTap {
 
  private:
   int rank_;
-  std::vector<Tapped>& taps_;
+  std::vector<ObservedBuffer>& taps_;
 };
 
 /// Puts what a rank holds into its places of the undistributed buffer.
@@ -124,7 +124,7 @@ StepOutput step_on_virtual_ranks(const FlatLayout& layout, const StepInput& inpu
   output.grad_norm.assign(clip_groups, std::numeric_limits<double>::quiet_NaN());
   output.clip_coef.assign(clip_groups, std::numeric_limits<float>::quiet_NaN());
 
-  std::vector<std::vector<Tapped>> taps(static_cast<std::size_t>(request.world_size));
+  std::vector<std::vector<ObservedBuffer>> observers(static_cast<std::size_t>(request.world_size));
   const OptimizerSetup shared =
       setup_of(request, layout, shards, static_cast<std::int64_t>(input.leaves.size()));
   ThreadWorld world(request.world_size);
@@ -133,8 +133,8 @@ StepOutput step_on_virtual_ranks(const FlatLayout& layout, const StepInput& inpu
     setup.comm = &comm;
     const auto optimizer = reference::make_distributed_optimizer(setup);
     optimizer->load_state(state_of(input));
-    GivenLeaves leaves(input, request.grad_dtype, numel);
-    Recorder recorder(comm.rank(), taps[static_cast<std::size_t>(comm.rank())]);
+    GivenGrads leaves(input, request.grad_dtype, numel);
+    Recorder recorder(comm.rank(), observers[static_cast<std::size_t>(comm.rank())]);
     const bool applied = optimizer->step(leaves, &recorder);
     for (int rank = 0; rank < comm.world_size();
          ++rank) {  // replicated buffers are written by every rank, in turn
@@ -146,16 +146,16 @@ StepOutput step_on_virtual_ranks(const FlatLayout& layout, const StepInput& inpu
     output.applied_steps = optimizer->applied_steps();
     output.scaler = optimizer->loss_scaler();
   });
-  for (const Tapped& tap : taps[0]) {
-    if (tap.buffer == BufferId::grad_norm)
-      std::memcpy(output.grad_norm.data(), tap.bytes.data(), tap.bytes.size());
-    if (tap.buffer == BufferId::clip_coef)
-      std::memcpy(output.clip_coef.data(), tap.bytes.data(), tap.bytes.size());
+  for (const ObservedBuffer& observer : observers[0]) {
+    if (observer.buffer == BufferId::grad_norm)
+      std::memcpy(output.grad_norm.data(), observer.bytes.data(), observer.bytes.size());
+    if (observer.buffer == BufferId::clip_coef)
+      std::memcpy(output.clip_coef.data(), observer.bytes.data(), observer.bytes.size());
   }
-  if (!request.taps) return output;
-  for (auto& rank : taps) std::move(rank.begin(), rank.end(), std::back_inserter(output.taps));
-  std::stable_sort(output.taps.begin(), output.taps.end(),
-                   [](const Tapped& a, const Tapped& b) { return a.phase < b.phase; });
+  if (!request.observers) return output;
+  for (auto& rank : observers) std::move(rank.begin(), rank.end(), std::back_inserter(output.observers));
+  std::stable_sort(output.observers.begin(), output.observers.end(),
+                   [](const ObservedBuffer& a, const ObservedBuffer& b) { return a.phase < b.phase; });
   return output;
 }
 

@@ -34,11 +34,11 @@ struct StepRequest {
   GradSum grad_sum = GradSum::tree;
   std::vector<GroupRule> param_groups;
   std::vector<ClipGroupRule> clip_groups;
-  bool taps = false;
+  bool observers = false;
 };
 
 /// A buffer of one rank after a phase.
-struct Tapped {
+struct ObservedBuffer {
   Phase phase = Phase::prepare;
   int rank = 0;
   BufferId buffer = BufferId::step_scalars;
@@ -55,7 +55,7 @@ struct StepOutput {
   LossScalerState scaler;
   std::map<BufferId, std::vector<float>> kept;  // master and the state of the rule, [padded_numel]
   std::vector<std::byte> param;                 // [padded_numel] of the parameter dtype
-  std::vector<Tapped> taps;                     // in the order of phases, then ranks
+  std::vector<ObservedBuffer> observers;                     // in the order of phases, then ranks
 };
 
 /// Errors: invalid_argument, with the rank's text, for whatever a setup or a step refuses; nonfinite under that policy.

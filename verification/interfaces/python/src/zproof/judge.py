@@ -1,4 +1,4 @@
-"""A Python callable under the same judge as zeroproof's own twins and C plug-ins."""
+"""A Python callable under the same judge as zeroproof's own implementations and C plug-ins."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def operations() -> list[str]:
 def judge(fn: Callable[..., Any], op: str, dtype: str = "fp32", *, fills: str | Iterable[str] = "all",
           seed: int = 1, accept: str = "bits", framework: str = "numpy", device: str = "cpu",
           name: str | None = None, replay: str | None = None) -> Verdict:
-    """Calls ``fn`` with the inputs that zeroproof's own twins get, and compares every bit it leaves.
+    """Calls ``fn`` with the inputs that zeroproof's own implementations get, and compares every bit it leaves.
 
     ``fn`` is called with keywords: operands and settings of the operation, as far as it has parameters of their names
     (``zproof.operations()``, ``zeroproof explain adamw_update``). It writes its results into the arrays of operands

@@ -1,4 +1,4 @@
-"""The reference twins: every operation of the numeric contract, as plain functions on arrays.
+"""The reference implementations: every operation of the numeric contract, as plain functions on arrays.
 
 Inputs are arrays of numpy, PyTorch or anything else with ``__dlpack__``: fp32 in host memory, contiguous, of any
 shape. Nothing is converted and nothing is copied behind your back: another dtype is a TypeError; another device, gaps

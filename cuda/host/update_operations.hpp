@@ -1,0 +1,47 @@
+#pragma once
+// The update rules on the host as a table, and the one that a run calls.
+
+#include "cuda/host/fused_step.hpp"
+#include "cuda/host/operations.hpp"
+
+namespace zeroproof::cuda {
+
+/// One for each rule.
+struct UpdateOperations {
+  AdamwUpdateFn* adamw_update;
+  AdamUpdateFn* adam_update;
+  SgdUpdateFn* sgd_update;
+  SgdEmaUpdateFn* sgd_ema_update;
+  LionUpdateFn* lion_update;
+};
+
+inline constexpr UpdateOperations host_updates = {
+    .adamw_update = host::adamw_update,
+    .adam_update = host::adam_update,
+    .sgd_update = host::sgd_update,
+    .sgd_ema_update = host::sgd_ema_update,
+    .lion_update = host::lion_update,
+};
+
+inline void update_by_rule(const UpdateOperations& implementations, const Exec& exec, const OptimizerHyper& hyper,
+                           const StepScalars& scalars, Span<const float> grad,
+                           const host::FusedState& state) {
+  const AdamOptions adam{hyper.amsgrad, hyper.maximize};
+  switch (hyper.rule) {
+    case UpdateRule::adamw:
+      return implementations.adamw_update(exec, adam, scalars, grad, state.master, state.exp_avg, state.exp_avg_sq,
+                                state.max_exp_avg_sq);
+    case UpdateRule::adam:
+      return implementations.adam_update(exec, adam, scalars, grad, state.master, state.exp_avg, state.exp_avg_sq,
+                               state.max_exp_avg_sq);
+    case UpdateRule::sgd:
+      return implementations.sgd_update(exec, {hyper.momentum != 0, hyper.nesterov, hyper.maximize}, scalars, grad,
+                              state.master, state.momentum_buffer);
+    case UpdateRule::sgd_ema:
+      return implementations.sgd_ema_update(exec, {hyper.maximize}, scalars, grad, state.master, state.exp_avg);
+    case UpdateRule::lion:
+      return implementations.lion_update(exec, {hyper.maximize}, scalars, grad, state.master, state.exp_avg);
+  }
+}
+
+}  // namespace zeroproof::cuda

@@ -1,0 +1,103 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "cuda/offload/offload_stream.hpp"
+#include "cuda/offload/offloaded_state.hpp"
+#include "cuda/optimizer/host/host_step.hpp"
+
+namespace zeroproof::cuda {
+
+/// Update and cast of the offloaded elements, by the host, one chunk at a time, with what another LocalStep of the rank
+/// has decided. Its other phases are never called.
+class ChunkedHostStep : public HostStep {
+ public:
+  /// lane: of a shard on a device; null on the host, where gradient and parameters are used where they are.
+  ChunkedHostStep(RankShard& shard, OffloadedState& state, OffloadStream* lane, bool fused, const KernelTable& ops);
+
+  /// Where a checkpoint's scales are read: those of a buffer, by its place in state_buffers, from a block of the
+  /// undistributed numbering on.
+  using ReadScales = std::function<void(std::size_t i, std::int64_t block, Span<float> scales)>;
+  /// Fills chunks whose state is not all fp32 (LocalStep::load_stored), of a state that is being loaded. read: into
+  /// memory of the host.
+  void fill_stored(const FullState& state, const StateBlocks::Chosen& of_codes, const StateBlocks::Change& read,
+                   const ReadScales& read_scales);
+  /// Makes the parameters of a state that was loaded.
+  void load(const FullState& state) override;
+  /// The decision is that of the moment before the update.
+  virtual void update_chunks(const StepDecision& decision);
+  /// Phase cast, with the counts after the update. Nothing in the fused form, but of parameters with scales.
+  virtual void cast_chunks(const StepDecision& decision);
+
+  // Parameters with scales (R24), for which those of all masters meet: before the others', and after them.
+
+  /// What a state that was loaded brings, and ParamScales::elsewhere() of its masters.
+  void load_collected(const FullState& state);
+  /// The same for columns that have scales of their own, when those of parameters are made: of masters that are, if
+  /// the setup asks for it, what the codes of parameters say.
+  void load_columns(const FullState& state);
+  /// ParamScales::elsewhere() of the new masters, with the counts after the update. Nothing if the update has done so.
+  void collect_chunks(const StepDecision& decision);
+  /// Masters were changed after that.
+  void forget() { is_collected_ = false; }
+  /// On the host, for columns.
+  std::int64_t column_bytes() const;
+
+ protected:
+  const host::PieceLoop& updated() const override { return chunk_->pieces; }
+  host::FusedState state_of(const Piece& piece) const override;
+  Span<const bf16> bf16_master_of(const Piece& piece) const override;
+  void store_updates(const StateBlocks::Wanted& wanted, const StateBlocks::Change& update) const override;
+  host::GradStretch grad_of(const Piece& piece) const override;
+  TensorView params_of(const Piece& piece) const override;
+
+  std::size_t at(const Piece& piece) const {
+    return static_cast<std::size_t>(split_->place(piece.local_begin) - chunk_->begin);
+  }
+  /// Whether a tensor takes part: its parameters are made.
+  using TakesPart = std::function<bool(std::int64_t tensor)>;
+  TakesPart updated_now() const {
+    return [this](std::int64_t tensor) { return steps_.updated(tensor); };
+  }
+  /// The chunk's parameters that have been made go to where the others are.
+  void send_params(OffloadStream* lane, const TakesPart& takes_part);
+  void cast_all();
+
+  /// One of the codes that masters have, with where its parameters go: through a lane, or where the host has them.
+  struct Code {
+    ParamScales* scales = nullptr;
+    ParamStore* params = nullptr;
+    OffloadStream* lane = nullptr;
+    std::byte* chunk = nullptr;  ///< the lane's, of the chunk that is being coded
+  };
+  template <class T>
+  Span<T> codes_of(const Code& code, const Piece& run) const;
+  void forget_elsewhere(Span<const Code> codes) const;
+  void collect_chunk(Span<const Code> codes, const TakesPart& takes_part);
+  void collect_all(Span<const Code> codes, const TakesPart& takes_part);
+  /// Codes of the offloaded parameters; dequantise: masters become what the codes say.
+  void code_chunks(Span<Code> codes, const TakesPart& takes_part, bool dequantise);
+  /// Whether masters of that state become what the codes say.
+  bool dequantises(const FullState& state) const;
+  const StateSplit::Chunk* next_chunk() const;
+  void work_on(const StateSplit::Chunk& chunk, const ChunkState& state);
+
+  OffloadedState& offloaded_;
+  OffloadStream* const lane_;
+  const StateSplit::Chunk* chunk_ = nullptr;  ///< that is being updated, as the four below
+  ChunkState chunk_state_;
+  host::FusedState chunk_values_;      ///< what of it is fp32
+  const float* chunk_grad_ = nullptr;  ///< null: in the shard, where the host reads it, or a leaf
+  std::byte* chunk_params_ = nullptr;  ///< null: in the shard
+  std::optional<TensorView> leaf_;
+  ParamScales* const scales_;                     ///< null: parameters have none
+  const std::unique_ptr<OffloadStream> column_lane_;  ///< of columns with codes of their own, on a device
+  std::vector<Code> codes_;  ///< of parameters, then of such columns; empty without scales
+  bool is_collected_ = false;
+};
+
+}  // namespace zeroproof::cuda

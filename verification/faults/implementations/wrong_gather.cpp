@@ -1,0 +1,67 @@
+// Whole parameters as they were wrong in public: phase gather written anew.
+
+#include <cstring>
+
+#include "cuda/optimizer/production_optimizer.hpp"
+#include "verification/faults/planted/fault_context.hpp"
+
+namespace zeroproof::verification {
+namespace {
+
+using cuda::ProductionOptimizer;
+
+class WrongGather : public ProductionOptimizer {
+ public:
+  explicit WrongGather(const FaultContext& context)
+      : ProductionOptimizer(context.setup, context.space, context.ops, step_of<cuda::HostStep>(context)) {}
+};
+
+/// Nobody has the parameters of a loaded state before the first step ends.
+class NoGatherAfterLoad final : public WrongGather {
+  using WrongGather::WrongGather;
+  void gather() override {
+    if (loaded_) ProductionOptimizer::gather();
+  }
+};
+
+/// Tensors that stay whole are gathered once.
+class PersistentOnce final : public WrongGather {
+  using WrongGather::WrongGather;
+  void gather() override {
+    if (!loaded_) ProductionOptimizer::gather();
+  }
+};
+
+/// The copy by columns is that of the parameters that were loaded.
+class ColumnsStay final : public WrongGather {
+  using WrongGather::WrongGather;
+  void gather() override {
+    if (!loaded_) return ProductionOptimizer::gather();
+    params_.gather_all();
+  }
+};
+
+/// Parameters arrive in full vectors, one more than there are.
+class OneVectorMore final : public WrongGather {
+  using WrongGather::WrongGather;
+  void gather() override {
+    ProductionOptimizer::gather();
+    if (!loaded_) return;
+    constexpr std::size_t vector = 32;
+    static_assert(vector <= GuardedBuffer::guard_bytes);
+    const TensorView whole = params_.full();
+    std::memset(static_cast<std::byte*>(whole.data) + whole.num_bytes(), 0, vector);
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<DistributedOptimizer> wrong_gather(std::string_view fault, const FaultContext& context) {
+  if (fault == "no-gather-after-load") return std::make_unique<NoGatherAfterLoad>(context);
+  if (fault == "persistent-not-refreshed") return std::make_unique<PersistentOnce>(context);
+  if (fault == "columns-not-rebuilt") return std::make_unique<ColumnsStay>(context);
+  if (fault == "params-written-past-their-end") return std::make_unique<OneVectorMore>(context);
+  return nullptr;
+}
+
+}  // namespace zeroproof::verification

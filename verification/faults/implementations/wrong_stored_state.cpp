@@ -1,0 +1,284 @@
+// State and master in fewer bits as they can be wrong (R25): phase update written anew, a tensor's piece at a time.
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/base/error.hpp"
+#include "cuda/host/operations.hpp"
+#include "cuda/optimizer/host/host_step.hpp"
+#include "verification/faults/planted/fault_context.hpp"
+
+namespace zeroproof::verification {
+namespace {
+
+using cuda::HostStep;
+using cuda::state_buffers;
+namespace host = cuda::host;
+
+/// Reads what is stored, updates it, and stores it with scales of its own. Right as it is: a derived class changes one
+/// thing.
+class StoredUpdate : public HostStep {
+ public:
+  using HostStep::HostStep;
+
+ protected:
+  void update() override {
+    Exec serial = setup_.exec;
+    serial.num_threads = 1;
+    std::vector<Values> all;
+    for (const Piece& piece : setup_.layout->pieces(ranges_)) {
+      if (!is_read(piece)) continue;
+      Values values = read(serial, piece);
+      if (steps_.updated(piece)) {
+        const auto* grad = static_cast<const float*>(grad_of(piece).data);
+        cuda::update_by_rule(ops_, serial, setup_.hyper, steps_.scalars(piece),
+                             {grad, static_cast<std::size_t>(piece.numel)}, values.state());
+      }
+      all.push_back(std::move(values));
+    }
+    const BlockAmax amax = joined(all);
+    for (const Values& values : all) store(serial, values, amax);
+    steps_.advance();
+  }
+
+  /// Whether a tensor is read, and stored again.
+  virtual bool is_read(const Piece& piece) const { return steps_.updated(piece); }
+  /// scale_inv that the codes of a block are read with.
+  virtual float scale_inv(std::size_t buffer, const Piece& of_block) const {
+    return state_.scale(buffer, block_of(of_block));
+  }
+  /// What a code stands for, before it is multiplied.
+  virtual float meaning(float code) const { return code; }
+  /// The scale that a block is stored with.
+  virtual float new_scale(std::size_t buffer, const Piece& /*of_block*/, std::uint32_t amax) const {
+    if (amax == 0 || amax >= infinite) return 1;
+    return std::min(largest_of(state_.format(buffer)) / std::bit_cast<float>(amax),
+                    std::numeric_limits<float>::max());
+  }
+
+  static std::int64_t block_of(const Piece& piece) { return piece.global_begin / state_block_numel; }
+
+ private:
+  static constexpr std::uint32_t infinite = 0x7F800000U;
+
+  /// The fp32 values of a piece; of a buffer that is not kept, none.
+  struct Values {
+    Piece piece;
+    std::vector<float> master;
+    std::array<std::vector<float>, state_buffers.size()> kept;
+
+    host::FusedState state() { return {master, kept[0], kept[1], kept[2], kept[3]}; }
+    Span<const float> of(std::size_t buffer, const Piece& stretch) const {
+      return Span<const float>(kept[buffer])
+          .subspan(static_cast<std::size_t>(stretch.local_begin - piece.local_begin),
+                   static_cast<std::size_t>(stretch.numel));
+    }
+  };
+  /// Largest magnitudes of the blocks of the undistributed model, buffer after buffer.
+  using BlockAmax = std::vector<std::uint64_t>;
+
+  bool has_scales_at(std::size_t i) const { return state_.kept(i) && has_scales(state_.format(i)); }
+  std::size_t word_of(std::size_t buffer, std::int64_t block) const {
+    const std::int64_t blocks = setup_.layout->padded_numel() / state_block_numel;
+    return static_cast<std::size_t>(static_cast<std::int64_t>(buffer) * blocks + block);
+  }
+
+  /// Calls body(stretch) for the parts of a piece, each in one block.
+  template <class Body>
+  static void for_blocks(const Piece& piece, const Body& body) {
+    for (std::int64_t done = 0; done < piece.numel;) {
+      const Piece stretch =
+          piece.part(done, state_block_numel - (piece.global_begin + done) % state_block_numel);
+      body(stretch);
+      done += stretch.numel;
+    }
+  }
+
+  /// Calls body(codes) with the codes of a stretch, by their type.
+  template <class Body>
+  void visit_codes(std::size_t buffer, const Piece& stretch, const Body& body) const {
+    const auto at = static_cast<std::size_t>(stretch.local_begin);
+    const auto count = static_cast<std::size_t>(stretch.numel);
+    const GuardedBuffer& stored = state_[buffer];
+    switch (state_.format(buffer)) {
+      case StateFormat::fp32:
+        return body(stored.as<float>().subspan(at, count));
+      case StateFormat::bf16:
+        return body(stored.as<bf16>().subspan(at, count));
+      case StateFormat::fp16:
+        return body(stored.as<fp16>().subspan(at, count));
+      case StateFormat::e4m3:
+        return body(stored.as<e4m3>().subspan(at, count));
+    }
+  }
+
+  Values read(const Exec& exec, const Piece& piece) const {
+    const auto count = static_cast<std::size_t>(piece.numel);
+    Values values{piece, std::vector<float>(count), {}};
+    if (setup_.state_formats.master == MasterFormat::bf16) {
+      host::widen_bf16(exec, cuda::part<bf16>(master_, piece), values.master);
+    } else {
+      std::ranges::copy(cuda::part(master_, piece), values.master.begin());
+    }
+    for (std::size_t i = 0; i < state_buffers.size(); ++i) {
+      if (!state_.kept(i)) continue;
+      values.kept[i].resize(count);
+      for_blocks(piece, [&](const Piece& stretch) {
+        const Span<float> x = Span<float>(values.kept[i])
+                                  .subspan(static_cast<std::size_t>(stretch.local_begin - piece.local_begin),
+                                           static_cast<std::size_t>(stretch.numel));
+        visit_codes(i, stretch, [&](auto codes) { widen(exec, codes, x); });
+        if (!has_scales_at(i)) return;
+        const float inv = scale_inv(i, stretch);
+        for (float& value : x) value = meaning(value) * inv;
+      });
+    }
+    return values;
+  }
+
+  BlockAmax joined(const std::vector<Values>& all) const {
+    BlockAmax amax(word_of(state_buffers.size(), 0), 0);
+    for (const Values& values : all) {
+      for (std::size_t i = 0; i < state_buffers.size(); ++i) {
+        if (!has_scales_at(i)) continue;
+        for_blocks(values.piece, [&](const Piece& stretch) {
+          std::uint64_t& word = amax[word_of(i, block_of(stretch))];
+          for (const float x : values.of(i, stretch)) {
+            const std::uint32_t magnitude = std::bit_cast<std::uint32_t>(x) & 0x7FFFFFFFU;
+            word = std::max<std::uint64_t>(word, magnitude > infinite ? 0x7FFFFFFFU : magnitude);
+          }
+        });
+      }
+    }
+    if (setup_.stage > 0) setup_.comm->all_reduce(amax, IntegerReduce::max);
+    return amax;
+  }
+
+  void store(const Exec& exec, const Values& values, const BlockAmax& amax) const {
+    const Piece& piece = values.piece;
+    if (setup_.state_formats.master == MasterFormat::bf16) {
+      round_masters(1)(exec, piece, values.master, cuda::part<bf16>(master_, piece));
+    } else {
+      std::ranges::copy(values.master, cuda::part(master_, piece).begin());
+    }
+    for (std::size_t i = 0; i < state_buffers.size(); ++i) {
+      if (!state_.kept(i)) continue;
+      for_blocks(piece, [&](const Piece& stretch) {
+        const Span<const float> x = values.of(i, stretch);
+        std::vector<float> y(x.begin(), x.end());
+        if (has_scales_at(i)) {
+          const std::int64_t block = block_of(stretch);
+          const float scale = new_scale(i, stretch, static_cast<std::uint32_t>(amax[word_of(i, block)]));
+          state_.scale(i, block) = 1.0F / scale;
+          for (float& value : y) value = value * scale;
+        }
+        visit_codes(i, stretch, [&](auto codes) { narrow(exec, y, codes); });
+      });
+    }
+  }
+
+  static void widen(const Exec&, Span<const float> codes, Span<float> x) {
+    std::ranges::copy(codes, x.begin());
+  }
+  static void widen(const Exec& exec, Span<const bf16> codes, Span<float> x) {
+    host::widen_bf16(exec, codes, x);
+  }
+  static void widen(const Exec& exec, Span<const fp16> codes, Span<float> x) {
+    host::widen_fp16(exec, codes, x);
+  }
+  static void widen(const Exec& exec, Span<const e4m3> codes, Span<float> x) {
+    host::widen_e4m3(exec, codes, x);
+  }
+  static void narrow(const Exec&, Span<const float> y, Span<float> codes) {
+    std::ranges::copy(y, codes.begin());
+  }
+  static void narrow(const Exec& exec, Span<const float> y, Span<bf16> codes) {
+    host::cast_to_bf16(exec, y, codes);
+  }
+  static void narrow(const Exec& exec, Span<const float> y, Span<fp16> codes) {
+    host::cast_to_fp16(exec, y, codes);
+  }
+  static void narrow(const Exec& exec, Span<const float> y, Span<e4m3> codes) {
+    host::nonfinite_cast_to_e4m3(exec, y, codes);
+  }
+};
+
+/// Codes of a block are read with the scale of the one behind it in its tensor.
+class NeighboursScale final : public StoredUpdate {
+  using StoredUpdate::StoredUpdate;
+  float scale_inv(std::size_t buffer, const Piece& of_block) const override {
+    for (const Piece& piece : setup_.layout->pieces(ranges_)) {
+      const std::int64_t next = (block_of(of_block) + 1) * state_block_numel;
+      const bool behind = piece.tensor == of_block.tensor && piece.global_begin <= next &&
+                          next < piece.global_begin + piece.numel;
+      if (behind) return state_.scale(buffer, block_of(of_block) + 1);
+    }
+    return StoredUpdate::scale_inv(buffer, of_block);
+  }
+};
+
+/// The code book has no zero: its smallest codes stand for plus and minus half a step.
+class NoZero final : public StoredUpdate {
+  using StoredUpdate::StoredUpdate;
+  float meaning(float code) const override {
+    constexpr float half_a_step = 0x1p-10F;  // of e4m3
+    return code == 0 ? std::copysign(half_a_step, code) : code;
+  }
+};
+
+/// Tensors that rest are read and stored again like the others.
+class RestingStoredAgain final : public StoredUpdate {
+  using StoredUpdate::StoredUpdate;
+  bool is_read(const Piece& /*piece*/) const override { return true; }
+};
+
+/// A block is stored with the scale that it was read with.
+class LastScale final : public StoredUpdate {
+  using StoredUpdate::StoredUpdate;
+  float new_scale(std::size_t buffer, const Piece& of_block, std::uint32_t /*amax*/) const override {
+    return 1.0F / scale_inv(buffer, of_block);
+  }
+};
+
+/// The update draws the words of the update before it.
+class LastDraw final : public HostStep {
+ public:
+  using HostStep::HostStep;
+
+ private:
+  RoundingDraw draw(const Piece& piece, std::uint64_t /*updates_ahead*/) const override {
+    return HostStep::draw(piece, 0);
+  }
+};
+
+}  // namespace
+
+cuda::MakeLocalStep wrong_stored_state(std::string_view fault, const FaultContext& context) {
+  struct Row {
+    std::string_view fault;
+    cuda::MakeLocalStep (*make)(const FaultContext& context);
+  };
+  constexpr Row rows[] = {{"state-scale-of-neighbour", step_of<NeighboursScale>},
+                          {"state-zero-drifts", step_of<NoZero>},
+                          {"resting-state-stored-again", step_of<RestingStoredAgain>},
+                          {"state-scale-of-last-step", step_of<LastScale>},
+                          {"master-drawn-as-last-step", step_of<LastDraw>}};
+  for (const Row& row : rows) {
+    if (row.fault != fault) continue;
+    ZP_CHECK(!context.setup.state_formats.plain(), ErrorCode::unavailable,
+             "the fault '" + std::string(fault) + "' was to be planted in state that is kept in fp32",
+             "there is no other format that could be wrong",
+             "run it with one, as in --recipe adamw+exp_avg_dtype:e4m3");
+    return row.make(context);
+  }
+  return nullptr;
+}
+
+}  // namespace zeroproof::verification

@@ -1,0 +1,62 @@
+// Loss scaling and skipping as they were wrong in public: phase unscale written anew.
+
+#include <algorithm>
+
+#include "cuda/optimizer/host/host_step.hpp"
+#include "verification/faults/planted/fault_context.hpp"
+
+namespace zeroproof::verification {
+namespace {
+
+using cuda::HostStep;
+
+/// The hysteresis counter only ever goes down.
+class HysteresisNotRefilled final : public HostStep {
+  using HostStep::HostStep;
+  void unscale() override {
+    const auto left = scaler_.hysteresis_left;
+    HostStep::unscale();
+    scaler_.hysteresis_left = std::min(scaler_.hysteresis_left, left);
+  }
+};
+
+/// The step is counted before anybody asks whether it takes place.
+class CountedOnSkip final : public HostStep {
+  using HostStep::HostStep;
+  void unscale() override {
+    HostStep::unscale();
+    if (found_inf_ != 0) ++*static_cast<std::uint64_t*>(steps_.applied_steps_view().data);
+  }
+};
+
+/// What the step before left is reported again.
+class SkipKeepsNorm final : public HostStep {
+  using HostStep::HostStep;
+  void unscale() override {
+    const std::vector<double> norm = grad_norm_;
+    const std::vector<float> coef = clip_coef_;
+    HostStep::unscale();
+    if (found_inf_ == 0) return;
+    grad_norm_ = norm;
+    clip_coef_ = coef;
+  }
+};
+
+/// The flag is set and nobody reads it.
+class SkipIgnored final : public HostStep {
+ public:
+  using HostStep::HostStep;
+  bool skipped() const override { return false; }
+};
+
+}  // namespace
+
+cuda::MakeLocalStep wrong_unscale(std::string_view fault, const FaultContext& context) {
+  if (fault == "hysteresis-not-refilled") return step_of<HysteresisNotRefilled>(context);
+  if (fault == "counter-advances-on-skip") return step_of<CountedOnSkip>(context);
+  if (fault == "skip-keeps-norm") return step_of<SkipKeepsNorm>(context);
+  if (fault == "skip-ignored") return step_of<SkipIgnored>(context);
+  return nullptr;
+}
+
+}  // namespace zeroproof::verification

@@ -1,0 +1,25 @@
+#pragma once
+// The two writings of L-BFGS, each with the operations its closure is made of.
+
+#include <string_view>
+
+#include "common/contracts/grad_scale.hpp"
+#include "common/contracts/grad_sum.hpp"
+#include "common/contracts/lbfgs.hpp"
+#include "common/contracts/step_scalars.hpp"
+
+namespace zeroproof::verification {
+
+struct LbfgsImplementation {
+  std::string_view name;
+  MakeLbfgsFn* make = nullptr;
+  MeanLossFn* mean_loss = nullptr;
+  GradSumFn* grad_sum = nullptr;
+  StepScalarsFn* step_scalars = nullptr;
+  UnscaleFn* unscale = nullptr;
+};
+
+const LbfgsImplementation& reference_lbfgs();
+const LbfgsImplementation& production_lbfgs();
+
+}  // namespace zeroproof::verification
