@@ -11,7 +11,7 @@ namespace zeroproof::cuda {
 
 /// What the host knows of the last step that the device has finished.
 struct StepStatus {
-  std::int64_t steps = 0;          ///< enqueued since load_state and finished, skipped ones included
+  std::int64_t steps = 0;  ///< enqueued since load_state and finished, skipped ones included
   std::int64_t applied_steps = 0;  ///< t after it
   bool found_inf = false;
   bool skipped = false;
@@ -55,7 +55,7 @@ class EnqueuedOptimizer : public DistributedOptimizer {
 /// fused    two passes over the gradient. graphs: from the second step on they are replayed as CUDA graphs, one for
 ///          each stretch in which ranks need not meet on the host; needs fused.
 /// Errors: those of make_distributed_optimizer in the space device; invalid_argument for graphs without fused.
-std::unique_ptr<EnqueuedOptimizer> make_enqueued_optimizer(const OptimizerSetup& setup, bool fused = true,
-                                                           bool graphs = true);
+std::unique_ptr<EnqueuedOptimizer> make_enqueued_optimizer(const OptimizerSetup& setup,
+                                                           bool fused = true, bool graphs = true);
 
 }  // namespace zeroproof::cuda

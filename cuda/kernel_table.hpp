@@ -16,8 +16,8 @@
 namespace zeroproof::cuda {
 
 /// host/fold_plan.hpp
-using FusedFoldFn = void(const Exec& exec, const host::FoldPlan& plan, Span<const host::GradStretch> operands,
-                         Span<float> sum, bool streamed);
+using FusedFoldFn = void(const Exec& exec, const host::FoldPlan& plan,
+                         Span<const host::GradStretch> operands, Span<float> sum, bool streamed);
 
 struct KernelTable : UpdateOperations {
   WidenBf16Fn* widen_bf16;
@@ -72,12 +72,12 @@ struct KernelTable : UpdateOperations {
                 Span<const float> values, Span<const float> scale, Span<e5m2> target) const {
     block_quantize_e5m2(exec, options, first, values, scale, target);
   }
-  void dequantize(const Exec& exec, const BlockGrid& grid, std::int64_t first, Span<const e4m3> source,
-                  Span<const float> scale_inv, Span<float> target) const {
+  void dequantize(const Exec& exec, const BlockGrid& grid, std::int64_t first,
+                  Span<const e4m3> source, Span<const float> scale_inv, Span<float> target) const {
     block_dequantize_e4m3(exec, grid, first, source, scale_inv, target);
   }
-  void dequantize(const Exec& exec, const BlockGrid& grid, std::int64_t first, Span<const e5m2> source,
-                  Span<const float> scale_inv, Span<float> target) const {
+  void dequantize(const Exec& exec, const BlockGrid& grid, std::int64_t first,
+                  Span<const e5m2> source, Span<const float> scale_inv, Span<float> target) const {
     block_dequantize_e5m2(exec, grid, first, source, scale_inv, target);
   }
 };

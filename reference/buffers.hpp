@@ -19,7 +19,8 @@ inline Span<float> at(std::vector<float>& buffer, const Piece& piece) {
                                      static_cast<std::size_t>(piece.numel));
 }
 inline Span<const float> at(Span<const float> buffer, const Piece& piece) {
-  return buffer.subspan(static_cast<std::size_t>(piece.local_begin), static_cast<std::size_t>(piece.numel));
+  return buffer.subspan(static_cast<std::size_t>(piece.local_begin),
+                        static_cast<std::size_t>(piece.numel));
 }
 
 /// A view has no const: who gets one of const values only reads.
@@ -52,7 +53,8 @@ class ParamBuffer {
 
   /// The same rounded at random (R8, R15), bf16 only. step_of_tensor: applied updates of a tensor, which
   /// number the draw; global_begin of a piece: first index of the draw. Errors: invalid_argument in another dtype.
-  void round_at_random(Span<const float> master, const std::vector<Piece>& pieces, std::uint64_t seed,
+  void round_at_random(Span<const float> master, const std::vector<Piece>& pieces,
+                       std::uint64_t seed,
                        const std::function<std::uint64_t(std::int64_t tensor)>& step_of_tensor);
 
   /// The bits of another one of the same dtype and numel, in place.
@@ -66,7 +68,8 @@ class ParamBuffer {
  private:
   DType dtype_ = DType::fp32;
   // Of the type of dtype_.
-  std::variant<std::vector<float>, std::vector<bf16>, std::vector<fp16>, std::vector<e4m3>, std::vector<e5m2>>
+  std::variant<std::vector<float>, std::vector<bf16>, std::vector<fp16>, std::vector<e4m3>,
+               std::vector<e5m2>>
       values_;
 };
 

@@ -13,24 +13,25 @@ std::string text(double value) {
   return stream.str();
 }
 
-void check_same_numel(const char* operation, const char* first, std::size_t first_numel, const char* second,
-                      std::size_t second_numel) {
+void check_same_numel(const char* operation, const char* first, std::size_t first_numel,
+                      const char* second, std::size_t second_numel) {
   ZP_CHECK(first_numel == second_numel, ErrorCode::invalid_argument,
-           std::string(operation) + ": " + first + " has " + std::to_string(first_numel) + " elements and " +
-               second + " has " + std::to_string(second_numel),
+           std::string(operation) + ": " + first + " has " + std::to_string(first_numel) +
+               " elements and " + second + " has " + std::to_string(second_numel),
            "they are walked together, element by element", "pass views of the same length");
 }
 
-void check_optional_buffer(const char* operation, const char* buffer, bool needed, std::size_t buffer_numel,
-                           std::size_t numel) {
+void check_optional_buffer(const char* operation, const char* buffer, bool needed,
+                           std::size_t buffer_numel, std::size_t numel) {
   if (needed) {
     check_same_numel(operation, "grad", numel, buffer, buffer_numel);
     return;
   }
-  ZP_CHECK(buffer_numel == 0, ErrorCode::invalid_argument,
-           std::string(operation) + ": " + buffer + " has " + std::to_string(buffer_numel) + " elements",
-           "these options do not use one, so somebody expects another rule",
-           "pass an empty view, or the options");
+  ZP_CHECK(
+      buffer_numel == 0, ErrorCode::invalid_argument,
+      std::string(operation) + ": " + buffer + " has " + std::to_string(buffer_numel) + " elements",
+      "these options do not use one, so somebody expects another rule",
+      "pass an empty view, or the options");
 }
 
 }  // namespace zeroproof::reference

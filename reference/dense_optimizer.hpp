@@ -27,14 +27,16 @@ MicroBatchFacts facts_of(const StepSettings& setup, const GradSource& leaves);
 /// Every value of one step, after the step. Vectors of [padded_numel] cover the flat layout; padding stays
 /// NaN.
 struct DenseStep {
-  std::vector<StepScalars> scalars;  ///< one set per group; with missing_grad = skip one for every tensor
-  int log2_loss_scale = 0;           ///< the scale the leaves were made with
-  std::uint32_t found_inf = 0;       ///< 1 if a gradient is not finite, whatever the policy makes of it
-  bool skipped = false;              ///< found_inf, and the policy is to skip
-  PartialNorms norms;                ///< what grad_norm is made from, normalised; of the last applied step
-  std::vector<double> grad_norm;     ///< [clip groups] NaN if the step was skipped
-  std::vector<float> clip_coef;      ///< [clip groups] NaN if the step was skipped
-  std::vector<float> grad_sum, unscaled_grad, grad;  ///< grad keeps its last value when the step was skipped
+  std::vector<StepScalars>
+      scalars;              ///< one set per group; with missing_grad = skip one for every tensor
+  int log2_loss_scale = 0;  ///< the scale the leaves were made with
+  std::uint32_t found_inf = 0;  ///< 1 if a gradient is not finite, whatever the policy makes of it
+  bool skipped = false;         ///< found_inf, and the policy is to skip
+  PartialNorms norms;  ///< what grad_norm is made from, normalised; of the last applied step
+  std::vector<double> grad_norm;  ///< [clip groups] NaN if the step was skipped
+  std::vector<float> clip_coef;   ///< [clip groups] NaN if the step was skipped
+  std::vector<float> grad_sum, unscaled_grad,
+      grad;  ///< grad keeps its last value when the step was skipped
 };
 
 class DenseOptimizer {

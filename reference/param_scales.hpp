@@ -35,7 +35,8 @@ class ParamScales {
 
   /// Step 2: amax of the blocks of this rank's elements, of tensors that take part; 0 for everything else.
   /// pieces: where they are in master, by local index.
-  void collect(Span<const float> master, const std::vector<Piece>& pieces, const TakesPart& takes_part);
+  void collect(Span<const float> master, const std::vector<Piece>& pieces,
+               const TakesPart& takes_part);
 
   /// Steps 3 and 4: scales, or what makes the next ones, from the joined amax.
   void make(const TakesPart& takes_part);
@@ -45,12 +46,14 @@ class ParamScales {
             const TensorView& codes) const;
 
   /// x of the codes [R22], at the same local index.
-  void dequantize(const TensorView& codes, const std::vector<Piece>& pieces, Span<float> values) const;
+  void dequantize(const TensorView& codes, const std::vector<Piece>& pieces,
+                  Span<float> values) const;
 
   // What observers see, and may overwrite. Later steps read it from here.
-  std::vector<std::uint32_t> amax;          ///< [num_blocks]
-  std::vector<std::uint32_t> amax_history;  ///< [num_blocks * history] under delayed, otherwise empty
-  std::vector<float> scale, scale_inv;      ///< [num_blocks]
+  std::vector<std::uint32_t> amax;  ///< [num_blocks]
+  std::vector<std::uint32_t>
+      amax_history;                     ///< [num_blocks * history] under delayed, otherwise empty
+  std::vector<float> scale, scale_inv;  ///< [num_blocks]
 
  private:
   void make_tensor(std::size_t first, std::size_t count);
@@ -66,7 +69,7 @@ class ParamScales {
 /// the same stretch. The rest of `target` keeps its bits.
 ///
 /// Shapes   both views: 8-bit formats, by the local index of the pieces.
-void transpose_codes(const FlatLayout& layout, const std::vector<Piece>& pieces, const TensorView& codes,
-                     const TensorView& target);
+void transpose_codes(const FlatLayout& layout, const std::vector<Piece>& pieces,
+                     const TensorView& codes, const TensorView& target);
 
 }  // namespace zeroproof::reference

@@ -31,14 +31,15 @@ struct StepCounts {
 
 /// Errors: invalid_argument if a count is negative or too large, or per-tensor counts are needed and not
 /// [num_tensors].
-StepCounts loaded_counts(const FullState& state, MissingGrad missing_grad, const FlatLayout& layout);
+StepCounts loaded_counts(const FullState& state, MissingGrad missing_grad,
+                         const FlatLayout& layout);
 
 /// Scalars of the step about to be applied (R5): one set for every group, the default group first, or one for every
 /// tensor with its own t. log2_loss_scale, divisor: as for step_scalars. micro_batches: M, for schedules that count
 /// samples (R20).
 std::vector<StepScalars> scalars_of_step(const OptimizerHyper& hyper, const ParamGroups& groups,
-                                         const StepCounts& counts, int log2_loss_scale, std::int64_t divisor,
-                                         std::int64_t micro_batches);
+                                         const StepCounts& counts, int log2_loss_scale,
+                                         std::int64_t divisor, std::int64_t micro_batches);
 
 /// Adds a micro-batch's tokens. Errors: invalid_argument if the count is negative, or the sum is not below
 /// 2^53.

@@ -48,7 +48,7 @@ class StoredBuffer {
 
   StateFormat format_;
   std::variant<std::vector<bf16>, std::vector<fp16>, std::vector<e4m3>> codes_;  // of the format
-  std::vector<FlatRange> blocks_;                                                // in increasing order
+  std::vector<FlatRange> blocks_;  // in increasing order
   std::vector<float> scale_inv_;
 };
 
@@ -71,7 +71,8 @@ class StoredState {
 
   /// A step ends: stores what is in `state`, which is NaN from then on. join: takes the amax of a buffer's blocks over
   /// all ranks that have elements of them.
-  void store(const std::vector<Piece>& pieces, RuleState& state, const std::function<void(BlockAmax&)>& join);
+  void store(const std::vector<Piece>& pieces, RuleState& state,
+             const std::function<void(BlockAmax&)>& join);
 
   /// A loaded state: `state` has its values by local index. Those that came in the stored form are taken as they are.
   void load(const FullState& loaded, const std::vector<Piece>& pieces, RuleState& state,

@@ -13,8 +13,8 @@ struct StateSpans {
   Span<float> momentum_buffer;
 };
 
-inline void update_by_rule(const OptimizerHyper& hyper, const StepScalars& scalars, Span<const float> grad,
-                           Span<float> master, const StateSpans& state) {
+inline void update_by_rule(const OptimizerHyper& hyper, const StepScalars& scalars,
+                           Span<const float> grad, Span<float> master, const StateSpans& state) {
   switch (hyper.rule) {
     case UpdateRule::adamw:
       return adamw_update({}, {hyper.amsgrad, hyper.maximize}, scalars, grad, master, state.exp_avg,
@@ -23,8 +23,8 @@ inline void update_by_rule(const OptimizerHyper& hyper, const StepScalars& scala
       return adam_update({}, {hyper.amsgrad, hyper.maximize}, scalars, grad, master, state.exp_avg,
                          state.exp_avg_sq, state.max_exp_avg_sq);
     case UpdateRule::sgd:
-      return sgd_update({}, {hyper.momentum != 0, hyper.nesterov, hyper.maximize}, scalars, grad, master,
-                        state.momentum_buffer);
+      return sgd_update({}, {hyper.momentum != 0, hyper.nesterov, hyper.maximize}, scalars, grad,
+                        master, state.momentum_buffer);
     case UpdateRule::sgd_ema:
       return sgd_ema_update({}, {hyper.maximize}, scalars, grad, master, state.exp_avg);
     case UpdateRule::lion:

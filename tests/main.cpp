@@ -60,7 +60,8 @@ class AssertionListener final : public doctest::IReporter {
 
 void skip_case(const std::string& why) {
   tally().skipped = true;
-  std::printf("skipped: %s\n  case: %s\n", why.c_str(), doctest::getContextOptions()->currentTest->m_name);
+  std::printf("skipped: %s\n  case: %s\n", why.c_str(),
+              doctest::getContextOptions()->currentTest->m_name);
 }
 
 }  // namespace zeroproof::tests

@@ -11,13 +11,15 @@
 
 namespace zeroproof {
 
-static_assert(std::endian::native == std::endian::little, "digests are defined over little-endian values");
+static_assert(std::endian::native == std::endian::little,
+              "digests are defined over little-endian values");
 
 namespace {
 
 /// Copies the values to `target` with every NaN made canonical.
 template <class Format>
-void canonical_copy(const typename Format::Bits* source, typename Format::Bits* target, std::int64_t count) {
+void canonical_copy(const typename Format::Bits* source, typename Format::Bits* target,
+                    std::int64_t count) {
   for (std::int64_t i = 0; i < count; ++i) {
     target[i] = Format::is_nan(source[i]) ? Format::magnitude : source[i];
   }

@@ -136,8 +136,9 @@ constexpr decltype(auto) visit_format(DType dtype, F&& f) {
 }
 
 constexpr std::int64_t num_bytes(DType dtype) {
-  return visit_format(
-      dtype, [](auto format) { return static_cast<std::int64_t>(sizeof(typename decltype(format)::type)); });
+  return visit_format(dtype, [](auto format) {
+    return static_cast<std::int64_t>(sizeof(typename decltype(format)::type));
+  });
 }
 
 constexpr std::string_view name(DType dtype) {

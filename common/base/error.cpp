@@ -5,7 +5,8 @@
 namespace zeroproof {
 
 /// Whatever a file or an argument put into the texts, what people read is a sentence.
-void fail(ErrorCode code, const std::string& problem, const std::string& why, const std::string& remedy) {
+void fail(ErrorCode code, const std::string& problem, const std::string& why,
+          const std::string& remedy) {
   throw Error(code, sentence(problem + " (" + why + "); " + remedy));
 }
 

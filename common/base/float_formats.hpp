@@ -32,7 +32,9 @@ inline float to_float(fp16 value) {
 }
 
 /// Exact.
-inline float to_float(e5m2 value) { return to_float(fp16{static_cast<std::uint16_t>(value.bits << 8)}); }
+inline float to_float(e5m2 value) {
+  return to_float(fp16{static_cast<std::uint16_t>(value.bits << 8)});
+}
 
 /// Exact: (-1)^sign * 2^(exponent - 7) * 1.fraction, or fraction * 2^-9 below 2^-6.
 inline float to_float(e4m3 value) {
@@ -40,7 +42,8 @@ inline float to_float(e4m3 value) {
   const std::uint32_t magnitude = value.bits & 0x7FU;
   if (magnitude == 0x7FU) return std::bit_cast<float>(sign | 0x7FC00000U);
   if (magnitude >= 8) return std::bit_cast<float>(sign | ((magnitude << 20) + (120U << 23)));
-  return std::bit_cast<float>(sign | std::bit_cast<std::uint32_t>(static_cast<float>(magnitude) * 0x1p-9F));
+  return std::bit_cast<float>(
+      sign | std::bit_cast<std::uint32_t>(static_cast<float>(magnitude) * 0x1p-9F));
 }
 
 /// Exact: 2^(bits - 127), of which the smallest is a subnormal fp32.
@@ -63,10 +66,13 @@ inline fp16 to_fp16(float value) {
   const std::uint32_t sign = bits >> 16 & 0x8000U;
   const std::uint32_t magnitude = bits & 0x7FFFFFFFU;
   if (magnitude > 0x7F800000U) return {0x7FFF};
-  if (magnitude >= 0x477FF000U) return {static_cast<std::uint16_t>(sign | 0x7C00U)};  // 65520 and above
-  if (magnitude < 0x38800000U) {  // below 2^-14: count units of 2^-24; the addition rounds to nearest even
+  if (magnitude >= 0x477FF000U)
+    return {static_cast<std::uint16_t>(sign | 0x7C00U)};  // 65520 and above
+  if (magnitude <
+      0x38800000U) {  // below 2^-14: count units of 2^-24; the addition rounds to nearest even
     const float shifted = std::bit_cast<float>(magnitude) + 0.5F;
-    return {static_cast<std::uint16_t>(sign | (std::bit_cast<std::uint32_t>(shifted) - 0x3F000000U))};
+    return {
+        static_cast<std::uint16_t>(sign | (std::bit_cast<std::uint32_t>(shifted) - 0x3F000000U))};
   }
   const std::uint32_t round_up_below = 0xFFFU + (magnitude >> 13 & 1U);
   return {static_cast<std::uint16_t>(sign | (magnitude - 0x38000000U + round_up_below) >> 13)};

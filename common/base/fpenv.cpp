@@ -23,7 +23,8 @@ constexpr unsigned flush_to_zero = 1U << 15;
 
 bool fp_environment_ok() {
   const unsigned state = _mm_getcsr();
-  return (state & (denormals_are_zero | rounding | flush_to_zero | exception_masks)) == exception_masks;
+  return (state & (denormals_are_zero | rounding | flush_to_zero | exception_masks)) ==
+         exception_masks;
 }
 
 std::string fp_environment_problem() {
@@ -53,7 +54,8 @@ void require_fp_environment(const std::string& who) {
   if (fp_environment_ok()) return;
   fail(ErrorCode::fp_environment, who + ": " + fp_environment_problem(),
        "results would leave the numeric contract, rule R3",
-       "look for a library built with -Ofast or -ffast-math in this process, or code that sets MXCSR");
+       "look for a library built with -Ofast or -ffast-math in this process, or code that sets "
+       "MXCSR");
 }
 
 }  // namespace zeroproof

@@ -52,7 +52,10 @@ class GuardedBuffer {
   /// foreign: where the memory is; null: the host's.
   GuardedBuffer(std::int64_t numel, DType dtype, BufferFill fill = BufferFill::poison,
                 const ForeignMemory* foreign = nullptr)
-      : numel_(numel), dtype_(dtype), foreign_(foreign), memory_(allocate(payload_bytes(), foreign)) {
+      : numel_(numel),
+        dtype_(dtype),
+        foreign_(foreign),
+        memory_(allocate(payload_bytes(), foreign)) {
     fill_in(fill);
   }
 
@@ -66,7 +69,8 @@ class GuardedBuffer {
   /// Bytes that a buffer takes with its red zones, a multiple of its alignment.
   static std::int64_t footprint(std::int64_t numel, DType dtype) {
     constexpr auto unit = static_cast<std::int64_t>(small_alignment);
-    const std::int64_t bytes = numel * num_bytes(dtype) + 2 * static_cast<std::int64_t>(guard_bytes);
+    const std::int64_t bytes =
+        numel * num_bytes(dtype) + 2 * static_cast<std::int64_t>(guard_bytes);
     return (bytes + unit - 1) / unit * unit;
   }
 
@@ -86,7 +90,8 @@ class GuardedBuffer {
   }
 
   bool guards_intact() const {
-    return !memory_ || (is_guard(memory_.get()) && is_guard(memory_.get() + guard_bytes + payload_bytes()));
+    return !memory_ ||
+           (is_guard(memory_.get()) && is_guard(memory_.get() + guard_bytes + payload_bytes()));
   }
 
  private:
@@ -119,7 +124,8 @@ class GuardedBuffer {
 
   static Memory allocate(std::size_t payload, const ForeignMemory* foreign) {
     const std::size_t bytes = payload + 2 * guard_bytes;
-    if (foreign != nullptr) return Memory(foreign->allocate(static_cast<std::int64_t>(bytes)), Free{foreign});
+    if (foreign != nullptr)
+      return Memory(foreign->allocate(static_cast<std::int64_t>(bytes)), Free{foreign});
     const std::align_val_t alignment{bytes < huge_page ? small_alignment : huge_page};
     Memory memory(static_cast<std::byte*>(::operator new(bytes, alignment)), Free{alignment});
 #if defined(MADV_HUGEPAGE)

@@ -16,9 +16,11 @@
 
 namespace zeroproof {
 
-void parallel_for(int num_threads, std::int64_t count, const std::function<void(std::int64_t)>& body) {
-  ZP_CHECK(num_threads >= 1, ErrorCode::invalid_argument, "num_threads is " + std::to_string(num_threads),
-           "somebody has to do the work", "use 1 or more");
+void parallel_for(int num_threads, std::int64_t count,
+                  const std::function<void(std::int64_t)>& body) {
+  ZP_CHECK(num_threads >= 1, ErrorCode::invalid_argument,
+           "num_threads is " + std::to_string(num_threads), "somebody has to do the work",
+           "use 1 or more");
   ZP_CHECK(count >= 0, ErrorCode::invalid_argument, "count is " + std::to_string(count),
            "it is a number of items", "use 0 or more");
   std::atomic<std::int64_t> next{0};

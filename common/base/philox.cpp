@@ -3,7 +3,8 @@
 namespace zeroproof {
 namespace {
 
-__extension__ using unsigned_int128 = unsigned __int128;  // not ISO C++, so -Wpedantic wants the mark
+__extension__ using unsigned_int128 =
+    unsigned __int128;  // not ISO C++, so -Wpedantic wants the mark
 
 constexpr std::uint64_t multiplier0 = 0xD2511F53;
 constexpr std::uint64_t multiplier1 = 0xCD9E8D57;
@@ -29,8 +30,9 @@ PhiloxBlock philox4x32(const PhiloxBlock& counter, std::uint64_t key) {
 
 std::uint32_t Philox::word(std::uint64_t index) const {
   const std::uint64_t block = index / 4;
-  return philox4x32({static_cast<std::uint32_t>(block), static_cast<std::uint32_t>(block >> 32), t_, stream_},
-                    seed_)[index % 4];
+  return philox4x32(
+      {static_cast<std::uint32_t>(block), static_cast<std::uint32_t>(block >> 32), t_, stream_},
+      seed_)[index % 4];
 }
 
 std::uint64_t Philox::below(std::uint64_t index, std::uint64_t bound) const {

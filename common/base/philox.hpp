@@ -22,7 +22,9 @@ class Philox {
   std::uint32_t word(std::uint64_t index) const;
 
   /// Uniform in [0, 1), a multiple of 2^-24.
-  float uniform(std::uint64_t index) const { return static_cast<float>(word(index) >> 8) * 0x1p-24F; }
+  float uniform(std::uint64_t index) const {
+    return static_cast<float>(word(index) >> 8) * 0x1p-24F;
+  }
 
   /// Uniform in [0, bound), bound >= 1; the bias is below bound / 2^64.
   std::uint64_t below(std::uint64_t index, std::uint64_t bound) const;

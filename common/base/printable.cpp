@@ -10,7 +10,9 @@ namespace {
 constexpr std::size_t longest_word = 200;
 constexpr std::size_t longest_text = 2000;
 
-unsigned char byte(std::string_view text, std::size_t at) { return static_cast<unsigned char>(text[at]); }
+unsigned char byte(std::string_view text, std::size_t at) {
+  return static_cast<unsigned char>(text[at]);
+}
 
 bool continues(std::string_view text, std::size_t at) {
   return at < text.size() && (byte(text, at) & 0xC0U) == 0x80U;
@@ -61,7 +63,8 @@ std::string written_out(std::string_view text, bool lines) {
     } else {
       for (const char c : character) {
         char hex[5];
-        std::snprintf(hex, sizeof(hex), "\\x%02x", static_cast<unsigned>(static_cast<unsigned char>(c)));
+        std::snprintf(hex, sizeof(hex), "\\x%02x",
+                      static_cast<unsigned>(static_cast<unsigned char>(c)));
         result += hex;
       }
     }

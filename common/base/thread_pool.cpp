@@ -9,8 +9,9 @@
 namespace zeroproof {
 
 ThreadPool::ThreadPool(int num_threads) {
-  ZP_CHECK(num_threads >= 1, ErrorCode::invalid_argument, "num_threads is " + std::to_string(num_threads),
-           "somebody has to do the work", "use 1 or more");
+  ZP_CHECK(num_threads >= 1, ErrorCode::invalid_argument,
+           "num_threads is " + std::to_string(num_threads), "somebody has to do the work",
+           "use 1 or more");
   for (int i = 1; i < num_threads; ++i) {
     try {
       helpers_.emplace_back([this] { help(); });

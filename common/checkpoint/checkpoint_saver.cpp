@@ -21,8 +21,9 @@ namespace zeroproof {
 
 /// A checkpoint that is being written, on one rank.
 struct CheckpointSaver::Pending {
-  CheckpointManifest manifest;  ///< tensors, and what the content says; files and pieces on rank 0 in the end
-  std::string text;             ///< of it, on rank 0 in the end
+  CheckpointManifest
+      manifest;      ///< tensors, and what the content says; files and pieces on rank 0 in the end
+  std::string text;  ///< of it, on rank 0 in the end
   UnfinishedCheckpoint unfinished;
   std::vector<CheckpointPiece> pieces;     ///< of this rank
   std::vector<Span<const float>> values;   ///< of each piece
@@ -52,8 +53,8 @@ struct CheckpointSaver::Pending {
   }
 };
 
-CheckpointSaver::CheckpointSaver(const std::string& folder, Communicator& world, int keep, SaveMode mode,
-                                 Disk& disk)
+CheckpointSaver::CheckpointSaver(const std::string& folder, Communicator& world, int keep,
+                                 SaveMode mode, Disk& disk)
     : folder_(folder), world_(world), keep_(keep), mode_(mode), disk_(disk) {
   together(world_, [&] {
     if (world_.rank() == 0) root_.emplace(CheckpointRoot::lock(folder_, disk_));
@@ -74,13 +75,14 @@ void CheckpointSaver::write(Pending& pending) {
     if (mode_ == SaveMode::asynchronous) {
       report.file = write_rank_file(disk_, pending.unfinished, file_name, image_);
     } else {
-      const auto values = [&](const CheckpointPiece& piece, std::int64_t first, std::int64_t count) {
+      const auto values = [&](const CheckpointPiece& piece, std::int64_t first,
+                              std::int64_t count) {
         const auto index = static_cast<std::size_t>(&piece - pending.pieces.data());
         return pending.values[index].subspan(static_cast<std::size_t>(first),
                                              static_cast<std::size_t>(count));
       };
-      pending.file = begin_rank_file(disk_, pending.unfinished, file_name, pending.manifest, pending.pieces,
-                                     values, &room_);
+      pending.file = begin_rank_file(disk_, pending.unfinished, file_name, pending.manifest,
+                                     pending.pieces, values, &room_);
       report.file = pending.file->end();
     }
     report.pieces = pending.pieces;
@@ -107,7 +109,8 @@ void CheckpointSaver::save(DistributedOptimizer& optimizer, const OptimizerSetup
   name.resize(std::strlen(name.c_str()));
   together(world_, [&] {
     manifest.tensors = checkpoint_tensors(whole);
-    if (world_.rank() != 0) pending->unfinished = CheckpointRoot(folder_, disk_).join(content.step, name);
+    if (world_.rank() != 0)
+      pending->unfinished = CheckpointRoot(folder_, disk_).join(content.step, name);
     const std::vector<OwnPiece> own = own_pieces(setup, whole);
     const std::vector<OwnPiece> blocks =
         scales_of(own, whole, setup.tp == nullptr ? 1 : setup.tp->world_size());
@@ -150,7 +153,8 @@ void CheckpointSaver::save(DistributedOptimizer& optimizer, const OptimizerSetup
     begin_commit();
     return end_commit();
   }
-  if (world_.world_size() > 1) return pending_->start([this, &pending = *pending_] { write(pending); });
+  if (world_.world_size() > 1)
+    return pending_->start([this, &pending = *pending_] { write(pending); });
   // Nobody else has to be heard.
   pending_->commits = true;
   pending_->start([this, &pending = *pending_] {
@@ -210,7 +214,8 @@ void CheckpointSaver::begin_commit() {
     throw_first_error(reports);
     if (mode_ == SaveMode::synchronous) {
       together(world_, [&] {
-        if (world_.rank() == 0) describe(*pending_, reports);  // meanwhile files are written to their ends
+        if (world_.rank() == 0)
+          describe(*pending_, reports);  // meanwhile files are written to their ends
         if (pending_->file) pending_->file->finish();
         pending_->file.reset();
       });

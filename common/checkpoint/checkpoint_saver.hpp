@@ -72,8 +72,8 @@ class CheckpointSaver {
   SaveMode mode_;
   Disk& disk_;
   std::optional<CheckpointRoot> root_;  // locked, on rank 0
-  CheckpointImage image_;               // of what this rank owns, while an asynchronous save writes it
-  WriteBuffer room_;                      // what a synchronous save writes from
+  CheckpointImage image_;  // of what this rank owns, while an asynchronous save writes it
+  WriteBuffer room_;       // what a synchronous save writes from
   std::unique_ptr<Pending> pending_;
 };
 

@@ -16,7 +16,8 @@ namespace {
 
 std::string shown_shape(const std::vector<std::int64_t>& shape) {
   std::string text = "[";
-  for (const std::int64_t length : shape) text += (text.size() > 1 ? ", " : "") + std::to_string(length);
+  for (const std::int64_t length : shape)
+    text += (text.size() > 1 ? ", " : "") + std::to_string(length);
   return text + "]";
 }
 
@@ -76,8 +77,8 @@ CheckpointState::CheckpointState(const CheckpointReader& reader, const Optimizer
   }
   const bool counts_tensors = setup.missing_grad == MissingGrad::skip;
   ZP_CHECK(tensor_steps_.size() == (counts_tensors ? whole.tensors().size() : 0), ErrorCode::config,
-           reader.label() +
-               (counts_tensors ? " counts no steps for every tensor" : " counts steps for every tensor"),
+           reader.label() + (counts_tensors ? " counts no steps for every tensor"
+                                            : " counts steps for every tensor"),
            "under missing_grad = skip each tensor has its own t, under zero all have one",
            "continue with the setting of the run that wrote it");
   require_same_scales(whole);
@@ -88,13 +89,15 @@ void CheckpointState::require_same_scales(const FlatLayout& whole) const {
   StepSettings undistributed = setup_;
   undistributed.layout = &whole;
   const auto blocks = static_cast<std::size_t>(wanted ? blocks_of(undistributed).num_blocks() : 0);
-  const std::size_t slots =
-      wanted && keeps_history(setup_.scaling) ? blocks * static_cast<std::size_t>(setup_.scaling.history) : 0;
-  ZP_CHECK(scales_.param_scale.size() == blocks && scales_.amax_history.size() == slots, ErrorCode::config,
+  const std::size_t slots = wanted && keeps_history(setup_.scaling)
+                                ? blocks * static_cast<std::size_t>(setup_.scaling.history)
+                                : 0;
+  ZP_CHECK(scales_.param_scale.size() == blocks && scales_.amax_history.size() == slots,
+           ErrorCode::config,
            reader_.label() + " has " + std::to_string(scales_.param_scale.size()) + " scales and " +
                std::to_string(scales_.amax_history.size()) + " amaxes of parameters",
-           "those of this training have " + std::to_string(blocks) + " and " + std::to_string(slots) +
-               ", rule R24",
+           "those of this training have " + std::to_string(blocks) + " and " +
+               std::to_string(slots) + ", rule R24",
            "continue with the parameter dtype and the scaling of the run that wrote it");
 }
 
@@ -108,11 +111,11 @@ void CheckpointState::require_same_model(const FlatLayout& whole) const {
   };
   for (std::size_t i = 0; i < std::min(saved.size(), mine.size()); ++i) {
     if (saved[i].name != mine[i].name)
-      refuse("its tensor " + std::to_string(i) + " is " + shown_name(saved[i].name) + ", and here it is " +
-             shown_name(mine[i].name));
+      refuse("its tensor " + std::to_string(i) + " is " + shown_name(saved[i].name) +
+             ", and here it is " + shown_name(mine[i].name));
     if (saved[i].shape != mine[i].shape)
-      refuse(shown_name(saved[i].name) + " has shape " + shown_shape(saved[i].shape) + ", and here " +
-             shown_shape(mine[i].shape));
+      refuse(shown_name(saved[i].name) + " has shape " + shown_shape(saved[i].shape) +
+             ", and here " + shown_shape(mine[i].shape));
   }
   if (saved.size() != mine.size())
     refuse("it has " + std::to_string(saved.size()) + " tensors, and here there are " +
@@ -133,13 +136,15 @@ void CheckpointState::require_same_state() const {
     ZP_CHECK(wanted == has(id), ErrorCode::config,
              reader_.label() + (wanted ? " has no " : " has ") + state +
                  (wanted ? "" : ", which is not kept here"),
-             "the run would go on as another one", "continue with the update rule of the run that wrote it");
+             "the run would go on as another one",
+             "continue with the update rule of the run that wrote it");
     if (id == BufferId::master) continue;
     const bool scaled = wanted && has_scales(setup_.state_formats.of(id));
     ZP_CHECK(scaled == has(scales_of(id)), ErrorCode::config,
              reader_.label() + (scaled ? " has no scales of " : " has scales of ") + state +
                  (scaled ? "" : ", which is kept without here"),
-             "its codes are of no use without them", "continue with the formats of the run that wrote it");
+             "its codes are of no use without them",
+             "continue with the formats of the run that wrote it");
   }
 }
 
@@ -152,13 +157,15 @@ void CheckpointState::read_scales(BufferId id, std::int64_t begin, Span<float> t
     const std::int64_t from = std::max(begin, first), to = std::min(end, last);
     if (from >= to) continue;
     reader_.read(std::string(name(id)), static_cast<std::int64_t>(t), from - first,
-                 target.subspan(static_cast<std::size_t>(from - begin), static_cast<std::size_t>(to - from)));
+                 target.subspan(static_cast<std::size_t>(from - begin),
+                                static_cast<std::size_t>(to - from)));
   }
 }
 
 void CheckpointState::read(BufferId id, std::int64_t begin, Span<float> target) const {
   if (is_state_scale(id)) return read_scales(id, begin, target);
-  const auto pieces = setup_.layout->pieces({{begin, begin + static_cast<std::int64_t>(target.size())}});
+  const auto pieces =
+      setup_.layout->pieces({{begin, begin + static_cast<std::int64_t>(target.size())}});
   for (const Piece& piece : pieces) {
     const auto tensor = static_cast<std::size_t>(piece.tensor);
     const TensorSlot& slot = whole_.tensors()[tensor];
@@ -187,7 +194,8 @@ Json counters_json(std::int64_t applied_steps, const LossScalerState& scaler,
   if (!scales.param_scale.empty()) {
     std::vector<std::uint32_t> words;
     for (const float scale : scales.param_scale)
-      words.push_back(std::isnan(scale) ? Format<float>::magnitude : std::bit_cast<std::uint32_t>(scale));
+      words.push_back(std::isnan(scale) ? Format<float>::magnitude
+                                        : std::bit_cast<std::uint32_t>(scale));
     json["param_scale"] = words_text(words);
   }
   if (!scales.amax_history.empty()) json["amax_history"] = words_text(scales.amax_history);

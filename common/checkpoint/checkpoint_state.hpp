@@ -25,7 +25,8 @@ class CheckpointState final : public StateSource {
   /// the TP rank's part of each.
   /// Errors: config, if the checkpoint is of another model (naming its first tensor that differs), or has not the state
   /// that the setup's rule keeps, or more; damaged, if it does not say what a step needs.
-  CheckpointState(const CheckpointReader& reader, const OptimizerSetup& setup, const FlatLayout& whole);
+  CheckpointState(const CheckpointReader& reader, const OptimizerSetup& setup,
+                  const FlatLayout& whole);
 
   std::int64_t applied_steps() const override { return applied_steps_; }
   LossScalerState scaler() const override { return scaler_; }

@@ -21,8 +21,8 @@ std::int64_t bucket_for(std::int64_t numel) {
 }
 
 // Integers: the same bits on any instruction set, and four to eight at a time where there are wide ones.
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__) && \
-    !defined(__SANITIZE_THREAD__)
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && \
+    !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 #define ZP_WIDE_CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
 #else
 #define ZP_WIDE_CLONES
@@ -50,33 +50,37 @@ template <class Bits>
     const auto numel = static_cast<std::uint32_t>(std::min(block, count - begin));
     // What comes next, over the ends of pages too, where processors stop reading ahead.
     if (count - begin >= (ahead + 1) * block) {
-      for (std::int64_t i = 0; i < block; i += line) __builtin_prefetch(bits + begin + ahead * block + i);
+      for (std::int64_t i = 0; i < block; i += line)
+        __builtin_prefetch(bits + begin + ahead * block + i);
     }
     for (std::uint32_t i = 0; i < numel; ++i) {
       factors[i] = element_factor(low + i, high);
       words[i] = canonical(bits[begin + i], infinity) ^ element_salt;
     }
-    for (std::uint32_t i = 0; i < numel; ++i) sum += static_cast<std::uint64_t>(words[i]) * factors[i];
+    for (std::uint32_t i = 0; i < numel; ++i)
+      sum += static_cast<std::uint64_t>(words[i]) * factors[i];
   }
   return sum;
 }
 
-ZP_WIDE_CLONES std::uint64_t sum_of(const std::uint32_t* bits, std::int64_t count, std::uint64_t place) {
+ZP_WIDE_CLONES std::uint64_t sum_of(const std::uint32_t* bits, std::int64_t count,
+                                    std::uint64_t place) {
   return sum_in_blocks(bits, count, place, std::uint32_t{0x7f800000});
 }
 
-ZP_WIDE_CLONES std::uint64_t sum_of(const std::uint16_t* bits, std::int64_t count, std::uint64_t place,
-                                    std::uint16_t infinity) {
+ZP_WIDE_CLONES std::uint64_t sum_of(const std::uint16_t* bits, std::int64_t count,
+                                    std::uint64_t place, std::uint16_t infinity) {
   return sum_in_blocks(bits, count, place, infinity);
 }
 
-ZP_WIDE_CLONES std::uint64_t sum_of(const std::uint8_t* bits, std::int64_t count, std::uint64_t place,
-                                    std::uint8_t infinity) {
+ZP_WIDE_CLONES std::uint64_t sum_of(const std::uint8_t* bits, std::int64_t count,
+                                    std::uint64_t place, std::uint8_t infinity) {
   return sum_in_blocks(bits, count, place, infinity);
 }
 
 /// Sum of elements of a format, at an index of the buffer's memory.
-std::uint64_t sum_of(const TensorView& view, std::int64_t at, std::int64_t count, std::uint64_t place) {
+std::uint64_t sum_of(const TensorView& view, std::int64_t at, std::int64_t count,
+                     std::uint64_t place) {
   const auto* const bytes = static_cast<const std::byte*>(view.data) + at * num_bytes(view.dtype);
   switch (num_bytes(view.dtype)) {
     case 1:  // e4m3 has no infinity: the code before its NaN
@@ -97,17 +101,20 @@ ElementSums::ElementSums(const FlatLayout& whole, std::vector<OwnPiece> own, int
       own_(std::move(own)),
       thread_pool_(num_threads),
       bucket_numel_(bucket_for(whole.padded_numel())),
-      num_buckets_(std::max<std::int64_t>(1, (whole.padded_numel() + bucket_numel_ - 1) / bucket_numel_)) {}
+      num_buckets_(
+          std::max<std::int64_t>(1, (whole.padded_numel() + bucket_numel_ - 1) / bucket_numel_)) {}
 
 std::vector<ElementSums::Run> ElementSums::runs_of(const ExposedBuffer& buffer) const {
   std::vector<Run> runs;
   for (const OwnPiece& own : own_) {
     const CheckpointPiece& piece = own.piece;
-    const std::int64_t tensor_begin = whole_.tensors()[static_cast<std::size_t>(piece.tensor)].begin;
+    const std::int64_t tensor_begin =
+        whole_.tensors()[static_cast<std::size_t>(piece.tensor)].begin;
     const std::int64_t at = place_of(own, buffer);
     for (std::int64_t e = 0; e < piece.numel;) {
       const std::int64_t place = tensor_begin + piece.element(e);
-      std::int64_t count = std::min(piece.numel - e, piece.row_numel - (piece.first + e) % piece.row_numel);
+      std::int64_t count =
+          std::min(piece.numel - e, piece.row_numel - (piece.first + e) % piece.row_numel);
       count = std::min(count, bucket_numel_ - place % bucket_numel_);
       count = std::min(count, run_numel - place % run_numel);
       runs.push_back({place, at + e, count});
@@ -125,8 +132,8 @@ void ElementSums::add(const ExposedBuffer& buffer) {
   std::int64_t numel = 0, before = 0;
   for (const Run& run : runs) numel += run.numel;
   for (std::size_t i = 0, share = 0; i < runs.size(); before += runs[i++].numel) {
-    for (; share < num_shares &&
-           before * static_cast<std::int64_t>(num_shares) >= numel * static_cast<std::int64_t>(share);
+    for (; share < num_shares && before * static_cast<std::int64_t>(num_shares) >=
+                                     numel * static_cast<std::int64_t>(share);
          ++share)
       begins[share] = i;
   }

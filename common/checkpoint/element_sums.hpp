@@ -26,7 +26,8 @@ inline std::uint32_t element_factor(std::uint32_t place_low, std::uint32_t place
 /// multilinear family of Carter and Wegman, 1979, with factors that are mixed instead of drawn). A NaN counts as the
 /// canonical one.
 inline std::uint64_t element_number(std::uint64_t place, std::uint32_t bits) {
-  const auto low = static_cast<std::uint32_t>(place), high = static_cast<std::uint32_t>(place >> 32);
+  const auto low = static_cast<std::uint32_t>(place),
+             high = static_cast<std::uint32_t>(place >> 32);
   return static_cast<std::uint64_t>(bits ^ element_salt) * element_factor(low, high);
 }
 

@@ -11,7 +11,8 @@ namespace zeroproof {
 
 std::vector<CheckpointTensor> checkpoint_tensors(const FlatLayout& whole) {
   std::vector<CheckpointTensor> tensors;
-  for (const TensorSlot& slot : whole.tensors()) tensors.push_back({slot.name, slot.shape, slot.begin});
+  for (const TensorSlot& slot : whole.tensors())
+    tensors.push_back({slot.name, slot.shape, slot.begin});
   return tensors;
 }
 
@@ -53,8 +54,8 @@ std::vector<OwnPiece> scales_of(const OwnPiece& own, const FlatLayout& whole, in
     return (element + state_block_numel - 1) / state_block_numel;
   };
   std::vector<OwnPiece> pieces;
-  const auto add = [&](std::int64_t first, std::int64_t end, std::int64_t row_numel, std::int64_t row_stride,
-                       std::int64_t offset) {
+  const auto add = [&](std::int64_t first, std::int64_t end, std::int64_t row_numel,
+                       std::int64_t row_stride, std::int64_t offset) {
     if (first == end) return;
     OwnPiece scales = own;
     scales.piece.first = first;
@@ -69,7 +70,8 @@ std::vector<OwnPiece> scales_of(const OwnPiece& own, const FlatLayout& whole, in
   const std::int64_t blocks = block_from(slot.numel);
   const bool rows = elements.row_numel < elements.row_stride && elements.row_stride < slot.numel;
   const bool equal_parts = elements.row_numel * tp == elements.row_stride;
-  if (rows && equal_parts && elements.row_numel % state_block_numel == 0) {  // on every TP rank alike
+  if (rows && equal_parts &&
+      elements.row_numel % state_block_numel == 0) {  // on every TP rank alike
     add(block_from(elements.first), block_from(end), elements.row_numel / state_block_numel,
         elements.row_stride / state_block_numel, elements.offset / state_block_numel);
     return pieces;
@@ -105,7 +107,8 @@ std::int64_t place_of(const OwnPiece& own, const ExposedBuffer& buffer) {
     // Between the rows that a part has blocks of, the rank has no blocks.
     const bool apart = is_state_scale(buffer.id) && own.piece.row_numel < own.piece.row_stride;
     const std::int64_t end = apart ? own.local_begin + 1 : own.local_begin + own.piece.numel;
-    if (range.begin <= own.local_begin && end <= range.end) return before + own.local_begin - range.begin;
+    if (range.begin <= own.local_begin && end <= range.end)
+      return before + own.local_begin - range.begin;
     before += range.numel();
   }
   fail(ErrorCode::internal, "a rank does not have elements that it owns",
@@ -119,9 +122,11 @@ std::vector<float> widened(const OwnPiece& own, const ExposedBuffer& buffer) {
     using T = typename decltype(format)::type;
     if constexpr (std::is_same_v<T, bf16> || std::is_same_v<T, fp16> || std::is_same_v<T, e4m3>) {
       const T* const codes = static_cast<const T*>(buffer.view.data) + begin;
-      std::transform(codes, codes + own.piece.numel, values.begin(), [](T code) { return to_float(code); });
+      std::transform(codes, codes + own.piece.numel, values.begin(),
+                     [](T code) { return to_float(code); });
     } else {
-      fail(ErrorCode::internal, "state of " + std::string(decltype(format)::name) + " was to be widened",
+      fail(ErrorCode::internal,
+           "state of " + std::string(decltype(format)::name) + " was to be widened",
            "it is kept in bf16, fp16 or e4m3", "report it with the command line");
     }
   });

@@ -21,9 +21,10 @@ std::vector<CheckpointTensor> checkpoint_tensors(const FlatLayout& whole);
 
 /// Where a rank stands, without the communicators of a setup.
 struct OwnPlace {
-  const FlatLayout& layout;               ///< of its TP rank
-  std::vector<FlatRange> ranges;          ///< that it keeps state for
-  Span<const TensorPlacement> placement;  ///< [num_tensors], or empty: the layout is the undistributed one
+  const FlatLayout& layout;       ///< of its TP rank
+  std::vector<FlatRange> ranges;  ///< that it keeps state for
+  Span<const TensorPlacement>
+      placement;  ///< [num_tensors], or empty: the layout is the undistributed one
   bool first_instance = true;
   bool first_tp_rank = true;
 };

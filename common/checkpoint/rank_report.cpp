@@ -21,9 +21,11 @@ std::vector<std::string> gather_texts(Communicator& world, const std::string& mi
   for (Head& one : heads) places.push_back(std::as_writable_bytes(Span<Head>(&one, 1)));
   world.all_gather(std::as_bytes(Span<const Head>(&head, 1)), places);
 
-  const bool all = std::any_of(heads.begin(), heads.end(), [](const Head& one) { return one.urgent != 0; });
+  const bool all =
+      std::any_of(heads.begin(), heads.end(), [](const Head& one) { return one.urgent != 0; });
   std::vector<Span<const std::byte>> sent(ranks);
-  for (std::size_t r = 0; r < (all ? ranks : 1); ++r) sent[r] = std::as_bytes(Span<const char>(mine));
+  for (std::size_t r = 0; r < (all ? ranks : 1); ++r)
+    sent[r] = std::as_bytes(Span<const char>(mine));
   std::vector<std::string> texts(ranks);
   for (std::size_t r = 0; r < ranks; ++r) {
     if (all || world.rank() == 0) texts[r].resize(heads[r].size);
@@ -60,7 +62,8 @@ void RankReport::catch_errors(const std::function<void()>& act) {
     code = caught.code();
   } catch (const std::bad_alloc&) {
     error =
-        "out of memory (saving and loading copy pieces of the state, --async all of it); save without "
+        "out of memory (saving and loading copy pieces of the state, --async all of it); save "
+        "without "
         "--async, or use more ranks";
     code = ErrorCode::unavailable;
   } catch (const std::exception& caught) {

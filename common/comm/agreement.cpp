@@ -18,7 +18,8 @@ std::vector<Digest> gather_all(Communicator& group, const std::vector<Digest>& m
 }
 
 /// Says which value is the first that differs, and where; "" if none does. Collective.
-std::string first_difference(const std::vector<Communicator*>& groups, const std::vector<CommonValue>& mine) {
+std::string first_difference(const std::vector<Communicator*>& groups,
+                             const std::vector<CommonValue>& mine) {
   std::vector<Digest> all;
   all.reserve(mine.size());
   for (const CommonValue& value : mine) all.push_back(value.digest);
@@ -46,7 +47,8 @@ std::string first_difference(const std::vector<Communicator*>& groups, const std
 /// All values as two: those that all ranks have in common, and those that ranks of the first group have for themselves.
 std::vector<CommonValue> summary(const std::vector<CommonValue>& values) {
   std::vector<Digest> common, own;
-  for (const CommonValue& value : values) (value.of_first_group_rank ? own : common).push_back(value.digest);
+  for (const CommonValue& value : values)
+    (value.of_first_group_rank ? own : common).push_back(value.digest);
   const auto digest = [](const std::vector<Digest>& digests) {
     return raw_digest(digests.data(), static_cast<std::int64_t>(digests.size() * sizeof(Digest)));
   };
@@ -55,8 +57,9 @@ std::vector<CommonValue> summary(const std::vector<CommonValue>& values) {
 
 }  // namespace
 
-void require_agreement(const std::vector<Communicator*>& groups, const std::vector<CommonValue>& mine,
-                       const std::string& why, const std::string& remedy) {
+void require_agreement(const std::vector<Communicator*>& groups,
+                       const std::vector<CommonValue>& mine, const std::string& why,
+                       const std::string& remedy) {
   // As a rule nothing differs, and then the values themselves are not looked at.
   if (mine.size() > 2 && first_difference(groups, summary(mine)).empty()) return;
   const std::string problem = first_difference(groups, mine);

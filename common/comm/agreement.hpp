@@ -14,9 +14,11 @@ namespace zeroproof {
 
 /// Something that ranks have in common.
 struct CommonValue {
-  std::string what;  ///< in the plural: "the losses of an evaluation", of which those of some ranks differ
+  std::string
+      what;  ///< in the plural: "the losses of an evaluation", of which those of some ranks differ
   Digest digest;
-  bool of_first_group_rank = false;  ///< ranks with other numbers in the first group may have other values
+  bool of_first_group_rank =
+      false;  ///< ranks with other numbers in the first group may have other values
 };
 
 /// Compares values over the ranks of all groups together; groups that form a grid make all of its ranks comparable.
@@ -27,8 +29,9 @@ struct CommonValue {
 /// mine     the same values in the same order on every rank
 /// Errors   comm, with the same text on every rank, naming the first value that differs, and the ranks on which it does
 ///          from that of rank 0 (or of the first rank that has it in common with them).
-void require_agreement(const std::vector<Communicator*>& groups, const std::vector<CommonValue>& mine,
-                       const std::string& why, const std::string& remedy);
+void require_agreement(const std::vector<Communicator*>& groups,
+                       const std::vector<CommonValue>& mine, const std::string& why,
+                       const std::string& remedy);
 
 /// The same for the bytes of one value.
 void require_agreement(const std::vector<Communicator*>& groups, Span<const std::byte> mine,

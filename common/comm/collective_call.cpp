@@ -24,7 +24,8 @@ const char* name(IntegerReduce reduce) {
 }
 
 bool same_call(const CollectiveCall& a, const CollectiveCall& b) {
-  return a.collective == b.collective && a.reduce == b.reduce && a.root == b.root && a.sequence == b.sequence;
+  return a.collective == b.collective && a.reduce == b.reduce && a.root == b.root &&
+         a.sequence == b.sequence;
 }
 
 std::string different_calls(Span<const CollectiveCall> calls, const RankNames& names) {
@@ -56,12 +57,14 @@ std::string different_counts(Span<const CollectiveCall> calls, const RankNames& 
       const std::int64_t sent = calls[from].send_bytes[to];
       const std::int64_t expected = calls[to].recv_bytes[from];
       if (sent == expected || ++found > max_listed_counts) continue;
-      problem += (found == 1 ? "" : ", ") + describe_rank(static_cast<int>(from), names) + " sends " +
-                 std::to_string(sent) + " bytes to " + describe_rank(static_cast<int>(to), names) +
-                 ", which expects " + std::to_string(expected);
+      problem += (found == 1 ? "" : ", ") + describe_rank(static_cast<int>(from), names) +
+                 " sends " + std::to_string(sent) + " bytes to " +
+                 describe_rank(static_cast<int>(to), names) + ", which expects " +
+                 std::to_string(expected);
     }
   }
-  if (found > max_listed_counts) problem += ", and " + std::to_string(found - max_listed_counts) + " more";
+  if (found > max_listed_counts)
+    problem += ", and " + std::to_string(found - max_listed_counts) + " more";
   return problem.empty() ? "" : "in " + describe(calls[0]) + " " + problem;
 }
 
@@ -79,7 +82,8 @@ std::string places(Span<const int> ranks, const std::vector<std::string>& hosts)
   std::vector<std::string> once;
   for (const int rank : ranks) {
     const std::string& host = hosts[static_cast<std::size_t>(rank)];
-    if (!host.empty() && std::find(once.begin(), once.end(), host) == once.end()) once.push_back(host);
+    if (!host.empty() && std::find(once.begin(), once.end(), host) == once.end())
+      once.push_back(host);
   }
   std::string text = once.size() == 1 ? " on node " : " on nodes ";
   for (std::size_t i = 0; i < once.size(); ++i) {
@@ -116,7 +120,8 @@ const char* name(Collective collective) {
 std::string describe(const CollectiveCall& call) {
   std::string text = std::string(name(call.collective)) + " #" + std::to_string(call.sequence);
   if (call.collective == Collective::broadcast) text += " from root " + std::to_string(call.root);
-  if (call.collective == Collective::all_reduce) text += std::string(" (") + name(call.reduce) + ")";
+  if (call.collective == Collective::all_reduce)
+    text += std::string(" (") + name(call.reduce) + ")";
   return text;
 }
 
@@ -144,19 +149,22 @@ std::string disagreement(Span<const CollectiveCall> calls, const RankNames& name
   const std::string calls_differ = different_calls(calls, names);
   if (!calls_differ.empty()) {
     return "the ranks are not in the same collective: " + calls_differ +
-           " (their data would end up in each other's buffers); make the same calls in the same order on "
+           " (their data would end up in each other's buffers); make the same calls in the same "
+           "order on "
            "every rank";
   }
   const std::string counts_differ = different_counts(calls, names);
   if (!counts_differ.empty()) {
     return "the ranks disagree about counts: " + counts_differ +
-           " (data would be cut off or missing); compute the counts from the same shard map on every rank";
+           " (data would be cut off or missing); compute the counts from the same shard map on "
+           "every rank";
   }
   return "";
 }
 
-Error absent_error(Span<const int> missing, const CollectiveCall& call, std::chrono::milliseconds limit,
-                   const RankNames& names, const std::string& what) {
+Error absent_error(Span<const int> missing, const CollectiveCall& call,
+                   std::chrono::milliseconds limit, const RankNames& names,
+                   const std::string& what) {
   const std::string who = describe_ranks(missing, names);
   return Error(ErrorCode::timeout,
                who + " did not " + what + " " + describe(call) + " within " + describe(limit) +
@@ -164,12 +172,14 @@ Error absent_error(Span<const int> missing, const CollectiveCall& call, std::chr
                    (missing.size() == 1 ? " is" : " are") + " doing, or raise the time limit");
 }
 
-Error interrupted_error(Span<const int> missing, const CollectiveCall& call, const RankNames& names) {
-  return Error(ErrorCode::comm,
-               describe_ranks(missing, names) + (missing.size() == 1 ? " is" : " are") + " missing in " +
-                   describe(call) +
-                   ", and this job was told to end (mpirun sends a signal to all ranks when one has "
-                   "died); see what mpirun reports about it");
+Error interrupted_error(Span<const int> missing, const CollectiveCall& call,
+                        const RankNames& names) {
+  return Error(
+      ErrorCode::comm,
+      describe_ranks(missing, names) + (missing.size() == 1 ? " is" : " are") + " missing in " +
+          describe(call) +
+          ", and this job was told to end (mpirun sends a signal to all ranks when one has "
+          "died); see what mpirun reports about it");
 }
 
 Error left_error(Span<const int> left, const CollectiveCall& call, const RankNames& names) {

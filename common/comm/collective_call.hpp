@@ -41,7 +41,8 @@ const char* name(Collective collective);
 
 /// What messages say of the ranks of a communicator beside their numbers.
 struct RankNames {
-  std::vector<int> in_world;  // [world_size] numbers in the world, of a group; empty for the world itself
+  std::vector<int>
+      in_world;  // [world_size] numbers in the world, of a group; empty for the world itself
   std::vector<std::string> hosts;  // [world_size], or empty where the ranks of the world share one
 };
 
@@ -59,9 +60,11 @@ std::string disagreement(Span<const CollectiveCall> calls, const RankNames& name
 
 /// The errors that every kind of communicator words alike. Ranks are numbers in the
 /// communicator of the call. `what` is what the ranks did not do in time: "arrive at".
-Error absent_error(Span<const int> missing, const CollectiveCall& call, std::chrono::milliseconds limit,
-                   const RankNames& names = {}, const std::string& what = "arrive at");
-Error interrupted_error(Span<const int> missing, const CollectiveCall& call, const RankNames& names = {});
+Error absent_error(Span<const int> missing, const CollectiveCall& call,
+                   std::chrono::milliseconds limit, const RankNames& names = {},
+                   const std::string& what = "arrive at");
+Error interrupted_error(Span<const int> missing, const CollectiveCall& call,
+                        const RankNames& names = {});
 Error left_error(Span<const int> left, const CollectiveCall& call, const RankNames& names = {});
 Error ended_error(int rank, const std::string& reason, const RankNames& names = {});
 

@@ -13,7 +13,8 @@ std::unique_ptr<SharedWindow> Communicator::shared_window(std::int64_t) { return
 
 void Communicator::native_reduce_scatter(Span<const float>, Span<const std::int64_t>, Span<float>) {
   fail(ErrorCode::unavailable, name() + " has no sum of floats of its own",
-       "native mode measures what a library adds", "use self, threads or mpi, or another gradient sum");
+       "native mode measures what a library adds",
+       "use self, threads or mpi, or another gradient sum");
 }
 
 void Communicator::exchange_places(const CollectiveCall&, Span<const Span<const std::byte>>,

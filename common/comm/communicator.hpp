@@ -46,7 +46,8 @@ class Communicator {
   /// Sends send[d] to rank d and receives from rank s into recv[s].
   /// Shapes   send, recv: world_size spans each; send[d] on rank s has as many bytes as recv[s] on rank d;
   ///          any may be empty. No buffer overlaps another. The rank's own part is copied as well.
-  virtual void all_to_all(Span<const Span<const std::byte>> send, Span<const Span<std::byte>> recv) = 0;
+  virtual void all_to_all(Span<const Span<const std::byte>> send,
+                          Span<const Span<std::byte>> recv) = 0;
 
   /// Every rank's `mine` arrives in recv[rank] of all ranks. The lengths may differ between ranks and may be
   /// 0. `mine` may be exactly recv[rank()], which then is not copied.

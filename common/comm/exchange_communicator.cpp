@@ -41,8 +41,8 @@ void copy_block(Span<const std::byte> from, Span<std::byte> to) {
   if (!from.empty() && from.data() != to.data()) std::memcpy(to.data(), from.data(), from.size());
 }
 
-void ExchangeCommunicator::require(bool condition, const std::string& problem, const std::string& why,
-                                   const std::string& remedy) {
+void ExchangeCommunicator::require(bool condition, const std::string& problem,
+                                   const std::string& why, const std::string& remedy) {
   if (condition) return;
   abort(problem);
   fail(ErrorCode::invalid_argument, problem, why, remedy);
@@ -70,9 +70,11 @@ void ExchangeCommunicator::all_to_all(Span<const Span<const std::byte>> send,
   run(std::move(call), send, recv);
 }
 
-void ExchangeCommunicator::all_gather(Span<const std::byte> mine, Span<const Span<std::byte>> recv) {
+void ExchangeCommunicator::all_gather(Span<const std::byte> mine,
+                                      Span<const Span<std::byte>> recv) {
   const std::size_t ranks = index(world_size());
-  require(recv.size() == ranks, "all_gather got " + std::to_string(recv.size()) + " blocks to receive",
+  require(recv.size() == ranks,
+          "all_gather got " + std::to_string(recv.size()) + " blocks to receive",
           "there are " + std::to_string(ranks) + " ranks",
           "pass one block per rank, empty where there is nothing");
   CollectiveCall call;
@@ -113,26 +115,30 @@ void ExchangeCommunicator::all_reduce(Span<std::uint64_t> data, IntegerReduce op
 
 void ExchangeCommunicator::barrier() {
   const std::size_t ranks = index(world_size());
-  run(CollectiveCall{}, std::vector<Span<const std::byte>>(ranks), std::vector<Span<std::byte>>(ranks));
+  run(CollectiveCall{}, std::vector<Span<const std::byte>>(ranks),
+      std::vector<Span<std::byte>>(ranks));
 }
 
-void ExchangeCommunicator::native_reduce_scatter(Span<const float> send, Span<const std::int64_t> counts,
+void ExchangeCommunicator::native_reduce_scatter(Span<const float> send,
+                                                 Span<const std::int64_t> counts,
                                                  Span<float> recv) {
   require(counts.size() == index(world_size()),
           "reduce_scatter got " + std::to_string(counts.size()) + " counts",
           "there are " + std::to_string(world_size()) + " ranks", "pass one count per rank");
   std::int64_t total = 0;
   for (const std::int64_t count : counts) {
-    require(count >= 0 && count <= numel(send) - total,
-            "reduce_scatter got counts that do not fit " + std::to_string(send.size()) + " elements",
-            "each is 0 or more and their sum is the length of what is sent", "pass one count per rank");
+    require(
+        count >= 0 && count <= numel(send) - total,
+        "reduce_scatter got counts that do not fit " + std::to_string(send.size()) + " elements",
+        "each is 0 or more and their sum is the length of what is sent", "pass one count per rank");
     total += count;
   }
-  require(total == numel(send) && numel(recv) == counts[index(rank())],
-          "reduce_scatter got " + std::to_string(send.size()) + " elements to send and " +
-              std::to_string(recv.size()) + " to receive",
-          "the counts say " + std::to_string(total) + " and " + std::to_string(counts[index(rank())]),
-          "make the buffers as long as the counts say");
+  require(
+      total == numel(send) && numel(recv) == counts[index(rank())],
+      "reduce_scatter got " + std::to_string(send.size()) + " elements to send and " +
+          std::to_string(recv.size()) + " to receive",
+      "the counts say " + std::to_string(total) + " and " + std::to_string(counts[index(rank())]),
+      "make the buffers as long as the counts say");
   CollectiveCall call;
   call.collective = Collective::reduce_scatter;
   for (const std::int64_t count : counts) call.send_bytes.push_back(4 * count);
@@ -156,7 +162,8 @@ void ExchangeCommunicator::reduce_scatter(CollectiveCall call, Span<const float>
   });
 }
 
-void ExchangeCommunicator::exchange_each(CollectiveCall call, SendBlocks send, const TakeBlock& take) {
+void ExchangeCommunicator::exchange_each(CollectiveCall call, SendBlocks send,
+                                         const TakeBlock& take) {
   std::int64_t num_bytes = 0;
   for (const std::int64_t bytes : call.recv_bytes) num_bytes += bytes;
   std::vector<std::byte> received(static_cast<std::size_t>(num_bytes));
@@ -171,19 +178,21 @@ void ExchangeCommunicator::exchange_each(CollectiveCall call, SendBlocks send, c
 }
 
 std::unique_ptr<Communicator> ExchangeCommunicator::split(int colour) {
-  require(colour >= 0, "split got colour " + std::to_string(colour), "every rank belongs to a group",
-          "use colours of 0 or more");
+  require(colour >= 0, "split got colour " + std::to_string(colour),
+          "every rank belongs to a group", "use colours of 0 or more");
   const std::array<std::int64_t, 2> mine = {colour, next_ticket()};
-  const std::vector<Span<const std::byte>> send = to_all(std::as_bytes(Span<const std::int64_t>(mine)));
+  const std::vector<Span<const std::byte>> send =
+      to_all(std::as_bytes(Span<const std::int64_t>(mine)));
   std::vector<int> members;
   std::int64_t ticket = 0;
-  exchange_each(call_of(Collective::split, send, std::vector<std::int64_t>(send.size(), sizeof(mine))), send,
-                [&](std::size_t from, Span<const std::byte> block) {
-                  std::array<std::int64_t, 2> other{};
-                  std::memcpy(&other, block.data(), sizeof(other));
-                  if (other[0] == colour) members.push_back(static_cast<int>(from));
-                  ticket = std::max(ticket, other[1]);
-                });
+  exchange_each(
+      call_of(Collective::split, send, std::vector<std::int64_t>(send.size(), sizeof(mine))), send,
+      [&](std::size_t from, Span<const std::byte> block) {
+        std::array<std::int64_t, 2> other{};
+        std::memcpy(&other, block.data(), sizeof(other));
+        if (other[0] == colour) members.push_back(static_cast<int>(from));
+        ticket = std::max(ticket, other[1]);
+      });
   return make_group(members, ticket);
 }
 
@@ -193,11 +202,11 @@ std::unique_ptr<SharedWindow> ExchangeCommunicator::shared_window(std::int64_t n
   const std::vector<Span<const std::byte>> send =
       to_all(std::as_bytes(Span<const std::int64_t>(&num_bytes, 1)));
   std::vector<std::int64_t> sizes(send.size());
-  exchange_each(
-      call_of(Collective::shared_window, send, std::vector<std::int64_t>(send.size(), sizeof(num_bytes))),
-      send, [&](std::size_t from, Span<const std::byte> block) {
-        std::memcpy(&sizes[from], block.data(), sizeof(num_bytes));
-      });
+  exchange_each(call_of(Collective::shared_window, send,
+                        std::vector<std::int64_t>(send.size(), sizeof(num_bytes))),
+                send, [&](std::size_t from, Span<const std::byte> block) {
+                  std::memcpy(&sizes[from], block.data(), sizeof(num_bytes));
+                });
   return make_window(sizes);
 }
 

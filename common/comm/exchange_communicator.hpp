@@ -25,7 +25,8 @@ class ExchangeCommunicator : public Communicator {
   void barrier() final;
   std::unique_ptr<Communicator> split(int colour) final;
   std::unique_ptr<SharedWindow> shared_window(std::int64_t num_bytes) final;
-  void native_reduce_scatter(Span<const float> send, Span<const std::int64_t> counts, Span<float> recv) final;
+  void native_reduce_scatter(Span<const float> send, Span<const std::int64_t> counts,
+                             Span<float> recv) final;
 
  protected:
   using SendBlocks = Span<const Span<const std::byte>>;
@@ -42,26 +43,29 @@ class ExchangeCommunicator : public Communicator {
   virtual void exchange_each(CollectiveCall call, SendBlocks send, const TakeBlock& take);
 
   /// The blocks that reduce_scatter adds, in an order of the library's own; here from rank 0 upwards.
-  virtual void reduce_scatter(CollectiveCall call, Span<const float> send, Span<const std::int64_t> counts,
-                              Span<float> recv);
+  virtual void reduce_scatter(CollectiveCall call, Span<const float> send,
+                              Span<const std::int64_t> counts, Span<float> recv);
 
   /// A number that ranks agree about in split(): the group gets the largest of its parent's ranks.
   virtual std::int64_t next_ticket() { return 0; }
 
   /// The group of `members`, ranks of this communicator in ascending order with this one among them. Made by
   /// all members, each for itself, and by the other groups of the same split at the same time.
-  virtual std::unique_ptr<Communicator> make_group(const std::vector<int>& members, std::int64_t ticket) = 0;
+  virtual std::unique_ptr<Communicator> make_group(const std::vector<int>& members,
+                                                   std::int64_t ticket) = 0;
 
   /// sizes: [world_size] bytes each rank asks for.
   virtual std::unique_ptr<SharedWindow> make_window(const std::vector<std::int64_t>& sizes) = 0;
 
   /// send[d] of an exchange where every rank gets the same.
   std::vector<Span<const std::byte>> to_all(Span<const std::byte> block) const;
-  static CollectiveCall call_of(Collective collective, SendBlocks send, std::vector<std::int64_t> recv_bytes);
+  static CollectiveCall call_of(Collective collective, SendBlocks send,
+                                std::vector<std::int64_t> recv_bytes);
 
  private:
   void run(CollectiveCall call, SendBlocks send, Span<const Span<std::byte>> recv);
-  void require(bool condition, const std::string& problem, const std::string& why, const std::string& remedy);
+  void require(bool condition, const std::string& problem, const std::string& why,
+               const std::string& remedy);
 };
 
 /// Copies a block to one of the same size. Nothing happens if both are the same block or empty.

@@ -116,8 +116,9 @@ std::int64_t FlightRecorder::begin(const CollectiveCall& call, int channel) {
   const std::int64_t number = page.num_calls++;
   FlightEntry& entry = entry_of(page, number);
   entry.sequence = call.sequence;
-  entry.num_bytes = std::accumulate(call.send_bytes.begin(), call.send_bytes.end(), std::int64_t{0}) +
-                    std::accumulate(call.recv_bytes.begin(), call.recv_bytes.end(), std::int64_t{0});
+  entry.num_bytes =
+      std::accumulate(call.send_bytes.begin(), call.send_bytes.end(), std::int64_t{0}) +
+      std::accumulate(call.recv_bytes.begin(), call.recv_bytes.end(), std::int64_t{0});
   entry.channel = channel;
   entry.root = call.root;
   entry.collective = call.collective;
@@ -149,12 +150,13 @@ std::optional<Flight> read_flight(const std::string& path) {
 }
 
 std::string flight_text(int rank, const Flight& flight) {
-  std::string text = "rank " + std::to_string(rank) + " (process " + std::to_string(flight.pid) + ")" +
-                     (flight.place.empty() ? "" : " at " + flight.place) + ": " +
-                     (flight.num_calls == 0 ? "no collective"
-                                            : std::to_string(flight.num_calls) + " collectives, the last " +
-                                                  std::to_string(flight.entries.size())) +
-                     "; nothing moved for " + seconds(flight.now_ns - flight.moved_ns) + "\n";
+  std::string text =
+      "rank " + std::to_string(rank) + " (process " + std::to_string(flight.pid) + ")" +
+      (flight.place.empty() ? "" : " at " + flight.place) + ": " +
+      (flight.num_calls == 0 ? "no collective"
+                             : std::to_string(flight.num_calls) + " collectives, the last " +
+                                   std::to_string(flight.entries.size())) +
+      "; nothing moved for " + seconds(flight.now_ns - flight.moved_ns) + "\n";
   for (std::size_t i = 0; i < flight.entries.size();) {
     std::size_t next = i + 1;
     while (next < flight.entries.size() && alike(flight.entries[next], flight.entries[i])) ++next;
@@ -166,11 +168,12 @@ std::string flight_text(int rank, const Flight& flight) {
     call.sequence = entry.sequence;
     text += "  " + describe(call);
     if (next - i > 1) text += " to #" + std::to_string(flight.entries[next - 1].sequence);
-    text += " of communicator " + std::to_string(entry.channel) + ", " + std::to_string(entry.num_bytes) +
-            " bytes";
+    text += " of communicator " + std::to_string(entry.channel) + ", " +
+            std::to_string(entry.num_bytes) + " bytes";
     if (next - i > 1) text += " each";
     text += std::string(", ") + word(entry.state);
-    if (entry.state != FlightEntry::State::done) text += ", since " + seconds(flight.now_ns - entry.begun_ns);
+    if (entry.state != FlightEntry::State::done)
+      text += ", since " + seconds(flight.now_ns - entry.begun_ns);
     text += "\n";
     i = next;
   }

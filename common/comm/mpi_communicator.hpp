@@ -29,7 +29,8 @@ namespace zeroproof {
 ///
 /// After an Error end the process: MPI may still be writing into buffers of the call that failed (MpiSession
 /// knows, and then calls MPI_Abort at its end).
-std::unique_ptr<Communicator> make_mpi_communicator(std::chrono::milliseconds timeout = default_comm_timeout,
-                                                    std::int64_t max_message_bytes = std::int64_t{1} << 24);
+std::unique_ptr<Communicator> make_mpi_communicator(
+    std::chrono::milliseconds timeout = default_comm_timeout,
+    std::int64_t max_message_bytes = std::int64_t{1} << 24);
 
 }  // namespace zeroproof

@@ -88,7 +88,8 @@ void RecordingCommunicator::all_to_all(Span<const Span<const std::byte>> send,
   add(Collective::all_to_all, entry);
 }
 
-void RecordingCommunicator::all_gather(Span<const std::byte> mine, Span<const Span<std::byte>> recv) {
+void RecordingCommunicator::all_gather(Span<const std::byte> mine,
+                                       Span<const Span<std::byte>> recv) {
   inner_->all_gather(mine, recv);
   TrafficEntry entry;
   count_sent(entry, numel(mine), world_size() - 1);
@@ -133,7 +134,8 @@ std::unique_ptr<SharedWindow> RecordingCommunicator::shared_window(std::int64_t 
   return window;
 }
 
-void RecordingCommunicator::native_reduce_scatter(Span<const float> send, Span<const std::int64_t> counts,
+void RecordingCommunicator::native_reduce_scatter(Span<const float> send,
+                                                  Span<const std::int64_t> counts,
                                                   Span<float> recv) {
   inner_->native_reduce_scatter(send, counts, recv);
   TrafficEntry entry;

@@ -74,7 +74,8 @@ class RecordingCommunicator final : public Communicator {
   }
   void abort(const std::string& reason) override { inner_->abort(reason); }
 
-  void all_to_all(Span<const Span<const std::byte>> send, Span<const Span<std::byte>> recv) override;
+  void all_to_all(Span<const Span<const std::byte>> send,
+                  Span<const Span<std::byte>> recv) override;
   void all_gather(Span<const std::byte> mine, Span<const Span<std::byte>> recv) override;
   void broadcast(Span<std::byte> data, int root) override;
   void all_reduce(Span<std::uint64_t> data, IntegerReduce op) override;

@@ -14,7 +14,8 @@ namespace {
 class SelfCommunicator final : public ExchangeCommunicator {
  public:
   /// Groups of one world share its failure.
-  SelfCommunicator(std::shared_ptr<FailureRecord> failure, bool is_group) : failure_(std::move(failure)) {
+  SelfCommunicator(std::shared_ptr<FailureRecord> failure, bool is_group)
+      : failure_(std::move(failure)) {
     if (is_group) names_.in_world = {0};
   }
 
@@ -24,7 +25,8 @@ class SelfCommunicator final : public ExchangeCommunicator {
   std::string host_of(int) const override { return local_host(); }
   bool shares_addresses() const override { return true; }
 
-  void exchange_places(const CollectiveCall& call, SendBlocks send, const TakePlace& take) override {
+  void exchange_places(const CollectiveCall& call, SendBlocks send,
+                       const TakePlace& take) override {
     meet(call);
     take(0, send[0]);
   }

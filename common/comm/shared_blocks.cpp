@@ -44,7 +44,8 @@ SharedBlocks::SharedBlocks(const std::vector<std::int64_t>& sizes) {
     static_assert(unwritten_byte == std::byte{0xFF}, "as a poisoned buffer");
     memory_ = GuardedBuffer(static_cast<std::int64_t>(total), DType::e4m3);  // one byte each
   } catch (const std::exception&) {
-    fail(ErrorCode::unavailable, "a window of " + std::to_string(total) + " bytes did not fit into memory",
+    fail(ErrorCode::unavailable,
+         "a window of " + std::to_string(total) + " bytes did not fit into memory",
          "all ranks share it", "ask for less, or use fewer ranks per machine");
   }
   Span<std::byte> rest(static_cast<std::byte*>(memory_.data()), total);  // aligned as blocks are
@@ -54,9 +55,12 @@ SharedBlocks::SharedBlocks(const std::vector<std::int64_t>& sizes) {
   }
 }
 
-Span<std::byte> SharedBlocks::of(int rank) const { return blocks_.at(static_cast<std::size_t>(rank)); }
+Span<std::byte> SharedBlocks::of(int rank) const {
+  return blocks_.at(static_cast<std::size_t>(rank));
+}
 
-std::unique_ptr<SharedWindow> make_window_over(std::shared_ptr<SharedBlocks> blocks, Communicator& comm) {
+std::unique_ptr<SharedWindow> make_window_over(std::shared_ptr<SharedBlocks> blocks,
+                                               Communicator& comm) {
   return std::make_unique<SharedBlocksWindow>(std::move(blocks), comm);
 }
 

@@ -23,6 +23,7 @@ class SharedBlocks {
 };
 
 /// A window over them; `comm` is the communicator that the window belongs to and must outlive it.
-std::unique_ptr<SharedWindow> make_window_over(std::shared_ptr<SharedBlocks> blocks, Communicator& comm);
+std::unique_ptr<SharedWindow> make_window_over(std::shared_ptr<SharedBlocks> blocks,
+                                               Communicator& comm);
 
 }  // namespace zeroproof

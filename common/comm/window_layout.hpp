@@ -13,7 +13,8 @@ inline constexpr std::size_t window_alignment = 64;
 inline constexpr std::byte unwritten_byte{0xff};
 
 inline std::size_t padded_window_bytes(std::int64_t num_bytes) {
-  return (static_cast<std::size_t>(num_bytes) + window_alignment - 1) / window_alignment * window_alignment;
+  return (static_cast<std::size_t>(num_bytes) + window_alignment - 1) / window_alignment *
+         window_alignment;
 }
 
 }  // namespace zeroproof

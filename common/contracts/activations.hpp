@@ -26,8 +26,8 @@ inline constexpr float quick_gelu_scale = 0x1.b3b646p+0F;  ///< 1.702
 /// Errors   invalid_argument if columns < 1, the numel of x is no multiple of columns, y has another numel than x, or
 ///          bias is neither empty nor [columns].
 /// Contract R2, R23. Source: [Fusion:gelu].
-using BiasGeluFn = void(const Exec&, std::int64_t columns, Span<const float> x, Span<const float> bias,
-                        Span<float> y);
+using BiasGeluFn = void(const Exec&, std::int64_t columns, Span<const float> x,
+                        Span<const float> bias, Span<float> y);
 
 /// d loss / d x of BiasGeluFn; that of the bias is its sum over rows (ColumnSumFn).
 ///
@@ -39,8 +39,8 @@ using BiasGeluFn = void(const Exec&, std::int64_t columns, Span<const float> x, 
 /// Special  what the operations give: where h or m overflows, r is 0 * infinity, and dx NaN.
 /// Errors   as BiasGeluFn, for dy and dx too.
 /// Contract R2, R23. Source: [Fusion:gelu_backward].
-using BiasGeluBackwardFn = void(const Exec&, std::int64_t columns, Span<const float> dy, Span<const float> x,
-                                Span<const float> bias, Span<float> dx);
+using BiasGeluBackwardFn = void(const Exec&, std::int64_t columns, Span<const float> dy,
+                                Span<const float> x, Span<const float> bias, Span<float> dx);
 
 /// gelu(gate) * linear, where the first half of a row of x is the gate and the second half the linear part.
 ///
@@ -67,8 +67,8 @@ using GegluFn = void(const Exec&, std::int64_t columns, Span<const float> x, Spa
 /// Special  as BiasGeluBackwardFn.
 /// Errors   as GegluFn, for dy and dx too.
 /// Contract R2, R23. Source: [Fusion:gated].
-using GegluBackwardFn = void(const Exec&, std::int64_t columns, Span<const float> dy, Span<const float> x,
-                             Span<const float> bias, Span<float> dx);
+using GegluBackwardFn = void(const Exec&, std::int64_t columns, Span<const float> dy,
+                             Span<const float> x, Span<const float> bias, Span<float> dx);
 
 /// gate * sigmoid(1.702 * gate) * (linear + offset), optionally times a weight per row.
 ///
@@ -97,9 +97,9 @@ using QuickGegluFn = void(const Exec&, std::int64_t columns, float offset, Span<
 /// Special  what the operations give.
 /// Errors   as QuickGegluFn, for dy and dx too; and if d_weight has another numel than weight.
 /// Contract R2, R18, R23. Source: [Fusion:gated].
-using QuickGegluBackwardFn = void(const Exec&, std::int64_t columns, float offset, Span<const float> dy,
-                                  Span<const float> x, Span<const float> bias, Span<const float> weight,
-                                  Span<float> dx, Span<float> d_weight);
+using QuickGegluBackwardFn = void(const Exec&, std::int64_t columns, float offset,
+                                  Span<const float> dy, Span<const float> x, Span<const float> bias,
+                                  Span<const float> weight, Span<float> dx, Span<float> d_weight);
 
 /// gate * sigmoid(gate) * linear, optionally clamped, and times a weight per row.
 ///
@@ -143,8 +143,8 @@ using SwigluBackwardFn = void(const Exec&, std::int64_t columns, float limit, Sp
 /// Errors   invalid_argument if columns < 1, the numel of x is no multiple of columns, y has another numel than x, or
 ///          weight is neither empty nor [rows].
 /// Contract R2. Source: [Fusion:squared_relu].
-using SquaredReluFn = void(const Exec&, std::int64_t columns, Span<const float> x, Span<const float> weight,
-                           Span<float> y);
+using SquaredReluFn = void(const Exec&, std::int64_t columns, Span<const float> x,
+                           Span<const float> weight, Span<float> y);
 
 /// d loss / d x and d loss / d weight of SquaredReluFn.
 ///

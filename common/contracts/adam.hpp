@@ -32,9 +32,9 @@ struct AdamOptions {
 /// Errors   invalid_argument if the numels differ.
 /// Source   [AdamW:alg2], in the units of [AdamW:lr]; eps outside the root as in [Adam:alg1]; the maximum:
 ///          [Adam:amsgrad].
-using AdamwUpdateFn = void(const Exec&, const AdamOptions&, const StepScalars&, Span<const float> grad,
-                           Span<float> master, Span<float> exp_avg, Span<float> exp_avg_sq,
-                           Span<float> max_exp_avg_sq);
+using AdamwUpdateFn = void(const Exec&, const AdamOptions&, const StepScalars&,
+                           Span<const float> grad, Span<float> master, Span<float> exp_avg,
+                           Span<float> exp_avg_sq, Span<float> max_exp_avg_sq);
 
 /// Adam update of one piece of a shard, in place: decay is part of the gradient (L2).
 ///

@@ -30,9 +30,9 @@ inline constexpr std::uint32_t dropout_stream = 0x44524F50;
 /// Errors   invalid_argument if columns < 1, the numel of x is no multiple of columns, y or residual has another one,
 ///          bias is neither empty nor [columns], or probability is not in [0, 1).
 /// Contract R2, R15. Source: [Fusion:dropout].
-using BiasDropoutFn = void(const Exec&, const DropoutDraw& draw, std::int64_t columns, double probability,
-                           Span<const float> x, Span<const float> bias, Span<const float> residual,
-                           Span<float> y);
+using BiasDropoutFn = void(const Exec&, const DropoutDraw& draw, std::int64_t columns,
+                           double probability, Span<const float> x, Span<const float> bias,
+                           Span<const float> residual, Span<float> y);
 
 /// d loss / d x of BiasDropoutFn; that of the bias is its sum over rows (ColumnSumFn), that of the residual is dy.
 ///

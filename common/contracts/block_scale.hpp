@@ -45,9 +45,11 @@ using BlockAmaxFn = void(const Exec&, const BlockGrid&, QuantizedValue, std::int
 /// Errors   invalid_argument as above, or if the numels differ; nothing is written then.
 /// Contract R8, R22.
 using BlockQuantizeE4m3Fn = void(const Exec&, const BlockQuantization&, std::int64_t first,
-                                 Span<const float> values, Span<const float> scale, Span<e4m3> target);
+                                 Span<const float> values, Span<const float> scale,
+                                 Span<e4m3> target);
 using BlockQuantizeE5m2Fn = void(const Exec&, const BlockQuantization&, std::int64_t first,
-                                 Span<const float> values, Span<const float> scale, Span<e5m2> target);
+                                 Span<const float> values, Span<const float> scale,
+                                 Span<e5m2> target);
 
 /// A part of a tensor from an 8-bit format.
 ///
@@ -57,9 +59,11 @@ using BlockQuantizeE5m2Fn = void(const Exec&, const BlockQuantization&, std::int
 /// Exact    bitwise; infinities of e5m2 and NaN are multiplied like others.
 /// Errors   invalid_argument as above; nothing is written then.
 /// Contract R8, R22.
-using BlockDequantizeE4m3Fn = void(const Exec&, const BlockGrid&, std::int64_t first, Span<const e4m3> source,
-                                   Span<const float> scale_inv, Span<float> target);
-using BlockDequantizeE5m2Fn = void(const Exec&, const BlockGrid&, std::int64_t first, Span<const e5m2> source,
-                                   Span<const float> scale_inv, Span<float> target);
+using BlockDequantizeE4m3Fn = void(const Exec&, const BlockGrid&, std::int64_t first,
+                                   Span<const e4m3> source, Span<const float> scale_inv,
+                                   Span<float> target);
+using BlockDequantizeE5m2Fn = void(const Exec&, const BlockGrid&, std::int64_t first,
+                                   Span<const e5m2> source, Span<const float> scale_inv,
+                                   Span<float> target);
 
 }  // namespace zeroproof

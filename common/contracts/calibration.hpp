@@ -46,8 +46,9 @@ inline constexpr int num_clips = 25;
 /// Exact    bitwise: the represented value and the two counts. Ranks add theirs.
 /// Errors   as FakeQuantizeFn; invalid_argument if errors has another number of elements.
 /// Contract R26, R12. Source: [Calib:mse].
-using ClipErrorsFn = void(const Exec&, const FakeQuantization&, std::int64_t first, Span<const float> values,
-                          Span<const std::uint32_t> amax, Span<NormLimbs> errors);
+using ClipErrorsFn = void(const Exec&, const FakeQuantization&, std::int64_t first,
+                          Span<const float> values, Span<const std::uint32_t> amax,
+                          Span<NormLimbs> errors);
 
 /// The candidate of the least error for every block.
 ///

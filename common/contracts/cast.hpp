@@ -80,7 +80,7 @@ using WidenE5m2Fn = void(const Exec&, Span<const e5m2> source, Span<float> targe
 /// Which random words a stochastic rounding takes (R15).
 struct RoundingDraw {
   std::uint64_t seed = 0;
-  std::uint64_t step = 0;         ///< the tensor's applied-step count; its low 32 bits enter the counter
+  std::uint64_t step = 0;  ///< the tensor's applied-step count; its low 32 bits enter the counter
   std::uint64_t first_index = 0;  ///< global flat index of source[0]
 };
 

@@ -23,7 +23,8 @@ using ClipCoefFn = float(double grad_norm, std::optional<double> max_norm);
 /// Exact    bitwise; one fp32 rounding.
 /// Errors   invalid_argument if the numels differ.
 /// Contract R6.
-using ClipFn = void(const Exec&, float clip_coef, Span<const float> unscaled_grad, Span<float> grad);
+using ClipFn = void(const Exec&, float clip_coef, Span<const float> unscaled_grad,
+                    Span<float> grad);
 
 /// Clips every element to [-clip_value, clip_value], in place: x > clip_value becomes clip_value, x < -clip_value
 /// becomes -clip_value, everything else (NaN, -0, the limits themselves) keeps its bits.

@@ -49,7 +49,8 @@ using CrossEntropyMaxFn = void(const Exec&, const VocabularyPart& part, Span<con
 /// Contract R2, R18, R23. Source: [Fusion:cross_entropy].
 using CrossEntropySumFn = void(const Exec&, const VocabularyPart& part, Span<const float> logits,
                                Span<const std::uint32_t> largest, Span<const std::int32_t> targets,
-                               Span<float> exp_sum, Span<float> shifted_sum, Span<std::uint32_t> target_bits);
+                               Span<float> exp_sum, Span<float> shifted_sum,
+                               Span<std::uint32_t> target_bits);
 
 /// The loss of each row, from what all ranks have.
 ///
@@ -70,11 +71,12 @@ using CrossEntropySumFn = void(const Exec&, const VocabularyPart& part, Span<con
 /// Errors   invalid_argument if size < 1, ranks is none of 1, 2, 4 and 8, options are not as described, or a view has
 ///          another numel.
 /// Contract R2, R18, R23. Source: [Fusion:cross_entropy], [Fusion:smoothing], [Fusion:zloss].
-using CrossEntropyLossFn = void(const Exec&, const CrossEntropyOptions& options, std::int64_t size, int ranks,
-                                Span<const std::uint32_t> largest, Span<const std::int32_t> targets,
-                                Span<const float> exp_sums, Span<const float> shifted_sums,
-                                Span<const std::uint32_t> target_bits, Span<float> loss, Span<float> total,
-                                Span<float> log_total);
+using CrossEntropyLossFn = void(const Exec&, const CrossEntropyOptions& options, std::int64_t size,
+                                int ranks, Span<const std::uint32_t> largest,
+                                Span<const std::int32_t> targets, Span<const float> exp_sums,
+                                Span<const float> shifted_sums,
+                                Span<const std::uint32_t> target_bits, Span<float> loss,
+                                Span<float> total, Span<float> log_total);
 
 /// d loss / d logits of one rank's columns, times d_loss of the row.
 ///

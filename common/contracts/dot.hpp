@@ -25,7 +25,8 @@ struct DotLimbs {
 ///          between two normalisations; an implementation normalises in between when there are more.
 /// Errors   invalid_argument if the numels differ.
 /// Contract R19.
-using DotAccumulateFn = void(const Exec&, Span<const float> left, Span<const float> right, DotLimbs& limbs);
+using DotAccumulateFn = void(const Exec&, Span<const float> left, Span<const float> right,
+                             DotLimbs& limbs);
 
 /// Moves carries up on both sides, as GradNormNormaliseFn does. Ranks normalise before they add their
 /// integers.

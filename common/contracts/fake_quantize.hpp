@@ -43,7 +43,8 @@ inline constexpr float smallest_amax = 0x1p-24F;
 ///          then.
 /// Contract R26, R22, R8. Source: [Calib:int], [Calib:fp8].
 using FakeQuantizeFn = void(const Exec&, const FakeQuantization&, std::int64_t first,
-                            Span<const float> values, Span<const std::uint32_t> amax, Span<float> target);
+                            Span<const float> values, Span<const std::uint32_t> amax,
+                            Span<float> target);
 
 /// The codes of integers of at most 8 bits: r of FakeQuantizeFn, 0 where a <= 2^-24, 0 for a NaN y.
 ///

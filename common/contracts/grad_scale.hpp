@@ -14,6 +14,7 @@ namespace zeroproof {
 /// Returns  found_inf of this piece: true if any unscaled_grad is NaN or infinite (judged after the product).
 /// Errors   invalid_argument if the numels differ.
 /// Contract R6, R14. Source: [MP:scale], [MP:inverse].
-using UnscaleFn = bool(const Exec&, float inv_scale, Span<const float> grad_sum, Span<float> unscaled_grad);
+using UnscaleFn = bool(const Exec&, float inv_scale, Span<const float> grad_sum,
+                       Span<float> unscaled_grad);
 
 }  // namespace zeroproof

@@ -9,7 +9,8 @@ namespace zeroproof {
 
 /// What is told of the gradient of a tensor when a step was skipped: which one overflowed, and by how much it was near.
 struct GradStats {
-  std::uint32_t amax = 0;  ///< largest magnitude as an integer: bits & 0x7FFFFFFF, and 0x7FFFFFFF for a NaN
+  std::uint32_t amax =
+      0;  ///< largest magnitude as an integer: bits & 0x7FFFFFFF, and 0x7FFFFFFF for a NaN
   std::uint64_t num_nonfinite = 0;  ///< NaN and infinities
   std::uint64_t num_zeros = 0;      ///< of both signs; subnormal numbers are none
 

@@ -24,7 +24,8 @@ struct TreeNode {
 /// Exact    bitwise; one fp32 rounding [Sum:model].
 /// Errors   invalid_argument if the numels differ.
 /// Contract R11.
-using AddNodesFn = void(const Exec&, Span<const float> left, Span<const float> right, Span<float> sum);
+using AddNodesFn = void(const Exec&, Span<const float> left, Span<const float> right,
+                        Span<float> sum);
 
 /// The nodes left on the stack after pushing leaves first..last-1 in order: what a rank that holds this block
 /// of micro-batches sends to the owners.

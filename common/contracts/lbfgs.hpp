@@ -55,14 +55,14 @@ struct LbfgsSetup {
 /// Everything that survives a step (R21). n is padded_numel when a state is loaded (undistributed, flat
 /// order) and shard_numel when an optimizer is asked for its own. Padding is ignored.
 struct LbfgsState {
-  Span<const float> master;              // [n] x
-  Span<const float> grad_before;         // [n] if pending, else empty: g where the last move began
-  Span<const float> move;                // [n] if pending, else empty: the last change of x, before rounding
-  std::vector<Span<const float>> steps;  // [num_pairs][n] s_i, oldest first
+  Span<const float> master;       // [n] x
+  Span<const float> grad_before;  // [n] if pending, else empty: g where the last move began
+  Span<const float> move;  // [n] if pending, else empty: the last change of x, before rounding
+  std::vector<Span<const float>> steps;         // [num_pairs][n] s_i, oldest first
   std::vector<Span<const float>> grad_changes;  // [num_pairs][n] y_i
   std::vector<double> rho;                      // [num_pairs] 1 / (y_i . s_i)
   double h = 1;                                 ///< diagonal of the first inverse Hessian
-  bool pending = false;                         ///< a move was made whose pair is not remembered yet
+  bool pending = false;         ///< a move was made whose pair is not remembered yet
   bool started = false;         ///< the direction of steepest descent was taken, or a later one
   std::int64_t iterations = 0;  ///< since the beginning
   std::int64_t evaluations = 0;
@@ -76,7 +76,8 @@ struct LbfgsReport {
   std::int64_t pairs_stored = 0;
   std::int64_t pairs_skipped = 0;
   double first_loss = 0;  ///< f of the first evaluation
-  double loss = 0;  ///< f of the last evaluation that was kept: of the first one and of those a move ended at
+  double loss =
+      0;  ///< f of the last evaluation that was kept: of the first one and of those a move ended at
   double max_abs_grad = 0;  ///< max_abs(g) of that evaluation
   double gtd = 0;           ///< of the last direction; 0 if there was none
   double step_length = 0;   ///< t of the last move that was kept; 0 if there was none

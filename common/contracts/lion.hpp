@@ -27,7 +27,7 @@ struct LionOptions {
 ///          gradient moves master by lr and stays in exp_avg.
 /// Errors   invalid_argument if the numels differ.
 /// Source   [Lion:alg2], [Lion:sign].
-using LionUpdateFn = void(const Exec&, const LionOptions&, const StepScalars&, Span<const float> grad,
-                          Span<float> master, Span<float> exp_avg);
+using LionUpdateFn = void(const Exec&, const LionOptions&, const StepScalars&,
+                          Span<const float> grad, Span<float> master, Span<float> exp_avg);
 
 }  // namespace zeroproof

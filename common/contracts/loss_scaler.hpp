@@ -25,8 +25,10 @@ struct LossScalerConfig {
 
 struct LossScalerState {
   std::int32_t log2_scale = 0;
-  std::int32_t growth_tracker = 0;   ///< steps without overflow since the last growth, backoff or overflow
-  std::int32_t hysteresis_left = 1;  ///< overflows still forgiven before the next backoff, never below 0
+  std::int32_t growth_tracker =
+      0;  ///< steps without overflow since the last growth, backoff or overflow
+  std::int32_t hysteresis_left =
+      1;  ///< overflows still forgiven before the next backoff, never below 0
 
   bool operator==(const LossScalerState&) const = default;
 };
@@ -50,6 +52,7 @@ using LossScalerInitFn = LossScalerState(const LossScalerConfig&);
 ///          below 1, or log2_min <= log2_initial <= log2_max does not hold, or if the state's growth_tracker or
 ///          hysteresis_left is negative or its growth_tracker is 2^31 - 1 (the next good step has no number).
 /// Contract R14. Sources: [MP:dynamic]; Megatron-LM DynamicGradScaler, DeepSpeed DynamicLossScaler.
-using LossScalerUpdateFn = LossScalerState(const LossScalerConfig&, const LossScalerState&, bool found_inf);
+using LossScalerUpdateFn = LossScalerState(const LossScalerConfig&, const LossScalerState&,
+                                           bool found_inf);
 
 }  // namespace zeroproof

@@ -37,7 +37,7 @@ using SplitMasterFn = void(const Exec&, SplitRule, Span<const float> master, Spa
 ///          transformer_engine: no exception.
 /// Errors   invalid_argument if the numels differ.
 /// Contract R8, R9.
-using JoinMasterFn = void(const Exec&, SplitRule, Span<const bf16> param, Span<const std::uint16_t> remainder,
-                          Span<float> master);
+using JoinMasterFn = void(const Exec&, SplitRule, Span<const bf16> param,
+                          Span<const std::uint16_t> remainder, Span<float> master);
 
 }  // namespace zeroproof

@@ -19,8 +19,8 @@ namespace zeroproof {
 /// Errors   invalid_argument if n < 1, the numel of x is no multiple of n, y has another one, gain is not [n],
 ///          deviation not [rows], or eps is negative, infinite or NaN.
 /// Contract R2, R4, R18. Source: [Fusion:rms].
-using RmsNormFn = void(const Exec&, std::int64_t n, float eps, Span<const float> x, Span<const float> gain,
-                       Span<float> y, Span<float> deviation);
+using RmsNormFn = void(const Exec&, std::int64_t n, float eps, Span<const float> x,
+                       Span<const float> gain, Span<float> y, Span<float> deviation);
 
 /// d loss / d x and d loss / d gain of RmsNormFn.
 ///
@@ -34,9 +34,9 @@ using RmsNormFn = void(const Exec&, std::int64_t n, float eps, Span<const float>
 /// Exact    ordered.
 /// Errors   as RmsNormFn, for all of them.
 /// Contract R2, R4, R18. Source: [Fusion:rms].
-using RmsNormBackwardFn = void(const Exec&, std::int64_t n, Span<const float> dy, Span<const float> x,
-                               Span<const float> gain, Span<const float> deviation, Span<float> dx,
-                               Span<float> d_gain);
+using RmsNormBackwardFn = void(const Exec&, std::int64_t n, Span<const float> dy,
+                               Span<const float> x, Span<const float> gain,
+                               Span<const float> deviation, Span<float> dx, Span<float> d_gain);
 
 /// Rows less their mean, divided by their standard deviation, times a gain, plus a bias.
 ///
@@ -51,8 +51,9 @@ using RmsNormBackwardFn = void(const Exec&, std::int64_t n, Span<const float> dy
 /// Special  what the operations give.
 /// Errors   as RmsNormFn; and if bias is not [n] or mean not [rows].
 /// Contract R2, R4, R18. Source: [Fusion:layer_norm].
-using LayerNormFn = void(const Exec&, std::int64_t n, float eps, Span<const float> x, Span<const float> gain,
-                         Span<const float> bias, Span<float> y, Span<float> mean, Span<float> deviation);
+using LayerNormFn = void(const Exec&, std::int64_t n, float eps, Span<const float> x,
+                         Span<const float> gain, Span<const float> bias, Span<float> y,
+                         Span<float> mean, Span<float> deviation);
 
 /// d loss / d x, d loss / d gain and d loss / d bias of LayerNormFn.
 ///
@@ -68,8 +69,9 @@ using LayerNormFn = void(const Exec&, std::int64_t n, float eps, Span<const floa
 /// Exact    ordered.
 /// Errors   as LayerNormFn, for all of them.
 /// Contract R2, R4, R18. Source: [Fusion:layer_norm].
-using LayerNormBackwardFn = void(const Exec&, std::int64_t n, Span<const float> dy, Span<const float> x,
-                                 Span<const float> gain, Span<const float> mean, Span<const float> deviation,
+using LayerNormBackwardFn = void(const Exec&, std::int64_t n, Span<const float> dy,
+                                 Span<const float> x, Span<const float> gain,
+                                 Span<const float> mean, Span<const float> deviation,
                                  Span<float> dx, Span<float> d_gain, Span<float> d_bias);
 
 }  // namespace zeroproof

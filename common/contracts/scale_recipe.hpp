@@ -43,8 +43,8 @@ using CurrentScalesFn = void(const Exec&, const CurrentScaling&, Span<const std:
 /// Exact    bitwise. An amax of 0 has exponent 0 and scale 2^127; infinity has 254, NaN has 255.
 /// Errors   invalid_argument if the numels differ.
 /// Contract R8, R22. Source: [SCALE:mx].
-using Mxfp8ScalesFn = void(const Exec&, Fp8 format, Span<const std::uint32_t> amax, Span<e8m0> exponent,
-                           Span<float> scale);
+using Mxfp8ScalesFn = void(const Exec&, Fp8 format, Span<const std::uint32_t> amax,
+                           Span<e8m0> exponent, Span<float> scale);
 
 /// Which amax of the history makes the scale.
 enum class AmaxChoice : std::uint8_t { max, most_recent };
@@ -82,7 +82,7 @@ struct DelayedScaling {
 /// Exact    bitwise.
 /// Errors   invalid_argument if margin or history is out of range, or the numels do not fit; nothing is written then.
 /// Contract R22. Source: [SCALE:delayed].
-using DelayedScalesFn = void(const Exec&, const DelayedScaling& options, Span<std::uint32_t> history,
-                             Span<float> scale, Span<float> scale_inv);
+using DelayedScalesFn = void(const Exec&, const DelayedScaling& options,
+                             Span<std::uint32_t> history, Span<float> scale, Span<float> scale_inv);
 
 }  // namespace zeroproof

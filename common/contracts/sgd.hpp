@@ -48,7 +48,7 @@ struct SgdEmaOptions {
 /// Exact    bitwise across reference, host and device.
 /// Errors   invalid_argument if the numels differ.
 /// Source   [SGD:ema].
-using SgdEmaUpdateFn = void(const Exec&, const SgdEmaOptions&, const StepScalars&, Span<const float> grad,
-                            Span<float> master, Span<float> exp_avg);
+using SgdEmaUpdateFn = void(const Exec&, const SgdEmaOptions&, const StepScalars&,
+                            Span<const float> grad, Span<float> master, Span<float> exp_avg);
 
 }  // namespace zeroproof

@@ -24,7 +24,8 @@ inline constexpr float masked_score = -10000.0F;
 /// Errors   invalid_argument if n < 1, the numel of x is no multiple of n * n, or y has another numel. scale may be any
 ///          value.
 /// Contract R2, R4, R18, R23. Source: [Fusion:softmax].
-using CausalSoftmaxFn = void(const Exec&, std::int64_t n, float scale, Span<const float> x, Span<float> y);
+using CausalSoftmaxFn = void(const Exec&, std::int64_t n, float scale, Span<const float> x,
+                             Span<float> y);
 
 /// d loss / d x of CausalSoftmaxFn, from its result.
 ///
@@ -67,7 +68,8 @@ using MaskedSoftmaxFn = void(const Exec&, std::int64_t n, float scale, Span<cons
 /// Errors   as MaskedSoftmaxFn, for all of them.
 /// Contract R2, R18. Source: [Fusion:softmax_backward], [Fusion:masked].
 using MaskedSoftmaxBackwardFn = void(const Exec&, std::int64_t n, float scale, Span<const float> dy,
-                                     Span<const float> y, Span<const std::uint8_t> mask, Span<float> dx);
+                                     Span<const float> y, Span<const std::uint8_t> mask,
+                                     Span<float> dx);
 
 /// Softmax of scaled scores with a sink: one more score per head, which takes its share and is left out of the result.
 /// A sink of 0 is softmax-one.
@@ -103,7 +105,8 @@ using SinkSoftmaxFn = void(const Exec&, std::int64_t positions, std::int64_t n, 
 /// Errors   as SinkSoftmaxFn, for all of them; heads is the numel of d_sink.
 /// Contract R2, R18. Source: [Fusion:sink].
 using SinkSoftmaxBackwardFn = void(const Exec&, std::int64_t positions, std::int64_t n, float scale,
-                                   Span<const float> dy, Span<const float> y, Span<const float> sink_share,
-                                   Span<float> dx, Span<float> d_sink);
+                                   Span<const float> dy, Span<const float> y,
+                                   Span<const float> sink_share, Span<float> dx,
+                                   Span<float> d_sink);
 
 }  // namespace zeroproof

@@ -27,14 +27,16 @@ using ColumnSumFn = void(const Exec&, Span<const float> x, Span<float> sums);
 /// Exact    ordered.
 /// Errors   invalid_argument if tokens < 0, outputs or inputs < 1, or a view has another numel.
 /// Contract R2, R18. Source: [Fusion:weight_grad].
-using WeightGradFn = void(const Exec&, std::int64_t tokens, std::int64_t outputs, std::int64_t inputs,
-                          Span<const float> dy, Span<const float> x, Span<float> weight_grad);
+using WeightGradFn = void(const Exec&, std::int64_t tokens, std::int64_t outputs,
+                          std::int64_t inputs, Span<const float> dy, Span<const float> x,
+                          Span<float> weight_grad);
 
 /// The same from bf16, widened; the products are exact then, but for overflow and underflow.
 ///
 /// Shapes, Order, Exact, Errors as WeightGradFn.
 /// Contract R2, R8, R18. Source: [Fusion:weight_grad].
-using WeightGradBf16Fn = void(const Exec&, std::int64_t tokens, std::int64_t outputs, std::int64_t inputs,
-                              Span<const bf16> dy, Span<const bf16> x, Span<float> weight_grad);
+using WeightGradBf16Fn = void(const Exec&, std::int64_t tokens, std::int64_t outputs,
+                              std::int64_t inputs, Span<const bf16> dy, Span<const bf16> x,
+                              Span<float> weight_grad);
 
 }  // namespace zeroproof

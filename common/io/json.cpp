@@ -37,8 +37,9 @@ class Builder final : public nlohmann::json_sax<Library> {
   bool end_array() override { return close(); }
   bool parse_error(std::size_t, const std::string&, const Library::exception& error) override {
     const std::string message = error.what();  // repeats the last token, however long
-    throw JsonError(message.size() <= longest_message ? message
-                                                      : message.substr(0, message.find("; last read")));
+    throw JsonError(message.size() <= longest_message
+                        ? message
+                        : message.substr(0, message.find("; last read")));
   }
 
   Json result;
@@ -135,7 +136,8 @@ Json& Json::operator[](std::string_view key) {
   if (kind() != Kind::object) refuse("object");
   auto& members = std::get<Members>(value_);
   const auto found = std::ranges::find(members, key, &Member::name);
-  return (found != members.end() ? *found : members.emplace_back(Member{std::string(key), {}})).value;
+  return (found != members.end() ? *found : members.emplace_back(Member{std::string(key), {}}))
+      .value;
 }
 
 const Json& Json::at(std::string_view key) const {

@@ -35,7 +35,16 @@ concept JsonReadable = (std::is_arithmetic_v<Value> && !std::is_same_v<Value, ch
 /// A value of any type. The members of an object keep the order in which they were added.
 class Json {
  public:
-  enum class Kind : std::uint8_t { null, boolean, integer, unsigned_integer, real, text, array, object };
+  enum class Kind : std::uint8_t {
+    null,
+    boolean,
+    integer,
+    unsigned_integer,
+    real,
+    text,
+    array,
+    object
+  };
   struct Member;
   using Items = std::vector<Json>;
   using Members = std::vector<Member>;
@@ -92,11 +101,14 @@ class Json {
       return as<std::string>("string");
     } else if constexpr (json_list<Value>) {
       Value list;
-      for (const Json& item : as<Items>("array")) list.push_back(item.get<typename Value::value_type>());
+      for (const Json& item : as<Items>("array"))
+        list.push_back(item.get<typename Value::value_type>());
       return list;
     } else {
-      if (const auto* integer = std::get_if<std::int64_t>(&value_)) return static_cast<Value>(*integer);
-      if (const auto* integer = std::get_if<std::uint64_t>(&value_)) return static_cast<Value>(*integer);
+      if (const auto* integer = std::get_if<std::int64_t>(&value_))
+        return static_cast<Value>(*integer);
+      if (const auto* integer = std::get_if<std::uint64_t>(&value_))
+        return static_cast<Value>(*integer);
       return static_cast<Value>(as<double>("number"));
     }
   }
@@ -106,8 +118,8 @@ class Json {
   }
 
   /// In the order of Kind.
-  using Content =
-      std::variant<std::nullptr_t, bool, std::int64_t, std::uint64_t, double, std::string, Items, Members>;
+  using Content = std::variant<std::nullptr_t, bool, std::int64_t, std::uint64_t, double,
+                               std::string, Items, Members>;
   const Content& content() const { return value_; }
 
  private:

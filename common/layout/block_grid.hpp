@@ -23,12 +23,16 @@ struct BlockGrid {
   }
 
   constexpr std::int64_t numel() const { return rows * columns; }
-  constexpr std::int64_t blocks_down() const { return rows / block_rows + (rows % block_rows != 0 ? 1 : 0); }
+  constexpr std::int64_t blocks_down() const {
+    return rows / block_rows + (rows % block_rows != 0 ? 1 : 0);
+  }
   constexpr std::int64_t blocks_across() const {
     return columns / block_columns + (columns % block_columns != 0 ? 1 : 0);
   }
   /// 0 for a tensor without elements.
-  constexpr std::int64_t num_blocks() const { return numel() == 0 ? 0 : blocks_down() * blocks_across(); }
+  constexpr std::int64_t num_blocks() const {
+    return numel() == 0 ? 0 : blocks_down() * blocks_across();
+  }
 
   bool operator==(const BlockGrid&) const = default;
 };

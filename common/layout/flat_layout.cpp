@@ -23,10 +23,11 @@ std::int64_t ParamSpec::numel() const {
   std::int64_t product = 1;
   for (const std::int64_t dim : shape) {
     ZP_CHECK(dim >= 0, ErrorCode::invalid_argument,
-             "parameter " + name + " has dimension " + std::to_string(dim), "a shape counts elements",
-             "give dimensions of 0 or more");
+             "parameter " + name + " has dimension " + std::to_string(dim),
+             "a shape counts elements", "give dimensions of 0 or more");
     if (empty) continue;
-    ZP_CHECK(product <= max_numel / dim, ErrorCode::invalid_argument, "parameter " + name + " is too large",
+    ZP_CHECK(product <= max_numel / dim, ErrorCode::invalid_argument,
+             "parameter " + name + " is too large",
              "element indices are 64-bit and byte offsets must fit too", "split the parameter");
     product *= dim;
   }
@@ -40,8 +41,8 @@ FlatLayout::FlatLayout(const std::vector<ParamSpec>& params) {
     ZP_CHECK(!param.name.empty(), ErrorCode::invalid_argument, "a parameter has an empty name",
              "reports name parameters", "give every parameter a name");
     ZP_CHECK(seen.insert(param.name).second, ErrorCode::invalid_argument,
-             "parameter name " + param.name + " is used twice", "reports could not tell the two apart",
-             "give every parameter its own name");
+             "parameter name " + param.name + " is used twice",
+             "reports could not tell the two apart", "give every parameter its own name");
     const std::int64_t numel = param.numel();
     ZP_CHECK(padded_numel_ <= max_numel - round_up(numel), ErrorCode::invalid_argument,
              "the parameters have too many elements together", "element indices are 64-bit",
@@ -55,9 +56,9 @@ FlatLayout::FlatLayout(const std::vector<ParamSpec>& params) {
 std::int64_t FlatLayout::tensor_at(std::int64_t global_index) const {
   // upper_bound lands behind every tensor that starts here. Of those, empty ones come first, so the one
   // before it is the tensor that really holds the index, or one that ends before it.
-  const auto after =
-      std::upper_bound(tensors_.begin(), tensors_.end(), global_index,
-                       [](std::int64_t index, const TensorSlot& slot) { return index < slot.begin; });
+  const auto after = std::upper_bound(
+      tensors_.begin(), tensors_.end(), global_index,
+      [](std::int64_t index, const TensorSlot& slot) { return index < slot.begin; });
   if (after == tensors_.begin()) return -1;
   const auto slot = after - 1;
   return global_index - slot->begin < slot->numel ? slot - tensors_.begin() : -1;
@@ -81,14 +82,15 @@ std::vector<Piece> FlatLayout::pieces(const std::vector<FlatRange>& ranges) cons
   std::int64_t local = 0;
   for (const FlatRange& range : ranges) {
     // Tensors end in the order in which they begin: searched, because there can be as many ranges as tensors.
-    auto slot = std::ranges::upper_bound(
-        tensors_, range.begin, {}, [](const TensorSlot& tensor) { return tensor.begin + tensor.numel; });
+    auto slot = std::ranges::upper_bound(tensors_, range.begin, {}, [](const TensorSlot& tensor) {
+      return tensor.begin + tensor.numel;
+    });
     for (; slot != tensors_.end() && slot->begin < range.end; ++slot) {
       const std::int64_t begin = std::max(range.begin, slot->begin);
       const std::int64_t end = std::min(range.end, slot->begin + slot->numel);
       if (begin >= end) continue;
-      result.push_back(
-          {slot - tensors_.begin(), begin - slot->begin, begin, local + begin - range.begin, end - begin});
+      result.push_back({slot - tensors_.begin(), begin - slot->begin, begin,
+                        local + begin - range.begin, end - begin});
     }
     local += range.numel();
   }

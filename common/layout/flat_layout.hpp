@@ -32,7 +32,8 @@ struct TensorSlot {
   std::string name;
   std::vector<std::int64_t> shape;
   std::int64_t numel = 0;
-  std::int64_t begin = 0;  ///< global flat index of its first element, a multiple of layout_alignment
+  std::int64_t begin =
+      0;  ///< global flat index of its first element, a multiple of layout_alignment
 };
 
 /// Part of one tensor inside a shard: the only index ranges arithmetic may touch (never padding).

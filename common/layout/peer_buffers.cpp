@@ -17,14 +17,19 @@ std::int64_t round_up(std::int64_t numel, std::int64_t multiple) {
   return (numel + multiple - 1) / multiple * multiple;
 }
 
-int group_at(Span<const int> group_of, std::size_t tensor) { return group_of.empty() ? 0 : group_of[tensor]; }
+int group_at(Span<const int> group_of, std::size_t tensor) {
+  return group_of.empty() ? 0 : group_of[tensor];
+}
 
-std::int64_t ceil_div(std::int64_t numel, std::int64_t parts) { return (numel + parts - 1) / parts; }
+std::int64_t ceil_div(std::int64_t numel, std::int64_t parts) {
+  return (numel + parts - 1) / parts;
+}
 
 /// [Megatron:buckets] A bucket is closed by the tensor with which it reaches bucket_numel, counted from its
 /// start with the gaps between tensors; what is left makes the last one. Bucket starts are multiples of 128,
 /// so the alignment of tensors in the whole buffer is their alignment in the bucket.
-std::vector<PeerBuffer> megatron(const FlatLayout& layout, int world_size, std::int64_t bucket_numel) {
+std::vector<PeerBuffer> megatron(const FlatLayout& layout, int world_size,
+                                 std::int64_t bucket_numel) {
   const std::int64_t end_multiple = std::lcm(std::int64_t{world_size}, std::int64_t{128});
   std::vector<PeerBuffer> buckets;
   PeerBuffer bucket;
@@ -48,7 +53,8 @@ std::vector<PeerBuffer> megatron(const FlatLayout& layout, int world_size, std::
 
 /// [DeepSpeed:flat] In registration order: gradients are dealt out round robin only if asked to.
 /// A group that nobody is in has no buffer.
-std::vector<PeerBuffer> deepspeed_flat(const FlatLayout& layout, int world_size, Span<const int> group_of) {
+std::vector<PeerBuffer> deepspeed_flat(const FlatLayout& layout, int world_size,
+                                       Span<const int> group_of) {
   std::map<int, PeerBuffer> buffers;
   for (std::size_t tensor = 0; tensor < layout.tensors().size(); ++tensor) {
     PeerBuffer& buffer = buffers[group_at(group_of, tensor)];
@@ -86,8 +92,11 @@ std::int64_t fsdp2_part(const TensorSlot& slot, int world_size) {
 /// first is taken: the system sorts stably and searches for the strict minimum. Every group is sorted by itself; the
 /// loads are those of all groups before. Buffers come in the order in which they are dealt out.
 std::vector<PeerBuffer> greedy(const FlatLayout& layout, int world_size, Span<const int> group_of) {
-  std::vector<PeerBuffer> buffers = one_per_tensor(layout, [](const TensorSlot& slot) { return slot.numel; });
-  const auto group = [&](const PeerBuffer& b) { return group_at(group_of, static_cast<std::size_t>(b.id)); };
+  std::vector<PeerBuffer> buffers =
+      one_per_tensor(layout, [](const TensorSlot& slot) { return slot.numel; });
+  const auto group = [&](const PeerBuffer& b) {
+    return group_at(group_of, static_cast<std::size_t>(b.id));
+  };
   std::stable_sort(buffers.begin(), buffers.end(), [&](const PeerBuffer& a, const PeerBuffer& b) {
     return group(a) != group(b) ? group(a) < group(b) : a.part > b.part;
   });
@@ -110,9 +119,11 @@ std::vector<PeerBuffer> dealt_out(LayoutKind kind, const FlatLayout& layout, int
     case LayoutKind::deepspeed_flat:
       return deepspeed_flat(layout, world_size, group_of);
     case LayoutKind::deepspeed_param:  // [DeepSpeed:param]
-      return one_per_tensor(layout, [&](const TensorSlot& slot) { return ceil_div(slot.numel, world_size); });
+      return one_per_tensor(
+          layout, [&](const TensorSlot& slot) { return ceil_div(slot.numel, world_size); });
     case LayoutKind::fsdp2:
-      return one_per_tensor(layout, [&](const TensorSlot& slot) { return fsdp2_part(slot, world_size); });
+      return one_per_tensor(layout,
+                            [&](const TensorSlot& slot) { return fsdp2_part(slot, world_size); });
     case LayoutKind::greedy:
       return greedy(layout, world_size, group_of);
   }
@@ -126,19 +137,22 @@ std::vector<PeerBuffer> peer_buffers(LayoutKind kind, const FlatLayout& layout, 
                                      std::int64_t bucket_numel, Span<const int> group_of) {
   std::vector<PeerBuffer> buffers = dealt_out(kind, layout, world_size, bucket_numel, group_of);
   for (const PeerBuffer& buffer : buffers) {
-    ZP_CHECK(buffer.owner >= 0 || buffer.part <= std::numeric_limits<std::int64_t>::max() / world_size,
-             ErrorCode::invalid_argument,
-             std::to_string(world_size) + " parts of " + std::to_string(buffer.part) +
-                 " elements do not fit 64 bits",
-             "padding makes every part as large as the first", "split the tensor or use fewer ranks");
+    ZP_CHECK(
+        buffer.owner >= 0 || buffer.part <= std::numeric_limits<std::int64_t>::max() / world_size,
+        ErrorCode::invalid_argument,
+        std::to_string(world_size) + " parts of " + std::to_string(buffer.part) +
+            " elements do not fit 64 bits",
+        "padding makes every part as large as the first", "split the tensor or use fewer ranks");
   }
   return buffers;
 }
 
-FlatRange share_of(const PeerBuffer& buffer, const PlacedTensor& placed, std::int64_t numel, int rank) {
+FlatRange share_of(const PeerBuffer& buffer, const PlacedTensor& placed, std::int64_t numel,
+                   int rank) {
   if (buffer.owner >= 0) return {0, rank == buffer.owner ? numel : 0};
   const std::int64_t begin = buffer.part * rank - placed.begin;
-  return {std::clamp<std::int64_t>(begin, 0, numel), std::clamp<std::int64_t>(begin + buffer.part, 0, numel)};
+  return {std::clamp<std::int64_t>(begin, 0, numel),
+          std::clamp<std::int64_t>(begin + buffer.part, 0, numel)};
 }
 
 }  // namespace zeroproof

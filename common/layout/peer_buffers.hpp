@@ -33,6 +33,7 @@ std::vector<PeerBuffer> peer_buffers(LayoutKind kind, const FlatLayout& layout, 
 
 /// Elements of a tensor, counted from its start, that lie in the part of a rank; begin = end if there are
 /// none.
-FlatRange share_of(const PeerBuffer& buffer, const PlacedTensor& placed, std::int64_t numel, int rank);
+FlatRange share_of(const PeerBuffer& buffer, const PlacedTensor& placed, std::int64_t numel,
+                   int rank);
 
 }  // namespace zeroproof

@@ -15,23 +15,27 @@ namespace {
 constexpr std::array<std::string_view, 6> kinds = {"contract",        "megatron", "deepspeed_flat",
                                                    "deepspeed_param", "fsdp2",    "greedy"};
 
-void check(const FlatLayout& layout, int world_size, std::int64_t bucket_numel, Span<const int> group_of) {
-  ZP_CHECK(world_size >= 1, ErrorCode::invalid_argument, "world size is " + std::to_string(world_size),
+void check(const FlatLayout& layout, int world_size, std::int64_t bucket_numel,
+           Span<const int> group_of) {
+  ZP_CHECK(world_size >= 1, ErrorCode::invalid_argument,
+           "world size is " + std::to_string(world_size),
            "a layout needs an owner for every element", "use a world size of 1 or more");
-  ZP_CHECK(bucket_numel >= 1, ErrorCode::invalid_argument, "bucket_numel is " + std::to_string(bucket_numel),
+  ZP_CHECK(bucket_numel >= 1, ErrorCode::invalid_argument,
+           "bucket_numel is " + std::to_string(bucket_numel),
            "a bucket is closed when it has reached it", "use 1 or more");
-  ZP_CHECK(group_of.empty() || group_of.size() == layout.tensors().size(), ErrorCode::invalid_argument,
+  ZP_CHECK(group_of.empty() || group_of.size() == layout.tensors().size(),
+           ErrorCode::invalid_argument,
            std::to_string(group_of.size()) + " param groups were given for " +
                std::to_string(layout.tensors().size()) + " tensors",
            "every tensor is in one", "pass one number for each, or none");
   ZP_CHECK(std::all_of(group_of.begin(), group_of.end(), [](int group) { return group >= 0; }),
-           ErrorCode::invalid_argument, "a tensor is in a param group below 0", "groups are counted from 0",
-           "number them as ParamGroups does");
+           ErrorCode::invalid_argument, "a tensor is in a param group below 0",
+           "groups are counted from 0", "number them as ParamGroups does");
 }
 
 /// One slice for every bucket of the contract, in the global numbering.
-std::vector<PeerSlice> contract_slices(const FlatLayout& layout, int world_size, std::int64_t bucket_numel,
-                                       int rank) {
+std::vector<PeerSlice> contract_slices(const FlatLayout& layout, int world_size,
+                                       std::int64_t bucket_numel, int rank) {
   const ShardMap map(layout.padded_numel(), world_size, bucket_numel);
   std::vector<PeerSlice> slices;
   for (std::size_t bucket = 0; bucket < map.buckets().size(); ++bucket) {
@@ -49,16 +53,18 @@ std::vector<PeerSlice> contract_slices(const FlatLayout& layout, int world_size,
 /// Owned ranges of every tensor, in the order of their elements. Only ranks whose part meets the tensor are
 /// looked at.
 using Owned = std::vector<std::pair<int, FlatRange>>;
-std::vector<Owned> owned_by_tensor(const std::vector<PeerBuffer>& buffers, const FlatLayout& layout) {
+std::vector<Owned> owned_by_tensor(const std::vector<PeerBuffer>& buffers,
+                                   const FlatLayout& layout) {
   std::vector<Owned> owned(layout.tensors().size());
   for (const PeerBuffer& buffer : buffers) {
     for (const PlacedTensor& placed : buffer.tensors) {
       const TensorSlot& slot = layout.tensors()[static_cast<std::size_t>(placed.tensor)];
       if (slot.numel == 0) continue;
       const bool whole = buffer.owner >= 0;
-      const int last = whole ? buffer.owner : static_cast<int>((placed.begin + slot.numel - 1) / buffer.part);
-      for (int rank = whole ? buffer.owner : static_cast<int>(placed.begin / buffer.part); rank <= last;
-           ++rank) {
+      const int last =
+          whole ? buffer.owner : static_cast<int>((placed.begin + slot.numel - 1) / buffer.part);
+      for (int rank = whole ? buffer.owner : static_cast<int>(placed.begin / buffer.part);
+           rank <= last; ++rank) {
         const FlatRange share = share_of(buffer, placed, slot.numel, rank);
         owned[static_cast<std::size_t>(placed.tensor)].push_back(
             {rank, {slot.begin + share.begin, slot.begin + share.end}});
@@ -108,18 +114,20 @@ std::vector<PeerSlice> peer_slices(LayoutKind kind, const FlatLayout& layout, in
       const FlatRange share = share_of(buffer, placed, numel, rank);
       if (share.numel() == 0) continue;
       slice.numel += share.numel();
-      slice.pieces.push_back({placed.tensor, share.begin, placed.begin + share.begin, share.numel()});
+      slice.pieces.push_back(
+          {placed.tensor, share.begin, placed.begin + share.begin, share.numel()});
     }
     slices.push_back(slice);
   }
   return slices;
 }
 
-ShardMap make_shard_map(LayoutKind kind, const FlatLayout& layout, int world_size, std::int64_t bucket_numel,
-                        Span<const int> group_of) {
+ShardMap make_shard_map(LayoutKind kind, const FlatLayout& layout, int world_size,
+                        std::int64_t bucket_numel, Span<const int> group_of) {
   check(layout, world_size, bucket_numel, group_of);
   if (kind == LayoutKind::contract) return {layout.padded_numel(), world_size, bucket_numel};
-  const std::vector<PeerBuffer> buffers = peer_buffers(kind, layout, world_size, bucket_numel, group_of);
+  const std::vector<PeerBuffer> buffers =
+      peer_buffers(kind, layout, world_size, bucket_numel, group_of);
   const std::vector<Owned> owned = owned_by_tensor(buffers, layout);
   std::vector<Bucket> buckets;
   std::size_t end = layout.tensors().size();

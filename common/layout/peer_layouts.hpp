@@ -24,7 +24,14 @@ namespace zeroproof {
 ///                 groups one after another, loads going on from one to the next
 ///
 /// The others deal out all tensors alike, whatever group they are in.
-enum class LayoutKind : std::uint8_t { contract, megatron, deepspeed_flat, deepspeed_param, fsdp2, greedy };
+enum class LayoutKind : std::uint8_t {
+  contract,
+  megatron,
+  deepspeed_flat,
+  deepspeed_param,
+  fsdp2,
+  greedy
+};
 
 Span<const std::string_view> names_of(LayoutKind);
 
@@ -42,7 +49,8 @@ struct PeerSlice {
   std::int64_t buffer =
       0;  ///< bucket (megatron), param group (deepspeed_flat), tensor (deepspeed_param, fsdp2,
           ///< greedy), else 0
-  std::int64_t buffer_begin = 0;  ///< first element of the rank's part in that buffer, its padding included
+  std::int64_t buffer_begin =
+      0;  ///< first element of the rank's part in that buffer, its padding included
   std::int64_t buffer_end = 0;
   std::int64_t numel = 0;              ///< elements of tensors in there; the rest is padding
   std::vector<PeerPiece> pieces = {};  ///< of these elements, in the order of the buffer
@@ -51,7 +59,8 @@ struct PeerSlice {
 /// What a system allocates for one rank, in its own order of buffers. Empty parts are listed too.
 /// group_of, Errors: as for make_shard_map.
 std::vector<PeerSlice> peer_slices(LayoutKind kind, const FlatLayout& layout, int world_size,
-                                   std::int64_t bucket_numel, int rank, Span<const int> group_of = {});
+                                   std::int64_t bucket_numel, int rank,
+                                   Span<const int> group_of = {});
 
 /// The same ownership in the global numbering. Owned ranges hold elements of tensors only (contract: padding too).
 /// Buckets of the other kinds are whole tensors, taken from the last to the first until bucket_numel is reached, so
@@ -60,7 +69,7 @@ std::vector<PeerSlice> peer_slices(LayoutKind kind, const FlatLayout& layout, in
 /// Shapes   group_of [num_tensors]: the param group of every tensor, from 0; empty: all are in one.
 /// Units    world_size >= 1; bucket_numel >= 1 (contract: a multiple of 1024).
 /// Errors   invalid_argument otherwise.
-ShardMap make_shard_map(LayoutKind kind, const FlatLayout& layout, int world_size, std::int64_t bucket_numel,
-                        Span<const int> group_of = {});
+ShardMap make_shard_map(LayoutKind kind, const FlatLayout& layout, int world_size,
+                        std::int64_t bucket_numel, Span<const int> group_of = {});
 
 }  // namespace zeroproof

@@ -63,7 +63,9 @@ ProcessGrid::Place ProcessGrid::place(int rank) const {
   return {rank / (tp * cp), rank / tp % cp, rank % tp};
 }
 
-int ProcessGrid::rank(const Place& place) const { return (place.dp * cp + place.cp) * tp + place.tp; }
+int ProcessGrid::rank(const Place& place) const {
+  return (place.dp * cp + place.cp) * tp + place.tp;
+}
 
 std::string ProcessGrid::id() const {
   return std::to_string(dp) + "x" + std::to_string(cp) + "x" + std::to_string(tp);
@@ -72,29 +74,30 @@ std::string ProcessGrid::id() const {
 ProcessGrid parse_grid(const std::string& text) {
   const std::array<int, 3> sizes = parse_sizes(text);
   ZP_CHECK(sizes[0] >= 1 && sizes[0] <= most_dp, ErrorCode::config,
-           "process grid '" + text + "' does not exist", "a grid is three positive numbers, DPxCPxTP",
-           "write for example 2x1x4");
+           "process grid '" + text + "' does not exist",
+           "a grid is three positive numbers, DPxCPxTP", "write for example 2x1x4");
   const ProcessGrid grid{sizes[0], sizes[1], sizes[2]};
   ZP_CHECK(log2_of(grid.cp) >= 0 && log2_of(grid.tp) >= 0, ErrorCode::config,
            "process grid " + text + " has a CP or TP size other than 1, 2, 4 and 8",
-           "sums inside the model are cut between eight blocks, rule R18", "use one of these sizes");
-  ZP_CHECK(
-      grid.cp * grid.tp <= 8, ErrorCode::config,
-      "process grid " + text + " cuts a micro-batch into " + std::to_string(grid.cp * grid.tp) + " parts",
-      "there are eight blocks to cut between, rule R18", "let CP times TP be at most 8");
+           "sums inside the model are cut between eight blocks, rule R18",
+           "use one of these sizes");
+  ZP_CHECK(grid.cp * grid.tp <= 8, ErrorCode::config,
+           "process grid " + text + " cuts a micro-batch into " +
+               std::to_string(grid.cp * grid.tp) + " parts",
+           "there are eight blocks to cut between, rule R18", "let CP times TP be at most 8");
   return grid;
 }
 
 void require_grid(const ProcessGrid& grid, int world_size) {
   ZP_CHECK(world_size >= 1, ErrorCode::config,
-           "a world of " + std::to_string(world_size) + " ranks does not exist", "somebody has to compute",
-           "start 1 rank or more");
+           "a world of " + std::to_string(world_size) + " ranks does not exist",
+           "somebody has to compute", "start 1 rank or more");
   ZP_CHECK(grid.world_size() == world_size, ErrorCode::config,
-           "process grid " + grid.id() + " has " + std::to_string(grid.world_size()) + " ranks, the world " +
-               std::to_string(world_size),
+           "process grid " + grid.id() + " has " + std::to_string(grid.world_size()) +
+               " ranks, the world " + std::to_string(world_size),
            "every rank has one place in the grid",
-           "use " + nearest_grid(grid, world_size).id() + ", or start " + std::to_string(grid.world_size()) +
-               " ranks");
+           "use " + nearest_grid(grid, world_size).id() + ", or start " +
+               std::to_string(grid.world_size()) + " ranks");
 }
 
 }  // namespace zeroproof

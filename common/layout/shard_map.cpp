@@ -9,9 +9,11 @@
 namespace zeroproof {
 namespace {
 
-std::vector<Bucket> contract_buckets(std::int64_t padded_numel, int world_size, std::int64_t bucket_numel) {
+std::vector<Bucket> contract_buckets(std::int64_t padded_numel, int world_size,
+                                     std::int64_t bucket_numel) {
   std::vector<Bucket> buckets;
-  for (std::int64_t begin = 0; begin < padded_numel; begin += std::min(bucket_numel, padded_numel - begin)) {
+  for (std::int64_t begin = 0; begin < padded_numel;
+       begin += std::min(bucket_numel, padded_numel - begin)) {
     const FlatRange range{begin, begin + std::min(bucket_numel, padded_numel - begin)};
     const std::int64_t chunks = range.numel() / layout_alignment;
     Bucket bucket{range, {}};
@@ -34,13 +36,15 @@ void check_owned(const Bucket& bucket) {
       ZP_CHECK(owned[i].numel() > 0 && (i == 0 || owned[i - 1].end <= owned[i].begin) &&
                    owned[i].begin >= bucket.range.begin && owned[i].end <= bucket.range.end,
                ErrorCode::invalid_argument,
-               "an owned range [" + std::to_string(owned[i].begin) + ", " + std::to_string(owned[i].end) +
-                   ") is empty, out of order or outside its bucket",
-               "shard buffers follow the global numbering", "sort the ranges, and leave out empty ones");
+               "an owned range [" + std::to_string(owned[i].begin) + ", " +
+                   std::to_string(owned[i].end) + ") is empty, out of order or outside its bucket",
+               "shard buffers follow the global numbering",
+               "sort the ranges, and leave out empty ones");
     }
     all.insert(all.end(), owned.begin(), owned.end());
   }
-  std::sort(all.begin(), all.end(), [](const FlatRange& a, const FlatRange& b) { return a.begin < b.begin; });
+  std::sort(all.begin(), all.end(),
+            [](const FlatRange& a, const FlatRange& b) { return a.begin < b.begin; });
   for (std::size_t i = 1; i < all.size(); ++i) {
     ZP_CHECK(all[i - 1].end <= all[i].begin, ErrorCode::invalid_argument,
              "element " + std::to_string(all[i].begin) + " has two owners", "both would update it",
@@ -52,7 +56,8 @@ void check_owned(const Bucket& bucket) {
 
 ShardMap::ShardMap(std::int64_t padded_numel, int world_size, std::int64_t bucket_numel)
     : world_size_(world_size), padded_numel_(padded_numel), contract_(true) {
-  ZP_CHECK(world_size >= 1, ErrorCode::invalid_argument, "world size is " + std::to_string(world_size),
+  ZP_CHECK(world_size >= 1, ErrorCode::invalid_argument,
+           "world size is " + std::to_string(world_size),
            "a shard map needs an owner for every element", "use a world size of 1 or more");
   ZP_CHECK(padded_numel >= 0 && padded_numel % layout_alignment == 0, ErrorCode::invalid_argument,
            "padded_numel is " + std::to_string(padded_numel),
@@ -70,15 +75,18 @@ ShardMap::ShardMap(std::int64_t padded_numel, int world_size, std::int64_t bucke
 
 ShardMap::ShardMap(std::int64_t padded_numel, int world_size, std::vector<Bucket> buckets)
     : world_size_(world_size), padded_numel_(padded_numel) {
-  ZP_CHECK(world_size >= 1, ErrorCode::invalid_argument, "world size is " + std::to_string(world_size),
+  ZP_CHECK(world_size >= 1, ErrorCode::invalid_argument,
+           "world size is " + std::to_string(world_size),
            "a shard map needs an owner for every element", "use a world size of 1 or more");
   std::int64_t end = 0;
   for (Bucket& bucket : buckets) {
     ZP_CHECK(bucket.range.begin == end && bucket.range.numel() > 0, ErrorCode::invalid_argument,
-             "a bucket starts at " + std::to_string(bucket.range.begin) + " where the last one ended at " +
-                 std::to_string(end),
-             "buckets follow each other without gaps", "cut the flat range into neighbouring buckets");
-    ZP_CHECK(bucket.owned.size() == static_cast<std::size_t>(world_size), ErrorCode::invalid_argument,
+             "a bucket starts at " + std::to_string(bucket.range.begin) +
+                 " where the last one ended at " + std::to_string(end),
+             "buckets follow each other without gaps",
+             "cut the flat range into neighbouring buckets");
+    ZP_CHECK(bucket.owned.size() == static_cast<std::size_t>(world_size),
+             ErrorCode::invalid_argument,
              "a bucket is dealt out to " + std::to_string(bucket.owned.size()) + " ranks of " +
                  std::to_string(world_size),
              "the layout was built for another world", "build it for the world it is used in");
@@ -86,23 +94,26 @@ ShardMap::ShardMap(std::int64_t padded_numel, int world_size, std::vector<Bucket
     end = bucket.range.end;
     for (const std::vector<FlatRange>& owned : bucket.owned) {
       for (const FlatRange& range : owned) {
-        aligned_ = aligned_ && range.begin % layout_alignment == 0 && range.end % layout_alignment == 0;
+        aligned_ =
+            aligned_ && range.begin % layout_alignment == 0 && range.end % layout_alignment == 0;
       }
     }
     buckets_.push_back(bucket.range);
     owned_.push_back(std::move(bucket.owned));
   }
   ZP_CHECK(end == padded_numel, ErrorCode::invalid_argument,
-           "the buckets end at " + std::to_string(end) + " of " + std::to_string(padded_numel) + " elements",
+           "the buckets end at " + std::to_string(end) + " of " + std::to_string(padded_numel) +
+               " elements",
            "every element needs an owner", "let the buckets cover the whole flat range");
 }
 
 const std::vector<FlatRange>& ShardMap::owned(std::size_t bucket, int rank) const {
-  ZP_CHECK(bucket < buckets_.size() && rank >= 0 && rank < world_size_, ErrorCode::invalid_argument,
-           "bucket " + std::to_string(bucket) + " of rank " + std::to_string(rank) + " does not exist",
-           "there are " + std::to_string(buckets_.size()) + " buckets and " + std::to_string(world_size_) +
-               " ranks",
-           "count both from 0");
+  ZP_CHECK(
+      bucket < buckets_.size() && rank >= 0 && rank < world_size_, ErrorCode::invalid_argument,
+      "bucket " + std::to_string(bucket) + " of rank " + std::to_string(rank) + " does not exist",
+      "there are " + std::to_string(buckets_.size()) + " buckets and " +
+          std::to_string(world_size_) + " ranks",
+      "count both from 0");
   return owned_[bucket][static_cast<std::size_t>(rank)];
 }
 
@@ -114,7 +125,8 @@ std::int64_t ShardMap::owned_numel(std::size_t bucket, int rank) const {
 
 FlatRange ShardMap::slice(std::size_t bucket, int rank) const {
   const std::vector<FlatRange>& mine = owned(bucket, rank);
-  ZP_CHECK(contract_, ErrorCode::invalid_argument, "this layout deals out more than one slice of a bucket",
+  ZP_CHECK(contract_, ErrorCode::invalid_argument,
+           "this layout deals out more than one slice of a bucket",
            "only the contract's layout has one per rank", "ask owned() for the ranges");
   const FlatRange& range = buckets_[bucket];
   const std::int64_t chunks = range.numel() / layout_alignment;

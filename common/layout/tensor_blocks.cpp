@@ -31,17 +31,19 @@ TensorBlocks::TensorBlocks(const FlatLayout& layout, std::vector<TensorPlacement
     : placement_(std::move(placement)) {
   const std::vector<TensorSlot>& tensors = layout.tensors();
   if (matrices.empty()) matrices = matrices_of(layout);
-  ZP_CHECK(matrices.size() == tensors.size() && (placement_.empty() || placement_.size() == tensors.size()),
+  ZP_CHECK(matrices.size() == tensors.size() &&
+               (placement_.empty() || placement_.size() == tensors.size()),
            ErrorCode::invalid_argument,
            "there are " + std::to_string(matrices.size()) + " matrices and " +
-               std::to_string(placement_.size()) + " placements of " + std::to_string(tensors.size()) +
-               " tensors",
+               std::to_string(placement_.size()) + " placements of " +
+               std::to_string(tensors.size()) + " tensors",
            "scales belong to blocks of the undistributed tensors (R24)",
            "pass one of each for every tensor, or none without tensor parallelism");
   for (std::size_t t = 0; t < tensors.size(); ++t) {
     const auto [begin, rows, columns] = matrices[t];
-    const BlockGrid grid = {rows, columns, block_rows == 0 ? std::max<std::int64_t>(rows, 1) : block_rows,
-                            block_columns == 0 ? std::max<std::int64_t>(columns, 1) : block_columns};
+    const BlockGrid grid = {
+        rows, columns, block_rows == 0 ? std::max<std::int64_t>(rows, 1) : block_rows,
+        block_columns == 0 ? std::max<std::int64_t>(columns, 1) : block_columns};
     begin_.push_back(begin);
     grids_.push_back(grid);
     first_.push_back(num_blocks_);
@@ -58,7 +60,8 @@ TensorBlocks::TensorBlocks(const FlatLayout& layout, std::vector<TensorPlacement
     ZP_CHECK(in_matrix(tensor, 0) >= 0 && in_matrix(tensor, tensors[t].numel - 1) < grid.numel(),
              ErrorCode::invalid_argument,
              "tensor " + tensors[t].name + " reaches beyond the matrix it was cut from",
-             "its elements would have no block (R24)", "pass the undistributed tensor's place and shape");
+             "its elements would have no block (R24)",
+             "pass the undistributed tensor's place and shape");
   }
 }
 
@@ -80,11 +83,13 @@ std::vector<BlockRun> TensorBlocks::runs(const std::vector<Piece>& pieces) const
   for (const Piece& piece : pieces) {
     // A row of the cut tensor is one stretch of the undistributed one.
     const auto t = static_cast<std::size_t>(piece.tensor);
-    const std::int64_t row = placement_.empty() ? piece.tensor_begin + piece.numel : placement_[t].row_numel;
+    const std::int64_t row =
+        placement_.empty() ? piece.tensor_begin + piece.numel : placement_[t].row_numel;
     for (std::int64_t i = 0; i < piece.numel;) {
       const std::int64_t element = piece.tensor_begin + i;
       const std::int64_t count = std::min(piece.numel - i, row - element % row);
-      const BlockRun run = {piece.tensor, in_matrix(piece.tensor, element), piece.local_begin + i, count};
+      const BlockRun run = {piece.tensor, in_matrix(piece.tensor, element), piece.local_begin + i,
+                            count};
       const bool follows = i > 0 && runs.back().first + runs.back().numel == run.first;
       if (follows) {
         runs.back().numel += count;

@@ -39,7 +39,8 @@ class TensorBlocks {
   /// Shapes   layout: of this rank. placement, matrices: [num_tensors], or empty: the layout is the undistributed one.
   /// Errors   invalid_argument if the counts differ, or an element of the rank lies outside its matrix.
   TensorBlocks(const FlatLayout& layout, std::vector<TensorPlacement> placement,
-               std::vector<TensorMatrix> matrices, std::int64_t block_rows, std::int64_t block_columns);
+               std::vector<TensorMatrix> matrices, std::int64_t block_rows,
+               std::int64_t block_columns);
 
   std::int64_t num_tensors() const { return static_cast<std::int64_t>(grids_.size()); }
 
@@ -47,8 +48,12 @@ class TensorBlocks {
   std::int64_t num_blocks() const { return num_blocks_; }
 
   /// Blocks of a tensor: first_block(t) up to (not including) first_block(t) + grid(t).num_blocks().
-  const BlockGrid& grid(std::int64_t tensor) const { return grids_[static_cast<std::size_t>(tensor)]; }
-  std::int64_t first_block(std::int64_t tensor) const { return first_[static_cast<std::size_t>(tensor)]; }
+  const BlockGrid& grid(std::int64_t tensor) const {
+    return grids_[static_cast<std::size_t>(tensor)];
+  }
+  std::int64_t first_block(std::int64_t tensor) const {
+    return first_[static_cast<std::size_t>(tensor)];
+  }
 
   /// Number of the block of an element of a rank's tensor, element counted in the rank's tensor.
   std::int64_t block_of(std::int64_t tensor, std::int64_t element) const;

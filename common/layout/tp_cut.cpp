@@ -16,7 +16,8 @@ constexpr int blocks = 8;
 std::int64_t block_begin(std::int64_t n, int b) { return n / blocks * b + n % blocks * b / blocks; }
 
 TensorPlacement whole(const TensorSlot& slot) {
-  const std::int64_t row = std::max<std::int64_t>(slot.numel, 1);  // nobody divides by it for an empty tensor
+  const std::int64_t row =
+      std::max<std::int64_t>(slot.numel, 1);  // nobody divides by it for an empty tensor
   return {true, slot.begin, row, row};
 }
 
@@ -26,8 +27,8 @@ void check(bool ok, const std::string& problem, const std::string& why, const st
 
 }  // namespace
 
-TpModel make_tp_model(const std::vector<ParamSpec>& params, const std::vector<int>& cut_dim, int tp_size,
-                      int tp_rank) {
+TpModel make_tp_model(const std::vector<ParamSpec>& params, const std::vector<int>& cut_dim,
+                      int tp_size, int tp_rank) {
   check(tp_size == 1 || tp_size == 2 || tp_size == 4 || tp_size == 8,
         "there are " + std::to_string(tp_size) + " TP ranks",
         "sums inside the model are cut between eight blocks, rule R18", "use 1, 2, 4 or 8");
@@ -55,7 +56,8 @@ TpModel make_tp_model(const std::vector<ParamSpec>& params, const std::vector<in
     const std::int64_t begin = block_begin(extent, blocks / tp_size * tp_rank);
     const std::int64_t end = block_begin(extent, blocks / tp_size * (tp_rank + 1));
     std::int64_t inner = 1;  // elements behind one index of the cut dimension
-    for (std::size_t d = dim + 1; d < slot.shape.size() && slot.numel > 0; ++d) inner *= slot.shape[d];
+    for (std::size_t d = dim + 1; d < slot.shape.size() && slot.numel > 0; ++d)
+      inner *= slot.shape[d];
     model.params[k].shape[dim] = end - begin;
     model.placement.push_back({false, slot.begin + begin * inner,
                                std::max<std::int64_t>((end - begin) * inner, 1), extent * inner});

@@ -22,7 +22,7 @@ struct TpModel {
 /// Shapes   params: undistributed. cut_dim: [num_tensors], -1 for tensors that every TP rank has whole.
 /// Errors   invalid_argument if the counts differ, a tensor does not have its cut dimension, tp_size is not
 ///          1, 2, 4 or 8, or there is no such rank; and what FlatLayout refuses.
-TpModel make_tp_model(const std::vector<ParamSpec>& params, const std::vector<int>& cut_dim, int tp_size,
-                      int tp_rank);
+TpModel make_tp_model(const std::vector<ParamSpec>& params, const std::vector<int>& cut_dim,
+                      int tp_size, int tp_rank);
 
 }  // namespace zeroproof

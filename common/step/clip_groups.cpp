@@ -11,10 +11,11 @@ void validate(const std::vector<ClipGroupRule>& rules) {
   for (std::size_t i = 0; i < rules.size(); ++i) {
     validate_group(rules, i, "clip group");
     const ClipGroupRule& rule = rules[i];
-    require_config(!rule.max_norm || (std::isfinite(*rule.max_norm) && *rule.max_norm >= 0),
-                   "clip group '" + rule.name + "': max_norm is " + shown(rule.max_norm.value_or(0)),
-                   "a negative limit would turn every gradient around",
-                   "use a positive number, 0 for no clipping, or leave it out for the run's");
+    require_config(
+        !rule.max_norm || (std::isfinite(*rule.max_norm) && *rule.max_norm >= 0),
+        "clip group '" + rule.name + "': max_norm is " + shown(rule.max_norm.value_or(0)),
+        "a negative limit would turn every gradient around",
+        "use a positive number, 0 for no clipping, or leave it out for the run's");
   }
 }
 
@@ -23,9 +24,11 @@ ClipGroups make_clip_groups(const std::vector<ClipGroupRule>& rules, const FlatL
   return {rules, group_tensors(rules, layout, "clip group", "its limit")};
 }
 
-std::vector<std::optional<double>> max_norms_of(const ClipGroups& groups, const std::optional<double>& run) {
+std::vector<std::optional<double>> max_norms_of(const ClipGroups& groups,
+                                                const std::optional<double>& run) {
   std::vector<std::optional<double>> limits = {run};
-  for (const ClipGroupRule& rule : groups.rules) limits.push_back(rule.max_norm ? rule.max_norm : run);
+  for (const ClipGroupRule& rule : groups.rules)
+    limits.push_back(rule.max_norm ? rule.max_norm : run);
   return limits;
 }
 

@@ -40,6 +40,7 @@ ClipGroups make_clip_groups(const std::vector<ClipGroupRule>& rules, const FlatL
 
 /// max_norm of every group [groups.count()], the default group first: its own, or `run`. Errors: none; values are not
 /// checked.
-std::vector<std::optional<double>> max_norms_of(const ClipGroups& groups, const std::optional<double>& run);
+std::vector<std::optional<double>> max_norms_of(const ClipGroups& groups,
+                                                const std::optional<double>& run);
 
 }  // namespace zeroproof

@@ -6,7 +6,8 @@ namespace zeroproof {
 
 std::int64_t GradSource::num_tokens(std::int64_t) const {
   fail(ErrorCode::invalid_argument, "this source of leaf gradients does not count tokens",
-       "the divisor of the step is their number", "use loss_reduction mean, or a source that counts");
+       "the divisor of the step is their number",
+       "use loss_reduction mean, or a source that counts");
 }
 
 bool GradSource::has_grad(std::int64_t, std::int64_t) const { return true; }

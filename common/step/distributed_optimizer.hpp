@@ -60,18 +60,20 @@ struct OptimizerSetup : StepSettings {
   Communicator* replicas = nullptr;
   Communicator* tp = nullptr;  ///< ranks that have other parts of the same tensors; null: one
   int cp = 1;                  ///< CP ranks per micro-batch; data rank r is CP rank r mod cp
-  std::vector<TensorPlacement> placement;  ///< [num_tensors]; empty: the layout is the undistributed one
+  std::vector<TensorPlacement>
+      placement;  ///< [num_tensors]; empty: the layout is the undistributed one
   /// [num_tensors] the matrices that tensors are parts of, for scales; empty: as placement.
   std::vector<TensorMatrix> matrices;
-  int stage = 0;  ///< [ZeRO:memory]: 0 replicates, 1 shards state, 2 gradients too, 3 parameters too
+  int stage =
+      0;  ///< [ZeRO:memory]: 0 replicates, 1 shards state, 2 gradients too, 3 parameters too
   MicroBatchOrder order = MicroBatchOrder::by_stage;
   /// Stage 3: tensors of at most this many elements stay whole on every rank.
   std::int64_t persistent_numel = 0;
   bool overlap = false;  ///< communicate while layers compute; never changes a bit
   Windows windows = Windows::on;
   Transport transport = Transport::copies;  ///< of buffers on devices
-  Offload offload;                    ///< of this rank's state
-  DType grad_dtype = DType::fp32;     ///< fp32, bf16 or fp16
+  Offload offload;                          ///< of this rank's state
+  DType grad_dtype = DType::fp32;           ///< fp32, bf16 or fp16
   /// For tests: gradient memory is NaN when allocated and after its last use. Never changes a bit.
   bool guards = false;
   Exec exec;
@@ -80,15 +82,16 @@ struct OptimizerSetup : StepSettings {
 /// Everything that survives a step, undistributed, in flat order. Padding is ignored. State that the rule does not
 /// have is ignored too and may be empty; state that it has must be there.
 struct FullState {
-  Span<const float> master;           // [padded_numel]
-  Span<const float> exp_avg;          // [padded_numel], of rules that have it (contracts/update_rule.hpp)
-  Span<const float> exp_avg_sq;       // [padded_numel], the same
-  Span<const float> max_exp_avg_sq;   // [padded_numel], with amsgrad
-  Span<const float> momentum_buffer;  // [padded_numel], sgd with momentum
+  Span<const float> master;   // [padded_numel]
+  Span<const float> exp_avg;  // [padded_numel], of rules that have it (contracts/update_rule.hpp)
+  Span<const float> exp_avg_sq;            // [padded_numel], the same
+  Span<const float> max_exp_avg_sq;        // [padded_numel], with amsgrad
+  Span<const float> momentum_buffer;       // [padded_numel], sgd with momentum
   Span<const std::uint64_t> tensor_steps;  // [num_tensors], under missing_grad = skip
   std::int64_t applied_steps = 0;
   LossScalerState scaler;
-  Span<const float> param_scale = {};  // [num_blocks] (R24), of parameters with scales; empty: a beginning
+  Span<const float> param_scale =
+      {};  // [num_blocks] (R24), of parameters with scales; empty: a beginning
   Span<const std::uint32_t> amax_history = {};  // [num_blocks * history], under the recipe delayed
   // The stored form of buffers whose format has scales (R25): with scale_inv of every block of the undistributed
   // numbering, also on TP ranks, [padded_numel / state_block_numel], the buffer's values are codes, widened. Empty:

@@ -16,7 +16,8 @@ namespace {
 constexpr std::array<std::string_view, 7> decays = {
     "constant", "linear", "cosine", "inverse_square_root", "wsd", "exponential", "table"};
 constexpr std::array<std::string_view, 3> warmups = {"linear", "cosine", "log"};
-constexpr std::array<std::string_view, 4> wsd_shapes = {"linear", "cosine", "exponential", "minus_sqrt"};
+constexpr std::array<std::string_view, 4> wsd_shapes = {"linear", "cosine", "exponential",
+                                                        "minus_sqrt"};
 constexpr std::array<std::string_view, 3> ramps = {"constant", "linear", "cosine"};
 constexpr std::array<std::string_view, 2> units = {"steps", "samples"};
 
@@ -37,15 +38,16 @@ double wsd_factor(WsdShape shape, double q) {
     case WsdShape::minus_sqrt:
       return 1.0 - std::sqrt(q);
   }
-  fail(ErrorCode::internal, "a wsd shape has no formula", "rule R20 lists them", "add it to wsd_factor");
+  fail(ErrorCode::internal, "a wsd shape has no formula", "rule R20 lists them",
+       "add it to wsd_factor");
 }
 
 /// What has been reached of max - warmup_init_lr after n of the warm-up's units, 0 <= n <= warmup.
 double log_warmup_factor(std::int64_t n, std::int64_t warmup) {
   if (n == 0) return 0.0;
   if (n == warmup) return 1.0;  // also where the logarithm of the length is 0
-  const double q =
-      portable_math64::log(static_cast<double>(n)) / portable_math64::log(static_cast<double>(warmup));
+  const double q = portable_math64::log(static_cast<double>(n)) /
+                   portable_math64::log(static_cast<double>(warmup));
   return q > 1.0 ? 1.0 : q;
 }
 
@@ -61,14 +63,16 @@ double warmup_lr(const ScheduleConfig& schedule, double max_lr, std::int64_t pro
     case WarmupShape::log:
       return init + log_warmup_factor(progress, schedule.warmup) * (max_lr - init);
   }
-  fail(ErrorCode::internal, "a warm-up shape has no formula", "rule R20 lists them", "add it to warmup_lr");
+  fail(ErrorCode::internal, "a warm-up shape has no formula", "rule R20 lists them",
+       "add it to warmup_lr");
 }
 
 /// What a table must not be given with.
 void validate_table(const ScheduleConfig& s) {
   const bool table = s.decay == DecayShape::table;
   require_config(table || s.rates.empty(), "schedule.rates is given without decay \"table\"",
-                 "the rates would silently do nothing", "set decay = \"table\", or leave rates out");
+                 "the rates would silently do nothing",
+                 "set decay = \"table\", or leave rates out");
   if (!table) return;
   require_config(!s.rates.empty(), "schedule.rates is empty with decay \"table\"",
                  "the table says the rate of every step", "give one rate for each step");
@@ -91,13 +95,15 @@ Span<const std::string_view> names_of(WsdShape) { return wsd_shapes; }
 Span<const std::string_view> names_of(RampShape) { return ramps; }
 Span<const std::string_view> names_of(ScheduleUnit) { return units; }
 
-double scheduled_lr(const ScheduleConfig& schedule, double max_lr, double min_lr, std::int64_t progress) {
+double scheduled_lr(const ScheduleConfig& schedule, double max_lr, double min_lr,
+                    std::int64_t progress) {
   const std::int64_t warmup = schedule.warmup;
   const std::int64_t end = schedule.decay_end;
   const auto n = static_cast<double>(progress);
   if (schedule.decay == DecayShape::table) {
     const auto last = static_cast<std::int64_t>(schedule.rates.size());
-    return schedule.rates[static_cast<std::size_t>(std::clamp<std::int64_t>(progress, 1, last) - 1)];
+    return schedule
+        .rates[static_cast<std::size_t>(std::clamp<std::int64_t>(progress, 1, last) - 1)];
   }
   if (warmup > 0 && progress <= warmup) return warmup_lr(schedule, max_lr, progress);
   if (schedule.decay == DecayShape::constant) return max_lr;
@@ -122,25 +128,30 @@ double scheduled_lr(const ScheduleConfig& schedule, double max_lr, double min_lr
     case DecayShape::wsd: {
       const std::int64_t falls_at = end - schedule.wsd_decay;
       if (progress <= falls_at) return max_lr;
-      const double q = static_cast<double>(progress - falls_at) / static_cast<double>(schedule.wsd_decay);
+      const double q =
+          static_cast<double>(progress - falls_at) / static_cast<double>(schedule.wsd_decay);
       return down_to_min(wsd_factor(schedule.wsd_shape, q));
     }
   }
-  fail(ErrorCode::internal, "a decay shape has no formula", "rule R20 lists them", "add it to scheduled_lr");
+  fail(ErrorCode::internal, "a decay shape has no formula", "rule R20 lists them",
+       "add it to scheduled_lr");
 }
 
-double scheduled_weight_decay(const ScheduleConfig& schedule, double weight_decay, std::int64_t progress) {
+double scheduled_weight_decay(const ScheduleConfig& schedule, double weight_decay,
+                              std::int64_t progress) {
   if (schedule.weight_decay_ramp == RampShape::constant || progress >= schedule.weight_decay_end) {
     return weight_decay;
   }
   const double x = static_cast<double>(progress) / static_cast<double>(schedule.weight_decay_end);
   const double begin = schedule.weight_decay_begin;
-  const double part =
-      schedule.weight_decay_ramp == RampShape::linear ? x : 0.5 * (1.0 - portable_math64::cos_pi(x));
+  const double part = schedule.weight_decay_ramp == RampShape::linear
+                          ? x
+                          : 0.5 * (1.0 - portable_math64::cos_pi(x));
   return begin + part * (weight_decay - begin);
 }
 
-std::int64_t progress_of(const ScheduleConfig& schedule, std::int64_t t, std::int64_t micro_batches) {
+std::int64_t progress_of(const ScheduleConfig& schedule, std::int64_t t,
+                         std::int64_t micro_batches) {
   ZP_CHECK(t >= 1 && micro_batches >= 1, ErrorCode::invalid_argument,
            "the progress of step " + std::to_string(t) + " with " + std::to_string(micro_batches) +
                " micro-batches was asked for",
@@ -151,7 +162,8 @@ std::int64_t progress_of(const ScheduleConfig& schedule, std::int64_t t, std::in
   ZP_CHECK(steps <= longest / unit, ErrorCode::invalid_argument,
            "step " + std::to_string(t) + " with " + std::to_string(micro_batches) +
                " micro-batches is more than 2^53 units into the schedule",
-           "fp64 no longer holds every length there", "shorten the run, or count steps instead of samples");
+           "fp64 no longer holds every length there",
+           "shorten the run, or count steps instead of samples");
   return steps * unit;
 }
 
@@ -166,22 +178,25 @@ void validate(const ScheduleConfig& s) {
   for (const auto& [key, rate] :
        {std::pair{"warmup_init_lr", s.warmup_init_lr}, std::pair{"min_lr", s.min_lr},
         std::pair{"weight_decay_begin", s.weight_decay_begin}}) {
-    require_config(std::isfinite(rate) && rate >= 0, std::string("schedule.") + key + " is " + shown(rate),
+    require_config(std::isfinite(rate) && rate >= 0,
+                   std::string("schedule.") + key + " is " + shown(rate),
                    "rule R5 takes rates that are finite and 0 or more", "use such a number");
   }
   validate_table(s);
   const bool has_end = s.decay != DecayShape::constant && s.decay != DecayShape::table;
   require_config(!has_end || s.decay_end > s.warmup,
-                 "schedule.decay_end " + std::to_string(s.decay_end) + " is not after schedule.warmup " +
-                     std::to_string(s.warmup),
+                 "schedule.decay_end " + std::to_string(s.decay_end) +
+                     " is not after schedule.warmup " + std::to_string(s.warmup),
                  "the rate falls between the two", "use a later decay_end, or decay \"constant\"");
   require_config(s.decay != DecayShape::wsd || s.wsd_decay <= s.decay_end - s.warmup,
                  "schedule.wsd_decay " + std::to_string(s.wsd_decay) + " is longer than the " +
                      std::to_string(s.decay_end - s.warmup) + " units between warmup and decay_end",
-                 "the rate would fall before it has risen", "use a shorter wsd_decay or a later decay_end");
+                 "the rate would fall before it has risen",
+                 "use a shorter wsd_decay or a later decay_end");
   require_config(s.decay != DecayShape::exponential || s.min_lr > 0,
                  "schedule.min_lr is 0 with decay \"exponential\"",
-                 "an exponential never reaches 0, rule R20", "set min_lr above 0, or use another decay");
+                 "an exponential never reaches 0, rule R20",
+                 "set min_lr above 0, or use another decay");
   require_config(s.weight_decay_ramp == RampShape::constant || s.weight_decay_end >= 1,
                  "schedule.weight_decay_end is 0 with weight_decay_ramp \"" +
                      std::string(ramps[static_cast<std::size_t>(s.weight_decay_ramp)]) + "\"",

@@ -54,15 +54,18 @@ struct ScheduleConfig {
 };
 
 /// lr after `progress` units (R20). Units: progress >= 0, in the schedule's unit. Bitwise.
-double scheduled_lr(const ScheduleConfig& schedule, double max_lr, double min_lr, std::int64_t progress);
+double scheduled_lr(const ScheduleConfig& schedule, double max_lr, double min_lr,
+                    std::int64_t progress);
 
 /// Weight decay after `progress` units (R20). Bitwise.
-double scheduled_weight_decay(const ScheduleConfig& schedule, double weight_decay, std::int64_t progress);
+double scheduled_weight_decay(const ScheduleConfig& schedule, double weight_decay,
+                              std::int64_t progress);
 
 /// Progress of the step that would be applied as number t >= 1: t, or t - 1 with first_is_zero; times
 /// micro_batches if the unit is samples. Errors: invalid_argument if t or micro_batches is below 1, or beyond
 /// 2^53 units.
-std::int64_t progress_of(const ScheduleConfig& schedule, std::int64_t t, std::int64_t micro_batches);
+std::int64_t progress_of(const ScheduleConfig& schedule, std::int64_t t,
+                         std::int64_t micro_batches);
 
 /// Errors (ErrorCode::config): lengths that are negative, above 2^53 or out of order (decay_end after warmup,
 /// wsd_decay not longer than what lies between them, a ramp with an end); rates that are not finite or

@@ -10,13 +10,13 @@ namespace zeroproof {
 /// Kinds of memory of an optimizer rank. Counted are the elements times the bytes of their dtype, padding of
 /// the global numbering included; not counted are red zones, alignment and scalars.
 enum class MemoryClass : std::uint8_t {
-  master,       ///< fp32 master weights of the shard
-  state,        ///< every other fp32 buffer of the rule (R6); scales of parameters and what makes them (R24)
+  master,  ///< fp32 master weights of the shard
+  state,  ///< every other fp32 buffer of the rule (R6); scales of parameters and what makes them (R24)
   param_shard,  ///< the parameters this rank casts
-  param_full,   ///< parameters the model sees: all of them, or (stage 3) the units that are gathered
-  grad,         ///< leaf gradients in the gradient dtype, of sources that run layer by layer
-  grad_nodes,   ///< fp32 nodes of the canonical tree
-  grad_sum,     ///< G
+  param_full,  ///< parameters the model sees: all of them, or (stage 3) the units that are gathered
+  grad,        ///< leaf gradients in the gradient dtype, of sources that run layer by layer
+  grad_nodes,  ///< fp32 nodes of the canonical tree
+  grad_sum,    ///< G
   comm_buffer,  ///< buffers that messages are packed into and arrive in
 };
 inline constexpr int num_memory_classes = 8;

@@ -20,8 +20,9 @@ struct Offload {
   double fraction = 0;  ///< of the elements a rank keeps state for, 0 to 1
   OffloadOrder order = OffloadOrder::flat;
   OffloadPlace place = OffloadPlace::host;
-  std::int64_t chunk_numel = std::int64_t{1} << 18;  ///< elements that travel and are updated together
-  bool overlap = true;                               ///< the next chunk is on its way while one is updated
+  std::int64_t chunk_numel = std::int64_t{1}
+                             << 18;  ///< elements that travel and are updated together
+  bool overlap = true;               ///< the next chunk is on its way while one is updated
   std::string folder;  ///< place file: where the file lies; "": the system's temporary folder
   bool grads = false;  ///< the gradient sum of those elements lies there too, page by page
 

@@ -20,18 +20,21 @@ void validate_rates(const GroupRule& rule, const ScheduleConfig& schedule) {
   rate("lr", rule.lr.value_or(0));
   rate("min_lr", rule.min_lr.value_or(0));
   require_config(!rule.lr || rule.lr_mult == 1, of + "it has both lr and lr_mult",
-                 "a group's own lr stands instead of a multiple of the run's", "keep one of the two");
+                 "a group's own lr stands instead of a multiple of the run's",
+                 "keep one of the two");
   require_config(schedule.decay != DecayShape::table || (!rule.lr && !rule.min_lr),
                  of + "it has an lr or a min_lr of its own with decay \"table\"",
                  "the table says the rate of every step, and the two would do nothing",
                  "use lr_mult, or another decay");
-  require_config(schedule.decay != DecayShape::exponential || rule.min_lr.value_or(schedule.min_lr) > 0,
-                 of + "min_lr is 0 with decay \"exponential\"", "an exponential never reaches 0, rule R20",
-                 "set min_lr above 0, or use another decay");
   require_config(
-      schedule.decay == DecayShape::constant || !rule.lr || rule.min_lr.value_or(schedule.min_lr) <= *rule.lr,
-      of + "its lr is below its min_lr", "the rate would rise where the schedule lets it fall",
-      "raise lr, or give the group a lower min_lr");
+      schedule.decay != DecayShape::exponential || rule.min_lr.value_or(schedule.min_lr) > 0,
+      of + "min_lr is 0 with decay \"exponential\"", "an exponential never reaches 0, rule R20",
+      "set min_lr above 0, or use another decay");
+  require_config(schedule.decay == DecayShape::constant || !rule.lr ||
+                     rule.min_lr.value_or(schedule.min_lr) <= *rule.lr,
+                 of + "its lr is below its min_lr",
+                 "the rate would rise where the schedule lets it fall",
+                 "raise lr, or give the group a lower min_lr");
 }
 
 }  // namespace
@@ -50,18 +53,21 @@ ParamGroups make_param_groups(const std::vector<GroupRule>& rules, const Schedul
   return {rules, group_tensors(rules, layout, "param group", "its settings"), schedule};
 }
 
-OptimizerHyper hyper_of(const ParamGroups& groups, const OptimizerHyper& hyper, int group, std::int64_t t,
-                        std::int64_t micro_batches) {
+OptimizerHyper hyper_of(const ParamGroups& groups, const OptimizerHyper& hyper, int group,
+                        std::int64_t t, std::int64_t micro_batches) {
   ZP_CHECK(group >= 0 && group < groups.count(), ErrorCode::invalid_argument,
            "param group " + std::to_string(group) + " does not exist",
-           "there are " + std::to_string(groups.count()) + ", the default group 0 included", "count from 0");
-  const GroupRule rule = group == 0 ? GroupRule{} : groups.rules[static_cast<std::size_t>(group - 1)];
+           "there are " + std::to_string(groups.count()) + ", the default group 0 included",
+           "count from 0");
+  const GroupRule rule =
+      group == 0 ? GroupRule{} : groups.rules[static_cast<std::size_t>(group - 1)];
   const ScheduleConfig& schedule = groups.schedule;
   const std::int64_t n = progress_of(schedule, t, micro_batches);
   OptimizerHyper result = hyper;
-  result.lr = rule.lr_mult *
-              scheduled_lr(schedule, rule.lr.value_or(hyper.lr), rule.min_lr.value_or(schedule.min_lr), n);
-  result.weight_decay = rule.weight_decay_mult * scheduled_weight_decay(schedule, hyper.weight_decay, n);
+  result.lr = rule.lr_mult * scheduled_lr(schedule, rule.lr.value_or(hyper.lr),
+                                          rule.min_lr.value_or(schedule.min_lr), n);
+  result.weight_decay =
+      rule.weight_decay_mult * scheduled_weight_decay(schedule, hyper.weight_decay, n);
   return result;
 }
 

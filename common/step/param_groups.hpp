@@ -49,7 +49,7 @@ ParamGroups make_param_groups(const std::vector<GroupRule>& rules, const Schedul
 
 /// Hyper-parameters of a group for the step that would be applied as number t: `hyper` with lr and weight_decay
 /// replaced (R20). Bitwise. Errors: invalid_argument if there is no such group or t < 1.
-OptimizerHyper hyper_of(const ParamGroups& groups, const OptimizerHyper& hyper, int group, std::int64_t t,
-                        std::int64_t micro_batches);
+OptimizerHyper hyper_of(const ParamGroups& groups, const OptimizerHyper& hyper, int group,
+                        std::int64_t t, std::int64_t micro_batches);
 
 }  // namespace zeroproof

@@ -49,7 +49,9 @@ constexpr bool has_scales(DType dtype) { return dtype == DType::e4m3 || dtype ==
 /// The format of parameters for which has_scales() is true.
 constexpr Fp8 fp8_of(DType dtype) { return dtype == DType::e5m2 ? Fp8::e5m2 : Fp8::e4m3; }
 
-constexpr bool keeps_history(const ParamScaling& scaling) { return scaling.recipe == ScaleRecipe::delayed; }
+constexpr bool keeps_history(const ParamScaling& scaling) {
+  return scaling.recipe == ScaleRecipe::delayed;
+}
 
 /// Blocks of one row and several columns.
 constexpr bool has_row_blocks(const ParamScaling& scaling) {

@@ -29,12 +29,14 @@ double horner(const std::array<double, N>& c, double x) {
 }
 
 /// 2^n for -1022 <= n <= 1023.
-double power_of_two(int n) { return std::bit_cast<double>(static_cast<std::uint64_t>(n + 1023) << 52); }
+double power_of_two(int n) {
+  return std::bit_cast<double>(static_cast<std::uint64_t>(n + 1023) << 52);
+}
 
 /// (-1)^k pi^(2k+1) / (2k+1)!, k = 1..8. For z <= 1/4 the first term left out is below 2^-62 of the sum.
-constexpr std::array<double, 8> sine = {-0x1.4abbce625be53p+2,  0x1.466bc6775aae2p+1,  -0x1.32d2cce62bd86p-1,
-                                        0x1.50783487ee782p-4,   -0x1.e3074fde8871fp-8, 0x1.e8f434d018d63p-12,
-                                        -0x1.6fadb9f155744p-16, 0x1.aaec32af93359p-21};
+constexpr std::array<double, 8> sine = {
+    -0x1.4abbce625be53p+2, 0x1.466bc6775aae2p+1,  -0x1.32d2cce62bd86p-1,  0x1.50783487ee782p-4,
+    -0x1.e3074fde8871fp-8, 0x1.e8f434d018d63p-12, -0x1.6fadb9f155744p-16, 0x1.aaec32af93359p-21};
 
 /// (-1)^k pi^(2k) / (2k)!, k = 1..9. For z <= 1/4 the first term left out is below 2^-67.
 constexpr std::array<double, 9> cosine = {
@@ -58,8 +60,9 @@ constexpr std::array<double, 13> inverse_factorial = {1.0 / 2,
                                                       1.0 / 87178291200.0};
 
 /// 2 / (2k+1), k = 1..11. For |s| <= 0.1716 the first term left out of log(m) is below 2^-66.
-constexpr std::array<double, 11> twice_odd_inverse = {
-    2.0 / 3, 2.0 / 5, 2.0 / 7, 2.0 / 9, 2.0 / 11, 2.0 / 13, 2.0 / 15, 2.0 / 17, 2.0 / 19, 2.0 / 21, 2.0 / 23};
+constexpr std::array<double, 11> twice_odd_inverse = {2.0 / 3,  2.0 / 5,  2.0 / 7,  2.0 / 9,
+                                                      2.0 / 11, 2.0 / 13, 2.0 / 15, 2.0 / 17,
+                                                      2.0 / 19, 2.0 / 21, 2.0 / 23};
 
 /// sin(pi z), 0 <= z <= 1/4, as z * q with q = pi - (...) in [2.82, pi]. In units of 2^-53 of q: 0.71 from
 /// rounding q, 0.35 from the four roundings in its small part, which is at most 0.32. With the last product:
@@ -101,7 +104,8 @@ double exp(double x) {
   const int n = static_cast<int>(quotient < 0.0 ? quotient - 0.5 : quotient + 0.5);
   const double r = (x - n * ln2_high) - n * ln2_low;
   const double p = r + (r * r) * horner(inverse_factorial, r);
-  const int half = n / 2;  // -1075 <= n <= 1024: in two factors, none of which leaves the normal numbers
+  const int half =
+      n / 2;  // -1075 <= n <= 1024: in two factors, none of which leaves the normal numbers
   return ((1.0 + p) * power_of_two(half)) * power_of_two(n - half);
 }
 

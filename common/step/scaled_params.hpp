@@ -21,6 +21,7 @@ TensorBlocks column_blocks_of(const StepSettings& settings);
 
 /// Errors: invalid_argument unless a loaded state has no scales, or those of all blocks and under delayed their
 /// histories; true in the second case.
-bool has_loaded_scales(const FullState& state, const StepSettings& settings, const TensorBlocks& blocks);
+bool has_loaded_scales(const FullState& state, const StepSettings& settings,
+                       const TensorBlocks& blocks);
 
 }  // namespace zeroproof

@@ -71,11 +71,11 @@ class ValueHasher {
     add(name, match, vectors, max_norm);
   }
   void feed(const ScheduleConfig& schedule) {
-    const auto& [unit, first_is_zero, warmup, warmup_init_lr, warmup_shape, decay, decay_end, min_lr,
-                 wsd_decay, wsd_shape, weight_decay_ramp, weight_decay_begin, weight_decay_end, rates] =
-        schedule;
-    add(unit, first_is_zero, warmup, warmup_init_lr, warmup_shape, decay, decay_end, min_lr, wsd_decay,
-        wsd_shape, weight_decay_ramp, weight_decay_begin, weight_decay_end, rates);
+    const auto& [unit, first_is_zero, warmup, warmup_init_lr, warmup_shape, decay, decay_end,
+                 min_lr, wsd_decay, wsd_shape, weight_decay_ramp, weight_decay_begin,
+                 weight_decay_end, rates] = schedule;
+    add(unit, first_is_zero, warmup, warmup_init_lr, warmup_shape, decay, decay_end, min_lr,
+        wsd_decay, wsd_shape, weight_decay_ramp, weight_decay_begin, weight_decay_end, rates);
   }
 
   Hasher hasher_;
@@ -100,8 +100,8 @@ class SettingList {
 };
 
 void add_hyper(SettingList& list, const OptimizerHyper& hyper) {
-  const auto& [rule, lr, beta1, beta2, eps, weight_decay, bias_correction, amsgrad, maximize, momentum,
-               dampening, nesterov, norm, max_norm, clip_value] = hyper;
+  const auto& [rule, lr, beta1, beta2, eps, weight_decay, bias_correction, amsgrad, maximize,
+               momentum, dampening, nesterov, norm, max_norm, clip_value] = hyper;
   list.add("hyper.rule", rule);
   list.add("hyper.lr", lr);
   list.add("hyper.beta1", beta1);
@@ -120,8 +120,8 @@ void add_hyper(SettingList& list, const OptimizerHyper& hyper) {
 }
 
 void add_scaler(SettingList& list, const LossScalerConfig& scaler) {
-  const auto& [kind, log2_initial, log2_growth, log2_backoff, log2_min, log2_max, growth_interval, hysteresis,
-               refill] = scaler;
+  const auto& [kind, log2_initial, log2_growth, log2_backoff, log2_min, log2_max, growth_interval,
+               hysteresis, refill] = scaler;
   list.add("scaler.kind", kind);
   list.add("scaler.log2_initial", log2_initial);
   list.add("scaler.log2_growth", log2_growth);
@@ -134,8 +134,8 @@ void add_scaler(SettingList& list, const LossScalerConfig& scaler) {
 }
 
 void add_scaling(SettingList& list, const ParamScaling& scaling) {
-  const auto& [recipe, value, initial_master, columnwise, epsilon, power_of_two, blocks, margin, history,
-               choice, empty] = scaling;
+  const auto& [recipe, value, initial_master, columnwise, epsilon, power_of_two, blocks, margin,
+               history, choice, empty] = scaling;
   list.add("scaling.recipe", recipe);
   list.add("scaling.value", value);
   list.add("scaling.initial_master", initial_master);
@@ -150,8 +150,9 @@ void add_scaling(SettingList& list, const ParamScaling& scaling) {
 }
 
 void add_settings(SettingList& list, const StepSettings& settings) {
-  const auto& [layout, groups, clip_groups, param_dtype, scaling, micro_batches, grad_sum, hyper, scaler,
-               loss_reduction, on_nonfinite, missing_grad, param_rounding, seed, state_formats] = settings;
+  const auto& [layout, groups, clip_groups, param_dtype, scaling, micro_batches, grad_sum, hyper,
+               scaler, loss_reduction, on_nonfinite, missing_grad, param_rounding, seed,
+               state_formats] = settings;
   list.add_called("the layouts", layout->tensors(), true);
   const auto& [rules, of_tensor, schedule] = groups;
   list.add("groups.rules", rules);
@@ -196,7 +197,8 @@ void add_scales(SettingList& list, const FullState& state, const StepSettings& s
   std::vector<std::uint32_t> history;
   if (has_scales(settings.param_dtype)) {
     scales.assign(state.param_scale.begin(), state.param_scale.end());
-    if (keeps_history(settings.scaling)) history.assign(state.amax_history.begin(), state.amax_history.end());
+    if (keeps_history(settings.scaling))
+      history.assign(state.amax_history.begin(), state.amax_history.end());
   }
   list.add("state.param_scale", scales);
   list.add("state.amax_history", history);
@@ -233,8 +235,8 @@ void require_same_setup(const LbfgsSetup& setup, const LbfgsState& state) {
   SettingList list;
   list.add_called("the layouts", setup.layout->tensors(), false);
   list.add_called("the shard maps", *setup.shards, false);
-  const auto& [lr, max_iter, max_eval, tolerance_grad, tolerance_change, history_size, line_search, max_ls] =
-      setup.hyper;
+  const auto& [lr, max_iter, max_eval, tolerance_grad, tolerance_change, history_size, line_search,
+               max_ls] = setup.hyper;
   list.add("hyper.lr", lr);
   list.add("hyper.max_iter", max_iter);
   list.add("hyper.max_eval", max_eval);

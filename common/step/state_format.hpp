@@ -45,7 +45,9 @@ constexpr bool has_scales(StateFormat format) {
 }
 
 /// What the amax of a block is brought to: the largest finite value of the format.
-constexpr float largest_of(StateFormat format) { return format == StateFormat::e4m3 ? 448.0F : 65504.0F; }
+constexpr float largest_of(StateFormat format) {
+  return format == StateFormat::e4m3 ? 448.0F : 65504.0F;
+}
 
 struct StateFormats {
   StateFormat exp_avg = StateFormat::fp32;     ///< of exp_avg and momentum_buffer
@@ -75,8 +77,8 @@ constexpr BufferId scales_of(BufferId id) {
     case BufferId::momentum_buffer:
       return BufferId::momentum_buffer_scale;
     default:
-      fail(ErrorCode::internal, "a buffer that is no state of a rule has no scales", "its format is another",
-           "report this as a defect");
+      fail(ErrorCode::internal, "a buffer that is no state of a rule has no scales",
+           "its format is another", "report this as a defect");
   }
 }
 

@@ -20,11 +20,11 @@ void validate_group(const std::vector<Rule>& rules, std::size_t i, const std::st
                  "reports and errors name groups", "give it one");
   require_config(std::none_of(rules.begin(), rules.begin() + static_cast<std::ptrdiff_t>(i),
                               [&](const Rule& other) { return other.name == rule.name; }),
-                 "two " + kind + "s have the name '" + rule.name + "'", "reports and errors name groups",
-                 "rename one of them");
+                 "two " + kind + "s have the name '" + rule.name + "'",
+                 "reports and errors name groups", "rename one of them");
   require_config(!rule.match.empty() || rule.vectors,
-                 kind + " '" + rule.name + "' has neither match nor vectors", "no tensor can belong to it",
-                 "name tensors in match, or set vectors = true");
+                 kind + " '" + rule.name + "' has neither match nor vectors",
+                 "no tensor can belong to it", "name tensors in match, or set vectors = true");
 }
 
 /// The group of every tensor, [num_tensors]: i + 1 for the first rule i that matches it, else 0; empty without rules.

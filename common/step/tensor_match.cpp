@@ -9,8 +9,8 @@ namespace {
 bool glob_matches(std::string_view glob, std::string_view name) {
   std::size_t g = 0;
   std::size_t n = 0;
-  std::size_t star =
-      std::string_view::npos;  // the last * met: only it ever has to take more, so time is a product
+  std::size_t star = std::string_view::
+      npos;  // the last * met: only it ever has to take more, so time is a product
   std::size_t taken = 0;
   while (n < name.size()) {
     if (g < glob.size() && glob[g] == '*') {

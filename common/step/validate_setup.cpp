@@ -27,13 +27,15 @@ void check_dtype(DType dtype, const std::string& what, bool may_have_scales) {
 
 void check_scaling(const ParamScaling& scaling) {
   check(std::isfinite(scaling.epsilon) && scaling.epsilon >= 0,
-        "scaling.epsilon is " + std::to_string(scaling.epsilon), "it takes the place of a smaller amax (R22)",
-        "use a finite number of at least 0");
-  check(scaling.margin >= 0 && scaling.margin <= 64, "scaling.margin is " + std::to_string(scaling.margin),
+        "scaling.epsilon is " + std::to_string(scaling.epsilon),
+        "it takes the place of a smaller amax (R22)", "use a finite number of at least 0");
+  check(scaling.margin >= 0 && scaling.margin <= 64,
+        "scaling.margin is " + std::to_string(scaling.margin),
         "it is a number of bits of room (R22)", "use 0 to 64");
   check(scaling.history >= 1 && scaling.history <= 1024,
         "scaling.history is " + std::to_string(scaling.history),
-        "the first slot collects, and more than 1024 steps are not looked back (R22)", "use 1 to 1024");
+        "the first slot collects, and more than 1024 steps are not looked back (R22)",
+        "use 1 to 1024");
 }
 
 void check_groups(const ParamGroups& groups, const FlatLayout& layout) {
@@ -43,7 +45,8 @@ void check_groups(const ParamGroups& groups, const FlatLayout& layout) {
             std::to_string(num_tensors) + " tensors",
         "every tensor is updated with its group's lr", "make the groups from this layout");
   for (const int group : groups.of_tensor) {
-    check(group >= 0 && group < groups.count(), "a tensor is in param group " + std::to_string(group),
+    check(group >= 0 && group < groups.count(),
+          "a tensor is in param group " + std::to_string(group),
           "there are " + std::to_string(groups.count()) + ", counted from 0",
           "make the groups from this layout");
   }
@@ -54,16 +57,20 @@ void check_clip_groups(const ClipGroups& groups, const FlatLayout& layout) {
   check(groups.of_tensor.empty() || groups.of_tensor.size() == num_tensors,
         "clip groups are given for " + std::to_string(groups.of_tensor.size()) + " of " +
             std::to_string(num_tensors) + " tensors",
-        "every tensor counts in the norm of one of them (R12)", "make the clip groups from this layout");
+        "every tensor counts in the norm of one of them (R12)",
+        "make the clip groups from this layout");
   for (const int group : groups.of_tensor) {
-    check(group >= 0 && group < groups.count(), "a tensor is in clip group " + std::to_string(group),
+    check(group >= 0 && group < groups.count(),
+          "a tensor is in clip group " + std::to_string(group),
           "there are " + std::to_string(groups.count()) + ", counted from 0",
           "make the clip groups from this layout");
   }
   for (const ClipGroupRule& rule : groups.rules) {
     check(!rule.max_norm || (std::isfinite(*rule.max_norm) && *rule.max_norm >= 0),
-          "clip group '" + rule.name + "' has the max_norm " + std::to_string(rule.max_norm.value_or(0)),
-          "it bounds the length of the gradient", "use a finite value of 0 or more, 0 for no clipping");
+          "clip group '" + rule.name + "' has the max_norm " +
+              std::to_string(rule.max_norm.value_or(0)),
+          "it bounds the length of the gradient",
+          "use a finite value of 0 or more, 0 for no clipping");
   }
 }
 
@@ -82,13 +89,16 @@ void check_shards(const OptimizerSetup& setup) {
             " elements and the layout has " + std::to_string(setup.layout->padded_numel()),
         "every element needs one owner", "make the shard map from this layout");
   check(setup.shards->world_size() == setup.comm->world_size(),
-        "the shard map is for " + std::to_string(setup.shards->world_size()) + " ranks and there are " +
-            std::to_string(setup.comm->world_size()),
+        "the shard map is for " + std::to_string(setup.shards->world_size()) +
+            " ranks and there are " + std::to_string(setup.comm->world_size()),
         "every shard needs a rank", "make the shard map for this communicator");
-  check(setup.shards->covers(*setup.layout), "the shard map leaves elements of tensors without an owner",
-        "nobody would update them", "make the shard map from this layout");
-  check(setup.hyper.norm != NormForm::chunk1024 || (setup.shards->aligned() && ranks_of(setup.tp) == 1),
-        "the norm is chunk1024 with " + std::to_string(ranks_of(setup.tp)) + " TP ranks and shards cut at " +
+  check(setup.shards->covers(*setup.layout),
+        "the shard map leaves elements of tensors without an owner", "nobody would update them",
+        "make the shard map from this layout");
+  check(setup.hyper.norm != NormForm::chunk1024 ||
+            (setup.shards->aligned() && ranks_of(setup.tp) == 1),
+        "the norm is chunk1024 with " + std::to_string(ranks_of(setup.tp)) +
+            " TP ranks and shards cut at " +
             (setup.shards->aligned() ? "multiples of 1024" : "any element"),
         "a chunk must lie whole on one rank, in the numbering of the undistributed model (R12)",
         "use the norm exact, one or inf");
@@ -101,7 +111,8 @@ void check_cp(const OptimizerSetup& setup) {
         "the tree has 1, 2, 4 or 8 parts below a leaf (R11)", "use one of these");
   const int data_ranks = setup.comm->world_size() * ranks_of(setup.replicas);
   check(data_ranks % cp == 0,
-        std::to_string(data_ranks) + " data ranks are no multiple of " + std::to_string(cp) + " CP ranks",
+        std::to_string(data_ranks) + " data ranks are no multiple of " + std::to_string(cp) +
+            " CP ranks",
         "some parts of a micro-batch would have no rank", "use a multiple of cp");
   check(setup.grad_sum != GradSum::binned || setup.comm->world_size() % cp == 0,
         "leaves of " + std::to_string(cp) + " CP parts are to be summed in bins by instances of " +
@@ -122,9 +133,10 @@ void check_offload(const Offload& offload) {
 /// In stage 0 ranks of one machine read the gradient sums of others where they are.
 void check_grad_home(const OptimizerSetup& setup) {
   const int ranks = ranks_of(setup.comm);
-  check(!setup.offload.moves_grads() || setup.stage > 0 || setup.windows == Windows::off || ranks == 1,
-        "a part of the gradient sum is to be offloaded in stage 0 with windows on " + std::to_string(ranks) +
-            " ranks",
+  check(!setup.offload.moves_grads() || setup.stage > 0 || setup.windows == Windows::off ||
+            ranks == 1,
+        "a part of the gradient sum is to be offloaded in stage 0 with windows on " +
+            std::to_string(ranks) + " ranks",
         "others read it where it is", "use windows off, or stage 1, 2 or 3");
 }
 
@@ -133,7 +145,8 @@ void check_matrices(const OptimizerSetup& setup) {
   check(!setup.matrices.empty() || setup.placement.empty() || ranks_of(setup.tp) == 1,
         "parameters of " + std::string(name(setup.param_dtype)) + " are cut over " +
             std::to_string(ranks_of(setup.tp)) + " TP ranks and nothing says from which matrices",
-        "scales belong to blocks of the undistributed tensors (R24)", "set OptimizerSetup::matrices");
+        "scales belong to blocks of the undistributed tensors (R24)",
+        "set OptimizerSetup::matrices");
   blocks_of(setup);
 }
 
@@ -149,8 +162,9 @@ void check_placement(const OptimizerSetup& setup) {
     const TensorPlacement& place = setup.placement[i];
     const bool rows = place.row_numel >= 1 && place.row_stride >= place.row_numel;
     check(place.begin >= 0 && (tensors[i].numel == 0 || rows),
-          "tensor " + tensors[i].name + " is placed at " + std::to_string(place.begin) + " in rows of " +
-              std::to_string(place.row_numel) + " elements, " + std::to_string(place.row_stride) + " apart",
+          "tensor " + tensors[i].name + " is placed at " + std::to_string(place.begin) +
+              " in rows of " + std::to_string(place.row_numel) + " elements, " +
+              std::to_string(place.row_stride) + " apart",
           "its elements would have no index of their own in the undistributed model",
           "use rows of 1 or more elements that do not overlap");
   }
@@ -165,7 +179,8 @@ void validate_settings(const StepSettings& settings) {
   check_dtype(settings.param_dtype, "parameters", true);
   if (has_scales(settings.param_dtype)) check_scaling(settings.scaling);
   check(settings.param_rounding == ParamRounding::nearest || settings.param_dtype == DType::bf16,
-        "parameters of " + std::string(name(settings.param_dtype)) + " are to be rounded stochastically",
+        "parameters of " + std::string(name(settings.param_dtype)) +
+            " are to be rounded stochastically",
         "only the rounding to bf16 has a stochastic form", "use bf16, or param_rounding nearest");
   check(settings.state_formats.master == MasterFormat::fp32 || settings.param_dtype == DType::bf16,
         "the master is bf16 and parameters are " + std::string(name(settings.param_dtype)),
@@ -177,12 +192,14 @@ void validate_settings(const StepSettings& settings) {
 
 void validate_setup(const OptimizerSetup& setup) {
   validate_settings(setup);
-  check(setup.shards != nullptr && setup.comm != nullptr, "the optimizer has no shard map or no communicator",
+  check(setup.shards != nullptr && setup.comm != nullptr,
+        "the optimizer has no shard map or no communicator",
         "it cannot know which elements it owns", "set both in OptimizerSetup");
   check(setup.stage >= 0 && setup.stage <= 3, "the ZeRO stage is " + std::to_string(setup.stage),
         "there are four", "use 0, 1, 2 or 3");
   check_dtype(setup.grad_dtype, "gradients", false);
-  check(setup.persistent_numel >= 0, "persistent_numel is " + std::to_string(setup.persistent_numel),
+  check(setup.persistent_numel >= 0,
+        "persistent_numel is " + std::to_string(setup.persistent_numel),
         "tensors of at most that many elements stay whole", "use 0 or more");
   check_offload(setup.offload);
   check_grad_home(setup);

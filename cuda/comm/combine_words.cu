@@ -15,7 +15,9 @@ struct Add {
 };
 
 struct Max {
-  ZP_DEVICE std::uint64_t operator()(std::uint64_t a, std::uint64_t b) const { return a < b ? b : a; }
+  ZP_DEVICE std::uint64_t operator()(std::uint64_t a, std::uint64_t b) const {
+    return a < b ? b : a;
+  }
 };
 
 struct Or {
@@ -36,12 +38,14 @@ ZP_KERNEL combine_kernel(GatheredBlocks<T> blocks, Combine combine, T* combined)
 
 template <class T, class Combine>
 void enqueue(const GatheredBlocks<T>& blocks, Combine combine, T* combined) {
-  launch(combine_kernel<T, Combine>, grid_blocks(blocks.numel), block_threads, blocks, combine, combined);
+  launch(combine_kernel<T, Combine>, grid_blocks(blocks.numel), block_threads, blocks, combine,
+         combined);
 }
 
 }  // namespace
 
-void enqueue_combine(const GatheredBlocks<std::uint64_t>& blocks, IntegerReduce op, std::uint64_t* combined) {
+void enqueue_combine(const GatheredBlocks<std::uint64_t>& blocks, IntegerReduce op,
+                     std::uint64_t* combined) {
   switch (op) {
     case IntegerReduce::sum:
       return enqueue(blocks, Add{}, combined);
@@ -52,6 +56,8 @@ void enqueue_combine(const GatheredBlocks<std::uint64_t>& blocks, IntegerReduce 
   }
 }
 
-void enqueue_add_ranks(const GatheredBlocks<float>& blocks, float* sum) { enqueue(blocks, Add{}, sum); }
+void enqueue_add_ranks(const GatheredBlocks<float>& blocks, float* sum) {
+  enqueue(blocks, Add{}, sum);
+}
 
 }  // namespace zeroproof::cuda::device

@@ -16,7 +16,8 @@ struct GatheredBlocks {
 };
 
 /// combined[i] = word i of all ranks. Sums wrap. combined: [numel], none of the blocks.
-void enqueue_combine(const GatheredBlocks<std::uint64_t>& blocks, IntegerReduce op, std::uint64_t* combined);
+void enqueue_combine(const GatheredBlocks<std::uint64_t>& blocks, IntegerReduce op,
+                     std::uint64_t* combined);
 
 /// sum[i] = element i of rank 0, then of rank 1, ... added to it. For native mode alone (R10), whose promise this is
 /// not. sum: [numel], none of the blocks.

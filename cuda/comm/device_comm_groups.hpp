@@ -4,9 +4,9 @@
 #include <memory>
 
 #include "common/step/distributed_optimizer.hpp"
-#include "cuda/comm/exchange/comm_groups.hpp"
 #include "cuda/comm/counted_communicator.hpp"
 #include "cuda/comm/device_copies.hpp"
+#include "cuda/comm/exchange/comm_groups.hpp"
 #include "cuda/comm/nccl_communicator.hpp"
 #include "cuda/comm/nccl_library.hpp"
 #include "cuda/comm/nccl_watch.hpp"
@@ -30,7 +30,8 @@ class DeviceCommGroups {
   device::MakeWatch watch() const {
     if (kind_ != Transport::nccl) return {};
     return [comm_groups = comm_groups()]() -> std::function<void()> {
-      return NcclWatch({comm_groups.comm, comm_groups.replicas, comm_groups.tp}, comm_groups.comm->time_limit());
+      return NcclWatch({comm_groups.comm, comm_groups.replicas, comm_groups.tp},
+                       comm_groups.comm->time_limit());
     };
   }
 

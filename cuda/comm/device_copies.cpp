@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "common/comm/exchange_communicator.hpp"
-#include "cuda/device/runtime/runtime.hpp"
 #include "cuda/comm/combine_words.hpp"
 #include "cuda/comm/counted_communicator.hpp"
 #include "cuda/comm/device_scratch.hpp"
+#include "cuda/device/runtime/runtime.hpp"
 
 namespace zeroproof::cuda {
 
@@ -54,7 +54,8 @@ class DeviceCopies final : public ExchangeCommunicator, public CountedCommunicat
   void abort(const std::string& reason) override { control_.abort(reason); }
   const Traffic& traffic() const override { return traffic_; }
   bool shares_addresses() const override { return true; }
-  void exchange_places(const CollectiveCall& call, SendBlocks send, const TakePlace& take) override {
+  void exchange_places(const CollectiveCall& call, SendBlocks send,
+                       const TakePlace& take) override {
     control_.exchange_places(call, send, take);
   }
 
@@ -86,7 +87,8 @@ class DeviceCopies final : public ExchangeCommunicator, public CountedCommunicat
       parts.push_back(std::as_bytes(send.subspan(begin, static_cast<std::size_t>(count))));
       begin += static_cast<std::size_t>(count);
     }
-    combine(call, parts, recv, [&](const auto& terms) { device::enqueue_add_ranks(terms, recv.data()); });
+    combine(call, parts, recv,
+            [&](const auto& terms) { device::enqueue_add_ranks(terms, recv.data()); });
   }
 
   /// Members of a group have its first member in common, and no other group has.
@@ -96,7 +98,9 @@ class DeviceCopies final : public ExchangeCommunicator, public CountedCommunicat
     return std::make_unique<DeviceCopies>(control, std::move(group));
   }
 
-  std::unique_ptr<SharedWindow> make_window(const std::vector<std::int64_t>&) override { return nullptr; }
+  std::unique_ptr<SharedWindow> make_window(const std::vector<std::int64_t>&) override {
+    return nullptr;
+  }
 
   /// A rank that fails alone tells the others, which would wait for it in their next call.
   template <class Work>
@@ -114,16 +118,20 @@ class DeviceCopies final : public ExchangeCommunicator, public CountedCommunicat
     const auto mine = std::make_shared<Marks>();
     const auto send = to_all(std::as_bytes(Span<const std::shared_ptr<Marks>>(&mine, 1)));
     const std::vector<std::int64_t> sizes(send.size(), sizeof(mine));
-    control_.exchange_places(call_of(Collective::all_gather, send, sizes), send,
-                             [&](std::size_t, Span<const std::byte> place) {
-                               const void* const theirs = place.data();
-                               marks_.push_back(*static_cast<const std::shared_ptr<Marks>*>(theirs));
-                             });
+    control_.exchange_places(
+        call_of(Collective::all_gather, send, sizes), send,
+        [&](std::size_t, Span<const std::byte> place) {
+          const void* const theirs = place.data();
+          marks_.push_back(*static_cast<const std::shared_ptr<Marks>*>(theirs));
+        });
   }
 
-  bool goes_out(SendBlocks send, std::size_t to) const { return to != index(rank()) && !send[to].empty(); }
+  bool goes_out(SendBlocks send, std::size_t to) const {
+    return to != index(rank()) && !send[to].empty();
+  }
 
-  void enqueue_exchange(const CollectiveCall& call, SendBlocks send, Span<const Span<std::byte>> recv) {
+  void enqueue_exchange(const CollectiveCall& call, SendBlocks send,
+                        Span<const Span<std::byte>> recv) {
     const std::size_t self = index(rank());
     bool sends = false, reads = false;
     for (std::size_t to = 0; to < send.size(); ++to) sends = sends || goes_out(send, to);
@@ -149,7 +157,8 @@ class DeviceCopies final : public ExchangeCommunicator, public CountedCommunicat
                const Combine& enqueue_combination) {
     const std::size_t size = result.size_bytes();
     or_abort([&] {
-      const Span<std::byte> gathered = scratch_.take(world_size() * static_cast<std::int64_t>(size));
+      const Span<std::byte> gathered =
+          scratch_.take(world_size() * static_cast<std::int64_t>(size));
       std::vector<Span<std::byte>> recv;
       for (std::size_t from = 0; from < send.size(); ++from) {
         recv.push_back(gathered.subspan(from * size, size));
@@ -173,11 +182,11 @@ class DeviceCopies final : public ExchangeCommunicator, public CountedCommunicat
 }  // namespace
 
 std::unique_ptr<Communicator> make_device_copies(Communicator& control) {
-  ZP_CHECK(
-      control.shares_addresses(), ErrorCode::unavailable,
-      "device copies were asked for between the ranks of " + control.name(),
-      "a copy reaches device memory of its own process alone, so ranks have to be threads of one process",
-      "use --comm_groups nccl or --world threads:N");
+  ZP_CHECK(control.shares_addresses(), ErrorCode::unavailable,
+           "device copies were asked for between the ranks of " + control.name(),
+           "a copy reaches device memory of its own process alone, so ranks have to be threads of "
+           "one process",
+           "use --comm_groups nccl or --world threads:N");
   return std::make_unique<DeviceCopies>(control);
 }
 

@@ -21,7 +21,9 @@ class DeviceScratch {
     if (memory_.count() == 0) return;
     try {
       device::current_stream().wait_for(used_);
-    } catch (const std::exception&) {  // an error of the device that lasts: the next call that can reports it
+    } catch (
+        const std::
+            exception&) {  // an error of the device that lasts: the next call that can reports it
     }
   }
   DeviceScratch(const DeviceScratch&) = delete;

@@ -44,7 +44,8 @@ void NcclCalls::begin_replay(const std::vector<CollectiveCall>& calls) {
 void NcclCalls::end_replay() {
   if (made_ == replay_begin_) return;
   slot(made_).ended.record();
-  for (std::int64_t sequence = std::max(replay_begin_ + 1, oldest()); sequence <= made_; ++sequence) {
+  for (std::int64_t sequence = std::max(replay_begin_ + 1, oldest()); sequence <= made_;
+       ++sequence) {
     slot(sequence).marked_by = made_;
     slot(sequence).enqueued = true;
   }
@@ -76,8 +77,9 @@ std::vector<std::int64_t> NcclCalls::numbers() {
   std::vector<std::int64_t> numbers = {made_, ended_};
   for (std::int64_t sequence = oldest(); sequence <= made_; ++sequence) {
     const CollectiveCall& call = slot(sequence).call;
-    numbers.insert(numbers.end(), {static_cast<std::int64_t>(call.collective),
-                                   static_cast<std::int64_t>(call.reduce), call.root, call.sequence});
+    numbers.insert(numbers.end(),
+                   {static_cast<std::int64_t>(call.collective),
+                    static_cast<std::int64_t>(call.reduce), call.root, call.sequence});
     numbers.insert(numbers.end(), call.send_bytes.begin(), call.send_bytes.end());
     numbers.insert(numbers.end(), call.recv_bytes.begin(), call.recv_bytes.end());
   }
@@ -90,7 +92,8 @@ NcclCalls::Told NcclCalls::told(Span<const std::int64_t> numbers, int world_size
   const auto ranks = static_cast<std::size_t>(world_size);
   const auto count = static_cast<std::size_t>(std::min(told.made, kept));
   for (std::size_t i = 0; i < count; ++i) {
-    const auto part = numbers.subspan(2 + i * (fixed_numbers + 2 * ranks), fixed_numbers + 2 * ranks);
+    const auto part =
+        numbers.subspan(2 + i * (fixed_numbers + 2 * ranks), fixed_numbers + 2 * ranks);
     const auto bytes = part.subspan(fixed_numbers);
     CollectiveCall call;
     call.collective = static_cast<Collective>(part[0]);

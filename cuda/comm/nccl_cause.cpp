@@ -18,8 +18,8 @@ std::vector<Told> ask(Communicator& ranks, Span<const std::int64_t> numbers) {
   std::vector<std::int64_t> answers(world * numbers.size());
   std::vector<Span<std::byte>> blocks;
   for (std::size_t rank = 0; rank < world; ++rank) {
-    blocks.push_back(
-        std::as_writable_bytes(Span<std::int64_t>(answers).subspan(rank * numbers.size(), numbers.size())));
+    blocks.push_back(std::as_writable_bytes(
+        Span<std::int64_t>(answers).subspan(rank * numbers.size(), numbers.size())));
   }
   ranks.all_gather(std::as_bytes(numbers), blocks);
   std::vector<Told> told;
@@ -48,9 +48,10 @@ std::vector<CollectiveCall> made(const std::vector<Told>& told, std::int64_t seq
   return calls;
 }
 
-NcclCause judge(const std::vector<Told>& told, const std::string& name, std::chrono::milliseconds limit) {
-  std::int64_t stuck =
-      told.front().ended + 1;  // the first call that has not ended everywhere, of those that are known
+NcclCause judge(const std::vector<Told>& told, const std::string& name,
+                std::chrono::milliseconds limit) {
+  std::int64_t stuck = told.front().ended +
+                       1;  // the first call that has not ended everywhere, of those that are known
   std::int64_t last = 0;
   for (const Told& rank : told) {
     stuck = std::min(stuck, rank.ended + 1);
@@ -59,11 +60,12 @@ NcclCause judge(const std::vector<Told>& told, const std::string& name, std::chr
   while (stuck < last && made(told, stuck).empty()) ++stuck;
   const std::vector<CollectiveCall> calls = made(told, stuck);
   if (calls.empty()) {
-    return {Error(ErrorCode::timeout,
-                  "what was waited for did not come within " + describe(limit) + ", though " + name +
-                      " has ended all calls (the work after them hangs); see what the device of "
-                      "this rank was given"),
-            false};
+    return {
+        Error(ErrorCode::timeout,
+              "what was waited for did not come within " + describe(limit) + ", though " + name +
+                  " has ended all calls (the work after them hangs); see what the device of "
+                  "this rank was given"),
+        false};
   }
   const std::vector<int> absent = those(told, [&](const Told& rank) { return rank.made < stuck; });
   if (!absent.empty()) return {absent_error(absent, calls.front(), limit), true};
@@ -73,10 +75,11 @@ NcclCause judge(const std::vector<Told>& told, const std::string& name, std::chr
     const std::string problem = disagreement(compared);
     if (!problem.empty()) return {Error(ErrorCode::comm, problem), true};
   }
-  const std::vector<int> waiting = those(told, [&](const Told& rank) { return rank.ended < stuck; });
+  const std::vector<int> waiting =
+      those(told, [&](const Told& rank) { return rank.ended < stuck; });
   return {Error(ErrorCode::timeout,
-                describe(calls.front()) + " of " + name + " did not end on " + describe_ranks(waiting) +
-                    " within " + describe(limit) +
+                describe(calls.front()) + " of " + name + " did not end on " +
+                    describe_ranks(waiting) + " within " + describe(limit) +
                     " (all ranks made the same calls, so a device or a link between two hangs); "
                     "run it again with NCCL_DEBUG=WARN, or raise the time limit"),
           false};
@@ -90,7 +93,8 @@ NcclCause find_cause(Communicator& ranks, Span<const std::int64_t> numbers, cons
     return judge(ask(ranks, numbers), name, limit);
   } catch (const Error& error) {
     return {Error(error.code(),
-                  "when the ranks of " + name + " were asked for their calls, since one did not end within " +
+                  "when the ranks of " + name +
+                      " were asked for their calls, since one did not end within " +
                       describe(limit) + ", " + error.what(),
                   error.origin()),
             true};

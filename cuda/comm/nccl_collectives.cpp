@@ -12,7 +12,8 @@ namespace {
 cudaStream_t stream() { return static_cast<cudaStream_t>(device::native_stream()); }
 
 bool equally_long(Span<const Span<std::byte>> blocks) {
-  return std::ranges::all_of(blocks, [&](const auto& block) { return block.size() == blocks[0].size(); });
+  return std::ranges::all_of(blocks,
+                             [&](const auto& block) { return block.size() == blocks[0].size(); });
 }
 
 bool contiguous(Span<const Span<std::byte>> blocks) {
@@ -49,9 +50,11 @@ ncclResult_t NcclCollectives::exchange(SendBlocks send, RecvBlocks recv) {
       if (peer == rank_) continue;
       const int other = static_cast<int>(peer);
       if (!send[peer].empty())
-        note(nccl.ncclSend(send[peer].data(), send[peer].size(), ncclUint8, other, handle_.comm(), stream()));
+        note(nccl.ncclSend(send[peer].data(), send[peer].size(), ncclUint8, other, handle_.comm(),
+                           stream()));
       if (!recv[peer].empty())
-        note(nccl.ncclRecv(recv[peer].data(), recv[peer].size(), ncclUint8, other, handle_.comm(), stream()));
+        note(nccl.ncclRecv(recv[peer].data(), recv[peer].size(), ncclUint8, other, handle_.comm(),
+                           stream()));
     }
   });
 }
@@ -71,7 +74,8 @@ ncclResult_t NcclCollectives::all_gather(Span<const std::byte> mine, RecvBlocks 
       target = scratch_.take(static_cast<std::int64_t>(recv.size() * size)).data();
       gathered_ = target;
     }
-    return handle_.nccl().ncclAllGather(mine.data(), target, size, ncclUint8, handle_.comm(), stream());
+    return handle_.nccl().ncclAllGather(mine.data(), target, size, ncclUint8, handle_.comm(),
+                                        stream());
   }
   if (mine.data() != recv[rank_].data())
     device::enqueue_on_device(recv[rank_].data(), mine.data(), numel(mine));
@@ -81,29 +85,30 @@ ncclResult_t NcclCollectives::all_gather(Span<const std::byte> mine, RecvBlocks 
 void NcclCollectives::finish_gather(RecvBlocks recv) {
   if (gathered_ == nullptr) return;
   for (std::size_t from = 0; from < recv.size(); ++from)
-    device::enqueue_on_device(recv[from].data(), gathered_ + from * recv[from].size(), numel(recv[from]));
+    device::enqueue_on_device(recv[from].data(), gathered_ + from * recv[from].size(),
+                              numel(recv[from]));
   scratch_.used();
 }
 
 ncclResult_t NcclCollectives::broadcast(Span<std::byte> data, int root) {
   if (data.empty()) return ncclSuccess;
-  return handle_.nccl().ncclBroadcast(data.data(), data.data(), data.size(), ncclUint8, root, handle_.comm(),
-                                      stream());
+  return handle_.nccl().ncclBroadcast(data.data(), data.data(), data.size(), ncclUint8, root,
+                                      handle_.comm(), stream());
 }
 
 ncclResult_t NcclCollectives::all_reduce(Span<std::uint64_t> data, ncclRedOp_t op) {
   if (data.empty()) return ncclSuccess;
-  return handle_.nccl().ncclAllReduce(data.data(), data.data(), data.size(), ncclUint64, op, handle_.comm(),
-                                      stream());
+  return handle_.nccl().ncclAllReduce(data.data(), data.data(), data.size(), ncclUint64, op,
+                                      handle_.comm(), stream());
 }
 
-ncclResult_t NcclCollectives::reduce_scatter(Span<const float> send, Span<const std::int64_t> counts,
-                                             Span<float> recv) {
+ncclResult_t NcclCollectives::reduce_scatter(Span<const float> send,
+                                             Span<const std::int64_t> counts, Span<float> recv) {
   const NcclFunctions& nccl = handle_.nccl();
   if (send.empty()) return ncclSuccess;
   if (std::ranges::all_of(counts, [&](std::int64_t count) { return count == counts[0]; })) {
-    return nccl.ncclReduceScatter(send.data(), recv.data(), recv.size(), ncclFloat32, ncclSum, handle_.comm(),
-                                  stream());
+    return nccl.ncclReduceScatter(send.data(), recv.data(), recv.size(), ncclFloat32, ncclSum,
+                                  handle_.comm(), stream());
   }
   return group([&](const auto& note) {
     const float* part = send.data();
@@ -111,8 +116,8 @@ ncclResult_t NcclCollectives::reduce_scatter(Span<const float> send, Span<const 
       const auto count = static_cast<std::size_t>(counts[root]);
       float* const sum = root == rank_ ? recv.data() : nullptr;
       if (count > 0) {
-        note(nccl.ncclReduce(part, sum, count, ncclFloat32, ncclSum, static_cast<int>(root), handle_.comm(),
-                             stream()));
+        note(nccl.ncclReduce(part, sum, count, ncclFloat32, ncclSum, static_cast<int>(root),
+                             handle_.comm(), stream()));
       }
       part += count;
     }

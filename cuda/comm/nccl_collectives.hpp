@@ -17,7 +17,8 @@ class NcclCollectives {
   using SendBlocks = Span<const Span<const std::byte>>;
   using RecvBlocks = Span<const Span<std::byte>>;
 
-  NcclCollectives(NcclHandle& handle, int rank) : handle_(handle), rank_(static_cast<std::size_t>(rank)) {}
+  NcclCollectives(NcclHandle& handle, int rank)
+      : handle_(handle), rank_(static_cast<std::size_t>(rank)) {}
 
   ncclResult_t all_to_all(SendBlocks send, RecvBlocks recv);
   /// Parts that are equally long are gathered in one piece of memory, which recv is or which is copied from in the end:
@@ -26,7 +27,8 @@ class NcclCollectives {
   void finish_gather(RecvBlocks recv);
   ncclResult_t broadcast(Span<std::byte> data, int root);
   ncclResult_t all_reduce(Span<std::uint64_t> data, ncclRedOp_t op);
-  ncclResult_t reduce_scatter(Span<const float> send, Span<const std::int64_t> counts, Span<float> recv);
+  ncclResult_t reduce_scatter(Span<const float> send, Span<const std::int64_t> counts,
+                              Span<float> recv);
 
  private:
   template <class Calls>

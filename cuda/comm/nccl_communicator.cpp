@@ -8,12 +8,12 @@
 
 #include "common/comm/collective_call.hpp"
 #include "common/comm/failure_record.hpp"
-#include "cuda/device/runtime/runtime.hpp"
 #include "cuda/comm/nccl_calls.hpp"
 #include "cuda/comm/nccl_collectives.hpp"
 #include "cuda/comm/nccl_join.hpp"
 #include "cuda/comm/nccl_memory.hpp"
 #include "cuda/comm/nccl_watch.hpp"
+#include "cuda/device/runtime/runtime.hpp"
 
 namespace zeroproof::cuda {
 
@@ -86,7 +86,8 @@ class NcclCommunicator final : public Communicator,
   }
   void end_replay() override { calls_.end_replay(); }
 
-  void all_to_all(Span<const Span<const std::byte>> send, Span<const Span<std::byte>> recv) override {
+  void all_to_all(Span<const Span<const std::byte>> send,
+                  Span<const Span<std::byte>> recv) override {
     require_blocks("all_to_all", send.size(), recv.size());
     CollectiveCall call = call_of(Collective::all_to_all, recv);
     for (const Span<const std::byte> block : send) call.send_bytes.push_back(numel(block));
@@ -127,8 +128,9 @@ class NcclCommunicator final : public Communicator,
     call.reduce = op;
     call.send_bytes.assign(index(world_size()), num_bytes);
     call.recv_bytes = call.send_bytes;
-    run(std::move(call),
-        [&] { return collectives_.all_reduce(data, op == IntegerReduce::sum ? ncclSum : ncclMax); });
+    run(std::move(call), [&] {
+      return collectives_.all_reduce(data, op == IntegerReduce::sum ? ncclSum : ncclMax);
+    });
   }
 
   void native_reduce_scatter(Span<const float> send, Span<const std::int64_t> counts,
@@ -143,11 +145,12 @@ class NcclCommunicator final : public Communicator,
       total += count;
       negative = negative || count < 0;
     }
-    require(!negative && total == numel(send) && numel(recv) == counts[index(rank())],
-            "reduce_scatter got " + std::to_string(send.size()) + " elements to send and " +
-                std::to_string(recv.size()) + " to receive",
-            "the counts say " + std::to_string(total) + " and " + std::to_string(counts[index(rank())]),
-            "make the buffers as long as the counts say");
+    require(
+        !negative && total == numel(send) && numel(recv) == counts[index(rank())],
+        "reduce_scatter got " + std::to_string(send.size()) + " elements to send and " +
+            std::to_string(recv.size()) + " to receive",
+        "the counts say " + std::to_string(total) + " and " + std::to_string(counts[index(rank())]),
+        "make the buffers as long as the counts say");
     call.recv_bytes.assign(counts.size(), 4 * numel(recv));
     run(std::move(call), [&] { return collectives_.reduce_scatter(send, counts, recv); });
   }
@@ -209,8 +212,8 @@ class NcclCommunicator final : public Communicator,
   Error break_with(const Error& error) override {
     const Error kept =
         failure_.keep(Error(error.code(),
-                            std::string(error.what()) + " [" + name() + " rank " + std::to_string(rank()) +
-                                ", last calls: " + calls_.text() + "]",
+                            std::string(error.what()) + " [" + name() + " rank " +
+                                std::to_string(rank()) + ", last calls: " + calls_.text() + "]",
                             error.origin()));
     stop();
     control_.abort(error.what());
@@ -266,8 +269,8 @@ class NcclCommunicator final : public Communicator,
 
   void require_blocks(const std::string& call, std::size_t sent, std::size_t received) {
     require(sent == index(world_size()) && received == sent,
-            call + " got " + std::to_string(sent) + " blocks to send and " + std::to_string(received) +
-                " to receive",
+            call + " got " + std::to_string(sent) + " blocks to send and " +
+                std::to_string(received) + " to receive",
             "there are " + std::to_string(world_size()) + " ranks",
             "pass one block per rank, empty where there is nothing");
   }
@@ -286,7 +289,8 @@ class NcclCommunicator final : public Communicator,
 
 }  // namespace
 
-std::unique_ptr<Communicator> make_nccl_communicator(Communicator& control, const NcclLibrary& library,
+std::unique_ptr<Communicator> make_nccl_communicator(Communicator& control,
+                                                     const NcclLibrary& library,
                                                      milliseconds limit) {
   return std::make_unique<NcclCommunicator>(control, library, limit);
 }

@@ -27,7 +27,8 @@ namespace zeroproof::cuda {
 /// limit: half of control's, or less (nccl_watch.hpp).
 /// Errors: unavailable if a device or a driver does not work, or NCCL does not let two ranks share a device; those of
 /// control.
-std::unique_ptr<Communicator> make_nccl_communicator(Communicator& control, const NcclLibrary& library,
-                                                     std::chrono::milliseconds limit = default_nccl_limit);
+std::unique_ptr<Communicator> make_nccl_communicator(
+    Communicator& control, const NcclLibrary& library,
+    std::chrono::milliseconds limit = default_nccl_limit);
 
 }  // namespace zeroproof::cuda

@@ -9,21 +9,25 @@ namespace zeroproof::cuda {
 
 namespace {
 
-constexpr const char* remedy = "run it again with NCCL_DEBUG=WARN, and see what NCCL prints on every rank";
+constexpr const char* remedy =
+    "run it again with NCCL_DEBUG=WARN, and see what NCCL prints on every rank";
 constexpr std::chrono::microseconds pause{50};
 
 /// Whether another machine would have helped, or the same one in another state. Of what a rank says when it joins, two
 /// ranks on one device is the one thing that NCCL calls an invalid usage.
 bool machine_is_to_blame(ncclResult_t result) {
-  return result == ncclUnhandledCudaError || result == ncclSystemError || result == ncclInvalidUsage;
+  return result == ncclUnhandledCudaError || result == ncclSystemError ||
+         result == ncclInvalidUsage;
 }
 
 const char* remedy_of(ncclResult_t result) {
   if (result == ncclInvalidUsage)
-    return "give every rank a device of its own, take copies as the comm_groups of ranks that are threads, or set "
+    return "give every rank a device of its own, take copies as the comm_groups of ranks that are "
+           "threads, or set "
            "NCCL_MULTI_RANK_GPU_ENABLE=1 for NCCL 2.30 or later";
-  return machine_is_to_blame(result) ? "give every rank a device with a driver that works, or use other comm_groups"
-                                     : remedy;
+  return machine_is_to_blame(result)
+             ? "give every rank a device with a driver that works, or use other comm_groups"
+             : remedy;
 }
 
 }  // namespace
@@ -40,7 +44,8 @@ std::string nccl_says(const NcclFunctions& nccl, ncclResult_t result, ncclComm_t
   return text + ": " + line;
 }
 
-NcclHandle::NcclHandle(const NcclFunctions& nccl, std::string name) : nccl_(nccl), name_(std::move(name)) {}
+NcclHandle::NcclHandle(const NcclFunctions& nccl, std::string name)
+    : nccl_(nccl), name_(std::move(name)) {}
 
 bool NcclHandle::connect(int world_size, int rank, const ncclUniqueId& id, Limit limit) {
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
@@ -50,8 +55,8 @@ bool NcclHandle::connect(int world_size, int rank, const ncclUniqueId& id, Limit
   if (result == ncclInProgress) return false;
   ZP_CHECK(result == ncclSuccess && comm_ != nullptr,
            machine_is_to_blame(result) ? ErrorCode::unavailable : ErrorCode::comm,
-           "rank " + std::to_string(rank) + " could not join " + name_, nccl_says(nccl_, result, comm_),
-           remedy_of(result));
+           "rank " + std::to_string(rank) + " could not join " + name_,
+           nccl_says(nccl_, result, comm_), remedy_of(result));
   return true;
 }
 
@@ -80,7 +85,8 @@ void NcclHandle::look(const std::string& during) {
   const ncclResult_t asked = nccl_.ncclCommGetAsyncError(comm_, &error);
   if (asked != ncclSuccess) error = asked;
   if (error == ncclSuccess || error == ncclInProgress) return;
-  fail(ErrorCode::comm, name_ + " broke in or before " + during, nccl_says(nccl_, error, comm_), remedy);
+  fail(ErrorCode::comm, name_ + " broke in or before " + during, nccl_says(nccl_, error, comm_),
+       remedy);
 }
 
 /// Whatever it returns, nothing more can be done with the communicator.

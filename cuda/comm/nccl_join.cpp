@@ -25,7 +25,8 @@ void join_ranks(NcclHandle& handle, Communicator& control, std::chrono::millisec
     const NcclFunctions& nccl = handle.nccl();
     const ncclResult_t result = nccl.ncclGetUniqueId(&id);
     ZP_CHECK(result == ncclSuccess, ErrorCode::unavailable, "NCCL did not begin " + handle.name(),
-             nccl_says(nccl, result, nullptr), "see which network interface NCCL_SOCKET_IFNAME names");
+             nccl_says(nccl, result, nullptr),
+             "see which network interface NCCL_SOCKET_IFNAME names");
   }
   control.broadcast(std::as_writable_bytes(Span<char>(id.internal)), 0);
   std::uint64_t outcome = joined;
@@ -42,7 +43,8 @@ void join_ranks(NcclHandle& handle, Communicator& control, std::chrono::millisec
   if (mine) throw *mine;
   if (outcome == joined) return;
   handle.abort();
-  if (outcome == failed) control.barrier();  // which rank failed, and why, is the error of this barrier
+  if (outcome == failed)
+    control.barrier();  // which rank failed, and why, is the error of this barrier
   fail(ErrorCode::timeout,
        "the ranks did not come together in " + handle.name() + " within " + describe(limit),
        "all of them tried, so a device or a link between two hangs",

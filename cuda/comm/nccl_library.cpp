@@ -45,7 +45,8 @@ std::vector<std::string> python_folders() {
   while (text.size() < 8192 && std::fgets(part, sizeof(part), answer) != nullptr) text += part;
   ::pclose(answer);
   std::vector<std::string> folders;
-  for (std::size_t begin = 0, end = 0; (end = text.find('\n', begin)) != std::string::npos; begin = end + 1) {
+  for (std::size_t begin = 0, end = 0; (end = text.find('\n', begin)) != std::string::npos;
+       begin = end + 1) {
     const std::string folder = text.substr(begin, end - begin);
     if (!folder.empty() && (folders.empty() || folders.back() != folder)) folders.push_back(folder);
   }
@@ -89,8 +90,9 @@ void NcclLibrary::take_functions(void* library) {
     function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(address);
     return address;
   };
-#define ZP_NCCL_TAKE(name) \
-  if (take(functions_->name, #name) == nullptr) lacking += (lacking.empty() ? "" : ", ") + std::string(#name);
+#define ZP_NCCL_TAKE(name)                      \
+  if (take(functions_->name, #name) == nullptr) \
+    lacking += (lacking.empty() ? "" : ", ") + std::string(#name);
   ZP_NCCL_NEEDED(ZP_NCCL_TAKE)
 #undef ZP_NCCL_TAKE
 #define ZP_NCCL_TAKE(name) \
@@ -99,7 +101,8 @@ void NcclLibrary::take_functions(void* library) {
 #undef ZP_NCCL_TAKE
   Dl_info info{};
   if (functions_->ncclGetVersion != nullptr &&
-      ::dladdr(reinterpret_cast<void*>(functions_->ncclGetVersion), &info) != 0 && info.dli_fname != nullptr)
+      ::dladdr(reinterpret_cast<void*>(functions_->ncclGetVersion), &info) != 0 &&
+      info.dli_fname != nullptr)
     path_ = info.dli_fname;
   ZP_CHECK(lacking.empty(), ErrorCode::unavailable, path_ + " lacks " + lacking,
            "it is no NCCL, or one older than 2.14", remedy);

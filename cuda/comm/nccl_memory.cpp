@@ -24,7 +24,8 @@ NcclMemory::NcclMemory(const NcclLibrary& library, std::int64_t num_bytes)
            "NCCL memory of " + std::to_string(num_bytes) + " bytes was asked for",
            "there is no memory of that size", "ask for 1 byte or more");
   ZP_CHECK(offered(library), ErrorCode::unavailable, library.path() + " has no windows",
-           "it is NCCL " + library.version() + ", and they came with 2.27", "use ordinary device memory");
+           "it is NCCL " + library.version() + ", and they came with 2.27",
+           "use ordinary device memory");
   const NcclFunctions& nccl = library.functions();
   void* data = nullptr;
   const ncclResult_t result = nccl.ncclMemAlloc(&data, num_bytes_);
@@ -36,7 +37,8 @@ NcclMemory::NcclMemory(const NcclLibrary& library, std::int64_t num_bytes)
 
 /// A device that does not come to an end keeps the memory.
 NcclMemory::~NcclMemory() {
-  const Communicator* const of = comm_ == nullptr && !known_to_.empty() ? known_to_.front().first : comm_;
+  const Communicator* const of =
+      comm_ == nullptr && !known_to_.empty() ? known_to_.front().first : comm_;
   if (!wait_to_release(of == nullptr ? default_nccl_limit : of->time_limit())) return;
   deregister();
   static_cast<void>(library_.functions().ncclMemFree(data_));
@@ -49,9 +51,10 @@ void NcclMemory::register_with(Communicator& comm) {
            "a window belongs to one communicator of NCCL's that works",
            "deregister it first, and pass what make_nccl_communicator returned");
   ncclWindow_t window = nullptr;
-  member->settle(library_.functions().ncclCommWindowRegister(member->nccl_handle().comm(), data_, num_bytes_,
-                                                             &window, NCCL_WIN_COLL_SYMMETRIC),
-                 "the registration of a window");
+  member->settle(
+      library_.functions().ncclCommWindowRegister(member->nccl_handle().comm(), data_, num_bytes_,
+                                                  &window, NCCL_WIN_COLL_SYMMETRIC),
+      "the registration of a window");
   comm_ = &comm;
   window_ = window;
 }
@@ -60,9 +63,9 @@ void NcclMemory::also_for(Communicator& comm) {
   auto* const member = dynamic_cast<NcclMember*>(&comm);
   if (member == nullptr) return;
   void* handle = nullptr;
-  member->settle(
-      library_.functions().ncclCommRegister(member->nccl_handle().comm(), data_, num_bytes_, &handle),
-      "the registration of message memory");
+  member->settle(library_.functions().ncclCommRegister(member->nccl_handle().comm(), data_,
+                                                       num_bytes_, &handle),
+                 "the registration of message memory");
   known_to_.emplace_back(&comm, handle);
 }
 
@@ -70,20 +73,23 @@ void NcclMemory::deregister() noexcept {
   for (const auto& [comm, handle] : std::exchange(known_to_, {})) {
     auto* const member = dynamic_cast<NcclMember*>(comm);
     if (member == nullptr || !member->nccl_handle().alive() || handle == nullptr) continue;
-    static_cast<void>(library_.functions().ncclCommDeregister(member->nccl_handle().comm(), handle));
+    static_cast<void>(
+        library_.functions().ncclCommDeregister(member->nccl_handle().comm(), handle));
   }
   if (comm_ == nullptr) return;
   auto* const member = dynamic_cast<NcclMember*>(std::exchange(comm_, nullptr));
   if (member == nullptr || !member->nccl_handle().alive() || window_ == nullptr) return;
   const auto window = static_cast<ncclWindow_t>(std::exchange(window_, nullptr));
-  static_cast<void>(library_.functions().ncclCommWindowDeregister(member->nccl_handle().comm(), window));
+  static_cast<void>(
+      library_.functions().ncclCommWindowDeregister(member->nccl_handle().comm(), window));
 }
 
 #else
 
 bool NcclMemory::offered(const NcclLibrary&) { return false; }
 
-NcclMemory::NcclMemory(const NcclLibrary& library, std::int64_t) : library_(library), num_bytes_(0) {
+NcclMemory::NcclMemory(const NcclLibrary& library, std::int64_t)
+    : library_(library), num_bytes_(0) {
   fail(ErrorCode::unavailable, "memory with a window was asked for",
        "this program was built for an NCCL without them",
        "build it with nccl.h of 2.27 or later, or use ordinary device memory");

@@ -48,8 +48,8 @@ class NcclMemory final : public RegisteredBuffer {
   const NcclLibrary& library_;
   std::byte* data_ = nullptr;
   std::size_t num_bytes_;
-  Communicator* comm_ = nullptr;                           // that it is registered with
-  void* window_ = nullptr;                                 // an ncclWindow_t; null: NCCL does without
+  Communicator* comm_ = nullptr;  // that it is registered with
+  void* window_ = nullptr;        // an ncclWindow_t; null: NCCL does without
   std::vector<std::pair<Communicator*, void*>> known_to_;  // for messages, with NCCL's handles
 };
 

@@ -18,14 +18,15 @@ constexpr std::chrono::microseconds longest_pause{500};
 NcclWatch::NcclWatch(const std::vector<Communicator*>& comms, std::chrono::milliseconds limit)
     : limit_(limit), begin_(std::chrono::steady_clock::now()) {
   for (Communicator* const comm : comms) {
-    if (auto* const watched = dynamic_cast<WatchedCommunicator*>(comm)) comm_groups_.push_back(watched);
+    if (auto* const watched = dynamic_cast<WatchedCommunicator*>(comm))
+      comm_groups_.push_back(watched);
   }
 }
 
 void NcclWatch::operator()() {
   for (WatchedCommunicator* const comm_groups : comm_groups_) comm_groups->look();
-  const auto waited =
-      std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now() - begin_);
+  const auto waited = std::chrono::duration_cast<std::chrono::microseconds>(
+      std::chrono::steady_clock::now() - begin_);
   if (waited >= limit_) give_up();
   if (waited > spinning) std::this_thread::sleep_for(std::min(waited / 8, longest_pause));
 }

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "cuda/device/runtime/stream.hpp"
 #include "cuda/comm/counted_communicator.hpp"
 #include "cuda/comm/nccl_cause.hpp"
+#include "cuda/device/runtime/stream.hpp"
 
 namespace zeroproof::cuda {
 

@@ -11,7 +11,8 @@ struct NcclFunctions {};
 namespace {
 
 [[noreturn]] void no_nccl() {
-  fail(ErrorCode::unavailable, "comm_groups of NCCL were asked for", "this program was built without nccl.h",
+  fail(ErrorCode::unavailable, "comm_groups of NCCL were asked for",
+       "this program was built without nccl.h",
        "build it with ZP_NCCL=ON, or use comm_groups that need none");
 }
 
@@ -29,7 +30,8 @@ std::unique_ptr<Communicator> make_nccl_communicator(Communicator&, const NcclLi
 }
 
 bool NcclMemory::offered(const NcclLibrary&) { return false; }
-NcclMemory::NcclMemory(const NcclLibrary& library, std::int64_t) : library_(library), num_bytes_(0) {
+NcclMemory::NcclMemory(const NcclLibrary& library, std::int64_t)
+    : library_(library), num_bytes_(0) {
   no_nccl();
 }
 NcclMemory::~NcclMemory() { deregister(); }

@@ -21,7 +21,8 @@ namespace zeroproof::cuda::device {
 namespace {
 
 [[noreturn]] void not_compiled() {
-  fail(ErrorCode::unavailable, "a device implementation was called", "this program has no device code",
+  fail(ErrorCode::unavailable, "a device implementation was called",
+       "this program has no device code",
        "build it with ZP_CUDA=ON, or use the host implementations");
 }
 
@@ -99,8 +100,12 @@ ZP_NOT_COMPILED(enqueue_add_ranks)
 
 // Written out: overloads, a default argument, and classes, whose constructors throw.
 void enqueue_finite_norm(const StepMemory&, const StepRules&, bool) { not_compiled(); }
-std::int64_t count_differing(const std::uint16_t*, const std::uint16_t*, std::int64_t) { not_compiled(); }
-std::int64_t count_differing(const std::uint32_t*, const std::uint32_t*, std::int64_t) { not_compiled(); }
+std::int64_t count_differing(const std::uint16_t*, const std::uint16_t*, std::int64_t) {
+  not_compiled();
+}
+std::int64_t count_differing(const std::uint32_t*, const std::uint32_t*, std::int64_t) {
+  not_compiled();
+}
 
 DeviceSegments::DeviceSegments(Span<const GradSegment>) { not_compiled(); }
 
@@ -110,7 +115,9 @@ void shared_release(void*) noexcept {}
 
 struct Stream::Queue {};
 Stream::Stream() { not_compiled(); }
-Stream::Stream(std::shared_ptr<Queue>) { not_compiled(); }  // NOLINT(performance-unnecessary-value-param)
+Stream::Stream(std::shared_ptr<Queue>) {
+  not_compiled();
+}  // NOLINT(performance-unnecessary-value-param)
 Stream::~Stream() = default;
 void Stream::wait_for(const Event&) { not_compiled(); }
 

@@ -35,8 +35,8 @@ class FoldPlan {
   /// add      add(left, right, sum) in fp32; sum may be left or right.
   /// widen    widen(operand, target): an operand as fp32.
   template <class Add, class Widen>
-  void run(const Add& add, const Widen& widen, Span<const GradStretch> operands, Span<float> scratch,
-           Span<float> sum) const {
+  void run(const Add& add, const Widen& widen, Span<const GradStretch> operands,
+           Span<float> scratch, Span<float> sum) const {
     const std::size_t count = sum.size();
     if (additions_.empty()) return widen(operands.front(), sum);
     const auto slot = [&](std::int64_t i) {
@@ -50,7 +50,8 @@ class FoldPlan {
       return slot(wide);
     };
     for (const FoldAddition& a : additions_) {
-      add(value(a.left, depth_), value(a.right, depth_ + 1), &a == &additions_.back() ? sum : slot(a.to));
+      add(value(a.left, depth_), value(a.right, depth_ + 1),
+          &a == &additions_.back() ? sum : slot(a.to));
     }
   }
 
@@ -67,7 +68,7 @@ class FoldPlan {
 /// Shapes   operands: num_nodes of the plan, each [numel of sum] fp32, bf16 or fp16. sum may be the memory of one of
 ///          them, unless it is streamed, that is written past the caches; nothing else overlaps.
 /// Errors   invalid_argument if the plan has another number of nodes.
-void fused_fold(const Exec& exec, const FoldPlan& plan, Span<const GradStretch> operands, Span<float> sum,
-                bool streamed);
+void fused_fold(const Exec& exec, const FoldPlan& plan, Span<const GradStretch> operands,
+                Span<float> sum, bool streamed);
 
 }  // namespace zeroproof::cuda::host

@@ -25,11 +25,12 @@ namespace zeroproof::cuda::host {
 /// Shapes   grad_sum: [numel], starting at a chunk boundary of its tensor. limbs: added to; after found_inf they hold
 ///          the counts of values that are not finite, as R12 asks of a step that goes on.
 /// Returns  found_inf of this piece.
-bool fused_finite_and_norm(const Exec& exec, float inv_scale, Span<const float> grad_sum, NormLimbs& limbs);
+bool fused_finite_and_norm(const Exec& exec, float inv_scale, Span<const float> grad_sum,
+                           NormLimbs& limbs);
 
 /// The same over a gradient sum that is a leaf in its own type: fp32, bf16 or fp16.
-bool fused_finite_and_norm(const Exec& exec, float inv_scale, const GradStretch& grad_sum, std::int64_t numel,
-                           NormLimbs& limbs);
+bool fused_finite_and_norm(const Exec& exec, float inv_scale, const GradStretch& grad_sum,
+                           std::int64_t numel, NormLimbs& limbs);
 
 /// fused_fold (grad_sum.hpp), and the same over sum on the way. sum starts at a chunk boundary of its tensor.
 bool fused_fold_finite_and_norm(const Exec& exec, float inv_scale, const FoldPlan& plan,
@@ -41,9 +42,12 @@ bool fused_finite(const Exec& exec, float inv_scale, Span<const float> grad_sum)
 
 /// The accumulating operations of contracts/grad_norm.hpp over grad_sum * inv_scale, each product rounded to fp32.
 /// Pieces may be cut anywhere.
-void fused_norm_exact(const Exec& exec, float inv_scale, Span<const float> grad_sum, NormLimbs& limbs);
-void fused_norm_abs(const Exec& exec, float inv_scale, Span<const float> grad_sum, NormLimbs& limbs);
-void fused_norm_max(const Exec& exec, float inv_scale, Span<const float> grad_sum, std::uint32_t& amax);
+void fused_norm_exact(const Exec& exec, float inv_scale, Span<const float> grad_sum,
+                      NormLimbs& limbs);
+void fused_norm_abs(const Exec& exec, float inv_scale, Span<const float> grad_sum,
+                    NormLimbs& limbs);
+void fused_norm_max(const Exec& exec, float inv_scale, Span<const float> grad_sum,
+                    std::uint32_t& amax);
 
 /// What the second pass does besides what the step scalars say.
 struct FusedOptions {
@@ -79,11 +83,13 @@ struct FusedState {
 ///          param holds fp32, bf16 or fp16; with options.draw, bf16; without options.casts it has no elements.
 /// Errors   invalid_argument if the numels differ, a buffer is missing or not needed, param has another dtype,
 ///          clip_value is not finite and > 0, or nesterov is on without momentum.
-void fused_update(const Exec& exec, const FusedOptions& options, const StepScalars& scalars, float clip_coef,
-                  Span<const float> grad_sum, const FusedState& state, const TensorView& param);
+void fused_update(const Exec& exec, const FusedOptions& options, const StepScalars& scalars,
+                  float clip_coef, Span<const float> grad_sum, const FusedState& state,
+                  const TensorView& param);
 
 /// The same with a gradient sum that is a leaf in its own type, fp32, bf16 or fp16, as long as the state.
-void fused_update(const Exec& exec, const FusedOptions& options, const StepScalars& scalars, float clip_coef,
-                  const GradStretch& grad_sum, const FusedState& state, const TensorView& param);
+void fused_update(const Exec& exec, const FusedOptions& options, const StepScalars& scalars,
+                  float clip_coef, const GradStretch& grad_sum, const FusedState& state,
+                  const TensorView& param);
 
 }  // namespace zeroproof::cuda::host

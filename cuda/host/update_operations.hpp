@@ -23,24 +23,26 @@ inline constexpr UpdateOperations host_updates = {
     .lion_update = host::lion_update,
 };
 
-inline void update_by_rule(const UpdateOperations& implementations, const Exec& exec, const OptimizerHyper& hyper,
-                           const StepScalars& scalars, Span<const float> grad,
-                           const host::FusedState& state) {
+inline void update_by_rule(const UpdateOperations& implementations, const Exec& exec,
+                           const OptimizerHyper& hyper, const StepScalars& scalars,
+                           Span<const float> grad, const host::FusedState& state) {
   const AdamOptions adam{hyper.amsgrad, hyper.maximize};
   switch (hyper.rule) {
     case UpdateRule::adamw:
-      return implementations.adamw_update(exec, adam, scalars, grad, state.master, state.exp_avg, state.exp_avg_sq,
-                                state.max_exp_avg_sq);
+      return implementations.adamw_update(exec, adam, scalars, grad, state.master, state.exp_avg,
+                                          state.exp_avg_sq, state.max_exp_avg_sq);
     case UpdateRule::adam:
-      return implementations.adam_update(exec, adam, scalars, grad, state.master, state.exp_avg, state.exp_avg_sq,
-                               state.max_exp_avg_sq);
+      return implementations.adam_update(exec, adam, scalars, grad, state.master, state.exp_avg,
+                                         state.exp_avg_sq, state.max_exp_avg_sq);
     case UpdateRule::sgd:
-      return implementations.sgd_update(exec, {hyper.momentum != 0, hyper.nesterov, hyper.maximize}, scalars, grad,
-                              state.master, state.momentum_buffer);
+      return implementations.sgd_update(exec, {hyper.momentum != 0, hyper.nesterov, hyper.maximize},
+                                        scalars, grad, state.master, state.momentum_buffer);
     case UpdateRule::sgd_ema:
-      return implementations.sgd_ema_update(exec, {hyper.maximize}, scalars, grad, state.master, state.exp_avg);
+      return implementations.sgd_ema_update(exec, {hyper.maximize}, scalars, grad, state.master,
+                                            state.exp_avg);
     case UpdateRule::lion:
-      return implementations.lion_update(exec, {hyper.maximize}, scalars, grad, state.master, state.exp_avg);
+      return implementations.lion_update(exec, {hyper.maximize}, scalars, grad, state.master,
+                                         state.exp_avg);
   }
 }
 

@@ -19,7 +19,9 @@ namespace {
 constexpr double smallest_curvature = 1e-10;
 constexpr double sufficient_decrease = 1e-4;
 
-float negated(float x) { return std::bit_cast<float>(std::bit_cast<std::uint32_t>(x) ^ 0x80000000U); }
+float negated(float x) {
+  return std::bit_cast<float>(std::bit_cast<std::uint32_t>(x) ^ 0x80000000U);
+}
 
 }  // namespace
 
@@ -30,7 +32,8 @@ bool ProductionLbfgs::evaluate(Closure& closure, LbfgsReport& report) {
   ++memory_.evaluations;
   const double same = std::isnan(loss_) ? std::numeric_limits<double>::quiet_NaN() : loss_;
   require_agreement(*setup_.comm, std::bit_cast<std::uint64_t>(same), "the losses of an evaluation",
-                    "f must be the same bits on all ranks", "gather the losses and add them in one order");
+                    "f must be the same bits on all ranks",
+                    "gather the losses and add them in one order");
   max_abs_grad_ = vectors_.max_abs(grad_);
   return std::isfinite(loss_) && std::isfinite(max_abs_grad_);
 }
@@ -43,7 +46,8 @@ LbfgsReport ProductionLbfgs::step(Closure& closure) {
   const std::int64_t counted_before = closure.evaluations();
   LbfgsReport report;
   report.end = run(closure, report);
-  require_agreement(*setup_.comm, static_cast<std::uint64_t>(closure.evaluations() - counted_before),
+  require_agreement(*setup_.comm,
+                    static_cast<std::uint64_t>(closure.evaluations() - counted_before),
                     "the numbers of evaluations", "the ranks' closures are collective calls",
                     "call the closure through the optimizer only");
   return report;
@@ -149,7 +153,8 @@ void ProductionLbfgs::keep(LbfgsReport& report, double t) {
   report.step_length = t;
 }
 
-bool ProductionLbfgs::move_without_search(Closure& closure, LbfgsReport& report, double t, bool last) {
+bool ProductionLbfgs::move_without_search(Closure& closure, LbfgsReport& report, double t,
+                                          bool last) {
   move_by(t);
   if (!last && !evaluate(closure, report)) return false;
   keep(report, t);
@@ -211,12 +216,15 @@ bool ProductionLbfgs::search_wolfe(Closure& closure, LbfgsReport& report, double
 }
 
 double mean_loss(Span<const double> losses, std::int64_t divisor) {
-  ZP_CHECK(!losses.empty() && divisor >= 1 && divisor < std::int64_t{1} << 53, ErrorCode::invalid_argument,
-           std::to_string(losses.size()) + " losses are to be divided by " + std::to_string(divisor),
-           "their mean is the value of the closure",
-           "pass at least one loss and a divisor from 1 to 2^53 - 1");
+  ZP_CHECK(
+      !losses.empty() && divisor >= 1 && divisor < std::int64_t{1} << 53,
+      ErrorCode::invalid_argument,
+      std::to_string(losses.size()) + " losses are to be divided by " + std::to_string(divisor),
+      "their mean is the value of the closure",
+      "pass at least one loss and a divisor from 1 to 2^53 - 1");
   host::TreeStack<double> stack([](double& below, double& top) { below = below + top; });
-  for (std::size_t j = 0; j < losses.size(); ++j) stack.push({0, static_cast<std::int64_t>(j)}, losses[j]);
+  for (std::size_t j = 0; j < losses.size(); ++j)
+    stack.push({0, static_cast<std::int64_t>(j)}, losses[j]);
   return stack.fold() / static_cast<double>(divisor);
 }
 
@@ -254,15 +262,17 @@ void check_hyper(const LbfgsHyper& h) {
 
 LbfgsSetup validate(const LbfgsSetup& setup) {
   ZP_CHECK(setup.layout != nullptr && setup.shards != nullptr && setup.comm != nullptr,
-           ErrorCode::invalid_argument, "the setup of L-BFGS lacks a layout, a shard map or a communicator",
-           "it works on shards", "fill in all three");
-  ZP_CHECK(setup.shards->world_size() == setup.comm->world_size() && setup.shards->covers(*setup.layout),
            ErrorCode::invalid_argument,
-           "the shard map is for " + std::to_string(setup.shards->world_size()) + " ranks and " +
-               std::to_string(setup.shards->padded_numel()) + " elements, the run has " +
-               std::to_string(setup.comm->world_size()) + " and " +
-               std::to_string(setup.layout->padded_numel()),
-           "every element needs one owner", "build the map for this layout and world");
+           "the setup of L-BFGS lacks a layout, a shard map or a communicator",
+           "it works on shards", "fill in all three");
+  ZP_CHECK(
+      setup.shards->world_size() == setup.comm->world_size() && setup.shards->covers(*setup.layout),
+      ErrorCode::invalid_argument,
+      "the shard map is for " + std::to_string(setup.shards->world_size()) + " ranks and " +
+          std::to_string(setup.shards->padded_numel()) + " elements, the run has " +
+          std::to_string(setup.comm->world_size()) + " and " +
+          std::to_string(setup.layout->padded_numel()),
+      "every element needs one owner", "build the map for this layout and world");
   check_hyper(setup.hyper);
   return setup;
 }
@@ -279,7 +289,8 @@ void ProductionLbfgs::load_state(const LbfgsState& full) {
           "a vector of the L-BFGS state does not have " + std::to_string(numel) + " elements");
   require(full.steps.size() == full.rho.size() && full.grad_changes.size() == full.rho.size() &&
               static_cast<std::int64_t>(full.rho.size()) <= setup_.hyper.history_size,
-          "the L-BFGS state has " + std::to_string(full.rho.size()) + " pairs that do not fit the history");
+          "the L-BFGS state has " + std::to_string(full.rho.size()) +
+              " pairs that do not fit the history");
   require(full.iterations >= 0 && full.evaluations >= 0, "the L-BFGS state counts below 0");
   for (const auto* vectors : {&full.steps, &full.grad_changes}) {
     for (const Span<const float> vector : *vectors) {

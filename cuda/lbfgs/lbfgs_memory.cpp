@@ -8,7 +8,8 @@ void LbfgsMemory::load(const LbfgsState& full, const std::vector<Piece>& pieces,
                        const LbfgsVectors& vectors) {
   const auto load = [&](Span<const float> from, const GuardedBuffer& to) {
     for (const Piece& piece : pieces) {
-      std::copy_n(from.begin() + piece.global_begin, piece.numel, to.as<float>().begin() + piece.local_begin);
+      std::copy_n(from.begin() + piece.global_begin, piece.numel,
+                  to.as<float>().begin() + piece.local_begin);
     }
   };
   load(full.master, master);

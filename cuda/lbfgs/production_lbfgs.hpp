@@ -19,8 +19,10 @@ class ProductionLbfgs final : public LbfgsOptimizer {
   explicit ProductionLbfgs(const LbfgsSetup& setup)
       : setup_(validate(setup)),
         pieces_(setup_.layout->pieces(setup_.shards->shard(setup_.comm->rank()))),
-        vectors_(pieces_, setup_.shards->shard_numel(setup_.comm->rank()), setup_.exec, *setup_.comm),
-        max_eval_(setup_.hyper.max_eval.value_or(std::max<std::int64_t>(5 * setup_.hyper.max_iter / 4, 1))),
+        vectors_(pieces_, setup_.shards->shard_numel(setup_.comm->rank()), setup_.exec,
+                 *setup_.comm),
+        max_eval_(setup_.hyper.max_eval.value_or(
+            std::max<std::int64_t>(5 * setup_.hyper.max_iter / 4, 1))),
         memory_(vectors_),
         before_(vectors_.make()),
         grad_(vectors_.make()),

@@ -16,7 +16,8 @@ struct WolfePoint {
 /// Asks for trials one after another until one is taken.
 class WolfeSearch {
  public:
-  static constexpr int slots = 4;  ///< the start and three trials: two ends, or the last two, and a new one
+  static constexpr int slots =
+      4;  ///< the start and three trials: two ends, or the last two, and a new one
 
   WolfeSearch(const WolfePoint& start, double first_t, double max_abs_d, double tolerance_change,
               std::int64_t max_ls)

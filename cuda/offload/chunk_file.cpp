@@ -115,7 +115,8 @@ void ChunkFile::read_ahead(std::int64_t chunk) const {
 
 void ChunkFile::read(std::int64_t chunk, Slot& slot) const {
   slot.chunk = -1;
-  for_parts(num_threads_, num_parts, [&](std::int64_t part) { read_part(part, chunk, slot.memory.data()); });
+  for_parts(num_threads_, num_parts,
+            [&](std::int64_t part) { read_part(part, chunk, slot.memory.data()); });
   slot.chunk = chunk;
   slot.version = version_of(chunk);
 }
@@ -137,11 +138,12 @@ void ChunkFile::read_part(std::int64_t part, std::int64_t chunk, std::byte* memo
     memory += buffer.num_bytes(numel(chunk));
   }
   const Header& written = from.written[static_cast<std::size_t>(chunk)];
-  ZP_CHECK(header == written && digest_of(digests) == written.digest, ErrorCode::damaged,
-           "chunk " + std::to_string(chunk) + " of the state offloaded to '" + from.file->folder() +
-               "' is not its version " + std::to_string(written.version),
-           "the file holds something that was not written there last, and no step may go on from it",
-           "resume from the last checkpoint, with a disk that keeps what it is given");
+  ZP_CHECK(
+      header == written && digest_of(digests) == written.digest, ErrorCode::damaged,
+      "chunk " + std::to_string(chunk) + " of the state offloaded to '" + from.file->folder() +
+          "' is not its version " + std::to_string(written.version),
+      "the file holds something that was not written there last, and no step may go on from it",
+      "resume from the last checkpoint, with a disk that keeps what it is given");
 }
 
 void ChunkFile::take(std::int64_t chunk, Slot& slot) const {
@@ -153,11 +155,12 @@ void ChunkFile::take(std::int64_t chunk, Slot& slot) const {
 void ChunkFile::write(std::int64_t chunk, Slot& slot) {
   ZP_CHECK(slot.chunk == chunk && slot.version == version_of(chunk), ErrorCode::internal,
            "version " + std::to_string(slot.version) + " of chunk " + std::to_string(slot.chunk) +
-               " was to be written over version " + std::to_string(version_of(chunk)) + " of chunk " +
-               std::to_string(chunk),
+               " was to be written over version " + std::to_string(version_of(chunk)) +
+               " of chunk " + std::to_string(chunk),
            "an update would be lost, or made twice", "report this with the command line");
   slot.chunk = -1;
-  for_parts(num_threads_, num_parts, [&](std::int64_t part) { write_part(part, chunk, slot.memory.data()); });
+  for_parts(num_threads_, num_parts,
+            [&](std::int64_t part) { write_part(part, chunk, slot.memory.data()); });
 }
 
 void ChunkFile::write_part(std::int64_t part, std::int64_t chunk, const std::byte* memory) {

@@ -48,7 +48,9 @@ class ChunkFile {
   void write(std::int64_t chunk, Slot& slot);
 
   /// Of all parts.
-  std::int64_t num_bytes() const { return num_parts * stride_ * static_cast<std::int64_t>(numels_.size()); }
+  std::int64_t num_bytes() const {
+    return num_parts * stride_ * static_cast<std::int64_t>(numels_.size());
+  }
 
  private:
   static constexpr std::int64_t num_parts = Offload::state_files;

@@ -26,7 +26,9 @@ class ChunkMemory {
     poison();
   }
 
-  std::byte* data() const { return pinned_ ? pinned_->data() : static_cast<std::byte*>(plain_.data()); }
+  std::byte* data() const {
+    return pinned_ ? pinned_->data() : static_cast<std::byte*>(plain_.data());
+  }
   std::int64_t num_bytes() const { return num_bytes_; }
   void poison() const {
     if (num_bytes() > 0) std::memset(data(), 0xFF, static_cast<std::size_t>(num_bytes()));

@@ -31,11 +31,13 @@ void FileState::for_chunks(Use use, const Visit& visit) {
 
 void FileState::arrive(Use use, std::int64_t chunk, ChunkFile::Slot& slot) {
   if (use == Use::fill) return file_.take(chunk, slot);
-  if (overlap_ && chunk + 1 < static_cast<std::int64_t>(split_.chunks().size())) file_.read_ahead(chunk + 1);
+  if (overlap_ && chunk + 1 < static_cast<std::int64_t>(split_.chunks().size()))
+    file_.read_ahead(chunk + 1);
   file_.read(chunk, slot);
 }
 
-std::unique_ptr<OffloadedState> offload_to_file(const OptimizerSetup& setup, const StateSplit& split) {
+std::unique_ptr<OffloadedState> offload_to_file(const OptimizerSetup& setup,
+                                                const StateSplit& split) {
   return std::make_unique<FileState>(setup, split);
 }
 

@@ -63,8 +63,8 @@ host::FusedState ChunkState::fused() const {
           values(BufferId::max_exp_avg_sq), values(BufferId::momentum_buffer)};
 }
 
-std::unique_ptr<OffloadedState> offload_to_host(const OptimizerSetup& setup, const StateSplit& split,
-                                                bool pinned) {
+std::unique_ptr<OffloadedState> offload_to_host(const OptimizerSetup& setup,
+                                                const StateSplit& split, bool pinned) {
   return std::make_unique<HostState>(setup, split, pinned);
 }
 

@@ -9,7 +9,8 @@
 
 namespace zeroproof::cuda {
 
-OffloadStream::OffloadStream(const StateSplit& split, const float* grad, const TensorView& param, bool overlap)
+OffloadStream::OffloadStream(const StateSplit& split, const float* grad, const TensorView& param,
+                             bool overlap)
     : split_(split), grad_(grad), param_(param), overlap_(overlap) {
   const std::vector<StateSplit::Chunk>& chunks = split.chunks();
   const std::size_t slots = std::min<std::size_t>(overlap ? 2 : 1, chunks.size());
@@ -42,7 +43,8 @@ void OffloadStream::fetch(const StateSplit::Chunk& chunk) {
   device::wait_for_event(slot.left);
   const device::UseStream use(stream_);
   for (const StateSplit::Stretch& stretch : chunk.stretches) {
-    device::enqueue_to_host(slot.grad.data() + stretch.place - chunk.begin, grad_ + stretch.local_begin,
+    device::enqueue_to_host(slot.grad.data() + stretch.place - chunk.begin,
+                            grad_ + stretch.local_begin,
                             stretch.numel * static_cast<std::int64_t>(sizeof(float)));
   }
   slot.arrived.record();
@@ -53,10 +55,11 @@ void OffloadStream::fetch(const StateSplit::Chunk& chunk) {
 const float* OffloadStream::grads(const StateSplit::Chunk& chunk) {
   const Slot& slot = slot_of(chunk);
   ZP_CHECK(slot.chunk == chunk.number && slot.step == step_, ErrorCode::internal,
-           "the gradient of chunk " + std::to_string(chunk.number) + " in step " + std::to_string(step_) +
-               " was looked for where that of chunk " + std::to_string(slot.chunk) + " in step " +
-               std::to_string(slot.step) + " is",
-           "state would be updated with a gradient of something else", "report this with the command line");
+           "the gradient of chunk " + std::to_string(chunk.number) + " in step " +
+               std::to_string(step_) + " was looked for where that of chunk " +
+               std::to_string(slot.chunk) + " in step " + std::to_string(slot.step) + " is",
+           "state would be updated with a gradient of something else",
+           "report this with the command line");
   device::wait_for_event(slot.arrived);
   return slot.grad.data();
 }
@@ -72,9 +75,10 @@ void OffloadStream::send(const StateSplit::Chunk& chunk, const std::vector<Piece
   const std::int64_t width = num_bytes(param_.dtype);
   const device::UseStream use(stream_);
   for (const Piece& piece : pieces) {
-    device::enqueue_to_device(static_cast<std::byte*>(param_.data) + piece.local_begin * width,
-                              slot.param.data() + (split_.place(piece.local_begin) - chunk.begin) * width,
-                              piece.numel * width);
+    device::enqueue_to_device(
+        static_cast<std::byte*>(param_.data) + piece.local_begin * width,
+        slot.param.data() + (split_.place(piece.local_begin) - chunk.begin) * width,
+        piece.numel * width);
   }
   slot.left.record();
   if (!overlap_) device::wait_for_event(slot.left);

@@ -23,24 +23,27 @@ std::int64_t whole_pages(std::int64_t num_bytes) {
 }
 
 std::byte* reserve(std::size_t num_bytes) {
-  void* const memory = ::mmap(nullptr, num_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  ZP_CHECK(
-      memory != MAP_FAILED, ErrorCode::unavailable,
-      "allocating " + std::to_string(num_bytes) + " bytes for a gradient sum failed: " + std::strerror(errno),
-      "the system has not so much", "use more ranks, or a smaller model");
+  void* const memory =
+      ::mmap(nullptr, num_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ZP_CHECK(memory != MAP_FAILED, ErrorCode::unavailable,
+           "allocating " + std::to_string(num_bytes) +
+               " bytes for a gradient sum failed: " + std::strerror(errno),
+           "the system has not so much", "use more ranks, or a smaller model");
   return static_cast<std::byte*>(memory);
 }
 
 }  // namespace
 
-OffloadedGradBuffer::OffloadedGradBuffer(const Offload& offload, const StateSplit& split, MemoryLedger& ledger)
+OffloadedGradBuffer::OffloadedGradBuffer(const Offload& offload, const StateSplit& split,
+                                         MemoryLedger& ledger)
     : ledger_(ledger),
       numel_(split.numel()),
       all_bytes_(static_cast<std::size_t>(whole_pages(numel_ * float_bytes) + 2 * page_bytes())) {
   const std::vector<FlatRange> pages = split.grad_pages(grad_page_numel());
   for (const FlatRange& page : pages) num_bytes_ += page.numel() * float_bytes;
   if (ledger.space().kind == Space::device) {
-    memory_ = static_cast<std::byte*>(device::shared_allocate(static_cast<std::int64_t>(all_bytes_)));
+    memory_ =
+        static_cast<std::byte*>(device::shared_allocate(static_cast<std::int64_t>(all_bytes_)));
   } else {
     memory_ = reserve(all_bytes_);
   }
@@ -79,7 +82,8 @@ void OffloadedGradBuffer::release() noexcept {
 }
 
 void OffloadedGradBuffer::map_file(const Offload& offload, const std::vector<FlatRange>& pages) {
-  file_ = std::make_unique<UnnamedFile>(offload.folder, whole_pages(num_bytes_), "offloaded gradients");
+  file_ =
+      std::make_unique<UnnamedFile>(offload.folder, whole_pages(num_bytes_), "offloaded gradients");
   constexpr std::int64_t most = std::int64_t{1} << 20;
   const std::vector<std::byte> poison(static_cast<std::size_t>(std::min(most, file_->num_bytes())),
                                       std::byte{0xFF});
@@ -102,7 +106,8 @@ void OffloadedGradBuffer::map_file(const Offload& offload, const std::vector<Fla
 std::vector<Digest> OffloadedGradBuffer::digests(const Exec& exec) const {
   std::vector<Digest> digests(blocks_.size());
   const auto count = std::ssize(blocks_);
-#pragma omp parallel for num_threads(std::max(exec.num_threads, 1)) schedule(static) if (exec.num_threads > 1)
+#pragma omp parallel for num_threads(std::max(exec.num_threads, 1)) \
+    schedule(static) if (exec.num_threads > 1)
   for (std::int64_t i = 0; i < count; ++i) {
     const FlatRange& block = blocks_[static_cast<std::size_t>(i)];
     digests[static_cast<std::size_t>(i)] =
@@ -124,7 +129,8 @@ void OffloadedGradBuffer::check(const Exec& exec) const {
   ZP_CHECK(differs == now.end(), ErrorCode::damaged,
            "the gradients offloaded to '" + file_->folder() +
                "' have changed since they were summed, in elements " +
-               std::to_string(blocks_[static_cast<std::size_t>(differs - now.begin())].begin) + " to " +
+               std::to_string(blocks_[static_cast<std::size_t>(differs - now.begin())].begin) +
+               " to " +
                std::to_string(blocks_[static_cast<std::size_t>(differs - now.begin())].end - 1) +
                " of the shard",
            "nothing has been updated with them, and no step may go on from it",

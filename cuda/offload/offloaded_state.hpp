@@ -22,7 +22,9 @@ struct OffloadedBuffer {
   std::int64_t values(std::int64_t numel) const {
     return is_state_scale(id) ? numel / state_block_numel : numel;
   }
-  std::int64_t num_bytes(std::int64_t numel) const { return values(numel) * zeroproof::num_bytes(dtype); }
+  std::int64_t num_bytes(std::int64_t numel) const {
+    return values(numel) * zeroproof::num_bytes(dtype);
+  }
 };
 
 /// Master, and those of the rule, the widest ones first, so that every value lies at a multiple of its width.
@@ -70,12 +72,13 @@ class OffloadedState {
 };
 
 /// pinned: in memory that devices copy from and to by themselves. The split outlives it, as in what the other makes.
-std::unique_ptr<OffloadedState> offload_to_host(const OptimizerSetup& setup, const StateSplit& split,
-                                                bool pinned);
+std::unique_ptr<OffloadedState> offload_to_host(const OptimizerSetup& setup,
+                                                const StateSplit& split, bool pinned);
 
 /// One file without a name in Offload::folder, written in full when state is first loaded, so that a disk that is full
 /// says so before there is a step. Errors: io.
-std::unique_ptr<OffloadedState> offload_to_file(const OptimizerSetup& setup, const StateSplit& split);
+std::unique_ptr<OffloadedState> offload_to_file(const OptimizerSetup& setup,
+                                                const StateSplit& split);
 
 /// Calls body(id, elements of the rank's flat numbering, of the shard, and their values in the chunk) for every piece
 /// and buffer of a chunk, all of which are in fp32.

@@ -17,7 +17,8 @@ struct Share {
 };
 
 /// unit: elements that are not parted.
-std::vector<Share> shares_of(const FlatLayout& layout, const std::vector<Piece>& pieces, std::int64_t unit) {
+std::vector<Share> shares_of(const FlatLayout& layout, const std::vector<Piece>& pieces,
+                             std::int64_t unit) {
   std::vector<Share> shares;
   for (const Piece& piece : pieces) {
     if (unit == 1) {
@@ -109,8 +110,8 @@ void StateSplit::cut(const std::vector<Piece>& offloaded, const std::vector<Piec
     begin = all.front().local_begin;
   }
   for (std::size_t i = 0; i < std::max<std::size_t>(all.size(), 1); ++i) {
-    const bool out =
-        i < all.size() && next < offloaded.size() && offloaded[next].local_begin == all[i].local_begin;
+    const bool out = i < all.size() && next < offloaded.size() &&
+                     offloaded[next].local_begin == all[i].local_begin;
     if (out) {
       ++next;
       offloaded_numel_ = whole_units(offloaded_numel_);
@@ -155,12 +156,14 @@ void StateSplit::make_chunks(std::int64_t chunk_numel, const std::vector<Piece>&
       const Stretch& whole = stretches_[i];
       if (!whole.offloaded) continue;
       if (whole.place >= end) break;
-      const std::int64_t from = std::max(whole.place, begin), to = std::min(whole.place + whole.numel, end);
-      if (to > from) stretches.push_back({whole.local_begin + from - whole.place, to - from, from, true});
+      const std::int64_t from = std::max(whole.place, begin),
+                         to = std::min(whole.place + whole.numel, end);
+      if (to > from)
+        stretches.push_back({whole.local_begin + from - whole.place, to - from, from, true});
       if (to == whole.place + whole.numel) stretch = i + 1;
     }
-    chunks_.push_back({static_cast<std::int64_t>(chunks_.size()), begin, end - begin, host::PieceLoop(pieces),
-                       std::move(stretches)});
+    chunks_.push_back({static_cast<std::int64_t>(chunks_.size()), begin, end - begin,
+                       host::PieceLoop(pieces), std::move(stretches)});
   }
 }
 

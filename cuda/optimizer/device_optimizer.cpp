@@ -16,9 +16,11 @@ int local_rank(const OptimizerSetup& setup) {
 
 }  // namespace
 
-DeviceOptimizer::DeviceOptimizer(const OptimizerSetup& setup, bool fused, bool graphs, const Makers& makers)
+DeviceOptimizer::DeviceOptimizer(const OptimizerSetup& setup, bool fused, bool graphs,
+                                 const Makers& makers)
     : stream_(local_rank(setup)), setup_(setup), fused_(fused), graphs_(graphs) {
-  ZP_CHECK(fused || !graphs, ErrorCode::invalid_argument, "graphs of a step in phases were asked for",
+  ZP_CHECK(fused || !graphs, ErrorCode::invalid_argument,
+           "graphs of a step in phases were asked for",
            "the host looks at every phase, and a graph has no place for that", "use fused passes");
   const Inside inside(*this);
   try {
@@ -40,18 +42,20 @@ void DeviceOptimizer::make(const Makers& makers) {
   watch_ = comm_groups_->watch();
   const CommGroups comm_groups = comm_groups_->comm_groups();
   const MakeLocalStep make_step = [&](RankShard& shard) {
-    auto made = makers.step ? makers.step(shard, comm_groups) : std::make_unique<DeviceStep>(shard, comm_groups, fused_);
+    auto made = makers.step ? makers.step(shard, comm_groups)
+                            : std::make_unique<DeviceStep>(shard, comm_groups, fused_);
     step_ = made.get();
     return made;
   };
-  inner_ = makers.inner
-               ? makers.inner(setup_, make_step, comm_groups)
-               : std::make_unique<ProductionOptimizer>(setup_, Space::device, host_ops(), make_step, comm_groups);
+  inner_ = makers.inner ? makers.inner(setup_, make_step, comm_groups)
+                        : std::make_unique<ProductionOptimizer>(setup_, Space::device, host_ops(),
+                                                                make_step, comm_groups);
   leaves_ = std::make_unique<StagedGrads>(inner_->ledger());
   ring_ = std::make_unique<StatusRing>();
   step_graphs_ = std::make_unique<StepGraphs>(graphs_, comm_groups);
   if (setup_.offload.on())
-    step_->run_updates_with([this](const std::function<void()>& stretch) { step_graphs_->run(stretch); });
+    step_->run_updates_with(
+        [this](const std::function<void()>& stretch) { step_graphs_->run(stretch); });
 }
 
 /// Memory goes back in the order of the stream, and after everything that uses it: pinned memory too, which no stream
@@ -148,7 +152,8 @@ bool DeviceOptimizer::step(GradSource& leaves, StepObserver* observer) {
 
 void DeviceOptimizer::enqueue_step(GradSource& leaves) {
   ZP_CHECK(fused_, ErrorCode::invalid_argument, "a step in phases was to be enqueued at once",
-           "the host looks at every phase", "make the optimizer with fused passes, or run its phases");
+           "the host looks at every phase",
+           "make the optimizer with fused passes, or run its phases");
   const Inside inside(*this);
   const DeviceCalls before = device::device_calls();
   device::name_step(ring_->pushed() + 1);
@@ -156,7 +161,8 @@ void DeviceOptimizer::enqueue_step(GradSource& leaves) {
   ring_->look();
   const bool alone = data_ranks(setup_) * tp_ranks(setup_) == 1;
   // Ranks look at different times, and one that leaves leaves the others waiting: all go on to the same step.
-  const bool due = alone || ring_->pushed() - ring_->halted_at().value_or(ring_->pushed()) >= most_enqueued;
+  const bool due =
+      alone || ring_->pushed() - ring_->halted_at().value_or(ring_->pushed()) >= most_enqueued;
   const std::int64_t seen_t = last(due).applied_steps;
   const std::int64_t under_way = ring_->pushed() - ring_->finished();
   step_->enqueue_inputs(leaves, seen_t + 1, seen_t + under_way + 1, ring_->slot());

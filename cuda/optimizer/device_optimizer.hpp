@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
-#include "cuda/enqueued_optimizer.hpp"
+#include "cuda/comm/device_comm_groups.hpp"
 #include "cuda/comm/memory/host_mirrors.hpp"
 #include "cuda/comm/memory/rank_stream.hpp"
-#include "cuda/comm/device_comm_groups.hpp"
+#include "cuda/enqueued_optimizer.hpp"
 #include "cuda/optimizer/device/device_step.hpp"
 #include "cuda/optimizer/device/staged_grads.hpp"
 #include "cuda/optimizer/device/status_ring.hpp"
@@ -25,9 +25,10 @@ class DeviceOptimizer : public EnqueuedOptimizer {
  public:
   /// Who makes what; each is called once, in the stream of the rank. Null: DeviceStep, ProductionOptimizer.
   struct Makers {
-    std::function<std::unique_ptr<DeviceStep>(RankShard& shard, const CommGroups& comm_groups)> step;
-    std::function<std::unique_ptr<ProductionOptimizer>(const OptimizerSetup& setup, const MakeLocalStep& step,
-                                                       const CommGroups& comm_groups)>
+    std::function<std::unique_ptr<DeviceStep>(RankShard& shard, const CommGroups& comm_groups)>
+        step;
+    std::function<std::unique_ptr<ProductionOptimizer>(
+        const OptimizerSetup& setup, const MakeLocalStep& step, const CommGroups& comm_groups)>
         inner;
   };
 
@@ -60,7 +61,9 @@ class DeviceOptimizer : public EnqueuedOptimizer {
   DeviceCalls calls() const override { return calls_; }
   StepStatus status() override;
   StepStatus wait() override;
-  const std::int32_t* log2_loss_scale() const override { return &step_->record()->state.scaler.log2_scale; }
+  const std::int32_t* log2_loss_scale() const override {
+    return &step_->record()->state.scaler.log2_scale;
+  }
 
  protected:
   /// Whoever enqueues or waits does so in here.

@@ -7,13 +7,14 @@
 
 namespace zeroproof::cuda {
 
-std::unique_ptr<DistributedOptimizer> make_distributed_optimizer(const OptimizerSetup& setup, Space space,
-                                                                 bool fused) {
+std::unique_ptr<DistributedOptimizer> make_distributed_optimizer(const OptimizerSetup& setup,
+                                                                 Space space, bool fused) {
   if (space == Space::device) {
     device::require_device();
     return std::make_unique<DeviceOptimizer>(setup, fused, false);
   }
-  return std::make_unique<ProductionOptimizer>(setup, space, host_ops(), host_steps(fused, host_ops()));
+  return std::make_unique<ProductionOptimizer>(setup, space, host_ops(),
+                                               host_steps(fused, host_ops()));
 }
 
 std::unique_ptr<EnqueuedOptimizer> make_enqueued_optimizer(const OptimizerSetup& setup, bool fused,

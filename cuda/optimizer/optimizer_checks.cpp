@@ -22,7 +22,8 @@ void require(bool ok, const std::string& problem, const char* why, const char* r
 void require_ranges(const OptimizerSetup& setup) {
   const int log2_scale = host::loss_scaler_init(setup.scaler).log2_scale;
   for (int group = 0; group < setup.groups.count(); ++group) {
-    host::step_scalars(hyper_of(setup.groups, setup.hyper, group, 1, setup.micro_batches), 1, log2_scale,
+    host::step_scalars(hyper_of(setup.groups, setup.hyper, group, 1, setup.micro_batches), 1,
+                       log2_scale,
                        setup.loss_reduction == LossReduction::tokens ? 1 : setup.micro_batches);
   }
 }
@@ -39,22 +40,22 @@ void require_formats(const OptimizerSetup& setup) {
 
 void require_numel(std::string_view buffer, std::size_t size, std::size_t expected) {
   require(size == expected,
-          "the state's " + std::string(buffer) + " has " + std::to_string(size) + " elements, not " +
-              std::to_string(expected),
+          "the state's " + std::string(buffer) + " has " + std::to_string(size) +
+              " elements, not " + std::to_string(expected),
           "state would be lost or read past its end", "pass flat buffers, padding included");
 }
 
 /// One for every block of the undistributed numbering, of which a TP rank knows where its own elements stand.
 void require_scales(std::string_view buffer, std::size_t size, const OptimizerSetup& setup) {
   if (setup.placement.empty())
-    return require_numel(buffer, size,
-                         static_cast<std::size_t>(setup.layout->padded_numel() / state_block_numel));
+    return require_numel(
+        buffer, size, static_cast<std::size_t>(setup.layout->padded_numel() / state_block_numel));
   const std::vector<FlatRange> own =
       state_blocks(setup, state_ranges(setup, setup.layout->pieces(state_ranges(setup))));
   const std::int64_t needed = own.empty() ? 0 : own.back().end;
   require(size >= static_cast<std::size_t>(needed),
-          "the state's " + std::string(buffer) + " has " + std::to_string(size) + " elements, and block " +
-              std::to_string(needed - 1) + " is this rank's",
+          "the state's " + std::string(buffer) + " has " + std::to_string(size) +
+              " elements, and block " + std::to_string(needed - 1) + " is this rank's",
           "codes would have no scale", "pass one for every block of the undistributed numbering");
 }
 
@@ -94,7 +95,8 @@ void require_counters(const OptimizerSetup& setup, const FullState& state) {
                 std::to_string(state.applied_steps));
   if (setup.missing_grad == MissingGrad::zero) return;
   for (const std::uint64_t count : state.tensor_steps) {
-    require_count("a tensor's step count", count <= static_cast<std::uint64_t>(most), std::to_string(count));
+    require_count("a tensor's step count", count <= static_cast<std::uint64_t>(most),
+                  std::to_string(count));
   }
 }
 

@@ -26,7 +26,8 @@ std::unique_ptr<SharedMemoryGroup> find_near(const OptimizerSetup& setup) {
 }
 
 /// Stage 0: G of every rank where the others can read their parts of it.
-std::unique_ptr<SharedBuffers> share_sums(const OptimizerSetup& setup, const SharedMemoryGroup* near) {
+std::unique_ptr<SharedBuffers> share_sums(const OptimizerSetup& setup,
+                                          const SharedMemoryGroup* near) {
   if (setup.stage > 0 || near == nullptr || !near->all()) return nullptr;
   const auto world = static_cast<std::size_t>(setup.comm->world_size());
   return std::make_unique<SharedBuffers>(
@@ -34,7 +35,8 @@ std::unique_ptr<SharedBuffers> share_sums(const OptimizerSetup& setup, const Sha
       std::vector<SharedBuffers::Shapes>(world, {{setup.layout->padded_numel(), DType::fp32}}));
 }
 
-std::unique_ptr<StateSplit> split_state(const OptimizerSetup& setup, const std::vector<FlatRange>& ranges) {
+std::unique_ptr<StateSplit> split_state(const OptimizerSetup& setup,
+                                        const std::vector<FlatRange>& ranges) {
   if (!setup.offload.on()) return nullptr;
   return std::make_unique<StateSplit>(setup, ranges);
 }
@@ -47,25 +49,27 @@ std::unique_ptr<OffloadedState> offload_state(const OptimizerSetup& setup, const
   return offload_to_host(setup, *split, space == Space::device);
 }
 
-std::unique_ptr<OffloadedGradBuffer> offloaded_grads(const OptimizerSetup& setup, const StateSplit* split,
-                                    MemoryLedger& ledger) {
+std::unique_ptr<OffloadedGradBuffer> offloaded_grads(const OptimizerSetup& setup,
+                                                     const StateSplit* split,
+                                                     MemoryLedger& ledger) {
   if (split == nullptr || !setup.offload.moves_grads()) return nullptr;
   return std::make_unique<OffloadedGradBuffer>(setup.offload, *split, ledger);
 }
 
 /// Null where the kernels of a device read and store all of it.
-std::unique_ptr<StateBlocks> tiles_of(const OptimizerSetup& setup, Space space, const StateSplit* split,
-                                     const std::vector<FlatRange>& ranges, const RuleState& state,
-                                     const CountedBuffer& master) {
+std::unique_ptr<StateBlocks> tiles_of(const OptimizerSetup& setup, Space space,
+                                      const StateSplit* split, const std::vector<FlatRange>& ranges,
+                                      const RuleState& state, const CountedBuffer& master) {
   if (setup.state_formats.plain() || (space == Space::device && split == nullptr)) return nullptr;
-  return std::make_unique<StateBlocks>(setup, resident_pieces(*setup.layout, ranges, split), state, master,
-                                      split);
+  return std::make_unique<StateBlocks>(setup, resident_pieces(*setup.layout, ranges, split), state,
+                                       master, split);
 }
 
 }  // namespace
 
-ProductionOptimizer::ProductionOptimizer(const OptimizerSetup& setup, Space space, const KernelTable& ops,
-                                         const MakeLocalStep& make_step, const std::optional<CommGroups>& comm_groups,
+ProductionOptimizer::ProductionOptimizer(const OptimizerSetup& setup, Space space,
+                                         const KernelTable& ops, const MakeLocalStep& make_step,
+                                         const std::optional<CommGroups>& comm_groups,
                                          const OffloadMakers& offload)
     : setup_(adapt(setup, space)),
       comm_groups_(comm_groups.value_or(CommGroups{setup.comm, setup.replicas, setup.tp})),
@@ -80,25 +84,29 @@ ProductionOptimizer::ProductionOptimizer(const OptimizerSetup& setup, Space spac
       offloaded_(offload_state(setup_, split_.get(), space, offload)),
       offloaded_grads_(offloaded_grads(setup_, split_.get(), ledger_)),
       sums_(share_sums(setup_, shared_memory_group_.get())),
-      grad_(sums_        ? sums_->mine(0, ledger_, MemoryClass::grad_sum)
-            : offloaded_grads_ ? grad_home_->buffer()
-                         : CountedBuffer(ledger_, MemoryClass::grad_sum, total_numel(ranges_), DType::fp32)),
+      grad_(sums_ ? sums_->mine(0, ledger_, MemoryClass::grad_sum)
+            : offloaded_grads_
+                ? grad_home_->buffer()
+                : CountedBuffer(ledger_, MemoryClass::grad_sum, total_numel(ranges_), DType::fp32)),
       master_(ledger_, MemoryClass::master, resident_numel(),
               setup_.state_formats.master == MasterFormat::bf16 ? DType::bf16 : DType::fp32),
       param_store_(setup_, ranges_, shared_memory_group_.get(), ledger_),
-      params_(setup_, plans_, memory_, param_store_, shared_memory_group_.get(), *comm_groups_.comm),
+      params_(setup_, plans_, memory_, param_store_, shared_memory_group_.get(),
+              *comm_groups_.comm),
       state_(setup_.hyper, setup_.state_formats, resident_numel(),
-             blocks_of_state(setup_, resident_pieces(*setup_.layout, ranges_, split_.get())), ledger_),
+             blocks_of_state(setup_, resident_pieces(*setup_.layout, ranges_, split_.get())),
+             ledger_),
       tiles_(tiles_of(setup_, space, split_.get(), ranges_, state_, master_)),
       scales_(setup_, ParamScales::Of::params, ranges_, ledger_),
-      columns_(setup_, params_.full_ranges(), {ranges_, plans_, memory_, shared_memory_group_.get(), *comm_groups_.comm}),
+      columns_(setup_, params_.full_ranges(),
+               {ranges_, plans_, memory_, shared_memory_group_.get(), *comm_groups_.comm}),
       shard_{setup_,       ranges_,          pieces_,
              grad_,        master_,          param_store_,
              state_,       split_.get(),     scales_ ? &scales_ : nullptr,
              tiles_.get(), columns_.store(), columns_.scales()} {
   if (split_) {
-    auto step = std::make_unique<SplitStateStep>(shard_, *offloaded_, ledger_.space(), make_step, ops,
-                                              offload.step, offloaded_grads_.get());
+    auto step = std::make_unique<SplitStateStep>(shard_, *offloaded_, ledger_.space(), make_step,
+                                                 ops, offload.step, offloaded_grads_.get());
     offload_step_ = step.get();
     step_ = std::move(step);
   } else {
@@ -135,9 +143,11 @@ void ProductionOptimizer::load_state(const FullState& state) {
   Exec exec = setup_.exec;
   if (ledger_.space().kind == Space::device) exec.num_threads = 1;  // the stream is this thread's
   const auto has = [&](BufferId id) { return !whole(id).empty(); };
-  load(exec, state, has, [&](const MemorySpace& space, BufferId id, std::int64_t begin, Span<float> local) {
-    space.from_host(local.data(), whole(id).data() + begin, static_cast<std::int64_t>(local.size_bytes()));
-  });
+  load(exec, state, has,
+       [&](const MemorySpace& space, BufferId id, std::int64_t begin, Span<float> local) {
+         space.from_host(local.data(), whole(id).data() + begin,
+                         static_cast<std::int64_t>(local.size_bytes()));
+       });
 }
 
 void ProductionOptimizer::load_state_from(const StateSource& source) {
@@ -180,11 +190,13 @@ void ProductionOptimizer::load(const Exec& exec, const FullState& counters,
   }
   params_.count_cast();
   gather();
-  ledger_.space().wait();  // whoever loads is told what went wrong, and other streams may read it all
+  ledger_.space()
+      .wait();  // whoever loads is told what went wrong, and other streams may read it all
   loaded_ = true;
 }
 
-void ProductionOptimizer::load_stored(const FullState& counters, const std::function<bool(BufferId)>& has,
+void ProductionOptimizer::load_stored(const FullState& counters,
+                                      const std::function<bool(BufferId)>& has,
                                       const ReadState& read) {
   const MemorySpace& space = ledger_.space();
   StateBlocks::Chosen of_codes{};
@@ -226,7 +238,8 @@ void ProductionOptimizer::load_resident(const Exec& exec, const ReadState& read)
     if (split_) here.local_begin = split_->place(piece.local_begin);
     read(space, BufferId::master, piece.global_begin, part(master_, here));
     for (std::size_t i = 0; i < state_buffers.size(); ++i) {
-      if (state_.kept(i)) read(space, state_buffers[i].id, piece.global_begin, state_.part(i, here));
+      if (state_.kept(i))
+        read(space, state_buffers[i].id, piece.global_begin, state_.part(i, here));
     }
   });
   if (split_) load_offloaded(read);
@@ -234,12 +247,13 @@ void ProductionOptimizer::load_resident(const Exec& exec, const ReadState& read)
 
 void ProductionOptimizer::load_offloaded(const ReadState& read) {
   const std::vector<OffloadedBuffer> buffers = offloaded_buffers(setup_);
-  offloaded_->for_chunks(
-      OffloadedState::Use::fill, [&](const StateSplit::Chunk& chunk, const ChunkState& to) {
-        for_values(buffers, *split_, chunk, to, [&](BufferId id, const Piece& piece, Span<float> values) {
-          read(host_space(), id, piece.global_begin, values);
-        });
-      });
+  offloaded_->for_chunks(OffloadedState::Use::fill,
+                         [&](const StateSplit::Chunk& chunk, const ChunkState& to) {
+                           for_values(buffers, *split_, chunk, to,
+                                      [&](BufferId id, const Piece& piece, Span<float> values) {
+                                        read(host_space(), id, piece.global_begin, values);
+                                      });
+                         });
 }
 
 void ProductionOptimizer::run_phase(Phase phase, GradSource& leaves) {
@@ -248,7 +262,8 @@ void ProductionOptimizer::run_phase(Phase phase, GradSource& leaves) {
            "masters and moments are still poisoned", "call load_state first");
   ZP_CHECK(!skipped() || !skipped_on_overflow(phase), ErrorCode::invalid_argument,
            "phase " + std::string(name(phase)) + " was called in a skipped step",
-           "an overflow must leave every bit of the state alone", "begin the next step with prepare");
+           "an overflow must leave every bit of the state alone",
+           "begin the next step with prepare");
   execute(phase, leaves);
 }
 
@@ -277,7 +292,8 @@ void ProductionOptimizer::execute(Phase phase, GradSource& leaves) {
 
 void ProductionOptimizer::reduce(GradSource& leaves) {
   ZP_CHECK(leaves.space() == ledger_.space().kind, ErrorCode::invalid_argument,
-           "the leaves of a step lie in the memory of a device", "this optimizer's buffers are the host's",
+           "the leaves of a step lie in the memory of a device",
+           "this optimizer's buffers are the host's",
            "copy them to the host, or use the optimizer in the space device");
   if (LayeredModel* model = leaves.layers()) return reduce_layered(*model, leaves);
   const GradTarget target = step_->grad_target();
@@ -339,8 +355,10 @@ std::string ProductionOptimizer::damaged_guard() const {
     if (!buffer->guards_intact()) return name;
   }
   if (!param_store_.guards_intact()) return "param_shard";
-  if (const std::string_view name = columns_.damaged_guard(); !name.empty()) return std::string(name);
-  if (const std::string_view name = scales_.damaged_guard(); !name.empty()) return std::string(name);
+  if (const std::string_view name = columns_.damaged_guard(); !name.empty())
+    return std::string(name);
+  if (const std::string_view name = scales_.damaged_guard(); !name.empty())
+    return std::string(name);
   for (std::size_t i = 0; i < state_buffers.size(); ++i) {
     if (!state_[i].guards_intact()) return std::string(name(state_buffers[i].id));
     if (!state_.scales(i).guards_intact()) return std::string(name(scales_of(state_buffers[i].id)));

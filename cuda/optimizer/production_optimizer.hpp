@@ -6,22 +6,22 @@
 #include <string>
 #include <vector>
 
-#include "cuda/distributed_optimizer.hpp"
-#include "cuda/comm/exchange/shared_memory_group.hpp"
-#include "cuda/comm/exchange/shared_buffers.hpp"
 #include "cuda/comm/exchange/comm_groups.hpp"
-#include "cuda/offload/offloaded_grad_buffer.hpp"
+#include "cuda/comm/exchange/shared_buffers.hpp"
+#include "cuda/comm/exchange/shared_memory_group.hpp"
+#include "cuda/distributed_optimizer.hpp"
 #include "cuda/kernel_table.hpp"
-#include "cuda/reduce/bucket_reduce.hpp"
+#include "cuda/offload/offloaded_grad_buffer.hpp"
+#include "cuda/optimizer/host/split_state_step.hpp"
 #include "cuda/optimizer/overlap/memory_ledger.hpp"
 #include "cuda/optimizer/overlap/plan_runner.hpp"
-#include "cuda/optimizer/host/split_state_step.hpp"
 #include "cuda/optimizer/params/param_columns.hpp"
 #include "cuda/optimizer/params/param_gather.hpp"
 #include "cuda/optimizer/params/param_scales.hpp"
 #include "cuda/optimizer/params/param_store.hpp"
 #include "cuda/optimizer/state/local_step.hpp"
 #include "cuda/optimizer/state/rule_state.hpp"
+#include "cuda/reduce/bucket_reduce.hpp"
 
 namespace zeroproof::cuda {
 
@@ -33,7 +33,8 @@ class ProductionOptimizer : public DistributedOptimizer {
   /// gradients on the host, and update what is offloaded; they outlive this. make_step is called once. comm_groups: what
   /// moves data in that space; by default, the communicators of the setup.
   ProductionOptimizer(const OptimizerSetup& setup, Space space, const KernelTable& ops,
-                      const MakeLocalStep& make_step, const std::optional<CommGroups>& comm_groups = {},
+                      const MakeLocalStep& make_step,
+                      const std::optional<CommGroups>& comm_groups = {},
                       const OffloadMakers& offload = {});
 
   ProductionOptimizer(const ProductionOptimizer&) = delete;
@@ -64,15 +65,16 @@ class ProductionOptimizer : public DistributedOptimizer {
   const std::vector<FlatRange> ranges_;  // what this rank keeps state for
   const host::PieceLoop pieces_;
   const std::vector<BucketPlan> plans_;
-  MemoryLedger ledger_;                    // before everything that is counted on it
+  MemoryLedger ledger_;  // before everything that is counted on it
   const std::unique_ptr<SharedMemoryGroup> shared_memory_group_;  ///< null: by messages only
   GradMemory memory_;
   BucketReduce reduce_;
-  const std::unique_ptr<StateSplit> split_;          ///< null: nothing is offloaded, as the next one
+  const std::unique_ptr<StateSplit> split_;  ///< null: nothing is offloaded, as the next one
   const std::unique_ptr<OffloadedState> offloaded_;  ///< before the step
-  const std::unique_ptr<OffloadedGradBuffer> offloaded_grads_;        ///< null: G lies where the other buffers do
-  std::unique_ptr<SharedBuffers> sums_;              ///< stage 0 on ranks of one machine: where grad_ is
-  CountedBuffer grad_;                               // G, unless it is a leaf, then what the step makes of it
+  const std::unique_ptr<OffloadedGradBuffer>
+      offloaded_grads_;                  ///< null: G lies where the other buffers do
+  std::unique_ptr<SharedBuffers> sums_;  ///< stage 0 on ranks of one machine: where grad_ is
+  CountedBuffer grad_;                   // G, unless it is a leaf, then what the step makes of it
   CountedBuffer master_;
   ParamStore param_store_;
   ParamGather params_;
@@ -82,15 +84,15 @@ class ProductionOptimizer : public DistributedOptimizer {
   ParamColumns columns_;
   RankShard shard_;
   SplitStateStep* offload_step_ = nullptr;  ///< step_, if something is offloaded
-  std::unique_ptr<LocalStep> step_;      // after everything in the shard
+  std::unique_ptr<LocalStep> step_;         // after everything in the shard
   std::unique_ptr<PlanRunner>
       executor_;  ///< of layers; keeps its communication thread, or stream, over steps
   bool loaded_ = false;
 
  private:
   /// Gives the elements of a buffer in the rank's flat numbering, from `begin` on; they lie in that space.
-  using ReadState =
-      std::function<void(const MemorySpace& space, BufferId id, std::int64_t begin, Span<float> local)>;
+  using ReadState = std::function<void(const MemorySpace& space, BufferId id, std::int64_t begin,
+                                       Span<float> local)>;
   /// has: whether there is a buffer.
   void load(const Exec& exec, const FullState& counters, const std::function<bool(BufferId)>& has,
             const ReadState& read);

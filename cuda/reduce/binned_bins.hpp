@@ -40,7 +40,8 @@ class Bins {
   }
 
   BinnedSum piece(const Piece& piece) const {
-    return {hi_.part<std::int32_t>(piece), lo_.part<std::int32_t>(piece), top_.part<std::uint8_t>(piece)};
+    return {hi_.part<std::int32_t>(piece), lo_.part<std::int32_t>(piece),
+            top_.part<std::uint8_t>(piece)};
   }
 
   PlacedBins placed() const { return {hi_, lo_, top_}; }

@@ -65,7 +65,8 @@ class BinnedLeafSum final : public LeafSum {
     if (plan.own.numel == 0) return;
     if (instances(tools_.setup) > 1) exchange_instances(plan);
     const Bins bins = mine(plan);
-    if (tools_.space().finish != nullptr) return tools_.space().finish(plan.mine, bins.placed(), grad_sum);
+    if (tools_.space().finish != nullptr)
+      return tools_.space().finish(plan.mine, bins.placed(), grad_sum);
     plan.mine.run(tools_.setup.exec, [&](const Exec& exec, const Piece& piece) {
       const Span<float> sum = grad_sum.part<float>(piece);
       host::binned_finish(exec, bins.piece(piece), sum);
@@ -186,7 +187,8 @@ void BinnedLeafSum::exchange_instances(const BucketPlan& plan) const {
 
 }  // namespace
 
-std::unique_ptr<LeafSum> make_binned_sum(const ReduceTools& tools, const MicroBatchIndex& numbers, bool keeps) {
+std::unique_ptr<LeafSum> make_binned_sum(const ReduceTools& tools, const MicroBatchIndex& numbers,
+                                         bool keeps) {
   return std::make_unique<BinnedLeafSum>(tools, numbers, keeps);
 }
 

@@ -29,8 +29,8 @@ bool keeps_leaves(const OptimizerSetup& setup) {
 }
 
 std::int64_t grad_sum_bytes(const OptimizerSetup& setup) {
-  const std::int64_t numel =
-      setup.stage == 0 ? setup.layout->padded_numel() : setup.shards->shard_numel(setup.comm->rank());
+  const std::int64_t numel = setup.stage == 0 ? setup.layout->padded_numel()
+                                              : setup.shards->shard_numel(setup.comm->rank());
   return numel * static_cast<std::int64_t>(sizeof(float));
 }
 
@@ -43,7 +43,8 @@ TensorView bucket_of(const TensorView& leaf, const FlatRange& range) {
 }  // namespace
 
 BucketReduce::BucketReduce(const OptimizerSetup& setup, const std::vector<BucketPlan>& plans,
-                           const KernelTable& ops, GradMemory& memory, const SharedMemoryGroup* near, const CommGroups& comm_groups)
+                           const KernelTable& ops, GradMemory& memory,
+                           const SharedMemoryGroup* near, const CommGroups& comm_groups)
     : setup_(setup),
       plans_(plans),
       keeps_(keeps_leaves(setup)),
@@ -61,8 +62,9 @@ void BucketReduce::make_sum() {
   if (sum_) return;
   switch (setup_.grad_sum) {
     case GradSum::tree:
-      sum_ = keeps_ && shared_memory_group_ != nullptr ? make_window_sum(tools_, numbers_, *shared_memory_group_)
-                                        : make_tree_sum(tools_, numbers_, keeps_);
+      sum_ = keeps_ && shared_memory_group_ != nullptr
+                 ? make_window_sum(tools_, numbers_, *shared_memory_group_)
+                 : make_tree_sum(tools_, numbers_, keeps_);
       break;
     case GradSum::binned:
       sum_ = make_binned_sum(tools_, numbers_, keeps_);
@@ -96,7 +98,8 @@ void BucketReduce::begin() {
   begun_ = true;
 }
 
-std::optional<TensorView> BucketReduce::reduce_leaves(GradSource& leaves, const GradTarget& target) {
+std::optional<TensorView> BucketReduce::reduce_leaves(GradSource& leaves,
+                                                      const GradTarget& target) {
   clear();
   const std::vector<std::int64_t> own = own_micro_batches(setup_);
   const auto leaf_of = [&](std::int64_t i) {
@@ -108,7 +111,8 @@ std::optional<TensorView> BucketReduce::reduce_leaves(GradSource& leaves, const 
   }
   begin();
   for (std::int64_t i = 0; i < micro_steps(setup_); ++i) {
-    TensorView leaf{nullptr, setup_.grad_dtype, 0};  // a rank without a micro-batch has none, never zeros
+    TensorView leaf{nullptr, setup_.grad_dtype,
+                    0};  // a rank without a micro-batch has none, never zeros
     if (i < static_cast<std::int64_t>(own.size())) leaf = leaf_of(i);
     if (all_ && !keeps_) {
       share_leaf(i, leaf);
@@ -126,20 +130,22 @@ std::optional<TensorView> BucketReduce::reduce_leaves(GradSource& leaves, const 
 
 void BucketReduce::reduce(std::size_t bucket, std::int64_t micro_step, const TensorView& leaf) {
   ZP_CHECK(bucket < plans_.size(), ErrorCode::invalid_argument,
-           "bucket " + std::to_string(bucket) + " is reduced", "there are " + std::to_string(plans_.size()),
-           "count buckets from 0");
+           "bucket " + std::to_string(bucket) + " is reduced",
+           "there are " + std::to_string(plans_.size()), "count buckets from 0");
   begin();
   const BucketPlan& plan = plans_[bucket];
   const std::int64_t number = numbers_.leaf_of(setup_.comm->rank(), micro_step);
-  ZP_CHECK((leaf.data != nullptr) == (number >= 0) &&
-               (number < 0 || (leaf.numel == plan.range.numel() && leaf.dtype == setup_.grad_dtype)),
-           ErrorCode::invalid_argument,
-           "the gradient of bucket " + std::to_string(bucket) + " in micro-step " +
-               std::to_string(micro_step) + " has " + std::to_string(leaf.data == nullptr ? 0 : leaf.numel) +
-               " " + std::string(name(leaf.dtype)) + " elements",
-           "this rank has " + std::to_string(number < 0 ? 0 : plan.range.numel()) + " " +
-               std::string(name(setup_.grad_dtype)) + " there",
-           "pass the whole bucket on ranks with a micro-batch, nothing on the others");
+  ZP_CHECK(
+      (leaf.data != nullptr) == (number >= 0) &&
+          (number < 0 || (leaf.numel == plan.range.numel() && leaf.dtype == setup_.grad_dtype)),
+      ErrorCode::invalid_argument,
+      "the gradient of bucket " + std::to_string(bucket) + " in micro-step " +
+          std::to_string(micro_step) + " has " +
+          std::to_string(leaf.data == nullptr ? 0 : leaf.numel) + " " +
+          std::string(name(leaf.dtype)) + " elements",
+      "this rank has " + std::to_string(number < 0 ? 0 : plan.range.numel()) + " " +
+          std::string(name(setup_.grad_dtype)) + " there",
+      "pass the whole bucket on ranks with a micro-batch, nothing on the others");
   NodeValues mine;
   if (number >= 0) mine = with_tp_parts(tools_, plan, leaf);
   if (!keeps_) {
@@ -161,7 +167,8 @@ void BucketReduce::share_leaf(std::int64_t micro_step, const TensorView& leaf) {
   window.fence();
 }
 
-void BucketReduce::exchange_leaves(const BucketPlan& plan, std::int64_t micro_step, const NodeValues& leaf) {
+void BucketReduce::exchange_leaves(const BucketPlan& plan, std::int64_t micro_step,
+                                   const NodeValues& leaf) {
   if (!reads_leaves()) return receive_leaves(plan, micro_step, leaf);
   std::int64_t largest = 0;
   for (const BucketPlan& any : plans_) largest = std::max(largest, any.range.numel());
@@ -173,7 +180,8 @@ void BucketReduce::exchange_leaves(const BucketPlan& plan, std::int64_t micro_st
 }
 
 /// One micro-step: everybody's leaves to the owners of their elements, who read those of their machine where they are.
-void BucketReduce::receive_leaves(const BucketPlan& plan, std::int64_t micro_step, const NodeValues& leaf) {
+void BucketReduce::receive_leaves(const BucketPlan& plan, std::int64_t micro_step,
+                                  const NodeValues& leaf) {
   const int world = setup_.comm->world_size();
   const int rank = setup_.comm->rank();
   const DType dtype = travelling_dtype(setup_, plan);
@@ -189,14 +197,17 @@ void BucketReduce::receive_leaves(const BucketPlan& plan, std::int64_t micro_ste
   }
   std::vector<Span<std::byte>> arrived(send.size());
   if (!reads_leaves() || !near_->all()) {
-    arrived = exchange_packed(*tools_.comm_groups.comm, send, recv_bytes, tools_.memory.out, tools_.memory.in);
+    arrived = exchange_packed(*tools_.comm_groups.comm, send, recv_bytes, tools_.memory.out,
+                              tools_.memory.in);
   }
   if (plan.own.numel == 0) return;
   std::vector<NodeValues> leaves;
   for (int r = 0; r < world; ++r) {
     if (numbers_.leaf_of(r, micro_step) < 0) continue;
     const TensorView theirs{arrived[static_cast<std::size_t>(r)].data(), dtype, plan.own.numel};
-    leaves.push_back(r == rank ? leaf : read(r) ? leaves_->of(r, plan) : NodeValues::packed(theirs));
+    leaves.push_back(r == rank ? leaf
+                     : read(r) ? leaves_->of(r, plan)
+                               : NodeValues::packed(theirs));
   }
   sum_->receive(plan, micro_step, leaves);
 }
@@ -218,7 +229,8 @@ void BucketReduce::finish_bucket(std::size_t bucket, const GradTarget& target) {
   const bool sees = setup_.stage > 0 || setup_.comm->world_size() == 1;
   const BucketPlan& plan = plans_[bucket];
   const TensorView all{target.grad_sum.data(), DType::fp32, numel(target.grad_sum)};
-  const NodeValues part = plan.whole ? NodeValues::flat(all, 0) : NodeValues::packed(plan.packed_part(all));
+  const NodeValues part =
+      plan.whole ? NodeValues::flat(all, 0) : NodeValues::packed(plan.packed_part(all));
   sum_->finish(plan, part, sees ? target.see : SeeSum{});
   finished_[bucket] = true;
 }
@@ -237,8 +249,8 @@ void BucketReduce::gather_sums(Span<float> grad_sum) {
     std::vector<Stretches> places;
     for (const RankPart& part : plan.parts())
       append(places.emplace_back(), part, grad_sum.data(), 0, sizeof(float));
-    gather_packed(*tools_.comm_groups.comm, places[static_cast<std::size_t>(setup_.comm->rank())], places,
-                  tools_.memory.in);
+    gather_packed(*tools_.comm_groups.comm, places[static_cast<std::size_t>(setup_.comm->rank())],
+                  places, tools_.memory.in);
   }
 }
 

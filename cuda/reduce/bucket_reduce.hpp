@@ -10,8 +10,8 @@
 #include "common/step/distributed_optimizer.hpp"
 #include "cuda/comm/exchange/bucket_plan.hpp"
 #include "cuda/optimizer/overlap/unit_exchange.hpp"
-#include "cuda/reduce/leaf_sum.hpp"
 #include "cuda/reduce/grad_window.hpp"
+#include "cuda/reduce/leaf_sum.hpp"
 #include "cuda/reduce/reduce_tools.hpp"
 #include "cuda/reduce/whole_reduce.hpp"
 
@@ -23,8 +23,9 @@ namespace zeroproof::cuda {
 class BucketReduce final : public BucketSink {
  public:
   /// near: null for messages only.
-  BucketReduce(const OptimizerSetup& setup, const std::vector<BucketPlan>& plans, const KernelTable& ops,
-               GradMemory& memory, const SharedMemoryGroup* near, const CommGroups& comm_groups);
+  BucketReduce(const OptimizerSetup& setup, const std::vector<BucketPlan>& plans,
+               const KernelTable& ops, GradMemory& memory, const SharedMemoryGroup* near,
+               const CommGroups& comm_groups);
 
   /// Where a leaf need not be copied from; see DistributedOptimizer. Collective over comm the first time.
   TensorView leaf_buffer();
@@ -53,7 +54,9 @@ class BucketReduce final : public BucketSink {
  private:
   void begin();
   void make_sum();
-  bool reads_leaves() const { return shared_memory_group_ != nullptr && !keeps_ && setup_.grad_sum == GradSum::tree; }
+  bool reads_leaves() const {
+    return shared_memory_group_ != nullptr && !keeps_ && setup_.grad_sum == GradSum::tree;
+  }
   GradWindow& grad_window(std::int64_t numel);
   void share_leaf(std::int64_t micro_step, const TensorView& leaf);
   void exchange_leaves(const BucketPlan& plan, std::int64_t micro_step, const NodeValues& leaf);
@@ -68,7 +71,8 @@ class BucketReduce final : public BucketSink {
   const SharedMemoryGroup* const shared_memory_group_;
   const MicroBatchIndex numbers_;
   const ReduceTools tools_;
-  std::optional<host::PieceLoop> all_;  ///< of the model, if whole leaves need no look at its buckets
+  std::optional<host::PieceLoop>
+      all_;  ///< of the model, if whole leaves need no look at its buckets
   std::unique_ptr<WholeReduce> whole_;  ///< made by the first step that can use it
   std::unique_ptr<LeafSum> sum_;        ///< the same
   std::optional<GradWindow> leaves_;    ///< the same

@@ -6,7 +6,8 @@
 namespace zeroproof::cuda {
 namespace {
 
-std::vector<SharedBuffers::Shapes> shapes_of(const OptimizerSetup& setup, const MicroBatchIndex& numbers,
+std::vector<SharedBuffers::Shapes> shapes_of(const OptimizerSetup& setup,
+                                             const MicroBatchIndex& numbers,
                                              const SharedMemoryGroup& near, std::int64_t numel) {
   std::vector<SharedBuffers::Shapes> shapes;
   for (const int rank : near.machines()[near.own_machine()]) {
@@ -22,8 +23,8 @@ DType shared_leaf_dtype(const OptimizerSetup& setup) {
   return tp_ranks(setup) > 1 ? DType::fp32 : setup.grad_dtype;
 }
 
-GradWindow::GradWindow(const ReduceTools& tools, const MicroBatchIndex& numbers, const SharedMemoryGroup& near,
-                       std::int64_t numel)
+GradWindow::GradWindow(const ReduceTools& tools, const MicroBatchIndex& numbers,
+                       const SharedMemoryGroup& near, std::int64_t numel)
     : tools_(tools),
       shared_memory_group_(near),
       numel_(numel),
@@ -40,8 +41,9 @@ NodeValues GradWindow::place(const TensorView& view, std::int64_t begin) const {
 }
 
 void GradWindow::end() {
-  ZP_CHECK(mine_->guards_intact(), ErrorCode::internal, "the red zone of a shared leaf was overwritten",
-           "a kernel wrote outside its range", "report this with the command line");
+  ZP_CHECK(mine_->guards_intact(), ErrorCode::internal,
+           "the red zone of a shared leaf was overwritten", "a kernel wrote outside its range",
+           "report this with the command line");
   if (tools_.memory.guarded()) mine_->poison();
 }
 

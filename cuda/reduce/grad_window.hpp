@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "cuda/comm/exchange/bucket_plan.hpp"
-#include "cuda/comm/exchange/shared_memory_group.hpp"
 #include "cuda/comm/exchange/shared_buffers.hpp"
+#include "cuda/comm/exchange/shared_memory_group.hpp"
 #include "cuda/reduce/micro_batch_index.hpp"
 #include "cuda/reduce/reduce_tools.hpp"
 
@@ -17,7 +17,8 @@ DType shared_leaf_dtype(const OptimizerSetup& setup);
 class GradWindow {
  public:
   /// Collective. numel: of a whole leaf, or of the largest bucket if leaves come bucket by bucket.
-  GradWindow(const ReduceTools& tools, const MicroBatchIndex& numbers, const SharedMemoryGroup& near, std::int64_t numel);
+  GradWindow(const ReduceTools& tools, const MicroBatchIndex& numbers,
+             const SharedMemoryGroup& near, std::int64_t numel);
 
   /// Whether it is large enough.
   bool holds(std::int64_t numel) const { return numel <= numel_; }

@@ -21,11 +21,13 @@ class LeafSum {
   virtual void begin() = 0;
 
   /// leaf: this rank's in a micro-step, flat, over the pieces of a loop.
-  virtual void keep(const host::PieceLoop& loop, std::int64_t micro_step, const NodeValues& leaf) = 0;
+  virtual void keep(const host::PieceLoop& loop, std::int64_t micro_step,
+                    const NodeValues& leaf) = 0;
 
   /// leaves: the senders' over this rank's part of a bucket, in increasing order of ranks. The memory is the caller's
   /// again afterwards.
-  virtual void receive(const BucketPlan& plan, std::int64_t micro_step, Span<const NodeValues> leaves) = 0;
+  virtual void receive(const BucketPlan& plan, std::int64_t micro_step,
+                       Span<const NodeValues> leaves) = 0;
 
   /// After the last leaf of a step, before the first finish(). Collective.
   virtual void publish() {}
@@ -41,8 +43,10 @@ class LeafSum {
 };
 
 /// tools and numbers outlive the sum.
-std::unique_ptr<LeafSum> make_tree_sum(const ReduceTools& tools, const MicroBatchIndex& numbers, bool keeps);
-std::unique_ptr<LeafSum> make_binned_sum(const ReduceTools& tools, const MicroBatchIndex& numbers, bool keeps);
+std::unique_ptr<LeafSum> make_tree_sum(const ReduceTools& tools, const MicroBatchIndex& numbers,
+                                       bool keeps);
+std::unique_ptr<LeafSum> make_binned_sum(const ReduceTools& tools, const MicroBatchIndex& numbers,
+                                         bool keeps);
 /// Keeps always: leaves and nodes lie where the ranks of the machine add them up, and only what other machines need is
 /// sent, as nodes of this one. Collective. near.any() is true.
 std::unique_ptr<LeafSum> make_window_sum(const ReduceTools& tools, const MicroBatchIndex& numbers,

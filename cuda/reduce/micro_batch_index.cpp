@@ -31,7 +31,8 @@ MicroBatchIndex::MicroBatchIndex(const OptimizerSetup& setup) : setup_(setup) {
   for (int of_instance = 0; of_instance < instances(setup); ++of_instance) {
     std::vector<std::int64_t> all;
     for (int rank = 0; rank < setup.comm->world_size(); ++rank) {
-      const std::vector<std::int64_t> numbers = numbers_of(setup, data_rank(setup, of_instance, rank));
+      const std::vector<std::int64_t> numbers =
+          numbers_of(setup, data_rank(setup, of_instance, rank));
       all.insert(all.end(), numbers.begin(), numbers.end());
       if (of_instance != instance(setup)) continue;
       nodes_.push_back(nodes_left(numbers));
@@ -61,7 +62,8 @@ std::vector<TreeNode> MicroBatchIndex::nodes_of(const std::vector<int>& ranks) c
 
 ReductionSchedule::Steps MicroBatchIndex::steps_of(int rank) const {
   ReductionSchedule::Steps steps;
-  for (const std::int64_t number : numbers_[static_cast<std::size_t>(rank)]) steps.push_back({{0, number}});
+  for (const std::int64_t number : numbers_[static_cast<std::size_t>(rank)])
+    steps.push_back({{0, number}});
   return steps;
 }
 

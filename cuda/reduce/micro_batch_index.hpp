@@ -19,7 +19,9 @@ class MicroBatchIndex {
   std::int64_t leaf_of(int rank, std::int64_t micro_step) const;
 
   /// Nodes left when a rank of this instance has pushed all its leaves: what it sends at the end of a step.
-  const std::vector<TreeNode>& nodes(int rank) const { return nodes_[static_cast<std::size_t>(rank)]; }
+  const std::vector<TreeNode>& nodes(int rank) const {
+    return nodes_[static_cast<std::size_t>(rank)];
+  }
 
   /// Nodes left when an instance has pushed all its leaves.
   const std::vector<TreeNode>& instance_nodes(int instance) const {

@@ -41,9 +41,12 @@ class NativeSum final : public LeafSum {
   void end() override { store_.require_intact(); }
 
  private:
-  NodeValues sum() { return moves_.slots() > 0 ? store_.flat(0) : NodeValues::flat(zeros_->view(), 0); }
+  NodeValues sum() {
+    return moves_.slots() > 0 ? store_.flat(0) : NodeValues::flat(zeros_->view(), 0);
+  }
 
-  void copy(const BucketPlan& plan, const NodeValues& from, const NodeValues& to, const SeeSum& see) const {
+  void copy(const BucketPlan& plan, const NodeValues& from, const NodeValues& to,
+            const SeeSum& see) const {
     const FoldJob job{&alone_, {from}, to};
     tools_.run(plan.mine, {&job, 1}, see);
   }
@@ -103,7 +106,8 @@ NodeValues NativeSum::over_instances(const BucketPlan& plan, const NodeValues& m
   const std::int64_t both_bytes = 2 * numel * static_cast<std::int64_t>(sizeof(float));
   auto* both = reinterpret_cast<float*>(tools_.memory.gathered.take(both_bytes));
   const NodeValues packed = NodeValues::packed(TensorView{both, DType::fp32, numel});
-  tools_.space().fill(both, 0, numel * static_cast<std::int64_t>(sizeof(float)));  // padding is added too
+  tools_.space().fill(both, 0,
+                      numel * static_cast<std::int64_t>(sizeof(float)));  // padding is added too
   copy(plan, mine, packed, {});
   float* result = both + numel;
   std::vector<std::int64_t> counts;
@@ -117,7 +121,8 @@ NodeValues NativeSum::over_instances(const BucketPlan& plan, const NodeValues& m
     if (i == instance(setup)) share = part;
     receive.push_back(std::as_writable_bytes(part));
   }
-  tools_.comm_groups.replicas->native_reduce_scatter({both, static_cast<std::size_t>(numel)}, counts, share);
+  tools_.comm_groups.replicas->native_reduce_scatter({both, static_cast<std::size_t>(numel)},
+                                                     counts, share);
   tools_.comm_groups.replicas->all_gather(std::as_bytes(share), receive);
   return NodeValues::packed(TensorView{result, DType::fp32, numel});
 }

@@ -23,10 +23,12 @@ NodeValues NodeStore::packed(std::size_t slot, const BucketPlan& plan, DType dty
 }
 
 template <class SlotView>
-void NodeStore::apply(const host::PieceLoop& loop, std::int64_t micro_step, Span<const NodeValues> leaves,
-                      const SlotView& slot) {
+void NodeStore::apply(const host::PieceLoop& loop, std::int64_t micro_step,
+                      Span<const NodeValues> leaves, const SlotView& slot) {
   const std::vector<NodeMove>& moves = moves_.of(micro_step);
-  const auto copied = [&](const NodeMove& move) { return move.stays && leaf_dtype_ != DType::fp32; };
+  const auto copied = [&](const NodeMove& move) {
+    return move.stays && leaf_dtype_ != DType::fp32;
+  };
   std::vector<FoldJob> jobs;
   for (const NodeMove& move : moves) {
     if (copied(move)) continue;
@@ -57,8 +59,10 @@ void NodeStore::apply_flat(const host::PieceLoop& loop, std::int64_t micro_step,
   apply(loop, micro_step, leaves, [&](std::size_t i, DType dtype) { return flat(i, dtype); });
 }
 
-void NodeStore::apply_packed(const BucketPlan& plan, std::int64_t micro_step, Span<const NodeValues> leaves) {
-  apply(plan.mine, micro_step, leaves, [&](std::size_t i, DType dtype) { return packed(i, plan, dtype); });
+void NodeStore::apply_packed(const BucketPlan& plan, std::int64_t micro_step,
+                             Span<const NodeValues> leaves) {
+  apply(plan.mine, micro_step, leaves,
+        [&](std::size_t i, DType dtype) { return packed(i, plan, dtype); });
 }
 
 void NodeStore::forget() {
@@ -68,7 +72,8 @@ void NodeStore::forget() {
 
 void NodeStore::require_intact() const {
   for (const CountedBuffer& slot : slots_) {
-    ZP_CHECK(slot.intact(), ErrorCode::internal, "the red zone of a gradient buffer was overwritten",
+    ZP_CHECK(slot.intact(), ErrorCode::internal,
+             "the red zone of a gradient buffer was overwritten",
              "a kernel wrote outside its range", "report this with the command line");
   }
 }

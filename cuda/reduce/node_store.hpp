@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "cuda/comm/exchange/bucket_plan.hpp"
-#include "cuda/reduce/reduction_schedule.hpp"
 #include "cuda/reduce/reduce_tools.hpp"
+#include "cuda/reduce/reduction_schedule.hpp"
 
 namespace zeroproof::cuda {
 
@@ -22,20 +22,27 @@ class NodeStore {
       : tools_(tools), moves_(moves), numel_(numel), leaf_dtype_(leaf_dtype) {}
 
   /// The same in slots that are there already, as many as the moves need, each of the whole model.
-  NodeStore(const ReduceTools& tools, const ReductionSchedule& moves, std::vector<CountedBuffer> slots,
-            DType leaf_dtype)
-      : tools_(tools), moves_(moves), numel_(0), leaf_dtype_(leaf_dtype), slots_(std::move(slots)) {}
+  NodeStore(const ReduceTools& tools, const ReductionSchedule& moves,
+            std::vector<CountedBuffer> slots, DType leaf_dtype)
+      : tools_(tools),
+        moves_(moves),
+        numel_(0),
+        leaf_dtype_(leaf_dtype),
+        slots_(std::move(slots)) {}
 
   /// One micro-step over a part of the slots. leaves: those of ReductionSchedule, in that order, over the same part.
   /// flat: slots hold the whole model; packed: slots hold the shard, of which this is one bucket.
-  void apply_flat(const host::PieceLoop& loop, std::int64_t micro_step, Span<const NodeValues> leaves);
+  void apply_flat(const host::PieceLoop& loop, std::int64_t micro_step,
+                  Span<const NodeValues> leaves);
   void apply_packed(const BucketPlan& plan, std::int64_t micro_step, Span<const NodeValues> leaves);
 
   NodeValues flat(std::size_t slot, DType dtype = DType::fp32);
   NodeValues packed(std::size_t slot, const BucketPlan& plan, DType dtype = DType::fp32);
 
   /// A node that is left in a slot of the whole model, or of the shard, in the type it is kept in.
-  NodeValues left(const ReductionSchedule::Left& node) { return flat(node.source.index, dtype_of(node)); }
+  NodeValues left(const ReductionSchedule::Left& node) {
+    return flat(node.source.index, dtype_of(node));
+  }
   NodeValues left(const ReductionSchedule::Left& node, const BucketPlan& plan) {
     return packed(node.source.index, plan, dtype_of(node));
   }
@@ -48,7 +55,9 @@ class NodeStore {
 
  private:
   void make();
-  DType dtype_of(const ReductionSchedule::Left& node) const { return node.is_leaf ? leaf_dtype_ : DType::fp32; }
+  DType dtype_of(const ReductionSchedule::Left& node) const {
+    return node.is_leaf ? leaf_dtype_ : DType::fp32;
+  }
   template <class SlotView>
   void apply(const host::PieceLoop& loop, std::int64_t micro_step, Span<const NodeValues> leaves,
              const SlotView& slot);

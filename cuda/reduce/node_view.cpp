@@ -17,7 +17,8 @@ void sort(std::vector<NodeView>& nodes) {
 /// Combines what the instance holds and tells it to the owners of the same elements in the other instances. Returns the
 /// nodes of all instances.
 std::vector<NodeView> exchange_instances(const ReduceTools& tools, const MicroBatchIndex& numbers,
-                                           const BucketPlan& plan, const std::vector<NodeView>& mine) {
+                                         const BucketPlan& plan,
+                                         const std::vector<NodeView>& mine) {
   const OptimizerSetup& setup = tools.setup;
   const std::int64_t numel = plan.own.numel;
   std::int64_t total = 0;
@@ -31,13 +32,14 @@ std::vector<NodeView> exchange_instances(const ReduceTools& tools, const MicroBa
     const std::vector<TreeNode> told = in_message(numbers.instance_nodes(i));
     const std::int64_t bytes = message_bytes(setup, told, numel);
     const std::vector<NodeView> here = i == instance(setup)
-                                             ? pack_nodes(tools, plan.mine, numel, told, mine, at)
-                                             : nodes_at(setup, told, numel, at);
+                                           ? pack_nodes(tools, plan.mine, numel, told, mine, at)
+                                           : nodes_at(setup, told, numel, at);
     nodes.insert(nodes.end(), here.begin(), here.end());
     receive.push_back({at, static_cast<std::size_t>(bytes)});
     at += up_to_words(bytes);
   }
-  tools.comm_groups.replicas->all_gather(receive[static_cast<std::size_t>(instance(setup))], receive);
+  tools.comm_groups.replicas->all_gather(receive[static_cast<std::size_t>(instance(setup))],
+                                         receive);
   return nodes;
 }
 
@@ -60,7 +62,7 @@ std::int64_t message_bytes(const OptimizerSetup& setup, const std::vector<TreeNo
 }
 
 std::vector<NodeView> nodes_at(const OptimizerSetup& setup, const std::vector<TreeNode>& nodes,
-                                 std::int64_t numel, std::byte* at) {
+                               std::int64_t numel, std::byte* at) {
   std::vector<NodeView> placed;
   for (const TreeNode& node : nodes) {
     const DType dtype = travel_dtype(setup, node);
@@ -71,9 +73,9 @@ std::vector<NodeView> nodes_at(const OptimizerSetup& setup, const std::vector<Tr
 }
 
 /// A leaf is below itself alone, in the type it travels in.
-std::vector<NodeView> pack_nodes(const ReduceTools& tools, const host::PieceLoop& loop, std::int64_t numel,
-                                   const std::vector<TreeNode>& nodes, const std::vector<NodeView>& all,
-                                   std::byte* to) {
+std::vector<NodeView> pack_nodes(const ReduceTools& tools, const host::PieceLoop& loop,
+                                 std::int64_t numel, const std::vector<TreeNode>& nodes,
+                                 const std::vector<NodeView>& all, std::byte* to) {
   std::vector<NodeView> packed = nodes_at(tools.setup, nodes, numel, to);
   for (const NodeView& one : packed) {
     const std::vector<NodeView> parts = below(one.node, all);

@@ -24,13 +24,13 @@ std::int64_t message_bytes(const OptimizerSetup& setup, const std::vector<TreeNo
 
 /// Writes each of these nodes, in that order, from those of `all` that lie below it, over a loop with `numel` elements.
 /// Returns them where they are.
-std::vector<NodeView> pack_nodes(const ReduceTools& tools, const host::PieceLoop& loop, std::int64_t numel,
-                                   const std::vector<TreeNode>& nodes, const std::vector<NodeView>& all,
-                                   std::byte* to);
+std::vector<NodeView> pack_nodes(const ReduceTools& tools, const host::PieceLoop& loop,
+                                 std::int64_t numel, const std::vector<TreeNode>& nodes,
+                                 const std::vector<NodeView>& all, std::byte* to);
 
 /// Such nodes of somebody else, in the message that brought them.
 std::vector<NodeView> nodes_at(const OptimizerSetup& setup, const std::vector<TreeNode>& nodes,
-                                 std::int64_t numel, std::byte* at);
+                               std::int64_t numel, std::byte* at);
 
 /// Those of `all` that lie below a node, or are it, in increasing order of micro-batches.
 std::vector<NodeView> below(const TreeNode& node, const std::vector<NodeView>& all);

@@ -30,8 +30,9 @@ Span<const host::GradStretch> operands(Span<const NodeValues> values, const Piec
 
 /// Whether the memory of a sum is read for it, and so in the caches anyway.
 bool in_place(const FoldJob& job) {
-  return std::ranges::any_of(
-      job.operands, [&](const NodeValues& operand) { return operand.view().data == job.sum.view().data; });
+  return std::ranges::any_of(job.operands, [&](const NodeValues& operand) {
+    return operand.view().data == job.sum.view().data;
+  });
 }
 
 /// One job of ReduceTools::run, with what is decided before the first block.
@@ -84,11 +85,12 @@ void ReduceTools::fold(const Exec& exec, const host::FoldPlan& plan, Span<const 
   if (ops.fused_fold != nullptr) return ops.fused_fold(exec, plan, from, sum, false);
   plan.run([&](Span<const float> left, Span<const float> right,
                Span<float> to) { ops.add_nodes(exec, left, right, to); },
-           [&](const host::GradStretch& operand, Span<float> to) { widen(exec, operand, to); }, from,
-           scratch(static_cast<std::size_t>(plan.scratch_slots()) * sum.size()), sum);
+           [&](const host::GradStretch& operand, Span<float> to) { widen(exec, operand, to); },
+           from, scratch(static_cast<std::size_t>(plan.scratch_slots()) * sum.size()), sum);
 }
 
-void ReduceTools::run(const host::PieceLoop& loop, Span<const FoldJob> jobs, const SeeSum& see) const {
+void ReduceTools::run(const host::PieceLoop& loop, Span<const FoldJob> jobs,
+                      const SeeSum& see) const {
   if (jobs.empty()) return;
   if (space().fold != nullptr) {
     for (const FoldJob& job : jobs) {
@@ -100,7 +102,8 @@ void ReduceTools::run(const host::PieceLoop& loop, Span<const FoldJob> jobs, con
   }
   const SeeSum nobody;
   std::vector<FoldRun> runs;
-  for (const FoldJob& job : jobs) runs.emplace_back(*this, job, &job == &jobs.back() ? see : nobody);
+  for (const FoldJob& job : jobs)
+    runs.emplace_back(*this, job, &job == &jobs.back() ? see : nobody);
   const bool cached = runs.size() > 1 || std::ranges::any_of(runs, &FoldRun::cached);
   const std::int64_t numel = cached ? fold_numel : host::block_numel;
   const auto any_tensors = [](const Piece&, const Piece&) { return true; };
@@ -135,8 +138,9 @@ void ReduceTools::put_leaf(const host::PieceLoop& loop, const NodeValues& leaf,
 
 void ReduceTools::forget(const host::PieceLoop& loop, const NodeValues& values) const {
   if (!memory.guarded()) return;
-  for_runs(loop, values, values,
-           [&](Span<std::byte> run, Span<std::byte>) { space().fill(run.data(), 0xFF, numel(run)); });
+  for_runs(loop, values, values, [&](Span<std::byte> run, Span<std::byte>) {
+    space().fill(run.data(), 0xFF, numel(run));
+  });
 }
 
 }  // namespace zeroproof::cuda

@@ -7,8 +7,8 @@
 
 #include "common/base/span.hpp"
 #include "common/step/distributed_optimizer.hpp"
-#include "cuda/comm/exchange/grad_memory.hpp"
 #include "cuda/comm/exchange/comm_groups.hpp"
+#include "cuda/comm/exchange/grad_memory.hpp"
 #include "cuda/comm/memory/memory_space.hpp"
 #include "cuda/host/base/piece_loop.hpp"
 #include "cuda/host/fold_plan.hpp"
@@ -25,7 +25,8 @@ struct FoldJob {
 
 /// Sees every element of a sum once, on any thread. Stretches start at chunk boundaries of tensors.
 struct SeeSum {
-  std::function<void(const Exec&, Span<const float> sum)> look = {};  ///< a stretch while it is in the cache
+  std::function<void(const Exec&, Span<const float> sum)> look =
+      {};                                ///< a stretch while it is in the cache
   std::function<FusedFoldFn> fold = {};  ///< fused_fold and the look in one pass; may be empty
   /// On a device: the fold of all pieces of a loop and the look, in one pass that is enqueued; may be empty.
   std::function<MemorySpace::FoldFn> enqueue = {};
@@ -46,14 +47,15 @@ struct ReduceTools {
   void widen(const Exec& exec, const host::GradStretch& from, Span<float> target) const;
 
   /// The sum of one block, all of a piece. On the host.
-  void fold(const Exec& exec, const host::FoldPlan& plan, Span<const NodeValues> operands, const Piece& block,
-            Span<float> sum) const;
+  void fold(const Exec& exec, const host::FoldPlan& plan, Span<const NodeValues> operands,
+            const Piece& block, Span<float> sum) const;
 
   /// In every block all jobs, one after another: a job may write what an earlier one reads. see: of the last job's sum.
   void run(const host::PieceLoop& loop, Span<const FoldJob> jobs, const SeeSum& see = {}) const;
 
   /// target = the bits of a leaf, or its values if target is fp32. Both flat; nothing is done if the leaf lies there.
-  void put_leaf(const host::PieceLoop& loop, const NodeValues& leaf, const NodeValues& target) const;
+  void put_leaf(const host::PieceLoop& loop, const NodeValues& leaf,
+                const NodeValues& target) const;
 
   /// With guards, makes values NaN that nobody is to read again.
   void forget(const host::PieceLoop& loop, const NodeValues& values) const;

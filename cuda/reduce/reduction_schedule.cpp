@@ -24,7 +24,9 @@ Stack empty_stack() {
   });
 }
 
-bool is_slot(const Parts& parts) { return parts.sources.size() == 1 && !parts.sources.front().leaf; }
+bool is_slot(const Parts& parts) {
+  return parts.sources.size() == 1 && !parts.sources.front().leaf;
+}
 
 }  // namespace
 
@@ -45,7 +47,8 @@ ReductionSchedule ReductionSchedule::tree(const Steps& steps, LastLeaves last) {
         Stack::Entry& entry = stack.entries()[place];
         if (is_slot(entry.values)) continue;
         const std::size_t slot = slot_of.try_emplace({key, place}, slot_of.size()).first->second;
-        here.push_back({slot, host::FoldPlan(entry.values.nodes), std::move(entry.values.sources), false});
+        here.push_back(
+            {slot, host::FoldPlan(entry.values.nodes), std::move(entry.values.sources), false});
         entry.values = {{entry.node}, {{false, slot}}};
       }
     }
@@ -59,7 +62,8 @@ ReductionSchedule ReductionSchedule::tree(const Steps& steps, LastLeaves last) {
       }
     }
   }
-  std::ranges::sort(moves.left_, {}, [](const Left& left) { return left.node.first_micro_batch(); });
+  std::ranges::sort(moves.left_, {},
+                    [](const Left& left) { return left.node.first_micro_batch(); });
   moves.mark_leaves_that_stay();
   return moves;
 }

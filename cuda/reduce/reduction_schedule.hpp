@@ -41,8 +41,8 @@ class ReductionSchedule {
     bool is_leaf = false;  ///< nothing was added to it
   };
   enum class LastLeaves { combined, stay };
-  using Steps =
-      std::vector<std::vector<ArrivingLeaf>>;  // [micro-step], leaves of a stack in increasing order
+  using Steps = std::vector<
+      std::vector<ArrivingLeaf>>;  // [micro-step], leaves of a stack in increasing order
 
   /// The stacks of R11. last: whether the leaves of the last micro-step are combined, or left for whoever finishes.
   static ReductionSchedule tree(const Steps& steps, LastLeaves last = LastLeaves::combined);

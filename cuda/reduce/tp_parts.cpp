@@ -9,7 +9,8 @@ namespace zeroproof::cuda {
 namespace {
 
 /// The parts of all TP ranks, each packed to the replicated tensors of the bucket, in rank order.
-std::vector<NodeValues> all_parts(const ReduceTools& tools, const BucketPlan& plan, const NodeValues& leaf) {
+std::vector<NodeValues> all_parts(const ReduceTools& tools, const BucketPlan& plan,
+                                  const NodeValues& leaf) {
   const OptimizerSetup& setup = tools.setup;
   const std::int64_t width = num_bytes(setup.grad_dtype);
   const std::int64_t part_bytes = plan.replicated_numel * width;
@@ -43,7 +44,8 @@ NodeValues with_tp_parts(const ReduceTools& tools, const BucketPlan& plan, const
   if (plan.replicated_numel == 0) return mine;
   const std::vector<NodeValues> parts = all_parts(tools, plan, mine);
   const std::int64_t numel = plan.range.numel();
-  std::byte* const data = tools.memory.tp_sum.take(numel * static_cast<std::int64_t>(sizeof(float)));
+  std::byte* const data =
+      tools.memory.tp_sum.take(numel * static_cast<std::int64_t>(sizeof(float)));
   const NodeValues sum = NodeValues::flat(TensorView{data, DType::fp32, numel}, plan.range.begin);
   std::vector<TreeNode> ranks;
   for (int r = 0; r < tp_ranks(setup); ++r) ranks.push_back({0, r});

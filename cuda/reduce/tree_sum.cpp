@@ -5,8 +5,8 @@
 
 #include "cuda/comm/exchange/micro_batches.hpp"
 #include "cuda/comm/exchange/packed_exchange.hpp"
-#include "cuda/reduce/leaf_sum.hpp"
 #include "cuda/reduce/grad_window.hpp"
+#include "cuda/reduce/leaf_sum.hpp"
 #include "cuda/reduce/node_store.hpp"
 #include "cuda/reduce/node_view.hpp"
 
@@ -19,12 +19,13 @@ class TreeSum final : public LeafSum {
       : tools_(tools),
         numbers_(numbers),
         keeps_(keeps),
-        moves_(
-            ReductionSchedule::tree(keeps ? numbers.steps_of(tools.setup.comm->rank()) : numbers.arriving_steps())),
+        moves_(ReductionSchedule::tree(keeps ? numbers.steps_of(tools.setup.comm->rank())
+                                             : numbers.arriving_steps())),
         left_(moves_.left()),
         store_(tools, moves_, keeps ? tools.setup.layout->padded_numel() : shard_numel(tools.setup),
                shared_leaf_dtype(tools.setup)) {
-    std::ranges::stable_partition(left_, [](const ReductionSchedule::Left& left) { return !left.is_leaf; });
+    std::ranges::stable_partition(
+        left_, [](const ReductionSchedule::Left& left) { return !left.is_leaf; });
   }
 
   void begin() override {}
@@ -33,7 +34,8 @@ class TreeSum final : public LeafSum {
     store_.apply_flat(loop, micro_step, {&leaf, 1});
   }
 
-  void receive(const BucketPlan& plan, std::int64_t micro_step, Span<const NodeValues> leaves) override {
+  void receive(const BucketPlan& plan, std::int64_t micro_step,
+               Span<const NodeValues> leaves) override {
     store_.apply_packed(plan, micro_step, leaves);
   }
 
@@ -105,7 +107,8 @@ std::vector<NodeView> TreeSum::exchange(const BucketPlan& plan) {
 
 }  // namespace
 
-std::unique_ptr<LeafSum> make_tree_sum(const ReduceTools& tools, const MicroBatchIndex& numbers, bool keeps) {
+std::unique_ptr<LeafSum> make_tree_sum(const ReduceTools& tools, const MicroBatchIndex& numbers,
+                                       bool keeps) {
   return std::make_unique<TreeSum>(tools, numbers, keeps);
 }
 

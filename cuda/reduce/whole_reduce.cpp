@@ -13,7 +13,8 @@ ReductionSchedule moves_of(const OptimizerSetup& setup, const MicroBatchIndex& n
 }
 
 host::FoldPlan fold_of(const OptimizerSetup& setup, const ReductionSchedule& moves) {
-  if (setup.grad_sum == GradSum::native) return host::FoldPlan::one_after_another(moves.left().size());
+  if (setup.grad_sum == GradSum::native)
+    return host::FoldPlan::one_after_another(moves.left().size());
   std::vector<TreeNode> nodes;
   for (const ReductionSchedule::Left& left : moves.left()) nodes.push_back(left.node);
   return host::FoldPlan(nodes);
@@ -38,7 +39,8 @@ WholeReduce::WholeReduce(const ReduceTools& tools, const MicroBatchIndex& number
 
 void WholeReduce::finish(const NodeValues& last, const GradTarget& target) {
   const auto numel = static_cast<std::int64_t>(target.grad_sum.size());
-  FoldJob job{&fold_, {}, NodeValues::packed(TensorView{target.grad_sum.data(), DType::fp32, numel})};
+  FoldJob job{
+      &fold_, {}, NodeValues::packed(TensorView{target.grad_sum.data(), DType::fp32, numel})};
   for (const ReductionSchedule::Left& left : moves_.left()) {
     job.operands.push_back(left.source.leaf ? last : store_.flat(left.source.index));
   }

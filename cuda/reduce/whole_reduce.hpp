@@ -15,7 +15,8 @@ class WholeReduce {
   static bool fits(const OptimizerSetup& setup);
 
   /// ranges: what grad_sum has the elements of. tools and numbers outlive this.
-  WholeReduce(const ReduceTools& tools, const MicroBatchIndex& numbers, const std::vector<FlatRange>& ranges);
+  WholeReduce(const ReduceTools& tools, const MicroBatchIndex& numbers,
+              const std::vector<FlatRange>& ranges);
 
   /// Every leaf is read once; what has been added up so far is written at every second one. The last leaf goes straight
   /// into the sum. Returns the leaf if it is G by itself and stays where it is; grad_sum is then not written.

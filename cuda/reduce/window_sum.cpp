@@ -6,8 +6,8 @@
 #include "common/base/error.hpp"
 #include "cuda/comm/exchange/packed_exchange.hpp"
 #include "cuda/comm/exchange/shared_buffers.hpp"
-#include "cuda/reduce/leaf_sum.hpp"
 #include "cuda/reduce/grad_window.hpp"
+#include "cuda/reduce/leaf_sum.hpp"
 #include "cuda/reduce/node_store.hpp"
 #include "cuda/reduce/node_view.hpp"
 
@@ -15,10 +15,12 @@ namespace zeroproof::cuda {
 namespace {
 
 /// What each rank of the machine does to its nodes. Its last leaf stays by itself: whoever adds up reads it anyway.
-std::vector<ReductionSchedule> moves_of(const MicroBatchIndex& numbers, const std::vector<int>& ranks) {
+std::vector<ReductionSchedule> moves_of(const MicroBatchIndex& numbers,
+                                        const std::vector<int>& ranks) {
   std::vector<ReductionSchedule> moves;
   for (const int rank : ranks)
-    moves.push_back(ReductionSchedule::tree(numbers.steps_of(rank), ReductionSchedule::LastLeaves::stay));
+    moves.push_back(
+        ReductionSchedule::tree(numbers.steps_of(rank), ReductionSchedule::LastLeaves::stay));
   return moves;
 }
 
@@ -95,7 +97,9 @@ class WindowSum final : public LeafSum {
   }
 
  private:
-  const std::vector<int>& own_machine() const { return shared_memory_group_.machines()[shared_memory_group_.own_machine()]; }
+  const std::vector<int>& own_machine() const {
+    return shared_memory_group_.machines()[shared_memory_group_.own_machine()];
+  }
   const ReductionSchedule& own_moves() const {
     return moves_[static_cast<std::size_t>(shared_memory_group_.place(tools_.setup.comm->rank()))];
   }
@@ -115,8 +119,9 @@ class WindowSum final : public LeafSum {
   SharedBuffers buffers_;
   CountedBuffer last_leaf_;
   NodeStore store_;
-  std::vector<std::vector<TreeNode>> nodes_;  // [machines] left when all their leaves have been pushed
-  std::vector<NodeView> near_nodes_;        ///< of all ranks of this machine
+  std::vector<std::vector<TreeNode>>
+      nodes_;                         // [machines] left when all their leaves have been pushed
+  std::vector<NodeView> near_nodes_;  ///< of all ranks of this machine
 };
 
 /// Adds the nodes of other machines for this rank's part. Every machine combines its leaves for an owner elsewhere
@@ -135,7 +140,9 @@ void WindowSum::receive_far(const BucketPlan& plan, std::vector<NodeView>& nodes
   std::int64_t leaving = 0, arriving = 0;
   for (std::size_t r = 0; r < world; ++r) {
     const int rank = static_cast<int>(r);
-    if (shared_memory_group_.near(rank) || stands_at(here, shared_memory_group_.place(rank)) != own_place) continue;
+    if (shared_memory_group_.near(rank) ||
+        stands_at(here, shared_memory_group_.place(rank)) != own_place)
+      continue;
     parts[r] = plan.part(rank);
     leaving += up_to_words(message_bytes(tools_.setup, nodes_[here], parts[r].numel));
   }
@@ -161,7 +168,9 @@ void WindowSum::receive_far(const BucketPlan& plan, std::vector<NodeView>& nodes
   std::byte* in = tools_.memory.in.take(arriving);
   for (std::size_t machine = 0; machine < nodes_.size(); ++machine) {
     if (machine == here || plan.own.numel == 0) continue;
-    const int from = shared_memory_group_.machines()[machine][static_cast<std::size_t>(stands_at(machine, own_place))];
+    const int from =
+        shared_memory_group_
+            .machines()[machine][static_cast<std::size_t>(stands_at(machine, own_place))];
     const std::int64_t bytes = message_bytes(tools_.setup, nodes_[machine], plan.own.numel);
     const std::vector<NodeView> sent = nodes_at(tools_.setup, nodes_[machine], plan.own.numel, in);
     nodes.insert(nodes.end(), sent.begin(), sent.end());

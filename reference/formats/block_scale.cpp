@@ -14,27 +14,32 @@ std::string shape_text(const BlockGrid& grid) {
 }
 
 /// Nothing is computed from a grid until it is known to be one.
-void check_part(const char* operation, const BlockGrid& grid, std::int64_t first, std::int64_t numel,
-                const char* of_blocks, std::int64_t num_of_blocks) {
+void check_part(const char* operation, const BlockGrid& grid, std::int64_t first,
+                std::int64_t numel, const char* of_blocks, std::int64_t num_of_blocks) {
   ZP_CHECK(grid.is_legal(), ErrorCode::invalid_argument,
            std::string(operation) + ": there is no tensor of " + shape_text(grid),
-           "no element would have a block", "give dimensions of at least 0 and blocks of at least 1 x 1");
-  ZP_CHECK(first >= 0 && first <= grid.numel() && numel <= grid.numel() - first, ErrorCode::invalid_argument,
-           std::string(operation) + ": " + std::to_string(numel) + " elements from " + std::to_string(first) +
-               " on are not within a tensor of " + shape_text(grid),
-           "they would be scaled by blocks of something else", "cut parts from the tensor they belong to");
+           "no element would have a block",
+           "give dimensions of at least 0 and blocks of at least 1 x 1");
+  ZP_CHECK(first >= 0 && first <= grid.numel() && numel <= grid.numel() - first,
+           ErrorCode::invalid_argument,
+           std::string(operation) + ": " + std::to_string(numel) + " elements from " +
+               std::to_string(first) + " on are not within a tensor of " + shape_text(grid),
+           "they would be scaled by blocks of something else",
+           "cut parts from the tensor they belong to");
   ZP_CHECK(num_of_blocks == grid.num_blocks(), ErrorCode::invalid_argument,
            std::string(operation) + ": " + of_blocks + " has " + std::to_string(num_of_blocks) +
-               " elements and a tensor of " + shape_text(grid) + " has " + std::to_string(grid.num_blocks()) +
-               " blocks",
-           "every block has one, also those of which there is no element here", "pass one for every block");
+               " elements and a tensor of " + shape_text(grid) + " has " +
+               std::to_string(grid.num_blocks()) + " blocks",
+           "every block has one, also those of which there is no element here",
+           "pass one for every block");
 }
 
 /// R22: the block of element e of the tensor.
 std::size_t block_of(const BlockGrid& grid, std::int64_t e) {
   const std::int64_t row = e / grid.columns;
   const std::int64_t column = e % grid.columns;
-  return static_cast<std::size_t>(row / grid.block_rows * grid.blocks_across() + column / grid.block_columns);
+  return static_cast<std::size_t>(row / grid.block_rows * grid.blocks_across() +
+                                  column / grid.block_columns);
 }
 
 /// What is quantized of an element: itself, or what the bf16 parameter has of it.
@@ -57,8 +62,9 @@ void quantize(const char* operation, const BlockQuantization& options, std::int6
 }
 
 template <class Format>
-void dequantize(const char* operation, const BlockGrid& grid, std::int64_t first, Span<const Format> source,
-                Span<const float> scale_inv, Span<float> target, const Fp8Format& format) {
+void dequantize(const char* operation, const BlockGrid& grid, std::int64_t first,
+                Span<const Format> source, Span<const float> scale_inv, Span<float> target,
+                const Fp8Format& format) {
   check_same_numel(operation, "source", source.size(), "target", target.size());
   check_part(operation, grid, first, numel(source), "scale_inv", numel(scale_inv));
   for (std::int64_t i = 0; i < numel(source); ++i) {
@@ -88,13 +94,15 @@ void block_quantize_e5m2(const Exec&, const BlockQuantization& options, std::int
   quantize("block_quantize_e5m2", options, first, values, scale, target, e5m2_format);
 }
 
-void block_dequantize_e4m3(const Exec&, const BlockGrid& grid, std::int64_t first, Span<const e4m3> source,
-                           Span<const float> scale_inv, Span<float> target) {
+void block_dequantize_e4m3(const Exec&, const BlockGrid& grid, std::int64_t first,
+                           Span<const e4m3> source, Span<const float> scale_inv,
+                           Span<float> target) {
   dequantize("block_dequantize_e4m3", grid, first, source, scale_inv, target, e4m3_format);
 }
 
-void block_dequantize_e5m2(const Exec&, const BlockGrid& grid, std::int64_t first, Span<const e5m2> source,
-                           Span<const float> scale_inv, Span<float> target) {
+void block_dequantize_e5m2(const Exec&, const BlockGrid& grid, std::int64_t first,
+                           Span<const e5m2> source, Span<const float> scale_inv,
+                           Span<float> target) {
   dequantize("block_dequantize_e5m2", grid, first, source, scale_inv, target, e5m2_format);
 }
 

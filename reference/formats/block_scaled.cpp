@@ -38,8 +38,9 @@ BlockScales block_scales(const BlockRecipe& recipe, const std::vector<std::uint3
   return scales;
 }
 
-std::vector<std::uint8_t> quantized_part(const BlockQuantization& options, Fp8 format, std::int64_t first,
-                                         Span<const float> values, Span<const float> scale) {
+std::vector<std::uint8_t> quantized_part(const BlockQuantization& options, Fp8 format,
+                                         std::int64_t first, Span<const float> values,
+                                         Span<const float> scale) {
   if (format == Fp8::e4m3) {
     std::vector<e4m3> codes(values.size());
     block_quantize_e4m3({}, options, first, values, scale, codes);
@@ -50,7 +51,8 @@ std::vector<std::uint8_t> quantized_part(const BlockQuantization& options, Fp8 f
   return code_bits(codes);
 }
 
-BlockScaled quantized(const BlockQuantization& options, const BlockRecipe& recipe, Span<const float> values) {
+BlockScaled quantized(const BlockQuantization& options, const BlockRecipe& recipe,
+                      Span<const float> values) {
   std::vector<std::uint32_t> amax(
       options.grid.is_legal() ? static_cast<std::size_t>(options.grid.num_blocks()) : 0);
   block_amax({}, options.grid, options.value, 0, values, amax);
@@ -65,9 +67,11 @@ BlockScaled quantized(const BlockQuantization& options, const BlockRecipe& recip
 std::vector<float> dequantized(const BlockScaled& tensor) {
   std::vector<float> values(tensor.codes.size());
   if (tensor.format == Fp8::e4m3) {
-    block_dequantize_e4m3({}, tensor.grid, 0, codes_as<e4m3>(tensor.codes), tensor.scale_inv, values);
+    block_dequantize_e4m3({}, tensor.grid, 0, codes_as<e4m3>(tensor.codes), tensor.scale_inv,
+                          values);
   } else {
-    block_dequantize_e5m2({}, tensor.grid, 0, codes_as<e5m2>(tensor.codes), tensor.scale_inv, values);
+    block_dequantize_e5m2({}, tensor.grid, 0, codes_as<e5m2>(tensor.codes), tensor.scale_inv,
+                          values);
   }
   return values;
 }

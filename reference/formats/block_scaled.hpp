@@ -20,7 +20,7 @@ struct BlockScaled {
   Fp8 format = Fp8::e4m3;
   std::vector<std::uint8_t> codes;  ///< [numel]
   std::vector<float> scale_inv;     ///< [num_blocks]
-  std::vector<e8m0> exponents;      ///< [num_blocks] with mxfp8: scale_inv in 8 bits; otherwise empty
+  std::vector<e8m0> exponents;  ///< [num_blocks] with mxfp8: scale_inv in 8 bits; otherwise empty
 };
 
 /// Scales of a tensor from the amax of its blocks, which may have been joined over ranks.
@@ -31,11 +31,13 @@ struct BlockScales {
 BlockScales block_scales(const BlockRecipe& recipe, const std::vector<std::uint32_t>& amax);
 
 /// The codes of a part of a tensor, from its element `first` on.
-std::vector<std::uint8_t> quantized_part(const BlockQuantization& options, Fp8 format, std::int64_t first,
-                                         Span<const float> values, Span<const float> scale);
+std::vector<std::uint8_t> quantized_part(const BlockQuantization& options, Fp8 format,
+                                         std::int64_t first, Span<const float> values,
+                                         Span<const float> scale);
 
 /// amax, scales and codes of a whole tensor. Errors: those of the operations.
-BlockScaled quantized(const BlockQuantization& options, const BlockRecipe& recipe, Span<const float> values);
+BlockScaled quantized(const BlockQuantization& options, const BlockRecipe& recipe,
+                      Span<const float> values);
 
 /// The values the codes stand for.
 std::vector<float> dequantized(const BlockScaled& tensor);

@@ -120,22 +120,24 @@ float entropy_amax(const Exec&, Span<const std::uint64_t> count, float width, in
   return bin_edge(last, width);
 }
 
-void clip_errors(const Exec&, const FakeQuantization& options, std::int64_t first, Span<const float> values,
-                 Span<const std::uint32_t> amax, Span<NormLimbs> errors) {
+void clip_errors(const Exec&, const FakeQuantization& options, std::int64_t first,
+                 Span<const float> values, Span<const std::uint32_t> amax, Span<NormLimbs> errors) {
   check_fake_quantization("clip_errors", options, first, numel(values), numel(amax));
   check_same_numel("clip_errors", "errors", errors.size(), "candidates", amax.size() * num_clips);
   std::vector<std::uint32_t> candidates(amax.size());
   std::vector<float> quantized(values.size());
   for (int c = 0; c < num_clips; ++c) {
-    for (std::size_t b = 0; b < amax.size(); ++b) candidates[b] = clip_candidate(amax[b], first_clip + c);
+    for (std::size_t b = 0; b < amax.size(); ++b)
+      candidates[b] = clip_candidate(amax[b], first_clip + c);
     fake_quantize({}, options, first, values, candidates, quantized);
     for (std::size_t i = 0; i < values.size(); ++i) {
       const float e = values[i] - quantized[i];
       const BlockGrid& grid = options.grid;
       const std::int64_t at = first + static_cast<std::int64_t>(i);
-      const std::int64_t block =
-          at / grid.columns / grid.block_rows * grid.blocks_across() + at % grid.columns / grid.block_columns;
-      grad_norm_exact_accumulate({}, {&e, 1}, errors[static_cast<std::size_t>(block * num_clips + c)]);
+      const std::int64_t block = at / grid.columns / grid.block_rows * grid.blocks_across() +
+                                 at % grid.columns / grid.block_columns;
+      grad_norm_exact_accumulate({}, {&e, 1},
+                                 errors[static_cast<std::size_t>(block * num_clips + c)]);
     }
   }
 }
@@ -143,7 +145,8 @@ void clip_errors(const Exec&, const FakeQuantization& options, std::int64_t firs
 void clip_of_errors(Span<const std::uint32_t> amax, Span<const NormLimbs> errors,
                     Span<std::uint32_t> clipped) {
   check_same_numel("clip_of_errors", "amax", amax.size(), "clipped", clipped.size());
-  check_same_numel("clip_of_errors", "errors", errors.size(), "candidates", amax.size() * num_clips);
+  check_same_numel("clip_of_errors", "errors", errors.size(), "candidates",
+                   amax.size() * num_clips);
   for (std::size_t b = 0; b < amax.size(); ++b) {
     bool finite = true;
     int best = 0;
@@ -162,9 +165,11 @@ void clip_of_errors(Span<const std::uint32_t> amax, Span<const NormLimbs> errors
 
 void smooth_scales(const Exec&, double alpha, Span<const std::uint32_t> input_amax,
                    Span<const std::uint32_t> weight_amax, Span<float> scale) {
-  check_same_numel("smooth_scales", "input_amax", input_amax.size(), "weight_amax", weight_amax.size());
+  check_same_numel("smooth_scales", "input_amax", input_amax.size(), "weight_amax",
+                   weight_amax.size());
   check_same_numel("smooth_scales", "input_amax", input_amax.size(), "scale", scale.size());
-  ZP_CHECK(alpha >= 0 && alpha <= 1, ErrorCode::invalid_argument, "smooth_scales: alpha is " + text(alpha),
+  ZP_CHECK(alpha >= 0 && alpha <= 1, ErrorCode::invalid_argument,
+           "smooth_scales: alpha is " + text(alpha),
            "it shares the range out between inputs and weights", "pass a number from 0 to 1");
   for (std::size_t c = 0; c < scale.size(); ++c)
     scale[c] = smooth_scale(alpha, input_amax[c], weight_amax[c]);

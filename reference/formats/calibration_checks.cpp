@@ -8,22 +8,27 @@
 
 namespace zeroproof::reference {
 
-void check_fake_quantization(const char* operation, const FakeQuantization& options, std::int64_t first,
-                             std::int64_t numel, std::int64_t num_amax) {
+void check_fake_quantization(const char* operation, const FakeQuantization& options,
+                             std::int64_t first, std::int64_t numel, std::int64_t num_amax) {
   const BlockGrid& grid = options.grid;
   ZP_CHECK(grid.is_legal(), ErrorCode::invalid_argument,
            std::string(operation) + ": no tensor has " + std::to_string(grid.rows) + " x " +
-               std::to_string(grid.columns) + " elements in blocks of " + std::to_string(grid.block_rows) +
-               " x " + std::to_string(grid.block_columns),
-           "no element would have an amax", "give dimensions of at least 0 and blocks of at least 1 x 1");
-  ZP_CHECK(first >= 0 && first <= grid.numel() && numel <= grid.numel() - first, ErrorCode::invalid_argument,
+               std::to_string(grid.columns) + " elements in blocks of " +
+               std::to_string(grid.block_rows) + " x " + std::to_string(grid.block_columns),
+           "no element would have an amax",
+           "give dimensions of at least 0 and blocks of at least 1 x 1");
+  ZP_CHECK(first >= 0 && first <= grid.numel() && numel <= grid.numel() - first,
+           ErrorCode::invalid_argument,
            std::string(operation) + ": a part of " + std::to_string(numel) + " elements from " +
-               std::to_string(first) + " on is not within " + std::to_string(grid.numel()) + " elements",
-           "it would be quantized by blocks of something else", "cut parts from the tensor they belong to");
+               std::to_string(first) + " on is not within " + std::to_string(grid.numel()) +
+               " elements",
+           "it would be quantized by blocks of something else",
+           "cut parts from the tensor they belong to");
   ZP_CHECK(num_amax == grid.num_blocks(), ErrorCode::invalid_argument,
            std::string(operation) + ": there are " + std::to_string(num_amax) + " amax for " +
                std::to_string(grid.num_blocks()) + " blocks",
-           "every block has one", "pass one for every block, also for those that are not in this part");
+           "every block has one",
+           "pass one for every block, also for those that are not in this part");
   ZP_CHECK(options.bits >= 2 && options.bits <= 16, ErrorCode::invalid_argument,
            std::string(operation) + ": codes of " + std::to_string(options.bits) + " bits",
            "integers have 2 to 16 here", "choose a number of bits in this range");
@@ -32,11 +37,12 @@ void check_fake_quantization(const char* operation, const FakeQuantization& opti
 void check_bins(const char* operation, std::int64_t bins, float width) {
   ZP_CHECK(bins >= fewest_bins && bins <= most_appended_bins, ErrorCode::invalid_argument,
            std::string(operation) + ": " + std::to_string(bins) + " bins",
-           "a histogram has " + std::to_string(fewest_bins) + " to " + std::to_string(most_appended_bins),
+           "a histogram has " + std::to_string(fewest_bins) + " to " +
+               std::to_string(most_appended_bins),
            "choose a number in this range");
   ZP_CHECK(width > 0 && width <= std::numeric_limits<float>::max(), ErrorCode::invalid_argument,
-           std::string(operation) + ": bins of width " + text(width), "no magnitude would have a bin",
-           "give a finite width above 0");
+           std::string(operation) + ": bins of width " + text(width),
+           "no magnitude would have a bin", "give a finite width above 0");
 }
 
 std::uint64_t check_counts(const char* operation, Span<const std::uint64_t> count) {

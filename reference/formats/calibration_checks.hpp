@@ -10,8 +10,8 @@ namespace zeroproof::reference {
 
 /// Throws invalid_argument unless the options are legal, elements first .. first + numel - 1 are in the tensor, and
 /// there is one amax for every block.
-void check_fake_quantization(const char* operation, const FakeQuantization& options, std::int64_t first,
-                             std::int64_t numel, std::int64_t num_amax);
+void check_fake_quantization(const char* operation, const FakeQuantization& options,
+                             std::int64_t first, std::int64_t numel, std::int64_t num_amax);
 
 /// Throws invalid_argument unless bins is within fewest_bins .. most_appended_bins and width an fp32 value above 0.
 void check_bins(const char* operation, std::int64_t bins, float width);

@@ -20,8 +20,8 @@ float from_fp16(std::uint16_t bits) {
   // (infinity, NaN).
   const std::uint32_t rebias = magnitude < 0x7C00U ? 112U << 23 : 224U << 23;
   const std::uint32_t normal = (magnitude << 13) + rebias;
-  const auto subnormal =
-      std::bit_cast<std::uint32_t>(static_cast<float>(static_cast<std::int32_t>(magnitude)) * 0x1p-24F);
+  const auto subnormal = std::bit_cast<std::uint32_t>(
+      static_cast<float>(static_cast<std::int32_t>(magnitude)) * 0x1p-24F);
   const std::uint32_t is_subnormal = magnitude < 0x400U ? ~0U : 0U;
   return std::bit_cast<float>(sign | (subnormal & is_subnormal) | (normal & ~is_subnormal));
 }

@@ -50,17 +50,19 @@ float fake_fp8(const Fp8Format& format, float top, float x, float a) {
 /// R22: the block of element e.
 std::size_t block_at(const BlockGrid& grid, std::int64_t e) {
   const std::int64_t row = e / grid.columns, column = e % grid.columns;
-  return static_cast<std::size_t>(row / grid.block_rows * grid.blocks_across() + column / grid.block_columns);
+  return static_cast<std::size_t>(row / grid.block_rows * grid.blocks_across() +
+                                  column / grid.block_columns);
 }
 
 }  // namespace
 
-void fake_quantize(const Exec&, const FakeQuantization& options, std::int64_t first, Span<const float> values,
-                   Span<const std::uint32_t> amax, Span<float> target) {
+void fake_quantize(const Exec&, const FakeQuantization& options, std::int64_t first,
+                   Span<const float> values, Span<const std::uint32_t> amax, Span<float> target) {
   check_same_numel("fake_quantize", "values", values.size(), "target", target.size());
   check_fake_quantization("fake_quantize", options, first, numel(values), numel(amax));
   for (std::size_t i = 0; i < values.size(); ++i) {
-    const float a = magnitude_of(amax[block_at(options.grid, first + static_cast<std::int64_t>(i))]);
+    const float a =
+        magnitude_of(amax[block_at(options.grid, first + static_cast<std::int64_t>(i))]);
     switch (options.format) {
       case FakeFormat::integer:
         target[i] = fake_integer(options, values[i], a);
@@ -76,15 +78,18 @@ void fake_quantize(const Exec&, const FakeQuantization& options, std::int64_t fi
 }
 
 void quantize_integer(const Exec&, const FakeQuantization& options, std::int64_t first,
-                      Span<const float> values, Span<const std::uint32_t> amax, Span<std::int8_t> codes) {
+                      Span<const float> values, Span<const std::uint32_t> amax,
+                      Span<std::int8_t> codes) {
   check_same_numel("quantize_integer", "values", values.size(), "codes", codes.size());
   check_fake_quantization("quantize_integer", options, first, numel(values), numel(amax));
   ZP_CHECK(options.format == FakeFormat::integer && options.bits <= 8, ErrorCode::invalid_argument,
            "quantize_integer: these are no integers of at most 8 bits", "a code has one byte",
            "use block_quantize_e4m3 and block_quantize_e5m2 for fp8, fake_quantize for more bits");
   for (std::size_t i = 0; i < values.size(); ++i) {
-    const float a = magnitude_of(amax[block_at(options.grid, first + static_cast<std::int64_t>(i))]);
-    const float r = a <= smallest_amax ? 0.0F : integer_code(options, values[i], integer_scale(options, a));
+    const float a =
+        magnitude_of(amax[block_at(options.grid, first + static_cast<std::int64_t>(i))]);
+    const float r =
+        a <= smallest_amax ? 0.0F : integer_code(options, values[i], integer_scale(options, a));
     codes[i] = std::isnan(r) ? std::int8_t{0} : static_cast<std::int8_t>(r);
   }
 }

@@ -34,8 +34,8 @@ void split_master(const Exec&, SplitRule rule, Span<const float> master, Span<bf
   }
 }
 
-void join_master(const Exec&, SplitRule rule, Span<const bf16> param, Span<const std::uint16_t> remainder,
-                 Span<float> master) {
+void join_master(const Exec&, SplitRule rule, Span<const bf16> param,
+                 Span<const std::uint16_t> remainder, Span<float> master) {
   check_same_numel("join_master", "param", param.size(), "remainder", remainder.size());
   check_same_numel("join_master", "param", param.size(), "master", master.size());
   for (std::size_t i = 0; i < param.size(); ++i) {
@@ -44,7 +44,8 @@ void join_master(const Exec&, SplitRule rule, Span<const bf16> param, Span<const
       continue;
     }
     const std::uint32_t p = std::uint32_t{param[i].bits} << 16;
-    master[i] = std::bit_cast<float>(p + static_cast<std::uint32_t>(above_the_parameter(remainder[i])));
+    master[i] =
+        std::bit_cast<float>(p + static_cast<std::uint32_t>(above_the_parameter(remainder[i])));
   }
 }
 

@@ -18,7 +18,8 @@ constexpr std::uint32_t without_fraction = 0xFF800000U;
 
 /// The magnitude that an amax stands for; every pattern above infinity is a NaN.
 float amax_value(std::uint32_t amax) {
-  return amax > amax_infinity ? std::numeric_limits<float>::quiet_NaN() : std::bit_cast<float>(amax);
+  return amax > amax_infinity ? std::numeric_limits<float>::quiet_NaN()
+                              : std::bit_cast<float>(amax);
 }
 
 /// [SCALE:current].
@@ -28,7 +29,9 @@ float current_scale(const CurrentScaling& options, std::uint32_t amax) {
   if (a == 0 || !std::isfinite(a)) return 1;
   const float quotient = largest_of(options.format) / a;
   const float s = std::isinf(quotient) ? largest_fp32 : quotient;
-  return options.power_of_two ? std::bit_cast<float>(std::bit_cast<std::uint32_t>(s) & without_fraction) : s;
+  return options.power_of_two
+             ? std::bit_cast<float>(std::bit_cast<std::uint32_t>(s) & without_fraction)
+             : s;
 }
 
 /// [SCALE:delayed]: from an m that is a number above 0.
@@ -46,7 +49,8 @@ void check_delayed(const DelayedScaling& options, std::size_t history, std::size
            "it is a number of bits of room", "use 0 to 64");
   ZP_CHECK(options.history >= 1 && options.history <= 1024, ErrorCode::invalid_argument,
            "delayed_scales: a history has " + std::to_string(options.history) + " slots",
-           "the first of them collects, and more than 1024 steps are not looked back", "use 1 to 1024");
+           "the first of them collects, and more than 1024 steps are not looked back",
+           "use 1 to 1024");
   check_same_numel("delayed_scales", "scale", scale, "scale_inv", scale_inv);
   check_same_numel("delayed_scales", "history", history, "scale times its slots",
                    scale * static_cast<std::size_t>(options.history));
@@ -57,8 +61,8 @@ void check_delayed(const DelayedScaling& options, std::size_t history, std::size
 void current_scales(const Exec&, const CurrentScaling& options, Span<const std::uint32_t> amax,
                     Span<float> scale, Span<float> scale_inv) {
   ZP_CHECK(std::isfinite(options.epsilon) && options.epsilon >= 0, ErrorCode::invalid_argument,
-           "current_scales: epsilon is " + text(options.epsilon), "it takes the place of a smaller amax",
-           "use a finite number of at least 0");
+           "current_scales: epsilon is " + text(options.epsilon),
+           "it takes the place of a smaller amax", "use a finite number of at least 0");
   check_same_numel("current_scales", "amax", amax.size(), "scale", scale.size());
   check_same_numel("current_scales", "amax", amax.size(), "scale_inv", scale_inv.size());
   for (std::size_t b = 0; b < amax.size(); ++b) {

@@ -15,10 +15,10 @@ void BinnedBuffer::deposit(const std::vector<float>& grad, std::int64_t begin,
                            const std::vector<Piece>& pieces) {
   for (const Piece& piece : pieces) {
     const std::int64_t first = begin + piece.local_begin;
-    binned_deposit(
-        {}, at(Span<const float>(grad), piece),
-        {part(Span<std::int32_t>(hi), first, piece.numel), part(Span<std::int32_t>(lo), first, piece.numel),
-         part(Span<std::uint8_t>(top), first, piece.numel)});
+    binned_deposit({}, at(Span<const float>(grad), piece),
+                   {part(Span<std::int32_t>(hi), first, piece.numel),
+                    part(Span<std::int32_t>(lo), first, piece.numel),
+                    part(Span<std::uint8_t>(top), first, piece.numel)});
   }
 }
 

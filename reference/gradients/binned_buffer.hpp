@@ -14,7 +14,8 @@ struct BinnedBuffer {
 
   /// Adds a leaf, or the part of one that starts at element `begin`, over the pieces (by their index in grad); elements
   /// between the pieces are left alone.
-  void deposit(const std::vector<float>& grad, std::int64_t begin, const std::vector<Piece>& pieces);
+  void deposit(const std::vector<float>& grad, std::int64_t begin,
+               const std::vector<Piece>& pieces);
   /// The sums over the pieces, [numel]; NaN between them.
   std::vector<float> finish(const std::vector<Piece>& pieces);
   BinnedSum view() { return {hi, lo, top}; }

@@ -41,7 +41,8 @@ NormLimbs difference(const NormLimbs& a, const NormLimbs& b) {
 void dot_accumulate(const Exec&, Span<const float> left, Span<const float> right, DotLimbs& limbs) {
   check_same_numel("dot", "left", left.size(), "right", right.size());
   for_each_block(numel(left), [&](std::int64_t begin, std::int64_t count) {
-    dot_normalise(limbs);  // limbs take 2^32 - 1 deposits between two normalisations; a block has 1024
+    dot_normalise(
+        limbs);  // limbs take 2^32 - 1 deposits between two normalisations; a block has 1024
     const Span<const float> a = part(left, begin, count);
     const Span<const float> b = part(right, begin, count);
     for (std::size_t i = 0; i < a.size(); ++i) {

@@ -64,7 +64,8 @@ double rounded_once(const NormLimbs& limbs) {
 
   const int half = top - 53;  // the first bit that does not fit
   bool below_half = false;
-  for (int position = half - 1; position >= 0; --position) below_half = below_half || bit(limbs, position);
+  for (int position = half - 1; position >= 0; --position)
+    below_half = below_half || bit(limbs, position);
   if (bit(limbs, half) && (below_half || mantissa % 2 == 1)) mantissa += 1;
 
   // At most 2^53, hence exact; the scaling is exact too, because fp64 reaches far beyond the limbs.
@@ -122,8 +123,9 @@ double grad_max_finish(std::uint32_t amax) {
 }
 
 double grad_norm_p(const Exec&, Span<const float> grad, double p) {
-  ZP_CHECK(std::isfinite(p) && p > 0, ErrorCode::invalid_argument, "the order of a p-norm is " + text(p),
-           "only a finite p above 0 has this form", "use such a p; 'inf' is a form of its own");
+  ZP_CHECK(std::isfinite(p) && p > 0, ErrorCode::invalid_argument,
+           "the order of a p-norm is " + text(p), "only a finite p above 0 has this form",
+           "use such a p; 'inf' is a form of its own");
   std::uint32_t largest = 0;
   grad_max_accumulate({}, grad, largest);
   const double amax = grad_max_finish(largest);

@@ -16,11 +16,12 @@ void check_segment(const GradSegment& segment, std::int64_t grad_numel, std::int
            "a segment of " + std::to_string(segment.numel) + " elements from " +
                std::to_string(segment.begin) + " on is not within a gradient of " +
                std::to_string(grad_numel),
-           "grad_stats would read something else", "cut segments from the buffer they are given with");
-  ZP_CHECK(
-      segment.tensor >= 0 && segment.tensor < num_tensors, ErrorCode::invalid_argument,
-      "a segment belongs to tensor " + std::to_string(segment.tensor) + " of " + std::to_string(num_tensors),
-      "grad_stats has no place for its numbers", "give stats an element for every tensor");
+           "grad_stats would read something else",
+           "cut segments from the buffer they are given with");
+  ZP_CHECK(segment.tensor >= 0 && segment.tensor < num_tensors, ErrorCode::invalid_argument,
+           "a segment belongs to tensor " + std::to_string(segment.tensor) + " of " +
+               std::to_string(num_tensors),
+           "grad_stats has no place for its numbers", "give stats an element for every tensor");
 }
 
 }  // namespace

@@ -16,7 +16,9 @@ struct Tree {
   std::int64_t begin;
   std::int64_t count;
 
-  bool covers_nothing(int level, std::int64_t index) const { return index << level >= numel(leaves); }
+  bool covers_nothing(int level, std::int64_t index) const {
+    return index << level >= numel(leaves);
+  }
 
   Block node(int level, std::int64_t index) const {
     if (level == 0) return as_array(part(leaves[static_cast<std::size_t>(index)], begin, count));
@@ -43,9 +45,10 @@ void add_nodes(const Exec&, Span<const float> left, Span<const float> right, Spa
 }
 
 std::vector<TreeNode> maximal_nodes(std::int64_t first, std::int64_t last) {
-  ZP_CHECK(0 <= first && first <= last, ErrorCode::invalid_argument,
-           "micro-batches " + std::to_string(first) + " up to " + std::to_string(last) + " are no block",
-           "a rank holds consecutive micro-batches, counted from 0", "pass 0 <= first <= last");
+  ZP_CHECK(
+      0 <= first && first <= last, ErrorCode::invalid_argument,
+      "micro-batches " + std::to_string(first) + " up to " + std::to_string(last) + " are no block",
+      "a rank holds consecutive micro-batches, counted from 0", "pass 0 <= first <= last");
   // The stack itself answers the question: push leaves without elements and look at what is left.
   TreeStack stack(0, {});
   for (std::int64_t j = first; j < last; ++j) stack.push({0, j}, {});

@@ -13,10 +13,10 @@ TreeStack::TreeStack(std::int64_t numel, std::vector<Piece> pieces)
     : numel_(numel), pieces_(std::move(pieces)) {}
 
 void TreeStack::push(const TreeNode& node, std::vector<float> values) {
-  ZP_CHECK(
-      static_cast<std::int64_t>(values.size()) == numel_, ErrorCode::invalid_argument,
-      "a gradient node has " + std::to_string(values.size()) + " elements, not " + std::to_string(numel_),
-      "all nodes of a stack cover the same elements", "push views of one length");
+  ZP_CHECK(static_cast<std::int64_t>(values.size()) == numel_, ErrorCode::invalid_argument,
+           "a gradient node has " + std::to_string(values.size()) + " elements, not " +
+               std::to_string(numel_),
+           "all nodes of a stack cover the same elements", "push views of one length");
   ZP_CHECK(entries_.empty() || entries_.back().node.first_micro_batch() < node.first_micro_batch(),
            ErrorCode::invalid_argument,
            "micro-batch " + std::to_string(node.first_micro_batch()) + " arrives after a later one",
@@ -35,8 +35,10 @@ void TreeStack::push(const TreeNode& node, std::vector<float> values) {
 }
 
 std::vector<float> TreeStack::fold() {
-  ZP_CHECK(!entries_.empty(), ErrorCode::internal, "the gradient stack is empty at the end of a step",
-           "every step has a micro-batch, and its owner hears of all of them", "report this as a defect");
+  ZP_CHECK(!entries_.empty(), ErrorCode::internal,
+           "the gradient stack is empty at the end of a step",
+           "every step has a micro-batch, and its owner hears of all of them",
+           "report this as a defect");
   while (entries_.size() >= 2) {
     add(entries_[entries_.size() - 2].values, entries_.back().values);
     entries_.pop_back();
@@ -47,7 +49,8 @@ std::vector<float> TreeStack::fold() {
 }
 
 void TreeStack::add(std::vector<float>& below, const std::vector<float>& top) const {
-  for (const Piece& piece : pieces_) add_nodes({}, at(below, piece), at(top, piece), at(below, piece));
+  for (const Piece& piece : pieces_)
+    add_nodes({}, at(below, piece), at(top, piece), at(below, piece));
 }
 
 }  // namespace zeroproof::reference

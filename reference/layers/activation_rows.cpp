@@ -18,10 +18,11 @@ ActivationRows check_rows(const char* operation, std::int64_t columns, std::size
   return {columns, numel / columns};
 }
 
-void check_elements(const char* operation, const char* buffer, std::size_t buffer_numel, std::int64_t numel) {
+void check_elements(const char* operation, const char* buffer, std::size_t buffer_numel,
+                    std::int64_t numel) {
   ZP_CHECK(static_cast<std::int64_t>(buffer_numel) == numel, ErrorCode::invalid_argument,
-           std::string(operation) + ": " + buffer + " has " + std::to_string(buffer_numel) + " elements of " +
-               std::to_string(numel),
+           std::string(operation) + ": " + buffer + " has " + std::to_string(buffer_numel) +
+               " elements of " + std::to_string(numel),
            "every row takes its part of it", "pass views that belong to the same rows and columns");
 }
 

@@ -20,7 +20,8 @@ void check_optional_elements(const char* operation, const char* buffer, std::siz
                              std::int64_t numel);
 
 /// Throws invalid_argument unless a buffer has `numel` elements.
-void check_elements(const char* operation, const char* buffer, std::size_t buffer_numel, std::int64_t numel);
+void check_elements(const char* operation, const char* buffer, std::size_t buffer_numel,
+                    std::int64_t numel);
 
 /// A stretch of a row, at most 1024 elements long.
 struct Stretch {

@@ -14,7 +14,8 @@ namespace {
 class Dropout {
  public:
   Dropout(const char* operation, const DropoutDraw& draw, double probability)
-      : words_(draw.seed, dropout_stream, static_cast<std::uint32_t>(draw.step)), first_(draw.first_index) {
+      : words_(draw.seed, dropout_stream, static_cast<std::uint32_t>(draw.step)),
+        first_(draw.first_index) {
     ZP_CHECK(probability >= 0 && probability < 1, ErrorCode::invalid_argument,
              std::string(operation) + ": the probability is " + text(probability),
              "what stays is divided by one minus it", "pass a number from 0 to below 1");
@@ -37,7 +38,8 @@ class Dropout {
 }  // namespace
 
 void bias_dropout(const Exec&, const DropoutDraw& draw, std::int64_t columns, double probability,
-                  Span<const float> x, Span<const float> bias, Span<const float> residual, Span<float> y) {
+                  Span<const float> x, Span<const float> bias, Span<const float> residual,
+                  Span<float> y) {
   const ActivationRows shape = check_rows("bias_dropout", columns, x.size());
   check_optional_elements("bias_dropout", "bias", bias.size(), columns);
   check_same_numel("bias_dropout", "x", x.size(), "residual", residual.size());
@@ -46,13 +48,14 @@ void bias_dropout(const Exec&, const DropoutDraw& draw, std::int64_t columns, do
   for_each_stretch(shape, [&](const Stretch& part) {
     const Block u = part.with_bias(part.of(x), bias, 0);
     Block d(u.size());
-    for (std::int64_t j = 0; j < u.size(); ++j) d[j] = dropout(u[j], part.row * columns + part.first + j);
+    for (std::int64_t j = 0; j < u.size(); ++j)
+      d[j] = dropout(u[j], part.row * columns + part.first + j);
     part.of(y) = d + part.of(residual);
   });
 }
 
-void bias_dropout_backward(const Exec&, const DropoutDraw& draw, double probability, Span<const float> dy,
-                           Span<float> dx) {
+void bias_dropout_backward(const Exec&, const DropoutDraw& draw, double probability,
+                           Span<const float> dy, Span<float> dx) {
   check_same_numel("bias_dropout_backward", "dy", dy.size(), "dx", dx.size());
   const Dropout dropout("bias_dropout_backward", draw, probability);
   for (std::size_t i = 0; i < dy.size(); ++i) dx[i] = dropout(dy[i], static_cast<std::int64_t>(i));

@@ -36,7 +36,8 @@ std::int64_t check_part(const char* operation, const VocabularyPart& p, std::siz
            ErrorCode::invalid_argument,
            std::string(operation) + ": blocks " + std::to_string(p.first) + " to " +
                std::to_string(p.first + p.count) + " of " + std::to_string(p.size) + " columns",
-           "ranks have 1, 2, 4 or 8 neighbouring blocks of 8 (R18)", "cut the vocabulary between blocks");
+           "ranks have 1, 2, 4 or 8 neighbouring blocks of 8 (R18)",
+           "cut the vocabulary between blocks");
   const std::int64_t width = p.end() - p.begin();
   check_elements(operation, "logits", logits, static_cast<std::int64_t>(rows) * width);
   return width;
@@ -49,13 +50,15 @@ struct Smoothing {
 
   Smoothing(const char* operation, const CrossEntropyOptions& options, std::int64_t size) {
     const double smoothing = options.label_smoothing;
-    ZP_CHECK(smoothing >= 0 && smoothing < 1 && (smoothing == 0 || size >= 2), ErrorCode::invalid_argument,
+    ZP_CHECK(smoothing >= 0 && smoothing < 1 && (smoothing == 0 || size >= 2),
+             ErrorCode::invalid_argument,
              std::string(operation) + ": label_smoothing is " + text(smoothing) + " over " +
                  std::to_string(size) + " columns",
              "it is shared out among the other columns",
              "pass a number from 0 to below 1, and 0 for one column");
     ZP_CHECK(options.z_weight >= 0 && options.z_weight <= std::numeric_limits<float>::max(),
-             ErrorCode::invalid_argument, std::string(operation) + ": z_weight is " + text(options.z_weight),
+             ErrorCode::invalid_argument,
+             std::string(operation) + ": z_weight is " + text(options.z_weight),
              "a loss grows by it", "pass a finite number of at least 0");
     if (smoothing == 0) return;
     const auto columns = static_cast<double>(size);
@@ -99,7 +102,8 @@ void cross_entropy_max(const Exec&, const VocabularyPart& part, Span<const float
 
 void cross_entropy_sum(const Exec&, const VocabularyPart& part, Span<const float> logits,
                        Span<const std::uint32_t> largest, Span<const std::int32_t> targets,
-                       Span<float> exp_sum, Span<float> shifted_sum, Span<std::uint32_t> target_bits) {
+                       Span<float> exp_sum, Span<float> shifted_sum,
+                       Span<std::uint32_t> target_bits) {
   const std::int64_t width = check_part("cross_entropy_sum", part, largest.size(), logits.size());
   const auto rows = static_cast<std::int64_t>(largest.size());
   check_elements("cross_entropy_sum", "targets", targets.size(), rows);
@@ -121,14 +125,16 @@ void cross_entropy_sum(const Exec&, const VocabularyPart& part, Span<const float
   }
 }
 
-void cross_entropy_loss(const Exec&, const CrossEntropyOptions& options, std::int64_t size, int ranks,
-                        Span<const std::uint32_t> largest, Span<const std::int32_t> targets,
-                        Span<const float> exp_sums, Span<const float> shifted_sums,
-                        Span<const std::uint32_t> target_bits, Span<float> loss, Span<float> total,
-                        Span<float> log_total) {
+void cross_entropy_loss(const Exec&, const CrossEntropyOptions& options, std::int64_t size,
+                        int ranks, Span<const std::uint32_t> largest,
+                        Span<const std::int32_t> targets, Span<const float> exp_sums,
+                        Span<const float> shifted_sums, Span<const std::uint32_t> target_bits,
+                        Span<float> loss, Span<float> total, Span<float> log_total) {
   ZP_CHECK(size >= 1 && one_two_four_eight(ranks), ErrorCode::invalid_argument,
-           "cross_entropy_loss: " + std::to_string(size) + " columns on " + std::to_string(ranks) + " ranks",
-           "ranks have 1, 2, 4 or 8 neighbouring blocks of 8 (R18)", "cut the vocabulary between blocks");
+           "cross_entropy_loss: " + std::to_string(size) + " columns on " + std::to_string(ranks) +
+               " ranks",
+           "ranks have 1, 2, 4 or 8 neighbouring blocks of 8 (R18)",
+           "cut the vocabulary between blocks");
   const Smoothing smoothing("cross_entropy_loss", options, size);
   const auto rows = static_cast<std::int64_t>(largest.size());
   check_elements("cross_entropy_loss", "targets", targets.size(), rows);
@@ -161,11 +167,13 @@ void cross_entropy_loss(const Exec&, const CrossEntropyOptions& options, std::in
   }
 }
 
-void cross_entropy_backward(const Exec&, const VocabularyPart& part, const CrossEntropyOptions& options,
-                            Span<const float> d_loss, Span<const float> logits,
-                            Span<const std::uint32_t> largest, Span<const std::int32_t> targets,
-                            Span<const float> total, Span<const float> log_total, Span<float> d_logits) {
-  const std::int64_t width = check_part("cross_entropy_backward", part, largest.size(), logits.size());
+void cross_entropy_backward(const Exec&, const VocabularyPart& part,
+                            const CrossEntropyOptions& options, Span<const float> d_loss,
+                            Span<const float> logits, Span<const std::uint32_t> largest,
+                            Span<const std::int32_t> targets, Span<const float> total,
+                            Span<const float> log_total, Span<float> d_logits) {
+  const std::int64_t width =
+      check_part("cross_entropy_backward", part, largest.size(), logits.size());
   const Smoothing smoothing("cross_entropy_backward", options, part.size);
   const auto rows = static_cast<std::int64_t>(largest.size());
   check_elements("cross_entropy_backward", "d_loss", d_loss.size(), rows);

@@ -24,7 +24,8 @@ float sum_of_blocks(std::int64_t n, int first, int count, const Term& term) {
   std::array<float, 8> sums{};
   for (int b = 0; b < count; ++b) {
     float& sum = sums[static_cast<std::size_t>(b)];
-    for (std::int64_t i = n * (first + b) / 8; i < n * (first + b + 1) / 8; ++i) sum = sum + term(i);
+    for (std::int64_t i = n * (first + b) / 8; i < n * (first + b + 1) / 8; ++i)
+      sum = sum + term(i);
   }
   return fold_blocks(sums, count);
 }

@@ -67,8 +67,8 @@ void bias_gelu(const Exec&, std::int64_t columns, Span<const float> x, Span<cons
   });
 }
 
-void bias_gelu_backward(const Exec&, std::int64_t columns, Span<const float> dy, Span<const float> x,
-                        Span<const float> bias, Span<float> dx) {
+void bias_gelu_backward(const Exec&, std::int64_t columns, Span<const float> dy,
+                        Span<const float> x, Span<const float> bias, Span<float> dx) {
   const ActivationRows shape = check_bias_gelu("bias_gelu_backward", columns, x, bias);
   check_same_numel("bias_gelu_backward", "x", x.size(), "dy", dy.size());
   check_same_numel("bias_gelu_backward", "x", x.size(), "dx", dx.size());
@@ -81,7 +81,8 @@ void bias_gelu_backward(const Exec&, std::int64_t columns, Span<const float> dy,
 
 // The chain rule of [Fusion:gated] for gelu.
 
-void geglu(const Exec&, std::int64_t columns, Span<const float> x, Span<const float> bias, Span<float> y) {
+void geglu(const Exec&, std::int64_t columns, Span<const float> x, Span<const float> bias,
+           Span<float> y) {
   const ActivationRows shape = check_geglu("geglu", columns, y.size(), x, bias);
   for_each_stretch(shape, [&](const Stretch& part) {
     const Block u = part.with_bias(part.gate(x), bias, 0);

@@ -16,7 +16,8 @@ void check_epsilon(const char* operation, float eps) {
 
 /// Rows of `n` elements in views that all have them.
 template <class... Views>
-std::int64_t check_norm(const char* operation, std::int64_t n, std::size_t x_numel, const Views&... views) {
+std::int64_t check_norm(const char* operation, std::int64_t n, std::size_t x_numel,
+                        const Views&... views) {
   const std::int64_t rows = check_rows(operation, n, x_numel).rows;
   (check_same_numel(operation, "x", x_numel, "another view of rows", views.size()), ...);
   return rows;
@@ -99,8 +100,9 @@ void layer_norm(const Exec&, std::int64_t n, float eps, Span<const float> x, Spa
 }
 
 void layer_norm_backward(const Exec&, std::int64_t n, Span<const float> dy, Span<const float> x,
-                         Span<const float> gain, Span<const float> mean, Span<const float> deviation,
-                         Span<float> dx, Span<float> d_gain, Span<float> d_bias) {
+                         Span<const float> gain, Span<const float> mean,
+                         Span<const float> deviation, Span<float> dx, Span<float> d_gain,
+                         Span<float> d_bias) {
   const std::int64_t rows = check_norm("layer_norm_backward", n, x.size(), dy, dx);
   check_elements("layer_norm_backward", "gain", gain.size(), n);
   check_elements("layer_norm_backward", "d_gain", d_gain.size(), n);

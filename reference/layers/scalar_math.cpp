@@ -16,7 +16,8 @@ double log_f64(double x) {
   // exponent.
   const std::uint64_t above = bits - elementary::sqrt_half_bits;
   const std::int64_t n = static_cast<std::int64_t>(above) >> 52;
-  const double m = std::bit_cast<double>((above & 0x000FFFFFFFFFFFFFU) + elementary::sqrt_half_bits);
+  const double m =
+      std::bit_cast<double>((above & 0x000FFFFFFFFFFFFFU) + elementary::sqrt_half_bits);
   // ln m = 2 artanh(s) = 2 (s + s^3/3 + ... + s^21/21), |s| <= 0.1716; the terms left out are below 2^-60 of
   // it.
   const double s = (m - 1.0) / (m + 1.0);

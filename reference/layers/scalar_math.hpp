@@ -77,7 +77,8 @@ inline double polynomial(const std::array<double, N>& c, double x) {
 inline double erf_of_magnitude(double x) {
   const double a = limit(x, 0.0, 4.0);  // erf(4) is nearer to 1 than half a unit of fp32
   if (a < 1.0) return a + a * polynomial(elementary::erf_small, a * a);
-  return a < 2.5 ? polynomial(elementary::erf_middle, a - 1.75) : polynomial(elementary::erf_large, a - 3.25);
+  return a < 2.5 ? polynomial(elementary::erf_middle, a - 1.75)
+                 : polynomial(elementary::erf_large, a - 3.25);
 }
 
 /// An odd function from its values at magnitudes, in fp64.

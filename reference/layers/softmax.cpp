@@ -44,11 +44,13 @@ Eigen::Array<bool, Eigen::Dynamic, 1> masked_in(Span<const std::uint8_t> mask, s
 struct SinkShape {
   std::int64_t rows, heads, positions;
 
-  std::size_t head(std::int64_t row) const { return static_cast<std::size_t>(row / positions % heads); }
+  std::size_t head(std::int64_t row) const {
+    return static_cast<std::size_t>(row / positions % heads);
+  }
 };
 
-SinkShape check_sink(const char* operation, std::int64_t positions, std::int64_t n, std::size_t heads,
-                     std::size_t x_numel, std::size_t share_numel) {
+SinkShape check_sink(const char* operation, std::int64_t positions, std::int64_t n,
+                     std::size_t heads, std::size_t x_numel, std::size_t share_numel) {
   check_groups(operation, n, 0);
   check_groups(operation, positions, 0);
   check_groups(operation, static_cast<std::int64_t>(heads), 0);
@@ -126,9 +128,11 @@ void masked_softmax_backward(const Exec&, std::int64_t n, float scale, Span<cons
 
 // [Fusion:sink]
 
-void sink_softmax(const Exec&, std::int64_t positions, std::int64_t n, float scale, Span<const float> x,
-                  Span<const float> sink, Span<float> y, Span<float> sink_share) {
-  const SinkShape shape = check_sink("sink_softmax", positions, n, sink.size(), x.size(), sink_share.size());
+void sink_softmax(const Exec&, std::int64_t positions, std::int64_t n, float scale,
+                  Span<const float> x, Span<const float> sink, Span<float> y,
+                  Span<float> sink_share) {
+  const SinkShape shape =
+      check_sink("sink_softmax", positions, n, sink.size(), x.size(), sink_share.size());
   check_same_numel("sink_softmax", "x", x.size(), "y", y.size());
   for (std::int64_t r = 0; r < shape.rows; ++r) {
     const float of_head = sink[shape.head(r)];

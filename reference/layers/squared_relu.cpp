@@ -30,8 +30,9 @@ void squared_relu(const Exec&, std::int64_t columns, Span<const float> x, Span<c
   });
 }
 
-void squared_relu_backward(const Exec&, std::int64_t columns, Span<const float> dy, Span<const float> x,
-                           Span<const float> weight, Span<float> dx, Span<float> d_weight) {
+void squared_relu_backward(const Exec&, std::int64_t columns, Span<const float> dy,
+                           Span<const float> x, Span<const float> weight, Span<float> dx,
+                           Span<float> d_weight) {
   const ActivationRows shape = check_squared_relu("squared_relu_backward", columns, x, weight);
   check_same_numel("squared_relu_backward", "x", x.size(), "dy", dy.size());
   check_same_numel("squared_relu_backward", "x", x.size(), "dx", dx.size());

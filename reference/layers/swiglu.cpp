@@ -21,7 +21,8 @@ struct Gated {
   Block h;  ///< gate times sigmoid
   Block f;  ///< the value
 
-  Gated(const Block& gate, const Block& argument, const Block& factor) : u(gate), a(argument), w(factor) {
+  Gated(const Block& gate, const Block& argument, const Block& factor)
+      : u(gate), a(argument), w(factor) {
     s = a.unaryExpr(&scalar_math::sigmoid_f32);
     h = u * s;
     f = h * w;
@@ -90,8 +91,8 @@ void backward(const char* operation, const GatedViews& in, Span<const float> dy,
     if (d_weight.empty()) return;
     as_array(reference::part(Span<float>(terms), part.first, part.count)) = part.of(dy) * at.f;
     if (part.first + part.count < part.columns) return;
-    d_weight[static_cast<std::size_t>(part.row)] =
-        sum_in_blocks(part.columns, [&](std::int64_t j) { return terms[static_cast<std::size_t>(j)]; });
+    d_weight[static_cast<std::size_t>(part.row)] = sum_in_blocks(
+        part.columns, [&](std::int64_t j) { return terms[static_cast<std::size_t>(j)]; });
   });
 }
 
@@ -117,33 +118,33 @@ auto silu_of(float limit) {
 
 void check_limit(const char* operation, float limit) {
   ZP_CHECK(limit >= 0 && limit <= std::numeric_limits<float>::max(), ErrorCode::invalid_argument,
-           std::string(operation) + ": the limit is " + text(limit), "values cannot be held below it",
-           "pass a positive number, or 0 for no limit");
+           std::string(operation) + ": the limit is " + text(limit),
+           "values cannot be held below it", "pass a positive number, or 0 for no limit");
 }
 
 }  // namespace
 
-void quick_geglu(const Exec&, std::int64_t columns, float offset, Span<const float> x, Span<const float> bias,
-                 Span<const float> weight, Span<float> y) {
+void quick_geglu(const Exec&, std::int64_t columns, float offset, Span<const float> x,
+                 Span<const float> bias, Span<const float> weight, Span<float> y) {
   forward("quick_geglu", {columns, x, bias, weight}, y, quick_gelu_of(offset));
 }
 
 void quick_geglu_backward(const Exec&, std::int64_t columns, float offset, Span<const float> dy,
                           Span<const float> x, Span<const float> bias, Span<const float> weight,
                           Span<float> dx, Span<float> d_weight) {
-  backward("quick_geglu_backward", {columns, x, bias, weight}, dy, dx, d_weight, quick_gelu_of(offset),
-           [](const Halves&, Block&, Block&) {});
+  backward("quick_geglu_backward", {columns, x, bias, weight}, dy, dx, d_weight,
+           quick_gelu_of(offset), [](const Halves&, Block&, Block&) {});
 }
 
-void swiglu(const Exec&, std::int64_t columns, float limit, Span<const float> x, Span<const float> bias,
-            Span<const float> weight, Span<float> y) {
+void swiglu(const Exec&, std::int64_t columns, float limit, Span<const float> x,
+            Span<const float> bias, Span<const float> weight, Span<float> y) {
   check_limit("swiglu", limit);
   forward("swiglu", {columns, x, bias, weight}, y, silu_of(limit));
 }
 
 void swiglu_backward(const Exec&, std::int64_t columns, float limit, Span<const float> dy,
-                     Span<const float> x, Span<const float> bias, Span<const float> weight, Span<float> dx,
-                     Span<float> d_weight) {
+                     Span<const float> x, Span<const float> bias, Span<const float> weight,
+                     Span<float> dx, Span<float> d_weight) {
   check_limit("swiglu_backward", limit);
   backward("swiglu_backward", {columns, x, bias, weight}, dy, dx, d_weight, silu_of(limit),
            [&](const Halves& before, Block& d_gate, Block& d_linear) {

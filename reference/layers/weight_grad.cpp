@@ -13,11 +13,11 @@ float number(bf16 x) { return to_float(x); }
 
 // [Fusion:weight_grad]
 template <class T>
-void accumulate(const char* operation, std::int64_t tokens, std::int64_t outputs, std::int64_t inputs,
-                Span<const T> dy, Span<const T> x, Span<float> weight_grad) {
+void accumulate(const char* operation, std::int64_t tokens, std::int64_t outputs,
+                std::int64_t inputs, Span<const T> dy, Span<const T> x, Span<float> weight_grad) {
   ZP_CHECK(tokens >= 0 && outputs >= 1 && inputs >= 1, ErrorCode::invalid_argument,
-           std::string(operation) + ": " + std::to_string(tokens) + " tokens, " + std::to_string(outputs) +
-               " outputs and " + std::to_string(inputs) + " inputs",
+           std::string(operation) + ": " + std::to_string(tokens) + " tokens, " +
+               std::to_string(outputs) + " outputs and " + std::to_string(inputs) + " inputs",
            "a weight has at least one of each", "pass the shape of the product");
   check_elements(operation, "dy", dy.size(), tokens * outputs);
   check_elements(operation, "x", x.size(), tokens * inputs);

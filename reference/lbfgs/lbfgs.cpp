@@ -15,7 +15,9 @@ namespace {
 struct LossTree {
   Span<const double> losses;
 
-  bool covers_nothing(int level, std::int64_t index) const { return index << level >= numel(losses); }
+  bool covers_nothing(int level, std::int64_t index) const {
+    return index << level >= numel(losses);
+  }
 
   double node(int level, std::int64_t index) const {
     if (level == 0) return losses[static_cast<std::size_t>(index)];
@@ -36,8 +38,8 @@ void check_count(const char* name, std::int64_t value, std::int64_t largest) {
 
 void check_hyper(const LbfgsHyper& hyper) {
   const float lr = static_cast<float>(hyper.lr);
-  check(std::isfinite(lr) && lr >= 0x1p-126F, "lr is " + text(hyper.lr), "steps are multiplied by it in fp32",
-        "use a number between 2^-126 and the largest fp32");
+  check(std::isfinite(lr) && lr >= 0x1p-126F, "lr is " + text(hyper.lr),
+        "steps are multiplied by it in fp32", "use a number between 2^-126 and the largest fp32");
   for (const double tolerance : {hyper.tolerance_grad, hyper.tolerance_change}) {
     check(std::isfinite(tolerance) && tolerance >= 0, "a tolerance is " + text(tolerance),
           "changes are compared with it", "use a finite tolerance of 0 or more");
@@ -46,7 +48,8 @@ void check_hyper(const LbfgsHyper& hyper) {
   check_count("max_iter", hyper.max_iter, largest);
   if (hyper.max_eval) check_count("max_eval", *hyper.max_eval, largest);
   check_count("history_size", hyper.history_size, largest);
-  check_count("max_ls", hyper.max_ls, 100);  // halved so often, a step length no longer moves anything
+  check_count("max_ls", hyper.max_ls,
+              100);  // halved so often, a step length no longer moves anything
 }
 
 void check_places(const LbfgsSetup& setup) {
@@ -56,8 +59,8 @@ void check_places(const LbfgsSetup& setup) {
   check(setup.shards->covers(*setup.layout), "the shard map does not cover the layout",
         "every element needs one owner", "make the shard map from this layout");
   check(setup.shards->world_size() == setup.comm->world_size(),
-        "the shard map is for " + std::to_string(setup.shards->world_size()) + " ranks and there are " +
-            std::to_string(setup.comm->world_size()),
+        "the shard map is for " + std::to_string(setup.shards->world_size()) +
+            " ranks and there are " + std::to_string(setup.comm->world_size()),
         "every shard needs a rank", "make the shard map for this communicator");
 }
 

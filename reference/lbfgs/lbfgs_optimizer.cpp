@@ -38,9 +38,10 @@ LbfgsReport Lbfgs::step(Closure& closure) {
   const std::int64_t counted = closure.evaluations();
   report_.end = run(closure);
   const std::uint64_t in_step = static_cast<std::uint64_t>(closure.evaluations() - counted);
-  require_agreement(*setup_.comm, in_step, "the numbers of evaluations in this step",
-                    "an evaluation is collective, so ranks that count differently no longer walk together",
-                    "let the optimizer alone call the closure, on every rank");
+  require_agreement(
+      *setup_.comm, in_step, "the numbers of evaluations in this step",
+      "an evaluation is collective, so ranks that count differently no longer walk together",
+      "let the optimizer alone call the closure, on every rank");
   report_.loss = f_;
   report_.max_abs_grad = max_abs_grad_;
   return report_;
@@ -64,8 +65,9 @@ Lbfgs::Evaluation Lbfgs::evaluate(Closure& closure, ShardVector& grad) {
   evaluations_ += 1;
   report_.evaluations += 1;
   const std::uint64_t f_bits = bits_of(result.f);
-  require_agreement(*setup_.comm, f_bits, "the losses", "every decision of L-BFGS depends on it",
-                    "gather the losses of all micro-batches on every rank and add them in one order");
+  require_agreement(
+      *setup_.comm, f_bits, "the losses", "every decision of L-BFGS depends on it",
+      "gather the losses of all micro-batches on every rank and add them in one order");
   result.max_abs = vectors_.max_abs(grad);
   return result;
 }
@@ -239,7 +241,8 @@ void Lbfgs::load_state(const LbfgsState& full) {
   move_ = full.pending ? vectors_.shard_of(full.move) : vectors_.make();
   std::deque<LbfgsPair> pairs;
   for (std::size_t i = 0; i < full.rho.size(); ++i) {
-    pairs.push_back({vectors_.shard_of(full.steps[i]), vectors_.shard_of(full.grad_changes[i]), full.rho[i]});
+    pairs.push_back(
+        {vectors_.shard_of(full.steps[i]), vectors_.shard_of(full.grad_changes[i]), full.rho[i]});
   }
   memory_ = LbfgsMemory(setup_.hyper.history_size, std::move(pairs), full.h);
   pending_ = full.pending;

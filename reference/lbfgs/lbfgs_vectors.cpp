@@ -45,8 +45,9 @@ ShardVectors::ShardVectors(const LbfgsSetup& setup)
 template <class Body>
 void ShardVectors::for_each_part(Body body) const {
   for (const Piece& piece : pieces_) {
-    for_each_block(piece.numel,
-                   [&](std::int64_t begin, std::int64_t count) { body(piece.local_begin + begin, count); });
+    for_each_block(piece.numel, [&](std::int64_t begin, std::int64_t count) {
+      body(piece.local_begin + begin, count);
+    });
   }
 }
 
@@ -61,8 +62,9 @@ ShardVector ShardVectors::shard_of(Span<const float> full) const {
 }
 
 void ShardVectors::negate(const ShardVector& a, ShardVector& result) const {
-  for_each_part(
-      [&](std::int64_t begin, std::int64_t count) { block(result, begin, count) = -block(a, begin, count); });
+  for_each_part([&](std::int64_t begin, std::int64_t count) {
+    block(result, begin, count) = -block(a, begin, count);
+  });
 }
 
 void ShardVectors::subtract(const ShardVector& a, const ShardVector& b, ShardVector& result) const {
@@ -109,7 +111,8 @@ double ShardVectors::dot(const ShardVector& a, const ShardVector& b) const {
 
 double ShardVectors::sum_abs(const ShardVector& a) const {
   NormLimbs limbs;
-  for (const Piece& piece : pieces_) grad_abs_accumulate({}, at(Span<const float>(a), piece), limbs);
+  for (const Piece& piece : pieces_)
+    grad_abs_accumulate({}, at(Span<const float>(a), piece), limbs);
   grad_norm_normalise(limbs);
   add_over_ranks(*comm_, {&limbs});
   return grad_abs_finish(limbs);

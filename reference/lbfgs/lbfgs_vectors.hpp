@@ -24,17 +24,21 @@ class ShardVectors {
   ShardVector shard_of(Span<const float> full) const;
 
   // Elementwise, one rounding per operation. Results may be one of the operands.
-  void negate(const ShardVector& a, ShardVector& result) const;                          // result = -a
-  void subtract(const ShardVector& a, const ShardVector& b, ShardVector& result) const;  // result = a - b
-  void multiply(float a, const ShardVector& v, ShardVector& result) const;               // result = a * v
-  void add(const ShardVector& a, const ShardVector& b, ShardVector& result) const;       // result = a + b
-  void add_product(float a, const ShardVector& v, ShardVector& result) const;       // p = a * v; result += p
-  void subtract_product(float a, const ShardVector& v, ShardVector& result) const;  // p = a * v; result -= p
+  void negate(const ShardVector& a, ShardVector& result) const;  // result = -a
+  void subtract(const ShardVector& a, const ShardVector& b,
+                ShardVector& result) const;                                 // result = a - b
+  void multiply(float a, const ShardVector& v, ShardVector& result) const;  // result = a * v
+  void add(const ShardVector& a, const ShardVector& b,
+           ShardVector& result) const;  // result = a + b
+  void add_product(float a, const ShardVector& v,
+                   ShardVector& result) const;  // p = a * v; result += p
+  void subtract_product(float a, const ShardVector& v,
+                        ShardVector& result) const;  // p = a * v; result -= p
 
   // Over the elements of all ranks, the same bits on all of them. Collective.
   double dot(const ShardVector& a, const ShardVector& b) const;  // R19
   double sum_abs(const ShardVector& a) const;                    // R12, form one
-  double max_abs(const ShardVector& a) const;                    // R12, form inf: NaN if one is in a
+  double max_abs(const ShardVector& a) const;  // R12, form inf: NaN if one is in a
 
  private:
   /// Calls body(begin, count) for blocks that cover the tensor elements of the shard.

@@ -14,10 +14,14 @@ namespace zeroproof::reference {
 namespace {
 
 // The casts of a format by the type of its elements; those of fp32 are copies.
-void widen(Span<const float> source, Span<float> target) { std::ranges::copy(source, target.begin()); }
+void widen(Span<const float> source, Span<float> target) {
+  std::ranges::copy(source, target.begin());
+}
 void widen(Span<const bf16> source, Span<float> target) { widen_bf16({}, source, target); }
 void widen(Span<const fp16> source, Span<float> target) { widen_fp16({}, source, target); }
-void round(Span<const float> source, Span<float> target) { std::ranges::copy(source, target.begin()); }
+void round(Span<const float> source, Span<float> target) {
+  std::ranges::copy(source, target.begin());
+}
 void round(Span<const float> source, Span<bf16> target) { cast_to_bf16({}, source, target); }
 void round(Span<const float> source, Span<fp16> target) { cast_to_fp16({}, source, target); }
 
@@ -31,7 +35,8 @@ void widen(Span<const e4m3>, Span<float>) { without_scale(); }
 void widen(Span<const e5m2>, Span<float>) { without_scale(); }
 
 void check_format(bool ok, const char* problem, const char* why, DType dtype) {
-  ZP_CHECK(ok, ErrorCode::invalid_argument, problem + std::string(name(dtype)), why, "choose one of these");
+  ZP_CHECK(ok, ErrorCode::invalid_argument, problem + std::string(name(dtype)), why,
+           "choose one of these");
 }
 
 /// NaN in every element.
@@ -44,7 +49,8 @@ auto nan_values(Format, std::int64_t numel) {
 }  // namespace
 
 std::vector<float> nan_buffer(std::int64_t numel) {
-  return std::vector<float>(static_cast<std::size_t>(numel), std::numeric_limits<float>::quiet_NaN());
+  return std::vector<float>(static_cast<std::size_t>(numel),
+                            std::numeric_limits<float>::quiet_NaN());
 }
 
 std::vector<float> widen_leaf(const TensorView& leaf, const std::vector<Piece>& pieces) {
@@ -56,7 +62,8 @@ std::vector<float> widen_leaf(const TensorView& leaf, const std::vector<Piece>& 
   widened.reserve(static_cast<std::size_t>(leaf.numel));
   visit_param_format(leaf.dtype, [&](auto format) {
     using T = typename decltype(format)::type;
-    const Span<const T> elements{static_cast<const T*>(leaf.data), static_cast<std::size_t>(leaf.numel)};
+    const Span<const T> elements{static_cast<const T*>(leaf.data),
+                                 static_cast<std::size_t>(leaf.numel)};
     for (const Piece& piece : pieces) {
       widened.resize(static_cast<std::size_t>(piece.local_begin), padding);
       for_each_block(piece.numel, [&](std::int64_t begin, std::int64_t count) {
@@ -93,18 +100,20 @@ void ParamBuffer::round_from(Span<const float> master, const std::vector<Piece>&
   std::visit(round_into, values_);
 }
 
-void ParamBuffer::round_at_random(Span<const float> master, const std::vector<Piece>& pieces,
-                                  std::uint64_t seed,
-                                  const std::function<std::uint64_t(std::int64_t)>& step_of_tensor) {
+void ParamBuffer::round_at_random(
+    Span<const float> master, const std::vector<Piece>& pieces, std::uint64_t seed,
+    const std::function<std::uint64_t(std::int64_t)>& step_of_tensor) {
   ZP_CHECK(dtype_ == DType::bf16, ErrorCode::invalid_argument,
            "parameters of " + std::string(name(dtype_)) + " are to be rounded stochastically",
-           "only the rounding to bf16 has a stochastic form", "use bf16, or param_rounding nearest");
+           "only the rounding to bf16 has a stochastic form",
+           "use bf16, or param_rounding nearest");
   for (const Piece& piece : pieces) {
     const std::int64_t begin = piece.local_begin;
     const RoundingDraw draw{seed, step_of_tensor(piece.tensor),
                             static_cast<std::uint64_t>(piece.global_begin)};
-    stochastic_cast_to_bf16({}, draw, part(master, begin, piece.numel),
-                            part(Span<bf16>(std::get<std::vector<bf16>>(values_)), begin, piece.numel));
+    stochastic_cast_to_bf16(
+        {}, draw, part(master, begin, piece.numel),
+        part(Span<bf16>(std::get<std::vector<bf16>>(values_)), begin, piece.numel));
   }
 }
 
@@ -128,7 +137,8 @@ TensorView ParamBuffer::view() const {
   // A view has no const; observers may write, because the owner of the buffer let them.
   const auto view_of = [&](const auto& values) {
     using Element = typename std::decay_t<decltype(values)>::value_type;
-    return TensorView{const_cast<Element*>(values.data()), dtype_, static_cast<std::int64_t>(values.size())};
+    return TensorView{const_cast<Element*>(values.data()), dtype_,
+                      static_cast<std::int64_t>(values.size())};
   };
   return std::visit(view_of, values_);
 }

@@ -32,7 +32,8 @@ MicroBatchFacts facts_of(const StepSettings& setup, const GradSource& leaves) {
   validate_settings(setup);
   const auto num_tensors = static_cast<std::int64_t>(setup.layout->tensors().size());
   for (std::int64_t j = 0; j < setup.micro_batches; ++j) {
-    if (setup.loss_reduction == LossReduction::tokens) facts.num_tokens.push_back(leaves.num_tokens(j));
+    if (setup.loss_reduction == LossReduction::tokens)
+      facts.num_tokens.push_back(leaves.num_tokens(j));
     if (setup.missing_grad != MissingGrad::skip) continue;
     std::vector<bool>& has_grad = facts.has_grad.emplace_back();
     for (std::int64_t tensor = 0; tensor < num_tensors; ++tensor) {
@@ -82,11 +83,12 @@ DenseOptimizer::DenseOptimizer(const StepSettings& setup, const FullState& initi
 
 std::int64_t DenseOptimizer::divisor(const MicroBatchFacts& facts) const {
   if (setup_.loss_reduction == LossReduction::mean) return setup_.micro_batches;
-  ZP_CHECK(
-      static_cast<std::int64_t>(facts.num_tokens.size()) == setup_.micro_batches, ErrorCode::invalid_argument,
-      "a step got " + std::to_string(facts.num_tokens.size()) + " token counts",
-      "the gradient is divided by the tokens of " + std::to_string(setup_.micro_batches) + " micro-batches",
-      "pass one count for each");
+  ZP_CHECK(static_cast<std::int64_t>(facts.num_tokens.size()) == setup_.micro_batches,
+           ErrorCode::invalid_argument,
+           "a step got " + std::to_string(facts.num_tokens.size()) + " token counts",
+           "the gradient is divided by the tokens of " + std::to_string(setup_.micro_batches) +
+               " micro-batches",
+           "pass one count for each");
   std::int64_t tokens = 0;
   for (std::int64_t j = 0; j < setup_.micro_batches; ++j) {
     add_tokens(tokens, j, facts.num_tokens[static_cast<std::size_t>(j)]);
@@ -104,7 +106,8 @@ std::vector<bool> DenseOptimizer::tensors_with_grad(const MicroBatchFacts& facts
   if (setup_.missing_grad != MissingGrad::skip) return any;
   ZP_CHECK(static_cast<std::int64_t>(facts.has_grad.size()) == setup_.micro_batches,
            ErrorCode::invalid_argument,
-           "a step was told of the gradients of " + std::to_string(facts.has_grad.size()) + " micro-batches",
+           "a step was told of the gradients of " + std::to_string(facts.has_grad.size()) +
+               " micro-batches",
            "with missing_grad = skip all " + std::to_string(setup_.micro_batches) +
                " decide which tensors are unused",
            "pass one list for each");
@@ -120,15 +123,16 @@ std::vector<bool> DenseOptimizer::tensors_with_grad(const MicroBatchFacts& facts
 }
 
 void DenseOptimizer::sum_gradients(const std::vector<TensorView>& leaves) {
-  ZP_CHECK(static_cast<std::int64_t>(leaves.size()) == setup_.micro_batches, ErrorCode::invalid_argument,
-           "a step got " + std::to_string(leaves.size()) + " leaves",
+  ZP_CHECK(static_cast<std::int64_t>(leaves.size()) == setup_.micro_batches,
+           ErrorCode::invalid_argument, "a step got " + std::to_string(leaves.size()) + " leaves",
            "the mean is over " + std::to_string(setup_.micro_batches) + " micro-batches",
            "pass one leaf for each");
   std::vector<std::vector<float>> widened;
   for (const TensorView& leaf : leaves) {
     ZP_CHECK(leaf.numel == setup_.layout->padded_numel() && leaf.dtype == leaves[0].dtype,
              ErrorCode::invalid_argument,
-             "a leaf has " + std::to_string(leaf.numel) + " elements of " + std::string(name(leaf.dtype)),
+             "a leaf has " + std::to_string(leaf.numel) + " elements of " +
+                 std::string(name(leaf.dtype)),
              "all leaves have the layout's padded_numel and one dtype", "pass such leaves");
     widened.push_back(widen_leaf(leaf, pieces_));
   }
@@ -149,8 +153,8 @@ void DenseOptimizer::sum_gradients(const std::vector<TensorView>& leaves) {
 void DenseOptimizer::unscale_gradients() {
   bool any = false;
   for (const Piece& piece : pieces_) {
-    const bool found =
-        unscale({}, scalars_of(piece).inv_scale, at(last_.grad_sum, piece), at(last_.unscaled_grad, piece));
+    const bool found = unscale({}, scalars_of(piece).inv_scale, at(last_.grad_sum, piece),
+                               at(last_.unscaled_grad, piece));
     any = any || found;
   }
   last_.found_inf = any ? 1 : 0;
@@ -182,7 +186,8 @@ void DenseOptimizer::clip_gradients() {
     last_.clip_coef[group] = clip_coef(last_.grad_norm[group], max_norms_[group]);
   }
   for (const Piece& piece : pieces_) {
-    clip({}, last_.clip_coef[group_of(piece)], at(last_.unscaled_grad, piece), at(last_.grad, piece));
+    clip({}, last_.clip_coef[group_of(piece)], at(last_.unscaled_grad, piece),
+         at(last_.grad, piece));
     if (setup_.hyper.clip_value) {
       clip_value({}, static_cast<float>(*setup_.hyper.clip_value), at(last_.grad, piece));
     }
@@ -214,7 +219,9 @@ void DenseOptimizer::keep_master() {
   std::ranges::fill(master_, std::numeric_limits<float>::quiet_NaN());  // nobody can go on with it
 }
 
-void DenseOptimizer::round_parameters() { bf16_master_ ? param_.copy_from(*bf16_master_) : round(param_); }
+void DenseOptimizer::round_parameters() {
+  bf16_master_ ? param_.copy_from(*bf16_master_) : round(param_);
+}
 
 std::vector<float> DenseOptimizer::values(BufferId id) const {
   std::vector<float> values = id == BufferId::master ? master_ : state_.at(id);
@@ -326,7 +333,8 @@ TensorView DenseOptimizer::buffer(BufferId id) const {
 // Parameters in 8 bits without ranks (R24).
 
 void DenseOptimizer::cast_with_scales(const TakesPart& takes_part) {
-  scales_.collect(master_, pieces_, takes_part);  // of whole tensors: there is nobody to join it with
+  scales_.collect(master_, pieces_,
+                  takes_part);  // of whole tensors: there is nobody to join it with
   scales_.make(takes_part);
   scales_.cast(master_, pieces_, takes_part, param_.view());
 }
@@ -342,8 +350,10 @@ void DenseOptimizer::make_columns(const TakesPart& takes_part) {
 
 void DenseOptimizer::begin_scales(const FullState& initial) {
   scales_ = ParamScales(setup_, blocks_of(setup_));
-  if (setup_.scaling.columnwise) param_columns_ = ParamBuffer(setup_.param_dtype, layout().padded_numel());
-  if (has_own_columns(setup_.scaling)) column_scales_ = ParamScales(setup_, column_blocks_of(setup_));
+  if (setup_.scaling.columnwise)
+    param_columns_ = ParamBuffer(setup_.param_dtype, layout().padded_numel());
+  if (has_own_columns(setup_.scaling))
+    column_scales_ = ParamScales(setup_, column_blocks_of(setup_));
   const TakesPart all = [](std::int64_t) { return true; };
   const bool beginning = !has_loaded_scales(initial, setup_, scales_.blocks());
   if (beginning) {

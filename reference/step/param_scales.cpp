@@ -18,7 +18,10 @@ std::uint8_t* code_at(const TensorView& codes, std::int64_t local) {
 }  // namespace
 
 ParamScales::ParamScales(const StepSettings& settings, TensorBlocks blocks)
-    : exist_(true), dtype_(settings.param_dtype), scaling_(settings.scaling), blocks_(std::move(blocks)) {
+    : exist_(true),
+      dtype_(settings.param_dtype),
+      scaling_(settings.scaling),
+      blocks_(std::move(blocks)) {
   const std::size_t count = index(blocks_.num_blocks());
   amax.resize(count);
   amax_history.resize(keeps_history(scaling_) ? count * index(scaling_.history) : 0);
@@ -53,7 +56,8 @@ void ParamScales::move_histories(const TakesPart& takes_part) {
     const std::size_t first = index(blocks_.first_block(tensor));
     const std::size_t count = index(blocks_.grid(tensor).num_blocks());
     delayed_scales({}, delayed_of(scaling_, dtype_), history_of(first, count),
-                   Span<float>(scale).subspan(first, count), Span<float>(scale_inv).subspan(first, count));
+                   Span<float>(scale).subspan(first, count),
+                   Span<float>(scale_inv).subspan(first, count));
   }
 }
 
@@ -63,22 +67,27 @@ void ParamScales::collect(Span<const float> master, const std::vector<Piece>& pi
   for (const BlockRun& run : blocks_.runs(pieces)) {
     if (!takes_part(run.tensor)) continue;
     const BlockGrid& grid = blocks_.grid(run.tensor);
-    block_amax(
-        {}, grid, scaling_.value, run.first, master.subspan(index(run.local_begin), index(run.numel)),
-        Span<std::uint32_t>(amax).subspan(index(blocks_.first_block(run.tensor)), index(grid.num_blocks())));
+    block_amax({}, grid, scaling_.value, run.first,
+               master.subspan(index(run.local_begin), index(run.numel)),
+               Span<std::uint32_t>(amax).subspan(index(blocks_.first_block(run.tensor)),
+                                                 index(grid.num_blocks())));
   }
 }
 
 void ParamScales::make_tensor(std::size_t first, std::size_t count) {
   if (keeps_history(scaling_)) {
-    for (std::size_t block = first; block < first + count; ++block) history_of(block, 1)[0] = amax[block];
+    for (std::size_t block = first; block < first + count; ++block)
+      history_of(block, 1)[0] = amax[block];
   } else {
-    const BlockRecipe recipe = {scaling_.recipe == ScaleRecipe::mxfp8, current_of(scaling_, dtype_)};
+    const BlockRecipe recipe = {scaling_.recipe == ScaleRecipe::mxfp8,
+                                current_of(scaling_, dtype_)};
     const auto begin = amax.begin() + static_cast<std::ptrdiff_t>(first);
-    const BlockScales made = block_scales(recipe, {begin, begin + static_cast<std::ptrdiff_t>(count)});
+    const BlockScales made =
+        block_scales(recipe, {begin, begin + static_cast<std::ptrdiff_t>(count)});
     std::ranges::copy(made.scale, scale.begin() + static_cast<std::ptrdiff_t>(first));
   }
-  for (std::size_t block = first; block < first + count; ++block) scale_inv[block] = 1 / scale[block];
+  for (std::size_t block = first; block < first + count; ++block)
+    scale_inv[block] = 1 / scale[block];
 }
 
 void ParamScales::make(const TakesPart& takes_part) {
@@ -94,9 +103,11 @@ void ParamScales::cast(Span<const float> master, const std::vector<Piece>& piece
     if (!takes_part(run.tensor)) continue;
     const BlockGrid& grid = blocks_.grid(run.tensor);
     const BlockQuantization options = {grid, scaling_.value, Overflow::saturate};
-    const std::vector<std::uint8_t> made = quantized_part(
-        options, fp8_of(dtype_), run.first, master.subspan(index(run.local_begin), index(run.numel)),
-        Span<const float>(scale).subspan(index(blocks_.first_block(run.tensor)), index(grid.num_blocks())));
+    const std::vector<std::uint8_t> made =
+        quantized_part(options, fp8_of(dtype_), run.first,
+                       master.subspan(index(run.local_begin), index(run.numel)),
+                       Span<const float>(scale).subspan(index(blocks_.first_block(run.tensor)),
+                                                        index(grid.num_blocks())));
     std::ranges::copy(made, code_at(codes, run.local_begin));
   }
 }
@@ -110,17 +121,19 @@ void ParamScales::dequantize(const TensorView& codes, const std::vector<Piece>& 
     const Span<float> target = values.subspan(index(run.local_begin), index(run.numel));
     const std::uint8_t* const source = code_at(codes, run.local_begin);
     if (dtype_ == DType::e4m3) {
-      block_dequantize_e4m3({}, grid, run.first, {reinterpret_cast<const e4m3*>(source), target.size()},
-                            inverses, target);
+      block_dequantize_e4m3({}, grid, run.first,
+                            {reinterpret_cast<const e4m3*>(source), target.size()}, inverses,
+                            target);
     } else {
-      block_dequantize_e5m2({}, grid, run.first, {reinterpret_cast<const e5m2*>(source), target.size()},
-                            inverses, target);
+      block_dequantize_e5m2({}, grid, run.first,
+                            {reinterpret_cast<const e5m2*>(source), target.size()}, inverses,
+                            target);
     }
   }
 }
 
-void transpose_codes(const FlatLayout& layout, const std::vector<Piece>& pieces, const TensorView& codes,
-                     const TensorView& target) {
+void transpose_codes(const FlatLayout& layout, const std::vector<Piece>& pieces,
+                     const TensorView& codes, const TensorView& target) {
   const std::vector<TensorMatrix> matrices = matrices_of(layout);
   for (const Piece& piece : pieces) {
     const auto [begin, rows, columns] = matrices[index(piece.tensor)];

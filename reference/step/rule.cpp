@@ -13,9 +13,11 @@ namespace {
 void check_numel(BufferId id, Span<const float> view, std::int64_t padded_numel) {
   const std::string buffer(name(id));
   ZP_CHECK(numel(view) == padded_numel, ErrorCode::invalid_argument,
-           view.empty() ? "the loaded state has no " + buffer
-                        : "the loaded " + buffer + " has " + std::to_string(view.size()) + " elements",
-           "the rule needs one and the layout has " + std::to_string(padded_numel) + " elements with padding",
+           view.empty()
+               ? "the loaded state has no " + buffer
+               : "the loaded " + buffer + " has " + std::to_string(view.size()) + " elements",
+           "the rule needs one and the layout has " + std::to_string(padded_numel) +
+               " elements with padding",
            "pass [padded_numel]");
 }
 

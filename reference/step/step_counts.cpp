@@ -14,7 +14,8 @@ constexpr std::uint64_t last_count = std::numeric_limits<std::int64_t>::max() - 
 
 void check_count(const std::string& what, std::uint64_t count, const std::string& shown) {
   ZP_CHECK(count <= last_count, ErrorCode::invalid_argument, what + " is " + shown,
-           "it counts applied updates, and there must be room for another", "pass 0 or more, below 2^63 - 1");
+           "it counts applied updates, and there must be room for another",
+           "pass 0 or more, below 2^63 - 1");
 }
 
 }  // namespace
@@ -26,7 +27,8 @@ void StepCounts::count_step(const std::vector<bool>& has_grad) {
   }
 }
 
-StepCounts loaded_counts(const FullState& state, MissingGrad missing_grad, const FlatLayout& layout) {
+StepCounts loaded_counts(const FullState& state, MissingGrad missing_grad,
+                         const FlatLayout& layout) {
   StepCounts counts;
   counts.per_tensor = missing_grad == MissingGrad::skip;
   counts.applied_steps = static_cast<std::uint64_t>(state.applied_steps);
@@ -35,9 +37,9 @@ StepCounts loaded_counts(const FullState& state, MissingGrad missing_grad, const
 
   const std::size_t num_tensors = layout.tensors().size();
   ZP_CHECK(state.tensor_steps.size() == num_tensors, ErrorCode::invalid_argument,
-           state.tensor_steps.empty()
-               ? std::string("the loaded state has no tensor_steps")
-               : "the loaded tensor_steps has " + std::to_string(state.tensor_steps.size()) + " elements",
+           state.tensor_steps.empty() ? std::string("the loaded state has no tensor_steps")
+                                      : "the loaded tensor_steps has " +
+                                            std::to_string(state.tensor_steps.size()) + " elements",
            "with missing_grad = skip every one of the " + std::to_string(num_tensors) +
                " tensors counts its own updates",
            "pass [num_tensors]");
@@ -49,8 +51,8 @@ StepCounts loaded_counts(const FullState& state, MissingGrad missing_grad, const
 }
 
 std::vector<StepScalars> scalars_of_step(const OptimizerHyper& hyper, const ParamGroups& groups,
-                                         const StepCounts& counts, int log2_loss_scale, std::int64_t divisor,
-                                         std::int64_t micro_batches) {
+                                         const StepCounts& counts, int log2_loss_scale,
+                                         std::int64_t divisor, std::int64_t micro_batches) {
   const auto t_after = [](std::uint64_t count) { return static_cast<std::int64_t>(count) + 1; };
   // lr and weight_decay follow the run's t, also for a tensor that was unused.
   const std::int64_t run_t = t_after(counts.applied_steps);
@@ -70,7 +72,8 @@ std::vector<StepScalars> scalars_of_step(const OptimizerHyper& hyper, const Para
   for (std::size_t tensor = 0; tensor < counts.tensor_steps.size(); ++tensor) {
     const OptimizerHyper& own =
         of_group[static_cast<std::size_t>(groups.of(static_cast<std::int64_t>(tensor)))];
-    scalars.push_back(step_scalars(own, t_after(counts.tensor_steps[tensor]), log2_loss_scale, divisor));
+    scalars.push_back(
+        step_scalars(own, t_after(counts.tensor_steps[tensor]), log2_loss_scale, divisor));
   }
   return scalars;
 }
@@ -78,7 +81,8 @@ std::vector<StepScalars> scalars_of_step(const OptimizerHyper& hyper, const Para
 void add_tokens(std::int64_t& sum, std::int64_t micro_batch, std::int64_t num_tokens) {
   constexpr std::int64_t too_many = std::int64_t{1} << 53;
   ZP_CHECK(0 <= num_tokens && num_tokens < too_many - sum, ErrorCode::invalid_argument,
-           "micro-batch " + std::to_string(micro_batch) + " has " + std::to_string(num_tokens) + " tokens",
+           "micro-batch " + std::to_string(micro_batch) + " has " + std::to_string(num_tokens) +
+               " tokens",
            "the tokens of a step are counted from 0 to below 2^53", "mend the leaf source");
   sum += num_tokens;
 }

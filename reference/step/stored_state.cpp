@@ -30,7 +30,9 @@ float state_scale(StateFormat format, std::uint32_t amax) {
 // The casts of a format by the type of its codes. A moment that is not finite stays so: e4m3 does not saturate here.
 void code(Span<const float> source, Span<bf16> target) { cast_to_bf16({}, source, target); }
 void code(Span<const float> source, Span<fp16> target) { cast_to_fp16({}, source, target); }
-void code(Span<const float> source, Span<e4m3> target) { nonfinite_cast_to_e4m3({}, source, target); }
+void code(Span<const float> source, Span<e4m3> target) {
+  nonfinite_cast_to_e4m3({}, source, target);
+}
 void decode(Span<const bf16> source, Span<float> target) { widen_bf16({}, source, target); }
 void decode(Span<const fp16> source, Span<float> target) { widen_fp16({}, source, target); }
 void decode(Span<const e4m3> source, Span<float> target) { widen_e4m3({}, source, target); }
@@ -46,12 +48,14 @@ std::vector<FlatRange> blocks_with_elements(const std::vector<Piece>& pieces) {
   return joined_ranges(std::move(all));
 }
 
-StoredBuffer::StoredBuffer(StateFormat format, std::int64_t numel, const std::vector<FlatRange>& blocks)
+StoredBuffer::StoredBuffer(StateFormat format, std::int64_t numel,
+                           const std::vector<FlatRange>& blocks)
     : format_(format) {
   const auto make = [&](auto of_format) {
     using Format = decltype(of_format);
     using T = typename Format::type;
-    codes_ = std::vector<T>(static_cast<std::size_t>(numel), std::bit_cast<T>(Format::magnitude));  // NaN
+    codes_ = std::vector<T>(static_cast<std::size_t>(numel),
+                            std::bit_cast<T>(Format::magnitude));  // NaN
   };
   if (format == StateFormat::bf16) make(Format<bf16>{});
   if (format == StateFormat::fp16) make(Format<fp16>{});
@@ -69,8 +73,8 @@ std::size_t StoredBuffer::place_of(std::int64_t block) const {
     if (block < range.end) return static_cast<std::size_t>(before + block - range.begin);
     before += range.numel();
   }
-  fail(ErrorCode::internal, "a rank has no scale of block " + std::to_string(block), "it has elements of it",
-       "report this as a defect");
+  fail(ErrorCode::internal, "a rank has no scale of block " + std::to_string(block),
+       "it has elements of it", "report this as a defect");
 }
 
 template <class Body>
@@ -108,7 +112,8 @@ void StoredBuffer::collect(const std::vector<Piece>& pieces, Span<const float> v
   });
 }
 
-void StoredBuffer::store(const std::vector<Piece>& pieces, Span<const float> values, const BlockAmax& amax) {
+void StoredBuffer::store(const std::vector<Piece>& pieces, Span<const float> values,
+                         const BlockAmax& amax) {
   for_blocks(pieces, [&](std::int64_t block, const Piece& part) {
     if (!zeroproof::has_scales(format_)) return encode(part, 1, values);
     const float scale = state_scale(format_, amax.at(block));
@@ -152,10 +157,12 @@ TensorView StoredBuffer::codes() const {
       codes_);
 }
 
-ExposedBuffer StoredBuffer::scales(BufferId id) const { return {id, array_view(scale_inv_), blocks_}; }
+ExposedBuffer StoredBuffer::scales(BufferId id) const {
+  return {id, array_view(scale_inv_), blocks_};
+}
 
-StoredState::StoredState(const StateFormats& formats, const OptimizerHyper& hyper, std::int64_t numel,
-                         const std::vector<FlatRange>& blocks) {
+StoredState::StoredState(const StateFormats& formats, const OptimizerHyper& hyper,
+                         std::int64_t numel, const std::vector<FlatRange>& blocks) {
   for (const BufferId id : kept_buffers(hyper)) {
     const StateFormat format = formats.of(id);
     if (format == StateFormat::fp32) continue;
@@ -173,7 +180,8 @@ void StoredState::store(const std::vector<Piece>& pieces, RuleState& state,
   for (const auto& entry : buffers_) store_one(entry.first, pieces, state.at(entry.first), join);
 }
 
-void StoredState::store_one(BufferId id, const std::vector<Piece>& pieces, std::vector<float>& values,
+void StoredState::store_one(BufferId id, const std::vector<Piece>& pieces,
+                            std::vector<float>& values,
                             const std::function<void(BlockAmax&)>& join) {
   StoredBuffer& buffer = buffers_.at(id);
   BlockAmax amax;

@@ -70,7 +70,8 @@ void update(const char* operation, const AdamOptions& options, const StepScalars
   check_same_numel(operation, "grad", grad.size(), "master", master.size());
   check_same_numel(operation, "grad", grad.size(), "exp_avg", exp_avg.size());
   check_same_numel(operation, "grad", grad.size(), "exp_avg_sq", exp_avg_sq.size());
-  check_optional_buffer(operation, "max_exp_avg_sq", options.amsgrad, max_exp_avg_sq.size(), grad.size());
+  check_optional_buffer(operation, "max_exp_avg_sq", options.amsgrad, max_exp_avg_sq.size(),
+                        grad.size());
   for_each_block(numel(grad), [&](std::int64_t begin, std::int64_t count) {
     const auto block = [&](auto view) { return as_array(part(view, begin, count)); };
     update_block(options, scalars,
@@ -81,16 +82,18 @@ void update(const char* operation, const AdamOptions& options, const StepScalars
 
 }  // namespace
 
-void adamw_update(const Exec&, const AdamOptions& options, const StepScalars& scalars, Span<const float> grad,
-                  Span<float> master, Span<float> exp_avg, Span<float> exp_avg_sq,
-                  Span<float> max_exp_avg_sq) {
-  update("adamw_update", options, scalars, grad, master, exp_avg, exp_avg_sq, max_exp_avg_sq, adamw_block);
+void adamw_update(const Exec&, const AdamOptions& options, const StepScalars& scalars,
+                  Span<const float> grad, Span<float> master, Span<float> exp_avg,
+                  Span<float> exp_avg_sq, Span<float> max_exp_avg_sq) {
+  update("adamw_update", options, scalars, grad, master, exp_avg, exp_avg_sq, max_exp_avg_sq,
+         adamw_block);
 }
 
-void adam_update(const Exec&, const AdamOptions& options, const StepScalars& scalars, Span<const float> grad,
-                 Span<float> master, Span<float> exp_avg, Span<float> exp_avg_sq,
-                 Span<float> max_exp_avg_sq) {
-  update("adam_update", options, scalars, grad, master, exp_avg, exp_avg_sq, max_exp_avg_sq, adam_block);
+void adam_update(const Exec&, const AdamOptions& options, const StepScalars& scalars,
+                 Span<const float> grad, Span<float> master, Span<float> exp_avg,
+                 Span<float> exp_avg_sq, Span<float> max_exp_avg_sq) {
+  update("adam_update", options, scalars, grad, master, exp_avg, exp_avg_sq, max_exp_avg_sq,
+         adam_block);
 }
 
 }  // namespace zeroproof::reference

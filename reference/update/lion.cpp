@@ -37,8 +37,8 @@ void lion_block(bool maximize, const StepScalars& s, const ConstArray& grad, Mut
 
 }  // namespace
 
-void lion_update(const Exec&, const LionOptions& options, const StepScalars& scalars, Span<const float> grad,
-                 Span<float> master, Span<float> exp_avg) {
+void lion_update(const Exec&, const LionOptions& options, const StepScalars& scalars,
+                 Span<const float> grad, Span<float> master, Span<float> exp_avg) {
   check_same_numel("lion_update", "grad", grad.size(), "master", master.size());
   check_same_numel("lion_update", "grad", grad.size(), "exp_avg", exp_avg.size());
   for_each_block(numel(grad), [&](std::int64_t begin, std::int64_t count) {

@@ -9,8 +9,9 @@ namespace zeroproof::reference {
 namespace {
 
 void check_at_least_one(const char* what, int value) {
-  ZP_CHECK(value >= 1, ErrorCode::invalid_argument, std::string(what) + " is " + std::to_string(value),
-           "the loss scaler could not move", "use 1 or more");
+  ZP_CHECK(value >= 1, ErrorCode::invalid_argument,
+           std::string(what) + " is " + std::to_string(value), "the loss scaler could not move",
+           "use 1 or more");
 }
 
 void check(const LossScalerConfig& config) {
@@ -22,7 +23,8 @@ void check(const LossScalerConfig& config) {
            ErrorCode::invalid_argument,
            "log2_initial is " + std::to_string(config.log2_initial) + ", outside " +
                std::to_string(config.log2_min) + ".." + std::to_string(config.log2_max),
-           "the loss scale would start where it may never be", "choose log2_min <= log2_initial <= log2_max");
+           "the loss scale would start where it may never be",
+           "choose log2_min <= log2_initial <= log2_max");
 }
 
 LossScalerState after_overflow(const LossScalerConfig& config, LossScalerState state) {

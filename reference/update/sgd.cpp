@@ -19,8 +19,8 @@ void gather_momentum(const StepScalars& s, const Block& g, MutableArray momentum
 }
 
 /// R6 for up to 1024 elements, one line per rounding; momentum_buffer is empty without momentum.
-void sgd_block(const SgdOptions& options, const StepScalars& s, const ConstArray& grad, MutableArray master,
-               const MutableArray& momentum_buffer) {
+void sgd_block(const SgdOptions& options, const StepScalars& s, const ConstArray& grad,
+               MutableArray master, const MutableArray& momentum_buffer) {
   const Block g = directed_with_decay(options.maximize, s, grad, master);
   Block e = g;
   if (options.momentum) {
@@ -49,14 +49,14 @@ void sgd_ema_block(const SgdEmaOptions& options, const StepScalars& s, const Con
 
 }  // namespace
 
-void sgd_update(const Exec&, const SgdOptions& options, const StepScalars& scalars, Span<const float> grad,
-                Span<float> master, Span<float> momentum_buffer) {
+void sgd_update(const Exec&, const SgdOptions& options, const StepScalars& scalars,
+                Span<const float> grad, Span<float> master, Span<float> momentum_buffer) {
   check_same_numel("sgd_update", "grad", grad.size(), "master", master.size());
   check_optional_buffer("sgd_update", "momentum_buffer", options.momentum, momentum_buffer.size(),
                         grad.size());
   ZP_CHECK(options.momentum || !options.nesterov, ErrorCode::invalid_argument,
-           "sgd_update: nesterov is on and momentum is off", "there is no momentum buffer to look ahead with",
-           "switch momentum on, or nesterov off");
+           "sgd_update: nesterov is on and momentum is off",
+           "there is no momentum buffer to look ahead with", "switch momentum on, or nesterov off");
   for_each_block(numel(grad), [&](std::int64_t begin, std::int64_t count) {
     const auto block = [&](auto view) { return as_array(part(view, begin, count)); };
     sgd_block(options, scalars, block(grad), block(master),

@@ -9,7 +9,8 @@ namespace zeroproof::reference {
 namespace {
 
 constexpr double two_to_minus_126 = 0x1p-126;  // the smallest normal fp32
-constexpr double two_to_126 = 0x1p126;         // the largest power of two whose reciprocal is a normal fp32
+constexpr double two_to_126 =
+    0x1p126;  // the largest power of two whose reciprocal is a normal fp32
 constexpr double two_to_minus_23 = 0x1p-23;
 
 float fp32(double value) { return static_cast<float>(value); }
@@ -26,7 +27,8 @@ double power(double base, std::int64_t exponent) {
   }
 }
 
-void check_range(bool inside, const std::string& problem, const std::string& why, const std::string& remedy) {
+void check_range(bool inside, const std::string& problem, const std::string& why,
+                 const std::string& remedy) {
   ZP_CHECK(inside, ErrorCode::invalid_argument, problem, why, remedy);
 }
 
@@ -36,8 +38,8 @@ void check_finite_and_not_negative(const char* what, double value) {
 }
 
 void check_fraction(const char* what, double value) {
-  check_range(0 <= value && value <= 1, std::string(what) + " is " + text(value), "rule R5 covers 0 to 1",
-              "choose a value from 0 to 1");
+  check_range(0 <= value && value <= 1, std::string(what) + " is " + text(value),
+              "rule R5 covers 0 to 1", "choose a value from 0 to 1");
 }
 
 /// Below 0 a second moment could become negative; near 1 the power in 1 - beta^t, by which is divided, would no longer
@@ -54,7 +56,8 @@ void check_hyper(const OptimizerHyper& hyper) {
   check_beta("beta2", hyper.beta2);
   check_range(std::isfinite(hyper.eps) && double{fp32(hyper.eps)} >= two_to_minus_126,
               "eps is " + text(hyper.eps),
-              "in fp32 it must be 2^-126 or more, so that the denominator is never 0", "choose a larger eps");
+              "in fp32 it must be 2^-126 or more, so that the denominator is never 0",
+              "choose a larger eps");
   check_finite_and_not_negative("lr", hyper.lr);
   check_finite_and_not_negative("weight_decay", hyper.weight_decay);
   check_fraction("momentum", hyper.momentum);
@@ -93,8 +96,10 @@ double decay_coefficient(const OptimizerHyper& hyper) {
 
 /// S * divisor, exact in fp64: the divisor has at most 53 bits and S is a power of two.
 double scale_times_divisor(int log2_loss_scale, std::int64_t divisor) {
-  check_range(1 <= divisor && divisor < (std::int64_t{1} << 53), "divisor is " + std::to_string(divisor),
-              "it must be exact in fp64, from 1 to below 2^53", "use the number of micro-batches or tokens");
+  check_range(1 <= divisor && divisor < (std::int64_t{1} << 53),
+              "divisor is " + std::to_string(divisor),
+              "it must be exact in fp64, from 1 to below 2^53",
+              "use the number of micro-batches or tokens");
   const double product = std::ldexp(static_cast<double>(divisor), log2_loss_scale);
   check_range(two_to_minus_126 <= product && product <= two_to_126,
               "loss scale 2^" + std::to_string(log2_loss_scale) + " times divisor " +

@@ -59,11 +59,13 @@ BinnedBuffer own_sum(const OptimizerSetup& setup, MicroBatchPass& pass) {
   const int rank = data_rank(setup, setup.comm->rank());
   BinnedBuffer mine(setup.layout->padded_numel());
   for (std::int64_t micro_step = 0; micro_step < num_micro_steps(setup); ++micro_step) {
-    pass.run(micro_batch_at(setup, rank, micro_step), [&](std::size_t unit, const std::vector<float>* part) {
-      const FlatRange& range = pass.units()[unit];
-      const std::optional<std::vector<float>> leaf = whole_leaf(setup, range, part);
-      if (leaf && rank % setup.cp == 0) mine.deposit(*leaf, range.begin, setup.layout->pieces({range}));
-    });
+    pass.run(micro_batch_at(setup, rank, micro_step),
+             [&](std::size_t unit, const std::vector<float>* part) {
+               const FlatRange& range = pass.units()[unit];
+               const std::optional<std::vector<float>> leaf = whole_leaf(setup, range, part);
+               if (leaf && rank % setup.cp == 0)
+                 mine.deposit(*leaf, range.begin, setup.layout->pieces({range}));
+             });
   }
   return mine;
 }
@@ -83,7 +85,8 @@ std::vector<float> reduce_binned(const OptimizerSetup& setup, MicroBatchPass& pa
   for (int owner = 0; owner < setup.comm->world_size(); ++owner) {
     send.push_back(packed(mine, setup.shards->shard(owner)));
   }
-  BinnedBuffer owned = merged(exchange(*setup.comm, std::move(send), same_from(setup.comm)), owned_numel);
+  BinnedBuffer owned =
+      merged(exchange(*setup.comm, std::move(send), same_from(setup.comm)), owned_numel);
   if (size_of(setup.replicas) > 1) {
     const Message message = packed(owned, {{0, owned_numel}});
     owned = merged(gather_all(*setup.replicas, message, same_from(setup.replicas)), owned_numel);

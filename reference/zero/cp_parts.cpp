@@ -14,7 +14,9 @@ std::optional<std::vector<float>> whole_leaf(const OptimizerSetup& setup, const 
 
   // Ranks that share a micro-batch follow each other, and all of them have it or none has.
   const int first = setup.comm->rank() / setup.cp * setup.cp;
-  const auto shares = [&](int rank) { return part != nullptr && rank >= first && rank < first + setup.cp; };
+  const auto shares = [&](int rank) {
+    return part != nullptr && rank >= first && rank < first + setup.cp;
+  };
   Message mine;
   if (part != nullptr) mine = pack({array_view(*part), {unit}}, {unit});
   std::vector<Message> send;

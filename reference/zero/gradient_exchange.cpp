@@ -34,7 +34,8 @@ Message message_to(const OptimizerSetup& setup, const TreeStack& stack, int owne
 }
 
 /// The whole leaf of one micro-batch, [padded_numel].
-std::vector<float> leaf_of(const OptimizerSetup& setup, MicroBatchPass& pass, std::int64_t micro_batch) {
+std::vector<float> leaf_of(const OptimizerSetup& setup, MicroBatchPass& pass,
+                           std::int64_t micro_batch) {
   std::vector<float> leaf;
   pass.run(micro_batch, [&](std::size_t unit, std::vector<float>* grad) {
     if (pass.units().size() == 1) {
@@ -51,7 +52,9 @@ std::vector<float> leaf_of(const OptimizerSetup& setup, MicroBatchPass& pass, st
 class OwnedUnit {
  public:
   OwnedUnit(const OptimizerSetup& setup, const FlatRange& unit)
-      : setup_(setup), unit_(unit), owned_(intersect(setup.shards->shard(setup.comm->rank()), {unit})) {
+      : setup_(setup),
+        unit_(unit),
+        owned_(intersect(setup.shards->shard(setup.comm->rank()), {unit})) {
     // A strided micro-step brings consecutive leaves, one after another; contiguous ranks are far apart in the tree.
     const int num_stacks = is_strided(setup) ? 1 : setup.comm->world_size();
     stacks_.assign(static_cast<std::size_t>(num_stacks),
@@ -66,7 +69,8 @@ class OwnedUnit {
     if (grad != nullptr) {
       const RangedView whole{array_view(*grad), {unit_}};
       for (std::size_t owner = 0; owner < send.size(); ++owner) {
-        send[owner] = pack(whole, intersect(setup_.shards->shard(static_cast<int>(owner)), {unit_}));
+        send[owner] =
+            pack(whole, intersect(setup_.shards->shard(static_cast<int>(owner)), {unit_}));
       }
     }
     const auto leaf_from = [&](int sender) {
@@ -83,7 +87,8 @@ class OwnedUnit {
       if (!j) continue;
       Span<const std::byte> bytes = recv[static_cast<std::size_t>(sender)];
       TreeStack& stack = stacks_[is_strided(setup_) ? 0 : static_cast<std::size_t>(sender)];
-      stack.push({0, tree_leaf(setup_, data_rank(setup_, sender), *j)}, take_floats(bytes, numel_of(owned_)));
+      stack.push({0, tree_leaf(setup_, data_rank(setup_, sender), *j)},
+                 take_floats(bytes, numel_of(owned_)));
     }
   }
 
@@ -133,7 +138,8 @@ std::vector<float> reduce_at_boundary(const OptimizerSetup& setup, MicroBatchPas
   std::vector<TreeStack::Entry> nodes;
   for (int sender = 0; sender < world_size; ++sender) {
     Span<const std::byte> rest = recv[static_cast<std::size_t>(sender)];
-    for (const TreeNode& node : nodes_from(sender)) nodes.push_back({node, take_floats(rest, owned_numel)});
+    for (const TreeNode& node : nodes_from(sender))
+      nodes.push_back({node, take_floats(rest, owned_numel)});
   }
   return sum_of_nodes(setup, setup.shards->shard(rank), std::move(nodes));
 }

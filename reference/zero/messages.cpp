@@ -45,8 +45,8 @@ std::vector<Message> gather_all(Communicator& group, const Message& mine,
   return recv;
 }
 
-void gather_from_owners(const OptimizerSetup& setup, const RangedView& shard, const FlatRanges& wanted,
-                        const RangedView& into) {
+void gather_from_owners(const OptimizerSetup& setup, const RangedView& shard,
+                        const FlatRanges& wanted, const RangedView& into) {
   const auto owned = [&](int rank) { return intersect(setup.shards->shard(rank), wanted); };
   std::vector<std::int64_t> recv_bytes;
   for (int owner = 0; owner < setup.comm->world_size(); ++owner) {

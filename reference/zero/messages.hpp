@@ -18,8 +18,8 @@ std::vector<Message> gather_all(Communicator& group, const Message& mine,
 
 /// The wanted elements arrive in `into` on every rank: each owner sends what it owns of them. Elements nobody owns
 /// (padding) keep their bits.
-void gather_from_owners(const OptimizerSetup& setup, const RangedView& shard, const FlatRanges& wanted,
-                        const RangedView& into);
+void gather_from_owners(const OptimizerSetup& setup, const RangedView& shard,
+                        const FlatRanges& wanted, const RangedView& into);
 
 /// Cuts the next `numel` values off the front of a message.
 std::vector<float> take_floats(Span<const std::byte>& rest, std::int64_t numel);

@@ -19,7 +19,8 @@ void check_units(const FlatLayout& layout, LayeredModel& model) {
         layout.tensors(), [&](const TensorSlot& slot) { return slot.begin == unit.begin; });
     ZP_CHECK(unit.begin == end && unit.end >= unit.begin && (at_tensor || unit.numel() == 0),
              ErrorCode::invalid_argument,
-             "a unit of the model is [" + std::to_string(unit.begin) + ", " + std::to_string(unit.end) + ")",
+             "a unit of the model is [" + std::to_string(unit.begin) + ", " +
+                 std::to_string(unit.end) + ")",
              "units follow each other and start where a tensor starts",
              "cut the flat layout between tensors");
     end = unit.end;
@@ -34,15 +35,15 @@ void check_units(const FlatLayout& layout, LayeredModel& model) {
 std::vector<int> visit_counts(LayeredModel& model) {
   std::vector<int> counts(model.units().size(), 0);
   for (const int unit : model.visits()) {
-    ZP_CHECK(unit >= 0 && static_cast<std::size_t>(unit) < counts.size(), ErrorCode::invalid_argument,
-             "the model visits unit " + std::to_string(unit),
+    ZP_CHECK(unit >= 0 && static_cast<std::size_t>(unit) < counts.size(),
+             ErrorCode::invalid_argument, "the model visits unit " + std::to_string(unit),
              "it has " + std::to_string(counts.size()) + " units", "count units from 0");
     counts[static_cast<std::size_t>(unit)] += 1;
   }
   for (std::size_t unit = 0; unit < counts.size(); ++unit) {
     ZP_CHECK(counts[unit] > 0, ErrorCode::invalid_argument,
-             "the model never visits unit " + std::to_string(unit), "its gradient would never be there",
-             "visit every unit");
+             "the model never visits unit " + std::to_string(unit),
+             "its gradient would never be there", "visit every unit");
   }
   return counts;
 }
@@ -81,8 +82,8 @@ void MicroBatchPass::run_whole(std::int64_t micro_batch, const TakeGradient& tak
   const TensorView leaf = leaves_.micro_batch_grad(micro_batch);
   ZP_CHECK(leaf.dtype == setup_.grad_dtype && leaf.numel == setup_.layout->padded_numel(),
            ErrorCode::invalid_argument,
-           "the leaf of micro-batch " + std::to_string(micro_batch) + " has " + std::to_string(leaf.numel) +
-               " elements of " + std::string(name(leaf.dtype)),
+           "the leaf of micro-batch " + std::to_string(micro_batch) + " has " +
+               std::to_string(leaf.numel) + " elements of " + std::string(name(leaf.dtype)),
            "the setup promises " + std::to_string(setup_.layout->padded_numel()) + " of " +
                std::string(name(setup_.grad_dtype)),
            "make leaf source and setup agree");
@@ -100,7 +101,7 @@ void MicroBatchPass::forward(LayeredModel& model, std::optional<std::int64_t> mi
 }
 
 void MicroBatchPass::backward(LayeredModel& model, std::optional<std::int64_t> micro_batch,
-                        const TakeGradient& take) {
+                              const TakeGradient& take) {
   std::map<std::size_t, GuardedBuffer> grads;  // of the units that are under way; born as NaN
   std::vector<int> visits_left = visit_counts(model);
   const std::vector<int> visits = model.visits();
@@ -108,7 +109,8 @@ void MicroBatchPass::backward(LayeredModel& model, std::optional<std::int64_t> m
     const auto unit = static_cast<std::size_t>(*visit);
     params_.gather(unit);
     if (micro_batch) {
-      const auto [grad, is_first] = grads.try_emplace(unit, units_[unit].numel(), setup_.grad_dtype);
+      const auto [grad, is_first] =
+          grads.try_emplace(unit, units_[unit].numel(), setup_.grad_dtype);
       model.backward(*visit, params_.view(unit), grad->second.view());
     }
     params_.release(unit);

@@ -31,7 +31,8 @@ class MicroBatchPass {
  private:
   void run_whole(std::int64_t micro_batch, const TakeGradient& take);
   void forward(LayeredModel& model, std::optional<std::int64_t> micro_batch);
-  void backward(LayeredModel& model, std::optional<std::int64_t> micro_batch, const TakeGradient& take);
+  void backward(LayeredModel& model, std::optional<std::int64_t> micro_batch,
+                const TakeGradient& take);
   /// In fp32, with the TP parts combined.
   std::vector<float> finish_leaf(const TensorView& grad, std::size_t unit) const;
 

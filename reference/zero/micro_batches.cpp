@@ -55,7 +55,8 @@ std::int64_t divisor_of_step(const OptimizerSetup& setup, const GradSource& leav
   std::int64_t tokens = 0;
   const int rank = data_rank(setup, setup.comm->rank());
   if (rank % setup.cp == 0) {
-    for (const std::int64_t j : micro_batches_of(setup, rank)) add_tokens(tokens, j, leaves.num_tokens(j));
+    for (const std::int64_t j : micro_batches_of(setup, rank))
+      add_tokens(tokens, j, leaves.num_tokens(j));
   }
   std::uint64_t sum = static_cast<std::uint64_t>(tokens);
   all_reduce({setup.comm, setup.replicas}, {&sum, 1}, IntegerReduce::sum);
@@ -65,7 +66,8 @@ std::int64_t divisor_of_step(const OptimizerSetup& setup, const GradSource& leav
 
 std::vector<bool> tensors_with_grad(const OptimizerSetup& setup, const GradSource& leaves) {
   const std::size_t num_tensors = setup.layout->tensors().size();
-  std::vector<std::uint64_t> mask((num_tensors + 63) / 64);  // bit k % 64 of word k / 64 stands for tensor k
+  std::vector<std::uint64_t> mask((num_tensors + 63) /
+                                  64);  // bit k % 64 of word k / 64 stands for tensor k
   for (const std::int64_t j : micro_batches_of(setup, data_rank(setup, setup.comm->rank()))) {
     for (std::size_t tensor = 0; tensor < num_tensors; ++tensor) {
       const std::uint64_t given = leaves.has_grad(j, static_cast<std::int64_t>(tensor)) ? 1 : 0;

@@ -13,7 +13,8 @@ namespace {
 /// A stack with all these nodes on it.
 TreeStack push_all(const OptimizerSetup& setup, const FlatRanges& owned,
                    std::vector<TreeStack::Entry> nodes) {
-  std::ranges::sort(nodes, {}, [](const TreeStack::Entry& entry) { return entry.node.first_micro_batch(); });
+  std::ranges::sort(nodes, {},
+                    [](const TreeStack::Entry& entry) { return entry.node.first_micro_batch(); });
   TreeStack stack(numel_of(owned), setup.layout->pieces(owned));
   for (TreeStack::Entry& entry : nodes) stack.push(entry.node, std::move(entry.values));
   return stack;
@@ -32,8 +33,8 @@ std::vector<std::int64_t> leaves_of_instance(const OptimizerSetup& setup, int in
 }
 
 /// The nodes that are left in every instance.
-std::vector<TreeStack::Entry> nodes_of_all_instances(const OptimizerSetup& setup, std::int64_t numel,
-                                                     const TreeStack& mine) {
+std::vector<TreeStack::Entry> nodes_of_all_instances(const OptimizerSetup& setup,
+                                                     std::int64_t numel, const TreeStack& mine) {
   Message message;
   for (const TreeStack::Entry& entry : mine.entries()) {
     append(message, std::as_bytes(Span<const float>(entry.values)));
@@ -43,7 +44,8 @@ std::vector<TreeStack::Entry> nodes_of_all_instances(const OptimizerSetup& setup
   std::vector<std::int64_t> recv_bytes;
   for (int instance = 0; instance < instances; ++instance) {
     nodes.push_back(nodes_left(leaves_of_instance(setup, instance)));
-    recv_bytes.push_back(static_cast<std::int64_t>(nodes.back().size()) * numel * num_bytes(DType::fp32));
+    recv_bytes.push_back(static_cast<std::int64_t>(nodes.back().size()) * numel *
+                         num_bytes(DType::fp32));
   }
   const std::vector<Message> recv = gather_all(*setup.replicas, message, recv_bytes);
 

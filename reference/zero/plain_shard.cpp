@@ -15,8 +15,8 @@ namespace {
 
 void check_plain(const PlainSetup& setup) {
   ZP_CHECK(setup.world_size >= 1 && setup.micro_batches >= 1, ErrorCode::invalid_argument,
-           std::to_string(setup.world_size) + " ranks are to share " + std::to_string(setup.micro_batches) +
-               " micro-batches",
+           std::to_string(setup.world_size) + " ranks are to share " +
+               std::to_string(setup.micro_batches) + " micro-batches",
            "a step needs a rank and a gradient", "use 1 or more of both");
   ZP_CHECK(setup.hyper.rule == UpdateRule::adamw && !setup.hyper.amsgrad && !setup.hyper.clip_value,
            ErrorCode::invalid_argument, "a plain stage was asked for more than adamw",
@@ -31,7 +31,8 @@ void check_plain(const PlainSetup& setup) {
     end = layer.end;
   }
   ZP_CHECK(end == setup.numel, ErrorCode::invalid_argument,
-           "the layers end at " + std::to_string(end) + " of " + std::to_string(setup.numel) + " parameters",
+           "the layers end at " + std::to_string(end) + " of " + std::to_string(setup.numel) +
+               " parameters",
            "every parameter belongs to one layer", "let the layers end where the model does");
 }
 
@@ -80,8 +81,8 @@ bool PlainZero::update_shards() {
 
   for (PlainShard& shard : shards_) {
     clip({}, coef, shard.grad, shard.grad);
-    adamw_update({}, {false, setup_.hyper.maximize}, scalars, shard.grad, shard.master, shard.exp_avg,
-                 shard.exp_avg_sq, {});
+    adamw_update({}, {false, setup_.hyper.maximize}, scalars, shard.grad, shard.master,
+                 shard.exp_avg, shard.exp_avg_sq, {});
     cast_to_bf16({}, shard.master, shard.param);
   }
   applied_steps_ += 1;

@@ -35,7 +35,8 @@ bool PlainStage2::step(const PlainModel& model) {
     }
   }  // The leaf is gone before the rank makes another one.
 
-  for (std::size_t owner = 0; owner < shards_.size(); ++owner) shards_[owner].grad = trees[owner].fold();
+  for (std::size_t owner = 0; owner < shards_.size(); ++owner)
+    shards_[owner].grad = trees[owner].fold();
   if (!update_shards()) return false;
   gather();
   return true;

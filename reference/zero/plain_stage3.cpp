@@ -21,7 +21,7 @@ bool PlainStage3::step(const PlainModel& model) {
   for (const PlainShard& owner : shards_) trees.push_back(empty_tree(owner.range.numel()));
 
   for (std::int64_t j = 0; j < setup_.micro_batches; ++j) {  // on rank j mod W, as in stage 2
-    std::vector<std::vector<float>> parts;                   // of this leaf, as they arrive at the owners
+    std::vector<std::vector<float>> parts;  // of this leaf, as they arrive at the owners
     for (const PlainShard& owner : shards_) parts.emplace_back(owner.range.numel());
 
     for (const FlatRange& layer : setup_.layers) {
@@ -34,10 +34,12 @@ bool PlainStage3::step(const PlainModel& model) {
       }
     }  // The layer's parameters and its gradient are gone before the next layer computes.
 
-    for (std::size_t owner = 0; owner < shards_.size(); ++owner) trees[owner].push({0, j}, parts[owner]);
+    for (std::size_t owner = 0; owner < shards_.size(); ++owner)
+      trees[owner].push({0, j}, parts[owner]);
   }
 
-  for (std::size_t owner = 0; owner < shards_.size(); ++owner) shards_[owner].grad = trees[owner].fold();
+  for (std::size_t owner = 0; owner < shards_.size(); ++owner)
+    shards_[owner].grad = trees[owner].fold();
   return update_shards();
 }
 

@@ -19,15 +19,17 @@ struct PlainSetup {
   int world_size = 1;              ///< W
   std::int64_t micro_batches = 1;  ///< M
   std::int64_t numel = 0;          ///< parameters of the model, as one long vector
-  std::vector<FlatRange> layers;   ///< what computes at one time (stage 3), in order; together [0, numel)
-  OptimizerHyper hyper;            ///< adamw, without amsgrad and clip_value
+  std::vector<FlatRange>
+      layers;            ///< what computes at one time (stage 3), in order; together [0, numel)
+  OptimizerHyper hyper;  ///< adamw, without amsgrad and clip_value
   LossScalerConfig scaler;
 };
 
 /// The model: the gradient of the loss of one micro-batch, times 2^log2_loss_scale, by the parameters of a layer.
 /// Shapes   param, result: [layer.numel()].
-using PlainModel = std::function<std::vector<float>(std::int64_t micro_batch, const FlatRange& layer,
-                                                    const std::vector<bf16>& param, int log2_loss_scale)>;
+using PlainModel =
+    std::function<std::vector<float>(std::int64_t micro_batch, const FlatRange& layer,
+                                     const std::vector<bf16>& param, int log2_loss_scale)>;
 
 /// The elements one rank updates, and all it keeps for them, [range.numel()] each.
 struct PlainShard {
@@ -100,10 +102,11 @@ inline TreeStack empty_tree(std::int64_t numel) { return TreeStack(numel, {{0, 0
 template <class T>
 void send(const std::vector<T>& from, const FlatRange& from_range, std::vector<T>& to,
           const FlatRange& to_range) {
-  ZP_CHECK(static_cast<std::int64_t>(from.size()) == from_range.numel(), ErrorCode::invalid_argument,
-           "a rank has " + std::to_string(from.size()) + " elements of a range of " +
-               std::to_string(from_range.numel()),
-           "the others would read past its end", "let the model return one gradient for each parameter");
+  ZP_CHECK(
+      static_cast<std::int64_t>(from.size()) == from_range.numel(), ErrorCode::invalid_argument,
+      "a rank has " + std::to_string(from.size()) + " elements of a range of " +
+          std::to_string(from_range.numel()),
+      "the others would read past its end", "let the model return one gradient for each parameter");
   const std::int64_t begin = std::max(from_range.begin, to_range.begin);
   const std::int64_t end = std::min(from_range.end, to_range.end);
   if (begin >= end) return;

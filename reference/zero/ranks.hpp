@@ -13,7 +13,9 @@ inline int size_of(const Communicator* group) { return group == nullptr ? 1 : gr
 inline int rank_in(const Communicator* group) { return group == nullptr ? 0 : group->rank(); }
 
 /// Data ranks of the step, those of every instance.
-inline int data_ranks(const OptimizerSetup& setup) { return size_of(setup.replicas) * size_of(setup.comm); }
+inline int data_ranks(const OptimizerSetup& setup) {
+  return size_of(setup.replicas) * size_of(setup.comm);
+}
 
 /// Data rank of a rank of this instance.
 inline int data_rank(const OptimizerSetup& setup, int rank) {

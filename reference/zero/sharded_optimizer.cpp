@@ -24,8 +24,8 @@ namespace zeroproof::reference {
 
 ShardedOptimizer::ShardedOptimizer(const OptimizerSetup& setup) : setup_(setup) {
   const std::int64_t padded_numel = setup.layout->padded_numel();
-  ranges_ =
-      setup.stage == 0 ? std::vector<FlatRange>{{0, padded_numel}} : setup.shards->shard(setup.comm->rank());
+  ranges_ = setup.stage == 0 ? std::vector<FlatRange>{{0, padded_numel}}
+                             : setup.shards->shard(setup.comm->rank());
   pieces_ = setup.layout->pieces(ranges_);
   full_ranges_ = setup.stage == 3 ? persistent_ranges(setup) : FlatRanges{{0, padded_numel}};
 
@@ -59,7 +59,8 @@ ShardedOptimizer::ShardedOptimizer(const OptimizerSetup& setup) : setup_(setup) 
 void ShardedOptimizer::load_state(const FullState& state) {
   const std::int64_t padded_numel = setup_.layout->padded_numel();
   check_loaded(state, setup_.hyper, padded_numel);
-  if (scales_.exist()) has_loaded_scales(state, setup_, scales_.blocks());  // checks, before anything changes
+  if (scales_.exist())
+    has_loaded_scales(state, setup_, scales_.blocks());  // checks, before anything changes
   // In place, because observers may hold views of what is there.
   const StepCounts counts = loaded_counts(state, setup_.missing_grad, *setup_.layout);
   require_same_setup(setup_, state);
@@ -68,7 +69,8 @@ void ShardedOptimizer::load_state(const FullState& state) {
 
   const auto load = [&](BufferId id, std::vector<float>& shard) {
     for (const Piece& piece : pieces_) {
-      std::ranges::copy(part(loaded(state, id), piece.global_begin, piece.numel), at(shard, piece).begin());
+      std::ranges::copy(part(loaded(state, id), piece.global_begin, piece.numel),
+                        at(shard, piece).begin());
     }
   };
   load(BufferId::master, master_);
@@ -142,8 +144,8 @@ void ShardedOptimizer::prepare(const GradSource& leaves) {
   found_inf_ = 0;
   const std::int64_t divisor = divisor_of_step(setup_, leaves);
   if (counts_.per_tensor) has_grad_ = tensors_with_grad(setup_, leaves);
-  const std::vector<StepScalars> scalars = scalars_of_step(setup_.hyper, setup_.groups, counts_,
-                                                           scaler_.log2_scale, divisor, setup_.micro_batches);
+  const std::vector<StepScalars> scalars = scalars_of_step(
+      setup_.hyper, setup_.groups, counts_, scaler_.log2_scale, divisor, setup_.micro_batches);
   require_agreement({setup_.tp, setup_.comm, setup_.replicas},
                     std::as_bytes(Span<const StepScalars>(scalars)), "the step scalars",
                     "every rank must apply the same step (R5)",
@@ -152,15 +154,18 @@ void ShardedOptimizer::prepare(const GradSource& leaves) {
 }
 
 ParamSource ShardedOptimizer::param_source() const {
-  return {
-      {param_shard_.view(), ranges_}, {param_full_.view(), full_ranges_}, &param_version_, scales_.scale_inv};
+  return {{param_shard_.view(), ranges_},
+          {param_full_.view(), full_ranges_},
+          &param_version_,
+          scales_.scale_inv};
 }
 
 void ShardedOptimizer::reduce(GradSource& leaves) {
   MicroBatchPass pass(setup_, leaves, param_source());
   const auto reduce_over_ranks = [&] {
     if (setup_.grad_sum == GradSum::binned) return reduce_binned(setup_, pass);
-    return setup_.stage >= 2 ? reduce_by_micro_step(setup_, pass) : reduce_at_boundary(setup_, pass);
+    return setup_.stage >= 2 ? reduce_by_micro_step(setup_, pass)
+                             : reduce_at_boundary(setup_, pass);
   };
   const std::vector<float> owned = reduce_over_ranks();
   if (setup_.stage == 0) {  // every rank needs all of G (R11)
@@ -174,8 +179,8 @@ void ShardedOptimizer::reduce(GradSource& leaves) {
 void ShardedOptimizer::unscale() {
   bool found = false;
   for (const Piece& piece : pieces_) {
-    const bool found_here =
-        reference::unscale({}, scalars_of(piece).inv_scale, at(grad_sum_, piece), at(unscaled_grad_, piece));
+    const bool found_here = reference::unscale({}, scalars_of(piece).inv_scale,
+                                               at(grad_sum_, piece), at(unscaled_grad_, piece));
     found = found || found_here;
   }
   // Stage 0 would not have to ask, but then one broken rank would skip alone.
@@ -200,9 +205,11 @@ PartialNorms ShardedOptimizer::own_norms() const {
   PartialNorms norms(setup_.clip_groups.count());
   for (const Piece& piece : pieces_) {
     // What every TP rank has is counted once (R12).
-    const bool counted_elsewhere = rank_in(setup_.tp) != 0 && is_tp_replicated(setup_, piece.tensor);
+    const bool counted_elsewhere =
+        rank_in(setup_.tp) != 0 && is_tp_replicated(setup_, piece.tensor);
     if (!counted_elsewhere) {
-      norms.accumulate(setup_.hyper.norm, clip_group_of(piece), at(Span<const float>(unscaled_grad_), piece));
+      norms.accumulate(setup_.hyper.norm, clip_group_of(piece),
+                       at(Span<const float>(unscaled_grad_), piece));
     }
   }
   norms.normalise();
@@ -211,7 +218,8 @@ PartialNorms ShardedOptimizer::own_norms() const {
 
 void ShardedOptimizer::norm() {
   const PartialNorms own = own_norms();
-  std::ranges::copy(own.limbs, norms_.limbs.begin());  // in place, because observers may hold a view
+  std::ranges::copy(own.limbs,
+                    norms_.limbs.begin());  // in place, because observers may hold a view
   std::ranges::copy(own.amax, norms_.amax.begin());
   // In stage 0 every data rank has counted everything, and every instance has whatever the others have.
   Communicator* const data_ranks = setup_.stage == 0 ? nullptr : setup_.comm;
@@ -224,19 +232,22 @@ void ShardedOptimizer::norm() {
     std::vector<std::uint64_t> words(23 * norms_.limbs.size());  // of all groups in one reduction
     std::memcpy(words.data(), norms_.limbs.data(), words.size() * sizeof(std::uint64_t));
     all_reduce({data_ranks, setup_.tp}, words, IntegerReduce::sum);
-    std::memcpy(static_cast<void*>(norms_.limbs.data()), words.data(), words.size() * sizeof(std::uint64_t));
+    std::memcpy(static_cast<void*>(norms_.limbs.data()), words.data(),
+                words.size() * sizeof(std::uint64_t));
     norms_.normalise();
   }
   std::ranges::copy(norms_.finish(setup_.hyper.norm), grad_norm_.begin());
 }
 
 void ShardedOptimizer::clip() {
-  const std::vector<std::optional<double>> limits = max_norms_of(setup_.clip_groups, setup_.hyper.max_norm);
+  const std::vector<std::optional<double>> limits =
+      max_norms_of(setup_.clip_groups, setup_.hyper.max_norm);
   for (std::size_t group = 0; group < limits.size(); ++group) {
     clip_coef_[group] = clip_coef(grad_norm_[group], limits[group]);
   }
   for (const Piece& piece : pieces_) {
-    reference::clip({}, clip_coef_[clip_group_of(piece)], at(unscaled_grad_, piece), at(grad_, piece));
+    reference::clip({}, clip_coef_[clip_group_of(piece)], at(unscaled_grad_, piece),
+                    at(grad_, piece));
     if (setup_.hyper.clip_value) {
       clip_value({}, static_cast<float>(*setup_.hyper.clip_value), at(grad_, piece));
     }
@@ -313,7 +324,8 @@ void ShardedOptimizer::gather_codes(const TensorView& shard, const TensorView& f
 
 void ShardedOptimizer::init_scales() {
   scales_ = ParamScales(setup_, blocks_of(setup_));
-  if (setup_.scaling.columnwise) param_columns_ = ParamBuffer(setup_.param_dtype, numel_of(full_ranges_));
+  if (setup_.scaling.columnwise)
+    param_columns_ = ParamBuffer(setup_.param_dtype, numel_of(full_ranges_));
   if (!has_own_columns(setup_.scaling)) return;
   column_scales_ = ParamScales(setup_, column_blocks_of(setup_));
   column_shard_ = ParamBuffer(setup_.param_dtype, numel_of(ranges_));
@@ -413,10 +425,11 @@ std::vector<BufferId> written_by(Phase phase) {
               BufferId::tensor_steps,
               BufferId::applied_steps};
     case Phase::cast:
-      return {
-          BufferId::amax,        BufferId::amax_history, BufferId::param_scale,  BufferId::param_scale_inv,
-          BufferId::param_shard, BufferId::column_amax,  BufferId::column_scale, BufferId::column_scale_inv,
-          BufferId::column_shard};
+      return {BufferId::amax,         BufferId::amax_history,
+              BufferId::param_scale,  BufferId::param_scale_inv,
+              BufferId::param_shard,  BufferId::column_amax,
+              BufferId::column_scale, BufferId::column_scale_inv,
+              BufferId::column_shard};
     case Phase::gather:
       return {BufferId::param_full, BufferId::param_columns};
   }

@@ -24,11 +24,15 @@ class ShardedOptimizer final : public DistributedOptimizer {
 
   void load_state(const FullState& state) override;
   void run_phase(Phase phase, GradSource& leaves) override;
-  bool skipped() const override { return found_inf_ != 0 && setup_.on_nonfinite == OnNonfinite::skip; }
+  bool skipped() const override {
+    return found_inf_ != 0 && setup_.on_nonfinite == OnNonfinite::skip;
+  }
   std::vector<ExposedBuffer> exposed(Phase phase) override;
   std::vector<ExposedBuffer> storage() override;
   LossScalerState loss_scaler() const override { return scaler_; }
-  std::int64_t applied_steps() const override { return static_cast<std::int64_t>(counts_.applied_steps); }
+  std::int64_t applied_steps() const override {
+    return static_cast<std::int64_t>(counts_.applied_steps);
+  }
 
  private:
   void prepare(const GradSource& leaves);
@@ -71,8 +75,8 @@ class ShardedOptimizer final : public DistributedOptimizer {
   ExposedBuffer buffer(BufferId id);
 
   OptimizerSetup setup_;
-  FlatRanges ranges_;          // what this rank's buffers hold: its shard, in stage 0 everything
-  FlatRanges full_ranges_;     // what param_full holds: everything, in stage 3 the persistent tensors
+  FlatRanges ranges_;       // what this rank's buffers hold: its shard, in stage 0 everything
+  FlatRanges full_ranges_;  // what param_full holds: everything, in stage 3 the persistent tensors
   std::vector<Piece> pieces_;  // the tensor elements in ranges_; all arithmetic walks these
   bool loaded_ = false;
 
@@ -88,11 +92,13 @@ class ShardedOptimizer final : public DistributedOptimizer {
   std::vector<double> grad_norm_;  // [clip groups], as clip_coef_
   std::vector<float> clip_coef_;
   std::vector<float> grad_sum_, unscaled_grad_, grad_, master_;
-  RuleState state_;                         // what is not kept in fp32 is here within an update only
-  StoredState stored_;                      // what is not kept in fp32
+  RuleState state_;     // what is not kept in fp32 is here within an update only
+  StoredState stored_;  // what is not kept in fp32
   std::optional<ParamBuffer> bf16_master_;  // in place of master_, as stored_ of state_
-  ParamScales scales_;         // amax, amax_history, param_scale, param_scale_inv; with parameters of 8 bits
-  ParamScales column_scales_;  // column_amax, column_scale, column_scale_inv; where columns have their own
+  ParamScales
+      scales_;  // amax, amax_history, param_scale, param_scale_inv; with parameters of 8 bits
+  ParamScales
+      column_scales_;  // column_amax, column_scale, column_scale_inv; where columns have their own
   ParamBuffer param_shard_, param_full_, param_columns_, column_shard_;
 };
 

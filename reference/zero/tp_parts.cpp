@@ -8,7 +8,8 @@
 
 namespace zeroproof::reference {
 
-void combine_tp_parts(const OptimizerSetup& setup, const FlatRange& unit, std::vector<float>& grad) {
+void combine_tp_parts(const OptimizerSetup& setup, const FlatRange& unit,
+                      std::vector<float>& grad) {
   if (tp_size(setup) == 1) return;
   FlatRanges replicated;
   for (const Piece& piece : setup.layout->pieces({unit})) {
@@ -19,9 +20,10 @@ void combine_tp_parts(const OptimizerSetup& setup, const FlatRange& unit, std::v
 
   const RangedView whole{array_view(grad), {unit}};
   const std::int64_t numel = numel_of(replicated);
-  const std::vector<Message> recv = gather_all(
-      *setup.tp, pack(whole, replicated),
-      std::vector<std::int64_t>(static_cast<std::size_t>(tp_size(setup)), numel * num_bytes(DType::fp32)));
+  const std::vector<Message> recv =
+      gather_all(*setup.tp, pack(whole, replicated),
+                 std::vector<std::int64_t>(static_cast<std::size_t>(tp_size(setup)),
+                                           numel * num_bytes(DType::fp32)));
   std::vector<std::vector<float>> parts;
   for (const Message& message : recv) {
     Span<const std::byte> rest = message;

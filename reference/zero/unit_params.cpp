@@ -51,7 +51,8 @@ FlatRanges persistent_ranges(const OptimizerSetup& setup) {
   return ranges;
 }
 
-UnitParams::UnitParams(const OptimizerSetup& setup, std::vector<FlatRange> units, ParamSource source)
+UnitParams::UnitParams(const OptimizerSetup& setup, std::vector<FlatRange> units,
+                       ParamSource source)
     : setup_(setup), units_(std::move(units)), source_(std::move(source)) {}
 
 void UnitParams::gather(std::size_t unit) {
@@ -68,7 +69,8 @@ void UnitParams::gather(std::size_t unit) {
 TensorView UnitParams::view(std::size_t unit) const {
   if (setup_.stage == 3) return gathered_.at(unit).read(*source_.version);
   const TensorView& full = source_.full.view;
-  std::byte* const begin = static_cast<std::byte*>(full.data) + units_[unit].begin * num_bytes(full.dtype);
+  std::byte* const begin =
+      static_cast<std::byte*>(full.data) + units_[unit].begin * num_bytes(full.dtype);
   return {begin, full.dtype, units_[unit].numel()};
 }
 

@@ -15,11 +15,14 @@ using namespace zeroproof_test;
 namespace {
 
 FlatLayout model() {
-  return FlatLayout(
-      {{"embed.weight", {256, 15}}, {"block.weight", {15, 45}}, {"block.bias", {45}}, {"temperature", {}}});
+  return FlatLayout({{"embed.weight", {256, 15}},
+                     {"block.weight", {15, 45}},
+                     {"block.bias", {45}},
+                     {"temperature", {}}});
 }
 
-ClipGroupRule rule(const std::string& name, const std::vector<std::string>& match, bool vectors = false) {
+ClipGroupRule rule(const std::string& name, const std::vector<std::string>& match,
+                   bool vectors = false) {
   return {name, match, vectors, {}};
 }
 
@@ -48,8 +51,8 @@ TEST_CASE("clip groups: the first rule that matches has the tensor, the default 
 }
 
 TEST_CASE("clip groups: a limit of their own, no limit, or the run's") {
-  ClipGroups groups =
-      make_clip_groups({rule("a", {"embed*"}), rule("b", {"block*"}), rule("c", {"temperature"})}, model());
+  ClipGroups groups = make_clip_groups(
+      {rule("a", {"embed*"}), rule("b", {"block*"}), rule("c", {"temperature"})}, model());
   groups.rules[0].max_norm = 0.25;
   groups.rules[1].max_norm = 0;
   using Limits = std::vector<std::optional<double>>;
@@ -60,11 +63,12 @@ TEST_CASE("clip groups: a limit of their own, no limit, or the run's") {
 
 TEST_CASE("clip groups: rules that make no sense") {
   CHECK(has(complaint_of({rule("", {"*"})}), "clip group 1 has no name"));
-  CHECK(
-      has(complaint_of({rule("a", {"embed*"}), rule("a", {"block*"})}), "two clip groups have the name 'a'"));
+  CHECK(has(complaint_of({rule("a", {"embed*"}), rule("a", {"block*"})}),
+            "two clip groups have the name 'a'"));
   CHECK(has(complaint_of({rule("a", {})}), "'a' has neither match nor vectors"));
   CHECK(has(complaint_of({rule("a", {"x"})}), "'a' matches no tensor"));
-  CHECK(has(complaint_of({rule("a", {"block*"}), rule("b", {"block.bias"})}), "'b' gets no tensor"));
+  CHECK(
+      has(complaint_of({rule("a", {"block*"}), rule("b", {"block.bias"})}), "'b' gets no tensor"));
   for (const double limit :
        {-1.0, std::numeric_limits<double>::infinity(), std::numeric_limits<double>::quiet_NaN()}) {
     ClipGroupRule limited = rule("a", {"*"});

@@ -63,9 +63,10 @@ void check_format(DType dtype, Bits infinity) {
   CAPTURE(name(dtype));
   const auto one = [&](Bits bits) { return digest_of<Bits>({bits}, dtype); };
   const Digest nan = raw_digest_of<Bits>({canonical});
-  for (const Bits payload :
-       {Bits{1}, Bits{2}, static_cast<Bits>(infinity >> 3 | 1U), static_cast<Bits>(canonical - infinity)}) {
-    const auto bits = static_cast<Bits>(infinity | (payload & static_cast<Bits>(canonical - infinity)));
+  for (const Bits payload : {Bits{1}, Bits{2}, static_cast<Bits>(infinity >> 3 | 1U),
+                             static_cast<Bits>(canonical - infinity)}) {
+    const auto bits =
+        static_cast<Bits>(infinity | (payload & static_cast<Bits>(canonical - infinity)));
     if (bits == infinity) continue;
     CHECK(one(bits) == nan);
     CHECK(one(static_cast<Bits>(bits | sign)) == nan);
@@ -73,12 +74,14 @@ void check_format(DType dtype, Bits infinity) {
   // Everything that is not a NaN keeps its bits: zeros, subnormals, the largest finite value, infinities.
   for (const Bits bits : {Bits{0}, Bits{1}, static_cast<Bits>(infinity - 1), infinity}) {
     CHECK(one(bits) == raw_digest_of<Bits>({bits}));
-    CHECK(one(static_cast<Bits>(bits | sign)) == raw_digest_of<Bits>({static_cast<Bits>(bits | sign)}));
+    CHECK(one(static_cast<Bits>(bits | sign)) ==
+          raw_digest_of<Bits>({static_cast<Bits>(bits | sign)}));
     CHECK(one(bits) != one(static_cast<Bits>(bits | sign)));
     CHECK(one(bits) != nan);
   }
   std::mt19937_64 random(static_cast<unsigned>(dtype));
-  for (const std::size_t count : {1, 2, 3, 511, 512, 513, 1023, 1024, 1025, 2047, 2048, 2049, 9000}) {
+  for (const std::size_t count :
+       {1, 2, 3, 511, 512, 513, 1023, 1024, 1025, 2047, 2048, 2049, 9000}) {
     for (const unsigned nan_every : {1U, 2U, 100U}) {
       const Values<Bits> v(count, infinity, nan_every, random);
       CHECK(digest_of(v.values, dtype) == raw_digest_of(v.canonical));
@@ -91,7 +94,8 @@ void check_format(DType dtype, Bits infinity) {
 // From the C interface of the xxHash library (XXH3_128bits); the first is the published digest of no bytes.
 TEST_CASE("digest: raw_digest is XXH3-128 of the bytes") {
   std::vector<unsigned char> data(5000);
-  for (std::size_t i = 0; i < data.size(); ++i) data[i] = static_cast<unsigned char>(i * 7 + i / 256 + 1);
+  for (std::size_t i = 0; i < data.size(); ++i)
+    data[i] = static_cast<unsigned char>(i * 7 + i / 256 + 1);
   const std::pair<std::int64_t, const char*> known[] = {
       {0, "99aa06d3014798d86001c324468d497f"},    {1, "51025a4491835505e12ef9d2eb86ceeb"},
       {3, "f727126d6288a4bd5c83885a0fb5d516"},    {8, "dd669d5507e0e9404506373ef0af21f8"},
@@ -133,8 +137,10 @@ TEST_CASE("digest: one NaN per float format, everything else by its bits") {
   check_format<std::uint16_t>(DType::fp16, 0x7C00);
   check_format<std::uint64_t>(DType::fp64, 0x7FF0000000000000);
   // The same bits: a NaN of fp16, but a large number of bf16.
-  CHECK(digest_of<std::uint16_t>({0x7C01}, DType::bf16) != digest_of<std::uint16_t>({0x7C02}, DType::bf16));
-  CHECK(digest_of<std::uint16_t>({0x7C01}, DType::fp16) == digest_of<std::uint16_t>({0x7C02}, DType::fp16));
+  CHECK(digest_of<std::uint16_t>({0x7C01}, DType::bf16) !=
+        digest_of<std::uint16_t>({0x7C02}, DType::bf16));
+  CHECK(digest_of<std::uint16_t>({0x7C01}, DType::fp16) ==
+        digest_of<std::uint16_t>({0x7C02}, DType::fp16));
 }
 
 TEST_CASE("digest: the 8-bit formats have one NaN too, and e5m2 keeps its infinities") {
@@ -157,8 +163,10 @@ TEST_CASE("digest: adding in parts is adding at once, and digest() does not end 
   for (int attempt = 0; attempt < 50; ++attempt) {
     Hasher hasher;
     for (std::int64_t begin = 0; begin < 10000;) {
-      const auto step = std::min<std::int64_t>(10000 - begin, static_cast<std::int64_t>(random() % 3000));
-      hasher.add(TensorView{v.values.data() + begin, DType::fp32, step});  // a step of 0 adds nothing
+      const auto step =
+          std::min<std::int64_t>(10000 - begin, static_cast<std::int64_t>(random() % 3000));
+      hasher.add(
+          TensorView{v.values.data() + begin, DType::fp32, step});  // a step of 0 adds nothing
       if (attempt % 2 == 0) hasher.digest();
       begin += step;
     }

@@ -22,9 +22,9 @@ void check_everywhere(bool condition, int& calls) {
 }  // namespace
 
 TEST_CASE("error: fail() writes problem, reason and remedy as one sentence, for every code") {
-  for (const ErrorCode code :
-       {ErrorCode::invalid_argument, ErrorCode::config, ErrorCode::io, ErrorCode::comm, ErrorCode::timeout,
-        ErrorCode::fp_environment, ErrorCode::unavailable, ErrorCode::internal}) {
+  for (const ErrorCode code : {ErrorCode::invalid_argument, ErrorCode::config, ErrorCode::io,
+                               ErrorCode::comm, ErrorCode::timeout, ErrorCode::fp_environment,
+                               ErrorCode::unavailable, ErrorCode::internal}) {
     bool caught = false;
     try {
       fail(code, "the lamp is dark", "nobody can read", "light it");
@@ -41,7 +41,8 @@ TEST_CASE("error: texts are passed on unchanged, also when empty or full of punc
   const auto message = [](const char* problem, const char* why, const char* remedy) {
     try {
       fail(ErrorCode::io, problem, why, remedy);
-    } catch (const std::runtime_error& error) {  // callers who know nothing of Error see the text too
+    } catch (
+        const std::runtime_error& error) {  // callers who know nothing of Error see the text too
       return std::string(error.what());
     }
     return std::string("nothing thrown");

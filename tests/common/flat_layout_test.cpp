@@ -79,12 +79,14 @@ std::vector<ParamSpec> random_params(std::mt19937_64& random) {
   for (std::uint64_t i = 0; i < count; ++i) {
     // Every other list is mostly of empty tensors, so that rows of them appear everywhere.
     const bool empty = count % 2 == 0 && random() % 3 != 0;
-    params.push_back({"p" + std::to_string(i), empty ? shapes[1] : shapes[random() % shapes.size()]});
+    params.push_back(
+        {"p" + std::to_string(i), empty ? shapes[1] : shapes[random() % shapes.size()]});
   }
   return params;
 }
 
-void check_against(const FlatLayout& layout, const std::vector<ParamSpec>& params, const Model& model) {
+void check_against(const FlatLayout& layout, const std::vector<ParamSpec>& params,
+                   const Model& model) {
   REQUIRE(layout.tensors().size() == params.size());
   for (std::size_t t = 0; t < params.size(); ++t) {
     CHECK(layout.tensors()[t].name == params[t].name);
@@ -128,7 +130,8 @@ std::vector<FlatRange> random_ranges(std::int64_t padded, std::mt19937_64& rando
   return ranges;
 }
 
-void check_pieces(const FlatLayout& layout, const Model& model, const std::vector<FlatRange>& ranges) {
+void check_pieces(const FlatLayout& layout, const Model& model,
+                  const std::vector<FlatRange>& ranges) {
   const std::vector<Piece> pieces = layout.pieces(ranges);
   std::size_t current = 0;
   std::int64_t used = 0;  // elements of pieces[current] already seen
@@ -178,14 +181,16 @@ TEST_CASE("flat layout: random parameter lists against the numbering written out
     const FlatLayout layout(params);
     const Model model = brute_force(params);
     check_against(layout, params, model);
-    for (int i = 0; i < 10; ++i) check_pieces(layout, model, random_ranges(layout.padded_numel(), random));
+    for (int i = 0; i < 10; ++i)
+      check_pieces(layout, model, random_ranges(layout.padded_numel(), random));
     check_pieces(layout, model, {{0, layout.padded_numel()}});
   }
 }
 
 TEST_CASE("flat layout: empty tensors in a row at both ends and in the middle") {
-  const std::vector<ParamSpec> params = {{"a", {0}}, {"b", {3, 0}}, {"c", {1024}}, {"d", {0}}, {"e", {0, 0}},
-                                         {"f", {}},  {"g", {1, 0}}, {"h", {1025}}, {"i", {0}}, {"j", {0, 9}}};
+  const std::vector<ParamSpec> params = {{"a", {0}},    {"b", {3, 0}}, {"c", {1024}}, {"d", {0}},
+                                         {"e", {0, 0}}, {"f", {}},     {"g", {1, 0}}, {"h", {1025}},
+                                         {"i", {0}},    {"j", {0, 9}}};
   const FlatLayout layout(params);
   check_against(layout, params, brute_force(params));
   CHECK(layout.tensor_at(0) == 2);
@@ -196,7 +201,9 @@ TEST_CASE("flat layout: empty tensors in a row at both ends and in the middle") 
   CHECK(layout.tensors()[9].begin == 4096);
 }
 
-TEST_CASE("flat layout: a piece read in parts, whatever their size, names every element as the piece does") {
+TEST_CASE(
+    "flat layout: a piece read in parts, whatever their size, names every element as the piece "
+    "does") {
   const FlatLayout layout({{"a", {3}}, {"b", {7, 300}}});
   // [1024 + 90, 1024 + 1130): what the shard buffer has from its element 5 on, after 5 elements of "a".
   const std::vector<Piece> pieces = layout.pieces({{0, 3}, {3, 5}, {1114, 2154}});
@@ -240,22 +247,22 @@ TEST_CASE("flat layout: more elements than 32 bits count") {
 
 TEST_CASE("flat layout: what cannot be registered") {
   const std::int64_t half = std::int64_t{1} << 32;
-  for (const std::vector<ParamSpec>& params :
-       std::vector<std::vector<ParamSpec>>{{{"a", {-1}}},
-                                           {{"a", {0, -1}}},
-                                           {{"a", {-1, 0}}},
-                                           {{"a", {-2, -3}}},
-                                           {{"a", {-largest - 1}}},
-                                           {{"", {1}}},
-                                           {{"a", {1}}, {"", {0}}},
-                                           {{"a", {1}}, {"a", {2}}},
-                                           {{"a", {0}}, {"b", {1}}, {"a", {0}}},
-                                           {{"a", {half, half}}},
-                                           {{"a", {half, half, half, half}}},
-                                           {{"a", {largest}}},
-                                           {{"a", {largest, 2}}},
-                                           {{"a", {std::int64_t{1} << 62}}, {"b", {std::int64_t{1} << 62}}},
-                                           {{"a", {largest - 1000}}, {"b", {1}}}}) {
+  for (const std::vector<ParamSpec>& params : std::vector<std::vector<ParamSpec>>{
+           {{"a", {-1}}},
+           {{"a", {0, -1}}},
+           {{"a", {-1, 0}}},
+           {{"a", {-2, -3}}},
+           {{"a", {-largest - 1}}},
+           {{"", {1}}},
+           {{"a", {1}}, {"", {0}}},
+           {{"a", {1}}, {"a", {2}}},
+           {{"a", {0}}, {"b", {1}}, {"a", {0}}},
+           {{"a", {half, half}}},
+           {{"a", {half, half, half, half}}},
+           {{"a", {largest}}},
+           {{"a", {largest, 2}}},
+           {{"a", {std::int64_t{1} << 62}}, {"b", {std::int64_t{1} << 62}}},
+           {{"a", {largest - 1000}}, {"b", {1}}}}) {
     CAPTURE(params.size());
     CAPTURE(params[0].shape.size());
     CHECK(code_of(params) == ErrorCode::invalid_argument);

@@ -63,13 +63,14 @@ class Nearest {
  public:
   Nearest(const std::vector<double>& values, double start)
       : values_(values),
-        low_(static_cast<std::size_t>(std::upper_bound(values.begin(), values.end(), start) - values.begin() -
-                                      1)) {}
+        low_(static_cast<std::size_t>(std::upper_bound(values.begin(), values.end(), start) -
+                                      values.begin() - 1)) {}
 
   std::uint16_t operator()(double x) {
     while (low_ + 1 < values_.size() && values_[low_ + 1] <= x) ++low_;
     if (low_ + 1 == values_.size()) return static_cast<std::uint16_t>(low_);
-    const double below = x - values_[low_];  // exact: both ends have few bits and nearly the same exponent
+    const double below =
+        x - values_[low_];  // exact: both ends have few bits and nearly the same exponent
     const double above = values_[low_ + 1] - x;
     const bool up = above < below || (above == below && low_ % 2 == 1);
     return static_cast<std::uint16_t>(up ? low_ + 1 : low_);
@@ -83,10 +84,11 @@ class Nearest {
 float from_bits(std::uint32_t bits) { return std::bit_cast<float>(bits); }
 
 /// Wrong results among the magnitudes begin, begin + step, .. below end, each with both signs.
-std::int64_t mistakes(const SmallFormat& format, const std::vector<double>& values, std::uint64_t begin,
-                      std::uint64_t end, std::uint64_t step) {
+std::int64_t mistakes(const SmallFormat& format, const std::vector<double>& values,
+                      std::uint64_t begin, std::uint64_t end, std::uint64_t step) {
   std::int64_t wrong = 0;
-  const float first = from_bits(static_cast<std::uint32_t>(std::min<std::uint64_t>(begin, fp32_infinity)));
+  const float first =
+      from_bits(static_cast<std::uint32_t>(std::min<std::uint64_t>(begin, fp32_infinity)));
   Nearest nearest(values, first);
   for (std::uint64_t m = begin; m < end; m += step) {
     const auto bits = static_cast<std::uint32_t>(m);
@@ -117,8 +119,8 @@ void check_all_inputs(const SmallFormat& format, std::uint64_t step) {
     // The first multiple of step in this block of 2^23 magnitudes, so that blocks do not change what is
     // visited.
     const std::uint64_t begin = static_cast<std::uint64_t>(block) << 23;
-    wrong +=
-        mistakes(format, values, (begin + step - 1) / step * step, begin + (std::uint64_t{1} << 23), step);
+    wrong += mistakes(format, values, (begin + step - 1) / step * step,
+                      begin + (std::uint64_t{1} << 23), step);
   });
   CHECK(wrong == 0);
 }
@@ -136,7 +138,8 @@ void check_edges(const SmallFormat& format) {
     const auto tie = static_cast<float>(middle);
     REQUIRE(static_cast<double>(tie) == middle);
     wrong += mistakes_around(format, values, std::bit_cast<std::uint32_t>(tie));
-    wrong += mistakes_around(format, values, std::bit_cast<std::uint32_t>(static_cast<float>(values[i])));
+    wrong += mistakes_around(format, values,
+                             std::bit_cast<std::uint32_t>(static_cast<float>(values[i])));
   }
   CHECK(wrong == 0);
 }
@@ -173,7 +176,8 @@ TEST_CASE("float formats: all 65536 patterns widen to their value and come back"
   check_patterns(fp16_format);
 }
 
-TEST_CASE("float formats: rounding at every exponent, value and midpoint, and two floats to both sides") {
+TEST_CASE(
+    "float formats: rounding at every exponent, value and midpoint, and two floats to both sides") {
   check_edges(bf16_format);
   check_edges(fp16_format);
 }
@@ -216,7 +220,8 @@ TEST_CASE("float formats: all 256 patterns of the 8-bit formats widen to their v
   const auto defined = [](int bits, int exponent_bits, int fraction_bits) {
     const int bias = (1 << (exponent_bits - 1)) - 1;
     const int exponent = bits >> fraction_bits & ((1 << exponent_bits) - 1);
-    const int fraction = (bits & ((1 << fraction_bits) - 1)) + (exponent > 0 ? 1 << fraction_bits : 0);
+    const int fraction =
+        (bits & ((1 << fraction_bits) - 1)) + (exponent > 0 ? 1 << fraction_bits : 0);
     const double magnitude = std::ldexp(fraction, std::max(exponent, 1) - bias - fraction_bits);
     return bits >> 7 != 0 ? -magnitude : magnitude;
   };

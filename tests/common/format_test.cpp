@@ -65,7 +65,9 @@ TEST_CASE("formats: every element type has its row") {
   }
 }
 
-TEST_CASE("formats: gradients and parameters are fp32, bf16 or fp16, and are read and written by element") {
+TEST_CASE(
+    "formats: gradients and parameters are fp32, bf16 or fp16, and are read and written by "
+    "element") {
   for (const Row& row : rows) {
     const std::string format = row.name;
     CHECK(is_param_format(row.dtype) == (format == "fp32" || format == "bf16" || format == "fp16"));
@@ -78,7 +80,9 @@ TEST_CASE("formats: gradients and parameters are fp32, bf16 or fp16, and are rea
     store_element(view, 1, -0.0F);
     store_element(view, 2, std::numeric_limits<float>::infinity());
     // 1.001 lies between 1 and 1 + 2^-7 of bf16, and next to 1 + 2^-10 of fp16.
-    CHECK(load_element(view, 0) == (format == "fp32" ? 1.001F : format == "bf16" ? 1.0F : 1.0009765625F));
+    CHECK(load_element(view, 0) == (format == "fp32"   ? 1.001F
+                                    : format == "bf16" ? 1.0F
+                                                       : 1.0009765625F));
     CHECK(std::signbit(load_element(view, 1)));
     CHECK(std::isinf(load_element(view, 2)));
   }

@@ -36,7 +36,9 @@ Seen look(const std::string& who) {
   return seen;
 }
 
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
 
 void check_clean(const Seen& seen) {
   CHECK(seen.ok);
@@ -74,7 +76,8 @@ Seen look_in_thread(const Change& change, const Undo& undo) {
 /// With `set` switched on and `cleared` switched off in MXCSR.
 Seen look_with_mxcsr(unsigned set, unsigned cleared) {
   const unsigned before = _mm_getcsr();
-  return look_in_thread([=] { _mm_setcsr((before | set) & ~cleared); }, [=] { _mm_setcsr(before); });
+  return look_in_thread([=] { _mm_setcsr((before | set) & ~cleared); },
+                        [=] { _mm_setcsr(before); });
 }
 #endif
 
@@ -88,7 +91,8 @@ TEST_CASE("fpenv: the environment a thread is born with is the contract's") {
 TEST_CASE("fpenv: every other rounding mode is reported") {
   for (const int mode : {FE_UPWARD, FE_DOWNWARD, FE_TOWARDZERO}) {
     CAPTURE(mode);
-    const Seen seen = look_in_thread([=] { std::fesetround(mode); }, [] { std::fesetround(FE_TONEAREST); });
+    const Seen seen =
+        look_in_thread([=] { std::fesetround(mode); }, [] { std::fesetround(FE_TONEAREST); });
     check_reported(seen, "host worker 7");
     CHECK(has(seen.problem, "round"));
     CHECK_FALSE(has(seen.problem, "zero is on"));

@@ -48,7 +48,9 @@ bool all_nan(const GuardedBuffer& buffer) {
   return true;
 }
 
-unsigned char* bytes(const GuardedBuffer& buffer) { return static_cast<unsigned char*>(buffer.data()); }
+unsigned char* bytes(const GuardedBuffer& buffer) {
+  return static_cast<unsigned char*>(buffer.data());
+}
 
 /// Whether a changed byte at an offset from the start of the payload is noticed; the byte is put back.
 bool notices_write_at(const GuardedBuffer& buffer, std::int64_t offset) {
@@ -76,7 +78,8 @@ TEST_CASE("guarded buffer: born as NaN, aligned, with the size that was asked fo
       CHECK(buffer.data() != nullptr);
       CHECK(reinterpret_cast<std::uintptr_t>(buffer.data()) % 64 == 0);
       CHECK(all_nan(buffer));
-      for (std::int64_t i = 0; i < buffer.view().num_bytes(); ++i) REQUIRE(bytes(buffer)[i] == 0xFF);
+      for (std::int64_t i = 0; i < buffer.view().num_bytes(); ++i)
+        REQUIRE(bytes(buffer)[i] == 0xFF);
       CHECK(buffer.guards_intact());
     }
   }
@@ -111,7 +114,8 @@ TEST_CASE("guarded buffer: a stray 0 or 0xFF in a red zone is seen") {
   }
 }
 
-TEST_CASE("guarded buffer: poison makes the payload NaN again and leaves the red zones as they are") {
+TEST_CASE(
+    "guarded buffer: poison makes the payload NaN again and leaves the red zones as they are") {
   GuardedBuffer buffer(9, DType::fp32);
   const Span<float> values = buffer.as<float>();
   CHECK(values.size() == 9);

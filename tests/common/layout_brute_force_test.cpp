@@ -37,7 +37,8 @@ std::vector<Chunk> count_chunks(const Sizes& sizes) {
 
 FlatLayout make_layout(const Sizes& sizes) {
   std::vector<ParamSpec> params;
-  for (std::size_t t = 0; t < sizes.size(); ++t) params.push_back({"p" + std::to_string(t), {sizes[t]}});
+  for (std::size_t t = 0; t < sizes.size(); ++t)
+    params.push_back({"p" + std::to_string(t), {sizes[t]}});
   return FlatLayout(params);
 }
 
@@ -48,9 +49,11 @@ struct Wrong {
   std::int64_t storage = 0;    ///< a place with no owner or with several
   std::int64_t elements = 0;   ///< a real element with no piece, or with several
   std::int64_t padding = 0;    ///< padding inside a piece
-  std::int64_t mapping = 0;    ///< a piece that calls an element by another name than the count does
-  std::int64_t balance = 0;    ///< slices of a bucket that differ by more than 1024
-  std::int64_t total() const { return numbering + cuts + storage + elements + padding + mapping + balance; }
+  std::int64_t mapping = 0;  ///< a piece that calls an element by another name than the count does
+  std::int64_t balance = 0;  ///< slices of a bucket that differ by more than 1024
+  std::int64_t total() const {
+    return numbering + cuts + storage + elements + padding + mapping + balance;
+  }
 };
 
 void check_numbering(const FlatLayout& layout, const Sizes& sizes, const std::vector<Chunk>& chunks,
@@ -60,14 +63,17 @@ void check_numbering(const FlatLayout& layout, const Sizes& sizes, const std::ve
   for (std::size_t t = 0; t < sizes.size(); ++t) {
     const TensorSlot& slot = layout.tensors()[t];
     wrong.numbering += slot.begin == 1024 * next_chunk && slot.numel == sizes[t] ? 0 : 1;
-    for (const Chunk& chunk : chunks) next_chunk += chunk.tensor == static_cast<std::int64_t>(t) ? 1 : 0;
+    for (const Chunk& chunk : chunks)
+      next_chunk += chunk.tensor == static_cast<std::int64_t>(t) ? 1 : 0;
     numel += sizes[t];
   }
   wrong.numbering += layout.numel() == numel ? 0 : 1;
-  wrong.numbering += layout.padded_numel() == 1024 * static_cast<std::int64_t>(chunks.size()) ? 0 : 1;
+  wrong.numbering +=
+      layout.padded_numel() == 1024 * static_cast<std::int64_t>(chunks.size()) ? 0 : 1;
   for (std::size_t c = 0; c < chunks.size(); ++c) {
     const auto at = static_cast<std::int64_t>(c) * 1024;
-    for (const std::int64_t i : {std::int64_t{0}, chunks[c].real - 1, chunks[c].real, std::int64_t{1023}}) {
+    for (const std::int64_t i :
+         {std::int64_t{0}, chunks[c].real - 1, chunks[c].real, std::int64_t{1023}}) {
       const std::int64_t expected = i < chunks[c].real ? chunks[c].tensor : -1;
       if (i < 1024) wrong.numbering += layout.tensor_at(at + i) == expected ? 0 : 1;
     }
@@ -81,8 +87,9 @@ struct Visits {
 };
 
 /// One rank: its ranges say which places its buffer holds, its pieces which of them arithmetic touches.
-void visit_rank(const FlatLayout& layout, const std::vector<FlatRange>& ranges, std::int64_t shard_numel,
-                const std::vector<Chunk>& chunks, Visits& visits, Wrong& wrong) {
+void visit_rank(const FlatLayout& layout, const std::vector<FlatRange>& ranges,
+                std::int64_t shard_numel, const std::vector<Chunk>& chunks, Visits& visits,
+                Wrong& wrong) {
   const auto end = static_cast<std::int64_t>(visits.stored.size());
   std::vector<std::int64_t> global_of_local;
   std::int64_t last_end = -1;
@@ -102,8 +109,8 @@ void visit_rank(const FlatLayout& layout, const std::vector<FlatRange>& ranges, 
   std::int64_t next_local = 0;  // pieces come in order, so no local element can be met twice
   for (const Piece& piece : layout.pieces(ranges)) {
     const bool good = piece.numel >= 1 && piece.local_begin >= next_local &&
-                      piece.local_begin + piece.numel <= local_numel && piece.tensor_begin % 1024 == 0 &&
-                      piece.local_begin % 1024 == 0;
+                      piece.local_begin + piece.numel <= local_numel &&
+                      piece.tensor_begin % 1024 == 0 && piece.local_begin % 1024 == 0;
     wrong.mapping += good ? 0 : 1;
     if (!good) return;
     next_local = piece.local_begin + piece.numel;
@@ -131,7 +138,8 @@ void judge_visits(const Visits& visits, const std::vector<Chunk>& chunks, int ti
 }
 
 /// Every bucket is as long as was asked for (the last one as long as what is left), and a rank has one slice of it.
-void check_buckets(const ShardMap& map, std::int64_t chunks, std::int64_t bucket_chunks, Wrong& wrong) {
+void check_buckets(const ShardMap& map, std::int64_t chunks, std::int64_t bucket_chunks,
+                   Wrong& wrong) {
   const std::int64_t expected = (chunks + bucket_chunks - 1) / bucket_chunks;
   wrong.cuts += static_cast<std::int64_t>(map.buckets().size()) == expected ? 0 : 1;
   for (std::size_t b = 0; b < map.buckets().size(); ++b) {
@@ -148,7 +156,9 @@ void check_buckets(const ShardMap& map, std::int64_t chunks, std::int64_t bucket
       // n chunks over W ranks as evenly as whole chunks allow: floor(n / W) or one more
       const std::int64_t least = length / map.world_size();
       wrong.balance +=
-          numel / 1024 == least || (numel / 1024 == least + 1 && length % map.world_size() != 0) ? 0 : 1;
+          numel / 1024 == least || (numel / 1024 == least + 1 && length % map.world_size() != 0)
+              ? 0
+              : 1;
       at = slice.end;
     }
     wrong.storage += at == bucket.end ? 0 : 1;

@@ -43,7 +43,8 @@ TEST_CASE("lr_schedule: progress counts applied steps or their micro-batches") {
   CHECK(refused(-1, 1));
   CHECK(refused(1, 0));
   CHECK(refused((std::int64_t{1} << 43) + 1, 1024));
-  CHECK(refused(std::numeric_limits<std::int64_t>::max(), std::numeric_limits<std::int64_t>::max()));
+  CHECK(
+      refused(std::numeric_limits<std::int64_t>::max(), std::numeric_limits<std::int64_t>::max()));
 }
 
 TEST_CASE("lr_schedule: validate refuses lengths out of order and rates out of range") {
@@ -62,11 +63,13 @@ TEST_CASE("lr_schedule: validate refuses lengths out of order and rates out of r
   CHECK(has(judged([](ScheduleConfig& s) { s.warmup = -1; }), "schedule.warmup is -1"));
   CHECK(has(judged([](ScheduleConfig& s) { s.decay_end = -1; }), "schedule.decay_end is -1"));
   CHECK(has(judged([](ScheduleConfig& s) { s.wsd_decay = -1; }), "schedule.wsd_decay is -1"));
-  CHECK(has(judged([](ScheduleConfig& s) { s.weight_decay_end = -1; }), "schedule.weight_decay_end is -1"));
+  CHECK(has(judged([](ScheduleConfig& s) { s.weight_decay_end = -1; }),
+            "schedule.weight_decay_end is -1"));
   CHECK(has(judged([&](ScheduleConfig& s) { s.decay_end = longest + 1; }), "2^53"));
   CHECK(judged([&](ScheduleConfig& s) { s.decay_end = longest; }).empty());
   for (const double bad : {-1e-9, infinity, -infinity, std::nan("")}) {
-    CHECK(has(judged([&](ScheduleConfig& s) { s.warmup_init_lr = bad; }), "schedule.warmup_init_lr is"));
+    CHECK(has(judged([&](ScheduleConfig& s) { s.warmup_init_lr = bad; }),
+              "schedule.warmup_init_lr is"));
     CHECK(has(judged([&](ScheduleConfig& s) { s.min_lr = bad; }), "schedule.min_lr is"));
     CHECK(has(judged([&](ScheduleConfig& s) { s.weight_decay_begin = bad; }),
               "schedule.weight_decay_begin is"));

@@ -163,8 +163,10 @@ TEST_CASE("lr_schedule: pinned bits where every operation rounds") {
   s.wsd_decay = 30;
   s.wsd_shape = WsdShape::minus_sqrt;
   CHECK(lr(95) == 0x3F027D83AFAD427FU);
-  CHECK(bits(scheduled_weight_decay(ramp(RampShape::linear, 0.01, 100), 0.1, 1)) == 0x3F8652BD3C361134U);
-  CHECK(bits(scheduled_weight_decay(ramp(RampShape::linear, 0.01, 100), 0.1, 33)) == 0x3FA4538EF34D6A17U);
+  CHECK(bits(scheduled_weight_decay(ramp(RampShape::linear, 0.01, 100), 0.1, 1)) ==
+        0x3F8652BD3C361134U);
+  CHECK(bits(scheduled_weight_decay(ramp(RampShape::linear, 0.01, 100), 0.1, 33)) ==
+        0x3FA4538EF34D6A17U);
   // Through the project's own functions, and compared with 200-bit arithmetic when they were pinned.
   s.decay = DecayShape::cosine;
   CHECK(lr(33) == 0x3F3039A8A89E6348U);

@@ -24,7 +24,9 @@ using namespace zeroproof;
 
 namespace {
 
-void rest(int milliseconds) { std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds)); }
+void rest(int milliseconds) {
+  std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds));
+}
 
 bool refuses(int num_threads, std::int64_t count) {
   bool called = false;
@@ -53,7 +55,8 @@ TEST_CASE("parallel_for: every index exactly once") {
       CAPTURE(num_threads);
       CAPTURE(count);
       CHECK(outside == 0);
-      CHECK(std::all_of(calls.begin(), calls.end(), [](const std::atomic<int>& n) { return n == 1; }));
+      CHECK(std::all_of(calls.begin(), calls.end(),
+                        [](const std::atomic<int>& n) { return n == 1; }));
     }
   }
 }
@@ -143,8 +146,9 @@ TEST_CASE("parallel_for: any type of exception comes through, on one thread and 
 TEST_CASE("parallel_for: works again after an exception, and inside itself") {
   CHECK_THROWS_AS(parallel_for(2, 2, [](std::int64_t) { throw 1; }), int);
   std::atomic<std::int64_t> sum{0};
-  parallel_for(3, 10,
-               [&](std::int64_t i) { parallel_for(2, 10, [&](std::int64_t j) { sum += 10 * i + j; }); });
+  parallel_for(3, 10, [&](std::int64_t i) {
+    parallel_for(2, 10, [&](std::int64_t j) { sum += 10 * i + j; });
+  });
   CHECK(sum == 4950);
 }
 

@@ -64,8 +64,8 @@ std::string judged(const std::vector<GroupRule>& rules, const ScheduleConfig& sc
 
 /// Everything but lr and weight_decay.
 auto others(const OptimizerHyper& o) {
-  return std::tuple(o.rule, o.beta1, o.beta2, o.eps, o.bias_correction, o.amsgrad, o.maximize, o.momentum,
-                    o.dampening, o.nesterov, o.norm, o.max_norm, o.clip_value);
+  return std::tuple(o.rule, o.beta1, o.beta2, o.eps, o.bias_correction, o.amsgrad, o.maximize,
+                    o.momentum, o.dampening, o.nesterov, o.norm, o.max_norm, o.clip_value);
 }
 
 std::uint64_t bits(double x) { return std::bit_cast<std::uint64_t>(x); }
@@ -105,8 +105,10 @@ TEST_CASE("param_groups: biases, gains and scalars in a group without decay") {
 TEST_CASE("param_groups: the first rule that matches wins") {
   CHECK(groups_of({rule("ends", {"embed.*", "head.*"}), no_decay()}) ==
         std::vector<int>{1, 0, 2, 2, 1, 2, 2});
-  CHECK(groups_of({no_decay(), rule("block", {"block0.*"})}) == std::vector<int>{0, 2, 1, 1, 0, 1, 1});
-  CHECK(groups_of({rule("block", {"block0.*"}), no_decay()}) == std::vector<int>{0, 1, 1, 1, 0, 2, 2});
+  CHECK(groups_of({no_decay(), rule("block", {"block0.*"})}) ==
+        std::vector<int>{0, 2, 1, 1, 0, 1, 1});
+  CHECK(groups_of({rule("block", {"block0.*"}), no_decay()}) ==
+        std::vector<int>{0, 1, 1, 1, 0, 2, 2});
   GroupRule both = rule("both", {"head.weight"});
   both.vectors = true;
   CHECK(groups_of({both}) == std::vector<int>{0, 0, 1, 1, 1, 1, 1});
@@ -159,7 +161,9 @@ TEST_CASE("param_groups: rates of a group, scheduled") {
   OptimizerHyper hyper;
   hyper.lr = 1;
   hyper.weight_decay = 1;
-  const auto lr = [&](int group, std::int64_t t) { return hyper_of(groups, hyper, group, t, 16).lr; };
+  const auto lr = [&](int group, std::int64_t t) {
+    return hyper_of(groups, hyper, group, t, 16).lr;
+  };
   CHECK(lr(0, 2) == 0.625);
   CHECK(lr(1, 2) == 3 * 0.625);  // the floor is multiplied too
   CHECK(lr(1, 5) == 3 * 0.25);
@@ -214,7 +218,8 @@ TEST_CASE("param_groups: rules that cannot be meant are refused") {
   }
   CHECK(with([](GroupRule& r) { r.lr_mult = r.weight_decay_mult = 0, r.min_lr = 0; }).empty());
   CHECK(has(with([](GroupRule& r) { r.lr = 1, r.lr_mult = 2; }), "both lr and lr_mult"));
-  CHECK(with([](GroupRule& r) { r.lr = 1, r.min_lr = 2; }).empty());  // a constant rate has no floor
+  CHECK(
+      with([](GroupRule& r) { r.lr = 1, r.min_lr = 2; }).empty());  // a constant rate has no floor
   ScheduleConfig schedule;
   schedule.decay = DecayShape::exponential;
   schedule.decay_end = 10;

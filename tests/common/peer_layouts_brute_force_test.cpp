@@ -65,7 +65,8 @@ std::vector<int> owners(const ShardMap& map) {
 /// The same by the system's buffers, of which every rank has the part that its slices name.
 struct Dealt {
   std::vector<int> owner;
-  bool tiled = true;  ///< the slices of all ranks are the buffers, each place once, and count their elements
+  bool tiled =
+      true;  ///< the slices of all ranks are the buffers, each place once, and count their elements
 };
 
 /// The pieces of a slice are the elements of the buffer there, each once, in its order; between them is padding.
@@ -80,7 +81,8 @@ bool pieces_agree(const PeerSlice& slice, const LiteralBuffer& buffer, const Fla
     ok = ok && at == piece.buffer_begin && piece.numel >= 1;
     const TensorSlot& slot = layout.tensors()[static_cast<std::size_t>(piece.tensor)];
     for (std::int64_t e = 0; e < piece.numel; ++e, ++at) {
-      ok = ok && buffer.content[static_cast<std::size_t>(at)] == slot.begin + piece.tensor_begin + e;
+      ok =
+          ok && buffer.content[static_cast<std::size_t>(at)] == slot.begin + piece.tensor_begin + e;
     }
   }
   padded_until(slice.buffer_end);
@@ -89,11 +91,13 @@ bool pieces_agree(const PeerSlice& slice, const LiteralBuffer& buffer, const Fla
 
 Dealt deal(LayoutKind kind, const FlatLayout& layout, int world, std::int64_t bucket_numel,
            const GroupOf& groups) {
-  const std::vector<LiteralBuffer> buffers = literal_buffers(kind, layout, world, bucket_numel, groups);
+  const std::vector<LiteralBuffer> buffers =
+      literal_buffers(kind, layout, world, bucket_numel, groups);
   Dealt dealt{std::vector<int>(static_cast<std::size_t>(layout.padded_numel()), -1), true};
   std::vector<std::size_t> next(buffers.size());  // first place of each buffer that no rank has had
   for (int rank = 0; rank < world; ++rank) {
-    const std::vector<PeerSlice> slices = peer_slices(kind, layout, world, bucket_numel, rank, groups);
+    const std::vector<PeerSlice> slices =
+        peer_slices(kind, layout, world, bucket_numel, rank, groups);
     std::size_t used = 0;
     for (std::size_t b = 0; b < buffers.size(); ++b) {
       const LiteralBuffer& buffer = buffers[b];
@@ -126,7 +130,8 @@ Dealt deal(LayoutKind kind, const FlatLayout& layout, int world, std::int64_t bu
 bool owned_once(const std::vector<int>& owner, const FlatLayout& layout) {
   bool ok = true;
   for (std::size_t i = 0; i < owner.size(); ++i) {
-    ok = ok && (layout.tensor_at(static_cast<std::int64_t>(i)) >= 0 ? owner[i] >= 0 : owner[i] == -1);
+    ok = ok &&
+         (layout.tensor_at(static_cast<std::int64_t>(i)) >= 0 ? owner[i] >= 0 : owner[i] == -1);
   }
   return ok;
 }
@@ -144,7 +149,8 @@ bool buckets_reach(const ShardMap& map, const FlatLayout& layout, std::int64_t b
       if (first < 0) first = slot.numel;
       numel += slot.numel;
     }
-    ok = ok && first > 0 && (bucket.begin == 0 || numel >= bucket_numel) && numel - first < bucket_numel;
+    ok = ok && first > 0 && (bucket.begin == 0 || numel >= bucket_numel) &&
+         numel - first < bucket_numel;
   }
   return ok;
 }
@@ -160,9 +166,9 @@ bool buckets_agree(const ShardMap& map, const std::vector<LiteralBuffer>& buffer
     const auto [least, most] = std::minmax_element(elements.begin(), elements.end());
     const std::int64_t begin = *least;
     const std::int64_t end = *most;
-    met += static_cast<std::size_t>(
-        std::count_if(map.buckets().begin(), map.buckets().end(),
-                      [&](const FlatRange& range) { return range.begin == begin && end < range.end; }));
+    met += static_cast<std::size_t>(std::count_if(
+        map.buckets().begin(), map.buckets().end(),
+        [&](const FlatRange& range) { return range.begin == begin && end < range.end; }));
   }
   return met == map.buckets().size();
 }
@@ -190,8 +196,9 @@ TEST_CASE("peer_layouts: greedy keeps the order of many tensors of one size") {
 }
 
 TEST_CASE("peer_layouts: param groups, also some that nobody is in") {
-  for (const LayoutKind kind : {LayoutKind::megatron, LayoutKind::deepspeed_flat, LayoutKind::deepspeed_param,
-                                LayoutKind::fsdp2, LayoutKind::greedy}) {
+  for (const LayoutKind kind :
+       {LayoutKind::megatron, LayoutKind::deepspeed_flat, LayoutKind::deepspeed_param,
+        LayoutKind::fsdp2, LayoutKind::greedy}) {
     for (std::size_t model = 0; model < models.size(); ++model) {
       const FlatLayout layout = layout_of(models[model]);
       GroupOf groups;
@@ -208,8 +215,9 @@ TEST_CASE("peer_layouts: param groups, also some that nobody is in") {
 }
 
 TEST_CASE("peer_layouts: every element has the owner and the place that its system gives it") {
-  for (const LayoutKind kind : {LayoutKind::megatron, LayoutKind::deepspeed_flat, LayoutKind::deepspeed_param,
-                                LayoutKind::fsdp2, LayoutKind::greedy}) {
+  for (const LayoutKind kind :
+       {LayoutKind::megatron, LayoutKind::deepspeed_flat, LayoutKind::deepspeed_param,
+        LayoutKind::fsdp2, LayoutKind::greedy}) {
     for (std::size_t model = 0; model < models.size(); ++model) {
       const FlatLayout layout = layout_of(models[model]);
       for (const int world : {1, 2, 3, 5, 6, 7, 8, 64, 1000}) {

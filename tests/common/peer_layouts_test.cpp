@@ -25,9 +25,12 @@ constexpr LayoutKind all_kinds[] = {LayoutKind::contract,       LayoutKind::mega
                                     LayoutKind::fsdp2,          LayoutKind::greedy};
 
 /// 15, 7, 1, 0 and 100 elements at 0, 1024, 2048, 3072 and 3072 of 4096.
-FlatLayout small() { return FlatLayout({{"a", {3, 5}}, {"b", {7}}, {"c", {}}, {"d", {0}}, {"e", {2, 50}}}); }
+FlatLayout small() {
+  return FlatLayout({{"a", {3, 5}}, {"b", {7}}, {"c", {}}, {"d", {0}}, {"e", {2, 50}}});
+}
 
-Slices slices(LayoutKind kind, const FlatLayout& layout, int world, std::int64_t bucket_numel, int rank) {
+Slices slices(LayoutKind kind, const FlatLayout& layout, int world, std::int64_t bucket_numel,
+              int rank) {
   Slices result;
   for (const PeerSlice& s : peer_slices(kind, layout, world, bucket_numel, rank)) {
     result.emplace_back(s.buffer, s.buffer_begin, s.buffer_end, s.numel);
@@ -35,7 +38,8 @@ Slices slices(LayoutKind kind, const FlatLayout& layout, int world, std::int64_t
   return result;
 }
 
-Ranges shard(LayoutKind kind, const FlatLayout& layout, int world, std::int64_t bucket_numel, int rank) {
+Ranges shard(LayoutKind kind, const FlatLayout& layout, int world, std::int64_t bucket_numel,
+             int rank) {
   return make_shard_map(kind, layout, world, bucket_numel).shard(rank);
 }
 
@@ -56,8 +60,10 @@ bool refused(const std::function<void()>& call, const std::string& part) {
 TEST_CASE("peer_layouts: megatron by hand") {
   const FlatLayout layout = small();
   CHECK(slices(LayoutKind::megatron, layout, 2, 100, 0) == Slices{{0, 0, 64, 64}, {1, 0, 128, 8}});
-  CHECK(slices(LayoutKind::megatron, layout, 2, 100, 1) == Slices{{0, 64, 128, 36}, {1, 128, 256, 15}});
-  CHECK(shard(LayoutKind::megatron, layout, 2, 100, 0) == Ranges{{1024, 1031}, {2048, 2049}, {3072, 3136}});
+  CHECK(slices(LayoutKind::megatron, layout, 2, 100, 1) ==
+        Slices{{0, 64, 128, 36}, {1, 128, 256, 15}});
+  CHECK(shard(LayoutKind::megatron, layout, 2, 100, 0) ==
+        Ranges{{1024, 1031}, {2048, 2049}, {3072, 3136}});
   CHECK(shard(LayoutKind::megatron, layout, 2, 100, 1) == Ranges{{0, 15}, {3136, 3172}});
   const ShardMap map = make_shard_map(LayoutKind::megatron, layout, 2, 100);
   CHECK(map.buckets() == Ranges{{0, 3072}, {3072, 4096}});
@@ -88,7 +94,8 @@ TEST_CASE("peer_layouts: DeepSpeed by hand") {
         Slices{{0, 0, 8, 8}, {1, 0, 4, 4}, {2, 0, 1, 1}, {3, 0, 0, 0}, {4, 0, 50, 50}});
   CHECK(slices(LayoutKind::deepspeed_param, layout, 2, 1, 1) ==
         Slices{{0, 8, 16, 7}, {1, 4, 8, 3}, {2, 1, 2, 0}, {3, 0, 0, 0}, {4, 50, 100, 50}});
-  CHECK(shard(LayoutKind::deepspeed_param, layout, 2, 1, 1) == Ranges{{8, 15}, {1028, 1031}, {3122, 3172}});
+  CHECK(shard(LayoutKind::deepspeed_param, layout, 2, 1, 1) ==
+        Ranges{{8, 15}, {1028, 1031}, {3122, 3172}});
 }
 
 TEST_CASE("peer_layouts: FSDP2 by hand") {
@@ -111,7 +118,8 @@ TEST_CASE("peer_layouts: greedy by hand") {
   CHECK(slices(LayoutKind::greedy, layout, 2, 1, 0) == Slices{{4, 0, 100, 100}});
   CHECK(slices(LayoutKind::greedy, layout, 2, 1, 1) ==
         Slices{{0, 0, 15, 15}, {1, 0, 7, 7}, {2, 0, 1, 1}, {3, 0, 0, 0}});
-  CHECK(slices(LayoutKind::greedy, layout, 3, 1, 2) == Slices{{1, 0, 7, 7}, {2, 0, 1, 1}, {3, 0, 0, 0}});
+  CHECK(slices(LayoutKind::greedy, layout, 3, 1, 2) ==
+        Slices{{1, 0, 7, 7}, {2, 0, 1, 1}, {3, 0, 0, 0}});
   // Equal sizes keep their order, and equal loads are filled from rank 0.
   const FlatLayout even({{"a", {4}}, {"b", {2, 2}}, {"c", {4}}, {"d", {4}}, {"e", {8}}});
   CHECK(slices(LayoutKind::greedy, even, 3, 1, 0) == Slices{{4, 0, 8, 8}});
@@ -138,12 +146,14 @@ TEST_CASE("peer_layouts: param groups by hand") {
   CHECK(flat.shard(1) == Ranges{{1028, 1031}, {2048, 2049}, {3115, 3172}});
   // e (100) to rank 0, a (15) and d to rank 1; then b goes to rank 1 with 15, and c there too, with 22.
   CHECK(of(LayoutKind::greedy, 0) == Slices{{4, 0, 100, 100}});
-  CHECK(of(LayoutKind::greedy, 1) == Slices{{0, 0, 15, 15}, {3, 0, 0, 0}, {1, 0, 7, 7}, {2, 0, 1, 1}});
+  CHECK(of(LayoutKind::greedy, 1) ==
+        Slices{{0, 0, 15, 15}, {3, 0, 0, 0}, {1, 0, 7, 7}, {2, 0, 1, 1}});
 }
 
 TEST_CASE("peer_layouts: the contract's own slices are those of its shard map") {
   const FlatLayout layout({{"a", {3000}}, {"b", {5}}});  // four chunks
-  CHECK(slices(LayoutKind::contract, layout, 2, 3072, 0) == Slices{{0, 0, 1024, 1024}, {0, 3072, 3072, 0}});
+  CHECK(slices(LayoutKind::contract, layout, 2, 3072, 0) ==
+        Slices{{0, 0, 1024, 1024}, {0, 3072, 3072, 0}});
   CHECK(slices(LayoutKind::contract, layout, 2, 3072, 1) ==
         Slices{{0, 1024, 3072, 1976}, {0, 3072, 4096, 5}});
   CHECK(slices(LayoutKind::contract, layout, 1, 4096, 0) == Slices{{0, 0, 4096, 3005}});
@@ -196,11 +206,13 @@ TEST_CASE("peer_layouts: what does not exist is refused, and nothing is fine") {
         CHECK(slice.buffer_end == slice.buffer_begin);
     }
   }
-  CHECK(refused([&] { make_shard_map(LayoutKind::contract, layout, 2, 1000); }, "bucket_numel is 1000"));
+  CHECK(refused([&] { make_shard_map(LayoutKind::contract, layout, 2, 1000); },
+                "bucket_numel is 1000"));
   const FlatLayout wide({{"w", {1, std::int64_t{1} << 58}}});
   CHECK(refused([&] { peer_slices(LayoutKind::fsdp2, wide, 1000, 1, 0); }, "do not fit 64 bits"));
   CHECK(peer_slices(LayoutKind::deepspeed_param, wide, 1000, 1, 999).size() == 1);
-  CHECK(peer_slices(LayoutKind::greedy, wide, 1000, 1, 0).size() == 1);  // whole tensors are not padded
+  CHECK(peer_slices(LayoutKind::greedy, wide, 1000, 1, 0).size() ==
+        1);  // whole tensors are not padded
   CHECK(make_shard_map(LayoutKind::megatron, wide, 1000, 1).shard_numel(999) > 0);
 }
 

@@ -91,7 +91,8 @@ inline int group_of_tensor(const GroupOf& groups, std::size_t tensor) {
 
 /// Again and again the largest tensor that is left of the lowest group, the first of its size, to the least loaded
 /// rank, the first of its load.
-inline std::vector<LiteralBuffer> literal_greedy(const FlatLayout& layout, int world, const GroupOf& groups) {
+inline std::vector<LiteralBuffer> literal_greedy(const FlatLayout& layout, int world,
+                                                 const GroupOf& groups) {
   std::vector<LiteralBuffer> buffers;
   std::vector<bool> taken(layout.tensors().size());
   std::vector<std::int64_t> loads(static_cast<std::size_t>(world));
@@ -119,7 +120,8 @@ inline std::vector<LiteralBuffer> literal_greedy(const FlatLayout& layout, int w
 }
 
 /// A buffer for every group that somebody is in, padded to twice the world.
-inline std::vector<LiteralBuffer> literal_flat(const FlatLayout& layout, int world, const GroupOf& groups) {
+inline std::vector<LiteralBuffer> literal_flat(const FlatLayout& layout, int world,
+                                               const GroupOf& groups) {
   std::vector<LiteralBuffer> buffers;
   for (int group = 0; group < 10; ++group) {
     LiteralBuffer buffer{group, -1, {}};
@@ -135,8 +137,9 @@ inline std::vector<LiteralBuffer> literal_flat(const FlatLayout& layout, int wor
   return buffers;
 }
 
-inline std::vector<LiteralBuffer> literal_buffers(LayoutKind kind, const FlatLayout& layout, int world,
-                                                  std::int64_t bucket_numel, const GroupOf& groups = {}) {
+inline std::vector<LiteralBuffer> literal_buffers(LayoutKind kind, const FlatLayout& layout,
+                                                  int world, std::int64_t bucket_numel,
+                                                  const GroupOf& groups = {}) {
   if (kind == LayoutKind::megatron) return literal_megatron(layout, world, bucket_numel);
   if (kind == LayoutKind::greedy) return literal_greedy(layout, world, groups);
   if (kind == LayoutKind::deepspeed_flat) return literal_flat(layout, world, groups);

@@ -60,15 +60,17 @@ TEST_CASE("philox: published known answers") {
 
 // R15. The indices around 2^34 are the ones whose block number needs the second counter word.
 TEST_CASE("philox: key, counter and word of an index") {
-  for (const std::uint64_t seed : {std::uint64_t{0}, std::uint64_t{7}, std::uint64_t{0x1234567890abcdef}}) {
+  for (const std::uint64_t seed :
+       {std::uint64_t{0}, std::uint64_t{7}, std::uint64_t{0x1234567890abcdef}}) {
     const Philox random(seed, 0xaabbccdd, 0x11223344);
     for (const std::uint64_t base :
-         {std::uint64_t{0}, std::uint64_t{1000}, (std::uint64_t{1} << 34) - 4, std::uint64_t{1} << 34,
-          std::uint64_t{0xfedcba9876543210}, largest - 8}) {
+         {std::uint64_t{0}, std::uint64_t{1000}, (std::uint64_t{1} << 34) - 4,
+          std::uint64_t{1} << 34, std::uint64_t{0xfedcba9876543210}, largest - 8}) {
       for (std::uint64_t index = base; index < base + 9; ++index) {
         const std::uint64_t block = index / 4;
         const PhiloxBlock counter = {static_cast<std::uint32_t>(block & 0xffffffff),
-                                     static_cast<std::uint32_t>(block >> 32), 0x11223344, 0xaabbccdd};
+                                     static_cast<std::uint32_t>(block >> 32), 0x11223344,
+                                     0xaabbccdd};
         CHECK(random.word(index) == philox4x32(counter, seed)[index % 4]);
       }
     }
@@ -83,8 +85,8 @@ TEST_CASE("philox: uniform is the top 24 bits, in [0, 1)") {
   for (std::uint64_t i = 0; i < 200000; ++i) {
     const double value = random.uniform(i);
     const double units = value * 0x1p24;
-    as_defined =
-        as_defined && value >= 0 && value < 1 && units == std::floor(units) && units == random.word(i) >> 8;
+    as_defined = as_defined && value >= 0 && value < 1 && units == std::floor(units) &&
+                 units == random.word(i) >> 8;
     values.push_back(value);
   }
   CHECK(as_defined);
@@ -97,8 +99,8 @@ TEST_CASE("philox: uniform is the top 24 bits, in [0, 1)") {
 TEST_CASE("philox: below stays below and is even") {
   const Philox random(2, 3);
   for (const std::uint64_t bound :
-       {std::uint64_t{1}, std::uint64_t{2}, std::uint64_t{3}, std::uint64_t{1000}, std::uint64_t{1} << 32,
-        (std::uint64_t{1} << 32) + 1, std::uint64_t{1} << 63, largest}) {
+       {std::uint64_t{1}, std::uint64_t{2}, std::uint64_t{3}, std::uint64_t{1000},
+        std::uint64_t{1} << 32, (std::uint64_t{1} << 32) + 1, std::uint64_t{1} << 63, largest}) {
     bool inside = true;
     std::vector<double> values;
     for (std::uint64_t i = 0; i < 20000; ++i) {

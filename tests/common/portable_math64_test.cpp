@@ -54,8 +54,9 @@ Wide wide_cos_pi(double x) {
   const double from_end = left ? x : 1 - x;  // exact, as is 0.5 - from_end where the sine is used
   const Wide y = wide_pi * from_end;
   const Wide z = wide_pi * (0.5 - from_end);
-  const Wide value = from_end < 0.25 ? series(1, [&](int k) { return -y * y / Wide((2 * k - 1) * (2 * k)); })
-                                     : series(z, [&](int k) { return -z * z / Wide((2 * k) * (2 * k + 1)); });
+  const Wide value = from_end < 0.25
+                         ? series(1, [&](int k) { return -y * y / Wide((2 * k - 1) * (2 * k)); })
+                         : series(z, [&](int k) { return -z * z / Wide((2 * k) * (2 * k + 1)); });
   return left ? value : -value;
 }
 
@@ -86,7 +87,8 @@ double ulps(double got, Wide exact) {
 }
 
 double random_unit(const Philox& philox, std::uint64_t index) {  // [0, 1)
-  return static_cast<double>(std::uint64_t{philox.word(2 * index)} << 21 ^ philox.word(2 * index + 1)) *
+  return static_cast<double>(std::uint64_t{philox.word(2 * index)} << 21 ^
+                             philox.word(2 * index + 1)) *
          0x1p-53;
 }
 
@@ -95,7 +97,8 @@ std::vector<double> arguments(double low, double high, const std::vector<double>
   std::vector<double> all;
   const Philox philox(11);
   for (int i = 0; i <= 60000; ++i) all.push_back(low + (high - low) * (i / 60000.0));
-  for (std::uint64_t i = 0; i < 60000; ++i) all.push_back(low + (high - low) * random_unit(philox, i));
+  for (std::uint64_t i = 0; i < 60000; ++i)
+    all.push_back(low + (high - low) * random_unit(philox, i));
   for (const double edge : edges) {
     double up = edge;
     double down = edge;
@@ -106,7 +109,8 @@ std::vector<double> arguments(double low, double high, const std::vector<double>
       down = std::nextafter(down, -infinity);
     }
   }
-  all.erase(std::remove_if(all.begin(), all.end(), [&](double x) { return x < low || x > high; }), all.end());
+  all.erase(std::remove_if(all.begin(), all.end(), [&](double x) { return x < low || x > high; }),
+            all.end());
   return all;
 }
 
@@ -114,7 +118,8 @@ std::uint64_t bits(double x) { return std::bit_cast<std::uint64_t>(x); }
 
 }  // namespace
 
-TEST_CASE("portable_math64: cos_pi is within 2 ulp, odd around 1/2 and exact where it is 1, 0 and -1") {
+TEST_CASE(
+    "portable_math64: cos_pi is within 2 ulp, odd around 1/2 and exact where it is 1, 0 and -1") {
   double worst = 0;
   bool odd = true;
   bool inside = true;
@@ -141,11 +146,13 @@ TEST_CASE("portable_math64: cos_pi is within 2 ulp, odd around 1/2 and exact whe
 }
 
 TEST_CASE(
-    "portable_math64: exp is within 1.5 ulp from the smallest subnormal result to the largest finite one") {
+    "portable_math64: exp is within 1.5 ulp from the smallest subnormal result to the largest "
+    "finite one") {
   double worst = 0;
   std::vector<double> edges = {0, -708.3964185322641, -744.4400719213812, -745.1332191019411,
                                709.782712893384};
-  for (int n = -1075; n <= 1024; n += 25) edges.push_back((n + 0.5) * 0.6931471805599453);  // where n changes
+  for (int n = -1075; n <= 1024; n += 25)
+    edges.push_back((n + 0.5) * 0.6931471805599453);  // where n changes
   for (const double x : arguments(-745.1, 709.78, edges))
     worst = std::max(worst, ulps(pm::exp(x), wide_exp(x)));
   for (const double x : arguments(-1, 1, {-0.34657359027997264, 0.34657359027997264})) {
@@ -167,14 +174,16 @@ TEST_CASE(
   CHECK(pm::exp(pm::log(0.5)) == 0.5);  // wsd exponential ends exactly at the floor
 }
 
-TEST_CASE("portable_math64: log is within 2 ulp over all positive numbers, subnormal ones included") {
+TEST_CASE(
+    "portable_math64: log is within 2 ulp over all positive numbers, subnormal ones included") {
   double worst = 0;
   const Philox philox(12);
   const double root = std::sqrt(0.5);
   for (const double x : arguments(0.5, 2, {0.5, root, 1, 2 * root, 2}))
     worst = std::max(worst, ulps(pm::log(x), wide_log(x)));
   for (std::uint64_t i = 0; i < 60000; ++i) {  // random significands, every exponent
-    const double x = std::ldexp(0.5 + 0.5 * random_unit(philox, i), static_cast<int>(i % 2098) - 1073);
+    const double x =
+        std::ldexp(0.5 + 0.5 * random_unit(philox, i), static_cast<int>(i % 2098) - 1073);
     worst = std::max(worst, ulps(pm::log(x), wide_log(x)));
   }
   for (const double x : {smallest, 3 * smallest, std::numeric_limits<double>::min(), largest}) {

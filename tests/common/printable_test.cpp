@@ -11,7 +11,8 @@
 using namespace zeroproof;
 
 TEST_CASE("printable: ordinary text stays, in any script") {
-  for (const char* text : {"", "a b", "weights/ä.toml", "\xE6\xB0\xB4", "\xF0\x9F\x9A\x80", "%s \\ '\""}) {
+  for (const char* text :
+       {"", "a b", "weights/ä.toml", "\xE6\xB0\xB4", "\xF0\x9F\x9A\x80", "%s \\ '\""}) {
     CHECK(printable(text) == text);
     CHECK(sentence(text) == text);
   }

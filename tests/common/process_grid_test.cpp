@@ -47,7 +47,8 @@ TEST_CASE("process_grid: every rank of every grid up to 64 ranks has one place")
               const ProcessGrid::Place place{d, c, t};
               same = same && grid.place(rank) == place && grid.rank(place) == rank;
               same = same && grid.tp_rank(rank) == t && grid.data_rank(rank) == d * cp + c;
-              same = same && grid.data_rank(rank) % cp == c;  // data rank r is CP rank r mod cp (R11)
+              same =
+                  same && grid.data_rank(rank) % cp == c;  // data rank r is CP rank r mod cp (R11)
             }
           }
         }
@@ -101,7 +102,8 @@ TEST_CASE("process_grid: text that names no grid is refused") {
   CHECK(parse_grid("1048576x8x1") == ProcessGrid{1 << 20, 8, 1});
 }
 
-TEST_CASE("process_grid: a grid of another size is refused, and the nearest one that fits is offered") {
+TEST_CASE(
+    "process_grid: a grid of another size is refused, and the nearest one that fits is offered") {
   const std::tuple<ProcessGrid, int, const char*> cases[] = {
       {{2, 1, 4}, 12, "3x1x4"},                           // another dp is enough
       {{2, 1, 4}, 6, "3x1x2"},                            // 4 does not divide 6
@@ -114,8 +116,8 @@ TEST_CASE("process_grid: a grid of another size is refused, and the nearest one 
     const int world = std::get<1>(one);
     const std::string text = world_complaint(grid, world);
     CAPTURE(text);
-    CHECK(has(text, "grid " + grid.id() + " has " + std::to_string(grid.world_size()) + " ranks, the world " +
-                        std::to_string(world)));
+    CHECK(has(text, "grid " + grid.id() + " has " + std::to_string(grid.world_size()) +
+                        " ranks, the world " + std::to_string(world)));
     CHECK(has(text, std::string("use ") + std::get<2>(one) + ","));
   }
   CHECK(has(world_complaint({1, 1, 1}, 0), "world of 0 ranks"));

@@ -77,7 +77,8 @@ struct Difference {
 
 void check_named(const std::vector<Difference>& differences) {
   for (const auto& [setting, change] : differences) {
-    CHECK(complaint({5}, change) == "the values of " + setting + " of rank 5 differ from those of rank 0");
+    CHECK(complaint({5}, change) ==
+          "the values of " + setting + " of rank 5 differ from those of rank 0");
   }
 }
 
@@ -113,7 +114,8 @@ TEST_CASE("same setup: what the step computes") {
       {"groups.schedule", [](Rank& r) { r.setup.groups.schedule.min_lr = 1; }},
       {"groups.schedule", [](Rank& r) { r.setup.groups.schedule.wsd_decay = 1; }},
       {"groups.schedule", [](Rank& r) { r.setup.groups.schedule.wsd_shape = WsdShape::cosine; }},
-      {"groups.schedule", [](Rank& r) { r.setup.groups.schedule.weight_decay_ramp = RampShape::linear; }},
+      {"groups.schedule",
+       [](Rank& r) { r.setup.groups.schedule.weight_decay_ramp = RampShape::linear; }},
       {"groups.schedule", [](Rank& r) { r.setup.groups.schedule.weight_decay_begin = 1; }},
       {"groups.schedule", [](Rank& r) { r.setup.groups.schedule.weight_decay_end = 1; }},
       {"clip_groups.rules", [](Rank& r) { r.setup.clip_groups.rules[0].name = "other"; }},
@@ -220,7 +222,8 @@ TEST_CASE("same setup: the first setting that differs, and all ranks on which it
     r.setup.seed = 2;
     r.setup.stage = 3;
   };
-  CHECK(complaint({2, 3, 7}, both) == "the values of seed of ranks 2, 3 and 7 differ from those of rank 0");
+  CHECK(complaint({2, 3, 7}, both) ==
+        "the values of seed of ranks 2, 3 and 7 differ from those of rank 0");
   CHECK(complaint({0, 1, 2, 3, 4, 5, 6, 7}, both) == "");
   CHECK(complaint({0}, both) ==
         "the values of seed of ranks 1, 2, 3, 4, 5, 6 and 7 differ from those of rank 0");

@@ -19,7 +19,8 @@ constexpr std::int64_t all_chunks[] = {0, 1, 2, 3, 5, 7, 8, 16, 63, 64, 65, 100,
 constexpr std::int64_t bucket_chunks[] = {1, 2, 3, 7, 10, 64, 1000};
 
 bool is_cut(const FlatRange& range) {
-  return range.begin >= 0 && range.begin <= range.end && range.begin % chunk == 0 && range.end % chunk == 0;
+  return range.begin >= 0 && range.begin <= range.end && range.begin % chunk == 0 &&
+         range.end % chunk == 0;
 }
 
 /// Buckets of the asked size, the last one shorter, covering everything once.
@@ -55,7 +56,8 @@ std::vector<int> owners(const ShardMap& map) {
       most = std::max(most, slice.numel());
       least = std::min(least, slice.numel());
     }
-    CHECK(most - least <= chunk);  // one rank with everything would be a legal map that saves no memory
+    CHECK(most - least <=
+          chunk);  // one rank with everything would be a legal map that saves no memory
   }
   return owner;
 }
@@ -76,7 +78,8 @@ void check_shard(const ShardMap& map, const std::vector<int>& owner, int rank) {
   }
   CHECK(map.shard_numel(rank) == numel);
   bool same = true;
-  for (std::size_t c = 0; c < owner.size(); ++c) same = same && mine[c] == (owner[c] == rank ? 1 : 0);
+  for (std::size_t c = 0; c < owner.size(); ++c)
+    same = same && mine[c] == (owner[c] == rank ? 1 : 0);
   CHECK(same);
 }
 
@@ -166,13 +169,15 @@ TEST_CASE("shard map: a map does not depend on what was asked before") {
 TEST_CASE("shard map: wrong arguments") {
   for (const int world_size : {0, -1, std::numeric_limits<int>::min()})
     CHECK(refuses(chunk, world_size, chunk));
-  for (const std::int64_t padded : {std::int64_t{-1}, -chunk, std::int64_t{1}, std::int64_t{1000}, chunk - 1,
-                                    chunk + 1, chunk / 2, std::numeric_limits<std::int64_t>::min()}) {
+  for (const std::int64_t padded :
+       {std::int64_t{-1}, -chunk, std::int64_t{1}, std::int64_t{1000}, chunk - 1, chunk + 1,
+        chunk / 2, std::numeric_limits<std::int64_t>::min()}) {
     CAPTURE(padded);
     CHECK(refuses(padded, 2, chunk));
   }
-  for (const std::int64_t bucket : {std::int64_t{0}, std::int64_t{-1}, -chunk, std::int64_t{1}, chunk / 2,
-                                    chunk - 1, chunk + 1, std::numeric_limits<std::int64_t>::max()}) {
+  for (const std::int64_t bucket :
+       {std::int64_t{0}, std::int64_t{-1}, -chunk, std::int64_t{1}, chunk / 2, chunk - 1, chunk + 1,
+        std::numeric_limits<std::int64_t>::max()}) {
     CAPTURE(bucket);
     CHECK(refuses(chunk, 2, bucket));
     CHECK(refuses(0, 2, bucket));

@@ -17,9 +17,9 @@ using namespace zeroproof;
 
 namespace {
 
-const std::vector<ParamSpec> params = {{"vector", {37}},      {"nothing", {0, 5}}, {"columns", {6, 24}},
-                                       {"rows", {16, 9}},     {"one", {}},         {"deep", {2, 3, 8}},
-                                       {"no columns", {4, 0}}};
+const std::vector<ParamSpec> params = {
+    {"vector", {37}}, {"nothing", {0, 5}}, {"columns", {6, 24}},  {"rows", {16, 9}},
+    {"one", {}},      {"deep", {2, 3, 8}}, {"no columns", {4, 0}}};
 const std::vector<int> cuts = {-1, -1, 1, 0, -1, 1, -1};
 
 struct Shape {
@@ -27,7 +27,8 @@ struct Shape {
 };
 
 /// Number of the block of element e of a tensor, by counting blocks row of blocks after row of blocks.
-std::int64_t counted_block(const std::vector<std::int64_t>& shape, std::int64_t e, const Shape& block) {
+std::int64_t counted_block(const std::vector<std::int64_t>& shape, std::int64_t e,
+                           const Shape& block) {
   const std::int64_t columns = shape.empty() ? 1 : shape.back();
   std::int64_t numel = 1;
   for (const std::int64_t length : shape) numel *= length;
@@ -37,7 +38,8 @@ std::int64_t counted_block(const std::vector<std::int64_t>& shape, std::int64_t 
   for (std::int64_t top = 0; top * columns < numel; top += of.rows) {
     for (std::int64_t left = 0; left < columns; left += of.columns) {
       const std::int64_t row = e / columns, column = e % columns;
-      if (row >= top && row < top + of.rows && column >= left && column < left + of.columns) return number;
+      if (row >= top && row < top + of.rows && column >= left && column < left + of.columns)
+        return number;
       ++number;
     }
   }
@@ -49,14 +51,16 @@ std::vector<std::int64_t> blocks_before(const Shape& block) {
   std::vector<std::int64_t> before = {0};
   for (const ParamSpec& param : params) {
     const std::int64_t numel = param.numel();
-    before.push_back(before.back() + (numel == 0 ? 0 : counted_block(param.shape, numel - 1, block) + 1));
+    before.push_back(before.back() +
+                     (numel == 0 ? 0 : counted_block(param.shape, numel - 1, block) + 1));
   }
   return before;
 }
 
 }  // namespace
 
-TEST_CASE("tensor blocks: every element of every TP rank is in the block of the undistributed tensor") {
+TEST_CASE(
+    "tensor blocks: every element of every TP rank is in the block of the undistributed tensor") {
   const FlatLayout whole(params);
   for (const Shape block : {Shape{0, 0}, Shape{2, 5}, Shape{1, 4}, Shape{128, 128}, Shape{1, 32}}) {
     const std::vector<std::int64_t> before = blocks_before(block);
@@ -64,7 +68,8 @@ TEST_CASE("tensor blocks: every element of every TP rank is in the block of the 
       for (int rank = 0; rank < tp; ++rank) {
         const TpModel mine = make_tp_model(params, cuts, tp, rank);
         const FlatLayout layout(mine.params);
-        const TensorBlocks blocks(layout, mine.placement, matrices_of(whole), block.rows, block.columns);
+        const TensorBlocks blocks(layout, mine.placement, matrices_of(whole), block.rows,
+                                  block.columns);
         CHECK(blocks.num_blocks() == before.back());
         CHECK(blocks.num_tensors() == static_cast<std::int64_t>(params.size()));
         bool right = true;
@@ -74,8 +79,8 @@ TEST_CASE("tensor blocks: every element of every TP rank is in the block of the 
           CHECK(blocks.grid(tensor).num_blocks() == before[t + 1] - before[t]);
           for (std::int64_t e = 0; e < layout.tensors()[t].numel; ++e) {
             const std::int64_t at = mine.placement[t].global(e) - whole.tensors()[t].begin;
-            right =
-                right && blocks.block_of(tensor, e) == before[t] + counted_block(params[t].shape, at, block);
+            right = right && blocks.block_of(tensor, e) ==
+                                 before[t] + counted_block(params[t].shape, at, block);
           }
         }
         CHECK(right);
@@ -84,20 +89,25 @@ TEST_CASE("tensor blocks: every element of every TP rank is in the block of the 
   }
 }
 
-TEST_CASE("tensor blocks: runs are the elements of the pieces, and stretches of the undistributed tensor") {
+TEST_CASE(
+    "tensor blocks: runs are the elements of the pieces, and stretches of the undistributed "
+    "tensor") {
   const FlatLayout whole(params);
   for (const int tp : {1, 2, 4}) {
     for (int rank = 0; rank < tp; ++rank) {
       const TpModel mine = make_tp_model(params, cuts, tp, rank);
       const FlatLayout layout(mine.params);
       const TensorBlocks blocks(layout, mine.placement, matrices_of(whole), 0, 0);
-      const std::vector<Piece> pieces = layout.pieces({{3, 30}, {2048, 2100}, {2101, 4000}, {5120, 7168}});
-      std::vector<std::pair<std::int64_t, std::int64_t>> wanted, got;  // place in the shard, in the tensor
+      const std::vector<Piece> pieces =
+          layout.pieces({{3, 30}, {2048, 2100}, {2101, 4000}, {5120, 7168}});
+      std::vector<std::pair<std::int64_t, std::int64_t>> wanted,
+          got;  // place in the shard, in the tensor
       for (const Piece& piece : pieces) {
         const auto t = static_cast<std::size_t>(piece.tensor);
         for (std::int64_t e = 0; e < piece.numel; ++e) {
-          wanted.emplace_back(piece.local_begin + e,
-                              mine.placement[t].global(piece.tensor_begin + e) - whole.tensors()[t].begin);
+          wanted.emplace_back(
+              piece.local_begin + e,
+              mine.placement[t].global(piece.tensor_begin + e) - whole.tensors()[t].begin);
         }
       }
       const std::vector<BlockRun> runs = blocks.runs(pieces);
@@ -106,9 +116,10 @@ TEST_CASE("tensor blocks: runs are the elements of the pieces, and stretches of 
         CHECK(runs[i].numel >= 1);
         for (std::int64_t e = 0; e < runs[i].numel; ++e)
           got.emplace_back(runs[i].local_begin + e, runs[i].first + e);
-        const bool side_by_side = i > 0 && runs[i].tensor == runs[i - 1].tensor &&
-                                  runs[i].local_begin == runs[i - 1].local_begin + runs[i - 1].numel &&
-                                  runs[i].first == runs[i - 1].first + runs[i - 1].numel;
+        const bool side_by_side =
+            i > 0 && runs[i].tensor == runs[i - 1].tensor &&
+            runs[i].local_begin == runs[i - 1].local_begin + runs[i - 1].numel &&
+            runs[i].first == runs[i - 1].first + runs[i - 1].numel;
         apart = apart && !side_by_side;
       }
       CHECK(got == wanted);
@@ -127,8 +138,8 @@ TEST_CASE("tensor blocks: without placement elements stand where they are") {
 
 TEST_CASE("tensor blocks: what does not fit is refused") {
   const FlatLayout layout(params);
-  const auto refused = [&](std::vector<TensorPlacement> placement, std::vector<TensorMatrix> matrices,
-                           const char* says) {
+  const auto refused = [&](std::vector<TensorPlacement> placement,
+                           std::vector<TensorMatrix> matrices, const char* says) {
     CHECK_THROWS_WITH_AS(TensorBlocks(layout, std::move(placement), std::move(matrices), 1, 32),
                          doctest::Contains(says), Error);
   };

@@ -65,7 +65,8 @@ TEST_CASE("all threads of a thread_pool work at once, also for work inside of wo
   };
   thread_pool.for_each(3, [&](std::int64_t) { meet(outer); });
   Gathering inner(3);  // two of them are threads that the outer work does not need
-  thread_pool.for_each(1, [&](std::int64_t) { thread_pool.for_each(3, [&](std::int64_t) { meet(inner); }); });
+  thread_pool.for_each(
+      1, [&](std::int64_t) { thread_pool.for_each(3, [&](std::int64_t) { meet(inner); }); });
   CHECK(met == 6);
 }
 
@@ -104,7 +105,8 @@ TEST_CASE("no more threads work than a thread_pool has") {
   CHECK(most <= 3);
 }
 
-TEST_CASE("the first exception by index comes when all items are done, and the thread_pool goes on") {
+TEST_CASE(
+    "the first exception by index comes when all items are done, and the thread_pool goes on") {
   ThreadPool thread_pool(4);
   std::atomic<int> done{0};
   for (int again = 0; again < 2; ++again) {

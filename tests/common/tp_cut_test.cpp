@@ -24,7 +24,8 @@ std::int64_t index_along(const Shape& shape, std::size_t dim, std::int64_t e) {
 }
 
 /// Undistributed elements a TP rank has, in order: those whose index lies in its blocks.
-std::vector<std::int64_t> expected_elements(const TensorSlot& slot, int cut, int tp_size, int tp_rank) {
+std::vector<std::int64_t> expected_elements(const TensorSlot& slot, int cut, int tp_size,
+                                            int tp_rank) {
   std::vector<std::int64_t> elements;
   for (std::int64_t e = 0; e < slot.numel; ++e) {
     bool mine = cut == -1;
@@ -40,10 +41,10 @@ std::vector<std::int64_t> expected_elements(const TensorSlot& slot, int cut, int
   return elements;
 }
 
-const std::vector<ParamSpec> model = {{"matrix", {15, 37}}, {"bias", {37}},          {"tall", {2050, 3}},
-                                      {"cube", {5, 9, 7}},  {"scalar", {}},          {"empty", {0}},
-                                      {"no_rows", {0, 12}}, {"no_columns", {12, 0}}, {"one", {1}},
-                                      {"few", {3, 2}},      {"four", {2, 3, 4, 5}},  {"last", {1024}}};
+const std::vector<ParamSpec> model = {
+    {"matrix", {15, 37}}, {"bias", {37}},  {"tall", {2050, 3}},    {"cube", {5, 9, 7}},
+    {"scalar", {}},       {"empty", {0}},  {"no_rows", {0, 12}},   {"no_columns", {12, 0}},
+    {"one", {1}},         {"few", {3, 2}}, {"four", {2, 3, 4, 5}}, {"last", {1024}}};
 
 std::string refusal(const std::function<void()>& call) {
   try {
@@ -55,11 +56,14 @@ std::string refusal(const std::function<void()>& call) {
   return "";
 }
 
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
 
 }  // namespace
 
-TEST_CASE("tp_cut: over the ranks every element of a cut tensor is there once, of a whole one tp times") {
+TEST_CASE(
+    "tp_cut: over the ranks every element of a cut tensor is there once, of a whole one tp times") {
   const FlatLayout layout(model);
   for (const int tp_size : {1, 2, 4, 8}) {
     for (int choice = -1; choice < 4; ++choice) {  // this dimension of every tensor that has it
@@ -74,7 +78,8 @@ TEST_CASE("tp_cut: over the ranks every element of a cut tensor is there once, o
         REQUIRE(part.placement.size() == model.size());
         for (std::size_t k = 0; k < model.size(); ++k) {
           const TensorSlot& slot = layout.tensors()[k];
-          const std::vector<std::int64_t> expected = expected_elements(slot, cuts[k], tp_size, rank);
+          const std::vector<std::int64_t> expected =
+              expected_elements(slot, cuts[k], tp_size, rank);
           const ParamSpec& local = part.params[k];
           same = same && local.name == slot.name && local.shape.size() == slot.shape.size();
           same = same && part.placement[k].tp_replicated == (cuts[k] == -1);
@@ -94,8 +99,8 @@ TEST_CASE("tp_cut: over the ranks every element of a cut tensor is there once, o
       for (std::size_t k = 0; k < model.size(); ++k) {
         const TensorSlot& slot = layout.tensors()[k];
         for (std::int64_t e = 0; e < slot.numel; ++e) {
-          counted =
-              counted && seen[static_cast<std::size_t>(slot.begin + e)] == (cuts[k] == -1 ? tp_size : 1);
+          counted = counted &&
+                    seen[static_cast<std::size_t>(slot.begin + e)] == (cuts[k] == -1 ? tp_size : 1);
         }
       }
       CHECK(counted);
@@ -126,8 +131,11 @@ TEST_CASE("tp_cut: uneven parts by hand") {
   }
   // An empty tensor may have a dimension whose product with a block number does not fit 64 bits.
   const std::int64_t huge = std::numeric_limits<std::int64_t>::max();
-  CHECK(make_tp_model({{"w", {huge, 0}}}, {0}, 8, 7).params[0].shape == Shape{std::int64_t{1} << 60, 0});
-  CHECK(make_tp_model({{"w", {4, std::int64_t{1} << 62, 4, 0}}}, {0}, 2, 1).placement[0].row_stride == 4);
+  CHECK(make_tp_model({{"w", {huge, 0}}}, {0}, 8, 7).params[0].shape ==
+        Shape{std::int64_t{1} << 60, 0});
+  CHECK(
+      make_tp_model({{"w", {4, std::int64_t{1} << 62, 4, 0}}}, {0}, 2, 1).placement[0].row_stride ==
+      4);
 }
 
 TEST_CASE("tp_cut: what cannot be cut is refused") {

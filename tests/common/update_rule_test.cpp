@@ -25,7 +25,9 @@ OptimizerHyper hyper_of(UpdateRule rule, bool amsgrad, double momentum) {
 
 }  // namespace
 
-TEST_CASE("update rules: the table stands in the order of the enumerators, which is that of their names") {
+TEST_CASE(
+    "update rules: the table stands in the order of the enumerators, which is that of their "
+    "names") {
   for (std::size_t i = 0; i < update_rules.size(); ++i) {
     CHECK(static_cast<std::size_t>(update_rules[i].rule) == i);
     CHECK(traits_of(update_rules[i].rule).name == update_rules[i].name);
@@ -47,7 +49,8 @@ TEST_CASE("update rules: the state each of them keeps, in the order of R6") {
     CHECK(kept_buffers(hyper_of(rule, true, 0)) == three);
   }
   CHECK(kept_buffers(hyper_of(UpdateRule::sgd, false, 0)).empty());
-  CHECK(kept_buffers(hyper_of(UpdateRule::sgd, false, 0x1p-1000)) == Ids{BufferId::momentum_buffer});
+  CHECK(kept_buffers(hyper_of(UpdateRule::sgd, false, 0x1p-1000)) ==
+        Ids{BufferId::momentum_buffer});
   CHECK(kept_buffers(hyper_of(UpdateRule::sgd_ema, false, 0)) == one);
   CHECK(kept_buffers(hyper_of(UpdateRule::lion, false, 0)) == one);
 }

@@ -50,7 +50,8 @@ std::string refusal(const Change& change) {
 
 void refused(const std::string& problem, const Change& change) {
   const std::string text = refusal(change);
-  CHECK_MESSAGE(text.find(problem) != std::string::npos, "refused with: ", text, "; expected: ", problem);
+  CHECK_MESSAGE(text.find(problem) != std::string::npos, "refused with: ", text,
+                "; expected: ", problem);
 }
 
 void taken(const Change& change) { CHECK(refusal(change) == ""); }
@@ -154,7 +155,8 @@ TEST_CASE("setup: shard maps of another world or layout, or with holes") {
 
 TEST_CASE("setup: the norm chunk1024 needs whole chunks of the undistributed model") {
   const auto cut_anywhere = [](Rank& r) {
-    r.shards = ShardMap(4096, 1, {Bucket{{0, 10}, {{{0, 10}}}}, Bucket{{10, 4096}, {{{10, 4096}}}}});
+    r.shards =
+        ShardMap(4096, 1, {Bucket{{0, 10}, {{{0, 10}}}}, Bucket{{10, 4096}, {{{10, 4096}}}}});
   };
   for (const Change& change : {Change(cut_anywhere), Change(with_tp)}) {
     for (const NormForm form : {NormForm::exact, NormForm::one, NormForm::inf}) {
@@ -194,8 +196,9 @@ TEST_CASE("setup: a placement for every tensor, with rows of its own") {
       r.setup.placement[tensor] = place;
     };
   };
-  for (const TensorPlacement& place : {TensorPlacement{true, 0, 0, 1}, TensorPlacement{true, 0, 1, 0},
-                                       TensorPlacement{true, 0, 2, 1}, TensorPlacement{true, -1, 1, 1}}) {
+  for (const TensorPlacement& place :
+       {TensorPlacement{true, 0, 0, 1}, TensorPlacement{true, 0, 1, 0},
+        TensorPlacement{true, 0, 2, 1}, TensorPlacement{true, -1, 1, 1}}) {
     refused("tensor b is placed", placed(2, place));
   }
   taken(placed(1, {true, 0, 0, 0}));  // an empty tensor has no row

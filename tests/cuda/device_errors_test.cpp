@@ -29,8 +29,11 @@ bool built() {
 }
 
 /// Every device implementation with two operands or more; operand number `odd` has b elements, all others a.
-void expect_error_of_every_implementation(ErrorCode code, std::size_t a, std::size_t b, std::size_t odd) {
-  const auto buffer = [&](std::size_t operand) { return std::vector<float>(operand == odd ? b : a); };
+void expect_error_of_every_implementation(ErrorCode code, std::size_t a, std::size_t b,
+                                          std::size_t odd) {
+  const auto buffer = [&](std::size_t operand) {
+    return std::vector<float>(operand == odd ? b : a);
+  };
   std::vector<float> x = buffer(0), y = buffer(1), z = buffer(2), w = buffer(3), v = buffer(4);
   const std::size_t second = y.size();
   std::vector<bf16> brain(second);
@@ -81,7 +84,8 @@ void expect_error_of_every_implementation(ErrorCode code, std::size_t a, std::si
     expect_error(code, [&] { device::adamw_update(exec, {}, scalars, x, y, z, w, none); });
     expect_error(code, [&] { device::adam_update(exec, {}, scalars, x, y, z, w, none); });
   }
-  expect_error(code, [&] { device::adamw_update(exec, {.amsgrad = true}, scalars, x, y, z, w, v); });
+  expect_error(code,
+               [&] { device::adamw_update(exec, {.amsgrad = true}, scalars, x, y, z, w, v); });
   expect_error(code, [&] { device::adam_update(exec, {.amsgrad = true}, scalars, x, y, z, w, v); });
 }
 
@@ -130,7 +134,8 @@ TEST_CASE("device errors: an empty operand needs no device") {
   CHECK_NOTHROW(device::cast_to_e4m3(exec, none, four));
   CHECK_NOTHROW(device::widen_e4m3(exec, four, none));
   CHECK_NOTHROW(device::stochastic_cast_to_bf16(exec, {}, none, brain));
-  CHECK_NOTHROW(device::adamw_update(exec, {.amsgrad = true}, scalars, none, none, none, none, none));
+  CHECK_NOTHROW(
+      device::adamw_update(exec, {.amsgrad = true}, scalars, none, none, none, none, none));
   CHECK_NOTHROW(device::adam_update(exec, {}, scalars, none, none, none, none, none));
   CHECK_NOTHROW(device::sgd_update(exec, {.momentum = true}, scalars, none, none, none));
   CHECK_NOTHROW(device::sgd_ema_update(exec, {}, scalars, none, none, none));
@@ -156,8 +161,9 @@ TEST_CASE("device errors: every implementation says that there is no device") {
   std::uint32_t amax = 0;
   std::vector<float> grad(5);
   std::vector<std::uint32_t> largest(1);
-  expect_error(code,
-               [&] { device::block_amax(exec, one_block(1, 5), QuantizedValue::direct, 0, grad, largest); });
+  expect_error(code, [&] {
+    device::block_amax(exec, one_block(1, 5), QuantizedValue::direct, 0, grad, largest);
+  });
   expect_error(code, [&] { device::clip_value(exec, 1.0F, grad); });
   expect_error(code, [&] { device::grad_norm_accumulate(exec, grad, limbs); });
   expect_error(code, [&] { device::grad_norm_exact_accumulate(exec, grad, limbs); });

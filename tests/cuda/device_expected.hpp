@@ -55,8 +55,8 @@ float expected_widen(Format value) {
 
 inline bf16 expected_stochastic(const RoundingDraw& draw, float value, std::int64_t i) {
   bf16 target{};
-  oracle_cast_stochastic(draw.seed, draw.step, draw.first_index + static_cast<std::uint64_t>(i), &value,
-                         &target.bits, 1);
+  oracle_cast_stochastic(draw.seed, draw.step, draw.first_index + static_cast<std::uint64_t>(i),
+                         &value, &target.bits, 1);
   return target;
 }
 
@@ -65,8 +65,8 @@ struct Values {
   float master = 0, exp_avg = 0, exp_avg_sq = 0, max_exp_avg_sq = 0;
 };
 
-inline Values expected_adam(bool decoupled, const AdamOptions& options, const StepScalars& s, float grad,
-                            Values v) {
+inline Values expected_adam(bool decoupled, const AdamOptions& options, const StepScalars& s,
+                            float grad, Values v) {
   tests::adam_by_oracle(decoupled, options, s, {&grad, 1}, {&v.master, 1}, {&v.exp_avg, 1},
                         {&v.exp_avg_sq, 1}, {&v.max_exp_avg_sq, 1});
   return v;
@@ -77,12 +77,14 @@ inline Values expected_sgd(const SgdOptions& options, const StepScalars& s, floa
   return v;
 }
 
-inline Values expected_sgd_ema(const SgdEmaOptions& options, const StepScalars& s, float grad, Values v) {
+inline Values expected_sgd_ema(const SgdEmaOptions& options, const StepScalars& s, float grad,
+                               Values v) {
   tests::sgd_ema_by_oracle(options, s, {&grad, 1}, {&v.master, 1}, {&v.exp_avg, 1});
   return v;
 }
 
-inline Values expected_lion(const LionOptions& options, const StepScalars& s, float grad, Values v) {
+inline Values expected_lion(const LionOptions& options, const StepScalars& s, float grad,
+                            Values v) {
   tests::lion_by_oracle(options, s, {&grad, 1}, {&v.master, 1}, {&v.exp_avg, 1});
   return v;
 }

@@ -20,7 +20,9 @@ namespace device = zeroproof::cuda::device;
 
 TEST_CASE("device: more elements than one launch may deposit go in pieces") {
   std::vector<std::pair<std::int64_t, std::int64_t>> pieces;
-  const auto record = [&](std::int64_t first, std::int64_t numel) { pieces.emplace_back(first, numel); };
+  const auto record = [&](std::int64_t first, std::int64_t numel) {
+    pieces.emplace_back(first, numel);
+  };
   device::for_each_norm_piece(10, 4, record);
   CHECK(pieces == std::vector<std::pair<std::int64_t, std::int64_t>>{{0, 4}, {4, 4}, {8, 2}});
   pieces.clear();

@@ -20,11 +20,13 @@ template <class T>
 struct FormatOf;
 template <>
 struct FormatOf<bf16> {
-  static constexpr int num_bits = 16, fraction_bits = 7, bias = 127, overflow = 0x7F80, first_nan = 0x7F81;
+  static constexpr int num_bits = 16, fraction_bits = 7, bias = 127, overflow = 0x7F80,
+                       first_nan = 0x7F81;
 };
 template <>
 struct FormatOf<fp16> {
-  static constexpr int num_bits = 16, fraction_bits = 10, bias = 15, overflow = 0x7C00, first_nan = 0x7C01;
+  static constexpr int num_bits = 16, fraction_bits = 10, bias = 15, overflow = 0x7C00,
+                       first_nan = 0x7C01;
 };
 template <>
 struct FormatOf<e4m3> {
@@ -32,7 +34,8 @@ struct FormatOf<e4m3> {
 };
 template <>
 struct FormatOf<e5m2> {
-  static constexpr int num_bits = 8, fraction_bits = 2, bias = 15, overflow = 0x7B, first_nan = 0x7D;
+  static constexpr int num_bits = 8, fraction_bits = 2, bias = 15, overflow = 0x7B,
+                       first_nan = 0x7D;
 };
 
 template <class Format>
@@ -106,10 +109,11 @@ inline std::uint32_t hash(std::uint64_t i, std::uint64_t stream) {
 /// Special values, any bits at all, and values of the usual size, in turn.
 inline void fill(Span<float> values, std::uint64_t stream) {
   constexpr std::uint32_t special[] = {
-      0,          0x80000000, 1,          0x80000001, 0x007FFFFF, 0x00800000, 0x3F800000, 0xBF800000,
-      0x7F7FFFFF, 0xFF7FFFFF, 0x7F800000, 0xFF800000, 0x7FC00000, 0xFF800001, 0x33000000, 0x33000001,
-      0x33800000, 0x38800000, 0x387FE000, 0x387FF000, 0x477FE000, 0x477FEFFF, 0x477FF000, 0x3F808000,
-      0x3F818000, 0x3F808001, 0x7F7F8000, 0x7F7F7FFF, 0x3F801000, 0x3F803000, 0x00008000, 0x00018000};
+      0,          0x80000000, 1,          0x80000001, 0x007FFFFF, 0x00800000, 0x3F800000,
+      0xBF800000, 0x7F7FFFFF, 0xFF7FFFFF, 0x7F800000, 0xFF800000, 0x7FC00000, 0xFF800001,
+      0x33000000, 0x33000001, 0x33800000, 0x38800000, 0x387FE000, 0x387FF000, 0x477FE000,
+      0x477FEFFF, 0x477FF000, 0x3F808000, 0x3F818000, 0x3F808001, 0x7F7F8000, 0x7F7F7FFF,
+      0x3F801000, 0x3F803000, 0x00008000, 0x00018000};
   for (std::uint64_t i = 0; i < values.size(); ++i) {
     const std::uint32_t bits = hash(i, stream);
     if (bits % 3 == 0) values[i] = std::bit_cast<float>(special[bits / 3 % std::size(special)]);

@@ -10,7 +10,8 @@
 namespace zeroproof::tests {
 
 /// Runs the call, expects an Error of the code that says `part`, and checks the grammar "problem (why); remedy".
-inline void expect_error(ErrorCode code, const std::function<void()>& call, const std::string& part = "") {
+inline void expect_error(ErrorCode code, const std::function<void()>& call,
+                         const std::string& part = "") {
   try {
     call();
     FAIL_CHECK("no error was reported");

@@ -36,12 +36,15 @@ std::string refusal(const std::function<void()>& call) {
   try {
     call();
   } catch (const Error& error) {
-    return (error.code() == ErrorCode::fp_environment ? "" : "another error: ") + std::string(error.what());
+    return (error.code() == ErrorCode::fp_environment ? "" : "another error: ") +
+           std::string(error.what());
   }
   return "";
 }
 
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
 
 /// "problem (why); remedy", with the problem in words and the likely cause in the remedy.
 bool readable(const std::string& text) {
@@ -59,7 +62,8 @@ std::string in_new_thread() {
 }
 
 std::string in_parallel_for() {
-  return refusal([] { parallel_for(3, 50, [](std::int64_t) { require_fp_environment("rank 2"); }); });
+  return refusal(
+      [] { parallel_for(3, 50, [](std::int64_t) { require_fp_environment("rank 2"); }); });
 }
 
 /// A host implementation on its OpenMP workers; enough blocks for all of them.
@@ -77,9 +81,11 @@ bool subnormals_survive() {
 }
 
 void check_clean(const std::string& when) {
-  check(fp_environment_ok() && fp_environment_problem().empty(), when + ": this thread is as it should be");
+  check(fp_environment_ok() && fp_environment_problem().empty(),
+        when + ": this thread is as it should be");
   check(subnormals_survive(), when + ": subnormals survive");
-  check(in_new_thread().empty() && in_parallel_for().empty(), when + ": new threads are as they should be");
+  check(in_new_thread().empty() && in_parallel_for().empty(),
+        when + ": new threads are as they should be");
 }
 
 void check_refused(const std::string& text, const std::string& who) {
@@ -103,13 +109,17 @@ int run(const char* library) {
     return 1;
   }
   if (_mm_getcsr() == before) {
-    std::printf("skipped: this compiler no longer changes the environment of whoever loads such a library\n");
+    std::printf(
+        "skipped: this compiler no longer changes the environment of whoever loads such a "
+        "library\n");
     return 77;
   }
-  check(!subnormals_survive(), "after loading: subnormals are flushed, without anybody asking for it");
+  check(!subnormals_survive(),
+        "after loading: subnormals are flushed, without anybody asking for it");
   check(fp_environment_problem() == "flush-to-zero is on, denormals-are-zero is on",
         "after loading: both are named");
-  check_refused(refusal([] { require_fp_environment("rank 0"); }), "the thread that loaded the library");
+  check_refused(refusal([] { require_fp_environment("rank 0"); }),
+                "the thread that loaded the library");
   check_refused(in_new_thread(), "a thread born afterwards");
   check_refused(in_parallel_for(), "parallel_for");
   check_refused(in_host_implementation(1), "a host implementation on one thread");

@@ -19,9 +19,11 @@ using cuda::host::PieceLoop;
 std::vector<Piece> pieces_of(const std::vector<std::int64_t>& numels,
                              const std::vector<FlatRange>& ranges = {}) {
   std::vector<ParamSpec> params;
-  for (const std::int64_t numel : numels) params.push_back({"t" + std::to_string(params.size()), {numel}});
+  for (const std::int64_t numel : numels)
+    params.push_back({"t" + std::to_string(params.size()), {numel}});
   const FlatLayout layout(params);
-  return layout.pieces(ranges.empty() ? std::vector<FlatRange>{{0, layout.padded_numel()}} : ranges);
+  return layout.pieces(ranges.empty() ? std::vector<FlatRange>{{0, layout.padded_numel()}}
+                                      : ranges);
 }
 
 struct Block {
@@ -74,7 +76,8 @@ TEST_CASE("joined: neighbours in the shard that are none in the model, and the o
   CHECK(joined(gap, any) == std::vector<Block>{{0, 0, 0, 1024}, {2, 2048, 1024, 1024}});
   std::vector<Piece> apart = pieces_of({1024, 1024});
   apart[1].local_begin += 64;
-  CHECK(joined(PieceLoop(apart), any) == std::vector<Block>{{0, 0, 0, 1024}, {1, 1024, 1088, 1024}});
+  CHECK(joined(PieceLoop(apart), any) ==
+        std::vector<Block>{{0, 0, 0, 1024}, {1, 1024, 1088, 1024}});
 }
 
 TEST_CASE("a loop that is not joined keeps the tensors apart") {

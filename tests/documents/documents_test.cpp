@@ -43,8 +43,7 @@ class Checkout {
       if (name != "build" && name != ".git") fs::create_symlink(entry.path(), folder_.file(name));
     }
     fs::create_directory_symlink(build_folder(), folder_.file("build"));
-    if (const char* python =
-            std::getenv("ZP_PYTHON")) {  // a link would not find its packages
+    if (const char* python = std::getenv("ZP_PYTHON")) {  // a link would not find its packages
       std::ofstream(tools_.file("python3")) << "#!/bin/sh\nexec '" << python << "' \"$@\"\n";
       fs::permissions(tools_.file("python3"), fs::perms::owner_all);
     }
@@ -55,8 +54,10 @@ class Checkout {
     std::istringstream words(needs);
     std::string program, imports;
     words >> program;
-    for (std::string module; words >> module;) imports += (imports.empty() ? "import " : ", ") + module;
-    return run("command -v " + program + (imports.empty() ? "" : " && " + program + " -c '" + imports + "'"))
+    for (std::string module; words >> module;)
+      imports += (imports.empty() ? "import " : ", ") + module;
+    return run("command -v " + program +
+               (imports.empty() ? "" : " && " + program + " -c '" + imports + "'"))
                .first == 0;
   }
 
@@ -66,9 +67,10 @@ class Checkout {
     const bool sets_up = command.starts_with("./") || command.starts_with(".ci/");
     const std::string out = folder_.file("printed");
     const std::string err = folder_.file("complained");
-    const std::string line = "cd '" + folder() + "' && PATH='" + tools_.file(".") + "':\"$PATH\" && { " +
-                             (sets_up ? "export ZP_DRY_RUN=1 ZP_INSTALL=never; " : "") + command + "\n} >'" +
-                             out + "' 2>'" + err + "' </dev/null";
+    const std::string line = "cd '" + folder() + "' && PATH='" + tools_.file(".") +
+                             "':\"$PATH\" && { " +
+                             (sets_up ? "export ZP_DRY_RUN=1 ZP_INSTALL=never; " : "") + command +
+                             "\n} >'" + out + "' 2>'" + err + "' </dev/null";
     const int status = std::system(line.c_str());
     const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
     const std::string text = content_of(out) + (code == 0 ? std::string() : content_of(err));
@@ -114,11 +116,13 @@ std::string place_of(const Document& document, int line) {
 
 bool names_program(const std::string& text) {
   return text.find("build/zeroproof") != std::string::npos || text.starts_with("zeroproof ") ||
-         text.starts_with("$ ") || text.starts_with("./tests/") || text.starts_with("./verification/");
+         text.starts_with("$ ") || text.starts_with("./tests/") ||
+         text.starts_with("./verification/");
 }
 
 /// Replaces the output of a step in its document.
-void replace_output(const ConsoleStep& step, const std::vector<std::string>& got, const fs::path& path) {
+void replace_output(const ConsoleStep& step, const std::vector<std::string>& got,
+                    const fs::path& path) {
   std::vector<std::string> lines = lines_of(content_of(path));
   const auto first =
       lines.begin() + step.line;  // step.line counts from 1: the line after the command
@@ -138,12 +142,14 @@ int run_documents(bool nightly) {
     std::vector<std::pair<ConsoleStep, std::vector<std::string>>> changes;
     for (const CodeBlock& block : document.blocks) {
       if (!block.not_run.empty()) {
-        if (!nightly) MESSAGE("not run: " << place_of(document, block.line) << ": " << block.not_run);
+        if (!nightly)
+          MESSAGE("not run: " << place_of(document, block.line) << ": " << block.not_run);
         continue;
       }
       if ((block.kind != "console" && block.kind != "sh") || block.nightly != nightly) continue;
       if (!block.needs.empty() && !checkout.has(block.needs)) {
-        MESSAGE("not run: " << place_of(document, block.line) << ": " << block.needs << " not found");
+        MESSAGE("not run: " << place_of(document, block.line) << ": " << block.needs
+                            << " not found");
         continue;
       }
       for (const ConsoleStep& step : steps_of(block)) {
@@ -151,10 +157,11 @@ int run_documents(bool nightly) {
         CAPTURE(place);
         const auto begin = std::chrono::steady_clock::now();
         const std::pair<int, std::string> result = checkout.run(step.command);
-        const auto seconds =
-            std::chrono::duration_cast<std::chrono::seconds>(std::chrono::steady_clock::now() - begin)
-                .count();
-        if (seconds >= 5) MESSAGE(place << " (" << seconds << " s)");  // slow commands belong to the nightly blocks
+        const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(
+                                 std::chrono::steady_clock::now() - begin)
+                                 .count();
+        if (seconds >= 5)
+          MESSAGE(place << " (" << seconds << " s)");  // slow commands belong to the nightly blocks
         ++run;
         const std::string& text = result.second;
         CAPTURE(text);
@@ -166,12 +173,13 @@ int run_documents(bool nightly) {
         for (const std::string& line : step.output) wanted.push_back(masked(line, {}));
         const int bad = first_mismatch(wanted, got);
         if (bad < 0) continue;
-        const bool gaps =
-            std::ranges::any_of(wanted, [](const std::string& line) { return line.ends_with("..."); });
+        const bool gaps = std::ranges::any_of(
+            wanted, [](const std::string& line) { return line.ends_with("..."); });
         if (write && !gaps) {
           changes.push_back({step, got});
         } else {
-          const std::string says = wanted.empty() ? "(nothing)" : wanted[static_cast<std::size_t>(bad)];
+          const std::string says =
+              wanted.empty() ? "(nothing)" : wanted[static_cast<std::size_t>(bad)];
           FAIL_CHECK(place << "\n  line of the document that the program did not print: " << says
                            << "\n  output of the program:\n"
                            << text);
@@ -190,7 +198,9 @@ TEST_CASE("Documents: commands print the output shown") {
   CHECK(run_documents(false) >= (std::getenv("ZP_DOCUMENT") == nullptr ? 20 : 1));
 }
 
-TEST_CASE("nightly: Documents: slow commands print the output shown") { CHECK(run_documents(true) >= 1); }
+TEST_CASE("nightly: Documents: slow commands print the output shown") {
+  CHECK(run_documents(true) >= 1);
+}
 
 TEST_CASE("Documents: all commands are in executed blocks") {
   for (const Document& document : all_documents()) {
@@ -219,7 +229,8 @@ TEST_CASE("Documents: commands and flags in text exist") {
       if ((program != "zeroproof" && program != "zeroproof-faults") || command.empty() ||
           command.starts_with("-"))
         continue;
-      const auto [code_of_help, help] = checkout.run("build/" + program + " " + command + " --help");
+      const auto [code_of_help, help] =
+          checkout.run("build/" + program + " " + command + " --help");
       CAPTURE(place_of(document, code.line));
       CAPTURE(code.text);
       CHECK(code_of_help == 0);
@@ -243,7 +254,8 @@ TEST_CASE("first_mismatch and masked: gaps, blank lines, times, folders") {
   CHECK(first_mismatch({"  ..."}, {}) == -1);
   CHECK(first_mismatch({}, {}) == -1);
   CHECK(first_mismatch({}, {"a"}) >= 0);
-  CHECK(masked("took 1.5 s in /tmp/x/build  ", {"/tmp/x"}) == "took <time> in /home/you/zeroproof/build");
+  CHECK(masked("took 1.5 s in /tmp/x/build  ", {"/tmp/x"}) ==
+        "took <time> in /home/you/zeroproof/build");
   CHECK(masked("12 steps", {}) == "12 steps");
   CHECK(masked("0.03 ms, 7s, 15 GB/s", {}) == "<time>, <time>, <time>");
 }

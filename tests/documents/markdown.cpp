@@ -14,8 +14,9 @@ bool blank(const std::string& line) { return line.find_first_not_of(" \t") == st
 std::string reason_of(const std::string& words, const std::string& line) {
   const std::string begin = "<!-- " + words + ": ";
   const std::size_t end = line.rfind(" -->");
-  return line.starts_with(begin) && end != std::string::npos ? line.substr(begin.size(), end - begin.size())
-                                                             : std::string();
+  return line.starts_with(begin) && end != std::string::npos
+             ? line.substr(begin.size(), end - begin.size())
+             : std::string();
 }
 
 void add_inlines(const std::string& line, int number, Document& document) {
@@ -72,7 +73,8 @@ std::vector<ConsoleStep> steps_of(const CodeBlock& block) {
   std::vector<ConsoleStep> steps;
   int number = block.line;
   for (const std::string& line : block.lines) {
-    const bool command = block.kind == "sh" ? !blank(line) && !line.starts_with("#") : line.starts_with("$ ");
+    const bool command =
+        block.kind == "sh" ? !blank(line) && !line.starts_with("#") : line.starts_with("$ ");
     if (command) {
       ConsoleStep step{block.kind == "sh" ? line : line.substr(2), 0, number, {}};
       const std::size_t remark = step.command.find("  # ");

@@ -8,8 +8,10 @@
 namespace zeroproof::tests {
 
 struct CodeBlock {
-  std::string kind;      ///< after the opening fence: "console", "sh", "toml", ...; "indented" without one
-  std::string not_run;   ///< the reason in a comment "<!-- not run: REASON -->" on the line above, or ""
+  std::string
+      kind;  ///< after the opening fence: "console", "sh", "toml", ...; "indented" without one
+  std::string
+      not_run;  ///< the reason in a comment "<!-- not run: REASON -->" on the line above, or ""
   bool nightly = false;  ///< the same line is "<!-- nightly: REASON -->"
   std::string needs;     ///< "<!-- needs: python3 numpy -->": a program and its modules; without
                          ///< them the block is not run

@@ -20,7 +20,8 @@ void drop_blank_end(std::vector<std::string>& lines) {
 std::string masked(const std::string& line, const std::vector<std::string>& folders) {
   std::string text = line;
   for (const std::string& folder : folders) {
-    for (std::size_t at = text.find(folder); at != std::string::npos; at = text.find(folder, at + 1)) {
+    for (std::size_t at = text.find(folder); at != std::string::npos;
+         at = text.find(folder, at + 1)) {
       text.replace(at, folder.size(), "/home/you/zeroproof");
     }
   }
@@ -30,7 +31,8 @@ std::string masked(const std::string& line, const std::vector<std::string>& fold
   return end == std::string::npos ? std::string() : text.substr(0, end + 1);
 }
 
-int first_mismatch(const std::vector<std::string>& wanted_lines, const std::vector<std::string>& got_lines) {
+int first_mismatch(const std::vector<std::string>& wanted_lines,
+                   const std::vector<std::string>& got_lines) {
   std::vector<std::string> wanted = wanted_lines;
   std::vector<std::string> got = got_lines;
   drop_blank_end(wanted);

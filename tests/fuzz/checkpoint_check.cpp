@@ -44,7 +44,8 @@ class MemoryDisk final : public Disk {
   static int new_handle(const std::string& bytes) {
     const int handle = ::memfd_create("checkpoint", MFD_CLOEXEC);
     // No file, no test: nothing that the reader did.
-    if (handle < 0 || ::write(handle, bytes.data(), bytes.size()) != static_cast<ssize_t>(bytes.size()))
+    if (handle < 0 ||
+        ::write(handle, bytes.data(), bytes.size()) != static_cast<ssize_t>(bytes.size()))
       std::abort();
     return handle;
   }
@@ -63,9 +64,12 @@ std::string with_records(const std::string& body, const std::vector<std::string>
     if (at < files.size() && record.kind() == Json::Kind::object) {
       const std::string& bytes = files[at];
       Json chunks = Json::array();
-      for (std::size_t begin = 0; begin < bytes.size(); begin += static_cast<std::size_t>(chunk_bytes)) {
-        const std::size_t count = std::min(bytes.size() - begin, static_cast<std::size_t>(chunk_bytes));
-        chunks.push_back(to_hex(raw_digest(bytes.data() + begin, static_cast<std::int64_t>(count))));
+      for (std::size_t begin = 0; begin < bytes.size();
+           begin += static_cast<std::size_t>(chunk_bytes)) {
+        const std::size_t count =
+            std::min(bytes.size() - begin, static_cast<std::size_t>(chunk_bytes));
+        chunks.push_back(
+            to_hex(raw_digest(bytes.data() + begin, static_cast<std::int64_t>(count))));
       }
       record["bytes"] = bytes.size();
       record["chunks"] = chunks;
@@ -81,8 +85,9 @@ std::string with_records(const std::string& body, const std::vector<std::string>
 }
 
 /// A tensor of a state, put together from the files' bytes without the reader.
-std::vector<float> assembled(const CheckpointManifest& manifest, const std::vector<std::string>& files,
-                             const std::string& state, std::size_t tensor) {
+std::vector<float> assembled(const CheckpointManifest& manifest,
+                             const std::vector<std::string>& files, const std::string& state,
+                             std::size_t tensor) {
   std::vector<float> values(static_cast<std::size_t>(numel(manifest.tensors[tensor])), -7.0F);
   for (const CheckpointPiece& piece : manifest.pieces) {
     if (piece.state != state || piece.tensor != static_cast<std::int64_t>(tensor)) continue;
@@ -113,8 +118,9 @@ void check_values(const CheckpointReader& reader, const std::vector<std::string>
       for (const std::size_t begin : {std::size_t{0}, expected.size() / 3}) {
         std::vector<float> got((begin == 0 ? expected.size() : expected.size() * 2 / 3) - begin);
         reader.read(state, static_cast<std::int64_t>(t), static_cast<std::int64_t>(begin), got);
-        promise(got.empty() || std::memcmp(got.data(), expected.data() + begin, got.size() * 4) == 0,
-                "elements are the files'");
+        promise(
+            got.empty() || std::memcmp(got.data(), expected.data() + begin, got.size() * 4) == 0,
+            "elements are the files'");
       }
     }
   }
@@ -144,7 +150,8 @@ CheckpointBytes unpack_checkpoint(Span<const std::byte> bytes) {
 }
 
 std::string pack_checkpoint(const CheckpointBytes& checkpoint) {
-  std::string packed(1, static_cast<char>((checkpoint.hash ? 1 : 0) | (checkpoint.records ? 2 : 0)));
+  std::string packed(1,
+                     static_cast<char>((checkpoint.hash ? 1 : 0) | (checkpoint.records ? 2 : 0)));
   const auto add = [&](const std::string& part) {
     packed += static_cast<char>(part.size() & 255U);
     packed += static_cast<char>(part.size() >> 8);
@@ -159,7 +166,8 @@ bool checkpoint_accepts(Span<const std::byte> bytes) {
   const CheckpointBytes checkpoint = unpack_checkpoint(bytes);
   const std::string body =
       checkpoint.records ? with_records(checkpoint.body, checkpoint.files) : checkpoint.body;
-  std::map<std::string, std::string> files{{manifest_name, checkpoint.hash ? with_hash(body) : body}};
+  std::map<std::string, std::string> files{
+      {manifest_name, checkpoint.hash ? with_hash(body) : body}};
   for (std::size_t i = 0; i < checkpoint.files.size(); ++i)
     files[rank_file_name(static_cast<int>(i))] = checkpoint.files[i];
   MemoryDisk disk(std::move(files));

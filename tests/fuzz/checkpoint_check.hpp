@@ -22,7 +22,8 @@ struct CheckpointBytes {
   std::string body;                ///< of the manifest
   std::vector<std::string> files;  ///< rank-00000.safetensors and so on
   bool hash = true;                ///< the manifest gets the hash it should have
-  bool records = true;  ///< "bytes" and "chunks" of its files too, where it is JSON with a list of files
+  bool records =
+      true;  ///< "bytes" and "chunks" of its files too, where it is JSON with a list of files
 };
 
 /// From a byte of flags and, for the body and each file, two bytes of length and as many bytes as there are.

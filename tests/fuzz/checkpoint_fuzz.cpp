@@ -8,6 +8,7 @@
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  zeroproof::tests::checkpoint_accepts(std::as_bytes(zeroproof::Span<const std::uint8_t>(data, size)));
+  zeroproof::tests::checkpoint_accepts(
+      std::as_bytes(zeroproof::Span<const std::uint8_t>(data, size)));
   return 0;
 }

@@ -29,7 +29,8 @@ void check_elements(const CheckpointManifest& manifest) {
         of_state.emplace_back(static_cast<std::size_t>(numel(tensor)), 0);
     }
     for (std::int64_t e = 0; e < piece.numel; ++e)
-      ++of_state[static_cast<std::size_t>(piece.tensor)].at(static_cast<std::size_t>(piece.element(e)));
+      ++of_state[static_cast<std::size_t>(piece.tensor)].at(
+          static_cast<std::size_t>(piece.element(e)));
   }
   for (const auto& [state, tensors] : times) {
     for (const auto& elements : tensors) {
@@ -50,7 +51,8 @@ void check_manifest(const CheckpointManifest& manifest) {
   }
   for (const CheckpointPiece& piece : manifest.pieces) {
     promise(piece.file >= 0 && piece.file < static_cast<std::int64_t>(manifest.files.size()) &&
-                piece.tensor >= 0 && piece.tensor < static_cast<std::int64_t>(manifest.tensors.size()),
+                piece.tensor >= 0 &&
+                piece.tensor < static_cast<std::int64_t>(manifest.tensors.size()),
             "pieces belong to files and tensors that are there");
     const std::int64_t count = numel(manifest.tensors[static_cast<std::size_t>(piece.tensor)]);
     promise(piece.numel > 0 && piece.element(0) >= 0 && piece.element(piece.numel - 1) < count,
@@ -81,7 +83,8 @@ bool manifest_accepts(std::string_view text) {
   const std::string again = manifest_text(manifest);
   const CheckpointManifest second = parse_manifest(again, "round trip");
   promise(second.tensors == manifest.tensors && second.files == manifest.files &&
-              second.pieces == manifest.pieces && second.run == manifest.run && second.step == manifest.step,
+              second.pieces == manifest.pieces && second.run == manifest.run &&
+              second.step == manifest.step,
           "what was understood, written again, is understood the same way");
   promise(manifest_text(second) == again, "a manifest has one text");
   return true;

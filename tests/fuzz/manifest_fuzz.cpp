@@ -10,7 +10,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
-  if (!text.empty() && text[0] == '{') zeroproof::tests::manifest_accepts(zeroproof::tests::with_hash(text));
+  if (!text.empty() && text[0] == '{')
+    zeroproof::tests::manifest_accepts(zeroproof::tests::with_hash(text));
   zeroproof::tests::manifest_accepts(text);
   return 0;
 }

@@ -18,9 +18,11 @@ inline void promise(bool kept, const char* what) {
 inline void promise_sentence(const Error& error) {
   const std::string text = error.what();
   const std::size_t why = text.find(" (");
-  promise(why != std::string::npos && text.find("); ", why) != std::string::npos, "refusals are sentences");
+  promise(why != std::string::npos && text.find("); ", why) != std::string::npos,
+          "refusals are sentences");
   promise(text.size() < 1000, "refusals are short");
-  promise(std::none_of(text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) < 0x20; }),
+  promise(std::none_of(text.begin(), text.end(),
+                       [](char c) { return static_cast<unsigned char>(c) < 0x20; }),
           "refusals can be printed");
 }
 

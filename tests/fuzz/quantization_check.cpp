@@ -15,16 +15,19 @@ const std::vector<std::string> tensors = {
 void check_tensor(const QuantizationConfig& config, const TensorQuantization& tensor) {
   std::optional<std::size_t> last;
   for (const std::size_t rule : tensor.matching) {
-    promise(rule < config.rules.size() && (!last || *last < rule), "rules are in the order of the file");
+    promise(rule < config.rules.size() && (!last || *last < rule),
+            "rules are in the order of the file");
     promise(config.rules[rule].takes_part(), "rules that are off take no part");
     promise(Glob(config.rules[rule].pattern).matches(tensor.path), "rules that match do");
     last = rule;
   }
-  promise(tensor.matching.empty() == !tensor.flag_rule.has_value(), "one of the rules that match decides");
+  promise(tensor.matching.empty() == !tensor.flag_rule.has_value(),
+          "one of the rules that match decides");
   promise(!tensor.payload || tensor.on, "what is off has no payload");
   if (tensor.flag_rule) {
     const bool first = config.semantics == QuantSemantics::megatron;
-    promise(*tensor.flag_rule == (first ? tensor.matching.front() : tensor.matching.back()), "the right one");
+    promise(*tensor.flag_rule == (first ? tensor.matching.front() : tensor.matching.back()),
+            "the right one");
   }
   if (tensor.payload) {
     const QuantPayload& p = *tensor.payload;
@@ -47,7 +50,8 @@ bool quantization_accepts(std::string_view text) {
     for (const TensorQuantization& tensor : made.tensors) check_tensor(config, tensor);
     return true;
   } catch (const Error& error) {
-    promise(error.code() == ErrorCode::config || (error.code() == ErrorCode::unavailable && !reads_yaml()),
+    promise(error.code() == ErrorCode::config ||
+                (error.code() == ErrorCode::unavailable && !reads_yaml()),
             "what is refused is a configuration that cannot be used");
     promise_sentence(error);
     return false;

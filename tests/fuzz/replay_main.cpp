@@ -16,7 +16,8 @@ namespace fs = std::filesystem;
 
 bool replay(const fs::path& path) {
   std::ifstream file(path, std::ios::binary);
-  const std::vector<char> bytes{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  const std::vector<char> bytes{std::istreambuf_iterator<char>(file),
+                                std::istreambuf_iterator<char>()};
   if (!file.good() && !file.eof()) {
     std::fprintf(stderr, "%s cannot be read\n", path.c_str());
     return false;
@@ -39,7 +40,8 @@ int main(int argc, char** argv) {
     const fs::path path(argv[i]);
     std::vector<fs::path> paths;
     if (fs::is_directory(path)) {
-      for (const fs::directory_entry& entry : fs::directory_iterator(path)) paths.push_back(entry.path());
+      for (const fs::directory_entry& entry : fs::directory_iterator(path))
+        paths.push_back(entry.path());
     } else {
       paths.push_back(path);
     }

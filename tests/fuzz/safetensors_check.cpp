@@ -21,7 +21,8 @@ void check_shape(const SafeTensor& tensor) {
     if (dim > 0) bytes *= static_cast<double>(dim);
     promise(bytes <= 0x1p56, "shapes do not overflow");
   }
-  promise((empty ? 0.0 : bytes) == static_cast<double>(tensor.num_bytes()), "shape and bytes agree");
+  promise((empty ? 0.0 : bytes) == static_cast<double>(tensor.num_bytes()),
+          "shape and bytes agree");
 }
 
 void check_tensors(const SafetensorsReader& reader, Span<const std::byte> bytes) {
@@ -32,41 +33,47 @@ void check_tensors(const SafetensorsReader& reader, Span<const std::byte> bytes)
     filled = tensor.end;
     check_shape(tensor);
     promise(safetensors_name_problem(tensor.name).empty(), "names can be printed");
-    promise(reader.find(tensor.name) == &tensor, "every tensor is found by its name, and so only once");
+    promise(reader.find(tensor.name) == &tensor,
+            "every tensor is found by its name, and so only once");
     const std::byte* expected = bytes.data() + header.data_begin + tensor.begin;
-    promise(tensor.num_bytes() == 0 || (header.data_begin + tensor.begin) % num_bytes(tensor.dtype) == 0,
+    promise(tensor.num_bytes() == 0 ||
+                (header.data_begin + tensor.begin) % num_bytes(tensor.dtype) == 0,
             "tensors are aligned");
     std::int64_t seen = 0;
     reader.for_each_chunk(
         tensor,
         [&](Span<const std::byte> chunk) {
-          promise(std::memcmp(chunk.data(), expected + seen, chunk.size()) == 0, "data are the file's");
+          promise(std::memcmp(chunk.data(), expected + seen, chunk.size()) == 0,
+                  "data are the file's");
           seen += static_cast<std::int64_t>(chunk.size());
         },
         64);
     promise(seen == tensor.num_bytes(), "all of a tensor is read");
   }
-  promise(header.data_begin + filled == static_cast<std::int64_t>(bytes.size()), "no byte is left over");
+  promise(header.data_begin + filled == static_cast<std::int64_t>(bytes.size()),
+          "no byte is left over");
 }
 
 /// What was understood, written again, is understood the same way.
 void check_round_trip(const SafetensorsHeader& header) {
   // Behind a header of another length modulo 8, tensors of wider elements need not be aligned any more.
-  const bool movable = std::all_of(
-      header.tensors.begin(), header.tensors.end(),
-      [](const SafeTensor& tensor) { return num_bytes(tensor.dtype) == 1 || tensor.num_bytes() == 0; });
+  const bool movable =
+      std::all_of(header.tensors.begin(), header.tensors.end(), [](const SafeTensor& tensor) {
+        return num_bytes(tensor.dtype) == 1 || tensor.num_bytes() == 0;
+      });
   if (header.data_begin % 8 != 0 && !movable) return;
   const std::string text = safetensors_header_text(header);
   const SafetensorsHeader again =
       parse_safetensors_header(text, static_cast<std::uint64_t>(header.data_bytes), "round trip");
   promise(again.metadata == header.metadata, "metadata survive a round trip");
-  promise(again.tensors.size() == header.tensors.size(), "the number of tensors survives a round trip");
+  promise(again.tensors.size() == header.tensors.size(),
+          "the number of tensors survives a round trip");
   for (std::size_t i = 0; i < again.tensors.size(); ++i) {
     const SafeTensor& a = again.tensors[i];
     const SafeTensor& b = header.tensors[i];
-    promise(
-        a.name == b.name && a.dtype == b.dtype && a.shape == b.shape && a.begin == b.begin && a.end == b.end,
-        "tensors survive a round trip");
+    promise(a.name == b.name && a.dtype == b.dtype && a.shape == b.shape && a.begin == b.begin &&
+                a.end == b.end,
+            "tensors survive a round trip");
   }
 }
 

@@ -83,7 +83,8 @@ int check(const std::string& file, const Digests& now) {
     return 0;
   }
   std::printf(
-      "%zu lines differ from %s (a bit of a result, or the list of what is digested, has changed); if that "
+      "%zu lines differ from %s (a bit of a result, or the list of what is digested, has changed); "
+      "if that "
       "is wanted, see CONTRIBUTING.md, Commits, and run golden_digests --update %s\n",
       lines.size(), file.c_str(), file.c_str());
   return 1;
@@ -106,13 +107,15 @@ int update(const std::string& file, const Digests& now) {
     std::fprintf(
         stderr,
         "golden_digests: digests of contract version %s have changed (published bits never change "
-        "under one version); raise contract_version and list the change under Numerics in CHANGELOG.md, "
+        "under one version); raise contract_version and list the change under Numerics in "
+        "CHANGELOG.md, "
         "or, if only the way of digesting changed, remove the file first\n",
         now.at("contract").c_str());
     return 1;
   }
   std::ofstream stream(file, std::ios::trunc);
-  stream << "# XXH3-128 of results that must not change: written by golden_digests --update, checked by "
+  stream << "# XXH3-128 of results that must not change: written by golden_digests --update, "
+            "checked by "
             "golden/check\n"
             "# and, over compilers and optimisation levels, by golden/compilers.\n"
          << to_text(now);
@@ -141,7 +144,8 @@ int main(int count, char** words) {
       mode = word;
       file = value;
     } else if (word == "--threads") {
-      const auto [rest, error] = std::from_chars(value.data(), value.data() + value.size(), threads);
+      const auto [rest, error] =
+          std::from_chars(value.data(), value.data() + value.size(), threads);
       if (error != std::errc{} || *rest != '\0' || threads < 1 || threads > 64) return usage();
     } else {
       return usage();

@@ -58,8 +58,8 @@ Row digest_operation(const Operation& op, int threads) {
 
 std::vector<Operation> all_operations() {
   std::vector<Operation> all;
-  for (const auto& part : {update_operations(), simple_operations(), narrow_operations(), widen_operations(),
-                           fused_operations(), format_operations()}) {
+  for (const auto& part : {update_operations(), simple_operations(), narrow_operations(),
+                           widen_operations(), fused_operations(), format_operations()}) {
     all.insert(all.end(), part.begin(), part.end());
   }
   return all;
@@ -71,8 +71,9 @@ Row agreed(const std::string& name, const std::vector<Seen>& seen) {
   if (seen.empty()) throw std::runtime_error(name + ": there is no implementation to digest");
   for (const Seen& other : seen) {
     if (other.digest == seen.front().digest) continue;
-    throw std::runtime_error(name + ": " + other.implementation + " has " + to_hex(other.digest) + " and " +
-                             seen.front().implementation + " has " + to_hex(seen.front().digest));
+    throw std::runtime_error(name + ": " + other.implementation + " has " + to_hex(other.digest) +
+                             " and " + seen.front().implementation + " has " +
+                             to_hex(seen.front().digest));
   }
   return {name, seen.front().digest};
 }
@@ -83,7 +84,8 @@ std::vector<Row> input_rows() {
     Hasher hasher;
     for (std::uint64_t i = 0; i < long_numel; ++i) {
       Element element = make_element(family, i);
-      hasher.add(TensorView{element.data(), DType::fp32, static_cast<std::int64_t>(element.size())});
+      hasher.add(
+          TensorView{element.data(), DType::fp32, static_cast<std::int64_t>(element.size())});
     }
     rows.push_back({std::string("input ") + name(family), hasher.digest()});
   }

@@ -7,9 +7,9 @@
 #include "cuda/host/operations.hpp"
 #include "golden_rows.hpp"
 #include "oracle_format_operations.hpp"
+#include "oracle_implementations.hpp"
 #include "oracle_norm_cases.hpp"
 #include "oracle_settings.hpp"
-#include "oracle_implementations.hpp"
 #include "reference/operations.hpp"
 
 namespace zeroproof::golden {
@@ -37,8 +37,8 @@ void add_limbs(const Implementation& implementation, NormLimbs limbs, Hasher& ha
 }
 
 /// The forms whose state is limbs.
-void add_limb_form(GradNormAccumulateFn* accumulate, GradNormFinishFn* finish, const Implementation& implementation,
-                   const Exec& exec, Hasher& hasher) {
+void add_limb_form(GradNormAccumulateFn* accumulate, GradNormFinishFn* finish,
+                   const Implementation& implementation, const Exec& exec, Hasher& hasher) {
   for_pieces([&](Span<const float> grad) {
     NormLimbs limbs;
     accumulate(exec, grad, limbs);
@@ -49,15 +49,18 @@ void add_limb_form(GradNormAccumulateFn* accumulate, GradNormFinishFn* finish, c
 }
 
 void norm_chunk1024(const Implementation& implementation, const Exec& exec, Hasher& hasher) {
-  add_limb_form(implementation.grad_norm_accumulate, implementation.grad_norm_finish, implementation, exec, hasher);
+  add_limb_form(implementation.grad_norm_accumulate, implementation.grad_norm_finish,
+                implementation, exec, hasher);
 }
 
 void norm_exact(const Implementation& implementation, const Exec& exec, Hasher& hasher) {
-  add_limb_form(implementation.grad_norm_exact_accumulate, implementation.grad_norm_finish, implementation, exec, hasher);
+  add_limb_form(implementation.grad_norm_exact_accumulate, implementation.grad_norm_finish,
+                implementation, exec, hasher);
 }
 
 void norm_one(const Implementation& implementation, const Exec& exec, Hasher& hasher) {
-  add_limb_form(implementation.grad_abs_accumulate, implementation.grad_abs_finish, implementation, exec, hasher);
+  add_limb_form(implementation.grad_abs_accumulate, implementation.grad_abs_finish, implementation,
+                exec, hasher);
 }
 
 void norm_inf(const Implementation& implementation, const Exec& exec, Hasher& hasher) {
@@ -107,8 +110,9 @@ void fused_norms(const Implementation& implementation, const Exec& exec, Hasher&
 void clip_coef(const Implementation& implementation, const Exec&, Hasher& hasher) {
   const std::optional<double> limits[] = {std::nullopt, 0.0, 0x1p-1074, 1e-3, 1.0, 5.0, 1e300};
   for (const auto& max_norm : limits) {
-    for (const double grad_norm : {0.0, 0x1p-1074, 1e-6, 0.3, 0.999999, 1.0, 1.000001, 7.5e9, 0x1p1023,
-                                   static_cast<double>(INFINITY), static_cast<double>(NAN)}) {
+    for (const double grad_norm :
+         {0.0, 0x1p-1074, 1e-6, 0.3, 0.999999, 1.0, 1.000001, 7.5e9, 0x1p1023,
+          static_cast<double>(INFINITY), static_cast<double>(NAN)}) {
       float coef = implementation.clip_coef(grad_norm, max_norm);
       hasher.add(TensorView{&coef, DType::fp32, 1});
     }
@@ -133,7 +137,8 @@ void step_scalars(const Implementation& implementation, const Exec&, Hasher& has
   for (const auto make : {valid_settings, cancelling_settings}) {
     for (std::uint64_t i = 0; i < 3000; ++i) {
       const Settings c = make(i);
-      StepScalars scalars = implementation.step_scalars(to_hyper(c.hyper), c.t, c.log2_loss_scale, c.divisor);
+      StepScalars scalars =
+          implementation.step_scalars(to_hyper(c.hyper), c.t, c.log2_loss_scale, c.divisor);
       hasher.add(TensorView{&scalars, DType::u32, num_step_scalar_words});
     }
   }
@@ -145,7 +150,8 @@ void block_amax(const Implementation& implementation, const Exec& exec, Hasher& 
     for_pieces([&](Span<const float> values) {
       const BlockGrid grid = block_grid(set, numel(values));
       std::vector<std::uint32_t> amax(static_cast<std::size_t>(grid.num_blocks()));
-      implementation.block_amax(exec, grid, block_sets[set].value, block_sets[set].first, values, amax);
+      implementation.block_amax(exec, grid, block_sets[set].value, block_sets[set].first, values,
+                                amax);
       hasher.add(TensorView{amax.data(), DType::u32, grid.num_blocks()});
     });
   }
@@ -163,7 +169,8 @@ void delayed_scales(const Implementation& implementation, const Exec& exec, Hash
       for (std::uint64_t step = 0; step < 7; ++step) {
         for (std::size_t tensor = 0; tensor < tensors; ++tensor) {
           const Family family = step % 2 == 0 ? Family::training : Family::special;
-          const float amax = (tensor + step) % 3 == 0 ? 0 : make_element(family, 100 * step + tensor)[0];
+          const float amax =
+              (tensor + step) % 3 == 0 ? 0 : make_element(family, 100 * step + tensor)[0];
           history[tensor * static_cast<std::size_t>(slots)] =
               std::bit_cast<std::uint32_t>(amax) & 0x7FFFFFFFU;
         }
@@ -183,17 +190,24 @@ struct Other {
 };
 /// A new one is one more line.
 constexpr Other others[] = {
-    {"norm_chunk1024", [](const Implementation& t) { return t.grad_norm_accumulate != nullptr; }, norm_chunk1024},
-    {"norm_exact", [](const Implementation& t) { return t.grad_norm_exact_accumulate != nullptr; }, norm_exact},
-    {"norm_one", [](const Implementation& t) { return t.grad_abs_accumulate != nullptr; }, norm_one},
-    {"norm_inf", [](const Implementation& t) { return t.grad_max_accumulate != nullptr; }, norm_inf},
-    {"grad_stats", [](const Implementation& t) { return t.grad_stats != nullptr; }, stats_of_tensors},
+    {"norm_chunk1024", [](const Implementation& t) { return t.grad_norm_accumulate != nullptr; },
+     norm_chunk1024},
+    {"norm_exact", [](const Implementation& t) { return t.grad_norm_exact_accumulate != nullptr; },
+     norm_exact},
+    {"norm_one", [](const Implementation& t) { return t.grad_abs_accumulate != nullptr; },
+     norm_one},
+    {"norm_inf", [](const Implementation& t) { return t.grad_max_accumulate != nullptr; },
+     norm_inf},
+    {"grad_stats", [](const Implementation& t) { return t.grad_stats != nullptr; },
+     stats_of_tensors},
     {"fused_norms", [](const Implementation& t) { return t.is_host; }, fused_norms},
     {"clip_coef", [](const Implementation& t) { return t.clip_coef != nullptr; }, clip_coef},
     {"tree", [](const Implementation& t) { return t.grad_sum != nullptr; }, tree},
     {"block_amax", [](const Implementation& t) { return t.block_amax != nullptr; }, block_amax},
-    {"delayed_scales", [](const Implementation& t) { return t.delayed_scales != nullptr; }, delayed_scales},
-    {"step_scalars", [](const Implementation& t) { return t.step_scalars != nullptr; }, step_scalars},
+    {"delayed_scales", [](const Implementation& t) { return t.delayed_scales != nullptr; },
+     delayed_scales},
+    {"step_scalars", [](const Implementation& t) { return t.step_scalars != nullptr; },
+     step_scalars},
 };
 
 /// Sequences of steps with rare and with frequent overflows, under settings where every branch is taken.
@@ -234,9 +248,10 @@ std::vector<Row> other_rows(int threads) {
     rows.push_back(agreed(std::string("op ") + other.name, seen));
   }
   rows.push_back(
-      agreed("op loss_scaler",
-             {{"reference", digest_loss_scaler(reference::loss_scaler_init, reference::loss_scaler_update)},
-              {"host", digest_loss_scaler(cuda::host::loss_scaler_init, cuda::host::loss_scaler_update)}}));
+      agreed("op loss_scaler", {{"reference", digest_loss_scaler(reference::loss_scaler_init,
+                                                                 reference::loss_scaler_update)},
+                                {"host", digest_loss_scaler(cuda::host::loss_scaler_init,
+                                                            cuda::host::loss_scaler_update)}}));
   return rows;
 }
 

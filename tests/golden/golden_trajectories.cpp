@@ -13,7 +13,8 @@ using namespace zeroproof::verification;
 /// Recipes of a workload, in dtypes: a trajectory each.
 struct Chosen {
   const char* workload;
-  std::vector<std::string> recipes;  ///< none: every one of byte_gpt_tiny, that of the settings of others
+  std::vector<std::string>
+      recipes;  ///< none: every one of byte_gpt_tiny, that of the settings of others
   std::vector<DType> dtypes;
 };
 
@@ -60,14 +61,16 @@ std::string trajectory_name(const CaseSpec& spec) {
 void add_digests(const Chosen& what, int threads, std::map<std::string, Digest>& digests) {
   const VerifyOptions options = options_for(what, threads);
   const std::vector<std::string> ids = training_suite().ids(options, what.workload);
-  if (ids.empty()) throw std::runtime_error("no case of " + std::string(what.workload) + " was selected");
+  if (ids.empty())
+    throw std::runtime_error("no case of " + std::string(what.workload) + " was selected");
   RunReport report;
   training_suite().run(options, ids, report, [](double, const std::string&) {});
   for (const Result& result : report.results) {
     const std::string key = trajectory_name(training_spec(result));
     const std::optional<Digest>& hash = result.training->candidate_hash;
     if (result.status != Status::pass || !hash || hash != result.training->reference_hash) {
-      throw std::runtime_error(result.id + " is " + std::string(name(result.status)) + ": " + result.reason);
+      throw std::runtime_error(result.id + " is " + std::string(name(result.status)) + ": " +
+                               result.reason);
     }
     const auto [entry, is_new] = digests.emplace(key, *hash);
     if (!is_new && entry->second != *hash) {

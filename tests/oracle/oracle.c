@@ -35,8 +35,10 @@
 
 #include <float.h>
 
-_Static_assert(FLT_EVAL_METHOD == 0, "an intermediate result with more precision would add roundings");
-_Static_assert(FLT_MANT_DIG == 24 && DBL_MANT_DIG == 53 && sizeof(float) == 4, "binary32 and binary64 (R1)");
+_Static_assert(FLT_EVAL_METHOD == 0,
+               "an intermediate result with more precision would add roundings");
+_Static_assert(FLT_MANT_DIG == 24 && DBL_MANT_DIG == 53 && sizeof(float) == 4,
+               "binary32 and binary64 (R1)");
 
 int oracle_unscale(float inv_scale, const float* grad_sum, float* unscaled_grad, size_t numel) {
   const double scale = inv_scale;
@@ -94,7 +96,8 @@ void oracle_add(const float* left, const float* right, float* sum, size_t numel)
 }
 
 /* R11, level by level: scratch holds the nodes (level, 0..nodes-1) of one element. */
-void oracle_tree(const float* const* leaves, size_t count, float* scratch, float* sum, size_t numel) {
+void oracle_tree(const float* const* leaves, size_t count, float* scratch, float* sum,
+                 size_t numel) {
   size_t i, k, nodes;
   for (i = 0; i < numel; ++i) {
     for (k = 0; k < count; ++k) scratch[k] = leaves[k][i];

@@ -79,8 +79,9 @@ typedef struct {
   int amsgrad;
   int maximize;
 } oracle_adam_options;
-void oracle_adam(const oracle_adam_options* options, const oracle_scalars* scalars, const float* grad,
-                 float* master, float* exp_avg, float* exp_avg_sq, float* max_exp_avg_sq, size_t numel);
+void oracle_adam(const oracle_adam_options* options, const oracle_scalars* scalars,
+                 const float* grad, float* master, float* exp_avg, float* exp_avg_sq,
+                 float* max_exp_avg_sq, size_t numel);
 
 /* R6. momentum_buffer is touched with momentum only. */
 typedef struct {
@@ -118,7 +119,8 @@ void oracle_cast_stochastic(uint64_t seed, uint64_t t, uint64_t first_index, con
 
 /* R11. One node; and the whole tree over leaves[0..count-1], count >= 1, with scratch for count floats. */
 void oracle_add(const float* left, const float* right, float* sum, size_t numel);
-void oracle_tree(const float* const* leaves, size_t count, float* scratch, float* sum, size_t numel);
+void oracle_tree(const float* const* leaves, size_t count, float* scratch, float* sum,
+                 size_t numel);
 
 /* R12, chunk1024. An exact sum: digit i has weight 2^(32 i - 1088), so that every fp64 value has a place in
    it. */

@@ -23,7 +23,8 @@ inline std::vector<Family> cast_families() {
 }
 
 template <class T, class Cast, class Oracle>
-Operation narrow_operation(Cast Implementation::*cast, Oracle* oracle, const std::string& overflow = "") {
+Operation narrow_operation(Cast Implementation::*cast, Oracle* oracle,
+                           const std::string& overflow = "") {
   return {"cast_" + std::string(name(dtype_of<T>)) + overflow,
           DType::fp32,
           1,
@@ -88,17 +89,20 @@ inline Operation stochastic_operation() {
           0,
           draw_sets,
           cast_families(),
-          [](const Implementation& implementation) { return implementation.stochastic_cast_to_bf16 != nullptr; },
+          [](const Implementation& implementation) {
+            return implementation.stochastic_cast_to_bf16 != nullptr;
+          },
           [](const Implementation& implementation, const Exec& exec, int set, const Operands& o) {
             RoundingDraw draw = draws[set];
             draw.first_index += o.first;
-            implementation.stochastic_cast_to_bf16(exec, draw, o.input<float>(0), o.output<bf16>(0));
+            implementation.stochastic_cast_to_bf16(exec, draw, o.input<float>(0),
+                                                   o.output<bf16>(0));
             return false;
           },
           [](int set, const Operands& o) {
             const RoundingDraw& d = draws[set];
-            oracle_cast_stochastic(d.seed, d.step, d.first_index + o.first, o.input<float>(0).data(),
-                                   bits_of(o.output<bf16>(0)), o.size());
+            oracle_cast_stochastic(d.seed, d.step, d.first_index + o.first,
+                                   o.input<float>(0).data(), bits_of(o.output<bf16>(0)), o.size());
             return false;
           },
           [](int set) { return "draw " + std::to_string(set); }};
@@ -109,8 +113,10 @@ inline std::vector<Operation> narrow_operations() {
           narrow_operation<fp16>(&Implementation::cast_to_fp16, oracle_cast_fp16),
           narrow_operation<e4m3>(&Implementation::cast_to_e4m3, oracle_cast_e4m3),
           narrow_operation<e5m2>(&Implementation::cast_to_e5m2, oracle_cast_e5m2),
-          narrow_operation<e4m3>(&Implementation::nonfinite_cast_to_e4m3, oracle_cast_e4m3_nonfinite, "_nonfinite"),
-          narrow_operation<e5m2>(&Implementation::nonfinite_cast_to_e5m2, oracle_cast_e5m2_nonfinite, "_nonfinite"),
+          narrow_operation<e4m3>(&Implementation::nonfinite_cast_to_e4m3,
+                                 oracle_cast_e4m3_nonfinite, "_nonfinite"),
+          narrow_operation<e5m2>(&Implementation::nonfinite_cast_to_e5m2,
+                                 oracle_cast_e5m2_nonfinite, "_nonfinite"),
           narrow_operation<e8m0>(&Implementation::cast_to_e8m0, oracle_cast_e8m0),
           stochastic_operation()};
 }

@@ -73,7 +73,8 @@ class Workspace {
     for (std::size_t k = 0; k < op.out_types.size(); ++k) {
       const auto bytes = static_cast<std::size_t>(o.numel * num_bytes(op.out_types[k]));
       const bool elsewhere = in_place && k == 0;
-      if (!canaries_hold(out_[k], elsewhere ? nullptr : o.out[k], elsewhere ? 0 : bytes)) return false;
+      if (!canaries_hold(out_[k], elsewhere ? nullptr : o.out[k], elsewhere ? 0 : bytes))
+        return false;
     }
     return true;
   }
@@ -84,7 +85,8 @@ class Workspace {
   static constexpr std::byte canary{0xA5};
 
   static void* prepare(Bytes& bytes, DType type, std::int64_t numel, std::int64_t offset) {
-    bytes.assign(static_cast<std::size_t>((numel + 2 * margin + max_offset) * num_bytes(type)), canary);
+    bytes.assign(static_cast<std::size_t>((numel + 2 * margin + max_offset) * num_bytes(type)),
+                 canary);
     return bytes.data() + (margin + offset) * num_bytes(type);
   }
 
@@ -101,7 +103,8 @@ class Workspace {
 
 /// Writes elements first, first + 1, ... of a family to the inputs. Narrow inputs take the low bits of the
 /// pattern.
-inline void fill_inputs(const Operation& op, Family family, std::uint64_t first, const Operands& o) {
+inline void fill_inputs(const Operation& op, Family family, std::uint64_t first,
+                        const Operands& o) {
   const std::int64_t size = num_bytes(op.in_type);
   for (std::int64_t i = 0; i < o.numel; ++i) {
     const Element element = make_element(family, first + static_cast<std::uint64_t>(i));
@@ -136,8 +139,8 @@ struct Place {
 class Tally {
  public:
   /// expected and actual have the same inputs.
-  void compare(const Place& place, const Operands& expected, const Operands& actual, bool expected_found,
-               bool actual_found) {
+  void compare(const Place& place, const Operands& expected, const Operands& actual,
+               bool expected_found, bool actual_found) {
     std::int64_t count = 0;
     std::int64_t first = -1;
     for (std::size_t k = 0; k < place.op->out_types.size(); ++k) {
@@ -145,7 +148,8 @@ class Tally {
       const auto bytes = static_cast<std::size_t>(expected.numel * num_bytes(type));
       if (bytes == 0 || std::memcmp(expected.out[k], actual.out[k], bytes) == 0) continue;
       for (std::int64_t i = 0; i < expected.numel; ++i) {
-        if (same(type, load_bits(type, expected.out[k], i), load_bits(type, actual.out[k], i))) continue;
+        if (same(type, load_bits(type, expected.out[k], i), load_bits(type, actual.out[k], i)))
+          continue;
         ++count;
         if (first < 0 || i < first) first = i;
       }
@@ -153,7 +157,8 @@ class Tally {
     if (expected_found != actual_found) ++count;
     if (count == 0) return;
     const std::lock_guard lock(mutex_);
-    if (differ_ == 0) text_ = describe(place, expected, actual, first, expected_found, actual_found);
+    if (differ_ == 0)
+      text_ = describe(place, expected, actual, first, expected_found, actual_found);
     differ_ += count;
   }
 
@@ -169,12 +174,13 @@ class Tally {
   static std::string describe(const Place& place, const Operands& expected, const Operands& actual,
                               std::int64_t i, bool expected_found, bool actual_found) {
     const Operation& op = *place.op;
-    std::string text = op.name + ": " + place.implementation->name + " differs from the oracle in family " +
-                       name(place.family) + ", " + op.describe(place.set);
+    std::string text = op.name + ": " + place.implementation->name +
+                       " differs from the oracle in family " + name(place.family) + ", " +
+                       op.describe(place.set);
     if (expected_found != actual_found) {
-      text += std::string("\n  found_inf: oracle ") + (expected_found ? "1" : "0") + " implementation " +
-              (actual_found ? "1" : "0") + ", elements from " + std::to_string(place.first) + ", " +
-              std::to_string(expected.numel) + " of them";
+      text += std::string("\n  found_inf: oracle ") + (expected_found ? "1" : "0") +
+              " implementation " + (actual_found ? "1" : "0") + ", elements from " +
+              std::to_string(place.first) + ", " + std::to_string(expected.numel) + " of them";
     }
     if (i < 0) return text;
     text += "\n  index " + std::to_string(place.first + static_cast<std::uint64_t>(i)) + " (" +
@@ -185,7 +191,8 @@ class Tally {
       std::snprintf(word, sizeof word, " %0*X", digits, load_bits(type, data, i));
       text += word;
     };
-    for (std::size_t k = 0; k < static_cast<std::size_t>(op.inputs); ++k) hex(op.in_type, expected.in[k]);
+    for (std::size_t k = 0; k < static_cast<std::size_t>(op.inputs); ++k)
+      hex(op.in_type, expected.in[k]);
     text += "\n  oracle";
     for (std::size_t k = 0; k < op.out_types.size(); ++k) hex(op.out_types[k], expected.out[k]);
     text += "\n  implementation  ";

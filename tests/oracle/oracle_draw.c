@@ -50,5 +50,6 @@ void oracle_cast_stochastic(uint64_t seed, uint64_t t, uint64_t first_index, con
                             uint16_t* target, size_t numel) {
   size_t i;
   for (i = 0; i < numel; ++i)
-    target[i] = oracle_round_with(source[i], oracle_random_word(seed, 0x53520001U, t, first_index + i));
+    target[i] =
+        oracle_round_with(source[i], oracle_random_word(seed, 0x53520001U, t, first_index + i));
 }

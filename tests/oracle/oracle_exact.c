@@ -50,7 +50,8 @@ void oracle_exact_add_magnitudes(oracle_exact* sum, const float* grad, size_t nu
   int exponent;
   size_t i;
   for (i = 0; i < numel; ++i) {
-    if (take_apart(sum, grad[i], &mantissa, &exponent)) add_at(sum, exponent + lowest_weight, mantissa);
+    if (take_apart(sum, grad[i], &mantissa, &exponent))
+      add_at(sum, exponent + lowest_weight, mantissa);
   }
 }
 

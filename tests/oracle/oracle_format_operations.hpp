@@ -11,39 +11,41 @@
 namespace zeroproof::oracle {
 
 inline Operation split_operation() {
-  return {"split_master",
-          DType::fp32,
-          1,
-          {DType::bf16, DType::u16},
-          0,
-          2,
-          cast_families(),
-          [](const Implementation& implementation) { return implementation.split_master != nullptr; },
-          [](const Implementation& implementation, const Exec& exec, int set, const Operands& o) {
-            implementation.split_master(exec, static_cast<SplitRule>(set), o.input<float>(0), o.output<bf16>(0),
-                              o.output<std::uint16_t>(1));
-            return false;
-          },
-          {},
-          [](int set) { return set == 0 ? "nearest" : "transformer_engine"; }};
+  return {
+      "split_master",
+      DType::fp32,
+      1,
+      {DType::bf16, DType::u16},
+      0,
+      2,
+      cast_families(),
+      [](const Implementation& implementation) { return implementation.split_master != nullptr; },
+      [](const Implementation& implementation, const Exec& exec, int set, const Operands& o) {
+        implementation.split_master(exec, static_cast<SplitRule>(set), o.input<float>(0),
+                                    o.output<bf16>(0), o.output<std::uint16_t>(1));
+        return false;
+      },
+      {},
+      [](int set) { return set == 0 ? "nearest" : "transformer_engine"; }};
 }
 
 inline Operation join_operation() {
-  return {"join_master",
-          DType::u16,
-          2,
-          {DType::fp32},
-          0,
-          2,
-          {Family::any_bits, Family::special},
-          [](const Implementation& implementation) { return implementation.join_master != nullptr; },
-          [](const Implementation& implementation, const Exec& exec, int set, const Operands& o) {
-            implementation.join_master(exec, static_cast<SplitRule>(set), o.input<bf16>(0), o.input<std::uint16_t>(1),
-                             o.output<float>(0));
-            return false;
-          },
-          {},
-          [](int set) { return set == 0 ? "nearest" : "transformer_engine"; }};
+  return {
+      "join_master",
+      DType::u16,
+      2,
+      {DType::fp32},
+      0,
+      2,
+      {Family::any_bits, Family::special},
+      [](const Implementation& implementation) { return implementation.join_master != nullptr; },
+      [](const Implementation& implementation, const Exec& exec, int set, const Operands& o) {
+        implementation.join_master(exec, static_cast<SplitRule>(set), o.input<bf16>(0),
+                                   o.input<std::uint16_t>(1), o.output<float>(0));
+        return false;
+      },
+      {},
+      [](int set) { return set == 0 ? "nearest" : "transformer_engine"; }};
 }
 
 /// A tensor of so many columns, of which a call has the elements from `first` on.
@@ -58,7 +60,8 @@ inline constexpr BlockSet block_sets[] = {
     {70, 33, 1, 32, QuantizedValue::through_bf16, Overflow::saturate},
     {67, 0, 32, 1, QuantizedValue::direct, Overflow::saturate},
     {1, 5, 1, 32, QuantizedValue::through_bf16, Overflow::nonfinite},
-    {1000, 1, std::int64_t{1} << 40, std::int64_t{1} << 40, QuantizedValue::direct, Overflow::saturate}};
+    {1000, 1, std::int64_t{1} << 40, std::int64_t{1} << 40, QuantizedValue::direct,
+     Overflow::saturate}};
 inline constexpr int num_block_sets = static_cast<int>(std::size(block_sets));
 
 inline BlockGrid block_grid(int set, std::int64_t numel) {
@@ -73,7 +76,8 @@ inline std::vector<float> block_scales_of(int set, const BlockGrid& grid) {
   for (std::size_t b = 0; b < scale.size(); ++b) {
     const std::uint32_t word = philox.word(2 * b);
     const std::uint32_t exponent = 120U + philox.word(2 * b + 1) % 30U;
-    scale[b] = from_bits(word % 8U == 0 ? philox.word(2 * b + 1) : exponent << 23 | (word & 0x7FFFFFU));
+    scale[b] =
+        from_bits(word % 8U == 0 ? philox.word(2 * b + 1) : exponent << 23 | (word & 0x7FFFFFU));
   }
   return scale;
 }
@@ -87,13 +91,16 @@ Operation quantize_operation(Implementations Implementation::*implementations) {
           0,
           num_block_sets,
           {Family::every_pattern, Family::cast_ties, Family::special, Family::training},
-          [=](const Implementation& implementation) { return implementation.*implementations != nullptr; },
+          [=](const Implementation& implementation) {
+            return implementation.*implementations != nullptr;
+          },
           [=](const Implementation& implementation, const Exec& exec, int set, const Operands& o) {
             const BlockSet& s = block_sets[set];
             const BlockGrid grid = block_grid(set, o.numel);
             const std::vector<float> scale = block_scales_of(set, grid);
-            (implementation.*implementations)(exec, {grid, s.value, s.overflow}, s.first, o.input<float>(0),
-                          Span<const float>(scale), o.output<T>(0));
+            (implementation.*implementations)(exec, {grid, s.value, s.overflow}, s.first,
+                                              o.input<float>(0), Span<const float>(scale),
+                                              o.output<T>(0));
             return false;
           },
           {},
@@ -109,12 +116,14 @@ Operation dequantize_operation(Implementations Implementation::*implementations)
           0,
           num_block_sets,
           {Family::every_pattern},
-          [=](const Implementation& implementation) { return implementation.*implementations != nullptr; },
+          [=](const Implementation& implementation) {
+            return implementation.*implementations != nullptr;
+          },
           [=](const Implementation& implementation, const Exec& exec, int set, const Operands& o) {
             const BlockGrid grid = block_grid(set, o.numel);
             const std::vector<float> scale = block_scales_of(set, grid);
-            (implementation.*implementations)(exec, grid, block_sets[set].first, o.input<T>(0), Span<const float>(scale),
-                          o.output<float>(0));
+            (implementation.*implementations)(exec, grid, block_sets[set].first, o.input<T>(0),
+                                              Span<const float>(scale), o.output<float>(0));
             return false;
           },
           {},
@@ -128,39 +137,41 @@ inline constexpr CurrentScaling current_sets[] = {{Fp8::e4m3, 0, false},
                                                   {Fp8::e4m3, 0.5F, false}};
 
 inline Operation current_operation() {
-  return {"current_scales",
-          DType::u32,
-          1,
-          {DType::fp32, DType::fp32},
-          0,
-          static_cast<int>(std::size(current_sets)),
-          {Family::every_pattern, Family::special, Family::near_subnormal, Family::training},
-          [](const Implementation& implementation) { return implementation.current_scales != nullptr; },
-          [](const Implementation& implementation, const Exec& exec, int set, const Operands& o) {
-            implementation.current_scales(exec, current_sets[set], o.input<std::uint32_t>(0), o.output<float>(0),
-                                o.output<float>(1));
-            return false;
-          },
-          {},
-          [](int set) { return "settings " + std::to_string(set); }};
+  return {
+      "current_scales",
+      DType::u32,
+      1,
+      {DType::fp32, DType::fp32},
+      0,
+      static_cast<int>(std::size(current_sets)),
+      {Family::every_pattern, Family::special, Family::near_subnormal, Family::training},
+      [](const Implementation& implementation) { return implementation.current_scales != nullptr; },
+      [](const Implementation& implementation, const Exec& exec, int set, const Operands& o) {
+        implementation.current_scales(exec, current_sets[set], o.input<std::uint32_t>(0),
+                                      o.output<float>(0), o.output<float>(1));
+        return false;
+      },
+      {},
+      [](int set) { return "settings " + std::to_string(set); }};
 }
 
 inline Operation mxfp8_operation() {
-  return {"mxfp8_scales",
-          DType::u32,
-          1,
-          {DType::e8m0, DType::fp32},
-          0,
-          2,
-          {Family::every_pattern, Family::special, Family::near_subnormal, Family::training},
-          [](const Implementation& implementation) { return implementation.mxfp8_scales != nullptr; },
-          [](const Implementation& implementation, const Exec& exec, int set, const Operands& o) {
-            implementation.mxfp8_scales(exec, static_cast<Fp8>(set), o.input<std::uint32_t>(0), o.output<e8m0>(0),
-                              o.output<float>(1));
-            return false;
-          },
-          {},
-          [](int set) { return set == 0 ? "e4m3" : "e5m2"; }};
+  return {
+      "mxfp8_scales",
+      DType::u32,
+      1,
+      {DType::e8m0, DType::fp32},
+      0,
+      2,
+      {Family::every_pattern, Family::special, Family::near_subnormal, Family::training},
+      [](const Implementation& implementation) { return implementation.mxfp8_scales != nullptr; },
+      [](const Implementation& implementation, const Exec& exec, int set, const Operands& o) {
+        implementation.mxfp8_scales(exec, static_cast<Fp8>(set), o.input<std::uint32_t>(0),
+                                    o.output<e8m0>(0), o.output<float>(1));
+        return false;
+      },
+      {},
+      [](int set) { return set == 0 ? "e4m3" : "e5m2"; }};
 }
 
 inline std::vector<Operation> format_operations() {

@@ -73,9 +73,9 @@ bool run_fused(const FusedForm& form, const Exec& exec, int set, const Operands&
   if (is_adam) state.exp_avg_sq = o.output<float>(2);
   if (options.amsgrad) state.max_exp_avg_sq = o.output<float>(3);
   if (options.momentum) state.momentum_buffer = o.output<float>(1);
-  cuda::host::fused_update(exec, options, to_step_scalars(form.scalars(set)), form.clip_coef(set),
-                           o.input<float>(0), state,
-                           TensorView{o.out[static_cast<std::size_t>(form.states())], dtype_of<T>, o.numel});
+  cuda::host::fused_update(
+      exec, options, to_step_scalars(form.scalars(set)), form.clip_coef(set), o.input<float>(0),
+      state, TensorView{o.out[static_cast<std::size_t>(form.states())], dtype_of<T>, o.numel});
   return false;
 }
 
@@ -84,23 +84,24 @@ Operation fused_operation(UpdateRule rule, const Operation& update, int flags, b
   const FusedForm form{rule, update, flags, drawn};
   std::vector<DType> out_types = update.out_types;
   out_types.push_back(dtype_of<T>);
-  return {"fused_" + update.name + "_" + std::string(name(dtype_of<T>)) + (drawn ? "_drawn" : ""),
-          DType::fp32,
-          update.inputs,
-          out_types,
-          0,
-          2 * update.sets,
-          arithmetic_families(),
-          [](const Implementation& implementation) { return implementation.is_host; },
-          [=](const Implementation&, const Exec& exec, int set, const Operands& o) {
-            return run_fused<T>(form, exec, set, o);
-          },
-          [=](int set, const Operands& o) { return judge_fused<T>(form, set, o); },
-          [=](int set) {
-            const auto limit = fused_clip_value(set);
-            return (limit ? "limit" + hex(std::bit_cast<std::uint32_t>(*limit)) + " " : std::string()) +
-                   form.update.describe(set / 2);
-          }};
+  return {
+      "fused_" + update.name + "_" + std::string(name(dtype_of<T>)) + (drawn ? "_drawn" : ""),
+      DType::fp32,
+      update.inputs,
+      out_types,
+      0,
+      2 * update.sets,
+      arithmetic_families(),
+      [](const Implementation& implementation) { return implementation.is_host; },
+      [=](const Implementation&, const Exec& exec, int set, const Operands& o) {
+        return run_fused<T>(form, exec, set, o);
+      },
+      [=](int set, const Operands& o) { return judge_fused<T>(form, set, o); },
+      [=](int set) {
+        const auto limit = fused_clip_value(set);
+        return (limit ? "limit" + hex(std::bit_cast<std::uint32_t>(*limit)) + " " : std::string()) +
+               form.update.describe(set / 2);
+      }};
 }
 
 /// Every rule and every parameter type; all their pairs would only repeat the same code.

@@ -170,7 +170,9 @@ inline std::vector<Implementation> all_implementations() {
 template <class Function>
 std::vector<Implementation> implementations_with(Function* Implementation::*operation) {
   std::vector<Implementation> implementations = all_implementations();
-  std::erase_if(implementations, [&](const Implementation& implementation) { return implementation.*operation == nullptr; });
+  std::erase_if(implementations, [&](const Implementation& implementation) {
+    return implementation.*operation == nullptr;
+  });
   return implementations;
 }
 

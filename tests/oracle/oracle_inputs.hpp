@@ -28,8 +28,9 @@ inline const char* name(Family family) {
 
 inline PhiloxBlock words(Family family, std::uint64_t index, std::uint32_t stream_of_family = 0) {
   const std::uint32_t stream = 16 * static_cast<std::uint32_t>(family) + stream_of_family;
-  return philox4x32({static_cast<std::uint32_t>(index), static_cast<std::uint32_t>(index >> 32), 0, stream},
-                    input_seed);
+  return philox4x32(
+      {static_cast<std::uint32_t>(index), static_cast<std::uint32_t>(index >> 32), 0, stream},
+      input_seed);
 }
 
 inline float from_bits(std::uint32_t bits) { return std::bit_cast<float>(bits); }

@@ -46,7 +46,8 @@ static void deposit(oracle_sum* sum, double value) {
   } else if (value == (double)INFINITY) {
     ++sum->inf_count;
   } else if (value != 0) {
-    mantissa = ldexp(frexp(value, &exponent), 53); /* an integer: value = mantissa * 2^(exponent - 53) */
+    mantissa =
+        ldexp(frexp(value, &exponent), 53); /* an integer: value = mantissa * 2^(exponent - 53) */
     exponent = exponent - 53 + lowest_weight;
     add_at(sum, exponent / 32, (uint128)(uint64_t)mantissa << exponent % 32);
   }
@@ -84,7 +85,8 @@ static uint64_t round_to_53_bits(const oracle_sum* sum, int* exponent) {
   int below_half = 0; /* is any bit below the first dropped one set? */
   int first_dropped, i;
   while (!bit_at(sum, top)) --top;
-  for (i = top; i > top - 53; --i) mantissa = 2 * mantissa + (i >= 0 ? (uint64_t)bit_at(sum, i) : 0);
+  for (i = top; i > top - 53; --i)
+    mantissa = 2 * mantissa + (i >= 0 ? (uint64_t)bit_at(sum, i) : 0);
   *exponent = top - 52 - lowest_weight;
   first_dropped = top - 53;
   if (first_dropped < 0 || !bit_at(sum, first_dropped)) return mantissa;

@@ -11,8 +11,8 @@
 
 namespace zeroproof::oracle {
 
-inline constexpr std::int64_t tensor_numels[] = {0,    1,    31,    33,   1023,  1024, 1025, 2048,
-                                                 3000, 7777, 65536, 1000, 40961, 0,    5,    150001};
+inline constexpr std::int64_t tensor_numels[] = {
+    0, 1, 31, 33, 1023, 1024, 1025, 2048, 3000, 7777, 65536, 1000, 40961, 0, 5, 150001};
 
 using Tensors = std::vector<std::vector<float>>;
 
@@ -45,11 +45,17 @@ inline const DataFamily data_families[] = {
     {"smallest", [](std::uint64_t) { return from_bits(0x80000001); }},
     {"zeros", [](std::uint64_t i) { return from_bits(random_word(i, 3) & 0x80000000U); }},
     {"few values",
-     [](std::uint64_t i) { return random_word(i, 3) % 5000 == 0 ? with_exponent(i, 0, 255) : 0.0F; }},
+     [](std::uint64_t i) {
+       return random_word(i, 3) % 5000 == 0 ? with_exponent(i, 0, 255) : 0.0F;
+     }},
     {"with infinity",
-     [](std::uint64_t i) { return i % 100003 == 77 ? from_bits(0xFF800000) : training_element(i)[0]; }},
+     [](std::uint64_t i) {
+       return i % 100003 == 77 ? from_bits(0xFF800000) : training_element(i)[0];
+     }},
     {"with NaN",
-     [](std::uint64_t i) { return i % 100003 == 1030 ? from_bits(0xFFC00001) : training_element(i)[0]; }},
+     [](std::uint64_t i) {
+       return i % 100003 == 1030 ? from_bits(0xFFC00001) : training_element(i)[0];
+     }},
     {"with NaN and infinity",
      [](std::uint64_t i) {
        if (i % 100003 == 1030) return from_bits(0x7F800001);
@@ -71,9 +77,13 @@ inline Tensors make_tensors(const DataFamily& family) {
 /// full 64-bit limbs.
 inline NormLimbs random_limbs(std::uint64_t index) {
   const Philox philox(13, static_cast<std::uint32_t>(index % 4));
-  const auto draw = [&](std::uint64_t k, std::uint64_t bound) { return philox.below(64 * index + k, bound); };
+  const auto draw = [&](std::uint64_t k, std::uint64_t bound) {
+    return philox.below(64 * index + k, bound);
+  };
   NormLimbs limbs;
-  const auto set_bit = [&](std::uint64_t bit) { limbs.limbs[bit / 32] |= std::uint64_t{1} << bit % 32; };
+  const auto set_bit = [&](std::uint64_t bit) {
+    limbs.limbs[bit / 32] |= std::uint64_t{1} << bit % 32;
+  };
   if (index % 4 == 0) {
     const std::uint64_t first = draw(1, 21);
     const std::uint64_t last = first + draw(2, 21 - first);

@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "oracle.h"
+#include "oracle_implementations.hpp"
 #include "oracle_inputs.hpp"
 #include "oracle_scalar_cases.hpp"
-#include "oracle_implementations.hpp"
 
 namespace zeroproof::oracle {
 
@@ -20,11 +20,13 @@ struct Operands {
   std::array<void*, most_operands> in{};
   std::array<void*, most_operands> out{};
   std::int64_t numel = 0;
-  std::uint64_t first = 0;  ///< what a draw adds to its first index, so that a call can be cut into pieces
+  std::uint64_t first =
+      0;  ///< what a draw adds to its first index, so that a call can be cut into pieces
 
   template <class T>
   Span<const T> input(int i) const {
-    return {static_cast<const T*>(in[static_cast<std::size_t>(i)]), static_cast<std::size_t>(numel)};
+    return {static_cast<const T*>(in[static_cast<std::size_t>(i)]),
+            static_cast<std::size_t>(numel)};
   }
   template <class T>
   Span<T> output(int i) const {
@@ -53,7 +55,8 @@ inline std::vector<Family> arithmetic_families() {
 
 /// State is updated in place, so it is copied to the outputs first: output i starts as input i + 1.
 inline void copy_state(const Operands& o, int buffers) {
-  for (int i = 0; i < buffers; ++i) std::ranges::copy(o.input<float>(i + 1), o.output<float>(i).begin());
+  for (int i = 0; i < buffers; ++i)
+    std::ranges::copy(o.input<float>(i + 1), o.output<float>(i).begin());
 }
 
 /// The narrow types as the integers the oracle knows.

@@ -21,7 +21,8 @@ inline void adam_by_oracle(bool decoupled, const AdamOptions& options, const Ste
                            Span<const float> grad, Span<float> master, Span<float> exp_avg,
                            Span<float> exp_avg_sq, Span<float> max_exp_avg_sq) {
   const oracle_scalars scalars = scalars_for_oracle(s);
-  const oracle_adam_options flags{decoupled ? 1 : 0, options.amsgrad ? 1 : 0, options.maximize ? 1 : 0};
+  const oracle_adam_options flags{decoupled ? 1 : 0, options.amsgrad ? 1 : 0,
+                                  options.maximize ? 1 : 0};
   oracle_adam(&flags, &scalars, grad.data(), master.data(), exp_avg.data(), exp_avg_sq.data(),
               max_exp_avg_sq.data(), grad.size());
 }
@@ -34,16 +35,18 @@ inline void sgd_by_oracle(const SgdOptions& options, const StepScalars& s, Span<
   oracle_sgd(&flags, &scalars, grad.data(), master.data(), momentum_buffer.data(), grad.size());
 }
 
-inline void sgd_ema_by_oracle(const SgdEmaOptions& options, const StepScalars& s, Span<const float> grad,
-                              Span<float> master, Span<float> exp_avg) {
+inline void sgd_ema_by_oracle(const SgdEmaOptions& options, const StepScalars& s,
+                              Span<const float> grad, Span<float> master, Span<float> exp_avg) {
   const oracle_scalars scalars = scalars_for_oracle(s);
-  oracle_sgd_ema(options.maximize ? 1 : 0, &scalars, grad.data(), master.data(), exp_avg.data(), grad.size());
+  oracle_sgd_ema(options.maximize ? 1 : 0, &scalars, grad.data(), master.data(), exp_avg.data(),
+                 grad.size());
 }
 
 inline void lion_by_oracle(const LionOptions& options, const StepScalars& s, Span<const float> grad,
                            Span<float> master, Span<float> exp_avg) {
   const oracle_scalars scalars = scalars_for_oracle(s);
-  oracle_lion(options.maximize ? 1 : 0, &scalars, grad.data(), master.data(), exp_avg.data(), grad.size());
+  oracle_lion(options.maximize ? 1 : 0, &scalars, grad.data(), master.data(), exp_avg.data(),
+              grad.size());
 }
 
 }  // namespace zeroproof::tests

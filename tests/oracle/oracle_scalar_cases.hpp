@@ -67,9 +67,9 @@ inline oracle_scalars scalars_of(int set, oracle_rule rule) {
 
 /// 1 is evaluated as well; 0 comes from an infinite norm, NaN from a NaN norm.
 inline float clip_coef_of(int set) {
-  constexpr std::uint32_t coefs[scalar_sets] = {0x3F800000, 0x3F000000, 0x3EAAAAAB, 0x0DA24260, 0x00000000,
-                                                0x00000001, 0x7FC00000, 0x3F7FFFFF, 0x3DCCCCCD, 0x3F800000,
-                                                0x3F400000, 0x3F800000, 0x00800000, 0x3F333333};
+  constexpr std::uint32_t coefs[scalar_sets] = {
+      0x3F800000, 0x3F000000, 0x3EAAAAAB, 0x0DA24260, 0x00000000, 0x00000001, 0x7FC00000,
+      0x3F7FFFFF, 0x3DCCCCCD, 0x3F800000, 0x3F400000, 0x3F800000, 0x00800000, 0x3F333333};
   return from_bits(coefs[set]);
 }
 

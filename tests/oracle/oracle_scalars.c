@@ -19,7 +19,8 @@ static double power(double base, int64_t exponent) {
 /* NaN is outside of every range. */
 static int in_range(double low, double value, double high) { return value >= low && value <= high; }
 
-static int ranges_hold(const oracle_hyper* hyper, int64_t t, double scale_times_divisor, int64_t divisor) {
+static int ranges_hold(const oracle_hyper* hyper, int64_t t, double scale_times_divisor,
+                       int64_t divisor) {
   const double beta1 = hyper->beta1;
   const double beta2 = hyper->beta2;
   const double eps = (double)(float)hyper->eps;

@@ -52,9 +52,9 @@ class Dice {
   std::uint64_t word() {
     if (next_ == 4) next_ = 0;
     if (next_ == 0)
-      block_ = philox4x32(
-          {static_cast<std::uint32_t>(index_), static_cast<std::uint32_t>(index_ >> 32), turn_++, stream_},
-          19);
+      block_ = philox4x32({static_cast<std::uint32_t>(index_),
+                           static_cast<std::uint32_t>(index_ >> 32), turn_++, stream_},
+                          19);
     const std::uint64_t low = block_[next_++];
     return static_cast<std::uint64_t>(block_[next_++]) << 32 | low;
   }
@@ -114,8 +114,8 @@ inline Settings valid_settings(std::uint64_t index) {
   c.t = static_cast<std::int64_t>(1 + (dice.word() >> (1 + dice.below(63))));
   if (dice.one_in(2)) c.t = 1 + c.t % 4;
   if (c.t < 1) c.t = INT64_MAX;
-  c.divisor =
-      static_cast<std::int64_t>(1 + (dice.word() >> 11 >> dice.below(53)) % ((std::uint64_t{1} << 53) - 1));
+  c.divisor = static_cast<std::int64_t>(1 + (dice.word() >> 11 >> dice.below(53)) %
+                                                ((std::uint64_t{1} << 53) - 1));
   const int bits = static_cast<int>(std::ceil(std::log2(static_cast<double>(c.divisor))));
   c.log2_loss_scale = -126 + static_cast<int>(dice.below(static_cast<std::uint64_t>(253 - bits)));
   return c;
@@ -130,7 +130,9 @@ inline Settings damaged_settings(std::uint64_t index) {
   oracle_hyper& h = c.hyper;
   Dice dice(index, 1);
   const auto not_a_size = [&] { return dice.pick({-1.0, inf, -inf, nan, -0.0, -5e-324}); };
-  const auto not_a_share = [&] { return dice.pick({-5e-324, 1.0, 1 + 0x1p-52, nan, inf, -0.0, 5e-324}); };
+  const auto not_a_share = [&] {
+    return dice.pick({-5e-324, 1.0, 1 + 0x1p-52, nan, inf, -0.0, 5e-324});
+  };
   switch (dice.below(15)) {
     case 0:
       h.lr = not_a_size();
@@ -139,16 +141,16 @@ inline Settings damaged_settings(std::uint64_t index) {
       h.weight_decay = not_a_size();
       break;
     case 2:  // fp32 decides: just below 2^-126 is subnormal, half an ulp higher rounds up to it
-      h.eps =
-          dice.pick({0x1.fffffep-127, 0x1.ffffffp-127, 0x1.fffffefp-127, 0.0, -1.0, nan, -inf, inf, 1e39});
+      h.eps = dice.pick(
+          {0x1.fffffep-127, 0x1.ffffffp-127, 0x1.fffffefp-127, 0.0, -1.0, nan, -inf, inf, 1e39});
       break;
     case 3:
-      h.beta1 = dice.pick(
-          {1.0F, 1 - 0x1p-24F, -0x1p-30F, -0x1p-149F, 1 - 0x1p-23F, 2.0F, from_bits(0x7FC00000), -0.0F});
+      h.beta1 = dice.pick({1.0F, 1 - 0x1p-24F, -0x1p-30F, -0x1p-149F, 1 - 0x1p-23F, 2.0F,
+                           from_bits(0x7FC00000), -0.0F});
       break;
     case 4:
-      h.beta2 = dice.pick({1.0F, 1 - 0x1p-24F, -0x1p-30F, -0x1p-149F, 1 - 0x1p-23F, 0x1p-149F, -1.0F,
-                           from_bits(0xFF800000), -0.0F});
+      h.beta2 = dice.pick({1.0F, 1 - 0x1p-24F, -0x1p-30F, -0x1p-149F, 1 - 0x1p-23F, 0x1p-149F,
+                           -1.0F, from_bits(0xFF800000), -0.0F});
       break;
     case 5:
       h.momentum = not_a_share();
@@ -167,8 +169,8 @@ inline Settings damaged_settings(std::uint64_t index) {
       break;
     case 10:
       h.has_clip_value = 1;
-      h.clip_value = dice.pick(
-          {0.0, -0.0, -1.0, inf, nan, 0x1p-150, 0x1.000001p-150, 0x1.ffffffp127, 0x1.fffffefp127, 1e300});
+      h.clip_value = dice.pick({0.0, -0.0, -1.0, inf, nan, 0x1p-150, 0x1.000001p-150,
+                                0x1.ffffffp127, 0x1.fffffefp127, 1e300});
       break;
     case 11:
       c.t = dice.pick<Int>({0, -1, INT64_MIN, INT64_MAX});
@@ -177,7 +179,8 @@ inline Settings damaged_settings(std::uint64_t index) {
       c.divisor = dice.pick<Int>({0, -1, Int{1} << 53, (Int{1} << 53) - 1, INT64_MAX, INT64_MIN});
       break;
     case 13:
-      c.log2_loss_scale = dice.pick({127, -127, 126, -126, 1100, -1100, INT32_MAX, INT32_MIN, 74, 73});
+      c.log2_loss_scale =
+          dice.pick({127, -127, 126, -126, 1100, -1100, INT32_MAX, INT32_MIN, 74, 73});
       break;
     default:  // whatever options the other rule had
       h.rule = static_cast<int>(dice.below(4));
@@ -201,14 +204,15 @@ inline Settings cancelling_settings(std::uint64_t index) {
 inline std::string describe(const Settings& c) {
   char text[512];
   const oracle_hyper& h = c.hyper;
-  std::snprintf(
-      text, sizeof text,
-      "rule %d lr %a beta1 %a beta2 %a eps %a weight_decay %a bias_correction %d amsgrad %d momentum %a "
-      "dampening %a nesterov %d max_norm %d %a clip_value %d %a t %lld log2_loss_scale %d divisor %lld",
-      h.rule, h.lr, static_cast<double>(h.beta1), static_cast<double>(h.beta2), h.eps, h.weight_decay,
-      h.bias_correction, h.amsgrad, h.momentum, h.dampening, h.nesterov, h.has_max_norm, h.max_norm,
-      h.has_clip_value, h.clip_value, static_cast<long long>(c.t), c.log2_loss_scale,
-      static_cast<long long>(c.divisor));
+  std::snprintf(text, sizeof text,
+                "rule %d lr %a beta1 %a beta2 %a eps %a weight_decay %a bias_correction %d amsgrad "
+                "%d momentum %a "
+                "dampening %a nesterov %d max_norm %d %a clip_value %d %a t %lld log2_loss_scale "
+                "%d divisor %lld",
+                h.rule, h.lr, static_cast<double>(h.beta1), static_cast<double>(h.beta2), h.eps,
+                h.weight_decay, h.bias_correction, h.amsgrad, h.momentum, h.dampening, h.nesterov,
+                h.has_max_norm, h.max_norm, h.has_clip_value, h.clip_value,
+                static_cast<long long>(c.t), c.log2_loss_scale, static_cast<long long>(c.divisor));
   return text;
 }
 

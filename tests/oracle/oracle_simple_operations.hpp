@@ -20,11 +20,12 @@ inline Operation unscale_operation() {
           arithmetic_families(),
           [](const Implementation& implementation) { return implementation.unscale != nullptr; },
           [](const Implementation& implementation, const Exec& exec, int set, const Operands& o) {
-            return implementation.unscale(exec, inv_scale_of(set), o.input<float>(0), o.output<float>(0));
+            return implementation.unscale(exec, inv_scale_of(set), o.input<float>(0),
+                                          o.output<float>(0));
           },
           [](int set, const Operands& o) {
-            return oracle_unscale(inv_scale_of(set), o.input<float>(0).data(), o.output<float>(0).data(),
-                                  o.size()) != 0;
+            return oracle_unscale(inv_scale_of(set), o.input<float>(0).data(),
+                                  o.output<float>(0).data(), o.size()) != 0;
           },
           describe_simple};
 }
@@ -43,7 +44,8 @@ inline Operation clip_operation() {
             return false;
           },
           [](int set, const Operands& o) {
-            oracle_clip(clip_coef_of(set), o.input<float>(0).data(), o.output<float>(0).data(), o.size());
+            oracle_clip(clip_coef_of(set), o.input<float>(0).data(), o.output<float>(0).data(),
+                        o.size());
             return false;
           },
           describe_simple};
@@ -85,12 +87,13 @@ inline Operation add_operation() {
           arithmetic_families(),
           [](const Implementation& implementation) { return implementation.add_nodes != nullptr; },
           [](const Implementation& implementation, const Exec& exec, int, const Operands& o) {
-            implementation.add_nodes(exec, o.input<float>(0), o.input<float>(1), o.output<float>(0));
+            implementation.add_nodes(exec, o.input<float>(0), o.input<float>(1),
+                                     o.output<float>(0));
             return false;
           },
           [](int, const Operands& o) {
-            oracle_add(o.input<float>(0).data(), o.input<float>(1).data(), o.output<float>(0).data(),
-                       o.size());
+            oracle_add(o.input<float>(0).data(), o.input<float>(1).data(),
+                       o.output<float>(0).data(), o.size());
             return false;
           },
           [](int) { return std::string(); }};

@@ -25,14 +25,15 @@ inline constexpr std::int64_t slow_length = 100'000'000;
 
 inline std::vector<Implementation> implementations_for(const Operation& op) {
   std::vector<Implementation> implementations = all_implementations();
-  std::erase_if(implementations, [&](const Implementation& implementation) { return !op.has(implementation); });
+  std::erase_if(implementations,
+                [&](const Implementation& implementation) { return !op.has(implementation); });
   return implementations;
 }
 
 inline void report(const Operation& op, const std::string& what, std::int64_t elements,
                    std::size_t implementations, const Tally& tally) {
-  std::printf("elementwise %s, %s: %lld elements x %zu implementations, %lld differ\n", op.name.c_str(),
-              what.c_str(), static_cast<long long>(elements), implementations,
+  std::printf("elementwise %s, %s: %lld elements x %zu implementations, %lld differ\n",
+              op.name.c_str(), what.c_str(), static_cast<long long>(elements), implementations,
               static_cast<long long>(tally.differ()));
   std::fflush(stdout);
   CHECK_MESSAGE(tally.differ() == 0, tally.first_difference());
@@ -40,7 +41,8 @@ inline void report(const Operation& op, const std::string& what, std::int64_t el
 
 /// Blocks take turns over the scalar sets and the families; within a set and family the indices are consecutive.
 inline void stream(const Operation& op, std::int64_t per_family) {
-  constexpr std::int64_t block = 1 << 13;  // all buffers of an operation stay in the second-level cache
+  constexpr std::int64_t block =
+      1 << 13;  // all buffers of an operation stay in the second-level cache
   const std::vector<Implementation> implementations = implementations_for(op);
   const auto families = static_cast<std::int64_t>(op.families.size());
   const std::int64_t blocks = (per_family + block - 1) / block;
@@ -59,11 +61,14 @@ inline void stream(const Operation& op, std::int64_t per_family) {
     const bool expected_found = op.judge(set, expected);
     for (const Implementation& implementation : implementations) {
       const bool actual_found = op.run(implementation, implementation.exec, set, actual);
-      tally.compare({&op, &implementation, family, first, set}, expected, actual, expected_found, actual_found);
+      tally.compare({&op, &implementation, family, first, set}, expected, actual, expected_found,
+                    actual_found);
     }
   });
-  report(op, "stream of " + std::to_string(families) + " families, " + std::to_string(op.sets) + " sets",
-         per_family * families, implementations.size(), tally);
+  report(
+      op,
+      "stream of " + std::to_string(families) + " families, " + std::to_string(op.sets) + " sets",
+      per_family * families, implementations.size(), tally);
 }
 
 /// Runs one implementation on the elements of `expected`, laid out by `offset`; alias >= 0 writes out[0] over that
@@ -78,9 +83,10 @@ void check_layout(const Place& at, const Operands& expected, bool found, int ali
   const bool actual_found = at.op->run(*at.implementation, at.implementation->exec, at.set, actual);
   tally.compare(at, expected, actual, found, actual_found);
   if (!space.untouched(*at.op, actual, expected)) {
-    tally.add(at.op->name + ": " + at.implementation->name + " changed memory outside of its outputs, numel " +
-              std::to_string(expected.numel) + ", first operand at offset " + std::to_string(offset(0)) +
-              ", alias " + std::to_string(alias));
+    tally.add(at.op->name + ": " + at.implementation->name +
+              " changed memory outside of its outputs, numel " + std::to_string(expected.numel) +
+              ", first operand at offset " + std::to_string(offset(0)) + ", alias " +
+              std::to_string(alias));
   }
 }
 
@@ -111,7 +117,8 @@ inline void positions(const Operation& op) {
       }
     }
   });
-  report(op, "offsets 0..32 x lengths 0..70", lengths * (lengths - 1) / 2 * offsets, implementations.size(), tally);
+  report(op, "offsets 0..32 x lengths 0..70", lengths * (lengths - 1) / 2 * offsets,
+         implementations.size(), tally);
 }
 
 /// Several sizes, from nothing to more than one piece per thread.
@@ -134,10 +141,12 @@ inline void thread_counts(const Operation& op) {
         Operands actual = actual_space.prepare(op, numel);
         copy_inputs(op, expected, actual);
         const bool actual_found = op.run(implementation, exec, set, actual);
-        tally.compare({&op, &implementation, family, turn << 32, set}, expected, actual, found, actual_found);
+        tally.compare({&op, &implementation, family, turn << 32, set}, expected, actual, found,
+                      actual_found);
         if (!actual_space.untouched(op, actual, expected)) {
-          tally.add(op.name + ": " + implementation.name + " changed memory outside of its outputs with " +
-                    std::to_string(threads) + " threads, numel " + std::to_string(numel));
+          tally.add(op.name + ": " + implementation.name +
+                    " changed memory outside of its outputs with " + std::to_string(threads) +
+                    " threads, numel " + std::to_string(numel));
         }
       }
     }

@@ -6,7 +6,8 @@
 #include "oracle.h"
 
 /* The gradient as the rules see it: ascending flips the sign, and L2 decay comes in here. */
-static float seen_gradient(float grad, int maximize, uint32_t has_decay, double weight_decay, double master) {
+static float seen_gradient(float grad, int maximize, uint32_t has_decay, double weight_decay,
+                           double master) {
   float w;
   double d;
   if (maximize) grad = -grad; /* flips the sign bit and nothing else */
@@ -16,11 +17,13 @@ static float seen_gradient(float grad, int maximize, uint32_t has_decay, double 
   return (float)d;
 }
 
-void oracle_adam(const oracle_adam_options* options, const oracle_scalars* scalars, const float* grad,
-                 float* master, float* exp_avg, float* exp_avg_sq, float* max_exp_avg_sq, size_t numel) {
+void oracle_adam(const oracle_adam_options* options, const oracle_scalars* scalars,
+                 const float* grad, float* master, float* exp_avg, float* exp_avg_sq,
+                 float* max_exp_avg_sq, size_t numel) {
   const double beta1 = scalars->beta1, one_minus_beta1 = scalars->one_minus_beta1;
   const double beta2 = scalars->beta2, one_minus_beta2 = scalars->one_minus_beta2;
-  const double root2 = scalars->sqrt_bias_correction2, step_size = scalars->step_size, eps = scalars->eps;
+  const double root2 = scalars->sqrt_bias_correction2, step_size = scalars->step_size,
+               eps = scalars->eps;
   const double lr_weight_decay = scalars->lr_weight_decay, weight_decay = scalars->weight_decay;
   const uint32_t decoupled_decay = options->decoupled ? scalars->has_decay : 0;
   const uint32_t l2_decay = options->decoupled ? 0 : scalars->has_decay;
@@ -39,7 +42,8 @@ void oracle_adam(const oracle_adam_options* options, const oracle_scalars* scala
     d = (double)b1 + b2, v = (float)d;
     x = v;
     if (options->amsgrad) {
-      if (max_exp_avg_sq[i] >= x) x = max_exp_avg_sq[i]; /* false with a NaN on either side: x stays v */
+      if (max_exp_avg_sq[i] >= x)
+        x = max_exp_avg_sq[i]; /* false with a NaN on either side: x stays v */
       max_exp_avg_sq[i] = x;
     }
     d = sqrt(x), s = (float)d;

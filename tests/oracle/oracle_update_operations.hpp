@@ -9,7 +9,8 @@ inline constexpr int adam_flags = 4;  ///< amsgrad and maximize
 
 inline Operation adam_operation(bool decoupled) {
   const oracle_rule rule = decoupled ? oracle_rule_adamw : oracle_rule_adam;
-  const auto run = [=](const Implementation& implementation, const Exec& exec, int set, const Operands& o) {
+  const auto run = [=](const Implementation& implementation, const Exec& exec, int set,
+                       const Operands& o) {
     const AdamOptions options{set % 2 != 0, set / 2 % 2 != 0};
     copy_state(o, 4);
     (decoupled ? implementation.adamw_update : implementation.adam_update)(
@@ -23,7 +24,8 @@ inline Operation adam_operation(bool decoupled) {
     const oracle_scalars scalars = scalars_of(set / adam_flags, rule);
     copy_state(o, 4);
     oracle_adam(&options, &scalars, o.input<float>(0).data(), o.output<float>(0).data(),
-                o.output<float>(1).data(), o.output<float>(2).data(), o.output<float>(3).data(), o.size());
+                o.output<float>(1).data(), o.output<float>(2).data(), o.output<float>(3).data(),
+                o.size());
     return false;
   };
   const auto describe = [=](int set) {
@@ -38,7 +40,10 @@ inline Operation adam_operation(bool decoupled) {
           0,
           adam_flags * scalar_sets,
           arithmetic_families(),
-          [=](const Implementation& implementation) { return (decoupled ? implementation.adamw_update : implementation.adam_update) != nullptr; },
+          [=](const Implementation& implementation) {
+            return (decoupled ? implementation.adamw_update : implementation.adam_update) !=
+                   nullptr;
+          },
           run,
           judge,
           describe};
@@ -47,13 +52,15 @@ inline Operation adam_operation(bool decoupled) {
 inline constexpr int sgd_flags = 6;  ///< maximize, and no momentum, momentum, nesterov
 
 inline Operation sgd_operation() {
-  const auto run = [](const Implementation& implementation, const Exec& exec, int set, const Operands& o) {
+  const auto run = [](const Implementation& implementation, const Exec& exec, int set,
+                      const Operands& o) {
     const int momentum = set / 2 % 3;
     const SgdOptions options{momentum > 0, momentum > 1, set % 2 != 0};
     copy_state(o, 2);
-    implementation.sgd_update(exec, options, to_step_scalars(scalars_of(set / sgd_flags, oracle_rule_sgd)),
-                    o.input<float>(0), o.output<float>(0),
-                    options.momentum ? o.output<float>(1) : Span<float>{});
+    implementation.sgd_update(exec, options,
+                              to_step_scalars(scalars_of(set / sgd_flags, oracle_rule_sgd)),
+                              o.input<float>(0), o.output<float>(0),
+                              options.momentum ? o.output<float>(1) : Span<float>{});
     return false;
   };
   const auto judge = [](int set, const Operands& o) {
@@ -86,12 +93,14 @@ inline Operation sgd_operation() {
 
 /// sgd_ema and lion: one state, and maximize as the only flag.
 template <class Options, class Update>
-Operation one_state_operation(const std::string& name, oracle_rule rule, Update Implementation::*update,
-                              decltype(oracle_lion)* oracle) {
-  const auto run = [=](const Implementation& implementation, const Exec& exec, int set, const Operands& o) {
+Operation one_state_operation(const std::string& name, oracle_rule rule,
+                              Update Implementation::*update, decltype(oracle_lion)* oracle) {
+  const auto run = [=](const Implementation& implementation, const Exec& exec, int set,
+                       const Operands& o) {
     copy_state(o, 2);
-    (implementation.*update)(exec, Options{set % 2 != 0}, to_step_scalars(scalars_of(set / 2, rule)),
-                   o.input<float>(0), o.output<float>(0), o.output<float>(1));
+    (implementation.*update)(exec, Options{set % 2 != 0},
+                             to_step_scalars(scalars_of(set / 2, rule)), o.input<float>(0),
+                             o.output<float>(0), o.output<float>(1));
     return false;
   };
   const auto judge = [=](int set, const Operands& o) {
@@ -118,8 +127,8 @@ Operation one_state_operation(const std::string& name, oracle_rule rule, Update 
 }
 
 inline Operation sgd_ema_operation() {
-  return one_state_operation<SgdEmaOptions>("sgd_ema", oracle_rule_sgd_ema, &Implementation::sgd_ema_update,
-                                            oracle_sgd_ema);
+  return one_state_operation<SgdEmaOptions>("sgd_ema", oracle_rule_sgd_ema,
+                                            &Implementation::sgd_ema_update, oracle_sgd_ema);
 }
 
 inline Operation lion_operation() {

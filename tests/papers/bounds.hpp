@@ -11,7 +11,8 @@ __extension__ using Real = __float128;
 inline Real magnitude(Real x) { return x < 0 ? -x : x; }
 inline Real root(Real x) {
   if (x == 0) return 0;
-  const Real near = std::sqrt(static_cast<long double>(x));  // 64 bits, and one Newton step doubles them
+  const Real near =
+      std::sqrt(static_cast<long double>(x));  // 64 bits, and one Newton step doubles them
   return (near + x / near) / 2;
 }
 
@@ -75,8 +76,8 @@ inline Bounded bound_exp_avg_sq(const Scalars& s, const Element& x, const Bounde
   const Real value = b2 * x.exp_avg_sq + o2 * square;
   if (s.l2 && s.decay) {
     const Real change = 2 * magnitude(g.value) * g.error + g.error * g.error;
-    return {value,
-            gamma(2) * b2 * x.exp_avg_sq + o2 * (change * (1 + gamma(3)) + gamma(3) * square) + 4 * eta};
+    return {value, gamma(2) * b2 * x.exp_avg_sq +
+                       o2 * (change * (1 + gamma(3)) + gamma(3) * square) + 4 * eta};
   }
   return {value, gamma(2) * b2 * x.exp_avg_sq + gamma(7) * o2 * square + 4 * eta};
 }
@@ -139,15 +140,16 @@ inline SgdBounds sgd_bounds(const Scalars& s, const Element& x) {
   const Real look_ahead = Real(s.momentum) * b.buffer.value;
   if (s.nesterov) {  // [Bound:nesterov]
     e.value = b.grad.value + look_ahead;
-    e.error = (b.grad.error + Real(s.momentum) * b.buffer.error * (1 + u) + u * magnitude(look_ahead) + eta) *
+    e.error = (b.grad.error + Real(s.momentum) * b.buffer.error * (1 + u) +
+               u * magnitude(look_ahead) + eta) *
                   (1 + u) +
               u * magnitude(e.value);
   }
   const Real a = Real(s.lr) * e.value;  // [Bound:sgd]
   b.master = bound_subtract(x.master, {a, Real(s.lr) * e.error * (1 + u) + u * magnitude(a) + eta});
-  b.valid = s.clip_coef <= 1 && below_limit(Real(x.grad_sum) * s.inv_scale) && below_limit(b.grad.value) &&
-            below_limit(b.buffer.value) && below_limit(e.value) && below_limit(a) &&
-            below_limit(b.master.value);
+  b.valid = s.clip_coef <= 1 && below_limit(Real(x.grad_sum) * s.inv_scale) &&
+            below_limit(b.grad.value) && below_limit(b.buffer.value) && below_limit(e.value) &&
+            below_limit(a) && below_limit(b.master.value);
   return b;
 }
 

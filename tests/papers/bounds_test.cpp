@@ -66,7 +66,8 @@ TEST_CASE("bounds of Adam and AdamW hold in every legal order and are nearly rea
     for (const unsigned freedom : {0U, static_cast<unsigned>(i) % 16U}) {
       const auto all = ratios(b, adam(s, x, freedom));
       for (std::size_t j = 0; j < all.size(); ++j) {
-        if (!inside(all[j])) FAIL_CHECK("element ", i, " order ", freedom, " quantity ", j, ": ", all[j]);
+        if (!inside(all[j]))
+          FAIL_CHECK("element ", i, " order ", freedom, " quantity ", j, ": ", all[j]);
         largest[j] = std::max(largest[j], all[j]);
       }
     }

@@ -12,10 +12,21 @@ struct Computed {
 };
 
 /// Orders of operations that [Bound:p] allows, in any combination.
-enum Freedom : unsigned { contracted = 1, scale_before_divide = 2, square_last = 4, merged_factor = 8 };
+enum Freedom : unsigned {
+  contracted = 1,
+  scale_before_divide = 2,
+  square_last = 4,
+  merged_factor = 8
+};
 
 /// Faults of the kinds that tolerances of 1e-3 do not see.
-enum class Fault { none, eps_before_correction, decay_after_update, beta_unrounded, decay_as_factor };
+enum class Fault {
+  none,
+  eps_before_correction,
+  decay_after_update,
+  beta_unrounded,
+  decay_as_factor
+};
 
 inline float gradient(const Scalars& s, const Element& x, unsigned freedom) {
   const float g1 = x.grad_sum * s.inv_scale;
@@ -35,10 +46,12 @@ inline float multiply_add(float a, float b, float c, unsigned freedom) {
   return product + c;
 }
 
-inline Computed adam(const Scalars& s, const Element& x, unsigned freedom, Fault fault = Fault::none) {
+inline Computed adam(const Scalars& s, const Element& x, unsigned freedom,
+                     Fault fault = Fault::none) {
   Computed y{};
   const float g = gradient(s, x, freedom);
-  const float o2 = fault == Fault::beta_unrounded ? static_cast<float>(1 - 0.999) : s.one_minus_beta2;
+  const float o2 =
+      fault == Fault::beta_unrounded ? static_cast<float>(1 - 0.999) : s.one_minus_beta2;
   y.grad = g;
   const float a2 = s.one_minus_beta1 * g;
   y.exp_avg = multiply_add(s.beta1, x.exp_avg, a2, freedom);
@@ -49,7 +62,8 @@ inline Computed adam(const Scalars& s, const Element& x, unsigned freedom, Fault
   const float root = std::sqrt(y.exp_avg_sq);
   const float r = root / s.sqrt_bias_correction2;
   y.denominator = r + s.eps;
-  if (fault == Fault::eps_before_correction) y.denominator = (root + s.eps) / s.sqrt_bias_correction2;
+  if (fault == Fault::eps_before_correction)
+    y.denominator = (root + s.eps) / s.sqrt_bias_correction2;
   const float q = y.exp_avg / y.denominator;
   const float scaled = s.step_size * y.exp_avg;
   const float a = (freedom & scale_before_divide) != 0 ? scaled / y.denominator : s.step_size * q;

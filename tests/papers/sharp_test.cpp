@@ -156,7 +156,8 @@ TEST_CASE("[Bound:d]") {
 }
 
 TEST_CASE("[Bound:p]") {
-  Search step;  // a large eps makes the first moment decide; a last bit of master makes the difference round
+  Search
+      step;  // a large eps makes the first moment decide; a last bit of master makes the difference round
   step.s.eps = 1;
   step.s.one_minus_beta1 = 0.5F;
   step.x.exp_avg = 0x1p-39F;
@@ -170,7 +171,8 @@ TEST_CASE("[Bound:p]") {
   decay.x.grad_sum = 0x1p-36F;
   decay.s.eps = 1;
   CHECK(climb_adam(decay, &AdamBounds::master, &Computed::master) > 0.87);
-  Search adaptive;  // errors of the gradient partly cancel in the quotient, which the bound does not use
+  Search
+      adaptive;  // errors of the gradient partly cancel in the quotient, which the bound does not use
   adaptive.x.exp_avg = 0x1p-39F;
   adaptive.x.exp_avg_sq = 0x1p-63F;
   adaptive.x.master = 0x1p-30F;

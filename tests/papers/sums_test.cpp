@@ -69,7 +69,9 @@ Real squares(const std::vector<float>& x) {
 }
 
 /// |norm - sqrt(sum)| / sqrt(sum) in units of 2^-53.
-double error_of_norm(double norm, Real sum) { return as_double(magnitude(norm / root(sum) - 1)) / w; }
+double error_of_norm(double norm, Real sum) {
+  return as_double(magnitude(norm / root(sum) - 1)) / w;
+}
 
 /// The largest fp32 whose square does not exceed 2^-53.
 float just_lost() {
@@ -191,7 +193,8 @@ TEST_CASE("[Norm:p]: random p") {
     long double exact = 0;
     for (const float value : x) {
       sum += std::pow(std::fabs(double{value}) / double{largest}, p);
-      exact += std::pow(std::fabs(static_cast<long double>(value)) / largest, static_cast<long double>(p));
+      exact += std::pow(std::fabs(static_cast<long double>(value)) / largest,
+                        static_cast<long double>(p));
     }
     const double norm = largest * std::pow(sum, 1 / p);
     const long double truth = largest * std::pow(exact, 1 / static_cast<long double>(p));
@@ -213,7 +216,8 @@ TEST_CASE("[Clip:error]: a norm that is off by 20 units of 2^-53") {
     const Real exact = ratio < 1 ? ratio : Real(1);
     const Real nu = magnitude(seen / norm - 1);
     const Real rho = (nu * norm / (norm + 1e-6) + 2 * w) * (1 + Real(0x1p-40));
-    largest = std::max(largest, as_double(magnitude(computed - exact) / (exact * (rho + u * (1 + rho)))));
+    largest =
+        std::max(largest, as_double(magnitude(computed - exact) / (exact * (rho + u * (1 + rho)))));
   }
   CHECK(largest <= 1);
   CHECK(largest > 0.9);

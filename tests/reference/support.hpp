@@ -13,7 +13,8 @@ namespace zeroproof::tests {
 inline std::vector<float> gradient_with_specials(std::int64_t numel) {
   std::vector<float> grad = random_values(numel, 1);
   const std::vector<float> special = {nan32, inf32, -inf32, 0x1p-149F, -3e38F, 0, -0.0F};
-  for (std::size_t i = 0; i < special.size() && 20 * i < grad.size(); ++i) grad[20 * i] = special[i];
+  for (std::size_t i = 0; i < special.size() && 20 * i < grad.size(); ++i)
+    grad[20 * i] = special[i];
   return grad;
 }
 

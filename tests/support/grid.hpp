@@ -21,8 +21,8 @@ struct Grid {
 };
 
 inline std::string to_string(const Grid& grid) {
-  return "instances " + std::to_string(grid.instances) + ", ranks " + std::to_string(grid.ranks) + ", tp " +
-         std::to_string(grid.tp) + ", cp " + std::to_string(grid.cp);
+  return "instances " + std::to_string(grid.instances) + ", ranks " + std::to_string(grid.ranks) +
+         ", tp " + std::to_string(grid.tp) + ", cp " + std::to_string(grid.cp);
 }
 
 /// Where one thread stands; groups of one instance or TP rank are null.

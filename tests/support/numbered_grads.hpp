@@ -15,8 +15,8 @@
 namespace zeroproof::tests {
 
 /// Part `part` of leaf `leaf`, by undistributed index; the sum of several depends on the order of the additions.
-inline const std::vector<float>& leaf_values(std::int64_t numel, std::int64_t step, std::int64_t leaf,
-                                             int part = 0) {
+inline const std::vector<float>& leaf_values(std::int64_t numel, std::int64_t step,
+                                             std::int64_t leaf, int part = 0) {
   const std::int64_t seed = (step * 1000 + leaf) * 10 + part;
   return shared_random_values(numel, static_cast<std::uint64_t>(seed), 6);
 }
@@ -33,7 +33,8 @@ inline float shown_element(const TensorView& param, std::int64_t i) {
 struct GradKind {
   DType dtype = DType::fp32;
   std::int64_t micro_batches = 1;
-  std::int64_t overflow_step = 0;  ///< one element of one leaf of this step is infinite, on one rank
+  std::int64_t overflow_step =
+      0;  ///< one element of one leaf of this step is infinite, on one rank
   bool gaps =
       false;  ///< of three tensors two get their gradients from one rank alone, and from none in some steps
   bool exact = false;            ///< multiples of 2^-10, which add up without rounding
@@ -56,8 +57,8 @@ inline std::vector<FlatRange> tied_units(const FlatLayout& layout) {
 /// What one rank supplies; padding is NaN. As layers it notices when the optimizer breaks the rules of a pass.
 class NumberedGrads final : public GradSource, public LayeredModel {
  public:
-  NumberedGrads(const RankModel& model, const GradKind& kind, const Grid& grid = {}, int cp_rank = 0,
-                int tp_rank = 0)
+  NumberedGrads(const RankModel& model, const GradKind& kind, const Grid& grid = {},
+                int cp_rank = 0, int tp_rank = 0)
       : kind(kind),
         cut(tied_units(model.layout)),
         model_(model),
@@ -144,7 +145,8 @@ class NumberedGrads final : public GradSource, public LayeredModel {
   void backward(int unit, const TensorView& param, const TensorView& grad) override {
     expect(place_ > order.size() - 1 && order[2 * order.size() - 1 - place_] == unit,
            "backward visits are out of order");
-    expect(grad.dtype == kind.dtype && grad.numel == param.numel, "a gradient has another length or dtype");
+    expect(grad.dtype == kind.dtype && grad.numel == param.numel,
+           "a gradient has another length or dtype");
     look_at(unit, param);
     const bool is_first = !visited_[static_cast<std::size_t>(unit)];
     // What TP ranks see of the parameters differs, and their gradients must not.
@@ -183,8 +185,8 @@ class NumberedGrads final : public GradSource, public LayeredModel {
                        replicated ? tp_rank_ : 0);
   }
 
-  float value(const std::vector<float>& random, const Piece& piece, std::int64_t e, std::int64_t micro_batch,
-              float param = 1, float echo = 0) const {
+  float value(const std::vector<float>& random, const Piece& piece, std::int64_t e,
+              std::int64_t micro_batch, float param = 1, float echo = 0) const {
     if (!has_grad(micro_batch, piece.tensor)) return 0.0F;
     const std::int64_t global = model_.global(piece, e);
     if (overflows(micro_batch) && global == overflow_at_) return inf32;
@@ -196,10 +198,12 @@ class NumberedGrads final : public GradSource, public LayeredModel {
 
   /// The parameters of a visit; what was shown in the visit before must be gone by now.
   void look_at(int unit, const TensorView& param) {
-    expect(param.numel == cut[static_cast<std::size_t>(unit)].numel(), "parameters have another length");
+    expect(param.numel == cut[static_cast<std::size_t>(unit)].numel(),
+           "parameters have another length");
     const bool other_unit = last_.data != nullptr && last_.data != param.data;
     if (kind.expect_released && other_unit && last_.numel > 0) {
-      expect(std::isnan(shown_element(last_, 0)), "a unit's parameters are still there after its layer");
+      expect(std::isnan(shown_element(last_, 0)),
+             "a unit's parameters are still there after its layer");
     }
     last_ = param;
   }
@@ -209,7 +213,8 @@ class NumberedGrads final : public GradSource, public LayeredModel {
       fail(ErrorCode::internal, "a whole leaf was asked for", "this source has layers", "use them");
     const auto part = [&](const TensorView& full, int unit) {
       const FlatRange& range = cut[static_cast<std::size_t>(unit)];
-      std::byte* const data = static_cast<std::byte*>(full.data) + range.begin * num_bytes(full.dtype);
+      std::byte* const data =
+          static_cast<std::byte*>(full.data) + range.begin * num_bytes(full.dtype);
       return TensorView{data, full.dtype, range.numel()};
     };
     begin(micro_batch);
@@ -222,7 +227,8 @@ class NumberedGrads final : public GradSource, public LayeredModel {
   Grid grid_;
   int cp_rank_, tp_rank_;
   std::int64_t overflow_tensor_ = -1;
-  std::int64_t overflow_at_ = -1;  // undistributed: the end of the last tensor that is cut, if one is
+  std::int64_t overflow_at_ =
+      -1;  // undistributed: the end of the last tensor that is cut, if one is
   GuardedBuffer leaf_;
   std::size_t place_ = 0;  // calls since begin
   std::uint64_t activation_ = 1;

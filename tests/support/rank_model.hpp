@@ -23,9 +23,10 @@ struct CutTensors {
 struct RankModel {
   explicit RankModel(const CutTensors& tensors, int tp = 1, int tp_rank = 0)
       : RankModel(tensors.params,
-                  make_tp_model(tensors.params,
-                                tensors.cut() ? tensors.dims : std::vector<int>(tensors.params.size(), -1),
-                                tp, tp_rank)) {}
+                  make_tp_model(
+                      tensors.params,
+                      tensors.cut() ? tensors.dims : std::vector<int>(tensors.params.size(), -1),
+                      tp, tp_rank)) {}
 
   std::vector<Piece> pieces() const { return layout.pieces({{0, layout.padded_numel()}}); }
 
@@ -36,8 +37,8 @@ struct RankModel {
 
   /// An undistributed buffer as this rank has it; padding is NaN. An empty one stays empty.
   std::vector<float> part_of(const std::vector<float>& undistributed) const {
-    std::vector<float> part(undistributed.empty() ? 0 : static_cast<std::size_t>(layout.padded_numel()),
-                            nan32);
+    std::vector<float> part(
+        undistributed.empty() ? 0 : static_cast<std::size_t>(layout.padded_numel()), nan32);
     for (const Piece& piece : pieces()) {
       for (std::int64_t e = 0; e < piece.numel && !part.empty(); ++e) {
         part[static_cast<std::size_t>(piece.local_begin + e)] =
@@ -76,8 +77,8 @@ struct InitialState {
   /// What a TP rank has of it.
   InitialState part_of(const RankModel& model) const {
     InitialState part = *this;
-    for (std::vector<float>* values :
-         {&part.master, &part.exp_avg, &part.exp_avg_sq, &part.max_exp_avg_sq, &part.momentum_buffer})
+    for (std::vector<float>* values : {&part.master, &part.exp_avg, &part.exp_avg_sq,
+                                       &part.max_exp_avg_sq, &part.momentum_buffer})
       *values = model.part_of(*values);
     return part;
   }

@@ -32,7 +32,8 @@ inline ShardMap dealt_map(const FlatLayout& layout, int world_size, Dealt dealt)
     if (dealt == Dealt::last_rank) give(world_size - 1, range);
     for (const Piece& piece : layout.pieces({range})) {
       const std::int64_t end = piece.global_begin + piece.numel;
-      if (dealt == Dealt::tensors) give(world_size - 1 - turn++ % world_size, {piece.global_begin, end});
+      if (dealt == Dealt::tensors)
+        give(world_size - 1 - turn++ % world_size, {piece.global_begin, end});
       if (dealt != Dealt::stretches) continue;
       for (std::int64_t begin = piece.global_begin; begin < end; begin += 97)
         give(turn++ % world_size, {begin, std::min(begin + 97, end)});
@@ -43,7 +44,9 @@ inline ShardMap dealt_map(const FlatLayout& layout, int world_size, Dealt dealt)
 }
 
 inline std::function<ShardMap(const FlatLayout&, int)> dealt_map(Dealt dealt) {
-  return [dealt](const FlatLayout& layout, int world_size) { return dealt_map(layout, world_size, dealt); };
+  return [dealt](const FlatLayout& layout, int world_size) {
+    return dealt_map(layout, world_size, dealt);
+  };
 }
 
 /// Cut anywhere, several ranges of a bucket and rank; some ranks of many own nothing, padding often has no owner.

@@ -11,10 +11,13 @@ namespace zeroproof::tests {
 /// Computes the operation `op` by `run`, as a plug-in would, and no other one.
 class Stranger final : public verification::OpCandidate {
  public:
-  Stranger(std::string op, verification::OpFunction run) : op_(std::move(op)), run_(std::move(run)) {}
+  Stranger(std::string op, verification::OpFunction run)
+      : op_(std::move(op)), run_(std::move(run)) {}
   std::string id() const override { return "guest/one"; }
   std::string side() const override { return "guest one"; }
-  verification::Implementation kind() const override { return verification::Implementation::plugin; }
+  verification::Implementation kind() const override {
+    return verification::Implementation::plugin;
+  }
   bool has(const verification::Op& op) const override { return op.name == op_; }
   std::string obstacle(const verification::Op&) const override { return ""; }
   verification::OpFunction function(const verification::Op&, const std::string&) const override {

@@ -48,7 +48,8 @@ inline std::vector<float> random_values(std::int64_t numel, std::uint64_t seed, 
 }
 
 /// random_values, computed once for all ranks and cases of a test.
-inline const std::vector<float>& shared_random_values(std::int64_t numel, std::uint64_t seed, int spread) {
+inline const std::vector<float>& shared_random_values(std::int64_t numel, std::uint64_t seed,
+                                                      int spread) {
   static std::mutex mutex;
   static std::map<std::tuple<std::int64_t, std::uint64_t, int>, std::vector<float>> known;
   const std::lock_guard<std::mutex> lock(mutex);

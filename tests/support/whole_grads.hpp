@@ -65,14 +65,16 @@ class WholeGrads final : public GradSource {
         const auto tensor = static_cast<std::size_t>(piece.tensor);
         for (std::int64_t e = 0; e < piece.numel; ++e) {
           const auto part = [&](int cp_rank, int of) {
-            const std::int64_t begin = parts_[at(cp_rank, of)].model().layout.tensors()[tensor].begin;
+            const std::int64_t begin =
+                parts_[at(cp_rank, of)].model().layout.tensors()[tensor].begin;
             return load_element(views[at(cp_rank, of)], begin + e);
           };
           const auto over_tp = [&](int cp_rank) {
             if (!model.placement[tensor].tp_replicated) return part(cp_rank, tp_rank);
             return folded([&](int of) { return part(cp_rank, of); }, 0, grid_.tp);
           };
-          leaf_.as<float>()[static_cast<std::size_t>(model.global(piece, e))] = folded(over_tp, 0, grid_.cp);
+          leaf_.as<float>()[static_cast<std::size_t>(model.global(piece, e))] =
+              folded(over_tp, 0, grid_.cp);
         }
       }
     }
@@ -82,8 +84,8 @@ class WholeGrads final : public GradSource {
     return parts_.front().num_tokens(micro_batch);
   }
   bool has_grad(std::int64_t micro_batch, std::int64_t tensor) const override {
-    return std::ranges::any_of(parts_,
-                               [&](const NumberedGrads& part) { return part.has_grad(micro_batch, tensor); });
+    return std::ranges::any_of(
+        parts_, [&](const NumberedGrads& part) { return part.has_grad(micro_batch, tensor); });
   }
 
   /// The first rule that the whole pass itself broke, or "".

@@ -35,9 +35,11 @@ struct World {
   CutTensors tensors;
   MakeOptimizer make;
   Grid grid = {};
-  OptimizerSetup setup = {};  ///< what all ranks share; of the grid cp alone, which Grid has as well
+  OptimizerSetup setup =
+      {};  ///< what all ranks share; of the grid cp alone, which Grid has as well
   std::function<ShardMap(const FlatLayout&, int ranks)> shards = contract_map(2048);
-  std::function<std::unique_ptr<Communicator>(Communicator&)> wrap = {};  ///< around the groups of data ranks
+  std::function<std::unique_ptr<Communicator>(Communicator&)> wrap =
+      {};  ///< around the groups of data ranks
   int steps = 4;
   std::int64_t overflow_step = 2;  ///< 0: none
   std::int64_t applied_steps = 5;  ///< before the first
@@ -73,9 +75,10 @@ inline std::string to_string(const World& world) {
   const OptimizerSetup& setup = world.setup;
   return to_string(world.grid) + ", stage " + std::to_string(setup.stage) + ", M " +
          std::to_string(setup.micro_batches) + ", " + std::string(name(setup.order)) + ", leaf " +
-         std::string(name(setup.grad_dtype)) + ", param " + std::string(name(setup.param_dtype)) + ", " +
-         std::string(name(setup.hyper.rule)) + ", norm " + std::string(name(setup.hyper.norm)) + ", " +
-         std::string(name(setup.grad_sum)) + ", persistent " + std::to_string(setup.persistent_numel) +
+         std::string(name(setup.grad_dtype)) + ", param " + std::string(name(setup.param_dtype)) +
+         ", " + std::string(name(setup.hyper.rule)) + ", norm " +
+         std::string(name(setup.hyper.norm)) + ", " + std::string(name(setup.grad_sum)) +
+         ", persistent " + std::to_string(setup.persistent_numel) +
          (world.layered ? ", layered" : "");
 }
 
@@ -132,15 +135,16 @@ class WorldRank {
     prepare_grads(step);
     Comparison comparison(model, right);
     const bool applied = optimizer->step(grads, &comparison);
-    comparison.expect(applied == right.applied && applied == world_.applies(step), BufferId::found_inf,
-                      " led to another decision");
+    comparison.expect(applied == right.applied && applied == world_.applies(step),
+                      BufferId::found_inf, " led to another decision");
     const bool nothing_gathered = applied && optimizer->exposed(Phase::gather).empty();
     comparison.expect(
         comparison.phases.size() + (nothing_gathered ? 1 : 0) == (applied ? all_phases.size() : 3),
         BufferId::found_inf, " led to other phases");
-    comparison.expect(optimizer->loss_scaler() == read<LossScalerState>(right.at(BufferId::loss_scaler)) &&
-                          optimizer->applied_steps() == read<std::int64_t>(right.at(BufferId::applied_steps)),
-                      BufferId::loss_scaler, " or the count of steps is told wrong");
+    comparison.expect(
+        optimizer->loss_scaler() == read<LossScalerState>(right.at(BufferId::loss_scaler)) &&
+            optimizer->applied_steps() == read<std::int64_t>(right.at(BufferId::applied_steps)),
+        BufferId::loss_scaler, " or the count of steps is told wrong");
     if (!applied) look_at_rest(comparison, Phase::norm);
     if (coverage != nullptr) {
       const int group = place_.instance * world_.grid.tp + place_.tp_rank;
@@ -178,7 +182,8 @@ class WorldRank {
   bool is_at_rest() {
     const BytesByClass now = optimizer->memory().now;
     if (std::exchange(stepped_, true)) return now == resting_;
-    for (const MemoryClass made : {MemoryClass::grad_nodes, MemoryClass::comm_buffer, MemoryClass::grad}) {
+    for (const MemoryClass made :
+         {MemoryClass::grad_nodes, MemoryClass::comm_buffer, MemoryClass::grad}) {
       if (made == MemoryClass::grad && !world_.on_device) continue;
       resting_[static_cast<std::size_t>(made)] = now[static_cast<std::size_t>(made)];
     }
@@ -226,7 +231,8 @@ inline void check_world(const World& world, const WorldTruth& truth, const std::
     return problem;
   });
   INFO(what, " ", to_string(world));
-  CHECK(coverage.lacking(world.grid.instances * world.grid.tp, truth.back(), world.setup.stage == 3) == "");
+  CHECK(coverage.lacking(world.grid.instances * world.grid.tp, truth.back(),
+                         world.setup.stage == 3) == "");
   CHECK(asked == world.steps * world.setup.micro_batches * world.grid.cp * world.grid.tp);
 }
 
@@ -271,6 +277,8 @@ inline WorldTruth truth_of_one_rank(const World& world) {
 }
 
 /// All of it, with one rank of the same optimizer as the truth.
-inline void check_against_one_rank(const World& world) { check_world(world, truth_of_one_rank(world)); }
+inline void check_against_one_rank(const World& world) {
+  check_world(world, truth_of_one_rank(world));
+}
 
 }  // namespace zeroproof::tests

@@ -21,7 +21,8 @@ inline std::uint64_t element_bits(const TensorView& view, std::int64_t i) {
   return visit_format(view.dtype, [&](auto format) -> std::uint64_t {
     using Format = decltype(format);
     typename Format::Bits bits;
-    std::memcpy(&bits, static_cast<const std::byte*>(view.data) + i * num_bytes(view.dtype), sizeof(bits));
+    std::memcpy(&bits, static_cast<const std::byte*>(view.data) + i * num_bytes(view.dtype),
+                sizeof(bits));
     if constexpr (Format::is_float) return Format::is_nan(bits) ? Format::magnitude : bits;
     return bits;
   });
@@ -45,19 +46,22 @@ inline bool has_elements(BufferId id) {
   const bool of_blocks = (id >= BufferId::amax && id <= BufferId::param_scale_inv) ||
                          (id >= BufferId::column_amax && id <= BufferId::column_scale_inv);
   return id == BufferId::grad_sum || id == BufferId::unscaled_grad ||
-         (id >= BufferId::grad && id != BufferId::tensor_steps && !of_blocks && !is_state_scale(id));
+         (id >= BufferId::grad && id != BufferId::tensor_steps && !of_blocks &&
+          !is_state_scale(id));
 }
 
 inline bool is_nan(const TensorView& view, std::int64_t i) {
   return visit_format(view.dtype, [&](auto format) {
-    if constexpr (decltype(format)::is_float) return element_bits(view, i) == decltype(format)::magnitude;
+    if constexpr (decltype(format)::is_float)
+      return element_bits(view, i) == decltype(format)::magnitude;
     return false;
   });
 }
 
 inline GuardedBuffer copy_of(const TensorView& view) {
   GuardedBuffer copy(view.numel, view.dtype);
-  if (view.numel > 0) std::memcpy(copy.data(), view.data, static_cast<std::size_t>(view.num_bytes()));
+  if (view.numel > 0)
+    std::memcpy(copy.data(), view.data, static_cast<std::size_t>(view.num_bytes()));
   return copy;
 }
 
@@ -159,8 +163,9 @@ class Comparison final : public StepObserver {
     std::int64_t here = 0;
     for (const FlatRange& range : buffer.ranges) {
       for (std::int64_t block = range.begin; block < range.end && problem.empty(); ++block, ++here)
-        expect(here < buffer.view.numel && element_bits(buffer.view, here) == truth_bits(right, block),
-               buffer.id, " differs at block ", block);
+        expect(
+            here < buffer.view.numel && element_bits(buffer.view, here) == truth_bits(right, block),
+            buffer.id, " differs at block ", block);
     }
     expect(here == buffer.view.numel, buffer.id, " does not have the blocks of its ranges");
   }
@@ -193,8 +198,8 @@ class Comparison final : public StepObserver {
       to_padding(piece.local_begin);
       for (std::int64_t e = 0; e < piece.numel; ++e) {
         const std::int64_t global = model_.global(piece, e);
-        const bool equal =
-            global < right.numel && element_bits(mine, piece.local_begin + e) == element_bits(right, global);
+        const bool equal = global < right.numel &&
+                           element_bits(mine, piece.local_begin + e) == element_bits(right, global);
         expect(equal, buffer.id, " differs at undistributed element ", global);
       }
       padding = piece.local_begin + piece.numel;

@@ -26,7 +26,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int steps_of_row = 10;  ///< of the optimizer alone, beside which an asynchronous save goes on
+constexpr int steps_of_row =
+    10;  ///< of the optimizer alone, beside which an asynchronous save goes on
 
 /// What the disk can do with as many bytes as a checkpoint has, which are in memory already as they will be in the file.
 /// A write past the page cache costs the same for every page, whatever its size.
@@ -60,7 +61,8 @@ class RawWrite {
       if (file < 0 && errno == EINVAL) file = ::open(path.c_str(), flags, 0666);
       require(file >= 0, "cannot be made");
       for (std::size_t done = 0; done < num_bytes_;) {
-        const ssize_t count = ::write(file, bytes_ + done, std::min(block_bytes, num_bytes_ - done));
+        const ssize_t count =
+            ::write(file, bytes_ + done, std::min(block_bytes, num_bytes_ - done));
         require(count > 0, "cannot be written");
         done += count;
       }
@@ -83,10 +85,12 @@ class RawWrite {
 /// A new folder, removed at the end.
 class OwnFolder {
  public:
-  explicit OwnFolder(const std::string& parent) : path_(parent + "/zeroproof-bench-" + make_nonce()) {
+  explicit OwnFolder(const std::string& parent)
+      : path_(parent + "/zeroproof-bench-" + make_nonce()) {
     std::error_code error;
-    ZP_CHECK(fs::create_directory(path_, error), ErrorCode::io, path_ + " cannot be made: " + error.message(),
-             "checkpoints are written into it", "name a folder that exists and is yours");
+    ZP_CHECK(fs::create_directory(path_, error), ErrorCode::io,
+             path_ + " cannot be made: " + error.message(), "checkpoints are written into it",
+             "name a folder that exists and is yours");
   }
   ~OwnFolder() {
     std::error_code ignored;
@@ -103,8 +107,8 @@ class OwnFolder {
 /// One rank of one job.
 class SavingRank {
  public:
-  SavingRank(const ProductCase& what, const OwnFolder& folder, const FlatLayout& layout, Leaves& leaves,
-             const FullState& first, Communicator& comm)
+  SavingRank(const ProductCase& what, const OwnFolder& folder, const FlatLayout& layout,
+             Leaves& leaves, const FullState& first, Communicator& comm)
       : folder_(folder),
         layout_(layout),
         comm_(comm),
@@ -238,9 +242,10 @@ Json measure_case(const ProductCase& what, int rounds, const OwnFolder& folder, 
     ThreadWorld world(what.ranks);
     run_ranks(world, work);
   }
-  report.check("a checkpoint = the state that was saved", same, std::to_string(what.ranks) + " ranks");
-  const std::vector<double>&raw = rows[0].seconds, &save = rows[1].seconds, &alone = rows[2].seconds,
-        &beside = rows[3].seconds, &best = rows[4].seconds;
+  report.check("a checkpoint = the state that was saved", same,
+               std::to_string(what.ranks) + " ranks");
+  const std::vector<double>&raw = rows[0].seconds, &save = rows[1].seconds,
+        &alone = rows[2].seconds, &beside = rows[3].seconds, &best = rows[4].seconds;
   return {{"ranks", what.ranks},
           {"numel", what.numel},
           {"bytes", num_bytes},
@@ -271,9 +276,11 @@ void measure_checkpoint(const Options& options, Report& report) {
   }
   const OwnFolder own(options.folder);
   Json saves = Json::array();
-  for (const ProductCase& what : cases) saves.push_back(measure_case(what, options.rounds, own, report));
+  for (const ProductCase& what : cases)
+    saves.push_back(measure_case(what, options.rounds, own, report));
   report.say("checkpoints of master and two moments in " + options.folder +
-             ", ms; a file of as many bytes,\n" + "written straight, and the same from huge pages\n");
+             ", ms; a file of as many bytes,\n" +
+             "written straight, and the same from huge pages\n");
   report.say(Report::table(saves, {{"ranks", "ranks"},
                                    {"bytes", "bytes"},
                                    {"straight", "raw_samples_s", 1e3},

@@ -20,7 +20,8 @@ class HugeBuffer {
  public:
   explicit HugeBuffer(std::int64_t numel) : numel_(static_cast<std::size_t>(numel)) {
     // Whole pages, so that the kernel need not split the last one.
-    const std::size_t bytes = (numel_ * sizeof(T) + huge_page_bytes - 1) / huge_page_bytes * huge_page_bytes;
+    const std::size_t bytes =
+        (numel_ * sizeof(T) + huge_page_bytes - 1) / huge_page_bytes * huge_page_bytes;
     memory_.reset(static_cast<T*>(::operator new (bytes, std::align_val_t{huge_page_bytes})));
 #if defined(MADV_HUGEPAGE)
     ::madvise(memory_.get(), bytes,
@@ -34,7 +35,9 @@ class HugeBuffer {
 
  private:
   struct Free {
-    void operator()(T* memory) const { ::operator delete (memory, std::align_val_t{huge_page_bytes}); }
+    void operator()(T* memory) const {
+      ::operator delete (memory, std::align_val_t{huge_page_bytes});
+    }
   };
   std::size_t numel_;
   std::unique_ptr<T, Free> memory_;

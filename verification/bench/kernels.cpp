@@ -5,8 +5,8 @@
 
 #include "common/base/error.hpp"
 #include "cuda/host/base/isa.hpp"
-#include "cuda/host/operations.hpp"
 #include "cuda/host/fused_step.hpp"
+#include "cuda/host/operations.hpp"
 #include "cuda/host/update_operations.hpp"
 #include "reference/update_operations.hpp"
 #include "verification/bench/limit_loops.hpp"
@@ -54,7 +54,8 @@ struct Data {
   }
 
   const std::int64_t numel;
-  const std::int64_t slice_numel;  ///< elements of the one-thread rows: an eighth, but at least one block
+  const std::int64_t
+      slice_numel;  ///< elements of the one-thread rows: an eighth, but at least one block
   const OptimizerHyper hyper = {};
   /// Three micro-batches: 1/3072 is not a power of two, so unscaling rounds.
   const StepScalars scalars = host::step_scalars(hyper, 10, log2_loss_scale, 3);
@@ -63,7 +64,7 @@ struct Data {
   HugeBuffer<float> work_grad{numel};  // the gradient of the seven passes, which overwrite it
   HugeBuffer<std::uint16_t> half{numel};
   HugeBuffer<std::uint8_t> bytes{numel};
-  State rules;                              // advanced by the rows of all other rules, one after another
+  State rules;  // advanced by the rows of all other rules, one after another
   HugeBuffer<float> max_exp_avg_sq{numel};  // of rules
   State threads;                            // adamw on all threads
   State fused, seven;
@@ -72,8 +73,8 @@ struct Data {
 
   // What the whole-step rows found besides their buffers.
   double fused_norm = 0, seven_norm = 0;
-  bool found_inf = false;                 // by any row; the data has none
-  bool norm_changed = false;              // the gradient is the same in every round, so its norm must be
+  bool found_inf = false;     // by any row; the data has none
+  bool norm_changed = false;  // the gradient is the same in every round, so its norm must be
   std::vector<double> zero_seconds = {};  // part of each call of the seven passes
 };
 
@@ -86,12 +87,14 @@ class KernelRows {
   std::vector<Row> all() {
     add_operations();
     add_rules();
-    rows_.push_back({"fused step", 34, data_.numel, timed([this] { fused_step(); }), {"R", "4R3W+W2"}});
+    rows_.push_back(
+        {"fused step", 34, data_.numel, timed([this] { fused_step(); }), {"R", "4R3W+W2"}});
     const auto sample = [this] {
       data_.restore_gradient(team_);
       return seconds_of([this] { seven_passes(); });
     };
-    rows_.push_back({"seven passes", 62, data_.numel, sample, {"RW", "R", "R", "RW", "4R3W", "R4W2", "W"}});
+    rows_.push_back(
+        {"seven passes", 62, data_.numel, sample, {"RW", "R", "R", "RW", "4R3W", "R4W2", "W"}});
     add_serial("adamw, 1 thread", host::adamw_update, data_.serial);
     add_serial("reference adamw, 1 thread", reference::adamw_update, data_.reference);
     add_limits();
@@ -106,7 +109,8 @@ class KernelRows {
   void add_serial(const char* name, AdamwUpdateFn* update, const State& state) {
     rows_.push_back({name, 28, data_.slice_numel, timed([this, update, &state] {
                        update(Exec{}, {}, data_.scalars, part(data_.grad_sum, 0, data_.slice_numel),
-                              state.master.span(), state.exp_avg.span(), state.exp_avg_sq.span(), {});
+                              state.master.span(), state.exp_avg.span(), state.exp_avg_sq.span(),
+                              {});
                      })});
   }
 
@@ -145,7 +149,8 @@ class KernelRows {
     });
     add("norm p = 3", 8, "R", [=] { host::grad_norm_p(exec, grad, 3.0); });
     rows_.back().limits = {"R", "R"};  // every magnitude is divided by the largest
-    add("fused finite", 4, "R", [=, &data] { host::fused_finite(exec, data.scalars.inv_scale, grad); });
+    add("fused finite", 4, "R",
+        [=, &data] { host::fused_finite(exec, data.scalars.inv_scale, grad); });
     add("clip", 8, "RW", [=] { host::clip(exec, 1.0F, work, work); });
     add("clip value", 8, "RW", [=] { host::clip_value(exec, 100.0F, work); });
     add("cast to bf16", 6, "R4W2",
@@ -194,8 +199,12 @@ class KernelRows {
       host::adam_update(exec, {true, false}, adam, grad, p, m, v, most);
     });
     add("sgd", 12, "2R1W", [=] { host::sgd_update(exec, {}, sgd, grad, p, {}); });
-    add("sgd, momentum", 20, "3R2W", [=] { host::sgd_update(exec, {true, false, false}, sgd, grad, p, m); });
-    add("sgd, nesterov", 20, "3R2W", [=] { host::sgd_update(exec, {true, true, false}, sgd, grad, p, m); });
+    add("sgd, momentum", 20, "3R2W", [=] {
+      host::sgd_update(exec, {true, false, false}, sgd, grad, p, m);
+    });
+    add("sgd, nesterov", 20, "3R2W", [=] {
+      host::sgd_update(exec, {true, true, false}, sgd, grad, p, m);
+    });
     add("sgd_ema", 20, "3R2W", [=] { host::sgd_ema_update(exec, {}, ema, grad, p, m); });
     add("lion", 20, "3R2W", [=] { host::lion_update(exec, {}, lion, grad, p, m); });
     const TensorView param{data.half.data(), DType::bf16, data.numel};
@@ -214,7 +223,8 @@ class KernelRows {
   void fused_step() const {
     const Span<const float> grad_sum = data_.grad_sum.span();
     NormLimbs limbs;
-    if (host::fused_finite_and_norm(exec_, data_.scalars.inv_scale, grad_sum, limbs)) data_.found_inf = true;
+    if (host::fused_finite_and_norm(exec_, data_.scalars.inv_scale, grad_sum, limbs))
+      data_.found_inf = true;
     const double norm = host::grad_norm_finish(limbs);
     note_norm(norm, data_.fused_norm);
     host::fused_update(exec_, host::fused_options(data_.hyper), data_.scalars,
@@ -232,8 +242,8 @@ class KernelRows {
     const double norm = host::grad_norm_finish(limbs);
     note_norm(norm, data_.seven_norm);
     host::clip(exec_, host::clip_coef(norm, data_.hyper.max_norm), grad, grad);
-    host::adamw_update(exec_, {}, data_.scalars, grad, data_.seven.master.span(), data_.seven.exp_avg.span(),
-                       data_.seven.exp_avg_sq.span(), {});
+    host::adamw_update(exec_, {}, data_.scalars, grad, data_.seven.master.span(),
+                       data_.seven.exp_avg.span(), data_.seven.exp_avg_sq.span(), {});
     host::cast_to_bf16(exec_, data_.seven.master.span(), as_format<bf16>(data_.seven_param));
     data_.zero_seconds.push_back(seconds_of([this] { zero_gradient(); }));
   }
@@ -257,10 +267,11 @@ class KernelRows {
     for (const Isa isa : host::supported_isas()) {
       for (const LimitLoop& loop : limit_loops(isa)) {
         if (loop.narrow) continue;
-        const std::string name = std::string("limit ") + loop.shape + " " + std::string(host::name(isa)) +
-                                 (loop.streamed ? " nt" : "");
+        const std::string name = std::string("limit ") + loop.shape + " " +
+                                 std::string(host::name(isa)) + (loop.streamed ? " nt" : "");
         const auto body = [this, buffers, &loop] {
-          team_.run(data_.numel, [&](std::int64_t begin, std::int64_t end) { loop(buffers, begin, end); });
+          team_.run(data_.numel,
+                    [&](std::int64_t begin, std::int64_t end) { loop(buffers, begin, end); });
         };
         rows_.push_back({name, loop.num_bytes, d.numel, timed(body), {}, loop.shape});
       }
@@ -285,13 +296,13 @@ bool same_bits(const State& a, const State& b) {
 }
 
 /// How many times a row is faster than another, and than that if both ran at their limits.
-void compare(Group& group, const std::string& name, const std::string& fast, const std::string& slow,
-             double goal, bool at_least) {
+void compare(Group& group, const std::string& name, const std::string& fast,
+             const std::string& slow, double goal, bool at_least) {
   group.judge(name, slow, fast, goal, at_least);
   const double at_limit = ratio_to_limit(group.rows, *find(group.rows, fast)).per_round;
   if (at_limit <= 0) return;
-  const double bound =
-      group.figures.back().value * ratio_to_limit(group.rows, *find(group.rows, slow)).per_round / at_limit;
+  const double bound = group.figures.back().value *
+                       ratio_to_limit(group.rows, *find(group.rows, slow)).per_round / at_limit;
   group.figures.push_back({name + ", if both ran at their limits", bound});
 }
 
@@ -312,7 +323,8 @@ void measure_kernels(const Options& options, Report& report) {
       options.numel.empty() ? options.mib * (std::int64_t{1} << 20) / 16 : options.numel.front();
   ZP_CHECK(numel % work_block == 0, ErrorCode::invalid_argument,
            "the kernel rows cannot have " + std::to_string(numel) + " elements",
-           "their loops work on blocks of " + std::to_string(work_block), "choose a multiple of that");
+           "their loops work on blocks of " + std::to_string(work_block),
+           "choose a multiple of that");
   require_memory("the kernel rows", 70.0 * numel, "--mib or --numel");
   WorkerTeam team(options.threads);
   Data data(numel, team);
@@ -321,21 +333,26 @@ void measure_kernels(const Options& options, Report& report) {
                   " MiB of gradient, master and moments",
               rows.all()};
   measure(group.rows, options.rounds);
-  report["machine"]["huge_page_share"] = this_machine().huge_page_share;  // with the memory of the rows
+  report["machine"]["huge_page_share"] =
+      this_machine().huge_page_share;  // with the memory of the rows
   report["numel"] = numel;
   group.judge_limit("adamw, of its limit's speed", "adamw", 0.90);
   compare(group, "fused step against seven passes", "fused step", "seven passes", 1.8, true);
-  group.figures.push_back(
-      {"fused step against seven passes, without zero_grad", speed_up_without_zero(group.rows, data)});
-  compare(group, "reference against host adamw, 1 thread", "adamw, 1 thread", "reference adamw, 1 thread", 10,
-          false);
+  group.figures.push_back({"fused step against seven passes, without zero_grad",
+                           speed_up_without_zero(group.rows, data)});
+  compare(group, "reference against host adamw, 1 thread", "adamw, 1 thread",
+          "reference adamw, 1 thread", 10, false);
   report.add(group);
-  const bool norms = data.fused_norm == data.seven_norm && data.fused_norm > 0 && !data.norm_changed;
+  const bool norms =
+      data.fused_norm == data.seven_norm && data.fused_norm > 0 && !data.norm_changed;
   report.check("adamw, all threads = reference, on the first eighth",
                same_bits(data.threads, data.reference));
-  report.check("adamw, 1 thread = reference, on the first eighth", same_bits(data.serial, data.reference));
-  report.check("fused = seven passes: master, exp_avg, exp_avg_sq", same_bits(data.fused, data.seven));
-  report.check("fused = seven passes: bf16 parameters", same_bits(data.fused_param, data.seven_param));
+  report.check("adamw, 1 thread = reference, on the first eighth",
+               same_bits(data.serial, data.reference));
+  report.check("fused = seven passes: master, exp_avg, exp_avg_sq",
+               same_bits(data.fused, data.seven));
+  report.check("fused = seven passes: bf16 parameters",
+               same_bits(data.fused_param, data.seven_param));
   report.check("fused = seven passes: norm, in every round", norms);
   report.check("no overflow reported for finite gradients", !data.found_inf);
 }

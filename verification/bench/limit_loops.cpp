@@ -19,7 +19,9 @@ constexpr i64 staging = 1024;
 
 inline u32 bits_of(float value) { return __builtin_bit_cast(u32, value); }
 inline float float_of(u32 bits) { return __builtin_bit_cast(float, bits); }
-inline float mixed(float x, float y, u32 mask) { return float_of(bits_of(x) ^ (bits_of(y) & mask)); }
+inline float mixed(float x, float y, u32 mask) {
+  return float_of(bits_of(x) ^ (bits_of(y) & mask));
+}
 
 inline void convert(float from, u16& to) { to = static_cast<u16>(bits_of(from) >> 16); }
 inline void convert(float from, u8& to) { to = static_cast<u8>(bits_of(from) >> 24); }
@@ -54,8 +56,8 @@ void cast(const From* __restrict from, To* __restrict to, i64 numel) {
 
 /// `states` arrays are read and written, the gradient is read; `cast_too`: the first array is narrowed.
 template <int states, bool cast_too, class Grad>
-void update(u32 mask, const Grad* __restrict g, float* __restrict p, float* __restrict m, float* __restrict v,
-            float* __restrict x, u16* __restrict half, i64 numel) {
+void update(u32 mask, const Grad* __restrict g, float* __restrict p, float* __restrict m,
+            float* __restrict v, float* __restrict x, u16* __restrict half, i64 numel) {
   for (i64 i = 0; i < numel; ++i) {
     float wide;
     convert(g[i], wide);
@@ -127,7 +129,8 @@ u32 update_loop(const LimitBuffers& b, u32 mask, i64 begin, i64 numel) {
 
 template <auto grad>
 u32 add_loop(const LimitBuffers& b, u32 mask, i64 begin, i64 numel) {
-  update<1, false>(mask, grad(b) + begin, b.work + begin, nullptr, nullptr, nullptr, nullptr, numel);
+  update<1, false>(mask, grad(b) + begin, b.work + begin, nullptr, nullptr, nullptr, nullptr,
+                   numel);
   return 0;
 }
 

@@ -24,10 +24,11 @@ struct LimitBuffers {
 /// Loops that write in place compute x ^= (y & mask). The mask is 0, which the compiler cannot know: the
 /// buffers keep their bits, so a limit can be measured on the very buffers of the operation it belongs to.
 struct LimitLoop {
-  const char* shape;  ///< "4R3W+W2": reads four arrays of fp32, writes three, and one of 16-bit words
-  bool streamed;      ///< stores past the caches: targets are 64-byte aligned, numel a multiple of 1024
-  bool narrow;        ///< reads grad16 instead of grad
-  double num_bytes;   ///< per element
+  const char*
+      shape;      ///< "4R3W+W2": reads four arrays of fp32, writes three, and one of 16-bit words
+  bool streamed;  ///< stores past the caches: targets are 64-byte aligned, numel a multiple of 1024
+  bool narrow;    ///< reads grad16 instead of grad
+  double num_bytes;  ///< per element
   std::uint32_t (*run)(const LimitBuffers& buffers, std::uint32_t mask, std::int64_t begin,
                        std::int64_t numel);
 

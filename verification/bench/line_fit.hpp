@@ -16,7 +16,8 @@ struct LineFit {
 LineFit fit_line(const std::vector<double>& x, const std::vector<double>& y);
 
 /// y / fit - 1 of each point.
-std::vector<double> residuals(const LineFit& fit, const std::vector<double>& x, const std::vector<double>& y);
+std::vector<double> residuals(const LineFit& fit, const std::vector<double>& x,
+                              const std::vector<double>& y);
 
 /// The largest magnitude; 0 of none.
 double worst(const std::vector<double>& residuals);

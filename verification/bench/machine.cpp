@@ -18,7 +18,8 @@ std::string value_of(const char* path, const std::string& key) {
   for (std::string line; std::getline(file, line);) {
     if (line.compare(0, key.size(), key) != 0) continue;
     const std::size_t colon = line.find(':');
-    const std::size_t text = colon == std::string::npos ? colon : line.find_first_not_of(" \t", colon + 1);
+    const std::size_t text =
+        colon == std::string::npos ? colon : line.find_first_not_of(" \t", colon + 1);
     return text == std::string::npos ? "" : line.substr(text);
   }
   return "";

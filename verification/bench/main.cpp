@@ -27,8 +27,9 @@ constexpr std::int64_t most_numel = std::int64_t{1} << 36;
 /// A command line that is not understood ends with 2 and one sentence.
 const CLI::Validator multiple_of_1024(
     [](const std::string& text) {
-      return std::atoll(text.c_str()) % layout_alignment == 0 ? ""
-                                                              : text + " is no multiple of 1024 (a chunk)";
+      return std::atoll(text.c_str()) % layout_alignment == 0
+                 ? ""
+                 : text + " is no multiple of 1024 (a chunk)";
     },
     "MULTIPLE OF 1024");
 
@@ -37,7 +38,8 @@ const CLI::Validator multiple_of_1024(
 void make_idle_workers_sleep(char** argv) {
   if (std::getenv("OMP_WAIT_POLICY") != nullptr || std::getenv("GOMP_SPINCOUNT") != nullptr) return;
   ::setenv("OMP_WAIT_POLICY", "passive", 1);
-  ::execv("/proc/self/exe", argv);  // returns only on failure; the numbers are then worse, not wrong
+  ::execv("/proc/self/exe",
+          argv);  // returns only on failure; the numbers are then worse, not wrong
 }
 
 void add_rounds(CLI::App& app, Options& o, const char* help = "times every row is measured") {
@@ -46,13 +48,16 @@ void add_rounds(CLI::App& app, Options& o, const char* help = "times every row i
 }
 
 CLI::Option* add_numel(CLI::App& app, Options& o, const char* help) {
-  auto* numel = app.add_option("--numel", o.numel, help)->check(CLI::Range(std::int64_t{1}, most_numel));
+  auto* numel =
+      app.add_option("--numel", o.numel, help)->check(CLI::Range(std::int64_t{1}, most_numel));
   return o.numel.empty() ? numel : numel->capture_default_str();
 }
 
 void add_product(CLI::App& app, Options& o) {
   add_numel(app, o, "parameters")->expected(1);
-  app.add_option("--threads", o.threads, "worker threads")->check(CLI::Range(1, 4096))->capture_default_str();
+  app.add_option("--threads", o.threads, "worker threads")
+      ->check(CLI::Range(1, 4096))
+      ->capture_default_str();
   app.add_option("--bucket", o.bucket_numel, "elements reduced together")
       ->check(CLI::Range(layout_alignment, most_numel))
       ->check(multiple_of_1024)
@@ -74,7 +79,8 @@ struct Command {
 };
 
 int not_built(const char* what, const char* hint) {
-  fail(ErrorCode::unavailable, std::string("nothing was measured: this program was built without ") + what,
+  fail(ErrorCode::unavailable,
+       std::string("nothing was measured: this program was built without ") + what,
        "the subcommand needs it", hint);
 }
 
@@ -88,52 +94,58 @@ std::vector<Command> commands(char** argv) {
   const int cores = available_cores();
   const std::int64_t usual = std::int64_t{1} << 24;
   std::vector<Command> all;
-  all.push_back({{.command = "kernels", .rounds = 15, .mib = 512, .threads = cores},
-                 "operations on the host and the step made of them, against the memory",
-                 [](CLI::App& app, Options& o) {
-                   auto* mib = app.add_option("--mib", o.mib,
-                                              "MiB of gradient, master and moments (rows need 4 times this)");
-                   mib->check(CLI::Range(1, 1 << 20))->capture_default_str();
-                   add_numel(app, o, "elements instead, a multiple of 16384")->expected(1)->excludes(mib);
-                   app.add_option("--threads", o.threads, "worker threads")
-                       ->check(CLI::Range(1, 4096))
-                       ->capture_default_str();
-                   add_rounds(app, o);
-                 },
-                 on_host(measure_kernels)});
+  all.push_back(
+      {{.command = "kernels", .rounds = 15, .mib = 512, .threads = cores},
+       "operations on the host and the step made of them, against the memory",
+       [](CLI::App& app, Options& o) {
+         auto* mib = app.add_option("--mib", o.mib,
+                                    "MiB of gradient, master and moments (rows need 4 times this)");
+         mib->check(CLI::Range(1, 1 << 20))->capture_default_str();
+         add_numel(app, o, "elements instead, a multiple of 16384")->expected(1)->excludes(mib);
+         app.add_option("--threads", o.threads, "worker threads")
+             ->check(CLI::Range(1, 4096))
+             ->capture_default_str();
+         add_rounds(app, o);
+       },
+       on_host(measure_kernels)});
   all.push_back(
       {{.command = "product", .numel = {usual}, .threads = cores},
        "whole steps of the optimizer in one process, against the operations they consist of",
        [](CLI::App& app, Options& o) {
          add_product(app, o);
-         add_list(app, "--micro-batches", o.micro_batches, "such as 1,16; each with each of the next three")
+         add_list(app, "--micro-batches", o.micro_batches,
+                  "such as 1,16; each with each of the next three")
              ->check(CLI::Range(1, 4096));
          add_list(app, "--tensors", o.tensors, "tensors the parameters are split into")
              ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 24));
          add_list(app, "--stages", o.stages, "ZeRO stages")->check(CLI::Range(0, 3));
          add_list(app, "--grads", o.grads, "fp32, bf16")->check(CLI::IsMember({"fp32", "bf16"}));
-         app.add_option("--save", o.save, "write inputs and results of the one row to this safetensors file");
+         app.add_option("--save", o.save,
+                        "write inputs and results of the one row to this safetensors file");
          add_rounds(app, o);
        },
        on_host(measure_product)});
-  all.push_back({{.command = "sweep", .rounds = 3, .numel = {usual}, .threads = cores},
-                 "the step over parameters, tensors, micro-batches, buckets and ranks: is it a straight line",
-                 [](CLI::App& app, Options& o) {
-                   add_product(app, o);
-                   add_rounds(app, o, "passes over every axis");
-                 },
-                 on_host(measure_sweep)});
   all.push_back(
-      {{.command = "checkpoint", .numel = {std::int64_t{1} << 25}, .threads = cores, .ranks = {1, 2}},
-       "checkpoints that are saved into a folder, and removed, against the disk",
+      {{.command = "sweep", .rounds = 3, .numel = {usual}, .threads = cores},
+       "the step over parameters, tensors, micro-batches, buckets and ranks: is it a straight line",
        [](CLI::App& app, Options& o) {
-         app.add_option("FOLDER", o.folder, "where they are written")->required();
          add_product(app, o);
-         add_list(app, "--ranks", o.ranks, "ranks that save, threads of one process")
-             ->check(CLI::Range(1, 256));
-         add_rounds(app, o);
+         add_rounds(app, o, "passes over every axis");
        },
-       on_host(measure_checkpoint)});
+       on_host(measure_sweep)});
+  all.push_back({{.command = "checkpoint",
+                  .numel = {std::int64_t{1} << 25},
+                  .threads = cores,
+                  .ranks = {1, 2}},
+                 "checkpoints that are saved into a folder, and removed, against the disk",
+                 [](CLI::App& app, Options& o) {
+                   app.add_option("FOLDER", o.folder, "where they are written")->required();
+                   add_product(app, o);
+                   add_list(app, "--ranks", o.ranks, "ranks that save, threads of one process")
+                       ->check(CLI::Range(1, 256));
+                   add_rounds(app, o);
+                 },
+                 on_host(measure_checkpoint)});
   all.push_back({{.command = "offload", .numel = {usual}, .threads = cores},
                  "steps with state in memory of the host and in a file in a folder",
                  [](CLI::App& app, Options& o) {
@@ -144,18 +156,22 @@ std::vector<Command> commands(char** argv) {
                  on_host(measure_offload)});
   all.push_back({
     {.command = "ranks", .mib = 64, .ranks = {2, 4}, .malloc = {"installed", "warm"}},
-        "the sharded step of ranks that share this machine, against the MPI library's collectives; starts "
+        "the sharded step of ranks that share this machine, against the MPI library's collectives; "
+        "starts "
         "mpirun, or is started by it: mpirun -n 2 zeroproof-bench ranks",
         [](CLI::App& app, Options& o) {
-          app.add_option("--mib", o.mib, "MiB of one rank's fp32 gradient (a rank needs 30 times this)")
+          app.add_option("--mib", o.mib,
+                         "MiB of one rank's fp32 gradient (a rank needs 30 times this)")
               ->check(CLI::Range(1, 1 << 13))
               ->capture_default_str();
           add_list(app, "--ranks", o.ranks, "ranks of the jobs to start, one after another")
               ->check(CLI::Range(1, 1024));
-          add_list(app, "--malloc", o.malloc, "jobs with malloc as installed, and warm: it keeps its memory")
+          add_list(app, "--malloc", o.malloc,
+                   "jobs with malloc as installed, and warm: it keeps its memory")
               ->check(CLI::IsMember({"installed", "warm"}));
           add_rounds(app, o);
-          app.footer("The record of one of several jobs is FILE.2.installed, FILE.2.warm and so on.");
+          app.footer(
+              "The record of one of several jobs is FILE.2.installed, FILE.2.warm and so on.");
         },
 #if defined(ZP_HAVE_MPI)
         measure_ranks
@@ -171,7 +187,8 @@ std::vector<Command> commands(char** argv) {
      .rows = {"kernels", "steps", "small", "ranks"}},
         "kernels and whole steps on a device, against its memory",
         [](CLI::App& app, Options& o) {
-          add_list(app, "--rows", o.rows, "which: kernels, steps, small (a step that is small), ranks")
+          add_list(app, "--rows", o.rows,
+                   "which: kernels, steps, small (a step that is small), ranks")
               ->check(CLI::IsMember({"kernels", "steps", "small", "ranks"}));
           add_numel(app, o, "elements of kernels and steps, one table each")
               ->delimiter(',')
@@ -179,7 +196,8 @@ std::vector<Command> commands(char** argv) {
           for (const auto& [flag, value, help] :
                {std::tuple{"--small-numel", &o.small_numel,
                            "elements of the step whose host time is measured"},
-                std::tuple{"--rank-numel", &o.rank_numel, "elements of the model that ranks share"}}) {
+                std::tuple{"--rank-numel", &o.rank_numel,
+                           "elements of the model that ranks share"}}) {
             app.add_option(flag, *value, help)
                 ->check(CLI::Range(layout_alignment, most_numel))
                 ->check(multiple_of_1024)
@@ -192,7 +210,9 @@ std::vector<Command> commands(char** argv) {
 #if defined(ZP_HAVE_DEVICE)
         [](const Options& options) { return reported(options, true, measure_device); }
 #else
-        [](const Options&) { return not_built("CUDA", "build it with nvcc, or run zeroproof-bench-sim"); }
+        [](const Options&) {
+          return not_built("CUDA", "build it with nvcc, or run zeroproof-bench-sim");
+        }
 #endif
   });
   return all;
@@ -200,20 +220,23 @@ std::vector<Command> commands(char** argv) {
 
 int run(int argc, char** argv) {
   CLI::App app(
-      "zeroproof-bench measures the production path against the limits of this machine in the same run");
+      "zeroproof-bench measures the production path against the limits of this machine in the same "
+      "run");
   app.set_version_flag("--version", "zeroproof-bench " ZP_VERSION);
   app.require_subcommand(1);
   std::vector<Command> all = commands(argv);
   for (Command& command : all)
-    command.add_flags(*app.add_subcommand(command.defaults.command, command.help), command.defaults);
+    command.add_flags(*app.add_subcommand(command.defaults.command, command.help),
+                      command.defaults);
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& help) {
     return app.exit(help);
   } catch (const CLI::ParseError& error) {
-    std::fprintf(stderr,
-                 "zeroproof-bench: %s (the command line was not understood); see zeroproof-bench --help\n",
-                 error.what());
+    std::fprintf(
+        stderr,
+        "zeroproof-bench: %s (the command line was not understood); see zeroproof-bench --help\n",
+        error.what());
     return 2;
   }
   for (const Command& command : all) {
@@ -231,7 +254,8 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "zeroproof-bench: %s\n", error.what());
     return verification::exit_code_of(error);
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "zeroproof-bench: %s (this should not happen); report it with the command line\n",
+    std::fprintf(stderr,
+                 "zeroproof-bench: %s (this should not happen); report it with the command line\n",
                  error.what());
     return 9;
   }

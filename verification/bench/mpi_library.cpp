@@ -27,9 +27,10 @@ struct MpiLibrary::Handles {
   int size = 1;
 
   int part(std::int64_t numel) const {
-    ZP_CHECK(numel % size == 0, ErrorCode::invalid_argument,
-             std::to_string(numel) + " elements do not make " + std::to_string(size) + " equal parts",
-             "every rank has as many", "use a multiple of the ranks");
+    ZP_CHECK(
+        numel % size == 0, ErrorCode::invalid_argument,
+        std::to_string(numel) + " elements do not make " + std::to_string(size) + " equal parts",
+        "every rank has as many", "use a multiple of the ranks");
     return checked_count(numel) / size;
   }
 };
@@ -49,13 +50,15 @@ MpiLibrary::~MpiLibrary() {
 }
 
 void MpiLibrary::reduce_scatter(Span<const float> send, Span<float> recv) {
-  const std::vector<int> counts(static_cast<std::size_t>(handles_->size), handles_->part(numel(send)));
+  const std::vector<int> counts(static_cast<std::size_t>(handles_->size),
+                                handles_->part(numel(send)));
   ZP_CHECK(numel(recv) == counts[0], ErrorCode::invalid_argument,
-           "reduce_scatter would receive " + std::to_string(counts[0]) + " elements in a buffer of " +
-               std::to_string(recv.size()),
+           "reduce_scatter would receive " + std::to_string(counts[0]) +
+               " elements in a buffer of " + std::to_string(recv.size()),
            "every rank gets its part", "pass a buffer of that size");
   const std::lock_guard lock(mpi_mutex());
-  check_mpi(MPI_Reduce_scatter(send.data(), recv.data(), counts.data(), MPI_FLOAT, MPI_SUM, handles_->comm),
+  check_mpi(MPI_Reduce_scatter(send.data(), recv.data(), counts.data(), MPI_FLOAT, MPI_SUM,
+                               handles_->comm),
             "MPI_Reduce_scatter");
 }
 
@@ -65,15 +68,16 @@ void MpiLibrary::all_reduce(Span<const float> send, Span<float> recv) {
                std::to_string(recv.size()) + " elements",
            "sums come elementwise", "pass buffers of one size");
   const std::lock_guard lock(mpi_mutex());
-  check_mpi(
-      MPI_Allreduce(send.data(), recv.data(), checked_count(numel(send)), MPI_FLOAT, MPI_SUM, handles_->comm),
-      "MPI_Allreduce");
+  check_mpi(MPI_Allreduce(send.data(), recv.data(), checked_count(numel(send)), MPI_FLOAT, MPI_SUM,
+                          handles_->comm),
+            "MPI_Allreduce");
 }
 
 void MpiLibrary::all_gather(Span<std::uint16_t> all) {
   const int part = handles_->part(numel(all));
   const std::lock_guard lock(mpi_mutex());
-  check_mpi(MPI_Allgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, all.data(), part, MPI_UINT16_T, handles_->comm),
+  check_mpi(MPI_Allgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, all.data(), part, MPI_UINT16_T,
+                          handles_->comm),
             "MPI_Allgather");
 }
 

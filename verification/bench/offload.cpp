@@ -24,7 +24,8 @@ constexpr std::int64_t state_bytes = 12;  ///< of an element: master and two mom
 class MovedBytes {
  public:
   /// num_bytes: written here once, a share of every thread in a file of its own. Errors: io; unavailable for memory.
-  MovedBytes(const std::string& folder, std::int64_t num_bytes, std::int64_t chunk_bytes, int threads)
+  MovedBytes(const std::string& folder, std::int64_t num_bytes, std::int64_t chunk_bytes,
+             int threads)
       : folder_(folder),
         share_bytes_((num_bytes + threads - 1) / threads),
         block_bytes_((chunk_bytes + threads - 1) / threads) {
@@ -54,7 +55,8 @@ class MovedBytes {
   };
 
   void require(bool holds, const char* what) const {
-    ZP_CHECK(holds, ErrorCode::io, "a file in " + folder_ + " " + what + ": " + std::strerror(errno),
+    ZP_CHECK(holds, ErrorCode::io,
+             "a file in " + folder_ + " " + what + ": " + std::strerror(errno),
              "state in a file is compared with bytes that are only moved",
              "name another folder, or free space");
   }
@@ -62,7 +64,8 @@ class MovedBytes {
   void move(const Share& share, bool first) const {
     for (std::int64_t at = 0; at < share_bytes_; at += block_bytes_) {
       const std::int64_t bytes = std::min(block_bytes_, share_bytes_ - at);
-      if (!first) require(::pread(share.file, share.block.data(), bytes, at) == bytes, "cannot be read");
+      if (!first)
+        require(::pread(share.file, share.block.data(), bytes, at) == bytes, "cannot be read");
       require(::pwrite(share.file, share.block.data(), bytes, at) == bytes, "cannot be written");
     }
   }
@@ -96,11 +99,13 @@ Json measure_case(const ProductCase& what, int rounds, Report& report) {
   measure(rows, rounds);
   // The floor of a round is the plain step, or moving the bytes if that takes longer: one hides behind the other.
   std::vector<double> floor = rows[0].seconds;
-  for (std::size_t i = 0; in_file && i < floor.size(); ++i) floor[i] = std::max(floor[i], rows[2].seconds[i]);
+  for (std::size_t i = 0; in_file && i < floor.size(); ++i)
+    floor[i] = std::max(floor[i], rows[2].seconds[i]);
   const ContractResult wanted = contract_steps(
       {layout, what.micro_batches, what.num_leaves(), step.steps(), what.grad_dtype, what.threads});
   report.check("step with state elsewhere = contract", step.as_contract(wanted), what.text());
-  report.check("an infinite gradient changes nothing elsewhere", step.skips_infinity(wanted), what.text());
+  report.check("an infinite gradient changes nothing elsewhere", step.skips_infinity(wanted),
+               what.text());
   return {{"fraction", what.offload.fraction},
           {"place", name(what.offload.place)},
           {"numel", what.numel},
@@ -130,11 +135,13 @@ void measure_offload(const Options& options, Report& report) {
     }
   }
   Json offload = Json::array();
-  for (const ProductCase& what : cases) offload.push_back(measure_case(what, options.rounds, report));
+  for (const ProductCase& what : cases)
+    offload.push_back(measure_case(what, options.rounds, report));
   report.say("state elsewhere: steps of " + std::to_string(options.numel.front()) +
-             " parameters, one rank, chunks of " + std::to_string(cases.front().offload.chunk_numel) +
-             ", files in\n" + options.folder +
-             "; ms, median [least-most]. Floor: the step that offloads nothing, or the bytes moved alone,\n" +
+             " parameters, one rank, chunks of " +
+             std::to_string(cases.front().offload.chunk_numel) + ", files in\n" + options.folder +
+             "; ms, median [least-most]. Floor: the step that offloads nothing, or the bytes moved "
+             "alone,\n" +
              "whichever takes longer\n");
   report.add("offload", std::move(offload),
              {{"place", "place"},

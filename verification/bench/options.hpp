@@ -10,8 +10,9 @@ namespace zeroproof::verification::bench {
 struct Options {
   std::string command;
   int rounds = 7;
-  std::vector<std::int64_t> numel = {};  ///< elements or parameters; of device, one group of rows each
-  std::int64_t mib = 0;                  ///< the same in MiB; 0: numel says it
+  std::vector<std::int64_t> numel =
+      {};                ///< elements or parameters; of device, one group of rows each
+  std::int64_t mib = 0;  ///< the same in MiB; 0: numel says it
   int threads = 0;
   std::string json = {};  ///< file for the record, "" for none
 

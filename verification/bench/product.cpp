@@ -67,8 +67,8 @@ void save_case(const std::string& file, const ProductCase& what, const FlatLayou
                             {"micro_batches", std::to_string(what.micro_batches)}});
   for (std::int64_t j = 0; j < what.num_leaves(); ++j) {
     const TensorView leaf = leaves.view(j);
-    writer.write("leaf." + std::to_string(j),
-                 {static_cast<const std::byte*>(leaf.data), static_cast<std::size_t>(leaf.num_bytes())});
+    writer.write("leaf." + std::to_string(j), {static_cast<const std::byte*>(leaf.data),
+                                               static_cast<std::size_t>(leaf.num_bytes())});
   }
   write_filled(writer, "first.master", numel, fill_master);
   write_filled(writer, "first.exp_avg", numel, fill_exp_avg);
@@ -87,7 +87,8 @@ std::vector<double> limit_seconds(const ProductCase& what, const std::vector<Row
   std::vector<double> sum(rows.front().seconds.size(), 0.0);
   const auto add = [&](const char* shape, std::int64_t times) {
     const Row* row = best_limit(rows, shape);
-    for (std::size_t i = 0; row != nullptr && i < sum.size(); ++i) sum[i] += times * row->seconds[i];
+    for (std::size_t i = 0; row != nullptr && i < sum.size(); ++i)
+      sum[i] += times * row->seconds[i];
   };
   add("addition", what.micro_batches - 1);
   add("read", 1);
@@ -101,14 +102,15 @@ double limit_bytes(const ProductCase& what) {
   return added * (8 + width) + 2 * (added > 0 ? 4 : width) + 26;
 }
 
-Json measure_case(const ProductCase& what, const Options& options, WorkerTeam& team, Contract& contract,
-                  Report& report) {
+Json measure_case(const ProductCase& what, const Options& options, WorkerTeam& team,
+                  Contract& contract, Report& report) {
   const FlatLayout layout = layout_of(what);
   Leaves leaves(what, layout.padded_numel());
   Yardstick yardstick(what, layout.padded_numel(), leaves, team);
   const std::unique_ptr<Communicator> self = make_self_communicator();
   ProductStep product(what, layout, leaves, yardstick.first_state(), *self);
-  product.step();  // besides the round that is not kept, so that what is kept comes after the second step
+  product
+      .step();  // besides the round that is not kept, so that what is kept comes after the second step
   yardstick.step();
   std::vector<Row> rows = yardstick.rows();
   rows.insert(rows.begin(), {"product", 0, what.numel, timed([&] { product.step(); })});
@@ -122,11 +124,14 @@ Json measure_case(const ProductCase& what, const Options& options, WorkerTeam& t
   const bool same = product.as_contract(wanted);
   report.count({step, operations, addition});
   report.check("product = contract: master, moments, bf16 parameters", same, what.text());
-  report.check("product: an infinite gradient changes nothing", product.skips_infinity(wanted), what.text());
+  report.check("product: an infinite gradient changes nothing", product.skips_infinity(wanted),
+               what.text());
   // Of more leaves the tree is another order of additions than one after another.
   if (what.tensors == 1 && what.micro_batches <= 2)
-    report.check("operations of a product row = contract", yardstick.as_contract(wanted), what.text());
-  if (!options.save.empty() && same) save_case(options.save, what, layout, leaves, product.steps(), wanted);
+    report.check("operations of a product row = contract", yardstick.as_contract(wanted),
+                 what.text());
+  if (!options.save.empty() && same)
+    save_case(options.save, what, layout, leaves, product.steps(), wanted);
   return {{"micro_batches", what.micro_batches},
           {"tensors", what.tensors},
           {"stage", what.stage},
@@ -159,15 +164,18 @@ std::vector<T> or_usual(const std::vector<T>& values, T usual) {
 std::vector<ProductCase> cases_of(const Options& options) {
   std::vector<ProductCase> cases;
   const std::int64_t numel = options.numel.front();
-  const auto add = [&](std::int64_t micro_batches, std::int64_t tensors, int stage, DType grad_dtype) {
+  const auto add = [&](std::int64_t micro_batches, std::int64_t tensors, int stage,
+                       DType grad_dtype) {
     cases.push_back(
         {micro_batches, tensors, stage, grad_dtype, numel, options.bucket_numel, options.threads});
   };
   if (options.micro_batches.empty() && options.tensors.empty() && options.stages.empty() &&
       options.grads.empty()) {
-    for (const std::int64_t tensors : {1, 69, 10000}) add(1, std::min(tensors, numel), 0, DType::fp32);
+    for (const std::int64_t tensors : {1, 69, 10000})
+      add(1, std::min(tensors, numel), 0, DType::fp32);
     add(4, 1, 0, DType::fp32);
-    for (const int stage : {0, 1, 2, 3}) add(4, std::min<std::int64_t>(69, numel), stage, DType::fp32);
+    for (const int stage : {0, 1, 2, 3})
+      add(4, std::min<std::int64_t>(69, numel), stage, DType::fp32);
     for (const std::int64_t tensors : {1, 69}) add(16, std::min(tensors, numel), 0, DType::fp32);
     for (const std::int64_t micro_batches : {1, 16}) add(micro_batches, 1, 0, DType::bf16);
     return cases;
@@ -197,10 +205,11 @@ void measure_product(const Options& options, Report& report) {
   Json product = Json::array();
   for (const ProductCase& what : cases)
     product.push_back(measure_case(what, options, team, contract, report));
-  report.say("steps through make_distributed_optimizer, fused, one rank; " +
-             std::to_string(options.numel.front()) +
-             " parameters, AdamW, bf16 parameters,\nnorm clipped, finite check; ratios within rounds: "
-             "median [least-most]\n");
+  report.say(
+      "steps through make_distributed_optimizer, fused, one rank; " +
+      std::to_string(options.numel.front()) +
+      " parameters, AdamW, bf16 parameters,\nnorm clipped, finite check; ratios within rounds: "
+      "median [least-most]\n");
   report.add("product", std::move(product),
              {{"M", "micro_batches"},
               {"tensors", "tensors"},

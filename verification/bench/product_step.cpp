@@ -64,24 +64,27 @@ std::string ProductCase::text() const {
          (tensors == 1 ? " tensor" : " tensors") + ", stage " + std::to_string(stage) + ", " +
          std::string(name(grad_dtype)) + " gradients" +
          (ranks == 1 ? "" : ", " + std::to_string(ranks) + " ranks") +
-         (offload.on() ? ", " + std::string(name(offload.place)) + " has " + std::to_string(offload.fraction)
-                       : "");
+         (offload.on()
+              ? ", " + std::string(name(offload.place)) + " has " + std::to_string(offload.fraction)
+              : "");
 }
 
 FlatLayout layout_of(const ProductCase& what) {
   std::vector<ParamSpec> params;
   const std::int64_t each = what.numel / what.tensors;
   for (std::int64_t i = 0; i < what.tensors; ++i)
-    params.push_back({"weight" + std::to_string(i), {each + (i < what.numel % what.tensors ? 1 : 0)}});
+    params.push_back(
+        {"weight" + std::to_string(i), {each + (i < what.numel % what.tensors ? 1 : 0)}});
   return FlatLayout(params);
 }
 
 void require_possible(const ProductCase& what) {
   ZP_CHECK(what.numel >= what.tensors, ErrorCode::invalid_argument,
-           std::to_string(what.numel) + " parameters cannot be " + std::to_string(what.tensors) + " tensors",
+           std::to_string(what.numel) + " parameters cannot be " + std::to_string(what.tensors) +
+               " tensors",
            "a tensor has one element or more", "choose a larger --numel or fewer --tensors");
-  require_memory(what.text() + " of " + std::to_string(what.numel) + " parameters", needed_bytes(what),
-                 "--numel");
+  require_memory(what.text() + " of " + std::to_string(what.numel) + " parameters",
+                 needed_bytes(what), "--numel");
 }
 
 Leaves::Leaves(const ProductCase& what, std::int64_t padded_numel, const FlatRange& range)
@@ -116,7 +119,8 @@ TensorView Leaves::view(std::int64_t micro_batch) const {
 void Leaves::set_infinite(bool infinite) {
   const TensorView leaf = views_.front();
   const std::size_t width = num_bytes(leaf.dtype);
-  const std::uint32_t infinity = leaf.dtype == DType::fp32 ? 0x7F800000U : 0x7F80U;  // little-endian
+  const std::uint32_t infinity =
+      leaf.dtype == DType::fp32 ? 0x7F800000U : 0x7F80U;  // little-endian
   if (infinite) std::memcpy(&finite_, leaf.data, width);
   std::memcpy(leaf.data, infinite ? &infinity : &finite_, width);
 }
@@ -149,8 +153,10 @@ bool ProductStep::as_contract(const ContractResult& wanted) const {
       if (values == nullptr || buffer.view.numel == 0) continue;
       const std::int64_t width = num_bytes(buffer.view.dtype);
       for (const Piece& piece : layout_.pieces(buffer.ranges)) {
-        const std::byte* got = static_cast<const std::byte*>(buffer.view.data) + piece.local_begin * width;
-        if (std::memcmp(got, values + piece.global_begin * width, piece.numel * width) != 0) return false;
+        const std::byte* got =
+            static_cast<const std::byte*>(buffer.view.data) + piece.local_begin * width;
+        if (std::memcmp(got, values + piece.global_begin * width, piece.numel * width) != 0)
+          return false;
       }
       if (buffer.view.dtype == DType::bf16) {
         params = true;

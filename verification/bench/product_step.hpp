@@ -78,8 +78,8 @@ class ProductStep {
  public:
   /// One rank of comm, which has what.ranks of them. Collective. comm, layout and leaves outlive this; first is
   /// read here only.
-  ProductStep(const ProductCase& what, const FlatLayout& layout, Leaves& leaves, const FullState& first,
-              Communicator& comm);
+  ProductStep(const ProductCase& what, const FlatLayout& layout, Leaves& leaves,
+              const FullState& first, Communicator& comm);
 
   /// DistributedOptimizer::step() with a clock around Phase::reduce.
   void step();

@@ -42,10 +42,11 @@ constexpr const char* all_reduce_row = "library all-reduce";
 struct Variant {
   const char* name;
   Windows windows = Windows::off;
-  bool leaf_there = false;  ///< the last leaf is made in leaf_buffer() instead of memory of the caller
-  bool more = false;        ///< M = 2 R + 1, so that some ranks hold two nodes, instead of M = R
-  double goal_cold = 0;     ///< against the library's collectives as installed; 0: none
-  double goal_warm = 0;     ///< the same with malloc that keeps its memory
+  bool leaf_there =
+      false;             ///< the last leaf is made in leaf_buffer() instead of memory of the caller
+  bool more = false;     ///< M = 2 R + 1, so that some ranks hold two nodes, instead of M = R
+  double goal_cold = 0;  ///< against the library's collectives as installed; 0: none
+  double goal_warm = 0;  ///< the same with malloc that keeps its memory
 
   /// Whether its leaves are read where they are made and its parameters written where they are read.
   bool one_pass() const { return windows == Windows::params && leaf_there && !more; }
@@ -102,8 +103,8 @@ class RankRows {
         ranks_(comm.world_size()),
         numel_(numel),
         shard_{numel / ranks_ * comm.rank(), numel / ranks_ * (comm.rank() + 1)},
-        window_(
-            comm.shared_window(numel * static_cast<std::int64_t>(sizeof(float) + sizeof(std::uint16_t)))) {
+        window_(comm.shared_window(
+            numel * static_cast<std::int64_t>(sizeof(float) + sizeof(std::uint16_t)))) {
     ZP_CHECK(window_ != nullptr, ErrorCode::unavailable, "the ranks share no memory",
              "work through shared memory is what is measured", "start them on one machine");
     for (const Variant& variant : variants)
@@ -126,7 +127,8 @@ class RankRows {
     }
     add(library_row, 0, [this] {
       library_.reduce_scatter(leaf_.span(), scattered_.span());
-      update(scattered_.span(), scattered_state_, part(scattered_params_, shard_.begin, shard_.end));
+      update(scattered_.span(), scattered_state_,
+             part(scattered_params_, shard_.begin, shard_.end));
       library_.all_gather(scattered_params_.span());
     });
     add(all_reduce_row, 0, [this] {
@@ -144,8 +146,11 @@ class RankRows {
           });
         };
         add(
-            "limit window pass " + std::string(host::name(isa)) + (streamed ? " nt" : ""), window_bytes(),
-            [this, read = of("R", false), step = of("4R3W+W2", streamed)] { pass_windows(*read, *step); },
+            "limit window pass " + std::string(host::name(isa)) + (streamed ? " nt" : ""),
+            window_bytes(),
+            [this, read = of("R", false), step = of("4R3W+W2", streamed)] {
+              pass_windows(*read, *step);
+            },
             "window pass");
       }
     }
@@ -166,7 +171,8 @@ class RankRows {
       report.check(std::string(variants[i].name) + " = contract: master, moments, parameters",
                    on_all_ranks(product.as_contract(result)));
     }
-    report.check("library reduce-scatter within the bound of R11 (native)", within_bound(scattered_.data()));
+    report.check("library reduce-scatter within the bound of R11 (native)",
+                 within_bound(scattered_.data()));
     report.check("library all-reduce within the bound of R11 (native)",
                  within_bound(reduced_.data() + shard_.begin));
     report.check("library parameters are those of all ranks",
@@ -180,7 +186,8 @@ class RankRows {
 
   void add(const std::string& name, double num_bytes, std::function<void()> body,
            const std::string& shape = {}) {
-    rows_.push_back({name, num_bytes, numel_, [this, body] { return seconds_of_all(body); }, {}, shape});
+    rows_.push_back(
+        {name, num_bytes, numel_, [this, body] { return seconds_of_all(body); }, {}, shape});
   }
 
   /// From a moment the ranks agree on until the last rank is done; the same number on all of them.
@@ -193,7 +200,8 @@ class RankRows {
       comm_.all_reduce({&time, 1}, IntegerReduce::max);
       return time;
     };
-    constexpr std::uint64_t notice = 300'000;  // ns, so that every rank has the moment before it comes
+    constexpr std::uint64_t notice =
+        300'000;  // ns, so that every rank has the moment before it comes
     const std::uint64_t start = latest(now()) + notice;
     while (now() < start) std::this_thread::yield();
     body();
@@ -204,14 +212,17 @@ class RankRows {
   void update(Span<const float> grad, State& state, Span<std::uint16_t> params) {
     std::int64_t& steps = &state == &reduced_state_ ? reduced_steps_ : scattered_steps_;
     const OptimizerHyper hyper = step_hyper(false);
-    const StepScalars scalars = host::step_scalars(hyper, steps_before + ++steps, log2_loss_scale, ranks_);
+    const StepScalars scalars =
+        host::step_scalars(hyper, steps_before + ++steps, log2_loss_scale, ranks_);
     host::fused_update({}, host::fused_options(hyper), scalars, 1, grad, state.fused(),
                        {params.data(), DType::bf16, numel(params)});
   }
 
   /// A gradient of a rank in shared memory, and one copy of the parameters that all ranks share: bf16 [numel].
   float* shared_leaf(int rank) const { return reinterpret_cast<float*>(window_->of(rank).data()); }
-  std::uint16_t* shared_params() const { return reinterpret_cast<std::uint16_t*>(shared_leaf(0) + numel_); }
+  std::uint16_t* shared_params() const {
+    return reinterpret_cast<std::uint16_t*>(shared_leaf(0) + numel_);
+  }
 
   /// Bytes of a step through windows, half of them read and half written, as one large copy after another.
   void copy_bytes() const {
@@ -225,13 +236,14 @@ class RankRows {
   /// The accesses of a step through windows, with next to no arithmetic; the state keeps its bits.
   void pass_windows(const LimitLoop& read, const LimitLoop& step) const {
     constexpr std::int64_t block = 4096;  // elements that the step adds up at a time
-    const LimitBuffers first{
-        .grad = shared_leaf(0) + shard_.begin,
-        .state = {limit_state_.master.data(), limit_state_.exp_avg.data(), limit_state_.exp_avg_sq.data()},
-        .half = shared_params() + shard_.begin};
+    const LimitBuffers first{.grad = shared_leaf(0) + shard_.begin,
+                             .state = {limit_state_.master.data(), limit_state_.exp_avg.data(),
+                                       limit_state_.exp_avg_sq.data()},
+                             .half = shared_params() + shard_.begin};
     for (std::int64_t b = 0; b < shard_.numel(); b += block) {
       const std::int64_t end = std::min(b + block, shard_.numel());
-      for (int rank = 1; rank < ranks_; ++rank) read({.grad = shared_leaf(rank) + shard_.begin}, b, end);
+      for (int rank = 1; rank < ranks_; ++rank)
+        read({.grad = shared_leaf(rank) + shard_.begin}, b, end);
       step(first, b, end);
     }
   }
@@ -252,10 +264,11 @@ class RankRows {
   /// Computed by rank 0.
   ContractResult contract_on_all(const VariantStep& product) const {
     const std::size_t size = numel_;
-    ContractResult result{std::vector<float>(size), std::vector<float>(size), std::vector<float>(size),
-                          std::vector<bf16>(size)};
+    ContractResult result{std::vector<float>(size), std::vector<float>(size),
+                          std::vector<float>(size), std::vector<bf16>(size)};
     const std::int64_t count = product.micro_batches();
-    if (comm_.rank() == 0) result = contract_steps({product.layout(), count, count, scattered_steps_});
+    if (comm_.rank() == 0)
+      result = contract_steps({product.layout(), count, count, scattered_steps_});
     for (auto* values : {&result.master, &result.exp_avg, &result.exp_avg_sq})
       comm_.broadcast(std::as_writable_bytes(Span<float>(*values)), 0);
     comm_.broadcast(std::as_writable_bytes(Span<bf16>(result.param)), 0);
@@ -307,7 +320,8 @@ std::string malloc_settings() {
   std::string text;
   for (char** variable = environ; *variable != nullptr; ++variable) {
     const std::string_view word = *variable;
-    const bool tunable = word.starts_with("GLIBC_TUNABLES=") && word.find("malloc") != std::string_view::npos;
+    const bool tunable =
+        word.starts_with("GLIBC_TUNABLES=") && word.find("malloc") != std::string_view::npos;
     if (tunable || word.starts_with("MALLOC_")) text.append(text.empty() ? "" : " ").append(word);
   }
   return text;
@@ -316,7 +330,8 @@ std::string malloc_settings() {
 void measure_job(const Options& options, Communicator& comm, Report& report) {
   const int ranks = comm.world_size();
   const std::int64_t unit = layout_alignment * ranks;  // shards are equal and end at a chunk
-  const std::int64_t numel = std::max(unit, options.mib * (std::int64_t{1} << 20) / 4 / unit * unit);
+  const std::int64_t numel =
+      std::max(unit, options.mib * (std::int64_t{1} << 20) / 4 / unit * unit);
   const char* copies = std::getenv("OMPI_MCA_btl_vader_single_copy_mechanism");
   const char* mappings = std::getenv("MALLOC_MMAP_MAX_");
   const bool warm = mappings != nullptr && std::string_view(mappings) == "0";
@@ -329,8 +344,8 @@ void measure_job(const Options& options, Communicator& comm, Report& report) {
   report["numel"] = numel;
   RankRows rank(comm, numel);
   Group group{std::to_string(ranks) + " ranks on this machine, " + std::to_string(numel) +
-                  " parameters, a gradient of " + std::to_string(options.mib) + " MiB per rank\n" + library +
-                  "\nmalloc " + (warm ? "warm: " + malloc_settings() : "as installed"),
+                  " parameters, a gradient of " + std::to_string(options.mib) + " MiB per rank\n" +
+                  library + "\nmalloc " + (warm ? "warm: " + malloc_settings() : "as installed"),
               rank.all()};
   if (ranks > ::sysconf(_SC_NPROCESSORS_ONLN))
     group.title += "\nmore ranks than cores: a rank that waits takes the core of one that works";
@@ -374,12 +389,14 @@ int run_job(const Options& options, int ranks, const std::string& malloc) {
     words.emplace_back("env");
     words.insert(words.end(), warm_malloc.begin(), warm_malloc.end());
   }
-  words.insert(words.end(), {std::filesystem::read_symlink("/proc/self/exe"), "ranks", "--mib",
-                             std::to_string(options.mib), "--rounds", std::to_string(options.rounds)});
+  words.insert(words.end(),
+               {std::filesystem::read_symlink("/proc/self/exe"), "ranks", "--mib",
+                std::to_string(options.mib), "--rounds", std::to_string(options.rounds)});
   if (!options.json.empty()) {
-    words.insert(words.end(),
-                 {"--json", options.json + (options.ranks.size() > 1 ? "." + std::to_string(ranks) : "") +
-                                (options.malloc.size() > 1 ? "." + malloc : "")});
+    words.insert(
+        words.end(),
+        {"--json", options.json + (options.ranks.size() > 1 ? "." + std::to_string(ranks) : "") +
+                       (options.malloc.size() > 1 ? "." + malloc : "")});
   }
   const Ended ended = run_mpirun(words, output.path(), [] { return JobState::runs; });
   std::fputs(output.content().c_str(), stdout);
@@ -396,7 +413,8 @@ int measure_ranks(const Options& options) {
   ::setenv("OMPI_MCA_btl_vader_single_copy_mechanism", "cma", 0);
   int worst = 0;
   for (const int ranks : options.ranks) {
-    for (const std::string& malloc : options.malloc) worst = std::max(worst, run_job(options, ranks, malloc));
+    for (const std::string& malloc : options.malloc)
+      worst = std::max(worst, run_job(options, ranks, malloc));
   }
   return worst;
 }

@@ -57,7 +57,8 @@ Json row_value(const std::vector<Row>& rows, const Row& row) {
   }
   if (!row.limits.empty()) {
     const Ratio ratio = ratio_to_limit(rows, row);
-    for (const std::string& shape : row.limits) value["limits"].push_back(best_limit(rows, shape)->name);
+    for (const std::string& shape : row.limits)
+      value["limits"].push_back(best_limit(rows, shape)->name);
     value["limit_gb_per_s"] = ratio.limit_gbs;
     value["ratio_best"] = ratio.best;
     value["ratio_per_round"] = ratio.per_round;
@@ -89,7 +90,8 @@ Report::Report(const Options& options) {
                {"page_bytes", m.page_bytes},
                {"load_average", m.load}}},
              {"rounds", options.rounds}};
-  say(fmt::format("{}, {} cores, {}, load {:.1f}; {} rounds", m.cpu, m.cores, m.isa, m.load, options.rounds));
+  say(fmt::format("{}, {} cores, {}, load {:.1f}; {} rounds", m.cpu, m.cores, m.isa, m.load,
+                  options.rounds));
   if (options.threads == 0) return;
   record_["threads"] = options.threads;
   text_.insert(text_.size() - 1, fmt::format(", {} threads", options.threads));
@@ -115,8 +117,8 @@ std::string Report::table(const Json& entries, const std::vector<Column>& column
   for (const std::vector<std::string>& line : lines) {
     std::string joined;
     for (std::size_t c = 0; c < line.size(); ++c) {
-      joined +=
-          left[c] ? fmt::format("{:<{}} ", line[c], widths[c]) : fmt::format("{:>{}} ", line[c], widths[c]);
+      joined += left[c] ? fmt::format("{:<{}} ", line[c], widths[c])
+                        : fmt::format("{:>{}} ", line[c], widths[c]);
     }
     text += joined.substr(0, joined.find_last_not_of(' ') + 1) + '\n';
   }
@@ -144,7 +146,8 @@ void Report::add(const Figure& figure, Json& to, bool judged) {
 }
 
 void Report::count(const std::vector<Row>& rows) {
-  for (const Row& row : rows) switches_ += row.switches, samples_ += static_cast<long>(row.seconds.size());
+  for (const Row& row : rows)
+    switches_ += row.switches, samples_ += static_cast<long>(row.seconds.size());
 }
 
 void Report::add(const Group& group, bool in_groups, bool judged) {
@@ -181,7 +184,8 @@ std::string Report::text() const {
   for (std::size_t i = 0; i < checks_.size(); ++i) {
     const Check& check = checks_[i];
     if (!check.ok) {
-      text += fmt::format("WRONG {}{}{}\n", check.name, check.where.empty() ? "" : ", of ", check.where);
+      text += fmt::format("WRONG {}{}{}\n", check.name, check.where.empty() ? "" : ", of ",
+                          check.where);
       continue;
     }
     const auto alike = [&](const Check& other) { return other.ok && other.name == check.name; };
@@ -211,8 +215,8 @@ int reported(const Options& options, bool shown,
              const std::function<void(const Options&, Report&)>& measure) {
   std::ofstream file;
   const auto require_written = [&] {
-    ZP_CHECK(file.good(), ErrorCode::io, options.json + " could not be written", "the record would be lost",
-             "name a file in a folder that exists and is yours");
+    ZP_CHECK(file.good(), ErrorCode::io, options.json + " could not be written",
+             "the record would be lost", "name a file in a folder that exists and is yours");
   };
   const bool writes = shown && !options.json.empty();
   if (writes) {

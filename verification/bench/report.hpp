@@ -64,6 +64,7 @@ class Report {
 
 /// Measures, prints and writes. shown: false on ranks that only take part. Returns the exit code: 1 if bits differ.
 /// Errors: io if the record cannot be written, before anything is measured.
-int reported(const Options& options, bool shown, const std::function<void(const Options&, Report&)>& measure);
+int reported(const Options& options, bool shown,
+             const std::function<void(const Options&, Report&)>& measure);
 
 }  // namespace zeroproof::verification::bench

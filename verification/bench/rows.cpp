@@ -84,13 +84,13 @@ Ratio ratio_to_limit(const std::vector<Row>& rows, const Row& row) {
           row.num_bytes * row.numel / limit_seconds / 1e9};
 }
 
-void Group::judge(const std::string& name, const std::string& over, const std::string& under, double goal,
-                  bool at_least) {
+void Group::judge(const std::string& name, const std::string& over, const std::string& under,
+                  double goal, bool at_least) {
   const Row *above = find(rows, over), *below = find(rows, under);
   if (above == nullptr || below == nullptr) return;
   const double elements = static_cast<double>(below->numel) / above->numel;
-  figures.push_back({name, median_of(quotients(above->seconds, below->seconds, elements)), goal, at_least, "",
-                     above->best() / below->best() * elements});
+  figures.push_back({name, median_of(quotients(above->seconds, below->seconds, elements)), goal,
+                     at_least, "", above->best() / below->best() * elements});
 }
 
 void Group::judge_limit(const std::string& name, const std::string& row, double goal) {

@@ -10,15 +10,17 @@ namespace zeroproof::verification::bench {
 
 struct Row {
   std::string name;
-  double num_bytes = 0;                  ///< necessary traffic per element: each read once, each write once
-  std::int64_t numel = 0;                ///< elements of one sample
-  std::function<double()> sample;        ///< seconds of one call, such as timed(body)
-  std::vector<std::string> limits = {};  ///< shapes of the passes it consists of; their times add up
+  double num_bytes = 0;    ///< necessary traffic per element: each read once, each write once
+  std::int64_t numel = 0;  ///< elements of one sample
+  std::function<double()> sample;  ///< seconds of one call, such as timed(body)
+  std::vector<std::string> limits =
+      {};                  ///< shapes of the passes it consists of; their times add up
   std::string shape = {};  ///< set for limits: rows of one shape compete, the fastest is the limit
 
-  std::vector<double> seconds = {};    ///< one sample per round
-  long switches = 0;                   ///< involuntary context switches during the samples
-  std::vector<long> page_faults = {};  ///< of this process in each sample, without reading from disk
+  std::vector<double> seconds = {};  ///< one sample per round
+  long switches = 0;                 ///< involuntary context switches during the samples
+  std::vector<long> page_faults =
+      {};  ///< of this process in each sample, without reading from disk
 
   double best() const;
 };
@@ -75,8 +77,8 @@ struct Group {
   std::string missing = {};  ///< why there are no rows
 
   /// Seconds per element of the row `over` / those of the row `under`. No figure if one of them is missing.
-  void judge(const std::string& name, const std::string& over, const std::string& under, double goal = 0,
-             bool at_least = true);
+  void judge(const std::string& name, const std::string& over, const std::string& under,
+             double goal = 0, bool at_least = true);
   /// A goal up to 1: fraction of its limits' speed that the row reaches, at least. Above 1: of their time, at most.
   void judge_limit(const std::string& name, const std::string& row, double goal);
 };

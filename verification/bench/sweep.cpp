@@ -30,7 +30,8 @@ class MemoryProbe {
   /// Of one pass over two buffers of 32 MiB: 12 bytes for each of `numel` elements.
   double seconds() {
     return seconds_of([this] {
-      team_.run(numel, [this](std::int64_t begin, std::int64_t end) { loop_(buffers_, begin, end); });
+      team_.run(numel,
+                [this](std::int64_t begin, std::int64_t end) { loop_(buffers_, begin, end); });
     });
   }
 
@@ -61,7 +62,8 @@ struct Axis {
 /// chunk make up 16 Mi * 25/4. Points that a small number cannot have are left out.
 std::vector<Axis> sweep_axes(const Options& options) {
   const std::int64_t numel = options.numel.front(), quarter = std::max<std::int64_t>(numel / 4, 1);
-  const ProductCase base{.numel = numel, .bucket_numel = options.bucket_numel, .threads = options.threads};
+  const ProductCase base{
+      .numel = numel, .bucket_numel = options.bucket_numel, .threads = options.threads};
   const std::string count = std::to_string(numel) + " parameters";
   ProductCase what = base;
   Axis params{"parameters", "1 tensor, M = 1"};
@@ -72,7 +74,8 @@ std::vector<Axis> sweep_axes(const Options& options) {
   what.numel = quarter * 25;
   Axis tensors{"tensors", "M = 1, " + std::to_string(what.numel) + " parameters"};
   for (const std::int64_t number : {1, 16, 256, 4096, 16384, 102400}) {
-    if (number > 1 && what.numel / number < layout_alignment) continue;  // more padding than parameters
+    if (number > 1 && what.numel / number < layout_alignment)
+      continue;  // more padding than parameters
     what.tensors = number;
     tensors.add(what, number);
   }
@@ -98,7 +101,8 @@ std::vector<Axis> sweep_axes(const Options& options) {
     what.threads = 1;
     ranks.add(what, what.ranks);
   }
-  return {std::move(params), std::move(tensors), std::move(leaves), std::move(buckets), std::move(ranks)};
+  return {std::move(params), std::move(tensors), std::move(leaves), std::move(buckets),
+          std::move(ranks)};
 }
 
 /// The ranks of one visit to a point: an optimizer that takes two steps that are not kept and five that are.
@@ -132,8 +136,8 @@ class Visit {
     }
     if (!compare_) return;
     if (comm.rank() == 0) {
-      wanted_ = contract_steps(
-          {layout_, what.micro_batches, what.num_leaves(), step.steps(), what.grad_dtype, what.threads});
+      wanted_ = contract_steps({layout_, what.micro_batches, what.num_leaves(), step.steps(),
+                                what.grad_dtype, what.threads});
     }
     comm.barrier();
     if (!step.as_contract(wanted_)) same_ = false;
@@ -203,9 +207,11 @@ void measure_sweep(const Options& options, Report& report) {
   WorkerTeam team(options.threads);
   MemoryProbe probe(team);
   report.say(
-      "the product's step, fused, stage 0, fp32 gradients; a pass has 5 steps of each point, in another "
+      "the product's step, fused, stage 0, fp32 gradients; a pass has 5 steps of each point, in "
+      "another "
       "order");
-  report.say("ms: median of step / a pass over memory beside it, at the usual speed of that pass\n");
+  report.say(
+      "ms: median of step / a pass over memory beside it, at the usual speed of that pass\n");
   Json sweep = Json::array();
   for (Axis& axis : sweep_axes(options)) {
     for (const Point& point : axis.points) require_possible(point.what);  // before the long part

@@ -6,7 +6,8 @@ namespace zeroproof::verification::bench {
 namespace {
 
 /// Uniform in [low, high), one counter per four elements.
-void fill_uniform(std::uint32_t stream, float low, float high, std::int64_t begin, Span<float> out) {
+void fill_uniform(std::uint32_t stream, float low, float high, std::int64_t begin,
+                  Span<float> out) {
   const float width = high - low;
   for (std::size_t i = 0; i < out.size(); i += 4) {
     const auto counter = static_cast<std::uint32_t>((begin + i) / 4);
@@ -22,8 +23,12 @@ void fill_grad(std::int64_t micro_batch, std::int64_t begin, Span<float> out) {
   fill_uniform(16 + micro_batch, -30.0F, 30.0F, begin, out);
 }
 void fill_master(std::int64_t begin, Span<float> out) { fill_uniform(2, -0.1F, 0.1F, begin, out); }
-void fill_exp_avg(std::int64_t begin, Span<float> out) { fill_uniform(3, -0.01F, 0.01F, begin, out); }
-void fill_exp_avg_sq(std::int64_t begin, Span<float> out) { fill_uniform(4, 1e-6F, 1e-4F, begin, out); }
+void fill_exp_avg(std::int64_t begin, Span<float> out) {
+  fill_uniform(3, -0.01F, 0.01F, begin, out);
+}
+void fill_exp_avg_sq(std::int64_t begin, Span<float> out) {
+  fill_uniform(4, 1e-6F, 1e-4F, begin, out);
+}
 
 OptimizerHyper step_hyper(bool clips) {
   OptimizerHyper hyper;
@@ -31,7 +36,8 @@ OptimizerHyper step_hyper(bool clips) {
   return hyper;
 }
 
-OptimizerSetup step_setup(const FlatLayout& layout, const ShardMap& shards, Communicator& comm, int stage) {
+OptimizerSetup step_setup(const FlatLayout& layout, const ShardMap& shards, Communicator& comm,
+                          int stage) {
   OptimizerSetup setup;
   setup.layout = &layout;
   setup.shards = &shards;

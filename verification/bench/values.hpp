@@ -28,7 +28,8 @@ void fill_exp_avg_sq(std::int64_t begin, Span<float> out);
 OptimizerHyper step_hyper(bool clips);
 
 /// The settings that the optimizers of all rows share: AdamW, a norm that clips, a constant loss scale.
-OptimizerSetup step_setup(const FlatLayout& layout, const ShardMap& shards, Communicator& comm, int stage);
+OptimizerSetup step_setup(const FlatLayout& layout, const ShardMap& shards, Communicator& comm,
+                          int stage);
 
 /// Master and moments of the elements from `begin` on, first with the first state's values.
 struct State {
@@ -36,7 +37,9 @@ struct State {
   State(std::int64_t numel, WorkerTeam& team);
   State(std::int64_t begin, std::int64_t numel);
 
-  cuda::host::FusedState fused() const { return {master.span(), exp_avg.span(), exp_avg_sq.span(), {}, {}}; }
+  cuda::host::FusedState fused() const {
+    return {master.span(), exp_avg.span(), exp_avg_sq.span(), {}, {}};
+  }
   /// For an optimizer to start from; the values are read while this lives.
   FullState full() const;
 

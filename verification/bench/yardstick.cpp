@@ -4,8 +4,8 @@
 #include <array>
 #include <cstring>
 
-#include "cuda/host/operations.hpp"
 #include "cuda/host/fused_step.hpp"
+#include "cuda/host/operations.hpp"
 
 namespace zeroproof::verification::bench {
 namespace {
@@ -18,7 +18,8 @@ Span<const T> part(const TensorView& leaf, std::int64_t begin, std::int64_t end)
   return {static_cast<const T*>(leaf.data) + begin, static_cast<std::size_t>(end - begin)};
 }
 
-void add_narrow(const TensorView& leaf, const HugeBuffer<float>& sum, std::int64_t begin, std::int64_t end) {
+void add_narrow(const TensorView& leaf, const HugeBuffer<float>& sum, std::int64_t begin,
+                std::int64_t end) {
   std::array<float, work_block> wide;  // stays in the cache
   for (; begin < end; begin += work_block) {
     const std::int64_t stop = std::min(begin + work_block, end);
@@ -65,7 +66,8 @@ void Yardstick::add(std::int64_t micro_batch) const {
     const Span<float> sum = part(sum_, 0, numel_);
     return host::add_nodes(exec_, sum, part<float>(values, 0, numel_), sum);
   }
-  team_.run(numel_, [&](std::int64_t begin, std::int64_t end) { add_narrow(values, sum_, begin, end); });
+  team_.run(numel_,
+            [&](std::int64_t begin, std::int64_t end) { add_narrow(values, sum_, begin, end); });
 }
 
 Span<const float> Yardstick::summed() const {
@@ -77,7 +79,8 @@ Span<const float> Yardstick::summed() const {
   } else if (what_.micro_batches == 1) {
     return part<float>(first, 0, numel_);
   } else {
-    host::add_nodes(exec_, part<float>(first, 0, numel_), part<float>(leaf(next++), 0, numel_), sum);
+    host::add_nodes(exec_, part<float>(first, 0, numel_), part<float>(leaf(next++), 0, numel_),
+                    sum);
   }
   for (; next < what_.micro_batches; ++next) add(next);
   return sum;
@@ -107,11 +110,13 @@ bool Yardstick::as_contract(const ContractResult& wanted) const {
          same(param_, wanted.param.data(), numel_);
 }
 
-Row Yardstick::limit(const std::string& name, const std::string& shape, const LimitLoop& loop) const {
-  LimitBuffers buffers{.grad = sum_.data(),
-                       .work = sum_.data(),
-                       .state = {state_.master.data(), state_.exp_avg.data(), state_.exp_avg_sq.data()},
-                       .half = moved_.data()};
+Row Yardstick::limit(const std::string& name, const std::string& shape,
+                     const LimitLoop& loop) const {
+  LimitBuffers buffers{
+      .grad = sum_.data(),
+      .work = sum_.data(),
+      .state = {state_.master.data(), state_.exp_avg.data(), state_.exp_avg_sq.data()},
+      .half = moved_.data()};
   const void* first = leaf(0).data;
   if (loop.narrow) buffers.grad16 = static_cast<const std::uint16_t*>(first);
   if (shape == "addition" && !loop.narrow) buffers.grad = static_cast<const float*>(first);

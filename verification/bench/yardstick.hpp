@@ -15,7 +15,8 @@ namespace zeroproof::verification::bench {
 class Yardstick {
  public:
   /// leaves and team outlive this. padded_numel: elements of the product's buffers.
-  Yardstick(const ProductCase& what, std::int64_t padded_numel, const Leaves& leaves, WorkerTeam& team);
+  Yardstick(const ProductCase& what, std::int64_t padded_numel, const Leaves& leaves,
+            WorkerTeam& team);
 
   /// For the product to start from, while step() was not called.
   FullState first_state() const { return state_.full(); }
@@ -43,7 +44,8 @@ class Yardstick {
   State state_;
   HugeBuffer<float> sum_;
   HugeBuffer<std::uint16_t> param_;
-  HugeBuffer<std::uint16_t> moved_;  // target of the loops, so that the step's parameters keep their bits
+  HugeBuffer<std::uint16_t>
+      moved_;  // target of the loops, so that the step's parameters keep their bits
   Exec exec_;
   std::int64_t steps_ = 0;
 };

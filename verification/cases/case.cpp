@@ -5,9 +5,9 @@
 
 #include "common/base/error.hpp"
 #include "common/layout/flat_layout.hpp"
+#include "verification/cases/config/config.hpp"
 #include "verification/cases/id_pattern.hpp"
 #include "verification/cases/recipes.hpp"
-#include "verification/cases/config/config.hpp"
 
 namespace zeroproof::verification {
 namespace {
@@ -29,7 +29,8 @@ std::string_view name(Status status) { return status_names[static_cast<std::size
 std::string_view name(Implementation implementation) {
   if (implementation.foreign) return "plugin";
   if (implementation.graphs) return "device-graph";
-  if (implementation.space == Space::device) return implementation.fused ? "device-fused" : "device";
+  if (implementation.space == Space::device)
+    return implementation.fused ? "device-fused" : "device";
   return implementation.fused ? "host-fused" : "host";
 }
 
@@ -62,10 +63,12 @@ WorldSpec parse_world(const std::string& text) {
 
 std::string CaseSpec::id() const {
   ParallelConfig shown = place;
-  if (world.kind == WorldSpec::Kind::nccl) shown.transport = Transport::copies;  // the world says which
-  return workload + "/" + recipe + "/" + std::string(name(implementation)) + "/stage" + std::to_string(stage) + "/" +
-         world.id() + "/" + std::string(name(dtype)) + "/" + std::string(name(mode)) +
-         "/bucket:" + std::to_string(bucket_numel) + "/omp:" + std::to_string(omp_threads) + shown.id();
+  if (world.kind == WorldSpec::Kind::nccl)
+    shown.transport = Transport::copies;  // the world says which
+  return workload + "/" + recipe + "/" + std::string(name(implementation)) + "/stage" +
+         std::to_string(stage) + "/" + world.id() + "/" + std::string(name(dtype)) + "/" +
+         std::string(name(mode)) + "/bucket:" + std::to_string(bucket_numel) +
+         "/omp:" + std::to_string(omp_threads) + shown.id();
 }
 
 std::optional<CaseSpec> parse_case_id(const std::string& id) {
@@ -76,7 +79,8 @@ std::optional<CaseSpec> parse_case_id(const std::string& id) {
   const auto bucket = number_after(parts[7], "bucket:");
   const auto threads = number_after(parts[8], "omp:");
   const auto mode = std::ranges::find(all_modes, parts[6], [](Mode one) { return name(one); });
-  if (!implementation || !stage || !bucket || !threads || mode == all_modes.end()) return std::nullopt;
+  if (!implementation || !stage || !bucket || !threads || mode == all_modes.end())
+    return std::nullopt;
   if (!implementation->runs_in(*mode)) return std::nullopt;
   constexpr std::int64_t largest =
       1 << 20;  // beyond any stage or number of threads; validate() knows the real limits

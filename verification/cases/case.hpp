@@ -16,7 +16,16 @@
 
 namespace zeroproof::verification {
 
-enum class Status : std::uint8_t { pass, fail, tampered, mistrusted, skipped, error, crashed, hung };
+enum class Status : std::uint8_t {
+  pass,
+  fail,
+  tampered,
+  mistrusted,
+  skipped,
+  error,
+  crashed,
+  hung
+};
 inline constexpr int num_statuses = 8;
 std::string_view name(Status status);
 
@@ -47,8 +56,9 @@ inline constexpr Implementation Implementation::device = {Space::device, false};
 inline constexpr Implementation Implementation::device_fused = {Space::device, true};
 inline constexpr Implementation Implementation::device_graph = {Space::device, true, true};
 inline constexpr Implementation Implementation::plugin = {Space::host, false, false, true};
-inline constexpr std::array all_implementations = {Implementation::host,         Implementation::host_fused,   Implementation::device,
-                                         Implementation::device_fused, Implementation::device_graph, Implementation::plugin};
+inline constexpr std::array all_implementations = {
+    Implementation::host,         Implementation::host_fused,   Implementation::device,
+    Implementation::device_fused, Implementation::device_graph, Implementation::plugin};
 
 /// As flags and case ids spell it: "host", "host-fused", "device", "device-fused", "device-graph", "plugin".
 std::string_view name(Implementation implementation);

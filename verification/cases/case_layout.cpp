@@ -12,7 +12,8 @@ namespace {
 
 /// What the buckets of a TP rank hold of the tensors that every TP rank has whole, bucket by bucket, without the
 /// buckets that hold nothing of them: {tensor, first element, elements}.
-std::vector<std::vector<std::array<std::int64_t, 3>>> replicated_parts(const CaseLayout::Local& local) {
+std::vector<std::vector<std::array<std::int64_t, 3>>> replicated_parts(
+    const CaseLayout::Local& local) {
   std::vector<std::vector<std::array<std::int64_t, 3>>> parts;
   for (const FlatRange& bucket : local.shards.buckets()) {
     parts.emplace_back();
@@ -27,13 +28,14 @@ std::vector<std::vector<std::array<std::int64_t, 3>>> replicated_parts(const Cas
 
 /// The parts of a replicated tensor's gradient are added bucket by bucket, which an uneven cut can make impossible
 /// (R18): where the tensors before it end elsewhere, so do the buckets.
-void require_same_buckets(const CaseLayout::Local& first, const CaseLayout::Local& other, int tp_rank) {
-  ZP_CHECK(
-      replicated_parts(first) == replicated_parts(other), ErrorCode::config,
-      "the buckets of TP rank " + std::to_string(tp_rank) +
-          " hold other elements of replicated tensors than those of TP rank 0",
-      "the model is cut unevenly, and TP ranks add what they have of such tensors bucket by bucket, rule R18",
-      "use another --bucket, or a hidden width that the TP ranks divide");
+void require_same_buckets(const CaseLayout::Local& first, const CaseLayout::Local& other,
+                          int tp_rank) {
+  ZP_CHECK(replicated_parts(first) == replicated_parts(other), ErrorCode::config,
+           "the buckets of TP rank " + std::to_string(tp_rank) +
+               " hold other elements of replicated tensors than those of TP rank 0",
+           "the model is cut unevenly, and TP ranks add what they have of such tensors bucket by "
+           "bucket, rule R18",
+           "use another --bucket, or a hidden width that the TP ranks divide");
 }
 
 }  // namespace
@@ -81,7 +83,8 @@ std::int64_t CaseLayout::run_numel(int tp_rank, const Piece& piece, std::int64_t
 std::vector<float> CaseLayout::to_local(int tp_rank, Span<const float> whole) const {
   const Local& here = local(tp_rank);
   const std::int64_t padded = here.layout.padded_numel();
-  std::vector<float> result(static_cast<std::size_t>(padded), std::numeric_limits<float>::quiet_NaN());
+  std::vector<float> result(static_cast<std::size_t>(padded),
+                            std::numeric_limits<float>::quiet_NaN());
   for (const Piece& piece : here.layout.pieces({{0, padded}})) {
     for_runs(tp_rank, piece, [&](std::int64_t to, std::int64_t from, std::int64_t numel) {
       std::copy_n(whole.begin() + from, numel, result.begin() + to);
@@ -90,14 +93,16 @@ std::vector<float> CaseLayout::to_local(int tp_rank, Span<const float> whole) co
   return result;
 }
 
-std::vector<std::int64_t> CaseLayout::own_micro_batches(int rank, std::int64_t micro_batches, int stage,
-                                                        MicroBatchOrder order) const {
-  const bool strided = order == MicroBatchOrder::by_stage ? stage >= 2 : order == MicroBatchOrder::strided;
+std::vector<std::int64_t> CaseLayout::own_micro_batches(int rank, std::int64_t micro_batches,
+                                                        int stage, MicroBatchOrder order) const {
+  const bool strided =
+      order == MicroBatchOrder::by_stage ? stage >= 2 : order == MicroBatchOrder::strided;
   const std::int64_t holders = grid_.dp;
   const std::int64_t holder = grid_.place(rank).dp;
   std::vector<std::int64_t> own;
   for (std::int64_t j = 0; j < micro_batches; ++j) {
-    const bool block = j >= micro_batches * holder / holders && j < micro_batches * (holder + 1) / holders;
+    const bool block =
+        j >= micro_batches * holder / holders && j < micro_batches * (holder + 1) / holders;
     if (strided ? j % holders == holder : block) own.push_back(j);
   }
   return own;

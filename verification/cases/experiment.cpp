@@ -8,9 +8,9 @@
 #include "common/base/float_formats.hpp"
 #include "common/base/philox.hpp"
 #include "common/step/scaled_params.hpp"
+#include "verification/cases/config/nearest.hpp"
 #include "verification/cases/overflow.hpp"
 #include "verification/cases/recorded.hpp"
-#include "verification/cases/config/nearest.hpp"
 #include "verification/cli/program/source_dir.hpp"
 #include "verification/model/byte_gpt_cuts.hpp"
 #include "verification/model/byte_gpt_grid.hpp"
@@ -30,18 +30,21 @@ void require_rates(const RunConfig& config) {
   if (config.schedule.decay != DecayShape::table) return;
   const auto rates = static_cast<std::int64_t>(config.schedule.rates.size());
   const std::int64_t before = steps_before(config);
-  const std::string seeded = before > 0 ? " after the " + std::to_string(before) + " of its first state" : "";
+  const std::string seeded =
+      before > 0 ? " after the " + std::to_string(before) + " of its first state" : "";
   ZP_CHECK(config.steps + before <= rates, ErrorCode::config,
-           "schedule.rates has " + std::to_string(rates) + " rates for " + std::to_string(config.steps) +
-               " steps" + seeded,
+           "schedule.rates has " + std::to_string(rates) + " rates for " +
+               std::to_string(config.steps) + " steps" + seeded,
            "later steps would silently have the last one",
-           "give a rate for every step" + std::string(before > 0 ? ", or set run.initial_step to 0" : ""));
+           "give a rate for every step" +
+               std::string(before > 0 ? ", or set run.initial_step to 0" : ""));
 }
 
 void widen(const TensorView& params, std::vector<float>& target) {
   const auto numel = static_cast<std::size_t>(params.numel);
   target.resize(numel);
-  for (std::size_t i = 0; i < numel; ++i) target[i] = load_element(params, static_cast<std::int64_t>(i));
+  for (std::size_t i = 0; i < numel; ++i)
+    target[i] = load_element(params, static_cast<std::int64_t>(i));
 }
 
 }  // namespace
@@ -55,13 +58,15 @@ const std::vector<std::string>& workload_names() {
 std::string workload_list() {
   const std::vector<std::string>& names = workload_names();
   std::string list = names.front();
-  for (std::size_t i = 1; i < names.size(); ++i) list += (i + 1 < names.size() ? ", " : " or ") + names[i];
+  for (std::size_t i = 1; i < names.size(); ++i)
+    list += (i + 1 < names.size() ? ", " : " or ") + names[i];
   return list;
 }
 
 workload::ByteGptShape model_shape(const std::string& workload, const ModelConfig& extents) {
   const bool swiglu = workload == "byte_gpt_swiglu" || workload == "byte_gpt_swiglu_tiny";
-  return {extents.layers, extents.width, extents.heads, extents.hidden, extents.context, false, swiglu};
+  return {extents.layers,  extents.width, extents.heads, extents.hidden,
+          extents.context, false,         swiglu};
 }
 
 RunConfig workload_defaults(const std::string& workload) {
@@ -73,7 +78,8 @@ RunConfig workload_defaults(const std::string& workload) {
   if (workload == "byte_gpt_tiny" || workload == "byte_gpt_swiglu_tiny") {
     RunConfig config = tiny_config();
     config.text = source_dir() + "/verification/model/sample_text.txt";  // its trajectory is pinned
-    if (workload == "byte_gpt_swiglu_tiny") config.model.hidden = workload::byte_gpt_swiglu_tiny.hidden;
+    if (workload == "byte_gpt_swiglu_tiny")
+      config.model.hidden = workload::byte_gpt_swiglu_tiny.hidden;
     return config;
   }
   fail(ErrorCode::config, "workload '" + workload + "' does not exist",
@@ -83,11 +89,12 @@ RunConfig workload_defaults(const std::string& workload) {
 workload::Text load_text(const RunConfig& config) {
   const std::int64_t needed = config.model.context + 1;
   return workload::read_text_file(
-      config.text.empty() ? source_dir() + "/verification/model/default_text.txt" : config.text, needed);
+      config.text.empty() ? source_dir() + "/verification/model/default_text.txt" : config.text,
+      needed);
 }
 
-Experiment::Experiment(std::string workload, const RunConfig& config, DType dtype, workload::Text text,
-                       std::string recipe)
+Experiment::Experiment(std::string workload, const RunConfig& config, DType dtype,
+                       workload::Text text, std::string recipe)
     : workload_(std::move(workload)),
       recipe_(std::move(recipe)),
       config_(config),
@@ -156,7 +163,8 @@ bool Experiment::has_grad(std::int64_t step, std::int64_t micro_batch, std::int6
 }
 
 Digest Experiment::text_digest() const {
-  if (!recorded_) return raw_digest(text_.bytes.data(), static_cast<std::int64_t>(text_.bytes.size()));
+  if (!recorded_)
+    return raw_digest(text_.bytes.data(), static_cast<std::int64_t>(text_.bytes.size()));
   Hasher hasher;
   hasher.add(static_cast<std::uint64_t>(recorded_->file_bytes()));
   hasher.add(static_cast<std::uint64_t>(recorded_->steps()));
@@ -168,13 +176,14 @@ Digest Experiment::text_digest() const {
 FullState Experiment::initial_state() const {
   const LossScalerConfig scaler = this->scaler();
   FullState state;
-  const InitialBuffers::Values& values = initial_->get(layout_, config_, [this](std::vector<float>& master) {
-    if (recorded_) {
-      recorded_->init_parameters(layout_, config_.seed, master);
-    } else {
-      workload::init_parameters(shape_, layout_, config_.seed, master);
-    }
-  });
+  const InitialBuffers::Values& values =
+      initial_->get(layout_, config_, [this](std::vector<float>& master) {
+        if (recorded_) {
+          recorded_->init_parameters(layout_, config_.seed, master);
+        } else {
+          workload::init_parameters(shape_, layout_, config_.seed, master);
+        }
+      });
   state.master = values.master;
   state.exp_avg = values.exp_avg;
   state.exp_avg_sq = values.exp_avg_sq;
@@ -209,9 +218,10 @@ bool Experiment::overflows(std::int64_t step, std::int64_t micro_batch) const {
   return step == config_.overflow_step && micro_batch == config_.micro_batches / 2;
 }
 
-Experiment::Input Experiment::input(std::int64_t step, std::int64_t micro_batch, int log2_loss_scale) const {
-  Input input{workload::micro_batch_tokens(text_, config_.seed, step - 1, micro_batch, config_.micro_batches,
-                                           config_.model.context),
+Experiment::Input Experiment::input(std::int64_t step, std::int64_t micro_batch,
+                                    int log2_loss_scale) const {
+  Input input{workload::micro_batch_tokens(text_, config_.seed, step - 1, micro_batch,
+                                           config_.micro_batches, config_.model.context),
               std::ldexp(1.0F, log2_loss_scale)};
   if (config_.loss_reduction == LossReduction::tokens) {
     // One more byte than tokens: the last one is only predicted. The model takes the mean; the sum is wanted here.
@@ -233,8 +243,9 @@ void Experiment::store_leaf(std::int64_t step, std::int64_t micro_batch, const F
   }
 }
 
-double Experiment::micro_batch_grad(std::int64_t step, std::int64_t micro_batch, const TensorView& params,
-                                    int log2_loss_scale, const TensorView& leaf) const {
+double Experiment::micro_batch_grad(std::int64_t step, std::int64_t micro_batch,
+                                    const TensorView& params, int log2_loss_scale,
+                                    const TensorView& leaf) const {
   double loss = 0;
   if (recorded_) {
     loss = recorded_->micro_batch_grad(step, micro_batch, log2_loss_scale, layout_, leaf);
@@ -243,7 +254,8 @@ double Experiment::micro_batch_grad(std::int64_t step, std::int64_t micro_batch,
     std::vector<float> wide;
     widen(params, wide);
     std::vector<float> grad(wide.size());
-    loss = workload::byte_gpt_loss_and_grad<float>(shape_, layout_, wide, from.tokens, from.scale, grad);
+    loss = workload::byte_gpt_loss_and_grad<float>(shape_, layout_, wide, from.tokens, from.scale,
+                                                   grad);
     store_leaf(step, micro_batch, layout_, grad, leaf);
   }
   if (overflows(step, micro_batch)) plant_infinity(layout_, overflow_tensor_, leaf);
@@ -252,19 +264,21 @@ double Experiment::micro_batch_grad(std::int64_t step, std::int64_t micro_batch,
 
 double Experiment::leaf_part(std::int64_t step, std::int64_t micro_batch,
                              const workload::ByteGptGroups& groups, const FlatLayout& layout,
-                             const TensorView& params, int log2_loss_scale, const TensorView& leaf) const {
+                             const TensorView& params, int log2_loss_scale,
+                             const TensorView& leaf) const {
   const Input from = input(step, micro_batch, log2_loss_scale);
   std::vector<float> wide;
   widen(params, wide);
   std::vector<float> grad(wide.size());
-  const double loss = workload::byte_gpt_grid_loss_and_grad<float>(shape_, groups, layout, wide, from.tokens,
-                                                                   from.scale, grad);
+  const double loss = workload::byte_gpt_grid_loss_and_grad<float>(shape_, groups, layout, wide,
+                                                                   from.tokens, from.scale, grad);
   store_leaf(step, micro_batch, layout, grad, leaf);
   // Into one part of the whole, the others add finite numbers to it. The last TP rank has the end of a tensor
   // that is cut.
   const bool cut = overflow_tensor_ >= 0 &&
                    workload::byte_gpt_cuts(shape_)[static_cast<std::size_t>(overflow_tensor_)] >= 0;
-  const bool holds = groups.tp == nullptr || groups.tp->rank() == (cut ? groups.tp->world_size() - 1 : 0);
+  const bool holds =
+      groups.tp == nullptr || groups.tp->rank() == (cut ? groups.tp->world_size() - 1 : 0);
   const bool first = holds && (groups.cp == nullptr || groups.cp->rank() == 0);
   if (first && overflows(step, micro_batch)) plant_infinity(layout, overflow_tensor_, leaf);
   return loss;

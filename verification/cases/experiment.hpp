@@ -9,8 +9,8 @@
 #include "common/layout/flat_layout.hpp"
 #include "common/layout/tp_cut.hpp"
 #include "common/step/distributed_optimizer.hpp"
-#include "verification/cases/initial_buffers.hpp"
 #include "verification/cases/config/config.hpp"
+#include "verification/cases/initial_buffers.hpp"
 #include "verification/model/byte_gpt.hpp"
 #include "verification/model/byte_gpt_place.hpp"
 #include "verification/model/recorded.hpp"
@@ -88,9 +88,9 @@ class Experiment {
 
   /// This rank's part of the leaf of a micro-batch that the ranks of `groups` compute together (R11, R18). Collective
   /// over them. layout: of this TP rank; params, leaf: [its padded_numel]. Otherwise as micro_batch_grad().
-  double leaf_part(std::int64_t step, std::int64_t micro_batch, const workload::ByteGptGroups& groups,
-                   const FlatLayout& layout, const TensorView& params, int log2_loss_scale,
-                   const TensorView& leaf) const;
+  double leaf_part(std::int64_t step, std::int64_t micro_batch,
+                   const workload::ByteGptGroups& groups, const FlatLayout& layout,
+                   const TensorView& params, int log2_loss_scale, const TensorView& leaf) const;
 
   /// Tokens of a micro-batch; with loss_reduction = tokens they differ from one to the next.
   std::int64_t num_tokens(std::int64_t micro_batch) const;

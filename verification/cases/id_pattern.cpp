@@ -46,7 +46,9 @@ std::optional<std::int64_t> number_after(const std::string& part, std::string_vi
   return value;
 }
 
-bool is_wild(const std::string& pattern) { return pattern.find_first_of("*?") != std::string::npos; }
+bool is_wild(const std::string& pattern) {
+  return pattern.find_first_of("*?") != std::string::npos;
+}
 
 bool matches(const std::string& pattern, const std::string& id) {
   if (!is_wild(pattern)) return id.find(pattern) != std::string::npos;
@@ -82,7 +84,8 @@ std::vector<std::string> select_ids(const std::string& pattern, const IdGrammar&
   const bool wild = is_wild(pattern);
   if (!wild) check_parts(parts, grammar);
   if (!wild && parts.size() == grammar.size() && !parts.back().empty()) return {pattern};
-  const std::string first_parts = pattern.empty() || pattern.back() == '/' ? pattern : pattern + "/";
+  const std::string first_parts =
+      pattern.empty() || pattern.back() == '/' ? pattern : pattern + "/";
   std::vector<std::string> selected;
   for (const std::string& id : usual()) {
     if (wild ? matches(pattern, id) : id.rfind(first_parts, 0) == 0) selected.push_back(id);

@@ -33,7 +33,8 @@ const InitialBuffers::Values& InitialBuffers::get(
     const auto numel = static_cast<std::size_t>(layout.padded_numel());
     Values values;
     values.master.assign(numel, std::numeric_limits<float>::quiet_NaN());
-    values.exp_avg = values.exp_avg_sq = values.max_exp_avg_sq = values.momentum_buffer = values.master;
+    values.exp_avg = values.exp_avg_sq = values.max_exp_avg_sq = values.momentum_buffer =
+        values.master;
     init(values.master);
     fill(values, layout, config);
     values_ = std::move(values);

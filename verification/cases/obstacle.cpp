@@ -11,10 +11,13 @@ bool makes_scales(Implementation implementation) { return !implementation.foreig
 
 std::string obstacle(const CaseSpec& spec, bool other_hosts) {
   if (has_scales(spec.dtype) && !makes_scales(spec.implementation))
-    return "the candidate " + std::string(name(spec.implementation)) + " has no parameters in 8 bits";
-  if (spec.implementation.space == Space::device && !device_answers()) return cuda::device::device_info().detail;
+    return "the candidate " + std::string(name(spec.implementation)) +
+           " has no parameters in 8 bits";
+  if (spec.implementation.space == Space::device && !device_answers())
+    return cuda::device::device_info().detail;
   if (spec.world.has_processes() && !mpi_built()) return "this build has no MPI";
-  if (spec.world.kind == WorldSpec::Kind::nccl) return nccl_obstacle(other_hosts ? 1 : spec.world.size);
+  if (spec.world.kind == WorldSpec::Kind::nccl)
+    return nccl_obstacle(other_hosts ? 1 : spec.world.size);
   // Simulated devices are shared by ranks that are threads.
   if (spec.place.transport == Transport::nccl && !cuda::device::device_info().simulated)
     return nccl_obstacle(spec.world.size);

@@ -11,7 +11,8 @@ std::int64_t overflow_tensor(const RunConfig& config, const FlatLayout& layout) 
   const std::string& wanted = config.overflow_tensor;
   for (std::size_t t = layout.tensors().size(); t-- > 0;) {
     const TensorSlot& slot = layout.tensors()[t];
-    if (slot.numel > 0 && (wanted.empty() || slot.name == wanted)) return static_cast<std::int64_t>(t);
+    if (slot.numel > 0 && (wanted.empty() || slot.name == wanted))
+      return static_cast<std::int64_t>(t);
   }
   ZP_CHECK(wanted.empty(), ErrorCode::config,
            "run.overflow_tensor '" + wanted + "' is no tensor with elements",

@@ -17,8 +17,8 @@ std::optional<std::string> after(const std::string& text, const std::string& pre
 std::int64_t count_of(const std::string& text, const std::string& what) {
   std::int64_t value = 0;
   const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  ZP_CHECK(error == std::errc{} && rest == text.data() + text.size() && value >= 0, ErrorCode::config,
-           what + " '" + text + "' is not a count", "it is part of a case id",
+  ZP_CHECK(error == std::errc{} && rest == text.data() + text.size() && value >= 0,
+           ErrorCode::config, what + " '" + text + "' is not a count", "it is part of a case id",
            "use digits, as in " + what + ":2");
   return value;
 }
@@ -93,8 +93,9 @@ bool ParallelConfig::read(const std::string& part) {
     grid = parse_grid(*text);
   } else if (const auto text = after(part, "instances:")) {
     const std::int64_t count = count_of(*text, "instances");
-    ZP_CHECK(count >= 1 && count <= 4096, ErrorCode::config, "a case has " + *text + " optimizer instances",
-             "ranks are dealt out to them", "use 1 to 4096");
+    ZP_CHECK(count >= 1 && count <= 4096, ErrorCode::config,
+             "a case has " + *text + " optimizer instances", "ranks are dealt out to them",
+             "use 1 to 4096");
     instances = static_cast<int>(count);
   } else if (const auto text = after(part, "persistent:")) {
     persistent_numel = count_of(*text, "persistent");
@@ -110,7 +111,8 @@ ProcessGrid ParallelConfig::grid_of(int world_size) const {
   ZP_CHECK(result.data_ranks() % instances == 0, ErrorCode::config,
            std::to_string(result.data_ranks()) + " data ranks do not divide into " +
                std::to_string(instances) + " optimizer instances",
-           "every instance has as many ranks as the others", "use a number of instances that divides them");
+           "every instance has as many ranks as the others",
+           "use a number of instances that divides them");
   return result;
 }
 

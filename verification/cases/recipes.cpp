@@ -161,7 +161,8 @@ constexpr std::array<Recipe, 21> all = {{
        c.overflow_step = c.steps;
      }},
     {"adamw-groups",
-     "two param groups, warm-up, cosine decay and a ramp of weight decay, in samples; from a fresh state",
+     "two param groups, warm-up, cosine decay and a ramp of weight decay, in samples; from a fresh "
+     "state",
      [](RunConfig& c) {
        fresh(c);
        groups(c);
@@ -174,7 +175,8 @@ constexpr std::array<Recipe, 21> all = {{
        scaled(c, scaling);
      },
      with_scales},
-    {"fp8-delayed", "8-bit parameters, scales of earlier amaxes, idle tensors left alone, exact norm",
+    {"fp8-delayed",
+     "8-bit parameters, scales of earlier amaxes, idle tensors left alone, exact norm",
      [](RunConfig& c) {
        ParamScaling scaling = scaling_of(ScaleRecipe::delayed);
        scaling.history = 3;  // the oldest amax leaves it within the run
@@ -186,7 +188,8 @@ constexpr std::array<Recipe, 21> all = {{
        c.missing_grad = MissingGrad::skip;
      },
      with_scales_e5m2_first},
-    {"fp8-blockwise", "8-bit parameters, scales of blocks of 128 by 128, masters as codes say, exact norm",
+    {"fp8-blockwise",
+     "8-bit parameters, scales of blocks of 128 by 128, masters as codes say, exact norm",
      [](RunConfig& c) {
        ParamScaling scaling = scaling_of(ScaleRecipe::blockwise);
        scaling.initial_master = InitialMaster::dequantised;
@@ -195,7 +198,8 @@ constexpr std::array<Recipe, 21> all = {{
      },
      with_scales},
     {"fp8-mxfp8",
-     "8-bit parameters, scales of 32 neighbours in rows and columns, from a fresh state, exact norm",
+     "8-bit parameters, scales of 32 neighbours in rows and columns, from a fresh state, exact "
+     "norm",
      [](RunConfig& c) {
        fresh(c);
        ParamScaling scaling = scaling_of(ScaleRecipe::mxfp8);
@@ -227,7 +231,9 @@ std::pair<std::string, std::vector<std::string>> parts_of(std::string_view recip
 
 Span<const Recipe> recipes() { return all; }
 
-std::string configured_recipe(const RunConfig& config) { return std::string(name(config.optimizer.rule)); }
+std::string configured_recipe(const RunConfig& config) {
+  return std::string(name(config.optimizer.rule));
+}
 
 RunConfig under_recipe(RunConfig config, const std::string& recipe) {
   if (recipe == configured_recipe(config)) return config;
@@ -261,7 +267,8 @@ bool recipe_allows(const std::string& recipe, DType dtype) {
   return found == nullptr || found->dtypes.empty() || std::ranges::count(found->dtypes, dtype) > 0;
 }
 
-std::vector<DType> dtypes_of(const std::string& recipe, const std::vector<DType>& configured, bool own) {
+std::vector<DType> dtypes_of(const std::string& recipe, const std::vector<DType>& configured,
+                             bool own) {
   std::vector<DType> dtypes;
   for (const DType dtype : configured) {
     if (recipe_allows(recipe, dtype)) dtypes.push_back(dtype);

@@ -36,7 +36,8 @@ bool recipe_allows(const std::string& recipe, DType dtype);
 
 /// The dtypes among `configured` that the recipe can run with; if there is none and the workload's own were left as
 /// they are, the recipe's first one: recipes of 8-bit parameters are about nothing else.
-std::vector<DType> dtypes_of(const std::string& recipe, const std::vector<DType>& configured, bool own);
+std::vector<DType> dtypes_of(const std::string& recipe, const std::vector<DType>& configured,
+                             bool own);
 
 /// Whether a case id may name it, whatever settings follow.
 bool is_recipe(std::string_view name);

@@ -6,8 +6,8 @@
 namespace zeroproof::verification {
 
 RunConfig recorded_defaults(const std::string& path) {
-  ZP_CHECK(!path.empty(), ErrorCode::config, "workload 'recorded' has no file", "its gradients come from one",
-           "add --gradients FILE");
+  ZP_CHECK(!path.empty(), ErrorCode::config, "workload 'recorded' has no file",
+           "its gradients come from one", "add --gradients FILE");
   const auto recorded = workload::open_recorded(path);
   RunConfig config = main_config();
   // The main job's scaler overflows twice before it backs off; a recording may have few steps.
@@ -32,8 +32,8 @@ void check_recorded(const RunConfig& config, const std::string& path) {
                std::to_string(recorded->steps()),
            "gradients that were not recorded cannot be compared", "use fewer steps");
   ZP_CHECK(config.micro_batches == recorded->micro_batches(), ErrorCode::config,
-           "run.micro_batches is " + std::to_string(config.micro_batches) + " but " + path + " has " +
-               std::to_string(recorded->micro_batches()),
+           "run.micro_batches is " + std::to_string(config.micro_batches) + " but " + path +
+               " has " + std::to_string(recorded->micro_batches()),
            "the gradient of a step is the mean over all of them", "leave the setting out");
   check_recordable(config);
 }

@@ -24,6 +24,8 @@ void check_recorded(const RunConfig& config, const std::string& path);
 
 /// Stands where the text of other workloads stands: no bytes, but the path of the recording.
 inline constexpr const char* recorded_text_kind = "gradients";
-inline workload::Text recorded_text(const std::string& path) { return {recorded_text_kind, path, {}}; }
+inline workload::Text recorded_text(const std::string& path) {
+  return {recorded_text_kind, path, {}};
+}
 
 }  // namespace zeroproof::verification

@@ -30,7 +30,8 @@ Result training_result(const CaseSpec& spec) {
 
 CaseSpec training_spec(const Result& result) {
   const auto spec = parse_case_id(result.id);
-  ZP_CHECK(spec.has_value(), ErrorCode::internal, "'" + result.id + "' is no complete id of a training case",
+  ZP_CHECK(spec.has_value(), ErrorCode::internal,
+           "'" + result.id + "' is no complete id of a training case",
            "its settings are read from it", "ask for results of the suite training only");
   return *spec;
 }

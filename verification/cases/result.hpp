@@ -30,12 +30,15 @@ struct PhaseTally {
 
 /// The first place where something is not as the contract says.
 struct Divergence {
-  std::int64_t step = 0;                        ///< counted from 1; 0 is the state after it was loaded
-  std::optional<Phase> phase = Phase::prepare;  ///< none in L-BFGS, whose steps have no phases, and in a call
+  std::int64_t step = 0;  ///< counted from 1; 0 is the state after it was loaded
+  std::optional<Phase> phase =
+      Phase::prepare;  ///< none in L-BFGS, whose steps have no phases, and in a call
   int rank = 0;
   std::string buffer;
-  std::string what;  ///< "differs from the reference", "was written in a phase that may not write it", ...
-  std::int64_t shard_index = -1;  ///< first element, in the rank's buffer; -1 where no element is meant
+  std::string
+      what;  ///< "differs from the reference", "was written in a phase that may not write it", ...
+  std::int64_t shard_index =
+      -1;  ///< first element, in the rank's buffer; -1 where no element is meant
   std::int64_t global_index = -1;
   std::int64_t last_global_index = -1;
   std::string parameter;
@@ -47,12 +50,14 @@ struct Divergence {
   std::string exact_value;     ///< what exact arithmetic has there; "" where no bound says it
   std::int64_t differing = 0;  ///< elements, in this buffer on this rank in this step
   std::int64_t compared = 0;
-  std::string call;  ///< of one operation, which has no step and no rank: "numel 1025, offset 1, threads 1"
+  std::string
+      call;  ///< of one operation, which has no step and no rank: "numel 1025, offset 1, threads 1"
   std::string
       hint;  ///< what all elements that differ hold, and where they are (compare/hint); "" if it says nothing
   std::string
       order;  ///< of somebody else's update: whether any legal order of operations explains it; "" if not asked
-  std::vector<std::pair<std::string, std::string>> inputs;  ///< of that element: name, bits and value
+  std::vector<std::pair<std::string, std::string>>
+      inputs;  ///< of that element: name, bits and value
 };
 
 /// One line: "step 3, phase update, rank 1: master differs from the reference at head.weight[0, 1]", or
@@ -136,7 +141,8 @@ struct UlpHistogram {
   std::array<std::int64_t, 5> counts{};  ///< 0, 1, 2, 3 to 15, 16 and more
   std::int64_t sign_or_nan = 0;          ///< signs differ, or one of the two is NaN
   std::uint64_t largest = 0;
-  std::int64_t largest_index = -1;  ///< the first element that is so far apart; -1 where `largest` is 0
+  std::int64_t largest_index =
+      -1;  ///< the first element that is so far apart; -1 where `largest` is 0
 
   /// Elements of two views of one float format; integers add nothing. first_index: that of the views' first element.
   void add(const TensorView& reference, const TensorView& candidate, std::int64_t first_index = 0);
@@ -169,9 +175,10 @@ struct Result {
   double seconds = 0;
   std::optional<Divergence> divergence;  ///< the first difference
   std::optional<TrainingRun> training;   ///< training only
-  std::int64_t legal_differences = 0;    ///< controls: elements that differ although the contract allows it
-  double worst_ratio = 0;                ///< class bounded: largest error / allowed error
-  UlpHistogram ulps;                     ///< operations
+  std::int64_t legal_differences =
+      0;                   ///< controls: elements that differ although the contract allows it
+  double worst_ratio = 0;  ///< class bounded: largest error / allowed error
+  UlpHistogram ulps;       ///< operations
   std::vector<RankFlight>
       flights;  ///< the last collectives of every rank, where one was lost or came too late
   std::vector<SavedTensor> tensors;  ///< of the call in which the first difference was found

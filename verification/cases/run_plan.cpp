@@ -20,30 +20,38 @@ std::vector<ImplementationMode> implementation_modes(const VerifyOptions& option
     implementations = {Implementation::plugin};
   } else if (implementations.empty()) {
     implementations = {Implementation::host, Implementation::host_fused};
-    if (device_answers()) implementations.insert(implementations.end(), {Implementation::device, Implementation::device_fused, Implementation::device_graph});
+    if (device_answers())
+      implementations.insert(
+          implementations.end(),
+          {Implementation::device, Implementation::device_fused, Implementation::device_graph});
   }
   std::vector<ImplementationMode> result;
   for (const Implementation implementation : implementations) {
     if (options.modes.empty() && implementation.foreign) {
       if (options.plugin_steps) result.push_back({implementation, Mode::whole});
-      if (options.plugin_operates || !options.plugin_steps) result.push_back({implementation, Mode::lockstep});
+      if (options.plugin_operates || !options.plugin_steps)
+        result.push_back({implementation, Mode::lockstep});
     } else if (options.modes.empty()) {
-      result.push_back({implementation, implementation.graphs ? Mode::whole : implementation.fused ? Mode::free : Mode::lockstep});
+      result.push_back({implementation, implementation.graphs  ? Mode::whole
+                                        : implementation.fused ? Mode::free
+                                                               : Mode::lockstep});
     }
     for (const Mode mode : options.modes) {
       if (implementation.runs_in(mode)) result.push_back({implementation, mode});
     }
   }
-  ZP_CHECK(
-      !result.empty(), ErrorCode::config, "none of the implementations runs in the mode that was asked for",
-      "whole steps need fused passes, and graphs have no phases to stop at",
-      "use --mode whole with host-fused, device-fused, device-graph or a plug-in, and lockstep or free with "
-      "those that have phases");
+  ZP_CHECK(!result.empty(), ErrorCode::config,
+           "none of the implementations runs in the mode that was asked for",
+           "whole steps need fused passes, and graphs have no phases to stop at",
+           "use --mode whole with host-fused, device-fused, device-graph or a plug-in, and "
+           "lockstep or free with "
+           "those that have phases");
   return result;
 }
 
 bool is_built_in(const std::string& workload) {
-  return std::find(workload_names().begin(), workload_names().end(), workload) != workload_names().end();
+  return std::find(workload_names().begin(), workload_names().end(), workload) !=
+         workload_names().end();
 }
 
 /// Recorded gradients take the place of the built-in workloads.
@@ -92,7 +100,8 @@ VerifyOptions narrowed(const VerifyOptions& options, const std::string& workload
   if (!options.recipes.empty() || parts.size() < 2 || parts[0] != workload) return options;
   const std::string begin = parts[1].substr(0, parts[1].find_first_of("*?"));
   VerifyOptions narrow = options;
-  for (const std::string& recipe : recipes_of(options, workload, unchecked_config(options, workload))) {
+  for (const std::string& recipe :
+       recipes_of(options, workload, unchecked_config(options, workload))) {
     if (recipe.starts_with(begin)) narrow.recipes.push_back(recipe);
   }
   return narrow;  // of none: all of them, and nothing matches
@@ -105,7 +114,8 @@ std::vector<Windows> windows_of(const RunConfig& config, const WorldSpec& world)
 
 /// Processes with a device each have no others.
 std::vector<Transport> transports_of(const RunConfig& config, const WorldSpec& world) {
-  return world.kind == WorldSpec::Kind::nccl ? std::vector<Transport>{Transport::nccl} : config.transport;
+  return world.kind == WorldSpec::Kind::nccl ? std::vector<Transport>{Transport::nccl}
+                                             : config.transport;
 }
 
 /// With a fraction of 0 there is nothing to place.
@@ -146,8 +156,9 @@ std::vector<ParallelConfig> places_of(const RunConfig& config, const WorldSpec& 
           for (const Windows windows : windows_of(config, world)) {
             for (const Transport transport : transports_of(config, world)) {
               for (const Offload& offload : offloads_of(config.offload)) {
-                places.push_back({order, layout, grad_sum, grid, config.instances, config.persistent_numel,
-                                  config.overlap, windows, transport, offload});
+                places.push_back({order, layout, grad_sum, grid, config.instances,
+                                  config.persistent_numel, config.overlap, windows, transport,
+                                  offload});
               }
             }
           }
@@ -162,9 +173,9 @@ std::vector<ParallelConfig> places_of(const RunConfig& config, const WorldSpec& 
 void check_grids(const RunConfig& config) {
   for (const std::string& text : config.grids) {
     const ProcessGrid grid = parse_grid(text);
-    const bool used = std::any_of(config.worlds.begin(), config.worlds.end(), [&](const std::string& world) {
-      return parse_world(world).size == grid.world_size();
-    });
+    const bool used = std::any_of(
+        config.worlds.begin(), config.worlds.end(),
+        [&](const std::string& world) { return parse_world(world).size == grid.world_size(); });
     if (!used) require_grid(grid, parse_world(config.worlds.front()).size);
   }
 }
@@ -172,19 +183,22 @@ void check_grids(const RunConfig& config) {
 /// Errors: unavailable or config if there is a world nccl:N, and no candidate that could be in it.
 void check_device_worlds(const RunConfig& config, const VerifyOptions& options,
                          const std::vector<ImplementationMode>& implementations) {
-  if (std::any_of(implementations.begin(), implementations.end(),
-                  [](const ImplementationMode& t) { return t.implementation.space == Space::device; }))
+  if (std::any_of(implementations.begin(), implementations.end(), [](const ImplementationMode& t) {
+        return t.implementation.space == Space::device;
+      }))
     return;
   for (const std::string& text : config.worlds) {
     const WorldSpec world = parse_world(text);
     if (world.kind != WorldSpec::Kind::nccl) continue;
     ZP_CHECK(!options.implementations.empty(), ErrorCode::unavailable,
-             "world " + text + " was asked for and cannot run here: " + cuda::device::device_info().detail,
+             "world " + text +
+                 " was asked for and cannot run here: " + cuda::device::device_info().detail,
              "each of its ranks has a device",
              "leave it out, or see zeroproof doctor for what this machine can check");
     fail(ErrorCode::config, "world " + text + " was asked for with a candidate on the host",
          "NCCL moves what lies in the memory of devices",
-         "use --impl device, device-fused or device-graph, or --world mpi:" + std::to_string(world.size));
+         "use --impl device, device-fused or device-graph, or --world mpi:" +
+             std::to_string(world.size));
   }
 }
 
@@ -197,7 +211,8 @@ void set_norm(const VerifyOptions& options, RunConfig& config) {
 /// Ranks of one instance in stage 0 with windows read each other's gradient sums where they are. Buffers on devices
 /// have no windows, but a setup that asks for them is one setup for both sides.
 bool shares_offloaded_grads(const CaseSpec& spec) {
-  if (!spec.place.offload.moves_grads() || spec.stage > 0 || spec.place.windows == Windows::off) return false;
+  if (!spec.place.offload.moves_grads() || spec.stage > 0 || spec.place.windows == Windows::off)
+    return false;
   const ProcessGrid grid = spec.place.grid_of(spec.world.size);
   return grid.data_ranks() / spec.place.instances > 1;
 }
@@ -207,21 +222,24 @@ void check_state_formats(const StateFormats& formats, const CaseSpec& spec) {
   if (formats.plain()) return;
   const char* const remedy = "keep everything in fp32, or leave that out";
   ZP_CHECK(!spec.implementation.foreign, ErrorCode::config,
-           "state or master in fewer bits was asked for with the candidate " + std::string(name(spec.implementation)),
+           "state or master in fewer bits was asked for with the candidate " +
+               std::string(name(spec.implementation)),
            "our own steps alone keep them", remedy);
   const int tp = spec.place.grid ? spec.place.grid->tp : 1;
   const bool scales = has_scales(formats.exp_avg) || has_scales(formats.exp_avg_sq);
-  ZP_CHECK(!scales || !spec.place.offload.on() || tp == 1, ErrorCode::config,
-           "state in fp16 or e4m3 was asked for with offload on " + std::to_string(tp) + " TP ranks",
-           "they cut blocks anywhere, and chunks have whole ones",
-           "use bf16, one TP rank, or leave the offload out");
+  ZP_CHECK(
+      !scales || !spec.place.offload.on() || tp == 1, ErrorCode::config,
+      "state in fp16 or e4m3 was asked for with offload on " + std::to_string(tp) + " TP ranks",
+      "they cut blocks anywhere, and chunks have whole ones",
+      "use bf16, one TP rank, or leave the offload out");
 }
 
 }  // namespace
 
 bool VerifyOptions::wants(Implementation implementation) const {
   if (implementations.empty()) return (plugin != nullptr) == implementation.foreign;
-  return std::find(implementations.begin(), implementations.end(), implementation) != implementations.end();
+  return std::find(implementations.begin(), implementations.end(), implementation) !=
+         implementations.end();
 }
 
 RunConfig config_of(const VerifyOptions& options, const CaseSpec& spec) {
@@ -232,15 +250,20 @@ RunConfig config_of(const VerifyOptions& options, const CaseSpec& spec) {
            "it promises no bits that a free run could be held to", "use --mode lockstep");
   ZP_CHECK(!spec.implementation.foreign || options.plugin != nullptr, ErrorCode::config,
            "case " + spec.id() + " is that of a plug-in", "none was given", "add --plugin FILE");
-  ZP_CHECK(!spec.implementation.foreign || spec.mode != Mode::whole || options.plugin_steps, ErrorCode::config,
-           "whole steps of a plug-in that makes none were asked for", "there is nothing to judge",
+  ZP_CHECK(!spec.implementation.foreign || spec.mode != Mode::whole || options.plugin_steps,
+           ErrorCode::config, "whole steps of a plug-in that makes none were asked for",
+           "there is nothing to judge",
            "give it a step (zeroproof_plugin.h), or use --mode lockstep");
-  ZP_CHECK(spec.place.transport == Transport::copies || spec.implementation.space == Space::device, ErrorCode::config,
-           "transport of NCCL were asked for with the candidate " + std::string(name(spec.implementation)),
-           "they move what lies in the memory of devices", "use device, device-fused or device-graph");
+  ZP_CHECK(spec.place.transport == Transport::copies || spec.implementation.space == Space::device,
+           ErrorCode::config,
+           "transport of NCCL were asked for with the candidate " +
+               std::string(name(spec.implementation)),
+           "they move what lies in the memory of devices",
+           "use device, device-fused or device-graph");
   ZP_CHECK(!shares_offloaded_grads(spec), ErrorCode::config,
            "offloaded gradients were asked for in stage 0 with windows",
-           "ranks read each other's gradient sums where they are", "use --windows off, or stage 1, 2 or 3");
+           "ranks read each other's gradient sums where they are",
+           "use --windows off, or stage 1, 2 or 3");
   check_state_formats(config.state_formats, spec);
   take_place(config, spec);
   validate(config);
@@ -260,13 +283,15 @@ void take_place(RunConfig& config, const CaseSpec& spec) {
   if (spec.place.grid) config.grids.push_back(spec.place.grid->id());
   config.instances = spec.place.instances;
   const Offload& offload = spec.place.offload;
-  config.offload = {{offload.fraction}, {offload.order}, {offload.place},      {offload.chunk_numel},
-                    {offload.overlap},  {offload.grads}, config.offload.folder};
+  config.offload = {{offload.fraction},    {offload.order},   {offload.place},
+                    {offload.chunk_numel}, {offload.overlap}, {offload.grads},
+                    config.offload.folder};
 }
 
 RunConfig config_of(const VerifyOptions& options, const std::string& workload) {
   RunConfig config = unchecked_config(options, workload);
-  RunConfig general = config;  // a recipe may bring the form of the norm that a layout or a grid asks for
+  RunConfig general =
+      config;  // a recipe may bring the form of the norm that a layout or a grid asks for
   general.layouts = {LayoutKind::contract};
   general.grids.clear();
   validate(general);
@@ -279,23 +304,30 @@ std::vector<CaseSpec> cases_of(const VerifyOptions& options, const std::string& 
   const RunConfig config = config_of(options, workload);
   std::vector<CaseSpec> cases;
   check_grids(config);
-  const auto add_steps = [&](const std::string& recipe, DType dtype, const ImplementationMode& implementation,
-                             const WorldSpec& world) {
+  const auto add_steps = [&](const std::string& recipe, DType dtype,
+                             const ImplementationMode& implementation, const WorldSpec& world) {
     for (const int stage : config.stages) {
       for (const std::int64_t bucket : config.bucket_numels) {
         for (const int threads : config.omp_threads) {
           for (const ParallelConfig& place : places_of(config, world)) {
             // Sums without promised bits can only be judged phase by phase.
             // Only buffers on devices have transport of another kind.
-            if (implementation.implementation.space == Space::host && place.transport != Transport::copies) continue;
+            if (implementation.implementation.space == Space::host &&
+                place.transport != Transport::copies)
+              continue;
             // A step that is not ours has no 8 bits: whoever asks for them is told so, and nobody else.
-            if (has_scales(dtype) && !makes_scales(implementation.implementation) && options.recipes.empty()) continue;
+            if (has_scales(dtype) && !makes_scales(implementation.implementation) &&
+                options.recipes.empty())
+              continue;
             const bool native = place.grad_sum == GradSum::native;
-            const bool whole = implementation.implementation.foreign && implementation.mode == Mode::whole;
-            if (native && (whole || !implementation.implementation.runs_in(Mode::lockstep))) continue;
+            const bool whole =
+                implementation.implementation.foreign && implementation.mode == Mode::whole;
+            if (native && (whole || !implementation.implementation.runs_in(Mode::lockstep)))
+              continue;
             const Mode mode = native ? Mode::lockstep : implementation.mode;
-            const CaseSpec one{workload, recipe, implementation.implementation, stage,   world,
-                               dtype,    mode,   bucket,    threads, place};
+            const CaseSpec one{
+                workload, recipe, implementation.implementation, stage, world, dtype, mode, bucket,
+                threads,  place};
             if (!shares_offloaded_grads(one)) cases.push_back(one);
           }
         }
@@ -303,7 +335,8 @@ std::vector<CaseSpec> cases_of(const VerifyOptions& options, const std::string& 
     }
   };
   const std::vector<std::string> recipes = recipes_of(options, workload, config);
-  const bool own = workload != recorded_workload && config.dtypes == workload_defaults(workload).dtypes;
+  const bool own =
+      workload != recorded_workload && config.dtypes == workload_defaults(workload).dtypes;
   for (const std::string& recipe : recipes) {
     RunConfig under = under_recipe(config, recipe);
     set_norm(options, under);
@@ -316,7 +349,8 @@ std::vector<CaseSpec> cases_of(const VerifyOptions& options, const std::string& 
   for (const std::string& recipe : recipes) {
     for (const DType dtype : dtypes_of(recipe, config.dtypes, own)) {
       for (const ImplementationMode& implementation : implementations) {
-        for (const std::string& world : config.worlds) add_steps(recipe, dtype, implementation, parse_world(world));
+        for (const std::string& world : config.worlds)
+          add_steps(recipe, dtype, implementation, parse_world(world));
       }
     }
   }

@@ -25,22 +25,28 @@ struct ImplementationMode {
 
 struct VerifyOptions {
   std::vector<std::string> patterns;  ///< case ids or patterns; none: every case of the main job
-  std::vector<std::string> recipes;   ///< none: as configured, and for byte_gpt_tiny every other one too
-  std::vector<Implementation> implementations;            ///< none: those of the host, and of a device where one answers
-  std::vector<Mode> modes;            ///< none: the implementation's own (phases: lock-step; fused: free)
-  std::string config_file;            ///< TOML, applied over the workload's defaults
-  std::function<void(RunConfig&)> overrides = [](RunConfig&) {};  ///< command-line settings, applied last
-  std::optional<NormForm> norm;                                   ///< instead of the recipe's
-  std::optional<double> max_norm;                                 ///< the same
-  std::string gradients;  ///< file of the workload "recorded"; "" for the built-in ones
-  std::string hostfile;  ///< where mpirun starts the ranks of MPI worlds; "" for ZP_HOSTFILE, or this machine
-  std::string fault;     ///< identifier of a planted fault
-  std::shared_ptr<const OpCandidate> plugin;  ///< operations of somebody else, which are judged; null: none
-  bool plugin_operates = false;               ///< it has operations
-  bool plugin_steps = false;                  ///< it makes whole steps
-  std::shared_ptr<const OpExpectation> expectation;  ///< what its results are held to; null: the contract
+  std::vector<std::string>
+      recipes;  ///< none: as configured, and for byte_gpt_tiny every other one too
+  std::vector<Implementation>
+      implementations;      ///< none: those of the host, and of a device where one answers
+  std::vector<Mode> modes;  ///< none: the implementation's own (phases: lock-step; fused: free)
+  std::string config_file;  ///< TOML, applied over the workload's defaults
+  std::function<void(RunConfig&)> overrides = [](RunConfig&) {
+  };                               ///< command-line settings, applied last
+  std::optional<NormForm> norm;    ///< instead of the recipe's
+  std::optional<double> max_norm;  ///< the same
+  std::string gradients;           ///< file of the workload "recorded"; "" for the built-in ones
+  std::string
+      hostfile;  ///< where mpirun starts the ranks of MPI worlds; "" for ZP_HOSTFILE, or this machine
+  std::string fault;  ///< identifier of a planted fault
+  std::shared_ptr<const OpCandidate>
+      plugin;                    ///< operations of somebody else, which are judged; null: none
+  bool plugin_operates = false;  ///< it has operations
+  bool plugin_steps = false;     ///< it makes whole steps
+  std::shared_ptr<const OpExpectation>
+      expectation;  ///< what its results are held to; null: the contract
   bool any_order =
-      false;     ///< its updates may be computed in any order that the bound of papers/bounds.md covers
+      false;  ///< its updates may be computed in any order that the bound of papers/bounds.md covers
   int jobs = 0;  ///< cores that cases may use; 0: those this process has
   std::vector<std::string>
       replay_flags;  ///< settings a replay line must repeat: flag, value, flag, value, ...

@@ -19,10 +19,11 @@ struct NonfiniteTensor {
 };
 
 struct SkippedStep {
-  std::int64_t step = 0;                   ///< counted from 1
-  std::int64_t num_tensors = 0;            ///< of the model, those without elements too
-  std::uint32_t amax = 0;                  ///< over all tensors, as GradStats has it
-  std::vector<NonfiniteTensor> nonfinite;  ///< in registration order; none if only the scale made infinities
+  std::int64_t step = 0;         ///< counted from 1
+  std::int64_t num_tensors = 0;  ///< of the model, those without elements too
+  std::uint32_t amax = 0;        ///< over all tensors, as GradStats has it
+  std::vector<NonfiniteTensor>
+      nonfinite;  ///< in registration order; none if only the scale made infinities
 
   bool operator==(const SkippedStep&) const = default;
 };

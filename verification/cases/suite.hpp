@@ -30,14 +30,15 @@ class Suite {
 
   /// Complete ids of the cases a pattern selects; "" is what a run without any pattern has of this suite. Every id
   /// selects itself. Errors (ErrorCode::config): a part that does not exist, settings that cannot be used.
-  virtual std::vector<std::string> ids(const VerifyOptions& options, const std::string& pattern) const = 0;
+  virtual std::vector<std::string> ids(const VerifyOptions& options,
+                                       const std::string& pattern) const = 0;
 
   /// Runs cases, all at once so that what several need is made once, and appends their results in the order of the ids
   /// (or grouped by what they share), each with its status: a case that cannot run is skipped, one that breaks is an
   /// error.
   /// Errors: ErrorCode::config for settings or inputs that cannot be used, before anything runs.
-  virtual void run(const VerifyOptions& options, const std::vector<std::string>& ids, RunReport& report,
-                   const ProgressSink& progress) const = 0;
+  virtual void run(const VerifyOptions& options, const std::vector<std::string>& ids,
+                   RunReport& report, const ProgressSink& progress) const = 0;
 
   /// The suite's part of the text report: tables of what passed; failures are not its business. "" if it has no
   /// results.

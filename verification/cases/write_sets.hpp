@@ -28,8 +28,9 @@ constexpr bool may_write(Phase phase, BufferId storage) {
              storage == B::applied_steps || storage == B::tensor_steps || storage == B::param_shard;
     case Phase::cast:
       return storage == B::param_shard || storage == B::amax || storage == B::amax_history ||
-             storage == B::param_scale || storage == B::param_scale_inv || storage == B::column_amax ||
-             storage == B::column_scale || storage == B::column_scale_inv || storage == B::column_shard;
+             storage == B::param_scale || storage == B::param_scale_inv ||
+             storage == B::column_amax || storage == B::column_scale ||
+             storage == B::column_scale_inv || storage == B::column_shard;
     case Phase::gather:
       return storage == B::param_full || storage == B::param_columns;
   }

@@ -5,9 +5,9 @@
 #include <memory>
 
 #include "common/base/error.hpp"
-#include "verification/tools/train/checkpoints/audit.hpp"
 #include "verification/cli/commands.hpp"
 #include "verification/report/progress.hpp"
+#include "verification/tools/train/checkpoints/audit.hpp"
 
 namespace zeroproof::verification {
 namespace {
@@ -30,7 +30,8 @@ void parse_steps(const std::string& text, AuditSettings& settings) {
       good = second.ec == std::errc{} && second.ptr == end && settings.last >= settings.first;
     }
   }
-  ZP_CHECK(good, ErrorCode::config, "--steps is '" + text + "'", "it says which steps are made again",
+  ZP_CHECK(good, ErrorCode::config, "--steps is '" + text + "'",
+           "it says which steps are made again",
            "write a step or two with .. between, as in --steps 100..120");
 }
 
@@ -58,14 +59,16 @@ int audit_run(const AuditFlags& flags) {
 }  // namespace
 
 void add_audit(CommandSet& commands) {
-  const Command command = commands.add(
-      "audit",
-      "make steps of a zeroproof train again and name the first one that was not what it should have been");
+  const Command command = commands.add("audit",
+                                       "make steps of a zeroproof train again and name the first "
+                                       "one that was not what it should have been");
   const auto flags = std::make_shared<AuditFlags>();
   command.required("folder", flags->folder, "of checkpoints and the log");
   command.option("--steps", flags->steps, "as in 100..120 (default: all that the log has)");
-  command.option("--world", flags->world, "self or threads:N, whatever the run had (default: self)");
-  command.flag("--reference", flags->by_reference, "made again by the readable reference, not by production");
+  command.option("--world", flags->world,
+                 "self or threads:N, whatever the run had (default: self)");
+  command.flag("--reference", flags->by_reference,
+               "made again by the readable reference, not by production");
   command.option("--log", flags->log, "file (default: FOLDER/log.jsonl)");
   command.runs([flags] { return audit_run(*flags); });
 }

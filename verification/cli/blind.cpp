@@ -4,19 +4,20 @@
 #include <cstdio>
 
 #include "common/base/error.hpp"
+#include "verification/cases/config/nearest.hpp"
+#include "verification/cases/suites/selection.hpp"
 #include "verification/cli/case_flags.hpp"
 #include "verification/cli/commands.hpp"
 #include "verification/cli/explain/explain_text.hpp"
-#include "verification/cases/config/nearest.hpp"
-#include "verification/faults/blind_faults.hpp"
 #include "verification/cli/program/plant.hpp"
-#include "verification/cases/suites/selection.hpp"
+#include "verification/faults/blind_faults.hpp"
 
 namespace zeroproof::verification {
 
 void require_faults() {
   ZP_CHECK(faults_built(), ErrorCode::unavailable, "this program has no planted faults",
-           "wrong optimizers are kept out of it", "use build/zeroproof-faults, which ./tests/run builds");
+           "wrong optimizers are kept out of it",
+           "use build/zeroproof-faults, which ./tests/run builds");
 }
 
 void check_fault(const std::string& fault) {
@@ -24,7 +25,8 @@ void check_fault(const std::string& fault) {
   std::vector<std::string> ids;
   for (const Fault& known : fault_catalogue()) ids.emplace_back(known.id);
   const bool known = std::find(ids.begin(), ids.end(), fault) != ids.end();
-  ZP_CHECK(known, ErrorCode::config, "fault '" + fault + "' does not exist", "there is nothing to plant",
+  ZP_CHECK(known, ErrorCode::config, "fault '" + fault + "' does not exist",
+           "there is nothing to plant",
            suggestion(fault, ids, "zeroproof list --faults shows them"));
   require_faults();
 }
@@ -35,7 +37,8 @@ void add_blind_flag(const Command& command, CaseFlags& flags) {
                  "build/zeroproof-faults); reveal N CASE tells");
 }
 
-std::string blind_line(const CaseFlags& flags, const VerifyOptions& options, const std::string& case_id) {
+std::string blind_line(const CaseFlags& flags, const VerifyOptions& options,
+                       const std::string& case_id) {
   const std::size_t all = blind_faults(options, case_id).size();
   return "blind: fault " + flags.blind + " of " + std::to_string(all) +
          " that this case can have; zeroproof-faults reveal " + flags.blind + " " + case_id +
@@ -47,7 +50,8 @@ namespace {
 int reveal(const std::string& number, const CaseFlags& flags) {
   const VerifyOptions options = options_from(flags);
   const Selection selection = select_cases(options);
-  ZP_CHECK(selection.size() > 0, ErrorCode::config, "no case matches '" + flags.patterns.front() + "'",
+  ZP_CHECK(selection.size() > 0, ErrorCode::config,
+           "no case matches '" + flags.patterns.front() + "'",
            "the number of a fault is one of a case", "use the id that verify --blind printed");
   std::fputs(explain_fault(blind_fault(options, selection.ids(), number)).c_str(), stdout);
   return 0;
@@ -56,8 +60,8 @@ int reveal(const std::string& number, const CaseFlags& flags) {
 }  // namespace
 
 void add_reveal(CommandSet& commands) {
-  const Command command =
-      commands.add("reveal", "say which fault verify --blind N plants into a case, and what it does");
+  const Command command = commands.add(
+      "reveal", "say which fault verify --blind N plants into a case, and what it does");
   const auto flags = std::make_shared<CaseFlags>();
   const auto number = std::make_shared<std::string>();
   const auto id = std::make_shared<std::string>();

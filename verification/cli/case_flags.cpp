@@ -5,10 +5,10 @@
 #include "common/base/error.hpp"
 #include "verification/cases/config/flag_number.hpp"
 #include "verification/cases/config/nearest.hpp"
+#include "verification/cli/program/plant.hpp"
 #include "verification/interfaces/files/dialect_call.hpp"
 #include "verification/interfaces/plugin/plugin_candidate.hpp"
 #include "verification/interfaces/plugin/plugin_ops.hpp"
-#include "verification/cli/program/plant.hpp"
 
 namespace zeroproof::verification {
 namespace {
@@ -26,8 +26,8 @@ Implementation parse_implementation(const std::string& text) {
     if (name(implementation) == text) return implementation;
     names.emplace_back(name(implementation));
   }
-  fail(ErrorCode::config, "implementation '" + text + "' does not exist", "it says which implementation is judged",
-       suggestion(text, names));
+  fail(ErrorCode::config, "implementation '" + text + "' does not exist",
+       "it says which implementation is judged", suggestion(text, names));
 }
 
 Mode parse_mode(const std::string& text) {
@@ -52,13 +52,13 @@ void set_choice(const std::string& text, const std::string& flag, Choice& target
 }
 
 /// Lists of "on" and "off".
-void set_switches(const std::vector<std::string>& texts, const std::string& flag, const char* meaning,
-                  std::vector<bool>& target) {
+void set_switches(const std::vector<std::string>& texts, const std::string& flag,
+                  const char* meaning, std::vector<bool>& target) {
   if (texts.empty()) return;
   target.clear();
   for (const std::string& text : texts) {
-    ZP_CHECK(text == "on" || text == "off", ErrorCode::config, flag + " has '" + text + "'", meaning,
-             "use on, off or both");
+    ZP_CHECK(text == "on" || text == "off", ErrorCode::config, flag + " has '" + text + "'",
+             meaning, "use on, off or both");
     target.push_back(text == "on");
   }
 }
@@ -81,10 +81,11 @@ void open_plugin(const CaseFlags& flags, VerifyOptions& options) {
   ZP_CHECK(!flags.plugin.empty() || flags.plugin_timeout.empty(), ErrorCode::config,
            "--plugin-timeout was given without --plugin", "there is nothing to wait for",
            "add --plugin FILE, or leave the flag out");
-  const bool asked =
-      std::find(options.implementations.begin(), options.implementations.end(), Implementation::plugin) != options.implementations.end();
-  ZP_CHECK(!flags.plugin.empty() || !asked, ErrorCode::config, "--impl plugin was given without --plugin",
-           "there is nothing to judge", "add --plugin FILE");
+  const bool asked = std::find(options.implementations.begin(), options.implementations.end(),
+                               Implementation::plugin) != options.implementations.end();
+  ZP_CHECK(!flags.plugin.empty() || !asked, ErrorCode::config,
+           "--impl plugin was given without --plugin", "there is nothing to judge",
+           "add --plugin FILE");
   ZP_CHECK(!flags.plugin.empty() || flags.accept.empty(), ErrorCode::config,
            "--accept was given without --plugin", "our own implementations are held to bits",
            "add --plugin FILE, or leave the flag out");
@@ -93,12 +94,14 @@ void open_plugin(const CaseFlags& flags, VerifyOptions& options) {
   if (!flags.plugin_timeout.empty())
     limits.seconds = flag_number<double>(flags.plugin_timeout, "--plugin-timeout");
   ZP_CHECK(limits.seconds > 0 && limits.seconds <= 86400, ErrorCode::config,
-           "--plugin-timeout is " + flags.plugin_timeout, "it is a time in seconds", "use 0.1 to 86400");
+           "--plugin-timeout is " + flags.plugin_timeout, "it is a time in seconds",
+           "use 0.1 to 86400");
   constexpr std::string_view dialect = "dialect:";
   const bool of_dialect = flags.accept.rfind(dialect, 0) == 0;
-  ZP_CHECK(flags.accept.empty() || flags.accept == "bits" || flags.accept == "any-order" || of_dialect,
-           ErrorCode::config, "--accept is '" + flags.accept + "'",
-           "it says what a plug-in's results are held to", "use bits, any-order, or dialect:NAME");
+  ZP_CHECK(
+      flags.accept.empty() || flags.accept == "bits" || flags.accept == "any-order" || of_dialect,
+      ErrorCode::config, "--accept is '" + flags.accept + "'",
+      "it says what a plug-in's results are held to", "use bits, any-order, or dialect:NAME");
   options.any_order = flags.accept == "any-order";
   if (of_dialect) options.expectation = dialect_expectation(flags.accept.substr(dialect.size()));
   ZP_CHECK(flags.fault.empty() && flags.blind.empty(), ErrorCode::config,
@@ -123,7 +126,8 @@ void apply(const CaseFlags& flags, RunConfig& config) {
     config.comm_timeout_s = flag_number<double>(flags.comm_timeout, "--comm-timeout");
   if (!flags.worlds.empty()) config.worlds = flags.worlds;
   if (!flags.stages.empty()) config.stages = flag_numbers<int>(flags.stages, "--stage");
-  if (!flags.buckets.empty()) config.bucket_numels = flag_numbers<std::int64_t>(flags.buckets, "--bucket");
+  if (!flags.buckets.empty())
+    config.bucket_numels = flag_numbers<std::int64_t>(flags.buckets, "--bucket");
   if (!flags.threads.empty()) config.omp_threads = flag_numbers<int>(flags.threads, "--threads");
   set_choices(flags.orders, "--order", config.orders);
   set_choices(flags.layouts, "--layout", config.layouts);
@@ -136,13 +140,16 @@ void apply(const CaseFlags& flags, RunConfig& config) {
     config.persistent_numel = flag_number<std::int64_t>(flags.persistent_numel, "--persistent");
   }
   if (flags.overlap) config.overlap = true;
-  if (!flags.offloads.empty()) config.offload.fractions = flag_numbers<double>(flags.offloads, "--offload");
+  if (!flags.offloads.empty())
+    config.offload.fractions = flag_numbers<double>(flags.offloads, "--offload");
   set_choices(flags.offload_orders, "--offload-order", config.offload.orders);
   set_offload_places(flags.offload_places, config.offload);
   if (!flags.offload_chunks.empty())
-    config.offload.chunk_numels = flag_numbers<std::int64_t>(flags.offload_chunks, "--offload-chunk");
+    config.offload.chunk_numels =
+        flag_numbers<std::int64_t>(flags.offload_chunks, "--offload-chunk");
   set_switches(flags.offload_overlaps, "--offload-overlap",
-               "it says whether a chunk travels while another one is updated", config.offload.overlaps);
+               "it says whether a chunk travels while another one is updated",
+               config.offload.overlaps);
   set_switches(flags.offload_grads, "--offload-grads",
                "it says whether the gradient sum of offloaded elements lies elsewhere too",
                config.offload.grads);
@@ -162,14 +169,16 @@ std::vector<std::string> replay_flags(const CaseFlags& flags) {
         std::pair{"--gradients", &flags.gradients}, std::pair{"--seed", &flags.seed},
         std::pair{"--steps", &flags.steps}, std::pair{"--micro-batches", &flags.micro_batches},
         std::pair{"--comm-timeout", &flags.comm_timeout}, std::pair{"--norm", &flags.norm},
-        std::pair{"--max-norm", &flags.max_norm}, std::pair{"--exp-avg-dtype", &flags.exp_avg_dtype},
+        std::pair{"--max-norm", &flags.max_norm},
+        std::pair{"--exp-avg-dtype", &flags.exp_avg_dtype},
         std::pair{"--exp-avg-sq-dtype", &flags.exp_avg_sq_dtype},
         std::pair{"--master-dtype", &flags.master_dtype}, std::pair{"--plugin", &flags.plugin},
         std::pair{"--plugin-timeout", &flags.plugin_timeout}, std::pair{"--accept", &flags.accept},
         std::pair{"--fault", &flags.fault}, std::pair{"--blind", &flags.blind}}) {
     if (value->empty()) continue;
     const std::string_view word = flag;
-    const bool file = word == "--config" || word == "--text" || word == "--gradients" || word == "--plugin";
+    const bool file =
+        word == "--config" || word == "--text" || word == "--gradients" || word == "--plugin";
     words.emplace_back(flag);
     words.push_back(file ? std::filesystem::absolute(*value).string()
                          : *value);  // it may run in another folder
@@ -188,57 +197,70 @@ std::shared_ptr<CaseFlags> add_case_flags(const Command& command) {
   command.words(
       "pattern", flags->patterns,
       "case ids, or patterns with * and ?; a word without them matches any id that contains it. "
-      "'op/*' compares single operations, 'lbfgs/*' runs of L-BFGS, 'resume/*' runs that are resumed on "
+      "'op/*' compares single operations, 'lbfgs/*' runs of L-BFGS, 'resume/*' runs that are "
+      "resumed on "
       "other ranks, 'controls/*' tries legal differences (default: all cases of byte_gpt)");
-  command.list("--recipe", flags->recipes,
-               "variations of the step: adamw, adam, sgd, sgd_ema, ... (zeroproof list --recipes), and with "
-               "settings adamw+amsgrad:on+state:1001 (zeroproof list --settings)");
-  command.list("--impl", flags->implementations,
-               "host, host-fused, device, device-fused, device-graph, plugin (default: all that run; with "
-               "--plugin that one)");
-  command.list("--mode", flags->modes,
-               "lockstep, free, whole (default: lockstep; fused ones free, device-graph whole; a plug-in "
-               "what it has)");
+  command.list(
+      "--recipe", flags->recipes,
+      "variations of the step: adamw, adam, sgd, sgd_ema, ... (zeroproof list --recipes), and with "
+      "settings adamw+amsgrad:on+state:1001 (zeroproof list --settings)");
+  command.list(
+      "--impl", flags->implementations,
+      "host, host-fused, device, device-fused, device-graph, plugin (default: all that run; with "
+      "--plugin that one)");
+  command.list(
+      "--mode", flags->modes,
+      "lockstep, free, whole (default: lockstep; fused ones free, device-graph whole; a plug-in "
+      "what it has)");
   command.list("--world", flags->worlds,
                "self, threads:N, mpi:N; nccl:N, on devices: processes with transport of NCCL");
   command.list("--stage", flags->stages, "ZeRO stages 0, 1, 2, 3");
   command.list("--dtype", flags->dtypes, "parameter dtype: bf16, fp16, fp32, e4m3, e5m2");
   command.list("--bucket", flags->buckets, "bucket sizes in elements, multiples of 1024");
   command.list("--threads", flags->threads, "OpenMP threads per rank, 0 to choose");
-  command.list("--order", flags->orders, "who computes which micro-batch: by_stage, contiguous, strided");
+  command.list("--order", flags->orders,
+               "who computes which micro-batch: by_stage, contiguous, strided");
+  command.list("--layout", flags->layouts,
+               "who owns what: contract, megatron, deepspeed_flat, deepspeed_param, fsdp2, greedy "
+               "(others than "
+               "contract need a "
+               "norm other than chunk1024)");
+  command.list("--sum", flags->grad_sums,
+               "how leaves are added: tree, binned, native (judged by bounds)");
+  command.list("--windows", flags->windows,
+               "ranks of one machine: off (messages), on (each other's memory), params (one copy "
+               "of them too)");
+  command.list("--transport", flags->transport,
+               "between ranks on devices: copies (threads of one process), nccl");
   command.list(
-      "--layout", flags->layouts,
-      "who owns what: contract, megatron, deepspeed_flat, deepspeed_param, fsdp2, greedy (others than "
-      "contract need a "
-      "norm other than chunk1024)");
-  command.list("--sum", flags->grad_sums, "how leaves are added: tree, binned, native (judged by bounds)");
-  command.list(
-      "--windows", flags->windows,
-      "ranks of one machine: off (messages), on (each other's memory), params (one copy of them too)");
-  command.list("--transport", flags->transport, "between ranks on devices: copies (threads of one process), nccl");
-  command.list("--grid", flags->grids,
-               "data x context x tensor parallel ranks, as in 2x1x4 (tensor parallel: as --layout)");
-  command.option("--instances", flags->instances, "optimizer instances, each with a state of its own");
+      "--grid", flags->grids,
+      "data x context x tensor parallel ranks, as in 2x1x4 (tensor parallel: as --layout)");
+  command.option("--instances", flags->instances,
+                 "optimizer instances, each with a state of its own");
   command.option("--persistent", flags->persistent_numel,
                  "stage 3: tensors of at most this many elements stay whole on every rank");
   command.flag("--overlap", flags->overlap, "communicate while layers compute");
   command.list("--offload", flags->offloads,
                "parts of a rank's elements, 0 to 1, whose master and moments live elsewhere");
-  command.list("--offload-order", flags->offload_orders,
-               "which elements: flat, the first ones; tensors, whole ones as they come in param groups");
+  command.list(
+      "--offload-order", flags->offload_orders,
+      "which elements: flat, the first ones; tensors, whole ones as they come in param groups");
   command.list("--offload-place", flags->offload_places,
                "where they live: host, file, file:FOLDER (file: in the temporary folder)");
-  command.list("--offload-chunk", flags->offload_chunks, "elements that travel, and are updated, together");
+  command.list("--offload-chunk", flags->offload_chunks,
+               "elements that travel, and are updated, together");
   command.list("--offload-overlap", flags->offload_overlaps,
                "copy a chunk while another one is updated: on, off (default: on)");
   command.list("--offload-grads", flags->offload_grads,
                "the gradient sum of those elements lives there too: on, off (default: off)");
   command.option("--norm", flags->norm, "form of the global norm: chunk1024, exact, inf, one");
-  command.option("--max-norm", flags->max_norm,
-                 "gradients are scaled down to this global norm, whatever the recipe says; 0 never clips");
+  command.option(
+      "--max-norm", flags->max_norm,
+      "gradients are scaled down to this global norm, whatever the recipe says; 0 never clips");
   command.option("--exp-avg-dtype", flags->exp_avg_dtype,
                  "what exp_avg and momentum_buffer are kept in: fp32, bf16, fp16, e4m3 (rule R25)");
-  command.option("--exp-avg-sq-dtype", flags->exp_avg_sq_dtype, "the same for exp_avg_sq and max_exp_avg_sq");
+  command.option("--exp-avg-sq-dtype", flags->exp_avg_sq_dtype,
+                 "the same for exp_avg_sq and max_exp_avg_sq");
   command.option("--master-dtype", flags->master_dtype,
                  "of the master: fp32; bf16, the parameters themselves");
   command.option(
@@ -249,31 +271,34 @@ std::shared_ptr<CaseFlags> add_case_flags(const Command& command) {
   command.option("--slice", flags->slice, "K/N: every N-th row of the array, from the K-th one on");
   command.option("--config", flags->config_file,
                  "TOML settings (verification/cases/config/defaults.toml shows all)");
-  command.option("--text", flags->text,
-                 "file to train on (default: the project's notes as they were once, which never change)");
-  command.option("--gradients", flags->gradients,
-                 "safetensors file of recorded gradients to use instead (verification/cli/README.md, "
-                 "\"Your own gradients\")");
+  command.option(
+      "--text", flags->text,
+      "file to train on (default: the project's notes as they were once, which never change)");
+  command.option(
+      "--gradients", flags->gradients,
+      "safetensors file of recorded gradients to use instead (verification/cli/README.md, "
+      "\"Your own gradients\")");
   command.option("--seed", flags->seed, "seed of first parameters and data order");
   command.option("--steps", flags->steps, "training steps");
   command.option("--micro-batches", flags->micro_batches, "micro-batches per step, over all ranks");
   command.option("--comm-timeout", flags->comm_timeout, "seconds ranks wait for each other");
   command.option("--jobs", flags->jobs,
                  "cores that training cases may use (default: those this process may)");
-  command.option(
-      "--hostfile", flags->hostfile,
-      "host file for mpirun, which starts the ranks of worlds mpi:N and nccl:N (default: ZP_HOSTFILE)");
+  command.option("--hostfile", flags->hostfile,
+                 "host file for mpirun, which starts the ranks of worlds mpi:N and nccl:N "
+                 "(default: ZP_HOSTFILE)");
   command.flag("--oversubscribe", flags->oversubscribe,
                "allow worlds mpi:N and nccl:N of more than 4 ranks per core");
   command.option("--plugin", flags->plugin,
-                 "shared library with operations or whole steps of your own, judged instead of the implementations "
+                 "shared library with operations or whole steps of your own, judged instead of the "
+                 "implementations "
                  "(verification/interfaces/plugin/README.md)");
   command.option("--plugin-timeout", flags->plugin_timeout,
                  "seconds a call of a plug-in may take (default: 10)");
-  command.option(
-      "--accept", flags->accept,
-      "what a plug-in is held to: bits; any-order, results that a legal order of operations explains; or "
-      "dialect:NAME, updates with the bits of another library (default: bits)");
+  command.option("--accept", flags->accept,
+                 "what a plug-in is held to: bits; any-order, results that a legal order of "
+                 "operations explains; or "
+                 "dialect:NAME, updates with the bits of another library (default: bits)");
   command.option("--fault", flags->fault, "plant a fault (only in build/zeroproof-faults)");
   return flags;
 }
@@ -283,7 +308,8 @@ VerifyOptions options_from(const CaseFlags& flags) {
   VerifyOptions options;
   options.patterns = flags.patterns;
   options.recipes = flags.recipes;
-  for (const std::string& implementation : flags.implementations) options.implementations.push_back(parse_implementation(implementation));
+  for (const std::string& implementation : flags.implementations)
+    options.implementations.push_back(parse_implementation(implementation));
   for (const std::string& mode : flags.modes) options.modes.push_back(parse_mode(mode));
   options.config_file = flags.config_file;
   options.hostfile = flags.hostfile;

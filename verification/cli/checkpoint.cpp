@@ -7,16 +7,16 @@
 
 #include "common/base/error.hpp"
 #include "common/io/checkpoint/checkpoint_names.hpp"
+#include "verification/cases/config/flag_number.hpp"
+#include "verification/cases/config/nearest.hpp"
+#include "verification/cli/commands.hpp"
+#include "verification/cli/program/exit_code.hpp"
+#include "verification/report/progress.hpp"
+#include "verification/report/report_files.hpp"
 #include "verification/tools/train/checkpoints/checkpoint_diff.hpp"
 #include "verification/tools/train/checkpoints/inspect_text.hpp"
 #include "verification/tools/train/checkpoints/reshard.hpp"
 #include "verification/tools/train/checkpoints/state_file.hpp"
-#include "verification/cli/commands.hpp"
-#include "verification/cases/config/flag_number.hpp"
-#include "verification/cases/config/nearest.hpp"
-#include "verification/cli/program/exit_code.hpp"
-#include "verification/report/progress.hpp"
-#include "verification/report/report_files.hpp"
 
 namespace zeroproof::verification {
 namespace {
@@ -27,7 +27,8 @@ struct CheckpointFlags {
   bool rows = false;
 };
 
-const std::vector<std::string> actions = {"inspect", "verify", "reshard", "diff", "export", "import"};
+const std::vector<std::string> actions = {"inspect", "verify", "reshard",
+                                          "diff",    "export", "import"};
 
 int inspect(const CheckpointFlags& flags) {
   const std::string& path = flags.paths.front();
@@ -68,7 +69,8 @@ int verify(const CheckpointFlags& flags) {
         std::printf("whole    %s, %lld bytes\n", checkpoint.label().c_str(),
                     static_cast<long long>(checkpoint.num_bytes()));
       } catch (const Error& error) {
-        const bool later = error.code() == ErrorCode::unavailable;  // nobody here can say whether it is whole
+        const bool later =
+            error.code() == ErrorCode::unavailable;  // nobody here can say whether it is whole
         std::printf("%s %s\n", later ? "not read" : "damaged ", error.what());
         if (code != 7) code = later ? exit_code_of(error) : 7;
       }
@@ -95,8 +97,10 @@ int reshard(const CheckpointFlags& flags) {
   }
   if (!flags.layout.empty()) spec.place.layout = parse_choice<LayoutKind>("--layout", flags.layout);
   if (other) spec.place.instances = 1;
-  if (!flags.instances.empty()) spec.place.instances = flag_number<int>(flags.instances, "--instances", 1);
-  if (!flags.bucket.empty()) spec.bucket_numel = flag_number<std::int64_t>(flags.bucket, "--bucket", 1);
+  if (!flags.instances.empty())
+    spec.place.instances = flag_number<int>(flags.instances, "--instances", 1);
+  if (!flags.bucket.empty())
+    spec.bucket_numel = flag_number<std::int64_t>(flags.bucket, "--bucket", 1);
   std::string label;
   {
     ProgressBar bar;
@@ -131,7 +135,8 @@ int export_file(const CheckpointFlags& flags) {
 
 int import_file(const CheckpointFlags& flags) {
   ZP_CHECK(!flags.out.empty() && !flags.like.empty(), ErrorCode::config,
-           std::string("checkpoint import was given without ") + (flags.out.empty() ? "--out" : "--like"),
+           std::string("checkpoint import was given without ") +
+               (flags.out.empty() ? "--out" : "--like"),
            "a checkpoint has a folder, and settings that the file does not say",
            "add -o DIR and --like DIR, a checkpoint of the same training");
   const auto like = open_checkpoint(flags.like);
@@ -149,27 +154,32 @@ int import_file(const CheckpointFlags& flags) {
 }
 
 int checkpoint(const CheckpointFlags& flags) {
-  ZP_CHECK(std::find(actions.begin(), actions.end(), flags.action) != actions.end(), ErrorCode::config,
-           "'" + flags.action + "' is nothing that can be done with a checkpoint", "nothing was done",
-           suggestion(flags.action, actions));
+  ZP_CHECK(std::find(actions.begin(), actions.end(), flags.action) != actions.end(),
+           ErrorCode::config,
+           "'" + flags.action + "' is nothing that can be done with a checkpoint",
+           "nothing was done", suggestion(flags.action, actions));
   ZP_CHECK(!flags.paths.empty(), ErrorCode::config,
            "checkpoint " + flags.action + " was given nothing to read", "nothing was done",
            "name a folder that zeroproof train was given with --checkpoint");
   for (const std::string& path : flags.paths) {
-    ZP_CHECK(!path.empty(), ErrorCode::config, "checkpoint " + flags.action + " was given an empty name",
-             "it names nothing", "name a folder that zeroproof train was given with --checkpoint");
+    ZP_CHECK(!path.empty(), ErrorCode::config,
+             "checkpoint " + flags.action + " was given an empty name", "it names nothing",
+             "name a folder that zeroproof train was given with --checkpoint");
   }
   const bool many = flags.action == "verify" || flags.action == "diff";
-  ZP_CHECK(many || flags.paths.size() == 1, ErrorCode::config,
-           "checkpoint " + flags.action + " was given " + std::to_string(flags.paths.size()) + " names",
-           "it reads one", "name one");
-  const bool writes = flags.action == "reshard" || flags.action == "export" || flags.action == "import";
-  ZP_CHECK(writes || flags.out.empty(), ErrorCode::config, "--out was given to checkpoint " + flags.action,
-           "it writes nothing", "leave it out");
+  ZP_CHECK(
+      many || flags.paths.size() == 1, ErrorCode::config,
+      "checkpoint " + flags.action + " was given " + std::to_string(flags.paths.size()) + " names",
+      "it reads one", "name one");
+  const bool writes =
+      flags.action == "reshard" || flags.action == "export" || flags.action == "import";
+  ZP_CHECK(writes || flags.out.empty(), ErrorCode::config,
+           "--out was given to checkpoint " + flags.action, "it writes nothing", "leave it out");
   const bool places = !flags.world.empty() || !flags.grid.empty() || !flags.layout.empty() ||
                       !flags.instances.empty() || !flags.bucket.empty();
   ZP_CHECK(flags.action == "reshard" || !places, ErrorCode::config,
-           "a place was given to checkpoint " + flags.action, "only reshard cuts anew", "leave it out");
+           "a place was given to checkpoint " + flags.action, "only reshard cuts anew",
+           "leave it out");
   const bool imports = !flags.like.empty() || !flags.step.empty();
   ZP_CHECK(flags.action == "import" || !imports, ErrorCode::config,
            "--like or --step was given to checkpoint " + flags.action, "only import takes them",
@@ -184,22 +194,26 @@ int checkpoint(const CheckpointFlags& flags) {
 }  // namespace
 
 void add_checkpoint(CommandSet& commands) {
-  const Command command = commands.add("checkpoint",
-                                       "of zeroproof train: inspect DIR, verify DIR, reshard DIR -o DIR, "
-                                       "diff DIR DIR, export DIR -o FILE, import FILE --like DIR -o DIR");
+  const Command command =
+      commands.add("checkpoint",
+                   "of zeroproof train: inspect DIR, verify DIR, reshard DIR -o DIR, "
+                   "diff DIR DIR, export DIR -o FILE, import FILE --like DIR -o DIR");
   const auto flags = std::make_shared<CheckpointFlags>();
   command.required("action", flags->action, "inspect, verify, reshard, diff, export or import");
   command.words("path", flags->paths,
                 "a folder of checkpoints (the newest is meant) or DIR/step-N; import: a file");
   command.option("-o,--out", flags->out, "reshard, import: folder; export: safetensors file");
-  command.option("--world", flags->world, "reshard: self, threads:N, mpi:N (default: as the grid has ranks)");
-  command.option("--grid", flags->grid, "reshard: data x context x tensor parallel ranks, as in 2x1x4");
+  command.option("--world", flags->world,
+                 "reshard: self, threads:N, mpi:N (default: as the grid has ranks)");
+  command.option("--grid", flags->grid,
+                 "reshard: data x context x tensor parallel ranks, as in 2x1x4");
   command.option("--layout", flags->layout,
                  "reshard: who owns what: contract, megatron, deepspeed_flat, ...");
   command.option("--instances", flags->instances, "reshard: optimizer instances");
   command.option("--bucket", flags->bucket, "reshard: bucket size in elements");
   command.option("--like", flags->like, "import: a checkpoint of the same training");
-  command.option("--step", flags->step, "import: steps the state stands for (default: those of --like)");
+  command.option("--step", flags->step,
+                 "import: steps the state stands for (default: those of --like)");
   command.flag("--rows", flags->rows, "inspect: the tensors too; diff: all buffers that differ");
   command.runs([flags] { return checkpoint(*flags); });
 }

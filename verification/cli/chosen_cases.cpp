@@ -10,10 +10,10 @@
 #include "verification/cases/obstacle.hpp"
 #include "verification/cli/covering_rows.hpp"
 #include "verification/cli/flag_scope.hpp"
-#include "verification/faults/blind_faults.hpp"
-#include "verification/ops/op_case.hpp"
 #include "verification/cli/program/capabilities.hpp"
 #include "verification/cli/program/device_capabilities.hpp"
+#include "verification/faults/blind_faults.hpp"
+#include "verification/ops/op_case.hpp"
 #include "verification/training/ranks/mpi_environment.hpp"
 
 namespace zeroproof::verification {
@@ -40,7 +40,8 @@ class Obstacles {
   }
 
   void require_some(std::size_t others) const {
-    if (blocked_ > 0 && runnable_ + others == 0) refuse("nothing that was asked for can run: " + first_);
+    if (blocked_ > 0 && runnable_ + others == 0)
+      refuse("nothing that was asked for can run: " + first_);
   }
 
  private:
@@ -60,7 +61,8 @@ bool names_worlds(const CaseFlags& flags, const VerifyOptions& options, const Ca
          config_of(options, spec.workload).worlds != workload_defaults(spec.workload).worlds;
 }
 
-void check_obstacles(const CaseFlags& flags, const VerifyOptions& options, const Selection& selection) {
+void check_obstacles(const CaseFlags& flags, const VerifyOptions& options,
+                     const Selection& selection) {
   Obstacles obstacles;
   std::vector<const OpCandidate*> others_given;
   if (options.plugin) others_given.push_back(options.plugin.get());
@@ -101,9 +103,10 @@ void check_ranks(const CaseFlags& flags, const Selection& selection) {
   for (const CaseSpec& spec : trainings_of(selection)) {
     const bool fits = !spec.world.has_processes() || spec.world.size <= most;
     ZP_CHECK(fits, ErrorCode::config,
-             "world " + spec.world.id() + " has " + std::to_string(spec.world.size) + " processes for " +
-                 std::to_string(available_cores()) + " cores",
-             "more than " + std::to_string(most_ranks_per_core) + " on a core mostly wait for each other",
+             "world " + spec.world.id() + " has " + std::to_string(spec.world.size) +
+                 " processes for " + std::to_string(available_cores()) + " cores",
+             "more than " + std::to_string(most_ranks_per_core) +
+                 " on a core mostly wait for each other",
              "add --oversubscribe if you mean it, or name hosts with --hostfile");
   }
 }
@@ -115,7 +118,8 @@ void check_hostfile(const CaseFlags& flags, const Selection& selection) {
   const bool used = std::any_of(cases.begin(), cases.end(),
                                 [](const CaseSpec& spec) { return spec.world.has_processes(); });
   ZP_CHECK(used, ErrorCode::config, "--hostfile was given and no case runs under MPI",
-           "it says where ranks are started as processes", "add --world mpi:N, or leave the flag out");
+           "it says where ranks are started as processes",
+           "add --world mpi:N, or leave the flag out");
 }
 
 /// A world nccl:N brings its transport.
@@ -133,7 +137,8 @@ void check_transport(const CaseFlags& flags) {
 
 bool asked_by_name(const CaseFlags& flags, const std::string& id) {
   const std::optional<CaseSpec> training = parse_case_id(id);
-  return has(flags.patterns, id) || (training && has(flags.implementations, std::string(name(training->implementation))));
+  return has(flags.patterns, id) ||
+         (training && has(flags.implementations, std::string(name(training->implementation))));
 }
 
 ChosenCases choose_cases(const CaseFlags& flags) {

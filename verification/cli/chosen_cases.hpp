@@ -1,8 +1,8 @@
 #pragma once
 // From the command line to the cases it runs: the same way for every command, so that list shows what verify runs.
 
-#include "verification/cli/case_flags.hpp"
 #include "verification/cases/suites/selection.hpp"
+#include "verification/cli/case_flags.hpp"
 
 namespace zeroproof::verification {
 

@@ -5,8 +5,9 @@
 namespace zeroproof::verification {
 
 int run_command_line(int argc, char** argv) {
-  CommandSet commands("zeroproof checks sharded optimizers, bit by bit, against a readable reference",
-                      version_text());
+  CommandSet commands(
+      "zeroproof checks sharded optimizers, bit by bit, against a readable reference",
+      version_text());
   add_verify(commands);
   add_list(commands);
   add_record(commands);

@@ -21,7 +21,8 @@ void require_command(const CLI::App& app, const std::string& word) {
   }
   if (word.rfind('-', 0) == 0) return;
   fail(ErrorCode::config, "'" + word + "' is no command", why,
-       suggestion(word, names) + (nearest(word, names).empty() ? "" : " zeroproof --help lists them all"));
+       suggestion(word, names) +
+           (nearest(word, names).empty() ? "" : " zeroproof --help lists them all"));
 }
 
 /// Flags of a command, as they are typed.
@@ -60,7 +61,8 @@ void refuse_empty_values(const CLI::App& app) {
   for (const CLI::App* command : app.get_subcommands()) {
     for (const CLI::Option* option : command->get_options()) {
       const std::vector<std::string>& values = option->results();
-      ZP_CHECK(option->get_lnames().empty() || std::find(values.begin(), values.end(), "") == values.end(),
+      ZP_CHECK(option->get_lnames().empty() ||
+                   std::find(values.begin(), values.end(), "") == values.end(),
                ErrorCode::config, "--" + option->get_lnames().front() + " was given an empty value",
                "it would be as if it had not been given", "name something, or leave the flag out");
     }
@@ -87,7 +89,8 @@ void Command::required_words(const std::string& name, std::vector<std::string>& 
   app_.add_option(name, values, help)->required();
 }
 
-void Command::list(const std::string& name, std::vector<std::string>& values, const std::string& help) const {
+void Command::list(const std::string& name, std::vector<std::string>& values,
+                   const std::string& help) const {
   app_.add_option(name, values, help)->delimiter(',');
 }
 

@@ -22,12 +22,14 @@ class Command {
   void option(const std::string& name, std::string& value, const std::string& help) const;
   void required(const std::string& name, std::string& value, const std::string& help) const;
   /// Any number of values.
-  void words(const std::string& name, std::vector<std::string>& values, const std::string& help) const;
+  void words(const std::string& name, std::vector<std::string>& values,
+             const std::string& help) const;
   /// One value or more.
   void required_words(const std::string& name, std::vector<std::string>& values,
                       const std::string& help) const;
   /// Any number of values, also with commas between.
-  void list(const std::string& name, std::vector<std::string>& values, const std::string& help) const;
+  void list(const std::string& name, std::vector<std::string>& values,
+            const std::string& help) const;
   void flag(const std::string& name, bool& given, const std::string& help) const;
 
   /// What is done when the user chose this subcommand; it returns the exit code.

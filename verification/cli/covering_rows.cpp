@@ -3,10 +3,10 @@
 #include <algorithm>
 
 #include "common/base/error.hpp"
-#include "verification/cases/experiment.hpp"
-#include "verification/cases/id_pattern.hpp"
 #include "verification/cases/config/flag_number.hpp"
 #include "verification/cases/config/nearest.hpp"
+#include "verification/cases/experiment.hpp"
+#include "verification/cases/id_pattern.hpp"
 #include "verification/coverage/covering_array.hpp"
 
 namespace zeroproof::verification {
@@ -53,7 +53,8 @@ std::vector<std::string> covering_rows(const CaseFlags& flags, const VerifyOptio
   const RunSpace space(options, workload);
   const std::vector<CoveredRow> rows = covering_array(space, PossiblePairs(space), strength, seed);
   std::vector<std::string> ids;
-  for (std::size_t i = slice.first; i < rows.size(); i += slice.of) ids.push_back(rows[i].spec.id());
+  for (std::size_t i = slice.first; i < rows.size(); i += slice.of)
+    ids.push_back(rows[i].spec.id());
   ZP_CHECK(!ids.empty(), ErrorCode::config,
            "--slice " + flags.slice + " has none of the " + std::to_string(rows.size()) + " rows",
            "nothing would be judged", "use fewer parts");

@@ -2,10 +2,10 @@
 
 #include "common/base/error.hpp"
 #include "verification/cli/commands.hpp"
-#include "verification/interfaces/files/golden_call.hpp"
-#include "verification/report/report_files.hpp"
 #include "verification/compare/tensors/set_report.hpp"
+#include "verification/interfaces/files/golden_call.hpp"
 #include "verification/model/recorded.hpp"
+#include "verification/report/report_files.hpp"
 
 namespace zeroproof::verification {
 namespace {
@@ -33,7 +33,8 @@ std::vector<std::string> other_metadata(const SafeMetadata& first, const SafeMet
 std::string json_text(const DiffFlags& flags, const SetComparison& comparison,
                       const std::vector<std::string>& metadata) {
   Json tensors = Json::array();
-  for (const TensorDifference& tensor : comparison.tensors) tensors.push_back(to_json_value(tensor));
+  for (const TensorDifference& tensor : comparison.tensors)
+    tensors.push_back(to_json_value(tensor));
   const Json json = {{"schema", diff_schema},
                      {"first", flags.first},
                      {"second", flags.second},
@@ -50,11 +51,13 @@ int diff(const DiffFlags& flags) {
   const auto first = SafetensorsReader::open(flags.first, workload::recording_limits());
   const auto second = SafetensorsReader::open(flags.second, workload::recording_limits());
   ZP_CHECK(!first.header().tensors.empty() || !second.header().tensors.empty(), ErrorCode::io,
-           "neither file has a tensor", "nothing would be compared", "name files with tensors in them");
+           "neither file has a tensor", "nothing would be compared",
+           "name files with tensors in them");
   const SetComparison comparison =
       compare_sets(first, second, pairs_by_name(first.header(), second.header()));
   const std::vector<std::string> metadata = other_metadata(first.metadata(), second.metadata());
-  std::fputs(set_table(comparison, "the first file", "the second file", flags.rows).c_str(), stdout);
+  std::fputs(set_table(comparison, "the first file", "the second file", flags.rows).c_str(),
+             stdout);
   if (!comparison.equal()) std::fputs(bounds_of_results(flags.first, flags.second).c_str(), stdout);
   if (!comparison.totals.same_bits && comparison.totals.differing == 0) {
     std::puts("some NaNs have other bits; all NaNs are one value here");
@@ -73,9 +76,9 @@ int diff(const DiffFlags& flags) {
 }  // namespace
 
 void add_diff(CommandSet& commands) {
-  const Command command = commands.add(
-      "diff",
-      "compare two safetensors files tensor by tensor: equal bits, ulps, absolute and relative differences");
+  const Command command = commands.add("diff",
+                                       "compare two safetensors files tensor by tensor: equal "
+                                       "bits, ulps, absolute and relative differences");
   const auto flags = std::make_shared<DiffFlags>();
   command.required("first", flags->first, "safetensors file");
   command.required("second", flags->second, "safetensors file");

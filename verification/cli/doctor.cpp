@@ -10,8 +10,8 @@
 #include "verification/cli/program/contract_text.hpp"
 #include "verification/cli/program/contract_version.hpp"
 #include "verification/cli/program/device_capabilities.hpp"
-#include "verification/tools/quantize/yaml.hpp"
 #include "verification/report/progress.hpp"
+#include "verification/tools/quantize/yaml.hpp"
 
 namespace zeroproof::verification {
 
@@ -27,9 +27,10 @@ std::vector<Capability> lines() {
   const std::vector<Capability> devices = device_capabilities();
   all.insert(all.erase(device), devices.begin(), devices.end());
   all.push_back({"yaml", reads_yaml(),
-                 reads_yaml() ? "zeroproof quantization reads rules"
-                              : "built without yaml-cpp, so zeroproof quantization reads no rules; install "
-                                "libyaml-cpp-dev and build with ZP_YAML=ON"});
+                 reads_yaml()
+                     ? "zeroproof quantization reads rules"
+                     : "built without yaml-cpp, so zeroproof quantization reads no rules; install "
+                       "libyaml-cpp-dev and build with ZP_YAML=ON"});
   return all;
 }
 
@@ -51,8 +52,8 @@ void add_doctor(CommandSet& commands) {
       commands.add("doctor", "say what this build on this machine can check, and why not");
   command.runs([] {
     const bool colour = wants_colour(STDOUT_FILENO);
-    std::printf("%s\n%-*s %-*s  %s\n", version_text().c_str(), name_columns, "capability", state_columns,
-                "state", "detail");
+    std::printf("%s\n%-*s %-*s  %s\n", version_text().c_str(), name_columns, "capability",
+                state_columns, "state", "detail");
     for (const Capability& c : lines()) {
       const char* state = c.available ? "ok" : "OFF";
       const char* paint = !colour ? "" : c.available ? "\033[32m" : "\033[33m";

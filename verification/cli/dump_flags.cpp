@@ -5,8 +5,8 @@
 
 #include "common/base/error.hpp"
 #include "common/io/files/replacing_file.hpp"
-#include "verification/tools/train/dump/dump.hpp"
 #include "verification/report/report_files.hpp"
+#include "verification/tools/train/dump/dump.hpp"
 
 namespace zeroproof::verification {
 namespace {
@@ -15,25 +15,28 @@ std::int64_t step_of(const std::string& text, std::int64_t steps) {
   std::int64_t step = 0;
   const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), step);
   const bool number = error == std::errc{} && rest == text.data() + text.size();
-  ZP_CHECK(number && step >= 1 && step <= steps, ErrorCode::config, "--dump-steps has '" + text + "'",
-           "the run has the steps 1 to " + std::to_string(steps), "name some of these, with commas between");
+  ZP_CHECK(number && step >= 1 && step <= steps, ErrorCode::config,
+           "--dump-steps has '" + text + "'", "the run has the steps 1 to " + std::to_string(steps),
+           "name some of these, with commas between");
   return step;
 }
 
 /// What one trajectory belongs to.
 std::string trajectory_of(const CaseSpec& spec) {
   const bool binned = spec.place.grad_sum == GradSum::binned;
-  return spec.workload + " " + spec.recipe + " " + std::string(name(spec.dtype)) + (binned ? " binned" : "");
+  return spec.workload + " " + spec.recipe + " " + std::string(name(spec.dtype)) +
+         (binned ? " binned" : "");
 }
 
 }  // namespace
 
 void add_dump_flags(const Command& command, DumpFlags& flags) {
-  command.option(
-      "--dump", flags.file,
-      "safetensors file that gets master, state, parameters and scalars of the undistributed optimizer, "
-      "which all cases are held to; needs one workload, recipe and dtype");
-  command.list("--dump-steps", flags.steps, "steps that are dumped, as in 1,10,60 (default: the last one)");
+  command.option("--dump", flags.file,
+                 "safetensors file that gets master, state, parameters and scalars of the "
+                 "undistributed optimizer, "
+                 "which all cases are held to; needs one workload, recipe and dtype");
+  command.list("--dump-steps", flags.steps,
+               "steps that are dumped, as in 1,10,60 (default: the last one)");
 }
 
 std::vector<std::int64_t> dumped_steps(const std::vector<std::string>& texts, std::int64_t steps) {
@@ -71,7 +74,8 @@ void check_dump(const DumpFlags& flags, const VerifyOptions& options, const Sele
   const ReplacingFile can_be_written(flags.file);  // and is gone again
 }
 
-std::string make_dump(const DumpFlags& flags, const VerifyOptions& options, const Selection& selection) {
+std::string make_dump(const DumpFlags& flags, const VerifyOptions& options,
+                      const Selection& selection) {
   const CaseSpec spec = only_trajectory(selection, "--dump");
   const Experiment experiment = experiment_of(options, spec);
   const DumpPlan plan(experiment);
@@ -79,7 +83,8 @@ std::string make_dump(const DumpFlags& flags, const VerifyOptions& options, cons
   const std::vector<DumpTensor> tensors = plan.tensors(steps);
   write_dump(experiment, plan, tensors, flags.file, spec.id());
   std::string listed;
-  for (const std::int64_t step : steps) listed += (listed.empty() ? "" : ", ") + std::to_string(step);
+  for (const std::int64_t step : steps)
+    listed += (listed.empty() ? "" : ", ") + std::to_string(step);
   return "dump: " + flags.file + " (" + trajectory_of(spec) + ", step " + listed + ", " +
          std::to_string(tensors.size()) + " tensors)";
 }

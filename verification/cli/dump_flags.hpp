@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "verification/cases/run_plan.hpp"
-#include "verification/cli/command_set.hpp"
 #include "verification/cases/suites/selection.hpp"
+#include "verification/cli/command_set.hpp"
 
 namespace zeroproof::verification {
 
@@ -32,6 +32,7 @@ CaseSpec only_trajectory(const Selection& selection, const std::string& flag);
 void check_dump(const DumpFlags& flags, const VerifyOptions& options, const Selection& selection);
 
 /// Writes the dump; returns a line that says what it holds. Errors: as write_dump.
-std::string make_dump(const DumpFlags& flags, const VerifyOptions& options, const Selection& selection);
+std::string make_dump(const DumpFlags& flags, const VerifyOptions& options,
+                      const Selection& selection);
 
 }  // namespace zeroproof::verification

@@ -27,8 +27,9 @@ int gen(const GenFlags& flags) {
 }
 
 int judge(const JudgeFlags& flags) {
-  ZP_CHECK(flags.accept.empty() || flags.accept == "bits" || flags.accept == "any-order", ErrorCode::config,
-           "--accept is '" + flags.accept + "'", "it says what results are held to", "use bits or any-order");
+  ZP_CHECK(flags.accept.empty() || flags.accept == "bits" || flags.accept == "any-order",
+           ErrorCode::config, "--accept is '" + flags.accept + "'",
+           "it says what results are held to", "use bits or any-order");
   const JudgedCall judged =
       judge_call(flags.inputs, flags.outputs, flags.dialect, flags.accept == "any-order");
   std::fputs(judged.text.c_str(), stdout);
@@ -38,7 +39,8 @@ int judge(const JudgeFlags& flags) {
 }  // namespace
 
 void add_gen(CommandSet& commands) {
-  const Command command = commands.add("gen", "write one call of an operation, for any program to compute");
+  const Command command =
+      commands.add("gen", "write one call of an operation, for any program to compute");
   const auto flags = std::make_shared<GenFlags>();
   command.required("case", flags->request.operation,
                    "an operation, as adamw_update or op/adamw_update/fill:ties");
@@ -52,15 +54,18 @@ void add_gen(CommandSet& commands) {
 }
 
 void add_judge(CommandSet& commands) {
-  const Command command =
-      commands.add("judge", "compare what a program made of gen's file with the reference, bit by bit");
+  const Command command = commands.add(
+      "judge", "compare what a program made of gen's file with the reference, bit by bit");
   const auto flags = std::make_shared<JudgeFlags>();
   command.required("inputs", flags->inputs, "the file that gen wrote");
-  command.required("outputs", flags->outputs, "the file of the program: after.NAME for every output");
-  command.option("--dialect", flags->dialect, "compare with a dialect instead (zeroproof explain dialects)");
-  command.option("--accept", flags->accept,
-                 "what results are held to: bits (default), or any-order, what a proved bound of any legal "
-                 "order allows");
+  command.required("outputs", flags->outputs,
+                   "the file of the program: after.NAME for every output");
+  command.option("--dialect", flags->dialect,
+                 "compare with a dialect instead (zeroproof explain dialects)");
+  command.option(
+      "--accept", flags->accept,
+      "what results are held to: bits (default), or any-order, what a proved bound of any legal "
+      "order allows");
   command.runs([flags] { return judge(*flags); });
 }
 

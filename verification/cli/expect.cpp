@@ -4,10 +4,10 @@
 
 #include "common/base/error.hpp"
 #include "verification/cli/flag_scope.hpp"
+#include "verification/compare/tensors/set_report.hpp"
+#include "verification/report/report_files.hpp"
 #include "verification/tools/train/dump/dump.hpp"
 #include "verification/tools/train/dump/expected.hpp"
-#include "verification/report/report_files.hpp"
-#include "verification/compare/tensors/set_report.hpp"
 #include "verification/training/ranks/mpi_environment.hpp"
 
 namespace zeroproof::verification {
@@ -50,7 +50,8 @@ void refuse_candidate_flags(const VerifyRequest& request) {
                                                 {"--dump-steps", !request.dump.steps.empty()}};
   for (const auto& [flag, given] : flags) {
     ZP_CHECK(!given, ErrorCode::config, std::string(flag) + " was given with --expect",
-             "their numbers are held against the undistributed optimizer, no case is run, and the flag would "
+             "their numbers are held against the undistributed optimizer, no case is run, and the "
+             "flag would "
              "do nothing",
              "leave one of the two out");
   }
@@ -75,24 +76,28 @@ constexpr const char* dialect = "contract";
 
 std::string text_of(const Expectation& found, const Experiment& experiment, const std::string& file,
                     bool rows) {
-  std::string text = "theirs   " + file + "\nagainst  the undistributed optimizer: " + experiment.workload() +
-                     " " + experiment.recipe() + " " + std::string(name(experiment.param_dtype())) +
-                     "\nsteps    " + numbers(found.steps) + "\nstart    " +
-                     (found.start.empty() ? "the run's own" : "theirs, step 0: " + words(found.start)) +
-                     "\ndialect  " + dialect + "\n";
+  std::string text =
+      "theirs   " + file + "\nagainst  the undistributed optimizer: " + experiment.workload() +
+      " " + experiment.recipe() + " " + std::string(name(experiment.param_dtype())) +
+      "\nsteps    " + numbers(found.steps) + "\nstart    " +
+      (found.start.empty() ? "the run's own" : "theirs, step 0: " + words(found.start)) +
+      "\ndialect  " + dialect + "\n";
   if (!found.ignored.empty())
     text += "ignored  " + std::to_string(found.ignored.size()) + " tensors of theirs\n";
   text += "\n" + buffer_table(found.rows, [](const BufferRow& row) {
-            return row.equal() ? std::string("equal") : "differs from step " + std::to_string(row.first_step);
+            return row.equal() ? std::string("equal")
+                               : "differs from step " + std::to_string(row.first_step);
           });
   if (rows) text += "\n" + set_table(found.comparison, "what is expected", "their file", true);
   if (!found.first.empty()) text += "\n" + found.first;
   return text + (found.equal() ? "\nall bits are equal\n" : "\nnot equal\n");
 }
 
-std::string json_of(const Expectation& found, const Experiment& experiment, const std::string& file) {
+std::string json_of(const Expectation& found, const Experiment& experiment,
+                    const std::string& file) {
   Json tensors = Json::array(), buffers = Json::array();
-  for (const TensorDifference& tensor : found.comparison.tensors) tensors.push_back(to_json_value(tensor));
+  for (const TensorDifference& tensor : found.comparison.tensors)
+    tensors.push_back(to_json_value(tensor));
   for (const BufferRow& row : found.rows) {
     Json buffer = to_json_value(row.totals);
     buffer["buffer"] = row.name;
@@ -121,8 +126,8 @@ std::string json_of(const Expectation& found, const Experiment& experiment, cons
 
 void check_expect_flags(const VerifyRequest& request) {
   ZP_CHECK(!request.expect.empty() || request.phase_names.empty(), ErrorCode::config,
-           "--phase-names was given without --expect", "it says what tensors are called in that file",
-           "add --expect FILE, or leave it out");
+           "--phase-names was given without --expect",
+           "it says what tensors are called in that file", "add --expect FILE, or leave it out");
 }
 
 int run_expect(const VerifyRequest& request) {
@@ -130,8 +135,9 @@ int run_expect(const VerifyRequest& request) {
   ZP_CHECK(!inside_mpi_job(), ErrorCode::config, "--expect was given inside an MPI job",
            "every process would compare the same", "leave mpirun out");
   const ReportTargets targets = parse_targets(request.reports);
-  ZP_CHECK(targets.junit_files.empty(), ErrorCode::config, "a report junit:FILE was asked for with --expect",
-           "JUnit lists cases, and none is run", "use text or json:FILE");
+  ZP_CHECK(targets.junit_files.empty(), ErrorCode::config,
+           "a report junit:FILE was asked for with --expect", "JUnit lists cases, and none is run",
+           "use text or json:FILE");
   for (const std::string& file : targets.files()) {
     check_report_file(file);
     check_not_input(file, {request.expect, request.phase_names, request.cases.gradients,
@@ -146,7 +152,8 @@ int run_expect(const VerifyRequest& request) {
   const PhaseNames names =
       request.phase_names.empty() ? PhaseNames() : PhaseNames::read(request.phase_names, plan);
   const Expectation found = compare_expected(experiment, plan, request.expect, names);
-  if (targets.text) std::fputs(text_of(found, experiment, request.expect, request.rows).c_str(), stdout);
+  if (targets.text)
+    std::fputs(text_of(found, experiment, request.expect, request.rows).c_str(), stdout);
   for (const std::string& file : targets.json_files) {
     write_report_file(file, json_of(found, experiment, request.expect));
     if (targets.text) std::printf("report: %s\n", file.c_str());

@@ -2,14 +2,14 @@
 #include <cstdio>
 
 #include "common/base/error.hpp"
-#include "verification/cli/commands.hpp"
-#include "verification/cli/explain/explain_text.hpp"
 #include "verification/cases/config/config.hpp"
 #include "verification/cases/config/nearest.hpp"
-#include "verification/faults/catalogue.hpp"
-#include "verification/ops/op_case.hpp"
+#include "verification/cli/commands.hpp"
+#include "verification/cli/explain/explain_text.hpp"
 #include "verification/cli/program/contract_text.hpp"
 #include "verification/cli/program/contract_version.hpp"
+#include "verification/faults/catalogue.hpp"
+#include "verification/ops/op_case.hpp"
 
 namespace zeroproof::verification {
 namespace {
@@ -21,21 +21,24 @@ std::vector<std::string> phase_names(const std::vector<Phase>& phases) {
 }
 
 /// What there is to say of an operation without a doc block of its own.
-constexpr const char* fused_pass = "A fused pass of production: the bits of the phases it stands for (R17).";
+constexpr const char* fused_pass =
+    "A fused pass of production: the bits of the phases it stands for (R17).";
 
 std::string explain_op(const Op& op, bool below_phase) {
-  const std::string text = op.type.empty() ? wrapped({fused_pass}, explain_columns, "  ") : block_of(op.type);
+  const std::string text =
+      op.type.empty() ? wrapped({fused_pass}, explain_columns, "  ") : block_of(op.type);
   std::string out = heading((below_phase ? "operation " : "") + op.name) + "\n\n" + text + "\n";
   for (const std::string& type : referred_types(doc_block(op.type))) {
     if (type != op.type) out += heading(type) + " (referred to above)\n\n" + block_of(type) + "\n";
   }
   out += labelled("class", {std::string(name(op.exactness))}, "");
+  out += labelled(
+      "phase", op.phases.empty() ? std::vector<std::string>{"none"} : phase_names(op.phases), ",");
   out +=
-      labelled("phase", op.phases.empty() ? std::vector<std::string>{"none"} : phase_names(op.phases), ",");
-  out += labelled("contract",
-                  {op.contract.empty() ? "common/CONTRACT.md, R17" : "common/contracts/" + op.contract,
-                   "(numeric", "contract", std::to_string(contract_version) + ")"},
-                  "");
+      labelled("contract",
+               {op.contract.empty() ? "common/CONTRACT.md, R17" : "common/contracts/" + op.contract,
+                "(numeric", "contract", std::to_string(contract_version) + ")"},
+               "");
   std::vector<std::string> implementations;
   for (const ImplementationFile& implementation : implementation_files()) {
     if (implementation.function == op.name) implementations.push_back(implementation.file);
@@ -45,13 +48,15 @@ std::string explain_op(const Op& op, bool below_phase) {
   for (const Fill fill : op.fills) fills.emplace_back(name(fill));
   out += labelled("inputs", fills, ",");
   if (op.variants.size() > 1) out += labelled("variants", op.variants, ",");
-  out += labelled("cases",
-                  {"zeroproof verify 'op/" + op.name + "/*'",
-                   "(" + std::to_string(op_cases("op/" + op.name + "/*").size()), "on", "this", "machine)"},
-                  "");
+  out += labelled(
+      "cases",
+      {"zeroproof verify 'op/" + op.name + "/*'",
+       "(" + std::to_string(op_cases("op/" + op.name + "/*").size()), "on", "this", "machine)"},
+      "");
   if (!op.phases.empty()) {
     out += labelled("", {"zeroproof verify byte_gpt_tiny", "(as part of every step)"}, "");
-    if (!below_phase) out += "  faults planted in this phase (zeroproof-faults):\n" + faults_of(op.phases);
+    if (!below_phase)
+      out += "  faults planted in this phase (zeroproof-faults):\n" + faults_of(op.phases);
   }
   return out;
 }
@@ -82,7 +87,8 @@ std::string first_sentence(const std::vector<std::string>& block) {
 std::string line_of(const Op& op) {
   const std::vector<std::string> block = doc_block(op.type);
   const std::string indent(30, ' ');
-  std::string text = wrapped({block.empty() ? fused_pass : first_sentence(block)}, explain_columns, indent);
+  std::string text =
+      wrapped({block.empty() ? fused_pass : first_sentence(block)}, explain_columns, indent);
   if (op.name.size() + 3 > indent.size()) return "  " + op.name + "\n" + text;
   return text.replace(2, op.name.size(), op.name);
 }
@@ -101,7 +107,8 @@ int explain_all() {
     if (op.phases.empty()) out += line_of(op);
   }
   out += "\n" + heading("another optimizer") + "\n" + lbfgs_line();
-  out += "\n" + heading("and") + "\n" + labelled("stages", {"stage0", "stage1", "stage2", "stage3"}, ",");
+  out += "\n" + heading("and") + "\n" +
+         labelled("stages", {"stage0", "stage1", "stage2", "stage3"}, ",");
   std::vector<std::string> names;
   for (const Passage& rule : rules()) names.push_back(rule.name);
   out += labelled("rules", names, ",");
@@ -125,11 +132,13 @@ std::vector<std::string> known_names() {
   std::vector<std::string> known;
   for (const Op& op : all_ops()) known.push_back(op.name);
   for (const Phase phase : all_phases) known.emplace_back(name(phase));
-  known.insert(known.end(), {"lbfgs", "dialects", "errata", "stage0", "stage1", "stage2", "stage3"});
+  known.insert(known.end(),
+               {"lbfgs", "dialects", "errata", "stage0", "stage1", "stage2", "stage3"});
   for (const Fault& fault : fault_catalogue()) known.emplace_back(fault.id);
   for (const Passage& rule : rules()) known.push_back(rule.name);
   for (const Passage& label : labels()) known.push_back(label.name);
-  for (const Erratum& erratum : errata()) known.push_back("erratum " + std::to_string(erratum.number));
+  for (const Erratum& erratum : errata())
+    known.push_back("erratum " + std::to_string(erratum.number));
   return known;
 }
 
@@ -146,7 +155,8 @@ std::vector<std::string> holding(const std::string& what, const std::vector<std:
   std::vector<std::string> known = known_names();
   std::vector<std::string> close = holding(what, known);
   const std::vector<std::string> dialects = dialect_names();
-  if (close.empty()) close = holding(what, dialects);  // many have "adam" in them, which is an operation's
+  if (close.empty())
+    close = holding(what, dialects);  // many have "adam" in them, which is an operation's
   known.insert(known.end(), dialects.begin(), dialects.end());
   const std::string near = nearest(what, known);
   if (close.empty() && !near.empty()) close = {near};
@@ -155,7 +165,8 @@ std::vector<std::string> holding(const std::string& what, const std::vector<std:
   fail(ErrorCode::config,
        "'" + what + "' is no operation, phase, stage, dialect, rule, label, erratum or fault",
        "there is nothing to explain",
-       (meant.empty() ? "" : "did you mean " + meant + "? ") + "zeroproof explain lists what there is");
+       (meant.empty() ? "" : "did you mean " + meant + "? ") +
+           "zeroproof explain lists what there is");
 }
 
 int explain(const std::string& what) {
@@ -176,15 +187,16 @@ int explain(const std::string& what) {
 }  // namespace
 
 void add_explain(CommandSet& commands) {
-  const Command command =
-      commands.add("explain",
-                   "what the contract says of an operation, phase, stage, rule or label, what a dialect "
-                   "computes, what is wrong with a claim, and what a fault does (no name: all of them)");
+  const Command command = commands.add(
+      "explain",
+      "what the contract says of an operation, phase, stage, rule or label, what a dialect "
+      "computes, what is wrong with a claim, and what a fault does (no name: all of them)");
   const auto words = std::make_shared<std::vector<std::string>>();
   command.words(
       "name", *words,
       "an operation (adamw_update), a phase (update), lbfgs, a stage (stage2), dialects, a dialect "
-      "(torch-cpu-fused), a rule (R12), a label (ZeRO:local), errata, an erratum (erratum 46) or a fault "
+      "(torch-cpu-fused), a rule (R12), a label (ZeRO:local), errata, an erratum (erratum 46) or a "
+      "fault "
       "(double-unscale)");
   command.runs([words] {
     std::string what;

@@ -108,10 +108,13 @@ std::vector<Use> uses_of(const CaseFlags& f) {
 /// Not every implementation has a form for operations, and L-BFGS is host code.
 void check_implementations(const CaseFlags& flags, Kind kind, const std::string& pattern) {
   for (const std::string& implementation : flags.implementations) {
-    const bool fits = kind == op ? implementation != "host-fused" : kind != lbfgs || implementation == "host";
-    ZP_CHECK(fits, ErrorCode::config, "--impl " + implementation + " does not apply to '" + pattern + "'",
-             kind == op ? "operations are compared one at a time, not fused" : "L-BFGS runs on the host",
-             kind == op ? "use host, device or plugin" : "use host, or leave the flag out");
+    const bool fits =
+        kind == op ? implementation != "host-fused" : kind != lbfgs || implementation == "host";
+    ZP_CHECK(
+        fits, ErrorCode::config,
+        "--impl " + implementation + " does not apply to '" + pattern + "'",
+        kind == op ? "operations are compared one at a time, not fused" : "L-BFGS runs on the host",
+        kind == op ? "use host, device or plugin" : "use host, or leave the flag out");
   }
 }
 

@@ -5,16 +5,16 @@
 
 #include "common/base/error.hpp"
 #include "common/base/printable.hpp"
+#include "verification/cases/config/nearest.hpp"
 #include "verification/cli/case_flags.hpp"
 #include "verification/cli/commands.hpp"
 #include "verification/cli/dump_flags.hpp"
 #include "verification/cli/flag_scope.hpp"
+#include "verification/cli/program/exit_code.hpp"
 #include "verification/cli/run_verify.hpp"
-#include "verification/cases/config/nearest.hpp"
-#include "verification/tools/train/dump/golden.hpp"
 #include "verification/interfaces/files/golden_call.hpp"
 #include "verification/interfaces/plugin/plugin_candidate.hpp"
-#include "verification/cli/program/exit_code.hpp"
+#include "verification/tools/train/dump/golden.hpp"
 
 namespace zeroproof::verification {
 namespace {
@@ -38,24 +38,27 @@ struct Given {
 
 void require_action(const GoldenFlags& flags) {
   const std::vector<std::string> actions = {"record", "check", "update"};
-  ZP_CHECK(std::find(actions.begin(), actions.end(), flags.action) != actions.end(), ErrorCode::config,
-           "golden has no action '" + flags.action + "'", "a golden file is recorded, checked or updated",
-           suggestion(flags.action, actions));
+  ZP_CHECK(std::find(actions.begin(), actions.end(), flags.action) != actions.end(),
+           ErrorCode::config, "golden has no action '" + flags.action + "'",
+           "a golden file is recorded, checked or updated", suggestion(flags.action, actions));
   const CaseFlags& run = flags.run;
-  for (const Given& use :
-       {Given{"--recipe", !run.recipes.empty(), "record"}, Given{"--dtype", !run.dtypes.empty(), "record"},
-        Given{"--sum", !run.grad_sums.empty(), "record"}, Given{"--norm", !run.norm.empty(), "record"},
-        Given{"--max-norm", !run.max_norm.empty(), "record"},
-        Given{"--config", !run.config_file.empty(), "record"}, Given{"--text", !run.text.empty(), "record"},
-        Given{"--gradients", !run.gradients.empty(), "record"}, Given{"--seed", !run.seed.empty(), "record"},
-        Given{"--steps", !run.steps.empty(), "record"},
-        Given{"--micro-batches", !run.micro_batches.empty(), "record"},
-        Given{"--dump-steps", !flags.steps.empty(), "record"},
-        Given{"--reason", !flags.reason.empty(), "update"},
-        Given{"--numel", !flags.call.numel.empty(), "record"},
-        Given{"--variant", !flags.call.variant.empty(), "record"},
-        Given{"--plugin", !flags.plugin.empty(), "check"},
-        Given{"--strict-bits", flags.strict_bits, "check"}}) {
+  for (const Given& use : {Given{"--recipe", !run.recipes.empty(), "record"},
+                           Given{"--dtype", !run.dtypes.empty(), "record"},
+                           Given{"--sum", !run.grad_sums.empty(), "record"},
+                           Given{"--norm", !run.norm.empty(), "record"},
+                           Given{"--max-norm", !run.max_norm.empty(), "record"},
+                           Given{"--config", !run.config_file.empty(), "record"},
+                           Given{"--text", !run.text.empty(), "record"},
+                           Given{"--gradients", !run.gradients.empty(), "record"},
+                           Given{"--seed", !run.seed.empty(), "record"},
+                           Given{"--steps", !run.steps.empty(), "record"},
+                           Given{"--micro-batches", !run.micro_batches.empty(), "record"},
+                           Given{"--dump-steps", !flags.steps.empty(), "record"},
+                           Given{"--reason", !flags.reason.empty(), "update"},
+                           Given{"--numel", !flags.call.numel.empty(), "record"},
+                           Given{"--variant", !flags.call.variant.empty(), "record"},
+                           Given{"--plugin", !flags.plugin.empty(), "check"},
+                           Given{"--strict-bits", flags.strict_bits, "check"}}) {
     ZP_CHECK(!use.given || flags.action == use.action, ErrorCode::config,
              std::string(use.flag) + " was given to golden " + flags.action,
              "the flag would do nothing: the record beside the file says how it was made",
@@ -102,9 +105,9 @@ int record(const GoldenFlags& flags) {
   const std::vector<std::int64_t> steps = dumped_steps(flags.steps, config_of(options, spec).steps);
   const std::string& file = flags.words.front();
   const GoldenRecord made = record_golden(options, spec, steps, file);
-  std::printf("recorded %s and %s: %s %s %s, trajectory %s\n", file.c_str(), golden_record_name(file).c_str(),
-              made.workload.c_str(), made.recipe.c_str(), std::string(name(made.dtype)).c_str(),
-              made.trajectory.c_str());
+  std::printf("recorded %s and %s: %s %s %s, trajectory %s\n", file.c_str(),
+              golden_record_name(file).c_str(), made.workload.c_str(), made.recipe.c_str(),
+              std::string(name(made.dtype)).c_str(), made.trajectory.c_str());
   return 0;
 }
 
@@ -116,20 +119,25 @@ int show(const std::string& file, const GoldenCheck& check, bool strict_bits) {
   std::printf("%s\n", printable(title).c_str());
   const GoldenVerdict verdict = check.verdict();
   if (verdict != GoldenVerdict::equal) {
-    std::puts(check.environment.empty()
-                  ? "environment as it was: compiler, instruction sets, program"
-                  : "not as it was, which may be why (the contract fixes the bits whatever it is):");
+    std::puts(
+        check.environment.empty()
+            ? "environment as it was: compiler, instruction sets, program"
+            : "not as it was, which may be why (the contract fixes the bits whatever it is):");
   }
-  for (const std::string& change : check.environment) std::printf("  %s\n", printable(change).c_str());
+  for (const std::string& change : check.environment)
+    std::printf("  %s\n", printable(change).c_str());
   std::fputs(
-      buffer_table(check.rows, [](const BufferRow& row) { return std::string(name(golden_verdict(row))); })
+      buffer_table(check.rows,
+                   [](const BufferRow& row) { return std::string(name(golden_verdict(row))); })
           .c_str(),
       stdout);
-  if (!check.extra.empty()) std::printf("the run has no tensor %s\n", shown_name(check.extra).c_str());
+  if (!check.extra.empty())
+    std::printf("the run has no tensor %s\n", shown_name(check.extra).c_str());
   std::fputs(check.first.c_str(), stdout);
   if (verdict == GoldenVerdict::wrong) {
     std::puts(
-        "none of these buffers has a derived bound: the contract fixes their bits, and changed ones are "
+        "none of these buffers has a derived bound: the contract fixes their bits, and changed "
+        "ones are "
         "wrong");
   }
   std::printf("%s\n\n", std::string(name(verdict)).c_str());
@@ -145,8 +153,9 @@ int show_call(const std::string& file, const OpCandidate* candidate, bool strict
 }
 
 int show_run(const std::string& file, const OpCandidate* candidate, bool strict_bits) {
-  ZP_CHECK(candidate == nullptr, ErrorCode::config, "--plugin was given with the trajectory " + file,
-           "a library computes operations", "leave it out, or check a golden file of op/...");
+  ZP_CHECK(candidate == nullptr, ErrorCode::config,
+           "--plugin was given with the trajectory " + file, "a library computes operations",
+           "leave it out, or check a golden file of op/...");
   return show(file, check_golden(file), strict_bits);
 }
 
@@ -158,8 +167,9 @@ int check(const GoldenFlags& flags) {
     candidate = plugin_candidate(std::make_shared<Plugin>(flags.plugin, PluginLimits{}));
   for (const std::string& file : flags.words) {
     try {
-      const int code = of_a_call(golden_record_of(file)) ? show_call(file, candidate.get(), flags.strict_bits)
-                                                         : show_run(file, candidate.get(), flags.strict_bits);
+      const int code = of_a_call(golden_record_of(file))
+                           ? show_call(file, candidate.get(), flags.strict_bits)
+                           : show_run(file, candidate.get(), flags.strict_bits);
       wrong = wrong || code == 1;
       drifted = drifted || code == 8;
     } catch (const Error& error) {
@@ -175,18 +185,22 @@ int update(const GoldenFlags& flags) {
   ZP_CHECK(flags.words.size() == 1, ErrorCode::config, "golden update was given more than one file",
            "each has a reason of its own", "update them one by one");
   ZP_CHECK(flags.reason.find_first_not_of(" \t\n") != std::string::npos, ErrorCode::config,
-           "golden update has no reason", "whoever reads the history has to know why the numbers changed",
-           "add --reason TEXT");
+           "golden update has no reason",
+           "whoever reads the history has to know why the numbers changed", "add --reason TEXT");
   const char* ci = std::getenv("CI");
-  ZP_CHECK(ci == nullptr || *ci == '\0', ErrorCode::config, "golden update was called where CI is set",
+  ZP_CHECK(ci == nullptr || *ci == '\0', ErrorCode::config,
+           "golden update was called where CI is set",
            "a test that renews what it is compared with proves nothing",
            "update on a machine of your own, and commit");
   const std::string& file = flags.words.front();
   const bool call = of_a_call(golden_record_of(file));
-  const GoldenRecord made = call ? update_golden_call(file, flags.reason) : update_golden(file, flags.reason);
-  const std::string before = made.history.size() > 1 ? made.history[made.history.size() - 2].trajectory : "";
+  const GoldenRecord made =
+      call ? update_golden_call(file, flags.reason) : update_golden(file, flags.reason);
+  const std::string before =
+      made.history.size() > 1 ? made.history[made.history.size() - 2].trajectory : "";
   std::printf("updated %s: %s %s, %s\n", file.c_str(), call ? "results" : "trajectory",
-              made.trajectory.c_str(), before == made.trajectory ? "as before" : ("was " + before).c_str());
+              made.trajectory.c_str(),
+              before == made.trajectory ? "as before" : ("was " + before).c_str());
   return 0;
 }
 
@@ -201,14 +215,16 @@ int golden(const GoldenFlags& flags) {
 }  // namespace
 
 void add_golden(CommandSet& commands) {
-  const Command command = commands.add("golden",
-                                       "numbers that were right once, in a file: record FILE [PATTERN], "
-                                       "check FILE ..., update FILE --reason TEXT");
+  const Command command =
+      commands.add("golden",
+                   "numbers that were right once, in a file: record FILE [PATTERN], "
+                   "check FILE ..., update FILE --reason TEXT");
   const auto flags = std::make_shared<GoldenFlags>();
   CaseFlags& run = flags->run;
   command.required("action", flags->action, "record, check or update");
-  command.words("file", flags->words,
-                "golden files (safetensors; FILE.toml is beside each); of record one, and patterns");
+  command.words(
+      "file", flags->words,
+      "golden files (safetensors; FILE.toml is beside each); of record one, and patterns");
   command.list("--recipe", run.recipes, "record: variation of the step (zeroproof list --recipes)");
   command.list("--dtype", run.dtypes, "record: parameter dtype: bf16, fp16, fp32, e4m3, e5m2");
   command.list("--sum", run.grad_sums, "record: how leaves are added: tree, binned");
@@ -223,9 +239,9 @@ void add_golden(CommandSet& commands) {
   command.option("--micro-batches", run.micro_batches, "record: micro-batches per step");
   command.list("--dump-steps", flags->steps, "record: steps that are kept (default: the last one)");
   command.option("--reason", flags->reason, "update: why the numbers changed; kept in FILE.toml");
-  command.flag(
-      "--strict-bits", flags->strict_bits,
-      "check: exit 8 where bits changed within a derived bound (op/...; no buffer of a run has one)");
+  command.flag("--strict-bits", flags->strict_bits,
+               "check: exit 8 where bits changed within a derived bound (op/...; no buffer of a "
+               "run has one)");
   command.option("--plugin", flags->plugin,
                  "check: shared library that computes the calls of op/... instead");
   command.option("--numel", flags->call.numel, "record op/...: elements (default: 1000)");

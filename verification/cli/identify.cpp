@@ -55,13 +55,16 @@ int identify_many(const std::vector<std::string>& files) {
 
 void add_identify(CommandSet& commands) {
   const Command command = commands.add(
-      "identify", "name the library whose arithmetic made a step, or the operation in which it is nobody's");
+      "identify",
+      "name the library whose arithmetic made a step, or the operation in which it is nobody's");
   const auto files = std::make_shared<std::vector<std::string>>();
   command.required_words(
       "step", *files,
       "safetensors files with one step each: before.grad, before.master, ..., after.master, ... "
       "(several: steps of one program)");
-  command.runs([files] { return files->size() == 1 ? identify_one(files->front()) : identify_many(*files); });
+  command.runs([files] {
+    return files->size() == 1 ? identify_one(files->front()) : identify_many(*files);
+  });
 }
 
 }  // namespace zeroproof::verification

@@ -5,6 +5,8 @@
 #include "common/base/error.hpp"
 #include "verification/cases/experiment.hpp"
 #include "verification/cases/recipes.hpp"
+#include "verification/cases/suites/estimate.hpp"
+#include "verification/cases/suites/selection.hpp"
 #include "verification/cli/chosen_cases.hpp"
 #include "verification/cli/commands.hpp"
 #include "verification/cli/run_verify.hpp"
@@ -12,8 +14,6 @@
 #include "verification/coverage/visited.hpp"
 #include "verification/faults/catalogue.hpp"
 #include "verification/report/report_files.hpp"
-#include "verification/cases/suites/estimate.hpp"
-#include "verification/cases/suites/selection.hpp"
 
 namespace zeroproof::verification {
 namespace {
@@ -24,7 +24,8 @@ std::string counts_of(const Selection& selection) {
   for (const auto& [suite, ids] : selection.parts) {
     parts += (parts.empty() ? "" : ", ") + std::to_string(ids.size()) + " " + suite->name();
   }
-  return std::to_string(selection.size()) + (selection.size() == 1 ? " case: " : " cases: ") + parts;
+  return std::to_string(selection.size()) + (selection.size() == 1 ? " case: " : " cases: ") +
+         parts;
 }
 
 /// In a unit in which it is a small number, and not more exactly than it is known.
@@ -46,8 +47,8 @@ void print_settings() {
     std::string values;
     for (const AxisValue& value : axis.values) values += (values.empty() ? "" : ", ") + value.name;
     const std::string how = axis.of_id ? "" : "+" + axis.name + ":";
-    std::printf("%-18s %-22s %s\n", axis.name.c_str(), (axis.of_id ? axis.flags.front() : how).c_str(),
-                values.c_str());
+    std::printf("%-18s %-22s %s\n", axis.name.c_str(),
+                (axis.of_id ? axis.flags.front() : how).c_str(), values.c_str());
   }
 }
 
@@ -66,15 +67,17 @@ int print_coverage(const ChosenCases& chosen, const std::string& file) {
 }
 
 int list(const CaseFlags& flags, const Instead& instead) {
-  ZP_CHECK(instead.json.empty() || instead.coverage, ErrorCode::config, "--json was given without --coverage",
-           "the file would not be written", "add --coverage");
+  ZP_CHECK(instead.json.empty() || instead.coverage, ErrorCode::config,
+           "--json was given without --coverage", "the file would not be written",
+           "add --coverage");
   if (instead.settings) {
     print_settings();
     return 0;
   }
   if (instead.recipes) {
     for (const Recipe& recipe : recipes()) {
-      std::printf("%-18s %s\n", std::string(recipe.name).c_str(), std::string(recipe.summary).c_str());
+      std::printf("%-18s %s\n", std::string(recipe.name).c_str(),
+                  std::string(recipe.summary).c_str());
     }
     return 0;
   }
@@ -110,9 +113,11 @@ void add_list(CommandSet& commands) {
   command.flag("--settings", instead->settings,
                "print what coverage is counted over instead, each with its values");
   command.flag("--faults", instead->faults, "print the faults that can be planted instead");
-  command.flag("--coverage", instead->coverage,
-               "print which values of settings, and how many pairs of them, the cases visit instead");
-  command.option("--json", instead->json, "file that gets the coverage with every pair that is not visited");
+  command.flag(
+      "--coverage", instead->coverage,
+      "print which values of settings, and how many pairs of them, the cases visit instead");
+  command.option("--json", instead->json,
+                 "file that gets the coverage with every pair that is not visited");
   command.runs([flags, instead] { return list(*flags, *instead); });
 }
 

@@ -17,10 +17,10 @@
 #include "common/base/error.hpp"
 #include "common/base/printable.hpp"
 #include "verification/cli/command_line.hpp"
-#include "verification/interfaces/plugin/wire.hpp"
-#include "verification/interfaces/plugin/worker.hpp"
 #include "verification/cli/program/exit_code.hpp"
 #include "verification/cli/program/standard_streams.hpp"
+#include "verification/interfaces/plugin/wire.hpp"
+#include "verification/interfaces/plugin/worker.hpp"
 #include "verification/training/ranks/mpi_environment.hpp"
 #include "verification/training/ranks/mpi_world.hpp"
 #include "verification/training/ranks/rank_notes.hpp"
@@ -35,7 +35,8 @@ using namespace zeroproof;
 void make_idle_workers_sleep(char** argv) {
   if (std::getenv("OMP_WAIT_POLICY") != nullptr || std::getenv("GOMP_SPINCOUNT") != nullptr) return;
   ::setenv("OMP_WAIT_POLICY", "passive", 1);
-  ::execv("/proc/self/exe", argv);  // returns only if that is impossible; spinning is slow, not wrong
+  ::execv("/proc/self/exe",
+          argv);  // returns only if that is impossible; spinning is slow, not wrong
 }
 
 /// Steps allocate and free the same megabytes again and again. As it comes, malloc gives them back to the system each
@@ -78,8 +79,9 @@ int run(int argc, char** argv, std::unique_ptr<verification::MpiLife>& mpi) {
     }
     return finished(verification::run_command_line(argc, argv));
   } catch (const Error& error) {
-    const std::string who =
-        verification::inside_mpi_job() ? " [rank " + std::to_string(verification::mpi_job_rank()) + "]" : "";
+    const std::string who = verification::inside_mpi_job()
+                                ? " [rank " + std::to_string(verification::mpi_job_rank()) + "]"
+                                : "";
     std::fprintf(stderr, "zeroproof%s: %s\n", who.c_str(), error.what());
     return verification::exit_code_of(error);
   } catch (const std::bad_alloc&) {
@@ -88,18 +90,21 @@ int run(int argc, char** argv, std::unique_ptr<verification::MpiLife>& mpi) {
   } catch (const std::filesystem::filesystem_error& error) {
     const std::string file = error.path1().string();
     std::fprintf(
-        stderr, "zeroproof: %s cannot be used: %s (the command needs it); use another name or folder\n",
-        sentence(file.empty() ? "the working folder" : file).c_str(), error.code().message().c_str());
+        stderr,
+        "zeroproof: %s cannot be used: %s (the command needs it); use another name or folder\n",
+        sentence(file.empty() ? "the working folder" : file).c_str(),
+        error.code().message().c_str());
     return 2;
   } catch (const std::system_error& error) {
-    std::fprintf(
-        stderr,
-        "zeroproof: the system refuses something: %s (a thread or a lock, as a rule); raise its limits, "
-        "or run fewer cases at once with --jobs\n",
-        error.what());
+    std::fprintf(stderr,
+                 "zeroproof: the system refuses something: %s (a thread or a lock, as a rule); "
+                 "raise its limits, "
+                 "or run fewer cases at once with --jobs\n",
+                 error.what());
     return 9;
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "zeroproof: %s (an error nobody foresaw); report it with the command line\n",
+    std::fprintf(stderr,
+                 "zeroproof: %s (an error nobody foresaw); report it with the command line\n",
                  sentence(error.what()).c_str());
     return 9;
   }

@@ -19,7 +19,8 @@ Result unfinished(const std::string& suite, const std::string& id, const std::st
     result.side = parts[std::min<std::size_t>(2, parts.size() - 1)];
   }
   result.status = Status::error;
-  result.reason = "not finished: the run was ended by " + what + " (this case has no verdict); run it again";
+  result.reason =
+      "not finished: the run was ended by " + what + " (this case has no verdict); run it again";
   return result;
 }
 
@@ -39,7 +40,8 @@ RunReport PartialReport::ended_by(const std::string& what) const {
     report.suites.push_back(suite);
     for (const std::string& id : ids) {
       const auto found = results_.find(id);
-      report.results.push_back(found != results_.end() ? found->second : unfinished(suite->name(), id, what));
+      report.results.push_back(found != results_.end() ? found->second
+                                                       : unfinished(suite->name(), id, what));
     }
   }
   return report;

@@ -6,28 +6,29 @@
 
 #include "common/base/error.hpp"
 #include "common/step/param_groups.hpp"
+#include "verification/cases/config/config.hpp"
+#include "verification/cases/config/flag_number.hpp"
 #include "verification/cases/experiment.hpp"
 #include "verification/cli/commands.hpp"
 #include "verification/cli/plan_flags.hpp"
-#include "verification/cases/config/config.hpp"
-#include "verification/cases/config/flag_number.hpp"
+#include "verification/report/format.hpp"
+#include "verification/report/progress.hpp"
+#include "verification/report/report_files.hpp"
 #include "verification/tools/plan/measured_plan.hpp"
 #include "verification/tools/plan/owners.hpp"
 #include "verification/tools/plan/plan.hpp"
 #include "verification/tools/plan/report.hpp"
-#include "verification/report/format.hpp"
-#include "verification/report/progress.hpp"
-#include "verification/report/report_files.hpp"
 
 namespace zeroproof::verification {
 namespace {
 
 PlanSections sections_of(const std::vector<std::string>& counts) {
   if (counts.empty()) return {};
-  static const std::vector<std::string> known = {"contract", "zero-paper", "deepspeed", "megatron", "claims"};
+  static const std::vector<std::string> known = {"contract", "zero-paper", "deepspeed", "megatron",
+                                                 "claims"};
   PlanSections sections{false, false, false, false, false};
-  bool* const parts[] = {&sections.contract, &sections.zero_paper, &sections.deepspeed, &sections.megatron,
-                         &sections.claims};
+  bool* const parts[] = {&sections.contract, &sections.zero_paper, &sections.deepspeed,
+                         &sections.megatron, &sections.claims};
   for (const std::string& count : counts) {
     const auto found = std::find(known.begin(), known.end(), count);
     ZP_CHECK(found != known.end(), ErrorCode::config, "--count is '" + count + "'",
@@ -41,8 +42,9 @@ PlanSections sections_of(const std::vector<std::string>& counts) {
 void require_fitting_flags(const PlanFlags& flags) {
   const PlanFlags unset;
   if (!flags.owners) {
-    for (const auto& [flag, value] : {std::pair{"--layout", &flags.layout}, std::pair{"--rank", &flags.rank},
-                                      std::pair{"--config", &flags.config_file}}) {
+    for (const auto& [flag, value] :
+         {std::pair{"--layout", &flags.layout}, std::pair{"--rank", &flags.rank},
+          std::pair{"--config", &flags.config_file}}) {
       ZP_CHECK(value->empty(), ErrorCode::config, std::string(flag) + " was given without --owners",
                "bytes are planned for the contract's layout, whatever others own", "add --owners");
     }
@@ -79,13 +81,15 @@ std::vector<int> groups_of(const std::string& config_file, const PlannedModel& m
   if (config_file.empty()) return {};
   RunConfig config = main_config();
   apply_toml_file(config, config_file);
-  return make_param_groups(config.param_groups, config.schedule, FlatLayout(tp_shapes(model, 1))).of_tensor;
+  return make_param_groups(config.param_groups, config.schedule, FlatLayout(tp_shapes(model, 1)))
+      .of_tensor;
 }
 
 /// Flags of owners that only some layouts look at.
 void require_fitting_layout(const PlanFlags& flags, LayoutKind layout) {
   const std::string with = " was given with --layout " + std::string(name(layout));
-  ZP_CHECK(flags.config_file.empty() || layout == LayoutKind::deepspeed_flat || layout == LayoutKind::greedy,
+  ZP_CHECK(flags.config_file.empty() || layout == LayoutKind::deepspeed_flat ||
+               layout == LayoutKind::greedy,
            ErrorCode::config, "--config" + with, "it deals out all param groups alike",
            "leave it out, or use deepspeed_flat or greedy");
   ZP_CHECK(flags.bucket.empty() || layout == LayoutKind::contract || layout == LayoutKind::megatron,
@@ -103,10 +107,11 @@ int run_owners(PlanFlags flags) {
   require_whole_instances(planned);
   settings.world_size = planned.grid.data_ranks() / planned.instances;
   settings.tp = planned.grid.tp;
-  settings.bucket_numel = any_bucket.empty()
-                              ? planned.bucket_numel
-                              : flag_number<std::int64_t>(any_bucket, "--bucket", 1, most_planned_elements);
-  if (!flags.rank.empty()) settings.rank = flag_number<int>(flags.rank, "--rank", 0, most_planned_ranks);
+  settings.bucket_numel = any_bucket.empty() ? planned.bucket_numel
+                                             : flag_number<std::int64_t>(any_bucket, "--bucket", 1,
+                                                                         most_planned_elements);
+  if (!flags.rank.empty())
+    settings.rank = flag_number<int>(flags.rank, "--rank", 0, most_planned_ranks);
   const PlannedModel model = load_model(flags.model);
   settings.group_of = groups_of(flags.config_file, model);
   if (!flags.json_file.empty()) check_report_file(flags.json_file);
@@ -136,19 +141,22 @@ int run_plan(const PlanFlags& flags) {
 }  // namespace
 
 void add_plan(CommandSet& commands) {
-  const Command command = commands.add("plan",
-                                       "bytes and messages of a step on any grid of ranks: this project's, "
-                                       "the papers', and figures in circulation");
+  const Command command =
+      commands.add("plan",
+                   "bytes and messages of a step on any grid of ranks: this project's, "
+                   "the papers', and figures in circulation");
   const auto flags = std::make_shared<PlanFlags>();
   const auto option = [&](const char* flag, std::string& target, const std::string& help) {
     command.option(flag, target, help);
   };
   command.required("model", flags->model, "MODEL.toml, FILE.safetensors, " + workload_list());
-  option("--grid", flags->grid, "data x context x tensor parallel ranks, at most 16384 (default: 1x1x1)");
+  option("--grid", flags->grid,
+         "data x context x tensor parallel ranks, at most 16384 (default: 1x1x1)");
   option("--world", flags->world, "ranks the grid must multiply out to");
   option("--stage", flags->stage, "ZeRO stage 0 to 3, or all (default)");
   option("--dtype", flags->dtype, "of parameters: bf16, fp16, fp32, e4m3, e5m2 (default: bf16)");
-  option("--grad-dtype", flags->grad_dtype, "of gradients as they arrive: fp32, bf16, fp16 (default: fp32)");
+  option("--grad-dtype", flags->grad_dtype,
+         "of gradients as they arrive: fp32, bf16, fp16 (default: fp32)");
   option("--scale-recipe", flags->scale_recipe,
          "of e4m3 and e5m2: " + listed(names_of(ScaleRecipe{})) + " (default: current)");
   option("--scale-blocks", flags->scale_blocks,
@@ -162,7 +170,8 @@ void add_plan(CommandSet& commands) {
          "fp32, bf16, fp16, e4m3: what exp_avg and momentum_buffer are kept in (default: fp32)");
   option("--exp-avg-sq-dtype", flags->exp_avg_sq_dtype,
          "the same for exp_avg_sq and max_exp_avg_sq (default: fp32)");
-  option("--master-dtype", flags->master_dtype, "fp32, bf16: what the master is kept in (default: fp32)");
+  option("--master-dtype", flags->master_dtype,
+         "fp32, bf16: what the master is kept in (default: fp32)");
   option("--micro-batches", flags->micro_batches,
          "per step, over all ranks (default: one per data parallel rank)");
   option("--order", flags->order,
@@ -171,36 +180,44 @@ void add_plan(CommandSet& commands) {
          "off, on, params: ranks that share a state read each other's memory (default: off)");
   option("--space", flags->space,
          "host, device: where a rank's buffers are; on devices steps are enqueued (default: host)");
-  option("--bucket", flags->bucket, "elements reduced together, a multiple of 1024 (default: 262144)");
+  option("--bucket", flags->bucket,
+         "elements reduced together, a multiple of 1024 (default: 262144)");
   option("--instances", flags->instances,
          "optimizer instances, each with its own copy of the state (default: 1)");
   option("--offload", flags->offload,
          "part of a rank's elements, 0 to 1, whose state lies elsewhere (default: 0)");
   option("--offload-order", flags->offload_order, "flat, tensors: which elements (default: flat)");
-  option("--offload-place", flags->offload_place, "host, file: where their state lies (default: host)");
-  option("--offload-chunk", flags->offload_chunk, "elements that travel together (default: 262144)");
+  option("--offload-place", flags->offload_place,
+         "host, file: where their state lies (default: host)");
+  option("--offload-chunk", flags->offload_chunk,
+         "elements that travel together (default: 262144)");
   option("--offload-overlap", flags->offload_overlap,
          "on, off: chunks travel while others are updated (default: on)");
   option("--offload-grads", flags->offload_grads,
          "on, off: the gradient sum of those elements lies there too (default: off)");
   option("--clip-groups", flags->clip_groups,
          "norms of a step, 23 words each, with the default one (default: 1)");
-  command.list("--count", flags->counts,
-               "contract, zero-paper, deepspeed, megatron, claims; several with commas (default: contract)");
+  command.list(
+      "--count", flags->counts,
+      "contract, zero-paper, deepspeed, megatron, claims; several with commas (default: contract)");
   option("--alpha", flags->alpha, "microseconds per message (default: 5)");
   option("--beta", flags->beta, "GB/s a rank sends (default: 360)");
   option("--memory", flags->memory, "GB/s of a rank's memory (default: 4300)");
-  command.flag("--measure", flags->measure,
-               "run two steps of every stage on threads too, and show what was counted beside the plan");
+  command.flag(
+      "--measure", flags->measure,
+      "run two steps of every stage on threads too, and show what was counted beside the plan");
   command.flag("--owners", flags->owners,
                "who owns which elements of which tensors, and what is padding, instead of bytes");
   option("--layout", flags->layout,
          "with --owners: " + listed(names_of(LayoutKind{})) + " (default: contract)");
-  option("--rank", flags->rank, "with --owners: this one of the ranks that share the state, instead of all");
-  option("--config", flags->config_file,
-         "with --owners: TOML file whose param groups deepspeed_flat and greedy deal out one by one");
+  option("--rank", flags->rank,
+         "with --owners: this one of the ranks that share the state, instead of all");
+  option(
+      "--config", flags->config_file,
+      "with --owners: TOML file whose param groups deepspeed_flat and greedy deal out one by one");
   option("--svg", flags->svg_file, "file for a picture: a bar per stage");
-  option("--json", flags->json_file, "file for all numbers (schema zeroproof-plan/1, zeroproof-owners/1)");
+  option("--json", flags->json_file,
+         "file for all numbers (schema zeroproof-plan/1, zeroproof-owners/1)");
   command.runs([flags] { return run_plan(*flags); });
 }
 

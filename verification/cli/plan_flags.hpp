@@ -13,12 +13,12 @@ namespace zeroproof::verification {
 
 /// As typed; turned into settings after parsing, so that every error has one form.
 struct PlanFlags {
-  std::string model, grid = "1x1x1", world, stage = "all", dtype = "bf16", grad_dtype, rule = "adamw",
-                     momentum, micro_batches, order = "by_stage", windows = "off", space = "host", bucket,
-                     instances, clip_groups, alpha, beta, memory, offload, offload_order = "flat",
-                     offload_place = "host", offload_chunk, offload_overlap = "on", offload_grads = "off",
-                     exp_avg_dtype = "fp32", exp_avg_sq_dtype = "fp32", master_dtype = "fp32", scale_recipe,
-                     scale_blocks, amax_history;
+  std::string model,
+      grid = "1x1x1", world, stage = "all", dtype = "bf16", grad_dtype, rule = "adamw", momentum,
+      micro_batches, order = "by_stage", windows = "off", space = "host", bucket, instances,
+      clip_groups, alpha, beta, memory, offload, offload_order = "flat", offload_place = "host",
+      offload_chunk, offload_overlap = "on", offload_grads = "off", exp_avg_dtype = "fp32",
+      exp_avg_sq_dtype = "fp32", master_dtype = "fp32", scale_recipe, scale_blocks, amax_history;
   std::vector<std::string> counts;
   std::string svg_file, json_file;
   bool owners = false, measure = false, columnwise = false;

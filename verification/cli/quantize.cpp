@@ -2,12 +2,12 @@
 #include <optional>
 
 #include "common/base/error.hpp"
-#include "verification/tools/quantize/calibration/quantize_report.hpp"
-#include "verification/tools/quantize/calibration/quantized_file.hpp"
-#include "verification/cli/commands.hpp"
 #include "verification/cases/config/config.hpp"
+#include "verification/cli/commands.hpp"
 #include "verification/report/progress.hpp"
 #include "verification/report/report_files.hpp"
+#include "verification/tools/quantize/calibration/quantize_report.hpp"
+#include "verification/tools/quantize/calibration/quantized_file.hpp"
 
 namespace zeroproof::verification {
 namespace {
@@ -26,9 +26,11 @@ std::int64_t samples_of(const std::string& text) {
 
 int quantize(const QuantizeFlags& flags) {
   std::optional<QuantSemantics> semantics;
-  if (!flags.semantics.empty()) semantics = parse_choice<QuantSemantics>("--semantics", flags.semantics);
-  const auto growth = flags.histogram.empty() ? HistogramGrowth::doubling
-                                              : parse_choice<HistogramGrowth>("--histogram", flags.histogram);
+  if (!flags.semantics.empty())
+    semantics = parse_choice<QuantSemantics>("--semantics", flags.semantics);
+  const auto growth = flags.histogram.empty()
+                          ? HistogramGrowth::doubling
+                          : parse_choice<HistogramGrowth>("--histogram", flags.histogram);
   const std::int64_t samples = samples_of(flags.samples);
   const WorldSpec world = flags.world.empty() ? WorldSpec{} : parse_world(flags.world);
   check_report_file(flags.out);
@@ -44,7 +46,8 @@ int quantize(const QuantizeFlags& flags) {
   const QuantizationAssignment assignment = assign(config, names, flags.model);
   const std::int64_t shortest = model.shape.context + 1;
   QuantizeJob job{model, assignment, workload::read_text_file(flags.text, shortest), {}};
-  if (!flags.evaluation.empty()) job.evaluation = workload::read_text_file(flags.evaluation, shortest);
+  if (!flags.evaluation.empty())
+    job.evaluation = workload::read_text_file(flags.evaluation, shortest);
   job.samples = samples;
   job.growth = growth;
   job.world = world;
@@ -55,7 +58,8 @@ int quantize(const QuantizeFlags& flags) {
     result = run_quantize_job(job);
   }
   write_quantized_file(flags.out, job, result);
-  if (!flags.json_file.empty()) write_report_file(flags.json_file, quantize_json(job, result, flags.rules));
+  if (!flags.json_file.empty())
+    write_report_file(flags.json_file, quantize_json(job, result, flags.rules));
   std::fputs(quantize_text(job, result).c_str(), stdout);
   std::printf("written: %s\n", flags.out.c_str());
   return 0;
@@ -71,16 +75,19 @@ void add_quantize(CommandSet& commands) {
   const auto flags = std::make_shared<QuantizeFlags>();
   command.required("model", flags->model,
                    "FILE.safetensors: parameters of byte_gpt or byte_gpt_tiny, or a dump");
-  command.required("--config", flags->rules, "YAML file of rules, as zeroproof quantization takes it");
+  command.required("--config", flags->rules,
+                   "YAML file of rules, as zeroproof quantization takes it");
   command.required("--calibrate", flags->text, "text that goes through the model");
   command.required("-o,--output", flags->out, "safetensors file for codes and scales");
   command.option("--evaluate", flags->evaluation,
                  "text for the perplexity before and after (default: the windows that calibrate)");
-  command.option("--samples", flags->samples, "windows of a text that are used at most (default: 128)");
+  command.option("--samples", flags->samples,
+                 "windows of a text that are used at most (default: 128)");
   command.option("--semantics", flags->semantics, "megatron or modelopt (default: by the file)");
   command.option("--histogram", flags->histogram,
                  "how bins grow: doubling (default), or appended, ModelOpt's way, on one rank");
-  command.option("--world", flags->world, "self, threads:N: any gives the same bytes (default: self)");
+  command.option("--world", flags->world,
+                 "self, threads:N: any gives the same bytes (default: self)");
   command.option("--json", flags->json_file, "file for all of it (schema zeroproof-quantize/1)");
   command.runs([flags] { return quantize(*flags); });
 }

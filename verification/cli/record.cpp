@@ -19,12 +19,13 @@ struct RecordFlags {
 int record(const RecordFlags& flags) {
   workload_defaults(flags.workload);  // throws for a workload that does not exist
   const RunConfig config = config_of(options_from(flags.settings), flags.workload);
-  const Experiment experiment(flags.workload, config, parse_param_dtype(flags.dtype), load_text(config));
+  const Experiment experiment(flags.workload, config, parse_param_dtype(flags.dtype),
+                              load_text(config));
   record_gradients(experiment, flags.file);
   std::printf("recorded %lld steps of %lld micro-batches, %zu tensors with %lld parameters: %s\n",
               static_cast<long long>(config.steps), static_cast<long long>(config.micro_batches),
-              experiment.layout().tensors().size(), static_cast<long long>(experiment.layout().numel()),
-              flags.file.c_str());
+              experiment.layout().tensors().size(),
+              static_cast<long long>(experiment.layout().numel()), flags.file.c_str());
   return 0;
 }
 
@@ -32,14 +33,17 @@ int record(const RecordFlags& flags) {
 
 void add_record(CommandSet& commands) {
   const Command command = commands.add(
-      "record", "write the gradients of a workload to a safetensors file, for verify --gradients FILE");
+      "record",
+      "write the gradients of a workload to a safetensors file, for verify --gradients FILE");
   const auto flags = std::make_shared<RecordFlags>();
   command.required("file", flags->file, "safetensors file to write");
   command.option("--workload", flags->workload, workload_list() + " (default: byte_gpt)");
-  command.option("--dtype", flags->dtype, "parameter dtype the gradients are computed with (default: fp32)");
+  command.option("--dtype", flags->dtype,
+                 "parameter dtype the gradients are computed with (default: fp32)");
   command.option("--config", flags->settings.config_file, "TOML settings");
-  command.option("--text", flags->settings.text,
-                 "file to train on (default: the project's notes as they were once, which never change)");
+  command.option(
+      "--text", flags->settings.text,
+      "file to train on (default: the project's notes as they were once, which never change)");
   command.option("--seed", flags->settings.seed, "seed of first parameters and data order");
   command.option("--steps", flags->settings.steps, "training steps");
   command.option("--micro-batches", flags->settings.micro_batches, "micro-batches per step");

@@ -7,11 +7,11 @@
 
 #include "common/base/error.hpp"
 #include "common/base/printable.hpp"
+#include "verification/cases/suites/bundle.hpp"
+#include "verification/cases/suites/selection.hpp"
 #include "verification/cli/commands.hpp"
 #include "verification/cli/flag_scope.hpp"
 #include "verification/cli/run_verify.hpp"
-#include "verification/cases/suites/bundle.hpp"
-#include "verification/cases/suites/selection.hpp"
 
 namespace zeroproof::verification {
 namespace {
@@ -29,8 +29,9 @@ void take_flags(const Bundle& bundle, CaseFlags& flags) {
       {"--fault", &flags.fault},
       {"--blind", &flags.blind}};
   for (std::size_t i = 0; i < bundle.flags.size(); i += 2) {
-    const auto flag = std::find_if(known.begin(), known.end(),
-                                   [&](const auto& entry) { return entry.first == bundle.flags[i]; });
+    const auto flag = std::find_if(known.begin(), known.end(), [&](const auto& entry) {
+      return entry.first == bundle.flags[i];
+    });
     ZP_CHECK(flag != known.end() && i + 1 < bundle.flags.size(), ErrorCode::config,
              "the bundle has the setting " + bundle.flags[i], "this program does not know it",
              "use the version that saved it");
@@ -77,15 +78,17 @@ int replay_id(VerifyRequest request, const std::string& id) {
   request.cases.oversubscribe = selects_training(id);  // it ran before
   const VerifyOptions options = options_from(request.cases);
   const Selection selection = select_cases(options);
-  ZP_CHECK(selection.size() > 0, ErrorCode::config, "'" + id + "' is neither a case id nor a saved bundle",
-           "there is nothing to run again",
+  ZP_CHECK(selection.size() > 0, ErrorCode::config,
+           "'" + id + "' is neither a case id nor a saved bundle", "there is nothing to run again",
            "see zeroproof list for ids, and verify --save-failing for bundles");
   ZP_CHECK(selection.size() == 1, ErrorCode::config,
-           "'" + id + "' means " + std::to_string(selection.size()) + " cases", "replay runs exactly one",
+           "'" + id + "' means " + std::to_string(selection.size()) + " cases",
+           "replay runs exactly one",
            "name one of them, such as " + selection.ids().front() + ", or use zeroproof verify");
   const int code = run_verify(request);
   if (code != 0 && code != 4 && request.save_failing.empty()) {
-    std::printf("bundle: add --save-failing FOLDER to keep this failure with everything a rerun needs\n");
+    std::printf(
+        "bundle: add --save-failing FOLDER to keep this failure with everything a rerun needs\n");
   }
   return code;
 }
@@ -93,7 +96,8 @@ int replay_id(VerifyRequest request, const std::string& id) {
 }  // namespace
 
 void add_replay(CommandSet& commands) {
-  const Command command = commands.add("replay", "run one case again, from its id or from a saved bundle");
+  const Command command =
+      commands.add("replay", "run one case again, from its id or from a saved bundle");
   const auto request = std::make_shared<VerifyRequest>();
   const auto what = std::make_shared<std::string>();
   command.required("what", *what, "a case id, or a bundle that verify --save-failing made");
@@ -101,16 +105,18 @@ void add_replay(CommandSet& commands) {
   command.option("--config", flags.config_file,
                  "TOML settings of the run (ids only; bundles bring their own)");
   command.option("--text", flags.text, "file the run trained on");
-  command.option("--gradients", flags.gradients, "safetensors file of recorded gradients the run used");
+  command.option("--gradients", flags.gradients,
+                 "safetensors file of recorded gradients the run used");
   command.option("--seed", flags.seed, "seed of the run");
   command.option("--steps", flags.steps, "training steps");
   command.option("--micro-batches", flags.micro_batches, "micro-batches per step, over all ranks");
   command.option("--comm-timeout", flags.comm_timeout, "seconds ranks wait for each other");
-  command.option(
-      "--plugin", flags.plugin,
-      "shared library with the operations that are judged (a bundle names one; this is instead of it)");
+  command.option("--plugin", flags.plugin,
+                 "shared library with the operations that are judged (a bundle names one; this is "
+                 "instead of it)");
   command.option("--plugin-timeout", flags.plugin_timeout, "seconds a call of a plug-in may take");
-  command.option("--accept", flags.accept, "what results of a plug-in are held to: bits, or any-order");
+  command.option("--accept", flags.accept,
+                 "what results of a plug-in are held to: bits, or any-order");
   command.option("--fault", flags.fault, "plant a fault (only in build/zeroproof-faults)");
   add_blind_flag(command, flags);
   add_report_flags(command, *request);

@@ -9,17 +9,17 @@
 
 #include "common/base/error.hpp"
 #include "common/base/printable.hpp"
+#include "verification/cases/config/nearest.hpp"
+#include "verification/cases/suites/bundle.hpp"
 #include "verification/cli/chosen_cases.hpp"
 #include "verification/cli/partial_report.hpp"
-#include "verification/cases/config/nearest.hpp"
-#include "verification/coverage/visited.hpp"
-#include "verification/compare/judge/self_test.hpp"
-#include "verification/ops/op_expectation.hpp"
 #include "verification/cli/program/interruption.hpp"
+#include "verification/compare/judge/self_test.hpp"
+#include "verification/coverage/visited.hpp"
+#include "verification/ops/op_expectation.hpp"
 #include "verification/report/progress.hpp"
 #include "verification/report/report_files.hpp"
 #include "verification/report/verdict_lines.hpp"
-#include "verification/cases/suites/bundle.hpp"
 #include "verification/training/ranks/job_guard.hpp"
 #include "verification/training/ranks/mpi_environment.hpp"
 #include "verification/training/ranks/rank_notes.hpp"
@@ -28,7 +28,8 @@ namespace zeroproof::verification {
 namespace {
 
 /// What fails to be written keeps nothing else from it. Errors (io): the first that was not.
-void write_reports(const RunReport& report, const ReportTargets& targets, const VerifyRequest& request) {
+void write_reports(const RunReport& report, const ReportTargets& targets,
+                   const VerifyRequest& request) {
   std::optional<Error> problem;
   std::vector<std::string> written;
   const auto write = [&](const std::vector<std::string>& files, const std::string& content) {
@@ -45,7 +46,8 @@ void write_reports(const RunReport& report, const ReportTargets& targets, const 
   if (!targets.junit_files.empty()) write(targets.junit_files, to_junit(report, request.strict));
   if (!targets.html_files.empty()) write(targets.html_files, to_html(report, request.strict));
   if (targets.text) {
-    const TextStyle style{wants_colour(STDOUT_FILENO) && !inside_mpi_job(), request.rows, request.bytes};
+    const TextStyle style{wants_colour(STDOUT_FILENO) && !inside_mpi_job(), request.rows,
+                          request.bytes};
     std::fputs(to_text(report, style).c_str(), stdout);
     for (const std::string& file : written) std::printf("report: %s\n", printable(file).c_str());
   }
@@ -79,18 +81,22 @@ int nothing_matches(const VerifyOptions& options) {
     for (std::string& word : suite->words()) known.push_back(std::move(word));
   }
   const std::string near = one_word ? nearest(pattern, known) : "";
-  std::fprintf(stderr,
-               "zeroproof: no case matches '%s' (nothing would be judged); %szeroproof list shows the ids\n",
-               sentence(pattern).c_str(), near.empty() ? "" : ("did you mean " + near + "? ").c_str());
+  std::fprintf(
+      stderr,
+      "zeroproof: no case matches '%s' (nothing would be judged); %szeroproof list shows the ids\n",
+      sentence(pattern).c_str(), near.empty() ? "" : ("did you mean " + near + "? ").c_str());
   return 4;
 }
 
 void add_report_flags(const Command& command, VerifyRequest& request) {
-  command.words("--report", request.reports,
-                "text, json:FILE, junit:FILE, html:FILE, or several with commas between (default: text)");
-  command.flag("--rows", request.rows, "a row for every case, step and buffer, besides what they come to");
-  command.flag("--bytes", request.bytes,
-               "what every rank held by class of memory, and sent by collective, beside what was predicted");
+  command.words(
+      "--report", request.reports,
+      "text, json:FILE, junit:FILE, html:FILE, or several with commas between (default: text)");
+  command.flag("--rows", request.rows,
+               "a row for every case, step and buffer, besides what they come to");
+  command.flag(
+      "--bytes", request.bytes,
+      "what every rank held by class of memory, and sent by collective, beside what was predicted");
   command.flag("--strict", request.strict, "mistrusted cases count as failed");
   command.option("--save-failing", request.save_failing,
                  "folder that gets a bundle of every failing case, for zeroproof replay");
@@ -111,7 +117,8 @@ int run_verify(const VerifyRequest& request, RunReport* result) {
     ProgressBar bar;
     VerifyOptions told = options;
     PartialReport partial(selection);
-    std::unique_ptr<Interruption> interruption;  // a rank has a launcher, and hears of it from there
+    std::unique_ptr<Interruption>
+        interruption;  // a rank has a launcher, and hears of it from there
     if (!inside_mpi_job()) {
       told.on_results = [&](Span<const Result> results) { partial.add(results); };
       interruption = std::make_unique<Interruption>([&](int signal) {

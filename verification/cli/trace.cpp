@@ -8,11 +8,11 @@
 #include <functional>
 
 #include "common/base/error.hpp"
-#include "verification/cli/case_flags.hpp"
-#include "verification/cli/commands.hpp"
 #include "verification/cases/config/config.hpp"
 #include "verification/cases/config/flag_number.hpp"
 #include "verification/cases/config/nearest.hpp"
+#include "verification/cli/case_flags.hpp"
+#include "verification/cli/commands.hpp"
 #include "verification/faults/catalogue.hpp"
 #include "verification/report/progress.hpp"
 #include "verification/report/report_files.hpp"
@@ -21,9 +21,9 @@ namespace zeroproof::verification {
 namespace {
 
 struct TraceFlags {
-  std::string stage = "2", world = "2", micro_batches = "4", rule = "adamw", steps = "2", dtype = "bf16",
-              loss_scale = "1024", overflow_step = "0", seed = "2026", bucket = "0", clip_group, scale_recipe,
-              fault, folder, json_file, html_file, timeline_file;
+  std::string stage = "2", world = "2", micro_batches = "4", rule = "adamw", steps = "2",
+              dtype = "bf16", loss_scale = "1024", overflow_step = "0", seed = "2026", bucket = "0",
+              clip_group, scale_recipe, fault, folder, json_file, html_file, timeline_file;
   bool columnwise = false;
 };
 
@@ -40,15 +40,17 @@ DType dtype_named(const std::string& text) {
   for (const DType dtype : {DType::bf16, DType::fp16, DType::fp32, DType::e4m3, DType::e5m2}) {
     if (name(dtype) == text) return dtype;
   }
-  fail(ErrorCode::config, "dtype '" + text + "' does not exist", "it says what parameters are rounded to",
+  fail(ErrorCode::config, "dtype '" + text + "' does not exist",
+       "it says what parameters are rounded to",
        suggestion(text, {"bf16", "fp16", "fp32", "e4m3", "e5m2"}));
 }
 
 /// A history of three slots, whose oldest leaves it in a trace.
 ParamScaling scaling_of(const TraceFlags& flags, DType dtype) {
-  ZP_CHECK(has_scales(dtype) || (flags.scale_recipe.empty() && !flags.columnwise), ErrorCode::config,
-           "scales were asked for with parameters of " + std::string(name(dtype)), "only 8 bits have them",
-           "add --dtype e4m3, or leave --scale-recipe and --columnwise out");
+  ZP_CHECK(
+      has_scales(dtype) || (flags.scale_recipe.empty() && !flags.columnwise), ErrorCode::config,
+      "scales were asked for with parameters of " + std::string(name(dtype)),
+      "only 8 bits have them", "add --dtype e4m3, or leave --scale-recipe and --columnwise out");
   const auto names = names_of(ScaleRecipe{});
   const std::string asked = flags.scale_recipe.empty() ? "current" : flags.scale_recipe;
   const auto found = std::find(names.begin(), names.end(), asked);
@@ -72,7 +74,8 @@ int log2_of(const std::string& text, const std::string& flag) {
 void check_traced_fault(const std::string& id) {
   check_fault(id);
   for (const Fault& fault : fault_catalogue()) {
-    ZP_CHECK(fault.id != id || fault.phase, ErrorCode::config, "the fault '" + id + "' is one of L-BFGS",
+    ZP_CHECK(fault.id != id || fault.phase, ErrorCode::config,
+             "the fault '" + id + "' is one of L-BFGS",
              "a trace goes through the phases of R6, which L-BFGS does not have",
              "use verify 'lbfgs/*' --fault " + id);
   }
@@ -130,38 +133,43 @@ int run_trace(const TraceFlags& flags) {
 }  // namespace
 
 void add_trace(CommandSet& commands) {
-  const Command command = commands.add(
-      "trace",
-      "steps of a model of 16 parameters: every value of every phase on every rank, who holds what, when");
+  const Command command = commands.add("trace",
+                                       "steps of a model of 16 parameters: every value of every "
+                                       "phase on every rank, who holds what, when");
   const auto flags = std::make_shared<TraceFlags>();
   command.option("--stage", flags->stage, "ZeRO stage, 0 to 3 (default: 2)");
   command.option("--world", flags->world, "ranks, as threads, 1 to 4 (default: 2)");
-  command.option("--micro-batches", flags->micro_batches, "micro-batches of a step, 1 to 16 (default: 4)");
+  command.option("--micro-batches", flags->micro_batches,
+                 "micro-batches of a step, 1 to 16 (default: 4)");
   command.option("--rule", flags->rule, listed(names_of(UpdateRule{})) + " (default: adamw)");
   command.option("--steps", flags->steps, "steps, 1 to 8 (default: 2)");
-  command.option("--dtype", flags->dtype,
-                 "of parameters: bf16, fp16, fp32, e4m3 or e5m2 (default: bf16); gradients are fp16 with "
-                 "fp16, else fp32");
+  command.option(
+      "--dtype", flags->dtype,
+      "of parameters: bf16, fp16, fp32, e4m3 or e5m2 (default: bf16); gradients are fp16 with "
+      "fp16, else fp32");
   command.option("--scale-recipe", flags->scale_recipe,
                  "of e4m3 and e5m2: " + listed(names_of(ScaleRecipe{})) + " (default: current)");
   command.flag("--columnwise", flags->columnwise,
                "a second copy of 8-bit parameters, for products along columns");
-  command.option(
-      "--loss-scale", flags->loss_scale,
-      "of the first step, a power of two (default: 1024); it doubles after two steps without overflow");
+  command.option("--loss-scale", flags->loss_scale,
+                 "of the first step, a power of two (default: 1024); it doubles after two steps "
+                 "without overflow");
   command.option("--overflow-step", flags->overflow_step,
                  "step whose last gradient is infinite (default: 0, none)");
   command.option("--seed", flags->seed, "of first parameters and gradients (default: 2026)");
   command.option("--bucket", flags->bucket,
                  "elements of a bucket, a multiple of 1024 (default: 0, everything in one)");
-  command.option("--clip-group", flags->clip_group,
-                 "head.bias, '*.weight' or another glob: tensors that are clipped by a norm of their own");
+  command.option(
+      "--clip-group", flags->clip_group,
+      "head.bias, '*.weight' or another glob: tensors that are clipped by a norm of their own");
   command.option("--fault", flags->fault,
                  "plant this into production and show its values (zeroproof-faults only)");
-  command.option("--out", flags->folder,
-                 "folder for trace.txt, memory_map.txt, trace.json and timeline.json, instead of printing");
+  command.option(
+      "--out", flags->folder,
+      "folder for trace.txt, memory_map.txt, trace.json and timeline.json, instead of printing");
   command.option("--json", flags->json_file, "file for all values (zeroproof-trace/1)");
-  command.option("--html", flags->html_file, "file for a player of its events, one page without requests");
+  command.option("--html", flags->html_file,
+                 "file for a player of its events, one page without requests");
   command.option("--timeline", flags->timeline_file,
                  "file for the timeline (Chrome trace events; ui.perfetto.dev opens it)");
   command.runs([flags] { return run_trace(*flags); });

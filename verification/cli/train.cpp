@@ -15,15 +15,15 @@
 #include "verification/cases/recorded.hpp"
 #include "verification/cli/chosen_cases.hpp"
 #include "verification/cli/commands.hpp"
-#include "verification/tools/train/dump/dump.hpp"
+#include "verification/cli/program/stop_request.hpp"
 #include "verification/faults/catalogue.hpp"
+#include "verification/report/progress.hpp"
+#include "verification/report/report_files.hpp"
+#include "verification/tools/train/dump/dump.hpp"
 #include "verification/tools/train/job_text.hpp"
 #include "verification/tools/train/rank_processes.hpp"
 #include "verification/tools/train/training_identity.hpp"
 #include "verification/tools/train/training_job.hpp"
-#include "verification/cli/program/stop_request.hpp"
-#include "verification/report/progress.hpp"
-#include "verification/report/report_files.hpp"
 #include "verification/training/case_run.hpp"
 #include "verification/training/mpi_job.hpp"
 #include "verification/training/ranks/mpi_environment.hpp"
@@ -36,8 +36,9 @@ namespace {
 
 struct TrainFlags {
   CaseFlags where;
-  std::string workload, recipe, implementation, world, stage, dtype, bucket, threads, order, layout, sum, windows,
-      transport, grid, offload, offload_order, offload_place, offload_chunk, offload_overlap, offload_grads;
+  std::string workload, recipe, implementation, world, stage, dtype, bucket, threads, order, layout,
+      sum, windows, transport, grid, offload, offload_order, offload_place, offload_chunk,
+      offload_overlap, offload_grads;
   std::string checkpoint, save_every, keep, dump, log;
   bool asynchronous = false, resume = false, allow_fallback = false;
 };
@@ -52,13 +53,15 @@ std::int64_t count_of(const std::string& text, const std::string& flag) {
     used = 0;
   }
   ZP_CHECK(used == text.size() && value >= 1 && value <= 1'000'000'000, ErrorCode::config,
-           flag + " is '" + text + "'", "it is a number of steps or checkpoints", "use 1 to 1000000000");
+           flag + " is '" + text + "'", "it is a number of steps or checkpoints",
+           "use 1 to 1000000000");
   return value;
 }
 
 /// One value each; none: the first that the settings have.
 CaseSpec spec_of(TrainFlags flags, VerifyOptions& options) {
-  const auto take = [](const std::string& value, std::vector<std::string>& list, const char* otherwise = "") {
+  const auto take = [](const std::string& value, std::vector<std::string>& list,
+                       const char* otherwise = "") {
     if (!value.empty()) list = {value};
     if (value.empty() && *otherwise != '\0') list = {otherwise};
   };
@@ -91,9 +94,11 @@ CaseSpec spec_of(TrainFlags flags, VerifyOptions& options) {
     workload_defaults(where.patterns.front());  // throws for one that does not exist
   if (where.dtypes.empty()) {
     const VerifyOptions asked = options_from(where);
-    const std::string workload = where.gradients.empty() ? where.patterns.front() : recorded_workload;
+    const std::string workload =
+        where.gradients.empty() ? where.patterns.front() : recorded_workload;
     const RunConfig config = config_of(asked, workload);
-    const std::string recipe = where.recipes.empty() ? configured_recipe(config) : where.recipes.front();
+    const std::string recipe =
+        where.recipes.empty() ? configured_recipe(config) : where.recipes.front();
     const std::vector<DType> dtypes = dtypes_of(recipe, config.dtypes, true);
     if (!dtypes.empty()) where.dtypes = {std::string(name(dtypes.front()))};
   }
@@ -117,7 +122,8 @@ void check_fault_of_step(const std::string& fault) {
 
 void check(const TrainFlags& flags) {
   const auto needs = [&](bool given, const char* flag, const std::string& other, const char* name) {
-    ZP_CHECK(!given || !other.empty(), ErrorCode::config, std::string(flag) + " was given without " + name,
+    ZP_CHECK(!given || !other.empty(), ErrorCode::config,
+             std::string(flag) + " was given without " + name,
              "there is no folder to keep checkpoints in",
              std::string("add ") + name + " DIR, or leave it out");
   };
@@ -127,21 +133,24 @@ void check(const TrainFlags& flags) {
   needs(flags.resume, "--resume", flags.checkpoint, "--checkpoint");
   check_fault_of_step(flags.where.fault);
   ZP_CHECK(!flags.allow_fallback || flags.resume, ErrorCode::config,
-           "--allow-fallback was given without --resume", "nothing is read", "add --resume, or leave it out");
+           "--allow-fallback was given without --resume", "nothing is read",
+           "add --resume, or leave it out");
 }
 
 /// A folder that has checkpoints is gone on with, or another one is taken: never begun again by mistake.
 void check_folder(const TrainFlags& flags) {
   std::error_code ignored;
-  if (flags.checkpoint.empty() || flags.resume || !std::filesystem::is_directory(flags.checkpoint, ignored))
+  if (flags.checkpoint.empty() || flags.resume ||
+      !std::filesystem::is_directory(flags.checkpoint, ignored))
     return;
   const std::vector<std::int64_t> steps = CheckpointRoot(flags.checkpoint).steps();
-  ZP_CHECK(steps.empty(), ErrorCode::config,
-           flags.checkpoint + " has " + std::to_string(steps.size()) + " checkpoint" +
-               (steps.size() == 1 ? "" : "s") + " already",
-           std::string("a run from the beginning would replace ") + (steps.size() == 1 ? "it" : "them"),
-           std::string("add --resume to go on with ") + (steps.size() == 1 ? "it" : "them") +
-               ", or name another folder");
+  ZP_CHECK(
+      steps.empty(), ErrorCode::config,
+      flags.checkpoint + " has " + std::to_string(steps.size()) + " checkpoint" +
+          (steps.size() == 1 ? "" : "s") + " already",
+      std::string("a run from the beginning would replace ") + (steps.size() == 1 ? "it" : "them"),
+      std::string("add --resume to go on with ") + (steps.size() == 1 ? "it" : "them") +
+          ", or name another folder");
 }
 
 /// This command once more, as the ranks of a job; what they say goes where this program's words go.
@@ -185,7 +194,8 @@ int train(const TrainFlags& flags) {
   settings.mode = flags.asynchronous ? SaveMode::asynchronous : SaveMode::synchronous;
   settings.resume = flags.resume;
   settings.allow_fallback = flags.allow_fallback;
-  settings.log = flags.log.empty() && !flags.checkpoint.empty() ? flags.checkpoint + "/log.jsonl" : flags.log;
+  settings.log =
+      flags.log.empty() && !flags.checkpoint.empty() ? flags.checkpoint + "/log.jsonl" : flags.log;
   settings.dump = flags.dump;
   settings.stop = [&] { return stop.signal() != 0 || (root && RankNotes::asked_to_stop()); };
 
@@ -195,8 +205,9 @@ int train(const TrainFlags& flags) {
     const auto steps = static_cast<double>(experiment.config().steps);
     settings.on_start = [&](std::int64_t from, const std::string& checkpoint) {
       std::printf("%s\n%s%s\n", version_text().c_str(), described(experiment, spec).c_str(),
-                  checkpoint.empty() ? "from the beginning"
-                                     : ("from step " + std::to_string(from) + ": " + checkpoint).c_str());
+                  checkpoint.empty()
+                      ? "from the beginning"
+                      : ("from step " + std::to_string(from) + ": " + checkpoint).c_str());
       if (!options.fault.empty()) std::printf("planted: %s\n", options.fault.c_str());
       std::fflush(stdout);
     };
@@ -210,17 +221,19 @@ int train(const TrainFlags& flags) {
     const auto world = spec.world.has_processes()
                            ? make_mpi_world(experiment.config().comm_timeout_s)
                            : make_local_world(spec.world, experiment.config().comm_timeout_s);
-    ZP_CHECK(
-        world->size() == spec.world.size, ErrorCode::config,
-        "world " + spec.world.id() + " was asked for in a job of " + std::to_string(world->size()) + " ranks",
-        "every rank is one process", "start it with mpirun -n " + std::to_string(spec.world.size));
+    ZP_CHECK(world->size() == spec.world.size, ErrorCode::config,
+             "world " + spec.world.id() + " was asked for in a job of " +
+                 std::to_string(world->size()) + " ranks",
+             "every rank is one process",
+             "start it with mpirun -n " + std::to_string(spec.world.size));
     try {
       result = run_training_job(settings, *world);
     } catch (const Error& error) {
       const std::vector<RankFlight> flights = world->flights();
       const bool lost = error.code() == ErrorCode::timeout || error.code() == ErrorCode::comm;
       if (lost && !flights.empty())
-        std::fprintf(stderr, "what ranks did last:\n%s", printable_lines(flights_text(flights)).c_str());
+        std::fprintf(stderr, "what ranks did last:\n%s",
+                     printable_lines(flights_text(flights)).c_str());
       throw;
     }
   }
@@ -239,24 +252,29 @@ int train(const TrainFlags& flags) {
 
 void add_train(CommandSet& commands) {
   const Command command = commands.add(
-      "train", "train with production alone, saving checkpoints; --resume goes on from them on any ranks");
+      "train",
+      "train with production alone, saving checkpoints; --resume goes on from them on any ranks");
   const auto flags = std::make_shared<TrainFlags>();
   CaseFlags& where = flags->where;
-  command.option(
-      "config", where.config_file,
-      "TOML settings (verification/cases/config/defaults.toml shows all); of a list the first value is taken");
+  command.option("config", where.config_file,
+                 "TOML settings (verification/cases/config/defaults.toml shows all); of a list the "
+                 "first value is taken");
   command.option("--checkpoint", flags->checkpoint, "folder of checkpoints, and of the run's log");
-  command.option("--save-every", flags->save_every, "steps between checkpoints (default: one at the end)");
+  command.option("--save-every", flags->save_every,
+                 "steps between checkpoints (default: one at the end)");
   command.option("--keep", flags->keep, "checkpoints that are left after a save (default: all)");
   command.flag("--async", flags->asynchronous, "training goes on while a checkpoint is written");
   command.flag("--resume", flags->resume,
                "go on from the newest checkpoint; from the beginning, if there is none");
   command.flag("--allow-fallback", flags->allow_fallback,
                "take an older checkpoint if the newest is damaged");
-  command.option("--dump", flags->dump, "safetensors file that gets the last master, state and parameters");
-  command.option("--log", flags->log, "file that gets a line for every step (default: DIR/log.jsonl)");
+  command.option("--dump", flags->dump,
+                 "safetensors file that gets the last master, state and parameters");
+  command.option("--log", flags->log,
+                 "file that gets a line for every step (default: DIR/log.jsonl)");
   command.option("--workload", flags->workload, workload_list() + " (default: byte_gpt)");
-  command.option("--gradients", where.gradients, "safetensors file of recorded gradients to use instead");
+  command.option("--gradients", where.gradients,
+                 "safetensors file of recorded gradients to use instead");
   command.option("--recipe", flags->recipe,
                  "variation of the step: adamw, adam, sgd, ... (zeroproof list --recipes)");
   command.option("--impl", flags->implementation,
@@ -266,22 +284,27 @@ void add_train(CommandSet& commands) {
   command.option("--dtype", flags->dtype, "parameter dtype: bf16, fp16, fp32, e4m3, e5m2");
   command.option("--bucket", flags->bucket, "bucket size in elements, a multiple of 1024");
   command.option("--threads", flags->threads, "OpenMP threads per rank, 0 to choose");
-  command.option("--order", flags->order, "who computes which micro-batch: by_stage, contiguous, strided");
-  command.option("--layout", flags->layout,
-                 "who owns what: contract, megatron, deepspeed_flat, deepspeed_param, fsdp2, greedy");
+  command.option("--order", flags->order,
+                 "who computes which micro-batch: by_stage, contiguous, strided");
+  command.option(
+      "--layout", flags->layout,
+      "who owns what: contract, megatron, deepspeed_flat, deepspeed_param, fsdp2, greedy");
   command.option("--sum", flags->sum, "how leaves are added: tree, binned");
   command.option("--windows", flags->windows, "ranks of one machine: off, on, params");
   command.option("--transport", flags->transport, "between ranks on devices: copies, nccl");
   command.option("--grid", flags->grid, "data x context x tensor parallel ranks, as in 2x1x4");
-  command.option("--instances", where.instances, "optimizer instances, each with a state of its own");
+  command.option("--instances", where.instances,
+                 "optimizer instances, each with a state of its own");
   command.option("--persistent", where.persistent_numel,
                  "stage 3: tensors of at most this many elements stay whole on every rank");
   command.flag("--overlap", where.overlap, "communicate while layers compute");
   command.option("--offload", flags->offload,
                  "part of a rank's elements, 0 to 1, whose master and moments live elsewhere");
   command.option("--offload-order", flags->offload_order, "which elements: flat, tensors");
-  command.option("--offload-place", flags->offload_place, "where they live: host, file, file:FOLDER");
-  command.option("--offload-chunk", flags->offload_chunk, "elements that travel, and are updated, together");
+  command.option("--offload-place", flags->offload_place,
+                 "where they live: host, file, file:FOLDER");
+  command.option("--offload-chunk", flags->offload_chunk,
+                 "elements that travel, and are updated, together");
   command.option("--offload-overlap", flags->offload_overlap,
                  "copy a chunk while another one is updated: on, off");
   command.option("--offload-grads", flags->offload_grads,
@@ -291,7 +314,8 @@ void add_train(CommandSet& commands) {
                  "gradients are scaled down to this global norm; 0 never clips");
   command.option("--exp-avg-dtype", where.exp_avg_dtype,
                  "what exp_avg and momentum_buffer are kept in: fp32, bf16, fp16, e4m3");
-  command.option("--exp-avg-sq-dtype", where.exp_avg_sq_dtype, "the same for exp_avg_sq and max_exp_avg_sq");
+  command.option("--exp-avg-sq-dtype", where.exp_avg_sq_dtype,
+                 "the same for exp_avg_sq and max_exp_avg_sq");
   command.option("--master-dtype", where.master_dtype, "what the master is kept in: fp32, bf16");
   command.option("--text", where.text, "file to train on");
   command.option("--seed", where.seed, "seed of first parameters and data order");
@@ -300,7 +324,8 @@ void add_train(CommandSet& commands) {
   command.option("--comm-timeout", where.comm_timeout, "seconds ranks wait for each other");
   command.option("--fault", where.fault, "plant a fault (only in build/zeroproof-faults)");
   command.option("--hostfile", where.hostfile, "host file for mpirun (default: ZP_HOSTFILE)");
-  command.flag("--oversubscribe", where.oversubscribe, "allow worlds mpi:N of more than 4 ranks per core");
+  command.flag("--oversubscribe", where.oversubscribe,
+               "allow worlds mpi:N of more than 4 ranks per core");
   command.runs([flags] { return train(*flags); });
 }
 

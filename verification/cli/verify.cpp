@@ -4,18 +4,18 @@
 namespace zeroproof::verification {
 
 void add_verify(CommandSet& commands) {
-  const Command command = commands.add(
-      "verify",
-      "run cases and compare production with the reference, phase by phase or one operation at a time");
+  const Command command = commands.add("verify",
+                                       "run cases and compare production with the reference, phase "
+                                       "by phase or one operation at a time");
   const auto request = std::make_shared<VerifyRequest>();
   const std::shared_ptr<CaseFlags> flags = add_case_flags(command);
   add_blind_flag(command, *flags);
   add_report_flags(command, *request);
   add_dump_flags(command, request->dump);
-  command.option(
-      "--expect", request->expect,
-      "safetensors file that somebody's optimizer made from the same gradients: no case is run, and its "
-      "tensors, named as by --dump, are held against the undistributed optimizer");
+  command.option("--expect", request->expect,
+                 "safetensors file that somebody's optimizer made from the same gradients: no case "
+                 "is run, and its "
+                 "tensors, named as by --dump, are held against the undistributed optimizer");
   command.option(
       "--phase-names", request->phase_names,
       "TOML file that says what its tensors are called, as in exp_avg = \"state.{step}.{name}.m\"");

@@ -25,7 +25,8 @@ Comparison compare_elements(const void* reference, const void* candidate, std::i
   const Bits* b = static_cast<const Bits*>(candidate) + begin;
   Comparison result;
   result.compared = numel;
-  if (numel == 0 || std::memcmp(a, b, static_cast<std::size_t>(numel) * sizeof(Bits)) == 0) return result;
+  if (numel == 0 || std::memcmp(a, b, static_cast<std::size_t>(numel) * sizeof(Bits)) == 0)
+    return result;
   result.same_bits = false;
   for (std::int64_t i = 0; i < numel; ++i) {
     if (a[i] == b[i] || (is_nan<Format>(a[i]) && is_nan<Format>(b[i]))) continue;
@@ -49,10 +50,11 @@ void Comparison::add(const Comparison& later) {
 Comparison compare(const TensorView& reference, const TensorView& candidate, std::int64_t begin,
                    std::int64_t numel) {
   ZP_CHECK(reference.dtype == candidate.dtype, ErrorCode::invalid_argument,
-           "the reference buffer is " + std::string(name(reference.dtype)) + " and the candidate's " +
-               std::string(name(candidate.dtype)),
+           "the reference buffer is " + std::string(name(reference.dtype)) +
+               " and the candidate's " + std::string(name(candidate.dtype)),
            "bits of two formats cannot be compared", "expose buffers of the same dtype");
-  ZP_CHECK(begin >= 0 && numel >= 0 && begin + numel <= reference.numel && begin + numel <= candidate.numel,
+  ZP_CHECK(begin >= 0 && numel >= 0 && begin + numel <= reference.numel &&
+               begin + numel <= candidate.numel,
            ErrorCode::invalid_argument,
            "elements " + std::to_string(begin) + " to " + std::to_string(begin + numel) +
                " are asked for but the buffers have " + std::to_string(reference.numel) + " and " +
@@ -104,7 +106,8 @@ std::string show_bits(DType dtype, std::uint64_t bits) {
     } else {
       const double value = value_of<Format>(bits);
       std::snprintf(buffer, sizeof(buffer), "0x%0*llx (%.*g)",
-                    static_cast<int>(2 * sizeof(typename Format::Bits)), word, Format::digits, value);
+                    static_cast<int>(2 * sizeof(typename Format::Bits)), word, Format::digits,
+                    value);
     }
     return std::string(buffer);
   });

@@ -38,8 +38,8 @@ std::string telling_place(const Differing& d) {
   for (const std::int64_t width : {4, 8, 16, 32, 64}) {
     const std::int64_t rest = d.numel % width;
     if (d.numel > width && rest > 0 && first >= d.numel - rest) {
-      return "only in the last " + std::to_string(d.numel) + " mod " + std::to_string(width) + " = " +
-             std::to_string(rest) + " elements: what a loop over vectors leaves over";
+      return "only in the last " + std::to_string(d.numel) + " mod " + std::to_string(width) +
+             " = " + std::to_string(rest) + " elements: what a loop over vectors leaves over";
     }
   }
   const std::int64_t length = last - first + 1;

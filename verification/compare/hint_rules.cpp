@@ -20,8 +20,10 @@ bool alike(const std::vector<std::uint64_t>& values) {
 }
 
 std::string unwritten(const HintEvidence& e, const Differing& d) {
-  if (e.before.data == nullptr || e.before.dtype != e.got.dtype || e.before.numel < d.numel) return {};
-  const bool same = all(d, [&](std::size_t i) { return element_bits(e.before, d.at[i]) == d.got[i]; });
+  if (e.before.data == nullptr || e.before.dtype != e.got.dtype || e.before.numel < d.numel)
+    return {};
+  const bool same =
+      all(d, [&](std::size_t i) { return element_bits(e.before, d.at[i]) == d.got[i]; });
   return same ? "what was there before: not written, or written with old values" : "";
 }
 
@@ -78,7 +80,8 @@ std::string of_a_neighbour(const HintEvidence& e, const Differing& d) {
         return element_bits(e.want, from) == d.got[i];
       });
       if (!same || matched < few) continue;
-      const std::string which = distance == 1 ? "" : ", " + std::to_string(distance) + " places away";
+      const std::string which =
+          distance == 1 ? "" : ", " + std::to_string(distance) + " places away";
       return std::string("what the ") + (step > 0 ? "next" : "last") + " element should" + which;
     }
   }
@@ -110,13 +113,16 @@ std::string of_a_narrower_format(const HintEvidence& e, const Differing& d) {
   if (e.want.dtype == DType::fp64) return of_single_precision(d);
   if (e.want.dtype != DType::fp32 || d.at.size() < few || alike(d.got)) return {};
   const auto zero_below = [&](const std::vector<std::uint64_t>& bits, int digits) {
-    const auto rounded = [&](std::uint64_t word) { return (word & ((std::uint64_t{1} << digits) - 1)) == 0; };
+    const auto rounded = [&](std::uint64_t word) {
+      return (word & ((std::uint64_t{1} << digits) - 1)) == 0;
+    };
     return std::count_if(bits.begin(), bits.end(), rounded);
   };
   for (const auto& [digits, format] : {std::pair{16, "bf16"}, {13, "fp16"}}) {
     const auto count = static_cast<std::ptrdiff_t>(d.at.size());
     if (zero_below(d.got, digits) == count && 4 * zero_below(d.want, digits) <= count) {
-      return std::string("numbers with the digits of ") + format + ", where the right ones have more";
+      return std::string("numbers with the digits of ") + format +
+             ", where the right ones have more";
     }
   }
   return {};
@@ -140,8 +146,8 @@ std::optional<double> common_ratio(const Differing& d) {
   const double ratio = d.gotten[largest] / d.wanted[largest];
   const double allowed = 4 * d.half_ulp * std::fabs(ratio);
   if (std::fabs(ratio - 1) <= 16 * d.half_ulp) return std::nullopt;  // a rounding, not a factor
-  const bool same =
-      all(d, [&](std::size_t i) { return std::fabs(d.gotten[i] / d.wanted[i] - ratio) <= allowed; });
+  const bool same = all(
+      d, [&](std::size_t i) { return std::fabs(d.gotten[i] / d.wanted[i] - ratio) <= allowed; });
   return same ? std::optional<double>(ratio) : std::nullopt;
 }
 
@@ -152,14 +158,16 @@ std::string named(const HintEvidence& e, const Differing& d, double ratio) {
     std::string names;
     double value = 1;
     for (const NamedFactor& factor : e.factors) {
-      if (!std::isfinite(factor.value) || factor.value == 0 || std::fabs(factor.value - 1) <= allowed)
+      if (!std::isfinite(factor.value) || factor.value == 0 ||
+          std::fabs(factor.value - 1) <= allowed)
         continue;
       const double made = divided ? 1 / factor.value : factor.value;
       if (std::fabs(ratio / made - 1) > allowed) continue;
       names += (names.empty() ? "" : ", or ") + factor.name;
       value = factor.value;
     }
-    if (!names.empty()) return (divided ? "divided by " : "multiplied by ") + plain(value) + ", " + names;
+    if (!names.empty())
+      return (divided ? "divided by " : "multiplied by ") + plain(value) + ", " + names;
   }
   return {};
 }
@@ -173,15 +181,15 @@ std::string of_a_factor(const HintEvidence& e, const Differing& d) {
   const double whole = std::round(std::fabs(*ratio) < 1 ? 1 / *ratio : *ratio);
   const double exact = std::fabs(*ratio) < 1 ? 1 / whole : whole;
   // In fp64 a small whole number is no chance, not even of one element.
-  const bool tells =
-      e.want.dtype == DType::fp64 && std::fabs(whole) <= 16 && std::fabs(*ratio / exact - 1) <= 0x1p-50;
+  const bool tells = e.want.dtype == DType::fp64 && std::fabs(whole) <= 16 &&
+                     std::fabs(*ratio / exact - 1) <= 0x1p-50;
   if (!tells && (d.at.size() < few || alike(d.want))) return {};
   return plain(*ratio) + " times what they should";
 }
 
 /// Whether each `value` is `factor` times what the other buffer holds, up to what two sums and a product may lose.
-bool is_multiple(const Differing& d, const std::vector<double>& value, const std::vector<double>& other,
-                 double factor) {
+bool is_multiple(const Differing& d, const std::vector<double>& value,
+                 const std::vector<double>& other, double factor) {
   bool told = false;  // more than roundings of nothing
   const bool same = all(d, [&](std::size_t i) {
     const double allowed = 4 * d.half_ulp * (std::fabs(d.wanted[i]) + std::fabs(d.gotten[i])) +
@@ -211,8 +219,9 @@ std::string of_a_multiple(const HintEvidence& e, const Differing& d) {
                          [](double a, double b) { return std::fabs(a) < std::fabs(b); }) -
         other.begin());
     if (other[largest] == 0) continue;
-    const std::string held =
-        &source == &sources.back() && e.before.data != nullptr ? source.name : source.name + " holds";
+    const std::string held = &source == &sources.back() && e.before.data != nullptr
+                                 ? source.name
+                                 : source.name + " holds";
     if (const double factor = d.gotten[largest] / other[largest];
         is_multiple(d, d.gotten, other, factor) && !is_multiple(d, d.wanted, other, factor)) {
       return plain(factor) + " times what " + held;
@@ -227,12 +236,14 @@ std::string of_a_multiple(const HintEvidence& e, const Differing& d) {
 std::string of_a_rounding(const HintEvidence&, const Differing& d) {
   if (!d.is_float) return {};
   const bool near = all(d, [&](std::size_t i) {
-    if (std::isnan(d.wanted[i]) || std::isnan(d.gotten[i]) || ((d.want[i] ^ d.got[i]) & d.sign) != 0)
+    if (std::isnan(d.wanted[i]) || std::isnan(d.gotten[i]) ||
+        ((d.want[i] ^ d.got[i]) & d.sign) != 0)
       return false;
     return std::max(d.want[i], d.got[i]) - std::min(d.want[i], d.got[i]) <=
            2;  // bits of one sign are ordered
   });
-  return near ? "a neighbouring number, at most 2 units in the last place away: the same formula in another "
+  return near ? "a neighbouring number, at most 2 units in the last place away: the same formula "
+                "in another "
                 "order, or "
                 "rounded in another way"
               : "";
@@ -254,7 +265,8 @@ std::string of_a_sum_in_another_order(const HintEvidence& e, const Differing& d)
     return std::fabs(d.gotten[i] - d.wanted[i]) <= 4 * d.half_ulp * largest;  // false for NaN
   });
   if (!near || 4 * neighbours < 3 * d.at.size()) return {};
-  return "neighbouring numbers, three in four at most 2 units in the last place away: the same sums in "
+  return "neighbouring numbers, three in four at most 2 units in the last place away: the same "
+         "sums in "
          "another order, or "
          "rounded in another way";
 }

@@ -4,19 +4,21 @@
 
 namespace zeroproof::verification {
 
-Comparison compare_runs(const TensorView& want, const TensorView& got, const std::vector<ElementRun>& runs) {
+Comparison compare_runs(const TensorView& want, const TensorView& got,
+                        const std::vector<ElementRun>& runs) {
   Comparison result;
   for (const ElementRun& run : runs) {
     // Shifted, so that both views are addressed by the index in `got`.
     const std::int64_t shift = run.want - run.got;
-    const TensorView shifted{static_cast<std::byte*>(want.data) + shift * num_bytes(want.dtype), want.dtype,
-                             want.numel - shift};
+    const TensorView shifted{static_cast<std::byte*>(want.data) + shift * num_bytes(want.dtype),
+                             want.dtype, want.numel - shift};
     result.add(compare(shifted, got, run.got, run.numel));
   }
   return result;
 }
 
-void Judge::count(const Comparison& comparison, DType dtype, Divergence place, const NameElements& name) {
+void Judge::count(const Comparison& comparison, DType dtype, Divergence place,
+                  const NameElements& name) {
   compared_ += comparison.compared;
   differing_ += comparison.differing;
   if (!comparison.first || first_) return;

@@ -19,7 +19,8 @@ struct ElementRun {
 
 /// Compares the elements of the runs; indices are those in `got`.
 /// Errors: as compare.
-Comparison compare_runs(const TensorView& want, const TensorView& got, const std::vector<ElementRun>& runs);
+Comparison compare_runs(const TensorView& want, const TensorView& got,
+                        const std::vector<ElementRun>& runs);
 
 class Judge {
  public:
@@ -28,7 +29,8 @@ class Judge {
 
   /// Counts a comparison. If it is the first one that differs, keeps `place` (step, phase, rank, buffer, what) with the
   /// element, the values and the extent filled in.
-  void count(const Comparison& comparison, DType dtype, Divergence place, const NameElements& name = {});
+  void count(const Comparison& comparison, DType dtype, Divergence place,
+             const NameElements& name = {});
 
   /// Something wrong that is not a difference of elements; `differing` are counted for it.
   void note(Divergence divergence, std::int64_t differing = 0);

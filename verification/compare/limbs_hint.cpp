@@ -44,8 +44,8 @@ std::string limbs_hint(const HintEvidence& e) {
   if (e.want.numel != num_limbs + 2 || e.got.numel != num_limbs + 2) return {};
   std::string counts =
       count_text("nan_count", element_bits(e.want, num_limbs), element_bits(e.got, num_limbs));
-  const std::string infinities =
-      count_text("inf_count", element_bits(e.want, num_limbs + 1), element_bits(e.got, num_limbs + 1));
+  const std::string infinities = count_text("inf_count", element_bits(e.want, num_limbs + 1),
+                                            element_bits(e.got, num_limbs + 1));
   if (!counts.empty() && !infinities.empty()) counts += ", and ";
   counts += infinities;
   if (!counts.empty()) return counts;
@@ -68,9 +68,10 @@ std::string limbs_hint(const HintEvidence& e) {
   }
   if (std::fabs(ratio - 1) <= rounded)
     return "they stand for nearly the sum they should: another order inside of a chunk";
-  return times + (ratio > 1
-                      ? "more than they should, as if some of it was counted again, or an old sum was kept"
-                      : "less than they should, as if some of it was left out");
+  return times +
+         (ratio > 1
+              ? "more than they should, as if some of it was counted again, or an old sum was kept"
+              : "less than they should, as if some of it was left out");
 }
 
 }  // namespace zeroproof::verification

@@ -5,7 +5,8 @@
 
 namespace zeroproof::verification {
 
-void UlpHistogram::add(const TensorView& reference, const TensorView& candidate, std::int64_t first_index) {
+void UlpHistogram::add(const TensorView& reference, const TensorView& candidate,
+                       std::int64_t first_index) {
   const bool has_sign = visit_format(reference.dtype, [](auto format) {
     using Format = decltype(format);
     if constexpr (Format::is_float)
@@ -43,7 +44,8 @@ std::string to_string(const UlpHistogram& h) {
   for (std::size_t i = 0; i < labels.size(); ++i) {
     text += std::string(labels[i]) + ": " + std::to_string(h.counts[i]) + "  ";
   }
-  return text + "sign or NaN: " + std::to_string(h.sign_or_nan) + "  largest " + std::to_string(h.largest);
+  return text + "sign or NaN: " + std::to_string(h.sign_or_nan) + "  largest " +
+         std::to_string(h.largest);
 }
 
 }  // namespace zeroproof::verification

@@ -8,12 +8,13 @@ namespace zeroproof::verification {
 namespace {
 
 /// Flags that set what a setting is.
-const std::map<std::string, std::string> flags_of_settings = {{"micro_batches", "--micro-batches"},
-                                                              {"norm", "--norm"},
-                                                              {"max_norm", "--max-norm"},
-                                                              {"exp_avg_dtype", "--exp-avg-dtype"},
-                                                              {"exp_avg_sq_dtype", "--exp-avg-sq-dtype"},
-                                                              {"master_dtype", "--master-dtype"}};
+const std::map<std::string, std::string> flags_of_settings = {
+    {"micro_batches", "--micro-batches"},
+    {"norm", "--norm"},
+    {"max_norm", "--max-norm"},
+    {"exp_avg_dtype", "--exp-avg-dtype"},
+    {"exp_avg_sq_dtype", "--exp-avg-sq-dtype"},
+    {"master_dtype", "--master-dtype"}};
 
 Axis axis_of(const Setting& setting) {
   Axis axis{setting.name, setting.keys, {}, {}, [applies = setting.applies](const CoveredRun& run) {

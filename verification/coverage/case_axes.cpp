@@ -19,8 +19,8 @@ bool sharded(const CoveredRun& run) {
 }
 
 template <class Member, class Value>
-Axis exactly(const std::string& name, const std::string& key, const std::string& flag, Member member,
-             const std::vector<std::pair<std::string, Value>>& values,
+Axis exactly(const std::string& name, const std::string& key, const std::string& flag,
+             Member member, const std::vector<std::pair<std::string, Value>>& values,
              std::function<bool(const CoveredRun&)> applies = always) {
   Axis axis{name, {key}, {flag}, {}, std::move(applies), true};
   for (const auto& choice : values) {
@@ -38,7 +38,8 @@ Axis named(const std::string& name, const std::string& key, const std::string& f
   using Choice = std::remove_cvref_t<decltype(member(std::declval<CaseSpec&>()))>;
   std::vector<std::pair<std::string, Choice>> values;
   const Span<const std::string_view> names = names_of(Choice{});
-  for (std::size_t i = 0; i < names.size(); ++i) values.emplace_back(names[i], static_cast<Choice>(i));
+  for (std::size_t i = 0; i < names.size(); ++i)
+    values.emplace_back(names[i], static_cast<Choice>(i));
   return exactly(name, key, flag, member, values, std::move(applies));
 }
 
@@ -48,18 +49,21 @@ Axis rule() {
   const Span<const std::string_view> names = names_of(UpdateRule{});
   for (std::size_t i = 0; i < names.size(); ++i) {
     const std::string recipe(names[i]);
-    axis.values.push_back(
-        {recipe, [=](CoveredRun& run) { run.spec.recipe = recipe; },
-         [=](const CoveredRun& run) { return run.config.optimizer.rule == static_cast<UpdateRule>(i); }});
+    axis.values.push_back({recipe, [=](CoveredRun& run) { run.spec.recipe = recipe; },
+                           [=](const CoveredRun& run) {
+                             return run.config.optimizer.rule == static_cast<UpdateRule>(i);
+                           }});
   }
   return axis;
 }
 
 Axis implementation() {
   std::vector<std::pair<std::string, Implementation>> values;
-  for (const Implementation implementation : all_implementations) values.emplace_back(name(implementation), implementation);
+  for (const Implementation implementation : all_implementations)
+    values.emplace_back(name(implementation), implementation);
   Axis axis = exactly(
-      "implementation", "", "--impl", [](auto& spec) -> auto& { return spec.implementation; }, values);
+      "implementation", "", "--impl", [](auto& spec) -> auto& { return spec.implementation; },
+      values);
   axis.keys.clear();
   return axis;
 }
@@ -75,8 +79,8 @@ Axis mode() {
 
 Axis world() {
   std::vector<std::pair<std::string, WorldSpec>> values;
-  for (const char* text :
-       {"self", "threads:2", "threads:3", "threads:4", "threads:6", "threads:8", "mpi:2", "mpi:3"}) {
+  for (const char* text : {"self", "threads:2", "threads:3", "threads:4", "threads:6", "threads:8",
+                           "mpi:2", "mpi:3"}) {
     values.emplace_back(text, parse_world(text));
   }
   return exactly(
@@ -115,12 +119,15 @@ std::vector<Axis> case_axes() {
   const auto wired = [](const CoveredRun& run) {
     return several_ranks(run) && run.spec.implementation.space == Space::device;
   };
-  const auto whole_on_ranks = [](const CoveredRun& run) { return run.spec.stage == 3 && sharded(run); };
+  const auto whole_on_ranks = [](const CoveredRun& run) {
+    return run.spec.stage == 3 && sharded(run);
+  };
   std::vector<Axis> table = {
       rule(),
       implementation(),
       mode(),
-      exactly<decltype([](auto& s) -> auto& { return s.dtype; }), DType>("dtype", "run.dtypes", "--dtype", {},
+      exactly<decltype([](auto& s) -> auto& { return s.dtype; }), DType>("dtype", "run.dtypes",
+                                                                         "--dtype", {},
                                                                          {{"bf16", DType::bf16},
                                                                           {"fp16", DType::fp16},
                                                                           {"fp32", DType::fp32},
@@ -132,13 +139,17 @@ std::vector<Axis> case_axes() {
       grid_axis("cp", &ProcessGrid::cp),
       grid_axis("tp", &ProcessGrid::tp),
       exactly<decltype([](auto& s) -> auto& { return s.place.instances; }), int>(
-          "instances", "run.instances", "--instances", {}, {{"1", 1}, {"2", 2}, {"3", 3}}, several_ranks),
-      named("order", "run.orders", "--order", place([](auto& p) -> auto& { return p.order; }), dealt_out),
-      named("layout", "run.layouts", "--layout", place([](auto& p) -> auto& { return p.layout; }), sharded),
+          "instances", "run.instances", "--instances", {}, {{"1", 1}, {"2", 2}, {"3", 3}},
+          several_ranks),
+      named("order", "run.orders", "--order", place([](auto& p) -> auto& { return p.order; }),
+            dealt_out),
+      named("layout", "run.layouts", "--layout", place([](auto& p) -> auto& { return p.layout; }),
+            sharded),
       named("sum", "run.grad_sums", "--sum", place([](auto& p) -> auto& { return p.grad_sum; })),
-      named("windows", "run.windows", "--windows", place([](auto& p) -> auto& { return p.windows; }),
-            several_ranks),
-      named("transport", "run.transport", "--transport", place([](auto& p) -> auto& { return p.transport; }), wired),
+      named("windows", "run.windows", "--windows",
+            place([](auto& p) -> auto& { return p.windows; }), several_ranks),
+      named("transport", "run.transport", "--transport",
+            place([](auto& p) -> auto& { return p.transport; }), wired),
       exactly<decltype([](auto& s) -> auto& { return s.place.persistent_numel; }), std::int64_t>(
           "persistent", "run.persistent_numel", "--persistent", {},
           {{"0", 0}, {"37", 37}, {"1000000", 1000000}}, whole_on_ranks),
@@ -157,10 +168,11 @@ std::vector<Axis> case_axes() {
           "offload_chunk", "offload.chunk_numels", "--offload-chunk", {},
           {{"37", 37}, {"1024", 1024}, {"262144", 262144}}, offloaded),
       exactly<decltype([](auto& s) -> auto& { return s.place.offload.overlap; }), bool>(
-          "offload_overlap", "offload.overlaps", "--offload-overlap", {}, {{"on", true}, {"off", false}},
-          offloaded),
+          "offload_overlap", "offload.overlaps", "--offload-overlap", {},
+          {{"on", true}, {"off", false}}, offloaded),
       exactly<decltype([](auto& s) -> auto& { return s.place.offload.grads; }), bool>(
-          "offload_grads", "offload.grads", "--offload-grads", {}, {{"off", false}, {"on", true}}, offloaded),
+          "offload_grads", "offload.grads", "--offload-grads", {}, {{"off", false}, {"on", true}},
+          offloaded),
       exactly<decltype([](auto& s) -> auto& { return s.omp_threads; }), int>(
           "threads", "run.omp_threads", "--threads", {}, {{"0", 0}, {"1", 1}, {"2", 2}, {"3", 3}}),
   };

@@ -10,7 +10,8 @@ namespace {
 
 class ArrayMaker {
  public:
-  ArrayMaker(const RunSpace& space, const PossiblePairs& possible, Strength strength, std::uint64_t seed)
+  ArrayMaker(const RunSpace& space, const PossiblePairs& possible, Strength strength,
+             std::uint64_t seed)
       : space_(space), possible_(possible), strength_(strength), philox_(seed, 0x41727261) {
     const int numbers = possible.table().num_values();
     for (int a = 0; a < numbers; ++a) {
@@ -25,7 +26,8 @@ class ArrayMaker {
       const auto [a, b] = open_[below(open_.size())];
       rows_.push_back(improved(possible_.witness(a, b), a, b));
       visited_.mark_all(rows_.back().values);
-      std::erase_if(open_, [&](const auto& pair) { return visited_.marked(pair.first, pair.second); });
+      std::erase_if(open_,
+                    [&](const auto& pair) { return visited_.marked(pair.first, pair.second); });
     }
     drop_superfluous();
     return std::move(rows_);
@@ -106,7 +108,8 @@ class ArrayMaker {
       for (std::size_t i = 0; i < of_row.size(); ++i) {
         for (std::size_t j = i; j < of_row.size(); ++j) {
           if (wants(of_row[i], of_row[j])) {
-            what(times[static_cast<std::size_t>(of_row[i]) * numbers + static_cast<std::size_t>(of_row[j])]);
+            what(times[static_cast<std::size_t>(of_row[i]) * numbers +
+                       static_cast<std::size_t>(of_row[j])]);
           }
         }
       }

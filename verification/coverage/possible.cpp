@@ -67,7 +67,8 @@ void PossiblePairs::meet(const CoveredRow& row) {
         rows_.push_back(row);
       }
       kept = true;
-      witness_[static_cast<std::size_t>(numbers[i]) * static_cast<std::size_t>(table_.num_values()) +
+      witness_[static_cast<std::size_t>(numbers[i]) *
+                   static_cast<std::size_t>(table_.num_values()) +
                static_cast<std::size_t>(numbers[j])] = static_cast<int>(rows_.size()) - 1;
     }
   }
@@ -139,7 +140,8 @@ void PossiblePairs::mix(const RunSpace& space, int a, int b) {
     }
     wanted[axis_a] = a - table_.number(axis_a, 0);
     wanted[axis_b] = b - table_.number(axis_b, 0);
-    if (const auto row = space.run_with(wanted, {{axis_a, wanted[axis_a]}, {axis_b, wanted[axis_b]}}))
+    if (const auto row =
+            space.run_with(wanted, {{axis_a, wanted[axis_a]}, {axis_b, wanted[axis_b]}}))
       meet(*row);
   }
 }

@@ -53,12 +53,15 @@ std::string why_pointless(const RunConfig& config) {
     return "a scale that grows overflows by itself";
   }
   const bool table = config.schedule.decay == DecayShape::table;
-  if (table && config.initial_step > static_cast<std::int64_t>(config.schedule.rates.size()) - config.steps) {
+  if (table && config.initial_step >
+                   static_cast<std::int64_t>(config.schedule.rates.size()) - config.steps) {
     return "a table of rates would have to reach back to the first step";
   }
   switch (config.on_nonfinite) {
     case OnNonfinite::skip:
-      return dynamic && !overflows ? "a dynamic loss scaler that never meets an overflow proves little" : "";
+      return dynamic && !overflows
+                 ? "a dynamic loss scaler that never meets an overflow proves little"
+                 : "";
     case OnNonfinite::error:
       return overflows ? "the run is to end at its first overflow" : "";
     case OnNonfinite::propagate:
@@ -101,7 +104,8 @@ CoveredRun RunSpace::made(const Wanted& wanted) const {
   const std::vector<Axis>& all = axes();
   std::size_t i = 0;
   // An order of micro-batches applies to several of them; what a place applies to is known at the end.
-  for (; i < all.size() && all[i].of_id; ++i) all[i].values[static_cast<std::size_t>(wanted[i])].set(run);
+  for (; i < all.size() && all[i].of_id; ++i)
+    all[i].values[static_cast<std::size_t>(wanted[i])].set(run);
   run.config = under_recipe(std::move(run.config), run.spec.recipe);
   run.config.dtypes = {run.spec.dtype};
   for (; i < all.size(); ++i) {
@@ -160,7 +164,8 @@ std::string RunSpace::why_not(const CoveredRun& run) const {
     if (std::string why = why_no_transport(run.spec); !why.empty()) return why;
     config_of(options_, run.spec);  // settings behind the recipe that this candidate has not
     const std::vector<CaseSpec> cases = cases_of(only(options_, run.spec), workload_);
-    const bool planned = std::ranges::any_of(cases, [&](const CaseSpec& spec) { return spec.id() == id; });
+    const bool planned =
+        std::ranges::any_of(cases, [&](const CaseSpec& spec) { return spec.id() == id; });
     if (!planned) return "it is not what would be run";
     return why_no_layout(run);
   } catch (const Error& error) {
@@ -168,8 +173,8 @@ std::string RunSpace::why_not(const CoveredRun& run) const {
   }
 }
 
-std::optional<CoveredRow> RunSpace::run_with(const Wanted& wanted,
-                                             const std::vector<std::pair<std::size_t, int>>& needed) const {
+std::optional<CoveredRow> RunSpace::run_with(
+    const Wanted& wanted, const std::vector<std::pair<std::size_t, int>>& needed) const {
   const CoveredRun run = made(wanted);
   for (const auto& [axis, value] : needed) {
     if (axes()[axis].value_of(run) == value) continue;

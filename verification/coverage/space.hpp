@@ -49,7 +49,8 @@ class RunSpace {
   RunConfig defaults_;
   workload::Text text_;
   mutable std::string refusal_;
-  mutable std::map<std::vector<std::int64_t>, std::string> layouts_;  // what was said of them before
+  mutable std::map<std::vector<std::int64_t>, std::string>
+      layouts_;  // what was said of them before
 };
 
 /// What a run has of every axis.

@@ -71,18 +71,20 @@ Coverage coverage_of(const VerifyOptions& options, const std::vector<CaseSpec>& 
 std::string coverage_text(const Coverage& coverage) {
   constexpr std::size_t indent = 49;
   std::string text = fmt::format(
-      "{} training {}: {} of {} values, {} of {} pairs of values\n\n{:<18} {:>9}  {:>17}  never visited\n",
+      "{} training {}: {} of {} values, {} of {} pairs of values\n\n{:<18} {:>9}  {:>17}  never "
+      "visited\n",
       grouped(static_cast<std::int64_t>(coverage.cases)), coverage.cases == 1 ? "case" : "cases",
       coverage.visited.marked_values(), coverage.possible.marked_values(),
-      grouped(coverage.visited.marked_pairs()), grouped(coverage.possible.marked_pairs()), "setting",
-      "values", "pairs");
+      grouped(coverage.visited.marked_pairs()), grouped(coverage.possible.marked_pairs()),
+      "setting", "values", "pairs");
   for (std::size_t axis = 0; axis < axes().size(); ++axis) {
     const AxisCount count = count_axis(coverage, axis);
     const std::string row =
         fmt::format("{:<18} {:>9}  {:>17}  ", axes()[axis].name,
                     fmt::format("{} of {}", count.values, count.possible_values),
                     fmt::format("{} of {}", grouped(count.pairs), grouped(count.possible_pairs)));
-    const std::string rest = count.left_out.empty() ? "-" : in_lines(count.left_out, indent, 100 - indent);
+    const std::string rest =
+        count.left_out.empty() ? "-" : in_lines(count.left_out, indent, 100 - indent);
     text += row + rest + "\n";
   }
   return text;

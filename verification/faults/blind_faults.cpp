@@ -45,19 +45,20 @@ const Fault& blind_fault(const VerifyOptions& options, const std::vector<std::st
            "there is nothing to plant a fault into", "name a case");
   const std::vector<const Fault*> faults = blind_faults(options, case_ids.front());
   for (const std::string& id : case_ids) {
-    ZP_CHECK(
-        blind_faults(options, id) == faults, ErrorCode::config,
-        "the cases that were chosen do not have the same faults", "number " + number + " would mean several",
-        "choose cases that differ in mode and threads alone, " + std::string("such as ") + case_ids.front());
+    ZP_CHECK(blind_faults(options, id) == faults, ErrorCode::config,
+             "the cases that were chosen do not have the same faults",
+             "number " + number + " would mean several",
+             "choose cases that differ in mode and threads alone, " + std::string("such as ") +
+                 case_ids.front());
   }
-  ZP_CHECK(
-      !faults.empty(), ErrorCode::config, "no fault is known to show in " + case_ids.front(),
-      "there is nothing to plant",
-      "use a case that explain names for a fault, such as " + std::string(plan_of("double-unscale").case_id));
+  ZP_CHECK(!faults.empty(), ErrorCode::config, "no fault is known to show in " + case_ids.front(),
+           "there is nothing to plant",
+           "use a case that explain names for a fault, such as " +
+               std::string(plan_of("double-unscale").case_id));
   std::size_t value = 0;
   const auto [rest, error] = std::from_chars(number.data(), number.data() + number.size(), value);
-  const bool good =
-      error == std::errc{} && rest == number.data() + number.size() && value >= 1 && value <= faults.size();
+  const bool good = error == std::errc{} && rest == number.data() + number.size() && value >= 1 &&
+                    value <= faults.size();
   ZP_CHECK(good, ErrorCode::config, "there is no blind fault " + number + " in this case",
            "it has " + std::to_string(faults.size()), "use 1 to " + std::to_string(faults.size()));
   return *faults[value - 1];

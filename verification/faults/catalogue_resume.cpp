@@ -25,7 +25,8 @@ constexpr std::array<Fault, 18> resume = {{
     {"resume-reads-the-next-shard", FaultKind::state, "checkpoint", Phase::update,
      "a rank loads the part of a tensor behind its own", ""},
     {"resume-shifts-index", FaultKind::state, "checkpoint", Phase::update,
-     "the second moment is found by a position that is off by one", "wochenlong/lora-scripts-next#320"},
+     "the second moment is found by a position that is off by one",
+     "wochenlong/lora-scripts-next#320"},
     {"resume-saves-before-the-update", FaultKind::state, "checkpoint", Phase::update,
      "the second moment is saved as it was before the last update", ""},
     {"resume-saves-a-torn-state", FaultKind::state, "checkpoint", Phase::update,
@@ -33,7 +34,8 @@ constexpr std::array<Fault, 18> resume = {{
     {"resume-saves-rounded-masters", FaultKind::state, "checkpoint", Phase::update,
      "masters are saved in 16 bits", ""},
     {"resume-loses-resting-tensors", FaultKind::state, "checkpoint", Phase::update,
-     "saving goes over what was stepped: masters of tensors that rested are lost, and begin at zero",
+     "saving goes over what was stepped: masters of tensors that rested are lost, and begin at "
+     "zero",
      "deepspeedai/DeepSpeed#3090"},
     {"resume-keeps-constructor-rate", FaultKind::state, "checkpoint", Phase::prepare,
      "tensors are loaded, and the rate stays the one that the optimizer was made with",
@@ -41,7 +43,8 @@ constexpr std::array<Fault, 18> resume = {{
     {"resume-keeps-constructor-powers", FaultKind::state, "checkpoint", Phase::prepare,
      "powers of the betas are made before the betas are set", "tenstorrent/tt-metal#53212"},
     {"resume-saves-scale-by-reference", FaultKind::state, "checkpoint", Phase::cast,
-     "scales of 8-bit parameters are saved by reference, and are those of the next step when they are "
+     "scales of 8-bit parameters are saved by reference, and are those of the next step when they "
+     "are "
      "written",
      ""},
     {"resume-forgets-state-scales", FaultKind::state, "checkpoint", Phase::update,

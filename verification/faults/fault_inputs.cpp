@@ -16,8 +16,8 @@ std::vector<std::string> write_fault_inputs(const std::vector<std::string>& patt
   fs::create_directories(folder, failed);
   std::vector<std::string> written;
   const auto wrote = [&](const std::string& path, bool good) {
-    ZP_CHECK(good, ErrorCode::io, path + " cannot be written", "a case would be run without what it needs",
-             "name a folder on a disk with space");
+    ZP_CHECK(good, ErrorCode::io, path + " cannot be written",
+             "a case would be run without what it needs", "name a folder on a disk with space");
     written.push_back(path);
   };
   for (const Fault* fault : chosen_faults(patterns)) {
@@ -26,7 +26,8 @@ std::vector<std::string> write_fault_inputs(const std::vector<std::string>& patt
     VerifyOptions options;
     if (row.gradients != nullptr) {
       options.gradients = row.gradients();
-      fs::copy_file(options.gradients, path + ".safetensors", fs::copy_options::overwrite_existing, failed);
+      fs::copy_file(options.gradients, path + ".safetensors", fs::copy_options::overwrite_existing,
+                    failed);
       wrote(path + ".safetensors", !failed);
     }
     if (row.config == nullptr) continue;

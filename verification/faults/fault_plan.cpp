@@ -6,34 +6,43 @@
 namespace zeroproof::verification {
 namespace {
 
-constexpr const char* stage0 = "byte_gpt_tiny/adamw/host/stage0/threads:3/fp16/lockstep/bucket:4096/omp:2";
-constexpr const char* stage1 = "byte_gpt_tiny/adamw/host/stage1/threads:8/fp16/lockstep/bucket:65536/omp:1";
-constexpr const char* stage2 = "byte_gpt_tiny/adamw/host/stage2/threads:3/fp16/lockstep/bucket:4096/omp:1";
+constexpr const char* stage0 =
+    "byte_gpt_tiny/adamw/host/stage0/threads:3/fp16/lockstep/bucket:4096/omp:2";
+constexpr const char* stage1 =
+    "byte_gpt_tiny/adamw/host/stage1/threads:8/fp16/lockstep/bucket:65536/omp:1";
+constexpr const char* stage2 =
+    "byte_gpt_tiny/adamw/host/stage2/threads:3/fp16/lockstep/bucket:4096/omp:1";
 constexpr const char* fused =
     "byte_gpt_tiny/adamw/host-fused/stage2/threads:3/fp16/lockstep/bucket:4096/omp:1";
 constexpr const char* stage2_bf16 =
     "byte_gpt_tiny/adamw/host/stage2/threads:3/bf16/lockstep/bucket:4096/omp:1";
-constexpr const char* self_bf16 = "byte_gpt_tiny/adamw/host/stage2/self/bf16/lockstep/bucket:4096/omp:1";
+constexpr const char* self_bf16 =
+    "byte_gpt_tiny/adamw/host/stage2/self/bf16/lockstep/bucket:4096/omp:1";
 constexpr const char* empty_rank =
     "byte_gpt_tiny/adamw/host/stage1/threads:6/fp16/lockstep/bucket:4096/omp:1";
-constexpr const char* adam = "byte_gpt_tiny/adam/host/stage2/threads:3/fp16/lockstep/bucket:4096/omp:1";
+constexpr const char* adam =
+    "byte_gpt_tiny/adam/host/stage2/threads:3/fp16/lockstep/bucket:4096/omp:1";
 constexpr const char* amsgrad =
     "byte_gpt_tiny/adamw-amsgrad/host/stage2/threads:3/fp16/lockstep/bucket:4096/omp:1";
-constexpr const char* sgd = "byte_gpt_tiny/sgd/host/stage2/threads:3/fp16/lockstep/bucket:4096/omp:1";
+constexpr const char* sgd =
+    "byte_gpt_tiny/sgd/host/stage2/threads:3/fp16/lockstep/bucket:4096/omp:1";
 constexpr const char* nesterov =
     "byte_gpt_tiny/sgd-nesterov/host/stage2/threads:3/fp16/lockstep/bucket:4096/omp:1";
-constexpr const char* lion = "byte_gpt_tiny/lion/host/stage2/threads:3/fp16/lockstep/bucket:4096/omp:1";
+constexpr const char* lion =
+    "byte_gpt_tiny/lion/host/stage2/threads:3/fp16/lockstep/bucket:4096/omp:1";
 constexpr const char* inf_norm =
     "byte_gpt_tiny/sgd-plain/host/stage2/threads:3/fp16/lockstep/bucket:4096/omp:1";
 constexpr const char* clip_groups =
     "byte_gpt_tiny/adamw+clip_groups:four/host/stage2/threads:3/fp16/lockstep/bucket:4096/omp:1";
 constexpr const char* tokens =
     "byte_gpt_tiny/adamw-tokens/host/stage2/threads:3/fp16/lockstep/bucket:4096/omp:1";
-constexpr const char* idle = "byte_gpt_tiny/adamw-idle/host/stage2/threads:3/fp16/lockstep/bucket:4096/omp:1";
+constexpr const char* idle =
+    "byte_gpt_tiny/adamw-idle/host/stage2/threads:3/fp16/lockstep/bucket:4096/omp:1";
 constexpr const char* offload_idle =
     "byte_gpt_tiny/adamw-idle/host/stage2/threads:3/fp16/lockstep/bucket:4096/omp:1/offload:1";
 constexpr const char* offload_file =
-    "byte_gpt_tiny/adamw/host/stage2/threads:3/fp16/lockstep/bucket:4096/omp:1/offload:1/offload-place:file/"
+    "byte_gpt_tiny/adamw/host/stage2/threads:3/fp16/lockstep/bucket:4096/omp:1/offload:1/"
+    "offload-place:file/"
     "offload-chunk:1000";
 
 // The small workload skips its third step. Element ranges by reasoning, not by looking: a shard of stage 2 with 3 ranks
@@ -176,29 +185,49 @@ constexpr FaultCase steps[] = {
     {.fault = "power-by-running-product", .case_id = stage2, .step = 1, .buffer = "step_scalars"},
     {.fault = "one-counter-for-all", .case_id = idle, .step = 1, .buffer = "step_scalars"},
     {.fault = "counter-shared-by-tensors", .case_id = idle, .step = 1, .buffer = "tensor_steps"},
-    {.fault = "empty-rank-has-no-step", .case_id = empty_rank, .step = 1, .buffer = "applied_steps"},
-    {.fault = "norm-differs-across-ranks", .case_id = stage1, .step = 1, .rank = 7, .buffer = "norm_limbs"},
+    {.fault = "empty-rank-has-no-step",
+     .case_id = empty_rank,
+     .step = 1,
+     .buffer = "applied_steps"},
+    {.fault = "norm-differs-across-ranks",
+     .case_id = stage1,
+     .step = 1,
+     .rank = 7,
+     .buffer = "norm_limbs"},
     {.fault = "inf-norm-takes-root", .case_id = inf_norm, .step = 1, .buffer = "grad_norm"},
     {.fault = "norm-squared-in-fp32", .case_id = stage2, .step = 1, .buffer = "grad_norm"},
     {.fault = "short-pieces-counted-twice", .case_id = stage2, .step = 1, .buffer = "norm_limbs"},
-    {.fault = "default-norm-counts-groups", .case_id = clip_groups, .step = 1, .buffer = "norm_limbs"},
+    {.fault = "default-norm-counts-groups",
+     .case_id = clip_groups,
+     .step = 1,
+     .buffer = "norm_limbs"},
     {.fault = "norm-of-another-group", .case_id = clip_groups, .step = 1, .buffer = "norm_limbs"},
     {.fault = "one-norm-reduced", .case_id = clip_groups, .step = 1, .buffer = "norm_limbs"},
-    {.fault = "limit-of-the-run-for-groups", .case_id = clip_groups, .step = 1, .buffer = "clip_coef"},
+    {.fault = "limit-of-the-run-for-groups",
+     .case_id = clip_groups,
+     .step = 1,
+     .buffer = "clip_coef"},
     {.fault = "one-coefficient-for-groups",
      .case_id = clip_groups,
      .step = 1,
      .buffer = "grad",
-     .elements = Elements{.parameter = "block0.attention.query.bias", .first = 8192, .last = 36878}},
+     .elements =
+         Elements{.parameter = "block0.attention.query.bias", .first = 8192, .last = 36878}},
     {.fault = "clip-divides-by-scale-again", .case_id = stage2, .step = 1, .buffer = "clip_coef"},
     {.fault = "clip-per-microbatch",
      .case_id = stage2_bf16,
      .step = 1,
      .buffer = "grad_sum",
      .elements = Elements{.parameter = "token_embedding.weight", .last = 41983}},
-    {.fault = "found-inf-dropped-without-scaler", .case_id = stage2_bf16, .step = 3, .buffer = "found_inf"},
+    {.fault = "found-inf-dropped-without-scaler",
+     .case_id = stage2_bf16,
+     .step = 3,
+     .buffer = "found_inf"},
     {.fault = "scaler-partly-saved", .case_id = stage1, .step = 1, .buffer = "loss_scaler"},
-    {.fault = "overflow-unchecked-in-bf16", .case_id = stage2_bf16, .step = 3, .buffer = "found_inf"},
+    {.fault = "overflow-unchecked-in-bf16",
+     .case_id = stage2_bf16,
+     .step = 3,
+     .buffer = "found_inf"},
     {.fault = "mean-of-means", .case_id = tokens, .step = 1, .buffer = "step_scalars"},
     {.fault = "boundary-microbatch-leaks",
      .case_id = stage2_bf16,

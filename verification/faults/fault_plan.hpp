@@ -30,7 +30,8 @@ struct FaultCase {
   std::string_view buffer = {};
   std::optional<Elements> elements = {};  ///< none: no element is named, as of a scalar
   std::string_view says = {};             ///< what the reason must name
-  bool refused = false;  ///< production must refuse: an error that says so, and none of the places above
+  bool refused =
+      false;  ///< production must refuse: an error that says so, and none of the places above
   void (*config)(RunConfig&) = nullptr;  ///< settings the case needs besides its id
   std::string (*gradients)() = nullptr;  ///< path of the recording it reads
 };

@@ -7,7 +7,8 @@ namespace {
 
 constexpr const char* graph =
     "byte_gpt_tiny/adamw/device-graph/stage2/threads:2/fp16/whole/bucket:4096/omp:1";
-constexpr const char* alone = "byte_gpt_tiny/adamw/device-graph/stage2/self/fp16/whole/bucket:4096/omp:1";
+constexpr const char* alone =
+    "byte_gpt_tiny/adamw/device-graph/stage2/self/fp16/whole/bucket:4096/omp:1";
 constexpr const char* fused =
     "byte_gpt_tiny/adamw/device-fused/stage2/threads:2/fp16/whole/bucket:4096/omp:1";
 constexpr const char* stage0 =
@@ -15,7 +16,8 @@ constexpr const char* stage0 =
 constexpr const char* groups =
     "byte_gpt_tiny/adamw-groups/device-graph/stage2/threads:2/fp16/whole/bucket:4096/omp:1";
 constexpr const char* clip_groups =
-    "byte_gpt_tiny/adamw+clip_groups:four/device-graph/stage2/threads:2/fp16/whole/bucket:4096/omp:1";
+    "byte_gpt_tiny/adamw+clip_groups:four/device-graph/stage2/threads:2/fp16/whole/bucket:4096/"
+    "omp:1";
 constexpr const char* idle =
     "byte_gpt_tiny/adamw-idle/device-graph/stage2/threads:2/fp16/whole/bucket:4096/omp:1";
 constexpr const char* overlap2 =

@@ -12,31 +12,40 @@ constexpr const char* current_e5m2 =
 constexpr const char* delayed =
     "byte_gpt_tiny/fp8-delayed/host/stage2/threads:3/e5m2/lockstep/bucket:4096/omp:1";
 constexpr const char* most_recent =
-    "byte_gpt_tiny/fp8-delayed+amax_choice:most_recent/host/stage2/threads:3/e5m2/lockstep/bucket:4096/omp:1";
-constexpr const char* mxfp8 = "byte_gpt_tiny/fp8-mxfp8/host/stage2/threads:3/e4m3/lockstep/bucket:4096/omp:1";
+    "byte_gpt_tiny/fp8-delayed+amax_choice:most_recent/host/stage2/threads:3/e5m2/lockstep/"
+    "bucket:4096/omp:1";
+constexpr const char* mxfp8 =
+    "byte_gpt_tiny/fp8-mxfp8/host/stage2/threads:3/e4m3/lockstep/bucket:4096/omp:1";
 constexpr const char* tp =
-    "byte_gpt_tiny/fp8-delayed+model:even/host/stage2/threads:4/e5m2/lockstep/bucket:4096/omp:1/grid:2x1x2";
+    "byte_gpt_tiny/fp8-delayed+model:even/host/stage2/threads:4/e5m2/lockstep/bucket:4096/omp:1/"
+    "grid:2x1x2";
 constexpr const char* stored =
     "byte_gpt_tiny/adamw+exp_avg_dtype:e4m3/host/stage2/threads:3/fp16/lockstep/bucket:4096/omp:1";
 constexpr const char* stored_fresh =
-    "byte_gpt_tiny/adamw-tokens+exp_avg_dtype:e4m3/host/stage2/threads:3/fp16/lockstep/bucket:4096/omp:1";
+    "byte_gpt_tiny/adamw-tokens+exp_avg_dtype:e4m3/host/stage2/threads:3/fp16/lockstep/bucket:4096/"
+    "omp:1";
 constexpr const char* stored_idle =
-    "byte_gpt_tiny/adamw-idle+exp_avg_dtype:e4m3+exp_avg_sq_dtype:fp16/host/stage0/threads:3/fp16/lockstep/"
+    "byte_gpt_tiny/adamw-idle+exp_avg_dtype:e4m3+exp_avg_sq_dtype:fp16/host/stage0/threads:3/fp16/"
+    "lockstep/"
     "bucket:4096/omp:1";
 constexpr const char* stored_rows =
-    "byte_gpt_tiny/adamw+exp_avg_dtype:e4m3+norm:exact/host/stage2/threads:3/bf16/lockstep/bucket:4096/omp:1/"
+    "byte_gpt_tiny/adamw+exp_avg_dtype:e4m3+norm:exact/host/stage2/threads:3/bf16/lockstep/"
+    "bucket:4096/omp:1/"
     "layout:fsdp2";
 constexpr const char* bf16_master =
-    "byte_gpt_tiny/adamw-stochastic+master_dtype:bf16/host/stage2/threads:3/bf16/lockstep/bucket:4096/omp:1";
+    "byte_gpt_tiny/adamw-stochastic+master_dtype:bf16/host/stage2/threads:3/bf16/lockstep/"
+    "bucket:4096/omp:1";
 
 /// On rank 0, in a parameter.
-constexpr FaultCase in(std::string_view fault, const char* id, std::int64_t step, std::string_view buffer,
-                       std::optional<std::int64_t> first = {}, std::optional<std::int64_t> last = {}) {
-  return {.fault = fault,
-          .case_id = id,
-          .step = step,
-          .buffer = buffer,
-          .elements = Elements{.parameter = "token_embedding.weight", .first = first, .last = last}};
+constexpr FaultCase in(std::string_view fault, const char* id, std::int64_t step,
+                       std::string_view buffer, std::optional<std::int64_t> first = {},
+                       std::optional<std::int64_t> last = {}) {
+  return {
+      .fault = fault,
+      .case_id = id,
+      .step = step,
+      .buffer = buffer,
+      .elements = Elements{.parameter = "token_embedding.weight", .first = first, .last = last}};
 }
 /// On rank 0, in what blocks have.
 constexpr FaultCase of_blocks(std::string_view fault, const char* id, std::int64_t step,

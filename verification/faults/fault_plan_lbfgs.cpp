@@ -18,7 +18,8 @@ constexpr const char* outbid = "lbfgs/rosenbrock/wolfe-failed/threads:3/contract
 constexpr const char* max_eval = "lbfgs/rosenbrock/max-eval/threads:3/contract";
 
 /// A scalar, which rank 0 has too, or an evaluation too many.
-constexpr FaultCase at(std::string_view fault, const char* id, std::int64_t step, std::string_view buffer) {
+constexpr FaultCase at(std::string_view fault, const char* id, std::int64_t step,
+                       std::string_view buffer) {
   return {.fault = fault, .case_id = id, .step = step, .buffer = buffer};
 }
 

@@ -7,12 +7,15 @@
 namespace zeroproof::verification {
 namespace {
 
-constexpr const char* stage2 = "byte_gpt_tiny/adamw/host/stage2/threads:3/fp16/lockstep/bucket:4096/omp:1";
-constexpr const char* stage3 = "byte_gpt_tiny/adamw/host/stage3/threads:3/fp16/lockstep/bucket:4096/omp:1";
+constexpr const char* stage2 =
+    "byte_gpt_tiny/adamw/host/stage2/threads:3/fp16/lockstep/bucket:4096/omp:1";
+constexpr const char* stage3 =
+    "byte_gpt_tiny/adamw/host/stage3/threads:3/fp16/lockstep/bucket:4096/omp:1";
 constexpr const char* windows =
     "byte_gpt_tiny/adamw/host/stage1/threads:3/fp16/lockstep/bucket:4096/omp:1/windows:on";
 constexpr const char* offloaded =
-    "byte_gpt_tiny/adamw/host/stage2/threads:3/fp16/lockstep/bucket:4096/omp:1/offload:1/offload-place:file/"
+    "byte_gpt_tiny/adamw/host/stage2/threads:3/fp16/lockstep/bucket:4096/omp:1/offload:1/"
+    "offload-place:file/"
     "offload-chunk:1000";
 constexpr const char* overlap =
     "byte_gpt_tiny/adamw/host/stage3/threads:3/fp16/lockstep/bucket:4096/omp:1/overlap";
@@ -29,7 +32,8 @@ constexpr const char* instances =
 constexpr const char* tp =
     "byte_gpt_tiny/adamw/host/stage2/threads:4/bf16/lockstep/bucket:4096/omp:1/grid:2x1x2";
 constexpr const char* drawn =
-    "byte_gpt_tiny/adamw-stochastic/host/stage2/threads:4/bf16/lockstep/bucket:4096/omp:1/grid:2x1x2";
+    "byte_gpt_tiny/adamw-stochastic/host/stage2/threads:4/bf16/lockstep/bucket:4096/omp:1/"
+    "grid:2x1x2";
 constexpr const char* cp =
     "byte_gpt_tiny/adamw/host/stage2/threads:4/bf16/lockstep/bucket:4096/omp:1/grid:2x2x1";
 constexpr const char* rows =
@@ -166,7 +170,8 @@ constexpr FaultCase plan[] = {
      .buffer = "grad_sum",
      .elements = Elements{.parameter = "token_embedding.weight", .first = 150, .last = 41983}},
     {.fault = "norm-added-over-instances", .case_id = instances, .step = 1, .buffer = "norm_limbs"},
-    with(four_heads, {.fault = "replica-counted-as-shard", .case_id = tp, .step = 1, .buffer = "norm_limbs"}),
+    with(four_heads,
+         {.fault = "replica-counted-as-shard", .case_id = tp, .step = 1, .buffer = "norm_limbs"}),
     with(four_heads, {.fault = "tp-parts-not-combined",
                       .case_id = tp,
                       .step = 1,
@@ -177,12 +182,14 @@ constexpr FaultCase plan[] = {
                       .step = 1,
                       .buffer = "grad_sum",
                       .elements = Elements{.parameter = "token_embedding.weight"}}),
-    with(four_heads, {.fault = "found-inf-not-over-tp", .case_id = tp, .step = 3, .buffer = "found_inf"}),
+    with(four_heads,
+         {.fault = "found-inf-not-over-tp", .case_id = tp, .step = 3, .buffer = "found_inf"}),
     with(four_heads, {.fault = "draws-by-local-index",
                       .case_id = drawn,
                       .buffer = "param_shard",
                       .elements = Elements{.parameter = "block0.attention.query.weight"}}),
-    with(four_heads, {.fault = "cp-in-divisor", .case_id = cp, .step = 1, .buffer = "step_scalars"}),
+    with(four_heads,
+         {.fault = "cp-in-divisor", .case_id = cp, .step = 1, .buffer = "step_scalars"}),
     with(four_heads, {.fault = "cp-parts-folded-last",
                       .case_id = cp,
                       .step = 1,
@@ -193,7 +200,8 @@ constexpr FaultCase plan[] = {
           .case_id = rows,
           .step = 1,
           .buffer = "exp_avg",
-          .elements = Elements{.parameter = "token_embedding.weight", .first = 1275, .last = 36034}}),
+          .elements =
+              Elements{.parameter = "token_embedding.weight", .first = 1275, .last = 36034}}),
     refused("shards-of-another-world", stage2, 0, "the shard map is for 2 ranks and there are 3"),
     {.fault = "no-decay-group-decays", .case_id = groups, .step = 1, .buffer = "step_scalars"},
     {.fault = "one-lr-for-all-groups", .case_id = groups, .step = 1, .buffer = "step_scalars"},
@@ -233,7 +241,8 @@ constexpr FaultCase plan[] = {
      .step = 1,
      .buffer = "exp_avg",
      .elements = Elements{.parameter = "head.weight", .last = 41983}},
-    refused("reduction-does-not-wait", overlap, 1, "both touch the gradient of unit 3 in no fixed order"),
+    refused("reduction-does-not-wait", overlap, 1,
+            "both touch the gradient of unit 3 in no fixed order"),
 };
 
 }  // namespace

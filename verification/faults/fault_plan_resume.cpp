@@ -11,11 +11,13 @@ constexpr const char* idle = "resume/adamw-idle/3:2-to-3:2/fp16/contract-to-cont
 
 constexpr const char* scales =
     "resume/fp8-delayed+amax_choice:most_recent/3:2-to-3:2/e5m2/contract-to-contract/after:4";
-constexpr const char* stored = "resume/adamw+exp_avg_dtype:e4m3/3:2-to-3:2/fp16/contract-to-contract/after:4";
+constexpr const char* stored =
+    "resume/adamw+exp_avg_dtype:e4m3/3:2-to-3:2/fp16/contract-to-contract/after:4";
 
 /// Of rank 0 unless it is said: of every bucket of 4 chunks it has the first, rank 1 the second, and rank 2 the rest.
-constexpr FaultCase loaded(std::string_view fault, std::string_view buffer, std::string_view parameter,
-                           std::int64_t first, std::int64_t last, int rank = 0, const char* id = same_ranks) {
+constexpr FaultCase loaded(std::string_view fault, std::string_view buffer,
+                           std::string_view parameter, std::int64_t first, std::int64_t last,
+                           int rank = 0, const char* id = same_ranks) {
   return {.fault = fault,
           .case_id = id,
           .step = 4,
@@ -58,7 +60,8 @@ constexpr FaultCase plan[] = {
      .elements = Elements{.parameter = "token_embedding.weight"}},
     // Every third tensor rests in even steps: 1, 13 and 25 are rank 0's, the last of them the bias of block 1's values,
     // 15 elements at chunk 28.
-    loaded("resume-loses-resting-tensors", "master", "position_embedding.weight", 4096, 28686, 0, idle),
+    loaded("resume-loses-resting-tensors", "master", "position_embedding.weight", 4096, 28686, 0,
+           idle),
     // Nothing that was loaded is wrong. The first step afterwards is.
     scalar("resume-keeps-constructor-rate", same_ranks, 5, "step_scalars"),
     scalar("resume-keeps-constructor-powers", same_ranks, 5, "step_scalars"),

@@ -18,8 +18,8 @@ constexpr std::size_t numel = 8;
 std::array<float, numel> leaf(std::int64_t micro_batch) {
   std::array<float, numel> values;
   for (std::size_t i = 0; i < numel; ++i) {  // 2^-10 to 2^-9
-    values[i] =
-        std::ldexp(1.0F + static_cast<float>(micro_batch + 3 * static_cast<std::int64_t>(i)) / 128, -10);
+    values[i] = std::ldexp(
+        1.0F + static_cast<float>(micro_batch + 3 * static_cast<std::int64_t>(i)) / 128, -10);
   }
   const bool first = micro_batch == 0;
   const bool last = micro_batch == micro_batches - 1;
@@ -39,7 +39,8 @@ class Recording {
     std::vector<SafeTensorSpec> specs;
     const auto for_all = [](const auto& body) {
       for (std::int64_t step = 1; step <= steps; ++step) {
-        for (std::int64_t j = 0; j < micro_batches; ++j) body(workload::gradient_name(step, j, "w"), j);
+        for (std::int64_t j = 0; j < micro_batches; ++j)
+          body(workload::gradient_name(step, j, "w"), j);
       }
     };
     for_all([&](const std::string& name, std::int64_t) {

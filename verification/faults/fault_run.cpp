@@ -1,11 +1,11 @@
 #include <algorithm>
 
 #include "common/base/error.hpp"
-#include "verification/cases/id_pattern.hpp"
 #include "verification/cases/config/nearest.hpp"
-#include "verification/faults/fault_plan.hpp"
-#include "verification/cli/program/plant.hpp"
+#include "verification/cases/id_pattern.hpp"
 #include "verification/cases/suites/selection.hpp"
+#include "verification/cli/program/plant.hpp"
+#include "verification/faults/fault_plan.hpp"
 
 namespace zeroproof::verification {
 namespace {
@@ -19,8 +19,9 @@ bool fits(const std::optional<Value>& expected, const Value& found) {
 
 FaultFinding judge_fault(const Fault& fault, const FaultCase& expected, const RowOutcome& outcome) {
   const bool named = outcome.reason.find(expected.says) != std::string::npos;
-  FaultFinding finding{
-      &fault, &expected, outcome.status == Status::fail, false, false, outcome.divergence, outcome.reason};
+  FaultFinding finding{&fault,        &expected, outcome.status == Status::fail,
+                       false,         false,     outcome.divergence,
+                       outcome.reason};
   if (expected.refused) {
     finding.caught = finding.attributed = finding.exact = outcome.status == Status::error && named;
     return finding;
@@ -49,7 +50,8 @@ RowOutcome run_row(const FaultCase& row, std::string_view fault, Mode mode) {
     config.comm_timeout_s = 10;
     if (row.config != nullptr) row.config(config);
   };
-  const RunReport report = run_selection(options, select_cases(options), [](double, const std::string&) {});
+  const RunReport report =
+      run_selection(options, select_cases(options), [](double, const std::string&) {});
   const Result& result = report.results.front();
   return {result.status, result.reason, result.divergence};
 }
@@ -57,18 +59,19 @@ RowOutcome run_row(const FaultCase& row, std::string_view fault, Mode mode) {
 const FaultCase& plan_of(std::string_view fault) {
   const auto row = std::ranges::find(fault_plan(), fault, &FaultCase::fault);
   ZP_CHECK(row != fault_plan().end(), ErrorCode::internal,
-           "no case of the fault plan lists " + std::string(fault), "nothing would have to catch it",
-           "add a row to verification/faults/fault_plan.cpp");
+           "no case of the fault plan lists " + std::string(fault),
+           "nothing would have to catch it", "add a row to verification/faults/fault_plan.cpp");
   return *row;
 }
 
 int FaultReport::survivors() const {
-  return static_cast<int>(std::ranges::count_if(faults, [](const FaultFinding& f) { return !f.caught; }));
+  return static_cast<int>(
+      std::ranges::count_if(faults, [](const FaultFinding& f) { return !f.caught; }));
 }
 
 int FaultReport::false_alarms() const {
-  return static_cast<int>(
-      std::ranges::count_if(controls, [](const ControlFinding& c) { return c.status != Status::pass; }));
+  return static_cast<int>(std::ranges::count_if(
+      controls, [](const ControlFinding& c) { return c.status != Status::pass; }));
 }
 
 std::vector<const Fault*> chosen_faults(const std::vector<std::string>& patterns) {
@@ -76,9 +79,10 @@ std::vector<const Fault*> chosen_faults(const std::vector<std::string>& patterns
   std::vector<std::string> ids;
   for (const Fault& fault : fault_catalogue()) {
     ids.emplace_back(fault.id);
-    const bool wanted = patterns.empty() || std::ranges::any_of(patterns, [&](const std::string& pattern) {
-                          return matches(pattern, std::string(fault.id));
-                        });
+    const bool wanted =
+        patterns.empty() || std::ranges::any_of(patterns, [&](const std::string& pattern) {
+          return matches(pattern, std::string(fault.id));
+        });
     if (wanted) chosen.push_back(&fault);
   }
   ZP_CHECK(!chosen.empty(), ErrorCode::config, "no fault matches '" + patterns.front() + "'",
@@ -89,7 +93,8 @@ std::vector<const Fault*> chosen_faults(const std::vector<std::string>& patterns
 
 FaultReport run_faults(const std::vector<std::string>& patterns, const ProgressSink& progress) {
   ZP_CHECK(faults_built(), ErrorCode::unavailable, "this program has no planted faults",
-           "wrong optimizers are kept out of it", "use build/zeroproof-faults, which ./tests/run builds");
+           "wrong optimizers are kept out of it",
+           "use build/zeroproof-faults, which ./tests/run builds");
   const std::vector<const Fault*> chosen = chosen_faults(patterns);
 
   FaultReport report;
@@ -103,7 +108,8 @@ FaultReport run_faults(const std::vector<std::string>& patterns, const ProgressS
       return other.case_id == row.case_id && other.row->config == row.config;
     });
     if (control == report.controls.end()) {
-      control = report.controls.insert(control, ControlFinding{row.case_id, &row, Status::error, "", 0, 0});
+      control = report.controls.insert(control,
+                                       ControlFinding{row.case_id, &row, Status::error, "", 0, 0});
     }
     ++control->listed;
     control->killed += finding.caught ? 1 : 0;
@@ -121,7 +127,8 @@ FaultReport run_faults(const std::vector<std::string>& patterns, const ProgressS
 }
 
 int exit_code(const FaultReport& report) {
-  const bool good = std::ranges::all_of(report.faults, &FaultFinding::exact) && report.false_alarms() == 0 &&
+  const bool good = std::ranges::all_of(report.faults, &FaultFinding::exact) &&
+                    report.false_alarms() == 0 &&
                     std::ranges::none_of(report.controls, &ControlFinding::mistrusted);
   return good ? 0 : 1;
 }

@@ -27,7 +27,9 @@ struct BlockRange {
   std::int64_t local_begin(int b) const { return block_begin(total, first + b) - begin(); }
 
   /// The part of rank `rank` if this range is divided among `size` ranks; size divides count.
-  BlockRange part(int rank, int size) const { return {total, first + rank * (count / size), count / size}; }
+  BlockRange part(int rank, int size) const {
+    return {total, first + rank * (count / size), count / size};
+  }
 };
 
 /// The fold of the eight block sums. T is a scalar or a vector of independent lanes.
@@ -70,7 +72,8 @@ template <class Real, class Term>
 inline Real partial_sum(const BlockRange& range, const Term& term) {
   Real sums[sum_blocks] = {};
   for (int b = 0; b < range.count; ++b) {
-    for (std::int64_t i = range.local_begin(b); i < range.local_begin(b + 1); ++i) sums[b] += term(i);
+    for (std::int64_t i = range.local_begin(b); i < range.local_begin(b + 1); ++i)
+      sums[b] += term(i);
   }
   fused_fold(sums, range.count);
   return sums[0];

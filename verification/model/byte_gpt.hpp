@@ -83,12 +83,14 @@ void init_parameters(const ByteGptShape& shape, const FlatLayout& layout, std::u
 ///          1 tokens.
 template <class Real>
 double byte_gpt_loss_and_grad(const ByteGptShape& shape, const FlatLayout& layout,
-                              Span<const Real> flat_params, Span<const std::uint8_t> tokens, Real loss_scale,
-                              Span<Real> flat_grad, InstructionSet set = best_instruction_set());
+                              Span<const Real> flat_params, Span<const std::uint8_t> tokens,
+                              Real loss_scale, Span<Real> flat_grad,
+                              InstructionSet set = best_instruction_set());
 
 /// The loss alone; the same bits as byte_gpt_loss_and_grad returns.
 template <class Real>
-double byte_gpt_loss(const ByteGptShape& shape, const FlatLayout& layout, Span<const Real> flat_params,
-                     Span<const std::uint8_t> tokens, InstructionSet set = best_instruction_set());
+double byte_gpt_loss(const ByteGptShape& shape, const FlatLayout& layout,
+                     Span<const Real> flat_params, Span<const std::uint8_t> tokens,
+                     InstructionSet set = best_instruction_set());
 
 }  // namespace zeroproof::workload

@@ -39,8 +39,8 @@ void softmax_backward(std::int64_t first, Real divisor, Matrix<const Real> proba
     const std::int64_t seen = first + i + 1;
     const Real* p = probabilities.row(i);
     Real* d = d_scores.row(i);
-    const Real mean =
-        blocked_prefix_sum<Real>(d_scores.columns, seen, [&](std::int64_t j) { return p[j] * d[j]; });
+    const Real mean = blocked_prefix_sum<Real>(d_scores.columns, seen,
+                                               [&](std::int64_t j) { return p[j] * d[j]; });
     for (std::int64_t j = 0; j < seen; ++j) d[j] = (p[j] * (d[j] - mean)) / divisor;
     std::fill(d + seen, d + d_scores.columns, Real{0});
   }
@@ -80,7 +80,8 @@ void attention_backward(const Pass<Real>& pass, const AttentionSaved<Real>& save
   Buffer<Real> d_scores_buffer(rows.numel(), shape.context);
   const Matrix<Real> d_scores = d_scores_buffer.view();
   for (int h = 0; h < shape.heads / pass.place.tp_size; ++h) {
-    const Matrix<const Real> probabilities = saved.probabilities[static_cast<std::size_t>(h)].view();
+    const Matrix<const Real> probabilities =
+        saved.probabilities[static_cast<std::size_t>(h)].view();
     const Matrix<const Real> d_out = head_columns(shape, h, d_output);
     matmul(pass.set, d_out, head_columns(shape, h, saved.value.view()).transposed(), d_scores);
     matmul(pass.set, probabilities.transposed(), d_out, head_columns(shape, h, d_value), rows);
@@ -89,7 +90,8 @@ void attention_backward(const Pass<Real>& pass, const AttentionSaved<Real>& save
     } else {
       softmax_backward<Real>(rows.begin(), divisor, probabilities, d_scores);
     }
-    matmul(pass.set, d_scores, head_columns(shape, h, saved.key.view()), head_columns(shape, h, d_query));
+    matmul(pass.set, d_scores, head_columns(shape, h, saved.key.view()),
+           head_columns(shape, h, d_query));
     matmul(pass.set, d_scores.transposed(), head_columns(shape, h, saved.query.view()),
            head_columns(shape, h, d_key), rows);
   }
@@ -97,10 +99,10 @@ void attention_backward(const Pass<Real>& pass, const AttentionSaved<Real>& save
   fold_rows(pass.place.groups.cp, pass.positions(), d_value);
 }
 
-#define ZP_INSTANTIATE(Real)                                                                           \
-  template void attention(const Pass<Real>&, AttentionSaved<Real>&, Matrix<Real>);                     \
-  template void attention_backward(const Pass<Real>&, const AttentionSaved<Real>&, Matrix<const Real>, \
-                                   Matrix<Real>, Matrix<Real>, Matrix<Real>)
+#define ZP_INSTANTIATE(Real)                                                       \
+  template void attention(const Pass<Real>&, AttentionSaved<Real>&, Matrix<Real>); \
+  template void attention_backward(const Pass<Real>&, const AttentionSaved<Real>&, \
+                                   Matrix<const Real>, Matrix<Real>, Matrix<Real>, Matrix<Real>)
 
 ZP_INSTANTIATE(float);
 ZP_INSTANTIATE(double);

@@ -22,10 +22,11 @@ struct AttentionSaved {
         probabilities(static_cast<std::size_t>(pass.shape.heads / pass.place.tp_size),
                       Buffer<Real>(pass.group_rows().numel(), pass.shape.context)) {}
 
-  Buffer<Real> query;                       ///< [rows, its columns]
-  Buffer<Real> key;                         ///< [T, its columns]
-  Buffer<Real> value;                       ///< [T, its columns]
-  std::vector<Buffer<Real>> probabilities;  ///< per head [rows, T]: row = position that looks, +0 ahead of it
+  Buffer<Real> query;  ///< [rows, its columns]
+  Buffer<Real> key;    ///< [T, its columns]
+  Buffer<Real> value;  ///< [T, its columns]
+  std::vector<Buffer<Real>>
+      probabilities;  ///< per head [rows, T]: row = position that looks, +0 ahead of it
 };
 
 /// For each head: output = softmax(query key^T / sqrt(head width)) value, over earlier positions and its own.

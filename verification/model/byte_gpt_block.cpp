@@ -53,7 +53,8 @@ void mlp_backward(const Pass<Real>& pass, int block, const BlockSaved<Real>& sav
   Buffer<Real> d_input(rows, dx.columns);
   const auto backward = [&](Matrix<const Real> d_output, BlockTensor weight, Matrix<Real> partial) {
     return column_linear_backward<Real>(pass, saved.mlp_input.view(), d_output, grads,
-                                        block_tensor(pass.shape, block, weight), pass.shape.hidden, partial);
+                                        block_tensor(pass.shape, block, weight), pass.shape.hidden,
+                                        partial);
   };
   row_linear_backward<Real>(pass, saved.activated.view(), dx, grads,
                             block_tensor(pass.shape, block, mlp_down), d_hidden.view());
@@ -68,7 +69,8 @@ void mlp_backward(const Pass<Real>& pass, int block, const BlockSaved<Real>& sav
     gelu_backward<Real>(pass.set, saved.up.view(), saved.tanhs.view(), d_hidden.view());
     d_own = backward(d_hidden.view(), mlp_up, d_input.view());
   }
-  norm_backward<Real>(pass, d_own, grads, block_tensor(pass.shape, block, mlp_norm), saved.mlp_norm, dx);
+  norm_backward<Real>(pass, d_own, grads, block_tensor(pass.shape, block, mlp_norm), saved.mlp_norm,
+                      dx);
 }
 
 template <class Real>
@@ -89,11 +91,13 @@ void attention_part_backward(const Pass<Real>& pass, int block, const BlockSaved
   Buffer<Real> part(rows.numel(), dx.columns);
   const auto backward = [&](Matrix<const Real> d_output, BlockTensor weight, Matrix<Real> partial) {
     return column_linear_backward<Real>(pass, saved.attention_input.view(), d_output, grads,
-                                        block_tensor(pass.shape, block, weight), pass.shape.width, partial);
+                                        block_tensor(pass.shape, block, weight), pass.shape.width,
+                                        partial);
   };
   const Matrix<Real> d_own = backward(d_query.view(), query, d_input.view());
   add<Real>(backward(d_key.view().row_range(rows.begin(), rows.numel()), key, part.view()), d_own);
-  add<Real>(backward(d_value.view().row_range(rows.begin(), rows.numel()), value, part.view()), d_own);
+  add<Real>(backward(d_value.view().row_range(rows.begin(), rows.numel()), value, part.view()),
+            d_own);
   norm_backward<Real>(pass, d_own, grads, block_tensor(pass.shape, block, attention_norm),
                       saved.attention_norm, dx);
 }
@@ -114,14 +118,15 @@ void block_forward(const Pass<Real>& pass, int block, BlockSaved<Real>& saved, M
   project(key, saved.attention.key.view().row_range(rows.begin(), rows.numel()));
   project(value, saved.attention.value.view().row_range(rows.begin(), rows.numel()));
   attention<Real>(pass, saved.attention, saved.attention_result.view());
-  add<Real>(row_linear<Real>(pass, saved.attention_result.view(), tensor(attention_output), pass.shape.width,
-                             branch.view()),
+  add<Real>(row_linear<Real>(pass, saved.attention_result.view(), tensor(attention_output),
+                             pass.shape.width, branch.view()),
             x);
 
   norm_and_gather<Real>(pass, x, tensor(mlp_norm), saved.mlp_norm, saved.mlp_input.view());
   activate<Real>(pass, block, saved);
-  add<Real>(
-      row_linear<Real>(pass, saved.activated.view(), tensor(mlp_down), pass.shape.hidden, branch.view()), x);
+  add<Real>(row_linear<Real>(pass, saved.activated.view(), tensor(mlp_down), pass.shape.hidden,
+                             branch.view()),
+            x);
 }
 
 template <class Real>
@@ -131,10 +136,10 @@ void block_backward(const Pass<Real>& pass, int block, const BlockSaved<Real>& s
   attention_part_backward(pass, block, saved, grads, dx);
 }
 
-#define ZP_INSTANTIATE(Real)                                                                          \
-  template void block_forward(const Pass<Real>&, int, BlockSaved<Real>&, Matrix<Real>);               \
-  template void block_backward(const Pass<Real>&, int, const BlockSaved<Real>&, const Tensors<Real>&, \
-                               Matrix<Real>)
+#define ZP_INSTANTIATE(Real)                                                            \
+  template void block_forward(const Pass<Real>&, int, BlockSaved<Real>&, Matrix<Real>); \
+  template void block_backward(const Pass<Real>&, int, const BlockSaved<Real>&,         \
+                               const Tensors<Real>&, Matrix<Real>)
 
 ZP_INSTANTIATE(float);
 ZP_INSTANTIATE(double);

@@ -16,7 +16,8 @@ template <class Real>
 struct BlockSaved {
   explicit BlockSaved(const Pass<Real>& pass)
       : BlockSaved(pass, pass.own_rows().numel(), pass.group_rows().numel(),
-                   pass.place.slice(pass.shape.width).numel(), pass.place.slice(pass.shape.hidden).numel()) {}
+                   pass.place.slice(pass.shape.width).numel(),
+                   pass.place.slice(pass.shape.hidden).numel()) {}
 
   NormSaved<Real> attention_norm;
   Buffer<Real> attention_input;  ///< [rows, width], after the norm
@@ -24,8 +25,9 @@ struct BlockSaved {
   Buffer<Real> attention_result;  ///< [rows, its columns], before the output projection
   NormSaved<Real> mlp_norm;
   Buffer<Real> mlp_input;  ///< [rows, width]
-  Buffer<Real> up;     ///< [rows, its hidden], before GELU; with swiglu [rows, 2 * its hidden], gates first
-  Buffer<Real> tanhs;  ///< [rows, its hidden], the tanh inside GELU; with swiglu none
+  Buffer<Real>
+      up;  ///< [rows, its hidden], before GELU; with swiglu [rows, 2 * its hidden], gates first
+  Buffer<Real> tanhs;      ///< [rows, its hidden], the tanh inside GELU; with swiglu none
   Buffer<Real> activated;  ///< [rows, its hidden], after GELU or swiglu
 
  private:

@@ -9,7 +9,8 @@ namespace zeroproof::workload {
 namespace {
 
 /// The `count` bytes from position `first` on: tokens, or targets with first + 1.
-Span<const std::uint8_t> window(Span<const std::uint8_t> tokens, std::int64_t first, std::int64_t count) {
+Span<const std::uint8_t> window(Span<const std::uint8_t> tokens, std::int64_t first,
+                                std::int64_t count) {
   return tokens.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(count));
 }
 
@@ -26,8 +27,8 @@ void put(Real value, bool adds, Real& target) {
 
 /// d loss / d embedding row = fold over the positions that hold its token. tokens: those of the rows of dx.
 template <class Real>
-void token_embedding_backward(const BlockRange& rows, Span<const std::uint8_t> tokens, Matrix<const Real> dx,
-                              bool adds, Matrix<Real> d_embedding) {
+void token_embedding_backward(const BlockRange& rows, Span<const std::uint8_t> tokens,
+                              Matrix<const Real> dx, bool adds, Matrix<Real> d_embedding) {
   for (std::int64_t token = 0; token < d_embedding.rows; ++token) {
     std::vector<std::int64_t> places;
     for (std::int64_t i = 0; i < dx.rows; ++i) {
@@ -55,13 +56,14 @@ void embeddings_forward(const Pass<Real>& pass, Span<const std::uint8_t> tokens,
   const std::int64_t first = pass.own_rows().begin();
   for (std::int64_t i = 0; i < x.rows; ++i) {
     const std::uint8_t token = tokens[static_cast<std::size_t>(first + i)];
-    for (std::int64_t j = 0; j < x.columns; ++j) x(i, j) = embedding(token, j) + positions(first + i, j);
+    for (std::int64_t j = 0; j < x.columns; ++j)
+      x(i, j) = embedding(token, j) + positions(first + i, j);
   }
 }
 
 template <class Real>
-void embeddings_backward(const Pass<Real>& pass, Span<const std::uint8_t> tokens, Matrix<const Real> dx,
-                         const Tensors<Real>& grads, bool adds) {
+void embeddings_backward(const Pass<Real>& pass, Span<const std::uint8_t> tokens,
+                         Matrix<const Real> dx, const Tensors<Real>& grads, bool adds) {
   const BlockRange rows = pass.own_rows();
   token_embedding_backward<Real>(rows, window(tokens, rows.begin(), dx.rows), dx, adds,
                                  grads.matrix(token_embedding));
@@ -82,14 +84,16 @@ void final_norm_forward(const Pass<Real>& pass, Matrix<const Real> x, HeadSaved<
 }
 
 template <class Real>
-double head_forward(const Pass<Real>& pass, Span<const std::uint8_t> tokens, HeadSaved<Real>& saved) {
+double head_forward(const Pass<Real>& pass, Span<const std::uint8_t> tokens,
+                    HeadSaved<Real>& saved) {
   const BlockRange rows = pass.own_rows();
   const int weight = pass.shape.tied ? token_embedding : head(pass.shape);
   matmul(pass.set, pass.input(weight, saved.input.view()), head_weight(pass), saved.logits.view());
   const Span<const std::uint8_t> targets = window(tokens, rows.begin() + 1, rows.numel());
-  const double partial = pass.shape.swiglu
-                             ? cross_entropy_loss(pass.set, rows, saved.logits.view(), targets, saved.totals)
-                             : cross_entropy<Real>(pass.set, rows, saved.logits.view(), targets);
+  const double partial =
+      pass.shape.swiglu
+          ? cross_entropy_loss(pass.set, rows, saved.logits.view(), targets, saved.totals)
+          : cross_entropy<Real>(pass.set, rows, saved.logits.view(), targets);
   return fold_over_ranks(pass.place, partial) / static_cast<double>(pass.shape.context);
 }
 
@@ -116,21 +120,21 @@ void head_backward(const Pass<Real>& pass, Span<const std::uint8_t> tokens, Real
 }
 
 template <class Real>
-void final_norm_backward(const Pass<Real>& pass, const Tensors<Real>& grads, const HeadSaved<Real>& saved,
-                         Matrix<Real> dx) {
+void final_norm_backward(const Pass<Real>& pass, const Tensors<Real>& grads,
+                         const HeadSaved<Real>& saved, Matrix<Real> dx) {
   norm_backward<Real>(pass, saved.d_input.view(), grads, final_norm(pass.shape), saved.norm, dx);
 }
 
-#define ZP_INSTANTIATE(Real)                                                                           \
-  template void embeddings_forward(const Pass<Real>&, Span<const std::uint8_t>, Matrix<Real>);         \
-  template void embeddings_backward(const Pass<Real>&, Span<const std::uint8_t>, Matrix<const Real>,   \
-                                    const Tensors<Real>&, bool);                                       \
-  template void final_norm_forward(const Pass<Real>&, Matrix<const Real>, HeadSaved<Real>&);           \
-  template double head_forward(const Pass<Real>&, Span<const std::uint8_t>, HeadSaved<Real>&);         \
-  template void head_backward(const Pass<Real>&, Span<const std::uint8_t>, Real, const Tensors<Real>&, \
-                              HeadSaved<Real>&);                                                       \
-  template void final_norm_backward(const Pass<Real>&, const Tensors<Real>&, const HeadSaved<Real>&,   \
-                                    Matrix<Real>)
+#define ZP_INSTANTIATE(Real)                                                                   \
+  template void embeddings_forward(const Pass<Real>&, Span<const std::uint8_t>, Matrix<Real>); \
+  template void embeddings_backward(const Pass<Real>&, Span<const std::uint8_t>,               \
+                                    Matrix<const Real>, const Tensors<Real>&, bool);           \
+  template void final_norm_forward(const Pass<Real>&, Matrix<const Real>, HeadSaved<Real>&);   \
+  template double head_forward(const Pass<Real>&, Span<const std::uint8_t>, HeadSaved<Real>&); \
+  template void head_backward(const Pass<Real>&, Span<const std::uint8_t>, Real,               \
+                              const Tensors<Real>&, HeadSaved<Real>&);                         \
+  template void final_norm_backward(const Pass<Real>&, const Tensors<Real>&,                   \
+                                    const HeadSaved<Real>&, Matrix<Real>)
 
 ZP_INSTANTIATE(float);
 ZP_INSTANTIATE(double);

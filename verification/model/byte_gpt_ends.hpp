@@ -14,8 +14,8 @@ void embeddings_forward(const Pass<Real>& pass, Span<const std::uint8_t> tokens,
 
 /// Folds over the own rows, +0 where none counts. With `adds` they are added to what the gradients hold.
 template <class Real>
-void embeddings_backward(const Pass<Real>& pass, Span<const std::uint8_t> tokens, Matrix<const Real> dx,
-                         const Tensors<Real>& grads, bool adds);
+void embeddings_backward(const Pass<Real>& pass, Span<const std::uint8_t> tokens,
+                         Matrix<const Real> dx, const Tensors<Real>& grads, bool adds);
 
 /// What final norm and head keep for their backward passes.
 template <class Real>
@@ -31,7 +31,7 @@ struct HeadSaved {
   Buffer<Real>
       logits;  ///< [own rows, vocabulary]; probabilities once the loss is known, but not in fp32 with swiglu
   CrossEntropySaved totals;  ///< of the logits, with swiglu
-  Buffer<Real> d_input;      ///< [own rows, width], from the head's backward pass to that of the norm
+  Buffer<Real> d_input;  ///< [own rows, width], from the head's backward pass to that of the norm
 };
 
 /// x: [own rows, width]
@@ -40,7 +40,8 @@ void final_norm_forward(const Pass<Real>& pass, Matrix<const Real> x, HeadSaved<
 
 /// The loss of the whole micro-batch, on every rank.
 template <class Real>
-double head_forward(const Pass<Real>& pass, Span<const std::uint8_t> tokens, HeadSaved<Real>& saved);
+double head_forward(const Pass<Real>& pass, Span<const std::uint8_t> tokens,
+                    HeadSaved<Real>& saved);
 
 /// Tied: writes the gradients of both embeddings, of which positions get +0.
 template <class Real>
@@ -49,7 +50,7 @@ void head_backward(const Pass<Real>& pass, Span<const std::uint8_t> tokens, Real
 
 /// dx: [own rows, width], +0 on entry, d loss / d x on return.
 template <class Real>
-void final_norm_backward(const Pass<Real>& pass, const Tensors<Real>& grads, const HeadSaved<Real>& saved,
-                         Matrix<Real> dx);
+void final_norm_backward(const Pass<Real>& pass, const Tensors<Real>& grads,
+                         const HeadSaved<Real>& saved, Matrix<Real> dx);
 
 }  // namespace zeroproof::workload

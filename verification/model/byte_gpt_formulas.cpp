@@ -14,8 +14,8 @@ double sigmoid(double x) { return 1.0 / (1.0 + exp_f64(-x)); }
 
 }  // namespace
 
-void rms_norm(const Exec&, std::int64_t n, double eps, Span<const double> x, Span<const double> gain,
-              Span<double> y, Span<double> deviation) {
+void rms_norm(const Exec&, std::int64_t n, double eps, Span<const double> x,
+              Span<const double> gain, Span<double> y, Span<double> deviation) {
   for (std::int64_t r = 0; r < numel(deviation); ++r) {
     const double* in = x.data() + r * n;
     const double squares = blocked_sum<double>(n, [&](std::int64_t j) { return in[j] * in[j]; });
@@ -33,8 +33,8 @@ void rms_norm_backward(const Exec&, std::int64_t n, Span<const double> dy, Span<
     const double root = deviation.data()[r];
     const auto u = [&](std::int64_t j) { return x.data()[r * n + j] / root; };
     const auto g = [&](std::int64_t j) { return dy.data()[r * n + j] * gain.data()[j]; };
-    const double slope =
-        blocked_sum<double>(n, [&](std::int64_t j) { return g(j) * u(j); }) / static_cast<double>(n);
+    const double slope = blocked_sum<double>(n, [&](std::int64_t j) { return g(j) * u(j); }) /
+                         static_cast<double>(n);
     for (std::int64_t j = 0; j < n; ++j) dx.data()[r * n + j] = (g(j) - u(j) * slope) / root;
   }
   for (std::int64_t j = 0; j < n; ++j) {
@@ -52,8 +52,9 @@ void swiglu(const Exec&, std::int64_t columns, double, Span<const double> x, Spa
   }
 }
 
-void swiglu_backward(const Exec&, std::int64_t columns, double, Span<const double> dy, Span<const double> x,
-                     Span<const double>, Span<const double>, Span<double> dx, Span<double>) {
+void swiglu_backward(const Exec&, std::int64_t columns, double, Span<const double> dy,
+                     Span<const double> x, Span<const double>, Span<const double>, Span<double> dx,
+                     Span<double>) {
   for (std::int64_t i = 0; i < numel(dy); ++i) {
     const std::int64_t at = i / columns * (2 * columns) + i % columns;
     const double u = x.data()[at];
@@ -64,7 +65,8 @@ void swiglu_backward(const Exec&, std::int64_t columns, double, Span<const doubl
   }
 }
 
-void causal_softmax(const Exec&, std::int64_t n, double scale, Span<const double> x, Span<double> y) {
+void causal_softmax(const Exec&, std::int64_t n, double scale, Span<const double> x,
+                    Span<double> y) {
   std::vector<double> e(static_cast<std::size_t>(n));
   for (std::int64_t r = 0; r < numel(x) / n; ++r) {
     const double* in = x.data() + r * n;
@@ -72,9 +74,10 @@ void causal_softmax(const Exec&, std::int64_t n, double scale, Span<const double
     const std::int64_t seen = r % n + 1;
     double largest = scale * in[0];
     for (std::int64_t j = 1; j < seen; ++j) largest = std::max(largest, scale * in[j]);
-    for (std::int64_t j = 0; j < seen; ++j) e[static_cast<std::size_t>(j)] = exp_f64(scale * in[j] - largest);
-    const double sum =
-        blocked_prefix_sum<double>(n, seen, [&](std::int64_t j) { return e[static_cast<std::size_t>(j)]; });
+    for (std::int64_t j = 0; j < seen; ++j)
+      e[static_cast<std::size_t>(j)] = exp_f64(scale * in[j] - largest);
+    const double sum = blocked_prefix_sum<double>(
+        n, seen, [&](std::int64_t j) { return e[static_cast<std::size_t>(j)]; });
     for (std::int64_t j = 0; j < seen; ++j) out[j] = e[static_cast<std::size_t>(j)] / sum;
     std::fill(out + seen, out + n, 0.0);
   }
@@ -87,7 +90,8 @@ void causal_softmax_backward(const Exec&, std::int64_t n, double scale, Span<con
     const double* p = y.data() + r * n;
     double* out = dx.data() + r * n;
     const std::int64_t seen = r % n + 1;
-    const double sum = blocked_prefix_sum<double>(n, seen, [&](std::int64_t j) { return d[j] * p[j]; });
+    const double sum =
+        blocked_prefix_sum<double>(n, seen, [&](std::int64_t j) { return d[j] * p[j]; });
     for (std::int64_t j = 0; j < seen; ++j) out[j] = scale * (d[j] * p[j] - p[j] * sum);
     std::fill(out + seen, out + n, 0.0);
   }

@@ -29,7 +29,8 @@ namespace zeroproof::workload {
 template <class Real>
 double byte_gpt_grid_loss_and_grad(const ByteGptShape& shape, const ByteGptGroups& groups,
                                    const FlatLayout& layout, Span<const Real> flat_params,
-                                   Span<const std::uint8_t> tokens, Real loss_scale, Span<Real> flat_grad,
+                                   Span<const std::uint8_t> tokens, Real loss_scale,
+                                   Span<Real> flat_grad,
                                    InstructionSet set = best_instruction_set());
 
 /// The same layer by layer; all ranks of the groups make the same calls. The data must give all of them the

@@ -14,8 +14,8 @@ namespace {
 
 void check_view(const char* what, const TensorView& view, const FlatRange& unit) {
   ZP_CHECK(view.numel == unit.numel(), ErrorCode::invalid_argument,
-           std::string(what) + " of a unit have " + std::to_string(view.numel) + " elements where it has " +
-               std::to_string(unit.numel()),
+           std::string(what) + " of a unit have " + std::to_string(view.numel) +
+               " elements where it has " + std::to_string(unit.numel()),
            "tensors would be sought in the wrong places", "pass the unit with its padding");
   ZP_CHECK(is_param_format(view.dtype), ErrorCode::invalid_argument,
            std::string(what) + " of a unit are " + std::string(name(view.dtype)),
@@ -69,8 +69,8 @@ ByteGptLayered::ByteGptLayered(const ByteGptShape& shape, ByteGptData data, Afte
                                InstructionSet set)
     : ByteGptLayered(shape, ByteGptGroups{}, std::move(data), std::move(after_grad), set) {}
 
-ByteGptLayered::ByteGptLayered(const ByteGptShape& shape, const ByteGptGroups& groups, ByteGptData data,
-                               AfterGrad after_grad, InstructionSet set)
+ByteGptLayered::ByteGptLayered(const ByteGptShape& shape, const ByteGptGroups& groups,
+                               ByteGptData data, AfterGrad after_grad, InstructionSet set)
     : shape_(shape),
       place_(shape, groups),
       data_(std::move(data)),
@@ -138,7 +138,8 @@ void ByteGptLayered::tell_complete(int unit, const TensorView& grad) const {
   if (!after_grad_) return;
   const FlatRange& range = units_[static_cast<std::size_t>(unit)];
   for (const Piece& piece : layout_.pieces({range})) {
-    after_grad_(micro_batch_, static_cast<int>(piece.tensor), part_of(grad, piece.local_begin, piece.numel));
+    after_grad_(micro_batch_, static_cast<int>(piece.tensor),
+                part_of(grad, piece.local_begin, piece.numel));
   }
 }
 

@@ -39,7 +39,8 @@ void column_sums_of(const BlockRange& rows, std::int64_t columns, Real* totals, 
 
 template <class Real>
 void column_sums(const BlockRange& rows, Matrix<const Real> a, Real* totals) {
-  column_sums_of(rows, a.columns, totals, [&](std::int64_t i, std::int64_t j) { return a.row(i)[j]; });
+  column_sums_of(rows, a.columns, totals,
+                 [&](std::int64_t i, std::int64_t j) { return a.row(i)[j]; });
 }
 
 template <class Real>
@@ -50,8 +51,8 @@ void add_bias(const Real* bias, Matrix<Real> y) {
 }
 
 template <class Real>
-void layer_norm(Matrix<const Real> x, const Tensors<const Real>& params, int gain, NormSaved<Real>& saved,
-                Matrix<Real> y) {
+void layer_norm(Matrix<const Real> x, const Tensors<const Real>& params, int gain,
+                NormSaved<Real>& saved, Matrix<Real> y) {
   const Real* gains = params.vector(gain);
   const Real* biases = params.vector(gain + 1);
   const auto width = static_cast<Real>(x.columns);
@@ -62,7 +63,9 @@ void layer_norm(Matrix<const Real> x, const Tensors<const Real>& params, int gai
     const Real mean = blocked_sum<Real>(x.columns, [&](std::int64_t j) { return in[j]; }) / width;
     for (std::int64_t j = 0; j < x.columns; ++j) normalized[j] = in[j] - mean;
     const Real variance =
-        blocked_sum<Real>(x.columns, [&](std::int64_t j) { return normalized[j] * normalized[j]; }) / width;
+        blocked_sum<Real>(x.columns,
+                          [&](std::int64_t j) { return normalized[j] * normalized[j]; }) /
+        width;
     const Real deviation = std::sqrt(variance + norm_epsilon<Real>);
     saved.deviation.view()(i, 0) = deviation;
     for (std::int64_t j = 0; j < x.columns; ++j) normalized[j] = normalized[j] / deviation;
@@ -71,14 +74,15 @@ void layer_norm(Matrix<const Real> x, const Tensors<const Real>& params, int gai
 }
 
 template <class Real>
-void layer_norm_backward(const BlockRange& rows, Matrix<const Real> dy, const Tensors<const Real>& params,
-                         const Tensors<Real>& grads, int gain, const NormSaved<Real>& saved,
-                         Matrix<Real> dx) {
+void layer_norm_backward(const BlockRange& rows, Matrix<const Real> dy,
+                         const Tensors<const Real>& params, const Tensors<Real>& grads, int gain,
+                         const NormSaved<Real>& saved, Matrix<Real> dx) {
   const Real* gains = params.vector(gain);
   const Matrix<const Real> normalized = saved.kept.view();
   const auto width = static_cast<Real>(dy.columns);
-  column_sums_of(rows, dy.columns, grads.vector(gain),
-                 [&](std::int64_t i, std::int64_t j) { return dy.row(i)[j] * normalized.row(i)[j]; });
+  column_sums_of(rows, dy.columns, grads.vector(gain), [&](std::int64_t i, std::int64_t j) {
+    return dy.row(i)[j] * normalized.row(i)[j];
+  });
   column_sums<Real>(rows, dy, grads.vector(gain + 1));
   std::vector<Real> scaled(static_cast<std::size_t>(dy.columns));  // d loss / d normalized
   for (std::int64_t i = 0; i < dy.rows; ++i) {
@@ -86,7 +90,8 @@ void layer_norm_backward(const BlockRange& rows, Matrix<const Real> dy, const Te
     Real* out = dx.row(i);
     Real* d_unit = scaled.data();
     for (std::int64_t j = 0; j < dy.columns; ++j) d_unit[j] = dy.row(i)[j] * gains[j];
-    const Real mean = blocked_sum<Real>(dy.columns, [&](std::int64_t j) { return d_unit[j]; }) / width;
+    const Real mean =
+        blocked_sum<Real>(dy.columns, [&](std::int64_t j) { return d_unit[j]; }) / width;
     const Real slope =
         blocked_sum<Real>(dy.columns, [&](std::int64_t j) { return d_unit[j] * unit[j]; }) / width;
     const Real deviation = saved.deviation.view()(i, 0);
@@ -113,7 +118,8 @@ void gelu(InstructionSet set, Matrix<const Real> u, Matrix<Real> t, Matrix<Real>
 }
 
 template <class Real>
-void gelu_backward(InstructionSet set, Matrix<const Real> u, Matrix<const Real> t, Matrix<Real> gradient) {
+void gelu_backward(InstructionSet set, Matrix<const Real> u, Matrix<const Real> t,
+                   Matrix<Real> gradient) {
   run_on(set, [&](auto) ZP_INLINE_BODY {
     for (std::int64_t i = 0; i < u.rows; ++i) {
       const Real* in = u.row(i);
@@ -168,17 +174,20 @@ void cross_entropy_backward(Matrix<Real> probabilities, Span<const std::uint8_t>
 }
 
 // NOLINTBEGIN(bugprone-macro-parentheses): a type
-#define ZP_INSTANTIATE(Real)                                                                                \
-  template void column_sums(const BlockRange&, Matrix<const Real>, Real*);                                  \
-  template void add_bias(const Real*, Matrix<Real>);                                                        \
-  template void layer_norm(Matrix<const Real>, const Tensors<const Real>&, int, NormSaved<Real>&,           \
-                           Matrix<Real>);                                                                   \
-  template void layer_norm_backward(const BlockRange&, Matrix<const Real>, const Tensors<const Real>&,      \
-                                    const Tensors<Real>&, int, const NormSaved<Real>&, Matrix<Real>);       \
-  template void gelu(InstructionSet, Matrix<const Real>, Matrix<Real>, Matrix<Real>);                       \
-  template void gelu_backward(InstructionSet, Matrix<const Real>, Matrix<const Real>, Matrix<Real>);        \
-  template Real softmax_row(InstructionSet, Real*, std::int64_t, std::int64_t);                             \
-  template double cross_entropy(InstructionSet, const BlockRange&, Matrix<Real>, Span<const std::uint8_t>); \
+#define ZP_INSTANTIATE(Real)                                                                      \
+  template void column_sums(const BlockRange&, Matrix<const Real>, Real*);                        \
+  template void add_bias(const Real*, Matrix<Real>);                                              \
+  template void layer_norm(Matrix<const Real>, const Tensors<const Real>&, int, NormSaved<Real>&, \
+                           Matrix<Real>);                                                         \
+  template void layer_norm_backward(const BlockRange&, Matrix<const Real>,                        \
+                                    const Tensors<const Real>&, const Tensors<Real>&, int,        \
+                                    const NormSaved<Real>&, Matrix<Real>);                        \
+  template void gelu(InstructionSet, Matrix<const Real>, Matrix<Real>, Matrix<Real>);             \
+  template void gelu_backward(InstructionSet, Matrix<const Real>, Matrix<const Real>,             \
+                              Matrix<Real>);                                                      \
+  template Real softmax_row(InstructionSet, Real*, std::int64_t, std::int64_t);                   \
+  template double cross_entropy(InstructionSet, const BlockRange&, Matrix<Real>,                  \
+                                Span<const std::uint8_t>);                                        \
   template void cross_entropy_backward(Matrix<Real>, Span<const std::uint8_t>, std::int64_t, Real)
 
 ZP_INSTANTIATE(float);

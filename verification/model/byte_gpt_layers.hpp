@@ -57,13 +57,14 @@ struct NormSaved {
 
 /// y = normalized * gain + bias, row by row; the variance is the mean square of x - mean.
 template <class Real>
-void layer_norm(Matrix<const Real> x, const Tensors<const Real>& params, int gain, NormSaved<Real>& saved,
-                Matrix<Real> y);
+void layer_norm(Matrix<const Real> x, const Tensors<const Real>& params, int gain,
+                NormSaved<Real>& saved, Matrix<Real> y);
 
 /// Unlike the other backward functions it adds to dx, because its input also feeds the residual stream.
 template <class Real>
-void layer_norm_backward(const BlockRange& rows, Matrix<const Real> dy, const Tensors<const Real>& params,
-                         const Tensors<Real>& grads, int gain, const NormSaved<Real>& saved, Matrix<Real> dx);
+void layer_norm_backward(const BlockRange& rows, Matrix<const Real> dy,
+                         const Tensors<const Real>& params, const Tensors<Real>& grads, int gain,
+                         const NormSaved<Real>& saved, Matrix<Real> dx);
 
 /// y = u / 2 * (1 + t), t = tanh(sqrt(2 / pi) * (u * (1 + 0.044715 u^2))), element by element; t is kept.
 template <class Real>
@@ -71,7 +72,8 @@ void gelu(InstructionSet set, Matrix<const Real> u, Matrix<Real> t, Matrix<Real>
 
 /// gradient = gradient * d y / d u, in place.
 template <class Real>
-void gelu_backward(InstructionSet set, Matrix<const Real> u, Matrix<const Real> t, Matrix<Real> gradient);
+void gelu_backward(InstructionSet set, Matrix<const Real> u, Matrix<const Real> t,
+                   Matrix<Real> gradient);
 
 /// The first `count` elements of a row of `size` become exp(row - max) / sum, the others +0. Returns the sum.
 /// The sum has the blocks of `size` terms, so a cut of the row into parts does not depend on `count`.

@@ -11,9 +11,9 @@ void column_linear(const Pass<Real>& pass, Matrix<const Real> x, int weight, Mat
 }
 
 template <class Real>
-Matrix<Real> column_linear_backward(const Pass<Real>& pass, Matrix<const Real> x, Matrix<const Real> dy,
-                                    const Tensors<Real>& grads, int weight, std::int64_t outputs,
-                                    Matrix<Real> partial) {
+Matrix<Real> column_linear_backward(const Pass<Real>& pass, Matrix<const Real> x,
+                                    Matrix<const Real> dy, const Tensors<Real>& grads, int weight,
+                                    std::int64_t outputs, Matrix<Real> partial) {
   matmul(pass.set, x.transposed(), dy, grads.matrix(weight), pass.group_rows());
   column_sums<Real>(pass.group_rows(), dy, grads.vector(weight + 1));
   matmul(pass.set, dy, pass.params.matrix(weight).transposed(), partial, pass.place.slice(outputs));
@@ -21,9 +21,10 @@ Matrix<Real> column_linear_backward(const Pass<Real>& pass, Matrix<const Real> x
 }
 
 template <class Real>
-Matrix<Real> row_linear(const Pass<Real>& pass, Matrix<const Real> x, int weight, std::int64_t inputs,
-                        Matrix<Real> partial) {
-  matmul(pass.set, pass.input(weight, x), pass.params.matrix(weight), partial, pass.place.slice(inputs));
+Matrix<Real> row_linear(const Pass<Real>& pass, Matrix<const Real> x, int weight,
+                        std::int64_t inputs, Matrix<Real> partial) {
+  matmul(pass.set, pass.input(weight, x), pass.params.matrix(weight), partial,
+         pass.place.slice(inputs));
   const Matrix<Real> y = fold_rows(pass.place.groups.tp, pass.group_rows(), partial);
   add_bias(pass.params.vector(weight + 1), y);
   return y;
@@ -41,12 +42,14 @@ void row_linear_backward(const Pass<Real>& pass, Matrix<const Real> x, Matrix<co
   matmul(pass.set, all, pass.params.matrix(weight).transposed(), dx);
 }
 
-#define ZP_INSTANTIATE(Real)                                                                                \
-  template void column_linear(const Pass<Real>&, Matrix<const Real>, int, Matrix<Real>);                    \
-  template Matrix<Real> column_linear_backward(const Pass<Real>&, Matrix<const Real>, Matrix<const Real>,   \
-                                               const Tensors<Real>&, int, std::int64_t, Matrix<Real>);      \
-  template Matrix<Real> row_linear(const Pass<Real>&, Matrix<const Real>, int, std::int64_t, Matrix<Real>); \
-  template void row_linear_backward(const Pass<Real>&, Matrix<const Real>, Matrix<const Real>,              \
+#define ZP_INSTANTIATE(Real)                                                                   \
+  template void column_linear(const Pass<Real>&, Matrix<const Real>, int, Matrix<Real>);       \
+  template Matrix<Real> column_linear_backward(const Pass<Real>&, Matrix<const Real>,          \
+                                               Matrix<const Real>, const Tensors<Real>&, int,  \
+                                               std::int64_t, Matrix<Real>);                    \
+  template Matrix<Real> row_linear(const Pass<Real>&, Matrix<const Real>, int, std::int64_t,   \
+                                   Matrix<Real>);                                              \
+  template void row_linear_backward(const Pass<Real>&, Matrix<const Real>, Matrix<const Real>, \
                                     const Tensors<Real>&, int, Matrix<Real>)
 
 ZP_INSTANTIATE(float);

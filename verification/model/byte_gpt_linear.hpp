@@ -47,15 +47,15 @@ void column_linear(const Pass<Real>& pass, Matrix<const Real> x, int weight, Mat
 /// d weight = x^T dy and d bias, folds over the group rows; dx = dy weight^T is a sum over all `outputs`.
 /// dy [group rows, its outputs]; partial: [group rows, inputs], scratch. Returns dx [own rows, inputs] in it.
 template <class Real>
-Matrix<Real> column_linear_backward(const Pass<Real>& pass, Matrix<const Real> x, Matrix<const Real> dy,
-                                    const Tensors<Real>& grads, int weight, std::int64_t outputs,
-                                    Matrix<Real> partial);
+Matrix<Real> column_linear_backward(const Pass<Real>& pass, Matrix<const Real> x,
+                                    Matrix<const Real> dy, const Tensors<Real>& grads, int weight,
+                                    std::int64_t outputs, Matrix<Real> partial);
 
 /// y = x weight + bias, cut by rows: this rank has some of the `inputs` of all rows of the group.
 /// x [group rows, its inputs]; partial: [group rows, outputs], scratch. Returns y [own rows, outputs] in it.
 template <class Real>
-Matrix<Real> row_linear(const Pass<Real>& pass, Matrix<const Real> x, int weight, std::int64_t inputs,
-                        Matrix<Real> partial);
+Matrix<Real> row_linear(const Pass<Real>& pass, Matrix<const Real> x, int weight,
+                        std::int64_t inputs, Matrix<Real> partial);
 
 /// d weight = x^T dy, a fold over the group rows; d bias, a fold over the own rows; dx = dy weight^T.
 /// dy [own rows, outputs], dx [group rows, its inputs].

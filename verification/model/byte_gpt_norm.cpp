@@ -5,7 +5,8 @@
 namespace zeroproof::workload {
 
 template <class Real>
-void norm(const Pass<Real>& pass, Matrix<const Real> x, int gain, NormSaved<Real>& saved, Matrix<Real> y) {
+void norm(const Pass<Real>& pass, Matrix<const Real> x, int gain, NormSaved<Real>& saved,
+          Matrix<Real> y) {
   if (pass.shape.swiglu) {
     rms_norm<Real>(x, pass.params, gain, saved, y);
   } else {
@@ -14,8 +15,8 @@ void norm(const Pass<Real>& pass, Matrix<const Real> x, int gain, NormSaved<Real
 }
 
 template <class Real>
-void norm_backward(const Pass<Real>& pass, Matrix<const Real> dy, const Tensors<Real>& grads, int gain,
-                   const NormSaved<Real>& saved, Matrix<Real> dx) {
+void norm_backward(const Pass<Real>& pass, Matrix<const Real> dy, const Tensors<Real>& grads,
+                   int gain, const NormSaved<Real>& saved, Matrix<Real> dx) {
   if (pass.shape.swiglu) {
     rms_norm_backward<Real>(pass.own_rows(), dy, pass.params, grads, gain, saved, dx);
   } else {

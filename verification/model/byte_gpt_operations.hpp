@@ -15,14 +15,15 @@ namespace zeroproof::workload {
 
 /// y = x / sqrt(mean square of the row + 1e-5) * gain (RmsNormFn). x, y: [rows, width], dense.
 template <class Real>
-void rms_norm(Matrix<const Real> x, const Tensors<const Real>& params, int gain, NormSaved<Real>& saved,
-              Matrix<Real> y);
+void rms_norm(Matrix<const Real> x, const Tensors<const Real>& params, int gain,
+              NormSaved<Real>& saved, Matrix<Real> y);
 
 /// Adds to dx, as layer_norm_backward() does; d gain is the fold over the positions of `rows`. A row by itself has the
 /// terms of d gain (RmsNormBackwardFn), so that ranks may have any blocks of that sum.
 template <class Real>
-void rms_norm_backward(const BlockRange& rows, Matrix<const Real> dy, const Tensors<const Real>& params,
-                       const Tensors<Real>& grads, int gain, const NormSaved<Real>& saved, Matrix<Real> dx);
+void rms_norm_backward(const BlockRange& rows, Matrix<const Real> dy,
+                       const Tensors<const Real>& params, const Tensors<Real>& grads, int gain,
+                       const NormSaved<Real>& saved, Matrix<Real> dx);
 
 /// y = gate * sigmoid(gate) * linear (SwigluFn without bias, weight and limit).
 /// Shapes   x: [rows, 2 * columns], dense, gates before linear parts; y: [rows, columns], dense. columns may be 0.
@@ -60,8 +61,10 @@ double cross_entropy_loss(InstructionSet set, const BlockRange& rows, Matrix<dou
 /// Logits (in fp64 probabilities) become loss_scale / positions * d loss / d logits (CrossEntropyBackwardFn), where
 /// `positions` counts the whole micro-batch.
 void cross_entropy_loss_backward(Matrix<float> logits, Span<const std::uint8_t> targets,
-                                 std::int64_t positions, float loss_scale, const CrossEntropySaved& saved);
+                                 std::int64_t positions, float loss_scale,
+                                 const CrossEntropySaved& saved);
 void cross_entropy_loss_backward(Matrix<double> probabilities, Span<const std::uint8_t> targets,
-                                 std::int64_t positions, double loss_scale, const CrossEntropySaved& saved);
+                                 std::int64_t positions, double loss_scale,
+                                 const CrossEntropySaved& saved);
 
 }  // namespace zeroproof::workload

@@ -10,8 +10,8 @@ namespace {
 
 ByteGptShape filled(ByteGptShape shape, Span<const std::uint8_t> tokens) {
   ZP_CHECK(numel(tokens) >= 2 && numel(tokens) <= shape.context + 1, ErrorCode::invalid_argument,
-           "a micro-batch has " + std::to_string(tokens.size()) + " tokens but the model takes 2 to " +
-               std::to_string(shape.context + 1),
+           "a micro-batch has " + std::to_string(tokens.size()) +
+               " tokens but the model takes 2 to " + std::to_string(shape.context + 1),
            "each position predicts the byte after it", "pass at most context + 1 bytes");
   shape.context = static_cast<int>(numel(tokens)) - 1;
   return shape;
@@ -20,7 +20,9 @@ ByteGptShape filled(ByteGptShape shape, Span<const std::uint8_t> tokens) {
 }  // namespace
 
 std::vector<FlatRange> byte_gpt_units(const ByteGptShape& shape, const FlatLayout& layout) {
-  const auto begin = [&](int tensor) { return layout.tensors()[static_cast<std::size_t>(tensor)].begin; };
+  const auto begin = [&](int tensor) {
+    return layout.tensors()[static_cast<std::size_t>(tensor)].begin;
+  };
   std::vector<FlatRange> units = {{0, begin(block_tensor(shape, 0, attention_norm))}};
   for (int block = 0; block < shape.layers; ++block) {
     // One past the last block is the final norm.

@@ -39,7 +39,8 @@ class BytePass {
   void run_forward(const Tensors<const Real>& params) {
     for (std::size_t v = 0; v < num_visits(); ++v) forward(v, params);
   }
-  void run_backward(const Tensors<const Real>& params, Real loss_scale, const Tensors<Real>& grads) {
+  void run_backward(const Tensors<const Real>& params, Real loss_scale,
+                    const Tensors<Real>& grads) {
     for (std::size_t v = num_visits(); v-- > 0;) backward(v, params, loss_scale, grads);
   }
 

@@ -19,7 +19,8 @@ void check_group(const char* what, int size) {
 
 template <class Real>
 Span<std::byte> bytes_of(Matrix<Real> dense) {
-  return std::as_writable_bytes(Span<Real>(dense.data, static_cast<std::size_t>(dense.rows * dense.columns)));
+  return std::as_writable_bytes(
+      Span<Real>(dense.data, static_cast<std::size_t>(dense.rows * dense.columns)));
 }
 
 template <class Real>
@@ -48,15 +49,17 @@ void check_sizes(const ByteGptShape& shape, int tp_size, int cp_size) {
   ZP_CHECK(cp_size * tp_size <= sum_blocks, ErrorCode::invalid_argument,
            "there are " + std::to_string(cp_size) + " context times " + std::to_string(tp_size) +
                " tensor parallel ranks",
-           "together they divide the 8 blocks of positions", "choose sizes with a product of at most 8");
+           "together they divide the 8 blocks of positions",
+           "choose sizes with a product of at most 8");
   ZP_CHECK(shape.heads % tp_size == 0, ErrorCode::invalid_argument,
            "the model has " + std::to_string(shape.heads) + " heads on " + std::to_string(tp_size) +
                " tensor parallel ranks",
            "a head is never cut", "choose a number of ranks that divides the heads");
-  ZP_CHECK(!shape.tied || cp_size * tp_size == 1, ErrorCode::invalid_argument,
-           "embeddings are tied on " + std::to_string(cp_size * tp_size) + " ranks to a micro-batch",
-           "their gradient adds two sums over positions, and parts of it would fold to other bits",
-           "untie them or give every rank its own micro-batches");
+  ZP_CHECK(
+      !shape.tied || cp_size * tp_size == 1, ErrorCode::invalid_argument,
+      "embeddings are tied on " + std::to_string(cp_size * tp_size) + " ranks to a micro-batch",
+      "their gradient adds two sums over positions, and parts of it would fold to other bits",
+      "untie them or give every rank its own micro-batches");
 }
 
 ByteGptPlace::ByteGptPlace(const ByteGptShape& shape, const ByteGptGroups& given)

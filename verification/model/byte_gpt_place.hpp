@@ -31,9 +31,13 @@ struct ByteGptPlace {
   ByteGptPlace(const ByteGptShape& shape, const ByteGptGroups& groups);
 
   /// Of `positions`, those of the TP group.
-  BlockRange group_rows(std::int64_t positions) const { return BlockRange{positions}.part(cp_rank, cp_size); }
+  BlockRange group_rows(std::int64_t positions) const {
+    return BlockRange{positions}.part(cp_rank, cp_size);
+  }
   /// Of `positions`, this rank's own.
-  BlockRange own_rows(std::int64_t positions) const { return group_rows(positions).part(tp_rank, tp_size); }
+  BlockRange own_rows(std::int64_t positions) const {
+    return group_rows(positions).part(tp_rank, tp_size);
+  }
   /// Of `extent` heads' columns or hidden units, those that this rank computes.
   BlockRange slice(std::int64_t extent) const { return BlockRange{extent}.part(tp_rank, tp_size); }
 

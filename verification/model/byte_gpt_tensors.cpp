@@ -25,7 +25,8 @@ float initial_deviation(const std::string& name, const ByteGptShape& shape) {
   // With 0.02 the first residual stream would be so short that a few optimizer steps of 0.002 turn it around,
   // and the loss of an otherwise healthy run jumps.
   if (name.ends_with("embedding.weight")) return 0.2F;
-  const bool residual = name.ends_with("attention.output.weight") || name.ends_with("mlp.down.weight");
+  const bool residual =
+      name.ends_with("attention.output.weight") || name.ends_with("mlp.down.weight");
   return residual ? static_cast<float>(0.02 / std::sqrt(2.0 * shape.layers)) : 0.02F;
 }
 
@@ -37,10 +38,10 @@ void check_shape(const ByteGptShape& shape) {
   check_extent("heads", shape.heads);
   check_extent("hidden", shape.hidden);
   check_extent("context", shape.context);
-  ZP_CHECK(
-      shape.width % shape.heads == 0, ErrorCode::invalid_argument,
-      "the model has width " + std::to_string(shape.width) + " and " + std::to_string(shape.heads) + " heads",
-      "heads share the width equally", "choose a width divisible by heads");
+  ZP_CHECK(shape.width % shape.heads == 0, ErrorCode::invalid_argument,
+           "the model has width " + std::to_string(shape.width) + " and " +
+               std::to_string(shape.heads) + " heads",
+           "heads share the width equally", "choose a width divisible by heads");
 }
 
 std::vector<ParamSpec> byte_gpt_params(const ByteGptShape& shape) {
@@ -75,12 +76,14 @@ std::vector<ParamSpec> byte_gpt_params(const ByteGptShape& shape) {
   return params;
 }
 
-void check_layout(const std::vector<ParamSpec>& params, const FlatLayout& layout, std::int64_t flat_numel) {
+void check_layout(const std::vector<ParamSpec>& params, const FlatLayout& layout,
+                  std::int64_t flat_numel) {
   const auto same = [](const TensorSlot& slot, const ParamSpec& param) {
     return slot.name == param.name && slot.shape == param.shape;
   };
   ZP_CHECK(std::ranges::equal(layout.tensors(), params, same), ErrorCode::invalid_argument,
-           "the layout does not hold the tensors of this model", "they would be read from the wrong places",
+           "the layout does not hold the tensors of this model",
+           "they would be read from the wrong places",
            "make it from byte_gpt_params() of the same shape");
   ZP_CHECK(flat_numel == layout.padded_numel(), ErrorCode::invalid_argument,
            "a flat buffer has " + std::to_string(flat_numel) + " elements but the layout needs " +

@@ -34,16 +34,21 @@ inline constexpr int block_tensor(const ByteGptShape& shape, int block, BlockTen
   constexpr int with_swiglu[] = {0, 1, 3, 5, 7, 9, 10, 12, 14};
   return 2 + block * tensors_per_block + (shape.swiglu ? with_swiglu[which] : with_gelu[which]);
 }
-inline constexpr int final_norm(const ByteGptShape& shape) { return 2 + shape.layers * tensors_per_block; }
+inline constexpr int final_norm(const ByteGptShape& shape) {
+  return 2 + shape.layers * tensors_per_block;
+}
 /// Not for tied embeddings.
-inline constexpr int head(const ByteGptShape& shape) { return final_norm(shape) + (shape.swiglu ? 1 : 2); }
+inline constexpr int head(const ByteGptShape& shape) {
+  return final_norm(shape) + (shape.swiglu ? 1 : 2);
+}
 
 /// Errors: see byte_gpt_params.
 void check_shape(const ByteGptShape& shape);
 
 /// Errors: invalid_argument if the layout is not that of params (byte_gpt_params(shape)), or flat_numel not
 /// its length.
-void check_layout(const std::vector<ParamSpec>& params, const FlatLayout& layout, std::int64_t flat_numel);
+void check_layout(const std::vector<ParamSpec>& params, const FlatLayout& layout,
+                  std::int64_t flat_numel);
 void check_layout(const ByteGptShape& shape, const FlatLayout& layout, std::int64_t flat_numel);
 
 /// The tensors of one flat buffer or of one unit of it, parameters (Real is const) or gradients, by index.
@@ -63,7 +68,9 @@ class Tensors {
   }
 
  private:
-  const TensorSlot& slot(int tensor) const { return layout_->tensors()[static_cast<std::size_t>(tensor)]; }
+  const TensorSlot& slot(int tensor) const {
+    return layout_->tensors()[static_cast<std::size_t>(tensor)];
+  }
 
   const FlatLayout* layout_;
   Span<Real> flat_;

@@ -25,7 +25,8 @@ struct VectorOf {
 
 // out [rows, panel_columns] = a [rows, depth] * panel. Lanes are columns, so each element keeps its order.
 template <int rows, int vector_bytes, class Real>
-__attribute__((always_inline)) inline void multiply_tile(const Matrix<const Real>& a, const BlockRange& range,
+__attribute__((always_inline)) inline void multiply_tile(const Matrix<const Real>& a,
+                                                         const BlockRange& range,
                                                          std::int64_t first_row, const Real* panel,
                                                          Real* out) {
   using Vector = typename VectorOf<Real, vector_bytes>::type;
@@ -68,7 +69,8 @@ __attribute__((always_inline)) inline void multiply_tile(const Matrix<const Real
 }
 
 template <int rows, int vector_bytes, class Real>
-__attribute__((always_inline)) inline void multiply_rows(const Matrix<const Real>& a, const BlockRange& range,
+__attribute__((always_inline)) inline void multiply_rows(const Matrix<const Real>& a,
+                                                         const BlockRange& range,
                                                          std::int64_t first_row, const Real* panel,
                                                          const Matrix<Real>& c) {
   Real tile[rows * panel_columns<Real>];
@@ -88,16 +90,19 @@ void fill_panel(const Matrix<const Real>& b, Real* panel) {
 template <class Real>
 void multiply(InstructionSet set, Matrix<const Real> a, Matrix<const Real> b, Matrix<Real> c,
               const BlockRange& range) {
-  ZP_CHECK(a.rows == c.rows && a.columns == b.rows && b.columns == c.columns, ErrorCode::invalid_argument,
+  ZP_CHECK(a.rows == c.rows && a.columns == b.rows && b.columns == c.columns,
+           ErrorCode::invalid_argument,
            "the extents of a product do not fit: " + std::to_string(a.rows) + "x" +
                std::to_string(a.columns) + " times " + std::to_string(b.rows) + "x" +
                std::to_string(b.columns) + " into " + std::to_string(c.rows) + "x" +
                std::to_string(c.columns),
-           "elements outside a matrix would be read", "pass a transposed() view where one is meant");
+           "elements outside a matrix would be read",
+           "pass a transposed() view where one is meant");
   ZP_CHECK(a.columns == range.numel(), ErrorCode::invalid_argument,
            "factors have depth " + std::to_string(a.columns) + " where the blocks have " +
                std::to_string(range.numel()) + " terms",
-           "elements would get into the wrong block", "pass the columns and rows of the range alone");
+           "elements would get into the wrong block",
+           "pass the columns and rows of the range alone");
   ZP_CHECK(c.column_stride == 1, ErrorCode::invalid_argument,
            "the result of a product has column stride " + std::to_string(c.column_stride),
            "rows are written as contiguous memory", "compute the transposed product instead");

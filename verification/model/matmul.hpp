@@ -31,8 +31,12 @@ struct Matrix {
         row_stride(other.row_stride),
         column_stride(other.column_stride) {}
 
-  Real& operator()(std::int64_t i, std::int64_t j) const { return data[i * row_stride + j * column_stride]; }
-  Real* row(std::int64_t i) const { return data + i * row_stride; }  ///< contiguous if column_stride is 1
+  Real& operator()(std::int64_t i, std::int64_t j) const {
+    return data[i * row_stride + j * column_stride];
+  }
+  Real* row(std::int64_t i) const {
+    return data + i * row_stride;
+  }  ///< contiguous if column_stride is 1
 
   Matrix transposed() const {
     Matrix result = *this;

@@ -62,8 +62,9 @@ void RecordedGradients::init_parameters(const FlatLayout& layout, std::uint64_t 
   }
 }
 
-double RecordedGradients::micro_batch_grad(std::int64_t step, std::int64_t micro_batch, int log2_loss_scale,
-                                           const FlatLayout& layout, const TensorView& leaf) const {
+double RecordedGradients::micro_batch_grad(std::int64_t step, std::int64_t micro_batch,
+                                           int log2_loss_scale, const FlatLayout& layout,
+                                           const TensorView& leaf) const {
   const double factor = std::ldexp(1.0, log2_loss_scale - log2_loss_scale_);
   for (const TensorSlot& slot : layout.tensors()) {
     const SafeTensor& tensor = *reader_.find(gradient_name(step, micro_batch, slot.name));
@@ -90,7 +91,8 @@ std::string RecordedGradients::settings() const {
   return entry == reader_.metadata().end() ? "" : entry->second;
 }
 
-std::string gradient_name(std::int64_t step, std::int64_t micro_batch, const std::string& parameter) {
+std::string gradient_name(std::int64_t step, std::int64_t micro_batch,
+                          const std::string& parameter) {
   return "grad." + std::to_string(step) + "." + std::to_string(micro_batch) + "." + parameter;
 }
 

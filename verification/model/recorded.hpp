@@ -32,7 +32,9 @@ class RecordedGradients {
   std::int64_t micro_batches() const { return micro_batches_; }
   int log2_loss_scale() const { return log2_loss_scale_; }
   std::string settings() const;  ///< as TOML, "" if it brings none
-  std::int64_t file_bytes() const { return reader_.header().data_begin + reader_.header().data_bytes; }
+  std::int64_t file_bytes() const {
+    return reader_.header().data_begin + reader_.header().data_bytes;
+  }
 
   /// First values: those of the file, or 0.02 * Philox(seed, 256 + k).bell(i) for element i of parameter k.
   /// Shapes   flat: [padded_numel] of FlatLayout(params()); padding is left as it is.
@@ -60,7 +62,8 @@ class RecordedGradients {
 };
 
 /// The name of a gradient in a recording, and whether a name is one.
-std::string gradient_name(std::int64_t step, std::int64_t micro_batch, const std::string& parameter);
+std::string gradient_name(std::int64_t step, std::int64_t micro_batch,
+                          const std::string& parameter);
 bool is_gradient_name(const std::string& name);
 
 /// What recordings may have: headers up to the format's limit, since there is a tensor per micro-batch.

@@ -77,17 +77,17 @@ void RecordedGradients::find_gradients() {
   for (const SafeTensor& tensor : reader_.header().tensors) {
     if (tensor.name == "loss" || tensor.name.starts_with("param.")) continue;
     const std::optional<GradientName> name = parse_gradient_name(tensor.name);
-    ZP_CHECK(
-        name, ErrorCode::config,
-        reader_.label() + ": tensor " + shown_name(tensor.name) + " has no known name",
-        "gradients are called grad.<step>.<micro_batch>.<parameter>, steps from 1 and micro-batches from 0",
-        remedy);
-    ZP_CHECK(
-        tensor.dtype == SafeDType::f32 || tensor.dtype == SafeDType::f16 || tensor.dtype == SafeDType::bf16,
-        ErrorCode::config,
-        reader_.label() + ": tensor " + shown_name(tensor.name) + " is " +
-            std::string(zeroproof::name(tensor.dtype)),
-        "gradients are F32, F16 or BF16", "convert it");
+    ZP_CHECK(name, ErrorCode::config,
+             reader_.label() + ": tensor " + shown_name(tensor.name) + " has no known name",
+             "gradients are called grad.<step>.<micro_batch>.<parameter>, steps from 1 and "
+             "micro-batches from 0",
+             remedy);
+    ZP_CHECK(tensor.dtype == SafeDType::f32 || tensor.dtype == SafeDType::f16 ||
+                 tensor.dtype == SafeDType::bf16,
+             ErrorCode::config,
+             reader_.label() + ": tensor " + shown_name(tensor.name) + " is " +
+                 std::string(zeroproof::name(tensor.dtype)),
+             "gradients are F32, F16 or BF16", "convert it");
     const auto [seen, is_first] = first.emplace(name->parameter, &tensor);
     ZP_CHECK(is_first || seen->second->shape == tensor.shape, ErrorCode::config,
              reader_.label() + ": tensor " + shown_name(tensor.name) + " has the shape " +
@@ -118,7 +118,8 @@ void RecordedGradients::check_complete() {
         const std::string name = gradient_name(step, j, param.name);
         ZP_CHECK(reader_.find(name) != nullptr, ErrorCode::config,
                  reader_.label() + ": tensor " + shown_name(name) + " is missing",
-                 "there are " + std::to_string(steps_) + " steps of " + std::to_string(micro_batches_) +
+                 "there are " + std::to_string(steps_) + " steps of " +
+                     std::to_string(micro_batches_) +
                      " micro-batches, and each needs every parameter",
                  "record zeros where a parameter got no gradient");
       }
@@ -139,15 +140,16 @@ void RecordedGradients::check_initial() {
     const ParamSpec* const param = found->second;
     ZP_CHECK(tensor.dtype == SafeDType::f32 && tensor.shape == param->shape, ErrorCode::config,
              reader_.label() + ": tensor " + shown_name(tensor.name) + " is " +
-                 std::string(zeroproof::name(tensor.dtype)) + " " + shape_text(tensor.shape) + ", not F32 " +
-                 shape_text(param->shape),
+                 std::string(zeroproof::name(tensor.dtype)) + " " + shape_text(tensor.shape) +
+                 ", not F32 " + shape_text(param->shape),
              "it is the first value of the master weights", "store it in that form");
   }
   if (!has_initial_) return;
   for (const ParamSpec& param : params_) {
     ZP_CHECK(reader_.find("param." + param.name) != nullptr, ErrorCode::config,
              reader_.label() + ": tensor " + shown_name("param." + param.name) + " is missing",
-             "first values are given for all parameters or for none", "add it, or remove the others");
+             "first values are given for all parameters or for none",
+             "add it, or remove the others");
   }
 }
 
@@ -161,7 +163,8 @@ void RecordedGradients::check_metadata() {
              "it is a whole number", "write digits, or leave it out");
     return *value;
   };
-  for (const auto& [key, there] : {std::pair{"steps", steps_}, std::pair{"micro_batches", micro_batches_}}) {
+  for (const auto& [key, there] :
+       {std::pair{"steps", steps_}, std::pair{"micro_batches", micro_batches_}}) {
     const std::int64_t said = number(key, there);
     ZP_CHECK(said == there, ErrorCode::config,
              reader_.label() + ": metadata " + key + " says " + std::to_string(said) +
@@ -174,11 +177,12 @@ void RecordedGradients::check_metadata() {
            "no fp32 loss scale is that far from 1", "use -126 to 126");
   log2_loss_scale_ = static_cast<int>(scale);
   const SafeTensor* loss = reader_.find("loss");
-  ZP_CHECK(loss == nullptr || ((loss->dtype == SafeDType::f64 || loss->dtype == SafeDType::f32) &&
-                               loss->shape == std::vector<std::int64_t>{steps_, micro_batches_}),
-           ErrorCode::config,
-           reader_.label() + ": tensor 'loss' is not F64 or F32 " + shape_text({steps_, micro_batches_}),
-           "it has one value per micro-batch", "correct it, or leave it out");
+  ZP_CHECK(
+      loss == nullptr || ((loss->dtype == SafeDType::f64 || loss->dtype == SafeDType::f32) &&
+                          loss->shape == std::vector<std::int64_t>{steps_, micro_batches_}),
+      ErrorCode::config,
+      reader_.label() + ": tensor 'loss' is not F64 or F32 " + shape_text({steps_, micro_batches_}),
+      "it has one value per micro-batch", "correct it, or leave it out");
 }
 
 void RecordedGradients::put_in_order() {

@@ -50,7 +50,8 @@ Text read_text_file(const std::string& path, std::int64_t min_bytes) {
   ZP_CHECK(fs::exists(status), ErrorCode::config, "text file " + path + " was not found",
            "training needs its bytes", "check the path");
   ZP_CHECK(fs::is_regular_file(status), ErrorCode::config,
-           "text file " + path + (fs::is_directory(status) ? " is a directory" : " is not a regular file"),
+           "text file " + path +
+               (fs::is_directory(status) ? " is a directory" : " is not a regular file"),
            "a run must be able to read the same bytes again", "name a plain file");
   Text text{"file", path, {}};
   append_file(path, largest_file_text, text.bytes);
@@ -61,19 +62,22 @@ Text read_text_file(const std::string& path, std::int64_t min_bytes) {
 Span<const std::uint8_t> micro_batch_tokens(const Text& text, std::uint64_t seed, std::int64_t step,
                                             std::int64_t micro_batch, std::int64_t micro_batches,
                                             std::int64_t context) {
-  ZP_CHECK(
-      step >= 0 && context >= 1 && 0 <= micro_batch && micro_batch < micro_batches,
-      ErrorCode::invalid_argument,
-      "micro-batch " + std::to_string(micro_batch) + " of " + std::to_string(micro_batches) + " in step " +
-          std::to_string(step) + " with context " + std::to_string(context) + " does not exist",
-      "steps and micro-batches count from 0", "pass step >= 0, context >= 1 and micro_batch < micro_batches");
+  ZP_CHECK(step >= 0 && context >= 1 && 0 <= micro_batch && micro_batch < micro_batches,
+           ErrorCode::invalid_argument,
+           "micro-batch " + std::to_string(micro_batch) + " of " + std::to_string(micro_batches) +
+               " in step " + std::to_string(step) + " with context " + std::to_string(context) +
+               " does not exist",
+           "steps and micro-batches count from 0",
+           "pass step >= 0, context >= 1 and micro_batch < micro_batches");
   ZP_CHECK(context < numel(Span<const std::uint8_t>(text.bytes)), ErrorCode::config,
-           "the text of " + text.path + " has " + std::to_string(text.bytes.size()) + " bytes but " +
-               std::to_string(context) + " + 1 are needed",
-           "a micro-batch is a window of context + 1 bytes", "use a longer text or a shorter context");
+           "the text of " + text.path + " has " + std::to_string(text.bytes.size()) +
+               " bytes but " + std::to_string(context) + " + 1 are needed",
+           "a micro-batch is a window of context + 1 bytes",
+           "use a longer text or a shorter context");
   const auto window = static_cast<std::uint64_t>(step * micro_batches + micro_batch);
   const auto length = static_cast<std::size_t>(context);
-  const std::uint64_t offset = Philox(seed, window_stream).below(window, text.bytes.size() - length);
+  const std::uint64_t offset =
+      Philox(seed, window_stream).below(window, text.bytes.size() - length);
   return Span<const std::uint8_t>(text.bytes).subspan(offset, length + 1);
 }
 

@@ -20,8 +20,8 @@ void BoundRatio::add(const BoundRatio& other) {
   index = other.index;
 }
 
-void BoundRatio::look(const std::string& of, std::int64_t i, std::int64_t numel, const ElementBound& bound,
-                      double got) {
+void BoundRatio::look(const std::string& of, std::int64_t i, std::int64_t numel,
+                      const ElementBound& bound, double got) {
   if (!bound.judged) return add({0, of, i, 0, 1});
   const double off = bound.ratio(got);
   add({off, of, i, 1, 0});
@@ -50,19 +50,21 @@ std::string to_string(const BoundRatio& ratio) {
     place = ", always in what a loop over " + std::to_string(BoundRatio::vector_widths[w]) +
             " elements leaves over";
   }
-  return "in no legal order: " + std::to_string(ratio.beyond) + " results are beyond their bound" + place +
-         "; " + ratio.buffer + "[" + std::to_string(ratio.index) + "] is " + worst +
+  return "in no legal order: " + std::to_string(ratio.beyond) + " results are beyond their bound" +
+         place + "; " + ratio.buffer + "[" + std::to_string(ratio.index) + "] is " + worst +
          " times as far from exact arithmetic as one may leave it (" + of + ")";
 }
 
-std::vector<BoundRatio> bound_ratios(const Op& op, const OpCall& pristine, const OpCall& candidate) {
+std::vector<BoundRatio> bound_ratios(const Op& op, const OpCall& pristine,
+                                     const OpCall& candidate) {
   const std::unique_ptr<CallBounds> bounds = op.bounds(pristine, candidate);
   std::vector<BoundRatio> ratios(op.operands.size());
   std::int64_t most = 0;
   for (std::size_t k = 0; k < op.operands.size(); ++k) {
     if (op.operands[k].access != Access::in) most = std::max(most, candidate.view(k).numel);
   }
-  for (std::int64_t i = 0; i < most; ++i) {  // what the operands of an element share is computed once
+  for (std::int64_t i = 0; i < most;
+       ++i) {  // what the operands of an element share is computed once
     for (std::size_t k = 0; k < op.operands.size(); ++k) {
       const TensorView got = candidate.view(k);
       if (op.operands[k].access == Access::in || i >= got.numel) continue;

@@ -28,7 +28,8 @@ struct BoundRatio {
   /// Keeps the larger one; a NaN is larger than any number.
   void add(const BoundRatio& other);
   /// One more result, element `i` of `numel` of a buffer.
-  void look(const std::string& of, std::int64_t i, std::int64_t numel, const ElementBound& bound, double got);
+  void look(const std::string& of, std::int64_t i, std::int64_t numel, const ElementBound& bound,
+            double got);
 };
 
 /// "every element that the bound holds for lies within what any legal order may leave (at most 0.93 of it, in master):

@@ -20,7 +20,8 @@ class CallBounds {
   virtual ElementBound of(std::size_t operand, std::int64_t index) = 0;
 
   /// Those of a function of operand and index.
-  static std::unique_ptr<CallBounds> by(std::function<ElementBound(std::size_t, std::int64_t)> function);
+  static std::unique_ptr<CallBounds> by(
+      std::function<ElementBound(std::size_t, std::int64_t)> function);
 };
 
 inline std::unique_ptr<CallBounds> CallBounds::by(
@@ -29,7 +30,9 @@ inline std::unique_ptr<CallBounds> CallBounds::by(
    public:
     explicit Function(std::function<ElementBound(std::size_t, std::int64_t)> function)
         : function_(std::move(function)) {}
-    ElementBound of(std::size_t operand, std::int64_t index) override { return function_(operand, index); }
+    ElementBound of(std::size_t operand, std::int64_t index) override {
+      return function_(operand, index);
+    }
 
    private:
     std::function<ElementBound(std::size_t, std::int64_t)> function_;

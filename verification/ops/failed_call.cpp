@@ -37,8 +37,8 @@ std::string op_hint(const Op& op, std::size_t k, const OpCall& pristine, const O
 }  // namespace
 
 std::string shape_text(const Op& op, const CallShape& shape) {
-  return "numel " + std::to_string(shape.numel) + ", offset " + std::to_string(shape.offset) + ", variant " +
-         op.variants[static_cast<std::size_t>(shape.variant)] + ", threads " +
+  return "numel " + std::to_string(shape.numel) + ", offset " + std::to_string(shape.offset) +
+         ", variant " + op.variants[static_cast<std::size_t>(shape.variant)] + ", threads " +
          std::to_string(shape.num_threads) + ", fill index " + std::to_string(shape.first_index);
 }
 
@@ -59,8 +59,8 @@ std::vector<std::pair<std::string, std::string>> inputs_at(const Op& op, const O
   return inputs;
 }
 
-std::string exact_value(const Op& op, std::size_t operand, std::int64_t index, const OpCall& pristine,
-                        const OpCall& candidate) {
+std::string exact_value(const Op& op, std::size_t operand, std::int64_t index,
+                        const OpCall& pristine, const OpCall& candidate) {
   if (!op.bounds || op.operands[operand].dtype == DType::u32) return {};  // a flag is no number
   const ElementBound bound = op.bounds(pristine, candidate)->of(operand, index);
   if (!bound.judged) return {};
@@ -84,13 +84,14 @@ std::vector<std::size_t> outputs_in_flow(const Op& op) {
   return outputs;
 }
 
-std::vector<SavedTensor> saved_tensors(const Op& op, const OpCall& pristine, const OpCall& reference,
-                                       const OpCall& candidate) {
+std::vector<SavedTensor> saved_tensors(const Op& op, const OpCall& pristine,
+                                       const OpCall& reference, const OpCall& candidate) {
   std::vector<SavedTensor> tensors;
   const auto keep = [&](const std::string& side, const OpCall& call, std::size_t k) {
     const TensorView view = call.view(k);
     const auto* bytes = static_cast<const std::byte*>(view.data);
-    tensors.push_back({side + "." + op.operands[k].name, view.dtype, {bytes, bytes + view.num_bytes()}});
+    tensors.push_back(
+        {side + "." + op.operands[k].name, view.dtype, {bytes, bytes + view.num_bytes()}});
   };
   for (std::size_t k = 0; k < op.operands.size(); ++k) {
     const Access access = op.operands[k].access;
@@ -104,7 +105,8 @@ std::vector<SavedTensor> saved_tensors(const Op& op, const OpCall& pristine, con
 
 void OpHints::look(const Op& op, std::size_t k, std::int64_t differing, const OpCall& pristine,
                    const OpCall& reference, const OpCall& candidate) {
-  constexpr std::int64_t more = 4;  // a sweep has hundreds of calls, and a look costs as much as a few
+  constexpr std::int64_t more =
+      4;  // a sweep has hundreds of calls, and a look costs as much as a few
   Look& last = looks_[op.operands[k].name];
   if (differing < more * last.differing) return;
   last = {differing, op_hint(op, k, pristine, reference, candidate)};

@@ -19,15 +19,15 @@ std::vector<std::pair<std::string, std::string>> inputs_at(const Op& op, const O
                                                            std::int64_t element);
 
 /// What exact arithmetic has for one value of a result: "0.0212140661234"; "" where there is no such number at hand.
-std::string exact_value(const Op& op, std::size_t operand, std::int64_t index, const OpCall& pristine,
-                        const OpCall& candidate);
+std::string exact_value(const Op& op, std::size_t operand, std::int64_t index,
+                        const OpCall& pristine, const OpCall& candidate);
 
 /// The outputs in the order data flow through them: a master is made from the moments, whatever the order of operands.
 std::vector<std::size_t> outputs_in_flow(const Op& op);
 
 /// What the call had and both sides made, for a bundle.
-std::vector<SavedTensor> saved_tensors(const Op& op, const OpCall& pristine, const OpCall& reference,
-                                       const OpCall& candidate);
+std::vector<SavedTensor> saved_tensors(const Op& op, const OpCall& pristine,
+                                       const OpCall& reference, const OpCall& candidate);
 
 /// A likely cause of what is wrong with each result (compare/hint), read off the call that tells most: the first one
 /// that fails is often too short to tell anything.

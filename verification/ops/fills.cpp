@@ -43,8 +43,10 @@ float tie(std::uint64_t index, const PhiloxBlock& w) {
     }
     case 1: {
       const std::uint32_t code = w[0] % 0x7C00U;
-      const float above = code == 0x7BFF ? 65536.0F : to_float(fp16{static_cast<std::uint16_t>(code + 1)});
-      bits = std::bit_cast<std::uint32_t>(middle(to_float(fp16{static_cast<std::uint16_t>(code)}), above));
+      const float above =
+          code == 0x7BFF ? 65536.0F : to_float(fp16{static_cast<std::uint16_t>(code + 1)});
+      bits = std::bit_cast<std::uint32_t>(
+          middle(to_float(fp16{static_cast<std::uint16_t>(code)}), above));
       break;
     }
     case 2: {
@@ -75,10 +77,11 @@ float near_subnormal(const PhiloxBlock& w) {
 /// nothing else any more.
 float special(const PhiloxBlock& w) {
   constexpr std::array<std::uint32_t, 32> magnitudes = {
-      0x00000000, 0x3F800000, 0x3F7FFFFF, 0x3F800001, 0x00000001, 0x007FFFFF, 0x00800000, 0x00800001,
-      0x7F7FFFFF, 0x60AD78EC, 0x15F79688, 0x1A000000, 0x1A000001, 0x5F800000, 0x5F7FFFFF, 0x477FF000,
-      0x477FEFFF, 0x33000000, 0x33000001, 0x3B800000, 0x43E80000, 0x43E80001, 0x47700000, 0x37000000,
-      0x3DCCCCCD, 0x42C80000, 0x38D1B717, 0x00000000, 0x7F800000, 0x7FC00000, 0x7F800001, 0x3F000000};
+      0x00000000, 0x3F800000, 0x3F7FFFFF, 0x3F800001, 0x00000001, 0x007FFFFF, 0x00800000,
+      0x00800001, 0x7F7FFFFF, 0x60AD78EC, 0x15F79688, 0x1A000000, 0x1A000001, 0x5F800000,
+      0x5F7FFFFF, 0x477FF000, 0x477FEFFF, 0x33000000, 0x33000001, 0x3B800000, 0x43E80000,
+      0x43E80001, 0x47700000, 0x37000000, 0x3DCCCCCD, 0x42C80000, 0x38D1B717, 0x00000000,
+      0x7F800000, 0x7FC00000, 0x7F800001, 0x3F000000};
   return from_bits(magnitudes[w[0] % magnitudes.size()] | (w[1] & 0x80000000U));
 }
 

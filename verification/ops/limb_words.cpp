@@ -45,20 +45,23 @@ void draw_limb_set(const OpCall& call, std::int64_t index, std::uint32_t first_b
 
 void draw_limbs(OpCall& call) {
   for (std::int64_t i = 0; i < call.numel(); ++i) {
-    draw_limb_set(call, i, 0,
-                  call.get<std::uint64_t>(0).subspan(static_cast<std::size_t>(i) * limb_words, limb_words));
+    draw_limb_set(
+        call, i, 0,
+        call.get<std::uint64_t>(0).subspan(static_cast<std::size_t>(i) * limb_words, limb_words));
   }
 }
 
 OpFunction run_limbs_finish(GradNormFinishFn* implementation) {
   return [implementation](OpCall& call) {
     for (std::size_t i = 0; i < static_cast<std::size_t>(call.numel()); ++i) {
-      call.get<double>(1)[i] = implementation(get_limbs(call.in<std::uint64_t>(0).subspan(i * limb_words, limb_words)));
+      call.get<double>(1)[i] =
+          implementation(get_limbs(call.in<std::uint64_t>(0).subspan(i * limb_words, limb_words)));
     }
   };
 }
 
-OpFunction run_accumulate(GradNormAccumulateFn* implementation, GradNormNormaliseFn* normalise, std::size_t cut_at) {
+OpFunction run_accumulate(GradNormAccumulateFn* implementation, GradNormNormaliseFn* normalise,
+                          std::size_t cut_at) {
   return [=](OpCall& call) {
     const Span<const float> grad = call.in<float>(0);
     NormLimbs limbs = initial_limbs(call.variant());

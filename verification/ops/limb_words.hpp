@@ -27,6 +27,7 @@ OpFunction run_limbs_finish(GradNormFinishFn* implementation);
 
 /// An accumulation with the variants "from zero", "onto limbs", "two pieces" (cut at a multiple of `cut_at`). Carries
 /// are free before normalisation, so the limbs are compared after it.
-OpFunction run_accumulate(GradNormAccumulateFn* implementation, GradNormNormaliseFn* normalise, std::size_t cut_at);
+OpFunction run_accumulate(GradNormAccumulateFn* implementation, GradNormNormaliseFn* normalise,
+                          std::size_t cut_at);
 
 }  // namespace zeroproof::verification

@@ -30,9 +30,9 @@ class DeviceSpans {
   Span<T> of(Span<T> host) {
     if (host.empty()) return host;
     auto* const data = const_cast<std::remove_const_t<T>*>(host.data());
-    return {
-        reinterpret_cast<T*>(place(data, static_cast<std::int64_t>(host.size_bytes()), !std::is_const_v<T>)),
-        host.size()};
+    return {reinterpret_cast<T*>(
+                place(data, static_cast<std::int64_t>(host.size_bytes()), !std::is_const_v<T>)),
+            host.size()};
   }
   BinnedSum of(const BinnedSum& host) { return {of(host.hi), of(host.lo), of(host.top)}; }
   /// What describes a call is the host's, which looks at it.
@@ -58,7 +58,8 @@ class DeviceSpans {
     Copy(void* host_data, std::int64_t bytes)
         : host(host_data),
           num_bytes(bytes),
-          offset(static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(host_data) % alignment)),
+          offset(
+              static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(host_data) % alignment)),
           memory(bytes + offset) {}
     unsigned char* device() const { return memory.data() + offset; }
 

@@ -35,12 +35,13 @@ struct Op {
   std::string contract;  ///< header below common/contracts that has its doc block: "adam.hpp"
   std::string type;      ///< name of the function type there: "AdamwUpdateFn"
   Exactness exactness = Exactness::bitwise;
-  std::vector<Phase> phases;           ///< of a step that use it; none: those of L-BFGS
-  std::vector<std::string> variants;   ///< settings other than sizes and values; at least one
-  std::vector<Operand> operands;       ///< in the order the functions below expect
-  std::vector<Fill> fills;             ///< what inputs can be made of
-  std::int64_t largest = 20011;        ///< largest size of the sweep
-  OpFunction reference, host, device;  ///< empty: no such implementation; device, if the contract leaves it to the host
+  std::vector<Phase> phases;          ///< of a step that use it; none: those of L-BFGS
+  std::vector<std::string> variants;  ///< settings other than sizes and values; at least one
+  std::vector<Operand> operands;      ///< in the order the functions below expect
+  std::vector<Fill> fills;            ///< what inputs can be made of
+  std::int64_t largest = 20011;       ///< largest size of the sweep
+  OpFunction reference, host,
+      device;  ///< empty: no such implementation; device, if the contract leaves it to the host
   std::function<OpFunction(const cuda::KernelTable&)> host_of =
       {};  ///< the implementation of another table, if it is in it
 
@@ -52,7 +53,8 @@ struct Op {
 
   /// What any legal order may leave in results that need not have the contract's bits; empty where there is no bound.
   /// Both calls stay where they are. `candidate`: a flag may have to fit the other results.
-  std::function<std::unique_ptr<CallBounds>(const OpCall& pristine, const OpCall& candidate)> bounds = {};
+  std::function<std::unique_ptr<CallBounds>(const OpCall& pristine, const OpCall& candidate)>
+      bounds = {};
   /// Why every legal order has the same bits: "it compares, and rounds nothing". "" if not, or if there are bounds.
   std::string one_result = {};
 

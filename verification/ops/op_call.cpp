@@ -54,15 +54,16 @@ OpCall OpCall::fresh() const {
   for (std::size_t k = 0; k < buffers_.size(); ++k) {
     if (op_->operands[k].access == Access::out) continue;
     const TensorView from = view(k);
-    if (from.numel > 0) std::memcpy(copy.view(k).data, from.data, static_cast<std::size_t>(from.num_bytes()));
+    if (from.numel > 0)
+      std::memcpy(copy.view(k).data, from.data, static_cast<std::size_t>(from.num_bytes()));
   }
   return copy;
 }
 
 PhiloxBlock OpCall::words(std::size_t operand, std::int64_t index, std::uint32_t block) const {
   const std::uint64_t global = shape_.first_index + static_cast<std::uint64_t>(index);
-  const std::uint32_t stream =
-      0x4F500000U + 256U * static_cast<std::uint32_t>(shape_.fill) + static_cast<std::uint32_t>(operand);
+  const std::uint32_t stream = 0x4F500000U + 256U * static_cast<std::uint32_t>(shape_.fill) +
+                               static_cast<std::uint32_t>(operand);
   return philox4x32(
       {static_cast<std::uint32_t>(global), static_cast<std::uint32_t>(global >> 32), block, stream},
       shape_.seed);

@@ -25,8 +25,10 @@ class HostCandidate final : public OpCandidate {
 
   OpFunction function(const Op& op, const std::string& fault) const override {
     const bool planted = !fault.empty() && op.host_of;
-    OpFunction implementation = planted ? op.host_of(plant_fault(fault, cuda::host_ops())) : op.host;
-    if (const OpFunction wrong = fault.empty() || planted ? OpFunction() : plant_fault_in(fault, op.name)) {
+    OpFunction implementation =
+        planted ? op.host_of(plant_fault(fault, cuda::host_ops())) : op.host;
+    if (const OpFunction wrong =
+            fault.empty() || planted ? OpFunction() : plant_fault_in(fault, op.name)) {
       implementation = wrong;
     }
     return [implementation, isa = isa_](OpCall& call) {
@@ -54,8 +56,8 @@ class DeviceCandidate final : public OpCandidate {
 };
 
 const std::array<HostCandidate, 3>& host_candidates() {
-  static const std::array<HostCandidate, 3> all = {HostCandidate(Isa::x86_64), HostCandidate(Isa::x86_64_v3),
-                                                   HostCandidate(Isa::x86_64_v4)};
+  static const std::array<HostCandidate, 3> all = {
+      HostCandidate(Isa::x86_64), HostCandidate(Isa::x86_64_v3), HostCandidate(Isa::x86_64_v4)};
   return all;
 }
 

@@ -45,7 +45,8 @@ class OpCandidate {
 /// does not support this call, and goes on with others.
 class CandidateFailure : public std::runtime_error {
  public:
-  CandidateFailure(Status status, const std::string& what) : std::runtime_error(what), status_(status) {}
+  CandidateFailure(Status status, const std::string& what)
+      : std::runtime_error(what), status_(status) {}
   Status status() const { return status_; }
 
  private:

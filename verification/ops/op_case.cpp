@@ -91,7 +91,8 @@ OpCaseSpec case_of(const std::string& id, const std::vector<const OpCandidate*>&
   spec.candidate = *std::find_if(candidates.begin(), candidates.end(), [&](const OpCandidate* one) {
     return one->id() == parts[2] + "/" + parts[3];
   });
-  ZP_CHECK(spec.candidate->has(*spec.op), ErrorCode::config, spec.op->name + " has no " + parts[2] + " implementation",
+  ZP_CHECK(spec.candidate->has(*spec.op), ErrorCode::config,
+           spec.op->name + " has no " + parts[2] + " implementation",
            "the contract leaves it to the host", "use op/" + spec.op->name + "/host/...");
   spec.fill = *std::find_if(spec.op->fills.begin(), spec.op->fills.end(),
                             [&](Fill fill) { return fill_part(fill) == parts[4]; });
@@ -104,19 +105,23 @@ std::string OpCaseSpec::id() const {
   return "op/" + op->name + "/" + candidate->id() + "/" + fill_part(fill);
 }
 
-std::vector<OpCaseSpec> op_cases(const std::string& pattern, const std::vector<const OpCandidate*>& others) {
-  const std::vector<std::string> ids = select_ids(find_op(pattern) != nullptr ? "op/" + pattern : pattern,
-                                                  op_grammar(others), [&] { return usual_ids(others); });
+std::vector<OpCaseSpec> op_cases(const std::string& pattern,
+                                 const std::vector<const OpCandidate*>& others) {
+  const std::vector<std::string> ids =
+      select_ids(find_op(pattern) != nullptr ? "op/" + pattern : pattern, op_grammar(others),
+                 [&] { return usual_ids(others); });
   std::vector<OpCaseSpec> cases;
   for (const std::string& id : ids) cases.push_back(case_of(id, others));
   return cases;
 }
 
 std::vector<CallShape> sweep(const Op& op, Fill fill, std::uint64_t seed) {
-  std::vector<std::int64_t> sizes = {0,  1,  2,  3,  4,  5,  7,    8,    9,    15,   16,   17,   31,
-                                     32, 33, 63, 64, 65, 67, 1023, 1024, 1025, 3077, 4095, 4096, 4097};
-  sizes.erase(std::remove_if(sizes.begin(), sizes.end(), [&](std::int64_t n) { return n >= op.largest; }),
-              sizes.end());
+  std::vector<std::int64_t> sizes = {0,  1,    2,    3,    4,    5,    7,    8,   9,
+                                     15, 16,   17,   31,   32,   33,   63,   64,  65,
+                                     67, 1023, 1024, 1025, 3077, 4095, 4096, 4097};
+  sizes.erase(
+      std::remove_if(sizes.begin(), sizes.end(), [&](std::int64_t n) { return n >= op.largest; }),
+      sizes.end());
   sizes.push_back(op.largest);
   std::vector<CallShape> shapes;
   std::uint64_t first = 0;

@@ -31,7 +31,8 @@ struct OpRunOptions {
   std::uint64_t seed = 1;
   std::string fault;                           ///< identifier of a planted fault for the candidates
   const OpExpectation* expectation = nullptr;  ///< in place of the reference
-  bool any_order = false;  ///< results that a legal order of operations may leave are as good as equal bits
+  bool any_order =
+      false;  ///< results that a legal order of operations may leave are as good as equal bits
   std::function<std::string(const std::string& id)> replay_line;
   std::function<void(double fraction, const std::string& what)> progress;
   std::function<void(Span<const Result>)> finished;  ///< told of results as they come; may be empty

@@ -5,12 +5,12 @@
 
 #include "common/base/error.hpp"
 #include "common/base/fpenv.hpp"
+#include "verification/cli/program/exit_code.hpp"
 #include "verification/compare/judge.hpp"
 #include "verification/ops/bound_ratio.hpp"
 #include "verification/ops/failed_call.hpp"
 #include "verification/ops/op_case.hpp"
 #include "verification/ops/repetition.hpp"
-#include "verification/cli/program/exit_code.hpp"
 
 namespace zeroproof::verification {
 namespace {
@@ -20,7 +20,8 @@ using Clock = std::chrono::steady_clock;
 /// One candidate against the reference, over all points of a sweep.
 class OpJudge {
  public:
-  OpJudge(const OpCaseSpec& spec, const OpRunOptions& options) : spec_(spec), repetition_(*spec.op) {
+  OpJudge(const OpCaseSpec& spec, const OpRunOptions& options)
+      : spec_(spec), repetition_(*spec.op) {
     result_.id = spec.id();
     result_.suite = "op";
     result_.group = spec.op->name;
@@ -61,7 +62,9 @@ class OpJudge {
   }
 
   /// True if it is called for a seed: the first of a run, or another one.
-  bool takes(bool first_seed) const { return !over_ && (first_seed || spec_.candidate->may_remember()); }
+  bool takes(bool first_seed) const {
+    return !over_ && (first_seed || spec_.candidate->may_remember());
+  }
 
   /// The sweep is over: nothing may happen any more.
   void settle() {
@@ -118,7 +121,8 @@ class OpJudge {
       result_.status = Status::mistrusted;
       result_.reason = "fewer than one result in eight is a number other than zero";
     } else if (left_out_ > 0) {
-      result_.reason = std::to_string(left_out_) + " of " + std::to_string(left_out_ + judged_calls_) +
+      result_.reason = std::to_string(left_out_) + " of " +
+                       std::to_string(left_out_ + judged_calls_) +
                        " calls were left out: " + why_left_out_;
     }
     return result_;
@@ -166,7 +170,8 @@ class OpJudge {
 
   /// Results that differ, of somebody who need not have the contract's order.
   void weigh_call(std::int64_t differing_before, const OpCall& pristine, const OpCall& candidate) {
-    if (judge_.differing() == differing_before || !spec_.candidate->foreign() || !spec_.op->bounds) return;
+    if (judge_.differing() == differing_before || !spec_.candidate->foreign() || !spec_.op->bounds)
+      return;
     ratio_.add(bound_ratio(*spec_.op, pristine, candidate));
   }
 
@@ -198,7 +203,8 @@ class OpJudge {
       result_.ulps.add(want, got);
       hints_.look(*spec_.op, k, comparison.differing, pristine, reference, candidate);
     }
-    judge_.count(comparison, operand.dtype, place(pristine, operand.name, "differs from " + against_),
+    judge_.count(comparison, operand.dtype,
+                 place(pristine, operand.name, "differs from " + against_),
                  [&](Divergence& d, std::int64_t first, std::int64_t) {
                    d.exact_value = exact_value(*spec_.op, k, first, pristine, candidate);
                    if (operand.per_element == 0) return;
@@ -209,7 +215,8 @@ class OpJudge {
   /// Differing bits in another order: no difference where that is accepted, and said where it is not.
   void weigh() {
     const std::string& why = spec_.op->one_result;
-    if (spec_.candidate->foreign() && !why.empty() && !result_.divergence->candidate_value.empty()) {
+    if (spec_.candidate->foreign() && !why.empty() &&
+        !result_.divergence->candidate_value.empty()) {
       result_.divergence->order =
           "in no legal order: whatever the order, there is one result, because " + why;
     }
@@ -225,7 +232,8 @@ class OpJudge {
     }
   }
 
-  Divergence place(const OpCall& pristine, const std::string& buffer, const std::string& what) const {
+  Divergence place(const OpCall& pristine, const std::string& buffer,
+                   const std::string& what) const {
     Divergence d;
     d.phase.reset();
     d.buffer = buffer;
@@ -301,7 +309,8 @@ void run_group(std::vector<OpJudge>& judges, const Op& op, Fill fill, const OpRu
   for (const bool first : {true, false}) {
     const auto takes = [&](const OpJudge& judge) { return judge.takes(first); };
     if (std::none_of(judges.begin(), judges.end(), takes)) continue;
-    for (const CallShape& shape : sweep(op, fill, first ? options.seed : other_seed(options.seed))) {
+    for (const CallShape& shape :
+         sweep(op, fill, first ? options.seed : other_seed(options.seed))) {
       if (!run_shape(judges, op, options.expectation, shape, first)) return;
     }
   }
@@ -310,7 +319,8 @@ void run_group(std::vector<OpJudge>& judges, const Op& op, Fill fill, const OpRu
 
 }  // namespace
 
-std::vector<Result> run_op_cases(const std::vector<OpCaseSpec>& cases, const OpRunOptions& options) {
+std::vector<Result> run_op_cases(const std::vector<OpCaseSpec>& cases,
+                                 const OpRunOptions& options) {
   require_fp_environment("the thread that compares operations");
   std::vector<Result> results(cases.size());
   std::vector<bool> done(cases.size(), false);

@@ -28,7 +28,8 @@ class OpSuite final : public Suite {
     return words;
   }
 
-  std::vector<std::string> ids(const VerifyOptions& options, const std::string& pattern) const override {
+  std::vector<std::string> ids(const VerifyOptions& options,
+                               const std::string& pattern) const override {
     std::vector<std::string> ids;
     if (pattern.empty()) return ids;
     for (const OpCaseSpec& spec : op_cases(pattern, others(options))) {

@@ -33,10 +33,13 @@ bool same_bytes(const TensorView& a, const TensorView& b) {
 
 std::vector<std::byte> bytes_of(const TensorView& view) {
   const auto* from = static_cast<const std::byte*>(view.data);
-  return view.numel == 0 ? std::vector<std::byte>() : std::vector<std::byte>(from, from + view.num_bytes());
+  return view.numel == 0 ? std::vector<std::byte>()
+                         : std::vector<std::byte>(from, from + view.num_bytes());
 }
 
-TensorView front(const TensorView& view, std::int64_t numel) { return {view.data, view.dtype, numel}; }
+TensorView front(const TensorView& view, std::int64_t numel) {
+  return {view.data, view.dtype, numel};
+}
 
 TensorView as_view(const std::vector<std::byte>& bytes, DType dtype, std::int64_t numel) {
   return {const_cast<std::byte*>(bytes.data()), dtype, numel};
@@ -44,14 +47,16 @@ TensorView as_view(const std::vector<std::byte>& bytes, DType dtype, std::int64_
 
 std::int64_t unequal(const TensorView& a, const TensorView& b) {
   std::int64_t count = 0;
-  for (std::int64_t i = 0; i < a.numel; ++i) count += element_bits(a, i) != element_bits(b, i) ? 1 : 0;
+  for (std::int64_t i = 0; i < a.numel; ++i)
+    count += element_bits(a, i) != element_bits(b, i) ? 1 : 0;
   return count;
 }
 
 }  // namespace
 
 /// The outputs that hold something else than before the call.
-std::vector<std::size_t> Repetition::written(const OpCall& pristine, const OpCall& candidate) const {
+std::vector<std::size_t> Repetition::written(const OpCall& pristine,
+                                             const OpCall& candidate) const {
   std::vector<std::size_t> outputs;
   for (std::size_t k = 0; k < op_->operands.size(); ++k) {
     if (op_->operands[k].access == Access::in) continue;
@@ -60,8 +65,9 @@ std::vector<std::size_t> Repetition::written(const OpCall& pristine, const OpCal
   return outputs;
 }
 
-Repetition::Summary Repetition::summary(const std::vector<std::size_t>& outputs, const OpCall& pristine,
-                                        const OpCall& reference, const OpCall& candidate) const {
+Repetition::Summary Repetition::summary(const std::vector<std::size_t>& outputs,
+                                        const OpCall& pristine, const OpCall& reference,
+                                        const OpCall& candidate) const {
   Summary result;
   for (std::size_t k = 0; k < op_->operands.size(); ++k) {
     const TensorView view = pristine.view(k);
@@ -84,14 +90,16 @@ Repetition::SecondTime Repetition::against_first_seed(const Summary& now, const 
   const auto [place, is_new] = first_.try_emplace(point, shape.seed, now);
   const auto& [seed, then] = place->second;
   if (is_new || seed == shape.seed || now.wanted == then.wanted) return SecondTime::tells_nothing;
-  if (!std::ranges::equal(now.inputs, then.inputs, std::not_equal_to<>())) return SecondTime::tells_nothing;
+  if (!std::ranges::equal(now.inputs, then.inputs, std::not_equal_to<>()))
+    return SecondTime::tells_nothing;
   return now.got == then.got ? SecondTime::repeated : SecondTime::other;
 }
 
 /// The front of this call, as long as the other one was: whether it has that one's results, though most of every input
 /// is different, and they are wrong here.
-bool Repetition::repeats(const Kept& before, const std::vector<std::size_t>& outputs, const OpCall& pristine,
-                         const OpCall& reference, const OpCall& candidate) const {
+bool Repetition::repeats(const Kept& before, const std::vector<std::size_t>& outputs,
+                         const OpCall& pristine, const OpCall& reference,
+                         const OpCall& candidate) const {
   const auto common = [&](const Bytes& then, const TensorView& now) {
     return std::min(static_cast<std::int64_t>(then.size()) / num_bytes(now.dtype), now.numel);
   };
@@ -113,7 +121,8 @@ bool Repetition::repeats(const Kept& before, const std::vector<std::size_t>& out
     if (op_->operands[k].access == Access::out) continue;
     const TensorView now = pristine.view(k);
     const std::int64_t n = common(before.inputs[k], now);
-    if (n > 0 && 2 * unequal(front(now, n), as_view(before.inputs[k], now.dtype, n)) < n) return false;
+    if (n > 0 && 2 * unequal(front(now, n), as_view(before.inputs[k], now.dtype, n)) < n)
+      return false;
   }
   return true;
 }
@@ -130,7 +139,8 @@ void Repetition::keep(const OpCall& pristine, const OpCall& reference, const OpC
   if (before_.size() > kept_calls) before_.erase(before_.begin());
 }
 
-std::string Repetition::look(const OpCall& pristine, const OpCall& reference, const OpCall& candidate) {
+std::string Repetition::look(const OpCall& pristine, const OpCall& reference,
+                             const OpCall& candidate) {
   const std::vector<std::size_t> outputs = written(pristine, candidate);
   std::int64_t telling = 0, elements = 0, wrong = 0;
   for (const std::size_t k : outputs) {
@@ -143,7 +153,8 @@ std::string Repetition::look(const OpCall& pristine, const OpCall& reference, co
   const SecondTime second = against_first_seed(now, pristine.shape());
   const std::string call = " (" + shape_text(*op_, pristine.shape()) + ")";
   if (telling >= enough && second == SecondTime::repeated) {
-    return "the results repeat, bit for bit, those of the same call for other inputs: they were not computed "
+    return "the results repeat, bit for bit, those of the same call for other inputs: they were "
+           "not computed "
            "from "
            "these" +
            call;
@@ -158,7 +169,8 @@ std::string Repetition::look(const OpCall& pristine, const OpCall& reference, co
                      });
   keep(pristine, reference, candidate);
   if (!stale) return {};
-  return "the results are, bit for bit, those of a call before: they were not computed from these inputs" +
+  return "the results are, bit for bit, those of a call before: they were not computed from these "
+         "inputs" +
          call;
 }
 

@@ -43,8 +43,8 @@ class Repetition {
   using Point = std::tuple<std::int64_t, int, int, int>;
 
   std::vector<std::size_t> written(const OpCall& pristine, const OpCall& candidate) const;
-  Summary summary(const std::vector<std::size_t>& outputs, const OpCall& pristine, const OpCall& reference,
-                  const OpCall& candidate) const;
+  Summary summary(const std::vector<std::size_t>& outputs, const OpCall& pristine,
+                  const OpCall& reference, const OpCall& candidate) const;
   enum class SecondTime { tells_nothing, other, repeated };
   SecondTime against_first_seed(const Summary& now, const CallShape& shape);
   bool repeats(const Kept& before, const std::vector<std::size_t>& outputs, const OpCall& pristine,

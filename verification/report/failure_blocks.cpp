@@ -10,7 +10,8 @@ namespace {
 constexpr std::size_t columns = 100;
 
 std::string cause_of(const Result& result) {
-  return result.divergence && !result.divergence->buffer.empty() ? result.divergence->buffer : result.reason;
+  return result.divergence && !result.divergence->buffer.empty() ? result.divergence->buffer
+                                                                 : result.reason;
 }
 
 bool same_cause(const Result& a, const Result& b) {

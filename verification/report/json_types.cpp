@@ -38,15 +38,16 @@ Json hash_or_null(const std::optional<Digest>& digest) {
 std::optional<Digest> hash_from(const Json& json) {
   if (json.is_null()) return std::nullopt;
   const auto hex = json.get<std::string>();
-  ZP_CHECK(hex.size() == 32, ErrorCode::io, "a report has the hash '" + hex + "'", "hashes have 32 digits",
-           "use a report written by this program");
-  return Digest{std::stoull(hex.substr(0, 16), nullptr, 16), std::stoull(hex.substr(16), nullptr, 16)};
+  ZP_CHECK(hex.size() == 32, ErrorCode::io, "a report has the hash '" + hex + "'",
+           "hashes have 32 digits", "use a report written by this program");
+  return Digest{std::stoull(hex.substr(0, 16), nullptr, 16),
+                std::stoull(hex.substr(16), nullptr, 16)};
 }
 
 PhaseTally tally_from(const Json& json) {
   return {from_name<Phase>(json.at("phase"), all_phases),
-          from_name<BufferId>(json.at("buffer"), all_buffers()), json.at("against"), json.at("compared"),
-          json.at("differing")};
+          from_name<BufferId>(json.at("buffer"), all_buffers()), json.at("against"),
+          json.at("compared"), json.at("differing")};
 }
 
 Divergence divergence_from(const Json& json) {
@@ -84,11 +85,14 @@ Json timing_value(const StepTiming& timing) {
 }
 
 StepTiming timing_from(const Json& json) {
-  return {json.at("reference_seconds"), json.at("candidate_seconds"), json.at("reference_bytes_per_step"),
-          json.at("candidate_bytes_per_step"), json.at("steps")};
+  return {json.at("reference_seconds"), json.at("candidate_seconds"),
+          json.at("reference_bytes_per_step"), json.at("candidate_bytes_per_step"),
+          json.at("steps")};
 }
 
-Json divergence_or_null(const std::optional<Divergence>& d) { return d ? to_json_value(*d) : Json(nullptr); }
+Json divergence_or_null(const std::optional<Divergence>& d) {
+  return d ? to_json_value(*d) : Json(nullptr);
+}
 
 Json skip_value(const SkippedStep& skip) {
   Json tensors = Json::array();
@@ -108,9 +112,10 @@ Json skip_value(const SkippedStep& skip) {
 SkippedStep skip_from(const Json& json) {
   SkippedStep skip{json.at("step"), json.at("tensors"), json.at("amax_bits"), {}};
   for (const Json& tensor : json.at("not_finite")) {
-    skip.nonfinite.push_back({tensor.at("name"),
-                              tensor.at("numel"),
-                              {tensor.at("amax_bits"), tensor.at("nonfinite"), tensor.at("zeros")}});
+    skip.nonfinite.push_back(
+        {tensor.at("name"),
+         tensor.at("numel"),
+         {tensor.at("amax_bits"), tensor.at("nonfinite"), tensor.at("zeros")}});
   }
   return skip;
 }
@@ -126,8 +131,8 @@ Json calls_or_null(const std::optional<StepCalls>& calls) {
 
 std::optional<StepCalls> calls_from(const Json& json) {
   if (json.is_null()) return {};
-  return StepCalls{json.at("launches"), json.at("graph_launches"), json.at("copies"), json.at("allocations"),
-                   json.at("waits")};
+  return StepCalls{json.at("launches"), json.at("graph_launches"), json.at("copies"),
+                   json.at("allocations"), json.at("waits")};
 }
 
 double loss_from(const Json& json) {
@@ -154,7 +159,8 @@ Json training_value(const TrainingRun& run) {
   for (const PhaseTally& tally : run.tallies) json["phases"].push_back(to_json_value(tally));
   for (const SkippedStep& skip : run.skips) json["skips"].push_back(skip_value(skip));
   for (const double loss : run.losses) json["losses"].push_back(number_or_null(loss));
-  for (const double loss : run.reference_losses) json["reference_losses"].push_back(number_or_null(loss));
+  for (const double loss : run.reference_losses)
+    json["reference_losses"].push_back(number_or_null(loss));
   return json;
 }
 
@@ -167,7 +173,8 @@ TrainingRun training_from(const Json& json) {
   run.skipped_steps = json.at("skipped_steps");
   for (const Json& skip : json.at("skips")) run.skips.push_back(skip_from(skip));
   for (const Json& loss : json.at("losses")) run.losses.push_back(loss_from(loss));
-  for (const Json& loss : json.at("reference_losses")) run.reference_losses.push_back(loss_from(loss));
+  for (const Json& loss : json.at("reference_losses"))
+    run.reference_losses.push_back(loss_from(loss));
   run.clipped_steps = json.at("clipped_steps");
   run.growths = json.at("growths");
   run.updated_elements = json.at("updated_elements");
@@ -230,7 +237,8 @@ namespace {
 
 Json flight_value(const RankFlight& of) {
   const auto seconds = [&](std::int64_t since_ns) {
-    return std::chrono::duration<double>(std::chrono::nanoseconds(of.flight.now_ns - since_ns)).count();
+    return std::chrono::duration<double>(std::chrono::nanoseconds(of.flight.now_ns - since_ns))
+        .count();
   };
   Json last = Json::array();
   for (const FlightEntry& entry : of.flight.entries) {

@@ -29,17 +29,20 @@ std::vector<double> columns_of(const TrainingTrace& trace) {
 }
 
 bool has_losses(const TrainingTrace& trace) {
-  return !trace.steps.empty() &&
-         std::ranges::all_of(trace.steps, [](const TrainingStep& step) { return std::isfinite(step.loss); });
+  return !trace.steps.empty() && std::ranges::all_of(trace.steps, [](const TrainingStep& step) {
+    return std::isfinite(step.loss);
+  });
 }
 
 std::vector<std::string> chart_of(const TrainingTrace& trace) {
   const std::vector<double> columns = columns_of(trace);
   // A round number of tenths that no column exceeds.
   const double top = std::max(0.1, std::ceil(*std::ranges::max_element(columns) * 10) / 10);
-  const std::string title = fmt::format("{} {}: loss {:.4f} -> {:.4f}", shown_recipe(trace.recipe),
-                                        name(trace.dtype), trace.steps.front().loss, trace.steps.back().loss);
-  const bool room = trace.workload.size() + title.size() + 4 <= static_cast<std::size_t>(chart_width);
+  const std::string title =
+      fmt::format("{} {}: loss {:.4f} -> {:.4f}", shown_recipe(trace.recipe), name(trace.dtype),
+                  trace.steps.front().loss, trace.steps.back().loss);
+  const bool room =
+      trace.workload.size() + title.size() + 4 <= static_cast<std::size_t>(chart_width);
   std::vector<std::string> lines = {"  " + (room ? trace.workload + " " : "") + title};
   for (int row = height; row >= 1; --row) {
     std::string line = row == height ? fmt::format("{:>6.1f} |", top) : "       |";

@@ -7,7 +7,9 @@ namespace {
 
 /// Length of the UTF-8 sequence that begins here and that XML 1.0 may hold; 0 if there is none.
 std::size_t character_length(const std::string& text, std::size_t at) {
-  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(i < text.size() ? text[i] : 0); };
+  const auto byte = [&](std::size_t i) {
+    return static_cast<unsigned char>(i < text.size() ? text[i] : 0);
+  };
   const unsigned first = byte(at);
   if (first < 0x80) return 1;
   const std::size_t length = first >= 0xF0 ? 4 : first >= 0xE0 ? 3 : 2;

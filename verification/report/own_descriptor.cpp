@@ -13,12 +13,14 @@ std::optional<int> own_descriptor(const std::string& path) {
   if (error) return std::nullopt;
   fs::path at(path);
   for (int links = 0; links < 40; ++links) {
-    const fs::path folder = fs::canonical(at.has_parent_path() ? at.parent_path() : fs::path("."), error);
+    const fs::path folder =
+        fs::canonical(at.has_parent_path() ? at.parent_path() : fs::path("."), error);
     if (error) return std::nullopt;
     if (folder == descriptors) {
       const std::string digits = at.filename().string();
       int descriptor = -1;
-      const auto [end, failure] = std::from_chars(digits.data(), digits.data() + digits.size(), descriptor);
+      const auto [end, failure] =
+          std::from_chars(digits.data(), digits.data() + digits.size(), descriptor);
       if (failure == std::errc() && end == digits.data() + digits.size() && descriptor >= 0)
         return descriptor;
       return std::nullopt;

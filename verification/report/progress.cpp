@@ -38,7 +38,8 @@ ProgressBar::~ProgressBar() {
   if (terminal_) {
     std::fputs("\r\033[K", out_);
   } else {
-    std::fprintf(out_, "%sdone in %lld s\n", column_ > 0 ? " " : "", static_cast<long long>(seconds()));
+    std::fprintf(out_, "%sdone in %lld s\n", column_ > 0 ? " " : "",
+                 static_cast<long long>(seconds()));
   }
   std::fflush(out_);
 }
@@ -94,8 +95,8 @@ void ProgressBar::draw_bar(double fraction, const std::string& what) {
   const int filled = std::clamp(static_cast<int>(fraction * width), 0, width);
   std::string bar(static_cast<std::size_t>(filled), '#');
   bar.resize(width, '.');
-  std::fprintf(out_, "\r\033[K[%s] %3d %%  %3llds  %.40s", bar.c_str(), static_cast<int>(fraction * 100),
-               static_cast<long long>(seconds()), what.c_str());
+  std::fprintf(out_, "\r\033[K[%s] %3d %%  %3llds  %.40s", bar.c_str(),
+               static_cast<int>(fraction * 100), static_cast<long long>(seconds()), what.c_str());
 }
 
 void ProgressBar::grow_line(double fraction) {

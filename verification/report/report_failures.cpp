@@ -20,7 +20,8 @@ std::string place_lines(const Divergence& d) {
   std::string out;
   if (!d.call.empty()) {
     const std::string element = d.shard_index < 0 ? "" : fmt::format("[{}]", d.shard_index);
-    out = fmt::format("  first at  {}{}{}\n", d.buffer + element, d.buffer.empty() ? "" : "  ", d.call);
+    out = fmt::format("  first at  {}{}{}\n", d.buffer + element, d.buffer.empty() ? "" : "  ",
+                      d.call);
   } else {
     const std::string phase = d.phase ? "  phase " + std::string(name(*d.phase)) : "";
     out = fmt::format("  first at  step {}{}  rank {}  buffer {}\n", d.step, phase, d.rank, what);
@@ -28,8 +29,9 @@ std::string place_lines(const Divergence& d) {
   if (!d.parameter.empty() && d.shard_index < 0) {
     out += "  tensor    " + d.parameter + "\n";
   } else if (!d.parameter.empty()) {
-    out += fmt::format("  element   {}{}  shard index {}  global index {} (last differing: {})\n",
-                       d.parameter, d.coordinates, d.shard_index, d.global_index, d.last_global_index);
+    out +=
+        fmt::format("  element   {}{}  shard index {}  global index {} (last differing: {})\n",
+                    d.parameter, d.coordinates, d.shard_index, d.global_index, d.last_global_index);
   }
   if (!d.word.empty()) out += "  element   " + d.word + "\n";
   if (!d.candidate_value.empty()) {
@@ -57,7 +59,8 @@ std::string told_line(const std::string& label, std::string text) {
 std::string equal_before(const Divergence& d, const TrainingRun& run) {
   std::string equal;
   for (const PhaseTally& tally : run.tallies) {
-    if (tally.phase < d.phase && tally.differing == 0 && tally.against == "reference" && d.step > 0) {
+    if (tally.phase < d.phase && tally.differing == 0 && tally.against == "reference" &&
+        d.step > 0) {
       equal += " " + std::string(name(tally.buffer));
     }
   }
@@ -79,7 +82,8 @@ std::string loss_line(const TrainingRun& run) {
   if (steps == 0) return "";
   if (apart == 0) return fmt::format("  losses    the reference's, in all {} steps\n", steps);
   return fmt::format(
-      "  losses    {:.4f} -> {:.4f}, the reference's {:.4f} -> {:.4f}; furthest apart, by {:.2g}, in step "
+      "  losses    {:.4f} -> {:.4f}, the reference's {:.4f} -> {:.4f}; furthest apart, by {:.2g}, "
+      "in step "
       "{}\n",
       run.losses.front(), run.losses[steps - 1], run.reference_losses.front(),
       run.reference_losses[steps - 1], apart, at + 1);
@@ -104,10 +108,10 @@ void add_crowds(std::string& out, const std::vector<Result>& results, const Pain
   }
   for (const auto& [key, members] : crowds) {
     const auto count = static_cast<std::int64_t>(members.size());
-    out +=
-        "\n" + paint.status(key.first, std::string(name(key.first))) +
-        fmt::format(" {}, the first {}\n  reason    {}\n", count == 1 ? "1 case" : grouped(count) + " cases",
-                    members.front()->id, printable(key.second));
+    out += "\n" + paint.status(key.first, std::string(name(key.first))) +
+           fmt::format(" {}, the first {}\n  reason    {}\n",
+                       count == 1 ? "1 case" : grouped(count) + " cases", members.front()->id,
+                       printable(key.second));
   }
 }
 
@@ -124,12 +128,14 @@ std::string details_of(const Result& result, const std::string& before_replay) {
                        grouped(result.differing), grouped(result.compared));
   }
   if (result.divergence)
-    out += told_line("hint", result.divergence->hint) + told_line("order", result.divergence->order);
+    out +=
+        told_line("hint", result.divergence->hint) + told_line("order", result.divergence->order);
   if (result.ulps.sign_or_nan > 0 || result.ulps.largest > 0) {
     out += "  ulps      " + to_string(result.ulps) + "\n";
   }
   const std::size_t then = result.reason.find(" (then: ");
-  if (told && then != std::string::npos) out += "  then      " + result.reason.substr(then + 8) + "\n";
+  if (told && then != std::string::npos)
+    out += "  then      " + result.reason.substr(then + 8) + "\n";
   return printable_lines(out + before_replay + "  replay    " + result.replay + "\n");
 }
 
@@ -143,7 +149,8 @@ std::string failures_text(const std::vector<Result>& results, bool colour) {
     if (i >= most_shown) hidden += blocks[i].size();
   }
   if (hidden > 0) {
-    out += fmt::format("\n... and {} more that did not pass; the JSON report has them all\n", hidden);
+    out +=
+        fmt::format("\n... and {} more that did not pass; the JSON report has them all\n", hidden);
   }
   add_crowds(out, results, paint);
   return out;

@@ -110,8 +110,8 @@ void write_in_place(const std::string& file, const std::string& content) {
     stream.close();
     written = stream.good();
   }
-  ZP_CHECK(written, ErrorCode::io, "report file " + file + " could not be written", "the results are lost",
-           "name another file, and run again");
+  ZP_CHECK(written, ErrorCode::io, "report file " + file + " could not be written",
+           "the results are lost", "name another file, and run again");
 }
 
 }  // namespace
@@ -159,8 +159,9 @@ void check_report_file(const std::string& file) {
   if (refusal.empty() && !descriptor && fs::exists(there) && ::access(path.c_str(), W_OK) != 0)
     refusal = std::strerror(errno);
   if (refusal.empty() && !is_written_in_place(path)) refusal = refusal_of(path.parent_path());
-  ZP_CHECK(refusal.empty(), ErrorCode::config, "report file " + file + " cannot be written: " + refusal,
-           "the results would be lost", "name a file in a folder you may write to");
+  ZP_CHECK(refusal.empty(), ErrorCode::config,
+           "report file " + file + " cannot be written: " + refusal, "the results would be lost",
+           "name a file in a folder you may write to");
 }
 
 void check_not_input(const std::string& output, const std::vector<std::string>& inputs) {
@@ -174,8 +175,9 @@ void check_not_input(const std::string& output, const std::vector<std::string>& 
 
 void check_bundle_folder(const std::string& folder) {
   const std::string refusal = refusal_of(folder);
-  ZP_CHECK(refusal.empty(), ErrorCode::config, "folder " + folder + " cannot be written: " + refusal,
-           "failing cases would not be saved", "name a folder you may write to after --save-failing");
+  ZP_CHECK(
+      refusal.empty(), ErrorCode::config, "folder " + folder + " cannot be written: " + refusal,
+      "failing cases would not be saved", "name a folder you may write to after --save-failing");
 }
 
 void write_report_file(const std::string& file, const std::string& content) {

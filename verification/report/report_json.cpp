@@ -52,14 +52,16 @@ std::string to_json(const RunReport& report) {
       {"contract", contract_version},
       {"summary", std::move(summary)},
       {"capabilities", std::move(capabilities)},
-      {"input", {{"kind", report.input.kind}, {"path", report.input.path}, {"bytes", report.input.bytes}}},
+      {"input",
+       {{"kind", report.input.kind}, {"path", report.input.path}, {"bytes", report.input.bytes}}},
       {"seconds", report.seconds},
       {"notes", Json(report.notes)},
       {"training", Json::array()},
       {"cases", Json::array()}};
   if (report.self_test) {
     const SelfTest& test = *report.self_test;
-    json["self_test"] = {{"rows", test.rows}, {"differing", test.differing}, {"not_run", test.not_run}};
+    json["self_test"] = {
+        {"rows", test.rows}, {"differing", test.differing}, {"not_run", test.not_run}};
   }
   for (const TrainingTrace& trace : report.traces) json["training"].push_back(trace_value(trace));
   for (const Result& result : report.results) json["cases"].push_back(to_json_value(result));
@@ -69,7 +71,8 @@ std::string to_json(const RunReport& report) {
 std::vector<Result> results_from_json(const std::string& text) {
   try {
     std::vector<Result> results;
-    const Json report = Json::parse(text);  // named: a range-for would not keep the parsed temporary alive
+    const Json report =
+        Json::parse(text);  // named: a range-for would not keep the parsed temporary alive
     for (const Json& json : report.at("cases")) results.push_back(result_from(json));
     return results;
   } catch (const JsonError& error) {

@@ -43,8 +43,8 @@ void count(Counts& counts, const Result& test, bool strict) {
 
 /// What a group and the whole document say of themselves.
 std::string attributes(const Counts& c) {
-  return fmt::format("tests=\"{}\" failures=\"{}\" errors=\"{}\" time=\"{:.6f}\"", c.tests, c.failures,
-                     c.errors, c.seconds);
+  return fmt::format("tests=\"{}\" failures=\"{}\" errors=\"{}\" time=\"{:.6f}\"", c.tests,
+                     c.failures, c.errors, c.seconds);
 }
 
 std::string test_case(const Result& test, bool strict) {

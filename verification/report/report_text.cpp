@@ -16,9 +16,10 @@ void add_self_test(std::string& out, const SelfTest& test, const Paint& paint) {
   } else {
     std::string names;
     for (const std::string& row : test.differing) names += (names.empty() ? "" : ", ") + row;
-    out += paint("31", fmt::format("self-test: {} of {} trajectories and tables are not as committed "
-                                   "(what production and reference share is wrong, or has changed): {}",
-                                   test.differing.size(), test.rows, names)) +
+    out += paint("31",
+                 fmt::format("self-test: {} of {} trajectories and tables are not as committed "
+                             "(what production and reference share is wrong, or has changed): {}",
+                             test.differing.size(), test.rows, names)) +
            "\n";
   }
 }
@@ -27,11 +28,13 @@ void add_self_test(std::string& out, const SelfTest& test, const Paint& paint) {
 
 std::string to_text(const RunReport& report, const TextStyle& style) {
   const Paint paint{style.colour};
-  std::string out = fmt::format("zeroproof {}  numeric contract {}\n", ZP_VERSION, contract_version);
+  std::string out =
+      fmt::format("zeroproof {}  numeric contract {}\n", ZP_VERSION, contract_version);
   if (report.input.bytes > 0) {
     const bool text = report.input.kind != "gradients";
-    out += fmt::format("{}: {} ({}{} bytes)\n", text ? "text" : "gradients", printable(report.input.path),
-                       text ? report.input.kind + ", " : "", grouped(report.input.bytes));
+    out += fmt::format("{}: {} ({}{} bytes)\n", text ? "text" : "gradients",
+                       printable(report.input.path), text ? report.input.kind + ", " : "",
+                       grouped(report.input.bytes));
   }
   if (report.self_test) add_self_test(out, *report.self_test, paint);
   for (const Suite* suite : report.suites) out += suite->table(report, style);
@@ -45,7 +48,8 @@ std::string to_text(const RunReport& report, const TextStyle& style) {
     summary += (summary.empty() ? "" : ", ") + (count > 0 ? paint.status(status, text) : text);
   }
   out += fmt::format("\n{}  ({:.1f} s)\n", summary, report.seconds);
-  if (exit_code(report, false) == 4) out += paint("33", "nothing was proved: no case passed") + "\n";
+  if (exit_code(report, false) == 4)
+    out += paint("33", "nothing was proved: no case passed") + "\n";
   return out;
 }
 

@@ -28,8 +28,8 @@ std::string describe(const SkippedStep& skip, std::size_t width) {
     const std::string more =
         i + 1 < tensors.size() ? " and " + counted(tensors.size() - i - 1) + " more" : "";
     const std::string part = std::string(i > 0 ? ", " : " ") + tensor.name + " " +
-                             grouped(static_cast<std::int64_t>(tensor.stats.num_nonfinite)) + " of " +
-                             grouped(tensor.numel);
+                             grouped(static_cast<std::int64_t>(tensor.stats.num_nonfinite)) +
+                             " of " + grouped(tensor.numel);
     if (i > 0 && line.size() + part.size() + more.size() > width) {
       return line + " and " + counted(tensors.size() - i) + " more";
     }

@@ -37,7 +37,8 @@ std::vector<std::string> verdict_lines(Span<const Result> results) {
   for (int i = 0; i < num_statuses; ++i) {
     const auto status = static_cast<Status>(i);
     const auto count = std::ranges::count(results, status, &Result::status);
-    if (count > 0) counts += (counts.empty() ? "" : ", ") + grouped(count) + " " + std::string(name(status));
+    if (count > 0)
+      counts += (counts.empty() ? "" : ", ") + grouped(count) + " " + std::string(name(status));
   }
   if (results.size() == 1) {
     return {std::string(name(results.front().status)) + "  " + results.front().id};

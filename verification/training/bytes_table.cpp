@@ -51,13 +51,15 @@ void add_sent(std::string& out, const std::vector<RankBytes>& ranks, const Paint
     out += "  nothing is sent\n";
     return;
   }
-  out += fmt::format("  {:<9} {:<14} {:>8} {:>9} {:>13} {:>13}\n", "over", "all ranks sent", "calls",
-                     "messages", "bytes", "predicted");
+  out += fmt::format("  {:<9} {:<14} {:>8} {:>9} {:>13} {:>13}\n", "over", "all ranks sent",
+                     "calls", "messages", "bytes", "predicted");
   for (const auto& [key, sum] : sums) {
-    const bool good = as_predicted(sum.calls) && as_predicted(sum.messages) && as_predicted(sum.bytes);
+    const bool good =
+        as_predicted(sum.calls) && as_predicted(sum.messages) && as_predicted(sum.bytes);
     out += fmt::format("  {:<9} {:<14} {:>8} {:>9} {:>13} {:>13}  {}\n", key.first, key.second,
                        grouped(sum.calls.measured), grouped(sum.messages.measured),
-                       grouped(sum.bytes.measured), grouped(sum.bytes.predicted), verdict(good, paint));
+                       grouped(sum.bytes.measured), grouped(sum.bytes.predicted),
+                       verdict(good, paint));
   }
 }
 

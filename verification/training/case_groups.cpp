@@ -33,7 +33,8 @@ struct Group {
   std::optional<TrainingTrace> trace;
 };
 
-std::vector<Group> groups_of(const std::vector<CaseSpec>& cases, const std::vector<CaseSpec>& truths) {
+std::vector<Group> groups_of(const std::vector<CaseSpec>& cases,
+                             const std::vector<CaseSpec>& truths) {
   std::vector<Group> groups;
   const auto group_of = [&](const CaseSpec& spec) -> Group& {
     for (Group& group : groups) {
@@ -56,7 +57,8 @@ class Ticks {
     done_ = std::min(done_ + 1, total_);
     progress_(done_ / total_, experiment.workload() + " " + experiment.recipe() + " " +
                                   std::string(name(experiment.param_dtype())) + " step " +
-                                  std::to_string(step) + "/" + std::to_string(experiment.config().steps));
+                                  std::to_string(step) + "/" +
+                                  std::to_string(experiment.config().steps));
   }
 
  private:
@@ -86,13 +88,14 @@ std::vector<std::vector<CaseRun*>> parts_of(const std::vector<std::unique_ptr<Ca
 /// Some cases of a group, step by step, so that they share each step's leaves. Their results come in the same order.
 class Wave {
  public:
-  Wave(const GroupSettings& settings, const Experiment& experiment, const std::vector<CaseSpec>& cases,
-       int cases_at_once)
+  Wave(const GroupSettings& settings, const Experiment& experiment,
+       const std::vector<CaseSpec>& cases, int cases_at_once)
       : settings_(settings),
         experiment_(experiment),
         leaves_(experiment, settings.kept),
         runs_(cases.size()) {
-    if (settings.with_truth) truth_ = std::make_unique<DenseBaseline>(experiment, leaves_, &settings.thread_pool);
+    if (settings.with_truth)
+      truth_ = std::make_unique<DenseBaseline>(experiment, leaves_, &settings.thread_pool);
     settings.thread_pool.for_each(static_cast<std::int64_t>(cases.size()), [&](std::int64_t i) {
       const auto at = static_cast<std::size_t>(i);
       runs_[at] = std::make_unique<CaseRun>(experiment, cases[at], settings.make_world(cases[at]),
@@ -153,8 +156,8 @@ std::int64_t groups_at_once(const GroupSettings& settings, const std::vector<Gro
   if (settings.thread_pool.num_threads() == 1) return 1;
   std::uint64_t largest = 1;
   for (const Group& group : groups) {
-    largest =
-        std::max(largest, memory_of(group, experiment_of(settings.options, group.first, settings.texts)));
+    largest = std::max(
+        largest, memory_of(group, experiment_of(settings.options, group.first, settings.texts)));
   }
   const auto fit = static_cast<std::int64_t>(available_memory() / 2 / largest);
   return std::clamp<std::int64_t>(fit, 1, settings.thread_pool.num_threads());
@@ -163,8 +166,8 @@ std::int64_t groups_at_once(const GroupSettings& settings, const std::vector<Gro
 }  // namespace
 
 bool traces_case(const TrainingTrace& trace, const CaseSpec& spec) {
-  return trace.workload == spec.workload && trace.recipe == spec.recipe && trace.dtype == spec.dtype &&
-         trace.grad_sum == hashed_sum(spec);
+  return trace.workload == spec.workload && trace.recipe == spec.recipe &&
+         trace.dtype == spec.dtype && trace.grad_sum == hashed_sum(spec);
 }
 
 void say_norm(Result& result, const TrainingTrace& trace) {
@@ -182,7 +185,8 @@ Experiment experiment_of(const VerifyOptions& options, const CaseSpec& spec, con
 }
 
 void run_groups(const GroupSettings& settings, const std::vector<CaseSpec>& cases,
-                const std::vector<CaseSpec>& truths, RunReport& report, const ProgressSink& progress) {
+                const std::vector<CaseSpec>& truths, RunReport& report,
+                const ProgressSink& progress) {
   std::vector<Group> groups = groups_of(cases, truths);
   if (groups.empty()) return;
   const bool ahead = settings.first_ahead && groups.front().cases.size() > 1;
@@ -190,14 +194,15 @@ void run_groups(const GroupSettings& settings, const std::vector<CaseSpec>& case
   for (const Group& group : groups) {
     const auto steps = static_cast<double>(config_of(settings.options, group.first).steps);
     total += steps * static_cast<double>(group.cases.size() + 1);
-    if (ahead && &group == &groups.front()) total += steps;  // the undistributed optimizer runs twice
+    if (ahead && &group == &groups.front())
+      total += steps;  // the undistributed optimizer runs twice
   }
   Ticks ticks(total, progress);
-  const int at_once = static_cast<int>(
-      std::min<std::size_t>(static_cast<std::size_t>(settings.thread_pool.num_threads()), cases.size()));
+  const int at_once = static_cast<int>(std::min<std::size_t>(
+      static_cast<std::size_t>(settings.thread_pool.num_threads()), cases.size()));
   std::mutex telling;
-  const auto run_wave = [&](Group& group, const Experiment& experiment, const std::vector<CaseSpec>& some,
-                            int cases_at_once) {
+  const auto run_wave = [&](Group& group, const Experiment& experiment,
+                            const std::vector<CaseSpec>& some, int cases_at_once) {
     Wave wave(settings, experiment, some, std::max(cases_at_once, 1));
     wave.run(ticks);
     const std::size_t before = group.results.size();
@@ -209,7 +214,8 @@ void run_groups(const GroupSettings& settings, const std::vector<CaseSpec>& case
   };
   if (ahead) {
     Group& group = groups.front();
-    run_wave(group, experiment_of(settings.options, group.first, settings.texts), {group.cases.front()}, 1);
+    run_wave(group, experiment_of(settings.options, group.first, settings.texts),
+             {group.cases.front()}, 1);
   }
   std::atomic<std::size_t> next{0};
   const std::int64_t groups_beside = groups_at_once(settings, groups);

@@ -29,16 +29,19 @@ struct GroupSettings {
   const VerifyOptions& options;
   const Texts& texts;
   std::function<std::unique_ptr<World>(const CaseSpec&)> make_world;
-  bool with_truth = true;    ///< run the undistributed optimizer beside the cases
-  bool first_ahead = false;  ///< the first case runs before all others, so that there is a verdict early
+  bool with_truth = true;  ///< run the undistributed optimizer beside the cases
+  bool first_ahead =
+      false;  ///< the first case runs before all others, so that there is a verdict early
   KeptGrads kept;
-  ThreadPool& thread_pool;  ///< of one thread where ranks are processes: they have to run the cases in one order
+  ThreadPool&
+      thread_pool;  ///< of one thread where ranks are processes: they have to run the cases in one order
 };
 
 /// Runs the cases, and the undistributed optimizer alone for those of `truths` that no case shares it with. Appends
 /// traces and results: groups in the order of their first cases, the cases of each in their order. An error in one case
 /// is its result. Errors: whatever the undistributed optimizer throws, when all groups are done.
 void run_groups(const GroupSettings& settings, const std::vector<CaseSpec>& cases,
-                const std::vector<CaseSpec>& truths, RunReport& report, const ProgressSink& progress);
+                const std::vector<CaseSpec>& truths, RunReport& report,
+                const ProgressSink& progress);
 
 }  // namespace zeroproof::verification

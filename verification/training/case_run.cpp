@@ -7,11 +7,11 @@
 #include "common/base/parallel_for.hpp"
 #include "cuda/distributed_optimizer.hpp"
 #include "cuda/enqueued_optimizer.hpp"
-#include "verification/compare/judge/verdict.hpp"
-#include "verification/ops/op_candidate.hpp"
-#include "verification/interfaces/plugin/plugin_ops.hpp"
 #include "verification/cli/program/exit_code.hpp"
 #include "verification/cli/program/plant.hpp"
+#include "verification/compare/judge/verdict.hpp"
+#include "verification/interfaces/plugin/plugin_ops.hpp"
+#include "verification/ops/op_candidate.hpp"
 
 namespace zeroproof::verification {
 namespace {
@@ -46,13 +46,15 @@ std::optional<StepCalls> calls_of_step(const DistributedOptimizer& candidate, st
   const auto* const enqueued = dynamic_cast<const cuda::EnqueuedOptimizer*>(&candidate);
   if (enqueued == nullptr || step < 3) return {};
   const cuda::DeviceCalls calls = enqueued->calls();
-  return StepCalls{calls.launches, calls.graph_launches, calls.copies, calls.allocations, calls.waits};
+  return StepCalls{calls.launches, calls.graph_launches, calls.copies, calls.allocations,
+                   calls.waits};
 }
 
 void merge_tallies(const std::vector<PhaseTally>& from, std::vector<PhaseTally>& into) {
   for (const PhaseTally& tally : from) {
     const auto same = std::find_if(into.begin(), into.end(), [&](const PhaseTally& other) {
-      return other.phase == tally.phase && other.buffer == tally.buffer && other.against == tally.against;
+      return other.phase == tally.phase && other.buffer == tally.buffer &&
+             other.against == tally.against;
     });
     if (same == into.end()) {
       into.push_back(tally);
@@ -71,8 +73,8 @@ void tell_of_ranks(std::optional<Divergence>& first, const std::vector<RankRepor
     if (static_cast<int>(r) == first->rank || !other) continue;
     if (std::pair{other->step, other->phase} <= std::pair{first->step, first->phase}) return;
   }
-  first->hint += (first->hint.empty() ? "" : "; ") + std::string("on rank ") + std::to_string(first->rank) +
-                 " alone, of " + std::to_string(all.size());
+  first->hint += (first->hint.empty() ? "" : "; ") + std::string("on rank ") +
+                 std::to_string(first->rank) + " alone, of " + std::to_string(all.size());
 }
 
 }  // namespace
@@ -84,12 +86,17 @@ bool earlier(const Divergence& a, const Divergence& b) {
   return key(a) < key(b);
 }
 
-RankComparison::MakeOptimizer candidate_factory(Implementation implementation, const std::string& fault, Mode mode) {
+RankComparison::MakeOptimizer candidate_factory(Implementation implementation,
+                                                const std::string& fault, Mode mode) {
   return [implementation, fault, mode](const OptimizerSetup& setup) {
-    if (implementation.foreign) return mode == Mode::whole ? make_plugin_step(setup) : make_plugin_optimizer(setup);
-    if (!fault.empty()) return plant_fault(fault, setup, implementation.space, implementation.fused, implementation.graphs);
+    if (implementation.foreign)
+      return mode == Mode::whole ? make_plugin_step(setup) : make_plugin_optimizer(setup);
+    if (!fault.empty())
+      return plant_fault(fault, setup, implementation.space, implementation.fused,
+                         implementation.graphs);
     if (implementation.graphs) {
-      return std::unique_ptr<DistributedOptimizer>(cuda::make_enqueued_optimizer(setup, implementation.fused, true));
+      return std::unique_ptr<DistributedOptimizer>(
+          cuda::make_enqueued_optimizer(setup, implementation.fused, true));
     }
     return cuda::make_distributed_optimizer(setup, implementation.space, implementation.fused);
   };
@@ -118,7 +125,8 @@ CaseRun::CaseRun(const Experiment& experiment, const CaseSpec& spec, std::unique
 void CaseRun::record_error(const std::exception& error, const std::string& when) {
   Status status = Status::error;
   std::string reason = message_of(error);
-  if (const auto* failure = dynamic_cast<const CandidateFailure*>(&error)) status = failure->status();
+  if (const auto* failure = dynamic_cast<const CandidateFailure*>(&error))
+    status = failure->status();
   if (const auto* ours = dynamic_cast<const Error*>(&error)) {
     if (ours->code() == ErrorCode::timeout) status = Status::hung;
     if (ours->code() == ErrorCode::unavailable) status = Status::skipped;
@@ -130,7 +138,8 @@ void CaseRun::record_error(const std::exception& error, const std::string& when)
   end(status, reason);
 }
 
-void CaseRun::run_step(std::int64_t step, GradCache& leaves, const reference::DenseOptimizer* truth) {
+void CaseRun::run_step(std::int64_t step, GradCache& leaves,
+                       const reference::DenseOptimizer* truth) {
   if (over_) return;
   try {
     world_->run([&](int rank, const RankComparison::Communicators&) {

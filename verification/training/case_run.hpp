@@ -11,7 +11,8 @@ namespace zeroproof::verification {
 
 /// Builds candidates, with a fault or, "", without one. Errors: unavailable if this build or machine has no such implementation,
 /// or this program no planted faults.
-RankComparison::MakeOptimizer candidate_factory(Implementation implementation, const std::string& fault = "",
+RankComparison::MakeOptimizer candidate_factory(Implementation implementation,
+                                                const std::string& fault = "",
                                                 Mode mode = Mode::lockstep);
 
 /// True if the data come to `a` first: step, phase, buffer of the phase, and only then the rank.
@@ -20,8 +21,8 @@ bool earlier(const Divergence& a, const Divergence& b);
 class CaseRun {
  public:
   /// fault: identifier of a planted fault for the candidate, "" for none. cases_at_once: that share this machine.
-  CaseRun(const Experiment& experiment, const CaseSpec& spec, std::unique_ptr<World> world, std::string fault,
-          int cases_at_once = 1);
+  CaseRun(const Experiment& experiment, const CaseSpec& spec, std::unique_ptr<World> world,
+          std::string fault, int cases_at_once = 1);
 
   const CaseSpec& spec() const { return spec_; }
 

@@ -35,7 +35,8 @@ std::string place_of(const Flight& flight) {
   call.reduce = last.reduce;
   call.root = last.root;
   call.sequence = last.sequence;
-  return text + (last.state == FlightEntry::State::done ? ", after " : ", in ") + zeroproof::describe(call);
+  return text + (last.state == FlightEntry::State::done ? ", after " : ", in ") +
+         zeroproof::describe(call);
 }
 
 const char* have(const std::vector<int>& ranks) { return ranks.size() == 1 ? " has" : " have"; }
@@ -66,7 +67,8 @@ void JobWatch::check_start() {
   const std::vector<int> unborn = notes_.not_started();
   const std::vector<int>& who = unborn.empty() ? absent : unborn;
   problem_ = describe_ranks(who) + have(who) +
-             (unborn.empty() ? " not come through the start of MPI within " : " not begun to run within ") +
+             (unborn.empty() ? " not come through the start of MPI within "
+                             : " not begun to run within ") +
              seconds(limit) +
              " (no rank gets further before all are there); see what mpirun reports, and whether " +
              "such a process is stopped, or raise --comm-timeout";
@@ -82,7 +84,8 @@ void JobWatch::check_processes() {
     if (!flight) continue;
     const char state = state_of(flight->pid);
     flights.emplace(rank, std::move(*flight));
-    if ((state == '\0' || state == 'Z' || state == 'X') && !notes_.ended(rank)) ended.push_back(rank);
+    if ((state == '\0' || state == 'Z' || state == 'X') && !notes_.ended(rank))
+      ended.push_back(rank);
     if (state == 'T' || state == 't') stopped.push_back(rank);
   }
   if (lost_for_good_) return;
@@ -94,8 +97,8 @@ void JobWatch::check_processes() {
   if (who.empty()) return;
   // Where all are gone at once, nobody can say who was the first.
   if (static_cast<int>(who.size()) == notes_.num_ranks() && who.size() > 1) return;
-  lost_ranks_ =
-      describe_ranks(who) + (ended.empty() ? who.size() == 1 ? " is stopped" : " are stopped" : " ended");
+  lost_ranks_ = describe_ranks(who) +
+                (ended.empty() ? who.size() == 1 ? " is stopped" : " are stopped" : " ended");
   lost_ranks_ += place_of(flights.at(who.front()));
   lost_ranks_hang_ = ended.empty();
 }
@@ -106,10 +109,10 @@ void JobWatch::check_silence() {
   const std::chrono::duration<double> silent = now - std::chrono::nanoseconds(moved);
   const double limit = 2 * timeout_s_ + silent_more_s;
   if (moved == 0 || silent.count() < limit) return;
-  problem_ =
-      "nothing moved on any rank for " + seconds(limit) +
-      " (ranks that live would have said by then whom they wait for); see what their processes are doing, or "
-      "raise --comm-timeout";
+  problem_ = "nothing moved on any rank for " + seconds(limit) +
+             " (ranks that live would have said by then whom they wait for); see what their "
+             "processes are doing, or "
+             "raise --comm-timeout";
 }
 
 }  // namespace zeroproof::verification

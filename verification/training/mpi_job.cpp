@@ -42,7 +42,8 @@ std::string last_words(const std::string& output) {
       continue;
     }
     const bool frame = line.find_first_not_of("- ") == std::string::npos ||
-                       line.find("MPI_ABORT") != std::string::npos || line.find("You may or may not") == 0 ||
+                       line.find("MPI_ABORT") != std::string::npos ||
+                       line.find("You may or may not") == 0 ||
                        line.find("exactly when Open MPI") == 0 || line.find("with errorcode") == 0;
     if (!frame && std::find(lines.begin(), lines.end(), line) == lines.end()) lines.push_back(line);
     line.clear();
@@ -67,8 +68,8 @@ constexpr const char* leaves_variable = "ZP_MPI_LEAVES";
 constexpr std::size_t run_digits = 32;
 
 /// The command line of a job's ranks. Their results come back as notes, whatever becomes of the report.
-std::vector<std::string> words_of(const VerifyOptions& options, int size, const std::vector<CaseSpec>& cases,
-                                  const JobFolder& folder) {
+std::vector<std::string> words_of(const VerifyOptions& options, int size,
+                                  const std::vector<CaseSpec>& cases, const JobFolder& folder) {
   std::vector<std::string> words = mpirun_words(size, options.hostfile);
   words.insert(words.end(), {own_path(), "verify"});
   for (const CaseSpec& spec : cases) words.push_back(spec.id());
@@ -119,8 +120,8 @@ JobEnd end_of(const JobWatch& watch, const Ended& mpirun, const std::vector<Resu
   if (!watch.problem().empty()) return {Status::hung, watch.problem() + said(last_words(output))};
   for (const Result& note : notes) {  // what the survivors say tells more than how mpirun ended
     if (!is_judged(note) && note.status != Status::skipped)
-      return {note.status, "the MPI job ended before this case was done; its ranks say of " + note.id + ": " +
-                               note.reason};
+      return {note.status, "the MPI job ended before this case was done; its ranks say of " +
+                               note.id + ": " + note.reason};
   }
   const int status = mpirun.status;
   const bool hung = WIFEXITED(status) && WEXITSTATUS(status) == 5;
@@ -138,7 +139,8 @@ void say_signal(Result& result, const Ended& mpirun, const JobNotes& notes) {
   if (result.status != Status::error || mpirun.was_ended) return;
   const int signal = signal_of_a_rank(mpirun);
   bool all_ended = true;
-  for (int rank = 0; rank < notes.num_ranks(); ++rank) all_ended = all_ended && notes.ended(rank).has_value();
+  for (int rank = 0; rank < notes.num_ranks(); ++rank)
+    all_ended = all_ended && notes.ended(rank).has_value();
   if (signal == 0 && all_ended) return;
   result.status = Status::crashed;
   if (signal != 0)
@@ -157,14 +159,16 @@ void say_lost(Result& result, const JobWatch& watch) {
   result.reason = watch.lost_ranks() + "; " + result.reason;
 }
 
-std::vector<Result> run_job(const VerifyOptions& options, int size, const std::vector<CaseSpec>& cases,
-                            const workload::Text& text, GradStore* leaves, const JobListener& listener) {
+std::vector<Result> run_job(const VerifyOptions& options, int size,
+                            const std::vector<CaseSpec>& cases, const workload::Text& text,
+                            GradStore* leaves, const JobListener& listener) {
   const JobFolder folder;
   if (options.gradients.empty()) write_text(folder.file("text"), text);
   const std::string output = folder.file("output");
   const std::string grad_file = leaves != nullptr ? leaves->seal() : "";
   Variables variables = {{job_folder_variable, folder.path()}};
-  if (!grad_file.empty()) variables.emplace_back(leaves_variable, to_hex(leaves->run()) + ":" + grad_file);
+  if (!grad_file.empty())
+    variables.emplace_back(leaves_variable, to_hex(leaves->run()) + ":" + grad_file);
   const JobNotes notes(folder.path(), size);
   std::set<std::string> told;
   const auto tell = [&] {
@@ -191,7 +195,8 @@ std::vector<Result> run_job(const VerifyOptions& options, int size, const std::v
     }
     return watch.look();
   };
-  const Ended mpirun = run_mpirun(words_of(options, size, cases, folder), output, look, variables, &folder);
+  const Ended mpirun =
+      run_mpirun(words_of(options, size, cases, folder), output, look, variables, &folder);
   // Of a job that was given up nothing counts that its ranks say as they are ended: one that was stopped goes on then.
   const bool given_up = !watch.problem().empty();
   if (!given_up) {
@@ -209,8 +214,8 @@ std::vector<Result> run_job(const VerifyOptions& options, int size, const std::v
     say_signal(others.back(), mpirun, notes);
     say_lost(others.back(), watch);
     // One job, whose ranks did one thing last, whatever of its cases is not done.
-    const bool first =
-        std::all_of(others.begin(), others.end(), [](const Result& r) { return r.flights.empty(); });
+    const bool first = std::all_of(others.begin(), others.end(),
+                                   [](const Result& r) { return r.flights.empty(); });
     if (others.back().status >= Status::error && first) others.back().flights = notes.flights();
   }
   if (!others.empty()) listener.finished(others);
@@ -220,12 +225,14 @@ std::vector<Result> run_job(const VerifyOptions& options, int size, const std::v
 
 }  // namespace
 
-std::function<std::unique_ptr<World>(const CaseSpec&)> make_mpi_world_factory(const VerifyOptions& options) {
+std::function<std::unique_ptr<World>(const CaseSpec&)> make_mpi_world_factory(
+    const VerifyOptions& options) {
   return [&options](const CaseSpec& spec) -> std::unique_ptr<World> {
     ZP_CHECK(spec.world.size == mpi_job_size(), ErrorCode::config,
              "case " + spec.id() + " wants " + std::to_string(spec.world.size) +
                  " ranks but the MPI job has " + std::to_string(mpi_job_size()),
-             "every rank is one process", "start it with mpirun -n " + std::to_string(spec.world.size));
+             "every rank is one process",
+             "start it with mpirun -n " + std::to_string(spec.world.size));
     return make_mpi_world(config_of(options, spec.workload).comm_timeout_s);
   };
 }
@@ -256,14 +263,15 @@ std::unique_ptr<GradFile> leaves_handed_over() {
 }
 
 std::vector<Result> run_mpi_jobs(const VerifyOptions& options, const std::vector<CaseSpec>& cases,
-                                 const Texts& texts, GradStore* leaves, const JobListener& listener) {
+                                 const Texts& texts, GradStore* leaves,
+                                 const JobListener& listener) {
   std::vector<Result> all;
   if (!mpi_built()) {
     for (const CaseSpec& spec : cases) {
-      all.push_back(
-          not_run(spec, Status::skipped,
-                  "this build has no MPI (multi-process checks are off); install libopenmpi-dev and "
-                  "openmpi-bin and build again"));
+      all.push_back(not_run(
+          spec, Status::skipped,
+          "this build has no MPI (multi-process checks are off); install libopenmpi-dev and "
+          "openmpi-bin and build again"));
     }
     if (!all.empty()) listener.finished(all);
     return all;

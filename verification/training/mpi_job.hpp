@@ -17,12 +17,14 @@ using Texts = std::map<std::string, workload::Text>;
 
 /// Makes the worlds of MPI cases inside a job. Errors: unavailable without MPI; config if a case's world has
 /// another size than the job.
-std::function<std::unique_ptr<World>(const CaseSpec&)> make_mpi_world_factory(const VerifyOptions& options);
+std::function<std::unique_ptr<World>(const CaseSpec&)> make_mpi_world_factory(
+    const VerifyOptions& options);
 
 /// Told of a job while it runs.
 struct JobListener {
-  std::function<void()> waiting;                       ///< again and again
-  std::function<void(std::vector<Result>&)> finished;  ///< results as they come, which may be added to
+  std::function<void()> waiting;  ///< again and again
+  std::function<void(std::vector<Result>&)>
+      finished;  ///< results as they come, which may be added to
 };
 
 /// Starts one job per world, on this machine or on the hosts of a host file (options.hostfile, else
@@ -34,7 +36,8 @@ struct JobListener {
 /// The jobs train on these texts, handed over in files, so that they see the bytes this process saw.
 /// Errors: io if the host file cannot be read; config if srun started several copies of this program without MPI.
 std::vector<Result> run_mpi_jobs(const VerifyOptions& options, const std::vector<CaseSpec>& cases,
-                                 const Texts& texts, GradStore* leaves, const JobListener& listener);
+                                 const Texts& texts, GradStore* leaves,
+                                 const JobListener& listener);
 
 /// True if the ranks of the jobs will be processes of this machine, as far as can be told before they are started.
 bool mpi_jobs_run_here(const VerifyOptions& options);

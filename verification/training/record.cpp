@@ -3,8 +3,8 @@
 #include "common/base/guarded_buffer.hpp"
 #include "common/base/parallel_for.hpp"
 #include "common/io/safetensors/safetensors_writer.hpp"
-#include "verification/cases/recorded.hpp"
 #include "verification/cases/config/config_write.hpp"
+#include "verification/cases/recorded.hpp"
 #include "verification/compare/judge/dense_baseline.hpp"
 #include "verification/model/recorded.hpp"
 
@@ -13,7 +13,8 @@ namespace {
 
 std::vector<SafeTensorSpec> specs_of(const Experiment& experiment) {
   const RunConfig& config = experiment.config();
-  std::vector<SafeTensorSpec> specs = {{"loss", SafeDType::f64, {config.steps, config.micro_batches}}};
+  std::vector<SafeTensorSpec> specs = {
+      {"loss", SafeDType::f64, {config.steps, config.micro_batches}}};
   for (const TensorSlot& slot : experiment.layout().tensors()) {
     specs.push_back({"param." + slot.name, SafeDType::f32, slot.shape});
     for (std::int64_t step = 1; step <= config.steps; ++step) {
@@ -85,7 +86,8 @@ void record_gradients(const Experiment& experiment, const std::string& file) {
   check_recordable(experiment.config());
   const FlatLayout& layout = experiment.layout();
   const RunConfig& config = experiment.config();
-  SafetensorsWriter writer(file, specs_of(experiment), metadata_of(experiment), workload::recording_limits());
+  SafetensorsWriter writer(file, specs_of(experiment), metadata_of(experiment),
+                           workload::recording_limits());
   reference::DenseOptimizer optimizer(dense_settings(experiment), experiment.initial_state());
   for (const TensorSlot& slot : layout.tensors()) {
     writer.write("param." + slot.name, bytes_of(optimizer.master().data(), slot));
@@ -93,7 +95,8 @@ void record_gradients(const Experiment& experiment, const std::string& file) {
   for (std::int64_t step = 1; step <= config.steps; ++step) {
     const GradsOfStep unscaled = leaves_of(experiment, step, optimizer.param(), 0, DType::fp32);
     for (std::int64_t j = 0; j < config.micro_batches; ++j) {
-      const auto* flat = static_cast<const float*>(unscaled.values[static_cast<std::size_t>(j)].data());
+      const auto* flat =
+          static_cast<const float*>(unscaled.values[static_cast<std::size_t>(j)].data());
       for (const TensorSlot& slot : layout.tensors()) {
         writer.write(workload::gradient_name(step, j, slot.name), bytes_of(flat, slot));
       }
@@ -103,8 +106,9 @@ void record_gradients(const Experiment& experiment, const std::string& file) {
     if (scale == 0 && experiment.grad_dtype() == DType::fp32) {
       optimizer.step(unscaled.views(), facts_of(experiment, step));
     } else {
-      optimizer.step(leaves_of(experiment, step, optimizer.param(), scale, experiment.grad_dtype()).views(),
-                     facts_of(experiment, step));
+      optimizer.step(
+          leaves_of(experiment, step, optimizer.param(), scale, experiment.grad_dtype()).views(),
+          facts_of(experiment, step));
     }
   }
   writer.finish();

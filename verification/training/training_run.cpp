@@ -35,13 +35,15 @@ Texts read_texts(const VerifyOptions& options, const std::vector<CaseSpec>& case
   for (const CaseSpec& spec : cases) {
     if (texts.count(spec.workload) > 0) continue;
     const RunConfig config = config_of(options, spec.workload);
-    texts[spec.workload] = options.gradients.empty() ? load_text(config) : recorded_text(options.gradients);
+    texts[spec.workload] =
+        options.gradients.empty() ? load_text(config) : recorded_text(options.gradients);
   }
   return texts;
 }
 
 /// Refuses, before anything is run, a model that its TP ranks cannot hold as a case wants it.
-void require_layouts(const VerifyOptions& options, const std::vector<CaseSpec>& cases, const Texts& texts) {
+void require_layouts(const VerifyOptions& options, const std::vector<CaseSpec>& cases,
+                     const Texts& texts) {
   for (const CaseSpec& spec : cases) {
     if (spec.place.grid_of(spec.world.size).tp == 1) continue;
     const CaseLayout layout(experiment_of(options, spec, texts), spec, spec.world.size);
@@ -73,12 +75,14 @@ void run_here(const VerifyOptions& options, const Texts& texts, const std::vecto
   const auto make_world = [&](const CaseSpec& spec) {
     return make_local_world(spec.world, config_of(options, spec.workload).comm_timeout_s);
   };
-  run_groups({options, texts, make_world, true, ahead, {&store, nullptr}, thread_pool}, local, mpi, report,
+  run_groups({options, texts, make_world, true, ahead, {&store, nullptr}, thread_pool}, local, mpi,
+             report,
              [&](double fraction, const std::string& what) { progress(fraction * share, what); });
   const auto waiting = [&] { progress(share, "cases over MPI processes"); };
   const auto finished = [&](std::vector<Result>& results) {
     for (Result& result : results) {
-      result.replay = replay_line(options, result.id);  // the job's own names the file it got its text from
+      result.replay =
+          replay_line(options, result.id);  // the job's own names the file it got its text from
       compare_with_traces(result, report.traces);
     }
     if (options.on_verdicts) options.on_verdicts(results);
@@ -86,13 +90,14 @@ void run_here(const VerifyOptions& options, const Texts& texts, const std::vecto
   };
   std::vector<Result> found =
       run_mpi_jobs(options, mpi, texts, handed_over ? &store : nullptr, {waiting, finished});
-  for (Result& result : in_order(std::move(found), mpi)) report.results.push_back(std::move(result));
+  for (Result& result : in_order(std::move(found), mpi))
+    report.results.push_back(std::move(result));
 }
 
 }  // namespace
 
-void run_training(const VerifyOptions& options, const std::vector<CaseSpec>& cases, RunReport& report,
-                  const ProgressSink& progress) {
+void run_training(const VerifyOptions& options, const std::vector<CaseSpec>& cases,
+                  RunReport& report, const ProgressSink& progress) {
   const Texts texts = read_texts(options, cases);
   require_layouts(options, cases, texts);
   const workload::Text& text = texts.at(cases.front().workload);
@@ -107,7 +112,8 @@ void run_training(const VerifyOptions& options, const std::vector<CaseSpec>& cas
     ZP_CHECK(local.empty(), ErrorCode::config,
              "a case of world " + (local.empty() ? "" : local.front().world.id()) +
                  " was asked for inside an MPI job",
-             "every process would run it again", "add --world mpi:" + std::to_string(mpi_job_size()));
+             "every process would run it again",
+             "add --world mpi:" + std::to_string(mpi_job_size()));
     ThreadPool thread_pool(1);
     const std::unique_ptr<GradFile> leaves = leaves_handed_over();
     // A job this program started is compared with the undistributed optimizer by the process that started it.

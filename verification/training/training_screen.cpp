@@ -65,17 +65,18 @@ void add_sentence(std::string& out, const TrainingCases& cases, const Paint& pai
   }
   if (different > 0) {
     out += "\n" +
-           paint("31", fmt::format("not proved: {} of {} ways of cutting the step failed", different,
-                                   cases.size())) +
+           paint("31", fmt::format("not proved: {} of {} ways of cutting the step failed",
+                                   different, cases.size())) +
            "\n";
     return;
   }
   if (equal.empty()) return;
-  out += "\n" + paint("32", "proved") +
-         fmt::format(
-             ": production has the bits of the reference in {} of cutting the step,\n"
-             "and the reference those of the undistributed optimizer.\n",
-             equal.size() == 1 ? "1 way" : grouped(static_cast<std::int64_t>(equal.size())) + " ways");
+  out +=
+      "\n" + paint("32", "proved") +
+      fmt::format(
+          ": production has the bits of the reference in {} of cutting the step,\n"
+          "and the reference those of the undistributed optimizer.\n",
+          equal.size() == 1 ? "1 way" : grouped(static_cast<std::int64_t>(equal.size())) + " ways");
   const std::vector<std::string> words = ways(equal);
   out += words.empty() ? "  " + equal.front().second->id + "\n" : filled(words);
 }
@@ -124,16 +125,17 @@ void add_hashes(std::string& out, const TrainingCases& cases, const Paint& paint
     if (one && ++shown > most) continue;
     for (const auto& [digest, count] : counts) {
       const auto& [workload, recipe, dtype] = key;
-      out += fmt::format("trajectory {} {:<16} {}  {}  {}{}\n", workload, shown_recipe(recipe), name(dtype),
-                         to_hex(digest), count == 1 ? "1 case" : std::to_string(count) + " cases",
+      out += fmt::format("trajectory {} {:<16} {}  {}  {}{}\n", workload, shown_recipe(recipe),
+                         name(dtype), to_hex(digest),
+                         count == 1 ? "1 case" : std::to_string(count) + " cases",
                          !one         ? paint("31", ", NOT ALL EQUAL")
                          : count == 1 ? ""
                                       : ", all equal");
     }
   }
   if (shown > most)
-    out +=
-        fmt::format("... and {} more trajectories; --rows and the JSON report have them all\n", shown - most);
+    out += fmt::format("... and {} more trajectories; --rows and the JSON report have them all\n",
+                       shown - most);
 }
 
 /// Nothing if the cases are of several kinds: this is one screen, and --rows has the others.
@@ -161,8 +163,8 @@ std::string training_screen(const RunReport& report, bool colour) {
   std::string out;
   add_sentence(out, cases, paint);
   const std::string charts = loss_charts(
-      {report.traces.begin(),
-       report.traces.begin() + static_cast<std::ptrdiff_t>(std::min(report.traces.size(), shown_traces))});
+      {report.traces.begin(), report.traces.begin() + static_cast<std::ptrdiff_t>(std::min(
+                                                          report.traces.size(), shown_traces))});
   const std::string skips = skips_of_one_kind(cases);
   if (!charts.empty() || !skips.empty()) out += "\n" + charts + skips;
   add_phases(out, cases, paint);

@@ -13,8 +13,9 @@ namespace {
 /// The case of a complete id.
 CaseSpec case_of(const std::string& id) {
   const std::optional<CaseSpec> spec = parse_case_id(id);
-  ZP_CHECK(spec.has_value(), ErrorCode::internal, "'" + id + "' is no complete id of a training case",
-           "nothing else can be run", "select cases first");
+  ZP_CHECK(spec.has_value(), ErrorCode::internal,
+           "'" + id + "' is no complete id of a training case", "nothing else can be run",
+           "select cases first");
   return *spec;
 }
 
@@ -24,7 +25,8 @@ class TrainingSuite final : public Suite {
 
   std::vector<std::string> words() const override { return workload_names(); }
 
-  std::vector<std::string> ids(const VerifyOptions& options, const std::string& pattern) const override {
+  std::vector<std::string> ids(const VerifyOptions& options,
+                               const std::string& pattern) const override {
     std::vector<std::string> ids;
     for (const CaseSpec& spec : cases_matching(options, pattern)) ids.push_back(spec.id());
     return ids;
@@ -45,7 +47,8 @@ class TrainingSuite final : public Suite {
 
   bool spans_processes() const override { return true; }
 
-  std::optional<RunConfig> trains_with(const VerifyOptions& options, const std::string& id) const override {
+  std::optional<RunConfig> trains_with(const VerifyOptions& options,
+                                       const std::string& id) const override {
     return config_of(options, case_of(id));
   }
 };

@@ -17,23 +17,25 @@ namespace {
 
 /// From 0: a bar is as long as its value.
 std::string bar(double value, double high, int width) {
-  const int filled = high > 0 ? std::clamp(static_cast<int>(std::lround(value / high * width)), 0, width) : 0;
+  const int filled =
+      high > 0 ? std::clamp(static_cast<int>(std::lround(value / high * width)), 0, width) : 0;
   return std::string(static_cast<std::size_t>(filled), '#') +
          std::string(static_cast<std::size_t>(width - filled), '.');
 }
 
 void add_training(std::string& out, const TrainingTrace& trace) {
-  out +=
-      fmt::format("\n{} {} {}: {} parameters, {} micro-batches{} per step\n", trace.workload,
-                  shown_recipe(trace.recipe), name(trace.dtype), grouped(trace.parameters),
-                  trace.micro_batches, trace.context > 0 ? fmt::format(" of {} bytes", trace.context) : "");
+  out += fmt::format("\n{} {} {}: {} parameters, {} micro-batches{} per step\n", trace.workload,
+                     shown_recipe(trace.recipe), name(trace.dtype), grouped(trace.parameters),
+                     trace.micro_batches,
+                     trace.context > 0 ? fmt::format(" of {} bytes", trace.context) : "");
   out += "  step    loss  (nats per byte)                 grad norm    clip  loss scale\n";
   double high = 0;
   for (const TrainingStep& step : trace.steps) high = std::max(high, step.loss);
   std::int64_t number = 0;
   for (const TrainingStep& step : trace.steps) {
     ++number;
-    const std::string scale = trace.dtype == DType::fp16 ? "2^" + std::to_string(step.log2_loss_scale) : "-";
+    const std::string scale =
+        trace.dtype == DType::fp16 ? "2^" + std::to_string(step.log2_loss_scale) : "-";
     out += std::isnan(step.loss)  // a recording need not have losses
                ? fmt::format("  {:>4}  {:>6}  {:30}", number, "-", "")
                : fmt::format("  {:>4}  {:>6.4f}  {}", number, step.loss, bar(step.loss, high, 30));
@@ -43,8 +45,8 @@ void add_training(std::string& out, const TrainingTrace& trace) {
     out += "\n";
     for (const ClipGroupStep& group : step.clip_groups) {
       if (step.skipped) break;
-      out += fmt::format("  {:>44}  {:>9.4f}  {:>6.4f}\n", "clip group " + group.name, group.grad_norm,
-                         static_cast<double>(group.clip_coef));
+      out += fmt::format("  {:>44}  {:>9.4f}  {:>6.4f}\n", "clip group " + group.name,
+                         group.grad_norm, static_cast<double>(group.clip_coef));
     }
   }
 }
@@ -59,13 +61,17 @@ void add_phase_rows(std::string& out, const TrainingCases& cases, const Paint& p
     }
   }
   if (rows.empty()) return;
-  out += "\nphase    buffer          class        production = reference      reference = undistributed\n";
-  out += "                                     compared     differing        compared     differing\n";
+  out +=
+      "\nphase    buffer          class        production = reference      reference = "
+      "undistributed\n";
+  out +=
+      "                                     compared     differing        compared     differing\n";
   for (const auto& [key, sums] : rows) {
     const auto& [phase, buffer] = key;
     const bool good = sums[0].differing == 0 && sums[1].differing == 0;
-    out += fmt::format("{:<8} {:<15} {:<8} {:>15} {:>12} {:>16} {:>12}  {}\n", name(phase), name(buffer),
-                       exactness_class(buffer), grouped(sums[0].compared), grouped(sums[0].differing),
+    out += fmt::format("{:<8} {:<15} {:<8} {:>15} {:>12} {:>16} {:>12}  {}\n", name(phase),
+                       name(buffer), exactness_class(buffer), grouped(sums[0].compared),
+                       grouped(sums[0].differing),
                        sums[1].compared > 0 ? grouped(sums[1].compared) : "-",
                        sums[1].compared > 0 ? grouped(sums[1].differing) : "-",
                        paint(good ? "32" : "31", good ? "equal" : "DIFFER"));
@@ -82,19 +88,23 @@ std::string bandwidth(double seconds, std::int64_t bytes, std::int64_t steps) {
 }
 
 void add_cases(std::string& out, const TrainingCases& cases, const Paint& paint) {
-  out += "\nimplementation        stage  world       dtype  mode      status      ms/step ref  prod   GB/s ref  prod\n";
+  out +=
+      "\nimplementation        stage  world       dtype  mode      status      ms/step ref  prod   "
+      "GB/s ref  prod\n";
   for (const auto& [spec, result] : cases) {
     const StepTiming& t = result->training->timing;
     const std::string_view mode = name(spec.mode);
-    out += fmt::format("{:<10}  {:<5}  {:<10}  {:<5}  {:<8}  {}  {:>11} {:>5}  {:>9} {:>5}\n",
-                       name(spec.implementation), spec.stage, spec.world.id(), name(spec.dtype), mode,
-                       paint.status(result->status, fmt::format("{:<10}", name(result->status))),
-                       milliseconds(t.reference_seconds, t.steps), milliseconds(t.candidate_seconds, t.steps),
-                       bandwidth(t.reference_seconds, t.reference_bytes, t.steps),
-                       bandwidth(t.candidate_seconds, t.candidate_bytes, t.steps));
+    out += fmt::format(
+        "{:<10}  {:<5}  {:<10}  {:<5}  {:<8}  {}  {:>11} {:>5}  {:>9} {:>5}\n",
+        name(spec.implementation), spec.stage, spec.world.id(), name(spec.dtype), mode,
+        paint.status(result->status, fmt::format("{:<10}", name(result->status))),
+        milliseconds(t.reference_seconds, t.steps), milliseconds(t.candidate_seconds, t.steps),
+        bandwidth(t.reference_seconds, t.reference_bytes, t.steps),
+        bandwidth(t.candidate_seconds, t.candidate_bytes, t.steps));
   }
   out +=
-      "times: phases unscale to cast on rank 0; ranks share this machine; GB/s counts the bytes each needs\n";
+      "times: phases unscale to cast on rank 0; ranks share this machine; GB/s counts the bytes "
+      "each needs\n";
 }
 
 void add_device_calls(std::string& out, const TrainingCases& cases) {
@@ -102,13 +112,15 @@ void add_device_calls(std::string& out, const TrainingCases& cases) {
   for (const auto& [spec, result] : cases) {
     const auto& calls = result->training->device_calls;
     if (!calls) continue;
-    rows += fmt::format("{:<5}  {:<10}  {:<5}  {:>8}  {:>6}  {:>6}  {:>11}  {:>5}  {}\n", spec.stage,
-                        spec.world.id(), name(spec.dtype), calls->launches, calls->graph_launches,
-                        calls->copies, calls->allocations, calls->waits, result->id);
+    rows +=
+        fmt::format("{:<5}  {:<10}  {:<5}  {:>8}  {:>6}  {:>6}  {:>11}  {:>5}  {}\n", spec.stage,
+                    spec.world.id(), name(spec.dtype), calls->launches, calls->graph_launches,
+                    calls->copies, calls->allocations, calls->waits, result->id);
   }
   if (rows.empty()) return;
   out += "\nstage  world       dtype  launches  graphs  copies  allocations  waits  case\n" + rows +
-         "what a rank's host asks its device for in one step, from the third on; the most of all ranks\n";
+         "what a rank's host asks its device for in one step, from the third on; the most of all "
+         "ranks\n";
 }
 
 }  // namespace

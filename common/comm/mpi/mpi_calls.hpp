@@ -20,7 +20,8 @@ inline void check_mpi(int code, const std::string& what) {
   int length = 0;
   MPI_Error_string(code, text, &length);
   fail(ErrorCode::comm, what + " failed: " + std::string(text, static_cast<std::size_t>(length)),
-       "the MPI library refused or lost it", "see whether the other ranks and the network are alive");
+       "the MPI library refused or lost it",
+       "see whether the other ranks and the network are alive");
 }
 
 }  // namespace zeroproof

@@ -44,7 +44,8 @@ class MpiCommunicator final : public ExchangeCommunicator {
   };
 
   /// The world if the channel is the family's own, else a group.
-  MpiCommunicator(std::shared_ptr<MpiFamily> family, std::shared_ptr<MpiChannel> channel, Settings settings)
+  MpiCommunicator(std::shared_ptr<MpiFamily> family, std::shared_ptr<MpiChannel> channel,
+                  Settings settings)
       : family_(std::move(family)),
         channel_(std::move(channel)),
         settings_(settings),
@@ -71,14 +72,15 @@ class MpiCommunicator final : public ExchangeCommunicator {
   void reduce_scatter(CollectiveCall call, Span<const float> send, Span<const std::int64_t> counts,
                       Span<float> recv) override;
   std::int64_t next_ticket() override { return mpi_process_state().group_tickets; }
-  std::unique_ptr<Communicator> make_group(const std::vector<int>& members, std::int64_t ticket) override;
+  std::unique_ptr<Communicator> make_group(const std::vector<int>& members,
+                                           std::int64_t ticket) override;
   std::unique_ptr<SharedWindow> make_window(const std::vector<std::int64_t>& sizes) override;
 
   void begin(CollectiveCall& call);
   void complete(const CollectiveCall& call);
   template <class Missing>
-  void wait(const CollectiveCall& call, const char* what, std::chrono::milliseconds limit, Pause pause,
-            const Missing& missing);
+  void wait(const CollectiveCall& call, const char* what, std::chrono::milliseconds limit,
+            Pause pause, const Missing& missing);
   template <class Missing>
   std::vector<int> awaited(const Missing& missing) const;
   std::vector<int> blamed(const std::vector<int>& missing) const;
@@ -118,9 +120,9 @@ MpiCommunicator::~MpiCommunicator() {
     end.sequence = num_calls_ + 1;
     // Waits for the others, as MPI_Finalize would, so that no message is under way when MPI ends. A rank that
     // still calls a collective hears that this one left, and fails. Where something broke, some may be gone for good.
-    const std::chrono::milliseconds limit = mpi_process_state().broken
-                                                ? settings_.timeout
-                                                : std::chrono::milliseconds(std::chrono::hours(24 * 365));
+    const std::chrono::milliseconds limit =
+        mpi_process_state().broken ? settings_.timeout
+                                   : std::chrono::milliseconds(std::chrono::hours(24 * 365));
     wait(end, "arrive at", limit, Pause(),
          [&](int peer) { return !mailbox().left(peer) && !mailbox().has_call(peer); });
     native_.free();
@@ -130,7 +132,8 @@ MpiCommunicator::~MpiCommunicator() {
   end_transfers();
 }
 
-void MpiCommunicator::exchange(CollectiveCall call, SendBlocks send, Span<const Span<std::byte>> recv) {
+void MpiCommunicator::exchange(CollectiveCall call, SendBlocks send,
+                               Span<const Span<std::byte>> recv) {
   begin(call);
   blocks_.start(send, recv);
   wait(call, "finish", settings_.timeout, Pause(looks_at_a_transfer),
@@ -219,8 +222,8 @@ std::vector<int> MpiCommunicator::awaited(const Missing& missing) const {
 /// communicators, their own limits will name who is to blame; should they wait for each other, twice the limit
 /// ends it.
 template <class Missing>
-void MpiCommunicator::wait(const CollectiveCall& call, const char* what, std::chrono::milliseconds limit,
-                           Pause pause, const Missing& missing) {
+void MpiCommunicator::wait(const CollectiveCall& call, const char* what,
+                           std::chrono::milliseconds limit, Pause pause, const Missing& missing) {
   Clock::time_point moved_at = Clock::now();
   std::optional<Clock::time_point> term_at;
   std::int64_t news = mailbox().progress();

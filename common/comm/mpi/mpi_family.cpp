@@ -57,7 +57,8 @@ RankNames MpiFamily::names(const std::vector<int>& in_world, bool is_group) {
   RankNames names;
   if (is_group) names.in_world = in_world;
   const std::vector<std::string>& hosts = mpi_process_state().hosts;
-  if (std::all_of(hosts.begin(), hosts.end(), [&](const std::string& host) { return host == hosts[0]; }))
+  if (std::all_of(hosts.begin(), hosts.end(),
+                  [&](const std::string& host) { return host == hosts[0]; }))
     return names;
   for (const int rank : in_world) names.hosts.push_back(hosts[static_cast<std::size_t>(rank)]);
   return names;

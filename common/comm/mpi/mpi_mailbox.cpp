@@ -72,7 +72,8 @@ void MpiMailbox::send_on() {
     }
   }
   std::erase_if(outbox_, [](const Outgoing& message) {
-    return std::all_of(message.handles.begin(), message.handles.end(), [](int handle) { return handle < 0; });
+    return std::all_of(message.handles.begin(), message.handles.end(),
+                       [](int handle) { return handle < 0; });
   });
 }
 

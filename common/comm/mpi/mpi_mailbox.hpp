@@ -43,8 +43,9 @@ class MpiMailbox {
   /// The failure that another rank reported; of several in one channel, that in the earliest call.
   struct Failure {
     Error error;
-    std::int64_t channel = 0;       ///< of the communicator that failed
-    std::int64_t calls_before = 0;  ///< how many calls of it the rank that failed had completed by then
+    std::int64_t channel = 0;  ///< of the communicator that failed
+    std::int64_t calls_before =
+        0;  ///< how many calls of it the rank that failed had completed by then
   };
   std::optional<Failure> failure() const;
 

@@ -78,7 +78,8 @@ MpiMessage decode(Span<const std::byte> data, int world_size) {
   std::memcpy(counts.data(), data.data() + sizeof(Header), counts_bytes(world_size));
   message.call.send_bytes.assign(counts.data(), counts.data() + ranks);
   message.call.recv_bytes.assign(counts.data() + ranks, counts.data() + 2 * ranks);
-  const char* text = reinterpret_cast<const char*>(data.data()) + sizeof(Header) + counts_bytes(world_size);
+  const char* text =
+      reinterpret_cast<const char*>(data.data()) + sizeof(Header) + counts_bytes(world_size);
   message.text.assign(text, header.text_bytes);
   return message;
 }

@@ -14,14 +14,14 @@ namespace zeroproof {
 
 struct MpiMessage {
   enum class Kind : std::uint8_t {
-    call,     ///< the sender's next collective
+    call,  ///< the sender's next collective
     waiting,  ///< the sender is stuck in a collective, of the world or a group: others are to blame, not it
     resumed,  ///< the sender is no longer stuck there
     left,     ///< the sender destroyed its communicator in good order: no more calls
     failure,  ///< the sender cannot go on; the text is the Error that every rank throws
   };
   Kind kind = Kind::call;
-  CollectiveCall call;       ///< of a failure: its sequence is the last call that the sender completed
+  CollectiveCall call;  ///< of a failure: its sequence is the last call that the sender completed
   std::int64_t channel = 0;  ///< of a failure: where that call was, MpiTransport::channel()
   ErrorCode code = ErrorCode::comm;
   std::string text;

@@ -41,15 +41,16 @@ BlockingCall::~BlockingCall() {
 void BlockingCall::watch() {
   std::unique_lock lock(mutex_);
   if (ended_.wait_for(lock, limit_.limit, [&] { return over_; })) return;
-  std::fprintf(
-      stderr,
-      "zeroproof: %s did not end within %s on %s (another rank is stuck inside MPI, which cannot be called "
-      "back); see what the other ranks report, or raise the time limit\n",
-      limit_.what.c_str(), describe(limit_.limit).c_str(), local_host().c_str());
+  std::fprintf(stderr,
+               "zeroproof: %s did not end within %s on %s (another rank is stuck inside MPI, which "
+               "cannot be called "
+               "back); see what the other ranks report, or raise the time limit\n",
+               limit_.what.c_str(), describe(limit_.limit).c_str(), local_host().c_str());
   ::_exit(exit_code_timeout);
 }
 
-MpiNative::MpiNative(std::vector<int> in_world, int tag) : in_world_(std::move(in_world)), tag_(tag) {}
+MpiNative::MpiNative(std::vector<int> in_world, int tag)
+    : in_world_(std::move(in_world)), tag_(tag) {}
 
 MpiNative::~MpiNative() = default;
 
@@ -86,15 +87,16 @@ bool MpiNative::all_share_memory(const BlockingLimit& limit) {
 
 /// MPI counts are int, and the library adds the counts of all parts up in one. So a call takes a piece of every
 /// part, which must then be gathered into one block; unless all fits into one call.
-void MpiNative::reduce_scatter(Span<const float> send, Span<const std::int64_t> counts, Span<float> recv,
-                               std::int64_t max_message_bytes, const BlockingLimit& limit) {
+void MpiNative::reduce_scatter(Span<const float> send, Span<const std::int64_t> counts,
+                               Span<float> recv, std::int64_t max_message_bytes,
+                               const BlockingLimit& limit) {
   Handles& mine = handles(limit);
-  const std::int64_t most =
-      std::min<std::int64_t>(messages_per_call * max_message_bytes / 4, std::numeric_limits<int>::max());
+  const std::int64_t most = std::min<std::int64_t>(messages_per_call * max_message_bytes / 4,
+                                                   std::numeric_limits<int>::max());
   const std::int64_t ranks = static_cast<std::int64_t>(counts.size());
   const std::int64_t longest = *std::max_element(counts.begin(), counts.end());
-  const std::int64_t piece =
-      numel(send) <= most ? std::max<std::int64_t>(longest, 1) : std::max<std::int64_t>(most / ranks, 1);
+  const std::int64_t piece = numel(send) <= most ? std::max<std::int64_t>(longest, 1)
+                                                 : std::max<std::int64_t>(most / ranks, 1);
   std::vector<int> piece_counts(counts.size());
   std::vector<float> gathered;
   std::size_t received = 0;
@@ -110,9 +112,10 @@ void MpiNative::reduce_scatter(Span<const float> send, Span<const std::int64_t> 
       begin += counts[part];
     }
     const BlockingCall blocking(limit);
-    check_mpi(MPI_Reduce_scatter(piece < longest ? gathered.data() : send.data(), recv.data() + received,
-                                 piece_counts.data(), MPI_FLOAT, MPI_SUM, mine.all),
-              "MPI_Reduce_scatter");
+    check_mpi(
+        MPI_Reduce_scatter(piece < longest ? gathered.data() : send.data(), recv.data() + received,
+                           piece_counts.data(), MPI_FLOAT, MPI_SUM, mine.all),
+        "MPI_Reduce_scatter");
     int self = 0;
     MPI_Comm_rank(mine.all, &self);
     received += static_cast<std::size_t>(piece_counts[static_cast<std::size_t>(self)]);

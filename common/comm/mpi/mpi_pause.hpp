@@ -25,7 +25,8 @@ class Pause {
   /// How long to sleep before the next look; 0: only give the processor away.
   std::chrono::microseconds next(Clock::time_point now = Clock::now()) {
     if (looks_++ == 0) begin_ = now;
-    if (looks_ < looks_before_sleep_ && now - begin_ <= looks_before_sleep_ * longest_look) return {};
+    if (looks_ < looks_before_sleep_ && now - begin_ <= looks_before_sleep_ * longest_look)
+      return {};
     looks_ = looks_before_sleep_;
     return std::exchange(sleep_, std::min(sleep_ + sleep_ / 8, longest));
   }

@@ -65,14 +65,15 @@ std::vector<std::string> hosts_of_all(int world_size) {
   const std::string host = local_host().substr(0, name_bytes - 1);
   std::copy(host.begin(), host.end(), mine.begin());
   MPI_Request request = MPI_REQUEST_NULL;
-  MPI_Iallgather(mine.data(), name_bytes, MPI_CHAR, names.data(), name_bytes, MPI_CHAR, MPI_COMM_WORLD,
-                 &request);
+  MPI_Iallgather(mine.data(), name_bytes, MPI_CHAR, names.data(), name_bytes, MPI_CHAR,
+                 MPI_COMM_WORLD, &request);
   const auto deadline = std::chrono::steady_clock::now() + default_comm_timeout;
   for (int done = 0; done == 0;) {
     ZP_CHECK(MPI_Test(&request, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS &&
                  std::chrono::steady_clock::now() < deadline,
              ErrorCode::timeout, "not all ranks of the MPI job came to life on " + host,
-             "each has to say where it runs", "see whether every host of the job can reach the others");
+             "each has to say where it runs",
+             "see whether every host of the job can reach the others");
     if (done == 0) std::this_thread::sleep_for(std::chrono::microseconds(100));
   }
   std::vector<std::string> hosts;

@@ -60,7 +60,8 @@ struct MpiTransport::Requests {
     for (Transfer& transfer : transfers) {
       if (transfer.request == MPI_REQUEST_NULL) continue;
       int done = 0;
-      if (MPI_Test(&transfer.request, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && done != 0) continue;
+      if (MPI_Test(&transfer.request, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && done != 0)
+        continue;
       if (transfer.send_bytes < 0 || transfer.kind == Kind::data) ended = false;
     }
     return ended;
@@ -77,7 +78,8 @@ int tags_per_half() {
   void* limit = nullptr;
   int found = 0;
   MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &limit, &found);
-  return (found != 0 ? *static_cast<int*>(limit) : 32767) / (2 * tags_per_channel) * tags_per_channel;
+  return (found != 0 ? *static_cast<int*>(limit) : 32767) / (2 * tags_per_channel) *
+         tags_per_channel;
 }
 
 void check_tags(std::int64_t tag, int limit) {
@@ -112,8 +114,9 @@ MpiTransport::MpiTransport(std::vector<int> in_world, std::int64_t ticket)
   int self = 0;
   check_mpi(MPI_Comm_rank(MPI_COMM_WORLD, &self), "MPI_Comm_rank");
   requests_->in_world = std::move(in_world);
-  requests_->rank = static_cast<int>(std::find(requests_->in_world.begin(), requests_->in_world.end(), self) -
-                                     requests_->in_world.begin());
+  requests_->rank =
+      static_cast<int>(std::find(requests_->in_world.begin(), requests_->in_world.end(), self) -
+                       requests_->in_world.begin());
   check_tags(tags_per_channel * ticket, tags_per_half());
   requests_->first_tag = tags_per_half() + static_cast<int>(tags_per_channel * ticket);
 }
@@ -131,8 +134,8 @@ int MpiTransport::send(int peer, Kind kind, Span<const std::byte> data) {
   const int count = narrow_count(data.size());
   const std::lock_guard lock(mpi_mutex());
   const int handle = requests_->new_handle({MPI_REQUEST_NULL, kind, peer, count});
-  check_mpi(MPI_Isend(data.data(), count, MPI_BYTE, in_world(peer), requests_->tag(kind), MPI_COMM_WORLD,
-                      requests_->request(handle)),
+  check_mpi(MPI_Isend(data.data(), count, MPI_BYTE, in_world(peer), requests_->tag(kind),
+                      MPI_COMM_WORLD, requests_->request(handle)),
             "sending to rank " + std::to_string(in_world(peer)));
   return handle;
 }
@@ -141,8 +144,8 @@ int MpiTransport::receive(int peer, Kind kind, Span<std::byte> data) {
   const int count = narrow_count(data.size());
   const std::lock_guard lock(mpi_mutex());
   const int handle = requests_->new_handle({MPI_REQUEST_NULL, kind, peer, -1});
-  check_mpi(MPI_Irecv(data.data(), count, MPI_BYTE, in_world(peer), requests_->tag(kind), MPI_COMM_WORLD,
-                      requests_->request(handle)),
+  check_mpi(MPI_Irecv(data.data(), count, MPI_BYTE, in_world(peer), requests_->tag(kind),
+                      MPI_COMM_WORLD, requests_->request(handle)),
             "receiving from rank " + std::to_string(in_world(peer)));
   return handle;
 }
@@ -166,7 +169,8 @@ bool MpiTransport::abandon() {
   {
     const std::lock_guard lock(mpi_mutex());
     for (Requests::Transfer& transfer : requests_->transfers) {
-      if (transfer.request != MPI_REQUEST_NULL && transfer.send_bytes < 0) MPI_Cancel(&transfer.request);
+      if (transfer.request != MPI_REQUEST_NULL && transfer.send_bytes < 0)
+        MPI_Cancel(&transfer.request);
     }
   }
   const auto deadline = std::chrono::steady_clock::now() + abandon_limit;

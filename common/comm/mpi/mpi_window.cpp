@@ -18,7 +18,8 @@ namespace {
 
 class MpiWindow final : public SharedWindow {
  public:
-  MpiWindow(MPI_Win window, std::vector<Span<std::byte>> blocks, Communicator& comm, BlockingLimit limit)
+  MpiWindow(MPI_Win window, std::vector<Span<std::byte>> blocks, Communicator& comm,
+            BlockingLimit limit)
       : window_(window), blocks_(std::move(blocks)), comm_(comm), limit_(std::move(limit)) {}
   ~MpiWindow() override;
 
@@ -59,7 +60,8 @@ MpiWindow::~MpiWindow() {
 
 }  // namespace
 
-std::unique_ptr<SharedWindow> make_mpi_window(MpiNative& native, const std::vector<std::int64_t>& sizes,
+std::unique_ptr<SharedWindow> make_mpi_window(MpiNative& native,
+                                              const std::vector<std::int64_t>& sizes,
                                               Communicator& comm, const BlockingLimit& limit) {
   const MPI_Comm node = native.handles(limit).node;
   const std::size_t self = static_cast<std::size_t>(comm.rank());
@@ -71,13 +73,15 @@ std::unique_ptr<SharedWindow> make_mpi_window(MpiNative& native, const std::vect
     // Rank 0 asks for what it takes to align all blocks, as MPI aligns for 8 bytes only. The parts of the ranks
     // follow each other without a gap, and at the same place of a page in every process.
     const std::size_t own = padded_window_bytes(sizes[self]) + (self == 0 ? window_alignment : 0);
-    check_mpi(MPI_Win_allocate_shared(static_cast<MPI_Aint>(own), 1, MPI_INFO_NULL, node, &base, &window),
-              "MPI_Win_allocate_shared of " + std::to_string(sizes[self]) + " bytes");
+    check_mpi(
+        MPI_Win_allocate_shared(static_cast<MPI_Aint>(own), 1, MPI_INFO_NULL, node, &base, &window),
+        "MPI_Win_allocate_shared of " + std::to_string(sizes[self]) + " bytes");
     MPI_Aint num_bytes = 0;
     int unit = 0;
     check_mpi(MPI_Win_shared_query(window, 0, &num_bytes, &unit, &base), "MPI_Win_shared_query");
     std::byte* next = static_cast<std::byte*>(base);
-    next += (window_alignment - reinterpret_cast<std::uintptr_t>(base) % window_alignment) % window_alignment;
+    next += (window_alignment - reinterpret_cast<std::uintptr_t>(base) % window_alignment) %
+            window_alignment;
     for (const std::int64_t size : sizes) {
       blocks.emplace_back(next, static_cast<std::size_t>(size));
       next += padded_window_bytes(size);

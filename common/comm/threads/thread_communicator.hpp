@@ -28,11 +28,12 @@ class ThreadCommunicator final : public ExchangeCommunicator {
  private:
   void exchange(CollectiveCall call, SendBlocks send, Span<const Span<std::byte>> recv) override;
   void exchange_each(CollectiveCall call, SendBlocks send, const TakeBlock& take) override;
-  std::unique_ptr<Communicator> make_group(const std::vector<int>& members, std::int64_t ticket) override;
+  std::unique_ptr<Communicator> make_group(const std::vector<int>& members,
+                                           std::int64_t ticket) override;
   std::unique_ptr<SharedWindow> make_window(const std::vector<std::int64_t>& sizes) override;
   template <class Object>
-  std::shared_ptr<Object> share(const std::shared_ptr<Object>& mine, const std::vector<int>& members,
-                                Collective collective);
+  std::shared_ptr<Object> share(const std::shared_ptr<Object>& mine,
+                                const std::vector<int>& members, Collective collective);
 
   std::shared_ptr<ThreadRendezvous> meeting_;
   int rank_;

@@ -27,7 +27,8 @@ ThreadRendezvous::ThreadRendezvous(const ThreadRendezvous& parent, const std::ve
       channel_(next_channel()),
       calls_(members.size()),
       ranks_(members.size()) {
-  for (const int member : members) names_.in_world.push_back(static_cast<int>(parent.in_world(member)));
+  for (const int member : members)
+    names_.in_world.push_back(static_cast<int>(parent.in_world(member)));
   const std::lock_guard lock(domain_->mutex);
   domain_->meetings.insert(this);
 }
@@ -38,11 +39,12 @@ ThreadRendezvous::~ThreadRendezvous() {
 }
 
 std::size_t ThreadRendezvous::in_world(int rank) const {
-  return static_cast<std::size_t>(is_group() ? names_.in_world[static_cast<std::size_t>(rank)] : rank);
+  return static_cast<std::size_t>(is_group() ? names_.in_world[static_cast<std::size_t>(rank)]
+                                             : rank);
 }
 
-void ThreadRendezvous::exchange(int rank, CollectiveCall call, Span<const Span<const std::byte>> send,
-                                const TakeBlock& take) {
+void ThreadRendezvous::exchange(int rank, CollectiveCall call,
+                                Span<const Span<const std::byte>> send, const TakeBlock& take) {
   ScopedCallRecord recorded(recorder_of(rank));
   arrive(rank, std::move(call), send, recorded);
   recorded.move();
@@ -59,7 +61,9 @@ void ThreadRendezvous::exchange(int rank, CollectiveCall call, Span<const Span<c
   recorded.end();
 }
 
-int ThreadRendezvous::next_channel() const { return domain_->recorders ? domain_->recorders->channels++ : 0; }
+int ThreadRendezvous::next_channel() const {
+  return domain_->recorders ? domain_->recorders->channels++ : 0;
+}
 
 FlightRecorder* ThreadRendezvous::recorder_of(int rank) const {
   return domain_->recorders ? &domain_->recorders->ranks[in_world(rank)] : nullptr;
@@ -104,9 +108,10 @@ void ThreadRendezvous::arrive(int rank, CollectiveCall call, Span<const Span<con
   if (domain_->failure) throw Error(*domain_->failure);
   Rank& mine = ranks_[self];
   if (mine.present) {
-    domain_->break_with(Error(ErrorCode::comm, describe_rank(rank, names_) +
-                                                   " is in two collectives at once (a rank is one thread); "
-                                                   "use each rank's communicator in one thread at a time"));
+    domain_->break_with(
+        Error(ErrorCode::comm, describe_rank(rank, names_) +
+                                   " is in two collectives at once (a rank is one thread); "
+                                   "use each rank's communicator in one thread at a time"));
     throw Error(*domain_->failure);
   }
   call.sequence = ++mine.num_calls;
@@ -127,7 +132,8 @@ void ThreadRendezvous::arrive(int rank, CollectiveCall call, Span<const Span<con
   if (meetings_ == meeting) throw Error(*domain_->failure);
 }
 
-void ThreadRendezvous::wait_for_all(std::unique_lock<std::mutex>& lock, int rank, std::int64_t meeting) {
+void ThreadRendezvous::wait_for_all(std::unique_lock<std::mutex>& lock, int rank,
+                                    std::int64_t meeting) {
   const auto done = [&] { return meetings_ != meeting || domain_->failure; };
   int& waiting = domain_->waiting[in_world(rank)];
   ++waiting;
@@ -181,11 +187,13 @@ void ThreadRendezvous::check_left() {
   if (arrived_ == 0 || num_left_ + domain_->num_left == 0 || domain_->failure) return;
   std::vector<int> left;
   for (const int rank : missing()) {
-    if (ranks_[static_cast<std::size_t>(rank)].left || domain_->left[in_world(rank)]) left.push_back(rank);
+    if (ranks_[static_cast<std::size_t>(rank)].left || domain_->left[in_world(rank)])
+      left.push_back(rank);
   }
   if (left.empty()) return;
   for (std::size_t waiting = 0; waiting < ranks_.size(); ++waiting) {
-    if (ranks_[waiting].present) return domain_->break_with(left_error(left, calls_[waiting], names_));
+    if (ranks_[waiting].present)
+      return domain_->break_with(left_error(left, calls_[waiting], names_));
   }
 }
 

@@ -34,7 +34,8 @@ class ThreadRendezvous {
   bool is_group() const { return !names_.in_world.empty(); }
 
   /// take gets the blocks of rank 0, 1, ... in turn.
-  void exchange(int rank, CollectiveCall call, Span<const Span<const std::byte>> send, const TakeBlock& take);
+  void exchange(int rank, CollectiveCall call, Span<const Span<const std::byte>> send,
+                const TakeBlock& take);
   void abort(int rank, const std::string& reason);
 
   /// Nobody calls for this rank any more: who waits for it here, or ever will, gets an error at once.
@@ -59,7 +60,8 @@ class ThreadRendezvous {
   std::size_t in_world(int rank) const;
   int next_channel() const;
   FlightRecorder* recorder_of(int rank) const;
-  void arrive(int rank, CollectiveCall call, Span<const Span<const std::byte>> send, ScopedCallRecord& recorded);
+  void arrive(int rank, CollectiveCall call, Span<const Span<const std::byte>> send,
+              ScopedCallRecord& recorded);
   void wait_for_all(std::unique_lock<std::mutex>& lock, int rank, std::int64_t meeting);
   void open();
   void finish();

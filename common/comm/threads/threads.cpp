@@ -15,16 +15,19 @@ namespace zeroproof {
 
 ThreadWorld::ThreadWorld(int world_size, std::chrono::milliseconds timeout,
                          std::shared_ptr<FlightRecorders> recorders) {
-  ZP_CHECK(world_size >= 1, ErrorCode::invalid_argument, "world_size is " + std::to_string(world_size),
-           "it is a number of ranks", "use 1 or more");
+  ZP_CHECK(world_size >= 1, ErrorCode::invalid_argument,
+           "world_size is " + std::to_string(world_size), "it is a number of ranks",
+           "use 1 or more");
   meeting_ = std::make_shared<ThreadRendezvous>(world_size, timeout, std::move(recorders));
 }
 
 int ThreadWorld::world_size() const { return meeting_->world_size(); }
 
 std::unique_ptr<Communicator> ThreadWorld::communicator(int rank) {
-  ZP_CHECK(rank >= 0 && rank < world_size(), ErrorCode::invalid_argument, "rank is " + std::to_string(rank),
-           "the world has " + std::to_string(world_size()) + " ranks", "use 0 <= rank < world_size");
+  ZP_CHECK(rank >= 0 && rank < world_size(), ErrorCode::invalid_argument,
+           "rank is " + std::to_string(rank),
+           "the world has " + std::to_string(world_size()) + " ranks",
+           "use 0 <= rank < world_size");
   return std::make_unique<ThreadCommunicator>(meeting_, rank);
 }
 
@@ -32,7 +35,8 @@ void run_ranks(ThreadWorld& world, const std::function<void(Communicator&)>& wor
   ThreadRendezvous& meeting = *world.meeting_;
   std::mutex mutex;
   std::vector<std::exception_ptr> errors(static_cast<std::size_t>(world.world_size()));
-  std::vector<int> ended;  // ranks in order, those before the others that met the problem themselves
+  std::vector<int>
+      ended;  // ranks in order, those before the others that met the problem themselves
   std::ptrdiff_t num_own = 0;
   const auto end = [&](int rank, const std::string& reason, ErrorOrigin origin) {
     {
@@ -72,7 +76,8 @@ void run_ranks(ThreadWorld& world, const std::function<void(Communicator&)>& wor
   // not look, and one that was told there may be here before the one that told it.
   const auto own_end = ended.begin() + num_own;
   const auto culprit = std::find(ended.begin(), own_end, meeting.culprit());
-  std::rethrow_exception(errors[static_cast<std::size_t>(culprit == own_end ? ended.front() : *culprit)]);
+  std::rethrow_exception(
+      errors[static_cast<std::size_t>(culprit == own_end ? ended.front() : *culprit)]);
 }
 
 }  // namespace zeroproof

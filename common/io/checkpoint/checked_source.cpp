@@ -24,8 +24,8 @@ CheckedSource::CheckedSource(Disk& disk, int folder, const std::string& where, F
            "a checkpoint is read only if all of it is there", take_another);
   struct stat status {};
   ZP_CHECK(::fstat(file_.handle(), &status) == 0 && S_ISREG(status.st_mode), ErrorCode::damaged,
-           label() + " is no regular file", "a checkpoint consists of files, and of no links to others",
-           take_another);
+           label() + " is no regular file",
+           "a checkpoint consists of files, and of no links to others", take_another);
   ZP_CHECK(status.st_size == record_.num_bytes, ErrorCode::damaged,
            label() + " has " + std::to_string(status.st_size) + " bytes, and " +
                std::to_string(record_.num_bytes) + " were written",
@@ -39,22 +39,25 @@ void CheckedSource::load(std::int64_t chunk, std::vector<std::byte>& bytes) cons
     const ssize_t count = disk_.read(file_.handle(), bytes.data() + done, bytes.size() - done,
                                      static_cast<off_t>(begin + static_cast<std::int64_t>(done)));
     ZP_CHECK(count > 0, ErrorCode::io,
-             label() + " cannot be read at byte " + std::to_string(begin + static_cast<std::int64_t>(done)) +
-                 ": " + (count < 0 ? std::strerror(errno) : "it became shorter"),
+             label() + " cannot be read at byte " +
+                 std::to_string(begin + static_cast<std::int64_t>(done)) + ": " +
+                 (count < 0 ? std::strerror(errno) : "it became shorter"),
              "a checkpoint is read only if all of it is there", take_another);
     done += static_cast<std::size_t>(count);
   }
   ZP_CHECK(raw_digest(bytes.data(), static_cast<std::int64_t>(bytes.size())) ==
                record_.chunks[static_cast<std::size_t>(chunk)],
            ErrorCode::damaged,
-           label() + " is damaged in chunk " + std::to_string(chunk) + " (bytes " + std::to_string(begin) +
-               " to " + std::to_string(begin + static_cast<std::int64_t>(bytes.size()) - 1) + ")",
+           label() + " is damaged in chunk " + std::to_string(chunk) + " (bytes " +
+               std::to_string(begin) + " to " +
+               std::to_string(begin + static_cast<std::int64_t>(bytes.size()) - 1) + ")",
            "its hash is not the one of what was written", take_another);
 }
 
 void CheckedSource::read(std::uint64_t offset, Span<std::byte> target) const {
   ZP_CHECK(offset <= size() && target.size() <= size() - offset, ErrorCode::invalid_argument,
-           label() + " was asked for bytes behind its end", "there are none", "ask for bytes that it has");
+           label() + " was asked for bytes behind its end", "there are none",
+           "ask for bytes that it has");
   auto at = static_cast<std::int64_t>(offset);
   while (!target.empty()) {
     const std::int64_t chunk = at / chunk_bytes, inside = at % chunk_bytes;

@@ -15,8 +15,8 @@ constexpr auto chunk_size = static_cast<std::size_t>(chunk_bytes);
 
 }  // namespace
 
-CheckpointFile::CheckpointFile(Disk& disk, int folder, const std::string& where, const std::string& name,
-                               WriteBuffer* room)
+CheckpointFile::CheckpointFile(Disk& disk, int folder, const std::string& where,
+                               const std::string& name, WriteBuffer* room)
     : disk_(disk), label_(where + "/" + name), file_(disk, disk.create(folder, name.c_str())) {
   ZP_CHECK(file_.is_open(), ErrorCode::io, label_ + " cannot be made: " + std::strerror(errno),
            "the checkpoint would be incomplete and is not kept", "check the folder and the disk");
@@ -49,8 +49,8 @@ void CheckpointFile::write(Span<const float> values) {
   while (!values.empty()) {
     const Span<std::byte> bytes = room();
     ZP_CHECK(bytes.size() % sizeof(float) == 0, ErrorCode::internal,
-             label_ + " gets numbers at a byte that 4 does not divide", "a chunk would end inside of one",
-             "report it");
+             label_ + " gets numbers at a byte that 4 does not divide",
+             "a chunk would end inside of one", "report it");
     const std::size_t count = std::min(values.size(), bytes.size() / sizeof(float));
     copy_canonical(values.first(count), bytes);
     values = values.subspan(count);

@@ -24,14 +24,16 @@ void fill(const std::vector<Stretch>& stretches, std::size_t begin, Span<std::by
                                  [&](const Stretch& one) { return one.end() <= begin; });
   for (; at != stretches.end() && at->begin < end; ++at) {
     const std::size_t from = std::max(begin, at->begin), to = std::min(end, at->end());
-    copy_canonical(at->values.subspan((from - at->begin) / sizeof(float), (to - from) / sizeof(float)),
-                   bytes.subspan(from - begin));
+    copy_canonical(
+        at->values.subspan((from - at->begin) / sizeof(float), (to - from) / sizeof(float)),
+        bytes.subspan(from - begin));
   }
 }
 
 }  // namespace
 
-void CheckpointImage::make(const CheckpointManifest& names, const std::vector<CheckpointPiece>& pieces,
+void CheckpointImage::make(const CheckpointManifest& names,
+                           const std::vector<CheckpointPiece>& pieces,
                            const std::vector<Span<const float>>& values, int num_threads) {
   const RankFilePlan plan = plan_rank_file(names, pieces);
   std::vector<Stretch> stretches;

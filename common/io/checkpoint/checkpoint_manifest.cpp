@@ -60,15 +60,16 @@ class ManifestReader {
     if (!object.contains(key)) refuse(std::string("has an entry without \"") + key + '"');
     return object.at(key);
   }
-  std::int64_t whole(const Json& object, const char* key, std::int64_t least, std::int64_t most) const {
+  std::int64_t whole(const Json& object, const char* key, std::int64_t least,
+                     std::int64_t most) const {
     const Json& value = member(object, key);
     const bool is_unsigned = value.kind() == Json::Kind::unsigned_integer;
     if (!is_unsigned && value.kind() != Json::Kind::integer)
       refuse(std::string("has a \"") + key + "\" that is no integer");
-    const bool in_range = is_unsigned
-                              ? value.get<std::uint64_t>() <= static_cast<std::uint64_t>(most) &&
-                                    value.get<std::int64_t>() >= least
-                              : value.get<std::int64_t>() >= least && value.get<std::int64_t>() <= most;
+    const bool in_range =
+        is_unsigned ? value.get<std::uint64_t>() <= static_cast<std::uint64_t>(most) &&
+                          value.get<std::int64_t>() >= least
+                    : value.get<std::int64_t>() >= least && value.get<std::int64_t>() <= most;
     if (!in_range) refuse(std::string("has a \"") + key + "\" that cannot be");
     return value.get<std::int64_t>();
   }
@@ -77,7 +78,8 @@ class ManifestReader {
   }
   const Json& list(const Json& object, const char* key) const {
     const Json& value = member(object, key);
-    if (value.kind() != Json::Kind::array) refuse(std::string("has a \"") + key + "\" that is no list");
+    if (value.kind() != Json::Kind::array)
+      refuse(std::string("has a \"") + key + "\" that is no list");
     return value;
   }
 
@@ -96,7 +98,8 @@ std::string_view ManifestReader::body_of(std::string_view text) const {
               text.substr(before_hash.size() + hash_digits, before_body.size()) == before_body &&
               text.substr(text.size() - after_body.size()) == after_body,
           "is no manifest of a checkpoint, or is cut short");
-  const std::string_view body = text.substr(body_begin, text.size() - body_begin - after_body.size());
+  const std::string_view body =
+      text.substr(body_begin, text.size() - body_begin - after_body.size());
   require(!body.empty() && body.front() == '{', "is no manifest of a checkpoint");
   const auto hash = parse_digest(text.substr(before_hash.size(), hash_digits));
   require(hash && *hash == digest_of(body), "does not have the hash that it names");
@@ -106,7 +109,8 @@ std::string_view ManifestReader::body_of(std::string_view text) const {
 void ManifestReader::read_tensor(const Json& entry) {
   CheckpointTensor tensor;
   tensor.name = text(entry, "name");
-  require(safetensors_name_problem(tensor.name).empty(), "has a tensor whose name no tensor may have");
+  require(safetensors_name_problem(tensor.name).empty(),
+          "has a tensor whose name no tensor may have");
   std::int64_t count = 1;
   for (const Json& dimension : list(entry, "shape")) {
     Json one = Json::object();
@@ -133,7 +137,8 @@ FileRecord ManifestReader::file_of(const Json& entry) const {
     require(digest.has_value(), "has a chunk whose hash is none");
     file.chunks.push_back(*digest);
   }
-  require(static_cast<std::int64_t>(file.chunks.size()) == (file.num_bytes + chunk_bytes - 1) / chunk_bytes,
+  require(static_cast<std::int64_t>(file.chunks.size()) ==
+              (file.num_bytes + chunk_bytes - 1) / chunk_bytes,
           "has a file with more or fewer chunks than its bytes have");
   return file;
 }
@@ -157,7 +162,8 @@ void ManifestReader::read_piece(const Json& entry) {
   require(piece.tensor < static_cast<std::int64_t>(manifest_.tensors.size()) &&
               piece.file < static_cast<std::int64_t>(manifest_.files.size()),
           "has a piece of a tensor or a file that is not there");
-  const std::int64_t count = numel_of(piece.state, manifest_.tensors[static_cast<std::size_t>(piece.tensor)]);
+  const std::int64_t count =
+      numel_of(piece.state, manifest_.tensors[static_cast<std::size_t>(piece.tensor)]);
   require(piece.row_stride <= count && piece.first <= count && piece.numel <= count - piece.first,
           "has a piece that leaves its tensor");
   manifest_.pieces.push_back(std::move(piece));
@@ -168,9 +174,10 @@ CheckpointManifest ManifestReader::read(std::string_view text) try {
   require(this->text(body, "format") == format, "is of another format");
   const std::int64_t written = whole(body, "version", 1, std::numeric_limits<std::int32_t>::max());
   ZP_CHECK(written <= version, ErrorCode::unavailable,
-           label_ + " is of version " + std::to_string(written) + ", and this program reads up to " +
-               std::to_string(version),
-           "later versions may mean other things", "read it with the program that wrote it, or a later one");
+           label_ + " is of version " + std::to_string(written) +
+               ", and this program reads up to " + std::to_string(version),
+           "later versions may mean other things",
+           "read it with the program that wrote it, or a later one");
   manifest_.contract = this->text(body, "contract");
   manifest_.run = this->text(body, "run");
   require(parse_digest(manifest_.run).has_value(), "names no run");
@@ -238,7 +245,8 @@ std::int64_t numel_of(const std::string& state, const CheckpointTensor& tensor) 
 std::string CheckpointManifest::piece_name(const CheckpointPiece& piece) const {
   const CheckpointTensor& of = tensors[static_cast<std::size_t>(piece.tensor)];
   const std::string name = piece.state + "." + of.name;
-  return piece.numel == numel_of(piece.state, of) ? name : name + "@" + std::to_string(piece.element(0));
+  return piece.numel == numel_of(piece.state, of) ? name
+                                                  : name + "@" + std::to_string(piece.element(0));
 }
 
 std::string manifest_text(const CheckpointManifest& manifest) {

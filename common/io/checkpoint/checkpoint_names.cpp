@@ -16,7 +16,8 @@ constexpr std::string_view unfinished_mark = ".tmp-";
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_name_character(char c) {
-  return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '.' || c == '_' || c == '-';
+  return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '.' || c == '_' ||
+         c == '-';
 }
 
 }  // namespace
@@ -38,7 +39,8 @@ std::optional<std::int64_t> parse_checkpoint_name(std::string_view name) {
 }
 
 std::string unfinished_name(std::int64_t step, std::string_view nonce) {
-  return std::string(".") + checkpoint_name(step) + std::string(unfinished_mark) + std::string(nonce);
+  return std::string(".") + checkpoint_name(step) + std::string(unfinished_mark) +
+         std::string(nonce);
 }
 
 bool is_unfinished_name(std::string_view name) {

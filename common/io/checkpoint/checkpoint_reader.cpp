@@ -22,10 +22,10 @@ std::string read_manifest(Disk& disk, int folder, const std::string& label) {
            "a folder without a manifest is no checkpoint", take_another);
   struct stat status {};
   ZP_CHECK(::fstat(file.handle(), &status) == 0 && S_ISREG(status.st_mode), ErrorCode::damaged,
-           label + " is no regular file", "a checkpoint consists of files, and of no links to others",
-           take_another);
-  ZP_CHECK(status.st_size <= most_manifest_bytes, ErrorCode::damaged, label + " is larger than 1 GiB",
-           "no manifest is", take_another);
+           label + " is no regular file",
+           "a checkpoint consists of files, and of no links to others", take_another);
+  ZP_CHECK(status.st_size <= most_manifest_bytes, ErrorCode::damaged,
+           label + " is larger than 1 GiB", "no manifest is", take_another);
   std::string text(static_cast<std::size_t>(status.st_size), '\0');
   for (std::size_t done = 0; done < text.size();) {
     const ssize_t count =
@@ -42,7 +42,8 @@ CheckpointManifest load_manifest(Disk& disk, int folder, const std::string& labe
   return parse_manifest(read_manifest(disk, folder, label), label);
 } catch (const std::bad_alloc&) {
   fail(ErrorCode::unavailable, label + " needs more memory than there is",
-       "it says of every piece of the state where it is", "end other programs, or take another checkpoint");
+       "it says of every piece of the state where it is",
+       "end other programs, or take another checkpoint");
 }
 
 }  // namespace
@@ -59,12 +60,13 @@ CheckpointReader::CheckpointReader(const CheckpointRoot& root, std::int64_t step
   ZP_CHECK(names.has_value(), ErrorCode::io, label_ + " cannot be read: " + std::strerror(errno),
            "it is not known what is in it", take_another);
   for (const std::string& name : *names) {
-    const bool belongs =
-        name == manifest_name || std::any_of(manifest_.files.begin(), manifest_.files.end(),
-                                             [&](const FileRecord& file) { return file.name == name; });
-    ZP_CHECK(
-        belongs, ErrorCode::damaged, label_ + "/" + shown_name(name) + " does not belong to the checkpoint",
-        "somebody put it there, or it is another checkpoint's", "move it away, or take another checkpoint");
+    const bool belongs = name == manifest_name ||
+                         std::any_of(manifest_.files.begin(), manifest_.files.end(),
+                                     [&](const FileRecord& file) { return file.name == name; });
+    ZP_CHECK(belongs, ErrorCode::damaged,
+             label_ + "/" + shown_name(name) + " does not belong to the checkpoint",
+             "somebody put it there, or it is another checkpoint's",
+             "move it away, or take another checkpoint");
   }
   const auto chunks = std::make_shared<ChunkCache>();
   for (const FileRecord& file : manifest_.files) {
@@ -92,8 +94,8 @@ const SafeTensor& CheckpointReader::stored(const CheckpointPiece& piece) const {
   const SafeTensor* const tensor = file.find(name);
   ZP_CHECK(tensor != nullptr && tensor->dtype == SafeDType::f32 && tensor->numel() == piece.numel,
            ErrorCode::damaged,
-           file.label() + " has no tensor " + shown_name(name) + " of " + std::to_string(piece.numel) +
-               " fp32 elements",
+           file.label() + " has no tensor " + shown_name(name) + " of " +
+               std::to_string(piece.numel) + " fp32 elements",
            "the manifest names it", take_another);
   return *tensor;
 }
@@ -119,11 +121,11 @@ bool CheckpointReader::has(const std::string& state) const { return pieces_.coun
 void CheckpointReader::read(const std::string& state, std::int64_t tensor, std::int64_t first,
                             Span<float> target) const {
   const auto found = pieces_.find(state);
-  ZP_CHECK(
-      found != pieces_.end() && tensor >= 0 && tensor < static_cast<std::int64_t>(manifest_.tensors.size()),
-      ErrorCode::invalid_argument,
-      label_ + " was asked for " + state + " of tensor " + std::to_string(tensor), "it has none",
-      "ask for what its manifest names");
+  ZP_CHECK(found != pieces_.end() && tensor >= 0 &&
+               tensor < static_cast<std::int64_t>(manifest_.tensors.size()),
+           ErrorCode::invalid_argument,
+           label_ + " was asked for " + state + " of tensor " + std::to_string(tensor),
+           "it has none", "ask for what its manifest names");
   const auto count = static_cast<std::int64_t>(target.size());
   const std::int64_t whole = numel_of(state, manifest_.tensors[static_cast<std::size_t>(tensor)]);
   ZP_CHECK(first >= 0 && first <= whole && count <= whole - first, ErrorCode::invalid_argument,
@@ -136,14 +138,16 @@ void CheckpointReader::read(const std::string& state, std::int64_t tensor, std::
     const SafeTensor& from = stored(piece);
     // Row by row: the part of the piece's row that lies in [first, first + count).
     const std::int64_t last = piece.first + piece.numel;
-    const std::int64_t rows_before = std::max<std::int64_t>(0, first - piece.offset - piece.row_numel + 1);
+    const std::int64_t rows_before =
+        std::max<std::int64_t>(0, first - piece.offset - piece.row_numel + 1);
     for (std::int64_t row = std::max(piece.first / piece.row_numel, rows_before / piece.row_stride);
-         row * piece.row_numel < last && piece.offset + row * piece.row_stride < first + count; ++row) {
+         row * piece.row_numel < last && piece.offset + row * piece.row_stride < first + count;
+         ++row) {
       const std::int64_t row_begin = piece.offset + row * piece.row_stride;
       const std::int64_t begin =
           std::max({first, row_begin, row_begin + piece.first - row * piece.row_numel});
-      const std::int64_t end =
-          std::min({first + count, row_begin + piece.row_numel, row_begin + last - row * piece.row_numel});
+      const std::int64_t end = std::min(
+          {first + count, row_begin + piece.row_numel, row_begin + last - row * piece.row_numel});
       if (begin >= end) continue;
       const std::int64_t in_piece = row * piece.row_numel + (begin - row_begin) - piece.first;
       files_[static_cast<std::size_t>(piece.file)].read(

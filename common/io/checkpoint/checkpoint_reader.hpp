@@ -31,7 +31,8 @@ class CheckpointReader {
   /// Elements [first, first + target.size()) of a state buffer of a tensor of the undistributed model, in its order,
   /// whoever wrote which of them. Holds 16 chunks at most, of all files. fp32. Errors: invalid_argument for a state or
   /// a range that is not there; damaged and io as above.
-  void read(const std::string& state, std::int64_t tensor, std::int64_t first, Span<float> target) const;
+  void read(const std::string& state, std::int64_t tensor, std::int64_t first,
+            Span<float> target) const;
 
   /// Whether there is such a state buffer.
   bool has(const std::string& state) const;

@@ -20,7 +20,8 @@ constexpr const char* untouched = "earlier checkpoints are untouched";
 
 std::string latest_text(std::int64_t step) {
   const std::string name = checkpoint_name(step);
-  return name + " " + to_hex(raw_digest(name.data(), static_cast<std::int64_t>(name.size()))) + "\n";
+  return name + " " + to_hex(raw_digest(name.data(), static_cast<std::int64_t>(name.size()))) +
+         "\n";
 }
 
 /// The whole of a file that is short; nothing if it cannot be read, or is longer.
@@ -38,11 +39,13 @@ std::optional<std::string> read_short(Disk& disk, int folder, const char* name) 
 
 /// A folder that was just made has no name after a loss of power, until this.
 void sync_parent(const std::string& path, Disk& disk) {
-  const std::string parent = std::filesystem::absolute(path).lexically_normal().parent_path().string();
+  const std::string parent =
+      std::filesystem::absolute(path).lexically_normal().parent_path().string();
   const OpenFile folder(disk, disk.open_root(parent.c_str()));
   ZP_CHECK(folder.is_open() && disk.sync(folder.handle()) == 0, ErrorCode::io,
            parent + " did not reach the disk: " + std::strerror(errno),
-           path + " was just made in it, and might be gone after a loss of power", "check the disk");
+           path + " was just made in it, and might be gone after a loss of power",
+           "check the disk");
 }
 
 std::string this_process() {
@@ -56,7 +59,8 @@ std::string holder(int handle) {
   char text[300];
   const ssize_t count = ::pread(handle, text, sizeof text, 0);
   std::string name(text, static_cast<std::size_t>(std::max<ssize_t>(count, 0)));
-  name.erase(std::remove_if(name.begin(), name.end(), [](char c) { return c < ' ' || c > '~'; }), name.end());
+  name.erase(std::remove_if(name.begin(), name.end(), [](char c) { return c < ' ' || c > '~'; }),
+             name.end());
   return name.empty() ? "another process" : name;
 }
 
@@ -65,13 +69,15 @@ std::string holder(int handle) {
 CheckpointRoot::CheckpointRoot(const std::string& path, Disk& disk)
     : disk_(disk), path_(path), root_(disk, disk.open_root(path.c_str())) {
   ZP_CHECK(root_.is_open(), ErrorCode::io, path + " cannot be opened: " + std::strerror(errno),
-           "checkpoints are kept in a folder", "name the folder that a run was given with --checkpoint");
+           "checkpoints are kept in a folder",
+           "name the folder that a run was given with --checkpoint");
 }
 
 CheckpointRoot CheckpointRoot::lock(const std::string& path, Disk& disk) {
   const bool made = ::mkdir(path.c_str(), 0777) == 0;
-  ZP_CHECK(made || errno == EEXIST, ErrorCode::io, path + " cannot be made: " + std::strerror(errno),
-           "checkpoints are kept in a folder", "name one whose parent is there and may be written");
+  ZP_CHECK(made || errno == EEXIST, ErrorCode::io,
+           path + " cannot be made: " + std::strerror(errno), "checkpoints are kept in a folder",
+           "name one whose parent is there and may be written");
   if (made) sync_parent(path, disk);
   CheckpointRoot root(path, disk);
   constexpr int flags = O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
@@ -81,11 +87,12 @@ CheckpointRoot CheckpointRoot::lock(const std::string& path, Disk& disk) {
            "two runs that save in one folder would remove each other's checkpoints",
            "name a folder that may be written");
   const int handle = root.lock_.handle();
-  ZP_CHECK(::flock(handle, LOCK_EX | LOCK_NB) == 0, ErrorCode::io,
-           path + (errno == EWOULDBLOCK ? " belongs to " + holder(handle)
-                                        : std::string(" cannot be locked: ") + std::strerror(errno)),
-           "two runs that save in one folder would remove each other's checkpoints",
-           "name another folder, or wait for that run to end");
+  ZP_CHECK(
+      ::flock(handle, LOCK_EX | LOCK_NB) == 0, ErrorCode::io,
+      path + (errno == EWOULDBLOCK ? " belongs to " + holder(handle)
+                                   : std::string(" cannot be locked: ") + std::strerror(errno)),
+      "two runs that save in one folder would remove each other's checkpoints",
+      "name another folder, or wait for that run to end");
   const std::string self = this_process();
   ZP_CHECK(::ftruncate(handle, 0) == 0 &&
                ::pwrite(handle, self.data(), self.size(), 0) == static_cast<ssize_t>(self.size()),
@@ -132,14 +139,16 @@ OpenFile CheckpointRoot::open(std::int64_t step) const {
 UnfinishedCheckpoint CheckpointRoot::begin(std::int64_t step) const {
   const std::string name = unfinished_name(step, make_nonce());
   ZP_CHECK(disk_.make_folder(root_.handle(), name.c_str()) == 0, ErrorCode::io,
-           path_ + "/" + name + " cannot be made: " + std::strerror(errno), "a checkpoint begins as that",
+           path_ + "/" + name + " cannot be made: " + std::strerror(errno),
+           "a checkpoint begins as that",
            std::string("check the folder and the disk; ") + untouched);
   return join(step, name);
 }
 
 UnfinishedCheckpoint CheckpointRoot::join(std::int64_t step, const std::string& name) const {
   OpenFile folder(disk_, disk_.open_folder(root_.handle(), name.c_str()));
-  ZP_CHECK(folder.is_open(), ErrorCode::io, path_ + "/" + name + " cannot be opened: " + std::strerror(errno),
+  ZP_CHECK(folder.is_open(), ErrorCode::io,
+           path_ + "/" + name + " cannot be opened: " + std::strerror(errno),
            "every rank writes its own part of a checkpoint into it",
            "give all ranks a folder that is the same one on their hosts");
   return {step, name, path_ + "/" + name, std::move(folder)};
@@ -148,7 +157,8 @@ UnfinishedCheckpoint CheckpointRoot::join(std::int64_t step, const std::string& 
 void CheckpointRoot::sync_root() const {
   ZP_CHECK(disk_.sync(root_.handle()) == 0, ErrorCode::io,
            path_ + " did not reach the disk: " + std::strerror(errno),
-           "a loss of power might undo what was done last", "check the disk; what is there is whole");
+           "a loss of power might undo what was done last",
+           "check the disk; what is there is whole");
 }
 
 void CheckpointRoot::commit(UnfinishedCheckpoint& checkpoint) const {
@@ -166,7 +176,8 @@ void CheckpointRoot::commit(UnfinishedCheckpoint& checkpoint) const {
              "between two steps there would be no checkpoint of it",
              std::string("save into another folder; ") + untouched);
   } else {
-    ZP_CHECK(disk_.rename(root_.handle(), checkpoint.name.c_str(), name.c_str()) == 0, ErrorCode::io,
+    ZP_CHECK(disk_.rename(root_.handle(), checkpoint.name.c_str(), name.c_str()) == 0,
+             ErrorCode::io,
              checkpoint.label + " cannot be renamed to " + name + ": " + std::strerror(errno),
              "it is complete, but has the name of an unfinished one",
              std::string("remove what is in its way; ") + untouched);
@@ -197,7 +208,8 @@ void CheckpointRoot::remove(std::int64_t step) const {
   const std::string name = checkpoint_name(step);
   const std::string hidden = unfinished_name(step, make_nonce());
   ZP_CHECK(disk_.rename(root_.handle(), name.c_str(), hidden.c_str()) == 0, ErrorCode::io,
-           path_ + "/" + name + " cannot be removed: " + std::strerror(errno), "checkpoints would pile up",
+           path_ + "/" + name + " cannot be removed: " + std::strerror(errno),
+           "checkpoints would pile up",
            "check the folder's permissions; all checkpoints are whole");
   sync_root();
   ZP_CHECK(remove_unfinished(hidden), ErrorCode::io,
@@ -224,7 +236,8 @@ bool CheckpointRoot::remove_unfinished(const std::string& name) const noexcept {
 void CheckpointRoot::sweep() const noexcept {
   try {
     const std::string latest_temporary = std::string(".") + latest_name + ".tmp-";
-    for (const std::string& name : disk_.list(root_.handle()).value_or(std::vector<std::string>())) {
+    for (const std::string& name :
+         disk_.list(root_.handle()).value_or(std::vector<std::string>())) {
       if (is_unfinished_name(name)) remove_unfinished(name);
       if (name.compare(0, latest_temporary.size(), latest_temporary) == 0)
         disk_.remove(root_.handle(), name.c_str());

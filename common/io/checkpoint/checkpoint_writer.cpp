@@ -23,12 +23,13 @@ std::string rank_file_name(int rank) {
 }
 
 std::unique_ptr<CheckpointFile> begin_rank_file(Disk& disk, const UnfinishedCheckpoint& checkpoint,
-                                                const std::string& file_name, const CheckpointManifest& names,
+                                                const std::string& file_name,
+                                                const CheckpointManifest& names,
                                                 const std::vector<CheckpointPiece>& pieces,
                                                 const PieceValues& values, WriteBuffer* room) {
   const RankFilePlan plan = plan_rank_file(names, pieces);
-  auto file =
-      std::make_unique<CheckpointFile>(disk, checkpoint.folder.handle(), checkpoint.label, file_name, room);
+  auto file = std::make_unique<CheckpointFile>(disk, checkpoint.folder.handle(), checkpoint.label,
+                                               file_name, room);
   file->write(std::as_bytes(Span<const char>(plan.head)));
   for (const std::size_t index : plan.order) {
     const CheckpointPiece& piece = pieces[index];
@@ -36,8 +37,9 @@ std::unique_ptr<CheckpointFile> begin_rank_file(Disk& disk, const UnfinishedChec
       const std::int64_t count = std::min(most_at_once, piece.numel - first);
       const Span<const float> elements = values(piece, first, count);
       ZP_CHECK(static_cast<std::int64_t>(elements.size()) == count, ErrorCode::internal,
-               names.piece_name(piece) + " has " + std::to_string(elements.size()) + " elements instead of " +
-                   std::to_string(count) + " from " + std::to_string(first),
+               names.piece_name(piece) + " has " + std::to_string(elements.size()) +
+                   " elements instead of " + std::to_string(count) + " from " +
+                   std::to_string(first),
                "the file would end somewhere else than its header says", "report it");
       file->write(elements);
     }
@@ -46,20 +48,21 @@ std::unique_ptr<CheckpointFile> begin_rank_file(Disk& disk, const UnfinishedChec
   return file;
 }
 
-FileRecord write_rank_file(Disk& disk, const UnfinishedCheckpoint& checkpoint, const std::string& file_name,
-                           const CheckpointManifest& names, const std::vector<CheckpointPiece>& pieces,
-                           const PieceValues& values) {
+FileRecord write_rank_file(Disk& disk, const UnfinishedCheckpoint& checkpoint,
+                           const std::string& file_name, const CheckpointManifest& names,
+                           const std::vector<CheckpointPiece>& pieces, const PieceValues& values) {
   return begin_rank_file(disk, checkpoint, file_name, names, pieces, values)->finish();
 }
 
-FileRecord write_rank_file(Disk& disk, const UnfinishedCheckpoint& checkpoint, const std::string& file_name,
-                           const CheckpointImage& image) {
+FileRecord write_rank_file(Disk& disk, const UnfinishedCheckpoint& checkpoint,
+                           const std::string& file_name, const CheckpointImage& image) {
   CheckpointFile file(disk, checkpoint.folder.handle(), checkpoint.label, file_name);
   file.write(image);
   return file.finish();
 }
 
-std::string readable_manifest(const UnfinishedCheckpoint& checkpoint, const CheckpointManifest& manifest) {
+std::string readable_manifest(const UnfinishedCheckpoint& checkpoint,
+                              const CheckpointManifest& manifest) {
   std::string text = manifest_text(manifest);
   parse_manifest(text, checkpoint.label + "/" + manifest_name);
   return text;

@@ -8,8 +8,9 @@ void ChunkCache::use(const void* file, std::int64_t chunk,
                      const std::function<void(std::vector<std::byte>&)>& load,
                      const std::function<void(Span<const std::byte>)>& use) {
   const std::lock_guard lock(mutex_);
-  auto entry = std::find_if(entries_.begin(), entries_.end(),
-                            [&](const Entry& one) { return one.file == file && one.chunk == chunk; });
+  auto entry = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& one) {
+    return one.file == file && one.chunk == chunk;
+  });
   if (entry == entries_.end()) {
     if (entries_.size() < most) {
       entry = entries_.insert(entries_.end(), Entry{});

@@ -16,7 +16,8 @@ class ChunkCache {
  public:
   /// Calls `use` with a chunk of a file, which `load` fills if it is not there. What `load` throws is thrown, and
   /// nothing is kept of it. One at a time.
-  void use(const void* file, std::int64_t chunk, const std::function<void(std::vector<std::byte>&)>& load,
+  void use(const void* file, std::int64_t chunk,
+           const std::function<void(std::vector<std::byte>&)>& load,
            const std::function<void(Span<const std::byte>)>& use);
 
  private:

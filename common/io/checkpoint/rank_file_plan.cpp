@@ -9,13 +9,14 @@ namespace zeroproof {
 
 static_assert(std::endian::native == std::endian::little, "files have little-endian numbers");
 
-RankFilePlan plan_rank_file(const CheckpointManifest& names, const std::vector<CheckpointPiece>& pieces) {
+RankFilePlan plan_rank_file(const CheckpointManifest& names,
+                            const std::vector<CheckpointPiece>& pieces) {
   std::vector<SafeTensorSpec> specs;
   std::map<std::string, std::size_t> by_name;
   for (const CheckpointPiece& piece : pieces) {
     const CheckpointTensor& tensor = names.tensors[static_cast<std::size_t>(piece.tensor)];
-    const bool is_whole =
-        piece.numel == numel(tensor) && piece.row_numel == piece.row_stride && !is_scale_name(piece.state);
+    const bool is_whole = piece.numel == numel(tensor) && piece.row_numel == piece.row_stride &&
+                          !is_scale_name(piece.state);
     by_name[names.piece_name(piece)] = specs.size();
     specs.push_back({names.piece_name(piece), SafeDType::f32,
                      is_whole ? tensor.shape : std::vector<std::int64_t>{piece.numel}});

@@ -10,11 +10,12 @@
 namespace zeroproof {
 
 struct RankFilePlan {
-  std::string head;                ///< what the file begins with: the header's length, and the header
+  std::string head;  ///< what the file begins with: the header's length, and the header
   std::vector<std::size_t> order;  ///< of the pieces, whose elements follow one after another
 };
 
 /// names: the manifest's tensors, run and step. Errors: invalid_argument for what a reader would refuse.
-RankFilePlan plan_rank_file(const CheckpointManifest& names, const std::vector<CheckpointPiece>& pieces);
+RankFilePlan plan_rank_file(const CheckpointManifest& names,
+                            const std::vector<CheckpointPiece>& pieces);
 
 }  // namespace zeroproof

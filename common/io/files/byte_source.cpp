@@ -35,18 +35,21 @@ class FileSource final : public ByteSource {
       : ByteSource(path, size), handle_(std::move(handle)) {}
 
   void read(std::uint64_t offset, Span<std::byte> target) const override {
-    constexpr std::size_t most = std::size_t{1} << 30;  // Linux reads at most 2^31 - 4096 bytes at once
+    constexpr std::size_t most = std::size_t{1}
+                                 << 30;  // Linux reads at most 2^31 - 4096 bytes at once
     while (!target.empty()) {
-      const ssize_t count =
-          ::pread(handle_.get(), target.data(), std::min(most, target.size()), static_cast<off_t>(offset));
+      const ssize_t count = ::pread(handle_.get(), target.data(), std::min(most, target.size()),
+                                    static_cast<off_t>(offset));
       if (count < 0 && errno == EINTR) continue;
       ZP_CHECK(count >= 0, ErrorCode::io,
-               label() + " cannot be read at byte " + std::to_string(offset) + ": " + std::strerror(errno),
+               label() + " cannot be read at byte " + std::to_string(offset) + ": " +
+                   std::strerror(errno),
                "what it holds is needed", "check the disk and run again");
       ZP_CHECK(count > 0, ErrorCode::io,
-               label() + " ends at byte " + std::to_string(offset) + " but had " + std::to_string(size()) +
-                   " bytes when it was opened",
-               "somebody shortened it while it was being read", "let the writer finish and run again");
+               label() + " ends at byte " + std::to_string(offset) + " but had " +
+                   std::to_string(size()) + " bytes when it was opened",
+               "somebody shortened it while it was being read",
+               "let the writer finish and run again");
       offset += static_cast<std::uint64_t>(count);
       target = target.subspan(static_cast<std::size_t>(count));
     }
@@ -62,9 +65,10 @@ class MemorySource final : public ByteSource {
       : ByteSource(std::move(label), bytes.size()), bytes_(bytes) {}
 
   void read(std::uint64_t offset, Span<std::byte> target) const override {
-    ZP_CHECK(offset <= bytes_.size() && target.size() <= bytes_.size() - offset, ErrorCode::io,
-             label() + " has " + std::to_string(bytes_.size()) + " bytes, fewer than were asked for",
-             "a tensor would be read past the end", "ask for ranges inside it");
+    ZP_CHECK(
+        offset <= bytes_.size() && target.size() <= bytes_.size() - offset, ErrorCode::io,
+        label() + " has " + std::to_string(bytes_.size()) + " bytes, fewer than were asked for",
+        "a tensor would be read past the end", "ask for ranges inside it");
     if (!target.empty()) std::memcpy(target.data(), bytes_.data() + offset, target.size());
   }
 
@@ -75,8 +79,9 @@ class MemorySource final : public ByteSource {
 }  // namespace
 
 std::unique_ptr<ByteSource> open_file_source(const std::string& path) {
-  ZP_CHECK(path.find('\0') == std::string::npos, ErrorCode::io, "a file name contains a NUL character",
-           "the system would open another file", "give the name without it");
+  ZP_CHECK(path.find('\0') == std::string::npos, ErrorCode::io,
+           "a file name contains a NUL character", "the system would open another file",
+           "give the name without it");
   // O_NONBLOCK: opening a pipe nobody writes to must not wait.
   Handle handle(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   ZP_CHECK(handle.get() >= 0, ErrorCode::io, path + " cannot be opened: " + std::strerror(errno),
@@ -99,7 +104,8 @@ std::string read_small_file(const std::string& path, std::uint64_t most_bytes) {
   const auto source = open_file_source(path);
   ZP_CHECK(source->size() <= most_bytes, ErrorCode::io,
            path + " has " + std::to_string(source->size()) + " bytes",
-           "what is expected there has at most " + std::to_string(most_bytes), "name the right file");
+           "what is expected there has at most " + std::to_string(most_bytes),
+           "name the right file");
   std::string text(source->size(), '\0');
   source->read(0, std::as_writable_bytes(Span<char>(text)));
   return text;

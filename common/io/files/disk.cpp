@@ -74,10 +74,13 @@ int Disk::exchange(int folder, const char* one, const char* other) {
 
 int Disk::remove(int folder, const char* name) { return ::unlinkat(folder, name, 0); }
 
-int Disk::remove_folder(int folder, const char* name) { return ::unlinkat(folder, name, AT_REMOVEDIR); }
+int Disk::remove_folder(int folder, const char* name) {
+  return ::unlinkat(folder, name, AT_REMOVEDIR);
+}
 
 std::optional<std::vector<std::string>> Disk::list(int folder) {
-  const int handle = ::openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);  // a position of its own
+  const int handle =
+      ::openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);  // a position of its own
   if (handle < 0) return std::nullopt;
   const auto close_stream = [](DIR* stream) { ::closedir(stream); };
   std::unique_ptr<DIR, decltype(close_stream)> stream(::fdopendir(handle), close_stream);

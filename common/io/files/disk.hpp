@@ -20,8 +20,9 @@ class Disk {
       const char* path);  ///< a folder, by any path; links on the way are the caller's business
   virtual int open_folder(int folder, const char* name);
   virtual int make_folder(int folder, const char* name);  ///< for this user alone
-  virtual int create(int folder, const char* name);       ///< to be written; there must be none of that name
-  virtual int open(int folder, const char* name);         ///< to be read
+  virtual int create(int folder,
+                     const char* name);  ///< to be written; there must be none of that name
+  virtual int open(int folder, const char* name);  ///< to be read
   virtual ssize_t write(int file, const void* bytes, std::size_t num_bytes);
   virtual ssize_t read(int file, void* bytes, std::size_t num_bytes, off_t offset);
   /// Whether writes go past the page cache from now on, from aligned memory and in aligned lengths. False if the file

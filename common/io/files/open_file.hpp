@@ -11,7 +11,8 @@ class OpenFile {
  public:
   OpenFile() = default;
   OpenFile(Disk& disk, int handle) : disk_(&disk), handle_(handle) {}
-  OpenFile(OpenFile&& other) noexcept : disk_(other.disk_), handle_(std::exchange(other.handle_, -1)) {}
+  OpenFile(OpenFile&& other) noexcept
+      : disk_(other.disk_), handle_(std::exchange(other.handle_, -1)) {}
   OpenFile& operator=(OpenFile&& other) noexcept {
     std::swap(disk_, other.disk_);
     std::swap(handle_, other.handle_);

@@ -14,7 +14,8 @@ inline void require_regular_file(const std::string& path, const std::string& wha
   std::error_code ignored;
   const std::filesystem::file_status status = std::filesystem::status(path, ignored);
   const bool is_folder = std::filesystem::is_directory(status);
-  ZP_CHECK(!std::filesystem::exists(status) || std::filesystem::is_regular_file(status), ErrorCode::config,
+  ZP_CHECK(!std::filesystem::exists(status) || std::filesystem::is_regular_file(status),
+           ErrorCode::config,
            what + " " + path + (is_folder ? " is a directory" : " is a device or a pipe"),
            "a run must be able to read the same bytes again", "name a plain file");
 }

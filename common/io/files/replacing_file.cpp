@@ -21,7 +21,8 @@ namespace fs = std::filesystem;
 /// The file a path means, with links followed.
 std::string target_of(const std::string& path) {
   ZP_CHECK(!path.empty() && path.find('\0') == std::string::npos, ErrorCode::io,
-           "a file name is empty or contains a NUL character", "nothing can be written there", "give a name");
+           "a file name is empty or contains a NUL character", "nothing can be written there",
+           "give a name");
   std::error_code error;
   fs::path target(path);
   // Followed by hand: a link may lead to a file that does not exist yet.
@@ -51,7 +52,8 @@ int at_free_name(const std::string& path, std::string& name, const Make& make) {
   const fs::path folder = fs::path(path).parent_path();
   for (int attempt = 0; attempt < 1000; ++attempt) {
     name =
-        (folder / (".zp-" + std::to_string(::getpid()) + "-" + std::to_string(++counter) + ".part")).string();
+        (folder / (".zp-" + std::to_string(::getpid()) + "-" + std::to_string(++counter) + ".part"))
+            .string();
     const int result = make(name.c_str());
     if (result >= 0 || errno != EEXIST) return result;
   }
@@ -84,7 +86,8 @@ bool give_name(int handle, const std::string& path, std::string& temporary) {
 ReplacingFile::ReplacingFile(const std::string& path) : path_(target_of(path)) {
   handle_ = open_temporary(path_, temporary_);
   ZP_CHECK(handle_ >= 0, ErrorCode::io, path_ + " cannot be written: " + std::strerror(errno),
-           "a temporary file next to it is filled first", "name a file in a folder you may write to");
+           "a temporary file next to it is filled first",
+           "name a file in a folder you may write to");
 }
 
 ReplacingFile::~ReplacingFile() {
@@ -107,7 +110,8 @@ void ReplacingFile::write(std::int64_t offset, Span<const std::byte> bytes) {
 }
 
 void ReplacingFile::commit() {
-  const bool synced = ::fsync(handle_) == 0 && (!temporary_.empty() || give_name(handle_, path_, temporary_));
+  const bool synced =
+      ::fsync(handle_) == 0 && (!temporary_.empty() || give_name(handle_, path_, temporary_));
   const int sync_error = errno;
   const bool closed = ::close(handle_) == 0;
   handle_ = -1;

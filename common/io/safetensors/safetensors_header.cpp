@@ -9,7 +9,8 @@
 namespace zeroproof {
 namespace {
 
-[[noreturn]] void refuse(const std::string& label, const std::string& problem, const std::string& why) {
+[[noreturn]] void refuse(const std::string& label, const std::string& problem,
+                         const std::string& why) {
   fail(ErrorCode::io, label + ": " + problem, why, "have the file written again");
 }
 
@@ -44,12 +45,14 @@ void check_text(std::string_view text, const std::string& label, const Safetenso
     refuse(label, "the header begins with a byte order mark", "the format has none");
   }
   if (text.empty() || text.front() != '{') {
-    refuse(label, "the header does not begin with '{'", "it is one JSON object and nothing before it");
+    refuse(label, "the header does not begin with '{'",
+           "it is one JSON object and nothing before it");
   }
   // the JSON library takes a NUL for the end of its input and would not look at the rest.
   const std::size_t nul = text.find('\0');
   if (nul != std::string_view::npos) {
-    refuse(label, "byte " + std::to_string(nul + 8) + " is NUL, inside the header", "JSON has no such byte");
+    refuse(label, "byte " + std::to_string(nul + 8) + " is NUL, inside the header",
+           "JSON has no such byte");
   }
   const std::size_t last = text.find_last_not_of(' ');
   if (text[last] != '}') {
@@ -63,16 +66,18 @@ void check_text(std::string_view text, const std::string& label, const Safetenso
            "it would be held several times");
   }
   if (longest.bare > 64) {
-    refuse(label, "the header has a number or word of " + std::to_string(longest.bare) + " characters",
+    refuse(label,
+           "the header has a number or word of " + std::to_string(longest.bare) + " characters",
            "nothing it may hold is that long");
   }
 }
 
 /// Sorts by place and checks that the tensors fill the data.
 void check_places(SafetensorsHeader& header, const std::string& label) {
-  std::sort(header.tensors.begin(), header.tensors.end(), [](const SafeTensor& a, const SafeTensor& b) {
-    return std::tie(a.begin, a.end, a.name) < std::tie(b.begin, b.end, b.name);
-  });
+  std::sort(header.tensors.begin(), header.tensors.end(),
+            [](const SafeTensor& a, const SafeTensor& b) {
+              return std::tie(a.begin, a.end, a.name) < std::tie(b.begin, b.end, b.name);
+            });
   std::int64_t filled = 0;
   const std::string* before = nullptr;
   for (const SafeTensor& tensor : header.tensors) {
@@ -88,7 +93,8 @@ void check_places(SafetensorsHeader& header, const std::string& label) {
                  std::to_string(tensor.begin) + ", before " + shown_name(tensor.name),
              "a gap can hide anything");
     }
-    if (tensor.num_bytes() > 0 && (header.data_begin + tensor.begin) % num_bytes(tensor.dtype) != 0) {
+    if (tensor.num_bytes() > 0 &&
+        (header.data_begin + tensor.begin) % num_bytes(tensor.dtype) != 0) {
       refuse(label,
              "tensor " + shown_name(tensor.name) + " begins at byte " +
                  std::to_string(header.data_begin + tensor.begin) + ", not a multiple of its " +
@@ -127,7 +133,8 @@ std::optional<std::int64_t> safetensors_numel(const std::vector<std::int64_t>& s
 }
 
 SafetensorsHeader parse_safetensors_header(std::string_view text, std::uint64_t data_bytes,
-                                           const std::string& label, const SafetensorsLimits& limits) {
+                                           const std::string& label,
+                                           const SafetensorsLimits& limits) {
   check_text(text, label, limits);
   SafetensorsHeader header;
   header.data_begin = static_cast<std::int64_t>(8 + text.size());

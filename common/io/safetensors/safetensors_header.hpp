@@ -17,13 +17,14 @@ namespace zeroproof {
 ///          10 x text.size() + 64 KiB, whatever the text says.
 /// Errors   ErrorCode::io, naming the file and the tensor, or the byte of the file where JSON ends to be JSON.
 SafetensorsHeader parse_safetensors_header(std::string_view text, std::uint64_t data_bytes,
-                                           const std::string& label, const SafetensorsLimits& limits = {});
+                                           const std::string& label,
+                                           const SafetensorsLimits& limits = {});
 
 /// Places the tensors one after another, largest elements first and then by name, so that every tensor is
 /// aligned and the same tensors always give the same file. Errors (ErrorCode::invalid_argument): a name or
 /// shape that parse_safetensors_header would refuse, or a repeated name.
-SafetensorsHeader plan_safetensors(const std::vector<SafeTensorSpec>& tensors, SafeMetadata metadata,
-                                   const SafetensorsLimits& limits = {});
+SafetensorsHeader plan_safetensors(const std::vector<SafeTensorSpec>& tensors,
+                                   SafeMetadata metadata, const SafetensorsLimits& limits = {});
 
 /// The JSON text of a header, padded with spaces to a multiple of 8 bytes. Errors
 /// (ErrorCode::invalid_argument): metadata that is not UTF-8.

@@ -19,39 +19,47 @@ std::size_t header_length(const ByteSource& source, const SafetensorsLimits& lim
   const std::string& label = source.label();
   ZP_CHECK(source.size() >= length_bytes, ErrorCode::io,
            label + " has " + std::to_string(source.size()) + " bytes",
-           "a safetensors file begins with the 8-byte length of its header", "name a safetensors file");
+           "a safetensors file begins with the 8-byte length of its header",
+           "name a safetensors file");
   std::uint64_t length = 0;
   source.read(0, std::as_writable_bytes(Span<std::uint64_t>(&length, 1)));
-  const auto most = static_cast<std::uint64_t>(std::min(limits.header_bytes, largest_safetensors_header));
-  ZP_CHECK(length >= 2, ErrorCode::io, label + ": the header is " + std::to_string(length) + " bytes long",
+  const auto most =
+      static_cast<std::uint64_t>(std::min(limits.header_bytes, largest_safetensors_header));
+  ZP_CHECK(length >= 2, ErrorCode::io,
+           label + ": the header is " + std::to_string(length) + " bytes long",
            "even an empty JSON object has two", "have the file written again");
   ZP_CHECK(length <= source.size() - length_bytes, ErrorCode::io,
-           label + ": the header would be " + std::to_string(length) + " bytes long but the file has only " +
-               std::to_string(source.size() - length_bytes) + " more",
+           label + ": the header would be " + std::to_string(length) +
+               " bytes long but the file has only " + std::to_string(source.size() - length_bytes) +
+               " more",
            "the file was cut short, or is no safetensors file", "copy or write it again");
-  ZP_CHECK(
-      length <= most, ErrorCode::io,
-      label + ": the header is " + std::to_string(length) + " bytes long, more than " + std::to_string(most),
-      "it is held in memory", "split the file into several with fewer tensors");
+  ZP_CHECK(length <= most, ErrorCode::io,
+           label + ": the header is " + std::to_string(length) + " bytes long, more than " +
+               std::to_string(most),
+           "it is held in memory", "split the file into several with fewer tensors");
   return static_cast<std::size_t>(length);
 }
 
 SafetensorsHeader read_header(const ByteSource& source, const SafetensorsLimits& limits) {
   std::string text(header_length(source, limits), '\0');
   source.read(length_bytes, std::as_writable_bytes(Span<char>(text)));
-  return parse_safetensors_header(text, source.size() - length_bytes - text.size(), source.label(), limits);
+  return parse_safetensors_header(text, source.size() - length_bytes - text.size(), source.label(),
+                                  limits);
 }
 
 }  // namespace
 
-SafetensorsReader::SafetensorsReader(std::unique_ptr<ByteSource> source, const SafetensorsLimits& limits)
+SafetensorsReader::SafetensorsReader(std::unique_ptr<ByteSource> source,
+                                     const SafetensorsLimits& limits)
     : source_(std::move(source)), header_(read_header(*source_, limits)) {}
 
-SafetensorsReader SafetensorsReader::open(const std::string& path, const SafetensorsLimits& limits) {
+SafetensorsReader SafetensorsReader::open(const std::string& path,
+                                          const SafetensorsLimits& limits) {
   return {open_file_source(path), limits};
 }
 
-SafetensorsReader SafetensorsReader::from_memory(Span<const std::byte> bytes, const std::string& label,
+SafetensorsReader SafetensorsReader::from_memory(Span<const std::byte> bytes,
+                                                 const std::string& label,
                                                  const SafetensorsLimits& limits) {
   return {memory_source(bytes, label), limits};
 }
@@ -64,7 +72,8 @@ SafetensorsReader SafetensorsReader::from_source(std::unique_ptr<ByteSource> sou
 void SafetensorsReader::read(const SafeTensor& tensor, std::int64_t first_byte,
                              Span<std::byte> target) const {
   const std::int64_t count = static_cast<std::int64_t>(target.size());
-  ZP_CHECK(first_byte >= 0 && first_byte <= tensor.num_bytes() && count <= tensor.num_bytes() - first_byte,
+  ZP_CHECK(first_byte >= 0 && first_byte <= tensor.num_bytes() &&
+               count <= tensor.num_bytes() - first_byte,
            ErrorCode::invalid_argument,
            label() + ": " + std::to_string(count) + " bytes from " + std::to_string(first_byte) +
                " were asked of tensor " + shown_name(tensor.name) + ", which has " +

@@ -37,7 +37,8 @@ class SafetensorsReader {
   void read(const SafeTensor& tensor, std::int64_t first_byte, Span<std::byte> target) const;
 
   /// All bytes of a tensor, in pieces of at most chunk_bytes (rounded down to whole elements), in order.
-  void for_each_chunk(const SafeTensor& tensor, const std::function<void(Span<const std::byte>)>& use,
+  void for_each_chunk(const SafeTensor& tensor,
+                      const std::function<void(Span<const std::byte>)>& use,
                       std::int64_t chunk_bytes = std::int64_t{1} << 20) const;
 
  private:

@@ -6,7 +6,8 @@
 namespace zeroproof {
 namespace {
 
-constexpr std::uint64_t largest_number = std::uint64_t{1} << 53;  // what every JSON library keeps exactly
+constexpr std::uint64_t largest_number = std::uint64_t{1}
+                                         << 53;  // what every JSON library keeps exactly
 
 /// The part of the parser's message that says what is wrong, short and printable.
 std::string short_reason(const std::string& message) {
@@ -58,7 +59,8 @@ void SafetensorsSax::unexpected(const std::string& what) const {
   if (at_ == At::dtype || at_ == At::metadata_value) wanted = "a text";
   if (at_ == At::shape || at_ == At::offsets) wanted = "an array";
   if (at_ == At::dimensions || at_ == At::positions) wanted = "whole numbers";
-  refuse(where() + " holds " + what + " instead of " + wanted, "the format has no such thing there");
+  refuse(where() + " holds " + what + " instead of " + wanted,
+         "the format has no such thing there");
 }
 
 void SafetensorsSax::not_whole(const std::string& number) const {
@@ -78,7 +80,8 @@ bool SafetensorsSax::number_unsigned(std::uint64_t value) {
     return true;
   }
   if (at_ != At::positions) unexpected("a number");
-  if (positions_ == 2) refuse(where() + " has more than two numbers", "they are a begin and an end");
+  if (positions_ == 2)
+    refuse(where() + " has more than two numbers", "they are a begin and an end");
   (positions_ == 0 ? tensor().begin : tensor().end) = number;
   ++positions_;
   return true;
@@ -139,14 +142,16 @@ bool SafetensorsSax::key(std::string& value) {
 
 void SafetensorsSax::begin_tensor(std::string& name) {
   if (name == "__metadata__") {
-    if (has_metadata_) refuse("__metadata__ is there twice", "readers would disagree about which one counts");
+    if (has_metadata_)
+      refuse("__metadata__ is there twice", "readers would disagree about which one counts");
     has_metadata_ = true;
     at_ = At::metadata;
     return;
   }
   const std::string problem = safetensors_name_problem(name, limits_);
   if (!problem.empty()) {
-    refuse("the tensor name " + shown_name(name) + " " + problem, "reports and other files name tensors");
+    refuse("the tensor name " + shown_name(name) + " " + problem,
+           "reports and other files name tensors");
   }
   if (static_cast<std::int64_t>(header_.tensors.size()) == limits_.tensors) {
     refuse("the header has more than " + std::to_string(limits_.tensors) + " tensors",
@@ -159,14 +164,16 @@ void SafetensorsSax::begin_tensor(std::string& name) {
 
 void SafetensorsSax::begin_field(const std::string& field) {
   const auto begin = [&](bool& seen, At next) {
-    if (seen) refuse(where() + " has " + field + " twice", "readers would disagree about which one counts");
+    if (seen)
+      refuse(where() + " has " + field + " twice", "readers would disagree about which one counts");
     seen = true;
     at_ = next;
   };
   if (field == "dtype") return begin(has_dtype_, At::dtype);
   if (field == "shape") return begin(has_shape_, At::shape);
   if (field == "data_offsets") return begin(has_offsets_, At::offsets);
-  refuse(where() + " has the key " + shown_name(field), "only dtype, shape and data_offsets mean something");
+  refuse(where() + " has the key " + shown_name(field),
+         "only dtype, shape and data_offsets mean something");
 }
 
 bool SafetensorsSax::start_array(std::size_t) {
@@ -178,7 +185,8 @@ bool SafetensorsSax::start_array(std::size_t) {
 
 bool SafetensorsSax::end_array() {
   if (at_ == At::positions && positions_ != 2) {
-    refuse(where() + " has " + std::to_string(positions_) + " of two numbers", "they are a begin and an end");
+    refuse(where() + " has " + std::to_string(positions_) + " of two numbers",
+           "they are a begin and an end");
   }
   at_ = At::fields;
   return true;
@@ -197,7 +205,8 @@ void SafetensorsSax::finish_tensor() {
     if (!seen) refuse(where() + " has no " + field, "it cannot be read without");
   }
   if (t.end < t.begin) {
-    refuse(where() + " ends at " + std::to_string(t.end) + " before it begins at " + std::to_string(t.begin),
+    refuse(where() + " ends at " + std::to_string(t.end) + " before it begins at " +
+               std::to_string(t.begin),
            "its data_offsets are reversed");
   }
   const std::optional<std::int64_t> numel = safetensors_numel(t.shape);

@@ -12,7 +12,8 @@ namespace zeroproof {
 /// neither depth nor length of the text can cost more than the text itself.
 class SafetensorsSax final : public nlohmann::json_sax<nlohmann::ordered_json> {
  public:
-  SafetensorsSax(const std::string& label, const SafetensorsLimits& limits, SafetensorsHeader& header)
+  SafetensorsSax(const std::string& label, const SafetensorsLimits& limits,
+                 SafetensorsHeader& header)
       : label_(label), limits_(limits), header_(header) {}
 
   bool null() override { unexpected("null"); }
@@ -62,7 +63,7 @@ class SafetensorsSax final : public nlohmann::json_sax<nlohmann::ordered_json> {
   At at_ = At::root;
   bool has_metadata_ = false;
   bool has_dtype_ = false, has_shape_ = false, has_offsets_ = false;  ///< of the tensor in hand
-  int positions_ = 0;                                                 ///< read so far in data_offsets
+  int positions_ = 0;  ///< read so far in data_offsets
   std::string metadata_key_;
 };
 

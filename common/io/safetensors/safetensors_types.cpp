@@ -35,7 +35,9 @@ const DTypeRow& row(SafeDType dtype) { return dtype_rows[static_cast<std::size_t
 /// Length of the well-formed UTF-8 sequence that `text` starts with, 0 if it starts with none (Unicode 15,
 /// table 3-7).
 std::size_t sequence_length(std::string_view text) {
-  const auto byte = [&](std::size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U; };
+  const auto byte = [&](std::size_t i) {
+    return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U;
+  };
   const auto tail = [&](std::size_t i) { return (byte(i) & 0xC0U) == 0x80U; };
   const unsigned first = byte(0);
   if (first < 0x80U) return 1;
@@ -91,8 +93,8 @@ SafeDType safe_dtype(DType dtype) {
 }
 
 std::optional<DType> buffer_dtype(SafeDType dtype) {
-  for (const DType known : {DType::fp32, DType::bf16, DType::fp16, DType::fp64, DType::u32, DType::u64,
-                            DType::e4m3, DType::e5m2, DType::u16, DType::e8m0}) {
+  for (const DType known : {DType::fp32, DType::bf16, DType::fp16, DType::fp64, DType::u32,
+                            DType::u64, DType::e4m3, DType::e5m2, DType::u16, DType::e8m0}) {
     if (safe_dtype(known) == dtype) return known;
   }
   return std::nullopt;
@@ -115,12 +117,14 @@ const SafeTensor* SafetensorsHeader::find(std::string_view tensor_name) const {
 const std::string* SafetensorsHeader::index_names() {
   by_name.resize(tensors.size());
   std::iota(by_name.begin(), by_name.end(), 0U);
-  const auto name_of = [&](std::uint32_t index) -> const std::string& { return tensors[index].name; };
+  const auto name_of = [&](std::uint32_t index) -> const std::string& {
+    return tensors[index].name;
+  };
   std::sort(by_name.begin(), by_name.end(),
             [&](std::uint32_t a, std::uint32_t b) { return name_of(a) < name_of(b); });
-  const auto twice =
-      std::adjacent_find(by_name.begin(), by_name.end(),
-                         [&](std::uint32_t a, std::uint32_t b) { return name_of(a) == name_of(b); });
+  const auto twice = std::adjacent_find(
+      by_name.begin(), by_name.end(),
+      [&](std::uint32_t a, std::uint32_t b) { return name_of(a) == name_of(b); });
   return twice == by_name.end() ? nullptr : &name_of(*twice);
 }
 
@@ -128,7 +132,8 @@ std::string safetensors_name_problem(std::string_view name, const SafetensorsLim
   if (name.empty()) return "is empty";
   if (name == "__metadata__") return "is reserved for the metadata";
   if (static_cast<std::int64_t>(name.size()) > limits.name_bytes) {
-    return "has " + std::to_string(name.size()) + " bytes, more than " + std::to_string(limits.name_bytes);
+    return "has " + std::to_string(name.size()) + " bytes, more than " +
+           std::to_string(limits.name_bytes);
   }
   while (!name.empty()) {
     const std::size_t length = sequence_length(name);

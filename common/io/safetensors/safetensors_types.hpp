@@ -86,7 +86,8 @@ struct SafetensorsLimits {
   std::int64_t header_bytes = std::int64_t{16} << 20;  ///< up to largest_safetensors_header
   std::int64_t tensors = std::int64_t{1} << 19;
   std::int64_t metadata_entries = std::int64_t{1} << 16;
-  std::int64_t text_bytes = std::int64_t{4} << 20;  ///< of one text; a JSON parser copies it a few times
+  std::int64_t text_bytes = std::int64_t{4}
+                            << 20;  ///< of one text; a JSON parser copies it a few times
   std::int64_t rank = 64;
   std::int64_t name_bytes = 1024;
 };

@@ -7,25 +7,28 @@
 
 namespace zeroproof {
 
-SafetensorsWriter::SafetensorsWriter(const std::string& path, const std::vector<SafeTensorSpec>& tensors,
+SafetensorsWriter::SafetensorsWriter(const std::string& path,
+                                     const std::vector<SafeTensorSpec>& tensors,
                                      SafeMetadata metadata, const SafetensorsLimits& limits)
     : header_(plan_safetensors(tensors, std::move(metadata), limits)),
       file_(path),
       written_(header_.tensors.size(), 0) {
   const std::string text = safetensors_header_text(header_);
-  ZP_CHECK(
-      static_cast<std::int64_t>(text.size()) <= std::min(limits.header_bytes, largest_safetensors_header),
-      ErrorCode::invalid_argument, path + " would have a header of " + std::to_string(text.size()) + " bytes",
-      "readers would refuse the file", "split it into several with fewer tensors");
+  ZP_CHECK(static_cast<std::int64_t>(text.size()) <=
+               std::min(limits.header_bytes, largest_safetensors_header),
+           ErrorCode::invalid_argument,
+           path + " would have a header of " + std::to_string(text.size()) + " bytes",
+           "readers would refuse the file", "split it into several with fewer tensors");
   const std::uint64_t length = text.size();
   file_.write(0, std::as_bytes(Span<const std::uint64_t>(&length, 1)));
   file_.write(8, std::as_bytes(Span<const char>(text)));
 }
 
 void SafetensorsWriter::write(std::string_view tensor_name, Span<const std::byte> bytes) {
-  const auto at = std::lower_bound(
-      header_.by_name.begin(), header_.by_name.end(), tensor_name,
-      [&](std::uint32_t index, std::string_view text) { return header_.tensors[index].name < text; });
+  const auto at = std::lower_bound(header_.by_name.begin(), header_.by_name.end(), tensor_name,
+                                   [&](std::uint32_t index, std::string_view text) {
+                                     return header_.tensors[index].name < text;
+                                   });
   ZP_CHECK(!finished_ && at != header_.by_name.end() && header_.tensors[*at].name == tensor_name,
            ErrorCode::invalid_argument,
            file_.path() + ": tensor " + shown_name(tensor_name) +
@@ -35,8 +38,9 @@ void SafetensorsWriter::write(std::string_view tensor_name, Span<const std::byte
   std::int64_t& written = written_[static_cast<std::size_t>(at - header_.by_name.begin())];
   const auto count = static_cast<std::int64_t>(bytes.size());
   ZP_CHECK(count <= tensor.num_bytes() - written, ErrorCode::invalid_argument,
-           file_.path() + ": tensor " + shown_name(tensor_name) + " gets " + std::to_string(written + count) +
-               " bytes but has " + std::to_string(tensor.num_bytes()),
+           file_.path() + ": tensor " + shown_name(tensor_name) + " gets " +
+               std::to_string(written + count) + " bytes but has " +
+               std::to_string(tensor.num_bytes()),
            "its neighbour would be overwritten", "write as many as its shape says");
   file_.write(header_.data_begin + tensor.begin + written, bytes);
   written += count;
@@ -48,8 +52,9 @@ void SafetensorsWriter::finish() {
   for (std::size_t i = 0; i < written_.size(); ++i) {
     const SafeTensor& tensor = header_.tensors[header_.by_name[i]];
     ZP_CHECK(written_[i] == tensor.num_bytes(), ErrorCode::invalid_argument,
-             file_.path() + ": tensor " + shown_name(tensor.name) + " got " + std::to_string(written_[i]) +
-                 " of " + std::to_string(tensor.num_bytes()) + " bytes",
+             file_.path() + ": tensor " + shown_name(tensor.name) + " got " +
+                 std::to_string(written_[i]) + " of " + std::to_string(tensor.num_bytes()) +
+                 " bytes",
              "the rest would be zeros nobody wrote", "write every tensor whole");
   }
   file_.commit();

@@ -9,9 +9,11 @@ namespace zeroproof::cuda {
 namespace {
 
 /// Of tensors that TP ranks have in parts, or of the others.
-std::vector<Piece> replicated_pieces(const OptimizerSetup& setup, const FlatRange& range, bool replicated) {
+std::vector<Piece> replicated_pieces(const OptimizerSetup& setup, const FlatRange& range,
+                                     bool replicated) {
   std::vector<Piece> pieces = setup.layout->pieces({range});
-  std::erase_if(pieces, [&](const Piece& piece) { return tp_replicated(setup, piece.tensor) != replicated; });
+  std::erase_if(
+      pieces, [&](const Piece& piece) { return tp_replicated(setup, piece.tensor) != replicated; });
   if (!replicated) return pieces;
   std::int64_t local = 0;
   for (Piece& piece : pieces) {
@@ -72,7 +74,8 @@ std::vector<BucketPlan> plan_buckets(const OptimizerSetup& setup) {
     plan.all = host::PieceLoop(setup.layout->pieces({range}));
     plan.mine = host::PieceLoop(setup.layout->pieces(plan.own.ranges));
     plan.replicated = host::PieceLoop(replicated);
-    if (!replicated.empty()) plan.unreplicated = host::PieceLoop(replicated_pieces(setup, range, false));
+    if (!replicated.empty())
+      plan.unreplicated = host::PieceLoop(replicated_pieces(setup, range, false));
     plan.local_begin = local;
     plan.whole = setup.stage == 0;
     local += plan.own.numel;
@@ -81,11 +84,12 @@ std::vector<BucketPlan> plan_buckets(const OptimizerSetup& setup) {
   return plans;
 }
 
-void pack(const RankPart& part, const void* from, std::int64_t base, std::int64_t width, std::byte* packed,
-          std::vector<Move>& moves) {
+void pack(const RankPart& part, const void* from, std::int64_t base, std::int64_t width,
+          std::byte* packed, std::vector<Move>& moves) {
   for (const FlatRange& range : part.ranges) {
     const std::int64_t count = range.numel() * width;
-    moves.push_back({packed, static_cast<const std::byte*>(from) + (range.begin - base) * width, count});
+    moves.push_back(
+        {packed, static_cast<const std::byte*>(from) + (range.begin - base) * width, count});
     packed += count;
   }
 }

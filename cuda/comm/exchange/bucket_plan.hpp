@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "common/step/distributed_optimizer.hpp"
-#include "cuda/host/base/piece_loop.hpp"
 #include "cuda/comm/memory/memory_space.hpp"
+#include "cuda/host/base/piece_loop.hpp"
 
 namespace zeroproof::cuda {
 
@@ -24,17 +24,19 @@ struct RankPart {
 /// One bucket as this rank sees it. A part is *packed* when its ranges stand one after another.
 struct BucketPlan {
   const ShardMap* shards = nullptr;
-  std::size_t index = 0;     ///< of the bucket in the shard map
-  FlatRange range;           ///< the bucket in the global numbering
-  RankPart own;              ///< this rank's part
-  host::PieceLoop all{{}};   ///< tensors in the bucket; local indices count from its start
-  host::PieceLoop mine{{}};  ///< tensors in this rank's part; local indices count in the packed part
+  std::size_t index = 0;    ///< of the bucket in the shard map
+  FlatRange range;          ///< the bucket in the global numbering
+  RankPart own;             ///< this rank's part
+  host::PieceLoop all{{}};  ///< tensors in the bucket; local indices count from its start
+  host::PieceLoop mine{
+      {}};  ///< tensors in this rank's part; local indices count in the packed part
   host::PieceLoop replicated{
       {}};  ///< tensors whose gradient the TP ranks have in parts; local indices count in them alone
   host::PieceLoop unreplicated{{}};  ///< the others, if there are such; local indices as in all
   std::int64_t replicated_numel = 0;
   std::int64_t local_begin = 0;  ///< where the packed part starts in a shard buffer
-  bool whole = false;  ///< gradient buffers cover the full flat range (stage 0) instead of the shard
+  bool whole =
+      false;  ///< gradient buffers cover the full flat range (stage 0) instead of the shard
 
   /// What a rank owns. Made when asked for: a table in every rank would grow with the square of the world.
   RankPart part(int rank) const;
@@ -56,7 +58,7 @@ std::int64_t total_numel(const std::vector<FlatRange>& ranges);
 std::vector<BucketPlan> plan_buckets(const OptimizerSetup& setup);
 
 /// Adds the copies of a part out of a buffer that starts at global index `base`, elements of `width` bytes.
-void pack(const RankPart& part, const void* from, std::int64_t base, std::int64_t width, std::byte* packed,
-          std::vector<Move>& moves);
+void pack(const RankPart& part, const void* from, std::int64_t base, std::int64_t width,
+          std::byte* packed, std::vector<Move>& moves);
 
 }  // namespace zeroproof::cuda

@@ -9,7 +9,7 @@ namespace zeroproof::cuda {
 struct CommGroups {
   Communicator* comm = nullptr;  ///< ranks the state is sharded over
   Communicator* replicas =
-      nullptr;                 ///< ranks of the other instances that own the same shard; null: one instance
+      nullptr;  ///< ranks of the other instances that own the same shard; null: one instance
   Communicator* tp = nullptr;  ///< ranks that have other parts of the same tensors; null: one
 };
 

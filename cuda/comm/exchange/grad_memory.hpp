@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "cuda/comm/exchange/registered_buffer.hpp"
 #include "cuda/comm/exchange/comm_groups.hpp"
+#include "cuda/comm/exchange/registered_buffer.hpp"
 #include "cuda/optimizer/overlap/memory_ledger.hpp"
 
 namespace zeroproof::cuda {
@@ -19,7 +19,8 @@ class GrowingBuffer {
  public:
   /// guarded: what an earlier call left is NaN when the memory is taken again. comm_groups: those that carry the messages
   /// from here and to here; they outlive this.
-  GrowingBuffer(MemoryLedger& ledger, MemoryClass kind, bool guarded, std::vector<Communicator*> comm_groups = {})
+  GrowingBuffer(MemoryLedger& ledger, MemoryClass kind, bool guarded,
+                std::vector<Communicator*> comm_groups = {})
       : ledger_(ledger), kind_(kind), guarded_(guarded), comm_groups_(std::move(comm_groups)) {}
 
   const MemorySpace& space() const { return ledger_.space(); }

@@ -15,10 +15,16 @@ inline int instances(const OptimizerSetup& setup) {
 inline int instance(const OptimizerSetup& setup) {
   return setup.replicas == nullptr ? 0 : setup.replicas->rank();
 }
-inline int tp_ranks(const OptimizerSetup& setup) { return setup.tp == nullptr ? 1 : setup.tp->world_size(); }
-inline int tp_rank(const OptimizerSetup& setup) { return setup.tp == nullptr ? 0 : setup.tp->rank(); }
+inline int tp_ranks(const OptimizerSetup& setup) {
+  return setup.tp == nullptr ? 1 : setup.tp->world_size();
+}
+inline int tp_rank(const OptimizerSetup& setup) {
+  return setup.tp == nullptr ? 0 : setup.tp->rank();
+}
 
-inline int data_ranks(const OptimizerSetup& setup) { return setup.comm->world_size() * instances(setup); }
+inline int data_ranks(const OptimizerSetup& setup) {
+  return setup.comm->world_size() * instances(setup);
+}
 
 /// Data rank of a rank of comm in an instance.
 inline int data_rank(const OptimizerSetup& setup, int of_instance, int rank) {
@@ -39,7 +45,8 @@ inline std::vector<std::int64_t> micro_batches_of(const OptimizerSetup& setup, i
   const std::int64_t holder = of_data_rank / setup.cp;
   const bool strided = is_strided(setup);
   const std::int64_t first = strided ? holder : setup.micro_batches * holder / holders;
-  const std::int64_t end = strided ? setup.micro_batches : setup.micro_batches * (holder + 1) / holders;
+  const std::int64_t end =
+      strided ? setup.micro_batches : setup.micro_batches * (holder + 1) / holders;
   std::vector<std::int64_t> own;
   for (std::int64_t j = first; j < end; j += strided ? holders : 1) own.push_back(j);
   return own;
@@ -50,7 +57,8 @@ inline std::vector<std::int64_t> own_micro_batches(const OptimizerSetup& setup) 
 }
 
 /// This rank's micro-batch of a micro-step, if it has one.
-inline std::optional<std::int64_t> own_micro_batch(const OptimizerSetup& setup, std::int64_t micro_step) {
+inline std::optional<std::int64_t> own_micro_batch(const OptimizerSetup& setup,
+                                                   std::int64_t micro_step) {
   const std::vector<std::int64_t> own = own_micro_batches(setup);
   if (micro_step >= static_cast<std::int64_t>(own.size())) return std::nullopt;
   return own[static_cast<std::size_t>(micro_step)];

@@ -54,7 +54,8 @@ std::vector<Span<std::byte>> in_one(const std::vector<Stretches>& parts, std::by
 
 }  // namespace
 
-void append(Stretches& stretches, const RankPart& part, void* buffer, std::int64_t base, std::int64_t width) {
+void append(Stretches& stretches, const RankPart& part, void* buffer, std::int64_t base,
+            std::int64_t width) {
   for (const FlatRange& range : part.ranges) {
     stretches.push_back({static_cast<std::byte*>(buffer) + (range.begin - base) * width,
                          static_cast<std::size_t>(range.numel() * width)});
@@ -62,8 +63,8 @@ void append(Stretches& stretches, const RankPart& part, void* buffer, std::int64
 }
 
 std::vector<Span<std::byte>> exchange_packed(Communicator& comm, const std::vector<Stretches>& send,
-                                             const std::vector<std::int64_t>& recv_bytes, GrowingBuffer& out,
-                                             GrowingBuffer& in) {
+                                             const std::vector<std::int64_t>& recv_bytes,
+                                             GrowingBuffer& out, GrowingBuffer& in) {
   std::int64_t arriving = 0;
   for (const std::int64_t bytes : recv_bytes) arriving += up_to_words(bytes);
   const std::vector<Span<std::byte>> leaving = in_one(send, out.take(scattered_bytes(send)));

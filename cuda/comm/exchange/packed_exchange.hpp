@@ -19,7 +19,8 @@ using Stretches = std::vector<Span<std::byte>>;
 constexpr std::int64_t up_to_words(std::int64_t bytes) { return (bytes + 3) / 4 * 4; }
 
 /// Adds what a rank owns of a buffer that starts at global index `base`, elements of `width` bytes.
-void append(Stretches& stretches, const RankPart& part, void* buffer, std::int64_t base, std::int64_t width);
+void append(Stretches& stretches, const RankPart& part, void* buffer, std::int64_t base,
+            std::int64_t width);
 
 /// Adds the copies that bring packed memory to the stretches.
 void unpack(const std::byte* packed, const Stretches& to, std::vector<Move>& moves);
@@ -28,8 +29,8 @@ void unpack(const std::byte* packed, const Stretches& to, std::vector<Move>& mov
 /// `in`, each from a multiple of 4 bytes on: it may be fp32.
 /// Nothing is communicated in a world of one rank.
 std::vector<Span<std::byte>> exchange_packed(Communicator& comm, const std::vector<Stretches>& send,
-                                             const std::vector<std::int64_t>& recv_bytes, GrowingBuffer& out,
-                                             GrowingBuffer& in);
+                                             const std::vector<std::int64_t>& recv_bytes,
+                                             GrowingBuffer& out, GrowingBuffer& in);
 
 /// places: [world_size] where every rank's part belongs, as many bytes as it sends. mine: this rank's part where it is
 /// now, which may be its place. `in` holds the parts of more than one stretch until all have arrived.

@@ -37,7 +37,8 @@ class WindowedCommunicator {
 };
 
 /// Collective over comm: memory for a buffer that arrives at all ranks alike. Null where ordinary memory does.
-inline std::unique_ptr<RegisteredBuffer> registered_buffer(Communicator& comm, std::int64_t numel, DType dtype) {
+inline std::unique_ptr<RegisteredBuffer> registered_buffer(Communicator& comm, std::int64_t numel,
+                                                           DType dtype) {
   auto* const comm_groups = dynamic_cast<WindowedCommunicator*>(&comm);
   if (comm_groups == nullptr || comm.world_size() == 1 || numel == 0) return nullptr;
   return comm_groups->registered_buffer(GuardedBuffer::footprint(numel, dtype));
@@ -45,8 +46,8 @@ inline std::unique_ptr<RegisteredBuffer> registered_buffer(Communicator& comm, s
 
 /// Memory for a buffer from which, or in which, messages of these communicators travel, null ones left out. Null where
 /// ordinary memory does.
-inline std::unique_ptr<RegisteredBuffer> message_memory(Span<Communicator* const> comms, std::int64_t numel,
-                                                  DType dtype) {
+inline std::unique_ptr<RegisteredBuffer> message_memory(Span<Communicator* const> comms,
+                                                        std::int64_t numel, DType dtype) {
   std::unique_ptr<RegisteredBuffer> memory;
   for (Communicator* const comm : comms) {
     auto* const comm_groups = dynamic_cast<WindowedCommunicator*>(comm);
@@ -60,11 +61,12 @@ inline std::unique_ptr<RegisteredBuffer> message_memory(Span<Communicator* const
 }
 
 /// A buffer of the ledger's space there, or in ordinary memory for null. The memory outlives it.
-inline CountedBuffer counted_in(const RegisteredBuffer* memory, MemoryLedger& ledger, MemoryClass kind,
-                                std::int64_t numel, DType dtype, BufferFill fill = BufferFill::poison) {
+inline CountedBuffer counted_in(const RegisteredBuffer* memory, MemoryLedger& ledger,
+                                MemoryClass kind, std::int64_t numel, DType dtype,
+                                BufferFill fill = BufferFill::poison) {
   if (memory == nullptr) return {ledger, kind, numel, dtype, fill};
-  return {ledger, kind, GuardedBuffer(memory->bytes().data(), numel, dtype, fill, ledger.space().memory),
-          fill};
+  return {ledger, kind,
+          GuardedBuffer(memory->bytes().data(), numel, dtype, fill, ledger.space().memory), fill};
 }
 
 }  // namespace zeroproof::cuda

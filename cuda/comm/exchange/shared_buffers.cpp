@@ -32,13 +32,15 @@ SharedBuffers::SharedBuffers(Communicator* group, std::vector<Shapes> shapes)
 
 std::byte* SharedBuffers::memory(int rank, std::size_t i) const {
   const Shapes& shapes = shapes_[static_cast<std::size_t>(rank)];
-  std::byte* const begin = window_ ? window_->of(rank).data() : static_cast<std::byte*>(alone_.data());
+  std::byte* const begin =
+      window_ ? window_->of(rank).data() : static_cast<std::byte*>(alone_.data());
   return begin + footprint({shapes.begin(), shapes.begin() + static_cast<std::ptrdiff_t>(i)});
 }
 
 CountedBuffer SharedBuffers::mine(std::size_t i, MemoryLedger& ledger, MemoryClass kind) const {
   const Shape& shape = shapes_[static_cast<std::size_t>(rank_)][i];
-  return {ledger, kind, GuardedBuffer(memory(rank_, i), shape.numel, shape.dtype, BufferFill::untouched),
+  return {ledger, kind,
+          GuardedBuffer(memory(rank_, i), shape.numel, shape.dtype, BufferFill::untouched),
           BufferFill::untouched};
 }
 

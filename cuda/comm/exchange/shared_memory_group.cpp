@@ -29,7 +29,8 @@ std::vector<std::uint64_t> firsts_on_hosts(const Communicator& comm) {
 
 SharedMemoryGroup::SharedMemoryGroup(Communicator& comm) : rank_(comm.rank()) {
   const int world = comm.world_size();
-  std::vector<std::uint64_t> machine(static_cast<std::size_t>(world), 0);  // any number, equal on one machine
+  std::vector<std::uint64_t> machine(static_cast<std::size_t>(world),
+                                     0);  // any number, equal on one machine
   if (world > 1 && shares_memory(comm)) {
     group_ = &comm;
   } else {

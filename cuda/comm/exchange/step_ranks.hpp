@@ -6,13 +6,15 @@
 namespace zeroproof::cuda {
 
 /// Over the data ranks of all instances.
-inline void all_reduce_data(const OptimizerSetup& setup, Span<std::uint64_t> words, IntegerReduce op) {
+inline void all_reduce_data(const OptimizerSetup& setup, Span<std::uint64_t> words,
+                            IntegerReduce op) {
   setup.comm->all_reduce(words, op);
   if (setup.replicas != nullptr) setup.replicas->all_reduce(words, op);
 }
 
 /// Over every rank of the step.
-inline void all_reduce_step(const OptimizerSetup& setup, Span<std::uint64_t> words, IntegerReduce op) {
+inline void all_reduce_step(const OptimizerSetup& setup, Span<std::uint64_t> words,
+                            IntegerReduce op) {
   all_reduce_data(setup, words, op);
   if (setup.tp != nullptr) setup.tp->all_reduce(words, op);
 }

@@ -2,11 +2,11 @@
 #include <vector>
 
 #include "common/contracts/grad_norm.hpp"
+#include "cuda/comm/memory/memory_space.hpp"
+#include "cuda/comm/memory/move_tables.hpp"
 #include "cuda/device/runtime/raw_array.hpp"
 #include "cuda/device/runtime/runtime.hpp"
 #include "cuda/device/step/fold_nodes.hpp"
-#include "cuda/comm/memory/memory_space.hpp"
-#include "cuda/comm/memory/move_tables.hpp"
 
 namespace zeroproof::cuda {
 
@@ -84,7 +84,8 @@ void fold(const host::PieceLoop& loop, const host::FoldPlan& plan, Span<const No
 }
 
 std::int64_t fold_look(const host::PieceLoop& loop, const host::FoldPlan& plan,
-                       Span<const NodeValues> operands, const NodeValues& sum, const device::GradLook& look) {
+                       Span<const NodeValues> operands, const NodeValues& sum,
+                       const device::GradLook& look) {
   if (loop.blocks().empty()) return 0;
   const PieceTable& table = table_of(loop);
   // Buckets of a rank by itself may be cut inside of a chunk, whoever owns both of its parts.
@@ -117,13 +118,15 @@ const MemorySpace& device_space() {
     device.lies_on_host = device::lies_on_host;
     device.fold = fold;
     device.fold_look = fold_look;
-    device.deposit = [](const host::PieceLoop& loop, const NodeValues& leaf, const PlacedBins& bins) {
+    device.deposit = [](const host::PieceLoop& loop, const NodeValues& leaf,
+                        const PlacedBins& bins) {
       device::enqueue_binned_deposit(pieces_of(loop), placed(leaf), placed(bins));
     };
     device.merge = [](const host::PieceLoop& loop, const PlacedBins& from, const PlacedBins& into) {
       device::enqueue_binned_merge(pieces_of(loop), placed(from), placed(into));
     };
-    device.finish = [](const host::PieceLoop& loop, const PlacedBins& bins, const NodeValues& result) {
+    device.finish = [](const host::PieceLoop& loop, const PlacedBins& bins,
+                       const NodeValues& result) {
       device::enqueue_binned_finish(pieces_of(loop), placed(bins), placed(result));
     };
     return device;

@@ -33,7 +33,8 @@ void HostMirrors::take(Mirror& mirror) {
 void HostMirrors::send_back() {
   bool sent = false;
   for (auto& [place, mirror] : mirrors_) {
-    if (mirror.size() == 0 || std::memcmp(mirror.now.data(), mirror.filled.data(), mirror.size()) == 0)
+    if (mirror.size() == 0 ||
+        std::memcmp(mirror.now.data(), mirror.filled.data(), mirror.size()) == 0)
       continue;
     device::enqueue_to_device(mirror.buffer.data, mirror.now.data(), mirror.buffer.num_bytes());
     take(mirror);

@@ -8,10 +8,10 @@
 #include "common/base/guarded_buffer.hpp"
 #include "common/base/space.hpp"
 #include "common/base/span.hpp"
+#include "cuda/comm/memory/node_values.hpp"
 #include "cuda/device/kernels/bulk/batched_copy.hpp"
 #include "cuda/host/base/piece_loop.hpp"
 #include "cuda/host/fold_plan.hpp"
-#include "cuda/comm/memory/node_values.hpp"
 
 namespace zeroproof::cuda {
 
@@ -37,9 +37,11 @@ struct MemorySpace {
   using FoldLookFn = std::int64_t(const host::PieceLoop& loop, const host::FoldPlan& plan,
                                   Span<const NodeValues> operands, const NodeValues& sum,
                                   const device::GradLook& look);
-  using DepositFn = void(const host::PieceLoop& loop, const NodeValues& leaf, const PlacedBins& bins);
+  using DepositFn = void(const host::PieceLoop& loop, const NodeValues& leaf,
+                         const PlacedBins& bins);
   using MergeFn = void(const host::PieceLoop& loop, const PlacedBins& from, const PlacedBins& into);
-  using FinishFn = void(const host::PieceLoop& loop, const PlacedBins& bins, const NodeValues& result);
+  using FinishFn = void(const host::PieceLoop& loop, const PlacedBins& bins,
+                        const NodeValues& result);
 
   Space kind = Space::host;
   const ForeignMemory* memory = nullptr;  ///< null: the host's own
@@ -59,11 +61,13 @@ struct MemorySpace {
 
   // Over all pieces of a loop at once. Null on the host, where whoever adds does so block by block and looks at what is
   // in the caches (reduce/reduce_tools, reduce/binned_sum).
-  FoldFn* fold = nullptr;  ///< sum = the operands, widened and added as the plan says; sum may be one of them
-  FoldLookFn* fold_look = nullptr;  ///< the same, looked at on the way; returns how many elements were
-  DepositFn* deposit = nullptr;     ///< adds a leaf to bins
-  MergeFn* merge = nullptr;         ///< adds bins of other leaves
-  FinishFn* finish = nullptr;       ///< bins as fp32
+  FoldFn* fold =
+      nullptr;  ///< sum = the operands, widened and added as the plan says; sum may be one of them
+  FoldLookFn* fold_look =
+      nullptr;                   ///< the same, looked at on the way; returns how many elements were
+  DepositFn* deposit = nullptr;  ///< adds a leaf to bins
+  MergeFn* merge = nullptr;      ///< adds bins of other leaves
+  FinishFn* finish = nullptr;    ///< bins as fp32
 };
 
 const MemorySpace& host_space();
@@ -79,7 +83,8 @@ inline const MemorySpace& space_of(Space kind) {
 /// Calls body(bytes to copy from, bytes to copy to) for the bytes of every piece that two sets of values of one type
 /// have, neighbours together.
 template <class Body>
-void for_runs(const host::PieceLoop& loop, const NodeValues& from, const NodeValues& to, const Body& body) {
+void for_runs(const host::PieceLoop& loop, const NodeValues& from, const NodeValues& to,
+              const Body& body) {
   Span<std::byte> source, target;
   for (const Piece& piece : loop.blocks()) {
     const Span<std::byte> next = from.bytes(piece);

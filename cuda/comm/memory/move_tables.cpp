@@ -11,7 +11,9 @@ using device::Move;
 /// Tables of all moves of a step, many times over; beyond it addresses change from step to step, and no table is found.
 constexpr std::int64_t most_kept_bytes = std::int64_t{64} << 20;
 
-std::int64_t table_bytes(std::int64_t count) { return count * static_cast<std::int64_t>(sizeof(Move)); }
+std::int64_t table_bytes(std::int64_t count) {
+  return count * static_cast<std::int64_t>(sizeof(Move));
+}
 
 std::int64_t scratch_bytes(std::int64_t count) {
   constexpr std::int64_t alignment = alignof(Move);
@@ -30,7 +32,8 @@ bool same(const std::vector<Move>& a, const std::vector<Move>& b) {
 
 MoveTable::MoveTable(Span<const Move> moves)
     : count_(numel(moves)), memory_(scratch_bytes(count_) + table_bytes(count_)) {
-  device::stage_to_device(memory_.data() + scratch_bytes(count_), moves.data(), table_bytes(count_));
+  device::stage_to_device(memory_.data() + scratch_bytes(count_), moves.data(),
+                          table_bytes(count_));
 }
 
 void MoveTable::enqueue() const {

@@ -44,7 +44,8 @@ class NodeValues {
             static_cast<std::size_t>(piece.numel * width)};
   }
   host::GradStretch operand(const Piece& piece) const {
-    return {static_cast<const std::byte*>(view_.data) + index(piece) * num_bytes(view_.dtype), view_.dtype};
+    return {static_cast<const std::byte*>(view_.data) + index(piece) * num_bytes(view_.dtype),
+            view_.dtype};
   }
 
  private:

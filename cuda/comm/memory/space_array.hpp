@@ -17,7 +17,9 @@ class SpaceArray {
  public:
   /// Every byte is 0xFF at birth.
   SpaceArray(const MemorySpace& space, std::int64_t count)
-      : space_(space), count_(count), memory_(bytes(count), DType::e4m3, BufferFill::poison, space.memory) {}
+      : space_(space),
+        count_(count),
+        memory_(bytes(count), DType::e4m3, BufferFill::poison, space.memory) {}
   /// Holds these.
   SpaceArray(const MemorySpace& space, Span<const T> values) : SpaceArray(space, numel(values)) {
     write(values);
@@ -47,7 +49,9 @@ class SpaceArray {
   void fill(unsigned char byte) const { space_.fill(memory_.data(), byte, bytes(count_)); }
 
  private:
-  static std::int64_t bytes(std::int64_t count) { return count * static_cast<std::int64_t>(sizeof(T)); }
+  static std::int64_t bytes(std::int64_t count) {
+    return count * static_cast<std::int64_t>(sizeof(T));
+  }
 
   const MemorySpace& space_;
   std::int64_t count_;

@@ -28,14 +28,15 @@ void wait_for_all_so_far() {
 
 void require_device() {
   const DeviceInfo& info = device_info();
-  ZP_CHECK(info.answers, ErrorCode::unavailable, "no CUDA device can run the device implementations: " + info.detail,
+  ZP_CHECK(info.answers, ErrorCode::unavailable,
+           "no CUDA device can run the device implementations: " + info.detail,
            "the case asks for them",
            "use --impl host, or run on a machine with a device of compute capability 8.0");
 }
 
 DeviceInfo info_of(const ListedDevice& device) {
-  const std::string text = device.name + ", compute capability " + std::to_string(device.major) + "." +
-                           std::to_string(device.minor);
+  const std::string text = device.name + ", compute capability " + std::to_string(device.major) +
+                           "." + std::to_string(device.minor);
   if (device.is_usable()) return {true, true, false, text};
   return {true, false, false,
           "no usable CUDA device: " + text + ", but " + std::to_string(ListedDevice::oldest_major) +
@@ -51,7 +52,9 @@ const DeviceCalls& device_calls() { return counted_calls(); }
 
 void name_step(std::int64_t step) { named_step = step; }
 
-std::string in_named_step() { return named_step < 0 ? "" : " in step " + std::to_string(named_step); }
+std::string in_named_step() {
+  return named_step < 0 ? "" : " in step " + std::to_string(named_step);
+}
 
 void require_allocation(std::int64_t num_bytes) {
   ZP_CHECK(num_bytes > 0, ErrorCode::invalid_argument,
@@ -61,8 +64,8 @@ void require_allocation(std::int64_t num_bytes) {
 
 void require_copy(std::int64_t num_bytes) {
   ZP_CHECK(num_bytes >= 0, ErrorCode::invalid_argument,
-           "a copy of " + std::to_string(num_bytes) + " bytes was asked for", "there is none of that size",
-           "ask for 0 bytes or more");
+           "a copy of " + std::to_string(num_bytes) + " bytes was asked for",
+           "there is none of that size", "ask for 0 bytes or more");
 }
 
 void require_local_rank(int local_rank) {
@@ -73,16 +76,20 @@ void require_local_rank(int local_rank) {
 
 void require_recorded(bool both) {
   ZP_CHECK(both, ErrorCode::invalid_argument,
-           "the time between two marks was asked for, and one was never made", "there is no time to tell",
-           "record both first");
+           "the time between two marks was asked for, and one was never made",
+           "there is no time to tell", "record both first");
 }
 
 void refuse_in_capture(const char* what) {
-  fail(ErrorCode::internal, std::string(what) + " was asked for while a graph is captured" + in_named_step(),
-       "nothing of a graph has been done yet", "do it before the capture, or after a launch of the graph");
+  fail(ErrorCode::internal,
+       std::string(what) + " was asked for while a graph is captured" + in_named_step(),
+       "nothing of a graph has been done yet",
+       "do it before the capture, or after a launch of the graph");
 }
 
-CapturesInto::CapturesInto(std::vector<std::shared_ptr<const void>>& kept) { kept_with_graph = &kept; }
+CapturesInto::CapturesInto(std::vector<std::shared_ptr<const void>>& kept) {
+  kept_with_graph = &kept;
+}
 
 CapturesInto::~CapturesInto() { kept_with_graph = nullptr; }
 

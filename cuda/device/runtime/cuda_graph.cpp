@@ -13,7 +13,8 @@ struct Graph::Recorded {
 
   Recorded() = default;
   ~Recorded() {
-    if (exec != nullptr && cudaGraphExecDestroy(exec) != cudaSuccess) static_cast<void>(cudaGetLastError());
+    if (exec != nullptr && cudaGraphExecDestroy(exec) != cudaSuccess)
+      static_cast<void>(cudaGetLastError());
   }
   Recorded(const Recorded&) = delete;
   Recorded& operator=(const Recorded&) = delete;

@@ -25,9 +25,10 @@ cudaPointerAttributes attributes_of(const void* data) {
 
 /// CUDA would take pageable memory too, and wait.
 void require_pinned(const void* host) {
-  ZP_CHECK(attributes_of(host).type == cudaMemoryTypeHost, ErrorCode::invalid_argument,
-           "a copy that does not wait was asked for of host memory that is not pinned" + in_named_step(),
-           "the device would wait for it, or find other content", "allocate it with pinned_allocate");
+  ZP_CHECK(
+      attributes_of(host).type == cudaMemoryTypeHost, ErrorCode::invalid_argument,
+      "a copy that does not wait was asked for of host memory that is not pinned" + in_named_step(),
+      "the device would wait for it, or find other content", "allocate it with pinned_allocate");
 }
 
 }  // namespace
@@ -73,7 +74,8 @@ void advise(void* data, std::int64_t num_bytes, cudaMemoryAdvise advice, bool ho
 #else
   const int place = host ? cudaCpuDeviceId : device;
 #endif
-  check_cuda(cudaMemAdvise(data, size(num_bytes), advice, place), "saying where shared memory lies");
+  check_cuda(cudaMemAdvise(data, size(num_bytes), advice, place),
+             "saying where shared memory lies");
 }
 
 }  // namespace
@@ -99,7 +101,8 @@ void* shared_allocate(std::int64_t num_bytes) {
 
 void keep_on_host(void* data, std::int64_t num_bytes) {
   advise(data, num_bytes, cudaMemAdviseSetPreferredLocation, true);
-  advise(data, num_bytes, cudaMemAdviseSetAccessedBy, false);  // reads and writes there, and moves nothing
+  advise(data, num_bytes, cudaMemAdviseSetAccessedBy,
+         false);  // reads and writes there, and moves nothing
 }
 
 void shared_release(void* data) noexcept {
@@ -126,7 +129,8 @@ void enqueue_on_device(void* target, const void* source, std::int64_t num_bytes)
 void enqueue_fill(void* device, unsigned char byte, std::int64_t num_bytes) {
   require_copy(num_bytes);
   if (num_bytes == 0) return;
-  check_cuda(cudaMemsetAsync(device, byte, size(num_bytes), current_cuda_stream()), "filling device memory");
+  check_cuda(cudaMemsetAsync(device, byte, size(num_bytes), current_cuda_stream()),
+             "filling device memory");
   ++counted_calls().copies;
 }
 

@@ -14,7 +14,9 @@ struct Event::Mark {
   cudaEvent_t event = nullptr;
   bool recorded = false;
 
-  Mark() { check_cuda(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "creating an event"); }
+  Mark() {
+    check_cuda(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "creating an event");
+  }
   ~Mark() {
     if (cudaEventDestroy(event) != cudaSuccess) static_cast<void>(cudaGetLastError());
   }
@@ -40,7 +42,8 @@ std::shared_ptr<Stream::Queue> thread_queue() {
 }
 
 Stream::Stream() : queue_(std::make_shared<Queue>()) {
-  check_cuda(cudaStreamCreateWithFlags(&queue_->stream, cudaStreamNonBlocking), "creating a stream");
+  check_cuda(cudaStreamCreateWithFlags(&queue_->stream, cudaStreamNonBlocking),
+             "creating a stream");
   queue_->owned = true;
 }
 
@@ -54,7 +57,8 @@ Stream::~Stream() {
 
 void Stream::wait_for(const Event& event) {
   if (!event.mark().recorded) return;
-  check_cuda(cudaStreamWaitEvent(queue_->stream, event.mark().event, 0), "making a stream wait for an event");
+  check_cuda(cudaStreamWaitEvent(queue_->stream, event.mark().event, 0),
+             "making a stream wait for an event");
 }
 
 Event::Event() : mark_(std::make_unique<Mark>()) {}

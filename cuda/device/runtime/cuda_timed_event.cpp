@@ -24,7 +24,8 @@ TimedEvent& TimedEvent::operator=(TimedEvent&& other) noexcept = default;
 
 void TimedEvent::record() {
   if (capturing()) refuse_in_capture("the time of a mark");
-  check_cuda(cudaEventRecord(mark_->event, current_cuda_stream()), "recording an event with a clock");
+  check_cuda(cudaEventRecord(mark_->event, current_cuda_stream()),
+             "recording an event with a clock");
   mark_->recorded = true;
 }
 

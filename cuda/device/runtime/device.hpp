@@ -20,7 +20,8 @@ struct ListedDevice {
   std::int64_t num_bytes = 0;  ///< of its memory
   int major = 0, minor = 0;    ///< compute capability
 
-  static constexpr int oldest_major = 8;  ///< that kernels are compiled for (CMAKE_CUDA_ARCHITECTURES)
+  static constexpr int oldest_major =
+      8;  ///< that kernels are compiled for (CMAKE_CUDA_ARCHITECTURES)
   bool is_usable() const { return major >= oldest_major; }
 };
 

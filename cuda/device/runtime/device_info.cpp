@@ -25,8 +25,8 @@ DeviceInfo ask() {
     info.detail = "no usable CUDA device: the driver lists none";
     return info;
   }
-  return info_of({properties.name, static_cast<std::int64_t>(properties.totalGlobalMem), properties.major,
-                  properties.minor});
+  return info_of({properties.name, static_cast<std::int64_t>(properties.totalGlobalMem),
+                  properties.major, properties.minor});
 }
 
 }  // namespace
@@ -45,8 +45,8 @@ std::vector<ListedDevice> listed_devices() {
     ListedDevice& device = devices.emplace_back();
     device.name = "a device that does not answer";
     if (cudaGetDeviceProperties(&properties, number) != cudaSuccess) continue;
-    device = {properties.name, static_cast<std::int64_t>(properties.totalGlobalMem), properties.major,
-              properties.minor};
+    device = {properties.name, static_cast<std::int64_t>(properties.totalGlobalMem),
+              properties.major, properties.minor};
   }
   static_cast<void>(cudaGetLastError());  // or the first launch would report it
   return devices;

@@ -19,7 +19,8 @@
 #include "cuda/device/runtime/runtime.hpp"
 
 #define ZP_KERNEL __global__ void __launch_bounds__(::zeroproof::cuda::device::block_threads)
-#define ZP_KERNEL_BLOCKS(N) __global__ void __launch_bounds__(::zeroproof::cuda::device::block_threads, N)
+#define ZP_KERNEL_BLOCKS(N) \
+  __global__ void __launch_bounds__(::zeroproof::cuda::device::block_threads, N)
 #define ZP_DEVICE __device__
 #define ZP_SHARED_ARRAY(T, name, N) __shared__ T name[N]
 #define ZP_UNROLL _Pragma("unroll")

@@ -23,7 +23,9 @@ Staging::~Staging() {
   forget();
   try {
     for (Half& half : halves_) empty(half);
-  } catch (const std::exception&) {  // an error of the device that lasts: the next call that can reports it
+  } catch (
+      const std::
+          exception&) {  // an error of the device that lasts: the next call that can reports it
   }
 }
 
@@ -50,16 +52,18 @@ void Staging::in_stretches(std::int64_t num_bytes, const Copy& copy) try {
 
 void Staging::to_device(void* device, const void* host, std::int64_t num_bytes) {
   in_stretches(num_bytes, [&](Half&, std::byte* pinned, std::int64_t begin, std::int64_t length) {
-    std::memcpy(pinned, static_cast<const std::byte*>(host) + begin, static_cast<std::size_t>(length));
+    std::memcpy(pinned, static_cast<const std::byte*>(host) + begin,
+                static_cast<std::size_t>(length));
     enqueue_to_device(static_cast<std::byte*>(device) + begin, pinned, length);
   });
 }
 
 void Staging::to_host(void* host, const void* device, std::int64_t num_bytes) {
-  in_stretches(num_bytes, [&](Half& half, std::byte* pinned, std::int64_t begin, std::int64_t length) {
-    enqueue_to_host(pinned, static_cast<const std::byte*>(device) + begin, length);
-    half.asked.push_back({static_cast<std::byte*>(host) + begin, pinned, length});
-  });
+  in_stretches(num_bytes,
+               [&](Half& half, std::byte* pinned, std::int64_t begin, std::int64_t length) {
+                 enqueue_to_host(pinned, static_cast<const std::byte*>(device) + begin, length);
+                 half.asked.push_back({static_cast<std::byte*>(host) + begin, pinned, length});
+               });
 }
 
 void Staging::empty(Half& half) {

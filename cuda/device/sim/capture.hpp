@@ -28,7 +28,9 @@ class Capture {
   void push(int branch, QueuedWork work);
   /// Work that is another one in every launch: it meets that of other streams, which launch for themselves.
   void push_at_launch(int branch, Give give);
-  std::int64_t given(int branch) const { return static_cast<std::int64_t>(steps_[index(branch)].size()); }
+  std::int64_t given(int branch) const {
+    return static_cast<std::int64_t>(steps_[index(branch)].size());
+  }
   /// A stream that waits for something in here takes part from then on.
   void join(const std::shared_ptr<WorkQueue>& queue);
   /// Streams go on as before.

@@ -14,7 +14,8 @@ namespace zeroproof::cuda::sim {
 
 namespace {
 
-constexpr std::size_t capacity = std::size_t{16} << 30;  // addresses; pages come when they are written
+constexpr std::size_t capacity = std::size_t{16}
+                                 << 30;  // addresses; pages come when they are written
 // Rights change page by page, tens of thousands of times in a run: most of its time, if pages are small.
 constexpr std::size_t huge_page = std::size_t{2} << 20;
 constexpr std::size_t alignment = 256;
@@ -37,7 +38,8 @@ bool holds_only(unsigned char byte, const unsigned char* begin, std::size_t size
 }
 
 void require_intact(bool intact) {
-  ZP_CHECK(intact, ErrorCode::internal, "a kernel wrote outside its buffers" + device::in_named_step(),
+  ZP_CHECK(intact, ErrorCode::internal,
+           "a kernel wrote outside its buffers" + device::in_named_step(),
            "on a device that changes somebody else's memory", "correct the kernel's bounds");
 }
 
@@ -49,13 +51,14 @@ ScarceMemory& scarce_memory() {
 }
 
 DeviceMemory& DeviceMemory::instance() {
-  static DeviceMemory* const memory = new DeviceMemory;  // threads may still release when statics are gone
+  static DeviceMemory* const memory =
+      new DeviceMemory;  // threads may still release when statics are gone
   return *memory;
 }
 
 DeviceMemory::DeviceMemory() {
-  void* base =
-      ::mmap(nullptr, capacity + huge_page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* base = ::mmap(nullptr, capacity + huge_page, PROT_NONE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   ZP_CHECK(base != MAP_FAILED, ErrorCode::unavailable, "the simulated device has no memory",
            "this system gives no range of 16 GiB of addresses",
            "raise the limit of address space (ulimit -v)");
@@ -87,8 +90,8 @@ std::size_t DeviceMemory::find_free(std::size_t size, bool& fresh) {
   }
   if (best == free_.end()) {
     ZP_CHECK(size <= capacity - used_, ErrorCode::unavailable,
-             "allocating device memory failed" + device::in_named_step(), "the simulated device has 16 GiB",
-             "use a smaller model");
+             "allocating device memory failed" + device::in_named_step(),
+             "the simulated device has 16 GiB", "use a smaller model");
     const std::size_t offset = used_;
     used_ += size;
     fresh = true;
@@ -107,7 +110,8 @@ bool DeviceMemory::has(const void* data) const {
   const auto after =
       blocks_.upper_bound(const_cast<unsigned char*>(at));  // NOLINT(*-const-cast): only compared
   return after != blocks_.begin() &&
-         at < std::prev(after)->first + static_cast<std::ptrdiff_t>(std::prev(after)->second.num_bytes);
+         at < std::prev(after)->first +
+                  static_cast<std::ptrdiff_t>(std::prev(after)->second.num_bytes);
 }
 
 std::int64_t DeviceMemory::bytes_in_use() const {
@@ -119,12 +123,14 @@ std::int64_t DeviceMemory::bytes_in_use() const {
 unsigned char* DeviceMemory::reserve(std::int64_t num_bytes) {
   const auto bytes = static_cast<std::size_t>(num_bytes);
   const std::int64_t most = scarce_memory().device_bytes;
-  const bool enough = most == ScarceMemory::plenty ? bytes <= capacity : num_bytes <= most - bytes_in_use();
-  ZP_CHECK(
-      enough, ErrorCode::unavailable,
-      "allocating " + std::to_string(num_bytes) + " bytes of device memory failed" + device::in_named_step(),
-      "the simulated device has " + (most == ScarceMemory::plenty ? "16 GiB" : std::to_string(most)),
-      "use a smaller model");
+  const bool enough =
+      most == ScarceMemory::plenty ? bytes <= capacity : num_bytes <= most - bytes_in_use();
+  ZP_CHECK(enough, ErrorCode::unavailable,
+           "allocating " + std::to_string(num_bytes) + " bytes of device memory failed" +
+               device::in_named_step(),
+           "the simulated device has " +
+               (most == ScarceMemory::plenty ? "16 GiB" : std::to_string(most)),
+           "use a smaller model");
   const std::size_t size = guard_bytes + rounded(bytes + guard_bytes);
   bool fresh;
   unsigned char* data = base_ + find_free(size, fresh) + guard_bytes;
@@ -139,7 +145,8 @@ void DeviceMemory::start(unsigned char* data) {
   std::memset(data, 0xFF, block.num_bytes);
   block.started = true;
   ZP_CHECK(untouched, ErrorCode::internal,
-           "somebody wrote into memory that was given back, or is to be allocated" + device::in_named_step(),
+           "somebody wrote into memory that was given back, or is to be allocated" +
+               device::in_named_step(),
            "on a device it is somebody else's then",
            "let the release wait for whoever writes, and whoever writes for the allocation");
 }
@@ -170,7 +177,8 @@ void DeviceMemory::release(unsigned char* data) {
 
 bool DeviceMemory::intact(const unsigned char* data, const Block& block) {
   const unsigned char* begin = data - guard_bytes;
-  return !block.started || (is_guard(begin, data) && is_guard(data + block.num_bytes, begin + block.size));
+  return !block.started ||
+         (is_guard(begin, data) && is_guard(data + block.num_bytes, begin + block.size));
 }
 
 void DeviceMemory::check_guards() {

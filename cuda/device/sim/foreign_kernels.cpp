@@ -10,7 +10,9 @@
 
 namespace zeroproof::cuda::device {
 
-void* native_stream() { return const_cast<std::shared_ptr<sim::WorkQueue>*>(&sim::current_queue()); }
+void* native_stream() {
+  return const_cast<std::shared_ptr<sim::WorkQueue>*>(&sim::current_queue());
+}
 
 }  // namespace zeroproof::cuda::device
 
@@ -31,8 +33,8 @@ const sim::Index* zeroproof_sim_index(std::int32_t which) {
 
 void zeroproof_sim_barrier(std::int32_t line) { sim::wait_for_block(line); }
 
-std::int32_t zeroproof_sim_enqueue(void* stream, std::int32_t grid, std::int32_t block, void (*thread)(void*),
-                                   void (*release)(void*), void* arguments) {
+std::int32_t zeroproof_sim_enqueue(void* stream, std::int32_t grid, std::int32_t block,
+                                   void (*thread)(void*), void (*release)(void*), void* arguments) {
   const std::shared_ptr<void> kept(arguments, release);
   try {
     sim::check_launch(grid, block);
@@ -41,6 +43,7 @@ std::int32_t zeroproof_sim_enqueue(void* stream, std::int32_t grid, std::int32_t
   }
   const std::lock_guard lock(sim::device_mutex());
   (*static_cast<std::shared_ptr<sim::WorkQueue>*>(stream))
-      ->push({[grid, block, thread, kept] { sim::run(grid, block, [&] { thread(kept.get()); }); }, {}});
+      ->push({[grid, block, thread, kept] { sim::run(grid, block, [&] { thread(kept.get()); }); },
+              {}});
   return 0;
 }

@@ -16,6 +16,6 @@ void zeroproof_sim_barrier(std::int32_t line);
 
 /// Enqueues thread(arguments) for every thread of a grid on a stream, which is what native_stream() gave. release is
 /// called once, when nobody needs the arguments any more. Returns 0, or -1 if no device would start such a grid.
-std::int32_t zeroproof_sim_enqueue(void* stream, std::int32_t grid, std::int32_t block, void (*thread)(void*),
-                                   void (*release)(void*), void* arguments);
+std::int32_t zeroproof_sim_enqueue(void* stream, std::int32_t grid, std::int32_t block,
+                                   void (*thread)(void*), void (*release)(void*), void* arguments);
 }

@@ -14,7 +14,8 @@ class GuardedBytes {
  public:
   explicit GuardedBytes(std::size_t num_bytes)
       : num_bytes_(num_bytes), storage_(num_bytes + 2 * guard_bytes + 256) {
-    const std::size_t misplaced = reinterpret_cast<std::uintptr_t>(storage_.data() + guard_bytes) % 256;
+    const std::size_t misplaced =
+        reinterpret_cast<std::uintptr_t>(storage_.data() + guard_bytes) % 256;
     start_ = guard_bytes + (256 - misplaced) % 256;
     std::memset(storage_.data(), guard, storage_.size());
     poison();

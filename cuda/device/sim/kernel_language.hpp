@@ -17,7 +17,9 @@
 #define ZP_UNROLL
 // NOLINTBEGIN(bugprone-macro-parentheses): a type and a name
 #define ZP_SHARED_ARRAY(T, name, N) \
-  T(&name)[N] = *static_cast<T(*)[N]>(::zeroproof::cuda::sim::shared_memory(__FILE__, __LINE__, sizeof(T[N])))
+  T(&name)                          \
+  [N] = *static_cast<T(*)[N]>(      \
+      ::zeroproof::cuda::sim::shared_memory(__FILE__, __LINE__, sizeof(T[N])))
 // NOLINTEND(bugprone-macro-parentheses)
 
 namespace zeroproof::cuda::device {
@@ -39,7 +41,8 @@ inline void __threadfence() {}
 /// A simulated device has the clock of the host.
 inline std::uint64_t clock_nanoseconds() {
   const auto since = std::chrono::steady_clock::now().time_since_epoch();
-  return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(since).count());
+  return static_cast<std::uint64_t>(
+      std::chrono::duration_cast<std::chrono::nanoseconds>(since).count());
 }
 
 /// Value of the lane `delta` above, or the own one where there is none. The whole warp takes part.
@@ -54,7 +57,8 @@ T __shfl_down_sync(unsigned mask, T value, unsigned delta, int line = __builtin_
 }
 
 /// The largest value of the warp. The whole warp takes part.
-inline std::uint32_t __reduce_max_sync(unsigned mask, std::uint32_t value, int line = __builtin_LINE()) {
+inline std::uint32_t __reduce_max_sync(unsigned mask, std::uint32_t value,
+                                       int line = __builtin_LINE()) {
   return sim::largest_of_warp(mask, value, line);
 }
 
@@ -90,9 +94,10 @@ T atomicOr(T* at, std::type_identity_t<T> value) {
 /// Enqueues kernel(args...) on the current stream; every thread gets its own copies.
 template <class... Parameters, class... Arguments>
 void launch(void (*kernel)(Parameters...), int grid, int block, const Arguments&... args) {
-  sim::enqueue_kernel(grid, block, [kernel, given = std::tuple<std::decay_t<Parameters>...>(args...)] {
-    std::apply(kernel, given);
-  });
+  sim::enqueue_kernel(grid, block,
+                      [kernel, given = std::tuple<std::decay_t<Parameters>...>(args...)] {
+                        std::apply(kernel, given);
+                      });
 }
 
 }  // namespace zeroproof::cuda::device

@@ -40,9 +40,10 @@ bool lies_in(const Blocks& blocks, const unsigned char* at, std::int64_t num_byt
 
 void require_pinned(const void* host, std::int64_t num_bytes) {
   const auto* const at = static_cast<const unsigned char*>(host);
-  ZP_CHECK(lies_in(pinned_blocks(), at, num_bytes), ErrorCode::invalid_argument,
-           "a copy that does not wait was asked for of host memory that is not pinned" + in_named_step(),
-           "the device would wait for it, or find other content", "allocate it with pinned_allocate");
+  ZP_CHECK(
+      lies_in(pinned_blocks(), at, num_bytes), ErrorCode::invalid_argument,
+      "a copy that does not wait was asked for of host memory that is not pinned" + in_named_step(),
+      "the device would wait for it, or find other content", "allocate it with pinned_allocate");
 }
 
 void enqueue_copy(void* target, const void* source, std::int64_t num_bytes) {
@@ -65,7 +66,8 @@ void* device_allocate(std::int64_t num_bytes) {
 void device_release(void* data) noexcept {
   if (data == nullptr) return;
   const std::lock_guard lock(sim::device_mutex());
-  sim::enqueue([data] { sim::DeviceMemory::instance().release(static_cast<unsigned char*>(data)); });
+  sim::enqueue(
+      [data] { sim::DeviceMemory::instance().release(static_cast<unsigned char*>(data)); });
 }
 
 void* pinned_allocate(std::int64_t num_bytes) {
@@ -76,9 +78,11 @@ void* pinned_allocate(std::int64_t num_bytes) {
   const bool refused = sim::scarce_memory().pinned_allocations == 0;
   if (!refused) --sim::scarce_memory().pinned_allocations;
   if (!refused)
-    data = ::mmap(nullptr, size(num_bytes), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    data = ::mmap(nullptr, size(num_bytes), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+                  0);
   ZP_CHECK(data != MAP_FAILED, ErrorCode::unavailable,
-           "allocating " + std::to_string(num_bytes) + " bytes of pinned memory failed" + in_named_step(),
+           "allocating " + std::to_string(num_bytes) + " bytes of pinned memory failed" +
+               in_named_step(),
            "the system has not so much", "free some of it");
   ++counted_calls().allocations;
   pinned_blocks()[static_cast<const unsigned char*>(data)] = num_bytes;
@@ -101,7 +105,8 @@ void* shared_allocate(std::int64_t num_bytes) {
   void* const data =
       ::mmap(nullptr, size(num_bytes), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   ZP_CHECK(data != MAP_FAILED, ErrorCode::unavailable,
-           "allocating " + std::to_string(num_bytes) + " bytes of shared memory failed" + in_named_step(),
+           "allocating " + std::to_string(num_bytes) + " bytes of shared memory failed" +
+               in_named_step(),
            "the system has not so much", "free some of it");
   ++counted_calls().allocations;
   shared_blocks()[static_cast<const unsigned char*>(data)] = num_bytes;
@@ -112,8 +117,8 @@ void keep_on_host(void* data, std::int64_t num_bytes) {
   const std::lock_guard lock(sim::device_mutex());
   const auto* const at = static_cast<const unsigned char*>(data);
   ZP_CHECK(num_bytes >= 0 && lies_in(shared_blocks(), at, num_bytes), ErrorCode::invalid_argument,
-           "memory that is not shared was to lie on the host" + in_named_step(), "only such memory can move",
-           "allocate it with shared_allocate");
+           "memory that is not shared was to lie on the host" + in_named_step(),
+           "only such memory can move", "allocate it with shared_allocate");
 }
 
 void shared_release(void* data) noexcept {

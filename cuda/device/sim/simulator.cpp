@@ -39,7 +39,8 @@ class Simulator {
     int line = 0;            // where it waits
     Fiber* fiber = nullptr;  // that it was started on
     unsigned num_shuffles = 0;
-    std::uint64_t given[2] = {};  // to the last two: a lane may be one shuffle ahead of its neighbours
+    std::uint64_t given[2] =
+        {};  // to the last two: a lane may be one shuffle ahead of its neighbours
   };
   struct Shared {
     std::string_view file;
@@ -123,7 +124,8 @@ unsigned Simulator::give(std::uint64_t bits, int line) {
 std::uint64_t Simulator::exchange_down(std::uint64_t bits, unsigned delta, int line) {
   const unsigned thread = current_;
   const unsigned round = give(bits, line);
-  return thread % warp_threads + delta < warp_threads ? threads_[thread + delta].given[round] : bits;
+  return thread % warp_threads + delta < warp_threads ? threads_[thread + delta].given[round]
+                                                      : bits;
 }
 
 std::uint32_t Simulator::largest_of_warp(std::uint32_t value, int line) {
@@ -166,16 +168,17 @@ void Simulator::let_go() {
 
 void Simulator::stuck() const {
   const auto count = [&](State state) {
-    const auto n =
-        std::count_if(threads_.begin(), threads_.end(), [&](const Thread& t) { return t.state == state; });
+    const auto n = std::count_if(threads_.begin(), threads_.end(),
+                                 [&](const Thread& t) { return t.state == state; });
     return std::to_string(n);
   };
-  const auto waiting =
-      std::find_if(threads_.begin(), threads_.end(), [](const Thread& t) { return t.state != State::done; });
+  const auto waiting = std::find_if(threads_.begin(), threads_.end(),
+                                    [](const Thread& t) { return t.state != State::done; });
   defect("block " + std::to_string(blockIdx.x) + " of a kernel cannot go on",
          count(State::at_barrier) + " threads wait at a barrier, " + count(State::at_shuffle) +
              " at a shuffle, " + count(State::done) + " have returned; thread " +
-             std::to_string(waiting - threads_.begin()) + " waits in line " + std::to_string(waiting->line));
+             std::to_string(waiting - threads_.begin()) + " waits in line " +
+             std::to_string(waiting->line));
 }
 
 void Simulator::set_order(unsigned num_threads) {
@@ -236,21 +239,25 @@ void Simulator::run(int grid, int block, const std::function<void()>& body) {
 }
 
 void require_whole_warp(unsigned mask) {
-  if (mask != 0xFFFFFFFFU) defect("a shuffle names a part of its warp", "only whole warps are simulated");
+  if (mask != 0xFFFFFFFFU)
+    defect("a shuffle names a part of its warp", "only whole warps are simulated");
 }
 
 }  // namespace
 
 void check_launch(int grid, int block) {
-  ZP_CHECK(grid >= 1 && block >= 1 && block <= static_cast<int>(most_threads) && block % warp_threads == 0,
+  ZP_CHECK(grid >= 1 && block >= 1 && block <= static_cast<int>(most_threads) &&
+               block % warp_threads == 0,
            ErrorCode::internal,
-           "a kernel was launched with " + std::to_string(grid) + " blocks of " + std::to_string(block) +
-               " threads",
+           "a kernel was launched with " + std::to_string(grid) + " blocks of " +
+               std::to_string(block) + " threads",
            "no device runs that, or only with a warp that is not whole",
            "launch at least 1 block, of a multiple of 32 up to 1024 threads");
 }
 
-void run(int grid, int block, const std::function<void()>& body) { simulator.run(grid, block, body); }
+void run(int grid, int block, const std::function<void()>& body) {
+  simulator.run(grid, block, body);
+}
 
 void wait_for_block(int line) { simulator.wait_for_block(line); }
 

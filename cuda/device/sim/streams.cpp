@@ -75,7 +75,8 @@ bool has_work(const WorkQueue& queue) {
   if (queue.ready() || !device().left_behind.empty()) return true;
   if (device().order != StreamOrder::asked_last) return false;
   const auto others = all_but(&queue);
-  return std::any_of(others.begin(), others.end(), [](const auto& other) { return other->ready(); });
+  return std::any_of(others.begin(), others.end(),
+                     [](const auto& other) { return other->ready(); });
 }
 
 /// False if the stream waits for something which nobody has given yet; then the memory stays away, which takes long.
@@ -84,7 +85,8 @@ bool run_until(WorkQueue& queue, std::int64_t position) {
   const DeviceWorks works;
   run_left_behind();
   if (device().order == StreamOrder::asked_last) {
-    for (const std::shared_ptr<WorkQueue>& other : all_but(&queue)) other->run_until(other->given());
+    for (const std::shared_ptr<WorkQueue>& other : all_but(&queue))
+      other->run_until(other->given());
   }
   const bool passed = queue.run_until(position);
   DeviceMemory::instance().check_guards();
@@ -95,7 +97,8 @@ bool run_until(WorkQueue& queue, std::int64_t position) {
 bool advance(WorkQueue& queue) {
   if (device().order == StreamOrder::asked_last) {
     bool worked = false;
-    for (const std::shared_ptr<WorkQueue>& other : all_but(&queue)) worked = worked || other->run_one();
+    for (const std::shared_ptr<WorkQueue>& other : all_but(&queue))
+      worked = worked || other->run_one();
     if (worked) return true;
   }
   return queue.run_one();
@@ -160,7 +163,8 @@ Stream::Stream(std::shared_ptr<Queue> queue) : queue_(std::move(queue)) {}
 Stream::~Stream() {
   drop_kept();
   const std::lock_guard lock(sim::device_mutex());
-  if (!queue_->work->passed(queue_->work->given())) sim::device().left_behind.push_back(queue_->work);
+  if (!queue_->work->passed(queue_->work->given()))
+    sim::device().left_behind.push_back(queue_->work);
 }
 
 void Stream::wait_for(const Event& event) {
@@ -171,7 +175,8 @@ void Stream::wait_for(const Event& event) {
   if (mark.capture) {
     ZP_CHECK(!mark.capture->ended(), ErrorCode::internal,
              "a stream waits for an event of a capture that has ended" + in_named_step(),
-             "the graph may not have been launched, or often", "record the event outside of the capture");
+             "the graph may not have been launched, or often",
+             "record the event outside of the capture");
     if (!queue_->work->capture) mark.capture->join(queue_->work);
   }
   queue_->work->push({nullptr, mark});
@@ -185,7 +190,8 @@ Event& Event::operator=(Event&& other) noexcept = default;
 void Event::record() {
   const std::lock_guard lock(sim::device_mutex());
   const std::shared_ptr<sim::WorkQueue>& queue = current_stream().queue().work;
-  const std::int64_t position = queue->capture ? queue->capture->given(queue->branch) : queue->given();
+  const std::int64_t position =
+      queue->capture ? queue->capture->given(queue->branch) : queue->given();
   mark_->at = {queue, position, queue->capture};
 }
 
@@ -211,7 +217,8 @@ void wait_for_current_stream() {
       if (sim::run_until(queue, queue.given())) return;
     }
     ZP_CHECK(std::chrono::steady_clock::now() < end, ErrorCode::timeout,
-             "a simulated stream has waited for " + std::to_string(patience.count()) + " s" + in_named_step(),
+             "a simulated stream has waited for " + std::to_string(patience.count()) + " s" +
+                 in_named_step(),
              "nobody gives a device what it waits for, and a real one would wait for ever",
              "watch waits for other ranks (WatchWaits)");
     std::this_thread::sleep_for(pause);

@@ -43,7 +43,7 @@ class WorkQueue {
 
   std::shared_ptr<Capture> capture;  ///< that takes what is pushed meanwhile
   int branch = 0;                    ///< of it
-  int pace = 1;                      ///< pieces of work that the next look at an event of this queue runs
+  int pace = 1;  ///< pieces of work that the next look at an event of this queue runs
 
  private:
   std::int64_t done_ = 0;

@@ -18,7 +18,8 @@ struct Bins {
   std::uint32_t tops = 0;  // 8 bits each, the earliest in the lowest
 
   ZP_DEVICE BinnedElement get(int k) const {
-    return {static_cast<std::int32_t>(hi.v[k]), static_cast<std::int32_t>(lo.v[k]), tops >> (8 * k) & 0xFFU};
+    return {static_cast<std::int32_t>(hi.v[k]), static_cast<std::int32_t>(lo.v[k]),
+            tops >> (8 * k) & 0xFFU};
   }
   ZP_DEVICE void set(int k, const BinnedElement& sum) {
     hi.v[k] = static_cast<std::uint32_t>(sum.hi);
@@ -133,7 +134,8 @@ void enqueue(const DevicePieces& pieces, const Operation& operation, const PackH
 
 }  // namespace
 
-void enqueue_binned_deposit(const DevicePieces& pieces, const PlacedValues& leaf, const PlacedBins& bins) {
+void enqueue_binned_deposit(const DevicePieces& pieces, const PlacedValues& leaf,
+                            const PlacedBins& bins) {
   ZP_CHECK(is_param_format(leaf.dtype), ErrorCode::invalid_argument,
            "a leaf for binned sums is " + std::string(name(leaf.dtype)),
            "gradients are kept in fp32, bf16 and fp16", "widen it first");
@@ -150,14 +152,16 @@ void enqueue_binned_deposit(const DevicePieces& pieces, const PlacedValues& leaf
   }
 }
 
-void enqueue_binned_merge(const DevicePieces& pieces, const PlacedBins& from, const PlacedBins& into) {
+void enqueue_binned_merge(const DevicePieces& pieces, const PlacedBins& from,
+                          const PlacedBins& into) {
   PackHeads heads;
   const BinAddresses left = bin_addresses(from, heads);
   const BinAddresses right = bin_addresses(into, heads);
   enqueue(pieces, Merge{left, right}, heads);
 }
 
-void enqueue_binned_finish(const DevicePieces& pieces, const PlacedBins& bins, const PlacedValues& result) {
+void enqueue_binned_finish(const DevicePieces& pieces, const PlacedBins& bins,
+                           const PlacedValues& result) {
   ZP_CHECK(result.dtype == DType::fp32, ErrorCode::invalid_argument,
            "binned sums are to be finished as " + std::string(name(result.dtype)),
            "their values are fp32 (R11)", "pass an fp32 buffer");

@@ -55,7 +55,8 @@ struct Collect {
     const Pack<float> pack = load_pack(from);
     std::uint32_t largest = 0;
     ZP_UNROLL
-    for (int k = 0; k < step_pack_numel; ++k) largest = larger(largest, magnitude_of<Value>(pack.v[k]));
+    for (int k = 0; k < step_pack_numel; ++k)
+      largest = larger(largest, magnitude_of<Value>(pack.v[k]));
     return largest;
   }
 
@@ -90,7 +91,8 @@ struct Collect {
           largest = largest_of_pack(master + head + i);
         } else {
           for (int k = 0; k < step_pack_numel; ++k)
-            raise(scales.collected, blocks.of(head + i + k), magnitude_of<Value>(master[head + i + k]));
+            raise(scales.collected, blocks.of(head + i + k),
+                  magnitude_of<Value>(master[head + i + k]));
         }
       }
       raise_runs(scales.collected, block, before, largest);
@@ -114,7 +116,8 @@ struct Collect {
       const int numel = static_cast<int>(piece.numel);
       const int head = phase.head(piece.local_begin, numel);
       const int packed = (numel - head) / step_pack_numel * step_pack_numel;
-      const bool one_block = piece.row_shift == ScalePiece::whole && piece.column_shift == ScalePiece::whole;
+      const bool one_block =
+          piece.row_shift == ScalePiece::whole && piece.column_shift == ScalePiece::whole;
       one_block ? whole_tensor(piece, head, packed) : blocks_of_tensor(piece, head, packed);
     });
   }
@@ -127,7 +130,8 @@ ZP_KERNEL collect_kernel(Collect<Value> pass) {
 
 }  // namespace
 
-void enqueue_collect_amax(const StepMemory& memory, const ScaleMemory& scales, const ScaleRules& rules) {
+void enqueue_collect_amax(const StepMemory& memory, const ScaleMemory& scales,
+                          const ScaleRules& rules) {
   if (scales.num_pieces == 0) return;
   const PackPhase phase = PackPhase().with(memory.master);
   visit_value(rules.scaling.value, [&](auto value) {

@@ -1,12 +1,12 @@
 // What is decided between the passes of a step, where the passes will read it.
 
 #include "cuda/device/kernels/gradients/norm_finish.cuh"
+#include "cuda/device/kernels/update/loss_scaler.cuh"
+#include "cuda/device/kernels/update/step_scalars.cuh"
 #include "cuda/device/runtime/launch.hpp"
 #include "cuda/device/runtime/runtime.hpp"
 #include "cuda/device/step/scalar_sets.cuh"
 #include "cuda/device/step/step_passes.hpp"
-#include "cuda/device/kernels/update/loss_scaler.cuh"
-#include "cuda/device/kernels/update/step_scalars.cuh"
 
 namespace zeroproof::cuda::device {
 
@@ -58,7 +58,8 @@ ZP_DEVICE bool judge(const StepMemory& memory, const Decision& decision) {
 /// sums: [num_norm_words], what the ranks have added limb by limb, with the form inf not read; left normalised.
 ZP_DEVICE double norm_of(std::uint64_t* sums, std::uint64_t amax, NormForm form) {
   if (form == NormForm::inf) return norm_of_largest(static_cast<std::uint32_t>(amax));
-  if (sums[norm_nan_count] != 0 || sums[norm_inf_count] != 0) carry_limbs(sums);  // or sum_of_limbs does
+  if (sums[norm_nan_count] != 0 || sums[norm_inf_count] != 0)
+    carry_limbs(sums);  // or sum_of_limbs does
   return form == NormForm::one ? sum_of_limbs(sums) : norm_of_squares(sums);
 }
 

@@ -11,7 +11,9 @@ namespace zeroproof::cuda::device {
 enum class LoadType : std::uint8_t { fp32, bf16, fp16, mixed };
 
 inline LoadType load_type(DType dtype) {
-  return dtype == DType::bf16 ? LoadType::bf16 : dtype == DType::fp16 ? LoadType::fp16 : LoadType::fp32;
+  return dtype == DType::bf16   ? LoadType::bf16
+         : dtype == DType::fp16 ? LoadType::fp16
+                                : LoadType::fp32;
 }
 
 template <int width>
@@ -107,7 +109,8 @@ ZP_DEVICE inline Floats<width> tree_of(const Floats<width>* values) {
 }
 
 template <int apart = 1, int width>
-ZP_DEVICE inline void store(const PlacedAddress& to, const Place& place, const Floats<width>& values) {
+ZP_DEVICE inline void store(const PlacedAddress& to, const Place& place,
+                            const Floats<width>& values) {
   if constexpr (apart == 1) {
     *reinterpret_cast<Floats<width>*>(to.at<float>(place)) = values;
   } else {

@@ -22,7 +22,8 @@ template <class Collect, class Take>
 ZP_DEVICE void take_pieces(const PieceGrid& grid, Collect& collect, const Take& take) {
   const std::int64_t takers = Collect::takers();
   int turns = 0;
-  for (std::int64_t first = blockIdx.x * takers; first < grid.num_pieces; first += gridDim.x * takers) {
+  for (std::int64_t first = blockIdx.x * takers; first < grid.num_pieces;
+       first += gridDim.x * takers) {
     const std::int64_t n = first + Collect::taker();
     if (n < grid.num_pieces) take(grid.pieces[n]);
     if (++turns % turns_between_carries == 0) collect.carry();
@@ -69,7 +70,8 @@ ZP_DEVICE void find(const StepMemory& memory, const PieceGrid& grid, const OneGr
 template <class Collect>
 ZP_KERNEL finite_norm_kernel(StepMemory memory, PieceGrid grid, OneGroup of, ScalarJob scalars) {
   Unscaling unscaling;
-  if (memory.state->halt == 0U && make_inv_scale(*memory.state, *memory.input, unscaling.inv_scale)) {
+  if (memory.state->halt == 0U &&
+      make_inv_scale(*memory.state, *memory.input, unscaling.inv_scale)) {
     find<Collect>(memory, grid, of, unscaling);
   }
   // Not before the rest: it may set the halt that this block looked at.
@@ -99,8 +101,8 @@ void enqueue_norm(const StepMemory& memory, const StepRules& rules) {
   const std::int64_t groups = memory.groups_found.count;
   visit_form(rules.hyper.norm, [&](auto collect) {
     for (std::int64_t group = 0; group < groups; ++group) {
-      launch(norm_kernel<decltype(collect)>, piece_blocks(memory), block_threads, memory, grid_of(memory),
-             OneGroup{group, groups == 1});
+      launch(norm_kernel<decltype(collect)>, piece_blocks(memory), block_threads, memory,
+             grid_of(memory), OneGroup{group, groups == 1});
     }
   });
 }

@@ -14,7 +14,8 @@ namespace {
 /// A group of pieces, as share_parts takes them, has at most 2^24 deposits, so 2^30 lie between two carries of a block;
 /// 2^32 - 1 would be allowed.
 constexpr int groups_between_carries = 64;
-static_assert(groups_between_carries * block_threads * StepPiece::most_numel < std::int64_t{1} << 32);
+static_assert(groups_between_carries * block_threads * StepPiece::most_numel < std::int64_t{1}
+                                                                                   << 32);
 
 /// Blocks that a multiprocessor holds. Without a number the compiler saves registers where they are needed.
 constexpr int tree_blocks = 4, programme_blocks = 3;
@@ -80,25 +81,28 @@ ZP_DEVICE void see_chunk(const Fold& fold, const Piece& piece, std::int64_t chun
   for (; s + at_once * rows <= count; s += at_once * rows)
     fold.template run<at_once, rows, row>(first.after(s * row), rows * row, put);
   if constexpr (at_once > 1) {
-    for (; s + rows <= count; s += rows) fold.template run<1, rows, row>(first.after(s * row), 0, put);
+    for (; s + rows <= count; s += rows)
+      fold.template run<1, rows, row>(first.after(s * row), 0, put);
   }
   for (; s < count; ++s) fold.template run<1, 1, row>(first.after(s * row), 0, put);
   if (counted) looker.collect.deposit(sum);
 }
 
 ZP_DEVICE bool counts(const GradLook& look, const Piece& piece) {
-  return look.counted == nullptr || ((look.counted[piece.tensor / 64] >> (piece.tensor % 64)) & 1U) != 0U;
+  return look.counted == nullptr ||
+         ((look.counted[piece.tensor / 64] >> (piece.tensor % 64)) & 1U) != 0U;
 }
 
 template <class Collect, class Fold>
 ZP_DEVICE void fold_and_look(const Fold& fold, const DevicePieces& pieces, const PackHeads& heads,
                              const GradLook& look) {
   Looker<Collect> looker;
-  const bool finds =
-      look.state->halt == 0U && make_inv_scale(*look.state, *look.input, looker.unscaling.inv_scale);
+  const bool finds = look.state->halt == 0U &&
+                     make_inv_scale(*look.state, *look.input, looker.unscaling.inv_scale);
   looker.collect.start();
   const auto between = [&](std::int64_t first) {
-    if (first / block_threads % groups_between_carries == groups_between_carries - 1) looker.collect.carry();
+    if (first / block_threads % groups_between_carries == groups_between_carries - 1)
+      looker.collect.carry();
   };
   if constexpr (std::is_same_v<Collect, CollectChunks>) {
     share_parts<chunk_numel, warps>(
@@ -111,7 +115,8 @@ ZP_DEVICE void fold_and_look(const Fold& fold, const DevicePieces& pieces, const
     share_parts<part_numel, 1>(
         pieces, 0,
         [&](const Piece& piece, std::int64_t part) {
-          run_part(piece, part, heads, SeenElements<Fold, Collect>{fold, looker, counts(look, piece)});
+          run_part(piece, part, heads,
+                   SeenElements<Fold, Collect>{fold, looker, counts(look, piece)});
         },
         between);
   }
@@ -128,7 +133,8 @@ tree_look_kernel(Fold fold, DevicePieces pieces, PackHeads heads, GradLook look)
 
 template <class Collect, int most_operands>
 ZP_KERNEL_BLOCKS(programme_blocks)
-programme_look_kernel(FoldArgument<most_operands> fold, DevicePieces pieces, PackHeads heads, GradLook look) {
+programme_look_kernel(FoldArgument<most_operands> fold, DevicePieces pieces, PackHeads heads,
+                      GradLook look) {
   ZP_SHARED_ARRAY(Floats<4>, stack, (fold_stack(most_operands) * block_threads));
   const ProgrammeFold<most_operands> programme{fold, stack + threadIdx.x};
   fold_and_look<Collect>(programme, pieces, heads, look);
@@ -143,8 +149,8 @@ struct Launch {
   template <LoadType type, int n>
   void operator()(const TreeFold<type, n>& fold, const PackHeads& heads) const {
     if constexpr (std::is_same_v<Collect, CollectChunks>) {
-      launch(tree_look_kernel<Collect, TreeFold<type, n>>, walk_grid(tree_blocks), block_threads, fold,
-             pieces, heads, look);
+      launch(tree_look_kernel<Collect, TreeFold<type, n>>, walk_grid(tree_blocks), block_threads,
+             fold, pieces, heads, look);
     } else {
       FoldArgument<small_fold> programme{};
       std::copy(fold.operands, fold.operands + n, programme.operands);
@@ -156,8 +162,8 @@ struct Launch {
   }
   template <int most_operands>
   void operator()(const FoldArgument<most_operands>& fold, const PackHeads& heads) const {
-    launch(programme_look_kernel<Collect, most_operands>, walk_grid(programme_blocks), block_threads, fold,
-           pieces, heads, look);
+    launch(programme_look_kernel<Collect, most_operands>, walk_grid(programme_blocks),
+           block_threads, fold, pieces, heads, look);
   }
 
  private:
@@ -167,7 +173,8 @@ struct Launch {
 }  // namespace
 
 void enqueue_fold_look(const DevicePieces& pieces, const host::FoldPlan& plan,
-                       Span<const PlacedValues> operands, const PlacedValues& sum, const GradLook& look) {
+                       Span<const PlacedValues> operands, const PlacedValues& sum,
+                       const GradLook& look) {
   check_fold(plan, operands, sum);
   if (pieces.count <= 0) return;
   visit_form(look.form, [&](auto collect) {

@@ -23,7 +23,8 @@ struct Written {
   template <int count, int width>
   ZP_DEVICE void run(const Place& place) const {
     fold.template run<count, width, 1>(
-        place, pack_stride, [this](const Place& at, const auto& values) { store(fold.sum, at, values); });
+        place, pack_stride,
+        [this](const Place& at, const auto& values) { store(fold.sum, at, values); });
   }
 };
 
@@ -33,7 +34,8 @@ ZP_KERNEL tree_fold_kernel(Fold fold, DevicePieces pieces, PackHeads heads) {
 }
 
 template <int most_operands>
-ZP_KERNEL programme_fold_kernel(FoldArgument<most_operands> fold, DevicePieces pieces, PackHeads heads) {
+ZP_KERNEL programme_fold_kernel(FoldArgument<most_operands> fold, DevicePieces pieces,
+                                PackHeads heads) {
   ZP_SHARED_ARRAY(Floats<4>, stack, (fold_stack(most_operands) * block_threads));
   const ProgrammeFold<most_operands> programme{fold, stack + threadIdx.x};
   run_pieces(pieces, heads, Written<ProgrammeFold<most_operands>>{programme});
@@ -48,20 +50,20 @@ struct Launch {
 
   template <LoadType type, int n>
   void operator()(const TreeFold<type, n>& fold, const PackHeads& heads) const {
-    launch(tree_fold_kernel<TreeFold<type, n>>, walk_grid(tree_blocks(n)), block_threads, fold, pieces,
-           heads);
+    launch(tree_fold_kernel<TreeFold<type, n>>, walk_grid(tree_blocks(n)), block_threads, fold,
+           pieces, heads);
   }
   template <int most_operands>
   void operator()(const FoldArgument<most_operands>& fold, const PackHeads& heads) const {
-    launch(programme_fold_kernel<most_operands>, walk_grid(programme_blocks), block_threads, fold, pieces,
-           heads);
+    launch(programme_fold_kernel<most_operands>, walk_grid(programme_blocks), block_threads, fold,
+           pieces, heads);
   }
 };
 
 }  // namespace
 
-void enqueue_fold(const DevicePieces& pieces, const host::FoldPlan& plan, Span<const PlacedValues> operands,
-                  const PlacedValues& sum) {
+void enqueue_fold(const DevicePieces& pieces, const host::FoldPlan& plan,
+                  Span<const PlacedValues> operands, const PlacedValues& sum) {
   check_fold(plan, operands, sum);
   if (pieces.count > 0) visit_fold(plan, operands, sum, Launch{pieces});
 }

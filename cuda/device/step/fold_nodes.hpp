@@ -29,8 +29,8 @@ struct PlacedValues {
 /// sum = the operands, widened to fp32 and added as the plan says; one operand: its widened copy. Every operand is read
 /// once, and only sum is written. What lies between the pieces is neither read nor written.
 /// operands: plan.num_nodes() of them. sum: fp32; it may be one of the operands, nothing else overlaps.
-void enqueue_fold(const DevicePieces& pieces, const host::FoldPlan& plan, Span<const PlacedValues> operands,
-                  const PlacedValues& sum);
+void enqueue_fold(const DevicePieces& pieces, const host::FoldPlan& plan,
+                  Span<const PlacedValues> operands, const PlacedValues& sum);
 
 /// The fields of binned sums (contracts/binned_sum.hpp): hi, lo int32, top uint8, all placed alike.
 struct PlacedBins {
@@ -38,11 +38,14 @@ struct PlacedBins {
 };
 
 /// Adds one leaf to bins. leaf: fp32, bf16 or fp16, widened first.
-void enqueue_binned_deposit(const DevicePieces& pieces, const PlacedValues& leaf, const PlacedBins& bins);
+void enqueue_binned_deposit(const DevicePieces& pieces, const PlacedValues& leaf,
+                            const PlacedBins& bins);
 /// Adds bins of other leaves; from keeps its bits.
-void enqueue_binned_merge(const DevicePieces& pieces, const PlacedBins& from, const PlacedBins& into);
+void enqueue_binned_merge(const DevicePieces& pieces, const PlacedBins& from,
+                          const PlacedBins& into);
 /// result = the sums as fp32, rounded once.
-void enqueue_binned_finish(const DevicePieces& pieces, const PlacedBins& bins, const PlacedValues& result);
+void enqueue_binned_finish(const DevicePieces& pieces, const PlacedBins& bins,
+                           const PlacedValues& result);
 
 /// What G is looked at with where there is one clip group, and where what is found goes: device pointers.
 struct GradLook {
@@ -58,6 +61,7 @@ struct GradLook {
 /// the sums or amax are added to what is found. After a halt, or where R5 has no inv_scale, G is written and nothing
 /// found. pieces: they start at chunk boundaries of their tensors (R12), StepPiece::most_numel elements each at most.
 void enqueue_fold_look(const DevicePieces& pieces, const host::FoldPlan& plan,
-                       Span<const PlacedValues> operands, const PlacedValues& sum, const GradLook& look);
+                       Span<const PlacedValues> operands, const PlacedValues& sum,
+                       const GradLook& look);
 
 }  // namespace zeroproof::cuda::device

@@ -26,8 +26,8 @@ struct FoldCode {
   std::uint8_t bits = 0;
 
   static FoldCode of(FoldAction action, int log2_count = 0, LoadType type = LoadType::fp32) {
-    return {
-        static_cast<std::uint8_t>(static_cast<int>(action) | log2_count << 2 | static_cast<int>(type) << 4)};
+    return {static_cast<std::uint8_t>(static_cast<int>(action) | log2_count << 2 |
+                                      static_cast<int>(type) << 4)};
   }
   ZP_HOST_DEVICE FoldAction action() const { return static_cast<FoldAction>(bits & 3); }
   ZP_HOST_DEVICE int log2_count() const { return bits >> 2 & 3; }
@@ -60,8 +60,9 @@ class FoldProgram {
       slots[static_cast<std::size_t>(a.to)] = sum;
     }
     emit(static_cast<int>(terms_.size()) - 1);
-    ZP_CHECK(order_.size() == operands.size(), ErrorCode::internal, "a fold does not take every operand once",
-             "its sum would be another one", "report this with the command line");
+    ZP_CHECK(order_.size() == operands.size(), ErrorCode::internal,
+             "a fold does not take every operand once", "its sum would be another one",
+             "report this with the command line");
   }
 
   const std::vector<FoldCode>& codes() const { return codes_; }
@@ -121,7 +122,9 @@ class FoldProgram {
   }
 
   void load(FoldAction action, int log2_count, const int* which) {
-    const auto type = [&](int i) { return load_type(operands_[static_cast<std::size_t>(which[i])].dtype); };
+    const auto type = [&](int i) {
+      return load_type(operands_[static_cast<std::size_t>(which[i])].dtype);
+    };
     LoadType common = type(0);
     for (int i = 0; i < 1 << log2_count; ++i) {
       if (type(i) != common) common = LoadType::mixed;

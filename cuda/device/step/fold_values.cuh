@@ -37,7 +37,8 @@ struct TreeFold {
     for (int c = 0; c < count; ++c) {
       Floats<width> values[n];
       ZP_UNROLL
-      for (int i = 0; i < n; ++i) values[i] = widened<type, width, apart>(words[c][i], operands[i].dtype);
+      for (int i = 0; i < n; ++i)
+        values[i] = widened<type, width, apart>(words[c][i], operands[i].dtype);
       put(place.after(c * stride), tree_of<n>(values));
     }
   }
@@ -103,19 +104,22 @@ struct ProgrammeFold {
   }
 
   template <int width, int apart>
-  ZP_DEVICE static Floats<width> loaded(FoldCode code, const PlacedAddress* next, const Place& place,
-                                        const Floats<width>& v) {
+  ZP_DEVICE static Floats<width> loaded(FoldCode code, const PlacedAddress* next,
+                                        const Place& place, const Floats<width>& v) {
     if constexpr (width > 1) {  // single elements are few, and need no loops of their own
-      if (code.type() == LoadType::fp32) return counted<LoadType::fp32, width, apart>(code, next, place, v);
-      if (code.type() == LoadType::bf16) return counted<LoadType::bf16, width, apart>(code, next, place, v);
-      if (code.type() == LoadType::fp16) return counted<LoadType::fp16, width, apart>(code, next, place, v);
+      if (code.type() == LoadType::fp32)
+        return counted<LoadType::fp32, width, apart>(code, next, place, v);
+      if (code.type() == LoadType::bf16)
+        return counted<LoadType::bf16, width, apart>(code, next, place, v);
+      if (code.type() == LoadType::fp16)
+        return counted<LoadType::fp16, width, apart>(code, next, place, v);
     }
     return counted<LoadType::mixed, width, apart>(code, next, place, v);
   }
 
   template <LoadType type, int width, int apart>
-  ZP_DEVICE static Floats<width> counted(FoldCode code, const PlacedAddress* next, const Place& place,
-                                         const Floats<width>& v) {
+  ZP_DEVICE static Floats<width> counted(FoldCode code, const PlacedAddress* next,
+                                         const Place& place, const Floats<width>& v) {
     if (code.log2_count() == 3) return folded<type, 8, width, apart>(code.action(), next, place, v);
     if (code.log2_count() == 2) return folded<type, 4, width, apart>(code.action(), next, place, v);
     if (code.log2_count() == 1) return folded<type, 2, width, apart>(code.action(), next, place, v);
@@ -123,8 +127,8 @@ struct ProgrammeFold {
   }
 
   template <LoadType type, int n, int width, int apart>
-  ZP_DEVICE static Floats<width> folded(FoldAction action, const PlacedAddress* next, const Place& place,
-                                        Floats<width> v) {
+  ZP_DEVICE static Floats<width> folded(FoldAction action, const PlacedAddress* next,
+                                        const Place& place, Floats<width> v) {
     Words<width> words[n];
     ZP_UNROLL
     for (int i = 0; i < n; ++i) words[i] = load_words<type, width, apart>(next[i], place);
@@ -147,21 +151,22 @@ inline void check_fold(const host::FoldPlan& plan, Span<const PlacedValues> oper
            "its additions name each of them", "pass one for every node of the plan");
   ZP_CHECK(operands.size() <= large_fold, ErrorCode::invalid_argument,
            "a fold has " + std::to_string(operands.size()) + " operands",
-           "a kernel's argument holds " + std::to_string(large_fold), "combine nodes of fewer ranks first");
+           "a kernel's argument holds " + std::to_string(large_fold),
+           "combine nodes of fewer ranks first");
   for (const PlacedValues& operand : operands) {
     ZP_CHECK(is_param_format(operand.dtype), ErrorCode::invalid_argument,
              "an operand of a fold is " + std::string(name(operand.dtype)),
              "gradients are kept in fp32, bf16 and fp16", "widen it first");
   }
   ZP_CHECK(sum.dtype == DType::fp32, ErrorCode::invalid_argument,
-           "a fold writes " + std::string(name(sum.dtype)), "nodes of the gradient tree are fp32 (R11)",
-           "pass an fp32 buffer");
+           "a fold writes " + std::string(name(sum.dtype)),
+           "nodes of the gradient tree are fp32 (R11)", "pass an fp32 buffer");
 }
 
 /// Calls f(fold, heads) with a TreeFold where one code does it all, else with a FoldArgument. Checked before.
 template <class F>
-void visit_fold(const host::FoldPlan& plan, Span<const PlacedValues> operands, const PlacedValues& sum,
-                const F& f) {
+void visit_fold(const host::FoldPlan& plan, Span<const PlacedValues> operands,
+                const PlacedValues& sum, const F& f) {
   const FoldProgram program(plan, operands);
   PackHeads heads;
   const PlacedAddress sum_at = placed_address(sum, num_bytes(sum.dtype), heads);
@@ -193,8 +198,10 @@ void visit_fold(const host::FoldPlan& plan, Span<const PlacedValues> operands, c
   const FoldCode first = program.codes().front();
   if (program.codes().size() == 1 && first.type() != LoadType::mixed) {
     const int log2_count = first.log2_count();
-    if (first.type() == LoadType::fp32) return tree_of_type.template operator()<LoadType::fp32>(log2_count);
-    if (first.type() == LoadType::bf16) return tree_of_type.template operator()<LoadType::bf16>(log2_count);
+    if (first.type() == LoadType::fp32)
+      return tree_of_type.template operator()<LoadType::fp32>(log2_count);
+    if (first.type() == LoadType::bf16)
+      return tree_of_type.template operator()<LoadType::bf16>(log2_count);
     return tree_of_type.template operator()<LoadType::fp16>(log2_count);
   }
   if (at.size() <= small_fold) return programme.template operator()<small_fold>();

@@ -1,14 +1,15 @@
 #pragma once
 // The factor of R6 that passes need before the other scalars of a step are made.
 
+#include "cuda/device/kernels/update/step_scalars.cuh"
 #include "cuda/device/runtime/launch.hpp"
 #include "cuda/device/step/step_memory.hpp"
-#include "cuda/device/kernels/update/step_scalars.cuh"
 
 namespace zeroproof::cuda::device {
 
 /// Every thread makes inv_scale itself. Returns false where R5 has none: decide will halt.
-ZP_DEVICE inline bool make_inv_scale(const StepState& state, const StepInput& input, float& inv_scale) {
+ZP_DEVICE inline bool make_inv_scale(const StepState& state, const StepInput& input,
+                                     float& inv_scale) {
   const auto t = static_cast<std::int64_t>(state.applied_steps + 1);
   const int log2_scale = state.scaler.log2_scale;
   const std::int64_t divisor = input.divisor;

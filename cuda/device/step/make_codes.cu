@@ -30,7 +30,8 @@ ZP_DEVICE void walk_codes(const ScalePiece& piece, const PackPhase& phase, const
   const int thread = static_cast<int>(threadIdx.x), stride = static_cast<int>(blockDim.x);
   for (int i = step_pack_numel * thread; i < packed; i += step_pack_numel * stride)
     pass.pack(blocks, piece, head + i);
-  for (int i = thread; i < numel - packed; i += stride) pass.one(blocks, piece, i < head ? i : i + packed);
+  for (int i = thread; i < numel - packed; i += stride)
+    pass.one(blocks, piece, i < head ? i : i + packed);
 }
 
 template <class Code, class Value>
@@ -66,7 +67,8 @@ struct Quantize {
   }
 
   ZP_DEVICE void run() const {
-    for_scale_pieces(memory, scales, [this](const ScalePiece& piece) { walk_codes(piece, phase, *this); });
+    for_scale_pieces(memory, scales,
+                     [this](const ScalePiece& piece) { walk_codes(piece, phase, *this); });
   }
 };
 
@@ -97,12 +99,14 @@ ZP_KERNEL codes_kernel(Pass pass) {
 template <class Pass>
 void launch_codes(const Pass& pass) {
   if (pass.scales.num_pieces == 0) return;
-  launch(codes_kernel<Pass>, grid_blocks(pass.scales.num_pieces * block_threads), block_threads, pass);
+  launch(codes_kernel<Pass>, grid_blocks(pass.scales.num_pieces * block_threads), block_threads,
+         pass);
 }
 
 }  // namespace
 
-void enqueue_make_codes(const StepMemory& memory, const ScaleMemory& scales, const ScaleRules& rules) {
+void enqueue_make_codes(const StepMemory& memory, const ScaleMemory& scales,
+                        const ScaleRules& rules) {
   const PackPhase phase =
       PackPhase().with(memory.master).with(static_cast<const std::uint8_t*>(memory.param));
   visit_code(rules.param_dtype, [&](auto code) {
@@ -114,7 +118,9 @@ void enqueue_make_codes(const StepMemory& memory, const ScaleMemory& scales, con
 
 void enqueue_dequantize_masters(const StepMemory& memory, const ScaleMemory& scales,
                                 const ScaleRules& rules) {
-  visit_code(rules.param_dtype, [&](auto code) { launch_codes(Dequantize<decltype(code)>{memory, scales}); });
+  visit_code(rules.param_dtype, [&](auto code) {
+    launch_codes(Dequantize<decltype(code)>{memory, scales});
+  });
 }
 
 }  // namespace zeroproof::cuda::device

@@ -82,7 +82,8 @@ ZP_KERNEL history_kernel(StepMemory memory, ScaleMemory scales, History rule) {
     }
     if (thread == 0) {
       const auto amax = static_cast<std::uint32_t>(scales.collected[b]);
-      if (moves) scales.scale[b] = rule.scale_of(rule.takes_largest ? largest[0] : before, scales.scale[b]);
+      if (moves)
+        scales.scale[b] = rule.scale_of(rule.takes_largest ? largest[0] : before, scales.scale[b]);
       scales.scale_inv[b] = 1.0F / scales.scale[b];
       scales.amax[b] = amax;
       h[0] = amax;
@@ -99,18 +100,20 @@ ZP_KERNEL inverse_kernel(ScaleMemory scales) {
   }
 }
 
-void make_history_scales(const StepMemory& memory, const ScaleMemory& scales, const ScaleRules& rules) {
+void make_history_scales(const StepMemory& memory, const ScaleMemory& scales,
+                         const ScaleRules& rules) {
   const DelayedScaling options = delayed_of(rules.scaling, rules.param_dtype);
   const History rule{delayed_scale(options.format, options.margin),
                      static_cast<std::int32_t>(options.history), options.choice == AmaxChoice::max,
                      options.empty == EmptyAmax::roll};
-  launch(history_kernel, grid_blocks(scales.num_blocks * block_threads), block_threads, memory, scales, rule);
+  launch(history_kernel, grid_blocks(scales.num_blocks * block_threads), block_threads, memory,
+         scales, rule);
 }
 
 }  // namespace
 
-void enqueue_make_scales(const StepMemory& memory, const ScaleMemory& scales, const ScaleRules& rules,
-                         ScalesFrom from) {
+void enqueue_make_scales(const StepMemory& memory, const ScaleMemory& scales,
+                         const ScaleRules& rules, ScalesFrom from) {
   if (scales.num_blocks == 0) return;
   const int grid = grid_blocks(scales.num_blocks);
   if (from == ScalesFrom::state) return launch(inverse_kernel, grid, block_threads, scales);

@@ -35,7 +35,8 @@ struct EachElement {
 };
 
 template <class F>
-ZP_DEVICE void for_each_element(const PackPhase& phase, const StepPiece& piece, const float* grad, F f) {
+ZP_DEVICE void for_each_element(const PackPhase& phase, const StepPiece& piece, const float* grad,
+                                F f) {
   EachElement<F> each{grad, f};
   walk_piece(phase, piece, each);
 }
@@ -46,7 +47,8 @@ struct ByBlocks {
   ZP_DEVICE static int taker() { return 0; }
 
   template <class Value>
-  ZP_DEVICE static void see(const PackPhase& phase, const StepPiece& piece, const float* grad, Value value) {
+  ZP_DEVICE static void see(const PackPhase& phase, const StepPiece& piece, const float* grad,
+                            Value value) {
     for_each_element(phase, piece, grad, value);
   }
 };
@@ -79,11 +81,13 @@ struct CollectedSums {
     finish_block_sums(block_sums, sums);
     __threadfence();  // before the ticket is drawn
     __syncthreads();
-    if (threadIdx.x == 0) is_last[0] = atomicAdd(&found->finished_blocks, 1U) == gridDim.x - 1 ? 1U : 0U;
+    if (threadIdx.x == 0)
+      is_last[0] = atomicAdd(&found->finished_blocks, 1U) == gridDim.x - 1 ? 1U : 0U;
     __syncthreads();
     if (is_last[0] == 0U) return;
     __threadfence();
-    if (threadIdx.x < norm_num_sums) block_sums[threadIdx.x] = atomicAdd(&sums[threadIdx.x], Sum{0});
+    if (threadIdx.x < norm_num_sums)
+      block_sums[threadIdx.x] = atomicAdd(&sums[threadIdx.x], Sum{0});
     __syncthreads();
     if (threadIdx.x == 0) {
       carry_limbs(block_sums);
@@ -165,7 +169,8 @@ struct CollectTerms : CollectedSums, ByBlocks {
   ZP_DEVICE void add(float g) { terms.add(g, block_sums); }
 
   template <class Value>
-  ZP_DEVICE void piece(const PackPhase& phase, const StepPiece& piece, const float* grad, Value value) {
+  ZP_DEVICE void piece(const PackPhase& phase, const StepPiece& piece, const float* grad,
+                       Value value) {
     for_each_element(phase, piece, grad, [this, value](float g) { add(value(g)); });
   }
 
@@ -193,7 +198,8 @@ struct CollectLargest : ByBlocks {
   }
 
   template <class Value>
-  ZP_DEVICE void piece(const PackPhase& phase, const StepPiece& piece, const float* grad, Value value) {
+  ZP_DEVICE void piece(const PackPhase& phase, const StepPiece& piece, const float* grad,
+                       Value value) {
     for_each_element(phase, piece, grad, [this, value](float g) { add(value(g)); });
   }
 

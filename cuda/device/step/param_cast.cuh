@@ -45,12 +45,15 @@ struct ParamCast {
     HalfPack out;
     ZP_UNROLL
     for (int k = 0; k < 2; ++k) {
-      out.v[k] = nearest_bits<kind>(master.v[2 * k]) | (nearest_bits<kind>(master.v[2 * k + 1]) << 16);
+      out.v[k] =
+          nearest_bits<kind>(master.v[2 * k]) | (nearest_bits<kind>(master.v[2 * k + 1]) << 16);
     }
     return out;
   }
 
-  ZP_DEVICE void one(std::int64_t local, int i, float master) const { param[local] = half(i, master); }
+  ZP_DEVICE void one(std::int64_t local, int i, float master) const {
+    param[local] = half(i, master);
+  }
 
   ZP_DEVICE void pack(std::int64_t local, int i, const Pack<float>& master) const {
     *reinterpret_cast<HalfPack*>(param + local) = halves(i, master);
@@ -96,8 +99,9 @@ struct ParamCast<ParamKind::drawn_bf16> {
   PackPhase phase(PackPhase others) const { return others.with(param); }
 
   ZP_DEVICE void enter(const StepMemory& memory, const StepPiece& piece) {
-    t = static_cast<std::uint32_t>(memory.tensor_steps != nullptr ? memory.tensor_steps[piece.tensor]
-                                                                  : memory.state->applied_steps);
+    t = static_cast<std::uint32_t>(memory.tensor_steps != nullptr
+                                       ? memory.tensor_steps[piece.tensor]
+                                       : memory.state->applied_steps);
     place = PiecePlace(piece);
   }
 
@@ -141,7 +145,9 @@ struct ParamCast<ParamKind::drawn_bf16> {
     return out;
   }
 
-  ZP_DEVICE void one(std::int64_t local, int i, float master) const { param[local] = half(i, master); }
+  ZP_DEVICE void one(std::int64_t local, int i, float master) const {
+    param[local] = half(i, master);
+  }
 
   ZP_DEVICE void pack(std::int64_t local, int i, const Pack<float>& master) const {
     *reinterpret_cast<HalfPack*>(param + local) = halves(i, master);

@@ -96,7 +96,9 @@ struct CastMaster : Phase {
     return true;
   }
   ZP_DEVICE void one(int i) const { cast.one(begin + i, i, memory.master[begin + i]); }
-  ZP_DEVICE void pack(int i) const { cast.pack(begin + i, i, load_pack(memory.master + begin + i)); }
+  ZP_DEVICE void pack(int i) const {
+    cast.pack(begin + i, i, load_pack(memory.master + begin + i));
+  }
 };
 
 }  // namespace
@@ -120,7 +122,8 @@ void enqueue_update(const StepMemory& memory, const StepRules& rules) {
 
 void enqueue_cast(const StepMemory& memory, const StepRules& rules) {
   visit_param(memory, rules, [&](auto cast) {
-    run_pass(CastMaster<decltype(cast)>{{memory}, cast}, memory, cast.phase(PackPhase().with(memory.master)));
+    run_pass(CastMaster<decltype(cast)>{{memory}, cast}, memory,
+             cast.phase(PackPhase().with(memory.master)));
   });
 }
 

@@ -28,7 +28,8 @@ class PiecePlace {
 
   struct At {
     std::uint64_t index;
-    std::int64_t left;  ///< elements up to the end of the row, with this one: their indices follow each other
+    std::int64_t
+        left;  ///< elements up to the end of the row, with this one: their indices follow each other
   };
 
   /// Element i of the piece.

@@ -137,8 +137,10 @@ ZP_DEVICE inline int piece_of(const std::int64_t* ends, int num_ends, std::int64
 /// block counts the parts of 256 pieces at a time, and calls between(number of their first) after them. All threads of
 /// all blocks call this, once in a kernel; the threads of a worker take the same way.
 template <int numel, int workers, class Take, class Between>
-ZP_DEVICE void share_parts(const DevicePieces& pieces, int worker, const Take& take, const Between& between) {
-  ZP_SHARED_ARRAY(std::int64_t, counts, 2 * block_threads);  // two, to add from the one into the other
+ZP_DEVICE void share_parts(const DevicePieces& pieces, int worker, const Take& take,
+                           const Between& between) {
+  ZP_SHARED_ARRAY(std::int64_t, counts,
+                  2 * block_threads);  // two, to add from the one into the other
   const int thread = static_cast<int>(threadIdx.x);
   // Part of this worker, counted from the first of these pieces.
   std::int64_t next = static_cast<std::int64_t>(blockIdx.x) * workers + worker;
@@ -147,7 +149,8 @@ ZP_DEVICE void share_parts(const DevicePieces& pieces, int worker, const Take& t
     const int num_pieces = left < block_threads ? static_cast<int>(left) : block_threads;
     std::int64_t* ends = counts;
     std::int64_t* other = counts + block_threads;
-    ends[thread] = thread < num_pieces ? (pieces.pieces[first + thread].numel + numel - 1) / numel : 0;
+    ends[thread] =
+        thread < num_pieces ? (pieces.pieces[first + thread].numel + numel - 1) / numel : 0;
     __syncthreads();
     for (int distance = 1; distance < num_pieces; distance *= 2) {
       other[thread] = thread < distance ? ends[thread] : ends[thread] + ends[thread - distance];
@@ -169,9 +172,11 @@ ZP_DEVICE void share_parts(const DevicePieces& pieces, int worker, const Take& t
 
 /// Runs an operation over all pieces, a block for every part.
 template <class Operation>
-ZP_DEVICE void run_pieces(const DevicePieces& pieces, const PackHeads& heads, const Operation& operation) {
+ZP_DEVICE void run_pieces(const DevicePieces& pieces, const PackHeads& heads,
+                          const Operation& operation) {
   share_parts<part_numel, 1>(
-      pieces, 0, [&](const Piece& piece, std::int64_t part) { run_part(piece, part, heads, operation); },
+      pieces, 0,
+      [&](const Piece& piece, std::int64_t part) { run_part(piece, part, heads, operation); },
       [](std::int64_t) {});
 }
 

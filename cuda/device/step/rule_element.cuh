@@ -49,25 +49,29 @@ struct RuleValues {
 /// Whether the old state counts: the momentum buffer of a first step does not, whatever it holds.
 template <RuleForm form>
 ZP_HOST_DEVICE constexpr bool reads_state(const StepScalars& scalars) {
-  return (form != RuleForm::sgd_momentum && form != RuleForm::sgd_nesterov) || scalars.is_first == 0U;
+  return (form != RuleForm::sgd_momentum && form != RuleForm::sgd_nesterov) ||
+         scalars.is_first == 0U;
 }
 
 template <Decay decay, bool amsgrad>
-ZP_HOST_DEVICE inline RuleValues adam_values(const StepScalars& scalars, float g, const RuleValues& old) {
+ZP_HOST_DEVICE inline RuleValues adam_values(const StepScalars& scalars, float g,
+                                             const RuleValues& old) {
   const AdamState next =
       adam_element<decay, amsgrad>(scalars, g, {old.master, old.first, old.second, old.third});
   return {next.master, next.exp_avg, next.exp_avg_sq, next.max_exp_avg_sq};
 }
 
 template <SgdForm form>
-ZP_HOST_DEVICE inline RuleValues sgd_values(const StepScalars& scalars, float g, const RuleValues& old) {
+ZP_HOST_DEVICE inline RuleValues sgd_values(const StepScalars& scalars, float g,
+                                            const RuleValues& old) {
   const SgdState next = sgd_element<form>(scalars, g, {old.master, old.first});
   return {next.master, next.buffer, 0.0F, 0.0F};
 }
 
 /// The update lines of R6; the sign of g is already that of a descent.
 template <RuleForm form>
-ZP_HOST_DEVICE inline RuleValues rule_element(const StepScalars& scalars, float g, const RuleValues& old) {
+ZP_HOST_DEVICE inline RuleValues rule_element(const StepScalars& scalars, float g,
+                                              const RuleValues& old) {
   if constexpr (form == RuleForm::adamw) {
     return adam_values<Decay::decoupled, false>(scalars, g, old);
   } else if constexpr (form == RuleForm::adamw_amsgrad) {

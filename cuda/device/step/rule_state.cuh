@@ -90,7 +90,8 @@ void visit_rule(const OptimizerHyper& hyper, F&& f) {
       return hyper.amsgrad ? f(RuleTag<RuleForm::adam_amsgrad>{}) : f(RuleTag<RuleForm::adam>{});
     case UpdateRule::sgd:
       if (hyper.momentum == 0.0) return f(RuleTag<RuleForm::sgd_plain>{});
-      return hyper.nesterov ? f(RuleTag<RuleForm::sgd_nesterov>{}) : f(RuleTag<RuleForm::sgd_momentum>{});
+      return hyper.nesterov ? f(RuleTag<RuleForm::sgd_nesterov>{})
+                            : f(RuleTag<RuleForm::sgd_momentum>{});
     case UpdateRule::sgd_ema:
       return f(RuleTag<RuleForm::sgd_ema>{});
     case UpdateRule::lion:

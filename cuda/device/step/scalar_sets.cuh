@@ -1,10 +1,10 @@
 #pragma once
 // The scalars of a step, for every group or tensor, by the threads of one block (R5, R20).
 
+#include "cuda/device/kernels/update/step_scalars.cuh"
 #include "cuda/device/runtime/launch.hpp"
 #include "cuda/device/step/scalar_digest.cuh"
 #include "cuda/device/step/step_memory.hpp"
-#include "cuda/device/kernels/update/step_scalars.cuh"
 
 namespace zeroproof::cuda::device {
 
@@ -17,7 +17,8 @@ ZP_DEVICE inline bool start_scalars(const StepMemory& memory) {
   memory.found->t = static_cast<std::uint64_t>(t);
   if (t < memory.input->first_row_t || t - memory.input->first_row_t >= memory.input->num_rows)
     state.halt |= halt_schedule_left;
-  if (!step_in_range(t, state.scaler.log2_scale, memory.input->divisor)) state.halt |= halt_scalars_refused;
+  if (!step_in_range(t, state.scaler.log2_scale, memory.input->divisor))
+    state.halt |= halt_scalars_refused;
   return state.halt == 0U;
 }
 
@@ -27,7 +28,8 @@ ZP_DEVICE inline DigestSum make_scalars(const StepMemory& memory, ScalarSettings
   const int log2_scale = memory.state->scaler.log2_scale;
   const std::int64_t divisor = memory.input->divisor;
   const auto run_t = static_cast<std::int64_t>(memory.state->applied_steps + 1);
-  const ScheduleRow* rows = memory.schedule + (run_t - memory.input->first_row_t) * memory.num_groups;
+  const ScheduleRow* rows =
+      memory.schedule + (run_t - memory.input->first_row_t) * memory.num_groups;
   DigestSum digest = 0;
   for (std::int64_t set = threadIdx.x; set < memory.num_sets; set += blockDim.x) {
     const bool own_t = memory.tensor_steps != nullptr;

@@ -50,20 +50,23 @@ struct ScaleRules {
 };
 
 /// collected = the larger of what it is and the amax of this rank's masters.
-void enqueue_collect_amax(const StepMemory& memory, const ScaleMemory& scales, const ScaleRules& rules);
+void enqueue_collect_amax(const StepMemory& memory, const ScaleMemory& scales,
+                          const ScaleRules& rules);
 
 /// What scales are made of.
 enum class ScalesFrom : std::uint8_t {
   masters,  ///< collected and, under delayed, the history, which moves on
   state     ///< they are there already: only scale_inv is made of them
 };
-void enqueue_make_scales(const StepMemory& memory, const ScaleMemory& scales, const ScaleRules& rules,
-                         ScalesFrom from);
+void enqueue_make_scales(const StepMemory& memory, const ScaleMemory& scales,
+                         const ScaleRules& rules, ScalesFrom from);
 
 /// param = the codes of the masters.
-void enqueue_make_codes(const StepMemory& memory, const ScaleMemory& scales, const ScaleRules& rules);
+void enqueue_make_codes(const StepMemory& memory, const ScaleMemory& scales,
+                        const ScaleRules& rules);
 
 /// master = what its code stands for.
-void enqueue_dequantize_masters(const StepMemory& memory, const ScaleMemory& scales, const ScaleRules& rules);
+void enqueue_dequantize_masters(const StepMemory& memory, const ScaleMemory& scales,
+                                const ScaleRules& rules);
 
 }  // namespace zeroproof::cuda::device

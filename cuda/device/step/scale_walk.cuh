@@ -27,7 +27,9 @@ class PieceBlocks {
     constexpr int last = step_pack_numel - 1;
     const Place first = place(i);
     if (first.column + last < columns_) {
-      return first.column >> column_shift_ == (first.column + last) >> column_shift_ ? block_at(first) : -1;
+      return first.column >> column_shift_ == (first.column + last) >> column_shift_
+                 ? block_at(first)
+                 : -1;
     }
     // Into the next row: where there are several blocks across, into another one and perhaps back.
     return across_ == 1 && of(i + last) == block_at(first) ? block_at(first) : -1;
@@ -68,7 +70,8 @@ ZP_DEVICE inline bool step_goes_on(const StepMemory& memory) {
 
 /// Calls body(piece) for the pieces of this block of threads whose tensors take part: the same for all its threads.
 template <class Body>
-ZP_DEVICE void for_scale_pieces(const StepMemory& memory, const ScaleMemory& scales, const Body& body) {
+ZP_DEVICE void for_scale_pieces(const StepMemory& memory, const ScaleMemory& scales,
+                                const Body& body) {
   if (!step_goes_on(memory)) return;
   for (std::int64_t n = blockIdx.x; n < scales.num_pieces; n += gridDim.x) {
     const ScalePiece& piece = scales.pieces[n];
@@ -77,10 +80,12 @@ ZP_DEVICE void for_scale_pieces(const StepMemory& memory, const ScaleMemory& sca
 }
 
 /// Whether the tensor of a block takes part.
-ZP_DEVICE inline bool takes_part(const StepMemory& memory, const ScaleMemory& scales, std::int64_t block) {
+ZP_DEVICE inline bool takes_part(const StepMemory& memory, const ScaleMemory& scales,
+                                 std::int64_t block) {
   if (memory.has_grad == nullptr) return true;
   std::int64_t low = 0,
-               high = scales.num_tensors;  // the last tensor whose blocks do not begin behind this one
+               high =
+                   scales.num_tensors;  // the last tensor whose blocks do not begin behind this one
   while (high - low > 1) {
     const std::int64_t middle = low + (high - low) / 2;
     (scales.first_blocks[middle] <= block ? low : high) = middle;

@@ -17,7 +17,9 @@ inline float clip_limit(const OptimizerHyper& hyper) {
 }
 
 /// What maximize flips before the rule: the sign bit, or none.
-inline std::uint32_t sign_mask(const OptimizerHyper& hyper) { return hyper.maximize ? sign_bit : 0U; }
+inline std::uint32_t sign_mask(const OptimizerHyper& hyper) {
+  return hyper.maximize ? sign_bit : 0U;
+}
 
 /// The whole chain. Every product is evaluated, also with a factor of 1.
 struct GradientChain {

@@ -28,7 +28,8 @@ class PackPhase {
   template <class T>
   PackPhase& with(const T* data) {
     if (data == nullptr) return *this;
-    const auto first = static_cast<int>(reinterpret_cast<std::uintptr_t>(data) / sizeof(T) % step_pack_numel);
+    const auto first =
+        static_cast<int>(reinterpret_cast<std::uintptr_t>(data) / sizeof(T) % step_pack_numel);
     phase_ = phase_ == unknown || phase_ == first ? first : never;
     return *this;
   }
@@ -36,9 +37,9 @@ class PackPhase {
   /// Elements of a piece that stand before its first vector; numel if there is no vector in it.
   ZP_HOST_DEVICE int head(std::int64_t local_begin, int numel) const {
     if (phase_ == never) return numel;
-    const int head =
-        (step_pack_numel - (phase_ + static_cast<int>(local_begin % step_pack_numel)) % step_pack_numel) %
-        step_pack_numel;
+    const int head = (step_pack_numel - (phase_ + static_cast<int>(local_begin % step_pack_numel)) %
+                                            step_pack_numel) %
+                     step_pack_numel;
     return head < numel ? head : numel;
   }
 
@@ -60,7 +61,8 @@ ZP_DEVICE void walk_piece(const PackPhase& phase, const StepPiece& piece, Pass& 
   const int packed = (numel - head) / step_pack_numel * step_pack_numel;
   const int thread = static_cast<int>(threadIdx.x);
   const int stride = static_cast<int>(blockDim.x);
-  for (int i = step_pack_numel * thread; i < packed; i += step_pack_numel * stride) pass.pack(head + i);
+  for (int i = step_pack_numel * thread; i < packed; i += step_pack_numel * stride)
+    pass.pack(head + i);
   for (int i = thread; i < numel - packed; i += stride) pass.one(i < head ? i : i + packed);
 }
 
@@ -75,7 +77,9 @@ ZP_KERNEL step_kernel(Pass pass, PieceGrid grid) {
 }
 
 /// Blocks for a table that is not empty.
-inline int piece_blocks(const StepMemory& memory) { return grid_blocks(memory.num_pieces * block_threads); }
+inline int piece_blocks(const StepMemory& memory) {
+  return grid_blocks(memory.num_pieces * block_threads);
+}
 
 /// Enqueues the pass over all pieces. phase: of every buffer it reads or writes.
 template <class Pass>

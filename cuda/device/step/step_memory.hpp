@@ -16,9 +16,10 @@ struct StepPiece {
   std::int64_t local_begin = 0;  ///< in every buffer of the shard
   std::int64_t numel = 0;        ///< 1 to most_numel
   std::int64_t tensor = 0;
-  std::int64_t tensor_begin = 0;  ///< first element, counted from the tensor's start on this TP rank
-  std::int64_t group = 0;         ///< param group of the tensor
-  std::int64_t counted = 0;       ///< 1: this rank counts it in the norm (R12)
+  std::int64_t tensor_begin =
+      0;                     ///< first element, counted from the tensor's start on this TP rank
+  std::int64_t group = 0;    ///< param group of the tensor
+  std::int64_t counted = 0;  ///< 1: this rank counts it in the norm (R12)
   /// Element e of the tensor is element place_begin + e / row_numel * row_stride + e % row_numel of the undistributed
   /// model: what its random word is drawn for (R15). Rows without gaps (row_stride = row_numel) cost no division.
   std::int64_t place_begin = 0;
@@ -39,7 +40,8 @@ enum StepHalt : std::uint32_t {
 struct StepState {
   std::uint64_t applied_steps;
   LossScalerState scaler;
-  std::uint32_t halt;  ///< StepHalt, sticky: as long as it is not 0, nothing else in device memory changes
+  std::uint32_t
+      halt;  ///< StepHalt, sticky: as long as it is not 0, nothing else in device memory changes
 };
 
 /// What a step is told by the host.
@@ -53,10 +55,12 @@ inline constexpr int num_norm_words = 23;  ///< 21 limbs, nan_count, inf_count (
 
 /// What a step finds. All zero when it starts.
 struct StepFound {
-  std::uint64_t sums[num_norm_words];  ///< not with the form inf. Normalised whenever a kernel has ended
-  std::uint64_t amax;                  ///< largest magnitude as bits, with the form inf
-  std::uint64_t found_inf;             ///< 0 or 1; of all ranks once they took the maximum
-  std::uint64_t digest;      ///< of the step scalars, and its complement: equal on all ranks if, after the
+  std::uint64_t
+      sums[num_norm_words];  ///< not with the form inf. Normalised whenever a kernel has ended
+  std::uint64_t amax;        ///< largest magnitude as bits, with the form inf
+  std::uint64_t found_inf;   ///< 0 or 1; of all ranks once they took the maximum
+  std::uint64_t
+      digest;  ///< of the step scalars, and its complement: equal on all ranks if, after the
   std::uint64_t not_digest;  ///< ranks took the maximum of both, they are complements still
   double grad_norm;          ///< N; NaN in a skipped step
   std::uint64_t t;           ///< number of this step, counting it: applied_steps + 1 when it began
@@ -95,13 +99,14 @@ struct StepMemory {
   StepInput* input = nullptr;
   StepFound* found = nullptr;
   ClipGroupsFound groups_found = {};
-  StepScalars* scalars = nullptr;  // [num_sets]: one for every group, or every tensor if they count their own
+  StepScalars* scalars =
+      nullptr;  // [num_sets]: one for every group, or every tensor if they count their own
   std::uint64_t* tensor_steps =
       nullptr;  // [num_tensors] applied updates; null unless tensors count their own steps
   const std::uint64_t* has_grad =
       nullptr;  // one bit for each tensor, lowest first; null unless they count their own
   const std::int64_t* tensor_groups =
-      nullptr;                            // [num_tensors] group of each; null unless they count their own
+      nullptr;  // [num_tensors] group of each; null unless they count their own
   const ScheduleRow* schedule = nullptr;  // [num_rows, of t from first_row_t on][num_groups]
   const StepPiece* pieces = nullptr;      // [num_pieces], increasing
 

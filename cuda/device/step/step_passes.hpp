@@ -44,7 +44,8 @@ void enqueue_norm(const StepMemory& memory, const StepRules& rules);
 /// A piece that is not counted takes part in found_inf. Finds nothing where R5 has no inv_scale: decide(scalars) halts.
 /// with_scalars: one block does the part decide_scalars on the way, so that ranks can compare digests before the rest
 /// is decided.
-void enqueue_finite_norm(const StepMemory& memory, const StepRules& rules, bool with_scalars = false);
+void enqueue_finite_norm(const StepMemory& memory, const StepRules& rules,
+                         bool with_scalars = false);
 
 /// clip: grad = grad * clip_coef in place, then clip by value if the run has it (R13).
 void enqueue_clip(const StepMemory& memory, const StepRules& rules);
@@ -70,7 +71,8 @@ enum DecidePart : std::uint32_t {
   /// Looks at what the ranks told each other: halts if scalars differ; found_inf: skip, halt or neither by the policy;
   /// the loss scaler (R14). In a skipped step grad_norm and clip_coef become NaN.
   decide_scaler = 2,
-  decide_norm = 4,  ///< normalises the sums; grad_norm from them or amax (R12); not in a skipped step
+  decide_norm =
+      4,  ///< normalises the sums; grad_norm from them or amax (R12); not in a skipped step
   decide_clip = 8,  ///< clip_coef from grad_norm (R13); not in a skipped step
   decide_count =
       16  ///< the step counts as applied, for the tensors that have a gradient; not in a skipped step

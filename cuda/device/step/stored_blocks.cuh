@@ -20,8 +20,8 @@ struct BlockPart {
   int fragment;  ///< -1: it is whole
 };
 
-ZP_HOST_DEVICE inline LaneElements lane_elements(const StoredPiece& piece, const BlockPart& block, int lane,
-                                                 const PackPhase& phase) {
+ZP_HOST_DEVICE inline LaneElements lane_elements(const StoredPiece& piece, const BlockPart& block,
+                                                 int lane, const PackPhase& phase) {
   const std::int64_t local = piece.step.local_begin + block.begin;
   const bool packs = phase.head(local, lane_numel) == 0;
   const int first = packs ? lane_numel * lane : lane;
@@ -43,7 +43,8 @@ ZP_DEVICE void walk_state_blocks(const StoredPiece& piece, const PackPhase& phas
     const int end = (b + 1) * block_numel - piece.before;
     const int begin = b == 0 ? 0 : end - block_numel;
     const int fragment = b == 0 ? piece.head : (b == num_blocks - 1 ? piece.tail : -1);
-    const BlockPart block{piece.first_scale + b, begin, (end < numel ? end : numel) - begin, fragment};
+    const BlockPart block{piece.first_scale + b, begin, (end < numel ? end : numel) - begin,
+                          fragment};
     pass.block(block, lane_elements(piece, block, lane, phase));
   }
 }
@@ -63,14 +64,15 @@ stored_kernel(Pass pass, PackPhase phase) {
 template <class Pass>
 void run_stored_pass(const Pass& pass, const PackPhase& phase) {
   if (pass.stored.num_pieces == 0) return;
-  launch(stored_kernel<Pass>, grid_blocks(pass.stored.num_pieces * block_threads), block_threads, pass,
-         phase);
+  launch(stored_kernel<Pass>, grid_blocks(pass.stored.num_pieces * block_threads), block_threads,
+         pass, phase);
 }
 
 /// With what a run stores.
 inline PackPhase with_stored(PackPhase phase, const StoredMemory& stored) {
   for (const StoredBuffer& buffer : stored.buffers) {
-    if (buffer.format == StateFormat::fp32) phase = phase.with(static_cast<const float*>(buffer.codes));
+    if (buffer.format == StateFormat::fp32)
+      phase = phase.with(static_cast<const float*>(buffer.codes));
     if (buffer.format == StateFormat::e4m3)
       phase = phase.with(static_cast<const std::uint8_t*>(buffer.codes));
     if (buffer.format == StateFormat::bf16 || buffer.format == StateFormat::fp16)

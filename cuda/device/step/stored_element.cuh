@@ -87,8 +87,8 @@ ZP_DEVICE inline Words<lane_numel> load_halves(const std::uint16_t* from, const 
 ZP_DEVICE inline void store_halves(std::uint16_t* to, const LaneElements& at,
                                    const Words<lane_numel>& codes) {
   if (at.packed()) {
-    *reinterpret_cast<HalfPack*>(to +
-                                 at.local) = {{codes.v[0] | codes.v[1] << 16, codes.v[2] | codes.v[3] << 16}};
+    *reinterpret_cast<HalfPack*>(to + at.local) = {
+        {codes.v[0] | codes.v[1] << 16, codes.v[2] | codes.v[3] << 16}};
     return;
   }
   ZP_UNROLL
@@ -111,7 +111,8 @@ ZP_DEVICE inline Words<lane_numel> load_bytes(const std::uint8_t* from, const La
   return codes;
 }
 
-ZP_DEVICE inline void store_bytes(std::uint8_t* to, const LaneElements& at, const Words<lane_numel>& codes) {
+ZP_DEVICE inline void store_bytes(std::uint8_t* to, const LaneElements& at,
+                                  const Words<lane_numel>& codes) {
   if (at.packed()) {
     *reinterpret_cast<std::uint32_t*>(to + at.local) =
         codes.v[0] | codes.v[1] << 8 | codes.v[2] << 16 | codes.v[3] << 24;
@@ -125,10 +126,12 @@ ZP_DEVICE inline void store_bytes(std::uint8_t* to, const LaneElements& at, cons
 /// What a step reads of a buffer. scale: number of the block's.
 ZP_DEVICE inline Pack<float> read_stored(const StoredBuffer& buffer, const LaneElements& at,
                                          std::int64_t scale) {
-  if (buffer.format == StateFormat::fp32) return load_values(static_cast<const float*>(buffer.codes), at);
-  const Words<lane_numel> codes = buffer.format == StateFormat::e4m3
-                                      ? load_bytes(static_cast<const std::uint8_t*>(buffer.codes), at)
-                                      : load_halves(static_cast<const std::uint16_t*>(buffer.codes), at);
+  if (buffer.format == StateFormat::fp32)
+    return load_values(static_cast<const float*>(buffer.codes), at);
+  const Words<lane_numel> codes =
+      buffer.format == StateFormat::e4m3
+          ? load_bytes(static_cast<const std::uint8_t*>(buffer.codes), at)
+          : load_halves(static_cast<const std::uint16_t*>(buffer.codes), at);
   const bool scaled = is_scaled(buffer.format);
   const float scale_inv = scaled ? buffer.scale_inv[scale] : 1.0F;
   Pack<float> values;
@@ -143,7 +146,8 @@ ZP_DEVICE inline Pack<float> read_stored(const StoredBuffer& buffer, const LaneE
 /// Codes of values, or of codes that were widened (scale = 1). Of fp32 and bf16, scale is not used.
 ZP_DEVICE inline void store_codes(const StoredBuffer& buffer, const LaneElements& at,
                                   const Pack<float>& values, float scale) {
-  if (buffer.format == StateFormat::fp32) return store_values(static_cast<float*>(buffer.codes), at, values);
+  if (buffer.format == StateFormat::fp32)
+    return store_values(static_cast<float*>(buffer.codes), at, values);
   const bool scaled = is_scaled(buffer.format);
   Words<lane_numel> codes;
   ZP_UNROLL

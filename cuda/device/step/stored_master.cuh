@@ -60,7 +60,8 @@ struct Bf16Master {
 /// Calls f(master) with that of a run. casts: whether parameters that have no scales are made too. Errors: as
 /// visit_param.
 template <bool casts, class F>
-void visit_master(const StepMemory& memory, const StoredMemory& stored, const StepRules& rules, F&& f) {
+void visit_master(const StepMemory& memory, const StoredMemory& stored, const StepRules& rules,
+                  F&& f) {
   StepMemory target = memory;
   if (!casts) target.param = nullptr;
   if (stored.master_is_bf16) {
@@ -75,7 +76,9 @@ void visit_master(const StepMemory& memory, const StoredMemory& stored, const St
   auto* const master = static_cast<float*>(stored.master);
   if constexpr (casts) {
     if (!has_scales(rules.param_dtype))
-      return visit_param(target, rules, [&](auto cast) { f(Fp32Master<decltype(cast)>{master, cast}); });
+      return visit_param(target, rules, [&](auto cast) {
+        f(Fp32Master<decltype(cast)>{master, cast});
+      });
   }
   f(Fp32Master<ParamCast<ParamKind::none>>{master, {}});
 }

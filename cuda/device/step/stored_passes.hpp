@@ -32,7 +32,8 @@ struct StoredPiece {
   StepPiece step;
   std::int64_t first_scale = 0;  ///< of its first block, among those of the rank
   std::int32_t before = 0;       ///< elements of its first block that stand before it: 0 to 127
-  std::int32_t head = -1;  ///< fragment that its part of its first block is; -1: all of that block is here
+  std::int32_t head =
+      -1;  ///< fragment that its part of its first block is; -1: all of that block is here
   std::int32_t tail = -1;  ///< the same of its last block; head, if that is the first one
 };
 
@@ -62,7 +63,8 @@ struct StoredMemory {
 
 /// update of every piece whose tensor has a gradient, by the rule (R6). A bf16 master is rounded with the counts that
 /// decide(count) left, which therefore comes before.
-void enqueue_stored_update(const StepMemory& memory, const StoredMemory& stored, const StepRules& rules);
+void enqueue_stored_update(const StepMemory& memory, const StoredMemory& stored,
+                           const StepRules& rules);
 
 /// What enqueue_fused_update does, of stored state. Errors: as there.
 void enqueue_stored_fused_update(const StepMemory& memory, const StoredMemory& stored,
@@ -80,8 +82,8 @@ struct LoadedValues {
 };
 
 /// Stores them, as an update does. piece: its number. The master is rounded with the counts that are there.
-void enqueue_store_loaded(const StepMemory& memory, const StoredMemory& stored, const StepRules& rules,
-                          std::int64_t piece, const LoadedValues& values);
+void enqueue_store_loaded(const StepMemory& memory, const StoredMemory& stored,
+                          const StepRules& rules, std::int64_t piece, const LoadedValues& values);
 
 /// cast of a bf16 master: param = its bits.
 void enqueue_copy_masters(const StepMemory& memory, const StoredMemory& stored);

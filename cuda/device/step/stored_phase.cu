@@ -16,7 +16,8 @@ struct ChangedGradient {
 
 }  // namespace
 
-void enqueue_stored_update(const StepMemory& memory, const StoredMemory& stored, const StepRules& rules) {
+void enqueue_stored_update(const StepMemory& memory, const StoredMemory& stored,
+                           const StepRules& rules) {
   run_stored_update<false>(memory, stored, rules, ChangedGradient{sign_mask(rules.hyper)});
 }
 

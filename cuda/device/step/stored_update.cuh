@@ -31,13 +31,14 @@ struct StoredUpdate {
     const Pack<float> g = load_values(memory.grad, at);
     Pack<float> w = master.load(at);
     Pack<float> first{}, second{}, third{};
-    if (count > 0 && reads_state<form>(scalars)) first = read_stored(stored.buffers[0], at, block.scale);
+    if (count > 0 && reads_state<form>(scalars))
+      first = read_stored(stored.buffers[0], at, block.scale);
     if (count > 1) second = read_stored(stored.buffers[1], at, block.scale);
     if (count > 2) third = read_stored(stored.buffers[2], at, block.scale);
     ZP_UNROLL
     for (int k = 0; k < lane_numel; ++k) {
-      const RuleValues next =
-          rule_element<form>(scalars, gradient(g.v[k]), {w.v[k], first.v[k], second.v[k], third.v[k]});
+      const RuleValues next = rule_element<form>(scalars, gradient(g.v[k]),
+                                                 {w.v[k], first.v[k], second.v[k], third.v[k]});
       w.v[k] = next.master;
       first.v[k] = next.first;
       second.v[k] = next.second;
@@ -58,8 +59,9 @@ void run_stored_update(const StepMemory& memory, const StoredMemory& stored, con
   visit_master<casts>(memory, stored, rules, [&](auto master) {
     visit_rule(rules.hyper, [&](auto tag) {
       constexpr RuleForm form = decltype(tag)::form;
-      run_stored_pass(StoredUpdate<form, Gradient, decltype(master)>{memory, stored, gradient, master},
-                      master.phase(with_stored(PackPhase().with(memory.grad), stored)));
+      run_stored_pass(
+          StoredUpdate<form, Gradient, decltype(master)>{memory, stored, gradient, master},
+          master.phase(with_stored(PackPhase().with(memory.grad), stored)));
     });
   });
 }

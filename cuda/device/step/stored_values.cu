@@ -10,7 +10,8 @@ ZP_KERNEL fragments_kernel(StepMemory memory, StoredMemory stored) {
   if (memory.state->halt != 0U || memory.found->skipped != 0U) return;
   const int lane = static_cast<int>(threadIdx.x) % warp_lanes;
   const std::int64_t warps = static_cast<std::int64_t>(gridDim.x) * blockDim.x / warp_lanes;
-  const std::int64_t warp = (static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) / warp_lanes;
+  const std::int64_t warp =
+      (static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) / warp_lanes;
   for (std::int64_t f = warp; f < stored.num_fragments; f += warps) {
     const StateFragment& fragment = stored.fragments[f];
     if (!has_gradient(memory, fragment.tensor)) continue;
@@ -81,11 +82,12 @@ struct CopyMasters {
 
 void enqueue_store_fragments(const StepMemory& memory, const StoredMemory& stored) {
   if (stored.num_fragments == 0) return;
-  launch(fragments_kernel, grid_blocks(stored.num_fragments * warp_lanes), block_threads, memory, stored);
+  launch(fragments_kernel, grid_blocks(stored.num_fragments * warp_lanes), block_threads, memory,
+         stored);
 }
 
-void enqueue_store_loaded(const StepMemory& memory, const StoredMemory& stored, const StepRules& rules,
-                          std::int64_t piece, const LoadedValues& values) {
+void enqueue_store_loaded(const StepMemory& memory, const StoredMemory& stored,
+                          const StepRules& rules, std::int64_t piece, const LoadedValues& values) {
   StoredMemory one = stored;
   one.pieces = stored.pieces + piece;
   one.num_pieces = 1;

@@ -43,7 +43,8 @@ ZP_DEVICE void transpose_tile(const ByteMatrix& m, std::int64_t row, std::int64_
     if (writes_words && at < num_rows) {
       std::uint32_t word = 0;
       ZP_UNROLL
-      for (int k = 0; k < word_bytes; ++k) word |= static_cast<std::uint32_t>(from[k * pitch]) << (8 * k);
+      for (int k = 0; k < word_bytes; ++k)
+        word |= static_cast<std::uint32_t>(from[k * pitch]) << (8 * k);
       *reinterpret_cast<std::uint32_t*>(to) = word;
     } else {
       for (int k = 0; k < word_bytes && at + k < num_rows; ++k) to[k] = from[k * pitch];
@@ -72,8 +73,8 @@ ZP_KERNEL transpose_kernel(const ByteMatrix* matrices, std::int64_t count) {
 
 void enqueue_transpose_bytes(const ByteMatrix* matrices, std::int64_t count) {
   constexpr std::int64_t blocks_per_multiprocessor = 8;
-  launch(transpose_kernel, static_cast<int>(blocks_per_multiprocessor) * num_multiprocessors(), block_threads,
-         matrices, count);
+  launch(transpose_kernel, static_cast<int>(blocks_per_multiprocessor) * num_multiprocessors(),
+         block_threads, matrices, count);
 }
 
 }  // namespace zeroproof::cuda::device

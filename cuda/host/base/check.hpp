@@ -10,9 +10,10 @@ namespace zeroproof::cuda::host {
 inline void require_same_numel(const char* op, const char* a, std::size_t numel_a, const char* b,
                                std::size_t numel_b) {
   ZP_CHECK(numel_a == numel_b, ErrorCode::invalid_argument,
-           std::string(op) + ": " + a + " has " + std::to_string(numel_a) + " elements but " + b + " has " +
-               std::to_string(numel_b),
-           "the kernel would read or write past the end of the shorter one", "pass views of the same range");
+           std::string(op) + ": " + a + " has " + std::to_string(numel_a) + " elements but " + b +
+               " has " + std::to_string(numel_b),
+           "the kernel would read or write past the end of the shorter one",
+           "pass views of the same range");
 }
 
 /// Throws invalid_argument unless a buffer that exists only with an option has as many elements as grad with it, and
@@ -21,8 +22,9 @@ inline void require_optional_numel(const char* op, std::size_t grad_numel, const
                                    std::size_t numel, bool wanted, const char* option) {
   const std::size_t expected = wanted ? grad_numel : 0;
   ZP_CHECK(numel == expected, ErrorCode::invalid_argument,
-           std::string(op) + ": " + buffer + " has " + std::to_string(numel) + " elements but " + option +
-               (wanted ? " is on and grad has " : " is off and it should have ") + std::to_string(expected),
+           std::string(op) + ": " + buffer + " has " + std::to_string(numel) + " elements but " +
+               option + (wanted ? " is on and grad has " : " is off and it should have ") +
+               std::to_string(expected),
            "state that is missing or never read is a mistake of the caller",
            std::string("pass a view of the same range with ") + option + ", an empty one without");
 }

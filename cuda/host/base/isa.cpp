@@ -16,8 +16,9 @@ Isa choose() {
   if (forced == nullptr || *forced == '\0') return supported_isas().back();
   for (const Isa isa : all_isas) {
     if (name(isa) != forced) continue;
-    ZP_CHECK(isa_supported(isa), ErrorCode::unavailable, "this processor does not run " + std::string(forced),
-             "ZP_ISA asks for it", "unset ZP_ISA or name a smaller instruction set");
+    ZP_CHECK(isa_supported(isa), ErrorCode::unavailable,
+             "this processor does not run " + std::string(forced), "ZP_ISA asks for it",
+             "unset ZP_ISA or name a smaller instruction set");
     return isa;
   }
   fail(ErrorCode::invalid_argument, "ZP_ISA is '" + std::string(forced) + "'",
@@ -52,7 +53,8 @@ bool isa_supported(Isa isa) {
   if (isa == Isa::x86_64_v3) {
     return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") &&
            __builtin_cpu_supports("bmi2") &&
-           __builtin_cpu_supports("fma");  // every processor with AVX2 and FMA has F16C, LZCNT and MOVBE
+           __builtin_cpu_supports(
+               "fma");  // every processor with AVX2 and FMA has F16C, LZCNT and MOVBE
   }
 #endif
   return isa == Isa::x86_64 || isa == Isa::best;

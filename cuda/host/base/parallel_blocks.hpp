@@ -17,9 +17,11 @@ inline constexpr std::int64_t block_numel = 16384;
 /// sum of each worker, one worker at a time; one thread alone adds to `into` itself. Every worker checks its
 /// floating-point environment first (R3); if one is wrong nothing is computed on that worker and the call throws.
 template <class Sum, class Body, class Merge>
-void parallel_sum(const Exec& exec, std::int64_t numel, Sum& into, const Body& body, const Merge& merge) {
+void parallel_sum(const Exec& exec, std::int64_t numel, Sum& into, const Body& body,
+                  const Merge& merge) {
   const std::int64_t blocks = (numel + block_numel - 1) / block_numel;
-  const int threads = static_cast<int>(std::min<std::int64_t>(std::max(exec.num_threads, 1), blocks));
+  const int threads =
+      static_cast<int>(std::min<std::int64_t>(std::max(exec.num_threads, 1), blocks));
   if (threads <= 1) {
     if (!fp_environment_ok()) require_fp_environment("host worker 0");
     for (std::int64_t begin = 0; begin < numel; begin += block_numel)
@@ -39,10 +41,11 @@ void parallel_sum(const Exec& exec, std::int64_t numel, Sum& into, const Body& b
 #pragma omp critical(zeroproof_parallel_sum)
     merge(sum, into);
   }
-  ZP_CHECK(
-      !wrong, ErrorCode::fp_environment, "a host worker thread has a changed floating-point environment",
-      "an OpenMP pool keeps the state its threads had when a library changed it, and rule R3 forbids that",
-      "look for a library built with -Ofast or -ffast-math in this process");
+  ZP_CHECK(!wrong, ErrorCode::fp_environment,
+           "a host worker thread has a changed floating-point environment",
+           "an OpenMP pool keeps the state its threads had when a library changed it, and rule R3 "
+           "forbids that",
+           "look for a library built with -Ofast or -ffast-math in this process");
 }
 
 /// The same without a sum: body(begin, end).
@@ -51,7 +54,8 @@ void parallel_blocks(const Exec& exec, std::int64_t numel, const Body& body) {
   struct Nothing {
   } nothing;
   parallel_sum(
-      exec, numel, nothing, [&](std::int64_t begin, std::int64_t end, Nothing&) { body(begin, end); },
+      exec, numel, nothing,
+      [&](std::int64_t begin, std::int64_t end, Nothing&) { body(begin, end); },
       [](const Nothing&, Nothing&) {});
 }
 

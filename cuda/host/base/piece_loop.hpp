@@ -70,7 +70,8 @@ class PieceLoop {
         [&](const Exec& serial, std::size_t begin, std::size_t end, Sum& sum) {
           while (begin < end) {
             Piece block = blocks_[begin++];
-            for (; begin < end && follows(block, blocks_[begin]) && alike(block, blocks_[begin]); ++begin) {
+            for (; begin < end && follows(block, blocks_[begin]) && alike(block, blocks_[begin]);
+                 ++begin) {
               block.numel += blocks_[begin].numel;
             }
             body(serial, block, sum);
@@ -89,7 +90,8 @@ class PieceLoop {
 
   /// Neighbouring blocks of at most `most` elements together, or one block of any size.
   void find_batches() {
-    constexpr std::size_t most_blocks = 64;  // tensors of a few elements cost about as much as one of 200
+    constexpr std::size_t most_blocks =
+        64;  // tensors of a few elements cost about as much as one of 200
     std::int64_t numel = 0;
     for (std::size_t i = 0; i < blocks_.size(); ++i) {
       numel += blocks_[i].numel;
@@ -104,7 +106,8 @@ class PieceLoop {
     Exec serial = exec;
     serial.num_threads = 1;
     const auto count = static_cast<std::int64_t>(batches_.size());
-    const int threads = static_cast<int>(std::min<std::int64_t>(std::max(exec.num_threads, 1), count));
+    const int threads =
+        static_cast<int>(std::min<std::int64_t>(std::max(exec.num_threads, 1), count));
     if (threads <= 1) {
       Sum sum{};
       for (std::int64_t i = 0; i < count; ++i) body(serial, begin_of(i), begin_of(i + 1), sum);

@@ -13,7 +13,8 @@ void copy_streamed(const Exec& exec, Span<const float> source, Span<float> targe
   simd_kernels(exec.isa).copy_streamed(source.data(), target.data(), numel(source));
 }
 
-void copy_bytes(const Exec& exec, Span<const std::byte> source, Span<std::byte> target, bool streamed) {
+void copy_bytes(const Exec& exec, Span<const std::byte> source, Span<std::byte> target,
+                bool streamed) {
   require_same_numel("copy_bytes", "source", source.size(), "target", target.size());
   std::size_t done = 0;
   if (streamed && reinterpret_cast<std::uintptr_t>(target.data()) % sizeof(float) == 0) {

@@ -10,12 +10,15 @@
 namespace zeroproof::cuda::host {
 
 /// Whether a pass that writes so many bytes should write them past the caches.
-inline bool streams_past_caches(std::int64_t num_bytes) { return num_bytes >= std::int64_t{16} << 20; }
+inline bool streams_past_caches(std::int64_t num_bytes) {
+  return num_bytes >= std::int64_t{16} << 20;
+}
 
 /// Copies bits. Shapes: source, target: [numel], no overlap. Errors: invalid_argument if the numels differ.
 void copy_streamed(const Exec& exec, Span<const float> source, Span<float> target);
 
 /// The same for any bytes. streamed: past the caches, where the target is aligned for it.
-void copy_bytes(const Exec& exec, Span<const std::byte> source, Span<std::byte> target, bool streamed);
+void copy_bytes(const Exec& exec, Span<const std::byte> source, Span<std::byte> target,
+                bool streamed);
 
 }  // namespace zeroproof::cuda::host

@@ -11,22 +11,25 @@
 namespace zeroproof::cuda {
 
 /// Throws invalid_argument unless the grid is legal, has these elements, and as many blocks as there are scales.
-inline void require_block_part(const char* op, const BlockGrid& grid, std::int64_t first, std::size_t numel,
-                               const char* buffer, std::size_t num_blocks) {
+inline void require_block_part(const char* op, const BlockGrid& grid, std::int64_t first,
+                               std::size_t numel, const char* buffer, std::size_t num_blocks) {
   ZP_CHECK(grid.is_legal(), ErrorCode::invalid_argument,
            std::string(op) + ": blocks of " + std::to_string(grid.block_rows) + " x " +
                std::to_string(grid.block_columns) + " over " + std::to_string(grid.rows) + " x " +
                std::to_string(grid.columns) + " elements",
-           "no element could be told its block", "pass dimensions that BlockGrid::is_legal() takes");
+           "no element could be told its block",
+           "pass dimensions that BlockGrid::is_legal() takes");
   const auto count = static_cast<std::int64_t>(numel);
-  ZP_CHECK(first >= 0 && first <= grid.numel() && count <= grid.numel() - first, ErrorCode::invalid_argument,
-           std::string(op) + ": " + std::to_string(numel) + " elements from " + std::to_string(first) +
-               " of " + std::to_string(grid.numel()),
+  ZP_CHECK(first >= 0 && first <= grid.numel() && count <= grid.numel() - first,
+           ErrorCode::invalid_argument,
+           std::string(op) + ": " + std::to_string(numel) + " elements from " +
+               std::to_string(first) + " of " + std::to_string(grid.numel()),
            "elements beyond the tensor have no block", "pass a part of the tensor");
   ZP_CHECK(static_cast<std::int64_t>(num_blocks) == grid.num_blocks(), ErrorCode::invalid_argument,
            std::string(op) + ": " + buffer + " has " + std::to_string(num_blocks) +
                " elements but there are " + std::to_string(grid.num_blocks()) + " blocks",
-           "blocks would get the numbers of others", "pass a number for every block of the whole tensor");
+           "blocks would get the numbers of others",
+           "pass a number for every block of the whole tensor");
 }
 
 namespace host {

@@ -20,7 +20,8 @@ using QuantTile = std::array<float, quant_tile_numel>;
 /// Calls body(begin, end) for tiles of [begin, end).
 template <class Body>
 void for_each_quant_tile(std::int64_t begin, std::int64_t end, const Body& body) {
-  for (; begin < end; begin += quant_tile_numel) body(begin, std::min(begin + quant_tile_numel, end));
+  for (; begin < end; begin += quant_tile_numel)
+    body(begin, std::min(begin + quant_tile_numel, end));
 }
 
 /// The values of a tile: the elements themselves, or the tile with what they are through bf16.
@@ -41,8 +42,9 @@ void raise_amax(std::uint32_t& to, std::uint32_t bits) {
 }
 
 template <class Format, class Cast>
-void quantize(const char* op, const Exec& exec, const BlockQuantization& options, std::int64_t first,
-              Span<const float> values, Span<const float> scale, Span<Format> target, Cast cast) {
+void quantize(const char* op, const Exec& exec, const BlockQuantization& options,
+              std::int64_t first, Span<const float> values, Span<const float> scale,
+              Span<Format> target, Cast cast) {
   require_same_numel(op, "values", values.size(), "target", target.size());
   require_block_part(op, options.grid, first, values.size(), "scale", scale.size());
   const SimdKernels& kernels = simd_kernels(exec.isa);
@@ -50,7 +52,8 @@ void quantize(const char* op, const Exec& exec, const BlockQuantization& options
   parallel_blocks(exec, numel(values), [&](std::int64_t begin, std::int64_t end) {
     for_each_quant_tile(begin, end, [&](std::int64_t from, std::int64_t to) {
       QuantTile tile;
-      const float* const v = values_of(options.value, kernels, values.data() + from, to - from, tile);
+      const float* const v =
+          values_of(options.value, kernels, values.data() + from, to - from, tile);
       for_each_stretch(options.grid, first, from, to,
                        [&](std::size_t block, std::int64_t left, std::int64_t right) {
                          const float s = scale[block];
@@ -66,7 +69,8 @@ void quantize(const char* op, const Exec& exec, const BlockQuantization& options
 
 template <class Format, class Widen>
 void dequantize(const char* op, const Exec& exec, const BlockGrid& grid, std::int64_t first,
-                Span<const Format> source, Span<const float> scale_inv, Span<float> target, Widen widen) {
+                Span<const Format> source, Span<const float> scale_inv, Span<float> target,
+                Widen widen) {
   require_same_numel(op, "source", source.size(), "target", target.size());
   require_block_part(op, grid, first, source.size(), "scale_inv", scale_inv.size());
   const Exec one_thread{.num_threads = 1, .isa = exec.isa};
@@ -74,11 +78,12 @@ void dequantize(const char* op, const Exec& exec, const BlockGrid& grid, std::in
     const auto count = static_cast<std::size_t>(end - begin);
     const auto at = static_cast<std::size_t>(begin);
     widen(one_thread, source.subspan(at, count), target.subspan(at, count));
-    for_each_stretch(grid, first, begin, end, [&](std::size_t block, std::int64_t left, std::int64_t right) {
-      const float s = scale_inv[block];
-      float* const x = target.data();
-      for (std::int64_t i = left; i < right; ++i) x[i] = x[i] * s;
-    });
+    for_each_stretch(grid, first, begin, end,
+                     [&](std::size_t block, std::int64_t left, std::int64_t right) {
+                       const float s = scale_inv[block];
+                       float* const x = target.data();
+                       for (std::int64_t i = left; i < right; ++i) x[i] = x[i] * s;
+                     });
   });
 }
 
@@ -92,14 +97,15 @@ void block_amax(const Exec& exec, const BlockGrid& grid, QuantizedValue value, s
     for_each_quant_tile(begin, end, [&](std::int64_t from, std::int64_t to) {
       QuantTile tile;
       const float* const v = values_of(value, kernels, values.data() + from, to - from, tile);
-      for_each_stretch(grid, first, from, to, [&](std::size_t block, std::int64_t left, std::int64_t right) {
-        std::uint32_t largest = 0;
-        for (std::int64_t i = left - from; i < right - from; ++i) {
-          const std::uint32_t magnitude = std::bit_cast<std::uint32_t>(v[i]) & 0x7FFFFFFFU;
-          largest = std::max(largest, magnitude > 0x7F800000U ? 0x7FFFFFFFU : magnitude);
-        }
-        raise_amax(amax[block], largest);
-      });
+      for_each_stretch(
+          grid, first, from, to, [&](std::size_t block, std::int64_t left, std::int64_t right) {
+            std::uint32_t largest = 0;
+            for (std::int64_t i = left - from; i < right - from; ++i) {
+              const std::uint32_t magnitude = std::bit_cast<std::uint32_t>(v[i]) & 0x7FFFFFFFU;
+              largest = std::max(largest, magnitude > 0x7F800000U ? 0x7FFFFFFFU : magnitude);
+            }
+            raise_amax(amax[block], largest);
+          });
     });
   });
 }
@@ -117,12 +123,14 @@ void block_quantize_e5m2(const Exec& exec, const BlockQuantization& options, std
 }
 
 void block_dequantize_e4m3(const Exec& exec, const BlockGrid& grid, std::int64_t first,
-                           Span<const e4m3> source, Span<const float> scale_inv, Span<float> target) {
+                           Span<const e4m3> source, Span<const float> scale_inv,
+                           Span<float> target) {
   dequantize("block_dequantize_e4m3", exec, grid, first, source, scale_inv, target, widen_e4m3);
 }
 
 void block_dequantize_e5m2(const Exec& exec, const BlockGrid& grid, std::int64_t first,
-                           Span<const e5m2> source, Span<const float> scale_inv, Span<float> target) {
+                           Span<const e5m2> source, Span<const float> scale_inv,
+                           Span<float> target) {
   dequantize("block_dequantize_e5m2", exec, grid, first, source, scale_inv, target, widen_e5m2);
 }
 

@@ -52,11 +52,12 @@ struct EntropyBins {
     double sum = 0;
     std::size_t from = 0;
     for (std::size_t level = 0; level < levels; ++level) {
-      const std::size_t to = ((level + 1) * kept + levels - 1) / levels;  // the first bin of the next one
+      const std::size_t to =
+          ((level + 1) * kept + levels - 1) / levels;  // the first bin of the next one
       const std::uint64_t elements = before[to] - before[from];
       if (elements != 0U) {
-        const double share =
-            static_cast<double>(elements) / static_cast<double>(used_before[to] - used_before[from]);
+        const double share = static_cast<double>(elements) /
+                             static_cast<double>(used_before[to] - used_before[from]);
         for (std::size_t j = from; j < to; ++j) {
           if (here[j] == 0U) continue;
           const auto p = static_cast<double>(here[j] + (j + 1 == kept ? outside : 0U));
@@ -131,21 +132,24 @@ void clip_errors(const Exec& exec, const FakeQuantization& options, std::int64_t
     std::array<float, 1024> error;
     constexpr auto tile = static_cast<std::int64_t>(std::tuple_size_v<decltype(error)>);
     for (std::int64_t c = from; c < to; ++c) {
-      std::transform(amax.begin(), amax.end(), candidate.begin(),
-                     [&](std::uint32_t a) { return clipped_amax(a, first_clip + static_cast<int>(c)); });
+      std::transform(amax.begin(), amax.end(), candidate.begin(), [&](std::uint32_t a) {
+        return clipped_amax(a, first_clip + static_cast<int>(c));
+      });
       for (std::int64_t begin = 0; begin < numel(values); begin += tile) {
         const std::int64_t end = std::min(begin + tile, numel(values));
         const auto count = static_cast<std::size_t>(end - begin);
         const Span<const float> x = values.subspan(static_cast<std::size_t>(begin), count);
-        fake_quantize(alone, options, first + begin, x, candidate, Span<float>(error.data(), count));
+        fake_quantize(alone, options, first + begin, x, candidate,
+                      Span<float>(error.data(), count));
         for (std::size_t i = 0; i < count; ++i) error[i] = x[i] - error[i];
-        for_each_stretch(options.grid, first, begin, end,
-                         [&](std::size_t block, std::int64_t left, std::int64_t right) {
-                           // It carries before it adds, so that no number of stretches fills a limb.
-                           grad_norm_exact_accumulate(
-                               alone, {error.data() + (left - begin), static_cast<std::size_t>(right - left)},
-                               errors[block * num_clips + static_cast<std::size_t>(c)]);
-                         });
+        for_each_stretch(
+            options.grid, first, begin, end,
+            [&](std::size_t block, std::int64_t left, std::int64_t right) {
+              // It carries before it adds, so that no number of stretches fills a limb.
+              grad_norm_exact_accumulate(
+                  alone, {error.data() + (left - begin), static_cast<std::size_t>(right - left)},
+                  errors[block * num_clips + static_cast<std::size_t>(c)]);
+            });
       }
     }
   });
@@ -157,17 +161,21 @@ void clip_of_errors(Span<const std::uint32_t> amax, Span<const NormLimbs> errors
   require_clip_errors("clip_of_errors", amax.size(), errors.size());
   for (std::size_t block = 0; block < amax.size(); ++block) {
     std::array<double, num_clips> norms;
-    for (std::size_t c = 0; c < norms.size(); ++c) norms[c] = grad_norm_finish(errors[block * num_clips + c]);
-    const bool finite = std::all_of(norms.begin(), norms.end(),
-                                    [](double n) { return n <= std::numeric_limits<double>::max(); });
+    for (std::size_t c = 0; c < norms.size(); ++c)
+      norms[c] = grad_norm_finish(errors[block * num_clips + c]);
+    const bool finite = std::all_of(norms.begin(), norms.end(), [](double n) {
+      return n <= std::numeric_limits<double>::max();
+    });
     const auto best = std::min_element(norms.begin(), norms.end()) - norms.begin();
-    clipped[block] = finite ? clipped_amax(amax[block], first_clip + static_cast<int>(best)) : amax[block];
+    clipped[block] =
+        finite ? clipped_amax(amax[block], first_clip + static_cast<int>(best)) : amax[block];
   }
 }
 
 void smooth_scales(const Exec& exec, double alpha, Span<const std::uint32_t> input_amax,
                    Span<const std::uint32_t> weight_amax, Span<float> scale) {
-  require_same_numel("smooth_scales", "input_amax", input_amax.size(), "weight_amax", weight_amax.size());
+  require_same_numel("smooth_scales", "input_amax", input_amax.size(), "weight_amax",
+                     weight_amax.size());
   require_same_numel("smooth_scales", "input_amax", input_amax.size(), "scale", scale.size());
   require_alpha(alpha);
   constexpr std::uint32_t infinite = 0x7F800000U;
@@ -181,7 +189,9 @@ void smooth_scales(const Exec& exec, double alpha, Span<const std::uint32_t> inp
         continue;
       }
       const double below = power(std::bit_cast<float>(input), alpha);
-      const double above = weight != 0U ? power(std::bit_cast<float>(weight), 1 - alpha) : alpha == 1 ? 1 : 0;
+      const double above = weight != 0U ? power(std::bit_cast<float>(weight), 1 - alpha)
+                           : alpha == 1 ? 1
+                                        : 0;
       const auto s = static_cast<float>(above / below);
       scale[c] = s < least ? least : s > most ? most : s;
     }

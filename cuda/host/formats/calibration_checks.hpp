@@ -12,8 +12,9 @@
 
 namespace zeroproof::cuda {
 
-inline void require_fake_quantization(const char* op, const FakeQuantization& options, std::int64_t first,
-                                      std::size_t numel, std::size_t num_blocks) {
+inline void require_fake_quantization(const char* op, const FakeQuantization& options,
+                                      std::int64_t first, std::size_t numel,
+                                      std::size_t num_blocks) {
   require_block_part(op, options.grid, first, numel, "amax", num_blocks);
   ZP_CHECK(options.bits >= 2 && options.bits <= 16, ErrorCode::invalid_argument,
            std::string(op) + ": " + std::to_string(options.bits) + " bits",
@@ -22,7 +23,8 @@ inline void require_fake_quantization(const char* op, const FakeQuantization& op
 
 inline void require_integer_codes(const FakeQuantization& options) {
   ZP_CHECK(options.format == FakeFormat::integer && options.bits <= 8, ErrorCode::invalid_argument,
-           "quantize_integer: codes that are no integers of at most 8 bits", "one byte would not hold them",
+           "quantize_integer: codes that are no integers of at most 8 bits",
+           "one byte would not hold them",
            "quantize fp8 by blocks, and integers of more bits without codes");
 }
 
@@ -36,11 +38,12 @@ inline void require_bins(const char* op, std::int64_t bins, float width) {
 }
 
 inline void require_exponent(std::uint32_t amax, std::int64_t bins) {
-  ZP_CHECK(amax < 0x7F800000U, ErrorCode::invalid_argument, "histogram_exponent: amax is infinite or a NaN",
-           "a histogram has finite magnitudes", "find out where they come from before calibrating");
+  ZP_CHECK(amax < 0x7F800000U, ErrorCode::invalid_argument,
+           "histogram_exponent: amax is infinite or a NaN", "a histogram has finite magnitudes",
+           "find out where they come from before calibrating");
   ZP_CHECK(bins >= fewest_bins && bins <= most_bins, ErrorCode::invalid_argument,
-           "histogram_exponent: " + std::to_string(bins) + " bins", "there are 256 to 65536 at first",
-           "pass a number in this range");
+           "histogram_exponent: " + std::to_string(bins) + " bins",
+           "there are 256 to 65536 at first", "pass a number in this range");
 }
 
 /// Sums of counts stay at this: fp64 does not hold every larger one.
@@ -49,8 +52,8 @@ inline constexpr std::uint64_t too_many_counted = std::uint64_t{1} << 53;
 /// elements: the sum of all counts, or too_many_counted.
 inline void require_counted(const char* op, std::uint64_t elements) {
   ZP_CHECK(elements < too_many_counted, ErrorCode::invalid_argument,
-           std::string(op) + ": 2^53 elements or more were counted", "fp64 does not hold their number",
-           "calibrate on a part of them");
+           std::string(op) + ": 2^53 elements or more were counted",
+           "fp64 does not hold their number", "calibrate on a part of them");
   ZP_CHECK(elements > 0, ErrorCode::invalid_argument, std::string(op) + ": no element was counted",
            "there is nothing to choose a magnitude by", "count elements before");
 }
@@ -63,8 +66,8 @@ inline void require_percentile(double percentile) {
 
 inline void require_entropy_bits(int bits) {
   ZP_CHECK(bits >= 2 && bits <= 8, ErrorCode::invalid_argument,
-           "entropy_amax: " + std::to_string(bits) + " bits", "there are at most 128 levels in 256 bins",
-           "pass 2 to 8");
+           "entropy_amax: " + std::to_string(bits) + " bits",
+           "there are at most 128 levels in 256 bins", "pass 2 to 8");
 }
 
 inline void require_clip_errors(const char* op, std::size_t num_blocks, std::size_t num_errors) {

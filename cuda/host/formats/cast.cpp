@@ -26,18 +26,22 @@ auto bits_of(Span<Format> values) {
 
 template <class Source, class Target, class Kernel>
 void run(const Exec& exec, const Source* source, Target* target, std::size_t numel, Kernel kernel) {
-  parallel_blocks(exec, static_cast<std::int64_t>(numel), [&](std::int64_t begin, std::int64_t end) {
-    kernel(source + begin, target + begin, end - begin);
-  });
+  parallel_blocks(exec, static_cast<std::int64_t>(numel),
+                  [&](std::int64_t begin, std::int64_t end) {
+                    kernel(source + begin, target + begin, end - begin);
+                  });
 }
 
 template <class Format, class Kernel>
-void narrow(const char* op, const Exec& exec, Span<const float> source, Span<Format> target, Kernel kernel) {
+void narrow(const char* op, const Exec& exec, Span<const float> source, Span<Format> target,
+            Kernel kernel) {
   require_same_numel(op, "source", source.size(), "target", target.size());
   run(exec, source.data(), bits_of(target), source.size(), kernel);
 }
 
-std::uint32_t magnitude_of(float value) { return std::bit_cast<std::uint32_t>(value) & 0x7FFFFFFFU; }
+std::uint32_t magnitude_of(float value) {
+  return std::bit_cast<std::uint32_t>(value) & 0x7FFFFFFFU;
+}
 
 void cast_to_e8m0_block(const float* source, std::uint8_t* target, std::int64_t numel) {
   for (std::int64_t i = 0; i < numel; ++i) {
@@ -67,13 +71,15 @@ auto not_saturating(Kernel kernel, std::uint32_t first, std::uint32_t code, std:
     for (std::int64_t i = 0; i < numel; ++i) {
       const std::uint32_t magnitude = magnitude_of(source[i]);
       const std::uint32_t replaced = code | (std::bit_cast<std::uint32_t>(source[i]) >> 24 & keep);
-      if (magnitude >= first && magnitude <= 0x7F800000U) target[i] = static_cast<std::uint8_t>(replaced);
+      if (magnitude >= first && magnitude <= 0x7F800000U)
+        target[i] = static_cast<std::uint8_t>(replaced);
     }
   };
 }
 
 template <class Format, class Kernel>
-void widen(const char* op, const Exec& exec, Span<const Format> source, Span<float> target, Kernel kernel) {
+void widen(const char* op, const Exec& exec, Span<const Format> source, Span<float> target,
+           Kernel kernel) {
   require_same_numel(op, "source", source.size(), "target", target.size());
   run(exec, bits_of(source), target.data(), source.size(), kernel);
 }

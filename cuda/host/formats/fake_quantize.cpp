@@ -22,7 +22,8 @@ struct IntegerCodes {
     const std::int32_t most = (1 << (options.bits - 1)) - 1;
     top = static_cast<float>(most);
     low = static_cast<float>(options.narrow ? most : most + 1);
-    zero = amax <= std::bit_cast<std::uint32_t>(smallest_amax);  // magnitudes are ordered as their bits
+    zero = amax <=
+           std::bit_cast<std::uint32_t>(smallest_amax);  // magnitudes are ordered as their bits
     g = top / std::bit_cast<float>(amax > 0x7F800000U ? 0x7FFFFFFFU : amax);
   }
 
@@ -34,7 +35,9 @@ struct IntegerCodes {
     const float magnitude = std::bit_cast<float>(bits & ~sign_of_fp32);
     const float rounded = (magnitude + shift) - shift;
     const float limit = (bits & sign_of_fp32) != 0U ? low : top;
-    const float code = magnitude > limit ? limit : rounded > limit ? limit : rounded;  // a NaN passes through
+    const float code = magnitude > limit ? limit
+                       : rounded > limit ? limit
+                                         : rounded;  // a NaN passes through
     return std::bit_cast<float>(std::bit_cast<std::uint32_t>(code) | (bits & sign_of_fp32));
   }
 };
@@ -48,7 +51,8 @@ void fake_integers(const Exec& exec, const FakeQuantization& options, std::int64
                        const float* const x = values.data();
                        float* const f = target.data();
                        if (codes.zero) {
-                         for (std::int64_t i = left; i < right; ++i) f[i] = x[i] != x[i] ? x[i] : 0.0F;
+                         for (std::int64_t i = left; i < right; ++i)
+                           f[i] = x[i] != x[i] ? x[i] : 0.0F;
                          return;
                        }
                        for (std::int64_t i = left; i < right; ++i) f[i] = codes.of(x[i]) / codes.g;
@@ -58,9 +62,9 @@ void fake_integers(const Exec& exec, const FakeQuantization& options, std::int64
 
 /// Scaled, cast, widened and scaled back, a tile at a time.
 template <class Format, class Cast, class Widen>
-void fake_fp8_codes(const Exec& exec, const FakeQuantization& options, float top, std::int64_t first,
-                    Span<const float> values, Span<const std::uint32_t> amax, Span<float> target, Cast cast,
-                    Widen widen) {
+void fake_fp8_codes(const Exec& exec, const FakeQuantization& options, float top,
+                    std::int64_t first, Span<const float> values, Span<const std::uint32_t> amax,
+                    Span<float> target, Cast cast, Widen widen) {
   constexpr std::int64_t tile_numel = 1024;
   const Exec one_thread{.num_threads = 1, .isa = exec.isa};
   const auto scale_of = [&](std::size_t block) {
@@ -101,28 +105,30 @@ void fake_quantize(const Exec& exec, const FakeQuantization& options, std::int64
   if (options.format == FakeFormat::integer) {
     fake_integers(exec, options, first, values, amax, target);
   } else if (options.format == FakeFormat::e4m3) {
-    fake_fp8_codes<e4m3>(exec, options, largest_of(Fp8::e4m3), first, values, amax, target, cast_to_e4m3,
-                         widen_e4m3);
+    fake_fp8_codes<e4m3>(exec, options, largest_of(Fp8::e4m3), first, values, amax, target,
+                         cast_to_e4m3, widen_e4m3);
   } else {
-    fake_fp8_codes<e5m2>(exec, options, largest_of(Fp8::e5m2), first, values, amax, target, cast_to_e5m2,
-                         widen_e5m2);
+    fake_fp8_codes<e5m2>(exec, options, largest_of(Fp8::e5m2), first, values, amax, target,
+                         cast_to_e5m2, widen_e5m2);
   }
 }
 
 void quantize_integer(const Exec& exec, const FakeQuantization& options, std::int64_t first,
-                      Span<const float> values, Span<const std::uint32_t> amax, Span<std::int8_t> codes) {
+                      Span<const float> values, Span<const std::uint32_t> amax,
+                      Span<std::int8_t> codes) {
   require_same_numel("quantize_integer", "values", values.size(), "codes", codes.size());
   require_fake_quantization("quantize_integer", options, first, values.size(), amax.size());
   require_integer_codes(options);
   parallel_blocks(exec, numel(values), [&](std::int64_t begin, std::int64_t end) {
-    for_each_stretch(
-        options.grid, first, begin, end, [&](std::size_t block, std::int64_t left, std::int64_t right) {
-          const IntegerCodes of_block(options, amax[block]);
-          for (std::int64_t i = left; i < right; ++i) {
-            const float r = of_block.zero ? 0.0F : of_block.of(values.data()[i]);
-            codes.data()[i] = r == r ? static_cast<std::int8_t>(static_cast<int>(r)) : std::int8_t{0};
-          }
-        });
+    for_each_stretch(options.grid, first, begin, end,
+                     [&](std::size_t block, std::int64_t left, std::int64_t right) {
+                       const IntegerCodes of_block(options, amax[block]);
+                       for (std::int64_t i = left; i < right; ++i) {
+                         const float r = of_block.zero ? 0.0F : of_block.of(values.data()[i]);
+                         codes.data()[i] = r == r ? static_cast<std::int8_t>(static_cast<int>(r))
+                                                  : std::int8_t{0};
+                       }
+                     });
   });
 }
 

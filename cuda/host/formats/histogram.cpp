@@ -41,7 +41,8 @@ class BinPlaces {
                  ? behind_
                  : static_cast<std::int64_t>(significand >> -up);
     const bool inside = up < 24 && (std::int64_t{significand} << up) < bins_;
-    return inside || significand == 0U ? std::int64_t{significand} << (significand == 0U ? 0 : up) : behind_;
+    return inside || significand == 0U ? std::int64_t{significand} << (significand == 0U ? 0 : up)
+                                       : behind_;
   }
 
   std::int64_t divided(float magnitude) const {
@@ -87,7 +88,8 @@ void histogram_widen(const Exec&, int doublings, Span<std::uint64_t> count) {
   if (doublings == 0) return;
   const int shift = std::min(doublings, 32);
   const std::int64_t last = (bins - 1) >> shift;
-  for (std::int64_t k = 0; k <= last; ++k) {  // what is written lies before what is still to be read
+  for (std::int64_t k = 0; k <= last;
+       ++k) {  // what is written lies before what is still to be read
     std::uint64_t sum = 0;
     for (std::int64_t j = k << shift; j < std::min((k + 1) << shift, bins); ++j)
       sum += count[static_cast<std::size_t>(j)];

@@ -15,8 +15,10 @@ inline void require_epsilon(float epsilon) {
            "it is the smallest magnitude that makes a scale", "use a finite number of at least 0");
 }
 
-inline void require_history(const DelayedScaling& options, std::size_t history, std::size_t num_tensors) {
-  ZP_CHECK(options.margin >= 0 && options.margin <= 64 && options.history >= 1 && options.history <= 1024,
+inline void require_history(const DelayedScaling& options, std::size_t history,
+                            std::size_t num_tensors) {
+  ZP_CHECK(options.margin >= 0 && options.margin <= 64 && options.history >= 1 &&
+               options.history <= 1024,
            ErrorCode::invalid_argument,
            "delayed_scales: margin " + std::to_string(options.margin) + ", history " +
                std::to_string(options.history),
@@ -24,7 +26,8 @@ inline void require_history(const DelayedScaling& options, std::size_t history, 
   const auto slots = static_cast<std::size_t>(options.history);
   ZP_CHECK(history % slots == 0 && history / slots == num_tensors, ErrorCode::invalid_argument,
            "delayed_scales: history has " + std::to_string(history) + " slots but " +
-               std::to_string(num_tensors) + " tensors have " + std::to_string(options.history) + " each",
+               std::to_string(num_tensors) + " tensors have " + std::to_string(options.history) +
+               " each",
            "tensors would get the magnitudes of others", "pass the slots of a tensor side by side");
 }
 

@@ -42,8 +42,8 @@ std::uint32_t exponent_above(float value) {
 
 }  // namespace
 
-void current_scales(const Exec& exec, const CurrentScaling& settings, Span<const std::uint32_t> amax,
-                    Span<float> scale, Span<float> scale_inv) {
+void current_scales(const Exec& exec, const CurrentScaling& settings,
+                    Span<const std::uint32_t> amax, Span<float> scale, Span<float> scale_inv) {
   require_same_numel("current_scales", "amax", amax.size(), "scale", scale.size());
   require_same_numel("current_scales", "amax", amax.size(), "scale_inv", scale_inv.size());
   require_epsilon(settings.epsilon);

@@ -31,8 +31,8 @@ void transpose_8x8(const std::uint8_t* from, std::int64_t from_stride, std::uint
 
 }  // namespace
 
-void transpose_bytes(const Exec& exec, const std::uint8_t* from, std::uint8_t* to, std::int64_t rows,
-                     std::int64_t columns) {
+void transpose_bytes(const Exec& exec, const std::uint8_t* from, std::uint8_t* to,
+                     std::int64_t rows, std::int64_t columns) {
   constexpr std::int64_t tile =
       64;  // rows of it are cache lines on both sides, all of them in the first level
   const std::int64_t across = (columns + tile - 1) / tile, down = (rows + tile - 1) / tile;
@@ -52,7 +52,8 @@ void transpose_bytes(const Exec& exec, const std::uint8_t* from, std::uint8_t* t
         }
       }
       for (std::int64_t r = r0; r < r1; ++r) {
-        for (std::int64_t c = r < r8 ? c8 : c0; c < c1; ++c) to[c * rows + r] = from[r * columns + c];
+        for (std::int64_t c = r < r8 ? c8 : c0; c < c1; ++c)
+          to[c * rows + r] = from[r * columns + c];
       }
     }
   });

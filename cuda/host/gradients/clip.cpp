@@ -11,7 +11,8 @@ namespace zeroproof::cuda::host {
 float clip_coef(double grad_norm, std::optional<double> max_norm) {
   if (!max_norm) return 1.0F;
   ZP_CHECK(std::isfinite(*max_norm) && *max_norm >= 0, ErrorCode::invalid_argument,
-           "max_norm is " + std::to_string(*max_norm), "a negative limit would turn every gradient around",
+           "max_norm is " + std::to_string(*max_norm),
+           "a negative limit would turn every gradient around",
            "use a positive number, or 0 for no clipping");
   if (*max_norm == 0) return 1.0F;
   const double q = *max_norm / (grad_norm + 1e-6);

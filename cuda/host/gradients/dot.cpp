@@ -64,7 +64,8 @@ DotLimbs block_limbs(const float* left, const float* right, std::int64_t numel) 
 
 }  // namespace
 
-void dot_accumulate(const Exec& exec, Span<const float> left, Span<const float> right, DotLimbs& limbs) {
+void dot_accumulate(const Exec& exec, Span<const float> left, Span<const float> right,
+                    DotLimbs& limbs) {
   require_same_numel("dot_accumulate", "left", left.size(), "right", right.size());
   std::mutex mutex;
   DotLimbs total;
@@ -106,8 +107,8 @@ double dot_finish(const DotLimbs& limbs) {
   NormLimbs difference;
   std::int64_t borrow = 0;
   for (std::size_t i = 0; i < difference.limbs.size(); ++i) {
-    const std::int64_t digit =
-        static_cast<std::int64_t>(larger.limbs[i]) - static_cast<std::int64_t>(smaller.limbs[i]) + borrow;
+    const std::int64_t digit = static_cast<std::int64_t>(larger.limbs[i]) -
+                               static_cast<std::int64_t>(smaller.limbs[i]) + borrow;
     const bool last = i + 1 == difference.limbs.size();  // it keeps whatever does not fit below it
     borrow = last ? 0 : digit >> 32;
     difference.limbs[i] = static_cast<std::uint64_t>(last ? digit : digit & 0xFFFFFFFF);

@@ -20,7 +20,8 @@ enum class ExactTerm : std::uint8_t { square, magnitude };
 class ExactSum {
  public:
   /// Adds the terms of source[i] * factor, each product rounded to fp32. At most 2^20 elements in all.
-  void add(const SimdKernels& kernels, ExactTerm term, float factor, const float* source, std::int64_t numel);
+  void add(const SimdKernels& kernels, ExactTerm term, float factor, const float* source,
+           std::int64_t numel);
 
   /// The sum so far, normalised.
   NormLimbs limbs() const;

@@ -23,7 +23,8 @@ FoldPlan::FoldPlan(const std::vector<TreeNode>& nodes) : num_nodes_(nodes.size()
   });
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     ZP_CHECK(i == 0 || nodes[i - 1].first_micro_batch() < nodes[i].first_micro_batch(),
-             ErrorCode::invalid_argument, "gradient nodes are not in the order of their micro-batches",
+             ErrorCode::invalid_argument,
+             "gradient nodes are not in the order of their micro-batches",
              "the order decides which may be combined (R11)", "sort them");
     stack.push(nodes[i], -1 - static_cast<std::int64_t>(i));
   }

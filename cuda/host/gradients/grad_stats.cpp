@@ -13,7 +13,8 @@ void grad_stats(const Exec& exec, Span<const float> grad, Span<const GradSegment
   require_segments(segments, numel(grad), numel(stats));
   std::vector<Piece> pieces;
   for (const GradSegment& segment : segments) {
-    if (segment.numel > 0) pieces.push_back({segment.tensor, 0, segment.begin, segment.begin, segment.numel});
+    if (segment.numel > 0)
+      pieces.push_back({segment.tensor, 0, segment.begin, segment.begin, segment.numel});
   }
   const PieceLoop loop(pieces);
   const Span<const Piece> blocks = loop.blocks();

@@ -20,9 +20,10 @@ void add_nodes(const Exec& exec, Span<const float> left, Span<const float> right
 }
 
 std::vector<TreeNode> maximal_nodes(std::int64_t first, std::int64_t last) {
-  ZP_CHECK(first >= 0 && first <= last, ErrorCode::invalid_argument,
-           "micro-batches " + std::to_string(first) + " to " + std::to_string(last) + " are no block",
-           "a rank holds consecutive micro-batches", "use 0 <= first <= last");
+  ZP_CHECK(
+      first >= 0 && first <= last, ErrorCode::invalid_argument,
+      "micro-batches " + std::to_string(first) + " to " + std::to_string(last) + " are no block",
+      "a rank holds consecutive micro-batches", "use 0 <= first <= last");
   // Greedy: the largest aligned power of two that starts here and ends inside the block.
   std::vector<TreeNode> nodes;
   while (first < last) {
@@ -41,17 +42,19 @@ void grad_sum(const Exec& exec, Span<const Span<const float>> leaves, Span<float
   for (const Span<const float> leaf : leaves) {
     require_same_numel("grad_sum", "a leaf", leaf.size(), "sum", sum.size());
   }
-  TreeStack<std::vector<float>> stack(
-      [&](std::vector<float>& below, std::vector<float>& top) { add_nodes(exec, below, top, below); });
+  TreeStack<std::vector<float>> stack([&](std::vector<float>& below, std::vector<float>& top) {
+    add_nodes(exec, below, top, below);
+  });
   for (std::size_t j = 0; j < leaves.size(); ++j) {
-    stack.push({0, static_cast<std::int64_t>(j)}, std::vector<float>(leaves[j].begin(), leaves[j].end()));
+    stack.push({0, static_cast<std::int64_t>(j)},
+               std::vector<float>(leaves[j].begin(), leaves[j].end()));
   }
   const std::vector<float> total = stack.fold();
   std::copy(total.begin(), total.end(), sum.begin());
 }
 
-void fused_fold(const Exec& exec, const FoldPlan& plan, Span<const GradStretch> operands, Span<float> sum,
-                bool streamed) {
+void fused_fold(const Exec& exec, const FoldPlan& plan, Span<const GradStretch> operands,
+                Span<float> sum, bool streamed) {
   require_same_numel("fused_fold", "nodes", plan.num_nodes(), "operands", operands.size());
   const Fold fold = plan.over(operands);
   const SimdKernels& kernels = simd_kernels(exec.isa);

@@ -57,7 +57,8 @@ void accumulate_max(const Exec& exec, float factor, Span<const float> grad, std:
   parallel_sum(
       exec, numel(grad), amax,
       [&](std::int64_t begin, std::int64_t end, std::uint32_t& mine) {
-        const std::uint32_t largest = kernels.largest_magnitude(factor, grad.data() + begin, end - begin);
+        const std::uint32_t largest =
+            kernels.largest_magnitude(factor, grad.data() + begin, end - begin);
         mine = std::max(mine, largest > infinity_bits ? nan_bits : largest);
       },
       [](std::uint32_t mine, std::uint32_t& all) { all = std::max(all, mine); });
@@ -81,8 +82,9 @@ double grad_max_finish(std::uint32_t amax) {
 }
 
 double grad_norm_p(const Exec& exec, Span<const float> grad, double p) {
-  ZP_CHECK(std::isfinite(p) && p > 0, ErrorCode::invalid_argument, "the norm's p is " + std::to_string(p),
-           "the sum of the p-th powers is raised to 1 / p", "use a finite number above 0, or the form inf");
+  ZP_CHECK(std::isfinite(p) && p > 0, ErrorCode::invalid_argument,
+           "the norm's p is " + std::to_string(p), "the sum of the p-th powers is raised to 1 / p",
+           "use a finite number above 0, or the form inf");
   std::uint32_t amax = 0;
   grad_max_accumulate(exec, grad, amax);
   const double largest = grad_max_finish(amax);
@@ -90,8 +92,10 @@ double grad_norm_p(const Exec& exec, Span<const float> grad, double p) {
   const SimdKernels& kernels = simd_kernels(exec.isa);
   std::vector<double> blocks((grad.size() + block_numel - 1) / block_numel);
   parallel_blocks(exec, numel(grad), [&](std::int64_t begin, std::int64_t end) {
-    const auto block = grad.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin));
-    blocks[static_cast<std::size_t>(begin / block_numel)] = power_sum_of(kernels, largest, p, block);
+    const auto block =
+        grad.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin));
+    blocks[static_cast<std::size_t>(begin / block_numel)] =
+        power_sum_of(kernels, largest, p, block);
   });
   double sum = 0;
   for (const double block : blocks) sum += block;  // in order of blocks: no dependence on threads

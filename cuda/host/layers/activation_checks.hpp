@@ -9,29 +9,33 @@
 namespace zeroproof::cuda::host {
 
 /// Throws invalid_argument unless columns >= 1 and the buffer is whole rows of so many.
-inline void require_whole_rows(const char* op, const char* buffer, std::size_t numel, std::int64_t columns) {
+inline void require_whole_rows(const char* op, const char* buffer, std::size_t numel,
+                               std::int64_t columns) {
   ZP_CHECK(columns >= 1, ErrorCode::invalid_argument,
-           std::string(op) + ": columns is " + std::to_string(columns), "a row has at least one element",
-           "pass the number of columns");
+           std::string(op) + ": columns is " + std::to_string(columns),
+           "a row has at least one element", "pass the number of columns");
   ZP_CHECK(numel % static_cast<std::size_t>(columns) == 0, ErrorCode::invalid_argument,
            std::string(op) + ": " + buffer + " has " + std::to_string(numel) +
                " elements, no multiple of its " + std::to_string(columns) + " columns",
            "the last row would be cut", "pass whole rows");
 }
 
-inline void require_numel(const char* op, const char* buffer, std::size_t numel, std::size_t expected) {
+inline void require_numel(const char* op, const char* buffer, std::size_t numel,
+                          std::size_t expected) {
   ZP_CHECK(numel == expected, ErrorCode::invalid_argument,
-           std::string(op) + ": " + buffer + " has " + std::to_string(numel) + " elements instead of " +
-               std::to_string(expected),
-           "something past the end of a buffer would be read or written", "pass buffers of the same rows");
+           std::string(op) + ": " + buffer + " has " + std::to_string(numel) +
+               " elements instead of " + std::to_string(expected),
+           "something past the end of a buffer would be read or written",
+           "pass buffers of the same rows");
 }
 
 inline void require_numel_or_none(const char* op, const char* buffer, std::size_t numel,
                                   std::size_t expected) {
   ZP_CHECK(numel == 0 || numel == expected, ErrorCode::invalid_argument,
-           std::string(op) + ": " + buffer + " has " + std::to_string(numel) + " elements instead of " +
-               std::to_string(expected) + " or none",
-           "it is as long as what it belongs to, or it is not there", "pass all of it, or an empty one");
+           std::string(op) + ": " + buffer + " has " + std::to_string(numel) +
+               " elements instead of " + std::to_string(expected) + " or none",
+           "it is as long as what it belongs to, or it is not there",
+           "pass all of it, or an empty one");
 }
 
 /// Of a gated activation. y: or dy.
@@ -43,15 +47,16 @@ inline void require_gated(const char* op, std::int64_t columns, std::size_t x, s
 }
 
 /// Of one weight for each row.
-inline void require_row_weights(const char* op, std::int64_t columns, std::size_t numel, std::size_t weight) {
+inline void require_row_weights(const char* op, std::int64_t columns, std::size_t numel,
+                                std::size_t weight) {
   require_numel_or_none(op, "weight", weight, numel / static_cast<std::size_t>(columns));
 }
 
 /// Throws invalid_argument unless the limit is 0 or positive and finite.
 inline void require_limit(const char* op, float limit) {
   ZP_CHECK(limit >= 0.0F && limit < __builtin_inff(), ErrorCode::invalid_argument,
-           std::string(op) + ": limit is " + std::to_string(limit), "it is positive and finite, or 0: none",
-           "pass 0 for a gate without a limit");
+           std::string(op) + ": limit is " + std::to_string(limit),
+           "it is positive and finite, or 0: none", "pass 0 for a gate without a limit");
 }
 
 }  // namespace zeroproof::cuda::host

@@ -38,20 +38,23 @@ GatedStretch stretch_of(std::int64_t columns, Span<const float> x, Span<const fl
 void gated(const Exec& exec, const GatedForm& form, std::int64_t columns, Span<const float> x,
            Span<const float> bias, Span<const float> weight, Span<float> y) {
   const ActivationKernels& kernels = activation_kernels(exec.isa);
-  parallel_stretches(exec, numel(y), columns, [&](std::int64_t row, std::int64_t column, std::int64_t count) {
-    kernels.gated(form, stretch_of(columns, x, bias, weight, row, column), y.data() + columns * row + column,
-                  count);
-  });
+  parallel_stretches(exec, numel(y), columns,
+                     [&](std::int64_t row, std::int64_t column, std::int64_t count) {
+                       kernels.gated(form, stretch_of(columns, x, bias, weight, row, column),
+                                     y.data() + columns * row + column, count);
+                     });
 }
 
-void gated_backward(const Exec& exec, const GatedForm& form, std::int64_t columns, Span<const float> dy,
-                    Span<const float> x, Span<const float> bias, Span<const float> weight, Span<float> dx,
-                    Span<float> d_weight) {
+void gated_backward(const Exec& exec, const GatedForm& form, std::int64_t columns,
+                    Span<const float> dy, Span<const float> x, Span<const float> bias,
+                    Span<const float> weight, Span<float> dx, Span<float> d_weight) {
   const ActivationKernels& kernels = activation_kernels(exec.isa);
-  const auto stretch = [&](std::int64_t row, std::int64_t column, std::int64_t count, float* products) {
+  const auto stretch = [&](std::int64_t row, std::int64_t column, std::int64_t count,
+                           float* products) {
     float* const gate = dx.data() + 2 * columns * row + column;
     kernels.gated_backward(form, stretch_of(columns, x, bias, weight, row, column),
-                           dy.data() + columns * row + column, {gate, gate + columns, products}, count);
+                           dy.data() + columns * row + column, {gate, gate + columns, products},
+                           count);
   };
   if (weight.empty()) {
     parallel_stretches(exec, numel(dy), columns,
@@ -69,9 +72,9 @@ void gated_backward(const Exec& exec, const GatedForm& form, std::int64_t column
   });
 }
 
-void check_gated_backward(const char* op, std::int64_t columns, Span<const float> dy, Span<const float> x,
-                          Span<const float> bias, Span<const float> weight, Span<float> dx,
-                          Span<float> d_weight) {
+void check_gated_backward(const char* op, std::int64_t columns, Span<const float> dy,
+                          Span<const float> x, Span<const float> bias, Span<const float> weight,
+                          Span<float> dx, Span<float> d_weight) {
   require_gated(op, columns, x.size(), bias.size(), "dy", dy.size());
   require_row_weights(op, columns, dy.size(), weight.size());
   require_numel(op, "dx", dx.size(), x.size());
@@ -91,22 +94,25 @@ void bias_gelu(const Exec& exec, std::int64_t columns, Span<const float> x, Span
   check_gelu("bias_gelu", columns, x.size(), bias.size());
   require_numel("bias_gelu", "y", y.size(), x.size());
   const ActivationKernels& kernels = activation_kernels(exec.isa);
-  parallel_stretches(exec, numel(x), columns, [&](std::int64_t row, std::int64_t column, std::int64_t count) {
-    const std::int64_t at = columns * row + column;
-    kernels.gelu(x.data() + at, bias_from(bias, column), y.data() + at, count);
-  });
+  parallel_stretches(exec, numel(x), columns,
+                     [&](std::int64_t row, std::int64_t column, std::int64_t count) {
+                       const std::int64_t at = columns * row + column;
+                       kernels.gelu(x.data() + at, bias_from(bias, column), y.data() + at, count);
+                     });
 }
 
-void bias_gelu_backward(const Exec& exec, std::int64_t columns, Span<const float> dy, Span<const float> x,
-                        Span<const float> bias, Span<float> dx) {
+void bias_gelu_backward(const Exec& exec, std::int64_t columns, Span<const float> dy,
+                        Span<const float> x, Span<const float> bias, Span<float> dx) {
   check_gelu("bias_gelu_backward", columns, x.size(), bias.size());
   require_numel("bias_gelu_backward", "dy", dy.size(), x.size());
   require_numel("bias_gelu_backward", "dx", dx.size(), x.size());
   const ActivationKernels& kernels = activation_kernels(exec.isa);
-  parallel_stretches(exec, numel(x), columns, [&](std::int64_t row, std::int64_t column, std::int64_t count) {
-    const std::int64_t at = columns * row + column;
-    kernels.gelu_backward(dy.data() + at, x.data() + at, bias_from(bias, column), dx.data() + at, count);
-  });
+  parallel_stretches(exec, numel(x), columns,
+                     [&](std::int64_t row, std::int64_t column, std::int64_t count) {
+                       const std::int64_t at = columns * row + column;
+                       kernels.gelu_backward(dy.data() + at, x.data() + at, bias_from(bias, column),
+                                             dx.data() + at, count);
+                     });
 }
 
 void geglu(const Exec& exec, std::int64_t columns, Span<const float> x, Span<const float> bias,
@@ -115,8 +121,8 @@ void geglu(const Exec& exec, std::int64_t columns, Span<const float> x, Span<con
   gated(exec, {GateKind::gelu}, columns, x, bias, {}, y);
 }
 
-void geglu_backward(const Exec& exec, std::int64_t columns, Span<const float> dy, Span<const float> x,
-                    Span<const float> bias, Span<float> dx) {
+void geglu_backward(const Exec& exec, std::int64_t columns, Span<const float> dy,
+                    Span<const float> x, Span<const float> bias, Span<float> dx) {
   check_gated_backward("geglu_backward", columns, dy, x, bias, {}, dx, {});
   gated_backward(exec, {GateKind::gelu}, columns, dy, x, bias, {}, dx, {});
 }
@@ -128,15 +134,15 @@ void quick_geglu(const Exec& exec, std::int64_t columns, float offset, Span<cons
   gated(exec, {GateKind::quick_gelu, offset}, columns, x, bias, weight, y);
 }
 
-void quick_geglu_backward(const Exec& exec, std::int64_t columns, float offset, Span<const float> dy,
-                          Span<const float> x, Span<const float> bias, Span<const float> weight,
-                          Span<float> dx, Span<float> d_weight) {
+void quick_geglu_backward(const Exec& exec, std::int64_t columns, float offset,
+                          Span<const float> dy, Span<const float> x, Span<const float> bias,
+                          Span<const float> weight, Span<float> dx, Span<float> d_weight) {
   check_gated_backward("quick_geglu_backward", columns, dy, x, bias, weight, dx, d_weight);
   gated_backward(exec, {GateKind::quick_gelu, offset}, columns, dy, x, bias, weight, dx, d_weight);
 }
 
-void swiglu(const Exec& exec, std::int64_t columns, float limit, Span<const float> x, Span<const float> bias,
-            Span<const float> weight, Span<float> y) {
+void swiglu(const Exec& exec, std::int64_t columns, float limit, Span<const float> x,
+            Span<const float> bias, Span<const float> weight, Span<float> y) {
   require_gated("swiglu", columns, x.size(), bias.size(), "y", y.size());
   require_row_weights("swiglu", columns, y.size(), weight.size());
   require_limit("swiglu", limit);
@@ -144,8 +150,8 @@ void swiglu(const Exec& exec, std::int64_t columns, float limit, Span<const floa
 }
 
 void swiglu_backward(const Exec& exec, std::int64_t columns, float limit, Span<const float> dy,
-                     Span<const float> x, Span<const float> bias, Span<const float> weight, Span<float> dx,
-                     Span<float> d_weight) {
+                     Span<const float> x, Span<const float> bias, Span<const float> weight,
+                     Span<float> dx, Span<float> d_weight) {
   check_gated_backward("swiglu_backward", columns, dy, x, bias, weight, dx, d_weight);
   require_limit("swiglu_backward", limit);
   gated_backward(exec, swiglu_form(limit), columns, dy, x, bias, weight, dx, d_weight);

@@ -16,15 +16,17 @@ Dropout dropout_from(const DropoutDraw& draw, const DropoutRule& rule, std::int6
 
 }  // namespace
 
-void bias_dropout(const Exec& exec, const DropoutDraw& draw, std::int64_t columns, double probability,
-                  Span<const float> x, Span<const float> bias, Span<const float> residual, Span<float> y) {
+void bias_dropout(const Exec& exec, const DropoutDraw& draw, std::int64_t columns,
+                  double probability, Span<const float> x, Span<const float> bias,
+                  Span<const float> residual, Span<float> y) {
   check_bias_dropout(columns, x.size(), bias.size(), residual.size(), y.size());
   const DropoutRule rule = dropout_rule("bias_dropout", probability);
   const LayerKernels& kernels = layer_kernels(exec.isa);
   const float* const bias_data = bias.empty() ? nullptr : bias.data();
   parallel_blocks(exec, numel(x), [&](std::int64_t begin, std::int64_t end) {
-    kernels.bias_dropout(dropout_from(draw, rule, begin), columns, begin % columns, x.data() + begin,
-                         bias_data, residual.data() + begin, y.data() + begin, end - begin);
+    kernels.bias_dropout(dropout_from(draw, rule, begin), columns, begin % columns,
+                         x.data() + begin, bias_data, residual.data() + begin, y.data() + begin,
+                         end - begin);
   });
 }
 
@@ -34,8 +36,8 @@ void bias_dropout_backward(const Exec& exec, const DropoutDraw& draw, double pro
   const DropoutRule rule = dropout_rule("bias_dropout_backward", probability);
   const LayerKernels& kernels = layer_kernels(exec.isa);
   parallel_blocks(exec, numel(dy), [&](std::int64_t begin, std::int64_t end) {
-    kernels.bias_dropout_backward(dropout_from(draw, rule, begin), dy.data() + begin, dx.data() + begin,
-                                  end - begin);
+    kernels.bias_dropout_backward(dropout_from(draw, rule, begin), dy.data() + begin,
+                                  dx.data() + begin, end - begin);
   });
 }
 

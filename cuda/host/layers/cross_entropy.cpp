@@ -14,13 +14,15 @@ void cross_entropy_max(const Exec& exec, const VocabularyPart& part, Span<const 
   const std::int64_t width = columns.end - columns.begin;
   const LayerKernels& kernels = layer_kernels(exec.isa);
   parallel_units(exec, rows, width, [&](std::int64_t begin, std::int64_t end) {
-    kernels.cross_entropy_max(width, end - begin, logits.data() + begin * width, largest.data() + begin);
+    kernels.cross_entropy_max(width, end - begin, logits.data() + begin * width,
+                              largest.data() + begin);
   });
 }
 
 void cross_entropy_sum(const Exec& exec, const VocabularyPart& part, Span<const float> logits,
                        Span<const std::uint32_t> largest, Span<const std::int32_t> targets,
-                       Span<float> exp_sum, Span<float> shifted_sum, Span<std::uint32_t> target_bits) {
+                       Span<float> exp_sum, Span<float> shifted_sum,
+                       Span<std::uint32_t> target_bits) {
   const std::int64_t rows = numel(largest);
   const VocabularyColumns columns =
       check_part_of("cross_entropy_sum", part, rows, {{"logits", logits.size()}},
@@ -32,38 +34,41 @@ void cross_entropy_sum(const Exec& exec, const VocabularyPart& part, Span<const 
   const LayerKernels& kernels = layer_kernels(exec.isa);
   parallel_units(exec, rows, width, [&](std::int64_t begin, std::int64_t end) {
     std::vector<float> exps(static_cast<std::size_t>(width));
-    kernels.cross_entropy_sum(columns, end - begin, logits.data() + begin * width, largest.data() + begin,
-                              targets.data() + begin, exp_sum.data() + begin, shifted_sum.data() + begin,
+    kernels.cross_entropy_sum(columns, end - begin, logits.data() + begin * width,
+                              largest.data() + begin, targets.data() + begin,
+                              exp_sum.data() + begin, shifted_sum.data() + begin,
                               target_bits.data() + begin, exps.data());
   });
 }
 
-void cross_entropy_loss(const Exec& exec, const CrossEntropyOptions& options, std::int64_t size, int ranks,
-                        Span<const std::uint32_t> largest, Span<const std::int32_t> targets,
-                        Span<const float> exp_sums, Span<const float> shifted_sums,
-                        Span<const std::uint32_t> target_bits, Span<float> loss, Span<float> total,
-                        Span<float> log_total) {
+void cross_entropy_loss(const Exec& exec, const CrossEntropyOptions& options, std::int64_t size,
+                        int ranks, Span<const std::uint32_t> largest,
+                        Span<const std::int32_t> targets, Span<const float> exp_sums,
+                        Span<const float> shifted_sums, Span<const std::uint32_t> target_bits,
+                        Span<float> loss, Span<float> total, Span<float> log_total) {
   const std::int64_t rows = numel(largest);
-  const LossRule rule = check_loss(options, size, ranks, rows,
-                                   {{"exp_sums", exp_sums.size()}, {"shifted_sums", shifted_sums.size()}},
-                                   {{"targets", targets.size()},
-                                    {"target_bits", target_bits.size()},
-                                    {"loss", loss.size()},
-                                    {"total", total.size()},
-                                    {"log_total", log_total.size()}});
+  const LossRule rule =
+      check_loss(options, size, ranks, rows,
+                 {{"exp_sums", exp_sums.size()}, {"shifted_sums", shifted_sums.size()}},
+                 {{"targets", targets.size()},
+                  {"target_bits", target_bits.size()},
+                  {"loss", loss.size()},
+                  {"total", total.size()},
+                  {"log_total", log_total.size()}});
   const LayerKernels& kernels = layer_kernels(exec.isa);
   parallel_units(exec, rows, 16, [&](std::int64_t begin, std::int64_t end) {
-    kernels.cross_entropy_loss(rule, ranks, rows, end - begin, largest.data() + begin, targets.data() + begin,
-                               exp_sums.data() + begin, shifted_sums.data() + begin,
-                               target_bits.data() + begin, loss.data() + begin, total.data() + begin,
-                               log_total.data() + begin);
+    kernels.cross_entropy_loss(rule, ranks, rows, end - begin, largest.data() + begin,
+                               targets.data() + begin, exp_sums.data() + begin,
+                               shifted_sums.data() + begin, target_bits.data() + begin,
+                               loss.data() + begin, total.data() + begin, log_total.data() + begin);
   });
 }
 
-void cross_entropy_backward(const Exec& exec, const VocabularyPart& part, const CrossEntropyOptions& options,
-                            Span<const float> d_loss, Span<const float> logits,
-                            Span<const std::uint32_t> largest, Span<const std::int32_t> targets,
-                            Span<const float> total, Span<const float> log_total, Span<float> d_logits) {
+void cross_entropy_backward(const Exec& exec, const VocabularyPart& part,
+                            const CrossEntropyOptions& options, Span<const float> d_loss,
+                            Span<const float> logits, Span<const std::uint32_t> largest,
+                            Span<const std::int32_t> targets, Span<const float> total,
+                            Span<const float> log_total, Span<float> d_logits) {
   constexpr const char* op = "cross_entropy_backward";
   const std::int64_t rows = numel(largest);
   const VocabularyColumns columns =
@@ -78,8 +83,8 @@ void cross_entropy_backward(const Exec& exec, const VocabularyPart& part, const 
   parallel_units(exec, rows, width, [&](std::int64_t begin, std::int64_t end) {
     kernels.cross_entropy_backward(rule, columns, end - begin, d_loss.data() + begin,
                                    logits.data() + begin * width, largest.data() + begin,
-                                   targets.data() + begin, total.data() + begin, log_total.data() + begin,
-                                   d_logits.data() + begin * width);
+                                   targets.data() + begin, total.data() + begin,
+                                   log_total.data() + begin, d_logits.data() + begin * width);
   });
 }
 

@@ -51,8 +51,8 @@ inline LossRule loss_rule(const char* op, const CrossEntropyOptions& options, st
 }
 
 /// The columns; logits are [rows, columns].
-inline VocabularyColumns check_part_of(const char* op, const VocabularyPart& part, std::int64_t rows,
-                                       std::initializer_list<NamedView> matrices,
+inline VocabularyColumns check_part_of(const char* op, const VocabularyPart& part,
+                                       std::int64_t rows, std::initializer_list<NamedView> matrices,
                                        std::initializer_list<NamedView> vectors) {
   const VocabularyColumns columns = check_part(op, part);
   require_numels(op, vectors, rows);

@@ -29,7 +29,8 @@ inline void require_at_least_one(const char* op, const char* what, std::int64_t 
 }
 
 /// numel / length. Throws invalid_argument unless that leaves no rest. length >= 1.
-inline std::int64_t require_rows(const char* op, const char* what, std::size_t numel, std::int64_t length) {
+inline std::int64_t require_rows(const char* op, const char* what, std::size_t numel,
+                                 std::int64_t length) {
   const auto count = static_cast<std::int64_t>(numel);
   ZP_CHECK(count % length == 0, ErrorCode::invalid_argument,
            std::string(op) + ": " + what + " has " + std::to_string(count) +
@@ -39,15 +40,18 @@ inline std::int64_t require_rows(const char* op, const char* what, std::size_t n
 }
 
 /// Throws invalid_argument unless a buffer has as many elements as it should.
-inline void require_numel(const char* op, const char* what, std::size_t numel, std::int64_t expected) {
+inline void require_numel(const char* op, const char* what, std::size_t numel,
+                          std::int64_t expected) {
   ZP_CHECK(static_cast<std::int64_t>(numel) == expected, ErrorCode::invalid_argument,
-           std::string(op) + ": " + what + " has " + std::to_string(numel) + " elements and should have " +
-               std::to_string(expected),
-           "the kernel would read or write past its end", "pass a view of the shape that the contract names");
+           std::string(op) + ": " + what + " has " + std::to_string(numel) +
+               " elements and should have " + std::to_string(expected),
+           "the kernel would read or write past its end",
+           "pass a view of the shape that the contract names");
 }
 
 /// The same for several.
-inline void require_numels(const char* op, std::initializer_list<NamedView> views, std::int64_t expected) {
+inline void require_numels(const char* op, std::initializer_list<NamedView> views,
+                           std::int64_t expected) {
   for (const NamedView& view : views) require_numel(op, view.name, view.numel, expected);
 }
 
@@ -55,11 +59,14 @@ inline void require_numels(const char* op, std::initializer_list<NamedView> view
 inline void require_matrix(const char* op, const char* what, std::size_t numel, std::int64_t rows,
                            std::int64_t length) {
   const auto count = static_cast<std::int64_t>(numel);
-  const bool fits = length == 0 || rows == 0 ? count == 0 : count % length == 0 && count / length == rows;
+  const bool fits =
+      length == 0 || rows == 0 ? count == 0 : count % length == 0 && count / length == rows;
   ZP_CHECK(fits, ErrorCode::invalid_argument,
-           std::string(op) + ": " + what + " has " + std::to_string(count) + " elements and should be " +
-               std::to_string(rows) + " rows of " + std::to_string(length),
-           "the kernel would read or write past its end", "pass a view of the shape that the contract names");
+           std::string(op) + ": " + what + " has " + std::to_string(count) +
+               " elements and should be " + std::to_string(rows) + " rows of " +
+               std::to_string(length),
+           "the kernel would read or write past its end",
+           "pass a view of the shape that the contract names");
 }
 
 /// What a probability of dropping makes: words below `threshold` drop, the rest is multiplied by `scale`.
@@ -72,7 +79,8 @@ struct DropoutRule {
 inline DropoutRule dropout_rule(const char* op, double probability) {
   ZP_CHECK(probability >= 0 && probability < 1, ErrorCode::invalid_argument,
            std::string(op) + ": probability is " + std::to_string(probability),
-           "the elements that are kept are divided by 1 - probability", "use a probability in [0, 1)");
+           "the elements that are kept are divided by 1 - probability",
+           "use a probability in [0, 1)");
   // The product is exact, and the conversion drops its fraction; below 1 it is at most 2^32 - 2^-21.
   const auto threshold = static_cast<std::uint32_t>(probability * 0x1p32);
   const double kept = 1.0 - probability;
@@ -106,7 +114,8 @@ inline std::int64_t check_norm_layer(const char* op, std::int64_t n, std::size_t
 inline void check_norm_eps(const char* op, float eps) {
   ZP_CHECK(std::isfinite(eps) && eps >= 0.0F, ErrorCode::invalid_argument,
            std::string(op) + ": eps is " + std::to_string(eps),
-           "it keeps the variance away from 0, and is added under a square root", "use a finite eps >= 0");
+           "it keeps the variance away from 0, and is added under a square root",
+           "use a finite eps >= 0");
 }
 
 /// Rows of a matrix of so many elements, and of all `views`. Throws invalid_argument unless they are rows of n
@@ -128,16 +137,17 @@ inline std::int64_t check_causal(const char* op, std::int64_t n, std::size_t mat
 }
 
 /// The same; they are [batches, heads, positions, n], and sink_share is [rows].
-inline std::int64_t check_sink(const char* op, std::int64_t heads, std::int64_t positions, std::int64_t n,
-                               std::size_t matrix_numel, std::size_t sink_share_numel,
+inline std::int64_t check_sink(const char* op, std::int64_t heads, std::int64_t positions,
+                               std::int64_t n, std::size_t matrix_numel,
+                               std::size_t sink_share_numel,
                                std::initializer_list<NamedView> views) {
   require_at_least_one(op, "positions", positions);
   require_at_least_one(op, "heads", heads);
   const std::int64_t rows = check_masked(op, n, matrix_numel, views);
   const std::int64_t groups =
       require_rows(op, "a column of the matrix", static_cast<std::size_t>(rows), positions);
-  require_rows(op, "a column of the matrix, in groups of positions,", static_cast<std::size_t>(groups),
-               heads);
+  require_rows(op, "a column of the matrix, in groups of positions,",
+               static_cast<std::size_t>(groups), heads);
   require_numel(op, "sink_share", sink_share_numel, rows);
   return rows;
 }
@@ -148,8 +158,9 @@ inline std::int64_t check_column_sum(std::size_t x_numel, std::size_t sums_numel
   return require_rows("column_sum", "x", x_numel, static_cast<std::int64_t>(sums_numel));
 }
 
-inline void check_weight_grad(const char* op, std::int64_t tokens, std::int64_t outputs, std::int64_t inputs,
-                              std::size_t dy_numel, std::size_t x_numel, std::size_t weight_numel) {
+inline void check_weight_grad(const char* op, std::int64_t tokens, std::int64_t outputs,
+                              std::int64_t inputs, std::size_t dy_numel, std::size_t x_numel,
+                              std::size_t weight_numel) {
   require_at_least_one(op, "outputs", outputs);
   require_at_least_one(op, "inputs", inputs);
   ZP_CHECK(tokens >= 0, ErrorCode::invalid_argument,

@@ -13,7 +13,8 @@ inline constexpr std::int64_t stretch_numel = 1024;
 /// body(row, first column, number of columns) for every part of rows of so many columns, at most stretch_numel long, on
 /// exec.num_threads threads.
 template <class Body>
-void parallel_stretches(const Exec& exec, std::int64_t numel, std::int64_t columns, const Body& body) {
+void parallel_stretches(const Exec& exec, std::int64_t numel, std::int64_t columns,
+                        const Body& body) {
   parallel_blocks(exec, numel, [&](std::int64_t begin, std::int64_t end) {
     std::int64_t row = begin / columns;
     std::int64_t column = begin % columns;

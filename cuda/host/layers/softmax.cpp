@@ -7,11 +7,13 @@
 
 namespace zeroproof::cuda::host {
 
-void causal_softmax(const Exec& exec, std::int64_t n, float scale, Span<const float> x, Span<float> y) {
+void causal_softmax(const Exec& exec, std::int64_t n, float scale, Span<const float> x,
+                    Span<float> y) {
   const std::int64_t rows = check_causal("causal_softmax", n, x.size(), {{"y", y.size()}});
   const LayerKernels& kernels = layer_kernels(exec.isa);
   parallel_units(exec, rows, n, [&](std::int64_t begin, std::int64_t end) {
-    kernels.causal_softmax(n, scale, begin, end - begin, x.data() + begin * n, y.data() + begin * n);
+    kernels.causal_softmax(n, scale, begin, end - begin, x.data() + begin * n,
+                           y.data() + begin * n);
   });
 }
 
@@ -21,8 +23,8 @@ void causal_softmax_backward(const Exec& exec, std::int64_t n, float scale, Span
       check_causal("causal_softmax_backward", n, y.size(), {{"dy", dy.size()}, {"dx", dx.size()}});
   const LayerKernels& kernels = layer_kernels(exec.isa);
   parallel_units(exec, rows, n, [&](std::int64_t begin, std::int64_t end) {
-    kernels.causal_softmax_backward(n, scale, begin, end - begin, dy.data() + begin * n, y.data() + begin * n,
-                                    dx.data() + begin * n);
+    kernels.causal_softmax_backward(n, scale, begin, end - begin, dy.data() + begin * n,
+                                    y.data() + begin * n, dx.data() + begin * n);
   });
 }
 
@@ -39,12 +41,14 @@ void masked_softmax(const Exec& exec, std::int64_t n, float scale, Span<const fl
 
 void masked_softmax_backward(const Exec& exec, std::int64_t n, float scale, Span<const float> dy,
                              Span<const float> y, Span<const std::uint8_t> mask, Span<float> dx) {
-  const std::int64_t rows = check_masked("masked_softmax_backward", n, y.size(),
-                                         {{"dy", dy.size()}, {"mask", mask.size()}, {"dx", dx.size()}});
+  const std::int64_t rows =
+      check_masked("masked_softmax_backward", n, y.size(),
+                   {{"dy", dy.size()}, {"mask", mask.size()}, {"dx", dx.size()}});
   const LayerKernels& kernels = layer_kernels(exec.isa);
   parallel_units(exec, rows, n, [&](std::int64_t begin, std::int64_t end) {
-    kernels.masked_softmax_backward(n, scale, end - begin, dy.data() + begin * n, y.data() + begin * n,
-                                    mask.data() + begin * n, dx.data() + begin * n);
+    kernels.masked_softmax_backward(n, scale, end - begin, dy.data() + begin * n,
+                                    y.data() + begin * n, mask.data() + begin * n,
+                                    dx.data() + begin * n);
   });
 }
 
@@ -66,11 +70,12 @@ void for_each_head(const Exec& exec, std::int64_t rows, std::int64_t n, std::int
 
 }  // namespace
 
-void sink_softmax(const Exec& exec, std::int64_t positions, std::int64_t n, float scale, Span<const float> x,
-                  Span<const float> sink, Span<float> y, Span<float> sink_share) {
+void sink_softmax(const Exec& exec, std::int64_t positions, std::int64_t n, float scale,
+                  Span<const float> x, Span<const float> sink, Span<float> y,
+                  Span<float> sink_share) {
   const std::int64_t heads = numel(sink);
-  const std::int64_t rows =
-      check_sink("sink_softmax", heads, positions, n, x.size(), sink_share.size(), {{"y", y.size()}});
+  const std::int64_t rows = check_sink("sink_softmax", heads, positions, n, x.size(),
+                                       sink_share.size(), {{"y", y.size()}});
   const LayerKernels& kernels = layer_kernels(exec.isa);
   for_each_head(exec, rows, n, positions, heads,
                 [&](std::int64_t row, std::int64_t count, std::int64_t head) {
@@ -87,10 +92,12 @@ void sink_softmax_backward(const Exec& exec, std::int64_t positions, std::int64_
                                        sink_share.size(), {{"dy", dy.size()}, {"dx", dx.size()}});
   const LayerKernels& kernels = layer_kernels(exec.isa);
   std::vector<float> sink_grads(sink_share.size());
-  for_each_head(exec, rows, n, positions, heads, [&](std::int64_t row, std::int64_t count, std::int64_t) {
-    kernels.sink_softmax_backward(n, scale, count, dy.data() + row * n, y.data() + row * n,
-                                  sink_share.data() + row, dx.data() + row * n, sink_grads.data() + row);
-  });
+  for_each_head(exec, rows, n, positions, heads,
+                [&](std::int64_t row, std::int64_t count, std::int64_t) {
+                  kernels.sink_softmax_backward(n, scale, count, dy.data() + row * n,
+                                                y.data() + row * n, sink_share.data() + row,
+                                                dx.data() + row * n, sink_grads.data() + row);
+                });
   const std::int64_t batches = rows / positions / heads;
   parallel_units(exec, heads, batches * positions, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t head = begin; head < end; ++head) {

@@ -82,7 +82,8 @@ void gelu(const float* x, const float* bias, float* y, std::int64_t numel) {
   for (std::int64_t i = 0; i < numel; ++i) y[i] = gelu_gate(x[i] + bias[i]).factor;
 }
 
-void gelu_backward(const float* dy, const float* x, const float* bias, float* dx, std::int64_t numel) {
+void gelu_backward(const float* dy, const float* x, const float* bias, float* dx,
+                   std::int64_t numel) {
 #pragma omp simd
   for (std::int64_t i = 0; i < numel; ++i) dx[i] = dy[i] * gelu_gate(x[i] + bias[i]).slope;
 }
@@ -163,8 +164,8 @@ void squared_relu(const float* x, float weight, float* y, std::int64_t numel) {
   }
 }
 
-void squared_relu_backward(const float* dy, const float* x, float weight, float* dx, float* products,
-                           std::int64_t numel) {
+void squared_relu_backward(const float* dy, const float* x, float weight, float* dx,
+                           float* products, std::int64_t numel) {
 #pragma omp simd
   for (std::int64_t i = 0; i < numel; ++i) {
     const float m = x[i] <= 0.0F ? 0.0F : x[i];

@@ -42,14 +42,15 @@ struct ActivationKernels {
   void (*log)(const float* x, float* y, std::int64_t numel);
 
   void (*gelu)(const float* x, const float* bias, float* y, std::int64_t numel);
-  void (*gelu_backward)(const float* dy, const float* x, const float* bias, float* dx, std::int64_t numel);
+  void (*gelu_backward)(const float* dy, const float* x, const float* bias, float* dx,
+                        std::int64_t numel);
   void (*gated)(const GatedForm& form, const GatedStretch& stretch, float* y, std::int64_t numel);
   void (*gated_backward)(const GatedForm& form, const GatedStretch& stretch, const float* dy,
                          const GatedGradients& gradients, std::int64_t numel);
   void (*squared_relu)(const float* x, float weight, float* y, std::int64_t numel);
   /// products: dy * f.
-  void (*squared_relu_backward)(const float* dy, const float* x, float weight, float* dx, float* products,
-                                std::int64_t numel);
+  void (*squared_relu_backward)(const float* dy, const float* x, float weight, float* dx,
+                                float* products, std::int64_t numel);
 };
 
 /// The table of one instruction set; Isa::best is resolved. Errors: as best_isa().

@@ -32,7 +32,8 @@ inline float from_fp16_bits(std::uint16_t half) {
   const std::uint32_t rest = half & 0x7FFFU;
   const std::uint32_t normal = (rest << 13) + (112U << 23);
   const std::uint32_t special = rest << 13 | 0x7F800000U;
-  const std::uint32_t subnormal = bits_of(static_cast<float>(static_cast<std::int32_t>(rest)) * 0x1p-24F);
+  const std::uint32_t subnormal =
+      bits_of(static_cast<float>(static_cast<std::int32_t>(rest)) * 0x1p-24F);
   std::uint32_t result = rest < 0x400U ? subnormal : normal;
   result = rest >= 0x7C00U ? special : result;
   return float_of(result | sign);
@@ -60,7 +61,8 @@ inline float from_e4m3_bits(std::uint8_t byte) {
   const std::uint32_t sign = std::uint32_t{byte} >> 7 << 31;
   const std::uint32_t rest = byte & 0x7FU;
   const std::uint32_t normal = (rest << 20) + (120U << 23);
-  const std::uint32_t subnormal = bits_of(static_cast<float>(static_cast<std::int32_t>(rest)) * 0x1p-9F);
+  const std::uint32_t subnormal =
+      bits_of(static_cast<float>(static_cast<std::int32_t>(rest)) * 0x1p-9F);
   std::uint32_t result = rest < 0x08U ? subnormal : normal;
   result = rest == 0x7FU ? 0x7FFFFFFFU : result;
   return float_of(result | sign);
@@ -71,7 +73,8 @@ inline float from_e5m2_bits(std::uint8_t byte) {
   const std::uint32_t rest = byte & 0x7FU;
   const std::uint32_t normal = (rest << 21) + (112U << 23);
   const std::uint32_t special = rest << 21 | 0x7F800000U;
-  const std::uint32_t subnormal = bits_of(static_cast<float>(static_cast<std::int32_t>(rest)) * 0x1p-16F);
+  const std::uint32_t subnormal =
+      bits_of(static_cast<float>(static_cast<std::int32_t>(rest)) * 0x1p-16F);
   std::uint32_t result = rest < 0x04U ? subnormal : normal;
   result = rest >= 0x7CU ? special : result;
   return float_of(result | sign);
@@ -102,8 +105,8 @@ void to_bf16_streamed(const float* source, std::uint16_t* target, std::int64_t n
         _mm512_mask_mov_epi32(_mm512_srli_epi32(sum, 16), nan, _mm512_set1_epi32(0x7FFF)));
   };
   for (; i + 32 <= numel; i += 32) {
-    const __m512i both =
-        _mm512_inserti64x4(_mm512_castsi256_si512(rounded(source + i)), rounded(source + i + 16), 1);
+    const __m512i both = _mm512_inserti64x4(_mm512_castsi256_si512(rounded(source + i)),
+                                            rounded(source + i + 16), 1);
     _mm512_stream_si512(reinterpret_cast<__m512i*>(target + i), both);
   }
 #endif
@@ -113,7 +116,8 @@ void to_bf16_streamed(const float* source, std::uint16_t* target, std::int64_t n
 /// A copy past the caches.
 void copy_streamed(const float* source, float* target, std::int64_t numel) {
   std::int64_t i = 0;
-  for (; i < numel && (reinterpret_cast<std::uintptr_t>(target + i) & 63U) != 0; ++i) target[i] = source[i];
+  for (; i < numel && (reinterpret_cast<std::uintptr_t>(target + i) & 63U) != 0; ++i)
+    target[i] = source[i];
 #if defined(__AVX512F__)
   for (; i + 16 <= numel; i += 16)
     _mm512_stream_si512(reinterpret_cast<__m512i*>(target + i), _mm512_loadu_si512(source + i));

@@ -22,8 +22,8 @@ inline double fold_lanes(double* lane) {
 /// Asks for what is two chunks further on: the processor's own prefetching stops at every page of 4 KiB, which is a
 /// chunk. An address behind the buffer does no harm; it is an integer here because no pointer may go there.
 inline void prefetch_ahead(const void* x) {
-  __builtin_prefetch(
-      reinterpret_cast<const void*>(reinterpret_cast<std::uintptr_t>(x) + 2 * chunk * sizeof(float)));
+  __builtin_prefetch(reinterpret_cast<const void*>(reinterpret_cast<std::uintptr_t>(x) +
+                                                   2 * chunk * sizeof(float)));
 }
 
 /// Sums the squares of `numel` <= 1024 values from `begin` on into the 32 lanes of R12. In the order of memory: who

@@ -41,7 +41,8 @@ inline void finish_grads(float spread, float z, float d_loss, std::int64_t width
 
 }  // namespace
 
-void cross_entropy_max(std::int64_t width, std::int64_t rows, const float* logits, std::uint32_t* largest) {
+void cross_entropy_max(std::int64_t width, std::int64_t rows, const float* logits,
+                       std::uint32_t* largest) {
   for (std::int64_t r = 0; r < rows; ++r, logits += width) {
     std::int32_t key = lowest_key;
 #pragma omp simd reduction(max : key)
@@ -71,9 +72,10 @@ void cross_entropy_sum(const VocabularyColumns& part, std::int64_t rows, const f
 }
 
 void cross_entropy_loss(const LossRule& rule, int ranks, std::int64_t all_rows, std::int64_t rows,
-                        const std::uint32_t* largest, const std::int32_t* targets, const float* exp_sums,
-                        const float* shifted_sums, const std::uint32_t* target_bits, float* loss,
-                        float* total, float* log_total) {
+                        const std::uint32_t* largest, const std::int32_t* targets,
+                        const float* exp_sums, const float* shifted_sums,
+                        const std::uint32_t* target_bits, float* loss, float* total,
+                        float* log_total) {
   const auto folded_over_ranks = [ranks, all_rows](const float* sums, std::int64_t r) {
     float parts[sum_blocks] = {};
     for (int k = 0; k < ranks; ++k) parts[k] = sums[k * all_rows + r];

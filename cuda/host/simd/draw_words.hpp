@@ -31,7 +31,9 @@ inline Wide both(Wide a, Wide b) { return _mm256_xor_si256(a, b); }
 inline Wide upper(Wide a) { return _mm256_srli_epi64(a, 32); }
 inline Wide all(std::uint64_t a) { return _mm256_set1_epi64x(static_cast<long long>(a)); }
 inline Wide lane_groups() { return _mm256_setr_epi64x(0, 2, 1, 3); }
-inline Wide joined(Wide low, Wide high) { return _mm256_blend_epi32(low, _mm256_slli_epi64(high, 32), 0xAA); }
+inline Wide joined(Wide low, Wide high) {
+  return _mm256_blend_epi32(low, _mm256_slli_epi64(high, 32), 0xAA);
+}
 inline void store(std::uint32_t* words, Wide first, Wide second) {
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(words), _mm256_unpacklo_epi64(first, second));
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(words + 8), _mm256_unpackhi_epi64(first, second));
@@ -90,8 +92,8 @@ inline RoundKeys round_keys(std::uint64_t seed) {
 
 /// words[4 g + w] = word w of group first + g, for drawn_words / 4 groups. Lanes stand for the groups in the order in
 /// which store() interleaves them.
-inline void draw_words(const RoundKeys& keys, std::uint32_t stream, std::uint32_t step, std::uint64_t first,
-                       std::uint32_t* words) {
+inline void draw_words(const RoundKeys& keys, std::uint32_t stream, std::uint32_t step,
+                       std::uint64_t first, std::uint32_t* words) {
   constexpr int lanes = sizeof(Wide) / sizeof(std::uint64_t);
   for (int g = 0; g < drawn_words / 4; g += lanes) {
     Wide c0 = plus(all(first + static_cast<std::uint64_t>(g)), lane_groups());

@@ -21,7 +21,8 @@ inline void store_row(const Row& row, const float* values, float* target) {
   int i = 0;
   if constexpr (streamed) {
 #if defined(__AVX512F__)
-    for (; i + line <= row.count; i += line) _mm512_stream_ps(target + i, _mm512_loadu_ps(values + i));
+    for (; i + line <= row.count; i += line)
+      _mm512_stream_ps(target + i, _mm512_loadu_ps(values + i));
 #else
     for (; i + 4 <= row.count; i += 4) _mm_stream_ps(target + i, _mm_loadu_ps(values + i));
 #endif
@@ -47,7 +48,8 @@ class FoldedRows {
     if (last < 0) return operand(row, 0, begin, to);
     for (std::int64_t k = 0; k < last; ++k) {
       const FoldAddition& a = fold_.additions[k];
-      add_row(row, value(row, a.left, begin, wide_[0]), value(row, a.right, begin, wide_[1]), slots_[a.to]);
+      add_row(row, value(row, a.left, begin, wide_[0]), value(row, a.right, begin, wide_[1]),
+              slots_[a.to]);
     }
     const FoldAddition& a = fold_.additions[last];
     add_row(row, value(row, a.left, begin, wide_[0]), value(row, a.right, begin, wide_[1]), to);

@@ -91,8 +91,8 @@ struct SimdKernels {
   /// then it is written past the caches if it starts a cache line, ordered before what the caller stores next.
   void (*fold)(const Fold& fold, std::int64_t begin, float* sum, std::int64_t numel, bool streamed);
   /// The same, and what unscale_chunk_sums finds of sum.
-  std::uint32_t (*fold_chunk_sums)(float inv_scale, const Fold& fold, std::int64_t begin, float* sum,
-                                   std::int64_t numel, bool streamed, double* sums);
+  std::uint32_t (*fold_chunk_sums)(float inv_scale, const Fold& fold, std::int64_t begin,
+                                   float* sum, std::int64_t numel, bool streamed, double* sums);
   /// Returns non-zero if any product is not finite.
   std::uint32_t (*unscale)(float inv_scale, const float* source, float* target, std::int64_t numel);
   /// The same without a target.
@@ -104,13 +104,13 @@ struct SimdKernels {
   void (*chunk_sums)(const float* source, std::int64_t numel, double* sums);
   /// The same over source[i] * inv_scale, each product rounded to fp32; returns non-zero if one is not
   /// finite.
-  std::uint32_t (*unscale_chunk_sums)(float inv_scale, const GradStretch& source, std::int64_t numel,
-                                      double* sums);
+  std::uint32_t (*unscale_chunk_sums)(float inv_scale, const GradStretch& source,
+                                      std::int64_t numel, double* sums);
   /// Largest magnitude of source[i] * factor as bits; a NaN has bits above infinity.
   std::uint32_t (*largest_magnitude)(float factor, const float* source, std::int64_t numel);
   /// The same, and the smallest that is not zero (0x7FFFFFFF if all are).
-  void (*magnitude_range)(float factor, const float* source, std::int64_t numel, std::uint32_t* smallest,
-                          std::uint32_t* largest);
+  void (*magnitude_range)(float factor, const float* source, std::int64_t numel,
+                          std::uint32_t* smallest, std::uint32_t* largest);
   /// At most 2^31 elements.
   MagnitudeCounts (*count_magnitudes)(const float* source, std::int64_t numel);
   /// Splits every square (or magnitude) of source[i] * factor with levels - 1 shifters and adds up the parts of each
@@ -140,9 +140,9 @@ struct SimdKernels {
   void (*update)(const UpdateForm& form, const GradientChain& chain, const StepScalars& scalars,
                  const UpdateBuffers& buffers, std::int64_t numel);
   /// The same and the cast of master, in one pass over memory, with the gradient of the stretch (not of the buffers).
-  void (*fused_update)(const UpdateForm& form, const GradientChain& chain, const StepScalars& scalars,
-                       const GradStretch& grad, const UpdateBuffers& buffers, const ParamTarget& param,
-                       std::int64_t numel);
+  void (*fused_update)(const UpdateForm& form, const GradientChain& chain,
+                       const StepScalars& scalars, const GradStretch& grad,
+                       const UpdateBuffers& buffers, const ParamTarget& param, std::int64_t numel);
 };
 
 /// The table of one instruction set; Isa::best is resolved. Errors: as best_isa().

@@ -49,45 +49,48 @@ struct LossRule {
 struct LayerKernels {
   void (*causal_softmax)(std::int64_t n, float scale, std::int64_t first_row, std::int64_t rows,
                          const float* x, float* y);
-  void (*causal_softmax_backward)(std::int64_t n, float scale, std::int64_t first_row, std::int64_t rows,
-                                  const float* dy, const float* y, float* dx);
+  void (*causal_softmax_backward)(std::int64_t n, float scale, std::int64_t first_row,
+                                  std::int64_t rows, const float* dy, const float* y, float* dx);
   void (*masked_softmax)(std::int64_t n, float scale, std::int64_t rows, const float* x,
                          const std::uint8_t* mask, float* y);
   void (*masked_softmax_backward)(std::int64_t n, float scale, std::int64_t rows, const float* dy,
                                   const float* y, const std::uint8_t* mask, float* dx);
   /// Rows of one head.
-  void (*sink_softmax)(std::int64_t n, float scale, std::int64_t rows, const float* x, float sink, float* y,
-                       float* sink_share);
+  void (*sink_softmax)(std::int64_t n, float scale, std::int64_t rows, const float* x, float sink,
+                       float* y, float* sink_share);
   /// sink_grads: what each row adds to the gradient of its head's sink.
   void (*sink_softmax_backward)(std::int64_t n, float scale, std::int64_t rows, const float* dy,
-                                const float* y, const float* sink_share, float* dx, float* sink_grads);
+                                const float* y, const float* sink_share, float* dx,
+                                float* sink_grads);
   /// The sum of sink_grads, [batches, heads, positions], over the rows of one head.
-  float (*sum_of_head)(std::int64_t batches, std::int64_t heads, std::int64_t positions, std::int64_t head,
-                       const float* sink_grads);
+  float (*sum_of_head)(std::int64_t batches, std::int64_t heads, std::int64_t positions,
+                       std::int64_t head, const float* sink_grads);
 
   void (*cross_entropy_max)(std::int64_t width, std::int64_t rows, const float* logits,
                             std::uint32_t* largest);
   /// exps: room for one row.
   void (*cross_entropy_sum)(const VocabularyColumns& part, std::int64_t rows, const float* logits,
-                            const std::uint32_t* largest, const std::int32_t* targets, float* exp_sum,
-                            float* shifted_sum, std::uint32_t* target_bits, float* exps);
+                            const std::uint32_t* largest, const std::int32_t* targets,
+                            float* exp_sum, float* shifted_sum, std::uint32_t* target_bits,
+                            float* exps);
   /// The sums of the ranks lie all_rows apart.
-  void (*cross_entropy_loss)(const LossRule& rule, int ranks, std::int64_t all_rows, std::int64_t rows,
-                             const std::uint32_t* largest, const std::int32_t* targets, const float* exp_sums,
-                             const float* shifted_sums, const std::uint32_t* target_bits, float* loss,
-                             float* total, float* log_total);
-  void (*cross_entropy_backward)(const LossRule& rule, const VocabularyColumns& part, std::int64_t rows,
-                                 const float* d_loss, const float* logits, const std::uint32_t* largest,
-                                 const std::int32_t* targets, const float* total, const float* log_total,
-                                 float* d_logits);
+  void (*cross_entropy_loss)(const LossRule& rule, int ranks, std::int64_t all_rows,
+                             std::int64_t rows, const std::uint32_t* largest,
+                             const std::int32_t* targets, const float* exp_sums,
+                             const float* shifted_sums, const std::uint32_t* target_bits,
+                             float* loss, float* total, float* log_total);
+  void (*cross_entropy_backward)(const LossRule& rule, const VocabularyColumns& part,
+                                 std::int64_t rows, const float* d_loss, const float* logits,
+                                 const std::uint32_t* largest, const std::int32_t* targets,
+                                 const float* total, const float* log_total, float* d_logits);
 
-  void (*rms_norm)(std::int64_t n, float eps, std::int64_t rows, const float* x, const float* gain, float* y,
-                   float* deviation);
-  void (*layer_norm)(std::int64_t n, float eps, std::int64_t rows, const float* x, const float* gain,
-                     const float* bias, float* y, float* mean, float* deviation);
+  void (*rms_norm)(std::int64_t n, float eps, std::int64_t rows, const float* x, const float* gain,
+                   float* y, float* deviation);
+  void (*layer_norm)(std::int64_t n, float eps, std::int64_t rows, const float* x,
+                     const float* gain, const float* bias, float* y, float* mean, float* deviation);
   /// stats.mean decides which norm it is.
-  void (*norm_backward)(std::int64_t n, std::int64_t rows, const float* dy, const float* x, const float* gain,
-                        const RowStats& stats, float* dx);
+  void (*norm_backward)(std::int64_t n, std::int64_t rows, const float* dy, const float* x,
+                        const float* gain, const RowStats& stats, float* dx);
   /// Adds dy * u of the tile's rows to gains, and dy to biases (null: nowhere), which are those of column 0 on.
   void (*norm_column_sums)(const Tile& tile, const float* dy, const float* x, const RowStats& stats,
                            float* gains, float* biases);
@@ -101,9 +104,11 @@ struct LayerKernels {
                       const float* x, float* weight_grad);
 
   /// Element 0 is in column `column`. bias: null, or [columns].
-  void (*bias_dropout)(const Dropout& dropout, std::int64_t columns, std::int64_t column, const float* x,
-                       const float* bias, const float* residual, float* y, std::int64_t numel);
-  void (*bias_dropout_backward)(const Dropout& dropout, const float* dy, float* dx, std::int64_t numel);
+  void (*bias_dropout)(const Dropout& dropout, std::int64_t columns, std::int64_t column,
+                       const float* x, const float* bias, const float* residual, float* y,
+                       std::int64_t numel);
+  void (*bias_dropout_backward)(const Dropout& dropout, const float* dy, float* dx,
+                                std::int64_t numel);
 };
 
 /// The table of one instruction set; Isa::best is resolved. Errors: as best_isa().

@@ -38,7 +38,8 @@ struct ScaledHalf {
   inline void values(std::int64_t i, int count, float* found) const {
     prefetch_ahead(source + i);
     if constexpr (dtype == DType::bf16) {
-      for (int l = 0; l < count; ++l) found[l] = float_of(std::uint32_t{source[i + l]} << 16) * inv_scale;
+      for (int l = 0; l < count; ++l)
+        found[l] = float_of(std::uint32_t{source[i + l]} << 16) * inv_scale;
     } else {
       from_fp16(source + i, found, count);
       for (int l = 0; l < count; ++l) found[l] = found[l] * inv_scale;
@@ -47,7 +48,9 @@ struct ScaledHalf {
 };
 
 // Magnitudes are below 2^31, so they compare as signed integers, which the baseline has instructions for.
-inline std::int32_t magnitude(float value) { return static_cast<std::int32_t>(bits_of(value) & 0x7FFFFFFFU); }
+inline std::int32_t magnitude(float value) {
+  return static_cast<std::int32_t>(bits_of(value) & 0x7FFFFFFFU);
+}
 
 /// One element of split_sums. Each shifter pushes the low bits of `rest` out, so `part` is its head in multiples of the
 /// shifter's last place; what is left goes on to the next level, without rounding.
@@ -64,8 +67,8 @@ inline void split_element(float value, const double* shifters, double* const* su
 }
 
 template <bool square, int levels>
-inline void split_sums(float factor, const float* source, std::int64_t numel, const double* shifters,
-                       double* sums) {
+inline void split_sums(float factor, const float* source, std::int64_t numel,
+                       const double* shifters, double* sums) {
   const double shift0 = levels > 1 ? shifters[0] : 0.0;
   const double shift1 = levels > 2 ? shifters[1] : 0.0;
   const double shift[2] = {shift0, shift1};
@@ -74,7 +77,8 @@ inline void split_sums(float factor, const float* source, std::int64_t numel, co
   const std::int64_t whole = numel / line * line;
   for (std::int64_t i = 0; i < whole; i += line) {
 #pragma omp simd
-    for (int l = 0; l < line; ++l) split_element<square, levels>(source[i + l] * factor, shift, lane, l);
+    for (int l = 0; l < line; ++l)
+      split_element<square, levels>(source[i + l] * factor, shift, lane, l);
   }
   for (std::int64_t i = whole; i < numel; ++i) {
     split_element<square, levels>(source[i] * factor, shift, lane, static_cast<int>(i - whole));
@@ -141,7 +145,8 @@ std::uint32_t unscale_chunk_sums(float inv_scale, const GradStretch& source, std
     return all_chunks(Scaled{inv_scale, static_cast<const float*>(source.data)}, numel, sums);
   }
   const auto* half = static_cast<const std::uint16_t*>(source.data);
-  if (source.dtype == DType::bf16) return all_chunks(ScaledHalf<DType::bf16>{inv_scale, half}, numel, sums);
+  if (source.dtype == DType::bf16)
+    return all_chunks(ScaledHalf<DType::bf16>{inv_scale, half}, numel, sums);
   return all_chunks(ScaledHalf<DType::fp16>{inv_scale, half}, numel, sums);
 }
 
@@ -214,8 +219,8 @@ MagnitudeCounts count_magnitudes(const float* source, std::int64_t numel) {
           static_cast<std::uint32_t>(zeros[0])};
 }
 
-void split_squares(float factor, const float* source, std::int64_t numel, int levels, const double* shifters,
-                   double* sums) {
+void split_squares(float factor, const float* source, std::int64_t numel, int levels,
+                   const double* shifters, double* sums) {
   split_any<true>(factor, source, numel, levels, shifters, sums);
 }
 

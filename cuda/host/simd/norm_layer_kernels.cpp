@@ -5,8 +5,8 @@
 
 namespace zeroproof::cuda::host::ZP_ISA_NAMESPACE {
 
-void rms_norm(std::int64_t n, float eps, std::int64_t rows, const float* x, const float* gain, float* y,
-              float* deviation) {
+void rms_norm(std::int64_t n, float eps, std::int64_t rows, const float* x, const float* gain,
+              float* y, float* deviation) {
   const Blocks blocks = blocks_of(n);
   const float width = static_cast<float>(n);
   for (std::int64_t r = 0; r < rows; ++r, x += n, y += n) {
@@ -63,8 +63,8 @@ inline float normed(float x, float mean, float deviation) {
 }
 
 template <bool has_mean>
-void rows_backward(std::int64_t n, std::int64_t rows, const float* dy, const float* x, const float* gain,
-                   const RowStats& stats, float* dx) {
+void rows_backward(std::int64_t n, std::int64_t rows, const float* dy, const float* x,
+                   const float* gain, const RowStats& stats, float* dx) {
   const Blocks blocks = blocks_of(n);
   const float width = static_cast<float>(n);
   for (std::int64_t r = 0; r < rows; ++r, dy += n, x += n, dx += n) {
@@ -92,8 +92,8 @@ void rows_backward(std::int64_t n, std::int64_t rows, const float* dy, const flo
 }
 
 template <bool has_mean>
-void column_sums_of(const Tile& tile, const float* dy, const float* x, const RowStats& stats, float* gains,
-                    float* biases) {
+void column_sums_of(const Tile& tile, const float* dy, const float* x, const RowStats& stats,
+                    float* gains, float* biases) {
   for (std::int64_t r = tile.first_row; r < tile.end_row; ++r) {
     const float mean = has_mean ? stats.mean[r] : 0.0F;
     const float deviation = stats.deviation[r];
@@ -105,14 +105,15 @@ void column_sums_of(const Tile& tile, const float* dy, const float* x, const Row
     }
     if (biases == nullptr) continue;
 #pragma omp simd
-    for (std::int64_t j = tile.first_column; j < tile.end_column; ++j) biases[j] = biases[j] + dy[row + j];
+    for (std::int64_t j = tile.first_column; j < tile.end_column; ++j)
+      biases[j] = biases[j] + dy[row + j];
   }
 }
 
 }  // namespace
 
-void norm_backward(std::int64_t n, std::int64_t rows, const float* dy, const float* x, const float* gain,
-                   const RowStats& stats, float* dx) {
+void norm_backward(std::int64_t n, std::int64_t rows, const float* dy, const float* x,
+                   const float* gain, const RowStats& stats, float* dx) {
   if (stats.mean != nullptr) {
     rows_backward<true>(n, rows, dy, x, gain, stats, dx);
   } else {
@@ -120,8 +121,8 @@ void norm_backward(std::int64_t n, std::int64_t rows, const float* dy, const flo
   }
 }
 
-void norm_column_sums(const Tile& tile, const float* dy, const float* x, const RowStats& stats, float* gains,
-                      float* biases) {
+void norm_column_sums(const Tile& tile, const float* dy, const float* x, const RowStats& stats,
+                      float* gains, float* biases) {
   if (stats.mean != nullptr) {
     column_sums_of<true>(tile, dy, x, stats, gains, biases);
   } else {

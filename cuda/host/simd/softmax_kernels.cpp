@@ -54,8 +54,8 @@ inline float row_backward(const Blocks& blocks, std::int64_t n, std::int64_t cou
 
 }  // namespace
 
-void causal_softmax(std::int64_t n, float scale, std::int64_t first_row, std::int64_t rows, const float* x,
-                    float* y) {
+void causal_softmax(std::int64_t n, float scale, std::int64_t first_row, std::int64_t rows,
+                    const float* x, float* y) {
   const Blocks blocks = blocks_of(n);
   for (std::int64_t r = 0; r < rows; ++r, x += n, y += n) {
     const std::int64_t seen = (first_row + r) % n + 1;
@@ -74,8 +74,8 @@ void causal_softmax_backward(std::int64_t n, float scale, std::int64_t first_row
   }
 }
 
-void masked_softmax(std::int64_t n, float scale, std::int64_t rows, const float* x, const std::uint8_t* mask,
-                    float* y) {
+void masked_softmax(std::int64_t n, float scale, std::int64_t rows, const float* x,
+                    const std::uint8_t* mask, float* y) {
   const Blocks blocks = blocks_of(n);
   for (std::int64_t r = 0; r < rows; ++r, x += n, mask += n, y += n) {
     int open = 0;
@@ -94,8 +94,8 @@ void masked_softmax(std::int64_t n, float scale, std::int64_t rows, const float*
   }
 }
 
-void masked_softmax_backward(std::int64_t n, float scale, std::int64_t rows, const float* dy, const float* y,
-                             const std::uint8_t* mask, float* dx) {
+void masked_softmax_backward(std::int64_t n, float scale, std::int64_t rows, const float* dy,
+                             const float* y, const std::uint8_t* mask, float* dx) {
   const Blocks blocks = blocks_of(n);
   for (std::int64_t r = 0; r < rows; ++r, dy += n, y += n, mask += n, dx += n) {
     row_backward(blocks, n, n, scale, dy, y, dx);
@@ -104,8 +104,8 @@ void masked_softmax_backward(std::int64_t n, float scale, std::int64_t rows, con
   }
 }
 
-void sink_softmax(std::int64_t n, float scale, std::int64_t rows, const float* x, float sink, float* y,
-                  float* sink_share) {
+void sink_softmax(std::int64_t n, float scale, std::int64_t rows, const float* x, float sink,
+                  float* y, float* sink_share) {
   const Blocks blocks = blocks_of(n);
   for (std::int64_t r = 0; r < rows; ++r, x += n, y += n) {
     const float m = exp_shifted(
@@ -117,8 +117,8 @@ void sink_softmax(std::int64_t n, float scale, std::int64_t rows, const float* x
   }
 }
 
-void sink_softmax_backward(std::int64_t n, float scale, std::int64_t rows, const float* dy, const float* y,
-                           const float* sink_share, float* dx, float* sink_grads) {
+void sink_softmax_backward(std::int64_t n, float scale, std::int64_t rows, const float* dy,
+                           const float* y, const float* sink_share, float* dx, float* sink_grads) {
   const Blocks blocks = blocks_of(n);
   for (std::int64_t r = 0; r < rows; ++r, dy += n, y += n, dx += n) {
     const float s = row_backward(blocks, n, n, scale, dy, y, dx);
@@ -127,8 +127,8 @@ void sink_softmax_backward(std::int64_t n, float scale, std::int64_t rows, const
   }
 }
 
-float sum_of_head(std::int64_t batches, std::int64_t heads, std::int64_t positions, std::int64_t head,
-                  const float* sink_grads) {
+float sum_of_head(std::int64_t batches, std::int64_t heads, std::int64_t positions,
+                  std::int64_t head, const float* sink_grads) {
   return sum_of_blocks(blocks_of(batches * positions), [=](std::int64_t i) {
     return sink_grads[(i / positions * heads + head) * positions + i % positions];
   });

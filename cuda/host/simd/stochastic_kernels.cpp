@@ -16,13 +16,15 @@ inline std::uint16_t rounded_bits(float value, std::uint32_t word) {
 
 }  // namespace
 
-void to_bf16_stochastic(const Draw& draw, const float* source, std::uint16_t* target, std::int64_t numel) {
+void to_bf16_stochastic(const Draw& draw, const float* source, std::uint16_t* target,
+                        std::int64_t numel) {
   const RoundKeys keys = round_keys(draw.seed);
   alignas(64) std::uint32_t words[drawn_words];
   std::uint64_t index = draw.index;
   for (std::int64_t begin = 0; begin < numel;) {
     draw_words(keys, stochastic_rounding_stream, draw.step, index / 4, words);
-    const std::int64_t lead = static_cast<std::int64_t>(index % 4);  // words of elements before the first
+    const std::int64_t lead =
+        static_cast<std::int64_t>(index % 4);  // words of elements before the first
     const std::int64_t left = numel - begin;
     const std::int64_t count = left < drawn_words - lead ? left : drawn_words - lead;
 #pragma omp simd

@@ -35,9 +35,10 @@ inline float moving_average(float beta, float rest, float old, float value) {
 }
 
 template <Decay decay, bool amsgrad>
-void adam_loop(const GradientChain& shared_chain, const StepScalars& scalars, const UpdateBuffers& at,
-               std::int64_t numel) {
-  const GradientChain chain = shared_chain;  // copies, which no store through a float pointer can change
+void adam_loop(const GradientChain& shared_chain, const StepScalars& scalars,
+               const UpdateBuffers& at, std::int64_t numel) {
+  const GradientChain chain =
+      shared_chain;  // copies, which no store through a float pointer can change
   const StepScalars c = scalars;
   const float* grad = at.grad;
   float *master = at.master, *exp_avg = at.exp_avg, *exp_avg_sq = at.exp_avg_sq;
@@ -74,8 +75,8 @@ void adam_loop(const GradientChain& shared_chain, const StepScalars& scalars, co
 enum class Momentum { none, first, running };
 
 template <bool decay, Momentum momentum, bool nesterov>
-void sgd_loop(const GradientChain& shared_chain, const StepScalars& scalars, const UpdateBuffers& at,
-              std::int64_t numel) {
+void sgd_loop(const GradientChain& shared_chain, const StepScalars& scalars,
+              const UpdateBuffers& at, std::int64_t numel) {
   const GradientChain chain = shared_chain;
   const StepScalars c = scalars;
   const float* grad = at.grad;
@@ -103,8 +104,8 @@ void sgd_loop(const GradientChain& shared_chain, const StepScalars& scalars, con
 }
 
 template <bool decay>
-void sgd_ema_loop(const GradientChain& shared_chain, const StepScalars& scalars, const UpdateBuffers& at,
-                  std::int64_t numel) {
+void sgd_ema_loop(const GradientChain& shared_chain, const StepScalars& scalars,
+                  const UpdateBuffers& at, std::int64_t numel) {
   const GradientChain chain = shared_chain;
   const StepScalars c = scalars;
   const float* grad = at.grad;
@@ -121,8 +122,8 @@ void sgd_ema_loop(const GradientChain& shared_chain, const StepScalars& scalars,
 }
 
 template <bool decay>
-void lion_loop(const GradientChain& shared_chain, const StepScalars& scalars, const UpdateBuffers& at,
-               std::int64_t numel) {
+void lion_loop(const GradientChain& shared_chain, const StepScalars& scalars,
+               const UpdateBuffers& at, std::int64_t numel) {
   const GradientChain chain = shared_chain;
   const StepScalars s = scalars;
   const float* grad = at.grad;
@@ -152,9 +153,11 @@ template <bool decay>
 Loop* sgd_loop_of(const UpdateForm& form, bool first) {
   if (!form.momentum) return sgd_loop<decay, Momentum::none, false>;
   if (first) {
-    return form.nesterov ? sgd_loop<decay, Momentum::first, true> : sgd_loop<decay, Momentum::first, false>;
+    return form.nesterov ? sgd_loop<decay, Momentum::first, true>
+                         : sgd_loop<decay, Momentum::first, false>;
   }
-  return form.nesterov ? sgd_loop<decay, Momentum::running, true> : sgd_loop<decay, Momentum::running, false>;
+  return form.nesterov ? sgd_loop<decay, Momentum::running, true>
+                       : sgd_loop<decay, Momentum::running, false>;
 }
 
 template <Decay decay>
@@ -166,9 +169,11 @@ Loop* loop_of(const UpdateForm& form, const StepScalars& scalars) {
   const bool decay = scalars.has_decay != 0;
   switch (form.rule) {
     case UpdateRule::adamw:
-      return decay ? adam_loop_of<Decay::decoupled>(form.amsgrad) : adam_loop_of<Decay::none>(form.amsgrad);
+      return decay ? adam_loop_of<Decay::decoupled>(form.amsgrad)
+                   : adam_loop_of<Decay::none>(form.amsgrad);
     case UpdateRule::adam:
-      return decay ? adam_loop_of<Decay::coupled>(form.amsgrad) : adam_loop_of<Decay::none>(form.amsgrad);
+      return decay ? adam_loop_of<Decay::coupled>(form.amsgrad)
+                   : adam_loop_of<Decay::none>(form.amsgrad);
     case UpdateRule::sgd:
       return decay ? sgd_loop_of<true>(form, scalars.is_first != 0)
                    : sgd_loop_of<false>(form, scalars.is_first != 0);
@@ -193,7 +198,8 @@ UpdateBuffers advance(const UpdateBuffers& at, std::int64_t begin) {
           advance_pointer(at.momentum_buffer)};
 }
 
-void cast_block(const ParamTarget& param, std::int64_t begin, const float* master, std::int64_t count) {
+void cast_block(const ParamTarget& param, std::int64_t begin, const float* master,
+                std::int64_t count) {
   auto* halves = static_cast<std::uint16_t*>(param.data) + begin;
   switch (param.kind) {
     case ParamKind::fp32:
@@ -201,7 +207,8 @@ void cast_block(const ParamTarget& param, std::int64_t begin, const float* maste
                        static_cast<std::size_t>(count) * sizeof(float));
       return;
     case ParamKind::bf16:
-      return param.stream ? to_bf16_streamed(master, halves, count) : to_bf16(master, halves, count);
+      return param.stream ? to_bf16_streamed(master, halves, count)
+                          : to_bf16(master, halves, count);
     case ParamKind::fp16:
       return to_fp16(master, halves, count);
     case ParamKind::stochastic_bf16: {

@@ -32,8 +32,8 @@ std::uint32_t largest_magnitude(float factor, const float* source, std::int64_t 
 void magnitude_range(float factor, const float* source, std::int64_t numel, std::uint32_t* smallest,
                      std::uint32_t* largest);
 MagnitudeCounts count_magnitudes(const float* source, std::int64_t numel);
-void split_squares(float factor, const float* source, std::int64_t numel, int levels, const double* shifters,
-                   double* sums);
+void split_squares(float factor, const float* source, std::int64_t numel, int levels,
+                   const double* shifters, double* sums);
 void split_magnitudes(float factor, const float* source, std::int64_t numel, int levels,
                       const double* shifters, double* sums);
 double power_sum(double largest, int power, const float* source, std::int64_t numel);
@@ -51,7 +51,8 @@ void from_e4m3(const std::uint8_t* source, float* target, std::int64_t numel);
 void from_e5m2(const std::uint8_t* source, float* target, std::int64_t numel);
 
 // stochastic_kernels.cpp
-void to_bf16_stochastic(const Draw& draw, const float* source, std::uint16_t* target, std::int64_t numel);
+void to_bf16_stochastic(const Draw& draw, const float* source, std::uint16_t* target,
+                        std::int64_t numel);
 
 // update_kernels.cpp
 void update(const UpdateForm& form, const GradientChain& chain, const StepScalars& scalars,

@@ -28,7 +28,8 @@ void fold_columns(const float* partials, std::int64_t columns, float* sums) {
 #pragma omp simd
   for (std::int64_t j = 0; j < columns; ++j) {
     const float low = (p[j] + p[columns + j]) + (p[2 * columns + j] + p[3 * columns + j]);
-    const float high = (p[4 * columns + j] + p[5 * columns + j]) + (p[6 * columns + j] + p[7 * columns + j]);
+    const float high =
+        (p[4 * columns + j] + p[5 * columns + j]) + (p[6 * columns + j] + p[7 * columns + j]);
     sums[j] = low + high;
   }
 }
@@ -39,7 +40,8 @@ constexpr int lanes = 16;     // inputs side by side
 constexpr int tile_rows = 4;  // outputs side by side
 
 /// Of either compiler: as many registers as the instruction set needs for 16 floats.
-typedef float Lanes __attribute__((vector_size(lanes * sizeof(float))));  // NOLINT(modernize-use-using)
+typedef float Lanes
+    __attribute__((vector_size(lanes * sizeof(float))));  // NOLINT(modernize-use-using)
 
 /// `count` weights each of `outs` outputs. Whole lanes are copied, a tail element by element.
 template <int outs>
@@ -77,15 +79,16 @@ void weight_tile(std::int64_t tokens, std::int64_t outputs, std::int64_t inputs,
 
 }  // namespace
 
-void weight_grad(const Tile& tile, std::int64_t tokens, std::int64_t outputs, const float* dy, const float* x,
-                 float* weight_grad) {
+void weight_grad(const Tile& tile, std::int64_t tokens, std::int64_t outputs, const float* dy,
+                 const float* x, float* weight_grad) {
   const std::int64_t inputs = tile.columns;
   for (std::int64_t i = tile.first_column; i < tile.end_column; i += lanes) {
     const std::int64_t left = tile.end_column - i;
     const int count = static_cast<int>(left < lanes ? left : lanes);
     std::int64_t o = tile.first_row;
     for (; o + tile_rows <= tile.end_row; o += tile_rows) {
-      weight_tile<tile_rows>(tokens, outputs, inputs, dy + o, x + i, weight_grad + o * inputs + i, count);
+      weight_tile<tile_rows>(tokens, outputs, inputs, dy + o, x + i, weight_grad + o * inputs + i,
+                             count);
     }
     for (; o < tile.end_row; ++o) {
       weight_tile<1>(tokens, outputs, inputs, dy + o, x + i, weight_grad + o * inputs + i, count);

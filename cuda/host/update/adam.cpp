@@ -16,22 +16,24 @@ void check(const char* op, const AdamOptions& options, std::size_t grad, std::si
 }  // namespace
 
 void adamw_update(const Exec& exec, const AdamOptions& options, const StepScalars& scalars,
-                  Span<const float> grad, Span<float> master, Span<float> exp_avg, Span<float> exp_avg_sq,
-                  Span<float> max_exp_avg_sq) {
+                  Span<const float> grad, Span<float> master, Span<float> exp_avg,
+                  Span<float> exp_avg_sq, Span<float> max_exp_avg_sq) {
   check("adamw_update", options, grad.size(), master.size(), exp_avg.size(), exp_avg_sq.size(),
         max_exp_avg_sq.size());
   run_update(exec, {UpdateRule::adamw, options.amsgrad, false, false}, options.maximize, scalars,
-             {grad.data(), master.data(), exp_avg.data(), exp_avg_sq.data(), max_exp_avg_sq.data(), nullptr},
+             {grad.data(), master.data(), exp_avg.data(), exp_avg_sq.data(), max_exp_avg_sq.data(),
+              nullptr},
              numel(grad));
 }
 
 void adam_update(const Exec& exec, const AdamOptions& options, const StepScalars& scalars,
-                 Span<const float> grad, Span<float> master, Span<float> exp_avg, Span<float> exp_avg_sq,
-                 Span<float> max_exp_avg_sq) {
+                 Span<const float> grad, Span<float> master, Span<float> exp_avg,
+                 Span<float> exp_avg_sq, Span<float> max_exp_avg_sq) {
   check("adam_update", options, grad.size(), master.size(), exp_avg.size(), exp_avg_sq.size(),
         max_exp_avg_sq.size());
   run_update(exec, {UpdateRule::adam, options.amsgrad, false, false}, options.maximize, scalars,
-             {grad.data(), master.data(), exp_avg.data(), exp_avg_sq.data(), max_exp_avg_sq.data(), nullptr},
+             {grad.data(), master.data(), exp_avg.data(), exp_avg_sq.data(), max_exp_avg_sq.data(),
+              nullptr},
              numel(grad));
 }
 

@@ -25,16 +25,17 @@ void check_state(const FusedOptions& options, const FusedState& state) {
                          "a rule with a second moment");
   require_optional_numel(op, numel, "max_exp_avg_sq", state.max_exp_avg_sq.size(),
                          rule.exp_avg_sq && options.amsgrad, "amsgrad");
-  require_optional_numel(op, numel, "momentum_buffer", state.momentum_buffer.size(), momentum, "momentum");
+  require_optional_numel(op, numel, "momentum_buffer", state.momentum_buffer.size(), momentum,
+                         "momentum");
   ZP_CHECK(momentum || !options.nesterov, ErrorCode::invalid_argument,
-           "fused_update: nesterov is on without momentum", "it looks ahead along the momentum buffer",
-           "turn momentum on or nesterov off");
+           "fused_update: nesterov is on without momentum",
+           "it looks ahead along the momentum buffer", "turn momentum on or nesterov off");
 }
 
 ParamKind kind_of(const FusedOptions& options, DType dtype) {
   ZP_CHECK(!options.draw || dtype == DType::bf16, ErrorCode::invalid_argument,
-           "fused_update: stochastic rounding to " + std::string(name(dtype)), "only bf16 has such a cast",
-           "use bf16 parameters, or round to nearest");
+           "fused_update: stochastic rounding to " + std::string(name(dtype)),
+           "only bf16 has such a cast", "use bf16 parameters, or round to nearest");
   if (!options.casts) return ParamKind::none;
   if (options.draw) return ParamKind::stochastic_bf16;
   if (dtype == DType::fp32) return ParamKind::fp32;
@@ -49,7 +50,8 @@ GradientChain chain_of(const FusedOptions& options, float inv_scale, float clip_
   GradientChain chain{.unscale = inv_scale, .clip_coef = clip_coef};
   if (options.maximize) chain.sign_flip = 0x80000000U;
   if (!options.clip_value) return chain;
-  ZP_CHECK(std::isfinite(*options.clip_value) && *options.clip_value > 0, ErrorCode::invalid_argument,
+  ZP_CHECK(std::isfinite(*options.clip_value) && *options.clip_value > 0,
+           ErrorCode::invalid_argument,
            "fused_update: clip_value is " + std::to_string(*options.clip_value),
            "every element is to lie between -clip_value and clip_value",
            "use a positive finite number, or none");
@@ -81,28 +83,34 @@ bool deposit_chunks(const Exec& exec, std::int64_t numel, NormLimbs& limbs, cons
 
 }  // namespace
 
-bool fused_finite_and_norm(const Exec& exec, float inv_scale, Span<const float> grad_sum, NormLimbs& limbs) {
-  return fused_finite_and_norm(exec, inv_scale, GradStretch{grad_sum.data(), DType::fp32}, numel(grad_sum),
-                               limbs);
+bool fused_finite_and_norm(const Exec& exec, float inv_scale, Span<const float> grad_sum,
+                           NormLimbs& limbs) {
+  return fused_finite_and_norm(exec, inv_scale, GradStretch{grad_sum.data(), DType::fp32},
+                               numel(grad_sum), limbs);
 }
 
-bool fused_finite_and_norm(const Exec& exec, float inv_scale, const GradStretch& grad_sum, std::int64_t numel,
-                           NormLimbs& limbs) {
+bool fused_finite_and_norm(const Exec& exec, float inv_scale, const GradStretch& grad_sum,
+                           std::int64_t numel, NormLimbs& limbs) {
   const SimdKernels& kernels = simd_kernels(exec.isa);
-  return deposit_chunks(exec, numel, limbs, [&](std::int64_t begin, std::int64_t end, double* sums) {
-    return kernels.unscale_chunk_sums(inv_scale, from_element(grad_sum, begin), end - begin, sums);
-  });
+  return deposit_chunks(exec, numel, limbs,
+                        [&](std::int64_t begin, std::int64_t end, double* sums) {
+                          return kernels.unscale_chunk_sums(
+                              inv_scale, from_element(grad_sum, begin), end - begin, sums);
+                        });
 }
 
 bool fused_fold_finite_and_norm(const Exec& exec, float inv_scale, const FoldPlan& plan,
                                 Span<const GradStretch> operands, Span<float> sum, bool streamed,
                                 NormLimbs& limbs) {
-  require_same_numel("fused_fold_finite_and_norm", "nodes", plan.num_nodes(), "operands", operands.size());
+  require_same_numel("fused_fold_finite_and_norm", "nodes", plan.num_nodes(), "operands",
+                     operands.size());
   const Fold fold = plan.over(operands);
   const SimdKernels& kernels = simd_kernels(exec.isa);
-  return deposit_chunks(exec, numel(sum), limbs, [&](std::int64_t begin, std::int64_t end, double* sums) {
-    return kernels.fold_chunk_sums(inv_scale, fold, begin, sum.data() + begin, end - begin, streamed, sums);
-  });
+  return deposit_chunks(exec, numel(sum), limbs,
+                        [&](std::int64_t begin, std::int64_t end, double* sums) {
+                          return kernels.fold_chunk_sums(inv_scale, fold, begin, sum.data() + begin,
+                                                         end - begin, streamed, sums);
+                        });
 }
 
 bool fused_finite(const Exec& exec, float inv_scale, Span<const float> grad_sum) {
@@ -114,15 +122,18 @@ bool fused_finite(const Exec& exec, float inv_scale, Span<const float> grad_sum)
   return found != 0;
 }
 
-void fused_norm_exact(const Exec& exec, float inv_scale, Span<const float> grad_sum, NormLimbs& limbs) {
+void fused_norm_exact(const Exec& exec, float inv_scale, Span<const float> grad_sum,
+                      NormLimbs& limbs) {
   accumulate_exact(exec, ExactTerm::square, inv_scale, grad_sum, limbs);
 }
 
-void fused_norm_abs(const Exec& exec, float inv_scale, Span<const float> grad_sum, NormLimbs& limbs) {
+void fused_norm_abs(const Exec& exec, float inv_scale, Span<const float> grad_sum,
+                    NormLimbs& limbs) {
   accumulate_exact(exec, ExactTerm::magnitude, inv_scale, grad_sum, limbs);
 }
 
-void fused_norm_max(const Exec& exec, float inv_scale, Span<const float> grad_sum, std::uint32_t& amax) {
+void fused_norm_max(const Exec& exec, float inv_scale, Span<const float> grad_sum,
+                    std::uint32_t& amax) {
   accumulate_max(exec, inv_scale, grad_sum, amax);
 }
 
@@ -137,14 +148,17 @@ FusedOptions fused_options(const OptimizerHyper& hyper) {
   return options;
 }
 
-void fused_update(const Exec& exec, const FusedOptions& options, const StepScalars& scalars, float clip_coef,
-                  Span<const float> grad_sum, const FusedState& state, const TensorView& param) {
+void fused_update(const Exec& exec, const FusedOptions& options, const StepScalars& scalars,
+                  float clip_coef, Span<const float> grad_sum, const FusedState& state,
+                  const TensorView& param) {
   require_same_numel("fused_update", "grad_sum", grad_sum.size(), "master", state.master.size());
-  fused_update(exec, options, scalars, clip_coef, GradStretch{grad_sum.data(), DType::fp32}, state, param);
+  fused_update(exec, options, scalars, clip_coef, GradStretch{grad_sum.data(), DType::fp32}, state,
+               param);
 }
 
-void fused_update(const Exec& exec, const FusedOptions& options, const StepScalars& scalars, float clip_coef,
-                  const GradStretch& grad_sum, const FusedState& state, const TensorView& param) {
+void fused_update(const Exec& exec, const FusedOptions& options, const StepScalars& scalars,
+                  float clip_coef, const GradStretch& grad_sum, const FusedState& state,
+                  const TensorView& param) {
   check_state(options, state);
   require_same_numel("fused_update", "master", options.casts ? state.master.size() : 0, "param",
                      static_cast<std::size_t>(param.numel));
@@ -164,12 +178,13 @@ void fused_update(const Exec& exec, const FusedOptions& options, const StepScala
   const bool stream = options.stream.value_or(streams_past_caches(param.num_bytes()));
   parallel_blocks(exec, numel(state.master), [&](std::int64_t begin, std::int64_t end) {
     auto* const params = static_cast<std::byte*>(param.data);  // null without a cast
-    const ParamTarget target{kind == ParamKind::none ? params : params + begin * num_bytes(param.dtype),
-                             kind,
-                             stream,
-                             {draw.seed, draw.step, draw.index + static_cast<std::uint64_t>(begin)}};
-    kernels.fused_update(form, chain, scalars, from_element(grad_sum, begin), from_element(buffers, begin),
-                         target, end - begin);
+    const ParamTarget target{
+        kind == ParamKind::none ? params : params + begin * num_bytes(param.dtype),
+        kind,
+        stream,
+        {draw.seed, draw.step, draw.index + static_cast<std::uint64_t>(begin)}};
+    kernels.fused_update(form, chain, scalars, from_element(grad_sum, begin),
+                         from_element(buffers, begin), target, end - begin);
   });
 }
 

@@ -22,19 +22,21 @@ inline void check_loss_scaler(const LossScalerConfig& config) {
   at_least_one(config.log2_backoff, "log2_backoff");
   ZP_CHECK(config.log2_min <= config.log2_initial && config.log2_initial <= config.log2_max,
            ErrorCode::invalid_argument,
-           "loss scaler: the initial scale 2^" + std::to_string(config.log2_initial) + " lies outside [2^" +
-               std::to_string(config.log2_min) + ", 2^" + std::to_string(config.log2_max) + "]",
+           "loss scaler: the initial scale 2^" + std::to_string(config.log2_initial) +
+               " lies outside [2^" + std::to_string(config.log2_min) + ", 2^" +
+               std::to_string(config.log2_max) + "]",
            "the automaton never leaves that range", "move the limits or the initial scale");
 }
 
 /// Errors: invalid_argument.
 inline void check_loss_scaler(const LossScalerConfig& config, const LossScalerState& state) {
   check_loss_scaler(config);
-  ZP_CHECK(state.growth_tracker >= 0 && state.growth_tracker != INT32_MAX && state.hysteresis_left >= 0,
-           ErrorCode::invalid_argument,
-           "loss scaler: a state with tracker " + std::to_string(state.growth_tracker) + " and hysteresis " +
-               std::to_string(state.hysteresis_left),
-           "a count below 0 or at the end of 32 bits cannot go on", "load the state of an earlier step");
+  ZP_CHECK(
+      state.growth_tracker >= 0 && state.growth_tracker != INT32_MAX && state.hysteresis_left >= 0,
+      ErrorCode::invalid_argument,
+      "loss scaler: a state with tracker " + std::to_string(state.growth_tracker) +
+          " and hysteresis " + std::to_string(state.hysteresis_left),
+      "a count below 0 or at the end of 32 bits cannot go on", "load the state of an earlier step");
 }
 
 }  // namespace zeroproof::cuda::host

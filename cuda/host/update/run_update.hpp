@@ -23,8 +23,9 @@ inline UpdateBuffers from_element(const UpdateBuffers& at, std::int64_t begin) {
 }
 
 /// The update phase of one rule: a gradient that is already unscaled and clipped.
-inline void run_update(const Exec& exec, const UpdateForm& form, bool maximize, const StepScalars& scalars,
-                       const UpdateBuffers& buffers, std::int64_t numel) {
+inline void run_update(const Exec& exec, const UpdateForm& form, bool maximize,
+                       const StepScalars& scalars, const UpdateBuffers& buffers,
+                       std::int64_t numel) {
   const SimdKernels& kernels = simd_kernels(exec.isa);
   GradientChain chain;
   if (maximize) chain.sign_flip = 0x80000000U;

@@ -32,8 +32,8 @@ inline bool is_limit(double value) {
 /// What changes from step to step. Errors: invalid_argument.
 inline void check_step(std::int64_t t, int log2_loss_scale, std::int64_t divisor) {
   using setting_checks::require, setting_checks::text;
-  require(t >= 1, "step number t is " + std::to_string(t), "the bias correction divides by 1 - beta^t",
-          "count applied steps from 1");
+  require(t >= 1, "step number t is " + std::to_string(t),
+          "the bias correction divides by 1 - beta^t", "count applied steps from 1");
   require(divisor >= 1 && divisor < std::int64_t{1} << 53, "divisor is " + std::to_string(divisor),
           "the mean divides by it and fp64 must hold it", "use a value from 1 to 2^53 - 1");
   require(log2_loss_scale >= -1000 && log2_loss_scale <= 1000,
@@ -48,18 +48,19 @@ inline void check_step(std::int64_t t, int log2_loss_scale, std::int64_t divisor
 /// Errors: invalid_argument.
 inline void check_settings(const OptimizerHyper& hyper) {
   using setting_checks::is_limit, setting_checks::require, setting_checks::text;
-  require(std::isfinite(hyper.eps) && static_cast<float>(hyper.eps) >= 0x1p-126F, "eps is " + text(hyper.eps),
-          "the update divides by sqrt(v) + eps and v can be zero",
+  require(std::isfinite(hyper.eps) && static_cast<float>(hyper.eps) >= 0x1p-126F,
+          "eps is " + text(hyper.eps), "the update divides by sqrt(v) + eps and v can be zero",
           "use a normal positive fp32 number such as 1e-8");
   const double rest1 = 1.0 - static_cast<double>(hyper.beta1);
   const double rest2 = 1.0 - static_cast<double>(hyper.beta2);
   require(hyper.beta1 >= 0 && rest1 >= 0x1p-23, "beta1 is " + text(hyper.beta1),
-          "1 - beta1 is the weight of the new gradient", "use a value in [0, 1) with 1 - beta1 >= 2^-23");
+          "1 - beta1 is the weight of the new gradient",
+          "use a value in [0, 1) with 1 - beta1 >= 2^-23");
   require(hyper.beta2 >= 0 && rest2 >= 0x1p-23, "beta2 is " + text(hyper.beta2),
           "1 - beta2 is the weight of the new squared gradient",
           "use a value in [0, 1) with 1 - beta2 >= 2^-23");
-  require(std::isfinite(hyper.lr) && hyper.lr >= 0, "lr is " + text(hyper.lr), "it scales every update",
-          "use a finite number of 0 or more");
+  require(std::isfinite(hyper.lr) && hyper.lr >= 0, "lr is " + text(hyper.lr),
+          "it scales every update", "use a finite number of 0 or more");
   require(std::isfinite(hyper.weight_decay) && hyper.weight_decay >= 0,
           "weight_decay is " + text(hyper.weight_decay), "it pulls every parameter towards zero",
           "use a finite number of 0 or more");
@@ -70,7 +71,8 @@ inline void check_settings(const OptimizerHyper& hyper) {
           "1 - dampening is the weight of the new gradient", "use a value from 0 to 1");
   require(!hyper.max_norm || (std::isfinite(*hyper.max_norm) && *hyper.max_norm >= 0),
           "max_norm is " + text(hyper.max_norm.value_or(0)),
-          "a negative limit would turn every gradient around", "use a positive number, or 0 for no clipping");
+          "a negative limit would turn every gradient around",
+          "use a positive number, or 0 for no clipping");
   require(!hyper.clip_value || is_limit(*hyper.clip_value),
           "clip_value is " + text(hyper.clip_value.value_or(0)),
           "every element is to lie between -clip_value and clip_value in fp32",
@@ -83,7 +85,8 @@ inline void check_settings(const OptimizerHyper& hyper) {
           "no other rule has a momentum buffer", "use the rule sgd, or set both to 0");
   require(!hyper.nesterov || (is_sgd && hyper.momentum > 0 && hyper.dampening == 0),
           "nesterov is on without the rule sgd, a momentum above 0 and a dampening of 0",
-          "it looks ahead along an undamped momentum buffer", "change these settings or turn nesterov off");
+          "it looks ahead along an undamped momentum buffer",
+          "change these settings or turn nesterov off");
   require(!hyper.amsgrad || rule.exp_avg_sq, "amsgrad is on for a rule without a second moment",
           "it keeps the largest second moment", "use the rule adamw or adam, or turn amsgrad off");
 }

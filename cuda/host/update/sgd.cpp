@@ -7,13 +7,14 @@ namespace zeroproof::cuda::host {
 void sgd_update(const Exec& exec, const SgdOptions& options, const StepScalars& scalars,
                 Span<const float> grad, Span<float> master, Span<float> momentum_buffer) {
   ZP_CHECK(options.momentum || !options.nesterov, ErrorCode::invalid_argument,
-           "sgd_update: nesterov is on without momentum", "it looks ahead along the momentum buffer",
-           "turn momentum on or nesterov off");
+           "sgd_update: nesterov is on without momentum",
+           "it looks ahead along the momentum buffer", "turn momentum on or nesterov off");
   require_same_numel("sgd_update", "grad", grad.size(), "master", master.size());
   require_optional_numel("sgd_update", grad.size(), "momentum_buffer", momentum_buffer.size(),
                          options.momentum, "momentum");
-  run_update(exec, {UpdateRule::sgd, false, options.momentum, options.nesterov}, options.maximize, scalars,
-             {grad.data(), master.data(), nullptr, nullptr, nullptr, momentum_buffer.data()}, numel(grad));
+  run_update(
+      exec, {UpdateRule::sgd, false, options.momentum, options.nesterov}, options.maximize, scalars,
+      {grad.data(), master.data(), nullptr, nullptr, nullptr, momentum_buffer.data()}, numel(grad));
 }
 
 void sgd_ema_update(const Exec& exec, const SgdEmaOptions& options, const StepScalars& scalars,

@@ -37,7 +37,8 @@ StepScalars step_scalars(const OptimizerHyper& hyper, std::int64_t t, int log2_l
   const double beta1 = hyper.beta1;
   const double beta2 = hyper.beta2;
   StepScalars scalars{};
-  scalars.inv_scale = static_cast<float>(1.0 / std::ldexp(static_cast<double>(divisor), log2_loss_scale));
+  scalars.inv_scale =
+      static_cast<float>(1.0 / std::ldexp(static_cast<double>(divisor), log2_loss_scale));
   scalars.beta1 = hyper.beta1;
   scalars.one_minus_beta1 = static_cast<float>(1.0 - beta1);
   scalars.beta2 = hyper.beta2;

@@ -36,7 +36,9 @@ std::vector<std::int64_t> first_blocks(const TensorBlocks& blocks) {
 DeviceScales::Table DeviceScales::table_of(const RankShard& shard) {
   const ParamScales& scales = *shard.scales;
   Table table;
-  const auto add = [&](const Piece& run) { table.pieces.push_back(scale_piece(scales.blocks(), run)); };
+  const auto add = [&](const Piece& run) {
+    table.pieces.push_back(scale_piece(scales.blocks(), run));
+  };
   const auto end_part = [&](std::int64_t begin, std::int64_t shift) {
     const auto count = static_cast<std::int64_t>(table.pieces.size()) - begin;
     if (count > 0) table.parts.push_back({begin, count, shift});
@@ -50,7 +52,8 @@ DeviceScales::Table DeviceScales::table_of(const RankShard& shard) {
   auto next = resident.begin();
   for (const StateSplit::Stretch& stretch : shard.split->stretches()) {
     const auto begin = static_cast<std::int64_t>(table.pieces.size());
-    for (; next != resident.end() && next->local_begin < stretch.local_begin + stretch.numel; ++next) {
+    for (; next != resident.end() && next->local_begin < stretch.local_begin + stretch.numel;
+         ++next) {
       for (std::int64_t at = 0; at < next->numel; at += device::ScalePiece::most_numel)
         scales.for_runs(next->part(at, device::ScalePiece::most_numel), add);
     }
@@ -84,9 +87,10 @@ void DeviceScales::load(const FullState& state, device::StepMemory memory) {
   memory.param = codes_;
   if (scales_.load(state)) {
     device::enqueue_make_scales(memory, memory_, rules_, device::ScalesFrom::state);
-    return for_parts(memory, [&](const device::StepMemory& step, const device::ScaleMemory& scales) {
-      device::enqueue_make_codes(step, scales, rules_);
-    });
+    return for_parts(memory,
+                     [&](const device::StepMemory& step, const device::ScaleMemory& scales) {
+                       device::enqueue_make_codes(step, scales, rules_);
+                     });
   }
   collect(memory);
   join();
@@ -123,7 +127,9 @@ void DeviceScales::collect(const device::StepMemory& memory) const {
   });
 }
 
-void DeviceScales::join() const { join_amax(setup_, comm_groups_, memory_.collected, memory_.num_blocks); }
+void DeviceScales::join() const {
+  join_amax(setup_, comm_groups_, memory_.collected, memory_.num_blocks);
+}
 
 bool DeviceScales::joins() const { return joins_amax(setup_, comm_groups_); }
 

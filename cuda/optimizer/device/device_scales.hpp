@@ -2,9 +2,9 @@
 
 #include <vector>
 
-#include "cuda/device/step/scale_passes.hpp"
 #include "cuda/comm/exchange/comm_groups.hpp"
 #include "cuda/comm/memory/space_array.hpp"
+#include "cuda/device/step/scale_passes.hpp"
 #include "cuda/optimizer/state/local_step.hpp"
 
 namespace zeroproof::cuda {

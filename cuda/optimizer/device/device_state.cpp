@@ -49,7 +49,8 @@ DeviceState::Tables DeviceState::tables_of(const RankShard& shard) {
   const bool scaled = num_scaled(shard.state) > 0;
   const StateSplit* const split = shard.split;
   const std::vector<Piece> pieces = resident_pieces(*setup.layout, shard.ranges, split);
-  const std::vector<std::int64_t> cut = scaled ? cut_state_blocks(setup) : std::vector<std::int64_t>{};
+  const std::vector<std::int64_t> cut =
+      scaled ? cut_state_blocks(setup) : std::vector<std::int64_t>{};
   Tables tables{parts_of(setup, scaled ? state_ranges(setup, pieces) : pieces),
                 {},
                 {},
@@ -75,8 +76,9 @@ DeviceState::Tables DeviceState::tables_of(const RankShard& shard) {
       const std::int64_t from = std::max(block * state_block_numel - begin, std::int64_t{0});
       const std::int64_t end = (block + 1) * state_block_numel - begin;
       const Piece own = part.part(from, end - from);
-      tables.fragments.push_back({own.local_begin, own.numel, own.tensor, first_scale + block - first,
-                                  word - cut.begin(), tables.num_waiting});
+      tables.fragments.push_back({own.local_begin, own.numel, own.tensor,
+                                  first_scale + block - first, word - cut.begin(),
+                                  tables.num_waiting});
       tables.num_waiting += own.numel;
       return static_cast<int>(tables.fragments.size()) - 1;
     };
@@ -123,7 +125,8 @@ void DeviceState::load(const StateBlocks::Chosen& of_codes, const StateBlocks::C
                        device::StepMemory memory, const device::StepRules& rules) const {
   memory.has_grad = nullptr;  // every tensor
   constexpr std::int64_t most = device::StepPiece::most_numel;
-  const SpaceArray<float> staged(device_space(), most * (1 + static_cast<std::int64_t>(kept_.size())));
+  const SpaceArray<float> staged(device_space(),
+                                 most * (1 + static_cast<std::int64_t>(kept_.size())));
   clear_collected();
   for (std::size_t n = 0; n < tables_.parts.size(); ++n) {
     const Piece& part = tables_.parts[n];
@@ -148,19 +151,22 @@ void DeviceState::load(const StateBlocks::Chosen& of_codes, const StateBlocks::C
   device::enqueue_store_fragments(memory, rest);
 }
 
-void DeviceState::for_stretches(const device::StepMemory& memory, const EnqueuePass& enqueue) const {
+void DeviceState::for_stretches(const device::StepMemory& memory,
+                                const EnqueuePass& enqueue) const {
   for (const Stretch& stretch : tables_.stretches) {
     device::StepMemory step = memory;
     device::StoredMemory stored = memory_;
     step.grad += stretch.shift;
-    step.param = static_cast<std::byte*>(memory.param) + stretch.shift * num_bytes(setup_.param_dtype);
+    step.param =
+        static_cast<std::byte*>(memory.param) + stretch.shift * num_bytes(setup_.param_dtype);
     stored.pieces += stretch.first_piece;
     stored.num_pieces = stretch.num_pieces;
     enqueue(step, stored);
   }
 }
 
-void DeviceState::update(const device::StepMemory& memory, const device::StepRules& rules, bool fused) const {
+void DeviceState::update(const device::StepMemory& memory, const device::StepRules& rules,
+                         bool fused) const {
   clear_collected();
   for_stretches(memory, [&](const device::StepMemory& step, const device::StoredMemory& stored) {
     fused ? device::enqueue_stored_fused_update(step, stored, rules)
@@ -172,9 +178,13 @@ void DeviceState::copy_masters(const device::StepMemory& memory) const {
   for_stretches(memory, device::enqueue_copy_masters);
 }
 
-bool DeviceState::joins() const { return tables_.num_words > 0 && joins_amax(setup_, comm_groups_); }
+bool DeviceState::joins() const {
+  return tables_.num_words > 0 && joins_amax(setup_, comm_groups_);
+}
 
-void DeviceState::join() const { join_amax(setup_, comm_groups_, collected_.data(), collected_.count()); }
+void DeviceState::join() const {
+  join_amax(setup_, comm_groups_, collected_.data(), collected_.count());
+}
 
 void DeviceState::finish(const device::StepMemory& memory) const {
   device::enqueue_store_fragments(memory, memory_);

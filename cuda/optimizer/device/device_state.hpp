@@ -4,9 +4,9 @@
 #include <functional>
 #include <vector>
 
-#include "cuda/device/step/stored_passes.hpp"
 #include "cuda/comm/exchange/comm_groups.hpp"
 #include "cuda/comm/memory/space_array.hpp"
+#include "cuda/device/step/stored_passes.hpp"
 #include "cuda/optimizer/state/local_step.hpp"
 
 namespace zeroproof::cuda {
@@ -20,8 +20,8 @@ class DeviceState {
 
   /// Stores what `read` fills in, of all pieces (LocalStep::load_stored). Collective, if it joins. memory: with the
   /// counts of the state.
-  void load(const StateBlocks::Chosen& of_codes, const StateBlocks::Change& read, device::StepMemory memory,
-            const device::StepRules& rules) const;
+  void load(const StateBlocks::Chosen& of_codes, const StateBlocks::Change& read,
+            device::StepMemory memory, const device::StepRules& rules) const;
 
   /// Phase update of what needs no other rank. fused: of G, and with parameters that have no scales.
   void update(const device::StepMemory& memory, const device::StepRules& rules, bool fused) const;
@@ -52,7 +52,8 @@ class DeviceState {
   };
   static Tables tables_of(const RankShard& shard);
   void clear_collected() const;
-  using EnqueuePass = std::function<void(const device::StepMemory& step, const device::StoredMemory& stored)>;
+  using EnqueuePass =
+      std::function<void(const device::StepMemory& step, const device::StoredMemory& stored)>;
   /// Calls enqueue with the memory of every stretch.
   void for_stretches(const device::StepMemory& memory, const EnqueuePass& enqueue) const;
 

@@ -20,10 +20,13 @@ namespace zeroproof::cuda {
 namespace {
 
 device::StepRules rules_of(const OptimizerSetup& setup) {
-  return {setup.hyper, setup.scaler, setup.on_nonfinite, setup.param_dtype, setup.param_rounding, setup.seed};
+  return {setup.hyper,       setup.scaler,         setup.on_nonfinite,
+          setup.param_dtype, setup.param_rounding, setup.seed};
 }
 
-std::int64_t count_if(bool there, std::size_t count) { return there ? static_cast<std::int64_t>(count) : 0; }
+std::int64_t count_if(bool there, std::size_t count) {
+  return there ? static_cast<std::int64_t>(count) : 0;
+}
 
 /// Clip groups whose norms lie apart from what else a step finds: all of them, or none if there is one.
 std::int64_t num_groups_apart(const OptimizerSetup& setup) {
@@ -35,7 +38,8 @@ std::int64_t num_groups_apart(const OptimizerSetup& setup) {
 constexpr std::int64_t found_bytes = offsetof(device::StepFound, digest);
 static_assert(found_bytes == (device::num_norm_words + 2) * sizeof(std::uint64_t));
 
-std::vector<std::unique_ptr<DeviceScales>> device_scales(const RankShard& shard, const CommGroups& comm_groups) {
+std::vector<std::unique_ptr<DeviceScales>> device_scales(const RankShard& shard,
+                                                         const CommGroups& comm_groups) {
   std::vector<std::unique_ptr<DeviceScales>> scales;
   for (const RankShard& one : scaled_shards(shard))
     scales.push_back(std::make_unique<DeviceScales>(one, comm_groups));
@@ -71,10 +75,13 @@ DeviceStep::DeviceStep(RankShard& shard, const CommGroups& comm_groups, bool fus
       rows_(schedule_.count()),
       resident_pieces_(device_space(), resident_step_pieces(shard.setup, shard.split)),
       scales_(device_scales(shard, comm_groups)),
-      stored_(shard.setup.state_formats.plain() ? nullptr : std::make_unique<DeviceState>(shard, comm_groups)) {
+      stored_(shard.setup.state_formats.plain()
+                  ? nullptr
+                  : std::make_unique<DeviceState>(shard, comm_groups)) {
   for (const Piece& piece : shard.setup.layout->pieces(shard.ranges)) numel_ += piece.numel;
   std::vector<std::int64_t> groups;
-  for (std::int64_t i = 0; i < tensor_groups_.count(); ++i) groups.push_back(shard.setup.groups.of(i));
+  for (std::int64_t i = 0; i < tensor_groups_.count(); ++i)
+    groups.push_back(shard.setup.groups.of(i));
   tensor_groups_.write(groups);
   const auto kept = [&](BufferId id) {
     const std::size_t i = index_of(id);
@@ -84,8 +91,9 @@ DeviceStep::DeviceStep(RankShard& shard, const CommGroups& comm_groups, bool fus
       .state = &record_.data()->state,  // of which only the addresses are used here
       .input = input_.data(),
       .found = &record_.data()->found,
-      .groups_found = {group_sums_.data(), group_amax_.data(), group_largest_.data(), group_norms_.data(),
-                       group_coefs_.data(), group_limits_.data(), shard.setup.clip_groups.count()},
+      .groups_found = {group_sums_.data(), group_amax_.data(), group_largest_.data(),
+                       group_norms_.data(), group_coefs_.data(), group_limits_.data(),
+                       shard.setup.clip_groups.count()},
       .scalars = scalars_.data(),
       .tensor_steps = tensor_steps_.data(),
       .has_grad = has_grad_.data(),
@@ -138,20 +146,24 @@ void DeviceStep::load_stored(const FullState& state, const StateBlocks::Chosen& 
 
 bool DeviceStep::alone() const { return data_ranks(shard_.setup) * tp_ranks(shard_.setup) == 1; }
 
-void DeviceStep::decide(std::uint32_t parts) const { device::enqueue_decide(memory_, rules_, parts, false); }
+void DeviceStep::decide(std::uint32_t parts) const {
+  device::enqueue_decide(memory_, rules_, parts, false);
+}
 
 void DeviceStep::throw_if_halted(const device::StepState& state) const {
   ZP_CHECK((state.halt & device::halt_nonfinite) == 0, ErrorCode::nonfinite,
            "step " + std::to_string(state.applied_steps + 1) + " has a gradient that is not finite",
            "the run was told to stop then (on_nonfinite = error), and no state has changed",
            "look at the inputs of that step, lower the loss scale, or choose on_nonfinite = skip");
-  ZP_CHECK((state.halt & device::halt_scalars_refused) == 0, ErrorCode::invalid_argument,
-           "step " + std::to_string(state.applied_steps + 1) + " with loss scale 2^" +
-               std::to_string(state.scaler.log2_scale) + " leaves the ranges of R5",
-           "the reciprocal of loss scale * divisor must be a normal fp32 number, and steps count from 1",
-           "keep loss scale * divisor between 2^-126 and 2^126");
+  ZP_CHECK(
+      (state.halt & device::halt_scalars_refused) == 0, ErrorCode::invalid_argument,
+      "step " + std::to_string(state.applied_steps + 1) + " with loss scale 2^" +
+          std::to_string(state.scaler.log2_scale) + " leaves the ranges of R5",
+      "the reciprocal of loss scale * divisor must be a normal fp32 number, and steps count from 1",
+      "keep loss scale * divisor between 2^-126 and 2^126");
   ZP_CHECK((state.halt & device::halt_scalars_differ) == 0, ErrorCode::comm,
-           "the step scalars of step " + std::to_string(state.applied_steps + 1) + " differ between ranks",
+           "the step scalars of step " + std::to_string(state.applied_steps + 1) +
+               " differ between ranks",
            "ranks that scale the same step differently drift apart without a sign",
            "start every rank with the same settings, state and step number");
   ZP_CHECK(state.halt == 0, ErrorCode::internal,
@@ -210,7 +222,8 @@ void DeviceStep::update() {
       enqueued_&& run_update_ ? run_update_(stretch) : stretch();
     };
     run([this] {
-      decide(device::decide_count);  // draws of the masters belong to the step that is being counted
+      decide(
+          device::decide_count);  // draws of the masters belong to the step that is being counted
       stored_->update(memory_, rules_, fused_);
       if (!stored_->joins()) stored_->finish(memory_);
     });
@@ -244,7 +257,8 @@ void DeviceStep::enqueue_schedule(std::int64_t first_t) {
   std::vector<device::ScheduleRow> rows;
   const auto add = [&](std::int64_t t) {
     for (int group = 0; group < setup.groups.count(); ++group) {
-      const OptimizerHyper hyper = hyper_of(setup.groups, setup.hyper, group, t, setup.micro_batches);
+      const OptimizerHyper hyper =
+          hyper_of(setup.groups, setup.hyper, group, t, setup.micro_batches);
       rows.push_back({hyper.lr, hyper.weight_decay});
     }
   };
@@ -279,7 +293,8 @@ void DeviceStep::send_inputs(GradSource& leaves, std::int64_t seen_t, std::int64
     const std::int64_t count = has_grad_.count();
     std::uint64_t* const words = grad_bits_.data() + slot * count;
     find_gradients(setup, leaves, {words, static_cast<std::size_t>(count)});
-    device::enqueue_to_device(has_grad_.data(), words, count * static_cast<std::int64_t>(sizeof(*words)));
+    device::enqueue_to_device(has_grad_.data(), words,
+                              count * static_cast<std::int64_t>(sizeof(*words)));
   }
   if (first_row_t_ == 0 || seen_t < first_row_t_ || latest_t - first_row_t_ >= num_rows_) {
     enqueue_schedule(seen_t);
@@ -296,14 +311,16 @@ void DeviceStep::enqueue_find() const {
 }
 
 void DeviceStep::enqueue_integers() const {
-  static_assert(offsetof(device::StepFound, not_digest) == offsetof(device::StepFound, found_inf) + 16);
+  static_assert(offsetof(device::StepFound, not_digest) ==
+                offsetof(device::StepFound, found_inf) + 16);
   all_reduce_step(&memory_.found->found_inf, 3, IntegerReduce::max);  // with digest and not_digest
   all_reduce_norm();
 }
 
 void DeviceStep::enqueue_decide_all(std::uint32_t parts) const {
   parts |= device::decide_scaler | device::decide_norm | device::decide_clip;
-  device::enqueue_decide(memory_, rules_, alone() ? parts | device::decide_scalars : parts, !alone());
+  device::enqueue_decide(memory_, rules_, alone() ? parts | device::decide_scalars : parts,
+                         !alone());
 }
 
 void DeviceStep::enqueue_decision() const { enqueue_decide_all(0); }
@@ -348,7 +365,8 @@ GradTarget DeviceStep::grad_target() {
   target.see.enqueue = [this](const host::PieceLoop& loop, const host::FoldPlan& plan,
                               Span<const NodeValues> operands, const NodeValues& sum) {
     seen_ += device_space().fold_look(
-        loop, plan, operands, sum, {memory_.state, memory_.input, look_, counted_.data(), rules_.hyper.norm});
+        loop, plan, operands, sum,
+        {memory_.state, memory_.input, look_, counted_.data(), rules_.hyper.norm});
   };
   return target;
 }
@@ -407,7 +425,8 @@ void DeviceStep::all_reduce_norm() const {
   const auto count = static_cast<std::size_t>(groups.count);
   std::uint64_t* const sums = several_norms() ? groups.sums : memory_.found->sums;
   std::uint64_t* const amax = several_norms() ? groups.amax : &memory_.found->amax;
-  const Span<std::uint64_t> words(largest ? amax : sums, largest ? count : count * device::num_norm_words);
+  const Span<std::uint64_t> words(largest ? amax : sums,
+                                  largest ? count : count * device::num_norm_words);
   for (Communicator* const wire : {comm, comm_groups_.tp}) {
     if (wire != nullptr && wire->world_size() > 1) {
       wire->all_reduce(words, largest ? IntegerReduce::max : IntegerReduce::sum);
@@ -470,7 +489,8 @@ std::vector<ExposedBuffer> DeviceStep::exposed(Phase phase) {
       return {sharded(BufferId::grad_sum, *shard_.grad)};
     case Phase::unscale:
       if (!fused_) buffers.push_back(sharded(BufferId::unscaled_grad, *shard_.grad));
-      buffers.push_back({BufferId::found_inf, view_of(&memory.found->found_inf, DType::u32, 1), {}});
+      buffers.push_back(
+          {BufferId::found_inf, view_of(&memory.found->found_inf, DType::u32, 1), {}});
       buffers.push_back({BufferId::loss_scaler,
                          view_of(&memory.state->scaler, DType::u32, sizeof(LossScalerState) / 4),
                          {}});
@@ -480,11 +500,13 @@ std::vector<ExposedBuffer> DeviceStep::exposed(Phase phase) {
       std::uint64_t* const sums = several_norms() ? groups.sums : memory.found->sums;
       double* const norms = several_norms() ? groups.grad_norm : &memory.found->grad_norm;
       if (rules_.hyper.norm == NormForm::inf) {
-        void* const amax = several_norms() ? static_cast<void*>(groups.largest) : &memory.found->amax;
+        void* const amax =
+            several_norms() ? static_cast<void*>(groups.largest) : &memory.found->amax;
         buffers.push_back({BufferId::grad_amax, {amax, DType::u32, groups.count}, {}});
       } else {
-        buffers.push_back(
-            {BufferId::norm_limbs, view_of(sums, DType::u64, groups.count * device::num_norm_words), {}});
+        buffers.push_back({BufferId::norm_limbs,
+                           view_of(sums, DType::u64, groups.count * device::num_norm_words),
+                           {}});
       }
       buffers.push_back({BufferId::grad_norm, view_of(norms, DType::fp64, groups.count), {}});
       return buffers;
@@ -499,10 +521,12 @@ std::vector<ExposedBuffer> DeviceStep::exposed(Phase phase) {
     case Phase::update:
       buffers = shard_.state.exposed(shard_.ranges);
       buffers.push_back(sharded(BufferId::master, *shard_.master));
-      buffers.push_back({BufferId::applied_steps, view_of(&memory.state->applied_steps, DType::u64, 1), {}});
+      buffers.push_back(
+          {BufferId::applied_steps, view_of(&memory.state->applied_steps, DType::u64, 1), {}});
       if (per_tensor()) {
-        buffers.push_back(
-            {BufferId::tensor_steps, view_of(memory.tensor_steps, DType::u64, memory.num_tensors), {}});
+        buffers.push_back({BufferId::tensor_steps,
+                           view_of(memory.tensor_steps, DType::u64, memory.num_tensors),
+                           {}});
       }
       return buffers;
     case Phase::cast:

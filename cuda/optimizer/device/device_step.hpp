@@ -7,12 +7,12 @@
 #include <utility>
 #include <vector>
 
-#include "cuda/device/runtime/raw_array.hpp"
-#include "cuda/device/step/step_passes.hpp"
-#include "cuda/enqueued_optimizer.hpp"
 #include "cuda/comm/exchange/comm_groups.hpp"
 #include "cuda/comm/memory/memory_space.hpp"
 #include "cuda/comm/memory/space_array.hpp"
+#include "cuda/device/runtime/raw_array.hpp"
+#include "cuda/device/step/step_passes.hpp"
+#include "cuda/enqueued_optimizer.hpp"
 #include "cuda/optimizer/device/device_scales.hpp"
 #include "cuda/optimizer/device/device_state.hpp"
 #include "cuda/optimizer/state/local_step.hpp"
@@ -107,7 +107,8 @@ class DeviceStep : public LocalStep {
   virtual void begin_look(device::StepFound* found);
   /// G is to be looked at once more, by finite_norm.
   void forget_look();
-  void send_inputs(GradSource& leaves, std::int64_t seen_t, std::int64_t latest_t, std::int64_t slot);
+  void send_inputs(GradSource& leaves, std::int64_t seen_t, std::int64_t latest_t,
+                   std::int64_t slot);
   bool several_norms() const { return memory_.groups_found.count > 1; }
   /// Nothing has been added to the integers of the norms.
   void clear_norms() const;
@@ -130,14 +131,16 @@ class DeviceStep : public LocalStep {
   const device::StepRules rules_;
   SpaceArray<device::StepRecord> record_;
   SpaceArray<device::StepInput> input_;
-  SpaceArray<StepScalars> scalars_;           // [groups], or [num_tensors] if they count their own steps
-  SpaceArray<std::uint64_t> tensor_steps_;    // [num_tensors] if they count their own steps, else empty
-  SpaceArray<std::uint64_t> has_grad_;        // one bit per tensor, the same
+  SpaceArray<StepScalars> scalars_;  // [groups], or [num_tensors] if they count their own steps
+  SpaceArray<std::uint64_t>
+      tensor_steps_;                    // [num_tensors] if they count their own steps, else empty
+  SpaceArray<std::uint64_t> has_grad_;  // one bit per tensor, the same
   SpaceArray<std::int64_t> tensor_groups_;    // [num_tensors], the same
   SpaceArray<device::ScheduleRow> schedule_;  // [rows][groups]
   SpaceArray<device::StepPiece> pieces_;
-  SpaceArray<std::uint64_t> counted_;     // as GradLook has it; empty if all tensors count
-  SpaceArray<std::uint64_t> group_sums_;  // [clip groups][num_norm_words] if there are several, else empty
+  SpaceArray<std::uint64_t> counted_;  // as GradLook has it; empty if all tensors count
+  SpaceArray<std::uint64_t>
+      group_sums_;  // [clip groups][num_norm_words] if there are several, else empty
   SpaceArray<std::uint64_t> group_amax_;  // [clip groups], the same, as the four below
   SpaceArray<std::uint32_t> group_largest_;
   SpaceArray<double> group_norms_;
@@ -150,12 +153,13 @@ class DeviceStep : public LocalStep {
   PinnedArray<device::ScheduleRow> rows_;          // as schedule_
   SpaceArray<device::StepPiece> resident_pieces_;  // with a split, else empty
   device::StepMemory memory_;
-  const std::vector<std::unique_ptr<DeviceScales>> scales_;  ///< of scaled_shards(); empty: no scales
-  const std::unique_ptr<DeviceState> stored_;                ///< null: state and master are fp32
+  const std::vector<std::unique_ptr<DeviceScales>>
+      scales_;                                 ///< of scaled_shards(); empty: no scales
+  const std::unique_ptr<DeviceState> stored_;  ///< null: state and master are fp32
   std::vector<device::StepMemory>
       updated_;             ///< memory_ for stretches whose state is here; one without a split
   std::int64_t numel_ = 0;  ///< of all pieces
-  std::int64_t seen_ = 0;   ///< elements of this step's G that were looked at when they were written
+  std::int64_t seen_ = 0;  ///< elements of this step's G that were looked at when they were written
   device::StepFound* look_ = nullptr;  ///< what was found in them
   std::int64_t first_row_t_ = 0;       ///< of the schedule table; 0: there is none yet
   std::int64_t num_rows_ = 0;

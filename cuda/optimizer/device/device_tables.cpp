@@ -4,8 +4,8 @@
 #include <cstddef>
 #include <optional>
 
-#include "cuda/device/step/piece_numel.hpp"
 #include "cuda/comm/exchange/micro_batches.hpp"
+#include "cuda/device/step/piece_numel.hpp"
 
 namespace zeroproof::cuda {
 namespace {
@@ -15,10 +15,12 @@ TensorPlacement placement_of(const OptimizerSetup& setup, std::int64_t tensor) {
   const auto at = static_cast<std::size_t>(tensor);
   if (!setup.placement.empty()) return setup.placement[at];
   const TensorSlot& slot = setup.layout->tensors()[at];
-  return {true, slot.begin, std::max<std::int64_t>(slot.numel, 1), std::max<std::int64_t>(slot.numel, 1)};
+  return {true, slot.begin, std::max<std::int64_t>(slot.numel, 1),
+          std::max<std::int64_t>(slot.numel, 1)};
 }
 
-device::StepPiece step_piece(const OptimizerSetup& setup, const TensorPlacement& place, const Piece& piece) {
+device::StepPiece step_piece(const OptimizerSetup& setup, const TensorPlacement& place,
+                             const Piece& piece) {
   const bool counted = tp_rank(setup) == 0 || !tp_replicated(setup, piece.tensor);
   return {piece.local_begin,
           piece.numel,
@@ -33,7 +35,8 @@ device::StepPiece step_piece(const OptimizerSetup& setup, const TensorPlacement&
 }
 
 /// Parts that a block takes.
-std::vector<device::StepPiece> cut_pieces(const OptimizerSetup& setup, const std::vector<Piece>& all) {
+std::vector<device::StepPiece> cut_pieces(const OptimizerSetup& setup,
+                                          const std::vector<Piece>& all) {
   std::int64_t numel = 0;
   for (const Piece& whole : all) numel += whole.numel;
   const std::int64_t most = device::step_piece_numel(numel);
@@ -58,25 +61,28 @@ std::vector<device::StepPiece> step_pieces(const OptimizerSetup& setup,
   return cut_pieces(setup, setup.layout->pieces(ranges));
 }
 
-std::vector<device::StepPiece> resident_step_pieces(const OptimizerSetup& setup, const StateSplit* split) {
+std::vector<device::StepPiece> resident_step_pieces(const OptimizerSetup& setup,
+                                                    const StateSplit* split) {
   if (split == nullptr) return {};
   return cut_pieces(setup, split->resident_pieces());
 }
 
 std::vector<device::StepMemory> resident_memory(const device::StepMemory& whole,
-                                                const device::StepPiece* pieces, const OptimizerSetup& setup,
+                                                const device::StepPiece* pieces,
+                                                const OptimizerSetup& setup,
                                                 const StateSplit& split) {
   const std::vector<device::StepPiece> table = resident_step_pieces(setup, &split);
   std::vector<device::StepMemory> parts;
   std::size_t next = 0;
   for (const StateSplit::Stretch& stretch : split.stretches()) {
     const std::size_t first = next;
-    while (next < table.size() && table[next].local_begin < stretch.local_begin + stretch.numel) ++next;
+    while (next < table.size() && table[next].local_begin < stretch.local_begin + stretch.numel)
+      ++next;
     if (next == first) continue;
     device::StepMemory part = whole;
     const std::int64_t shift = stretch.place - stretch.local_begin;
-    for (float** buffer :
-         {&part.master, &part.exp_avg, &part.exp_avg_sq, &part.max_exp_avg_sq, &part.momentum_buffer}) {
+    for (float** buffer : {&part.master, &part.exp_avg, &part.exp_avg_sq, &part.max_exp_avg_sq,
+                           &part.momentum_buffer}) {
       if (*buffer != nullptr) *buffer += shift;
     }
     part.pieces = pieces + first;

@@ -8,8 +8,8 @@
 
 #include "common/base/error.hpp"
 #include "common/step/distributed_optimizer.hpp"
-#include "cuda/optimizer/overlap/memory_ledger.hpp"
 #include "cuda/optimizer/device/staged_model.hpp"
+#include "cuda/optimizer/overlap/memory_ledger.hpp"
 
 namespace zeroproof::cuda {
 
@@ -31,12 +31,14 @@ class StagedGrads final : public GradSource {
     const TensorView leaf = leaves_->micro_batch_grad(micro_batch);
     if (leaf.data == nullptr) return leaf;  // whoever asked refuses it
     ZP_CHECK(ledger_.space().lies_on_host(leaf.data), ErrorCode::invalid_argument,
-             "the leaf of micro-batch " + std::to_string(micro_batch) + " lies in the memory of a device",
+             "the leaf of micro-batch " + std::to_string(micro_batch) +
+                 " lies in the memory of a device",
              "its source says that the host has it, which cannot read it there",
              "let GradSource::space() say device, or copy it to the host");
     if (copy_->numel() != leaf.numel || copy_->dtype() != leaf.dtype) {
       copy_ = CountedBuffer();
-      copy_ = CountedBuffer(ledger_, MemoryClass::grad, leaf.numel, leaf.dtype, BufferFill::untouched);
+      copy_ =
+          CountedBuffer(ledger_, MemoryClass::grad, leaf.numel, leaf.dtype, BufferFill::untouched);
     }
     ledger_.space().from_host(copy_->data(), leaf.data, leaf.num_bytes());
     return copy_->view();

@@ -21,7 +21,8 @@ class StagedModel final : public LayeredModel {
   const std::vector<int>& visits() const override { return model_.visits(); }
   void set_scales(Span<const float> scale_inv) override {
     scales_.resize(scale_inv.size());
-    space_.to_host(scales_.data(), scale_inv.data(), static_cast<std::int64_t>(scale_inv.size_bytes()));
+    space_.to_host(scales_.data(), scale_inv.data(),
+                   static_cast<std::int64_t>(scale_inv.size_bytes()));
     space_.wait();
     model_.set_scales(scales_);
   }

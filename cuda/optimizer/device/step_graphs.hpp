@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "common/comm/collective_call.hpp"
-#include "cuda/device/runtime/graph.hpp"
 #include "cuda/comm/exchange/comm_groups.hpp"
 #include "cuda/comm/nccl_watch.hpp"
+#include "cuda/device/runtime/graph.hpp"
 
 namespace zeroproof::cuda {
 
@@ -19,7 +19,8 @@ class StepGraphs {
   /// graphs: false does everything as it is, always. comm_groups: whose calls the captured ranges may contain; they outlive this.
   StepGraphs(bool graphs, const CommGroups& comm_groups) : graphs_(graphs) {
     for (Communicator* const wire : {comm_groups.comm, comm_groups.replicas, comm_groups.tp}) {
-      if (auto* const watched = dynamic_cast<WatchedCommunicator*>(wire)) comm_groups_.push_back(watched);
+      if (auto* const watched = dynamic_cast<WatchedCommunicator*>(wire))
+        comm_groups_.push_back(watched);
     }
   }
 
@@ -44,9 +45,11 @@ class StepGraphs {
     }
     if (!mine.graph) {
       mine.graph.emplace(stretch);
-      for (WatchedCommunicator* const wire : comm_groups_) mine.calls.push_back(wire->take_captured());
+      for (WatchedCommunicator* const wire : comm_groups_)
+        mine.calls.push_back(wire->take_captured());
     }
-    for (std::size_t i = 0; i < comm_groups_.size(); ++i) comm_groups_[i]->begin_replay(mine.calls[i]);
+    for (std::size_t i = 0; i < comm_groups_.size(); ++i)
+      comm_groups_[i]->begin_replay(mine.calls[i]);
     mine.graph->launch();
     for (WatchedCommunicator* const wire : comm_groups_) wire->end_replay();
   }

@@ -20,14 +20,18 @@ class ChunkPlace final : public StoredPlace {
     }
   }
 
-  std::byte* codes(std::size_t i, const Piece& piece) const override { return at(codes_[i], piece); }
+  std::byte* codes(std::size_t i, const Piece& piece) const override {
+    return at(codes_[i], piece);
+  }
   std::byte* master(const Piece& piece) const override { return at(master_, piece); }
   float& scale(std::size_t i, const Piece& of_block) const override {
     return static_cast<float*>(scales_[i].data)[place(of_block) / state_block_numel];
   }
 
  private:
-  std::int64_t place(const Piece& piece) const { return split_.place(piece.local_begin) - chunk_.begin; }
+  std::int64_t place(const Piece& piece) const {
+    return split_.place(piece.local_begin) - chunk_.begin;
+  }
   std::byte* at(const TensorView& buffer, const Piece& piece) const {
     return static_cast<std::byte*>(buffer.data) + place(piece) * num_bytes(buffer.dtype);
   }
@@ -47,8 +51,8 @@ std::unique_ptr<OffloadStream> column_lane(const RankShard& shard, const Offload
 
 }  // namespace
 
-ChunkedHostStep::ChunkedHostStep(RankShard& shard, OffloadedState& state, OffloadStream* lane, bool fused,
-                             const KernelTable& ops)
+ChunkedHostStep::ChunkedHostStep(RankShard& shard, OffloadedState& state, OffloadStream* lane,
+                                 bool fused, const KernelTable& ops)
     : HostStep(shard, fused, ops),
       offloaded_(state),
       lane_(lane),
@@ -77,9 +81,10 @@ Span<const bf16> ChunkedHostStep::bf16_master_of(const Piece& piece) const {
   return {master + at(piece), static_cast<std::size_t>(piece.numel)};
 }
 
-void ChunkedHostStep::store_updates(const StateBlocks::Wanted& wanted, const StateBlocks::Change& update) const {
-  tiles_->update_at(ChunkPlace(*split_, *chunk_, chunk_state_), chunk_->pieces, setup_.exec, wanted, update,
-                    round_masters(1));
+void ChunkedHostStep::store_updates(const StateBlocks::Wanted& wanted,
+                                    const StateBlocks::Change& update) const {
+  tiles_->update_at(ChunkPlace(*split_, *chunk_, chunk_state_), chunk_->pieces, setup_.exec, wanted,
+                    update, round_masters(1));
 }
 
 host::GradStretch ChunkedHostStep::grad_of(const Piece& piece) const {
@@ -90,7 +95,8 @@ host::GradStretch ChunkedHostStep::grad_of(const Piece& piece) const {
 TensorView ChunkedHostStep::params_of(const Piece& piece) const {
   if (chunk_params_ == nullptr) return HostStep::params_of(piece);
   const DType dtype = setup_.param_dtype;
-  return {chunk_params_ + static_cast<std::int64_t>(at(piece)) * num_bytes(dtype), dtype, piece.numel};
+  return {chunk_params_ + static_cast<std::int64_t>(at(piece)) * num_bytes(dtype), dtype,
+          piece.numel};
 }
 
 const StateSplit::Chunk* ChunkedHostStep::next_chunk() const {
@@ -125,12 +131,14 @@ void ChunkedHostStep::update_chunks(const StepDecision& decision) {
                           const StateSplit::Chunk* next = next_chunk();
                           if (fetches) chunk_grad_ = lane_->grads(chunk);
                           if (casts && lane_ != nullptr) chunk_params_ = lane_->params(chunk);
-                          if (fetches && next != nullptr && setup_.offload.overlap) lane_->fetch(*next);
+                          if (fetches && next != nullptr && setup_.offload.overlap)
+                            lane_->fetch(*next);
                           steps_.follow(decision);  // every update counts the step
                           HostStep::update();
                           if (casts) send_params(lane_, takes_part);
                           collect_chunk(codes_, takes_part);
-                          if (fetches && next != nullptr && !setup_.offload.overlap) lane_->fetch(*next);
+                          if (fetches && next != nullptr && !setup_.offload.overlap)
+                            lane_->fetch(*next);
                         });
   is_collected_ = true;
   if (lane_ != nullptr) lane_->end();
@@ -144,26 +152,28 @@ void ChunkedHostStep::cast_chunks(const StepDecision& decision) {
 }
 
 void ChunkedHostStep::fill_stored(const FullState& state, const StateBlocks::Chosen& of_codes,
-                                const StateBlocks::Change& read, const ReadScales& read_scales) {
+                                  const StateBlocks::Change& read, const ReadScales& read_scales) {
   steps_.load(state);
-  offloaded_.for_chunks(OffloadedState::Use::fill, [&](const StateSplit::Chunk& chunk, const ChunkState& to) {
-    const ChunkPlace place(*split_, chunk, to);
-    for (std::size_t i = 0; i < state_buffers.size(); ++i) {
-      if (!of_codes[i]) continue;
-      for (const Piece& piece : chunk.pieces.blocks()) {
-        const std::int64_t count = (piece.numel + state_block_numel - 1) / state_block_numel;
-        read_scales(i, piece.global_begin / state_block_numel,
-                    {&place.scale(i, piece), static_cast<std::size_t>(count)});
-      }
-    }
-    tiles_->load_at(place, chunk.pieces, setup_.exec, of_codes, read, round_masters(0));
-  });
+  offloaded_.for_chunks(
+      OffloadedState::Use::fill, [&](const StateSplit::Chunk& chunk, const ChunkState& to) {
+        const ChunkPlace place(*split_, chunk, to);
+        for (std::size_t i = 0; i < state_buffers.size(); ++i) {
+          if (!of_codes[i]) continue;
+          for (const Piece& piece : chunk.pieces.blocks()) {
+            const std::int64_t count = (piece.numel + state_block_numel - 1) / state_block_numel;
+            read_scales(i, piece.global_begin / state_block_numel,
+                        {&place.scale(i, piece), static_cast<std::size_t>(count)});
+          }
+        }
+        tiles_->load_at(place, chunk.pieces, setup_.exec, of_codes, read, round_masters(0));
+      });
 }
 
 void ChunkedHostStep::load(const FullState& state) {
   steps_.load(state);
   if (scales_ == nullptr) return cast_all();
-  const bool are_made = codes_.size() > 1 && dequantises(state);  // those of parameters, by load_columns()
+  const bool are_made =
+      codes_.size() > 1 && dequantises(state);  // those of parameters, by load_columns()
   code_chunks(are_made ? Span<Code>(codes_).last(1) : Span<Code>(codes_), every_tensor,
               !are_made && dequantises(state));
 }
@@ -233,8 +243,8 @@ void ChunkedHostStep::collect_chunk(Span<const Code> codes, const TakesPart& tak
     chunk_->pieces.run(setup_.exec, [&](const Exec& exec, const Piece& piece) {
       if (!takes_part(piece.tensor)) return;
       scales.for_runs(piece, [&](const Piece& run) {
-        ops_.block_amax(exec, scales.blocks().grid(run.tensor), setup_.scaling.value, run.tensor_begin,
-                        state_of(run).master, scales.of_tensor(amax, run.tensor));
+        ops_.block_amax(exec, scales.blocks().grid(run.tensor), setup_.scaling.value,
+                        run.tensor_begin, state_of(run).master, scales.of_tensor(amax, run.tensor));
       });
     });
   }
@@ -270,14 +280,15 @@ void ChunkedHostStep::code_chunks(Span<Code> codes, const TakesPart& takes_part,
                           for (std::size_t i = 0; i < codes.size(); ++i) {
                             Code& code = codes[i];
                             if (code.lane != nullptr) code.chunk = code.lane->params(chunk);
-                            chunk.pieces.run(setup_.exec, [&](const Exec& exec, const Piece& piece) {
-                              if (!takes_part(piece.tensor)) return;
-                              code.scales->for_runs(piece, [&](const Piece& run) {
-                                setup_.param_dtype == DType::e5m2
-                                    ? code_run(exec, code, scale[i], scale_inv[i], run, e5m2{})
-                                    : code_run(exec, code, scale[i], scale_inv[i], run, e4m3{});
-                              });
-                            });
+                            chunk.pieces.run(
+                                setup_.exec, [&](const Exec& exec, const Piece& piece) {
+                                  if (!takes_part(piece.tensor)) return;
+                                  code.scales->for_runs(piece, [&](const Piece& run) {
+                                    setup_.param_dtype == DType::e5m2
+                                        ? code_run(exec, code, scale[i], scale_inv[i], run, e5m2{})
+                                        : code_run(exec, code, scale[i], scale_inv[i], run, e4m3{});
+                                  });
+                                });
                             send_params(code.lane, takes_part);
                           }
                         });

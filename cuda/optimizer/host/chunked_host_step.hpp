@@ -17,15 +17,16 @@ namespace zeroproof::cuda {
 class ChunkedHostStep : public HostStep {
  public:
   /// lane: of a shard on a device; null on the host, where gradient and parameters are used where they are.
-  ChunkedHostStep(RankShard& shard, OffloadedState& state, OffloadStream* lane, bool fused, const KernelTable& ops);
+  ChunkedHostStep(RankShard& shard, OffloadedState& state, OffloadStream* lane, bool fused,
+                  const KernelTable& ops);
 
   /// Where a checkpoint's scales are read: those of a buffer, by its place in state_buffers, from a block of the
   /// undistributed numbering on.
   using ReadScales = std::function<void(std::size_t i, std::int64_t block, Span<float> scales)>;
   /// Fills chunks whose state is not all fp32 (LocalStep::load_stored), of a state that is being loaded. read: into
   /// memory of the host.
-  void fill_stored(const FullState& state, const StateBlocks::Chosen& of_codes, const StateBlocks::Change& read,
-                   const ReadScales& read_scales);
+  void fill_stored(const FullState& state, const StateBlocks::Chosen& of_codes,
+                   const StateBlocks::Change& read, const ReadScales& read_scales);
   /// Makes the parameters of a state that was loaded.
   void load(const FullState& state) override;
   /// The decision is that of the moment before the update.
@@ -51,7 +52,8 @@ class ChunkedHostStep : public HostStep {
   const host::PieceLoop& updated() const override { return chunk_->pieces; }
   host::FusedState state_of(const Piece& piece) const override;
   Span<const bf16> bf16_master_of(const Piece& piece) const override;
-  void store_updates(const StateBlocks::Wanted& wanted, const StateBlocks::Change& update) const override;
+  void store_updates(const StateBlocks::Wanted& wanted,
+                     const StateBlocks::Change& update) const override;
   host::GradStretch grad_of(const Piece& piece) const override;
   TensorView params_of(const Piece& piece) const override;
 
@@ -94,8 +96,9 @@ class ChunkedHostStep : public HostStep {
   const float* chunk_grad_ = nullptr;  ///< null: in the shard, where the host reads it, or a leaf
   std::byte* chunk_params_ = nullptr;  ///< null: in the shard
   std::optional<TensorView> leaf_;
-  ParamScales* const scales_;                     ///< null: parameters have none
-  const std::unique_ptr<OffloadStream> column_lane_;  ///< of columns with codes of their own, on a device
+  ParamScales* const scales_;  ///< null: parameters have none
+  const std::unique_ptr<OffloadStream>
+      column_lane_;          ///< of columns with codes of their own, on a device
   std::vector<Code> codes_;  ///< of parameters, then of such columns; empty without scales
   bool is_collected_ = false;
 };

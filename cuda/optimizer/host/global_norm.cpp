@@ -59,7 +59,8 @@ bool GlobalNorm::fused_unscale(const Exec& exec, float inv_scale, Span<const flo
 bool GlobalNorm::fused_fold(const Exec& exec, float inv_scale, const host::FoldPlan& plan,
                             Span<const host::GradStretch> operands, Span<float> sum, bool streamed,
                             Part& part) const {
-  return host::fused_fold_finite_and_norm(exec, inv_scale, plan, operands, sum, streamed, part.limbs);
+  return host::fused_fold_finite_and_norm(exec, inv_scale, plan, operands, sum, streamed,
+                                          part.limbs);
 }
 
 bool GlobalNorm::fused_look(const Exec& exec, float inv_scale, const host::GradStretch& leaf,
@@ -67,10 +68,11 @@ bool GlobalNorm::fused_look(const Exec& exec, float inv_scale, const host::GradS
   return host::fused_finite_and_norm(exec, inv_scale, leaf, numel, part.limbs);
 }
 
-void GlobalNorm::fused_norm(const Exec& exec, float inv_scale, Span<const float> grad_sum, Part& part) const {
+void GlobalNorm::fused_norm(const Exec& exec, float inv_scale, Span<const float> grad_sum,
+                            Part& part) const {
   if (!fused_leaves_rest()) return;
-  (form_ == NormForm::exact ? host::fused_norm_exact : host::fused_norm_abs)(exec, inv_scale, grad_sum,
-                                                                             part.limbs);
+  (form_ == NormForm::exact ? host::fused_norm_exact : host::fused_norm_abs)(exec, inv_scale,
+                                                                             grad_sum, part.limbs);
 }
 
 void GlobalNorm::finish(Communicator* comm, Communicator* tp, Span<double> norms) {
@@ -101,8 +103,8 @@ void GlobalNorm::finish(Communicator* comm, Communicator* tp, Span<double> norms
     normalise();
   }
   for (std::size_t group = 0; group < groups; ++group) {
-    norms[group] =
-        form_ == NormForm::one ? host::grad_abs_finish(limbs_[group]) : host::grad_norm_finish(limbs_[group]);
+    norms[group] = form_ == NormForm::one ? host::grad_abs_finish(limbs_[group])
+                                          : host::grad_norm_finish(limbs_[group]);
   }
 }
 
@@ -110,8 +112,10 @@ ExposedBuffer GlobalNorm::exposed() const {
   // A view has no const; lock-step may write, because it owns the run.
   const auto groups = static_cast<std::int64_t>(limbs_.size());
   if (form_ == NormForm::inf)
-    return {BufferId::grad_amax, {const_cast<std::uint32_t*>(amax_.data()), DType::u32, groups}, {}};
-  return {BufferId::norm_limbs, {const_cast<NormLimbs*>(limbs_.data()), DType::u64, 23 * groups}, {}};
+    return {
+        BufferId::grad_amax, {const_cast<std::uint32_t*>(amax_.data()), DType::u32, groups}, {}};
+  return {
+      BufferId::norm_limbs, {const_cast<NormLimbs*>(limbs_.data()), DType::u64, 23 * groups}, {}};
 }
 
 }  // namespace zeroproof::cuda

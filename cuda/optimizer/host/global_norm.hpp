@@ -48,19 +48,22 @@ class GlobalNorm {
   void add(const Part& part, std::size_t group);
 
   /// Adds elements of the unscaled gradient, from a chunk boundary on.
-  void add(const KernelTable& ops, const Exec& exec, Span<const float> unscaled_grad, Part& part) const;
+  void add(const KernelTable& ops, const Exec& exec, Span<const float> unscaled_grad,
+           Part& part) const;
 
   /// The fused forms of unscale and norm: they read part of the gradient sum, from a chunk boundary on, multiply in
   /// registers and store nothing. fused_unscale returns its found_inf and adds what it can on the way; fused_norm adds
   /// the rest, if the form leaves any.
-  bool fused_unscale(const Exec& exec, float inv_scale, Span<const float> grad_sum, Part& part) const;
+  bool fused_unscale(const Exec& exec, float inv_scale, Span<const float> grad_sum,
+                     Part& part) const;
   void fused_norm(const Exec& exec, float inv_scale, Span<const float> grad_sum, Part& part) const;
   /// sum = the nodes, added as the plan says, and fused_unscale of it in one pass. Only where fused_folds().
   bool fused_fold(const Exec& exec, float inv_scale, const host::FoldPlan& plan,
-                  Span<const host::GradStretch> operands, Span<float> sum, bool streamed, Part& part) const;
-  /// fused_unscale of a leaf in its own type. Only where fused_folds().
-  bool fused_look(const Exec& exec, float inv_scale, const host::GradStretch& leaf, std::int64_t numel,
+                  Span<const host::GradStretch> operands, Span<float> sum, bool streamed,
                   Part& part) const;
+  /// fused_unscale of a leaf in its own type. Only where fused_folds().
+  bool fused_look(const Exec& exec, float inv_scale, const host::GradStretch& leaf,
+                  std::int64_t numel, Part& part) const;
   bool fused_folds() const { return form_ == NormForm::chunk1024; }
   bool fused_leaves_rest() const { return form_ == NormForm::exact || form_ == NormForm::one; }
 

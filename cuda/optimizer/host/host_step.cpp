@@ -14,9 +14,11 @@
 namespace zeroproof::cuda {
 namespace {
 
-std::vector<std::unique_ptr<ScaledCast>> scaled_casts(const RankShard& shard, const KernelTable& ops) {
+std::vector<std::unique_ptr<ScaledCast>> scaled_casts(const RankShard& shard,
+                                                      const KernelTable& ops) {
   std::vector<std::unique_ptr<ScaledCast>> casts;
-  for (const RankShard& one : scaled_shards(shard)) casts.push_back(std::make_unique<ScaledCast>(one, ops));
+  for (const RankShard& one : scaled_shards(shard))
+    casts.push_back(std::make_unique<ScaledCast>(one, ops));
   return casts;
 }
 
@@ -129,10 +131,11 @@ void HostStep::unscale() {
   std::uint64_t flag = sum_.found_inf() ? 1 : 0;
   all_reduce_step(setup_, {&flag, 1}, IntegerReduce::bitwise_or);
   found_inf_ = static_cast<std::uint32_t>(flag);
-  ZP_CHECK(flag == 0 || setup_.on_nonfinite != OnNonfinite::error, ErrorCode::nonfinite,
-           "step " + std::to_string(steps_.applied_steps() + 1) + " has a gradient that is not finite",
-           "the run was told to stop then (on_nonfinite = error), and no state has changed",
-           "look at the inputs of that step, lower the loss scale, or choose on_nonfinite = skip");
+  ZP_CHECK(
+      flag == 0 || setup_.on_nonfinite != OnNonfinite::error, ErrorCode::nonfinite,
+      "step " + std::to_string(steps_.applied_steps() + 1) + " has a gradient that is not finite",
+      "the run was told to stop then (on_nonfinite = error), and no state has changed",
+      "look at the inputs of that step, lower the loss scale, or choose on_nonfinite = skip");
   scaler_ = host::loss_scaler_update(setup_.scaler, scaler_, found_inf_ != 0);
   if (!skipped()) return;
   std::ranges::fill(grad_norm_, std::numeric_limits<double>::quiet_NaN());
@@ -144,7 +147,9 @@ void HostStep::norm() {
   if (!fused_ || global_norm_.fused_leaves_rest()) {
     pieces_.sum_joined<GlobalNorm::Parts>(
         setup_.exec,
-        [&](const Piece& a, const Piece& b) { return counted(a) == counted(b) && clipped_alike(a, b); },
+        [&](const Piece& a, const Piece& b) {
+          return counted(a) == counted(b) && clipped_alike(a, b);
+        },
         [&](const Exec& exec, const Piece& piece, GlobalNorm::Parts& norms) {
           if (!counted(piece)) return;
           GlobalNorm::Part& norm = norms.of(clip_group(piece));
@@ -186,7 +191,8 @@ void HostStep::update_pieces() {
 }
 
 void HostStep::update_piece(const Exec& exec, const Piece& piece) {
-  const auto* grad = static_cast<const float*>(grad_of(piece).data);  // phases leave g in the buffer
+  const auto* grad =
+      static_cast<const float*>(grad_of(piece).data);  // phases leave g in the buffer
   update_by_rule(ops_, exec, setup_.hyper, steps_.scalars(piece),
                  {grad, static_cast<std::size_t>(piece.numel)}, state_of(piece));
 }
@@ -214,7 +220,8 @@ std::vector<ExposedBuffer> HostStep::exposed(Phase phase) {
       return {{BufferId::step_scalars, steps_.scalars_view(), {}}};
     case Phase::reduce:
       if (!sum_.in_buffer()) {
-        pieces_.run(setup_.exec, [&](const Exec& exec, const Piece& piece) { sum_.write_out(exec, piece); });
+        pieces_.run(setup_.exec,
+                    [&](const Exec& exec, const Piece& piece) { sum_.write_out(exec, piece); });
         sum_.set_in_buffer();
       }
       return {sharded(BufferId::grad_sum, *grad_)};
@@ -234,7 +241,8 @@ std::vector<ExposedBuffer> HostStep::exposed(Phase phase) {
       buffers = state_.exposed(ranges_);
       buffers.push_back(sharded(BufferId::master, *master_));
       buffers.push_back({BufferId::applied_steps, steps_.applied_steps_view(), {}});
-      if (steps_.per_tensor()) buffers.push_back({BufferId::tensor_steps, steps_.tensor_steps_view(), {}});
+      if (steps_.per_tensor())
+        buffers.push_back({BufferId::tensor_steps, steps_.tensor_steps_view(), {}});
       return buffers;
     case Phase::cast:
     case Phase::gather:
@@ -254,11 +262,12 @@ namespace {
 /// Elements [begin, begin + numel) of everything that is there.
 host::FusedState part_of(const host::FusedState& state, std::int64_t begin, std::int64_t numel) {
   const auto part = [&](Span<float> whole) {
-    return whole.empty() ? whole
-                         : whole.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(numel));
+    return whole.empty()
+               ? whole
+               : whole.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(numel));
   };
-  return {part(state.master), part(state.exp_avg), part(state.exp_avg_sq), part(state.max_exp_avg_sq),
-          part(state.momentum_buffer)};
+  return {part(state.master), part(state.exp_avg), part(state.exp_avg_sq),
+          part(state.max_exp_avg_sq), part(state.momentum_buffer)};
 }
 
 }  // namespace
@@ -269,7 +278,8 @@ void HostStep::for_draws(const Piece& piece, const Body& body) const {
   const TensorPlacement& place = setup_.placement[static_cast<std::size_t>(piece.tensor)];
   if (place.row_numel == place.row_stride) return body(piece);
   for (std::int64_t begin = 0; begin < piece.numel;) {
-    const Piece row = piece.part(begin, place.row_numel - (piece.tensor_begin + begin) % place.row_numel);
+    const Piece row =
+        piece.part(begin, place.row_numel - (piece.tensor_begin + begin) % place.row_numel);
     body(row);
     begin += row.numel;
   }
@@ -284,8 +294,9 @@ void HostStep::update_fused() {
   if (collects)
     for (const auto& cast : scaled_) cast->begin_collecting();
   const auto update = [&](const Exec& exec, const host::FusedOptions& with, const Piece& piece) {
-    host::fused_update(exec, with, steps_.scalars(piece), clip_coef_[clip_group(piece)], grad_of(piece),
-                       state_of(piece), with.casts ? params_of(piece) : TensorView{});
+    host::fused_update(exec, with, steps_.scalars(piece), clip_coef_[clip_group(piece)],
+                       grad_of(piece), state_of(piece),
+                       with.casts ? params_of(piece) : TensorView{});
     if (collects)
       for (const auto& cast : scaled_) cast->collect(exec, piece);
   };
@@ -317,12 +328,14 @@ void HostStep::update_tiles() {
     host::FusedOptions with = options;
     if (setup_.param_rounding == ParamRounding::nearest) {
       return host::fused_update(exec, with, steps_.scalars(piece), clip_coef_[clip_group(piece)],
-                                grad_of(piece), state, with.casts ? params_of(piece) : TensorView{});
+                                grad_of(piece), state,
+                                with.casts ? params_of(piece) : TensorView{});
     }
     for_draws(piece, [&](const Piece& row) {
       with.draw = draw(row, 1);
       host::fused_update(exec, with, steps_.scalars(row), clip_coef_[clip_group(row)], grad_of(row),
-                         part_of(state, row.local_begin - piece.local_begin, row.numel), params_of(row));
+                         part_of(state, row.local_begin - piece.local_begin, row.numel),
+                         params_of(row));
     });
   };
   store_updates([&](const Piece& piece) { return steps_.updated(piece); }, update);
@@ -332,7 +345,8 @@ void HostStep::update_tiles() {
 StateBlocks::Round HostStep::round_masters(std::uint64_t updates_ahead) const {
   return [this, updates_ahead](const Exec& exec, const Piece& piece, Span<const float> values,
                                Span<bf16> master) {
-    if (setup_.param_rounding == ParamRounding::nearest) return ops_.cast_to_bf16(exec, values, master);
+    if (setup_.param_rounding == ParamRounding::nearest)
+      return ops_.cast_to_bf16(exec, values, master);
     for_draws(piece, [&](const Piece& row) {
       const auto at = static_cast<std::size_t>(row.local_begin - piece.local_begin);
       const auto count = static_cast<std::size_t>(row.numel);
@@ -345,7 +359,8 @@ StateBlocks::Round HostStep::round_masters(std::uint64_t updates_ahead) const {
 RoundingDraw HostStep::draw(const Piece& piece, std::uint64_t updates_ahead) const {
   const auto tensor = static_cast<std::size_t>(piece.tensor);
   const bool local = setup_.placement.empty();
-  const std::int64_t index = local ? piece.global_begin : setup_.placement[tensor].global(piece.tensor_begin);
+  const std::int64_t index =
+      local ? piece.global_begin : setup_.placement[tensor].global(piece.tensor_begin);
   return {setup_.seed, steps_.applied(piece) + updates_ahead, static_cast<std::uint64_t>(index)};
 }
 
@@ -378,7 +393,8 @@ void HostStep::cast_loaded(const FullState& state) {
 }
 
 void HostStep::cast() {
-  for (const auto& cast : scaled_) cast->cast([this](std::int64_t tensor) { return steps_.updated(tensor); });
+  for (const auto& cast : scaled_)
+    cast->cast([this](std::int64_t tensor) { return steps_.updated(tensor); });
   if (!fused_ && scaled_.empty()) cast_pieces();  // the fused update has stored the parameters
 }
 

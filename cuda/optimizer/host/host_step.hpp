@@ -34,7 +34,9 @@ class HostStep : public LocalStep {
   GradTarget grad_target() override;
   void end_sum(const std::optional<TensorView>& leaf, const GradTarget& target) override;
   void unscale() override;
-  bool skipped() const override { return found_inf_ != 0 && setup_.on_nonfinite != OnNonfinite::propagate; }
+  bool skipped() const override {
+    return found_inf_ != 0 && setup_.on_nonfinite != OnNonfinite::propagate;
+  }
   void norm() override;
   void clip() override;
   void update() override {
@@ -47,7 +49,9 @@ class HostStep : public LocalStep {
   bool fused() const override { return fused_; }
   StepDecision decision() const override;
   LossScalerState loss_scaler() const override { return scaler_; }
-  std::int64_t applied_steps() const override { return static_cast<std::int64_t>(steps_.applied_steps()); }
+  std::int64_t applied_steps() const override {
+    return static_cast<std::int64_t>(steps_.applied_steps());
+  }
 
  protected:
   /// True if the unscaled gradient of a piece has an infinity or NaN. Adds to norm in the fused form only.
@@ -59,7 +63,8 @@ class HostStep : public LocalStep {
   /// The same, in phases or fused, of state that is not kept in fp32 (R25).
   void update_tiles();
   /// Where the tiles of that update are.
-  virtual void store_updates(const StateBlocks::Wanted& wanted, const StateBlocks::Change& update) const {
+  virtual void store_updates(const StateBlocks::Wanted& wanted,
+                             const StateBlocks::Change& update) const {
     tiles_->update(setup_.exec, wanted, update, round_masters(1));
   }
   void take_counters(const FullState& state);
@@ -74,7 +79,9 @@ class HostStep : public LocalStep {
   /// Every parameter of the shard anew, after a state was loaded.
   void cast_loaded(const FullState& state);
   /// The pieces that update and cast work on, and where their state, gradient and parameters are.
-  virtual const host::PieceLoop& updated() const { return split_ == nullptr ? pieces_ : split_->resident(); }
+  virtual const host::PieceLoop& updated() const {
+    return split_ == nullptr ? pieces_ : split_->resident();
+  }
   virtual host::FusedState state_of(const Piece& piece) const;
   virtual Span<const bf16> bf16_master_of(const Piece& piece) const {
     return part<bf16>(master_, here(piece));
@@ -97,7 +104,9 @@ class HostStep : public LocalStep {
   std::size_t clip_group(const Piece& piece) const {
     return static_cast<std::size_t>(setup_.clip_groups.of(piece.tensor));
   }
-  bool clipped_alike(const Piece& a, const Piece& b) const { return clip_group(a) == clip_group(b); }
+  bool clipped_alike(const Piece& a, const Piece& b) const {
+    return clip_group(a) == clip_group(b);
+  }
   /// False for elements that TP rank 0 counts in the norm (R12).
   bool counted(const Piece& piece) const;
 

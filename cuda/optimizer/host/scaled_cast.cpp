@@ -124,7 +124,8 @@ void ScaledCast::make_scales(const TakesPart& takes_part) {
     }
     const Span<std::uint32_t> history = blocks_at(scales_.history(), first * slots, count * slots);
     ops_.delayed_scales(setup_.exec, delayed_of(scaling, dtype), history, scale, scale_inv);
-    for (std::size_t i = 0; i < amax.size(); ++i) history[i * static_cast<std::size_t>(slots)] = amax[i];
+    for (std::size_t i = 0; i < amax.size(); ++i)
+      history[i * static_cast<std::size_t>(slots)] = amax[i];
   });
 }
 
@@ -144,8 +145,9 @@ void ScaledCast::dequantize_masters() {
   visit_code(setup_.param_dtype, [&](auto code) {
     using T = decltype(code);
     for_runs(every_tensor, [&](const Exec& exec, const Piece& run) {
-      ops_.dequantize(exec, scales_.blocks().grid(run.tensor), run.tensor_begin, shard_.params.as<T>(run),
-                      scales_.of_tensor(scales_.scale_inv(), run.tensor), master_of(run));
+      ops_.dequantize(exec, scales_.blocks().grid(run.tensor), run.tensor_begin,
+                      shard_.params.as<T>(run), scales_.of_tensor(scales_.scale_inv(), run.tensor),
+                      master_of(run));
     });
   });
 }

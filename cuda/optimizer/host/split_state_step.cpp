@@ -7,8 +7,8 @@
 namespace zeroproof::cuda {
 
 SplitStateStep::SplitStateStep(RankShard& shard, OffloadedState& state, const MemorySpace& space,
-                         const MakeLocalStep& make, const KernelTable& ops,
-                         const MakeOffloadedStep& make_offloaded, OffloadedGradBuffer* grads)
+                               const MakeLocalStep& make, const KernelTable& ops,
+                               const MakeOffloadedStep& make_offloaded, OffloadedGradBuffer* grads)
     : shard_(shard),
       state_(state),
       space_(space),
@@ -18,11 +18,12 @@ SplitStateStep::SplitStateStep(RankShard& shard, OffloadedState& state, const Me
   if (space.kind == Space::device) {
     const Offload& offload = shard.setup.offload;
     const float* const grad = offload.moves_grads() ? nullptr : shard.grad->as<float>().data();
-    lane_ = std::make_unique<OffloadStream>(*shard.split, grad, shard.params.shard(), offload.overlap);
+    lane_ =
+        std::make_unique<OffloadStream>(*shard.split, grad, shard.params.shard(), offload.overlap);
   }
-  offloaded_ = make_offloaded
-                   ? make_offloaded(shard, state, lane_.get(), resident_->fused(), ops)
-                   : std::make_unique<ChunkedHostStep>(shard, state, lane_.get(), resident_->fused(), ops);
+  offloaded_ = make_offloaded ? make_offloaded(shard, state, lane_.get(), resident_->fused(), ops)
+                              : std::make_unique<ChunkedHostStep>(shard, state, lane_.get(),
+                                                                  resident_->fused(), ops);
 }
 
 void SplitStateStep::load(const FullState& state) {
@@ -40,7 +41,7 @@ void SplitStateStep::load_with(const FullState& state, const std::function<void(
 }
 
 void SplitStateStep::load_stored(const FullState& state, const StateBlocks::Chosen& of_codes,
-                              const StateBlocks::Change& read) {
+                                 const StateBlocks::Change& read) {
   load_with(state, [&] { resident_->load_stored(state, of_codes, read); });
 }
 
@@ -91,8 +92,8 @@ void SplitStateStep::cast() {
 const GuardedBuffer& SplitStateStep::resident_buffer(BufferId id) const {
   if (id == BufferId::master) return *shard_.master;
   if (!is_state_scale(id)) return shard_.state[id];
-  const auto of =
-      std::ranges::find(state_buffers, id, [](const StateBuffer& one) { return scales_of(one.id); });
+  const auto of = std::ranges::find(state_buffers, id,
+                                    [](const StateBuffer& one) { return scales_of(one.id); });
   return shard_.state.scales(static_cast<std::size_t>(of - state_buffers.begin()));
 }
 
@@ -102,8 +103,10 @@ std::vector<ExposedBuffer> SplitStateStep::exposed(Phase phase) {
   if (phase != Phase::update) return buffers;
   if (shown_.empty()) {
     for (const OffloadedBuffer& buffer : offloaded_buffers(shard_.setup)) {
-      const std::int64_t numel = is_state_scale(buffer.id) ? blocks_.count() : shard_.split->numel();
-      shown_.push_back({buffer.id, GuardedBuffer(numel, buffer.dtype, BufferFill::poison, space_.memory)});
+      const std::int64_t numel =
+          is_state_scale(buffer.id) ? blocks_.count() : shard_.split->numel();
+      shown_.push_back(
+          {buffer.id, GuardedBuffer(numel, buffer.dtype, BufferFill::poison, space_.memory)});
     }
     show();
   }
@@ -135,13 +138,14 @@ void SplitStateStep::for_resident(const Shown& shown, const Body& body) const {
 }
 
 template <class Body>
-void SplitStateStep::for_chunk(const Shown& shown, const StateSplit::Chunk& chunk, const ChunkState& state,
-                            const Body& body) const {
+void SplitStateStep::for_chunk(const Shown& shown, const StateSplit::Chunk& chunk,
+                               const ChunkState& state, const Body& body) const {
   auto* const kept = static_cast<std::byte*>(state[shown.id].data);
   const std::int64_t width = num_bytes(shown.whole.dtype());
   if (is_state_scale(shown.id)) {
     for (const Piece& piece : chunk.pieces.blocks()) {
-      const std::int64_t place = (shard_.split->place(piece.local_begin) - chunk.begin) / state_block_numel;
+      const std::int64_t place =
+          (shard_.split->place(piece.local_begin) - chunk.begin) / state_block_numel;
       const std::int64_t count = (piece.numel + state_block_numel - 1) / state_block_numel;
       const std::int64_t block = piece.global_begin / state_block_numel;
       body(shown.at(blocks_.place(block)), kept + place * width, count * width);
@@ -149,14 +153,17 @@ void SplitStateStep::for_chunk(const Shown& shown, const StateSplit::Chunk& chun
     return;
   }
   for (const StateSplit::Stretch& stretch : chunk.stretches)
-    body(shown.at(stretch.local_begin), kept + (stretch.place - chunk.begin) * width, stretch.numel * width);
+    body(shown.at(stretch.local_begin), kept + (stretch.place - chunk.begin) * width,
+         stretch.numel * width);
 }
 
 void SplitStateStep::show() {
   for (const Shown& shown : shown_) for_resident(shown, space_.copy);
-  state_.for_chunks(OffloadedState::Use::read, [&](const StateSplit::Chunk& chunk, const ChunkState& state) {
-    for (const Shown& shown : shown_) for_chunk(shown, chunk, state, space_.from_host);
-  });
+  state_.for_chunks(OffloadedState::Use::read,
+                    [&](const StateSplit::Chunk& chunk, const ChunkState& state) {
+                      for (const Shown& shown : shown_)
+                        for_chunk(shown, chunk, state, space_.from_host);
+                    });
 }
 
 void SplitStateStep::overwritten(Phase phase) {
@@ -172,14 +179,15 @@ void SplitStateStep::take_shown() {
       space_.copy(kept, whole, bytes);
     });
   }
-  state_.for_chunks(
-      OffloadedState::Use::change, [&](const StateSplit::Chunk& chunk, const ChunkState& state) {
-        for (const Shown& shown : shown_) {
-          for_chunk(shown, chunk, state, [&](const std::byte* whole, std::byte* kept, std::int64_t bytes) {
-            space_.to_host(kept, whole, bytes);
-          });
-        }
-      });
+  state_.for_chunks(OffloadedState::Use::change,
+                    [&](const StateSplit::Chunk& chunk, const ChunkState& state) {
+                      for (const Shown& shown : shown_) {
+                        for_chunk(shown, chunk, state,
+                                  [&](const std::byte* whole, std::byte* kept, std::int64_t bytes) {
+                                    space_.to_host(kept, whole, bytes);
+                                  });
+                      }
+                    });
 }
 
 }  // namespace zeroproof::cuda

@@ -17,11 +17,14 @@ namespace zeroproof::cuda {
 
 /// Makes what updates the offloaded elements; the default is ChunkedHostStep.
 using MakeOffloadedStep = std::function<std::unique_ptr<ChunkedHostStep>(
-    RankShard& shard, OffloadedState& state, OffloadStream* lane, bool fused, const KernelTable& ops)>;
+    RankShard& shard, OffloadedState& state, OffloadStream* lane, bool fused,
+    const KernelTable& ops)>;
 
 /// Who makes the parts of a step with offloaded state; null: what the setup asks for.
 struct OffloadMakers {
-  std::function<std::unique_ptr<OffloadedState>(const OptimizerSetup& setup, const StateSplit& split)> state;
+  std::function<std::unique_ptr<OffloadedState>(const OptimizerSetup& setup,
+                                                const StateSplit& split)>
+      state;
   MakeOffloadedStep step;
 };
 
@@ -32,8 +35,10 @@ class SplitStateStep : public LocalStep {
  public:
   /// shard.split is set. make: the step of what is resident. space: where the shard is. ops: of the offloaded update.
   /// grads: where the gradient sum lies; null: beside the other buffers.
-  SplitStateStep(RankShard& shard, OffloadedState& state, const MemorySpace& space, const MakeLocalStep& make,
-              const KernelTable& ops, const MakeOffloadedStep& make_offloaded = {}, OffloadedGradBuffer* grads = nullptr);
+  SplitStateStep(RankShard& shard, OffloadedState& state, const MemorySpace& space,
+                 const MakeLocalStep& make, const KernelTable& ops,
+                 const MakeOffloadedStep& make_offloaded = {},
+                 OffloadedGradBuffer* grads = nullptr);
 
   void load(const FullState& state) override;
   /// Of what is resident; fill_offloaded() comes before.
@@ -58,14 +63,16 @@ class SplitStateStep : public LocalStep {
 
   /// ChunkedHostStep::fill_stored.
   void fill_offloaded(const FullState& state, const StateBlocks::Chosen& of_codes,
-                      const StateBlocks::Change& read, const ChunkedHostStep::ReadScales& read_scales) {
+                      const StateBlocks::Change& read,
+                      const ChunkedHostStep::ReadScales& read_scales) {
     offloaded_->fill_stored(state, of_codes, read, read_scales);
   }
 
   /// On the host, with what chunks pass through.
   std::int64_t host_bytes() const {
     return state_.host_bytes() + (lane_ ? lane_->host_bytes() : 0) +
-           (shard_.scales != nullptr ? shard_.scales->host_bytes() : 0) + offloaded_->column_bytes();
+           (shard_.scales != nullptr ? shard_.scales->host_bytes() : 0) +
+           offloaded_->column_bytes();
   }
 
  private:
@@ -103,7 +110,7 @@ class SplitStateStep : public LocalStep {
   std::unique_ptr<OffloadStream> lane_;
   std::unique_ptr<ChunkedHostStep> offloaded_;
   const ScaledStateBlocks blocks_;  ///< that have scales and elements of the shard
-  std::vector<Shown> shown_;  ///< none before somebody asked
+  std::vector<Shown> shown_;        ///< none before somebody asked
 };
 
 }  // namespace zeroproof::cuda

@@ -9,8 +9,8 @@
 
 #include "common/layout/flat_layout.hpp"
 #include "cuda/kernel_table.hpp"
-#include "cuda/optimizer/overlap/memory_ledger.hpp"
 #include "cuda/optimizer/host/global_norm.hpp"
+#include "cuda/optimizer/overlap/memory_ledger.hpp"
 
 namespace zeroproof::cuda {
 
@@ -67,7 +67,8 @@ class StepSum {
     }
     visit_param_format(leaf_->dtype, [&](auto format) {
       using T = typename decltype(format)::type;
-      const Span<const T> all(static_cast<const T*>(leaf_->data), static_cast<std::size_t>(leaf_->numel));
+      const Span<const T> all(static_cast<const T*>(leaf_->data),
+                              static_cast<std::size_t>(leaf_->numel));
       read_leaf(exec, piece, all, body);
     });
   }
@@ -75,8 +76,9 @@ class StepSum {
   /// Where G of a piece of the state lies, in the type it has there.
   host::GradStretch stretch(const Piece& piece) const {
     if (!leaf_) return {buffer_->as<float>().data() + piece.local_begin, DType::fp32};
-    return {static_cast<const std::byte*>(leaf_->data) + piece.global_begin * num_bytes(leaf_->dtype),
-            leaf_->dtype};
+    return {
+        static_cast<const std::byte*>(leaf_->data) + piece.global_begin * num_bytes(leaf_->dtype),
+        leaf_->dtype};
   }
 
   /// Makes sure that the buffer shows G of a piece, for observers.
@@ -91,8 +93,8 @@ class StepSum {
  private:
   template <class Body>
   void read_leaf(const Exec&, const Piece& piece, Span<const float> all, const Body& body) const {
-    body(piece,
-         all.subspan(static_cast<std::size_t>(piece.global_begin), static_cast<std::size_t>(piece.numel)));
+    body(piece, all.subspan(static_cast<std::size_t>(piece.global_begin),
+                            static_cast<std::size_t>(piece.numel)));
   }
   template <class T, class Body>
   void read_leaf(const Exec& exec, const Piece& piece, Span<const T> all, const Body& body) const {

@@ -22,15 +22,15 @@ void require_units(const LayeredModel& model, const FlatLayout& layout) {
     const bool is_start =
         units[u].begin == layout.padded_numel() ||
         std::ranges::binary_search(layout.tensors(), units[u].begin, {}, &TensorSlot::begin);
-    ZP_CHECK(
-        units[u].begin == end && units[u].end >= end && is_start, ErrorCode::invalid_argument,
-        "unit " + std::to_string(u) + " of the model starts at element " + std::to_string(units[u].begin),
-        "the unit before it ends at " + std::to_string(end) +
-            ", and units are cut where tensors start so that every tensor is in one",
-        "make units of neighbouring tensors, padding included");
+    ZP_CHECK(units[u].begin == end && units[u].end >= end && is_start, ErrorCode::invalid_argument,
+             "unit " + std::to_string(u) + " of the model starts at element " +
+                 std::to_string(units[u].begin),
+             "the unit before it ends at " + std::to_string(end) +
+                 ", and units are cut where tensors start so that every tensor is in one",
+             "make units of neighbouring tensors, padding included");
     ZP_CHECK(units[u].numel() == 0 || visited[u], ErrorCode::invalid_argument,
-             "the model never visits unit " + std::to_string(u), "its gradient would never be complete",
-             "visit every unit that has elements");
+             "the model never visits unit " + std::to_string(u),
+             "its gradient would never be complete", "visit every unit that has elements");
     end = units[u].end;
   }
   ZP_CHECK(end == layout.padded_numel(), ErrorCode::invalid_argument,
@@ -38,8 +38,8 @@ void require_units(const LayeredModel& model, const FlatLayout& layout) {
                std::to_string(layout.padded_numel()) + " elements",
            "every tensor needs a gradient", "let the units cover the whole flat range");
   for (const int unit : visits) {
-    ZP_CHECK(unit >= 0 && static_cast<std::size_t>(unit) < units.size(), ErrorCode::invalid_argument,
-             "the model visits unit " + std::to_string(unit),
+    ZP_CHECK(unit >= 0 && static_cast<std::size_t>(unit) < units.size(),
+             ErrorCode::invalid_argument, "the model visits unit " + std::to_string(unit),
              "it has " + std::to_string(units.size()) + " units", "count units from 0");
   }
 }
@@ -50,7 +50,8 @@ LayeredGrads::LayeredGrads(LayeredModel& model, const GradSource& counts, const 
   require_units(model, layout);
   ZP_CHECK(params.numel == layout.padded_numel(), ErrorCode::invalid_argument,
            "whole parameters have " + std::to_string(params.numel) + " elements",
-           "the layout has " + std::to_string(layout.padded_numel()), "pass param_full, padding included");
+           "the layout has " + std::to_string(layout.padded_numel()),
+           "pass param_full, padding included");
 }
 
 TensorView LayeredGrads::micro_batch_grad(std::int64_t micro_batch) {

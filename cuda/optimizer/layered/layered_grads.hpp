@@ -25,7 +25,9 @@ class LayeredGrads final : public GradSource {
   /// The buffer is NaN before the model writes it, padding stays so.
   TensorView micro_batch_grad(std::int64_t micro_batch) override;
   Space space() const override { return ledger_.space().kind; }
-  std::int64_t num_tokens(std::int64_t micro_batch) const override { return counts_.num_tokens(micro_batch); }
+  std::int64_t num_tokens(std::int64_t micro_batch) const override {
+    return counts_.num_tokens(micro_batch);
+  }
   bool has_grad(std::int64_t micro_batch, std::int64_t tensor) const override {
     return counts_.has_grad(micro_batch, tensor);
   }

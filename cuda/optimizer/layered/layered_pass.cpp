@@ -13,7 +13,8 @@
 namespace zeroproof::cuda {
 namespace {
 
-std::vector<bool> persistent_units(const OptimizerSetup& setup, const std::vector<FlatRange>& units) {
+std::vector<bool> persistent_units(const OptimizerSetup& setup,
+                                   const std::vector<FlatRange>& units) {
   std::vector<bool> persistent(units.size(), setup.stage == 3);
   for (std::size_t u = 0; u < units.size(); ++u) {
     if (units[u].numel() == 0) persistent[u] = false;
@@ -34,14 +35,14 @@ LayerSchedule checked_shape(const OptimizerSetup& setup, const LayeredModel& mod
   require_units(model, *setup.layout);
   ZP_CHECK(setup.stage == 2 || gatherer != nullptr, ErrorCode::invalid_argument,
            "stage 3 runs without a gatherer", "nobody holds whole parameters there", "pass one");
-  ZP_CHECK(
-      setup.stage == 3 || (params.numel == setup.layout->padded_numel() && params.dtype == setup.param_dtype),
-      ErrorCode::invalid_argument,
-      "whole parameters have " + std::to_string(params.numel) + " " + std::string(name(params.dtype)) +
-          " elements",
-      "the layout has " + std::to_string(setup.layout->padded_numel()) + " and expects " +
-          std::string(name(setup.param_dtype)),
-      "pass param_full, padding included");
+  ZP_CHECK(setup.stage == 3 ||
+               (params.numel == setup.layout->padded_numel() && params.dtype == setup.param_dtype),
+           ErrorCode::invalid_argument,
+           "whole parameters have " + std::to_string(params.numel) + " " +
+               std::string(name(params.dtype)) + " elements",
+           "the layout has " + std::to_string(setup.layout->padded_numel()) + " and expects " +
+               std::string(name(setup.param_dtype)),
+           "pass param_full, padding included");
   return {model.units(), model.visits(), setup.shards->buckets(),
           setup.stage,   setup.overlap,  persistent_units(setup, model.units())};
 }
@@ -50,7 +51,8 @@ BufferFill fill_of(const OptimizerSetup& setup) {
   return setup.guards ? BufferFill::poison : BufferFill::untouched;
 }
 
-ReadyCount make_ready(const LayerSchedule& shape, const std::vector<std::vector<BucketPart>>& parts) {
+ReadyCount make_ready(const LayerSchedule& shape,
+                      const std::vector<std::vector<BucketPart>>& parts) {
   std::vector<int> expected(shape.units.size(), 0);
   for (const int unit : shape.visits) ++expected[static_cast<std::size_t>(unit)];
   std::vector<std::vector<int>> units(parts.size());
@@ -73,12 +75,14 @@ LayeredPass::LayeredPass(const OptimizerSetup& setup, LayeredModel& model, UnitG
       plan_(make_plan(shape_)),
       grads_(shape_.units, shape_.buckets, setup.grad_dtype, ledger, fill_of(setup)),
       ready_(make_ready(shape_, grads_.parts())),
-      own_runner_(runner != nullptr ? nullptr
-                                    : std::make_unique<PlanExecutor>(
-                                          "rank " + std::to_string(setup.comm->rank()), std::move(hooks))),
+      own_runner_(runner != nullptr
+                      ? nullptr
+                      : std::make_unique<PlanExecutor>("rank " + std::to_string(setup.comm->rank()),
+                                                       std::move(hooks))),
       runner_(runner != nullptr ? *runner : *own_runner_) {
   if (setup.stage == 3) {
-    gathered_.emplace(shape_.units, shape_.persistent, setup.param_dtype, *gatherer, ledger, fill_of(setup));
+    gathered_.emplace(shape_.units, shape_.persistent, setup.param_dtype, *gatherer, ledger,
+                      fill_of(setup));
   }
   require_sound(plan_);
 }

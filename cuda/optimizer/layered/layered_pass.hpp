@@ -39,9 +39,9 @@ class LayeredPass {
   ///
   /// Errors   invalid_argument if the stage is below 2, the model's units do not fit the layout, the gatherer
   ///          or the parameters are missing or have another size or dtype.
-  LayeredPass(const OptimizerSetup& setup, LayeredModel& model, UnitGatherer* gatherer, BucketSink& sink,
-              MemoryLedger& ledger, const TensorView& params, ExecutorHooks hooks = {},
-              PlanRunner* runner = nullptr);
+  LayeredPass(const OptimizerSetup& setup, LayeredModel& model, UnitGatherer* gatherer,
+              BucketSink& sink, MemoryLedger& ledger, const TensorView& params,
+              ExecutorHooks hooks = {}, PlanRunner* runner = nullptr);
 
   /// All micro-steps of a reduce phase; collective over the ranks of comm, replicas and tp. The sink gets
   /// every bucket once per micro-step, in an order that is the same on all ranks; with overlap on a thread of

@@ -28,8 +28,8 @@ void ProductionOptimizer::reduce_layered(LayeredModel& model, GradSource& leaves
   if (!executor_) executor_ = make_runner();
   const GradTarget target = step_->grad_target();
   reduce_.expect(target);
-  LayeredPass pass(setup_, model, setup_.stage == 3 ? &params_ : nullptr, reduce_, ledger_, params, {},
-                   executor_.get());
+  LayeredPass pass(setup_, model, setup_.stage == 3 ? &params_ : nullptr, reduce_, ledger_, params,
+                   {}, executor_.get());
   try {
     pass.run();
   } catch (...) {

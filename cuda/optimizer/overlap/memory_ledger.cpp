@@ -12,11 +12,12 @@ GuardedBuffer CountedBuffer::made(const MemoryLedger& ledger, MemoryClass kind, 
     return GuardedBuffer(numel, dtype, fill, ledger.space().memory);
   } catch (const Error& error) {
     if (error.code() != ErrorCode::unavailable) throw;
-    fail(ErrorCode::unavailable,
-         "the device has no " + std::to_string(numel * num_bytes(dtype)) + " bytes for a buffer of class " +
-             std::string(name(kind)),
-         "this rank has " + std::to_string(ledger.use().total_now) + " bytes there; " + error.what(),
-         "choose a higher stage, more ranks or a smaller model (zeroproof plan says what fits)");
+    fail(
+        ErrorCode::unavailable,
+        "the device has no " + std::to_string(numel * num_bytes(dtype)) +
+            " bytes for a buffer of class " + std::string(name(kind)),
+        "this rank has " + std::to_string(ledger.use().total_now) + " bytes there; " + error.what(),
+        "choose a higher stage, more ranks or a smaller model (zeroproof plan says what fits)");
   }
 }
 

@@ -75,7 +75,9 @@ class CountedBuffer {
   ~CountedBuffer() { release(); }
 
   /// False if somebody wrote outside of it, and the ledger looks.
-  bool intact() const { return ledger_ == nullptr || !ledger_->looks_at_guards() || buffer_.guards_intact(); }
+  bool intact() const {
+    return ledger_ == nullptr || !ledger_->looks_at_guards() || buffer_.guards_intact();
+  }
 
   GuardedBuffer& operator*() { return buffer_; }
   const GuardedBuffer& operator*() const { return buffer_; }
@@ -84,8 +86,8 @@ class CountedBuffer {
 
  private:
   /// Errors: unavailable, with what the memory was for, if the device has not so much.
-  static GuardedBuffer made(const MemoryLedger& ledger, MemoryClass kind, std::int64_t numel, DType dtype,
-                            BufferFill fill);
+  static GuardedBuffer made(const MemoryLedger& ledger, MemoryClass kind, std::int64_t numel,
+                            DType dtype, BufferFill fill);
 
   void release() noexcept {
     if (ledger_ == nullptr) return;

@@ -22,7 +22,9 @@ bool contains(const std::vector<PlanBuffer>& buffers, const PlanBuffer& buffer) 
 class Audit {
  public:
   explicit Audit(const StepPlan& plan)
-      : plan_(plan), count_(plan.ops.size()), resident_(plan.resident.begin(), plan.resident.end()) {}
+      : plan_(plan),
+        count_(plan.ops.size()),
+        resident_(plan.resident.begin(), plan.resident.end()) {}
 
   Finding run() {
     Finding finding = link();
@@ -51,8 +53,9 @@ class Audit {
     for (std::size_t i = 0; i < count_; ++i) {
       if (plan_.ops[i].records < 0) continue;
       if (!recorded_by.emplace(plan_.ops[i].records, i).second) {
-        return at(PlanFault::twice_recorded, i,
-                  text(i) + " records event " + std::to_string(plan_.ops[i].records) + " a second time");
+        return at(
+            PlanFault::twice_recorded, i,
+            text(i) + " records event " + std::to_string(plan_.ops[i].records) + " a second time");
       }
     }
     before_.resize(count_);
@@ -64,8 +67,9 @@ class Audit {
       for (const int event : plan_.ops[i].waits) {
         const auto source = recorded_by.find(event);
         if (source == recorded_by.end()) {
-          return at(PlanFault::deadlock, i,
-                    text(i) + " waits for event " + std::to_string(event) + ", which nothing records");
+          return at(
+              PlanFault::deadlock, i,
+              text(i) + " waits for event " + std::to_string(event) + ", which nothing records");
         }
         before_[i].push_back(source->second);
       }
@@ -100,11 +104,13 @@ class Audit {
     if (queue.size() == count_) return {};
     std::size_t stuck = 0;
     while (missing[stuck] == 0 || plan_.ops[stuck].waits.empty()) ++stuck;
-    return at(PlanFault::deadlock, stuck, text(stuck) + " waits for an event that is recorded only after it");
+    return at(PlanFault::deadlock, stuck,
+              text(stuck) + " waits for an event that is recorded only after it");
   }
 
   bool precedes(std::size_t a, std::size_t b) const {
-    return happens_[b][static_cast<std::size_t>(plan_.ops[a].stream)] >= static_cast<std::int64_t>(a);
+    return happens_[b][static_cast<std::size_t>(plan_.ops[a].stream)] >=
+           static_cast<std::int64_t>(a);
   }
 
   Finding find_late() const {
@@ -146,9 +152,9 @@ class Audit {
           const std::int64_t latest = writes ? before.any[s] : before.write[s];
           if (latest < 0 || precedes(static_cast<std::size_t>(latest), i)) continue;
           const std::size_t earlier = first_unordered(buffer, s, writes, i);
-          return PlanFinding{
-              PlanFault::unordered, static_cast<int>(earlier), static_cast<int>(i),
-              text(earlier) + " and " + text(i) + " both touch the " + name(buffer) + " in no fixed order"};
+          return PlanFinding{PlanFault::unordered, static_cast<int>(earlier), static_cast<int>(i),
+                             text(earlier) + " and " + text(i) + " both touch the " + name(buffer) +
+                                 " in no fixed order"};
         }
         const auto stream = static_cast<std::size_t>(plan_.ops[i].stream);
         before.any[stream] = static_cast<std::int64_t>(i);
@@ -171,7 +177,8 @@ class Audit {
         State& state = states[buffer];
         const std::string what = text(i) + " reads the " + name(buffer);
         if (!state.alive) return at(PlanFault::not_alive, i, what + ", which is not alive");
-        if (!state.written) return at(PlanFault::unwritten, i, what + ", which nothing has written");
+        if (!state.written)
+          return at(PlanFault::unwritten, i, what + ", which nothing has written");
         if (op.kind == OpKind::reduce && !state.ready)
           return at(PlanFault::not_ready, i, what + ", which no unit was declared ready for");
         state.reduced = state.reduced || op.kind == OpKind::reduce;
@@ -185,7 +192,8 @@ class Audit {
           continue;
         }
         if (!state.alive || resident_.contains(buffer))
-          return at(PlanFault::not_alive, i, what + ", which is not alive or not the plan's to change");
+          return at(PlanFault::not_alive, i,
+                    what + ", which is not alive or not the plan's to change");
         if (op.kind == OpKind::free || op.kind == OpKind::release) {
           state = {};
           continue;

@@ -22,7 +22,8 @@ std::int64_t now_ns() {
 
 std::chrono::microseconds RandomDelays::delay(const PlanOp& op, std::size_t index,
                                               std::uint64_t num_runs) const {
-  const Philox random(seed, static_cast<std::uint32_t>(op.stream), static_cast<std::uint32_t>(num_runs));
+  const Philox random(seed, static_cast<std::uint32_t>(op.stream),
+                      static_cast<std::uint32_t>(num_runs));
   if (random.uniform(2 * index) >= probability[static_cast<std::size_t>(op.stream)]) return {};
   const auto bound = static_cast<std::uint64_t>(std::max<std::int64_t>(max_microseconds, 0)) + 1;
   return std::chrono::microseconds(random.word(2 * index + 1) % bound);
@@ -45,8 +46,9 @@ PlanExecutor::~PlanExecutor() {
 }
 
 void PlanExecutor::run(const StepPlan& plan, const PlanBody& body) {
-  const bool communicates = std::any_of(plan.ops.begin(), plan.ops.end(),
-                                        [](const PlanOp& op) { return op.stream == PlanStream::comm; });
+  const bool communicates = std::any_of(plan.ops.begin(), plan.ops.end(), [](const PlanOp& op) {
+    return op.stream == PlanStream::comm;
+  });
   {
     const std::lock_guard lock(mutex_);
     job_ = {&plan, &body, std::vector<bool>(static_cast<std::size_t>(plan.num_events), false),
@@ -58,8 +60,10 @@ void PlanExecutor::run(const StepPlan& plan, const PlanBody& body) {
     try {
       thread_ = std::thread([this] { serve(); });
     } catch (const std::system_error& error) {
-      fail(ErrorCode::unavailable, who_ + ": the communication thread did not start: " + error.what(),
-           "overlap needs a second thread", "run without overlap, or allow this process more threads");
+      fail(ErrorCode::unavailable,
+           who_ + ": the communication thread did not start: " + error.what(),
+           "overlap needs a second thread",
+           "run without overlap, or allow this process more threads");
     }
   }
   changed_.notify_all();
@@ -99,7 +103,8 @@ void PlanExecutor::run_stream(PlanStream stream) {
     failure = std::current_exception();
   }
   const std::lock_guard lock(mutex_);
-  if (failure && !job_.failure) job_.failure = std::move(failure);  // the caller is the last to hold it
+  if (failure && !job_.failure)
+    job_.failure = std::move(failure);  // the caller is the last to hold it
   job_.ended[static_cast<std::size_t>(stream)] = true;
   changed_.notify_all();
 }
@@ -119,7 +124,8 @@ bool PlanExecutor::wait(PlanStream stream, const PlanOp& op) {
     const bool is_hopeless = job_.ended[other] || (blocked != nullptr && !satisfied(*blocked));
     ZP_CHECK(!is_hopeless, ErrorCode::internal,
              who_ + ": " + name(op) + " waits for an event that nothing will record",
-             "the other stream has ended or waits itself", "audit the plan (cuda/optimizer/overlap/plan_audit.hpp)");
+             "the other stream has ended or waits itself",
+             "audit the plan (cuda/optimizer/overlap/plan_audit.hpp)");
     job_.waiting[mine] = &op;
     changed_.wait(lock);
     job_.waiting[mine] = nullptr;
@@ -128,7 +134,8 @@ bool PlanExecutor::wait(PlanStream stream, const PlanOp& op) {
 }
 
 void PlanExecutor::run_op(const PlanOp& op, std::size_t index) const {
-  if (!fp_environment_ok()) require_fp_environment(who_ + ", " + std::string(name(op.stream)) + " thread");
+  if (!fp_environment_ok())
+    require_fp_environment(who_ + ", " + std::string(name(op.stream)) + " thread");
   if (hooks_.before) hooks_.before(op, index, num_runs_);
   if (!hooks_.trace) return (*job_.body)(op);
   const std::int64_t begin = now_ns();

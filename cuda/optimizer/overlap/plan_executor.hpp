@@ -41,7 +41,8 @@ struct RandomDelays {
   std::int64_t max_microseconds = 100;
 
   /// How long this operation is delayed; 0: not at all.
-  std::chrono::microseconds delay(const PlanOp& op, std::size_t index, std::uint64_t num_runs) const;
+  std::chrono::microseconds delay(const PlanOp& op, std::size_t index,
+                                  std::uint64_t num_runs) const;
 
   void operator()(const PlanOp& op, std::size_t index, std::uint64_t num_runs) const;
 };

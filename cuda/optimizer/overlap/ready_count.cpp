@@ -21,7 +21,8 @@ ReadyCount::ReadyCount(std::vector<int> expected, std::vector<std::vector<int>> 
                    ", which is never visited",
                "its gradient would never be complete", "visit every unit that has elements");
       std::vector<int>& buckets = unit_buckets_[static_cast<std::size_t>(unit)];
-      ZP_CHECK(buckets.empty() || buckets.back() != static_cast<int>(b), ErrorCode::invalid_argument,
+      ZP_CHECK(buckets.empty() || buckets.back() != static_cast<int>(b),
+               ErrorCode::invalid_argument,
                "bucket " + std::to_string(b) + " names unit " + std::to_string(unit) + " twice",
                "it would wait for two gradients of it", "name every unit once");
       buckets.push_back(static_cast<int>(b));
@@ -33,12 +34,14 @@ ReadyCount::ReadyCount(std::vector<int> expected, std::vector<std::vector<int>> 
 ReadyCount::Completed ReadyCount::report(int unit) {
   ZP_CHECK(unit >= 0 && static_cast<std::size_t>(unit) < expected_.size(), ErrorCode::internal,
            "a gradient of unit " + std::to_string(unit) + " was reported",
-           "there are " + std::to_string(expected_.size()) + " units", "report this with the command line");
+           "there are " + std::to_string(expected_.size()) + " units",
+           "report this with the command line");
   const auto u = static_cast<std::size_t>(unit);
   const std::lock_guard lock(mutex_);
   ZP_CHECK(reported_[u] < expected_[u], ErrorCode::internal,
-           "unit " + std::to_string(unit) + " reported its gradient " + std::to_string(reported_[u] + 1) +
-               " times and " + std::to_string(expected_[u]) + " are expected",
+           "unit " + std::to_string(unit) + " reported its gradient " +
+               std::to_string(reported_[u] + 1) + " times and " + std::to_string(expected_[u]) +
+               " are expected",
            "its buckets may have been reduced already", "report every backward visit once");
   Completed completed;
   completed.unit = ++reported_[u] == expected_[u];
@@ -50,8 +53,8 @@ ReadyCount::Completed ReadyCount::report(int unit) {
 }
 
 void ReadyCount::require_complete(int bucket) const {
-  ZP_CHECK(bucket >= 0 && static_cast<std::size_t>(bucket) < bucket_units_.size(), ErrorCode::internal,
-           "bucket " + std::to_string(bucket) + " was asked for",
+  ZP_CHECK(bucket >= 0 && static_cast<std::size_t>(bucket) < bucket_units_.size(),
+           ErrorCode::internal, "bucket " + std::to_string(bucket) + " was asked for",
            "there are " + std::to_string(bucket_units_.size()) + " buckets",
            "report this with the command line");
   const std::lock_guard lock(mutex_);
@@ -64,24 +67,27 @@ void ReadyCount::require_complete_locked(int bucket) const {
   for (const int unit : bucket_units_[static_cast<std::size_t>(bucket)]) {
     const auto u = static_cast<std::size_t>(unit);
     if (reported_[u] == expected_[u]) continue;
-    units += (units.empty() ? "" : ", ") + std::to_string(unit) + " (" + std::to_string(reported_[u]) +
-             " of " + std::to_string(expected_[u]) + " reports)";
+    units += (units.empty() ? "" : ", ") + std::to_string(unit) + " (" +
+             std::to_string(reported_[u]) + " of " + std::to_string(expected_[u]) + " reports)";
   }
-  fail(ErrorCode::internal, "bucket " + std::to_string(bucket) + " is not complete: it lacks unit " + units,
+  fail(ErrorCode::internal,
+       "bucket " + std::to_string(bucket) + " is not complete: it lacks unit " + units,
        "its gradient would be reduced with elements nobody has written",
        "reduce it after the last backward visit of all of its units");
 }
 
 void ReadyCount::finish() const {
   const std::lock_guard lock(mutex_);
-  for (std::size_t b = 0; b < bucket_units_.size(); ++b) require_complete_locked(static_cast<int>(b));
+  for (std::size_t b = 0; b < bucket_units_.size(); ++b)
+    require_complete_locked(static_cast<int>(b));
 }
 
 void ReadyCount::restart() {
   const std::lock_guard lock(mutex_);
   reported_.assign(expected_.size(), 0);
   lacking_.clear();
-  for (const std::vector<int>& units : bucket_units_) lacking_.push_back(static_cast<int>(units.size()));
+  for (const std::vector<int>& units : bucket_units_)
+    lacking_.push_back(static_cast<int>(units.size()));
 }
 
 }  // namespace zeroproof::cuda

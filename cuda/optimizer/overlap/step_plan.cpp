@@ -41,8 +41,8 @@ void check(const LayerSchedule& shape) {
                std::to_string(shape.units.size()),
            "there is one for every unit", "pass one flag per unit, or none at all");
   for (const int unit : shape.visits) {
-    ZP_CHECK(unit >= 0 && static_cast<std::size_t>(unit) < shape.units.size(), ErrorCode::invalid_argument,
-             "a model visits unit " + std::to_string(unit),
+    ZP_CHECK(unit >= 0 && static_cast<std::size_t>(unit) < shape.units.size(),
+             ErrorCode::invalid_argument, "a model visits unit " + std::to_string(unit),
              "it has " + std::to_string(shape.units.size()) + " units", "count units from 0");
   }
 }
@@ -97,7 +97,8 @@ class PlanBuilder {
   }
   bool assembled(int bucket) const { return parts_[static_cast<std::size_t>(bucket)].size() > 1; }
 
-  void add(OpKind kind, PlanBuffer target, std::vector<PlanBuffer> reads, std::vector<PlanBuffer> writes) {
+  void add(OpKind kind, PlanBuffer target, std::vector<PlanBuffer> reads,
+           std::vector<PlanBuffer> writes) {
     const bool moves = kind == OpKind::gather || kind == OpKind::reduce;
     const PlanStream stream = moves && shape_.overlap ? PlanStream::comm : PlanStream::compute;
     plan_.ops.push_back({kind, stream, target, std::move(reads), std::move(writes), {}, -1});
@@ -109,7 +110,8 @@ class PlanBuilder {
     if (i == 0 || !shape_.overlap) fetch(sequence_[i]);
     if (!shape_.overlap) return;
     const auto begin = sequence_.begin() + static_cast<std::ptrdiff_t>(i);
-    const auto next = std::find_if(begin, sequence_.end(), [&](int unit) { return unit != *begin; });
+    const auto next =
+        std::find_if(begin, sequence_.end(), [&](int unit) { return unit != *begin; });
     if (next != sequence_.end()) fetch(*next);
   }
 
@@ -146,7 +148,8 @@ class PlanBuilder {
     if (!sealing_) return;
     const auto [unit, visited] = *std::exchange(sealing_, std::nullopt);
     const std::size_t due = shape_.overlap ? visited + 2 : visited;
-    std::vector<PlanBuffer> writes = {grad(unit)};  // what reads it later has to come after this operation
+    std::vector<PlanBuffer> writes = {
+        grad(unit)};  // what reads it later has to come after this operation
     bool is_viewed = false;
     for (const int bucket : unit_buckets_[static_cast<std::size_t>(unit)]) {
       const auto b = static_cast<std::size_t>(bucket);
@@ -158,7 +161,8 @@ class PlanBuilder {
     }
     add(OpKind::ready, grad(unit), {grad(unit)}, std::move(writes));
     for (const int bucket : completed_.buckets) {
-      add(OpKind::reduce, bucket_grad(bucket), {assembled(bucket) ? bucket_grad(bucket) : grad(unit)}, {});
+      add(OpKind::reduce, bucket_grad(bucket),
+          {assembled(bucket) ? bucket_grad(bucket) : grad(unit)}, {});
       if (assembled(bucket)) garbage_.push_back({bucket_grad(bucket), due});
     }
     if (is_viewed) {
@@ -202,12 +206,15 @@ StepPlan make_plan(const LayerSchedule& shape) {
 }
 
 std::string_view name(OpKind kind) {
-  constexpr std::array<std::string_view, 9> names = {
-      "allocate", "gather", "check_version", "forward", "release", "backward", "ready", "reduce", "free"};
+  constexpr std::array<std::string_view, 9> names = {"allocate", "gather",  "check_version",
+                                                     "forward",  "release", "backward",
+                                                     "ready",    "reduce",  "free"};
   return names[static_cast<std::size_t>(kind)];
 }
 
-std::string_view name(PlanStream stream) { return stream == PlanStream::compute ? "compute" : "comm"; }
+std::string_view name(PlanStream stream) {
+  return stream == PlanStream::compute ? "compute" : "comm";
+}
 
 std::string name(const PlanBuffer& buffer) {
   constexpr std::array<std::string_view, 3> names = {"parameters of unit ", "gradient of unit ",
@@ -216,10 +223,12 @@ std::string name(const PlanBuffer& buffer) {
 }
 
 std::string name(const PlanOp& op) {
-  const bool is_memory = op.kind == OpKind::allocate || op.kind == OpKind::release || op.kind == OpKind::free;
+  const bool is_memory =
+      op.kind == OpKind::allocate || op.kind == OpKind::release || op.kind == OpKind::free;
   const bool is_bucket = op.target.kind == BufferKind::bucket_grad;
   return std::string(name(op.kind)) + " of " +
-         (is_memory ? name(op.target) : (is_bucket ? "bucket " : "unit ") + std::to_string(op.target.index));
+         (is_memory ? name(op.target)
+                    : (is_bucket ? "bucket " : "unit ") + std::to_string(op.target.index));
 }
 
 }  // namespace zeroproof::cuda

@@ -51,11 +51,12 @@ struct PlanBuffer {
 struct PlanOp {
   OpKind kind = OpKind::allocate;
   PlanStream stream = PlanStream::compute;
-  PlanBuffer target;               ///< what it is about: a unit, or (reduce) a bucket
-  std::vector<PlanBuffer> reads;   ///< contents it needs
-  std::vector<PlanBuffer> writes;  ///< contents it changes; coming to life and being given back count
-  std::vector<int> waits;          ///< events that must have been recorded before it starts
-  int records = -1;                ///< event recorded when it has ended; -1: none
+  PlanBuffer target;              ///< what it is about: a unit, or (reduce) a bucket
+  std::vector<PlanBuffer> reads;  ///< contents it needs
+  std::vector<PlanBuffer>
+      writes;              ///< contents it changes; coming to life and being given back count
+  std::vector<int> waits;  ///< events that must have been recorded before it starts
+  int records = -1;        ///< event recorded when it has ended; -1: none
 };
 
 /// Operations in the order in which they are enqueued. Each stream runs its own one after another; between
@@ -74,7 +75,8 @@ struct LayerSchedule {
   std::vector<FlatRange> buckets;  ///< neighbours, together all elements (ShardMap::buckets)
   int stage = 3;                   ///< 2: parameters are whole and nothing is gathered; 3
   bool overlap = false;            ///< false: everything is on the compute stream
-  std::vector<bool> persistent;    ///< [units] stage 3: whole on every rank, not gathered here; empty: none
+  std::vector<bool>
+      persistent;  ///< [units] stage 3: whole on every rank, not gathered here; empty: none
 };
 
 /// The plan of one micro-step.

@@ -10,7 +10,8 @@ void StreamExecutor::run_op(const PlanOp& op, const PlanBody& body, device::Stre
   for (const int event : op.waits) {
     // A stream that is told to wait for what was never recorded waits for nothing.
     ZP_CHECK(recorded_.at(static_cast<std::size_t>(event)), ErrorCode::internal,
-             name(op) + " waits for an event that is recorded later", "on a device that orders nothing",
+             name(op) + " waits for an event that is recorded later",
+             "on a device that orders nothing",
              "audit the plan (cuda/optimizer/overlap/plan_audit.hpp)");
     stream.wait_for(events_[static_cast<std::size_t>(event)]);
   }

@@ -61,7 +61,8 @@ void UnitGrads::allocate_bucket(int bucket) {
 
 TensorView UnitGrads::view(const Buffer& buffer, const char* what, int index) {
   ZP_CHECK(buffer.is_alive, ErrorCode::internal, gradient(what, index) + " is used and not alive",
-           "it is not allocated yet, or was freed", "wait for what allocates it and for its last reader");
+           "it is not allocated yet, or was freed",
+           "wait for what allocates it and for its last reader");
   return buffer.memory->view();
 }
 
@@ -69,7 +70,8 @@ TensorView UnitGrads::unit(int unit) const {
   const Buffer& buffer = unit_buffers_[validate(unit, units_)];
   ZP_CHECK(!buffer.is_sealed, ErrorCode::internal,
            gradient("unit", unit) + " is written after it was complete",
-           "its buckets may have been reduced already", "declare it complete after its last backward visit");
+           "its buckets may have been reduced already",
+           "declare it complete after its last backward visit");
   return view(buffer, "unit", unit);
 }
 
@@ -79,7 +81,8 @@ TensorView UnitGrads::bucket(int bucket) const {
   const int holder = parts_[b].front().unit;
   const auto u = static_cast<std::size_t>(holder);
   const TensorView whole = view(unit_buffers_[u], "unit", holder);
-  ZP_CHECK(unit_buffers_[u].is_sealed, ErrorCode::internal, gradient("unit", holder) + " is not complete yet",
+  ZP_CHECK(unit_buffers_[u].is_sealed, ErrorCode::internal,
+           gradient("unit", holder) + " is not complete yet",
            "bucket " + std::to_string(bucket) + " would be reduced without some of it",
            "wait until the unit is declared complete");
   return stretch(whole, units_[u].begin, buckets_[b]);
@@ -92,7 +95,8 @@ void UnitGrads::seal(int unit) {
     const auto b = static_cast<std::size_t>(bucket);
     if (parts_[b].size() < 2) continue;
     const auto part = std::ranges::lower_bound(parts_[b], unit, {}, &BucketPart::unit);
-    const TensorView from = stretch(grad, units_[static_cast<std::size_t>(unit)].begin, part->range);
+    const TensorView from =
+        stretch(grad, units_[static_cast<std::size_t>(unit)].begin, part->range);
     const TensorView to = stretch(this->bucket(bucket), buckets_[b].begin, part->range);
     moves.push_back({to.data, from.data, from.num_bytes()});
   }
@@ -105,7 +109,8 @@ void UnitGrads::free(Buffer& buffer, const char* what, int index) {
            "somebody else may hold that memory", "free every gradient once");
   const bool is_intact = buffer.memory.intact();
   buffer = {};
-  ZP_CHECK(is_intact, ErrorCode::internal, "the red zone of " + gradient(what, index) + " was overwritten",
+  ZP_CHECK(is_intact, ErrorCode::internal,
+           "the red zone of " + gradient(what, index) + " was overwritten",
            "the model wrote outside its range", "check the model's backward pass");
 }
 

@@ -16,8 +16,8 @@ namespace zeroproof::cuda {
 class UnitGrads {
  public:
   /// Errors: invalid_argument (bucket_parts). The ledger must outlive this.
-  UnitGrads(std::vector<FlatRange> units, std::vector<FlatRange> buckets, DType dtype, MemoryLedger& ledger,
-            BufferFill fill = BufferFill::poison);
+  UnitGrads(std::vector<FlatRange> units, std::vector<FlatRange> buckets, DType dtype,
+            MemoryLedger& ledger, BufferFill fill = BufferFill::poison);
 
   const std::vector<std::vector<BucketPart>>& parts() const { return parts_; }
 
@@ -38,7 +38,9 @@ class UnitGrads {
 
   /// Errors: internal if there is no buffer, or somebody wrote outside it.
   void free_unit(int unit) { free(unit_buffers_[validate(unit, units_)], "unit", unit); }
-  void free_bucket(int bucket) { free(bucket_buffers_[validate(bucket, buckets_)], "bucket", bucket); }
+  void free_bucket(int bucket) {
+    free(bucket_buffers_[validate(bucket, buckets_)], "bucket", bucket);
+  }
 
   /// Gives everything back, after an error.
   void free_all();

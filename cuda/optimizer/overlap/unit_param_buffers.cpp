@@ -6,13 +6,14 @@
 
 namespace zeroproof::cuda {
 
-UnitParamBuffers::UnitParamBuffers(std::vector<FlatRange> units, std::vector<bool> persistent, DType dtype,
-                                   UnitGatherer& gatherer, MemoryLedger& ledger, BufferFill fill)
+UnitParamBuffers::UnitParamBuffers(std::vector<FlatRange> units, std::vector<bool> persistent,
+                                   DType dtype, UnitGatherer& gatherer, MemoryLedger& ledger,
+                                   BufferFill fill)
     : dtype_(dtype), gatherer_(gatherer), ledger_(ledger), fill_(fill), entries_(units.size()) {
-  ZP_CHECK(
-      persistent.empty() || persistent.size() == units.size(), ErrorCode::invalid_argument,
-      std::to_string(persistent.size()) + " flags for persistent units of " + std::to_string(units.size()),
-      "there is one for every unit", "pass one flag per unit, or none at all");
+  ZP_CHECK(persistent.empty() || persistent.size() == units.size(), ErrorCode::invalid_argument,
+           std::to_string(persistent.size()) + " flags for persistent units of " +
+               std::to_string(units.size()),
+           "there is one for every unit", "pass one flag per unit, or none at all");
   for (std::size_t u = 0; u < units.size(); ++u) {
     entries_[u].range = units[u];
     entries_[u].is_persistent = !persistent.empty() && persistent[u];
@@ -26,7 +27,9 @@ std::size_t UnitParamBuffers::validate(int unit) const {
   return static_cast<std::size_t>(unit);
 }
 
-bool UnitParamBuffers::is_persistent(int unit) const { return entries_[validate(unit)].is_persistent; }
+bool UnitParamBuffers::is_persistent(int unit) const {
+  return entries_[validate(unit)].is_persistent;
+}
 
 void UnitParamBuffers::allocate(int unit) {
   Entry& mine = entries_[validate(unit)];
@@ -60,8 +63,9 @@ TensorView UnitParamBuffers::get(int unit) const {
   const std::int64_t latest = gatherer_.version();
   ZP_CHECK(mine.is_alive && mine.version == latest, ErrorCode::internal,
            "unit " + std::to_string(unit) + " is used " +
-               (mine.version == not_gathered ? "without having been gathered"
-                                             : "with parameters of version " + std::to_string(mine.version)) +
+               (mine.version == not_gathered
+                    ? "without having been gathered"
+                    : "with parameters of version " + std::to_string(mine.version)) +
                " and the latest version is " + std::to_string(latest),
            "a layer would compute with parameters that are not there or out of date",
            "gather it after the cast and wait for that");
@@ -71,7 +75,8 @@ TensorView UnitParamBuffers::get(int unit) const {
 void UnitParamBuffers::release(int unit) {
   Entry& mine = entries_[validate(unit)];
   ZP_CHECK(mine.is_alive, ErrorCode::internal,
-           "the parameters of unit " + std::to_string(unit) + " are released without having been allocated",
+           "the parameters of unit " + std::to_string(unit) +
+               " are released without having been allocated",
            "somebody else may hold that memory", "release every unit once");
   if (mine.is_persistent) return;
   const bool is_intact = mine.buffer.intact();

@@ -18,7 +18,8 @@ class UnitParamBuffers {
  public:
   /// Shapes   persistent: [units], or empty for none. The gatherer and the ledger must outlive this.
   UnitParamBuffers(std::vector<FlatRange> units, std::vector<bool> persistent, DType dtype,
-                   UnitGatherer& gatherer, MemoryLedger& ledger, BufferFill fill = BufferFill::poison);
+                   UnitGatherer& gatherer, MemoryLedger& ledger,
+                   BufferFill fill = BufferFill::poison);
 
   bool is_persistent(int unit) const;
 

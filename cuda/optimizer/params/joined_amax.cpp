@@ -16,7 +16,8 @@ bool joins_amax(const OptimizerSetup& setup, const CommGroups& comm_groups) {
   return (setup.stage > 0 && several(comm_groups.comm)) || several(comm_groups.tp);
 }
 
-void join_amax(const OptimizerSetup& setup, const CommGroups& comm_groups, std::uint64_t* words, std::int64_t count) {
+void join_amax(const OptimizerSetup& setup, const CommGroups& comm_groups, std::uint64_t* words,
+               std::int64_t count) {
   for (Communicator* const wire : {setup.stage > 0 ? comm_groups.comm : nullptr, comm_groups.tp}) {
     if (!several(wire)) continue;
     for (std::int64_t first = 0; first < count; first += most_joined_words) {

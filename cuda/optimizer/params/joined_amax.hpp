@@ -14,6 +14,7 @@ bool joins_amax(const OptimizerSetup& setup, const CommGroups& comm_groups);
 
 /// Brings words, [count] in the memory of those comm_groups, to the maximum over the ranks: collective over comm (from stage
 /// 1 on) and tp. In stage 0 every rank has collected everything, and every instance has.
-void join_amax(const OptimizerSetup& setup, const CommGroups& comm_groups, std::uint64_t* words, std::int64_t count);
+void join_amax(const OptimizerSetup& setup, const CommGroups& comm_groups, std::uint64_t* words,
+               std::int64_t count);
 
 }  // namespace zeroproof::cuda

@@ -13,14 +13,16 @@ ParamColumns::Own::Own(const OptimizerSetup& setup, const Exchange& exchange)
 
 ParamColumns::ParamColumns(const OptimizerSetup& setup, const std::vector<FlatRange>& full_ranges,
                            const Exchange& exchange)
-    : space_(exchange.memory.space()), on_(has_scales(setup.param_dtype) && setup.scaling.columnwise) {
+    : space_(exchange.memory.space()),
+      on_(has_scales(setup.param_dtype) && setup.scaling.columnwise) {
   if (!on_) return;
   if (has_own_columns(setup.scaling)) {
     own_ = std::make_unique<Own>(setup, exchange);
     return;
   }
   MemoryLedger& ledger = exchange.memory.ledger();
-  columns_ = CountedBuffer(ledger, MemoryClass::param_full, total_numel(full_ranges), setup.param_dtype);
+  columns_ =
+      CountedBuffer(ledger, MemoryClass::param_full, total_numel(full_ranges), setup.param_dtype);
   for (const Piece& piece : setup.layout->pieces(full_ranges)) {
     const TensorSlot& tensor = setup.layout->tensors()[static_cast<std::size_t>(piece.tensor)];
     const std::int64_t columns = tensor.shape.empty() ? 1 : tensor.shape.back();
@@ -58,8 +60,8 @@ void ParamColumns::transpose(const Exec& exec, const TensorView& full) {
   }
   if (space_.kind == Space::device) {
     if (matrices_.empty()) return;
-    table_ =
-        std::make_unique<SpaceArray<device::ByteMatrix>>(space_, Span<const device::ByteMatrix>(matrices_));
+    table_ = std::make_unique<SpaceArray<device::ByteMatrix>>(
+        space_, Span<const device::ByteMatrix>(matrices_));
     return device::enqueue_transpose_bytes(table_->data(), table_->count());
   }
   for (const device::ByteMatrix& matrix : matrices_) {

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "common/step/distributed_optimizer.hpp"
-#include "cuda/device/step/transpose_bytes.hpp"
 #include "cuda/comm/memory/space_array.hpp"
+#include "cuda/device/step/transpose_bytes.hpp"
 #include "cuda/optimizer/overlap/memory_ledger.hpp"
 #include "cuda/optimizer/params/param_gather.hpp"
 #include "cuda/optimizer/params/param_scales.hpp"

@@ -32,7 +32,8 @@ bool holds_all(const OptimizerSetup& setup) {
 }  // namespace
 
 ParamGather::ParamGather(const OptimizerSetup& setup, const std::vector<BucketPlan>& plans,
-                         GradMemory& memory, ParamStore& params, const SharedMemoryGroup* near, Communicator& comm)
+                         GradMemory& memory, ParamStore& params, const SharedMemoryGroup* near,
+                         Communicator& comm)
     : setup_(setup),
       plans_(plans),
       memory_(memory),
@@ -48,7 +49,8 @@ ParamGather::ParamGather(const OptimizerSetup& setup, const std::vector<BucketPl
   }
   const std::int64_t numel = in_shard_ || params.one_copy() ? 0 : total_numel(full_ranges_);
   full_memory_ = registered_buffer(comm, numel, setup.param_dtype);
-  full_ = counted_in(full_memory_.get(), memory.ledger(), MemoryClass::param_full, numel, setup.param_dtype);
+  full_ = counted_in(full_memory_.get(), memory.ledger(), MemoryClass::param_full, numel,
+                     setup.param_dtype);
   if (setup.stage == 3) persistent_ = plan_persistent();
   if (setup.stage < 3 && params.reads_shards()) find_near_shards();
 }
@@ -106,9 +108,12 @@ ParamGather::Exchange ParamGather::plan_persistent() const {
 ParamGather::Exchange ParamGather::plan_of(const FlatRange& unit) const {
   Exchange exchange(pieces_.size());
   for (std::size_t rank = 0; rank < pieces_.size(); ++rank) {
-    const auto first = std::ranges::lower_bound(pieces_[rank], unit.begin, {}, &Piece::global_begin);
-    for (auto piece = first; piece != pieces_[rank].end() && piece->global_begin < unit.end; ++piece) {
-      if (!is_persistent(piece->tensor)) add(*piece, piece->global_begin - unit.begin, exchange[rank]);
+    const auto first =
+        std::ranges::lower_bound(pieces_[rank], unit.begin, {}, &Piece::global_begin);
+    for (auto piece = first; piece != pieces_[rank].end() && piece->global_begin < unit.end;
+         ++piece) {
+      if (!is_persistent(piece->tensor))
+        add(*piece, piece->global_begin - unit.begin, exchange[rank]);
     }
   }
   return exchange;
@@ -136,7 +141,8 @@ void ParamGather::run(const Exchange& exchange, std::byte* target) {
     for (const int rank : near_->machines()[near_->own_machine()]) {
       const TensorView shard = params_.shard_at(near_->place(rank));
       for (const Run& r : exchange[static_cast<std::size_t>(rank)].runs) {
-        moves.push_back({target + r.to * width_, span(shard.data, r.from, r.numel).data(), r.numel * width_});
+        moves.push_back(
+            {target + r.to * width_, span(shard.data, r.from, r.numel).data(), r.numel * width_});
       }
     }
     memory_.space().copy_many(moves);
@@ -158,7 +164,8 @@ void ParamGather::gather(const FlatRange& unit, const TensorView& full) {
            "a unit of " + std::to_string(unit.numel()) + " elements was asked for as " +
                std::to_string(full.numel) + " " + std::string(name(full.dtype)) + " in stage " +
                std::to_string(setup_.stage),
-           "only stage 3 makes units, in the dtype of the parameters", "pass a view of the whole unit");
+           "only stage 3 makes units, in the dtype of the parameters",
+           "pass a view of the whole unit");
   auto* target = static_cast<std::byte*>(full.data);
   run(plan_of(unit), target);
   std::vector<Move> moves;
@@ -168,8 +175,8 @@ void ParamGather::gather(const FlatRange& unit, const TensorView& full) {
   for (; slot != tensors.end() && slot->begin < unit.end; ++slot) {
     const std::int64_t from = persistent_begin_[static_cast<std::size_t>(slot - tensors.begin())];
     if (from < 0 || slot->numel == 0) continue;
-    moves.push_back(
-        {target + (slot->begin - unit.begin) * width_, whole + from * width_, slot->numel * width_});
+    moves.push_back({target + (slot->begin - unit.begin) * width_, whole + from * width_,
+                     slot->numel * width_});
   }
   memory_.space().copy_many(moves);
 }
@@ -191,8 +198,9 @@ void ParamGather::gather_buckets() {
     for (const RankPart& part : plan.parts())
       append(places.emplace_back(), part, static_cast<std::byte*>(full_->data()), 0, width_);
     // This rank's part stands packed in its shard.
-    gather_packed(comm_, {bytes_at(params_.shard().data, plan.local_begin * width_, plan.own.numel * width_)},
-                  places, memory_.in);
+    gather_packed(
+        comm_, {bytes_at(params_.shard().data, plan.local_begin * width_, plan.own.numel * width_)},
+        places, memory_.in);
   }
 }
 
@@ -220,7 +228,8 @@ void ParamGather::gather_far_buckets() {
   auto* const target = static_cast<std::byte*>(full().data);
   for (const BucketPlan& plan : plans_) {
     std::vector<Stretches> places;
-    for (const RankPart& part : plan.parts()) append(places.emplace_back(), part, target, 0, width_);
+    for (const RankPart& part : plan.parts())
+      append(places.emplace_back(), part, target, 0, width_);
     send_far(places[static_cast<std::size_t>(setup_.comm->rank())], places);
   }
 }

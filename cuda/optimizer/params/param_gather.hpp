@@ -11,9 +11,9 @@
 #include "common/step/distributed_optimizer.hpp"
 #include "cuda/comm/exchange/bucket_plan.hpp"
 #include "cuda/comm/exchange/grad_memory.hpp"
-#include "cuda/comm/exchange/shared_memory_group.hpp"
 #include "cuda/comm/exchange/packed_exchange.hpp"
 #include "cuda/comm/exchange/registered_buffer.hpp"
+#include "cuda/comm/exchange/shared_memory_group.hpp"
 #include "cuda/optimizer/overlap/memory_ledger.hpp"
 #include "cuda/optimizer/overlap/unit_exchange.hpp"
 #include "cuda/optimizer/params/param_store.hpp"
@@ -87,8 +87,9 @@ class ParamGather final : public UnitGatherer {
   const std::int64_t width_;
   std::vector<FlatRange> full_ranges_;
   std::vector<std::int64_t>
-      persistent_begin_;                    ///< [num_tensors] place in full_, -1 if not there; stage 3 only
-  std::vector<std::vector<Piece>> pieces_;  ///< [world_size] of the shards, in global order; stage 3 only
+      persistent_begin_;  ///< [num_tensors] place in full_, -1 if not there; stage 3 only
+  std::vector<std::vector<Piece>>
+      pieces_;  ///< [world_size] of the shards, in global order; stage 3 only
   Exchange persistent_;
   std::vector<host::PieceLoop>
       near_shards_;  ///< [ranks of this machine] in stages 1 and 2: from their shards to full_

@@ -17,7 +17,8 @@ std::vector<Piece> runs_of(const TensorBlocks& blocks, const std::vector<Piece>&
 }
 
 bool exist(const OptimizerSetup& setup, ParamScales::Of of) {
-  return has_scales(setup.param_dtype) && (of == ParamScales::Of::params || has_own_columns(setup.scaling));
+  return has_scales(setup.param_dtype) &&
+         (of == ParamScales::Of::params || has_own_columns(setup.scaling));
 }
 
 /// What the arrays are called, those of columns behind those of parameters.

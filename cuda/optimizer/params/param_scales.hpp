@@ -20,16 +20,19 @@ class ParamScales {
 
   /// Has nothing unless what it is of has scales of its own. ranges: what the rank keeps state for. The setup and the
   /// ledger, in whose space the arrays are, outlive this.
-  ParamScales(const OptimizerSetup& setup, Of of, const std::vector<FlatRange>& ranges, MemoryLedger& ledger);
+  ParamScales(const OptimizerSetup& setup, Of of, const std::vector<FlatRange>& ranges,
+              MemoryLedger& ledger);
 
   explicit operator bool() const { return on_; }
   bool of_columns() const { return of_ == Of::columns; }
   const TensorBlocks& blocks() const { return blocks_; }
 
-  Span<std::uint32_t> amax() const { return amax_->as<std::uint32_t>(); }        // [num_blocks]
-  Span<std::uint32_t> history() const { return history_->as<std::uint32_t>(); }  // [num_blocks * slots()]
-  Span<float> scale() const { return scale_->as<float>(); }                      // [num_blocks]
-  Span<float> scale_inv() const { return scale_inv_->as<float>(); }              // [num_blocks]
+  Span<std::uint32_t> amax() const { return amax_->as<std::uint32_t>(); }  // [num_blocks]
+  Span<std::uint32_t> history() const {
+    return history_->as<std::uint32_t>();
+  }                                                                  // [num_blocks * slots()]
+  Span<float> scale() const { return scale_->as<float>(); }          // [num_blocks]
+  Span<float> scale_inv() const { return scale_inv_->as<float>(); }  // [num_blocks]
   /// Largest magnitudes on their way to amax(): of this rank, then of all. [num_blocks]
   const GuardedBuffer& collected() const { return *collected_; }
   /// Largest magnitudes of the masters that are offloaded, in memory of the host: whoever collects the others begins

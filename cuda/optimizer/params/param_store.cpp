@@ -13,8 +13,8 @@ bool is_one_copy(const OptimizerSetup& setup, const SharedMemoryGroup* near) {
          (setup.stage == 1 || setup.stage == 2);
 }
 
-std::vector<SharedBuffers::Shapes> shapes_of(const OptimizerSetup& setup, const SharedMemoryGroup& near,
-                                             bool one_copy) {
+std::vector<SharedBuffers::Shapes> shapes_of(const OptimizerSetup& setup,
+                                             const SharedMemoryGroup& near, bool one_copy) {
   std::vector<SharedBuffers::Shapes> shapes;
   for (const int rank : near.machines()[near.own_machine()]) {
     const std::int64_t whole = near.place(rank) == 0 ? setup.layout->padded_numel() : 0;
@@ -29,7 +29,8 @@ ParamStore::ParamStore(const OptimizerSetup& setup, const std::vector<FlatRange>
                        const SharedMemoryGroup* near, MemoryLedger& ledger)
     : ranges_(ranges), one_copy_(is_one_copy(setup, near)) {
   if (near == nullptr || !near->any() || setup.stage == 0) {
-    shard_ = CountedBuffer(ledger, MemoryClass::param_shard, total_numel(ranges), setup.param_dtype);
+    shard_ =
+        CountedBuffer(ledger, MemoryClass::param_shard, total_numel(ranges), setup.param_dtype);
     return;
   }
   shared_ = std::make_unique<SharedBuffers>(near->group(), shapes_of(setup, *near, one_copy_));
@@ -48,7 +49,8 @@ void ParamStore::for_ranges(const Body& body) const {
 
 void ParamStore::show() {
   if (!one_copy_) return;
-  if (shown_.numel() != total_numel(ranges_)) shown_ = GuardedBuffer(total_numel(ranges_), copy().dtype);
+  if (shown_.numel() != total_numel(ranges_))
+    shown_ = GuardedBuffer(total_numel(ranges_), copy().dtype);
   for_ranges([](const TensorView& in_copy, const TensorView& shown) {
     std::memcpy(shown.data, in_copy.data, static_cast<std::size_t>(shown.num_bytes()));
   });

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "common/step/distributed_optimizer.hpp"
-#include "cuda/comm/exchange/shared_memory_group.hpp"
 #include "cuda/comm/exchange/shared_buffers.hpp"
+#include "cuda/comm/exchange/shared_memory_group.hpp"
 #include "cuda/optimizer/overlap/memory_ledger.hpp"
 
 namespace zeroproof::cuda {
@@ -19,8 +19,8 @@ namespace zeroproof::cuda {
 class ParamStore {
  public:
   /// near: null for messages only; collective otherwise. ranges: what this rank keeps state for.
-  ParamStore(const OptimizerSetup& setup, const std::vector<FlatRange>& ranges, const SharedMemoryGroup* near,
-             MemoryLedger& ledger);
+  ParamStore(const OptimizerSetup& setup, const std::vector<FlatRange>& ranges,
+             const SharedMemoryGroup* near, MemoryLedger& ledger);
 
   /// Whether the whole model is one copy that every rank of the machine writes its part of and reads.
   bool one_copy() const { return one_copy_; }

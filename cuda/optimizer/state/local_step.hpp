@@ -26,13 +26,15 @@ struct RankShard {
   const std::vector<FlatRange>& ranges;  ///< what the rank keeps state for
   const host::PieceLoop& pieces;         ///< of the ranges
   CountedBuffer& grad;                   ///< [shard_numel] fp32: G, then what the phases make of it
-  CountedBuffer& master;                 ///< [shard_numel] fp32 or bf16 (R25); with a split, [resident_numel]
+  CountedBuffer& master;  ///< [shard_numel] fp32 or bf16 (R25); with a split, [resident_numel]
   ParamStore& params;
   RuleState& state;                   ///< as master
   const StateSplit* split = nullptr;  ///< null: the state of all elements is here
   ParamScales* scales = nullptr;      ///< null: parameters have none
-  const StateBlocks* tiles = nullptr;  ///< what reads and stores it on the host (R25); null: all of it is fp32
-  ParamStore* column_params = nullptr;  ///< null: no copy by columns has codes of its own, as the next one
+  const StateBlocks* tiles =
+      nullptr;  ///< what reads and stores it on the host (R25); null: all of it is fp32
+  ParamStore* column_params =
+      nullptr;  ///< null: no copy by columns has codes of its own, as the next one
   ParamScales* column_scales = nullptr;
 };
 
@@ -43,8 +45,9 @@ inline std::vector<RankShard> scaled_shards(const RankShard& shard) {
   if (shard.scales == nullptr) return shards;
   shards.push_back(shard);
   if (shard.column_scales == nullptr) return shards;
-  shards.push_back({shard.setup, shard.ranges, shard.pieces, shard.grad, shard.master, *shard.column_params,
-                    shard.state, shard.split, shard.column_scales, shard.tiles});
+  shards.push_back({shard.setup, shard.ranges, shard.pieces, shard.grad, shard.master,
+                    *shard.column_params, shard.state, shard.split, shard.column_scales,
+                    shard.tiles});
   return shards;
 }
 

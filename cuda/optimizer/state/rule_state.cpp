@@ -23,18 +23,21 @@ ScaledStateBlocks::ScaledStateBlocks(std::vector<FlatRange> ranges) : ranges_(st
 std::int64_t ScaledStateBlocks::place(std::int64_t block) const {
   const auto range = std::ranges::upper_bound(ranges_, block, {}, &FlatRange::end);
   ZP_CHECK(range != ranges_.end() && range->begin <= block, ErrorCode::internal,
-           "a rank has no scale of a block of state", "it has elements of it", "report this as a defect");
+           "a rank has no scale of a block of state", "it has elements of it",
+           "report this as a defect");
   return before_[static_cast<std::size_t>(range - ranges_.begin())] + block - range->begin;
 }
 
-RuleState::RuleState(const OptimizerHyper& hyper, const StateFormats& formats, std::int64_t shard_numel,
-                     std::vector<FlatRange> blocks, MemoryLedger& ledger)
+RuleState::RuleState(const OptimizerHyper& hyper, const StateFormats& formats,
+                     std::int64_t shard_numel, std::vector<FlatRange> blocks, MemoryLedger& ledger)
     : formats_(formats), blocks_(std::move(blocks)) {
   for (std::size_t i = 0; i < state_buffers.size(); ++i) {
     kept_[i] = keeps(hyper, state_buffers[i].id);
-    buffers_[i] = CountedBuffer(ledger, MemoryClass::state, kept_[i] ? shard_numel : 0, dtype_of(format(i)));
+    buffers_[i] =
+        CountedBuffer(ledger, MemoryClass::state, kept_[i] ? shard_numel : 0, dtype_of(format(i)));
     const bool scaled = kept_[i] && has_scales(format(i));
-    scales_[i] = CountedBuffer(ledger, MemoryClass::state, scaled ? blocks_.count() : 0, DType::fp32);
+    scales_[i] =
+        CountedBuffer(ledger, MemoryClass::state, scaled ? blocks_.count() : 0, DType::fp32);
   }
 }
 
@@ -45,7 +48,8 @@ std::vector<ExposedBuffer> RuleState::exposed(const std::vector<FlatRange>& rang
   }
   for (std::size_t i = 0; i < state_buffers.size(); ++i) {
     const bool scaled = kept_[i] && has_scales(format(i));
-    if (scaled) buffers.push_back({scales_of(state_buffers[i].id), scales_[i]->view(), blocks_.ranges()});
+    if (scaled)
+      buffers.push_back({scales_of(state_buffers[i].id), scales_[i]->view(), blocks_.ranges()});
   }
   return buffers;
 }

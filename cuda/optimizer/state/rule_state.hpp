@@ -86,8 +86,9 @@ class RuleState {
   const GuardedBuffer& operator[](BufferId id) const { return *buffers_[index_of(id)]; }
 
   /// The rule's update of one piece (R6).
-  void update(const KernelTable& ops, const Exec& exec, const OptimizerHyper& hyper, const StepScalars& scalars,
-              const Piece& piece, Span<const float> grad, Span<float> master) const;
+  void update(const KernelTable& ops, const Exec& exec, const OptimizerHyper& hyper,
+              const StepScalars& scalars, const Piece& piece, Span<const float> grad,
+              Span<float> master) const;
 
   /// A piece of master and of every buffer the rule keeps.
   host::FusedState fused(const Piece& piece, Span<float> master) const {

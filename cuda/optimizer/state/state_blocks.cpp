@@ -31,9 +31,15 @@ std::uint32_t amax_of(Span<const float> values) {
 }
 
 // The casts by the type of the codes; e4m3 does not saturate, so that a moment that is not finite stays so.
-void read_codes(const Exec& exec, Span<const bf16> codes, Span<float> x) { host::widen_bf16(exec, codes, x); }
-void read_codes(const Exec& exec, Span<const fp16> codes, Span<float> x) { host::widen_fp16(exec, codes, x); }
-void read_codes(const Exec& exec, Span<const e4m3> codes, Span<float> x) { host::widen_e4m3(exec, codes, x); }
+void read_codes(const Exec& exec, Span<const bf16> codes, Span<float> x) {
+  host::widen_bf16(exec, codes, x);
+}
+void read_codes(const Exec& exec, Span<const fp16> codes, Span<float> x) {
+  host::widen_fp16(exec, codes, x);
+}
+void read_codes(const Exec& exec, Span<const e4m3> codes, Span<float> x) {
+  host::widen_e4m3(exec, codes, x);
+}
 void write_codes(const Exec& exec, Span<const float> y, Span<bf16> codes) {
   host::cast_to_bf16(exec, y, codes);
 }
@@ -70,7 +76,8 @@ void for_state_blocks(const OptimizerSetup& setup, const Piece& run, const Body&
   const std::int64_t first = undistributed_begin(setup, run);
   for (std::int64_t begin = 0; begin < run.numel;) {
     const std::int64_t index = first + begin;
-    const std::int64_t count = std::min(state_block_numel - index % state_block_numel, run.numel - begin);
+    const std::int64_t count =
+        std::min(state_block_numel - index % state_block_numel, run.numel - begin);
     body(begin, count);
     begin += count;
   }
@@ -91,9 +98,14 @@ struct StateBlocks::Tile {
   }
 };
 
-StateBlocks::StateBlocks(const OptimizerSetup& setup, const std::vector<Piece>& pieces, const RuleState& state,
-                       const CountedBuffer& master, const StateSplit* split)
-    : setup_(setup), state_(state), own_(setup, state, master, split), whole_blocks_({}), fragments_({}) {
+StateBlocks::StateBlocks(const OptimizerSetup& setup, const std::vector<Piece>& pieces,
+                         const RuleState& state, const CountedBuffer& master,
+                         const StateSplit* split)
+    : setup_(setup),
+      state_(state),
+      own_(setup, state, master, split),
+      whole_blocks_({}),
+      fragments_({}) {
   if (!has_any_scales()) {
     whole_blocks_ = host::PieceLoop(pieces);
     return;
@@ -117,34 +129,35 @@ bool StateBlocks::has_any_scales() const {
 }
 
 void StateBlocks::update(const Exec& exec, const Wanted& wanted, const Change& update,
-                        const Round& round) const {
+                         const Round& round) const {
   pass(exec, true, wanted, {}, update, round);
 }
 
 void StateBlocks::load(const Exec& exec, const Chosen& of_codes, const Change& read,
-                      const Round& round) const {
+                       const Round& round) const {
   pass(exec, false, any_piece, of_codes, read, round);
 }
 
 void StateBlocks::update_at(const StoredPlace& place, const host::PieceLoop& loop, const Exec& exec,
-                           const Wanted& wanted, const Change& update, const Round& round) const {
+                            const Wanted& wanted, const Change& update, const Round& round) const {
   pass_whole(place, loop, exec, true, wanted, {}, update, round);
 }
 
 void StateBlocks::load_at(const StoredPlace& place, const host::PieceLoop& loop, const Exec& exec,
-                         const Chosen& of_codes, const Change& read, const Round& round) const {
+                          const Chosen& of_codes, const Change& read, const Round& round) const {
   pass_whole(place, loop, exec, false, any_piece, of_codes, read, round);
 }
 
 void StateBlocks::pass(const Exec& exec, bool reads, const Wanted& wanted, const Chosen& of_codes,
-                      const Change& change, const Round& round) const {
+                       const Change& change, const Round& round) const {
   pass_whole(own_, whole_blocks_, exec, reads, wanted, of_codes, change, round);
   if (!cut_blocks_.empty()) pass_fragments(exec, reads, wanted, of_codes, change, round);
 }
 
-void StateBlocks::pass_whole(const StoredPlace& place, const host::PieceLoop& loop, const Exec& exec,
-                            bool reads, const Wanted& wanted, const Chosen& of_codes, const Change& change,
-                            const Round& round) const {
+void StateBlocks::pass_whole(const StoredPlace& place, const host::PieceLoop& loop,
+                             const Exec& exec, bool reads, const Wanted& wanted,
+                             const Chosen& of_codes, const Change& change,
+                             const Round& round) const {
   loop.run(exec, [&](const Exec& serial, const Piece& block) {
     if (!wanted(block)) return;
     Tile<tile_numel> tile;
@@ -156,8 +169,9 @@ void StateBlocks::pass_whole(const StoredPlace& place, const host::PieceLoop& lo
   });
 }
 
-void StateBlocks::pass_fragments(const Exec& exec, bool reads, const Wanted& wanted, const Chosen& of_codes,
-                                const Change& change, const Round& round) const {
+void StateBlocks::pass_fragments(const Exec& exec, bool reads, const Wanted& wanted,
+                                 const Chosen& of_codes, const Change& change,
+                                 const Round& round) const {
   const auto wait_at = [&](const Piece& fragment) {  // one of those blocks
     return waits_at_[static_cast<std::size_t>(&fragment - fragments_.blocks().data())];
   };
@@ -182,13 +196,15 @@ void StateBlocks::pass_fragments(const Exec& exec, bool reads, const Wanted& wan
       if (!has_scales_at(i) || of_codes[i]) continue;
       const Span<const float> values(waiting[i].data() + wait_at(fragment),
                                      static_cast<std::size_t>(fragment.numel));
-      store_block(own_, serial, i, fragment, values, static_cast<std::uint32_t>(words[word_of(i, fragment)]));
+      store_block(own_, serial, i, fragment, values,
+                  static_cast<std::uint32_t>(words[word_of(i, fragment)]));
     }
   });
 }
 
 std::vector<std::uint64_t> StateBlocks::joined_amax(
-    const Wanted& wanted, const std::array<std::vector<float>, state_buffers.size()>& waiting) const {
+    const Wanted& wanted,
+    const std::array<std::vector<float>, state_buffers.size()>& waiting) const {
   std::vector<std::uint64_t> words;
   for (std::size_t i = 0; i < state_buffers.size(); ++i)
     words.resize(words.size() + (has_scales_at(i) ? cut_blocks_.size() : 0));
@@ -211,14 +227,14 @@ std::vector<std::uint64_t> StateBlocks::joined_amax(
 std::size_t StateBlocks::word_of(std::size_t i, const Piece& fragment) const {
   std::size_t before = 0;
   for (std::size_t k = 0; k < i; ++k) before += has_scales_at(k) ? cut_blocks_.size() : 0;
-  const auto at =
-      std::ranges::lower_bound(cut_blocks_, undistributed_begin(setup_, fragment) / state_block_numel);
+  const auto at = std::ranges::lower_bound(
+      cut_blocks_, undistributed_begin(setup_, fragment) / state_block_numel);
   return before + static_cast<std::size_t>(at - cut_blocks_.begin());
 }
 
 template <class AnyTile>
-host::FusedState StateBlocks::open(const StoredPlace& place, const Exec& exec, const Piece& piece, bool reads,
-                                  AnyTile& tile) const {
+host::FusedState StateBlocks::open(const StoredPlace& place, const Exec& exec, const Piece& piece,
+                                   bool reads, AnyTile& tile) const {
   const auto count = static_cast<std::size_t>(piece.numel);
   host::FusedState state{};
   if (setup_.state_formats.master == MasterFormat::bf16) {
@@ -250,8 +266,9 @@ host::FusedState StateBlocks::open(const StoredPlace& place, const Exec& exec, c
 }
 
 template <class AnyTile>
-void StateBlocks::close(const StoredPlace& place, const Exec& exec, const Piece& piece, bool whole_blocks,
-                       const Chosen& of_codes, const Round& round, const AnyTile& tile) const {
+void StateBlocks::close(const StoredPlace& place, const Exec& exec, const Piece& piece,
+                        bool whole_blocks, const Chosen& of_codes, const Round& round,
+                        const AnyTile& tile) const {
   if (setup_.state_formats.master == MasterFormat::bf16) {
     round(exec, piece, {tile.master.data(), static_cast<std::size_t>(piece.numel)},
           span_of<bf16>(place.master(piece), piece));
@@ -271,14 +288,16 @@ void StateBlocks::close(const StoredPlace& place, const Exec& exec, const Piece&
   }
 }
 
-void StateBlocks::store_block(const StoredPlace& place, const Exec& exec, std::size_t i, const Piece& block,
-                             Span<const float> values, std::uint32_t amax) const {
+void StateBlocks::store_block(const StoredPlace& place, const Exec& exec, std::size_t i,
+                              const Piece& block, Span<const float> values,
+                              std::uint32_t amax) const {
   const float scale = scale_for(state_.format(i), amax);
   place.scale(i, block) = 1.0F / scale;
   alignas(64) std::array<float, state_block_numel> y;
   for (std::size_t k = 0; k < values.size(); ++k) y[k] = values[k] * scale;
-  visit_codes(place.codes(i, block), state_.format(i), block,
-              [&](auto codes) { write_codes(exec, Span<const float>(y.data(), values.size()), codes); });
+  visit_codes(place.codes(i, block), state_.format(i), block, [&](auto codes) {
+    write_codes(exec, Span<const float>(y.data(), values.size()), codes);
+  });
 }
 
 }  // namespace zeroproof::cuda

@@ -32,10 +32,11 @@ class StoredPlace {
 class StateBlocks {
  public:
   /// Changes the values of a piece in fp32, in place: an update, or a load.
-  using Change = std::function<void(const Exec& exec, const Piece& piece, const host::FusedState& state)>;
+  using Change =
+      std::function<void(const Exec& exec, const Piece& piece, const host::FusedState& state)>;
   /// Rounds the masters of a piece.
-  using Round =
-      std::function<void(const Exec& exec, const Piece& piece, Span<const float> values, Span<bf16> master)>;
+  using Round = std::function<void(const Exec& exec, const Piece& piece, Span<const float> values,
+                                   Span<bf16> master)>;
   using Wanted = std::function<bool(const Piece& piece)>;
   /// By place in state_buffers.
   using Chosen = std::array<bool, state_buffers.size()>;
@@ -43,11 +44,12 @@ class StateBlocks {
   /// pieces: of the rank, whose state is in these buffers. split: null if all of it is. The rest outlives it.
   /// Collective over tp, if a format has scales.
   StateBlocks(const OptimizerSetup& setup, const std::vector<Piece>& pieces, const RuleState& state,
-             const CountedBuffer& master, const StateSplit* split = nullptr);
+              const CountedBuffer& master, const StateSplit* split = nullptr);
 
   /// Phase update of the pieces of wanted tensors. Collective over comm (from stage 1 on) and tp, if a block with
   /// a scale is cut.
-  void update(const Exec& exec, const Wanted& wanted, const Change& update, const Round& round) const;
+  void update(const Exec& exec, const Wanted& wanted, const Change& update,
+              const Round& round) const;
 
   /// Stores what `read` fills in, of all pieces. of_codes: buffers of which it fills in codes, widened; the rank has
   /// their scales already. Collective as update().
@@ -70,7 +72,9 @@ class StateBlocks {
     OwnPlace(const OptimizerSetup& setup, const RuleState& state, const CountedBuffer& master,
              const StateSplit* split)
         : setup_(setup), state_(state), master_(master), split_(split) {}
-    std::byte* codes(std::size_t i, const Piece& piece) const override { return at(state_[i], piece); }
+    std::byte* codes(std::size_t i, const Piece& piece) const override {
+      return at(state_[i], piece);
+    }
     std::byte* master(const Piece& piece) const override { return at(*master_, piece); }
     float& scale(std::size_t i, const Piece& of_block) const override {
       return state_.scale(i, undistributed_begin(setup_, of_block) / state_block_numel);
@@ -78,7 +82,8 @@ class StateBlocks {
 
    private:
     std::byte* at(const GuardedBuffer& buffer, const Piece& piece) const {
-      const std::int64_t local = split_ == nullptr ? piece.local_begin : split_->place(piece.local_begin);
+      const std::int64_t local =
+          split_ == nullptr ? piece.local_begin : split_->place(piece.local_begin);
       return static_cast<std::byte*>(buffer.data()) + local * num_bytes(buffer.dtype());
     }
 
@@ -88,11 +93,11 @@ class StateBlocks {
     const StateSplit* split_;
   };
 
-  void pass_whole(const StoredPlace& place, const host::PieceLoop& loop, const Exec& exec, bool reads,
-                  const Wanted& wanted, const Chosen& of_codes, const Change& change,
+  void pass_whole(const StoredPlace& place, const host::PieceLoop& loop, const Exec& exec,
+                  bool reads, const Wanted& wanted, const Chosen& of_codes, const Change& change,
                   const Round& round) const;
-  void pass(const Exec& exec, bool reads, const Wanted& wanted, const Chosen& of_codes, const Change& change,
-            const Round& round) const;
+  void pass(const Exec& exec, bool reads, const Wanted& wanted, const Chosen& of_codes,
+            const Change& change, const Round& round) const;
   template <class AnyTile>
   host::FusedState open(const StoredPlace& place, const Exec& exec, const Piece& piece, bool reads,
                         AnyTile& tile) const;
@@ -105,7 +110,8 @@ class StateBlocks {
   /// The largest magnitudes of cut blocks, [buffers with scales][cut_blocks_]; waiting: [num_waiting_] of each of these
   /// buffers. Collective.
   std::vector<std::uint64_t> joined_amax(
-      const Wanted& wanted, const std::array<std::vector<float>, state_buffers.size()>& waiting) const;
+      const Wanted& wanted,
+      const std::array<std::vector<float>, state_buffers.size()>& waiting) const;
   void store_block(const StoredPlace& place, const Exec& exec, std::size_t i, const Piece& block,
                    Span<const float> values, std::uint32_t amax) const;
   bool has_scales_at(std::size_t i) const { return state_.kept(i) && has_scales(state_.format(i)); }
@@ -115,11 +121,12 @@ class StateBlocks {
   const OptimizerSetup& setup_;
   const RuleState& state_;
   const OwnPlace own_;
-  std::vector<std::int64_t> cut_blocks_;  ///< of all ranks, the same on each of them, in increasing order
-  host::PieceLoop whole_blocks_;          ///< parts of pieces that begin and end with blocks
-  host::PieceLoop fragments_;             ///< other parts, each in one block
-  std::vector<std::int64_t> waits_at_;    ///< [fragments] elements of those before
-  std::int64_t num_waiting_ = 0;          ///< elements of all fragments
+  std::vector<std::int64_t>
+      cut_blocks_;                ///< of all ranks, the same on each of them, in increasing order
+  host::PieceLoop whole_blocks_;  ///< parts of pieces that begin and end with blocks
+  host::PieceLoop fragments_;     ///< other parts, each in one block
+  std::vector<std::int64_t> waits_at_;  ///< [fragments] elements of those before
+  std::int64_t num_waiting_ = 0;        ///< elements of all fragments
 };
 
 }  // namespace zeroproof::cuda

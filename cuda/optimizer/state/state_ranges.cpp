@@ -13,7 +13,8 @@ namespace {
 
 /// Whether TP ranks have parts of the tensor, so that one that ends here may go on there.
 bool is_part(const OptimizerSetup& setup, std::int64_t tensor) {
-  return !setup.placement.empty() && !setup.placement[static_cast<std::size_t>(tensor)].tp_replicated;
+  return !setup.placement.empty() &&
+         !setup.placement[static_cast<std::size_t>(tensor)].tp_replicated;
 }
 
 void sort_and_join(std::vector<std::int64_t>& blocks) {
@@ -29,7 +30,8 @@ std::vector<std::int64_t> blocks_cut_here(const OptimizerSetup& setup) {
   for (int rank = 0; rank < owners; ++rank) {
     whole.clear();
     fragments.clear();
-    const std::vector<FlatRange> ranges = setup.stage == 0 ? state_ranges(setup) : setup.shards->shard(rank);
+    const std::vector<FlatRange> ranges =
+        setup.stage == 0 ? state_ranges(setup) : setup.shards->shard(rank);
     for (const Piece& run : state_ranges(setup, setup.layout->pieces(ranges)))
       cut_at_blocks(setup, run, whole, fragments);
     for (const Piece& fragment : fragments)
@@ -88,7 +90,8 @@ std::vector<FlatRange> state_blocks(const OptimizerSetup& setup, const std::vect
   return joined_ranges(std::move(all));
 }
 
-std::vector<FlatRange> blocks_of_state(const OptimizerSetup& setup, const std::vector<Piece>& pieces) {
+std::vector<FlatRange> blocks_of_state(const OptimizerSetup& setup,
+                                       const std::vector<Piece>& pieces) {
   if (!host::any_state_scales(setup.hyper, setup.state_formats)) return {};
   return state_blocks(setup, state_ranges(setup, pieces));
 }
@@ -98,7 +101,8 @@ void cut_at_blocks(const OptimizerSetup& setup, const Piece& run, std::vector<Pi
   // The last block of a tensor is as long as the tensor leaves it; where that ends, a part does not know.
   const std::int64_t numel = setup.layout->tensors()[static_cast<std::size_t>(run.tensor)].numel;
   const bool is_last = !is_part(setup, run.tensor) && run.tensor_begin + run.numel == numel;
-  const host::StateBlockParts parts = host::state_block_parts(run, undistributed_begin(setup, run), is_last);
+  const host::StateBlockParts parts =
+      host::state_block_parts(run, undistributed_begin(setup, run), is_last);
   if (parts.head.numel > 0) fragments.push_back(parts.head);
   if (parts.whole.numel > 0) whole.push_back(parts.whole);
   if (parts.tail.numel > 0) fragments.push_back(parts.tail);

@@ -19,7 +19,8 @@ std::int64_t undistributed_begin(const OptimizerSetup& setup, const Piece& run);
 std::vector<FlatRange> state_blocks(const OptimizerSetup& setup, const std::vector<Piece>& runs);
 
 /// Those of a rank that has these pieces, if a buffer of its rule has scales; else none.
-std::vector<FlatRange> blocks_of_state(const OptimizerSetup& setup, const std::vector<Piece>& pieces);
+std::vector<FlatRange> blocks_of_state(const OptimizerSetup& setup,
+                                       const std::vector<Piece>& pieces);
 
 /// Adds the parts of a run: what begins and ends with blocks, and fragments of blocks that go on elsewhere, or may.
 void cut_at_blocks(const OptimizerSetup& setup, const Piece& run, std::vector<Piece>& whole,

@@ -19,7 +19,8 @@ inline std::size_t grad_words(const OptimizerSetup& setup) {
 
 /// Sets the bit of every tensor that any micro-batch gives a gradient, lowest bits first. Collective over all ranks.
 /// has_grad: [grad_words].
-void find_gradients(const OptimizerSetup& setup, const GradSource& leaves, Span<std::uint64_t> has_grad);
+void find_gradients(const OptimizerSetup& setup, const GradSource& leaves,
+                    Span<std::uint64_t> has_grad);
 
 /// Collective over all ranks of the step. Errors: comm, the same on every rank, if their scalars differ in a bit.
 void require_same_scalars(const OptimizerSetup& setup, Span<const StepScalars> scalars);

@@ -47,8 +47,8 @@ void TensorSteps::prepare(GradSource& leaves, int log2_loss_scale) {
   // Tensors of one group that are in the same step have the same scalars, which are made once.
   std::vector<std::unordered_map<std::int64_t, StepScalars>> made(hypers.size());  // [groups] by t
   for (std::size_t i = 0; i < scalars_.size(); ++i) {
-    const auto group = static_cast<std::size_t>(per_tensor() ? setup_.groups.of(static_cast<std::int64_t>(i))
-                                                             : static_cast<int>(i));
+    const auto group = static_cast<std::size_t>(
+        per_tensor() ? setup_.groups.of(static_cast<std::int64_t>(i)) : static_cast<int>(i));
     const std::int64_t t = per_tensor() ? static_cast<std::int64_t>(tensor_steps_[i]) + 1 : next;
     const auto [one, is_new] = made[group].try_emplace(t);
     if (is_new) one->second = host::step_scalars(hypers[group], t, log2_loss_scale, by);

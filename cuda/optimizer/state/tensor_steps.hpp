@@ -23,7 +23,9 @@ class TensorSteps {
   void prepare(GradSource& leaves, int log2_loss_scale);
 
   /// Scalars, gradients and counts; and those of a step that somebody else has prepared.
-  StepDecision decision() const { return {scalars_, has_grad_, tensor_steps_, applied_steps_, {}, {}}; }
+  StepDecision decision() const {
+    return {scalars_, has_grad_, tensor_steps_, applied_steps_, {}, {}};
+  }
   void follow(const StepDecision& decision);
 
   /// Phase update has ended: counts the step for the tensors that took part.

@@ -14,8 +14,8 @@ std::int64_t length_of(double ns_per_element, std::int64_t numel) {
 
 }  // namespace
 
-DeviceGradSource::DeviceGradSource(const GradFormula& formula, const FlatLayout& layout, DType dtype,
-                                   const std::int32_t* log2_scale, GradPace pace,
+DeviceGradSource::DeviceGradSource(const GradFormula& formula, const FlatLayout& layout,
+                                   DType dtype, const std::int32_t* log2_scale, GradPace pace,
                                    std::vector<FlatRange> units)
     : formula_(formula),
       layout_(layout),
@@ -29,7 +29,8 @@ DeviceGradSource::DeviceGradSource(const GradFormula& formula, const FlatLayout&
 }
 
 /// The clock starts before the leaf is made, and the stream goes on when the time is over.
-void DeviceGradSource::fill(std::int64_t micro_batch, std::int64_t begin, const TensorView& to) const {
+void DeviceGradSource::fill(std::int64_t micro_batch, std::int64_t begin,
+                            const TensorView& to) const {
   const std::int64_t length = length_of(pace_.backward_ns, to.numel);
   if (length > 0) device::enqueue_clock(begun_.data());
   device::enqueue_leaf(formula_, step_, micro_batch, begin, log2_scale_, to);
@@ -45,7 +46,8 @@ TensorView DeviceGradSource::micro_batch_grad(std::int64_t micro_batch) {
 }
 
 void DeviceGradSource::forward(int unit, const TensorView&) {
-  const std::int64_t length = length_of(pace_.forward_ns, units_[static_cast<std::size_t>(unit)].numel());
+  const std::int64_t length =
+      length_of(pace_.forward_ns, units_[static_cast<std::size_t>(unit)].numel());
   if (length == 0) return;
   device::enqueue_clock(begun_.data());
   device::enqueue_until(begun_.data(), length);

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "common/step/distributed_optimizer.hpp"
-#include "cuda/reduce/sources/grad_formula.hpp"
 #include "cuda/comm/memory/space_array.hpp"
+#include "cuda/reduce/sources/grad_formula.hpp"
 
 namespace zeroproof::cuda {
 
@@ -26,7 +26,8 @@ class DeviceGradSource final : public GradSource, private LayeredModel {
   /// model that runs layer by layer; none: whole leaves. The layout and log2_scale outlive this, and whatever was
   /// enqueued with it is finished when it ends.
   DeviceGradSource(const GradFormula& formula, const FlatLayout& layout, DType dtype,
-                   const std::int32_t* log2_scale, GradPace pace = {}, std::vector<FlatRange> units = {});
+                   const std::int32_t* log2_scale, GradPace pace = {},
+                   std::vector<FlatRange> units = {});
 
   /// What is asked for from now on is of this step, counted from 0.
   void set_step(std::int64_t step) { step_ = step; }
@@ -56,7 +57,8 @@ class DeviceGradSource final : public GradSource, private LayeredModel {
   const std::vector<FlatRange> units_;
   std::vector<int> visits_;  // every unit once, in order
   const SpaceArray<std::uint64_t> begun_;
-  std::optional<SpaceArray<std::byte>> leaf_;  // [padded_numel] elements, from the first whole leaf on
+  std::optional<SpaceArray<std::byte>>
+      leaf_;  // [padded_numel] elements, from the first whole leaf on
   std::int64_t step_ = 0;
   std::int64_t micro_batch_ = 0;
 };

@@ -54,14 +54,15 @@ ZP_KERNEL until_kernel(const std::uint64_t* since, std::uint64_t length) {
 
 }  // namespace
 
-void enqueue_leaf(const GradFormula& formula, std::int64_t step, std::int64_t micro_batch, std::int64_t begin,
-                  const std::int32_t* log2_scale, const TensorView& to) {
+void enqueue_leaf(const GradFormula& formula, std::int64_t step, std::int64_t micro_batch,
+                  std::int64_t begin, const std::int32_t* log2_scale, const TensorView& to) {
   ZP_CHECK(is_param_format(to.dtype), ErrorCode::invalid_argument,
-           "a leaf was to be made in " + std::string(name(to.dtype)), "gradients are fp32, bf16 or fp16",
-           "choose one of these");
+           "a leaf was to be made in " + std::string(name(to.dtype)),
+           "gradients are fp32, bf16 or fp16", "choose one of these");
   if (to.numel == 0) return;
   const GradElements elements{formula.seed, leaf_stream + static_cast<std::uint32_t>(micro_batch),
-                              static_cast<std::uint32_t>(step), formula.overflow(step, micro_batch)};
+                              static_cast<std::uint32_t>(step),
+                              formula.overflow(step, micro_batch)};
   visit_param_format(to.dtype, [&](auto format) {
     using T = typename decltype(format)::type;
     const FillGrad<T> fill{elements, begin, log2_scale, static_cast<T*>(to.data)};
@@ -74,7 +75,8 @@ void enqueue_clock(std::uint64_t* nanoseconds) { launch(clock_kernel, 1, one_war
 void enqueue_until(const std::uint64_t* since, std::int64_t length) {
   ZP_CHECK(length >= 0 && length <= most_nanoseconds, ErrorCode::invalid_argument,
            "a device was to wait for " + std::to_string(length) + " ns",
-           "nothing else runs behind it meanwhile", "choose 0 to " + std::to_string(most_nanoseconds));
+           "nothing else runs behind it meanwhile",
+           "choose 0 to " + std::to_string(most_nanoseconds));
   if (length > 0) launch(until_kernel, 1, one_warp, since, static_cast<std::uint64_t>(length));
 }
 

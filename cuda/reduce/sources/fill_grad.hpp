@@ -11,8 +11,8 @@ namespace zeroproof::cuda::device {
 
 /// Elements [begin, begin + to.numel) of the leaf, in device memory. log2_scale: in device memory too, read when the
 /// device comes to it. Errors: invalid_argument for another dtype than fp32, bf16 or fp16.
-void enqueue_leaf(const GradFormula& formula, std::int64_t step, std::int64_t micro_batch, std::int64_t begin,
-                  const std::int32_t* log2_scale, const TensorView& to);
+void enqueue_leaf(const GradFormula& formula, std::int64_t step, std::int64_t micro_batch,
+                  std::int64_t begin, const std::int32_t* log2_scale, const TensorView& to);
 
 /// Writes the time of the device's clock. nanoseconds: in device memory.
 void enqueue_clock(std::uint64_t* nanoseconds);

@@ -14,7 +14,8 @@ namespace zeroproof::cuda {
 /// has infinities, as that of a model would.
 struct GradFormula {
   std::uint64_t seed = 1;
-  std::int64_t overflow_every = 0;    ///< in each so-manieth step one element is +infinity; 0: in none
+  std::int64_t overflow_every =
+      0;  ///< in each so-manieth step one element is +infinity; 0: in none
   std::int64_t overflow_element = 0;  ///< that one, of micro-batch 0; not of padding
 
   /// The element that overflows; -1 if none does.

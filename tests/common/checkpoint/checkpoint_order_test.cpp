@@ -20,7 +20,8 @@ const Held three = {{1, 3, 1, 1}, LayoutKind::contract, 2};
 /// Which files of ranks are durable when the checkpoint appears.
 class CommittingDisk final : public Disk {
  public:
-  CommittingDisk(std::atomic<int>& made, std::atomic<int>& durable) : made_(made), durable_(durable) {}
+  CommittingDisk(std::atomic<int>& made, std::atomic<int>& durable)
+      : made_(made), durable_(durable) {}
   int create(int folder, const char* name) override {
     const int file = Disk::create(folder, name);
     if (std::string(name).find("rank-") != 0) return file;
@@ -60,8 +61,8 @@ TEST_CASE("saver: a checkpoint appears when the files of all ranks are durable")
     run_grid(three.grid, [&](const GridPlace& place) {
       HeldState state(three, place, held_values(1));
       CommittingDisk disk(made, durable);
-      CheckpointSaver saver(folder.file(mode == SaveMode::synchronous ? "now" : "later"), *place.all, 0, mode,
-                            disk);
+      CheckpointSaver saver(folder.file(mode == SaveMode::synchronous ? "now" : "later"),
+                            *place.all, 0, mode, disk);
       saver.save(state, state.setup(), held_layout(), held_content(10));
       saver.finish();
       if (place.number == 0) at_commit = disk.at_commit;

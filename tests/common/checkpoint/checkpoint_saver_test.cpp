@@ -50,7 +50,8 @@ struct Told {
   std::vector<std::string> texts;
   std::vector<int> calls;  ///< of each rank's disk
 };
-Told save_ten(const std::string& path, SaveMode mode, int keep, int culprit, Mishap mishap, int at) {
+Told save_ten(const std::string& path, SaveMode mode, int keep, int culprit, Mishap mishap,
+              int at) {
   Told told{std::vector<std::string>(3), std::vector<int>(3)};
   run_grid(three.grid, [&](const GridPlace& place) {
     HeldState state(three, place, held_values(2));
@@ -68,7 +69,9 @@ Told save_ten(const std::string& path, SaveMode mode, int keep, int culprit, Mis
 
 }  // namespace
 
-TEST_CASE("saver: every call of every rank fails once: all ranks are told the same, and nothing is lost") {
+TEST_CASE(
+    "saver: every call of every rank fails once: all ranks are told the same, and nothing is "
+    "lost") {
   const TemporaryFolder folder = TemporaryFolder::in_memory();
   int points = 0, failures = 0, short_writes = 0;
   for (const SaveMode mode : both_modes) {
@@ -106,7 +109,8 @@ TEST_CASE("saver: every call of every rank fails once: all ranks are told the sa
             // Whatever is there is whole, and the old one went only for a new one.
             const std::vector<std::int64_t> steps = CheckpointRoot(path).steps();
             REQUIRE(!steps.empty());
-            for (const std::int64_t step : steps) CHECK(held_problem(path, step, step == 5 ? 1 : 2).empty());
+            for (const std::int64_t step : steps)
+              CHECK(held_problem(path, step, step == 5 ? 1 : 2).empty());
             if (!failed) CHECK(steps.back() == 10);
             // The next run finds no obstacle, and nothing that is unfinished is left.
             const Told next = save_ten(path, mode, keep, -1, Mishap::none, -1);
@@ -124,7 +128,9 @@ TEST_CASE("saver: every call of every rank fails once: all ranks are told the sa
   CHECK(failures > (points - short_writes) / 2);
 }
 
-TEST_CASE("saver: training goes on while a checkpoint is written, which is of the step it was asked for") {
+TEST_CASE(
+    "saver: training goes on while a checkpoint is written, which is of the step it was asked "
+    "for") {
   const TemporaryFolder folder = TemporaryFolder::in_memory();
   const std::string path = folder.file("a");
   TroubledDisk disks[3];
@@ -154,7 +160,8 @@ TEST_CASE("saver: an asynchronous save writes the files of a synchronous one, by
   const TemporaryFolder folder = TemporaryFolder::in_memory();
   // As in a run that has diverged.
   const HeldBits bits = [](BufferId id, std::int64_t place) {
-    return place % 7 == 3 ? 0xff800001U + static_cast<std::uint32_t>(place) : held_values(1)(id, place);
+    return place % 7 == 3 ? 0xff800001U + static_cast<std::uint32_t>(place)
+                          : held_values(1)(id, place);
   };
   int files = 0;
   for (const Held& held : many_places()) {
@@ -163,8 +170,8 @@ TEST_CASE("saver: an asynchronous save writes the files of a synchronous one, by
       run_grid(held.grid, [&](const GridPlace& place) {
         HeldState state(held, place, bits);
         state.setup().exec.num_threads = 1 + place.number % 3;
-        CheckpointSaver saver(folder.file(mode == SaveMode::synchronous ? "now" : "later"), *place.all, 1,
-                              mode);
+        CheckpointSaver saver(folder.file(mode == SaveMode::synchronous ? "now" : "later"),
+                              *place.all, 1, mode);
         saver.save(state, state.setup(), held_layout(), held_content(10));
         saver.finish();
       });
@@ -276,7 +283,8 @@ TEST_CASE("saver: one checkpoint at a time is on its way") {
   CHECK(held_problem(path, 20, 1) == "");
 }
 
-TEST_CASE("saver: what a writer failed with is told at the next save or at the end, and saving goes on") {
+TEST_CASE(
+    "saver: what a writer failed with is told at the next save or at the end, and saving goes on") {
   const TemporaryFolder folder = TemporaryFolder::in_memory();
   for (const bool by_save : {true, false}) {
     const std::string path = folder.file(by_save ? "a" : "b");
@@ -335,8 +343,9 @@ TEST_CASE("saver: a folder that somebody saves in is refused on every rank, and 
   std::set<std::string> texts;
   std::mutex lock;
   run_grid(three.grid, [&](const GridPlace& place) {
-    const std::string text =
-        text_of([&] { const CheckpointSaver saver(folder.file("a"), *place.all, 0, SaveMode::synchronous); });
+    const std::string text = text_of([&] {
+      const CheckpointSaver saver(folder.file("a"), *place.all, 0, SaveMode::synchronous);
+    });
     const std::lock_guard guard(lock);
     texts.insert(text);
   });
@@ -362,7 +371,9 @@ TEST_CASE("saver: as many checkpoints stay as were asked for") {
   }
 }
 
-TEST_CASE("together: the first rank's error is every rank's, with its code; one rank alone is not named") {
+TEST_CASE(
+    "together: the first rank's error is every rank's, with its code; one rank alone is not "
+    "named") {
   const auto told = [](int ranks, const std::function<void(int)>& act) {
     std::set<std::string> all;
     std::mutex lock;

@@ -18,7 +18,8 @@ using Sums = std::map<BufferId, std::vector<std::uint64_t>>;
 
 /// Any bits, NaNs and infinities among them, the same for the same place.
 std::uint32_t any_bits(BufferId id, std::int64_t place) {
-  std::uint32_t x = static_cast<std::uint32_t>(place) * 2654435761u + static_cast<std::uint32_t>(id) * 40503u;
+  std::uint32_t x =
+      static_cast<std::uint32_t>(place) * 2654435761u + static_cast<std::uint32_t>(id) * 40503u;
   x ^= x >> 15;
   x *= 2246822519u;
   x ^= x >> 13;
@@ -44,7 +45,8 @@ Sums sums_of(const Held& held, DType param_dtype, int threads = 1) {
 }
 
 /// From the definition alone: the numbers of all elements, each of its place and its bits.
-std::vector<std::uint64_t> defined(BufferId id, DType dtype, std::int64_t bucket, std::int64_t num_buckets) {
+std::vector<std::uint64_t> defined(BufferId id, DType dtype, std::int64_t bucket,
+                                   std::int64_t num_buckets) {
   std::vector<std::uint64_t> sums(static_cast<std::size_t>(num_buckets), 0);
   for (std::int64_t place = 0; place < held_layout().padded_numel(); ++place) {
     if (held_layout().tensor_at(place) < 0) continue;
@@ -55,7 +57,8 @@ std::vector<std::uint64_t> defined(BufferId id, DType dtype, std::int64_t bucket
       bits &= 0xffffu;
       if ((bits & 0x7fffu) > (dtype == DType::bf16 ? 0x7f80u : 0x7c00u)) bits = 0x7fffu;
     }
-    sums[static_cast<std::size_t>(place / bucket)] += element_number(static_cast<std::uint64_t>(place), bits);
+    sums[static_cast<std::size_t>(place / bucket)] +=
+        element_number(static_cast<std::uint64_t>(place), bits);
   }
   return sums;
 }
@@ -86,8 +89,8 @@ TEST_CASE("element sums: every bit of every buffer is in its own bucket's sum, a
   std::vector<OwnPiece> own;
   for (std::size_t i = 0; i < layout.tensors().size(); ++i) {
     const TensorSlot& slot = layout.tensors()[i];
-    own.push_back(
-        {{"", static_cast<std::int64_t>(i), 0, 0, slot.numel, slot.numel, slot.numel, 0}, slot.begin});
+    own.push_back({{"", static_cast<std::int64_t>(i), 0, 0, slot.numel, slot.numel, slot.numel, 0},
+                   slot.begin});
   }
   const std::vector<FlatRange> all = {{0, layout.padded_numel()}};
   std::vector<float> values(static_cast<std::size_t>(layout.padded_numel()), 0.5F);
@@ -107,7 +110,8 @@ TEST_CASE("element sums: every bit of every buffer is in its own bucket's sum, a
     int others = 0;
     for (const auto& [id, now] : after) {
       for (std::size_t bucket = 0; bucket < now.size(); ++bucket) {
-        const bool here = id == changed && static_cast<std::int64_t>(bucket) == place / sums.bucket_numel();
+        const bool here =
+            id == changed && static_cast<std::int64_t>(bucket) == place / sums.bucket_numel();
         if (here) CHECK(now[bucket] != before.at(id)[bucket]);
         if (!here && now[bucket] != before.at(id)[bucket]) ++others;
       }

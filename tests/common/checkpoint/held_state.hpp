@@ -51,9 +51,11 @@ inline std::string to_string(const Held& held) {
 /// All stages, layouts and kinds of grid, ranks that own nothing among them.
 inline std::vector<Held> many_places() {
   std::vector<Held> places;
-  for (const LayoutKind layout : {LayoutKind::contract, LayoutKind::megatron, LayoutKind::deepspeed_flat,
-                                  LayoutKind::deepspeed_param, LayoutKind::fsdp2, LayoutKind::greedy}) {
-    for (const int ranks : {1, 2, 3, 5, 16}) places.push_back({{1, ranks, 1, 1}, layout, 1 + ranks % 3});
+  for (const LayoutKind layout :
+       {LayoutKind::contract, LayoutKind::megatron, LayoutKind::deepspeed_flat,
+        LayoutKind::deepspeed_param, LayoutKind::fsdp2, LayoutKind::greedy}) {
+    for (const int ranks : {1, 2, 3, 5, 16})
+      places.push_back({{1, ranks, 1, 1}, layout, 1 + ranks % 3});
     places.push_back({{2, 3, 1, 1}, layout, 2, 4096});
     places.push_back({{1, 2, 2, 1}, layout, 1});
     places.push_back({{1, 1, 8, 1}, layout, 3});
@@ -68,7 +70,8 @@ inline std::vector<Held> many_places() {
 using HeldBits = std::function<std::uint32_t(BufferId, std::int64_t place)>;
 
 inline float held_value(BufferId id, std::int64_t place, int salt = 0) {
-  return static_cast<float>(place) + static_cast<float>(id) * 131072.0F + static_cast<float>(salt) * 0.125F;
+  return static_cast<float>(place) + static_cast<float>(id) * 131072.0F +
+         static_cast<float>(salt) * 0.125F;
 }
 inline HeldBits held_values(int salt = 0) {
   return [salt](BufferId id, std::int64_t place) {
@@ -81,7 +84,8 @@ inline HeldBits held_values(int salt = 0) {
 
 class HeldState : public DistributedOptimizer {
  public:
-  HeldState(const Held& held, const GridPlace& place, const HeldBits& bits, OptimizerHyper hyper = {})
+  HeldState(const Held& held, const GridPlace& place, const HeldBits& bits,
+            OptimizerHyper hyper = {})
       : model_(make_tp_model(held_params(), held_cuts(), held.grid.tp, place.tp_rank)),
         layout_(model_.params),
         shards_(make_shard_map(held.layout, layout_, held.grid.ranks, held.bucket_numel)) {
@@ -92,8 +96,8 @@ class HeldState : public DistributedOptimizer {
     setup_.cp = held.grid.cp;
     setup_.hyper = hyper;
     place.into(setup_);
-    ranges_ =
-        held.stage == 0 ? std::vector<FlatRange>{{0, layout_.padded_numel()}} : shards_.shard(place.rank);
+    ranges_ = held.stage == 0 ? std::vector<FlatRange>{{0, layout_.padded_numel()}}
+                              : shards_.shard(place.rank);
     for (const BufferId id :
          {BufferId::master, BufferId::exp_avg, BufferId::exp_avg_sq, BufferId::param_shard})
       fill(id, bits);
@@ -136,7 +140,8 @@ class HeldState : public DistributedOptimizer {
     std::vector<ExposedBuffer> all;
     for (const auto& [id, words] : memory_) all.push_back(buffer(id));
     const auto counts = static_cast<std::int64_t>(tensor_steps.size());
-    if (counts > 0) all.push_back({BufferId::tensor_steps, {tensor_steps.data(), DType::u64, counts}, {}});
+    if (counts > 0)
+      all.push_back({BufferId::tensor_steps, {tensor_steps.data(), DType::u64, counts}, {}});
     return all;
   }
   LossScalerState loss_scaler() const override { return scaler; }

@@ -12,7 +12,9 @@
 using namespace zeroproof;
 using namespace zeroproof::tests;
 
-TEST_CASE("own pieces: every element once, found where it lies, with its place in the undistributed model") {
+TEST_CASE(
+    "own pieces: every element once, found where it lies, with its place in the undistributed "
+    "model") {
   int ranks_without = 0;
   for (const Held& held : many_places()) {
     CAPTURE(to_string(held));
@@ -27,7 +29,8 @@ TEST_CASE("own pieces: every element once, found where it lies, with its place i
       if (own.empty()) ++ranks_without;
       if (place.instance > 0 && !own.empty()) ++elsewhere;
       for (const OwnPiece& one : own) {
-        const TensorSlot& slot = held_layout().tensors()[static_cast<std::size_t>(one.piece.tensor)];
+        const TensorSlot& slot =
+            held_layout().tensors()[static_cast<std::size_t>(one.piece.tensor)];
         const Span<const float> values = elements_of(one, buffer);
         for (std::int64_t e = 0; e < one.piece.numel; ++e) {
           const std::int64_t element = one.piece.element(e);
@@ -36,7 +39,8 @@ TEST_CASE("own pieces: every element once, found where it lies, with its place i
             continue;
           }
           ++writers[static_cast<std::size_t>(slot.begin + element)];
-          if (values[static_cast<std::size_t>(e)] != held_value(BufferId::exp_avg, slot.begin + element))
+          if (values[static_cast<std::size_t>(e)] !=
+              held_value(BufferId::exp_avg, slot.begin + element))
             ++misplaced;
         }
       }
@@ -73,9 +77,11 @@ TEST_CASE("own pieces: a buffer that lacks elements is a defect, not a shorter c
   });
 }
 
-TEST_CASE("own pieces: every scale of a block of state once, where the rank has it, on TP ranks too") {
-  const std::vector<ParamSpec> params = {{"wide", {6, 1024}}, {"tall", {16, 200}}, {"odd", {9, 300}},
-                                         {"gain", {37}},      {"none", {0}},       {"scalar", {}}};
+TEST_CASE(
+    "own pieces: every scale of a block of state once, where the rank has it, on TP ranks too") {
+  const std::vector<ParamSpec> params = {{"wide", {6, 1024}}, {"tall", {16, 200}},
+                                         {"odd", {9, 300}},   {"gain", {37}},
+                                         {"none", {0}},       {"scalar", {}}};
   const FlatLayout whole(params);
   const auto num_blocks = static_cast<std::size_t>(whole.padded_numel() / state_block_numel);
   for (const int tp : {1, 2, 4}) {
@@ -92,10 +98,12 @@ TEST_CASE("own pieces: every scale of a block of state once, where the rank has 
           for (const Piece& piece : layout.pieces({range})) {
             const TensorPlacement& place = model.placement[static_cast<std::size_t>(piece.tensor)];
             for (std::int64_t e = 0; e < piece.numel; ++e)
-              has[static_cast<std::size_t>(place.global(piece.tensor_begin + e) / state_block_numel)] = true;
+              has[static_cast<std::size_t>(place.global(piece.tensor_begin + e) /
+                                           state_block_numel)] = true;
           }
           ExposedBuffer buffer{BufferId::exp_avg_scale, {}, {}};
-          std::vector<std::int64_t> held;  // numbers of the rank's blocks, in the order of its scales
+          std::vector<std::int64_t>
+              held;  // numbers of the rank's blocks, in the order of its scales
           for (std::int64_t block = 0; block < static_cast<std::int64_t>(num_blocks); ++block) {
             if (!has[static_cast<std::size_t>(block)]) continue;
             held.push_back(block);
@@ -110,7 +118,8 @@ TEST_CASE("own pieces: every scale of a block of state once, where the rank has 
           for (const OwnPiece& one : scales_of(own, whole, tp)) {
             REQUIRE(one.piece.numel > 0);
             pieces_of_wide += one.piece.tensor == 0 ? 1 : 0;
-            const std::int64_t first = whole.tensors()[static_cast<std::size_t>(one.piece.tensor)].begin;
+            const std::int64_t first =
+                whole.tensors()[static_cast<std::size_t>(one.piece.tensor)].begin;
             const std::int64_t place = place_of(one, buffer);
             for (std::int64_t e = 0; e < one.piece.numel; ++e) {
               const std::int64_t block = first / state_block_numel + one.piece.element(e);
@@ -126,7 +135,8 @@ TEST_CASE("own pieces: every scale of a block of state once, where the rank has 
         wrong += writers[block] == (whole.tensor_at(first) < 0 ? 0 : 1) ? 0 : 1;
       }
       CHECK(wrong == 0);
-      CHECK(pieces_of_wide <= static_cast<std::size_t>(tp * ranks));  // not one for each of its rows
+      CHECK(pieces_of_wide <=
+            static_cast<std::size_t>(tp * ranks));  // not one for each of its rows
     }
   }
 }

@@ -85,7 +85,8 @@ TEST_CASE("slow: saved state: all pairs of places") {
   }
 }
 
-TEST_CASE("saved state: the same files on any ranks hold the same elements, NaNs the canonical one") {
+TEST_CASE(
+    "saved state: the same files on any ranks hold the same elements, NaNs the canonical one") {
   const TemporaryFolder folder = TemporaryFolder::in_memory();
   const HeldBits bits = [](BufferId id, std::int64_t place) {
     if (place % 5 == 1)
@@ -191,8 +192,9 @@ TEST_CASE("saved state: a model, a rule or a policy that does not fit is refused
        {"has exp_avg_sq, which is not kept here"});
   says(refusal(held_params(), [](OptimizerSetup& setup) { setup.hyper.rule = UpdateRule::sgd; }),
        {"has exp_avg, which is not kept here"});
-  says(refusal(held_params(), [](OptimizerSetup& setup) { setup.missing_grad = MissingGrad::skip; }),
-       {"counts no steps for every tensor", "missing_grad = skip"});
+  says(
+      refusal(held_params(), [](OptimizerSetup& setup) { setup.missing_grad = MissingGrad::skip; }),
+      {"counts no steps for every tensor", "missing_grad = skip"});
 }
 
 TEST_CASE("saved state: a checkpoint that does not say how far its run was is refused") {

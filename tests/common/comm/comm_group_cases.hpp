@@ -48,7 +48,8 @@ inline bool all_collectives_are_right(Communicator& comm, std::int64_t round) {
 }
 
 /// The group has the members it should have, in their order, and they talk to each other alone.
-inline bool group_is_right(Communicator& group, const std::vector<int>& members, int rank_in_parent) {
+inline bool group_is_right(Communicator& group, const std::vector<int>& members,
+                           int rank_in_parent) {
   std::vector<std::uint64_t> ranks(members.size(), 0);
   if (group.world_size() != static_cast<int>(members.size())) return false;
   if (members[static_cast<std::size_t>(group.rank())] != rank_in_parent) return false;
@@ -123,7 +124,8 @@ inline bool window_is_right(Communicator& comm, std::int64_t round) {
     const Span<std::byte> block = window->of(rank);
     right &= block.size() == static_cast<std::size_t>(size_of(rank));
     right &= reinterpret_cast<std::uintptr_t>(block.data()) % 16 == 0;
-    right &= std::all_of(block.begin(), block.end(), [](std::byte b) { return b == std::byte{0xff}; });
+    right &=
+        std::all_of(block.begin(), block.end(), [](std::byte b) { return b == std::byte{0xff}; });
   }
   window->fence();
   const Bytes mine = block(round, self, 0, size_of(self));

@@ -57,7 +57,8 @@ TEST_CASE("groups: an abort in a group names the rank in both numberings") {
     group.barrier();
     group.barrier();
   });
-  check_same_error(outcome, ErrorCode::comm, "rank 2 (rank 4 of the world) ended: no space on the disk (", 4);
+  check_same_error(outcome, ErrorCode::comm,
+                   "rank 2 (rank 4 of the world) ended: no space on the disk (", 4);
 }
 
 TEST_CASE("groups: an abort of the world reaches ranks that wait in a group within a group") {
@@ -124,9 +125,10 @@ TEST_CASE("groups: disagreements name ranks in both numberings and end the world
       group.barrier();
     comm.barrier();
   });
-  check_same_error(calls, ErrorCode::comm,
-                   "the ranks are not in the same collective: ranks 0 and 1 (ranks 0 and 2 of the world) "
-                   "call barrier #1, rank 2 (rank 4 of the world) calls broadcast #1 from root 0 (");
+  check_same_error(
+      calls, ErrorCode::comm,
+      "the ranks are not in the same collective: ranks 0 and 1 (ranks 0 and 2 of the world) "
+      "call barrier #1, rank 2 (rank 4 of the world) calls broadcast #1 from root 0 (");
   const Outcome counts = run_five([](Communicator& comm, Communicator& group) {
     Bytes mine(comm.rank() == 3 ? 9 : 8);
     if (comm.rank() % 2 == 1) group.broadcast(mine, 0);
@@ -141,7 +143,8 @@ TEST_CASE("groups: disagreements name ranks in both numberings and end the world
     std::vector<std::int64_t> parts(static_cast<std::size_t>(group.world_size()), 0);
     parts[0] = comm.rank() == 3 ? 7 : 8;
     parts[1] = 8 - parts[0];
-    std::vector<float> recv(static_cast<std::size_t>(parts[static_cast<std::size_t>(group.rank())]));
+    std::vector<float> recv(
+        static_cast<std::size_t>(parts[static_cast<std::size_t>(group.rank())]));
     if (comm.rank() % 2 == 1) group.native_reduce_scatter(send, parts, recv);
     comm.barrier();
   });
@@ -165,7 +168,8 @@ TEST_CASE("groups: a rank that leaves its group, or its work, is named at once")
                    "rank 1 (rank 2 of the world) left without calling barrier #2 (");
   const Outcome work_left = run_five([](Communicator& comm, Communicator& group) {
     group.barrier();
-    while (comm.rank() % 2 == 1) group.barrier();  // this group loses nobody: it goes on until it hears
+    while (comm.rank() % 2 == 1)
+      group.barrier();  // this group loses nobody: it goes on until it hears
     if (comm.rank() != 2) group.barrier();
   });
   check_same_error(work_left, ErrorCode::comm,
@@ -179,16 +183,18 @@ TEST_CASE("groups: a rank whose work is over is named in a group that it keeps")
     auto& group = groups[static_cast<std::size_t>(comm.rank())];
     group = comm.split(comm.rank() % 2);
     while (comm.rank() % 2 == 1) group->barrier();
-    if (comm.rank() == 2) std::this_thread::sleep_for(std::chrono::milliseconds(50));  // the others wait
+    if (comm.rank() == 2)
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));  // the others wait
     if (comm.rank() != 2) group->barrier();
   });
-  check_same_error(outcome, ErrorCode::comm, "rank 1 (rank 2 of the world) left without calling barrier #1 (",
-                   2);
+  check_same_error(outcome, ErrorCode::comm,
+                   "rank 1 (rank 2 of the world) left without calling barrier #1 (", 2);
 }
 
 TEST_CASE("groups: a colour below 0, and a split that not all ranks make") {
   ThreadWorld world(3);
-  const Outcome negative = run(world, [](Communicator& comm) { comm.split(comm.rank() == 1 ? -5 : 0); });
+  const Outcome negative =
+      run(world, [](Communicator& comm) { comm.split(comm.rank() == 1 ? -5 : 0); });
   check_same_error(negative, ErrorCode::comm, "rank 1 ended: split got colour -5 (", 1);
   CHECK(negative.codes[1] == ErrorCode::invalid_argument);
   ThreadWorld other(3);
@@ -198,17 +204,19 @@ TEST_CASE("groups: a colour below 0, and a split that not all ranks make") {
     else
       comm.barrier();
   });
-  check_same_error(alone, ErrorCode::comm,
-                   "the ranks are not in the same collective: ranks 0 and 2 call barrier #1, rank 1 calls "
-                   "split #1 (");
+  check_same_error(
+      alone, ErrorCode::comm,
+      "the ranks are not in the same collective: ranks 0 and 2 call barrier #1, rank 1 calls "
+      "split #1 (");
 }
 
 TEST_CASE("shared windows: a size that does not fit, and a rank that asks for none") {
   ThreadWorld world(3);
-  const Outcome huge = run(
-      world, [](Communicator& comm) { comm.shared_window(comm.rank() == 1 ? std::int64_t{1} << 60 : 0); });
-  check_same_error(huge, ErrorCode::comm, "rank 0 ended: a window of 1152921504606846976 bytes did not fit",
-                   0);
+  const Outcome huge = run(world, [](Communicator& comm) {
+    comm.shared_window(comm.rank() == 1 ? std::int64_t{1} << 60 : 0);
+  });
+  check_same_error(huge, ErrorCode::comm,
+                   "rank 0 ended: a window of 1152921504606846976 bytes did not fit", 0);
   ThreadWorld other(3);
   const Outcome alone = run(other, [](Communicator& comm) {
     if (comm.rank() == 1)
@@ -216,7 +224,8 @@ TEST_CASE("shared windows: a size that does not fit, and a rank that asks for no
     else
       comm.shared_window(8);
   });
-  check_same_error(alone, ErrorCode::comm,
-                   "the ranks are not in the same collective: ranks 0 and 2 call shared_window #1, rank 1 "
-                   "calls barrier #1 (");
+  check_same_error(
+      alone, ErrorCode::comm,
+      "the ranks are not in the same collective: ranks 0 and 2 call shared_window #1, rank 1 "
+      "calls barrier #1 (");
 }

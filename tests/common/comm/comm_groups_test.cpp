@@ -46,9 +46,11 @@ TEST_CASE("groups: another thread uses the group while the rank uses the world")
     const auto group = comm.split(comm.rank() % 2);
     bool right = true;
     std::thread beside([&] {
-      for (std::int64_t round = 0; round < 200; ++round) right &= all_collectives_are_right(*group, round);
+      for (std::int64_t round = 0; round < 200; ++round)
+        right &= all_collectives_are_right(*group, round);
     });
-    for (std::int64_t round = 0; round < 200; ++round) CHECK(all_collectives_are_right(comm, round + 7));
+    for (std::int64_t round = 0; round < 200; ++round)
+      CHECK(all_collectives_are_right(comm, round + 7));
     beside.join();
     CHECK(right);
   });
@@ -78,10 +80,11 @@ TEST_CASE("groups: of one rank alone") {
   }
   CHECK(!comm->host_of(0).empty());
   group->abort("no more input");
-  CHECK_THROWS_WITH_AS(comm->barrier(),
-                       "rank 0 (rank 0 of the world) ended: no more input (the other ranks cannot go on "
-                       "without it); mend what that rank reports first",
-                       Error);
+  CHECK_THROWS_WITH_AS(
+      comm->barrier(),
+      "rank 0 (rank 0 of the world) ended: no more input (the other ranks cannot go on "
+      "without it); mend what that rank reports first",
+      Error);
 }
 
 TEST_CASE("shared windows: of threads, and of their groups") {
@@ -141,8 +144,9 @@ TEST_CASE("groups, windows and sums: wrong arguments") {
   const std::vector<float> send(4);
   std::vector<float> recv(4);
   const auto sum = [&](const std::vector<std::int64_t>& counts, std::size_t recv_count) {
-    return code_of(
-        [&] { fresh()->native_reduce_scatter(send, counts, Span<float>(recv.data(), recv_count)); });
+    return code_of([&] {
+      fresh()->native_reduce_scatter(send, counts, Span<float>(recv.data(), recv_count));
+    });
   };
   CHECK(sum({4}, 4) == ErrorCode::internal);  // nothing wrong here
   CHECK(sum({4}, 3) == ErrorCode::invalid_argument);

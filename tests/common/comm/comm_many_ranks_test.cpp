@@ -83,7 +83,9 @@ TEST_CASE("many ranks: 1024 threads exchange small blocks") {
         data.out[static_cast<std::size_t>(peer)] = value(round, self, peer);
       comm.all_to_all(send, recv);
       for (int peer = 0; peer < num_ranks; ++peer) {
-        if (sends(peer, self) && data.in[static_cast<std::size_t>(peer)] != value(round, peer, self)) ++wrong;
+        if (sends(peer, self) &&
+            data.in[static_cast<std::size_t>(peer)] != value(round, peer, self))
+          ++wrong;
       }
     }
     const auto group = comm.split(self / 32);
@@ -99,7 +101,8 @@ TEST_CASE("many ranks: 1024 threads exchange small blocks") {
   const std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
   // Per pair of ranks: the call's counts (16 bytes) and the caller's own spans and words (48). Per rank: a stack
   // and what the allocator keeps.
-  const std::int64_t limit = std::int64_t{num_ranks} * num_ranks * 64 + std::int64_t{num_ranks} * (100 << 10);
+  const std::int64_t limit =
+      std::int64_t{num_ranks} * num_ranks * 64 + std::int64_t{num_ranks} * (100 << 10);
   MESSAGE("1024 ranks: " << time.count() << " s, " << (most - before) / (1 << 20) << " MiB, limit "
                          << limit / (1 << 20));
   CHECK((sanitized || most - before < limit));

@@ -19,7 +19,8 @@ void leaves(std::size_t num_bytes, bool& intact, const What& what) {
   std::vector<Bytes> blocks(3, Bytes(num_bytes, untouched));
   const auto look = [&] {
     for (const Bytes& block : blocks)
-      intact = intact && std::all_of(block.begin(), block.end(), [](std::byte b) { return b == untouched; });
+      intact = intact &&
+               std::all_of(block.begin(), block.end(), [](std::byte b) { return b == untouched; });
   };
   try {
     what(blocks);
@@ -43,13 +44,15 @@ inline std::vector<Mismatch> mismatches() {
   using zeroproof::Span;
   const auto broadcast = [](std::size_t num_bytes, int root) {
     return [=](Communicator& comm, bool& intact) {
-      leaves(num_bytes, intact, [&](std::vector<Bytes>& blocks) { comm.broadcast(blocks[0], root); });
+      leaves(num_bytes, intact,
+             [&](std::vector<Bytes>& blocks) { comm.broadcast(blocks[0], root); });
     };
   };
   const auto all_gather = [](std::size_t num_bytes) {
     return [=](Communicator& comm, bool& intact) {
       const Bytes mine(num_bytes, std::byte{1});
-      leaves(num_bytes, intact, [&](std::vector<Bytes>& blocks) { comm.all_gather(mine, writable(blocks)); });
+      leaves(num_bytes, intact,
+             [&](std::vector<Bytes>& blocks) { comm.all_gather(mine, writable(blocks)); });
     };
   };
   const auto all_to_all = [](std::size_t num_bytes) {

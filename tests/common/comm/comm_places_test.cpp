@@ -20,7 +20,8 @@ namespace {
 
 /// Addresses that lead nowhere: nobody looks at what is there.
 const std::byte* place(int from, int to) {
-  return reinterpret_cast<const std::byte*>((std::uintptr_t{1} << 40) + 256 * static_cast<unsigned>(to)) +
+  return reinterpret_cast<const std::byte*>((std::uintptr_t{1} << 40) +
+                                            256 * static_cast<unsigned>(to)) +
          from;
 }
 
@@ -78,11 +79,11 @@ TEST_CASE("places: calls are compared, and counted, as in other collectives") {
   call.send_bytes = {4};
   call.recv_bytes = {5};
   CHECK(error_of(*self, call)
-            .find("the ranks disagree about counts: in broadcast #2 from root 0 rank 0 sends 4") == 0);
+            .find("the ranks disagree about counts: in broadcast #2 from root 0 rank 0 sends 4") ==
+        0);
   ThreadWorld world(1);
-  CHECK(
-      error_of(*world.communicator(0), call).find("the ranks disagree about counts: in broadcast #1 from") ==
-      0);
+  CHECK(error_of(*world.communicator(0), call)
+            .find("the ranks disagree about counts: in broadcast #1 from") == 0);
 }
 
 TEST_CASE("places: a communicator that says nothing of addresses has none") {

@@ -62,9 +62,11 @@ TEST_CASE("recording: every collective against its formula, uneven and empty blo
       CHECK(comm.host_of(0) == inner.host_of(0));
       for (std::int64_t round = 0; round < 10; ++round) {
         CHECK(all_to_all_is_right(comm, round));
-        CHECK(comm.traffic().of(Collective::all_to_all) == wanted_all_to_all(self, world_size, round));
+        CHECK(comm.traffic().of(Collective::all_to_all) ==
+              wanted_all_to_all(self, world_size, round));
         CHECK(all_gather_is_right(comm, round, false));
-        CHECK(comm.traffic().of(Collective::all_gather) == wanted_all_gather(self, world_size, round));
+        CHECK(comm.traffic().of(Collective::all_gather) ==
+              wanted_all_gather(self, world_size, round));
         comm.reset();
         CHECK(comm.traffic() == Traffic{});
       }
@@ -92,10 +94,10 @@ TEST_CASE("recording: reductions, broadcasts and sums, by hand") {
     const std::vector<float> send(7, 1.0F);
     std::vector<float> sum(static_cast<std::size_t>(counts[static_cast<std::size_t>(comm.rank())]));
     comm.native_reduce_scatter(send, counts, sum);
-    CHECK(comm.traffic().of(Collective::reduce_scatter) == (comm.rank() == 0 ? TrafficEntry{1, 2, 0, 28, 0}
-                                                            : comm.rank() == 1
-                                                                ? TrafficEntry{1, 1, 2, 16, 24}
-                                                                : TrafficEntry{1, 1, 2, 12, 32}));
+    CHECK(comm.traffic().of(Collective::reduce_scatter) ==
+          (comm.rank() == 0   ? TrafficEntry{1, 2, 0, 28, 0}
+           : comm.rank() == 1 ? TrafficEntry{1, 1, 2, 16, 24}
+                              : TrafficEntry{1, 1, 2, 12, 32}));
     const TrafficEntry total = comm.traffic().total();
     CHECK(total.calls == 6);
     CHECK(total.bytes_sent == (root ? 20 : 0) + 80 + (comm.rank() == 0 ? 28 : root ? 16 : 12));

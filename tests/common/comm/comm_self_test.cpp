@@ -45,7 +45,8 @@ TEST_CASE("self: every collective is a copy") {
     comm->broadcast(gathered, 0);
     CHECK(gathered == sent);
   }
-  for (const IntegerReduce op : {IntegerReduce::sum, IntegerReduce::max, IntegerReduce::bitwise_or}) {
+  for (const IntegerReduce op :
+       {IntegerReduce::sum, IntegerReduce::max, IntegerReduce::bitwise_or}) {
     std::array<std::uint64_t, 3> data = {0, 5, ~std::uint64_t{0}};
     comm->all_reduce(data, op);
     CHECK(data == std::array<std::uint64_t, 3>{0, 5, ~std::uint64_t{0}});

@@ -41,29 +41,31 @@ TEST_CASE("threads: disagreements are named alike on every rank") {
   const auto two_blocks = [](Bytes& a) { return std::vector<Span<std::byte>>{a, a, a}; };
   SUBCASE("operation") {
     ThreadWorld world(3);
-    check_same_error(run(world,
-                         [&](Communicator& comm) {
-                           comm.barrier();
-                           Bytes mine(8);
-                           if (comm.rank() == 1)
-                             comm.broadcast(mine, 2);
-                           else
-                             comm.barrier();
-                         }),
-                     ErrorCode::comm,
-                     "the ranks are not in the same collective: ranks 0 and 2 call barrier #2, rank 1 calls "
-                     "broadcast #2 from root 2");
+    check_same_error(
+        run(world,
+            [&](Communicator& comm) {
+              comm.barrier();
+              Bytes mine(8);
+              if (comm.rank() == 1)
+                comm.broadcast(mine, 2);
+              else
+                comm.barrier();
+            }),
+        ErrorCode::comm,
+        "the ranks are not in the same collective: ranks 0 and 2 call barrier #2, rank 1 calls "
+        "broadcast #2 from root 2");
   }
   SUBCASE("root") {
     ThreadWorld world(3);
-    check_same_error(run(world,
-                         [&](Communicator& comm) {
-                           Bytes mine(8);
-                           comm.broadcast(mine, comm.rank() == 2 ? 2 : 0);
-                         }),
-                     ErrorCode::comm,
-                     "the ranks are not in the same collective: ranks 0 and 1 call broadcast #1 from root 0, "
-                     "rank 2 calls broadcast #1 from root 2");
+    check_same_error(
+        run(world,
+            [&](Communicator& comm) {
+              Bytes mine(8);
+              comm.broadcast(mine, comm.rank() == 2 ? 2 : 0);
+            }),
+        ErrorCode::comm,
+        "the ranks are not in the same collective: ranks 0 and 1 call broadcast #1 from root 0, "
+        "rank 2 calls broadcast #1 from root 2");
   }
   SUBCASE("reduction") {
     ThreadWorld world(2);
@@ -108,9 +110,11 @@ TEST_CASE("threads: disagreements are named alike on every rank") {
             [&](Communicator& comm) {
               Bytes mine(8);
               Bytes other(comm.rank() == 1 ? 9 : 8);
-              comm.all_to_all(std::vector<Span<const std::byte>>{mine, mine, mine}, two_blocks(other));
+              comm.all_to_all(std::vector<Span<const std::byte>>{mine, mine, mine},
+                              two_blocks(other));
             }),
-        ErrorCode::comm, "the ranks disagree about counts: in all_to_all #1 rank 0 sends 8 bytes to rank 1");
+        ErrorCode::comm,
+        "the ranks disagree about counts: in all_to_all #1 rank 0 sends 8 bytes to rank 1");
   }
 }
 
@@ -127,7 +131,8 @@ TEST_CASE("threads: every pair of calls that do not go together, told alike befo
       const int odd = static_cast<int>((one + others) % 3);
       const Outcome outcome = run(world, [&](Communicator& comm) {
         comm.barrier();
-        calls[comm.rank() == odd ? one : others].call(comm, intact[static_cast<std::size_t>(comm.rank())]);
+        calls[comm.rank() == odd ? one : others].call(
+            comm, intact[static_cast<std::size_t>(comm.rank())]);
       });
       check_same_error(outcome, ErrorCode::comm, "the ranks ");
       CHECK(intact == std::array<bool, 3>{true, true, true});
@@ -147,7 +152,8 @@ TEST_CASE("threads: a wrong argument on one rank ends all") {
     comm.broadcast(mine, comm.rank() == 1 ? 3 : 0);
   });
   CHECK(outcome.codes[1] == ErrorCode::invalid_argument);
-  CHECK(outcome.root_cause == "broadcast got root 3 (there are 3 ranks); use 0 <= root < world_size");
+  CHECK(outcome.root_cause ==
+        "broadcast got root 3 (there are 3 ranks); use 0 <= root < world_size");
   check_same_error(outcome, ErrorCode::comm, "rank 1 ended: broadcast got root 3", 1);
 }
 
@@ -203,7 +209,8 @@ TEST_CASE("threads: a rank that throws is named, and its error is the one that c
       comm.barrier();
     });
     CHECK(outcome.root_cause == "boom");
-    check_same_error(outcome, ErrorCode::comm, "rank " + std::to_string(thrower) + " ended: boom", thrower);
+    check_same_error(outcome, ErrorCode::comm, "rank " + std::to_string(thrower) + " ended: boom",
+                     thrower);
   }
 }
 
@@ -309,11 +316,13 @@ TEST_CASE("threads: a rank that leaves early is named at once") {
     ThreadWorld world(3);
     const Outcome outcome = run(world, [&](Communicator& comm) {
       comm.barrier();
-      if ((comm.rank() == leaver) == leave_late) std::this_thread::sleep_for(std::chrono::milliseconds(30));
+      if ((comm.rank() == leaver) == leave_late)
+        std::this_thread::sleep_for(std::chrono::milliseconds(30));
       if (comm.rank() != leaver) comm.barrier();
     });
     check_same_error(outcome, ErrorCode::comm,
-                     "rank " + std::to_string(leaver) + " left without calling barrier #2 (", leaver);
+                     "rank " + std::to_string(leaver) + " left without calling barrier #2 (",
+                     leaver);
   };
   for (const int leaver : {0, 1, 2}) {
     leave_early(leaver, false);  // gone before the others call

@@ -83,7 +83,8 @@ TEST_CASE("threads: a world and its communicators live over many runs") {
   for (int rank = 0; rank < 3; ++rank) kept.push_back(world.communicator(rank));
   for (int run_number = 0; run_number < 20; ++run_number) {
     run_ranks(world, [&](Communicator& comm) {
-      Communicator& mine = run_number % 2 == 0 ? comm : *kept[static_cast<std::size_t>(comm.rank())];
+      Communicator& mine =
+          run_number % 2 == 0 ? comm : *kept[static_cast<std::size_t>(comm.rank())];
       CHECK(all_reduce_is_right(mine, run_number, IntegerReduce::sum));
     });
   }
@@ -121,8 +122,8 @@ TEST_CASE("slow: threads move a block of more than 2^31 bytes") {
   constexpr std::size_t num_bytes = (std::size_t{1} << 31) + 5;
   // calloc: pages that nobody writes take no memory.
   const auto zeros = [] {
-    return std::unique_ptr<std::byte, void (*)(void*)>(static_cast<std::byte*>(std::calloc(num_bytes, 1)),
-                                                       std::free);
+    return std::unique_ptr<std::byte, void (*)(void*)>(
+        static_cast<std::byte*>(std::calloc(num_bytes, 1)), std::free);
   };
   ThreadWorld world(2);
   run_ranks(world, [&](Communicator& comm) {

@@ -41,8 +41,8 @@ TEST_CASE("flight recorder: the last 64 calls, oldest first, with what became of
   CHECK(empty.pid == ::getpid());
   CHECK(empty.num_calls == 0);
   CHECK(empty.entries.empty());
-  CHECK(flight_text(3, empty).find("rank 3 (process " + std::to_string(::getpid()) + "): no collective") ==
-        0);
+  CHECK(flight_text(3, empty).find("rank 3 (process " + std::to_string(::getpid()) +
+                                   "): no collective") == 0);
 
   recorder.set_place("step 7 of a case");
   for (int i = 1; i <= 100; ++i) recorder.end(recorder.begin(call_of(i), 2));
@@ -63,13 +63,16 @@ TEST_CASE("flight recorder: the last 64 calls, oldest first, with what became of
 
   const std::string text = flight_text(1, flight);
   CHECK(text.find("at step 7 of a case: 102 collectives, the last 64") != std::string::npos);
-  CHECK(text.find("all_gather #39 to #100 of communicator 2, 21 bytes each, done\n") != std::string::npos);
-  CHECK(text.find("all_gather #101 of communicator 2, 41 bytes, moves data, since ") != std::string::npos);
+  CHECK(text.find("all_gather #39 to #100 of communicator 2, 21 bytes each, done\n") !=
+        std::string::npos);
+  CHECK(text.find("all_gather #101 of communicator 2, 41 bytes, moves data, since ") !=
+        std::string::npos);
   CHECK(text.find("all_gather #5 of communicator 3, 21 bytes, waits for other ranks, since ") !=
         std::string::npos);
   CHECK(std::count(text.begin(), text.end(), '\n') == 4);
   recorder.fail(failing);
-  CHECK(flight_text(1, read_flight(file).value()).find("bytes, failed, since ") != std::string::npos);
+  CHECK(flight_text(1, read_flight(file).value()).find("bytes, failed, since ") !=
+        std::string::npos);
 }
 
 TEST_CASE("flight recorder: other files are none, and a long place is cut") {
@@ -86,7 +89,8 @@ TEST_CASE("flight recorder: other files are none, and a long place is cut") {
   CHECK_FALSE(recorder.write_to(folder.file("none/flight")));
 }
 
-TEST_CASE("flight recorder: ranks that are threads have one each, for all their worlds and groups") {
+TEST_CASE(
+    "flight recorder: ranks that are threads have one each, for all their worlds and groups") {
   constexpr int ranks = 3;
   const auto recorders = std::make_shared<FlightRecorders>(ranks);
   ThreadWorld first(ranks, std::chrono::milliseconds(60'000), recorders);

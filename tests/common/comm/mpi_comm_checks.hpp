@@ -37,7 +37,8 @@ class Checks {
     std::array<std::uint64_t, 2> sums = {done_, failed_};
     comm.all_reduce(sums, IntegerReduce::sum);
     if (comm.rank() == 0) {
-      std::printf("%d ranks: %llu checks %s\n", comm.world_size(), static_cast<unsigned long long>(sums[0]),
+      std::printf("%d ranks: %llu checks %s\n", comm.world_size(),
+                  static_cast<unsigned long long>(sums[0]),
                   sums[1] == 0 ? "passed" : "made, some FAILED");
     }
     return sums[1] == 0 ? 0 : 1;

@@ -11,7 +11,8 @@ namespace zeroproof_test {
 
 int run_collectives(int rank) {
   Checks checks(rank);
-  for (const std::int64_t max_message_bytes : {std::int64_t{1} << 24, std::int64_t{1000}, std::int64_t{7}}) {
+  for (const std::int64_t max_message_bytes :
+       {std::int64_t{1} << 24, std::int64_t{1000}, std::int64_t{7}}) {
     const auto comm = make_mpi_communicator(default_comm_timeout, max_message_bytes);
     checks.check(comm->name() == "mpi:" + std::to_string(comm->world_size()), "name");
     for (std::int64_t round = 0; round < 12; ++round) {
@@ -22,12 +23,14 @@ int run_collectives(int rank) {
       checks.check(broadcast_is_right(*comm, round), "broadcast" + where);
       checks.check(all_reduce_is_right(*comm, round, IntegerReduce::sum), "sum" + where);
       checks.check(all_reduce_is_right(*comm, round, IntegerReduce::max), "max" + where);
-      checks.check(all_reduce_is_right(*comm, round, IntegerReduce::bitwise_or), "bitwise_or" + where);
+      checks.check(all_reduce_is_right(*comm, round, IntegerReduce::bitwise_or),
+                   "bitwise_or" + where);
       comm->barrier();
     }
     // Longer than what the MPI library sends unasked, so that both sides must take part.
     std::vector<Bytes> blocks;
-    for (int peer = 0; peer < comm->world_size(); ++peer) blocks.push_back(block(99, peer, 0, 20'000));
+    for (int peer = 0; peer < comm->world_size(); ++peer)
+      blocks.push_back(block(99, peer, 0, 20'000));
     const std::vector<Bytes> want = blocks;
     for (int peer = 0; peer < comm->world_size(); ++peer) {
       if (peer != rank) blocks[static_cast<std::size_t>(peer)].assign(20'000, std::byte{0});
@@ -58,7 +61,8 @@ int run_groups(int rank) {
     const auto group = comm->split(rank % 2);
     bool right = true;
     std::thread beside([&] {
-      for (std::int64_t round = 0; round < 50; ++round) right &= all_collectives_are_right(*group, round);
+      for (std::int64_t round = 0; round < 50; ++round)
+        right &= all_collectives_are_right(*group, round);
     });
     for (std::int64_t round = 0; round < 50; ++round)
       checks.check(all_collectives_are_right(*comm, round + 7), "world beside a group");
@@ -72,8 +76,8 @@ int run_large(int rank) {
   Checks checks(rank);
   constexpr std::size_t num_bytes = (std::size_t{1} << 31) + 5;
   // calloc: pages that nobody writes take no memory.
-  const std::unique_ptr<std::byte, void (*)(void*)> data(static_cast<std::byte*>(std::calloc(num_bytes, 1)),
-                                                         std::free);
+  const std::unique_ptr<std::byte, void (*)(void*)> data(
+      static_cast<std::byte*>(std::calloc(num_bytes, 1)), std::free);
   checks.check(data != nullptr, "memory for the large block");
   // Pieces as long as an int can count, which take their time.
   const auto comm = make_mpi_communicator(std::chrono::minutes(10), (std::int64_t{1} << 31) - 1);
@@ -85,7 +89,8 @@ int run_large(int rank) {
   }
   comm->broadcast(all, 0);
   for (const std::size_t mark : marks) {
-    checks.check(all[mark] == static_cast<std::byte>(1 + mark % 251), "byte " + std::to_string(mark));
+    checks.check(all[mark] == static_cast<std::byte>(1 + mark % 251),
+                 "byte " + std::to_string(mark));
   }
   return checks.agree(*comm);
 }

@@ -18,8 +18,8 @@ namespace zeroproof_test {
 
 /// What is left of the job cannot be asked for an agreement: each rank prints a line of its own.
 int run_signal(int rank, int signal, bool busy) {
-  const auto comm =
-      make_mpi_communicator(signal == SIGSTOP ? std::chrono::milliseconds(2000) : default_comm_timeout);
+  const auto comm = make_mpi_communicator(signal == SIGSTOP ? std::chrono::milliseconds(2000)
+                                                            : default_comm_timeout);
   comm->barrier();
   std::thread signaller;
   if (rank == bad_rank) {
@@ -32,7 +32,8 @@ int run_signal(int rank, int signal, bool busy) {
       kill(getpid(), signal);
     });
   }
-  std::vector<Bytes> blocks(static_cast<std::size_t>(comm->world_size()), Bytes(busy ? 3'000'000 : 0));
+  std::vector<Bytes> blocks(static_cast<std::size_t>(comm->world_size()),
+                            Bytes(busy ? 3'000'000 : 0));
   const Failure failure = failure_of([&] {
     do comm->all_gather(blocks[static_cast<std::size_t>(rank)], writable(blocks));
     while (busy);

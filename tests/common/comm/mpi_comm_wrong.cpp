@@ -21,7 +21,8 @@ int run_mismatch(int rank) {
     else
       comm->barrier();
   });
-  return check_failure(*comm, failure, ErrorCode::comm, "the ranks are not in the same collective: rank");
+  return check_failure(*comm, failure, ErrorCode::comm,
+                       "the ranks are not in the same collective: rank");
 }
 
 int run_mismatches(int rank) {
@@ -46,12 +47,14 @@ int run_mismatches(int rank) {
       Bytes text(2000);
       std::memcpy(text.data(), failure.text.data(), std::min(failure.text.size(), text.size()));
       harness->all_gather(text, writable(texts));
-      for (const Bytes& other : texts) checks.check(text == other, pair + "the text differs between ranks");
+      for (const Bytes& other : texts)
+        checks.check(text == other, pair + "the text differs between ranks");
     }
   }
   checks.check(longest < 2, "told after " + std::to_string(longest) + " s");
   if (rank == 0)
-    std::printf("%zu kinds, told after %.3f s at most\n", calls.size() * (calls.size() - 1), longest);
+    std::printf("%zu kinds, told after %.3f s at most\n", calls.size() * (calls.size() - 1),
+                longest);
   return checks.agree(*harness);
 }
 
@@ -59,10 +62,10 @@ int run_counts(int rank) {
   const auto comm = make_mpi_communicator();
   Bytes data(rank == bad_rank ? 9 : 8);
   const Failure failure = failure_of([&] { comm->broadcast(data, 0); });
-  return check_failure(
-      *comm, failure, ErrorCode::comm,
-      "the ranks disagree about counts: in broadcast #1 from root 0 rank 0 sends 8 bytes to rank 1, "
-      "which expects 9 (");
+  return check_failure(*comm, failure, ErrorCode::comm,
+                       "the ranks disagree about counts: in broadcast #1 from root 0 rank 0 sends "
+                       "8 bytes to rank 1, "
+                       "which expects 9 (");
 }
 
 int run_throws(int rank) {

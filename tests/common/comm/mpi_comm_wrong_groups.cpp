@@ -56,9 +56,10 @@ int run_group_mismatch(int rank) {
     if (rank % 2 == 1) comms.group->broadcast(data, 1);
     comms.go_on();
   });
-  return check_failure(*comms.world, failure, ErrorCode::comm,
-                       "the ranks disagree about counts: in broadcast #1 from root 1 rank 1 (rank 3 of the "
-                       "world) sends 8 bytes to rank 0 (rank 1 of the world), which expects 9 (");
+  return check_failure(
+      *comms.world, failure, ErrorCode::comm,
+      "the ranks disagree about counts: in broadcast #1 from root 1 rank 1 (rank 3 of the "
+      "world) sends 8 bytes to rank 0 (rank 1 of the world), which expects 9 (");
 }
 
 int run_group_left(int rank) {
@@ -94,7 +95,8 @@ int run_group_signal(int rank, int signal, bool native) {
   if (native) {
     comms.enter();
     // Long enough that nearly all time is spent inside MPI.
-    const std::vector<std::int64_t> counts(static_cast<std::size_t>(comms.group->world_size()), 4'000'000);
+    const std::vector<std::int64_t> counts(static_cast<std::size_t>(comms.group->world_size()),
+                                           4'000'000);
     const std::vector<float> send(counts.size() * 4'000'000);
     std::vector<float> sum(4'000'000);
     std::thread([rank, signal] {
@@ -109,9 +111,9 @@ int run_group_signal(int rank, int signal, bool native) {
     comms.go_on();
   });
   if (rank == bad_rank) return 1;  // a stopped rank goes on when mpirun ends it
-  const bool named =
-      (starts_with(failure.text, "rank 0 (rank 1 of the world) ") || starts_with(failure.text, "rank 1 ")) &&
-      failure.time < promptly;
+  const bool named = (starts_with(failure.text, "rank 0 (rank 1 of the world) ") ||
+                      starts_with(failure.text, "rank 1 ")) &&
+                     failure.time < promptly;
   std::printf("rank %d %s rank 1 after %.1f s: %s\n", rank, named ? "names" : "FAILED to name",
               failure.time.count(), failure.text.c_str());
   std::fflush(stdout);

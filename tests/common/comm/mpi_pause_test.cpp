@@ -15,7 +15,8 @@ TEST_CASE("who waits looks a hundred times, then sleeps ever longer, but never l
     const microseconds length = pause.next(at);
     CHECK(length >= before);
     CHECK(length <= Pause::longest);
-    if (sleep > 0) CHECK(length <= microseconds(20) + waited / 8);  // late by little of what was waited for
+    if (sleep > 0)
+      CHECK(length <= microseconds(20) + waited / 8);  // late by little of what was waited for
     before = length;
     waited += length;
   }

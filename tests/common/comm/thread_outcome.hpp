@@ -24,10 +24,12 @@ struct Outcome {
   std::chrono::steady_clock::duration time{};
 };
 
-inline Outcome run(zeroproof::ThreadWorld& world, const std::function<void(zeroproof::Communicator&)>& work) {
+inline Outcome run(zeroproof::ThreadWorld& world,
+                   const std::function<void(zeroproof::Communicator&)>& work) {
   Outcome outcome;
   outcome.texts.resize(static_cast<std::size_t>(world.world_size()));
-  outcome.codes.resize(static_cast<std::size_t>(world.world_size()), zeroproof::ErrorCode::internal);
+  outcome.codes.resize(static_cast<std::size_t>(world.world_size()),
+                       zeroproof::ErrorCode::internal);
   const auto begin = std::chrono::steady_clock::now();
   try {
     zeroproof::run_ranks(world, [&](zeroproof::Communicator& comm) {
@@ -47,8 +49,8 @@ inline Outcome run(zeroproof::ThreadWorld& world, const std::function<void(zerop
   return outcome;
 }
 
-inline void check_same_error(const Outcome& outcome, zeroproof::ErrorCode code, const std::string& begin,
-                             int except_rank = -1) {
+inline void check_same_error(const Outcome& outcome, zeroproof::ErrorCode code,
+                             const std::string& begin, int except_rank = -1) {
   CHECK(outcome.time < promptly);
   for (std::size_t rank = 0; rank < outcome.texts.size(); ++rank) {
     if (static_cast<int>(rank) == except_rank) continue;

@@ -32,8 +32,9 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr Mishap mishaps[] = {Mishap::killed_before, Mishap::killed_after, Mishap::killed_half_written,
-                              Mishap::written_short, Mishap::no_space,     Mishap::io_error};
+constexpr Mishap mishaps[] = {
+    Mishap::killed_before, Mishap::killed_after, Mishap::killed_half_written,
+    Mishap::written_short, Mishap::no_space,     Mishap::io_error};
 
 /// Runs it in a process of its own, which may be killed. True if that ended it.
 bool killed_in_child(const std::function<void()>& act) {
@@ -64,7 +65,8 @@ std::string broken_promise(const std::string& path, const Save& save, int ranks)
   std::string problem;
   const std::int64_t newest = newest_whole(path, problem);
   if (!problem.empty()) return problem;
-  if (!save.before.empty() && newest < save.before.back()) return "the newest is " + std::to_string(newest);
+  if (!save.before.empty() && newest < save.before.back())
+    return "the newest is " + std::to_string(newest);
   // The next save finds no obstacle, and leaves nothing that is unfinished.
   Disk& disk = system_disk();
   save_small(disk, path, 99, ranks);
@@ -111,7 +113,8 @@ void check_every_call(const std::vector<int>& worlds, int least) {
           std::string problem = killed == expected ? "" : "the mishap did not happen";
           if (problem.empty()) problem = broken_promise(path, save, ranks);
           if (!problem.empty()) ++bad;
-          INFO(save.name, ", ", ranks, " ranks, mishap ", static_cast<int>(mishap), " at call ", at);
+          INFO(save.name, ", ", ranks, " ranks, mishap ", static_cast<int>(mishap), " at call ",
+               at);
           CHECK(problem == "");
         }
       }
@@ -180,8 +183,8 @@ int bad_kills(int times, std::uint32_t seed) {
     saves += acknowledged - before;
     durable.store(std::max(acknowledged, newest));
   }
-  std::printf("%d kills at random times beside %lld saves, bad %d\n", times, static_cast<long long>(saves),
-              bad);
+  std::printf("%d kills at random times beside %lld saves, bad %d\n", times,
+              static_cast<long long>(saves), bad);
   ::munmap(shared, sizeof(std::atomic<std::int64_t>));
   return bad;
 }
@@ -190,7 +193,9 @@ int bad_kills(int times, std::uint32_t seed) {
 
 TEST_CASE("checkpoint: killed at random times, again and again") { CHECK(bad_kills(50, 1) == 0); }
 
-TEST_CASE("nightly: checkpoint: killed at random times, 20,000 times") { CHECK(bad_kills(20'000, 2) == 0); }
+TEST_CASE("nightly: checkpoint: killed at random times, 20,000 times") {
+  CHECK(bad_kills(20'000, 2) == 0);
+}
 
 namespace {
 
@@ -201,12 +206,15 @@ void save_in_place(Disk& disk, const std::string& path) {
   save_small(system_disk(), scratch.file("run"), step, 3);
   const fs::path to = fs::path(path) / checkpoint_name(step);
   const OpenFile folder(disk, disk.open_root(to.c_str()));
-  for (const auto& entry : fs::directory_iterator(scratch.file("run") + "/" + checkpoint_name(step))) {
+  for (const auto& entry :
+       fs::directory_iterator(scratch.file("run") + "/" + checkpoint_name(step))) {
     const std::string name = entry.path().filename().string();
     std::ifstream stream(entry.path(), std::ios::binary);
-    const std::string bytes((std::istreambuf_iterator<char>(stream)), std::istreambuf_iterator<char>());
+    const std::string bytes((std::istreambuf_iterator<char>(stream)),
+                            std::istreambuf_iterator<char>());
     const bool there = fs::exists(to / name);
-    if (there && disk.remove(folder.handle(), name.c_str()) != 0) throw Error(ErrorCode::io, "remove");
+    if (there && disk.remove(folder.handle(), name.c_str()) != 0)
+      throw Error(ErrorCode::io, "remove");
     const OpenFile file(disk, disk.create(folder.handle(), name.c_str()));
     if (!file.is_open() ||
         disk.write(file.handle(), bytes.data(), bytes.size()) != static_cast<ssize_t>(bytes.size()))
@@ -218,8 +226,8 @@ void save_in_place(Disk& disk, const std::string& path) {
 
 TEST_CASE("checkpoint: a writer in place, as a control, loses the only one") {
   int points = 0, lost = 0;
-  for (const Mishap mishap : {Mishap::killed_before, Mishap::killed_after, Mishap::killed_half_written,
-                              Mishap::no_space, Mishap::io_error}) {
+  for (const Mishap mishap : {Mishap::killed_before, Mishap::killed_after,
+                              Mishap::killed_half_written, Mishap::no_space, Mishap::io_error}) {
     for (int at = 1; at < 11; ++at) {  // before its first call, nothing has happened
       const TemporaryFolder folder = TemporaryFolder::in_memory();
       const std::string path = folder.file("run");

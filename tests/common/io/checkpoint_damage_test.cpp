@@ -49,7 +49,8 @@ void save_one_tensor(const std::string& path, std::int64_t count) {
 struct Saved {
   using Save = std::function<void(const std::string& path)>;
 
-  explicit Saved(const Save& save) : folder(TemporaryFolder::in_memory()), path(folder.file("run")) {
+  explicit Saved(const Save& save)
+      : folder(TemporaryFolder::in_memory()), path(folder.file("run")) {
     save(path);
     for (const auto& entry : fs::recursive_directory_iterator(path)) {
       if (entry.is_regular_file() && entry.path().filename() != "lock")
@@ -225,7 +226,8 @@ TEST_CASE("nightly: checkpoint: a million bursts") { check_bursts(1'000'000); }
 
 TEST_CASE("checkpoint: files of other checkpoints, steps and runs") {
   const Saved saved(10, 2), older(5, 2), other(10, 1);
-  const std::string first = saved.file(rank_file_name(0), 10), second = saved.file(rank_file_name(1), 10);
+  const std::string first = saved.file(rank_file_name(0), 10),
+                    second = saved.file(rank_file_name(1), 10);
   const std::string manifest = saved.file("manifest.json", 10);
   const std::string first_bytes = content(first), second_bytes = content(second),
                     manifest_bytes = content(manifest);

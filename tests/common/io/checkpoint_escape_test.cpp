@@ -40,7 +40,10 @@ void put(const fs::path& file, const std::string& bytes) {
 /// A folder of checkpoints, and beside it one that is nobody's business, with a checkpoint of its own that is whole:
 /// who follows a way there reads the right bytes, and is not refused.
 struct Place {
-  Place() : folder(TemporaryFolder::in_memory()), run(folder.file("run")), outside(folder.file("outside")) {
+  Place()
+      : folder(TemporaryFolder::in_memory()),
+        run(folder.file("run")),
+        outside(folder.file("outside")) {
     save_small(system_disk(), run.string(), 10, 2);
     fs::copy(run, outside, fs::copy_options::recursive);
     put(outside / "secret", "secret");
@@ -176,9 +179,12 @@ std::vector<Escape> things() {
          fs::remove_all(place.step());
          put(place.step(), "x");
        }},
-      {"a longer file", [](const Place& place) { put(place.first(), content(place.first()) + "secret"); }},
+      {"a longer file",
+       [](const Place& place) { put(place.first(), content(place.first()) + "secret"); }},
       {"a file too many",
-       [](const Place& place) { fs::create_symlink(place.outside / "secret", place.step() / "x"); }},
+       [](const Place& place) {
+         fs::create_symlink(place.outside / "secret", place.step() / "x");
+       }},
   };
 }
 
@@ -200,7 +206,8 @@ TEST_CASE("checkpoint: names and things that lead elsewhere are refused, and not
         save_small(system_disk(), place.run.string(), 10, 1);
         save_small(system_disk(), place.run.string(), 20, 1, 1);
       } catch (const Error&) {
-        CHECK(place.everything() == place.before);  // refused: no matter, if nothing happened outside
+        CHECK(place.everything() ==
+              place.before);  // refused: no matter, if nothing happened outside
       }
       CHECK(place.everything() == place.before);
       ++cases;

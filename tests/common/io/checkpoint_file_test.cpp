@@ -27,14 +27,16 @@ namespace {
 
 constexpr std::size_t mib = std::size_t{1} << 20;
 constexpr auto block = static_cast<std::size_t>(write_block_bytes);
-constexpr std::size_t sizes[] = {0,       1,           4095,      4096,  mib - 1,   mib,
-                                 mib + 1, 3 * mib + 8, block - 4, block, block + 1, 5 * block + mib + 4097};
+constexpr std::size_t sizes[] = {0,         1,     4095,      4096,
+                                 mib - 1,   mib,   mib + 1,   3 * mib + 8,
+                                 block - 4, block, block + 1, 5 * block + mib + 4097};
 
 std::string bytes_of(std::size_t count) {
   static const std::string all = [] {
     std::string bytes(9 * block + 4097, '\0');
     std::uint32_t state = 1;
-    for (char& byte : bytes) byte = static_cast<char>((state = state * 1664525U + 1013904223U) >> 24);
+    for (char& byte : bytes)
+      byte = static_cast<char>((state = state * 1664525U + 1013904223U) >> 24);
     return bytes;
   }();
   return all.substr(0, count);
@@ -45,7 +47,8 @@ FileRecord write_file(Disk& disk, const TemporaryFolder& folder, const std::stri
   const OpenFile opened(disk, disk.open_root(folder.file("").c_str()));
   CheckpointFile file(disk, opened.handle(), "folder", "file");
   for (std::size_t at = 0; at < bytes.size(); at += at_once)
-    file.write(std::as_bytes(Span<const char>(bytes.data() + at, std::min(at_once, bytes.size() - at))));
+    file.write(
+        std::as_bytes(Span<const char>(bytes.data() + at, std::min(at_once, bytes.size() - at))));
   return file.finish();
 }
 
@@ -89,13 +92,15 @@ TEST_CASE("checkpoint file: every size, in pieces of any, through the page cache
   CHECK(disk.through == 6 - disk.past);
 }
 
-TEST_CASE("checkpoint file: numbers over the ends of chunks are those of memory, a NaN the one of R9") {
+TEST_CASE(
+    "checkpoint file: numbers over the ends of chunks are those of memory, a NaN the one of R9") {
   const TemporaryFolder folder = TemporaryFolder::in_memory();
   const OpenFile opened(system_disk(), system_disk().open_root(folder.file("").c_str()));
   std::vector<std::uint32_t> bits(700000);  // three chunks
   std::uint32_t state = 1;
   for (std::uint32_t& word : bits) word = state = state * 1664525U + 1013904223U;
-  for (std::size_t i = 0; i < bits.size(); i += 1000) bits[i] = 0xff800001U + static_cast<std::uint32_t>(i);
+  for (std::size_t i = 0; i < bits.size(); i += 1000)
+    bits[i] = 0xff800001U + static_cast<std::uint32_t>(i);
   for (const std::size_t at_once : {std::size_t{1}, std::size_t{4093}, bits.size()}) {
     CAPTURE(at_once);
     CheckpointFile file(system_disk(), opened.handle(), "folder", "numbers");
@@ -121,7 +126,8 @@ TEST_CASE("checkpoint file: numbers over the ends of chunks are those of memory,
   CheckpointFile file(system_disk(), opened.handle(), "folder", "crooked");
   file.write(std::as_bytes(Span<const char>("odd", 3)));
   const std::vector<float> one = {1.0F};
-  CHECK_THROWS_WITH_AS(file.write(one), doctest::Contains("at a byte that 4 does not divide"), Error);
+  CHECK_THROWS_WITH_AS(file.write(one), doctest::Contains("at a byte that 4 does not divide"),
+                       Error);
 }
 
 TEST_CASE("checkpoint file: a disk that takes little at once") {
@@ -151,16 +157,17 @@ std::string problem_of_writing(Disk& disk, const TemporaryFolder& folder, std::s
 
 TEST_CASE("checkpoint file: a disk that is full, broken, or takes nothing, at every write") {
   const TemporaryFolder folder;
-  for (const auto& [error, said] : {std::pair{ENOSPC, "No space left"}, std::pair{EIO, "Input/output error"},
-                                    std::pair{0, "nothing was taken"}}) {
+  for (const auto& [error, said] :
+       {std::pair{ENOSPC, "No space left"}, std::pair{EIO, "Input/output error"},
+        std::pair{0, "nothing was taken"}}) {
     for (std::size_t at = 0; at < 10; ++at) {
       CAPTURE(at);
       FullDisk disk(static_cast<int>(at), error);
       const std::string problem = problem_of_writing(disk, folder, 16 * mib);
       CAPTURE(problem);
       CHECK(problem.find(said) != std::string::npos);
-      CHECK(problem.find("folder/file cannot be written at byte " + std::to_string(at * block) + ":") !=
-            std::string::npos);
+      CHECK(problem.find("folder/file cannot be written at byte " + std::to_string(at * block) +
+                         ":") != std::string::npos);
       std::filesystem::remove(folder.file("file"));
     }
   }
@@ -182,7 +189,9 @@ namespace {
 constexpr std::int64_t large_numel =
     9 * (write_block_bytes / 16);  // three blocks, the last of which is not whole
 
-float large_value(std::int64_t step, std::int64_t e) { return static_cast<float>(e % 65521 + step); }
+float large_value(std::int64_t step, std::int64_t e) {
+  return static_cast<float>(e % 65521 + step);
+}
 
 void save_large(Disk& disk, const std::string& path, std::int64_t step) {
   CheckpointManifest manifest;
@@ -226,7 +235,8 @@ std::int64_t newest_large(const std::string& path, std::string& problem) {
 }  // namespace
 
 TEST_CASE(
-    "checkpoint file: killed, cut short, no space, broken disk, at every call of a save of several blocks") {
+    "checkpoint file: killed, cut short, no space, broken disk, at every call of a save of several "
+    "blocks") {
   int points = 0;
   const TemporaryFolder on_disk;
   const TemporaryFolder in_memory = TemporaryFolder::in_memory();
@@ -237,8 +247,9 @@ TEST_CASE(
     save_large(counted, path, 10);
     std::filesystem::remove_all(path + "/" + checkpoint_name(10));
     REQUIRE(counted.num_calls() >= 15);
-    for (const Mishap mishap : {Mishap::killed_before, Mishap::killed_after, Mishap::killed_half_written,
-                                Mishap::written_short, Mishap::no_space, Mishap::io_error}) {
+    for (const Mishap mishap :
+         {Mishap::killed_before, Mishap::killed_after, Mishap::killed_half_written,
+          Mishap::written_short, Mishap::no_space, Mishap::io_error}) {
       for (int at = 0; at < counted.num_calls(); ++at) {
         const pid_t child = ::fork();
         if (child == 0) {

@@ -49,17 +49,18 @@ std::string repeated(std::size_t times, const std::string& text) {
 }
 
 /// A manifest with one list of three given, the others empty.
-std::string body_with(const std::string& tensors, const std::string& files, const std::string& pieces,
-                      const std::string& about = "{}") {
-  return R"({"format":"zeroproof-checkpoint","version":1,"contract":"1","run":")" + std::string(small_run) +
-         R"(","step":10,"about":)" + about + R"(,"tensors":[)" + tensors + R"(],"files":[)" + files +
-         R"(],"pieces":[)" + pieces + "]}";
+std::string body_with(const std::string& tensors, const std::string& files,
+                      const std::string& pieces, const std::string& about = "{}") {
+  return R"({"format":"zeroproof-checkpoint","version":1,"contract":"1","run":")" +
+         std::string(small_run) + R"(","step":10,"about":)" + about + R"(,"tensors":[)" + tensors +
+         R"(],"files":[)" + files + R"(],"pieces":[)" + pieces + "]}";
 }
 
 std::string tensor_text(const std::string& name, const std::string& shape) {
   return R"({"name":")" + name + R"(","shape":[)" + shape + R"(],"begin":0})";
 }
-std::string file_text(const std::string& name, const std::string& bytes, const std::string& chunks) {
+std::string file_text(const std::string& name, const std::string& bytes,
+                      const std::string& chunks) {
   return R"({"name":")" + name + R"(","bytes":)" + bytes + R"(,"chunks":[)" + chunks + "]}";
 }
 std::string piece_text(const std::string& fields) {
@@ -72,8 +73,9 @@ std::vector<HostileManifest> large_manifests() {
   const std::string one = tensor_text("a", "4") + ',' + tensor_text("b", "4");
   std::string states, empties = one, chunks = hash_text, keys = "\"k\":0", dimensions = "1";
   for (int i = 0; i < 100'000; ++i)
-    states += (i == 0 ? "" : ",") + (R"({"state":"s)" + std::to_string(i)) +
-              R"(","tensor":0,"file":0,"first":0,"numel":4,"row_numel":4,"row_stride":4,"offset":0})";
+    states +=
+        (i == 0 ? "" : ",") + (R"({"state":"s)" + std::to_string(i)) +
+        R"(","tensor":0,"file":0,"first":0,"numel":4,"row_numel":4,"row_stride":4,"offset":0})";
   for (int i = 0; i < 100'000; ++i) empties += ',' + tensor_text("e" + std::to_string(i), "0");
   for (int i = 0; i < 400'000; ++i) keys += ",\"" + std::to_string(i) + "\":0";
   for (int i = 0; i < 100'000; ++i) dimensions += ",9";
@@ -82,16 +84,21 @@ std::vector<HostileManifest> large_manifests() {
       {"100,000 states and as many empty tensors", body_with(empties, file, states), "not whole"},
       {"100,000 dimensions", body_with(tensor_text("a", dimensions), "", ""), "too large"},
       {"100,000 dimensions of 1 and 0",
-       body_with(tensor_text("a", repeated(50'000, "1,0,") + "9") + ",1", "", ""), "without \"name\""},
+       body_with(tensor_text("a", repeated(50'000, "1,0,") + "9") + ",1", "", ""),
+       "without \"name\""},
       {"400,000 keys and one more", body_with("", "", "", "{" + keys + ",\"k\":0}"), "there twice"},
-      {"a million of lists", body_with("", "", "", "[" + repeated(1'000'000, "[],") + "0"), "not readable"},
+      {"a million of lists", body_with("", "", "", "[" + repeated(1'000'000, "[],") + "0"),
+       "not readable"},
       {"a million levels", body_with("", "", "", repeated(1'000'000, "[")), "nested"},
-      {"a million levels of objects", body_with("", "", "", repeated(1'000'000, "{\"a\":")), "nested"},
+      {"a million levels of objects", body_with("", "", "", repeated(1'000'000, "{\"a\":")),
+       "nested"},
       {"a name of 8 MiB", body_with(tensor_text(std::string(8 << 20, 'n'), "1"), "", ""), "name"},
-      {"a file name of 8 MiB", body_with("", file_text(std::string(8 << 20, 'n'), "0", ""), ""), "name"},
+      {"a file name of 8 MiB", body_with("", file_text(std::string(8 << 20, 'n'), "0", ""), ""),
+       "name"},
       {"60 MiB of lists", body_with("", "", "", "[" + repeated(20 << 20, "[],") + "0"), ""},
       {"60 MiB of texts", body_with("", "", "", "[" + repeated(20 << 20, "\"\",") + "0"), ""},
-      {"chunks of an exabyte", body_with("", file_text("f", "1152921504606846976", hash_text), ""), "chunks"},
+      {"chunks of an exabyte", body_with("", file_text("f", "1152921504606846976", hash_text), ""),
+       "chunks"},
       {"200,000 files that are not there",
        [] {
          std::string files;
@@ -105,28 +112,35 @@ std::vector<HostileManifest> large_manifests() {
 
 std::vector<HostileManifest> small_manifests() {
   const std::string tensor = tensor_text("a", "4"), file = file_text("f", "16", hash_text);
-  const auto piece = [&](const std::string& fields) { return body_with(tensor, file, piece_text(fields)); };
+  const auto piece = [&](const std::string& fields) {
+    return body_with(tensor, file, piece_text(fields));
+  };
   const std::string whole = R"("first":0,"numel":4,"row_numel":4,"row_stride":4,"offset":0)";
   return {
-      {"bytes 2^63", body_with("", file_text("f", "9223372036854775808", hash_text), ""), "\"bytes\""},
-      {"bytes 2^63 - 1", body_with("", file_text("f", "9223372036854775807", hash_text), ""), "\"bytes\""},
+      {"bytes 2^63", body_with("", file_text("f", "9223372036854775808", hash_text), ""),
+       "\"bytes\""},
+      {"bytes 2^63 - 1", body_with("", file_text("f", "9223372036854775807", hash_text), ""),
+       "\"bytes\""},
       {"bytes negative", body_with("", file_text("f", "-1", hash_text), ""), "\"bytes\""},
       {"bytes with a fraction", body_with("", file_text("f", "1.5", hash_text), ""), "no integer"},
       {"bytes with an exponent", body_with("", file_text("f", "1e3", hash_text), ""), "no integer"},
       {"bytes as a text", body_with("", file_text("f", "\"16\"", hash_text), ""), "no integer"},
       {"bytes above 2^64", body_with("", file_text("f", "99999999999999999999", hash_text), ""),
        "no integer"},
-      {"a chunk more", body_with("", file_text("f", "16", hash_text + "," + hash_text), ""), "chunks"},
+      {"a chunk more", body_with("", file_text("f", "16", hash_text + "," + hash_text), ""),
+       "chunks"},
       {"a chunk less", body_with("", file_text("f", "1048577", hash_text), ""), "chunks"},
-      {"a hash in capitals", body_with("", file_text("f", "16", '"' + std::string(32, 'A') + '"'), ""),
-       "hash"},
-      {"a hash of 31 digits", body_with("", file_text("f", "16", '"' + std::string(31, 'a') + '"'), ""),
-       "hash"},
-      {"shape overflows", body_with(tensor_text("a", "4294967296,4294967296"), "", ""), "too large"},
+      {"a hash in capitals",
+       body_with("", file_text("f", "16", '"' + std::string(32, 'A') + '"'), ""), "hash"},
+      {"a hash of 31 digits",
+       body_with("", file_text("f", "16", '"' + std::string(31, 'a') + '"'), ""), "hash"},
+      {"shape overflows", body_with(tensor_text("a", "4294967296,4294967296"), "", ""),
+       "too large"},
       {"shape 2^53 + 1", body_with(tensor_text("a", "9007199254740993"), "", ""), "cannot be"},
       {"shape negative", body_with(tensor_text("a", "-4,-1"), "", ""), "cannot be"},
       {"a name with a NUL", body_with(tensor_text("a\\u0000b", "4"), "", ""), "name"},
-      {"a name with an escape sequence", body_with(tensor_text("\\u001b[2Ja", "4"), "", ""), "name"},
+      {"a name with an escape sequence", body_with(tensor_text("\\u001b[2Ja", "4"), "", ""),
+       "name"},
       {"a name that is no UTF-8", body_with(tensor_text("a\xFF", "4"), "", ""), "not readable"},
       {"no name", body_with(tensor_text("", "4"), "", ""), "name"},
       {"tensors of one name", body_with(tensor + ',' + tensor, "", ""), "twice"},
@@ -139,22 +153,27 @@ std::vector<HostileManifest> small_manifests() {
                  piece_text(whole) + ',' +
                      piece_text(R"("first":1,"numel":3,"row_numel":4,"row_stride":4,"offset":0)")),
        "twice"},
-      {"a gap", piece(R"("first":1,"numel":3,"row_numel":4,"row_stride":4,"offset":0)"), "not whole"},
-      {"cut short", piece(R"("first":0,"numel":3,"row_numel":4,"row_stride":4,"offset":0)"), "not whole"},
-      {"a piece leaves its tensor", piece(R"("first":2,"numel":3,"row_numel":4,"row_stride":4,"offset":0)"),
+      {"a gap", piece(R"("first":1,"numel":3,"row_numel":4,"row_stride":4,"offset":0)"),
+       "not whole"},
+      {"cut short", piece(R"("first":0,"numel":3,"row_numel":4,"row_stride":4,"offset":0)"),
+       "not whole"},
+      {"a piece leaves its tensor",
+       piece(R"("first":2,"numel":3,"row_numel":4,"row_stride":4,"offset":0)"), "leaves"},
+      {"first 2^53",
+       piece(R"("first":9007199254740992,"numel":4,"row_numel":4,"row_stride":4,"offset":0)"),
        "leaves"},
-      {"first 2^53", piece(R"("first":9007199254740992,"numel":4,"row_numel":4,"row_stride":4,"offset":0)"),
-       "leaves"},
-      {"numel 0", piece(R"("first":0,"numel":0,"row_numel":4,"row_stride":4,"offset":0)"), "\"numel\""},
-      {"rows of 0", piece(R"("first":0,"numel":4,"row_numel":0,"row_stride":4,"offset":0)"), "\"row_numel\""},
+      {"numel 0", piece(R"("first":0,"numel":0,"row_numel":4,"row_stride":4,"offset":0)"),
+       "\"numel\""},
+      {"rows of 0", piece(R"("first":0,"numel":4,"row_numel":0,"row_stride":4,"offset":0)"),
+       "\"row_numel\""},
       {"rows that overlap", piece(R"("first":0,"numel":4,"row_numel":4,"row_stride":2,"offset":0)"),
        "\"row_stride\""},
-      {"rows longer than the tensor", piece(R"("first":0,"numel":4,"row_numel":8,"row_stride":8,"offset":0)"),
-       "leaves"},
-      {"rows that do not divide it", piece(R"("first":0,"numel":4,"row_numel":3,"row_stride":3,"offset":0)"),
-       "cross"},
-      {"offset behind the row", piece(R"("first":0,"numel":4,"row_numel":4,"row_stride":4,"offset":1)"),
-       "\"offset\""},
+      {"rows longer than the tensor",
+       piece(R"("first":0,"numel":4,"row_numel":8,"row_stride":8,"offset":0)"), "leaves"},
+      {"rows that do not divide it",
+       piece(R"("first":0,"numel":4,"row_numel":3,"row_stride":3,"offset":0)"), "cross"},
+      {"offset behind the row",
+       piece(R"("first":0,"numel":4,"row_numel":4,"row_stride":4,"offset":1)"), "\"offset\""},
       {"a piece of no tensor", body_with("", file, piece_text(whole)), "not there"},
       {"a piece of no file", body_with(tensor, "", piece_text(whole)), "not there"},
       {"format of somebody else", R"({"format":"safetensors"})", "another format"},
@@ -165,16 +184,17 @@ std::vector<HostileManifest> small_manifests() {
       {"a byte order mark", "\xEF\xBB\xBF" + body_with("", "", ""), "no manifest"},
       {"a comment", "/* */" + body_with("", "", ""), "no manifest"},
       {"something behind", body_with("", "", "") + " {}", "not readable"},
-      {"a key twice", R"({"format":"zeroproof-checkpoint","format":"zeroproof-checkpoint"})", "there twice"},
+      {"a key twice", R"({"format":"zeroproof-checkpoint","format":"zeroproof-checkpoint"})",
+       "there twice"},
       {"no lists",
-       R"({"format":"zeroproof-checkpoint","version":1,"contract":"1","run":")" + std::string(small_run) +
-           R"(","step":1,"about":{}})",
+       R"({"format":"zeroproof-checkpoint","version":1,"contract":"1","run":")" +
+           std::string(small_run) + R"(","step":1,"about":{}})",
        "without \"tensors\""},
-      {"a run that is none", R"({"format":"zeroproof-checkpoint","version":1,"contract":"1","run":"x"})",
-       "names no run"},
+      {"a run that is none",
+       R"({"format":"zeroproof-checkpoint","version":1,"contract":"1","run":"x"})", "names no run"},
       {"step 2^63",
-       R"({"format":"zeroproof-checkpoint","version":1,"contract":"1","run":")" + std::string(small_run) +
-           R"(","step":9223372036854775808})",
+       R"({"format":"zeroproof-checkpoint","version":1,"contract":"1","run":")" +
+           std::string(small_run) + R"(","step":9223372036854775808})",
        "\"step\""},
   };
 }
@@ -189,7 +209,8 @@ std::string complaint(const std::string& folder, const std::string& phrase) {
     const bool code = error.code() == ErrorCode::damaged || error.code() == ErrorCode::io ||
                       error.code() == ErrorCode::unavailable;
     if (!code) return "another code: " + text;
-    if (text.size() >= 1000 || text.find(" (") == std::string::npos || text.find("); ") == std::string::npos)
+    if (text.size() >= 1000 || text.find(" (") == std::string::npos ||
+        text.find("); ") == std::string::npos)
       return "no sentence: " + text;
     if (text.find(phrase) == std::string::npos) return "says something else: " + text;
   } catch (const std::exception& error) {
@@ -208,7 +229,8 @@ std::string complaint_in_child(const std::string& folder, const std::string& phr
     const rlimit limit{most_addresses, most_addresses};
     if (limits_memory && ::setrlimit(RLIMIT_AS, &limit) != 0) ::_exit(9);
     const std::string text = complaint(folder, phrase);
-    ::_exit(::write(ends[1], text.data(), text.size()) == static_cast<ssize_t>(text.size()) ? 0 : 8);
+    ::_exit(::write(ends[1], text.data(), text.size()) == static_cast<ssize_t>(text.size()) ? 0
+                                                                                            : 8);
   }
   ::close(ends[1]);
   std::string text;
@@ -218,7 +240,8 @@ std::string complaint_in_child(const std::string& folder, const std::string& phr
   ::close(ends[0]);
   int status = 0;
   REQUIRE(::waitpid(child, &status, 0) == child);
-  if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) return "ended with status " + std::to_string(status);
+  if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
+    return "ended with status " + std::to_string(status);
   return text;
 }
 
@@ -230,7 +253,8 @@ TEST_CASE("checkpoint: hostile manifests are refused, in 512 MB") {
   save_small(system_disk(), path, 10, 2);
   const std::string manifest = path + "/" + checkpoint_name(10) + "/" + manifest_name;
   int cases = 0, refused = 0;
-  const auto check = [&](const std::string& name, const std::string& text, const std::string& phrase) {
+  const auto check = [&](const std::string& name, const std::string& text,
+                         const std::string& phrase) {
     std::ofstream(manifest, std::ios::binary | std::ios::trunc) << text;
     CAPTURE(name);
     const std::string problem = complaint_in_child(path, phrase);
@@ -238,14 +262,16 @@ TEST_CASE("checkpoint: hostile manifests are refused, in 512 MB") {
     ++cases;
     refused += problem.empty() ? 1 : 0;
   };
-  for (const HostileManifest& one : small_manifests()) check(one.name, with_hash(one.body), one.phrase);
+  for (const HostileManifest& one : small_manifests())
+    check(one.name, with_hash(one.body), one.phrase);
   if (limits_memory) {
-    for (const HostileManifest& one : large_manifests()) check(one.name, with_hash(one.body), one.phrase);
+    for (const HostileManifest& one : large_manifests())
+      check(one.name, with_hash(one.body), one.phrase);
   }
   check("a pickle", "\x80\x04\x95", "no manifest");
   check("without its end", with_hash(body_with("", "", "")).substr(0, 100), "no manifest");
-  check("a hash that is another's", with_hash("{\"a\":1}").substr(0, 54) + with_hash("{\"a\":2}").substr(54),
-        "hash");
+  check("a hash that is another's",
+        with_hash("{\"a\":1}").substr(0, 54) + with_hash("{\"a\":2}").substr(54), "hash");
   fs::resize_file(manifest, std::uintmax_t{1} << 30);
   if (limits_memory) CHECK(complaint_in_child(path, "memory") == "");
   fs::resize_file(manifest, (std::uintmax_t{1} << 30) + 1);
@@ -257,9 +283,11 @@ TEST_CASE("checkpoint: hostile manifests are refused, in 512 MB") {
 TEST_CASE("checkpoint: what the seeds of the fuzzers say of themselves") {
   for (const char* corpus : {"manifest", "checkpoint"}) {
     int good = 0;
-    for (const auto& entry : fs::directory_iterator(source_folder() + "/tests/fuzz/corpus/" + corpus)) {
+    for (const auto& entry :
+         fs::directory_iterator(source_folder() + "/tests/fuzz/corpus/" + corpus)) {
       std::ifstream stream(entry.path(), std::ios::binary);
-      const std::string bytes((std::istreambuf_iterator<char>(stream)), std::istreambuf_iterator<char>());
+      const std::string bytes((std::istreambuf_iterator<char>(stream)),
+                              std::istreambuf_iterator<char>());
       const std::string name = entry.path().filename().string();
       const bool accepted = corpus == std::string("manifest")
                                 ? manifest_accepts(with_hash(bytes))

@@ -37,11 +37,13 @@ struct Rank {
     for (const std::string state : {"master", "exp_avg"}) {
       for (std::size_t t = 0; t < numels.size(); ++t) {
         if (numels[t] == 0) continue;
-        pieces.push_back({state, static_cast<std::int64_t>(t), 0, 0, numels[t], numels[t], numels[t], 0});
+        pieces.push_back(
+            {state, static_cast<std::int64_t>(t), 0, 0, numels[t], numels[t], numels[t], 0});
         std::vector<float>& held = memory.emplace_back(static_cast<std::size_t>(numels[t]));
         for (std::size_t i = 0; i < held.size(); ++i) {
           word = word * 1664525U + 1013904223U;
-          const std::uint32_t bits = i % 1000 == 500 ? 0xff800001U + static_cast<std::uint32_t>(i) : word;
+          const std::uint32_t bits =
+              i % 1000 == 500 ? 0xff800001U + static_cast<std::uint32_t>(i) : word;
           std::memcpy(&held[i], &bits, sizeof bits);
         }
       }
@@ -86,9 +88,11 @@ class Folder {
   FileRecord written(const Rank& rank) const {
     const auto values = [&](const CheckpointPiece& piece, std::int64_t first, std::int64_t count) {
       const auto index = static_cast<std::size_t>(&piece - rank.pieces.data());
-      return rank.values[index].subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(count));
+      return rank.values[index].subspan(static_cast<std::size_t>(first),
+                                        static_cast<std::size_t>(count));
     };
-    return write_rank_file(system_disk(), checkpoint_, rank_file_name(0), rank.manifest, rank.pieces, values);
+    return write_rank_file(system_disk(), checkpoint_, rank_file_name(0), rank.manifest,
+                           rank.pieces, values);
   }
 
  private:
@@ -131,7 +135,8 @@ TEST_CASE("checkpoint image: it is of the moment it was made") {
 }
 
 TEST_CASE("checkpoint image: its room is kept, and grows") {
-  constexpr std::size_t size = std::size_t{64} << 20;  // so much is never given again with what was in it
+  constexpr std::size_t size = std::size_t{64}
+                               << 20;  // so much is never given again with what was in it
   PageBuffer room;
   room.reserve(size);
   REQUIRE(room.bytes().size() >= size);
@@ -147,7 +152,9 @@ TEST_CASE("checkpoint image: its room is kept, and grows") {
   room.bytes().back() = std::byte{1};
 }
 
-TEST_CASE("checkpoint image: written in large blocks, past the page cache but for its end, and through it") {
+TEST_CASE(
+    "checkpoint image: written in large blocks, past the page cache but for its end, and through "
+    "it") {
   const Folder folder;
   for (const std::vector<std::int64_t>& cut :
        {cuts[0], cuts[5], std::vector<std::int64_t>{9 * chunk_numel + 5}}) {
@@ -157,11 +164,13 @@ TEST_CASE("checkpoint image: written in large blocks, past the page cache but fo
     CheckpointImage image;
     image.make(rank.manifest, rank.pieces, rank.values, 2);
     for (const Cache cache : {Cache::as_it_is, Cache::refused, Cache::meant_no}) {
-      for (const std::size_t most : {~std::size_t{0}, std::size_t{100001}, std::size_t{4096 * 100}}) {
+      for (const std::size_t most :
+           {~std::size_t{0}, std::size_t{100001}, std::size_t{4096 * 100}}) {
         CAPTURE(static_cast<int>(cache));
         CAPTURE(most);
         ParticularDisk disk(cache, most);
-        const FileRecord record = write_rank_file(disk, folder.checkpoint(), rank_file_name(1), image);
+        const FileRecord record =
+            write_rank_file(disk, folder.checkpoint(), rank_file_name(1), image);
         CHECK(record.num_bytes == wanted.num_bytes);
         CHECK(record.chunks == wanted.chunks);
         CHECK(record.name == rank_file_name(1));
@@ -187,8 +196,9 @@ TEST_CASE("checkpoint image: a disk that is full, broken, or takes nothing, at e
   CheckpointImage image;
   image.make(rank.manifest, rank.pieces, rank.values, 1);
   const std::size_t ends[] = {0, 8U << 20, image.bytes().size() / 4096 * 4096};
-  for (const auto& [error, said] : {std::pair{ENOSPC, "No space left"}, std::pair{EIO, "Input/output error"},
-                                    std::pair{0, "nothing was taken"}}) {
+  for (const auto& [error, said] :
+       {std::pair{ENOSPC, "No space left"}, std::pair{EIO, "Input/output error"},
+        std::pair{0, "nothing was taken"}}) {
     for (int at = 0; at < 3; ++at) {
       CAPTURE(at);
       FullDisk disk(at, error);
@@ -201,8 +211,8 @@ TEST_CASE("checkpoint image: a disk that is full, broken, or takes nothing, at e
       }
       CAPTURE(problem);
       CHECK(problem.find(said) != std::string::npos);
-      CHECK(problem.find(rank_file_name(1) + " cannot be written at byte " + std::to_string(ends[at]) +
-                         ":") != std::string::npos);
+      CHECK(problem.find(rank_file_name(1) + " cannot be written at byte " +
+                         std::to_string(ends[at]) + ":") != std::string::npos);
       folder.remove(1);
     }
   }

@@ -18,8 +18,8 @@ namespace {
 
 /// States after every prefix of the calls, `repeats` of each.
 void check_states(const RecordingDisk& disk,
-                  const std::vector<std::pair<std::size_t, std::int64_t>>& returned, int repeats, int& states,
-                  int& bad) {
+                  const std::vector<std::pair<std::size_t, std::int64_t>>& returned, int repeats,
+                  int& states, int& bad) {
   std::mt19937 random(1);
   for (std::size_t num_calls = 0; num_calls <= disk.calls().size(); ++num_calls) {
     for (int repeat = 0; repeat < repeats; ++repeat) {

@@ -72,7 +72,8 @@ class FaultyDisk : public Disk {
   auto call(Call make) -> decltype(make()) {
     const bool now = calls_++ == at_;
     // A full or broken disk stays so.
-    const bool broken = calls_ > at_ && (mishap_ == Mishap::no_space || mishap_ == Mishap::io_error);
+    const bool broken =
+        calls_ > at_ && (mishap_ == Mishap::no_space || mishap_ == Mishap::io_error);
     if (now && mishap_ == Mishap::killed_before) end();
     if (broken) {
       errno = mishap_ == Mishap::no_space ? ENOSPC : EIO;

@@ -78,7 +78,8 @@ TEST_CASE("what is no JSON, missing, of another type, or too deep is an error") 
   const Json json = {{"text", "1"}, {"number", 1}, {"list", {1}}};
   CHECK_THROWS_WITH_AS(json.at("none"), "key 'none' not found", JsonError);
   CHECK_THROWS_WITH_AS(json.at("text").get<int>(), "type must be number, but is string", JsonError);
-  CHECK_THROWS_WITH_AS(json.at("number").get<std::string>(), "type must be string, but is number", JsonError);
+  CHECK_THROWS_WITH_AS(json.at("number").get<std::string>(), "type must be string, but is number",
+                       JsonError);
   CHECK_THROWS_AS(json.at("number").get<bool>(), JsonError);
   CHECK_THROWS_AS(json.at("number").get<std::vector<int>>(), JsonError);
   CHECK_THROWS_AS(json.at("list").at("none"), JsonError);

@@ -14,7 +14,8 @@ enum class Cache { as_it_is, refused, meant_no };
 /// What a file system may say to writes past its cache, and do with them.
 class ParticularDisk final : public Disk {
  public:
-  explicit ParticularDisk(Cache cache, std::size_t most = ~std::size_t{0}) : cache_(cache), most_(most) {}
+  explicit ParticularDisk(Cache cache, std::size_t most = ~std::size_t{0})
+      : cache_(cache), most_(most) {}
 
   bool set_direct(int file, bool on) override {
     if (cache_ == Cache::refused) return false;

@@ -32,7 +32,9 @@ class RecordingDisk : public Disk {
   const std::vector<Call>& calls() const { return calls_; }
 
   int open_root(const char* path) override { return opened(Disk::open_root(path)); }
-  int open_folder(int folder, const char* name) override { return opened(Disk::open_folder(folder, name)); }
+  int open_folder(int folder, const char* name) override {
+    return opened(Disk::open_folder(folder, name));
+  }
   int make_folder(int folder, const char* name) override {
     const int result = Disk::make_folder(folder, name);
     if (result == 0) {
@@ -45,7 +47,8 @@ class RecordingDisk : public Disk {
   int create(int folder, const char* name) override {
     const int handle = Disk::create(folder, name);
     if (handle >= 0) {
-      kept_.push_back(::fcntl(handle, F_DUPFD_CLOEXEC, 0));  // so that no other file gets its number
+      kept_.push_back(
+          ::fcntl(handle, F_DUPFD_CLOEXEC, 0));  // so that no other file gets its number
       calls_.push_back({Call::create, node_of(folder), name, "", node_of(handle)});
     }
     return handle;
@@ -53,8 +56,9 @@ class RecordingDisk : public Disk {
   ssize_t write(int file, const void* bytes, std::size_t num_bytes) override {
     const ssize_t count = Disk::write(file, bytes, num_bytes);
     if (count > 0)
-      calls_.push_back({Call::write, node_of(file),
-                        std::string(static_cast<const char*>(bytes), static_cast<std::size_t>(count)), ""});
+      calls_.push_back(
+          {Call::write, node_of(file),
+           std::string(static_cast<const char*>(bytes), static_cast<std::size_t>(count)), ""});
     return count;
   }
   int sync(int file) override {
@@ -88,7 +92,8 @@ class RecordingDisk : public Disk {
 
   /// What is there after the first `num_calls`, if `lost` says of each call that no sync followed whether it is gone,
   /// and of each block of 512 bytes of such a write: written into an empty folder that is there.
-  void replay(std::size_t num_calls, const std::string& path, const std::function<bool()>& lost) const {
+  void replay(std::size_t num_calls, const std::string& path,
+              const std::function<bool()>& lost) const {
     std::map<int, std::string> bytes;
     std::map<int, std::map<std::string, int>> folders;
     std::set<int> is_folder{root_};
@@ -159,7 +164,8 @@ class RecordingDisk : public Disk {
     return false;
   }
 
-  static void write_folder(int folder, const std::string& path, const std::map<int, std::string>& bytes,
+  static void write_folder(int folder, const std::string& path,
+                           const std::map<int, std::string>& bytes,
                            const std::map<int, std::map<std::string, int>>& folders,
                            const std::set<int>& is_folder) {
     const auto found = folders.find(folder);
@@ -171,7 +177,8 @@ class RecordingDisk : public Disk {
         write_folder(node, inside, bytes, folders, is_folder);
       } else {
         const auto content = bytes.find(node);
-        std::ofstream(inside, std::ios::binary) << (content == bytes.end() ? std::string() : content->second);
+        std::ofstream(inside, std::ios::binary)
+            << (content == bytes.end() ? std::string() : content->second);
       }
     }
   }

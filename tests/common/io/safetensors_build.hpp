@@ -36,10 +36,10 @@ inline std::string zeros(std::size_t count) { return std::string(count, '\0'); }
 
 /// Two tensors, an empty one, a scalar and metadata: 131 bytes of header or so, for mutations.
 inline std::string small_file() {
-  return safetensors_bytes("{\"__metadata__\":{\"k\":\"v\"}," + entry("a", "F32", "[2,3]", "[0,24]") + "," +
-                               entry("b", "I16", "[]", "[24,26]") + "," +
-                               entry("c", "U8", "[0,4]", "[26,26]") + "}",
-                           "abcdefghijklmnopqrstuvwxyz");
+  return safetensors_bytes(
+      "{\"__metadata__\":{\"k\":\"v\"}," + entry("a", "F32", "[2,3]", "[0,24]") + "," +
+          entry("b", "I16", "[]", "[24,26]") + "," + entry("c", "U8", "[0,4]", "[26,26]") + "}",
+      "abcdefghijklmnopqrstuvwxyz");
 }
 
 }  // namespace zeroproof::tests

@@ -30,15 +30,18 @@ std::vector<HostileCase> hostile_lengths() {
       {"length only", length_bytes(2), "only 0 more"},
       {"length 0", length_bytes(0) + "{}", "0 bytes long"},
       {"length 1", length_bytes(1) + "{}", "1 bytes long"},
-      {"length beyond the file", length_bytes(1000) + "{}", "1000 bytes long but the file has only 2"},
-      {"length 2^53 + 1", length_bytes((std::uint64_t{1} << 53) + 1) + "{}", "9007199254740993 bytes"},
+      {"length beyond the file", length_bytes(1000) + "{}",
+       "1000 bytes long but the file has only 2"},
+      {"length 2^53 + 1", length_bytes((std::uint64_t{1} << 53) + 1) + "{}",
+       "9007199254740993 bytes"},
       {"length 2^63", length_bytes(std::uint64_t{1} << 63) + "{}", "9223372036854775808 bytes"},
       {"length 2^64 - 1", length_bytes(~std::uint64_t{0}) + "{}", "18446744073709551615 bytes"},
       {"length 2^64 - 8", length_bytes(~std::uint64_t{7}) + "{}", "18446744073709551608 bytes"},
       {"big-endian length", std::string("\0\0\0\0\0\0\0\x08{}      ", 16),
        "bytes long but the file has only 8"},
       {"cut in the header", good.substr(0, 60), "cut short"},
-      {"cut in the data", good.substr(0, good.size() - 1), "ends at data byte 26 but the file has 25"},
+      {"cut in the data", good.substr(0, good.size() - 1),
+       "ends at data byte 26 but the file has 25"},
       {"one byte more", good + "!", "1 bytes follow"},
       {"another file behind", good + good, "bytes follow the last tensor"},
       {"a zip archive", "PK\x03\x04" + std::string(40, 'x'), "bytes long but"},
@@ -56,10 +59,12 @@ std::vector<HostileCase> hostile_json() {
       {"leading space", text(" " + object(plain)), "does not begin with '{'"},
       {"leading line break", text("\n" + object(plain)), "does not begin with '{'"},
       {"byte order mark", text("\xEF\xBB\xBF" + object(plain)), "byte order mark"},
-      {"line break as padding", unpadded_bytes(object(plain) + "\n", zeros(4)), "does not end with '}'"},
+      {"line break as padding", unpadded_bytes(object(plain) + "\n", zeros(4)),
+       "does not end with '}'"},
       {"NUL as padding", unpadded_bytes(object(plain) + zeros(2), zeros(4)), "is NUL"},
       {"NUL hides the rest", unpadded_bytes(nul_inside, zeros(4)), "is NUL"},
-      {"NUL in a name", text(object(entry(std::string("a\0b", 3), "U8", "[4]", "[0,4]"))), "is NUL"},
+      {"NUL in a name", text(object(entry(std::string("a\0b", 3), "U8", "[4]", "[0,4]"))),
+       "is NUL"},
       {"open object", text("{" + plain), "is not JSON"},
       {"a word", text("{\"a\":@}"), "byte 13 is not JSON"},
       {"two objects", text(object(plain) + "{}"), "is not JSON"},
@@ -70,7 +75,8 @@ std::vector<HostileCase> hostile_json() {
       {"surrogate as UTF-8", named("\xED\xA0\x80"), "UTF-8"},
       {"lone surrogate escape", named("\\ud800"), "is not JSON"},
       {"raw control character", named("a\tb"), "is not JSON"},
-      {"deep arrays", text("{\"a\":" + std::string(5000, '[') + "}"), "an array instead of an object"},
+      {"deep arrays", text("{\"a\":" + std::string(5000, '[') + "}"),
+       "an array instead of an object"},
       {"deep objects", text([] {
          std::string header;
          for (int i = 0; i < 1000; ++i) header += "{\"a\":";
@@ -80,11 +86,14 @@ std::vector<HostileCase> hostile_json() {
       {"number as entry", text("{\"a\":1}"), "a number instead of an object"},
       {"null as entry", text("{\"a\":null}"), "null instead of an object"},
       {"true as entry", text("{\"a\":true}"), "true or false instead of an object"},
-      {"metadata as text", text("{\"__metadata__\":\"x\"," + plain + "}"), "a text instead of an object"},
+      {"metadata as text", text("{\"__metadata__\":\"x\"," + plain + "}"),
+       "a text instead of an object"},
       {"metadata number", text("{\"__metadata__\":{\"k\":1}," + plain + "}"),
        "'k' holds a number instead of a text"},
-      {"metadata nested", text("{\"__metadata__\":{\"k\":{}}," + plain + "}"), "an object instead of a text"},
-      {"metadata null", text("{\"__metadata__\":{\"k\":null}," + plain + "}"), "null instead of a text"},
+      {"metadata nested", text("{\"__metadata__\":{\"k\":{}}," + plain + "}"),
+       "an object instead of a text"},
+      {"metadata null", text("{\"__metadata__\":{\"k\":null}," + plain + "}"),
+       "null instead of a text"},
       {"metadata key twice", text("{\"__metadata__\":{\"k\":\"1\",\"k\":\"2\"}," + plain + "}"),
        "'k' is there twice"},
       {"metadata twice", text("{\"__metadata__\":{},\"__metadata__\":{}," + plain + "}"),
@@ -94,8 +103,9 @@ std::vector<HostileCase> hostile_json() {
 
 std::vector<HostileCase> hostile_tensors() {
   const auto two = [](std::string_view first, std::string_view second, std::size_t bytes) {
-    return safetensors_bytes(object(entry("a", "U8", "[4]", first) + "," + entry("b", "U8", "[4]", second)),
-                             zeros(bytes));
+    return safetensors_bytes(
+        object(entry("a", "U8", "[4]", first) + "," + entry("b", "U8", "[4]", second)),
+        zeros(bytes));
   };
   std::string many_dims = "[4";
   for (int i = 0; i < 64; ++i) many_dims += ",1";
@@ -109,7 +119,8 @@ std::vector<HostileCase> hostile_tensors() {
       {"no shape", text("{\"a\":{\"dtype\":\"U8\",\"data_offsets\":[0,4]}}"), "has no shape"},
       {"no data_offsets", text("{\"a\":{\"dtype\":\"U8\",\"shape\":[4]}}"), "has no data_offsets"},
       {"unknown key", text("{\"a\":{\"dtype\":\"U8\",\"stride\":[1]}}"), "has the key 'stride'"},
-      {"key twice", text("{\"a\":{\"dtype\":\"U8\",\"shape\":[4],\"shape\":[4],\"data_offsets\":[0,4]}}"),
+      {"key twice",
+       text("{\"a\":{\"dtype\":\"U8\",\"shape\":[4],\"shape\":[4],\"data_offsets\":[0,4]}}"),
        "shape twice"},
       {"negative dimension", one("U8", "[-4]", "[0,4]"), "has -4"},
       {"two negative dimensions", one("U8", "[-2,-2]", "[0,4]"), "has -2"},
@@ -124,8 +135,10 @@ std::vector<HostileCase> hostile_tensors() {
       {"dimension 2^63", one("U8", "[9223372036854775808]", "[0,4]"), "has 9223372036854775808"},
       {"dimension 2^64", one("U8", "[18446744073709551616]", "[0,4]"), "has 18446744073709551616"},
       {"65 dimensions", one("U8", many_dims, "[0,4]"), "more than 64 dimensions"},
-      {"shape overflows to 4", one("U8", "[4294967296,4294967297,4]", "[0,4]"), "more than 2^53 bytes"},
-      {"shape overflows to 0", one("U8", "[4294967296,4294967296]", "[0,0]"), "more than 2^53 bytes"},
+      {"shape overflows to 4", one("U8", "[4294967296,4294967297,4]", "[0,4]"),
+       "more than 2^53 bytes"},
+      {"shape overflows to 0", one("U8", "[4294967296,4294967296]", "[0,0]"),
+       "more than 2^53 bytes"},
       {"overflow times 0", one("U8", "[9007199254740992,9007199254740992,0]", "[0,0]"),
        "more than 2^53 bytes"},
       {"0 times overflow", one("U8", "[0,9007199254740992,9007199254740992]", "[0,0]"),
@@ -141,24 +154,29 @@ std::vector<HostileCase> hostile_tensors() {
       {"reversed offsets", one("U8", "[4]", "[4,0]"), "before it begins"},
       {"negative offset", one("U8", "[4]", "[-4,0]"), "has -4"},
       {"offset 2^64 - 4", one("U8", "[4]", "[18446744073709551612,0]"), "has 18446744073709551612"},
-      {"offsets beyond the file", one("U8", "[8]", "[0,8]"), "ends at data byte 8 but the file has 4"},
-      {"offsets far beyond", one("U8", "[9007199254740992]", "[0,9007199254740992]"), "but the file has 4"},
+      {"offsets beyond the file", one("U8", "[8]", "[0,8]"),
+       "ends at data byte 8 but the file has 4"},
+      {"offsets far beyond", one("U8", "[9007199254740992]", "[0,9007199254740992]"),
+       "but the file has 4"},
       {"overlap", two("[0,4]", "[2,6]", 6), "'a' and 'b' overlap"},
       {"same place", two("[0,4]", "[0,4]", 4), "overlap"},
       {"gap at the front", two("[1,5]", "[5,9]", 9), "data bytes 0 to 1"},
       {"gap between", two("[0,4]", "[5,9]", 9), "data bytes 4 to 5"},
       {"empty tensor inside another",
-       safetensors_bytes(object(plain + "," + entry("b", "U8", "[0]", "[2,2]")), zeros(4)), "overlap"},
+       safetensors_bytes(object(plain + "," + entry("b", "U8", "[0]", "[2,2]")), zeros(4)),
+       "overlap"},
       {"empty tensor behind the end",
        safetensors_bytes(object(plain + "," + entry("b", "U8", "[0]", "[9,9]")), zeros(4)),
        "data bytes 4 to 9"},
       {"misaligned",
-       safetensors_bytes(object(entry("a", "U8", "[1]", "[0,1]") + "," + entry("b", "F32", "[1]", "[1,5]")),
-                         zeros(5)),
+       safetensors_bytes(
+           object(entry("a", "U8", "[1]", "[0,1]") + "," + entry("b", "F32", "[1]", "[1,5]")),
+           zeros(5)),
        "not a multiple of its 4-byte"},
       {"header not aligned", unpadded_bytes(object(entry("a", "F64", "[1]", "[0,8]")), zeros(8)),
        "not a multiple of its 8-byte"},
-      {"name twice", safetensors_bytes(object(plain + "," + entry("a", "U8", "[4]", "[4,8]")), zeros(8)),
+      {"name twice",
+       safetensors_bytes(object(plain + "," + entry("a", "U8", "[4]", "[4,8]")), zeros(8)),
        "'a' is there twice"},
       {"name twice, once escaped",
        safetensors_bytes(object(plain + "," + entry("\\u0061", "U8", "[4]", "[4,8]")), zeros(8)),
@@ -181,7 +199,8 @@ std::vector<HostileCase> hostile_sizes() {
   std::string dims = "[1";
   for (int i = 0; i < 100'000; ++i) dims += ",1";
   std::string metadata = "{\"__metadata__\":{";
-  for (int i = 0; i < 70'000; ++i) metadata += (i == 0 ? "\"" : ",\"") + std::to_string(i) + "\":\"\"";
+  for (int i = 0; i < 70'000; ++i)
+    metadata += (i == 0 ? "\"" : ",\"") + std::to_string(i) + "\":\"\"";
   SafetensorsLimits raised;
   raised.header_bytes = largest_safetensors_header;
   SafetensorsLimits beyond;
@@ -193,7 +212,8 @@ std::vector<HostileCase> hostile_sizes() {
       {"10^5 dimensions", one("U8", dims + "]", "[0,4]"), "more than 64 dimensions"},
       {"70,000 metadata entries", text(metadata + "}}"), "more than 65536 entries"},
       {"one byte over the cap",
-       unpadded_bytes("{}" + std::string(static_cast<std::size_t>(cap) - 1, ' '), ""), "more than 16777216"},
+       unpadded_bytes("{}" + std::string(static_cast<std::size_t>(cap) - 1, ' '), ""),
+       "more than 16777216"},
       // NOLINTNEXTLINE(bugprone-string-constructor)
       {"over the format's own cap", unpadded_bytes("{}" + std::string(100'000'000, ' '), ""),
        "more than 100000000", beyond},
@@ -201,7 +221,8 @@ std::vector<HostileCase> hostile_sizes() {
       {"a text of 15 MiB that does not end",
        text("{\"__metadata__\":{\"k\":\"" + std::string(15 << 20, 'x') + "}"), "a text of 157286"},
       {"a text of 15 MiB of escapes",
-       text("{\"__metadata__\":{\"k\":\"" + std::string(15 << 20, '\\') + "\"}}"), "a text of 157286"},
+       text("{\"__metadata__\":{\"k\":\"" + std::string(15 << 20, '\\') + "\"}}"),
+       "a text of 157286"},
       {"a text of 4 MiB that does not end",
        text("{\"__metadata__\":{\"k\":\"" + std::string((4 << 20) - 10, 'x') + "}"), "is not JSON"},
       {"a number of 15 MiB", one("U8", "[" + std::string(15 << 20, '7') + "]", "[0,4]"),
@@ -209,7 +230,8 @@ std::vector<HostileCase> hostile_sizes() {
       {"a number of 65 digits", one("U8", "[" + std::string(65, '7') + "]", "[0,4]"),
        "a number or word of 65"},
       {"15 MiB of arrays", text("{\"a\":" + std::string(15 << 20, '[') + "}"), "an array instead"},
-      {"15 MiB of one broken text", text("{\"" + std::string(15 << 20, 'x') + "\n\"}"), "a text of 15728641"},
+      {"15 MiB of one broken text", text("{\"" + std::string(15 << 20, 'x') + "\n\"}"),
+       "a text of 15728641"},
   };
 }
 

@@ -18,7 +18,8 @@ struct HostileCase {
 std::vector<HostileCase> hostile_lengths();  ///< the 8 bytes in front, and files cut short
 std::vector<HostileCase> hostile_json();     ///< text that is not the JSON of a header
 std::vector<HostileCase> hostile_tensors();  ///< JSON whose tensors cannot be
-std::vector<HostileCase> hostile_sizes();    ///< legal in form, made to cost memory or time; up to 52 MB each
+std::vector<HostileCase>
+hostile_sizes();  ///< legal in form, made to cost memory or time; up to 52 MB each
 
 inline std::vector<HostileCase> small_hostile_cases() {
   std::vector<HostileCase> all = hostile_lengths();

@@ -63,7 +63,8 @@ void check_case(const HostileCase& hostile, const TemporaryFolder& folder) {
   {
     const AllocationMeter meter;
     from_memory = refusal([&] {
-      SafetensorsReader::from_memory(std::as_bytes(Span<const char>(hostile.bytes)), path, hostile.limits);
+      SafetensorsReader::from_memory(std::as_bytes(Span<const char>(hostile.bytes)), path,
+                                     hostile.limits);
     });
     from_file = refusal([&] { SafetensorsReader::open(path, hostile.limits); });
     count = meter.count();
@@ -96,13 +97,16 @@ TEST_CASE("safetensors: headers made to cost memory") {
 
 TEST_CASE("safetensors: what is not a regular file") {
   const TemporaryFolder folder;
-  const auto open = [](const std::string& path) { return refusal([&] { SafetensorsReader::open(path); }); };
+  const auto open = [](const std::string& path) {
+    return refusal([&] { SafetensorsReader::open(path); });
+  };
   check_sentence(open(folder.file("missing")), "cannot be opened: No such file");
   check_sentence(open(folder.file("")), "is a directory");
   check_sentence(open("/dev/null"), "is not a regular file");
   check_sentence(open("/dev/zero"), "is not a regular file");
   REQUIRE(::mkfifo(folder.file("pipe").c_str(), 0600) == 0);
-  check_sentence(open(folder.file("pipe")), "is not a regular file");  // and nobody waits for a writer
+  check_sentence(open(folder.file("pipe")),
+                 "is not a regular file");  // and nobody waits for a writer
   REQUIRE(::symlink("loop", folder.file("loop").c_str()) == 0);
   check_sentence(open(folder.file("loop")), "cannot be opened");
   check_sentence(open(folder.write("x", small_file()) + std::string("\0y", 2)), "NUL");
@@ -122,6 +126,7 @@ TEST_CASE("safetensors: a file that shrinks while it is read is an error, not a 
   CHECK_NOTHROW(reader.read(*reader.find("a"), 0, target));
   REQUIRE(::truncate(path.c_str(), static_cast<off_t>(small_file().size() - 10)) == 0);
   check_sentence(refusal([&] { reader.read(*reader.find("a"), 0, target); }), "shortened it");
-  check_sentence(refusal([&] { reader.for_each_chunk(*reader.find("b"), [](Span<const std::byte>) {}); }),
-                 "when it was opened");
+  check_sentence(
+      refusal([&] { reader.for_each_chunk(*reader.find("b"), [](Span<const std::byte>) {}); }),
+      "when it was opened");
 }

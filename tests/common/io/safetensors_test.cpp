@@ -19,7 +19,8 @@ namespace {
 
 std::vector<std::byte> pattern(std::int64_t count, unsigned seed) {
   std::vector<std::byte> bytes(static_cast<std::size_t>(count));
-  for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(i * 37 + i / 251 + seed);
+  for (std::size_t i = 0; i < bytes.size(); ++i)
+    bytes[i] = static_cast<std::byte>(i * 37 + i / 251 + seed);
   return bytes;
 }
 
@@ -47,7 +48,8 @@ std::vector<SafeTensorSpec> all_specs() {
   return specs;
 }
 
-void write_file(const std::string& path, const std::vector<SafeTensorSpec>& specs, std::size_t piece) {
+void write_file(const std::string& path, const std::vector<SafeTensorSpec>& specs,
+                std::size_t piece) {
   SafetensorsWriter writer(path, specs, {{"a \"key\"", "a\nvalue \xC3\xA9"}, {"", ""}});
   for (std::size_t i = 0; i < specs.size(); ++i) {
     const std::vector<std::byte> bytes =
@@ -94,7 +96,8 @@ TEST_CASE("safetensors: round trip of every element type and odd shapes, in piec
     CHECK(tensor->dtype == spec.dtype);
     CHECK(tensor->shape == spec.shape);
     CHECK(tensor->numel() == *safetensors_numel(spec.shape));
-    const std::vector<std::byte> expected = pattern(bytes_of(spec), static_cast<unsigned>(spec.name.size()));
+    const std::vector<std::byte> expected =
+        pattern(bytes_of(spec), static_cast<unsigned>(spec.name.size()));
     CHECK(read_all(reader, *tensor) == expected);
     for (const std::int64_t chunk : {1, 5, 64, 1000, 1 << 20}) {
       std::vector<std::byte> joined;
@@ -102,7 +105,8 @@ TEST_CASE("safetensors: round trip of every element type and odd shapes, in piec
           *tensor,
           [&](Span<const std::byte> piece) {
             CHECK(static_cast<std::int64_t>(piece.size()) % num_bytes(spec.dtype) == 0);
-            CHECK(static_cast<std::int64_t>(piece.size()) <= std::max(chunk, num_bytes(spec.dtype)));
+            CHECK(static_cast<std::int64_t>(piece.size()) <=
+                  std::max(chunk, num_bytes(spec.dtype)));
             joined.insert(joined.end(), piece.begin(), piece.end());
           },
           chunk);
@@ -136,16 +140,18 @@ TEST_CASE("safetensors: a file written by hand, and the bytes of one written her
   CHECK(reader.find("c")->numel() == 0);
 
   const TemporaryFolder folder;
-  SafetensorsWriter writer(folder.file("w"),
-                           {{"b", SafeDType::u8, {3}}, {"a", SafeDType::u8, {1}}, {"z", SafeDType::f32, {1}}},
-                           {{"k", "v"}});
+  SafetensorsWriter writer(
+      folder.file("w"),
+      {{"b", SafeDType::u8, {3}}, {"a", SafeDType::u8, {1}}, {"z", SafeDType::f32, {1}}},
+      {{"k", "v"}});
   writer.write("b", std::as_bytes(Span<const char>("BCD", 3)));
   writer.write("z", std::as_bytes(Span<const char>("0123", 4)));
   writer.write("a", std::as_bytes(Span<const char>("A", 1)));
   writer.finish();
   CHECK(folder.read("w") ==
-        safetensors_bytes("{\"__metadata__\":{\"k\":\"v\"}," + entry("z", "F32", "[1]", "[0,4]") + "," +
-                              entry("a", "U8", "[1]", "[4,5]") + "," + entry("b", "U8", "[3]", "[5,8]") + "}",
+        safetensors_bytes("{\"__metadata__\":{\"k\":\"v\"}," + entry("z", "F32", "[1]", "[0,4]") +
+                              "," + entry("a", "U8", "[1]", "[4,5]") + "," +
+                              entry("b", "U8", "[3]", "[5,8]") + "}",
                           "0123ABCD"));
 }
 
@@ -158,7 +164,8 @@ TEST_CASE("safetensors: no tensors at all") {
 
 TEST_CASE("safetensors: keys in any order, numbers in their largest form, spaces inside") {
   const std::string bytes = safetensors_bytes(
-      "{ \"x\" : { \"data_offsets\" : [ 0 , 0 ] ,\n\"shape\":[9007199254740992,0], \"dtype\":\"F64\" } }",
+      "{ \"x\" : { \"data_offsets\" : [ 0 , 0 ] ,\n\"shape\":[9007199254740992,0], "
+      "\"dtype\":\"F64\" } }",
       "");
   const SafetensorsReader reader =
       SafetensorsReader::from_memory(std::as_bytes(Span<const char>(bytes)), "spaced");

@@ -33,9 +33,11 @@ void dump(const std::string& path) {
   for (const SafeTensor& tensor : reader.header().tensors) {
     const std::vector<std::byte> bytes = read_all(reader, tensor);
     std::string shape;
-    for (const std::int64_t dim : tensor.shape) shape += (shape.empty() ? "" : ",") + std::to_string(dim);
-    std::printf("tensor %s %s [%s] %s\n", tensor.name.c_str(), std::string(name(tensor.dtype)).c_str(),
-                shape.c_str(), to_hex(raw_digest(bytes.data(), tensor.num_bytes())).c_str());
+    for (const std::int64_t dim : tensor.shape)
+      shape += (shape.empty() ? "" : ",") + std::to_string(dim);
+    std::printf("tensor %s %s [%s] %s\n", tensor.name.c_str(),
+                std::string(name(tensor.dtype)).c_str(), shape.c_str(),
+                to_hex(raw_digest(bytes.data(), tensor.num_bytes())).c_str());
   }
 }
 
@@ -51,7 +53,8 @@ void copy(const std::string& from, const std::string& to) {
 }
 
 void write(const std::string& path) {
-  const std::vector<std::vector<std::int64_t>> shapes = {{}, {7}, {0}, {3, 0, 5}, {17, 129}, {2, 3, 1, 2, 5}};
+  const std::vector<std::vector<std::int64_t>> shapes = {{},        {7},       {0},
+                                                         {3, 0, 5}, {17, 129}, {2, 3, 1, 2, 5}};
   std::vector<SafeTensorSpec> specs;
   for (int d = 0; d < num_safe_dtypes; ++d) {
     for (std::size_t s = 0; s < shapes.size(); ++s) {
@@ -59,7 +62,8 @@ void write(const std::string& path) {
       specs.push_back({std::string(name(dtype)) + "/" + std::to_string(s), dtype, shapes[s]});
     }
   }
-  SafetensorsWriter writer(path, specs, {{"format", "np"}, {"quote \"and\" \\", "line\nbreak \xC3\xA9"}});
+  SafetensorsWriter writer(path, specs,
+                           {{"format", "np"}, {"quote \"and\" \\", "line\nbreak \xC3\xA9"}});
   for (const SafeTensorSpec& spec : specs) {
     const std::int64_t count = *safetensors_numel(spec.shape) * num_bytes(spec.dtype);
     std::vector<std::byte> bytes(static_cast<std::size_t>(count));
@@ -79,7 +83,8 @@ void corpus(const std::string& folder) {
     ZP_CHECK(stream.good(), ErrorCode::io, file + " cannot be written", "the corpus would miss it",
              "make the folder");
   };
-  for (const tests::HostileCase& hostile : tests::small_hostile_cases()) save(hostile.name, hostile.bytes);
+  for (const tests::HostileCase& hostile : tests::small_hostile_cases())
+    save(hostile.name, hostile.bytes);
   save("good_small", tests::small_file());
   save("good_empty", tests::safetensors_bytes("{}", ""));
   std::string entries;
@@ -87,8 +92,9 @@ void corpus(const std::string& folder) {
   for (int d = 0; d < num_safe_dtypes; ++d) {
     const auto dtype = static_cast<SafeDType>(d);
     const std::size_t end = at + static_cast<std::size_t>(num_bytes(dtype)) * 8;
-    entries += (d == 0 ? "" : ",") + tests::entry(std::to_string(d), name(dtype), "[2,4]",
-                                                  "[" + std::to_string(at) + "," + std::to_string(end) + "]");
+    entries += (d == 0 ? "" : ",") +
+               tests::entry(std::to_string(d), name(dtype), "[2,4]",
+                            "[" + std::to_string(at) + "," + std::to_string(end) + "]");
     at = end;
   }
   save("good_all_dtypes", tests::safetensors_bytes("{" + entries + "}", tests::zeros(at)));
@@ -108,7 +114,8 @@ int main(int argc, char** argv) {
     } else if (command == "corpus") {
       corpus(argv[2]);
     } else {
-      std::fprintf(stderr, "usage: safetensors_tool dump FILE | copy IN OUT | write FILE | corpus DIR\n");
+      std::fprintf(stderr,
+                   "usage: safetensors_tool dump FILE | copy IN OUT | write FILE | corpus DIR\n");
       return 2;
     }
   } catch (const Error& error) {

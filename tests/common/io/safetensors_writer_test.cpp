@@ -19,7 +19,9 @@ using namespace zeroproof::tests;
 
 namespace {
 
-Span<const std::byte> bytes_of(std::string_view text) { return std::as_bytes(Span<const char>(text)); }
+Span<const std::byte> bytes_of(std::string_view text) {
+  return std::as_bytes(Span<const char>(text));
+}
 
 /// Runs `act` and gives its refusal.
 template <class Act>
@@ -50,14 +52,15 @@ TEST_CASE("safetensors writer: names and shapes a reader would refuse") {
   CHECK(contains(plan({"a\nb", u8, {1}}), "control"));
   CHECK(contains(plan({std::string("a\0b", 3), u8, {1}}), "control"));
   CHECK(contains(plan({"\xC2\x80", u8, {1}}), "control"));
-  for (const char* broken : {"\xC3", "\xC3(", "\xC0\x80", "\xED\xA0\x80", "\xE0\x9F\xBF", "\xF0\x8F\xBF\xBF",
-                             "\xF4\x90\x80\x80", "\xF5\x80\x80\x80", "\x80", "\xE2\x82", "\xF0\x9F\x98"}) {
+  for (const char* broken :
+       {"\xC3", "\xC3(", "\xC0\x80", "\xED\xA0\x80", "\xE0\x9F\xBF", "\xF0\x8F\xBF\xBF",
+        "\xF4\x90\x80\x80", "\xF5\x80\x80\x80", "\x80", "\xE2\x82", "\xF0\x9F\x98"}) {
     CAPTURE(broken);
     CHECK(contains(plan({broken, u8, {1}}), "the tensor name"));
     CHECK(safetensors_name_problem(broken) == "is not UTF-8");
   }
-  for (const char* fine : {"\xC2\xA0", "\xE0\xA0\x80", "\xED\x9F\xBF", "\xEE\x80\x80", "\xF0\x90\x80\x80",
-                           "\xF4\x8F\xBF\xBF", "a b/c\\d\"e"}) {
+  for (const char* fine : {"\xC2\xA0", "\xE0\xA0\x80", "\xED\x9F\xBF", "\xEE\x80\x80",
+                           "\xF0\x90\x80\x80", "\xF4\x8F\xBF\xBF", "a b/c\\d\"e"}) {
     CAPTURE(fine);
     CHECK(plan({fine, u8, {1}}).empty());
   }
@@ -81,7 +84,10 @@ TEST_CASE("safetensors writer: names and shapes a reader would refuse") {
   CHECK(refusal([&] { plan_safetensors({}, {{"k", "12345"}}, short_texts); }).empty());
   SafetensorsLimits few;
   few.tensors = 1;
-  CHECK(contains(refusal([&] { plan_safetensors({{"a", u8, {}}, {"b", u8, {}}}, {}, few); }), "2 tensors"));
+  CHECK(contains(refusal([&] {
+                   plan_safetensors({{"a", u8, {}}, {"b", u8, {}}}, {}, few);
+                 }),
+                 "2 tensors"));
   few.metadata_entries = 1;
   CHECK(contains(refusal([&] { plan_safetensors({}, {{"a", ""}, {"b", ""}}, few); }), "2 entries"));
   CHECK(contains(refusal([&] {
@@ -94,17 +100,19 @@ TEST_CASE("safetensors writer: a header larger than readers accept") {
   const TemporaryFolder folder;
   SafetensorsLimits limits;
   limits.header_bytes = 63;
-  CHECK(contains(refusal([&] {
-                   SafetensorsWriter(folder.file("f"), {{"a long name", SafeDType::u8, {1}}}, {}, limits);
-                 }),
-                 "header of 64 bytes"));
+  CHECK(contains(
+      refusal([&] {
+        SafetensorsWriter(folder.file("f"), {{"a long name", SafeDType::u8, {1}}}, {}, limits);
+      }),
+      "header of 64 bytes"));
   CHECK(folder.num_entries() == 0);
 }
 
 TEST_CASE("safetensors writer: too many bytes, too few, unknown names, late bytes") {
   const TemporaryFolder folder;
   {
-    SafetensorsWriter writer(folder.file("f"), {{"a", SafeDType::u8, {3}}, {"b", SafeDType::u8, {0}}});
+    SafetensorsWriter writer(folder.file("f"),
+                             {{"a", SafeDType::u8, {3}}, {"b", SafeDType::u8, {0}}});
     CHECK(contains(refusal([&] { writer.write("c", bytes_of("x")); }), "'c' is not planned"));
     CHECK(contains(refusal([&] { writer.write("b", bytes_of("x")); }), "gets 1 bytes but has 0"));
     writer.write("a", bytes_of("12"));

@@ -28,13 +28,15 @@ inline CheckpointManifest small_manifest(std::int64_t step) {
   manifest.run = small_run;
   manifest.step = step;
   manifest.about["applied_steps"] = step;
-  manifest.tensors = {{"embedding", {16, 12}, 0}, {"empty", {0, 7}, 1024}, {"head.weight", {12, 33}, 1024}};
+  manifest.tensors = {
+      {"embedding", {16, 12}, 0}, {"empty", {0, 7}, 1024}, {"head.weight", {12, 33}, 1024}};
   return manifest;
 }
 
 /// Pieces of one of `ranks` ranks: the first tensor in ranges of elements, the last in columns, each of them in two
 /// ranges.
-inline std::vector<CheckpointPiece> small_pieces(const CheckpointManifest& manifest, int rank, int ranks) {
+inline std::vector<CheckpointPiece> small_pieces(const CheckpointManifest& manifest, int rank,
+                                                 int ranks) {
   std::vector<CheckpointPiece> pieces;
   const auto cut = [&](std::int64_t count, int at) { return count * at / ranks; };
   for (const std::string state : {"master", "exp_avg"}) {
@@ -45,7 +47,8 @@ inline std::vector<CheckpointPiece> small_pieces(const CheckpointManifest& manif
     const std::int64_t left = cut(columns, rank), width = cut(columns, rank + 1) - left;
     if (width == 0) continue;
     const std::int64_t all = rows * width, half = all / 2 + 1;
-    const auto row_numel = width == columns ? all : width, row_stride = width == columns ? all : columns;
+    const auto row_numel = width == columns ? all : width,
+               row_stride = width == columns ? all : columns;
     pieces.push_back({state, 2, rank, 0, half, row_numel, row_stride, left});
     pieces.push_back({state, 2, rank, half, all - half, row_numel, row_stride, left});
   }
@@ -66,7 +69,8 @@ inline FileRecord write_small_file(Disk& disk, const UnfinishedCheckpoint& check
 }
 
 /// The whole protocol, ranks one after the other.
-inline void save_small(Disk& disk, const std::string& path, std::int64_t step, int ranks, int keep = 0) {
+inline void save_small(Disk& disk, const std::string& path, std::int64_t step, int ranks,
+                       int keep = 0) {
   const CheckpointRoot root = CheckpointRoot::lock(path, disk);
   UnfinishedCheckpoint checkpoint = root.begin(step);
   CheckpointManifest manifest = small_manifest(step);

@@ -122,7 +122,8 @@ TEST_CASE("device bins: the implementations, in every layout") {
     Place<std::int32_t> hi(numel, offsets[2]), lo(numel, offsets[3]), hi2(numel, offsets[3]),
         lo2(numel, offsets[4]);
     Place<std::uint8_t> top(numel, offsets[4]), top2(numel, offsets[0]);
-    const BinnedSum sum{hi.span(), lo.span(), top.span()}, other{hi2.span(), lo2.span(), top2.span()};
+    const BinnedSum sum{hi.span(), lo.span(), top.span()},
+        other{hi2.span(), lo2.span(), top2.span()};
     for (const BinnedSum& s : {sum, other}) {
       std::fill(s.hi.begin(), s.hi.end(), 0);
       std::fill(s.lo.begin(), s.lo.end(), 0);
@@ -133,7 +134,9 @@ TEST_CASE("device bins: the implementations, in every layout") {
     on_device<binned_merge>(exec, other, sum);
     on_device<binned_deposit>(exec, first.span(), sum);
     on_device<binned_finish>(exec, sum, result.span());
-    result.check([&](std::int64_t i) { return sum_by_hand({first[i], second[i], first[i]}).finished; });
+    result.check([&](std::int64_t i) {
+      return sum_by_hand({first[i], second[i], first[i]}).finished;
+    });
     on_device<binned_finish>(exec, other, result.span());
     result.check([&](std::int64_t i) { return sum_by_hand({second[i]}).finished; });
   });
@@ -145,8 +148,8 @@ TEST_CASE("device bins: what is refused") {
   std::vector<std::uint8_t> bytes(3);
   Values leaf(3), longer(4);
   const BinnedSum sum{three, three, bytes};
-  for (const BinnedSum& wrong :
-       {BinnedSum{four, three, bytes}, BinnedSum{three, four, bytes}, BinnedSum{four, four, bytes}}) {
+  for (const BinnedSum& wrong : {BinnedSum{four, three, bytes}, BinnedSum{three, four, bytes},
+                                 BinnedSum{four, four, bytes}}) {
     expect_error(ErrorCode::invalid_argument, [&] { binned_deposit(exec, leaf, wrong); });
     expect_error(ErrorCode::invalid_argument, [&] { binned_merge(exec, sum, wrong); });
     expect_error(ErrorCode::invalid_argument, [&] { binned_merge(exec, wrong, sum); });

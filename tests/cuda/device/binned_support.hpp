@@ -18,7 +18,8 @@ inline int bin_of(float x) { return (std::ilogb(x) + 149) / 24; }
 
 /// V rounded to 24 bits, nearest even, times 2^exponent.
 inline float rounded_by_hand(std::int64_t value, int exponent) {
-  std::uint64_t bits = value < 0 ? -static_cast<std::uint64_t>(value) : static_cast<std::uint64_t>(value);
+  std::uint64_t bits =
+      value < 0 ? -static_cast<std::uint64_t>(value) : static_cast<std::uint64_t>(value);
   int dropped = 0;
   while (bits >> dropped >= 1U << 24) ++dropped;
   const std::uint64_t rest = bits & ((std::uint64_t{1} << dropped) - 1),
@@ -38,7 +39,8 @@ inline ExactSum sum_by_hand(const Values& leaves) {
   }
   for (const float x : leaves) {
     if (x == 0 || bin_of(x) + 1 < sum.top) continue;
-    const double digits = std::ldexp(static_cast<double>(x), 149 - 24 * bin_of(x));  // exact, below 2^24
+    const double digits =
+        std::ldexp(static_cast<double>(x), 149 - 24 * bin_of(x));  // exact, below 2^24
     const double first = std::trunc(digits), second = (digits - first) * 0x1p24;
     (bin_of(x) == sum.top ? sum.hi : sum.lo) += static_cast<std::int64_t>(first);
     if (bin_of(x) == sum.top) sum.lo += static_cast<std::int64_t>(second);
@@ -90,7 +92,8 @@ struct BinnedWorld {
     dtypes.push_back(dtype);
     for (const Piece& piece : pieces) {
       for (std::int64_t i = 0; i < piece.numel; ++i) {
-        leaves.back().set(piece, i, leaf_bits(dtype, static_cast<std::uint64_t>(piece.local_begin + i), j));
+        leaves.back().set(piece, i,
+                          leaf_bits(dtype, static_cast<std::uint64_t>(piece.local_begin + i), j));
       }
     }
     leaves.back().upload();
@@ -118,10 +121,11 @@ struct BinnedWorld {
         const bool bins = static_cast<std::int32_t>(sums.hi.get(piece, i)) == sum.hi &&
                           static_cast<std::int32_t>(sums.lo.get(piece, i)) == sum.lo;
         const bool top = static_cast<int>(sums.top.get(piece, i)) == sum.top;
-        const bool all =
-            top && (bins || sum.top == 255) && same(std::bit_cast<float>(result.get(piece, i)), sum.finished);
+        const bool all = top && (bins || sum.top == 255) &&
+                         same(std::bit_cast<float>(result.get(piece, i)), sum.finished);
         if (!all) ++wrong;
-        for (PlacedBuffer* buffer : {&sums.hi, &sums.lo, &sums.top, &result}) buffer->take_back(piece, i);
+        for (PlacedBuffer* buffer : {&sums.hi, &sums.lo, &sums.top, &result})
+          buffer->take_back(piece, i);
       }
     }
     CHECK(wrong == 0);

@@ -31,7 +31,8 @@ const ExposedBuffer& by_id(const std::vector<ExposedBuffer>& buffers, BufferId i
   return buffers.front();
 }
 
-void check_same_words(DistributedOptimizer& want, DistributedOptimizer& got, Phase phase, BufferId id) {
+void check_same_words(DistributedOptimizer& want, DistributedOptimizer& got, Phase phase,
+                      BufferId id) {
   const std::vector<ExposedBuffer> ours = want.exposed(phase);
   const std::vector<ExposedBuffer> theirs = got.exposed(phase);
   const TensorView& a = by_id(ours, id).view;

@@ -44,11 +44,15 @@ class Staged {
     device_test::put(memory_.data() + begin, host.data(), num_bytes_);
   }
   Span<T> block() const { return on_device<T>(memory_, num_bytes_, begin); }
-  void fetch(Span<T> host) const { device_test::get(host.data(), memory_.data() + begin, num_bytes_); }
+  void fetch(Span<T> host) const {
+    device_test::get(host.data(), memory_.data() + begin, num_bytes_);
+  }
 
  private:
   static constexpr std::int64_t begin = sizeof(T);
-  static std::int64_t size(Span<const T> host) { return static_cast<std::int64_t>(host.size_bytes()); }
+  static std::int64_t size(Span<const T> host) {
+    return static_cast<std::int64_t>(host.size_bytes());
+  }
   DeviceBytes memory_;
   std::int64_t num_bytes_;
 };
@@ -67,10 +71,12 @@ class StagedCommunicator final : public Communicator {
     return std::make_unique<StagedCommunicator>(inner_->split(colour));
   }
 
-  void all_to_all(Span<const Span<const std::byte>> send, Span<const Span<std::byte>> recv) override {
+  void all_to_all(Span<const Span<const std::byte>> send,
+                  Span<const Span<std::byte>> recv) override {
     std::deque<Staged<std::byte>> out;
     std::vector<Span<const std::byte>> sent;
-    for (const Span<const std::byte> block : send) sent.emplace_back(out.emplace_back(block).block());
+    for (const Span<const std::byte> block : send)
+      sent.emplace_back(out.emplace_back(block).block());
     receive(recv, [&](Span<const Span<std::byte>> blocks) { inner_->all_to_all(sent, blocks); });
   }
   void all_gather(Span<const std::byte> mine, Span<const Span<std::byte>> recv) override {
@@ -112,7 +118,8 @@ class StagedCommunicator final : public Communicator {
 };
 
 /// The blocks of all ranks, one behind the other.
-inline std::vector<Span<std::byte>> blocks_of(const DeviceBytes& memory, int ranks, std::int64_t num_bytes) {
+inline std::vector<Span<std::byte>> blocks_of(const DeviceBytes& memory, int ranks,
+                                              std::int64_t num_bytes) {
   std::vector<Span<std::byte>> blocks;
   for (int rank = 0; rank < ranks; ++rank)
     blocks.push_back(on_device<std::byte>(memory, num_bytes, rank * num_bytes));
@@ -121,7 +128,8 @@ inline std::vector<Span<std::byte>> blocks_of(const DeviceBytes& memory, int ran
 
 /// Ranks wait for their streams one after the other, from the first or from the last. On the simulated device nothing
 /// has run before, and what runs then is up to the order of streams and to the events alone.
-inline void wait_in_turn(Communicator& control, bool from_last, const std::vector<Stream*>& streams) {
+inline void wait_in_turn(Communicator& control, bool from_last,
+                         const std::vector<Stream*>& streams) {
   control.barrier();
   for (int turn = 0; turn < control.world_size(); ++turn) {
     if (control.rank() == (from_last ? control.world_size() - 1 - turn : turn)) {
@@ -131,7 +139,9 @@ inline void wait_in_turn(Communicator& control, bool from_last, const std::vecto
   }
 }
 
-inline unsigned char value(int round, int rank) { return static_cast<unsigned char>(16 * round + rank + 1); }
+inline unsigned char value(int round, int rank) {
+  return static_cast<unsigned char>(16 * round + rank + 1);
+}
 
 /// Sources are written right before a gather, and again right after it; what was received is read right after it, and
 /// its memory is written right before the next one. Rounds take turns on two streams. No host waits until the end.
@@ -177,7 +187,8 @@ inline bool gathers_are_right(Communicator& control, bool from_last, std::int64_
 /// for the scratch of the sum before: the second sum of rank 0 has its own words there, asks the other ranks for
 /// theirs, and for those the first sums are made, of rank 0 too, in the same scratch. Without a wait for `done` a
 /// rank's sum stands where another one reads its words.
-inline bool sums_are_right(Communicator& control, bool from_last, const std::int64_t (&num_words)[2]) {
+inline bool sums_are_right(Communicator& control, bool from_last,
+                           const std::int64_t (&num_words)[2]) {
   const int ranks = control.world_size();
   const auto copies = cuda::make_device_copies(control);
   Stream first, second;
@@ -186,7 +197,8 @@ inline bool sums_are_right(Communicator& control, bool from_last, const std::int
   const DeviceBytes words[2] = {DeviceBytes(sizes[0]), DeviceBytes(sizes[1])};
   const PinnedBytes seen[2] = {PinnedBytes(sizes[0]), PinnedBytes(sizes[1])};
   const auto sum = [&](std::size_t n) {
-    cuda::device::enqueue_fill(words[n].data(), value(static_cast<int>(n), control.rank()), sizes[n]);
+    cuda::device::enqueue_fill(words[n].data(), value(static_cast<int>(n), control.rank()),
+                               sizes[n]);
     copies->all_reduce(on_device<std::uint64_t>(words[n], sizes[n]), IntegerReduce::sum);
     cuda::device::enqueue_to_host(seen[n].data(), words[n].data(), sizes[n]);
   };
@@ -210,7 +222,8 @@ inline bool sums_are_right(Communicator& control, bool from_last, const std::int
 }
 
 /// A group gathers on one stream what all ranks gather on another one, in turn, always in the same buffers.
-inline bool groups_in_turn_are_right(Communicator& control, bool from_last, std::int64_t num_bytes) {
+inline bool groups_in_turn_are_right(Communicator& control, bool from_last,
+                                     std::int64_t num_bytes) {
   constexpr int rounds = 3;
   const int ranks = control.world_size(), rank = control.rank();
   const auto all = cuda::make_device_copies(control);
@@ -218,7 +231,8 @@ inline bool groups_in_turn_are_right(Communicator& control, bool from_last, std:
   const int members = some->world_size();
   const DeviceBytes source(num_bytes), whole(ranks * num_bytes), part(members * num_bytes);
   const PinnedBytes seen(rounds * members * num_bytes);
-  const auto next = static_cast<std::size_t>((rank + 1) % ranks);  // whose block the group passes on
+  const auto next =
+      static_cast<std::size_t>((rank + 1) % ranks);  // whose block the group passes on
   Stream wide, narrow;
   Event gathered, passed_on;
   Bytes expected;

@@ -102,8 +102,9 @@ TEST_CASE("device: one that is too old for the kernels is none, and is named") {
     const DeviceInfo info = info_of({"Old One", 1, major, minor});
     CHECK(info.built);
     CHECK(!info.answers);
-    CHECK(info.detail == "no usable CUDA device: Old One, compute capability " + std::to_string(major) + "." +
-                             std::to_string(minor) + ", but 8.0 or newer is needed");
+    CHECK(info.detail == "no usable CUDA device: Old One, compute capability " +
+                             std::to_string(major) + "." + std::to_string(minor) +
+                             ", but 8.0 or newer is needed");
   }
   for (const auto& [major, minor] : {std::pair{8, 0}, {9, 0}, {12, 1}})
     CHECK(info_of({"New One", 1, major, minor}).answers);

@@ -40,8 +40,9 @@ Outcome run_on_devices(ThreadWorld& world, const std::function<void(Communicator
 }
 
 /// What ranks end with that do the same with memory of the host and with memory of a device.
-void check_same_errors(int world_size, const std::string& begin,
-                       const std::function<void(Communicator& comm, Span<std::byte> memory)>& work) {
+void check_same_errors(
+    int world_size, const std::string& begin,
+    const std::function<void(Communicator& comm, Span<std::byte> memory)>& work) {
   CAPTURE(world_size);
   ThreadWorld hosts(world_size, short_limit), devices(world_size, short_limit);
   const Outcome host = zeroproof_test::run(hosts, [&](Communicator& comm) {
@@ -65,13 +66,14 @@ void check_same_errors(int world_size, const std::string& begin,
 
 TEST_CASE("device copies: disagreements are the same errors as on the host") {
   if (!usable()) return;
-  check_same_errors(3, "the ranks disagree about counts: in all_gather #2 rank 0 sends 4 bytes to rank 2",
-                    [](Communicator& comm, Span<std::byte> memory) {
-                      std::vector<Span<std::byte>> recv;
-                      for (std::size_t from = 0; from < 3; ++from)
-                        recv.push_back(memory.subspan(100 * from, comm.rank() == 2 && from == 0 ? 5 : 4));
-                      comm.all_gather(memory.subspan(500, 4), recv);
-                    });
+  check_same_errors(
+      3, "the ranks disagree about counts: in all_gather #2 rank 0 sends 4 bytes to rank 2",
+      [](Communicator& comm, Span<std::byte> memory) {
+        std::vector<Span<std::byte>> recv;
+        for (std::size_t from = 0; from < 3; ++from)
+          recv.push_back(memory.subspan(100 * from, comm.rank() == 2 && from == 0 ? 5 : 4));
+        comm.all_gather(memory.subspan(500, 4), recv);
+      });
   check_same_errors(3, "the ranks are not in the same collective: ranks 0 and 2 call barrier #2",
                     [](Communicator& comm, Span<std::byte> memory) {
                       if (comm.rank() != 1) return comm.barrier();
@@ -81,7 +83,8 @@ TEST_CASE("device copies: disagreements are the same errors as on the host") {
                     [](Communicator& comm, Span<std::byte> memory) {
                       void* const data = memory.data();
                       const Span<std::uint64_t> words(static_cast<std::uint64_t*>(data), 5);
-                      comm.all_reduce(words, comm.rank() == 0 ? IntegerReduce::sum : IntegerReduce::max);
+                      comm.all_reduce(words,
+                                      comm.rank() == 0 ? IntegerReduce::sum : IntegerReduce::max);
                     });
   check_same_errors(3, "broadcast got root 3 (", [](Communicator& comm, Span<std::byte> memory) {
     comm.broadcast(memory, comm.rank() == 1 ? 3 : 0);
@@ -99,7 +102,8 @@ TEST_CASE("device copies: absent, left and aborting ranks are the same errors as
       const auto copies = make_device_copies(control);
       const DeviceBytes memory(8);
       const auto begin = std::chrono::steady_clock::now();
-      while (control.rank() == 2 && failed < 2 && std::chrono::steady_clock::now() - begin < promptly)
+      while (control.rank() == 2 && failed < 2 &&
+             std::chrono::steady_clock::now() - begin < promptly)
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
       try {
         if (on_host) return control.barrier();
@@ -119,10 +123,11 @@ TEST_CASE("device copies: absent, left and aborting ranks are the same errors as
                       if (comm.rank() == 1) return;
                       comm.all_reduce({static_cast<std::uint64_t*>(data), 1}, IntegerReduce::sum);
                     });
-  check_same_errors(3, "rank 0 ended: no space on the disk", [](Communicator& comm, Span<std::byte>) {
-    if (comm.rank() == 0) return comm.abort("no space on the disk");
-    comm.barrier();
-  });
+  check_same_errors(3, "rank 0 ended: no space on the disk",
+                    [](Communicator& comm, Span<std::byte>) {
+                      if (comm.rank() == 0) return comm.abort("no space on the disk");
+                      comm.barrier();
+                    });
 }
 
 TEST_CASE("device copies: what fails on one rank alone ends the others, and it stays broken") {
@@ -131,15 +136,17 @@ TEST_CASE("device copies: what fails on one rank alone ends the others, and it s
   const Outcome outcome = run_on_devices(world, [](Communicator& control) {
     const auto copies = make_device_copies(control);
     const DeviceBytes memory(64);
-    const std::int64_t words = control.rank() == 1 ? std::int64_t{1} << 44 : 8;  // more than any device has
+    const std::int64_t words =
+        control.rank() == 1 ? std::int64_t{1} << 44 : 8;  // more than any device has
     const auto sum = [&] {
-      copies->all_reduce({on_device<std::uint64_t>(memory, 8).data(), static_cast<std::size_t>(words)},
-                         IntegerReduce::sum);
+      copies->all_reduce(
+          {on_device<std::uint64_t>(memory, 8).data(), static_cast<std::size_t>(words)},
+          IntegerReduce::sum);
     };
     const std::string first = device_test::message_of(sum);
     const std::string again = device_test::message_of([&] { copies->barrier(); });
-    const std::string refusal =
-        "allocating " + std::to_string(3 * 8 * words) + " bytes of device memory failed";  // of three ranks
+    const std::string refusal = "allocating " + std::to_string(3 * 8 * words) +
+                                " bytes of device memory failed";  // of three ranks
     if (control.rank() == 1) CHECK(again.find("rank 1 ended: " + refusal) == 0);
     if (control.rank() != 1) CHECK(again.find("rank 1 ended: allocating ") == 0);
     if (control.rank() != 1) CHECK(first == again);
@@ -153,6 +160,8 @@ TEST_CASE("device copies: ranks have to share addresses") {
   tests::HostedCommunicator processes(*self, {"a"});  // knows nothing of addresses
   expect_error(ErrorCode::unavailable, [&] { make_device_copies(processes); });
   CHECK(device_test::message_of([&] { make_device_copies(processes); }) ==
-        "device copies were asked for between the ranks of self (a copy reaches device memory of its own "
-        "process alone, so ranks have to be threads of one process); use --comm_groups nccl or --world threads:N");
+        "device copies were asked for between the ranks of self (a copy reaches device memory of "
+        "its own "
+        "process alone, so ranks have to be threads of one process); use --comm_groups nccl or "
+        "--world threads:N");
 }

@@ -42,7 +42,8 @@ bool float_sum_is_the_hosts(Communicator& control, Communicator& staged, std::in
       send.push_back(x % 5 == 0 ? -0.0F : (static_cast<float>(x % 20001) - 10000.0F) / 7.0F);
     }
   }
-  std::vector<float> host(static_cast<std::size_t>(counts[static_cast<std::size_t>(control.rank())]));
+  std::vector<float> host(
+      static_cast<std::size_t>(counts[static_cast<std::size_t>(control.rank())]));
   std::vector<float> device = host;
   control.native_reduce_scatter(send, counts, host);
   staged.native_reduce_scatter(send, counts, device);
@@ -101,8 +102,9 @@ TEST_CASE("device copies: buffers are used before and after a call without waiti
   if (!usable()) return;
   for (const int world_size : {1, 2, 3, 5}) {
     for (const std::int64_t num_bytes : {1, 4097, (1 << 20) + 1}) {
-      check_ranks(world_size,
-                  [&](Communicator& control) { CHECK(gathers_are_right(control, false, num_bytes)); });
+      check_ranks(world_size, [&](Communicator& control) {
+        CHECK(gathers_are_right(control, false, num_bytes));
+      });
     }
   }
 }
@@ -120,8 +122,9 @@ TEST_CASE("device copies: sums on two streams that nothing else orders") {
 TEST_CASE("device copies: all ranks and a group of them in turn, on two streams") {
   if (!usable()) return;
   for (const int world_size : {1, 2, 5}) {
-    check_ranks(world_size,
-                [](Communicator& control) { CHECK(groups_in_turn_are_right(control, true, 100001)); });
+    check_ranks(world_size, [](Communicator& control) {
+      CHECK(groups_in_turn_are_right(control, true, 100001));
+    });
   }
 }
 
@@ -131,17 +134,21 @@ TEST_CASE("device copies: no host waits, and scratch is allocated once") {
     const auto copies = make_device_copies(control);
     const DeviceBytes mine(96), all(3 * 96);
     const Blocks recv = blocks_of(all, 3, 96);
-    const auto words = [&](std::int64_t count) { return on_device<std::uint64_t>(mine, 8 * count); };
+    const auto words = [&](std::int64_t count) {
+      return on_device<std::uint64_t>(mine, 8 * count);
+    };
     const bool is_root = control.rank() == 1;
     const auto own = static_cast<std::size_t>(control.rank());
     enqueue_fill(mine.data(), 1, 96);
     check_calls({.copies = 3}, [&] { copies->all_gather(on_device<std::byte>(mine, 96), recv); });
     check_calls({.copies = 2}, [&] { copies->all_gather(recv[own], recv); });
-    check_calls({.copies = is_root ? 0 : 1}, [&] { copies->broadcast(on_device<std::byte>(mine, 96), 1); });
+    check_calls({.copies = is_root ? 0 : 1},
+                [&] { copies->broadcast(on_device<std::byte>(mine, 96), 1); });
     check_calls({}, [&] { copies->barrier(); });
     check_calls({.launches = 1, .copies = 3, .allocations = 1},
                 [&] { copies->all_reduce(words(4), IntegerReduce::sum); });
-    check_calls({.launches = 1, .copies = 3}, [&] { copies->all_reduce(words(2), IntegerReduce::max); });
+    check_calls({.launches = 1, .copies = 3},
+                [&] { copies->all_reduce(words(2), IntegerReduce::max); });
     check_calls({.launches = 1, .copies = 3, .allocations = 1},
                 [&] { copies->all_reduce(words(12), IntegerReduce::sum); });
     check_calls({}, [&] { copies->all_reduce({}, IntegerReduce::sum); });

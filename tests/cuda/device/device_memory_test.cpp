@@ -33,7 +33,8 @@ TEST_CASE("device: odd sizes through memory that is not pinned") {
   }
 }
 
-TEST_CASE("device: host memory is free again once it is staged, and filled by the wait and not before") {
+TEST_CASE(
+    "device: host memory is free again once it is staged, and filled by the wait and not before") {
   if (!usable()) return;
   constexpr int blocks = 7;
   for (const std::int64_t num_bytes : {std::int64_t{1}, std::int64_t{4097}, Staging::half_bytes,
@@ -47,7 +48,8 @@ TEST_CASE("device: host memory is free again once it is staged, and filled by th
     }
     std::vector<Bytes> back(blocks, Bytes(static_cast<std::size_t>(num_bytes), 0x77));
     for (int block = 0; block < blocks; ++block) {
-      stage_to_host(back[static_cast<std::size_t>(block)].data(), data.data() + block * num_bytes, num_bytes);
+      stage_to_host(back[static_cast<std::size_t>(block)].data(), data.data() + block * num_bytes,
+                    num_bytes);
     }
     CHECK(back.back().back() == 0x77);
     check_calls({.waits = 1}, [] { wait_for_stream(); });
@@ -83,8 +85,8 @@ TEST_CASE("device: memory lies on the device or on the host") {
     CAPTURE(at);
     CHECK(lies_on_device(data.data() + at));
     CHECK_FALSE(lies_on_host(data.data() + at));
-    for (const void* const host :
-         {static_cast<const void*>(pinned.data() + at), static_cast<const void*>(pageable.data() + at)}) {
+    for (const void* const host : {static_cast<const void*>(pinned.data() + at),
+                                   static_cast<const void*>(pageable.data() + at)}) {
       CHECK_FALSE(lies_on_device(host));
       CHECK(lies_on_host(host));
     }

@@ -24,7 +24,8 @@ inline constexpr std::int64_t odd_sizes[] = {1, 3, 255, 256, 4097, (1 << 20) + 1
 inline Bytes numbered(std::int64_t num_bytes, int seed) {
   Bytes bytes(static_cast<std::size_t>(num_bytes));
   for (std::size_t i = 0; i < bytes.size(); ++i) {
-    bytes[i] = static_cast<unsigned char>(131 * i + i / 256 + 17 * static_cast<std::size_t>(seed) + 1);
+    bytes[i] =
+        static_cast<unsigned char>(131 * i + i / 256 + 17 * static_cast<std::size_t>(seed) + 1);
   }
   return bytes;
 }
@@ -43,7 +44,8 @@ inline void get(void* host, const void* device, std::int64_t num_bytes) {
 class DeviceBytes {
  public:
   explicit DeviceBytes(std::int64_t num_bytes)
-      : data_(static_cast<unsigned char*>(cuda::device::device_allocate(num_bytes))), num_bytes_(num_bytes) {
+      : data_(static_cast<unsigned char*>(cuda::device::device_allocate(num_bytes))),
+        num_bytes_(num_bytes) {
     cuda::device::wait_for_stream();
   }
   ~DeviceBytes() { cuda::device::device_release(data_); }
@@ -70,7 +72,8 @@ class PinnedBytes {
         num_bytes_(bytes.size()) {
     set(bytes);
   }
-  explicit PinnedBytes(std::int64_t num_bytes) : PinnedBytes(Bytes(static_cast<std::size_t>(num_bytes))) {}
+  explicit PinnedBytes(std::int64_t num_bytes)
+      : PinnedBytes(Bytes(static_cast<std::size_t>(num_bytes))) {}
   ~PinnedBytes() { cuda::device::pinned_release(data_); }
   PinnedBytes(const PinnedBytes&) = delete;
   PinnedBytes& operator=(const PinnedBytes&) = delete;
@@ -113,7 +116,8 @@ inline void check_works(cuda::device::Stream& stream) {
 class LongWork {
  public:
   void enqueue() const {
-    for (int i = 0; i < 64; ++i) cuda::device::enqueue_to_device(target_.data(), source_.data(), num_bytes);
+    for (int i = 0; i < 64; ++i)
+      cuda::device::enqueue_to_device(target_.data(), source_.data(), num_bytes);
   }
 
  private:

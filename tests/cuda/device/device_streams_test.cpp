@@ -32,7 +32,8 @@ TEST_CASE("device: a stream keeps its order") {
   const DeviceBytes data(num_bytes);
   const PinnedBytes seen(rounds * num_bytes);
   Bytes expected;
-  for (int round = 0; round < rounds; ++round) {  // each fill comes after one copy and before another
+  for (int round = 0; round < rounds;
+       ++round) {  // each fill comes after one copy and before another
     const auto byte = static_cast<unsigned char>(round + 1);
     enqueue_fill(data.data(), byte, num_bytes);
     enqueue_to_host(seen.data() + round * num_bytes, data.data(), num_bytes);
@@ -167,7 +168,8 @@ TEST_CASE("device: the innermost UseStream says which stream is the current one"
       CHECK(&current_stream() == &second);
     }
     CHECK(&current_stream() == &first);
-    CHECK_THROWS_AS(on(second, [] { throw std::runtime_error("out of the block"); }), std::runtime_error);
+    CHECK_THROWS_AS(on(second, [] { throw std::runtime_error("out of the block"); }),
+                    std::runtime_error);
     CHECK(&current_stream() == &first);
   }
   CHECK(&current_stream() == own);

@@ -44,7 +44,9 @@ TEST_CASE("enqueued offload: the bits of a host that offloads nothing, with a sk
   }
 }
 
-TEST_CASE("enqueued offload: a step that is stopped in changes nothing on either side, and loading ends it") {
+TEST_CASE(
+    "enqueued offload: a step that is stopped in changes nothing on either side, and loading ends "
+    "it") {
   if (!device::device_info().answers) return;
   EnqueuedRank rank(true, OnNonfinite::error);
   rank.setup.offload = offload(0.5, OffloadPlace::host, true);

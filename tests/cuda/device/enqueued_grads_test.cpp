@@ -31,7 +31,8 @@ class LastLeafIs final : public GradSource {
 
 }  // namespace
 
-TEST_CASE("enqueued steps: a leaf of another size or type, or none, is refused, and changes nothing") {
+TEST_CASE(
+    "enqueued steps: a leaf of another size or type, or none, is refused, and changes nothing") {
   if (!device::device_info().answers) return;
   for (const bool on_device : {false, true}) {
     CAPTURE(on_device);
@@ -43,9 +44,9 @@ TEST_CASE("enqueued steps: a leaf of another size or type, or none, is refused, 
     rank.on_host->load_state(rank.state());
     for (int step = 0; step < 4; ++step) {
       const TensorView leaf = leaves.micro_batch_grad(0);
-      for (const TensorView& wrong :
-           {TensorView{leaf.data, leaf.dtype, leaf.numel - 1}, TensorView{leaf.data, DType::fp16, leaf.numel},
-            TensorView{nullptr, leaf.dtype, leaf.numel}}) {
+      for (const TensorView& wrong : {TensorView{leaf.data, leaf.dtype, leaf.numel - 1},
+                                      TensorView{leaf.data, DType::fp16, leaf.numel},
+                                      TensorView{nullptr, leaf.dtype, leaf.numel}}) {
         for (const std::int64_t micro_batch : {0, 1}) {
           LastLeafIs other(leaves, micro_batch, wrong);
           expect_error(ErrorCode::invalid_argument, [&] { rank.optimizer->enqueue_step(other); });
@@ -59,7 +60,8 @@ TEST_CASE("enqueued steps: a leaf of another size or type, or none, is refused, 
   }
 }
 
-TEST_CASE("enqueued steps: a leaf that is not where its source says is refused, and changes nothing") {
+TEST_CASE(
+    "enqueued steps: a leaf that is not where its source says is refused, and changes nothing") {
   if (!device::device_info().answers) return;
   EnqueuedRank rank(true);
   HostGrads host(rank, 2);

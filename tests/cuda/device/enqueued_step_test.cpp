@@ -50,7 +50,9 @@ TEST_CASE("enqueued steps: from the third on, no wait, no allocation, one graph"
   }
 }
 
-TEST_CASE("enqueued steps: leaves of the host are copied without a wait, and are the host's again at once") {
+TEST_CASE(
+    "enqueued steps: leaves of the host are copied without a wait, and are the host's again at "
+    "once") {
   if (!device::device_info().answers) return;
   EnqueuedRank rank(true);
   HostGrads leaves(rank, 2);
@@ -73,7 +75,9 @@ TEST_CASE("enqueued steps: leaves of the host are copied without a wait, and are
   rank.check_same_state();
 }
 
-TEST_CASE("enqueued steps: stage 3 gathers its persistent tensors as one batch, which a graph has in it") {
+TEST_CASE(
+    "enqueued steps: stage 3 gathers its persistent tensors as one batch, which a graph has in "
+    "it") {
   if (!device::device_info().answers) return;
   std::vector<ParamSpec> params;
   for (int i = 0; i < 40; ++i) {
@@ -109,7 +113,8 @@ TEST_CASE("enqueued steps: stage 3 gathers its persistent tensors as one batch, 
 }
 
 TEST_CASE(
-    "enqueued steps: tokens and missing gradients are counted on the host, which does not wait for that "
+    "enqueued steps: tokens and missing gradients are counted on the host, which does not wait for "
+    "that "
     "either") {
   if (!device::device_info().answers) return;
   EnqueuedRank rank(true);
@@ -219,7 +224,8 @@ TEST_CASE("enqueued steps: a state that is loaded between replays is gone on fro
 }
 
 TEST_CASE(
-    "device steps phase by phase: a G that somebody wrote is looked at, not the one that was added up") {
+    "device steps phase by phase: a G that somebody wrote is looked at, not the one that was added "
+    "up") {
   if (!device::device_info().answers) return;
   EnqueuedRank rank(false);
   DeviceGrads leaves(rank, 2);
@@ -258,7 +264,8 @@ TEST_CASE(
 TEST_CASE("enqueued steps: refused") {
   if (!device::device_info().answers) return;
   EnqueuedRank rank(false);
-  expect_error(ErrorCode::invalid_argument, [&] { make_enqueued_optimizer(rank.setup, false, true); });
+  expect_error(ErrorCode::invalid_argument,
+               [&] { make_enqueued_optimizer(rank.setup, false, true); });
   const auto phases = make_enqueued_optimizer(rank.setup, false, false);
   DeviceGrads leaves(rank, 1);
   phases->load_state(rank.state());

@@ -90,8 +90,8 @@ struct EnqueuedRank {
           const auto at = [&](const ExposedBuffer& buffer) {
             return static_cast<const std::byte*>(buffer.view.data) + piece.local_begin * width;
           };
-          same = same &&
-                 std::memcmp(at(ours[i]), at(theirs[i]), static_cast<std::size_t>(piece.numel * width)) == 0;
+          same = same && std::memcmp(at(ours[i]), at(theirs[i]),
+                                     static_cast<std::size_t>(piece.numel * width)) == 0;
         }
         CHECK(same);
       }
@@ -122,7 +122,8 @@ class HostGrads : public GradSource {
   virtual void fill(float factor) {
     for (std::int64_t i = 0; i < leaf_.numel(); ++i) {
       const auto value = static_cast<float>((i * 7) % 61 - 30) * 0x1p-4F * factor;
-      leaf_.as<bf16>()[static_cast<std::size_t>(i)].bits = static_cast<std::uint16_t>(bits(value) >> 16);
+      leaf_.as<bf16>()[static_cast<std::size_t>(i)].bits =
+          static_cast<std::uint16_t>(bits(value) >> 16);
     }
   }
   TensorView micro_batch_grad(std::int64_t) override { return leaf_.view(); }
@@ -131,7 +132,9 @@ class HostGrads : public GradSource {
   /// nothing is made of them).
   void counted(std::int64_t step) { step_ = step; }
   std::int64_t num_tokens(std::int64_t) const override { return 1 + step_ % 5; }
-  bool has_grad(std::int64_t, std::int64_t tensor) const override { return (step_ + tensor) % 3 != 0; }
+  bool has_grad(std::int64_t, std::int64_t tensor) const override {
+    return (step_ + tensor) % 3 != 0;
+  }
 
  protected:
   static std::uint32_t bits(float value) {

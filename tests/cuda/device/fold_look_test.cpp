@@ -32,7 +32,8 @@ struct LookCase {
   std::int64_t divisor = 3;
   std::uint32_t halt = 0;
   int leave_out = 0;  ///< every so-manieth tensor does not count; 0: all do
-  std::function<float(const Piece&, std::int64_t i)> special = {};  ///< instead of operand 0, unless it is 1
+  std::function<float(const Piece&, std::int64_t i)> special =
+      {};  ///< instead of operand 0, unless it is 1
 };
 
 /// Of training, so that sums stay finite.
@@ -52,7 +53,10 @@ std::uint32_t special_bits(DType dtype, float value) {
 class LookRun {
  public:
   explicit LookRun(const LookCase& look_case)
-      : c_(look_case), pieces_(pieces_of(c_.numels)), list_(pieces_), sum_(pieces_, 4, c_.where.sum) {
+      : c_(look_case),
+        pieces_(pieces_of(c_.numels)),
+        list_(pieces_),
+        sum_(pieces_, 4, c_.where.sum) {
     for (std::size_t k = 0; k < static_cast<std::size_t>(c_.operands); ++k) {
       const DType dtype = c_.dtypes[k % c_.dtypes.size()];
       operands_.emplace_back(pieces_, static_cast<int>(num_bytes(dtype)),
@@ -61,8 +65,9 @@ class LookRun {
         for (std::int64_t i = 0; i < piece.numel; ++i) {
           const float special = k == 0 && c_.special ? c_.special(piece, i) : 1.0F;
           const auto number = static_cast<std::uint64_t>(piece.global_begin + i);
-          operands_[k].set(piece, i,
-                           special != 1.0F ? special_bits(dtype, special) : value_bits(dtype, number, k + 2));
+          operands_[k].set(
+              piece, i,
+              special != 1.0F ? special_bits(dtype, special) : value_bits(dtype, number, k + 2));
         }
       }
       operands_[k].upload();
@@ -91,7 +96,8 @@ class LookRun {
     std::int64_t wrong = 0;
     for (const Piece& piece : pieces_) {
       for (std::int64_t i = 0; i < piece.numel; ++i) {
-        if (!same(std::bit_cast<float>(sum_.get(piece, i)), std::bit_cast<float>(looked.get(piece, i))))
+        if (!same(std::bit_cast<float>(sum_.get(piece, i)),
+                  std::bit_cast<float>(looked.get(piece, i))))
           ++wrong;
         sum_.take_back(piece, i);
       }
@@ -109,12 +115,14 @@ class LookRun {
 
  private:
   static std::size_t at(const Piece& piece) { return static_cast<std::size_t>(piece.tensor); }
-  bool counts(const Piece& piece) const { return c_.leave_out == 0 || piece.tensor % c_.leave_out != 0; }
+  bool counts(const Piece& piece) const {
+    return c_.leave_out == 0 || piece.tensor % c_.leave_out != 0;
+  }
   FoldPlan plan() const { return FoldPlan(leaves(c_.operands)); }
   PlacedValues sum() const { return sum_.values(DType::fp32); }
   GradLook look() const {
-    return {state_.data(), input_.data(), found_.data(), c_.leave_out == 0 ? nullptr : counted_->data(),
-            c_.form};
+    return {state_.data(), input_.data(), found_.data(),
+            c_.leave_out == 0 ? nullptr : counted_->data(), c_.form};
   }
 
   StepFound found_by_pass() {
@@ -175,7 +183,8 @@ TEST_CASE("device fold, looked at: any number of operands, formats, places and f
         CAPTURE(f);
         CAPTURE(static_cast<int>(form));
         const StepFound found =
-            LookRun({numels, count, formats[f], everywhere[(f + static_cast<std::size_t>(count)) % 5], form})
+            LookRun({numels, count, formats[f],
+                     everywhere[(f + static_cast<std::size_t>(count)) % 5], form})
                 .check();
         CHECK(found.found_inf == 0);
         CHECK(!is_empty(found));
@@ -183,21 +192,25 @@ TEST_CASE("device fold, looked at: any number of operands, formats, places and f
     }
   }
   for (const Where& where : everywhere) {
-    for (const std::int64_t count : {2, 8, 130}) LookRun({{1, 70, 4099}, count, formats[3], where}).check();
+    for (const std::int64_t count : {2, 8, 130})
+      LookRun({{1, 70, 4099}, count, formats[3], where}).check();
   }
 }
 
 TEST_CASE("device fold, looked at: a NaN, an infinity or a product that overflows, at any place") {
   if (!usable()) return;
   const std::vector<std::int64_t> numels = {1, 33, 1025, 4099};
-  const std::vector<std::pair<float, int>> specials = {{no_number, 4}, {-infinity, 4}, {0x1p126F, -6}};
+  const std::vector<std::pair<float, int>> specials = {
+      {no_number, 4}, {-infinity, 4}, {0x1p126F, -6}};
   for (const auto& [value, log2_scale] : specials) {
     for (std::int64_t tensor = 0; tensor < 4; ++tensor) {
-      for (const std::int64_t place : {0, 31, 32, 127, 128, 511, 512, 1023, 1024, 2047, 4095, 4096, 4098}) {
+      for (const std::int64_t place :
+           {0, 31, 32, 127, 128, 511, 512, 1023, 1024, 2047, 4095, 4096, 4098}) {
         if (place >= numels[static_cast<std::size_t>(tensor)]) continue;
         CAPTURE(tensor);
         CAPTURE(place);
-        LookCase c{numels, 1 + place % 3, {DType::bf16}, everywhere[static_cast<std::size_t>(place) % 5]};
+        LookCase c{
+            numels, 1 + place % 3, {DType::bf16}, everywhere[static_cast<std::size_t>(place) % 5]};
         c.form = forms[place % 4];
         c.log2_scale = log2_scale;
         c.divisor = 1;
@@ -224,7 +237,8 @@ TEST_CASE("device fold, looked at: tensors that do not count are in G, and not i
 }
 
 TEST_CASE(
-    "device fold, looked at: after a halt, or without an inv_scale, G is written and nothing is found") {
+    "device fold, looked at: after a halt, or without an inv_scale, G is written and nothing is "
+    "found") {
   if (!usable()) return;
   for (const NormForm form : forms) {
     LookCase c{{70, 1500, 4099}, 2, {DType::bf16}};

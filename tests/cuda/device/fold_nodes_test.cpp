@@ -29,7 +29,8 @@ TEST_CASE("device fold: many leaves") {
   for (const std::int64_t count : {9, 15, 16, 24, 40, 127, 130}) {
     for (const auto& dtypes : formats) {
       CAPTURE(count);
-      check_tree({1, 5, 70, 4099}, leaves(count), dtypes, everywhere[static_cast<std::size_t>(count) % 5]);
+      check_tree({1, 5, 70, 4099}, leaves(count), dtypes,
+                 everywhere[static_cast<std::size_t>(count) % 5]);
     }
   }
   check_tree({3, 70}, leaves(1024), {DType::bf16}, aligned);
@@ -44,10 +45,12 @@ TEST_CASE("device fold: nodes with leaves") {
        {node, leaf, leaf, leaf, leaf, leaf, leaf, leaf, leaf}},
       {{{2, 0}, {1, 2}, {0, 6}}, {node, node, leaf}},
       {{{0, 0}, {0, 1}, {1, 1}, {2, 1}, {3, 1}, {0, 16}}, {leaf, leaf, node, node, node, leaf}},
-      {{{1, 0}, {0, 2}, {0, 3}, {1, 2}, {0, 6}, {0, 7}, {0, 8}}, {node, leaf, leaf, node, leaf, leaf, leaf}},
+      {{{1, 0}, {0, 2}, {0, 3}, {1, 2}, {0, 6}, {0, 7}, {0, 8}},
+       {node, leaf, leaf, node, leaf, leaf, leaf}},
   };
   for (const auto& [nodes, dtypes] : cases) {
-    for (const Where& where : everywhere) check_tree({1, 2, 3, 4, 5, 6, 70, 4099}, nodes, dtypes, where);
+    for (const Where& where : everywhere)
+      check_tree({1, 2, 3, 4, 5, 6, 70, 4099}, nodes, dtypes, where);
   }
 }
 
@@ -68,11 +71,13 @@ TEST_CASE("device fold: nodes that cannot be combined are added from last to fir
   };
   for (const auto& dtypes : formats) {
     check_fold(pieces_of(odd_numels()), FoldPlan(alone), dtypes, aligned, last_to_first);
-    check_fold(pieces_of({1, 70, 4099}), FoldPlan(pairs), dtypes, aligned, [&](const Values& values) {
-      Values sums;
-      for (std::size_t k = 0; k < values.size(); k += 2) sums.push_back(values[k] + values[k + 1]);
-      return last_to_first(sums);
-    });
+    check_fold(pieces_of({1, 70, 4099}), FoldPlan(pairs), dtypes, aligned,
+               [&](const Values& values) {
+                 Values sums;
+                 for (std::size_t k = 0; k < values.size(); k += 2)
+                   sums.push_back(values[k] + values[k + 1]);
+                 return last_to_first(sums);
+               });
   }
 }
 
@@ -106,7 +111,8 @@ TEST_CASE("device fold: the sum may be one of its operands") {
 TEST_CASE("device fold: one large piece, many small ones, and both") {
   if (!usable()) return;
   std::vector<std::int64_t> many;
-  for (std::int64_t j = 0; j < 700; ++j) many.push_back(1 + hash(static_cast<std::uint64_t>(j), 5) % 90);
+  for (std::int64_t j = 0; j < 700; ++j)
+    many.push_back(1 + hash(static_cast<std::uint64_t>(j), 5) % 90);
   std::vector<std::int64_t> both = many;
   both[600] = 200003;
   const std::vector<std::int64_t> one = {300001};
@@ -132,7 +138,8 @@ TEST_CASE("device fold: every fp16 and every bf16, widened") {
     sum.download();
     std::int64_t wrong = 0;
     for (std::uint32_t bits = 0; bits < 65536; ++bits) {
-      if (!same(std::bit_cast<float>(sum.get(pieces[0], bits)), widened_by_hand(dtype, bits))) ++wrong;
+      if (!same(std::bit_cast<float>(sum.get(pieces[0], bits)), widened_by_hand(dtype, bits)))
+        ++wrong;
     }
     CHECK(wrong == 0);
   }
@@ -147,8 +154,8 @@ TEST_CASE("device fold: one launch, no allocation, and nothing at all without pi
   sum.upload();
   const std::vector<PlacedValues> operands(200, values.values(DType::fp32));
   const auto fold = [&](const DevicePieceList& over, std::int64_t count) {
-    enqueue_fold(over.get(), FoldPlan(leaves(count)), {operands.data(), static_cast<std::size_t>(count)},
-                 sum.values(DType::fp32));
+    enqueue_fold(over.get(), FoldPlan(leaves(count)),
+                 {operands.data(), static_cast<std::size_t>(count)}, sum.values(DType::fp32));
   };
   for (const std::int64_t count : {1, 8, 9, 200}) check_calls({1}, [&] { fold(list, count); });
   check_calls({}, [&] { fold(none, 8); });

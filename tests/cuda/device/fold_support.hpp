@@ -26,7 +26,8 @@ inline std::optional<float> node_value(const std::map<std::pair<int, std::int64_
 /// The lowest node that covers all, from nodes that do.
 inline float tree_by_hand(const std::vector<TreeNode>& nodes, const Values& values) {
   std::map<std::pair<int, std::int64_t>, float> given;
-  for (std::size_t i = 0; i < nodes.size(); ++i) given[{nodes[i].level, nodes[i].index}] = values[i];
+  for (std::size_t i = 0; i < nodes.size(); ++i)
+    given[{nodes[i].level, nodes[i].index}] = values[i];
   const std::int64_t end = (nodes.back().index + 1) << nodes.back().level;
   int level = 0;
   while (std::int64_t{1} << level < end) ++level;
@@ -56,8 +57,9 @@ inline void check_fold(const std::vector<Piece>& pieces, const cuda::host::FoldP
                          where.operands[k % where.operands.size()]);
     for (const Piece& piece : pieces) {
       for (std::int64_t i = 0; i < piece.numel; ++i) {
-        buffers[k].set(piece, i,
-                       some_bits(dtype(k), static_cast<std::uint64_t>(piece.global_begin + i), k + 2));
+        buffers[k].set(
+            piece, i,
+            some_bits(dtype(k), static_cast<std::uint64_t>(piece.global_begin + i), k + 2));
       }
     }
     buffers[k].upload();
@@ -77,9 +79,11 @@ inline void check_fold(const std::vector<Piece>& pieces, const cuda::host::FoldP
     buffers.emplace_back(pieces, 4, where.sum);
     buffers.back().upload();
   }
-  const std::size_t sum = where.sum_is < 0 ? plan.num_nodes() : static_cast<std::size_t>(where.sum_is);
+  const std::size_t sum =
+      where.sum_is < 0 ? plan.num_nodes() : static_cast<std::size_t>(where.sum_is);
   std::vector<cuda::device::PlacedValues> operands;
-  for (std::size_t k = 0; k < plan.num_nodes(); ++k) operands.push_back(buffers[k].values(dtype(k)));
+  for (std::size_t k = 0; k < plan.num_nodes(); ++k)
+    operands.push_back(buffers[k].values(dtype(k)));
 
   cuda::device::enqueue_fold(list.get(), plan, operands, buffers[sum].values(DType::fp32));
   cuda::device::wait_for_stream();
@@ -112,6 +116,9 @@ inline const std::vector<Where> everywhere = {
 };
 
 inline const std::vector<std::vector<DType>> formats = {
-    {DType::bf16}, {DType::fp16}, {DType::fp32}, {DType::fp32, DType::bf16, DType::bf16, DType::fp16}};
+    {DType::bf16},
+    {DType::fp16},
+    {DType::fp32},
+    {DType::fp32, DType::bf16, DType::bf16, DType::fp16}};
 
 }  // namespace zeroproof::device_test

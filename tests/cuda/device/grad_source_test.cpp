@@ -25,7 +25,8 @@ using namespace zeroproof::cuda;
 using namespace zeroproof::tests;
 
 const FlatLayout& layout() {
-  static const FlatLayout odd({{"a", {1500}}, {"none", {0}}, {"b", {3, 1001}}, {"one", {}}, {"c", {2048}}});
+  static const FlatLayout odd(
+      {{"a", {1500}}, {"none", {0}}, {"b", {3, 1001}}, {"one", {}}, {"c", {2048}}});
   return odd;
 }
 
@@ -66,7 +67,8 @@ OptimizerSetup setup_for(const GridPlace& place, const ShardMap& shards, int sta
   return setup;
 }
 
-std::string difference(const std::vector<ExposedBuffer>& ours, const std::vector<ExposedBuffer>& theirs) {
+std::string difference(const std::vector<ExposedBuffer>& ours,
+                       const std::vector<ExposedBuffer>& theirs) {
   if (ours.size() != theirs.size()) return "another number of buffers";
   for (std::size_t i = 0; i < ours.size(); ++i) {
     const std::int64_t width = num_bytes(ours[i].view.dtype);
@@ -76,7 +78,8 @@ std::string difference(const std::vector<ExposedBuffer>& ours, const std::vector
       const auto at = [&](const ExposedBuffer& buffer) {
         return static_cast<const std::byte*>(buffer.view.data) + piece.local_begin * width;
       };
-      if (std::memcmp(at(ours[i]), at(theirs[i]), static_cast<std::size_t>(piece.numel * width)) != 0)
+      if (std::memcmp(at(ours[i]), at(theirs[i]), static_cast<std::size_t>(piece.numel * width)) !=
+          0)
         return "buffer " + std::to_string(static_cast<int>(ours[i].id)) + " at " +
                std::to_string(piece.global_begin);
     }
@@ -152,7 +155,8 @@ TEST_CASE("leaves of a device: the bits of the host's, whole and in part, at eve
           const TensorView part{room.data() + width, dtype, 701};
           device::enqueue_leaf(formula(), step, micro_batch, 1022, scale.data(), part);
           const std::vector<std::byte> got_part = fetched(part);
-          CHECK(std::memcmp(got_part.data(), static_cast<const std::byte*>(want.data) + 1022 * width,
+          CHECK(std::memcmp(got_part.data(),
+                            static_cast<const std::byte*>(want.data) + 1022 * width,
                             got_part.size()) == 0);
         }
       }
@@ -160,7 +164,8 @@ TEST_CASE("leaves of a device: the bits of the host's, whole and in part, at eve
   }
 }
 
-TEST_CASE("leaves of a device: steps of every stage are the host's, through growth, overflow and skip") {
+TEST_CASE(
+    "leaves of a device: steps of every stage are the host's, through growth, overflow and skip") {
   if (!device::device_info().answers) return;
   for (const int stage : {0, 1, 2, 3}) {
     for (const bool layers : {false, true}) {

@@ -56,7 +56,8 @@ std::int64_t moves_of_pass(bool guards) {
   IdleModel model(layout);
   NoSink sink;
   MemoryLedger ledger(device_space(), false);
-  const CountedBuffer params(ledger, MemoryClass::param_full, layout.padded_numel(), setup.param_dtype);
+  const CountedBuffer params(ledger, MemoryClass::param_full, layout.padded_numel(),
+                             setup.param_dtype);
   StreamExecutor runner;
   LayeredPass pass(setup, model, nullptr, sink, ledger, params->view(), {}, &runner);
   const DeviceCalls before = device::device_calls();
@@ -67,7 +68,8 @@ std::int64_t moves_of_pass(bool guards) {
 }  // namespace
 
 TEST_CASE(
-    "device: gradients of units are NaN before and after their lives where memory is guarded, and cost "
+    "device: gradients of units are NaN before and after their lives where memory is guarded, and "
+    "cost "
     "nothing elsewhere") {
   if (!device::device_info().answers) return;
   CHECK(moves_of_pass(true) - moves_of_pass(false) == 2 * (3 + 1));  // the bucket lies in all three

@@ -29,8 +29,8 @@ class Batch {
     fill();
     for (std::int64_t i = 0; i < count; ++i) {
       const std::int64_t size = size_of(i);
-      moves_.push_back(
-          {to_.data() + (count - 1 - i) * pitch() + i % 13, from_.data() + i * pitch() + i % 7, size});
+      moves_.push_back({to_.data() + (count - 1 - i) * pitch() + i % 13,
+                        from_.data() + i * pitch() + i % 7, size});
     }
   }
 
@@ -45,8 +45,8 @@ class Batch {
     Bytes all(static_cast<std::size_t>(bytes()), 0x5A);
     for (std::int64_t i = 0; i < count_; ++i) {
       if (size_of(i) > 0)
-        std::memcpy(all.data() + (count_ - 1 - i) * pitch() + i % 13, sent_.data() + i * pitch() + i % 7,
-                    static_cast<std::size_t>(size_of(i)));
+        std::memcpy(all.data() + (count_ - 1 - i) * pitch() + i % 13,
+                    sent_.data() + i * pitch() + i % 7, static_cast<std::size_t>(size_of(i)));
     }
     return all;
   }
@@ -98,7 +98,8 @@ TEST_CASE("device: many moves arrive, of every length and at every address") {
   device_space().copy_many({});
 }
 
-TEST_CASE("device: moves that come again are one launch, and nothing is allocated, sent or waited for") {
+TEST_CASE(
+    "device: moves that come again are one launch, and nothing is allocated, sent or waited for") {
   if (!usable()) return;
   Stream stream;
   const UseStream inside(stream);

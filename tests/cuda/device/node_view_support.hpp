@@ -49,7 +49,9 @@ class DevicePieceList {
       put(bytes_.data(), pieces.data(), count_ * static_cast<std::int64_t>(sizeof(Piece)));
     }
   }
-  cuda::device::DevicePieces get() const { return {reinterpret_cast<const Piece*>(bytes_.data()), count_}; }
+  cuda::device::DevicePieces get() const {
+    return {reinterpret_cast<const Piece*>(bytes_.data()), count_};
+  }
 
  private:
   std::int64_t count_;
@@ -109,7 +111,9 @@ class PlacedBuffer {
  private:
   static constexpr unsigned char guard = 0xA5;
 
-  std::int64_t number(const Piece& piece) const { return packed_ ? piece.local_begin : piece.global_begin; }
+  std::int64_t number(const Piece& piece) const {
+    return packed_ ? piece.local_begin : piece.global_begin;
+  }
   std::size_t at(const Piece& piece, std::int64_t i) const {
     return static_cast<std::size_t>((first_ + number(piece) - base_ + i) * element_bytes_);
   }
@@ -130,7 +134,8 @@ inline float widened_by_hand(DType dtype, std::uint32_t bits) {
   const auto fraction = static_cast<float>(bits & 1023U);
   const float sign = (bits & 0x8000U) != 0 ? -1.0F : 1.0F;
   if (exponent == 31) return fraction == 0.0F ? sign * INFINITY : NAN;
-  return sign * (exponent == 0 ? std::ldexp(fraction, -24) : std::ldexp(fraction + 1024.0F, exponent - 25));
+  return sign * (exponent == 0 ? std::ldexp(fraction, -24)
+                               : std::ldexp(fraction + 1024.0F, exponent - 25));
 }
 
 /// Bits of a value: every fifth may be anything, NaN and infinities among them, the others can be added up.

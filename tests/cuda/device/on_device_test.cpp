@@ -29,7 +29,9 @@ void double_half(const Exec& e, Span<const float> left, Span<const float>, Span<
   cuda::device::clip(e, 2.0F, left.first(left.size() / 2), sum.first(left.size() / 2));
 }
 
-std::uintptr_t within_a_pack(const float* data) { return reinterpret_cast<std::uintptr_t>(data) % 16; }
+std::uintptr_t within_a_pack(const float* data) {
+  return reinterpret_cast<std::uintptr_t>(data) % 16;
+}
 
 }  // namespace
 

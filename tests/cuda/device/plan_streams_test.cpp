@@ -11,8 +11,8 @@
 #include "cuda/optimizer/overlap/plan_audit.hpp"
 #include "tests/cuda/device/plan_watch.hpp"
 #include "tests/cuda/expect_error.hpp"
-#include "tests/cuda/optimizer/overlap/plan_shapes.hpp"
 #include "tests/cuda/optimizer/device_layouts.hpp"
+#include "tests/cuda/optimizer/overlap/plan_shapes.hpp"
 
 namespace {
 
@@ -23,7 +23,9 @@ using device_test::usable;
 
 constexpr PlanStream streams[] = {PlanStream::compute, PlanStream::comm};
 
-std::vector<double> no_delay(const StepPlan& plan) { return std::vector<double>(plan.ops.size(), 0.0); }
+std::vector<double> no_delay(const StepPlan& plan) {
+  return std::vector<double>(plan.ops.size(), 0.0);
+}
 
 }  // namespace
 
@@ -50,7 +52,8 @@ TEST_CASE("device: no operation of a plan is disturbed, whatever takes long") {
     }
     ops += static_cast<std::int64_t>(plan.ops.size());
   }
-  std::printf("%lld operations in 40 plans, 4 timings each: none disturbed\n", static_cast<long long>(ops));
+  std::printf("%lld operations in 40 plans, 4 timings each: none disturbed\n",
+              static_cast<long long>(ops));
 }
 
 TEST_CASE("device: without any one of its waits a plan is disturbed where the audit says") {
@@ -85,12 +88,15 @@ TEST_CASE("device: without any one of its waits a plan is disturbed where the au
     }
   }
   CHECK(removed > 100);
-  std::printf("%lld waits removed one by one: %lld times the two operations the audit names were disturbed\n",
-              static_cast<long long>(removed), static_cast<long long>(seen));
+  std::printf(
+      "%lld waits removed one by one: %lld times the two operations the audit names were "
+      "disturbed\n",
+      static_cast<long long>(removed), static_cast<long long>(seen));
 }
 
 TEST_CASE(
-    "device: a wait for an event that is recorded later is void: the audit says so, and the run refuses") {
+    "device: a wait for an event that is recorded later is void: the audit says so, and the run "
+    "refuses") {
   if (!usable()) return;
   PlanWatch watch;
   const PlanBuffer grad{BufferKind::unit_grad, 0};

@@ -61,7 +61,8 @@ inline std::vector<std::vector<Touch>> touches_of(const cuda::StepPlan& plan) {
     std::map<cuda::PlanBuffer, Touch> of_op;
     for (const auto* buffers : {&op.reads, &op.writes}) {
       for (const cuda::PlanBuffer& buffer : *buffers) {
-        const Touch& last = now.emplace(buffer, Touch{static_cast<int>(now.size()), 0, 0}).first->second;
+        const Touch& last =
+            now.emplace(buffer, Touch{static_cast<int>(now.size()), 0, 0}).first->second;
         of_op[buffer] = {last.buffer, last.after, last.after + (buffers == &op.writes ? 1 : 0)};
       }
     }
@@ -101,7 +102,8 @@ class PlanWatch {
       };
       const auto write = [&](auto&& value) {
         for (const Touch& touch : touches[i])
-          if (touch.after != touch.before) clip(ones_.at(0), value(touch), buffers.at(touch.buffer));
+          if (touch.after != touch.before)
+            clip(ones_.at(0), value(touch), buffers.at(touch.buffer));
       };
       look(0);
       write([&](const Touch&) { return mark(i); });
@@ -117,7 +119,8 @@ class PlanWatch {
       for (std::size_t t = 0; t < touches[i].size(); ++t) {
         const auto [buffer, before, after] = touches[i][t];
         const std::size_t at = first_look[i] + 2 * t;
-        if (!holds_only(seen, at, before) || !holds_only(seen, at + 1, after == before ? before : mark(i)))
+        if (!holds_only(seen, at, before) ||
+            !holds_only(seen, at + 1, after == before ? before : mark(i)))
           disturbed[i] = true;
       }
     }

@@ -44,7 +44,8 @@ TEST_CASE("scales on a device: blocks that TP ranks cut") {
   if (!cuda::device::device_info().answers) return;
   for (const ParamScaling& scaling : every_scaling()) {
     World world = scales_world({1, 2, 2, 1}, scaling, DType::e4m3);
-    world.tensors.params = {{"gain", {20}}, {"row", {10, 300}}, {"column", {9, 64}}, {"last", {40, 33}}};
+    world.tensors.params = {
+        {"gain", {20}}, {"row", {10, 300}}, {"column", {9, 64}}, {"last", {40, 33}}};
     world.tensors.dims = {-1, 0, 1, 1};
     world.steps = 2;
     world.on_device = true;
@@ -58,7 +59,9 @@ TEST_CASE("scales on a device: blocks that TP ranks cut") {
   }
 }
 
-TEST_CASE("scales on a device: enqueued and replayed steps have the host's bits, skipped ones among them") {
+TEST_CASE(
+    "scales on a device: enqueued and replayed steps have the host's bits, skipped ones among "
+    "them") {
   if (!cuda::device::device_info().answers) return;
   for (const ParamScaling& scaling : every_scaling()) {
     for (const bool graphs : {false, true}) {

@@ -16,8 +16,9 @@ using namespace zeroproof::device_test;
 
 namespace {
 
-constexpr std::uint32_t all_parts = device::decide_scalars | device::decide_scaler | device::decide_norm |
-                                    device::decide_clip | device::decide_count;
+constexpr std::uint32_t all_parts = device::decide_scalars | device::decide_scaler |
+                                    device::decide_norm | device::decide_clip |
+                                    device::decide_count;
 
 /// After the halt that the truth has come to: every pass in turn, and nothing changes.
 void check_stays(StepOnDevice& run, const StepTruth& truth) {
@@ -107,8 +108,8 @@ TEST_CASE("device: scale and divisor beyond the ranges of R5") {
     int log2_scale;
     std::int64_t divisor;
   };
-  constexpr Refused all_refused[] = {{126, 2},  {-127, 1}, {0, 0}, {0, -3}, {0, std::int64_t{1} << 53},
-                                     {2000, 1}, {-2000, 1}};
+  constexpr Refused all_refused[] = {
+      {126, 2}, {-127, 1}, {0, 0}, {0, -3}, {0, std::int64_t{1} << 53}, {2000, 1}, {-2000, 1}};
   for (const Refused& refused : all_refused) {
     const int log2_scale = refused.log2_scale;
     const std::int64_t divisor = refused.divisor;
@@ -138,7 +139,9 @@ TEST_CASE("device: digests depend on every scalar and its place, and on nothing 
   elsewhere.rules.seed = 99;
   CHECK(digests_of(elsewhere).digest == digest);
   const std::vector<std::function<void(StepCase&)>> changes = {
-      [](StepCase& x) { x.schedule[0].lr = std::nextafter(static_cast<float>(x.schedule[0].lr), 1.0F); },
+      [](StepCase& x) {
+        x.schedule[0].lr = std::nextafter(static_cast<float>(x.schedule[0].lr), 1.0F);
+      },
       [](StepCase& x) { x.schedule[1].weight_decay = 0.05; },
       [](StepCase& x) { std::swap(x.schedule[0], x.schedule[1]); },
       [](StepCase& x) { x.divisor = 4; },
@@ -156,7 +159,9 @@ TEST_CASE("device: digests depend on every scalar and its place, and on nothing 
   CHECK(std::adjacent_find(all.begin(), all.end()) == all.end());
 }
 
-TEST_CASE("device: ranks whose scalars differ halt, after they took the larger of digests and complements") {
+TEST_CASE(
+    "device: ranks whose scalars differ halt, after they took the larger of digests and "
+    "complements") {
   if (!usable()) return;
   const StepCase c = small_case();
   StepTruth truth(c);
@@ -223,5 +228,6 @@ TEST_CASE("device: parameters that no cast makes are refused before anything is 
   rules.param_dtype = DType::e4m3;
   tests::expect_error(ErrorCode::invalid_argument, [&] { enqueue_cast(run.memory, rules); });
   rules.param_dtype = DType::fp16, rules.rounding = ParamRounding::stochastic;
-  tests::expect_error(ErrorCode::invalid_argument, [&] { enqueue_fused_update(run.memory, rules); });
+  tests::expect_error(ErrorCode::invalid_argument,
+                      [&] { enqueue_fused_update(run.memory, rules); });
 }

@@ -40,7 +40,8 @@ TEST_CASE("device: a norm of so many pieces that blocks carry in between") {
     CAPTURE(static_cast<int>(form));
     StepCase c = small_case();
     c.rules.hyper.norm = form;
-    c.parts.assign(13000, {1, 0, true, 0});  // 24 simulated blocks of 8 warps take more than 64 each
+    c.parts.assign(13000,
+                   {1, 0, true, 0});  // 24 simulated blocks of 8 warps take more than 64 each
     for (std::size_t i = 0; i < c.parts.size(); ++i) c.parts[i].counted = i % 7 != 0;
     for (const Way way : {Way::phases, Way::two_passes, Way::of_ranks}) {
       StepTruth truth(c);

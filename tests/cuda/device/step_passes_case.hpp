@@ -26,7 +26,8 @@ struct PartSpec {
 };
 
 struct StepCase {
-  std::vector<PartSpec> parts = {{3000, 0, true, 5}, {1, 1}, {1023, 1, false}, {4097, 0, true, 2}, {7, 1}};
+  std::vector<PartSpec> parts = {
+      {3000, 0, true, 5}, {1, 1}, {1023, 1, false}, {4097, 0, true, 2}, {7, 1}};
   device::StepRules rules;
   std::vector<device::ScheduleRow> schedule;  // [rows][num_groups]
   std::int64_t num_groups = 2;

@@ -81,7 +81,9 @@ class StepOnDevice {
 
   /// What comes before a step: nothing is found yet.
   void begin(const std::vector<float>& sum, const std::vector<bool>& grads);
-  void decide(std::uint32_t parts, bool look = false) { enqueue_decide(memory, rules, parts, look); }
+  void decide(std::uint32_t parts, bool look = false) {
+    enqueue_decide(memory, rules, parts, look);
+  }
   /// A whole step of one rank. The host of the phases looks at flags, as that of a run does.
   void step(Way way, const std::vector<float>& sum, const std::vector<bool>& grads);
 
@@ -99,7 +101,8 @@ class StepOnDevice {
   DeviceArray<std::int64_t> groups_;
   DeviceArray<device::ScheduleRow> schedule_;
   DeviceArray<device::StepPiece> pieces_;
-  std::vector<std::unique_ptr<DeviceArray<float>>> buffers_;  // [num_buffers], null if the rule has none
+  std::vector<std::unique_ptr<DeviceArray<float>>>
+      buffers_;  // [num_buffers], null if the rule has none
   std::unique_ptr<DeviceArray<std::uint16_t>> half_param_;
   std::unique_ptr<DeviceArray<std::uint32_t>> full_param_;
 };
@@ -122,10 +125,11 @@ inline std::vector<std::int64_t> groups_of(const StepCase& c) {
 inline StepOnDevice::StepOnDevice(const StepTruth& start)
     : rules(start.c.rules),
       state(std::vector{start.state}),
-      input(std::vector{device::StepInput{start.c.divisor, start.c.first_row_t,
-                                          std::int64_t(start.c.schedule.size()) / start.c.num_groups}}),
-      scalars_(std::vector<StepScalars>(start.c.own_counts ? start.num_parts()
-                                                           : static_cast<std::size_t>(start.c.num_groups))),
+      input(std::vector{
+          device::StepInput{start.c.divisor, start.c.first_row_t,
+                            std::int64_t(start.c.schedule.size()) / start.c.num_groups}}),
+      scalars_(std::vector<StepScalars>(
+          start.c.own_counts ? start.num_parts() : static_cast<std::size_t>(start.c.num_groups))),
       steps_(start.steps),
       has_grad_(std::vector<std::uint64_t>(start.num_parts() / 64 + 1)),
       groups_(groups_of(start.c)),
@@ -134,10 +138,13 @@ inline StepOnDevice::StepOnDevice(const StepTruth& start)
   const StepCase& c = start.c;
   for (int i = 0; i < num_buffers; ++i) {
     const auto n = static_cast<std::size_t>(i);
-    buffers_.push_back(
-        has_buffer(rules.hyper, i) ? std::make_unique<DeviceArray<float>>(start.b[n], c.shifts[n]) : nullptr);
+    buffers_.push_back(has_buffer(rules.hyper, i)
+                           ? std::make_unique<DeviceArray<float>>(start.b[n], c.shifts[n])
+                           : nullptr);
   }
-  const auto pointer = [&](Buffer buffer) { return buffers_[buffer] ? buffers_[buffer]->data() : nullptr; };
+  const auto pointer = [&](Buffer buffer) {
+    return buffers_[buffer] ? buffers_[buffer]->data() : nullptr;
+  };
   if (rules.param_dtype == DType::fp32) {
     full_param_ = std::make_unique<DeviceArray<std::uint32_t>>(start.param, c.shifts[num_buffers]);
     memory.param = full_param_->data();
@@ -147,7 +154,8 @@ inline StepOnDevice::StepOnDevice(const StepTruth& start)
     memory.param = half_param_->data();
   }
   memory.state = state.data(), memory.input = input.data(), memory.found = found.data();
-  memory.scalars = scalars_.data(), memory.schedule = schedule_.data(), memory.pieces = pieces_.data();
+  memory.scalars = scalars_.data(), memory.schedule = schedule_.data(),
+  memory.pieces = pieces_.data();
   if (c.own_counts) {
     memory.tensor_steps = steps_.data(), memory.has_grad = has_grad_.data(),
     memory.tensor_groups = groups_.data();
@@ -156,7 +164,8 @@ inline StepOnDevice::StepOnDevice(const StepTruth& start)
   memory.exp_avg_sq = pointer(exp_avg_sq), memory.max_exp_avg_sq = pointer(max_exp_avg_sq);
   memory.momentum_buffer = pointer(momentum_buffer);
   memory.num_sets = static_cast<std::int64_t>(scalars_.get().size());
-  memory.num_groups = c.num_groups, memory.num_tensors = static_cast<std::int64_t>(start.num_parts());
+  memory.num_groups = c.num_groups,
+  memory.num_tensors = static_cast<std::int64_t>(start.num_parts());
   memory.num_pieces = static_cast<std::int64_t>(pieces_of(start).size());
 }
 
@@ -164,11 +173,13 @@ inline void StepOnDevice::begin(const std::vector<float>& sum, const std::vector
   buffers_[grad]->set(sum);
   found.set(std::vector<device::StepFound>(1));
   std::vector<std::uint64_t> bits(has_grad_.get().size());
-  for (std::size_t i = 0; i < grads.size(); ++i) bits[i / 64] |= std::uint64_t{grads[i]} << (i % 64);
+  for (std::size_t i = 0; i < grads.size(); ++i)
+    bits[i / 64] |= std::uint64_t{grads[i]} << (i % 64);
   has_grad_.set(bits);
 }
 
-inline void StepOnDevice::step(Way way, const std::vector<float>& sum, const std::vector<bool>& grads) {
+inline void StepOnDevice::step(Way way, const std::vector<float>& sum,
+                               const std::vector<bool>& grads) {
   begin(sum, grads);
   if (way != Way::phases) {
     const bool of_ranks = way == Way::of_ranks;
@@ -221,7 +232,8 @@ inline void StepOnDevice::check_memory(const StepTruth& truth,
     const std::vector<std::uint16_t> half = half_param_->get();
     param.assign(half.begin(), half.end());
   }
-  const auto differ = std::mismatch(param.begin(), param.end(), truth.param.begin()).first - param.begin();
+  const auto differ =
+      std::mismatch(param.begin(), param.end(), truth.param.begin()).first - param.begin();
   CHECK(differ == static_cast<std::ptrdiff_t>(param.size()));
 }
 

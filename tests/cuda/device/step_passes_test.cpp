@@ -79,7 +79,8 @@ void check_steps(const StepCase& c, int num_steps, unsigned bad) {
           sums_for(c, 100 + static_cast<std::uint64_t>(step), truth.state.scaler.log2_scale);
       if ((bad >> (step - 1) & 1U) != 0) spoil(truth, sums, step);
       std::vector<bool> grads(truth.num_parts());
-      for (std::size_t i = 0; i < grads.size(); ++i) grads[i] = (i + static_cast<std::size_t>(step)) % 3 != 0;
+      for (std::size_t i = 0; i < grads.size(); ++i)
+        grads[i] = (i + static_cast<std::size_t>(step)) % 3 != 0;
       truth.step(sums, grads);
       run.step(way, sums, grads);
       run.check_found(truth, way);
@@ -90,7 +91,8 @@ void check_steps(const StepCase& c, int num_steps, unsigned bad) {
 
 }  // namespace
 
-TEST_CASE("device: twelve steps of every rule, some skipped, with growth and backoff of the scale") {
+TEST_CASE(
+    "device: twelve steps of every rule, some skipped, with growth and backoff of the scale") {
   if (!usable()) return;
   int turn = 0;
   for (const Rule& rule : all_rules) {
@@ -119,7 +121,8 @@ TEST_CASE("device: every rule with every kind of parameters") {
       StepCase c;
       c.parts = {{1500, 0, true, 3}, {31, 1, true, 1}, {2, 0}};
       set_rule(c, rule);
-      c.rules.param_dtype = param.dtype, c.rules.rounding = param.rounding, c.rules.seed = 0x123456789ABCULL;
+      c.rules.param_dtype = param.dtype, c.rules.rounding = param.rounding,
+      c.rules.seed = 0x123456789ABCULL;
       c.schedule = rows_for(1, 2, c.num_groups);
       check_steps(c, 2, 0);
     }
@@ -174,12 +177,14 @@ TEST_CASE("device: tensors that count their own steps, rows of a placement, and 
     StepCase c;
     c.own_counts = true;
     c.parts.clear();
-    for (std::int64_t i = 0; i < 70; ++i) c.parts.push_back({1 + i * 7 % 40, i % 2, i % 5 != 0, i % 3});
+    for (std::int64_t i = 0; i < 70; ++i)
+      c.parts.push_back({1 + i * 7 % 40, i % 2, i % 5 != 0, i % 3});
     c.parts[1] = {2500, 0, true, 1, 1024, 10, 5, 13};      // rows shorter than a vector or two
     c.parts[2] = {2500, 1, true, 0, 2048, 7, 1000, 4001};  // rows that end inside of pieces
     c.parts[3] = {2100, 1, true, 2, 3072, 5'000'000'000, 4000, 4001};
-    c.parts[4] = {2100, 0, true, 0, 1024 * 130, (std::int64_t{1} << 40) + 3, 134000, 1 << 20};  // one wrap
-    c.parts[66] = {2100, 0, true, 0, 0, 1'000'000, 70000, 70000};                               // no gaps
+    c.parts[4] = {2100,   0,      true, 0, 1024 * 130, (std::int64_t{1} << 40) + 3,
+                  134000, 1 << 20};                                // one wrap
+    c.parts[66] = {2100, 0, true, 0, 0, 1'000'000, 70000, 70000};  // no gaps
     c.parts[67] = {2100, 0, true, 3, 1024, 3, 1, 3};
     set_rule(c, rule);
     set_scaler(c);

@@ -50,7 +50,8 @@ class StepTruth {
   explicit StepTruth(const StepCase& step_case) : c(step_case), steps(c.parts.size(), 0) {
     const auto numel = static_cast<std::size_t>(c.shard_numel());
     for (int i = 0; i < num_buffers; ++i) {
-      b[static_cast<std::size_t>(i)] = tests::random_values(static_cast<std::int64_t>(numel), 50 + i, 3);
+      b[static_cast<std::size_t>(i)] =
+          tests::random_values(static_cast<std::int64_t>(numel), 50 + i, 3);
     }
     for (float& v : b[exp_avg_sq]) v = std::fabs(v);
     for (float& v : b[max_exp_avg_sq]) v = std::fabs(v);
@@ -74,7 +75,8 @@ class StepTruth {
   /// Where a part begins in the buffers.
   std::size_t begin(std::size_t part) const {
     std::int64_t at = 0;
-    for (std::size_t i = 0; i <= part; ++i) at += c.parts[i].gap + (i < part ? c.parts[i].numel : 0);
+    for (std::size_t i = 0; i <= part; ++i)
+      at += c.parts[i].gap + (i < part ? c.parts[i].numel : 0);
     return static_cast<std::size_t>(at);
   }
   Span<float> values(Buffer buffer, std::size_t part) {
@@ -83,7 +85,9 @@ class StepTruth {
   /// The cast of the phases writes every tensor; the fused pass only those that have a gradient.
   bool casts_all = false;
 
-  std::uint64_t steps_of(std::size_t part) const { return c.own_counts ? steps[part] : state.applied_steps; }
+  std::uint64_t steps_of(std::size_t part) const {
+    return c.own_counts ? steps[part] : state.applied_steps;
+  }
 
  private:
   bool make_scalars();
@@ -107,7 +111,8 @@ inline bool StepTruth::make_scalars() {
   scalars.clear();
   for (std::size_t set = 0; set < num_sets; ++set) {
     const std::int64_t group = c.own_counts ? c.parts[set].group : static_cast<std::int64_t>(set);
-    const auto& row = c.schedule[static_cast<std::size_t>((t - c.first_row_t) * c.num_groups + group)];
+    const auto& row =
+        c.schedule[static_cast<std::size_t>((t - c.first_row_t) * c.num_groups + group)];
     const oracle_hyper hyper = to_oracle(c.rules.hyper, row);
     const std::int64_t own_t = c.own_counts ? static_cast<std::int64_t>(steps[set]) + 1 : t;
     oracle_scalars made{};
@@ -140,7 +145,8 @@ inline void StepTruth::measure() {
     found.grad_norm = oracle_max_finish(amax);
     return;
   }
-  const NormLimbs limbs = form == NormForm::chunk1024 ? oracle::to_limbs(chunks) : oracle::to_limbs(exact);
+  const NormLimbs limbs =
+      form == NormForm::chunk1024 ? oracle::to_limbs(chunks) : oracle::to_limbs(exact);
   for (std::size_t i = 0; i < limbs.limbs.size(); ++i) found.sums[i] = limbs.limbs[i];
   found.sums[21] = limbs.nan_count;
   found.sums[22] = limbs.inf_count;
@@ -155,10 +161,11 @@ inline void StepTruth::update(std::size_t part) {
   const auto of = [&](Buffer buffer) { return values(buffer, part); };
   const Span<const float> g = of(grad);
   if (h.rule == UpdateRule::adamw || h.rule == UpdateRule::adam) {
-    tests::adam_by_oracle(h.rule == UpdateRule::adamw, {h.amsgrad, h.maximize}, s, g, of(master), of(exp_avg),
-                          of(exp_avg_sq), of(max_exp_avg_sq));
+    tests::adam_by_oracle(h.rule == UpdateRule::adamw, {h.amsgrad, h.maximize}, s, g, of(master),
+                          of(exp_avg), of(exp_avg_sq), of(max_exp_avg_sq));
   } else if (h.rule == UpdateRule::sgd) {
-    tests::sgd_by_oracle({h.momentum != 0, h.nesterov, h.maximize}, s, g, of(master), of(momentum_buffer));
+    tests::sgd_by_oracle({h.momentum != 0, h.nesterov, h.maximize}, s, g, of(master),
+                         of(momentum_buffer));
   } else if (h.rule == UpdateRule::sgd_ema) {
     tests::sgd_ema_by_oracle({h.maximize}, s, g, of(master), of(exp_avg));
   } else {
@@ -171,11 +178,12 @@ inline void StepTruth::cast(std::size_t part) {
   const Span<float> from = values(master, part);
   for (std::size_t i = 0; i < from.size(); ++i) {
     const std::int64_t e = spec.tensor_begin + static_cast<std::int64_t>(i);
-    const std::int64_t index = spec.place_begin + e / spec.row_numel * spec.row_stride + e % spec.row_numel;
+    const std::int64_t index =
+        spec.place_begin + e / spec.row_numel * spec.row_stride + e % spec.row_numel;
     std::uint16_t half = 0;
     if (c.rules.rounding == ParamRounding::stochastic) {
-      oracle_cast_stochastic(c.rules.seed, steps_of(part), static_cast<std::uint64_t>(index), &from[i], &half,
-                             1);
+      oracle_cast_stochastic(c.rules.seed, steps_of(part), static_cast<std::uint64_t>(index),
+                             &from[i], &half, 1);
     } else if (c.rules.param_dtype == DType::bf16) {
       oracle_cast_bf16(&from[i], &half, 1);
     } else {
@@ -191,7 +199,8 @@ inline void StepTruth::step(const std::vector<float>& sum, const std::vector<boo
   if (state.halt != 0 || !make_scalars()) return;
   for (std::size_t part = 0; part < num_parts(); ++part) {
     const Span<float> g = values(grad, part);
-    if (oracle_unscale(scalars_of(part).inv_scale, g.data(), g.data(), g.size()) != 0) found.found_inf = 1;
+    if (oracle_unscale(scalars_of(part).inv_scale, g.data(), g.data(), g.size()) != 0)
+      found.found_inf = 1;
   }
   if (found.found_inf != 0 && c.rules.on_nonfinite == OnNonfinite::error) {
     state.halt |= device::halt_nonfinite;

@@ -55,7 +55,8 @@ TEST_CASE("stored state elsewhere: any cut, fraction, order and place is one ran
 }
 
 TEST_CASE(
-    "stored state elsewhere: enqueued and replayed steps have the host's bits, skipped ones among them") {
+    "stored state elsewhere: enqueued and replayed steps have the host's bits, skipped ones among "
+    "them") {
   if (!cuda::device::device_info().answers) return;
   for (const StateFormats& state : state_formats) {
     for (const bool graphs : {false, true}) {
@@ -73,10 +74,12 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("stored state elsewhere: enqueued steps of ranks that join blocks, with parameters in 8 bits") {
+TEST_CASE(
+    "stored state elsewhere: enqueued steps of ranks that join blocks, with parameters in 8 bits") {
   if (!cuda::device::device_info().answers) return;
   run_grid({1, 2}, [&](const GridPlace& place) {
-    EnqueuedRank rank(true, OnNonfinite::skip, EnqueuedRank::usual(), place.comm, Transport::copies);
+    EnqueuedRank rank(true, OnNonfinite::skip, EnqueuedRank::usual(), place.comm,
+                      Transport::copies);
     rank.shards = dealt_map(rank.layout, 2, Dealt::stretches);
     rank.setup.hyper.norm = NormForm::exact;
     rank.setup.state_formats = {StateFormat::e4m3, StateFormat::fp16, MasterFormat::fp32};

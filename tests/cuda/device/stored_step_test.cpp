@@ -31,7 +31,9 @@ World stored_world(const Grid& grid, const StateFormats& state) {
 }
 
 /// A tensor over two pieces of a kernel, blocks that end in a tensor's last element, and one of a single element.
-std::vector<ParamSpec> long_params() { return {{"a", {70}}, {"none", {0}}, {"b", {67, 1024}}, {"c", {1}}}; }
+std::vector<ParamSpec> long_params() {
+  return {{"a", {70}}, {"none", {0}}, {"b", {67, 1024}}, {"c", {1}}};
+}
 
 }  // namespace
 
@@ -39,14 +41,14 @@ TEST_CASE("every code is widened to what it stands for") {
   for (std::uint32_t code = 0; code < 256; ++code) {
     const float right = cuda::device::float_of_e4m3(static_cast<std::uint8_t>(code));
     const float wide = cuda::device::widened_e4m3(code);
-    CHECK(
-        (std::isnan(right) ? std::isnan(wide) : cuda::device::bits_of(right) == cuda::device::bits_of(wide)));
+    CHECK((std::isnan(right) ? std::isnan(wide)
+                             : cuda::device::bits_of(right) == cuda::device::bits_of(wide)));
   }
   for (std::uint32_t code = 0; code < 65536; ++code) {
     const float right = cuda::device::float_of_fp16(static_cast<std::uint16_t>(code));
     const float wide = cuda::device::widened_code(StateFormat::fp16, code);
-    CHECK(
-        (std::isnan(right) ? std::isnan(wide) : cuda::device::bits_of(right) == cuda::device::bits_of(wide)));
+    CHECK((std::isnan(right) ? std::isnan(wide)
+                             : cuda::device::bits_of(right) == cuda::device::bits_of(wide)));
   }
 }
 
@@ -81,8 +83,8 @@ TEST_CASE("state on a device: TP ranks with parts of blocks, in phases and in tw
         world.make = production(fused);
         const WorldTruth truth = truth_of_one_rank(world);
         world.make = production(fused, Space::device);
-        for (const auto& cut :
-             {World::contract_map(2048), std::function<ShardMap(const FlatLayout&, int)>(ragged_map)}) {
+        for (const auto& cut : {World::contract_map(2048),
+                                std::function<ShardMap(const FlatLayout&, int)>(ragged_map)}) {
           world.shards = cut;
           check_world(world, truth, "on a device");
         }
@@ -91,7 +93,9 @@ TEST_CASE("state on a device: TP ranks with parts of blocks, in phases and in tw
   }
 }
 
-TEST_CASE("state on a device: enqueued and replayed steps have the host's bits, skipped ones among them") {
+TEST_CASE(
+    "state on a device: enqueued and replayed steps have the host's bits, skipped ones among "
+    "them") {
   if (!cuda::device::device_info().answers) return;
   for (const StateFormats& state : state_formats) {
     for (const UpdateRule rule : {UpdateRule::adamw, UpdateRule::sgd, UpdateRule::lion}) {
@@ -113,7 +117,8 @@ TEST_CASE("state on a device: enqueued and replayed steps have the host's bits, 
 }
 
 TEST_CASE(
-    "state on a device: with parameters in 8 bits, and enqueued steps of ranks that copy from each other") {
+    "state on a device: with parameters in 8 bits, and enqueued steps of ranks that copy from each "
+    "other") {
   if (!cuda::device::device_info().answers) return;
   run_grid({1, 2}, [&](const GridPlace& place) {
     EnqueuedRank rank(true, OnNonfinite::skip, long_params(), place.comm, Transport::copies);

@@ -69,7 +69,8 @@ inline std::vector<BlockGrid> grids_of(std::int64_t rows, std::int64_t columns) 
 
 template <class Format>
 void check_conversions(const Exec& exec, const BlockGrid& grid, std::int64_t first,
-                       const device_test::Place<float>& source, int offset, const BlockImplementations& implementations) {
+                       const device_test::Place<float>& source, int offset,
+                       const BlockImplementations& implementations) {
   using device_test::Place;
   const std::int64_t part = numel(source.span());
   std::vector<float> scale(static_cast<std::size_t>(grid.num_blocks()));
@@ -80,14 +81,16 @@ void check_conversions(const Exec& exec, const BlockGrid& grid, std::int64_t fir
     for (const Overflow overflow : {Overflow::saturate, Overflow::nonfinite}) {
       Place<Format> codes(part, offset);
       if constexpr (std::is_same_v<Format, e4m3>) {
-        implementations.to_e4m3(exec, {grid, value, overflow}, first, source.span(), scale, codes.span());
+        implementations.to_e4m3(exec, {grid, value, overflow}, first, source.span(), scale,
+                                codes.span());
       } else {
-        implementations.to_e5m2(exec, {grid, value, overflow}, first, source.span(), scale, codes.span());
+        implementations.to_e5m2(exec, {grid, value, overflow}, first, source.span(), scale,
+                                codes.span());
       }
       codes.check([&](std::int64_t i) {
         const float s = scale[block_by_hand(grid, first + i)];
-        const float y =
-            static_cast<float>(static_cast<double>(value_by_hand(value, source[i])) * static_cast<double>(s));
+        const float y = static_cast<float>(static_cast<double>(value_by_hand(value, source[i])) *
+                                           static_cast<double>(s));
         return Format{static_cast<std::uint8_t>(code_by_hand<Format>(y, overflow))};
       });
     }
@@ -115,10 +118,10 @@ inline void check_blocks(const Exec& exec, const BlockImplementations& implement
     int offset;
   };
   for (const Shape& shape :
-       {Shape{1, 1, 0, 1, 0}, Shape{3, 5, 0, 15, 1}, Shape{7, 130, 0, 910, 0}, Shape{7, 130, 131, 700, 3},
-        Shape{65, 257, 0, 16705, 0}, Shape{65, 257, 1000, 15001, 2}, Shape{65, 257, 77, 3, 0},
-        Shape{260, 1, 5, 250, 0}, Shape{1, 3001, 9, 2900, 1}, Shape{300, 150, 149, 44000, 0},
-        Shape{5, 9000, 1, 44000, 0}}) {
+       {Shape{1, 1, 0, 1, 0}, Shape{3, 5, 0, 15, 1}, Shape{7, 130, 0, 910, 0},
+        Shape{7, 130, 131, 700, 3}, Shape{65, 257, 0, 16705, 0}, Shape{65, 257, 1000, 15001, 2},
+        Shape{65, 257, 77, 3, 0}, Shape{260, 1, 5, 250, 0}, Shape{1, 3001, 9, 2900, 1},
+        Shape{300, 150, 149, 44000, 0}, Shape{5, 9000, 1, 44000, 0}}) {
     CAPTURE(shape.rows);
     CAPTURE(shape.columns);
     Place<float> source(shape.part, shape.offset);
@@ -160,14 +163,18 @@ inline void check_blocks_by_hand(const Exec& exec, const BlockImplementations& i
   std::vector<std::uint32_t> amax = {0, 0, 5, 0};
   implementations.amax(exec, grid, QuantizedValue::through_bf16, 0, values, amax);
   CHECK(amax == std::vector<std::uint32_t>{0x40400000, 0x3F800000, 5, 0x7FFFFFFF});
-  implementations.amax(exec, grid, QuantizedValue::direct, 2, Span<const float>(values).subspan(2, 1), amax);
+  implementations.amax(exec, grid, QuantizedValue::direct, 2,
+                       Span<const float>(values).subspan(2, 1), amax);
   CHECK(amax == std::vector<std::uint32_t>{0x40400000, 0x3F808000, 5, 0x7FFFFFFF});
   const std::vector<float> scale = {200.0F, 1.0F, -2.0F, 1.0F};
   std::vector<e4m3> codes(6);
-  implementations.to_e4m3(exec, {grid, QuantizedValue::direct, Overflow::saturate}, 0, values, scale, codes);
-  const int saturated[] = {0x74, 0xFE, 0x38, 0x00, 0x80, 0x7F};  // 200 lies in the middle of 192 and 208
+  implementations.to_e4m3(exec, {grid, QuantizedValue::direct, Overflow::saturate}, 0, values,
+                          scale, codes);
+  const int saturated[] = {0x74, 0xFE, 0x38,
+                           0x00, 0x80, 0x7F};  // 200 lies in the middle of 192 and 208
   for (std::size_t i = 0; i < 6; ++i) CHECK(int{codes[i].bits} == saturated[i]);
-  implementations.to_e4m3(exec, {grid, QuantizedValue::direct, Overflow::nonfinite}, 0, values, scale, codes);
+  implementations.to_e4m3(exec, {grid, QuantizedValue::direct, Overflow::nonfinite}, 0, values,
+                          scale, codes);
   CHECK((codes[1].bits & 0x7F) == 0x7F);
   std::vector<float> back(6);
   const std::vector<float> inverse = {0.5F, 1.0F, -1.0F, 1.0F};
@@ -189,13 +196,16 @@ inline void check_blocks_refused(const Exec& exec, const BlockImplementations& i
   std::vector<e5m2> five(6);
   std::vector<float> back(6);
   std::vector<std::uint32_t> amax(4);
-  const auto refused = [&](const BlockGrid& grid, std::int64_t first, std::size_t part, std::size_t blocks) {
+  const auto refused = [&](const BlockGrid& grid, std::int64_t first, std::size_t part,
+                           std::size_t blocks) {
     const Span<const float> some(values.data(), part), scales(scale.data(), blocks);
     const Span<const e4m3> fours(four.data(), part);
     const Span<const e5m2> fives(five.data(), part);
     const Span<float> to(back.data(), part);
     const Span<std::uint32_t> found(amax.data(), blocks);
-    expect_error(code, [&] { implementations.amax(exec, grid, QuantizedValue::direct, first, some, found); });
+    expect_error(code, [&] {
+      implementations.amax(exec, grid, QuantizedValue::direct, first, some, found);
+    });
     expect_error(code, [&] {
       implementations.to_e4m3(exec, {.grid = grid}, first, some, scales, {four.data(), part});
     });
@@ -216,8 +226,12 @@ inline void check_blocks_refused(const Exec& exec, const BlockImplementations& i
   refused({-2, 3, 1, 2}, 0, 6, 4);
   refused({huge, 3, 1, 2}, 0, 6, 4);
   refused({0, 3, 1, 2}, 0, 0, 4);
-  expect_error(code, [&] { implementations.to_e4m3(exec, {.grid = grid}, 0, values, scale, {four.data(), 5}); });
-  expect_error(code, [&] { implementations.from_e5m2(exec, grid, 0, five, scale, {back.data(), 5}); });
+  expect_error(code, [&] {
+    implementations.to_e4m3(exec, {.grid = grid}, 0, values, scale, {four.data(), 5});
+  });
+  expect_error(code, [&] {
+    implementations.from_e5m2(exec, grid, 0, five, scale, {back.data(), 5});
+  });
   CHECK(amax == std::vector<std::uint32_t>(4));
   implementations.amax(exec, {0, 3, 1, 2}, QuantizedValue::direct, 0, {}, {});
   implementations.amax(exec, {huge, 0, 1, 2}, QuantizedValue::direct, 0, {}, {});

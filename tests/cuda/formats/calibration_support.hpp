@@ -22,7 +22,8 @@ inline std::vector<std::uint32_t> amax_bits(const std::vector<float>& magnitudes
   return bits;
 }
 
-inline void check_fake_quantize_by_hand(FakeQuantizeFn* implementation, QuantizeIntegerFn* codes_of, const Exec& exec) {
+inline void check_fake_quantize_by_hand(FakeQuantizeFn* implementation, QuantizeIntegerFn* codes_of,
+                                        const Exec& exec) {
   const auto faked = [&](const FakeQuantization& options, const std::vector<float>& values,
                          const std::vector<float>& amax) {
     std::vector<float> target(values.size(), 99.0F);
@@ -55,24 +56,29 @@ inline void check_fake_quantize_by_hand(FakeQuantizeFn* implementation, Quantize
   CHECK(faked(options, {9, -11, 1e6F, 3}, {57344}) == std::vector<float>{8, -12, 57344, 3});
 }
 
-inline void check_fake_quantize_refusals(FakeQuantizeFn* implementation, QuantizeIntegerFn* codes_of,
-                                         const Exec& exec) {
+inline void check_fake_quantize_refusals(FakeQuantizeFn* implementation,
+                                         QuantizeIntegerFn* codes_of, const Exec& exec) {
   const std::vector<float> values = {1, 2};
   std::vector<float> target = {7, 7};
   std::vector<std::int8_t> codes = {7, 7};
   const std::vector<std::uint32_t> amax = amax_bits({1});
   FakeQuantization options{one_block(1, 2)};
-  expect_error(ErrorCode::invalid_argument, [&] { implementation(exec, options, 1, values, amax, target); });
-  expect_error(ErrorCode::invalid_argument, [&] { implementation(exec, options, 0, values, {}, target); });
+  expect_error(ErrorCode::invalid_argument,
+               [&] { implementation(exec, options, 1, values, amax, target); });
+  expect_error(ErrorCode::invalid_argument,
+               [&] { implementation(exec, options, 0, values, {}, target); });
   options.bits = 1;
-  expect_error(ErrorCode::invalid_argument, [&] { implementation(exec, options, 0, values, amax, target); });
+  expect_error(ErrorCode::invalid_argument,
+               [&] { implementation(exec, options, 0, values, amax, target); });
   options.bits = 9;
-  expect_error(ErrorCode::invalid_argument, [&] { codes_of(exec, options, 0, values, amax, codes); });
+  expect_error(ErrorCode::invalid_argument,
+               [&] { codes_of(exec, options, 0, values, amax, codes); });
   CHECK(target == std::vector<float>{7, 7});
   CHECK(codes == std::vector<std::int8_t>{7, 7});
 }
 
-inline void check_histogram_by_hand(HistogramCountFn* implementation, HistogramWidenFn* widen, const Exec& exec) {
+inline void check_histogram_by_hand(HistogramCountFn* implementation, HistogramWidenFn* widen,
+                                    const Exec& exec) {
   std::vector<float> values = {0, -0.0F, 0.49F, 0.5F, -0.5F, 127.9F, 128, -1e30F, NAN, -INFINITY};
   std::vector<std::uint64_t> count(256 + histogram_extra, 1);
   implementation(exec, 0.5F, HistogramEnd::open, values, count);
@@ -95,7 +101,8 @@ inline void check_histogram_by_hand(HistogramCountFn* implementation, HistogramW
   std::vector<std::uint64_t> many(300 + histogram_extra, 0);
   implementation(exec, 0.01F, HistogramEnd::open, values, many);
   const std::uint64_t ones = 150002 + 149997;
-  CHECK(many[100] == ones);  // fp32(0.01) is a little less than 0.01: 1 is above 100 bins, 3 above 300
+  CHECK(many[100] ==
+        ones);  // fp32(0.01) is a little less than 0.01: 1 is above 100 bins, 3 above 300
   CHECK(many[300] == 700001 - ones);
 }
 
@@ -149,8 +156,8 @@ inline void check_amax_of_counts_by_hand(PercentileAmaxFn* percentile, EntropyAm
   expect_error(ErrorCode::invalid_argument, [&] { entropy(exec, count, 1, 9); });
 }
 
-inline void check_clips_by_hand(ClipErrorsFn* implementation, ClipOfErrorsFn* choose, GradNormFinishFn* finish,
-                                const Exec& exec) {
+inline void check_clips_by_hand(ClipErrorsFn* implementation, ClipOfErrorsFn* choose,
+                                GradNormFinishFn* finish, const Exec& exec) {
   // Codes -1, 0, 1 of 2 bits, two columns. amax 4, values 3 and -3: the candidate 3 has no error.
   const FakeQuantization options{{2, 2, 2, 1}, FakeFormat::integer, 2};
   const std::vector<std::uint32_t> amax = amax_bits({4, 8});
@@ -164,7 +171,8 @@ inline void check_clips_by_hand(ClipErrorsFn* implementation, ClipOfErrorsFn* ch
   std::vector<std::uint32_t> clipped(2);
   choose(amax, errors, clipped);
   CHECK(clipped == amax_bits({3, 8}));
-  implementation(exec, options, 2, {values.data() + 2, 2}, amax, errors);  // the second row, once more
+  implementation(exec, options, 2, {values.data() + 2, 2}, amax,
+                 errors);  // the second row, once more
   CHECK(finish(errors[0]) == std::sqrt(12.0));
   CHECK(finish(errors[num_clips]) == 6);
   errors[num_clips + 3].nan_count = 1;
@@ -198,7 +206,8 @@ inline void check_clips_by_hand(ClipErrorsFn* implementation, ClipOfErrorsFn* ch
     CHECK(finish(full[set]) == finish(expected));
   }
   equal.pop_back();
-  expect_error(ErrorCode::invalid_argument, [&] { implementation(exec, options, 0, values, amax, equal); });
+  expect_error(ErrorCode::invalid_argument,
+               [&] { implementation(exec, options, 0, values, amax, equal); });
   expect_error(ErrorCode::invalid_argument, [&] { choose(amax, equal, clipped); });
 }
 
@@ -215,7 +224,8 @@ inline void check_smooth_by_hand(SmoothScalesFn* implementation, const Exec& exe
   const std::vector<std::uint32_t> none(5, 0);
   implementation(exec, 0.5, inputs, none, scale);
   CHECK(scale[0] == 1e-4F);
-  expect_error(ErrorCode::invalid_argument, [&] { implementation(exec, NAN, inputs, weights, scale); });
+  expect_error(ErrorCode::invalid_argument,
+               [&] { implementation(exec, NAN, inputs, weights, scale); });
   expect_error(ErrorCode::invalid_argument, [&] { implementation(exec, 1, inputs, {}, scale); });
 }
 

@@ -20,7 +20,8 @@ using verification::on_device;
 namespace device = zeroproof::cuda::device;
 
 template <class Source, class Target>
-void check_layouts(void (*implementation)(const Exec&, Span<const Source>, Span<Target>), Target (*expected)(Source)) {
+void check_layouts(void (*implementation)(const Exec&, Span<const Source>, Span<Target>),
+                   Target (*expected)(Source)) {
   for_each_layout([&](std::int64_t numel, const int* offset) {
     Place<Source> source(numel, offset[0]);
     Place<Target> target(numel, offset[1]);
@@ -42,8 +43,8 @@ std::vector<float> near_boundaries() {
     double high = expected_widen(Format{static_cast<Bits>(bits + 1)});
     if (std::isinf(high)) high = 2 * std::exp2(std::ilogb(low));
     const auto middle = static_cast<float>((low + high) / 2);
-    for (const float x :
-         {static_cast<float>(low), middle, std::nextafter(middle, 0.0F), std::nextafter(middle, inf)}) {
+    for (const float x : {static_cast<float>(low), middle, std::nextafter(middle, 0.0F),
+                          std::nextafter(middle, inf)}) {
       values.push_back(x);
       values.push_back(-x);
     }
@@ -54,14 +55,15 @@ std::vector<float> near_boundaries() {
 template <class Format>
 void check_boundaries(void (*implementation)(const Exec&, Span<const float>, Span<Format>)) {
   std::vector<float> values = near_boundaries<Format>();
-  for (const float x :
-       {0x1.Cp8F, 0x1.Dp8F, 0x1.D00002p8F, 0x1.Ep8F, 0x1.Cp15F, 0x1.Ep15F, 0x1.E00002p15F, 0x1p16F}) {
+  for (const float x : {0x1.Cp8F, 0x1.Dp8F, 0x1.D00002p8F, 0x1.Ep8F, 0x1.Cp15F, 0x1.Ep15F,
+                        0x1.E00002p15F, 0x1p16F}) {
     values.push_back(x);  // around and above the largest finite values of the 8-bit formats
     values.push_back(-x);
   }
   Place<Format> target(static_cast<std::int64_t>(values.size()), 0);
   implementation(exec, values, target.span());
-  target.check([&](std::int64_t i) { return expected_narrow<Format>(values[static_cast<std::size_t>(i)]); });
+  target.check(
+      [&](std::int64_t i) { return expected_narrow<Format>(values[static_cast<std::size_t>(i)]); });
 }
 
 template <class Source>
@@ -143,7 +145,9 @@ TEST_CASE("device: stochastic rounding takes the word of the global index") {
   }
 }
 
-TEST_CASE("device: stochastic rounding never moves what is exact, and moves the rest as often as it should") {
+TEST_CASE(
+    "device: stochastic rounding never moves what is exact, and moves the rest as often as it "
+    "should") {
   if (!usable()) return;
   std::vector<float> source(40000);
   std::vector<bf16> target(source.size());

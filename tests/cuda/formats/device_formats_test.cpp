@@ -44,8 +44,10 @@ TEST_CASE("device: casts to 8 bits that do not saturate, and exponents of scales
 
 TEST_CASE("device: formats at every alignment, as on the host") {
   if (!usable()) return;
-  check_as_host<float, e4m3>(on_device<device::nonfinite_cast_to_e4m3>, host::nonfinite_cast_to_e4m3);
-  check_as_host<float, e5m2>(on_device<device::nonfinite_cast_to_e5m2>, host::nonfinite_cast_to_e5m2);
+  check_as_host<float, e4m3>(on_device<device::nonfinite_cast_to_e4m3>,
+                             host::nonfinite_cast_to_e4m3);
+  check_as_host<float, e5m2>(on_device<device::nonfinite_cast_to_e5m2>,
+                             host::nonfinite_cast_to_e5m2);
   check_as_host<float, e8m0>(on_device<device::cast_to_e8m0>, host::cast_to_e8m0);
   check_as_host<e8m0, float>(on_device<device::widen_e8m0>, host::widen_e8m0);
 }
@@ -65,7 +67,9 @@ TEST_CASE("device: a master in two parts, at every alignment") {
     for (std::int64_t i = 0; i < numel; ++i) {
       const std::uint32_t bits = to_bits(master[i]);
       wrong +=
-          param[i].bits == ((bits + 0x8000U) >> 16 & 0xFFFFU) && remainder[i] == (bits & 0xFFFFU) ? 0 : 1;
+          param[i].bits == ((bits + 0x8000U) >> 16 & 0xFFFFU) && remainder[i] == (bits & 0xFFFFU)
+              ? 0
+              : 1;
     }
     CHECK(wrong == 0);
     const Place<bf16>& upper = param;
@@ -111,10 +115,11 @@ TEST_CASE("device: scales of any amax, as on the host") {
     compare();
     for (const std::int64_t slots : {1, 2, 3, 255, 256, 257, 1000}) {
       const std::size_t tensors = numel / static_cast<std::size_t>(slots);
-      const std::vector<std::uint32_t> start(amax.begin(),
-                                             amax.begin() + static_cast<std::ptrdiff_t>(tensors) * slots);
+      const std::vector<std::uint32_t> start(
+          amax.begin(), amax.begin() + static_cast<std::ptrdiff_t>(tensors) * slots);
       for (const AmaxChoice choice : {AmaxChoice::max, AmaxChoice::most_recent}) {
-        const DelayedScaling options = {format, static_cast<int>(slots % 65), slots, choice, EmptyAmax::roll};
+        const DelayedScaling options = {format, static_cast<int>(slots % 65), slots, choice,
+                                        EmptyAmax::roll};
         std::vector<std::uint32_t> history = start, host_history = start;
         scale.assign(numel, 1.0F);
         host_scale = scale;
@@ -132,9 +137,10 @@ TEST_CASE("device: scales of any amax, as on the host") {
 
 TEST_CASE("device: block scales") {
   if (!usable()) return;
-  const BlockImplementations implementations = {on_device<device::block_amax>, on_device<device::block_quantize_e4m3>,
-                            on_device<device::block_quantize_e5m2>, on_device<device::block_dequantize_e4m3>,
-                            on_device<device::block_dequantize_e5m2>};
+  const BlockImplementations implementations = {
+      on_device<device::block_amax>, on_device<device::block_quantize_e4m3>,
+      on_device<device::block_quantize_e5m2>, on_device<device::block_dequantize_e4m3>,
+      on_device<device::block_dequantize_e5m2>};
   check_blocks_by_hand(exec, implementations);
   check_blocks_refused(exec, implementations);
   check_blocks(exec, implementations);

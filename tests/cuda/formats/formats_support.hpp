@@ -19,8 +19,9 @@ inline float of_bits(std::uint32_t bits) { return std::bit_cast<float>(bits); }
 inline std::uint32_t to_bits(float value) { return std::bit_cast<std::uint32_t>(value); }
 
 template <class Format>
-void check_codes(void (*implementation)(const Exec&, Span<const float>, Span<Format>), const Exec& exec,
-                 const std::vector<float>& source, const std::vector<int>& codes) {
+void check_codes(void (*implementation)(const Exec&, Span<const float>, Span<Format>),
+                 const Exec& exec, const std::vector<float>& source,
+                 const std::vector<int>& codes) {
   for (const std::size_t copies : {1U, 67U}) {  // in tails and in vectors
     for (std::size_t i = 0; i < source.size(); ++i) {
       const std::vector<float> values(copies, source[i]);
@@ -39,8 +40,8 @@ inline void check_nonfinite_by_hand(NonfiniteCastToE4m3Fn* to_e4m3, NonfiniteCas
   check_codes<e4m3>(to_e4m3, exec, {448.0F, -464.0F, 1.0F, -0.0F, 0x1p-9F, 0x1p-10F, 0x1.8p-9F},
                     {0x7E, 0xFE, 0x38, 0x80, 0x01, 0x00, 0x02});
   check_codes<e5m2>(to_e5m2, exec,
-                    {57344.0F, std::nextafter(61440.0F, 0.0F), 61440.0F, -61440.0F, most, -most, inf, -inf,
-                     -0.0F, 0x1p-17F},
+                    {57344.0F, std::nextafter(61440.0F, 0.0F), 61440.0F, -61440.0F, most, -most,
+                     inf, -inf, -0.0F, 0x1p-17F},
                     {0x7B, 0x7B, 0x7C, 0xFC, 0x7C, 0xFC, 0x7C, 0xFC, 0x80, 0x00});
   std::vector<float> nans = {std::nextafter(464.0F, inf), 480.0F, -512.0F, most, inf, -inf};
   std::vector<e4m3> four(nans.size());
@@ -140,16 +141,17 @@ inline void check_split(SplitMasterFn* split, JoinMasterFn* join, const Exec& ex
   const std::vector<float> three(3);
   expect_error(ErrorCode::invalid_argument,
                [&] { split(exec, SplitRule::nearest, three, param, remainder); });
-  expect_error(ErrorCode::invalid_argument, [&] { join(exec, SplitRule::nearest, odd, remainder, made); });
+  expect_error(ErrorCode::invalid_argument,
+               [&] { join(exec, SplitRule::nearest, odd, remainder, made); });
   split(exec, SplitRule::nearest, {}, {}, {});
   join(exec, SplitRule::nearest, {}, {}, {});
 }
 
 inline void check_current(CurrentScalesFn* implementation, const Exec& exec) {
   constexpr float most = std::numeric_limits<float>::max();
-  const std::vector<std::uint32_t> amax = {0,          to_bits(448.0F), to_bits(3.0F), to_bits(0x1p-149F),
-                                           0x7F7FFFFF, 0x7F800000,      0x7FFFFFFF,    0x80000000,
-                                           0xFF800000, to_bits(0.5F)};
+  const std::vector<std::uint32_t> amax = {
+      0,          to_bits(448.0F), to_bits(3.0F), to_bits(0x1p-149F), 0x7F7FFFFF,
+      0x7F800000, 0x7FFFFFFF,      0x80000000,    0xFF800000,         to_bits(0.5F)};
   std::vector<float> scale(amax.size()), inverse(amax.size());
   implementation(exec, {}, amax, scale, inverse);
   const std::vector<float> want = {1, 1, 448.0F / 3.0F, most, 448.0F / most, 1, 1, 1, 1, 896};
@@ -159,17 +161,21 @@ inline void check_current(CurrentScalesFn* implementation, const Exec& exec) {
     CHECK(to_bits(inverse[i]) == to_bits(1.0F / want[i]));
   }
   CHECK(to_bits(inverse[3]) == 0x00200000U);  // a subnormal
-  implementation(exec, {.format = Fp8::e5m2, .epsilon = 1.0F, .power_of_two = true}, amax, scale, inverse);
+  implementation(exec, {.format = Fp8::e5m2, .epsilon = 1.0F, .power_of_two = true}, amax, scale,
+                 inverse);
   const std::vector<float> twos = {32768, 128, 16384, 32768, 0x1p-113F, 1, 1, 1, 1, 32768};
   CHECK(scale == twos);
   implementation(exec, {.epsilon = -0.0F, .power_of_two = true}, amax, scale, inverse);
   CHECK(scale[3] == 0x1p127F);
   CHECK(scale[0] == 1);
   for (const float bad : {-1.0F, of_bits(0x80000001), HUGE_VALF, std::nanf("")})
-    expect_error(ErrorCode::invalid_argument, [&] { implementation(exec, {.epsilon = bad}, amax, scale, inverse); });
+    expect_error(ErrorCode::invalid_argument,
+                 [&] { implementation(exec, {.epsilon = bad}, amax, scale, inverse); });
   std::vector<float> short_one(3);
-  expect_error(ErrorCode::invalid_argument, [&] { implementation(exec, {}, amax, short_one, inverse); });
-  expect_error(ErrorCode::invalid_argument, [&] { implementation(exec, {}, amax, scale, short_one); });
+  expect_error(ErrorCode::invalid_argument,
+               [&] { implementation(exec, {}, amax, short_one, inverse); });
+  expect_error(ErrorCode::invalid_argument,
+               [&] { implementation(exec, {}, amax, scale, short_one); });
   implementation(exec, {}, {}, {}, {});
 }
 
@@ -196,15 +202,17 @@ inline void check_mxfp8(Mxfp8ScalesFn* implementation, const Exec& exec) {
     }
   }
   std::vector<float> short_one(3);
-  expect_error(ErrorCode::invalid_argument, [&] { implementation(exec, Fp8::e4m3, amax, exponent, short_one); });
-  expect_error(ErrorCode::invalid_argument, [&] { implementation(exec, Fp8::e4m3, {}, exponent, {}); });
+  expect_error(ErrorCode::invalid_argument,
+               [&] { implementation(exec, Fp8::e4m3, amax, exponent, short_one); });
+  expect_error(ErrorCode::invalid_argument,
+               [&] { implementation(exec, Fp8::e4m3, {}, exponent, {}); });
   implementation(exec, Fp8::e4m3, {}, {}, {});
 }
 
 /// One tensor: what becomes of it.
-inline void check_step(DelayedScalesFn* implementation, const Exec& exec, const DelayedScaling& options,
-                       std::vector<std::uint32_t> history, float scale,
-                       const std::vector<std::uint32_t>& moved, float want) {
+inline void check_step(DelayedScalesFn* implementation, const Exec& exec,
+                       const DelayedScaling& options, std::vector<std::uint32_t> history,
+                       float scale, const std::vector<std::uint32_t>& moved, float want) {
   std::vector<float> scales = {scale}, inverse = {-1.0F};
   implementation(exec, options, history, scales, inverse);
   CHECK(history == moved);
@@ -213,7 +221,8 @@ inline void check_step(DelayedScalesFn* implementation, const Exec& exec, const 
 }
 
 inline void check_delayed(DelayedScalesFn* implementation, const Exec& exec) {
-  const std::uint32_t one = to_bits(1.0F), two = to_bits(2.0F), seven = to_bits(7.0F), inf = 0x7F800000;
+  const std::uint32_t one = to_bits(1.0F), two = to_bits(2.0F), seven = to_bits(7.0F),
+                      inf = 0x7F800000;
   DelayedScaling four{.history = 4};
   check_step(implementation, exec, four, {one, two, seven, 0}, 5, {0, seven, 0, one}, 64);
   check_step(implementation, exec, four, {inf, two, seven, 0}, 5, {0, seven, 0, inf}, 5);
@@ -226,9 +235,10 @@ inline void check_delayed(DelayedScalesFn* implementation, const Exec& exec) {
   check_step(implementation, exec, four, {two, one, seven, 0}, 5, {0, seven, 0, two}, 224);
   check_step(implementation, exec, four, {0, one, seven, 0}, 5, {0, seven, 0, 0}, 5);
   check_step(implementation, exec, {.margin = 3, .history = 1}, {seven}, 5, {0}, 8);
-  check_step(implementation, exec, {.format = Fp8::e5m2, .margin = 64, .history = 2}, {0x7F7FFFFF, one}, 5,
-             {0, 0x7F7FFFFF}, 0x1p-126F);
-  check_step(implementation, exec, {.margin = 7, .history = 1}, {0x7F7FFFFF}, 5, {0}, 0x1p-126F);  // 1.75 * 2^-127
+  check_step(implementation, exec, {.format = Fp8::e5m2, .margin = 64, .history = 2},
+             {0x7F7FFFFF, one}, 5, {0, 0x7F7FFFFF}, 0x1p-126F);
+  check_step(implementation, exec, {.margin = 7, .history = 1}, {0x7F7FFFFF}, 5, {0},
+             0x1p-126F);  // 1.75 * 2^-127
   check_step(implementation, exec, {.history = 1}, {1}, 5, {0}, std::numeric_limits<float>::max());
   // Many tensors with the longest histories: the largest of each is at another place.
   constexpr std::size_t tensors = 131, slots = 1024;
@@ -251,8 +261,10 @@ inline void check_delayed(DelayedScalesFn* implementation, const Exec& exec) {
   CHECK(wrong == 0);
   for (const DelayedScaling& bad :
        {DelayedScaling{.margin = -1, .history = 1}, DelayedScaling{.margin = 65, .history = 1},
-        DelayedScaling{.history = 0}, DelayedScaling{.history = 1025}, DelayedScaling{.history = 1023}}) {
-    expect_error(ErrorCode::invalid_argument, [&] { implementation(exec, bad, history, scale, inverse); });
+        DelayedScaling{.history = 0}, DelayedScaling{.history = 1025},
+        DelayedScaling{.history = 1023}}) {
+    expect_error(ErrorCode::invalid_argument,
+                 [&] { implementation(exec, bad, history, scale, inverse); });
   }
   expect_error(ErrorCode::invalid_argument, [&] { implementation(exec, {}, history, scale, {}); });
   CHECK(history[1] == before[2]);

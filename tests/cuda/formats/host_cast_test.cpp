@@ -44,7 +44,8 @@ float value_of(int pattern, int fraction_bits, int bias) {
   const int exponent = pattern >> fraction_bits;
   const int fraction = pattern & ((1 << fraction_bits) - 1);
   if (exponent == 0) return std::ldexp(static_cast<float>(fraction), 1 - bias - fraction_bits);
-  return std::ldexp(static_cast<float>((1 << fraction_bits) + fraction), exponent - bias - fraction_bits);
+  return std::ldexp(static_cast<float>((1 << fraction_bits) + fraction),
+                    exponent - bias - fraction_bits);
 }
 
 template <class Cast>
@@ -67,8 +68,8 @@ void check_rounding(Cast cast, int fraction_bits, int bias, int most) {
     expect(std::nextafter(middle, inf), pattern + 1);
   }
   const float largest = value_of(most, fraction_bits, bias);
-  for (const float value : {largest, std::nextafter(largest, inf), largest * 1.0625F, largest * 2, 0x1p127F,
-                            std::numeric_limits<float>::max(), inf}) {
+  for (const float value : {largest, std::nextafter(largest, inf), largest * 1.0625F, largest * 2,
+                            0x1p127F, std::numeric_limits<float>::max(), inf}) {
     expect(value, most);
   }
   expect(0x1p-149F, 0);
@@ -87,14 +88,17 @@ void check_rounding(Cast cast, int fraction_bits, int bias, int most) {
 
 TEST_CASE("fp8 by hand") {
   const Exec exec{};
-  CHECK(to_e4m3(exec, {1.0F, -2.0F, 448.0F, 464.0F, 0x1p-9F, 0x1p-10F, 0x1.8p-9F, -0.0F, 17.0F, 19.0F}) ==
+  CHECK(to_e4m3(exec,
+                {1.0F, -2.0F, 448.0F, 464.0F, 0x1p-9F, 0x1p-10F, 0x1.8p-9F, -0.0F, 17.0F, 19.0F}) ==
         std::vector<std::uint8_t>{0x38, 0xC0, 0x7E, 0x7E, 0x01, 0x00, 0x02, 0x80, 0x58, 0x5A});
-  CHECK(
-      to_e5m2(exec, {1.0F, -2.0F, 57344.0F, 65536.0F, 0x1p-16F, 0x1p-17F, 0x1.8p-16F, -0.0F, 9.0F, 11.0F}) ==
-      std::vector<std::uint8_t>{0x3C, 0xC0, 0x7B, 0x7B, 0x01, 0x00, 0x02, 0x80, 0x48, 0x4A});
+  CHECK(to_e5m2(exec, {1.0F, -2.0F, 57344.0F, 65536.0F, 0x1p-16F, 0x1p-17F, 0x1.8p-16F, -0.0F, 9.0F,
+                       11.0F}) ==
+        std::vector<std::uint8_t>{0x3C, 0xC0, 0x7B, 0x7B, 0x01, 0x00, 0x02, 0x80, 0x48, 0x4A});
 }
 
-TEST_CASE("e4m3: every midpoint, its neighbours, saturation and NaN") { check_rounding(to_e4m3, 3, 7, 0x7E); }
+TEST_CASE("e4m3: every midpoint, its neighbours, saturation and NaN") {
+  check_rounding(to_e4m3, 3, 7, 0x7E);
+}
 TEST_CASE("e5m2: every midpoint, its neighbours, saturation and NaN") {
   check_rounding(to_e5m2, 2, 15, 0x7B);
 }
@@ -136,10 +140,12 @@ TEST_CASE("clip_value keeps the bits of what lies inside") {
   const std::vector<float> want = {1.0F,  1.0F, -1.0F, -1.0F, 0.0F,         -0.0F, 0x1p-149F, 1.0F,
                                    -1.0F, 0.5F, -0.5F, 1.0F,  not_a_number, -1.0F, 1.0F,      1.0F};
   for (const Isa isa : host::supported_isas()) {
-    for (const std::size_t begin : {0U, 3U, 8U}) {  // so that every value is met by vectors and by the tail
+    for (const std::size_t begin :
+         {0U, 3U, 8U}) {  // so that every value is met by vectors and by the tail
       std::vector<float> values(in.begin() + static_cast<std::ptrdiff_t>(begin), in.end());
       host::clip_value({1, isa}, 1.0F, values);
-      for (std::size_t i = 0; i < values.size(); ++i) CHECK(bits(values[i]) == bits(want[begin + i]));
+      for (std::size_t i = 0; i < values.size(); ++i)
+        CHECK(bits(values[i]) == bits(want[begin + i]));
     }
   }
 }
@@ -147,16 +153,18 @@ TEST_CASE("clip_value keeps the bits of what lies inside") {
 TEST_CASE("stochastic rounding: the word of each global index decides") {
   const Philox words(0x0123456789ABCDEFULL, stochastic_rounding_stream, 0x9ABCDEF0U);
   for (const Isa isa : host::supported_isas()) {
-    for (const std::uint64_t first : {0ULL, 1ULL, 2ULL, 3ULL, 1021ULL, 0x3FFFFFFFFULL, 0xFFFFFFFFFFULL}) {
-      for (const std::size_t numel : {std::size_t{1}, std::size_t{5}, std::size_t{257}, std::size_t{40003}}) {
+    for (const std::uint64_t first :
+         {0ULL, 1ULL, 2ULL, 3ULL, 1021ULL, 0x3FFFFFFFFULL, 0xFFFFFFFFFFULL}) {
+      for (const std::size_t numel :
+           {std::size_t{1}, std::size_t{5}, std::size_t{257}, std::size_t{40003}}) {
         std::vector<float> source(numel);
         for (std::size_t i = 0; i < numel; ++i) {
           source[i] = std::bit_cast<float>(0x3F800000U + static_cast<std::uint32_t>(i) * 0x1357U);
         }
         std::vector<bf16> target(numel);
         // Only the low word of the step counts.
-        host::stochastic_cast_to_bf16({2, isa}, {0x0123456789ABCDEFULL, 0x55559ABCDEF0ULL, first}, source,
-                                      target);
+        host::stochastic_cast_to_bf16({2, isa}, {0x0123456789ABCDEFULL, 0x55559ABCDEF0ULL, first},
+                                      source, target);
         std::size_t wrong = 0;
         for (std::size_t i = 0; i < numel; ++i) {
           const std::uint32_t sum = bits(source[i]) + (words.word(first + i) >> 16);
@@ -187,7 +195,8 @@ TEST_CASE("stochastic rounding: exact values never move; NaN, infinities and ove
     CHECK(wrong == 0);
     // A NaN whose upper half alone would be an infinity stays a NaN, and none wraps around to a number.
     std::vector<float> special(64, std::bit_cast<float>(0x7F800001U));
-    for (std::size_t i = 32; i < special.size(); ++i) special[i] = std::bit_cast<float>(0xFFFFFFFFU);
+    for (std::size_t i = 32; i < special.size(); ++i)
+      special[i] = std::bit_cast<float>(0xFFFFFFFFU);
     target.resize(special.size());
     host::stochastic_cast_to_bf16({1, isa}, {7, 1, 0}, special, target);
     for (const bf16 got : target) CHECK((got.bits & 0x7FFFU) > 0x7F80U);

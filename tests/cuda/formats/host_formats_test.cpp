@@ -58,8 +58,9 @@ TEST_CASE("host: scales of the recipes") {
 }
 
 TEST_CASE("host: block scales") {
-  const BlockImplementations implementations = {host::block_amax, host::block_quantize_e4m3, host::block_quantize_e5m2,
-                            host::block_dequantize_e4m3, host::block_dequantize_e5m2};
+  const BlockImplementations implementations = {
+      host::block_amax, host::block_quantize_e4m3, host::block_quantize_e5m2,
+      host::block_dequantize_e4m3, host::block_dequantize_e5m2};
   for (const Exec& exec : every_exec()) {
     check_blocks_by_hand(exec, implementations);
     check_blocks_refused(exec, implementations);

@@ -41,7 +41,8 @@ float meaning(const std::vector<float>& leaves) {
   for (const float x : leaves) {
     if (!std::isfinite(x)) return std::numeric_limits<float>::quiet_NaN();
     if (x != 0)
-      top = std::max(top, floor_div(std::ilogb(x) + 149, 24));  // bin of the leading bit of a normal number
+      top = std::max(
+          top, floor_div(std::ilogb(x) + 149, 24));  // bin of the leading bit of a normal number
   }
   const int unit = 24 * std::max(top - 1, 0) - 149;
   std::int64_t sum = 0;
@@ -72,9 +73,11 @@ std::vector<std::vector<float>> some_leaves(std::size_t count, std::size_t numel
       if (kind == 2) x = std::bit_cast<float>(word & 0x80FFFFFFU);         // around the subnormals
       if (kind == 3 && word % 5 == 0) x = word % 2 == 0 ? 0.0F : -0.0F;
       if (kind == 4) x = std::copysign(0x1.fffffep127F, x);  // the largest: may overflow
-      if (kind == 5 && word % 97 == 0) x = word % 2 == 0 ? inf : std::numeric_limits<float>::quiet_NaN();
+      if (kind == 5 && word % 97 == 0)
+        x = word % 2 == 0 ? inf : std::numeric_limits<float>::quiet_NaN();
       if (kind == 6)
-        x = std::ldexp(std::copysign(1.0F, x), static_cast<int>(word % 277) - 149);  // powers of two
+        x = std::ldexp(std::copysign(1.0F, x),
+                       static_cast<int>(word % 277) - 149);  // powers of two
       leaves[j][i] = x;
     }
   }
@@ -108,8 +111,8 @@ TEST_CASE("binned: the meaning of the sum, for every size of number") {
 }
 
 TEST_CASE("binned: single leaves, sums that cancel and the extremes") {
-  for (const float x :
-       {1.0F, -3.5F, 0x1p-149F, -0x1p-149F, 0x1.fffffep127F, 0x1p-126F, 0x1.fffffcp-127F, 0x1.8p-140F}) {
+  for (const float x : {1.0F, -3.5F, 0x1p-149F, -0x1p-149F, 0x1.fffffep127F, 0x1p-126F,
+                        0x1.fffffcp-127F, 0x1.8p-140F}) {
     Bins bins(1);
     host::binned_deposit(exec, std::vector<float>{x}, bins.view());
     CHECK(same(finished(bins)[0], x));
@@ -122,7 +125,8 @@ TEST_CASE("binned: single leaves, sums that cancel and the extremes") {
   CHECK(same(finished(zeros)[0], 0.0F));
   CHECK(zeros == Bins(1));
   Bins full(1);
-  for (int j = 0; j < 128; ++j) host::binned_deposit(exec, std::vector<float>{0x1.fffffep23F}, full.view());
+  for (int j = 0; j < 128; ++j)
+    host::binned_deposit(exec, std::vector<float>{0x1.fffffep23F}, full.view());
   CHECK(finished(full)[0] == 128 * 0x1.fffffep23F);
   Bins over(1);
   host::binned_deposit(exec, std::vector<float>{0x1.fffffep127F}, over.view());
@@ -152,7 +156,8 @@ TEST_CASE("binned: any order and any way of merging gives the same bits") {
   for (std::uint64_t round = 0; round < 6; ++round) {
     std::vector<std::size_t> order(count);
     std::iota(order.begin(), order.end(), 0U);
-    for (std::size_t i = count; i > 1; --i) std::swap(order[i - 1], order[philox.below(round * 100 + i, i)]);
+    for (std::size_t i = count; i > 1; --i)
+      std::swap(order[i - 1], order[philox.below(round * 100 + i, i)]);
     std::vector<Bins> parts(round + 1, Bins(numel));
     const Exec threads{static_cast<int>(round % 3) + 1, Isa::best};
     for (std::size_t i = 0; i < count; ++i) {

@@ -43,7 +43,8 @@ NormLimbs expected_limbs(NormLimbs start, const NormLimbs& deposits) {
   return start;
 }
 
-void check_norm(GradNormAccumulateFn* implementation, const Place<float>& grad, const NormLimbs& deposits) {
+void check_norm(GradNormAccumulateFn* implementation, const Place<float>& grad,
+                const NormLimbs& deposits) {
   for (const NormLimbs& start : {NormLimbs{}, limbs_with_carries()}) {
     NormLimbs actual = start;
     implementation(exec, grad.span(), actual);
@@ -91,7 +92,8 @@ TEST_CASE("device: norm limbs and counts") {
     check_norms(grad);
     for (std::int64_t i = 0; i < numel; i += 5000)
       grad.span()[static_cast<std::size_t>(i)] = i % 2 == 0 ? inf : -inf;
-    for (std::int64_t i = 900; i < numel; i += 9000) grad.span()[static_cast<std::size_t>(i)] = -not_a_number;
+    for (std::int64_t i = 900; i < numel; i += 9000)
+      grad.span()[static_cast<std::size_t>(i)] = -not_a_number;
     check_norms(grad);
   });
 }
@@ -132,9 +134,11 @@ TEST_CASE("device: the p-norm stays within its bound") {
     for (std::size_t i = 0; i < grad.size(); ++i)
       grad[i] = (static_cast<float>(hash(i, 9) >> 8) - 0x1p23F) * 0x1p-24F;
     for (const double p : {0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 7.25, 100.0, 1e300}) check_p(grad, p);
-    for (float& x : grad) x = x * 0x1p-130F;  // powers of these vanish unless the largest is taken out first
+    for (float& x : grad)
+      x = x * 0x1p-130F;  // powers of these vanish unless the largest is taken out first
     for (const double p : {0.5, 3.0, 10.0}) check_p(grad, p);
-    for (float& x : grad) x = std::bit_cast<float>(std::bit_cast<std::uint32_t>(x) % 0x800000 + 0x7E800000);
+    for (float& x : grad)
+      x = std::bit_cast<float>(std::bit_cast<std::uint32_t>(x) % 0x800000 + 0x7E800000);
     for (const double p : {0.5, 3.0, 10.0}) check_p(grad, p);
   }
 }

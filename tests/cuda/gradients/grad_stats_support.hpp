@@ -18,7 +18,8 @@ inline void check_stats_by_hand(GradStatsFn* implementation, const Exec& exec) {
   const float nan = std::bit_cast<float>(0xFFC00001U);
   const float tiny = std::bit_cast<float>(0x80000001U);
   // tensor 1 twice, an empty segment, a gap with NaN that nobody owns, and tensor 0 last
-  const std::vector<float> grad = {0.0F, -0.0F, tiny, -2.5F, 1.0F, nan, inf, -inf, nan, 0.0F, tiny, 3.0F};
+  const std::vector<float> grad = {0.0F, -0.0F, tiny, -2.5F, 1.0F, nan,
+                                   inf,  -inf,  nan,  0.0F,  tiny, 3.0F};
   const std::vector<GradSegment> segments = {{6, 2, 1}, {5, 0, 2}, {9, 2, 1}, {0, 5, 0}, {8, 1, 3}};
   std::vector<GradStats> stats(6);
   stats[0].num_zeros = 100;
@@ -30,7 +31,8 @@ inline void check_stats_by_hand(GradStatsFn* implementation, const Exec& exec) {
   CHECK(stats[3] == GradStats{0x7FFFFFFF, 1, 0});
   CHECK(stats[4] == GradStats{7, 8, 9});  // no segment
   CHECK(stats[5] == GradStats{});
-  implementation(exec, grad, {segments.data() + 3, 1}, {stats.data(), 1});  // counts grow, the maximum stays
+  implementation(exec, grad, {segments.data() + 3, 1},
+                 {stats.data(), 1});  // counts grow, the maximum stays
   CHECK(stats[0] == GradStats{std::bit_cast<std::uint32_t>(2.5F), 0, 104});
   implementation(exec, grad, {}, stats);
   implementation(exec, {}, {}, {});
@@ -46,8 +48,8 @@ inline void check_stats_of_sizes(GradStatsFn* implementation, const Exec& exec) 
   std::vector<GradStats> expected(numels.size()), stats(numels.size());
   for (std::size_t t = 0; t < numels.size(); ++t) {
     grad.resize(grad.size() + t % 5, inf);  // between segments
-    segments.insert(segments.begin(),
-                    {static_cast<std::int64_t>(grad.size()), numels[t], static_cast<std::int64_t>(t)});
+    segments.insert(segments.begin(), {static_cast<std::int64_t>(grad.size()), numels[t],
+                                       static_cast<std::int64_t>(t)});
     for (std::int64_t i = 0; i < numels[t]; ++i) {
       float value = -static_cast<float>(t) - 0.5F;
       if (i % 5 == 1) value = i % 2 == 0 ? 0.0F : -0.0F;
@@ -57,7 +59,8 @@ inline void check_stats_of_sizes(GradStatsFn* implementation, const Exec& exec) 
       grad.push_back(value);
     }
     if (numels[t] > 0)
-      expected[t].amax = std::bit_cast<std::uint32_t>(numels[t] > 998 ? inf : static_cast<float>(t) + 0.5F);
+      expected[t].amax =
+          std::bit_cast<std::uint32_t>(numels[t] > 998 ? inf : static_cast<float>(t) + 0.5F);
   }
   implementation(exec, grad, segments, stats);
   for (std::size_t t = 0; t < numels.size(); ++t) {

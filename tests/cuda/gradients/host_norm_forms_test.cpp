@@ -79,7 +79,8 @@ std::vector<float> spread_values(std::size_t numel, int top, int spread, std::ui
   std::vector<float> values(numel);
   for (std::size_t i = 0; i < numel; ++i) {
     const std::uint32_t word = philox.word(i);
-    const auto below = static_cast<int>(philox.below(i + (1U << 20), static_cast<std::uint64_t>(spread) + 1));
+    const auto below =
+        static_cast<int>(philox.below(i + (1U << 20), static_cast<std::uint64_t>(spread) + 1));
     const auto exponent = static_cast<std::uint32_t>(std::max(top - below, 0));
     values[i] = std::bit_cast<float>((word & 0x807FFFFFU) | exponent << 23);
     if (i % 8 == 7) values[i] = word % 2 == 0 ? 0.0F : -0.0F;
@@ -142,7 +143,8 @@ TEST_CASE("exact and one: the same integers as a literal sum, whatever the sprea
   // Spreads around every number of levels the vector sums can take, and those they cannot.
   for (const int spread : {0, 1, 18, 19, 20, 21, 40, 41, 42, 43, 62, 63, 64, 107, 108, 253}) {
     for (const int top : {254, 127, 60, 20, 1, 0}) {
-      const std::vector<float> values = spread_values(1531, top, spread, static_cast<std::uint64_t>(spread));
+      const std::vector<float> values =
+          spread_values(1531, top, spread, static_cast<std::uint64_t>(spread));
       const NormLimbs squares = literal(values, 2);
       const NormLimbs sums = literal(values, 1);
       for (const Exec& exec : every_exec()) {
@@ -155,11 +157,14 @@ TEST_CASE("exact and one: the same integers as a literal sum, whatever the sprea
   }
 }
 
-TEST_CASE("exact and one: whole blocks of the largest mantissas of one binade and of the ends of a window") {
+TEST_CASE(
+    "exact and one: whole blocks of the largest mantissas of one binade and of the ends of a "
+    "window") {
   for (const int distance : {0, 1, 19, 20, 41, 42, 63, 64}) {
     std::vector<float> values(1024, std::bit_cast<float>(std::uint32_t{200} << 23 | 0x7FFFFFU));
     for (std::size_t i = 0; i < values.size(); i += 2) {
-      values[i] = std::bit_cast<float>(static_cast<std::uint32_t>(200 - distance) << 23 | 0x7FFFFFU);
+      values[i] =
+          std::bit_cast<float>(static_cast<std::uint32_t>(200 - distance) << 23 | 0x7FFFFFU);
     }
     for (const Exec& exec : every_exec()) {
       CAPTURE(distance);
@@ -174,7 +179,8 @@ TEST_CASE("exact and one: blocks that fill every part of a split to its last bit
   // either sign behind a head (4 mod 8: a tie; 7: just above it; 0x900001: the same with bits far below). A zero stands
   // behind the small value, and the second block of each kind ends in subnormals.
   const auto value = [](int exponent, std::uint32_t mantissa) {
-    return std::bit_cast<float>(static_cast<std::uint32_t>(exponent) << 23 | (mantissa & 0x7FFFFFU));
+    return std::bit_cast<float>(static_cast<std::uint32_t>(exponent) << 23 |
+                                (mantissa & 0x7FFFFFU));
   };
   const std::vector<Exec> all = every_exec();
   for (const std::uint32_t mantissa : {0x800001U, 0x800004U, 0x800007U, 0x900001U, 0xFFFFFFU}) {
@@ -231,7 +237,8 @@ TEST_CASE("exact and one: cut anywhere, added to what is there, several blocks a
   CHECK(full == want);
 }
 
-TEST_CASE("the forms over grad_sum * inv_scale: the product is rounded to fp32 first, grad_sum stays") {
+TEST_CASE(
+    "the forms over grad_sum * inv_scale: the product is rounded to fp32 first, grad_sum stays") {
   std::vector<float> sums = spread_values(3001, 140, 25, 4);
   const float inv_scale = 1.0F / 3.0F;
   const std::vector<float> before = sums;

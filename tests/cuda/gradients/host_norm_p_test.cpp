@@ -62,13 +62,14 @@ TEST_CASE("the p-norm: by hand, special values, and within its bound") {
       CHECK(std::fabs(got - want) <= bound * want);
     };
     near(host::grad_norm_p(exec, std::vector<float>{3.0F, -4.0F}, 2), 5, 2, 2);
-    near(host::grad_norm_p(exec, std::vector<float>{3.0F, 4.0F, -5.0F}, 3), 6, 3, 3);  // 27 + 64 + 125 = 216
+    near(host::grad_norm_p(exec, std::vector<float>{3.0F, 4.0F, -5.0F}, 3), 6, 3,
+         3);  // 27 + 64 + 125 = 216
     near(host::grad_norm_p(exec, std::vector<float>{4.0F, -9.0F, 16.0F}, 0.5), 81, 0.5, 3);
     near(host::grad_norm_p(exec, std::vector<float>{1.0F, -2.0F, 0.0F}, 1), 3, 1, 3);
-    near(host::grad_norm_p(exec, std::vector<float>(40000, 2.0F), 4), 2 * std::sqrt(std::sqrt(40000.0)), 4,
-         40000);
-    near(host::grad_norm_p(exec, std::vector<float>(40000, 2.0F), 2.5), 2 * std::pow(40000.0, 0.4), 2.5,
-         40000);
+    near(host::grad_norm_p(exec, std::vector<float>(40000, 2.0F), 4),
+         2 * std::sqrt(std::sqrt(40000.0)), 4, 40000);
+    near(host::grad_norm_p(exec, std::vector<float>(40000, 2.0F), 2.5), 2 * std::pow(40000.0, 0.4),
+         2.5, 40000);
     near(host::grad_norm_p(exec, std::vector<float>{0x1p127F, 0x1p127F}, 1000.5),
          0x1p127 * std::exp2(1 / 1000.5), 1000.5, 2);
     near(host::grad_norm_p(exec, std::vector<float>{0x1p-149F, 0x1p-149F}, 64),
@@ -80,8 +81,8 @@ TEST_CASE("the p-norm: by hand, special values, and within its bound") {
           std::numeric_limits<double>::infinity());
     CHECK(std::isnan(host::grad_norm_p(exec, std::vector<float>{inf, not_a_number}, 3)));
     for (const double p :
-         {0.0, -0.0, -1.0, std::numeric_limits<double>::infinity(), -std::numeric_limits<double>::infinity(),
-          std::numeric_limits<double>::quiet_NaN()}) {
+         {0.0, -0.0, -1.0, std::numeric_limits<double>::infinity(),
+          -std::numeric_limits<double>::infinity(), std::numeric_limits<double>::quiet_NaN()}) {
       tests::expect_error(ErrorCode::invalid_argument, [&] { host::grad_norm_p(exec, {}, p); });
     }
   }

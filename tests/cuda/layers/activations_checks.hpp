@@ -17,7 +17,8 @@ inline void check_equal(const Values& got, const Values& expected) {
   }
 }
 
-inline void check_activations_by_hand(const ActivationImplementations& implementations, const Exec& exec) {
+inline void check_activations_by_hand(const ActivationImplementations& implementations,
+                                      const Exec& exec) {
   const float nan = std::nanf(""), infinite = __builtin_inff();
   {
     // u = 0, 100 (tanh 1), -100 (tanh -1), -infinity (infinity * 0); gelu'(0) = 1/2, gelu'(100) = 1.
@@ -67,7 +68,8 @@ inline void check_activations_by_hand(const ActivationImplementations& implement
   }
   {
     Values y(4), dx(4), d_weight(2);
-    const Values x = {3.0F, -3.0F, -0.0F, nan}, dy = {5.0F, -5.0F, infinite, 1.0F}, weight = {2.0F, 1.0F};
+    const Values x = {3.0F, -3.0F, -0.0F, nan}, dy = {5.0F, -5.0F, infinite, 1.0F},
+                 weight = {2.0F, 1.0F};
     implementations.squared_relu(exec, 2, x, weight, y);
     check_equal(y, {18.0F, 0.0F, 0.0F, nan});
     implementations.squared_relu_backward(exec, 2, dy, x, weight, dx, d_weight);
@@ -77,7 +79,8 @@ inline void check_activations_by_hand(const ActivationImplementations& implement
   {
     // -0 is not above 0: m is +0, and dx has the sign of dy.
     Values dx(2);
-    implementations.squared_relu_backward(exec, 2, Values{3.0F, -3.0F}, Values{-0.0F, -0.0F}, {}, dx, {});
+    implementations.squared_relu_backward(exec, 2, Values{3.0F, -3.0F}, Values{-0.0F, -0.0F}, {},
+                                          dx, {});
     check_equal(dx, {0.0F, -0.0F});
   }
   // The sum for the weight, in the blocks of R18: x = 1, so every summand is dy. Summands of any size show the order.
@@ -93,12 +96,14 @@ inline void check_activations_by_hand(const ActivationImplementations& implement
         for (std::size_t j = n * b / 8; j < n * (b + 1) / 8; ++j) s[b] = s[b] + dy[row * n + j];
       expected.push_back(((s[0] + s[1]) + (s[2] + s[3])) + ((s[4] + s[5]) + (s[6] + s[7])));
     }
-    implementations.squared_relu_backward(exec, columns, dy, Values(3 * n, 1.0F), Values(3, 1.0F), dx, d_weight);
+    implementations.squared_relu_backward(exec, columns, dy, Values(3 * n, 1.0F), Values(3, 1.0F),
+                                          dx, d_weight);
     check_equal(d_weight, expected);
   }
 }
 
-inline void check_activations_refused(const ActivationImplementations& implementations, const Exec& exec) {
+inline void check_activations_refused(const ActivationImplementations& implementations,
+                                      const Exec& exec) {
   Values two(2), three(3), four(4), eight(8), none;
   const auto refused = [](const std::function<void()>& call) {
     expect_error(ErrorCode::invalid_argument, call);
@@ -115,12 +120,20 @@ inline void check_activations_refused(const ActivationImplementations& implement
   refused([&] { implementations.geglu(exec, 3, eight, none, four); });
   refused([&] { implementations.geglu_backward(exec, 2, four, eight, none, four); });
   refused([&] { implementations.quick_geglu(exec, 2, 0.0F, eight, none, three, four); });
-  refused([&] { implementations.quick_geglu_backward(exec, 2, 0.0F, four, eight, none, two, eight, none); });
-  refused([&] { implementations.quick_geglu_backward(exec, 2, 0.0F, four, eight, none, none, eight, two); });
-  refused([&] { implementations.swiglu_backward(exec, 2, 0.0F, four, eight, none, two, eight, three); });
+  refused([&] {
+    implementations.quick_geglu_backward(exec, 2, 0.0F, four, eight, none, two, eight, none);
+  });
+  refused([&] {
+    implementations.quick_geglu_backward(exec, 2, 0.0F, four, eight, none, none, eight, two);
+  });
+  refused([&] {
+    implementations.swiglu_backward(exec, 2, 0.0F, four, eight, none, two, eight, three);
+  });
   for (const float limit : {-1.0F, std::nanf(""), __builtin_inff()}) {
     refused([&] { implementations.swiglu(exec, 2, limit, eight, none, none, four); });
-    refused([&] { implementations.swiglu_backward(exec, 2, limit, four, eight, none, none, eight, none); });
+    refused([&] {
+      implementations.swiglu_backward(exec, 2, limit, four, eight, none, none, eight, none);
+    });
   }
   refused([&] { implementations.squared_relu(exec, 2, four, three, four); });
   refused([&] { implementations.squared_relu(exec, 2, four, none, two); });

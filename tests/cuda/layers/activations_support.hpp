@@ -38,8 +38,9 @@ class AllActivations {
   }
 
   /// Every output of every implementation.
-  std::vector<device_test::Place<float>> run(const ActivationImplementations& implementations, const Exec& exec, float offset,
-                                             float limit, int place) const {
+  std::vector<device_test::Place<float>> run(const ActivationImplementations& implementations,
+                                             const Exec& exec, float offset, float limit,
+                                             int place) const {
     std::vector<device_test::Place<float>> outputs;
     const auto numel = static_cast<std::size_t>(rows_ * columns_);
     const auto out = [&](std::int64_t count) { return outputs.emplace_back(count, place).span(); };
@@ -54,7 +55,8 @@ class AllActivations {
     implementations.geglu_backward(exec, columns_, dy, x, bias, out(2 * n));
     implementations.quick_geglu(exec, columns_, offset, x, bias, weight, out(n));
     const Span<float> quick = out(2 * n);
-    implementations.quick_geglu_backward(exec, columns_, offset, dy, x, bias, weight, quick, out(w));
+    implementations.quick_geglu_backward(exec, columns_, offset, dy, x, bias, weight, quick,
+                                         out(w));
     implementations.swiglu(exec, columns_, limit, x, bias, weight, out(n));
     const Span<float> silu = out(2 * n);
     implementations.swiglu_backward(exec, columns_, limit, dy, x, bias, weight, silu, out(w));
@@ -65,7 +67,9 @@ class AllActivations {
   }
 
  private:
-  static std::int64_t numel_of(Span<const float> view) { return static_cast<std::int64_t>(view.size()); }
+  static std::int64_t numel_of(Span<const float> view) {
+    return static_cast<std::int64_t>(view.size());
+  }
 
   std::int64_t rows_, columns_;
   device_test::Place<float> x_, dy_, bias_, weight_;

@@ -25,7 +25,8 @@ inline std::uint32_t dropout_word(const DropoutDraw& draw, std::int64_t i) {
 inline void check_dropout_by_hand(const DropoutImplementations& implementations, const Exec& exec) {
   const float inf = HUGE_VALF, nan = std::nanf("");
   // Nothing is dropped: (x + bias) * 1 + residual, two rows of two.
-  const std::vector<float> x = {1, 2, inf, -0.0F}, bias = {10, -0.0F}, residual = {100, 0.5F, 1, -0.0F};
+  const std::vector<float> x = {1, 2, inf, -0.0F}, bias = {10, -0.0F},
+                           residual = {100, 0.5F, 1, -0.0F};
   std::vector<float> y(4);
   implementations.bias_dropout(exec, {}, 2, 0.0, x, bias, residual, y);
   CHECK(y[0] == 111.0F);
@@ -73,8 +74,8 @@ inline void check_dropout_cut(const DropoutImplementations& implementations, con
     DropoutDraw from = draw;
     from.first_index += static_cast<std::uint64_t>(begin);
     from.step += 1ULL << 32;  // the low word counts
-    implementations.bias_dropout_backward(exec, from, 0.3, dy.span().subspan(static_cast<std::size_t>(begin)),
-                                part.span());
+    implementations.bias_dropout_backward(
+        exec, from, 0.3, dy.span().subspan(static_cast<std::size_t>(begin)), part.span());
     part.check([&](std::int64_t i) { return whole[begin + i]; });
   }
 }
@@ -88,12 +89,15 @@ inline void check_dropout_shapes(const DropoutImplementations& implementations, 
     CAPTURE(s.n);
     for (const int offset : {0, 1, 3}) {
       const std::int64_t numel = s.rows * s.n;
-      const auto x = filled(numel, offset, 1, offset == 3), residual = filled(numel, offset, 2, offset == 3);
+      const auto x = filled(numel, offset, 1, offset == 3),
+                 residual = filled(numel, offset, 2, offset == 3);
       const auto bias = filled(s.n, 1, 3, offset == 3);
       const DropoutDraw draw{0x123456789ABCDEF0, 3, static_cast<std::uint64_t>(offset)};
       Place<float> y(numel, offset), plain(numel, 2), dx(numel, offset);
-      implementations.bias_dropout(exec, draw, s.n, probability, x.span(), bias.span(), residual.span(), y.span());
-      implementations.bias_dropout(exec, draw, s.n, probability, x.span(), {}, residual.span(), plain.span());
+      implementations.bias_dropout(exec, draw, s.n, probability, x.span(), bias.span(),
+                                   residual.span(), y.span());
+      implementations.bias_dropout(exec, draw, s.n, probability, x.span(), {}, residual.span(),
+                                   plain.span());
       implementations.bias_dropout_backward(exec, draw, probability, x.span(), dx.span());
       const auto kept = [&](std::int64_t i, float u) {
         return dropout_word(draw, i) >= threshold ? u * scale : 0.0F;

@@ -27,10 +27,10 @@ struct EntropyResult {
   std::vector<std::uint32_t> largest, target_bits;
 };
 
-inline EntropyResult cross_entropy_of(const CrossEntropyImplementations& implementations, const Exec& exec,
-                                      const CrossEntropyOptions& options, std::int64_t size, int ranks,
-                                      Span<const float> logits, Span<const std::int32_t> targets,
-                                      Span<const float> d_loss) {
+inline EntropyResult cross_entropy_of(const CrossEntropyImplementations& implementations,
+                                      const Exec& exec, const CrossEntropyOptions& options,
+                                      std::int64_t size, int ranks, Span<const float> logits,
+                                      Span<const std::int32_t> targets, Span<const float> d_loss) {
   const std::size_t rows = targets.size();
   const auto ranks_of = static_cast<std::size_t>(ranks);
   EntropyResult all{std::vector<float>(rows),         std::vector<float>(rows),
@@ -53,33 +53,37 @@ inline EntropyResult cross_entropy_of(const CrossEntropyImplementations& impleme
   }
   std::vector<float> exp_sums(rows * ranks_of), shifted_sums(rows * ranks_of);
   for (std::size_t k = 0; k < ranks_of; ++k) {
-    implementations.sum(exec, parts[k], own[k], all.largest, targets, {exp_sums.data() + k * rows, rows},
-              {shifted_sums.data() + k * rows, rows}, words);
+    implementations.sum(exec, parts[k], own[k], all.largest, targets,
+                        {exp_sums.data() + k * rows, rows}, {shifted_sums.data() + k * rows, rows},
+                        words);
     for (std::size_t r = 0; r < rows; ++r) all.target_bits[r] |= words[r];
   }
-  implementations.loss(exec, options, size, ranks, all.largest, targets, exp_sums, shifted_sums, all.target_bits,
-             all.loss, all.total, all.log_total);
+  implementations.loss(exec, options, size, ranks, all.largest, targets, exp_sums, shifted_sums,
+                       all.target_bits, all.loss, all.total, all.log_total);
   for (std::size_t k = 0; k < ranks_of; ++k) {
     std::vector<float> grads(own[k].size());
-    implementations.backward(exec, parts[k], options, d_loss, own[k], all.largest, targets, all.total, all.log_total,
-                   grads);
+    implementations.backward(exec, parts[k], options, d_loss, own[k], all.largest, targets,
+                             all.total, all.log_total, grads);
     const std::int64_t width = parts[k].end() - parts[k].begin();
     for (std::size_t i = 0; i < grads.size(); ++i) {
       const auto at = static_cast<std::int64_t>(i);
-      all.d_logits[static_cast<std::size_t>(at / width * size + parts[k].begin() + at % width)] = grads[i];
+      all.d_logits[static_cast<std::size_t>(at / width * size + parts[k].begin() + at % width)] =
+          grads[i];
     }
   }
   return all;
 }
 
-inline void check_cross_entropy_by_hand(const CrossEntropyImplementations& implementations, const Exec& exec) {
+inline void check_cross_entropy_by_hand(const CrossEntropyImplementations& implementations,
+                                        const Exec& exec) {
   const float inf = HUGE_VALF, nan = std::nanf("");
   using Values = std::vector<float>;
   // Keys: NaN, infinities and zeros.
   std::vector<std::uint32_t> keys(5);
   const VocabularyPart whole{2, 0, 8};
   implementations.max(exec, whole, Values{nan, inf, 1, inf, -inf, -inf, -0.0F, -1, -0.0F, 0}, keys);
-  CHECK(keys == std::vector<std::uint32_t>{0xFFFFFFFF, 0xFF800000, 0x007FFFFF, 0x7FFFFFFF, 0x80000000});
+  CHECK(keys ==
+        std::vector<std::uint32_t>{0xFFFFFFFF, 0xFF800000, 0x007FFFFF, 0x7FFFFFFF, 0x80000000});
   std::vector<std::uint32_t> none(1, 7);
   implementations.max(exec, {2, 0, 1}, {}, none);  // block 0 of two columns is empty
   CHECK(none[0] == 0U);
@@ -106,18 +110,20 @@ inline void check_cross_entropy_by_hand(const CrossEntropyImplementations& imple
   CHECK(result.d_logits[0] == -0.5F + log_total);
   CHECK(result.d_logits[1] == 0.5F + log_total);
   // A NaN anywhere, and what the target has of it: one NaN.
-  result = cross_entropy_of(implementations, exec, {}, 2, 8, Values{nan, 1}, {targets.data(), 1}, {d_loss.data(), 1});
+  result = cross_entropy_of(implementations, exec, {}, 2, 8, Values{nan, 1}, {targets.data(), 1},
+                            {d_loss.data(), 1});
   CHECK(std::isnan(result.loss[0]));
   CHECK(result.target_bits[0] == 0x7FFFFFFF);
-  result = cross_entropy_of(implementations, exec, {}, 2, 8, Values{-inf, 1}, {targets.data(), 1}, {d_loss.data(), 1});
+  result = cross_entropy_of(implementations, exec, {}, 2, 8, Values{-inf, 1}, {targets.data(), 1},
+                            {d_loss.data(), 1});
   CHECK(result.loss[0] == inf);
   CHECK(result.d_logits == Values{-1, 1});
 }
 
 /// Every number of ranks gives the same bits, those of the definition.
-inline void check_cross_entropy_size(const CrossEntropyImplementations& implementations, const Exec& exec,
-                                     const CrossEntropyOptions& options, std::int64_t size,
-                                     std::int64_t rows) {
+inline void check_cross_entropy_size(const CrossEntropyImplementations& implementations,
+                                     const Exec& exec, const CrossEntropyOptions& options,
+                                     std::int64_t size, std::int64_t rows) {
   auto logits = filled(rows * size, 0, 1, false);
   for (float& x : logits.span()) x *= 6.0F;
   const float rare[] = {HUGE_VALF, -HUGE_VALF, std::nanf(""), -0x1p127F, 0x1p127F};
@@ -125,13 +131,16 @@ inline void check_cross_entropy_size(const CrossEntropyImplementations& implemen
   const auto d_loss = filled(rows, 0, 2, false);
   for (std::int64_t r = 0; r < rows; ++r) {
     const std::uint32_t bits = device_test::hash(static_cast<std::uint64_t>(r), 3);
-    if (r % 4 == 3) logits.span()[static_cast<std::size_t>(r * size + bits % size)] = rare[bits / 16 % 5];
-    targets.push_back(static_cast<std::int32_t>(bits / 7 % static_cast<std::uint32_t>(size + 2)) - 1);
+    if (r % 4 == 3)
+      logits.span()[static_cast<std::size_t>(r * size + bits % size)] = rare[bits / 16 % 5];
+    targets.push_back(static_cast<std::int32_t>(bits / 7 % static_cast<std::uint32_t>(size + 2)) -
+                      1);
   }
   if (rows > 1) targets[1] = std::numeric_limits<std::int32_t>::min();
-  const EntropyResult one =
-      cross_entropy_of(implementations, exec, options, size, 1, logits.span(), targets, d_loss.span());
-  const double c = options.label_smoothing * static_cast<double>(size) / (static_cast<double>(size) - 1);
+  const EntropyResult one = cross_entropy_of(implementations, exec, options, size, 1, logits.span(),
+                                             targets, d_loss.span());
+  const double c =
+      options.label_smoothing * static_cast<double>(size) / (static_cast<double>(size) - 1);
   const bool smoothed = options.label_smoothing > 0;
   const auto keep = smoothed ? static_cast<float>(1 - c) : 1.0F;
   const float zero = 0.0F;
@@ -140,7 +149,9 @@ inline void check_cross_entropy_size(const CrossEntropyImplementations& implemen
   std::copy(one.total.begin(), one.total.end(), total.span().begin());
   std::copy(one.log_total.begin(), one.log_total.end(), log_total.span().begin());
   std::copy(one.d_logits.begin(), one.d_logits.end(), grads.span().begin());
-  const auto target = [&](std::int64_t r) { return std::int64_t{targets[static_cast<std::size_t>(r)]}; };
+  const auto target = [&](std::int64_t r) {
+    return std::int64_t{targets[static_cast<std::size_t>(r)]};
+  };
   const auto counts = [&](std::int64_t r) { return target(r) >= 0 && target(r) < size; };
   std::vector<float> most;
   for (std::int64_t r = 0; r < rows; ++r) {
@@ -151,11 +162,14 @@ inline void check_cross_entropy_size(const CrossEntropyImplementations& implemen
     }
     most.push_back(m);
   }
-  const auto d = [&](std::int64_t i) { return logits[i] - most[static_cast<std::size_t>(i / size)]; };
+  const auto d = [&](std::int64_t i) {
+    return logits[i] - most[static_cast<std::size_t>(i / size)];
+  };
   total.check([&](std::int64_t r) {
     return sum_in_blocks(size, [&](std::int64_t j) { return rounded_exp(d(r * size + j)); });
   });
-  log_total.check([&](std::int64_t r) { return most[static_cast<std::size_t>(r)] + rounded_log(total[r]); });
+  log_total.check(
+      [&](std::int64_t r) { return most[static_cast<std::size_t>(r)] + rounded_log(total[r]); });
   loss.check([&](std::int64_t r) {
     if (!counts(r)) return zero;
     const float l = rounded_log(total[r]);
@@ -180,8 +194,8 @@ inline void check_cross_entropy_size(const CrossEntropyImplementations& implemen
     return d_loss[r] * a;
   });
   for (const int ranks : {2, 4, 8}) {
-    const EntropyResult cut =
-        cross_entropy_of(implementations, exec, options, size, ranks, logits.span(), targets, d_loss.span());
+    const EntropyResult cut = cross_entropy_of(implementations, exec, options, size, ranks,
+                                               logits.span(), targets, d_loss.span());
     const auto same = [](const std::vector<float>& a, const std::vector<float>& b) {
       return std::equal(a.begin(), a.end(), b.begin(), b.end(),
                         [](float x, float y) { return device_test::same(x, y); });
@@ -196,7 +210,8 @@ inline void check_cross_entropy_size(const CrossEntropyImplementations& implemen
   }
 }
 
-inline void check_cross_entropy_sizes(const CrossEntropyImplementations& implementations, const Exec& exec) {
+inline void check_cross_entropy_sizes(const CrossEntropyImplementations& implementations,
+                                      const Exec& exec) {
   for (const std::int64_t size : {1, 2, 7, 8, 9, 17, 100, 1003}) {
     CAPTURE(size);
     for (const std::int64_t rows : {0, 1, 5, 37}) {
@@ -209,7 +224,8 @@ inline void check_cross_entropy_sizes(const CrossEntropyImplementations& impleme
   }
 }
 
-inline void check_cross_entropy_refused(const CrossEntropyImplementations& implementations, const Exec& exec) {
+inline void check_cross_entropy_refused(const CrossEntropyImplementations& implementations,
+                                        const Exec& exec) {
   std::vector<float> four(4), three(3), two(2);
   std::vector<std::uint32_t> words(2), word(1);
   std::vector<std::int32_t> targets(2), target(1);
@@ -219,12 +235,14 @@ inline void check_cross_entropy_refused(const CrossEntropyImplementations& imple
   };
   CHECK_NOTHROW(implementations.max(exec, whole, four, words));
   for (const VocabularyPart& part :
-       {VocabularyPart{0, 0, 8}, VocabularyPart{-2, 0, 8}, VocabularyPart{2, 0, 3}, VocabularyPart{2, 0, 0},
-        VocabularyPart{2, 1, 2}, VocabularyPart{2, 8, 8}, VocabularyPart{2, -4, 4},
-        VocabularyPart{2, 0, 16}}) {
+       {VocabularyPart{0, 0, 8}, VocabularyPart{-2, 0, 8}, VocabularyPart{2, 0, 3},
+        VocabularyPart{2, 0, 0}, VocabularyPart{2, 1, 2}, VocabularyPart{2, 8, 8},
+        VocabularyPart{2, -4, 4}, VocabularyPart{2, 0, 16}}) {
     refused([&] { implementations.max(exec, part, four, words); });
     refused([&] { implementations.sum(exec, part, four, words, targets, two, two, words); });
-    refused([&] { implementations.backward(exec, part, {}, two, four, words, targets, two, two, four); });
+    refused([&] {
+      implementations.backward(exec, part, {}, two, four, words, targets, two, two, four);
+    });
   }
   refused([&] { implementations.max(exec, whole, three, words); });
   CHECK_NOTHROW(implementations.sum(exec, whole, four, words, targets, two, two, words));
@@ -234,7 +252,8 @@ inline void check_cross_entropy_refused(const CrossEntropyImplementations& imple
   refused([&] { implementations.sum(exec, whole, four, words, targets, two, three, words); });
   refused([&] { implementations.sum(exec, whole, four, words, targets, two, two, word); });
   const auto loss = [&](const CrossEntropyOptions& options, std::int64_t size, int ranks) {
-    implementations.loss(exec, options, size, ranks, words, targets, two, two, words, two, two, two);
+    implementations.loss(exec, options, size, ranks, words, targets, two, two, words, two, two,
+                         two);
   };
   CHECK_NOTHROW(loss({}, 1, 1));
   refused([&] { loss({}, 0, 1); });
@@ -244,23 +263,47 @@ inline void check_cross_entropy_refused(const CrossEntropyImplementations& imple
   for (const double smoothing : {-0.1, 1.0, std::nan("")}) {
     refused([&] { loss({smoothing, 0.0F}, 2, 1); });
     refused([&] {
-      implementations.backward(exec, whole, {smoothing, 0.0F}, two, four, words, targets, two, two, four);
+      implementations.backward(exec, whole, {smoothing, 0.0F}, two, four, words, targets, two, two,
+                               four);
     });
   }
-  for (const float weight : {-1.0F, HUGE_VALF, std::nanf("")}) refused([&] { loss({0, weight}, 2, 1); });
-  refused([&] { implementations.loss(exec, {}, 2, 1, words, target, two, two, words, two, two, two); });
-  refused([&] { implementations.loss(exec, {}, 2, 1, words, targets, two, two, word, two, two, two); });
-  refused([&] { implementations.loss(exec, {}, 2, 1, words, targets, two, two, words, three, two, two); });
-  refused([&] { implementations.loss(exec, {}, 2, 1, words, targets, two, two, words, two, three, two); });
-  refused([&] { implementations.loss(exec, {}, 2, 1, words, targets, two, two, words, two, two, three); });
-  refused([&] { implementations.loss(exec, {}, 2, 1, words, targets, two, three, words, two, two, two); });
-  CHECK_NOTHROW(implementations.backward(exec, whole, {}, two, four, words, targets, two, two, four));
-  refused([&] { implementations.backward(exec, whole, {}, three, four, words, targets, two, two, four); });
-  refused([&] { implementations.backward(exec, whole, {}, two, three, words, targets, two, two, four); });
-  refused([&] { implementations.backward(exec, whole, {}, two, four, words, target, two, two, four); });
-  refused([&] { implementations.backward(exec, whole, {}, two, four, words, targets, three, two, four); });
-  refused([&] { implementations.backward(exec, whole, {}, two, four, words, targets, two, three, four); });
-  refused([&] { implementations.backward(exec, whole, {}, two, four, words, targets, two, two, three); });
+  for (const float weight : {-1.0F, HUGE_VALF, std::nanf("")})
+    refused([&] { loss({0, weight}, 2, 1); });
+  refused(
+      [&] { implementations.loss(exec, {}, 2, 1, words, target, two, two, words, two, two, two); });
+  refused(
+      [&] { implementations.loss(exec, {}, 2, 1, words, targets, two, two, word, two, two, two); });
+  refused([&] {
+    implementations.loss(exec, {}, 2, 1, words, targets, two, two, words, three, two, two);
+  });
+  refused([&] {
+    implementations.loss(exec, {}, 2, 1, words, targets, two, two, words, two, three, two);
+  });
+  refused([&] {
+    implementations.loss(exec, {}, 2, 1, words, targets, two, two, words, two, two, three);
+  });
+  refused([&] {
+    implementations.loss(exec, {}, 2, 1, words, targets, two, three, words, two, two, two);
+  });
+  CHECK_NOTHROW(
+      implementations.backward(exec, whole, {}, two, four, words, targets, two, two, four));
+  refused([&] {
+    implementations.backward(exec, whole, {}, three, four, words, targets, two, two, four);
+  });
+  refused([&] {
+    implementations.backward(exec, whole, {}, two, three, words, targets, two, two, four);
+  });
+  refused(
+      [&] { implementations.backward(exec, whole, {}, two, four, words, target, two, two, four); });
+  refused([&] {
+    implementations.backward(exec, whole, {}, two, four, words, targets, three, two, four);
+  });
+  refused([&] {
+    implementations.backward(exec, whole, {}, two, four, words, targets, two, three, four);
+  });
+  refused([&] {
+    implementations.backward(exec, whole, {}, two, four, words, targets, two, two, three);
+  });
 }
 
 }  // namespace zeroproof::tests

@@ -15,11 +15,12 @@ namespace host = zeroproof::cuda::host;
 
 namespace {
 
-const ActivationImplementations implementations = {on_device<device::bias_gelu>,    on_device<device::bias_gelu_backward>,
-                               on_device<device::geglu>,        on_device<device::geglu_backward>,
-                               on_device<device::quick_geglu>,  on_device<device::quick_geglu_backward>,
-                               on_device<device::swiglu>,       on_device<device::swiglu_backward>,
-                               on_device<device::squared_relu>, on_device<device::squared_relu_backward>};
+const ActivationImplementations implementations = {
+    on_device<device::bias_gelu>,    on_device<device::bias_gelu_backward>,
+    on_device<device::geglu>,        on_device<device::geglu_backward>,
+    on_device<device::quick_geglu>,  on_device<device::quick_geglu_backward>,
+    on_device<device::swiglu>,       on_device<device::swiglu_backward>,
+    on_device<device::squared_relu>, on_device<device::squared_relu_backward>};
 const ActivationImplementations host_implementations = {
     host::bias_gelu,    host::bias_gelu_backward,   host::geglu,  host::geglu_backward,
     host::quick_geglu,  host::quick_geglu_backward, host::swiglu, host::swiglu_backward,
@@ -46,7 +47,8 @@ TEST_CASE("device: activations have the bits of the host, anywhere in memory") {
           const AllActivations inputs(rows, columns, with, offset);
           check_same(inputs.run(implementations, exec, 0.0F, 0.0F, offset),
                      inputs.run(host_implementations, exec, 0.0F, 0.0F, 0));
-          check_same(inputs.run(implementations, exec, 1.0F, 0.25F, 2), inputs.run(host_implementations, exec, 1.0F, 0.25F, 0));
+          check_same(inputs.run(implementations, exec, 1.0F, 0.25F, 2),
+                     inputs.run(host_implementations, exec, 1.0F, 0.25F, 0));
         }
       }
     }

@@ -15,11 +15,14 @@ namespace host = zeroproof::cuda::host;
 namespace {
 
 const ElementaryImplementations implementations = {
-    verification::on_device<device::elementary_exp>, verification::on_device<device::elementary_tanh>,
-    verification::on_device<device::elementary_sigmoid>, verification::on_device<device::elementary_erf>,
+    verification::on_device<device::elementary_exp>,
+    verification::on_device<device::elementary_tanh>,
+    verification::on_device<device::elementary_sigmoid>,
+    verification::on_device<device::elementary_erf>,
     verification::on_device<device::elementary_log>};
-const ElementaryImplementations host_implementations = {host::elementary_exp, host::elementary_tanh, host::elementary_sigmoid,
-                                    host::elementary_erf, host::elementary_log};
+const ElementaryImplementations host_implementations = {host::elementary_exp, host::elementary_tanh,
+                                                        host::elementary_sigmoid,
+                                                        host::elementary_erf, host::elementary_log};
 
 }  // namespace
 

@@ -16,7 +16,9 @@ namespace {
 using namespace zeroproof;
 namespace device = zeroproof::cuda::device;
 
-std::uint64_t words(double value) { return value != value ? 1U : std::bit_cast<std::uint64_t>(value); }
+std::uint64_t words(double value) {
+  return value != value ? 1U : std::bit_cast<std::uint64_t>(value);
+}
 
 void expect_equal(double x) {
   CAPTURE(x);
@@ -28,8 +30,9 @@ void expect_equal(double x) {
 
 TEST_CASE("a kernel's exp and log have the bits of the host's") {
   constexpr double infinity = std::numeric_limits<double>::infinity();
-  for (const double edge : {0.0, -0.0, 1.0, 0x1.6a09e667f3bcdp+0, 710.0, -746.0, 0x1p-1022, 0x1p-1074,
-                            std::numeric_limits<double>::max(), infinity, -infinity, std::nan("")}) {
+  for (const double edge :
+       {0.0, -0.0, 1.0, 0x1.6a09e667f3bcdp+0, 710.0, -746.0, 0x1p-1022, 0x1p-1074,
+        std::numeric_limits<double>::max(), infinity, -infinity, std::nan("")}) {
     for (const double x : {edge, std::nextafter(edge, infinity), std::nextafter(edge, -infinity)}) {
       expect_equal(x);
       expect_equal(-x);

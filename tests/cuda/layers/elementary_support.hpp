@@ -89,7 +89,8 @@ inline void check_known_values(const ElementaryImplementations& implementations,
   }
 }
 
-inline void check_elementary_refused(const ElementaryImplementations& implementations, const Exec& exec) {
+inline void check_elementary_refused(const ElementaryImplementations& implementations,
+                                     const Exec& exec) {
   std::vector<float> three(3), four(4);
   for (ElementaryExpFn* implementation : implementations) {
     expect_error(ErrorCode::invalid_argument, [&] { implementation(exec, three, four); });

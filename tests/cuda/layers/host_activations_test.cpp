@@ -24,16 +24,19 @@ TEST_CASE("host: activations and their gradients, followed by hand") {
   }
 }
 
-TEST_CASE("host: activations have the same bits on every instruction set, any number of threads, anywhere") {
+TEST_CASE(
+    "host: activations have the same bits on every instruction set, any number of threads, "
+    "anywhere") {
   for (const std::int64_t columns : {1, 5, 8, 33, 1025, 40000}) {
     for (const bool with : {false, true}) {
       CAPTURE(columns);
       CAPTURE(with);
       const std::int64_t rows = columns < 100 ? 700 : 3;
-      const auto expected =
-          AllActivations(rows, columns, with, 0).run(implementations, {1, Isa::x86_64}, 1.0F, 0.5F, 0);
+      const auto expected = AllActivations(rows, columns, with, 0)
+                                .run(implementations, {1, Isa::x86_64}, 1.0F, 0.5F, 0);
       for (const Exec& exec : every_exec()) {
-        check_same(AllActivations(rows, columns, with, 1).run(implementations, exec, 1.0F, 0.5F, 3), expected);
+        check_same(AllActivations(rows, columns, with, 1).run(implementations, exec, 1.0F, 0.5F, 3),
+                   expected);
       }
     }
   }

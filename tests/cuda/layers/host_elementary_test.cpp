@@ -10,8 +10,9 @@ namespace host = zeroproof::cuda::host;
 
 namespace {
 
-const ElementaryImplementations implementations = {host::elementary_exp, host::elementary_tanh, host::elementary_sigmoid,
-                               host::elementary_erf, host::elementary_log};
+const ElementaryImplementations implementations = {host::elementary_exp, host::elementary_tanh,
+                                                   host::elementary_sigmoid, host::elementary_erf,
+                                                   host::elementary_log};
 
 }  // namespace
 
@@ -23,7 +24,8 @@ TEST_CASE("host: elementary functions have known values, and refuse what does no
 }
 
 TEST_CASE(
-    "host: elementary functions have the same bits on every instruction set, any number of threads, in "
+    "host: elementary functions have the same bits on every instruction set, any number of "
+    "threads, in "
     "place") {
   std::vector<float> x(70001);
   device_test::fill(Span<float>(x), 3);
@@ -34,7 +36,8 @@ TEST_CASE(
       std::vector<float> y = x;
       implementation(exec, y, y);
       std::int64_t differ = 0;
-      for (std::size_t i = 0; i < y.size(); ++i) differ += device_test::same(y[i], expected[i]) ? 0 : 1;
+      for (std::size_t i = 0; i < y.size(); ++i)
+        differ += device_test::same(y[i], expected[i]) ? 0 : 1;
       CHECK(differ == 0);
     }
   }

@@ -15,7 +15,8 @@ using namespace zeroproof::tests;
 namespace host = zeroproof::cuda::host;
 
 TEST_CASE("host: norms of rows and their gradients") {
-  const NormImplementations implementations{host::rms_norm, host::rms_norm_backward, host::layer_norm, host::layer_norm_backward};
+  const NormImplementations implementations{host::rms_norm, host::rms_norm_backward,
+                                            host::layer_norm, host::layer_norm_backward};
   for (const Exec& exec : every_exec()) {
     check_norms_by_hand(implementations, exec);
     check_norm_order(implementations, exec);
@@ -25,7 +26,8 @@ TEST_CASE("host: norms of rows and their gradients") {
 }
 
 TEST_CASE("host: gradients of weights and biases") {
-  const WeightGradImplementations implementations{host::column_sum, host::weight_grad, host::weight_grad_bf16};
+  const WeightGradImplementations implementations{host::column_sum, host::weight_grad,
+                                                  host::weight_grad_bf16};
   for (const Exec& exec : every_exec()) {
     check_weight_grad_by_hand(implementations, exec);
     check_column_sum_shapes(implementations, exec);
@@ -46,8 +48,8 @@ TEST_CASE("host: dropout") {
 
 TEST_CASE("host: softmax and its gradients") {
   const SoftmaxImplementations implementations{host::causal_softmax, host::causal_softmax_backward,
-                           host::masked_softmax, host::masked_softmax_backward,
-                           host::sink_softmax,   host::sink_softmax_backward};
+                                               host::masked_softmax, host::masked_softmax_backward,
+                                               host::sink_softmax,   host::sink_softmax_backward};
   for (const Exec& exec : every_exec()) {
     check_softmax_by_hand(implementations, exec);
     check_softmax_order(implementations, exec);
@@ -57,8 +59,9 @@ TEST_CASE("host: softmax and its gradients") {
 }
 
 TEST_CASE("host: cross-entropy over a cut vocabulary") {
-  const CrossEntropyImplementations implementations{host::cross_entropy_max, host::cross_entropy_sum, host::cross_entropy_loss,
-                                host::cross_entropy_backward};
+  const CrossEntropyImplementations implementations{
+      host::cross_entropy_max, host::cross_entropy_sum, host::cross_entropy_loss,
+      host::cross_entropy_backward};
   for (const Exec& exec : every_exec()) {
     check_cross_entropy_by_hand(implementations, exec);
     check_cross_entropy_sizes(implementations, exec);

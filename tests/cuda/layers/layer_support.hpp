@@ -14,8 +14,8 @@ namespace zeroproof::tests {
 using device_test::Place;
 
 /// Sums of blocks first to first + count of n terms, folded as far as they go.
-inline float sum_in_blocks(std::int64_t n, const std::function<float(std::int64_t)>& term, int first = 0,
-                           int count = 8) {
+inline float sum_in_blocks(std::int64_t n, const std::function<float(std::int64_t)>& term,
+                           int first = 0, int count = 8) {
   std::vector<float> sums;
   for (int b = first; b < first + count; ++b) {
     float sum = 0.0F;
@@ -41,7 +41,8 @@ inline void fill_usual(Span<float> values, std::uint64_t stream) {
 inline void fill_kind(Span<float> values, std::uint64_t stream, bool special) {
   fill_usual(values, stream);
   if (!special) return;
-  const float rare[] = {0.0F, -0.0F, 0x1p-149F, -0x1p-130F, 0x1p127F, -0x1.8p65F, HUGE_VALF, std::nanf("")};
+  const float rare[] = {0.0F,     -0.0F,      0x1p-149F, -0x1p-130F,
+                        0x1p127F, -0x1.8p65F, HUGE_VALF, std::nanf("")};
   for (std::uint64_t i = 0; i < values.size(); ++i) {
     const std::uint32_t bits = device_test::hash(i, stream + 50);
     if (bits % 16 == 0) values[i] = rare[bits / 16 % 8];
@@ -57,8 +58,12 @@ inline Place<float> filled(std::int64_t numel, int offset, std::uint64_t stream,
 
 /// exp and log by 64 bits of the processor's widest format, rounded once (R23): right unless the value lies within
 /// 2^-64 of the middle between two fp32 numbers, and no value does.
-inline float rounded_exp(float x) { return static_cast<float>(std::exp(static_cast<long double>(x))); }
-inline float rounded_log(float x) { return static_cast<float>(std::log(static_cast<long double>(x))); }
+inline float rounded_exp(float x) {
+  return static_cast<float>(std::exp(static_cast<long double>(x)));
+}
+inline float rounded_log(float x) {
+  return static_cast<float>(std::log(static_cast<long double>(x)));
+}
 
 struct Shape {
   std::int64_t rows, n;
@@ -67,8 +72,9 @@ struct Shape {
 /// Odd ones, fewer rows than blocks, rows shorter than blocks, more columns than a tile, more rows than a thread takes
 /// at once.
 inline const std::vector<Shape>& shapes() {
-  static const std::vector<Shape> all = {{0, 5},  {1, 1},   {3, 1},   {1, 7},    {2, 8},    {5, 9},
-                                         {9, 16}, {33, 17}, {70, 33}, {12, 100}, {3, 1027}, {129, 255}};
+  static const std::vector<Shape> all = {{0, 5},   {1, 1},    {3, 1},    {1, 7},
+                                         {2, 8},   {5, 9},    {9, 16},   {33, 17},
+                                         {70, 33}, {12, 100}, {3, 1027}, {129, 255}};
   return all;
 }
 

@@ -46,7 +46,8 @@ inline void check_norms_by_hand(const NormImplementations& implementations, cons
   // u = (-1, -1, 1, 1), g = (8, 0, 0, 0), l = 2, k = -2
   const std::vector<float> grad = {8, 0, 0, 0}, ones(4, 1.0F);
   std::vector<float> d_x(4), d_gains(4), d_bias(4);
-  implementations.layer_norm_backward(exec, 4, grad, four, ones, mean, deviation, d_x, d_gains, d_bias);
+  implementations.layer_norm_backward(exec, 4, grad, four, ones, mean, deviation, d_x, d_gains,
+                                      d_bias);
   CHECK(d_x == std::vector<float>{2, -2, 0, 0});
   CHECK(d_gains == std::vector<float>{-8, 0, 0, 0});
   CHECK(d_bias == grad);
@@ -72,18 +73,19 @@ inline void check_norm_order(const NormImplementations& implementations, const E
   CHECK(mean[0] == (0x1p24F + 2.0F) / 16.0F);
 }
 
-inline void check_rms_shape(const NormImplementations& implementations, const Exec& exec, const Shape& s, int offset,
-                            bool special) {
+inline void check_rms_shape(const NormImplementations& implementations, const Exec& exec,
+                            const Shape& s, int offset, bool special) {
   const std::int64_t numel = s.rows * s.n;
   const float width = static_cast<float>(s.n), eps = 1e-5F;
   const auto x = filled(numel, offset, 1, special), gain = filled(s.n, offset, 2, special);
   const auto dy = filled(numel, 1, 3, special);
   Place<float> y(numel, 0), deviation(s.rows, 1), dx(numel, offset), d_gain(s.n, 3);
   implementations.rms_norm(exec, s.n, eps, x.span(), gain.span(), y.span(), deviation.span());
-  implementations.rms_norm_backward(exec, s.n, dy.span(), x.span(), gain.span(), deviation.span(), dx.span(),
-                          d_gain.span());
+  implementations.rms_norm_backward(exec, s.n, dy.span(), x.span(), gain.span(), deviation.span(),
+                                    dx.span(), d_gain.span());
   deviation.check([&](std::int64_t r) {
-    const float sum = sum_in_blocks(s.n, [&](std::int64_t j) { return x[r * s.n + j] * x[r * s.n + j]; });
+    const float sum =
+        sum_in_blocks(s.n, [&](std::int64_t j) { return x[r * s.n + j] * x[r * s.n + j]; });
     return std::sqrt(sum / width + eps);
   });
   const auto u = [&](std::int64_t i) { return x[i] / deviation[i / s.n]; };
@@ -91,7 +93,9 @@ inline void check_rms_shape(const NormImplementations& implementations, const Ex
   y.check([&](std::int64_t i) { return u(i) * gain[i % s.n]; });
   std::vector<float> k;
   for (std::int64_t r = 0; r < s.rows; ++r) {
-    k.push_back(sum_in_blocks(s.n, [&](std::int64_t j) { return g(r * s.n + j) * u(r * s.n + j); }) / width);
+    k.push_back(
+        sum_in_blocks(s.n, [&](std::int64_t j) { return g(r * s.n + j) * u(r * s.n + j); }) /
+        width);
   }
   dx.check([&](std::int64_t i) {
     return (g(i) - u(i) * k[static_cast<std::size_t>(i / s.n)]) / deviation[i / s.n];
@@ -101,24 +105,25 @@ inline void check_rms_shape(const NormImplementations& implementations, const Ex
   });
 }
 
-inline void check_layer_norm_shape(const NormImplementations& implementations, const Exec& exec, const Shape& s, int offset,
-                                   bool special) {
+inline void check_layer_norm_shape(const NormImplementations& implementations, const Exec& exec,
+                                   const Shape& s, int offset, bool special) {
   const std::int64_t numel = s.rows * s.n;
   const float width = static_cast<float>(s.n), eps = 0x1p-10F;
   const auto x = filled(numel, offset, 4, special), gain = filled(s.n, 0, 5, special);
   const auto bias = filled(s.n, offset, 6, special), dy = filled(numel, offset, 7, special);
   Place<float> y(numel, offset), mean(s.rows, 0), deviation(s.rows, 1), dx(numel, 2);
   Place<float> d_gain(s.n, 0), d_bias(s.n, offset);
-  implementations.layer_norm(exec, s.n, eps, x.span(), gain.span(), bias.span(), y.span(), mean.span(),
-                   deviation.span());
-  implementations.layer_norm_backward(exec, s.n, dy.span(), x.span(), gain.span(), mean.span(), deviation.span(),
-                            dx.span(), d_gain.span(), d_bias.span());
+  implementations.layer_norm(exec, s.n, eps, x.span(), gain.span(), bias.span(), y.span(),
+                             mean.span(), deviation.span());
+  implementations.layer_norm_backward(exec, s.n, dy.span(), x.span(), gain.span(), mean.span(),
+                                      deviation.span(), dx.span(), d_gain.span(), d_bias.span());
   mean.check([&](std::int64_t r) {
     return sum_in_blocks(s.n, [&](std::int64_t j) { return x[r * s.n + j]; }) / width;
   });
   const auto c = [&](std::int64_t i) { return x[i] - mean[i / s.n]; };
   deviation.check([&](std::int64_t r) {
-    const float sum = sum_in_blocks(s.n, [&](std::int64_t j) { return c(r * s.n + j) * c(r * s.n + j); });
+    const float sum =
+        sum_in_blocks(s.n, [&](std::int64_t j) { return c(r * s.n + j) * c(r * s.n + j); });
     return std::sqrt(sum / width + eps);
   });
   const auto u = [&](std::int64_t i) { return c(i) / deviation[i / s.n]; };
@@ -137,8 +142,9 @@ inline void check_layer_norm_shape(const NormImplementations& implementations, c
   d_gain.check([&](std::int64_t j) {
     return sum_in_blocks(s.rows, [&](std::int64_t r) { return dy[r * s.n + j] * u(r * s.n + j); });
   });
-  d_bias.check(
-      [&](std::int64_t j) { return sum_in_blocks(s.rows, [&](std::int64_t r) { return dy[r * s.n + j]; }); });
+  d_bias.check([&](std::int64_t j) {
+    return sum_in_blocks(s.rows, [&](std::int64_t r) { return dy[r * s.n + j]; });
+  });
 }
 
 inline void check_norm_shapes(const NormImplementations& implementations, const Exec& exec) {
@@ -177,8 +183,12 @@ inline void check_norms_refused(const NormImplementations& implementations, cons
   refused([&] { implementations.rms_norm_backward(exec, 3, six, six, three, two, six, two); });
   refused([&] { implementations.layer_norm(exec, 3, 0.0F, six, three, two, six, two, two); });
   refused([&] { implementations.layer_norm(exec, 3, 0.0F, six, three, three, six, three, two); });
-  refused([&] { implementations.layer_norm_backward(exec, 3, six, six, three, three, two, six, three, three); });
-  refused([&] { implementations.layer_norm_backward(exec, 3, six, six, three, two, two, six, three, two); });
+  refused([&] {
+    implementations.layer_norm_backward(exec, 3, six, six, three, three, two, six, three, three);
+  });
+  refused([&] {
+    implementations.layer_norm_backward(exec, 3, six, six, three, two, two, six, three, two);
+  });
 }
 
 }  // namespace zeroproof::tests

@@ -31,7 +31,8 @@ inline void check_softmax_by_hand(const SoftmaxImplementations& implementations,
   implementations.causal(exec, 2, 1.0F, Values{0, 0, 0, -200}, y);
   CHECK(y == Values{1, 0, 1, 0});
   // Row 1: a = (1, 0), s = 1, c = (1 - 1/2, 0 - 1/2), times 2.
-  implementations.causal_backward(exec, 2, 2.0F, Values{3, nan, 2, 0}, Values{1, nan, 0.5F, 0.5F}, dx);
+  implementations.causal_backward(exec, 2, 2.0F, Values{3, nan, 2, 0}, Values{1, nan, 0.5F, 0.5F},
+                                  dx);
   CHECK(dx == Values{0, 0, 1, -1});
   CHECK_FALSE(std::signbit(dx[1]));
   Values one(1);
@@ -49,9 +50,11 @@ inline void check_softmax_by_hand(const SoftmaxImplementations& implementations,
   implementations.masked(exec, 2, 2.0F, Values{-5000, 1}, {mask.data(), 2}, two);
   CHECK(two == Values{0.5F, 0.5F});
   // a = (1, 1): s = 2, b = 1. The masked element counts in the sum.
-  implementations.masked_backward(exec, 2, 1.0F, Values{4, 2}, Values{0.5F, 0.5F}, {mask.data(), 2}, two);
+  implementations.masked_backward(exec, 2, 1.0F, Values{4, 2}, Values{0.5F, 0.5F}, {mask.data(), 2},
+                                  two);
   CHECK(two == Values{2.0F - 1.5F, 0});
-  implementations.masked_backward(exec, 2, 1.0F, Values{nan, inf}, Values{0, 0}, {mask.data() + 2, 2}, two);
+  implementations.masked_backward(exec, 2, 1.0F, Values{nan, inf}, Values{0, 0},
+                                  {mask.data() + 2, 2}, two);
   CHECK(two == Values{0, 0});
 
   // Two batches of two heads with one position: the sink of head 0 takes half, that of head 1 nothing.
@@ -92,7 +95,8 @@ inline SoftmaxRow softmax_row(std::int64_t n, std::int64_t seen,
     if (std::isnan(m)) break;
   }
   SoftmaxRow row{std::vector<float>(static_cast<std::size_t>(n)), 0.0F, 0.0F};
-  for (std::int64_t j = 0; j < seen; ++j) row.y[static_cast<std::size_t>(j)] = rounded_exp(value(j) - m);
+  for (std::int64_t j = 0; j < seen; ++j)
+    row.y[static_cast<std::size_t>(j)] = rounded_exp(value(j) - m);
   row.s = sum_in_blocks(n, [&](std::int64_t j) { return row.y[static_cast<std::size_t>(j)]; });
   if (sink != nullptr) {
     row.k = rounded_exp(*sink - m);
@@ -120,8 +124,8 @@ inline float backward_value(float scale, float dy, float y, float s) {
   return scale * (a - b);
 }
 
-inline void check_causal_shape(const SoftmaxImplementations& implementations, const Exec& exec, std::int64_t n,
-                               std::int64_t matrices, int offset) {
+inline void check_causal_shape(const SoftmaxImplementations& implementations, const Exec& exec,
+                               std::int64_t n, std::int64_t matrices, int offset) {
   const float scale = 0.3F;
   const std::int64_t rows = matrices * n;
   const auto x = scores(rows, n, offset, 1), dy = filled(rows * n, 1, 2, offset == 3);
@@ -133,8 +137,8 @@ inline void check_causal_shape(const SoftmaxImplementations& implementations, co
   for (std::int64_t r = 0; r < rows; ++r) {
     const auto value = [&](std::int64_t j) { return scale * x[r * n + j]; };
     expected.push_back(softmax_row(n, r % n + 1, value, nullptr));
-    sums.push_back(
-        sum_in_blocks(n, [&](std::int64_t j) { return j <= r % n ? dy[r * n + j] * y[r * n + j] : 0.0F; }));
+    sums.push_back(sum_in_blocks(
+        n, [&](std::int64_t j) { return j <= r % n ? dy[r * n + j] * y[r * n + j] : 0.0F; }));
   }
   y.check([&](std::int64_t i) {
     return expected[static_cast<std::size_t>(i / n)].y[static_cast<std::size_t>(i % n)];
@@ -145,14 +149,16 @@ inline void check_causal_shape(const SoftmaxImplementations& implementations, co
   });
 }
 
-inline void check_masked_shape(const SoftmaxImplementations& implementations, const Exec& exec, const Shape& s, int offset) {
+inline void check_masked_shape(const SoftmaxImplementations& implementations, const Exec& exec,
+                               const Shape& s, int offset) {
   const float scale = -0.7F;
   const auto x = scores(s.rows, s.n, offset, 3), dy = filled(s.rows * s.n, 1, 4, offset == 3);
   Place<std::uint8_t> mask(s.rows * s.n, offset);
   for (std::int64_t i = 0; i < s.rows * s.n; ++i) {
     const std::uint32_t bits = device_test::hash(static_cast<std::uint64_t>(i), 5);
     const bool masked = i / s.n % 7 == 3 || bits % 3 == 0;
-    mask.span()[static_cast<std::size_t>(i)] = static_cast<std::uint8_t>(masked ? bits / 3 % 255 + 1 : 0);
+    mask.span()[static_cast<std::size_t>(i)] =
+        static_cast<std::uint8_t>(masked ? bits / 3 % 255 + 1 : 0);
   }
   Place<float> y(s.rows * s.n, offset), dx(s.rows * s.n, 3 - offset);
   implementations.masked(exec, s.n, scale, x.span(), mask.span(), y.span());
@@ -167,7 +173,8 @@ inline void check_masked_shape(const SoftmaxImplementations& implementations, co
     };
     expected.push_back(softmax_row(s.n, s.n, value, nullptr));
     if (!open) expected.back().y.assign(static_cast<std::size_t>(s.n), 0.0F);
-    sums.push_back(sum_in_blocks(s.n, [&](std::int64_t j) { return dy[r * s.n + j] * y[r * s.n + j]; }));
+    sums.push_back(
+        sum_in_blocks(s.n, [&](std::int64_t j) { return dy[r * s.n + j] * y[r * s.n + j]; }));
   }
   y.check([&](std::int64_t i) {
     return expected[static_cast<std::size_t>(i / s.n)].y[static_cast<std::size_t>(i % s.n)];
@@ -178,8 +185,9 @@ inline void check_masked_shape(const SoftmaxImplementations& implementations, co
   });
 }
 
-inline void check_sink_shape(const SoftmaxImplementations& implementations, const Exec& exec, std::int64_t batches,
-                             std::int64_t heads, std::int64_t positions, std::int64_t n, int offset) {
+inline void check_sink_shape(const SoftmaxImplementations& implementations, const Exec& exec,
+                             std::int64_t batches, std::int64_t heads, std::int64_t positions,
+                             std::int64_t n, int offset) {
   const float scale = 0.5F;
   const std::int64_t rows = batches * heads * positions;
   const auto x = scores(rows, n, offset, 6), dy = filled(rows * n, 1, 7, false);
@@ -188,7 +196,8 @@ inline void check_sink_shape(const SoftmaxImplementations& implementations, cons
   if (heads > 3) sink.span()[3] = -HUGE_VALF;
   Place<float> y(rows * n, offset), share(rows, 1), dx(rows * n, 2), d_sink(heads, offset);
   implementations.sink(exec, positions, n, scale, x.span(), sink.span(), y.span(), share.span());
-  implementations.sink_backward(exec, positions, n, scale, dy.span(), y.span(), share.span(), dx.span(), d_sink.span());
+  implementations.sink_backward(exec, positions, n, scale, dy.span(), y.span(), share.span(),
+                                dx.span(), d_sink.span());
   std::vector<SoftmaxRow> expected;
   std::vector<float> sums;
   for (std::int64_t r = 0; r < rows; ++r) {

@@ -18,7 +18,8 @@ struct WeightGradImplementations {
   WeightGradBf16Fn* weight_grad_bf16;
 };
 
-inline void check_weight_grad_by_hand(const WeightGradImplementations& implementations, const Exec& exec) {
+inline void check_weight_grad_by_hand(const WeightGradImplementations& implementations,
+                                      const Exec& exec) {
   std::vector<float> sums(2, -7.0F);
   implementations.column_sum(exec, std::vector<float>{1, 10, 2, 20, 3, 30}, sums);
   CHECK(sums == std::vector<float>{6, 60});
@@ -68,12 +69,14 @@ inline void check_weight_grad_by_hand(const WeightGradImplementations& implement
   left[8] = right[8] = close;
   implementations.weight_grad(exec, 9, 1, 1, left, right, rounded);
   CHECK(rounded[0] == 0.0F);
-  const std::vector<bf16> half = {{0x3F80}, {0x4000}}, third = {{0x4040}, {0x3F00}};  // 1, 2 and 3, 0.5
+  const std::vector<bf16> half = {{0x3F80}, {0x4000}},
+                          third = {{0x4040}, {0x3F00}};  // 1, 2 and 3, 0.5
   implementations.weight_grad_bf16(exec, 2, 1, 1, half, third, rounded);
   CHECK(rounded[0] == 4.0F);
 }
 
-inline void check_column_sum_shapes(const WeightGradImplementations& implementations, const Exec& exec) {
+inline void check_column_sum_shapes(const WeightGradImplementations& implementations,
+                                    const Exec& exec) {
   for (const Shape& s : shapes()) {
     CAPTURE(s.rows);
     CAPTURE(s.n);
@@ -88,7 +91,8 @@ inline void check_column_sum_shapes(const WeightGradImplementations& implementat
   }
 }
 
-inline void check_weight_grad_shapes(const WeightGradImplementations& implementations, const Exec& exec) {
+inline void check_weight_grad_shapes(const WeightGradImplementations& implementations,
+                                     const Exec& exec) {
   struct Weights {
     std::int64_t tokens, outputs, inputs;
   };
@@ -103,7 +107,8 @@ inline void check_weight_grad_shapes(const WeightGradImplementations& implementa
       const auto x = filled(s.tokens * s.inputs, 3 - offset, 2, special);
       Place<float> weight = filled(s.outputs * s.inputs, offset, 3, special);
       const Place<float> before = weight;
-      implementations.weight_grad(exec, s.tokens, s.outputs, s.inputs, dy.span(), x.span(), weight.span());
+      implementations.weight_grad(exec, s.tokens, s.outputs, s.inputs, dy.span(), x.span(),
+                                  weight.span());
       weight.check([&](std::int64_t i) {
         const std::int64_t o = i / s.inputs;
         return before[i] + sum_in_blocks(s.tokens, [&](std::int64_t t) {
@@ -117,18 +122,21 @@ inline void check_weight_grad_shapes(const WeightGradImplementations& implementa
       for (std::size_t i = 0; i < half_x.span().size(); ++i)
         half_x.span()[i] = to_bf16(x[static_cast<std::int64_t>(i)]);
       Place<float> sum = before;
-      implementations.weight_grad_bf16(exec, s.tokens, s.outputs, s.inputs, half_dy.span(), half_x.span(), sum.span());
+      implementations.weight_grad_bf16(exec, s.tokens, s.outputs, s.inputs, half_dy.span(),
+                                       half_x.span(), sum.span());
       sum.check([&](std::int64_t i) {
         const std::int64_t o = i / s.inputs;
         return before[i] + sum_in_blocks(s.tokens, [&](std::int64_t t) {
-                 return to_float(half_dy[t * s.outputs + o]) * to_float(half_x[t * s.inputs + i % s.inputs]);
+                 return to_float(half_dy[t * s.outputs + o]) *
+                        to_float(half_x[t * s.inputs + i % s.inputs]);
                });
       });
     }
   }
 }
 
-inline void check_weight_grad_refused(const WeightGradImplementations& implementations, const Exec& exec) {
+inline void check_weight_grad_refused(const WeightGradImplementations& implementations,
+                                      const Exec& exec) {
   std::vector<float> six(6), three(3), two(2);
   std::vector<bf16> six_halves(6), two_halves(2);
   const auto refused = [](const std::function<void()>& call) {
@@ -144,7 +152,9 @@ inline void check_weight_grad_refused(const WeightGradImplementations& implement
   refused([&] { implementations.weight_grad(exec, 2, 1, 3, two, three, three); });
   refused([&] { implementations.weight_grad(exec, 2, 1, 3, two, six, six); });
   refused([&] { implementations.weight_grad(exec, 0, 1, 3, two, {}, three); });
-  refused([&] { implementations.weight_grad(exec, std::int64_t{1} << 62, 4, 4, {}, {}, {}); });  // 2^64 is no 0
+  refused([&] {
+    implementations.weight_grad(exec, std::int64_t{1} << 62, 4, 4, {}, {}, {});
+  });  // 2^64 is no 0
   CHECK_NOTHROW(implementations.weight_grad_bf16(exec, 2, 1, 3, two_halves, six_halves, three));
   refused([&] { implementations.weight_grad_bf16(exec, 2, 1, 3, two_halves, two_halves, three); });
 }

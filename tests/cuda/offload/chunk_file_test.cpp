@@ -49,7 +49,8 @@ std::vector<int> files_of_this_process() {
 }  // namespace
 
 TEST_CASE(
-    "chunk file: chunks come back, the last one shorter, version after version, by any number of threads") {
+    "chunk file: chunks come back, the last one shorter, version after version, by any number of "
+    "threads") {
   for (const int threads : {1, 2, 3, 9}) {
     CAPTURE(threads);
     ChunkFile file("", {count, count, 7}, buffers, Exec{threads});
@@ -93,7 +94,8 @@ TEST_CASE("chunk file: codes and scales of blocks come back, and no part has a p
     CHECK(file.num_bytes() == 2 * 4 * ((32 + in_part * (128 * 7 + 8) + 63) / 64 * 64));
     ChunkFile::Slot at{ChunkMemory(stored, longest, false)};
     for (const std::int64_t chunk : {0, 1}) {
-      const std::int64_t bytes = cuda::offloaded_bytes(stored, chunk == 0 ? longest : state_block_numel);
+      const std::int64_t bytes =
+          cuda::offloaded_bytes(stored, chunk == 0 ? longest : state_block_numel);
       file.take(chunk, at);
       for (std::int64_t i = 0; i < bytes; ++i)
         at.memory.data()[i] = static_cast<std::byte>((i * 131 + chunk) % 251);
@@ -127,7 +129,9 @@ TEST_CASE("chunk file: a chunk that is written twice, or from an old slot, is re
       ErrorCode::internal, [&] { file.write(1, one); }, "over version 0 of chunk 1");
 }
 
-TEST_CASE("chunk file: every byte that differs from what was written is damage, and so is an older version") {
+TEST_CASE(
+    "chunk file: every byte that differs from what was written is damage, and so is an older "
+    "version") {
   ChunkFile file("", {count, count}, buffers, Exec{2});
   ChunkFile::Slot at = slot();
   for (int chunk = 0; chunk < 2; ++chunk) {
@@ -191,7 +195,8 @@ TEST_CASE("chunk file: nothing is left in the folder, not even while it is used"
   std::filesystem::remove(folder);
 }
 
-TEST_CASE("chunk file: what cannot be written is one sentence, and the chunk is not taken for good") {
+TEST_CASE(
+    "chunk file: what cannot be written is one sentence, and the chunk is not taken for good") {
   ChunkFile file("", {count, count}, buffers, Exec{2});
   ChunkFile::Slot at = slot();
   file.take(0, at);

@@ -35,8 +35,8 @@ WorldTruth truth_of(World world) {
 }
 
 std::string text_of(const Offload& offload) {
-  return "offload " + std::to_string(offload.fraction) + " " + std::string(name(offload.order)) + " " +
-         std::string(name(offload.place)) + " " + std::to_string(offload.chunk_numel);
+  return "offload " + std::to_string(offload.fraction) + " " + std::string(name(offload.order)) +
+         " " + std::string(name(offload.place)) + " " + std::to_string(offload.chunk_numel);
 }
 
 constexpr OffloadPlace places[] = {OffloadPlace::host, OffloadPlace::file};
@@ -123,7 +123,8 @@ TEST_CASE("offloaded formats: bf16 state of TP ranks, which has no blocks to cut
   }
 }
 
-TEST_CASE("offloaded formats: codes and scales are what lies elsewhere, and nothing is kept twice") {
+TEST_CASE(
+    "offloaded formats: codes and scales are what lies elsewhere, and nothing is kept twice") {
   World world = formats_world(state_formats[1], true);
   world.setup.stage = 1;
   world.grid.ranks = 1;

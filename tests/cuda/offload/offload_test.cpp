@@ -34,8 +34,8 @@ WorldTruth truth_of(World world) {
 }
 
 std::string text_of(const Offload& offload) {
-  return "offload " + std::to_string(offload.fraction) + " " + std::string(name(offload.order)) + " " +
-         std::string(name(offload.place)) + " " + std::to_string(offload.chunk_numel) +
+  return "offload " + std::to_string(offload.fraction) + " " + std::string(name(offload.order)) +
+         " " + std::string(name(offload.place)) + " " + std::to_string(offload.chunk_numel) +
          (offload.overlap ? "" : ", one after another") + (offload.grads ? ", with gradients" : "");
 }
 
@@ -108,7 +108,8 @@ TEST_CASE(
         if (stage == 2) world.setup.param_rounding = ParamRounding::stochastic;
         if (stage == 3) world.setup.param_dtype = DType::fp16;
         const WorldTruth truth = truth_of(world);
-        world.setup.offload = offload(0.5, 500, ranks == 3 ? OffloadPlace::file : OffloadPlace::host);
+        world.setup.offload =
+            offload(0.5, 500, ranks == 3 ? OffloadPlace::file : OffloadPlace::host);
         world.setup.windows = Windows::off;
         world.setup.offload.grads = ranks != 1;
         check_world(world, truth, text_of(world.setup.offload));
@@ -193,7 +194,8 @@ TEST_CASE("offload: gradients leave in whole pages, and are counted where they a
       CHECK(use[1].offloaded_file - use[0].offloaded_file == (file ? gone : 0));
       CHECK(use[1].offloaded_host - use[0].offloaded_host == (file ? 0 : gone));
       const std::int64_t page = grad_page_numel() * 4;
-      const auto wanted = static_cast<std::int64_t>(fraction * static_cast<double>(odd_layout().numel())) * 4;
+      const auto wanted =
+          static_cast<std::int64_t>(fraction * static_cast<double>(odd_layout().numel())) * 4;
       CHECK(gone >= wanted);  // with the padding between tensors
       CHECK(gone <= wanted + all - odd_layout().numel() * 4 + page);
     }

@@ -18,8 +18,8 @@ namespace {
 
 using namespace zeroproof;
 using cuda::CountedBuffer;
-using cuda::OffloadedGradBuffer;
 using cuda::MemoryLedger;
+using cuda::OffloadedGradBuffer;
 using cuda::StateSplit;
 using tests::expect_error;
 
@@ -29,7 +29,8 @@ const FlatLayout& layout() {
   return made;
 }
 
-OptimizerSetup setup_of(double fraction, OffloadPlace place, OffloadOrder order = OffloadOrder::flat) {
+OptimizerSetup setup_of(double fraction, OffloadPlace place,
+                        OffloadOrder order = OffloadOrder::flat) {
   OptimizerSetup setup;
   setup.layout = &layout();
   setup.offload.fraction = fraction;
@@ -47,7 +48,8 @@ std::int64_t mapped_file_bytes() {
   std::int64_t bytes = 0;
   for (std::string line; std::getline(maps, line);) {
     if (line.find("zeroproof-offload-") == std::string::npos) continue;
-    bytes += std::stoll(line.substr(line.find('-') + 1), nullptr, 16) - std::stoll(line, nullptr, 16);
+    bytes +=
+        std::stoll(line.substr(line.find('-') + 1), nullptr, 16) - std::stoll(line, nullptr, 16);
   }
   return bytes;
 }
@@ -79,12 +81,14 @@ TEST_CASE("gradient home: pages that have an offloaded element, each once") {
           if (!stretch.offloaded) continue;
           for (std::int64_t i = stretch.local_begin; i < stretch.local_begin + stretch.numel; ++i) {
             const std::int64_t begin = i / page * page;
-            std::fill(wanted.begin() + begin, wanted.begin() + std::min(begin + page, split.numel()), 1);
+            std::fill(wanted.begin() + begin,
+                      wanted.begin() + std::min(begin + page, split.numel()), 1);
           }
         }
         std::vector<int> seen(wanted.size());
         for (const FlatRange& range : split.grad_pages(page)) {
-          for (std::int64_t i = range.begin; i < range.end; ++i) ++seen[static_cast<std::size_t>(i)];
+          for (std::int64_t i = range.begin; i < range.end; ++i)
+            ++seen[static_cast<std::size_t>(i)];
         }
         CHECK(seen == wanted);
       }
@@ -92,7 +96,8 @@ TEST_CASE("gradient home: pages that have an offloaded element, each once") {
   }
 }
 
-TEST_CASE("gradient home: one range of addresses, NaN at birth, with red zones, counted where it is") {
+TEST_CASE(
+    "gradient home: one range of addresses, NaN at birth, with red zones, counted where it is") {
   for (const OffloadPlace place : {OffloadPlace::host, OffloadPlace::file}) {
     for (const double fraction : {0.2, 1.0}) {
       MemoryLedger ledger;
@@ -114,7 +119,8 @@ TEST_CASE("gradient home: one range of addresses, NaN at birth, with red zones, 
         CHECK(std::ranges::all_of(values, [](float value) { return value != value; }));
         for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i);
         bool all = true;
-        for (std::size_t i = 0; i < values.size(); ++i) all = all && values[i] == static_cast<float>(i);
+        for (std::size_t i = 0; i < values.size(); ++i)
+          all = all && values[i] == static_cast<float>(i);
         CHECK(all);
         CHECK(sum.intact());
         values.data()[values.size()] = 1;
@@ -126,7 +132,9 @@ TEST_CASE("gradient home: one range of addresses, NaN at birth, with red zones, 
   }
 }
 
-TEST_CASE("gradient home: any byte of the file that changes after the sum is damage, and one before is not") {
+TEST_CASE(
+    "gradient home: any byte of the file that changes after the sum is damage, and one before is "
+    "not") {
   const OptimizerSetup setup = setup_of(0.6, OffloadPlace::file, OffloadOrder::tensors);
   const StateSplit split = split_of(setup);
   MemoryLedger ledger;
@@ -153,7 +161,8 @@ TEST_CASE("gradient home: any byte of the file that changes after the sum is dam
         home.seal(exec);
       }
     }
-    std::ranges::fill(values.subspan(static_cast<std::size_t>(pages.back().end)), 2.0F);  // it lies in memory
+    std::ranges::fill(values.subspan(static_cast<std::size_t>(pages.back().end)),
+                      2.0F);  // it lies in memory
     home.check(exec);
   }
 }
@@ -169,7 +178,8 @@ TEST_CASE("gradient home: a full disk is one sentence before there is a step, an
     const rlimit small{room, before.rlim_max};
     REQUIRE(::setrlimit(RLIMIT_FSIZE, &small) == 0);
     expect_error(
-        ErrorCode::io, [&] { OffloadedGradBuffer(setup.offload, split, ledger); }, "bytes for offloaded gradients in '");
+        ErrorCode::io, [&] { OffloadedGradBuffer(setup.offload, split, ledger); },
+        "bytes for offloaded gradients in '");
     REQUIRE(::setrlimit(RLIMIT_FSIZE, &before) == 0);
     CHECK(mapped_file_bytes() == 0);
     CHECK(ledger.use().total_now == 0);

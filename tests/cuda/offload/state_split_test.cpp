@@ -71,7 +71,8 @@ void check_chunks(const StateSplit& split, const std::vector<char>& out,
     const StateSplit::Chunk& chunk = split.chunks()[c];
     CHECK(chunk.number == static_cast<std::int64_t>(c));
     CHECK(chunk.begin == next);
-    CHECK((chunk.numel == chunk_numel || (c + 1 == split.chunks().size() && chunk.numel < chunk_numel)));
+    CHECK((chunk.numel == chunk_numel ||
+           (c + 1 == split.chunks().size() && chunk.numel < chunk_numel)));
     next += chunk.numel;
     std::int64_t in_stretches = 0;
     for (const StateSplit::Stretch& stretch : chunk.stretches) {
@@ -124,7 +125,8 @@ TEST_CASE("state split: every element is in one place, for any ranges, fraction,
     check_chunks(split, out, tensors, chunk_numel);
 
     std::int64_t all = 0, taken = 0;
-    std::vector<std::int64_t> of_tensor(odd_layout().tensors().size(), 0), taken_of(of_tensor.size(), 0);
+    std::vector<std::int64_t> of_tensor(odd_layout().tensors().size(), 0),
+        taken_of(of_tensor.size(), 0);
     bool ended = false;
     for (std::size_t i = 0; i < out.size(); ++i) {
       if (tensors[i] < 0) continue;
@@ -147,7 +149,8 @@ TEST_CASE("state split: every element is in one place, for any ranges, fraction,
 }
 
 TEST_CASE(
-    "state split: where state has scales, no block is parted, and each lies at a multiple of its size") {
+    "state split: where state has scales, no block is parted, and each lies at a multiple of its "
+    "size") {
   std::mt19937_64 random(8);
   const auto below = [&](std::int64_t n) {
     return static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(n));
@@ -160,8 +163,9 @@ TEST_CASE(
       ranges.push_back({begin, at});
     }
     const double fraction = n % 5 == 0 ? 1.0 : static_cast<double>(below(1000)) / 1000;
-    OptimizerSetup setup = setup_of(fraction, n % 2 == 0 ? OffloadOrder::flat : OffloadOrder::tensors,
-                                    n % 4 == 0 ? 1 : 1 + below(3000));
+    OptimizerSetup setup =
+        setup_of(fraction, n % 2 == 0 ? OffloadOrder::flat : OffloadOrder::tensors,
+                 n % 4 == 0 ? 1 : 1 + below(3000));
     const StateSplit without(setup, ranges);
     setup.state_formats.exp_avg_sq = StateFormat::fp16;
     const StateSplit split(setup, ranges);
@@ -171,11 +175,13 @@ TEST_CASE(
     const std::vector<Piece> pieces = odd_layout().pieces(ranges);
     std::map<std::int64_t, std::int64_t> here, wanted;  // elements of a block
     for (const Piece& piece : pieces) {
-      for (std::int64_t i = 0; i < piece.numel; ++i) ++here[(piece.global_begin + i) / state_block_numel];
+      for (std::int64_t i = 0; i < piece.numel; ++i)
+        ++here[(piece.global_begin + i) / state_block_numel];
     }
     for (const StateSplit::Chunk& chunk : without.chunks()) {
       for (const Piece& piece : chunk.pieces.blocks()) {
-        for (std::int64_t i = 0; i < piece.numel; ++i) ++wanted[(piece.global_begin + i) / state_block_numel];
+        for (std::int64_t i = 0; i < piece.numel; ++i)
+          ++wanted[(piece.global_begin + i) / state_block_numel];
       }
     }
     const auto of_tensor = [](std::int64_t block) {
@@ -209,24 +215,27 @@ TEST_CASE(
     CHECK(next == split.offloaded_numel());
     CHECK(left == right);
     for (const Piece& piece : split.resident_pieces()) {
-      for (std::int64_t i = 0; i < piece.numel; ++i) --here[(piece.global_begin + i) / state_block_numel];
+      for (std::int64_t i = 0; i < piece.numel; ++i)
+        --here[(piece.global_begin + i) / state_block_numel];
     }
-    for (const auto& [block, count] : here) CHECK(count == (left.contains(block) ? of_tensor(block) : 0));
+    for (const auto& [block, count] : here)
+      CHECK(count == (left.contains(block) ? of_tensor(block) : 0));
   }
 }
 
 TEST_CASE("state split: tensors are taken as they come in param groups") {
   OptimizerSetup setup = setup_of(0.4, OffloadOrder::tensors, 100);
   setup.groups.rules = {{"late", {}, false, 1.0, 1.0, {}, {}}};
-  setup.groups.of_tensor = {1, 1, 0, 1,
-                            0, 1, 1};  // 'v' of 1,025 elements comes first, then 'a' and 'b', then 'w'
+  setup.groups.of_tensor = {
+      1, 1, 0, 1, 0, 1, 1};  // 'v' of 1,025 elements comes first, then 'a' and 'b', then 'w'
   const StateSplit split(setup, {{0, odd_layout().padded_numel()}});
   std::vector<std::int64_t> taken(7, 0);
   for (const StateSplit::Chunk& chunk : split.chunks()) {
     for (const Piece& piece : chunk.pieces.blocks())
       taken[static_cast<std::size_t>(piece.tensor)] += piece.numel;
   }
-  CHECK(taken == std::vector<std::int64_t>{77, 3, 0, 3050, 1025, 0, 0});  // 0.4 of 6,204 is passed by 'w'
+  CHECK(taken ==
+        std::vector<std::int64_t>{77, 3, 0, 3050, 1025, 0, 0});  // 0.4 of 6,204 is passed by 'w'
 }
 
 TEST_CASE("state split: a fraction that is met exactly takes no further tensor") {
@@ -235,5 +244,6 @@ TEST_CASE("state split: a fraction that is met exactly takes no further tensor")
   setup.layout = &halves;
   CHECK(StateSplit(setup, {{0, halves.padded_numel()}}).offloaded_numel() == 1024);
   setup.offload.fraction = 0.75;
-  CHECK(StateSplit(setup, {{0, halves.padded_numel()}}).offloaded_numel() == 2048);  // 'b' with its padding
+  CHECK(StateSplit(setup, {{0, halves.padded_numel()}}).offloaded_numel() ==
+        2048);  // 'b' with its padding
 }

@@ -33,7 +33,8 @@ inline bool usable() {
 inline void for_each_layout(const std::function<void(std::int64_t, const int*)>& body) {
   constexpr int offsets[][5] = {{0, 0, 0, 0, 0}, {1, 1, 1, 1, 1}, {2, 2, 2, 2, 2}, {3, 3, 3, 3, 3},
                                 {1, 5, 1, 5, 1}, {0, 1, 2, 3, 0}, {3, 2, 3, 3, 3}, {4, 0, 4, 0, 1}};
-  for (const std::int64_t numel : {0, 1, 3, 4, 5, 7, 8, 9, 15, 16, 17, 33, 1023, 1024, 1025, 70000}) {
+  for (const std::int64_t numel :
+       {0, 1, 3, 4, 5, 7, 8, 9, 15, 16, 17, 33, 1023, 1024, 1025, 70000}) {
     for (const int* layout : offsets) {
       CAPTURE(numel);
       CAPTURE(layout[0]);

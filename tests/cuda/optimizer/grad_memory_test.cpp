@@ -32,7 +32,8 @@ class OneBufferGrads final : public GradSource {
 
   TensorView micro_batch_grad(std::int64_t micro_batch) override {
     for (std::int64_t i = 0; i < leaf_.numel(); ++i) {
-      const auto value = static_cast<float>((i * 7 + micro_batch * 13 + step * 5) % 61 - 30) * 0x1p-8F;
+      const auto value =
+          static_cast<float>((i * 7 + micro_batch * 13 + step * 5) % 61 - 30) * 0x1p-8F;
       store(i, value);
     }
     return leaf_.view();
@@ -128,7 +129,8 @@ TEST_CASE("what micro-steps do to slots, by hand") {
   CHECK(moves.left()[2].node == TreeNode{0, 6});
 
   // The last leaf stays where it is, with everything it is to be added to.
-  const ReductionSchedule stay = ReductionSchedule::tree(steps, ReductionSchedule::LastLeaves::stay);
+  const ReductionSchedule stay =
+      ReductionSchedule::tree(steps, ReductionSchedule::LastLeaves::stay);
   CHECK(stay.slots() == 2);
   CHECK(stay.of(6).empty());
   CHECK(stay.left().back().source.leaf);
@@ -192,7 +194,8 @@ TEST_CASE("M = 1: the leaf is read where it lies, until the update, and not afte
         CHECK(fused.master() == phases.master());
         CHECK(shown.master() == phases.master());
         CHECK(cut.master() != phases.master());
-        CHECK(fused.optimizer->memory().now[static_cast<std::size_t>(MemoryClass::grad_nodes)] == 0);
+        CHECK(fused.optimizer->memory().now[static_cast<std::size_t>(MemoryClass::grad_nodes)] ==
+              0);
       }
     }
   }
@@ -203,7 +206,8 @@ TEST_CASE("G that was written through its view is G for the rest of the step") {
     for (const bool fused : {false, true}) {
       CAPTURE(micro_batches);
       CAPTURE(fused);
-      AloneRank rank(micro_batches, DType::fp32, 1, fused), other(micro_batches, DType::fp32, 1, fused);
+      AloneRank rank(micro_batches, DType::fp32, 1, fused),
+          other(micro_batches, DType::fp32, 1, fused);
       rank.run(Phase::prepare, Phase::reduce);
       other.run(Phase::prepare, Phase::reduce);
       auto* sum = static_cast<float*>(rank.optimizer->exposed(Phase::reduce).front().view.data);

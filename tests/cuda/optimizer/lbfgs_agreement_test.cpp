@@ -23,7 +23,9 @@ class FlatClosure final : public Closure {
 
 }  // namespace
 
-TEST_CASE("lbfgs: a rank with another setting or state is named on every rank before anything is evaluated") {
+TEST_CASE(
+    "lbfgs: a rank with another setting or state is named on every rank before anything is "
+    "evaluated") {
   const FlatLayout layout({{"x", {2000}}});
   const ShardMap shards(layout.padded_numel(), 2, 2048);
   const std::vector<float> x(2048, 1.0F);
@@ -49,7 +51,8 @@ TEST_CASE("lbfgs: a rank with another setting or state is named on every rank be
       CHECK(closure.evaluations() == 0);
     });
     const std::string setting = other_state ? "state.iterations" : "hyper.lr";
-    CHECK(texts[0].rfind("the values of " + setting + " of rank 1 differ from those of rank 0", 0) == 0);
+    CHECK(texts[0].rfind("the values of " + setting + " of rank 1 differ from those of rank 0",
+                         0) == 0);
     CHECK(texts[1] == texts[0]);
   }
 }

@@ -31,7 +31,8 @@ class Leaves final : public GradSource {
   TensorView micro_batch_grad(std::int64_t micro_batch) override {
     const bool bad = infinite && micro_batch == micro_batches - 1;
     values_[1024] = bad ? std::numeric_limits<float>::infinity() : 0.25F;
-    return {missing ? nullptr : values_.data(), DType::fp32, static_cast<std::int64_t>(values_.size())};
+    return {missing ? nullptr : values_.data(), DType::fp32,
+            static_cast<std::int64_t>(values_.size())};
   }
   std::int64_t num_tokens(std::int64_t) const override { return tokens; }
 
@@ -127,7 +128,8 @@ TEST_CASE("leaves, token counts and states that cannot be are refused") {
     for (const std::int64_t tokens :
          {std::int64_t{-1}, std::int64_t{1} << 52, std::numeric_limits<std::int64_t>::max()}) {
       leaves.tokens = tokens;
-      expect_error(ErrorCode::invalid_argument, [&] { optimizer->run_phase(Phase::prepare, leaves); });
+      expect_error(ErrorCode::invalid_argument,
+                   [&] { optimizer->run_phase(Phase::prepare, leaves); });
     }
     leaves.tokens = 0;  // of all micro-batches: the divisor is 1
     CHECK_NOTHROW(optimizer->run_phase(Phase::prepare, leaves));
@@ -152,7 +154,9 @@ TEST_CASE("leaves, token counts and states that cannot be are refused") {
   constexpr auto end = std::numeric_limits<std::int64_t>::max();
   expect_error(ErrorCode::invalid_argument, [&] { loads({1, 2}, 4); });
   expect_error(ErrorCode::invalid_argument, [&] { loads({1, 2, 3, 4}, 4); });
-  expect_error(ErrorCode::invalid_argument, [&] { loads({1, 2, static_cast<std::uint64_t>(end)}, 4); });
+  expect_error(ErrorCode::invalid_argument, [&] {
+    loads({1, 2, static_cast<std::uint64_t>(end)}, 4);
+  });
   expect_error(ErrorCode::invalid_argument, [&] { loads({1, 2, ~std::uint64_t{0}}, 4); });
   expect_error(ErrorCode::invalid_argument, [&] { loads({1, 2, 3}, end); });
   CHECK_NOTHROW(loads({1, 2, 3}, 4));

@@ -44,14 +44,16 @@ double norm_of_group(NormForm form, const TensorView& grad, const ClipGroups& gr
     if (form == NormForm::inf) cuda::host::grad_max_accumulate({}, values, amax);
   }
   if (form == NormForm::inf) return cuda::host::grad_max_finish(amax);
-  return form == NormForm::one ? cuda::host::grad_abs_finish(limbs) : cuda::host::grad_norm_finish(limbs);
+  return form == NormForm::one ? cuda::host::grad_abs_finish(limbs)
+                               : cuda::host::grad_norm_finish(limbs);
 }
 
 constexpr NormForm forms[] = {NormForm::chunk1024, NormForm::exact, NormForm::one, NormForm::inf};
 
 }  // namespace
 
-TEST_CASE("clip groups: the norm of a group is that of its elements, its coefficient that of its norm") {
+TEST_CASE(
+    "clip groups: the norm of a group is that of its elements, its coefficient that of its norm") {
   const ClipGroups groups = four_groups();
   const double limits[] = {0.125, 0.125, 0, 1e-4};
   for (const NormForm form : forms) {
@@ -122,13 +124,14 @@ TEST_CASE("clip groups: tensors of two groups without padding between them are n
     }
     CHECK(wrong == 0);
     const BufferId integers = form == NormForm::inf ? BufferId::grad_amax : BufferId::norm_limbs;
-    for (const BufferId id :
-         {integers, BufferId::clip_coef, BufferId::master, BufferId::exp_avg, BufferId::param_full}) {
+    for (const BufferId id : {integers, BufferId::clip_coef, BufferId::master, BufferId::exp_avg,
+                              BufferId::param_full}) {
       const TensorView want = in_phases.back().at(id);
       const TensorView got = in_passes.back().at(id);
       REQUIRE(want.numel == got.numel);
       wrong = 0;
-      for (std::int64_t i = 0; i < want.numel; ++i) wrong += element_bits(want, i) != element_bits(got, i);
+      for (std::int64_t i = 0; i < want.numel; ++i)
+        wrong += element_bits(want, i) != element_bits(got, i);
       CHECK(wrong == 0);
     }
   }

@@ -59,8 +59,8 @@ TEST_CASE("scalars that differ on one rank are the same error on every rank, nam
         text = error.code() == ErrorCode::comm ? error.what() : "another error";
       }
     });
-    const std::string want =
-        culprit == 0 ? "ranks 1, 2, 3, 4, 5, 6 and 7 differ" : "rank " + std::to_string(culprit) + " differ";
+    const std::string want = culprit == 0 ? "ranks 1, 2, 3, 4, 5, 6 and 7 differ"
+                                          : "rank " + std::to_string(culprit) + " differ";
     for (const std::string& text : texts) {
       CHECK(text == texts.front());
       CHECK(text.find(want) != std::string::npos);

@@ -119,7 +119,8 @@ TEST_CASE("joined: draws of tensors whose scalars are the same in different step
   check_joined(world);
 }
 
-TEST_CASE("joined: leaves of every type, odd numbers of them, added two at a time and in one pass") {
+TEST_CASE(
+    "joined: leaves of every type, odd numbers of them, added two at a time and in one pass") {
   for (const DType dtype : {DType::fp32, DType::bf16, DType::fp16}) {
     for (const int ranks : {1, 2}) {
       for (const std::int64_t micro_batches : {1, 7, 13}) {
@@ -165,7 +166,8 @@ TEST_CASE("joined: every form of the norm, and an overflow") {
 }
 
 TEST_CASE(
-    "joined: TP ranks with neighbours of which one is replicated, and draws of neighbours that are cut") {
+    "joined: TP ranks with neighbours of which one is replicated, and draws of neighbours that are "
+    "cut") {
   for (const NormForm norm : {NormForm::exact, NormForm::inf}) {
     World world = joined_world({1, 2, 2, 1});
     world.tensors.params = {{"gain", {1024}},        {"row", {4, 1024}},   {"column", {64, 64}},

@@ -7,10 +7,13 @@ namespace {
 using namespace zeroproof;
 using namespace zeroproof::tests;
 
-std::int64_t of(const BytesByClass& bytes, MemoryClass kind) { return bytes[static_cast<std::size_t>(kind)]; }
+std::int64_t of(const BytesByClass& bytes, MemoryClass kind) {
+  return bytes[static_cast<std::size_t>(kind)];
+}
 
 /// Memory of every rank after two steps.
-std::vector<MemoryUse> memory_of(const OptimizerSetup& setup, int ranks, std::int64_t bucket_numel) {
+std::vector<MemoryUse> memory_of(const OptimizerSetup& setup, int ranks,
+                                 std::int64_t bucket_numel) {
   World world = production_world({1, ranks}, 0);
   world.setup = setup;
   world.shards = World::contract_map(bucket_numel);
@@ -92,8 +95,10 @@ TEST_CASE("nodes of a step: the stack of R11, a leaf that is added at once takes
           memory_of(setup, 2, 1024);  // ten buckets of one chunk: rank 1 owns all
       for (std::size_t rank = 0; rank < 2; ++rank) {
         const std::int64_t owned = rank == 0 ? 0 : c.owned * all;
-        CHECK(of(use[rank].peak, MemoryClass::grad_nodes) == 4 * (stage == 1 ? c.kept[rank] * all : owned));
-        CHECK(of(use[rank].now, MemoryClass::grad_nodes) == of(use[rank].peak, MemoryClass::grad_nodes));
+        CHECK(of(use[rank].peak, MemoryClass::grad_nodes) ==
+              4 * (stage == 1 ? c.kept[rank] * all : owned));
+        CHECK(of(use[rank].now, MemoryClass::grad_nodes) ==
+              of(use[rank].peak, MemoryClass::grad_nodes));
       }
     }
   }
@@ -101,9 +106,10 @@ TEST_CASE("nodes of a step: the stack of R11, a leaf that is added at once takes
 
 TEST_CASE("nodes of a rank that is alone: the last leaf is added where it lies") {
   const std::int64_t all = odd_layout().padded_numel();
-  const std::vector<std::pair<std::int64_t, std::int64_t>> nodes_by_leaves = {{1, 0}, {2, 1}, {3, 1}, {4, 2},
-                                                                              {5, 2}, {8, 3}, {9, 3}};
-  for (const auto& entry : nodes_by_leaves) {  // clang does not let a lambda have structured bindings
+  const std::vector<std::pair<std::int64_t, std::int64_t>> nodes_by_leaves = {
+      {1, 0}, {2, 1}, {3, 1}, {4, 2}, {5, 2}, {8, 3}, {9, 3}};
+  for (const auto& entry :
+       nodes_by_leaves) {  // clang does not let a lambda have structured bindings
     const std::int64_t micro_batches = entry.first;
     const std::int64_t nodes = entry.second;
     for (const int stage : {0, 1, 2, 3}) {

@@ -55,7 +55,8 @@ TEST_CASE("a device that does not answer is named before anything is made for it
       FAIL("an optimizer was made for a device that is not there");
     } catch (const Error& error) {
       CHECK(error.code() == ErrorCode::unavailable);
-      CHECK(std::string(error.what()).find("no CUDA device can run the device implementations") == 0);
+      CHECK(std::string(error.what()).find("no CUDA device can run the device implementations") ==
+            0);
     }
   }
 }

@@ -44,9 +44,9 @@ Seen seen(DistributedOptimizer& optimizer) {
 double value_of_code(DType dtype, int code) {
   const int fraction_bits = dtype == DType::e4m3 ? 3 : 2, bias = dtype == DType::e4m3 ? 7 : 15;
   const int exponent = (code & 0x7F) >> fraction_bits, fraction = code & ((1 << fraction_bits) - 1);
-  const double magnitude = exponent == 0
-                               ? std::ldexp(fraction, 1 - bias - fraction_bits)
-                               : std::ldexp((1 << fraction_bits) + fraction, exponent - bias - fraction_bits);
+  const double magnitude =
+      exponent == 0 ? std::ldexp(fraction, 1 - bias - fraction_bits)
+                    : std::ldexp((1 << fraction_bits) + fraction, exponent - bias - fraction_bits);
   return (code & 0x80) != 0 ? -magnitude : magnitude;
 }
 
@@ -112,8 +112,9 @@ struct Rule {
     if (h[0] == 0 && scaling.empty == EmptyAmax::keep) return;
     const std::uint32_t m = scaling.choice == AmaxChoice::max ? *std::max_element(h, h + n) : h[0];
     if (m != 0) scale = std::ldexp(top(), -scaling.margin) / std::bit_cast<float>(m);
-    std::rotate(h, h + 1, h + n);  // the newest becomes the last one, the oldest comes to slot 0 ...
-    h[0] = 0;                      // ... and is forgotten
+    std::rotate(h, h + 1,
+                h + n);  // the newest becomes the last one, the oldest comes to slot 0 ...
+    h[0] = 0;            // ... and is forgotten
   }
 };
 
@@ -160,8 +161,8 @@ void check_cast(const OptimizerSetup& setup, const Made& of, const Seen& before,
   for (std::size_t t = 0; t < takes_part.size(); ++t) {
     if (!takes_part[t]) continue;
     for_elements(t, [&](std::size_t i, std::size_t b) {
-      amax[b] =
-          std::max(amax[b], std::bit_cast<std::uint32_t>(std::fabs(value_of(setup.scaling, master[i]))));
+      amax[b] = std::max(
+          amax[b], std::bit_cast<std::uint32_t>(std::fabs(value_of(setup.scaling, master[i]))));
     });
     const auto first = static_cast<std::size_t>(blocks.first_block(static_cast<std::int64_t>(t)));
     const std::int64_t end = blocks.grid(static_cast<std::int64_t>(t)).num_blocks();
@@ -233,11 +234,14 @@ TEST_CASE("scales: one rank makes what R24 says, step by step") {
           Seen before = seen(*optimizer);
           const std::size_t tensors = layout.tensors().size();
           if (scaling.initial_master == InitialMaster::high_precision) {
-            check_cast(setup, made_params(setup), {}, before, true, std::vector<bool>(tensors, true));
+            check_cast(setup, made_params(setup), {}, before, true,
+                       std::vector<bool>(tensors, true));
           }
-          const bool own_columns = has_own_columns(scaling);  // of masters as they are after all of that
+          const bool own_columns =
+              has_own_columns(scaling);  // of masters as they are after all of that
           if (own_columns)
-            check_cast(setup, made_columns(setup), {}, before, true, std::vector<bool>(tensors, true));
+            check_cast(setup, made_columns(setup), {}, before, true,
+                       std::vector<bool>(tensors, true));
           for (int step = 1; step <= 3; ++step) {
             CAPTURE(step);
             grads.begin_step(step, optimizer->loss_scaler().log2_scale,
@@ -254,7 +258,8 @@ TEST_CASE("scales: one rank makes what R24 says, step by step") {
               check_cast(setup, made_columns(setup), before, now, false, takes_part);
               CHECK(now.at(BufferId::param_columns) == now.at(BufferId::column_shard));
             } else if (scaling.columnwise) {
-              CHECK(transposed(layout, now.at(BufferId::param_full), now.at(BufferId::param_columns)));
+              CHECK(transposed(layout, now.at(BufferId::param_full),
+                               now.at(BufferId::param_columns)));
             }
             before = now;
           }
@@ -339,7 +344,8 @@ TEST_CASE("scales: any cut is one rank, in every stage, fused or not") {
 TEST_CASE("scales: blocks that TP ranks cut, and several instances") {
   for (const ParamScaling& scaling : every_scaling()) {
     World world = scales_world({2, 2, 2, 1}, scaling, DType::e5m2);
-    world.tensors.params = {{"gain", {20}}, {"row", {10, 300}}, {"column", {9, 64}}, {"last", {40, 33}}};
+    world.tensors.params = {
+        {"gain", {20}}, {"row", {10, 300}}, {"column", {9, 64}}, {"last", {40, 33}}};
     world.tensors.dims = {-1, 0, 1, 1};
     world.make = production(true);
     world.setup.stage = 1;
@@ -368,8 +374,8 @@ TEST_CASE("scales: offloaded masters have the bits of masters that are not") {
             const auto order = fused ? OffloadOrder::tensors : OffloadOrder::flat;
             world.setup.offload = {fraction, order, place, 777, !fused, {}, fused};
             check_world(world, truth,
-                        "recipe " + std::string(name(recipe)) + ", offload " + std::to_string(fraction) +
-                            ", " + std::string(name(place)));
+                        "recipe " + std::string(name(recipe)) + ", offload " +
+                            std::to_string(fraction) + ", " + std::string(name(place)));
           }
         }
       }

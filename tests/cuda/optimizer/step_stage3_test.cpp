@@ -1,8 +1,8 @@
 // Stage 3 and what a layer-by-layer pass uses: units from shards, persistent tensors, gradients bucket by bucket.
 
 #include "cuda/comm/exchange/micro_batches.hpp"
-#include "cuda/reduce/bucket_reduce.hpp"
 #include "cuda/optimizer/params/param_gather.hpp"
+#include "cuda/reduce/bucket_reduce.hpp"
 #include "tests/cuda/expect_error.hpp"
 #include "tests/cuda/optimizer/production_world.hpp"
 
@@ -28,7 +28,8 @@ std::uint16_t param_bits(std::int64_t global, std::int64_t version) {
 /// Tensors [first, last) as a unit.
 FlatRange unit_of(std::size_t first, std::size_t last) {
   const std::vector<TensorSlot>& tensors = odd_layout().tensors();
-  return {tensors[first].begin, last == tensors.size() ? odd_layout().padded_numel() : tensors[last].begin};
+  return {tensors[first].begin,
+          last == tensors.size() ? odd_layout().padded_numel() : tensors[last].begin};
 }
 
 /// A unit into memory that remembers what was written; returns what is wrong with it.
@@ -39,7 +40,8 @@ std::string gather_problem(cuda::ParamGather& gather, const FlatRange& unit, std
   gather.gather(unit, {full.data(), DType::bf16, unit.numel()});
   for (std::int64_t i = unit.begin; i < unit.end; ++i) {
     const std::uint16_t want = layout.tensor_at(i) < 0 ? untouched : param_bits(i, version);
-    if (full[static_cast<std::size_t>(i - unit.begin)] != want) return "wrong at " + std::to_string(i);
+    if (full[static_cast<std::size_t>(i - unit.begin)] != want)
+      return "wrong at " + std::to_string(i);
   }
   return "";
 }
@@ -95,7 +97,8 @@ TEST_CASE("units from shards: every element, no padding, persistent tensors from
           }
           comm.barrier();
           MemoryUse after = ledger.use();
-          after.now[static_cast<std::size_t>(MemoryClass::comm_buffer)] = 0;  // stays for the next gather
+          after.now[static_cast<std::size_t>(MemoryClass::comm_buffer)] =
+              0;  // stays for the next gather
           if (after.now != resting.now) problem = "memory stays behind";
         });
         for (const std::string& problem : problems) CHECK(problem == "");
@@ -145,8 +148,8 @@ TEST_CASE("stage 3 exposes the persistent tensors as param_full, with the parame
       check_ranks(world, "ranges", [&](WorldRank& rank) {
         rank.load();
         const std::vector<ExposedBuffer> exposed = rank.optimizer->exposed(Phase::gather);
-        const bool right =
-            ranges.empty() ? exposed.empty() : exposed.size() == 1 && exposed.front().ranges == ranges;
+        const bool right = ranges.empty() ? exposed.empty()
+                                          : exposed.size() == 1 && exposed.front().ranges == ranges;
         return right ? "" : "other ranges are exposed";
       });
     }
@@ -174,8 +177,8 @@ TEST_CASE("buckets in any order of a micro-step, at every stage: G of whole leav
           cuda::GradMemory memory(ledger, true);
           cuda::BucketReduce reduce(setup, plans, cuda::host_ops(), memory, nullptr,
                                     {setup.comm, nullptr, nullptr});
-          const auto numel =
-              static_cast<std::size_t>(stage == 0 ? layout.padded_numel() : shards.shard_numel(comm.rank()));
+          const auto numel = static_cast<std::size_t>(stage == 0 ? layout.padded_numel()
+                                                                 : shards.shard_numel(comm.rank()));
           std::vector<float> whole(numel), by_bucket(numel);
           NumberedGrads leaves(RankModel(odd_tensors()), {DType::fp32, setup.micro_batches});
           reduce.reduce_leaves(leaves, {whole});
@@ -192,17 +195,20 @@ TEST_CASE("buckets in any order of a micro-step, at every stage: G of whole leav
                 leaf = {copy.data(), DType::fp32, range.numel()};
               }
               reduce.reduce(bucket, static_cast<std::int64_t>(i), leaf);
-              std::ranges::fill(copy, std::numeric_limits<float>::quiet_NaN());  // the memory is free again
+              std::ranges::fill(
+                  copy, std::numeric_limits<float>::quiet_NaN());  // the memory is free again
             }
           }
           reduce.finish({by_bucket});
           if (ledger.use().total_now != ledger.use().total_peak) problem = "memory is given back";
           const std::vector<FlatRange> ranges =
-              stage == 0 ? std::vector<FlatRange>{{0, layout.padded_numel()}} : shards.shard(comm.rank());
+              stage == 0 ? std::vector<FlatRange>{{0, layout.padded_numel()}}
+                         : shards.shard(comm.rank());
           for (const Piece& piece : layout.pieces(ranges)) {
             for (std::int64_t k = piece.local_begin; k < piece.local_begin + piece.numel; ++k) {
               const auto at = static_cast<std::size_t>(k);
-              if (std::bit_cast<std::uint32_t>(whole[at]) != std::bit_cast<std::uint32_t>(by_bucket[at]))
+              if (std::bit_cast<std::uint32_t>(whole[at]) !=
+                  std::bit_cast<std::uint32_t>(by_bucket[at]))
                 problem = "another sum";
             }
           }

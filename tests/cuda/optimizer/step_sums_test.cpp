@@ -19,14 +19,17 @@ class PlainCommunicator : public Communicator {
   int rank() const override { return ranks_.rank(); }
   int world_size() const override { return ranks_.world_size(); }
   std::string name() const override { return ranks_.name(); }
-  void all_to_all(Span<const Span<const std::byte>> send, Span<const Span<std::byte>> recv) override {
+  void all_to_all(Span<const Span<const std::byte>> send,
+                  Span<const Span<std::byte>> recv) override {
     ranks_.all_to_all(send, recv);
   }
   void all_gather(Span<const std::byte> mine, Span<const Span<std::byte>> recv) override {
     ranks_.all_gather(mine, recv);
   }
   void broadcast(Span<std::byte> data, int root) override { ranks_.broadcast(data, root); }
-  void all_reduce(Span<std::uint64_t> data, IntegerReduce op) override { ranks_.all_reduce(data, op); }
+  void all_reduce(Span<std::uint64_t> data, IntegerReduce op) override {
+    ranks_.all_reduce(data, op);
+  }
   void barrier() override { ranks_.barrier(); }
   void abort(const std::string& reason) override { ranks_.abort(reason); }
 
@@ -122,6 +125,7 @@ TEST_CASE("a library that does not add floats says so in the step") {
     WorldRank rank(world, place);
     rank.load();
     rank.optimizer->run_phase(Phase::prepare, rank.grads);
-    expect_error(ErrorCode::unavailable, [&] { rank.optimizer->run_phase(Phase::reduce, rank.grads); });
+    expect_error(ErrorCode::unavailable,
+                 [&] { rank.optimizer->run_phase(Phase::reduce, rank.grads); });
   });
 }

@@ -23,7 +23,8 @@ World tp_world(const Grid& grid) {
 
 }  // namespace
 
-TEST_CASE("TP ranks: the undistributed bits, draws and norm, for every stage, form and gradient sum") {
+TEST_CASE(
+    "TP ranks: the undistributed bits, draws and norm, for every stage, form and gradient sum") {
   for (const Grid& grid :
        {Grid{1, 1, 2, 1}, Grid{1, 3, 2, 1}, Grid{2, 2, 2, 2}, Grid{1, 2, 4, 1}, Grid{1, 1, 8, 1}}) {
     for (const int stage : {0, 1, 2, 3}) {

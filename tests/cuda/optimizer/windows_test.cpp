@@ -20,7 +20,9 @@ using Hosts = std::vector<std::string>;
 
 /// For ranks, which are threads: doctest's assertions are used on the main thread only.
 void require(bool ok, const char* condition) {
-  if (!ok) fail(ErrorCode::internal, std::string("not true: ") + condition, "checked on a rank", "see this test");
+  if (!ok)
+    fail(ErrorCode::internal, std::string("not true: ") + condition, "checked on a rank",
+         "see this test");
 }
 
 /// Makes its leaves where the optimizer wants them, if it does.
@@ -79,7 +81,9 @@ World windows_world(int ranks, std::int64_t micro_batches, Windows windows) {
 }
 
 void put_on(World& world, const Hosts& hosts) {
-  world.wrap = [hosts](Communicator& comm) { return std::make_unique<HostedCommunicator>(comm, hosts); };
+  world.wrap = [hosts](Communicator& comm) {
+    return std::make_unique<HostedCommunicator>(comm, hosts);
+  };
 }
 
 /// Calls work(comm) on every rank of a world with hosts, which throws if something is wrong.
@@ -98,20 +102,25 @@ TEST_CASE("ranks find those they share memory with") {
   on_hosts({"a", "b", "a", "b", "c"}, [](Communicator& comm) {
     const cuda::SharedMemoryGroup near(comm);
     require(near.any() && !near.all(), "some are near");
-    require(near.machines() == std::vector<std::vector<int>>{{0, 2}, {1, 3}, {4}}, "three machines");
+    require(near.machines() == std::vector<std::vector<int>>{{0, 2}, {1, 3}, {4}},
+            "three machines");
     require(near.place(3) == 1 && near.machine_of(3) == 1 && near.near(comm.rank()), "places");
     require((near.group() == nullptr) == (comm.rank() == 4), "the last one is alone");
     if (near.group() != nullptr) require(near.group()->world_size() == 2, "two each");
   });
   on_hosts({"a", "a", "a"}, [](Communicator& comm) {
-    require(cuda::SharedMemoryGroup(comm).all() && cuda::SharedMemoryGroup(comm).group() == &comm, "all on one machine");
+    require(cuda::SharedMemoryGroup(comm).all() && cuda::SharedMemoryGroup(comm).group() == &comm,
+            "all on one machine");
   });
   on_hosts({"a", "b"}, [](Communicator& comm) {
-    require(!cuda::SharedMemoryGroup(comm).any() && cuda::SharedMemoryGroup(comm).machines().size() == 2, "every rank alone");
+    require(!cuda::SharedMemoryGroup(comm).any() &&
+                cuda::SharedMemoryGroup(comm).machines().size() == 2,
+            "every rank alone");
   });
   on_hosts({"!no", "a", "!no", "a"}, [](Communicator& comm) {
     const cuda::SharedMemoryGroup near(comm);
-    require(near.machines() == std::vector<std::vector<int>>{{0}, {1, 3}, {2}}, "a name is not memory");
+    require(near.machines() == std::vector<std::vector<int>>{{0}, {1, 3}, {2}},
+            "a name is not memory");
     require((near.group() == nullptr) == (comm.rank() % 2 == 0), "only two have a group");
   });
   on_hosts({"", "", "x"}, [](Communicator& comm) {
@@ -122,7 +131,8 @@ TEST_CASE("ranks find those they share memory with") {
 TEST_CASE("one machine: every stage, order and number of micro-batches has the bits of one rank") {
   for (const std::int64_t m : {1, 3, 7, 8}) {
     World world = windows_world(1, m, Windows::off);
-    world.make = production(m % 2 == 1 && m != 7);  // of a skipped step, phases alone promise the limbs
+    world.make =
+        production(m % 2 == 1 && m != 7);  // of a skipped step, phases alone promise the limbs
     world.setup.grad_dtype = m == 3 ? DType::bf16 : DType::fp32;
     world.overflow_step = m == 7 ? 1 : 0;
     world.setup.scaler.kind = LossScalerKind::dynamic;
@@ -130,7 +140,8 @@ TEST_CASE("one machine: every stage, order and number of micro-batches has the b
     for (const Windows windows : {Windows::on, Windows::params}) {
       for (const int stage : {0, 1, 2, 3}) {
         for (const int ranks : {2, 3, 5}) {
-          for (const MicroBatchOrder order : {MicroBatchOrder::contiguous, MicroBatchOrder::strided}) {
+          for (const MicroBatchOrder order :
+               {MicroBatchOrder::contiguous, MicroBatchOrder::strided}) {
             world.setup.windows = windows;
             world.setup.stage = stage;
             world.setup.order = order;
@@ -193,7 +204,8 @@ TEST_CASE("several machines: windows inside, messages between them, the bits of 
       world.grid.ranks = static_cast<int>(hosts.size());
       for (const Windows windows : {Windows::on, Windows::params}) {
         for (const int stage : {0, 1, 2, 3}) {
-          for (const MicroBatchOrder order : {MicroBatchOrder::contiguous, MicroBatchOrder::strided}) {
+          for (const MicroBatchOrder order :
+               {MicroBatchOrder::contiguous, MicroBatchOrder::strided}) {
             world.setup.windows = windows;
             world.setup.stage = stage;
             world.setup.order = order;
@@ -232,7 +244,8 @@ std::int64_t sent(const Hosts& hosts, Windows windows, std::int64_t micro_batche
   });
   std::int64_t bytes = 0;
   for (const Traffic& rank : traffic) {
-    bytes += rank.of(Collective::all_to_all).bytes_sent + rank.of(Collective::all_gather).bytes_sent;
+    bytes +=
+        rank.of(Collective::all_to_all).bytes_sent + rank.of(Collective::all_gather).bytes_sent;
   }
   return bytes;
 }
@@ -240,7 +253,8 @@ std::int64_t sent(const Hosts& hosts, Windows windows, std::int64_t micro_batche
 }  // namespace
 
 TEST_CASE(
-    "what ranks of one machine tell each other is no message, and machines tell each other nodes once") {
+    "what ranks of one machine tell each other is no message, and machines tell each other nodes "
+    "once") {
   constexpr std::int64_t agreement =
       4 * 3 * 16;  // digests of the step's scalars, from every rank to every other
   CHECK(sent({"a", "a", "a", "a"}, Windows::on) == agreement);
@@ -299,8 +313,10 @@ TEST_CASE("what is written through the view of a shard is in the one copy") {
     const TensorView full = rank.optimizer->exposed(Phase::gather).front().view;
     for (int owner = 0; owner < 3; ++owner) {
       for (const FlatRange& range : rank.shards.shard(owner)) {
-        require(load_element(full, range.begin) == static_cast<float>(1 + owner), "an owner's value");
-        require(load_element(full, range.end - 1) == static_cast<float>(1 + owner), "its last value");
+        require(load_element(full, range.begin) == static_cast<float>(1 + owner),
+                "an owner's value");
+        require(load_element(full, range.end - 1) == static_cast<float>(1 + owner),
+                "its last value");
       }
     }
     rank.setup.comm->barrier();

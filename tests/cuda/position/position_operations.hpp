@@ -30,10 +30,12 @@ inline std::vector<PositionOperation> gradient_operations() {
        [](const Call& c) -> Numbers {
          return {h::unscale(c.exec, position_inv_scale, c.view(0), c.view(0)) ? 1U : 0U};
        }},
-      elementwise("clip", {in, out}, [](const Call& c) { h::clip(c.exec, 0.37F, c.view(0), c.view(1)); }),
+      elementwise("clip", {in, out},
+                  [](const Call& c) { h::clip(c.exec, 0.37F, c.view(0), c.view(1)); }),
       elementwise("clip in place", {in_out},
                   [](const Call& c) { h::clip(c.exec, 0.37F, c.view(0), c.view(0)); }),
-      elementwise("clip_value", {in_out}, [](const Call& c) { h::clip_value(c.exec, 0.25F, c.view(0)); }),
+      elementwise("clip_value", {in_out},
+                  [](const Call& c) { h::clip_value(c.exec, 0.25F, c.view(0)); }),
       elementwise("add_nodes", {in, in, out},
                   [](const Call& c) { h::add_nodes(c.exec, c.view(0), c.view(1), c.view(2)); }),
       elementwise("add_nodes into left", {in_out, in},
@@ -80,7 +82,8 @@ inline std::vector<PositionOperation> cast_operations() {
       elementwise("cast_to_bf16 streamed", {in, out_of(DType::bf16)},
                   [](const Call& c) {
                     h::simd_kernels(c.exec.isa)
-                        .to_bf16_streamed(c.view(0).data(), c.view<std::uint16_t>(1).data(), c.numel());
+                        .to_bf16_streamed(c.view(0).data(), c.view<std::uint16_t>(1).data(),
+                                          c.numel());
                   }),
       widen<bf16>("widen_bf16", DType::bf16, h::widen_bf16),
       widen<fp16>("widen_fp16", DType::fp16, h::widen_fp16),
@@ -112,7 +115,8 @@ PositionOperation decided_by_one(const std::string& name, float element, std::ui
               const float before = std::exchange(place, element);
               const std::uint64_t found = answer(c);
               place = before;
-              if (found != decided) throw std::logic_error(name + " misses element " + std::to_string(at));
+              if (found != decided)
+                throw std::logic_error(name + " misses element " + std::to_string(at));
             }
             return Numbers{answer(c)};
           }};
@@ -126,8 +130,9 @@ inline std::vector<PositionOperation> norm_operations() {
       limb_form("grad_norm_accumulate", h::grad_norm_accumulate),
       limb_form("grad_norm_exact_accumulate", h::grad_norm_exact_accumulate),
       limb_form("grad_abs_accumulate", h::grad_abs_accumulate),
-      limb_form("fused_finite_and_norm",
-                [](const Exec& e, View g, NormLimbs& l) { h::fused_finite_and_norm(e, scale, g, l); }),
+      limb_form(
+          "fused_finite_and_norm",
+          [](const Exec& e, View g, NormLimbs& l) { h::fused_finite_and_norm(e, scale, g, l); }),
       limb_form("fused_fold_finite_and_norm",
                 [](const Exec& e, View g, NormLimbs& l) {
                   const h::FoldPlan itself({{0, 0}});
@@ -158,14 +163,15 @@ inline std::vector<PositionOperation> norm_operations() {
                        h::fused_norm_max(c.exec, scale, c.view(0), amax);
                        return std::uint64_t{amax};
                      }),
-      decided_by_one(
-          "fused_finite", -inf, 1,
-          [](const Call& c) { return std::uint64_t{h::fused_finite(c.exec, scale, c.view(0)) ? 1U : 0U}; }),
+      decided_by_one("fused_finite", -inf, 1,
+                     [](const Call& c) {
+                       return std::uint64_t{h::fused_finite(c.exec, scale, c.view(0)) ? 1U : 0U};
+                     }),
       decided_by_one("fused_finite_and_norm, found_inf", -inf, 1,
                      [](const Call& c) {
                        NormLimbs limbs;
-                       return std::uint64_t{h::fused_finite_and_norm(c.exec, scale, c.view(0), limbs) ? 1U
-                                                                                                      : 0U};
+                       return std::uint64_t{
+                           h::fused_finite_and_norm(c.exec, scale, c.view(0), limbs) ? 1U : 0U};
                      }),
   };
 }

@@ -26,22 +26,24 @@
 
 namespace zeroproof::tests {
 
-inline constexpr std::int64_t margin = 64;         ///< elements that must stay as they are, on both sides
+inline constexpr std::int64_t margin = 64;  ///< elements that must stay as they are, on both sides
 inline constexpr std::int64_t offset_bytes = 128;  ///< twice the widest vector
 
 /// Patterns of every kind: any bits, numbers of ordinary size, and the special ones, with ties and limits of the narrow
 /// formats and the limit of clip_value. Second moments, which are buffers 3 and 4, get roots.
 inline std::uint32_t make_bits(std::size_t buffer, std::size_t i) {
   static constexpr std::uint32_t specials[] = {
-      0x00000000, 0x80000000, 0x00000001, 0x007FFFFF, 0x00800000, 0x7F7FFFFF, 0x7F800000, 0xFF800000,
-      0x7FC00000, 0x3F800001, 0x3F801000, 0xBF803000, 0x3F808000, 0x3F818000, 0x33000000, 0x3F880000,
-      0x3FA00000, 0x43E00000, 0x43E80000, 0x47700000, 0x3A800000, 0xB7000000, 0x3E800000, 0xBE800000};
+      0x00000000, 0x80000000, 0x00000001, 0x007FFFFF, 0x00800000, 0x7F7FFFFF,
+      0x7F800000, 0xFF800000, 0x7FC00000, 0x3F800001, 0x3F801000, 0xBF803000,
+      0x3F808000, 0x3F818000, 0x33000000, 0x3F880000, 0x3FA00000, 0x43E00000,
+      0x43E80000, 0x47700000, 0x3A800000, 0xB7000000, 0x3E800000, 0xBE800000};
   const Philox random(20240229, static_cast<std::uint32_t>(buffer));
   const std::uint32_t word = random.word(2 * i);
   const std::uint32_t kind = random.word(2 * i + 1);
   if (kind % 16 == 0) return specials[kind / 16 % std::size(specials)];
   if (kind % 4 == 1) return word;
-  return std::bit_cast<std::uint32_t>(random.bell(2 * i)) & (buffer >= 3 ? 0x7FFFFFFFU : 0xFFFFFFFFU);
+  return std::bit_cast<std::uint32_t>(random.bell(2 * i)) &
+         (buffer >= 3 ? 0x7FFFFFFFU : 0xFFFFFFFFU);
 }
 
 /// The same, made once: every run starts from them again.
@@ -71,7 +73,8 @@ class Run {
       starts_.push_back((margin + offsets(b)) * width);
       const auto bytes = static_cast<std::size_t>((numel + 2 * margin) * width + offset_bytes);
       const bool is_written = op.elementwise && op.buffers[b].is_output;
-      memory_.emplace_back(bytes + 64, static_cast<std::byte>(is_written ? Margins::plain : margins));
+      memory_.emplace_back(bytes + 64,
+                           static_cast<std::byte>(is_written ? Margins::plain : margins));
       // from a multiple of 64, so that an offset says how an address is aligned
       bases_.push_back((64 - reinterpret_cast<std::uintptr_t>(memory_.back().data()) % 64) % 64);
       if (!op.buffers[b].is_input) continue;
@@ -80,7 +83,8 @@ class Run {
         std::uint32_t bits = input[static_cast<std::size_t>(first + i)];
         // One NaN in a chunk hides the rest of the sum, so sums get finite values.
         if (!op.elementwise && (bits >> 23 & 0xFFU) == 0xFFU) bits &= 0xFF7FFFFFU;
-        if (width < 4) bits ^= bits >> 16;  // narrow elements take the low end, which has to be as mixed
+        if (width < 4)
+          bits ^= bits >> 16;  // narrow elements take the low end, which has to be as mixed
         if (width < 2) bits ^= bits >> 8;
         std::memcpy(data(b) + i * width, &bits, static_cast<std::size_t>(width));
       }
@@ -126,7 +130,8 @@ class Run {
       std::byte* end = data(b) + numel_ * num_bytes(op_.buffers[b].dtype);
       const auto before = static_cast<std::size_t>(data(b) - memory_[b].data());
       const auto after = static_cast<std::size_t>(memory_[b].data() + memory_[b].size() - end);
-      for (const auto& [from, bytes] : {std::pair(memory_[b].data(), before), std::pair(end, after)}) {
+      for (const auto& [from, bytes] :
+           {std::pair(memory_[b].data(), before), std::pair(end, after)}) {
         if (forbidden) ASAN_POISON_MEMORY_REGION(from, bytes);
         if (!forbidden) ASAN_UNPOISON_MEMORY_REGION(from, bytes);
       }
@@ -173,7 +178,8 @@ inline std::int64_t differing(const PositionOperation& op, const Run& expected, 
 /// The narrowest elements of an operation have the most places before two vectors are over.
 inline std::int64_t offsets_of(const PositionOperation& op) {
   std::int64_t offsets = 0;
-  for (const Buffer& buffer : op.buffers) offsets = std::max(offsets, offset_bytes / num_bytes(buffer.dtype));
+  for (const Buffer& buffer : op.buffers)
+    offsets = std::max(offsets, offset_bytes / num_bytes(buffer.dtype));
   return offsets;
 }
 

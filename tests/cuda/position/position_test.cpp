@@ -68,7 +68,8 @@ void check_addresses(const PositionOperation& op, std::int64_t numel, Count& cou
   for (const Isa isa : host::supported_isas()) {
     for (std::int64_t offset = 0; offset <= offsets_of(op); ++offset) {
       Run together(op, 0, numel, [&](std::size_t b) { return place(op, b, offset); });
-      compare(op, expected, 0, together, numel, exec_of(isa, 1 + static_cast<int>(offset % 2)), true, count);
+      compare(op, expected, 0, together, numel, exec_of(isa, 1 + static_cast<int>(offset % 2)),
+              true, count);
       const auto moved = static_cast<std::size_t>(offset % buffers);
       Run alone(op, 0, numel, [&](std::size_t b) { return b == moved ? place(op, b, offset) : 0; });
       compare(op, expected, 0, alone, numel, exec_of(isa), true, count);
@@ -103,7 +104,8 @@ bool wrote(const PositionOperation& op) {
 }  // namespace
 
 TEST_CASE(
-    "positions: every operation at every offset, length and instruction set gives the bits of offset 0") {
+    "positions: every operation at every offset, length and instruction set gives the bits of "
+    "offset 0") {
   for (const PositionOperation& op : all_operations()) {
     Count count;
     for (const std::int64_t numel : lengths) {
@@ -116,7 +118,8 @@ TEST_CASE(
     CHECK(count.returned == 0);
     CHECK(count.touched == 0);
     CHECK(count.runs > 0);
-    std::printf("positions %-34s %6lld runs\n", op.name.c_str(), static_cast<long long>(count.runs));
+    std::printf("positions %-34s %6lld runs\n", op.name.c_str(),
+                static_cast<long long>(count.runs));
   }
 }
 
@@ -148,7 +151,8 @@ TEST_CASE("positions: several blocks and threads are the bits of their pieces") 
 TEST_CASE("positions: the norm forms are sums of their single elements, at every offset") {
   constexpr std::int64_t last = 32;
   std::vector<float> values;
-  for (const std::uint32_t bits : input_bits(0, 1063 + last)) values.push_back(std::bit_cast<float>(bits));
+  for (const std::uint32_t bits : input_bits(0, 1063 + last))
+    values.push_back(std::bit_cast<float>(bits));
   const Exec baseline = exec_of(Isa::x86_64);
   for (const std::size_t numel : {0, 1, 3, 15, 16, 17, 33, 65, 1023, 1024, 1025, 1063}) {
     for (std::size_t offset = 0; offset <= last; ++offset) {

@@ -63,11 +63,13 @@ inline std::vector<PositionOperation> update_operations() {
       sgd_row("sgd_update nesterov first", {true, true, true}, true),
       elementwise("sgd_ema_update", {in, in_out, in_out},
                   [](const Call& c) {
-                    h::sgd_ema_update(c.exec, {true}, position_scalars(), c.view(0), c.view(1), c.view(2));
+                    h::sgd_ema_update(c.exec, {true}, position_scalars(), c.view(0), c.view(1),
+                                      c.view(2));
                   }),
       elementwise("lion_update", {in, in_out, in_out},
                   [](const Call& c) {
-                    h::lion_update(c.exec, {true}, position_scalars(), c.view(0), c.view(1), c.view(2));
+                    h::lion_update(c.exec, {true}, position_scalars(), c.view(0), c.view(1),
+                                   c.view(2));
                   }),
   };
 }
@@ -86,21 +88,24 @@ inline std::vector<Buffer> fused_buffers(const cuda::host::FusedOptions& options
   return buffers;
 }
 
-inline PositionOperation fused_row(std::string name, const cuda::host::FusedOptions& given, DType dtype) {
-  return elementwise("fused_update " + std::move(name), fused_buffers(given, dtype), [given](const Call& c) {
-    cuda::host::FusedOptions options = given;
-    if (options.draw) options.draw->first_index += c.first;
-    cuda::host::FusedState state{.master = c.view(1)};
-    const int states = num_states(options);
-    if (options.rule == UpdateRule::sgd) {
-      if (states > 1) state.momentum_buffer = c.view(2);
-    } else {
-      state.exp_avg = c.view(2);
-      if (states > 2) state.exp_avg_sq = c.view(3);
-      if (states > 3) state.max_exp_avg_sq = c.view(4);
-    }
-    cuda::host::fused_update(c.exec, options, position_scalars(), 0.37F, c.view(0), state, c.views.back());
-  });
+inline PositionOperation fused_row(std::string name, const cuda::host::FusedOptions& given,
+                                   DType dtype) {
+  return elementwise("fused_update " + std::move(name), fused_buffers(given, dtype),
+                     [given](const Call& c) {
+                       cuda::host::FusedOptions options = given;
+                       if (options.draw) options.draw->first_index += c.first;
+                       cuda::host::FusedState state{.master = c.view(1)};
+                       const int states = num_states(options);
+                       if (options.rule == UpdateRule::sgd) {
+                         if (states > 1) state.momentum_buffer = c.view(2);
+                       } else {
+                         state.exp_avg = c.view(2);
+                         if (states > 2) state.exp_avg_sq = c.view(3);
+                         if (states > 3) state.max_exp_avg_sq = c.view(4);
+                       }
+                       cuda::host::fused_update(c.exec, options, position_scalars(), 0.37F,
+                                                c.view(0), state, c.views.back());
+                     });
 }
 
 /// Streamed stores begin at a multiple of a cache line, so this kernel does look at addresses. The operation asks for
@@ -108,15 +113,18 @@ inline PositionOperation fused_row(std::string name, const cuda::host::FusedOpti
 inline PositionOperation streamed_row(std::string name, cuda::host::ParamKind kind, DType dtype) {
   return elementwise(
       "fused_update streamed " + std::move(name), fused_buffers({}, dtype), [=](const Call& c) {
-        StepScalars still = position_scalars();  // weights stay as they are, among them the ties of bf16
+        StepScalars still =
+            position_scalars();  // weights stay as they are, among them the ties of bf16
         still.step_size = 0;
         still.has_decay = 0;
         const cuda::host::GradientChain chain{.unscale = still.inv_scale, .clip_coef = 0.37F};
         const cuda::host::GradStretch grad{c.view(0).data(), DType::fp32};
-        const cuda::host::UpdateBuffers buffers{
-            .master = c.view(1).data(), .exp_avg = c.view(2).data(), .exp_avg_sq = c.view(3).data()};
+        const cuda::host::UpdateBuffers buffers{.master = c.view(1).data(),
+                                                .exp_avg = c.view(2).data(),
+                                                .exp_avg_sq = c.view(3).data()};
         const cuda::host::ParamTarget target{c.views.back().data, kind, true, {9, 4, c.first}};
-        cuda::host::simd_kernels(c.exec.isa).fused_update({}, chain, still, grad, buffers, target, c.numel());
+        cuda::host::simd_kernels(c.exec.isa)
+            .fused_update({}, chain, still, grad, buffers, target, c.numel());
       });
 }
 
@@ -131,8 +139,10 @@ inline std::vector<PositionOperation> fused_operations() {
       fused_row("adam fp16", {.rule = UpdateRule::adam, .clip_value = 0.25F}, DType::fp16),
       fused_row("adam amsgrad", {.rule = UpdateRule::adam, .amsgrad = true}, DType::fp32),
       fused_row("sgd fp32", {.rule = UpdateRule::sgd}, DType::fp32),
-      fused_row("sgd momentum", {.rule = UpdateRule::sgd, .maximize = true, .momentum = true}, DType::fp16),
-      fused_row("sgd drawn", {.rule = UpdateRule::sgd, .momentum = true, .nesterov = true, .draw = draw},
+      fused_row("sgd momentum", {.rule = UpdateRule::sgd, .maximize = true, .momentum = true},
+                DType::fp16),
+      fused_row("sgd drawn",
+                {.rule = UpdateRule::sgd, .momentum = true, .nesterov = true, .draw = draw},
                 DType::bf16),
       fused_row("sgd_ema bf16", {.rule = UpdateRule::sgd_ema, .clip_value = 0.25F}, DType::bf16),
       fused_row("lion fp16", {.rule = UpdateRule::lion, .clip_value = 0.25F}, DType::fp16),

@@ -59,12 +59,14 @@ class ExpectedCasts {
     values_.resize(words.size());
     casts_.resize(words.size());
 #pragma omp parallel for num_threads(all_threads().num_threads)
-    for (std::int64_t i = 0; i < numel(words); ++i) values_[static_cast<std::size_t>(i)] = input(first, i);
+    for (std::int64_t i = 0; i < numel(words); ++i)
+      values_[static_cast<std::size_t>(i)] = input(first, i);
     cast_(all_threads(), values_, casts_);
 #pragma omp parallel for num_threads(all_threads().num_threads)
     for (std::int64_t i = 0; i < numel(words); ++i) {
       const std::uint16_t bits = casts_[static_cast<std::size_t>(i)].bits;
-      words[static_cast<std::size_t>(i)] = (bits & 0x7FFFU) > infinity_ ? std::uint16_t{0x7FFF} : bits;
+      words[static_cast<std::size_t>(i)] =
+          (bits & 0x7FFFU) > infinity_ ? std::uint16_t{0x7FFF} : bits;
     }
   }
 

@@ -43,7 +43,8 @@ ZP_KERNEL sweep_kernel(Operation operation, std::uint32_t first, std::int64_t nu
 
 template <class Operation, class Word>
 void enqueue(std::uint32_t first, std::int64_t numel, Word* words) {
-  launch(sweep_kernel<Operation, Word>, grid_blocks(numel), block_threads, Operation{}, first, numel, words);
+  launch(sweep_kernel<Operation, Word>, grid_blocks(numel), block_threads, Operation{}, first,
+         numel, words);
 }
 
 }  // namespace

@@ -127,7 +127,9 @@ TEST_CASE("device: the loss scaler grows, forgives, shrinks and stops at its lim
   CHECK(device::loss_scaler_update(config, {3, 0, 0}, false) == LossScalerState{3, 1, 2});
   config.kind = LossScalerKind::constant;
   CHECK(device::loss_scaler_update(config, {3, 0, 0}, true) == LossScalerState{3, 0, 0});
-  expect_error(ErrorCode::invalid_argument, [&] { device::loss_scaler_update(config, {3, -1, 0}, true); });
+  expect_error(ErrorCode::invalid_argument, [&] {
+    device::loss_scaler_update(config, {3, -1, 0}, true);
+  });
 }
 
 TEST_CASE("device: limbs become a norm, rounded once") {

@@ -57,7 +57,9 @@ struct Buffers {
     fill(exp_avg_sq.span(), 4);
     fill(max_exp_avg_sq.span(), 5);
   }
-  Values at(std::int64_t i) const { return {master[i], exp_avg[i], exp_avg_sq[i], max_exp_avg_sq[i]}; }
+  Values at(std::int64_t i) const {
+    return {master[i], exp_avg[i], exp_avg_sq[i], max_exp_avg_sq[i]};
+  }
 
   /// expected(grad, old values) -> Values. Buffers that the rule does not have keep their bits.
   template <class Expected>
@@ -87,11 +89,13 @@ void check_adam(bool decoupled, const AdamOptions& options, const StepScalars& s
   for_each_layout([&](std::int64_t numel, const int* offset) {
     Buffers b(numel, offset);
     const Buffers old = b;
-    auto* implementation = decoupled ? on_device<device::adamw_update> : on_device<device::adam_update>;
-    implementation(exec, options, s, b.grad.span(), b.master.span(), b.exp_avg.span(), b.exp_avg_sq.span(),
-         options.amsgrad ? b.max_exp_avg_sq.span() : Span<float>());
-    b.check_against(
-        old, [&](float grad, const Values& v) { return expected_adam(decoupled, options, s, grad, v); });
+    auto* implementation =
+        decoupled ? on_device<device::adamw_update> : on_device<device::adam_update>;
+    implementation(exec, options, s, b.grad.span(), b.master.span(), b.exp_avg.span(),
+                   b.exp_avg_sq.span(), options.amsgrad ? b.max_exp_avg_sq.span() : Span<float>());
+    b.check_against(old, [&](float grad, const Values& v) {
+      return expected_adam(decoupled, options, s, grad, v);
+    });
   });
 }
 
@@ -104,7 +108,8 @@ void check_sgd(const SgdOptions& options, const StepScalars& s) {
     const Buffers old = b;
     on_device<device::sgd_update>(exec, options, s, b.grad.span(), b.master.span(),
                                   options.momentum ? b.exp_avg.span() : Span<float>());
-    b.check_against(old, [&](float grad, const Values& v) { return expected_sgd(options, s, grad, v); });
+    b.check_against(old,
+                    [&](float grad, const Values& v) { return expected_sgd(options, s, grad, v); });
   });
 }
 
@@ -113,8 +118,10 @@ void check_sgd_ema(const SgdEmaOptions& options, const StepScalars& s) {
   for_each_layout([&](std::int64_t numel, const int* offset) {
     Buffers b(numel, offset);
     const Buffers old = b;
-    on_device<device::sgd_ema_update>(exec, options, s, b.grad.span(), b.master.span(), b.exp_avg.span());
-    b.check_against(old, [&](float grad, const Values& v) { return expected_sgd_ema(options, s, grad, v); });
+    on_device<device::sgd_ema_update>(exec, options, s, b.grad.span(), b.master.span(),
+                                      b.exp_avg.span());
+    b.check_against(
+        old, [&](float grad, const Values& v) { return expected_sgd_ema(options, s, grad, v); });
   });
 }
 
@@ -123,8 +130,10 @@ void check_lion(const LionOptions& options, const StepScalars& s) {
   for_each_layout([&](std::int64_t numel, const int* offset) {
     Buffers b(numel, offset);
     const Buffers old = b;
-    on_device<device::lion_update>(exec, options, s, b.grad.span(), b.master.span(), b.exp_avg.span());
-    b.check_against(old, [&](float grad, const Values& v) { return expected_lion(options, s, grad, v); });
+    on_device<device::lion_update>(exec, options, s, b.grad.span(), b.master.span(),
+                                   b.exp_avg.span());
+    b.check_against(
+        old, [&](float grad, const Values& v) { return expected_lion(options, s, grad, v); });
   });
 }
 
@@ -154,7 +163,8 @@ TEST_CASE("device: adamw with a step of zero and of infinity") {
 TEST_CASE("device: lion with and without decay, both ways") {
   if (!usable()) return;
   for (const bool maximize : {false, true}) {
-    for (const std::uint32_t has_decay : {0U, 1U}) check_lion({maximize}, scalars(has_decay, has_decay));
+    for (const std::uint32_t has_decay : {0U, 1U})
+      check_lion({maximize}, scalars(has_decay, has_decay));
   }
 }
 

@@ -71,22 +71,25 @@ Span<T> as(std::vector<std::byte>& bytes) {
 void cast(const Exec& exec, const Setting& setting, State& state) {
   if (setting.draw)
     return host::stochastic_cast_to_bf16(exec, *setting.draw, state.master, as<bf16>(state.param));
-  if (setting.dtype == DType::bf16) return host::cast_to_bf16(exec, state.master, as<bf16>(state.param));
-  if (setting.dtype == DType::fp16) return host::cast_to_fp16(exec, state.master, as<fp16>(state.param));
+  if (setting.dtype == DType::bf16)
+    return host::cast_to_bf16(exec, state.master, as<bf16>(state.param));
+  if (setting.dtype == DType::fp16)
+    return host::cast_to_fp16(exec, state.master, as<fp16>(state.param));
   std::ranges::copy(state.master, as<float>(state.param).begin());
 }
 
-void update(const Exec& exec, const OptimizerHyper& hyper, const StepScalars& c, Span<const float> grad,
-            State& state) {
+void update(const Exec& exec, const OptimizerHyper& hyper, const StepScalars& c,
+            Span<const float> grad, State& state) {
   const Span<float> most = hyper.amsgrad ? Span<float>(state.max_exp_avg_sq) : Span<float>();
-  const Span<float> buffer = hyper.momentum != 0 ? Span<float>(state.momentum_buffer) : Span<float>();
+  const Span<float> buffer =
+      hyper.momentum != 0 ? Span<float>(state.momentum_buffer) : Span<float>();
   switch (hyper.rule) {
     case UpdateRule::adamw:
-      return host::adamw_update(exec, {hyper.amsgrad, hyper.maximize}, c, grad, state.master, state.exp_avg,
-                                state.exp_avg_sq, most);
+      return host::adamw_update(exec, {hyper.amsgrad, hyper.maximize}, c, grad, state.master,
+                                state.exp_avg, state.exp_avg_sq, most);
     case UpdateRule::adam:
-      return host::adam_update(exec, {hyper.amsgrad, hyper.maximize}, c, grad, state.master, state.exp_avg,
-                               state.exp_avg_sq, most);
+      return host::adam_update(exec, {hyper.amsgrad, hyper.maximize}, c, grad, state.master,
+                               state.exp_avg, state.exp_avg_sq, most);
     case UpdateRule::sgd:
       return host::sgd_update(exec, {hyper.momentum != 0, hyper.nesterov, hyper.maximize}, c, grad,
                               state.master, buffer);
@@ -102,7 +105,8 @@ State phases(const Exec& exec, const Setting& setting, const StepScalars& c) {
   std::vector<float> grad(elements);
   host::unscale(exec, c.inv_scale, state.grad_sum, grad);
   host::clip(exec, clip_coef, grad, grad);
-  if (setting.hyper.clip_value) host::clip_value(exec, static_cast<float>(*setting.hyper.clip_value), grad);
+  if (setting.hyper.clip_value)
+    host::clip_value(exec, static_cast<float>(*setting.hyper.clip_value), grad);
   update(exec, setting.hyper, c, grad, state);
   cast(exec, setting, state);
   return state;
@@ -171,7 +175,8 @@ TEST_CASE("fused: the bits of the phases, every rule and option") {
 
 TEST_CASE("fused: every parameter type, and stochastic rounding by global index") {
   for (const Isa isa : host::supported_isas()) {
-    for (const DType dtype : {DType::fp32, DType::bf16, DType::fp16}) check({2, isa}, {{}, dtype, {}});
+    for (const DType dtype : {DType::fp32, DType::bf16, DType::fp16})
+      check({2, isa}, {{}, dtype, {}});
     for (const std::uint64_t first : {0ULL, 1024ULL, 77ULL}) {
       check({2, isa}, {{}, DType::bf16, RoundingDraw{5, 3, first}});
     }
@@ -188,12 +193,14 @@ TEST_CASE("fused: streamed parameters are the same bits, from any place in the s
           State state = start();
           host::FusedOptions options = host::fused_options({});
           options.stream = stream;
-          const auto from = [&](std::vector<float>& values) { return Span<float>(values).subspan(begin); };
+          const auto from = [&](std::vector<float>& values) {
+            return Span<float>(values).subspan(begin);
+          };
           const auto width = static_cast<std::size_t>(num_bytes(dtype));
-          host::fused_update(
-              {2, isa}, options, c, clip_coef, from(state.grad_sum),
-              {from(state.master), from(state.exp_avg), from(state.exp_avg_sq)},
-              {state.param.data() + begin * width, dtype, static_cast<std::int64_t>(elements - begin)});
+          host::fused_update({2, isa}, options, c, clip_coef, from(state.grad_sum),
+                             {from(state.master), from(state.exp_avg), from(state.exp_avg_sq)},
+                             {state.param.data() + begin * width, dtype,
+                              static_cast<std::int64_t>(elements - begin)});
           results.push_back(state);
         }
         CHECK(results[0] == results[1]);

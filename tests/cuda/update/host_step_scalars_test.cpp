@@ -80,7 +80,8 @@ TEST_CASE("step scalars: any second beta from 0 up") {
   OptimizerHyper hyper = easy();
   hyper.beta2 = 0.25F;
   CHECK(host::step_scalars(hyper, 1, 0, 1).one_minus_beta2 == 0.75F);
-  CHECK(host::step_scalars(hyper, 2, 0, 1).sqrt_bias_correction2 == static_cast<float>(std::sqrt(0.9375)));
+  CHECK(host::step_scalars(hyper, 2, 0, 1).sqrt_bias_correction2 ==
+        static_cast<float>(std::sqrt(0.9375)));
   hyper.beta2 = 0x1p-26F;  // 1 - 2^-26 is nearer to 1 than to 1 - 2^-24
   CHECK(host::step_scalars(hyper, 1, 0, 1).one_minus_beta2 == 1);
   hyper.beta2 = 0;
@@ -88,8 +89,8 @@ TEST_CASE("step scalars: any second beta from 0 up") {
 }
 
 TEST_CASE("step scalars: has_decay is the coefficient of the rule in fp64") {
-  for (const UpdateRule rule :
-       {UpdateRule::adamw, UpdateRule::adam, UpdateRule::sgd, UpdateRule::sgd_ema, UpdateRule::lion}) {
+  for (const UpdateRule rule : {UpdateRule::adamw, UpdateRule::adam, UpdateRule::sgd,
+                                UpdateRule::sgd_ema, UpdateRule::lion}) {
     const bool decoupled = rule == UpdateRule::adamw || rule == UpdateRule::lion;
     OptimizerHyper hyper = easy();
     hyper.rule = rule;
@@ -150,14 +151,18 @@ TEST_CASE("step scalars: ranges") {
 }
 
 TEST_CASE("step scalars: options that do not belong together") {
-  const auto change_rule = [](UpdateRule rule) { return [rule](OptimizerHyper& h) { h.rule = rule; }; };
-  OptimizerHyper momentum = easy_sgd(), dampening = easy_sgd(), nesterov = easy_sgd(), amsgrad = easy();
+  const auto change_rule = [](UpdateRule rule) {
+    return [rule](OptimizerHyper& h) { h.rule = rule; };
+  };
+  OptimizerHyper momentum = easy_sgd(), dampening = easy_sgd(), nesterov = easy_sgd(),
+                 amsgrad = easy();
   momentum.dampening = 0;
   dampening.momentum = 0;
   nesterov.dampening = 0;
   nesterov.nesterov = true;
   amsgrad.amsgrad = true;
-  for (const UpdateRule rule : {UpdateRule::adamw, UpdateRule::adam, UpdateRule::sgd_ema, UpdateRule::lion}) {
+  for (const UpdateRule rule :
+       {UpdateRule::adamw, UpdateRule::adam, UpdateRule::sgd_ema, UpdateRule::lion}) {
     refused(momentum, change_rule(rule));
     refused(dampening, change_rule(rule));
     OptimizerHyper plain = easy();

@@ -58,7 +58,8 @@ void check_adam(Update update, const AdamOptions& options, const StepScalars& c,
   constexpr std::size_t numel = 37;
   for (const Isa isa : host::supported_isas()) {
     const std::vector<float> grad(numel, in.grad);
-    std::vector<float> master(numel, in.master), exp_avg(numel, in.exp_avg), exp_avg_sq(numel, in.exp_avg_sq);
+    std::vector<float> master(numel, in.master), exp_avg(numel, in.exp_avg),
+        exp_avg_sq(numel, in.exp_avg_sq);
     std::vector<float> most(options.amsgrad ? numel : 0, in.max_exp_avg_sq);
     update(Exec{1, isa}, options, c, grad, master, exp_avg, exp_avg_sq, most);
     CAPTURE(host::name(isa));
@@ -70,8 +71,8 @@ void check_adam(Update update, const AdamOptions& options, const StepScalars& c,
   }
 }
 
-void check_sgd(const SgdOptions& options, const StepScalars& c, float grad, float master, float buffer,
-               float want_master, float want_buffer) {
+void check_sgd(const SgdOptions& options, const StepScalars& c, float grad, float master,
+               float buffer, float want_master, float want_buffer) {
   constexpr std::size_t numel = 37;
   for (const Isa isa : host::supported_isas()) {
     std::vector<float> masters(numel, master), buffers(options.momentum ? numel : 0, buffer);
@@ -114,7 +115,8 @@ TEST_CASE("adam, adamw: without decay the term is left out, not multiplied by ze
   check_adam(host::adam_update, {}, c, {4, inf, 2, 2, 0}, {4, inf, 3, 9, 0});
   check_adam(host::adamw_update, {}, c, {4, inf, 2, 2, 0}, {4, inf, 3, 9, 0});
   c.has_decay = 1;
-  check_adam(host::adam_update, {}, c, {4, inf, 2, 2, 0}, {4, not_a_number, not_a_number, not_a_number, 0});
+  check_adam(host::adam_update, {}, c, {4, inf, 2, 2, 0},
+             {4, not_a_number, not_a_number, not_a_number, 0});
 }
 
 TEST_CASE("amsgrad: NaN replaces the maximum, and a NaN maximum is replaced") {
@@ -122,7 +124,8 @@ TEST_CASE("amsgrad: NaN replaces the maximum, and a NaN maximum is replaced") {
   c.has_decay = 0;
   check_adam(host::adamw_update, {true, false}, c, {not_a_number, 4, 2, 2, 25},
              {0, not_a_number, not_a_number, not_a_number, not_a_number});
-  check_adam(host::adamw_update, {true, false}, c, {4, 4, 2, 2, not_a_number}, {4, 3.625F, 3, 9, 9});
+  check_adam(host::adamw_update, {true, false}, c, {4, 4, 2, 2, not_a_number},
+             {4, 3.625F, 3, 9, 9});
   check_adam(host::adamw_update, {true, false}, c, {0, 4, 2, 0, inf}, {0, 4, 1, 0, inf});
 }
 
@@ -178,7 +181,7 @@ TEST_CASE("lion: by hand, with the signs of zeros and NaN; is_first is not read"
     }
   };
   c.has_decay = 0;
-  check(false, -8, 4, 4, 4 + c.lr, -5);      // c = 2 - 4; 1 - 6: the new average would decide the same
+  check(false, -8, 4, 4, 4 + c.lr, -5);  // c = 2 - 4; 1 - 6: the new average would decide the same
   check(false, -3, 4, 4, 4 - c.lr, -1.25F);  // c = 2 - 3/2; 1 - 9/4: here it would not
   check(true, 3, 4, 4, 4 - c.lr, -1.25F);
   check(false, -0.0F, -0.0F, -0.0F, 0.0F, -0.0F);

@@ -16,7 +16,8 @@ namespace {
 class FormulaGrads final : public zeroproof::GradSource {
  public:
   explicit FormulaGrads(std::int64_t numel) : values_(static_cast<std::size_t>(numel)) {
-    for (std::size_t i = 0; i < values_.size(); ++i) values_[i] = 0.001F * static_cast<float>(i % 97) - 0.04F;
+    for (std::size_t i = 0; i < values_.size(); ++i)
+      values_[i] = 0.001F * static_cast<float>(i % 97) - 0.04F;
   }
   zeroproof::TensorView micro_batch_grad(std::int64_t /*micro_batch*/) override {
     return {values_.data(), zeroproof::DType::fp32, static_cast<std::int64_t>(values_.size())};
@@ -35,14 +36,17 @@ std::int64_t compare_phase(zeroproof::DistributedOptimizer& reference,
   for (const zeroproof::ExposedBuffer& buffer : want) {
     for (const zeroproof::ExposedBuffer& other : got) {
       if (other.id != buffer.id) continue;
-      const auto result = zeroproof::verification::compare(buffer.view, other.view, 0, buffer.view.numel);
+      const auto result =
+          zeroproof::verification::compare(buffer.view, other.view, 0, buffer.view.numel);
       if (result.first) {
         const auto show = [&](std::uint64_t bits) {
           return zeroproof::verification::show_bits(buffer.view.dtype, bits);
         };
-        std::printf("%s: %lld differ, first element %lld: %s, not %s\n", std::string(name(buffer.id)).c_str(),
-                    static_cast<long long>(result.differing), static_cast<long long>(result.first->index),
-                    show(result.first->candidate_bits).c_str(), show(result.first->reference_bits).c_str());
+        std::printf("%s: %lld differ, first element %lld: %s, not %s\n",
+                    std::string(name(buffer.id)).c_str(), static_cast<long long>(result.differing),
+                    static_cast<long long>(result.first->index),
+                    show(result.first->candidate_bits).c_str(),
+                    show(result.first->reference_bits).c_str());
         return -1;
       }
       compared += result.compared;

@@ -50,7 +50,8 @@ TEST_CASE("block amax: by hand, with blocks that end with the tensor") {
   // 2 x 5 in blocks of 1 x 2: the last block of a row has one element.
   const BlockGrid grid{2, 5, 1, 2};
   const std::vector<float> values = {1, -2, 0, -0.0F, 3, /**/ inf32, 1, nan32, 5, -0x1p-149F};
-  CHECK(amaxes(grid, values) == std::vector<std::uint32_t>{amax_of(2), 0, amax_of(3), inf_bits, nan_bits, 1});
+  CHECK(amaxes(grid, values) ==
+        std::vector<std::uint32_t>{amax_of(2), 0, amax_of(3), inf_bits, nan_bits, 1});
   // The same as 2 x 5 in blocks of 2 x 3.
   CHECK(amaxes({2, 5, 2, 3}, values) == std::vector<std::uint32_t>{nan_bits, amax_of(5)});
   // 1 + 2^-8 is a tie in bf16 and becomes 1, 1 + 3 * 2^-8 becomes 1 + 2^-6.
@@ -103,7 +104,8 @@ TEST_CASE("block quantize: through bf16 rounds twice, on purpose") {
   std::vector<e4m3> code(1);
   reference::block_quantize_e4m3({}, {one_block(1, 1)}, 0, values, scale, code);
   CHECK(code[0].bits == 0x39);
-  reference::block_quantize_e4m3({}, {one_block(1, 1), QuantizedValue::through_bf16}, 0, values, scale, code);
+  reference::block_quantize_e4m3({}, {one_block(1, 1), QuantizedValue::through_bf16}, 0, values,
+                                 scale, code);
   CHECK(code[0].bits == 0x38);
 }
 
@@ -120,10 +122,11 @@ TEST_CASE("block scales: a tensor that is cut anywhere has the bits of the whole
             // Every rank has the amax of its part; the ranks' are joined by an integer maximum.
             std::vector<std::uint32_t> joined(static_cast<std::size_t>(grid.num_blocks()));
             const auto part_of = [&](std::int64_t rank) {
-              const std::int64_t begin = grid.numel() * rank / ranks, end = grid.numel() * (rank + 1) / ranks;
-              return std::pair(begin,
-                               Span<const float>(values).subspan(static_cast<std::size_t>(begin),
-                                                                 static_cast<std::size_t>(end - begin)));
+              const std::int64_t begin = grid.numel() * rank / ranks,
+                                 end = grid.numel() * (rank + 1) / ranks;
+              return std::pair(
+                  begin, Span<const float>(values).subspan(static_cast<std::size_t>(begin),
+                                                           static_cast<std::size_t>(end - begin)));
             };
             for (std::int64_t rank = 0; rank < ranks; ++rank) {
               std::vector<std::uint32_t> own(joined.size());
@@ -183,7 +186,8 @@ TEST_CASE("block scales: one NaN takes its block along with mxfp8, and no other"
   const std::vector<float> back = reference::dequantized(tensor);
   for (std::size_t i = 0; i < values.size(); ++i) CHECK(std::isnan(back[i]) == (i / 32 == 1));
   // fp32 scales stay 1 there: the others of the block keep their numbers.
-  const std::vector<float> other = reference::dequantized(reference::quantized({{1, 96, 1, 32}}, {}, values));
+  const std::vector<float> other =
+      reference::dequantized(reference::quantized({{1, 96, 1, 32}}, {}, values));
   for (std::size_t i = 0; i < values.size(); ++i) CHECK(std::isnan(other[i]) == (i == 40));
 }
 
@@ -201,8 +205,9 @@ TEST_CASE("block scales: refused, and nothing is written then") {
     ZP_CHECK_INVALID(reference::block_quantize_e4m3({}, {grid}, first, ten, scale, codes));
     ZP_CHECK_INVALID(reference::block_dequantize_e4m3({}, grid, first, codes, scale, target));
   }
-  for (const BlockGrid& bad : {BlockGrid{-2, 5, 1, 2}, BlockGrid{2, -5, 1, 2}, BlockGrid{2, 5, 0, 2},
-                               BlockGrid{2, 5, 1, 0}, BlockGrid{most, most, 1, 2}}) {
+  for (const BlockGrid& bad :
+       {BlockGrid{-2, 5, 1, 2}, BlockGrid{2, -5, 1, 2}, BlockGrid{2, 5, 0, 2},
+        BlockGrid{2, 5, 1, 0}, BlockGrid{most, most, 1, 2}}) {
     ZP_CHECK_INVALID(reference::block_amax({}, bad, direct, 0, ten, six));
     ZP_CHECK_INVALID(reference::quantized({bad}, {}, ten));
   }
@@ -212,5 +217,6 @@ TEST_CASE("block scales: refused, and nothing is written then") {
   CHECK(six == std::vector<std::uint32_t>(6, 7));
   for (const e4m3 code : codes) CHECK(code.bits == 7);
   CHECK(target == std::vector<float>(10, 7.0F));
-  reference::block_amax({}, grid, direct, 10, {}, six);  // an empty part at the end of the tensor is none
+  reference::block_amax({}, grid, direct, 10, {},
+                        six);  // an empty part at the end of the tensor is none
 }

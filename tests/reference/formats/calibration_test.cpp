@@ -16,7 +16,8 @@ namespace {
 std::uint32_t amax_bits(float value) { return std::bit_cast<std::uint32_t>(value); }
 
 /// 256 bins, of which some are given, as (bin, count).
-std::vector<std::uint64_t> bins_with(const std::vector<std::pair<std::size_t, std::uint64_t>>& given) {
+std::vector<std::uint64_t> bins_with(
+    const std::vector<std::pair<std::size_t, std::uint64_t>>& given) {
   std::vector<std::uint64_t> count(256, 0);
   for (const auto& [bin, elements] : given) count[bin] = elements;
   return count;
@@ -49,7 +50,8 @@ struct Doubling {
 
 TEST_CASE("bins of a width, open and closed; what is no number is counted apart") {
   std::vector<std::uint64_t> count(256 + histogram_extra, 0);
-  const std::vector<float> values = {0, -0.0F, 0.49F, 0.5F, -0.5F, 127.9F, 128, -1e30F, NAN, -INFINITY};
+  const std::vector<float> values = {0,      -0.0F, 0.49F,  0.5F, -0.5F,
+                                     127.9F, 128,   -1e30F, NAN,  -INFINITY};
   reference::histogram_count({}, 0.5F, HistogramEnd::open, values, count);
   CHECK(count[0] == 3);
   CHECK(count[1] == 2);
@@ -63,7 +65,8 @@ TEST_CASE("bins of a width, open and closed; what is no number is counted apart"
 
 TEST_CASE("the exponent is the least one whose bins reach beyond amax") {
   CHECK(reference::histogram_exponent(0, 2048) == -149);
-  CHECK(reference::histogram_exponent(amax_bits(1), 2048) == -10);  // 2048 * 2^-11 is 1, and not above it
+  CHECK(reference::histogram_exponent(amax_bits(1), 2048) ==
+        -10);  // 2048 * 2^-11 is 1, and not above it
   CHECK(reference::histogram_exponent(amax_bits(std::nextafter(1.0F, 0.0F)), 2048) == -11);
   CHECK(reference::histogram_exponent(amax_bits(300), 300) == 1);
   CHECK(reference::histogram_exponent(0x7F7FFFFFU, 256) == 120);
@@ -78,7 +81,8 @@ TEST_CASE("batches and ranks in any order make the same bins") {
   std::vector<float> all;
   for (std::size_t b = 0; b < batches.size(); ++b) {
     for (std::uint64_t i = 0; i < 200; ++i) {
-      const float value = philox.bell(1000 * b + i) * std::ldexp(1.0F, static_cast<int>(5 * b % 7) - 3);
+      const float value =
+          philox.bell(1000 * b + i) * std::ldexp(1.0F, static_cast<int>(5 * b % 7) - 3);
       batches[b].push_back(value);
       all.push_back(value);
     }
@@ -134,7 +138,7 @@ TEST_CASE("mean square: errors of 25 candidates, of which the first least is tak
   reference::clip_errors({}, options, 0, values, amax, errors);
   CHECK(reference::grad_norm_finish(errors[24 - first_clip]) == 0);               // 4 * 24 / 32
   CHECK(reference::grad_norm_finish(errors[32 - first_clip]) == std::sqrt(2.0));  // 3 becomes 4
-  CHECK(reference::grad_norm_finish(errors[0]) == std::sqrt(8.0));                // 1 is the largest there is
+  CHECK(reference::grad_norm_finish(errors[0]) == std::sqrt(8.0));  // 1 is the largest there is
   std::vector<std::uint32_t> clipped(1);
   reference::clip_of_errors(amax, errors, clipped);
   CHECK(clipped[0] == amax_bits(3));
@@ -149,8 +153,8 @@ TEST_CASE("mean square: errors of 25 candidates, of which the first least is tak
 TEST_CASE("SmoothQuant: alpha shares the range out, within limits") {
   const std::vector<std::uint32_t> inputs = {amax_bits(4), amax_bits(0x1p-31F), amax_bits(1e-6F),
                                              amax_bits(1e6F), 0x7F800000U};
-  const std::vector<std::uint32_t> weights = {amax_bits(9), amax_bits(1), amax_bits(1), amax_bits(1),
-                                              amax_bits(1)};
+  const std::vector<std::uint32_t> weights = {amax_bits(9), amax_bits(1), amax_bits(1),
+                                              amax_bits(1), amax_bits(1)};
   std::vector<float> scale(5);
   reference::smooth_scales({}, 1, inputs, weights, scale);
   CHECK(scale == std::vector<float>{0.25F, 1, 1e4F, 1e-4F, 1});

@@ -68,8 +68,8 @@ TEST_CASE("casts: around every exponent, every tie and every 16-bit value") {
   for (std::uint32_t pattern = 0; pattern < 65536; ++pattern) {
     add_around(pattern << 16);              // bf16 values
     add_around((pattern << 16) + 0x8000U);  // and their ties
-    add_around(
-        std::bit_cast<std::uint32_t>(to_float(fp16{static_cast<std::uint16_t>(pattern)})));  // fp16 values
+    add_around(std::bit_cast<std::uint32_t>(
+        to_float(fp16{static_cast<std::uint16_t>(pattern)})));  // fp16 values
   }
   const Mismatches found = mismatches(source);
   CHECK(found.bf16 == 0);
@@ -83,7 +83,8 @@ TEST_CASE("casts: numbers to redo by hand") {
                                      0x1p-133F,      0x1p-134F,      inf32};
   std::vector<bf16> rounded(source.size());
   reference::cast_to_bf16({}, source, rounded);
-  const std::vector<std::uint16_t> expected = {0x3F80, 0x3F82, 0x8000, 0x7F80, 0x0001, 0x0000, 0x7F80};
+  const std::vector<std::uint16_t> expected = {0x3F80, 0x3F82, 0x8000, 0x7F80,
+                                               0x0001, 0x0000, 0x7F80};
   for (std::size_t i = 0; i < source.size(); ++i) CHECK(rounded[i].bits == expected[i]);
 
   // fp16: the largest value is 65504, and 65520 is midway to the next power of two: infinity. 2^-24 is the
@@ -92,7 +93,8 @@ TEST_CASE("casts: numbers to redo by hand") {
                                         0x1p-25F, 0x3p-25F, -0x1p-14F};
   std::vector<fp16> rounded_16(source_16.size());
   reference::cast_to_fp16({}, source_16, rounded_16);
-  const std::vector<std::uint16_t> expected_16 = {0x7BFF, 0x7BFF, 0x7C00, 0x0001, 0x0000, 0x0002, 0x8400};
+  const std::vector<std::uint16_t> expected_16 = {0x7BFF, 0x7BFF, 0x7C00, 0x0001,
+                                                  0x0000, 0x0002, 0x8400};
   for (std::size_t i = 0; i < source_16.size(); ++i) CHECK(rounded_16[i].bits == expected_16[i]);
 }
 

@@ -21,11 +21,13 @@ std::vector<float> faked(const FakeQuantization& options, const std::vector<floa
   return target;
 }
 
-FakeQuantization one_row(std::int64_t columns, FakeFormat format = FakeFormat::integer, int bits = 8) {
+FakeQuantization one_row(std::int64_t columns, FakeFormat format = FakeFormat::integer,
+                         int bits = 8) {
   return {one_block(1, columns), format, bits};
 }
 
-std::vector<int> codes_of(const FakeQuantization& options, const std::vector<float>& values, float amax) {
+std::vector<int> codes_of(const FakeQuantization& options, const std::vector<float>& values,
+                          float amax) {
   std::vector<std::int8_t> codes(values.size());
   const std::uint32_t bits = bits_of_amax(amax);
   reference::quantize_integer({}, options, 0, values, {&bits, 1}, codes);
@@ -36,11 +38,14 @@ std::vector<int> codes_of(const FakeQuantization& options, const std::vector<flo
 
 TEST_CASE("integers: ties to even, clipped, narrow or with one code more below") {
   // amax 127: the scale is 1, and a code is the nearest integer.
-  const std::vector<float> values = {0.5F, 1.5F, 2.5F, -0.5F, -1.5F, 126.5F, 127.4F, 130, -127.6F, -1000};
+  const std::vector<float> values = {0.5F,   1.5F,   2.5F, -0.5F,   -1.5F,
+                                     126.5F, 127.4F, 130,  -127.6F, -1000};
   FakeQuantization options = one_row(10);
-  CHECK(codes_of(options, values, 127) == std::vector<int>{0, 2, 2, 0, -2, 126, 127, 127, -127, -127});
+  CHECK(codes_of(options, values, 127) ==
+        std::vector<int>{0, 2, 2, 0, -2, 126, 127, 127, -127, -127});
   options.narrow = false;
-  CHECK(codes_of(options, values, 127) == std::vector<int>{0, 2, 2, 0, -2, 126, 127, 127, -128, -128});
+  CHECK(codes_of(options, values, 127) ==
+        std::vector<int>{0, 2, 2, 0, -2, 126, 127, 127, -128, -128});
   options = one_row(10, FakeFormat::integer, 4);
   CHECK(codes_of(options, values, 7) == std::vector<int>{0, 2, 2, 0, -2, 7, 7, 7, -7, -7});
 }
@@ -73,7 +78,8 @@ TEST_CASE("integers: an amax that is infinite or NaN makes NaNs") {
 TEST_CASE("fp8: two roundings of the scale, saturation, and 1 in the place of a tiny amax") {
   const FakeQuantization options = one_row(4, FakeFormat::e4m3);
   // amax 448: the scale is 1. 17 lies between 16 and 18, a tie to the even fraction.
-  CHECK(faked(options, {17, 19, 1000, -460}, {bits_of_amax(448)}) == std::vector<float>{16, 20, 448, -448});
+  CHECK(faked(options, {17, 19, 1000, -460}, {bits_of_amax(448)}) ==
+        std::vector<float>{16, 20, 448, -448});
   // amax 3: g = fp32(448 / 3), h = fp32(1 / g); 3 * g is 448 or its neighbour, and becomes 448 * h.
   const float g = 448.0F / 3.0F, h = 1.0F / g;
   CHECK(faked(options, {3, 0, 0, 0}, {bits_of_amax(3)})[0] == 448.0F * h);
@@ -86,7 +92,8 @@ TEST_CASE("fp8: two roundings of the scale, saturation, and 1 in the place of a 
 TEST_CASE("an amax for every row, and for every column") {
   const std::vector<float> values = {1, 2, 3, 4, 5, 6};
   FakeQuantization options{{2, 3, 1, 3}, FakeFormat::integer, 2};
-  CHECK(faked(options, values, {bits_of_amax(1), bits_of_amax(6)}) == std::vector<float>{1, 1, 1, 6, 6, 6});
+  CHECK(faked(options, values, {bits_of_amax(1), bits_of_amax(6)}) ==
+        std::vector<float>{1, 1, 1, 6, 6, 6});
   options.grid = {2, 3, 2, 1};
   CHECK(faked(options, values, {bits_of_amax(1), bits_of_amax(2), bits_of_amax(12)}) ==
         std::vector<float>{1, 2, 0, 1, 2, 0});

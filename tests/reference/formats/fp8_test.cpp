@@ -75,8 +75,8 @@ std::vector<float> interesting() {
     if (code > 0) add((here + to_float(Format{static_cast<std::uint8_t>(code - 1)})) / 2);
   }
   const float top = to_float(Format{static_cast<std::uint8_t>(largest<Format>)});
-  for (const float center : {top * 1.03125F, top * 1.0625F, top * 1.125F, top * 2, 1e30F, 3.4e38F, 0x1p-126F,
-                             0x1p-140F, 0x1p-149F, inf32}) {
+  for (const float center : {top * 1.03125F, top * 1.0625F, top * 1.125F, top * 2, 1e30F, 3.4e38F,
+                             0x1p-126F, 0x1p-140F, 0x1p-149F, inf32}) {
     add(center);
   }
   values.erase(std::remove_if(values.begin(), values.end(), [](float v) { return std::isnan(v); }),
@@ -107,7 +107,8 @@ TEST_CASE("e4m3: numbers to redo by hand") {
   // 448 is 1.75 * 2^8, 0x7E. Everything above stays there, infinity too; 0x7F is NaN.
   CHECK(cast<e4m3>({448, 432, 431, 449, 464, 480, 1e30F, inf32, -inf32, -1000}) ==
         std::vector<int>{0x7E, 0x7E, 0x7D, 0x7E, 0x7E, 0x7E, 0x7E, 0x7E, 0xFE, 0xFE});
-  CHECK(cast<e4m3>({15.5F, 15.6F, 14.9F}) == std::vector<int>{0x58, 0x58, 0x57});  // 15.5 is a tie to 16
+  CHECK(cast<e4m3>({15.5F, 15.6F, 14.9F}) ==
+        std::vector<int>{0x58, 0x58, 0x57});  // 15.5 is a tie to 16
   CHECK((cast<e4m3>({nan32, -nan32})[0] & 0x7F) == 0x7F);
   CHECK((cast<e4m3>({nan32, -nan32})[1] & 0x7F) == 0x7F);
 }

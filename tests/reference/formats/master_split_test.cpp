@@ -38,9 +38,10 @@ bool is_nan(std::uint32_t b) { return (b & 0x7FFFFFFFU) > 0x7F800000U; }
 
 /// What is not as it has to be, over the floats with bits(i), i in [0, count).
 struct Wrong {
-  std::int64_t joined = 0;       ///< a master that does not come back
-  std::int64_t nans = 0;         ///< a NaN whose parameter is none, or the reverse
-  std::int64_t not_nearest = 0;  ///< parameters that are not those of the cast to nearest even, NaN aside
+  std::int64_t joined = 0;  ///< a master that does not come back
+  std::int64_t nans = 0;    ///< a NaN whose parameter is none, or the reverse
+  std::int64_t not_nearest =
+      0;  ///< parameters that are not those of the cast to nearest even, NaN aside
   std::int64_t not_ties =
       0;  ///< of these, masters that are not half-way above a parameter with an even last bit
 };
@@ -90,7 +91,8 @@ TEST_CASE("split: numbers to redo by hand") {
     CHECK(split(rule, 0x3F807FFF) == Pair{0x3F80, 0x7FFF});
     CHECK(split(rule, 0x3F808000) ==
           Pair{0x3F81, 0x8000});  // a tie: away from zero, where the cast has 0x3F80
-    CHECK(split(rule, 0x3F818000) == Pair{0x3F82, 0x8000});  // a tie that the cast rounds the same way
+    CHECK(split(rule, 0x3F818000) ==
+          Pair{0x3F82, 0x8000});  // a tie that the cast rounds the same way
     CHECK(split(rule, 0xBF808000) == Pair{0xBF81, 0x8000});
     CHECK(split(rule, 0x00000001) == Pair{0x0000, 0x0001});  // the smallest subnormal is not lost
     CHECK(split(rule, 0x80000000) == Pair{0x8000, 0x0000});
@@ -103,24 +105,28 @@ TEST_CASE("split: numbers to redo by hand") {
   }
 }
 
-TEST_CASE("split: a NaN stays one by our rule; TransformerEngine's makes an infinity or zero of some") {
-  for (const std::uint32_t b : {0x7F800001U, 0x7F807FFFU, 0x7F808000U, 0x7FC00000U, 0x7FFF8000U, 0x7FFFFFFFU,
-                                0xFF800001U, 0xFFFFFFFFU}) {
+TEST_CASE(
+    "split: a NaN stays one by our rule; TransformerEngine's makes an infinity or zero of some") {
+  for (const std::uint32_t b : {0x7F800001U, 0x7F807FFFU, 0x7F808000U, 0x7FC00000U, 0x7FFF8000U,
+                                0x7FFFFFFFU, 0xFF800001U, 0xFFFFFFFFU}) {
     CHECK(split(ours, b) == Pair{0x7FFF, 0});
     CHECK(is_nan(join(ours, split(ours, b))));
     CHECK(join(theirs, split(theirs, b)) == b);
   }
-  CHECK(split(theirs, 0x7FFFFFFF) == Pair{0x8000, 0xFFFF});  // a parameter of -0, and a master that is a NaN
+  CHECK(split(theirs, 0x7FFFFFFF) ==
+        Pair{0x8000, 0xFFFF});  // a parameter of -0, and a master that is a NaN
   CHECK(split(theirs, 0xFFFFFFFF) == Pair{0x0000, 0xFFFF});
   CHECK(split(theirs, 0x7F800001) == Pair{0x7F80, 0x0001});
-  CHECK(split(theirs, 0x7FC00000) == Pair{0x7FC0, 0x0000});  // the NaN that arithmetic makes on x86 stays one
+  CHECK(split(theirs, 0x7FC00000) ==
+        Pair{0x7FC0, 0x0000});  // the NaN that arithmetic makes on x86 stays one
 }
 
 TEST_CASE("split: a parameter that somebody else wrote is joined all the same") {
   CHECK(join(ours, {0x3F80, 0xFFFF}) == 0x3F7FFFFF);
   CHECK(join(theirs, {0x0000, 0x8000}) == 0xFFFF8000);  // nothing is below zero: modulo 2^32
   CHECK(is_nan(join(ours, {0x0000, 0x8000})));
-  for (const std::uint16_t remainder : {std::uint16_t{0}, std::uint16_t{0x8000}, std::uint16_t{0xFFFF}}) {
+  for (const std::uint16_t remainder :
+       {std::uint16_t{0}, std::uint16_t{0x8000}, std::uint16_t{0xFFFF}}) {
     CHECK(is_nan(join(ours, {0x7F81, remainder})));
     CHECK(is_nan(join(ours, {0xFFFF, remainder})));
   }
@@ -128,7 +134,8 @@ TEST_CASE("split: a parameter that somebody else wrote is joined all the same") 
 }
 
 TEST_CASE(
-    "split: every parameter with remainders at the ends and in the middle, by TransformerEngine's rule") {
+    "split: every parameter with remainders at the ends and in the middle, by TransformerEngine's "
+    "rule") {
   constexpr std::uint16_t remainders[] = {0,      1,      2,      0x00FF, 0x0100, 0x5555, 0x7FFE,
                                           0x7FFF, 0x8000, 0x8001, 0xAAAA, 0xFF00, 0xFFFE, 0xFFFF};
   std::int64_t wrong = 0;
@@ -175,7 +182,7 @@ TEST_CASE("split: nothing to do, and lengths that differ") {
   ZP_CHECK_INVALID(reference::split_master({}, ours, two, params, remainders));
   ZP_CHECK_INVALID(
       reference::split_master({}, ours, three, params, Span<std::uint16_t>(remainders).first(2)));
-  ZP_CHECK_INVALID(
-      reference::join_master({}, ours, params, Span<const std::uint16_t>(remainders).first(2), three));
+  ZP_CHECK_INVALID(reference::join_master({}, ours, params,
+                                          Span<const std::uint16_t>(remainders).first(2), three));
   ZP_CHECK_INVALID(reference::join_master({}, ours, params, remainders, two));
 }

@@ -49,8 +49,8 @@ std::vector<float> every_bf16() {
 
 /// Where the two overflows differ, they differ as R8 says; returns how many values that are.
 template <class Format>
-std::int64_t num_beyond(Cast<Format>* saturating, Cast<Format>* nonfinite, double limit, bool limit_too,
-                        int beyond) {
+std::int64_t num_beyond(Cast<Format>* saturating, Cast<Format>* nonfinite, double limit,
+                        bool limit_too, int beyond) {
   const std::vector<float> values = every_bf16();
   const std::vector<int> one = codes(saturating, values);
   const std::vector<int> other = codes(nonfinite, values);
@@ -77,11 +77,16 @@ std::int64_t num_beyond(Cast<Format>* saturating, Cast<Format>* nonfinite, doubl
 }  // namespace
 
 TEST_CASE("overflow nonfinite: numbers to redo by hand") {
-  const auto four = [](const std::vector<float>& x) { return codes(reference::nonfinite_cast_to_e4m3, x); };
-  const auto five = [](const std::vector<float>& x) { return codes(reference::nonfinite_cast_to_e5m2, x); };
+  const auto four = [](const std::vector<float>& x) {
+    return codes(reference::nonfinite_cast_to_e4m3, x);
+  };
+  const auto five = [](const std::vector<float>& x) {
+    return codes(reference::nonfinite_cast_to_e5m2, x);
+  };
   CHECK(four({1, 448, 449, 464, -464, 0.0F, -0.0F}) ==
         std::vector<int>{0x38, 0x7E, 0x7E, 0x7E, 0xFE, 0x00, 0x80});
-  for (const float x : {std::nextafter(464.0F, inf32), 480.0F, 1e30F, inf32, -inf32, -465.0F, nan32}) {
+  for (const float x :
+       {std::nextafter(464.0F, inf32), 480.0F, 1e30F, inf32, -inf32, -465.0F, nan32}) {
     CHECK((four({x})[0] & 0x7F) == 0x7F);  // e4m3 has no infinity
   }
   // 61440 is the tie between 57344 (1.11, odd) and 65536, which is infinity here.
@@ -91,12 +96,13 @@ TEST_CASE("overflow nonfinite: numbers to redo by hand") {
 }
 
 TEST_CASE(
-    "overflow nonfinite: every bf16 and its neighbours are as the saturating cast has them, up to the "
+    "overflow nonfinite: every bf16 and its neighbours are as the saturating cast has them, up to "
+    "the "
     "limit") {
-  const std::int64_t four =
-      num_beyond<e4m3>(reference::cast_to_e4m3, reference::nonfinite_cast_to_e4m3, 464, false, 0x7F);
-  const std::int64_t five =
-      num_beyond<e5m2>(reference::cast_to_e5m2, reference::nonfinite_cast_to_e5m2, 61440, true, 0x7C);
+  const std::int64_t four = num_beyond<e4m3>(reference::cast_to_e4m3,
+                                             reference::nonfinite_cast_to_e4m3, 464, false, 0x7F);
+  const std::int64_t five = num_beyond<e5m2>(reference::cast_to_e5m2,
+                                             reference::nonfinite_cast_to_e5m2, 61440, true, 0x7C);
   // bf16 patterns above 464 (0x43E8) and from 61440 (0x4770) up to infinity (0x7F80), each with two neighbours and both
   // signs; of infinity the upper neighbour is a NaN, and 464 and 61440 have one neighbour beyond and one not.
   CHECK(four == 2 * (3 * (0x7F80 - 0x43E8) - 1 + 1));
@@ -105,7 +111,8 @@ TEST_CASE(
 
 TEST_CASE("e8m0: numbers to redo by hand") {
   // 127 is 1; what is above a power of two has the next one, up to 2^127, which is all there is.
-  CHECK(e8m0_codes({1, 2, 0.5F, 1.5F, -1.5F, std::nextafter(1.0F, 2.0F), std::nextafter(1.0F, 0.0F)}) ==
+  CHECK(e8m0_codes(
+            {1, 2, 0.5F, 1.5F, -1.5F, std::nextafter(1.0F, 2.0F), std::nextafter(1.0F, 0.0F)}) ==
         std::vector<int>{127, 128, 126, 128, 128, 128, 127});
   CHECK(e8m0_codes({0x1p127F, std::nextafter(0x1p127F, inf32), 3.4e38F, inf32, -inf32, nan32}) ==
         std::vector<int>{254, 254, 254, 254, 254, 255});
@@ -118,7 +125,8 @@ TEST_CASE("e8m0: every bf16 and its neighbours, against a search") {
   const std::vector<float> values = every_bf16();
   const std::vector<int> found = e8m0_codes(values);
   std::int64_t wrong = 0;
-  for (std::size_t i = 0; i < values.size(); ++i) wrong += found[i] == first_code_above(values[i]) ? 0 : 1;
+  for (std::size_t i = 0; i < values.size(); ++i)
+    wrong += found[i] == first_code_above(values[i]) ? 0 : 1;
   CHECK(wrong == 0);
 }
 

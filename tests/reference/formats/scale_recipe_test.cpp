@@ -93,7 +93,8 @@ TEST_CASE("current scales: what is empty, infinite, NaN or small") {
 
 TEST_CASE("mxfp8 scales: numbers to redo by hand") {
   CHECK(mxfp8(Fp8::e4m3, amax_of(448)).code == 127);
-  CHECK(mxfp8(Fp8::e4m3, amax_of(std::nextafter(448.0F, inf32))).code == 128);  // up: 448.00003 would not fit
+  CHECK(mxfp8(Fp8::e4m3, amax_of(std::nextafter(448.0F, inf32))).code ==
+        128);                                       // up: 448.00003 would not fit
   CHECK(mxfp8(Fp8::e4m3, amax_of(1)).code == 119);  // 1 / 448 is between 2^-9 and 2^-8
   CHECK(mxfp8(Fp8::e4m3, amax_of(1)).scale == 256);
   CHECK(mxfp8(Fp8::e5m2, amax_of(57344)).code == 127);
@@ -105,7 +106,8 @@ TEST_CASE("mxfp8 scales: numbers to redo by hand") {
   CHECK(mxfp8(Fp8::e4m3, inf_bits).scale == 0x1p-127F);
   CHECK(mxfp8(Fp8::e4m3, nan_bits).code == 255);
   CHECK(std::isnan(mxfp8(Fp8::e4m3, nan_bits).scale));
-  CHECK(std::isnan(mxfp8(Fp8::e4m3, 0x80000000U).scale));  // no amax; every pattern above infinity is a NaN
+  CHECK(std::isnan(
+      mxfp8(Fp8::e4m3, 0x80000000U).scale));  // no amax; every pattern above infinity is a NaN
 }
 
 namespace {
@@ -131,7 +133,8 @@ std::int64_t not_the_least(Fp8 format, std::int64_t step) {
       const bool fits = a <= top * std::ldexp(1.0, code - 127);
       const bool least = code == 0 || a > top * std::ldexp(1.0, code - 128);
       const bool inverse = double{scale[i]} == std::ldexp(1.0, 127 - code);
-      const bool small = a < top * 0x1p-126;  // the product is subnormal, and its rounding may be down
+      const bool small =
+          a < top * 0x1p-126;  // the product is subnormal, and its rounding may be down
       wrong[static_cast<std::size_t>(b)] += inverse && (small ? code <= 1 : fits && least) ? 0 : 1;
     }
   });
@@ -161,7 +164,8 @@ TEST_CASE("delayed scales: the window moves, and the newest and the oldest count
   CHECK(delayed({.choice = AmaxChoice::most_recent}, {two, four, one, one}, 5).scale[0] == 224);
   CHECK(delayed({.format = Fp8::e5m2}, {seven, 0}, 5).scale[0] == 8192);
   CHECK(delayed({.margin = 3}, {seven, 0}, 5).scale[0] == 8);
-  CHECK(delayed({}, {seven}, 5).history == std::vector<std::uint32_t>{0});  // a window of the step alone
+  CHECK(delayed({}, {seven}, 5).history ==
+        std::vector<std::uint32_t>{0});  // a window of the step alone
   CHECK(delayed({}, {seven}, 5).scale[0] == 64);
   CHECK(delayed({}, {seven, one}, 5).history == std::vector<std::uint32_t>{0, seven});
 }
@@ -177,11 +181,14 @@ TEST_CASE("delayed scales: a tensor that nobody used") {
   CHECK(rolled.history == std::vector<std::uint32_t>{0, one, 0});
   CHECK(rolled.scale[0] == 224);
   // most_recent has nothing to make a scale of, and neither has an empty window.
-  CHECK(delayed({.choice = AmaxChoice::most_recent, .empty = EmptyAmax::roll}, before, 5).scale[0] == 5);
+  CHECK(
+      delayed({.choice = AmaxChoice::most_recent, .empty = EmptyAmax::roll}, before, 5).scale[0] ==
+      5);
   CHECK(delayed({.empty = EmptyAmax::roll}, {0, 0, 0}, 5).scale[0] == 5);
 }
 
-TEST_CASE("delayed scales: infinite and NaN amaxes keep the scale as long as they are in the window") {
+TEST_CASE(
+    "delayed scales: infinite and NaN amaxes keep the scale as long as they are in the window") {
   const std::uint32_t one = amax_of(1), seven = amax_of(7);
   for (const std::uint32_t bad : {inf_bits, nan_bits}) {
     const Delayed d = delayed({}, {one, seven, bad}, 5);
@@ -205,8 +212,10 @@ TEST_CASE("delayed scales: tensors do not see each other, over several steps") {
   const DelayedScaling options{.history = 3};
   std::vector<std::uint32_t> history(9);
   std::vector<float> scale(3, 1), scale_inv(3, 1);
-  const std::vector<std::vector<float>> amaxes = {{7, 0, 1}, {3.5F, 0, 2}, {1.75F, 14, 0}, {1.75F, 0, 0}};
-  const std::vector<std::vector<float>> want = {{64, 1, 448}, {64, 1, 224}, {64, 32, 224}, {128, 32, 224}};
+  const std::vector<std::vector<float>> amaxes = {
+      {7, 0, 1}, {3.5F, 0, 2}, {1.75F, 14, 0}, {1.75F, 0, 0}};
+  const std::vector<std::vector<float>> want = {
+      {64, 1, 448}, {64, 1, 224}, {64, 32, 224}, {128, 32, 224}};
   for (std::size_t step = 0; step < amaxes.size(); ++step) {
     for (std::size_t tensor = 0; tensor < 3; ++tensor) {
       history[3 * tensor] = std::max(history[3 * tensor], amax_of(amaxes[step][tensor]));
@@ -215,7 +224,8 @@ TEST_CASE("delayed scales: tensors do not see each other, over several steps") {
     CHECK(scale == want[step]);
   }
   const std::uint32_t last = amax_of(1.75F);
-  CHECK(history == std::vector<std::uint32_t>{0, last, last, 0, 0, amax_of(14), 0, amax_of(1), amax_of(2)});
+  CHECK(history ==
+        std::vector<std::uint32_t>{0, last, last, 0, 0, amax_of(14), 0, amax_of(1), amax_of(2)});
 }
 
 TEST_CASE("scale recipes: refused") {
@@ -228,7 +238,8 @@ TEST_CASE("scale recipes: refused") {
     ZP_CHECK_INVALID(reference::current_scales({}, {.epsilon = epsilon}, two, a, b));
   }
   ZP_CHECK_INVALID(reference::mxfp8_scales({}, Fp8::e4m3, two, exponents, a));
-  ZP_CHECK_INVALID(reference::mxfp8_scales({}, Fp8::e4m3, two, Span<e8m0>(exponents).first(2), three));
+  ZP_CHECK_INVALID(
+      reference::mxfp8_scales({}, Fp8::e4m3, two, Span<e8m0>(exponents).first(2), three));
   for (const int margin : {-1, 65}) {
     ZP_CHECK_INVALID(reference::delayed_scales({}, {.margin = margin, .history = 3}, six, a, b));
   }

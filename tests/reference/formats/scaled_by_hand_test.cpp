@@ -12,7 +12,8 @@ namespace {
 /// Plain sgd with a rate of 1 and one micro-batch: what a step takes off the masters is the leaf.
 struct ByHand {
   explicit ByHand(const ParamScaling& scaling, MissingGrad missing = MissingGrad::zero)
-      : layout({{"w", {2, 3}}, {"v", {2}}}), master(static_cast<std::size_t>(layout.padded_numel()), nan32) {
+      : layout({{"w", {2, 3}}, {"v", {2}}}),
+        master(static_cast<std::size_t>(layout.padded_numel()), nan32) {
     settings.layout = &layout;
     settings.param_dtype = DType::e4m3;
     settings.scaling = scaling;
@@ -53,7 +54,8 @@ struct ByHand {
   /// Amaxes as the numbers they are.
   std::vector<float> amax(BufferId id = BufferId::amax) const {
     std::vector<float> values;
-    for (const std::uint32_t word : words<std::uint32_t>(id)) values.push_back(std::bit_cast<float>(word));
+    for (const std::uint32_t word : words<std::uint32_t>(id))
+      values.push_back(std::bit_cast<float>(word));
     return values;
   }
   std::vector<float> scales() const { return words<float>(BufferId::param_scale); }
@@ -201,7 +203,8 @@ TEST_CASE("scaled parameters by hand: a state with scales gives the codes it was
 }
 
 TEST_CASE(
-    "scaled parameters by hand: dequantised masters are what their codes stand for, at a beginning only") {
+    "scaled parameters by hand: dequantised masters are what their codes stand for, at a beginning "
+    "only") {
   ParamScaling scaling = scaling_of(ScaleRecipe::current);
   scaling.power_of_two = true;
   scaling.initial_master = InitialMaster::dequantised;
@@ -221,18 +224,21 @@ TEST_CASE(
   CHECK(run.optimizer->master()[2] == 0.53F);
 }
 
-TEST_CASE("scaled parameters by hand: columns of rows in blocks have scales and codes of their own") {
+TEST_CASE(
+    "scaled parameters by hand: columns of rows in blocks have scales and codes of their own") {
   ParamScaling scaling = scaling_of(ScaleRecipe::mxfp8);
   scaling.columnwise = true;
   ByHand run(scaling, MissingGrad::skip);
   run.begin();
   CHECK(run.amax() == Floats{2, 4, 1});  // two rows of w, one of v
   CHECK(run.codes() == Floats{128, -256, 64, 0, 256, -16});
-  CHECK(run.amax(BufferId::column_amax) == Floats{1, 4, 0.5F, 1, 0});  // three columns of w, two of v
+  CHECK(run.amax(BufferId::column_amax) ==
+        Floats{1, 4, 0.5F, 1, 0});  // three columns of w, two of v
   CHECK(run.words<float>(BufferId::column_scale) == Floats{256, 64, 512, 256, 0x1p127F});
   CHECK(run.words<float>(BufferId::column_scale_inv) ==
         Floats{1.0F / 256, 1.0F / 64, 1.0F / 512, 1.0F / 256, 0x1p-127F});
-  CHECK(run.codes(BufferId::param_columns) == Floats{256, -128, 256, 0, 256, -128});  // row after row
+  CHECK(run.codes(BufferId::param_columns) ==
+        Floats{256, -128, 256, 0, 256, -128});  // row after row
   CHECK(run.codes(BufferId::column_shard) == run.codes(BufferId::param_columns));
   CHECK(run.codes(BufferId::param_columns, 1024, 2) == Floats{256, 0});
   // w doubles, v is not used: it keeps codes and scales, and its amax is 0.

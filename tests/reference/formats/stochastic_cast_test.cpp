@@ -29,8 +29,9 @@ TEST_CASE("stochastic cast: the sum of R8, whatever the draw and the position") 
   std::vector<float> source = random_values(1025, 6, 60);
   source[3] = 0x1.8p-140F;  // a subnormal of both formats
   source[4] = -0x1p-149F;
-  for (const RoundingDraw& draw : {RoundingDraw{1, 1, 0}, RoundingDraw{0xFEDCBA9876543210U, 7, 1021},
-                                   RoundingDraw{5, 0x300000002U, 0x3FFFFFFF5U}}) {
+  for (const RoundingDraw& draw :
+       {RoundingDraw{1, 1, 0}, RoundingDraw{0xFEDCBA9876543210U, 7, 1021},
+        RoundingDraw{5, 0x300000002U, 0x3FFFFFFF5U}}) {
     const std::vector<std::uint16_t> result = rounded(source, draw);
     std::int64_t wrong = 0;
     for (std::size_t i = 0; i < source.size(); ++i) {
@@ -48,14 +49,16 @@ TEST_CASE("stochastic cast: the sum of R8, whatever the draw and the position") 
 }
 
 TEST_CASE("stochastic cast: exact values and specials do not move") {
-  const std::vector<float> fixed = {1, -2.5F, 0, -0.0F, inf32, -inf32, 0x1p-133F, -0x1p-126F, 0x1.FEp127F};
+  const std::vector<float> fixed = {1,      -2.5F,     0,          -0.0F,      inf32,
+                                    -inf32, 0x1p-133F, -0x1p-126F, 0x1.FEp127F};
   for (std::uint64_t step = 0; step < 50; ++step) {
     const std::vector<std::uint16_t> result = rounded(fixed, {3, step, 0});
     for (std::size_t i = 0; i < fixed.size(); ++i) CHECK(result[i] == to_bf16(fixed[i]).bits);
   }
   // NaNs with the smallest and the largest payload; added to, they could become an infinity or a number.
-  const std::vector<float> nans = {std::bit_cast<float>(0x7F800001U), std::bit_cast<float>(0x7FFFFFFFU),
-                                   std::bit_cast<float>(0xFFFFFFFFU), std::bit_cast<float>(0xFF80FFFFU)};
+  const std::vector<float> nans = {
+      std::bit_cast<float>(0x7F800001U), std::bit_cast<float>(0x7FFFFFFFU),
+      std::bit_cast<float>(0xFFFFFFFFU), std::bit_cast<float>(0xFF80FFFFU)};
   for (std::uint64_t step = 0; step < 50; ++step) {
     for (const std::uint16_t bits : rounded(nans, {3, step, 0})) CHECK((bits & 0x7FFFU) > 0x7F80U);
   }
@@ -97,7 +100,8 @@ TEST_CASE("stochastic cast: above the largest finite value, and what a draw depe
   CHECK(rounded(source, {1, 2, 4}) != first);
   CHECK(rounded(source, {std::uint64_t{1} << 32 | 1, 2, 3}) != first);
   CHECK(rounded(source, {1, 2, std::uint64_t{1} << 40 | 3}) != first);
-  CHECK(rounded(source, {1, std::uint64_t{1} << 32 | 2, 3}) == first);  // only the low word of t counts
+  CHECK(rounded(source, {1, std::uint64_t{1} << 32 | 2, 3}) ==
+        first);  // only the low word of t counts
 }
 
 TEST_CASE("stochastic cast: nothing to do, and lengths that differ") {

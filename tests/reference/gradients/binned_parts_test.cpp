@@ -47,10 +47,11 @@ TEST_CASE("binned: parts of CP ranks are rounded to a leaf first, in every stage
           rank.optimizer->run_phase(Phase::reduce, leaves);
           const TensorView sum = stored(*rank.optimizer, BufferId::grad_sum).view;
           const auto* values = static_cast<const float*>(sum.data);
-          sums[static_cast<std::size_t>(place.number)].assign(values,
-                                                              values + std::min<std::int64_t>(sum.numel, 3));
+          sums[static_cast<std::size_t>(place.number)].assign(
+              values, values + std::min<std::int64_t>(sum.numel, 3));
         });
-        std::erase(sums, std::vector<float>());  // one rank owns the only chunk; in stage 0 all have it
+        std::erase(sums,
+                   std::vector<float>());  // one rank owns the only chunk; in stage 0 all have it
         CHECK(sums.size() == static_cast<std::size_t>(stage == 0 ? world_size : 1));
         for (const std::vector<float>& sum : sums) {
           // 1 + 2^-24 is a tie and goes to 1; 2^-24 more in the other leaf is one again. The parts alone would give 1 +

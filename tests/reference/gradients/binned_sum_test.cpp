@@ -74,7 +74,8 @@ float rounded(Int128 value, int exponent) {
     magnitude = rest;
     exponent += dropped;
   }
-  const float result = std::ldexp(static_cast<float>(static_cast<std::int64_t>(magnitude)), exponent);
+  const float result =
+      std::ldexp(static_cast<float>(static_cast<std::int64_t>(magnitude)), exponent);
   return negative ? -result : result;
 }
 
@@ -110,10 +111,12 @@ TEST_CASE("binned: by hand") {
   CHECK(sum_of({1, 0x1p-24F}) == fields(6, 32, 32));
   CHECK(sum_of({0x1p-24F, 1}) == fields(6, 32, 32));
   CHECK(sum_of({1, 0x1p-24F}).value() == 1);
-  CHECK(sum_of({1, 0x1p-24F, 0x1p-24F}).value() == 1 + 0x1p-23F);  // one fp32 addition after another gives 1
-  CHECK(sum_of({0x1p-24F, 1, 0x1p-48F}) == fields(6, 32, 32));     // bin 4 is below the two that are kept
-  CHECK(sum_of({0x1p-48F, 1}) == fields(6, 32, 0));                // and so it is when it comes first
-  CHECK(sum_of({0x1p-48F, 0x1p-24F, 1}) == fields(6, 32, 32));     // or climbs
+  CHECK(sum_of({1, 0x1p-24F, 0x1p-24F}).value() ==
+        1 + 0x1p-23F);  // one fp32 addition after another gives 1
+  CHECK(sum_of({0x1p-24F, 1, 0x1p-48F}) ==
+        fields(6, 32, 32));                          // bin 4 is below the two that are kept
+  CHECK(sum_of({0x1p-48F, 1}) == fields(6, 32, 0));  // and so it is when it comes first
+  CHECK(sum_of({0x1p-48F, 0x1p-24F, 1}) == fields(6, 32, 32));  // or climbs
   // 1 + 2^-23 = (2^23 + 1) * 2^-23: shifted by 6 it is 2^29 + 64.
   CHECK(sum_of({1 + 0x1p-23F}) == fields(6, 32, 64));
   CHECK(sum_of({-1 - 0x1p-23F}) == fields(6, -32, -64));
@@ -132,12 +135,14 @@ TEST_CASE("binned: zeros, subnormals and cancellation") {
   CHECK(bits(sum_of({-0.0F, -0.0F}).value()) == bits(0.0F));
   CHECK(sum_of({0x1p-149F}) == fields(0, 1, 0));
   CHECK(bits(sum_of({-0x1p-149F}).value()) == bits(-0x1p-149F));
-  CHECK(sum_of({0x1p-126F}) == fields(0, 1 << 23, 0));  // the smallest normal number has s = 0 as well
+  CHECK(sum_of({0x1p-126F}) ==
+        fields(0, 1 << 23, 0));  // the smallest normal number has s = 0 as well
   CHECK(sum_of({0x1p-126F, -0x1p-149F}).value() == 0x1p-126F - 0x1p-149F);
   CHECK(sum_of({0x1p-125F}) == fields(1, 1, 0));  // 2^23 * 2: one unit of bin 1
   CHECK(bits(sum_of({3, -3}).value()) == bits(0.0F));
   CHECK(sum_of({3, -3}).top[0] == 6);
-  CHECK(sum_of({0x1p100F, 1, -0x1p100F}).value() == 0);  // 1 lies below the bins of 2^100, whatever the order
+  CHECK(sum_of({0x1p100F, 1, -0x1p100F}).value() ==
+        0);  // 1 lies below the bins of 2^100, whatever the order
   CHECK(sum_of({1, 0x1p100F, -0x1p100F}).value() == 0);
   CHECK(sum_of({0x1p20F, 0x1p-4F, -0x1p20F}).value() == 0x1p-4F);  // here it does not
 }
@@ -162,7 +167,8 @@ TEST_CASE("binned: what is not finite stays") {
   const float largest = std::numeric_limits<float>::max();
   CHECK(sum_of({largest, largest}).value() == inf32);
   CHECK(sum_of({-largest, -largest}).value() == -inf32);
-  CHECK(sum_of({largest, largest, -largest}).value() == largest);  // a partial sum overflows nowhere
+  CHECK(sum_of({largest, largest, -largest}).value() ==
+        largest);  // a partial sum overflows nowhere
 }
 
 TEST_CASE("binned: every exponent, both ends of its significands") {
@@ -170,7 +176,8 @@ TEST_CASE("binned: every exponent, both ends of its significands") {
     for (const std::uint32_t fraction : {0U, 1U, 0x400000U, 0x7FFFFFU}) {
       for (const std::uint32_t sign : {0U, 1U}) {
         if (e == 0 && fraction == 0) continue;
-        const float x = std::bit_cast<float>(sign << 31 | static_cast<std::uint32_t>(e) << 23 | fraction);
+        const float x =
+            std::bit_cast<float>(sign << 31 | static_cast<std::uint32_t>(e) << 23 | fraction);
         Sum sum = sum_of({x});
         CAPTURE(x);
         CHECK(bits(sum.value()) == bits(x));
@@ -204,7 +211,8 @@ TEST_CASE("binned: random leaves against the definition in whole integers") {
     }
     if (seed % 5 == 0) {  // almost everything cancels
       const std::vector<float> before = leaves;
-      for (std::size_t i = 0; i + 1 < before.size() / 2; ++i) leaves[leaves.size() - 1 - i] = -before[i];
+      for (std::size_t i = 0; i + 1 < before.size() / 2; ++i)
+        leaves[leaves.size() - 1 - i] = -before[i];
     }
     CAPTURE(seed);
     CHECK(bits(Sum(leaves).value()) == bits(oracle(leaves)));

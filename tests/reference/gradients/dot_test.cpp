@@ -95,7 +95,8 @@ TEST_CASE("dot: products of every size, subnormal factors included") {
 TEST_CASE("dot: the largest products, a million of them") {
   const std::vector<float> many(1 << 20, max32);
   const double one = static_cast<double>(max32) * static_cast<double>(max32);
-  CHECK(dot_of(many, many) == std::ldexp(one, 20));  // far above what the sum of a chunk of squares needs
+  CHECK(dot_of(many, many) ==
+        std::ldexp(one, 20));  // far above what the sum of a chunk of squares needs
 }
 
 TEST_CASE("dot: not finite") {
@@ -115,8 +116,8 @@ TEST_CASE("dot: not finite") {
 }
 
 TEST_CASE("dot: what is counted where") {
-  const DotLimbs limbs =
-      limbs_of(std::vector<float>{nan32, inf32, inf32, -inf32, 1, -2}, std::vector<float>{1, 1, 2, 1, 1, 1});
+  const DotLimbs limbs = limbs_of(std::vector<float>{nan32, inf32, inf32, -inf32, 1, -2},
+                                  std::vector<float>{1, 1, 2, 1, 1, 1});
   CHECK(limbs.positive.nan_count == 1);
   CHECK(limbs.negative.nan_count == 0);
   CHECK(limbs.positive.inf_count == 2);
@@ -167,7 +168,8 @@ TEST_CASE("dot: carries may be left in the limbs") {
   limbs.negative.limbs[11] = 0xFFFFFFFF00000000U;  // 2^64 - 2^32
   CHECK(reference::dot_finish(limbs) == 0x1p33 - 1);
   DotLimbs full = limbs;
-  reference::dot_accumulate({}, std::vector<float>{1}, std::vector<float>{1}, full);  // normalises first
+  reference::dot_accumulate({}, std::vector<float>{1}, std::vector<float>{1},
+                            full);  // normalises first
   CHECK(reference::dot_finish(full) == 0x1p33);
   std::swap(limbs.positive, limbs.negative);
   CHECK(reference::dot_finish(limbs) == -(0x1p33 - 1));
@@ -180,5 +182,6 @@ TEST_CASE("dot: carries may be left in the limbs") {
 
 TEST_CASE("dot: views of different lengths are refused") {
   DotLimbs limbs;
-  ZP_CHECK_INVALID(reference::dot_accumulate({}, std::vector<float>(3), std::vector<float>(2), limbs));
+  ZP_CHECK_INVALID(
+      reference::dot_accumulate({}, std::vector<float>(3), std::vector<float>(2), limbs));
 }

@@ -18,7 +18,9 @@ NormLimbs limbs_of(Span<const float> grad) {
   return limbs;
 }
 
-double norm_of(const std::vector<float>& grad) { return reference::grad_norm_finish(limbs_of(grad)); }
+double norm_of(const std::vector<float>& grad) {
+  return reference::grad_norm_finish(limbs_of(grad));
+}
 
 /// R12 by indices: missing elements count +0.
 double chunk_value(Span<const float> chunk) {
@@ -43,15 +45,17 @@ double chunk_value(Span<const float> chunk) {
 double exact_norm(const std::vector<float>& grad) {
   uint128 sum = 0;
   for (std::size_t begin = 0; begin < grad.size(); begin += 1024) {
-    const double value =
-        chunk_value(Span<const float>(grad).subspan(begin, std::min<std::size_t>(1024, grad.size() - begin)));
+    const double value = chunk_value(
+        Span<const float>(grad).subspan(begin, std::min<std::size_t>(1024, grad.size() - begin)));
     REQUIRE(value >= 0x1p-22);
     REQUIRE(value < 0x1p40);
     int exponent = 0;
     const double fraction = std::frexp(value, &exponent);
-    sum += static_cast<uint128>(static_cast<std::uint64_t>(std::ldexp(fraction, 53))) << (exponent - 53 + 75);
+    sum += static_cast<uint128>(static_cast<std::uint64_t>(std::ldexp(fraction, 53)))
+           << (exponent - 53 + 75);
   }
-  return std::sqrt(std::ldexp(static_cast<double>(sum), -75));  // this conversion rounds once, ties to even
+  return std::sqrt(
+      std::ldexp(static_cast<double>(sum), -75));  // this conversion rounds once, ties to even
 }
 
 void add_words(NormLimbs& total, const NormLimbs& other) {
@@ -113,7 +117,8 @@ TEST_CASE("norm: chunk sums follow the lanes") {
 
 TEST_CASE("norm: any sharding and any order of chunks give the same bits") {
   const std::int64_t num_chunks = 37;
-  std::vector<float> grad = random_values(num_chunks * 1024 - 100, 5, 60);  // squares from 2^-120 to 2^120
+  std::vector<float> grad =
+      random_values(num_chunks * 1024 - 100, 5, 60);  // squares from 2^-120 to 2^120
   for (std::size_t i = 0; i < 1024; ++i) grad[7 * 1024 + i] = std::ldexp(grad[7 * 1024 + i], -75);
   const NormLimbs expected = limbs_of(grad);
   const Philox philox(9);
@@ -129,7 +134,8 @@ TEST_CASE("norm: any sharding and any order of chunks give the same bits") {
       const std::size_t begin = static_cast<std::size_t>(order[i]) * 1024;
       const Span<const float> chunk =
           Span<const float>(grad).subspan(begin, std::min<std::size_t>(1024, grad.size() - begin));
-      reference::grad_norm_accumulate({}, chunk, ranks[philox.below(trial << 20 | 1 << 10 | i, world_size)]);
+      reference::grad_norm_accumulate({}, chunk,
+                                      ranks[philox.below(trial << 20 | 1 << 10 | i, world_size)]);
     }
     NormLimbs total;
     for (NormLimbs& limbs : ranks) {
@@ -204,7 +210,8 @@ TEST_CASE("norm: NaN and infinity are counted by chunk") {
 TEST_CASE("norm: normalising keeps the value and counts accumulate") {
   NormLimbs limbs;
   limbs.limbs[0] = 0xFFFFFFFFFFFFFFFFU;
-  limbs.limbs[1] = 0xFFFFFFFE00000001U;  // 1 + (2^32 - 1) carried from below is 2^32: one more carry
+  limbs.limbs[1] =
+      0xFFFFFFFE00000001U;  // 1 + (2^32 - 1) carried from below is 2^32: one more carry
   limbs.limbs[20] = std::uint64_t{1} << 40;
   limbs.nan_count = 3;
   reference::grad_norm_normalise(limbs);

@@ -94,7 +94,8 @@ TEST_CASE("clip_value: every element, written comparisons") {
   // 11 elements: a vector body and a tail.
   std::vector<float> grad = {3, -3, 2, -2, 1.5F, 0, -0.0F, nan32, inf32, -inf32, 0x1p-149F};
   reference::clip_value({}, 2, grad);
-  CHECK(bits(grad) == bits(std::vector<float>{2, -2, 2, -2, 1.5F, 0, -0.0F, nan32, 2, -2, 0x1p-149F}));
+  CHECK(bits(grad) ==
+        bits(std::vector<float>{2, -2, 2, -2, 1.5F, 0, -0.0F, nan32, 2, -2, 0x1p-149F}));
 
   for (const std::int64_t numel : {0, 1, 7, 1024, 1025}) {
     grad = random_values(numel, 3, 4);

@@ -14,14 +14,16 @@ constexpr float tiny = std::numeric_limits<float>::denorm_min();
 constexpr std::uint32_t inf_bits = 0x7F800000U;
 constexpr std::uint32_t nan_bits = 0x7FFFFFFFU;
 
-std::vector<GradStats> stats_of(const std::vector<float>& grad, const std::vector<GradSegment>& segments,
+std::vector<GradStats> stats_of(const std::vector<float>& grad,
+                                const std::vector<GradSegment>& segments,
                                 std::vector<GradStats> stats) {
   reference::grad_stats({}, grad, segments, stats);
   return stats;
 }
 
 GradStats stats_of(const std::vector<float>& grad) {
-  return stats_of(grad, {{0, static_cast<std::int64_t>(grad.size()), 0}}, std::vector<GradStats>(1)).front();
+  return stats_of(grad, {{0, static_cast<std::int64_t>(grad.size()), 0}}, std::vector<GradStats>(1))
+      .front();
 }
 
 }  // namespace
@@ -37,19 +39,21 @@ TEST_CASE("grad_stats: numbers of one tensor") {
 }
 
 TEST_CASE("grad_stats: every NaN is the largest magnitude, whatever its bits and sign") {
-  for (const std::uint32_t bits : {0x7F800001U, 0x7FC00000U, 0x7FFFFFFFU, 0xFF800001U, 0xFFFFFFFFU}) {
+  for (const std::uint32_t bits :
+       {0x7F800001U, 0x7FC00000U, 0x7FFFFFFFU, 0xFF800001U, 0xFFFFFFFFU}) {
     CHECK(stats_of({inf32, std::bit_cast<float>(bits), -1.0F}) == GradStats{nan_bits, 2, 0});
     CHECK(stats_of({std::bit_cast<float>(bits)}) == GradStats{nan_bits, 1, 0});
   }
 }
 
-TEST_CASE("grad_stats: several segments of a tensor, in any order; a tensor without any stays as it is") {
+TEST_CASE(
+    "grad_stats: several segments of a tensor, in any order; a tensor without any stays as it is") {
   //                               0     1    2     3     4     5     6    7
   const std::vector<float> grad = {1.0F, inf32, 0.0F, 4.0F, 0.0F, 2.0F, nan32, 0.0F};
-  const std::vector<GradStats> stats =
-      stats_of(grad, {{5, 1, 2}, {0, 2, 0}, {8, 0, 1}, {2, 0, 0}, {2, 3, 2}}, std::vector<GradStats>(4));
+  const std::vector<GradStats> stats = stats_of(
+      grad, {{5, 1, 2}, {0, 2, 0}, {8, 0, 1}, {2, 0, 0}, {2, 3, 2}}, std::vector<GradStats>(4));
   CHECK(stats[0] == GradStats{inf_bits, 1, 0});
-  CHECK(stats[1] == GradStats{});                   // its segment is empty, at the end of the buffer
+  CHECK(stats[1] == GradStats{});  // its segment is empty, at the end of the buffer
   CHECK(stats[2] == GradStats{0x40800000U, 0, 2});  // 0, 4, 0 and 2
   CHECK(stats[3] == GradStats{});
 }
@@ -76,7 +80,8 @@ TEST_CASE("grad_stats: ranks add their numbers as integers") {
   const GradStats whole = stats_of(grad);
   const GradStats left = stats_of({grad.begin(), grad.begin() + 2});
   const GradStats right = stats_of({grad.begin() + 2, grad.end()});
-  CHECK(whole == GradStats{std::max(left.amax, right.amax), left.num_nonfinite + right.num_nonfinite,
+  CHECK(whole == GradStats{std::max(left.amax, right.amax),
+                           left.num_nonfinite + right.num_nonfinite,
                            left.num_zeros + right.num_zeros});
 }
 
@@ -86,8 +91,8 @@ TEST_CASE("grad_stats: refused segments, and nothing is added then") {
   const GradSegment good{0, 3, 0};
   for (const GradSegment& bad :
        {GradSegment{0, 4, 0}, GradSegment{3, 1, 0}, GradSegment{4, 0, 0}, GradSegment{-1, 2, 0},
-        GradSegment{1, -1, 0}, GradSegment{2, most, 0}, GradSegment{most, most, 0}, GradSegment{0, 1, 2},
-        GradSegment{0, 0, 2}, GradSegment{0, 1, -1}}) {
+        GradSegment{1, -1, 0}, GradSegment{2, most, 0}, GradSegment{most, most, 0},
+        GradSegment{0, 1, 2}, GradSegment{0, 0, 2}, GradSegment{0, 1, -1}}) {
     CAPTURE(bad.begin);
     CAPTURE(bad.numel);
     CAPTURE(bad.tensor);

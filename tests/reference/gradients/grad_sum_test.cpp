@@ -98,7 +98,8 @@ TEST_CASE("gradient sum: numbers to redo by hand") {
 
 TEST_CASE("gradient sum: -0 stays -0") {
   for (std::int64_t num_leaves = 1; num_leaves <= 9; ++num_leaves) {
-    const Leaves leaves(static_cast<std::size_t>(num_leaves), std::vector<float>{-0.0F, 0x1p-149F, nan32});
+    const Leaves leaves(static_cast<std::size_t>(num_leaves),
+                        std::vector<float>{-0.0F, 0x1p-149F, nan32});
     const std::vector<float> sum = tree_sum(leaves);
     CHECK(bits(sum[0]) == bits(-0.0F));
     CHECK(bits(sum[1]) == bits(static_cast<float>(num_leaves) * 0x1p-149F));
@@ -136,7 +137,8 @@ TEST_CASE("gradient stack: blocks of any ranks fold into the same bits") {
         reference::TreeStack sender = plain_stack(17);
         const std::int64_t first = num_leaves * rank / world_size;
         const std::int64_t last = num_leaves * (rank + 1) / world_size;
-        for (std::int64_t j = first; j < last; ++j) sender.push({0, j}, leaves[static_cast<std::size_t>(j)]);
+        for (std::int64_t j = first; j < last; ++j)
+          sender.push({0, j}, leaves[static_cast<std::size_t>(j)]);
         const std::vector<TreeNode> nodes = reference::maximal_nodes(first, last);
         REQUIRE(nodes.size() == sender.entries().size());
         for (std::size_t i = 0; i < nodes.size(); ++i) {

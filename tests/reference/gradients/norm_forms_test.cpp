@@ -119,7 +119,8 @@ TEST_CASE("norm forms exact and one: cut anywhere, in any order, into any number
     accumulate(Exec{}, piece, limbs);
     return limbs;
   };
-  for (const auto accumulate : {&reference::grad_norm_exact_accumulate, &reference::grad_abs_accumulate}) {
+  for (const auto accumulate :
+       {&reference::grad_norm_exact_accumulate, &reference::grad_abs_accumulate}) {
     NormLimbs whole = limbs_of(accumulate, grad, {});
     reference::grad_norm_normalise(whole);
     for (const std::size_t cut : {1, 7, 1000, 1024, 1025, 4999}) {
@@ -139,7 +140,8 @@ TEST_CASE("norm forms exact and one: cut anywhere, in any order, into any number
 TEST_CASE("norm forms: NaN and infinities") {
   const std::vector<float> infinite = {1, inf32, -inf32, 2};
   const std::vector<float> mixed = {1, inf32, nan32, -nan32};
-  for (const auto accumulate : {&reference::grad_norm_exact_accumulate, &reference::grad_abs_accumulate}) {
+  for (const auto accumulate :
+       {&reference::grad_norm_exact_accumulate, &reference::grad_abs_accumulate}) {
     NormLimbs limbs;
     accumulate({}, infinite, limbs);
     CHECK(limbs.inf_count == 2);  // by element, not by chunk
@@ -193,7 +195,8 @@ TEST_CASE("norm forms: where two agree in value") {
   for (std::uint64_t seed = 0; seed < 10; ++seed) {
     // Ten bits around 1: every sum of squares is exact in fp64, so the lanes lose nothing.
     std::vector<float> grad;
-    for (const float x : random_values(3000, seed, 3)) grad.push_back(std::ldexp(std::round(x * 128), -7));
+    for (const float x : random_values(3000, seed, 3))
+      grad.push_back(std::ldexp(std::round(x * 128), -7));
     NormLimbs chunks;
     reference::grad_norm_accumulate({}, grad, chunks);
     CHECK(bits(reference::grad_norm_finish(chunks)) == bits(exact_norm(grad)));

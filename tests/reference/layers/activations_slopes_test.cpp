@@ -17,7 +17,8 @@ double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 double gelu(double x) { return x / 2 * (1 + std::tanh(0.79788456 * x * (1 + 0.044715 * x * x))); }
 
 struct Problem {
-  std::vector<float> x = random_values(2 * rows * columns, 1, 2), dy = random_values(rows * columns, 2, 2),
+  std::vector<float> x = random_values(2 * rows * columns, 1, 2),
+                     dy = random_values(rows * columns, 2, 2),
                      bias = random_values(2 * columns, 3, 1), weight = random_values(rows, 4, 1);
   std::vector<float> dx = std::vector<float>(x.size()), d_weight = std::vector<float>(rows);
 
@@ -37,9 +38,10 @@ struct Problem {
 
   template <class Value>
   void check(const Value& value) const {
-    CHECK(worst_slope_error([&](const Wide& at) { return loss(at, wide(weight), value); }, x, dx) < allowed);
-    CHECK(worst_slope_error([&](const Wide& weights) { return loss(wide(x), weights, value); }, weight,
-                            d_weight) < allowed);
+    CHECK(worst_slope_error([&](const Wide& at) { return loss(at, wide(weight), value); }, x, dx) <
+          allowed);
+    CHECK(worst_slope_error([&](const Wide& weights) { return loss(wide(x), weights, value); },
+                            weight, d_weight) < allowed);
   }
 };
 
@@ -67,7 +69,8 @@ TEST_CASE("slopes: geglu and bias_gelu") {
   const Wide ones(rows, 1.0);
   reference::geglu_backward({}, columns, p.dy, p.x, p.bias, p.dx);
   const auto value = [](double u, double v) { return gelu(u) * v; };
-  CHECK(worst_slope_error([&](const Wide& at) { return p.loss(at, ones, value); }, p.x, p.dx) < allowed);
+  CHECK(worst_slope_error([&](const Wide& at) { return p.loss(at, ones, value); }, p.x, p.dx) <
+        allowed);
   std::vector<float> dx(p.dy.size());
   const std::vector<float> x(p.x.begin(), p.x.begin() + rows * columns),
       bias(p.bias.begin(), p.bias.begin() + columns);
@@ -94,7 +97,8 @@ TEST_CASE("slopes: squared_relu") {
     }
     return sum;
   };
-  CHECK(worst_slope_error([&](const Wide& at) { return loss(at, wide(p.weight)); }, x, dx) < allowed);
-  CHECK(worst_slope_error([&](const Wide& weights) { return loss(wide(x), weights); }, p.weight, d_weight) <
+  CHECK(worst_slope_error([&](const Wide& at) { return loss(at, wide(p.weight)); }, x, dx) <
         allowed);
+  CHECK(worst_slope_error([&](const Wide& weights) { return loss(wide(x), weights); }, p.weight,
+                          d_weight) < allowed);
 }

@@ -24,7 +24,8 @@ TEST_CASE("bias_gelu: no bias is no addition, values that are not finite") {
   reference::bias_gelu({}, 2, x, zeros, y);
   CHECK(bits(y[0]) == bits(0.0F));  // -0 + 0
   reference::bias_gelu_backward({}, 2, dy, x, {}, dx);
-  CHECK(bits(dx) == bits(std::vector<float>{0.5F, nan32, nan32, nan32, nan32, nan32}));  // u^2 overflows
+  CHECK(bits(dx) ==
+        bits(std::vector<float>{0.5F, nan32, nan32, nan32, nan32, nan32}));  // u^2 overflows
 }
 
 TEST_CASE("geglu by hand") {
@@ -65,7 +66,8 @@ TEST_CASE("swiglu: limits hold values and stop gradients, which pass at the limi
   const std::vector<float> odd = {nan32, 1, -inf32, 1, nan32, 1};
   std::vector<float> out(3), grads(6);
   reference::swiglu({}, 3, 2, odd, {}, {}, out);
-  CHECK(bits(out) == bits(std::vector<float>{nan32, nan32, nan32}));  // -infinity times the sigmoid's 0
+  CHECK(bits(out) ==
+        bits(std::vector<float>{nan32, nan32, nan32}));  // -infinity times the sigmoid's 0
   reference::swiglu_backward({}, 3, 2, Span<const float>(dy).first(3), odd, {}, {}, grads, {});
   CHECK(std::isnan(grads[0]));
   CHECK(std::isnan(grads[3]));
@@ -73,8 +75,8 @@ TEST_CASE("swiglu: limits hold values and stop gradients, which pass at the limi
   const std::vector<float> scaled = {1};
   for (const float bad : {-1.0F, inf32, nan32, -0x1p-149F}) {
     ZP_CHECK_INVALID(reference::swiglu({}, 3, bad, odd, {}, {}, out));
-    ZP_CHECK_INVALID(
-        reference::swiglu_backward({}, 3, bad, Span<const float>(dy).first(3), odd, {}, {}, grads, {}));
+    ZP_CHECK_INVALID(reference::swiglu_backward({}, 3, bad, Span<const float>(dy).first(3), odd, {},
+                                                {}, grads, {}));
   }
   reference::swiglu({}, 3, -0.0F, odd, {}, scaled, out);
 }
@@ -107,10 +109,11 @@ TEST_CASE("activations: every element by the contract's lines, one after the oth
     CAPTURE(columns);
     const std::int64_t rows = 5, numel = rows * columns;
     const std::vector<float> x = random_values(2 * numel, 1, 4), dy = random_values(numel, 2, 4),
-                             bias = random_values(2 * columns, 3, 4), weight = random_values(rows, 4, 4);
+                             bias = random_values(2 * columns, 3, 4),
+                             weight = random_values(rows, 4, 4);
     std::vector<float> y(dy.size()), dx(x.size()), d_weight(weight.size());
-    reference::bias_gelu({}, columns, dy, Span<const float>(bias).first(static_cast<std::size_t>(columns)),
-                         y);
+    reference::bias_gelu({}, columns, dy,
+                         Span<const float>(bias).first(static_cast<std::size_t>(columns)), y);
     CHECK(bits(y) == bits(literal_bias_gelu(columns, dy, bias)));
     for (const float limit : {0.0F, 1.5F}) {
       reference::swiglu({}, columns, limit, x, bias, weight, y);

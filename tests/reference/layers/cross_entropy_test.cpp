@@ -19,7 +19,8 @@ Losses cross_entropy(int ranks, const CrossEntropyOptions& options, std::int64_t
   std::vector<VocabularyPart> parts;
   std::vector<std::vector<float>> columns;
   for (int k = 0; k < ranks; ++k) {
-    const VocabularyPart& part = parts.emplace_back(VocabularyPart{size, k * (8 / ranks), 8 / ranks});
+    const VocabularyPart& part =
+        parts.emplace_back(VocabularyPart{size, k * (8 / ranks), 8 / ranks});
     std::vector<float>& mine = columns.emplace_back();
     for (std::size_t r = 0; r < rows; ++r) {
       const auto row = logits.begin() + static_cast<std::int64_t>(r) * size;
@@ -31,38 +32,42 @@ Losses cross_entropy(int ranks, const CrossEntropyOptions& options, std::int64_t
   for (std::size_t k = 0; k < parts.size(); ++k) {
     std::vector<std::uint32_t> of_rank(rows);
     reference::cross_entropy_max({}, parts[k], columns[k], of_rank);
-    for (std::size_t r = 0; r < rows; ++r) result.largest[r] = std::max(result.largest[r], of_rank[r]);
+    for (std::size_t r = 0; r < rows; ++r)
+      result.largest[r] = std::max(result.largest[r], of_rank[r]);
   }
   std::vector<float> exp_sums, shifted_sums;
   std::vector<std::uint32_t> target_bits(rows, 0);
   for (std::size_t k = 0; k < parts.size(); ++k) {
     std::vector<float> exps(rows), shifted(rows);
     std::vector<std::uint32_t> mine(rows);
-    reference::cross_entropy_sum({}, parts[k], columns[k], result.largest, targets, exps, shifted, mine);
+    reference::cross_entropy_sum({}, parts[k], columns[k], result.largest, targets, exps, shifted,
+                                 mine);
     exp_sums.insert(exp_sums.end(), exps.begin(), exps.end());
     shifted_sums.insert(shifted_sums.end(), shifted.begin(), shifted.end());
     for (std::size_t r = 0; r < rows; ++r) target_bits[r] |= mine[r];
   }
   result.loss.resize(rows), result.total.resize(rows), result.log_total.resize(rows);
-  reference::cross_entropy_loss({}, options, size, ranks, result.largest, targets, exp_sums, shifted_sums,
-                                target_bits, result.loss, result.total, result.log_total);
+  reference::cross_entropy_loss({}, options, size, ranks, result.largest, targets, exp_sums,
+                                shifted_sums, target_bits, result.loss, result.total,
+                                result.log_total);
   result.d_logits.resize(logits.size());
   for (std::size_t k = 0; k < parts.size(); ++k) {
     std::vector<float> mine(columns[k].size());
-    reference::cross_entropy_backward({}, parts[k], options, d_loss, columns[k], result.largest, targets,
-                                      result.total, result.log_total, mine);
+    reference::cross_entropy_backward({}, parts[k], options, d_loss, columns[k], result.largest,
+                                      targets, result.total, result.log_total, mine);
     const auto width = static_cast<std::size_t>(parts[k].end() - parts[k].begin());
     for (std::size_t r = 0; r < rows; ++r) {
       for (std::size_t j = 0; j < width; ++j) {
-        result.d_logits[r * static_cast<std::size_t>(size) + static_cast<std::size_t>(parts[k].begin()) + j] =
-            mine[r * width + j];
+        result.d_logits[r * static_cast<std::size_t>(size) +
+                        static_cast<std::size_t>(parts[k].begin()) + j] = mine[r * width + j];
       }
     }
   }
   return result;
 }
 
-constexpr double allowed = 0x1p-19;  // of a gradient: a dozen roundings of 2^-24 and a difference's 2^-28
+constexpr double allowed =
+    0x1p-19;  // of a gradient: a dozen roundings of 2^-24 and a difference's 2^-28
 
 }  // namespace
 
@@ -92,7 +97,8 @@ TEST_CASE("cross_entropy: smoothing and z-loss by hand") {
 TEST_CASE("cross_entropy: the same bits for 1, 2, 4 and 8 ranks, whatever the width") {
   for (const std::int64_t size : {1, 2, 7, 8, 9, 50, 257}) {
     CAPTURE(size);
-    const std::vector<float> logits = random_values(6 * size, 1, 5), d_loss = random_values(6, 2, 3);
+    const std::vector<float> logits = random_values(6 * size, 1, 5),
+                             d_loss = random_values(6, 2, 3);
     const auto last = static_cast<std::int32_t>(size - 1);
     const std::vector<std::int32_t> targets = {0, last, last / 2, -100, last + 1, last / 3};
     const CrossEntropyOptions options{size > 1 ? 0.1 : 0, 1e-3F};
@@ -121,13 +127,15 @@ TEST_CASE("cross_entropy: the largest logit as an integer") {
   }
   CHECK(last == 0xFFFFFFFFU);
   std::uint32_t nothing = 5;
-  reference::cross_entropy_max({}, {1, 0, 1}, {}, {&nothing, 1});  // one column is in the last block
+  reference::cross_entropy_max({}, {1, 0, 1}, {},
+                               {&nothing, 1});  // one column is in the last block
   CHECK(nothing == 0);
 }
 
 TEST_CASE("slopes: cross_entropy with smoothing and z-loss") {
   constexpr std::size_t rows = 4, size = 11;
-  const std::vector<float> logits = random_values(rows * size, 5, 2), d_loss = random_values(rows, 6, 2);
+  const std::vector<float> logits = random_values(rows * size, 5, 2),
+                           d_loss = random_values(rows, 6, 2);
   const std::vector<std::int32_t> targets = {3, 0, 10, -1};
   const CrossEntropyOptions options{0.2, 0.01F};
   const Losses at_once = cross_entropy(1, options, size, logits, targets, d_loss);
@@ -139,7 +147,8 @@ TEST_CASE("slopes: cross_entropy with smoothing and z-loss") {
         total += std::exp(at[r * size + j]), mean += at[r * size + j] / size;
       const double z = std::log(total), c = options.label_smoothing * size / (size - 1);
       const double plain = z - at[r * size + static_cast<std::size_t>(targets[r])];
-      sum += double{d_loss[r]} * ((1 - c) * plain + c * (z - mean) + double{options.z_weight} * z * z);
+      sum +=
+          double{d_loss[r]} * ((1 - c) * plain + c * (z - mean) + double{options.z_weight} * z * z);
     }
     return sum;
   };
@@ -156,20 +165,20 @@ TEST_CASE("cross_entropy: values that are not finite, parts and views that do no
   std::vector<float> out(8), one(1);
   const std::vector<std::int32_t> target(1);
   for (const VocabularyPart& part :
-       {VocabularyPart{0, 0, 8}, VocabularyPart{8, 1, 2}, VocabularyPart{8, 0, 3}, VocabularyPart{8, 8, 1},
-        VocabularyPart{8, -1, 1}, VocabularyPart{9, 0, 8}}) {
+       {VocabularyPart{0, 0, 8}, VocabularyPart{8, 1, 2}, VocabularyPart{8, 0, 3},
+        VocabularyPart{8, 8, 1}, VocabularyPart{8, -1, 1}, VocabularyPart{9, 0, 8}}) {
     ZP_CHECK_INVALID(reference::cross_entropy_max({}, part, logits, largest));
   }
   for (const CrossEntropyOptions& options :
        {CrossEntropyOptions{-0.1, 0}, CrossEntropyOptions{1, 0}, CrossEntropyOptions{nan64, 0},
         CrossEntropyOptions{0, -1}, CrossEntropyOptions{0, inf32}, CrossEntropyOptions{0, nan32}}) {
-    ZP_CHECK_INVALID(reference::cross_entropy_backward({}, {8, 0, 8}, options, row, logits, largest, target,
-                                                       row, row, out));
+    ZP_CHECK_INVALID(reference::cross_entropy_backward({}, {8, 0, 8}, options, row, logits, largest,
+                                                       target, row, row, out));
   }
-  ZP_CHECK_INVALID(
-      reference::cross_entropy_loss({}, {}, 8, 3, largest, target, row, row, largest, one, one, one));
-  ZP_CHECK_INVALID(
-      reference::cross_entropy_loss({}, {0.1, 0}, 1, 1, largest, target, row, row, largest, one, one, one));
-  ZP_CHECK_INVALID(
-      reference::cross_entropy_loss({}, {}, 8, 2, largest, target, row, row, largest, one, one, one));
+  ZP_CHECK_INVALID(reference::cross_entropy_loss({}, {}, 8, 3, largest, target, row, row, largest,
+                                                 one, one, one));
+  ZP_CHECK_INVALID(reference::cross_entropy_loss({}, {0.1, 0}, 1, 1, largest, target, row, row,
+                                                 largest, one, one, one));
+  ZP_CHECK_INVALID(reference::cross_entropy_loss({}, {}, 8, 2, largest, target, row, row, largest,
+                                                 one, one, one));
 }

@@ -8,7 +8,8 @@ using namespace zeroproof::tests;
 TEST_CASE("bias_dropout: who stays is a matter of words, and is doubled at one half") {
   const DropoutDraw draw{99, 3, 10};
   const Philox words(99, dropout_stream, 3);
-  const std::vector<float> x = random_values(60, 1), bias = {1, -1, 2}, residual = random_values(60, 2);
+  const std::vector<float> x = random_values(60, 1), bias = {1, -1, 2},
+                           residual = random_values(60, 2);
   std::vector<float> y(60), dx(60);
   reference::bias_dropout({}, draw, 3, 0.5, x, bias, residual, y);
   reference::bias_dropout_backward({}, draw, 0.5, residual, dx);
@@ -31,9 +32,10 @@ TEST_CASE("bias_dropout: cut anywhere, the same elements go; nothing goes at 0")
   const auto of = [](const std::vector<float>& view, std::size_t begin, std::size_t count) {
     return Span<const float>(view).subspan(begin, count);
   };
-  for (const auto& [begin, count] : {std::pair<std::size_t, std::size_t>{0, 1}, {1, 1030}, {1031, 2969}}) {
-    reference::bias_dropout({}, {7, 1, begin}, 1, 0.3, of(x, begin, count), {}, of(residual, begin, count),
-                            Span<float>(parts).subspan(begin, count));
+  for (const auto& [begin, count] :
+       {std::pair<std::size_t, std::size_t>{0, 1}, {1, 1030}, {1031, 2969}}) {
+    reference::bias_dropout({}, {7, 1, begin}, 1, 0.3, of(x, begin, count), {},
+                            of(residual, begin, count), Span<float>(parts).subspan(begin, count));
   }
   CHECK(bits(parts) == bits(whole));
   std::vector<float> all(4000), sum;
@@ -45,7 +47,8 @@ TEST_CASE("bias_dropout: cut anywhere, the same elements go; nothing goes at 0")
     ZP_CHECK_INVALID(reference::bias_dropout_backward({}, {}, bad, x, all));
   }
   ZP_CHECK_INVALID(reference::bias_dropout({}, {}, 3, 0.1, x, {}, residual, all));
-  ZP_CHECK_INVALID(reference::bias_dropout({}, {}, 4, 0.1, x, Span<const float>(x).first(3), residual, all));
+  ZP_CHECK_INVALID(
+      reference::bias_dropout({}, {}, 4, 0.1, x, Span<const float>(x).first(3), residual, all));
   ZP_CHECK_INVALID(reference::bias_dropout_backward({}, {}, 0.1, x, Span<float>(all).first(3)));
 }
 

@@ -101,7 +101,8 @@ TEST_CASE("elementary: digits that tables have, and values that are not finite")
 
 TEST_CASE("elementary: inputs where the nearest value is the other neighbour") {
   // 1/2 + x/4 is the middle of two fp32 values, and - x^3/48 is lost in fp64.
-  check_known(reference::elementary_sigmoid, {{0x1.8p-22F, 0x1.000004p-1F}, {0x1.cp-21F, 0x1.000008p-1F}});
+  check_known(reference::elementary_sigmoid,
+              {{0x1.8p-22F, 0x1.000004p-1F}, {0x1.cp-21F, 0x1.000008p-1F}});
   check_known(reference::elementary_log, {{0x1.827a74p-7F, -0x1.1c2b2p+2F},
                                           {0x1.2f1fd6p+3F, 0x1.1fcbdp+1F},
                                           {0x1.bacb4ap+25F, 0x1.1e0694p+4F},
@@ -130,11 +131,12 @@ TEST_CASE("elementary: the nearest value of every 4093rd fp32 number") {
     Elementary* function;
     long double (*wide)(long double);
   };
-  const Pair pairs[] = {{"exp", reference::elementary_exp, [](long double x) { return std::exp(x); }},
-                        {"tanh", reference::elementary_tanh, [](long double x) { return std::tanh(x); }},
-                        {"sigmoid", reference::elementary_sigmoid, sigmoid},
-                        {"erf", reference::elementary_erf, [](long double x) { return std::erf(x); }},
-                        {"log", reference::elementary_log, [](long double x) { return std::log(x); }}};
+  const Pair pairs[] = {
+      {"exp", reference::elementary_exp, [](long double x) { return std::exp(x); }},
+      {"tanh", reference::elementary_tanh, [](long double x) { return std::tanh(x); }},
+      {"sigmoid", reference::elementary_sigmoid, sigmoid},
+      {"erf", reference::elementary_erf, [](long double x) { return std::erf(x); }},
+      {"log", reference::elementary_log, [](long double x) { return std::log(x); }}};
   for (const Pair& pair : pairs) {
     CAPTURE(pair.name);
     std::int64_t different = 0;

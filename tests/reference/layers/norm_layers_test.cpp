@@ -68,7 +68,8 @@ TEST_CASE("norms: no rows, values that are not finite, views that do not fit") {
   ZP_CHECK_INVALID(reference::layer_norm({}, 2, 1, x, gain, gain, y, two, root));
   ZP_CHECK_INVALID(reference::layer_norm({}, 2, 1, x, gain, x, y, mean, root));
   ZP_CHECK_INVALID(reference::rms_norm_backward({}, 2, x, x, gain, root, y, two.first(1)));
-  ZP_CHECK_INVALID(reference::layer_norm_backward({}, 2, x, x, gain, mean, root, y, d_gain, two.first(1)));
+  ZP_CHECK_INVALID(
+      reference::layer_norm_backward({}, 2, x, x, gain, mean, root, y, d_gain, two.first(1)));
 }
 
 TEST_CASE("slopes: norms") {
@@ -81,7 +82,8 @@ TEST_CASE("slopes: norms") {
     for (std::size_t r = 0; r < rows; ++r) {
       double middle = 0, square = 0;
       for (std::size_t j = 0; j < n && centred; ++j) middle += at[r * n + j] / n;
-      for (std::size_t j = 0; j < n; ++j) square += (at[r * n + j] - middle) * (at[r * n + j] - middle) / n;
+      for (std::size_t j = 0; j < n; ++j)
+        square += (at[r * n + j] - middle) * (at[r * n + j] - middle) / n;
       for (std::size_t j = 0; j < n; ++j) {
         const double u = (at[r * n + j] - middle) / std::sqrt(square + double{0.1F});
         sum += double{dy[r * n + j]} * (u * gains[j] + biases[j]);
@@ -92,16 +94,16 @@ TEST_CASE("slopes: norms") {
   const Wide zeros(n, 0.0);
   reference::rms_norm({}, n, 0.1F, x, gain, y, root);
   reference::rms_norm_backward({}, n, dy, x, gain, root, dx, d_gain);
-  CHECK(worst_slope_error([&](const Wide& at) { return loss(at, wide(gain), zeros, false); }, x, dx) <
-        allowed);
-  CHECK(worst_slope_error([&](const Wide& at) { return loss(wide(x), at, zeros, false); }, gain, d_gain) <
-        allowed);
+  CHECK(worst_slope_error([&](const Wide& at) { return loss(at, wide(gain), zeros, false); }, x,
+                          dx) < allowed);
+  CHECK(worst_slope_error([&](const Wide& at) { return loss(wide(x), at, zeros, false); }, gain,
+                          d_gain) < allowed);
   reference::layer_norm({}, n, 0.1F, x, gain, bias, y, mean, root);
   reference::layer_norm_backward({}, n, dy, x, gain, mean, root, dx, d_gain, d_bias);
-  CHECK(worst_slope_error([&](const Wide& at) { return loss(at, wide(gain), zeros, true); }, x, dx) <
-        allowed);
-  CHECK(worst_slope_error([&](const Wide& at) { return loss(wide(x), at, zeros, true); }, gain, d_gain) <
-        allowed);
-  CHECK(worst_slope_error([&](const Wide& at) { return loss(wide(x), wide(gain), at, true); }, bias, d_bias) <
-        allowed);
+  CHECK(worst_slope_error([&](const Wide& at) { return loss(at, wide(gain), zeros, true); }, x,
+                          dx) < allowed);
+  CHECK(worst_slope_error([&](const Wide& at) { return loss(wide(x), at, zeros, true); }, gain,
+                          d_gain) < allowed);
+  CHECK(worst_slope_error([&](const Wide& at) { return loss(wide(x), wide(gain), at, true); }, bias,
+                          d_bias) < allowed);
 }

@@ -18,8 +18,8 @@ inline Wide wide(const std::vector<float>& values) { return {values.begin(), val
 /// d loss / d x of what `loss` computes in fp64, by central differences at x, against `gradient`: the derivative along
 /// 16 directions, and that of every one of the first elements. Returns the largest distance, relative to the sum of the
 /// magnitudes of the products that a derivative is the sum of.
-inline double worst_slope_error(const std::function<double(const Wide&)>& loss, const std::vector<float>& x,
-                                const std::vector<float>& gradient) {
+inline double worst_slope_error(const std::function<double(const Wide&)>& loss,
+                                const std::vector<float>& x, const std::vector<float>& gradient) {
   constexpr double step =
       0x1p-14;  // the error of a central difference is its square, 2^-28, times third derivatives
   double worst = 0;

@@ -28,15 +28,15 @@ TEST_CASE("causal_softmax by hand: rows see what is not later") {
   std::vector<float> y(18, 9.0F);
   reference::causal_softmax({}, 3, 1, x, y);
   const float third = 1.0F / 3.0F;
-  CHECK(bits(y) == bits(std::vector<float>{1, 0, 0, 0.5F, 0.5F, 0, 0.5F, 0, 0.5F, 1, 0, 0, 0.5F, 0.5F, 0,
-                                           third, third, third}));
+  CHECK(bits(y) == bits(std::vector<float>{1, 0, 0, 0.5F, 0.5F, 0, 0.5F, 0, 0.5F, 1, 0, 0, 0.5F,
+                                           0.5F, 0, third, third, third}));
   const std::vector<float> dy = {3, nan32, nan32, 2, 4, nan32, 2, 5, 6,
                                  3, nan32, nan32, 0, 0, nan32, 0, 0, 0};
   std::vector<float> dx(18, 9.0F);
   reference::causal_softmax_backward({}, 3, 0.5F, dy, y, dx);
   // a = 1, 2: s = 3: c = 1 - 1.5, 2 - 1.5.   a = 1, 0, 3: s = 4: c = 1 - 2, 0, 3 - 2.
-  CHECK(bits(dx) ==
-        bits(std::vector<float>{0, 0, 0, -0.25F, 0.25F, 0, -0.5F, 0, 0.5F, 0, 0, 0, 0, 0, 0, 0, 0, 0}));
+  CHECK(bits(dx) == bits(std::vector<float>{0, 0, 0, -0.25F, 0.25F, 0, -0.5F, 0, 0.5F, 0, 0, 0, 0,
+                                            0, 0, 0, 0, 0}));
 }
 
 TEST_CASE("softmax: NaN and infinities anywhere in a row, in any order") {
@@ -46,7 +46,8 @@ TEST_CASE("softmax: NaN and infinities anywhere in a row, in any order") {
     for (const float bad : {nan32, inf32}) {
       x[at] = bad;
       reference::masked_softmax({}, 3, 1, x, mask, y);
-      for (const float share : y) CHECK(std::isnan(share));  // infinity less itself is NaN, and so is the sum
+      for (const float share : y)
+        CHECK(std::isnan(share));  // infinity less itself is NaN, and so is the sum
     }
     x[at] = -inf32;
     reference::masked_softmax({}, 3, 1, x, mask, y);
@@ -141,7 +142,8 @@ TEST_CASE("slopes: softmax") {
     return loss;
   };
   CHECK(worst_slope_error([&](const Wide& at) { return sunk(at, wide(sink)); }, x, dx) < allowed);
-  CHECK(worst_slope_error([&](const Wide& sinks) { return sunk(wide(x), sinks); }, sink, d_sink) < allowed);
+  CHECK(worst_slope_error([&](const Wide& sinks) { return sunk(wide(x), sinks); }, sink, d_sink) <
+        allowed);
 }
 
 TEST_CASE("softmax: views that do not fit") {
@@ -153,7 +155,8 @@ TEST_CASE("softmax: views that do not fit") {
   ZP_CHECK_INVALID(reference::causal_softmax({}, 2, 1, x, other));
   ZP_CHECK_INVALID(reference::causal_softmax_backward({}, 2, 1, other, x, y));
   ZP_CHECK_INVALID(reference::masked_softmax({}, 5, 1, x, mask, y));
-  ZP_CHECK_INVALID(reference::masked_softmax({}, 3, 1, x, Span<const std::uint8_t>(mask).first(9), y));
+  ZP_CHECK_INVALID(
+      reference::masked_softmax({}, 3, 1, x, Span<const std::uint8_t>(mask).first(9), y));
   ZP_CHECK_INVALID(reference::masked_softmax_backward({}, 3, 1, x, other, mask, y));
   reference::sink_softmax({}, 2, 3, 1, x, sink, y, share);
   ZP_CHECK_INVALID(reference::sink_softmax({}, 2, 3, 1, x, sink, y, Span<float>(share).first(3)));

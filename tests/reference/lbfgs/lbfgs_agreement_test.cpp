@@ -68,9 +68,10 @@ TEST_CASE("lbfgs agreement: a rank that differs is named on every rank") {
   CHECK(contains(complaint(-1, 0, same), "the losses of ranks 1, 2 and 3 differ"));
 
   const auto complains = [](const std::string& setting, auto change) {
-    const std::string message = complaint(-1, -1, [&](int rank, LbfgsHyper& hyper, OwnedState& state) {
-      if (rank == 1) change(hyper, state);
-    });
+    const std::string message =
+        complaint(-1, -1, [&](int rank, LbfgsHyper& hyper, OwnedState& state) {
+          if (rank == 1) change(hyper, state);
+        });
     CHECK(contains(message, "the values of " + setting + " of rank 1 differ"));
   };
   complains("hyper.lr", [](LbfgsHyper& h, OwnedState&) { h.lr = std::nextafter(1.0, 2.0); });
@@ -79,7 +80,8 @@ TEST_CASE("lbfgs agreement: a rank that differs is named on every rank") {
   complains("hyper.tolerance_grad", [](LbfgsHyper& h, OwnedState&) { h.tolerance_grad = 0; });
   complains("hyper.tolerance_change", [](LbfgsHyper& h, OwnedState&) { h.tolerance_change = 0; });
   complains("hyper.history_size", [](LbfgsHyper& h, OwnedState&) { h.history_size = 2; });
-  complains("hyper.line_search", [](LbfgsHyper& h, OwnedState&) { h.line_search = LineSearch::armijo; });
+  complains("hyper.line_search",
+            [](LbfgsHyper& h, OwnedState&) { h.line_search = LineSearch::armijo; });
   complains("hyper.max_ls", [](LbfgsHyper& h, OwnedState&) { h.max_ls = 2; });
   complains("state.h", [](LbfgsHyper&, OwnedState& s) { s.h = 2; });
   complains("state.started", [](LbfgsHyper&, OwnedState& s) { s.started = true; });
@@ -109,10 +111,11 @@ TEST_CASE("lbfgs agreement: a loss that is NaN is one value, whatever its payloa
         reference::make_lbfgs({&layout, &shards, &comm, {}, {}});
     optimizer->load_state(starting_at(layout, std::vector<float>(5000, 2.0F)).view());
     const std::uint64_t payload = 0x7FF8000000000001U + static_cast<std::uint64_t>(comm.rank());
-    GatheringClosure closure(layout, shards, comm, [&](const std::vector<float>& x, std::vector<float>& g) {
-      g = x;
-      return std::bit_cast<double>(payload);
-    });
+    GatheringClosure closure(layout, shards, comm,
+                             [&](const std::vector<float>& x, std::vector<float>& g) {
+                               g = x;
+                               return std::bit_cast<double>(payload);
+                             });
     CHECK(optimizer->step(closure).end == LbfgsEnd::nonfinite);
   });
 }

@@ -178,7 +178,8 @@ TEST_CASE("lbfgs pairs: skipped for negative curvature and when a product overfl
   overflow.hyper.max_iter = 2;
   overflow.start({0});
   const float large = std::numeric_limits<float>::max();
-  CHECK(overflow.step({{9, {large}}, {8, {-large}}}).pairs_skipped == 1);  // y = -inf, so y.s = +inf
+  CHECK(overflow.step({{9, {large}}, {8, {-large}}}).pairs_skipped ==
+        1);  // y = -inf, so y.s = +inf
   CHECK(overflow.state().h == 1);
 }
 

@@ -62,7 +62,8 @@ class PlainLbfgs {
     return result;
   }
   static bool good(double f, const std::vector<float>& g) {
-    return std::isfinite(f) && std::ranges::all_of(g, [](float value) { return std::isfinite(value); });
+    return std::isfinite(f) &&
+           std::ranges::all_of(g, [](float value) { return std::isfinite(value); });
   }
   bool end(LbfgsEnd why) {
     report_.end = why;
@@ -100,7 +101,8 @@ class PlainLbfgs {
     const double f_before = f_;
     if (!travel(t)) {
       forget();
-      return end(hyper_.line_search == LineSearch::none ? LbfgsEnd::nonfinite : LbfgsEnd::line_search);
+      return end(hyper_.line_search == LineSearch::none ? LbfgsEnd::nonfinite
+                                                        : LbfgsEnd::line_search);
     }
     pending = true;
     if (report_.iterations == hyper_.max_iter) return end(LbfgsEnd::max_iter);

@@ -18,7 +18,8 @@ TEST_CASE("lbfgs: settings and states that are refused") {
     change(run.hyper);
     ZP_CHECK_INVALID(run.make());
   };
-  for (const double lr : {0.0, -1.0, nan64, inf64, 1e39, 1e-39}) refused([&](LbfgsHyper& h) { h.lr = lr; });
+  for (const double lr : {0.0, -1.0, nan64, inf64, 1e39, 1e-39})
+    refused([&](LbfgsHyper& h) { h.lr = lr; });
   for (const double tolerance : {-1e-9, nan64, inf64}) {
     refused([&](LbfgsHyper& h) { h.tolerance_grad = tolerance; });
     refused([&](LbfgsHyper& h) { h.tolerance_change = tolerance; });
@@ -88,8 +89,9 @@ TEST_CASE("lbfgs: setups that do not fit are refused") {
   const ShardMap shards(layout.padded_numel(), 1, 1024);
   const ShardMap two(layout.padded_numel(), 2, 1024);
   const ShardMap of_longer(longer.padded_numel(), 1, 1024);
-  const ShardMap hole(layout.padded_numel(), 1,
-                      std::vector<Bucket>{{{0, layout.padded_numel()}, {{{0, 1000}, {1001, 3000}}}}});
+  const ShardMap hole(
+      layout.padded_numel(), 1,
+      std::vector<Bucket>{{{0, layout.padded_numel()}, {{{0, 1000}, {1001, 3000}}}}});
   const std::unique_ptr<Communicator> comm = make_self_communicator();
   CHECK_NOTHROW(reference::make_lbfgs({&layout, &shards, comm.get(), {}, {}}));
   ZP_CHECK_INVALID(reference::make_lbfgs({nullptr, &shards, comm.get(), {}, {}}));

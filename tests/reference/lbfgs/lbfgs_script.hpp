@@ -21,7 +21,8 @@ class ScriptedClosure final : public Closure {
     const std::size_t line = static_cast<std::size_t>(evaluations() - 1);
     REQUIRE(line < lines_.size());
     const std::vector<float>& g = lines_[line].g;
-    visited_.emplace_back(master_shard.begin(), master_shard.begin() + static_cast<std::ptrdiff_t>(g.size()));
+    visited_.emplace_back(master_shard.begin(),
+                          master_shard.begin() + static_cast<std::ptrdiff_t>(g.size()));
     for (const float value : grad_shard) REQUIRE(std::isnan(value));
     std::ranges::copy(g, grad_shard.begin());
     return lines_[line].f;
@@ -33,7 +34,9 @@ class ScriptedClosure final : public Closure {
 
 struct Scripted {
   explicit Scripted(std::int64_t numel)
-      : layout({{"x", {numel}}}), shards(layout.padded_numel(), 1, 1024), comm(make_self_communicator()) {
+      : layout({{"x", {numel}}}),
+        shards(layout.padded_numel(), 1, 1024),
+        comm(make_self_communicator()) {
     hyper.max_eval = 1000;
   }
 

@@ -28,10 +28,12 @@ inline std::vector<std::size_t> elements_of(const FlatLayout& layout) {
 }
 
 /// Puts what a rank's shard holds into an undistributed vector.
-inline void place(Span<const float> shard, const std::vector<FlatRange>& ranges, std::vector<float>& full) {
+inline void place(Span<const float> shard, const std::vector<FlatRange>& ranges,
+                  std::vector<float>& full) {
   std::size_t at = 0;
   for (const FlatRange& range : ranges) {
-    for (std::int64_t i = range.begin; i < range.end; ++i) full[static_cast<std::size_t>(i)] = shard[at++];
+    for (std::int64_t i = range.begin; i < range.end; ++i)
+      full[static_cast<std::size_t>(i)] = shard[at++];
   }
   REQUIRE(at == shard.size());
 }
@@ -40,8 +42,12 @@ inline void place(Span<const float> shard, const std::vector<FlatRange>& ranges,
 /// map.
 class GatheringClosure : public Closure {
  public:
-  GatheringClosure(const FlatLayout& layout, const ShardMap& shards, Communicator& comm, Problem problem)
-      : elements_(elements_of(layout)), shards_(shards), comm_(comm), problem_(std::move(problem)) {}
+  GatheringClosure(const FlatLayout& layout, const ShardMap& shards, Communicator& comm,
+                   Problem problem)
+      : elements_(elements_of(layout)),
+        shards_(shards),
+        comm_(comm),
+        problem_(std::move(problem)) {}
 
  protected:
   double compute(Span<const float> master_shard, Span<float> grad_shard) override {
@@ -50,7 +56,8 @@ class GatheringClosure : public Closure {
       parts.emplace_back(static_cast<std::size_t>(shards_.shard_numel(rank)));
     }
     std::vector<Span<std::byte>> recv;
-    for (std::vector<float>& part : parts) recv.push_back(std::as_writable_bytes(Span<float>(part)));
+    for (std::vector<float>& part : parts)
+      recv.push_back(std::as_writable_bytes(Span<float>(part)));
     comm_.all_gather(std::as_bytes(master_shard), recv);
 
     const std::size_t padded = static_cast<std::size_t>(shards_.padded_numel());
@@ -130,7 +137,8 @@ struct OwnedState {
 };
 
 /// Bits of the elements of a vector, without padding; of nothing for an empty one.
-inline std::vector<std::uint32_t> element_bits(const std::vector<float>& full, const FlatLayout& layout) {
+inline std::vector<std::uint32_t> element_bits(const std::vector<float>& full,
+                                               const FlatLayout& layout) {
   std::vector<std::uint32_t> result;
   if (full.empty()) return result;
   for (const std::size_t i : elements_of(layout)) result.push_back(bits(full[i]));
@@ -194,7 +202,8 @@ inline LbfgsRun run_lbfgs(const FlatLayout& layout, const ShardMap& shards, cons
       const std::lock_guard<std::mutex> lock(mutex);
       REQUIRE(report.evaluations == closure.evaluations() - counted);
       reports[static_cast<std::size_t>(comm.rank())].push_back(report);
-      run.states[static_cast<std::size_t>(step)].add(optimizer->state(), shards.shard(comm.rank()), padded);
+      run.states[static_cast<std::size_t>(step)].add(optimizer->state(), shards.shard(comm.rank()),
+                                                     padded);
     }
   });
   for (const std::vector<LbfgsReport>& of_rank : reports) {

@@ -69,7 +69,8 @@ TEST_CASE("lbfgs: two iterations and one more, by hand") {
   // The same three iterations as one step: only the evaluations differ, and only in where they are counted.
   hyper.max_iter = 3;
   hyper.max_eval = 4;
-  const LbfgsRun together = run_lbfgs(layout, shards, hyper, quadratic, starting_at(layout, {4, 1}), 1);
+  const LbfgsRun together =
+      run_lbfgs(layout, shards, hyper, quadratic, starting_at(layout, {4, 1}), 1);
   check_same_state(together.states[0], third, layout);
   CHECK(together.reports[0].loss == 0x1.024d959a4f08p+0);
   CHECK(together.reports[0].max_abs_grad == 0x1.454544p+0);
@@ -154,7 +155,8 @@ TEST_CASE("lbfgs: the first loss or gradient is not finite") {
 }
 
 TEST_CASE("lbfgs: a move to where the loss is not finite is taken back") {
-  for (const ScriptLine& line : {ScriptLine{nan64, {1}}, ScriptLine{-inf64, {1}}, ScriptLine{0, {nan32}}}) {
+  for (const ScriptLine& line :
+       {ScriptLine{nan64, {1}}, ScriptLine{-inf64, {1}}, ScriptLine{0, {nan32}}}) {
     Scripted run(1);
     run.start({3});
     const LbfgsReport report = run.step({{10, {2}}, line});

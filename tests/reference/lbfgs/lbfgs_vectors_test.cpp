@@ -14,9 +14,9 @@ namespace {
 
 /// The results of three ranks with 1024 elements each of a vector of 2500, the last rank's part being mostly
 /// padding.
-std::vector<double> on_ranks(
-    const std::vector<float>& full,
-    const std::function<double(const reference::ShardVectors&, const reference::ShardVector&)>& reduce) {
+std::vector<double> on_ranks(const std::vector<float>& full,
+                             const std::function<double(const reference::ShardVectors&,
+                                                        const reference::ShardVector&)>& reduce) {
   const FlatLayout layout({{"x", {2500}}});
   const ShardMap shards(layout.padded_numel(), 3, 3072);
   std::vector<double> results(3);
@@ -47,7 +47,8 @@ TEST_CASE("lbfgs vectors: one element on one rank decides on all ranks") {
       const double magnitude = std::fabs(double{value});
       for (const double result : on_ranks(full, dot))
         CHECK(bits(result) == bits(2499 + magnitude * magnitude));
-      for (const double result : on_ranks(full, sum_abs)) CHECK(bits(result) == bits(2499 + magnitude));
+      for (const double result : on_ranks(full, sum_abs))
+        CHECK(bits(result) == bits(2499 + magnitude));
       for (const double result : on_ranks(full, max_abs)) CHECK(bits(result) == bits(magnitude));
     }
   }

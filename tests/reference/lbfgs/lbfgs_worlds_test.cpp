@@ -10,7 +10,8 @@ using namespace zeroproof::tests;
 namespace {
 
 FlatLayout uneven_layout() {
-  return FlatLayout({{"a", {37}}, {"nothing", {0, 5}}, {"b", {3, 700}}, {"one", {}}, {"c", {1025}}});
+  return FlatLayout(
+      {{"a", {37}}, {"nothing", {0, 5}}, {"b", {3, 700}}, {"one", {}}, {"c", {1025}}});
 }
 
 /// Ranks take turns in pieces of odd lengths, cut anywhere; padding has an owner here and there too. With
@@ -30,7 +31,7 @@ ShardMap ragged_map(const FlatLayout& layout, int world_size, bool gaps) {
 
 std::vector<ShardMap> maps_of(const FlatLayout& layout, int world_size) {
   std::vector<ShardMap> maps;
-  maps.emplace_back(layout.padded_numel(), world_size, 1024);   // more ranks than chunks of a bucket
+  maps.emplace_back(layout.padded_numel(), world_size, 1024);  // more ranks than chunks of a bucket
   maps.emplace_back(layout.padded_numel(), world_size, 16384);  // one bucket
   maps.push_back(ragged_map(layout, world_size, false));
   maps.push_back(ragged_map(layout, world_size, true));
@@ -79,7 +80,8 @@ TEST_CASE("lbfgs worlds: the reference on one rank is R21 written a second time"
   const FlatLayout layout({{"a", {37}}, {"b", {200}}, {"c", {5}}});
   const ShardMap alone(layout.padded_numel(), 1, 1024);
   for (const Trajectory& t : trajectories(242)) {
-    const LbfgsRun run = run_lbfgs(layout, alone, t.hyper, t.problem, starting_at(layout, t.start), 12);
+    const LbfgsRun run =
+        run_lbfgs(layout, alone, t.hyper, t.problem, starting_at(layout, t.start), 12);
     PlainLbfgs plain(t.hyper, t.problem, t.start);
     for (std::size_t step = 0; step < run.reports.size(); ++step) {
       check_same_report(plain.step(), run.reports[step]);
@@ -120,11 +122,12 @@ TEST_CASE("lbfgs worlds: the same iterates for every number of ranks and every s
   }
 }
 
-TEST_CASE("lbfgs worlds: a state that is loaded goes on as if nothing had happened, on other ranks too") {
+TEST_CASE(
+    "lbfgs worlds: a state that is loaded goes on as if nothing had happened, on other ranks too") {
   const FlatLayout layout = uneven_layout();
   for (const Trajectory& t : trajectories(elements_of(layout).size())) {
-    const LbfgsRun expected =
-        run_lbfgs(layout, ragged_map(layout, 2, false), t.hyper, t.problem, starting_at(layout, t.start), 4);
+    const LbfgsRun expected = run_lbfgs(layout, ragged_map(layout, 2, false), t.hyper, t.problem,
+                                        starting_at(layout, t.start), 4);
     const LbfgsRun rest =
         run_lbfgs(layout, ragged_map(layout, 5, true), t.hyper, t.problem, expected.states[1], 2);
     for (std::size_t step = 0; step < 2; ++step) {

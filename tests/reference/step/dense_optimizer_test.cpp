@@ -59,7 +59,8 @@ TEST_CASE("dense: clipping binds") {
   CHECK(optimizer.last_step().grad_norm.front() == 5);
   const float coef = 0.5F - 3 * 0x1p-25F;  // worked out in grad_scale_clip_test.cpp
   CHECK(bits(optimizer.last_step().clip_coef.front()) == bits(coef));
-  CHECK(bits(three(optimizer.last_step().grad)) == bits(std::vector<float>{3 * coef, -4 * coef, 0}));
+  CHECK(bits(three(optimizer.last_step().grad)) ==
+        bits(std::vector<float>{3 * coef, -4 * coef, 0}));
 }
 
 TEST_CASE("dense: parameters in every format") {
@@ -95,12 +96,14 @@ TEST_CASE("dense: what its buffers are called") {
   CHECK(steps.numel == 2);
   CHECK(optimizer.buffer(BufferId::master).data == optimizer.master().data());
   CHECK(optimizer.buffer(BufferId::grad_sum).data == optimizer.last_step().grad_sum.data());
-  CHECK(optimizer.buffer(BufferId::unscaled_grad).data == optimizer.last_step().unscaled_grad.data());
+  CHECK(optimizer.buffer(BufferId::unscaled_grad).data ==
+        optimizer.last_step().unscaled_grad.data());
   CHECK(optimizer.buffer(BufferId::grad).data == optimizer.last_step().grad.data());
   CHECK(optimizer.buffer(BufferId::exp_avg).data == optimizer.state(BufferId::exp_avg).data());
   CHECK(optimizer.buffer(BufferId::param_shard).data == optimizer.param().data);
   CHECK(optimizer.buffer(BufferId::param_full).numel == 2048);
-  for (const BufferId none : {BufferId::grad_amax, BufferId::momentum_buffer, BufferId::max_exp_avg_sq}) {
+  for (const BufferId none :
+       {BufferId::grad_amax, BufferId::momentum_buffer, BufferId::max_exp_avg_sq}) {
     CHECK(optimizer.buffer(none).data == nullptr);
   }
 }
@@ -109,7 +112,8 @@ TEST_CASE("dense: the words between its buffers, by hand") {
   ThreeElements model;
   reference::DenseOptimizer optimizer(model.setup, model.state());
   CHECK(step(optimizer, {{3, -20, 5}, {5, -4, -5}}));  // g1 = (8, -24, 0) / (4 * 2)
-  CHECK(read<NormLimbs>(optimizer.buffer(BufferId::norm_limbs)).limbs[11] == 1 + 9);  // units of 2^0
+  CHECK(read<NormLimbs>(optimizer.buffer(BufferId::norm_limbs)).limbs[11] ==
+        1 + 9);  // units of 2^0
   CHECK(read<double>(optimizer.buffer(BufferId::grad_norm)) == std::sqrt(10.0));
   CHECK(read<float>(optimizer.buffer(BufferId::clip_coef)) == 1.0F);
   CHECK(read<std::uint64_t>(optimizer.buffer(BufferId::applied_steps)) == 1);
@@ -128,7 +132,9 @@ TEST_CASE("dense: the words between its buffers, by hand") {
 }
 
 TEST_CASE("dense: what is refused") {
-  const auto make = [](const ThreeElements& model) { reference::DenseOptimizer(model.setup, model.state()); };
+  const auto make = [](const ThreeElements& model) {
+    reference::DenseOptimizer(model.setup, model.state());
+  };
   ThreeElements model;
   make(model);
   model.setup.layout = nullptr;

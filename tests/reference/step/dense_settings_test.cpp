@@ -32,7 +32,8 @@ TEST_CASE("dense: the other rules and the state they keep, by hand") {
   model.setup.hyper.rule = UpdateRule::lion;
   reference::DenseOptimizer lion(model.setup, model.state());
   CHECK(step(lion, leaves));
-  CHECK(three(lion.master()) == std::vector<float>{7.75F, -3.75F, 16});  // by lr = 1/4, where g is not 0
+  CHECK(three(lion.master()) ==
+        std::vector<float>{7.75F, -3.75F, 16});  // by lr = 1/4, where g is not 0
 
   model.setup.hyper.rule = UpdateRule::sgd_ema;
   reference::DenseOptimizer ema(model.setup, model.state());
@@ -49,7 +50,8 @@ TEST_CASE("dense: the other rules and the state they keep, by hand") {
   CHECK(step(adam, {{-24, -8, -64}, {0, 0, 0}}));
   CHECK(three(adam.master()) == std::vector<float>{7.875F, -3.8125F, 16});
   CHECK(three(adam.state(BufferId::max_exp_avg_sq)) == std::vector<float>{0.25F, 2.25F, 0});
-  const std::vector<BufferId> expected = {BufferId::exp_avg, BufferId::exp_avg_sq, BufferId::max_exp_avg_sq};
+  const std::vector<BufferId> expected = {BufferId::exp_avg, BufferId::exp_avg_sq,
+                                          BufferId::max_exp_avg_sq};
   CHECK(kept_buffers(model.setup.hyper) == expected);
 }
 
@@ -59,7 +61,8 @@ TEST_CASE("dense: every option reaches the rule") {
     const int flags = number / 5 * 4;
     const bool maximize = (flags & 4) != 0;
     const bool is_sgd = rule == UpdateRule::sgd;
-    const bool amsgrad = (flags & 8) != 0 && (rule == UpdateRule::adamw || rule == UpdateRule::adam);
+    const bool amsgrad =
+        (flags & 8) != 0 && (rule == UpdateRule::adamw || rule == UpdateRule::adam);
     const bool momentum = (flags & 16) != 0 && is_sgd;
     const bool nesterov = (flags & 32) != 0 && momentum;
     INFO("rule ", number % 5, ", flags ", flags);
@@ -245,7 +248,8 @@ TEST_CASE("dense: an overflow under every policy") {
 TEST_CASE("dense: stochastic rounding draws by seed, place and the tensor's own count") {
   for (const MissingGrad missing : {MissingGrad::zero, MissingGrad::skip}) {
     ThreeElements model;
-    for (std::size_t i = 0; i < 3; ++i) model.master[where[i]] = 1 + 0x1p-8F;  // midway: a draw decides
+    for (std::size_t i = 0; i < 3; ++i)
+      model.master[where[i]] = 1 + 0x1p-8F;  // midway: a draw decides
     model.setup.missing_grad = missing;
     model.setup.param_rounding = ParamRounding::stochastic;
     model.setup.seed = 77;
@@ -261,7 +265,8 @@ TEST_CASE("dense: stochastic rounding draws by seed, place and the tensor's own 
                                         ? static_cast<std::uint64_t>(model.applied_steps)
                                         : model.tensor_steps[i < 2 ? 0 : 1];
         const Philox philox(77, 0x53520001U, static_cast<std::uint32_t>(count));
-        const bool up = philox.word(where[i]) >> 31 != 0;  // the upper half of the word is 2^15 or more
+        const bool up =
+            philox.word(where[i]) >> 31 != 0;  // the upper half of the word is 2^15 or more
         CHECK(element_bits(optimizer.param(), static_cast<std::int64_t>(where[i])) ==
               (up ? 0x3F81U : 0x3F80U));
         ups += up ? 1 : 0;

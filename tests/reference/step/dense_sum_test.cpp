@@ -21,7 +21,8 @@ TEST_CASE("dense: gradient sums without bits, or with too many leaves, are refus
 TEST_CASE("dense: leaves in bins have other bits than the tree") {
   ThreeElements model;
   model.setup.micro_batches = 3;
-  const std::vector<std::vector<float>> leaves = {{1, -0.0F, 2}, {0x1p-24F, -0.0F, 2}, {0x1p-24F, -0.0F, 2}};
+  const std::vector<std::vector<float>> leaves = {
+      {1, -0.0F, 2}, {0x1p-24F, -0.0F, 2}, {0x1p-24F, -0.0F, 2}};
   reference::DenseOptimizer tree(model.setup, model.state());
   CHECK(step(tree, leaves));
   CHECK(tree.last_step().grad_sum[0] == 1);

@@ -11,7 +11,8 @@ namespace zeroproof::tests {
 inline const std::vector<std::size_t> where = {0, 1, 1024};
 
 struct ThreeElements {
-  ThreeElements() : layout({{"pair", {2}}, {"single", {1}}}), zeros(2048, 0.0F), master(2048, nan32) {
+  ThreeElements()
+      : layout({{"pair", {2}}, {"single", {1}}}), zeros(2048, 0.0F), master(2048, nan32) {
     const std::vector<float> start = {8, -4, 16};
     for (std::size_t i = 0; i < 3; ++i) master[where[i]] = start[i];
     setup.layout = &layout;
@@ -42,7 +43,8 @@ struct ThreeElements {
 };
 
 /// A step with fp32 leaves whose padding is NaN.
-inline bool step(reference::DenseOptimizer& optimizer, const std::vector<std::vector<float>>& gradients,
+inline bool step(reference::DenseOptimizer& optimizer,
+                 const std::vector<std::vector<float>>& gradients,
                  const reference::MicroBatchFacts& facts = {}) {
   std::vector<std::vector<float>> leaves;
   std::vector<TensorView> views;

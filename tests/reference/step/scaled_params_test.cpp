@@ -84,7 +84,8 @@ void check_scalings(const std::vector<Grid>& grids) {
       for (int stage = 0; stage <= 3; ++stage) {
         World world = scaled_world(stage, grid, turn, scaling);
         const std::array<std::function<ShardMap(const FlatLayout&, int)>, 4> maps = {
-            World::contract_map(1024), ragged_map, dealt_map(Dealt::stretches), dealt_map(Dealt::last_rank)};
+            World::contract_map(1024), ragged_map, dealt_map(Dealt::stretches),
+            dealt_map(Dealt::last_rank)};
         if (grid.tp == 1) world.shards = maps[turn % 4];
         check_against_dense(world, name);
         ++turn;

@@ -38,7 +38,8 @@ double stored_e4m3(float value, float amax) {
 }  // namespace
 
 TEST_CASE(
-    "every format in worlds of 1 to 5 ranks, every stage, blocks cut anywhere: the undistributed bits") {
+    "every format in worlds of 1 to 5 ranks, every stage, blocks cut anywhere: the undistributed "
+    "bits") {
   for (const StateFormats& state : formats) {
     for (const int stage : {0, 1, 2, 3}) {
       for (const int ranks : {1, 2, 3, 4, 5}) {
@@ -171,8 +172,9 @@ TEST_CASE("a stored state is taken bit for bit, and goes on as the run that it i
   StepSettings settings = world.setup;
   settings.layout = &layout;
   const reference::DenseOptimizer resumed(settings, state);
-  for (const BufferId id : {BufferId::master, BufferId::exp_avg, BufferId::exp_avg_sq,
-                            BufferId::exp_avg_scale, BufferId::exp_avg_sq_scale, BufferId::param_full}) {
+  for (const BufferId id :
+       {BufferId::master, BufferId::exp_avg, BufferId::exp_avg_sq, BufferId::exp_avg_scale,
+        BufferId::exp_avg_sq_scale, BufferId::param_full}) {
     const TensorView before = through.optimizer.buffer(id), after = resumed.buffer(id);
     REQUIRE(before.numel == after.numel);
     int differing = 0;

@@ -25,7 +25,8 @@ struct AdamState {
   std::vector<float> grad, master, exp_avg, exp_avg_sq, max_exp_avg_sq;
 
   void update(const StepScalars& scalars, const AdamOptions& options = {}) {
-    reference::adamw_update({}, options, scalars, grad, master, exp_avg, exp_avg_sq, max_exp_avg_sq);
+    reference::adamw_update({}, options, scalars, grad, master, exp_avg, exp_avg_sq,
+                            max_exp_avg_sq);
   }
   void update_l2(const StepScalars& scalars, const AdamOptions& options = {}) {
     reference::adam_update({}, options, scalars, grad, master, exp_avg, exp_avg_sq, max_exp_avg_sq);

@@ -88,13 +88,16 @@ TEST_CASE("adamw: decay that is off is not evaluated") {
   CHECK(std::isnan(x.master[0]));
 }
 
-TEST_CASE("adamw and adam: one rounding per operation, body and tail alike, for any length and all options") {
+TEST_CASE(
+    "adamw and adam: one rounding per operation, body and tail alike, for any length and all "
+    "options") {
   for (int flags = 0; flags < 16; ++flags) {
     const bool l2 = (flags & 1) != 0;
     const AdamOptions options{(flags & 2) != 0, (flags & 4) != 0};
     StepScalars s = usual_scalars();
     s.has_decay = (flags & 8) != 0 ? 1 : 0;
-    INFO("l2 ", l2, ", amsgrad ", options.amsgrad, ", maximize ", options.maximize, ", decay ", s.has_decay);
+    INFO("l2 ", l2, ", amsgrad ", options.amsgrad, ", maximize ", options.maximize, ", decay ",
+         s.has_decay);
     for (const std::int64_t numel : {0, 1, 3, 7, 64, 1023, 1024, 1025, 3000}) {
       AdamState x{random_values(numel, 1), random_values(numel, 2), random_values(numel, 3),
                   random_values(numel, 4), random_values(options.amsgrad ? numel : 0, 5)};
@@ -102,10 +105,11 @@ TEST_CASE("adamw and adam: one rounding per operation, body and tail alike, for 
       for (float& value : x.max_exp_avg_sq) value = std::abs(value);
       const std::vector<float> special = {nan32, inf32,  -inf32, 0x1p-149F, -0x1p-130F,
                                           1e20F, -3e38F, 0,      -0.0F};
-      for (std::size_t i = 0; i < special.size() && 20 * i < x.grad.size(); ++i) x.grad[20 * i] = special[i];
+      for (std::size_t i = 0; i < special.size() && 20 * i < x.grad.size(); ++i)
+        x.grad[20 * i] = special[i];
       AdamState expected = x;
-      adam_by_oracle(!l2, options, s, expected.grad, expected.master, expected.exp_avg, expected.exp_avg_sq,
-                     expected.max_exp_avg_sq);
+      adam_by_oracle(!l2, options, s, expected.grad, expected.master, expected.exp_avg,
+                     expected.exp_avg_sq, expected.max_exp_avg_sq);
       l2 ? x.update_l2(s, options) : x.update(s, options);
       CHECK(bits(x.exp_avg) == bits(expected.exp_avg));
       CHECK(bits(x.exp_avg_sq) == bits(expected.exp_avg_sq));
@@ -121,8 +125,9 @@ TEST_CASE("adamw: special gradients") {
   s.has_decay = 0;
   x.update(s);
   CHECK(std::isnan(x.master[0]));
-  CHECK(std::isnan(x.master[1]));               // inf / inf
-  CHECK(bits(x.exp_avg_sq[2]) == bits(inf32));  // the square overflows, and the step is finite / inf = 0
+  CHECK(std::isnan(x.master[1]));  // inf / inf
+  CHECK(bits(x.exp_avg_sq[2]) ==
+        bits(inf32));  // the square overflows, and the step is finite / inf = 0
   CHECK(x.master[2] == 1.0F);
   CHECK(bits(x.exp_avg[3]) == bits(0.0F));  // half of the smallest subnormal: tie, to even
   CHECK(bits(x.exp_avg_sq[3]) == bits(0.0F));

@@ -41,23 +41,24 @@ constexpr bool overflow = true;
 }  // namespace
 
 TEST_CASE("loss scaler: growth, maximum, backoff, minimum") {
-  check_table(dynamic(),
-              {{good, {4, 1, 1}},
-               {good, {5, 0, 1}},  // the second good step grows
-               {good, {5, 1, 1}},
-               {good, {6, 0, 1}},
-               {good, {6, 1, 1}},
-               {good, {6, 0, 1}},  // 7 would exceed the maximum: stays, but counts anew
-               {good, {6, 1, 1}},
-               {overflow, {5, 0, 0}},  // the tracker starts again
-               {overflow, {4, 0, 0}},  // hysteresis is used up until the next growth: backs off again
-               {good, {4, 1, 0}},
-               {overflow, {3, 0, 0}},
-               {overflow, {2, 0, 0}},
-               {overflow, {1, 0, 0}},
-               {overflow, {1, 0, 0}},  // the minimum
-               {good, {1, 1, 0}},
-               {good, {2, 0, 1}}});  // growth refills the hysteresis
+  check_table(
+      dynamic(),
+      {{good, {4, 1, 1}},
+       {good, {5, 0, 1}},  // the second good step grows
+       {good, {5, 1, 1}},
+       {good, {6, 0, 1}},
+       {good, {6, 1, 1}},
+       {good, {6, 0, 1}},  // 7 would exceed the maximum: stays, but counts anew
+       {good, {6, 1, 1}},
+       {overflow, {5, 0, 0}},  // the tracker starts again
+       {overflow, {4, 0, 0}},  // hysteresis is used up until the next growth: backs off again
+       {good, {4, 1, 0}},
+       {overflow, {3, 0, 0}},
+       {overflow, {2, 0, 0}},
+       {overflow, {1, 0, 0}},
+       {overflow, {1, 0, 0}},  // the minimum
+       {good, {1, 1, 0}},
+       {good, {2, 0, 1}}});  // growth refills the hysteresis
 }
 
 TEST_CASE("loss scaler: hysteresis refilled at growth") {
@@ -118,8 +119,9 @@ TEST_CASE("loss scaler: none and constant never move") {
 }
 
 TEST_CASE("loss scaler: configurations that cannot work") {
-  for (int LossScalerConfig::*field : {&LossScalerConfig::growth_interval, &LossScalerConfig::hysteresis,
-                                       &LossScalerConfig::log2_growth, &LossScalerConfig::log2_backoff}) {
+  for (int LossScalerConfig::*field :
+       {&LossScalerConfig::growth_interval, &LossScalerConfig::hysteresis,
+        &LossScalerConfig::log2_growth, &LossScalerConfig::log2_backoff}) {
     LossScalerConfig config = dynamic();
     config.*field = 0;
     ZP_CHECK_INVALID(reference::loss_scaler_update(config, {}, false));

@@ -186,7 +186,8 @@ TEST_CASE("sgd and sgd_ema: one rounding per operation, for any length and all o
       State expected = x;
       State expected_ema = ema;
       sgd_by_oracle(options, s, expected.grad, expected.master, expected.buffer);
-      sgd_ema_by_oracle({options.maximize}, s, expected_ema.grad, expected_ema.master, expected_ema.buffer);
+      sgd_ema_by_oracle({options.maximize}, s, expected_ema.grad, expected_ema.master,
+                        expected_ema.buffer);
       x.sgd(options, s);
       ema.ema({options.maximize}, s);
       INFO("flags ", flags, ", numel ", numel);

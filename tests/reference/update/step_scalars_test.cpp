@@ -115,7 +115,8 @@ TEST_CASE("step scalars: one rounding from fp64, not a chain of fp32 operations"
   const double beta2 = double{0.999F};
   CHECK(bits(s.inv_scale) == bits(fp32(1.0 / 196608.0)));
   // 1 / (2^24 + 1) = 2^-24 - 2^-48 + ...; in fp32 the divisor itself would be 2^24.
-  CHECK(bits(reference::step_scalars(hyper, 1, 0, (1 << 24) + 1).inv_scale) == bits(0x1p-24F - 0x1p-48F));
+  CHECK(bits(reference::step_scalars(hyper, 1, 0, (1 << 24) + 1).inv_scale) ==
+        bits(0x1p-24F - 0x1p-48F));
   CHECK(bits(s.one_minus_beta1) == bits(fp32(1 - beta1)));
   CHECK(bits(s.one_minus_beta2) == bits(fp32(1 - beta2)));
   // The weights of the moving average add up to one exactly, which 1 - 0.9 in fp64 would miss.
@@ -130,8 +131,10 @@ TEST_CASE("step scalars: beta2 below a half") {
   OptimizerHyper hyper;
   hyper.beta2 = 0.25F;
   CHECK(reference::step_scalars(hyper, 1, 0, 1).one_minus_beta2 == 0.75F);
-  CHECK(bits(reference::step_scalars(hyper, 1, 0, 1).sqrt_bias_correction2) == bits(fp32(std::sqrt(0.75))));
-  CHECK(bits(reference::step_scalars(hyper, 2, 0, 1).sqrt_bias_correction2) == bits(fp32(std::sqrt(0.9375))));
+  CHECK(bits(reference::step_scalars(hyper, 1, 0, 1).sqrt_bias_correction2) ==
+        bits(fp32(std::sqrt(0.75))));
+  CHECK(bits(reference::step_scalars(hyper, 2, 0, 1).sqrt_bias_correction2) ==
+        bits(fp32(std::sqrt(0.9375))));
   // fp32(0.3) = 10066330 * 2^-25, so 1 - beta2 = 23488102 * 2^-25 has 25 bits and an even half: 11744051 * 2^-24.
   hyper.beta2 = 0.3F;
   CHECK(reference::step_scalars(hyper, 1, 0, 1).one_minus_beta2 == 11744051 * 0x1p-24F);
@@ -218,14 +221,15 @@ TEST_CASE("step scalars: the edges of every range are inside") {
   }
   CHECK_FALSE(is_out_of_range([](OptimizerHyper& h) { h.beta2 = 1 - 0x1p-23F; }));
   CHECK_FALSE(is_out_of_range([](OptimizerHyper& h) { h.eps = 0x1p-126; }));
-  CHECK_FALSE(is_out_of_range([](OptimizerHyper& h) { h.eps = 0x1p-126 - 0x1p-151; }));  // fp32 rounds it up
+  CHECK_FALSE(is_out_of_range(
+      [](OptimizerHyper& h) { h.eps = 0x1p-126 - 0x1p-151; }));  // fp32 rounds it up
   CHECK_FALSE(is_out_of_range([](OptimizerHyper& h) { h.lr = h.weight_decay = 0; }));
   CHECK_FALSE(is_out_of_range([](OptimizerHyper& h) { h.max_norm = 0; }));
   CHECK_FALSE(is_out_of_range([](OptimizerHyper& h) { h.max_norm = -0.0; }));
   CHECK_FALSE(is_out_of_range([](OptimizerHyper& h) { h.max_norm.reset(); }));
   CHECK_FALSE(is_out_of_range([](OptimizerHyper& h) { h.clip_value = 0x1p-149; }));
-  CHECK_FALSE(
-      is_out_of_range([](OptimizerHyper& h) { h.clip_value = double{std::numeric_limits<float>::max()}; }));
+  CHECK_FALSE(is_out_of_range(
+      [](OptimizerHyper& h) { h.clip_value = double{std::numeric_limits<float>::max()}; }));
   for (const double edge : {0.0, -0.0, 1.0}) {
     CHECK_FALSE(is_out_of_range([=](OptimizerHyper& h) {
       h.rule = UpdateRule::sgd;
@@ -279,7 +283,8 @@ TEST_CASE("step scalars: every range error") {
 }
 
 TEST_CASE("step scalars: options that do not belong together") {
-  const auto refused = [](UpdateRule rule, double momentum, double dampening, bool nesterov, bool amsgrad) {
+  const auto refused = [](UpdateRule rule, double momentum, double dampening, bool nesterov,
+                          bool amsgrad) {
     return is_out_of_range([=](OptimizerHyper& h) {
       h.rule = rule;
       h.momentum = momentum;
@@ -289,8 +294,8 @@ TEST_CASE("step scalars: options that do not belong together") {
       h.maximize = true;  // belongs to every rule
     });
   };
-  for (const UpdateRule rule :
-       {UpdateRule::adamw, UpdateRule::adam, UpdateRule::sgd, UpdateRule::sgd_ema, UpdateRule::lion}) {
+  for (const UpdateRule rule : {UpdateRule::adamw, UpdateRule::adam, UpdateRule::sgd,
+                                UpdateRule::sgd_ema, UpdateRule::lion}) {
     const bool is_sgd = rule == UpdateRule::sgd;
     const bool is_adaptive = rule == UpdateRule::adamw || rule == UpdateRule::adam;
     CHECK(refused(rule, 0, 0, false, false) == false);

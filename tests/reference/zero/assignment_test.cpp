@@ -25,9 +25,11 @@ class CountingCommunicator final : public Communicator {
   int rank() const override { return other_.rank(); }
   int world_size() const override { return other_.world_size(); }
   std::string name() const override { return other_.name(); }
-  void all_to_all(Span<const Span<const std::byte>> send, Span<const Span<std::byte>> recv) override {
+  void all_to_all(Span<const Span<const std::byte>> send,
+                  Span<const Span<std::byte>> recv) override {
     counts.exchanges += 1;
-    for (const Span<const std::byte> part : send) counts.bytes_sent += static_cast<std::int64_t>(part.size());
+    for (const Span<const std::byte> part : send)
+      counts.bytes_sent += static_cast<std::int64_t>(part.size());
     other_.all_to_all(send, recv);
   }
   void all_gather(Span<const std::byte> mine, Span<const Span<std::byte>> recv) override {
@@ -36,7 +38,9 @@ class CountingCommunicator final : public Communicator {
     other_.all_gather(mine, recv);
   }
   void broadcast(Span<std::byte> data, int root) override { other_.broadcast(data, root); }
-  void all_reduce(Span<std::uint64_t> data, IntegerReduce op) override { other_.all_reduce(data, op); }
+  void all_reduce(Span<std::uint64_t> data, IntegerReduce op) override {
+    other_.all_reduce(data, op);
+  }
   void barrier() override { other_.barrier(); }
   void abort(const std::string& reason) override { other_.abort(reason); }
 
@@ -111,13 +115,15 @@ TEST_CASE("assignment: contiguous and strided, by hand") {
 TEST_CASE("assignment: a rank that computes every other micro-batch keeps all of them") {
   const std::vector<TreeNode> apart = reference::nodes_left({1, 3, 5});
   CHECK(apart == std::vector<TreeNode>{{0, 1}, {0, 3}, {0, 5}});
-  CHECK(reference::nodes_left({0, 1, 2, 3, 6, 7, 8}) == std::vector<TreeNode>{{2, 0}, {1, 3}, {0, 8}});
+  CHECK(reference::nodes_left({0, 1, 2, 3, 6, 7, 8}) ==
+        std::vector<TreeNode>{{2, 0}, {1, 3}, {0, 8}});
   CHECK(reference::nodes_left({1, 2}) ==
         std::vector<TreeNode>{{0, 1}, {0, 2}});  // neighbours, but not siblings
   CHECK(reference::nodes_left({}).empty());
 }
 
-TEST_CASE("assignment: one reduction per step in stages 0 and 1, one per micro-step in stages 2 and 3") {
+TEST_CASE(
+    "assignment: one reduction per step in stages 0 and 1, one per micro-step in stages 2 and 3") {
   for (const MicroBatchOrder order : {MicroBatchOrder::contiguous, MicroBatchOrder::strided}) {
     for (int stage = 0; stage <= 3; ++stage) {
       World world = reference_world(stage, {1, 2}, 5);
@@ -125,7 +131,8 @@ TEST_CASE("assignment: one reduction per step in stages 0 and 1, one per micro-s
       world.setup.order = order;
       const int micro_steps = 3;
       CHECK(reduced(world, 0, false).exchanges == (stage <= 1 ? 1 : micro_steps));
-      CHECK(reduced(world, 0, true).exchanges == (stage <= 1 ? 1 : micro_steps * 3));  // of every unit
+      CHECK(reduced(world, 0, true).exchanges ==
+            (stage <= 1 ? 1 : micro_steps * 3));  // of every unit
       CHECK(reduced(world, 0, false).gathers == (stage == 0 ? 1 : 0));
       // Stage 3 gathers a unit for every visit: 4 forwards, 4 backwards.
       const int unit_gathers = stage == 3 ? micro_steps * 8 : 0;

@@ -63,14 +63,16 @@ TEST_CASE("clip groups: each form of the norm is of its group alone") {
   CHECK(model.setup.hyper.norm == NormForm::inf);
   reference::DenseOptimizer largest(model.setup, model.state());
   CHECK(step(largest, {{20, 30, 10}, {4, 2, 2}}));
-  CHECK(read<std::array<std::uint32_t, 2>>(largest.buffer(BufferId::grad_amax))[1] == 0x3FC00000U);  // 1.5
+  CHECK(read<std::array<std::uint32_t, 2>>(largest.buffer(BufferId::grad_amax))[1] ==
+        0x3FC00000U);  // 1.5
 }
 
 TEST_CASE("clip groups: a limit of their own, none, and the run's") {
-  for (const auto& [own, run, first, second] : {std::tuple{std::optional<double>{}, 2.5, true, false},
-                                                {std::optional(0.0), 1.0, true, false},
-                                                {std::optional(1.0), 100.0, false, true},
-                                                {std::optional<double>{}, 1.0, true, true}}) {
+  for (const auto& [own, run, first, second] :
+       {std::tuple{std::optional<double>{}, 2.5, true, false},
+        {std::optional(0.0), 1.0, true, false},
+        {std::optional(1.0), 100.0, false, true},
+        {std::optional<double>{}, 1.0, true, true}}) {
     ThreeElements model = third_apart(own);
     model.setup.hyper.max_norm = run;
     reference::DenseOptimizer optimizer(model.setup, model.state());
@@ -82,7 +84,9 @@ TEST_CASE("clip groups: a limit of their own, none, and the run's") {
   }
 }
 
-TEST_CASE("clip groups: an infinity anywhere skips the step of all; gone on with, it stays in its group") {
+TEST_CASE(
+    "clip groups: an infinity anywhere skips the step of all; gone on with, it stays in its "
+    "group") {
   ThreeElements model = third_apart(0.75);
   model.setup.hyper.max_norm = 2.5;
   reference::DenseOptimizer skips(model.setup, model.state());
@@ -96,7 +100,8 @@ TEST_CASE("clip groups: an infinity anywhere skips the step of all; gone on with
   reference::DenseOptimizer goes_on(model.setup, model.state());
   CHECK(step(goes_on, {{20, 30, inf32}, {4, 2, 2}}));
   CHECK(goes_on.last_step().grad_norm == std::vector<double>{5, inf64});
-  CHECK(goes_on.last_step().clip_coef == std::vector<float>{static_cast<float>(2.5 / (5 + 1e-6)), 0});
+  CHECK(goes_on.last_step().clip_coef ==
+        std::vector<float>{static_cast<float>(2.5 / (5 + 1e-6)), 0});
   CHECK(std::isnan(goes_on.last_step().grad[1024]));  // infinity * 0
   CHECK(goes_on.last_step().grad[0] == 3 * goes_on.last_step().clip_coef[0]);
 }
@@ -158,7 +163,8 @@ TEST_CASE("clip groups: what was written into a view is what later phases take")
 
 TEST_CASE("clip groups: a tensor without a group, and a limit that is no length, are refused") {
   for (const std::vector<int>& of_tensor :
-       {std::vector<int>{0, 0, 0, 0}, std::vector<int>{0, 0, 4, 0, 0}, std::vector<int>{0, 0, -1, 0, 0}}) {
+       {std::vector<int>{0, 0, 0, 0}, std::vector<int>{0, 0, 4, 0, 0},
+        std::vector<int>{0, 0, -1, 0, 0}}) {
     Alone rank(1);
     rank.setup.clip_groups = four_groups();
     rank.setup.clip_groups.of_tensor = of_tensor;

@@ -69,9 +69,10 @@ TEST_CASE("distributed: any shard map equals the dense optimizer") {
   for (int stage = 0; stage <= 3; ++stage) {
     for (const Dealt dealt : {Dealt::stretches, Dealt::tensors, Dealt::last_rank}) {
       for (const int world_size : {1, 2, 3, 8}) {
-        for (const MicroBatchOrder order : {MicroBatchOrder::contiguous, MicroBatchOrder::strided}) {
-          World world =
-              reference_world(stage, {1, world_size}, std::array<std::int64_t, 3>{1, 5, 3}[turn % 3]);
+        for (const MicroBatchOrder order :
+             {MicroBatchOrder::contiguous, MicroBatchOrder::strided}) {
+          World world = reference_world(stage, {1, world_size},
+                                        std::array<std::int64_t, 3>{1, 5, 3}[turn % 3]);
           world.shards = dealt_map(dealt);
           world.setup.order = order;
           world.setup.persistent_numel = turn % 2 == 0 ? 37 : 0;
@@ -79,7 +80,8 @@ TEST_CASE("distributed: any shard map equals the dense optimizer") {
               std::array<NormForm, 3>{NormForm::exact, NormForm::one, NormForm::inf}[turn % 3];
           if (dealt == Dealt::last_rank) world.setup.hyper.norm = NormForm::chunk1024;
           world.setup.grad_sum = turn % 5 == 0 ? GradSum::binned : GradSum::tree;
-          world.setup.param_rounding = turn % 4 == 0 ? ParamRounding::stochastic : ParamRounding::nearest;
+          world.setup.param_rounding =
+              turn % 4 == 0 ? ParamRounding::stochastic : ParamRounding::nearest;
           check_against_dense(world);
           ++turn;
         }

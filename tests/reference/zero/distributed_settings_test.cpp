@@ -49,7 +49,8 @@ std::vector<Named> all_settings() {
   add("clip by both", UpdateRule::adamw).hyper.clip_value = 0.01;
   add("tokens", UpdateRule::adamw).loss_reduction = LossReduction::tokens;
   for (const NormForm form : {NormForm::chunk1024, NormForm::exact, NormForm::inf, NormForm::one}) {
-    StepSettings& propagate = add("propagate " + std::to_string(static_cast<int>(form)), UpdateRule::adam);
+    StepSettings& propagate =
+        add("propagate " + std::to_string(static_cast<int>(form)), UpdateRule::adam);
     propagate.on_nonfinite = OnNonfinite::propagate;
     propagate.hyper.norm = form;
   }
@@ -76,15 +77,17 @@ void check_all_settings(int stage) {
   std::size_t turn = 0;
   for (const Named& named : all_settings()) {
     for (const int world_size : {1, 3, 8}) {
-      World world =
-          reference_world(stage, {1, world_size}, std::array<std::int64_t, 4>{4, 1, 3, 7}[turn % 4]);
+      World world = reference_world(stage, {1, world_size},
+                                    std::array<std::int64_t, 4>{4, 1, 3, 7}[turn % 4]);
       StepSettings& settings = world.setup;
       const StepSettings shared = std::exchange(settings, named.settings);
       settings.micro_batches = shared.micro_batches;
       settings.scaler = shared.scaler;
       settings.seed = shared.seed;
-      world.setup.grad_dtype = std::array<DType, 3>{DType::fp32, DType::bf16, DType::fp16}[turn % 3];
-      world.shards = World::contract_map(std::array<std::int64_t, 3>{1024, 4096, 1 << 20}[turn % 3]);
+      world.setup.grad_dtype =
+          std::array<DType, 3>{DType::fp32, DType::bf16, DType::fp16}[turn % 3];
+      world.shards =
+          World::contract_map(std::array<std::int64_t, 3>{1024, 4096, 1 << 20}[turn % 3]);
       check_against_dense(world, named.name);
       ++turn;
     }
@@ -107,7 +110,8 @@ std::vector<std::uint64_t> fingerprint(DistributedOptimizer& optimizer) {
   std::vector<std::uint64_t> result;
   for (const Phase phase : {Phase::update, Phase::cast, Phase::gather}) {
     for (const ExposedBuffer& buffer : optimizer.exposed(phase)) {
-      for (std::int64_t i = 0; i < buffer.view.numel; ++i) result.push_back(element_bits(buffer.view, i));
+      for (std::int64_t i = 0; i < buffer.view.numel; ++i)
+        result.push_back(element_bits(buffer.view, i));
     }
   }
   return result;
@@ -125,7 +129,8 @@ std::string failing_step(WorldRank& rank, const std::string& dense_message) {
   if (!(optimizer.loss_scaler() == scaler)) return "the loss scaler moved";
   if (optimizer.applied_steps() != 6) return "the step was counted";
   for (const Phase phase : {Phase::norm, Phase::clip, Phase::update, Phase::cast, Phase::gather}) {
-    if (message_of([&] { optimizer.run_phase(phase, rank.grads); }).empty()) return "a later phase ran";
+    if (message_of([&] { optimizer.run_phase(phase, rank.grads); }).empty())
+      return "a later phase ran";
   }
   return fingerprint(optimizer) == before ? "" : "the failing step changed something";
 }

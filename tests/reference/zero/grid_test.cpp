@@ -21,7 +21,8 @@ void check_grids(const std::vector<Grid>& grids, GradSum sum = GradSum::tree) {
   for (const Grid& grid : grids) {
     for (int stage = 0; stage <= 3; ++stage) {
       for (const MicroBatchOrder order : {MicroBatchOrder::contiguous, MicroBatchOrder::strided}) {
-        World world = reference_world(stage, grid, std::array<std::int64_t, 4>{1, 3, 5, 2}[turn % 4]);
+        World world =
+            reference_world(stage, grid, std::array<std::int64_t, 4>{1, 3, 5, 2}[turn % 4]);
         world.tensors = cut_tensors();
         world.layered = turn % 3 == 1;
         OptimizerSetup& setup = world.setup;
@@ -99,11 +100,13 @@ TEST_CASE("grid: ranks with other scalars are named on every rank of the step") 
     run_grid(world.grid, [&](const GridPlace& place) {
       WorldRank rank(world, place);
       rank.load();
-      if (change(place)) write(stored(*rank.optimizer, BufferId::tensor_steps).view, std::uint64_t{9});
+      if (change(place))
+        write(stored(*rank.optimizer, BufferId::tensor_steps).view, std::uint64_t{9});
       try {
         rank.optimizer->run_phase(Phase::prepare, rank.grads);
       } catch (const Error& error) {
-        if (error.code() == ErrorCode::comm) texts[static_cast<std::size_t>(place.number)] = error.what();
+        if (error.code() == ErrorCode::comm)
+          texts[static_cast<std::size_t>(place.number)] = error.what();
       }
     });
     for (const std::string& text : texts) CHECK(text == texts[0]);
@@ -113,12 +116,14 @@ TEST_CASE("grid: ranks with other scalars are named on every rank of the step") 
   CHECK(messages([](const GridPlace&) { return true; }) == "");
   // Numbered in the whole step: (instance * 3 + rank) * 2 + TP rank.
   const std::string start = "the step scalars of ";
-  CHECK(messages([](const GridPlace& p) { return p.rank == 2 && p.instance == 1 && p.tp_rank == 1; }) ==
-        start + "rank 11");
+  CHECK(messages([](const GridPlace& p) {
+          return p.rank == 2 && p.instance == 1 && p.tp_rank == 1;
+        }) == start + "rank 11");
   CHECK(messages([](const GridPlace& p) { return p.rank == 1; }) == start + "ranks 2, 3, 8 and 9");
   CHECK(messages([](const GridPlace& p) { return p.instance == 1; }) ==
         start + "ranks 6, 7, 8, 9, 10 and 11");
-  CHECK(messages([](const GridPlace& p) { return p.tp_rank == 1; }) == start + "ranks 1, 3, 5, 7, 9 and 11");
+  CHECK(messages([](const GridPlace& p) { return p.tp_rank == 1; }) ==
+        start + "ranks 1, 3, 5, 7, 9 and 11");
   CHECK(messages([](const GridPlace& p) { return p.rank == 1 || p.tp_rank == 1; }) ==
         start + "ranks 1, 2, 3, 5, 7, 8, 9 and 11");
 }

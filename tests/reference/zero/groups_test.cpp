@@ -117,7 +117,8 @@ TEST_CASE("groups: one set of scalars for every group, and the same storage afte
 
 TEST_CASE("groups: a tensor without a group is refused") {
   for (const std::vector<int>& of_tensor :
-       {std::vector<int>{0, 0, 0, 0}, std::vector<int>{0, 0, 3, 0, 0}, std::vector<int>{0, 0, -1, 0, 0}}) {
+       {std::vector<int>{0, 0, 0, 0}, std::vector<int>{0, 0, 3, 0, 0},
+        std::vector<int>{0, 0, -1, 0, 0}}) {
     Alone rank(1);
     rank.setup.groups = three_groups();
     rank.setup.groups.of_tensor = of_tensor;
@@ -146,7 +147,8 @@ TEST_CASE("groups: a rank with other groups is named on every rank before it com
     }
   });
   for (const std::string& message : messages) {
-    CHECK(message.rfind("the values of groups.rules of rank 1 differ from those of rank 0", 0) == 0);
+    CHECK(message.rfind("the values of groups.rules of rank 1 differ from those of rank 0", 0) ==
+          0);
     CHECK(message == messages[0]);
   }
 }

@@ -45,8 +45,9 @@ TEST_CASE("layered: every stage, order and world equals the dense optimizer") {
 }
 
 TEST_CASE("layered: 16-bit gradients, other parameters, persistent tensors, bins") {
-  for (const auto& [param, leaf] : {std::pair{DType::fp32, DType::bf16}, std::pair{DType::fp16, DType::fp16},
-                                    std::pair{DType::bf16, DType::bf16}}) {
+  for (const auto& [param, leaf] :
+       {std::pair{DType::fp32, DType::bf16}, std::pair{DType::fp16, DType::fp16},
+        std::pair{DType::bf16, DType::bf16}}) {
     for (int stage = 0; stage <= 3; ++stage) {
       for (const std::int64_t persistent_numel : {0, 37, 1025, 1 << 20}) {
         World world = reference_world(stage, {1, 3}, 5);
@@ -96,7 +97,8 @@ TEST_CASE("layered: parameters that were cast after the gather are not read") {
   const OptimizerSetup setup = stage_3(layout, shards, *comm);
   GuardedBuffer shard(layout.padded_numel(), DType::bf16);
   std::uint64_t version = 1;
-  reference::UnitParams params(setup, {{0, 1024}, {1024, 7168}}, {{shard.view(), {{0, 7168}}}, {}, &version});
+  reference::UnitParams params(setup, {{0, 1024}, {1024, 7168}},
+                               {{shard.view(), {{0, 7168}}}, {}, &version});
   shard.as<bf16>()[1024] = {0x4040};
   params.gather(1);
   CHECK(element_bits(params.view(1), 0) == 0x4040);

@@ -38,7 +38,8 @@ constexpr std::int64_t last_step = 4;
 constexpr std::int64_t overflow_step = 2;
 
 /// A gradient that depends on the parameter, so that a stale or misplaced one is seen.
-float gradient(std::int64_t step, std::int64_t micro_batch, std::int64_t i, bf16 param, int log2_scale) {
+float gradient(std::int64_t step, std::int64_t micro_batch, std::int64_t i, bf16 param,
+               int log2_scale) {
   const auto seed = static_cast<std::uint64_t>(100 * step + micro_batch);
   const float random = shared_random_values(8 * 1024, seed, 6)[static_cast<std::size_t>(i)];
   float widened = 0;
@@ -47,14 +48,17 @@ float gradient(std::int64_t step, std::int64_t micro_batch, std::int64_t i, bf16
 }
 
 /// In the first or in the last element, so in the first or in the last shard that has any.
-bool overflows(const PlainWorld& world, std::int64_t step, std::int64_t micro_batch, std::int64_t i) {
+bool overflows(const PlainWorld& world, std::int64_t step, std::int64_t micro_batch,
+               std::int64_t i) {
   const std::int64_t where = world.micro_batches % 2 == 0 ? 0 : world.numel() - 1;
   return step == overflow_step && micro_batch == world.micro_batches - 1 && i == where;
 }
 
 std::unique_ptr<PlainZero> make_page(const PlainWorld& world, const FullState& initial) {
-  PlainSetup setup{world.world_size, world.micro_batches, world.numel(), {}, world.hyper, lively_scaler()};
-  for (const TensorSlot& slot : world.layout.tensors()) {  // a layer for each tensor, with the gap behind it
+  PlainSetup setup{world.world_size, world.micro_batches, world.numel(), {},
+                   world.hyper,      lively_scaler()};
+  for (const TensorSlot& slot :
+       world.layout.tensors()) {  // a layer for each tensor, with the gap behind it
     if (!setup.layers.empty()) setup.layers.back().end = slot.begin;
     setup.layers.push_back({slot.begin, slot.begin + slot.numel});
   }
@@ -82,7 +86,8 @@ PlainSteps plain_steps(const PlainWorld& world, const InitialState& initial) {
   for (const Piece& piece : world.layout.pieces({{0, world.numel()}})) {
     std::ranges::copy(reference::at(initial.master, piece), reference::at(master, piece).begin());
     std::ranges::copy(reference::at(initial.exp_avg, piece), reference::at(exp_avg, piece).begin());
-    std::ranges::copy(reference::at(initial.exp_avg_sq, piece), reference::at(exp_avg_sq, piece).begin());
+    std::ranges::copy(reference::at(initial.exp_avg_sq, piece),
+                      reference::at(exp_avg_sq, piece).begin());
   }
   FullState state = initial.view();
   state.master = master;
@@ -95,18 +100,18 @@ PlainSteps plain_steps(const PlainWorld& world, const InitialState& initial) {
   for (std::int64_t step = 1; step <= last_step; ++step) {
     steps.param_before.push_back(joined<bf16>(*page, &Shard::param));
     StepTruth now;
-    now.applied = page->step(
-        [&](std::int64_t j, const FlatRange& layer, const std::vector<bf16>& param, int log2_scale) {
-          std::vector<float> grad(param.size(), 0.0F);
-          for (const Piece& piece : world.layout.pieces({layer})) {
-            for (std::int64_t k = 0; k < piece.numel; ++k) {
-              const auto at = static_cast<std::size_t>(piece.local_begin + k);
-              grad[at] = gradient(step, j, piece.global_begin + k, param[at], log2_scale);
-              if (overflows(world, step, j, piece.global_begin + k)) grad[at] = inf32;
-            }
-          }
-          return grad;
-        });
+    now.applied = page->step([&](std::int64_t j, const FlatRange& layer,
+                                 const std::vector<bf16>& param, int log2_scale) {
+      std::vector<float> grad(param.size(), 0.0F);
+      for (const Piece& piece : world.layout.pieces({layer})) {
+        for (std::int64_t k = 0; k < piece.numel; ++k) {
+          const auto at = static_cast<std::size_t>(piece.local_begin + k);
+          grad[at] = gradient(step, j, piece.global_begin + k, param[at], log2_scale);
+          if (overflows(world, step, j, piece.global_begin + k)) grad[at] = inf32;
+        }
+      }
+      return grad;
+    });
     const auto keep = [&](BufferId id, const auto& values, DType dtype) {
       auto copy = values;
       now.keep(id, {copy.data(), dtype, static_cast<std::int64_t>(copy.size())});
@@ -121,7 +126,8 @@ PlainSteps plain_steps(const PlainWorld& world, const InitialState& initial) {
     const LossScalerState scaler = page->loss_scaler();
     keep(BufferId::loss_scaler, std::bit_cast<std::array<std::uint32_t, 3>>(scaler), DType::u32);
     keep(BufferId::found_inf, std::array{now.applied ? 0U : 1U}, DType::u32);
-    keep(BufferId::applied_steps, std::array{static_cast<std::uint64_t>(page->applied_steps())}, DType::u64);
+    keep(BufferId::applied_steps, std::array{static_cast<std::uint64_t>(page->applied_steps())},
+         DType::u64);
     steps.truth.push_back(std::move(now));
   }
   return steps;
@@ -156,7 +162,8 @@ class SameGrads final : public GradSource {
 };
 
 /// What differs on a rank after a step, or "".
-std::string problem_of(const RankModel& model, DistributedOptimizer& optimizer, const StepTruth& plain) {
+std::string problem_of(const RankModel& model, DistributedOptimizer& optimizer,
+                       const StepTruth& plain) {
   Comparison comparison(model, plain);
   for (const auto& known : plain.buffers) {
     if (has(optimizer, known.first)) comparison.look_at(stored(optimizer, known.first));
@@ -198,12 +205,13 @@ void check_page(int stage) {
       FlatLayout({{"nothing", {0}}, {"uneven", {3, 683}}, {"last", {1023}}})};
   std::size_t turn = 0;
   for (const FlatLayout& layout : layouts) {
-    for (const int world_size : {1, 2, 3, 5, 8}) {  // 8 ranks for 7 chunks, for 5 elements and for 1
+    for (const int world_size :
+         {1, 2, 3, 5, 8}) {  // 8 ranks for 7 chunks, for 5 elements and for 1
       for (const std::int64_t micro_batches : {1, 2, 3, 7, 8}) {
         PlainWorld world{layout,        stage,        world_size, turn % 2 == 0 ? 1024 : 1 << 20,
                          micro_batches, usual_hyper()};
-        world.hyper.norm = std::array<NormForm, 4>{NormForm::chunk1024, NormForm::exact, NormForm::one,
-                                                   NormForm::inf}[turn % 4];
+        world.hyper.norm = std::array<NormForm, 4>{NormForm::chunk1024, NormForm::exact,
+                                                   NormForm::one, NormForm::inf}[turn % 4];
         world.hyper.max_norm = 1e-3;  // binds in every step
         world.hyper.weight_decay = turn % 3 == 0 ? 0 : 0.1;
         world.hyper.maximize = turn % 5 == 0;
@@ -216,14 +224,21 @@ void check_page(int stage) {
 
 }  // namespace
 
-TEST_CASE("plain stages: stage 1 on a page has the bits of the sharded optimizer") { check_page(1); }
-TEST_CASE("plain stages: stage 2 on a page has the bits of the sharded optimizer") { check_page(2); }
-TEST_CASE("plain stages: stage 3 on a page has the bits of the sharded optimizer") { check_page(3); }
+TEST_CASE("plain stages: stage 1 on a page has the bits of the sharded optimizer") {
+  check_page(1);
+}
+TEST_CASE("plain stages: stage 2 on a page has the bits of the sharded optimizer") {
+  check_page(2);
+}
+TEST_CASE("plain stages: stage 3 on a page has the bits of the sharded optimizer") {
+  check_page(3);
+}
 
 TEST_CASE("plain stages: what a page cannot do is refused") {
   const FlatLayout layout = odd_layout();
   const InitialState initial(layout);
-  PlainSetup good{2, 3, layout.padded_numel(), {{0, 1024}, {1024, layout.padded_numel()}}, usual_hyper(), {}};
+  PlainSetup good{
+      2, 3, layout.padded_numel(), {{0, 1024}, {1024, layout.padded_numel()}}, usual_hyper(), {}};
   CHECK_NOTHROW(reference::PlainStage1(good, initial.view()));
   const auto refused = [&](auto change) {
     PlainSetup setup = good;
@@ -243,7 +258,8 @@ TEST_CASE("plain stages: what a page cannot do is refused") {
 TEST_CASE("plain stages: a gradient of the wrong length is refused") {
   const FlatLayout layout = odd_layout();
   const InitialState initial(layout);
-  const PlainSetup setup{2, 3, layout.padded_numel(), {{0, layout.padded_numel()}}, usual_hyper(), {}};
+  const PlainSetup setup{2, 3, layout.padded_numel(), {{0, layout.padded_numel()}}, usual_hyper(),
+                         {}};
   const auto too_short = [](std::int64_t, const FlatRange&, const std::vector<bf16>& param, int) {
     return std::vector<float>(param.size() - 1);
   };

@@ -55,7 +55,8 @@ class DenseWorld {
   bool step(std::int64_t step) {
     grads_.begin_step(step, optimizer.loss_scaler().log2_scale, optimizer.param());
     const TensorView scales = optimizer.buffer(BufferId::param_scale_inv);
-    grads_.set_scales({static_cast<const float*>(scales.data), static_cast<std::size_t>(scales.numel)});
+    grads_.set_scales(
+        {static_cast<const float*>(scales.data), static_cast<std::size_t>(scales.numel)});
     std::vector<GuardedBuffer> leaves;
     std::vector<TensorView> views;
     for (std::int64_t j = 0; j < settings_.micro_batches; ++j) {

@@ -17,7 +17,8 @@ TEST_CASE("rank: what is refused") {
   refuses([](Alone& rank) { rank.setup.scaler.growth_interval = 0; });
   refuses([](Alone& rank) { rank.initial.exp_avg.pop_back(); });
   refuses([](Alone& rank) { rank.initial.applied_steps = -1; });
-  refuses([](Alone& rank) { rank.initial.applied_steps = std::numeric_limits<std::int64_t>::max(); });
+  refuses(
+      [](Alone& rank) { rank.initial.applied_steps = std::numeric_limits<std::int64_t>::max(); });
   refuses([](Alone& rank) { rank.setup.hyper.momentum = 0.5; });  // the rule is adamw
   refuses([](Alone& rank) { rank.setup.hyper.rule = static_cast<UpdateRule>(99); });
   refuses([](Alone& rank) {
@@ -29,7 +30,8 @@ TEST_CASE("rank: what is refused") {
   Alone rank(1);
   rank.setup.param_rounding = ParamRounding::stochastic;
   rank.setup.param_dtype = DType::fp32;
-  ZP_CHECK_INVALID(reference::make_distributed_optimizer(rank.setup));  // not only when parameters are made
+  ZP_CHECK_INVALID(
+      reference::make_distributed_optimizer(rank.setup));  // not only when parameters are made
   rank.setup.param_rounding = ParamRounding::nearest;
   rank.setup.param_dtype = DType::bf16;
   rank.optimizer = reference::make_distributed_optimizer(rank.setup);

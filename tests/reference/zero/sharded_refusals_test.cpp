@@ -41,7 +41,8 @@ TEST_CASE("rank: state that the rule has must be there, and other state is not l
       rank.optimizer->load_state(state);
     } catch (const Error& error) {
       CHECK(error.code() == ErrorCode::invalid_argument);
-      CHECK(std::string(error.what()).rfind("the loaded state has no " + std::string(name(missing)), 0) == 0);
+      CHECK(std::string(error.what())
+                .rfind("the loaded state has no " + std::string(name(missing)), 0) == 0);
       return false;
     }
     return rank.optimizer->step(rank.leaves);
@@ -80,7 +81,9 @@ TEST_CASE("rank: token counts that are none") {
     rank.setup.loss_reduction = LossReduction::tokens;
     rank.setup.micro_batches = 2;
     rank.make();
-    const auto prepare = [&](GradSource& leaves) { rank.optimizer->run_phase(Phase::prepare, leaves); };
+    const auto prepare = [&](GradSource& leaves) {
+      rank.optimizer->run_phase(Phase::prepare, leaves);
+    };
     const auto with = [&](std::int64_t count) {
       Tokens leaves(count);
       prepare(leaves);
@@ -121,7 +124,8 @@ TEST_CASE("ranks: every rank learns of all tokens and all gradients") {
       float& result = inv_scale[static_cast<std::size_t>(place.number)];
       result = first.inv_scale;
       optimizer.run_phase(Phase::update, leaves);  // counts the tensors that have a gradient
-      const auto steps = read<std::array<std::uint64_t, 5>>(stored(optimizer, BufferId::tensor_steps).view);
+      const auto steps =
+          read<std::array<std::uint64_t, 5>>(stored(optimizer, BufferId::tensor_steps).view);
       if (steps != std::array<std::uint64_t, 5>{0, 1, 2, 4, 0}) result = -1;
     });
     CHECK(inv_scale == std::vector<float>(5, static_cast<float>(1.0 / (8 * 6))));
@@ -142,7 +146,8 @@ TEST_CASE("rank: a layout without elements runs") {
       TensorView micro_batch_grad(std::int64_t) override { return {}; }
       std::int64_t num_tokens(std::int64_t) const override { return 0; }
     } leaves;
-    for (const NormForm form : {NormForm::chunk1024, NormForm::exact, NormForm::inf, NormForm::one}) {
+    for (const NormForm form :
+         {NormForm::chunk1024, NormForm::exact, NormForm::inf, NormForm::one}) {
       setup.hyper.norm = form;
       setup.missing_grad = MissingGrad::zero;
       const auto optimizer = reference::make_distributed_optimizer(setup);

@@ -12,7 +12,8 @@ using namespace zeroproof::tests;
 namespace {
 
 /// What the phases show, with the given buffers of the rule and the norm.
-std::vector<std::set<BufferId>> shown_by_phases(int stage, BufferId norm, std::set<BufferId> update) {
+std::vector<std::set<BufferId>> shown_by_phases(int stage, BufferId norm,
+                                                std::set<BufferId> update) {
   update.insert({BufferId::master, BufferId::applied_steps});
   return {{BufferId::step_scalars},
           {BufferId::grad_sum},
@@ -97,7 +98,8 @@ TEST_CASE("views: every form of the norm leaves its own integers") {
     NormLimbs limbs;
     std::uint32_t amax = 0;
     for (const Piece& piece : rank.layout.pieces({{0, rank.layout.padded_numel()}})) {
-      const Span<const float> grad(values + piece.local_begin, static_cast<std::size_t>(piece.numel));
+      const Span<const float> grad(values + piece.local_begin,
+                                   static_cast<std::size_t>(piece.numel));
       if (form == NormForm::chunk1024) reference::grad_norm_accumulate({}, grad, limbs);
       if (form == NormForm::exact) reference::grad_norm_exact_accumulate({}, grad, limbs);
       if (form == NormForm::one) reference::grad_abs_accumulate({}, grad, limbs);
@@ -110,8 +112,8 @@ TEST_CASE("views: every form of the norm leaves its own integers") {
       CHECK(norm == reference::grad_max_finish(amax));
     } else {
       CHECK(read<NormLimbs>(rank.view(BufferId::norm_limbs)) == limbs);
-      CHECK(norm ==
-            (form == NormForm::one ? reference::grad_abs_finish(limbs) : reference::grad_norm_finish(limbs)));
+      CHECK(norm == (form == NormForm::one ? reference::grad_abs_finish(limbs)
+                                           : reference::grad_norm_finish(limbs)));
     }
   }
 }
@@ -167,7 +169,8 @@ TEST_CASE("views: later phases read what a observer wrote, of the new buffers to
     scalars[0].momentum = 2;
     scalars[0].lr = 1;
     write(rank.view(BufferId::step_scalars), scalars);
-    for (const Phase phase : {Phase::reduce, Phase::unscale, Phase::norm, Phase::clip}) rank.run(phase);
+    for (const Phase phase : {Phase::reduce, Phase::unscale, Phase::norm, Phase::clip})
+      rank.run(phase);
     write(rank.view(BufferId::grad), 0.25F);  // element 0 is in tensor 0
     write(rank.view(BufferId::momentum_buffer), 4.0F);
     write(rank.view(BufferId::master), 16.0F);

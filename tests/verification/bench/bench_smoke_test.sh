@@ -65,7 +65,7 @@ measured offload 2 "$bench" offload "$folder/state" --numel 300001 --rounds 2
 rows 'same  step with state elsewhere = contract (4)$' 'same  an infinite gradient changes nothing elsewhere (4)$' \
   'host  *0.500 ' 'host  *1.00 ' 'file  *0.500 ' 'file  *1.00 '
 entries 4 step_to_floor
-[ -z "$(ls -A "$folder/saves" "$folder/state" | grep -v ':$')" ] || fail "something was left: $(ls "$folder"/s*)"
+[ -z "$(ls -A "$folder/saves")$(ls -A "$folder/state")" ] || fail "something was left: $(ls -A "$folder"/s*)"
 
 code=0
 "$bench" ranks --mib 1 --rounds 1 --ranks 2 --malloc installed >"$folder/table" 2>"$folder/errors" || code=$?

@@ -23,10 +23,10 @@ TEST_CASE("residuals are relative, and the worst one may be below the line") {
   const std::vector<double> x = {1, 2, 8}, y = {1, 2, 2};
   const LineFit fit = fit_line(x, y);
   const double mean_x = (1 + 0.5 + 2) / 1.5, mean_y = (1 + 0.5 + 0.5) / 1.5;
-  const double xx =
-      (1 - mean_x) * (1 - mean_x) + (2 - mean_x) * (2 - mean_x) / 4 + (8 - mean_x) * (8 - mean_x) / 4;
-  const double xy =
-      (1 - mean_x) * (1 - mean_y) + (2 - mean_x) * (2 - mean_y) / 4 + (8 - mean_x) * (2 - mean_y) / 4;
+  const double xx = (1 - mean_x) * (1 - mean_x) + (2 - mean_x) * (2 - mean_x) / 4 +
+                    (8 - mean_x) * (8 - mean_x) / 4;
+  const double xy = (1 - mean_x) * (1 - mean_y) + (2 - mean_x) * (2 - mean_y) / 4 +
+                    (8 - mean_x) * (2 - mean_y) / 4;
   CHECK(fit.slope == doctest::Approx(xy / xx));
   CHECK(fit.at(mean_x) == doctest::Approx(mean_y));
   const std::vector<double> rest = residuals(fit, x, y);

@@ -28,15 +28,17 @@ VerifyOptions some_cases(int jobs) {
 }
 
 RunReport run(
-    const VerifyOptions& options, const ProgressSink& progress = [](double, const std::string&) {}) {
+    const VerifyOptions& options,
+    const ProgressSink& progress = [](double, const std::string&) {}) {
   return run_selection(options, select_cases(options), progress);
 }
 
 /// Everything in a result that is no time.
 std::string shown(const Result& result) {
   const TrainingRun& training = *result.training;
-  std::string text = result.id + " " + std::string(name(result.status)) + " " + result.reason + " " +
-                     std::to_string(result.compared) + " " + std::to_string(training.moved_elements);
+  std::string text = result.id + " " + std::string(name(result.status)) + " " + result.reason +
+                     " " + std::to_string(result.compared) + " " +
+                     std::to_string(training.moved_elements);
   if (training.candidate_hash) text += " " + to_hex(*training.candidate_hash);
   for (const PhaseTally& tally : training.tallies) text += " " + std::to_string(tally.compared);
   return text;
@@ -46,7 +48,8 @@ std::vector<std::string> shown(const RunReport& report) {
   std::vector<std::string> lines;
   for (const Result& result : report.results) lines.push_back(shown(result));
   for (const TrainingTrace& trace : report.traces)
-    lines.push_back(trace.recipe + " " + std::string(name(trace.dtype)) + " " + to_hex(*trace.hash));
+    lines.push_back(trace.recipe + " " + std::string(name(trace.dtype)) + " " +
+                    to_hex(*trace.hash));
   return lines;
 }
 
@@ -102,9 +105,10 @@ TEST_CASE("groups: a case that breaks takes no other with it") {
     if (training_spec(whole.results[i]).world.kind == WorldSpec::Kind::self)
       CHECK(shown(broken.results[i]) == shown(whole.results[i]));
     // What its ranks did last is told of a case that hangs, and of no other.
-    const std::size_t told = broken.results[i].status == Status::hung
-                                 ? static_cast<std::size_t>(training_spec(broken.results[i]).world.size)
-                                 : 0;
+    const std::size_t told =
+        broken.results[i].status == Status::hung
+            ? static_cast<std::size_t>(training_spec(broken.results[i]).world.size)
+            : 0;
     CHECK(broken.results[i].flights.size() == told);
     hung += told > 0 ? 1 : 0;
   }

@@ -35,8 +35,8 @@ std::string outcome(int hidden, std::int64_t bucket, LayoutKind layout) {
   options.recipes = {"adamw"};
   bool began = false;
   try {
-    const RunReport report =
-        run_selection(options, select_cases(options), [&](double, const std::string&) { began = true; });
+    const RunReport report = run_selection(options, select_cases(options),
+                                           [&](double, const std::string&) { began = true; });
     return std::string(name(report.results.at(0).status));
   } catch (const Error& error) {
     CHECK(error.code() == ErrorCode::config);
@@ -54,7 +54,8 @@ TEST_CASE("an uneven hidden width is cut where buckets agree, and refused where 
   CHECK(refused.find("the buckets of TP rank 3 hold other") != std::string::npos);
   CHECK(refused.find("use another --bucket") != std::string::npos);
   CHECK(outcome(205, 1024, LayoutKind::contract) == "pass");
-  CHECK(outcome(205, 4096, LayoutKind::contract).find("the buckets of TP rank") != std::string::npos);
+  CHECK(outcome(205, 4096, LayoutKind::contract).find("the buckets of TP rank") !=
+        std::string::npos);
 }
 
 TEST_CASE("layouts that deal out param groups one by one do it in cases") {
@@ -66,7 +67,8 @@ TEST_CASE("layouts that deal out param groups one by one do it in cases") {
   const Experiment grouped("byte_gpt_tiny", config, DType::bf16, load_text(config));
   CaseSpec spec;
   spec.bucket_numel = 4096;
-  for (const LayoutKind kind : {LayoutKind::deepspeed_flat, LayoutKind::greedy, LayoutKind::fsdp2}) {
+  for (const LayoutKind kind :
+       {LayoutKind::deepspeed_flat, LayoutKind::greedy, LayoutKind::fsdp2}) {
     spec.place.layout = kind;
     const CaseLayout cut(grouped, spec, 3);
     const ShardMap& shards = cut.local(0).shards;

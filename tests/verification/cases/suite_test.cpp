@@ -4,8 +4,8 @@
 
 #include "common/base/error.hpp"
 #include "verification/cases/id_pattern.hpp"
-#include "verification/report/group_table.hpp"
 #include "verification/cases/suites/selection.hpp"
+#include "verification/report/group_table.hpp"
 #include "verification/training/training_suite.hpp"
 
 namespace {
@@ -13,7 +13,8 @@ namespace {
 using namespace zeroproof;
 using namespace zeroproof::verification;
 
-constexpr const char* ids_of_dice[] = {"dice/red/one", "dice/red/six", "dice/blue/one", "dice/blue/six"};
+constexpr const char* ids_of_dice[] = {"dice/red/one", "dice/red/six", "dice/blue/one",
+                                       "dice/blue/six"};
 
 class Dice final : public Suite {
  public:
@@ -21,14 +22,15 @@ class Dice final : public Suite {
 
   std::vector<std::string> ids(const VerifyOptions&, const std::string& pattern) const override {
     using Parts = std::vector<std::string>;
-    const IdGrammar grammar = {{"suite", [](const Parts&) { return Parts{"dice"}; }},
-                               {"colour",
-                                [](const Parts&) {
-                                  return Parts{"red", "blue", "green"};
-                                }},
-                               {"throw", [](const Parts& before) {
-                                  return before[1] == "green" ? Parts{} : Parts{"one", "two", "six"};
-                                }}};
+    const IdGrammar grammar = {
+        {"suite", [](const Parts&) { return Parts{"dice"}; }},
+        {"colour",
+         [](const Parts&) {
+           return Parts{"red", "blue", "green"};
+         }},
+        {"throw", [](const Parts& before) {
+           return before[1] == "green" ? Parts{} : Parts{"one", "two", "six"};
+         }}};
     if (pattern.empty()) return {};
     return select_ids(pattern, grammar, [] {
       return std::vector<std::string>(std::begin(ids_of_dice), std::end(ids_of_dice));
@@ -75,13 +77,15 @@ TEST_CASE("a new suite needs to be registered and nothing else") {
   VerifyOptions options;
   options.patterns = {"dice/red", "dice/*/six", "dice/red/six"};
   const Selection selection = select_cases(options, suites);
-  CHECK(selection.ids() == std::vector<std::string>{"dice/red/one", "dice/red/six", "dice/blue/six"});
+  CHECK(selection.ids() ==
+        std::vector<std::string>{"dice/red/one", "dice/red/six", "dice/blue/six"});
   double last = 0;
-  const RunReport report = run_selection(options, selection, [&](double fraction, const std::string&) {
-    CHECK(fraction >= last);
-    CHECK(fraction <= 1);
-    last = fraction;
-  });
+  const RunReport report =
+      run_selection(options, selection, [&](double fraction, const std::string&) {
+        CHECK(fraction >= last);
+        CHECK(fraction <= 1);
+        last = fraction;
+      });
   CHECK(last == 1.0);
   CHECK(report.count(Status::pass) == 1);
   CHECK(report.count(Status::fail) == 2);
@@ -102,7 +106,9 @@ TEST_CASE("a new suite needs to be registered and nothing else") {
         std::string::npos);
 }
 
-TEST_CASE("patterns that no other suite means belong to the first one, and so does a run without patterns") {
+TEST_CASE(
+    "patterns that no other suite means belong to the first one, and so does a run without "
+    "patterns") {
   CHECK(&suite_meant("dice", suites) == &dice);
   CHECK(&suite_meant("dice/red", suites) == &dice);
   CHECK(&suite_meant("dicey", suites) == &training_suite());
@@ -116,8 +122,9 @@ TEST_CASE("one grammar of ids") {
   CHECK(selected("dice").size() == 4);
   CHECK(selected("dice/").size() == 4);
   CHECK(selected("dice/red/").size() == 2);
-  CHECK(selected("dice/red/two") == std::vector<std::string>{"dice/red/two"});  // complete, if not usual
-  CHECK(selected("dice/green/any").size() == 1);  // nothing is known of that part
+  CHECK(selected("dice/red/two") ==
+        std::vector<std::string>{"dice/red/two"});  // complete, if not usual
+  CHECK(selected("dice/green/any").size() == 1);    // nothing is known of that part
   CHECK(selected("dice/green").empty());
   CHECK(selected("dice/r*").size() == 2);
   CHECK(selected("dice/*/seven").empty());
@@ -139,7 +146,8 @@ TEST_CASE("one grammar of ids") {
 TEST_CASE("numbers in ids") {
   CHECK(number_after("stage2", "stage") == 2);
   CHECK(number_after("omp:-1", "omp:") == -1);
-  for (const char* part : {"stage", "stage2x", "stage 2", "omp:2", "2", "", "stage99999999999999999999"}) {
+  for (const char* part :
+       {"stage", "stage2x", "stage 2", "omp:2", "2", "", "stage99999999999999999999"}) {
     CHECK_MESSAGE(!number_after(part, "stage").has_value(), part);
   }
 }

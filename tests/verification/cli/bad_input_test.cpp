@@ -9,18 +9,20 @@ namespace {
 using namespace zeroproof::tests;
 
 /// Runs `verify` with the flags in a folder of its own and checks the form of the refusal.
-void expect_verify_refusal(const std::string& flags, const std::string& must_mention, int exit_code = 2) {
+void expect_verify_refusal(const std::string& flags, const std::string& must_mention,
+                           int exit_code = 2) {
   const TemporaryFolder folder;
   const std::string report = folder.file("report.json");
-  expect_refusal("verify byte_gpt_tiny " + flags + " --report " + quoted("json:" + report), must_mention,
-                 exit_code);
+  expect_refusal("verify byte_gpt_tiny " + flags + " --report " + quoted("json:" + report),
+                 must_mention, exit_code);
   CHECK(folder.empty());
 }
 
 void expect_toml_refusal(const std::string& toml, const std::string& must_mention) {
   CAPTURE(toml);
   const TemporaryFolder folder;
-  expect_verify_refusal("--config " + quoted(folder.write("run settings.toml", toml)), must_mention);
+  expect_verify_refusal("--config " + quoted(folder.write("run settings.toml", toml)),
+                        must_mention);
 }
 
 }  // namespace
@@ -36,8 +38,9 @@ TEST_CASE("values that make no run") {
   expect_verify_refusal("--world nccl:2 --transport copies --impl device", "use threads:2");
   expect_verify_refusal("byte_gpt/adamw/host/stage1/nccl:2/bf16/lockstep/bucket:4096/omp:1",
                         "candidate host");
-  expect_verify_refusal("byte_gpt/adamw/host/stage1/threads:2/bf16/lockstep/bucket:4096/omp:1/transport:nccl",
-                        "candidate host");
+  expect_verify_refusal(
+      "byte_gpt/adamw/host/stage1/threads:2/bf16/lockstep/bucket:4096/omp:1/transport:nccl",
+      "candidate host");
   expect_verify_refusal("--world threads:four", "threads:four");
   expect_verify_refusal("--world cloud:4", "cloud:4");
   expect_verify_refusal("--micro-batches 0", "micro_batches is 0");
@@ -56,10 +59,10 @@ TEST_CASE("values that make no run") {
   expect_verify_refusal("--world threads:8 --grid 2x2x1 --norm exact", "2x2x1");
   expect_verify_refusal("--world threads:4 --instances 3", "3 optimizer instances");
   expect_verify_refusal("--persistent -1", "persistent");
-  expect_verify_refusal("byte_gpt/adamw/host/stage1/threads:4/bf16/free/bucket:4096/omp:1/sum:native",
-                        "native");
-  expect_verify_refusal("byte_gpt/adamw/host/stage1/threads:4/bf16/free/bucket:4096/omp:1/grid:1x2x1",
-                        "1x2x1");
+  expect_verify_refusal(
+      "byte_gpt/adamw/host/stage1/threads:4/bf16/free/bucket:4096/omp:1/sum:native", "native");
+  expect_verify_refusal(
+      "byte_gpt/adamw/host/stage1/threads:4/bf16/free/bucket:4096/omp:1/grid:1x2x1", "1x2x1");
   expect_verify_refusal("lbfgs/rosenbrok", "did you mean rosenbrock?");
   expect_verify_refusal("lbfgs/rosenbrock/arm/self/contract", "did you mean armijo?");
   expect_verify_refusal("lbfgs/rosenbrock/armijo/mpi:2/contract", "use threads:2");
@@ -114,8 +117,8 @@ TEST_CASE("what acts on a terminal does not reach it, and nothing is quoted at l
     for (const char* flags :
          {"verify ", "verify byte_gpt_tiny --text ", "verify byte_gpt_tiny --impl ",
           "verify byte_gpt_tiny --steps ", "verify byte_gpt_tiny --config ",
-          "verify byte_gpt_tiny --report json:/proc/none/", "verify --gradients ", "replay ", "diff /none ",
-          "plan ", "explain ", "golden check ", "judge /none ", "", "verify --"}) {
+          "verify byte_gpt_tiny --report json:/proc/none/", "verify --gradients ", "replay ",
+          "diff /none ", "plan ", "explain ", "golden check ", "judge /none ", "", "verify --"}) {
       CAPTURE(flags);
       const CliResult result = run_cli(flags + quoted(word));
       CHECK(result.exit_code >= 2);
@@ -142,13 +145,15 @@ TEST_CASE("reports that cannot be written are refused before the work") {
   const TemporaryFolder folder;
   folder.write("file", "");
   const std::string longest(256, 'x');
-  for (const std::string& name : {std::string("/dev/null/report.json"), std::string("/proc/report.json"),
-                                  std::string("/proc/none/report.json"), std::string("/"), folder.file(""),
-                                  folder.file("."), folder.file("file/report.json"), folder.file(longest),
-                                  folder.file(longest + "/report.json"), std::string(5000, 'x')}) {
+  for (const std::string& name :
+       {std::string("/dev/null/report.json"), std::string("/proc/report.json"),
+        std::string("/proc/none/report.json"), std::string("/"), folder.file(""), folder.file("."),
+        folder.file("file/report.json"), folder.file(longest),
+        folder.file(longest + "/report.json"), std::string(5000, 'x')}) {
     CAPTURE(name);
     for (const char* kind : {"json:", "junit:", "html:"}) {
-      const CliResult result = run_cli("verify byte_gpt_tiny --steps 1 --report " + quoted(kind + name));
+      const CliResult result =
+          run_cli("verify byte_gpt_tiny --steps 1 --report " + quoted(kind + name));
       expect_refusal(result, "cannot be written");
     }
     expect_refusal("plan byte_gpt_tiny --json " + quoted(name), "cannot be written");
@@ -211,7 +216,8 @@ TEST_CASE("a strict run counts mistrusted cases as failed") {
   const TemporaryFolder folder;
   const std::string config = folder.write("loose.toml", "[optimizer]\nmax_norm = 1e9\n");
   const std::string flags =
-      "verify byte_gpt_tiny --recipe adamw --world self --stage 1 --dtype bf16 --config " + quoted(config);
+      "verify byte_gpt_tiny --recipe adamw --world self --stage 1 --dtype bf16 --config " +
+      quoted(config);
   const CliResult lenient = run_cli(flags);
   CHECK(lenient.exit_code == 4);  // allowed, but nothing passed
   CHECK(lenient.out.find("clipping is on but never bound") != std::string::npos);

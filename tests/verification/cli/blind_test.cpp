@@ -14,7 +14,8 @@ using namespace zeroproof::tests;
 using namespace zeroproof::verification;
 
 constexpr const char* program = "zeroproof-faults";
-const std::string one_case = "byte_gpt_tiny/adamw/host/stage2/threads:3/fp16/lockstep/bucket:4096/omp:1";
+const std::string one_case =
+    "byte_gpt_tiny/adamw/host/stage2/threads:3/fp16/lockstep/bucket:4096/omp:1";
 
 /// The name of a fault that a text has in it, or "".
 std::string named_in(const std::string& text) {
@@ -32,7 +33,8 @@ std::size_t count_of(const std::string& id) {
 
 }  // namespace
 
-TEST_CASE("every blind fault of a case is found, named nowhere, replayed by its number, and revealed") {
+TEST_CASE(
+    "every blind fault of a case is found, named nowhere, replayed by its number, and revealed") {
   const std::size_t count = count_of(one_case);
   CHECK(count >= 8);
   std::set<std::string> revealed;
@@ -40,11 +42,12 @@ TEST_CASE("every blind fault of a case is found, named nowhere, replayed by its 
     CAPTURE(n);
     const TemporaryFolder folder;
     const std::string number = std::to_string(n);
-    const std::string reports = "text,json:" + folder.file("r.json") + ",junit:" + folder.file("r.xml") +
-                                ",html:" + folder.file("r.html");
-    const CliResult run = run_cli("verify " + one_case + " --blind " + number + " --rows --report " +
-                                      quoted(reports) + " --save-failing " + quoted(folder.file("kept")),
-                                  program);
+    const std::string reports = "text,json:" + folder.file("r.json") +
+                                ",junit:" + folder.file("r.xml") + ",html:" + folder.file("r.html");
+    const CliResult run =
+        run_cli("verify " + one_case + " --blind " + number + " --rows --report " +
+                    quoted(reports) + " --save-failing " + quoted(folder.file("kept")),
+                program);
     CHECK(run.exit_code == 1);
     std::string told = run.out + run.err;
     for (const char* file : {"r.json", "r.xml", "r.html"}) told += folder.read(file);
@@ -91,11 +94,13 @@ TEST_CASE("numbers that are none, and cases of several kinds, are refused in a s
   }
   expect_refusal(run_cli("reveal 1000 " + one_case, program), "use 1 to " + last);
   expect_refusal(run_cli("reveal 1 nothing", program), "no case matches 'nothing'");
-  expect_refusal(run_cli(verify + "1 --fault double-unscale", program), "--blind was given with --fault");
+  expect_refusal(run_cli(verify + "1 --fault double-unscale", program),
+                 "--blind was given with --fault");
   expect_refusal(run_cli("verify byte_gpt_tiny --blind 1", program), "do not have the same faults");
   expect_refusal(
-      run_cli("verify byte_gpt/adamw/host/stage2/threads:3/bf16/lockstep/bucket:4096/omp:1 --blind 1",
-              program),
+      run_cli(
+          "verify byte_gpt/adamw/host/stage2/threads:3/bf16/lockstep/bucket:4096/omp:1 --blind 1",
+          program),
       "no fault is known to show");
   expect_refusal(run_cli(verify + "1"), "no planted faults", 3);
 }

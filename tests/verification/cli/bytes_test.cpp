@@ -12,7 +12,9 @@ using namespace zeroproof::tests;
 using namespace zeroproof::verification;
 using Json = nlohmann::json;
 
-void expect_as_predicted(const Json& planned) { CHECK(planned.at("measured") == planned.at("predicted")); }
+void expect_as_predicted(const Json& planned) {
+  CHECK(planned.at("measured") == planned.at("predicted"));
+}
 
 /// Checks every rank of a case; returns the bytes they sent.
 std::int64_t expect_planned_case(const Json& of_case) {
@@ -42,9 +44,12 @@ Json cases_of(const std::string& flags) {
 
 }  // namespace
 
-TEST_CASE("every rank of every stage holds and sends what was predicted, with a skipped step and without") {
+TEST_CASE(
+    "every rank of every stage holds and sends what was predicted, with a skipped step and "
+    "without") {
   const Json cases = cases_of(
-      "byte_gpt_tiny --recipe adamw --dtype fp16 --impl host,host-fused --world self,threads:3 --stage "
+      "byte_gpt_tiny --recipe adamw --dtype fp16 --impl host,host-fused --world self,threads:3 "
+      "--stage "
       "0,1,2,3 --windows off");
   CHECK(cases.size() == 16);
   for (const Json& one : cases) {
@@ -54,28 +59,33 @@ TEST_CASE("every rank of every stage holds and sends what was predicted, with a 
 }
 
 TEST_CASE("grids, instances and windows are predicted too") {
-  for (const char* flags :
-       {"byte_gpt_tiny --recipe adamw --dtype bf16 --impl host --world threads:6 --stage 2 --instances 2",
-        "byte_gpt_tiny --recipe adamw --dtype bf16 --impl host --world threads:4 --stage 1 --windows params",
-        "byte_gpt_tiny --recipe adamw-groups --dtype bf16 --impl host,host-fused --world threads:3 --stage "
-        "0,2 "
-        "--offload 0.4 --offload-order flat,tensors --offload-place host,file --offload-grads off,on",
-        "byte_gpt --recipe sgd --dtype bf16 --impl host --world threads:8 --stage 1 --grid 2x2x2 --steps 2 "
-        "--micro-batches 2"}) {
+  for (const char* flags : {"byte_gpt_tiny --recipe adamw --dtype bf16 --impl host --world "
+                            "threads:6 --stage 2 --instances 2",
+                            "byte_gpt_tiny --recipe adamw --dtype bf16 --impl host --world "
+                            "threads:4 --stage 1 --windows params",
+                            "byte_gpt_tiny --recipe adamw-groups --dtype bf16 --impl "
+                            "host,host-fused --world threads:3 --stage "
+                            "0,2 "
+                            "--offload 0.4 --offload-order flat,tensors --offload-place host,file "
+                            "--offload-grads off,on",
+                            "byte_gpt --recipe sgd --dtype bf16 --impl host --world threads:8 "
+                            "--stage 1 --grid 2x2x2 --steps 2 "
+                            "--micro-batches 2"}) {
     CAPTURE(flags);
     for (const Json& one : cases_of(flags)) expect_planned_case(one);
   }
 }
 
-TEST_CASE("the text has the table where it is asked for, and nothing is counted before the second step") {
+TEST_CASE(
+    "the text has the table where it is asked for, and nothing is counted before the second step") {
   const std::string one =
       "verify byte_gpt_tiny --recipe adamw --dtype bf16 --impl host --world threads:2 --stage 2";
   CHECK(run_cli(one).out.find("predicted") == std::string::npos);
   const CliResult table = run_cli(one + " --bytes");
   CHECK(table.exit_code == 0);
   CHECK(widest(table.out) <= 100);
-  for (const char* part : {"\nbytes of byte_gpt_tiny/adamw/host/stage2/", "  0     master", "  1     master",
-                           "  shards    all_to_all", "as predicted"}) {
+  for (const char* part : {"\nbytes of byte_gpt_tiny/adamw/host/stage2/", "  0     master",
+                           "  1     master", "  shards    all_to_all", "as predicted"}) {
     CHECK_MESSAGE(table.out.find(part) != std::string::npos, part);
   }
   CHECK(table.out.find("DIFFERS") == std::string::npos);
@@ -92,7 +102,8 @@ TEST_CASE("a figure that is not the predicted one is said to differ") {
   rank.sent = {{"shards", "all_gather", {1, 1}, {3, 3}, {40, 44}}};
   result.training.emplace().bytes = {rank};
   const std::string text = bytes_table(report, false);
-  CHECK(text.find("master                    12              12  as predicted") != std::string::npos);
+  CHECK(text.find("master                    12              12  as predicted") !=
+        std::string::npos);
   CHECK(text.find("40            44  DIFFERS") != std::string::npos);
   CHECK(text.find("grad ") == std::string::npos);  // a class that no rank has
 }

@@ -9,9 +9,9 @@
 
 #include "common/base/parallel_for.hpp"
 #include "tests/verification/cli/cli_support.hpp"
+#include "verification/cases/suites/estimate.hpp"
 #include "verification/cli/program/capabilities.hpp"
 #include "verification/cli/program/text_lines.hpp"
-#include "verification/cases/suites/estimate.hpp"
 
 namespace {
 
@@ -44,10 +44,11 @@ double seconds_of(const std::vector<std::string>& patterns, std::int64_t steps =
 }  // namespace
 
 TEST_CASE("a flag that does not apply to a case is an error") {
-  for (const char* flag : {"--world self", "--layout megatron", "--steps 3", "--stage 1", "--dtype bf16",
-                           "--recipe sgd", "--mode free", "--bucket 1024", "--threads 1", "--order strided",
-                           "--sum tree", "--grid 1x1x1", "--instances 1", "--persistent 5", "--overlap",
-                           "--norm exact", "--oversubscribe", "--hostfile hosts", "--gradients file"}) {
+  for (const char* flag :
+       {"--world self", "--layout megatron", "--steps 3", "--stage 1", "--dtype bf16",
+        "--recipe sgd", "--mode free", "--bucket 1024", "--threads 1", "--order strided",
+        "--sum tree", "--grid 1x1x1", "--instances 1", "--persistent 5", "--overlap",
+        "--norm exact", "--oversubscribe", "--hostfile hosts", "--gradients file"}) {
     for (const char* pattern : {"'op/*'", "adamw_update", "'lbfgs/*'", "controls"}) {
       CAPTURE(pattern);
       expect_refusal(std::string("verify ") + pattern + " " + flag, "does not apply to");
@@ -78,11 +79,12 @@ TEST_CASE("what was asked for by name must be able to run") {
     expect_refusal("list byte_gpt_tiny --impl device", "cannot run here", 3);
     expect_refusal("verify byte_gpt_tiny/adamw/device/stage1/self/bf16/lockstep/bucket:4096/omp:1",
                    "cannot run here", 3);
-    expect_refusal("verify byte_gpt_tiny --world nccl:2", "world nccl:2 was asked for and cannot run here",
-                   3);
+    expect_refusal("verify byte_gpt_tiny --world nccl:2",
+                   "world nccl:2 was asked for and cannot run here", 3);
     expect_refusal("list byte_gpt_tiny --world self,nccl:2", "each of its ranks has a device", 3);
     expect_refusal("verify byte_gpt_tiny --world nccl:2 --impl device-graph", "cannot run here", 3);
-    expect_refusal("verify op/clip/device/cuda/fill:wide", "op/clip/device/cuda/fill:wide was asked for", 3);
+    expect_refusal("verify op/clip/device/cuda/fill:wide",
+                   "op/clip/device/cuda/fill:wide was asked for", 3);
     expect_refusal("verify 'op/clip/*' --impl device", "cannot run here", 3);
     expect_refusal("verify 'op/clip/device/*'", "nothing that was asked for can run", 3);
     CHECK(run_cli("verify 'op/clip/*/fill:wide'").exit_code == 0);  // among others they are skipped
@@ -90,11 +92,11 @@ TEST_CASE("what was asked for by name must be able to run") {
   if (!mpi_built()) {
     const TemporaryFolder folder;
     expect_refusal("verify byte_gpt_tiny --world self,mpi:2", "this build has no MPI", 3);
-    expect_refusal("verify byte_gpt_tiny/adamw/host/stage1/mpi:2/bf16/lockstep/bucket:4096/omp:1", "no MPI",
-                   3);
-    expect_refusal(
-        "list byte_gpt_tiny --config " + quoted(folder.write("a.toml", "[run]\nworlds = [\"mpi:3\"]\n")),
-        "no MPI", 3);
+    expect_refusal("verify byte_gpt_tiny/adamw/host/stage1/mpi:2/bf16/lockstep/bucket:4096/omp:1",
+                   "no MPI", 3);
+    expect_refusal("list byte_gpt_tiny --config " +
+                       quoted(folder.write("a.toml", "[run]\nworlds = [\"mpi:3\"]\n")),
+                   "no MPI", 3);
     CHECK(run_cli("list byte_gpt_tiny").exit_code == 0);
   }
 }
@@ -103,7 +105,8 @@ TEST_CASE("more than four processes for a core are not started by accident") {
   const int most = 4 * available_cores();
   // one short case, should it be started after all
   const std::string many =
-      "byte_gpt_tiny --recipe adamw --stage 1 --dtype bf16 --impl host --mode free --steps 1 --world mpi:" +
+      "byte_gpt_tiny --recipe adamw --stage 1 --dtype bf16 --impl host --mode free --steps 1 "
+      "--world mpi:" +
       std::to_string(most + 1);
   if (!mpi_built()) return;
   expect_refusal("verify " + many, "add --oversubscribe");
@@ -138,23 +141,30 @@ TEST_CASE("list says how many there are and how long they take") {
   CAPTURE(mixed.err);
   const std::size_t lines = lines_of(mixed.out).size();
   CHECK(mixed.err.rfind(std::to_string(lines) + " cases: ", 0) == 0);
-  for (const char* part : {" training, ", " op, ", " lbfgs, ", " controls; about ", " s (an estimate)\n"})
+  for (const char* part :
+       {" training, ", " op, ", " lbfgs, ", " controls; about ", " s (an estimate)\n"})
     CHECK_MESSAGE(mixed.err.find(part) != std::string::npos, part);
-  CHECK(run_cli("list op/clip/host/x86-64/fill:wide").err == "1 case: 1 op; about 1 s (an estimate)\n");
+  CHECK(run_cli("list op/clip/host/x86-64/fill:wide").err ==
+        "1 case: 1 op; about 1 s (an estimate)\n");
   CHECK(run_cli("list").err.find(" min (an estimate)") == std::string::npos);
   const long minutes = std::lround(seconds_of({"byte_gpt"}, 400) / 60);
   CHECK(minutes > 2);
-  CHECK(run_cli("list byte_gpt --steps 400").err.find("about " + std::to_string(minutes) + " min (an") !=
-        std::string::npos);
+  CHECK(run_cli("list byte_gpt --steps 400")
+            .err.find("about " + std::to_string(minutes) + " min (an") != std::string::npos);
 }
 
 TEST_CASE("more cases, steps and ranks take longer") {
-  const double one = seconds_of({"byte_gpt_tiny/adamw/host/stage1/self/bf16/lockstep/bucket:4096/omp:1"});
+  const double one =
+      seconds_of({"byte_gpt_tiny/adamw/host/stage1/self/bf16/lockstep/bucket:4096/omp:1"});
   CHECK(one > 0);
-  CHECK(seconds_of({"byte_gpt_tiny/adamw/host/stage1/self/bf16/lockstep/bucket:4096/omp:1"}, 60) > 5 * one);
-  CHECK(seconds_of({"byte_gpt_tiny/adamw/host/stage1/threads:3/bf16/lockstep/bucket:4096/omp:1"}) > one);
-  CHECK(seconds_of({"byte_gpt_tiny/adamw/host/stage1/mpi:2/bf16/lockstep/bucket:4096/omp:1"}) > one);
-  CHECK(seconds_of({"byte_gpt/adamw/host/stage1/self/bf16/lockstep/bucket:262144/omp:1"}) > 10 * one);
+  CHECK(seconds_of({"byte_gpt_tiny/adamw/host/stage1/self/bf16/lockstep/bucket:4096/omp:1"}, 60) >
+        5 * one);
+  CHECK(seconds_of({"byte_gpt_tiny/adamw/host/stage1/threads:3/bf16/lockstep/bucket:4096/omp:1"}) >
+        one);
+  CHECK(seconds_of({"byte_gpt_tiny/adamw/host/stage1/mpi:2/bf16/lockstep/bucket:4096/omp:1"}) >
+        one);
+  CHECK(seconds_of({"byte_gpt/adamw/host/stage1/self/bf16/lockstep/bucket:262144/omp:1"}) >
+        10 * one);
   CHECK(seconds_of({"op/*"}) > seconds_of({"op/clip/*"}));
   CHECK(seconds_of({"lbfgs"}) > 0);
   CHECK(seconds_of({"controls"}) > 0);

@@ -55,7 +55,8 @@ inline std::size_t widest(const std::string& text) {
 inline std::string quoted(const std::string& path) { return "'" + path + "'"; }
 
 /// One sentence on standard error, in the form of every error (problem, why it matters, remedy), and nothing else.
-inline void expect_refusal(const CliResult& result, const std::string& must_mention, int exit_code = 2) {
+inline void expect_refusal(const CliResult& result, const std::string& must_mention,
+                           int exit_code = 2) {
   CAPTURE(result.err);
   CHECK(result.exit_code == exit_code);
   CHECK(result.out.empty());
@@ -66,7 +67,8 @@ inline void expect_refusal(const CliResult& result, const std::string& must_ment
   CHECK(result.err.find(must_mention) != std::string::npos);
 }
 
-inline void expect_refusal(const std::string& arguments, const std::string& must_mention, int exit_code = 2) {
+inline void expect_refusal(const std::string& arguments, const std::string& must_mention,
+                           int exit_code = 2) {
   CAPTURE(arguments);
   expect_refusal(run_cli(arguments), must_mention, exit_code);
 }

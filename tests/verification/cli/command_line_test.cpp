@@ -13,8 +13,8 @@ using namespace zeroproof::tests;
 /// Runs shell text with the program in $ZEROPROOF; the error output comes back.
 CliResult run_shell(const std::string& script) {
   const TemporaryFolder folder;
-  const std::string command = "ZEROPROOF='" + build_folder() + "/zeroproof'; { " + script + "; } 2>'" +
-                              folder.file("err") + "' </dev/null";
+  const std::string command = "ZEROPROOF='" + build_folder() + "/zeroproof'; { " + script +
+                              "; } 2>'" + folder.file("err") + "' </dev/null";
   const int status = std::system(command.c_str());
   return {WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), "",
           read_file(folder.file("err"))};
@@ -103,16 +103,18 @@ TEST_CASE("standard output that is closed or full is an error") {
 TEST_CASE("a report never takes the place of a closed stream") {
   const TemporaryFolder folder;
   const std::string report = folder.file("report.json");
-  const CliResult result = run_shell("\"$ZEROPROOF\" verify op/clip/host/x86-64/fill:wide --report " +
-                                     quoted("text,json:" + report) + " >/dev/null 2>&- <&-");
+  const CliResult result =
+      run_shell("\"$ZEROPROOF\" verify op/clip/host/x86-64/fill:wide --report " +
+                quoted("text,json:" + report) + " >/dev/null 2>&- <&-");
   CHECK(result.exit_code == 0);
   CHECK(read_file(report).rfind("{", 0) == 0);
 }
 
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // they reserve terabytes of addresses
+#if !defined(__SANITIZE_ADDRESS__) && \
+    !defined(__SANITIZE_THREAD__)  // they reserve terabytes of addresses
 TEST_CASE("program: exhausted memory is one sentence and exit code 9") {
-  const CliResult result =
-      run_shell("ulimit -v 200000; \"$ZEROPROOF\" verify byte_gpt/adamw/host/stage2/self/bf16/lockstep");
+  const CliResult result = run_shell(
+      "ulimit -v 200000; \"$ZEROPROOF\" verify byte_gpt/adamw/host/stage2/self/bf16/lockstep");
   CHECK(result.exit_code == 9);
   CHECK(result.err ==
         "zeroproof: out of memory; run fewer cases at once with --jobs, or use a machine with more "

@@ -49,7 +49,8 @@ TEST_CASE("the doctor: devices that are too old are refused, and what NCCL reads
   CHECK(good.detail == "NVIDIA H200, 139.7 GiB, compute capability 9.0");
   const Capability old = device_line(0, {"Tesla T4", std::int64_t{15} << 30, 7, 5});
   CHECK_FALSE(old.available);
-  CHECK(old.detail.find("Tesla T4, 15.0 GiB, compute capability 7.5: older than 8.0, refused") == 0);
+  CHECK(old.detail.find("Tesla T4, 15.0 GiB, compute capability 7.5: older than 8.0, refused") ==
+        0);
   CHECK(nccl_shares_devices("2.30.0", "1"));
   CHECK(nccl_shares_devices("3.0.1", "1"));
   CHECK_FALSE(nccl_shares_devices("2.29.7", "1"));

@@ -8,8 +8,8 @@
 
 #include "tests/verification/cli/cli_support.hpp"
 #include "verification/cli/explain/explain_text.hpp"
-#include "verification/ops/op.hpp"
 #include "verification/cli/program/contract_text.hpp"
+#include "verification/ops/op.hpp"
 
 namespace {
 
@@ -21,7 +21,8 @@ using namespace zeroproof::verification;
 
 TEST_CASE("a phase shows what it makes, and the formulas of the contract") {
   const auto says = [](const std::string& phase, const std::string& part) {
-    CHECK_MESSAGE(run_cli("explain " + phase).out.find(part) != std::string::npos, phase, ": ", part);
+    CHECK_MESSAGE(run_cli("explain " + phase).out.find(part) != std::string::npos, phase, ": ",
+                  part);
   };
   says("reduce", "makes       G = tree sum of the M leaves (R11), fp32 [R6]\n");
   says("reduce", "sum[i] = left[i] + right[i]");
@@ -42,17 +43,20 @@ TEST_CASE("a phase shows what it makes, and the formulas of the contract") {
     const std::size_t formulas = text.find("  formulas, from common/contracts:\n");
     CHECK((formulas == std::string::npos) == (phase == Phase::gather));
     for (const Op& op : all_ops()) {
-      if (std::find(op.phases.begin(), op.phases.end(), phase) == op.phases.end() || op.type.empty())
+      if (std::find(op.phases.begin(), op.phases.end(), phase) == op.phases.end() ||
+          op.type.empty())
         continue;
       CHECK_MESSAGE(text.find(op.name, formulas) != std::string::npos, op.name);
     }
   }
 }
 
-TEST_CASE("a name has one meaning, but for phases with an operation of their name: then both are shown") {
+TEST_CASE(
+    "a name has one meaning, but for phases with an operation of their name: then both are shown") {
   std::map<std::string, int> meanings;
   const auto count = [&](std::string text) {
-    std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::tolower(c); });
+    std::transform(text.begin(), text.end(), text.begin(),
+                   [](unsigned char c) { return std::tolower(c); });
     ++meanings[text];
   };
   for (const Op& op : all_ops()) count(op.name);

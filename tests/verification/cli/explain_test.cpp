@@ -6,10 +6,10 @@
 #include <sstream>
 
 #include "tests/verification/cli/cli_support.hpp"
-#include "verification/ops/op.hpp"
 #include "verification/cli/program/contract_text.hpp"
 #include "verification/cli/program/document_text.hpp"
 #include "verification/cli/program/errata_text.hpp"
+#include "verification/ops/op.hpp"
 
 namespace {
 
@@ -45,9 +45,9 @@ TEST_CASE("L-BFGS, which is no operation, is explained too") {
   const CliResult text = run_cli("explain lbfgs");
   CHECK(text.exit_code == 0);
   CHECK(widest(text.out) <= 80);
-  for (const char* part :
-       {"One rank of L-BFGS.", "reference/lbfgs/lbfgs.cpp, cuda/lbfgs/lbfgs.cpp", "class       bitwise",
-        "rosenbrock/failed-search", "zeroproof verify 'lbfgs/*'", "(112)", "lbfgs-dot-of-own-shard"}) {
+  for (const char* part : {"One rank of L-BFGS.", "reference/lbfgs/lbfgs.cpp, cuda/lbfgs/lbfgs.cpp",
+                           "class       bitwise", "rosenbrock/failed-search",
+                           "zeroproof verify 'lbfgs/*'", "(112)", "lbfgs-dot-of-own-shard"}) {
     CHECK_MESSAGE(text.out.find(part) != std::string::npos, part);
   }
   CHECK(run_cli("explain").out.find("\n  lbfgs ") != std::string::npos);
@@ -61,7 +61,8 @@ TEST_CASE("an operation is explained by its doc block, class, implementations, c
        {"decay is part of the gradient", "AdamwUpdateFn (referred to above)",
         "one fp32 rounding per operation", "class       bitwise", "phase       update",
         "common/contracts/adam.hpp", "reference/update/adam.cpp", "cuda/host/update/adam.cpp",
-        "cuda/device/kernels/update/adam.cu", "zeroproof verify 'op/adam_update/*'", "decay-after-update"}) {
+        "cuda/device/kernels/update/adam.cu", "zeroproof verify 'op/adam_update/*'",
+        "decay-after-update"}) {
     CHECK_MESSAGE(text.find(part) != std::string::npos, part);
   }
   CHECK(text.find("Z17") == std::string::npos);  // a fault of another phase
@@ -100,7 +101,7 @@ TEST_CASE("labels are explained from the notes") {
     CHECK(widest(text.out) <= 80);
     CHECK(text.out.find("gathered *before* the update") != std::string::npos);
     CHECK(text.out.find("found_inf.\n") != std::string::npos);  // the whole paragraph
-    CHECK(text.out.find("Ownership") == std::string::npos);  // the next section
+    CHECK(text.out.find("Ownership") == std::string::npos);     // the next section
     CHECK(text.out.find("papers/zero.md") != std::string::npos);
   }
   const std::string table = run_cli("explain ZeRO:memory").out;  // the label stands alone above it
@@ -128,8 +129,8 @@ TEST_CASE("errata are explained from their table, and listed") {
   const CliResult one = run_cli("explain erratum 46");
   CHECK(one.exit_code == 0);
   CHECK(widest(one.out) <= 80);
-  for (const char* part :
-       {"Sharding and sums", "count of real elements", "never updated", "shard-from-unpadded-count"})
+  for (const char* part : {"Sharding and sums", "count of real elements", "never updated",
+                           "shard-from-unpadded-count"})
     CHECK_MESSAGE(one.out.find(part) != std::string::npos, part);
   CHECK(run_cli("explain erratum46").out == one.out);
   for (const char* none : {"erratum", "erratum 0", "erratum 999", "erratum x"})
@@ -146,9 +147,10 @@ TEST_CASE("figures of errata are those of the plan they name") {
     words >> word >> messages.emplace_back() >> bytes.emplace_back();
   }
   REQUIRE(bytes.size() == 4);
-  CHECK(errata().at(52).finding.find(bytes[2] + " bytes of a rank against " + bytes[1]) != std::string::npos);
-  CHECK(errata().at(53).finding.find(messages[0] + ", " + messages[1] + ", " + messages[2] + " and " +
-                                     messages[3] + " messages") != std::string::npos);
+  CHECK(errata().at(52).finding.find(bytes[2] + " bytes of a rank against " + bytes[1]) !=
+        std::string::npos);
+  CHECK(errata().at(53).finding.find(messages[0] + ", " + messages[1] + ", " + messages[2] +
+                                     " and " + messages[3] + " messages") != std::string::npos);
 }
 
 TEST_CASE("faults and stages are explained") {
@@ -199,7 +201,9 @@ TEST_CASE("doc blocks") {
   CHECK(wrapped({"Order    aaaa bbbb cccc", "         dddd"}, 20, "") ==
         "Order    aaaa bbbb\n         cccc dddd\n");
   CHECK(wrapped({"one two three", "", "  x"}, 8, " ") == " one two\n three\n\n   x\n");
-  const std::vector<std::string> equations = {"           a = b * c;   d = e + f", "           g = h"};
-  CHECK(wrapped(equations, 28, "") == "           a = b * c;\n           d = e + f\n           g = h\n");
+  const std::vector<std::string> equations = {"           a = b * c;   d = e + f",
+                                              "           g = h"};
+  CHECK(wrapped(equations, 28, "") ==
+        "           a = b * c;\n           d = e + f\n           g = h\n");
   CHECK(wrapped({"unbreakable_word"}, 8, "") == "unbreakable_word\n");
 }

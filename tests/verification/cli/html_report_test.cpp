@@ -13,7 +13,9 @@ using namespace zeroproof;
 using namespace zeroproof::tests;
 using namespace zeroproof::verification;
 
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
 
 /// True if python's XML parser reads the page; nothing if there is no python.
 std::optional<bool> parses(const std::string& page) {
@@ -39,7 +41,9 @@ Result training(const std::string& id, Status status) {
 
 }  // namespace
 
-TEST_CASE("the page says the verdict, what was visited, and the first difference, whatever the texts are") {
+TEST_CASE(
+    "the page says the verdict, what was visited, and the first difference, whatever the texts "
+    "are") {
   RunReport report;
   report.capabilities = {{"compiler", true, "g++ <\"12\"> & 'more'"}};
   report.traces.emplace_back();
@@ -47,8 +51,10 @@ TEST_CASE("the page says the verdict, what was visited, and the first difference
   report.traces[0].steps = {{5.5, 1, 1, 0, false}, {5.25, 1, 1, 0, true}};
   report.traces[0].hash = Digest{1, 2};
   report.results = {
-      training("byte_gpt_tiny/adamw/host/stage1/self/bf16/lockstep/bucket:4096/omp:1", Status::pass),
-      training("byte_gpt_tiny/adamw/host/stage1/threads:3/bf16/lockstep/bucket:4096/omp:1", Status::fail)};
+      training("byte_gpt_tiny/adamw/host/stage1/self/bf16/lockstep/bucket:4096/omp:1",
+               Status::pass),
+      training("byte_gpt_tiny/adamw/host/stage1/threads:3/bf16/lockstep/bucket:4096/omp:1",
+               Status::fail)};
   report.results[0].training->candidate_hash = Digest{1, 2};
   Result call;
   call.suite = "op";
@@ -95,12 +101,12 @@ TEST_CASE("the page says the verdict, what was visited, and the first difference
 TEST_CASE("a page without failures says so, one that judged nothing does not") {
   RunReport report;
   CHECK(has(to_html(report, false), "Nothing was proved"));
-  report.results = {
-      training("byte_gpt_tiny/adamw/host/stage1/self/bf16/lockstep/bucket:4096/omp:1", Status::pass)};
+  report.results = {training("byte_gpt_tiny/adamw/host/stage1/self/bf16/lockstep/bucket:4096/omp:1",
+                             Status::pass)};
   CHECK(has(to_html(report, false), "Proved: everything"));
   CHECK(values_of(to_html(report, false)).at("failures").empty());
-  report.results.push_back(
-      training("byte_gpt_tiny/adamw/host/stage0/self/bf16/lockstep/bucket:4096/omp:1", Status::mistrusted));
+  report.results.push_back(training(
+      "byte_gpt_tiny/adamw/host/stage0/self/bf16/lockstep/bucket:4096/omp:1", Status::mistrusted));
   report.results.back().reason = "clipping never bound";
   CHECK(values_of(to_html(report, false)).at("not_judged").dump() ==
         R"([["mistrusted: clipping never bound",1]])");
@@ -118,8 +124,8 @@ TEST_CASE("verify writes the page") {
 
 TEST_CASE("the page says what a plug-in is held to, and which pairs of settings were visited") {
   RunReport report;
-  report.results = {
-      training("byte_gpt_tiny/adamw/host/stage1/self/bf16/lockstep/bucket:4096/omp:1", Status::pass)};
+  report.results = {training("byte_gpt_tiny/adamw/host/stage1/self/bf16/lockstep/bucket:4096/omp:1",
+                             Status::pass)};
   CHECK_FALSE(has(to_html(report, false), "held to"));
   CHECK(values_of(to_html(report, false)).at("axes").empty());
   report.held_to = "the dialect <torch>";
@@ -139,7 +145,8 @@ TEST_CASE("the page says what a plug-in is held to, and which pairs of settings 
 TEST_CASE("verify --cover puts its pairs into the page, and a dialect its name") {
   const TemporaryFolder folder;
   const std::string file = folder.file("a.html");
-  CHECK(run_cli("verify byte_gpt_tiny --cover values --slice 1/200 --report " + quoted("html:" + file))
+  CHECK(run_cli("verify byte_gpt_tiny --cover values --slice 1/200 --report " +
+                quoted("html:" + file))
             .exit_code <= 4);
   const std::string page = read_file(file);
   CHECK(values_of(page).at("axes").size() > 3);

@@ -20,10 +20,12 @@ bool has(const char* program) {
 std::string ask(const std::string& xml, const std::string& script) {
   const TemporaryFolder folder;
   folder.write("report.xml", xml);
-  folder.write("ask.py",
-               "import sys, xml.etree.ElementTree as e\nroot = e.parse(sys.argv[1]).getroot()\n" + script);
+  folder.write(
+      "ask.py",
+      "import sys, xml.etree.ElementTree as e\nroot = e.parse(sys.argv[1]).getroot()\n" + script);
   const std::string command = "python3 " + quoted(folder.file("ask.py")) + " " +
-                              quoted(folder.file("report.xml")) + " >" + quoted(folder.file("out")) + " 2>&1";
+                              quoted(folder.file("report.xml")) + " >" +
+                              quoted(folder.file("out")) + " 2>&1";
   const int status = std::system(command.c_str());
   return status == 0 ? read_file(folder.file("out")) : "";
 }
@@ -39,7 +41,8 @@ RunReport nasty_report() {
     check.id = "op/a&b/" + std::to_string(i) + "/\"quoted\"";
     check.status = static_cast<Status>(i);
     check.reason =
-        "a < b & c > d \"e\" 'f' ]]> \x01\x1b[31m\x7f\n\ttab \xff\xfe \xed\xa0\x80 \xef\xbf\xbf \xc3\xa9";
+        "a < b & c > d \"e\" 'f' ]]> \x01\x1b[31m\x7f\n\ttab \xff\xfe \xed\xa0\x80 \xef\xbf\xbf "
+        "\xc3\xa9";
     check.replay = "zeroproof replay 'a b' --text \"x\"";
     check.seconds = 0.25;
     report.results.push_back(check);
@@ -59,25 +62,27 @@ TEST_CASE("any text makes a document that parsers accept") {
     CHECK(std::system(("xmllint --noout " + quoted(file) + " 2>/dev/null").c_str()) == 0);
   }
   if (!has("python3")) return skip_case("python3 is not here to parse the report");
-  CHECK(
-      ask(xml,
-          "print(root.tag, root.get('tests'), root.get('failures'), root.get('errors'), root.get('time'))") ==
-      "testsuites 9 2 3 1.500000\n");
+  CHECK(ask(xml,
+            "print(root.tag, root.get('tests'), root.get('failures'), root.get('errors'), "
+            "root.get('time'))") == "testsuites 9 2 3 1.500000\n");
   CHECK(ask(xml, "print([s.get('skipped') for s in root])") == "['1', '0', '0']\n");
   CHECK(ask(xml, "print([s.get('name') for s in root])") == "['op <a>', 'op b', 'byte_gpt']\n");
   CHECK(ask(xml, "print([c.get('name') for c in root[1]][1:])") ==
-        "['op/a&b/1/\"quoted\"', 'op/a&b/3/\"quoted\"', 'op/a&b/5/\"quoted\"', 'op/a&b/7/\"quoted\"']\n");
+        "['op/a&b/1/\"quoted\"', 'op/a&b/3/\"quoted\"', 'op/a&b/5/\"quoted\"', "
+        "'op/a&b/7/\"quoted\"']\n");
   CHECK(ask(xml, "print(ascii(root[1].find('testcase/failure').get('message')))")
             .find(R"(a < b & c > d "e" \'f\' ]]> [31m\n\ttab \ufffd\ufffd)") == 1);
   CHECK(ask(xml, "print(root[1].find('testcase/failure').get('type'))") == "fail\n");
   CHECK(ask(xml, "print(root[1].find('testcase/failure').text)")
             .find("  replay    zeroproof replay 'a b' --text \"x\"\n") != std::string::npos);
-  CHECK(ask(xml, "print(sorted({c.tag for s in root for t in s.findall('testcase') for c in t}))") ==
-        "['error', 'failure', 'skipped', 'system-out']\n");
+  CHECK(
+      ask(xml, "print(sorted({c.tag for s in root for t in s.findall('testcase') for c in t}))") ==
+      "['error', 'failure', 'skipped', 'system-out']\n");
   CHECK(ask(xml,
             "print({p.get('name'): p.get('value') for p in "
             "root[0].find('properties')}['zeroproof.compiler'])") == "g++ <\"12\"> & 'more'\n");
-  CHECK(ask(xml, "print([s.find('properties') is not None for s in root])") == "[True, True, True]\n");
+  CHECK(ask(xml, "print([s.find('properties') is not None for s in root])") ==
+        "[True, True, True]\n");
   CHECK(ask(xml, "print(root[0][1].get('time'), root[0].get('time'))") == "0.250000 1.000000\n");
 }
 
@@ -121,8 +126,9 @@ TEST_CASE("a failure says where, what was got and what was wanted") {
   d.reference_value = "0x0 (0)";
   d.candidate_value = "0x1 (1e-45)";
   const std::string xml = to_junit(report, false);
-  for (const char* part : {"step 3  phase prepare  rank 0  buffer master: differs from the reference\n",
-                           "values    got 0x1 (1e-45)  want 0x0 (0)\n"}) {
+  for (const char* part :
+       {"step 3  phase prepare  rank 0  buffer master: differs from the reference\n",
+        "values    got 0x1 (1e-45)  want 0x0 (0)\n"}) {
     CHECK_MESSAGE(xml.find(part) != std::string::npos, part);
   }
 }

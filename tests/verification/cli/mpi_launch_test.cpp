@@ -28,7 +28,8 @@ class Environment {
  public:
   explicit Environment(const std::vector<std::pair<std::string, std::string>>& variables) {
     for (const char* name : names) ::unsetenv(name);
-    for (const auto& variable : variables) ::setenv(variable.first.c_str(), variable.second.c_str(), 1);
+    for (const auto& variable : variables)
+      ::setenv(variable.first.c_str(), variable.second.c_str(), 1);
   }
   ~Environment() {
     for (const char* name : names) ::unsetenv(name);
@@ -37,9 +38,16 @@ class Environment {
   Environment& operator=(const Environment&) = delete;
 
  private:
-  static constexpr const char* names[] = {
-      "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "PMI_SIZE",     "PMI_RANK",    "PMIX_RANK",
-      "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS",         "SLURM_PROCID", "ZP_HOSTFILE", "ZP_MPIRUN_ARGS"};
+  static constexpr const char* names[] = {"OMPI_COMM_WORLD_SIZE",
+                                          "OMPI_COMM_WORLD_RANK",
+                                          "PMI_SIZE",
+                                          "PMI_RANK",
+                                          "PMIX_RANK",
+                                          "SLURM_STEP_NUM_TASKS",
+                                          "SLURM_NTASKS",
+                                          "SLURM_PROCID",
+                                          "ZP_HOSTFILE",
+                                          "ZP_MPIRUN_ARGS"};
 };
 
 #if defined(ZP_HAVE_MPI)
@@ -55,7 +63,8 @@ std::size_t processes_with(const std::string& text) {
 }
 #endif
 
-void check_job(const std::vector<std::pair<std::string, std::string>>& variables, int size, int rank) {
+void check_job(const std::vector<std::pair<std::string, std::string>>& variables, int size,
+               int rank) {
   const Environment environment(variables);
   CHECK(mpi_job_size() == size);
   CHECK(mpi_job_rank() == rank);
@@ -66,25 +75,28 @@ void check_job(const std::vector<std::pair<std::string, std::string>>& variables
 
 TEST_CASE("mpi launch: who started this process") {
   check_job({}, 0, 0);
-  check_job({{"OMPI_COMM_WORLD_SIZE", "4"}, {"OMPI_COMM_WORLD_RANK", "3"}, {"PMIX_RANK", "3"}}, 4, 3);
+  check_job({{"OMPI_COMM_WORLD_SIZE", "4"}, {"OMPI_COMM_WORLD_RANK", "3"}, {"PMIX_RANK", "3"}}, 4,
+            3);
   check_job({{"PMI_SIZE", "5"}, {"PMI_RANK", "2"}}, 5, 2);  // MPICH, and srun with PMI-2
   check_job({{"PMIX_RANK", "6"}, {"SLURM_STEP_NUM_TASKS", "8"}, {"SLURM_NTASKS", "16"}}, 8, 6);
   check_job({{"PMIX_RANK", "6"}, {"SLURM_NTASKS", "16"}}, 16, 6);
   check_job({{"SLURM_NTASKS", "16"}, {"SLURM_PROCID", "0"}}, 0, 0);  // a batch script
   // mpirun within an allocation: its own numbers count.
-  check_job({{"OMPI_COMM_WORLD_SIZE", "2"}, {"OMPI_COMM_WORLD_RANK", "1"}, {"SLURM_NTASKS", "16"}}, 2, 1);
+  check_job({{"OMPI_COMM_WORLD_SIZE", "2"}, {"OMPI_COMM_WORLD_RANK", "1"}, {"SLURM_NTASKS", "16"}},
+            2, 1);
 }
 
 TEST_CASE("mpi launch: host file and other words for mpirun") {
-  const std::string file = std::string(std::getenv("TMPDIR") != nullptr ? std::getenv("TMPDIR") : "/tmp") +
-                           "/zp_hosts_" +
-                           std::to_string(std::chrono::steady_clock::now().time_since_epoch().count());
+  const std::string file =
+      std::string(std::getenv("TMPDIR") != nullptr ? std::getenv("TMPDIR") : "/tmp") +
+      "/zp_hosts_" + std::to_string(std::chrono::steady_clock::now().time_since_epoch().count());
   std::ofstream(file) << "localhost\n";
   using Words = std::vector<std::string>;
   const auto words = [](const std::string& hostfile) {
     Words all = mpirun_words(5, hostfile);
     all.erase(all.begin());
-    if (!all.empty() && all.front() == "-disable-auto-cleanup") all.erase(all.begin());  // MPICH, and
+    if (!all.empty() && all.front() == "-disable-auto-cleanup")
+      all.erase(all.begin());                            // MPICH, and
     if (all.back() == "sh") all.resize(all.size() - 4);  // a shell for each rank
     return all;
   };
@@ -95,7 +107,8 @@ TEST_CASE("mpi launch: host file and other words for mpirun") {
     CHECK_THROWS_AS(words(file + "x"), zeroproof::Error);
   }
   {
-    const Environment environment({{"ZP_HOSTFILE", file}, {"ZP_MPIRUN_ARGS", " --mca  plm_rsh_agent rsh "}});
+    const Environment environment(
+        {{"ZP_HOSTFILE", file}, {"ZP_MPIRUN_ARGS", " --mca  plm_rsh_agent rsh "}});
     CHECK(words("") == Words{"-hostfile", file, "--mca", "plm_rsh_agent", "rsh", "-n", "5"});
   }
   {
@@ -119,15 +132,16 @@ TEST_CASE("mpi launch: what cannot be started is named") {
 TEST_CASE("mpi launch: the output comes back, and the status") {
   const zeroproof::tests::TemporaryFolder folder;
   const std::string output = folder.write("out", "older and longer than what is written");
-  const Ended ended =
-      run_mpirun({"sh", "-c", "echo out; echo err >&2; exit 3"}, output, [] { return JobState::runs; });
+  const Ended ended = run_mpirun({"sh", "-c", "echo out; echo err >&2; exit 3"}, output,
+                                 [] { return JobState::runs; });
   CHECK(WEXITSTATUS(ended.status) == 3);
   CHECK(zeroproof::tests::read_file(output) == "out\nerr\n");
 }
 
 #if defined(ZP_HAVE_MPI)
 TEST_CASE("mpi launch: ranks die with the program that started them") {
-  const zeroproof::tests::TemporaryFolder folder;  // its name marks the processes, in their environment
+  const zeroproof::tests::TemporaryFolder
+      folder;  // its name marks the processes, in their environment
   const std::string mark = folder.file("mark");
   const pid_t child = ::fork();
   if (child == 0) {
@@ -145,7 +159,8 @@ TEST_CASE("mpi launch: ranks die with the program that started them") {
     }
     return count;
   };
-  CHECK(count_within(60, [](std::size_t count) { return count >= 3; }) >= 3);  // mpirun and two ranks
+  CHECK(count_within(60, [](std::size_t count) { return count >= 3; }) >=
+        3);  // mpirun and two ranks
   ::kill(child, SIGKILL);
   ::waitpid(child, nullptr, 0);
   CHECK(count_within(30, [](std::size_t count) { return count == 0; }) == 0);
@@ -174,8 +189,10 @@ TEST_CASE("mpi launch: ranks read the leaves they are handed, and refuse those o
   const std::string path = store.seal();
   CHECK(contains(run_with(run + path),
                  "belongs to another run (gradients that are not those of this run would be"));
-  CHECK(contains(run_with(to_hex(store.run()) + ":" + path), "1 pass, 0 fail"));  // its own are not there
-  CHECK(contains(run_with(run + folder.file("absent")), "1 pass, 0 fail"));  // not within reach: computed
+  CHECK(contains(run_with(to_hex(store.run()) + ":" + path),
+                 "1 pass, 0 fail"));  // its own are not there
+  CHECK(contains(run_with(run + folder.file("absent")),
+                 "1 pass, 0 fail"));  // not within reach: computed
 }
 #endif
 

@@ -57,7 +57,9 @@ TEST_CASE("an operation that failed fails the same way again, from another folde
   const std::int64_t numel = reader.find("input.grad")->numel();
   std::vector<float> want(static_cast<std::size_t>(numel));
   std::vector<float> got(want.size());
-  const auto bytes = [](std::vector<float>& v) { return std::as_writable_bytes(std::span<float>(v)); };
+  const auto bytes = [](std::vector<float>& v) {
+    return std::as_writable_bytes(std::span<float>(v));
+  };
   reader.read(*reader.find("reference.master"), 0, bytes(want));
   reader.read(*reader.find("candidate.master"), 0, bytes(got));
   CHECK(numel > 0);
@@ -72,8 +74,8 @@ TEST_CASE("an operation that failed fails the same way again, from another folde
     CHECK(again.out.find("--seed 5") != std::string::npos);
   }
   edit(moved, "failure", "fail: something else");
-  CHECK(run_cli("replay " + quoted(moved.string()), "zeroproof-faults").out.find("NOT the saved failure") !=
-        std::string::npos);
+  CHECK(run_cli("replay " + quoted(moved.string()), "zeroproof-faults")
+            .out.find("NOT the saved failure") != std::string::npos);
 }
 
 TEST_CASE("a training case takes its text and configuration along") {
@@ -118,7 +120,8 @@ TEST_CASE("a forced instruction set is part of the replay line and of the bundle
   CHECK(run_cli("replay " + quoted(bundle.string()), "zeroproof-faults").exit_code == 2);
 }
 
-TEST_CASE("a bundle that names a pattern, or nothing, is refused; its words do nothing to a terminal") {
+TEST_CASE(
+    "a bundle that names a pattern, or nothing, is refused; its words do nothing to a terminal") {
   const TemporaryFolder folder;
   const fs::path bundle = save_one(folder);
   edit(bundle, "failure", "\x1b[31mred");
@@ -154,12 +157,14 @@ TEST_CASE("the printed replay line works in any folder") {
 TEST_CASE("the line of a fault on a device shows the same failure again, from any folder") {
   const TemporaryFolder folder;
   const auto failure_of = [](const std::string& out) {
-    const std::size_t at = out.find("first at  step 3  phase prepare  rank 0  buffer step_scalars: differs");
+    const std::size_t at =
+        out.find("first at  step 3  phase prepare  rank 0  buffer step_scalars: differs");
     REQUIRE_MESSAGE(at != std::string::npos, out);
     return out.substr(at, out.find('\n', at) - at);
   };
   const CliResult failing = run_cli(
-      "verify byte_gpt_tiny/adamw/device-graph/stage2/threads:2/fp16/whole/bucket:4096/omp:1 --steps 3 "
+      "verify byte_gpt_tiny/adamw/device-graph/stage2/threads:2/fp16/whole/bucket:4096/omp:1 "
+      "--steps 3 "
       "--text " +
           sample_text() + " --fault t-frozen-at-capture",
       "zeroproof-faults");
@@ -183,10 +188,12 @@ TEST_CASE("older bundles are never written over") {
   CHECK(again.err.empty());
   const std::vector<fs::path> bundles = bundles_in(folder.file("bundles"));
   CHECK(bundles.size() == 2);
-  for (const fs::path& bundle : bundles) CHECK(bundle.filename().string().rfind("op-adamw_update", 0) == 0);
+  for (const fs::path& bundle : bundles)
+    CHECK(bundle.filename().string().rfind("op-adamw_update", 0) == 0);
 }
 
-TEST_CASE("nothing is saved when nothing fails, and folders that cannot be used are refused first") {
+TEST_CASE(
+    "nothing is saved when nothing fails, and folders that cannot be used are refused first") {
   const TemporaryFolder folder;
   const std::string verify = std::string("verify ") + op_id + " --save-failing ";
   CHECK(run_cli(verify + quoted(folder.file("b"))).exit_code == 0);

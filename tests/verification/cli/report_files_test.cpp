@@ -17,7 +17,9 @@ constexpr const char* quick =
 std::string program() { return quoted(build_folder() + "/zeroproof"); }
 
 /// Runs shell text whose output goes where CliResult has it.
-CliResult run_shell(const std::string& script) { return run_cli("--version >/dev/null; " + script); }
+CliResult run_shell(const std::string& script) {
+  return run_cli("--version >/dev/null; " + script);
+}
 
 std::size_t entries(const std::string& folder) {
   return static_cast<std::size_t>(std::distance(fs::directory_iterator(folder), {}));
@@ -56,7 +58,8 @@ TEST_CASE("a report replaces its file, through a link too, and keeps to the umas
   const std::string report = folder.write("report.json", "an earlier one");
   const std::string link = folder.file("link.json");
   fs::create_symlink("report.json", link);
-  CHECK(run_shell("umask 027; " + program() + " verify " + quick + quoted("json:" + link)).exit_code == 0);
+  CHECK(run_shell("umask 027; " + program() + " verify " + quick + quoted("json:" + link))
+            .exit_code == 0);
   CHECK(fs::is_symlink(link));
   CHECK(nlohmann::json::parse(read_file(report)).at("summary").at("pass") == 1);
   struct stat status {};
@@ -75,8 +78,8 @@ TEST_CASE("folders that are missing are made, and devices are written as they ar
 }
 
 TEST_CASE("standard output that is full is exit 2 and one sentence, whatever the command") {
-  for (const char* arguments : {"verify op/clip/host/x86-64/fill:zero", "list byte_gpt_tiny", "--help",
-                                "--version", "explain", "plan byte_gpt_tiny", "doctor"}) {
+  for (const char* arguments : {"verify op/clip/host/x86-64/fill:zero", "list byte_gpt_tiny",
+                                "--help", "--version", "explain", "plan byte_gpt_tiny", "doctor"}) {
     CAPTURE(arguments);
     const CliResult result = run_shell("(" + program() + " " + arguments + " >/dev/full)");
     CHECK(result.exit_code == 2);
@@ -93,7 +96,9 @@ TEST_CASE("a file named - is no way to say standard output") {
   CHECK_FALSE(fs::exists("-"));
 }
 
-TEST_CASE("what is open already is written behind what stands in it, whoever owns the folder of its name") {
+TEST_CASE(
+    "what is open already is written behind what stands in it, whoever owns the folder of its "
+    "name") {
   const TemporaryFolder folder;
   const std::string out = folder.file("out");
   const auto said = [&](const std::string& file) {
@@ -117,6 +122,8 @@ TEST_CASE("what is open already is written behind what stands in it, whoever own
     CHECK(both.find(json) != std::string::npos);
     CHECK(both.size() == plain.size() + json.size());
   }
-  expect_refusal("plan byte_gpt_tiny --json /dev/fd/9", "/dev/fd/9 cannot be written: Bad file descriptor");
-  expect_refusal("plan byte_gpt_tiny --json /dev/stdin", "/dev/stdin cannot be written: Bad file descriptor");
+  expect_refusal("plan byte_gpt_tiny --json /dev/fd/9",
+                 "/dev/fd/9 cannot be written: Bad file descriptor");
+  expect_refusal("plan byte_gpt_tiny --json /dev/stdin",
+                 "/dev/stdin cannot be written: Bad file descriptor");
 }

@@ -37,7 +37,8 @@ Result failing(const std::string& op, const std::string& isa, const std::string&
 
 std::size_t times(const std::string& text, const std::string& part) {
   std::size_t count = 0;
-  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
+  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1))
+    ++count;
   return count;
 }
 
@@ -61,14 +62,16 @@ TEST_CASE("what repeats over fills and instruction sets is one block") {
       report.results.push_back(failing("adamw_update", isa, fill, "exp_avg"));
     }
   }
-  report.results.push_back(failing("adamw_update", "x86-64", "special", "master"));  // another cause
-  report.results.push_back(failing("clip", "x86-64", "wide", "exp_avg"));            // another kernel
+  report.results.push_back(
+      failing("adamw_update", "x86-64", "special", "master"));             // another cause
+  report.results.push_back(failing("clip", "x86-64", "wide", "exp_avg"));  // another kernel
   const std::string text = to_text(report, {});
   CAPTURE(text);
   CHECK(times(text, "\nFAIL ") == 3);
   CHECK(times(text, "FAIL op/adamw_update/host/x86-64/fill:wide\n") == 1);
-  CHECK(text.find("  also in   5 more of adamw_update: host x86-64 ties, training; host x86-64-v3 wide, "
-                  "ties, training\n") != std::string::npos);
+  CHECK(text.find(
+            "  also in   5 more of adamw_update: host x86-64 ties, training; host x86-64-v3 wide, "
+            "ties, training\n") != std::string::npos);
   CHECK(times(text, "also in") == 1);
   CHECK(text.find("more that did not pass") == std::string::npos);
 }
@@ -91,11 +94,14 @@ TEST_CASE("a run that failed says what its loss curve would have shown") {
   };
   CHECK(text({}, {}).find("losses") == std::string::npos);
   CHECK(text({5.5, 5.25, 5}, {5.5, 5.125, 5.0625})
-            .find("  losses    5.5000 -> 5.0000, the reference's 5.5000 -> 5.0625; furthest apart, by 0.12, "
+            .find("  losses    5.5000 -> 5.0000, the reference's 5.5000 -> 5.0625; furthest apart, "
+                  "by 0.12, "
                   "in step "
                   "2\n") != std::string::npos);
-  CHECK(text({5.5, 5}, {5.5, 5}).find("  losses    the reference's, in all 2 steps\n") != std::string::npos);
-  CHECK(text({5.5, nan}, {5.5, 5}).find("  losses    not a number in step 2\n") != std::string::npos);
+  CHECK(text({5.5, 5}, {5.5, 5}).find("  losses    the reference's, in all 2 steps\n") !=
+        std::string::npos);
+  CHECK(text({5.5, nan}, {5.5, 5}).find("  losses    not a number in step 2\n") !=
+        std::string::npos);
   CHECK(text({nan, nan}, {nan, nan}).find("losses") == std::string::npos);
 
   CHECK(text({}, {}).find("in all earlier phases: found_inf") != std::string::npos);
@@ -122,7 +128,8 @@ TEST_CASE("green is green: without a pass a run is never 0") {
   CHECK(exit_code(with_status({}), false) == 4);
   CHECK(exit_code(with_status({Status::mistrusted, Status::fail}), false) == 1);
   CHECK(exit_code(with_status({Status::pass, Status::tampered}), false) == 1);
-  CHECK(to_text(with_status({Status::mistrusted}), {}).find("nothing was proved") != std::string::npos);
+  CHECK(to_text(with_status({Status::mistrusted}), {}).find("nothing was proved") !=
+        std::string::npos);
   CHECK(to_text(with_status({Status::pass}), {}).find("nothing was proved") == std::string::npos);
 }
 

@@ -44,9 +44,12 @@ TEST_CASE("all NaNs are one value, in every float format") {
   CHECK(differing(nan32, std::bit_cast<float>(0xFFC12345U)) == 0);
   CHECK(differing(std::bit_cast<float>(0x7F800001U), nan32) == 0);  // signalling
   for (const auto& [dtype, nan_a, nan_b, infinity] :
-       {std::tuple{DType::bf16, 0x7F81, 0xFFFF, 0x7F80}, std::tuple{DType::fp16, 0x7C01, 0xFE00, 0x7C00}}) {
-    std::vector<std::uint16_t> a = {static_cast<std::uint16_t>(nan_a), static_cast<std::uint16_t>(nan_a)};
-    std::vector<std::uint16_t> b = {static_cast<std::uint16_t>(nan_b), static_cast<std::uint16_t>(infinity)};
+       {std::tuple{DType::bf16, 0x7F81, 0xFFFF, 0x7F80},
+        std::tuple{DType::fp16, 0x7C01, 0xFE00, 0x7C00}}) {
+    std::vector<std::uint16_t> a = {static_cast<std::uint16_t>(nan_a),
+                                    static_cast<std::uint16_t>(nan_a)};
+    std::vector<std::uint16_t> b = {static_cast<std::uint16_t>(nan_b),
+                                    static_cast<std::uint16_t>(infinity)};
     const Comparison result = compare({a.data(), dtype, 2}, {b.data(), dtype, 2}, 0, 2);
     CHECK(result.differing == 1);
     CHECK(result.first->index == 1);

@@ -54,7 +54,9 @@ struct Look {
   }
 };
 
-bool says(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+bool says(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
 
 constexpr float nan32 = std::numeric_limits<float>::quiet_NaN();
 const Values want = numbers(1003, 0);
@@ -75,7 +77,8 @@ TEST_CASE("hint: elements nobody wrote") {
   const Values got = changed(want, [&](std::size_t i, float x) { return i < 996 ? x : before[i]; });
   const std::string said = Look{want, got, before}.said();
   CHECK(says(said, "they hold what was there before: not written"));
-  CHECK(says(said, "only in the last 1003 mod 8 = 3 elements") == false);  // seven of them: 1003 mod 16 is 11
+  CHECK(says(said, "only in the last 1003 mod 8 = 3 elements") ==
+        false);  // seven of them: 1003 mod 16 is 11
   CHECK(says(said, "only in the last 1003 mod 16 = 11 elements"));
   const Values one = changed(got, [&](std::size_t i, float x) { return i == 5 ? 7.0F : x; });
   CHECK_FALSE(says(Look{want, one, before}.said(), "before"));
@@ -83,7 +86,8 @@ TEST_CASE("hint: elements nobody wrote") {
 
 TEST_CASE("hint: the remainder of a vector loop is the narrowest that holds all differences") {
   const auto tail = [](std::size_t count) {
-    return Look{want, changed(want, [=](std::size_t i, float x) { return i + count < 1003 ? x : 0.0F; })}
+    return Look{want,
+                changed(want, [=](std::size_t i, float x) { return i + count < 1003 ? x : 0.0F; })}
         .said();
   };
   CHECK(says(tail(3), "1003 mod 4 = 3"));
@@ -115,9 +119,11 @@ TEST_CASE("hint: the numbers of another buffer, of a neighbour, or of other plac
 }
 
 TEST_CASE("hint: a factor, with its name where it has one") {
-  const std::vector<NamedFactor> factors = {{"the number of ranks", 4}, {"the number of micro-batches", 7}};
+  const std::vector<NamedFactor> factors = {{"the number of ranks", 4},
+                                            {"the number of micro-batches", 7}};
   const auto times = [&](float factor) {
-    return Look{want, changed(want, [=](std::size_t, float x) { return x * factor; }), {}, {}, factors}
+    return Look{
+        want, changed(want, [=](std::size_t, float x) { return x * factor; }), {}, {}, factors}
         .said();
   };
   CHECK(says(times(7), "they hold what they should, multiplied by 7, the number of micro-batches"));
@@ -126,7 +132,8 @@ TEST_CASE("hint: a factor, with its name where it has one") {
   CHECK_FALSE(says(times(1.0000001F), "times"));
   const Values offset = changed(want, [](std::size_t, float x) { return 3 * x + 0.01F; });
   CHECK_FALSE(says(Look{want, offset}.said(), "times what they should"));
-  CHECK(says(Look{{2}, {14}, {}, {}, factors}.said(), "multiplied by 7"));  // a named factor needs no company
+  CHECK(says(Look{{2}, {14}, {}, {}, factors}.said(),
+             "multiplied by 7"));  // a named factor needs no company
 }
 
 TEST_CASE("hint: a multiple of another buffer, alone or besides") {
@@ -134,7 +141,8 @@ TEST_CASE("hint: a multiple of another buffer, alone or besides") {
   CHECK(says(Look{want, tenth, {}, grad}.said(), "they hold 0.1 times what grad holds"));
   const Values more = changed(want, [](std::size_t i, float x) { return x + 0.25F * grad[i]; });
   CHECK(says(Look{want, more, {}, grad}.said(), "they hold what they should, and 0.25"));
-  const Values noise = changed(want, [](std::size_t i, float x) { return x + 0.25F * grad[i] * grad[i]; });
+  const Values noise =
+      changed(want, [](std::size_t i, float x) { return x + 0.25F * grad[i] * grad[i]; });
   CHECK(Look{want, noise, {}, grad}.said().empty());
 }
 
@@ -143,10 +151,11 @@ TEST_CASE("hint: fewer digits, and roundings") {
     return std::bit_cast<float>(std::bit_cast<std::uint32_t>(x) & 0xFFFF0000U);
   });
   CHECK(says(Look{want, narrow}.said(), "numbers with the digits of bf16"));
-  const Values near =
-      changed(want, [](std::size_t i, float x) { return i % 5 == 0 ? std::nextafter(x, 9.0F) : x; });
+  const Values near = changed(
+      want, [](std::size_t i, float x) { return i % 5 == 0 ? std::nextafter(x, 9.0F) : x; });
   CHECK(says(Look{want, near}.said(), "at most 2 units in the last place away"));
-  const Values off = changed(near, [](std::size_t i, float x) { return i == 50 ? x * 1.00001F : x; });
+  const Values off =
+      changed(near, [](std::size_t i, float x) { return i == 50 ? x * 1.00001F : x; });
   CHECK(Look{want, off}.said().empty());  // one that is further away is no rounding
 }
 
@@ -196,7 +205,8 @@ TEST_CASE("hint: limbs of a norm are read as the sum they stand for") {
     return hint(e);
   };
   CHECK(times(3, 1) ==
-        "they stand for 3 times the sum they should: as if everything was counted 3 times, the number of "
+        "they stand for 3 times the sum they should: as if everything was counted 3 times, the "
+        "number of "
         "ranks");
   CHECK(says(times(2, 1), "as if everything was counted 2 times"));
   CHECK_FALSE(says(times(2, 1), "ranks"));
@@ -210,7 +220,8 @@ TEST_CASE("hint: limbs of a norm are read as the sum they stand for") {
   got[21] = 2;
   CHECK(hint(e) == "nan_count is 2 more than it should be");
   want[22] = 1;
-  CHECK(hint(e) == "nan_count is 2 more than it should be, and inf_count is 1 less than it should be");
+  CHECK(hint(e) ==
+        "nan_count is 2 more than it should be, and inf_count is 1 less than it should be");
 }
 
 TEST_CASE("a limb is named by its place and its weight, also of a second clip group") {

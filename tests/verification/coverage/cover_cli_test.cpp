@@ -24,7 +24,8 @@ std::set<std::string> listed(const std::string& flags) {
 void check_rows(const std::string& flags) {
   const TemporaryFolder folder;
   const std::string file = folder.file("report.json");
-  const CliResult result = run_cli("verify " + flags + " --strict --report text," + quoted("json:" + file));
+  const CliResult result =
+      run_cli("verify " + flags + " --strict --report text," + quoted("json:" + file));
   CAPTURE(result.out);
   CAPTURE(result.err);
   CHECK(result.exit_code == 0);
@@ -40,7 +41,8 @@ void check_rows(const std::string& flags) {
 TEST_CASE("cover: every value of every setting runs and passes") { check_rows("--cover values"); }
 
 TEST_CASE("nightly: cover: all pairs of values run and pass, in three arrays") {
-  for (const char* seed : {"1", "2", "3"}) check_rows(std::string("--cover pairs --cover-seed ") + seed);
+  for (const char* seed : {"1", "2", "3"})
+    check_rows(std::string("--cover pairs --cover-seed ") + seed);
 }
 
 TEST_CASE("cover: slices are the array, each row once") {
@@ -82,9 +84,11 @@ TEST_CASE("cover: flags that cannot be used are refused") {
   expect_refusal(run_cli("verify --cover pairs byte_gpt byte_gpt_tiny"),
                  "--cover was given with the pattern");
   expect_refusal(run_cli("verify --cover pairs 'op/*'"), "--cover does not apply to 'op/*'");
-  expect_refusal(run_cli("verify byte_gpt_tiny --slice 1/4"), "--slice does not apply to 'byte_gpt_tiny'");
+  expect_refusal(run_cli("verify byte_gpt_tiny --slice 1/4"),
+                 "--slice does not apply to 'byte_gpt_tiny'");
   expect_refusal(run_cli("verify byte_gpt_tiny --cover-seed 2"), "--cover-seed does not apply");
-  expect_refusal(run_cli("verify byte_gpt_tiny --recipe adamw+amsgrat:on"), "did you mean amsgrad?");
+  expect_refusal(run_cli("verify byte_gpt_tiny --recipe adamw+amsgrat:on"),
+                 "did you mean amsgrad?");
   expect_refusal(run_cli("list --json somewhere.json"), "--json was given without --coverage");
 }
 

@@ -38,7 +38,8 @@ PairTable visited_by(const std::vector<CoveredRow>& rows) {
 
 }  // namespace
 
-TEST_CASE("covering array: every pair that is possible is in a row, and the ids of the rows say so") {
+TEST_CASE(
+    "covering array: every pair that is possible is in a row, and the ids of the rows say so") {
   const PairTable& possible = tiny_rows().possible.table();
   const PairTable visited = visited_by(tiny_rows().pairs);
   MESSAGE(tiny_rows().pairs.size() << " rows, " << visited.marked_values() << " values, "
@@ -70,7 +71,8 @@ TEST_CASE("covering array: no row is superfluous, and a seed gives the same rows
 
 TEST_CASE("covering array: of strength one it has every value, in far fewer rows") {
   const TinyRows& tiny = tiny_rows();
-  const std::vector<CoveredRow> rows = covering_array(tiny.space, tiny.possible, Strength::values, 1);
+  const std::vector<CoveredRow> rows =
+      covering_array(tiny.space, tiny.possible, Strength::values, 1);
   CHECK(visited_by(rows).marked_values() == tiny.possible.table().marked_values());
   CHECK(rows.size() < 30);
 }
@@ -137,8 +139,8 @@ TEST_CASE("coverage: counts of one case and of two, by hand") {
   CHECK(one.visited.marked_values() == n);
   CHECK(one.visited.marked_pairs() == n * (n - 1) / 2);
   // Another stage: one value more, with the n - 1 others.
-  const Coverage two =
-      coverage({first, "byte_gpt_tiny/adamw/host/stage1/threads:3/bf16/lockstep/bucket:4096/omp:1"});
+  const Coverage two = coverage(
+      {first, "byte_gpt_tiny/adamw/host/stage1/threads:3/bf16/lockstep/bucket:4096/omp:1"});
   CHECK(two.visited.marked_values() == n + 1);
   CHECK(two.visited.marked_pairs() == n * (n - 1) / 2 + n - 1);
 }

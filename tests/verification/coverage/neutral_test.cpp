@@ -8,8 +8,8 @@
 #include <string>
 
 #include "tests/verification/coverage/coverage_support.hpp"
-#include "verification/compare/judge/dense_baseline.hpp"
 #include "verification/cases/settings/setting.hpp"
+#include "verification/compare/judge/dense_baseline.hpp"
 
 using namespace zeroproof;
 using namespace zeroproof::tests;
@@ -36,7 +36,8 @@ const std::vector<CoveredRow>& rows_of(std::uint64_t seed) {
   static std::map<std::uint64_t, std::vector<CoveredRow>> arrays;
   if (seed == 1) return tiny_rows().pairs;
   const auto [array, fresh] = arrays.try_emplace(seed);
-  if (fresh) array->second = covering_array(tiny_rows().space, tiny_rows().possible, Strength::pairs, seed);
+  if (fresh)
+    array->second = covering_array(tiny_rows().space, tiny_rows().possible, Strength::pairs, seed);
   return array->second;
 }
 

@@ -54,12 +54,14 @@ RunConfig tiny(DType dtype) {
 
 }  // namespace
 
-TEST_CASE("settings: every key of the configuration file is that of a setting, or said to be none") {
-  std::set<std::string> keys = found(content_of("verification/cases/config/config_toml.cpp") +
-                                         content_of("verification/cases/config/config_groups_toml.cpp") +
-                                         content_of("verification/cases/config/config_scaling_toml.cpp"),
-                                     "\"((?:run|offload|model|optimizer|loss_scaler|schedule|param_group|"
-                                     "clip_group|scaling)\\.[a-z0-9_]+)\"");
+TEST_CASE(
+    "settings: every key of the configuration file is that of a setting, or said to be none") {
+  std::set<std::string> keys =
+      found(content_of("verification/cases/config/config_toml.cpp") +
+                content_of("verification/cases/config/config_groups_toml.cpp") +
+                content_of("verification/cases/config/config_scaling_toml.cpp"),
+            "\"((?:run|offload|model|optimizer|loss_scaler|schedule|param_group|"
+            "clip_group|scaling)\\.[a-z0-9_]+)\"");
   keys.insert("param_group");
   keys.insert("clip_group");
   CHECK(keys.size() > 60);
@@ -144,7 +146,8 @@ TEST_CASE("settings: a word that means nothing is refused, with what there is") 
   };
   CHECK(refused("adamw+amsgrat:on").find("did you mean amsgrad?") != std::string::npos);
   CHECK(refused("adamw+stage:2").find("setting 'stage' does not exist") == 0);
-  CHECK(refused("adamw+amsgrad:yes").find("value of the setting amsgrad 'yes' does not exist") == 0);
+  CHECK(refused("adamw+amsgrad:yes").find("value of the setting amsgrad 'yes' does not exist") ==
+        0);
   CHECK(refused("adamw+amsgrad").find("setting 'amsgrad' has no value") == 0);
   CHECK(refused("adamw+").find("setting '' does not exist") == 0);
   CHECK(refused("adamw+amsgrad:on+amsgrad:off").find("setting 'amsgrad' has two values") == 0);

@@ -68,8 +68,8 @@ extern "C" int MPI_Init_thread(int* argc, char*** argv, int required, int* provi
 }
 
 // Each communicator has three tags in turn: for messages about calls, for data, for the library (mpi_transport.cpp).
-extern "C" int MPI_Isend(const void* data, int count, MPI_Datatype type, int peer, int tag, MPI_Comm comm,
-                         MPI_Request* request) {
+extern "C" int MPI_Isend(const void* data, int count, MPI_Datatype type, int peer, int tag,
+                         MPI_Comm comm, MPI_Request* request) {
   if (is_time(tag % 3 == 0 ? "step" : "collective") && misbehave()) return MPI_ERR_OTHER;
   return PMPI_Isend(data, count, type, peer, tag, comm, request);
 }

@@ -42,7 +42,8 @@ const Plan& plan() {
 
 std::string path_of(int file) {
   char text[4096];
-  const ssize_t length = ::readlink(("/proc/self/fd/" + std::to_string(file)).c_str(), text, sizeof(text));
+  const ssize_t length =
+      ::readlink(("/proc/self/fd/" + std::to_string(file)).c_str(), text, sizeof(text));
   return length > 0 ? std::string(text, static_cast<std::size_t>(length)) : "";
 }
 
@@ -141,7 +142,9 @@ ssize_t pwritev(int file, const iovec* parts, int count, off_t at) {
 
 int fsync(int file) { return refused("sync", path_of(file)) ? -1 : next<int(int)>("fsync")(file); }
 
-int fdatasync(int file) { return refused("sync", path_of(file)) ? -1 : next<int(int)>("fdatasync")(file); }
+int fdatasync(int file) {
+  return refused("sync", path_of(file)) ? -1 : next<int(int)>("fdatasync")(file);
+}
 
 int rename(const char* from, const char* to) {
   if (refused("rename", path_at(AT_FDCWD, to))) return -1;
@@ -155,8 +158,8 @@ int renameat(int from_folder, const char* from, int folder, const char* to) {
 
 int renameat2(int from_folder, const char* from, int folder, const char* to, unsigned flags) {
   if (refused("rename", path_at(folder, to))) return -1;
-  return next<int(int, const char*, int, const char*, unsigned)>("renameat2")(from_folder, from, folder, to,
-                                                                              flags);
+  return next<int(int, const char*, int, const char*, unsigned)>("renameat2")(from_folder, from,
+                                                                              folder, to, flags);
 }
 
 int statvfs(const char* path, struct statvfs* status) {

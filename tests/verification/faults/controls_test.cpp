@@ -20,10 +20,11 @@ Result outcome(const ControlOutcome& result) {
 }  // namespace
 
 TEST_CASE("every legal difference occurs and none is flagged") {
-  const std::set<std::string> expected = {"nan-payloads",     "nan-payloads-in-digests",  "swapped-sums",
-                                          "swapped-operands", "norm-pieces-in-any-order", "norm-carries-left",
-                                          "norm-with-fma",    "scratch-after-skip",       "padding-content",
-                                          "bucket-sizes"};
+  const std::set<std::string> expected = {
+      "nan-payloads",     "nan-payloads-in-digests",  "swapped-sums",
+      "swapped-operands", "norm-pieces-in-any-order", "norm-carries-left",
+      "norm-with-fma",    "scratch-after-skip",       "padding-content",
+      "bucket-sizes"};
   std::set<std::string> seen;
   for (const Control& control : all_controls()) {
     for (const std::uint64_t seed : {1U, 2U}) {

@@ -8,15 +8,16 @@
 #include <vector>
 
 #include "common/base/error.hpp"
-#include "verification/faults/fault_plan.hpp"
-#include "verification/cli/program/temporary_folder.hpp"
 #include "verification/cases/suites/selection.hpp"
+#include "verification/cli/program/temporary_folder.hpp"
+#include "verification/faults/fault_plan.hpp"
 
 using namespace zeroproof;
 using namespace zeroproof::verification;
 
 TEST_CASE(
-    "cases that need settings or gradients find their faults with the files that are written for them") {
+    "cases that need settings or gradients find their faults with the files that are written for "
+    "them") {
   const TemporaryFolder folder("inputs of cases are written there");
   const std::vector<std::string> written = write_fault_inputs({}, folder.path());
   std::size_t expected = 0;
@@ -35,7 +36,8 @@ TEST_CASE(
     if (gradients) options.gradients = path + ".safetensors";
     const auto judged = [&](std::string_view planted) {
       options.fault = planted;
-      return run_selection(options, select_cases(options), [](double, const std::string&) {}).results.front();
+      return run_selection(options, select_cases(options), [](double, const std::string&) {})
+          .results.front();
     };
     CHECK(judged("").status == Status::pass);
     const Result result = judged(row.fault);
@@ -51,6 +53,6 @@ TEST_CASE(
 TEST_CASE("inputs of cases are refused where nothing could be written, or nothing is meant") {
   CHECK_THROWS_WITH_AS(write_fault_inputs({"cp-in-divisor"}, "/proc/zeroproof"),
                        doctest::Contains("cp-in-divisor.toml cannot be written"), Error);
-  CHECK_THROWS_WITH_AS(write_fault_inputs({"no-such-fault"}, "/proc"), doctest::Contains("no fault matches"),
-                       Error);
+  CHECK_THROWS_WITH_AS(write_fault_inputs({"no-such-fault"}, "/proc"),
+                       doctest::Contains("no fault matches"), Error);
 }

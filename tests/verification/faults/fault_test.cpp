@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <set>
 
-#include "verification/faults/fault_plan.hpp"
-#include "verification/cli/program/plant.hpp"
 #include "verification/cases/suites/selection.hpp"
+#include "verification/cli/program/plant.hpp"
+#include "verification/faults/fault_plan.hpp"
 
 namespace {
 
@@ -34,7 +34,9 @@ RowOutcome as_expected(const Fault& fault, const FaultCase& row) {
   return outcome;
 }
 
-const Fault& fault_of(std::string_view id) { return *std::ranges::find(fault_catalogue(), id, &Fault::id); }
+const Fault& fault_of(std::string_view id) {
+  return *std::ranges::find(fault_catalogue(), id, &Fault::id);
+}
 
 /// What is told of faults whose cause can be read off the data; and of those that were compared at all, how many.
 void check_hints(const FaultReport& report) {
@@ -53,7 +55,8 @@ void check_hints(const FaultReport& report) {
       {"sum-instead-of-mean",
        "only inv_scale differs: they hold what they should, multiplied by 7, the number of micro"},
       {"default-differs", "only eps differs"},
-      {"power-by-running-product", "only sqrt_bias_correction2 differs: they hold a neighbouring number"},
+      {"power-by-running-product",
+       "only sqrt_bias_correction2 differs: they hold a neighbouring number"},
       {"no-decay-group-decays", "only lr_weight_decay, weight_decay, has_decay differ"},
       {"instances-reduced-twice", "multiplied by 2, the number of instances"},
       {"state-zeroed-each-step", "0.1 times what grad holds"},
@@ -65,11 +68,13 @@ void check_hints(const FaultReport& report) {
       {"found-inf-not-global", "what was there before"},
       {"replicated-counted-per-rank",
        "3 times the sum they should: as if everything was counted 3 times, the number of ranks"},
-      {"norm-added-over-instances", "as if everything was counted 2 times, the number of instances"},
+      {"norm-added-over-instances",
+       "as if everything was counted 2 times, the number of instances"},
       {"integers-not-waited-for", "less than they should, as if some of it was left out"},
       {"norm-differs-across-ranks", "; on rank 7 alone, of 8"},
       {"counter-shared-by-tensors", "1 more than they should"},
-      {"scaler-partly-saved", "only the logarithm of the scale, by 1 less, the growth tracker, by 1 more"},
+      {"scaler-partly-saved",
+       "only the logarithm of the scale, by 1 less, the growth tracker, by 1 more"},
       {"norm-squared-in-fp32", "the digits of fp32"},
       {"idle-rank-sends-zeros", "0 with the other sign"},
       {"flag-not-cleared", "it is set, and on no rank"},
@@ -79,8 +84,8 @@ void check_hints(const FaultReport& report) {
       {"lr-frozen-at-capture", "only step_size, lr_weight_decay, weight_decay, lr differ"},
   };
   for (const Row& row : rows) {
-    const auto finding =
-        std::ranges::find(report.faults, row.fault, [](const FaultFinding& f) { return f.fault->id; });
+    const auto finding = std::ranges::find(report.faults, row.fault,
+                                           [](const FaultFinding& f) { return f.fault->id; });
     REQUIRE(finding != report.faults.end());
     CAPTURE(std::string(row.fault));
     CAPTURE(finding->divergence->hint);
@@ -89,7 +94,8 @@ void check_hints(const FaultReport& report) {
   int compared = 0;
   int told = 0;
   for (const FaultFinding& finding : report.faults) {
-    if (!finding.divergence || !finding.divergence->phase || finding.divergence->differing == 0) continue;
+    if (!finding.divergence || !finding.divergence->phase || finding.divergence->differing == 0)
+      continue;
     ++compared;  // elements of a phase, not a buffer that is missing or written past its end
     told += finding.divergence->hint.empty() ? 0 : 1;
   }
@@ -100,7 +106,8 @@ void check_hints(const FaultReport& report) {
 }  // namespace
 
 TEST_CASE(
-    "every planted fault is caught at its step, phase, rank, buffer and element range; no false alarm") {
+    "every planted fault is caught at its step, phase, rank, buffer and element range; no false "
+    "alarm") {
   REQUIRE(faults_built());
   const FaultReport report = run_faults({}, [](double, const std::string&) {});
   std::set<std::string_view> classes;
@@ -152,7 +159,8 @@ TEST_CASE("faults do not survive a free run either") {
   for (const FaultCase& row : fault_plan()) {
     if (row.case_id.find("/whole/") != std::string_view::npos) continue;  // is free
     CAPTURE(std::string(row.fault));
-    CHECK(run_row(row, row.fault, Mode::free).status == (row.refused ? Status::error : Status::fail));
+    CHECK(run_row(row, row.fault, Mode::free).status ==
+          (row.refused ? Status::error : Status::fail));
   }
 }
 
@@ -231,14 +239,17 @@ TEST_CASE("a fault is planted only where it can be") {
     CHECK(outcome.status == Status::skipped);
     return outcome.reason;
   };
-  CHECK(refusal("do-nothing", "sums-not-cleared").find("use --impl host or host-fused") != std::string::npos);
+  CHECK(refusal("do-nothing", "sums-not-cleared").find("use --impl host or host-fused") !=
+        std::string::npos);
   for (const Fault& fault : device_faults()) {
     CAPTURE(std::string(fault.id));
-    CHECK(refusal(fault.id, "do-nothing").find("needs the simulated device or a GPU") != std::string::npos);
+    CHECK(refusal(fault.id, "do-nothing").find("needs the simulated device or a GPU") !=
+          std::string::npos);
   }
   for (const Fault& fault : operation_faults()) {
     CAPTURE(std::string(fault.id));
-    CHECK(refusal(fault.id, "do-nothing").find("no step of an optimizer calls") != std::string::npos);
+    CHECK(refusal(fault.id, "do-nothing").find("no step of an optimizer calls") !=
+          std::string::npos);
   }
   struct Row {
     const char* fault;
@@ -248,7 +259,8 @@ TEST_CASE("a fault is planted only where it can be") {
   constexpr Row rows[] = {
       {"codes-by-last-scale", "do-nothing", "planted without scales of parameters"},
       {"history-rolls-when-idle", "codes-by-last-scale", "planted without histories of amaxes"},
-      {"resume-saves-scale-by-reference", "codes-by-last-scale", "planted without histories of amaxes"},
+      {"resume-saves-scale-by-reference", "codes-by-last-scale",
+       "planted without histories of amaxes"},
       {"amax-not-over-tp", "history-rolls-when-idle", "planted without TP"},
       {"state-zero-drifts", "do-nothing", "planted in state that is kept in fp32"}};
   for (const Row& row : rows) {
@@ -320,9 +332,11 @@ TEST_CASE("a survivor, a wrong place and a false alarm are told apart") {
 
 TEST_CASE("the losses of a run with a fault are its own") {
   VerifyOptions options;
-  options.patterns = {"byte_gpt_tiny/adamw/host-fused/stage1/threads:4/bf16/free/bucket:4096/omp:1"};
+  options.patterns = {
+      "byte_gpt_tiny/adamw/host-fused/stage1/threads:4/bf16/free/bucket:4096/omp:1"};
   options.fault = "replicated-counted-per-rank";
-  const RunReport report = run_selection(options, select_cases(options), [](double, const std::string&) {});
+  const RunReport report =
+      run_selection(options, select_cases(options), [](double, const std::string&) {});
   REQUIRE(report.results.size() == 1);
   const TrainingRun& run = *report.results.front().training;
   REQUIRE(run.losses.size() == report.traces.front().steps.size());

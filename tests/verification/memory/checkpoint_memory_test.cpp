@@ -75,9 +75,10 @@ class LargeState final : public DistributedOptimizer {
     for (const BufferId id : states) {
       std::int64_t at = 0;
       for (const FlatRange& range : ranges_) {
-        from.read(id, range.begin,
-                  Span<float>(memory_[id])
-                      .subspan(static_cast<std::size_t>(at), static_cast<std::size_t>(range.numel())));
+        from.read(
+            id, range.begin,
+            Span<float>(memory_[id])
+                .subspan(static_cast<std::size_t>(at), static_cast<std::size_t>(range.numel())));
         at += range.numel();
       }
     }
@@ -104,7 +105,8 @@ class LargeState final : public DistributedOptimizer {
   std::vector<ExposedBuffer> storage() override {
     std::vector<ExposedBuffer> all;
     for (auto& [id, values] : memory_)
-      all.push_back({id, {values.data(), DType::fp32, static_cast<std::int64_t>(values.size())}, ranges_});
+      all.push_back(
+          {id, {values.data(), DType::fp32, static_cast<std::int64_t>(values.size())}, ranges_});
     return all;
   }
   LossScalerState loss_scaler() const override { return {}; }
@@ -166,8 +168,8 @@ bool can_measure() {
 }
 
 void check(const char* what, std::int64_t besides, std::int64_t most) {
-  std::printf("%s: %lld MiB besides the state, %lld allowed\n", what, static_cast<long long>(besides / mib),
-              static_cast<long long>(most / mib));
+  std::printf("%s: %lld MiB besides the state, %lld allowed\n", what,
+              static_cast<long long>(besides / mib), static_cast<long long>(most / mib));
   CAPTURE(what);
   CHECK(besides >= 0);
   CHECK(besides <= most);
@@ -178,7 +180,8 @@ CheckpointContent content_of(std::int64_t step, const Json& about) {
 }
 
 /// Saves in one process of four threads. What is measured is all of them.
-std::int64_t saving(const std::string& folder, SaveMode mode, const FlatLayout& layout, const Json& about) {
+std::int64_t saving(const std::string& folder, SaveMode mode, const FlatLayout& layout,
+                    const Json& about) {
   return bytes_besides([&](const auto& measure) {
     run_grid({1, ranks, 1, 1}, [&](const GridPlace& place) {
       LargeState state(layout, place);
@@ -240,16 +243,19 @@ TEST_CASE("memory: saving, loading and resharding 512 MiB, four ranks") {
   const TemporaryFolder folder;
   write_recording(folder.file("recording"));
   const RunConfig config = recorded_defaults(folder.file("recording"));
-  const Experiment experiment("recorded", config, DType::bf16, recorded_text(folder.file("recording")));
+  const Experiment experiment("recorded", config, DType::bf16,
+                              recorded_text(folder.file("recording")));
   const FlatLayout& layout = experiment.layout();
   REQUIRE(layout.numel() * 12 > 511 * mib);
-  CaseSpec spec = *parse_case_id("recorded/adamw/host/stage1/threads:4/bf16/lockstep/bucket:262144/omp:1");
+  CaseSpec spec =
+      *parse_case_id("recorded/adamw/host/stage1/threads:4/bf16/lockstep/bucket:262144/omp:1");
   const Json about = training_identity(experiment, spec, folder.file("recording"));
 
   const std::string run = folder.file("run");
   check("saving", saving(run, SaveMode::synchronous, layout, about), ranks * most_besides);
   check("loading", loading(run, layout), ranks * most_besides);
-  check("saving beside training", saving(folder.file("async"), SaveMode::asynchronous, layout, about),
+  check("saving beside training",
+        saving(folder.file("async"), SaveMode::asynchronous, layout, about),
         layout.numel() * 12 + ranks * most_besides);
   fs::remove_all(folder.file("async"));
   for (const int others : {1, 3}) {

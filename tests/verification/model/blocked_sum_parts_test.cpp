@@ -54,12 +54,15 @@ void check_matmul(InstructionSet set, std::int64_t rows, std::int64_t depth, std
     for (int first = 0; first < sum_blocks; first += count) {
       const BlockRange range{depth, first, count};
       std::vector<Real> out(static_cast<std::size_t>(rows * columns), Real{-7});
-      matmul(set, a.column_range(range.begin(), range.numel()), b.row_range(range.begin(), range.numel()),
-             Matrix<Real>(out.data(), rows, columns), range);
+      matmul(set, a.column_range(range.begin(), range.numel()),
+             b.row_range(range.begin(), range.numel()), Matrix<Real>(out.data(), rows, columns),
+             range);
       for (std::int64_t i = 0; i < rows * columns; ++i) {
         std::vector<Real> products;
-        for (std::int64_t k = 0; k < depth; ++k) products.push_back(a(i / columns, k) * b(k, i % columns));
-        if (!same(out[static_cast<std::size_t>(i)], literal_part(depth, first, count, products))) ++different;
+        for (std::int64_t k = 0; k < depth; ++k)
+          products.push_back(a(i / columns, k) * b(k, i % columns));
+        if (!same(out[static_cast<std::size_t>(i)], literal_part(depth, first, count, products)))
+          ++different;
       }
     }
   }
@@ -95,8 +98,9 @@ TEST_CASE("a partial sum is the fold of its blocks, and partial sums fold to the
       float nodes[sum_blocks];
       for (int rank = 0; rank < size; ++rank) {
         const BlockRange part = BlockRange{n}.part(rank, size);
-        nodes[rank] = partial_sum<float>(
-            part, [&](std::int64_t i) { return terms[static_cast<std::size_t>(part.begin() + i)]; });
+        nodes[rank] = partial_sum<float>(part, [&](std::int64_t i) {
+          return terms[static_cast<std::size_t>(part.begin() + i)];
+        });
         CHECK(same(nodes[rank], literal_part(n, part.first, part.count, terms)));
       }
       fused_fold(nodes, size);
@@ -108,7 +112,8 @@ TEST_CASE("a partial sum is the fold of its blocks, and partial sums fold to the
   CHECK(same(partial_sum<float>({3, 0, 2}, [](std::int64_t) { return -0.0F; }), 0.0F));
 }
 
-TEST_CASE("matmul over some blocks of a depth has the bits of literal loops for every instruction set") {
+TEST_CASE(
+    "matmul over some blocks of a depth has the bits of literal loops for every instruction set") {
   struct Extents {
     std::int64_t rows, depth, columns;
   };
@@ -127,11 +132,11 @@ TEST_CASE("matmul refuses factors whose depth is not that of the blocks") {
   const Matrix<float> b(data.data() + 16, 3, 2);
   const Matrix<float> c(data.data() + 32, 2, 2);
   CHECK_NOTHROW(matmul(InstructionSet::baseline, a, b, c, BlockRange{6, 4, 4}));
-  CHECK_THROWS_WITH_AS(
-      matmul(InstructionSet::baseline, a, b, c, BlockRange{6, 4, 2}),
-      "factors have depth 3 where the blocks have 1 terms (elements would get into the wrong block); "
-      "pass the columns and rows of the range alone",
-      Error);
+  CHECK_THROWS_WITH_AS(matmul(InstructionSet::baseline, a, b, c, BlockRange{6, 4, 2}),
+                       "factors have depth 3 where the blocks have 1 terms (elements would get "
+                       "into the wrong block); "
+                       "pass the columns and rows of the range alone",
+                       Error);
 }
 
 TEST_CASE("column sums over some blocks of the rows follow R18") {
@@ -142,9 +147,9 @@ TEST_CASE("column sums over some blocks of the rows follow R18") {
     for (int first = 0; first < sum_blocks; first += count) {
       const BlockRange range{total, first, count};
       std::vector<float> sums(columns, -7.0F);
-      column_sums<float>(range,
-                         Matrix<float>(all.data(), total, columns).row_range(range.begin(), range.numel()),
-                         sums.data());
+      column_sums<float>(
+          range, Matrix<float>(all.data(), total, columns).row_range(range.begin(), range.numel()),
+          sums.data());
       for (std::int64_t j = 0; j < columns; ++j) {
         std::vector<float> column;
         for (std::int64_t i = 0; i < total; ++i)

@@ -22,7 +22,8 @@ TEST_CASE("byte_gpt cuts linear layers by heads and hidden units, and nothing el
       const std::string& name = params[k].name;
       const auto is = [&](const char* text) { return name.find(text) != std::string::npos; };
       int expected = -1;
-      const bool columns = is(".query.") || is(".key.") || is(".value.") || is(".gate.") || is(".up.");
+      const bool columns =
+          is(".query.") || is(".key.") || is(".value.") || is(".gate.") || is(".up.");
       if (columns) expected = is(".weight") ? 1 : 0;
       if (is("attention.output.weight") || is("mlp.down.weight")) expected = 0;
       CAPTURE(name);
@@ -32,8 +33,8 @@ TEST_CASE("byte_gpt cuts linear layers by heads and hidden units, and nothing el
 }
 
 TEST_CASE("byte_gpt placements: TP ranks have every element of a cut tensor once, row by row") {
-  for (const ByteGptShape& shape :
-       {byte_gpt_grid_shape8, ByteGptShape{1, 8, 8, 3, 5}, ByteGptShape{1, 8, 8, 3, 5, false, true}}) {
+  for (const ByteGptShape& shape : {byte_gpt_grid_shape8, ByteGptShape{1, 8, 8, 3, 5},
+                                    ByteGptShape{1, 8, 8, 3, 5, false, true}}) {
     const FlatLayout whole(byte_gpt_params(shape));
     const std::vector<int> cuts = byte_gpt_cuts(shape);
     for (const int tp : {1, 2, 4, 8}) {
@@ -51,14 +52,16 @@ TEST_CASE("byte_gpt placements: TP ranks have every element of a cut tensor once
           const std::int64_t last = slot.shape.size() > 1 ? slot.shape[1] : 1;
           const std::int64_t last_of = slot.shape.size() > 1 ? of.shape[1] : 1;
           const auto begin = [&](int dimension) {  // floor(n * 8 t / tp / 8)
-            return cuts[k] == dimension ? of.shape[static_cast<std::size_t>(dimension)] * (8 * t / tp) / 8
-                                        : 0;
+            return cuts[k] == dimension
+                       ? of.shape[static_cast<std::size_t>(dimension)] * (8 * t / tp) / 8
+                       : 0;
           };
           for (std::int64_t e = 0; e < slot.numel; ++e) {
             const std::int64_t row = e / last + begin(0);
             const std::int64_t column = e % last + begin(1);
             REQUIRE(places[k].global(e) == of.begin + row * last_of + column);
-            if (!places[k].tp_replicated || t == 0) ++owners[static_cast<std::size_t>(places[k].global(e))];
+            if (!places[k].tp_replicated || t == 0)
+              ++owners[static_cast<std::size_t>(places[k].global(e))];
           }
         }
       }

@@ -49,7 +49,8 @@ void check_against_differences(const ByteGptShape& shape, std::int64_t stride) {
         where = i;
       }
     }
-    INFO(slot.name, model.layout.coordinates(where), ": error ", worst, ", largest gradient ", largest);
+    INFO(slot.name, model.layout.coordinates(where), ": error ", worst, ", largest gradient ",
+         largest);
     CHECK(worst <= tolerance);
     // The softmax over keys does not see a constant added to all keys, so only this gradient is 0.
     if (!slot.name.ends_with("key.bias") && shape.context > 1) CHECK(largest > 1e4 * tolerance);

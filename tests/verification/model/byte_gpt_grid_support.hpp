@@ -80,16 +80,17 @@ struct GridParts {
 };
 
 template <class Real>
-GridParts<Real> grid_parts(GridWorlds& worlds, const Model<Real>& model, Span<const std::uint8_t> tokens,
-                           Real loss_scale, InstructionSet set) {
+GridParts<Real> grid_parts(GridWorlds& worlds, const Model<Real>& model,
+                           Span<const std::uint8_t> tokens, Real loss_scale, InstructionSet set) {
   const auto ranks = static_cast<std::size_t>(worlds.cp() * worlds.tp());
   GridParts<Real> parts{std::vector<double>(ranks), std::vector<std::vector<Real>>(ranks)};
   worlds.run([&](int rank, const ByteGptGroups& groups) {
     const LocalModel<Real> local(model, worlds.tp(), rank % worlds.tp());
     const auto k = static_cast<std::size_t>(rank);
     parts.grads[k].assign(local.params.size(), Real{7});  // what was there must not show
-    parts.losses[k] = byte_gpt_grid_loss_and_grad<Real>(model.shape, groups, local.layout, local.params,
-                                                        tokens, loss_scale, Span<Real>(parts.grads[k]), set);
+    parts.losses[k] =
+        byte_gpt_grid_loss_and_grad<Real>(model.shape, groups, local.layout, local.params, tokens,
+                                          loss_scale, Span<Real>(parts.grads[k]), set);
   });
   return parts;
 }
@@ -118,10 +119,11 @@ Real contract_fold(const std::function<Real(int, int)>& node, int cp, int tp) {
 /// The leaf that parts are parts of, in the numbering of the whole model: [padded_numel], 9 where no rank has
 /// anything. replicated folds the parts of tensors that every TP rank has.
 template <class Real>
-std::vector<Real> combined_leaf(const Model<Real>& model, const GridParts<Real>& parts, int cp, int tp,
-                                const PartFold<Real>& replicated = contract_fold<Real>) {
+std::vector<Real> combined_leaf(const Model<Real>& model, const GridParts<Real>& parts, int cp,
+                                int tp, const PartFold<Real>& replicated = contract_fold<Real>) {
   std::vector<Real> leaf(model.size(), Real{9});
-  std::vector<LocalModel<Real>> locals;  // slices of odd tensors differ in size, so tensors begin elsewhere
+  std::vector<LocalModel<Real>>
+      locals;  // slices of odd tensors differ in size, so tensors begin elsewhere
   for (int t = 0; t < tp; ++t) locals.emplace_back(model, tp, t);
   for (int t = 0; t < tp; ++t) {
     const LocalModel<Real>& local = locals[static_cast<std::size_t>(t)];
@@ -133,7 +135,8 @@ std::vector<Real> combined_leaf(const Model<Real>& model, const GridParts<Real>&
         const std::function<Real(int, int)> node = [&](int c, int part) {
           const int of = place.tp_replicated ? part : t;
           const std::int64_t begin = locals[static_cast<std::size_t>(of)].layout.tensors()[k].begin;
-          return parts.grads[static_cast<std::size_t>(c * tp + of)][static_cast<std::size_t>(begin + e)];
+          return parts
+              .grads[static_cast<std::size_t>(c * tp + of)][static_cast<std::size_t>(begin + e)];
         };
         leaf[static_cast<std::size_t>(place.global(e))] =
             place.tp_replicated ? replicated(node, cp, tp) : contract_fold<Real>(node, cp, 1);

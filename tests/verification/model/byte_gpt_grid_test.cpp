@@ -20,7 +20,8 @@ struct Size {
   int tp;
 };
 
-constexpr Size sizes[] = {{1, 1}, {1, 2}, {2, 1}, {2, 2}, {1, 4}, {4, 1}, {2, 4}, {4, 2}, {1, 8}, {8, 1}};
+constexpr Size sizes[] = {{1, 1}, {1, 2}, {2, 1}, {2, 2}, {1, 4},
+                          {4, 1}, {2, 4}, {4, 2}, {1, 8}, {8, 1}};
 
 ByteGptShape shape_for(int tp, bool swiglu = false) {
   ByteGptShape shape = tp == 8 ? byte_gpt_grid_shape8 : byte_gpt_grid_shape;
@@ -29,7 +30,8 @@ ByteGptShape shape_for(int tp, bool swiglu = false) {
 }
 
 Span<const std::uint8_t> some_tokens(std::size_t first, std::size_t count) {
-  return Span<const std::uint8_t>(reinterpret_cast<const std::uint8_t*>(sentence.data()), sentence.size())
+  return Span<const std::uint8_t>(reinterpret_cast<const std::uint8_t*>(sentence.data()),
+                                  sentence.size())
       .subspan(first, count);
 }
 
@@ -80,7 +82,8 @@ TEST_CASE("byte_gpt on a grid: RMS norms, gates and the contract's softmax and c
   for (const Size& size : sizes) {
     Model<float> model = rough_model<float>(shape_for(size.tp, true));
     check_parts(model, size, tokens_of(model.shape), 8.0F);
-    for (const std::size_t count : {2, 6, 9}) check_parts(model, size, some_tokens(count, count), 0.5F);
+    for (const std::size_t count : {2, 6, 9})
+      check_parts(model, size, some_tokens(count, count), 0.5F);
     Model<float> narrow = rough_model<float>({1, 8, 8, 3, 5, false, true});
     check_parts(narrow, size, tokens_of(narrow.shape), 1.0F);
     Model<float> longer = rough_model<float>({1, 16, 8, 65, 41, false, true});
@@ -93,7 +96,8 @@ TEST_CASE("byte_gpt on a grid: RMS norms, gates and the contract's softmax and c
 TEST_CASE("byte_gpt on a grid: gradients overflow where those of one rank do") {
   Model<float> model = rough_model<float>(byte_gpt_grid_shape);
   for (const TensorSlot& slot : model.layout.tensors()) {  // the head's gradient then exceeds 1
-    if (slot.name == "final_norm.gain") std::fill_n(model.params.begin() + slot.begin, slot.numel, 8.0F);
+    if (slot.name == "final_norm.gain")
+      std::fill_n(model.params.begin() + slot.begin, slot.numel, 8.0F);
   }
   for (const Size& size : {Size{2, 2}, Size{1, 4}, Size{4, 1}}) {
     check_parts(model, size, tokens_of(model.shape), std::numeric_limits<float>::max());
@@ -139,9 +143,11 @@ TEST_CASE("byte_gpt on a grid: other ways to combine the parts have other bits")
   const PartFold<float> one_part = [](const Node& node, int, int) { return node(0, 0); };
   const Size size = {2, 4};
   GridWorlds worlds(size.cp, size.tp);
-  const auto parts = grid_parts(worlds, model, tokens_of(model.shape), 1.0F, best_instruction_set());
+  const auto parts =
+      grid_parts(worlds, model, tokens_of(model.shape), 1.0F, best_instruction_set());
   const auto differs = [&](const PartFold<float>& fold) {
-    return different_tensors(model, combined_leaf(model, parts, size.cp, size.tp, fold), model.grad);
+    return different_tensors(model, combined_leaf(model, parts, size.cp, size.tp, fold),
+                             model.grad);
   };
   CHECK(differs(contract_fold<float>) == "");
   for (const PartFold<float>& wrong : {one_after_another, cp_first, first_twice, one_part}) {
@@ -166,17 +172,22 @@ TEST_CASE("byte_gpt on a grid refuses what it cannot divide") {
   };
   CHECK(refusal(byte_gpt_grid_shape, 2, 4).empty());
   CHECK(refusal(byte_gpt_tiny, 1, 2) ==
-        "the model has 3 heads on 2 tensor parallel ranks (a head is never cut); choose a number of ranks "
+        "the model has 3 heads on 2 tensor parallel ranks (a head is never cut); choose a number "
+        "of ranks "
         "that divides the heads");
   CHECK(refusal(byte_gpt_grid_shape, 3, 1) ==
-        "the context parallel group has 3 ranks (sums are cut between 8 blocks); choose 1, 2, 4 or 8 ranks");
+        "the context parallel group has 3 ranks (sums are cut between 8 blocks); choose 1, 2, 4 or "
+        "8 ranks");
   CHECK(refusal(byte_gpt_grid_shape, 4, 4) ==
-        "there are 4 context times 4 tensor parallel ranks (together they divide the 8 blocks of positions); "
+        "there are 4 context times 4 tensor parallel ranks (together they divide the 8 blocks of "
+        "positions); "
         "choose sizes with a product of at most 8");
   ByteGptShape tied = byte_gpt_grid_shape;
   tied.tied = true;
   CHECK(refusal(tied, 1, 1).empty());
-  CHECK(refusal(tied, 2, 1) ==
-        "embeddings are tied on 2 ranks to a micro-batch (their gradient adds two sums over positions, and "
-        "parts of it would fold to other bits); untie them or give every rank its own micro-batches");
+  CHECK(
+      refusal(tied, 2, 1) ==
+      "embeddings are tied on 2 ranks to a micro-batch (their gradient adds two sums over "
+      "positions, and "
+      "parts of it would fold to other bits); untie them or give every rank its own micro-batches");
 }

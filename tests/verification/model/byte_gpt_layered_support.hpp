@@ -58,8 +58,8 @@ inline ByteGptData windows(const ByteGptShape& shape, float loss_scale) {
   return [shape, loss_scale](std::int64_t j) {
     // Shorter from one micro-batch to the next, down to 2 tokens.
     const auto all = tokens_of(shape, static_cast<std::size_t>(5 * j));
-    const auto count =
-        std::max<std::size_t>(all.size() - std::min<std::size_t>(4 * static_cast<std::size_t>(j), 12), 2);
+    const auto count = std::max<std::size_t>(
+        all.size() - std::min<std::size_t>(4 * static_cast<std::size_t>(j), 12), 2);
     return ByteGptMicroBatch{all.first(count), loss_scale};
   };
 }
@@ -93,7 +93,8 @@ inline void run_in_passing(ByteGptLayered& model, std::int64_t micro_batch, cons
 }
 
 /// Elements of tensors must be `expected`, rounded to the dtype of the leaf; padding must still be NaN.
-inline void check_leaf(const FlatLayout& layout, const Elements& leaf, const std::vector<float>& expected) {
+inline void check_leaf(const FlatLayout& layout, const Elements& leaf,
+                       const std::vector<float>& expected) {
   const Elements want = rounded(leaf.dtype, expected);
   const auto width = static_cast<std::size_t>(num_bytes(leaf.dtype));
   int wrong = 0;

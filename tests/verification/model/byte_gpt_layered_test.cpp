@@ -21,7 +21,8 @@ TEST_CASE("byte_gpt layered: units are the layers, cut at tensor starts") {
     const ByteGptLayered model(shape, {});
     const FlatLayout layout(byte_gpt_params(shape));
     REQUIRE(model.units().size() == 4);
-    CHECK(model.visits() == (tied ? std::vector<int>{0, 1, 2, 3, 0} : std::vector<int>{0, 1, 2, 3}));
+    CHECK(model.visits() ==
+          (tied ? std::vector<int>{0, 1, 2, 3, 0} : std::vector<int>{0, 1, 2, 3}));
     std::int64_t end = 0;
     const std::string firsts[] = {"token_embedding.weight", "block0.attention_norm.gain",
                                   "block1.attention_norm.gain", "final_norm.gain"};
@@ -35,7 +36,9 @@ TEST_CASE("byte_gpt layered: units are the layers, cut at tensor starts") {
   }
 }
 
-TEST_CASE("byte_gpt layered: the leaf of the whole model, in every dtype, on memory that comes and goes") {
+TEST_CASE(
+    "byte_gpt layered: the leaf of the whole model, in every dtype, on memory that comes and "
+    "goes") {
   for (const DType param_dtype : {DType::fp32, DType::bf16, DType::fp16}) {
     for (const DType grad_dtype : {DType::fp32, DType::bf16, DType::fp16}) {
       // Both kinds of blocks, each in some of the nine pairs.
@@ -50,8 +53,8 @@ TEST_CASE("byte_gpt layered: the leaf of the whole model, in every dtype, on mem
       for (std::int64_t j = 0; j < 4; ++j) {
         INFO(name(param_dtype), " parameters, ", name(grad_dtype), " leaf, micro-batch ", j);
         std::vector<float> expected(model.size());
-        const double loss =
-            byte_gpt_loss_and_grad<float>(model.shape, model.layout, wide, data(j).tokens, 1024.0F, expected);
+        const double loss = byte_gpt_loss_and_grad<float>(model.shape, model.layout, wide,
+                                                          data(j).tokens, 1024.0F, expected);
         Elements leaf = filled(grad_dtype, model.size(), unwritten);
         run_in_passing(layered, j, params, leaf);
         check_leaf(model.layout, leaf, expected);
@@ -65,7 +68,8 @@ TEST_CASE("byte_gpt layered: the leaf of the whole model, in every dtype, on mem
   }
 }
 
-TEST_CASE("byte_gpt layered, tied: a second visit adds, in 16-bit leaves after a rounding of the first") {
+TEST_CASE(
+    "byte_gpt layered, tied: a second visit adds, in 16-bit leaves after a rounding of the first") {
   ByteGptShape shape = byte_gpt_tiny;
   shape.tied = true;
   Model<float> model = rough_model<float>(shape);
@@ -96,8 +100,10 @@ TEST_CASE("byte_gpt layered, tied: a second visit adds, in 16-bit leaves after a
       apart.loss_and_grad(64.0F);
       for (std::int64_t i = 0; i < vocabulary * width; ++i) {
         Elements first(grad_dtype, 1);
-        first.set(0, apart.grad[static_cast<std::size_t>(head + i % width * vocabulary + i / width)]);
-        expected[static_cast<std::size_t>(i)] = first.get(0) + apart.grad[static_cast<std::size_t>(i)];
+        first.set(0,
+                  apart.grad[static_cast<std::size_t>(head + i % width * vocabulary + i / width)]);
+        expected[static_cast<std::size_t>(i)] =
+            first.get(0) + apart.grad[static_cast<std::size_t>(i)];
       }
     }
     check_leaf(model.layout, leaf, expected);
@@ -127,14 +133,16 @@ TEST_CASE("byte_gpt layered: the harness sees every tensor once, when its gradie
     for (std::size_t k = 0; k < seen.size(); ++k) {
       const TensorSlot& slot = model.layout.tensors()[k];
       CHECK(seen[k] == 1);
-      expected[static_cast<std::size_t>(slot.begin + slot.numel - 1)] = 100.0F + static_cast<float>(k);
+      expected[static_cast<std::size_t>(slot.begin + slot.numel - 1)] =
+          100.0F + static_cast<float>(k);
     }
     check_leaf(model.layout, leaf, expected);
   }
 }
 
 TEST_CASE(
-    "byte_gpt layered: calls in another order, of other lengths or dtypes are refused, then it goes on") {
+    "byte_gpt layered: calls in another order, of other lengths or dtypes are refused, then it "
+    "goes on") {
   Model<float> model = rough_model<float>(byte_gpt_tiny);
   Elements params = rounded(DType::fp32, model.params);
   Elements grads = filled(DType::fp32, model.size(), unwritten);
@@ -157,15 +165,17 @@ TEST_CASE(
   CHECK_THROWS_AS(layered.backward(0, param(0), grad(0)), Error);
   TensorView shorter = param(0);
   shorter.numel -= 1024;
-  CHECK_THROWS_WITH_AS(layered.forward(0, shorter),
-                       "parameters of a unit have 4096 elements where it has 5120 (tensors would be sought "
-                       "in the wrong places); pass the unit with its padding",
-                       Error);
+  CHECK_THROWS_WITH_AS(
+      layered.forward(0, shorter),
+      "parameters of a unit have 4096 elements where it has 5120 (tensors would be sought "
+      "in the wrong places); pass the unit with its padding",
+      Error);
   TensorView wrong = param(0);
   wrong.dtype = DType::fp64;
-  CHECK_THROWS_WITH_AS(
-      layered.forward(0, wrong),
-      "parameters of a unit are fp64 (the model widens 16-bit formats only); pass fp32, bf16 or fp16", Error);
+  CHECK_THROWS_WITH_AS(layered.forward(0, wrong),
+                       "parameters of a unit are fp64 (the model widens 16-bit formats only); pass "
+                       "fp32, bf16 or fp16",
+                       Error);
   for (int unit = 0; unit < 4; ++unit) layered.forward(unit, param(unit));
   CHECK_THROWS_AS(layered.forward(0, param(0)), Error);
   CHECK_THROWS_AS(layered.backward(2, param(2), grad(2)), Error);
@@ -183,7 +193,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "byte_gpt layered on a grid: every rank has the parts of its whole pass, micro-batch after micro-batch") {
+    "byte_gpt layered on a grid: every rank has the parts of its whole pass, micro-batch after "
+    "micro-batch") {
   struct Size {
     int cp, tp;
   };

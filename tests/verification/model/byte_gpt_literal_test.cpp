@@ -63,14 +63,16 @@ struct LiteralModel {
     for (Row<Real>& row : y) {
       const auto n = static_cast<Real>(row.size());
       if (model.shape.swiglu) {
-        const Real square = sum_of<Real>(row.size(), [&](std::size_t j) { return row[j] * row[j]; }) / n;
+        const Real square =
+            sum_of<Real>(row.size(), [&](std::size_t j) { return row[j] * row[j]; }) / n;
         const Real root = std::sqrt(square + Real(1e-5));
         for (std::size_t j = 0; j < row.size(); ++j) row[j] = row[j] / root * at(name + ".gain", j);
         continue;
       }
       const Real mean = sum_of<Real>(row.size(), [&](std::size_t j) { return row[j]; }) / n;
       for (Real& value : row) value = value - mean;
-      const Real variance = sum_of<Real>(row.size(), [&](std::size_t j) { return row[j] * row[j]; }) / n;
+      const Real variance =
+          sum_of<Real>(row.size(), [&](std::size_t j) { return row[j] * row[j]; }) / n;
       const Real deviation = std::sqrt(variance + Real(1e-5));
       for (std::size_t j = 0; j < row.size(); ++j)
         row[j] = row[j] / deviation * at(name + ".gain", j) + at(name + ".bias", j);
@@ -92,7 +94,8 @@ struct LiteralModel {
   Rows<Real> linear(const Rows<Real>& x, const std::string& name, int size) const {
     const auto outputs = static_cast<std::size_t>(size);
     Row<Real> weights, biases;  // looked up by name once
-    for (std::size_t i = 0; i < x[0].size() * outputs; ++i) weights.push_back(at(name + ".weight", i));
+    for (std::size_t i = 0; i < x[0].size() * outputs; ++i)
+      weights.push_back(at(name + ".weight", i));
     for (std::size_t j = 0; j < outputs; ++j) biases.push_back(at(name + ".bias", j));
     Rows<Real> y =
         product(x, outputs, [&](std::size_t k, std::size_t j) { return weights[k * outputs + j]; });
@@ -121,15 +124,15 @@ struct LiteralModel {
       for (std::size_t i = 0; i < x.size(); ++i) {
         Row<Real> weights(x.size());
         for (std::size_t s = 0; s <= i; ++s) {
-          const Real score =
-              sum_of<Real>(head_width, [&](std::size_t c) { return q[i][first + c] * k[s][first + c]; });
+          const Real score = sum_of<Real>(
+              head_width, [&](std::size_t c) { return q[i][first + c] * k[s][first + c]; });
           const Real root = std::sqrt(static_cast<Real>(head_width));
           weights[s] = model.shape.swiglu ? (Real{1} / root) * score : score / root;
         }
         const Real total = exponentials(weights, i + 1);
         for (std::size_t c = first; c < first + head_width; ++c) {
-          mixed[i][c] =
-              sum_of<Real>(x.size(), i + 1, [&](std::size_t s) { return weights[s] / total * v[s][c]; });
+          mixed[i][c] = sum_of<Real>(x.size(), i + 1,
+                                     [&](std::size_t s) { return weights[s] / total * v[s][c]; });
         }
       }
     }
@@ -137,14 +140,17 @@ struct LiteralModel {
   }
 
   /// R23 has it in fp64 for both, rounded at the end.
-  static Real sigmoid(Real x) { return static_cast<Real>(1.0 / (1.0 + exp_f64(-static_cast<double>(x)))); }
+  static Real sigmoid(Real x) {
+    return static_cast<Real>(1.0 / (1.0 + exp_f64(-static_cast<double>(x))));
+  }
 
   Rows<Real> mlp(const Rows<Real>& x, const std::string& name) const {
     Rows<Real> u = linear(x, name + ".up", model.shape.hidden);
     if (model.shape.swiglu) {
       const Rows<Real> gate = linear(x, name + ".gate", model.shape.hidden);
       for (std::size_t i = 0; i < u.size(); ++i) {
-        for (std::size_t j = 0; j < u[i].size(); ++j) u[i][j] = gate[i][j] * sigmoid(gate[i][j]) * u[i][j];
+        for (std::size_t j = 0; j < u[i].size(); ++j)
+          u[i][j] = gate[i][j] * sigmoid(gate[i][j]) * u[i][j];
       }
       return linear(u, name + ".down", model.shape.width);
     }
@@ -215,7 +221,8 @@ void check_loss(const ByteGptShape& shape) {
 TEST_CASE("byte_gpt loss is that of the formulas written out position by position, bit for bit") {
   for (const ByteGptShape& shape :
        {byte_gpt_tiny, ByteGptShape{1, 4, 2, 3, 5}, ByteGptShape{3, 5, 5, 7, 1},
-        ByteGptShape{2, 6, 2, 7, 9, true}, byte_gpt_swiglu_tiny, ByteGptShape{1, 4, 2, 3, 5, false, true}}) {
+        ByteGptShape{2, 6, 2, 7, 9, true}, byte_gpt_swiglu_tiny,
+        ByteGptShape{1, 4, 2, 3, 5, false, true}}) {
     check_loss<double>(shape);
     check_loss<float>(shape);
   }

@@ -15,7 +15,8 @@ inline constexpr std::string_view sentence =
     "the quick brown fox jumps over the lazy dog, again and again and again and again.";
 
 inline Span<const std::uint8_t> tokens_of(const ByteGptShape& shape, std::size_t first = 0) {
-  return Span<const std::uint8_t>(reinterpret_cast<const std::uint8_t*>(sentence.data()), sentence.size())
+  return Span<const std::uint8_t>(reinterpret_cast<const std::uint8_t*>(sentence.data()),
+                                  sentence.size())
       .subspan(first, static_cast<std::size_t>(shape.context) + 1);
 }
 
@@ -28,7 +29,8 @@ struct Model {
   std::size_t size() const { return static_cast<std::size_t>(layout.padded_numel()); }
   double loss() const { return byte_gpt_loss<Real>(shape, layout, params, tokens_of(shape)); }
   double loss_and_grad(Real loss_scale = 1, InstructionSet set = best_instruction_set()) {
-    return byte_gpt_loss_and_grad<Real>(shape, layout, params, tokens_of(shape), loss_scale, grad, set);
+    return byte_gpt_loss_and_grad<Real>(shape, layout, params, tokens_of(shape), loss_scale, grad,
+                                        set);
   }
 
   ByteGptShape shape;

@@ -32,8 +32,8 @@ TEST_CASE("byte_gpt: a shorter micro-batch gives the bits of a model with a shor
     }
     const double expected = small.loss_and_grad(0.5F);
     std::ranges::fill(model.grad, 7.0F);  // what was there must not show
-    const double got = byte_gpt_loss_and_grad<float>(shape, model.layout, model.params, tokens_of(shorter),
-                                                     0.5F, model.grad);
+    const double got = byte_gpt_loss_and_grad<float>(shape, model.layout, model.params,
+                                                     tokens_of(shorter), 0.5F, model.grad);
     CHECK(got == expected);
     CHECK(byte_gpt_loss<float>(shape, model.layout, model.params, tokens_of(shorter)) == expected);
     for (std::size_t t = 0; t < small.layout.tensors().size(); ++t) {
@@ -55,13 +55,15 @@ TEST_CASE("byte_gpt presets have the stated size and odd tensors") {
   CHECK(FlatLayout(byte_gpt_params(byte_gpt_main)).numel() == 973488);
   const FlatLayout tiny(byte_gpt_params(byte_gpt_tiny));
   CHECK(tiny.numel() == 12269);
-  CHECK(std::ranges::any_of(tiny.tensors(), [](const TensorSlot& slot) { return slot.numel % 2 == 1; }));
+  CHECK(std::ranges::any_of(tiny.tensors(),
+                            [](const TensorSlot& slot) { return slot.numel % 2 == 1; }));
   CHECK(tiny.tensors()[4].name == "block0.attention.query.weight");
   CHECK(tiny.tensors()[4].shape == std::vector<std::int64_t>{15, 15});
   CHECK(FlatLayout(byte_gpt_params(byte_gpt_swiglu_main)).numel() == 968616);
   const FlatLayout gated(byte_gpt_params(byte_gpt_swiglu_tiny));
   CHECK(gated.numel() == 12250);
-  CHECK(std::ranges::any_of(gated.tensors(), [](const TensorSlot& slot) { return slot.numel % 2 == 1; }));
+  CHECK(std::ranges::any_of(gated.tensors(),
+                            [](const TensorSlot& slot) { return slot.numel % 2 == 1; }));
   CHECK(gated.tensors()[12].name == "block0.mlp.gate.weight");
   CHECK(gated.tensors()[12].shape == std::vector<std::int64_t>{15, 25});
 }
@@ -122,7 +124,8 @@ TEST_CASE("byte_gpt overflows to non-finite gradients when the loss scale is too
   // Normalised inputs of the head that are 64 times as large as usual make its gradient larger than 1.
   Model<float> model = initial_model(byte_gpt_tiny);
   for (const TensorSlot& slot : model.layout.tensors()) {
-    if (slot.name == "final_norm.gain") std::fill_n(model.params.begin() + slot.begin, slot.numel, 64.0F);
+    if (slot.name == "final_norm.gain")
+      std::fill_n(model.params.begin() + slot.begin, slot.numel, 64.0F);
   }
   const auto finite = [](float g) { return std::isfinite(g); };
   const double loss = model.loss_and_grad(0x1p100F);
@@ -132,8 +135,8 @@ TEST_CASE("byte_gpt overflows to non-finite gradients when the loss scale is too
 }
 
 TEST_CASE("byte_gpt gives the same bits on every thread and instruction set") {
-  for (const ByteGptShape& shape :
-       {byte_gpt_tiny, ByteGptShape{1, 34, 2, 65, 24}, ByteGptShape{1, 34, 2, 65, 24, false, true}}) {
+  for (const ByteGptShape& shape : {byte_gpt_tiny, ByteGptShape{1, 34, 2, 65, 24},
+                                    ByteGptShape{1, 34, 2, 65, 24, false, true}}) {
     Model<float> model = initial_model(shape);
     const double loss = model.loss_and_grad(8.0F, InstructionSet::baseline);
     for (const InstructionSet set : usable_instruction_sets()) {
@@ -146,8 +149,8 @@ TEST_CASE("byte_gpt gives the same bits on every thread and instruction set") {
           const auto k = static_cast<std::size_t>(i);
           // Odd calls work on another micro-batch, so that shared state would show.
           const auto tokens = tokens_of(shape, i % 2 == 0 ? 0 : 17);
-          losses[k] =
-              byte_gpt_loss_and_grad<float>(shape, model.layout, model.params, tokens, 8.0F, grads[k], set);
+          losses[k] = byte_gpt_loss_and_grad<float>(shape, model.layout, model.params, tokens, 8.0F,
+                                                    grads[k], set);
         });
         for (std::size_t k = 0; k < calls; k += 2) {
           CHECK(losses[k] == loss);
@@ -160,7 +163,8 @@ TEST_CASE("byte_gpt gives the same bits on every thread and instruction set") {
   }
 }
 
-TEST_CASE("byte_gpt writes every element of every tensor, never padding, and does not read padding") {
+TEST_CASE(
+    "byte_gpt writes every element of every tensor, never padding, and does not read padding") {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   for (const ByteGptShape& shape : {byte_gpt_tiny, byte_gpt_swiglu_tiny}) {
     Model<float> model(shape);
@@ -178,7 +182,9 @@ TEST_CASE("byte_gpt writes every element of every tensor, never padding, and doe
   }
 }
 
-TEST_CASE("byte_gpt gradient of an embedding row is the blocked sum over the positions that hold its byte") {
+TEST_CASE(
+    "byte_gpt gradient of an embedding row is the blocked sum over the positions that hold its "
+    "byte") {
   // Each position has its own position embedding, so the gradient of that one shows the terms of the sum.
   Model<float> model = initial_model({1, 6, 2, 5, 41});
   model.loss_and_grad();
@@ -192,7 +198,8 @@ TEST_CASE("byte_gpt gradient of an embedding row is the blocked sum over the pos
     for (std::int64_t i = 0; i < context; ++i) {
       int block = 0;
       while (i >= context * (block + 1) / 8) ++block;
-      if (tokens[static_cast<std::size_t>(i)] == k / width) s[block] += positions[i * width + k % width];
+      if (tokens[static_cast<std::size_t>(i)] == k / width)
+        s[block] += positions[i * width + k % width];
     }
     const float expected = ((s[0] + s[1]) + (s[2] + s[3])) + ((s[4] + s[5]) + (s[6] + s[7]));
     REQUIRE(std::bit_cast<std::uint32_t>(expected) == std::bit_cast<std::uint32_t>(embedding[k]));
@@ -222,9 +229,10 @@ TEST_CASE("byte_gpt gives +0 to embedding rows of bytes that do not occur") {
   const auto tokens = tokens_of(model.shape).first(static_cast<std::size_t>(model.shape.context));
   const TensorSlot& embedding = model.layout.tensors()[0];
   for (std::int64_t token = 0; token < vocabulary; ++token) {
-    const auto row = Span<const float>(model.grad)
-                         .subspan(static_cast<std::size_t>(embedding.begin + token * model.shape.width),
-                                  static_cast<std::size_t>(model.shape.width));
+    const auto row =
+        Span<const float>(model.grad)
+            .subspan(static_cast<std::size_t>(embedding.begin + token * model.shape.width),
+                     static_cast<std::size_t>(model.shape.width));
     const bool occurs = std::ranges::find(tokens, token) != tokens.end();
     const bool zero = std::ranges::all_of(row, [](float g) { return g == 0 && !std::signbit(g); });
     CAPTURE(token);
@@ -266,7 +274,8 @@ TEST_CASE("byte_gpt starts from the stated distribution, and from the seed alone
       CHECK(squares == value * count);
       continue;
     }
-    const bool residual = slot.name.ends_with("output.weight") || slot.name.ends_with("down.weight");
+    const bool residual =
+        slot.name.ends_with("output.weight") || slot.name.ends_with("down.weight");
     const double expected =
         slot.name.ends_with("embedding.weight") ? 0.2 : (residual ? 0.02 / std::sqrt(8.0) : 0.02);
     // Five standard errors: the mean's is s / sqrt(n), the deviation's below s / sqrt(2 n) for these short
@@ -282,14 +291,14 @@ TEST_CASE("byte_gpt starts from the stated distribution, and from the seed alone
 }
 
 TEST_CASE("byte_gpt refuses impossible shapes and buffers that do not fit") {
-  CHECK_THROWS_WITH_AS(
-      byte_gpt_params({1, 10, 3, 4, 4}),
-      "the model has width 10 and 3 heads (heads share the width equally); choose a width divisible "
-      "by heads",
-      Error);
-  CHECK_THROWS_WITH_AS(byte_gpt_params({1, 4, 2, 0, 4}),
-                       "the model has hidden = 0 (every extent lies in 1..1048576); choose another shape",
+  CHECK_THROWS_WITH_AS(byte_gpt_params({1, 10, 3, 4, 4}),
+                       "the model has width 10 and 3 heads (heads share the width equally); choose "
+                       "a width divisible "
+                       "by heads",
                        Error);
+  CHECK_THROWS_WITH_AS(
+      byte_gpt_params({1, 4, 2, 0, 4}),
+      "the model has hidden = 0 (every extent lies in 1..1048576); choose another shape", Error);
   for (const ByteGptShape& shape :
        {ByteGptShape{0, 4, 2, 4, 4}, ByteGptShape{1, 0, 2, 4, 4}, ByteGptShape{1, 4, 0, 4, 4},
         ByteGptShape{1, 4, 2, 4, -1}, ByteGptShape{1, 1 << 21, 2, 4, 4}}) {
@@ -297,8 +306,8 @@ TEST_CASE("byte_gpt refuses impossible shapes and buffers that do not fit") {
   }
 
   Model<float> model = initial_model(byte_gpt_tiny);
-  const auto call = [&](const FlatLayout& layout, Span<const float> params, Span<const std::uint8_t> tokens,
-                        Span<float> grad) {
+  const auto call = [&](const FlatLayout& layout, Span<const float> params,
+                        Span<const std::uint8_t> tokens, Span<float> grad) {
     byte_gpt_loss_and_grad<float>(model.shape, layout, params, tokens, 1.0F, grad);
   };
   const auto tokens = tokens_of(model.shape);
@@ -308,10 +317,10 @@ TEST_CASE("byte_gpt refuses impossible shapes and buffers that do not fit") {
   CHECK_THROWS_AS(call(model.layout, model.params, tokens, shorter), Error);
   CHECK_THROWS_AS(call(model.layout, shorter, tokens, model.grad), Error);
   CHECK_THROWS_AS(call(foreign, model.params, tokens, model.grad), Error);
-  CHECK_THROWS_WITH_AS(
-      call(model.layout, model.params, tokens.first(1), model.grad),
-      "a micro-batch has 1 tokens but the model takes 2 to 14 (each position predicts the byte after "
-      "it); pass at most context + 1 bytes",
-      Error);
+  CHECK_THROWS_WITH_AS(call(model.layout, model.params, tokens.first(1), model.grad),
+                       "a micro-batch has 1 tokens but the model takes 2 to 14 (each position "
+                       "predicts the byte after "
+                       "it); pass at most context + 1 bytes",
+                       Error);
   CHECK_THROWS_AS(init_parameters(model.shape, foreign, 1, model.params), Error);
 }

@@ -79,7 +79,8 @@ TEST_CASE("byte_gpt tied: at first it knows nothing either") {
 }
 
 TEST_CASE(
-    "byte_gpt embeddings: sums over positions start at +0, where one position counts and where none does") {
+    "byte_gpt embeddings: sums over positions start at +0, where one position counts and where "
+    "none does") {
   const ByteGptShape shape{1, 3, 1, 1, 5};
   const FlatLayout layout(byte_gpt_params(shape));
   std::vector<float> params(static_cast<std::size_t>(layout.padded_numel()));

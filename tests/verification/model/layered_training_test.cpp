@@ -20,10 +20,11 @@ using namespace zeroproof::tests;
 class LayeredGrads final : public GradSource {
  public:
   LayeredGrads(const RunConfig& config, const workload::Text& text, bool tied, std::int64_t step)
-      : model_(shape_of(config, tied), [&config, &text, step](std::int64_t j) -> workload::ByteGptMicroBatch {
-          return {workload::micro_batch_tokens(text, config.seed, step - 1, j, config.micro_batches,
-                                               config.model.context)};
-        }) {}
+      : model_(shape_of(config, tied),
+               [&config, &text, step](std::int64_t j) -> workload::ByteGptMicroBatch {
+                 return {workload::micro_batch_tokens(text, config.seed, step - 1, j,
+                                                      config.micro_batches, config.model.context)};
+               }) {}
 
   static workload::ByteGptShape shape_of(const RunConfig& config, bool tied) {
     const ModelConfig& m = config.model;
@@ -34,7 +35,8 @@ class LayeredGrads final : public GradSource {
 
   LayeredModel* layers() override { return &model_; }
   TensorView micro_batch_grad(std::int64_t) override {
-    fail(ErrorCode::internal, "a whole leaf was asked for", "this model runs layer by layer", "use layers()");
+    fail(ErrorCode::internal, "a whole leaf was asked for", "this model runs layer by layer",
+         "use layers()");
   }
 
  private:
@@ -49,8 +51,9 @@ struct Setting {
 };
 
 /// Masters after the steps of a run, [padded_numel], +0 in padding.
-std::vector<float> trained(const RunConfig& config, const workload::Text& text, const FlatLayout& layout,
-                           const std::vector<float>& first, const Setting& setting,
+std::vector<float> trained(const RunConfig& config, const workload::Text& text,
+                           const FlatLayout& layout, const std::vector<float>& first,
+                           const Setting& setting,
                            const verification::RankComparison::MakeOptimizer& make) {
   std::vector<float> zeros(first.size()), result(first.size());
   const ShardMap shards(layout.padded_numel(), setting.world, 4096);

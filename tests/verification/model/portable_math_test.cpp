@@ -31,7 +31,8 @@ std::uint64_t bits(double x) { return std::bit_cast<std::uint64_t>(x); }
 // Distance in units in the last place of `exact`. Infinity where one is NaN and the other is not, or where
 // one is infinite and the other does not round to it.
 double ulps(float got, double exact) {
-  if (std::isnan(exact) || std::isnan(got)) return std::isnan(exact) && std::isnan(got) ? 0 : infinity64;
+  if (std::isnan(exact) || std::isnan(got))
+    return std::isnan(exact) && std::isnan(got) ? 0 : infinity64;
   const auto rounded = static_cast<float>(exact);
   if (std::isinf(rounded) || std::isinf(got)) return rounded == got ? 0 : infinity64;
   int exponent = 0;
@@ -40,7 +41,8 @@ double ulps(float got, double exact) {
 }
 
 double ulps(double got, double exact) {
-  if (std::isnan(exact) || std::isnan(got)) return std::isnan(exact) && std::isnan(got) ? 0 : infinity64;
+  if (std::isnan(exact) || std::isnan(got))
+    return std::isnan(exact) && std::isnan(got) ? 0 : infinity64;
   if (std::isinf(exact) || std::isinf(got)) return exact == got ? 0 : infinity64;
   int exponent = 0;
   std::frexp(exact, &exponent);
@@ -50,10 +52,11 @@ double ulps(double got, double exact) {
 // Random significand and sign, exponent evenly in [low, high].
 double random_double(std::uint64_t index, int low, int high) {
   const Philox philox(7);
-  const std::uint64_t word = std::uint64_t{philox.word(2 * index)} << 32 | philox.word(2 * index + 1);
+  const std::uint64_t word =
+      std::uint64_t{philox.word(2 * index)} << 32 | philox.word(2 * index + 1);
   const std::uint64_t exponent =
-      1023 +
-      static_cast<std::uint64_t>(low + static_cast<int>(word % static_cast<std::uint64_t>(high - low + 1)));
+      1023 + static_cast<std::uint64_t>(
+                 low + static_cast<int>(word % static_cast<std::uint64_t>(high - low + 1)));
   return std::bit_cast<double>((word & 0x800FFFFFFFFFFFFFU) | exponent << 52);
 }
 
@@ -82,7 +85,8 @@ TEST_CASE("exp_f64, tanh_f64 and log_f64 stay within the stated units of libm") 
     const double x = random_double(i, -60, 10);
     worst_exp = std::max(worst_exp, ulps(exp_f64(x), std::exp(x)));
     worst_tanh = std::max(worst_tanh, ulps(tanh_f64(x), std::tanh(x)));
-    for (const double y : {std::fabs(x), 1 + x * 0x1p-12, std::fabs(random_double(i, -1022, 1023))}) {
+    for (const double y :
+         {std::fabs(x), 1 + x * 0x1p-12, std::fabs(random_double(i, -1022, 1023))}) {
       worst_log = std::max(worst_log, ulps(log_f64(y), std::log(y)));
     }
   }
@@ -171,7 +175,8 @@ TEST_CASE("exp_f32 and tanh_f32 have the same bits in vector loops of every inst
     });
     int different = 0;
     for (std::size_t i = 0; i < count; ++i) {
-      if (bits(exps[i]) != bits(exp_f32(in[i])) || bits(tanhs[i]) != bits(tanh_f32(in[i]))) ++different;
+      if (bits(exps[i]) != bits(exp_f32(in[i])) || bits(tanhs[i]) != bits(tanh_f32(in[i])))
+        ++different;
     }
     CHECK(different == 0);
   }
@@ -207,13 +212,14 @@ TEST_CASE("blocked_sum follows R18 for every length") {
     }
   }
   const std::vector<float> minus_zeros(3, -0.0F);
-  CHECK(bits(blocked_sum<float>(
-            3, [&](std::int64_t i) { return minus_zeros[static_cast<std::size_t>(i)]; })) == bits(0.0F));
+  CHECK(bits(blocked_sum<float>(3, [&](std::int64_t i) {
+          return minus_zeros[static_cast<std::size_t>(i)];
+        })) == bits(0.0F));
 }
 
 template <class Real>
-static void check_matmul(InstructionSet set, std::int64_t rows, std::int64_t depth, std::int64_t columns,
-                         bool left_transposed, bool right_transposed) {
+static void check_matmul(InstructionSet set, std::int64_t rows, std::int64_t depth,
+                         std::int64_t columns, bool left_transposed, bool right_transposed) {
   CAPTURE(name(set));
   CAPTURE(rows);
   CAPTURE(depth);
@@ -239,7 +245,8 @@ static void check_matmul(InstructionSet set, std::int64_t rows, std::int64_t dep
     if (row[0] != Real{-7} || row[stride - 1] != Real{-7}) ++touched;
     for (std::int64_t j = 0; j < columns; ++j) {
       std::vector<Real> products(static_cast<std::size_t>(depth));
-      for (std::int64_t k = 0; k < depth; ++k) products[static_cast<std::size_t>(k)] = a(i, k) * b(k, j);
+      for (std::int64_t k = 0; k < depth; ++k)
+        products[static_cast<std::size_t>(k)] = a(i, k) * b(k, j);
       if (bits(row[j + 1]) != bits(literal_sum(products))) ++different;
     }
   }
@@ -247,7 +254,8 @@ static void check_matmul(InstructionSet set, std::int64_t rows, std::int64_t dep
   CHECK(touched == 0);
 }
 
-TEST_CASE("matmul has the bits of literal loops for every instruction set, extent and transposition") {
+TEST_CASE(
+    "matmul has the bits of literal loops for every instruction set, extent and transposition") {
   const std::array<std::array<std::int64_t, 3>, 10> extents = {{{1, 1, 1},
                                                                 {1, 9, 1},
                                                                 {3, 7, 5},
@@ -273,11 +281,12 @@ TEST_CASE("matmul refuses extents that do not fit") {
   const Matrix<float> two_three(data.data(), 2, 3);
   const Matrix<float> three_two(data.data() + 6, 3, 2);
   const InstructionSet set = InstructionSet::baseline;
-  CHECK_THROWS_WITH_AS(matmul(set, two_three, two_three, three_two),
-                       "the extents of a product do not fit: 2x3 times 2x3 into 3x2 (elements outside a "
-                       "matrix would be read); "
-                       "pass a transposed() view where one is meant",
-                       zeroproof::Error);
+  CHECK_THROWS_WITH_AS(
+      matmul(set, two_three, two_three, three_two),
+      "the extents of a product do not fit: 2x3 times 2x3 into 3x2 (elements outside a "
+      "matrix would be read); "
+      "pass a transposed() view where one is meant",
+      zeroproof::Error);
   const Matrix<float> two_two(data.data() + 12, 2, 2);
   CHECK_NOTHROW(matmul(set, two_three, three_two, two_two));
   CHECK_THROWS_AS(matmul(set, two_three, two_two, two_two), zeroproof::Error);      // depth
@@ -292,8 +301,8 @@ TEST_CASE("the sums inside the layers follow R18") {
   Buffer<float> x(rows, columns);
   for (std::int64_t i = 0; i < rows; ++i) {
     for (std::int64_t j = 0; j < columns; ++j) {
-      x.view()(i, j) =
-          Philox(5).bell(static_cast<std::uint64_t>(i * columns + j)) * (i % 3 == 0 ? 100.0F : 1.0F);
+      x.view()(i, j) = Philox(5).bell(static_cast<std::uint64_t>(i * columns + j)) *
+                       (i % 3 == 0 ? 100.0F : 1.0F);
     }
   }
 
@@ -333,7 +342,8 @@ TEST_CASE("the sums inside the layers follow R18") {
       std::vector<float> row(x.view().row(1), x.view().row(1) + columns);
       const float max = *std::max_element(row.begin(), row.begin() + count);
       std::vector<float> exps(static_cast<std::size_t>(columns));
-      for (std::size_t j = 0; j < static_cast<std::size_t>(count); ++j) exps[j] = exp_f32(row[j] - max);
+      for (std::size_t j = 0; j < static_cast<std::size_t>(count); ++j)
+        exps[j] = exp_f32(row[j] - max);
       const float sum = softmax_row(set, row.data(), count, columns);
       CHECK(bits(sum) == bits(literal_sum(exps)));
       for (std::size_t j = 0; j < row.size(); ++j) CHECK(bits(row[j]) == bits(exps[j] / sum));

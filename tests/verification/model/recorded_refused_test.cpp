@@ -50,12 +50,14 @@ TEST_CASE("recorded: loading takes time in proportion to the tensors") {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   };
   const double small = seconds(2000);
-  CHECK(seconds(32000) < 80 * small + 0.1);  // sixteen times as many; a search of all for each: 256 times
+  CHECK(seconds(32000) <
+        80 * small + 0.1);  // sixteen times as many; a search of all for each: 256 times
 }
 
 TEST_CASE("recorded: files that are no recording") {
   const TemporaryFolder folder;
-  expect_refusal("verify --gradients " + quoted(folder.file("missing")), "missing cannot be opened");
+  expect_refusal("verify --gradients " + quoted(folder.file("missing")),
+                 "missing cannot be opened");
   expect_refusal("verify --gradients /tmp", "is a directory");
   expect_refusal("verify --gradients " + quoted(folder.write("text", "These are not gradients.")),
                  "text: the header");
@@ -74,10 +76,10 @@ TEST_CASE("recorded: files that are no recording") {
 }
 
 TEST_CASE("recorded: names that mean nothing") {
-  for (const char* name :
-       {"grads.1.0.w", "w", "grad.1.0", "grad.1.0.", "grad.1.w", "grad..0.w", "grad.1..w", "grad.0.0.w",
-        "grad.-1.0.w", "grad.1.-1.w", "grad.01.0.w", "grad.1.00.w", "grad.+1.0.w", "grad.1e0.0.w",
-        "grad.1000001.0.w", "grad.1.1048576.w", "grad.99999999999999999999.0.w", "loss.1", "Loss"}) {
+  for (const char* name : {"grads.1.0.w", "w", "grad.1.0", "grad.1.0.", "grad.1.w", "grad..0.w",
+                           "grad.1..w", "grad.0.0.w", "grad.-1.0.w", "grad.1.-1.w", "grad.01.0.w",
+                           "grad.1.00.w", "grad.+1.0.w", "grad.1e0.0.w", "grad.1000001.0.w",
+                           "grad.1.1048576.w", "grad.99999999999999999999.0.w", "loss.1", "Loss"}) {
     expect_renamed(name, "'" + std::string(name) + "' has no known name");
   }
 }
@@ -139,7 +141,11 @@ TEST_CASE("recorded: metadata that contradict") {
         r.tensors["loss"] = zero_tensor(SafeDType::f64, {3, 2});
       },
       "'loss' is not F64 or F32 [2, 3]");
-  expect_flaw([](Recording& r) { r.tensors["loss"] = zero_tensor(SafeDType::f16, {2, 3}); }, "'loss' is not");
+  expect_flaw(
+      [](Recording& r) {
+        r.tensors["loss"] = zero_tensor(SafeDType::f16, {2, 3});
+      },
+      "'loss' is not");
 }
 
 TEST_CASE("recorded: flags that do not go together") {
@@ -148,7 +154,8 @@ TEST_CASE("recorded: flags that do not go together") {
   save(small_recording(), folder.file("gradients"));
   expect_refusal("verify --steps 3 --gradients " + file, "run.steps is 3 but");
   expect_refusal("verify --micro-batches 2 --gradients " + file, "run.micro_batches is 2 but");
-  expect_refusal("verify --text README.md --gradients " + file, "--text was given with --gradients");
+  expect_refusal("verify --text README.md --gradients " + file,
+                 "--text was given with --gradients");
   expect_refusal("verify byte_gpt_tiny --gradients " + file,
                  "'byte_gpt_tiny' was asked for with --gradients");
   const std::string id = "/adamw/host/stage1/self/bf16/lockstep/bucket:1024/omp:1";
@@ -176,5 +183,6 @@ TEST_CASE("recorded: record refuses what it cannot do") {
   CHECK(folder.empty());
   REQUIRE(::mkfifo(folder.file("pipe").c_str(), 0600) ==
           0);  // not a real device: see safetensors_writer_test.cpp
-  expect_refusal("record --workload byte_gpt_tiny " + quoted(folder.file("pipe")), "not a regular file");
+  expect_refusal("record --workload byte_gpt_tiny " + quoted(folder.file("pipe")),
+                 "not a regular file");
 }

@@ -43,7 +43,8 @@ inline Recording small_recording() {
       for (const auto& [name, shape] :
            {std::pair<std::string, std::vector<std::int64_t>>{"w", {2, 3}}, {"a.b", {5}}}) {
         std::vector<float> values(shape.size() == 1 ? 5 : 6);
-        for (std::size_t i = 0; i < values.size(); ++i) values[i] = (static_cast<float>(i) + n) / 64.0F;
+        for (std::size_t i = 0; i < values.size(); ++i)
+          values[i] = (static_cast<float>(i) + n) / 64.0F;
         n += 1;
         recording.tensors["grad." + std::to_string(step) + "." + std::to_string(j) + "." + name] =
             recorded_tensor(SafeDType::f32, shape, values);
@@ -55,7 +56,8 @@ inline Recording small_recording() {
 
 inline void save(const Recording& recording, const std::string& path) {
   std::vector<SafeTensorSpec> specs;
-  for (const auto& [name, tensor] : recording.tensors) specs.push_back({name, tensor.dtype, tensor.shape});
+  for (const auto& [name, tensor] : recording.tensors)
+    specs.push_back({name, tensor.dtype, tensor.shape});
   SafetensorsWriter writer(path, specs, recording.metadata);
   for (const auto& [name, tensor] : recording.tensors) writer.write(name, tensor.bytes);
   writer.finish();

@@ -25,8 +25,8 @@ std::uint32_t bits(float value) { return std::bit_cast<std::uint32_t>(value); }
 
 /// The values of parameter `tensor` in one leaf.
 template <class T>
-std::vector<T> leaf_of(const RecordedGradients& recorded, std::int64_t step, std::int64_t j, int scale,
-                       DType dtype, std::size_t tensor = 0) {
+std::vector<T> leaf_of(const RecordedGradients& recorded, std::int64_t step, std::int64_t j,
+                       int scale, DType dtype, std::size_t tensor = 0) {
   const FlatLayout layout(recorded.params());
   const GuardedBuffer leaf(layout.padded_numel(), dtype);
   recorded.micro_batch_grad(step, j, scale, layout, leaf.view());
@@ -40,12 +40,13 @@ std::vector<T> leaf_of(const RecordedGradients& recorded, std::int64_t step, std
 }
 
 /// The one trajectory hash of a run of fp32, bf16 or fp16 parameters; "" leaves the dtype out.
-std::string trajectory(const std::string& what, const std::string& dtype, const std::string& flags) {
+std::string trajectory(const std::string& what, const std::string& dtype,
+                       const std::string& flags) {
   const TemporaryFolder folder;
   const std::string report = folder.file("report.json");
   const CliResult result = run_cli("verify " + what + " --recipe adamw --threads 1 " +
-                                   (dtype.empty() ? "" : "--dtype " + dtype + " ") + flags + " --report " +
-                                   quoted("json:" + report));
+                                   (dtype.empty() ? "" : "--dtype " + dtype + " ") + flags +
+                                   " --report " + quoted("json:" + report));
   CAPTURE(result.err);
   REQUIRE(result.exit_code == 0);
   const Json json = Json::parse(read_file(report));
@@ -157,7 +158,8 @@ TEST_CASE("recorded: first values are the file's, or seeded by place") {
   CHECK(flat[5] == 7.0F);
   CHECK(bits(flat[1024 + 5]) == bits(0.02F * Philox(5, 257).bell(5)));
   recording.tensors["param.w"] = recorded_tensor<float>(SafeDType::f32, {2, 3}, {1, 2, 3, 4, 5, 6});
-  recording.tensors["param.a.b"] = recorded_tensor<float>(SafeDType::f32, {5}, {-1, -2, -3, -4, -5});
+  recording.tensors["param.a.b"] =
+      recorded_tensor<float>(SafeDType::f32, {5}, {-1, -2, -3, -4, -5});
   save(recording, folder.file("given"));
   RecordedGradients(folder.file("given")).init_parameters(layout, 5, flat);
   CHECK(flat[4] == -5.0F);
@@ -172,13 +174,16 @@ TEST_CASE("recorded: losses are passed on, as they are") {
   save(recording, folder.file("none"));
   const FlatLayout layout(RecordedGradients(folder.file("none")).params());
   const GuardedBuffer leaf(layout.padded_numel(), DType::fp32);
-  CHECK(std::isnan(RecordedGradients(folder.file("none")).micro_batch_grad(1, 0, 0, layout, leaf.view())));
+  CHECK(std::isnan(
+      RecordedGradients(folder.file("none")).micro_batch_grad(1, 0, 0, layout, leaf.view())));
   recording.tensors["loss"] = recorded_tensor<double>(SafeDType::f64, {2, 3}, {1, 2, 3, 4, 5, 6});
   save(recording, folder.file("f64"));
-  CHECK(RecordedGradients(folder.file("f64")).micro_batch_grad(2, 1, 9, layout, leaf.view()) == 5.0);
+  CHECK(RecordedGradients(folder.file("f64")).micro_batch_grad(2, 1, 9, layout, leaf.view()) ==
+        5.0);
   recording.tensors["loss"] = recorded_tensor<float>(SafeDType::f32, {2, 3}, {1, 2, 3, 4, 5, 6});
   save(recording, folder.file("f32"));
-  CHECK(RecordedGradients(folder.file("f32")).micro_batch_grad(1, 2, 9, layout, leaf.view()) == 3.0);
+  CHECK(RecordedGradients(folder.file("f32")).micro_batch_grad(1, 2, 9, layout, leaf.view()) ==
+        3.0);
 }
 
 TEST_CASE("recorded: a recording of byte_gpt_tiny runs to the same trajectory, in every dtype") {
@@ -195,7 +200,8 @@ TEST_CASE("recorded: a recording of byte_gpt_tiny runs to the same trajectory, i
     CHECK(recorded.out.find("6 steps of 7 micro-batches, 37 tensors with 12269 parameters") !=
           std::string::npos);
     // Its settings travel in the file, the dtype too.
-    const std::string ours = trajectory("--gradients " + quoted(file), "", "--stage 0,2 --world " + worlds);
+    const std::string ours =
+        trajectory("--gradients " + quoted(file), "", "--stage 0,2 --world " + worlds);
     CHECK(ours == trajectory("byte_gpt_tiny", dtype, "--world self --stage 1"));
     hashes.insert(ours);
   }
@@ -206,7 +212,8 @@ TEST_CASE("recorded: a recording of byte_gpt_tiny runs to the same trajectory, i
   // Fewer steps of the same file are the beginning of the same run; processes read it as threads do.
   const std::string start = "--gradients " + quoted(file);
   const std::string few = "--steps 4 --stage 2 --impl host";
-  const std::string expected = trajectory("byte_gpt_tiny", "fp16", "--steps 4 --world self --stage 1");
+  const std::string expected =
+      trajectory("byte_gpt_tiny", "fp16", "--steps 4 --world self --stage 1");
   CHECK(trajectory(start, "fp16", few + " --world self") == expected);
 #if defined(ZP_HAVE_MPI)
   CHECK(trajectory(start, "fp16", few + " --world mpi:2") == expected);
@@ -218,11 +225,12 @@ TEST_CASE("recorded: what is said on the command line wins over the settings of 
   const std::string file = folder.file("gradients");
   const std::string config =
       folder.write("run.toml", "[optimizer]\nlr = 2e-2\nrule = \"adam\"\n[run]\nseed = 9\n");
-  REQUIRE(
-      run_cli("record --workload byte_gpt_tiny --dtype bf16 --config " + quoted(config) + " " + quoted(file))
-          .exit_code == 0);
+  REQUIRE(run_cli("record --workload byte_gpt_tiny --dtype bf16 --config " + quoted(config) + " " +
+                  quoted(file))
+              .exit_code == 0);
   const auto hash = [](const std::string& arguments) {
-    const CliResult run = run_cli("verify " + arguments + " --impl host --stage 1 --world self --threads 1");
+    const CliResult run =
+        run_cli("verify " + arguments + " --impl host --stage 1 --world self --threads 1");
     const std::size_t at = run.out.find("trajectory ");
     CHECK(run.exit_code == 0);
     return at == std::string::npos ? run.err : run.out.substr(run.out.find("bf16  ", at) + 6, 32);
@@ -243,8 +251,8 @@ TEST_CASE("recorded: what is said on the command line wins over the settings of 
 TEST_CASE("recorded: a run that no recording can repeat is not recorded") {
   const TemporaryFolder folder;
   const std::string config = folder.write("idle.toml", "[run]\nidle_tensors = true\n");
-  const CliResult result = run_cli("record --workload byte_gpt_tiny --config " + quoted(config) + " " +
-                                   quoted(folder.file("gradients")));
+  const CliResult result = run_cli("record --workload byte_gpt_tiny --config " + quoted(config) +
+                                   " " + quoted(folder.file("gradients")));
   CHECK(result.exit_code == 2);
   CHECK(result.err.find("idle_tensors") != std::string::npos);
   CHECK_FALSE(std::filesystem::exists(folder.file("gradients")));
@@ -255,10 +263,10 @@ TEST_CASE("recorded: a planted fault is found, and its replay line finds it agai
   const std::string file = folder.file("its gradients");
   save(small_recording(), file);
   const std::string report = folder.file("report.json");
-  const CliResult failing =
-      run_cli("verify 'recorded/*/host/stage1/self/bf16/*' --fault decay-after-update --gradients " +
-                  quoted(file) + " --report " + quoted("text,json:" + report),
-              "zeroproof-faults");
+  const CliResult failing = run_cli(
+      "verify 'recorded/*/host/stage1/self/bf16/*' --fault decay-after-update --gradients " +
+          quoted(file) + " --report " + quoted("text,json:" + report),
+      "zeroproof-faults");
   CAPTURE(failing.err);
   CHECK(failing.exit_code == 1);
   CHECK(failing.out.find("gradients: " + file) != std::string::npos);

@@ -76,29 +76,34 @@ TEST_CASE("read_text_file explains what is wrong with a file") {
   folder.write("empty", "");
   folder.write("short", "12345");
   CHECK(error_of([&] { read_text_file(folder / "none", 1); }) ==
-        "text file " + (folder / "none") + " was not found (training needs its bytes); check the path");
+        "text file " + (folder / "none") +
+            " was not found (training needs its bytes); check the path");
   CHECK(error_of([&] { read_text_file(folder.path(), 1); }) ==
         "text file " + folder.path() +
             " is a directory (a run must be able to read the same bytes again); name a "
             "plain file");
-  CHECK(error_of([&] { read_text_file("/dev/null", 1); }).find("is not a regular file") != std::string::npos);
+  CHECK(error_of([&] { read_text_file("/dev/null", 1); }).find("is not a regular file") !=
+        std::string::npos);
   CHECK(error_of([&] { read_text_file(folder / "empty", 0); }) ==
         "the text of " + (folder / "empty") +
             " has 0 bytes but 1 are needed (micro-batches are windows of it); use a "
             "longer text");
-  CHECK(error_of([&] { read_text_file(folder / "short", 6); }).find("has 5 bytes but 6 are needed") !=
-        std::string::npos);
+  CHECK(error_of([&] {
+          read_text_file(folder / "short", 6);
+        }).find("has 5 bytes but 6 are needed") != std::string::npos);
   CHECK(error_of([&] { read_text_file(folder / "short", 5); }) == "no error");
 #if defined(__linux__)
   // A regular file that opens but whose first page can never be read, even by the superuser.
   CHECK(error_of([&] { read_text_file("/proc/self/mem", 1); }) ==
-        "text file /proc/self/mem cannot be read (training needs its bytes); check that it is a plain file "
+        "text file /proc/self/mem cannot be read (training needs its bytes); check that it is a "
+        "plain file "
         "on a "
         "working disk");
 #endif
 }
 
-TEST_CASE("micro_batch_tokens depends on the seed and on the number of the micro-batch in the run") {
+TEST_CASE(
+    "micro_batch_tokens depends on the seed and on the number of the micro-batch in the run") {
   Text text{"file", "made up", {}};
   for (int i = 0; i < 250; ++i) text.bytes.push_back(static_cast<std::uint8_t>(i));
   constexpr std::int64_t context = 9;
@@ -124,7 +129,8 @@ TEST_CASE("micro_batch_tokens uses a text of exactly one window and refuses a sh
   Text text{"file", "made up", {1, 2, 3}};
   CHECK(micro_batch_tokens(text, 5, 7, 0, 1, 2).data() == text.bytes.data());
   CHECK(error_of([&] { micro_batch_tokens(text, 5, 7, 0, 1, 3); }) ==
-        "the text of made up has 3 bytes but 3 + 1 are needed (a micro-batch is a window of context + 1 "
+        "the text of made up has 3 bytes but 3 + 1 are needed (a micro-batch is a window of "
+        "context + 1 "
         "bytes); use a "
         "longer text or a shorter context");
   CHECK_THROWS_AS(micro_batch_tokens(text, 5, -1, 0, 1, 2), Error);

@@ -11,7 +11,9 @@ namespace zeroproof::tests {
 class Big {
  public:
   Big() { mpfr_init2(value_, 256), mpfr_set_zero(value_, 1); }
-  Big(double x) : Big() { mpfr_set_d(value_, x, MPFR_RNDN); }  // numbers of tests stand where Big is wanted
+  Big(double x) : Big() {
+    mpfr_set_d(value_, x, MPFR_RNDN);
+  }  // numbers of tests stand where Big is wanted
   explicit Big(long double x) : Big() { mpfr_set_ld(value_, x, MPFR_RNDN); }
   Big(const Big& other) : Big() { mpfr_set(value_, other.value_, MPFR_RNDN); }
   Big& operator=(const Big& other) {
@@ -35,8 +37,12 @@ class Big {
     return a;
   }
   friend bool operator<(const Big& a, const Big& b) { return mpfr_less_p(a.value_, b.value_) != 0; }
-  friend bool operator<=(const Big& a, const Big& b) { return mpfr_lessequal_p(a.value_, b.value_) != 0; }
-  friend bool operator==(const Big& a, const Big& b) { return mpfr_equal_p(a.value_, b.value_) != 0; }
+  friend bool operator<=(const Big& a, const Big& b) {
+    return mpfr_lessequal_p(a.value_, b.value_) != 0;
+  }
+  friend bool operator==(const Big& a, const Big& b) {
+    return mpfr_equal_p(a.value_, b.value_) != 0;
+  }
 
   double number() const { return mpfr_get_d(value_, MPFR_RNDN); }
 
@@ -63,12 +69,22 @@ class Rounded {
   }
   ~Rounded() { mpfr_clear(value_); }
 
-  friend Rounded operator+(const Rounded& a, const Rounded& b) { return made(mpfr_add, a.value_, b.value_); }
-  friend Rounded operator-(const Rounded& a, const Rounded& b) { return made(mpfr_sub, a.value_, b.value_); }
-  friend Rounded operator*(const Rounded& a, const Rounded& b) { return made(mpfr_mul, a.value_, b.value_); }
-  friend Rounded operator/(const Rounded& a, const Rounded& b) { return made(mpfr_div, a.value_, b.value_); }
+  friend Rounded operator+(const Rounded& a, const Rounded& b) {
+    return made(mpfr_add, a.value_, b.value_);
+  }
+  friend Rounded operator-(const Rounded& a, const Rounded& b) {
+    return made(mpfr_sub, a.value_, b.value_);
+  }
+  friend Rounded operator*(const Rounded& a, const Rounded& b) {
+    return made(mpfr_mul, a.value_, b.value_);
+  }
+  friend Rounded operator/(const Rounded& a, const Rounded& b) {
+    return made(mpfr_div, a.value_, b.value_);
+  }
   friend Rounded sqrt(const Rounded& a) { return made(mpfr_sqrt, a.value_); }
-  friend bool operator<(const Rounded& a, const Rounded& b) { return mpfr_less_p(a.value_, b.value_) != 0; }
+  friend bool operator<(const Rounded& a, const Rounded& b) {
+    return mpfr_less_p(a.value_, b.value_) != 0;
+  }
   friend bool operator<=(const Rounded& a, const Rounded& b) {
     return mpfr_lessequal_p(a.value_, b.value_) != 0;
   }

@@ -68,8 +68,8 @@ class Nearest {
   mpfr_t x_, y_, wide_;
 };
 
-const std::vector<const char*> functions = {"elementary_exp", "elementary_tanh", "elementary_sigmoid",
-                                            "elementary_erf", "elementary_log"};
+const std::vector<const char*> functions = {
+    "elementary_exp", "elementary_tanh", "elementary_sigmoid", "elementary_erf", "elementary_log"};
 
 std::uint32_t bits_of(float x) { return x != x ? 0x7FC00000U : std::bit_cast<std::uint32_t>(x); }
 float value_of(std::uint32_t bits) { return std::bit_cast<float>(bits); }
@@ -108,7 +108,8 @@ void check_stretch(const Op& op, std::uint64_t first, std::int64_t count, Found&
   };
   const auto at = [&](std::int64_t i) {
     ++found.asked;
-    return nearest.of(op.name, value_of(static_cast<std::uint32_t>(first) + static_cast<std::uint32_t>(i)));
+    return nearest.of(op.name,
+                      value_of(static_cast<std::uint32_t>(first) + static_cast<std::uint32_t>(i)));
   };
   const std::function<void(std::int64_t, float, std::int64_t, float)> between =
       [&](std::int64_t low, float of_low, std::int64_t high, float of_high) {
@@ -140,15 +141,17 @@ void check(const char* what, const std::vector<std::uint64_t>& begins, std::int6
     parallel_for(available_cores(), static_cast<std::int64_t>(begins.size()), [&](std::int64_t k) {
       check_stretch(op, begins[static_cast<std::size_t>(k)], count, found);
     });
-    std::printf("%s, %s: %lld values of %d implementations, %lld asked of MPFR, %lld are not the nearest\n", name, what,
-                static_cast<long long>(found.values), op.host ? 2 : 1, static_cast<long long>(found.asked),
-                static_cast<long long>(found.different));
+    std::printf(
+        "%s, %s: %lld values of %d implementations, %lld asked of MPFR, %lld are not the nearest\n",
+        name, what, static_cast<long long>(found.values), op.host ? 2 : 1,
+        static_cast<long long>(found.asked), static_cast<long long>(found.different));
     std::fflush(stdout);
     const std::int64_t implementations = op.host ? 2 : 1;
     const std::int64_t known = op.name == "elementary_sigmoid" ? of_sigmoid
                                : op.name == "elementary_log"   ? of_log
                                                                : 0;
-    CHECK_MESSAGE(found.different == known * implementations, "first at bits " << found.first.load());
+    CHECK_MESSAGE(found.different == known * implementations,
+                  "first at bits " << found.first.load());
   }
 }
 
@@ -159,13 +162,14 @@ TEST_CASE("elementary: MPFR at some of every exponent, and around places where s
   for (std::uint64_t exponent = 0; exponent < 512; ++exponent) {
     begins.push_back(exponent << 23);
     begins.push_back(((exponent + 1) << 23) - 64);
-    const bool moves = exponent % 256 > 100 && exponent % 256 < 135;  // magnitudes from 2^-26 to 2^8
+    const bool moves =
+        exponent % 256 > 100 && exponent % 256 < 135;  // magnitudes from 2^-26 to 2^8
     for (std::uint64_t i = 1; i < (moves ? 64 : 4); ++i) {
       begins.push_back((exponent << 23) + ((exponent * 64 + i) * 0x9E3779B1U) % 0x7FFFC0U);
     }
   }
-  for (const float x : {0.70710678F, 1.0F, 2.5F, 4.0F, 3.8325F, 9.01F, 17.3F, 22.0F, 88.7228F, -88.7F,
-                        -87.33F, -103.97F, -105.0F}) {
+  for (const float x : {0.70710678F, 1.0F, 2.5F, 4.0F, 3.8325F, 9.01F, 17.3F, 22.0F, 88.7228F,
+                        -88.7F, -87.33F, -103.97F, -105.0F}) {
     begins.push_back(std::bit_cast<std::uint32_t>(x) - 32);
     begins.push_back((std::bit_cast<std::uint32_t>(x) ^ 0x80000000U) - 32);
   }

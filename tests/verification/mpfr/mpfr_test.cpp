@@ -24,8 +24,8 @@ using namespace zeroproof::tests;
 using namespace zeroproof::verification;
 
 constexpr int elements = 1000000;
-constexpr UpdateRule rules[] = {UpdateRule::adamw, UpdateRule::adam, UpdateRule::sgd, UpdateRule::sgd_ema,
-                                UpdateRule::lion};
+constexpr UpdateRule rules[] = {UpdateRule::adamw, UpdateRule::adam, UpdateRule::sgd,
+                                UpdateRule::sgd_ema, UpdateRule::lion};
 
 class Draws {
  public:
@@ -77,7 +77,8 @@ Element<T> all_of(const ElementState& x) {
 
 /// What the settings mean: corrections and products of 256 bits.
 Factors<Big> exact_factors(const OptimizerHyper& h, std::int64_t t) {
-  const Big one = 1.0, beta1 = double{h.beta1}, beta2 = double{h.beta2}, times = static_cast<double>(t);
+  const Big one = 1.0, beta1 = double{h.beta1}, beta2 = double{h.beta2},
+            times = static_cast<double>(t);
   const Big root = h.bias_correction ? sqrt(one - pow(beta2, times)) : one;
   const Big step = h.bias_correction ? Big(h.lr) / (one - pow(beta1, times)) : Big(h.lr);
   return {beta1,          one - beta1, beta2,      one - beta2,

@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
-#include "oracle_norm_cases.hpp"
 #include "oracle_implementations.hpp"
+#include "oracle_norm_cases.hpp"
 #include "tests/verification/mpfr/big.hpp"
 
 namespace {

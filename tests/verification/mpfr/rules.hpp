@@ -18,7 +18,8 @@ struct Element {
 
 /// One element, one step. `decays`, `first`: R5's flags.
 template <class T>
-Element<T> updated(const OptimizerHyper& h, const Factors<T>& f, bool decays, bool first, T g, Element<T> x) {
+Element<T> updated(const OptimizerHyper& h, const Factors<T>& f, bool decays, bool first, T g,
+                   Element<T> x) {
   const T zero = T(0.0F);
   const T p = x.master;
   if (h.maximize) g = zero - g;

@@ -16,7 +16,8 @@ using namespace zeroproof::oracle;
 
 /// Runs an implementation over all elements in calls of `piece` elements: with a piece shorter than a vector nothing but
 /// tails is entered.
-void run_in_pieces(const Operation& op, const Implementation& implementation, const Operands& o, std::int64_t piece) {
+void run_in_pieces(const Operation& op, const Implementation& implementation, const Operands& o,
+                   std::int64_t piece) {
   const std::int64_t in_size = num_bytes(op.in_type), out_size = num_bytes(op.out_types[0]);
   for (std::int64_t i = 0; i < o.numel; i += piece) {
     Operands part;
@@ -46,12 +47,14 @@ void every(const Operation& op, const char* what, std::int64_t count, Bits&& bit
     op.judge(0, expected);
     for (const Implementation& implementation : implementations) {
       op.run(implementation, implementation.exec, 0, actual);
-      tally.compare({&op, &implementation, Family::every_pattern, static_cast<std::uint64_t>(b * block), 0}, expected,
-                    actual, false, false);
+      tally.compare(
+          {&op, &implementation, Family::every_pattern, static_cast<std::uint64_t>(b * block), 0},
+          expected, actual, false, false);
       if (!tails(b) || implementation.name == "device") continue;
       run_in_pieces(op, implementation, actual, 3);
-      tally.compare({&op, &implementation, Family::every_pattern, static_cast<std::uint64_t>(b * block), 0}, expected,
-                    actual, false, false);
+      tally.compare(
+          {&op, &implementation, Family::every_pattern, static_cast<std::uint64_t>(b * block), 0},
+          expected, actual, false, false);
     }
   });
   report(op, what, count, implementations.size(), tally);
@@ -106,10 +109,12 @@ TEST_CASE("widening: every code, in bodies and in tails") {
       for (std::int64_t piece : {1, 3, 7, 15}) {
         if (implementation.name == "device") continue;
         run_in_pieces(op, implementation, actual, piece);
-        tally.compare({&op, &implementation, Family::every_pattern, 0, 0}, expected, actual, false, false);
+        tally.compare({&op, &implementation, Family::every_pattern, 0, 0}, expected, actual, false,
+                      false);
       }
     }
-    report(op, "every code in calls of 1, 3, 7 and 15 elements", 65536, 4 * implementations.size(), tally);
+    report(op, "every code in calls of 1, 3, 7 and 15 elements", 65536, 4 * implementations.size(),
+           tally);
   }
 }
 
@@ -118,7 +123,8 @@ TEST_CASE("narrowing: edges of every exponent and every tie of every format") {
   for (const Operation& op : narrow_operations()) {
     every(
         op, "edges and ties", static_cast<std::int64_t>(bits.size()),
-        [&](std::int64_t i) { return bits[static_cast<std::size_t>(i)]; }, [](std::int64_t) { return true; });
+        [&](std::int64_t i) { return bits[static_cast<std::size_t>(i)]; },
+        [](std::int64_t) { return true; });
   }
 }
 
@@ -136,7 +142,8 @@ TEST_CASE("slow: narrowing: every float") {
     SUBCASE(op.name.c_str()) {  // --subcase=cast_e4m3 takes one of them
       every(
           op, "every float", std::int64_t{1} << 32,
-          [](std::int64_t i) { return static_cast<std::uint32_t>(i); }, [](std::int64_t) { return true; });
+          [](std::int64_t i) { return static_cast<std::uint32_t>(i); },
+          [](std::int64_t) { return true; });
     }
   }
 }

@@ -32,10 +32,13 @@ int refusal(Call&& call) {
 
 TEST_CASE("who is judged") {
   std::string names;
-  for (const Implementation& implementation : all_implementations()) names += (names.empty() ? "" : ", ") + implementation.name;
+  for (const Implementation& implementation : all_implementations())
+    names += (names.empty() ? "" : ", ") + implementation.name;
   std::printf("elementwise: implementations are %s\n", names.c_str());
   const cuda::device::DeviceInfo& device = cuda::device::device_info();
-  if (!device.answers) std::printf("elementwise: device implementations not judged here (%s)\n", device.detail.c_str());
+  if (!device.answers)
+    std::printf("elementwise: device implementations not judged here (%s)\n",
+                device.detail.c_str());
   for (Isa isa : {Isa::x86_64, Isa::x86_64_v3, Isa::x86_64_v4}) {
     if (cuda::host::isa_supported(isa)) continue;
     std::printf("elementwise: host %s not judged here (this processor lacks it)\n",
@@ -78,7 +81,8 @@ TEST_CASE("found_inf: one bad element anywhere") {
   Workspace expected_space, actual_space;
   // The last two are finite, but the large scale makes them infinite (and their neighbours stay finite): judged
   // after the product.
-  for (std::uint32_t bad : {0x7FC00000U, 0xFF800001U, 0x7F800000U, 0xFF800000U, 0x40800000U, 0xFF7FFFFFU}) {
+  for (std::uint32_t bad :
+       {0x7FC00000U, 0xFF800001U, 0x7F800000U, 0xFF800000U, 0x40800000U, 0xFF7FFFFFU}) {
     for (std::int64_t numel = 1; numel <= 70; ++numel) {
       for (std::int64_t at = 0; at < numel; ++at) {
         for (int set : {0, large_scale}) {
@@ -90,7 +94,8 @@ TEST_CASE("found_inf: one bad element anywhere") {
             const Operands actual = actual_space.prepare(unscale, numel);
             copy_inputs(unscale, expected, actual);
             const bool actual_found = unscale.run(implementation, implementation.exec, set, actual);
-            tally.compare({&unscale, &implementation, Family::special, 0, set}, expected, actual, found, actual_found);
+            tally.compare({&unscale, &implementation, Family::special, 0, set}, expected, actual,
+                          found, actual_found);
           }
           elements += numel;
         }
@@ -120,13 +125,15 @@ TEST_CASE("wrong arguments are refused, and nothing is written") {
     CHECK(refusal([&] { t.sgd_update(e, {}, s, three, four, {}); }) == invalid);
     CHECK(refusal([&] { t.sgd_update(e, {true, false, false}, s, three, a, four); }) == invalid);
     CHECK(refusal([&] { t.sgd_update(e, {true, false, false}, s, three, a, {}); }) == invalid);
-    CHECK(refusal([&] { t.sgd_update(e, {}, s, three, a, b); }) == invalid);  // not empty without momentum
+    CHECK(refusal([&] { t.sgd_update(e, {}, s, three, a, b); }) ==
+          invalid);  // not empty without momentum
     CHECK(refusal([&] { t.sgd_update(e, {false, true, false}, s, three, a, {}); }) == invalid);
     CHECK(refusal([&] { t.sgd_ema_update(e, {}, s, three, a, four); }) == invalid);
     CHECK(refusal([&] { t.sgd_ema_update(e, {}, s, three, four, a); }) == invalid);
     CHECK(refusal([&] { t.lion_update(e, {}, s, three, a, four); }) == invalid);
     CHECK(refusal([&] { t.lion_update(e, {}, s, three, four, a); }) == invalid);
-    for (std::uint32_t bits : {0U, 0x80000000U, 0xBF800000U, 0x7F800000U, 0xFF800000U, 0x7FC00000U}) {
+    for (std::uint32_t bits :
+         {0U, 0x80000000U, 0xBF800000U, 0x7F800000U, 0xFF800000U, 0x7FC00000U}) {
       CHECK(refusal([&] { t.clip_value(e, from_bits(bits), a); }) == invalid);
     }
     CHECK(refusal([&] { t.stochastic_cast_to_bf16(e, {}, three, narrow); }) == invalid);

@@ -26,9 +26,10 @@ BlockGrid one_block(std::size_t numel) {
 }
 
 /// What was compared, by every implementation.
-void say(const std::string& what, std::int64_t compared, std::size_t implementations, std::int64_t differ) {
-  std::printf("%s: %lld x %zu implementations, %lld differ\n", what.c_str(), static_cast<long long>(compared),
-              implementations, static_cast<long long>(differ));
+void say(const std::string& what, std::int64_t compared, std::size_t implementations,
+         std::int64_t differ) {
+  std::printf("%s: %lld x %zu implementations, %lld differ\n", what.c_str(),
+              static_cast<long long>(compared), implementations, static_cast<long long>(differ));
   CHECK(implementations > 1);
   CHECK(differ == 0);
 }
@@ -43,7 +44,8 @@ bool same(T a, T b) {
 template <class T, class Cast, class Function>
 void check_quantize(Function* Implementation::*quantize, Cast* saturate, Cast* nonfinite) {
   std::vector<float> values(65536);
-  for (std::size_t i = 0; i < values.size(); ++i) values[i] = from_bits(static_cast<std::uint32_t>(i) << 16);
+  for (std::size_t i = 0; i < values.size(); ++i)
+    values[i] = from_bits(static_cast<std::uint32_t>(i) << 16);
   const BlockGrid grid = one_block(values.size());
   const std::vector<Implementation> implementations = implementations_with(quantize);
   std::atomic<std::int64_t> codes = 0, differ = 0;
@@ -59,8 +61,8 @@ void check_quantize(Function* Implementation::*quantize, Cast* saturate, Cast* n
       (overflow == Overflow::nonfinite ? nonfinite : saturate)(
           scaled.data(), bits_of(Span<T>(want)), scaled.size());
       for (const Implementation& implementation : implementations) {
-        (implementation.*quantize)(implementation.exec, {grid, QuantizedValue::direct, overflow}, 0, values,
-                         Span<const float>(scale), Span<T>(got));
+        (implementation.*quantize)(implementation.exec, {grid, QuantizedValue::direct, overflow}, 0,
+                                   values, Span<const float>(scale), Span<T>(got));
         std::int64_t wrong = 0;
         for (std::size_t i = 0; i < values.size(); ++i) wrong += same(want[i], got[i]) ? 0 : 1;
         differ += wrong;
@@ -68,7 +70,8 @@ void check_quantize(Function* Implementation::*quantize, Cast* saturate, Cast* n
       codes += std::ssize(values);
     }
   });
-  say("every bf16 value as " + std::string(name(dtype_of<T>)), codes, implementations.size(), differ);
+  say("every bf16 value as " + std::string(name(dtype_of<T>)), codes, implementations.size(),
+      differ);
 }
 
 /// Values of all 256 codes, which one rounding of an exact product has to give.
@@ -83,12 +86,13 @@ void check_dequantize(Function* Implementation::*dequantize) {
     const std::vector<float> scale_inv = {std::ldexp(1.0F, exponent)};
     std::vector<float> got(codes.size());
     for (const Implementation& implementation : implementations) {
-      (implementation.*dequantize)(implementation.exec, grid, 0, Span<const T>(codes), Span<const float>(scale_inv), got);
+      (implementation.*dequantize)(implementation.exec, grid, 0, Span<const T>(codes),
+                                   Span<const float>(scale_inv), got);
       for (std::size_t i = 0; i < codes.size(); ++i) {
         const auto want = static_cast<float>(std::ldexp(double{to_float(codes[i])}, exponent));
-        const bool right = std::isnan(want)
-                               ? std::isnan(got[i])
-                               : std::bit_cast<std::uint32_t>(want) == std::bit_cast<std::uint32_t>(got[i]);
+        const bool right = std::isnan(want) ? std::isnan(got[i])
+                                            : std::bit_cast<std::uint32_t>(want) ==
+                                                  std::bit_cast<std::uint32_t>(got[i]);
         differ += right ? 0 : 1;
       }
     }
@@ -148,7 +152,8 @@ std::vector<Operation> scale_operations() {
 
 /// Scales of amaxes: bits(i) for i in [0, count).
 template <class Bits>
-void check_amaxes(const Operation& op, const std::string& what, std::int64_t count, const Bits& bits) {
+void check_amaxes(const Operation& op, const std::string& what, std::int64_t count,
+                  const Bits& bits) {
   constexpr std::int64_t block = 1 << 14;
   const std::vector<Implementation> implementations = implementations_for(op);
   Tally tally;
@@ -164,7 +169,8 @@ void check_amaxes(const Operation& op, const std::string& what, std::int64_t cou
       op.judge(set, expected);
       for (const Implementation& implementation : implementations) {
         op.run(implementation, implementation.exec, set, actual);
-        tally.compare({&op, &implementation, Family::every_pattern, static_cast<std::uint64_t>(b * block), set},
+        tally.compare({&op, &implementation, Family::every_pattern,
+                       static_cast<std::uint64_t>(b * block), set},
                       expected, actual, false, false);
       }
     }
@@ -186,8 +192,10 @@ std::vector<std::uint32_t> edges() {
 }  // namespace
 
 TEST_CASE("every bf16 value under every scale that is a power of two") {
-  check_quantize<e4m3>(&Implementation::block_quantize_e4m3, oracle_cast_e4m3, oracle_cast_e4m3_nonfinite);
-  check_quantize<e5m2>(&Implementation::block_quantize_e5m2, oracle_cast_e5m2, oracle_cast_e5m2_nonfinite);
+  check_quantize<e4m3>(&Implementation::block_quantize_e4m3, oracle_cast_e4m3,
+                       oracle_cast_e4m3_nonfinite);
+  check_quantize<e5m2>(&Implementation::block_quantize_e5m2, oracle_cast_e5m2,
+                       oracle_cast_e5m2_nonfinite);
 }
 
 TEST_CASE("every code of 8 bits under every scale that is a power of two") {

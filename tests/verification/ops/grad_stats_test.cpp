@@ -10,8 +10,8 @@
 
 #include "common/base/philox.hpp"
 #include "oracle.h"
-#include "oracle_norm_cases.hpp"
 #include "oracle_implementations.hpp"
+#include "oracle_norm_cases.hpp"
 
 namespace {
 
@@ -27,7 +27,8 @@ struct Buffer {
 Buffer make_buffer(const DataFamily& family) {
   Buffer buffer;
   for (const auto& tensor : make_tensors(family)) {
-    buffer.tensors.push_back({std::ssize(buffer.grad), std::ssize(tensor), std::ssize(buffer.tensors)});
+    buffer.tensors.push_back(
+        {std::ssize(buffer.grad), std::ssize(tensor), std::ssize(buffer.tensors)});
     buffer.grad.insert(buffer.grad.end(), tensor.begin(), tensor.end());
     buffer.grad.insert(buffer.grad.end(), buffer.tensors.size() % 5, from_bits(0x7F800000));
   }
@@ -35,7 +36,8 @@ Buffer make_buffer(const DataFamily& family) {
 }
 
 /// Random pieces of the tensors, some of them empty, in random order.
-std::vector<GradSegment> make_pieces(const std::vector<GradSegment>& tensors, std::uint32_t stream) {
+std::vector<GradSegment> make_pieces(const std::vector<GradSegment>& tensors,
+                                     std::uint32_t stream) {
   const Philox philox(29, stream);
   std::uint64_t next = 0;
   const auto below = [&](std::int64_t bound) {
@@ -65,8 +67,9 @@ GradStats expected(const float* grad, std::int64_t numel) {
 }
 
 /// The pieces dealt out to `ranks` ranks, whose numbers are added as integers.
-std::vector<GradStats> over_ranks(const Implementation& implementation, const Exec& exec, const Buffer& buffer,
-                                  const std::vector<GradSegment>& pieces, std::size_t ranks) {
+std::vector<GradStats> over_ranks(const Implementation& implementation, const Exec& exec,
+                                  const Buffer& buffer, const std::vector<GradSegment>& pieces,
+                                  std::size_t ranks) {
   std::vector<GradStats> all(buffer.tensors.size());
   for (std::size_t rank = 0; rank < ranks; ++rank) {
     std::vector<GradSegment> own;
@@ -93,7 +96,8 @@ TEST_CASE("grad_stats: cuts, orders, ranks and threads") {
     }
     for (std::uint32_t cut = 0; cut < 4; ++cut) {
       const std::vector<GradSegment> pieces = make_pieces(buffer.tensors, cut);
-      for (const Implementation& implementation : implementations_with(&Implementation::grad_stats)) {
+      for (const Implementation& implementation :
+           implementations_with(&Implementation::grad_stats)) {
         CAPTURE(family.name);
         CAPTURE(cut);
         CAPTURE(implementation.name);
@@ -114,7 +118,8 @@ TEST_CASE("grad_stats: every numel up to 200 at every offset, any float") {
       for (std::size_t i = 0; i < storage.size(); ++i) {
         const std::uint32_t word = random_word(static_cast<std::uint64_t>(numel) * 1200 + i, 9);
         // A quarter each: any bits, a zero, infinity and NaN, the neighbours of zero and of infinity.
-        const std::uint32_t few[] = {word, 0, 0x7F800000U + word % 2, (word & 8U) != 0 ? 1U : 0x7F7FFFFFU};
+        const std::uint32_t few[] = {word, 0, 0x7F800000U + word % 2,
+                                     (word & 8U) != 0 ? 1U : 0x7F7FFFFFU};
         storage[i] = from_bits(few[word >> 4 & 3U] | (word & 0x80000000U));
       }
       const std::vector<GradSegment> segment = {{offset, numel, 0}};

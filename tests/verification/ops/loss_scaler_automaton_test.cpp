@@ -24,8 +24,9 @@ struct Implementation {
   LossScalerInitFn* init;
   LossScalerUpdateFn* update;
 };
-constexpr Implementation implementations[] = {{"reference", reference::loss_scaler_init, reference::loss_scaler_update},
-                          {"host", cuda::host::loss_scaler_init, cuda::host::loss_scaler_update}};
+constexpr Implementation implementations[] = {
+    {"reference", reference::loss_scaler_init, reference::loss_scaler_update},
+    {"host", cuda::host::loss_scaler_init, cuda::host::loss_scaler_update}};
 
 /// Every state a dynamic scaler with these settings can be in, and where each of the two inputs leads. States are
 /// numbered; a state is a row of three columns (scale, steps without overflow, overflows still forgiven).
@@ -66,7 +67,9 @@ class Table {
   }
 
  private:
-  int number(int scale, int tracker, int left) const { return (scale * trackers_ + tracker) * lefts_ + left; }
+  int number(int scale, int tracker, int left) const {
+    return (scale * trackers_ + tracker) * lefts_ + left;
+  }
 
   int scales_, trackers_, lefts_, low_;
   std::vector<int> on_overflow_, on_good_;
@@ -102,15 +105,15 @@ class Walk {
   void descend(const LossScalerState& state, int row, std::size_t depth) {
     const LossScalerState expected = table_ == nullptr ? still_ : table_->values(row);
     if (!(state == expected)) {
-      problem_ = std::string(implementation_.name) + " is in " + text_of(state) + " and not in " + text_of(expected) +
-                 " after '" + pattern_ + "' (x: overflow)";
+      problem_ = std::string(implementation_.name) + " is in " + text_of(state) + " and not in " +
+                 text_of(expected) + " after '" + pattern_ + "' (x: overflow)";
     }
     if (depth == depth_limit || !problem_.empty()) return;
     for (const bool overflow : {false, true}) {
       ++transitions_;
       pattern_.push_back(overflow ? 'x' : '.');
-      descend(implementation_.update(config_, state, overflow), table_ == nullptr ? 0 : table_->next(row, overflow),
-              depth + 1);
+      descend(implementation_.update(config_, state, overflow),
+              table_ == nullptr ? 0 : table_->next(row, overflow), depth + 1);
       pattern_.pop_back();
       if (!problem_.empty()) return;
     }
@@ -129,18 +132,20 @@ struct Bounds {
 };
 /// Wide enough never to be met in 14 steps of 2; met at both ends; met at the top; at the bottom; no room at all;
 /// negative exponents.
-constexpr Bounds all_bounds[] = {{0, 30, 64}, {2, 4, 6}, {0, 5, 5}, {3, 3, 8}, {7, 7, 7}, {-6, -4, -1}};
+constexpr Bounds all_bounds[] = {{0, 30, 64}, {2, 4, 6}, {0, 5, 5},
+                                 {3, 3, 8},   {7, 7, 7}, {-6, -4, -1}};
 
 template <class Visit>
 void for_each_setting(Visit&& visit) {
   for (const Bounds& bounds : all_bounds) {
     for (int interval = 1; interval <= 4; ++interval) {
       for (int hysteresis = 1; hysteresis <= 3; ++hysteresis) {
-        for (const HysteresisRefill refill : {HysteresisRefill::growth, HysteresisRefill::good_step}) {
+        for (const HysteresisRefill refill :
+             {HysteresisRefill::growth, HysteresisRefill::good_step}) {
           for (int growth = 1; growth <= 2; ++growth) {
             for (int backoff = 1; backoff <= 2; ++backoff) {
-              visit(LossScalerConfig{LossScalerKind::dynamic, bounds.initial, growth, backoff, bounds.low,
-                                     bounds.high, interval, hysteresis, refill});
+              visit(LossScalerConfig{LossScalerKind::dynamic, bounds.initial, growth, backoff,
+                                     bounds.low, bounds.high, interval, hysteresis, refill});
             }
           }
         }
@@ -150,16 +155,18 @@ void for_each_setting(Visit&& visit) {
 }
 
 std::string text_of(const LossScalerConfig& c) {
-  return "interval " + std::to_string(c.growth_interval) + ", hysteresis " + std::to_string(c.hysteresis) +
-         ", " + (c.refill == HysteresisRefill::growth ? "refilled at growth" : "refilled at good steps") +
-         ", growth " + std::to_string(c.log2_growth) + ", backoff " + std::to_string(c.log2_backoff) + ", " +
-         std::to_string(c.log2_min) + " <= " + std::to_string(c.log2_initial) +
-         " <= " + std::to_string(c.log2_max);
+  return "interval " + std::to_string(c.growth_interval) + ", hysteresis " +
+         std::to_string(c.hysteresis) + ", " +
+         (c.refill == HysteresisRefill::growth ? "refilled at growth" : "refilled at good steps") +
+         ", growth " + std::to_string(c.log2_growth) + ", backoff " +
+         std::to_string(c.log2_backoff) + ", " + std::to_string(c.log2_min) +
+         " <= " + std::to_string(c.log2_initial) + " <= " + std::to_string(c.log2_max);
 }
 
 }  // namespace
 
-TEST_CASE("loss scaler: every pattern of 14 steps for every setting, against the table of transitions") {
+TEST_CASE(
+    "loss scaler: every pattern of 14 steps for every setting, against the table of transitions") {
   std::int64_t transitions = 0;
   std::int64_t settings = 0;
   for_each_setting([&](const LossScalerConfig& config) {
@@ -186,19 +193,22 @@ TEST_CASE("loss scaler: every state of the table, also those no pattern reaches"
     for (int state = 0; state < table.size(); ++state) {
       for (const bool overflow : {false, true}) {
         for (const Implementation& implementation : implementations) {
-          const LossScalerState actual = implementation.update(config, table.values(state), overflow);
+          const LossScalerState actual =
+              implementation.update(config, table.values(state), overflow);
           const LossScalerState expected = table.values(table.next(state, overflow));
           ++transitions;
           if (actual == expected) continue;
-          FAIL(implementation.name << ": " << text_of(table.values(state)) << (overflow ? " overflow" : " good")
-                         << " gives " << text_of(actual) << " and not " << text_of(expected) << " with "
-                         << text_of(config));
+          FAIL(implementation.name
+               << ": " << text_of(table.values(state)) << (overflow ? " overflow" : " good")
+               << " gives " << text_of(actual) << " and not " << text_of(expected) << " with "
+               << text_of(config));
         }
       }
     }
   });
   CHECK(transitions > 0);
-  std::printf("loss scaler: %lld transitions from every state\n", static_cast<long long>(transitions));
+  std::printf("loss scaler: %lld transitions from every state\n",
+              static_cast<long long>(transitions));
 }
 
 TEST_CASE("loss scaler: none and constant never move") {
@@ -236,13 +246,16 @@ TEST_CASE("loss scaler: settings at the ends of 32 bits move as all others do") 
     config.log2_backoff = largest;
     const LossScalerState once = implementation.update(config, implementation.init(config), true);
     CHECK(once == LossScalerState{-largest, 0, 0});
-    CHECK(implementation.update(config, once, true) == LossScalerState{smallest, 0, 0});  // stops at the minimum
+    CHECK(implementation.update(config, once, true) ==
+          LossScalerState{smallest, 0, 0});  // stops at the minimum
     config.log2_growth = largest;
     const LossScalerState grown = implementation.update(config, implementation.init(config), false);
     CHECK(grown == LossScalerState{largest, 0, 1});
-    CHECK(implementation.update(config, grown, false) == LossScalerState{largest, 0, 1});  // would pass the maximum
+    CHECK(implementation.update(config, grown, false) ==
+          LossScalerState{largest, 0, 1});  // would pass the maximum
     config.log2_initial = config.log2_min = 1;
-    CHECK(implementation.update(config, implementation.init(config), false) == LossScalerState{1, 0, 1});
+    CHECK(implementation.update(config, implementation.init(config), false) ==
+          LossScalerState{1, 0, 1});
   }
 }
 
@@ -265,7 +278,8 @@ TEST_CASE("loss scaler: states that no run can have are refused, for every kind"
 }
 
 TEST_CASE("loss scaler: a tracker loaded above the interval never reaches it") {
-  const LossScalerConfig config{LossScalerKind::dynamic, 4, 1, 1, 0, 8, 3, 2, HysteresisRefill::growth};
+  const LossScalerConfig config{LossScalerKind::dynamic, 4, 1, 1, 0, 8, 3, 2,
+                                HysteresisRefill::growth};
   for (const Implementation& implementation : implementations) {
     LossScalerState state{4, 7, 1};
     for (int step = 1; step <= 100; ++step) {

@@ -11,9 +11,9 @@
 
 #include "common/base/philox.hpp"
 #include "oracle.h"
+#include "oracle_implementations.hpp"
 #include "oracle_limbs.hpp"
 #include "oracle_norm_cases.hpp"
-#include "oracle_implementations.hpp"
 
 namespace {
 
@@ -30,10 +30,11 @@ struct Form {
   double (*value_of_limbs)(const oracle_sum*);
 };
 
-const Form forms[] = {{"exact", &Implementation::grad_norm_exact_accumulate, &Implementation::grad_norm_finish,
-                       oracle_exact_add_squares, oracle_exact_norm, oracle_norm_finish},
-                      {"one", &Implementation::grad_abs_accumulate, &Implementation::grad_abs_finish, oracle_exact_add_magnitudes,
-                       oracle_exact_value, oracle_norm_value}};
+const Form forms[] = {
+    {"exact", &Implementation::grad_norm_exact_accumulate, &Implementation::grad_norm_finish,
+     oracle_exact_add_squares, oracle_exact_norm, oracle_norm_finish},
+    {"one", &Implementation::grad_abs_accumulate, &Implementation::grad_abs_finish,
+     oracle_exact_add_magnitudes, oracle_exact_value, oracle_norm_value}};
 
 /// Random pieces, cut anywhere, in random order, on up to 8 ranks whose integers are added.
 struct Cut {
@@ -53,18 +54,21 @@ Cut make_cut(const Tensors& tensors, int sharding) {
   const std::size_t longest = sharding == 0 ? SIZE_MAX : sharding == 1 ? 3 : 1 + below(20000);
   for (const auto& tensor : tensors) {
     for (std::size_t first = 0; first < tensor.size();) {
-      const std::size_t numel = std::min(tensor.size() - first, sharding == 0 ? longest : 1 + below(longest));
+      const std::size_t numel =
+          std::min(tensor.size() - first, sharding == 0 ? longest : 1 + below(longest));
       cut.pieces.push_back(Span<const float>(tensor).subspan(first, numel));
       first += numel;
     }
     cut.pieces.push_back(Span<const float>(tensor).subspan(tensor.size()));  // an empty one
   }
-  for (std::size_t i = cut.pieces.size(); i > 1; --i) std::swap(cut.pieces[i - 1], cut.pieces[below(i)]);
+  for (std::size_t i = cut.pieces.size(); i > 1; --i)
+    std::swap(cut.pieces[i - 1], cut.pieces[below(i)]);
   for (std::size_t i = 0; i < cut.pieces.size(); ++i) cut.rank_of.push_back(below(cut.ranks));
   return cut;
 }
 
-NormLimbs sharded_limbs(const Implementation& implementation, const Form& form, const Exec& exec, const Cut& cut) {
+NormLimbs sharded_limbs(const Implementation& implementation, const Form& form, const Exec& exec,
+                        const Cut& cut) {
   std::vector<NormLimbs> ranks(cut.ranks);
   for (std::size_t i = 0; i < cut.pieces.size(); ++i) {
     (implementation.*form.accumulate)(exec, cut.pieces[i], ranks[cut.rank_of[i]]);
@@ -100,14 +104,17 @@ TEST_CASE("exact and one: cuts, orders, ranks and threads") {
           Exec exec = implementation.exec;
           exec.num_threads = sharding == 0 || sharding == 3 ? 3 : 1;
           NormLimbs sum = sharded_limbs(implementation, form, exec, cut);
-          const std::uint64_t before = norm_bits((implementation.*form.finish)(sum));  // not normalised: the same value
+          const std::uint64_t before =
+              norm_bits((implementation.*form.finish)(sum));  // not normalised: the same value
           implementation.grad_norm_normalise(sum);
           const std::uint64_t after = norm_bits((implementation.*form.finish)(sum));
           if (sum == to_limbs(expected) && before == bits && after == bits) continue;
           if (differ++ > 0) continue;
-          std::printf("norm %s: %s, sharding %d: %016llX before, %016llX after, oracle %016llX\n", form.name,
-                      implementation.name.c_str(), sharding, static_cast<unsigned long long>(before),
-                      static_cast<unsigned long long>(after), static_cast<unsigned long long>(bits));
+          std::printf("norm %s: %s, sharding %d: %016llX before, %016llX after, oracle %016llX\n",
+                      form.name, implementation.name.c_str(), sharding,
+                      static_cast<unsigned long long>(before),
+                      static_cast<unsigned long long>(after),
+                      static_cast<unsigned long long>(bits));
         }
       }
       std::printf("norm %s, %s: %d shardings x %zu implementations, N = %a, %d differ\n", form.name,
@@ -124,7 +131,8 @@ TEST_CASE("exact and one: every numel up to 1100 at every offset, any float") {
       std::vector<float> storage(1100 + 33 + 1);
       for (std::size_t numel = 0; numel <= 1100; ++numel) {
         const std::size_t offset = numel % 33;
-        std::ranges::fill(storage, from_bits(0x7FC00000));  // what lies around the piece must not count
+        std::ranges::fill(storage,
+                          from_bits(0x7FC00000));  // what lies around the piece must not count
         for (std::size_t i = 0; i < numel; ++i) {
           const float x = data_families[numel % 2 == 0 ? 1 : 4].value(numel * 1200 + i);
           storage[offset + i] = numel % 7 == 0 ? from_bits(random_word(numel * 1200 + i, 9)) : x;
@@ -133,7 +141,8 @@ TEST_CASE("exact and one: every numel up to 1100 at every offset, any float") {
         oracle_exact_clear(&expected);
         form.add(&expected, storage.data() + offset, numel);
         NormLimbs limbs;
-        (implementation.*form.accumulate)(implementation.exec, Span<const float>(storage).subspan(offset, numel), limbs);
+        (implementation.*form.accumulate)(implementation.exec,
+                                          Span<const float>(storage).subspan(offset, numel), limbs);
         implementation.grad_norm_normalise(limbs);
         differ += !(limbs == to_limbs(expected));
       }
@@ -144,7 +153,8 @@ TEST_CASE("exact and one: every numel up to 1100 at every offset, any float") {
 
 TEST_CASE("one: finish of any limbs") {
   constexpr std::uint64_t cases = 100000;
-  for (const Implementation& implementation : implementations_with(&Implementation::grad_abs_finish)) {
+  for (const Implementation& implementation :
+       implementations_with(&Implementation::grad_abs_finish)) {
     std::int64_t differ = 0;
     for (std::uint64_t index = 0; index < cases; ++index) {
       NormLimbs limbs = random_limbs(index);
@@ -168,19 +178,22 @@ TEST_CASE("one: finish of any limbs") {
 
 TEST_CASE("inf: cuts, threads, every numel up to 200, any start") {
   std::int64_t calls = 0, differ = 0;
-  const std::vector<Implementation> implementations = implementations_with(&Implementation::grad_max_accumulate);
+  const std::vector<Implementation> implementations =
+      implementations_with(&Implementation::grad_max_accumulate);
   for (const DataFamily& family : data_families) {
     for (std::size_t numel = 0; numel <= 200; ++numel) {
       std::vector<float> grad(numel + 33, from_bits(0x7FC00000));
       const std::size_t offset = numel % 33;
-      for (std::size_t i = 0; i < numel; ++i) grad[offset + i] = family.value(100003 - 50 + i + 7 * numel);
+      for (std::size_t i = 0; i < numel; ++i)
+        grad[offset + i] = family.value(100003 - 50 + i + 7 * numel);
       const auto start = static_cast<std::uint32_t>(numel % 5 == 0 ? 0x3F800000 : 0);
       const std::uint32_t expected = oracle_max_bits(grad.data() + offset, numel, start);
       for (const Implementation& implementation : implementations) {
         Exec exec = implementation.exec;
         exec.num_threads = numel % 50 == 0 ? 3 : 1;
         std::uint32_t amax = start;
-        implementation.grad_max_accumulate(exec, Span<const float>(grad).subspan(offset, numel), amax);
+        implementation.grad_max_accumulate(exec, Span<const float>(grad).subspan(offset, numel),
+                                           amax);
         differ += amax != expected;
         ++calls;
       }
@@ -189,12 +202,14 @@ TEST_CASE("inf: cuts, threads, every numel up to 200, any start") {
   std::printf("norm inf: %lld calls, %lld differ\n", static_cast<long long>(calls),
               static_cast<long long>(differ));
   CHECK(differ == 0);
-  for (const Implementation& implementation : implementations_with(&Implementation::grad_max_finish)) {
+  for (const Implementation& implementation :
+       implementations_with(&Implementation::grad_max_finish)) {
     std::int64_t wrong = 0;
     for (std::uint64_t i = 0; i < 100000; ++i) {
       const std::uint32_t bits =
           i < 4 ? 0x7F800000U - 1 + static_cast<std::uint32_t>(i) : random_word(i, 4) & 0x7FFFFFFFU;
-      wrong += norm_bits(implementation.grad_max_finish(bits)) != norm_bits(oracle_max_finish(bits));
+      wrong +=
+          norm_bits(implementation.grad_max_finish(bits)) != norm_bits(oracle_max_finish(bits));
     }
     CHECK(norm_bits(implementation.grad_max_finish(0)) == 0);
     CHECK_MESSAGE(wrong == 0, implementation.name);

@@ -13,9 +13,9 @@
 
 #include "cuda/host/fused_step.hpp"
 #include "oracle.h"
+#include "oracle_implementations.hpp"
 #include "oracle_limbs.hpp"
 #include "oracle_norm_cases.hpp"
-#include "oracle_implementations.hpp"
 
 namespace {
 
@@ -47,12 +47,13 @@ Expected expect(float inv_scale, const std::vector<float>& grad_sum) {
   return e;
 }
 
-int count_differences(const Implementation& implementation, float inv_scale, const std::vector<float>& grad_sum,
-                      const Expected& e) {
+int count_differences(const Implementation& implementation, float inv_scale,
+                      const std::vector<float>& grad_sum, const Expected& e) {
   namespace h = cuda::host;
   NormLimbs chunks, exact, one;
   std::uint32_t amax = 0;
-  int differ = h::fused_finite_and_norm(implementation.exec, inv_scale, grad_sum, chunks) != e.found;
+  int differ =
+      h::fused_finite_and_norm(implementation.exec, inv_scale, grad_sum, chunks) != e.found;
   differ += h::fused_finite(implementation.exec, inv_scale, grad_sum) != e.found;
   h::fused_norm_exact(implementation.exec, inv_scale, grad_sum, exact);
   h::fused_norm_abs(implementation.exec, inv_scale, grad_sum, one);
@@ -64,13 +65,15 @@ int count_differences(const Implementation& implementation, float inv_scale, con
 /// More elements than memory: one block of memory mapped again and again.
 class LongGradient {
  public:
-  LongGradient(std::int64_t numel, float value) : bytes_(static_cast<std::size_t>(numel) * sizeof(float)) {
+  LongGradient(std::int64_t numel, float value)
+      : bytes_(static_cast<std::size_t>(numel) * sizeof(float)) {
     const int file = memfd_create("long gradient", 0);
     REQUIRE(file >= 0);
     REQUIRE(ftruncate(file, static_cast<off_t>(block)) == 0);
     const std::vector<float> values(block / sizeof(float), value);
     REQUIRE(write(file, values.data(), block) == static_cast<ssize_t>(block));
-    void* whole = mmap(nullptr, bytes_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void* whole =
+        mmap(nullptr, bytes_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     REQUIRE(whole != MAP_FAILED);
     data_ = static_cast<char*>(whole);
     for (std::size_t at = 0; at < bytes_; at += block) {
@@ -83,7 +86,9 @@ class LongGradient {
   LongGradient(const LongGradient&) = delete;
   LongGradient& operator=(const LongGradient&) = delete;
 
-  Span<const float> view() const { return {reinterpret_cast<const float*>(data_), bytes_ / sizeof(float)}; }
+  Span<const float> view() const {
+    return {reinterpret_cast<const float*>(data_), bytes_ / sizeof(float)};
+  }
 
  private:
   static constexpr std::size_t block = std::size_t{1} << 22;
@@ -125,12 +130,14 @@ TEST_CASE("slow: norm: more elements than limbs can take without a normalisation
   const LongGradient grad(numel, -value);
   // numel * 0xFFFFFF00 in digits of 32 bits, by hand: the lower and the upper half of numel.
   constexpr std::uint64_t digit = 0xFFFFFF00, count = numel;
-  constexpr std::uint64_t low = (count & 0xFFFFFFFFU) * digit, high = (count >> 32) * digit + (low >> 32);
+  constexpr std::uint64_t low = (count & 0xFFFFFFFFU) * digit,
+                          high = (count >> 32) * digit + (low >> 32);
   std::uint64_t expected[oracle_limbs] = {};
   expected[11] = low & 0xFFFFFFFFU;
   expected[12] = high & 0xFFFFFFFFU;
   expected[13] = high >> 32;
-  for (const Implementation& implementation : implementations_with(&Implementation::grad_abs_accumulate)) {
+  for (const Implementation& implementation :
+       implementations_with(&Implementation::grad_abs_accumulate)) {
     Exec exec = implementation.exec;
     exec.num_threads = 1;
     NormLimbs limbs;

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "common/base/error.hpp"
-#include "oracle_limbs.hpp"
 #include "oracle_implementations.hpp"
+#include "oracle_limbs.hpp"
 
 namespace {
 

@@ -48,9 +48,11 @@ TEST_CASE("a candidate that is given has ids beside those of this program") {
   }
   CHECK(guests.size() == find_op("clip_value")->fills.size());
   CHECK(guests.front() == "op/clip_value/guest/one/fill:exact-sum");
-  CHECK_THROWS_AS(op_cases("op/clip/guest/one/fill:ties", {&guest}), Error);  // it has no such operation
-  CHECK_THROWS_AS(op_cases("op/clip_value/guest/two/fill:ties", {&guest}), Error);  // nobody is called that
-  CHECK_THROWS_AS(op_cases("op/clip_value/guest/one/fill:ties"), Error);            // and nobody was given
+  CHECK_THROWS_AS(op_cases("op/clip/guest/one/fill:ties", {&guest}),
+                  Error);  // it has no such operation
+  CHECK_THROWS_AS(op_cases("op/clip_value/guest/two/fill:ties", {&guest}),
+                  Error);                                                 // nobody is called that
+  CHECK_THROWS_AS(op_cases("op/clip_value/guest/one/fill:ties"), Error);  // and nobody was given
 }
 
 TEST_CASE("a candidate that is given is judged as any other") {
@@ -109,7 +111,8 @@ OpFunction decay_first(const std::function<std::int64_t(std::int64_t numel)>& un
       m = s.beta1 * m + s.one_minus_beta1 * g;
       v = s.beta2 * v + s.one_minus_beta2 * (g * g);
       if (amsgrad) largest = largest >= v ? largest : v;
-      p = p - s.step_size * (m / (std::sqrt(amsgrad ? largest : v) / s.sqrt_bias_correction2 + s.eps));
+      p = p -
+          s.step_size * (m / (std::sqrt(amsgrad ? largest : v) / s.sqrt_bias_correction2 + s.eps));
     }
   };
 }
@@ -118,12 +121,14 @@ Result update_of(const OpFunction& run, bool any_order, const std::string& fill 
   const Stranger stranger("adamw_update", run);
   OpRunOptions options;
   options.any_order = any_order;
-  return run_op_cases(op_cases("op/adamw_update/guest/one/fill:" + fill, {&stranger}), options).front();
+  return run_op_cases(op_cases("op/adamw_update/guest/one/fill:" + fill, {&stranger}), options)
+      .front();
 }
 
 }  // namespace
 
-TEST_CASE("a zero of the other sign is another order, and no element beyond the bound's conditions") {
+TEST_CASE(
+    "a zero of the other sign is another order, and no element beyond the bound's conditions") {
   const auto negative_zeros = [](OpCall& call) {
     find_op("adamw_update")->host(call);
     for (float& m : call.get<float>(2)) m = m == 0 ? -0.0F : m;
@@ -140,7 +145,8 @@ TEST_CASE("a zero of the other sign is another order, and no element beyond the 
   CHECK(strict.divergence->order.find("at most 0 of it; another order") != std::string::npos);
 }
 
-TEST_CASE("a stranger's update in another order is no wrong formula, and passes where that is accepted") {
+TEST_CASE(
+    "a stranger's update in another order is no wrong formula, and passes where that is accepted") {
   const auto whole = [](std::int64_t numel) { return numel; };
   const Result strict = update_of(decay_first(whole), false);
   CHECK(strict.status == Status::fail);
@@ -200,7 +206,8 @@ TEST_CASE("a stranger's update can be held to the bits of another library") {
   OpRunOptions options;
   options.expectation = torch.get();
   const Guest clips(find_op("clip_value")->host);
-  const Result other = run_op_cases(op_cases("op/clip_value/guest/one/fill:ties", {&clips}), options).front();
+  const Result other =
+      run_op_cases(op_cases("op/clip_value/guest/one/fill:ties", {&clips}), options).front();
   CHECK(other.status == Status::skipped);
   CHECK(other.reason == "torch-cpu-single computes something else");
   CHECK_THROWS_AS(dialect_expectation("torch-cpu-singel"), Error);
@@ -209,7 +216,8 @@ TEST_CASE("a stranger's update can be held to the bits of another library") {
 namespace {
 
 /// A stranger's operation by name, as the reference computes it and then changed.
-Result of_stranger(const std::string& op, const std::string& fill, bool any_order, const OpFunction& run) {
+Result of_stranger(const std::string& op, const std::string& fill, bool any_order,
+                   const OpFunction& run) {
   const Stranger other(op, run);
   OpRunOptions options;
   options.any_order = any_order;
@@ -297,7 +305,9 @@ TEST_CASE("a stranger may compute the clip coefficient and a norm in fp32") {
     }
     float sum = 0;
     for (const float x : call.in<float>(0)) sum += std::pow(std::fabs(x) / most, p);
-    call.get<double>(1)[0] = nan ? NAN : most == 0 || std::isinf(most) ? most : most * std::pow(sum, 1 / p);
+    call.get<double>(1)[0] = nan                             ? NAN
+                             : most == 0 || std::isinf(most) ? most
+                                                             : most * std::pow(sum, 1 / p);
   };
   for (const std::string fill : {"training", "subnormal", "special"}) {
     CAPTURE(fill);
@@ -317,17 +327,20 @@ TEST_CASE("where there is one result in every order, a stranger has to have it, 
     if (op.one_result.empty()) continue;
     CAPTURE(op.name);
     CHECK_FALSE(op.bounds);
-    const Result wrong = of_stranger(op.name, std::string(name(op.fills.front())), true, [&](OpCall& call) {
-      op.reference(call);
-      for (std::size_t k = 0; k < op.operands.size(); ++k) {
-        if (op.operands[k].access == Access::in || call.view(k).numel < 1) continue;
-        const std::int64_t element = std::min<std::int64_t>(2, call.view(k).numel - 1);
-        *(static_cast<unsigned char*>(call.view(k).data) + element * num_bytes(op.operands[k].dtype)) ^= 1U;
-      }
-    });
+    const Result wrong =
+        of_stranger(op.name, std::string(name(op.fills.front())), true, [&](OpCall& call) {
+          op.reference(call);
+          for (std::size_t k = 0; k < op.operands.size(); ++k) {
+            if (op.operands[k].access == Access::in || call.view(k).numel < 1) continue;
+            const std::int64_t element = std::min<std::int64_t>(2, call.view(k).numel - 1);
+            *(static_cast<unsigned char*>(call.view(k).data) +
+              element * num_bytes(op.operands[k].dtype)) ^= 1U;
+          }
+        });
     CHECK(wrong.status == Status::fail);
     REQUIRE(wrong.divergence.has_value());
-    CHECK(wrong.divergence->order.find("there is one result, because " + op.one_result) != std::string::npos);
+    CHECK(wrong.divergence->order.find("there is one result, because " + op.one_result) !=
+          std::string::npos);
   }
 }
 

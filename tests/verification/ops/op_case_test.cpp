@@ -9,9 +9,9 @@
 #include <set>
 
 #include "common/base/error.hpp"
+#include "verification/cli/program/contract_text.hpp"
 #include "verification/ops/op_case.hpp"
 #include "verification/ops/op_suite.hpp"
-#include "verification/cli/program/contract_text.hpp"
 
 namespace {
 
@@ -34,10 +34,13 @@ OpFunction and_then(const std::string& name, const std::function<void(OpCall&)>&
   };
 }
 
-void flip_bit(float& value) { value = std::bit_cast<float>(std::bit_cast<std::uint32_t>(value) ^ 1U); }
+void flip_bit(float& value) {
+  value = std::bit_cast<float>(std::bit_cast<std::uint32_t>(value) ^ 1U);
+}
 
 /// Elements [first, first + numel) as words, so that NaN can be compared.
-std::vector<std::uint32_t> words_of(Span<const float> values, std::size_t first, std::size_t numel) {
+std::vector<std::uint32_t> words_of(Span<const float> values, std::size_t first,
+                                    std::size_t numel) {
   std::vector<std::uint32_t> words(numel);
   std::memcpy(words.data(), values.data() + first, numel * sizeof(float));
   return words;
@@ -55,12 +58,14 @@ std::string layer_of(const std::string& file) {
 }  // namespace
 
 TEST_CASE(
-    "every function type of the contract has an operation, and every operation its doc block and implementations") {
+    "every function type of the contract has an operation, and every operation its doc block and "
+    "implementations") {
   std::set<std::string> types;
   for (const ContractHeader& header : contract_headers()) {
     for (std::size_t at = header.content.find("\nusing "); at != std::string::npos;
          at = header.content.find("\nusing ", at + 1)) {
-      const std::string type = header.content.substr(at + 7, header.content.find(' ', at + 7) - at - 7);
+      const std::string type =
+          header.content.substr(at + 7, header.content.find(' ', at + 7) - at - 7);
       if (type.size() > 2 && type.substr(type.size() - 2) == "Fn") types.insert(type);
     }
   }
@@ -204,7 +209,9 @@ TEST_CASE("fills are what their names say") {
   CHECK(std::count(seen.begin(), seen.end(), true) == 65536);
 }
 
-TEST_CASE("a wrong last element, a wrong bit, a NaN and a zero of the other sign are found where they are") {
+TEST_CASE(
+    "a wrong last element, a wrong bit, a NaN and a zero of the other sign are found where they "
+    "are") {
   const auto last = and_then("clip", [](OpCall& call) {
     if (call.numel() == 1025) flip_bit(call.get<float>(1)[1024]);
   });
@@ -234,12 +241,15 @@ TEST_CASE("a wrong last element, a wrong bit, a NaN and a zero of the other sign
 }
 
 TEST_CASE("memory that is not the implementation's") {
-  const auto behind = and_then("clip", [](OpCall& call) { call.get<float>(1).data()[call.numel()] = 0; });
-  CHECK(with_implementation("clip", Fill::training, behind).reason == "grad was written outside its bounds");
+  const auto behind =
+      and_then("clip", [](OpCall& call) { call.get<float>(1).data()[call.numel()] = 0; });
+  CHECK(with_implementation("clip", Fill::training, behind).reason ==
+        "grad was written outside its bounds");
   const auto before = and_then("clip", [](OpCall& call) {
     if (call.shape().offset != 0) call.get<float>(1).data()[-1] = 0;
   });
-  CHECK(with_implementation("clip", Fill::training, before).reason == "grad was written outside its bounds");
+  CHECK(with_implementation("clip", Fill::training, before).reason ==
+        "grad was written outside its bounds");
   const auto far_behind = and_then("clip", [](OpCall& call) {  // the red zone, behind the poison
     call.get<float>(1).data()[call.numel() + 18] = 0;
   });
@@ -253,7 +263,8 @@ TEST_CASE("memory that is not the implementation's") {
   const auto input = and_then("clip", [](OpCall& call) {
     if (call.numel() == 16) flip_bit(call.get<float>(0)[7]);
   });
-  CHECK(with_implementation("clip", Fill::training, input).reason == "the input unscaled_grad was edited");
+  CHECK(with_implementation("clip", Fill::training, input).reason ==
+        "the input unscaled_grad was edited");
 }
 
 TEST_CASE("an output nobody wrote is no result") {
@@ -276,12 +287,17 @@ TEST_CASE("the p-norm is judged by its bound, on both sides of it") {
   const auto scaled = [](double factor) {
     return and_then("grad_norm_p", [factor](OpCall& call) { call.get<double>(1)[0] *= factor; });
   };
-  CHECK(with_implementation("grad_norm_p", Fill::training, find_op("grad_norm_p")->host).status == Status::pass);
-  CHECK(with_implementation("grad_norm_p", Fill::training, scaled(1 + 0x1p-52)).status == Status::pass);
-  CHECK(with_implementation("grad_norm_p", Fill::training, scaled(1 + 0x1p-44)).status == Status::fail);
-  CHECK(with_implementation("grad_norm_p", Fill::training, scaled(1 - 0x1p-44)).status == Status::fail);
-  CHECK(with_implementation("grad_norm_p", Fill::training, scaled(std::numeric_limits<double>::quiet_NaN())).status ==
+  CHECK(with_implementation("grad_norm_p", Fill::training, find_op("grad_norm_p")->host).status ==
+        Status::pass);
+  CHECK(with_implementation("grad_norm_p", Fill::training, scaled(1 + 0x1p-52)).status ==
+        Status::pass);
+  CHECK(with_implementation("grad_norm_p", Fill::training, scaled(1 + 0x1p-44)).status ==
         Status::fail);
+  CHECK(with_implementation("grad_norm_p", Fill::training, scaled(1 - 0x1p-44)).status ==
+        Status::fail);
+  CHECK(with_implementation("grad_norm_p", Fill::training,
+                            scaled(std::numeric_limits<double>::quiet_NaN()))
+            .status == Status::fail);
   const auto finite = [](OpCall& call) { call.get<double>(1)[0] = 1; };
   CHECK(with_implementation("grad_norm_p", Fill::special, finite).status == Status::fail);
 }
@@ -305,13 +321,15 @@ TEST_CASE("the first difference is named where the data come first, not where th
 }
 
 TEST_CASE("zeros are a control: they prove little, and nobody mistrusts them for it") {
-  CHECK(with_implementation("adamw_update", Fill::zero, find_op("adamw_update")->host).status == Status::pass);
+  CHECK(with_implementation("adamw_update", Fill::zero, find_op("adamw_update")->host).status ==
+        Status::pass);
   const auto one = [](OpCall& call) {
     find_op("adamw_update")->host(call);
     if (call.numel() > 0) call.get<float>(1)[0] = 1;
   };
   CHECK(with_implementation("adamw_update", Fill::zero, one).status == Status::fail);
-  CHECK(with_implementation("adamw_update", Fill::training, find_op("adamw_update")->host).status == Status::pass);
+  CHECK(with_implementation("adamw_update", Fill::training, find_op("adamw_update")->host).status ==
+        Status::pass);
 }
 
 TEST_CASE("what is not here is skipped") {
@@ -324,10 +342,10 @@ TEST_CASE("what is not here is skipped") {
 
 TEST_CASE("ulp distances") {
   const auto bits = [](std::vector<std::uint32_t> words) { return words; };
-  std::vector<std::uint32_t> a = bits(
-      {0x3F800000, 0x3F800000, 0x3F800000, 0x3F800000, 0x3F800000, 0, 0x7FC00000, 0x7FC00000, 0xBF800000});
-  std::vector<std::uint32_t> b = bits({0x3F800000, 0x3F7FFFFF, 0x3F800002, 0x3F80000F, 0x3F800010, 0x80000000,
-                                       0x3F800000, 0xFFC00001, 0xBF800003});
+  std::vector<std::uint32_t> a = bits({0x3F800000, 0x3F800000, 0x3F800000, 0x3F800000, 0x3F800000,
+                                       0, 0x7FC00000, 0x7FC00000, 0xBF800000});
+  std::vector<std::uint32_t> b = bits({0x3F800000, 0x3F7FFFFF, 0x3F800002, 0x3F80000F, 0x3F800010,
+                                       0x80000000, 0x3F800000, 0xFFC00001, 0xBF800003});
   UlpHistogram h;
   h.add({a.data(), DType::fp32, 9}, {b.data(), DType::fp32, 9});
   CHECK(h.counts == std::array<std::int64_t, 5>{2, 1, 1, 2, 1});

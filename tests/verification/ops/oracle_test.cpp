@@ -52,8 +52,10 @@ TEST_CASE("philox4x32-10: the vectors published with the generator") {
     oracle_philox(k.counter.data(), k.key.data(), block.data());
     CHECK(block == k.block);
   }
-  for (std::uint64_t i = 0; i < 1000; ++i) {  // and the addressing of R15 is that of the project's generator
-    const std::uint64_t seed = i * 0x9E3779B97F4A7C15ULL, t = i << 24, index = i * i * 0x100000003ULL;
+  for (std::uint64_t i = 0; i < 1000;
+       ++i) {  // and the addressing of R15 is that of the project's generator
+    const std::uint64_t seed = i * 0x9E3779B97F4A7C15ULL, t = i << 24,
+                        index = i * i * 0x100000003ULL;
     CHECK(oracle_random_word(seed, 0x53520001, t, index) ==
           Philox(seed, 0x53520001, static_cast<std::uint32_t>(t)).word(index));
   }
@@ -208,7 +210,8 @@ TEST_CASE("norms by hand") {
   CHECK(oracle_max_finish(oracle_max_bits(x, 4, 0)) == 4);
   CHECK(oracle_count_zeros(x, 4) == 1);
   CHECK(oracle_count_nonfinite(x, 4) == 0);
-  const float y[] = {std::numeric_limits<float>::infinity(), 1, std::numeric_limits<float>::quiet_NaN(),
+  const float y[] = {std::numeric_limits<float>::infinity(), 1,
+                     std::numeric_limits<float>::quiet_NaN(),
                      -std::numeric_limits<float>::infinity(), std::numeric_limits<float>::max()};
   CHECK(oracle_count_zeros(y, 5) == 0);
   CHECK(oracle_count_nonfinite(y, 5) == 3);
@@ -217,7 +220,8 @@ TEST_CASE("norms by hand") {
 TEST_CASE("update rules by hand: powers of two and small integers, every flag seen") {
   oracle_scalars s{};
   s.beta1 = s.beta2 = s.one_minus_beta1 = s.one_minus_beta2 = 0.5F;
-  s.sqrt_bias_correction2 = 2, s.step_size = 8, s.eps = 1, s.lr_weight_decay = 0.25F, s.weight_decay = 0.5F;
+  s.sqrt_bias_correction2 = 2, s.step_size = 8, s.eps = 1, s.lr_weight_decay = 0.25F,
+  s.weight_decay = 0.5F;
   s.lr = 0.25F, s.momentum = 0.5F, s.one_minus_dampening = 0.75F, s.has_decay = 1;
   const auto adam = [&](oracle_adam_options o, float g, float p, float m, float v, float top) {
     oracle_adam(&o, &s, &g, &p, &m, &v, &top, 1);

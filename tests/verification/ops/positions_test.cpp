@@ -14,8 +14,8 @@ using namespace zeroproof::oracle;
 
 std::vector<Operation> all_operations() {
   std::vector<Operation> all;
-  for (const auto& group : {update_operations(), simple_operations(), narrow_operations(), widen_operations(),
-                            fused_operations(), format_operations()}) {
+  for (const auto& group : {update_operations(), simple_operations(), narrow_operations(),
+                            widen_operations(), fused_operations(), format_operations()}) {
     all.insert(all.end(), group.begin(), group.end());
   }
   return all;
@@ -33,7 +33,8 @@ TEST_CASE("threads 1, 2, 3") {
 
 TEST_CASE("tree over 1 to 40 leaves") {
   constexpr std::int64_t numel = 300;
-  const std::vector<Implementation> implementations = implementations_with(&Implementation::grad_sum);
+  const std::vector<Implementation> implementations =
+      implementations_with(&Implementation::grad_sum);
   std::vector<std::vector<float>> leaves;
   std::vector<Span<const float>> views;
   std::vector<const float*> pointers;
@@ -59,7 +60,7 @@ TEST_CASE("tree over 1 to 40 leaves") {
       }
     }
   }
-  std::printf("elementwise tree: 40 trees x %zu implementations, %lld differ\n", 3 * implementations.size(),
-              static_cast<long long>(differ));
+  std::printf("elementwise tree: 40 trees x %zu implementations, %lld differ\n",
+              3 * implementations.size(), static_cast<long long>(differ));
   CHECK(differ == 0);
 }

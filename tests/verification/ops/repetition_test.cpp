@@ -7,8 +7,8 @@
 #include <tuple>
 
 #include "verification/compare/compare.hpp"
-#include "verification/ops/op_case.hpp"
 #include "verification/interfaces/plugin/operations.hpp"
+#include "verification/ops/op_case.hpp"
 
 namespace {
 
@@ -37,7 +37,8 @@ Result judged(const Op& op, Fill fill, const OpFunction& run) {
 }
 
 /// Every output element that the implementation wrote, changed by `wrong`, which gets its bits.
-using Wrong = std::function<std::uint64_t(const TensorView&, std::int64_t element, std::uint64_t bits)>;
+using Wrong =
+    std::function<std::uint64_t(const TensorView&, std::int64_t element, std::uint64_t bits)>;
 OpFunction implementation_but(const Op& op, const Wrong& wrong) {
   return [&op, wrong](OpCall& call) {
     const OpCall before = call.fresh();
@@ -59,15 +60,17 @@ std::uint64_t sign_of(const TensorView& view) { return 1ULL << (8 * num_bytes(vi
 
 /// Mistakes as they are made, each in every result.
 std::map<std::string, Wrong> mistakes() {
-  return {{"one ulp off", [](const TensorView&, std::int64_t, std::uint64_t bits) { return bits ^ 1; }},
-          {"the other sign",
-           [](const TensorView& view, std::int64_t, std::uint64_t bits) { return bits ^ sign_of(view); }},
-          {"flushed to zero of its sign",
-           [](const TensorView& view, std::int64_t, std::uint64_t bits) { return bits & sign_of(view); }},
-          {"not written", [](const TensorView&, std::int64_t, std::uint64_t) { return ~0ULL; }},
-          {"behind the last full vector", [](const TensorView& view, std::int64_t i, std::uint64_t bits) {
-             return i >= view.numel - view.numel % 8 ? ~0ULL : bits;
-           }}};
+  return {
+      {"one ulp off", [](const TensorView&, std::int64_t, std::uint64_t bits) { return bits ^ 1; }},
+      {"the other sign", [](const TensorView& view, std::int64_t,
+                            std::uint64_t bits) { return bits ^ sign_of(view); }},
+      {"flushed to zero of its sign", [](const TensorView& view, std::int64_t,
+                                         std::uint64_t bits) { return bits & sign_of(view); }},
+      {"not written", [](const TensorView&, std::int64_t, std::uint64_t) { return ~0ULL; }},
+      {"behind the last full vector",
+       [](const TensorView& view, std::int64_t i, std::uint64_t bits) {
+         return i >= view.numel - view.numel % 8 ? ~0ULL : bits;
+       }}};
 }
 
 /// Those that tell most of a repetition, and make the fewest cases: patterns recur, the others do not.
@@ -131,7 +134,8 @@ TEST_CASE("results known by heart are tampered with, of long calls and of single
   }
 }
 
-TEST_CASE("a function that ignores one of its settings gives the results of a call before, rightly") {
+TEST_CASE(
+    "a function that ignores one of its settings gives the results of a call before, rightly") {
   const Op& op = *find_op("adamw_update");
   const Result result = judged(op, Fill::training, [&](OpCall& call) {
     if (call.variant() > 0) return;  // as if nothing were to do

@@ -52,7 +52,7 @@ std::uint32_t bits_of(float x) { return std::bit_cast<std::uint32_t>(x); }
 bool same(float a, float b) { return bits_of(a) == bits_of(b) || (a != a && b != b); }
 
 struct Buffers {
-  std::vector<float> x, root, expected;                       // what goes in, and what must come out
+  std::vector<float> x, root, expected;  // what goes in, and what must come out
   std::vector<float> grad, master, exp_avg, exp_avg_sq, top;  // what the implementation sees
 };
 
@@ -72,8 +72,8 @@ float expected_master(float x) {
 }
 
 /// Calls of `piece` elements; returns how many masters or moments are not what they must be.
-std::int64_t run(const Implementation& implementation, const Path& path, Buffers& b, std::int64_t piece,
-                 std::uint32_t& first_bad) {
+std::int64_t run(const Implementation& implementation, const Path& path, Buffers& b,
+                 std::int64_t piece, std::uint32_t& first_bad) {
   const auto numel = static_cast<std::int64_t>(b.x.size());
   std::ranges::fill(b.grad, 0.0F);
   std::ranges::fill(b.master, 0.0F);
@@ -88,13 +88,17 @@ std::int64_t run(const Implementation& implementation, const Path& path, Buffers
   for (std::int64_t i = 0; i < numel; i += piece) {
     const auto from = static_cast<std::size_t>(i),
                count = static_cast<std::size_t>(std::min(piece, numel - i));
-    const auto part = [&](std::vector<float>& whole) { return Span<float>(whole).subspan(from, count); };
-    (implementation.*path.update)(implementation.exec, AdamOptions{path.amsgrad, false}, scalars, part(b.grad), part(b.master),
-                        part(b.exp_avg), part(b.exp_avg_sq), path.amsgrad ? part(b.top) : Span<float>{});
+    const auto part = [&](std::vector<float>& whole) {
+      return Span<float>(whole).subspan(from, count);
+    };
+    (implementation.*path.update)(implementation.exec, AdamOptions{path.amsgrad, false}, scalars,
+                                  part(b.grad), part(b.master), part(b.exp_avg), part(b.exp_avg_sq),
+                                  path.amsgrad ? part(b.top) : Span<float>{});
   }
   std::int64_t differ = 0;
   for (std::size_t i = 0; i < b.x.size(); ++i) {
-    const bool moments = same(b.exp_avg[i], b.root[i]) && (path.amsgrad ? b.exp_avg_sq[i] == 0 : true);
+    const bool moments =
+        same(b.exp_avg[i], b.root[i]) && (path.amsgrad ? b.exp_avg_sq[i] == 0 : true);
     if (moments && same(b.master[i], b.expected[i])) continue;
     if (differ++ == 0) first_bad = bits_of(b.x[i]);
   }
@@ -113,7 +117,8 @@ void check_roots(const char* what, const std::vector<Path>& chosen, std::int64_t
     parallel_for(available_cores(), (count + block - 1) / block, [&](std::int64_t k) {
       thread_local Buffers b;
       const auto numel = static_cast<std::size_t>(std::min(block, count - k * block));
-      for (auto* v : {&b.x, &b.root, &b.expected, &b.grad, &b.master, &b.exp_avg, &b.exp_avg_sq, &b.top})
+      for (auto* v :
+           {&b.x, &b.root, &b.expected, &b.grad, &b.master, &b.exp_avg, &b.exp_avg_sq, &b.top})
         v->resize(numel);
       for (std::size_t i = 0; i < numel; ++i) {
         b.x[i] = std::bit_cast<float>(bits(k * block + static_cast<std::int64_t>(i)));
@@ -129,13 +134,15 @@ void check_roots(const char* what, const std::vector<Path>& chosen, std::int64_t
           if (here == 0) continue;
           const std::lock_guard lock(mutex);
           if (differ == 0)
-            first = implementation.name + ", x =" + std::to_string(bad) + " (bits), calls of " + std::to_string(piece);
+            first = implementation.name + ", x =" + std::to_string(bad) + " (bits), calls of " +
+                    std::to_string(piece);
           differ += here;
         }
       }
     });
     std::printf("sqrt in %s, %s: %lld values x %zu implementations, %lld differ\n", path.name, what,
-                static_cast<long long>(count), implementations.size(), static_cast<long long>(differ));
+                static_cast<long long>(count), implementations.size(),
+                static_cast<long long>(differ));
     std::fflush(stdout);
     CHECK_MESSAGE(differ == 0, first);
   }
@@ -149,7 +156,8 @@ TEST_CASE("roots: two ulps around every power of two, squares and their neighbou
     for (std::uint32_t i = 0; i < 5; ++i) bits.push_back((exponent << 23) + i - 2);
   }
   for (std::uint32_t n = 1; n < 4096; ++n) {  // squares of 12-bit numbers, whose roots are exact
-    for (std::uint32_t i = 0; i < 3; ++i) bits.push_back(bits_of(static_cast<float>(n * n)) + i - 1);
+    for (std::uint32_t i = 0; i < 3; ++i)
+      bits.push_back(bits_of(static_cast<float>(n * n)) + i - 1);
   }
   check_roots(
       "edges", {std::begin(paths), std::end(paths)}, static_cast<std::int64_t>(bits.size()),
@@ -158,7 +166,8 @@ TEST_CASE("roots: two ulps around every power of two, squares and their neighbou
 
 TEST_CASE("roots: every 64th float") {
   check_roots(
-      "every 64th float", {paths[0], paths[3]}, std::int64_t{1} << 25,  // the negative ones are all NaN
+      "every 64th float", {paths[0], paths[3]},
+      std::int64_t{1} << 25,  // the negative ones are all NaN
       [](std::int64_t i) { return static_cast<std::uint32_t>(64 * i + i * 37 % 64); }, 16);
 }
 

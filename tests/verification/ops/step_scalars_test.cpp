@@ -15,8 +15,8 @@
 
 #include "common/base/error.hpp"
 #include "common/base/parallel_for.hpp"
-#include "oracle_settings.hpp"
 #include "oracle_implementations.hpp"
+#include "oracle_settings.hpp"
 
 namespace {
 
@@ -24,7 +24,9 @@ using namespace zeroproof;
 using namespace zeroproof::oracle;
 
 /// The implementations that compute scalars: instruction sets play no part, so one of the host.
-std::vector<Implementation> scalar_implementations() { return {reference_implementation(), host_implementation(Isa::best)}; }
+std::vector<Implementation> scalar_implementations() {
+  return {reference_implementation(), host_implementation(Isa::best)};
+}
 
 struct Expected {
   bool allowed = false;
@@ -33,7 +35,8 @@ struct Expected {
 
 bool agree(const Implementation& implementation, const Settings& c, const Expected& expected) {
   try {
-    const StepScalars actual = implementation.step_scalars(to_hyper(c.hyper), c.t, c.log2_loss_scale, c.divisor);
+    const StepScalars actual =
+        implementation.step_scalars(to_hyper(c.hyper), c.t, c.log2_loss_scale, c.divisor);
     return expected.allowed && std::memcmp(&actual, &expected.scalars, sizeof actual) == 0;
   } catch (const Error& error) {
     return !expected.allowed && error.code() == ErrorCode::invalid_argument;
@@ -55,13 +58,14 @@ void compare(const char* what, std::int64_t cases, Settings (*make)(std::uint64_
       for (const Implementation& implementation : implementations) {
         if (agree(implementation, c, expected)) continue;
         const std::lock_guard lock(mutex);
-        if (differ++ == 0) first = implementation.name + ", case " + std::to_string(i) + ": " + describe(c);
+        if (differ++ == 0)
+          first = implementation.name + ", case " + std::to_string(i) + ": " + describe(c);
       }
     }
   });
-  std::printf("step scalars, %s: %lld cases (%lld allowed) x %zu implementations, %lld differ\n", what,
-              static_cast<long long>(cases), static_cast<long long>(allowed.load()), implementations.size(),
-              static_cast<long long>(differ.load()));
+  std::printf("step scalars, %s: %lld cases (%lld allowed) x %zu implementations, %lld differ\n",
+              what, static_cast<long long>(cases), static_cast<long long>(allowed.load()),
+              implementations.size(), static_cast<long long>(differ.load()));
   CHECK_MESSAGE(differ == 0, first);
 }
 
@@ -108,8 +112,8 @@ TEST_CASE("by hand: the words that are new in version 2") {
     hyper.momentum = hyper.dampening = 0;
     hyper.lr = 1e-200;
     hyper.weight_decay = 1e-200;
-    for (UpdateRule rule :
-         {UpdateRule::adamw, UpdateRule::adam, UpdateRule::sgd, UpdateRule::sgd_ema, UpdateRule::lion}) {
+    for (UpdateRule rule : {UpdateRule::adamw, UpdateRule::adam, UpdateRule::sgd,
+                            UpdateRule::sgd_ema, UpdateRule::lion}) {
       const bool decoupled = rule == UpdateRule::adamw || rule == UpdateRule::lion;
       hyper.rule = rule;
       CHECK(implementation.step_scalars(hyper, 5, 0, 1).has_decay == (decoupled ? 0U : 1U));

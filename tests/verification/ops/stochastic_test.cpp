@@ -12,8 +12,8 @@
 #include "common/base/float_formats.hpp"
 #include "common/contracts/cast.hpp"
 #include "oracle.h"
-#include "oracle_inputs.hpp"
 #include "oracle_implementations.hpp"
+#include "oracle_inputs.hpp"
 
 namespace {
 
@@ -30,8 +30,10 @@ std::vector<std::uint16_t> cast(const Implementation& implementation, const Roun
 }
 
 /// Was element i rounded up? Of a value whose lower half is `low`, 1 in 65536 / low draws rounds up.
-std::vector<double> ups(const Implementation& implementation, const RoundingDraw& draw, float value, std::size_t draws) {
-  const std::vector<std::uint16_t> bits = cast(implementation, draw, std::vector<float>(draws, value));
+std::vector<double> ups(const Implementation& implementation, const RoundingDraw& draw, float value,
+                        std::size_t draws) {
+  const std::vector<std::uint16_t> bits =
+      cast(implementation, draw, std::vector<float>(draws, value));
   const std::uint32_t down = std::bit_cast<std::uint32_t>(value) >> 16;
   std::vector<double> result;
   std::size_t strange = 0;
@@ -51,7 +53,8 @@ double mean(const std::vector<double>& x) {
 
 /// Correlation in units of its standard deviation: the sum of n products of independent centred values, each of
 /// variance (p (1 - p))^2, has deviation sqrt(n) p (1 - p).
-double correlation(const std::vector<double>& a, const std::vector<double>& b, std::size_t lag, double p) {
+double correlation(const std::vector<double>& a, const std::vector<double>& b, std::size_t lag,
+                   double p) {
   const std::size_t n = std::min(a.size(), b.size()) - lag;
   double sum = 0;
   for (std::size_t i = 0; i < n; ++i) sum += (a[i] - p) * (b[i + lag] - p);
@@ -62,26 +65,29 @@ double correlation(const std::vector<double>& a, const std::vector<double>& b, s
 
 TEST_CASE("draws: any first element, cut anywhere, any thread count") {
   // Around the wrap of the counter's low word too; all of one run must fit together.
-  for (std::uint64_t base : {std::uint64_t{0}, (std::uint64_t{1} << 34) - 600, std::uint64_t{1} << 62}) {
+  for (std::uint64_t base :
+       {std::uint64_t{0}, (std::uint64_t{1} << 34) - 600, std::uint64_t{1} << 62}) {
     std::vector<float> source;
     for (std::uint64_t i = 0; i < 1200; ++i) source.push_back(make_element(Family::training, i)[1]);
     std::vector<std::uint16_t> expected(source.size());
     oracle_cast_stochastic(99, 3, base, source.data(), expected.data(), source.size());
-    for (const Implementation& implementation : implementations_with(&Implementation::stochastic_cast_to_bf16)) {
+    for (const Implementation& implementation :
+         implementations_with(&Implementation::stochastic_cast_to_bf16)) {
       std::int64_t differ = 0;
       for (std::size_t first = 0; first < 70; ++first) {
         for (std::size_t numel :
-             {std::size_t{0}, std::size_t{1}, std::size_t{2}, std::size_t{3}, std::size_t{5}, std::size_t{16},
-              std::size_t{33}, std::size_t{600}, source.size() - first}) {
+             {std::size_t{0}, std::size_t{1}, std::size_t{2}, std::size_t{3}, std::size_t{5},
+              std::size_t{16}, std::size_t{33}, std::size_t{600}, source.size() - first}) {
           for (int threads : {1, 3}) {
             if (threads > 1 && numel < 600) continue;
             Implementation with_threads = implementation;
             with_threads.exec.num_threads = threads;
             const auto begin = source.begin() + static_cast<std::ptrdiff_t>(first);
-            const std::vector<std::uint16_t> bits = cast(with_threads, {99, 3, base + first},
-                                                         {begin, begin + static_cast<std::ptrdiff_t>(numel)});
-            differ +=
-                !std::equal(bits.begin(), bits.end(), expected.begin() + static_cast<std::ptrdiff_t>(first));
+            const std::vector<std::uint16_t> bits =
+                cast(with_threads, {99, 3, base + first},
+                     {begin, begin + static_cast<std::ptrdiff_t>(numel)});
+            differ += !std::equal(bits.begin(), bits.end(),
+                                  expected.begin() + static_cast<std::ptrdiff_t>(first));
           }
         }
       }
@@ -92,7 +98,8 @@ TEST_CASE("draws: any first element, cut anywhere, any thread count") {
 
 TEST_CASE("draws: the low word of the step, all of the seed") {
   const std::vector<float> source(4096, 1.00390625F);  // half-way between two bf16
-  for (const Implementation& implementation : implementations_with(&Implementation::stochastic_cast_to_bf16)) {
+  for (const Implementation& implementation :
+       implementations_with(&Implementation::stochastic_cast_to_bf16)) {
     CAPTURE(implementation.name);
     const auto bits = cast(implementation, {5, 7, 11}, source);
     CHECK(bits == cast(implementation, {5, (std::uint64_t{3} << 32) + 7, 11}, source));
@@ -107,7 +114,8 @@ TEST_CASE("draws: the low word of the step, all of the seed") {
 TEST_CASE("the mean is the value: 10^6 draws, five standard deviations") {
   constexpr std::size_t draws = 1'000'000;
   double worst = 0;
-  const std::vector<Implementation> implementations = implementations_with(&Implementation::stochastic_cast_to_bf16);
+  const std::vector<Implementation> implementations =
+      implementations_with(&Implementation::stochastic_cast_to_bf16);
   for (std::uint32_t low : {1U, 0x0100U, 0x4000U, 0x7FFFU, 0x8000U, 0x8001U, 0xC000U, 0xFFFFU}) {
     for (std::uint32_t high : {0x3F80U, 0xBF7FU, 0x0000U, 0x8001U, 0x007FU, 0x7F7EU}) {
       const float value = from_bits(high << 16 | low);
@@ -115,26 +123,30 @@ TEST_CASE("the mean is the value: 10^6 draws, five standard deviations") {
       for (const Implementation& implementation : implementations) {
         const RoundingDraw draw{2024 + low, high, 13 * high};
         const double up = mean(ups(implementation, draw, value, draws));
-        const double sigmas = std::abs(up - p) / std::sqrt(p * (1 - p) / static_cast<double>(draws));
+        const double sigmas =
+            std::abs(up - p) / std::sqrt(p * (1 - p) / static_cast<double>(draws));
         worst = std::max(worst, sigmas);
         CHECK_MESSAGE(sigmas < 5, implementation.name);
         // The same in units of the value, as a user sees it: the neighbours are exact in double.
         const double down = to_float(bf16{static_cast<std::uint16_t>(high)});
         const double next = to_float(bf16{static_cast<std::uint16_t>(high + 1)});
         const double error = down + up * (next - down) - static_cast<double>(value);
-        const double limit = 5 * std::sqrt(p * (1 - p) / static_cast<double>(draws)) * std::abs(next - down);
+        const double limit =
+            5 * std::sqrt(p * (1 - p) / static_cast<double>(draws)) * std::abs(next - down);
         CHECK(std::abs(error) <= limit * 1.000001);
       }
     }
   }
   std::printf(
-      "stochastic rounding: 48 values x %zu draws x %zu implementations, largest mean error %.2f sigma\n",
+      "stochastic rounding: 48 values x %zu draws x %zu implementations, largest mean error %.2f "
+      "sigma\n",
       draws, implementations.size(), worst);
 }
 
 TEST_CASE("draws are independent over elements and steps") {
   constexpr std::size_t draws = 1'000'000;
-  const Implementation implementation = reference_implementation();  // the others have the same bits (cast_test)
+  const Implementation implementation =
+      reference_implementation();  // the others have the same bits (cast_test)
   double worst = 0;
   for (std::uint32_t low : {0x8000U, 0x2000U}) {
     const double p = low / 65536.0;
@@ -147,10 +159,12 @@ TEST_CASE("draws are independent over elements and steps") {
          {RoundingDraw{17, 41, 0}, RoundingDraw{17, 42, 0}, RoundingDraw{18, 40, 0},
           RoundingDraw{17, 40, std::uint64_t{1} << 34}}) {
       const std::vector<double> then = ups(implementation, other, value, draws);
-      for (std::size_t lag : {0, 1, 4}) worst = std::max(worst, std::abs(correlation(now, then, lag, p)));
+      for (std::size_t lag : {0, 1, 4})
+        worst = std::max(worst, std::abs(correlation(now, then, lag, p)));
     }
   }
-  std::printf("stochastic rounding: 40 correlations over %zu draws, largest %.2f sigma\n", draws, worst);
+  std::printf("stochastic rounding: 40 correlations over %zu draws, largest %.2f sigma\n", draws,
+              worst);
   CHECK(worst < 5);
 }
 
@@ -158,7 +172,8 @@ TEST_CASE("what never moves, and what may become infinite") {
   std::vector<float> exact, other;
   for (std::uint32_t high = 0; high < 0x10000; ++high) exact.push_back(from_bits(high << 16));
   for (std::uint32_t i = 0; i < 4096; ++i) other.push_back(from_bits(0x7F7F0000U + 16 * i));
-  for (const Implementation& implementation : implementations_with(&Implementation::stochastic_cast_to_bf16)) {
+  for (const Implementation& implementation :
+       implementations_with(&Implementation::stochastic_cast_to_bf16)) {
     CAPTURE(implementation.name);
     const auto bits = cast(implementation, {3, 4, 5}, exact);
     std::int64_t moved = 0, infinite = 0;

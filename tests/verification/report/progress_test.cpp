@@ -17,7 +17,9 @@ std::string with_bar(bool terminal, const Work& work) {
   ProgressBar::Clock::time_point now;
   {
     ProgressBar bar(file, terminal, [&] { return now; });
-    work(bar, [&](double seconds) { now += std::chrono::milliseconds(static_cast<int>(1000 * seconds)); });
+    work(bar, [&](double seconds) {
+      now += std::chrono::milliseconds(static_cast<int>(1000 * seconds));
+    });
   }
   std::rewind(file);
   std::string text;
@@ -53,7 +55,8 @@ TEST_CASE("in a log a short command says nothing, a long one a word at least eve
   CHECK(text.find('\033') == std::string::npos);
 }
 
-TEST_CASE("lines that stay wait until a command has taken eight seconds, and stand alone in a log") {
+TEST_CASE(
+    "lines that stay wait until a command has taken eight seconds, and stand alone in a log") {
   const auto said = [](int seconds, bool terminal) {
     return with_bar(terminal, [&](ProgressBar& bar, const auto& pass) {
       bar.say({"one"});
@@ -75,7 +78,8 @@ TEST_CASE("lines that stay wait until a command has taken eight seconds, and sta
 
 TEST_CASE("on a terminal a bar is drawn at once, and nothing of it stays") {
   const std::string text = written(true, 3, 0.01);
-  CHECK(text.find("\r\033[K[##########....................]  33 %") == 0);  // later calls came too early
+  CHECK(text.find("\r\033[K[##########....................]  33 %") ==
+        0);  // later calls came too early
   CHECK(std::count(text.begin(), text.end(), '%') == 1);
   CHECK(text.substr(text.size() - 4) == "\r\033[K");
 }

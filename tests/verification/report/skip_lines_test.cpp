@@ -30,12 +30,14 @@ TEST_CASE("a skipped step names the tensors that fit into the line, and counts t
       "step 4 skipped: 3 of 1,037 tensors are not finite: a.weight 3 of 2,304, b.bias 1 of 48, "
       "c.weight 1,234,567 of 1,234,567";
   const std::string two =
-      "step 4 skipped: 3 of 1,037 tensors are not finite: a.weight 3 of 2,304, b.bias 1 of 48 and 1 more";
+      "step 4 skipped: 3 of 1,037 tensors are not finite: a.weight 3 of 2,304, b.bias 1 of 48 and "
+      "1 more";
   CHECK(describe(skip, 1000) == all);
   CHECK(describe(skip, all.size()) == all);
   CHECK(describe(skip, all.size() - 1) == two);
   CHECK(describe(skip, two.size()) == two);
-  const std::string one = "step 4 skipped: 3 of 1,037 tensors are not finite: a.weight 3 of 2,304 and 2 more";
+  const std::string one =
+      "step 4 skipped: 3 of 1,037 tensors are not finite: a.weight 3 of 2,304 and 2 more";
   CHECK(describe(skip, two.size() - 1) == one);
   CHECK(describe(skip, 0) == one);  // it always names one
   CHECK(describe(skip_of(12, {three[1]}), 0) ==
@@ -46,7 +48,8 @@ TEST_CASE("a step may be skipped although every sum is finite") {
   SkippedStep skip = skip_of(1, {});
   skip.amax = 0x7F000000U;  // 2^127
   CHECK(describe(skip, 98) ==
-        "step 1 skipped: all tensors are finite until they are unscaled, the largest magnitude is 0x7f000000 "
+        "step 1 skipped: all tensors are finite until they are unscaled, the largest magnitude is "
+        "0x7f000000 "
         "(1.70141183e+38)");
 }
 
@@ -68,12 +71,15 @@ TEST_CASE("cases that say the same say it once, and few lines are shown") {
 }
 
 TEST_CASE("cases of one kind show their skipped steps, those of several with --rows") {
-  const std::string cases = "verify 'byte_gpt_tiny/adamw/*' --world self,threads:3 --stage 0,2 --dtype ";
+  const std::string cases =
+      "verify 'byte_gpt_tiny/adamw/*' --world self,threads:3 --stage 0,2 --dtype ";
   const auto lines = [&](const std::string& flags) {
     const std::string text = run_cli(cases + flags).out;
     std::int64_t count = 0;
-    const std::string line = "\n  step 3 skipped: 1 of 37 tensors is not finite: head.weight 1 of 3,840\n";
-    for (std::size_t at = text.find(line); at != std::string::npos; at = text.find(line, at + 1)) ++count;
+    const std::string line =
+        "\n  step 3 skipped: 1 of 37 tensors is not finite: head.weight 1 of 3,840\n";
+    for (std::size_t at = text.find(line); at != std::string::npos; at = text.find(line, at + 1))
+      ++count;
     return count;
   };
   CHECK(lines("bf16") == 1);

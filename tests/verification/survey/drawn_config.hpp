@@ -27,7 +27,9 @@ struct DrawnConfig {
 /// One configuration in the making. What is drawn is what the documents allow, and now and then what they forbid.
 class ConfigDraw {
  public:
-  explicit ConfigDraw(std::uint64_t number) : philox_(number, 0x436F6E66) { drawn_.number = number; }
+  explicit ConfigDraw(std::uint64_t number) : philox_(number, 0x436F6E66) {
+    drawn_.number = number;
+  }
 
   DrawnConfig make() {
     model();
@@ -52,7 +54,8 @@ class ConfigDraw {
     return values[static_cast<std::size_t>(below(static_cast<std::int64_t>(values.size())))];
   }
   std::string one_name(Span<const std::string_view> names) {
-    return std::string(names[static_cast<std::size_t>(below(static_cast<std::int64_t>(names.size())))]);
+    return std::string(
+        names[static_cast<std::size_t>(below(static_cast<std::int64_t>(names.size())))]);
   }
   const std::string& of(const std::string& setting) { return drawn_.settings[setting]; }
 
@@ -88,17 +91,20 @@ class ConfigDraw {
     };
     const std::vector<Shape> with_tp = {{1, 1, 2}, {2, 1, 2}, {1, 2, 2}, {1, 1, 4},
                                         {2, 2, 2}, {1, 2, 4}, {3, 1, 2}};
-    const std::vector<Shape> with_cp = {{1, 2, 1}, {2, 2, 1}, {3, 2, 1}, {1, 4, 1}, {2, 4, 1}, {1, 8, 1}};
+    const std::vector<Shape> with_cp = {{1, 2, 1}, {2, 2, 1}, {3, 2, 1},
+                                        {1, 4, 1}, {2, 4, 1}, {1, 8, 1}};
     Shape shape{static_cast<int>(one_of<int>({1, 1, 2, 2, 3, 4, 4, 5, 6, 8})), 1, 1};
     const bool grid = chance(45);
-    if (grid) shape = four_heads_ && chance(60) ? one_of(with_tp) : chance(85) ? one_of(with_cp) : shape;
+    if (grid)
+      shape = four_heads_ && chance(60) ? one_of(with_tp) : chance(85) ? one_of(with_cp) : shape;
     cp_ = shape.cp;
     tp_ = shape.tp;
     data_ranks_ = shape.dp * shape.cp;
     const int world = data_ranks_ * tp_;
     flag("world", world == 1 && chance(60) ? "self" : "threads:" + std::to_string(world));
     if (grid) {
-      flag("grid", std::to_string(shape.dp) + "x" + std::to_string(cp_) + "x" + std::to_string(tp_));
+      flag("grid",
+           std::to_string(shape.dp) + "x" + std::to_string(cp_) + "x" + std::to_string(tp_));
     }
     drawn_.settings["ranks"] = std::to_string(world);
     std::vector<int> divisors;
@@ -176,7 +182,8 @@ class ConfigDraw {
     const bool adam = rule == "adamw" || rule == "adam";
     if (!adam) set("optimizer.lr", one_of<std::string>({"0.3", "0.1"}));
     if (chance(30)) set("optimizer.beta1", one_of<std::string>({"0.0", "0.5", "0.95"}));
-    if (chance(30)) set("optimizer.beta2", one_of<std::string>({"0", "0.25", "0.5", "0.9", "0.999"}));
+    if (chance(30))
+      set("optimizer.beta2", one_of<std::string>({"0", "0.25", "0.5", "0.9", "0.999"}));
     if (chance(30)) set("optimizer.eps", one_of<std::string>({"1e-6", "1e-3", "1e-15"}));
     if (chance(40)) set("optimizer.weight_decay", one_of<std::string>({"0.0", "0.1", "1.0"}));
     if (chance(30)) set("optimizer.bias_correction", "false");
@@ -204,7 +211,8 @@ class ConfigDraw {
       if (chance(30)) set("schedule.first_is_zero", "true");
       set_name("schedule.warmup_shape", one_name(names_of(WarmupShape{})));
       const Span<const std::string_view> decays = names_of(DecayShape{});
-      set_name("schedule.decay", one_name(decays.first(decays.size() - 1)));  // a table stands alone
+      set_name("schedule.decay",
+               one_name(decays.first(decays.size() - 1)));  // a table stands alone
       const std::int64_t length = 1 + below(6);
       set("schedule.decay_end", std::to_string(warmup + length));
       set("schedule.min_lr", "1e-4");
@@ -220,7 +228,8 @@ class ConfigDraw {
     }
     if (!chance(30)) return;
     groups_ = "[[param_group]]\nname = \"vectors\"\nvectors = true\nweight_decay_mult = 0.0\n";
-    if (chance(60)) groups_ += "[[param_group]]\nname = \"up\"\nmatch = [\"*.mlp.up.*\"]\nlr_mult = 0.5\n";
+    if (chance(60))
+      groups_ += "[[param_group]]\nname = \"up\"\nmatch = [\"*.mlp.up.*\"]\nlr_mult = 0.5\n";
     drawn_.settings["param_group"] = groups_.find("mlp") == std::string::npos ? "1" : "2";
   }
 
@@ -229,7 +238,8 @@ class ConfigDraw {
     flag("steps", std::to_string(steps));
     flag("seed", std::to_string(1 + philox_.below(index_++, std::uint64_t{1} << 62)));
     std::string reaction = "skip";
-    if (configured_ && chance(40)) set_name("run.on_nonfinite", reaction = one_name(names_of(OnNonfinite{})));
+    if (configured_ && chance(40))
+      set_name("run.on_nonfinite", reaction = one_name(names_of(OnNonfinite{})));
     const bool scaler = of("dtype") == "fp16";
     if (scaler) {
       const bool stays = reaction == "error" || chance(30);
@@ -237,7 +247,8 @@ class ConfigDraw {
       set("loss_scaler.initial_loss_scale", one_of<std::string>({"1", "16", "256"}));
       if (chance(50)) set("loss_scaler.growth_interval", std::to_string(1 + below(3)));
       if (chance(50)) set("loss_scaler.hysteresis", std::to_string(1 + below(2)));
-      if (chance(50)) set_name("loss_scaler.hysteresis_refill", one_of<std::string>({"growth", "good_step"}));
+      if (chance(50))
+        set_name("loss_scaler.hysteresis_refill", one_of<std::string>({"growth", "good_step"}));
     }
     // A dynamic scaler is only judged if it meets an overflow; a run that is to stop at one must not.
     const bool overflows = reaction != "error" && (scaler || chance(50));
@@ -258,10 +269,13 @@ class ConfigDraw {
       if (applies && drawn_.illegal.empty()) drawn_.illegal = why;
     };
     drawn_.uneven = tp_ > 1 && drawn_.settings["model.hidden"] == "37";
-    forbid(cuts && (norm == "chunk1024" || (norm.empty() && !brings_norm)), "chunk1024 with cut chunks");
+    forbid(cuts && (norm == "chunk1024" || (norm.empty() && !brings_norm)),
+           "chunk1024 with cut chunks");
     forbid((cp_ > 1 || tp_ > 1) && of("dtype") == "fp16", "fp16 leaves in parts");
-    forbid(sum == "binned" && data_ranks_ / instances_ % cp_ != 0, "CP parts of a bin in two instances");
-    forbid(of("run.param_rounding") == "\"stochastic\"" && of("dtype") != "bf16", "stochastic without bf16");
+    forbid(sum == "binned" && data_ranks_ / instances_ % cp_ != 0,
+           "CP parts of a bin in two instances");
+    forbid(of("run.param_rounding") == "\"stochastic\"" && of("dtype") != "bf16",
+           "stochastic without bf16");
   }
 
   std::string toml_text() const {

@@ -12,9 +12,9 @@
 #include "common/step/require_config.hpp"
 #include "tests/support/temporary_folder.hpp"
 #include "tests/verification/survey/drawn_config.hpp"
+#include "verification/cases/suites/selection.hpp"
 #include "verification/cli/case_flags.hpp"
 #include "verification/cli/program/exit_code.hpp"
-#include "verification/cases/suites/selection.hpp"
 
 namespace {
 
@@ -50,7 +50,8 @@ Outcome verified(const DrawnConfig& config) {
   try {
     const VerifyOptions options = options_from(*flags);
     const Selection selection = select_cases(options);
-    if (selection.size() != 1) return {"selects " + std::to_string(selection.size()) + " cases", ""};
+    if (selection.size() != 1)
+      return {"selects " + std::to_string(selection.size()) + " cases", ""};
     const RunReport report =
         run_selection(options, selection, [&](double, const std::string&) { began = true; });
     const Result& result = report.results.at(0);
@@ -58,7 +59,8 @@ Outcome verified(const DrawnConfig& config) {
   } catch (const Error& error) {
     const int code = exit_code_of(error);
     const bool refused = code == 2 && !began;
-    return {refused ? "refused" : "exit " + std::to_string(code) + (began ? ", late" : ""), error.what()};
+    return {refused ? "refused" : "exit " + std::to_string(code) + (began ? ", late" : ""),
+            error.what()};
   }
 }
 
@@ -78,14 +80,16 @@ class Survey {
     for (const auto& [setting, value] : config.settings) ++seen_[setting][value];
     if (!legal) ++seen_["forbidden"][config.illegal];
     if (outcome.verdict == (legal ? "pass" : "refused")) return;
-    if (config.uneven && outcome.verdict == "refused" && outcome.why.find("the buckets of TP rank") == 0) {
+    if (config.uneven && outcome.verdict == "refused" &&
+        outcome.why.find("the buckets of TP rank") == 0) {
       ++seen_["refused"]["buckets of an uneven cut"];
       return;
     }
     ++wrong_;
     std::cout << "configuration " << number << " is to be "
-              << (legal ? "passed" : "refused, " + config.illegal) << ", and was " << outcome.verdict << ": "
-              << outcome.why << "\n  " << command_line(config) << " --config drawn.toml\n"
+              << (legal ? "passed" : "refused, " + config.illegal) << ", and was "
+              << outcome.verdict << ": " << outcome.why << "\n  " << command_line(config)
+              << " --config drawn.toml\n"
               << config.toml << "\n";
   }
 

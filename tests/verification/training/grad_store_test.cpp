@@ -9,9 +9,9 @@
 
 #include "common/base/error.hpp"
 #include "tests/verification/training/training_support.hpp"
-#include "verification/training/gradients/grad_store.hpp"
 #include "verification/compare/judge/dense_baseline.hpp"
 #include "verification/training/available_memory.hpp"
+#include "verification/training/gradients/grad_store.hpp"
 
 namespace {
 
@@ -46,8 +46,8 @@ void fill(GradStore& store) {
 
 bool is_leaf(const std::optional<StoredGrad>& leaf, int seed) {
   std::vector<float> want = values_of(seed);
-  return leaf && leaf->values.numel == 3000 && leaf->values.dtype == DType::fp32 && leaf->loss == seed &&
-         leaf->digest == leaf_of(want).digest &&
+  return leaf && leaf->values.numel == 3000 && leaf->values.dtype == DType::fp32 &&
+         leaf->loss == seed && leaf->digest == leaf_of(want).digest &&
          std::memcmp(leaf->values.data, want.data(), want.size() * sizeof(float)) == 0;
 }
 
@@ -130,11 +130,12 @@ TEST_CASE("leaves: a file that is damaged, cut short, unfinished or of another r
   CHECK(contains(refusal(path, GradStore(0).run()), "belongs to another run"));
   CHECK(contains(refusal("/nonexistent/leaves", store.run()), "cannot be read"));
 
-  constexpr std::int64_t first_leaf = leaf_page, second_leaf = 4 * leaf_page, records = 7 * leaf_page;
-  for (const auto& [offset, said] :
-       {std::pair{first_leaf + 5, "step 1, micro-batch 0"},
-        std::pair{second_leaf + 11'999, "step 2, micro-batch 0"}, std::pair{records + 3, "list of leaves"},
-        std::pair{std::int64_t{0}, "no complete leaf file"}}) {
+  constexpr std::int64_t first_leaf = leaf_page, second_leaf = 4 * leaf_page,
+                         records = 7 * leaf_page;
+  for (const auto& [offset, said] : {std::pair{first_leaf + 5, "step 1, micro-batch 0"},
+                                     std::pair{second_leaf + 11'999, "step 2, micro-batch 0"},
+                                     std::pair{records + 3, "list of leaves"},
+                                     std::pair{std::int64_t{0}, "no complete leaf file"}}) {
     flip_byte(path, offset);
     const std::int64_t flipped = offset;
     CAPTURE(flipped);
@@ -149,7 +150,8 @@ TEST_CASE("leaves: a file that is damaged, cut short, unfinished or of another r
 }
 
 TEST_CASE(
-    "leaves: the cache of another process takes leaves from the file, and computes those that are not "
+    "leaves: the cache of another process takes leaves from the file, and computes those that are "
+    "not "
     "there") {
   TinyTraining run(DType::bf16);
   GradStore store(plenty);
@@ -170,7 +172,8 @@ TEST_CASE(
     CHECK(std::memcmp(theirs.view().data, own.view().data,
                       static_cast<std::size_t>(own.view().num_bytes())) == 0);
   }
-  TinyTraining other(DType::bf16, "sgd");  // the same parameters at first, other settings: not its leaf
+  TinyTraining other(DType::bf16,
+                     "sgd");  // the same parameters at first, other settings: not its leaf
   GradCache third(other.experiment, {nullptr, &file});
   CHECK(third.micro_batch_grad(1, 0, params, digest, 0).values.data() != nullptr);
 }
@@ -194,4 +197,6 @@ TEST_CASE("leaves: parameters are known by their bits, not by those of their pad
   }
 }
 
-TEST_CASE("available memory: a machine that runs tests has some") { CHECK(available_memory() > plenty); }
+TEST_CASE("available memory: a machine that runs tests has some") {
+  CHECK(available_memory() > plenty);
+}

@@ -84,7 +84,8 @@ class FourHeads {
  public:
   Json run(const std::string& flags) const {
     return run_matrix("--config " + quoted(config_) +
-                      " --recipe sgd --dtype bf16 --impl host --threads 1 --micro-batches 16 " + flags);
+                      " --recipe sgd --dtype bf16 --impl host --threads 1 --micro-batches 16 " +
+                      flags);
   }
 
  private:
@@ -105,9 +106,10 @@ const std::vector<int> all = {1, 2, 3, 4, 6, 8, 12, 16};
 
 // A few worlds of each kind for every change; the cases named "nightly" have all of them.
 TEST_CASE("one trajectory hash over worlds, stages, assignments and processes") {
-  check_one_hash(run_matrix(every_stage + "--threads 1 --bucket 1024 --order contiguous,strided --world " +
-                            worlds({1, 3, 8}, {})),
-                 3 * 4 * 2);
+  check_one_hash(
+      run_matrix(every_stage + "--threads 1 --bucket 1024 --order contiguous,strided --world " +
+                 worlds({1, 3, 8}, {})),
+      3 * 4 * 2);
   check_one_hash(run_matrix("--recipe adamw --dtype fp16 --impl host-fused --stage 2,3 --overlap "
                             "--threads 1 --world " +
                             worlds({4}, {3})),
@@ -115,12 +117,14 @@ TEST_CASE("one trajectory hash over worlds, stages, assignments and processes") 
 }
 
 TEST_CASE("one trajectory hash over layouts, instances and ranks that read each other's memory") {
-  check_one_hash(run_matrix("--recipe adamw --dtype fp16 --impl host --norm exact --stage 1,3 --threads 1 "
-                            "--layout contract,megatron,deepspeed_flat,deepspeed_param,fsdp2,greedy "
-                            "--world threads:5"),
-                 2 * 6, {});
+  check_one_hash(
+      run_matrix("--recipe adamw --dtype fp16 --impl host --norm exact --stage 1,3 --threads 1 "
+                 "--layout contract,megatron,deepspeed_flat,deepspeed_param,fsdp2,greedy "
+                 "--world threads:5"),
+      2 * 6, {});
   check_one_hash(run_matrix(every_stage + "--threads 1 --instances 2 --world threads:6"), 4);
-  check_one_hash(run_matrix(every_stage + "--windows on,params --threads 1 --world threads:3"), 4 * 2);
+  check_one_hash(run_matrix(every_stage + "--windows on,params --threads 1 --world threads:3"),
+                 4 * 2);
 }
 
 TEST_CASE("one trajectory hash over process grids, and one for each kind of sum") {
@@ -135,45 +139,51 @@ TEST_CASE("one trajectory hash over process grids, and one for each kind of sum"
 }
 
 TEST_CASE("nightly: one trajectory hash over world size x stage x assignment in small buckets") {
-  check_one_hash(run_matrix(every_stage + "--threads 1 --bucket 1024 --order contiguous,strided --world " +
-                            worlds(few, {})),
-                 few.size() * 4 * 2);
+  check_one_hash(
+      run_matrix(every_stage + "--threads 1 --bucket 1024 --order contiguous,strided --world " +
+                 worlds(few, {})),
+      few.size() * 4 * 2);
 }
 
 TEST_CASE("nightly: one trajectory hash over world size x stage x assignment in large buckets") {
-  check_one_hash(run_matrix(every_stage + "--threads 1 --bucket 65536 --order contiguous,strided --world " +
-                            worlds(few, {})),
-                 few.size() * 4 * 2);
+  check_one_hash(
+      run_matrix(every_stage + "--threads 1 --bucket 65536 --order contiguous,strided --world " +
+                 worlds(few, {})),
+      few.size() * 4 * 2);
 }
 
 TEST_CASE("nightly: one trajectory hash over large worlds, processes and the fused step") {
-  check_one_hash(run_matrix(every_stage + "--bucket 4096 --threads 2 --world " + worlds({12, 16}, {2, 3, 4})),
-                 (2 + 3 * (transports - 1)) * 4);
-  check_one_hash(run_matrix("--recipe adamw --dtype fp16 --impl host-fused --stage 2,3 --overlap --threads 1 "
-                            "--world " +
-                            worlds({1, 3, 4, 8}, {3})),
-                 (4 + transports - 1) * 2);
+  check_one_hash(
+      run_matrix(every_stage + "--bucket 4096 --threads 2 --world " + worlds({12, 16}, {2, 3, 4})),
+      (2 + 3 * (transports - 1)) * 4);
+  check_one_hash(
+      run_matrix("--recipe adamw --dtype fp16 --impl host-fused --stage 2,3 --overlap --threads 1 "
+                 "--world " +
+                 worlds({1, 3, 4, 8}, {3})),
+      (4 + transports - 1) * 2);
 }
 
 TEST_CASE("nightly: one trajectory hash over ranks that read each other's memory") {
   const std::string windows = "--windows on,params ";
+  check_one_hash(run_matrix(every_stage + windows +
+                            "--threads 1 --bucket 1024 --order contiguous,strided --world " +
+                            worlds({2, 3, 8}, {})),
+                 3 * 4 * 2 * 2);
+  check_one_hash(run_matrix(every_stage + windows + "--threads 2 --bucket 4096 --world " +
+                            worlds({5}, {2, 3})),
+                 (1 + 2 * (transports - 1)) * 4 * 2);
   check_one_hash(
-      run_matrix(every_stage + windows + "--threads 1 --bucket 1024 --order contiguous,strided --world " +
-                 worlds({2, 3, 8}, {})),
-      3 * 4 * 2 * 2);
+      run_matrix("--recipe adamw --dtype fp16 --impl host-fused --stage 0,1,2,3 --overlap " +
+                 windows + "--threads 1 --persistent 200 --world " + worlds({3}, {2})),
+      transports * 4 * 2);
   check_one_hash(
-      run_matrix(every_stage + windows + "--threads 2 --bucket 4096 --world " + worlds({5}, {2, 3})),
-      (1 + 2 * (transports - 1)) * 4 * 2);
-  check_one_hash(run_matrix("--recipe adamw --dtype fp16 --impl host-fused --stage 0,1,2,3 --overlap " +
-                            windows + "--threads 1 --persistent 200 --world " + worlds({3}, {2})),
-                 transports * 4 * 2);
-  check_one_hash(
-      run_matrix("--recipe adamw --dtype fp16 --impl host --norm exact --stage 1,2,3 --threads 1 " + windows +
-                 "--instances 2 --layout megatron,fsdp2 --world " + worlds({6}, {4})),
+      run_matrix("--recipe adamw --dtype fp16 --impl host --norm exact --stage 1,2,3 --threads 1 " +
+                 windows + "--instances 2 --layout megatron,fsdp2 --world " + worlds({6}, {4})),
       transports * 3 * 2 * 2, {});
-  check_one_hash(run_matrix("--recipe adamw --dtype fp16 --impl host --sum binned --stage 1,2 --threads 1 " +
-                            windows + "--world " + worlds({3}, {})),
-                 2 * 2, {});
+  check_one_hash(
+      run_matrix("--recipe adamw --dtype fp16 --impl host --sum binned --stage 1,2 --threads 1 " +
+                 windows + "--world " + worlds({3}, {})),
+      2 * 2, {});
 }
 
 TEST_CASE("nightly: one trajectory hash over layouts and instances") {
@@ -182,26 +192,28 @@ TEST_CASE("nightly: one trajectory hash over layouts and instances") {
                  "--layout contract,megatron,deepspeed_flat,deepspeed_param,fsdp2,greedy --world " +
                  worlds({2, 5}, {3})),
       (2 + transports - 1) * 3 * 6, {});
-  check_one_hash(
-      run_matrix(
-          "--recipe adamw --dtype fp16 --impl host --stage 0,1,2,3 --threads 1 --instances 2 --world " +
-          worlds({2, 6}, {4})),
-      (2 + transports - 1) * 4);
+  check_one_hash(run_matrix("--recipe adamw --dtype fp16 --impl host --stage 0,1,2,3 --threads 1 "
+                            "--instances 2 --world " +
+                            worlds({2, 6}, {4})),
+                 (2 + transports - 1) * 4);
 }
 
 TEST_CASE("nightly: one trajectory hash over process grids") {
   const FourHeads model;
   const auto pin = pin_of("bf16", model.run("--stage 0 --world self"));
-  check_one_hash(model.run("--stage 0,1,2,3 --grid 2x2x1,2x1x2,1x1x4 --world threads:4"), 4 * 3, pin);
-  if (transports > 1) check_one_hash(model.run("--stage 0,1,2,3 --grid 2x1x2 --world mpi:4"), 4, pin);
+  check_one_hash(model.run("--stage 0,1,2,3 --grid 2x2x1,2x1x2,1x1x4 --world threads:4"), 4 * 3,
+                 pin);
+  if (transports > 1)
+    check_one_hash(model.run("--stage 0,1,2,3 --grid 2x1x2 --world mpi:4"), 4, pin);
   check_one_hash(model.run("--stage 1,3 --grid 2x2x2 --world " + worlds({8}, {})), 2, pin);
 }
 
 TEST_CASE("nightly: one trajectory hash over process grids whose ranks read each other's memory") {
   const FourHeads model;
   const auto pin = pin_of("bf16", model.run("--stage 0 --world self"));
-  check_one_hash(model.run("--windows on,params --stage 0,1,2,3 --grid 2x2x1,2x1x2 --world threads:4"),
-                 4 * 2 * 2, pin);
+  check_one_hash(
+      model.run("--windows on,params --stage 0,1,2,3 --grid 2x2x1,2x1x2 --world threads:4"),
+      4 * 2 * 2, pin);
   if (transports > 1)
     check_one_hash(model.run("--windows on,params --stage 1,2 --grid 2x1x2 --world mpi:4"), 4, pin);
 }
@@ -210,30 +222,31 @@ TEST_CASE("nightly: one trajectory hash over process grids that add in another w
   const FourHeads model;
   const auto pin = pin_of("bf16", model.run("--stage 0 --world self"));
   // Native sums are replaced by the tree's once they are within their bound.
-  check_one_hash(model.run("--sum native --stage 1,2 --grid 2x2x1,2x1x2,1x2x2 --world threads:4"), 2 * 3,
-                 pin);
+  check_one_hash(model.run("--sum native --stage 1,2 --grid 2x2x1,2x1x2,1x2x2 --world threads:4"),
+                 2 * 3, pin);
   if (transports > 1) {
     check_one_hash(model.run("--sum native --stage 1,2 --grid 2x2x1 --world mpi:4"), 2, pin);
   }
   const auto other = pin_of("bf16", model.run("--sum binned --stage 0 --world self"));
   CHECK(other != pin);
-  check_one_hash(model.run("--sum binned --stage 1,2 --grid 2x2x1,1x4x1,1x2x2 --world threads:4"), 2 * 3,
-                 other);
+  check_one_hash(model.run("--sum binned --stage 1,2 --grid 2x2x1,1x4x1,1x2x2 --world threads:4"),
+                 2 * 3, other);
   if (transports > 1) {
     check_one_hash(model.run("--sum binned --stage 1,2 --grid 1x2x2 --world mpi:4"), 2, other);
   }
 }
 
 TEST_CASE("nightly: binned sums have one hash for every number of ranks") {
-  const Json one =
-      run_matrix("--recipe adamw --dtype fp16 --impl host --threads 1 --sum binned --stage 0 --world self");
+  const Json one = run_matrix(
+      "--recipe adamw --dtype fp16 --impl host --threads 1 --sum binned --stage 0 --world self");
   const auto pin = pin_of("fp16", one);
   CHECK(pin.at("fp16") != pinned.at("fp16"));
   std::vector<int> sizes;
   for (int size = 1; size <= 16; ++size) sizes.push_back(size);
   check_one_hash(
-      run_matrix("--recipe adamw --dtype fp16 --impl host --threads 1 --sum binned --stage 2 --world " +
-                 worlds(sizes, {3})),
+      run_matrix(
+          "--recipe adamw --dtype fp16 --impl host --threads 1 --sum binned --stage 2 --world " +
+          worlds(sizes, {3})),
       16 + transports - 1, pin);
 }
 
@@ -253,27 +266,30 @@ TEST_CASE("nightly: process grids on processes, every sum") {
 TEST_CASE("slow: the whole matrix") {
   const std::string common =
       "--recipe adamw --stage 0,1,2,3 --order contiguous,strided --bucket 1024,4096,65536 ";
-  check_one_hash(run_matrix(common + "--dtype fp16 --impl host --threads 1 --world " + worlds(all, all)),
-                 all.size() * 4 * 2 * 3 * transports);
   check_one_hash(
-      run_matrix(common +
-                 "--dtype fp16,bf16,fp32 --impl host,host-fused --mode lockstep,free --threads 2 --world " +
-                 worlds({1, 3, 4}, {3})),
-      (3 + transports - 1) * 4 * 2 * 3 * 3 * 2 * 2);
+      run_matrix(common + "--dtype fp16 --impl host --threads 1 --world " + worlds(all, all)),
+      all.size() * 4 * 2 * 3 * transports);
+  check_one_hash(run_matrix(common +
+                            "--dtype fp16,bf16,fp32 --impl host,host-fused --mode lockstep,free "
+                            "--threads 2 --world " +
+                            worlds({1, 3, 4}, {3})),
+                 (3 + transports - 1) * 4 * 2 * 3 * 3 * 2 * 2);
 }
 
 TEST_CASE("slow: process grids of 16 and 48 micro-batches, in every stage and assignment") {
   const TemporaryFolder folder;
-  const std::string common = "--config " + quoted(folder.write("four_heads.toml", four_heads)) +
-                             " --recipe sgd --dtype bf16 --impl host,host-fused --threads 1 --micro-batches ";
+  const std::string common =
+      "--config " + quoted(folder.write("four_heads.toml", four_heads)) +
+      " --recipe sgd --dtype bf16 --impl host,host-fused --threads 1 --micro-batches ";
   for (const std::string count : {"16 ", "48 "}) {
     const Json whole = run_matrix(common + count + "--stage 0 --world self");
     const auto pin = pin_of("bf16", whole);
     check_one_hash(
-        run_matrix(common + count +
-                   "--stage 0,1,2,3 --order contiguous,strided --grid "
-                   "2x2x1,2x1x2,1x2x2,1x4x1,1x1x4,4x2x1,2x2x2,2x1x4,1x2x4,1x8x1,3x2x2,12x1x1 --world " +
-                   worlds({4, 8, 12}, {4, 8})),
+        run_matrix(
+            common + count +
+            "--stage 0,1,2,3 --order contiguous,strided --grid "
+            "2x2x1,2x1x2,1x2x2,1x4x1,1x1x4,4x2x1,2x2x2,2x1x4,1x2x4,1x8x1,3x2x2,12x1x1 --world " +
+            worlds({4, 8, 12}, {4, 8})),
         (12 + (transports - 1) * 10) * 4 * 2 * 2, pin);
   }
 }

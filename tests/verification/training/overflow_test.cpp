@@ -36,8 +36,10 @@ ErrorCode refusal(const std::string& tensor, const FlatLayout& layout) {
 }  // namespace
 
 TEST_CASE(
-    "the planted infinity is the last element of the named tensor, or of the last one that has elements") {
-  const FlatLayout layout({{"first", {3, 5}}, {"empty", {0}}, {"second", {2}}, {"nothing", {4, 0}}});
+    "the planted infinity is the last element of the named tensor, or of the last one that has "
+    "elements") {
+  const FlatLayout layout(
+      {{"first", {3, 5}}, {"empty", {0}}, {"second", {2}}, {"nothing", {4, 0}}});
   CHECK(overflow_tensor(named(""), layout) == 2);
   CHECK(overflow_tensor(named("first"), layout) == 0);
   CHECK(refusal("empty", layout) == ErrorCode::config);
@@ -62,7 +64,8 @@ TEST_CASE(
 TEST_CASE("a recipe for bf16 alone keeps no other dtype from running") {
   VerifyOptions options;
   for (const std::vector<DType>& dtypes :
-       {std::vector<DType>{DType::fp32, DType::bf16, DType::fp16}, std::vector<DType>{DType::fp16}}) {
+       {std::vector<DType>{DType::fp32, DType::bf16, DType::fp16},
+        std::vector<DType>{DType::fp16}}) {
     options.overrides = [&](RunConfig& config) { config.dtypes = dtypes; };
     std::vector<DType> drawn;
     std::int64_t others = 0;

@@ -9,7 +9,8 @@
 namespace zeroproof::tests {
 
 /// Copies what a rank holds of an fp32 buffer to its places in the undistributed one, [padded_numel].
-inline void spread(const FlatLayout& layout, const ExposedBuffer& buffer, std::vector<float>& whole) {
+inline void spread(const FlatLayout& layout, const ExposedBuffer& buffer,
+                   std::vector<float>& whole) {
   for (const Piece& piece : layout.pieces(buffer.ranges)) {
     std::memcpy(whole.data() + piece.global_begin,
                 static_cast<const float*>(buffer.view.data) + piece.local_begin,

@@ -13,8 +13,8 @@
 #include "common/base/float_formats.hpp"
 #include "tests/support/paths.hpp"
 #include "tests/verification/training/training_support.hpp"
-#include "verification/compare/judge/dense_baseline.hpp"
 #include "verification/cli/program/file_text.hpp"
+#include "verification/compare/judge/dense_baseline.hpp"
 
 namespace {
 
@@ -80,7 +80,8 @@ std::vector<double> masters_in_fp64(const Experiment& experiment, GradCache& lea
     std::vector<double> grad(numel);
     for (std::int64_t j = 0; j < config.micro_batches; ++j) {
       const TensorView leaf = leaves.micro_batch_grad(t, j, view, digest, 0).view();
-      for (std::size_t i = 0; i < numel; ++i) grad[i] += load_element(leaf, static_cast<std::int64_t>(i));
+      for (std::size_t i = 0; i < numel; ++i)
+        grad[i] += load_element(leaf, static_cast<std::int64_t>(i));
     }
     const double correction1 = 1 - std::pow(double{h.beta1}, static_cast<double>(t));
     const double correction2 = 1 - std::pow(double{h.beta2}, static_cast<double>(t));
@@ -98,7 +99,7 @@ std::vector<double> masters_in_fp64(const Experiment& experiment, GradCache& lea
 struct Cost {
   double loss = 0;      ///< of the last step
   double distance = 0;  ///< of masters from those in fp64, relative to the way from the first ones
-  double no_root = 0;   ///< share of elements whose stored second moment is 0 and whose first is not
+  double no_root = 0;  ///< share of elements whose stored second moment is 0 and whose first is not
 };
 
 Cost cost_of(const DenseBaseline& run, const std::vector<double>& truth, const FullState& first) {

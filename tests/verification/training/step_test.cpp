@@ -63,7 +63,8 @@ std::vector<Recipe> recipes() {
   });
   add("adamw, propagate", [](Recipe& r) { r.on_nonfinite = OnNonfinite::propagate; });
   add("adamw, tensors without gradient", [](Recipe& r) { r.missing_grad = MissingGrad::skip; });
-  add("adamw, stochastic rounding", [](Recipe& r) { r.param_rounding = ParamRounding::stochastic; });
+  add("adamw, stochastic rounding",
+      [](Recipe& r) { r.param_rounding = ParamRounding::stochastic; });
   add("sgd nesterov, tensors without gradient, stochastic rounding", [](Recipe& r) {
     r.hyper.rule = UpdateRule::sgd;
     r.hyper.momentum = 0.9;
@@ -132,7 +133,8 @@ void run(const Config& c, const Recipe& recipe) {
 
 }  // namespace
 
-TEST_CASE("step() gives the undistributed bits: worlds, stages, dtypes, forms, more ranks than work") {
+TEST_CASE(
+    "step() gives the undistributed bits: worlds, stages, dtypes, forms, more ranks than work") {
   const Recipe adamw{"adamw"};
   for (const bool fused : {false, true}) {
     for (const int stage : {0, 1, 2}) {
@@ -165,7 +167,8 @@ TEST_CASE("phases out of turn are errors") {
     CHECK_THROWS_AS(optimizer->run_phase(Phase::prepare, rank.grads), Error);  // nothing was loaded
     rank.load();
     CHECK_FALSE(rank.optimizer->step(rank.grads));
-    CHECK_THROWS_AS(rank.optimizer->run_phase(Phase::update, rank.grads), Error);  // the step is skipped
+    CHECK_THROWS_AS(rank.optimizer->run_phase(Phase::update, rank.grads),
+                    Error);  // the step is skipped
     NumberedGrads wrong_dtype(rank.model, {DType::bf16, 2});
     rank.optimizer->run_phase(Phase::prepare, wrong_dtype);
     CHECK_THROWS_AS(rank.optimizer->run_phase(Phase::reduce, wrong_dtype), Error);

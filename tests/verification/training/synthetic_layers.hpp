@@ -49,7 +49,8 @@ class SyntheticLayers final : public LayeredModel, public GradSource {
 
   LayeredModel* layers() override { return this; }
   TensorView micro_batch_grad(std::int64_t) override {
-    fail(ErrorCode::internal, "a whole leaf was asked for", "this model runs layer by layer", "use layers()");
+    fail(ErrorCode::internal, "a whole leaf was asked for", "this model runs layer by layer",
+         "use layers()");
   }
 
  private:

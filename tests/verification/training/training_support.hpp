@@ -14,14 +14,16 @@ namespace zeroproof::tests {
 /// byte_gpt_tiny under a recipe, with its leaves.
 struct TinyTraining {
   explicit TinyTraining(
-      DType dtype, const std::string& recipe = "adamw", void (*change)(RunConfig&) = [](RunConfig&) {})
+      DType dtype, const std::string& recipe = "adamw",
+      void (*change)(RunConfig&) = [](RunConfig&) {})
       : config(changed(recipe, change)),
         experiment("byte_gpt_tiny", config, dtype, verification::load_text(config), recipe),
         leaves(experiment),
         first(experiment.initial_state()) {}
 
   static RunConfig changed(const std::string& recipe, void (*change)(RunConfig&)) {
-    RunConfig config = verification::under_recipe(verification::workload_defaults("byte_gpt_tiny"), recipe);
+    RunConfig config =
+        verification::under_recipe(verification::workload_defaults("byte_gpt_tiny"), recipe);
     change(config);
     return config;
   }

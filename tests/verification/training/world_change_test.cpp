@@ -24,11 +24,11 @@ void check_all_pairs(TinyTraining& run, int stage_before, int stage_after,
   const Digest whole =
       train(run.experiment, run.leaves, run.spec(1, 0), run.first, 1, steps, before).digest(layout);
   for (int world = 1; world <= 8; ++world) {
-    const Snapshot middle =
-        train(run.experiment, run.leaves, run.spec(world, stage_before), run.first, 1, half, before);
+    const Snapshot middle = train(run.experiment, run.leaves, run.spec(world, stage_before),
+                                  run.first, 1, half, before);
     for (int other = 1; other <= 8; ++other) {
-      const Snapshot end =
-          train(run.experiment, run.leaves, run.spec(other, stage_after), middle, half + 1, steps, after);
+      const Snapshot end = train(run.experiment, run.leaves, run.spec(other, stage_after), middle,
+                                 half + 1, steps, after);
       CAPTURE(world);
       CAPTURE(other);
       CHECK(end.digest(layout) == whole);

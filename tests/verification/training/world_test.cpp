@@ -13,7 +13,9 @@
 using namespace zeroproof;
 using namespace zeroproof::verification;
 
-TEST_CASE("a world of threads: the error of the rank that failed counts, wherever the others waited for it") {
+TEST_CASE(
+    "a world of threads: the error of the rank that failed counts, wherever the others waited for "
+    "it") {
   // Others may be told by a communicator of the candidate's and end before the rank that told them: so, many times.
   constexpr int times = 2000;
   WorldSpec spec;
@@ -36,7 +38,8 @@ TEST_CASE("a world of threads: the error of the rank that failed counts, whereve
 }
 
 TEST_CASE(
-    "a world of threads: the error of the rank that failed counts, also where another is back before it") {
+    "a world of threads: the error of the rank that failed counts, also where another is back "
+    "before it") {
   // Ranks meet in a second world, as those do that NCCL joins, and rank 1 has ended before rank 0 has.
   ThreadWorld elsewhere(2, std::chrono::seconds(30));
   WorldSpec spec;

@@ -39,8 +39,8 @@ double device_seconds(const std::function<void()>& body) {
   return seconds_between(begin, end);
 }
 
-Row pass(const std::string& name, double num_bytes, std::int64_t numel, std::vector<std::string> limits,
-         std::function<void()> body) {
+Row pass(const std::string& name, double num_bytes, std::int64_t numel,
+         std::vector<std::string> limits, std::function<void()> body) {
   return {name, num_bytes, numel, [body = std::move(body)] { return device_seconds(body); },
           std::move(limits)};
 }
@@ -56,10 +56,12 @@ void add_limit_rows(std::vector<Row>& rows, const KernelData& data) {
   };
   for (const int unroll : unrolls) {
     const std::string form = " x" + std::to_string(unroll);
-    add("R", form, 4, [&data, numel, unroll] { enqueue_read_loop(unroll, data.grad(), numel, data.sink()); });
+    add("R", form, 4,
+        [&data, numel, unroll] { enqueue_read_loop(unroll, data.grad(), numel, data.sink()); });
     add("RW", form, 8,
         [&data, numel, unroll] { enqueue_copy_loop(unroll, data.grad(), data.scratch(), numel); });
-    add("4R3W+W2", form, 30, [&data, numel, unroll] { enqueue_step_loop(unroll, data.access(), numel); });
+    add("4R3W+W2", form, 30,
+        [&data, numel, unroll] { enqueue_step_loop(unroll, data.access(), numel); });
     for (const int count : {1, 2, 4, 8}) {
       if (count > data.num_leaves()) continue;
       const std::string shape = count == 1 ? "R2W4" : std::to_string(count) + "xR2W4";
@@ -77,7 +79,8 @@ class SameSums {
  public:
   void see(const device::StepFound& found) {
     if (!first_) first_ = found;
-    same_ = same_ && std::memcmp(found.sums, first_->sums, sizeof found.sums) == 0 && found.found_inf == 0;
+    same_ = same_ && std::memcmp(found.sums, first_->sums, sizeof found.sums) == 0 &&
+            found.found_inf == 0;
   }
   bool same() const { return first_ && same_; }
 
@@ -97,17 +100,19 @@ Row fold_row(const KernelData& data, const cuda::host::PieceLoop& loop, int coun
   }
   const auto plan = std::make_shared<const cuda::host::FoldPlan>(nodes);
   const std::string number = std::to_string(count);
-  return pass(
-      "fold of " + number, 2.0 * count + 4, data.numel(), {number + "xR2W4"}, [&loop, &data, plan, leaves] {
-        const cuda::NodeValues sum = cuda::NodeValues::packed({data.scratch(), DType::fp32, data.numel()});
-        cuda::device_space().fold(loop, *plan, leaves, sum);
-      });
+  return pass("fold of " + number, 2.0 * count + 4, data.numel(), {number + "xR2W4"},
+              [&loop, &data, plan, leaves] {
+                const cuda::NodeValues sum =
+                    cuda::NodeValues::packed({data.scratch(), DType::fp32, data.numel()});
+                cuda::device_space().fold(loop, *plan, leaves, sum);
+              });
 }
 
 /// Kernels of a step by themselves, and the two passes as a graph.
 Group measure_passes(std::int64_t numel, int rounds, Report& report) {
-  constexpr std::uint32_t decide_all = device::decide_scalars | device::decide_scaler | device::decide_norm |
-                                       device::decide_clip | device::decide_count;
+  constexpr std::uint32_t decide_all = device::decide_scalars | device::decide_scaler |
+                                       device::decide_norm | device::decide_clip |
+                                       device::decide_count;
   const KernelData data(numel, 8);
   const auto finite_norm = [&] { device::enqueue_finite_norm(data.memory(), data.rules()); };
   const auto update = [&] { device::enqueue_fused_update(data.memory(), data.rules()); };
@@ -121,7 +126,8 @@ Group measure_passes(std::int64_t numel, int rounds, Report& report) {
   const auto* grad = static_cast<const float*>(data.grad());
   const cuda::SpaceArray<float> sum(cuda::device_space(), 1);
   const std::size_t norm_bytes = unordered_norm_bytes(grad, sum.data(), numel);
-  const cuda::SpaceArray<std::byte> norm_scratch(cuda::device_space(), static_cast<std::int64_t>(norm_bytes));
+  const cuda::SpaceArray<std::byte> norm_scratch(cuda::device_space(),
+                                                 static_cast<std::int64_t>(norm_bytes));
   SameSums sums;
   Group group{"kernels, " + std::to_string(numel) + " elements of one tensor"};
   std::vector<Row>& rows = group.rows;
@@ -153,9 +159,11 @@ Group measure_passes(std::int64_t numel, int rounds, Report& report) {
     }));
   }
   measure(rows, rounds);
-  report.check("finite_norm found the same sums in every round", sums.same(), std::to_string(numel));
+  report.check("finite_norm found the same sums in every round", sums.same(),
+               std::to_string(numel));
   group.judge_limit("finite_norm, of the read limit's speed", "finite_norm", 0.90);
-  group.judge("finite_norm, of CUB's unordered sum's time", "finite_norm", "CUB, fp32 squares", 1.10, false);
+  group.judge("finite_norm, of CUB's unordered sum's time", "finite_norm", "CUB, fp32 squares",
+              1.10, false);
   group.judge_limit("fused_update, of its loop's speed", "fused_update", 0.92);
   group.judge_limit("two passes by a graph, of 34 bytes' time", "two passes, graph", 1.08);
   for (const char* count : {"2", "4", "8"}) {
@@ -172,7 +180,8 @@ class OwnStep {
       : layout_(cut_into(tensors, numel)),
         shards_(layout_.padded_numel(), 1, layout_.padded_numel()),
         comm_(make_self_communicator()),
-        optimizer_(cuda::make_enqueued_optimizer(device_setup(layout_, shards_, *comm_, 1), fused, fused)),
+        optimizer_(
+            cuda::make_enqueued_optimizer(device_setup(layout_, shards_, *comm_, 1), fused, fused)),
         leaf_(layout_),
         fused_(fused) {
     optimizer_->load_state(FirstState(layout_).view());
@@ -236,8 +245,10 @@ Group measure_steps(std::int64_t numel, int rounds, Report& report) {
   report.check("two passes in a graph = phases: parameters, after every round",
                one.params() == phases.params(), std::to_string(numel));
   group.judge_limit("step, of its 40 bytes' time", "step, 1 tensor", 1.08);
-  group.judge("300 tensors, of one tensor's time", "step, 300 tensors", "step, 1 tensor", 1.03, false);
-  group.judge("step in phases, of the step's time", "step in phases, 1 tensor", "step, 1 tensor", 1.6, true);
+  group.judge("300 tensors, of one tensor's time", "step, 300 tensors", "step, 1 tensor", 1.03,
+              false);
+  group.judge("step in phases, of the step's time", "step in phases, 1 tensor", "step, 1 tensor",
+              1.6, true);
   return group;
 }
 
@@ -249,8 +260,9 @@ Group measure_small_step(std::int64_t numel, int rounds) {
   group.rows = {{"step, device", 40, numel, [&] { return step.device_seconds(steps); }},
                 {"step, host", 0, numel, [&] { return step.host_seconds(steps); }}};
   measure(group.rows, rounds);
-  group.figures = {{"host time of an enqueued step", 1e6 * median_of(group.rows[1].seconds), 20, false, "us"},
-                   {"device time of a step", 1e6 * median_of(group.rows[0].seconds), 30, false, "us"}};
+  group.figures = {
+      {"host time of an enqueued step", 1e6 * median_of(group.rows[1].seconds), 20, false, "us"},
+      {"device time of a step", 1e6 * median_of(group.rows[0].seconds), 30, false, "us"}};
   return group;
 }
 
@@ -270,7 +282,8 @@ bool same_as_host(const FlatLayout& layout, Communicator& comm, int stage,
   const auto optimizer = cuda::make_enqueued_optimizer(setup);
   cuda::HostGradSource host_leaves(formula, layout, setup.grad_dtype,
                                    [&] { return host->loss_scaler().log2_scale; });
-  cuda::DeviceGradSource leaves(formula, layout, setup.grad_dtype, optimizer->log2_loss_scale(), {}, units);
+  cuda::DeviceGradSource leaves(formula, layout, setup.grad_dtype, optimizer->log2_loss_scale(), {},
+                                units);
   const FirstState first(layout);
   FullState state = first.view();
   state.scaler = {15, 0, 1};
@@ -304,7 +317,8 @@ void check_steps(Report& report) {
   }
   ThreadWorld world(2);
   bool same[2] = {};
-  run_ranks(world, [&](Communicator& comm) { same[comm.rank()] = same_as_host(layout, comm, 2, units); });
+  run_ranks(world,
+            [&](Communicator& comm) { same[comm.rank()] = same_as_host(layout, comm, 2, units); });
   report.check("the same of two ranks over layers, overlapped, in stage 2", same[0] && same[1]);
 }
 
@@ -315,8 +329,8 @@ void measure_device(const Options& options, Report& report) {
   // the communication of a rank would wait for the backward pass of another.
   ::setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
   const device::DeviceInfo& info = device::device_info();
-  ZP_CHECK(info.answers, ErrorCode::unavailable, "nothing was measured: no device answers", info.detail,
-           "run this where there is a GPU, or zeroproof-bench-sim");
+  ZP_CHECK(info.answers, ErrorCode::unavailable, "nothing was measured: no device answers",
+           info.detail, "run this where there is a GPU, or zeroproof-bench-sim");
   const bool simulated = info.detail.rfind("simulated", 0) == 0;
   report["device"] = info.detail;
   report["simulated"] = simulated;

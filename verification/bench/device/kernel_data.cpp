@@ -74,7 +74,8 @@ KernelData::KernelData(std::int64_t numel, int num_leaves)
   // Scalars and a clip coefficient for rows that are a part of a step.
   clear_found();
   enqueue_finite_norm(memory_, rules_);
-  enqueue_decide(memory_, rules_, decide_scalars | decide_scaler | decide_norm | decide_clip, false);
+  enqueue_decide(memory_, rules_, decide_scalars | decide_scaler | decide_norm | decide_clip,
+                 false);
   device_space().wait();
 }
 

@@ -30,7 +30,8 @@ template <int unroll, class Visit>
 ZP_DEVICE void for_packs(std::int64_t num_packs, Visit& visit) {
   const std::int64_t stride = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
   std::int64_t p = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
-  for (; p + (unroll - 1) * stride < num_packs; p += unroll * stride) visit.template run<unroll>(p, stride);
+  for (; p + (unroll - 1) * stride < num_packs; p += unroll * stride)
+    visit.template run<unroll>(p, stride);
   for (; p < num_packs; p += stride) visit.template run<1>(p, stride);
 }
 
@@ -84,7 +85,8 @@ struct FoldVisit {
         all.v[0] ^= in[u][i].v[0];
         all.v[1] ^= in[u][i].v[1];
       }
-      store_pack(to + 4 * (p + u * stride), Words{{all.v[0], all.v[0] << 16, all.v[1], all.v[1] << 16}});
+      store_pack(to + 4 * (p + u * stride),
+                 Words{{all.v[0], all.v[0] << 16, all.v[1], all.v[1] << 16}});
     }
   }
 };
@@ -148,12 +150,14 @@ void visit_unroll(int unroll, F&& f) {
 template <class Visit>
 void enqueue_loop(int unroll, const Visit& visit, std::int64_t numel) {
   visit_unroll(unroll, [&](auto n) {
-    launch(loop_kernel<decltype(n)::value, Visit>, grid_blocks(numel / 4), block_threads, visit, numel / 4);
+    launch(loop_kernel<decltype(n)::value, Visit>, grid_blocks(numel / 4), block_threads, visit,
+           numel / 4);
   });
 }
 
 template <int leaves>
-void enqueue_fold(int unroll, const std::vector<const std::uint16_t*>& from, void* to, std::int64_t numel) {
+void enqueue_fold(int unroll, const std::vector<const std::uint16_t*>& from, void* to,
+                  std::int64_t numel) {
   FoldVisit<leaves> visit{};
   for (int i = 0; i < leaves; ++i) visit.from[i] = from[static_cast<std::size_t>(i)];
   visit.to = static_cast<std::uint32_t*>(to);
@@ -172,7 +176,8 @@ void enqueue_read_loop(int unroll, const void* from, std::int64_t numel, std::ui
 }
 
 void enqueue_copy_loop(int unroll, const void* from, void* to, std::int64_t numel) {
-  enqueue_loop(unroll, CopyVisit{static_cast<const std::uint32_t*>(from), static_cast<std::uint32_t*>(to)},
+  enqueue_loop(unroll,
+               CopyVisit{static_cast<const std::uint32_t*>(from), static_cast<std::uint32_t*>(to)},
                numel);
 }
 
@@ -211,8 +216,8 @@ struct Plus {
 /// With scratch = null returns only how much of it is needed.
 std::size_t reduce(void* scratch, std::size_t num_bytes, const float* values, float* sum,
                    std::int64_t numel) {
-  check_cuda(cub::DeviceReduce::TransformReduce(scratch, num_bytes, values, sum, numel, Plus{}, Square{},
-                                                0.0F, current_cuda_stream()),
+  check_cuda(cub::DeviceReduce::TransformReduce(scratch, num_bytes, values, sum, numel, Plus{},
+                                                Square{}, 0.0F, current_cuda_stream()),
              "adding squares with CUB");
   return num_bytes;
 }

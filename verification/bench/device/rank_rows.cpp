@@ -44,7 +44,9 @@ class RankReduce {
   }
 
   cuda::DeviceGradSource leaves(double ns_per_element) const {
-    return {{}, model_.layout, DType::bf16, optimizer_->log2_loss_scale(), {0, ns_per_element}, model_.units};
+    return {
+        {},          model_.layout, DType::bf16, optimizer_->log2_loss_scale(), {0, ns_per_element},
+        model_.units};
   }
 
   /// Seconds from a moment when every rank is ready until all are done. The host waits for the device at both ends.
@@ -57,7 +59,8 @@ class RankReduce {
     });
     for (const Phase phase : all_phases) {
       if (phase == Phase::prepare || phase == Phase::reduce) continue;
-      if (!skipped_on_overflow(phase) || !optimizer_->skipped()) optimizer_->run_phase(phase, leaves);
+      if (!skipped_on_overflow(phase) || !optimizer_->skipped())
+        optimizer_->run_phase(phase, leaves);
     }
     return took;
   }
@@ -67,7 +70,8 @@ class RankReduce {
 
  private:
   void meet() {
-    static_cast<void>(optimizer_->loss_scaler());  // reads the device, behind everything it was given
+    static_cast<void>(
+        optimizer_->loss_scaler());  // reads the device, behind everything it was given
     comm_.barrier();
   }
 
@@ -93,7 +97,8 @@ std::vector<Row> run_rank(const Model& model, Communicator& comm, int rounds, do
   RankReduce serial(model, comm, false), overlapped(model, comm, true);
   cuda::DeviceGradSource at_once = serial.leaves(0), overlapped_at_once = overlapped.leaves(0);
   const double pace = chosen_pace(serial, at_once, model, comm);
-  cuda::DeviceGradSource serial_leaves = serial.leaves(pace), overlapped_leaves = overlapped.leaves(pace);
+  cuda::DeviceGradSource serial_leaves = serial.leaves(pace),
+                         overlapped_leaves = overlapped.leaves(pace);
   backward = 1e-9 * static_cast<double>(serial_leaves.length());
   const std::int64_t numel = elements_of(model.layout);
   std::vector<double> host_seconds;
@@ -117,11 +122,13 @@ std::vector<Row> run_rank(const Model& model, Communicator& comm, int rounds, do
 }
 
 /// The communication that overlap leaves exposed, in buckets' worth of it, round by round.
-double exposed_buckets(const Row& after, const Row& during, double backward, std::size_t num_buckets) {
+double exposed_buckets(const Row& after, const Row& during, double backward,
+                       std::size_t num_buckets) {
   std::vector<double> buckets;
   for (std::size_t i = 0; i < during.seconds.size(); ++i) {
     const double whole = after.seconds[i] - backward, seen = during.seconds[i] - backward;
-    buckets.push_back(whole > 0 ? seen / whole * num_buckets : std::numeric_limits<double>::infinity());
+    buckets.push_back(whole > 0 ? seen / whole * num_buckets
+                                : std::numeric_limits<double>::infinity());
   }
   return median_of(buckets);
 }
@@ -145,8 +152,8 @@ Group measure_device_ranks(std::int64_t numel, int ranks, int rounds) {
   group.figures.push_back({"length of the backward pass", 1e3 * backward, 0, true, "ms"});
   group.figures.push_back(
       {"communication that overlap leaves exposed",
-       exposed_buckets(group.rows[1], group.rows[2], backward, model.shards.buckets().size()), 1.10, false,
-       "buckets"});
+       exposed_buckets(group.rows[1], group.rows[2], backward, model.shards.buckets().size()), 1.10,
+       false, "buckets"});
   return group;
 }
 

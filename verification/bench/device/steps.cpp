@@ -27,7 +27,8 @@ std::int64_t elements_of(const FlatLayout& layout) {
   return sum;
 }
 
-OptimizerSetup device_setup(const FlatLayout& layout, const ShardMap& shards, Communicator& comm, int stage) {
+OptimizerSetup device_setup(const FlatLayout& layout, const ShardMap& shards, Communicator& comm,
+                            int stage) {
   OptimizerSetup setup = step_setup(layout, shards, comm, stage);
   setup.micro_batches = comm.world_size();
   setup.grad_dtype = DType::bf16;

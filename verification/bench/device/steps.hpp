@@ -17,7 +17,8 @@ FlatLayout cut_into(std::int64_t tensors, std::int64_t numel);
 std::int64_t elements_of(const FlatLayout& layout);
 
 /// AdamW, bf16 gradients and parameters, constant loss scale, a norm that clips, one micro-batch for each rank.
-OptimizerSetup device_setup(const FlatLayout& layout, const ShardMap& shards, Communicator& comm, int stage);
+OptimizerSetup device_setup(const FlatLayout& layout, const ShardMap& shards, Communicator& comm,
+                            int stage);
 
 /// The same small positive number everywhere.
 class FirstState {

@@ -30,7 +30,8 @@ RunConfig main_config() {
 RunConfig tiny_config() {
   RunConfig config = main_config();
   config.steps = 6;
-  config.micro_batches = 7;  // three nodes are left to fold, the smallest number whose order matters
+  config.micro_batches =
+      7;  // three nodes are left to fold, the smallest number whose order matters
   config.worlds = {"self", "threads:3", "mpi:2"};
   config.bucket_numels = {4096};
   config.initial_state = InitialState::seeded;
@@ -49,8 +50,8 @@ RunConfig tiny_config() {
 void apply_toml_file(RunConfig& config, const std::string& path) {
   require_regular_file(path, "configuration file");
   std::ifstream file(path, std::ios::binary);
-  require_config(file.good(), "configuration file " + path + " cannot be read", "the run needs its settings",
-                 "check the path and its permissions");
+  require_config(file.good(), "configuration file " + path + " cannot be read",
+                 "the run needs its settings", "check the path and its permissions");
   std::ostringstream content;
   if (file.peek() != std::ifstream::traits_type::eof()) content << file.rdbuf();
   require_config(!file.bad() && content.good(), "configuration file " + path + " cannot be read",

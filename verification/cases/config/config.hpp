@@ -50,7 +50,8 @@ struct RunConfig {
   std::int64_t micro_batches = 16;  ///< M, over all ranks
   std::vector<int> stages = {0, 1, 2, 3};
   std::vector<std::string> worlds = {"self", "threads:4", "mpi:2"};
-  std::vector<std::string> grids;  ///< process grids "DPxCPxTP" (parse_grid); empty: data ranks only
+  std::vector<std::string>
+      grids;  ///< process grids "DPxCPxTP" (parse_grid); empty: data ranks only
   std::vector<MicroBatchOrder> orders = {MicroBatchOrder::by_stage};
   std::vector<LayoutKind> layouts = {LayoutKind::contract};
   std::vector<GradSum> grad_sums = {GradSum::tree};
@@ -61,17 +62,21 @@ struct RunConfig {
   bool overlap = false;               ///< communicate while layers compute; changes no bit
   std::vector<DType> dtypes = {DType::bf16, DType::fp16};
   std::vector<std::int64_t> bucket_numels = {262144};  ///< elements, multiples of 1024
-  std::vector<int> omp_threads = {0};                  ///< per rank; 0: cores of this machine / ranks
+  std::vector<int> omp_threads = {0};  ///< per rank; 0: cores of this machine / ranks
   InitialState initial_state = InitialState::zero;
-  std::int64_t initial_step = -1;  ///< steps applied before the run; -1: 7 if the state is seeded, else 0
-  std::int64_t overflow_step = 0;  ///< in this step one element of one leaf is made infinite; 0: never
-  std::string overflow_tensor;     ///< whose last element that is; "": the last tensor that has elements
-  bool idle_tensors = false;       ///< some tensors get no gradient in some steps, or from some micro-batches
+  std::int64_t initial_step =
+      -1;  ///< steps applied before the run; -1: 7 if the state is seeded, else 0
+  std::int64_t overflow_step =
+      0;  ///< in this step one element of one leaf is made infinite; 0: never
+  std::string
+      overflow_tensor;  ///< whose last element that is; "": the last tensor that has elements
+  bool idle_tensors =
+      false;  ///< some tensors get no gradient in some steps, or from some micro-batches
   LossReduction loss_reduction = LossReduction::mean;
   OnNonfinite on_nonfinite = OnNonfinite::skip;
   MissingGrad missing_grad = MissingGrad::zero;
   ParamRounding param_rounding = ParamRounding::nearest;  ///< stochastic: bf16 parameters only
-  std::string text;                                       ///< file to train on; "": default_text.txt
+  std::string text;  ///< file to train on; "": default_text.txt
   double comm_timeout_s = 60;
   OffloadConfig offload;
   ModelConfig model;
@@ -108,7 +113,8 @@ void validate(const RunConfig& config);
 DType parse_param_dtype(const std::string& text);
 
 /// The formats that parameters may have.
-inline constexpr DType param_dtypes[] = {DType::fp32, DType::bf16, DType::fp16, DType::e4m3, DType::e5m2};
+inline constexpr DType param_dtypes[] = {DType::fp32, DType::bf16, DType::fp16, DType::e4m3,
+                                         DType::e5m2};
 
 /// The value of an enumeration with names_of() that `text` names; `key` is what it was given for. Errors
 /// (ErrorCode::config): there is none; says all names, and the nearest one.

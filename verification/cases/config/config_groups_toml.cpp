@@ -13,7 +13,8 @@ std::int64_t length(const Value& v) { return v.integer(INT64_MIN, INT64_MAX); }
 
 Keys<RunConfig> schedule_keys() {
   return {
-      {"schedule.unit", [](RunConfig& c, const Value& v) { c.schedule.unit = choice<ScheduleUnit>(v); }},
+      {"schedule.unit",
+       [](RunConfig& c, const Value& v) { c.schedule.unit = choice<ScheduleUnit>(v); }},
       {"schedule.first_is_zero",
        [](RunConfig& c, const Value& v) { c.schedule.first_is_zero = v.boolean(); }},
       {"schedule.warmup", [](RunConfig& c, const Value& v) { c.schedule.warmup = length(v); }},
@@ -25,10 +26,13 @@ Keys<RunConfig> schedule_keys() {
        [](RunConfig& c, const Value& v) {
          c.schedule.rates = v.list<double>([](const Value& item) { return item.number(); }, true);
        }},
-      {"schedule.decay", [](RunConfig& c, const Value& v) { c.schedule.decay = choice<DecayShape>(v); }},
-      {"schedule.decay_end", [](RunConfig& c, const Value& v) { c.schedule.decay_end = length(v); }},
+      {"schedule.decay",
+       [](RunConfig& c, const Value& v) { c.schedule.decay = choice<DecayShape>(v); }},
+      {"schedule.decay_end",
+       [](RunConfig& c, const Value& v) { c.schedule.decay_end = length(v); }},
       {"schedule.min_lr", [](RunConfig& c, const Value& v) { c.schedule.min_lr = v.number(); }},
-      {"schedule.wsd_decay", [](RunConfig& c, const Value& v) { c.schedule.wsd_decay = length(v); }},
+      {"schedule.wsd_decay",
+       [](RunConfig& c, const Value& v) { c.schedule.wsd_decay = length(v); }},
       {"schedule.wsd_shape",
        [](RunConfig& c, const Value& v) { c.schedule.wsd_shape = choice<WsdShape>(v); }},
       {"schedule.weight_decay_ramp",

@@ -47,8 +47,11 @@ int small(const Value& v) { return v.small(); }
 Keys<RunConfig> run_keys() {
   return {
       {"run.seed",
-       [](RunConfig& c, const Value& v) { c.seed = static_cast<std::uint64_t>(v.integer(0, INT64_MAX)); }},
-      {"run.steps", [](RunConfig& c, const Value& v) { c.steps = v.integer(INT64_MIN, INT64_MAX); }},
+       [](RunConfig& c, const Value& v) {
+         c.seed = static_cast<std::uint64_t>(v.integer(0, INT64_MAX));
+       }},
+      {"run.steps",
+       [](RunConfig& c, const Value& v) { c.steps = v.integer(INT64_MIN, INT64_MAX); }},
       {"run.micro_batches",
        [](RunConfig& c, const Value& v) { c.micro_batches = v.integer(INT64_MIN, INT64_MAX); }},
       {"run.stages", [](RunConfig& c, const Value& v) { c.stages = v.list<int>(small); }},
@@ -61,12 +64,17 @@ Keys<RunConfig> run_keys() {
          c.grids = v.list<std::string>([](const Value& item) { return item.string(); }, true);
        }},
       {"run.orders",
-       [](RunConfig& c, const Value& v) { c.orders = v.list<MicroBatchOrder>(choice<MicroBatchOrder>); }},
+       [](RunConfig& c, const Value& v) {
+         c.orders = v.list<MicroBatchOrder>(choice<MicroBatchOrder>);
+       }},
       {"run.layouts",
        [](RunConfig& c, const Value& v) { c.layouts = v.list<LayoutKind>(choice<LayoutKind>); }},
-      {"run.windows", [](RunConfig& c, const Value& v) { c.windows = v.list<Windows>(choice<Windows>); }},
-      {"run.transport", [](RunConfig& c, const Value& v) { c.transport = v.list<Transport>(choice<Transport>); }},
-      {"run.grad_sums", [](RunConfig& c, const Value& v) { c.grad_sums = v.list<GradSum>(choice<GradSum>); }},
+      {"run.windows",
+       [](RunConfig& c, const Value& v) { c.windows = v.list<Windows>(choice<Windows>); }},
+      {"run.transport",
+       [](RunConfig& c, const Value& v) { c.transport = v.list<Transport>(choice<Transport>); }},
+      {"run.grad_sums",
+       [](RunConfig& c, const Value& v) { c.grad_sums = v.list<GradSum>(choice<GradSum>); }},
       {"run.instances", [](RunConfig& c, const Value& v) { c.instances = v.small(); }},
       {"run.persistent_numel",
        [](RunConfig& c, const Value& v) { c.persistent_numel = v.integer(INT64_MIN, INT64_MAX); }},
@@ -78,7 +86,8 @@ Keys<RunConfig> run_keys() {
              v.list<std::int64_t>([](const Value& i) { return i.integer(INT64_MIN, INT64_MAX); });
        }},
       {"run.omp_threads", [](RunConfig& c, const Value& v) { c.omp_threads = v.list<int>(small); }},
-      {"run.initial_state", [](RunConfig& c, const Value& v) { c.initial_state = initial_state(v); }},
+      {"run.initial_state",
+       [](RunConfig& c, const Value& v) { c.initial_state = initial_state(v); }},
       {"run.initial_step",
        [](RunConfig& c, const Value& v) { c.initial_step = v.integer(INT64_MIN, INT64_MAX); }},
       {"run.overflow_step",
@@ -87,8 +96,10 @@ Keys<RunConfig> run_keys() {
       {"run.idle_tensors", [](RunConfig& c, const Value& v) { c.idle_tensors = v.boolean(); }},
       {"run.loss_reduction",
        [](RunConfig& c, const Value& v) { c.loss_reduction = choice<LossReduction>(v); }},
-      {"run.on_nonfinite", [](RunConfig& c, const Value& v) { c.on_nonfinite = choice<OnNonfinite>(v); }},
-      {"run.missing_grad", [](RunConfig& c, const Value& v) { c.missing_grad = choice<MissingGrad>(v); }},
+      {"run.on_nonfinite",
+       [](RunConfig& c, const Value& v) { c.on_nonfinite = choice<OnNonfinite>(v); }},
+      {"run.missing_grad",
+       [](RunConfig& c, const Value& v) { c.missing_grad = choice<MissingGrad>(v); }},
       {"run.param_rounding",
        [](RunConfig& c, const Value& v) { c.param_rounding = choice<ParamRounding>(v); }},
       {"run.text", [](RunConfig& c, const Value& v) { c.text = v.string(); }},
@@ -107,9 +118,13 @@ Keys<RunConfig> offload_keys() {
          c.offload.fractions = v.list<double>([](const Value& item) { return item.number(); });
        }},
       {"offload.orders",
-       [](RunConfig& c, const Value& v) { c.offload.orders = v.list<OffloadOrder>(choice<OffloadOrder>); }},
+       [](RunConfig& c, const Value& v) {
+         c.offload.orders = v.list<OffloadOrder>(choice<OffloadOrder>);
+       }},
       {"offload.places",
-       [](RunConfig& c, const Value& v) { c.offload.places = v.list<OffloadPlace>(choice<OffloadPlace>); }},
+       [](RunConfig& c, const Value& v) {
+         c.offload.places = v.list<OffloadPlace>(choice<OffloadPlace>);
+       }},
       {"offload.chunk_numels",
        [](RunConfig& c, const Value& v) {
          c.offload.chunk_numels =
@@ -135,23 +150,32 @@ Keys<RunConfig> training_keys() {
       {"optimizer.beta2",
        [](RunConfig& c, const Value& v) { c.optimizer.beta2 = static_cast<float>(v.number()); }},
       {"optimizer.eps", [](RunConfig& c, const Value& v) { c.optimizer.eps = v.number(); }},
-      {"optimizer.weight_decay", [](RunConfig& c, const Value& v) { c.optimizer.weight_decay = v.number(); }},
+      {"optimizer.weight_decay",
+       [](RunConfig& c, const Value& v) { c.optimizer.weight_decay = v.number(); }},
       {"optimizer.bias_correction",
        [](RunConfig& c, const Value& v) { c.optimizer.bias_correction = v.boolean(); }},
-      {"optimizer.rule", [](RunConfig& c, const Value& v) { c.optimizer.rule = choice<UpdateRule>(v); }},
-      {"optimizer.amsgrad", [](RunConfig& c, const Value& v) { c.optimizer.amsgrad = v.boolean(); }},
-      {"optimizer.maximize", [](RunConfig& c, const Value& v) { c.optimizer.maximize = v.boolean(); }},
-      {"optimizer.momentum", [](RunConfig& c, const Value& v) { c.optimizer.momentum = v.number(); }},
-      {"optimizer.dampening", [](RunConfig& c, const Value& v) { c.optimizer.dampening = v.number(); }},
-      {"optimizer.nesterov", [](RunConfig& c, const Value& v) { c.optimizer.nesterov = v.boolean(); }},
-      {"optimizer.norm", [](RunConfig& c, const Value& v) { c.optimizer.norm = choice<NormForm>(v); }},
+      {"optimizer.rule",
+       [](RunConfig& c, const Value& v) { c.optimizer.rule = choice<UpdateRule>(v); }},
+      {"optimizer.amsgrad",
+       [](RunConfig& c, const Value& v) { c.optimizer.amsgrad = v.boolean(); }},
+      {"optimizer.maximize",
+       [](RunConfig& c, const Value& v) { c.optimizer.maximize = v.boolean(); }},
+      {"optimizer.momentum",
+       [](RunConfig& c, const Value& v) { c.optimizer.momentum = v.number(); }},
+      {"optimizer.dampening",
+       [](RunConfig& c, const Value& v) { c.optimizer.dampening = v.number(); }},
+      {"optimizer.nesterov",
+       [](RunConfig& c, const Value& v) { c.optimizer.nesterov = v.boolean(); }},
+      {"optimizer.norm",
+       [](RunConfig& c, const Value& v) { c.optimizer.norm = choice<NormForm>(v); }},
       {"optimizer.clip_value",
        [](RunConfig& c, const Value& v) {
          // TOML has no word for "absent", so 0 stands for it here as it does for max_norm.
          const double value = v.number();
          c.optimizer.clip_value = value == 0 ? std::nullopt : std::optional(value);
        }},
-      {"optimizer.max_norm", [](RunConfig& c, const Value& v) { c.optimizer.max_norm = v.number(); }},
+      {"optimizer.max_norm",
+       [](RunConfig& c, const Value& v) { c.optimizer.max_norm = v.number(); }},
       {"optimizer.exp_avg_dtype",
        [](RunConfig& c, const Value& v) { c.state_formats.exp_avg = choice<StateFormat>(v); }},
       {"optimizer.exp_avg_sq_dtype",
@@ -177,8 +201,10 @@ Keys<RunConfig> training_keys() {
        [](RunConfig& c, const Value& v) { c.scaler.log2_max = v.exponent_of_power_of_two(); }},
       {"loss_scaler.growth_interval",
        [](RunConfig& c, const Value& v) { c.scaler.growth_interval = v.small(); }},
-      {"loss_scaler.hysteresis", [](RunConfig& c, const Value& v) { c.scaler.hysteresis = v.small(); }},
-      {"loss_scaler.hysteresis_refill", [](RunConfig& c, const Value& v) { c.scaler.refill = refill(v); }},
+      {"loss_scaler.hysteresis",
+       [](RunConfig& c, const Value& v) { c.scaler.hysteresis = v.small(); }},
+      {"loss_scaler.hysteresis_refill",
+       [](RunConfig& c, const Value& v) { c.scaler.refill = refill(v); }},
   };
 }
 
@@ -188,14 +214,16 @@ TomlFile parse(std::string_view text, const std::string& file_name) {
   } catch (const TomlError& error) {
     fail(ErrorCode::config,
          file_name + ":" + std::to_string(error.line) + ": not valid TOML: " + error.what(),
-         "the settings cannot be read", "mend that line; verification/cases/config/defaults.toml is an example");
+         "the settings cannot be read",
+         "mend that line; verification/cases/config/defaults.toml is an example");
   }
 }
 
 /// The settings of one file, applied key by key.
 class Reader {
  public:
-  Reader(RunConfig& config, const std::string& file) : config_(config), file_(file), keys_(run_keys()) {
+  Reader(RunConfig& config, const std::string& file)
+      : config_(config), file_(file), keys_(run_keys()) {
     for (const auto& key : offload_keys()) keys_.push_back(key);
     for (const auto& key : training_keys()) keys_.push_back(key);
     for (const auto& key : schedule_keys()) keys_.push_back(key);
@@ -208,8 +236,9 @@ class Reader {
   void section(const std::string& prefix, const TomlNode& node) const {
     if (prefix == "param_group") return groups(prefix, node, group_keys_, config_.param_groups);
     if (prefix == "clip_group") return groups(prefix, node, clip_group_keys_, config_.clip_groups);
-    const bool known = std::any_of(names_.begin(), names_.end(),
-                                   [&](const std::string& name) { return name.rfind(prefix + ".", 0) == 0; });
+    const bool known = std::any_of(names_.begin(), names_.end(), [&](const std::string& name) {
+      return name.rfind(prefix + ".", 0) == 0;
+    });
     // Also "run.steps" = 7, a quoted key at the top, and a misspelt section that is still empty.
     if (!node.is_table() || (!known && node.members().empty())) unknown(prefix, node);
     apply(keys_, config_, prefix, node);
@@ -244,8 +273,8 @@ class Reader {
 
   [[noreturn]] void unknown(const std::string& key, const TomlNode& node) const {
     const std::string place = file_ + ":" + std::to_string(node.line());
-    fail(ErrorCode::config, place + ": unknown key " + key, "a misspelt setting would silently do nothing",
-         remedy(key));
+    fail(ErrorCode::config, place + ": unknown key " + key,
+         "a misspelt setting would silently do nothing", remedy(key));
   }
 
   /// In a section that exists only the rest of the key can be wrong, however much of it the section makes up.
@@ -253,9 +282,11 @@ class Reader {
     const std::string section = key.substr(0, key.find('.') + 1);
     std::vector<std::string> rest;
     for (const std::string& name : names_) {
-      if (!section.empty() && name.rfind(section, 0) == 0) rest.push_back(name.substr(section.size()));
+      if (!section.empty() && name.rfind(section, 0) == 0)
+        rest.push_back(name.substr(section.size()));
     }
-    const std::string near = rest.empty() ? nearest(key, names_) : nearest(key.substr(section.size()), rest);
+    const std::string near =
+        rest.empty() ? nearest(key, names_) : nearest(key.substr(section.size()), rest);
     if (near.empty()) return "verification/cases/config/defaults.toml shows all";
     return "did you mean " + (rest.empty() ? "" : section) + near + "?";
   }

@@ -15,8 +15,8 @@ namespace zeroproof {
 namespace {
 
 void validate_optimizer(const OptimizerHyper& o) {
-  require_config(std::isfinite(o.lr) && o.lr >= 0, "optimizer.lr is " + shown(o.lr), "it scales every update",
-                 "use a finite number of 0 or more");
+  require_config(std::isfinite(o.lr) && o.lr >= 0, "optimizer.lr is " + shown(o.lr),
+                 "it scales every update", "use a finite number of 0 or more");
   for (const auto& [key, beta] : {std::pair{"beta1", o.beta1}, std::pair{"beta2", o.beta2}}) {
     require_config(beta >= 0 && beta < 1, std::string("optimizer.") + key + " is " + shown(beta),
                    "it is the weight of the past in a moving average", "use a value in [0, 1)");
@@ -27,30 +27,36 @@ void validate_optimizer(const OptimizerHyper& o) {
                    "in fp32 1 - beta would be less than 2^-23, rule R5", "use a smaller value");
   }
   require_config(std::isfinite(o.eps) && static_cast<float>(o.eps) >= 0x1p-126F,
-                 "optimizer.eps is " + shown(o.eps), "the update divides by sqrt(v) + eps, and v can be 0",
+                 "optimizer.eps is " + shown(o.eps),
+                 "the update divides by sqrt(v) + eps, and v can be 0",
                  "use a normal positive fp32 number such as 1e-8");
   require_config(std::isfinite(o.weight_decay) && o.weight_decay >= 0,
                  "optimizer.weight_decay is " + shown(o.weight_decay),
                  "it pulls every parameter towards zero", "use a finite number of 0 or more");
-  for (const auto& [key, value] : {std::pair{"momentum", o.momentum}, std::pair{"dampening", o.dampening}}) {
-    require_config(value >= 0 && value <= 1, std::string("optimizer.") + key + " is " + shown(value),
+  for (const auto& [key, value] :
+       {std::pair{"momentum", o.momentum}, std::pair{"dampening", o.dampening}}) {
+    require_config(value >= 0 && value <= 1,
+                   std::string("optimizer.") + key + " is " + shown(value),
                    "it is a weight of the momentum buffer's sum", "use a value in [0, 1]");
   }
   const RuleTraits& rule = traits_of(o.rule);
   require_config(rule.momentum_buffer || (o.momentum == 0 && o.dampening == 0),
                  "optimizer.momentum or dampening is set with the rule " + std::string(rule.name),
-                 "only sgd has a momentum buffer", "set optimizer.rule to \"sgd\", or leave both at 0");
+                 "only sgd has a momentum buffer",
+                 "set optimizer.rule to \"sgd\", or leave both at 0");
   require_config(!o.nesterov || (rule.momentum_buffer && o.momentum > 0 && o.dampening == 0),
-                 "optimizer.nesterov is true", "it looks ahead along a momentum buffer that is not dampened",
+                 "optimizer.nesterov is true",
+                 "it looks ahead along a momentum buffer that is not dampened",
                  "use the rule sgd with momentum above 0 and dampening 0");
   require_config(!o.amsgrad || rule.exp_avg_sq,
                  "optimizer.amsgrad is true with the rule " + std::string(rule.name),
                  "that rule has no second moment to take the maximum of", "use adamw or adam");
-  require_config(!o.clip_value || (std::isfinite(*o.clip_value) && static_cast<float>(*o.clip_value) > 0 &&
-                                   std::isfinite(static_cast<float>(*o.clip_value))),
-                 "optimizer.clip_value is " + shown(o.clip_value.value_or(0)),
-                 "every element is clipped to plus or minus this",
-                 "use a positive fp32 number, or leave it out");
+  require_config(
+      !o.clip_value || (std::isfinite(*o.clip_value) && static_cast<float>(*o.clip_value) > 0 &&
+                        std::isfinite(static_cast<float>(*o.clip_value))),
+      "optimizer.clip_value is " + shown(o.clip_value.value_or(0)),
+      "every element is clipped to plus or minus this",
+      "use a positive fp32 number, or leave it out");
   require_config(!o.max_norm || (std::isfinite(*o.max_norm) && *o.max_norm >= 0),
                  "optimizer.max_norm is " + shown(o.max_norm.value_or(0)),
                  "a negative limit would turn every gradient around",
@@ -61,13 +67,14 @@ void validate_model(const ModelConfig& m) {
   for (const auto& [key, value] :
        {std::pair{"layers", m.layers}, std::pair{"width", m.width}, std::pair{"heads", m.heads},
         std::pair{"hidden", m.hidden}, std::pair{"context", m.context}}) {
-    require_config(value >= 1 && value <= 65536, std::string("model.") + key + " is " + std::to_string(value),
+    require_config(value >= 1 && value <= 65536,
+                   std::string("model.") + key + " is " + std::to_string(value),
                    "every dimension of the model counts something", "use a value from 1 to 65536");
   }
-  require_config(
-      m.width % m.heads == 0,
-      "model.width " + std::to_string(m.width) + " does not divide by model.heads " + std::to_string(m.heads),
-      "every head has width / heads channels", "change one of the two");
+  require_config(m.width % m.heads == 0,
+                 "model.width " + std::to_string(m.width) + " does not divide by model.heads " +
+                     std::to_string(m.heads),
+                 "every head has width / heads channels", "change one of the two");
 }
 
 void validate_scaler(const LossScalerConfig& s, std::int64_t divisor, bool tokens) {
@@ -76,18 +83,22 @@ void validate_scaler(const LossScalerConfig& s, std::int64_t divisor, bool token
     require_config(value >= 1, std::string("loss_scaler.") + key + " is " + std::to_string(value),
                    "it counts steps", "use 1 or more");
   }
-  require_config(s.log2_growth >= 1, "loss_scaler.growth_factor is 2^" + std::to_string(s.log2_growth),
+  require_config(s.log2_growth >= 1,
+                 "loss_scaler.growth_factor is 2^" + std::to_string(s.log2_growth),
                  "the scale must grow by it", "use 2 or more");
-  require_config(s.log2_backoff >= 1, "loss_scaler.backoff_factor is 2^" + std::to_string(-s.log2_backoff),
+  require_config(s.log2_backoff >= 1,
+                 "loss_scaler.backoff_factor is 2^" + std::to_string(-s.log2_backoff),
                  "the scale must shrink by it", "use 0.5 or less");
   require_config(s.log2_min <= s.log2_initial && s.log2_initial <= s.log2_max,
-                 "loss_scaler.initial_loss_scale 2^" + std::to_string(s.log2_initial) + " is outside 2^" +
-                     std::to_string(s.log2_min) + " to 2^" + std::to_string(s.log2_max),
+                 "loss_scaler.initial_loss_scale 2^" + std::to_string(s.log2_initial) +
+                     " is outside 2^" + std::to_string(s.log2_min) + " to 2^" +
+                     std::to_string(s.log2_max),
                  "the scale never leaves that range",
                  "move min_loss_scale, max_loss_scale or the initial value");
-  require_config(s.log2_min >= -126, "loss_scaler.min_loss_scale is 2^" + std::to_string(s.log2_min),
-                 "its product with the divisor of the gradient sum must stay a normal fp32 number, rule R5",
-                 "use 2^-126 or more");
+  require_config(
+      s.log2_min >= -126, "loss_scaler.min_loss_scale is 2^" + std::to_string(s.log2_min),
+      "its product with the divisor of the gradient sum must stay a normal fp32 number, rule R5",
+      "use 2^-126 or more");
   require_config(std::ldexp(static_cast<double>(divisor), s.log2_max) <= 0x1p126,
                  "loss_scaler.max_loss_scale is 2^" + std::to_string(s.log2_max),
                  "times " + std::to_string(divisor) + (tokens ? " tokens" : " micro-batches") +
@@ -96,17 +107,18 @@ void validate_scaler(const LossScalerConfig& s, std::int64_t divisor, bool token
 }
 
 void validate_offload(const OffloadConfig& o) {
-  require_config(!o.fractions.empty() && !o.orders.empty() && !o.places.empty() && !o.chunk_numels.empty() &&
-                     !o.overlaps.empty() && !o.grads.empty(),
+  require_config(!o.fractions.empty() && !o.orders.empty() && !o.places.empty() &&
+                     !o.chunk_numels.empty() && !o.overlaps.empty() && !o.grads.empty(),
                  "one of offload.fractions, orders, places, chunk_numels, overlaps, grads is empty",
                  "nothing would be judged", "give at least one value each");
   for (const double fraction : o.fractions) {
     require_config(fraction >= 0 && fraction <= 1, "offload.fractions has " + shown(fraction),
-                   "it is a part of the elements a rank keeps state for", "use numbers from 0 to 1");
+                   "it is a part of the elements a rank keeps state for",
+                   "use numbers from 0 to 1");
   }
   for (const std::int64_t numel : o.chunk_numels) {
-    require_config(numel >= 1, "offload.chunk_numels has " + std::to_string(numel), "state travels in chunks",
-                   "use 1 or more elements");
+    require_config(numel >= 1, "offload.chunk_numels has " + std::to_string(numel),
+                   "state travels in chunks", "use 1 or more elements");
   }
 }
 
@@ -119,61 +131,71 @@ void validate_ranks(const RunConfig& config) {
                  "tensors of at most that many elements stay whole", "use 0 (none) or more");
   const bool chunks = config.optimizer.norm == NormForm::chunk1024;
   for (const LayoutKind layout : config.layouts) {
-    require_config(layout == LayoutKind::contract || !chunks,
-                   "optimizer.norm is \"chunk1024\" with the layout \"" + std::string(name(layout)) + "\"",
-                   "that layout cuts inside chunks, rule R12",
-                   "set optimizer.norm to \"exact\", \"inf\" or \"one\"");
+    require_config(
+        layout == LayoutKind::contract || !chunks,
+        "optimizer.norm is \"chunk1024\" with the layout \"" + std::string(name(layout)) + "\"",
+        "that layout cuts inside chunks, rule R12",
+        "set optimizer.norm to \"exact\", \"inf\" or \"one\"");
   }
   for (const std::string& text : config.grids) {
     const ProcessGrid grid = parse_grid(text);
-    require_config(grid.tp == 1 || !chunks, "optimizer.norm is \"chunk1024\" with the process grid " + text,
+    require_config(grid.tp == 1 || !chunks,
+                   "optimizer.norm is \"chunk1024\" with the process grid " + text,
                    "tensor parallelism cuts inside chunks, rule R12",
                    "set optimizer.norm to \"exact\", \"inf\" or \"one\"");
     require_config(grid.data_ranks() % config.instances == 0,
                    "run.instances " + std::to_string(config.instances) + " does not divide the " +
-                       std::to_string(grid.data_ranks()) + " data ranks of the process grid " + text,
+                       std::to_string(grid.data_ranks()) + " data ranks of the process grid " +
+                       text,
                    "instances have equally many ranks, rule R11", "change one of the two");
-    const bool binned = std::ranges::find(config.grad_sums, GradSum::binned) != config.grad_sums.end();
+    const bool binned =
+        std::ranges::find(config.grad_sums, GradSum::binned) != config.grad_sums.end();
     require_config(!binned || grid.data_ranks() / config.instances % grid.cp == 0,
                    "run.grad_sums has \"binned\" with " + std::to_string(config.instances) +
                        " instances of the process grid " + text,
                    "the CP ranks of a micro-batch would be in several instances, rule R11",
                    "use fewer instances, or \"tree\"");
     const bool halves = std::ranges::find(config.dtypes, DType::fp16) != config.dtypes.end();
-    require_config(!halves || (grid.cp == 1 && grid.tp == 1),
-                   "run.dtypes has \"fp16\" with the process grid " + text,
-                   "its leaves are rounded to 16 bits, and the parts that CP and TP ranks have of one cannot "
-                   "be, rule R11",
-                   "set run.dtypes to [\"bf16\"] or [\"fp32\"]");
+    require_config(
+        !halves || (grid.cp == 1 && grid.tp == 1),
+        "run.dtypes has \"fp16\" with the process grid " + text,
+        "its leaves are rounded to 16 bits, and the parts that CP and TP ranks have of one cannot "
+        "be, rule R11",
+        "set run.dtypes to [\"bf16\"] or [\"fp32\"]");
   }
   for (const GradSum sum : config.grad_sums) {
-    require_config(sum != GradSum::binned || config.micro_batches <= 128,
-                   "run.grad_sums has \"binned\" with " + std::to_string(config.micro_batches) + " leaves",
-                   "more than 128 can overflow a bin, rule R11", "lower run.micro_batches, or use \"tree\"");
+    require_config(
+        sum != GradSum::binned || config.micro_batches <= 128,
+        "run.grad_sums has \"binned\" with " + std::to_string(config.micro_batches) + " leaves",
+        "more than 128 can overflow a bin, rule R11", "lower run.micro_batches, or use \"tree\"");
   }
 }
 
 /// Of whatever recipe: a value that is out of range is wrong also where nobody reads it.
 void validate_scaling(const ParamScaling& s) {
-  require_config(std::isfinite(s.epsilon) && s.epsilon >= 0, "scaling.epsilon is " + shown(s.epsilon),
-                 "it takes the place of a smaller amax, rule R22", "use a finite fp32 number of 0 or more");
+  require_config(
+      std::isfinite(s.epsilon) && s.epsilon >= 0, "scaling.epsilon is " + shown(s.epsilon),
+      "it takes the place of a smaller amax, rule R22", "use a finite fp32 number of 0 or more");
   require_config(s.margin >= 0 && s.margin <= 64, "scaling.margin is " + std::to_string(s.margin),
                  "it is a number of bits of room, rule R22", "use 0 to 64");
-  require_config(s.history >= 1 && s.history <= 1024, "scaling.history is " + std::to_string(s.history),
+  require_config(s.history >= 1 && s.history <= 1024,
+                 "scaling.history is " + std::to_string(s.history),
                  "the first slot collects, and more than 1024 steps are not looked back, rule R22",
                  "use 1 to 1024");
 }
 
 /// No group's floor lies above its rate, and none divides by a rate of 0.
 void validate_floors(const RunConfig& config) {
-  if (config.schedule.decay == DecayShape::constant || config.schedule.decay == DecayShape::table) return;
+  if (config.schedule.decay == DecayShape::constant || config.schedule.decay == DecayShape::table)
+    return;
   std::vector<GroupRule> groups = config.param_groups;
   groups.insert(groups.begin(), GroupRule{});
   for (const GroupRule& group : groups) {
     const double rate = group.lr.value_or(config.optimizer.lr);
     const double floor = group.min_lr.value_or(config.schedule.min_lr);
     const std::string whose = group.name.empty() ? "" : " of param group '" + group.name + "'";
-    require_config(floor <= rate, "min_lr " + shown(floor) + whose + " is above its lr " + shown(rate),
+    require_config(floor <= rate,
+                   "min_lr " + shown(floor) + whose + " is above its lr " + shown(rate),
                    "the rate would rise where the schedule lets it fall",
                    "lower min_lr in [schedule] or [[param_group]]");
   }
@@ -188,44 +210,52 @@ void validate(const RunConfig& config) {
   require_config(config.micro_batches >= 1 && config.micro_batches <= 1 << 20,
                  "run.micro_batches is " + std::to_string(config.micro_batches),
                  "the gradient is a mean over micro-batches", "use a value from 1 to 1048576");
-  require_config(!config.stages.empty() && !config.worlds.empty() && !config.dtypes.empty() &&
-                     !config.bucket_numels.empty() && !config.omp_threads.empty() && !config.orders.empty() &&
-                     !config.layouts.empty() && !config.grad_sums.empty() && !config.windows.empty() &&
-                     !config.transport.empty(),
-                 "one of run.stages, worlds, dtypes, bucket_numels, omp_threads, orders, layouts, grad_sums, "
-                 "windows, transport is empty",
-                 "nothing would be judged", "give at least one value each");
+  require_config(
+      !config.stages.empty() && !config.worlds.empty() && !config.dtypes.empty() &&
+          !config.bucket_numels.empty() && !config.omp_threads.empty() && !config.orders.empty() &&
+          !config.layouts.empty() && !config.grad_sums.empty() && !config.windows.empty() &&
+          !config.transport.empty(),
+      "one of run.stages, worlds, dtypes, bucket_numels, omp_threads, orders, layouts, grad_sums, "
+      "windows, transport is empty",
+      "nothing would be judged", "give at least one value each");
   require_config(config.initial_step >= -1 && config.initial_step <= 4'000'000'000,
                  "run.initial_step is " + std::to_string(config.initial_step),
                  "stochastic rounding counts steps in 32 bits, rule R8",
                  "use -1 (7 with a seeded state, else 0) to 4000000000");
-  require_config(config.overflow_step >= 0, "run.overflow_step is " + std::to_string(config.overflow_step),
+  require_config(config.overflow_step >= 0,
+                 "run.overflow_step is " + std::to_string(config.overflow_step),
                  "it is the number of a step", "use 0 (never) or the number of a step");
   for (const int stage : config.stages) {
-    require_config(stage >= 0 && stage <= 3, "ZeRO stage " + std::to_string(stage) + " does not exist",
+    require_config(stage >= 0 && stage <= 3,
+                   "ZeRO stage " + std::to_string(stage) + " does not exist",
                    "the stages are 0, 1, 2 and 3", "use one of them");
   }
   for (const std::int64_t bucket : config.bucket_numels) {
     require_config(bucket >= layout_alignment && bucket % layout_alignment == 0,
                    "run.bucket_numels has " + std::to_string(bucket),
-                   "buckets are cut at multiples of 1024 elements", "use a positive multiple of 1024");
+                   "buckets are cut at multiples of 1024 elements",
+                   "use a positive multiple of 1024");
   }
   for (const int threads : config.omp_threads) {
-    require_config(threads >= 0 && threads <= 1024, "run.omp_threads has " + std::to_string(threads),
+    require_config(threads >= 0 && threads <= 1024,
+                   "run.omp_threads has " + std::to_string(threads),
                    "it counts worker threads of one rank", "use 0 (choose for me) to 1024");
   }
   require_config(config.comm_timeout_s > 0 && config.comm_timeout_s <= 86400,
                  "run.comm_timeout_s is " + shown(config.comm_timeout_s),
-                 "ranks wait that long for each other", "use more than 0 and at most 86400 seconds");
+                 "ranks wait that long for each other",
+                 "use more than 0 and at most 86400 seconds");
   for (const DType dtype : config.dtypes) {
-    require_config(config.param_rounding == ParamRounding::nearest || dtype == DType::bf16,
-                   "run.param_rounding is \"stochastic\" with " + std::string(name(dtype)) + " parameters",
-                   "stochastic rounding is defined for bf16 only",
-                   "set run.dtypes to [\"bf16\"], or round to nearest");
-    require_config(config.state_formats.master == MasterFormat::fp32 || dtype == DType::bf16,
-                   "optimizer.master_dtype is \"bf16\" with " + std::string(name(dtype)) + " parameters",
-                   "the parameter is the master then, rule R25",
-                   "set run.dtypes to [\"bf16\"], or keep a master in fp32");
+    require_config(
+        config.param_rounding == ParamRounding::nearest || dtype == DType::bf16,
+        "run.param_rounding is \"stochastic\" with " + std::string(name(dtype)) + " parameters",
+        "stochastic rounding is defined for bf16 only",
+        "set run.dtypes to [\"bf16\"], or round to nearest");
+    require_config(
+        config.state_formats.master == MasterFormat::fp32 || dtype == DType::bf16,
+        "optimizer.master_dtype is \"bf16\" with " + std::string(name(dtype)) + " parameters",
+        "the parameter is the master then, rule R25",
+        "set run.dtypes to [\"bf16\"], or keep a master in fp32");
   }
   validate_model(config.model);
   validate_optimizer(config.optimizer);
@@ -236,7 +266,8 @@ void validate(const RunConfig& config) {
   validate(config.clip_groups);
   validate_floors(config);
   const bool tokens = config.loss_reduction == LossReduction::tokens;
-  validate_scaler(config.scaler, config.micro_batches * (tokens ? config.model.context : 1), tokens);
+  validate_scaler(config.scaler, config.micro_batches * (tokens ? config.model.context : 1),
+                  tokens);
 }
 
 }  // namespace zeroproof

@@ -36,7 +36,8 @@ Number flag_number(const std::string& text, const std::string& flag,
   } else if (low != std::numeric_limits<Number>::lowest()) {
     remedy = "use " + flag_text(low) + " or more" + or_else;
   }
-  ZP_CHECK(good, ErrorCode::config, flag + " is '" + text + "'", "that is not a number it can use", remedy);
+  ZP_CHECK(good, ErrorCode::config, flag + " is '" + text + "'", "that is not a number it can use",
+           remedy);
   return value;
 }
 

@@ -21,7 +21,8 @@ std::size_t slips(std::string_view typed, std::string_view meant) {
     for (std::size_t j = 1; j < columns; ++j) {
       const std::size_t replaced = above[j - 1] + (typed[i - 1] == meant[j - 1] ? 0 : 1);
       row[j] = std::min({above[j] + 1, row[j - 1] + 1, replaced});
-      const bool swapped = i > 1 && j > 1 && typed[i - 1] == meant[j - 2] && typed[i - 2] == meant[j - 1];
+      const bool swapped =
+          i > 1 && j > 1 && typed[i - 1] == meant[j - 2] && typed[i - 2] == meant[j - 1];
       if (swapped) row[j] = std::min(row[j], before[j - 2] + 1);
     }
     before.swap(above);

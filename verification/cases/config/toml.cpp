@@ -94,7 +94,8 @@ void add_value(const Json& value, const Add& add) {
 
 toml::array library_array(const Json& list) {
   toml::array array;
-  for (const Json& item : list) add_value(item, [&](auto value) { array.push_back(std::move(value)); });
+  for (const Json& item : list)
+    add_value(item, [&](auto value) { array.push_back(std::move(value)); });
   return array;
 }
 

@@ -23,8 +23,8 @@ int Value::small(int low, int high) const { return static_cast<int>(integer(low,
 double Value::number() const {
   if (const std::optional<std::int64_t> value = node.integer()) {
     constexpr std::int64_t safe = std::int64_t{1} << 62;  // beyond, the way back could overflow
-    const bool exact =
-        *value <= safe && *value >= -safe && static_cast<std::int64_t>(static_cast<double>(*value)) == *value;
+    const bool exact = *value <= safe && *value >= -safe &&
+                       static_cast<std::int64_t>(static_cast<double>(*value)) == *value;
     if (!exact) reject("a number that fp64 holds exactly");
     return static_cast<double>(*value);
   }
@@ -48,7 +48,8 @@ bool Value::boolean() const {
 int Value::exponent_of_power_of_two() const {
   int exponent = 0;
   const double value = number();
-  if (!(value > 0) || std::isinf(value) || std::frexp(value, &exponent) != 0.5) reject("a power of two");
+  if (!(value > 0) || std::isinf(value) || std::frexp(value, &exponent) != 0.5)
+    reject("a power of two");
   return exponent - 1;
 }
 

@@ -50,7 +50,8 @@ std::vector<Setting> leaf_settings() {
       every_choice(
           "missing_grad", "run.missing_grad", [](auto& c) -> auto& { return c.missing_grad; }),
       every_choice(
-          "loss_reduction", "run.loss_reduction", [](auto& c) -> auto& { return c.loss_reduction; }),
+          "loss_reduction", "run.loss_reduction",
+          [](auto& c) -> auto& { return c.loss_reduction; }),
       overflow(),
       every_choice(
           "on_nonfinite", "run.on_nonfinite", [](auto& c) -> auto& { return c.on_nonfinite; }),

@@ -53,7 +53,9 @@ Setting state() {
               c.initial_state = InitialState::zero;
               c.initial_step = -1;
             },
-            [](const RunConfig& c) { return c.initial_state == InitialState::zero && c.initial_step <= 0; }},
+            [](const RunConfig& c) {
+              return c.initial_state == InitialState::zero && c.initial_step <= 0;
+            }},
            loaded("7", 7),
            loaded("1001", 1001),
            loaded("16777217", 16777217)}};
@@ -65,8 +67,9 @@ std::vector<Setting> model_settings() {
   const auto count = [](auto& c) -> auto& { return c.micro_batches; };
   // Powers of two hide an index of the tree, and 1 has none.
   return {model(), state(),
-          these_values<decltype(count), std::int64_t>("micro_batches", "run.micro_batches", count,
-                                                      {{"1", 1}, {"2", 2}, {"6", 6}, {"7", 7}, {"16", 16}})};
+          these_values<decltype(count), std::int64_t>(
+              "micro_batches", "run.micro_batches", count,
+              {{"1", 1}, {"2", 2}, {"6", 6}, {"7", 7}, {"16", 16}})};
 }
 
 }  // namespace zeroproof::verification

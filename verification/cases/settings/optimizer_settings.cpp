@@ -34,7 +34,8 @@ Setting norm() {
     value.set = [set = value.set](RunConfig& c) {
       const double share = c.optimizer.max_norm.value_or(0) / near_norm(c);
       set(c);
-      if (c.optimizer.max_norm) c.optimizer.max_norm = share * near_norm(c);  // binds as often as before
+      if (c.optimizer.max_norm)
+        c.optimizer.max_norm = share * near_norm(c);  // binds as often as before
     };
   }
   return setting;
@@ -43,14 +44,15 @@ Setting norm() {
 /// near: a little below the first norms. low: every step is clipped.
 Setting max_norm() {
   const auto limit = [](const RunConfig& c) { return c.optimizer.max_norm.value_or(0); };
-  Setting setting = {"max_norm",
-                     {"optimizer.max_norm"},
-                     {{"none", [](RunConfig& c) { c.optimizer.max_norm.reset(); },
-                       [=](const RunConfig& c) { return limit(c) == 0; }},
-                      {"near", [](RunConfig& c) { c.optimizer.max_norm = 0.75 * near_norm(c); },
-                       [=](const RunConfig& c) { return limit(c) > 0.1 * near_norm(c); }},
-                      {"low", [](RunConfig& c) { c.optimizer.max_norm = 0.03 * near_norm(c); },
-                       [=](const RunConfig& c) { return limit(c) != 0 && limit(c) <= 0.1 * near_norm(c); }}}};
+  Setting setting = {
+      "max_norm",
+      {"optimizer.max_norm"},
+      {{"none", [](RunConfig& c) { c.optimizer.max_norm.reset(); },
+        [=](const RunConfig& c) { return limit(c) == 0; }},
+       {"near", [](RunConfig& c) { c.optimizer.max_norm = 0.75 * near_norm(c); },
+        [=](const RunConfig& c) { return limit(c) > 0.1 * near_norm(c); }},
+       {"low", [](RunConfig& c) { c.optimizer.max_norm = 0.03 * near_norm(c); },
+        [=](const RunConfig& c) { return limit(c) != 0 && limit(c) <= 0.1 * near_norm(c); }}}};
   setting.always_set = true;
   return setting;
 }
@@ -58,20 +60,25 @@ Setting max_norm() {
 /// Some tensors have a norm of their own, and a limit: far below it, or the run's and none. That of the first kind
 /// binds in every step, whatever the run's does.
 Setting clip_groups() {
-  const auto is = [](const RunConfig& c, std::size_t groups) { return c.clip_groups.size() == groups; };
+  const auto is = [](const RunConfig& c, std::size_t groups) {
+    return c.clip_groups.size() == groups;
+  };
   const auto up = [](const RunConfig& c) {
     return ClipGroupRule{"up", {"*.mlp.up.*"}, false, 0.01 * near_norm(c)};
   };
-  return {
-      "clip_groups",
-      {"clip_group.name", "clip_group.match", "clip_group.vectors", "clip_group.max_norm", "clip_group"},
-      {{"one", [](RunConfig& c) { c.clip_groups.clear(); }, [=](const RunConfig& c) { return is(c, 0); }},
-       {"two", [=](RunConfig& c) { c.clip_groups = {up(c)}; }, [=](const RunConfig& c) { return is(c, 1); }},
-       {"four",
-        [=](RunConfig& c) {
-          c.clip_groups = {up(c), {"vectors", {}, true, {}}, {"free", {"*.attention.*"}, false, 0.0}};
-        },
-        [=](const RunConfig& c) { return c.clip_groups.size() > 1; }}}};
+  return {"clip_groups",
+          {"clip_group.name", "clip_group.match", "clip_group.vectors", "clip_group.max_norm",
+           "clip_group"},
+          {{"one", [](RunConfig& c) { c.clip_groups.clear(); },
+            [=](const RunConfig& c) { return is(c, 0); }},
+           {"two", [=](RunConfig& c) { c.clip_groups = {up(c)}; },
+            [=](const RunConfig& c) { return is(c, 1); }},
+           {"four",
+            [=](RunConfig& c) {
+              c.clip_groups = {
+                  up(c), {"vectors", {}, true, {}}, {"free", {"*.attention.*"}, false, 0.0}};
+            },
+            [=](const RunConfig& c) { return c.clip_groups.size() > 1; }}}};
 }
 
 Setting clip_value() {
@@ -85,18 +92,23 @@ Setting clip_value() {
 
 /// One value, and whatever else the rule's own is.
 template <class Member>
-Setting own_or(const std::string& name, Member member, const std::string& label, double own, double other) {
+Setting own_or(const std::string& name, Member member, const std::string& label, double own,
+               double other) {
   return {
       name,
       {"optimizer." + name},
       {{"own",
-        [=](RunConfig& c) { member(c) = static_cast<std::remove_reference_t<decltype(member(c))>>(own); },
+        [=](RunConfig& c) {
+          member(c) = static_cast<std::remove_reference_t<decltype(member(c))>>(own);
+        },
         [=](const RunConfig& c) {
           return static_cast<double>(member(c)) !=
                  static_cast<double>(static_cast<std::remove_cvref_t<decltype(member(c))>>(other));
         }},
        {label,
-        [=](RunConfig& c) { member(c) = static_cast<std::remove_reference_t<decltype(member(c))>>(other); },
+        [=](RunConfig& c) {
+          member(c) = static_cast<std::remove_reference_t<decltype(member(c))>>(other);
+        },
         [=](const RunConfig& c) {
           return static_cast<double>(member(c)) ==
                  static_cast<double>(static_cast<std::remove_cvref_t<decltype(member(c))>>(other));
@@ -107,34 +119,40 @@ Setting own_or(const std::string& name, Member member, const std::string& label,
 
 std::vector<Setting> optimizer_settings() {
   const auto any_beta1 = [](const RunConfig& c) { return c.optimizer.rule != UpdateRule::sgd; };
-  const auto any_beta2 = [](const RunConfig& c) { return adam(c) || c.optimizer.rule == UpdateRule::lion; };
+  const auto any_beta2 = [](const RunConfig& c) {
+    return adam(c) || c.optimizer.rule == UpdateRule::lion;
+  };
   const auto sgd = [](const RunConfig& c) { return c.optimizer.rule == UpdateRule::sgd; };
   return {
-      where(any_beta1, own_or(
-                           "beta1", [](auto& c) -> auto& { return c.optimizer.beta1; }, "0", 0.9, 0)),
-      where(any_beta2, own_or(
-                           "beta2", [](auto& c) -> auto& { return c.optimizer.beta2; }, "half", 0.95, 0.5)),
-      where(adam, own_or(
-                      "eps", [](auto& c) -> auto& { return c.optimizer.eps; }, "large", 1e-8, 1e-3)),
+      where(any_beta1,
+            own_or(
+                "beta1", [](auto& c) -> auto& { return c.optimizer.beta1; }, "0", 0.9, 0)),
+      where(any_beta2,
+            own_or(
+                "beta2", [](auto& c) -> auto& { return c.optimizer.beta2; }, "half", 0.95, 0.5)),
+      where(adam,
+            own_or(
+                "eps", [](auto& c) -> auto& { return c.optimizer.eps; }, "large", 1e-8, 1e-3)),
       zero_or(
-          "weight_decay", "optimizer.weight_decay", [](auto& c) -> auto& { return c.optimizer.weight_decay; },
-          0.01),
+          "weight_decay", "optimizer.weight_decay",
+          [](auto& c) -> auto& { return c.optimizer.weight_decay; }, 0.01),
       where(adam, off_and_on(
                       "bias_correction", "optimizer.bias_correction",
                       [](auto& c) -> auto& { return c.optimizer.bias_correction; })),
       where(adam, off_and_on(
-                      "amsgrad", "optimizer.amsgrad", [](auto& c) -> auto& { return c.optimizer.amsgrad; })),
+                      "amsgrad", "optimizer.amsgrad",
+                      [](auto& c) -> auto& { return c.optimizer.amsgrad; })),
       off_and_on(
           "maximize", "optimizer.maximize", [](auto& c) -> auto& { return c.optimizer.maximize; }),
       where(sgd, zero_or(
-                     "momentum", "optimizer.momentum", [](auto& c) -> auto& { return c.optimizer.momentum; },
-                     0.9)),
+                     "momentum", "optimizer.momentum",
+                     [](auto& c) -> auto& { return c.optimizer.momentum; }, 0.9)),
       where(sgd_with_momentum, zero_or(
                                    "dampening", "optimizer.dampening",
                                    [](auto& c) -> auto& { return c.optimizer.dampening; }, 0.5)),
-      where(sgd_with_momentum,
-            off_and_on(
-                "nesterov", "optimizer.nesterov", [](auto& c) -> auto& { return c.optimizer.nesterov; })),
+      where(sgd_with_momentum, off_and_on(
+                                   "nesterov", "optimizer.nesterov",
+                                   [](auto& c) -> auto& { return c.optimizer.nesterov; })),
       norm(),
       clip_value(),
       max_norm(),

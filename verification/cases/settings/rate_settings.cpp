@@ -18,7 +18,9 @@ std::int64_t steps_before(const RunConfig& c) {
 }
 
 /// A place in the schedule: so many steps after the first step of the run, in its unit.
-std::int64_t after(const RunConfig& c, std::int64_t steps) { return (steps_before(c) + steps) * unit_of(c); }
+std::int64_t after(const RunConfig& c, std::int64_t steps) {
+  return (steps_before(c) + steps) * unit_of(c);
+}
 
 /// A rate for every step, no two neighbours alike; none for runs that begin too late for a table in a file.
 std::vector<double> rates_of(const RunConfig& c) {
@@ -49,7 +51,8 @@ Setting warmup() {
 
 Setting warmup_shape() {
   Setting setting = every_choice(
-      "warmup_shape", "schedule.warmup_shape", [](auto& c) -> auto& { return c.schedule.warmup_shape; });
+      "warmup_shape", "schedule.warmup_shape",
+      [](auto& c) -> auto& { return c.schedule.warmup_shape; });
   setting.applies = [](const RunConfig& c) { return c.schedule.warmup > 0; };
   return setting;
 }
@@ -70,7 +73,8 @@ Setting decay() {
       }
       c.schedule.decay_end = after(c, 5);
       c.schedule.min_lr = 0.1 * c.optimizer.lr;
-      c.schedule.wsd_decay = std::min(after(c, 5) - after(c, 2), c.schedule.decay_end - c.schedule.warmup);
+      c.schedule.wsd_decay =
+          std::min(after(c, 5) - after(c, 2), c.schedule.decay_end - c.schedule.warmup);
     };
   }
   return setting;
@@ -87,7 +91,8 @@ Setting ramp() {
   Setting setting = every_choice(
       "weight_decay_ramp", "schedule.weight_decay_ramp",
       [](auto& c) -> auto& { return c.schedule.weight_decay_ramp; });
-  setting.keys.insert(setting.keys.end(), {"schedule.weight_decay_begin", "schedule.weight_decay_end"});
+  setting.keys.insert(setting.keys.end(),
+                      {"schedule.weight_decay_begin", "schedule.weight_decay_end"});
   for (SettingValue& value : setting.values) {
     value.set = [set = value.set](RunConfig& c) {
       set(c);
@@ -101,7 +106,8 @@ Setting ramp() {
 
 Setting first_is_zero() {
   Setting setting = off_and_on(
-      "first_is_zero", "schedule.first_is_zero", [](auto& c) -> auto& { return c.schedule.first_is_zero; });
+      "first_is_zero", "schedule.first_is_zero",
+      [](auto& c) -> auto& { return c.schedule.first_is_zero; });
   setting.applies = scheduled;
   return setting;
 }
@@ -127,15 +133,17 @@ Setting unit() {
 }
 
 bool has_own_rate(const RunConfig& c) {
-  return std::ranges::any_of(c.param_groups, [](const GroupRule& group) { return group.lr.has_value(); });
+  return std::ranges::any_of(c.param_groups,
+                             [](const GroupRule& group) { return group.lr.has_value(); });
 }
 
 /// Tensors without decay and tensors with half the rate; or one group with a rate and a floor of its own.
 Setting groups() {
-  Setting setting{"param_groups",
-                  {"param_group.name", "param_group.match", "param_group.vectors", "param_group.lr_mult",
-                   "param_group.weight_decay_mult", "param_group.lr", "param_group.min_lr", "param_group"},
-                  {}};
+  Setting setting{
+      "param_groups",
+      {"param_group.name", "param_group.match", "param_group.vectors", "param_group.lr_mult",
+       "param_group.weight_decay_mult", "param_group.lr", "param_group.min_lr", "param_group"},
+      {}};
   setting.values = {
       {"one", [](RunConfig& c) { c.param_groups.clear(); },
        [](const RunConfig& c) { return c.param_groups.empty(); }},
@@ -148,8 +156,13 @@ Setting groups() {
        [](const RunConfig& c) { return !c.param_groups.empty() && !has_own_rate(c); }},
       {"own-rate",
        [](RunConfig& c) {
-         c.param_groups = {
-             {"attention", {"*.attention.*"}, false, 1, 0.5, 0.7 * c.optimizer.lr, 0.2 * c.optimizer.lr}};
+         c.param_groups = {{"attention",
+                            {"*.attention.*"},
+                            false,
+                            1,
+                            0.5,
+                            0.7 * c.optimizer.lr,
+                            0.2 * c.optimizer.lr}};
        },
        has_own_rate}};
   return setting;
@@ -158,7 +171,8 @@ Setting groups() {
 }  // namespace
 
 std::vector<Setting> rate_settings() {
-  return {groups(), warmup(), warmup_shape(), decay(), wsd_shape(), ramp(), unit(), first_is_zero()};
+  return {groups(),    warmup(), warmup_shape(), decay(),
+          wsd_shape(), ramp(),   unit(),         first_is_zero()};
 }
 
 }  // namespace zeroproof::verification

@@ -53,7 +53,8 @@ Setting limits() {
   };
   return {"scale_limits",
           {"loss_scaler.min_loss_scale", "loss_scaler.max_loss_scale"},
-          {{"wide", both(false, false), [=](const RunConfig& c) { return !high_min(c) && !low_max(c); }},
+          {{"wide", both(false, false),
+            [=](const RunConfig& c) { return !high_min(c) && !low_max(c); }},
            {"low-max", both(false, true), low_max},
            {"high-min", both(true, false), high_min}},
           dynamic};
@@ -85,19 +86,20 @@ std::vector<Setting> scaler_settings() {
   Setting refills = refill();
   // Two overflows use the count up; what refills it shows where no growth comes first.
   refills.applies = [](const RunConfig& c) {
-    return dynamic(c) && c.scaler.hysteresis > 1 && too_high(c) && c.scaler.growth_interval > c.steps;
+    return dynamic(c) && c.scaler.hysteresis > 1 && too_high(c) &&
+           c.scaler.growth_interval > c.steps;
   };
-  return {
-      kinds,
-      initial_scale(),
-      counted("growth_factor", "growth_factor", [](auto& c) -> auto& { return c.scaler.log2_growth; },
-              {{"2", 1}, {"4", 2}}),
-      limits(),
-      counted("growth_interval", "growth_interval", [](auto& c) -> auto& { return c.scaler.growth_interval; },
-              {{"1", 1}, {"2", 2}, {"100", 100}}),
-      counted("hysteresis", "hysteresis", [](auto& c) -> auto& { return c.scaler.hysteresis; },
-              {{"1", 1}, {"2", 2}}),
-      refills};
+  return {kinds,
+          initial_scale(),
+          counted("growth_factor", "growth_factor",
+                  [](auto& c) -> auto& { return c.scaler.log2_growth; }, {{"2", 1}, {"4", 2}}),
+          limits(),
+          counted("growth_interval", "growth_interval",
+                  [](auto& c) -> auto& { return c.scaler.growth_interval; },
+                  {{"1", 1}, {"2", 2}, {"100", 100}}),
+          counted("hysteresis", "hysteresis", [](auto& c) -> auto& { return c.scaler.hysteresis; },
+                  {{"1", 1}, {"2", 2}}),
+          refills};
 }
 
 }  // namespace zeroproof::verification

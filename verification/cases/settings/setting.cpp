@@ -22,7 +22,8 @@ std::vector<std::string> names_in(const std::vector<Named>& all) {
 }
 
 template <class Named>
-std::size_t index_in(const std::vector<Named>& all, const std::string& name, const std::string& what) {
+std::size_t index_in(const std::vector<Named>& all, const std::string& name,
+                     const std::string& what) {
   const std::vector<std::string> names = names_in(all);
   const auto found = std::ranges::find(names, name);
   if (found == names.end()) {

@@ -92,7 +92,8 @@ template <class Member, class Number>
 Setting zero_or(const std::string& name, const std::string& key, Member member, Number number) {
   return {name,
           {key},
-          {{"0", [=](RunConfig& c) { member(c) = 0; }, [=](const RunConfig& c) { return member(c) == 0; }},
+          {{"0", [=](RunConfig& c) { member(c) = 0; },
+            [=](const RunConfig& c) { return member(c) == 0; }},
            {"on", [=](RunConfig& c) { member(c) = number; },
             [=](const RunConfig& c) { return member(c) != 0; }}}};
 }

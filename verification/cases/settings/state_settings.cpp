@@ -14,21 +14,25 @@ bool keeps_buffer(const OptimizerHyper& hyper, BufferId id) {
 
 /// The rule keeps a buffer whose format the setting is.
 bool keeps_first(const RunConfig& c) {
-  return keeps_buffer(c.optimizer, BufferId::exp_avg) || keeps_buffer(c.optimizer, BufferId::momentum_buffer);
+  return keeps_buffer(c.optimizer, BufferId::exp_avg) ||
+         keeps_buffer(c.optimizer, BufferId::momentum_buffer);
 }
 
 bool keeps_second(const RunConfig& c) { return keeps_buffer(c.optimizer, BufferId::exp_avg_sq); }
 
 /// Where some tensors have no gradient at times, too few elements of bf16 masters move at any rate to be trusted; what
 /// idles is proved with masters in fp32.
-bool bf16_master_moves(const RunConfig& c) { return c.dtypes == std::vector{DType::bf16} && !c.idle_tensors; }
+bool bf16_master_moves(const RunConfig& c) {
+  return c.dtypes == std::vector{DType::bf16} && !c.idle_tensors;
+}
 
 /// A bf16 master loses updates below half its last place: at the rate of a master in fp32 most elements would stand
 /// still, and little would be proved.
 Setting master_dtype() {
   constexpr double faster = 128;
   Setting setting = every_choice(
-      "master_dtype", "optimizer.master_dtype", [](auto& c) -> auto& { return c.state_formats.master; });
+      "master_dtype", "optimizer.master_dtype",
+      [](auto& c) -> auto& { return c.state_formats.master; });
   SettingValue& bf16_master = setting.values[static_cast<std::size_t>(MasterFormat::bf16)];
   bf16_master.set = [set = bf16_master.set](RunConfig& c) {
     set(c);

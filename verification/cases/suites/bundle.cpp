@@ -6,11 +6,11 @@
 #include "common/io/json.hpp"
 #include "cuda/host/base/isa.hpp"
 #include "verification/cases/experiment.hpp"
+#include "verification/cases/suites/selection.hpp"
 #include "verification/cli/program/contract_version.hpp"
 #include "verification/cli/program/file_text.hpp"
 #include "verification/cli/program/plant.hpp"
 #include "verification/report/report_files.hpp"
-#include "verification/cases/suites/selection.hpp"
 
 namespace zeroproof::verification {
 namespace {
@@ -25,7 +25,8 @@ std::string slug(const std::string& id) {
   constexpr std::size_t longest = 150;
   std::string text;
   for (const char c : id) {
-    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+    const bool plain =
+        (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
     text += plain ? c : '-';
   }
   return text.substr(0, longest);
@@ -58,7 +59,8 @@ Json plain_flags(const VerifyOptions& options) {
 
 Json describe_run(const RunReport& report, const VerifyOptions& options) {
   std::string compiler;
-  for (const Capability& c : report.capabilities) compiler = c.name == "compiler" ? c.detail : compiler;
+  for (const Capability& c : report.capabilities)
+    compiler = c.name == "compiler" ? c.detail : compiler;
   return {{"schema", schema},
           {"program", options.fault.empty() ? "zeroproof" : "zeroproof-faults"},
           {"version", ZP_VERSION},
@@ -106,7 +108,8 @@ struct Saver {
       json["config_file"] = "config.toml";
       write_report_file((draft / "config.toml").string(), read_all(options.config_file));
     }
-    const std::optional<RunConfig> training = suite_meant(result.id).trains_with(options, result.id);
+    const std::optional<RunConfig> training =
+        suite_meant(result.id).trains_with(options, result.id);
     if (training && !options.gradients.empty()) {
       fs::copy_file(options.gradients, draft / "gradients.safetensors");
       json["gradients_file"] = "gradients.safetensors";
@@ -119,8 +122,10 @@ struct Saver {
   }
 };
 
-[[noreturn]] void refuse(const std::string& path, const std::string& what, const std::string& remedy) {
-  fail(ErrorCode::config, "bundle " + path + " " + what, "the failure it holds cannot be run again", remedy);
+[[noreturn]] void refuse(const std::string& path, const std::string& what,
+                         const std::string& remedy) {
+  fail(ErrorCode::config, "bundle " + path + " " + what, "the failure it holds cannot be run again",
+       remedy);
 }
 
 /// A member that names a file of the bundle's folder; it may not lead out of it.
@@ -165,7 +170,8 @@ std::vector<std::string> save_bundles(const RunReport& report, const VerifyOptio
       if (failed(result.status)) saver.save(result);
     }
   } catch (const fs::filesystem_error& error) {
-    fail(ErrorCode::io, "a failing case could not be saved below " + folder + ": " + error.code().message(),
+    fail(ErrorCode::io,
+         "a failing case could not be saved below " + folder + ": " + error.code().message(),
          "it would have to be found again", "check the folder and the free space, and run again");
   }
   return saver.saved;
@@ -173,7 +179,8 @@ std::vector<std::string> save_bundles(const RunReport& report, const VerifyOptio
 
 Bundle load_bundle(const std::string& path) {
   std::error_code error;
-  const fs::path file = fs::is_directory(path, error) ? fs::path(path) / "bundle.json" : fs::path(path);
+  const fs::path file =
+      fs::is_directory(path, error) ? fs::path(path) / "bundle.json" : fs::path(path);
   const fs::path folder = file.has_parent_path() ? file.parent_path() : ".";
   if (!fs::is_regular_file(file, error))
     refuse(path, "has no bundle.json", "name a folder that --save-failing made");

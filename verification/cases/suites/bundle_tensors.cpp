@@ -1,8 +1,8 @@
 // The tensors of a bundle.
 
 #include "common/io/safetensors/safetensors_writer.hpp"
-#include "verification/cli/program/contract_version.hpp"
 #include "verification/cases/suites/bundle.hpp"
+#include "verification/cli/program/contract_version.hpp"
 
 namespace zeroproof::verification {
 

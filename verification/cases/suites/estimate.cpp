@@ -15,9 +15,11 @@ namespace {
 // Seconds of one core, from runs of single cases in November 2026 (x86-64-v4, g++ 12).
 constexpr double grad_per_parameter_and_byte = 0.7e-9;  // of a micro-batch, forwards and backwards
 constexpr double grad_read_per_parameter = 1e-9;        // of a micro-batch that was recorded
-constexpr double step_per_parameter = 160e-9;           // of one case: both implementations, and every comparison
-constexpr double step_per_rank = 1.5e-3;  // of one case, whatever the size: threads, phases, digests
-constexpr double job_start = 1.0;         // mpirun
+constexpr double step_per_parameter =
+    160e-9;  // of one case: both implementations, and every comparison
+constexpr double step_per_rank =
+    1.5e-3;                        // of one case, whatever the size: threads, phases, digests
+constexpr double job_start = 1.0;  // mpirun
 constexpr double per_op_case = 35e-3;
 constexpr double per_lbfgs_rank = 40e-3;
 constexpr double per_control = 0.25;
@@ -37,7 +39,8 @@ StepCost cost_of(const VerifyOptions& options, const std::string& workload) {
   const auto params = recorded ? workload::open_recorded(options.gradients)->params()
                                : workload::byte_gpt_params(model_shape(workload, m));
   for (const ParamSpec& param : params) cost.parameters += static_cast<double>(param.numel());
-  const double per_parameter = recorded ? grad_read_per_parameter : grad_per_parameter_and_byte * m.context;
+  const double per_parameter =
+      recorded ? grad_read_per_parameter : grad_per_parameter_and_byte * m.context;
   cost.gradients = static_cast<double>(config.micro_batches) * cost.parameters * per_parameter;
   return cost;
 }
@@ -50,7 +53,8 @@ double training_seconds(const VerifyOptions& options, const std::vector<CaseSpec
   for (const CaseSpec& spec : cases) {
     if (costs.count(spec.workload) == 0) costs[spec.workload] = cost_of(options, spec.workload);
     const StepCost& cost = costs[spec.workload];
-    seconds += cost.steps * (step_per_parameter * cost.parameters + step_per_rank * spec.world.size);
+    seconds +=
+        cost.steps * (step_per_parameter * cost.parameters + step_per_rank * spec.world.size);
     trainings.insert({spec.workload, spec.recipe, spec.dtype});
     if (spec.world.has_processes()) jobs.insert({spec.workload, spec.world.id()});
   }

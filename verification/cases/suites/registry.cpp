@@ -1,10 +1,10 @@
 // The one place that knows which suites there are.
 
-#include "verification/faults/controls/control_suite.hpp"
-#include "verification/training/lbfgs/lbfgs_suite.hpp"
-#include "verification/ops/op_suite.hpp"
-#include "verification/training/resume/resume_suite.hpp"
 #include "verification/cases/suites/selection.hpp"
+#include "verification/faults/controls/control_suite.hpp"
+#include "verification/ops/op_suite.hpp"
+#include "verification/training/lbfgs/lbfgs_suite.hpp"
+#include "verification/training/resume/resume_suite.hpp"
 #include "verification/training/training_suite.hpp"
 
 namespace zeroproof::verification {

@@ -61,8 +61,9 @@ RunReport run_selection(const VerifyOptions& options, const Selection& selection
     const double share = static_cast<double>(ids.size()) / total;
     report.suites.push_back(suite);
     const std::size_t told = report.results.size();
-    suite->run(options, ids, report,
-               [&](double fraction, const std::string& what) { progress(before + fraction * share, what); });
+    suite->run(options, ids, report, [&](double fraction, const std::string& what) {
+      progress(before + fraction * share, what);
+    });
     if (options.on_results) options.on_results(Span<const Result>(report.results).subspan(told));
     before += share;
   }

@@ -3,11 +3,11 @@
 #include <algorithm>
 
 #include "verification/cli/explain/explain_text.hpp"
+#include "verification/cli/program/contract_text.hpp"
 #include "verification/tools/identify/clip.hpp"
 #include "verification/tools/identify/dialect.hpp"
 #include "verification/tools/identify/formula_text.hpp"
 #include "verification/tools/identify/identify.hpp"
-#include "verification/cli/program/contract_text.hpp"
 
 namespace zeroproof::verification {
 namespace {
@@ -24,7 +24,8 @@ std::string field(const std::string& label, const std::string& text) {
 }
 
 /// A formula of the body, and of the tail if it is another.
-std::string formula(const std::string& label, const std::string& body, const std::string& tail, int width) {
+std::string formula(const std::string& label, const std::string& body, const std::string& tail,
+                    int width) {
   std::string out = field(label, body);
   if (tail != body) out += field("", "last n mod " + std::to_string(width) + ": " + tail);
   return out;
@@ -60,7 +61,8 @@ std::string symbols(const Dialect& d) {
   std::string text = "fma rounds once, every other operator to fp32.";
   if (d.adam) {
     text +=
-        " w and c are 1 - beta1 and 1 - beta2, b is beta; bc = 1 - beta^t, a = lr/bc1, s = sqrt(bc2), r = "
+        " w and c are 1 - beta1 and 1 - beta2, b is beta; bc = 1 - beta^t, a = lr/bc1, s = "
+        "sqrt(bc2), r = "
         "1/s. "
         "L2 (adam): g as in the line of exp_avg.";
     if (d.adam->first == FirstMoment::lerp || d.adam->first == FirstMoment::lerp_fused) {
@@ -69,7 +71,8 @@ std::string symbols(const Dialect& d) {
   }
   if (d.adam && d.adam->master.root == Root::mkl_amd) {
     text +=
-        " mkl_sqrt, of x: y = RSQRTPS(x), q = x*y, e = 1 - q*y, q' = (q/2)*e + q, y' = (y/2)*e + y, "
+        " mkl_sqrt, of x: y = RSQRTPS(x), q = x*y, e = 1 - q*y, q' = (q/2)*e + q, y' = (y/2)*e + "
+        "y, "
         "q' + (x - q'*q')*(y'/2).";
   }
   if (d.sgd) text += " mu is momentum; without nesterov e is the buffer; the first buffer is g.";
@@ -82,7 +85,9 @@ std::string line(const std::string& name, const std::string& text) {
   return out + text + "\n";
 }
 
-std::string version_of(const Dialect& d) { return d.library + (d.version.empty() ? "" : " " + d.version); }
+std::string version_of(const Dialect& d) {
+  return d.library + (d.version.empty() ? "" : " " + d.version);
+}
 
 }  // namespace
 
@@ -97,7 +102,8 @@ std::vector<std::string> dialect_names() {
 std::string explain_dialects() {
   std::string out = wrapped(
       {"The exact arithmetic of optimizers, as far as it is known: proved by this project's "
-       "tests, recorded from the library, compared with it value by value, or only read in its source. "
+       "tests, recorded from the library, compared with it value by value, or only read in its "
+       "source. "
        "zeroproof identify names the dialect of a step."},
       explain_columns, "");
   out += "\n" + heading("update") + "\n";
@@ -106,8 +112,8 @@ std::string explain_dialects() {
     const std::string family = family_of(d.name);
     if (family == last) continue;
     last = family;
-    const auto members =
-        std::ranges::count(all_dialects(), family, [](const Dialect& x) { return family_of(x.name); });
+    const auto members = std::ranges::count(all_dialects(), family,
+                                            [](const Dialect& x) { return family_of(x.name); });
     out += line(members == 1 ? d.name : family + ":****",
                 version_of(d) + ", " + std::string(name(d.evidence)) +
                     (members == 1 ? "" : ", " + std::to_string(members) + " candidates"));
@@ -137,8 +143,9 @@ std::string explain_dialect(const std::string& what) {
   const Dialect* found = find_dialect(what);
   if (found == nullptr) return "";
   const Dialect& d = *found;
-  std::string out = heading(d.name) + "\n\n" + field("library", version_of(d)) + field("build", d.build) +
-                    field("evidence", std::string(name(d.evidence))) + field("note", d.note);
+  std::string out = heading(d.name) + "\n\n" + field("library", version_of(d)) +
+                    field("build", d.build) + field("evidence", std::string(name(d.evidence))) +
+                    field("note", d.note);
   if (d.adam) out += "\n" + heading("adamw") + "\n" + adam_text(d, UpdateRule::adamw);
   if (d.adam) out += "\n" + heading("adam") + " (L2)\n" + adam_text(d, UpdateRule::adam);
   if (d.sgd) out += "\n" + heading("sgd") + "\n" + sgd_text(d);

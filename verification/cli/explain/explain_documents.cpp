@@ -3,11 +3,11 @@
 #include <algorithm>
 
 #include "verification/cli/explain/explain_text.hpp"
-#include "verification/ops/op.hpp"
 #include "verification/cli/program/contract_text.hpp"
 #include "verification/cli/program/contract_version.hpp"
 #include "verification/cli/program/document_text.hpp"
 #include "verification/cli/program/errata_text.hpp"
+#include "verification/ops/op.hpp"
 
 namespace zeroproof::verification {
 namespace {
@@ -17,13 +17,15 @@ std::vector<std::string> ops_citing(const std::string& name) {
   std::vector<std::string> found;
   for (const Op& op : all_ops()) {
     const std::vector<std::string> block = doc_block(op.type);
-    if (std::any_of(block.begin(), block.end(), [&](const std::string& line) { return cites(line, name); }))
+    if (std::any_of(block.begin(), block.end(),
+                    [&](const std::string& line) { return cites(line, name); }))
       found.push_back(op.name);
   }
   return found;
 }
 
-std::vector<std::string> passages_citing(const std::vector<Passage>& passages, const std::string& name) {
+std::vector<std::string> passages_citing(const std::vector<Passage>& passages,
+                                         const std::string& name) {
   std::vector<std::string> found;
   for (const Passage& passage : passages) {
     const bool there = std::any_of(passage.lines.begin(), passage.lines.end(),
@@ -42,9 +44,10 @@ std::string list_of(const std::string& label, const std::vector<std::string>& wo
 }  // namespace
 
 std::string explain_rule(const Passage& rule) {
-  std::string out =
-      heading(rule.name + " " + rule.title) + "\n\n" + filled(rule.lines, explain_columns, "  ") + "\n";
-  out += labelled("from", {rule.file, "(numeric", "contract", std::to_string(contract_version) + ")"}, "");
+  std::string out = heading(rule.name + " " + rule.title) + "\n\n" +
+                    filled(rule.lines, explain_columns, "  ") + "\n";
+  out += labelled("from",
+                  {rule.file, "(numeric", "contract", std::to_string(contract_version) + ")"}, "");
   out += list_of("operations", ops_citing(rule.name));
   out += list_of("rules", passages_citing(rules(), rule.name));
   return out + list_of("notes", passages_citing(labels(), rule.name));
@@ -82,7 +85,8 @@ std::string explain_erratum(const Erratum& erratum) {
 }
 
 std::string explain_errata() {
-  std::string out = "Claims in circulation; zeroproof explain erratum N says what is wrong with one.\n";
+  std::string out =
+      "Claims in circulation; zeroproof explain erratum N says what is wrong with one.\n";
   std::string section;
   for (const Erratum& erratum : errata()) {
     if (erratum.section != section) out += "\n" + heading(erratum.section) + "\n";

@@ -1,39 +1,44 @@
 // zeroproof explain lbfgs: an optimizer that is compared step by step, not operation by operation.
 
 #include "verification/cli/explain/explain_text.hpp"
-#include "verification/training/lbfgs/lbfgs_case.hpp"
 #include "verification/cli/program/contract_text.hpp"
 #include "verification/cli/program/contract_version.hpp"
+#include "verification/training/lbfgs/lbfgs_case.hpp"
 
 namespace zeroproof::verification {
 
-std::string lbfgs_line() { return "  lbfgs                       L-BFGS with a closure over ranks (R21)\n"; }
+std::string lbfgs_line() {
+  return "  lbfgs                       L-BFGS with a closure over ranks (R21)\n";
+}
 
 std::string explain_lbfgs() {
   std::string out = heading("lbfgs") + "\n\n" + block_of("MakeLbfgsFn") + "\n";
   out += labelled("class", {"bitwise,", "for", "any", "ranks", "and", "shards"}, "");
   out += labelled("phase", {"none"}, "");
-  out += labelled(
-      "contract",
-      {"common/contracts/lbfgs.hpp", "(numeric", "contract", std::to_string(contract_version) + ",", "R21)"},
-      "");
+  out += labelled("contract",
+                  {"common/contracts/lbfgs.hpp", "(numeric", "contract",
+                   std::to_string(contract_version) + ",", "R21)"},
+                  "");
   std::vector<std::string> implementations;
   for (const ImplementationFile& implementation : implementation_files()) {
     if (implementation.function == "make_lbfgs") implementations.push_back(implementation.file);
   }
   out += labelled("implementations", implementations, ",");
-  out += labelled("operations",
-                  {"dot_accumulate", "dot_finish", "grad_abs_accumulate", "grad_max_accumulate", "mean_loss"},
-                  ",");
-  out += labelled("compared",
-                  {"point,", "loss", "and",    "gradient", "of",     "every", "evaluation;", "after", "every",
-                   "step",   "the",  "report", "and",      "the",    "whole", "state,",      "which", "is",
-                   "saved",  "and",  "loaded", "again",    "before", "the",   "last",        "one"},
-                  "");
-  out += labelled("cases",
-                  {"zeroproof verify 'lbfgs/*'", "(" + std::to_string(lbfgs_cases("lbfgs").size()) + ");",
-                   "ids", "are", "lbfgs/WORKLOAD/RECIPE/WORLD/LAYOUT"},
-                  "");
+  out += labelled(
+      "operations",
+      {"dot_accumulate", "dot_finish", "grad_abs_accumulate", "grad_max_accumulate", "mean_loss"},
+      ",");
+  out += labelled(
+      "compared",
+      {"point,", "loss", "and",    "gradient", "of",     "every", "evaluation;", "after", "every",
+       "step",   "the",  "report", "and",      "the",    "whole", "state,",      "which", "is",
+       "saved",  "and",  "loaded", "again",    "before", "the",   "last",        "one"},
+      "");
+  out += labelled(
+      "cases",
+      {"zeroproof verify 'lbfgs/*'", "(" + std::to_string(lbfgs_cases("lbfgs").size()) + ");",
+       "ids", "are", "lbfgs/WORKLOAD/RECIPE/WORLD/LAYOUT"},
+      "");
   for (const LbfgsRecipe& recipe : lbfgs_recipes()) {
     std::string line = "    " + std::string(recipe.workload) + "/" + std::string(recipe.name);
     line.resize(34, ' ');

@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "verification/cli/explain/explain_text.hpp"
-#include "verification/ops/op.hpp"
 #include "verification/cli/program/contract_text.hpp"
+#include "verification/ops/op.hpp"
 
 namespace zeroproof::verification {
 namespace {
@@ -47,12 +47,14 @@ std::vector<std::string> formula_of(const std::vector<std::string>& block) {
 }
 
 std::string formulas_of(Phase phase) {
-  std::vector<std::pair<std::string, std::vector<std::string>>> shown;  // functions may share a block
+  std::vector<std::pair<std::string, std::vector<std::string>>>
+      shown;  // functions may share a block
   for (const Op& op : all_ops()) {
     const std::vector<std::string> block = doc_block(op.type);
-    if (std::find(op.phases.begin(), op.phases.end(), phase) == op.phases.end() || block.empty()) continue;
-    const auto same =
-        std::find_if(shown.begin(), shown.end(), [&](const auto& one) { return one.second == block; });
+    if (std::find(op.phases.begin(), op.phases.end(), phase) == op.phases.end() || block.empty())
+      continue;
+    const auto same = std::find_if(shown.begin(), shown.end(),
+                                   [&](const auto& one) { return one.second == block; });
     if (same == shown.end()) {
       shown.emplace_back(op.name, block);
     } else {
@@ -81,7 +83,8 @@ std::string explain_phase(Phase phase) {
   std::string out = heading("phase " + std::string(name(phase))) + "\n\n";
   std::vector<std::string> ops;
   for (const Op& op : all_ops()) {
-    if (std::find(op.phases.begin(), op.phases.end(), phase) != op.phases.end()) ops.push_back(op.name);
+    if (std::find(op.phases.begin(), op.phases.end(), phase) != op.phases.end())
+      ops.push_back(op.name);
   }
   if (ops.empty()) ops = {"none:", "bytes", "are", "moved"};
   out += labelled("makes", words_of(value_of_phase(phase) + " [R6]"), "");

@@ -17,14 +17,16 @@ struct StageText {
 /// What stays whole on every rank, and what only its owner has [ZeRO:memory].
 constexpr StageText stages[] = {
     {"parameters, gradients, master weights, moments", "nothing",
-     "Every rank updates everything. Owners add the gradients of their elements (R11), and their sums are "
+     "Every rank updates everything. Owners add the gradients of their elements (R11), and their "
+     "sums are "
      "gathered."},
     {"parameters, gradients", "master weights, moments",
      "A rank updates the elements it owns, and the new parameters are gathered [ZeRO:local]."},
     {"parameters", "gradients, master weights, moments",
      "Gradients go to their owner while the model runs backwards; no rank keeps those of others."},
     {"nothing but the layer in use", "parameters, gradients, master weights, moments",
-     "A layer's parameters are gathered for its visit, forwards and backwards, and are NaN afterwards."}};
+     "A layer's parameters are gathered for its visit, forwards and backwards, and are NaN "
+     "afterwards."}};
 
 /// The collectives of a step of two ranks, with phase and what travels.
 std::string collectives_of(int stage) {
@@ -56,14 +58,17 @@ std::string explain_stage(int stage) {
   const StageText& text = stages[stage];
   const std::string number = std::to_string(stage);
   std::string out = heading("stage " + number) + "\n\n";
-  out += labelled("whole", words_of(text.whole), "") + labelled("sharded", words_of(text.sharded), "");
+  out +=
+      labelled("whole", words_of(text.whole), "") + labelled("sharded", words_of(text.sharded), "");
   out += labelled("", words_of(text.note), "") + collectives_of(stage);
-  out += labelled("bytes", {"zeroproof", "plan", "byte_gpt", "--grid", "8x1x1", "--stage", number}, "");
+  out += labelled("bytes", {"zeroproof", "plan", "byte_gpt", "--grid", "8x1x1", "--stage", number},
+                  "");
   out += labelled("values", {"zeroproof", "trace", "--stage", number}, "");
   out += labelled("cases", {"zeroproof", "verify", "'byte_gpt_tiny/*/stage" + number + "/*'"}, "");
   std::vector<std::string> faults;
   for (const FaultCase& row : fault_plan()) {
-    if (row.case_id.find("/stage" + number + "/") != std::string_view::npos) faults.emplace_back(row.fault);
+    if (row.case_id.find("/stage" + number + "/") != std::string_view::npos)
+      faults.emplace_back(row.fault);
   }
   if (!faults.empty()) out += labelled("faults", faults, ",");
   return out;

@@ -39,7 +39,9 @@ std::vector<std::string> words_of(const std::string& text) {
   return words;
 }
 
-std::string block_of(const std::string& type) { return wrapped(doc_block(type), explain_columns, "  "); }
+std::string block_of(const std::string& type) {
+  return wrapped(doc_block(type), explain_columns, "  ");
+}
 
 std::string fault_text(const Fault& fault) {
   return "    " + std::string(fault.id) + "\n" +

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "verification/faults/catalogue.hpp"
 #include "verification/cli/program/document_text.hpp"
 #include "verification/cli/program/errata_text.hpp"
+#include "verification/faults/catalogue.hpp"
 
 namespace zeroproof::verification {
 

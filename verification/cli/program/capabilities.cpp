@@ -24,7 +24,8 @@ std::string compiler() {
 
 std::string instruction_sets() {
   std::string text;
-  for (const Isa isa : cuda::host::supported_isas()) text += std::string(cuda::host::name(isa)) + " ";
+  for (const Isa isa : cuda::host::supported_isas())
+    text += std::string(cuda::host::name(isa)) + " ";
   return text + "(in use: " + std::string(cuda::host::name(cuda::host::best_isa())) + ")";
 }
 
@@ -53,12 +54,14 @@ std::vector<Capability> capabilities() {
   const std::string problem = fp_environment_problem();
   return {
       {"compiler", true, compiler()},
-      {"fp environment", problem.empty(), problem.empty() ? "nearest even, subnormals kept" : problem},
+      {"fp environment", problem.empty(),
+       problem.empty() ? "nearest even, subnormals kept" : problem},
       {"instruction sets", true, instruction_sets()},
       {"threads", true, std::to_string(available_cores()) + " cores"},
       {"mpi", mpi_built(), mpi_detail()},
       {"cuda build", device.built,
-       device.built ? "device implementations are compiled in" : "not in this build: device implementations are off"},
+       device.built ? "device implementations are compiled in"
+                    : "not in this build: device implementations are off"},
       {"cuda device", device.answers, device.detail},
       {"planted faults", faults_built(),
        faults_built() ? "this program can run wrong optimizers on purpose"

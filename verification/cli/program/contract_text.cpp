@@ -14,7 +14,8 @@ constexpr std::size_t prose_column = 9;
 std::vector<std::string> block_above(const std::vector<std::string>& lines, std::size_t at) {
   std::size_t end = at;
   // Up over the declarations that share the block; the second line of a long one is indented.
-  while (end > 0 && (lines[end - 1].starts_with("using ") || lines[end - 1].starts_with("  "))) --end;
+  while (end > 0 && (lines[end - 1].starts_with("using ") || lines[end - 1].starts_with("  ")))
+    --end;
   std::size_t begin = end;
   while (begin > 0 && lines[begin - 1].starts_with("///")) --begin;
   std::vector<std::string> block;
@@ -38,7 +39,8 @@ std::size_t text_column(const std::string& line) {
 
 /// True if a line goes on with the text of the line before, whose text begins at `column`.
 bool continues(const std::string& line, std::size_t column) {
-  return line.size() > column && line.find_first_not_of(' ') == column && text_column(line) == column;
+  return line.size() > column && line.find_first_not_of(' ') == column &&
+         text_column(line) == column;
 }
 
 }  // namespace
@@ -67,7 +69,8 @@ std::vector<std::string> referred_types(const std::vector<std::string>& block) {
   return types;
 }
 
-std::string wrapped(const std::vector<std::string>& block, std::size_t width, const std::string& indent) {
+std::string wrapped(const std::vector<std::string>& block, std::size_t width,
+                    const std::string& indent) {
   std::string out;
   const std::size_t room = width - indent.size();
   for (std::size_t i = 0; i < block.size(); ++i) {
@@ -84,7 +87,8 @@ std::string wrapped(const std::vector<std::string>& block, std::size_t width, co
       out += indent + line.substr(0, line.find_last_not_of(' ', cut) + 1) + "\n";
       line = std::string(column, ' ') + line.substr(line.find_first_not_of(' ', cut));
       // What is left over runs on into a next line of the same paragraph.
-      if (!equations && line.size() <= room && i + 1 < block.size() && continues(block[i + 1], column)) {
+      if (!equations && line.size() <= room && i + 1 < block.size() &&
+          continues(block[i + 1], column)) {
         line += " " + block[++i].substr(column);
       }
     }

@@ -30,6 +30,7 @@ std::vector<std::string> doc_block(const std::string& type);
 std::vector<std::string> referred_types(const std::vector<std::string>& block);
 
 /// Lines of a block in at most `width` columns; continued lines keep the indentation of their text.
-std::string wrapped(const std::vector<std::string>& block, std::size_t width, const std::string& indent);
+std::string wrapped(const std::vector<std::string>& block, std::size_t width,
+                    const std::string& indent);
 
 }  // namespace zeroproof::verification

@@ -7,8 +7,8 @@
 #include <cstdlib>
 
 #include "common/base/error.hpp"
-#include "cuda/device/runtime/runtime.hpp"
 #include "cuda/comm/nccl_library.hpp"
+#include "cuda/device/runtime/runtime.hpp"
 
 namespace zeroproof::verification {
 namespace {
@@ -35,8 +35,9 @@ std::string gib(std::int64_t num_bytes) {
 std::string missing_device() {
   const cuda::device::DeviceInfo& info = cuda::device::device_info();
   std::string text = info.detail;
-  text += info.built ? "; it takes a driver that loads and a device of compute capability 8.0 or newer"
-                     : "; build with ZP_CUDA=ON";
+  text += info.built
+              ? "; it takes a driver that loads and a device of compute capability 8.0 or newer"
+              : "; build with ZP_CUDA=ON";
   const std::string simulates = simulating_program();
   return simulates.empty() ? text : text + "; " + simulates + " simulates one";
 }
@@ -76,7 +77,8 @@ std::string nccl_obstacle(int ranks) {
 Capability device_line(std::size_t number, const cuda::device::ListedDevice& device) {
   std::string detail = device.name + ", " + gib(device.num_bytes) + ", compute capability " +
                        std::to_string(device.major) + "." + std::to_string(device.minor);
-  if (!device.is_usable()) detail += ": older than 8.0, refused; CUDA_VISIBLE_DEVICES can leave it out";
+  if (!device.is_usable())
+    detail += ": older than 8.0, refused; CUDA_VISIBLE_DEVICES can leave it out";
   return {"cuda device " + std::to_string(number), device.is_usable(), detail};
 }
 

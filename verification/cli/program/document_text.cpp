@@ -22,7 +22,8 @@ void trim(std::vector<std::string>& lines) {
 
 /// "R12" of "## R12 Global norm"; "" for another heading.
 std::string rule_of(const std::string& line) {
-  if (!line.starts_with("## R") || line.size() < 5 || std::isdigit(static_cast<unsigned char>(line[4])) == 0)
+  if (!line.starts_with("## R") || line.size() < 5 ||
+      std::isdigit(static_cast<unsigned char>(line[4])) == 0)
     return "";
   return line.substr(3, line.find(' ', 3) - 3);
 }
@@ -36,7 +37,8 @@ std::vector<Passage> read_rules() {
       const std::string name = rule_of(line);
       inside = !name.empty();
       if (inside)
-        found.push_back({name, line.substr(std::min(line.size(), name.size() + 4)), contract.file, {}});
+        found.push_back(
+            {name, line.substr(std::min(line.size(), name.size() + 4)), contract.file, {}});
     } else if (inside) {
       found.back().lines.push_back(line);
     }
@@ -75,9 +77,11 @@ std::vector<Passage> read_labels() {
       const std::string name = label_of(lines[i]);
       if (name.empty()) continue;
       const auto end = lines.begin() + static_cast<std::ptrdiff_t>(end_of_passage(lines, i));
-      Passage passage{name, "", document.file, {lines.begin() + static_cast<std::ptrdiff_t>(i), end}};
+      Passage passage{
+          name, "", document.file, {lines.begin() + static_cast<std::ptrdiff_t>(i), end}};
       std::string& first = passage.lines.front();
-      first = first.substr(std::min(first.size(), first.find_first_not_of(' ', first.find("]**") + 3)));
+      first =
+          first.substr(std::min(first.size(), first.find_first_not_of(' ', first.find("]**") + 3)));
       trim(passage.lines);
       found.push_back(std::move(passage));
     }
@@ -122,20 +126,23 @@ const std::vector<Passage>& labels() {
 const Passage* find_passage(const std::vector<Passage>& passages, const std::string& name) {
   const bool brackets = name.size() > 2 && name.front() == '[' && name.back() == ']';
   const std::string wanted = lower(brackets ? name.substr(1, name.size() - 2) : name);
-  const auto found = std::find_if(passages.begin(), passages.end(),
-                                  [&](const Passage& passage) { return lower(passage.name) == wanted; });
+  const auto found = std::find_if(passages.begin(), passages.end(), [&](const Passage& passage) {
+    return lower(passage.name) == wanted;
+  });
   return found == passages.end() ? nullptr : &*found;
 }
 
 bool cites(const std::string& text, const std::string& name) {
   for (std::size_t at = text.find(name); at != std::string::npos; at = text.find(name, at + 1)) {
     const std::size_t end = at + name.size();
-    if ((at == 0 || !is_word(text[at - 1])) && (end == text.size() || !is_word(text[end]))) return true;
+    if ((at == 0 || !is_word(text[at - 1])) && (end == text.size() || !is_word(text[end])))
+      return true;
   }
   return false;
 }
 
-std::string filled(const std::vector<std::string>& lines, std::size_t width, const std::string& indent) {
+std::string filled(const std::vector<std::string>& lines, std::size_t width,
+                   const std::string& indent) {
   std::string out;
   std::string paragraph;
   const auto end_paragraph = [&] {

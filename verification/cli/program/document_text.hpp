@@ -36,6 +36,7 @@ const Passage* find_passage(const std::vector<Passage>& passages, const std::str
 bool cites(const std::string& text, const std::string& name);
 
 /// Markdown for a terminal of `width` columns: paragraphs are filled, tables and equations keep their lines.
-std::string filled(const std::vector<std::string>& lines, std::size_t width, const std::string& indent);
+std::string filled(const std::vector<std::string>& lines, std::size_t width,
+                   const std::string& indent);
 
 }  // namespace zeroproof::verification

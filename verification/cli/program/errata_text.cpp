@@ -10,7 +10,8 @@ namespace {
 std::vector<std::string> cells_of(const std::string& line) {
   std::vector<std::string> cells;
   if (!line.starts_with("| ")) return cells;
-  for (std::size_t at = 2, end = 0; (end = line.find(" |", at)) != std::string::npos; at = end + 3) {
+  for (std::size_t at = 2, end = 0; (end = line.find(" |", at)) != std::string::npos;
+       at = end + 3) {
     cells.push_back(line.substr(at, end - at));
     if (end + 3 > line.size()) break;
   }
@@ -18,7 +19,8 @@ std::vector<std::string> cells_of(const std::string& line) {
 }
 
 bool is_number(const std::string& text) {
-  return !text.empty() && text.size() < 5 && text.find_first_not_of("0123456789") == std::string::npos;
+  return !text.empty() && text.size() < 5 &&
+         text.find_first_not_of("0123456789") == std::string::npos;
 }
 
 std::vector<Erratum> read_errata() {

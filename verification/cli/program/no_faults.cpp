@@ -7,7 +7,8 @@ namespace zeroproof::verification {
 namespace {
 
 [[noreturn]] void refuse() {
-  fail(ErrorCode::unavailable, "this program has no planted faults", "wrong optimizers are kept out of it",
+  fail(ErrorCode::unavailable, "this program has no planted faults",
+       "wrong optimizers are kept out of it",
        "use build/zeroproof-faults, which ./tests/run builds");
 }
 
@@ -15,8 +16,8 @@ namespace {
 
 bool faults_built() { return false; }
 
-std::unique_ptr<DistributedOptimizer> plant_fault(std::string_view, const OptimizerSetup&, Space, bool,
-                                                  bool) {
+std::unique_ptr<DistributedOptimizer> plant_fault(std::string_view, const OptimizerSetup&, Space,
+                                                  bool, bool) {
   refuse();
 }
 

@@ -19,8 +19,9 @@ bool faults_built();
 // Errors of all: unavailable in a program without planted faults, internal if the fault is not in the catalogue.
 
 /// One rank of the production optimizer. graphs: its steps are replayed, on a device.
-std::unique_ptr<DistributedOptimizer> plant_fault(std::string_view fault, const OptimizerSetup& setup,
-                                                  Space space, bool fused, bool graphs);
+std::unique_ptr<DistributedOptimizer> plant_fault(std::string_view fault,
+                                                  const OptimizerSetup& setup, Space space,
+                                                  bool fused, bool graphs);
 
 /// One rank of production L-BFGS.
 std::unique_ptr<LbfgsOptimizer> plant_fault(std::string_view fault, const LbfgsSetup& setup);

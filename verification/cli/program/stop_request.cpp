@@ -15,7 +15,8 @@ constexpr std::int64_t milliseconds_of_one_request = 200;
 // A signal handler has no other place.
 std::atomic<int> first_signal{0};
 std::atomic<std::int64_t> first_at{0};
-static_assert(std::atomic<int>::is_always_lock_free && std::atomic<std::int64_t>::is_always_lock_free);
+static_assert(std::atomic<int>::is_always_lock_free &&
+              std::atomic<std::int64_t>::is_always_lock_free);
 
 std::int64_t milliseconds() {
   timespec time{};

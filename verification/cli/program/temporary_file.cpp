@@ -33,10 +33,11 @@ std::string TemporaryFile::content() const {
 
 void TemporaryFile::write(const std::vector<std::uint8_t>& bytes) const {
   std::ofstream file(path_, std::ios::binary | std::ios::trunc);
-  file.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+  file.write(reinterpret_cast<const char*>(bytes.data()),
+             static_cast<std::streamsize>(bytes.size()));
   file.close();
-  ZP_CHECK(file.good(), ErrorCode::io, "temporary file " + path_ + " could not be written", purpose_,
-           "free space in TMPDIR");
+  ZP_CHECK(file.good(), ErrorCode::io, "temporary file " + path_ + " could not be written",
+           purpose_, "free space in TMPDIR");
 }
 
 }  // namespace zeroproof::verification

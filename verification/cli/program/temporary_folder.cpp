@@ -13,8 +13,9 @@ TemporaryFolder::TemporaryFolder(const std::string& purpose) {
   const char* folder = std::getenv("TMPDIR");
   path_ = std::string(folder != nullptr && *folder != '\0' ? folder : "/tmp") + "/zeroproof-XXXXXX";
   // It fills in the six letters.
-  ZP_CHECK(::mkdtemp(path_.data()) != nullptr, ErrorCode::io, "no temporary folder can be made as " + path_,
-           purpose, "set TMPDIR to a folder that can be written");
+  ZP_CHECK(::mkdtemp(path_.data()) != nullptr, ErrorCode::io,
+           "no temporary folder can be made as " + path_, purpose,
+           "set TMPDIR to a folder that can be written");
 }
 
 TemporaryFolder::~TemporaryFolder() {

@@ -19,7 +19,8 @@ ElementBound product_bound(float value, float factor) {
   const Real exact = static_cast<Real>(value) * static_cast<Real>(factor);
   if (!std::isfinite(exact) || exact == 0) return one_result(exact);
   const Real allowed = (gamma_of(2) * std::fabs(exact) + eta) * slack;
-  constexpr Real overflows = 0x1p128L * (1 - u / 2);  // what is nearer to 2^128 than to the largest number
+  constexpr Real overflows =
+      0x1p128L * (1 - u / 2);  // what is nearer to 2^128 than to the largest number
   if (std::fabs(exact) - allowed >= overflows) {
     return one_result(std::copysign(std::numeric_limits<Real>::infinity(), exact));
   }
@@ -73,8 +74,9 @@ ElementBound norm_bound(Span<const float> values, double p) {
   const auto n = static_cast<Real>(values.size());
   const Real relative = ((n + 7 + std::log(n)) / power + 10) * u;
   const Real allowed = (static_cast<Real>(1.01) * relative * exact + eta) * slack;
-  return {exact, allowed,
-          p >= 0.5 && (n + 35) / power * u <= static_cast<Real>(0.019) && exact + allowed < largest};
+  return {
+      exact, allowed,
+      p >= 0.5 && (n + 35) / power * u <= static_cast<Real>(0.019) && exact + allowed < largest};
 }
 
 ElementBound sum_bound(Span<const float> values) {

@@ -12,7 +12,8 @@ namespace {
 using namespace bounds;
 
 ElementBound judged(Real exact, Real error) {
-  const bool valid = std::isfinite(exact) && std::isfinite(error) && std::fabs(exact) + error < largest;
+  const bool valid =
+      std::isfinite(exact) && std::isfinite(error) && std::fabs(exact) + error < largest;
   return {exact, error * slack, valid};
 }
 
@@ -42,16 +43,20 @@ UpdateBounds::Value UpdateBounds::gradient(float grad, const ElementState& befor
 }
 
 /// weight * old + new_weight * g, or old + new_weight * (g - old), or g + weight * (old - g).
-UpdateBounds::Value UpdateBounds::average(Real weight, Real new_weight, float old, const Value& grad) {
+UpdateBounds::Value UpdateBounds::average(Real weight, Real new_weight, float old,
+                                          const Value& grad) {
   const Real before = old;
   const Real exact = weight * before + new_weight * grad.exact;
   const Real carried = new_weight * grad.error * (1 + gamma_of(3));
-  const Real sum = gamma_of(3) * (std::fabs(weight * before) + std::fabs(new_weight * grad.exact)) + 3 * eta;
+  const Real sum =
+      gamma_of(3) * (std::fabs(weight * before) + std::fabs(new_weight * grad.exact)) + 3 * eta;
   Real error = sum;
-  if (std::fabs(weight + new_weight - 1) <= u) {  // only weights that add up to 1 can be written as a move
+  if (std::fabs(weight + new_weight - 1) <=
+      u) {  // only weights that add up to 1 can be written as a move
     const Real factor = std::min(weight, new_weight) == weight ? weight : new_weight;
-    const Real move = gamma_of(3) * factor * (std::fabs(grad.exact - before) + grad.error) * (1 + u) +
-                      u * (std::fabs(exact) + carried) + 2 * eta;
+    const Real move =
+        gamma_of(3) * factor * (std::fabs(grad.exact - before) + grad.error) * (1 + u) +
+        u * (std::fabs(exact) + carried) + 2 * eta;
     error = std::max(sum, move);
   }
   return {exact, error + carried};
@@ -62,8 +67,8 @@ UpdateBounds::Value UpdateBounds::square(float old, const Value& grad) const {
   const Real kept = beta2_ * static_cast<Real>(old);
   const Real added = (1 - beta2_) * grad.exact * grad.exact;
   const Real carried = (1 - beta2_) * (2 * std::fabs(grad.exact) + grad.error) * grad.error;
-  return {kept + added,
-          gamma_of(2) * std::fabs(kept) + gamma_of(4) * added + carried * (1 + gamma_of(4)) + 4 * eta};
+  return {kept + added, gamma_of(2) * std::fabs(kept) + gamma_of(4) * added +
+                            carried * (1 + gamma_of(4)) + 4 * eta};
 }
 
 /// step_size * m / (sqrt(v) / root_correction2 + eps), the corrections and the rate wherever they are applied.
@@ -72,8 +77,9 @@ UpdateBounds::Value UpdateBounds::adaptive_step(const Value& average, const Valu
   const Real eps = hyper_.eps;
   const Real below = square.exact;
   const Real root = std::sqrt(below);
-  const Real off = below > 0 ? square.error / (root + std::sqrt(std::max<Real>(0, below - square.error)))
-                             : std::sqrt(square.error);
+  const Real off = below > 0
+                       ? square.error / (root + std::sqrt(std::max<Real>(0, below - square.error)))
+                       : std::sqrt(square.error);
   const Real d = root / root_correction2_ + eps;
   const Real t = (off + gamma_of(4) * (root + off)) / root_correction2_ + u * eps;
   const Real d_error = t + u * (d + t);
@@ -96,15 +102,18 @@ UpdateBounds::Value UpdateBounds::decayed(float master, const Value& step) const
   const Real both = step.exact + w;
   const Real result = p - both;
   const Real given = step.error + w_error;
-  if (!(std::fabs(p) + std::fabs(w) + std::fabs(step.exact) + given < largest)) return {result, infinite};
-  Real inner =
-      given * (1 + gamma_of(3)) + gamma_of(3) * std::fabs(both) + eta * (1 + lr_);  // lr around the sum
+  if (!(std::fabs(p) + std::fabs(w) + std::fabs(step.exact) + given < largest))
+    return {result, infinite};
+  Real inner = given * (1 + gamma_of(3)) + gamma_of(3) * std::fabs(both) +
+               eta * (1 + lr_);  // lr around the sum
   if (decays) {
     inner = std::max(inner, given + u * (std::fabs(p - w) + w_error));
     inner = std::max(inner, given + u * (std::fabs(p - step.exact) + step.error));
     const Real factor_error = u + gamma_of(3) * lambda;
     inner = std::max(
-        inner, step.error + std::fabs(p) * (factor_error + u * (std::fabs(1 - lambda) + factor_error)) + eta);
+        inner, step.error +
+                   std::fabs(p) * (factor_error + u * (std::fabs(1 - lambda) + factor_error)) +
+                   eta);
   }
   return {result, inner * (1 + u) + u * std::fabs(result)};
 }
@@ -114,7 +123,8 @@ UpdateBounds::Value UpdateBounds::moved(float master, const Value& direction) co
   const Real s = lr_ * direction.exact;
   const Real error = lr_ * direction.error * (1 + gamma_of(2)) + gamma_of(2) * std::fabs(s) + eta;
   const Real result = static_cast<Real>(master) - s;
-  if (!(std::fabs(static_cast<Real>(master)) + std::fabs(s) + error < largest)) return {result, infinite};
+  if (!(std::fabs(static_cast<Real>(master)) + std::fabs(s) + error < largest))
+    return {result, infinite};
   return {result, error * (1 + u) + u * std::fabs(result)};
 }
 
@@ -139,12 +149,15 @@ void UpdateBounds::adam(float grad, const ElementState& before, UpdateBound& bou
   bool valid = false;
   const Value p = decayed(before.master, adaptive_step(m, v, valid));
   bound.master = judged(p.exact, p.error);
-  valid = valid &&
-          std::fabs(m.exact) / correction1_ < largest &&  // moments may be corrected before anything else
-          decay_ * std::fabs(static_cast<Real>(before.master)) < largest &&  // and the rate come last
-          (std::fabs(m.exact) + 1) * step_size_ < largest &&
-          v.exact / (root_correction2_ * root_correction2_) < largest;
-  bound.master.judged = bound.master.judged && valid && bound.exp_avg.judged && bound.exp_avg_sq.judged;
+  valid =
+      valid &&
+      std::fabs(m.exact) / correction1_ <
+          largest &&  // moments may be corrected before anything else
+      decay_ * std::fabs(static_cast<Real>(before.master)) < largest &&  // and the rate come last
+      (std::fabs(m.exact) + 1) * step_size_ < largest &&
+      v.exact / (root_correction2_ * root_correction2_) < largest;
+  bound.master.judged =
+      bound.master.judged && valid && bound.exp_avg.judged && bound.exp_avg_sq.judged;
 }
 
 void UpdateBounds::lion(float grad, const ElementState& before, UpdateBound& bound) const {
@@ -154,7 +167,8 @@ void UpdateBounds::lion(float grad, const ElementState& before, UpdateBound& bou
   const Value m = average(beta2_, 1 - beta2_, before.exp_avg, g);
   const Real sign = c.exact > 0 ? 1 : c.exact < 0 ? -1 : 0;
   const bool nothing = g.exact == 0 && before.exp_avg == 0;  // no order makes a number of two zeros
-  const Real unsure = !nothing && std::fabs(c.exact) <= c.error ? 2 : 0;  // rounding may have turned it
+  const Real unsure =
+      !nothing && std::fabs(c.exact) <= c.error ? 2 : 0;  // rounding may have turned it
   const Value p = decayed(before.master, {lr_ * sign, lr_ * (unsure + gamma_of(2)) + eta});
   bound.exp_avg = judged(m.exact, m.error);
   bound.master = judged(p.exact, p.error);
@@ -162,7 +176,8 @@ void UpdateBounds::lion(float grad, const ElementState& before, UpdateBound& bou
 
 void UpdateBounds::sgd(float grad, const ElementState& before, UpdateBound& bound) const {
   const Value g = gradient(grad, before);
-  if (!no_overflow(g, hyper_.rule == UpdateRule::sgd ? before.momentum_buffer : before.exp_avg)) return;
+  if (!no_overflow(g, hyper_.rule == UpdateRule::sgd ? before.momentum_buffer : before.exp_avg))
+    return;
   Value direction = g;
   if (hyper_.rule == UpdateRule::sgd_ema) {
     direction = average(beta1_, 1 - beta1_, before.exp_avg, g);
@@ -170,7 +185,8 @@ void UpdateBounds::sgd(float grad, const ElementState& before, UpdateBound& boun
   } else if (hyper_.momentum != 0) {
     const Real mu = hyper_.momentum;
     const Value b =
-        t_ == 1 ? g : average(mu, 1 - static_cast<Real>(hyper_.dampening), before.momentum_buffer, g);
+        t_ == 1 ? g
+                : average(mu, 1 - static_cast<Real>(hyper_.dampening), before.momentum_buffer, g);
     bound.momentum_buffer = judged(b.exact, b.error);
     direction = b;
     if (hyper_.nesterov) {

@@ -16,7 +16,8 @@ namespace zeroproof::verification {
 /// wrapped, and a plug-in says nothing about its memory.
 class ByteAccount {
  public:
-  explicit ByteAccount(const CaseSpec& spec) : kept_(!spec.implementation.foreign && spec.implementation.space == Space::host) {}
+  explicit ByteAccount(const CaseSpec& spec)
+      : kept_(!spec.implementation.foreign && spec.implementation.space == Space::host) {}
 
   /// Puts counting communicators in the place of the setup's, which must outlive this object.
   void place(OptimizerSetup& setup);

@@ -1,8 +1,8 @@
 #include "verification/compare/judge/dense_baseline.hpp"
 
 #include "common/base/parallel_for.hpp"
-#include "verification/training/gradients/model_params.hpp"
 #include "verification/compare/judge/rank_buffers.hpp"
+#include "verification/training/gradients/model_params.hpp"
 
 namespace zeroproof::verification {
 namespace {
@@ -33,12 +33,13 @@ reference::MicroBatchFacts facts_of(const Experiment& experiment, std::int64_t s
   return facts;
 }
 
-DenseBaseline::DenseBaseline(const Experiment& experiment, GradCache& leaves, ThreadPool* thread_pool,
-                             const FullState* start)
+DenseBaseline::DenseBaseline(const Experiment& experiment, GradCache& leaves,
+                             ThreadPool* thread_pool, const FullState* start)
     : experiment_(experiment),
       leaves_(leaves),
       thread_pool_(thread_pool),
-      optimizer_(dense_settings(experiment), start != nullptr ? *start : experiment.initial_state()),
+      optimizer_(dense_settings(experiment),
+                 start != nullptr ? *start : experiment.initial_state()),
       hash_(experiment.grad_sum()) {
   trace_.workload = experiment.workload();
   trace_.recipe = experiment.recipe();
@@ -89,8 +90,8 @@ void DenseBaseline::record(std::int64_t number, int scale, const std::vector<dou
   step.grad_norm = last.grad_norm.front();
   step.clip_coef = last.clip_coef.front();
   for (std::size_t group = 1; group < last.grad_norm.size(); ++group) {
-    step.clip_groups.push_back(
-        {experiment_.config().clip_groups[group - 1].name, last.grad_norm[group], last.clip_coef[group]});
+    step.clip_groups.push_back({experiment_.config().clip_groups[group - 1].name,
+                                last.grad_norm[group], last.clip_coef[group]});
   }
   step.log2_loss_scale = scale;
   step.skipped = last.skipped;
@@ -111,10 +112,11 @@ void DenseBaseline::record(std::int64_t number, int scale, const std::vector<dou
     scales = {&experiment_.blocks(), optimizer_.buffer(BufferId::param_scale),
               optimizer_.buffer(BufferId::amax_history)};
   }
-  hash_.add_step({number, view_of(last.scalars, DType::u32), scale, last.found_inf != 0, last.skipped,
-                  optimizer_.buffer(BufferId::grad_norm), optimizer_.buffer(BufferId::clip_coef),
-                  view_of(optimizer_.tensor_steps(), DType::u64)},
-                 experiment_.layout(), buffers, scales);
+  hash_.add_step(
+      {number, view_of(last.scalars, DType::u32), scale, last.found_inf != 0, last.skipped,
+       optimizer_.buffer(BufferId::grad_norm), optimizer_.buffer(BufferId::clip_coef),
+       view_of(optimizer_.tensor_steps(), DType::u64)},
+      experiment_.layout(), buffers, scales);
 }
 
 }  // namespace zeroproof::verification

@@ -5,8 +5,8 @@
 #include "common/base/thread_pool.hpp"
 #include "reference/dense_optimizer.hpp"
 #include "verification/cases/run_report.hpp"
-#include "verification/training/gradients/grad_cache.hpp"
 #include "verification/compare/judge/rank_comparison.hpp"
+#include "verification/training/gradients/grad_cache.hpp"
 
 namespace zeroproof::verification {
 

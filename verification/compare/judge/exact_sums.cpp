@@ -14,7 +14,8 @@ void add_over(Communicator* group, std::vector<double>& values) {
   std::vector<std::vector<double>> all(static_cast<std::size_t>(group->world_size()),
                                        std::vector<double>(values.size()));
   std::vector<Span<std::byte>> receive;
-  for (std::vector<double>& of_rank : all) receive.push_back(std::as_writable_bytes(Span<double>(of_rank)));
+  for (std::vector<double>& of_rank : all)
+    receive.push_back(std::as_writable_bytes(Span<double>(of_rank)));
   group->all_gather(std::as_bytes(Span<const double>(values)), receive);
   std::fill(values.begin(), values.end(), 0.0);
   for (const std::vector<double>& of_rank : all) {

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "common/step/distributed_optimizer.hpp"
-#include "verification/training/gradients/grad_cache.hpp"
 #include "verification/compare/judge/native_bound.hpp"
+#include "verification/training/gradients/grad_cache.hpp"
 
 namespace zeroproof::verification {
 
@@ -16,6 +16,7 @@ namespace zeroproof::verification {
 /// setup: where the rank stands; its groups are used. own: the micro-batches of this rank; leaves: where they come
 /// from.
 /// Collective over all ranks of the case.
-ExactSums exact_sums(const OptimizerSetup& setup, const std::vector<std::int64_t>& own, GradProvider& leaves);
+ExactSums exact_sums(const OptimizerSetup& setup, const std::vector<std::int64_t>& own,
+                     GradProvider& leaves);
 
 }  // namespace zeroproof::verification

@@ -45,8 +45,9 @@ void add_tensors(const FlatLayout& layout, const Of& of, std::vector<Part>& part
   for (const Piece& piece : layout.pieces({{0, layout.padded_numel()}})) {
     if (!of.has(piece)) continue;
     const auto begin = static_cast<std::size_t>(piece.global_begin);
-    parts.push_back({layout.tensors()[static_cast<std::size_t>(piece.tensor)].name,
-                     limbs_of(of.form, of.grad.subspan(begin, static_cast<std::size_t>(piece.numel)))});
+    parts.push_back(
+        {layout.tensors()[static_cast<std::size_t>(piece.tensor)].name,
+         limbs_of(of.form, of.grad.subspan(begin, static_cast<std::size_t>(piece.numel)))});
   }
 }
 
@@ -59,10 +60,12 @@ void add_rank(const CaseLayout& layout, int rank, const Of& of, std::vector<Part
   for (const Piece& piece : local.layout.pieces(local.shards.shard(place.shard_rank))) {
     if (!of.has(piece)) continue;
     std::vector<float> values;
-    layout.for_runs(place.tp_rank, piece, [&](std::int64_t, std::int64_t global, std::int64_t numel) {
-      const auto from = of.grad.subspan(static_cast<std::size_t>(global), static_cast<std::size_t>(numel));
-      values.insert(values.end(), from.begin(), from.end());
-    });
+    layout.for_runs(
+        place.tp_rank, piece, [&](std::int64_t, std::int64_t global, std::int64_t numel) {
+          const auto from =
+              of.grad.subspan(static_cast<std::size_t>(global), static_cast<std::size_t>(numel));
+          values.insert(values.end(), from.begin(), from.end());
+        });
     const std::string& tensor = local.layout.tensors()[static_cast<std::size_t>(piece.tensor)].name;
     parts.push_back({"the part of " + who + " of " + tensor, limbs_of(of.form, values)});
     everything.limbs = sum(everything.limbs, parts.back().limbs);
@@ -78,7 +81,8 @@ std::string describe_lacking(const CaseLayout& layout, int world_size, NormForm 
   const TensorView grad = truth.buffer(BufferId::unscaled_grad);
   const TensorView whole = truth.buffer(BufferId::norm_limbs);
   const auto count = static_cast<std::size_t>(groups.count());
-  if (whole.data == nullptr || limbs.num_bytes() != static_cast<std::int64_t>(count * sizeof(NormLimbs)))
+  if (whole.data == nullptr ||
+      limbs.num_bytes() != static_cast<std::int64_t>(count * sizeof(NormLimbs)))
     return {};
   NormLimbs want, got;
   std::size_t group = 0;
@@ -88,7 +92,8 @@ std::string describe_lacking(const CaseLayout& layout, int world_size, NormForm 
     if (got != want) break;
   }
   if (group == count) return {};
-  const Span<const float> values{static_cast<const float*>(grad.data), static_cast<std::size_t>(grad.numel)};
+  const Span<const float> values{static_cast<const float*>(grad.data),
+                                 static_cast<std::size_t>(grad.numel)};
   std::vector<Part> parts;
   const Of of{form, groups, static_cast<int>(group), values};
   add_tensors(truth.layout(), of, parts);

@@ -5,7 +5,8 @@
 
 namespace zeroproof::verification {
 
-std::vector<MicroBatchLoss> losses_of(GradProvider& provider, Span<const std::int64_t> micro_batches) {
+std::vector<MicroBatchLoss> losses_of(GradProvider& provider,
+                                      Span<const std::int64_t> micro_batches) {
   std::vector<MicroBatchLoss> losses;
   for (const std::int64_t micro_batch : micro_batches) {
     losses.push_back({micro_batch, provider.micro_batch_grad(micro_batch).loss});
@@ -16,7 +17,8 @@ std::vector<MicroBatchLoss> losses_of(GradProvider& provider, Span<const std::in
 double mean_loss(Span<const MicroBatchLoss> mine, std::int64_t count, Communicator& ranks) {
   const auto width = static_cast<std::size_t>(count);
   std::vector<double> losses(width, std::numeric_limits<double>::quiet_NaN());
-  for (const MicroBatchLoss& loss : mine) losses[static_cast<std::size_t>(loss.micro_batch)] = loss.value;
+  for (const MicroBatchLoss& loss : mine)
+    losses[static_cast<std::size_t>(loss.micro_batch)] = loss.value;
   const auto size = static_cast<std::size_t>(ranks.world_size());
   std::vector<double> all(width * size);
   std::vector<Span<std::byte>> places;

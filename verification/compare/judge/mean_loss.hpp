@@ -16,7 +16,8 @@ struct MicroBatchLoss {
 };
 
 /// Of the micro-batches a rank has leaves of.
-std::vector<MicroBatchLoss> losses_of(GradProvider& provider, Span<const std::int64_t> micro_batches);
+std::vector<MicroBatchLoss> losses_of(GradProvider& provider,
+                                      Span<const std::int64_t> micro_batches);
 
 /// The mean over all micro-batches, 0 up to (not including) `count`, in their order, whoever computed which: the bits
 /// that TrainingStep::loss has, on any number of ranks. NaN if one is not known. Collective over the ranks of `ranks`.

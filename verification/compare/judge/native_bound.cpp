@@ -22,8 +22,8 @@ bool within_bound(float sum, double exact, double magnitudes, std::int64_t terms
 
 }  // namespace
 
-Comparison compare_native(const TensorView& sums, const std::vector<Piece>& pieces, GradProvider& leaves,
-                          std::int64_t micro_batches) {
+Comparison compare_native(const TensorView& sums, const std::vector<Piece>& pieces,
+                          GradProvider& leaves, std::int64_t micro_batches) {
   ExactSums exact;
   for (const Piece& piece : pieces) {
     const auto end = static_cast<std::size_t>(piece.global_begin + piece.numel);
@@ -42,7 +42,8 @@ Comparison compare_native(const TensorView& sums, const std::vector<Piece>& piec
   return compare_native(sums, pieces, exact);
 }
 
-Comparison compare_native(const TensorView& sums, const std::vector<Piece>& pieces, const ExactSums& exact) {
+Comparison compare_native(const TensorView& sums, const std::vector<Piece>& pieces,
+                          const ExactSums& exact) {
   Comparison result;
   for (const Piece& piece : pieces) {
     for (std::int64_t i = 0; i < piece.numel; ++i) {

@@ -25,8 +25,9 @@ struct ExactSums {
 /// may leave them: (M - 1) u / (1 - (M - 1) u) * sum |x|, u = 2^-24 [Sum:any_order]. Where a leaf is not finite the sum
 /// must not be finite either; where the magnitudes add up to 2^127 or more, any order may overflow and nothing is
 /// asked.
-Comparison compare_native(const TensorView& sums, const std::vector<Piece>& pieces, GradProvider& leaves,
-                          std::int64_t micro_batches);
-Comparison compare_native(const TensorView& sums, const std::vector<Piece>& pieces, const ExactSums& exact);
+Comparison compare_native(const TensorView& sums, const std::vector<Piece>& pieces,
+                          GradProvider& leaves, std::int64_t micro_batches);
+Comparison compare_native(const TensorView& sums, const std::vector<Piece>& pieces,
+                          const ExactSums& exact);
 
 }  // namespace zeroproof::verification

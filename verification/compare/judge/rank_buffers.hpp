@@ -14,8 +14,8 @@
 namespace zeroproof::verification {
 
 /// State of a rule, in the order of R6.
-inline constexpr BufferId state_ids[] = {BufferId::exp_avg, BufferId::exp_avg_sq, BufferId::max_exp_avg_sq,
-                                         BufferId::momentum_buffer};
+inline constexpr BufferId state_ids[] = {BufferId::exp_avg, BufferId::exp_avg_sq,
+                                         BufferId::max_exp_avg_sq, BufferId::momentum_buffer};
 
 /// Scales of state, in the same order (R25).
 inline constexpr BufferId state_scale_ids[] = {BufferId::exp_avg_scale, BufferId::exp_avg_sq_scale,

@@ -5,10 +5,10 @@
 #include "common/base/error.hpp"
 #include "verification/cases/write_sets.hpp"
 #include "verification/compare/hint.hpp"
-#include "verification/compare/limbs_hint.hpp"
 #include "verification/compare/judge/lacking_norm.hpp"
 #include "verification/compare/judge/native_bound.hpp"
 #include "verification/compare/judge/rank_comparison.hpp"
+#include "verification/compare/limbs_hint.hpp"
 
 namespace zeroproof::verification {
 namespace {
@@ -32,7 +32,9 @@ Comparison compare_stored(const TensorView& before, const TensorView& now) {
 
 /// True if two views have a byte in common.
 bool overlap(const TensorView& a, const TensorView& b) {
-  const auto begin = [](const TensorView& view) { return reinterpret_cast<std::uintptr_t>(view.data); };
+  const auto begin = [](const TensorView& view) {
+    return reinterpret_cast<std::uintptr_t>(view.data);
+  };
   const auto end = [&](const TensorView& view) {
     return begin(view) + static_cast<std::uintptr_t>(view.num_bytes());
   };
@@ -104,7 +106,8 @@ void RankComparison::count_comparison(const Comparison& comparison, const Expose
                    if (inside(last)) d.last_global_index = global(last);
                    if (!inside(first)) continue;
                    d.global_index = global(first);
-                   d.parameter = experiment_.layout().tensors()[static_cast<std::size_t>(piece.tensor)].name;
+                   d.parameter =
+                       experiment_.layout().tensors()[static_cast<std::size_t>(piece.tensor)].name;
                    d.coordinates = experiment_.layout().coordinates(d.global_index);
                  }
                });
@@ -113,7 +116,8 @@ void RankComparison::count_comparison(const Comparison& comparison, const Expose
 Comparison RankComparison::compare_buffers(const ExposedBuffer& reference,
                                            const ExposedBuffer& candidate) const {
   ZP_CHECK(reference.ranges == candidate.ranges && reference.view.numel == candidate.view.numel,
-           ErrorCode::internal, "the two sides expose different ranges of " + std::string(name(reference.id)),
+           ErrorCode::internal,
+           "the two sides expose different ranges of " + std::string(name(reference.id)),
            "elements could not be matched", "both must use the case's shard map");
   std::vector<ElementRun> runs;
   for (const Piece& piece : pieces_of(reference)) {
@@ -127,7 +131,8 @@ std::string RankComparison::clip_group_name(std::int64_t group) const {
   return "clip group " + experiment_.config().clip_groups[static_cast<std::size_t>(group) - 1].name;
 }
 
-std::string RankComparison::groups_difference(const ExposedBuffer& ours, const ExposedBuffer& theirs) const {
+std::string RankComparison::groups_difference(const ExposedBuffer& ours,
+                                              const ExposedBuffer& theirs) const {
   const auto count = static_cast<std::int64_t>(experiment_.config().clip_groups.size()) + 1;
   const bool of_groups = ours.id == BufferId::norm_limbs || ours.id == BufferId::grad_amax ||
                          ours.id == BufferId::grad_norm || ours.id == BufferId::clip_coef;
@@ -146,12 +151,13 @@ std::string RankComparison::norm_difference(Phase phase, const Buffers& candidat
                                             const reference::DenseOptimizer* truth) const {
   const auto limbs = candidate.find(BufferId::norm_limbs);
   if (phase != Phase::norm || truth == nullptr || limbs == candidate.end()) return {};
-  return describe_lacking(layout_, comms_.harness->world_size(), experiment_.config().optimizer.norm,
-                          experiment_.setup().clip_groups, *truth, limbs->second.view);
+  return describe_lacking(layout_, comms_.harness->world_size(),
+                          experiment_.config().optimizer.norm, experiment_.setup().clip_groups,
+                          *truth, limbs->second.view);
 }
 
-std::set<BufferId> RankComparison::compare_phase(std::int64_t step, Phase phase, const Buffers& reference,
-                                                 const Buffers& candidate,
+std::set<BufferId> RankComparison::compare_phase(std::int64_t step, Phase phase,
+                                                 const Buffers& reference, const Buffers& candidate,
                                                  const reference::DenseOptimizer* truth) {
   std::set<BufferId> same;
   for (const auto& [id, ours] : reference) {
@@ -161,9 +167,11 @@ std::set<BufferId> RankComparison::compare_phase(std::int64_t step, Phase phase,
   }
   for (const auto& [id, theirs] : candidate) {
     const auto ours = reference.find(id);
-    ZP_CHECK(ours != reference.end(), ErrorCode::internal,
-             "the candidate exposes " + std::string(name(id)) + " in phase " + std::string(name(phase)),
-             "the reference does not, so nothing judges it", "expose the buffers of the contract's table");
+    ZP_CHECK(
+        ours != reference.end(), ErrorCode::internal,
+        "the candidate exposes " + std::string(name(id)) + " in phase " + std::string(name(phase)),
+        "the reference does not, so nothing judges it",
+        "expose the buffers of the contract's table");
     const bool native = id == BufferId::grad_sum && spec_.place.grad_sum == GradSum::native;
     const Comparison result = native ? compare_native(theirs.view, pieces_of(theirs), exact_sums_)
                                      : compare_buffers(ours->second, theirs);
@@ -172,10 +180,11 @@ std::set<BufferId> RankComparison::compare_phase(std::int64_t step, Phase phase,
     sum.differing += result.differing;
     if (result.same_bits && !native) same.insert(id);
     if (!result.first || judge_.first()) continue;
-    Divergence at = place(step, phase, name(id),
-                          native ? "is further from the exact sum than any order may leave it"
-                                 : "differs from the reference" + groups_difference(ours->second, theirs) +
-                                       norm_difference(phase, candidate, truth));
+    Divergence at =
+        place(step, phase, name(id),
+              native ? "is further from the exact sum than any order may leave it"
+                     : "differs from the reference" + groups_difference(ours->second, theirs) +
+                           norm_difference(phase, candidate, truth));
     if (!native) at.hint = hint_of(phase, ours->second, theirs);
     count_comparison(result, theirs, std::move(at));
   }
@@ -206,9 +215,10 @@ void RankComparison::compare_with_truth(std::int64_t step, Phase phase, const Bu
         runs.push_back({0, 0, piece.numel});
         continue;
       }
-      layout_.for_runs(place_.tp_rank, piece, [&](std::int64_t here, std::int64_t there, std::int64_t numel) {
-        runs.push_back({there, here, numel});
-      });
+      layout_.for_runs(place_.tp_rank, piece,
+                       [&](std::int64_t here, std::int64_t there, std::int64_t numel) {
+                         runs.push_back({there, here, numel});
+                       });
     }
     const Comparison result = compare_runs(whole, ours.view, runs);
     PhaseTally& sum = tally(phase, id, "undistributed");
@@ -225,10 +235,12 @@ void RankComparison::check_write_set(std::int64_t step, Phase phase) {
     const TensorView& view = storage_[i].view;
     if (storage_[i].shared) continue;  // others write it in phases of their own
     if (may_write(phase, storage_[i].id)) continue;
-    if (view.numel == 0 || std::memcmp(view.data, stored_[i].data(), stored_[i].size()) == 0) continue;
+    if (view.numel == 0 || std::memcmp(view.data, stored_[i].data(), stored_[i].size()) == 0)
+      continue;
     changed_[i] = true;
     const TensorView before{stored_[i].data(), view.dtype, view.numel};
-    Divergence at = place(step, phase, name(storage_[i].id), "was changed by a phase that may not write it");
+    Divergence at =
+        place(step, phase, name(storage_[i].id), "was changed by a phase that may not write it");
     if (!judge_.first()) {
       HintEvidence evidence;
       evidence.want = before;
@@ -251,9 +263,9 @@ void RankComparison::store(std::size_t index) {
 
 void RankComparison::remember_storage(Phase phase, const Buffers& overwritten) {
   for (std::size_t i = 0; i < storage_.size(); ++i) {
-    const bool touched = std::any_of(overwritten.begin(), overwritten.end(), [&](const auto& entry) {
-      return overlap(storage_[i].view, entry.second.view);
-    });
+    const bool touched = std::any_of(
+        overwritten.begin(), overwritten.end(),
+        [&](const auto& entry) { return overlap(storage_[i].view, entry.second.view); });
     if (touched || changed_[i] || may_write(phase, storage_[i].id)) store(i);
     changed_[i] = false;
   }
@@ -274,7 +286,8 @@ void RankComparison::check_padding(std::int64_t step, Phase phase, const Buffers
       const std::int64_t end = p < pieces.size() ? pieces[p].local_begin : buffer.view.numel;
       next = first_number(buffer.view, next, end);
       if (next < end) {
-        Divergence d = place(step, phase, name(id), "has a number in its padding, which must stay poisoned");
+        Divergence d =
+            place(step, phase, name(id), "has a number in its padding, which must stay poisoned");
         d.shard_index = next;
         d.candidate_value = show_bits(buffer.view.dtype, element_bits(buffer.view, next));
         return judge_.note(std::move(d));

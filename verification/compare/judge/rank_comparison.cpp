@@ -9,10 +9,10 @@
 
 namespace zeroproof::verification {
 
-RankComparison::RankComparison(const Experiment& experiment, const CaseSpec& spec, const CaseLayout& layout,
-                               const Communicators& comms, int omp_threads,
-                               const MakeOptimizer& make_candidate, const MakeOptimizer& make_reference,
-                               GradStatsFn* candidate_stats)
+RankComparison::RankComparison(const Experiment& experiment, const CaseSpec& spec,
+                               const CaseLayout& layout, const Communicators& comms,
+                               int omp_threads, const MakeOptimizer& make_candidate,
+                               const MakeOptimizer& make_reference, GradStatsFn* candidate_stats)
     : experiment_(experiment),
       spec_(spec),
       layout_(layout),
@@ -22,9 +22,11 @@ RankComparison::RankComparison(const Experiment& experiment, const CaseSpec& spe
       candidate_groups_(layout, *comms.candidate),
       harness_groups_(layout, *comms.harness),
       account_(spec_),
-      grad_maker_(experiment, spec_, layout, *comms.harness, harness_groups_.tp(), harness_groups_.cp()),
-      skip_stats_(experiment, spec_, layout, *comms.harness, {.num_threads = omp_threads},
-                  candidate_stats != nullptr ? candidate_stats : grad_stats_of(spec.implementation)) {
+      grad_maker_(experiment, spec_, layout, *comms.harness, harness_groups_.tp(),
+                  harness_groups_.cp()),
+      skip_stats_(
+          experiment, spec_, layout, *comms.harness, {.num_threads = omp_threads},
+          candidate_stats != nullptr ? candidate_stats : grad_stats_of(spec.implementation)) {
   OptimizerSetup setup = experiment.setup();
   place_setup(setup, spec_, layout, comms.harness->rank());
   setup.overlap = false;
@@ -54,9 +56,9 @@ void RankComparison::load_first_state() {
   FullState state = experiment_.initial_state();
   std::array<std::vector<float>, 5> cut;  // of this TP rank, until both sides have copied them
   if (!local().placement.empty()) {
-    Span<const float> FullState::*const fields[] = {&FullState::master, &FullState::exp_avg,
-                                                    &FullState::exp_avg_sq, &FullState::max_exp_avg_sq,
-                                                    &FullState::momentum_buffer};
+    Span<const float> FullState::*const fields[] = {
+        &FullState::master, &FullState::exp_avg, &FullState::exp_avg_sq, &FullState::max_exp_avg_sq,
+        &FullState::momentum_buffer};
     for (std::size_t i = 0; i < cut.size(); ++i) {
       cut[i] = layout_.to_local(place_.tp_rank, state.*fields[i]);
       state.*fields[i] = cut[i];
@@ -128,13 +130,15 @@ void RankComparison::run_phase(std::int64_t step, Phase phase, GradSource& for_r
   remember_storage(phase, lockstep ? theirs : Buffers{});
 }
 
-void RankComparison::run_step(std::int64_t step, GradCache& leaves, const reference::DenseOptimizer* truth) {
+void RankComparison::run_step(std::int64_t step, GradCache& leaves,
+                              const reference::DenseOptimizer* truth) {
   require_fp_environment("rank " + std::to_string(comms_.harness->rank()));
   const Scales before{reference_->loss_scaler().log2_scale, candidate_->loss_scaler().log2_scale};
   const StepGrads ours(grad_maker_, leaves, *reference_, step, before.reference);
   // In lock-step both sides have the same parameters; several ranks that compute one leaf then need to do it once.
   const bool share = grad_maker_.together() && spec_.mode == Mode::lockstep;
-  const StepGrads theirs(grad_maker_, leaves, *candidate_, step, before.candidate, share ? &ours : nullptr);
+  const StepGrads theirs(grad_maker_, leaves, *candidate_, step, before.candidate,
+                         share ? &ours : nullptr);
   ProvidedGrads for_reference(experiment_, step, ours.provider(), ours.layers());
   StrictGrads for_candidate(experiment_, step, theirs.provider(), theirs.layers());
   account_.begin(theirs.layers());
@@ -148,8 +152,9 @@ void RankComparison::run_step(std::int64_t step, GradCache& leaves, const refere
   Sums sums;
   const auto finish_leaves = [&] {
     note_problem(step, Phase::reduce, "leaf",
-                 theirs.layers() != nullptr ? theirs.layers()->finish(grad_maker_.own_micro_batches())
-                                            : for_candidate.finish(grad_maker_.own_micro_batches()));
+                 theirs.layers() != nullptr
+                     ? theirs.layers()->finish(grad_maker_.own_micro_batches())
+                     : for_candidate.finish(grad_maker_.own_micro_batches()));
   };
   if (spec_.mode == Mode::whole) {
     sums = run_whole(step, for_reference, for_candidate, truth);
@@ -214,8 +219,9 @@ bool RankComparison::agree_to_skip(std::int64_t step, Phase phase) {
   std::uint64_t disagree = reference_->skipped() != candidate_->skipped() ? 1 : 0;
   if (disagree != 0) {
     note_problem(step, phase, "found_inf",
-                 candidate_->skipped() ? "makes the candidate skip a step that the reference applies"
-                                       : "lets the candidate apply a step that the reference skips");
+                 candidate_->skipped()
+                     ? "makes the candidate skip a step that the reference applies"
+                     : "lets the candidate apply a step that the reference skips");
   }
   comms_.harness->all_reduce({&disagree, 1}, IntegerReduce::bitwise_or);
   stopped_ = disagree != 0;
@@ -228,7 +234,8 @@ void RankComparison::check_skipped_scalars(std::int64_t step) {
   const Buffers clip = by_id(candidate_->exposed(Phase::clip));
   if (any_of<double>(norm, BufferId::grad_norm, is_number) ||
       any_of<float>(clip, BufferId::clip_coef, is_number)) {
-    note_problem(step, Phase::unscale, "grad_norm", "or clip_coef is a number although the step was skipped");
+    note_problem(step, Phase::unscale, "grad_norm",
+                 "or clip_coef is a number although the step was skipped");
   }
 }
 

@@ -13,12 +13,12 @@
 #include "reference/distributed_optimizer.hpp"
 #include "verification/cases/case_layout.hpp"
 #include "verification/compare/judge.hpp"
-#include "verification/training/gradients/step_grads.hpp"
 #include "verification/compare/judge/byte_account.hpp"
 #include "verification/compare/judge/exact_sums.hpp"
 #include "verification/compare/judge/rank_groups.hpp"
 #include "verification/compare/judge/skip_stats.hpp"
 #include "verification/compare/judge/trajectory.hpp"
+#include "verification/training/gradients/step_grads.hpp"
 
 namespace zeroproof::verification {
 
@@ -66,8 +66,8 @@ class RankComparison {
  private:
   using Buffers = std::map<BufferId, ExposedBuffer>;
 
-  void run_phase(std::int64_t step, Phase phase, GradSource& for_reference, GradSource& for_candidate,
-                 const reference::DenseOptimizer* truth);
+  void run_phase(std::int64_t step, Phase phase, GradSource& for_reference,
+                 GradSource& for_candidate, const reference::DenseOptimizer* truth);
   /// Mode::whole: the candidate makes the step by itself, after the reference; what both leave is compared then.
   /// Returns both sums of gradients.
   struct Sums {
@@ -85,7 +85,8 @@ class RankComparison {
   Comparison compare_buffers(const ExposedBuffer& reference, const ExposedBuffer& candidate) const;
   /// Returns the buffers of which both sides have the same bits.
   std::set<BufferId> compare_phase(std::int64_t step, Phase phase, const Buffers& reference,
-                                   const Buffers& candidate, const reference::DenseOptimizer* truth);
+                                   const Buffers& candidate,
+                                   const reference::DenseOptimizer* truth);
   void compare_with_truth(std::int64_t step, Phase phase, const Buffers& reference,
                           const reference::DenseOptimizer& truth);
   /// The pieces whose norm the candidate left out or counted twice, if that is what happened; "" if not, or unknown.
@@ -111,9 +112,11 @@ class RankComparison {
   /// That a step reads and writes at least.
   void count_bytes();
   void count(const Buffers& reference, Phase phase);
-  Divergence place(std::int64_t step, Phase phase, std::string_view buffer, const std::string& what) const;
+  Divergence place(std::int64_t step, Phase phase, std::string_view buffer,
+                   const std::string& what) const;
   /// Notes something that is wrong although no element is; nothing if `what` is empty.
-  void note_problem(std::int64_t step, Phase phase, std::string_view buffer, const std::string& what);
+  void note_problem(std::int64_t step, Phase phase, std::string_view buffer,
+                    const std::string& what);
   void check_skipped_scalars(std::int64_t step);
   /// Appends the loss of the parameters these gradients are of. Collective.
   void note_losses(std::vector<double>& losses, const StepGrads& grads);

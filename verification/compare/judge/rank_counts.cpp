@@ -10,11 +10,12 @@ namespace zeroproof::verification {
 namespace {
 
 /// Bytes the phases unscale to cast read and write per element.
-std::int64_t bytes_per_element(Implementation implementation, DType param_dtype, int state_buffers) {
+std::int64_t bytes_per_element(Implementation implementation, DType param_dtype,
+                               int state_buffers) {
   const std::int64_t param = num_bytes(param_dtype);
   const std::int64_t update = 8 * (1 + state_buffers);  // master and state are read and written
-  if (implementation.fused) return 4 + (4 + update + param);      // read G; read G, update, write param
-  return 8 + 4 + 8 + (4 + update) + (4 + param);        // unscale, norm, clip, update, cast
+  if (implementation.fused) return 4 + (4 + update + param);  // read G; read G, update, write param
+  return 8 + 4 + 8 + (4 + update) + (4 + param);              // unscale, norm, clip, update, cast
 }
 
 }  // namespace
@@ -25,8 +26,10 @@ void RankComparison::count_bytes() {
   for (const Piece& piece : pieces_of(update.at(BufferId::master))) numel += piece.numel;
   int states = 0;
   for (const BufferId id : state_ids) states += update.count(id) > 0 ? 1 : 0;
-  timing_.reference_bytes = numel * bytes_per_element(Implementation::host, experiment_.param_dtype(), states);
-  timing_.candidate_bytes = numel * bytes_per_element(spec_.implementation, experiment_.param_dtype(), states);
+  timing_.reference_bytes =
+      numel * bytes_per_element(Implementation::host, experiment_.param_dtype(), states);
+  timing_.candidate_bytes =
+      numel * bytes_per_element(spec_.implementation, experiment_.param_dtype(), states);
 }
 
 void RankComparison::remember_master() {

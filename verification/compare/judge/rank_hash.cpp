@@ -11,22 +11,26 @@ TensorView RankComparison::collected(const TensorView& mine, std::vector<Guarded
   return memory.emplace_back(collector.collect(mine)).view();
 }
 
-TensorView RankComparison::collected_params(DistributedOptimizer& side, std::vector<GuardedBuffer>& memory) {
+TensorView RankComparison::collected_params(DistributedOptimizer& side,
+                                            std::vector<GuardedBuffer>& memory) {
   if (spec_.stage == 3 || !local().placement.empty()) {
     return collected(by_id(side.exposed(Phase::cast)).at(BufferId::param_shard).view, memory);
   }
-  return by_id(side.exposed(Phase::gather)).at(BufferId::param_full).view;  // what the model sees, on rank 0
+  return by_id(side.exposed(Phase::gather))
+      .at(BufferId::param_full)
+      .view;  // what the model sees, on rank 0
 }
 
-void RankComparison::hash_step(std::int64_t step, const Scales& scales, const GuardedBuffer& reference_grad,
+void RankComparison::hash_step(std::int64_t step, const Scales& scales,
+                               const GuardedBuffer& reference_grad,
                                const GuardedBuffer& candidate_grad) {
   const auto add = [&](DistributedOptimizer& side, int log2_scale, const GuardedBuffer& grad,
                        TrajectoryHash& hash) {
     const Buffers update = by_id(side.exposed(Phase::update));
     std::vector<GuardedBuffer> memory;
     std::vector<std::vector<float>> scales;
-    std::vector<TrajectoryHash::Buffer> views = {{grad.view()},
-                                                 {collected(update.at(BufferId::master).view, memory)}};
+    std::vector<TrajectoryHash::Buffer> views = {
+        {grad.view()}, {collected(update.at(BufferId::master).view, memory)}};
     for (const BufferId id : state_ids) {
       // A candidate that hides state is reported by compare_phase; its hash is then simply another one.
       if (update.count(id) == 0) continue;
@@ -34,8 +38,8 @@ void RankComparison::hash_step(std::int64_t step, const Scales& scales, const Gu
       const auto scale = update.find(scales_of(id));
       if (scale == update.end()) continue;
       scales.push_back(grad_maker_.collector().collect_scales(scale->second));
-      views.push_back(
-          {{scales.back().data(), DType::fp32, numel(Span<float>(scales.back()))}, state_block_numel});
+      views.push_back({{scales.back().data(), DType::fp32, numel(Span<float>(scales.back()))},
+                       state_block_numel});
     }
     views.push_back({collected_params(side, memory)});
     if (comms_.harness->rank() != 0) return;
@@ -43,8 +47,10 @@ void RankComparison::hash_step(std::int64_t step, const Scales& scales, const Gu
     s.step = step;
     const Buffers prepared = by_id(side.exposed(Phase::prepare));
     s.step_scalars = prepared.at(BufferId::step_scalars).view;
-    if (update.count(BufferId::tensor_steps) > 0) s.tensor_steps = update.at(BufferId::tensor_steps).view;
-    s.found_inf = read<std::uint32_t>(by_id(side.exposed(Phase::unscale)), BufferId::found_inf) != 0;
+    if (update.count(BufferId::tensor_steps) > 0)
+      s.tensor_steps = update.at(BufferId::tensor_steps).view;
+    s.found_inf =
+        read<std::uint32_t>(by_id(side.exposed(Phase::unscale)), BufferId::found_inf) != 0;
     s.skipped = side.skipped();
     s.grad_norm = by_id(side.exposed(Phase::norm)).at(BufferId::grad_norm).view;
     s.clip_coef = by_id(side.exposed(Phase::clip)).at(BufferId::clip_coef).view;

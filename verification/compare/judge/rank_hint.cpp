@@ -21,7 +21,8 @@ std::string scalars_hint(const TensorView& want, const TensorView& got,
   std::size_t last = 0;
   for (std::size_t k = 0; k < step_scalar_names.size(); ++k) {
     bool same = true;
-    for (std::int64_t i = static_cast<std::int64_t>(k); i < want.numel; i += num_step_scalar_words) {
+    for (std::int64_t i = static_cast<std::int64_t>(k); i < want.numel;
+         i += num_step_scalar_words) {
       same = same && element_bits(want, i) == element_bits(got, i);
     }
     if (same) continue;
@@ -45,8 +46,8 @@ std::string scaler_hint(const TensorView& want, const TensorView& got) {
                                           "the hysteresis left"};
   std::string text;
   for (std::int64_t k = 0; k < std::min<std::int64_t>(want.numel, std::size(words)); ++k) {
-    const auto difference =
-        static_cast<std::int32_t>(static_cast<std::uint32_t>(element_bits(got, k) - element_bits(want, k)));
+    const auto difference = static_cast<std::int32_t>(
+        static_cast<std::uint32_t>(element_bits(got, k) - element_bits(want, k)));
     if (difference == 0) continue;
     text += (text.empty() ? "only " : ", ") + std::string(words[k]) + ", by " +
             std::to_string(std::abs(difference)) + (difference > 0 ? " more" : " less");
@@ -55,8 +56,9 @@ std::string scaler_hint(const TensorView& want, const TensorView& got) {
 }
 
 std::string flag_hint(const TensorView& got) {
-  return element_bits(got, 0) != 0 ? "it is set, and on no rank is a value that is not finite"
-                                   : "it is not set, and on some rank is a value that is not finite";
+  return element_bits(got, 0) != 0
+             ? "it is set, and on no rank is a value that is not finite"
+             : "it is not set, and on some rank is a value that is not finite";
 }
 
 /// The elements of some pieces, one after another.
@@ -69,10 +71,10 @@ class Gathered {
       const std::size_t length = static_cast<std::size_t>(piece.numel) * width;
       bytes_.resize(begin + length);
       if (length == 0) continue;
-      std::memcpy(
-          bytes_.data() + begin,
-          static_cast<const std::byte*>(from.data) + static_cast<std::size_t>(piece.local_begin) * width,
-          length);
+      std::memcpy(bytes_.data() + begin,
+                  static_cast<const std::byte*>(from.data) +
+                      static_cast<std::size_t>(piece.local_begin) * width,
+                  length);
     }
   }
 
@@ -90,7 +92,8 @@ void add_scalars(std::vector<NamedFactor>& factors, const TensorView& words, dou
   StepScalars s{};
   std::memcpy(&s, words.data, sizeof(s));
   const double scale =
-      1 / (micro_batches * double{s.inv_scale});  // a power of two, but for the rounding of inv_scale
+      1 /
+      (micro_batches * double{s.inv_scale});  // a power of two, but for the rounding of inv_scale
   factors.push_back({"the loss scale", std::exp2(std::round(std::log2(scale)))});
   for (const NamedFactor& factor : {NamedFactor{"inv_scale", s.inv_scale},
                                     {"beta1", s.beta1},
@@ -128,12 +131,15 @@ std::string RankComparison::hint_of(Phase phase, const ExposedBuffer& ours,
     if (same) {
       evidence.before = kept.back().view();
     } else if (storage_[i].id != ours.id) {
-      earlier.push_back({"the " + std::string(name(storage_[i].id)) + " of before", kept.back().view()});
+      earlier.push_back(
+          {"the " + std::string(name(storage_[i].id)) + " of before", kept.back().view()});
     }
   }
-  for (int p = static_cast<int>(phase); p >= 0; --p) {  // what was made last is the likeliest to be taken
+  for (int p = static_cast<int>(phase); p >= 0;
+       --p) {  // what was made last is the likeliest to be taken
     for (const ExposedBuffer& other : reference_->exposed(static_cast<Phase>(p))) {
-      if (other.id == ours.id || other.ranges != ours.ranges || other.view.dtype != ours.view.dtype) continue;
+      if (other.id == ours.id || other.ranges != ours.ranges || other.view.dtype != ours.view.dtype)
+        continue;
       if (other.view.numel != ours.view.numel) continue;
       kept.emplace_back(other.view, pieces);
       evidence.others.push_back({std::string(name(other.id)), kept.back().view()});
@@ -164,7 +170,8 @@ std::string RankComparison::hint_of(Phase phase, const ExposedBuffer& ours,
     }
   }
   for (const ExposedBuffer& buffer : reference_->exposed(Phase::clip)) {
-    if (buffer.id != BufferId::clip_coef || phase < Phase::clip || ours.id == BufferId::clip_coef) continue;
+    if (buffer.id != BufferId::clip_coef || phase < Phase::clip || ours.id == BufferId::clip_coef)
+      continue;
     for (std::int64_t group = 0; group < buffer.view.numel; ++group) {
       evidence.factors.push_back(
           {"the clip coefficient" + (group == 0 ? "" : " of " + clip_group_name(group)),

@@ -21,7 +21,8 @@ RankComparison::Sums RankComparison::run_whole(std::int64_t step, GradSource& fo
       if (phase == Phase::update) remember_master();
       const Stopwatch watch;
       reference_->run_phase(phase, for_reference);
-      if (phase >= Phase::unscale && phase <= Phase::cast) timing_.reference_seconds += watch.seconds();
+      if (phase >= Phase::unscale && phase <= Phase::cast)
+        timing_.reference_seconds += watch.seconds();
     }
     // What a skipped step leaves is what was there: a candidate that looks at nothing in between may have changed it.
     Buffers& now = ours[phase] = by_id(reference_->exposed(phase));
@@ -31,7 +32,8 @@ RankComparison::Sums RankComparison::run_whole(std::int64_t step, GradSource& fo
       const GuardedBuffer& copy =
           kept.emplace_back(buffer.view.numel, buffer.view.dtype, BufferFill::untouched);
       if (buffer.view.numel > 0) {
-        std::memcpy(copy.data(), buffer.view.data, static_cast<std::size_t>(buffer.view.num_bytes()));
+        std::memcpy(copy.data(), buffer.view.data,
+                    static_cast<std::size_t>(buffer.view.num_bytes()));
       }
       buffer.view = copy.view();
     }

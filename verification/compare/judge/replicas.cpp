@@ -43,16 +43,18 @@ std::vector<Held> held_by(const CaseLayout& layout, int rank, DistributedOptimiz
         held.push_back({buffer.id, -1, everyone, buffer.view, {}});
       } else if (is_whole(buffer, local.layout)) {
         for (const Piece& piece : local.layout.pieces(buffer.ranges)) {
-          const bool replicated = local.placement.empty() ||
-                                  local.placement[static_cast<std::size_t>(piece.tensor)].tp_replicated;
+          const bool replicated =
+              local.placement.empty() ||
+              local.placement[static_cast<std::size_t>(piece.tensor)].tp_replicated;
           held.push_back({buffer.id, piece.tensor, replicated ? everyone : place.tp_rank,
                           part(buffer.view, piece.local_begin, piece.numel), piece});
         }
       } else if (layout.instances() > 1) {
         for (const Piece& piece : local.layout.pieces(buffer.ranges)) {
-          held.push_back({buffer.id, piece.tensor,
-                          layout.grid().tp + place.tp_rank * layout.shard_ranks() + place.shard_rank,
-                          part(buffer.view, piece.local_begin, piece.numel), piece});
+          held.push_back(
+              {buffer.id, piece.tensor,
+               layout.grid().tp + place.tp_rank * layout.shard_ranks() + place.shard_rank,
+               part(buffer.view, piece.local_begin, piece.numel), piece});
         }
       }
     }
@@ -74,8 +76,8 @@ std::vector<std::vector<Entry>> publish(const std::vector<Held>& held, Communica
     Hasher hasher;
     hasher.add(h.view);
     mine.push_back({static_cast<std::uint64_t>(h.buffer), static_cast<std::uint64_t>(h.tensor + 1),
-                    static_cast<std::uint64_t>(h.set + 1), static_cast<std::uint64_t>(h.piece.tensor_begin),
-                    hasher.digest()});
+                    static_cast<std::uint64_t>(h.set + 1),
+                    static_cast<std::uint64_t>(h.piece.tensor_begin), hasher.digest()});
   }
   const auto size = static_cast<std::size_t>(world.world_size());
   std::vector<std::uint64_t> counts(size, 0);
@@ -114,8 +116,8 @@ std::optional<Odd> find_odd(const std::vector<std::vector<Entry>>& all) {
     Digest right;
     for (const auto& [rank, digest] : set) {
       const Digest& mine = digest;
-      const auto votes =
-          std::count_if(set.begin(), set.end(), [&](const auto& other) { return other.second == mine; });
+      const auto votes = std::count_if(set.begin(), set.end(),
+                                       [&](const auto& other) { return other.second == mine; });
       if (votes > best.first) {
         best = {votes, rank};
         right = digest;
@@ -138,7 +140,8 @@ const Held& find_held(const std::vector<Held>& held, const std::array<std::uint6
 }
 
 /// Bytes of one rank's elements, on every rank.
-GuardedBuffer broadcast_from(int root, const std::vector<Held>& held, const Odd& odd, Communicator& world) {
+GuardedBuffer broadcast_from(int root, const std::vector<Held>& held, const Odd& odd,
+                             Communicator& world) {
   const bool mine = world.rank() == root;
   std::uint64_t shape[2] = {0, 0};
   if (mine) {
@@ -162,8 +165,9 @@ GuardedBuffer broadcast_from(int root, const std::vector<Held>& held, const Odd&
 std::string describe(const Drift& d) {
   std::string text = "rank " + std::to_string(d.rank) + " drifted: " + d.buffer;
   if (!d.parameter.empty()) text += " of " + d.parameter + ", element " + std::to_string(d.element);
-  return text + " is " + d.value + ", rank " + std::to_string(d.agrees_with) + " has " + d.expected + " (" +
-         std::to_string(d.differing) + (d.differing == 1 ? " element differs)" : " elements differ)");
+  return text + " is " + d.value + ", rank " + std::to_string(d.agrees_with) + " has " +
+         d.expected + " (" + std::to_string(d.differing) +
+         (d.differing == 1 ? " element differs)" : " elements differ)");
 }
 
 std::optional<Drift> find_drift(const CaseLayout& layout, DistributedOptimizer& optimizer,
@@ -193,7 +197,8 @@ std::optional<Drift> find_drift(const CaseLayout& layout, DistributedOptimizer& 
   const TensorSlot& slot = tensors.tensors()[odd->key[1] - 1];
   drift.parameter = slot.name;
   drift.element += static_cast<std::int64_t>(odd->key[3]);
-  const Piece whole{static_cast<std::int64_t>(odd->key[1]) - 1, 0, slot.begin, slot.begin, slot.numel};
+  const Piece whole{static_cast<std::int64_t>(odd->key[1]) - 1, 0, slot.begin, slot.begin,
+                    slot.numel};
   drift.global_index = layout.global_index(tp_rank, whole, drift.element);
   return drift;
 }

@@ -15,7 +15,9 @@ namespace zeroproof::verification {
 namespace {
 
 void add(Hasher& hasher, std::int64_t value) { hasher.add(static_cast<std::uint64_t>(value)); }
-void add(Hasher& hasher, float value) { add(hasher, std::int64_t{std::bit_cast<std::uint32_t>(value)}); }
+void add(Hasher& hasher, float value) {
+  add(hasher, std::int64_t{std::bit_cast<std::uint32_t>(value)});
+}
 void add(Hasher& hasher, const FlatRange& range) {
   add(hasher, range.begin);
   add(hasher, range.end);
@@ -30,7 +32,8 @@ Digest formats() {
     if (bits <= 0xFFU) add(hasher, to_float(e4m3{static_cast<std::uint8_t>(bits)}));
     if (bits <= 0xFFU) add(hasher, to_float(e5m2{static_cast<std::uint8_t>(bits)}));
     // The low half: below, at and above the midpoints of both formats.
-    for (const std::uint32_t low : {0x0000U, 0x1000U, 0x3000U, 0x7FFFU, 0x8000U, 0x8001U, 0xF001U}) {
+    for (const std::uint32_t low :
+         {0x0000U, 0x1000U, 0x3000U, 0x7FFFU, 0x8000U, 0x8001U, 0xF001U}) {
       const auto value = std::bit_cast<float>(bits << 16 | low);
       add(hasher, std::int64_t{to_bf16(value).bits});
       add(hasher, std::int64_t{to_fp16(value).bits});
@@ -43,7 +46,8 @@ Digest functions() {
   Hasher hasher;
   for (int i = -100; i <= 1100; ++i) hasher.add(portable_math64::cos_pi(i / 1000.0));
   for (int i = -1500; i <= 1500; ++i) hasher.add(portable_math64::exp(i * 0.51));
-  for (int i = -1100; i <= 1050; ++i) hasher.add(portable_math64::log(0x1.5p0 * std::ldexp(1.0, i)));
+  for (int i = -1100; i <= 1050; ++i)
+    hasher.add(portable_math64::log(0x1.5p0 * std::ldexp(1.0, i)));
   for (int i = 1; i <= 1000; ++i) hasher.add(portable_math64::log(i / 500.0));
   return hasher.digest();
 }
@@ -170,8 +174,8 @@ Digest shards() {
         }
         for (const FlatRange& range : map.shard(rank)) add(hasher, range);
         for (const Piece& piece : layout.pieces(map.shard(rank))) {
-          for (const std::int64_t word :
-               {piece.tensor, piece.tensor_begin, piece.global_begin, piece.local_begin, piece.numel}) {
+          for (const std::int64_t word : {piece.tensor, piece.tensor_begin, piece.global_begin,
+                                          piece.local_begin, piece.numel}) {
             add(hasher, word);
           }
         }
@@ -191,8 +195,8 @@ Digest grids() {
         hasher.add(grid.id());
         for (int rank = 0; rank < grid.world_size(); ++rank) {
           const ProcessGrid::Place place = grid.place(rank);
-          for (const int word :
-               {place.dp, place.cp, place.tp, grid.rank(place), grid.data_rank(rank), grid.tp_rank(rank)}) {
+          for (const int word : {place.dp, place.cp, place.tp, grid.rank(place),
+                                 grid.data_rank(rank), grid.tp_rank(rank)}) {
             add(hasher, std::int64_t{word});
           }
         }
@@ -212,7 +216,8 @@ Digest cuts() {
         hasher.add(model.params[i].name);
         for (const std::int64_t dimension : model.params[i].shape) add(hasher, dimension);
         add(hasher, std::int64_t{model.placement[i].tp_replicated ? 1 : 0});
-        for (std::int64_t e = 0; e < model.params[i].numel(); ++e) add(hasher, model.placement[i].global(e));
+        for (std::int64_t e = 0; e < model.params[i].numel(); ++e)
+          add(hasher, model.placement[i].global(e));
       }
     }
   }
@@ -222,9 +227,14 @@ Digest cuts() {
 }  // namespace
 
 std::vector<SelfTestRow> self_test_tables() {
-  return {{"float formats", formats}, {"fp64 functions", functions},         {"random words", random_words},
-          {"schedules", schedules},   {"warm-ups and rate tables", warmups}, {"shards", shards},
-          {"grids", grids},           {"tensor parallel cuts", cuts}};
+  return {{"float formats", formats},
+          {"fp64 functions", functions},
+          {"random words", random_words},
+          {"schedules", schedules},
+          {"warm-ups and rate tables", warmups},
+          {"shards", shards},
+          {"grids", grids},
+          {"tensor parallel cuts", cuts}};
 }
 
 }  // namespace zeroproof::verification

@@ -11,8 +11,9 @@ namespace {
 
 /// byte_gpt_tiny under a recipe, by the undistributed optimizer: the trajectory that every case of it must have.
 Digest trajectory(const workload::Text& text, const std::string& recipe, DType dtype) {
-  const Experiment experiment("byte_gpt_tiny", under_recipe(workload_defaults("byte_gpt_tiny"), recipe),
-                              dtype, text, recipe);
+  const Experiment experiment("byte_gpt_tiny",
+                              under_recipe(workload_defaults("byte_gpt_tiny"), recipe), dtype, text,
+                              recipe);
   GradCache leaves(experiment);
   DenseBaseline baseline(experiment, leaves);
   for (std::int64_t step = 1; step <= experiment.config().steps; ++step) {
@@ -39,9 +40,9 @@ Digest on_grid(const workload::Text& text, const std::string& grid, int stage, L
   spec.place.instances = instances;
   spec.world = {WorldSpec::Kind::threads, spec.place.grid->world_size()};
   GradCache leaves(experiment);
-  const Snapshot state =
-      train(experiment, leaves, spec, Snapshot(experiment.initial_state()), 1, 2,
-            [](const OptimizerSetup& setup) { return reference::make_distributed_optimizer(setup); });
+  const Snapshot state = train(
+      experiment, leaves, spec, Snapshot(experiment.initial_state()), 1, 2,
+      [](const OptimizerSetup& setup) { return reference::make_distributed_optimizer(setup); });
   Hasher hasher;
   const Digest end = state.digest(experiment.layout());
   hasher.add(end.high);
@@ -49,7 +50,8 @@ Digest on_grid(const workload::Text& text, const std::string& grid, int stage, L
   const CaseLayout layout(experiment, spec, spec.world.size);
   for (int rank = 0; rank < spec.world.size; ++rank) {
     const RankCoords place = layout.place(rank);
-    for (const int word : {place.data_rank, place.cp_rank, place.tp_rank, place.instance, place.shard_rank}) {
+    for (const int word :
+         {place.data_rank, place.cp_rank, place.tp_rank, place.instance, place.shard_rank}) {
       hasher.add(static_cast<std::uint64_t>(word));
     }
     for (const FlatRange& range : layout.local(place.tp_rank).shards.shard(place.shard_rank)) {

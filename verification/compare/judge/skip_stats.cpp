@@ -14,7 +14,8 @@ namespace {
 
 std::vector<GradSegment> segments_of(const std::vector<Piece>& pieces) {
   std::vector<GradSegment> segments;
-  for (const Piece& piece : pieces) segments.push_back({piece.local_begin, piece.numel, piece.tensor});
+  for (const Piece& piece : pieces)
+    segments.push_back({piece.local_begin, piece.numel, piece.tensor});
   return segments;
 }
 
@@ -31,7 +32,8 @@ std::string text(const GradStats& stats) {
 }  // namespace
 
 GradStatsFn* grad_stats_of(const Implementation& implementation) {
-  return implementation.space == Space::device ? on_device<cuda::device::grad_stats> : cuda::host::grad_stats;
+  return implementation.space == Space::device ? on_device<cuda::device::grad_stats>
+                                               : cuda::host::grad_stats;
 }
 
 SkipStats::SkipStats(const Experiment& experiment, const CaseSpec& spec, const CaseLayout& layout,
@@ -65,19 +67,22 @@ SkipStats::Told SkipStats::tell(std::int64_t step, const reference::DenseOptimiz
     reference::grad_stats({}, truth->last_step().grad_sum,
                           segments_of(whole.pieces({{0, whole.padded_numel()}})), undistributed);
     told.difference = first_difference(
-        undistributed, all, "of the reference, over all ranks, differs from the undistributed optimizer");
+        undistributed, all,
+        "of the reference, over all ranks, differs from the undistributed optimizer");
   }
   told.skip.step = step;
   told.skip.num_tensors = std::ssize(all);
   for (std::size_t t = 0; t < all.size(); ++t) {
     told.skip.amax = std::max(told.skip.amax, all[t].amax);
     const TensorSlot& tensor = whole.tensors()[t];
-    if (all[t].num_nonfinite > 0) told.skip.nonfinite.push_back({tensor.name, tensor.numel, all[t]});
+    if (all[t].num_nonfinite > 0)
+      told.skip.nonfinite.push_back({tensor.name, tensor.numel, all[t]});
   }
   return told;
 }
 
-SkipStats::Stats SkipStats::here(GradStatsFn* implementation, const Exec& exec, const std::vector<float>& grad) const {
+SkipStats::Stats SkipStats::here(GradStatsFn* implementation, const Exec& exec,
+                                 const std::vector<float>& grad) const {
   Stats stats(experiment_.layout().tensors().size());
   implementation(exec, grad, segments_, stats);
   return stats;
@@ -105,7 +110,8 @@ SkipStats::Stats SkipStats::over_ranks(Stats mine) {
   return mine;
 }
 
-std::optional<SkipStats::Difference> SkipStats::first_difference(const Stats& want, const Stats& got,
+std::optional<SkipStats::Difference> SkipStats::first_difference(const Stats& want,
+                                                                 const Stats& got,
                                                                  const std::string& what) const {
   for (std::size_t t = 0; t < want.size(); ++t) {
     if (want[t] == got[t]) continue;

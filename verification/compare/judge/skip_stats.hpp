@@ -32,7 +32,8 @@ class SkipStats {
   };
 
   struct Told {
-    SkippedStep skip;  ///< of the reference, over all ranks, each element once; the same on every rank
+    SkippedStep
+        skip;  ///< of the reference, over all ranks, each element once; the same on every rank
     std::optional<Difference> difference;  ///< the first on this rank
   };
 

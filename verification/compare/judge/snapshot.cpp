@@ -70,9 +70,9 @@ FullState Snapshot::full() const {
 Digest Snapshot::digest(const FlatLayout& layout) const {
   Hasher hasher;
   hasher.add(static_cast<std::uint64_t>(applied_steps));
-  for (const std::int64_t word :
-       {static_cast<std::int64_t>(scaler.log2_scale), static_cast<std::int64_t>(scaler.growth_tracker),
-        static_cast<std::int64_t>(scaler.hysteresis_left)}) {
+  for (const std::int64_t word : {static_cast<std::int64_t>(scaler.log2_scale),
+                                  static_cast<std::int64_t>(scaler.growth_tracker),
+                                  static_cast<std::int64_t>(scaler.hysteresis_left)}) {
     hasher.add(static_cast<std::uint64_t>(word));
   }
   for (const std::uint64_t steps : tensor_steps) hasher.add(steps);
@@ -85,13 +85,14 @@ Digest Snapshot::digest(const FlatLayout& layout) const {
     for (const std::vector<float>* values :
          {&master, &exp_avg, &exp_avg_sq, &max_exp_avg_sq, &momentum_buffer}) {
       if (values->empty()) continue;
-      hasher.add(TensorView{const_cast<float*>(values->data()) + slot.begin, DType::fp32, slot.numel});
+      hasher.add(
+          TensorView{const_cast<float*>(values->data()) + slot.begin, DType::fp32, slot.numel});
     }
     for (const std::vector<float>* scales :
          {&exp_avg_scale, &exp_avg_sq_scale, &max_exp_avg_sq_scale, &momentum_buffer_scale}) {
       if (scales->empty()) continue;
-      hasher.add(TensorView{const_cast<float*>(scales->data()) + slot.begin / state_block_numel, DType::fp32,
-                            (slot.numel + state_block_numel - 1) / state_block_numel});
+      hasher.add(TensorView{const_cast<float*>(scales->data()) + slot.begin / state_block_numel,
+                            DType::fp32, (slot.numel + state_block_numel - 1) / state_block_numel});
     }
   }
   return hasher.digest();

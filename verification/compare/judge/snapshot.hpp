@@ -11,7 +11,8 @@ namespace zeroproof::verification {
 
 /// Everything that survives a step, undistributed (FullState), with memory of its own.
 struct Snapshot {
-  std::vector<float> master, exp_avg, exp_avg_sq, max_exp_avg_sq, momentum_buffer;  // [padded_numel] or empty
+  std::vector<float> master, exp_avg, exp_avg_sq, max_exp_avg_sq,
+      momentum_buffer;  // [padded_numel] or empty
   /// Scales of the state's blocks (R25), of formats that have some: the values above are then codes, widened.
   std::vector<float> exp_avg_scale, exp_avg_sq_scale, max_exp_avg_sq_scale, momentum_buffer_scale;
   std::vector<std::uint64_t> tensor_steps;  // [num_tensors] or empty

@@ -92,7 +92,8 @@ GuardedBuffer StateCollector::collect(const TensorView& mine) {
     const int tp_rank = layout_.place(rank).tp_rank;
     for (const Piece& piece : layout_.local(tp_rank).layout.pieces(owned(rank))) {
       layout_.for_runs(tp_rank, piece, [&](std::int64_t from, std::int64_t to, std::int64_t numel) {
-        copy_elements(incoming[static_cast<std::size_t>(rank)].bytes().data(), from, full.view(), to, numel);
+        copy_elements(incoming[static_cast<std::size_t>(rank)].bytes().data(), from, full.view(),
+                      to, numel);
       });
     }
   }
@@ -100,13 +101,15 @@ GuardedBuffer StateCollector::collect(const TensorView& mine) {
 }
 
 std::vector<float> StateCollector::collect_scales(const ExposedBuffer& mine) {
-  std::vector<std::uint64_t> words(static_cast<std::size_t>(whole_.padded_numel() / state_block_numel));
+  std::vector<std::uint64_t> words(
+      static_cast<std::size_t>(whole_.padded_numel() / state_block_numel));
   const auto* scale = static_cast<const float*>(mine.view.data);
   for (const FlatRange& blocks : mine.ranges) {
     for (std::int64_t block = blocks.begin; block < blocks.end; ++block)
       words[static_cast<std::size_t>(block)] = std::bit_cast<std::uint32_t>(*scale++);
   }
-  comm_.all_reduce(words, IntegerReduce::max);  // who has a block has the same scale as everybody else
+  comm_.all_reduce(words,
+                   IntegerReduce::max);  // who has a block has the same scale as everybody else
   std::vector<float> scales;
   scales.reserve(words.size());
   for (const std::uint64_t word : words)
@@ -138,8 +141,8 @@ GuardedBuffer StateCollector::gather(const TensorView& mine) {
   for (int rank = 0; rank < world; ++rank) {
     if (!together(here, layout_.place(rank))) continue;
     for (const Piece& piece : layout.pieces(owned(rank))) {
-      copy_elements(incoming[static_cast<std::size_t>(rank)].bytes().data(), piece.local_begin, full.view(),
-                    piece.global_begin, piece.numel);
+      copy_elements(incoming[static_cast<std::size_t>(rank)].bytes().data(), piece.local_begin,
+                    full.view(), piece.global_begin, piece.numel);
     }
   }
   return full;

@@ -5,8 +5,9 @@
 
 namespace zeroproof::verification {
 
-Snapshot train(const Experiment& experiment, GradCache& leaves, const CaseSpec& spec, const Snapshot& from,
-               std::int64_t first, std::int64_t last, const RankComparison::MakeOptimizer& make_optimizer,
+Snapshot train(const Experiment& experiment, GradCache& leaves, const CaseSpec& spec,
+               const Snapshot& from, std::int64_t first, std::int64_t last,
+               const RankComparison::MakeOptimizer& make_optimizer,
                const std::function<void(const RankOfStep&)>& after) {
   const CaseLayout layout(experiment, spec, spec.world.size);
   ThreadWorld world(spec.world.size);

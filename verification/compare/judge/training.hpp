@@ -20,8 +20,9 @@ struct RankOfStep {
 /// Runs steps first..last of a case's optimizer with ranks as threads of this process. `after` is called on every rank
 /// after every step; it may be collective over `world`.
 /// Errors: whatever a rank throws.
-Snapshot train(const Experiment& experiment, GradCache& leaves, const CaseSpec& spec, const Snapshot& from,
-               std::int64_t first, std::int64_t last, const RankComparison::MakeOptimizer& make_optimizer,
+Snapshot train(const Experiment& experiment, GradCache& leaves, const CaseSpec& spec,
+               const Snapshot& from, std::int64_t first, std::int64_t last,
+               const RankComparison::MakeOptimizer& make_optimizer,
                const std::function<void(const RankOfStep&)>& after = {});
 
 }  // namespace zeroproof::verification

@@ -6,11 +6,11 @@
 #include <vector>
 
 #include "common/step/state_source.hpp"
-#include "verification/training/gradients/step_grads.hpp"
 #include "verification/compare/judge/mean_loss.hpp"
 #include "verification/compare/judge/rank_comparison.hpp"
 #include "verification/compare/judge/rank_groups.hpp"
 #include "verification/compare/judge/snapshot.hpp"
+#include "verification/training/gradients/step_grads.hpp"
 
 namespace zeroproof::verification {
 
@@ -38,7 +38,8 @@ class TrainingRank {
     double gradients_s = 0, optimizer_s = 0;
   };
   /// Leaves are computed before the optimizer asks for them; `between` is called then. Collective.
-  Outcome step(std::int64_t number, StepObserver* observer = nullptr, const std::function<void()>& between = {});
+  Outcome step(std::int64_t number, StepObserver* observer = nullptr,
+               const std::function<void()>& between = {});
 
   /// Complete on rank 0. Collective.
   Snapshot collect();

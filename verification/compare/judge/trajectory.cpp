@@ -11,8 +11,8 @@ TrajectoryHash::TrajectoryHash(GradSum grad_sum) {
   if (grad_sum == GradSum::binned) hasher_.add(std::uint64_t{0x62696E6E6564});  // "binned"
 }
 
-void TrajectoryHash::add_step(const Scalars& s, const FlatLayout& layout, const std::vector<Buffer>& buffers,
-                              const TrajectoryScales& scales) {
+void TrajectoryHash::add_step(const Scalars& s, const FlatLayout& layout,
+                              const std::vector<Buffer>& buffers, const TrajectoryScales& scales) {
   hasher_.add(static_cast<std::uint64_t>(s.step));
   hasher_.add(s.step_scalars);
   hasher_.add(static_cast<std::uint64_t>(static_cast<std::int64_t>(s.log2_loss_scale)));
@@ -31,8 +31,8 @@ void TrajectoryHash::add_step(const Scalars& s, const FlatLayout& layout, const 
       const TensorView& view = buffer.view;
       const std::int64_t begin = slot.begin / buffer.block_numel;
       const std::int64_t count = (slot.numel + buffer.block_numel - 1) / buffer.block_numel;
-      hasher_.add(
-          TensorView{static_cast<std::byte*>(view.data) + begin * num_bytes(view.dtype), view.dtype, count});
+      hasher_.add(TensorView{static_cast<std::byte*>(view.data) + begin * num_bytes(view.dtype),
+                             view.dtype, count});
     }
     if (scales.blocks != nullptr) add_scales(scales, tensor);
     ++tensor;
@@ -45,8 +45,9 @@ void TrajectoryHash::add_scales(const TrajectoryScales& scales, std::int64_t ten
   const std::int64_t all = scales.blocks->num_blocks();
   for (const TensorView& view : {scales.param_scale, scales.amax_history}) {
     const std::int64_t each = all == 0 ? 0 : view.numel / all;
-    hasher_.add(TensorView{static_cast<std::byte*>(view.data) + first * each * num_bytes(view.dtype),
-                           view.dtype, count * each});
+    hasher_.add(
+        TensorView{static_cast<std::byte*>(view.data) + first * each * num_bytes(view.dtype),
+                   view.dtype, count * each});
   }
 }
 

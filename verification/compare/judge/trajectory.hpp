@@ -39,8 +39,8 @@ class TrajectoryHash {
   };
 
   /// buffers: G, master, the rule's state in the order of R6, each followed by its scales if it has some, param.
-  void add_step(const Scalars& scalars, const FlatLayout& layout, const std::vector<Buffer>& buffers,
-                const TrajectoryScales& scales = {});
+  void add_step(const Scalars& scalars, const FlatLayout& layout,
+                const std::vector<Buffer>& buffers, const TrajectoryScales& scales = {});
 
   Digest digest() const { return hasher_.digest(); }
 

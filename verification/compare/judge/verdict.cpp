@@ -20,7 +20,8 @@ std::string standstill(const TrainingRun& run) {
            " were NaN already; use a later run.overflow_step, or run.on_nonfinite = \"skip\"";
   }
   return text + percent(still, updated) +
-         " had no gradient or one too small for their learning rate; use more --micro-batches, a larger "
+         " had no gradient or one too small for their learning rate; use more --micro-batches, a "
+         "larger "
          "rate, or no "
          "run.idle_tensors";
 }
@@ -30,8 +31,10 @@ std::string reason_to_mistrust(const Result& result, const Experiment& experimen
   if (result.compared == 0) return "nothing was compared";
   if (run.updated_elements == 0) return "no step was applied";
   if (std::string why = standstill(run); !why.empty()) return why;
-  const auto limits = max_norms_of(experiment.setup().clip_groups, experiment.config().optimizer.max_norm);
-  const bool clips = std::ranges::any_of(limits, [](const auto& limit) { return limit.value_or(0) > 0; });
+  const auto limits =
+      max_norms_of(experiment.setup().clip_groups, experiment.config().optimizer.max_norm);
+  const bool clips =
+      std::ranges::any_of(limits, [](const auto& limit) { return limit.value_or(0) > 0; });
   if (clips && run.clipped_steps == 0) return std::string(clipping_never_bound);
   const bool skips = experiment.config().on_nonfinite == OnNonfinite::skip;
   if (skips && experiment.scaler().kind == LossScalerKind::dynamic && run.skipped_steps == 0) {
@@ -66,8 +69,8 @@ void judge(Result& result, const Experiment& experiment, const std::optional<Dig
   }
   result.status = Status::fail;
   if (run.steps < experiment.config().steps) {
-    result.reason = "only " + std::to_string(run.steps) + " of " + std::to_string(experiment.config().steps) +
-                    " steps could be compared";
+    result.reason = "only " + std::to_string(run.steps) + " of " +
+                    std::to_string(experiment.config().steps) + " steps could be compared";
   } else if (result.differing > 0) {
     result.reason = std::to_string(result.differing) + " elements differ";
   } else if (run.reference_hash != run.candidate_hash) {

@@ -17,13 +17,15 @@ void TensorTotals::add(const TensorDifference& tensor) {
     largest_ulp = tensor.name;
   }
   const auto take = [&](GreatestOf& target, const Greatest& from) {
-    if (from.index >= 0 && target.greatest.take(from.value, from.index)) target.tensor = tensor.name;
+    if (from.index >= 0 && target.greatest.take(from.value, from.index))
+      target.tensor = tensor.name;
   };
   take(absolute, tensor.absolute);
   take(relative, tensor.relative);
 }
 
-std::vector<TensorPair> pairs_by_name(const SafetensorsHeader& first, const SafetensorsHeader& second) {
+std::vector<TensorPair> pairs_by_name(const SafetensorsHeader& first,
+                                      const SafetensorsHeader& second) {
   std::vector<TensorPair> pairs;
   std::size_t i = 0, j = 0;
   while (i < first.by_name.size() || j < second.by_name.size()) {

@@ -42,7 +42,8 @@ struct SetComparison {
 };
 
 /// Every tensor of either file under its own name, in byte order of the names.
-std::vector<TensorPair> pairs_by_name(const SafetensorsHeader& first, const SafetensorsHeader& second);
+std::vector<TensorPair> pairs_by_name(const SafetensorsHeader& first,
+                                      const SafetensorsHeader& second);
 
 /// Compares pair after pair; no more than two pieces of a megabyte are in memory. Errors: as SafetensorsReader::read.
 SetComparison compare_sets(const SafetensorsReader& first, const SafetensorsReader& second,

@@ -32,7 +32,8 @@ std::string shown(const Greatest& greatest) {
 }
 
 /// Why two tensors could not be compared.
-std::string unmatched(const TensorDifference& tensor, const std::string& first, const std::string& second) {
+std::string unmatched(const TensorDifference& tensor, const std::string& first,
+                      const std::string& second) {
   switch (tensor.match) {
     case TensorMatch::only_first:
       return "only in " + cut(first, 60);
@@ -62,8 +63,10 @@ std::string ulps_line(const UlpHistogram& ulps) {
 std::string row(const TensorDifference& tensor, const std::string& first, const std::string& second,
                 bool with_ulps) {
   std::string text = begin_row(tensor.name);
-  if (tensor.match != TensorMatch::compared) return text + "  " + unmatched(tensor, first, second) + "\n";
-  if (tensor.equal()) return text + (tensor.bits.same_bits ? "  equal\n" : "  equal, NaNs have other bits\n");
+  if (tensor.match != TensorMatch::compared)
+    return text + "  " + unmatched(tensor, first, second) + "\n";
+  if (tensor.equal())
+    return text + (tensor.bits.same_bits ? "  equal\n" : "  equal, NaNs have other bits\n");
   text += fmt::format(" {:>9} {:>9} {:>22} {:>22}\n",
                       share(tensor.bits.compared - tensor.bits.differing, tensor.bits.compared),
                       has_ulps(tensor.first.dtype) ? shown_ulps(tensor.ulps.largest) : "-",
@@ -74,7 +77,8 @@ std::string row(const TensorDifference& tensor, const std::string& first, const 
 
 /// Of what differs: how many elements are how far apart.
 std::string histogram(const UlpHistogram& ulps) {
-  if (ulps.counts[1] + ulps.counts[2] + ulps.counts[3] + ulps.counts[4] + ulps.sign_or_nan == 0) return "";
+  if (ulps.counts[1] + ulps.counts[2] + ulps.counts[3] + ulps.counts[4] + ulps.sign_or_nan == 0)
+    return "";
   return fmt::format("{:<14}{:>14}{:>14}{:>14}{:>14}{:>16}\n{:<14}{:>14}{:>14}{:>14}{:>14}{:>16}\n",
                      "ulps apart", "1", "2", "3-15", "16+", "sign or NaN", "elements",
                      grouped(ulps.counts[1]), grouped(ulps.counts[2]), grouped(ulps.counts[3]),
@@ -141,8 +145,8 @@ std::string shown_ulps(std::uint64_t distance) {
                                   : fmt::format("{:.1e}", static_cast<double>(distance));
 }
 
-std::string set_table(const SetComparison& comparison, const std::string& first, const std::string& second,
-                      bool all_rows) {
+std::string set_table(const SetComparison& comparison, const std::string& first,
+                      const std::string& second, bool all_rows) {
   const TensorTotals& totals = comparison.totals;
   std::string rows;
   std::size_t shown_rows = 0, left_out = 0;
@@ -156,7 +160,8 @@ std::string set_table(const SetComparison& comparison, const std::string& first,
     rows += row(tensor, first, second, all_rows);
   }
   if (left_out > 0)
-    rows += fmt::format("... and {} more that differ\n", grouped(static_cast<std::int64_t>(left_out)));
+    rows +=
+        fmt::format("... and {} more that differ\n", grouped(static_cast<std::int64_t>(left_out)));
   std::string text;
   if (!rows.empty()) {
     text = fmt::format("{:<{}} {:>9} {:>9} {:>22} {:>22}\n", "tensor", name_width, "equal", "ulps",
@@ -164,11 +169,12 @@ std::string set_table(const SetComparison& comparison, const std::string& first,
            rows + "\n";
   }
   text += histogram(totals.ulps);
-  text += fmt::format("{} of {} tensors equal", grouped(totals.equal_tensors), grouped(totals.tensors));
+  text +=
+      fmt::format("{} of {} tensors equal", grouped(totals.equal_tensors), grouped(totals.tensors));
   if (totals.unmatched_tensors > 0)
     text += fmt::format(", {} not comparable", grouped(totals.unmatched_tensors));
-  text +=
-      fmt::format("; {} of {} elements compared differ", grouped(totals.differing), grouped(totals.compared));
+  text += fmt::format("; {} of {} elements compared differ", grouped(totals.differing),
+                      grouped(totals.compared));
   if (totals.differing > 0) {
     text += fmt::format(" ({} equal)", share(totals.compared - totals.differing, totals.compared));
   }
@@ -185,7 +191,8 @@ Json to_json_value(const TensorDifference& tensor) {
   json["same_bits"] = tensor.bits.same_bits;
   json["first_index"] = tensor.bits.first ? Json(tensor.bits.first->index) : Json();
   json["ulps"] = json_of(tensor.ulps);
-  json["ulps"]["largest_index"] = tensor.ulps.largest_index < 0 ? Json() : Json(tensor.ulps.largest_index);
+  json["ulps"]["largest_index"] =
+      tensor.ulps.largest_index < 0 ? Json() : Json(tensor.ulps.largest_index);
   json["absolute"] = json_of(tensor.absolute);
   json["relative"] = json_of(tensor.relative);
   return json;

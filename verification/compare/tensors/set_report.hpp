@@ -13,8 +13,8 @@ inline constexpr std::size_t most_tensor_rows = 20;
 
 /// A table of the tensors that differ (all_rows: of all of them, equal ones too, with the distances of each) and of
 /// their sum, at most 100 columns wide. first, second: what the two sides are called.
-std::string set_table(const SetComparison& comparison, const std::string& first, const std::string& second,
-                      bool all_rows);
+std::string set_table(const SetComparison& comparison, const std::string& first,
+                      const std::string& second, bool all_rows);
 
 /// "99.97 %": rounded down, so that only all elements are 100.
 std::string share(std::int64_t part, std::int64_t whole);

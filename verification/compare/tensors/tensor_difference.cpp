@@ -139,13 +139,16 @@ TensorDifference compare_tensors(const std::string& name, const SafetensorsReade
   std::vector<std::byte> a(static_cast<std::size_t>(std::min(bytes, bytes_at_once))), b(a.size());
   for (std::int64_t at = 0; at < bytes; at += bytes_at_once) {
     const auto size = static_cast<std::size_t>(std::min(bytes - at, bytes_at_once));
-    const Span<std::byte> left = Span<std::byte>(a).first(size), right = Span<std::byte>(b).first(size);
+    const Span<std::byte> left = Span<std::byte>(a).first(size),
+                          right = Span<std::byte>(b).first(size);
     first.read(*in_first, at, left);
     second.read(*in_second, at, right);
     const std::int64_t before = result.bits.differing;
-    visit_elements(in_first->dtype,
-                   [&](auto elements) { scan<decltype(elements)>(left, right, at / width, result); });
-    count_ulps(in_first->dtype, left, right, at / width, result.bits.differing > before, result.ulps);
+    visit_elements(in_first->dtype, [&](auto elements) {
+      scan<decltype(elements)>(left, right, at / width, result);
+    });
+    count_ulps(in_first->dtype, left, right, at / width, result.bits.differing > before,
+               result.ulps);
   }
   return result;
 }

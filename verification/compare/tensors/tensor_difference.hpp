@@ -21,16 +21,22 @@ struct Greatest {
 };
 
 /// What of two tensors could be compared.
-enum class TensorMatch : std::uint8_t { compared, only_first, only_second, other_dtype, other_shape };
+enum class TensorMatch : std::uint8_t {
+  compared,
+  only_first,
+  only_second,
+  other_dtype,
+  other_shape
+};
 
 struct TensorDifference {
   std::string name;
   TensorMatch match = TensorMatch::compared;
   SafeTensorSpec first, second;  ///< as the files have them; one is empty if it is missing there
-  Comparison bits;               ///< of all elements (NaN rule); nothing is counted unless `compared`
-  UlpHistogram ulps;             ///< of float types
-  Greatest absolute;             ///< |a - b|
-  Greatest relative;             ///< |a - b| / max(|a|, |b|), infinity where one of the two is infinite
+  Comparison bits;    ///< of all elements (NaN rule); nothing is counted unless `compared`
+  UlpHistogram ulps;  ///< of float types
+  Greatest absolute;  ///< |a - b|
+  Greatest relative;  ///< |a - b| / max(|a|, |b|), infinity where one of the two is infinite
 
   /// All bits are equal, all NaNs being one value.
   bool equal() const { return match == TensorMatch::compared && bits.differing == 0; }

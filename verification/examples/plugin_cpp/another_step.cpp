@@ -26,7 +26,8 @@ void scale(const zeroproof_call* call, float factor) {
 int32_t unscale(const zeroproof_call* call) {
   scale(call, static_cast<float>(zeroproof_real(call, "inv_scale", NAN)));
   uint32_t found = 0;
-  for (int64_t i = 0; i < numel(call); ++i) found |= std::isfinite(data<float>(call, 1)[i]) ? 0U : 1U;
+  for (int64_t i = 0; i < numel(call); ++i)
+    found |= std::isfinite(data<float>(call, 1)[i]) ? 0U : 1U;
   data<uint32_t>(call, 2)[0] = found;
   return 0;
 }
@@ -48,7 +49,8 @@ int32_t clip_coef(const zeroproof_call* call) {
     const bool refused = limited && !(limit >= 0 && std::isfinite(limit));
     float coef = refused ? 0 : 1;
     if (limited && !refused && limit != 0) {
-      const float q = static_cast<float>(limit) / (static_cast<float>(data<double>(call, 0)[i]) + epsilon);
+      const float q =
+          static_cast<float>(limit) / (static_cast<float>(data<double>(call, 0)[i]) + epsilon);
       coef = q >= 1 ? 1 : q;
     }
     data<float>(call, 3)[i] = coef;

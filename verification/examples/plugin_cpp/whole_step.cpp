@@ -141,11 +141,14 @@ int32_t supports(const zeroproof_call* call) {
     std::snprintf(call->message, call->message_size, "%s is not 0", zero);
     return 0;
   }
-  const auto groups = [&](const char* name) { return zeroproof_find_operand(call, name)->tensor.shape[0]; };
+  const auto groups = [&](const char* name) {
+    return zeroproof_find_operand(call, name)->tensor.shape[0];
+  };
   if (groups("step_scalars") != 1 || groups("max_norm") != 1) return 0;
   const zeroproof_dtype leaf = zeroproof_find_operand(call, "leaf_grad")->tensor.dtype,
                         param = zeroproof_find_operand(call, "param")->tensor.dtype;
-  return zeroproof_real(call, "clip_value", 1) == 0 && leaf.bits == 32 && param.code == ZEROPROOF_BFLOAT;
+  return zeroproof_real(call, "clip_value", 1) == 0 && leaf.bits == 32 &&
+         param.code == ZEROPROOF_BFLOAT;
 }
 
 constexpr zeroproof_plugin description = {

@@ -29,7 +29,8 @@ Result run_control(const Control& control, std::uint64_t seed, const std::string
     result.differing = outcome.flagged;
     result.status = outcome.flagged > 0 ? Status::fail : Status::pass;
     if (outcome.flagged > 0) {
-      result.reason = "a false alarm: " + control.summary + ", but the harness says: " + outcome.first;
+      result.reason =
+          "a false alarm: " + control.summary + ", but the harness says: " + outcome.first;
     } else if (outcome.legal_differences == 0 || outcome.compared == 0) {
       result.status = Status::mistrusted;
       result.reason = "the legal difference did not occur";

@@ -15,7 +15,8 @@ std::string row_of(const Result& result, const Paint& paint) {
   return fmt::format(
       "{:<34} {:>18} {:>12}  {}\n", result.id.substr(result.id.find('/') + 1),
       grouped(result.legal_differences), grouped(result.differing),
-      paint.status(result.status, failed(result.status) ? "FALSE ALARM" : std::string(name(result.status))));
+      paint.status(result.status,
+                   failed(result.status) ? "FALSE ALARM" : std::string(name(result.status))));
 }
 
 class ControlSuite final : public Suite {
@@ -28,7 +29,8 @@ class ControlSuite final : public Suite {
     const IdGrammar grammar = {{"suite", [](const Parts&) { return Parts{"controls"}; }},
                                {"control", [](const Parts&) {
                                   Parts names;
-                                  for (const Control& control : all_controls()) names.push_back(control.name);
+                                  for (const Control& control : all_controls())
+                                    names.push_back(control.name);
                                   return names;
                                 }}};
     return select_ids(pattern, grammar, [] {
@@ -61,7 +63,8 @@ class ControlSuite final : public Suite {
     }
     if (run == 0) return {};
     return "\ncontrol                             legal differences      flagged\n" + rows +
-           fmt::format("controls: {} legal differences shown to the harness, {} false alarms\n", run, alarms);
+           fmt::format("controls: {} legal differences shown to the harness, {} false alarms\n",
+                       run, alarms);
   }
 };
 

@@ -10,7 +10,8 @@
 namespace zeroproof::verification {
 
 void swapped_adamw(OpCall& call) {
-  const StepScalars s = update_settings(call.variant() / 4, {}).scalars;  // options change none of them
+  const StepScalars s =
+      update_settings(call.variant() / 4, {}).scalars;  // options change none of them
   const bool amsgrad = call.variant() % 2 == 1;
   const bool maximize = call.variant() / 2 % 2 == 1;
   const Span<const float> grad = call.in<float>(0);

@@ -18,11 +18,12 @@ namespace zeroproof::verification {
 namespace {
 
 /// Runs the harness on operation `name` with `implementation` in place of the host implementation.
-void try_implementation(const std::string& name, const std::vector<Fill>& fills, const OpFunction& implementation,
-              std::uint64_t seed, ControlOutcome& outcome) {
+void try_implementation(const std::string& name, const std::vector<Fill>& fills,
+                        const OpFunction& implementation, std::uint64_t seed,
+                        ControlOutcome& outcome) {
   const Op* original = find_op(name);
-  ZP_CHECK(original != nullptr, ErrorCode::internal, "a control names operation " + name, "there is none",
-           "name one of the registry");
+  ZP_CHECK(original != nullptr, ErrorCode::internal, "a control names operation " + name,
+           "there is none", "name one of the registry");
   Op op = *original;
   op.host = implementation;
   std::vector<OpCaseSpec> cases;
@@ -48,7 +49,8 @@ std::int64_t scramble_nans(const TensorView& view) {
     std::uint64_t other = bits ^ (std::uint64_t{1} << sign);
     if (is_nan_bits(view.dtype, other ^ 1U)) other ^= 1U;
     auto* to = static_cast<std::byte*>(view.data) + i * num_bytes(view.dtype);
-    for (std::int64_t b = 0; b < num_bytes(view.dtype); ++b) to[b] = static_cast<std::byte>(other >> (8 * b));
+    for (std::int64_t b = 0; b < num_bytes(view.dtype); ++b)
+      to[b] = static_cast<std::byte>(other >> (8 * b));
     ++changed;
   }
   return changed;
@@ -57,12 +59,14 @@ std::int64_t scramble_nans(const TensorView& view) {
 ControlOutcome nan_payloads(std::uint64_t seed) {
   ControlOutcome outcome;
   for (const Op& op : all_ops()) {
-    const bool numbers = std::find(op.fills.begin(), op.fills.end(), Fill::special) != op.fills.end();
+    const bool numbers =
+        std::find(op.fills.begin(), op.fills.end(), Fill::special) != op.fills.end();
     if (!op.host || !numbers || op.exactness == Exactness::bounded) continue;
     const OpFunction implementation = [&](OpCall& call) {
       op.host(call);
       for (std::size_t k = 0; k < op.operands.size(); ++k) {
-        if (op.operands[k].access != Access::in) outcome.legal_differences += scramble_nans(call.view(k));
+        if (op.operands[k].access != Access::in)
+          outcome.legal_differences += scramble_nans(call.view(k));
       }
     };
     try_implementation(op.name, {Fill::special}, implementation, seed, outcome);
@@ -113,12 +117,13 @@ ControlOutcome swapped_operands(std::uint64_t seed) {
 }
 
 /// Accumulates pieces of a gradient, cut at chunks, last piece first, into limbs of their own that are added up.
-void accumulate_backwards(const Exec& exec, Span<const float> grad, std::size_t chunks, NormLimbs& limbs) {
+void accumulate_backwards(const Exec& exec, Span<const float> grad, std::size_t chunks,
+                          NormLimbs& limbs) {
   const std::size_t piece = chunks * norm_chunk_numel;
   for (std::size_t k = (grad.size() + piece - 1) / piece; k-- > 0;) {
     NormLimbs part;
-    cuda::host::grad_norm_accumulate(exec, grad.subspan(k * piece, std::min(piece, grad.size() - k * piece)),
-                                     part);
+    cuda::host::grad_norm_accumulate(
+        exec, grad.subspan(k * piece, std::min(piece, grad.size() - k * piece)), part);
     for (std::size_t i = 0; i < limbs.limbs.size(); ++i) limbs.limbs[i] += part.limbs[i];
     limbs.nan_count += part.nan_count;
     limbs.inf_count += part.inf_count;

@@ -6,9 +6,9 @@
 
 #include "common/base/philox.hpp"
 #include "common/comm/self.hpp"
+#include "verification/compare/judge/rank_comparison.hpp"
 #include "verification/faults/controls/control.hpp"
 #include "verification/faults/controls/wrapped_optimizer.hpp"
-#include "verification/compare/judge/rank_comparison.hpp"
 #include "verification/training/case_run.hpp"
 
 namespace zeroproof::verification {
@@ -48,7 +48,8 @@ Judged judge_rank(const Experiment& experiment, std::int64_t bucket_numel,
   const auto candidate = make_self_communicator();
   const auto harness = make_self_communicator();
   GradCache leaves(experiment);
-  RankComparison pair(experiment, spec, layout, {reference.get(), candidate.get(), harness.get()}, 1, make);
+  RankComparison pair(experiment, spec, layout, {reference.get(), candidate.get(), harness.get()},
+                      1, make);
   for (std::int64_t step = 1; step <= experiment.config().steps; ++step) {
     pair.run_step(step, leaves, nullptr);
     leaves.forget();
@@ -76,7 +77,8 @@ ControlOutcome scratch_after_skip(std::uint64_t seed) {
   const Experiment experiment = small_experiment(seed);
   std::int64_t scribbled = 0;
   const Judged judged = judge_rank(experiment, 4096, [&](const OptimizerSetup& setup) {
-    return std::make_unique<Scribbler>(candidate_factory(Implementation::host)(setup), *setup.layout, scribbled);
+    return std::make_unique<Scribbler>(candidate_factory(Implementation::host)(setup),
+                                       *setup.layout, scribbled);
   });
   add(outcome, judged);
   outcome.legal_differences = scribbled;
@@ -89,8 +91,8 @@ ControlOutcome padding_content(std::uint64_t seed) {
   for (const float junk : {0.0F, 42.0F, std::numeric_limits<float>::infinity()}) {
     std::int64_t changed = 0;
     add(outcome, judge_rank(experiment, 4096, [&](const OptimizerSetup& setup) {
-          return std::make_unique<PaddingFiller>(candidate_factory(Implementation::host)(setup), *setup.layout, junk,
-                                                 changed);
+          return std::make_unique<PaddingFiller>(candidate_factory(Implementation::host)(setup),
+                                                 *setup.layout, junk, changed);
         }));
     outcome.legal_differences += changed;
   }
@@ -119,9 +121,11 @@ ControlOutcome bucket_sizes(std::uint64_t seed) {
 
 std::vector<Control> step_controls() {
   return {
-      {"scratch-after-skip", "gradient buffers are scratch after a skipped step (R6)", scratch_after_skip},
+      {"scratch-after-skip", "gradient buffers are scratch after a skipped step (R6)",
+       scratch_after_skip},
       {"padding-content", "what stands in padding is never looked at (R13)", padding_content},
-      {"bucket-sizes", "the numbering of elements does not depend on the bucket size (R13)", bucket_sizes},
+      {"bucket-sizes", "the numbering of elements does not depend on the bucket size (R13)",
+       bucket_sizes},
   };
 }
 

@@ -10,7 +10,8 @@ namespace {
 /// Copies every leaf and fills its padding.
 class FilledGrads final : public GradSource {
  public:
-  FilledGrads(GradSource& inner, const std::vector<bool>& padding, float junk, std::int64_t& changed)
+  FilledGrads(GradSource& inner, const std::vector<bool>& padding, float junk,
+              std::int64_t& changed)
       : inner_(inner), padding_(padding), junk_(junk), changed_(changed) {}
 
   TensorView micro_batch_grad(std::int64_t micro_batch) override {
@@ -26,7 +27,9 @@ class FilledGrads final : public GradSource {
     return copy;
   }
 
-  std::int64_t num_tokens(std::int64_t micro_batch) const override { return inner_.num_tokens(micro_batch); }
+  std::int64_t num_tokens(std::int64_t micro_batch) const override {
+    return inner_.num_tokens(micro_batch);
+  }
   bool has_grad(std::int64_t micro_batch, std::int64_t tensor) const override {
     return inner_.has_grad(micro_batch, tensor);
   }
@@ -41,7 +44,8 @@ class FilledGrads final : public GradSource {
 
 }  // namespace
 
-WrappedOptimizer::WrappedOptimizer(std::unique_ptr<DistributedOptimizer> inner, const FlatLayout& layout)
+WrappedOptimizer::WrappedOptimizer(std::unique_ptr<DistributedOptimizer> inner,
+                                   const FlatLayout& layout)
     : inner_(std::move(inner)), padding_(static_cast<std::size_t>(layout.padded_numel()), true) {
   for (const Piece& piece : layout.pieces({{0, layout.padded_numel()}})) {
     for (std::int64_t i = 0; i < piece.numel; ++i)
@@ -52,8 +56,8 @@ WrappedOptimizer::WrappedOptimizer(std::unique_ptr<DistributedOptimizer> inner, 
 void Scribbler::run_phase(Phase phase, GradSource& leaves) {
   if (phase == Phase::reduce && after_skip_) {
     for (const ExposedBuffer& buffer : storage()) {
-      const bool gradient = buffer.id == BufferId::grad_sum || buffer.id == BufferId::unscaled_grad ||
-                            buffer.id == BufferId::grad;
+      const bool gradient = buffer.id == BufferId::grad_sum ||
+                            buffer.id == BufferId::unscaled_grad || buffer.id == BufferId::grad;
       if (!gradient || buffer.view.dtype != DType::fp32) continue;
       auto* values = static_cast<float*>(buffer.view.data);
       for (const Piece& piece : layout_.pieces(buffer.ranges)) {  // padding stays as it is

@@ -38,7 +38,8 @@ class WrappedOptimizer : public DistributedOptimizer {
 /// Writes numbers into its gradient buffers after a skipped step, before the next reduction fills them again.
 class Scribbler final : public WrappedOptimizer {
  public:
-  Scribbler(std::unique_ptr<DistributedOptimizer> inner, const FlatLayout& layout, std::int64_t& scribbled)
+  Scribbler(std::unique_ptr<DistributedOptimizer> inner, const FlatLayout& layout,
+            std::int64_t& scribbled)
       : WrappedOptimizer(std::move(inner), layout), layout_(layout), scribbled_(scribbled) {}
 
   void run_phase(Phase phase, GradSource& leaves) override;

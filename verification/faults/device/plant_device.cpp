@@ -4,7 +4,8 @@
 
 namespace zeroproof::verification {
 
-std::unique_ptr<DistributedOptimizer> wrong_device(std::string_view fault, const FaultContext& context) {
+std::unique_ptr<DistributedOptimizer> wrong_device(std::string_view fault,
+                                                   const FaultContext& context) {
   for (const auto make : {wrong_record, wrong_skip, wrong_numbers, wrong_replay}) {
     if (const MakeDeviceStep step = make(fault, context))
       return on_device(context, {.step = step, .inner = nullptr});

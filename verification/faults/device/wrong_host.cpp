@@ -81,7 +81,8 @@ class StagingReused final : public DeviceOptimizer {
 
 }  // namespace
 
-std::unique_ptr<DistributedOptimizer> wrong_host(std::string_view fault, const FaultContext& context) {
+std::unique_ptr<DistributedOptimizer> wrong_host(std::string_view fault,
+                                                 const FaultContext& context) {
   if (fault == "status-read-early") return on_device<LooksTooEarly>(context, {});
   if (fault == "staging-reused") return on_device<StagingReused>(context, {});
   return nullptr;

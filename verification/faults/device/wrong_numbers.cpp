@@ -47,8 +47,8 @@ class FirstGroupForAll final : public DeviceStep {
   void enqueue_update() const override {
     constexpr std::uint32_t rest = cuda::device::decide_scaler | cuda::device::decide_norm |
                                    cuda::device::decide_clip | cuda::device::decide_count;
-    cuda::device::enqueue_decide(memory_, rules_, alone() ? rest | cuda::device::decide_scalars : rest,
-                                 !alone());
+    cuda::device::enqueue_decide(memory_, rules_,
+                                 alone() ? rest | cuda::device::decide_scalars : rest, !alone());
     cuda::device::StepMemory wrong = memory_;
     wrong.pieces = wrong_pieces_.data();
     cuda::device::enqueue_fused_update(wrong, rules_);

@@ -69,7 +69,8 @@ class FrozenRate final : public BroughtByHost {
   void write(std::int64_t t, std::int64_t slot) override {
     const ScheduleRow* const now = rows_.data() + (t - first_row_t_) * memory_.num_groups;
     for (std::int64_t row = 0; row < rows; ++row) {
-      std::copy_n(now, memory_.num_groups, rates_.data() + slot * row_numel_ + row * memory_.num_groups);
+      std::copy_n(now, memory_.num_groups,
+                  rates_.data() + slot * row_numel_ + row * memory_.num_groups);
     }
   }
   void enqueue_slot(std::int64_t slot) const override {
@@ -94,7 +95,8 @@ class FrozenBits final : public BroughtByHost {
 /// The schedule moves to other memory after the capture, and nobody is told.
 class MovedTable final : public DeviceStep {
  public:
-  MovedTable(cuda::RankShard& shard, const cuda::CommGroups& transport, bool fused) : DeviceStep(shard, transport, fused) {
+  MovedTable(cuda::RankShard& shard, const cuda::CommGroups& transport, bool fused)
+      : DeviceStep(shard, transport, fused) {
     move();
   }
 

@@ -20,8 +20,8 @@ class WrongSkip : public DeviceStep {
   void decide_all() const {
     constexpr std::uint32_t rest = cuda::device::decide_scaler | cuda::device::decide_norm |
                                    cuda::device::decide_clip | cuda::device::decide_count;
-    cuda::device::enqueue_decide(memory_, rules_, alone() ? rest | cuda::device::decide_scalars : rest,
-                                 !alone());
+    cuda::device::enqueue_decide(memory_, rules_,
+                                 alone() ? rest | cuda::device::decide_scalars : rest, !alone());
   }
 };
 

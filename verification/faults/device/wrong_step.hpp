@@ -10,16 +10,20 @@
 
 namespace zeroproof::verification {
 
-using MakeDeviceStep = std::function<std::unique_ptr<cuda::DeviceStep>(cuda::RankShard&, const cuda::CommGroups&)>;
+using MakeDeviceStep =
+    std::function<std::unique_ptr<cuda::DeviceStep>(cuda::RankShard&, const cuda::CommGroups&)>;
 
 // Each returns null if the fault is in another file.
 MakeDeviceStep wrong_record(std::string_view fault, const FaultContext& context);
 MakeDeviceStep wrong_skip(std::string_view fault, const FaultContext& context);
 MakeDeviceStep wrong_numbers(std::string_view fault, const FaultContext& context);
 MakeDeviceStep wrong_replay(std::string_view fault, const FaultContext& context);
-std::unique_ptr<DistributedOptimizer> wrong_streams(std::string_view fault, const FaultContext& context);
-std::unique_ptr<DistributedOptimizer> wrong_lane(std::string_view fault, const FaultContext& context);
-std::unique_ptr<DistributedOptimizer> wrong_host(std::string_view fault, const FaultContext& context);
+std::unique_ptr<DistributedOptimizer> wrong_streams(std::string_view fault,
+                                                    const FaultContext& context);
+std::unique_ptr<DistributedOptimizer> wrong_lane(std::string_view fault,
+                                                 const FaultContext& context);
+std::unique_ptr<DistributedOptimizer> wrong_host(std::string_view fault,
+                                                 const FaultContext& context);
 
 template <class Step>
 MakeDeviceStep device_step_of(const FaultContext& context) {
@@ -34,7 +38,8 @@ struct DeviceStepRow {
 };
 
 /// The step of the row with that fault; null if there is none.
-inline MakeDeviceStep step_in(Span<const DeviceStepRow> rows, std::string_view fault, const FaultContext& context) {
+inline MakeDeviceStep step_in(Span<const DeviceStepRow> rows, std::string_view fault,
+                              const FaultContext& context) {
   for (const DeviceStepRow& row : rows) {
     if (row.fault == fault) return row.make(context);
   }

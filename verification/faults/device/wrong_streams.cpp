@@ -57,7 +57,8 @@ class WrongWaits final : public cuda::PlanRunner {
 
 class Production : public ProductionOptimizer {
  public:
-  Production(const OptimizerSetup& setup, const cuda::MakeLocalStep& step, const cuda::CommGroups& transport)
+  Production(const OptimizerSetup& setup, const cuda::MakeLocalStep& step,
+             const cuda::CommGroups& transport)
       : ProductionOptimizer(setup, Space::device, cuda::host_ops(), step, transport) {}
 };
 
@@ -118,8 +119,8 @@ class GatherLeftAlone final : public GatherAside {
 template <class Optimizer>
 std::unique_ptr<DistributedOptimizer> with_inner(const FaultContext& context) {
   return on_device(context, {.step = nullptr, .inner = [](const auto&... args) {
-                              return std::make_unique<Optimizer>(args...);
-                            }});
+                               return std::make_unique<Optimizer>(args...);
+                             }});
 }
 
 /// What ranks tell each other goes through a stream that the decision does not wait for.
@@ -148,13 +149,15 @@ class IntegersLeftAlone final : public cuda::DeviceStep {
 
 }  // namespace
 
-std::unique_ptr<DistributedOptimizer> wrong_streams(std::string_view fault, const FaultContext& context) {
+std::unique_ptr<DistributedOptimizer> wrong_streams(std::string_view fault,
+                                                    const FaultContext& context) {
   if (fault == "grad-freed-before-reduced") return with_inner<Planned<free_at_once>>(context);
   if (fault == "forward-before-gather") return with_inner<Planned<forward_at_once>>(context);
   if (fault == "gather-before-update") return with_inner<GatherBeforeUpdate>(context);
   if (fault == "gather-not-waited-for") return with_inner<GatherLeftAlone>(context);
   if (fault == "integers-not-waited-for") {
-    return on_device(context, {.step = device_step_of<IntegersLeftAlone>(context), .inner = nullptr});
+    return on_device(context,
+                     {.step = device_step_of<IntegersLeftAlone>(context), .inner = nullptr});
   }
   return nullptr;
 }

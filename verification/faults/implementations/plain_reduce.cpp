@@ -61,7 +61,8 @@ Leaves gather_leaves(const OptimizerSetup& setup, GradSource& grads, bool with_t
     if (instance == cuda::instance(setup)) of_rank.push_back(numbers.size() * numel);
     leaves.rank_leaves.push_back(std::move(numbers));
   }
-  const std::vector<float> all = gathered(setup.replicas, gathered(setup.comm, mine, of_rank), of_instance);
+  const std::vector<float> all =
+      gathered(setup.replicas, gathered(setup.comm, mine, of_rank), of_instance);
   leaves.of.resize(static_cast<std::size_t>(setup.micro_batches * setup.cp));
   auto at = all.begin();
   for (const std::vector<std::int64_t>& numbers : leaves.rank_leaves) {
@@ -77,7 +78,8 @@ Leaves gather_leaves(const OptimizerSetup& setup, GradSource& grads, bool with_t
 void add_tp_parts(const OptimizerSetup& setup, Values& values) {
   if (setup.tp == nullptr) return;
   const auto ranks = static_cast<std::size_t>(cuda::tp_ranks(setup));
-  const std::vector<float> all = gathered(setup.tp, values, std::vector<std::size_t>(ranks, values.size()));
+  const std::vector<float> all =
+      gathered(setup.tp, values, std::vector<std::size_t>(ranks, values.size()));
   Leaves parts;
   for (std::size_t r = 0; r < ranks; ++r) {
     const auto begin = all.begin() + static_cast<std::ptrdiff_t>(r * values.size());

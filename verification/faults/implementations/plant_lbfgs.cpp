@@ -3,9 +3,9 @@
 #include <utility>
 
 #include "cuda/lbfgs/lbfgs.hpp"
+#include "verification/faults/implementations/wrong_lbfgs.hpp"
 #include "verification/faults/planted/fault_context.hpp"
 #include "verification/faults/planted/wrong_groups.hpp"
-#include "verification/faults/implementations/wrong_lbfgs.hpp"
 
 namespace zeroproof::verification {
 namespace {
@@ -13,7 +13,8 @@ namespace {
 /// Production over a group in which something gets lost.
 class Disconnected final : public LbfgsOptimizer {
  public:
-  Disconnected(LbfgsSetup setup, IntegerReduce op, std::size_t words) : comm_(*setup.comm, op, words) {
+  Disconnected(LbfgsSetup setup, IntegerReduce op, std::size_t words)
+      : comm_(*setup.comm, op, words) {
     setup.comm = &comm_;
     inner_ = cuda::make_lbfgs(setup);
   }
@@ -45,7 +46,8 @@ class PendingLost final : public LbfgsOptimizer {
 
 template <class Limbs>
 std::unique_ptr<LbfgsOptimizer> own_sums(const LbfgsSetup& setup) {
-  return std::make_unique<Disconnected>(setup, IntegerReduce::sum, sizeof(Limbs) / sizeof(std::uint64_t));
+  return std::make_unique<Disconnected>(setup, IntegerReduce::sum,
+                                        sizeof(Limbs) / sizeof(std::uint64_t));
 }
 
 }  // namespace
@@ -55,24 +57,25 @@ std::unique_ptr<LbfgsOptimizer> wrong_lbfgs(std::string_view fault, const LbfgsS
     std::string_view fault;
     LbfgsMistake mistake;
   };
-  constexpr Row rows[] = {{"lbfgs-padding-counted", {.counts_padding = true}},
-                          {"lbfgs-dot-in-fp32", {.fp32_dots = true}},
-                          {"lbfgs-history-one-behind", {.direction_before_pair = true}},
-                          {"lbfgs-unmade-move-remembered", {.remembers_unmade_moves = true}},
-                          {"lbfgs-nonfinite-keeps-memory", {.keeps_memory = true}},
-                          {"lbfgs-failed-search-keeps-memory", {.keeps_memory = true}},
-                          {"lbfgs-old-gradient-aliased", {.aliases_old_gradient = true}},
-                          {"lbfgs-curvature-not-tested", {.stores_any_curvature = true}},
-                          {"lbfgs-newest-pair-removed", {.removes_newest = true}},
-                          {"lbfgs-h-of-oldest-pair", {.h_of_oldest = true}},
-                          {"lbfgs-second-loop-adds-al", {.second_loop_adds_al = true}},
-                          {"lbfgs-failed-search-keeps-x", {.keeps_x = true}},
-                          {"lbfgs-x-restored-by-subtraction", {.restores_by_subtraction = true}},
-                          {"lbfgs-trials-accumulate", {.trials_accumulate = true}},
-                          {"lbfgs-max-eval-per-iteration", {.counts_per_iteration = true}},
-                          {"lbfgs-wolfe-slope-signed", {.wolfe = WolfeMistake::signed_slope}},
-                          {"lbfgs-wolfe-bracket-not-moved", {.wolfe = WolfeMistake::bracket_not_moved}},
-                          {"lbfgs-wolfe-other-root", {.wolfe = WolfeMistake::other_root}}};
+  constexpr Row rows[] = {
+      {"lbfgs-padding-counted", {.counts_padding = true}},
+      {"lbfgs-dot-in-fp32", {.fp32_dots = true}},
+      {"lbfgs-history-one-behind", {.direction_before_pair = true}},
+      {"lbfgs-unmade-move-remembered", {.remembers_unmade_moves = true}},
+      {"lbfgs-nonfinite-keeps-memory", {.keeps_memory = true}},
+      {"lbfgs-failed-search-keeps-memory", {.keeps_memory = true}},
+      {"lbfgs-old-gradient-aliased", {.aliases_old_gradient = true}},
+      {"lbfgs-curvature-not-tested", {.stores_any_curvature = true}},
+      {"lbfgs-newest-pair-removed", {.removes_newest = true}},
+      {"lbfgs-h-of-oldest-pair", {.h_of_oldest = true}},
+      {"lbfgs-second-loop-adds-al", {.second_loop_adds_al = true}},
+      {"lbfgs-failed-search-keeps-x", {.keeps_x = true}},
+      {"lbfgs-x-restored-by-subtraction", {.restores_by_subtraction = true}},
+      {"lbfgs-trials-accumulate", {.trials_accumulate = true}},
+      {"lbfgs-max-eval-per-iteration", {.counts_per_iteration = true}},
+      {"lbfgs-wolfe-slope-signed", {.wolfe = WolfeMistake::signed_slope}},
+      {"lbfgs-wolfe-bracket-not-moved", {.wolfe = WolfeMistake::bracket_not_moved}},
+      {"lbfgs-wolfe-other-root", {.wolfe = WolfeMistake::other_root}}};
   for (const Row& row : rows) {
     if (row.fault == fault) return std::make_unique<WrongLbfgs>(setup, row.mistake);
   }

@@ -12,7 +12,9 @@
 namespace zeroproof::verification {
 namespace {
 
-float signed_grad(const AdamOptions& options, float grad) { return options.maximize ? -grad : grad; }
+float signed_grad(const AdamOptions& options, float grad) {
+  return options.maximize ? -grad : grad;
+}
 
 void add_moments(const StepScalars& c, float g, float& m, float& v) {
   m = c.beta1 * m + c.one_minus_beta1 * g;
@@ -27,8 +29,9 @@ void do_nothing(const Exec&, const AdamOptions&, const StepScalars&, Span<const 
                 Span<float>, Span<float>, Span<float>) {}
 
 /// The parameter decays after the update has moved it.
-void decay_after_update(const Exec&, const AdamOptions& options, const StepScalars& c, Span<const float> grad,
-                        Span<float> master, Span<float> exp_avg, Span<float> exp_avg_sq, Span<float>) {
+void decay_after_update(const Exec&, const AdamOptions& options, const StepScalars& c,
+                        Span<const float> grad, Span<float> master, Span<float> exp_avg,
+                        Span<float> exp_avg_sq, Span<float>) {
   for (std::size_t i = 0; i < grad.size(); ++i) {
     add_moments(c, signed_grad(options, grad[i]), exp_avg[i], exp_avg_sq[i]);
     const float denominator = std::sqrt(exp_avg_sq[i]) / c.sqrt_bias_correction2 + c.eps;
@@ -49,8 +52,9 @@ void eps_under_bias_correction(const Exec&, const AdamOptions& options, const St
 }
 
 /// A fast reciprocal root, and eps added to it: infinite where the moment is zero.
-void eps_after_rsqrt(const Exec&, const AdamOptions& options, const StepScalars& c, Span<const float> grad,
-                     Span<float> master, Span<float> exp_avg, Span<float> exp_avg_sq, Span<float>) {
+void eps_after_rsqrt(const Exec&, const AdamOptions& options, const StepScalars& c,
+                     Span<const float> grad, Span<float> master, Span<float> exp_avg,
+                     Span<float> exp_avg_sq, Span<float>) {
   for (std::size_t i = 0; i < grad.size(); ++i) {
     add_moments(c, signed_grad(options, grad[i]), exp_avg[i], exp_avg_sq[i]);
     const float inverse = c.sqrt_bias_correction2 / std::sqrt(exp_avg_sq[i]) + c.eps;
@@ -59,8 +63,9 @@ void eps_after_rsqrt(const Exec&, const AdamOptions& options, const StepScalars&
 }
 
 /// The second moment has 16 bits of memory.
-void half_moments(const Exec&, const AdamOptions& options, const StepScalars& c, Span<const float> grad,
-                  Span<float> master, Span<float> exp_avg, Span<float> exp_avg_sq, Span<float>) {
+void half_moments(const Exec&, const AdamOptions& options, const StepScalars& c,
+                  Span<const float> grad, Span<float> master, Span<float> exp_avg,
+                  Span<float> exp_avg_sq, Span<float>) {
   for (std::size_t i = 0; i < grad.size(); ++i) {
     float v = exp_avg_sq[i];
     add_moments(c, signed_grad(options, grad[i]), exp_avg[i], v);
@@ -75,8 +80,9 @@ void tail_without_root(const Exec& exec, const AdamOptions& options, const StepS
                        Span<const float> grad, Span<float> master, Span<float> exp_avg,
                        Span<float> exp_avg_sq, Span<float> maximum) {
   const std::size_t body = grad.size() / 16 * 16;
-  cuda::host::adamw_update(exec, options, c, grad.first(body), master.first(body), exp_avg.first(body),
-                           exp_avg_sq.first(body), maximum.first(std::min(body, maximum.size())));
+  cuda::host::adamw_update(exec, options, c, grad.first(body), master.first(body),
+                           exp_avg.first(body), exp_avg_sq.first(body),
+                           maximum.first(std::min(body, maximum.size())));
   for (std::size_t i = body; i < grad.size(); ++i) {
     add_moments(c, signed_grad(options, grad[i]), exp_avg[i], exp_avg_sq[i]);
     const float denominator = exp_avg_sq[i] / c.sqrt_bias_correction2 + c.eps;
@@ -85,33 +91,37 @@ void tail_without_root(const Exec& exec, const AdamOptions& options, const StepS
 }
 
 /// State is allocated anew for every step.
-void zeroed_state(const Exec& exec, const AdamOptions& options, const StepScalars& c, Span<const float> grad,
-                  Span<float> master, Span<float> exp_avg, Span<float> exp_avg_sq, Span<float> maximum) {
+void zeroed_state(const Exec& exec, const AdamOptions& options, const StepScalars& c,
+                  Span<const float> grad, Span<float> master, Span<float> exp_avg,
+                  Span<float> exp_avg_sq, Span<float> maximum) {
   std::ranges::fill(exp_avg, 0.0F);
   cuda::host::adamw_update(exec, options, c, grad, master, exp_avg, exp_avg_sq, maximum);
 }
 
 /// The running maximum is taken and not stored.
 void maximum_not_kept(const Exec& exec, const AdamOptions& options, const StepScalars& c,
-                      Span<const float> grad, Span<float> master, Span<float> exp_avg, Span<float> exp_avg_sq,
-                      Span<float> maximum) {
+                      Span<const float> grad, Span<float> master, Span<float> exp_avg,
+                      Span<float> exp_avg_sq, Span<float> maximum) {
   std::vector<float> taken(maximum.begin(), maximum.end());
   cuda::host::adamw_update(exec, options, c, grad, master, exp_avg, exp_avg_sq, taken);
 }
 
 /// Elements are counted in 12 bits, one of them a sign.
-void narrow_count(const Exec& exec, const AdamOptions& options, const StepScalars& c, Span<const float> grad,
-                  Span<float> master, Span<float> exp_avg, Span<float> exp_avg_sq, Span<float> maximum) {
+void narrow_count(const Exec& exec, const AdamOptions& options, const StepScalars& c,
+                  Span<const float> grad, Span<float> master, Span<float> exp_avg,
+                  Span<float> exp_avg_sq, Span<float> maximum) {
   const auto bits = static_cast<std::int64_t>(grad.size() & 0xFFFU);
   const std::int64_t counted = bits >= 0x800 ? bits - 0x1000 : bits;
   const auto count = static_cast<std::size_t>(std::max<std::int64_t>(counted, 0));
-  cuda::host::adamw_update(exec, options, c, grad.first(count), master.first(count), exp_avg.first(count),
-                           exp_avg_sq.first(count), maximum.first(std::min(count, maximum.size())));
+  cuda::host::adamw_update(exec, options, c, grad.first(count), master.first(count),
+                           exp_avg.first(count), exp_avg_sq.first(count),
+                           maximum.first(std::min(count, maximum.size())));
 }
 
 /// A vector kernel that rounds the length up: numbers behind the last element, up to a full vector of 16.
-void whole_vectors(const Exec& exec, const AdamOptions& options, const StepScalars& c, Span<const float> grad,
-                   Span<float> master, Span<float> exp_avg, Span<float> exp_avg_sq, Span<float> maximum) {
+void whole_vectors(const Exec& exec, const AdamOptions& options, const StepScalars& c,
+                   Span<const float> grad, Span<float> master, Span<float> exp_avg,
+                   Span<float> exp_avg_sq, Span<float> maximum) {
   cuda::host::adamw_update(exec, options, c, grad, master, exp_avg, exp_avg_sq, maximum);
   const std::size_t end = (grad.size() + 15) / 16 * 16;
   for (std::size_t i = grad.size(); i < end; ++i) exp_avg.data()[i] = 0;

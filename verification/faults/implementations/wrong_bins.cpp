@@ -63,7 +63,8 @@ void merge(Bins& into, Bins from, bool as_they_are) {
 
 float finish(const Bins& bins, bool twice) {
   const std::int64_t value = bins.top > 0 ? bins.hi * bin_units + bins.lo : bins.hi;
-  const float rounded = twice ? static_cast<float>(static_cast<double>(value)) : static_cast<float>(value);
+  const float rounded =
+      twice ? static_cast<float>(static_cast<double>(value)) : static_cast<float>(value);
   const int unit = 24 * std::max(bins.top - 1, 0) - 149;
   return static_cast<float>(std::ldexp(static_cast<double>(rounded), unit));
 }

@@ -41,8 +41,8 @@ float share_exceeded(Span<const std::uint64_t> count, float width, double percen
 }
 
 /// A magnitude on the last edge of bins that were appended is behind them.
-void last_edge_outside(const Exec& exec, float width, HistogramEnd /*end*/, Span<const float> values,
-                       Span<std::uint64_t> count) {
+void last_edge_outside(const Exec& exec, float width, HistogramEnd /*end*/,
+                       Span<const float> values, Span<std::uint64_t> count) {
   host::histogram_count(exec, width, HistogramEnd::open, values, count);
 }
 
@@ -125,8 +125,10 @@ std::function<void(OpCall&)> wrong_calibration(std::string_view fault, std::stri
   static const Row rows[] = {
       {"percentile-right-edge", "percentile_amax", calls_of_percentile_amax(right_edge)},
       {"percentile-passes-an-equal", "percentile_amax", calls_of_percentile_amax(share_exceeded)},
-      {"histogram-last-edge-outside", "histogram_count", calls_of_histogram_count(last_edge_outside)},
-      {"histogram-joined-from-below", "histogram_widen", calls_of_histogram_widen(joined_from_below)},
+      {"histogram-last-edge-outside", "histogram_count",
+       calls_of_histogram_count(last_edge_outside)},
+      {"histogram-joined-from-below", "histogram_widen",
+       calls_of_histogram_widen(joined_from_below)},
       {"entropy-first-of-equals", "entropy_amax", calls_of_entropy_amax(first_of_equals)},
       {"smooth-alpha-of-weights", "smooth_scales", calls_of_smooth_scales(alpha_of_weights)},
       {"fake-quantize-one-code-more", "fake_quantize", calls_of_fake_quantize(one_code_more)}};

@@ -25,8 +25,9 @@ class WrongClipGroups : public HostStep {
         setup_.exec, [&](const Piece& a, const Piece& b) { return clipped_alike(a, b); },
         [&](const Exec& exec, const Piece& piece, GlobalNorm::Parts& norms) {
           if (!counted(piece)) return;
-          add(norms, piece,
-              [&](GlobalNorm::Part& norm) { global_norm_.add(ops_, exec, part(grad_, piece), norm); });
+          add(norms, piece, [&](GlobalNorm::Part& norm) {
+            global_norm_.add(ops_, exec, part(grad_, piece), norm);
+          });
         },
         [&](GlobalNorm::Parts& norms) { global_norm_.add(norms); });
     global_norm_.finish(comm, tp, grad_norm_);
@@ -38,10 +39,11 @@ class WrongClipGroups : public HostStep {
 class DefaultCountsAll final : public WrongClipGroups {
   using WrongClipGroups::WrongClipGroups;
   void norm() override {
-    take_norms(sharded_over(), setup_.tp, [&](GlobalNorm::Parts& norms, const Piece& piece, const auto& put) {
-      put(norms.of(0));
-      if (clip_group(piece) > 0) put(norms.of(clip_group(piece)));
-    });
+    take_norms(sharded_over(), setup_.tp,
+               [&](GlobalNorm::Parts& norms, const Piece& piece, const auto& put) {
+                 put(norms.of(0));
+                 if (clip_group(piece) > 0) put(norms.of(clip_group(piece)));
+               });
   }
 };
 
@@ -49,9 +51,10 @@ class DefaultCountsAll final : public WrongClipGroups {
 class LastGroupCounts final : public WrongClipGroups {
   using WrongClipGroups::WrongClipGroups;
   void norm() override {
-    take_norms(sharded_over(), setup_.tp, [&](GlobalNorm::Parts& norms, const Piece& piece, const auto& put) {
-      put(norms.of(clip_group(piece) > 0 ? grad_norm_.size() - 1 : 0));
-    });
+    take_norms(sharded_over(), setup_.tp,
+               [&](GlobalNorm::Parts& norms, const Piece& piece, const auto& put) {
+                 put(norms.of(clip_group(piece) > 0 ? grad_norm_.size() - 1 : 0));
+               });
   }
 };
 

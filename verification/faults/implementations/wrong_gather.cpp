@@ -13,7 +13,8 @@ using cuda::ProductionOptimizer;
 class WrongGather : public ProductionOptimizer {
  public:
   explicit WrongGather(const FaultContext& context)
-      : ProductionOptimizer(context.setup, context.space, context.ops, step_of<cuda::HostStep>(context)) {}
+      : ProductionOptimizer(context.setup, context.space, context.ops,
+                            step_of<cuda::HostStep>(context)) {}
 };
 
 /// Nobody has the parameters of a loaded state before the first step ends.
@@ -56,7 +57,8 @@ class OneVectorMore final : public WrongGather {
 
 }  // namespace
 
-std::unique_ptr<DistributedOptimizer> wrong_gather(std::string_view fault, const FaultContext& context) {
+std::unique_ptr<DistributedOptimizer> wrong_gather(std::string_view fault,
+                                                   const FaultContext& context) {
   if (fault == "no-gather-after-load") return std::make_unique<NoGatherAfterLoad>(context);
   if (fault == "persistent-not-refreshed") return std::make_unique<PersistentOnce>(context);
   if (fault == "columns-not-rebuilt") return std::make_unique<ColumnsStay>(context);

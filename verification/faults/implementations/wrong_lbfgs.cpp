@@ -68,7 +68,8 @@ LbfgsReport WrongLbfgs::step(Closure& closure) {
 
 LbfgsEnd WrongLbfgs::run(Closure& closure, LbfgsReport& report) {
   const LbfgsHyper& hyper = setup_.hyper;
-  const std::int64_t max_eval = hyper.max_eval.value_or(std::max<std::int64_t>(5 * hyper.max_iter / 4, 1));
+  const std::int64_t max_eval =
+      hyper.max_eval.value_or(std::max<std::int64_t>(5 * hyper.max_iter / 4, 1));
   const bool good = evaluate(closure, report);
   report.first_loss = report.loss = loss_;
   report.max_abs_grad = max_abs_grad_;
@@ -214,7 +215,8 @@ bool WrongLbfgs::move(Closure& closure, LbfgsReport& report, double t, double gt
 
 LbfgsEnd WrongLbfgs::give_up() {
   if (wrong_.restores_by_subtraction) {
-    vectors_.each(memory_.master, memory_.master, memory_.move, [](float x, float m) { return x - m; });
+    vectors_.each(memory_.master, memory_.master, memory_.move,
+                  [](float x, float m) { return x - m; });
   } else if (!wrong_.keeps_x) {
     vectors_.copy(before_, memory_.master);
   }

@@ -28,21 +28,24 @@ void update(const Form& f, const LionOptions& options, const StepScalars& c, Spa
 }
 
 /// beta1 and beta2 as Adam uses them: the first one for what is kept.
-void betas_swapped(const Exec&, const LionOptions& options, const StepScalars& c, Span<const float> grad,
-                   Span<float> master, Span<float> exp_avg) {
-  update({c.beta2, c.one_minus_beta2, c.beta1, c.one_minus_beta1, false}, options, c, grad, master, exp_avg);
+void betas_swapped(const Exec&, const LionOptions& options, const StepScalars& c,
+                   Span<const float> grad, Span<float> master, Span<float> exp_avg) {
+  update({c.beta2, c.one_minus_beta2, c.beta1, c.one_minus_beta1, false}, options, c, grad, master,
+         exp_avg);
 }
 
 /// One average for both purposes.
-void one_average(const Exec&, const LionOptions& options, const StepScalars& c, Span<const float> grad,
-                 Span<float> master, Span<float> exp_avg) {
-  update({c.beta1, c.one_minus_beta1, c.beta1, c.one_minus_beta1, false}, options, c, grad, master, exp_avg);
+void one_average(const Exec&, const LionOptions& options, const StepScalars& c,
+                 Span<const float> grad, Span<float> master, Span<float> exp_avg) {
+  update({c.beta1, c.one_minus_beta1, c.beta1, c.one_minus_beta1, false}, options, c, grad, master,
+         exp_avg);
 }
 
 /// Decay goes through the sign, which leaves nothing of its size.
-void decay_coupled(const Exec&, const LionOptions& options, const StepScalars& c, Span<const float> grad,
-                   Span<float> master, Span<float> exp_avg) {
-  update({c.beta1, c.one_minus_beta1, c.beta2, c.one_minus_beta2, true}, options, c, grad, master, exp_avg);
+void decay_coupled(const Exec&, const LionOptions& options, const StepScalars& c,
+                   Span<const float> grad, Span<float> master, Span<float> exp_avg) {
+  update({c.beta1, c.one_minus_beta1, c.beta2, c.one_minus_beta2, true}, options, c, grad, master,
+         exp_avg);
 }
 
 }  // namespace

@@ -43,14 +43,16 @@ void rounding_kept(const Exec& exec, SplitRule rule, Span<const bf16> param,
 
 }  // namespace
 
-std::function<void(OpCall&)> wrong_master_split(std::string_view fault, std::string_view operation) {
+std::function<void(OpCall&)> wrong_master_split(std::string_view fault,
+                                                std::string_view operation) {
   struct Row {
     std::string_view fault, operation;
     OpFunction calls;
   };
-  static const Row rows[] = {{"split-rounds-to-even", "split_master", calls_of_split_master(split_to_even)},
-                             {"remainder-lost", "join_master", calls_of_join_master(remainder_lost)},
-                             {"remainder-rounding-kept", "join_master", calls_of_join_master(rounding_kept)}};
+  static const Row rows[] = {
+      {"split-rounds-to-even", "split_master", calls_of_split_master(split_to_even)},
+      {"remainder-lost", "join_master", calls_of_join_master(remainder_lost)},
+      {"remainder-rounding-kept", "join_master", calls_of_join_master(rounding_kept)}};
   for (const Row& row : rows) {
     if (row.fault == fault && row.operation == operation) return row.calls;
   }

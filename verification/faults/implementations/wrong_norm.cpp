@@ -21,7 +21,9 @@ class WrongNorm : public HostStep {
   void take_norm(Communicator* comm, Communicator* tp, bool every_element) {
     pieces_.sum_joined<cuda::GlobalNorm::Parts>(
         setup_.exec,
-        [&](const Piece& a, const Piece& b) { return counted(a) == counted(b) && clipped_alike(a, b); },
+        [&](const Piece& a, const Piece& b) {
+          return counted(a) == counted(b) && clipped_alike(a, b);
+        },
         [&](const Exec& exec, const Piece& piece, cuda::GlobalNorm::Parts& norms) {
           if (!every_element && !counted(piece)) return;
           global_norm_.add(ops_, exec, part(grad_, piece), norms.of(clip_group(piece)));
@@ -84,7 +86,8 @@ class ScaledLimit final : public WrongNorm {
   using WrongNorm::WrongNorm;
   void clip() override {
     float& coef = clip_coef_.front();
-    coef = cuda::host::clip_coef(std::ldexp(grad_norm_.front(), scaler_.log2_scale), setup_.hyper.max_norm);
+    coef = cuda::host::clip_coef(std::ldexp(grad_norm_.front(), scaler_.log2_scale),
+                                 setup_.hyper.max_norm);
     pieces_.run(setup_.exec, [&](const Exec& exec, const Piece& piece) {
       ops_.clip(exec, coef, part(grad_, piece), part(grad_, piece));
     });

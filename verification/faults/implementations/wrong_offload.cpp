@@ -13,9 +13,9 @@
 namespace zeroproof::verification {
 namespace {
 
+using cuda::ChunkedHostStep;
 using cuda::ChunkFile;
 using cuda::FileState;
-using cuda::ChunkedHostStep;
 
 /// A chunk is written back once more, from a slot that has left already.
 class WrittenTwice final : public FileState {
@@ -30,7 +30,9 @@ class WrittenTwice final : public FileState {
 class ReadTooFarAhead final : public FileState {
  public:
   ReadTooFarAhead(const OptimizerSetup& setup, const cuda::StateSplit& split)
-      : FileState(setup, split), buffers_(cuda::offloaded_buffers(setup)), kept_(split.chunks().size()) {}
+      : FileState(setup, split),
+        buffers_(cuda::offloaded_buffers(setup)),
+        kept_(split.chunks().size()) {}
 
  private:
   struct Versions {
@@ -123,7 +125,8 @@ class GradOfLastStep final : public ChunkedHostStep {
     }
     const auto kept = kept_.find(piece.local_begin);
     if (kept == kept_.end()) return;  // it never had one
-    cuda::update_by_rule(ops_, exec, setup_.hyper, steps_.scalars(piece), kept->second, state_of(piece));
+    cuda::update_by_rule(ops_, exec, setup_.hyper, steps_.scalars(piece), kept->second,
+                         state_of(piece));
   }
   /// Tensors come one by one, on one thread.
   void update_pieces() override {
@@ -152,8 +155,8 @@ cuda::OffloadMakers makers_of(std::string_view fault) {
   if (fault == "offload-chunk-stale") return state_of_class<ReadTooFarAhead>();
   if (fault != "offload-grad-of-last-step") return {};
   cuda::OffloadMakers makers;
-  makers.step = [](cuda::RankShard& shard, cuda::OffloadedState& state, cuda::OffloadStream* lane, bool fused,
-                   const cuda::KernelTable& ops) {
+  makers.step = [](cuda::RankShard& shard, cuda::OffloadedState& state, cuda::OffloadStream* lane,
+                   bool fused, const cuda::KernelTable& ops) {
     return std::make_unique<GradOfLastStep>(shard, state, lane, fused, ops);
   };
   return makers;
@@ -161,11 +164,13 @@ cuda::OffloadMakers makers_of(std::string_view fault) {
 
 }  // namespace
 
-std::unique_ptr<DistributedOptimizer> wrong_offload(std::string_view fault, const FaultContext& context) {
+std::unique_ptr<DistributedOptimizer> wrong_offload(std::string_view fault,
+                                                    const FaultContext& context) {
   const cuda::OffloadMakers makers = makers_of(fault);
   if (!makers.state && !makers.step) return nullptr;
   return std::make_unique<cuda::ProductionOptimizer>(context.setup, context.space, context.ops,
-                                                     step_of<cuda::HostStep>(context), std::nullopt, makers);
+                                                     step_of<cuda::HostStep>(context), std::nullopt,
+                                                     makers);
 }
 
 }  // namespace zeroproof::verification

@@ -41,8 +41,8 @@ float weight_of(Span<const float> weight, std::int64_t row, float value) {
 }
 
 void slope_is_sigmoid(const Exec& exec, std::int64_t columns, float limit, Span<const float> dy,
-                      Span<const float> x, Span<const float> bias, Span<const float> weight, Span<float> dx,
-                      Span<float> d_weight) {
+                      Span<const float> x, Span<const float> bias, Span<const float> weight,
+                      Span<float> dx, Span<float> d_weight) {
   host::swiglu_backward(exec, columns, limit, dy, x, bias, weight, dx, d_weight);
   const GatedInput in{columns, x, bias};
   for (std::int64_t i = 0; i < numel(dy); ++i) {
@@ -68,7 +68,8 @@ void held_at_one_end(const Exec& exec, std::int64_t columns, float limit, Span<c
   }
 }
 
-void mask_off_by_one(const Exec& exec, std::int64_t n, float scale, Span<const float> x, Span<float> y) {
+void mask_off_by_one(const Exec& exec, std::int64_t n, float scale, Span<const float> x,
+                     Span<float> y) {
   host::causal_softmax(exec, n, scale, x, y);
   std::vector<float> e(static_cast<std::size_t>(n));
   for (std::int64_t r = 0; r < numel(x) / n; ++r) {
@@ -77,8 +78,8 @@ void mask_off_by_one(const Exec& exec, std::int64_t n, float scale, Span<const f
     float m = v(0);
     for (std::int64_t j = 1; j < seen; ++j) m = v(j) > m || v(j) != v(j) ? v(j) : m;
     for (std::int64_t j = 0; j < seen; ++j) e[static_cast<std::size_t>(j)] = exp_f32(v(j) - m);
-    const float s =
-        sum_in_blocks(n, [&](std::int64_t j) { return j < seen ? e[static_cast<std::size_t>(j)] : 0.0F; });
+    const float s = sum_in_blocks(
+        n, [&](std::int64_t j) { return j < seen ? e[static_cast<std::size_t>(j)] : 0.0F; });
     for (std::int64_t j = 0; j < seen; ++j) {
       y[static_cast<std::size_t>(r * n + j)] = e[static_cast<std::size_t>(j)] / s;
     }
@@ -120,41 +121,45 @@ void eps_outside_root(const Exec& exec, std::int64_t n, float eps, Span<const fl
 
 void max_of_own_columns(const Exec& exec, const VocabularyPart& part, Span<const float> logits,
                         Span<const std::uint32_t> largest, Span<const std::int32_t> targets,
-                        Span<float> exp_sum, Span<float> shifted_sum, Span<std::uint32_t> target_bits) {
+                        Span<float> exp_sum, Span<float> shifted_sum,
+                        Span<std::uint32_t> target_bits) {
   std::vector<std::uint32_t> own(largest.size());
   host::cross_entropy_max(exec, part, logits, own);
   host::cross_entropy_sum(exec, part, logits, own, targets, exp_sum, shifted_sum, target_bits);
 }
 
-void smoothing_over_all_columns(const Exec& exec, const CrossEntropyOptions& options, std::int64_t size,
-                                int ranks, Span<const std::uint32_t> largest,
+void smoothing_over_all_columns(const Exec& exec, const CrossEntropyOptions& options,
+                                std::int64_t size, int ranks, Span<const std::uint32_t> largest,
                                 Span<const std::int32_t> targets, Span<const float> exp_sums,
-                                Span<const float> shifted_sums, Span<const std::uint32_t> target_bits,
-                                Span<float> loss, Span<float> total, Span<float> log_total) {
+                                Span<const float> shifted_sums,
+                                Span<const std::uint32_t> target_bits, Span<float> loss,
+                                Span<float> total, Span<float> log_total) {
   CrossEntropyOptions wrong = options;  // c = label_smoothing, without the factor size / (size - 1)
   wrong.label_smoothing *= static_cast<double>(size - 1) / static_cast<double>(size);
-  host::cross_entropy_loss(exec, wrong, size, ranks, largest, targets, exp_sums, shifted_sums, target_bits,
-                           loss, total, log_total);
+  host::cross_entropy_loss(exec, wrong, size, ranks, largest, targets, exp_sums, shifted_sums,
+                           target_bits, loss, total, log_total);
 }
 
-void no_z_loss_gradient(const Exec& exec, const VocabularyPart& part, const CrossEntropyOptions& options,
-                        Span<const float> d_loss, Span<const float> logits, Span<const std::uint32_t> largest,
+void no_z_loss_gradient(const Exec& exec, const VocabularyPart& part,
+                        const CrossEntropyOptions& options, Span<const float> d_loss,
+                        Span<const float> logits, Span<const std::uint32_t> largest,
                         Span<const std::int32_t> targets, Span<const float> total,
                         Span<const float> log_total, Span<float> d_logits) {
   CrossEntropyOptions wrong = options;
   wrong.z_weight = 0;
-  host::cross_entropy_backward(exec, part, wrong, d_loss, logits, largest, targets, total, log_total,
-                               d_logits);
+  host::cross_entropy_backward(exec, part, wrong, d_loss, logits, largest, targets, total,
+                               log_total, d_logits);
 }
 
-void counts_from_zero(const Exec& exec, const DropoutDraw& draw, std::int64_t columns, double probability,
-                      Span<const float> x, Span<const float> bias, Span<const float> residual,
-                      Span<float> y) {
+void counts_from_zero(const Exec& exec, const DropoutDraw& draw, std::int64_t columns,
+                      double probability, Span<const float> x, Span<const float> bias,
+                      Span<const float> residual, Span<float> y) {
   host::bias_dropout(exec, {draw.seed, draw.step, 0}, columns, probability, x, bias, residual, y);
 }
 
-void weight_overwritten(const Exec& exec, std::int64_t tokens, std::int64_t outputs, std::int64_t inputs,
-                        Span<const float> dy, Span<const float> x, Span<float> weight_grad) {
+void weight_overwritten(const Exec& exec, std::int64_t tokens, std::int64_t outputs,
+                        std::int64_t inputs, Span<const float> dy, Span<const float> x,
+                        Span<float> weight_grad) {
   std::ranges::fill(weight_grad, 0.0F);
   host::weight_grad(exec, tokens, outputs, inputs, dy, x, weight_grad);
 }
@@ -173,7 +178,8 @@ std::function<void(OpCall&)> wrong_operation(std::string_view fault, std::string
       {"masked-row-shared-out", "masked_softmax", calls_of_masked_softmax(masked_row_shared_out)},
       {"sink-gradient-left-out", "sink_softmax_backward",
        calls_of_sink_softmax_backward(sink_without_gradient)},
-      {"vocabulary-max-of-own-columns", "cross_entropy_sum", calls_of_cross_entropy_sum(max_of_own_columns)},
+      {"vocabulary-max-of-own-columns", "cross_entropy_sum",
+       calls_of_cross_entropy_sum(max_of_own_columns)},
       {"smoothing-over-all-columns", "cross_entropy_loss",
        calls_of_cross_entropy_loss(smoothing_over_all_columns)},
       {"z-loss-gradient-left-out", "cross_entropy_backward",

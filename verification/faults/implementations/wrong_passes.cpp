@@ -8,7 +8,8 @@
 namespace zeroproof::verification {
 namespace {
 
-bool unscaled_twice(const Exec& exec, float inv_scale, Span<const float> grad_sum, Span<float> grad) {
+bool unscaled_twice(const Exec& exec, float inv_scale, Span<const float> grad_sum,
+                    Span<float> grad) {
   return cuda::host::unscale(exec, inv_scale * inv_scale, grad_sum, grad);
 }
 

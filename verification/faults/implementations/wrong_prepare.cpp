@@ -43,7 +43,8 @@ class WrongPrepare final : public HostStep {
       const int group = own ? setup_.groups.of(i) : static_cast<int>(i);
       const OptimizerHyper hyper =
           hyper_of(belief.groups, setup_.hyper, group, belief.scheduled, setup_.micro_batches);
-      const std::int64_t t = own && !belief.one_counter ? static_cast<std::int64_t>(counts[i]) + 1 : next;
+      const std::int64_t t =
+          own && !belief.one_counter ? static_cast<std::int64_t>(counts[i]) + 1 : next;
       scalars[i] = cuda::host::step_scalars(hyper, t, scaler_.log2_scale, belief.divisor);
     }
   }
@@ -52,13 +53,16 @@ class WrongPrepare final : public HostStep {
   std::int64_t skipped_ = 0;
 };
 
-void sum(Belief& belief, const OptimizerSetup&, const GradSource&, std::int64_t) { belief.divisor = 1; }
+void sum(Belief& belief, const OptimizerSetup&, const GradSource&, std::int64_t) {
+  belief.divisor = 1;
+}
 
 void parts_count(Belief& belief, const OptimizerSetup& setup, const GradSource&, std::int64_t) {
   belief.divisor = setup.micro_batches * setup.cp;
 }
 
-void own_tokens(Belief& belief, const OptimizerSetup& setup, const GradSource& grads, std::int64_t) {
+void own_tokens(Belief& belief, const OptimizerSetup& setup, const GradSource& grads,
+                std::int64_t) {
   std::int64_t own = 0;
   for (const std::int64_t j : cuda::own_micro_batches(setup)) own += grads.num_tokens(j);
   belief.divisor = own * setup.comm->world_size();
@@ -96,7 +100,8 @@ class RunningPower final : public HostStep {
     auto* scalars = static_cast<StepScalars*>(view.data);
     for (std::int64_t i = 0; i < view.numel / num_step_scalar_words; ++i) {
       scalars[i].step_size = static_cast<float>(setup_.hyper.lr / static_cast<double>(1 - power1));
-      scalars[i].sqrt_bias_correction2 = static_cast<float>(std::sqrt(static_cast<double>(1 - power2)));
+      scalars[i].sqrt_bias_correction2 =
+          static_cast<float>(std::sqrt(static_cast<double>(1 - power2)));
     }
   }
 };

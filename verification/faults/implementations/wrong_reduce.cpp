@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "verification/faults/planted/fault_context.hpp"
 #include "verification/faults/implementations/wrong_bins.hpp"
 #include "verification/faults/implementations/wrong_sums.hpp"
+#include "verification/faults/planted/fault_context.hpp"
 
 namespace zeroproof::verification {
 namespace {
@@ -23,7 +23,8 @@ class ToldStep final : public cuda::HostStep {
 class WrongSum : public ProductionOptimizer {
  public:
   WrongSum(const FaultContext& context, Sum* sum)
-      : ProductionOptimizer(context.setup, context.space, context.ops, step_of<ToldStep>(context)), sum_(sum) {}
+      : ProductionOptimizer(context.setup, context.space, context.ops, step_of<ToldStep>(context)),
+        sum_(sum) {}
 
  protected:
   void reduce(GradSource& grads) override { write(sum_of(grads, true)); }
@@ -33,7 +34,9 @@ class WrongSum : public ProductionOptimizer {
     leaves.log2_loss_scale = loss_scaler().log2_scale;
     return sum_(leaves, setup_);
   }
-  bool updated(const Piece& piece) const { return static_cast<const ToldStep&>(*step_).updated(piece); }
+  bool updated(const Piece& piece) const {
+    return static_cast<const ToldStep&>(*step_).updated(piece);
+  }
   virtual bool written(const Piece&) { return true; }
   void write(const Values& sum) {
     for (const Piece& piece : setup_.layout->pieces(ranges_)) {
@@ -70,7 +73,8 @@ class TpPartsLast final : public WrongSum {
 class LeakingBoundary final : public ProductionOptimizer {
  public:
   explicit LeakingBoundary(const FaultContext& context)
-      : ProductionOptimizer(context.setup, context.space, context.ops, step_of<cuda::HostStep>(context)) {}
+      : ProductionOptimizer(context.setup, context.space, context.ops,
+                            step_of<cuda::HostStep>(context)) {}
 
  private:
   void reduce(GradSource& grads) override {
@@ -98,7 +102,8 @@ class IdleBucketKept final : public WrongSum {
     for (std::size_t t = 0; t < tensors.size(); ++t) {
       Piece other;
       other.tensor = static_cast<std::int64_t>(t);
-      if (tensors[t].numel > 0 && tensors[t].begin / bucket == piece.global_begin / bucket && !updated(other))
+      if (tensors[t].numel > 0 && tensors[t].begin / bucket == piece.global_begin / bucket &&
+          !updated(other))
         return false;
     }
     return true;
@@ -128,21 +133,30 @@ class StaleSum final : public WrongSum {
 
 }  // namespace
 
-std::unique_ptr<DistributedOptimizer> wrong_reduce(std::string_view fault, const FaultContext& context) {
+std::unique_ptr<DistributedOptimizer> wrong_reduce(std::string_view fault,
+                                                   const FaultContext& context) {
   struct Row {
     std::string_view fault;
     Sum* sum;
   };
-  constexpr Row rows[] = {
-      {"accumulator-overwritten", overwritten_sum},  {"bf16-accumulator", bf16_sum},
-      {"doubles-each-microbatch", doubled_sum},      {"transpose-of-sum", sum_times_world},
-      {"clip-per-microbatch", sum_of_clipped},       {"reduce-reads-other-buffer", own_sum},
-      {"instances-not-reduced", sum_of_instance},    {"instances-reduced-twice", sum_over_instances_again},
-      {"senders-share-a-stack", sum_as_they_arrive}, {"strided-local-index", sum_by_local_index},
-      {"idle-rank-sends-zeros", sum_with_zeros},     {"cp-parts-folded-last", sum_of_parts_last},
-      {"lower-bin-forgotten", lower_bin_forgotten},  {"bins-merged-unaligned", bins_merged_unaligned},
-      {"bins-rounded-twice", bins_rounded_twice},    {"node-reused-early", sum_of_reused_node},
-      {"stale-leaf-added", sum_of_stale_leaves},     {"node-memory-shared", sum_of_shared_memory}};
+  constexpr Row rows[] = {{"accumulator-overwritten", overwritten_sum},
+                          {"bf16-accumulator", bf16_sum},
+                          {"doubles-each-microbatch", doubled_sum},
+                          {"transpose-of-sum", sum_times_world},
+                          {"clip-per-microbatch", sum_of_clipped},
+                          {"reduce-reads-other-buffer", own_sum},
+                          {"instances-not-reduced", sum_of_instance},
+                          {"instances-reduced-twice", sum_over_instances_again},
+                          {"senders-share-a-stack", sum_as_they_arrive},
+                          {"strided-local-index", sum_by_local_index},
+                          {"idle-rank-sends-zeros", sum_with_zeros},
+                          {"cp-parts-folded-last", sum_of_parts_last},
+                          {"lower-bin-forgotten", lower_bin_forgotten},
+                          {"bins-merged-unaligned", bins_merged_unaligned},
+                          {"bins-rounded-twice", bins_rounded_twice},
+                          {"node-reused-early", sum_of_reused_node},
+                          {"stale-leaf-added", sum_of_stale_leaves},
+                          {"node-memory-shared", sum_of_shared_memory}};
   for (const Row& row : rows) {
     if (row.fault == fault) return std::make_unique<WrongSum>(context, row.sum);
   }

@@ -22,7 +22,9 @@ class ScaledStep : public HostStep {
       : HostStep(shard, fused, ops), scales_(*shard.scales) {}
 
  protected:
-  static std::vector<float> copied(Span<const float> values) { return {values.begin(), values.end()}; }
+  static std::vector<float> copied(Span<const float> values) {
+    return {values.begin(), values.end()};
+  }
 
   /// The codes of what took part in the step, by these scales. scale: [num_blocks] of all tensors.
   void make_codes(Span<const float> scale) {
@@ -36,7 +38,8 @@ class ScaledStep : public HostStep {
     scales_.for_blocks(takes_part, [&](std::int64_t first, std::int64_t count) {
       const auto at = static_cast<std::size_t>(first), blocks = static_cast<std::size_t>(count);
       ops_.delayed_scales(setup_.exec, delayed_of(setup_.scaling, setup_.param_dtype),
-                          history.subspan(at * slots, blocks * slots), scales_.scale().subspan(at, blocks),
+                          history.subspan(at * slots, blocks * slots),
+                          scales_.scale().subspan(at, blocks),
                           scales_.scale_inv().subspan(at, blocks));
     });
   }
@@ -50,9 +53,10 @@ class ScaledStep : public HostStep {
       if (!steps_.updated(run)) return;
       const BlockGrid& grid = scales_.blocks().grid(run.tensor);
       const auto first = static_cast<std::size_t>(scales_.blocks().first_block(run.tensor));
-      ops_.quantize(
-          exec, {grid, setup_.scaling.value, Overflow::saturate}, run.tensor_begin, cuda::part(master_, run),
-          scale.subspan(first, static_cast<std::size_t>(grid.num_blocks())), param_store_.as<T>(run));
+      ops_.quantize(exec, {grid, setup_.scaling.value, Overflow::saturate}, run.tensor_begin,
+                    cuda::part(master_, run),
+                    scale.subspan(first, static_cast<std::size_t>(grid.num_blocks())),
+                    param_store_.as<T>(run));
     });
   }
 };
@@ -82,7 +86,8 @@ class IdleHistoryMoves final : public ScaledStep {
   using ScaledStep::ScaledStep;
   void cast() override {
     HostStep::cast();
-    make_delayed_scales(scales_.history(), [&](std::int64_t tensor) { return !steps_.updated(tensor); });
+    make_delayed_scales(scales_.history(),
+                        [&](std::int64_t tensor) { return !steps_.updated(tensor); });
   }
 };
 
@@ -98,12 +103,13 @@ class AmaxTooEarly final : public ScaledStep {
 };
 
 void require_scales(std::string_view fault, const OptimizerSetup& setup, bool history) {
-  ZP_CHECK(
-      has_scales(setup.param_dtype) && (!history || keeps_history(setup.scaling)), ErrorCode::unavailable,
-      "the fault '" + std::string(fault) + "' was to be planted without " +
-          (history ? "histories of amaxes" : "scales of parameters"),
-      "there is none that could be wrong",
-      history ? "run it with the recipe fp8-delayed" : "run it with 8-bit parameters, as in fp8-current");
+  ZP_CHECK(has_scales(setup.param_dtype) && (!history || keeps_history(setup.scaling)),
+           ErrorCode::unavailable,
+           "the fault '" + std::string(fault) + "' was to be planted without " +
+               (history ? "histories of amaxes" : "scales of parameters"),
+           "there is none that could be wrong",
+           history ? "run it with the recipe fp8-delayed"
+                   : "run it with 8-bit parameters, as in fp8-current");
 }
 
 }  // namespace

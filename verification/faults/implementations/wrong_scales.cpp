@@ -15,8 +15,9 @@ namespace {
 namespace host = cuda::host;
 
 /// Whatever has scales is scaled for the format of the forward pass.
-void scale_of_other_format(const Exec& exec, const CurrentScaling& options, Span<const std::uint32_t> amax,
-                           Span<float> scale, Span<float> scale_inv) {
+void scale_of_other_format(const Exec& exec, const CurrentScaling& options,
+                           Span<const std::uint32_t> amax, Span<float> scale,
+                           Span<float> scale_inv) {
   CurrentScaling forward = options;
   forward.format = Fp8::e4m3;
   host::current_scales(exec, forward, amax, scale, scale_inv);

@@ -17,8 +17,8 @@ float direction(const SgdOptions& options, const StepScalars& c, float g, float 
 }
 
 /// The first momentum buffer is dampened like the others.
-void dampened_first(const Exec&, const SgdOptions& options, const StepScalars& c, Span<const float> grad,
-                    Span<float> master, Span<float> momentum_buffer) {
+void dampened_first(const Exec&, const SgdOptions& options, const StepScalars& c,
+                    Span<const float> grad, Span<float> master, Span<float> momentum_buffer) {
   for (std::size_t i = 0; i < grad.size(); ++i) {
     const float g = gradient(options, c, grad[i], master[i]);
     float none = 0;
@@ -29,8 +29,8 @@ void dampened_first(const Exec&, const SgdOptions& options, const StepScalars& c
 }
 
 /// The compiler contracts the last line to one instruction with one rounding.
-void contracted(const Exec&, const SgdOptions& options, const StepScalars& c, Span<const float> grad,
-                Span<float> master, Span<float> momentum_buffer) {
+void contracted(const Exec&, const SgdOptions& options, const StepScalars& c,
+                Span<const float> grad, Span<float> master, Span<float> momentum_buffer) {
   for (std::size_t i = 0; i < grad.size(); ++i) {
     const float g = gradient(options, c, grad[i], master[i]);
     float none = 0;

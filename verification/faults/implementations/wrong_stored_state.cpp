@@ -63,7 +63,9 @@ class StoredUpdate : public HostStep {
                     std::numeric_limits<float>::max());
   }
 
-  static std::int64_t block_of(const Piece& piece) { return piece.global_begin / state_block_numel; }
+  static std::int64_t block_of(const Piece& piece) {
+    return piece.global_begin / state_block_numel;
+  }
 
  private:
   static constexpr std::uint32_t infinite = 0x7F800000U;
@@ -131,9 +133,10 @@ class StoredUpdate : public HostStep {
       if (!state_.kept(i)) continue;
       values.kept[i].resize(count);
       for_blocks(piece, [&](const Piece& stretch) {
-        const Span<float> x = Span<float>(values.kept[i])
-                                  .subspan(static_cast<std::size_t>(stretch.local_begin - piece.local_begin),
-                                           static_cast<std::size_t>(stretch.numel));
+        const Span<float> x =
+            Span<float>(values.kept[i])
+                .subspan(static_cast<std::size_t>(stretch.local_begin - piece.local_begin),
+                         static_cast<std::size_t>(stretch.numel));
         visit_codes(i, stretch, [&](auto codes) { widen(exec, codes, x); });
         if (!has_scales_at(i)) return;
         const float inv = scale_inv(i, stretch);
@@ -175,7 +178,8 @@ class StoredUpdate : public HostStep {
         std::vector<float> y(x.begin(), x.end());
         if (has_scales_at(i)) {
           const std::int64_t block = block_of(stretch);
-          const float scale = new_scale(i, stretch, static_cast<std::uint32_t>(amax[word_of(i, block)]));
+          const float scale =
+              new_scale(i, stretch, static_cast<std::uint32_t>(amax[word_of(i, block)]));
           state_.scale(i, block) = 1.0F / scale;
           for (float& value : y) value = value * scale;
         }
@@ -242,7 +246,8 @@ class RestingStoredAgain final : public StoredUpdate {
 /// A block is stored with the scale that it was read with.
 class LastScale final : public StoredUpdate {
   using StoredUpdate::StoredUpdate;
-  float new_scale(std::size_t buffer, const Piece& of_block, std::uint32_t /*amax*/) const override {
+  float new_scale(std::size_t buffer, const Piece& of_block,
+                  std::uint32_t /*amax*/) const override {
     return 1.0F / scale_inv(buffer, of_block);
   }
 };
@@ -272,10 +277,11 @@ cuda::MakeLocalStep wrong_stored_state(std::string_view fault, const FaultContex
                           {"master-drawn-as-last-step", step_of<LastDraw>}};
   for (const Row& row : rows) {
     if (row.fault != fault) continue;
-    ZP_CHECK(!context.setup.state_formats.plain(), ErrorCode::unavailable,
-             "the fault '" + std::string(fault) + "' was to be planted in state that is kept in fp32",
-             "there is no other format that could be wrong",
-             "run it with one, as in --recipe adamw+exp_avg_dtype:e4m3");
+    ZP_CHECK(
+        !context.setup.state_formats.plain(), ErrorCode::unavailable,
+        "the fault '" + std::string(fault) + "' was to be planted in state that is kept in fp32",
+        "there is no other format that could be wrong",
+        "run it with one, as in --recipe adamw+exp_avg_dtype:e4m3");
     return row.make(context);
   }
   return nullptr;

@@ -47,7 +47,8 @@ class UnevenRowsDropped final : public WrongUpdate {
     const std::int64_t inner = slot.numel / rows;
     const std::int64_t begin = setup_.comm->rank() * ((rows + world - 1) / world) * inner;
     Piece even = piece;
-    even.numel = std::clamp(begin + rows / world * inner - piece.tensor_begin, std::int64_t{0}, piece.numel);
+    even.numel =
+        std::clamp(begin + rows / world * inner - piece.tensor_begin, std::int64_t{0}, piece.numel);
     if (even.numel > 0) HostStep::update_piece(exec, even);
   }
 };
@@ -87,8 +88,10 @@ class TransposedGrads final : public WrongUpdate {
     std::vector<float> transposed(grad.size());
     const auto rows = at(shape[0]);
     const auto columns = at(shape[1]);
-    for (std::size_t i = 0; i < grad.size(); ++i) transposed[i] = grad[i % rows * columns + i / rows];
-    state_.update(ops_, exec, setup_.hyper, steps_.scalars(piece), piece, transposed, part(master_, piece));
+    for (std::size_t i = 0; i < grad.size(); ++i)
+      transposed[i] = grad[i % rows * columns + i / rows];
+    state_.update(ops_, exec, setup_.hyper, steps_.scalars(piece), piece, transposed,
+                  part(master_, piece));
   }
 };
 

@@ -7,7 +7,8 @@
 namespace zeroproof::verification {
 namespace {
 
-double cubic(const WolfeTrial& p, const WolfeTrial& q, double low, double high, WolfeMistake mistake) {
+double cubic(const WolfeTrial& p, const WolfeTrial& q, double low, double high,
+             WolfeMistake mistake) {
   const double middle = 0.5 * (low + high);
   if (!p.good || !q.good) return middle;
   const WolfeTrial& left = p.t <= q.t ? p : q;
@@ -27,7 +28,9 @@ double cubic(const WolfeTrial& p, const WolfeTrial& q, double low, double high, 
 WolfeTrial wrong_wolfe(const WolfeTrial& start, double t, const WolfeSettings& settings,
                        const std::function<WolfeTrial(double t)>& evaluate) {
   const WolfeMistake mistake = settings.mistake;
-  const auto too_high = [&](const WolfeTrial& p) { return !(p.f <= start.f + 1e-4 * p.t * start.s); };
+  const auto too_high = [&](const WolfeTrial& p) {
+    return !(p.f <= start.f + 1e-4 * p.t * start.s);
+  };
   const auto is_flat = [&](const WolfeTrial& p) {
     const double limit = 0.9 * std::fabs(start.s);
     return mistake == WolfeMistake::signed_slope ? p.s <= limit : std::fabs(p.s) <= limit;
@@ -56,7 +59,8 @@ WolfeTrial wrong_wolfe(const WolfeTrial& start, double t, const WolfeSettings& s
   WolfeTrial* best = a.f <= b.f ? &a : &b;
   WolfeTrial* worst = best == &a ? &b : &a;
   bool stuck = false;
-  while (i < settings.max_ls && !(std::fabs(b.t - a.t) * settings.max_abs_d < settings.tolerance_change)) {
+  while (i < settings.max_ls &&
+         !(std::fabs(b.t - a.t) * settings.max_abs_d < settings.tolerance_change)) {
     const double low = std::min(a.t, b.t);
     const double high = std::max(a.t, b.t);
     double at = cubic(a, b, low, high, mistake);

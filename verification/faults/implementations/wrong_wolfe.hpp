@@ -12,7 +12,7 @@ enum class WolfeMistake : std::uint8_t {
   none,
   signed_slope,       ///< a slope that is steep downhill counts as flat: its magnitude is forgotten
   bracket_not_moved,  ///< a trial that is too high does not become an end
-  other_root          ///< the interpolation takes the root of the other sign: the maximum of the cubic
+  other_root  ///< the interpolation takes the root of the other sign: the maximum of the cubic
 };
 
 struct WolfeTrial {

@@ -36,14 +36,17 @@ std::unique_ptr<DistributedOptimizer> surround(std::string_view fault, const Fau
                                                std::unique_ptr<DistributedOptimizer>& inner);
 
 /// The optimizer, which saves or loads another state than it has or is given; null if the fault is none of those.
-std::unique_ptr<DistributedOptimizer> wrong_checkpoint(std::string_view fault, const FaultContext& context,
-                                                       std::unique_ptr<DistributedOptimizer>& inner);
+std::unique_ptr<DistributedOptimizer> wrong_checkpoint(
+    std::string_view fault, const FaultContext& context,
+    std::unique_ptr<DistributedOptimizer>& inner);
 
 /// Production whose layers run over a wrong gatherer, sink or plan; null if the fault is none of those.
-std::unique_ptr<DistributedOptimizer> wrong_layers(std::string_view fault, const FaultContext& context);
+std::unique_ptr<DistributedOptimizer> wrong_layers(std::string_view fault,
+                                                   const FaultContext& context);
 
 /// Production on a device, one of its steps, streams or waits written anew; null if the fault is none of those.
-std::unique_ptr<DistributedOptimizer> wrong_device(std::string_view fault, const FaultContext& context);
+std::unique_ptr<DistributedOptimizer> wrong_device(std::string_view fault,
+                                                   const FaultContext& context);
 
 // Wrong implementations of operations, in the table that is passed.
 bool put_wrong_adam(std::string_view fault, cuda::KernelTable& ops);
@@ -59,9 +62,12 @@ std::function<void(OpCall&)> wrong_calibration(std::string_view fault, std::stri
 std::function<void(OpCall&)> wrong_master_split(std::string_view fault, std::string_view operation);
 
 // Wrong implementations of phases: production, or its step, with one phase written anew; null if the fault is in another phase.
-std::unique_ptr<DistributedOptimizer> wrong_reduce(std::string_view fault, const FaultContext& context);
-std::unique_ptr<DistributedOptimizer> wrong_gather(std::string_view fault, const FaultContext& context);
-std::unique_ptr<DistributedOptimizer> wrong_offload(std::string_view fault, const FaultContext& context);
+std::unique_ptr<DistributedOptimizer> wrong_reduce(std::string_view fault,
+                                                   const FaultContext& context);
+std::unique_ptr<DistributedOptimizer> wrong_gather(std::string_view fault,
+                                                   const FaultContext& context);
+std::unique_ptr<DistributedOptimizer> wrong_offload(std::string_view fault,
+                                                    const FaultContext& context);
 cuda::MakeLocalStep wrong_prepare(std::string_view fault, const FaultContext& context);
 cuda::MakeLocalStep wrong_unscale(std::string_view fault, const FaultContext& context);
 cuda::MakeLocalStep wrong_norm(std::string_view fault, const FaultContext& context);

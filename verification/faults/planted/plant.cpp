@@ -7,10 +7,10 @@
 #include "common/base/error.hpp"
 #include "cuda/device/runtime/device.hpp"
 #include "cuda/optimizer/production_optimizer.hpp"
-#include "verification/faults/controls/wrapped_optimizer.hpp"
-#include "verification/faults/catalogue.hpp"
-#include "verification/faults/planted/fault_context.hpp"
 #include "verification/cli/program/plant.hpp"
+#include "verification/faults/catalogue.hpp"
+#include "verification/faults/controls/wrapped_optimizer.hpp"
+#include "verification/faults/planted/fault_context.hpp"
 
 namespace zeroproof::verification {
 namespace {
@@ -18,15 +18,17 @@ namespace {
 const Fault& known(std::string_view id) {
   const auto fault = std::ranges::find(fault_catalogue(), id, &Fault::id);
   ZP_CHECK(fault != fault_catalogue().end(), ErrorCode::internal,
-           "the fault '" + std::string(id) + "' is not in the catalogue", "nobody knows where it is found",
-           "add it to verification/faults/catalogue.cpp");
+           "the fault '" + std::string(id) + "' is not in the catalogue",
+           "nobody knows where it is found", "add it to verification/faults/catalogue.cpp");
   return *fault;
 }
 
 void require_planted(bool planted, const Fault& fault) {
   ZP_CHECK(planted, ErrorCode::internal,
-           "nothing plants the fault '" + std::string(fault.id) + "' as " + std::string(name(fault.kind)),
-           "a right optimizer would be judged instead", "plant it in verification/faults, or mend its kind");
+           "nothing plants the fault '" + std::string(fault.id) + "' as " +
+               std::string(name(fault.kind)),
+           "a right optimizer would be judged instead",
+           "plant it in verification/faults, or mend its kind");
 }
 
 void require_place(const Fault& fault, Space space, bool fused) {
@@ -39,11 +41,11 @@ void require_place(const Fault& fault, Space space, bool fused) {
            "the fault '" + std::string(fault.id) + "' was to be planted in a candidate on a device",
            "wrong implementations are written for the host, and could not touch its buffers there",
            "use --impl host or host-fused");
-  ZP_CHECK(
-      !for_device || (space == Space::device && fused), ErrorCode::unavailable,
-      "the fault '" + std::string(fault.id) + "' was to be planted in a candidate that enqueues no steps",
-      "it is one of streams, graphs and kernels, and needs the simulated device or a GPU",
-      "use --impl device-fused --mode whole, or device-graph");
+  ZP_CHECK(!for_device || (space == Space::device && fused), ErrorCode::unavailable,
+           "the fault '" + std::string(fault.id) +
+               "' was to be planted in a candidate that enqueues no steps",
+           "it is one of streams, graphs and kernels, and needs the simulated device or a GPU",
+           "use --impl device-fused --mode whole, or device-graph");
   if (for_device) cuda::device::require_device();
 }
 
@@ -54,7 +56,9 @@ class Planted final : public WrappedOptimizer {
       : WrappedOptimizer(std::move(inner), *ground->setup.layout), context_(std::move(context)) {}
   ~Planted() override { inner_.reset(); }
 
-  bool step(GradSource& leaves, StepObserver* observer) override { return inner_->step(leaves, observer); }
+  bool step(GradSource& leaves, StepObserver* observer) override {
+    return inner_->step(leaves, observer);
+  }
 
  private:
   std::unique_ptr<FaultContext> context_;
@@ -65,8 +69,10 @@ bool put_wrong_op(std::string_view fault, cuda::KernelTable& ops) {
          put_wrong_passes(fault, ops) || put_wrong_scales(fault, ops);
 }
 
-std::unique_ptr<DistributedOptimizer> production(const FaultContext& context, const cuda::MakeLocalStep& step) {
-  return std::make_unique<cuda::ProductionOptimizer>(context.setup, context.space, context.ops, step);
+std::unique_ptr<DistributedOptimizer> production(const FaultContext& context,
+                                                 const cuda::MakeLocalStep& step) {
+  return std::make_unique<cuda::ProductionOptimizer>(context.setup, context.space, context.ops,
+                                                     step);
 }
 
 std::unique_ptr<DistributedOptimizer> production(const FaultContext& context) {
@@ -98,7 +104,8 @@ std::unique_ptr<DistributedOptimizer> make(const Fault& fault, FaultContext& con
     case FaultKind::device:
       return wrong_device(fault.id, context);
     case FaultKind::implementation:
-      return put_wrong_op(fault.id, context.ops) ? production(context) : wrong_phase(fault, context);
+      return put_wrong_op(fault.id, context.ops) ? production(context)
+                                                 : wrong_phase(fault, context);
     case FaultKind::state:
     case FaultKind::gradients:
     case FaultKind::buffers:

@@ -14,9 +14,11 @@ namespace {
 class WrongState final : public WrappedOptimizer {
  public:
   /// A saved state as it comes back; `values`: room for one buffer of it.
-  using Change = void (*)(FullState& state, const OptimizerSetup& setup, std::vector<float>& values);
+  using Change = void (*)(FullState& state, const OptimizerSetup& setup,
+                          std::vector<float>& values);
 
-  WrongState(std::unique_ptr<DistributedOptimizer> inner, const OptimizerSetup& setup, Change change)
+  WrongState(std::unique_ptr<DistributedOptimizer> inner, const OptimizerSetup& setup,
+             Change change)
       : WrappedOptimizer(std::move(inner), *setup.layout), setup_(setup), change_(change) {}
 
   void load_state(const FullState& saved) override {
@@ -63,7 +65,9 @@ class WrappedGrads : public GradSource {
   TensorView micro_batch_grad(std::int64_t micro_batch) override {
     return inner_.micro_batch_grad(micro_batch);
   }
-  std::int64_t num_tokens(std::int64_t micro_batch) const override { return inner_.num_tokens(micro_batch); }
+  std::int64_t num_tokens(std::int64_t micro_batch) const override {
+    return inner_.num_tokens(micro_batch);
+  }
   bool has_grad(std::int64_t micro_batch, std::int64_t tensor) const override {
     return inner_.has_grad(micro_batch, tensor);
   }

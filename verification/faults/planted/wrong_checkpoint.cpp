@@ -75,7 +75,8 @@ class WrongSource final : public StateSource {
   std::int64_t in_next_tensor(std::int64_t begin) const {
     const std::vector<TensorSlot>& tensors = setup_.layout->tensors();
     const std::size_t tensor = tensor_of(begin);
-    if (tensor + 1 >= tensors.size() || tensors[tensor + 1].numel != tensors[tensor].numel) return begin;
+    if (tensor + 1 >= tensors.size() || tensors[tensor + 1].numel != tensors[tensor].numel)
+      return begin;
     return begin - tensors[tensor].begin + tensors[tensor + 1].begin;
   }
 
@@ -87,9 +88,9 @@ class WrongSource final : public StateSource {
     for (std::size_t before = 0; before < tensor; ++before) place += tensors[before].numel;
     std::ranges::fill(target, 0.0F);
     for (const Piece& piece : setup_.layout->pieces({{place, place + numel(target)}})) {
-      inner_.read(
-          id, piece.global_begin,
-          target.subspan(static_cast<std::size_t>(piece.local_begin), static_cast<std::size_t>(piece.numel)));
+      inner_.read(id, piece.global_begin,
+                  target.subspan(static_cast<std::size_t>(piece.local_begin),
+                                 static_cast<std::size_t>(piece.numel)));
     }
   }
 
@@ -102,7 +103,8 @@ class WrongSource final : public StateSource {
 
 class WrongLoad final : public WrappedOptimizer {
  public:
-  WrongLoad(std::string_view fault, const OptimizerSetup& setup, std::unique_ptr<DistributedOptimizer> inner)
+  WrongLoad(std::string_view fault, const OptimizerSetup& setup,
+            std::unique_ptr<DistributedOptimizer> inner)
       : WrappedOptimizer(std::move(inner), *setup.layout), fault_(fault), setup_(setup) {}
 
   void load_state_from(const StateSource& source) override {
@@ -166,7 +168,8 @@ class WrongScalars final : public WrappedOptimizer {
 /// Shows whoever saves another buffer than the one it has.
 class WrongSave final : public WrappedOptimizer {
  public:
-  WrongSave(std::string_view fault, const OptimizerSetup& setup, std::unique_ptr<DistributedOptimizer> inner)
+  WrongSave(std::string_view fault, const OptimizerSetup& setup,
+            std::unique_ptr<DistributedOptimizer> inner)
       : WrappedOptimizer(std::move(inner), *setup.layout), fault_(fault), setup_(setup) {}
 
   void run_phase(Phase phase, GradSource& leaves) override {
@@ -183,9 +186,10 @@ class WrongSave final : public WrappedOptimizer {
   std::vector<ExposedBuffer> storage() override {
     std::vector<ExposedBuffer> all = inner_->storage();
     for (ExposedBuffer& buffer : all) {
-      const bool stale = (fault_ == "resume-saves-before-the-update" && buffer.id == BufferId::exp_avg_sq) ||
-                         (fault_ == "resume-saves-a-torn-state" && buffer.id == BufferId::master &&
-                          setup_.comm->rank() + 1 == setup_.comm->world_size());
+      const bool stale =
+          (fault_ == "resume-saves-before-the-update" && buffer.id == BufferId::exp_avg_sq) ||
+          (fault_ == "resume-saves-a-torn-state" && buffer.id == BufferId::master &&
+           setup_.comm->rank() + 1 == setup_.comm->world_size());
       if (stale && before_.count(buffer.id) > 0) buffer.view.data = before_.at(buffer.id).data();
       if (fault_ == "resume-saves-scale-by-reference" && buffer.id == BufferId::param_scale) {
         shown_ = scales_after_next_step(all);
@@ -233,8 +237,8 @@ class WrongSave final : public WrappedOptimizer {
     const TensorView history = of(BufferId::amax_history).view;
     const auto* const words = static_cast<const std::uint32_t*>(history.data);
     std::vector<std::uint32_t> moved(words, words + history.numel);
-    cuda::host::delayed_scales(setup_.exec, delayed_of(setup_.scaling, setup_.param_dtype), moved, scale,
-                               scale_inv);
+    cuda::host::delayed_scales(setup_.exec, delayed_of(setup_.scaling, setup_.param_dtype), moved,
+                               scale, scale_inv);
     return scale;
   }
 
@@ -252,28 +256,33 @@ class WrongSave final : public WrappedOptimizer {
 
 }  // namespace
 
-std::unique_ptr<DistributedOptimizer> wrong_checkpoint(std::string_view fault, const FaultContext& context,
-                                                       std::unique_ptr<DistributedOptimizer>& inner) {
+std::unique_ptr<DistributedOptimizer> wrong_checkpoint(
+    std::string_view fault, const FaultContext& context,
+    std::unique_ptr<DistributedOptimizer>& inner) {
   for (const std::string_view saves :
-       {"resume-saves-before-the-update", "resume-saves-a-torn-state", "resume-saves-rounded-masters",
-        "resume-loses-resting-tensors", "resume-saves-scale-by-reference"}) {
+       {"resume-saves-before-the-update", "resume-saves-a-torn-state",
+        "resume-saves-rounded-masters", "resume-loses-resting-tensors",
+        "resume-saves-scale-by-reference"}) {
     if (fault != saves) continue;
-    ZP_CHECK(fault != "resume-saves-scale-by-reference" ||
-                 (has_scales(context.setup.param_dtype) && keeps_history(context.setup.scaling)),
-             ErrorCode::unavailable,
-             "the fault 'resume-saves-scale-by-reference' was to be planted without histories of amaxes",
-             "no scale that is saved is made by a later step", "run it with the recipe fp8-delayed");
+    ZP_CHECK(
+        fault != "resume-saves-scale-by-reference" ||
+            (has_scales(context.setup.param_dtype) && keeps_history(context.setup.scaling)),
+        ErrorCode::unavailable,
+        "the fault 'resume-saves-scale-by-reference' was to be planted without histories of amaxes",
+        "no scale that is saved is made by a later step", "run it with the recipe fp8-delayed");
     return std::make_unique<WrongSave>(fault, context.setup, std::move(inner));
   }
   for (const std::string_view loads :
-       {"resume-forgets-steps", "resume-forgets-scale", "resume-forgets-growth", "resume-forgets-hysteresis",
-        "resume-forgets-tensor-steps", "resume-forgets-moment", "resume-reaches-first-rank-alone",
-        "resume-counts-padding", "resume-reads-the-next-shard", "resume-shifts-index",
-        "resume-forgets-state-scales"}) {
+       {"resume-forgets-steps", "resume-forgets-scale", "resume-forgets-growth",
+        "resume-forgets-hysteresis", "resume-forgets-tensor-steps", "resume-forgets-moment",
+        "resume-reaches-first-rank-alone", "resume-counts-padding", "resume-reads-the-next-shard",
+        "resume-shifts-index", "resume-forgets-state-scales"}) {
     if (fault == loads) return std::make_unique<WrongLoad>(fault, context.setup, std::move(inner));
   }
-  for (const std::string_view keeps : {"resume-keeps-constructor-rate", "resume-keeps-constructor-powers"}) {
-    if (fault == keeps) return std::make_unique<WrongScalars>(fault, context.setup, std::move(inner));
+  for (const std::string_view keeps :
+       {"resume-keeps-constructor-rate", "resume-keeps-constructor-powers"}) {
+    if (fault == keeps)
+      return std::make_unique<WrongScalars>(fault, context.setup, std::move(inner));
   }
   return nullptr;
 }

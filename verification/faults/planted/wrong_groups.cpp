@@ -69,7 +69,8 @@ bool connect_wrongly(std::string_view fault, FaultContext& context) {
              "run it with TP ranks, as in --grid 1x2x1");
     return put(setup.tp, std::make_unique<OwnMaxima>(*setup.tp));
   }
-  if (fault == "state-amax-not-joined") return put(setup.comm, std::make_unique<OwnMaxima>(*setup.comm));
+  if (fault == "state-amax-not-joined")
+    return put(setup.comm, std::make_unique<OwnMaxima>(*setup.comm));
   if (fault == "transport-corrupts-a-line") {
     return put(setup.comm, std::make_unique<FlippedLine>(*setup.comm));
   }
@@ -79,7 +80,8 @@ bool connect_wrongly(std::string_view fault, FaultContext& context) {
   if (fault == "leaf-read-before-its-fence")
     return put(setup.comm, std::make_unique<EarlyReader>(*setup.comm, 3));
   if (fault == "last-bucket-not-gathered") {
-    return put(setup.comm, std::make_unique<LastOneLost>(*setup.comm, setup.shards->buckets().size()));
+    return put(setup.comm,
+               std::make_unique<LastOneLost>(*setup.comm, setup.shards->buckets().size()));
   }
   return false;
 }

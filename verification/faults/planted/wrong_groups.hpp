@@ -18,14 +18,17 @@ class WrappedCommunicator : public Communicator {
   int rank() const override { return inner_.rank(); }
   int world_size() const override { return inner_.world_size(); }
   std::string name() const override { return inner_.name(); }
-  void all_to_all(Span<const Span<const std::byte>> send, Span<const Span<std::byte>> recv) override {
+  void all_to_all(Span<const Span<const std::byte>> send,
+                  Span<const Span<std::byte>> recv) override {
     inner_.all_to_all(send, recv);
   }
   void all_gather(Span<const std::byte> mine, Span<const Span<std::byte>> recv) override {
     inner_.all_gather(mine, recv);
   }
   void broadcast(Span<std::byte> data, int root) override { inner_.broadcast(data, root); }
-  void all_reduce(Span<std::uint64_t> data, IntegerReduce op) override { inner_.all_reduce(data, op); }
+  void all_reduce(Span<std::uint64_t> data, IntegerReduce op) override {
+    inner_.all_reduce(data, op);
+  }
   void barrier() override { inner_.barrier(); }
   std::unique_ptr<Communicator> split(int colour) override { return inner_.split(colour); }
   std::unique_ptr<SharedWindow> shared_window(std::int64_t num_bytes) override {

@@ -25,7 +25,8 @@ void poison(const TensorView& view) {
 class WrongLayers : public cuda::ProductionOptimizer {
  public:
   explicit WrongLayers(const FaultContext& context)
-      : ProductionOptimizer(context.setup, context.space, context.ops, step_of<cuda::HostStep>(context)),
+      : ProductionOptimizer(context.setup, context.space, context.ops,
+                            step_of<cuda::HostStep>(context)),
         plan_executor_("rank " + std::to_string(context.setup.comm->rank())) {}
 
  protected:
@@ -59,7 +60,8 @@ class StaleUnits final : public WrongLayers {
     if (phase != Phase::cast) return WrongLayers::run_phase(phase, grads);
     const TensorView shard = param_store_.shard();
     GuardedBuffer before(shard.numel, shard.dtype);
-    if (shard.numel > 0) std::memcpy(before.data(), shard.data, static_cast<std::size_t>(shard.num_bytes()));
+    if (shard.numel > 0)
+      std::memcpy(before.data(), shard.data, static_cast<std::size_t>(shard.num_bytes()));
     WrongLayers::run_phase(phase, grads);
     old_ = std::move(before);
   }
@@ -105,7 +107,9 @@ class SwappedUnits final : public WrongLayers, private cuda::UnitGatherer {
 };
 
 /// The unit that the passes share is given back when the forward pass ends.
-class ReadAfterRelease final : public WrongLayers, private cuda::UnitGatherer, private cuda::PlanRunner {
+class ReadAfterRelease final : public WrongLayers,
+                               private cuda::UnitGatherer,
+                               private cuda::PlanRunner {
  public:
   using WrongLayers::WrongLayers;
 
@@ -170,10 +174,13 @@ void do_not_wait(StepPlan& plan) {
 /// A plan of one's own, audited like production's.
 class WrongPlan final : public WrongLayers, private cuda::PlanRunner {
  public:
-  WrongPlan(const FaultContext& context, void (*change)(StepPlan&)) : WrongLayers(context), change_(change) {}
+  WrongPlan(const FaultContext& context, void (*change)(StepPlan&))
+      : WrongLayers(context), change_(change) {}
 
  private:
-  void reduce_layered(LayeredModel& model, GradSource&) override { run(model, params_, reduce_, *this); }
+  void reduce_layered(LayeredModel& model, GradSource&) override {
+    run(model, params_, reduce_, *this);
+  }
   void run(const StepPlan& plan, const cuda::PlanBody& body) override {
     StepPlan wrong = plan;
     change_(wrong);
@@ -187,7 +194,8 @@ class WrongPlan final : public WrongLayers, private cuda::PlanRunner {
 
 }  // namespace
 
-std::unique_ptr<DistributedOptimizer> wrong_layers(std::string_view fault, const FaultContext& context) {
+std::unique_ptr<DistributedOptimizer> wrong_layers(std::string_view fault,
+                                                   const FaultContext& context) {
   if (fault == "stale-unit") return std::make_unique<StaleUnits>(context);
   if (fault == "units-swapped") return std::make_unique<SwappedUnits>(context);
   if (fault == "unit-read-after-release") return std::make_unique<ReadAfterRelease>(context);

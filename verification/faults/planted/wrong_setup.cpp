@@ -13,8 +13,8 @@ bool set_up_wrongly(std::string_view fault, FaultContext& context) {
     setup.hyper.eps *= 100;
   } else if (fault == "shards-of-another-world") {
     const std::int64_t bucket = setup.shards->buckets().front().numel();
-    context.shards =
-        std::make_unique<ShardMap>(setup.layout->padded_numel(), setup.comm->world_size() - 1, bucket);
+    context.shards = std::make_unique<ShardMap>(setup.layout->padded_numel(),
+                                                setup.comm->world_size() - 1, bucket);
     setup.shards = context.shards.get();
   } else if (fault == "no-decay-group-decays") {
     for (GroupRule& rule : rules) rule.weight_decay_mult = 1;

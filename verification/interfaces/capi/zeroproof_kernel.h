@@ -49,7 +49,8 @@ __attribute__((weak)) const zeroproof_index* zeroproof_sim_index(int32_t which);
 __attribute__((weak)) void zeroproof_sim_barrier(int32_t line);
 __attribute__((weak)) int32_t zeroproof_sim_enqueue(void* stream, int32_t grid, int32_t block,
                                                     void (*thread)(void* arguments),
-                                                    void (*release)(void* arguments), void* arguments);
+                                                    void (*release)(void* arguments),
+                                                    void* arguments);
 }
 
 #define __global__
@@ -76,7 +77,9 @@ int32_t zeroproof_launch(void (*kernel)(Parameters...), int32_t grid, int32_t bl
   if (zeroproof_sim_enqueue == nullptr) return -1;
   return zeroproof_sim_enqueue(
       stream, grid, block,
-      [](void* call) { std::apply(static_cast<Call*>(call)->kernel, static_cast<Call*>(call)->given); },
+      [](void* call) {
+        std::apply(static_cast<Call*>(call)->kernel, static_cast<Call*>(call)->given);
+      },
       [](void* call) { delete static_cast<Call*>(call); }, new Call{kernel, {arguments...}});
 }
 

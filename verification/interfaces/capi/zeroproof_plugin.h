@@ -89,7 +89,7 @@ typedef struct zeroproof_call {
   const zeroproof_operand* operands; /* [num_operands], in the order of the documentation */
   const zeroproof_setting* settings; /* [num_settings] */
   void* stream;                      /* of device tensors; NULL where they are the host's */
-  char* message;         /* where a function that fails may say why, in one sentence ending in NUL */
+  char* message; /* where a function that fails may say why, in one sentence ending in NUL */
   uint64_t message_size; /* bytes at `message` */
 } zeroproof_call;
 
@@ -125,7 +125,8 @@ typedef zeroproof_function zeroproof_step;
 typedef struct zeroproof_plugin {
   uint32_t abi;         /* ZEROPROOF_PLUGIN_ABI */
   uint32_t struct_size; /* sizeof(zeroproof_plugin) */
-  const char* name;     /* of 1 to 32 lower-case letters, digits, '_', '-' and '.': it stands in case ids */
+  const char*
+      name; /* of 1 to 32 lower-case letters, digits, '_', '-' and '.': it stands in case ids */
   const zeroproof_operation* operations; /* may be NULL, with 0 of them, where there is a step */
   uint64_t num_operations;
   /* Read if struct_size reaches behind them. */
@@ -156,7 +157,8 @@ zeroproof_get_plugin(void);
 /* Conveniences, compiled into the library. */
 
 /* The setting of that name, NULL if the call has none. */
-static inline const zeroproof_setting* zeroproof_find_setting(const zeroproof_call* call, const char* name) {
+static inline const zeroproof_setting* zeroproof_find_setting(const zeroproof_call* call,
+                                                              const char* name) {
   for (int32_t i = 0; i < call->num_settings; ++i) {
     if (strcmp(call->settings[i].name, name) == 0) return &call->settings[i];
   }
@@ -170,13 +172,15 @@ static inline float zeroproof_real(const zeroproof_call* call, const char* name,
 }
 
 /* A setting that counts or is a flag; `absent` if the call has none. */
-static inline int64_t zeroproof_integer(const zeroproof_call* call, const char* name, int64_t absent) {
+static inline int64_t zeroproof_integer(const zeroproof_call* call, const char* name,
+                                        int64_t absent) {
   const zeroproof_setting* setting = zeroproof_find_setting(call, name);
   return setting != NULL && setting->kind != ZEROPROOF_REAL ? setting->value.integer : absent;
 }
 
 /* The operand of that name, NULL if the call has none. */
-static inline const zeroproof_operand* zeroproof_find_operand(const zeroproof_call* call, const char* name) {
+static inline const zeroproof_operand* zeroproof_find_operand(const zeroproof_call* call,
+                                                              const char* name) {
   for (int32_t i = 0; i < call->num_operands; ++i) {
     if (strcmp(call->operands[i].name, name) == 0) return &call->operands[i];
   }

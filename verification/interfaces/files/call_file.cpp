@@ -42,7 +42,8 @@ const Op& chosen_op(const std::string& name) {
     if (why_not(op).empty()) names.push_back(op.name);
   }
   const Op* op = find_op(name);
-  ZP_CHECK(op != nullptr, ErrorCode::config, "'" + name + "' is no operation", "there is nothing to generate",
+  ZP_CHECK(op != nullptr, ErrorCode::config, "'" + name + "' is no operation",
+           "there is nothing to generate",
            suggestion(name, names, "zeroproof list 'op/*' shows them"));
   const std::string why = why_not(*op);
   ZP_CHECK(why.empty(), ErrorCode::config, name + " cannot be given to another program", why,
@@ -64,8 +65,10 @@ int chosen_variant(const Op& op, const std::string& text) {
 }
 
 std::string text_of(const OpSetting& setting) {
-  if (const double* real = std::get_if<double>(&setting.value)) return fmt::format("{:.17g}", *real);
-  if (const std::int64_t* whole = std::get_if<std::int64_t>(&setting.value)) return std::to_string(*whole);
+  if (const double* real = std::get_if<double>(&setting.value))
+    return fmt::format("{:.17g}", *real);
+  if (const std::int64_t* whole = std::get_if<std::int64_t>(&setting.value))
+    return std::to_string(*whole);
   return std::to_string(std::get<std::uint64_t>(setting.value));
 }
 
@@ -93,24 +96,28 @@ SafeMetadata metadata_of(const CallChoice& choice, const OpCall& call) {
                            {"variant", std::to_string(choice.shape.variant)},
                            {"expected", expected(choice)}};
   if (op.settings) {
-    for (const OpSetting& setting : op.settings(call)) metadata["setting." + setting.name] = text_of(setting);
+    for (const OpSetting& setting : op.settings(call))
+      metadata["setting." + setting.name] = text_of(setting);
   }
   Json outputs = Json::array();
   for (const Operand& operand : op.operands) {
     if (!is_output(operand)) continue;
     const SafeTensorSpec wanted = wanted_output(operand, choice.shape.numel);
-    outputs.push_back(
-        {{"name", wanted.name}, {"dtype", std::string(name(wanted.dtype))}, {"shape", wanted.shape}});
+    outputs.push_back({{"name", wanted.name},
+                       {"dtype", std::string(name(wanted.dtype))},
+                       {"shape", wanted.shape}});
   }
   metadata["outputs"] = outputs.dump();
   return metadata;
 }
 
-[[noreturn]] void refuse(const std::string& path, const std::string& problem, const std::string& why) {
+[[noreturn]] void refuse(const std::string& path, const std::string& problem,
+                         const std::string& why) {
   fail(ErrorCode::io, path + ": " + problem, why, "write it again with zeroproof gen");
 }
 
-std::string member_of(const SafeMetadata& metadata, const std::string& key, const std::string& path) {
+std::string member_of(const SafeMetadata& metadata, const std::string& key,
+                      const std::string& path) {
   const auto found = metadata.find(key);
   if (found == metadata.end())
     refuse(path, "the metadata has no '" + key + "'", "it is no call that gen wrote");
@@ -128,8 +135,9 @@ std::string digest_of(const CallChoice& choice, const OpCall& results) {
 }
 
 std::string CallChoice::text() const {
-  return fmt::format("op/{}, fill {}, numel {}, seed {}, variant {}", op->name, name(shape.fill), shape.numel,
-                     shape.seed, op->variants[static_cast<std::size_t>(shape.variant)]);
+  return fmt::format("op/{}, fill {}, numel {}, seed {}, variant {}", op->name, name(shape.fill),
+                     shape.numel, shape.seed,
+                     op->variants[static_cast<std::size_t>(shape.variant)]);
 }
 
 CallChoice choose_call(const CallRequest& request) {
@@ -139,8 +147,9 @@ CallChoice choose_call(const CallRequest& request) {
   const std::size_t at = operation.find("/fill:");
   if (at != std::string::npos) {
     const std::string named = operation.substr(at + 6);
-    ZP_CHECK(request.fill.empty() || request.fill == named, ErrorCode::config, "two fills were given",
-             "inputs are made of one", "leave --fill out, or the fill of the case");
+    ZP_CHECK(request.fill.empty() || request.fill == named, ErrorCode::config,
+             "two fills were given", "inputs are made of one",
+             "leave --fill out, or the fill of the case");
     fill = named;
     operation.resize(at);
   }
@@ -173,11 +182,12 @@ void write_call(const CallChoice& choice, const std::string& path, const OpCall*
   std::vector<SafeTensorSpec> specs;
   for (const Operand& operand : choice.op->operands) {
     if (!is_input(operand)) continue;
-    specs.push_back(
-        {"before." + operand.name, safe_dtype(operand.dtype), shape_of(operand, choice.shape.numel)});
+    specs.push_back({"before." + operand.name, safe_dtype(operand.dtype),
+                     shape_of(operand, choice.shape.numel)});
   }
   for (const Operand& operand : choice.op->operands) {
-    if (results != nullptr && is_output(operand)) specs.push_back(wanted_output(operand, choice.shape.numel));
+    if (results != nullptr && is_output(operand))
+      specs.push_back(wanted_output(operand, choice.shape.numel));
   }
   SafetensorsWriter writer(path, specs, metadata_of(choice, call));
   for (std::size_t k = 0; k < choice.op->operands.size(); ++k) {
@@ -200,10 +210,12 @@ bool describes_call(const SafetensorsReader& reader) {
 CallChoice described_call(const SafetensorsReader& reader, const std::string& path) {
   const auto text = [&](const std::string& key) { return member_of(reader.metadata(), key, path); };
   if (text("schema") != schema)
-    refuse(path, "it is " + shown_name(text("schema")), "this program reads " + std::string(schema));
+    refuse(path, "it is " + shown_name(text("schema")),
+           "this program reads " + std::string(schema));
   CallChoice choice;
   try {
-    choice = choose_call({text("operation"), text("fill"), text("numel"), text("seed"), text("variant")});
+    choice = choose_call(
+        {text("operation"), text("fill"), text("numel"), text("seed"), text("variant")});
   } catch (const Error& error) {
     if (error.code() != ErrorCode::config) throw;
     refuse(path, std::string("its metadata cannot be used: ") + error.what(), "it was changed");
@@ -230,7 +242,8 @@ CallChoice read_call(const std::string& path) {
   const SafetensorsReader reader = SafetensorsReader::open(path);
   const auto text = [&](const std::string& key) { return member_of(reader.metadata(), key, path); };
   if (text("schema") != schema)
-    refuse(path, "it is " + shown_name(text("schema")), "this program reads " + std::string(schema));
+    refuse(path, "it is " + shown_name(text("schema")),
+           "this program reads " + std::string(schema));
   if (text("contract") != std::to_string(contract_version)) {
     refuse(path, "it was written by contract " + shown_name(text("contract")),
            fmt::format("this program computes contract {}", contract_version));
@@ -240,7 +253,8 @@ CallChoice read_call(const std::string& path) {
   SafeMetadata want = metadata_of(choice, call);
   for (const auto& [key, value] : want) {
     if (text(key) != value)
-      refuse(path, "'" + key + "' is not what gen writes", "results would be judged by something else");
+      refuse(path, "'" + key + "' is not what gen writes",
+             "results would be judged by something else");
   }
   return choice;
 }

@@ -23,7 +23,8 @@ struct CallChoice {
   const Op* op = nullptr;
   CallShape shape;
 
-  std::string text() const;  ///< "op/adamw_update, fill training, numel 1000, seed 1, variant typical plain"
+  std::string text()
+      const;  ///< "op/adamw_update, fill training, numel 1000, seed 1, variant typical plain"
 };
 
 /// Errors (ErrorCode::config): an operation, fill or variant that does not exist, naming the nearest; a number out of

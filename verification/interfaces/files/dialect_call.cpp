@@ -65,7 +65,8 @@ const Dialect& dialect_named(const std::string& name) {
   for (const Dialect& dialect : all_dialects()) names.push_back(dialect.name);
   const Dialect* dialect = find_dialect(name);
   ZP_CHECK(dialect != nullptr, ErrorCode::config, "'" + name + "' is no dialect",
-           "there is nothing to judge by", suggestion(name, names, "zeroproof explain dialects lists them"));
+           "there is nothing to judge by",
+           suggestion(name, names, "zeroproof explain dialects lists them"));
   return *dialect;
 }
 

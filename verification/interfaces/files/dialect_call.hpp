@@ -4,8 +4,8 @@
 #include <memory>
 #include <string>
 
-#include "verification/tools/identify/dialect.hpp"
 #include "verification/ops/op_expectation.hpp"
+#include "verification/tools/identify/dialect.hpp"
 
 namespace zeroproof::verification {
 

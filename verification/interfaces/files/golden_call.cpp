@@ -5,8 +5,8 @@
 
 #include "common/base/digest.hpp"
 #include "common/base/error.hpp"
-#include "verification/compare/compare.hpp"
 #include "verification/cli/program/contract_version.hpp"
+#include "verification/compare/compare.hpp"
 #include "verification/report/format.hpp"
 #include "verification/report/report_style.hpp"
 
@@ -39,7 +39,8 @@ OpCall kept_results(const CallChoice& choice, const SafetensorsReader& reader,
 }
 
 /// A row for every result: `made` against what was kept, and what differs against its bound.
-std::vector<GoldenCallRow> rows_of(const CallChoice& choice, const OpCall& kept, const OpCall& made) {
+std::vector<GoldenCallRow> rows_of(const CallChoice& choice, const OpCall& kept,
+                                   const OpCall& made) {
   const Op& op = *choice.op;
   const OpCall pristine(op, choice.shape);
   std::vector<BoundRatio> ratios;
@@ -97,10 +98,11 @@ GoldenRecord record_golden_call(const CallRequest& request, const std::string& f
 GoldenCallCheck check_golden_call(const std::string& file, const OpCandidate* candidate) {
   GoldenCallCheck check;
   check.record = golden_record_of(file);
-  ZP_CHECK(check.record.contract_version == contract_version, ErrorCode::config,
-           "golden file " + file + " is of contract " + std::to_string(check.record.contract_version) +
-               " and this program of contract " + std::to_string(contract_version),
-           "its bits mean something else", "use zeroproof golden update " + file + " --reason TEXT");
+  ZP_CHECK(
+      check.record.contract_version == contract_version, ErrorCode::config,
+      "golden file " + file + " is of contract " + std::to_string(check.record.contract_version) +
+          " and this program of contract " + std::to_string(contract_version),
+      "its bits mean something else", "use zeroproof golden update " + file + " --reason TEXT");
   const SafetensorsReader reader = SafetensorsReader::open(file);
   const CallChoice choice = described_call(reader, file);
   check.call = choice.text();
@@ -108,16 +110,17 @@ GoldenCallCheck check_golden_call(const std::string& file, const OpCandidate* ca
   check.environment = changed_environment(check.record);
   std::vector<std::string> missing;
   const OpCall kept = kept_results(choice, reader, missing);
-  ZP_CHECK(missing.empty(), ErrorCode::io, "golden file " + file + " has no after." + missing.front(),
+  ZP_CHECK(missing.empty(), ErrorCode::io,
+           "golden file " + file + " has no after." + missing.front(),
            "there is nothing to compare with", "restore it, or record the file anew");
   OpCall made = OpCall(*choice.op, choice.shape);
   const OpCall pristine = made.fresh();
   if (candidate == nullptr) {
     choice.op->reference(made);
   } else {
-    ZP_CHECK(candidate->has(*choice.op) && candidate->obstacle(*choice.op).empty(), ErrorCode::config,
-             candidate->side() + " cannot compute " + choice.op->name, "there would be no result",
-             "use a library that has the operation");
+    ZP_CHECK(candidate->has(*choice.op) && candidate->obstacle(*choice.op).empty(),
+             ErrorCode::config, candidate->side() + " cannot compute " + choice.op->name,
+             "there would be no result", "use a library that has the operation");
     try {
       candidate->function(*choice.op, "")(made);
       candidate->settle();
@@ -138,9 +141,10 @@ std::string to_text(const GoldenCallCheck& check, const std::string& file) {
   }
   text += fmt::format("{:<16} {:>14} {:>13}\n", "buffer", "elements", "differing");
   for (const GoldenCallRow& row : check.rows) {
-    text += fmt::format("{:<16} {:>14} {:>13}  {}", row.buffer, grouped(row.elements), grouped(row.differing),
-                        name(row.verdict()));
-    if (row.differing > 0 && row.ratio) text += fmt::format(", at most {:.3g} of it", row.ratio->worst);
+    text += fmt::format("{:<16} {:>14} {:>13}  {}", row.buffer, grouped(row.elements),
+                        grouped(row.differing), name(row.verdict()));
+    if (row.differing > 0 && row.ratio)
+      text += fmt::format(", at most {:.3g} of it", row.ratio->worst);
     if (row.differing > 0 && row.ratio && row.ratio->outside > 0)
       text += fmt::format(", {} beyond its conditions", row.ratio->outside);
     if (row.differing > 0 && !row.why.empty()) text += ": " + row.why;
@@ -177,8 +181,9 @@ std::string bounds_of_results(const std::string& call, const std::string& result
     if (!there || row.differing == 0) continue;
     text += "after." + row.buffer + ": ";
     text += row.ratio
-                ? fmt::format("in the second file at most {:.3g} of what any legal order may leave ({})\n",
-                              row.ratio->worst, name(row.verdict()))
+                ? fmt::format(
+                      "in the second file at most {:.3g} of what any legal order may leave ({})\n",
+                      row.ratio->worst, name(row.verdict()))
                 : row.why + "\n";
   }
   return text;

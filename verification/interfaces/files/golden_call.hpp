@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "verification/tools/train/dump/golden.hpp"
 #include "verification/interfaces/files/call_file.hpp"
 #include "verification/ops/bound_ratio.hpp"
 #include "verification/ops/op_candidate.hpp"
+#include "verification/tools/train/dump/golden.hpp"
 
 namespace zeroproof::verification {
 

@@ -5,12 +5,12 @@
 #include <map>
 
 #include "common/base/error.hpp"
-#include "verification/compare/compare.hpp"
 #include "verification/cases/config/nearest.hpp"
-#include "verification/tools/identify/identify.hpp"
+#include "verification/compare/compare.hpp"
 #include "verification/interfaces/files/dialect_call.hpp"
 #include "verification/ops/bound_ratio.hpp"
 #include "verification/report/format.hpp"
+#include "verification/tools/identify/identify.hpp"
 
 namespace zeroproof::verification {
 namespace {
@@ -37,10 +37,11 @@ Results read_results(const CallChoice& choice, const std::string& path, std::str
     if (got == nullptr) {
       complaints += "  " + wanted.name + " is missing\n";
     } else if (got->dtype != wanted.dtype) {
-      complaints += fmt::format("  {} is {}, wanted {}\n", wanted.name, name(got->dtype), name(wanted.dtype));
+      complaints +=
+          fmt::format("  {} is {}, wanted {}\n", wanted.name, name(got->dtype), name(wanted.dtype));
     } else if (got->shape != wanted.shape) {
-      complaints += fmt::format("  {} has shape {}, wanted {}\n", wanted.name, shape_text(got->shape),
-                                shape_text(wanted.shape));
+      complaints += fmt::format("  {} has shape {}, wanted {}\n", wanted.name,
+                                shape_text(got->shape), shape_text(wanted.shape));
     } else {
       std::vector<std::byte>& bytes = results[operand.name];
       bytes.resize(static_cast<std::size_t>(got->num_bytes()));
@@ -54,7 +55,8 @@ Results read_results(const CallChoice& choice, const std::string& path, std::str
     if (++count <= 3) extras += (extras.empty() ? "  " : ", ") + shown_name(tensor.name);
   }
   if (count > 3) extras += fmt::format(" and {} more", count - 3);
-  if (count > 0) complaints += extras + (count == 1 ? " was not asked for\n" : " were not asked for\n");
+  if (count > 0)
+    complaints += extras + (count == 1 ? " was not asked for\n" : " were not asked for\n");
   return results;
 }
 
@@ -92,7 +94,8 @@ RecordedStep step_of(const CallChoice& choice, const OpCall& call, const Results
 
 /// The results that a dialect has, in place of those of the reference.
 OpCall dialect_results(const CallChoice& choice, const std::string& name) {
-  ZP_CHECK(has_dialects(*choice.op), ErrorCode::config, "--dialect does not apply to " + choice.op->name,
+  ZP_CHECK(has_dialects(*choice.op), ErrorCode::config,
+           "--dialect does not apply to " + choice.op->name,
            "dialects are those of adamw_update, adam_update and sgd_update", "leave the flag out");
   const Dialect& dialect = dialect_named(name);
   OpCall call(*choice.op, choice.shape);
@@ -125,14 +128,17 @@ std::string differences(const CallChoice& choice, const OpCall& expected, Result
     const auto got = results.find(operand.name);
     if (got == results.end()) continue;
     const TensorView want = expected.view(k);
-    const Comparison found = compare(want, {got->second.data(), operand.dtype, want.numel}, 0, want.numel);
+    const Comparison found =
+        compare(want, {got->second.data(), operand.dtype, want.numel}, 0, want.numel);
     if (!found.first) continue;
     const bool first = text.empty();
-    text += fmt::format("  after.{} differs in {} of {} elements, first [{}]: got {} want {} ({})\n",
-                        operand.name, found.differing, found.compared, found.first->index,
-                        show_bits(operand.dtype, found.first->candidate_bits),
-                        show_bits(operand.dtype, found.first->reference_bits), who);
-    if (first && operand.per_element > 0) text += inputs_at(choice, found.first->index / operand.per_element);
+    text +=
+        fmt::format("  after.{} differs in {} of {} elements, first [{}]: got {} want {} ({})\n",
+                    operand.name, found.differing, found.compared, found.first->index,
+                    show_bits(operand.dtype, found.first->candidate_bits),
+                    show_bits(operand.dtype, found.first->reference_bits), who);
+    if (first && operand.per_element > 0)
+      text += inputs_at(choice, found.first->index / operand.per_element);
   }
   return text;
 }
@@ -142,9 +148,11 @@ std::string owner(const CallChoice& choice, const Results& results) {
   const OpCall call(*choice.op, choice.shape);
   const RecordedStep step = step_of(choice, call, results);
   const Identification found = identify(step);
-  if (!found.named()) return "  they are those of no dialect that is known (zeroproof explain dialects)\n";
+  if (!found.named())
+    return "  they are those of no dialect that is known (zeroproof explain dialects)\n";
   std::string names;
-  for (const std::string& name : shown_names(found.fits)) names += (names.empty() ? "" : ", ") + name;
+  for (const std::string& name : shown_names(found.fits))
+    names += (names.empty() ? "" : ", ") + name;
   return "  they are those of " + names + "\n";
 }
 
@@ -173,13 +181,14 @@ std::string in_two_lines(std::string text) {
 
 }  // namespace
 
-JudgedCall judge_call(const std::string& inputs, const std::string& outputs, const std::string& dialect,
-                      bool any_order) {
+JudgedCall judge_call(const std::string& inputs, const std::string& outputs,
+                      const std::string& dialect, bool any_order) {
   ZP_CHECK(dialect.empty() || !any_order, ErrorCode::config,
            "--dialect and --accept any-order were both given",
            "the one asks for bits of a library, the other for no bits", "leave one of them out");
   const CallChoice choice = read_call(inputs);
-  const OpCall expected = dialect.empty() ? reference_results(choice) : dialect_results(choice, dialect);
+  const OpCall expected =
+      dialect.empty() ? reference_results(choice) : dialect_results(choice, dialect);
   std::string complaints;
   Results results = read_results(choice, outputs, complaints);
   const bool complete = complaints.empty();
@@ -189,24 +198,25 @@ JudgedCall judge_call(const std::string& inputs, const std::string& outputs, con
   if (complete && choice.op->exactness == Exactness::bounded) {
     const double ratio = choice.op->contract_ratio(call_with(choice, results));
     if (ratio <= 1)
-      return {true, fmt::format("pass {}: other bits than {}, an error {:.3g} of the contract's bound\n",
-                                choice.text(), who, ratio)};
-    complaints += fmt::format("  the contract allows an error, and this one is {:.3g} times that\n", ratio);
+      return {true,
+              fmt::format("pass {}: other bits than {}, an error {:.3g} of the contract's bound\n",
+                          choice.text(), who, ratio)};
+    complaints +=
+        fmt::format("  the contract allows an error, and this one is {:.3g} times that\n", ratio);
   }
   if (complete && choice.op->bounds) {
     const BoundRatio ratio = weighed(choice, results);
     if (any_order && ratio.worst <= 1)
-      return {
-          true,
-          fmt::format(
-              "pass {}: other bits than {}, and at most {:.3g} of what any legal order may leave, in {}\n",
-              choice.text(), who, ratio.worst, ratio.buffer)};
+      return {true, fmt::format("pass {}: other bits than {}, and at most {:.3g} of what any legal "
+                                "order may leave, in {}\n",
+                                choice.text(), who, ratio.worst, ratio.buffer)};
     complaints += "  " + in_two_lines(to_string(ratio)) + "\n";
   } else if (complete && !choice.op->one_result.empty()) {
     complaints += "  in no legal order: whatever the order, there is one result, because " +
                   choice.op->one_result + "\n";
   }
-  if (complete && has_dialects(*choice.op) && choice.shape.numel > 0) complaints += owner(choice, results);
+  if (complete && has_dialects(*choice.op) && choice.shape.numel > 0)
+    complaints += owner(choice, results);
   return {false, "FAIL " + choice.text() + "\n" + complaints};
 }
 

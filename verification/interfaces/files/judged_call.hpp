@@ -17,7 +17,7 @@ struct JudgedCall {
 /// explains them is said too, and with `any_order` such results pass.
 /// Errors: ErrorCode::io for files that cannot be read or are no call; ErrorCode::config for a dialect that does not
 /// exist or does not compute the operation, and for a dialect with `any_order`.
-JudgedCall judge_call(const std::string& inputs, const std::string& outputs, const std::string& dialect,
-                      bool any_order = false);
+JudgedCall judge_call(const std::string& inputs, const std::string& outputs,
+                      const std::string& dialect, bool any_order = false);
 
 }  // namespace zeroproof::verification

@@ -16,7 +16,9 @@ constexpr std::size_t red_zone = 256;
 constexpr unsigned char red = 0xA5;
 constexpr unsigned char poison = 0xFF;
 
-std::size_t rounded_up(std::size_t bytes, std::size_t unit) { return (bytes + unit - 1) / unit * unit; }
+std::size_t rounded_up(std::size_t bytes, std::size_t unit) {
+  return (bytes + unit - 1) / unit * unit;
+}
 
 /// How far memory stands from a multiple of `alignment`.
 std::size_t shift_of(const PluginOperand& operand) {
@@ -105,7 +107,8 @@ PluginArena::Damage PluginArena::take(const std::vector<PluginOperand>& operands
       return {piece.name + " was written outside its bounds", false};
     end = behind;
   }
-  for (const Piece& piece : slot.pieces) {  // afterwards: a write that strayed may have gone on into an input
+  for (const Piece& piece :
+       slot.pieces) {  // afterwards: a write that strayed may have gone on into an input
     const std::size_t behind = piece.offset + piece.bytes;
     if (!piece.written && !same(piece.offset, behind))
       return {"the input " + piece.name + " was edited", true};
@@ -120,7 +123,8 @@ PluginArena::Damage PluginArena::take(const std::vector<PluginOperand>& operands
 }
 
 std::string PluginArena::changed_in(const Slot& slot, const std::byte* memory) const {
-  if (slot.after.empty() || std::memcmp(memory, slot.after.data(), slot.after.size()) == 0) return {};
+  if (slot.after.empty() || std::memcmp(memory, slot.after.data(), slot.after.size()) == 0)
+    return {};
   for (const Piece& piece : slot.pieces) {
     if (std::memcmp(memory + piece.offset, slot.after.data() + piece.offset, piece.bytes) != 0)
       return piece.name;

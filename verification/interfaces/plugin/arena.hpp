@@ -39,13 +39,16 @@ class PluginArena {
   std::vector<std::uint64_t> put(const std::vector<PluginOperand>& operands);
 
   /// Where put() has put a call: offset (a multiple of 4096) and size of the whole place.
-  std::uint64_t place_begin() const { return static_cast<std::uint64_t>(memory_of(current_) - memory_); }
+  std::uint64_t place_begin() const {
+    return static_cast<std::uint64_t>(memory_of(current_) - memory_);
+  }
   std::uint64_t place_bytes() const { return before_.size(); }
 
   /// What is written where nobody may; `what` is "" if nothing is.
   struct Damage {
     std::string what;
-    bool of_inputs = false;  ///< an input has other numbers now; otherwise something around the operands has
+    bool of_inputs =
+        false;  ///< an input has other numbers now; otherwise something around the operands has
   };
 
   /// After the call: if nothing is damaged, its outputs are in the operands then.
@@ -72,7 +75,9 @@ class PluginArena {
   };
 
   void grow(std::size_t slot_bytes);
-  std::byte* memory_of(int slot) const { return memory_ + static_cast<std::size_t>(slot) * slot_bytes_; }
+  std::byte* memory_of(int slot) const {
+    return memory_ + static_cast<std::size_t>(slot) * slot_bytes_;
+  }
   std::string changed_in(const Slot& slot, const std::byte* memory) const;
 
   int file_ = -1;

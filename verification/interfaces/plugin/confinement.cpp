@@ -19,7 +19,8 @@ void limit(int resource, std::int64_t most) {
   rlimit now{};
   if (::getrlimit(static_cast<__rlimit_resource_t>(resource), &now) != 0) return;
   const rlimit wanted{static_cast<rlim_t>(most), static_cast<rlim_t>(most)};
-  if (now.rlim_max != RLIM_INFINITY && now.rlim_max < wanted.rlim_max) return;  // it is less already
+  if (now.rlim_max != RLIM_INFINITY && now.rlim_max < wanted.rlim_max)
+    return;  // it is less already
   ::setrlimit(static_cast<__rlimit_resource_t>(resource), &wanted);
 }
 
@@ -43,7 +44,8 @@ void forbid_processes() {
   const auto end = [](std::uint32_t what) { return sock_filter BPF_STMT(BPF_RET | BPF_K, what); };
   // The next line is for this number; others go on behind it.
   const auto only = [](long number) {
-    return sock_filter BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, static_cast<std::uint32_t>(number), 0, 1);
+    return sock_filter BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, static_cast<std::uint32_t>(number), 0,
+                                1);
   };
   sock_filter filter[] = {
       word(offsetof(seccomp_data, arch)),

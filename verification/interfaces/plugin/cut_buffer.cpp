@@ -14,11 +14,13 @@ std::int64_t numel_of(const std::vector<FlatRange>& ranges) {
 enum class Direction { to_part, to_whole };
 
 /// Copies between a buffer and the elements of some ranges, which lie one after another.
-void copy(const GuardedBuffer& whole, void* part, const std::vector<FlatRange>& ranges, Direction direction) {
+void copy(const GuardedBuffer& whole, void* part, const std::vector<FlatRange>& ranges,
+          Direction direction) {
   const auto width = static_cast<std::size_t>(num_bytes(whole.dtype()));
   auto* here = static_cast<std::byte*>(part);
   for (const FlatRange& range : ranges) {
-    auto* const there = static_cast<std::byte*>(whole.data()) + static_cast<std::size_t>(range.begin) * width;
+    auto* const there =
+        static_cast<std::byte*>(whole.data()) + static_cast<std::size_t>(range.begin) * width;
     const std::size_t bytes = static_cast<std::size_t>(range.numel()) * width;
     std::memcpy(direction == Direction::to_part ? here : there,
                 direction == Direction::to_part ? there : here, bytes);

@@ -84,7 +84,8 @@ const zeroproof_plugin* load_library(const char* path, PluginHello& hello) {
   const std::string ours = std::to_string(ZEROPROOF_PLUGIN_ABI);
   if (get == nullptr) {
     complain(hello, "does not export zeroproof_get_plugin",
-             "define it as verification/interfaces/capi/zeroproof_plugin.h declares it, extern \"C\" and visible");
+             "define it as verification/interfaces/capi/zeroproof_plugin.h declares it, extern "
+             "\"C\" and visible");
   } else if (plugin == nullptr) {
     complain(hello, "returned no description of itself",
              "let zeroproof_get_plugin return a zeroproof_plugin");
@@ -121,7 +122,8 @@ zeroproof_supports supports_of(const zeroproof_plugin& plugin) {
 }
 
 std::int32_t device_type_of(const zeroproof_plugin& plugin) {
-  const std::int32_t type = reaches(plugin, &zeroproof_plugin::device_type) ? plugin.device_type : 0;
+  const std::int32_t type =
+      reaches(plugin, &zeroproof_plugin::device_type) ? plugin.device_type : 0;
   return type == ZEROPROOF_CPU ? 0 : type;
 }
 

@@ -12,10 +12,10 @@
 #include <thread>
 
 #include "common/base/error.hpp"
-#include "verification/interfaces/capi/zeroproof_plugin.h"
 #include "verification/cases/config/nearest.hpp"
-#include "verification/ops/op_candidate.hpp"
+#include "verification/interfaces/capi/zeroproof_plugin.h"
 #include "verification/interfaces/plugin/operations.hpp"
+#include "verification/ops/op_candidate.hpp"
 
 namespace zeroproof::verification {
 namespace {
@@ -29,11 +29,12 @@ constexpr const char* why = "there is nothing to judge";
 std::string readable_file(const std::string& path) {
   struct stat info {};
   const bool there = ::stat(path.c_str(), &info) == 0 && ::access(path.c_str(), R_OK) == 0;
-  ZP_CHECK(there, ErrorCode::config, "plug-in " + path + " cannot be read: " + std::strerror(errno), why,
-           "name a shared library");
+  ZP_CHECK(there, ErrorCode::config, "plug-in " + path + " cannot be read: " + std::strerror(errno),
+           why, "name a shared library");
   ZP_CHECK(S_ISREG(info.st_mode), ErrorCode::config, "plug-in " + path + " is not a file", why,
            "name a shared library");
-  return std::filesystem::absolute(path).string();  // a name without a slash would be looked for elsewhere
+  return std::filesystem::absolute(path)
+      .string();  // a name without a slash would be looked for elsewhere
 }
 
 struct ElementFormat {
@@ -62,8 +63,10 @@ ElementFormat format_of(DType dtype) {
 TransportSetting wire(const OpSetting& setting) {
   TransportSetting result{};
   put_text(result.name, setting.name);
-  result.kind = static_cast<std::int32_t>(setting.value.index());  // in the order of ZEROPROOF_REAL, ...
-  result.word = std::visit([](auto value) { return std::bit_cast<std::uint64_t>(value); }, setting.value);
+  result.kind =
+      static_cast<std::int32_t>(setting.value.index());  // in the order of ZEROPROOF_REAL, ...
+  result.word =
+      std::visit([](auto value) { return std::bit_cast<std::uint64_t>(value); }, setting.value);
   return result;
 }
 
@@ -73,7 +76,8 @@ WireOperand wire(const PluginOperand& operand, std::uint64_t offset) {
   const ElementFormat format = format_of(operand.view.dtype);
   result.code = format.code;
   result.bits = format.bits;
-  result.access = operand.read ? (operand.written ? ZEROPROOF_IN_OUT : ZEROPROOF_IN) : ZEROPROOF_OUT;
+  result.access =
+      operand.read ? (operand.written ? ZEROPROOF_IN_OUT : ZEROPROOF_IN) : ZEROPROOF_OUT;
   const std::int64_t width = std::max<std::int64_t>(1, operand.per_element);
   result.ndim = width > 1 ? 2 : 1;
   result.shape = {operand.view.numel / width, width > 1 ? width : 1};
@@ -86,7 +90,8 @@ WireOperand wire(const PluginOperand& operand, std::uint64_t offset) {
 PluginHello Plugin::first_hello() {
   PluginHello hello;
   try {
-    process_ = std::make_unique<PluginProcess>(program_, path_, arena_.descriptor(), limits_, device_type_);
+    process_ = std::make_unique<PluginProcess>(program_, path_, arena_.descriptor(), limits_,
+                                               device_type_);
     hello = process_->hello();
   } catch (const CandidateFailure& failure) {
     fail(ErrorCode::config, path_ + " is no plug-in that can be judged: " + failure.what(), why,
@@ -110,9 +115,12 @@ Plugin::Plugin(const std::string& path, const PluginLimits& limits, std::string 
   for (int i = 0; i < std::clamp(hello.num_operations, 0, most_plugin_operations); ++i) {
     const std::string operation = get_text(hello.operations[static_cast<std::size_t>(i)]);
     ZP_CHECK(is_plugin_operation(operation), ErrorCode::config,
-             "plug-in " + name_ + " lists the operation '" + operation + "'", "no plug-in can have it",
-             suggestion(operation, plugin_operations(), "verification/interfaces/plugin/README.md lists all"));
-    ZP_CHECK(!has(operation), ErrorCode::config, "plug-in " + name_ + " lists " + operation + " twice",
+             "plug-in " + name_ + " lists the operation '" + operation + "'",
+             "no plug-in can have it",
+             suggestion(operation, plugin_operations(),
+                        "verification/interfaces/plugin/README.md lists all"));
+    ZP_CHECK(!has(operation), ErrorCode::config,
+             "plug-in " + name_ + " lists " + operation + " twice",
              "only one of them could be judged", "leave one out");
     operations_.push_back(operation);
   }
@@ -124,10 +132,12 @@ bool Plugin::has(const std::string& operation) const {
 
 void Plugin::start() {
   arena_.forget();
-  process_ = std::make_unique<PluginProcess>(program_, path_, arena_.descriptor(), limits_, device_type_);
+  process_ =
+      std::make_unique<PluginProcess>(program_, path_, arena_.descriptor(), limits_, device_type_);
   const PluginHello hello = process_->hello();
   if (get_text(hello.name) == name_) return;
-  give_up(Status::error, "the plug-in could not be loaded a second time: " + get_text(hello.problem));
+  give_up(Status::error,
+          "the plug-in could not be loaded a second time: " + get_text(hello.problem));
 }
 
 void Plugin::give_up(Status status, const std::string& what) {
@@ -137,9 +147,10 @@ void Plugin::give_up(Status status, const std::string& what) {
 
 PluginRequest Plugin::request_for(const PluginCall& call) {
   PluginRequest request;
-  ZP_CHECK(call.operands.size() <= most_plugin_operands && call.settings.size() <= most_plugin_settings,
-           ErrorCode::internal, call.operation + " has more operands or settings than a plug-in gets",
-           "it could not be called", "report this as a defect");
+  ZP_CHECK(
+      call.operands.size() <= most_plugin_operands && call.settings.size() <= most_plugin_settings,
+      ErrorCode::internal, call.operation + " has more operands or settings than a plug-in gets",
+      "it could not be called", "report this as a defect");
   const std::vector<std::uint64_t> offsets = arena_.put(call.operands);
   request.arena_bytes = arena_.num_bytes();
   request.place_begin = arena_.place_begin();
@@ -151,7 +162,8 @@ PluginRequest Plugin::request_for(const PluginCall& call) {
   for (std::size_t k = 0; k < call.operands.size(); ++k) {
     request.operands[k] = wire(call.operands[k], offsets[call.in_place && k == 0 ? 1 : k]);
   }
-  for (std::size_t k = 0; k < call.settings.size(); ++k) request.settings[k] = wire(call.settings[k]);
+  for (std::size_t k = 0; k < call.settings.size(); ++k)
+    request.settings[k] = wire(call.settings[k]);
   return request;
 }
 
@@ -164,12 +176,15 @@ void Plugin::check_reply(const PluginReply& reply, const PluginCall& call) {
   }
   const std::string fp = get_text(reply.fp_problem);
   if (!fp.empty()) {
-    give_up(Status::fail, "the plug-in left the floating-point environment changed" + during + ": " + fp);
+    give_up(Status::fail,
+            "the plug-in left the floating-point environment changed" + during + ": " + fp);
   }
-  if (reply.mask_changed) give_up(Status::fail, "the plug-in left the signal mask changed" + during);
+  if (reply.mask_changed)
+    give_up(Status::fail, "the plug-in left the signal mask changed" + during);
   if (!reply.declined) return;
   const std::string why_not = get_text(reply.message);  // the process goes on
-  throw CandidateFailure(Status::skipped, "the plug-in does not support this call of " + call.operation +
+  throw CandidateFailure(Status::skipped, "the plug-in does not support this call of " +
+                                              call.operation +
                                               (why_not.empty() ? "" : ": " + why_not));
 }
 
@@ -177,7 +192,8 @@ void Plugin::call(const PluginCall& call) {
   const std::lock_guard lock(one_at_a_time_);
   if (!process_) start();
   const std::string late = arena_.changed_since(PluginArena::Whose::all);
-  if (!late.empty()) give_up(Status::tampered, "the plug-in wrote " + late + " after a call had returned");
+  if (!late.empty())
+    give_up(Status::tampered, "the plug-in wrote " + late + " after a call had returned");
   PluginReply reply;
   try {
     reply = process_->call(request_for(call));
@@ -190,11 +206,13 @@ void Plugin::call(const PluginCall& call) {
     give_up(Status::crashed,
             "the plug-in's work on the device ended in " + call.operation + ": " + device_problem);
   const PluginArena::Damage damage = arena_.take(call.operands);
-  if (!damage.what.empty()) give_up(damage.of_inputs ? Status::tampered : Status::fail, damage.what);
+  if (!damage.what.empty())
+    give_up(damage.of_inputs ? Status::tampered : Status::fail, damage.what);
   check_reply(reply, call);
   std::this_thread::sleep_for(moment);
   const std::string now = arena_.changed_since(PluginArena::Whose::last);
-  if (!now.empty()) give_up(Status::tampered, "the plug-in wrote " + now + " after the call had returned");
+  if (!now.empty())
+    give_up(Status::tampered, "the plug-in wrote " + now + " after the call had returned");
 }
 
 void Plugin::settle() {
@@ -208,7 +226,8 @@ void Plugin::settle() {
     throw;
   }
   const std::string late = arena_.changed_since(PluginArena::Whose::all);
-  if (!late.empty()) give_up(Status::tampered, "the plug-in wrote " + late + " after a call had returned");
+  if (!late.empty())
+    give_up(Status::tampered, "the plug-in wrote " + late + " after a call had returned");
 }
 
 }  // namespace zeroproof::verification

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "verification/cases/case.hpp"
-#include "verification/ops/op_setting.hpp"
 #include "verification/interfaces/plugin/arena.hpp"
 #include "verification/interfaces/plugin/process.hpp"
+#include "verification/ops/op_setting.hpp"
 
 namespace zeroproof::verification {
 

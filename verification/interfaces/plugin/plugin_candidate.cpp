@@ -28,7 +28,8 @@ void run_call(Plugin& plugin, const Op& op, OpCall& call) {
   if (foreign.in_place) {  // the one memory holds the input first, and then the output
     PluginOperand& both = foreign.operands[1];
     if (both.view.numel > 0) {
-      std::memcpy(both.view.data, call.view(0).data, static_cast<std::size_t>(both.view.num_bytes()));
+      std::memcpy(both.view.data, call.view(0).data,
+                  static_cast<std::size_t>(both.view.num_bytes()));
     }
     both.read = true;
   }
@@ -47,7 +48,9 @@ class PluginCandidate final : public OpCandidate {
   void settle() const override { plugin_->settle(); }
 
   std::string obstacle(const Op& op) const override {
-    return plugin_->has(op.name) ? "" : "the plug-in " + plugin_->name() + " does not have the operation";
+    return plugin_->has(op.name)
+               ? ""
+               : "the plug-in " + plugin_->name() + " does not have the operation";
   }
 
   OpFunction function(const Op& op, const std::string&) const override {

@@ -2,8 +2,8 @@
 
 #include <memory>
 
-#include "verification/ops/op_candidate.hpp"
 #include "verification/interfaces/plugin/plugin.hpp"
+#include "verification/ops/op_candidate.hpp"
 
 namespace zeroproof::verification {
 

@@ -8,8 +8,8 @@
 #include "common/base/error.hpp"
 #include "cuda/distributed_optimizer.hpp"
 #include "cuda/kernel_table.hpp"
-#include "verification/ops/operations/update_settings.hpp"
 #include "verification/interfaces/plugin/whole_step.hpp"
+#include "verification/ops/operations/update_settings.hpp"
 
 namespace zeroproof::verification {
 namespace {
@@ -33,7 +33,8 @@ constexpr DType dtype_of = std::is_same_v<T, float>  ? DType::fp32
 
 template <class T>
 PluginOperand from(const char* name, Span<const T> span) {
-  const TensorView view = {const_cast<T*>(span.data()), dtype_of<T>, static_cast<std::int64_t>(span.size())};
+  const TensorView view = {const_cast<T*>(span.data()), dtype_of<T>,
+                           static_cast<std::int64_t>(span.size())};
   return {name, view, true, false, 1};
 }
 template <class T>
@@ -57,7 +58,8 @@ void run_through(const char* operation, const Exec& exec, std::vector<PluginOper
                  std::vector<OpSetting> settings) {
   const bool in_place = operands[0].view.data == operands[1].view.data;
   settings.push_back({"in_place", std::int64_t{in_place ? 1 : 0}});
-  PluginCall call = {operation, exec.num_threads, std::move(operands), std::move(settings), in_place};
+  PluginCall call = {operation, exec.num_threads, std::move(operands), std::move(settings),
+                     in_place};
   call.operands[1].read = in_place;
   used().plugin->call(call);
 }
@@ -67,24 +69,26 @@ std::vector<OpSetting> told(const StepScalars& scalars, const OptimizerHyper& fl
   static const std::set<std::string> unknown = {
       "t", "lr", "eps", "weight_decay", "dampening", "bias_correction"};
   std::vector<OpSetting> settings = described({flags, 0, scalars});
-  std::erase_if(settings, [](const OpSetting& setting) { return unknown.count(setting.name) == 1; });
+  std::erase_if(settings,
+                [](const OpSetting& setting) { return unknown.count(setting.name) == 1; });
   return settings;
 }
 
 template <const auto& name>
-void adam(const Exec& exec, const AdamOptions& options, const StepScalars& scalars, Span<const float> grad,
-          Span<float> master, Span<float> exp_avg, Span<float> exp_avg_sq, Span<float> max_exp_avg_sq) {
+void adam(const Exec& exec, const AdamOptions& options, const StepScalars& scalars,
+          Span<const float> grad, Span<float> master, Span<float> exp_avg, Span<float> exp_avg_sq,
+          Span<float> max_exp_avg_sq) {
   OptimizerHyper flags;
   flags.amsgrad = options.amsgrad;
   flags.maximize = options.maximize;
   run(name, exec,
-      {from("grad", grad), both("master", master), both("exp_avg", exp_avg), both("exp_avg_sq", exp_avg_sq),
-       both("max_exp_avg_sq", max_exp_avg_sq)},
+      {from("grad", grad), both("master", master), both("exp_avg", exp_avg),
+       both("exp_avg_sq", exp_avg_sq), both("max_exp_avg_sq", max_exp_avg_sq)},
       told(scalars, flags));
 }
 
-void sgd(const Exec& exec, const SgdOptions& options, const StepScalars& scalars, Span<const float> grad,
-         Span<float> master, Span<float> momentum_buffer) {
+void sgd(const Exec& exec, const SgdOptions& options, const StepScalars& scalars,
+         Span<const float> grad, Span<float> master, Span<float> momentum_buffer) {
   OptimizerHyper flags;
   flags.momentum = options.momentum ? double{scalars.momentum} : 0;
   flags.nesterov = options.nesterov;
@@ -95,15 +99,16 @@ void sgd(const Exec& exec, const SgdOptions& options, const StepScalars& scalars
 }
 
 template <const auto& name, class Options>
-void average(const Exec& exec, const Options& options, const StepScalars& scalars, Span<const float> grad,
-             Span<float> master, Span<float> exp_avg) {
+void average(const Exec& exec, const Options& options, const StepScalars& scalars,
+             Span<const float> grad, Span<float> master, Span<float> exp_avg) {
   OptimizerHyper flags;
   flags.maximize = options.maximize;
   run(name, exec, {from("grad", grad), both("master", master), both("exp_avg", exp_avg)},
       told(scalars, flags));
 }
 
-bool unscale(const Exec& exec, float inv_scale, Span<const float> grad_sum, Span<float> unscaled_grad) {
+bool unscale(const Exec& exec, float inv_scale, Span<const float> grad_sum,
+             Span<float> unscaled_grad) {
   std::array<std::uint32_t, 1> found_inf = {};
   run_through("unscale", exec,
               {from("grad_sum", grad_sum), to("unscaled_grad", unscaled_grad),
@@ -126,13 +131,15 @@ void cast(const Exec& exec, Span<const From> source, Span<To> target) {
   run(name, exec, {from("source", source), to("target", target)}, {});
 }
 
-void stochastic(const Exec& exec, const RoundingDraw& draw, Span<const float> source, Span<bf16> target) {
+void stochastic(const Exec& exec, const RoundingDraw& draw, Span<const float> source,
+                Span<bf16> target) {
   run("stochastic_cast_to_bf16", exec, {from("source", source), to("target", target)},
       {{"seed", draw.seed}, {"step", draw.step}, {"first_index", draw.first_index}});
 }
 
-constexpr char adamw_name[] = "adamw_update", adam_name[] = "adam_update", ema_name[] = "sgd_ema_update",
-               lion_name[] = "lion_update", bf16_name[] = "cast_to_bf16", fp16_name[] = "cast_to_fp16",
+constexpr char adamw_name[] = "adamw_update", adam_name[] = "adam_update",
+               ema_name[] = "sgd_ema_update", lion_name[] = "lion_update",
+               bf16_name[] = "cast_to_bf16", fp16_name[] = "cast_to_fp16",
                widen_bf16_name[] = "widen_bf16", widen_fp16_name[] = "widen_fp16";
 
 /// The host's implementations, but for those the plug-in has.
@@ -182,19 +189,19 @@ void use_in_steps(std::shared_ptr<Plugin> plugin) {
 
 std::unique_ptr<DistributedOptimizer> make_plugin_optimizer(const OptimizerSetup& setup) {
   const Plugin* plugin = used().plugin.get();
-  ZP_CHECK(plugin != nullptr, ErrorCode::config, "a step of a plug-in was asked for", "none was given",
-           "add --plugin FILE");
+  ZP_CHECK(plugin != nullptr, ErrorCode::config, "a step of a plug-in was asked for",
+           "none was given", "add --plugin FILE");
   const std::string update = update_of(setup.hyper.rule);
   ZP_CHECK(plugin->has(update), ErrorCode::unavailable,
-           "the plug-in " + plugin->name() + " does not have " + update, "it is the update of this rule",
-           "judge it with a recipe whose update it has");
+           "the plug-in " + plugin->name() + " does not have " + update,
+           "it is the update of this rule", "judge it with a recipe whose update it has");
   return cuda::make_distributed_optimizer(setup, used().ops);
 }
 
 std::unique_ptr<DistributedOptimizer> make_plugin_step(const OptimizerSetup& setup) {
   const std::shared_ptr<Plugin>& plugin = used().plugin;
-  ZP_CHECK(plugin != nullptr, ErrorCode::config, "a step of a plug-in was asked for", "none was given",
-           "add --plugin FILE");
+  ZP_CHECK(plugin != nullptr, ErrorCode::config, "a step of a plug-in was asked for",
+           "none was given", "add --plugin FILE");
   return make_whole_step(setup, plugin);
 }
 

@@ -50,12 +50,13 @@ struct Ends {
 };
 
 /// Between fork and exec: nothing that allocates or locks.
-[[noreturn]] void become(const char* program, char** words, char** variables, int socket, int memory,
-                         int output, const PluginLimits& limits) {
+[[noreturn]] void become(const char* program, char** words, char** variables, int socket,
+                         int memory, int output, const PluginLimits& limits) {
   const int null = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
   // First out of the way of the numbers they are to have.
-  const int from[] = {::fcntl(null, F_DUPFD, 16), ::fcntl(output, F_DUPFD, 16), ::fcntl(output, F_DUPFD, 16),
-                      ::fcntl(socket, F_DUPFD, 16), ::fcntl(memory, F_DUPFD, 16)};
+  const int from[] = {::fcntl(null, F_DUPFD, 16), ::fcntl(output, F_DUPFD, 16),
+                      ::fcntl(output, F_DUPFD, 16), ::fcntl(socket, F_DUPFD, 16),
+                      ::fcntl(memory, F_DUPFD, 16)};
   for (int to = 0; to < 5; ++to) ::dup2(from[to], to);
   ::syscall(SYS_close_range, 5U, ~0U, 0U);
   sigset_t none;
@@ -114,8 +115,8 @@ PluginProcess::PluginProcess(const std::string& program, const std::string& libr
   if (there) ::fcntl(pipes[1], F_SETFL, 0);  // the end that writes waits
   pid_ = there ? ::fork() : -1;
   if (pid_ == 0) {
-    become(path.c_str(), const_cast<char**>(argv.data()), const_cast<char**>(envp.data()), sockets[1], memory,
-           pipes[1], limits);
+    become(path.c_str(), const_cast<char**>(argv.data()), const_cast<char**>(envp.data()),
+           sockets[1], memory, pipes[1], limits);
   }
   ::close(sockets[1]);
   ::close(pipes[1]);
@@ -154,8 +155,8 @@ void PluginProcess::expect_silence() {
 
 void PluginProcess::answered_for_us(const std::string& during) {
   kill();
-  throw CandidateFailure(Status::tampered,
-                         "the plug-in answered in the place of the program that calls it " + during);
+  throw CandidateFailure(
+      Status::tampered, "the plug-in answered in the place of the program that calls it " + during);
 }
 
 PluginReply PluginProcess::call(PluginRequest request) {
@@ -174,23 +175,25 @@ PluginReply PluginProcess::call(PluginRequest request) {
 void PluginProcess::receive(void* message, std::size_t bytes, const std::string& during) {
   const auto until = Clock::now() + std::chrono::duration<double>(limits_.seconds);
   for (;;) {
-    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(until - Clock::now()).count();
+    const auto left =
+        std::chrono::duration_cast<std::chrono::milliseconds>(until - Clock::now()).count();
     pollfd waits[] = {{socket_, POLLIN, 0}, {output_, POLLIN, 0}};
     // A pipe nobody can write to any more would be ready for ever.
-    const int ready = left < 0 ? 0 : ::poll(waits, output_bytes_ < 0 ? 1 : 2, static_cast<int>(left) + 1);
+    const int ready =
+        left < 0 ? 0 : ::poll(waits, output_bytes_ < 0 ? 1 : 2, static_cast<int>(left) + 1);
     if (ready < 0 && errno == EINTR) continue;
     if (ready <= 0) {
       kill();
       throw CandidateFailure(Status::hung, "the plug-in did not come back " + during + " within " +
-                                               std::to_string(static_cast<int>(limits_.seconds)) + " s" +
-                                               last_words());
+                                               std::to_string(static_cast<int>(limits_.seconds)) +
+                                               " s" + last_words());
     }
     if ((waits[1].revents & (POLLIN | POLLHUP)) != 0 && output_bytes_ >= 0) read_output();
     if (output_bytes_ > limits_.output_bytes) {
       kill();
-      throw CandidateFailure(Status::error,
-                             "the plug-in wrote more than " + std::to_string(limits_.output_bytes) +
-                                 " bytes on its standard output and error " + during + last_words());
+      throw CandidateFailure(
+          Status::error, "the plug-in wrote more than " + std::to_string(limits_.output_bytes) +
+                             " bytes on its standard output and error " + during + last_words());
     }
     if ((waits[0].revents & (POLLIN | POLLHUP | POLLERR)) == 0) continue;
     const ssize_t length = ::recv(socket_, message, bytes, MSG_DONTWAIT);

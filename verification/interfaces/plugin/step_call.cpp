@@ -10,8 +10,9 @@ StepTables step_tables(const OptimizerSetup& setup) {
   const std::vector<TensorSlot>& slots = setup.layout->tensors();
   for (std::size_t i = 0; i < slots.size(); ++i) {
     const auto tensor = static_cast<std::int64_t>(i);
-    for (const std::int64_t word : {slots[i].begin, slots[i].numel, std::int64_t{setup.groups.of(tensor)},
-                                    std::int64_t{setup.clip_groups.of(tensor)}}) {
+    for (const std::int64_t word :
+         {slots[i].begin, slots[i].numel, std::int64_t{setup.groups.of(tensor)},
+          std::int64_t{setup.clip_groups.of(tensor)}}) {
       tables.tensors.push_back(static_cast<std::uint64_t>(word));
     }
   }
@@ -41,33 +42,34 @@ std::vector<double> group_rates(const OptimizerSetup& setup, std::int64_t t) {
   return rates;
 }
 
-std::vector<OpSetting> step_settings(const OptimizerSetup& setup, std::int64_t t, std::int64_t divisor,
-                                     const StepScalars& scalars) {
+std::vector<OpSetting> step_settings(const OptimizerSetup& setup, std::int64_t t,
+                                     std::int64_t divisor, const StepScalars& scalars) {
   const auto number = [](auto value) { return static_cast<std::int64_t>(value); };
   const LossScalerConfig& scaler = setup.scaler;
   std::vector<OpSetting> settings =
       described({hyper_of(setup.groups, setup.hyper, 0, t, setup.micro_batches), t, scalars});
-  const std::vector<OpSetting> of_step = {{"scalar.inv_scale", double{scalars.inv_scale}},
-                                          {"rule", number(setup.hyper.rule)},
-                                          {"norm_form", number(setup.hyper.norm)},
-                                          {"clip_value", setup.hyper.clip_value.value_or(0)},
-                                          {"micro_batches", setup.micro_batches},
-                                          {"divisor", divisor},
-                                          {"world_size", number(setup.comm->world_size())},
-                                          {"stage", number(setup.stage)},
-                                          {"grad_sum", number(setup.grad_sum)},
-                                          {"on_nonfinite", number(setup.on_nonfinite)},
-                                          {"missing_grad", number(setup.missing_grad)},
-                                          {"param_rounding", number(setup.param_rounding)},
-                                          {"seed", setup.seed},
-                                          {"scaler.kind", number(scaler.kind)},
-                                          {"scaler.log2_growth", number(scaler.log2_growth)},
-                                          {"scaler.log2_backoff", number(scaler.log2_backoff)},
-                                          {"scaler.log2_min", number(scaler.log2_min)},
-                                          {"scaler.log2_max", number(scaler.log2_max)},
-                                          {"scaler.growth_interval", number(scaler.growth_interval)},
-                                          {"scaler.hysteresis", number(scaler.hysteresis)},
-                                          {"scaler.refill", number(scaler.refill)}};
+  const std::vector<OpSetting> of_step = {
+      {"scalar.inv_scale", double{scalars.inv_scale}},
+      {"rule", number(setup.hyper.rule)},
+      {"norm_form", number(setup.hyper.norm)},
+      {"clip_value", setup.hyper.clip_value.value_or(0)},
+      {"micro_batches", setup.micro_batches},
+      {"divisor", divisor},
+      {"world_size", number(setup.comm->world_size())},
+      {"stage", number(setup.stage)},
+      {"grad_sum", number(setup.grad_sum)},
+      {"on_nonfinite", number(setup.on_nonfinite)},
+      {"missing_grad", number(setup.missing_grad)},
+      {"param_rounding", number(setup.param_rounding)},
+      {"seed", setup.seed},
+      {"scaler.kind", number(scaler.kind)},
+      {"scaler.log2_growth", number(scaler.log2_growth)},
+      {"scaler.log2_backoff", number(scaler.log2_backoff)},
+      {"scaler.log2_min", number(scaler.log2_min)},
+      {"scaler.log2_max", number(scaler.log2_max)},
+      {"scaler.growth_interval", number(scaler.growth_interval)},
+      {"scaler.hysteresis", number(scaler.hysteresis)},
+      {"scaler.refill", number(scaler.refill)}};
   settings.insert(settings.end(), of_step.begin(), of_step.end());
   return settings;
 }

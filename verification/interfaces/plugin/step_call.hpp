@@ -14,8 +14,8 @@ inline constexpr const char* whole_step_name = "step";
 
 /// Stays the same for a whole run.
 struct StepTables {
-  std::vector<std::uint64_t> tensors;     ///< [num_tensors, 4]: begin, numel, param group, clip group
-  std::vector<std::uint64_t> shards;      ///< [n, 3]: rank, begin, numel; rank after rank
+  std::vector<std::uint64_t> tensors;  ///< [num_tensors, 4]: begin, numel, param group, clip group
+  std::vector<std::uint64_t> shards;   ///< [n, 3]: rank, begin, numel; rank after rank
   std::vector<std::uint32_t> leaf_ranks;  ///< [M]: who computed a micro-batch
   std::vector<double> max_norms;          ///< [clip groups]; 0 does not clip
 };
@@ -25,7 +25,7 @@ StepTables step_tables(const OptimizerSetup& setup);
 std::vector<double> group_rates(const OptimizerSetup& setup, std::int64_t t);
 
 /// Settings by name: those of updates (of the default param group), then those of the step and of its loss scaler.
-std::vector<OpSetting> step_settings(const OptimizerSetup& setup, std::int64_t t, std::int64_t divisor,
-                                     const StepScalars& scalars);
+std::vector<OpSetting> step_settings(const OptimizerSetup& setup, std::int64_t t,
+                                     std::int64_t divisor, const StepScalars& scalars);
 
 }  // namespace zeroproof::verification

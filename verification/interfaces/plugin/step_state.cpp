@@ -78,11 +78,13 @@ void StepState::load(const FullState& state, const cuda::TensorSteps& steps) {
 
 /// The parameter of a piece, from its master.
 void StepState::round(const Piece& p, const cuda::TensorSteps& steps) {
-  const auto begin = static_cast<std::size_t>(p.global_begin), numel = static_cast<std::size_t>(p.numel);
+  const auto begin = static_cast<std::size_t>(p.global_begin),
+             numel = static_cast<std::size_t>(p.numel);
   const Span<const float> master = buffers_.back().whole().as<float>().subspan(begin, numel);
   const cuda::KernelTable& ops = cuda::host_ops();
   if (setup_.param_rounding == ParamRounding::stochastic) {
-    const RoundingDraw draw = {setup_.seed, steps.applied(p), static_cast<std::uint64_t>(p.global_begin)};
+    const RoundingDraw draw = {setup_.seed, steps.applied(p),
+                               static_cast<std::uint64_t>(p.global_begin)};
     return ops.stochastic_cast_to_bf16(setup_.exec, draw, master,
                                        param_.whole().as<bf16>().subspan(begin, numel));
   }

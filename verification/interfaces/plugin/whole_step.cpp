@@ -6,9 +6,9 @@
 #include "common/base/error.hpp"
 #include "cuda/optimizer/state/step_counts.hpp"
 #include "cuda/optimizer/state/tensor_steps.hpp"
-#include "verification/ops/op_candidate.hpp"
 #include "verification/interfaces/plugin/step_call.hpp"
 #include "verification/interfaces/plugin/step_state.hpp"
+#include "verification/ops/op_candidate.hpp"
 
 namespace zeroproof::verification {
 namespace {
@@ -72,11 +72,15 @@ class WholeStep final : public DistributedOptimizer {
     return !skipped();
   }
 
-  bool skipped() const override { return found_inf_ != 0 && setup_.on_nonfinite == OnNonfinite::skip; }
+  bool skipped() const override {
+    return found_inf_ != 0 && setup_.on_nonfinite == OnNonfinite::skip;
+  }
   std::vector<ExposedBuffer> exposed(Phase phase) override;
   std::vector<ExposedBuffer> storage() override;
   LossScalerState loss_scaler() const override { return scaler_; }
-  std::int64_t applied_steps() const override { return static_cast<std::int64_t>(steps_.applied_steps()); }
+  std::int64_t applied_steps() const override {
+    return static_cast<std::int64_t>(steps_.applied_steps());
+  }
 
  private:
   /// The leaves of all ranks, on rank 0 and everywhere else.
@@ -170,7 +174,8 @@ PluginCall WholeStep::call() {
   StepScalars first{};
   const TensorView scalars = steps_.scalars_view();
   if (scalars.numel > 0) std::memcpy(&first, scalars.data, sizeof(first));
-  const std::vector<OpSetting> settings = step_settings(setup_, applied_steps() + 1, divisor_, first);
+  const std::vector<OpSetting> settings =
+      step_settings(setup_, applied_steps() + 1, divisor_, first);
   return {whole_step_name, setup_.exec.num_threads, operands(), settings, false};
 }
 
@@ -182,20 +187,23 @@ std::vector<ExposedBuffer> WholeStep::exposed(Phase phase) {
     case Phase::reduce:
       return {grad_sum_.exposed()};
     case Phase::unscale:
-      return {{BufferId::found_inf, found_inf_view(), {}}, {BufferId::loss_scaler, scaler_view(), {}}};
+      return {{BufferId::found_inf, found_inf_view(), {}},
+              {BufferId::loss_scaler, scaler_view(), {}}};
     case Phase::norm:
       return {{BufferId::grad_norm, words_of(grad_norm_, DType::fp64), {}}};
     case Phase::clip:
       return {{BufferId::clip_coef, words_of(clip_coef_, DType::fp32), {}}};
     case Phase::update:
       for (const CutBuffer& buffer : state_.buffers()) buffers.push_back(buffer.exposed());
-      if (steps_.per_tensor()) buffers.push_back({BufferId::tensor_steps, steps_.tensor_steps_view(), {}});
+      if (steps_.per_tensor())
+        buffers.push_back({BufferId::tensor_steps, steps_.tensor_steps_view(), {}});
       buffers.push_back({BufferId::applied_steps, steps_.applied_steps_view(), {}});
       return buffers;
     case Phase::cast:
       return {state_.param().exposed()};
     case Phase::gather:
-      return {{BufferId::param_full, state_.param_full().view(), {{0, setup_.layout->padded_numel()}}}};
+      return {
+          {BufferId::param_full, state_.param_full().view(), {{0, setup_.layout->padded_numel()}}}};
   }
   return buffers;
 }
@@ -216,7 +224,8 @@ std::unique_ptr<DistributedOptimizer> make_whole_step(const OptimizerSetup& setu
   ZP_CHECK(!layered, ErrorCode::unavailable,
            "a whole step of a plug-in was asked for in stage 3 or with overlap",
            "leaves then come layer by layer, and it gets whole ones", "use stages 0, 1 and 2");
-  ZP_CHECK(setup.tp == nullptr && setup.cp == 1 && setup.replicas == nullptr, ErrorCode::unavailable,
+  ZP_CHECK(setup.tp == nullptr && setup.cp == 1 && setup.replicas == nullptr,
+           ErrorCode::unavailable,
            "a whole step of a plug-in was asked for on a grid or with instances",
            "it gets the shards of data ranks alone", "leave --grid and --instances out");
   return std::make_unique<WholeStep>(setup, std::move(plugin));

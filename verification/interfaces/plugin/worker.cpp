@@ -88,8 +88,9 @@ PluginReply compute(const zeroproof_plugin& plugin, const PluginRequest& request
   PluginReply reply;
   reply.number = request.number;
   char* const place = shared.at(request.place_begin, request.arena_bytes);
-  char* const there =
-      device == nullptr ? place : device->put(place, static_cast<std::int64_t>(request.place_bytes));
+  char* const there = device == nullptr
+                          ? place
+                          : device->put(place, static_cast<std::int64_t>(request.place_bytes));
   const std::int32_t device_type = device == nullptr ? ZEROPROOF_CPU : device_type_of(plugin);
   for (int k = 0; k < request.num_operands; ++k) {
     const WireOperand& wire = request.operands[static_cast<std::size_t>(k)];
@@ -97,9 +98,10 @@ PluginReply compute(const zeroproof_plugin& plugin, const PluginRequest& request
     strides[k][0] = wire.ndim == 2 ? shapes[k][1] : 1;
     strides[k][1] = 1;
     void* data = there + (wire.offset - request.place_begin);
-    operands[k] = {wire.name.data(),
-                   wire.access,
-                   {data, device_type, 0, wire.ndim, {wire.code, wire.bits, 1}, shapes[k], strides[k], 0}};
+    operands[k] = {
+        wire.name.data(),
+        wire.access,
+        {data, device_type, 0, wire.ndim, {wire.code, wire.bits, 1}, shapes[k], strides[k], 0}};
   }
   for (int k = 0; k < request.num_settings; ++k) {
     const TransportSetting& wire = request.settings[static_cast<std::size_t>(k)];
@@ -153,7 +155,8 @@ std::unique_ptr<WorkerDevice> open_device(std::int32_t device_type, PluginHello&
     put_text(hello.problem, std::string("could not be given a device: ") + error.what());
   }
   put_text(hello.remedy,
-           "build it with nvcc for build/zeroproof on a machine with a GPU, or with another compiler for "
+           "build it with nvcc for build/zeroproof on a machine with a GPU, or with another "
+           "compiler for "
            "build/zeroproof-sim");
   return nullptr;
 }
@@ -164,7 +167,8 @@ int plugin_worker(int argc, char** argv) {
   if (argc != 3 && argc != 4) return plugin_connection_lost;
   end_with_parent();
   PluginHello hello;
-  const std::unique_ptr<WorkerDevice> device = argc == 4 ? open_device(std::atoi(argv[3]), hello) : nullptr;
+  const std::unique_ptr<WorkerDevice> device =
+      argc == 4 ? open_device(std::atoi(argv[3]), hello) : nullptr;
   forbid_processes();  // a driver may have to start one before
   const bool ready = argc == 3 || device != nullptr;
   const zeroproof_plugin* plugin = ready ? load_library(argv[2], hello) : nullptr;

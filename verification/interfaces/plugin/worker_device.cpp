@@ -9,10 +9,13 @@ namespace zeroproof::verification {
 std::string device_obstacle(std::int32_t device_type) {
   const cuda::device::DeviceInfo& info = cuda::device::device_info();
   if (device_type == ZEROPROOF_SIMULATED) {
-    return info.simulated ? "" : "was built for the simulated device, which this program does not have";
+    return info.simulated ? ""
+                          : "was built for the simulated device, which this program does not have";
   }
   if (info.simulated) return "was built for a GPU, and this program simulates its device";
-  return info.answers ? "" : "wants its operands on a device, and none answers here (" + info.detail + ")";
+  return info.answers
+             ? ""
+             : "wants its operands on a device, and none answers here (" + info.detail + ")";
 }
 
 WorkerDevice::WorkerDevice() { cuda::device::choose_device(0); }

@@ -68,7 +68,8 @@ std::vector<Operand> operands_of(const ActivationKind& kind) {
 
 ActivationArgs args_of(const ActivationKind& kind, const OpCall& call) {
   const ActivationVariant& variant = activation_variants[call.variant()];
-  ActivationArgs args{columns_of(variant.shape, call.numel()), variant.setting, {}, {}, {}, {}, {}, {}};
+  ActivationArgs args{
+      columns_of(variant.shape, call.numel()), variant.setting, {}, {}, {}, {}, {}, {}};
   const auto columns = static_cast<std::size_t>(args.columns);
   const std::size_t rows = static_cast<std::size_t>(call.numel()) / columns;
   std::size_t k = 0;
@@ -132,13 +133,15 @@ OpFunction run(const ActivationKind& kind, const ActivationImplementation& imple
 }
 
 /// An implementation that is not there is empty.
-Op activation(const char* name, const char* type, const ActivationKind& kind, const ActivationImplementation& reference,
-              const ActivationImplementation& host = {}, const ActivationImplementation& device = {}) {
+Op activation(const char* name, const char* type, const ActivationKind& kind,
+              const ActivationImplementation& reference, const ActivationImplementation& host = {},
+              const ActivationImplementation& device = {}) {
   Op op;
   op.name = name;
   op.contract = "activations.hpp";
   op.type = type;
-  for (const ActivationVariant& variant : activation_variants) op.variants.emplace_back(variant.name);
+  for (const ActivationVariant& variant : activation_variants)
+    op.variants.emplace_back(variant.name);
   op.operands = operands_of(kind);
   op.fills = number_fills();
   op.largest = largest_rows;
@@ -147,9 +150,11 @@ Op activation(const char* name, const char* type, const ActivationKind& kind, co
     std::vector<OpSetting> settings = {{"columns", args.columns}};
     if (kind.setting != nullptr) settings.push_back({kind.setting, double{args.setting}});
     if (kind.bias)
-      settings.push_back({"has_bias", std::int64_t{activation_variants[call.variant()].bias ? 1 : 0}});
+      settings.push_back(
+          {"has_bias", std::int64_t{activation_variants[call.variant()].bias ? 1 : 0}});
     if (kind.weight)
-      settings.push_back({"has_weight", std::int64_t{activation_variants[call.variant()].weight ? 1 : 0}});
+      settings.push_back(
+          {"has_weight", std::int64_t{activation_variants[call.variant()].weight ? 1 : 0}});
     return settings;
   };
   op.reference = run(kind, reference);
@@ -161,7 +166,9 @@ Op activation(const char* name, const char* type, const ActivationKind& kind, co
 // Each kind of signature once: an implementation in any layer has one of these.
 
 ActivationImplementation gelu(BiasGeluFn* implementation) {
-  return [implementation](const Exec& exec, const ActivationArgs& a) { implementation(exec, a.columns, a.x, a.bias, a.result); };
+  return [implementation](const Exec& exec, const ActivationArgs& a) {
+    implementation(exec, a.columns, a.x, a.bias, a.result);
+  };
 }
 ActivationImplementation gelu_backward(BiasGeluBackwardFn* implementation) {
   return [implementation](const Exec& exec, const ActivationArgs& a) {
@@ -179,8 +186,9 @@ ActivationImplementation gated_backward(SwigluBackwardFn* implementation) {
   };
 }
 ActivationImplementation squared(SquaredReluFn* implementation) {
-  return
-      [implementation](const Exec& exec, const ActivationArgs& a) { implementation(exec, a.columns, a.x, a.weight, a.result); };
+  return [implementation](const Exec& exec, const ActivationArgs& a) {
+    implementation(exec, a.columns, a.x, a.weight, a.result);
+  };
 }
 ActivationImplementation squared_backward(SquaredReluBackwardFn* implementation) {
   return [implementation](const Exec& exec, const ActivationArgs& a) {
@@ -201,7 +209,9 @@ constexpr ActivationKind backward(ActivationKind kind) {
 
 }  // namespace
 
-OpFunction calls_of_swiglu(SwigluFn* implementation) { return run(swiglu_like, gated(implementation)); }
+OpFunction calls_of_swiglu(SwigluFn* implementation) {
+  return run(swiglu_like, gated(implementation));
+}
 OpFunction calls_of_swiglu_backward(SwigluBackwardFn* implementation) {
   return run(backward(swiglu_like), gated_backward(implementation));
 }
@@ -216,11 +226,13 @@ std::vector<Op> activation_ops() {
       activation("bias_gelu_backward", "BiasGeluBackwardFn", backward(gelu_like),
                  gelu_backward(r::bias_gelu_backward), gelu_backward(h::bias_gelu_backward),
                  gelu_backward(on_device<d::bias_gelu_backward>)),
-      activation("geglu", "GegluFn", geglu_like, gelu(r::geglu), gelu(h::geglu), gelu(on_device<d::geglu>)),
-      activation("geglu_backward", "GegluBackwardFn", backward(geglu_like), gelu_backward(r::geglu_backward),
-                 gelu_backward(h::geglu_backward), gelu_backward(on_device<d::geglu_backward>)),
-      activation("quick_geglu", "QuickGegluFn", quick_like, gated(r::quick_geglu), gated(h::quick_geglu),
-                 gated(on_device<d::quick_geglu>)),
+      activation("geglu", "GegluFn", geglu_like, gelu(r::geglu), gelu(h::geglu),
+                 gelu(on_device<d::geglu>)),
+      activation("geglu_backward", "GegluBackwardFn", backward(geglu_like),
+                 gelu_backward(r::geglu_backward), gelu_backward(h::geglu_backward),
+                 gelu_backward(on_device<d::geglu_backward>)),
+      activation("quick_geglu", "QuickGegluFn", quick_like, gated(r::quick_geglu),
+                 gated(h::quick_geglu), gated(on_device<d::quick_geglu>)),
       activation("quick_geglu_backward", "QuickGegluBackwardFn", backward(quick_like),
                  gated_backward(r::quick_geglu_backward), gated_backward(h::quick_geglu_backward),
                  gated_backward(on_device<d::quick_geglu_backward>)),
@@ -232,7 +244,8 @@ std::vector<Op> activation_ops() {
       activation("squared_relu", "SquaredReluFn", squared_like, squared(r::squared_relu),
                  squared(h::squared_relu), squared(on_device<d::squared_relu>)),
       activation("squared_relu_backward", "SquaredReluBackwardFn", backward(squared_like),
-                 squared_backward(r::squared_relu_backward), squared_backward(h::squared_relu_backward),
+                 squared_backward(r::squared_relu_backward),
+                 squared_backward(h::squared_relu_backward),
                  squared_backward(on_device<d::squared_relu_backward>))};
 }
 

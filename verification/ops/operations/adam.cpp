@@ -22,13 +22,13 @@ OpFunction run(UpdateRule rule, AdamwUpdateFn* implementation) {
   return [rule, implementation](OpCall& call) {
     const UpdateSettings s = settings_of(rule, call.variant());
     const Span<float> maximum = s.hyper.amsgrad ? call.get<float>(4) : Span<float>{};
-    implementation(call.exec, {s.hyper.amsgrad, s.hyper.maximize}, s.scalars, call.in<float>(0), call.get<float>(1),
-         call.get<float>(2), call.get<float>(3), maximum);
+    implementation(call.exec, {s.hyper.amsgrad, s.hyper.maximize}, s.scalars, call.in<float>(0),
+                   call.get<float>(1), call.get<float>(2), call.get<float>(3), maximum);
   };
 }
 
-Op update(UpdateRule rule, std::string name, std::string type, AdamwUpdateFn* reference, AdamwUpdateFn* host,
-          AdamwUpdateFn* device, AdamwUpdateFn* cuda::KernelTable::*in_table) {
+Op update(UpdateRule rule, std::string name, std::string type, AdamwUpdateFn* reference,
+          AdamwUpdateFn* host, AdamwUpdateFn* device, AdamwUpdateFn* cuda::KernelTable::*in_table) {
   Op op;
   op.name = std::move(name);
   op.contract = "adam.hpp";
@@ -39,7 +39,8 @@ Op update(UpdateRule rule, std::string name, std::string type, AdamwUpdateFn* re
       op.variants.push_back(scalars + " " + options);
     }
   }
-  op.operands = {input("grad"), in_place("master", Content::weight), in_place("exp_avg", Content::moment),
+  op.operands = {input("grad"), in_place("master", Content::weight),
+                 in_place("exp_avg", Content::moment),
                  in_place("exp_avg_sq", Content::second_moment),
                  in_place("max_exp_avg_sq", Content::second_moment)};
   op.fills = number_fills();
@@ -59,11 +60,12 @@ Op update(UpdateRule rule, std::string name, std::string type, AdamwUpdateFn* re
 }  // namespace
 
 std::vector<Op> adam_ops() {
-  return {
-      update(UpdateRule::adamw, "adamw_update", "AdamwUpdateFn", reference::adamw_update,
-             cuda::host::adamw_update, on_device<cuda::device::adamw_update>, &cuda::KernelTable::adamw_update),
-      update(UpdateRule::adam, "adam_update", "AdamUpdateFn", reference::adam_update, cuda::host::adam_update,
-             on_device<cuda::device::adam_update>, &cuda::KernelTable::adam_update)};
+  return {update(UpdateRule::adamw, "adamw_update", "AdamwUpdateFn", reference::adamw_update,
+                 cuda::host::adamw_update, on_device<cuda::device::adamw_update>,
+                 &cuda::KernelTable::adamw_update),
+          update(UpdateRule::adam, "adam_update", "AdamUpdateFn", reference::adam_update,
+                 cuda::host::adam_update, on_device<cuda::device::adam_update>,
+                 &cuda::KernelTable::adam_update)};
 }
 
 }  // namespace zeroproof::verification

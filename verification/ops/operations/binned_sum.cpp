@@ -41,8 +41,10 @@ struct Leaves {
   std::size_t count;
   std::size_t repeated;  ///< how often each operand is added before the next one
 };
-constexpr std::array<Leaves, 4> leaf_sets = {
-    {{"1 leaf", 1, 1}, {"2 leaves", 2, 1}, {"5 leaves", 5, 1}, {"2 leaves, 64 times each", 128, 64}}};
+constexpr std::array<Leaves, 4> leaf_sets = {{{"1 leaf", 1, 1},
+                                              {"2 leaves", 2, 1},
+                                              {"5 leaves", 5, 1},
+                                              {"2 leaves, 64 times each", 128, 64}}};
 constexpr std::size_t most_operands = 5;
 
 OpFunction run_deposit(BinnedDepositFn* implementation) {
@@ -68,7 +70,9 @@ OpFunction run_merge(BinnedMergeFn* implementation) {
 }
 
 OpFunction run_finish(BinnedFinishFn* implementation) {
-  return [implementation](OpCall& call) { implementation(call.exec, sum_of(call, 0), call.get<float>(3)); };
+  return [implementation](OpCall& call) {
+    implementation(call.exec, sum_of(call, 0), call.get<float>(3));
+  };
 }
 
 /// Any value of a field that `leaves` leaves can reach, of any length in bits.

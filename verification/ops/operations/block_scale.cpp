@@ -100,16 +100,19 @@ OpFunction run_amax(BlockAmaxFn* implementation) {
       const std::uint32_t word = call.words(7, static_cast<std::int64_t>(b))[0];
       amax[b] = word % 3U == 0 ? word % 0x7F800001U : 0;
     }
-    call.get<std::uint32_t>(2)[0] = refused(
-        [&] { implementation(call.exec, p.grid, block_cuts[call.variant()].value, p.first, call.in<float>(0), amax); });
+    call.get<std::uint32_t>(2)[0] = refused([&] {
+      implementation(call.exec, p.grid, block_cuts[call.variant()].value, p.first,
+                     call.in<float>(0), amax);
+    });
     std::ranges::fill(call.get<std::uint32_t>(1), 0U);
     std::ranges::copy(amax, call.get<std::uint32_t>(1).begin());
   };
 }
 
 template <class Format>
-OpFunction run_quantize(Fp8 format, void (*implementation)(const Exec&, const BlockQuantization&, std::int64_t,
-                                                 Span<const float>, Span<const float>, Span<Format>)) {
+OpFunction run_quantize(Fp8 format, void (*implementation)(const Exec&, const BlockQuantization&,
+                                                           std::int64_t, Span<const float>,
+                                                           Span<const float>, Span<Format>)) {
   return [=](OpCall& call) {
     const BlockCall p = block_call(call);
     const BlockCut& cut = block_cuts[call.variant()];
@@ -118,14 +121,16 @@ OpFunction run_quantize(Fp8 format, void (*implementation)(const Exec&, const Bl
     const BlockQuantization options{p.grid, cut.value, cut.overflow};
     std::ranges::fill(call.get<Format>(1), Format{});
     call.get<std::uint32_t>(2)[0] = refused([&] {
-      implementation(call.exec, options, p.first, call.in<float>(0), Span<const float>(scale), call.get<Format>(1));
+      implementation(call.exec, options, p.first, call.in<float>(0), Span<const float>(scale),
+                     call.get<Format>(1));
     });
   };
 }
 
 template <class Format>
-OpFunction run_dequantize(void (*implementation)(const Exec&, const BlockGrid&, std::int64_t, Span<const Format>,
-                                       Span<const float>, Span<float>)) {
+OpFunction run_dequantize(void (*implementation)(const Exec&, const BlockGrid&, std::int64_t,
+                                                 Span<const Format>, Span<const float>,
+                                                 Span<float>)) {
   return [=](OpCall& call) {
     const BlockCall p = block_call(call);
     std::vector<float> scale_inv(p.num_blocks);
@@ -136,7 +141,8 @@ OpFunction run_dequantize(void (*implementation)(const Exec&, const BlockGrid&, 
     }
     std::ranges::fill(call.get<float>(1), 0.0F);
     call.get<std::uint32_t>(2)[0] = refused([&] {
-      implementation(call.exec, p.grid, p.first, call.in<Format>(0), Span<const float>(scale_inv), call.get<float>(1));
+      implementation(call.exec, p.grid, p.first, call.in<Format>(0), Span<const float>(scale_inv),
+                     call.get<float>(1));
     });
   };
 }

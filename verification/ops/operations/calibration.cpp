@@ -23,7 +23,8 @@ std::vector<std::uint64_t> drawn_counts(const OpCall& call) {
   const std::uint32_t shape = call.words(9, 0)[0] % 5U;
   for (std::size_t k = 0; k < count.size(); ++k) {
     const PhiloxBlock w = call.words(0, static_cast<std::int64_t>(k));
-    const std::uint64_t tail = std::uint64_t{1} << (20 - std::min<std::size_t>(20, 25 * k / count.size()));
+    const std::uint64_t tail = std::uint64_t{1}
+                               << (20 - std::min<std::size_t>(20, 25 * k / count.size()));
     if (shape == 0) count[k] = w[0] % (tail + 1);
     if (shape == 1) count[k] = 1 + w[0] % 100U;
     if (shape == 2) count[k] = w[0] % 40U == 0 ? 1 + w[1] % 3U : 0;
@@ -65,7 +66,8 @@ OpFunction run_percentile(PercentileAmaxFn* implementation) {
     float width = drawn_bin_width(call);
     if (call.variant() == 5) spoil_counts(call, count, width);
     float amax = 0;
-    call.get<std::uint32_t>(1)[0] = refused([&] { amax = implementation(count, width, percentiles[call.variant()]); });
+    call.get<std::uint32_t>(1)[0] =
+        refused([&] { amax = implementation(count, width, percentiles[call.variant()]); });
     call.get<float>(0)[0] = amax;
   };
 }
@@ -78,8 +80,8 @@ OpFunction run_entropy(EntropyAmaxFn* implementation) {
     float width = drawn_bin_width(call);
     if (call.variant() == 3) spoil_counts(call, count, width);
     float amax = 0;
-    call.get<std::uint32_t>(1)[0] =
-        refused([&] { amax = implementation(call.exec, count, width, entropy_bits[call.variant()]); });
+    call.get<std::uint32_t>(1)[0] = refused(
+        [&] { amax = implementation(call.exec, count, width, entropy_bits[call.variant()]); });
     call.get<float>(0)[0] = amax;
   };
 }
@@ -91,16 +93,18 @@ OpFunction run_clip_errors(ClipErrorsFn* implementation, GradNormNormaliseFn* no
   return [=](OpCall& call) {
     // Columns that three blocks share, so that a row is cut into three stretches.
     constexpr std::int64_t columns = 23, first = 7;
-    FakeQuantization options{{(first + call.numel()) / columns + 1, columns, std::int64_t{1} << 40, 9}};
+    FakeQuantization options{
+        {(first + call.numel()) / columns + 1, columns, std::int64_t{1} << 40, 9}};
     if (call.variant() == 1) options.bits = 4;
     if (call.variant() == 2) options.format = FakeFormat::e4m3;
     if (call.variant() == 3) options.format = FakeFormat::e5m2;
     std::vector<std::uint32_t> amax(clip_blocks);
     reference::block_amax({}, options.grid, QuantizedValue::direct, first, call.in<float>(0), amax);
-    std::vector<NormLimbs> errors(clip_blocks * num_clips, initial_limbs(call.variant() == 1 ? 1 : 0));
+    std::vector<NormLimbs> errors(clip_blocks * num_clips,
+                                  initial_limbs(call.variant() == 1 ? 1 : 0));
     if (call.variant() == 4) errors.pop_back();
-    call.get<std::uint32_t>(2)[0] =
-        refused([&] { implementation(call.exec, options, first, call.in<float>(0), amax, errors); });
+    call.get<std::uint32_t>(2)[0] = refused(
+        [&] { implementation(call.exec, options, first, call.in<float>(0), amax, errors); });
     errors.resize(clip_blocks * num_clips);
     for (std::size_t k = 0; k < errors.size(); ++k) {
       normalise(errors[k]);  // carries are free before
@@ -140,7 +144,8 @@ void draw_channels(OpCall& call) {
     for (std::int64_t i = 0; i < call.numel(); ++i) {
       const PhiloxBlock w = call.words(operand, i);
       const std::uint64_t index = call.shape().first_index + static_cast<std::uint64_t>(i);
-      auto bits = std::bit_cast<std::uint32_t>(fill_value(call.shape().fill, Content::weight, index, w));
+      auto bits =
+          std::bit_cast<std::uint32_t>(fill_value(call.shape().fill, Content::weight, index, w));
       if (w[3] % 8U == 0) bits = 0x2FFFFFFFU + w[2] % 3U;  // around 2^-31
       call.get<std::uint32_t>(operand)[static_cast<std::size_t>(i)] = bits & 0x7FFFFFFFU;
     }
@@ -153,8 +158,8 @@ OpFunction run_smooth(SmoothScalesFn* implementation) {
   return [implementation](OpCall& call) {
     std::vector<float> scale(static_cast<std::size_t>(call.numel()), 0.0F);
     call.get<std::uint32_t>(3)[0] = refused([&] {
-      implementation(call.exec, smooth_alphas[call.variant()], call.in<std::uint32_t>(0), call.in<std::uint32_t>(1),
-           Span<float>(scale));
+      implementation(call.exec, smooth_alphas[call.variant()], call.in<std::uint32_t>(0),
+                     call.in<std::uint32_t>(1), Span<float>(scale));
     });
     std::ranges::copy(scale, call.get<float>(2).begin());
   };
@@ -162,9 +167,15 @@ OpFunction run_smooth(SmoothScalesFn* implementation) {
 
 }  // namespace
 
-OpFunction calls_of_percentile_amax(PercentileAmaxFn* implementation) { return run_percentile(implementation); }
-OpFunction calls_of_entropy_amax(EntropyAmaxFn* implementation) { return run_entropy(implementation); }
-OpFunction calls_of_smooth_scales(SmoothScalesFn* implementation) { return run_smooth(implementation); }
+OpFunction calls_of_percentile_amax(PercentileAmaxFn* implementation) {
+  return run_percentile(implementation);
+}
+OpFunction calls_of_entropy_amax(EntropyAmaxFn* implementation) {
+  return run_entropy(implementation);
+}
+OpFunction calls_of_smooth_scales(SmoothScalesFn* implementation) {
+  return run_smooth(implementation);
+}
 
 std::vector<Op> calibration_ops() {
   Op percentile;
@@ -196,14 +207,16 @@ std::vector<Op> calibration_ops() {
   errors.type = "ClipErrorsFn";
   errors.exactness = Exactness::integer;
   errors.variants = {"int8", "int4 onto limbs", "e4m3", "e5m2", "refused"};
-  errors.operands = {input("values", Content::weight), fixed(output("errors", DType::u64), clip_words),
+  errors.operands = {input("values", Content::weight),
+                     fixed(output("errors", DType::u64), clip_words),
                      fixed(output("refused", DType::u32), 1)};
   errors.fills = number_fills();
   errors.largest = 1500;
   errors.one_result = "it adds integers";
   errors.reference = run_clip_errors(reference::clip_errors, reference::grad_norm_normalise);
   errors.host = run_clip_errors(cuda::host::clip_errors, cuda::host::grad_norm_normalise);
-  errors.device = run_clip_errors(on_device<cuda::device::clip_errors>, cuda::device::grad_norm_normalise);
+  errors.device =
+      run_clip_errors(on_device<cuda::device::clip_errors>, cuda::device::grad_norm_normalise);
 
   Op choice = percentile;
   choice.name = "clip_of_errors";

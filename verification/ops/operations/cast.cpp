@@ -10,7 +10,9 @@ namespace {
 
 template <class From, class To>
 OpFunction run(void (*implementation)(const Exec&, Span<const From>, Span<To>)) {
-  return [implementation](OpCall& call) { implementation(call.exec, call.in<From>(0), call.get<To>(1)); };
+  return [implementation](OpCall& call) {
+    implementation(call.exec, call.in<From>(0), call.get<To>(1));
+  };
 }
 
 template <class From, class To>
@@ -18,8 +20,8 @@ using CastFn = void(const Exec&, Span<const From>, Span<To>);
 
 /// One cast and its three implementations.
 template <class From, class To>
-Op cast(std::string name, std::string type, std::vector<Operand> operands, CastFn<From, To>* reference,
-        CastFn<From, To>* host, CastFn<From, To>* device) {
+Op cast(std::string name, std::string type, std::vector<Operand> operands,
+        CastFn<From, To>* reference, CastFn<From, To>* host, CastFn<From, To>* device) {
   Op op;
   op.name = std::move(name);
   op.contract = "cast.hpp";
@@ -37,15 +39,15 @@ Op cast(std::string name, std::string type, std::vector<Operand> operands, CastF
 template <class To>
 Op narrowing(std::string name, std::string type, DType dtype, CastFn<float, To>* reference,
              CastFn<float, To>* host, CastFn<float, To>* device) {
-  return cast(std::move(name), std::move(type), {input("source", Content::weight), output("target", dtype)},
-              reference, host, device);
+  return cast(std::move(name), std::move(type),
+              {input("source", Content::weight), output("target", dtype)}, reference, host, device);
 }
 
 template <class From>
 Op widening(std::string name, std::string type, DType dtype, CastFn<From, float>* reference,
             CastFn<From, float>* host, CastFn<From, float>* device) {
-  Op op = cast(std::move(name), std::move(type), {input("source", Content::value, dtype), output("target")},
-               reference, host, device);
+  Op op = cast(std::move(name), std::move(type),
+               {input("source", Content::value, dtype), output("target")}, reference, host, device);
   op.phases = {Phase::reduce};
   op.one_result = "it rounds nothing";
   op.fills = {Fill::patterns, Fill::zero};
@@ -61,11 +63,13 @@ Op rounded_up() {
 }
 
 /// Draws by variant: two seeds, steps around 2^32, and first indices in every place of a block of four words.
-constexpr RoundingDraw draws[] = {{1, 1, 0}, {0xFEDCBA9876543210U, 0x100000007U, 4097}, {3, 0, 0xFFFFFFFFU}};
+constexpr RoundingDraw draws[] = {
+    {1, 1, 0}, {0xFEDCBA9876543210U, 0x100000007U, 4097}, {3, 0, 0xFFFFFFFFU}};
 
 OpFunction run_stochastic(StochasticCastToBf16Fn* implementation) {
-  return
-      [implementation](OpCall& call) { implementation(call.exec, draws[call.variant()], call.in<float>(0), call.get<bf16>(1)); };
+  return [implementation](OpCall& call) {
+    implementation(call.exec, draws[call.variant()], call.in<float>(0), call.get<bf16>(1));
+  };
 }
 
 Op stochastic() {
@@ -95,11 +99,11 @@ std::vector<Op> cast_ops() {
   namespace r = reference;
   namespace h = cuda::host;
   namespace d = cuda::device;
-  Op to_bf16 = narrowing("cast_to_bf16", "CastToBf16Fn", DType::bf16, r::cast_to_bf16, h::cast_to_bf16,
-                         on_device<d::cast_to_bf16>);
+  Op to_bf16 = narrowing("cast_to_bf16", "CastToBf16Fn", DType::bf16, r::cast_to_bf16,
+                         h::cast_to_bf16, on_device<d::cast_to_bf16>);
   to_bf16.host_of = [](const cuda::KernelTable& ops) { return run(ops.cast_to_bf16); };
-  Op to_fp16 = narrowing("cast_to_fp16", "CastToFp16Fn", DType::fp16, r::cast_to_fp16, h::cast_to_fp16,
-                         on_device<d::cast_to_fp16>);
+  Op to_fp16 = narrowing("cast_to_fp16", "CastToFp16Fn", DType::fp16, r::cast_to_fp16,
+                         h::cast_to_fp16, on_device<d::cast_to_fp16>);
   to_fp16.host_of = [](const cuda::KernelTable& ops) { return run(ops.cast_to_fp16); };
   return {
       to_bf16,

@@ -33,7 +33,8 @@ OpFunction run_coef(ClipCoefFn* implementation) {
       std::optional<double> max_norm;
       if (call.in<std::uint32_t>(2)[i] != 0) max_norm = call.in<double>(1)[i];
       float coef = 0;
-      call.get<std::uint32_t>(4)[i] = refused([&] { coef = implementation(call.in<double>(0)[i], max_norm); });
+      call.get<std::uint32_t>(4)[i] =
+          refused([&] { coef = implementation(call.in<double>(0)[i], max_norm); });
       call.get<float>(3)[i] = coef;
     }
   };
@@ -79,7 +80,8 @@ double drawn_norm(const PhiloxBlock& w) {
   constexpr double inf = std::numeric_limits<double>::infinity();
   constexpr std::array<double, 12> special = {0,       0x1p-149, 1e-6, 1 - 1e-6, 1,    1e30,
                                               0x1p140, inf,      -inf, -1,       -0.0, 0x1p-1074};
-  if (w[2] % 4 == 0) return w[2] % 64 == 0 ? std::bit_cast<double>(0x7FF8000000000000U) : special[w[3] % 12U];
+  if (w[2] % 4 == 0)
+    return w[2] % 64 == 0 ? std::bit_cast<double>(0x7FF8000000000000U) : special[w[3] % 12U];
   return 0.5 + static_cast<double>(std::uint64_t{w[0]} << 20 | w[1] >> 12) * 0x1p-52;
 }
 
@@ -100,9 +102,10 @@ std::vector<Op> clip_ops() {
   coef.contract = "clip.hpp";
   coef.type = "ClipCoefFn";
   coef.phases = {Phase::clip};
-  coef.operands = {
-      input("grad_norm", Content::given, DType::fp64), input("max_norm", Content::given, DType::fp64),
-      input("has_max_norm", Content::given, DType::u32), output("clip_coef"), output("refused", DType::u32)};
+  coef.operands = {input("grad_norm", Content::given, DType::fp64),
+                   input("max_norm", Content::given, DType::fp64),
+                   input("has_max_norm", Content::given, DType::u32), output("clip_coef"),
+                   output("refused", DType::u32)};
   coef.fills = {Fill::sweep};
   coef.generate = draw_coef_inputs;
   coef.bounds = coef_bounds;

@@ -42,13 +42,14 @@ struct EntropyCall {
 };
 
 /// Targets from words: most of them columns of the vocabulary, near the part's often enough, some no column.
-std::vector<std::int32_t> targets_of(const OpCall& call, std::size_t operand, const EntropyCall& c) {
+std::vector<std::int32_t> targets_of(const OpCall& call, std::size_t operand,
+                                     const EntropyCall& c) {
   std::vector<std::int32_t> targets;
   for (const std::uint32_t word : call.in<std::uint32_t>(operand)) {
     const auto in_all =
         static_cast<std::int64_t>((word >> 8) % static_cast<std::uint64_t>(c.part.size + 2)) - 1;
-    const auto in_part =
-        c.part.begin() + static_cast<std::int64_t>((word >> 8) % static_cast<std::uint64_t>(c.width));
+    const auto in_part = c.part.begin() + static_cast<std::int64_t>(
+                                              (word >> 8) % static_cast<std::uint64_t>(c.width));
     targets.push_back(static_cast<std::int32_t>(word % 2 == 0 ? in_part : in_all));
   }
   return targets;
@@ -61,8 +62,8 @@ void draw_largest(OpCall& call, std::size_t logits, std::size_t largest) {
   for (std::int64_t r = 0; r < c.rows; ++r) {
     std::uint32_t key = 0;
     for (std::int64_t j = 0; j < c.width; ++j) {
-      const auto bits =
-          std::bit_cast<std::uint32_t>(call.in<float>(logits)[static_cast<std::size_t>(r * c.width + j)]);
+      const auto bits = std::bit_cast<std::uint32_t>(
+          call.in<float>(logits)[static_cast<std::size_t>(r * c.width + j)]);
       const bool is_nan = (bits & 0x7FFFFFFFU) > 0x7F800000U;
       const std::uint32_t of_x = is_nan              ? 0xFFFFFFFFU
                                  : (bits >> 31) == 0 ? bits + 0x80000000U
@@ -76,7 +77,8 @@ void draw_largest(OpCall& call, std::size_t logits, std::size_t largest) {
 OpFunction run_max(CrossEntropyMaxFn* implementation) {
   return [implementation](OpCall& call) {
     const EntropyCall c(call);
-    implementation(call.exec, c.part, used(call.in<float>(0), c.logits), call.get<std::uint32_t>(1));
+    implementation(call.exec, c.part, used(call.in<float>(0), c.logits),
+                   call.get<std::uint32_t>(1));
   };
 }
 
@@ -84,7 +86,8 @@ OpFunction run_sum(CrossEntropySumFn* implementation) {
   return [implementation](OpCall& call) {
     const EntropyCall c(call);
     implementation(call.exec, c.part, used(call.in<float>(0), c.logits), call.in<std::uint32_t>(1),
-         targets_of(call, 2, c), call.get<float>(3), call.get<float>(4), call.get<std::uint32_t>(5));
+                   targets_of(call, 2, c), call.get<float>(3), call.get<float>(4),
+                   call.get<std::uint32_t>(5));
   };
 }
 
@@ -101,17 +104,19 @@ OpFunction run_loss(CrossEntropyLossFn* implementation) {
       targets.push_back(static_cast<std::int32_t>(word % (size + 50)));
     }
     implementation(call.exec, options, size, ranks, call.in<std::uint32_t>(0), targets,
-         used(call.in<float>(2), ranks * call.numel()), used(call.in<float>(3), ranks * call.numel()),
-         call.in<std::uint32_t>(4), call.get<float>(5), call.get<float>(6), call.get<float>(7));
+                   used(call.in<float>(2), ranks * call.numel()),
+                   used(call.in<float>(3), ranks * call.numel()), call.in<std::uint32_t>(4),
+                   call.get<float>(5), call.get<float>(6), call.get<float>(7));
   };
 }
 
 OpFunction run_entropy_backward(CrossEntropyBackwardFn* implementation) {
   return [implementation](OpCall& call) {
     const EntropyCall c(call);
-    implementation(call.exec, c.part, c.options, call.in<float>(0), used(call.in<float>(1), c.logits),
-         call.in<std::uint32_t>(2), targets_of(call, 3, c), call.in<float>(4), call.in<float>(5),
-         used(call.get<float>(6), c.logits));
+    implementation(call.exec, c.part, c.options, call.in<float>(0),
+                   used(call.in<float>(1), c.logits), call.in<std::uint32_t>(2),
+                   targets_of(call, 3, c), call.in<float>(4), call.in<float>(5),
+                   used(call.get<float>(6), c.logits));
   };
 }
 
@@ -130,8 +135,12 @@ Op entropy_op(const char* name, const char* type, std::vector<Operand> operands)
 
 }  // namespace
 
-OpFunction calls_of_cross_entropy_sum(CrossEntropySumFn* implementation) { return run_sum(implementation); }
-OpFunction calls_of_cross_entropy_loss(CrossEntropyLossFn* implementation) { return run_loss(implementation); }
+OpFunction calls_of_cross_entropy_sum(CrossEntropySumFn* implementation) {
+  return run_sum(implementation);
+}
+OpFunction calls_of_cross_entropy_loss(CrossEntropyLossFn* implementation) {
+  return run_loss(implementation);
+}
 OpFunction calls_of_cross_entropy_backward(CrossEntropyBackwardFn* implementation) {
   return run_entropy_backward(implementation);
 }
@@ -140,11 +149,15 @@ std::vector<Op> cross_entropy_ops() {
   namespace r = reference;
   namespace h = cuda::host;
   namespace d = cuda::device;
-  const auto words = [](const char* name, Content content) { return input(name, content, DType::u32); };
+  const auto words = [](const char* name, Content content) {
+    return input(name, content, DType::u32);
+  };
   const Operand logits = per_element(input("logits"), most_columns);
-  const Operand targets = words("targets", Content::value), largest = words("largest", Content::given);
+  const Operand targets = words("targets", Content::value),
+                largest = words("largest", Content::given);
 
-  Op max = entropy_op("cross_entropy_max", "CrossEntropyMaxFn", {logits, output("largest", DType::u32)});
+  Op max =
+      entropy_op("cross_entropy_max", "CrossEntropyMaxFn", {logits, output("largest", DType::u32)});
   max.exactness = Exactness::integer;
   max.reference = run_max(r::cross_entropy_max);
   max.host = run_max(h::cross_entropy_max);
@@ -158,20 +171,21 @@ std::vector<Op> cross_entropy_ops() {
   sum.host = run_sum(h::cross_entropy_sum);
   sum.device = run_sum(on_device<d::cross_entropy_sum>);
 
-  Op loss = entropy_op(
-      "cross_entropy_loss", "CrossEntropyLossFn",
-      {words("largest", Content::value), targets, per_element(input("exp_sums", Content::second_moment), 8),
-       per_element(input("shifted_sums"), 8), words("target_bits", Content::value), output("loss"),
-       output("total"), output("log_total")});
+  Op loss = entropy_op("cross_entropy_loss", "CrossEntropyLossFn",
+                       {words("largest", Content::value), targets,
+                        per_element(input("exp_sums", Content::second_moment), 8),
+                        per_element(input("shifted_sums"), 8), words("target_bits", Content::value),
+                        output("loss"), output("total"), output("log_total")});
   loss.variants = {"one rank",       "two ranks, smoothed", "four ranks",
                    "eight ranks, z", "two ranks, both",     "one rank, both"};
   loss.reference = run_loss(r::cross_entropy_loss);
   loss.host = run_loss(h::cross_entropy_loss);
   loss.device = run_loss(on_device<d::cross_entropy_loss>);
 
-  Op backward = entropy_op("cross_entropy_backward", "CrossEntropyBackwardFn",
-                           {input("d_loss"), logits, largest, targets, input("total", Content::second_moment),
-                            input("log_total"), per_element(output("d_logits"), most_columns)});
+  Op backward =
+      entropy_op("cross_entropy_backward", "CrossEntropyBackwardFn",
+                 {input("d_loss"), logits, largest, targets, input("total", Content::second_moment),
+                  input("log_total"), per_element(output("d_logits"), most_columns)});
   backward.exactness = Exactness::bitwise;
   backward.generate = [](OpCall& call) { draw_largest(call, 1, 2); };
   backward.reference = run_entropy_backward(r::cross_entropy_backward);

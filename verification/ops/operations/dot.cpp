@@ -45,7 +45,8 @@ OpFunction run_dot_accumulate(DotAccumulateFn* implementation, DotNormaliseFn* n
 OpFunction run_normalise(DotNormaliseFn* implementation) {
   return [implementation](OpCall& call) {
     for (std::size_t i = 0; i < static_cast<std::size_t>(call.numel()); ++i) {
-      const Span<std::uint64_t> words = call.get<std::uint64_t>(0).subspan(i * dot_words, dot_words);
+      const Span<std::uint64_t> words =
+          call.get<std::uint64_t>(0).subspan(i * dot_words, dot_words);
       DotLimbs limbs = get_sides(words);
       implementation(limbs);
       put_sides(limbs, words);
@@ -56,7 +57,8 @@ OpFunction run_normalise(DotNormaliseFn* implementation) {
 OpFunction run_finish(DotFinishFn* implementation) {
   return [implementation](OpCall& call) {
     for (std::size_t i = 0; i < static_cast<std::size_t>(call.numel()); ++i) {
-      call.get<double>(1)[i] = implementation(get_sides(call.in<std::uint64_t>(0).subspan(i * dot_words, dot_words)));
+      call.get<double>(1)[i] =
+          implementation(get_sides(call.in<std::uint64_t>(0).subspan(i * dot_words, dot_words)));
     }
   };
 }
@@ -98,7 +100,8 @@ std::vector<Op> dot_ops() {
   accumulate.type = "DotAccumulateFn";
   accumulate.exactness = Exactness::integer;
   accumulate.variants = {"from zero", "onto something", "two pieces", "one view"};
-  accumulate.operands = {input("left"), input("right"), fixed(output("limbs", DType::u64), dot_words)};
+  accumulate.operands = {input("left"), input("right"),
+                         fixed(output("limbs", DType::u64), dot_words)};
   accumulate.fills = number_fills();
   accumulate.reference = run_dot_accumulate(reference::dot_accumulate, reference::dot_normalise);
   accumulate.host = run_dot_accumulate(cuda::host::dot_accumulate, cuda::host::dot_normalise);

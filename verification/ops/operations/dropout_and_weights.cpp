@@ -24,7 +24,11 @@ constexpr DropoutVariant dropouts[] = {
     {"rows with bias", RowShape::square, true, 0.1, {11, 5, 0}},
     {"one row", RowShape::one_row, false, 0.5, {12, 7, 4097}},
     {"rows of one, nothing dropped", RowShape::one_column, true, 0, {13, 1, 3}},
-    {"nearly all dropped, across index 2^32", RowShape::square, true, 0.75, {14, 1ULL << 33, 0xFFFFFFF1}}};
+    {"nearly all dropped, across index 2^32",
+     RowShape::square,
+     true,
+     0.75,
+     {14, 1ULL << 33, 0xFFFFFFF1}}};
 
 OpFunction run_dropout(BiasDropoutFn* implementation) {
   return [implementation](OpCall& call) {
@@ -32,7 +36,8 @@ OpFunction run_dropout(BiasDropoutFn* implementation) {
     const std::int64_t columns = columns_of(v.shape, call.numel());
     const bool bias = v.bias && call.numel() > 0;
     implementation(call.exec, v.draw, columns, v.probability, call.in<float>(0),
-         used(call.in<float>(1), bias ? columns : 0), call.in<float>(2), call.get<float>(3));
+                   used(call.in<float>(1), bias ? columns : 0), call.in<float>(2),
+                   call.get<float>(3));
   };
 }
 
@@ -43,8 +48,8 @@ OpFunction run_dropout_backward(BiasDropoutBackwardFn* implementation) {
   };
 }
 
-Op dropout_op(const char* name, const char* type, std::vector<Operand> operands, OpFunction reference,
-              OpFunction host, OpFunction device) {
+Op dropout_op(const char* name, const char* type, std::vector<Operand> operands,
+              OpFunction reference, OpFunction host, OpFunction device) {
   Op op;
   op.name = name;
   op.contract = "bias_dropout.hpp";
@@ -105,9 +110,10 @@ OpFunction run_weights(Implementation* implementation) {
   return [implementation](OpCall& call) {
     if (call.numel() < 3) return;
     const WeightShape s = weight_shape(call);
-    implementation(call.exec, s.tokens, s.outputs, s.inputs, used(call.in<T>(0), s.tokens * s.outputs),
-         used(call.in<T>(1), s.tokens * s.inputs),
-         call.get<float>(2).first(static_cast<std::size_t>(s.outputs * s.inputs)));
+    implementation(call.exec, s.tokens, s.outputs, s.inputs,
+                   used(call.in<T>(0), s.tokens * s.outputs),
+                   used(call.in<T>(1), s.tokens * s.inputs),
+                   call.get<float>(2).first(static_cast<std::size_t>(s.outputs * s.inputs)));
   };
 }
 
@@ -131,8 +137,12 @@ Op weights_op(const char* name, const char* type, DType dtype) {
 
 }  // namespace
 
-OpFunction calls_of_bias_dropout(BiasDropoutFn* implementation) { return run_dropout(implementation); }
-OpFunction calls_of_weight_grad(WeightGradFn* implementation) { return run_weights<float>(implementation); }
+OpFunction calls_of_bias_dropout(BiasDropoutFn* implementation) {
+  return run_dropout(implementation);
+}
+OpFunction calls_of_weight_grad(WeightGradFn* implementation) {
+  return run_weights<float>(implementation);
+}
 
 std::vector<Op> dropout_and_weight_ops() {
   namespace r = reference;
@@ -162,15 +172,15 @@ std::vector<Op> dropout_and_weight_ops() {
   narrow.reference = run_weights<bf16>(r::weight_grad_bf16);
   narrow.host = run_weights<bf16>(h::weight_grad_bf16);
   narrow.device = run_weights<bf16>(on_device<d::weight_grad_bf16>);
-  return {
-      dropout_op("bias_dropout", "BiasDropoutFn", {input("x"), input("bias"), input("residual"), output("y")},
-                 run_dropout(r::bias_dropout), run_dropout(h::bias_dropout),
-                 run_dropout(on_device<d::bias_dropout>)),
-      dropout_op("bias_dropout_backward", "BiasDropoutBackwardFn", {input("dy"), output("dx")},
-                 run_dropout_backward(r::bias_dropout_backward),
-                 run_dropout_backward(h::bias_dropout_backward),
-                 run_dropout_backward(on_device<d::bias_dropout_backward>)),
-      columns, weights, narrow};
+  return {dropout_op("bias_dropout", "BiasDropoutFn",
+                     {input("x"), input("bias"), input("residual"), output("y")},
+                     run_dropout(r::bias_dropout), run_dropout(h::bias_dropout),
+                     run_dropout(on_device<d::bias_dropout>)),
+          dropout_op("bias_dropout_backward", "BiasDropoutBackwardFn", {input("dy"), output("dx")},
+                     run_dropout_backward(r::bias_dropout_backward),
+                     run_dropout_backward(h::bias_dropout_backward),
+                     run_dropout_backward(on_device<d::bias_dropout_backward>)),
+          columns, weights, narrow};
 }
 
 }  // namespace zeroproof::verification

@@ -55,16 +55,17 @@ std::vector<Op> elementary_ops() {
   namespace r = reference;
   namespace h = cuda::host;
   namespace d = cuda::device;
-  return {elementary("elementary_exp", "ElementaryExpFn", Content::value, r::elementary_exp,
-                     h::elementary_exp, on_device<d::elementary_exp>),
-          elementary("elementary_tanh", "ElementaryTanhFn", Content::value, r::elementary_tanh,
-                     h::elementary_tanh, on_device<d::elementary_tanh>),
-          elementary("elementary_sigmoid", "ElementarySigmoidFn", Content::value, r::elementary_sigmoid,
-                     h::elementary_sigmoid, on_device<d::elementary_sigmoid>),
-          elementary("elementary_erf", "ElementaryErfFn", Content::value, r::elementary_erf,
-                     h::elementary_erf, on_device<d::elementary_erf>),
-          elementary("elementary_log", "ElementaryLogFn", Content::second_moment, r::elementary_log,
-                     h::elementary_log, on_device<d::elementary_log>)};
+  return {
+      elementary("elementary_exp", "ElementaryExpFn", Content::value, r::elementary_exp,
+                 h::elementary_exp, on_device<d::elementary_exp>),
+      elementary("elementary_tanh", "ElementaryTanhFn", Content::value, r::elementary_tanh,
+                 h::elementary_tanh, on_device<d::elementary_tanh>),
+      elementary("elementary_sigmoid", "ElementarySigmoidFn", Content::value, r::elementary_sigmoid,
+                 h::elementary_sigmoid, on_device<d::elementary_sigmoid>),
+      elementary("elementary_erf", "ElementaryErfFn", Content::value, r::elementary_erf,
+                 h::elementary_erf, on_device<d::elementary_erf>),
+      elementary("elementary_log", "ElementaryLogFn", Content::second_moment, r::elementary_log,
+                 h::elementary_log, on_device<d::elementary_log>)};
 }
 
 }  // namespace zeroproof::verification

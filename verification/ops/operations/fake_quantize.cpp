@@ -24,18 +24,19 @@ struct FakeCut {
   bool narrow = true;
 };
 
-constexpr FakeCut fake_cuts[] = {{"int8", 31, 5, all_of_them, all_of_them},
-                                 {"int8 of rows", 97, 0, 1, all_of_them},
-                                 {"int8 of columns, from the middle", 70, 33, all_of_them, 1},
-                                 {"int4, one code more below", 64, 11, 1, 32, FakeFormat::integer, 4, false},
-                                 {"int2", 33, 0, 1, all_of_them, FakeFormat::integer, 2},
-                                 {"int8, one code more below", 40, 1, 2, 7, FakeFormat::integer, 8, false},
-                                 {"int16", 70, 0, 1, all_of_them, FakeFormat::integer, 16, false},
-                                 {"e4m3", 31, 5, all_of_them, all_of_them, FakeFormat::e4m3},
-                                 {"e4m3 of rows, in place", 97, 3, 1, all_of_them, FakeFormat::e4m3},
-                                 {"e5m2 of columns", 70, 0, all_of_them, 1, FakeFormat::e5m2},
-                                 {"int8 in place", 31, 0, 1, all_of_them},
-                                 {"refused", 70, 0, 1, 32}};
+constexpr FakeCut fake_cuts[] = {
+    {"int8", 31, 5, all_of_them, all_of_them},
+    {"int8 of rows", 97, 0, 1, all_of_them},
+    {"int8 of columns, from the middle", 70, 33, all_of_them, 1},
+    {"int4, one code more below", 64, 11, 1, 32, FakeFormat::integer, 4, false},
+    {"int2", 33, 0, 1, all_of_them, FakeFormat::integer, 2},
+    {"int8, one code more below", 40, 1, 2, 7, FakeFormat::integer, 8, false},
+    {"int16", 70, 0, 1, all_of_them, FakeFormat::integer, 16, false},
+    {"e4m3", 31, 5, all_of_them, all_of_them, FakeFormat::e4m3},
+    {"e4m3 of rows, in place", 97, 3, 1, all_of_them, FakeFormat::e4m3},
+    {"e5m2 of columns", 70, 0, all_of_them, 1, FakeFormat::e5m2},
+    {"int8 in place", 31, 0, 1, all_of_them},
+    {"refused", 70, 0, 1, 32}};
 constexpr int refused_fake_cut = static_cast<int>(std::size(fake_cuts)) - 1;
 
 /// What a call passes: legal, or with one thing wrong.
@@ -50,10 +51,11 @@ struct FakeCall {
 FakeCall fake_call(const OpCall& call) {
   const FakeCut& cut = fake_cuts[call.variant()];
   const std::int64_t rows = (cut.first + call.numel() + cut.columns - 1) / cut.columns + 1;
-  FakeCall made{{{rows, cut.columns, cut.block_rows, cut.block_columns}, cut.format, cut.bits, cut.narrow},
-                cut.first,
-                {},
-                std::string_view(cut.name).ends_with("in place")};
+  FakeCall made{
+      {{rows, cut.columns, cut.block_rows, cut.block_columns}, cut.format, cut.bits, cut.narrow},
+      cut.first,
+      {},
+      std::string_view(cut.name).ends_with("in place")};
   const BlockGrid grid = made.options.grid;
   made.amax.resize(static_cast<std::size_t>(grid.num_blocks()));
   reference::block_amax({}, grid, QuantizedValue::direct, cut.first, call.in<float>(0), made.amax);
@@ -97,8 +99,8 @@ OpFunction run_fake_quantize(FakeQuantizeFn* implementation) {
       std::ranges::copy(values, target.begin());
       values = target;
     }
-    call.get<std::uint32_t>(2)[0] =
-        refused([&] { implementation(call.exec, made.options, made.first, values, made.amax, target); });
+    call.get<std::uint32_t>(2)[0] = refused(
+        [&] { implementation(call.exec, made.options, made.first, values, made.amax, target); });
   };
 }
 
@@ -108,16 +110,20 @@ OpFunction run_quantize_integer(QuantizeIntegerFn* implementation) {
     const FakeCall made = fake_call(call);
     std::vector<std::int8_t> codes(static_cast<std::size_t>(call.numel()), 0);
     call.get<std::uint32_t>(2)[0] = refused([&] {
-      implementation(call.exec, made.options, made.first, call.in<float>(0), made.amax, Span<std::int8_t>(codes));
+      implementation(call.exec, made.options, made.first, call.in<float>(0), made.amax,
+                     Span<std::int8_t>(codes));
     });
-    std::ranges::transform(codes, call.get<std::uint32_t>(1).begin(),
-                           [](std::int8_t code) { return static_cast<std::uint32_t>(std::int32_t{code}); });
+    std::ranges::transform(codes, call.get<std::uint32_t>(1).begin(), [](std::int8_t code) {
+      return static_cast<std::uint32_t>(std::int32_t{code});
+    });
   };
 }
 
 }  // namespace
 
-OpFunction calls_of_fake_quantize(FakeQuantizeFn* implementation) { return run_fake_quantize(implementation); }
+OpFunction calls_of_fake_quantize(FakeQuantizeFn* implementation) {
+  return run_fake_quantize(implementation);
+}
 
 std::vector<Op> fake_quantize_ops() {
   Op fake;

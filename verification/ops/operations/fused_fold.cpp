@@ -78,8 +78,8 @@ cuda::host::FoldPlan plan_of(const Way& way) {
 }
 
 void host_sum(OpCall& call) {
-  cuda::host::fused_fold(call.exec, plan_of(way_of(call)), operands(call), call.get<float>(sum_operand),
-                         way_of(call).streamed);
+  cuda::host::fused_fold(call.exec, plan_of(way_of(call)), operands(call),
+                         call.get<float>(sum_operand), way_of(call).streamed);
 }
 
 void put_look(OpCall& call, bool found, const NormLimbs& limbs) {
@@ -90,7 +90,8 @@ void put_look(OpCall& call, bool found, const NormLimbs& limbs) {
 void reference_sum_and_look(OpCall& call) {
   reference_sum(call);
   std::vector<float> grad(static_cast<std::size_t>(call.numel()));
-  const bool found = reference::unscale({}, way_of(call).inv_scale, call.get<float>(sum_operand), grad);
+  const bool found =
+      reference::unscale({}, way_of(call).inv_scale, call.get<float>(sum_operand), grad);
   NormLimbs limbs;
   reference::grad_norm_accumulate({}, grad, limbs);
   reference::grad_norm_normalise(limbs);
@@ -100,8 +101,8 @@ void reference_sum_and_look(OpCall& call) {
 void host_sum_and_look(OpCall& call) {
   NormLimbs limbs;
   const bool found = cuda::host::fused_fold_finite_and_norm(
-      call.exec, way_of(call).inv_scale, plan_of(way_of(call)), operands(call), call.get<float>(sum_operand),
-      way_of(call).streamed, limbs);
+      call.exec, way_of(call).inv_scale, plan_of(way_of(call)), operands(call),
+      call.get<float>(sum_operand), way_of(call).streamed, limbs);
   cuda::host::grad_norm_normalise(limbs);
   put_look(call, found, limbs);
 }
@@ -125,8 +126,9 @@ Op fold_op(const char* name, OpFunction reference, OpFunction host) {
 }  // namespace
 
 std::vector<Op> fused_fold_ops() {
-  std::vector<Op> ops = {fold_op("fused_fold", reference_sum, host_sum),
-                         fold_op("fused_fold_finite_and_norm", reference_sum_and_look, host_sum_and_look)};
+  std::vector<Op> ops = {
+      fold_op("fused_fold", reference_sum, host_sum),
+      fold_op("fused_fold_finite_and_norm", reference_sum_and_look, host_sum_and_look)};
   ops.back().operands.push_back(fixed(output("found_inf_plus_1", DType::u32), 1));
   ops.back().operands.push_back(fixed(output("limbs", DType::u64), limb_words));
   return ops;

@@ -25,7 +25,8 @@ struct Form {
 constexpr std::array<Form, 8> forms = {
     {{"adamw", UpdateRule::adamw},
      {"adamw amsgrad maximize", UpdateRule::adamw, true, true},
-     {"adam clipped by value", UpdateRule::adam, false, false, false, false, 5e-4F},  // some of fill training
+     {"adam clipped by value", UpdateRule::adam, false, false, false, false,
+      5e-4F},  // some of fill training
      {"sgd", UpdateRule::sgd},
      {"sgd momentum", UpdateRule::sgd, false, false, true},
      {"sgd nesterov maximize", UpdateRule::sgd, false, true, true, true},
@@ -34,7 +35,8 @@ constexpr std::array<Form, 8> forms = {
 
 /// Where parameters go. Streamed stores are forced on and off: the size at which they begin is none a test has.
 enum class Target : std::uint8_t { bf16, bf16_streamed, fp16, fp32, bf16_drawn };
-constexpr std::array<const char*, 5> targets = {"bf16", "bf16 streamed", "fp16", "fp32", "bf16 drawn"};
+constexpr std::array<const char*, 5> targets = {"bf16", "bf16 streamed", "fp16", "fp32",
+                                                "bf16 drawn"};
 constexpr RoundingDraw rounding_draw{0xFEDCBA9876543210U, 0x100000007U, 4097};
 
 constexpr std::array<float, 3> inv_scales = {1.0F, 0.37F, 0x1p-12F};
@@ -72,9 +74,10 @@ void update_phase(OpCall& call, const Setting& s, Span<const float> grad) {
   const Span<float> maximum = s.form.amsgrad ? call.get<float>(4) : Span<float>{};
   const Span<float> buffer = s.form.momentum ? call.get<float>(5) : Span<float>{};
   const RuleTraits& rule = traits_of(s.form.rule);
-  reference::update_by_rule(s.hyper, s.scalars, grad, master,
-                            {rule.exp_avg ? call.get<float>(2) : Span<float>{},
-                             rule.exp_avg_sq ? call.get<float>(3) : Span<float>{}, maximum, buffer});
+  reference::update_by_rule(
+      s.hyper, s.scalars, grad, master,
+      {rule.exp_avg ? call.get<float>(2) : Span<float>{},
+       rule.exp_avg_sq ? call.get<float>(3) : Span<float>{}, maximum, buffer});
 }
 
 void cast_phase(OpCall& call, Target target) {
@@ -116,8 +119,8 @@ void run_fused(OpCall& call) {
     return has ? call.get<float>(operand) : Span<float>{};
   };
   const cuda::host::FusedState state{call.get<float>(1), kept(traits_of(s.form.rule).exp_avg, 2),
-                                     kept(traits_of(s.form.rule).exp_avg_sq, 3), kept(s.form.amsgrad, 4),
-                                     kept(s.form.momentum, 5)};
+                                     kept(traits_of(s.form.rule).exp_avg_sq, 3),
+                                     kept(s.form.amsgrad, 4), kept(s.form.momentum, 5)};
   const std::size_t param = s.target == Target::fp32 ? 6 : s.target == Target::fp16 ? 8 : 7;
   cuda::host::fused_update(call.exec, options, s.scalars, s.clip_coef, call.in<float>(0), state,
                            call.view(param));
@@ -128,7 +131,8 @@ Op fused_update_op() {
   op.name = "fused_update";
   op.phases = {Phase::update};
   for (const Form& form : forms) {
-    for (const char* target : targets) op.variants.push_back(std::string(form.name) + " to " + target);
+    for (const char* target : targets)
+      op.variants.push_back(std::string(form.name) + " to " + target);
   }
   op.operands = {input("grad_sum"),
                  in_place("master", Content::weight),
@@ -168,7 +172,8 @@ std::vector<float> unscaled(OpCall& call, float inv_scale, bool& found_inf) {
   return grad;
 }
 
-void unscale_and_find(OpCall& call, float inv_scale, std::uint32_t& found, NormLimbs&, std::uint32_t&) {
+void unscale_and_find(OpCall& call, float inv_scale, std::uint32_t& found, NormLimbs&,
+                      std::uint32_t&) {
   bool found_inf = false;
   unscaled(call, inv_scale, found_inf);
   found = found_inf ? 1 : 0;
@@ -176,7 +181,8 @@ void unscale_and_find(OpCall& call, float inv_scale, std::uint32_t& found, NormL
 
 /// The phases unscale and norm, with one of the forms.
 template <GradNormAccumulateFn* accumulate>
-void unscale_and_norm(OpCall& call, float inv_scale, std::uint32_t&, NormLimbs& limbs, std::uint32_t&) {
+void unscale_and_norm(OpCall& call, float inv_scale, std::uint32_t&, NormLimbs& limbs,
+                      std::uint32_t&) {
   bool found_inf = false;
   accumulate({}, unscaled(call, inv_scale, found_inf), limbs);
   reference::grad_norm_normalise(limbs);
@@ -188,7 +194,8 @@ void unscale_find_and_norm(OpCall& call, float inv_scale, std::uint32_t& found, 
   unscale_and_norm<reference::grad_norm_accumulate>(call, inv_scale, found, limbs, amax);
 }
 
-void unscale_and_max(OpCall& call, float inv_scale, std::uint32_t&, NormLimbs&, std::uint32_t& amax) {
+void unscale_and_max(OpCall& call, float inv_scale, std::uint32_t&, NormLimbs&,
+                     std::uint32_t& amax) {
   bool found_inf = false;
   reference::grad_max_accumulate({}, unscaled(call, inv_scale, found_inf), amax);
 }
@@ -201,26 +208,31 @@ void fused_finite_and_norm(OpCall& call, float inv_scale, std::uint32_t& found, 
 void fused_finite(OpCall& call, float inv_scale, std::uint32_t& found, NormLimbs&, std::uint32_t&) {
   found = cuda::host::fused_finite(call.exec, inv_scale, call.in<float>(0)) ? 1 : 0;
 }
-void fused_norm_exact(OpCall& call, float inv_scale, std::uint32_t&, NormLimbs& limbs, std::uint32_t&) {
+void fused_norm_exact(OpCall& call, float inv_scale, std::uint32_t&, NormLimbs& limbs,
+                      std::uint32_t&) {
   cuda::host::fused_norm_exact(call.exec, inv_scale, call.in<float>(0), limbs);
   cuda::host::grad_norm_normalise(limbs);
 }
-void fused_norm_abs(OpCall& call, float inv_scale, std::uint32_t&, NormLimbs& limbs, std::uint32_t&) {
+void fused_norm_abs(OpCall& call, float inv_scale, std::uint32_t&, NormLimbs& limbs,
+                    std::uint32_t&) {
   cuda::host::fused_norm_abs(call.exec, inv_scale, call.in<float>(0), limbs);
   cuda::host::grad_norm_normalise(limbs);
 }
-void fused_norm_max(OpCall& call, float inv_scale, std::uint32_t&, NormLimbs&, std::uint32_t& amax) {
+void fused_norm_max(OpCall& call, float inv_scale, std::uint32_t&, NormLimbs&,
+                    std::uint32_t& amax) {
   cuda::host::fused_norm_max(call.exec, inv_scale, call.in<float>(0), amax);
 }
 
-Op pass_op(std::string name, Phase phase, Exactness exactness, FoundAndNorm reference, FoundAndNorm host) {
+Op pass_op(std::string name, Phase phase, Exactness exactness, FoundAndNorm reference,
+           FoundAndNorm host) {
   Op op;
   op.name = std::move(name);
   op.phases = {phase};
   op.exactness = exactness;
   op.variants = {"inv_scale 1", "inv_scale 0.37", "inv_scale 2^-12"};
   op.operands = {input("grad_sum"), fixed(output("found_inf_plus_1", DType::u32), 1),
-                 fixed(output("limbs", DType::u64), limb_words), fixed(output("amax", DType::u32), 1)};
+                 fixed(output("limbs", DType::u64), limb_words),
+                 fixed(output("amax", DType::u32), 1)};
   op.fills = number_fills();
   op.reference = run_pass(reference);
   op.host = run_pass(host);
@@ -230,15 +242,16 @@ Op pass_op(std::string name, Phase phase, Exactness exactness, FoundAndNorm refe
 }  // namespace
 
 std::vector<Op> fused_step_ops() {
-  return {pass_op("fused_finite_and_norm", Phase::unscale, Exactness::ordered, unscale_find_and_norm,
-                  fused_finite_and_norm),
-          pass_op("fused_finite", Phase::unscale, Exactness::bitwise, unscale_and_find, fused_finite),
-          pass_op("fused_norm_exact", Phase::norm, Exactness::integer,
-                  unscale_and_norm<reference::grad_norm_exact_accumulate>, fused_norm_exact),
-          pass_op("fused_norm_abs", Phase::norm, Exactness::integer,
-                  unscale_and_norm<reference::grad_abs_accumulate>, fused_norm_abs),
-          pass_op("fused_norm_max", Phase::norm, Exactness::integer, unscale_and_max, fused_norm_max),
-          fused_update_op()};
+  return {
+      pass_op("fused_finite_and_norm", Phase::unscale, Exactness::ordered, unscale_find_and_norm,
+              fused_finite_and_norm),
+      pass_op("fused_finite", Phase::unscale, Exactness::bitwise, unscale_and_find, fused_finite),
+      pass_op("fused_norm_exact", Phase::norm, Exactness::integer,
+              unscale_and_norm<reference::grad_norm_exact_accumulate>, fused_norm_exact),
+      pass_op("fused_norm_abs", Phase::norm, Exactness::integer,
+              unscale_and_norm<reference::grad_abs_accumulate>, fused_norm_abs),
+      pass_op("fused_norm_max", Phase::norm, Exactness::integer, unscale_and_max, fused_norm_max),
+      fused_update_op()};
 }
 
 }  // namespace zeroproof::verification

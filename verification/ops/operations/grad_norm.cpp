@@ -12,7 +12,8 @@ namespace {
 OpFunction run_normalise(GradNormNormaliseFn* implementation) {
   return [implementation](OpCall& call) {
     for (std::size_t i = 0; i < static_cast<std::size_t>(call.numel()); ++i) {
-      const Span<std::uint64_t> words = call.get<std::uint64_t>(0).subspan(i * limb_words, limb_words);
+      const Span<std::uint64_t> words =
+          call.get<std::uint64_t>(0).subspan(i * limb_words, limb_words);
       NormLimbs limbs = get_limbs(words);
       implementation(limbs);
       put_limbs(limbs, words);
@@ -32,14 +33,15 @@ std::vector<Op> grad_norm_ops() {
   accumulate.variants = {"from zero", "onto limbs", "two pieces"};
   accumulate.operands = {input("grad"), fixed(output("limbs", DType::u64), limb_words)};
   accumulate.fills = number_fills();
-  accumulate.reference =
-      run_accumulate(reference::grad_norm_accumulate, reference::grad_norm_normalise, norm_chunk_numel);
-  accumulate.host =
-      run_accumulate(cuda::host::grad_norm_accumulate, cuda::host::grad_norm_normalise, norm_chunk_numel);
+  accumulate.reference = run_accumulate(reference::grad_norm_accumulate,
+                                        reference::grad_norm_normalise, norm_chunk_numel);
+  accumulate.host = run_accumulate(cuda::host::grad_norm_accumulate,
+                                   cuda::host::grad_norm_normalise, norm_chunk_numel);
   accumulate.device = run_accumulate(on_device<cuda::device::grad_norm_accumulate>,
                                      cuda::host::grad_norm_normalise, norm_chunk_numel);
   accumulate.host_of = [](const cuda::KernelTable& ops) {
-    return run_accumulate(ops.grad_norm_accumulate, cuda::host::grad_norm_normalise, norm_chunk_numel);
+    return run_accumulate(ops.grad_norm_accumulate, cuda::host::grad_norm_normalise,
+                          norm_chunk_numel);
   };
 
   Op normalise;

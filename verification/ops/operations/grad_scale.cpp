@@ -34,7 +34,8 @@ std::unique_ptr<CallBounds> bounds_of(const OpCall& pristine, const OpCall& cand
   const float factor = factors[static_cast<std::size_t>(pristine.variant())];
   const Span<const float> sums = pristine.in<float>(0);
   const Span<const float> written = candidate.in<float>(1);
-  const bool found = std::any_of(written.begin(), written.end(), [](float x) { return !std::isfinite(x); });
+  const bool found =
+      std::any_of(written.begin(), written.end(), [](float x) { return !std::isfinite(x); });
   return CallBounds::by([factor, sums, found](std::size_t operand, std::int64_t i) -> ElementBound {
     if (operand == 2) return {found ? 1.0L : 0.0L, 0, true};
     return product_bound(sums[static_cast<std::size_t>(i)], factor);
@@ -50,7 +51,8 @@ std::vector<Op> grad_scale_ops() {
   op.type = "UnscaleFn";
   op.phases = {Phase::unscale};
   op.variants = {"scale 1", "scale 1/3", "scale 2^-126", "scale 2^126", "in place"};
-  op.operands = {input("grad_sum"), output("unscaled_grad"), fixed(output("found_inf", DType::u32), 1)};
+  op.operands = {input("grad_sum"), output("unscaled_grad"),
+                 fixed(output("found_inf", DType::u32), 1)};
   op.fills = number_fills();
   op.settings = [](const OpCall& call) -> std::vector<OpSetting> {
     return {{"inv_scale", double{factors[static_cast<std::size_t>(call.variant())]}},

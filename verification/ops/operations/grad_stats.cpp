@@ -29,7 +29,8 @@ class Draw {
 
   std::int64_t below(std::int64_t bound) {
     const std::int64_t index = next_++;
-    return bound > 0 ? static_cast<std::int64_t>(call_.words(0, index / 4, 1)[index % 4]) % bound : 0;
+    return bound > 0 ? static_cast<std::int64_t>(call_.words(0, index / 4, 1)[index % 4]) % bound
+                     : 0;
   }
 
  private:
@@ -63,7 +64,8 @@ Segments pieces(const OpCall& call, Draw& draw) {
     begin += numel;
   }
   for (std::size_t i = segments.size(); i > 1; --i) {
-    std::swap(segments[i - 1], segments[static_cast<std::size_t>(draw.below(static_cast<std::int64_t>(i)))]);
+    std::swap(segments[i - 1],
+              segments[static_cast<std::size_t>(draw.below(static_cast<std::int64_t>(i)))]);
   }
   return segments;
 }
@@ -151,7 +153,8 @@ OpFunction run(GradStatsFn* implementation) {
       if (beside || !cut.from_zero) stats[static_cast<std::size_t>(i)] = something(i);
     }
     const Span<GradStats> inside = Span<GradStats>(stats).subspan(num_beside, num_tensors);
-    call.get<std::uint32_t>(2)[0] = refused([&] { implementation(call.exec, call.in<float>(0), segments, inside); });
+    call.get<std::uint32_t>(2)[0] =
+        refused([&] { implementation(call.exec, call.in<float>(0), segments, inside); });
     put_stats(stats, call.get<std::uint64_t>(1));
   };
 }

@@ -43,7 +43,8 @@ std::unique_ptr<CallBounds> sum_bounds(const OpCall& pristine, const OpCall&) {
   return CallBounds::by([&pristine](std::size_t, std::int64_t i) {
     std::array<float, most_leaves> leaves{};
     const std::size_t count = leaf_counts[static_cast<std::size_t>(pristine.variant())];
-    for (std::size_t j = 0; j < count; ++j) leaves[j] = pristine.in<float>(j)[static_cast<std::size_t>(i)];
+    for (std::size_t j = 0; j < count; ++j)
+      leaves[j] = pristine.in<float>(j)[static_cast<std::size_t>(i)];
     return sum_bound({leaves.data(), count});
   });
 }
@@ -78,7 +79,8 @@ void draw_blocks(OpCall& call) {
     if (w[3] % 16 == 0) last = first - 1;  // refused
     if (w[3] % 16 == 1) first = -1;        // refused
     call.get<std::uint64_t>(0)[static_cast<std::size_t>(2 * i)] = static_cast<std::uint64_t>(first);
-    call.get<std::uint64_t>(0)[static_cast<std::size_t>(2 * i + 1)] = static_cast<std::uint64_t>(last);
+    call.get<std::uint64_t>(0)[static_cast<std::size_t>(2 * i + 1)] =
+        static_cast<std::uint64_t>(last);
   }
 }
 
@@ -105,7 +107,8 @@ std::vector<Op> grad_sum_ops() {
   nodes.exactness = Exactness::integer;
   nodes.phases = {Phase::reduce};
   nodes.operands = {per_element(input("first_last", Content::given, DType::u64), 2),
-                    per_element(output("nodes", DType::u64), words_per_block), output("refused", DType::u32)};
+                    per_element(output("nodes", DType::u64), words_per_block),
+                    output("refused", DType::u32)};
   nodes.fills = {Fill::sweep};
   nodes.largest = 4097;
   nodes.one_result = "it computes with integers";
@@ -119,8 +122,10 @@ std::vector<Op> grad_sum_ops() {
   tree.type = "GradSumFn";
   tree.exactness = Exactness::ordered;
   tree.phases = {Phase::reduce};
-  for (const std::size_t count : leaf_counts) tree.variants.push_back(std::to_string(count) + " leaves");
-  for (std::size_t j = 0; j < most_leaves; ++j) tree.operands.push_back(input("leaf" + std::to_string(j)));
+  for (const std::size_t count : leaf_counts)
+    tree.variants.push_back(std::to_string(count) + " leaves");
+  for (std::size_t j = 0; j < most_leaves; ++j)
+    tree.operands.push_back(input("leaf" + std::to_string(j)));
   tree.operands.push_back(output("sum"));
   tree.fills = number_fills();
   tree.largest = 4097;

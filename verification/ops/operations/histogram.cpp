@@ -30,7 +30,8 @@ float drawn_width(const OpCall& call) {
     case 2:
       return std::max(fits / 8, 0x1p-149F);  // most lie behind the last bin
     case 3:
-      return std::max(static_cast<float>(static_cast<double>(std::bit_cast<float>(amax)) / 2048), 0x1p-149F);
+      return std::max(static_cast<float>(static_cast<double>(std::bit_cast<float>(amax)) / 2048),
+                      0x1p-149F);
     case 4:
       return std::bit_cast<float>(std::max(any % 0x7F800000U, 1U));
     case 5:
@@ -58,7 +59,8 @@ OpFunction run_histogram_count(HistogramCountFn* implementation) {
       if (call.numel() % 5 == 4) count.resize(fewest_bins + histogram_extra - 1);
     }
     call.get<std::uint32_t>(2)[0] = refused([&] {
-      implementation(call.exec, width, closed ? HistogramEnd::closed : HistogramEnd::open, call.in<float>(0), count);
+      implementation(call.exec, width, closed ? HistogramEnd::closed : HistogramEnd::open,
+                     call.in<float>(0), count);
     });
     std::ranges::fill(call.get<std::uint64_t>(1), 0U);
     std::ranges::copy(count, call.get<std::uint64_t>(1).begin());
@@ -71,7 +73,8 @@ constexpr std::int64_t most_widened = 4097;
 /// As many bins as a call has elements, and 256 more.
 OpFunction run_histogram_widen(HistogramWidenFn* implementation) {
   return [implementation](OpCall& call) {
-    std::vector<std::uint64_t> count(static_cast<std::size_t>(fewest_bins + call.numel() + histogram_extra));
+    std::vector<std::uint64_t> count(
+        static_cast<std::size_t>(fewest_bins + call.numel() + histogram_extra));
     for (std::size_t k = 0; k < count.size(); ++k) {
       const PhiloxBlock w = call.words(0, static_cast<std::int64_t>(k));
       count[k] = w[0] % 2U == 0 ? std::uint64_t{w[1]} << w[2] % 16U : 0;
@@ -90,9 +93,10 @@ OpFunction run_histogram_exponent(HistogramExponentFn* implementation) {
   return [implementation](OpCall& call) {
     for (std::size_t i = 0; i < static_cast<std::size_t>(call.numel()); ++i) {
       int exponent = 0;
-      const bool wrong = refused([&] {
-                           exponent = implementation(call.in<std::uint32_t>(0)[i], exponent_bins[call.variant()]);
-                         }) != 0U;
+      const bool wrong =
+          refused([&] {
+            exponent = implementation(call.in<std::uint32_t>(0)[i], exponent_bins[call.variant()]);
+          }) != 0U;
       call.get<std::uint32_t>(1)[i] = wrong ? 0x80000000U : static_cast<std::uint32_t>(exponent);
     }
   };
@@ -107,11 +111,12 @@ void draw_histogram_amax(OpCall& call) {
     const PhiloxBlock w = call.words(0, i);
     const std::uint64_t index = call.shape().first_index + static_cast<std::uint64_t>(i);
     auto bits =
-        std::bit_cast<std::uint32_t>(fill_value(call.shape().fill, Content::value, index, w)) & 0x7FFFFFFFU;
+        std::bit_cast<std::uint32_t>(fill_value(call.shape().fill, Content::value, index, w)) &
+        0x7FFFFFFFU;
     if (w[3] % 4U != 0) {
       const double edge = std::ldexp(bins, static_cast<int>(index % every_width) - 149);
-      const auto aside =
-          static_cast<std::uint32_t>(index / every_width % 3U);  // the number before, itself, the next
+      const auto aside = static_cast<std::uint32_t>(index / every_width %
+                                                    3U);  // the number before, itself, the next
       bits = std::bit_cast<std::uint32_t>(static_cast<float>(edge)) + aside - 1U;
     }
     call.get<std::uint32_t>(0)[static_cast<std::size_t>(i)] = bits;
@@ -120,8 +125,12 @@ void draw_histogram_amax(OpCall& call) {
 
 }  // namespace
 
-OpFunction calls_of_histogram_count(HistogramCountFn* implementation) { return run_histogram_count(implementation); }
-OpFunction calls_of_histogram_widen(HistogramWidenFn* implementation) { return run_histogram_widen(implementation); }
+OpFunction calls_of_histogram_count(HistogramCountFn* implementation) {
+  return run_histogram_count(implementation);
+}
+OpFunction calls_of_histogram_widen(HistogramWidenFn* implementation) {
+  return run_histogram_widen(implementation);
+}
 
 std::vector<Op> histogram_ops() {
   Op count;
@@ -149,9 +158,11 @@ std::vector<Op> histogram_ops() {
   Op widen = count;
   widen.name = "histogram_widen";
   widen.type = "HistogramWidenFn";
-  widen.variants = {"2 bins to one", "nothing", "4 bins to one", "128 to one", "all to one", "refused"};
-  widen.operands = {fixed(output("count", DType::u64), fewest_bins + most_widened + histogram_extra),
-                    fixed(output("refused", DType::u32), 1)};
+  widen.variants = {"2 bins to one", "nothing",    "4 bins to one",
+                    "128 to one",    "all to one", "refused"};
+  widen.operands = {
+      fixed(output("count", DType::u64), fewest_bins + most_widened + histogram_extra),
+      fixed(output("refused", DType::u32), 1)};
   widen.fills = {Fill::sweep};
   widen.largest = most_widened;
   widen.reference = run_histogram_widen(reference::histogram_widen);

@@ -18,10 +18,12 @@ OpFunction run_mean(MeanLossFn* implementation) {
   return [implementation](OpCall& call) {
     const Span<const double> losses = call.in<double>(0);
     for (std::size_t i = 0; i < losses.size(); ++i) {
-      const std::size_t count = std::min<std::size_t>(call.in<std::uint32_t>(1)[i], losses.size() - i);
+      const std::size_t count =
+          std::min<std::size_t>(call.in<std::uint32_t>(1)[i], losses.size() - i);
       const auto divisor = static_cast<std::int64_t>(call.in<std::uint64_t>(2)[i]);
       double mean = 0;
-      call.get<std::uint32_t>(4)[i] = refused([&] { mean = implementation(losses.subspan(i, count), divisor); });
+      call.get<std::uint32_t>(4)[i] =
+          refused([&] { mean = implementation(losses.subspan(i, count), divisor); });
       call.get<double>(3)[i] = mean;
     }
   };
@@ -59,7 +61,8 @@ std::vector<Op> lbfgs_ops() {
   mean.contract = "lbfgs.hpp";
   mean.type = "MeanLossFn";
   mean.exactness = Exactness::ordered;
-  mean.operands = {input("losses", Content::given, DType::fp64), input("count", Content::given, DType::u32),
+  mean.operands = {input("losses", Content::given, DType::fp64),
+                   input("count", Content::given, DType::u32),
                    input("divisor", Content::given, DType::u64), output("mean", DType::fp64),
                    output("refused", DType::u32)};
   mean.fills = number_fills();

@@ -38,7 +38,8 @@ void draw_config(OpCall& call) {
     const PhiloxBlock a = call.words(0, i, 0);
     const PhiloxBlock b = call.words(0, i, 1);
     const PhiloxBlock c = call.words(0, i, 2);
-    const Span<std::uint32_t> w = words.subspan(static_cast<std::size_t>(i) * config_words, config_words);
+    const Span<std::uint32_t> w =
+        words.subspan(static_cast<std::size_t>(i) * config_words, config_words);
     const auto from_one = [&](std::uint32_t word, std::uint32_t most) {
       return word % 16U == 0 && c[2] % 4U == 0 ? 0U : 1U + (word >> 4) % most;
     };
@@ -58,8 +59,8 @@ void draw_update(OpCall& call) {
   draw_config(call);
   for (std::int64_t i = 0; i < call.numel(); ++i) {
     const PhiloxBlock w = call.words(1, i);
-    const LossScalerConfig config = config_from(
-        call.in<std::uint32_t>(0).subspan(static_cast<std::size_t>(i) * config_words, config_words));
+    const LossScalerConfig config = config_from(call.in<std::uint32_t>(0).subspan(
+        static_cast<std::size_t>(i) * config_words, config_words));
     const Span<std::uint32_t> state =
         call.get<std::uint32_t>(1).subspan(static_cast<std::size_t>(i) * state_words, state_words);
     state[0] = static_cast<std::uint32_t>(config.log2_min) + w[0] % 13U;
@@ -73,7 +74,8 @@ OpFunction run_init(LossScalerInitFn* implementation) {
   return [implementation](OpCall& call) {
     for (std::size_t i = 0; i < static_cast<std::size_t>(call.numel()); ++i) {
       LossScalerState state{-1, -1, -1};
-      const auto config = config_from(call.in<std::uint32_t>(0).subspan(i * config_words, config_words));
+      const auto config =
+          config_from(call.in<std::uint32_t>(0).subspan(i * config_words, config_words));
       call.get<std::uint32_t>(2)[i] = refused([&] { state = implementation(config); });
       put_state(state, call.get<std::uint32_t>(1).subspan(i * state_words, state_words));
     }
@@ -85,9 +87,11 @@ OpFunction run_update(LossScalerUpdateFn* implementation) {
     for (std::size_t i = 0; i < static_cast<std::size_t>(call.numel()); ++i) {
       const auto words = call.in<std::uint32_t>(1).subspan(i * state_words, state_words);
       LossScalerState state{as_int(words[0]), as_int(words[1]), as_int(words[2])};
-      const auto config = config_from(call.in<std::uint32_t>(0).subspan(i * config_words, config_words));
+      const auto config =
+          config_from(call.in<std::uint32_t>(0).subspan(i * config_words, config_words));
       const bool found_inf = call.in<std::uint32_t>(2)[i] != 0;
-      call.get<std::uint32_t>(4)[i] = refused([&] { state = implementation(config, state, found_inf); });
+      call.get<std::uint32_t>(4)[i] =
+          refused([&] { state = implementation(config, state, found_inf); });
       put_state(state, call.get<std::uint32_t>(3).subspan(i * state_words, state_words));
     }
   };
@@ -103,7 +107,8 @@ std::vector<Op> loss_scaler_ops() {
   init.exactness = Exactness::integer;
   init.phases = {Phase::unscale};
   init.operands = {per_element(input("config", Content::given, DType::u32), config_words),
-                   per_element(output("state", DType::u32), state_words), output("refused", DType::u32)};
+                   per_element(output("state", DType::u32), state_words),
+                   output("refused", DType::u32)};
   init.fills = {Fill::sweep};
   init.generate = draw_config;
   init.one_result = "it computes with integers";
@@ -116,7 +121,8 @@ std::vector<Op> loss_scaler_ops() {
   update.operands = {per_element(input("config", Content::given, DType::u32), config_words),
                      per_element(input("before", Content::given, DType::u32), state_words),
                      input("found_inf", Content::given, DType::u32),
-                     per_element(output("after", DType::u32), state_words), output("refused", DType::u32)};
+                     per_element(output("after", DType::u32), state_words),
+                     output("refused", DType::u32)};
   update.generate = draw_update;
   update.reference = run_update(reference::loss_scaler_update);
   update.host = run_update(cuda::host::loss_scaler_update);

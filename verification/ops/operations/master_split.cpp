@@ -15,14 +15,14 @@ constexpr SplitRule split_rules[] = {SplitRule::nearest, SplitRule::transformer_
 OpFunction run_split(SplitMasterFn* implementation) {
   return [implementation](OpCall& call) {
     implementation(call.exec, split_rules[call.variant()], call.in<float>(0), call.get<bf16>(1),
-         call.get<std::uint16_t>(2));
+                   call.get<std::uint16_t>(2));
   };
 }
 
 OpFunction run_join(JoinMasterFn* implementation) {
   return [implementation](OpCall& call) {
-    implementation(call.exec, split_rules[call.variant()], call.in<bf16>(0), call.in<std::uint16_t>(1),
-         call.get<float>(2));
+    implementation(call.exec, split_rules[call.variant()], call.in<bf16>(0),
+                   call.in<std::uint16_t>(1), call.get<float>(2));
   };
 }
 
@@ -40,7 +40,9 @@ void draw_split_pairs(OpCall& call) {
 
 }  // namespace
 
-OpFunction calls_of_split_master(SplitMasterFn* implementation) { return run_split(implementation); }
+OpFunction calls_of_split_master(SplitMasterFn* implementation) {
+  return run_split(implementation);
+}
 OpFunction calls_of_join_master(JoinMasterFn* implementation) { return run_join(implementation); }
 
 std::vector<Op> master_split_ops() {

@@ -36,8 +36,8 @@ OpFunction run_max_finish(GradMaxFinishFn* implementation) {
   };
 }
 
-Op accumulation(std::string name, std::string type, const OpFunction& reference, const OpFunction& host,
-                const OpFunction& device) {
+Op accumulation(std::string name, std::string type, const OpFunction& reference,
+                const OpFunction& host, const OpFunction& device) {
   Op op;
   op.name = std::move(name);
   op.contract = "grad_norm.hpp";
@@ -58,14 +58,16 @@ std::vector<Op> limb_forms() {
   namespace h = cuda::host;
   namespace d = cuda::device;
   // Forms that may be cut anywhere: pieces are cut at odd places.
-  return {accumulation("grad_norm_exact_accumulate", "GradNormExactAccumulateFn",
-                       run_accumulate(r::grad_norm_exact_accumulate, r::grad_norm_normalise, 1),
-                       run_accumulate(h::grad_norm_exact_accumulate, h::grad_norm_normalise, 1),
-                       run_accumulate(on_device<d::grad_norm_exact_accumulate>, h::grad_norm_normalise, 1)),
-          accumulation("grad_abs_accumulate", "GradAbsAccumulateFn",
-                       run_accumulate(r::grad_abs_accumulate, r::grad_norm_normalise, 1),
-                       run_accumulate(h::grad_abs_accumulate, h::grad_norm_normalise, 1),
-                       run_accumulate(on_device<d::grad_abs_accumulate>, h::grad_norm_normalise, 1))};
+  return {
+      accumulation(
+          "grad_norm_exact_accumulate", "GradNormExactAccumulateFn",
+          run_accumulate(r::grad_norm_exact_accumulate, r::grad_norm_normalise, 1),
+          run_accumulate(h::grad_norm_exact_accumulate, h::grad_norm_normalise, 1),
+          run_accumulate(on_device<d::grad_norm_exact_accumulate>, h::grad_norm_normalise, 1)),
+      accumulation("grad_abs_accumulate", "GradAbsAccumulateFn",
+                   run_accumulate(r::grad_abs_accumulate, r::grad_norm_normalise, 1),
+                   run_accumulate(h::grad_abs_accumulate, h::grad_norm_normalise, 1),
+                   run_accumulate(on_device<d::grad_abs_accumulate>, h::grad_norm_normalise, 1))};
 }
 
 Op abs_finish() {
@@ -86,7 +88,8 @@ Op abs_finish() {
 }
 
 std::vector<Op> max_forms() {
-  Op max = accumulation("grad_max_accumulate", "GradMaxAccumulateFn", run_max(reference::grad_max_accumulate),
+  Op max = accumulation("grad_max_accumulate", "GradMaxAccumulateFn",
+                        run_max(reference::grad_max_accumulate),
                         run_max(cuda::host::grad_max_accumulate),
                         run_max(on_device<cuda::device::grad_max_accumulate>));
   max.operands = {input("grad"), fixed(output("amax", DType::u32), 1)};
@@ -146,7 +149,9 @@ Op p_norm() {
   op.reference = run_p(reference::grad_norm_p);
   op.host = run_p(cuda::host::grad_norm_p);
   op.device = run_p(on_device<cuda::device::grad_norm_p>);
-  op.settings = [](const OpCall& call) -> std::vector<OpSetting> { return {{"p", powers[call.variant()]}}; };
+  op.settings = [](const OpCall& call) -> std::vector<OpSetting> {
+    return {{"p", powers[call.variant()]}};
+  };
   op.contract_ratio = p_norm_ratio;
   op.bounds = p_norm_bounds;
   return op;

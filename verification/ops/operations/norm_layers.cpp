@@ -43,7 +43,7 @@ OpFunction run_rms(RmsNormFn* implementation) {
     const NormCall c(call);
     if (c.rows == 0) return;
     implementation(call.exec, c.n, c.eps, call.in<float>(0), c.gain(call, 1), call.get<float>(2),
-         used(call.get<float>(3), c.rows));
+                   used(call.get<float>(3), c.rows));
   };
 }
 
@@ -52,7 +52,8 @@ OpFunction run_rms_backward(RmsNormBackwardFn* implementation) {
     const NormCall c(call);
     if (c.rows == 0) return;
     implementation(call.exec, c.n, call.in<float>(0), call.in<float>(1), c.gain(call, 2),
-         used(call.in<float>(3), c.rows), call.get<float>(4), used(call.get<float>(5), c.n));
+                   used(call.in<float>(3), c.rows), call.get<float>(4),
+                   used(call.get<float>(5), c.n));
   };
 }
 
@@ -60,8 +61,9 @@ OpFunction run_layer(LayerNormFn* implementation) {
   return [implementation](OpCall& call) {
     const NormCall c(call);
     if (c.rows == 0) return;
-    implementation(call.exec, c.n, c.eps, call.in<float>(0), c.gain(call, 1), c.gain(call, 2), call.get<float>(3),
-         used(call.get<float>(4), c.rows), used(call.get<float>(5), c.rows));
+    implementation(call.exec, c.n, c.eps, call.in<float>(0), c.gain(call, 1), c.gain(call, 2),
+                   call.get<float>(3), used(call.get<float>(4), c.rows),
+                   used(call.get<float>(5), c.rows));
   };
 }
 
@@ -70,8 +72,9 @@ OpFunction run_layer_backward(LayerNormBackwardFn* implementation) {
     const NormCall c(call);
     if (c.rows == 0) return;
     implementation(call.exec, c.n, call.in<float>(0), call.in<float>(1), c.gain(call, 2),
-         used(call.in<float>(3), c.rows), used(call.in<float>(4), c.rows), call.get<float>(5),
-         used(call.get<float>(6), c.n), used(call.get<float>(7), c.n));
+                   used(call.in<float>(3), c.rows), used(call.in<float>(4), c.rows),
+                   call.get<float>(5), used(call.get<float>(6), c.n),
+                   used(call.get<float>(7), c.n));
   };
 }
 
@@ -105,20 +108,23 @@ std::vector<Op> norm_layer_ops() {
   namespace h = cuda::host;
   namespace d = cuda::device;
   const Operand gain = input("gain"), deviation = input("deviation", Content::second_moment);
-  return {norm_op("rms_norm", "RmsNormFn", {input("x"), gain, output("y"), output("deviation")},
-                  run_rms(r::rms_norm), run_rms(h::rms_norm), run_rms(on_device<d::rms_norm>)),
-          norm_op("rms_norm_backward", "RmsNormBackwardFn",
-                  {input("dy"), input("x"), gain, deviation, output("dx"), output("d_gain")},
-                  run_rms_backward(r::rms_norm_backward), run_rms_backward(h::rms_norm_backward),
-                  run_rms_backward(on_device<d::rms_norm_backward>)),
-          norm_op("layer_norm", "LayerNormFn",
-                  {input("x"), gain, input("bias"), output("y"), output("mean"), output("deviation")},
-                  run_layer(r::layer_norm), run_layer(h::layer_norm), run_layer(on_device<d::layer_norm>)),
-          norm_op("layer_norm_backward", "LayerNormBackwardFn",
-                  {input("dy"), input("x"), gain, input("mean"), deviation, output("dx"), output("d_gain"),
-                   output("d_bias")},
-                  run_layer_backward(r::layer_norm_backward), run_layer_backward(h::layer_norm_backward),
-                  run_layer_backward(on_device<d::layer_norm_backward>))};
+  return {
+      norm_op("rms_norm", "RmsNormFn", {input("x"), gain, output("y"), output("deviation")},
+              run_rms(r::rms_norm), run_rms(h::rms_norm), run_rms(on_device<d::rms_norm>)),
+      norm_op("rms_norm_backward", "RmsNormBackwardFn",
+              {input("dy"), input("x"), gain, deviation, output("dx"), output("d_gain")},
+              run_rms_backward(r::rms_norm_backward), run_rms_backward(h::rms_norm_backward),
+              run_rms_backward(on_device<d::rms_norm_backward>)),
+      norm_op("layer_norm", "LayerNormFn",
+              {input("x"), gain, input("bias"), output("y"), output("mean"), output("deviation")},
+              run_layer(r::layer_norm), run_layer(h::layer_norm),
+              run_layer(on_device<d::layer_norm>)),
+      norm_op("layer_norm_backward", "LayerNormBackwardFn",
+              {input("dy"), input("x"), gain, input("mean"), deviation, output("dx"),
+               output("d_gain"), output("d_bias")},
+              run_layer_backward(r::layer_norm_backward),
+              run_layer_backward(h::layer_norm_backward),
+              run_layer_backward(on_device<d::layer_norm_backward>))};
 }
 
 }  // namespace zeroproof::verification

@@ -28,8 +28,8 @@ OpFunction run_sgd(SgdUpdateFn* implementation) {
     const UpdateSettings s = sgd_settings(call.variant());
     const bool momentum = s.hyper.momentum != 0;
     const Span<float> buffer = momentum ? call.get<float>(2) : Span<float>{};
-    implementation(call.exec, {momentum, s.hyper.nesterov, s.hyper.maximize}, s.scalars, call.in<float>(0),
-         call.get<float>(1), buffer);
+    implementation(call.exec, {momentum, s.hyper.nesterov, s.hyper.maximize}, s.scalars,
+                   call.in<float>(0), call.get<float>(1), buffer);
   };
 }
 
@@ -42,11 +42,13 @@ UpdateSettings average_settings(UpdateRule rule, int variant) {
 }
 
 template <class Options>
-OpFunction run_average(UpdateRule rule, void (*implementation)(const Exec&, const Options&, const StepScalars&,
-                                                     Span<const float>, Span<float>, Span<float>)) {
+OpFunction run_average(UpdateRule rule,
+                       void (*implementation)(const Exec&, const Options&, const StepScalars&,
+                                              Span<const float>, Span<float>, Span<float>)) {
   return [rule, implementation](OpCall& call) {
     const UpdateSettings s = average_settings(rule, call.variant());
-    implementation(call.exec, {s.hyper.maximize}, s.scalars, call.in<float>(0), call.get<float>(1), call.get<float>(2));
+    implementation(call.exec, {s.hyper.maximize}, s.scalars, call.in<float>(0), call.get<float>(1),
+                   call.get<float>(2));
   };
 }
 
@@ -89,8 +91,8 @@ std::vector<Op> one_buffer_ops() {
     return described(average_settings(UpdateRule::sgd_ema, call.variant()));
   };
   ema.bounds = [](const OpCall& pristine, const OpCall&) {
-    return update_call_bounds(average_settings(UpdateRule::sgd_ema, pristine.variant()), {.exp_avg = 2},
-                              pristine);
+    return update_call_bounds(average_settings(UpdateRule::sgd_ema, pristine.variant()),
+                              {.exp_avg = 2}, pristine);
   };
   ema.reference = run_average(UpdateRule::sgd_ema, reference::sgd_ema_update);
   ema.host = run_average(UpdateRule::sgd_ema, cuda::host::sgd_ema_update);
@@ -107,13 +109,15 @@ std::vector<Op> one_buffer_ops() {
     return described(average_settings(UpdateRule::lion, call.variant()));
   };
   lion.bounds = [](const OpCall& pristine, const OpCall&) {
-    return update_call_bounds(average_settings(UpdateRule::lion, pristine.variant()), {.exp_avg = 2},
-                              pristine);
+    return update_call_bounds(average_settings(UpdateRule::lion, pristine.variant()),
+                              {.exp_avg = 2}, pristine);
   };
   lion.reference = run_average(UpdateRule::lion, reference::lion_update);
   lion.host = run_average(UpdateRule::lion, cuda::host::lion_update);
   lion.device = run_average(UpdateRule::lion, on_device<cuda::device::lion_update>);
-  lion.host_of = [](const cuda::KernelTable& ops) { return run_average(UpdateRule::lion, ops.lion_update); };
+  lion.host_of = [](const cuda::KernelTable& ops) {
+    return run_average(UpdateRule::lion, ops.lion_update);
+  };
   return {sgd, ema, lion};
 }
 

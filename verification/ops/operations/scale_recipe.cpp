@@ -17,7 +17,8 @@ namespace {
 std::uint32_t drawn_amax(const OpCall& call, std::size_t operand, std::int64_t i) {
   const PhiloxBlock w = call.words(operand, i);
   const std::uint64_t index = call.shape().first_index + static_cast<std::uint64_t>(i);
-  const auto bits = std::bit_cast<std::uint32_t>(fill_value(call.shape().fill, Content::value, index, w));
+  const auto bits =
+      std::bit_cast<std::uint32_t>(fill_value(call.shape().fill, Content::value, index, w));
   return call.shape().fill == Fill::patterns && w[3] % 4U == 0 ? bits : bits & 0x7FFFFFFFU;
 }
 
@@ -38,8 +39,8 @@ OpFunction run_current(CurrentScalesFn* implementation) {
     const bool legal = settings.epsilon >= 0;
     const Span<float> first = legal ? call.get<float>(1) : Span<float>(scale);
     const Span<float> second = legal ? call.get<float>(2) : Span<float>(scale_inv);
-    call.get<std::uint32_t>(3)[0] =
-        refused([&] { implementation(call.exec, settings, call.in<std::uint32_t>(0), first, second); });
+    call.get<std::uint32_t>(3)[0] = refused(
+        [&] { implementation(call.exec, settings, call.in<std::uint32_t>(0), first, second); });
     if (legal) return;  // what was refused has results that say so
     std::ranges::copy(scale, call.get<float>(1).begin());
     std::ranges::copy(scale_inv, call.get<float>(2).begin());
@@ -49,7 +50,8 @@ OpFunction run_current(CurrentScalesFn* implementation) {
 OpFunction run_mxfp8(Mxfp8ScalesFn* implementation) {
   return [implementation](OpCall& call) {
     const Fp8 format = call.variant() == 0 ? Fp8::e4m3 : Fp8::e5m2;
-    implementation(call.exec, format, call.in<std::uint32_t>(0), call.get<e8m0>(1), call.get<float>(2));
+    implementation(call.exec, format, call.in<std::uint32_t>(0), call.get<e8m0>(1),
+                   call.get<float>(2));
   };
 }
 
@@ -79,7 +81,8 @@ void draw_history(OpCall& call) {
   for (std::int64_t i = 0; i < call.numel(); ++i) {
     const PhiloxBlock w = call.words(1, i);
     const float usual = std::ldexp(1.0F, static_cast<int>(w[0] % 40U) - 20);
-    call.get<float>(1)[static_cast<std::size_t>(i)] = w[1] % 4U == 0 ? std::bit_cast<float>(w[2]) : usual;
+    call.get<float>(1)[static_cast<std::size_t>(i)] =
+        w[1] % 4U == 0 ? std::bit_cast<float>(w[2]) : usual;
   }
 }
 
@@ -87,7 +90,8 @@ OpFunction run_delayed(DelayedScalesFn* implementation) {
   return [implementation](OpCall& call) {
     const DelayedScaling& options = delayed_settings[call.variant()].options;
     const auto used = static_cast<std::size_t>(call.numel() * options.history);
-    implementation(call.exec, options, call.get<std::uint32_t>(0).first(used), call.get<float>(1), call.get<float>(2));
+    implementation(call.exec, options, call.get<std::uint32_t>(0).first(used), call.get<float>(1),
+                   call.get<float>(2));
   };
 }
 
@@ -101,8 +105,8 @@ std::vector<Op> scale_recipe_ops() {
   current.phases = {Phase::cast};
   current.variants = {"e4m3",         "e5m2",   "e4m3 power of two", "e5m2 power of two, epsilon",
                       "e4m3 epsilon", "refused"};
-  current.operands = {input("amax", Content::given, DType::u32), output("scale"), output("scale_inv"),
-                      fixed(output("refused", DType::u32), 1)};
+  current.operands = {input("amax", Content::given, DType::u32), output("scale"),
+                      output("scale_inv"), fixed(output("refused", DType::u32), 1)};
   current.fills = number_fills();
   current.fills.push_back(Fill::patterns);
   current.one_result = "it divides, and rounds once each time";
@@ -129,7 +133,8 @@ std::vector<Op> scale_recipe_ops() {
   delayed.name = "delayed_scales";
   delayed.type = "DelayedScalesFn";
   delayed.variants.clear();
-  for (const DelayedSetting& setting : delayed_settings) delayed.variants.emplace_back(setting.name);
+  for (const DelayedSetting& setting : delayed_settings)
+    delayed.variants.emplace_back(setting.name);
   delayed.operands = {per_element(in_place("history", Content::given, DType::u32), longest_history),
                       in_place("scale", Content::given), output("scale_inv")};
   delayed.largest = 4097;

@@ -62,8 +62,8 @@ OpFunction run_causal(CausalSoftmaxFn* implementation) {
     const std::int64_t numel = squares_numel(call);
     const Span<float> y = used(call.get<float>(1), numel);
     call.get<std::uint32_t>(2)[0] = refused([&] {
-      implementation(call.exec, side_of(call), square_variants[call.variant()].scale, used(call.in<float>(0), numel),
-           y);
+      implementation(call.exec, side_of(call), square_variants[call.variant()].scale,
+                     used(call.in<float>(0), numel), y);
     });
   };
 }
@@ -73,8 +73,8 @@ OpFunction run_causal_backward(CausalSoftmaxBackwardFn* implementation) {
     const std::int64_t numel = squares_numel(call);
     const Span<float> dx = used(call.get<float>(2), numel);
     call.get<std::uint32_t>(3)[0] = refused([&] {
-      implementation(call.exec, side_of(call), square_variants[call.variant()].scale, used(call.in<float>(0), numel),
-           used(call.in<float>(1), numel), dx);
+      implementation(call.exec, side_of(call), square_variants[call.variant()].scale,
+                     used(call.in<float>(0), numel), used(call.in<float>(1), numel), dx);
     });
   };
 }
@@ -100,7 +100,8 @@ OpFunction run_masked(MaskedSoftmaxFn* implementation) {
   return [implementation](OpCall& call) {
     const std::int64_t n = columns_of(row_shapes[call.variant()], call.numel());
     const std::vector<std::uint8_t> mask = mask_of(call, 1, n);
-    implementation(call.exec, n, scales[call.variant()], call.in<float>(0), mask, call.get<float>(2));
+    implementation(call.exec, n, scales[call.variant()], call.in<float>(0), mask,
+                   call.get<float>(2));
   };
 }
 
@@ -109,7 +110,7 @@ OpFunction run_masked_backward(MaskedSoftmaxBackwardFn* implementation) {
     const std::int64_t n = columns_of(row_shapes[call.variant()], call.numel());
     const std::vector<std::uint8_t> mask = mask_of(call, 2, n);
     implementation(call.exec, n, scales[call.variant()], call.in<float>(0), call.in<float>(1), mask,
-         call.get<float>(3));
+                   call.get<float>(3));
   };
 }
 
@@ -119,7 +120,8 @@ struct Heads {
   const char* name;
   std::int64_t heads, positions, n;
 };
-constexpr Heads head_variants[] = {{"one head", 1, 1, 5}, {"heads", 3, 2, 4}, {"wide rows", 2, 1, 33}};
+constexpr Heads head_variants[] = {
+    {"one head", 1, 1, 5}, {"heads", 3, 2, 4}, {"wide rows", 2, 1, 33}};
 
 struct SinkCall {
   const Heads& shape;
@@ -136,8 +138,8 @@ OpFunction run_sink(SinkSoftmaxFn* implementation) {
   return [implementation](OpCall& call) {
     const SinkCall sizes(call);
     implementation(call.exec, sizes.shape.positions, sizes.shape.n, scales[call.variant()],
-         used(call.in<float>(0), sizes.numel), used(call.in<float>(1), sizes.shape.heads),
-         used(call.get<float>(2), sizes.numel), used(call.get<float>(3), sizes.rows));
+                   used(call.in<float>(0), sizes.numel), used(call.in<float>(1), sizes.shape.heads),
+                   used(call.get<float>(2), sizes.numel), used(call.get<float>(3), sizes.rows));
   };
 }
 
@@ -145,17 +147,23 @@ OpFunction run_sink_backward(SinkSoftmaxBackwardFn* implementation) {
   return [implementation](OpCall& call) {
     const SinkCall sizes(call);
     implementation(call.exec, sizes.shape.positions, sizes.shape.n, scales[call.variant()],
-         used(call.in<float>(0), sizes.numel), used(call.in<float>(1), sizes.numel),
-         used(call.in<float>(2), sizes.rows), used(call.get<float>(3), sizes.numel),
-         used(call.get<float>(4), sizes.shape.heads));
+                   used(call.in<float>(0), sizes.numel), used(call.in<float>(1), sizes.numel),
+                   used(call.in<float>(2), sizes.rows), used(call.get<float>(3), sizes.numel),
+                   used(call.get<float>(4), sizes.shape.heads));
   };
 }
 
 }  // namespace
 
-OpFunction calls_of_causal_softmax(CausalSoftmaxFn* implementation) { return run_causal(implementation); }
-OpFunction calls_of_masked_softmax(MaskedSoftmaxFn* implementation) { return run_masked(implementation); }
-OpFunction calls_of_sink_softmax_backward(SinkSoftmaxBackwardFn* implementation) { return run_sink_backward(implementation); }
+OpFunction calls_of_causal_softmax(CausalSoftmaxFn* implementation) {
+  return run_causal(implementation);
+}
+OpFunction calls_of_masked_softmax(MaskedSoftmaxFn* implementation) {
+  return run_masked(implementation);
+}
+OpFunction calls_of_sink_softmax_backward(SinkSoftmaxBackwardFn* implementation) {
+  return run_sink_backward(implementation);
+}
 
 std::vector<Op> softmax_ops() {
   namespace r = reference;
@@ -189,15 +197,16 @@ std::vector<Op> softmax_ops() {
   masked_backward.host = run_masked_backward(h::masked_softmax_backward);
   masked_backward.device = run_masked_backward(on_device<d::masked_softmax_backward>);
 
-  Op sink = row_op("sink_softmax", "SinkSoftmaxFn",
-                   {input("x"), fixed(input("sink"), most_heads), output("y"), output("sink_share")});
+  Op sink =
+      row_op("sink_softmax", "SinkSoftmaxFn",
+             {input("x"), fixed(input("sink"), most_heads), output("y"), output("sink_share")});
   for (const Heads& one : head_variants) sink.variants.emplace_back(one.name);
   sink.reference = run_sink(r::sink_softmax);
   sink.host = run_sink(h::sink_softmax);
   sink.device = run_sink(on_device<d::sink_softmax>);
-  Op sink_backward = row_op(
-      "sink_softmax_backward", "SinkSoftmaxBackwardFn",
-      {input("dy"), input("y"), input("sink_share"), output("dx"), fixed(output("d_sink"), most_heads)});
+  Op sink_backward = row_op("sink_softmax_backward", "SinkSoftmaxBackwardFn",
+                            {input("dy"), input("y"), input("sink_share"), output("dx"),
+                             fixed(output("d_sink"), most_heads)});
   sink_backward.variants = sink.variants;
   sink_backward.reference = run_sink_backward(r::sink_softmax_backward);
   sink_backward.host = run_sink_backward(h::sink_softmax_backward);

@@ -72,8 +72,8 @@ void draw_counts(Span<std::uint64_t> c, const PhiloxBlock& a, const PhiloxBlock&
                                                      std::uint64_t{1} << 53};
   const bool odd = a[3] % 4U == 0;
   c[0] = odd ? steps[a[0] % steps.size()] : 1U + a[0] % (a[3] % 8U == 1 ? 2U : 3000U);
-  c[1] =
-      static_cast<std::uint64_t>(static_cast<std::int64_t>(odd ? a[1] % 400U : a[1] % 40U) - (odd ? 200 : 4));
+  c[1] = static_cast<std::uint64_t>(static_cast<std::int64_t>(odd ? a[1] % 400U : a[1] % 40U) -
+                                    (odd ? 200 : 4));
   c[2] = odd ? divisors[a[2] % divisors.size()] : 1U + a[2] % 5000U;
   c[3] = b[0];
 }
@@ -106,7 +106,8 @@ OptimizerHyper hyper_from(Span<const double> h, std::uint64_t flags) {
   if (rule.momentum_buffer || stray) {
     hyper.momentum = h[5];
     hyper.dampening = h[6];
-    hyper.nesterov = (flags >> 11 & 1U) != 0 && (stray || (hyper.momentum > 0 && hyper.dampening == 0));
+    hyper.nesterov =
+        (flags >> 11 & 1U) != 0 && (stray || (hyper.momentum > 0 && hyper.dampening == 0));
   }
   if ((flags >> 12 & 1U) != 0) hyper.max_norm = h[7];
   if ((flags >> 13 & 1U) != 0) hyper.clip_value = h[8];
@@ -116,12 +117,15 @@ OptimizerHyper hyper_from(Span<const double> h, std::uint64_t flags) {
 OpFunction run(StepScalarsFn* implementation) {
   return [implementation](OpCall& call) {
     for (std::size_t i = 0; i < static_cast<std::size_t>(call.numel()); ++i) {
-      const Span<const std::uint64_t> c = call.in<std::uint64_t>(1).subspan(i * count_words, count_words);
-      const OptimizerHyper hyper = hyper_from(call.in<double>(0).subspan(i * hyper_words, hyper_words), c[3]);
+      const Span<const std::uint64_t> c =
+          call.in<std::uint64_t>(1).subspan(i * count_words, count_words);
+      const OptimizerHyper hyper =
+          hyper_from(call.in<double>(0).subspan(i * hyper_words, hyper_words), c[3]);
       StepScalars scalars{};
       call.get<std::uint32_t>(3)[i] = refused([&] {
         scalars = implementation(hyper, static_cast<std::int64_t>(c[0]),
-                       static_cast<int>(static_cast<std::int64_t>(c[1])), static_cast<std::int64_t>(c[2]));
+                                 static_cast<int>(static_cast<std::int64_t>(c[1])),
+                                 static_cast<std::int64_t>(c[2]));
       });
       // As words: the two flags are integers, and no scalar of legal settings is NaN.
       std::memcpy(call.get<std::uint32_t>(2).data() + i * scalar_words, &scalars, sizeof(scalars));
@@ -139,7 +143,8 @@ std::vector<Op> step_scalars_ops() {
   op.phases = {Phase::prepare};
   op.operands = {per_element(input("hyper", Content::given, DType::fp64), hyper_words),
                  per_element(input("counts", Content::given, DType::u64), count_words),
-                 per_element(output("scalars", DType::u32), scalar_words), output("refused", DType::u32)};
+                 per_element(output("scalars", DType::u32), scalar_words),
+                 output("refused", DType::u32)};
   op.fills = {Fill::sweep};
   op.generate = draw_settings;
   op.reference = run(reference::step_scalars);

@@ -7,7 +7,8 @@ namespace {
 
 class UpdateCallBounds final : public CallBounds {
  public:
-  UpdateCallBounds(const UpdateSettings& settings, const UpdateOperands& operands, const OpCall& pristine)
+  UpdateCallBounds(const UpdateSettings& settings, const UpdateOperands& operands,
+                   const OpCall& pristine)
       : bounds_(settings.hyper, settings.t), at_(operands), call_(pristine) {
     if (!settings.hyper.amsgrad) at_.max_exp_avg_sq = -1;
     if (settings.hyper.momentum == 0) at_.momentum_buffer = -1;
@@ -15,10 +16,10 @@ class UpdateCallBounds final : public CallBounds {
 
   ElementBound of(std::size_t operand, std::int64_t index) override {
     if (index != index_) {
-      bound_ =
-          bounds_(value_at(at_.grad, index),
-                  {value_at(at_.master, index), value_at(at_.exp_avg, index), value_at(at_.exp_avg_sq, index),
-                   value_at(at_.max_exp_avg_sq, index), value_at(at_.momentum_buffer, index)});
+      bound_ = bounds_(value_at(at_.grad, index),
+                       {value_at(at_.master, index), value_at(at_.exp_avg, index),
+                        value_at(at_.exp_avg_sq, index), value_at(at_.max_exp_avg_sq, index),
+                        value_at(at_.momentum_buffer, index)});
       index_ = index;
     }
     const auto k = static_cast<int>(operand);
@@ -34,8 +35,9 @@ class UpdateCallBounds final : public CallBounds {
 
  private:
   float value_at(int operand, std::int64_t i) const {
-    return operand < 0 ? 0.0F
-                       : call_.in<float>(static_cast<std::size_t>(operand))[static_cast<std::size_t>(i)];
+    return operand < 0
+               ? 0.0F
+               : call_.in<float>(static_cast<std::size_t>(operand))[static_cast<std::size_t>(i)];
   }
 
   UpdateBounds bounds_;
@@ -47,7 +49,8 @@ class UpdateCallBounds final : public CallBounds {
 
 }  // namespace
 
-std::unique_ptr<CallBounds> update_call_bounds(const UpdateSettings& settings, const UpdateOperands& operands,
+std::unique_ptr<CallBounds> update_call_bounds(const UpdateSettings& settings,
+                                               const UpdateOperands& operands,
                                                const OpCall& pristine) {
   return std::make_unique<UpdateCallBounds>(settings, operands, pristine);
 }

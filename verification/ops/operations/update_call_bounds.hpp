@@ -19,7 +19,8 @@ struct UpdateOperands {
 };
 
 /// [Bound:foreign] for a call of an update. `pristine` is its inputs, and stays where it is.
-std::unique_ptr<CallBounds> update_call_bounds(const UpdateSettings& settings, const UpdateOperands& operands,
+std::unique_ptr<CallBounds> update_call_bounds(const UpdateSettings& settings,
+                                               const UpdateOperands& operands,
                                                const OpCall& pristine);
 
 }  // namespace zeroproof::verification

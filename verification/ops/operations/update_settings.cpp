@@ -35,7 +35,9 @@ void strong(UpdateSettings& s) {
 
 }  // namespace
 
-std::vector<std::string> update_set_names() { return {"typical", "no decay, factors 0 and 1", "strong"}; }
+std::vector<std::string> update_set_names() {
+  return {"typical", "no decay, factors 0 and 1", "strong"};
+}
 
 UpdateSettings update_settings(int number, OptimizerHyper options) {
   UpdateSettings s{options};

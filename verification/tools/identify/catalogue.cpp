@@ -13,14 +13,16 @@ Dialect contract() {
   d.build = "any";
   d.evidence = Evidence::proved;
   d.note =
-      "R5 and R6 of common/CONTRACT.md: no contraction, no tail; zeroproof verify compares both implementations with "
+      "R5 and R6 of common/CONTRACT.md: no contraction, no tail; zeroproof verify compares both "
+      "implementations with "
       "it.";
   d.without_bias_correction = true;
   AdamFormula f;
   f.betas = Betas::fp32;
   f.second = f.second_tail = SecondMoment::squared;
   f.maximum = Maximum::replaces_nan;
-  f.master = {Corrections::widened, Root::rounded, Denominator::quotient, Decay::added, Write::quotient};
+  f.master = {Corrections::widened, Root::rounded, Denominator::quotient, Decay::added,
+              Write::quotient};
   d.adam = f;
   d.sgd = SgdFormula{};
   return d;
@@ -41,7 +43,8 @@ Dialect torch(std::string name, std::string build, std::string note) {
 constexpr const char* vector_capability = "CPU, capability AVX2 or AVX512 (the same bits)";
 constexpr const char* default_capability = "CPU, ATEN_CPU_CAPABILITY=default";
 constexpr const char* mkl_note =
-    "torch.sqrt is MKL's, faithful but not correctly rounded; known for AMD processors, where it begins with "
+    "torch.sqrt is MKL's, faithful but not correctly rounded; known for AMD processors, where it "
+    "begins with "
     "RSQRTPS.";
 
 AdamFormula torch_vector() {
@@ -66,7 +69,8 @@ void add_torch(std::vector<Dialect>& all) {
   all.push_back(d);
 
   d = torch("torch-cpu-fused", vector_capability,
-            "fused=True; the root is correctly rounded, and the last n mod 8 elements of a tensor are scalar "
+            "fused=True; the root is correctly rounded, and the last n mod 8 elements of a tensor "
+            "are scalar "
             "code.");
   d.tail_width = 8;
   d.adam = torch_vector();
@@ -114,8 +118,8 @@ void add_deepspeed(std::vector<Dialect>& all) {
   f.first_tail = FirstMoment::left;
   f.second = SecondMoment::squared_right;
   f.second_tail = SecondMoment::squared_left;
-  f.master = {Corrections::running, Root::rounded, Denominator::reciprocal_fused, Decay::before_fused,
-              Write::quotient_fused};
+  f.master = {Corrections::running, Root::rounded, Denominator::reciprocal_fused,
+              Decay::before_fused, Write::quotient_fused};
   d.adam = f;
   const std::string powers =
       "After a step that does not follow the last one it takes pow for its running products.";
@@ -123,8 +127,9 @@ void add_deepspeed(std::vector<Dialect>& all) {
     const char *name, *build;
     int tail;
   };
-  for (const Width& width : {Width{"deepspeed-cpu-adam-avx512", "g++ 12 -O3 -march=native with AVX-512", 16},
-                             Width{"deepspeed-cpu-adam-avx2", "g++ 12 -O3 -march=native with AVX2", 8}}) {
+  for (const Width& width :
+       {Width{"deepspeed-cpu-adam-avx512", "g++ 12 -O3 -march=native with AVX-512", 16},
+        Width{"deepspeed-cpu-adam-avx2", "g++ 12 -O3 -march=native with AVX2", 8}}) {
     d.name = width.name;
     d.build = width.build;
     d.tail_width = width.tail;
@@ -157,11 +162,12 @@ void add_apex(std::vector<Dialect>& all) {
     for (const Contraction second : contractions) {
       for (const bool decay : {false, true}) {
         for (const bool write : {false, true}) {
-          d.name = std::string("apex-fused-adam:") + letter(first) + letter(second) + (decay ? 'r' : 'n') +
-                   (write ? 'r' : 'n');
+          d.name = std::string("apex-fused-adam:") + letter(first) + letter(second) +
+                   (decay ? 'r' : 'n') + (write ? 'r' : 'n');
           d.build = "CUDA, FusedAdam; nvcc contracts as the letters say";
           d.note =
-              "A candidate. Of a kernel of this form nvcc 13.0 (-O3, sm_90) makes rrrr for adamw and llrr "
+              "A candidate. Of a kernel of this form nvcc 13.0 (-O3, sm_90) makes rrrr for adamw "
+              "and llrr "
               "for adam; "
               "the libraries were not run.";
           AdamFormula f;

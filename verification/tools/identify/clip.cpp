@@ -16,14 +16,16 @@ float at_least(float x, float least) { return x < least ? least : x; }
 const std::vector<ClipDialect>& clip_dialects() {
   static const std::vector<ClipDialect> all = {
       {"clip-torch", "PyTorch 2.15.0, clip_grad_norm_",
-       "g *= min(1, max_norm * (1/(N + 1e-6))), all fp32: a number over a tensor is a reciprocal and a "
+       "g *= min(1, max_norm * (1/(N + 1e-6))), all fp32: a number over a tensor is a reciprocal "
+       "and a "
        "product.",
        Evidence::compared, ClipForm::torch},
       {"clip-megatron", "Megatron-LM",
-       "k = max_norm / (N + 1e-6) in fp64 from an fp32 N; if k < 1, g *= k rounded to fp32.", Evidence::read,
-       ClipForm::megatron},
+       "k = max_norm / (N + 1e-6) in fp64 from an fp32 N; if k < 1, g *= k rounded to fp32.",
+       Evidence::read, ClipForm::megatron},
       {"clip-deepspeed", "DeepSpeed",
-       "g *= 1/(S * max(1, (N/S + 1e-6)/max_norm)), all fp32, N of the scaled gradients: unscale and clip "
+       "g *= 1/(S * max(1, (N/S + 1e-6)/max_norm)), all fp32, N of the scaled gradients: unscale "
+       "and clip "
        "are one "
        "factor, taken by reciprocal.",
        Evidence::read, ClipForm::deepspeed}};
@@ -46,16 +48,17 @@ float clip_factor(ClipForm form, float norm, double max_norm, double loss_scale)
 }
 
 const std::vector<ScalerDialect>& scaler_dialects() {
-  static const std::vector<ScalerDialect> all = {{"scaler-torch", "PyTorch, Megatron-LM",
-                                                  "Doubles after every window steps without an overflow, "
-                                                  "halves in a step with one; the contract's scaler does the "
-                                                  "same.",
-                                                  Evidence::compared, 0},
-                                                 {"scaler-deepspeed", "DeepSpeed 0.19.8",
-                                                  "Halves in a step with an overflow; from the beginning, "
-                                                  "and from each overflow, it doubles after window + 1 steps "
-                                                  "without one, and then after every window.",
-                                                  Evidence::compared, 1}};
+  static const std::vector<ScalerDialect> all = {
+      {"scaler-torch", "PyTorch, Megatron-LM",
+       "Doubles after every window steps without an overflow, "
+       "halves in a step with one; the contract's scaler does the "
+       "same.",
+       Evidence::compared, 0},
+      {"scaler-deepspeed", "DeepSpeed 0.19.8",
+       "Halves in a step with an overflow; from the beginning, "
+       "and from each overflow, it doubles after window + 1 steps "
+       "without one, and then after every window.",
+       Evidence::compared, 1}};
   return all;
 }
 

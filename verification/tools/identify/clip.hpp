@@ -31,7 +31,8 @@ float clip_factor(ClipForm form, float norm, double max_norm, double loss_scale)
 struct ScalerDialect {
   std::string name, library, text;
   Evidence evidence = Evidence::read;
-  int extra_steps = 0;  ///< beyond the window before it grows the first time, and after each overflow
+  int extra_steps =
+      0;  ///< beyond the window before it grows the first time, and after each overflow
 };
 const std::vector<ScalerDialect>& scaler_dialects();
 

@@ -27,8 +27,9 @@ struct Dialect {
   std::string version;  ///< of the library, "" if it is not known
   std::string build;    ///< capability or flags that change bits
   Evidence evidence = Evidence::read;
-  std::string note;    ///< a sentence on where it holds
-  int tail_width = 0;  ///< the last n mod tail_width elements of a tensor have formulas of their own; 0: none
+  std::string note;  ///< a sentence on where it holds
+  int tail_width =
+      0;  ///< the last n mod tail_width elements of a tensor have formulas of their own; 0: none
   bool amsgrad = true;
   bool without_bias_correction = false;  ///< can be told to leave it out
   std::optional<AdamFormula> adam;       ///< adamw and adam
@@ -59,6 +60,7 @@ struct UpdateTensors {
 /// Units    is_first: this step of sgd is the one that makes the momentum buffer, from the gradient itself.
 /// Exact    bitwise, as far as the dialect's evidence goes.
 /// Errors   invalid_argument if the dialect does not take such a step.
-void update(const Dialect& dialect, const DialectHyper& hyper, bool is_first, const UpdateTensors& tensors);
+void update(const Dialect& dialect, const DialectHyper& hyper, bool is_first,
+            const UpdateTensors& tensors);
 
 }  // namespace zeroproof::verification

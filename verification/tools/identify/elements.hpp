@@ -76,9 +76,12 @@ inline float maximum(Maximum form, float before, float v) {
   return before >= v ? before : v;
 }
 
-inline float root(Root form, float x) { return form == Root::rounded ? std::sqrt(x) : mkl_amd_root(x); }
+inline float root(Root form, float x) {
+  return form == Root::rounded ? std::sqrt(x) : mkl_amd_root(x);
+}
 
-inline float denominator(Denominator form, float root_of_v, float root_of_corrected, const MasterScalars& s) {
+inline float denominator(Denominator form, float root_of_v, float root_of_corrected,
+                         const MasterScalars& s) {
   switch (form) {
     case Denominator::reciprocal:
       return root_of_v * s.inverse_root + s.eps;
@@ -132,7 +135,8 @@ inline float new_master(const MasterFormula& f, bool decays, float p, float m, f
     case Decay::in_rate:
     case Decay::in_rate_fused: {
       const float q = (m / s.correction1) / d;
-      const float u = f.decay == Decay::in_rate ? q + s.weight_decay * p : std::fma(s.weight_decay, p, q);
+      const float u =
+          f.decay == Decay::in_rate ? q + s.weight_decay * p : std::fma(s.weight_decay, p, q);
       return f.write == Write::corrected ? p - s.lr * u : std::fma(-s.lr, u, p);
     }
     case Decay::factor:

@@ -16,8 +16,8 @@ enum class Betas : std::uint8_t { fp64, fp32 };
 enum class Corrections : std::uint8_t {
   fp64,     ///< the C library's pow of the fp64 betas, rounded once where it is used
   widened,  ///< repeated squaring of the fp32 betas in fp64 (R5 of the contract)
-  stored,   ///< the C library's pow of the fp32 betas in fp64, and the two corrections are kept as fp32
-  running   ///< products in fp32, one factor for every step, and fp32 for everything made of them
+  stored,  ///< the C library's pow of the fp32 betas in fp64, and the two corrections are kept as fp32
+  running  ///< products in fp32, one factor for every step, and fp32 for everything made of them
 };
 
 /// m' from m and g, with w = 1 - beta1 and b = beta1.
@@ -46,7 +46,15 @@ enum class Denominator : std::uint8_t { quotient, reciprocal, reciprocal_fused, 
 
 /// Where decoupled decay enters: p*k first; p less (lr*wd)*p first; beside the step, in one sum with it; or inside the
 /// product with the rate.
-enum class Decay : std::uint8_t { factor, before, before_fused, added, added_fused, in_rate, in_rate_fused };
+enum class Decay : std::uint8_t {
+  factor,
+  before,
+  before_fused,
+  added,
+  added_fused,
+  in_rate,
+  in_rate_fused
+};
 
 /// p' from p, m' and d.
 enum class Write : std::uint8_t {
@@ -80,9 +88,10 @@ struct AdamFormula {
 /// SGD with momentum.
 struct SgdFormula {
   bool coupled_fused = false;
-  Contraction buffer = Contraction::none, buffer_tail = Contraction::none;  ///< of mu*b + (1 - dampening)*g
-  bool nesterov_fused = false;                                              ///< fma(mu, b, g), or g + mu*b
-  bool write_fused = false;                                                 ///< fma(-lr, e, p), or p - lr*e
+  Contraction buffer = Contraction::none,
+              buffer_tail = Contraction::none;  ///< of mu*b + (1 - dampening)*g
+  bool nesterov_fused = false;                  ///< fma(mu, b, g), or g + mu*b
+  bool write_fused = false;                     ///< fma(-lr, e, p), or p - lr*e
 };
 
 /// Forms that make no sense together: the step and the decay in one sum need a step that is a product of its own.

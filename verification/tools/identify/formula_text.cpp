@@ -21,8 +21,8 @@ std::string corrections_text(Corrections corrections) {
 
 /// The new parameter, q standing for the step.
 std::string write_text(const MasterFormula& f, bool decays) {
-  constexpr const char* writes[] = {"p + ((-a)*m)/d", "p - a*(m/d)", "fma(m/d, -a, p)", "p - lr*((m/bc1)/d)",
-                                    "fma(-lr, (m/bc1)/d, p)"};
+  constexpr const char* writes[] = {"p + ((-a)*m)/d", "p - a*(m/d)", "fma(m/d, -a, p)",
+                                    "p - lr*((m/bc1)/d)", "fma(-lr, (m/bc1)/d, p)"};
   const std::string write = writes[static_cast<int>(f.write)];
   if (!decays) return write;
   switch (f.decay) {
@@ -40,22 +40,27 @@ std::string write_text(const MasterFormula& f, bool decays) {
     case Decay::in_rate_fused:
       break;
   }
-  const std::string u = f.decay == Decay::in_rate ? "u = (m/bc1)/d + wd*p" : "u = fma(wd, p, (m/bc1)/d)";
+  const std::string u =
+      f.decay == Decay::in_rate ? "u = (m/bc1)/d + wd*p" : "u = fma(wd, p, (m/bc1)/d)";
   return u + (f.write == Write::corrected ? ", p - lr*u" : ", fma(-lr, u, p)");
 }
 
 }  // namespace
 
-bool couples(const DialectHyper& hyper) { return hyper.rule != UpdateRule::adamw && hyper.weight_decay != 0; }
+bool couples(const DialectHyper& hyper) {
+  return hyper.rule != UpdateRule::adamw && hyper.weight_decay != 0;
+}
 
 bool decouples(const DialectHyper& hyper) {
   return hyper.rule == UpdateRule::adamw && hyper.weight_decay != 0;
 }
 
-std::string first_moment_text(FirstMoment form, Betas betas, bool coupled_fused, const DialectHyper& hyper) {
-  constexpr const char* forms[] = {"fma(w, g - m, m)", "m + w*(g - m)", "b*m + w*g", "fma(b, m, w*g)",
-                                   "fma(w, g, b*m)"};
-  return forms[static_cast<int>(form)] + std::string(betas_text(betas)) + gradient_text(coupled_fused, hyper);
+std::string first_moment_text(FirstMoment form, Betas betas, bool coupled_fused,
+                              const DialectHyper& hyper) {
+  constexpr const char* forms[] = {"fma(w, g - m, m)", "m + w*(g - m)", "b*m + w*g",
+                                   "fma(b, m, w*g)", "fma(w, g, b*m)"};
+  return forms[static_cast<int>(form)] + std::string(betas_text(betas)) +
+         gradient_text(coupled_fused, hyper);
 }
 
 std::string second_moment_text(SecondMoment form, Betas betas, bool coupled_fused,
@@ -63,7 +68,8 @@ std::string second_moment_text(SecondMoment form, Betas betas, bool coupled_fuse
   constexpr const char* forms[] = {"b*v + (c*g)*g",   "fma(b, v, (c*g)*g)", "fma(c*g, g, b*v)",
                                    "b*v + c*(g*g)",   "fma(b, v, c*(g*g))", "fma(g*g, c, b*v)",
                                    "v + c*(g*g - v)", "fma(c, g*g - v, v)"};
-  return forms[static_cast<int>(form)] + std::string(betas_text(betas)) + gradient_text(coupled_fused, hyper);
+  return forms[static_cast<int>(form)] + std::string(betas_text(betas)) +
+         gradient_text(coupled_fused, hyper);
 }
 
 std::string maximum_text(Maximum form) {
@@ -91,10 +97,12 @@ std::string master_text(const MasterFormula& f, const DialectHyper& hyper) {
          (hyper.bias_correction ? ", " + corrections_text(f.corrections) : "");
 }
 
-std::string buffer_text(Contraction form, bool is_first, bool coupled_fused, const DialectHyper& hyper) {
+std::string buffer_text(Contraction form, bool is_first, bool coupled_fused,
+                        const DialectHyper& hyper) {
   constexpr const char* forms[] = {"mu*b + (1 - damp)*g", "fma(mu, b, (1 - damp)*g)",
                                    "fma(1 - damp, g, mu*b)"};
-  return (is_first ? std::string("g") : forms[static_cast<int>(form)]) + gradient_text(coupled_fused, hyper);
+  return (is_first ? std::string("g") : forms[static_cast<int>(form)]) +
+         gradient_text(coupled_fused, hyper);
 }
 
 std::string sgd_master_text(bool nesterov_fused, bool write_fused, bool coupled_fused,
@@ -102,7 +110,8 @@ std::string sgd_master_text(bool nesterov_fused, bool write_fused, bool coupled_
   std::string e;
   if (hyper.momentum == 0) e = gradient_text(coupled_fused, hyper);
   if (hyper.momentum != 0 && hyper.nesterov) {
-    e = (nesterov_fused ? ", e = fma(mu, b, g)" : ", e = g + mu*b") + gradient_text(coupled_fused, hyper);
+    e = (nesterov_fused ? ", e = fma(mu, b, g)" : ", e = g + mu*b") +
+        gradient_text(coupled_fused, hyper);
   }
   return (write_fused ? "fma(-lr, e, p)" : "p - lr*e") + e;
 }

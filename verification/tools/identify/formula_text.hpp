@@ -9,13 +9,16 @@
 namespace zeroproof::verification {
 
 /// "fma(w, g - m, m), 1 - beta from fp64". L2, if hyper has it, is part of what the moments are made of.
-std::string first_moment_text(FirstMoment form, Betas betas, bool coupled_fused, const DialectHyper& hyper);
-std::string second_moment_text(SecondMoment form, Betas betas, bool coupled_fused, const DialectHyper& hyper);
+std::string first_moment_text(FirstMoment form, Betas betas, bool coupled_fused,
+                              const DialectHyper& hyper);
+std::string second_moment_text(SecondMoment form, Betas betas, bool coupled_fused,
+                               const DialectHyper& hyper);
 std::string maximum_text(Maximum form);
 std::string master_text(const MasterFormula& form, const DialectHyper& hyper);
 
 /// Of sgd.
-std::string buffer_text(Contraction form, bool is_first, bool coupled_fused, const DialectHyper& hyper);
+std::string buffer_text(Contraction form, bool is_first, bool coupled_fused,
+                        const DialectHyper& hyper);
 std::string sgd_master_text(bool nesterov_fused, bool write_fused, bool coupled_fused,
                             const DialectHyper& hyper);
 

@@ -56,7 +56,8 @@ BufferGrid maxima() {
   BufferGrid grid{"max_exp_avg_sq", {}};
   for (const Maximum form : choices(Maximum::replaces_nan)) {
     grid.candidates.push_back({maximum_text(form), [=](const StepTensor& t, std::size_t i) {
-                                 return maximum(form, t.before.max_exp_avg_sq[i], t.after.exp_avg_sq[i]);
+                                 return maximum(form, t.before.max_exp_avg_sq[i],
+                                                t.after.exp_avg_sq[i]);
                                }});
   }
   return grid;
@@ -72,7 +73,8 @@ std::vector<MasterFormula> master_formulas(const DialectHyper& h) {
         for (const Write write : choices(Write::corrected_fused)) {
           for (const Decay decay : choices(Decay::in_rate_fused)) {
             if (!decouples(h) && decay != Decay::factor) continue;
-            if (sensible(decay, write)) formulas.push_back({corrections, root, denominator, decay, write});
+            if (sensible(decay, write))
+              formulas.push_back({corrections, root, denominator, decay, write});
           }
         }
       }
@@ -85,11 +87,12 @@ BufferGrid adam_masters(const DialectHyper& h) {
   BufferGrid grid{"master", {}};
   for (const MasterFormula& form : master_formulas(h)) {
     const MasterScalars scalars = master_scalars(h, form.corrections);
-    grid.candidates.push_back(
-        {master_text(form, h), [=](const StepTensor& t, std::size_t i) {
-           const float x = h.amsgrad ? t.after.max_exp_avg_sq[i] : t.after.exp_avg_sq[i];
-           return new_master(form, decouples(h), t.before.master[i], t.after.exp_avg[i], x, scalars);
-         }});
+    grid.candidates.push_back({master_text(form, h), [=](const StepTensor& t, std::size_t i) {
+                                 const float x =
+                                     h.amsgrad ? t.after.max_exp_avg_sq[i] : t.after.exp_avg_sq[i];
+                                 return new_master(form, decouples(h), t.before.master[i],
+                                                   t.after.exp_avg[i], x, scalars);
+                               }});
   }
   return grid;
 }

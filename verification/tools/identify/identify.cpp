@@ -84,8 +84,9 @@ bool are_unwritten(const RecordedStep& step, const BufferGrid& grid, const std::
 std::vector<const Leaving*> by_trust(const Counted& counted, const BufferForm* trusted) {
   std::vector<const Leaving*> order;
   for (const Leaving& formula : counted.formulas()) order.push_back(&formula);
-  std::stable_partition(order.begin(), order.end(),
-                        [&](const Leaving* f) { return trusted != nullptr && f->text == trusted->body; });
+  std::stable_partition(order.begin(), order.end(), [&](const Leaving* f) {
+    return trusted != nullptr && f->text == trusted->body;
+  });
   return order;
 }
 
@@ -103,8 +104,9 @@ BufferFinding finding_of(const RecordedStep& step, const BufferGrid& grid, const
     for (const Leaving* body : order) {
       if (body->body + (width == 8 ? body->sixteen : 0) != 0) continue;
       std::vector<const Leaving*> tails = order;
-      std::stable_partition(tails.begin(), tails.end(),
-                            [&](const Leaving* f) { return trusted != nullptr && f->text == trusted->tail; });
+      std::stable_partition(tails.begin(), tails.end(), [&](const Leaving* f) {
+        return trusted != nullptr && f->text == trusted->tail;
+      });
       for (const Leaving* tail : tails) {
         if (tail->eight + (width == 16 ? tail->sixteen : 0) != 0) continue;
         found.kind = BufferFinding::Kind::two;
@@ -160,14 +162,15 @@ Identification identify(const RecordedStep& step) {
   if (nearest == nullptr || !found.fits.empty()) return found;
   found.nearest = nearest->name;
   for (std::size_t k = 0; k < grids.size(); ++k) {
-    const std::int64_t differing = counted[k].leaving(trusted[k].body, trusted[k].tail, nearest->tail_width);
+    const std::int64_t differing =
+        counted[k].leaving(trusted[k].body, trusted[k].tail, nearest->tail_width);
     if (differing == 0) continue;
     const std::string tail =
         trusted[k].tail == trusted[k].body
             ? ""
             : "; last n mod " + std::to_string(nearest->tail_width) + ": " + trusted[k].tail;
-    found.differences.push_back(
-        {grids[k].buffer, trusted[k].body + tail, differing, counted[k].of(trusted[k].body).scanned});
+    found.differences.push_back({grids[k].buffer, trusted[k].body + tail, differing,
+                                 counted[k].of(trusted[k].body).scanned});
   }
   return found;
 }

@@ -13,8 +13,8 @@ namespace zeroproof::verification {
 struct Leaving {
   std::string text;  ///< the formula
   std::int64_t scanned =
-      0;                  ///< elements that were looked at; the search leaves a formula that is clearly wrong
-  std::int64_t body = 0;  ///< before the last n mod 16
+      0;  ///< elements that were looked at; the search leaves a formula that is clearly wrong
+  std::int64_t body = 0;     ///< before the last n mod 16
   std::int64_t sixteen = 0;  ///< in the last n mod 16, but not the last n mod 8
   std::int64_t eight = 0;    ///< in the last n mod 8
 
@@ -35,9 +35,10 @@ struct BufferFinding {
 
   std::string buffer;
   Kind kind = Kind::none;
-  Leaving best;            ///< body formula, or the nearest
-  std::string tail_text;   ///< of kind two
-  int tail_width = 0;      ///< of kind two; of kind leaves where all that leave are in such a tail, else 0
+  Leaving best;           ///< body formula, or the nearest
+  std::string tail_text;  ///< of kind two
+  int tail_width =
+      0;  ///< of kind two; of kind leaves where all that leave are in such a tail, else 0
   bool unwritten = false;  ///< kind leaves: those that leave have the value from before the step
 };
 
@@ -52,8 +53,8 @@ struct DialectDifference {
 struct Identification {
   std::vector<BufferFinding> buffers;
   std::vector<std::string> fits;  ///< every dialect that gives these bits
-  bool tells = true;              ///< false if every dialect that takes such a step gives these bits
-  std::string nearest;            ///< if none fits, the dialect that differs in fewest buffers, then elements
+  bool tells = true;    ///< false if every dialect that takes such a step gives these bits
+  std::string nearest;  ///< if none fits, the dialect that differs in fewest buffers, then elements
   std::vector<DialectDifference> differences;  ///< of the nearest
 
   bool named() const { return tells && !fits.empty(); }

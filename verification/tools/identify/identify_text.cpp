@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <map>
 
-#include "verification/tools/identify/identify.hpp"
 #include "verification/report/format.hpp"
+#include "verification/tools/identify/identify.hpp"
 
 namespace zeroproof::verification {
 namespace {
@@ -19,7 +19,8 @@ std::string finding_text(const BufferFinding& found) {
     case BufferFinding::Kind::formula:
       return found.best.text + "\n";
     case BufferFinding::Kind::two:
-      return fmt::format("{}\n    last n mod {}: {}\n", found.best.text, found.tail_width, found.tail_text);
+      return fmt::format("{}\n    last n mod {}: {}\n", found.best.text, found.tail_width,
+                         found.tail_text);
     case BufferFinding::Kind::leaves:
       return fmt::format(
           "{}\n    {} of {} elements follow no formula{}{}\n", found.best.text,
@@ -29,8 +30,8 @@ std::string finding_text(const BufferFinding& found) {
     case BufferFinding::Kind::none:
       break;
   }
-  return fmt::format("no formula: {:.1f} % of the elements leave the nearest, {}\n", 100 * found.best.share(),
-                     found.best.text);
+  return fmt::format("no formula: {:.1f} % of the elements leave the nearest, {}\n",
+                     100 * found.best.share(), found.best.text);
 }
 
 std::string verdict(const Identification& found) {
@@ -40,7 +41,8 @@ std::string verdict(const Identification& found) {
   const std::vector<std::string> names = shown_names(found.fits);
   if (!names.empty()) {
     std::string text = "this is " + names.front();
-    for (std::size_t i = 1; i < names.size(); ++i) text += (i + 1 < names.size() ? ", " : " or ") + names[i];
+    for (std::size_t i = 1; i < names.size(); ++i)
+      text += (i + 1 < names.size() ? ", " : " or ") + names[i];
     return text + (names.size() > 1 ? ", which this step does not tell apart\n" : "\n");
   }
   std::string text;
@@ -55,8 +57,8 @@ std::string verdict(const Identification& found) {
   if (found.nearest.empty()) return text;
   text += "nearest: " + found.nearest + ", which differs in\n";
   for (const DialectDifference& d : found.differences) {
-    text += fmt::format("  {:<15} {} of {} elements, from {}\n", d.buffer, counted_text(d.differing),
-                        counted_text(d.scanned), d.theirs);
+    text += fmt::format("  {:<15} {} of {} elements, from {}\n", d.buffer,
+                        counted_text(d.differing), counted_text(d.scanned), d.theirs);
   }
   return text;
 }
@@ -89,11 +91,13 @@ std::vector<std::string> shown_names(const std::vector<std::string>& names) {
 
 std::string identification_text(const RecordedStep& step, const Identification& found) {
   const bool sgd = step.hyper.rule == UpdateRule::sgd;
-  std::string text = fmt::format("{}{}, {} elements in {} {}{}\n\n", traits_of(step.hyper.rule).name,
-                                 sgd ? "" : fmt::format(", t = {}", step.hyper.t), counted_text(step.numel()),
-                                 step.tensors.size(), step.tensors.size() == 1 ? "tensor" : "tensors",
-                                 step.program.empty() ? "" : ", written by " + step.program);
-  for (const BufferFinding& buffer : found.buffers) text += buffer.buffer + "\n    " + finding_text(buffer);
+  std::string text =
+      fmt::format("{}{}, {} elements in {} {}{}\n\n", traits_of(step.hyper.rule).name,
+                  sgd ? "" : fmt::format(", t = {}", step.hyper.t), counted_text(step.numel()),
+                  step.tensors.size(), step.tensors.size() == 1 ? "tensor" : "tensors",
+                  step.program.empty() ? "" : ", written by " + step.program);
+  for (const BufferFinding& buffer : found.buffers)
+    text += buffer.buffer + "\n    " + finding_text(buffer);
   return text + "\n" + verdict(found);
 }
 

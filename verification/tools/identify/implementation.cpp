@@ -34,7 +34,8 @@ void update_adam(const Dialect& dialect, const DialectHyper& hyper, const Update
   }
 }
 
-void update_sgd(const Dialect& dialect, const DialectHyper& hyper, bool is_first, const UpdateTensors& t) {
+void update_sgd(const Dialect& dialect, const DialectHyper& hyper, bool is_first,
+                const UpdateTensors& t) {
   const SgdFormula& f = *dialect.sgd;
   const auto lr = static_cast<float>(hyper.lr);
   const auto momentum = static_cast<float>(hyper.momentum);
@@ -56,7 +57,8 @@ void update_sgd(const Dialect& dialect, const DialectHyper& hyper, bool is_first
 
 }  // namespace
 
-void update(const Dialect& dialect, const DialectHyper& hyper, bool is_first, const UpdateTensors& tensors) {
+void update(const Dialect& dialect, const DialectHyper& hyper, bool is_first,
+            const UpdateTensors& tensors) {
   ZP_CHECK(dialect.takes(hyper), ErrorCode::invalid_argument,
            dialect.name + " does not compute a step of this kind", "the library has no such option",
            "choose another dialect, or other options");

@@ -14,8 +14,8 @@
 namespace zeroproof::verification {
 namespace {
 
-[[noreturn]] void refuse(const std::string& file, const std::string& problem, const std::string& why,
-                         const std::string& remedy) {
+[[noreturn]] void refuse(const std::string& file, const std::string& problem,
+                         const std::string& why, const std::string& remedy) {
   fail(ErrorCode::io, file + ": " + problem, why, remedy);
 }
 
@@ -28,7 +28,8 @@ const std::vector<std::string>& setting_names() {
 
 class Settings {
  public:
-  Settings(const SafeMetadata& metadata, const std::string& file) : metadata_(metadata), file_(file) {
+  Settings(const SafeMetadata& metadata, const std::string& file)
+      : metadata_(metadata), file_(file) {
     for (const auto& [key, value] : metadata) {
       if (key == "program" || key == "format") continue;  // who wrote it
       const std::vector<std::string>& known = setting_names();
@@ -95,7 +96,8 @@ DialectHyper read_hyper(const SafeMetadata& metadata, const std::string& file) {
           : std::vector<std::string>{"momentum", "dampening", "nesterov"};
   for (const std::string& key : foreign) {
     if (metadata.contains(key)) {
-      refuse(file, key + " is no setting of " + rule, "it would silently do nothing", "leave it out");
+      refuse(file, key + " is no setting of " + rule, "it would silently do nothing",
+             "leave it out");
     }
   }
   if (sgd) {
@@ -109,7 +111,8 @@ DialectHyper read_hyper(const SafeMetadata& metadata, const std::string& file) {
   h.beta2 = settings.number("beta2", 0, below_one);
   h.eps = settings.number("eps", 0, large);
   const double t = settings.number("t", 1, 0x1p53);
-  if (t != std::floor(t)) refuse(file, "t is not whole", "it counts steps", "write 1 for the first");
+  if (t != std::floor(t))
+    refuse(file, "t is not whole", "it counts steps", "write 1 for the first");
   h.t = static_cast<std::int64_t>(t);
   h.amsgrad = settings.flag("amsgrad", false);
   h.bias_correction = settings.flag("bias_correction", true);
@@ -136,7 +139,8 @@ std::vector<float>& member(StepState& state, const std::string& buffer) {
 
 class TensorReader {
  public:
-  TensorReader(const SafetensorsReader& reader, const std::string& file) : reader_(reader), file_(file) {}
+  TensorReader(const SafetensorsReader& reader, const std::string& file)
+      : reader_(reader), file_(file) {}
 
   bool has(const std::string& name) const { return reader_.find(name) != nullptr; }
 
@@ -160,7 +164,8 @@ class TensorReader {
     for (const SafeTensor& tensor : reader_.header().tensors) {
       if (used_.contains(tensor.name)) continue;
       refuse(file_, shown_name(tensor.name) + " belongs to no step of this rule",
-             "nothing would be done with it", "leave it out, or give before.grad and what goes with it");
+             "nothing would be done with it",
+             "leave it out, or give before.grad and what goes with it");
     }
   }
 
@@ -170,10 +175,12 @@ class TensorReader {
   std::set<std::string> used_;
 };
 
-void require_size(const std::string& file, const std::string& name, std::size_t got, std::size_t want) {
+void require_size(const std::string& file, const std::string& name, std::size_t got,
+                  std::size_t want) {
   if (got == want) return;
   refuse(file,
-         shown_name(name) + " has " + std::to_string(got) + " elements, its gradient " + std::to_string(want),
+         shown_name(name) + " has " + std::to_string(got) + " elements, its gradient " +
+             std::to_string(want),
          "an update goes element by element", "write them in one shape");
 }
 

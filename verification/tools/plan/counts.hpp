@@ -16,7 +16,7 @@ struct Count {
   double bytes = 0;
   bool right = false;  ///< false: no way of counting what it names gives it
   std::string counts;  ///< bytes of a parameter or an element: "16-bit parameters 2, fp32 master 4"
-  std::string why;     ///< one sentence, with the label of the equation or the number of the erratum
+  std::string why;  ///< one sentence, with the label of the equation or the number of the erratum
 };
 
 /// P: parameters of a TP rank; d: ranks that share the state.

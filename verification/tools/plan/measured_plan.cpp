@@ -19,7 +19,8 @@ class PlannedGrads final : public GradSource, public LayeredModel {
  public:
   PlannedGrads(const FlatLayout& layout, DType dtype, std::vector<FlatRange> units)
       : whole_(layout.padded_numel(), dtype), units_(std::move(units)) {
-    for (std::size_t unit = 0; unit < units_.size(); ++unit) visits_.push_back(static_cast<int>(unit));
+    for (std::size_t unit = 0; unit < units_.size(); ++unit)
+      visits_.push_back(static_cast<int>(unit));
   }
 
   TensorView micro_batch_grad(std::int64_t) override {
@@ -53,9 +54,11 @@ void require_measurable(const Plan& plan) {
   refuse(s.space != Space::host, "--space device", "only ranks on the host are measured");
   refuse(s.grid.tp > 1, "tensor parallelism", "cut tensors are planned, and not measured here");
   refuse(s.clip_groups > 1, "--clip-groups", "a plan does not say which tensors are in them");
-  refuse(s.grid.world_size() > most_measured_ranks, std::to_string(s.grid.world_size()) + " ranks",
-         "they run as threads of this process, " + std::to_string(most_measured_ranks) + " at most");
-  const std::int64_t most = most_measured_leaf_elements / std::max<std::int64_t>(1, plan.padded_numel);
+  refuse(
+      s.grid.world_size() > most_measured_ranks, std::to_string(s.grid.world_size()) + " ranks",
+      "they run as threads of this process, " + std::to_string(most_measured_ranks) + " at most");
+  const std::int64_t most =
+      most_measured_leaf_elements / std::max<std::int64_t>(1, plan.padded_numel);
   const std::int64_t leaves = std::max<std::int64_t>(s.micro_batches, s.grid.world_size());
   refuse(leaves > most,
          std::to_string(plan.padded_numel) + " elements, " + std::to_string(s.grid.world_size()) +
@@ -70,8 +73,9 @@ struct Counted {
 };
 
 /// The second step of one rank: the first one makes what later ones reuse.
-Counted measured_rank(OptimizerSetup setup, const ProcessGrid& grid, int instances, const FlatLayout& layout,
-                      const std::vector<FlatRange>& units, Communicator& all) {
+Counted measured_rank(OptimizerSetup setup, const ProcessGrid& grid, int instances,
+                      const FlatLayout& layout, const std::vector<FlatRange>& units,
+                      Communicator& all) {
   const int ranks = grid.data_ranks() / instances;
   const auto comm = all.split(all.rank() / ranks);
   const auto replicas = all.split(all.rank() % ranks);
@@ -81,7 +85,8 @@ Counted measured_rank(OptimizerSetup setup, const ProcessGrid& grid, int instanc
   if (instances > 1) setup.replicas = &others;
   const std::vector<float> zeros(static_cast<std::size_t>(layout.padded_numel()), 0.0F);
   FullState state;
-  state.master = state.exp_avg = state.exp_avg_sq = state.max_exp_avg_sq = state.momentum_buffer = zeros;
+  state.master = state.exp_avg = state.exp_avg_sq = state.max_exp_avg_sq = state.momentum_buffer =
+      zeros;
   const auto optimizer = cuda::make_distributed_optimizer(setup, Space::host, false);
   optimizer->load_state(state);
   PlannedGrads grads(layout, setup.grad_dtype, units);
@@ -97,7 +102,8 @@ Counted measured_rank(OptimizerSetup setup, const ProcessGrid& grid, int instanc
 MeasuredStage measured_stage(const PlanSettings& settings, const FlatLayout& layout,
                              const std::vector<FlatRange>& units, const StagePlan& stage) {
   const int data_ranks = settings.grid.data_ranks();
-  const ShardMap shards(layout.padded_numel(), data_ranks / settings.instances, settings.bucket_numel);
+  const ShardMap shards(layout.padded_numel(), data_ranks / settings.instances,
+                        settings.bucket_numel);
   OptimizerSetup setup;
   setup.layout = &layout;
   setup.shards = &shards;
@@ -126,7 +132,9 @@ MeasuredStage measured_stage(const PlanSettings& settings, const FlatLayout& lay
       measured.least[c] = std::min(measured.least[c], rank.memory.peak[c]);
     }
   }
-  const auto of = [&](const RankPlan& planned) { return ranks[static_cast<std::size_t>(planned.data_rank)]; };
+  const auto of = [&](const RankPlan& planned) {
+    return ranks[static_cast<std::size_t>(planned.data_rank)];
+  };
   measured.smallest = of(stage.smallest).memory;
   measured.largest = of(stage.largest).memory;
   measured.messages = of(stage.largest).sent.messages_sent;
@@ -140,7 +148,8 @@ void measure(const PlannedModel& model, Plan& plan) {
   require_measurable(plan);
   const FlatLayout layout(tp_shapes(model, 1));
   const std::vector<FlatRange> units = named_units(layout);
-  for (StagePlan& stage : plan.stages) stage.measured = measured_stage(plan.settings, layout, units, stage);
+  for (StagePlan& stage : plan.stages)
+    stage.measured = measured_stage(plan.settings, layout, units, stage);
 }
 
 std::int64_t bytes_apart(const StagePlan& stage) {
@@ -158,8 +167,8 @@ std::int64_t bytes_apart(const StagePlan& stage) {
   add(is.largest.total_peak, stage.largest.memory.total_peak);
   add(is.smallest.total_now, stage.smallest.memory.total_now);
   add(is.largest.total_now, stage.largest.memory.total_now);
-  for (const auto& [measured, planned] :
-       {std::pair{&is.smallest, &stage.smallest.memory}, std::pair{&is.largest, &stage.largest.memory}}) {
+  for (const auto& [measured, planned] : {std::pair{&is.smallest, &stage.smallest.memory},
+                                          std::pair{&is.largest, &stage.largest.memory}}) {
     add(measured->offloaded_host, planned->offloaded_host);
     add(measured->offloaded_file, planned->offloaded_file);
   }

@@ -6,11 +6,11 @@
 #include "common/base/error.hpp"
 #include "common/io/files/regular_file.hpp"
 #include "common/io/safetensors/safetensors_reader.hpp"
-#include "verification/cases/experiment.hpp"
 #include "verification/cases/config/config.hpp"
+#include "verification/cases/experiment.hpp"
 #include "verification/cli/program/file_text.hpp"
-#include "verification/tools/quantize/quantized_format.hpp"
 #include "verification/model/recorded.hpp"
+#include "verification/tools/quantize/quantized_format.hpp"
 
 namespace zeroproof::verification {
 namespace {
@@ -21,7 +21,8 @@ bool ends_with(const std::string& text, const std::string& end) {
 
 /// Columns of the first matmul of a pair are cut, and rows of the second (R18).
 int byte_gpt_cut(const std::string& name) {
-  for (const char* layer : {"attention.query", "attention.key", "attention.value", "mlp.gate", "mlp.up"}) {
+  for (const char* layer :
+       {"attention.query", "attention.key", "attention.value", "mlp.gate", "mlp.up"}) {
     if (ends_with(name, std::string(layer) + ".weight")) return 1;
     if (ends_with(name, std::string(layer) + ".bias")) return 0;
   }
@@ -45,7 +46,8 @@ PlannedModel safetensors_model(const std::string& path) {
   limits.header_bytes = largest_safetensors_header;
   const SafetensorsReader reader = SafetensorsReader::open(path, limits);
   ZP_CHECK(!is_quantized(reader.metadata()), ErrorCode::config, path + " is a quantized model",
-           "its tensors are codes and scales, no parameters", "name the file that it was made from");
+           "its tensors are codes and scales, no parameters",
+           "name the file that it was made from");
   PlannedModel model{path, {}, false};
   for (const SafeTensor& tensor : reader.header().tensors) {
     ZP_CHECK(!workload::is_gradient_name(tensor.name), ErrorCode::config,
@@ -74,7 +76,8 @@ std::string read_text(const std::string& path) {
 
 /// "a.layers.3.b.c" is of "a.layers.3"; a name without a number is of the stretch between numbered ones, "".
 std::string unit_name(const std::string& tensor) {
-  for (std::size_t end = tensor.find('.'); end != std::string::npos; end = tensor.find('.', end + 1)) {
+  for (std::size_t end = tensor.find('.'); end != std::string::npos;
+       end = tensor.find('.', end + 1)) {
     if (end > 0 && std::isdigit(static_cast<unsigned char>(tensor[end - 1])) != 0)
       return tensor.substr(0, end);
   }
@@ -91,14 +94,16 @@ std::int64_t PlannedModel::numel() const {
 
 PlannedModel load_model(const std::string& what) {
   const std::vector<std::string>& workloads = workload_names();
-  if (std::find(workloads.begin(), workloads.end(), what) != workloads.end()) return workload_model(what);
+  if (std::find(workloads.begin(), workloads.end(), what) != workloads.end())
+    return workload_model(what);
   const bool saved = ends_with(what, ".safetensors");
   ZP_CHECK(saved || ends_with(what, ".toml"), ErrorCode::config, "'" + what + "' is no model",
            "a plan needs names and shapes of tensors",
            "name a description *.toml, a file *.safetensors, " + workload_list());
   PlannedModel model = saved ? safetensors_model(what) : parse_model_toml(read_text(what), what);
   ZP_CHECK(std::any_of(model.tensors.begin(), model.tensors.end(), has_elements), ErrorCode::config,
-           "no tensor of " + what + " has an element", "every figure of a plan is a share of the elements",
+           "no tensor of " + what + " has an element",
+           "every figure of a plan is a share of the elements",
            "give a tensor a shape without a 0");
   return model;
 }
@@ -110,8 +115,9 @@ std::vector<ParamSpec> tp_shapes(const PlannedModel& model, int tp) {
     if (tensor.tp_cut < 0 || tp == 1) continue;
     std::int64_t& extent = specs.back().shape[static_cast<std::size_t>(tensor.tp_cut)];
     ZP_CHECK(extent % tp == 0, ErrorCode::config,
-             "dimension " + std::to_string(tensor.tp_cut) + " of " + shown_name(tensor.spec.name) + " is " +
-                 std::to_string(extent) + " and " + std::to_string(tp) + " TP ranks cannot share it evenly",
+             "dimension " + std::to_string(tensor.tp_cut) + " of " + shown_name(tensor.spec.name) +
+                 " is " + std::to_string(extent) + " and " + std::to_string(tp) +
+                 " TP ranks cannot share it evenly",
              "every TP rank computes the same number of columns", "use a tp that divides it");
     extent /= tp;
   }

@@ -9,8 +9,9 @@
 namespace zeroproof::verification {
 
 struct PlannedTensor {
-  ParamSpec spec;   ///< undistributed
-  int tp_cut = -1;  ///< dimension that tensor parallelism cuts; -1: every TP rank has the whole tensor
+  ParamSpec spec;  ///< undistributed
+  int tp_cut =
+      -1;  ///< dimension that tensor parallelism cuts; -1: every TP rank has the whole tensor
 };
 
 struct PlannedModel {

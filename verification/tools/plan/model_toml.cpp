@@ -26,11 +26,12 @@ struct Entry {
   fail(ErrorCode::config, file + ":" + std::to_string(node.line()) + ": " + problem, why, remedy);
 }
 
-std::int64_t integer(const std::string& file, const TomlNode& node, const std::string& key, std::int64_t low,
-                     std::int64_t high) {
+std::int64_t integer(const std::string& file, const TomlNode& node, const std::string& key,
+                     std::int64_t low, std::int64_t high) {
   const std::optional<std::int64_t> value = node.integer();
   if (!value || *value < low || *value > high) {
-    reject(file, node, key + " is not an integer from " + std::to_string(low) + " to " + std::to_string(high),
+    reject(file, node,
+           key + " is not an integer from " + std::to_string(low) + " to " + std::to_string(high),
            "sizes are counted from it", "write such a number");
   }
   return *value;
@@ -39,7 +40,8 @@ std::int64_t integer(const std::string& file, const TomlNode& node, const std::s
 std::vector<std::int64_t> read_shape(const std::string& file, const TomlNode& node) {
   const std::vector<TomlNode> dimensions = node.items();
   if (!node.is_list() || static_cast<std::int64_t>(dimensions.size()) > most_dimensions) {
-    reject(file, node, "shape is no list of dimensions", "a tensor's elements are counted from them",
+    reject(file, node, "shape is no list of dimensions",
+           "a tensor's elements are counted from them",
            "write a list such as [768, 3072], or [] for one element");
   }
   std::vector<std::int64_t> shape;
@@ -67,7 +69,8 @@ Entry read_entry(const std::string& file, const TomlNode& table) {
   entry.tensor.spec.name = *name->text();
   const std::string problem = safetensors_name_problem(entry.tensor.spec.name);
   if (!problem.empty()) {
-    reject(file, *name, "the name " + shown_name(entry.tensor.spec.name) + " cannot be used: " + problem,
+    reject(file, *name,
+           "the name " + shown_name(entry.tensor.spec.name) + " cannot be used: " + problem,
            "reports name tensors", "choose another name");
   }
   entry.tensor.spec.shape = read_shape(file, *shape);
@@ -82,7 +85,8 @@ Entry read_entry(const std::string& file, const TomlNode& table) {
   if (const std::optional<TomlNode> cut = table.member("tp")) {
     const auto rank = static_cast<std::int64_t>(entry.tensor.spec.shape.size());
     if (rank == 0)
-      reject(file, *cut, "tp cuts a tensor without dimensions", "there is nothing to cut", "leave tp out");
+      reject(file, *cut, "tp cuts a tensor without dimensions", "there is nothing to cut",
+             "leave tp out");
     entry.tensor.tp_cut = static_cast<int>(integer(file, *cut, "tp", 0, rank - 1));
   }
   return entry;
@@ -92,7 +96,8 @@ PlannedTensor numbered(const Entry& entry, std::int64_t number) {
   PlannedTensor tensor = entry.tensor;
   if (entry.repeat == 0) return tensor;
   std::string& name = tensor.spec.name;
-  for (std::size_t at = name.find(placeholder); at != std::string::npos; at = name.find(placeholder)) {
+  for (std::size_t at = name.find(placeholder); at != std::string::npos;
+       at = name.find(placeholder)) {
     name.replace(at, placeholder.size(), std::to_string(number));
   }
   return tensor;
@@ -100,8 +105,8 @@ PlannedTensor numbered(const Entry& entry, std::int64_t number) {
 
 void append(const std::vector<Entry>& group, const std::string& file, PlannedModel& model) {
   const std::int64_t repeat = group.empty() ? 0 : std::max<std::int64_t>(1, group.front().repeat);
-  const auto count =
-      static_cast<std::int64_t>(model.tensors.size() + group.size() * static_cast<std::size_t>(repeat));
+  const auto count = static_cast<std::int64_t>(model.tensors.size() +
+                                               group.size() * static_cast<std::size_t>(repeat));
   ZP_CHECK(count <= most_tensors, ErrorCode::config,
            file + " describes more than " + std::to_string(most_tensors) + " tensors",
            "a plan lists every one", "plan for a part of the model");
@@ -114,8 +119,8 @@ TomlFile parse(const std::string& text, const std::string& file_name) {
   try {
     return TomlFile(text, file_name);
   } catch (const TomlError& error) {
-    fail(ErrorCode::config, file_name + ":" + std::to_string(error.line) + ": this is no TOML", error.what(),
-         "correct the line");
+    fail(ErrorCode::config, file_name + ":" + std::to_string(error.line) + ": this is no TOML",
+         error.what(), "correct the line");
   }
 }
 

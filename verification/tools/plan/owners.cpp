@@ -13,8 +13,8 @@ Owners make_owners(const PlannedModel& model, const OwnersSettings& settings) {
   const int last = settings.rank.value_or(settings.world_size - 1);
   for (int rank = first; rank <= last; ++rank) {
     RankOwns owns{rank, 0, 0, {}};
-    owns.slices = peer_slices(settings.layout, owners.layout, settings.world_size, settings.bucket_numel,
-                              rank, settings.group_of);
+    owns.slices = peer_slices(settings.layout, owners.layout, settings.world_size,
+                              settings.bucket_numel, rank, settings.group_of);
     for (const PeerSlice& slice : owns.slices) {
       owns.numel += slice.numel;
       owns.padding += slice.buffer_end - slice.buffer_begin - slice.numel;

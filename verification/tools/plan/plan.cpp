@@ -9,8 +9,8 @@
 #include "common/base/error.hpp"
 #include "verification/tools/plan/planned_run.hpp"
 #include "verification/tools/plan/planned_state.hpp"
-#include "verification/tools/plan/rank_kinds.hpp"
 #include "verification/tools/plan/predict/contract_units.hpp"
+#include "verification/tools/plan/rank_kinds.hpp"
 
 namespace zeroproof::verification {
 namespace {
@@ -20,16 +20,18 @@ constexpr std::int64_t all_ranks_counted = 64;  // above, kinds of ranks are
 PaperBytes papers_of(int stage, std::int64_t numel, std::int64_t ranks) {
   const auto psi = static_cast<double>(numel);
   const auto n = static_cast<double>(ranks);
-  return {2 * psi / (stage == 3 ? n : 1), 2 * psi / (stage >= 2 ? n : 1), 4 * psi / (stage >= 1 ? n : 1),
-          8 * psi / (stage >= 1 ? n : 1)};
+  return {2 * psi / (stage == 3 ? n : 1), 2 * psi / (stage >= 2 ? n : 1),
+          4 * psi / (stage >= 1 ? n : 1), 8 * psi / (stage >= 1 ? n : 1)};
 }
 
 /// Messages of a line as the model counts them. Units are gathered whole, however long they are, and buckets one by
 /// one: so that stages can be compared, what is longer than a rank's part of a bucket counts as so many parts.
-double modelled_messages(const TrafficLine& line, const PredictedStep& shape, std::int64_t bucket_numel) {
+double modelled_messages(const TrafficLine& line, const PredictedStep& shape,
+                         std::int64_t bucket_numel) {
   const auto messages = static_cast<double>(line.messages);
   if (line.what != "units") return messages;
-  const double part = static_cast<double>(num_bytes(shape.param_dtype) * bucket_numel) / shape.world_size;
+  const double part =
+      static_cast<double>(num_bytes(shape.param_dtype) * bucket_numel) / shape.world_size;
   return std::max(messages, static_cast<double>(line.sent_bytes) / part);
 }
 
@@ -52,7 +54,8 @@ void add_reads_in_place(StepTime& time, const StepTraffic& traffic, const Predic
 }
 
 /// messages * alpha + bytes / beta, and bytes / memory bandwidth: a model, not a measurement.
-StepTime time_of(const StepTraffic& traffic, const PredictedStep& shape, const PlanSettings& settings) {
+StepTime time_of(const StepTraffic& traffic, const PredictedStep& shape,
+                 const PlanSettings& settings) {
   const MachineModel& machine = settings.machine;
   StepTime time;
   for (const TrafficLine& line : traffic.lines) {
@@ -71,8 +74,8 @@ StepTime time_of(const StepTraffic& traffic, const PredictedStep& shape, const P
   return time;
 }
 
-StagePlan plan_stage(const PlanSettings& settings, const FlatLayout& layout, const PlannedModel& model,
-                     const std::vector<FlatRange>& units, int stage) {
+StagePlan plan_stage(const PlanSettings& settings, const FlatLayout& layout,
+                     const PlannedModel& model, const std::vector<FlatRange>& units, int stage) {
   StagePlan plan;
   plan.stage = stage;
   PredictedStep run = planned_run(settings, model, layout, units, stage);
@@ -122,36 +125,42 @@ double largest_figure(const PlanSettings& settings, std::int64_t padded_numel) {
   const std::int64_t chunks = std::min(settings.bucket_numel, padded_numel) / layout_alignment;
   const double world = ranks / settings.instances;
   const double slices = static_cast<double>(chunks) / world + 1;  // of a bucket, in chunks
-  const double owned = std::min(1.0, slices / static_cast<double>(std::max<std::int64_t>(1, chunks))) * numel;
+  const double owned =
+      std::min(1.0, slices / static_cast<double>(std::max<std::int64_t>(1, chunks))) * numel;
   return (32 + 32 * std::ceil(leaves / ranks)) * numel + 8 * (leaves + ranks) * owned;
 }
 
 /// Ranks with shards of one size have their padding in other places.
 void check_offload(const PlanSettings& settings) {
-  ZP_CHECK(!settings.offload.on() || settings.grid.data_ranks() <= all_ranks_counted, ErrorCode::config,
-           "offload was planned for " + std::to_string(settings.grid.data_ranks()) + " data parallel ranks",
-           "above " + std::to_string(all_ranks_counted) +
-               " one rank of a kind is computed for all, and what is offloaded differs between them",
-           "plan for fewer ranks, or without --offload");
+  ZP_CHECK(
+      !settings.offload.on() || settings.grid.data_ranks() <= all_ranks_counted, ErrorCode::config,
+      "offload was planned for " + std::to_string(settings.grid.data_ranks()) +
+          " data parallel ranks",
+      "above " + std::to_string(all_ranks_counted) +
+          " one rank of a kind is computed for all, and what is offloaded differs between them",
+      "plan for fewer ranks, or without --offload");
   const StateFormats& formats = settings.state_formats;
   const bool scales = has_scales(formats.exp_avg) || has_scales(formats.exp_avg_sq);
-  ZP_CHECK(
-      !settings.offload.on() || !scales || settings.grid.tp == 1, ErrorCode::config,
-      "offload of state in fp16 or e4m3 was planned on " + std::to_string(settings.grid.tp) + " TP ranks",
-      "they cut blocks anywhere, and chunks have whole ones",
-      "use bf16, one TP rank, or leave out --offload");
-  const bool shared = settings.windows != Windows::off && settings.grid.data_ranks() > settings.instances &&
+  ZP_CHECK(!settings.offload.on() || !scales || settings.grid.tp == 1, ErrorCode::config,
+           "offload of state in fp16 or e4m3 was planned on " + std::to_string(settings.grid.tp) +
+               " TP ranks",
+           "they cut blocks anywhere, and chunks have whole ones",
+           "use bf16, one TP rank, or leave out --offload");
+  const bool shared = settings.windows != Windows::off &&
+                      settings.grid.data_ranks() > settings.instances &&
                       std::ranges::find(settings.stages, 0) != settings.stages.end();
   ZP_CHECK(!settings.offload.moves_grads() || !shared, ErrorCode::config,
            "offloaded gradients were planned for stage 0 with windows",
-           "ranks read each other's gradient sums where they are", "add --stage 1,2,3, or use --windows off");
+           "ranks read each other's gradient sums where they are",
+           "add --stage 1,2,3, or use --windows off");
 }
 
 void check_sizes(const PlanSettings& settings, std::int64_t padded_numel) {
   ZP_CHECK(largest_figure(settings, padded_numel) < 0x1p63, ErrorCode::config,
-           std::to_string(padded_numel) + " elements and " + std::to_string(settings.micro_batches) +
-               " micro-batches are too many for a plan",
-           "its bytes may not fit 64 bits", "plan for a part of the model, or for fewer micro-batches");
+           std::to_string(padded_numel) + " elements and " +
+               std::to_string(settings.micro_batches) + " micro-batches are too many for a plan",
+           "its bytes may not fit 64 bits",
+           "plan for a part of the model, or for fewer micro-batches");
 }
 
 std::vector<int> grid_numbers(const std::string& text) {
@@ -188,19 +197,22 @@ ProcessGrid planned_grid(const std::string& text, std::int64_t world) {
            "grid " + text + " has " + std::to_string(ranks) + " ranks",
            "plans end at " + std::to_string(most_planned_ranks), "use a smaller one");
   const std::int64_t nearest_dp = std::max<std::int64_t>(1, (world + cp * tp / 2) / (cp * tp));
-  ZP_CHECK(
-      world == 0 || ranks == world, ErrorCode::config,
-      "grid " + text + " has " + std::to_string(ranks) + " ranks and the world " + std::to_string(world),
-      "every rank has one place",
-      nearest_dp * cp * tp == world
-          ? "use " + std::to_string(nearest_dp) + "x" + std::to_string(cp) + "x" + std::to_string(tp)
-          : "use " + std::to_string(world) + "x1x1, or a world that " + std::to_string(cp * tp) + " divides");
+  ZP_CHECK(world == 0 || ranks == world, ErrorCode::config,
+           "grid " + text + " has " + std::to_string(ranks) + " ranks and the world " +
+               std::to_string(world),
+           "every rank has one place",
+           nearest_dp * cp * tp == world
+               ? "use " + std::to_string(nearest_dp) + "x" + std::to_string(cp) + "x" +
+                     std::to_string(tp)
+               : "use " + std::to_string(world) + "x1x1, or a world that " +
+                     std::to_string(cp * tp) + " divides");
   return {dp, cp, tp};
 }
 
 std::int64_t update_bytes(const PredictedStep& shape) {
   const std::int64_t per_element = 4 + 2 * shape.master_bytes + num_bytes(shape.param_dtype);
-  return per_element * shape.kept_numel() + 2 * shape.state_bytes(shape.kept_numel(), shape.state_blocks);
+  return per_element * shape.kept_numel() +
+         2 * shape.state_bytes(shape.kept_numel(), shape.state_blocks);
 }
 
 void require_whole_instances(const PlanSettings& settings) {

@@ -37,7 +37,8 @@ struct PlanSettings {
   std::int64_t micro_batches = 0;  ///< M; 0: one for every data parallel rank
   MicroBatchOrder order = MicroBatchOrder::by_stage;
   Windows windows = Windows::off;
-  Space space = Space::host;  ///< device: steps are enqueued, as device-fused and device-graph do it
+  Space space =
+      Space::host;  ///< device: steps are enqueued, as device-fused and device-graph do it
   std::int64_t bucket_numel = 262144;
   Offload offload;
   MachineModel machine;

@@ -1,7 +1,7 @@
 #include "common/io/json.hpp"
+#include "verification/cli/program/contract_version.hpp"
 #include "verification/tools/plan/counts.hpp"
 #include "verification/tools/plan/report.hpp"
-#include "verification/cli/program/contract_version.hpp"
 
 namespace zeroproof::verification {
 namespace {
@@ -146,15 +146,17 @@ std::string plan_json(const Plan& plan) {
                  {"megatron", counts(megatron_counts(plan))},
                  {"circulating", counts(circulating_counts(plan))}}}};
   if (has_scales(s.param_dtype)) {
-    json["settings"]["scaling"] = {{"recipe", name(s.scaling.recipe)}, {"columnwise", s.scaling.columnwise}};
+    json["settings"]["scaling"] = {{"recipe", name(s.scaling.recipe)},
+                                   {"columnwise", s.scaling.columnwise}};
     if (s.scaling.recipe == ScaleRecipe::blockwise)
       json["settings"]["scaling"]["blocks"] = name(s.scaling.blocks);
     if (keeps_history(s.scaling)) json["settings"]["scaling"]["history"] = s.scaling.history;
   }
   if (s.offload.on()) {
-    json["settings"]["offload"] = {{"fraction", s.offload.fraction}, {"order", name(s.offload.order)},
-                                   {"place", name(s.offload.place)}, {"chunk_numel", s.offload.chunk_numel},
-                                   {"overlap", s.offload.overlap},   {"grads", s.offload.grads}};
+    json["settings"]["offload"] = {
+        {"fraction", s.offload.fraction}, {"order", name(s.offload.order)},
+        {"place", name(s.offload.place)}, {"chunk_numel", s.offload.chunk_numel},
+        {"overlap", s.offload.overlap},   {"grads", s.offload.grads}};
   }
   return json.dump(2) + "\n";
 }

@@ -89,7 +89,8 @@ std::string bar(const StagePlan& stage, double center, double bar_width, double 
     y -= bar_height;
     if (bytes == 0) continue;
     out += fmt::format(
-        "<rect x=\"{:.2f}\" y=\"{:.2f}\" width=\"{:.2f}\" height=\"{:.2f}\" fill=\"{}\"><title>stage {}, {}: "
+        "<rect x=\"{:.2f}\" y=\"{:.2f}\" width=\"{:.2f}\" height=\"{:.2f}\" "
+        "fill=\"{}\"><title>stage {}, {}: "
         "{} "
         "bytes</title></rect>\n",
         center - bar_width / 2, y, bar_width, bar_height, class_fills[c], stage.stage,
@@ -99,7 +100,8 @@ std::string bar(const StagePlan& stage, double center, double bar_width, double 
                     height_of(stage.papers.total(), most));
   const auto peak = static_cast<double>(stage.largest.memory.total_peak);
   out += words(center, label_at(y, most), "middle", 12, short_bytes(peak));
-  return out + words(center, top + plot_height + 20, "middle", 13, "stage " + std::to_string(stage.stage));
+  return out + words(center, top + plot_height + 20, "middle", 13,
+                     "stage " + std::to_string(stage.stage));
 }
 
 std::string legend() {
@@ -108,7 +110,8 @@ std::string legend() {
   for (int c = num_memory_classes - 1; c >= 0; --c) {
     out += fmt::format("<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"12\" height=\"12\" fill=\"{}\"/>\n",
                        width - right + 24, y - 10, class_fills[static_cast<std::size_t>(c)]);
-    out += words(width - right + 42, y, "start", 13, std::string(name(static_cast<MemoryClass>(c))));
+    out +=
+        words(width - right + 42, y, "start", 13, std::string(name(static_cast<MemoryClass>(c))));
     y += 20;
   }
   out += paper_line(width - right + 20, width - right + 40, y - 4);
@@ -120,11 +123,13 @@ std::string legend() {
 std::string plan_svg(const Plan& plan) {
   double most = 1;
   for (const StagePlan& stage : plan.stages) {
-    most = std::max({most, static_cast<double>(stage.largest.memory.total_peak), stage.papers.total()});
+    most = std::max(
+        {most, static_cast<double>(stage.largest.memory.total_peak), stage.papers.total()});
   }
   most *= 1.05;
   std::string out = fmt::format(
-      "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 "
+      "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<svg xmlns=\"http://www.w3.org/2000/svg\" "
+      "viewBox=\"0 0 "
       "{:.0f} {:.0f}\" "
       "width=\"{:.0f}\" height=\"{:.0f}\" font-family=\"sans-serif\" fill=\"{}\" role=\"img\">\n",
       width, height, width, height, ink);
@@ -133,14 +138,16 @@ std::string plan_svg(const Plan& plan) {
   out +=
       "<title>" + escaped("Peak memory of one rank: " + plan.model, Within::element) + "</title>\n";
   out += words(left, 24, "start", 15, "Peak memory of one rank: " + source, true);
-  out += words(left, 44, "start", 12,
-               fmt::format("{} parameters, grid {}, M = {}; computed, largest rank", grouped(plan.numel),
-                           plan.settings.grid.id(), grouped(plan.settings.micro_batches)));
+  out += words(
+      left, 44, "start", 12,
+      fmt::format("{} parameters, grid {}, M = {}; computed, largest rank", grouped(plan.numel),
+                  plan.settings.grid.id(), grouped(plan.settings.micro_batches)));
   out += axis(most);
-  const double slot = plot_width / static_cast<double>(std::max<std::size_t>(1, plan.stages.size()));
+  const double slot =
+      plot_width / static_cast<double>(std::max<std::size_t>(1, plan.stages.size()));
   for (std::size_t i = 0; i < plan.stages.size(); ++i) {
-    out +=
-        bar(plan.stages[i], left + slot * (static_cast<double>(i) + 0.5), std::min(72.0, slot * 0.6), most);
+    out += bar(plan.stages[i], left + slot * (static_cast<double>(i) + 0.5),
+               std::min(72.0, slot * 0.6), most);
   }
   return out + legend() + "</svg>\n";
 }

@@ -1,12 +1,12 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "verification/tools/plan/counts.hpp"
-#include "verification/tools/plan/report.hpp"
 #include "verification/cli/program/contract_text.hpp"
 #include "verification/cli/program/contract_version.hpp"
 #include "verification/report/format.hpp"
 #include "verification/report/report_style.hpp"
+#include "verification/tools/plan/counts.hpp"
+#include "verification/tools/plan/report.hpp"
 
 namespace zeroproof::verification {
 namespace {
@@ -15,38 +15,43 @@ std::string rounded(double bytes) { return grouped(static_cast<std::int64_t>(byt
 
 void add_inputs(std::string& out, const Plan& plan) {
   const PlanSettings& s = plan.settings;
-  out += fmt::format("zeroproof {}  numeric contract {}  plan: computed, {}\n", ZP_VERSION, contract_version,
-                     !plan.stages.empty() && plan.stages.front().measured ? "and measured" : "not measured");
+  out += fmt::format(
+      "zeroproof {}  numeric contract {}  plan: computed, {}\n", ZP_VERSION, contract_version,
+      !plan.stages.empty() && plan.stages.front().measured ? "and measured" : "not measured");
   out += shown_name(plan.model) + "\n";
   out += fmt::format("{} parameters in {} tensors", grouped(plan.numel), grouped(plan.num_tensors));
   if (s.grid.tp > 1) out += fmt::format("; {} on a TP rank", grouped(plan.tp_numel));
   out += fmt::format("; {} with padding\n", grouped(plan.padded_numel));
   out += fmt::format("grid {} (data x context x tensor parallel): {} ranks, {} share the state{}\n",
-                     s.grid.id(), grouped(s.grid.world_size()), grouped(s.grid.data_ranks() / s.instances),
+                     s.grid.id(), grouped(s.grid.world_size()),
+                     grouped(s.grid.data_ranks() / s.instances),
                      s.instances > 1 ? fmt::format(", {} instances", s.instances) : "");
   out += fmt::format("{}, {} parameters, {} leaves, M = {}, order {}, buckets of {} elements\n",
-                     name(s.hyper.rule), name(s.param_dtype), name(s.grad_dtype), grouped(s.micro_batches),
-                     name(s.order), grouped(s.bucket_numel));
+                     name(s.hyper.rule), name(s.param_dtype), name(s.grad_dtype),
+                     grouped(s.micro_batches), name(s.order), grouped(s.bucket_numel));
   if (!s.state_formats.plain()) {
-    out += fmt::format("kept in: exp_avg {}, exp_avg_sq {}, master {} (R25)\n", name(s.state_formats.exp_avg),
-                       name(s.state_formats.exp_avg_sq), name(s.state_formats.master));
+    out += fmt::format("kept in: exp_avg {}, exp_avg_sq {}, master {} (R25)\n",
+                       name(s.state_formats.exp_avg), name(s.state_formats.exp_avg_sq),
+                       name(s.state_formats.master));
   }
   if (has_scales(s.param_dtype)) {
     out += fmt::format(
         "scales {}{}{}{} (R24)\n", name(s.scaling.recipe),
-        s.scaling.recipe == ScaleRecipe::blockwise ? fmt::format(", {}", name(s.scaling.blocks)) : "",
+        s.scaling.recipe == ScaleRecipe::blockwise ? fmt::format(", {}", name(s.scaling.blocks))
+                                                   : "",
         keeps_history(s.scaling) ? fmt::format(", history {}", s.scaling.history) : "",
         s.scaling.columnwise ? ", a copy by columns" : "");
   }
   if (s.windows != Windows::off) {
-    out += fmt::format("windows {}: ranks that share a state read each other's memory, as on one machine\n",
-                       name(s.windows));
+    out += fmt::format(
+        "windows {}: ranks that share a state read each other's memory, as on one machine\n",
+        name(s.windows));
   }
   if (s.offload.on()) {
-    out +=
-        fmt::format("offload {}: {}, {}, chunks of {} elements{}{}; not in the peaks\n", s.offload.fraction,
-                    name(s.offload.order), name(s.offload.place), grouped(s.offload.chunk_numel),
-                    s.offload.overlap ? "" : " in turn", s.offload.grads ? ", with gradients" : "");
+    out += fmt::format("offload {}: {}, {}, chunks of {} elements{}{}; not in the peaks\n",
+                       s.offload.fraction, name(s.offload.order), name(s.offload.place),
+                       grouped(s.offload.chunk_numel), s.offload.overlap ? "" : " in turn",
+                       s.offload.grads ? ", with gradients" : "");
   }
   if (s.space == Space::device && s.offload.on()) {
     out += "devices: two passes, phase by phase\n";
@@ -56,19 +61,20 @@ void add_inputs(std::string& out, const Plan& plan) {
                      grouped(plan.num_units), grouped(plan.largest_unit));
   if (!plan.says_cuts && s.grid.tp > 1) {
     out +=
-        "The file does not say where tensor parallelism cuts: every TP rank is planned with the whole "
+        "The file does not say where tensor parallelism cuts: every TP rank is planned with the "
+        "whole "
         "model.\n";
   }
 }
 
 void add_summary(std::string& out, const Plan& plan, const Paint& paint) {
   out += "\n" + paint("1", "peak of one rank, bytes") + "\n";
-  out += fmt::format("  {:<5}  {:>22}  {:>22}  {:>22}  {:>11}\n", "stage", "smallest rank", "largest rank",
-                     "papers: 16 = 2 + 2 + 12", "largest");
+  out += fmt::format("  {:<5}  {:>22}  {:>22}  {:>22}  {:>11}\n", "stage", "smallest rank",
+                     "largest rank", "papers: 16 = 2 + 2 + 12", "largest");
   for (const StagePlan& stage : plan.stages) {
     out += fmt::format("  {:<5}  {:>22}  {:>22}  {:>23}  {:>11}\n", stage.stage,
-                       grouped(stage.smallest.memory.total_peak), grouped(stage.largest.memory.total_peak),
-                       rounded(stage.papers.total()),
+                       grouped(stage.smallest.memory.total_peak),
+                       grouped(stage.largest.memory.total_peak), rounded(stage.papers.total()),
                        short_bytes(static_cast<double>(stage.largest.memory.total_peak)));
   }
 }
@@ -99,22 +105,26 @@ void add_memory(std::string& out, const StagePlan& stage, const Paint& paint) {
     out += fmt::format("  {:<16}  {:>20}  {:>20}  {:>24}\n", name(kind), grouped(stage.least[i]),
                        grouped(stage.most[i]), paper_cell(stage.papers, kind));
   }
-  out += fmt::format("  {:<16}  {:>20}  {:>20}\n", "after the step", grouped(stage.smallest.memory.total_now),
+  out += fmt::format("  {:<16}  {:>20}  {:>20}\n", "after the step",
+                     grouped(stage.smallest.memory.total_now),
                      grouped(stage.largest.memory.total_now));
-  out += fmt::format("  {:<16}  {:>20}  {:>20}  {:>24}\n", "peak of the sum",
-                     grouped(stage.smallest.memory.total_peak), grouped(stage.largest.memory.total_peak),
-                     rounded(stage.papers.total()) + " 16");
+  out +=
+      fmt::format("  {:<16}  {:>20}  {:>20}  {:>24}\n", "peak of the sum",
+                  grouped(stage.smallest.memory.total_peak),
+                  grouped(stage.largest.memory.total_peak), rounded(stage.papers.total()) + " 16");
 }
 
 /// What was counted in a run, where one was made.
 void add_measured(std::string& out, const StagePlan& stage, const Paint& paint) {
   if (!stage.measured) return;
   const MeasuredStage& m = *stage.measured;
-  out +=
-      "\n" + paint("1", fmt::format("stage {}: measured in a run of two steps, bytes", stage.stage)) + "\n";
+  out += "\n" +
+         paint("1", fmt::format("stage {}: measured in a run of two steps, bytes", stage.stage)) +
+         "\n";
   out += fmt::format("  {:<16}  {:>20}  {:>20}  {:>24}\n", "class", "smallest rank", "largest rank",
                      "from the plan");
-  const auto row = [&](std::string_view what, std::int64_t least, std::int64_t most, std::int64_t apart) {
+  const auto row = [&](std::string_view what, std::int64_t least, std::int64_t most,
+                       std::int64_t apart) {
     out += fmt::format("  {:<16}  {:>20}  {:>20}  {:>24}\n", what, least < 0 ? "" : grouped(least),
                        grouped(most), grouped(apart));
   };
@@ -130,11 +140,13 @@ void add_measured(std::string& out, const StagePlan& stage, const Paint& paint) 
   row("peak of the sum", m.smallest.total_peak, m.largest.total_peak,
       std::abs(m.smallest.total_peak - smallest.total_peak) +
           std::abs(m.largest.total_peak - largest.total_peak));
-  row("sent in a step", -1, m.sent_bytes, std::abs(m.sent_bytes - stage.largest.traffic.sent_bytes()));
+  row("sent in a step", -1, m.sent_bytes,
+      std::abs(m.sent_bytes - stage.largest.traffic.sent_bytes()));
 }
 
 /// Where the offloaded part lies, and what an applied step moves there and back.
-void add_offload(std::string& out, const PlanSettings& settings, const StagePlan& stage, const Paint& paint) {
+void add_offload(std::string& out, const PlanSettings& settings, const StagePlan& stage,
+                 const Paint& paint) {
   if (!settings.offload.on()) return;
   out += "\n" + paint("1", fmt::format("stage {}: offloaded, bytes", stage.stage)) + "\n";
   out += fmt::format("  {:<34}  {:>20}  {:>20}\n", "", "smallest rank", "largest rank");
@@ -152,39 +164,48 @@ void add_offload(std::string& out, const PlanSettings& settings, const StagePlan
   if (!stage.measured) return;
   row("measured: memory of the host", stage.measured->smallest.offloaded_host,
       stage.measured->largest.offloaded_host);
-  row("measured: file", stage.measured->smallest.offloaded_file, stage.measured->largest.offloaded_file);
+  row("measured: file", stage.measured->smallest.offloaded_file,
+      stage.measured->largest.offloaded_file);
 }
 
 void add_traffic(std::string& out, const StagePlan& stage, const Paint& paint) {
   out += "\n" +
-         paint("1", fmt::format("stage {}: one step of data rank {}", stage.stage, stage.largest.data_rank)) +
+         paint("1", fmt::format("stage {}: one step of data rank {}", stage.stage,
+                                stage.largest.data_rank)) +
          "\n";
-  out += fmt::format("  {:<8} {:<10} {:<11} {:<18} {:>8} {:>11} {:>22}\n", "phase", "over", "collective",
-                     "of", "calls", "messages", "bytes sent");
+  out += fmt::format("  {:<8} {:<10} {:<11} {:<18} {:>8} {:>11} {:>22}\n", "phase", "over",
+                     "collective", "of", "calls", "messages", "bytes sent");
   for (const TrafficLine& line : stage.largest.traffic.lines) {
     out += fmt::format("  {:<8} {:<10} {:<11} {:<18} {:>8} {:>11} {:>22}\n", name(line.phase),
                        name(line.group), name(line.collective), line.what, grouped(line.calls),
                        grouped(line.messages), grouped(line.sent_bytes));
   }
   out += fmt::format("  {:<8} {:<10} {:<11} {:<18} {:>8} {:>11} {:>22}\n", "sum", "", "", "", "",
-                     grouped(stage.largest.traffic.messages()), grouped(stage.largest.traffic.sent_bytes()));
+                     grouped(stage.largest.traffic.messages()),
+                     grouped(stage.largest.traffic.sent_bytes()));
 }
 
 void add_times(std::string& out, const Plan& plan, const Paint& paint) {
   const MachineModel& m = plan.settings.machine;
   out += "\n" + paint("1", "cost model (a model, not a measurement; nothing overlaps)") + "\n";
-  out += fmt::format("  alpha {} us per message, beta {} GB/s sent, memory {} GB/s\n", m.alpha_us, m.beta_gbs,
-                     m.memory_gbs);
-  out += "  collective: messages * alpha + bytes / beta; norm: 4 bytes per element / memory, and words\n";
-  out += "  units longer than buckets count as the messages of so many buckets, as in the other stages\n";
+  out += fmt::format("  alpha {} us per message, beta {} GB/s sent, memory {} GB/s\n", m.alpha_us,
+                     m.beta_gbs, m.memory_gbs);
+  out +=
+      "  collective: messages * alpha + bytes / beta; norm: 4 bytes per element / memory, and "
+      "words\n";
+  out +=
+      "  units longer than buckets count as the messages of so many buckets, as in the other "
+      "stages\n";
   out += "  update: (4 + 8 * (1 + state buffers) + parameter) bytes per element / memory\n";
-  if (plan.settings.windows != Windows::off) out += "  windows: bytes read from other ranks / memory\n";
-  out += fmt::format("  {:<5}  {:>13} {:>13} {:>13} {:>13} {:>13} {:>13}   us\n", "stage", "reduce", "norm",
-                     "update", "gather", "other", "sum");
+  if (plan.settings.windows != Windows::off)
+    out += "  windows: bytes read from other ranks / memory\n";
+  out += fmt::format("  {:<5}  {:>13} {:>13} {:>13} {:>13} {:>13} {:>13}   us\n", "stage", "reduce",
+                     "norm", "update", "gather", "other", "sum");
   for (const StagePlan& stage : plan.stages) {
     const StepTime& t = stage.time;
-    out += fmt::format("  {:<5}  {:>13.1f} {:>13.1f} {:>13.1f} {:>13.1f} {:>13.1f} {:>13.1f}\n", stage.stage,
-                       t.reduce_us, t.norm_us, t.update_us, t.gather_us, t.other_us, t.total_us());
+    out += fmt::format("  {:<5}  {:>13.1f} {:>13.1f} {:>13.1f} {:>13.1f} {:>13.1f} {:>13.1f}\n",
+                       stage.stage, t.reduce_us, t.norm_us, t.update_us, t.gather_us, t.other_us,
+                       t.total_us());
   }
 }
 
@@ -201,15 +222,16 @@ void add_latency_warning(std::string& out, const Plan& plan, const Paint& paint)
   const double even =
       s.machine.alpha_us * s.machine.beta_gbs * 1e3;  // bytes that take as long to send as to start
   const double wanted = even * static_cast<double>(s.grid.data_ranks() / s.instances) / 4;
-  const std::int64_t bucket = (static_cast<std::int64_t>(wanted) / layout_alignment + 1) * layout_alignment;
+  const std::int64_t bucket =
+      (static_cast<std::int64_t>(wanted) / layout_alignment + 1) * layout_alignment;
   const bool helps = bucket > s.bucket_numel && bucket <= plan.padded_numel;
-  const std::string text =
-      fmt::format(
-          "latency dominates stages {}; below alpha * beta = {} a message costs more to start than to send, "
-          "and these sums compare numbers of messages; ",
-          stages, short_bytes(even)) +
-      (helps ? fmt::format("--bucket {} makes them that long", bucket)
-             : "the model is too small for messages that long");
+  const std::string text = fmt::format(
+                               "latency dominates stages {}; below alpha * beta = {} a message "
+                               "costs more to start than to send, "
+                               "and these sums compare numbers of messages; ",
+                               stages, short_bytes(even)) +
+                           (helps ? fmt::format("--bucket {} makes them that long", bucket)
+                                  : "the model is too small for messages that long");
   out += paint("33", "  warning") + "\n" + wrapped({text}, plan_columns, "  ");
 }
 
@@ -218,8 +240,8 @@ void add_counts(std::string& out, const std::string& title, const std::vector<Co
   out += "\n" + paint("1", title) + "\n";
   for (const Count& count : counts) {
     const std::string verdict = count.right ? paint("32", "right") : paint("31", "wrong");
-    out += fmt::format("  {:<34}  {:<20}  {:>22}  {}\n", count.what, count.formula, rounded(count.bytes),
-                       verdict);
+    out += fmt::format("  {:<34}  {:<20}  {:>22}  {}\n", count.what, count.formula,
+                       rounded(count.bytes), verdict);
     out += wrapped({"bytes: " + count.counts + "."}, plan_columns, "      ");
     out += wrapped({count.why}, plan_columns, "      ");
   }
@@ -256,9 +278,12 @@ std::string plan_text(const Plan& plan, const PlanSections& sections, bool colou
     add_latency_warning(out, plan, paint);
   }
   const std::string terms = "P parameters of a TP rank, d ranks that share the state";
-  if (sections.zero_paper) add_counts(out, "the ZeRO paper: " + terms, zero_paper_counts(plan), paint);
-  if (sections.deepspeed) add_counts(out, "DeepSpeed's estimators: " + terms, deepspeed_counts(plan), paint);
-  if (sections.megatron) add_counts(out, "Megatron-LM's table: " + terms, megatron_counts(plan), paint);
+  if (sections.zero_paper)
+    add_counts(out, "the ZeRO paper: " + terms, zero_paper_counts(plan), paint);
+  if (sections.deepspeed)
+    add_counts(out, "DeepSpeed's estimators: " + terms, deepspeed_counts(plan), paint);
+  if (sections.megatron)
+    add_counts(out, "Megatron-LM's table: " + terms, megatron_counts(plan), paint);
   if (sections.claims) {
     add_counts(out, "in circulation (papers/errata.md): " + terms, circulating_counts(plan), paint);
   }

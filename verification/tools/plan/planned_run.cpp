@@ -6,8 +6,9 @@
 
 namespace zeroproof::verification {
 
-PredictedStep planned_run(const PlanSettings& settings, const PlannedModel& model, const FlatLayout& layout,
-                          const std::vector<FlatRange>& units, int stage) {
+PredictedStep planned_run(const PlanSettings& settings, const PlannedModel& model,
+                          const FlatLayout& layout, const std::vector<FlatRange>& units,
+                          int stage) {
   PredictedStep run;
   run.stage = stage;
   run.instances = settings.instances;

@@ -17,7 +17,8 @@ std::vector<FlatRange> all_slices(const PredictedStep& run, std::int64_t bucket_
   for (std::int64_t begin = 0; begin < run.padded_numel; begin += bucket_numel) {
     const FlatRange bucket{begin, std::min(begin + bucket_numel, run.padded_numel)};
     const auto owners = std::min<std::int64_t>(bucket.numel() / layout_alignment, run.world_size);
-    for (std::int64_t owner = 0; owner < owners; ++owner)  // more ranks than chunks: some own nothing
+    for (std::int64_t owner = 0; owner < owners;
+         ++owner)  // more ranks than chunks: some own nothing
       slices.push_back(contract_slice(bucket, static_cast<int>(owners), static_cast<int>(owner)));
   }
   return slices;
@@ -25,8 +26,11 @@ std::vector<FlatRange> all_slices(const PredictedStep& run, std::int64_t bucket_
 
 }  // namespace
 
-PlannedState::PlannedState(const PlanSettings& settings, const PlannedModel& model, const FlatLayout& layout)
-    : settings_(settings), layout_(layout), placements_(static_cast<std::size_t>(settings.grid.tp)) {
+PlannedState::PlannedState(const PlanSettings& settings, const PlannedModel& model,
+                           const FlatLayout& layout)
+    : settings_(settings),
+      layout_(layout),
+      placements_(static_cast<std::size_t>(settings.grid.tp)) {
   if (settings.grid.tp == 1) return;
   const std::vector<ParamSpec> undistributed = tp_shapes(model, 1);
   std::vector<int> cuts;

@@ -55,7 +55,8 @@ std::string instance_moves(const PredictedStep& run, int instance) {
     moves += ' ';
     for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
       if (i >= ranks[rank].count) continue;
-      const std::size_t holder = run.keeps_leaves() ? rank : rank / static_cast<std::size_t>(run.cp);
+      const std::size_t holder =
+          run.keeps_leaves() ? rank : rank / static_cast<std::size_t>(run.cp);
       NodeCount& stack = stacks[!run.keeps_leaves() && run.strided() ? 0 : holder];
       moves += static_cast<char>('A' + stack.push(ranks[rank].at(i)));
     }
@@ -78,13 +79,14 @@ RankKinds kinds_of_ranks(const PredictedStep& run, std::int64_t bucket_numel, Le
     };
     const bool alone = run.instances == 1;
     const int of_moves = alone ? 0 : number(moves, instance_moves(run, instance));
-    const int of_sums = alone ? 0 : number(sums, std::pair(stacks.of(instance), stacks.joined(instance)));
+    const int of_sums =
+        alone ? 0 : number(sums, std::pair(stacks.of(instance), stacks.joined(instance)));
     for (int rank = 0; rank < run.world_size; ++rank) {
       const std::int64_t data_rank = std::int64_t{instance} * run.world_size + rank;
       RankKind kind{contract_slice({0, full}, run.world_size, rank).numel(),
                     contract_slice({0, rest}, run.world_size, rank).numel(),
-                    stack_kind(run, micro_batch_index(run, data_rank)), run.shares_params() && rank == 0,
-                    of_moves};
+                    stack_kind(run, micro_batch_index(run, data_rank)),
+                    run.shares_params() && rank == 0, of_moves};
       result.count += kinds.insert(kind).second ? 1 : 0;
       kind.instance = of_sums;
       if (memories.insert(kind).second) result.first.push_back(data_rank);

@@ -53,7 +53,8 @@ bool decides(const TensorQuantization& tensor, std::size_t rule) {
 }
 
 [[noreturn]] void refuse_unmatched(const QuantizationConfig& config, std::size_t rule,
-                                   const std::vector<TensorQuantization>& tensors, const std::string& model) {
+                                   const std::vector<TensorQuantization>& tensors,
+                                   const std::string& model) {
   const QuantRule& r = config.rules[rule];
   const Glob glob(r.pattern);
   std::vector<std::string> paths;
@@ -71,14 +72,15 @@ bool decides(const TensorQuantization& tensor, std::size_t rule) {
   }
   fail(ErrorCode::config,
        config.file + ":" + std::to_string(r.pattern_line) + ": " + pattern_key(config, rule) + " " +
-           shown_name(r.pattern) + " matches none of the " + std::to_string(tensors.size()) + " tensors of " +
-           model,
+           shown_name(r.pattern) + " matches none of the " + std::to_string(tensors.size()) +
+           " tensors of " + model,
        "the rule would have no effect", remedy);
 }
 
 /// Who decides for the tensors that a rule matches, in its place.
 [[noreturn]] void refuse_shadowed(const QuantizationConfig& config, std::size_t rule,
-                                  const std::vector<TensorQuantization>& tensors, std::int64_t matches) {
+                                  const std::vector<TensorQuantization>& tensors,
+                                  std::int64_t matches) {
   std::set<std::size_t> others;
   for (const TensorQuantization& tensor : tensors) {
     if (std::find(tensor.matching.begin(), tensor.matching.end(), rule) != tensor.matching.end())
@@ -92,7 +94,8 @@ bool decides(const TensorQuantization& tensor, std::size_t rule) {
   const bool megatron = config.semantics == QuantSemantics::megatron;
   fail(ErrorCode::config,
        config.file + ":" + std::to_string(config.rules[rule].line) + ": " + key_of(config, rule) +
-           " is shadowed: it decides nothing for the " + std::to_string(matches) + " tensors that it matches",
+           " is shadowed: it decides nothing for the " + std::to_string(matches) +
+           " tensors that it matches",
        who + (others.size() == 1 ? " does" : " do") +
            (megatron ? ", as the first that matches" : ", as the last that matches"),
        megatron ? "move it before " + key_of(config, *others.begin()) + ", or remove one of them"
@@ -104,7 +107,8 @@ void check_rules(const QuantizationConfig& config, const QuantizationAssignment&
   for (std::size_t rule = 0; rule < config.rules.size(); ++rule) {
     if (!config.rules[rule].takes_part()) continue;
     if (made.uses[rule].matches == 0) refuse_unmatched(config, rule, made.tensors, model);
-    if (made.uses[rule].decides == 0) refuse_shadowed(config, rule, made.tensors, made.uses[rule].matches);
+    if (made.uses[rule].decides == 0)
+      refuse_shadowed(config, rule, made.tensors, made.uses[rule].matches);
   }
   for (const TensorQuantization& tensor : made.tensors) {
     if (!tensor.on || tensor.payload_rule) continue;
@@ -112,7 +116,8 @@ void check_rules(const QuantizationConfig& config, const QuantizationAssignment&
     fail(ErrorCode::config,
          config.file + ":" + std::to_string(config.rules[rule].line) + ": " + key_of(config, rule) +
              ".enable turns on " + shown_name(tensor.tensor),
-         "no entry before it gives that tensor a cfg", "add cfg to it, or an entry with one before it");
+         "no entry before it gives that tensor a cfg",
+         "add cfg to it, or an entry with one before it");
   }
 }
 
@@ -130,13 +135,14 @@ std::optional<int> layer_number(const std::string& path) {
     const char* const begin = path.data() + at + word.size();
     int number = 0;
     const bool digit = at + word.size() < path.size() && *begin >= '0' && *begin <= '9';
-    if (digit && std::from_chars(begin, path.data() + path.size(), number).ec == std::errc{}) return number;
+    if (digit && std::from_chars(begin, path.data() + path.size(), number).ec == std::errc{})
+      return number;
   }
   return std::nullopt;
 }
 
-QuantizationAssignment assign(const QuantizationConfig& config, const std::vector<std::string>& tensors,
-                              const std::string& model) {
+QuantizationAssignment assign(const QuantizationConfig& config,
+                              const std::vector<std::string>& tensors, const std::string& model) {
   QuantizationAssignment made;
   made.uses.resize(config.rules.size());
   std::vector<Glob> globs;

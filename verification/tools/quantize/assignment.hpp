@@ -13,9 +13,10 @@ namespace zeroproof {
 /// What one tensor gets, and why. Rules are indices into QuantizationConfig::rules.
 struct TensorQuantization {
   std::string tensor;
-  std::string path;          ///< what patterns are held against, see quantization_path()
-  std::optional<int> layer;  ///< the number behind the first "layers." of the path, as Megatron-LM reads it
-  std::vector<std::size_t> matching;        ///< rules that take part and match, in the order of the file
+  std::string path;  ///< what patterns are held against, see quantization_path()
+  std::optional<int>
+      layer;  ///< the number behind the first "layers." of the path, as Megatron-LM reads it
+  std::vector<std::size_t> matching;  ///< rules that take part and match, in the order of the file
   std::optional<std::size_t> payload_rule;  ///< whose payload it has, also while it is off
   std::optional<std::size_t> flag_rule;     ///< who turned it on or off last
   bool on = false;
@@ -48,14 +49,15 @@ std::string quantization_path(QuantSemantics semantics, const std::string& tenso
 /// Errors (ErrorCode::config), with file, line and key: the pattern of a rule that takes part matches no tensor (with
 /// the nearest pattern that does); a rule is shadowed: it decides nothing for any tensor that it matches (naming the
 /// rules that do); an entry turns on a tensor that no entry gave a payload.
-QuantizationAssignment assign(const QuantizationConfig& config, const std::vector<std::string>& tensors,
-                              const std::string& model);
+QuantizationAssignment assign(const QuantizationConfig& config,
+                              const std::vector<std::string>& tensors, const std::string& model);
 
 /// "7" of layers.7.mlp; nothing if there is none, or it has more than 9 digits.
 std::optional<int> layer_number(const std::string& path);
 
 /// Internal: what looks right in a file and is not.
-std::vector<QuantTrap> find_traps(const QuantizationConfig& config, const QuantizationAssignment& assignment);
+std::vector<QuantTrap> find_traps(const QuantizationConfig& config,
+                                  const QuantizationAssignment& assignment);
 
 /// Internal: a pattern near `pattern` that matches one of the paths, or "".
 std::string nearest_pattern(const std::string& pattern, const std::vector<std::string>& paths);

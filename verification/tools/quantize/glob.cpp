@@ -53,7 +53,8 @@ Glob::Place set_of(const std::u32string& inside) {
   // Only now: the removal of an empty range may have moved a ! to the front.
   const bool negated = parts.front().starts_with(U'!');
   if (negated) parts.front().erase(0, 1);
-  if (parts.front().empty() && parts.size() > 1) {  // a hyphen with no character before it is itself
+  if (parts.front().empty() &&
+      parts.size() > 1) {  // a hyphen with no character before it is itself
     parts.erase(parts.begin());
     parts.front().insert(0, 1, U'-');
   }
@@ -95,8 +96,9 @@ Glob::Glob(std::string_view text) {
 }
 
 bool Glob::Place::takes(char32_t c) const {
-  const bool in = std::any_of(ranges.begin(), ranges.end(),
-                              [&](const auto& range) { return c >= range.first && c <= range.second; });
+  const bool in = std::any_of(ranges.begin(), ranges.end(), [&](const auto& range) {
+    return c >= range.first && c <= range.second;
+  });
   return in != negated;
 }
 

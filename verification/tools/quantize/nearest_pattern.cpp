@@ -33,7 +33,8 @@ std::vector<std::string> runs_of_parts(const std::vector<std::string>& paths) {
 
 bool matches_any(const std::string& pattern, const std::vector<std::string>& paths) {
   const Glob glob(pattern);
-  return std::any_of(paths.begin(), paths.end(), [&](const std::string& path) { return glob.matches(path); });
+  return std::any_of(paths.begin(), paths.end(),
+                     [&](const std::string& path) { return glob.matches(path); });
 }
 
 }  // namespace

@@ -32,7 +32,8 @@ const YamlNode* given(const YamlNode& map, const YamlNode* calibration, const Pa
 }
 
 /// What has to be there, after every field that is there was read.
-void require_whole(const YamlValue& value, const YamlNode* calibration, const QuantPayload& payload) {
+void require_whole(const YamlValue& value, const YamlNode* calibration,
+                   const QuantPayload& payload) {
   if (calibration != nullptr && payload.calibration == CalibrationMethod::none) {
     missing(value, "calibration.method", "its other fields have no meaning without",
             "add method: max, or another one");

@@ -43,7 +43,9 @@ struct QuantPayload {
   int axis = -1;  ///< -1: one scale for the tensor
 
   bool is_fp8() const { return format == QuantFormat::e4m3 || format == QuantFormat::e5m2; }
-  bool has_scale() const { return is_fp8() || format == QuantFormat::int8 || format == QuantFormat::int4; }
+  bool has_scale() const {
+    return is_fp8() || format == QuantFormat::int8 || format == QuantFormat::int4;
+  }
 };
 
 /// A row of the one table of fields, in the order in which they are read: what a field depends on stands before it.

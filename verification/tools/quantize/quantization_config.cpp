@@ -15,12 +15,14 @@ namespace {
 constexpr std::array<std::string_view, 2> semantics_names = {"megatron", "modelopt"};
 
 /// Where to say what a matcher lacks.
-[[noreturn]] void lacks(const YamlValue& matcher, const std::string& field, const std::string& remedy) {
+[[noreturn]] void lacks(const YamlValue& matcher, const std::string& field,
+                        const std::string& remedy) {
   fail(ErrorCode::config, matcher.place() + ": " + matcher.key + " has no " + field,
        "which tensors get what is not said", remedy);
 }
 
-const YamlNode& required(const YamlValue& map, const std::string& field, const std::string& remedy) {
+const YamlNode& required(const YamlValue& map, const std::string& field,
+                         const std::string& remedy) {
   const YamlNode* const node = map.node.member(field);
   if (node == nullptr) lacks(map, field, remedy);
   return *node;
@@ -30,11 +32,11 @@ const YamlNode& required(const YamlValue& map, const std::string& field, const s
 void check_name(const YamlMember& member, const std::string& file, const std::string& what) {
   const std::string problem = safetensors_name_problem(member.key);
   const bool text = member.quoted || !is_no_text(member.key);
-  ZP_CHECK(
-      text && problem.empty(), ErrorCode::config,
-      file + ":" + std::to_string(member.line) + ": " + shown_name(member.key) + " is no name of a " + what,
-      text ? "a name " + problem : "some readers of YAML take it for a number or a flag",
-      text ? "choose another one" : "put it in quotation marks, or choose another one");
+  ZP_CHECK(text && problem.empty(), ErrorCode::config,
+           file + ":" + std::to_string(member.line) + ": " + shown_name(member.key) +
+               " is no name of a " + what,
+           text ? "a name " + problem : "some readers of YAML take it for a number or a flag",
+           text ? "choose another one" : "put it in quotation marks, or choose another one");
 }
 
 void read_configs(const YamlNode& root, QuantizationConfig& config) {
@@ -42,8 +44,9 @@ void read_configs(const YamlNode& root, QuantizationConfig& config) {
       required({root, "the file", config.file}, "configs", "add configs, a map of payloads");
   for (const YamlMember& member : YamlValue{configs, "configs", config.file}.map().members) {
     check_name(member, config.file, "config");
-    config.configs.push_back(
-        {member.key, member.line, read_payload({member.value, "configs." + member.key, config.file}), false});
+    config.configs.push_back({member.key, member.line,
+                              read_payload({member.value, "configs." + member.key, config.file}),
+                              false});
   }
 }
 
@@ -74,9 +77,11 @@ QuantRule read_matcher(const YamlMember& member, QuantizationConfig& config) {
   QuantConfigEntry& named =
       named_config(config, field("config", "add config with one of the names of configs"));
   const YamlNode* const enabled = member.value.member("enabled");
-  const bool on = enabled != nullptr && YamlValue{*enabled, matcher.key + ".enabled", config.file}.boolean();
+  const bool on =
+      enabled != nullptr && YamlValue{*enabled, matcher.key + ".enabled", config.file}.boolean();
   named.used = named.used || on;
-  QuantRule rule{member.key, member.line, pattern.text(), pattern.node.line, named.name, named.payload, {}};
+  QuantRule rule{member.key,    member.line, pattern.text(), pattern.node.line, named.name,
+                 named.payload, {}};
   if (enabled != nullptr) rule.enable = on;
   return rule;
 }
@@ -84,7 +89,8 @@ QuantRule read_matcher(const YamlMember& member, QuantizationConfig& config) {
 QuantRule read_entry(const YamlNode& node, std::size_t number, const std::string& file) {
   const YamlValue entry{node, "quant_cfg[" + std::to_string(number) + "]", file};
   refuse_unknown_keys(entry.map(), file, entry.key + ".", {"quantizer_path", "cfg", "enable"});
-  const YamlNode& path = required(entry, "quantizer_path", "add quantizer_path: \"*\" or a narrower one");
+  const YamlNode& path =
+      required(entry, "quantizer_path", "add quantizer_path: \"*\" or a narrower one");
   QuantRule rule;
   rule.name = "entry " + std::to_string(number + 1);
   rule.line = node.line;
@@ -129,7 +135,8 @@ void read_modelopt(const YamlNode& root, QuantizationConfig& config) {
   const YamlNode& list =
       required({root, "the file", config.file}, "quant_cfg", "add quant_cfg, a list of entries");
   const std::vector<YamlNode>& items = YamlValue{list, "quant_cfg", config.file}.list().items;
-  for (std::size_t i = 0; i < items.size(); ++i) config.rules.push_back(read_entry(items[i], i, config.file));
+  for (std::size_t i = 0; i < items.size(); ++i)
+    config.rules.push_back(read_entry(items[i], i, config.file));
   require_rules(config, list, "quant_cfg");
 }
 
@@ -141,13 +148,15 @@ QuantizationConfig parse_quantization(std::string_view text, const std::string& 
   }
   QuantizationConfig config;
   config.file = file;
-  config.semantics = semantics.value_or(root.member("quant_cfg") != nullptr ? QuantSemantics::modelopt
-                                                                            : QuantSemantics::megatron);
-  config.semantics == QuantSemantics::megatron ? read_megatron(root, config) : read_modelopt(root, config);
+  config.semantics = semantics.value_or(
+      root.member("quant_cfg") != nullptr ? QuantSemantics::modelopt : QuantSemantics::megatron);
+  config.semantics == QuantSemantics::megatron ? read_megatron(root, config)
+                                               : read_modelopt(root, config);
   return config;
 }
 
-QuantizationConfig load_quantization(const std::string& path, std::optional<QuantSemantics> semantics) {
+QuantizationConfig load_quantization(const std::string& path,
+                                     std::optional<QuantSemantics> semantics) {
   require_regular_file(path, "quantization file");
   std::error_code ignored;
   const std::uintmax_t num_bytes = std::filesystem::file_size(path, ignored);

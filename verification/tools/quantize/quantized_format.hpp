@@ -9,6 +9,8 @@ inline constexpr const char* quantized_key = "quantized";
 inline constexpr const char* quantized_format = "zeroproof-quantized/1";
 
 /// True if a model's file holds codes with scales, which are no parameters.
-inline bool is_quantized(const SafeMetadata& metadata) { return metadata.count(quantized_key) != 0; }
+inline bool is_quantized(const SafeMetadata& metadata) {
+  return metadata.count(quantized_key) != 0;
+}
 
 }  // namespace zeroproof

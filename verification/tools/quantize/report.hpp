@@ -10,12 +10,13 @@ namespace zeroproof::verification {
 inline constexpr std::size_t quantization_columns = 80;
 
 /// Rules, tensors and traps, in lines of at most quantization_columns columns: of long names the middle is left out.
-std::string quantization_text(const QuantizationConfig& config, const QuantizationAssignment& assignment,
-                              const std::string& model, bool colour);
+std::string quantization_text(const QuantizationConfig& config,
+                              const QuantizationAssignment& assignment, const std::string& model,
+                              bool colour);
 
 /// JSON, zeroproof-quantization/1.
-std::string quantization_json(const QuantizationConfig& config, const QuantizationAssignment& assignment,
-                              const std::string& model);
+std::string quantization_json(const QuantizationConfig& config,
+                              const QuantizationAssignment& assignment, const std::string& model);
 
 /// The table of the fields of a payload, for people.
 std::string payload_fields_text();

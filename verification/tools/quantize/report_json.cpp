@@ -5,7 +5,9 @@
 namespace zeroproof::verification {
 namespace {
 
-Json number_or_null(const std::optional<std::size_t>& rule) { return rule ? Json(*rule + 1) : Json(nullptr); }
+Json number_or_null(const std::optional<std::size_t>& rule) {
+  return rule ? Json(*rule + 1) : Json(nullptr);
+}
 
 Json payload_or_null(const std::optional<QuantPayload>& payload) {
   return payload ? payload_json(*payload) : Json(nullptr);

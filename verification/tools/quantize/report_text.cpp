@@ -2,9 +2,9 @@
 
 #include "common/base/printable.hpp"
 #include "verification/cli/program/contract_text.hpp"
-#include "verification/tools/quantize/report.hpp"
 #include "verification/report/format.hpp"
 #include "verification/report/report_style.hpp"
+#include "verification/tools/quantize/report.hpp"
 
 namespace zeroproof::verification {
 namespace {
@@ -23,7 +23,9 @@ std::string fitted(const std::string& text, std::size_t most) {
   return plain.substr(0, head) + ".." + plain.substr(tail);
 }
 
-bool is_megatron(const QuantizationConfig& config) { return config.semantics == QuantSemantics::megatron; }
+bool is_megatron(const QuantizationConfig& config) {
+  return config.semantics == QuantSemantics::megatron;
+}
 
 /// What a rule does to what it decides.
 std::string effect(const QuantRule& rule) {
@@ -37,15 +39,17 @@ std::string rules_text(const QuantizationConfig& config, const QuantizationAssig
                        const Paint& paint) {
   std::string out =
       "\n" +
-      paint("1", is_megatron(config) ? "rules: the first that matches decides"
-                                     : "rules: later ones override; a payload replaces, on and off toggle") +
+      paint("1", is_megatron(config)
+                     ? "rules: the first that matches decides"
+                     : "rules: later ones override; a payload replaces, on and off toggle") +
       "\n" +
       fmt::format("{:>4} {:>5}  {:<28} {:<22} {:>7} {:>7}\n", "rule", "line", "pattern",
                   is_megatron(config) ? "config" : "does", "matches", "decides");
   for (std::size_t i = 0; i < config.rules.size(); ++i) {
     const QuantRule& rule = config.rules[i];
-    out += fmt::format("{:>4} {:>5}  {:<28} {:<22} {:>7} {:>7}\n", i + 1, rule.line, fitted(rule.pattern, 28),
-                       fitted(effect(rule), 22), rule.takes_part() ? grouped(made.uses[i].matches) : "-",
+    out += fmt::format("{:>4} {:>5}  {:<28} {:<22} {:>7} {:>7}\n", i + 1, rule.line,
+                       fitted(rule.pattern, 28), fitted(effect(rule), 22),
+                       rule.takes_part() ? grouped(made.uses[i].matches) : "-",
                        rule.takes_part() ? grouped(made.uses[i].decides) : "-");
   }
   return out;
@@ -73,7 +77,8 @@ std::string why(const QuantizationConfig& config, const TensorQuantization& tens
     const bool payload = tensor.on && rule == tensor.payload_rule;
     if (rule != last && !payload) overridden.push_back(rule);
   }
-  if (tensor.on && tensor.payload_rule != last) text += " on " + std::to_string(*tensor.payload_rule + 1);
+  if (tensor.on && tensor.payload_rule != last)
+    text += " on " + std::to_string(*tensor.payload_rule + 1);
   const std::string others = numbers(overridden, std::nullopt);
   return others.empty() ? text : text + ", over " + others;
 }
@@ -87,8 +92,9 @@ std::string tensors_text(const QuantizationConfig& config, const QuantizationAss
                          const Paint& paint) {
   std::string out =
       "\n" +
-      paint("1", is_megatron(config) ? "tensors: rules see the module, without the last part of the name"
-                                     : "tensors: rules see the name with _quantizer behind it") +
+      paint("1", is_megatron(config)
+                     ? "tensors: rules see the module, without the last part of the name"
+                     : "tensors: rules see the name with _quantizer behind it") +
       "\n" + fmt::format("{:<34} {:<22} {}\n", "tensor", "gets", "why");
   for (const TensorQuantization& tensor : made.tensors) {
     out += fmt::format("{:<34} {:<22} {}\n", fitted(tensor.tensor, 34), fitted(gets(tensor), 22),
@@ -130,7 +136,8 @@ std::string quantization_text(const QuantizationConfig& config, const Quantizati
                                 config.rules.size(), is_megatron(config) ? "megatron" : "modelopt");
   out += fmt::format("{}: {} tensors, {} with a payload\n", fitted(model, 40),
                      grouped(static_cast<std::int64_t>(made.tensors.size())), grouped(quantized));
-  return out + rules_text(config, made, paint) + tensors_text(config, made, paint) + traps_text(made, paint);
+  return out + rules_text(config, made, paint) + tensors_text(config, made, paint) +
+         traps_text(made, paint);
 }
 
 std::string payload_fields_text() {

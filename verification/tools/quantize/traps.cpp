@@ -46,12 +46,13 @@ std::vector<Piece> pieces_of(const std::string& pattern) {
 }
 
 /// The longer number in which the piece's is found; nothing if somewhere the number stands alone, or nowhere at all.
-std::optional<std::string> swallowed(const std::string& path, const std::string& text, bool star_behind) {
+std::optional<std::string> swallowed(const std::string& path, const std::string& text,
+                                     bool star_behind) {
   std::optional<std::string> number;
   for (std::size_t at = path.find(text); at != std::string::npos; at = path.find(text, at + 1)) {
     const std::size_t behind = at + text.size();
-    const bool longer =
-        star_behind ? behind < path.size() && is_digit(path[behind]) : at > 0 && is_digit(path[at - 1]);
+    const bool longer = star_behind ? behind < path.size() && is_digit(path[behind])
+                                    : at > 0 && is_digit(path[at - 1]);
     if (!longer) return std::nullopt;
     if (!number) number = number_at(path, star_behind ? behind : at - 1);
   }
@@ -94,7 +95,8 @@ std::string narrower(const std::string& pattern, const Piece& piece, const Match
 std::string stem_of(const std::string& text, const Piece& piece) {
   if (!piece.star_behind) return "";
   const std::string before = text.substr(0, text.size() - piece.number.size());
-  const std::size_t point = before.size() < 2 ? std::string::npos : before.rfind('.', before.size() - 2);
+  const std::size_t point =
+      before.size() < 2 ? std::string::npos : before.rfind('.', before.size() - 2);
   return before.substr(point == std::string::npos ? 0 : point + 1);
 }
 
@@ -104,18 +106,20 @@ std::string listed_numbers(const std::set<std::string>& numbers, const std::stri
     return a.size() != b.size() ? a.size() < b.size() : a < b;
   });
   std::string text;
-  for (std::size_t i = 0; i < sorted.size() && i < 4; ++i) text += (i == 0 ? "" : ", ") + stem + sorted[i];
+  for (std::size_t i = 0; i < sorted.size() && i < 4; ++i)
+    text += (i == 0 ? "" : ", ") + stem + sorted[i];
   return sorted.size() > 4 ? text + " and " + std::to_string(sorted.size() - 4) + " more" : text;
 }
 
-void find_swallowed(const QuantizationConfig& config, const QuantizationAssignment& made, std::size_t rule,
-                    std::vector<QuantTrap>& traps) {
+void find_swallowed(const QuantizationConfig& config, const QuantizationAssignment& made,
+                    std::size_t rule, std::vector<QuantTrap>& traps) {
   const QuantRule& r = config.rules[rule];
   for (const Piece& piece : pieces_of(r.pattern)) {
     const std::string text = r.pattern.substr(piece.begin, piece.end - piece.begin);
     Matched matched;
     for (const TensorQuantization& tensor : made.tensors) {
-      if (std::find(tensor.matching.begin(), tensor.matching.end(), rule) == tensor.matching.end()) continue;
+      if (std::find(tensor.matching.begin(), tensor.matching.end(), rule) == tensor.matching.end())
+        continue;
       matched.all.push_back(&tensor);
       const std::optional<std::string> number = swallowed(tensor.path, text, piece.star_behind);
       if (!number) continue;
@@ -127,10 +131,10 @@ void find_swallowed(const QuantizationConfig& config, const QuantizationAssignme
     const std::string stem = stem_of(text, piece);
     const std::string meant = printable(stem + piece.number);
     traps.push_back({rule, r.pattern_line,
-                     shown_name(r.pattern) + " takes " + printable(listed_numbers(matched.numbers, stem)) +
-                         " besides " + meant +
-                         ", for * takes digits too: " + std::to_string(matched.trapped.size()) + " of its " +
-                         std::to_string(matched.all.size()) + " tensors, first " +
+                     shown_name(r.pattern) + " takes " +
+                         printable(listed_numbers(matched.numbers, stem)) + " besides " + meant +
+                         ", for * takes digits too: " + std::to_string(matched.trapped.size()) +
+                         " of its " + std::to_string(matched.all.size()) + " tensors, first " +
                          shown_name(matched.trapped.front()->tensor) + "; " +
                          (fix.empty() ? "end the number in the pattern, if that is not meant"
                                       : shown_name(fix) + " takes " + meant + " alone")});
@@ -139,7 +143,8 @@ void find_swallowed(const QuantizationConfig& config, const QuantizationAssignme
 
 }  // namespace
 
-std::vector<QuantTrap> find_traps(const QuantizationConfig& config, const QuantizationAssignment& made) {
+std::vector<QuantTrap> find_traps(const QuantizationConfig& config,
+                                  const QuantizationAssignment& made) {
   std::vector<QuantTrap> traps;
   const bool megatron = config.semantics == QuantSemantics::megatron;
   for (std::size_t rule = 0; rule < config.rules.size(); ++rule) {
@@ -160,12 +165,12 @@ std::vector<QuantTrap> find_traps(const QuantizationConfig& config, const Quanti
     if (tensor.matching.empty()) untouched.push_back(tensor.tensor);
   }
   if (!megatron && !untouched.empty()) {
-    traps.push_back(
-        {std::nullopt, 0,
-         std::to_string(untouched.size()) + " tensors match no entry, first " +
-             shown_name(untouched.front()) +
-             ": they stay as they are here, but ModelOpt's quantizers are on from the start, with its own "
-             "defaults; begin the list with quantizer_path: \"*\" and enable: false"});
+    traps.push_back({std::nullopt, 0,
+                     std::to_string(untouched.size()) + " tensors match no entry, first " +
+                         shown_name(untouched.front()) +
+                         ": they stay as they are here, but ModelOpt's quantizers are on from the "
+                         "start, with its own "
+                         "defaults; begin the list with quantizer_path: \"*\" and enable: false"});
   }
   return traps;
 }

@@ -71,8 +71,8 @@ class Builder : public YAML::EventHandler {
     refuse_tag(quoted && !is_tagged(mark) ? "" : tag, line_of(mark));
     require_further_right(mark, false);
     require(json_quoted(value).has_value(), line_of(mark),
-            "there is an escape that the YAML library makes no UTF-8 of", "names and patterns are texts",
-            "write the character, or \\u and its number");
+            "there is an escape that the YAML library makes no UTF-8 of",
+            "names and patterns are texts", "write the character, or \\u and its number");
     take({YamlNode::Kind::scalar, line_of(mark), quoted, value, {}, {}}, anchor, 1);
   }
   void OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) override {
@@ -96,7 +96,8 @@ class Builder : public YAML::EventHandler {
  private:
   void require(bool good, std::int64_t line, const std::string& problem, const std::string& why,
                const std::string& remedy) const {
-    ZP_CHECK(good, ErrorCode::config, file_ + ":" + std::to_string(line) + ": " + problem, why, remedy);
+    ZP_CHECK(good, ErrorCode::config, file_ + ":" + std::to_string(line) + ": " + problem, why,
+             remedy);
   }
 
   void refuse_tag(const std::string& tag, std::int64_t line) const {
@@ -107,7 +108,8 @@ class Builder : public YAML::EventHandler {
   /// A lone ! before quotation marks, which the library does not tell.
   bool is_tagged(const YAML::Mark& mark) const {
     std::size_t at = static_cast<std::size_t>(mark.pos);
-    if (text_.substr(at, 1) == "&") at = text_.find_first_not_of(" \r\n", text_.find_first_of(" \r\n", at));
+    if (text_.substr(at, 1) == "&")
+      at = text_.find_first_not_of(" \r\n", text_.find_first_of(" \r\n", at));
     return at < text_.size() && text_[at] == '!';
   }
 
@@ -115,12 +117,13 @@ class Builder : public YAML::EventHandler {
   /// in block style. The library does not mind.
   void require_further_right(const YAML::Mark& mark, bool block_list) const {
     if (open_.empty() || !open_.back().key || open_.back().column < 0 || block_list) return;
-    require(line_of(mark) == open_.back().key->line || mark.column > open_.back().column, line_of(mark),
-            "this is no YAML", "a value stands no further right than its key", "write more blanks before it");
+    require(line_of(mark) == open_.back().key->line || mark.column > open_.back().column,
+            line_of(mark), "this is no YAML", "a value stands no further right than its key",
+            "write more blanks before it");
   }
 
-  void begin(YamlNode::Kind kind, const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
-             YAML::EmitterStyle::value style) {
+  void begin(YamlNode::Kind kind, const YAML::Mark& mark, const std::string& tag,
+             YAML::anchor_t anchor, YAML::EmitterStyle::value style) {
     const std::int64_t line = line_of(mark);
     const bool block = style == YAML::EmitterStyle::Block;
     refuse_tag(tag, line);
@@ -145,10 +148,10 @@ class Builder : public YAML::EventHandler {
   /// A value that is complete, with `values` values in it.
   void take(YamlNode node, YAML::anchor_t anchor, std::int64_t values) {
     const std::int64_t line = node.line;
-    require(
-        (values_ += values) <= most_yaml_values, line,
-        "there are more than " + std::to_string(most_yaml_values) + " values, copies of aliases with them",
-        "no configuration is that long", "write fewer aliases or fewer rules");
+    require((values_ += values) <= most_yaml_values, line,
+            "there are more than " + std::to_string(most_yaml_values) +
+                " values, copies of aliases with them",
+            "no configuration is that long", "write fewer aliases or fewer rules");
     if (anchor != 0) anchors_[anchor] = {node, values};
     if (open_.empty()) {
       root = std::move(node);
@@ -162,7 +165,8 @@ class Builder : public YAML::EventHandler {
       refuse_key(node, parent.node);
       parent.key = std::move(node);
     } else {
-      if (node.kind == YamlNode::Kind::nothing) node.line = parent.key->line;  // not where the next value is
+      if (node.kind == YamlNode::Kind::nothing)
+        node.line = parent.key->line;  // not where the next value is
       parent.node.members.push_back(
           {parent.key->text, parent.key->line, parent.key->quoted, std::move(node)});
       parent.key.reset();
@@ -170,15 +174,16 @@ class Builder : public YAML::EventHandler {
   }
 
   void refuse_key(const YamlNode& key, const YamlNode& map) const {
-    require(key.kind == YamlNode::Kind::scalar, key.line, "a key is no text", "fields and configs have names",
-            "write a name and a colon");
+    require(key.kind == YamlNode::Kind::scalar, key.line, "a key is no text",
+            "fields and configs have names", "write a name and a colon");
     require(key.quoted || key.text != "<<", key.line, "there is a merge key, <<",
-            "readers of YAML 1.2 do not know it", "write the fields out, or use an alias for the whole map");
+            "readers of YAML 1.2 do not know it",
+            "write the fields out, or use an alias for the whole map");
     for (const YamlMember& member : map.members) {
-      require(
-          member.key != key.text, key.line,
-          "the key " + shown_name(key.text) + " stands twice, first in line " + std::to_string(member.line),
-          "most readers keep only the last one", "remove one of them");
+      require(member.key != key.text, key.line,
+              "the key " + shown_name(key.text) + " stands twice, first in line " +
+                  std::to_string(member.line),
+              "most readers keep only the last one", "remove one of them");
     }
   }
 
@@ -206,7 +211,8 @@ YamlNode parse_yaml(std::string_view text, const std::string& file) {
     fail(ErrorCode::config, file + ":" + std::to_string(line_of(error.mark)) + ": this is no YAML",
          error.msg.empty() ? "a value or a mark is missing" : error.msg, "correct the line");
   }
-  ZP_CHECK(!never_closed(seen, static_cast<std::size_t>(builder.last_scalar.pos)), ErrorCode::config,
+  ZP_CHECK(!never_closed(seen, static_cast<std::size_t>(builder.last_scalar.pos)),
+           ErrorCode::config,
            file + ":" + std::to_string(line_of(builder.last_scalar)) + ": this is no YAML",
            "a quotation mark is never closed", "close it");
   const bool any = builder.root && builder.root->kind != YamlNode::Kind::nothing;

@@ -13,7 +13,8 @@ namespace {
 
 std::string hex(char c) {
   std::array<char, 8> text{};
-  std::snprintf(text.data(), text.size(), "0x%02X", static_cast<unsigned>(static_cast<unsigned char>(c)));
+  std::snprintf(text.data(), text.size(), "0x%02X",
+                static_cast<unsigned>(static_cast<unsigned char>(c)));
   return text.data();
 }
 
@@ -22,7 +23,8 @@ void check_line(std::string_view line, const std::string& place) {
   if (!line.empty() && line.back() == '\r') line.remove_suffix(1);
   for (const char c : line) {
     const auto byte = static_cast<unsigned char>(c);
-    ZP_CHECK(c != '\r', ErrorCode::config, place + ": a carriage return stands in the middle of a line",
+    ZP_CHECK(c != '\r', ErrorCode::config,
+             place + ": a carriage return stands in the middle of a line",
              "some programs begin a line there", "end lines with a line feed");
     ZP_CHECK(c != '\t', ErrorCode::config, place + ": there is a tab",
              "as an indentation or before a value, readers do not agree about it",
@@ -33,7 +35,8 @@ void check_line(std::string_view line, const std::string& place) {
   // It writes out what is no UTF-8, and characters that act on a terminal.
   ZP_CHECK(printable(line) == line, ErrorCode::config,
            place + ": there is a character that is no UTF-8 or cannot be shown",
-           "what is read would not be what is seen", "remove it, or write an escape in quotation marks");
+           "what is read would not be what is seen",
+           "remove it, or write an escape in quotation marks");
 }
 
 }  // namespace

@@ -54,19 +54,24 @@ bool is_no_text(std::string_view text) {
   static const std::vector<std::string> words = {"",   "~",  "null", "true",  "false", "yes",
                                                  "no", "on", "off",  "y",     "n",     ".nan",
                                                  "=",  "<<", ".inf", "-.inf", "+.inf"};
-  if (std::find(words.begin(), words.end(), lower_case(std::string(text))) != words.end()) return true;
+  if (std::find(words.begin(), words.end(), lower_case(std::string(text))) != words.end())
+    return true;
   if (text[0] == ':' || text[0] == '?') return true;  // a mark to some readers
   // Numbers, dates and times of any version begin with a digit, a sign or a point and have a digit.
   const bool begins =
       text[0] == '+' || text[0] == '-' || text[0] == '.' || (text[0] >= '0' && text[0] <= '9');
-  return begins && text.find_first_not_of("0123456789+-._:eExXoObBaAcCdDfFtTzZ ") == std::string_view::npos &&
+  return begins &&
+         text.find_first_not_of("0123456789+-._:eExXoObBaAcCdDfFtTzZ ") == std::string_view::npos &&
          text.find_first_of("0123456789") != std::string_view::npos;
 }
 
 std::string any_of_names(Span<const std::string_view> names) {
   std::string text;
   for (std::size_t i = 0; i < names.size(); ++i) {
-    text += std::string(i == 0 ? "" : i + 1 == names.size() ? " or " : ", ") + std::string(names[i]);
+    text += std::string(i == 0                  ? ""
+                        : i + 1 == names.size() ? " or "
+                                                : ", ") +
+            std::string(names[i]);
   }
   return text;
 }
@@ -93,15 +98,18 @@ void YamlValue::reject(const std::string& expected, const std::string& offer) co
 
 bool YamlValue::boolean() const {
   const std::string word = node.quoted ? "" : lower_case(node.text);
-  if (node.kind != YamlNode::Kind::scalar || (word != "true" && word != "false")) reject("true or false");
+  if (node.kind != YamlNode::Kind::scalar || (word != "true" && word != "false"))
+    reject("true or false");
   return word == "true";
 }
 
 std::int64_t YamlValue::integer(std::int64_t low, std::int64_t high) const {
-  const std::string expected = "an integer from " + std::to_string(low) + " to " + std::to_string(high);
+  const std::string expected =
+      "an integer from " + std::to_string(low) + " to " + std::to_string(high);
   std::int64_t value = 0;
   const char* const end = node.text.data() + node.text.size();
-  if (node.kind != YamlNode::Kind::scalar || node.quoted || !is_integer(node.text)) reject(expected);
+  if (node.kind != YamlNode::Kind::scalar || node.quoted || !is_integer(node.text))
+    reject(expected);
   const auto [rest, error] = std::from_chars(node.text.data(), end, value);
   if (error != std::errc{} || rest != end || value < low || value > high) reject(expected);
   return value;
@@ -127,9 +135,10 @@ double YamlValue::number(double low, double high) const {
 std::string YamlValue::text() const {
   const bool reads = node.kind == YamlNode::Kind::scalar && (node.quoted || !is_no_text(node.text));
   if (!reads || node.text.empty()) {
-    reject("a text to every reader of YAML", node.kind == YamlNode::Kind::scalar && !node.text.empty()
-                                                 ? "put " + shown() + " in quotation marks"
-                                                 : "write one");
+    reject("a text to every reader of YAML",
+           node.kind == YamlNode::Kind::scalar && !node.text.empty()
+               ? "put " + shown() + " in quotation marks"
+               : "write one");
   }
   return node.text;
 }
@@ -145,7 +154,8 @@ std::size_t YamlValue::name(Span<const std::string_view> names) const {
 }
 
 const YamlNode& YamlValue::map() const {
-  if (node.kind != YamlNode::Kind::map) reject("a map", "write its fields below it, each behind blanks");
+  if (node.kind != YamlNode::Kind::map)
+    reject("a map", "write its fields below it, each behind blanks");
   return node;
 }
 
@@ -159,7 +169,8 @@ void refuse_unknown_keys(const YamlNode& map, const std::string& file, const std
   for (const YamlMember& member : map.members) {
     if (std::find(known.begin(), known.end(), member.key) != known.end()) continue;
     fail(ErrorCode::config,
-         file + ":" + std::to_string(member.line) + ": there is no field " + prefix + shown_name(member.key),
+         file + ":" + std::to_string(member.line) + ": there is no field " + prefix +
+             shown_name(member.key),
          "it would have no effect", suggestion(member.key, known));
   }
 }

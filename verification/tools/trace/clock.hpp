@@ -11,7 +11,8 @@ namespace zeroproof::verification {
 class TraceClock {
  public:
   std::int64_t now_ns() const {
-    return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - begin_)
+    return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() -
+                                                                begin_)
         .count();
   }
 

@@ -13,7 +13,8 @@ std::string node_name(const TreeNode& node) {
   return "(" + std::to_string(node.level) + "," + std::to_string(node.index) + ")";
 }
 
-TraceColumn column_of(const StepTrace& trace, const std::string& title, const std::vector<float>& values) {
+TraceColumn column_of(const StepTrace& trace, const std::string& title,
+                      const std::vector<float>& values) {
   TraceColumn column{title, {}};
   for (const std::int64_t element : elements_of(trace.model.layout())) {
     const auto bits = std::bit_cast<std::uint32_t>(values[static_cast<std::size_t>(element)]);
@@ -27,7 +28,8 @@ std::string sent(const StepTrace& trace) {
   for (int rank = 0; rank < trace.settings.world_size; ++rank) {
     const std::vector<TreeNode> nodes = sent_nodes(trace, rank);
     out += "  rank " + std::to_string(rank) +
-           (nodes.empty() ? " has no micro-batch and sends nothing" : " sends every owner its part of");
+           (nodes.empty() ? " has no micro-batch and sends nothing"
+                          : " sends every owner its part of");
     for (const TreeNode& node : nodes) out += " " + node_name(node);
     out += "\n";
   }
@@ -37,7 +39,8 @@ std::string sent(const StepTrace& trace) {
 /// Stage 3: what happens to units on a rank, and the bytes it sends for them.
 std::string visits_text(const StepTrace& trace, std::size_t step) {
   std::string out =
-      "\n  Units: a layer's parameters are gathered, used and released; * on a rank without a micro-batch\n";
+      "\n  Units: a layer's parameters are gathered, used and released; * on a rank without a "
+      "micro-batch\n";
   for (std::size_t r = 0; r < trace.production.size(); ++r) {
     const TracedStep& mine = trace.production[r].steps[step];
     std::string line = "rank " + std::to_string(r) + ":";
@@ -53,8 +56,8 @@ std::string visits_text(const StepTrace& trace, std::size_t step) {
       if (span.phase != Phase::reduce || span.name != "all_gather") continue;
       for (const std::int64_t sent : span.sent) bytes += sent;
     }
-    out +=
-        wrapped({line + " It sends " + std::to_string(bytes) + " bytes of parameters."}, trace_columns, "  ");
+    out += wrapped({line + " It sends " + std::to_string(bytes) + " bytes of parameters."},
+                   trace_columns, "  ");
   }
   return out;
 }
@@ -88,7 +91,8 @@ std::vector<TracedNode> traced_nodes(const StepTrace& trace, std::size_t step) {
   for (int level = 1; below.size() > 1; ++level) {
     std::vector<std::vector<float>> here;
     for (std::size_t k = 0; 2 * k < below.size(); ++k) {
-      if (2 * k + 1 == below.size()) {  // nothing on the right: the same bits, and no node of its own
+      if (2 * k + 1 ==
+          below.size()) {  // nothing on the right: the same bits, and no node of its own
         here.push_back(below[2 * k]);
         continue;
       }
@@ -107,12 +111,14 @@ std::string gradient_text(const StepTrace& trace, std::size_t step) {
   const std::vector<std::vector<float>> values = trace.leaves(step);
   std::vector<TraceColumn> leaves;
   for (std::size_t j = 0; j < ranks.size(); ++j) {
-    const std::string title = "leaf (0," + std::to_string(j) + "), rank " + std::to_string(ranks[j]);
+    const std::string title =
+        "leaf (0," + std::to_string(j) + "), rank " + std::to_string(ranks[j]);
     leaves.push_back(column_of(trace, title, values[j]));
   }
   const TraceColumn labels{"", element_names(trace.model.layout())};
   std::string out =
-      "\n  Leaves, in fp32, times the loss scale; leaf j is node (0,j) of the tree\n" + table(labels, leaves);
+      "\n  Leaves, in fp32, times the loss scale; leaf j is node (0,j) of the tree\n" +
+      table(labels, leaves);
   out += "\n  Messages: " +
          std::string(trace.shape(0).strided()
                          ? "one exchange per micro-step, so that a leaf can be dropped at once\n"
@@ -127,7 +133,9 @@ std::string gradient_text(const StepTrace& trace, std::size_t step) {
     nodes.push_back(column_of(trace, title, node.values));
   }
   if (nodes.empty()) return out;
-  return out + "\n  Nodes: node (l,k) covers micro-batches k 2^l to (k+1) 2^l - 1; one fp32 addition each\n" +
+  return out +
+         "\n  Nodes: node (l,k) covers micro-batches k 2^l to (k+1) 2^l - 1; one fp32 addition "
+         "each\n" +
          table(labels, nodes);
 }
 

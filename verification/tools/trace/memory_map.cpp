@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <optional>
 
-#include "verification/tools/plan/predict/memory_model.hpp"
 #include "verification/cli/program/contract_text.hpp"
 #include "verification/report/format.hpp"
+#include "verification/tools/plan/predict/memory_model.hpp"
 #include "verification/tools/trace/sections.hpp"
 
 namespace zeroproof::verification {
@@ -82,7 +82,8 @@ std::string reduce_rows(const StepTrace& trace) {
   for (int rank = 0; rank < trace.settings.world_size; ++rank) {
     const bool computes = !micro_batches_of(trace.shape(rank), rank).empty();
     leaves.push_back(bar(layout, computes ? everything : std::vector<FlatRange>{}, '*'));
-    const bool whole = !trace.shape(rank).strided() && computes;  // the stack covers the whole model
+    const bool whole =
+        !trace.shape(rank).strided() && computes;  // the stack covers the whole model
     nodes.push_back(bar(layout, whole ? everything : trace.shards.shard(rank), '*'));
   }
   return row("reduce", "leaf", leaves) + row("reduce", name(MemoryClass::grad_nodes), nodes);

@@ -41,7 +41,8 @@ std::vector<std::string> element_names(const FlatLayout& layout) {
   for (const std::int64_t element : elements_of(layout)) {
     std::string coordinates = layout.coordinates(element);
     coordinates.erase(std::remove(coordinates.begin(), coordinates.end(), ' '), coordinates.end());
-    names.push_back(layout.tensors()[static_cast<std::size_t>(layout.tensor_at(element))].name + coordinates);
+    names.push_back(layout.tensors()[static_cast<std::size_t>(layout.tensor_at(element))].name +
+                    coordinates);
   }
   return names;
 }

@@ -43,7 +43,8 @@ TracedBuffer own_limbs(const StepTrace& trace, const TracedBuffer& grad) {
   const OptimizerSetup setup = traced_setup(trace.settings, trace.model, trace.shards);
   reference::PartialNorms norms(setup.clip_groups.count());
   for (const Piece& piece : trace.model.layout().pieces(grad.ranges)) {
-    norms.accumulate(NormForm::chunk1024, static_cast<std::size_t>(setup.clip_groups.of(piece.tensor)),
+    norms.accumulate(NormForm::chunk1024,
+                     static_cast<std::size_t>(setup.clip_groups.of(piece.tensor)),
                      values_of(grad, piece));
   }
   norms.normalise();
@@ -67,8 +68,10 @@ Json reductions_json(const StepTrace& trace, std::size_t step, Phase phase) {
     part["rank"] = r;
     parts.push_back(part);
   }
-  all.push_back(
-      {{"what", name(id)}, {"op", flags ? "or" : "sum"}, {"parts", parts}, {"result", words_json(*result)}});
+  all.push_back({{"what", name(id)},
+                 {"op", flags ? "or" : "sum"},
+                 {"parts", parts},
+                 {"result", words_json(*result)}});
   return all;
 }
 

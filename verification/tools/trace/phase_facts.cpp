@@ -19,9 +19,10 @@ std::vector<std::string> update_formulas(UpdateRule rule) {
       return {"g := g + weight_decay * master", average, square, denominator,
               "master' = master - step_size * (exp_avg' / d)"};
     case UpdateRule::sgd:
-      return {"g := g + weight_decay * master",
-              "momentum_buffer' = is_first ? g : momentum * momentum_buffer + one_minus_dampening * g",
-              "master' = master - lr * momentum_buffer'"};
+      return {
+          "g := g + weight_decay * master",
+          "momentum_buffer' = is_first ? g : momentum * momentum_buffer + one_minus_dampening * g",
+          "master' = master - lr * momentum_buffer'"};
     case UpdateRule::sgd_ema:
       return {"g := g + weight_decay * master", average, "master' = master - lr * exp_avg'"};
     case UpdateRule::lion:
@@ -94,16 +95,20 @@ std::vector<std::string> formulas_of(Phase phase, UpdateRule rule, DType param_d
   switch (phase) {
     case Phase::prepare:
       return {"t = applied_steps + 1", "inv_scale = 1 / (S * M)",
-              "sqrt_bias_correction2 = sqrt(1 - pow(beta2, t))", "step_size = lr / (1 - pow(beta1, t))"};
+              "sqrt_bias_correction2 = sqrt(1 - pow(beta2, t))",
+              "step_size = lr / (1 - pow(beta1, t))"};
     case Phase::reduce:
-      return {"node (l,k) = node (l-1,2k) + node (l-1,2k+1)", "grad_sum = the node that covers all M leaves"};
+      return {"node (l,k) = node (l-1,2k) + node (l-1,2k+1)",
+              "grad_sum = the node that covers all M leaves"};
     case Phase::unscale:
-      return {"unscaled_grad = grad_sum * inv_scale", "found_inf = OR of (unscaled_grad is not finite)"};
+      return {"unscaled_grad = grad_sum * inv_scale",
+              "found_inf = OR of (unscaled_grad is not finite)"};
     case Phase::norm:
       return {"chunk value = sum of unscaled_grad^2 over 1024 elements, in fp64",
               "grad_norm = sqrt(sum of the chunk values, added as integers)"};
     case Phase::clip:
-      return {"clip_coef = fp32(min(1, max_norm / (grad_norm + 1e-6)))", "grad = unscaled_grad * clip_coef"};
+      return {"clip_coef = fp32(min(1, max_norm / (grad_norm + 1e-6)))",
+              "grad = unscaled_grad * clip_coef"};
     case Phase::update:
       return update_formulas(rule);
     case Phase::cast:

@@ -23,7 +23,9 @@ float widened(std::uint64_t code, DType dtype) {
   return dtype == DType::e4m3 ? to_float(e4m3{bits}) : to_float(e5m2{bits});
 }
 
-std::string shown(float value) { return shown_value(std::bit_cast<std::uint32_t>(value), DType::fp32); }
+std::string shown(float value) {
+  return shown_value(std::bit_cast<std::uint32_t>(value), DType::fp32);
+}
 
 }  // namespace
 
@@ -38,8 +40,8 @@ std::vector<ScaledWay> scaled_ways(const StepTrace& trace, std::size_t rank, std
   const TracedBuffer* const scale_inv = left(mine, BufferId::param_scale_inv);
   if (scale == nullptr || scale_inv == nullptr) return ways;
   const FlatLayout& layout = trace.model.layout();
-  const TensorBlocks blocks =
-      blocks_of(static_cast<const StepSettings&>(traced_setup(settings, trace.model, trace.shards)));
+  const TensorBlocks blocks = blocks_of(
+      static_cast<const StepSettings&>(traced_setup(settings, trace.model, trace.shards)));
   const std::vector<std::int64_t> elements = elements_of(layout);
   for (const Piece& piece : layout.pieces(codes->ranges)) {
     for (std::int64_t i = 0; i < piece.numel; ++i) {
@@ -51,8 +53,9 @@ std::vector<ScaledWay> scaled_ways(const StepTrace& trace, std::size_t rank, std
       const auto block = static_cast<std::size_t>(way.block);
       way.master = master->floats()[local];
       way.scale = scale->floats()[block];
-      const float value =
-          settings.scaling.value == QuantizedValue::direct ? way.master : to_float(to_bf16(way.master));
+      const float value = settings.scaling.value == QuantizedValue::direct
+                              ? way.master
+                              : to_float(to_bf16(way.master));
       way.scaled = value * way.scale;
       way.code = codes->bits(piece.local_begin + i);
       way.read = widened(way.code, settings.param_dtype) * scale_inv->floats()[block];
@@ -68,8 +71,8 @@ std::string scaled_text(const StepTrace& trace, std::size_t step) {
   for (std::size_t rank = 0; rank < trace.shown().size(); ++rank) {
     const std::vector<ScaledWay> ways = scaled_ways(trace, rank, step);
     if (ways.empty()) continue;
-    TraceColumn labels{"", {}}, block{"block", {}}, master{"master", {}}, scaled{"y = v * scale", {}},
-        code{"code", {}}, read{"x = code * scale_inv", {}};
+    TraceColumn labels{"", {}}, block{"block", {}}, master{"master", {}},
+        scaled{"y = v * scale", {}}, code{"code", {}}, read{"x = code * scale_inv", {}};
     for (const ScaledWay& way : ways) {
       labels.cells.push_back(names[static_cast<std::size_t>(way.parameter)]);
       block.cells.push_back(std::to_string(way.block));

@@ -31,8 +31,8 @@ std::string shown_value(std::uint64_t bits, DType dtype) {
     using Format = decltype(format);
     const std::size_t width = 2 + 2 * sizeof(typename Format::Bits);
     if constexpr (Format::is_float) {
-      const int digits =
-          std::max(9, Format::digits);  // those of fp32, so that a narrow value is seen as it is used
+      const int digits = std::max(
+          9, Format::digits);  // those of fp32, so that a narrow value is seen as it is used
       return fmt::format("{:#0{}x} {:.{}g}", bits, width, value_of<Format>(bits), digits);
     } else {
       return fmt::format("{:#0{}x} {}", bits, width, bits);
@@ -70,7 +70,8 @@ std::string ranks_text(const std::vector<int>& ranks) {
   const bool row = ranks.back() - ranks.front() + 1 == static_cast<int>(ranks.size());
   if (row) return "ranks " + std::to_string(ranks.front()) + "-" + std::to_string(ranks.back());
   std::string text = "ranks ";
-  for (std::size_t i = 0; i < ranks.size(); ++i) text += (i > 0 ? ", " : "") + std::to_string(ranks[i]);
+  for (std::size_t i = 0; i < ranks.size(); ++i)
+    text += (i > 0 ? ", " : "") + std::to_string(ranks[i]);
   return text;
 }
 

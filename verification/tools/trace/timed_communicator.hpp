@@ -28,14 +28,16 @@ class TimedCommunicator final : public Communicator {
   int rank() const override { return inner_->rank(); }
   int world_size() const override { return inner_->world_size(); }
   std::string name() const override { return inner_->name(); }
-  void all_to_all(Span<const Span<const std::byte>> send, Span<const Span<std::byte>> recv) override {
+  void all_to_all(Span<const Span<const std::byte>> send,
+                  Span<const Span<std::byte>> recv) override {
     timed("all_to_all", sizes(send), [&] { inner_->all_to_all(send, recv); });
   }
   void all_gather(Span<const std::byte> mine, Span<const Span<std::byte>> recv) override {
     timed("all_gather", to_others(mine.size()), [&] { inner_->all_gather(mine, recv); });
   }
   void broadcast(Span<std::byte> data, int root) override {
-    timed("broadcast", to_others(root == rank() ? data.size() : 0), [&] { inner_->broadcast(data, root); });
+    timed("broadcast", to_others(root == rank() ? data.size() : 0),
+          [&] { inner_->broadcast(data, root); });
   }
   void all_reduce(Span<std::uint64_t> data, IntegerReduce op) override {
     timed("all_reduce", to_others(data.size() * sizeof(std::uint64_t)),
@@ -67,7 +69,8 @@ class TimedCommunicator final : public Communicator {
  private:
   static std::vector<std::int64_t> sizes(Span<const Span<const std::byte>> blocks) {
     std::vector<std::int64_t> bytes;
-    for (const Span<const std::byte> block : blocks) bytes.push_back(static_cast<std::int64_t>(block.size()));
+    for (const Span<const std::byte> block : blocks)
+      bytes.push_back(static_cast<std::int64_t>(block.size()));
     return bytes;
   }
 

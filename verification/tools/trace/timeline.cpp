@@ -10,7 +10,8 @@ namespace zeroproof::verification {
 namespace {
 
 Json named(const char* what, int process, int thread, const std::string& text) {
-  return {{"name", what}, {"ph", "M"}, {"pid", process}, {"tid", thread}, {"args", {{"name", text}}}};
+  return {
+      {"name", what}, {"ph", "M"}, {"pid", process}, {"tid", thread}, {"args", {{"name", text}}}};
 }
 
 /// What a span has to do with: its step and phase, and for a collective the bytes to every rank.
@@ -27,13 +28,14 @@ std::int64_t bytes_sent(const TracedSpan& span) {
 /// A phase sends what its collectives do.
 std::int64_t bytes_in(const TracedStep& step, Phase phase) {
   std::int64_t bytes = 0;
-  for (const TracedSpan& span : step.collectives) bytes += span.phase == phase ? bytes_sent(span) : 0;
+  for (const TracedSpan& span : step.collectives)
+    bytes += span.phase == phase ? bytes_sent(span) : 0;
   return bytes;
 }
 
 /// Complete events; a track runs one thing after another, so they never overlap.
-void add_track(Json& events, int process, int thread, const std::string& title, const TracedRank& rank,
-               bool collectives) {
+void add_track(Json& events, int process, int thread, const std::string& title,
+               const TracedRank& rank, bool collectives) {
   events.push_back(named("thread_name", process, thread, title));
   for (std::size_t s = 0; s < rank.steps.size(); ++s) {
     const TracedStep& step = rank.steps[s];
@@ -51,7 +53,8 @@ void add_track(Json& events, int process, int thread, const std::string& title, 
   }
 }
 
-void add_side(Json& events, int process, const std::string& side, const std::vector<TracedRank>& ranks) {
+void add_side(Json& events, int process, const std::string& side,
+              const std::vector<TracedRank>& ranks) {
   events.push_back(named("process_name", process, 0, side));
   for (std::size_t r = 0; r < ranks.size(); ++r) {
     const int thread = 2 * static_cast<int>(r);

@@ -27,8 +27,8 @@ void check(const TraceSettings& settings) {
           "a trace of " + std::to_string(settings.micro_batches) + " micro-batches cannot be made",
           "every leaf is printed", "use 1 to " + std::to_string(most_traced_micro_batches));
   require(settings.steps >= 1 && settings.steps <= most_traced_steps,
-          "a trace of " + std::to_string(settings.steps) + " steps cannot be made", "every step is printed",
-          "use 1 to " + std::to_string(most_traced_steps));
+          "a trace of " + std::to_string(settings.steps) + " steps cannot be made",
+          "every step is printed", "use 1 to " + std::to_string(most_traced_steps));
   require(settings.overflow_step >= 0 && settings.overflow_step <= settings.steps,
           "the step that overflows is " + std::to_string(settings.overflow_step),
           "the steps of this trace are 1 to " + std::to_string(settings.steps), "name one of them");
@@ -58,7 +58,8 @@ TracedBuffer words_of(BufferId id, DType dtype, const Words& words) {
 
 bool survives(BufferId id) {
   return is_state(id) || id == BufferId::param_shard || id == BufferId::param_full ||
-         id == BufferId::param_scale || id == BufferId::param_scale_inv || id == BufferId::amax_history;
+         id == BufferId::param_scale || id == BufferId::param_scale_inv ||
+         id == BufferId::amax_history;
 }
 
 /// Keeps what memory() says whenever it says something else.
@@ -192,7 +193,8 @@ Span<const float> TracedBuffer::floats() const {
   return {reinterpret_cast<const float*>(bytes.data()), bytes.size() / sizeof(float)};
 }
 
-OptimizerSetup traced_setup(const TraceSettings& settings, const TracedModel& model, const ShardMap& shards) {
+OptimizerSetup traced_setup(const TraceSettings& settings, const TracedModel& model,
+                            const ShardMap& shards) {
   OptimizerSetup setup;
   setup.windows = Windows::off;  // a trace shows what ranks tell each other
   setup.layout = &model.layout();
@@ -237,9 +239,13 @@ StepTrace trace_step(const TraceSettings& settings) {
   check(settings);
   TracedModel model(settings);
   const std::int64_t padded_numel = model.layout().padded_numel();
-  const std::int64_t bucket_numel = settings.bucket_numel == 0 ? padded_numel : settings.bucket_numel;
-  StepTrace trace{
-      settings, std::move(model), ShardMap(padded_numel, settings.world_size, bucket_numel), {}, {}};
+  const std::int64_t bucket_numel =
+      settings.bucket_numel == 0 ? padded_numel : settings.bucket_numel;
+  StepTrace trace{settings,
+                  std::move(model),
+                  ShardMap(padded_numel, settings.world_size, bucket_numel),
+                  {},
+                  {}};
   trace.reference = run_side(trace, reference::make_distributed_optimizer);
   trace.production = run_side(trace, candidate_factory(Implementation::host, settings.fault));
   find_visits(trace);

@@ -36,7 +36,8 @@ struct TracedSpan {
   std::int64_t begin_ns = 0;
   std::int64_t end_ns = 0;
   Phase phase = Phase::prepare;
-  std::vector<std::int64_t> sent = {};  ///< [world_size] bytes to every rank, of a collective; 0 to itself
+  std::vector<std::int64_t> sent =
+      {};  ///< [world_size] bytes to every rank, of a collective; 0 to itself
 };
 
 /// Bytes of a class of memory after something that changed them.
@@ -76,7 +77,9 @@ struct StepTrace {
   std::vector<TracedRank> production;  // [world_size]
 
   /// Whose values are shown: the reference's, or those of production with a fault in it.
-  const std::vector<TracedRank>& shown() const { return settings.fault.empty() ? reference : production; }
+  const std::vector<TracedRank>& shown() const {
+    return settings.fault.empty() ? reference : production;
+  }
   /// Leaves of a step of the side that is shown, widened to fp32: [M][padded_numel], padding NaN.
   std::vector<std::vector<float>> leaves(std::size_t step) const;
   /// Of a rank, for the numbers of micro-batches and nodes.
@@ -84,7 +87,8 @@ struct StepTrace {
 };
 
 /// Everything of a traced setup but comm.
-OptimizerSetup traced_setup(const TraceSettings& settings, const TracedModel& model, const ShardMap& shards);
+OptimizerSetup traced_setup(const TraceSettings& settings, const TracedModel& model,
+                            const ShardMap& shards);
 
 /// Runs the steps with both implementations, ranks as threads. Values are those of the reference; no value depends on
 /// time.

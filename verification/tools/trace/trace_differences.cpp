@@ -54,7 +54,8 @@ Json first_difference(const FlatLayout& layout, const TracedBuffer& got, const T
   return {};
 }
 
-void add_differences(const StepTrace& trace, std::size_t step, Phase phase, std::size_t rank, Json& all) {
+void add_differences(const StepTrace& trace, std::size_t step, Phase phase, std::size_t rank,
+                     Json& all) {
   for (const TracedBuffer& want : trace.reference[rank].steps[step].buffers) {
     if (want.phase != phase) continue;
     for (const TracedBuffer& got : trace.production[rank].steps[step].buffers) {
@@ -75,7 +76,8 @@ void add_differences(const StepTrace& trace, std::size_t step, Phase phase, std:
 Json differences_json(const StepTrace& trace) {
   Json all = Json::array();
   for (std::size_t step = 0; step < static_cast<std::size_t>(trace.settings.steps); ++step) {
-    for (const Phase phase : all_phases) {  // as the data flow: of all ranks, before what is made from them
+    for (const Phase phase :
+         all_phases) {  // as the data flow: of all ranks, before what is made from them
       for (std::size_t rank = 0; rank < trace.reference.size(); ++rank)
         add_differences(trace, step, phase, rank, all);
     }

@@ -9,7 +9,8 @@ namespace {
 using Event = TracedVisit::Event;
 
 /// What the bytes of a collective are.
-std::string content_of(const StepTrace& trace, const TracedSpan& span, bool of_unit, bool after_exchange) {
+std::string content_of(const StepTrace& trace, const TracedSpan& span, bool of_unit,
+                       bool after_exchange) {
   switch (span.phase) {
     case Phase::prepare:
       return "digest of the step scalars";
@@ -71,7 +72,8 @@ Json messages_json(const StepTrace& trace, std::size_t step, Phase phase) {
     for (const TracedSpan& span : mine.collectives) {
       if (span.phase != phase) continue;
       const bool exchange = phase == Phase::reduce && span.name == "all_to_all";
-      const bool gather = phase == Phase::reduce && span.name == "all_gather" && gathers < units.size();
+      const bool gather =
+          phase == Phase::reduce && span.name == "all_gather" && gathers < units.size();
       for (std::size_t to = 0; to < span.sent.size(); ++to) {
         if (span.sent[to] == 0) continue;
         Json message = {{"call", call},

@@ -84,7 +84,8 @@ Json layout_json(const StepTrace& trace) {
   Json units = Json::array();
   for (std::size_t u = 0; u < model.units().size(); ++u) {
     const FlatRange& range = model.units()[u];
-    units.push_back({{"name", TracedModel::unit_name(u)}, {"begin", range.begin}, {"end", range.end}});
+    units.push_back(
+        {{"name", TracedModel::unit_name(u)}, {"begin", range.begin}, {"end", range.end}});
   }
   Json buckets = Json::array();
   for (const FlatRange& bucket : trace.shards.buckets()) {
@@ -151,7 +152,8 @@ Json nodes_json(const StepTrace& trace, std::size_t step) {
     one["left"] = pair_json(node.level - 1, 2 * node.index);
     one["right"] = pair_json(node.level - 1, 2 * node.index + 1);
     one["begin"] = node.index << node.level;
-    one["end"] = std::min<std::int64_t>((node.index + 1) << node.level, trace.settings.micro_batches);
+    one["end"] =
+        std::min<std::int64_t>((node.index + 1) << node.level, trace.settings.micro_batches);
     all.push_back(one);
   }
   return all;
@@ -214,18 +216,19 @@ Json phases_json(const StepTrace& trace, std::size_t step) {
       const Json before = values[r].before(phase);
       ranks.push_back({{"rank", r}, {"before", before}, {"after", values[r].after(phase)}});
     }
-    all.push_back({{"phase", name(phase)},
-                   {"entered", entered},
-                   {"rules", Json(rules_of(phase, trace.settings.param_dtype))},
-                   {"formulas", Json(formulas_of(phase, trace.settings.rule, trace.settings.param_dtype))},
-                   {"ranks", ranks},
-                   {"nodes", reduce ? nodes_json(trace, step) : Json::array()},
-                   {"reductions", entered ? reductions_json(trace, step, phase) : Json::array()},
-                   {"chunks", entered && phase == Phase::norm ? chunks_json(trace, step) : Json::array()},
-                   {"ways", entered ? ways_json(trace, step, phase) : Json::array()},
-                   {"messages", messages_json(trace, step, phase)},
-                   {"visits", reduce ? visits_json(trace, step) : Json::array()},
-                   {"memory", memory_json(trace, step, phase)}});
+    all.push_back(
+        {{"phase", name(phase)},
+         {"entered", entered},
+         {"rules", Json(rules_of(phase, trace.settings.param_dtype))},
+         {"formulas", Json(formulas_of(phase, trace.settings.rule, trace.settings.param_dtype))},
+         {"ranks", ranks},
+         {"nodes", reduce ? nodes_json(trace, step) : Json::array()},
+         {"reductions", entered ? reductions_json(trace, step, phase) : Json::array()},
+         {"chunks", entered && phase == Phase::norm ? chunks_json(trace, step) : Json::array()},
+         {"ways", entered ? ways_json(trace, step, phase) : Json::array()},
+         {"messages", messages_json(trace, step, phase)},
+         {"visits", reduce ? visits_json(trace, step) : Json::array()},
+         {"memory", memory_json(trace, step, phase)}});
   }
   return all;
 }

@@ -33,7 +33,8 @@ class Events {
 
  private:
   void add(const char* kind, const Json& of) {
-    all.push_back({{"index", index_++}, {"step", step_}, {"phase", phase_}, {"kind", kind}, {"of", of}});
+    all.push_back(
+        {{"index", index_++}, {"step", step_}, {"phase", phase_}, {"kind", kind}, {"of", of}});
   }
 
   void add_each(const char* kind, const Json& list) {
@@ -44,7 +45,8 @@ class Events {
   void add_phase(const Json& step, const Json& phase) {
     const int first = index_;
     if (phase.at("phase").get<std::string>() == "reduce") add_each("leaf", step.at("leaves"));
-    std::vector<int> visits(1);  // made by each rank; its k-th one is at the same time as the others' k-th
+    std::vector<int> visits(
+        1);  // made by each rank; its k-th one is at the same time as the others' k-th
     for (const Json& visit : phase.at("visits")) {
       const auto rank = static_cast<std::size_t>(visit.at("rank").get<int>());
       visits.resize(std::max(visits.size(), rank + 1));
@@ -60,7 +62,8 @@ class Events {
     std::vector<std::string> names;
     for (const Json& rank : phase.at("ranks")) {
       for (const Json::Member& buffer : rank.at("after").members()) {
-        if (std::find(names.begin(), names.end(), buffer.name) == names.end()) names.push_back(buffer.name);
+        if (std::find(names.begin(), names.end(), buffer.name) == names.end())
+          names.push_back(buffer.name);
       }
     }
     for (const std::string& name : names) add("buffer", name);

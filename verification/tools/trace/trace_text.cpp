@@ -17,31 +17,38 @@ namespace {
 const char* explanation(Phase phase, const TraceSettings& settings) {
   switch (phase) {
     case Phase::prepare:
-      return "R5: every scalar is computed in fp64 and rounded to fp32 once; beta1 and beta2 were rounded "
+      return "R5: every scalar is computed in fp64 and rounded to fp32 once; beta1 and beta2 were "
+             "rounded "
              "when the settings were read.";
     case Phase::reduce:
-      return settings.stage == 0 ? "R11: leaves are added along one binary tree over the micro-batches; "
-                                   "stage 0 then gives all of G to every rank."
-                                 : "R11: leaves are added along one binary tree over the micro-batches; "
-                                   "every rank gets G of what it owns.";
+      return settings.stage == 0
+                 ? "R11: leaves are added along one binary tree over the micro-batches; "
+                   "stage 0 then gives all of G to every rank."
+                 : "R11: leaves are added along one binary tree over the micro-batches; "
+                   "every rank gets G of what it owns.";
     case Phase::unscale:
-      return "R6, R14: g1 = G * inv_scale takes off the loss scale and makes the mean; found_inf is an OR "
+      return "R6, R14: g1 = G * inv_scale takes off the loss scale and makes the mean; found_inf "
+             "is an OR "
              "over all ranks.";
     case Phase::norm:
-      return "R12: sums of squares of 1024 elements, added over ranks as integers: limb i weighs 2^(32 i - "
+      return "R12: sums of squares of 1024 elements, added over ranks as integers: limb i weighs "
+             "2^(32 i - "
              "352); one root.";
     case Phase::clip:
       return "R12: clip_coef = fp32(min(1, max_norm / (N + 1e-6))), from fp64; g = g1 * clip_coef.";
     case Phase::update:
-      return "R6: element by element, so an owner needs nothing from anybody [ZeRO:local]; t becomes "
+      return "R6: element by element, so an owner needs nothing from anybody [ZeRO:local]; t "
+             "becomes "
              "applied_steps.";
     case Phase::cast:
       if (has_scales(settings.param_dtype)) {
-        return "R24: the largest magnitude of every block, over all ranks, makes its scale (under delayed "
+        return "R24: the largest magnitude of every block, over all ranks, makes its scale (under "
+               "delayed "
                "the next "
                "one); the code is y = v * scale, rounded; the model reads x.";
       }
-      return "R8: master rounded to the parameter dtype, to nearest, ties to even; the master keeps what is "
+      return "R8: master rounded to the parameter dtype, to nearest, ties to even; the master "
+             "keeps what is "
              "lost here.";
     case Phase::gather:
       return "R6: the bytes of every shard travel to every rank; nothing is computed.";
@@ -108,7 +115,8 @@ std::vector<BufferId> buffers_of(const Section& section, bool words) {
 
 /// Which clip group a word is of, where there are several.
 std::string group_name(BufferId id, std::int64_t word, const std::string& clip_group) {
-  const bool of_groups = id == BufferId::norm_limbs || id == BufferId::grad_norm || id == BufferId::clip_coef;
+  const bool of_groups =
+      id == BufferId::norm_limbs || id == BufferId::grad_norm || id == BufferId::clip_coef;
   if (clip_group.empty() || !of_groups) return {};
   return clip_group_of(id, word) == 0 ? " (others)" : " (" + clip_group + ")";
 }
@@ -163,8 +171,8 @@ std::string elements_text(const StepTrace& trace, const Section& section) {
         for (std::size_t e = 0; e < all.size(); ++e) {
           if (all[e] < range.begin || all[e] >= range.end) continue;
           names.push_back(all_names[e]);
-          column.cells.push_back(
-              shown_value(holders.buffer->bits(local + all[e] - range.begin), holders.buffer->dtype));
+          column.cells.push_back(shown_value(holders.buffer->bits(local + all[e] - range.begin),
+                                             holders.buffer->dtype));
         }
         local += range.numel();
       }
@@ -193,10 +201,12 @@ std::string first_difference_text(const StepTrace& trace) {
     place = element_names(trace.model.layout())[first.at("parameter").get<std::size_t>()];
   }
   return fmt::format(
-      "First difference from the reference: step {}, {}, rank {}, {} {}: {} instead of {}; {} in all.",
-      first.at("step").get<int>(), first.at("phase").get<std::string>(), first.at("rank").get<int>(),
-      first.at("buffer").get<std::string>(), place, first.at("got").get<std::string>(),
-      first.at("want").get<std::string>(), all.end() - all.begin());
+      "First difference from the reference: step {}, {}, rank {}, {} {}: {} instead of {}; {} in "
+      "all.",
+      first.at("step").get<int>(), first.at("phase").get<std::string>(),
+      first.at("rank").get<int>(), first.at("buffer").get<std::string>(), place,
+      first.at("got").get<std::string>(), first.at("want").get<std::string>(),
+      all.end() - all.begin());
 }
 
 /// Which blocks are whose.
@@ -232,7 +242,8 @@ std::string heading(const StepTrace& trace) {
   for (const TensorSlot& slot : trace.model.layout().tensors()) {
     tensors += fmt::format(" {} [{}, {})", slot.name, slot.begin, slot.begin + slot.numel);
   }
-  tensors += fmt::format(" of {}; tensors start at multiples of 1024.", trace.model.layout().padded_numel());
+  tensors += fmt::format(" of {}; tensors start at multiples of 1024.",
+                         trace.model.layout().padded_numel());
   out += wrapped({tensors}, trace_columns, "");
   if (has_scales(s.param_dtype)) out += wrapped({blocks_text(trace)}, trace_columns, "");
   std::string owners = "Owners:";
@@ -241,7 +252,8 @@ std::string heading(const StepTrace& trace) {
     for (const FlatRange& range : trace.shards.shard(rank)) {
       ranges += fmt::format(" [{}, {})", range.begin, range.end);
     }
-    owners += fmt::format("{} rank {}{}", rank == 0 ? "" : ",", rank, ranges.empty() ? " nothing" : ranges);
+    owners += fmt::format("{} rank {}{}", rank == 0 ? "" : ",", rank,
+                          ranges.empty() ? " nothing" : ranges);
   }
   owners += s.stage == 0 ? "; in stage 0 every rank keeps everything." : ".";
   return out + wrapped({owners}, trace_columns, "");
@@ -249,13 +261,14 @@ std::string heading(const StepTrace& trace) {
 
 std::string step_title(const StepTrace& trace, std::size_t step) {
   const TracedStep& first = trace.shown().front().steps[step];
-  return fmt::format("Step {} of {}: t = {}, loss scale 2^{}", step + 1, trace.settings.steps, first.t,
-                     first.log2_loss_scale);
+  return fmt::format("Step {} of {}: t = {}, loss scale 2^{}", step + 1, trace.settings.steps,
+                     first.t, first.log2_loss_scale);
 }
 
 std::string step_text(const StepTrace& trace, std::size_t step, const Paint& paint) {
   const Section found = before(trace, step);
-  std::string out = "\n" + paint("1", step_title(trace, step)) + "\n\n" + paint("1", "before") + "\n";
+  std::string out =
+      "\n" + paint("1", step_title(trace, step)) + "\n\n" + paint("1", "before") + "\n";
   out += "  What survives a step, as this one finds it.\n";
   out += scalars_text(trace, found) + elements_text(trace, found);
   const bool skipped = trace.shown().front().steps[step].skipped;
@@ -272,9 +285,11 @@ std::string step_text(const StepTrace& trace, std::size_t step, const Paint& pai
   }
   if (skipped) {
     out +=
-        "\n" + wrapped({"R6: found_inf is set, so this step is skipped: norm, clip, update, cast and gather "
-                        "are not entered, and nothing but the loss scaler has changed."},
-                       trace_columns, "");
+        "\n" +
+        wrapped(
+            {"R6: found_inf is set, so this step is skipped: norm, clip, update, cast and gather "
+             "are not entered, and nothing but the loss scaler has changed."},
+            trace_columns, "");
   }
   return out;
 }

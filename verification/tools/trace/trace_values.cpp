@@ -57,8 +57,9 @@ Json elements_json(const FlatLayout& layout, Span<const float> values, DType dty
   std::vector<ParameterBits> elements;
   for (const std::int64_t element : elements_of(layout)) {
     const float value = values[static_cast<std::size_t>(element)];
-    const std::uint64_t bits =
-        dtype == DType::fp16 ? to_fp16(value).bits : std::uint64_t{std::bit_cast<std::uint32_t>(value)};
+    const std::uint64_t bits = dtype == DType::fp16
+                                   ? to_fp16(value).bits
+                                   : std::uint64_t{std::bit_cast<std::uint32_t>(value)};
     elements.push_back({static_cast<std::int64_t>(elements.size()), bits});
   }
   return elements_json(dtype, elements);

@@ -17,7 +17,9 @@ constexpr std::uint32_t first_leaf_stream = 16;  // of micro-batch 0 of the firs
 constexpr int num_units = 3;
 constexpr const char* unit_names[num_units] = {"embed", "block", "head"};
 
-float rounded(float value, DType dtype) { return dtype == DType::fp16 ? to_float(to_fp16(value)) : value; }
+float rounded(float value, DType dtype) {
+  return dtype == DType::fp16 ? to_float(to_fp16(value)) : value;
+}
 
 }  // namespace
 
@@ -55,14 +57,16 @@ std::size_t TracedModel::unit_of(const TensorSlot& tensor) const {
   for (std::size_t u = 0; u < num_units; ++u) {
     if (tensor.name.starts_with(std::string(unit_names[u]) + ".")) return u;
   }
-  fail(ErrorCode::internal, "tensor " + tensor.name + " is in no unit", "units make up the whole model",
-       "report this as a defect");
+  fail(ErrorCode::internal, "tensor " + tensor.name + " is in no unit",
+       "units make up the whole model", "report this as a defect");
 }
 
-std::vector<float> TracedModel::leaf(int step, std::int64_t micro_batch, int log2_loss_scale) const {
+std::vector<float> TracedModel::leaf(int step, std::int64_t micro_batch,
+                                     int log2_loss_scale) const {
   std::vector<float> values(static_cast<std::size_t>(layout_.padded_numel()),
                             std::numeric_limits<float>::quiet_NaN());
-  const auto stream = first_leaf_stream + static_cast<std::uint32_t>((step - 1) * most_traced_micro_batches);
+  const auto stream =
+      first_leaf_stream + static_cast<std::uint32_t>((step - 1) * most_traced_micro_batches);
   const Philox draws(seed_, stream + static_cast<std::uint32_t>(micro_batch));
   const auto scale = static_cast<float>(std::ldexp(1.0, log2_loss_scale));
   for (const TensorSlot& slot : layout_.tensors()) {
@@ -73,7 +77,8 @@ std::vector<float> TracedModel::leaf(int step, std::int64_t micro_batch, int log
   }
   if (step == overflow_step_ && micro_batch + 1 == micro_batches_) {
     const TensorSlot& last = layout_.tensors().back();
-    values[static_cast<std::size_t>(last.begin + last.numel - 1)] = std::numeric_limits<float>::infinity();
+    values[static_cast<std::size_t>(last.begin + last.numel - 1)] =
+        std::numeric_limits<float>::infinity();
   }
   return values;
 }
@@ -92,7 +97,8 @@ const char* name(TracedVisit::Event event) {
 }
 
 TracedGrads::TracedGrads(const TracedModel& model, const TraceSettings& settings, int step,
-                         int log2_loss_scale, std::function<void(std::int64_t)> on_leaf, OnVisit on_visit)
+                         int log2_loss_scale, std::function<void(std::int64_t)> on_leaf,
+                         OnVisit on_visit)
     : model_(model),
       stage_(settings.stage),
       step_(step),
@@ -108,7 +114,8 @@ TensorView TracedGrads::micro_batch_grad(std::int64_t micro_batch) {
   const std::vector<float> values = model_.leaf(step_, micro_batch, log2_loss_scale_);
   leaf_.resize(values.size() * static_cast<std::size_t>(num_bytes(grad_dtype_)));
   const TensorView view{leaf_.data(), grad_dtype_, static_cast<std::int64_t>(values.size())};
-  for (std::int64_t i = 0; i < view.numel; ++i) store_element(view, i, values[static_cast<std::size_t>(i)]);
+  for (std::int64_t i = 0; i < view.numel; ++i)
+    store_element(view, i, values[static_cast<std::size_t>(i)]);
   return view;
 }
 
@@ -122,7 +129,8 @@ void TracedGrads::backward(int unit, const TensorView&, const TensorView& grad) 
   const FlatRange& range = model_.units()[static_cast<std::size_t>(unit)];
   for (const Piece& piece : model_.layout().pieces({range})) {
     for (std::int64_t i = 0; i < piece.numel; ++i) {
-      store_element(grad, piece.local_begin + i, values[static_cast<std::size_t>(piece.global_begin + i)]);
+      store_element(grad, piece.local_begin + i,
+                    values[static_cast<std::size_t>(piece.global_begin + i)]);
     }
   }
 }

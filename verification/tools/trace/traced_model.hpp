@@ -76,14 +76,15 @@ class TracedGrads final : public GradSource, public LayeredModel {
   using OnVisit = std::function<void(const TracedVisit&)>;
 
   /// on_leaf, on_visit: told of every leaf, and of every forward and backward visit, before it is made.
-  TracedGrads(const TracedModel& model, const TraceSettings& settings, int step, int log2_loss_scale,
-              std::function<void(std::int64_t)> on_leaf, OnVisit on_visit);
+  TracedGrads(const TracedModel& model, const TraceSettings& settings, int step,
+              int log2_loss_scale, std::function<void(std::int64_t)> on_leaf, OnVisit on_visit);
 
   TensorView micro_batch_grad(std::int64_t micro_batch) override;
   LayeredModel* layers() override { return stage_ == 3 ? this : nullptr; }
   const std::vector<FlatRange>& units() const override { return model_.units(); }
   const std::vector<int>& visits() const override { return order_; }
-  void set_scales(Span<const float> /*scale_inv*/) override {}  // gradients are drawn, whatever is read
+  void set_scales(Span<const float> /*scale_inv*/) override {
+  }  // gradients are drawn, whatever is read
   void begin(std::int64_t micro_batch) override { on_leaf_(micro_batch_ = micro_batch); }
   void forward(int unit, const TensorView& param) override;
   void backward(int unit, const TensorView& param, const TensorView& grad) override;

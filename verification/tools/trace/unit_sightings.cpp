@@ -15,7 +15,8 @@ using Event = TracedVisit::Event;
 using Kind = UnitSighting::Kind;
 
 /// The visit that follows each all_gather before the next one; none on a rank that has no micro-batch.
-std::vector<std::optional<TracedVisit>> visits_after_gathers(const std::vector<UnitSighting>& sightings) {
+std::vector<std::optional<TracedVisit>> visits_after_gathers(
+    const std::vector<UnitSighting>& sightings) {
   std::vector<std::optional<TracedVisit>> next;
   for (const UnitSighting& seen : sightings) {
     if (seen.kind == Kind::all_gather) next.emplace_back();
@@ -77,10 +78,11 @@ class PresentUnits {
   }
 
   void require(bool fits, std::int64_t bytes) const {
-    ZP_CHECK(fits, ErrorCode::internal,
-             "a rank holds " + std::to_string(bytes - bytes_before_) + " bytes of gathered parameters",
-             "that is not what " + std::to_string(present_.size()) + " units and one that comes can be",
-             "report this as a defect of the trace");
+    ZP_CHECK(
+        fits, ErrorCode::internal,
+        "a rank holds " + std::to_string(bytes - bytes_before_) + " bytes of gathered parameters",
+        "that is not what " + std::to_string(present_.size()) + " units and one that comes can be",
+        "report this as a defect of the trace");
   }
 
   const std::vector<std::int64_t>& unit_bytes_;
@@ -91,14 +93,17 @@ class PresentUnits {
 
 }  // namespace
 
-std::vector<std::vector<TracedVisit>> seen_visits(const std::vector<std::vector<UnitSighting>>& sightings,
-                                                  const std::vector<std::int64_t>& unit_bytes) {
+std::vector<std::vector<TracedVisit>> seen_visits(
+    const std::vector<std::vector<UnitSighting>>& sightings,
+    const std::vector<std::int64_t>& unit_bytes) {
   std::vector<std::vector<std::optional<TracedVisit>>> next;
-  for (const std::vector<UnitSighting>& mine : sightings) next.push_back(visits_after_gathers(mine));
+  for (const std::vector<UnitSighting>& mine : sightings)
+    next.push_back(visits_after_gathers(mine));
   const auto gathered = [&](std::size_t rank, std::size_t call) -> std::optional<TracedVisit> {
     if (next[rank][call]) return next[rank][call];
     for (const auto& other : next) {
-      if (call < other.size() && other[call]) return TracedVisit{Event::gather, -1, other[call]->unit};
+      if (call < other.size() && other[call])
+        return TracedVisit{Event::gather, -1, other[call]->unit};
     }
     return {};
   };

@@ -32,8 +32,9 @@ struct UnitSighting {
 /// there for longest are gone if their bytes are.
 /// sightings: [world_size]; unit_bytes: [units] of a whole unit in memory.
 /// Errors: ErrorCode::internal if the ledger has bytes that no units make up.
-std::vector<std::vector<TracedVisit>> seen_visits(const std::vector<std::vector<UnitSighting>>& sightings,
-                                                  const std::vector<std::int64_t>& unit_bytes);
+std::vector<std::vector<TracedVisit>> seen_visits(
+    const std::vector<std::vector<UnitSighting>>& sightings,
+    const std::vector<std::int64_t>& unit_bytes);
 
 /// The visits of every step of production's ranks.
 void find_visits(StepTrace& trace);

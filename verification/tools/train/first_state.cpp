@@ -6,9 +6,9 @@
 
 namespace zeroproof::verification {
 
-std::unique_ptr<CheckpointReader> newest_checkpoint(const std::string& folder, bool allow_fallback,
-                                                    const std::function<void(const std::string&)>& news,
-                                                    Disk& disk) {
+std::unique_ptr<CheckpointReader> newest_checkpoint(
+    const std::string& folder, bool allow_fallback,
+    const std::function<void(const std::string&)>& news, Disk& disk) {
   std::error_code ignored;
   if (!std::filesystem::exists(folder, ignored)) return nullptr;
   const CheckpointRoot root(folder, disk);

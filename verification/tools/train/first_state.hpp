@@ -13,8 +13,8 @@ namespace zeroproof::verification {
 /// The newest checkpoint of a folder; nothing if it has none, or there is no folder. Under allow_fallback every byte of
 /// it is read first, and where it is damaged an older one is taken: `news` is told of each.
 /// Errors: damaged or io, naming the file, as CheckpointReader.
-std::unique_ptr<CheckpointReader> newest_checkpoint(const std::string& folder, bool allow_fallback,
-                                                    const std::function<void(const std::string&)>& news,
-                                                    Disk& disk = system_disk());
+std::unique_ptr<CheckpointReader> newest_checkpoint(
+    const std::string& folder, bool allow_fallback,
+    const std::function<void(const std::string&)>& news, Disk& disk = system_disk());
 
 }  // namespace zeroproof::verification

@@ -8,8 +8,8 @@
 #include "common/checkpoint/rank_report.hpp"
 #include "common/io/safetensors/safetensors_writer.hpp"
 #include "common/step/state_buffers.hpp"
-#include "verification/tools/train/dump/dump.hpp"
 #include "verification/model/recorded.hpp"
+#include "verification/tools/train/dump/dump.hpp"
 
 namespace zeroproof::verification {
 namespace {
@@ -28,7 +28,8 @@ struct Whole {
 
 GuardedBuffer copy_of(const TensorView& view) {
   GuardedBuffer copy(view.numel, view.dtype);
-  if (view.numel > 0) std::memcpy(copy.data(), view.data, static_cast<std::size_t>(view.num_bytes()));
+  if (view.numel > 0)
+    std::memcpy(copy.data(), view.data, static_cast<std::size_t>(view.num_bytes()));
   return copy;
 }
 
@@ -47,20 +48,23 @@ GuardedBuffer whole_of(const DumpBuffer& wanted, const ExposedBuffer& exposed, T
 
 std::vector<Whole> collected(const DumpPlan& plan, TrainingRank& rank) {
   std::vector<ExposedBuffer> all = rank.optimizer().exposed(Phase::update);
-  for (ExposedBuffer& buffer : rank.optimizer().exposed(Phase::cast)) all.push_back(std::move(buffer));
+  for (ExposedBuffer& buffer : rank.optimizer().exposed(Phase::cast))
+    all.push_back(std::move(buffer));
   std::vector<Whole> buffers;
   for (std::size_t i = 0; i < plan.buffers().size(); ++i) {
     const DumpBuffer& wanted = plan.buffers()[i];
     const auto found = std::ranges::find(all, exposed_as(wanted.id), &ExposedBuffer::id);
     // Not there: a copy by columns that is made of param.
-    if (wanted.per_parameter && found != all.end()) buffers.push_back({i, whole_of(wanted, *found, rank)});
+    if (wanted.per_parameter && found != all.end())
+      buffers.push_back({i, whole_of(wanted, *found, rank)});
   }
   return buffers;
 }
 
 }  // namespace
 
-void write_job_dump(const JobSettings& settings, TrainingRank& rank, std::int64_t step, Communicator& world) {
+void write_job_dump(const JobSettings& settings, TrainingRank& rank, std::int64_t step,
+                    Communicator& world) {
   const Experiment& experiment = settings.experiment;
   const DumpPlan plan(experiment, DumpPlan::State::codes);
   const std::vector<Whole> buffers = collected(plan, rank);

@@ -22,7 +22,8 @@ TrainingTrace trace_of(const Experiment& experiment, const std::vector<StepRecor
   trace.context = experiment.context();
   trace.first_step = steps.front().step;
   for (const StepRecord& record : steps)
-    trace.steps.push_back({record.loss, record.grad_norm, 1, record.log2_loss_scale, record.skipped, {}});
+    trace.steps.push_back(
+        {record.loss, record.grad_norm, 1, record.log2_loss_scale, record.skipped, {}});
   return trace;
 }
 
@@ -60,9 +61,10 @@ std::string number(double value, int digits) {
 
 std::string described(const Experiment& experiment, const CaseSpec& spec) {
   return fmt::format("{} {} {}: {} parameters, {} micro-batches a step\n{}, stage {}, {}\n",
-                     experiment.workload(), shown_recipe(experiment.recipe()), name(experiment.param_dtype()),
-                     grouped(experiment.layout().numel()), experiment.config().micro_batches, name(spec.implementation),
-                     spec.stage, spec.world.id());
+                     experiment.workload(), shown_recipe(experiment.recipe()),
+                     name(experiment.param_dtype()), grouped(experiment.layout().numel()),
+                     experiment.config().micro_batches, name(spec.implementation), spec.stage,
+                     spec.world.id());
 }
 
 std::string state_digest(const StepRecord& record) {
@@ -93,10 +95,11 @@ std::string job_text(const Experiment& experiment, const JobResult& result) {
   text += time_table(result) + "\n";
   const auto skipped =
       std::ranges::count_if(result.steps, [](const StepRecord& step) { return step.skipped; });
-  text += fmt::format(
-      "steps {} to {} of {}{}, {} on rank 0 at most\n", result.from + 1, result.last,
-      experiment.config().steps, skipped > 0 ? fmt::format(", {} skipped", skipped) : "",
-      result.memory.total_peak > 0 ? grouped(result.memory.total_peak) + " bytes" : "unknown memory");
+  text += fmt::format("steps {} to {} of {}{}, {} on rank 0 at most\n", result.from + 1,
+                      result.last, experiment.config().steps,
+                      skipped > 0 ? fmt::format(", {} skipped", skipped) : "",
+                      result.memory.total_peak > 0 ? grouped(result.memory.total_peak) + " bytes"
+                                                   : "unknown memory");
   text += "last: " + step_line(result.steps.back()) + "\n";
   text += "state " + state_digest(result.state) + ", whatever the ranks\n";
   if (result.stopped) text += "stopped before the end; --resume goes on\n";

@@ -59,7 +59,8 @@ std::vector<float> scales_of(const StepSettings& settings, const std::vector<std
     std::vector<e8m0> exponents(amax.size());
     reference::mxfp8_scales({}, fp8_of(settings.param_dtype), amax, exponents, scale);
   } else {
-    reference::current_scales({}, current_of(settings.scaling, settings.param_dtype), amax, scale, inverse);
+    reference::current_scales({}, current_of(settings.scaling, settings.param_dtype), amax, scale,
+                              inverse);
   }
   return scale;
 }
@@ -88,7 +89,8 @@ std::string wrong_delayed(const StepSettings& settings, float scale, Span<const 
   const bool makes_scale = h.size() > 1 && known > 0 && known < infinite;
   if (!makes_scale) return "";
   const float most = largest_scale(settings, known);
-  const bool good = settings.scaling.choice == AmaxChoice::max ? scale <= most : same_value(scale, most);
+  const bool good =
+      settings.scaling.choice == AmaxChoice::max ? scale <= most : same_value(scale, most);
   return good ? "" : "a scale that its history does not make";
 }
 
@@ -106,9 +108,10 @@ void require_blocks(const StepSettings& settings, const TensorBlocks& blocks, co
     const std::size_t first = index(blocks.first_block(t));
     for (std::size_t b = first; b < first + index(blocks.grid(t).num_blocks()); ++b) {
       const std::string wrong =
-          delayed
-              ? wrong_delayed(settings, loaded.scale[b], history.subspan(b * slots, slots), loaded.amax[b])
-              : (same_value(loaded.scale[b], made[b]) ? "" : "a scale that its masters do not make");
+          delayed ? wrong_delayed(settings, loaded.scale[b], history.subspan(b * slots, slots),
+                                  loaded.amax[b])
+                  : (same_value(loaded.scale[b], made[b]) ? ""
+                                                          : "a scale that its masters do not make");
       ZP_CHECK(wrong.empty(), ErrorCode::damaged,
                label + ": block " + std::to_string(b - first) + " of parameter " +
                    settings.layout->tensors()[index(t)].name + " has " + wrong,
@@ -126,7 +129,8 @@ void require_scales(const CheckpointReader& from, const Experiment& experiment) 
     saved = saved_scales(from.manifest().about.at("state"), from.label());
   } catch (const JsonError& error) {
     fail(ErrorCode::damaged, from.label() + " does not say what its scales are: " + error.what(),
-         "codes of parameters would be read with scales of something else (R24)", "take another checkpoint");
+         "codes of parameters would be read with scales of something else (R24)",
+         "take another checkpoint");
   }
   const ParamScaling& scaling = experiment.config().scaling;
   const std::size_t blocks = index(experiment.blocks().num_blocks());
@@ -146,7 +150,8 @@ void require_scales_of_masters(TrainingRank& rank, const std::string& label, Com
   if (!has_scales(rank.setup().param_dtype)) return;
   const Loaded loaded = look(rank, world);
   together(world, [&] {
-    require_blocks(rank.setup(), blocks_of(rank.setup()), loaded, rank.optimizer().applied_steps(), label);
+    require_blocks(rank.setup(), blocks_of(rank.setup()), loaded, rank.optimizer().applied_steps(),
+                   label);
   });
 }
 

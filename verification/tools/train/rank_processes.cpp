@@ -51,21 +51,23 @@ int run_rank_processes(const RankProcesses& job, const StopRequest& stop) {
     told = stop.signal() != 0;
     return all_ended(notes) ? JobState::over : watch.look();
   };
-  const Ended mpirun = run_mpirun(job.words, "", look, {{job_folder_variable, folder.path()}}, &folder);
+  const Ended mpirun =
+      run_mpirun(job.words, "", look, {{job_folder_variable, folder.path()}}, &folder);
   const std::vector<std::optional<int>> ends = ends_of(notes);
   // A job that had to be ended after its ranks had, or one that could not write its notes, is well too.
-  const bool well = code_of(mpirun.status) == 0 ||
-                    std::all_of(ends.begin(), ends.end(), [](const auto& code) { return code == 0; });
+  const bool well =
+      code_of(mpirun.status) == 0 ||
+      std::all_of(ends.begin(), ends.end(), [](const auto& code) { return code == 0; });
   if (well) return notes.stopped() ? 128 + stop.signal() : 0;
   const bool hangs = !watch.problem().empty();
   if (hangs) {
     std::fprintf(stderr, "zeroproof: %s\n", printable(watch.problem()).c_str());
   } else if (static_cast<int>(notes.not_joined().size()) == job.num_ranks) {
-    std::fprintf(
-        stderr,
-        "zeroproof: mpirun ended with exit code %d before a rank had begun (there is nobody to train); "
-        "see what it says\n",
-        code_of(mpirun.status));
+    std::fprintf(stderr,
+                 "zeroproof: mpirun ended with exit code %d before a rank had begun (there is "
+                 "nobody to train); "
+                 "see what it says\n",
+                 code_of(mpirun.status));
     return nobody;
   } else if (!watch.lost_ranks().empty()) {
     std::fprintf(stderr, "zeroproof: %s (the other ranks cannot go on without it); %s\n",
@@ -73,7 +75,8 @@ int run_rank_processes(const RankProcesses& job, const StopRequest& stop) {
   }
   const int code = hangs ? hung : exit_code_of_job(ends);
   if (code == hung || code == lost)
-    std::fprintf(stderr, "what ranks did last:\n%s", printable_lines(flights_text(notes.flights())).c_str());
+    std::fprintf(stderr, "what ranks did last:\n%s",
+                 printable_lines(flights_text(notes.flights())).c_str());
   return code;
 }
 

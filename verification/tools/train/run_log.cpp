@@ -45,7 +45,8 @@ std::uint64_t word_from(const std::string& digits) {
   std::uint64_t value = 0;
   const char* const end = digits.data() + digits.size();
   const auto [rest, error] = std::from_chars(digits.data(), end, value, 16);
-  if (error != std::errc{} || rest != end || digits.size() != 16) throw JsonError("a sum has 16 digits");
+  if (error != std::errc{} || rest != end || digits.size() != 16)
+    throw JsonError("a sum has 16 digits");
   return value;
 }
 
@@ -78,13 +79,15 @@ RunStart start_from(const Json& line) {
 
 RunLog::RunLog(const std::string& file, const RunStart& start) : file_(file) {
   require_regular_file(file, "log");
-  handle_ = ::open(file.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666);
+  handle_ =
+      ::open(file.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666);
   ZP_CHECK(handle_ >= 0, ErrorCode::io, file + " cannot be written: " + std::strerror(errno),
            "it gets a line for every step", "name a file in a folder you may write to");
   // A run that was ended in the middle of a line.
   char last = '\n';
   struct stat status {};
-  if (::fstat(handle_, &status) == 0 && status.st_size > 0) ::pread(handle_, &last, 1, status.st_size - 1);
+  if (::fstat(handle_, &status) == 0 && status.st_size > 0)
+    ::pread(handle_, &last, 1, status.st_size - 1);
   write((last == '\n' ? "" : "\n") +
         Json({{"training", start.training},
               {"run", start.run},
@@ -105,7 +108,8 @@ void RunLog::write(const std::string& line) {
     const ssize_t count = ::write(handle_, line.data() + done, line.size() - done);
     if (count < 0 && errno == EINTR) continue;
     ZP_CHECK(count > 0, ErrorCode::io, file_ + " cannot be written: " + std::strerror(errno),
-             "a step without its line cannot be audited", "check the free space and run again with --resume");
+             "a step without its line cannot be audited",
+             "check the free space and run again with --resume");
     done += static_cast<std::size_t>(count);
   }
 }
@@ -114,7 +118,8 @@ ReadLog read_log(const std::string& file) {
   require_regular_file(file, "log");
   const std::optional<std::string> content = file_text(file);
   ZP_CHECK(content.has_value(), ErrorCode::io, file + " cannot be read: " + std::strerror(errno),
-           "it says what every step was", "name the folder that zeroproof train was given with --checkpoint");
+           "it says what every step was",
+           "name the folder that zeroproof train was given with --checkpoint");
   const std::string& text = *content;
   ReadLog log;
   std::size_t number = 0;

@@ -22,7 +22,7 @@ namespace zeroproof::verification {
 struct StepRecord {
   std::int64_t step = 0;
   std::int64_t applied_steps = 0;
-  double loss = 0;          ///< mean over the micro-batches, in nats per byte; NaN if it is not known
+  double loss = 0;  ///< mean over the micro-batches, in nats per byte; NaN if it is not known
   int log2_loss_scale = 0;  ///< of the step's leaves
   bool skipped = false;
   double grad_norm = 0;  ///< of the first clip group; NaN if the step was skipped

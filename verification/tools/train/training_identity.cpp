@@ -46,7 +46,8 @@ std::vector<std::string> named_lines(const std::string& toml) {
   for (std::string line; std::getline(text, line);) {
     if (line.empty() || line[0] == '#') continue;
     if (line[0] == '[') {
-      section = line.substr(line.find_first_not_of('['), line.find(']') - line.find_first_not_of('['));
+      section =
+          line.substr(line.find_first_not_of('['), line.find(']') - line.find_first_not_of('['));
       lines.push_back(line);
     } else {
       lines.push_back((section.empty() ? "" : section + ".") + line);
@@ -65,7 +66,8 @@ std::string text_of(const Json& identity, const char* key, const std::string& la
 
 }  // namespace
 
-Json training_identity(const Experiment& experiment, const CaseSpec& spec, const std::string& gradients) {
+Json training_identity(const Experiment& experiment, const CaseSpec& spec,
+                       const std::string& gradients) {
   Json identity = Json::object();
   identity["workload"] = experiment.workload();
   identity["recipe"] = experiment.recipe();
@@ -95,7 +97,8 @@ void require_same_training(const Json& saved, const Json& mine, const std::strin
   };
   for (const char* key : {"workload", "dtype"}) {
     const std::string there = text_of(saved, key, label), here = text_of(mine, key, label);
-    if (there != here) refuse(std::string("its ") + key + " is " + there + ", and here it is " + here);
+    if (there != here)
+      refuse(std::string("its ") + key + " is " + there + ", and here it is " + here);
   }
   const std::vector<std::string> there = named_lines(text_of(saved, "settings", label));
   const std::vector<std::string> here = named_lines(text_of(mine, "settings", label));

@@ -14,7 +14,8 @@ namespace zeroproof::verification {
 /// and
 /// "place", the case's id.
 /// gradients: "" for a workload of ours.
-Json training_identity(const Experiment& experiment, const CaseSpec& spec, const std::string& gradients);
+Json training_identity(const Experiment& experiment, const CaseSpec& spec,
+                       const std::string& gradients);
 
 /// 32 hexadecimal digits, the same for the same training, and for no other.
 std::string training_digest(const Json& identity);

@@ -47,9 +47,11 @@ class JobRank {
                 setup.exec.num_threads = settings.omp_threads;
                 return settings.make_optimizer(setup);
               }),
-        sums_(experiment_.layout(), own_pieces(rank_.setup(), experiment_.layout()), settings.omp_threads),
+        sums_(experiment_.layout(), own_pieces(rank_.setup(), experiment_.layout()),
+              settings.omp_threads),
         // A fused step has no phases to look at; it leaves G as it is, and is looked at when it is over.
-        in_phases_(settings.spec.implementation.runs_in(Mode::lockstep) && !settings.spec.implementation.fused),
+        in_phases_(settings.spec.implementation.runs_in(Mode::lockstep) &&
+                   !settings.spec.implementation.fused),
         times_([this](Phase phase, const ExposedBuffer& buffer) { look(phase, buffer); }) {}
 
   /// Complete on rank 0.
@@ -121,8 +123,8 @@ class JobRank {
       if (!root()) return;
       if (settings_.on_start) settings_.on_start(result_.from, from ? from->label() : "");
       if (settings_.log.empty()) return;
-      log_ = std::make_unique<RunLog>(settings_.log,
-                                      RunStart{settings_.training, run_, result_.from, sums_.bucket_numel()});
+      log_ = std::make_unique<RunLog>(
+          settings_.log, RunStart{settings_.training, run_, result_.from, sums_.bucket_numel()});
     });
   }
 
@@ -152,7 +154,8 @@ class JobRank {
   }
 
   void take_sums(StepRecord& record) {
-    for (auto& [id, sums] : sums_.take(harness_)) record.sums[std::string(name(id))] = std::move(sums);
+    for (auto& [id, sums] : sums_.take(harness_))
+      record.sums[std::string(name(id))] = std::move(sums);
   }
 
   /// The same one on every rank.
@@ -164,9 +167,10 @@ class JobRank {
     } else {
       together(harness_, [&] {
         if (!root()) return;
-        newest = newest_checkpoint(settings_.folder, settings_.allow_fallback, [&](const std::string& line) {
-          if (settings_.on_damage) settings_.on_damage(line);
-        });
+        newest = newest_checkpoint(settings_.folder, settings_.allow_fallback,
+                                   [&](const std::string& line) {
+                                     if (settings_.on_damage) settings_.on_damage(line);
+                                   });
         if (newest) step = static_cast<std::uint64_t>(newest->manifest().step) + 1;
       });
       harness_.all_reduce({&step, 1}, IntegerReduce::max);
@@ -190,7 +194,8 @@ class JobRank {
 
   void make_step(std::int64_t step) {
     const Stopwatch watch;
-    world_.set_place(harness_.rank(), "step " + std::to_string(step) + " of " + settings_.spec.id());
+    world_.set_place(harness_.rank(),
+                     "step " + std::to_string(step) + " of " + settings_.spec.id());
     DistributedOptimizer& optimizer = rank_.optimizer();
     StepRecord record;
     record.step = step;

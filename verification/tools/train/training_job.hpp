@@ -11,8 +11,8 @@
 
 #include "common/checkpoint/checkpoint_saver.hpp"
 #include "common/step/memory_use.hpp"
-#include "verification/tools/train/run_log.hpp"
 #include "verification/compare/judge/rank_comparison.hpp"
+#include "verification/tools/train/run_log.hpp"
 #include "verification/training/ranks/world.hpp"
 
 namespace zeroproof::verification {
@@ -22,25 +22,26 @@ struct JobSettings {
   CaseSpec spec;  ///< where and how it runs
   Json training;  ///< training_identity()
   RankComparison::MakeOptimizer make_optimizer;
-  bool in_parts = true;         ///< whether the optimizer reads a state in parts; else it gets a whole one
-  int omp_threads = 1;          ///< of a rank
+  bool in_parts = true;  ///< whether the optimizer reads a state in parts; else it gets a whole one
+  int omp_threads = 1;   ///< of a rank
   std::string folder = {};      ///< of checkpoints; "" for none
   std::int64_t save_every = 0;  ///< steps; 0 for the end alone
   int keep = 0;                 ///< checkpoints that are left after a save; 0 for all
   SaveMode mode = SaveMode::synchronous;
   bool resume = false;
   std::optional<std::int64_t> first_checkpoint = {};  ///< goes on from this one, and saves none
-  bool allow_fallback = false;                        ///< an older checkpoint, if the newest is damaged
-  std::string log = {};                               ///< file; "" for none
-  std::string dump = {};  ///< safetensors file of the last state and parameters; "" for none
+  bool allow_fallback = false;  ///< an older checkpoint, if the newest is damaged
+  std::string log = {};         ///< file; "" for none
+  std::string dump = {};        ///< safetensors file of the last state and parameters; "" for none
   std::function<void(std::int64_t from, const std::string& checkpoint)> on_start =
       {};  ///< on rank 0, as the next two
   std::function<void(const StepRecord&)> on_step = {};
   std::function<void(const StepRecord&)> on_loaded =
       {};  ///< digests of the state that was begun with; on rank 0
-  std::function<void(const std::string& line)> on_news = {};    ///< a checkpoint that was committed
-  std::function<void(const std::string& line)> on_damage = {};  ///< one that was damaged, and passed over
-  std::function<bool()> stop = [] { return false; };            ///< asked on every rank after every step
+  std::function<void(const std::string& line)> on_news = {};  ///< a checkpoint that was committed
+  std::function<void(const std::string& line)> on_damage =
+      {};                                             ///< one that was damaged, and passed over
+  std::function<bool()> stop = [] { return false; };  ///< asked on every rank after every step
 };
 
 /// What rank 0 knows in the end.
@@ -49,8 +50,8 @@ struct JobResult {
   std::int64_t last = 0;  ///< the last step that was made
   bool stopped = false;   ///< before the last one there is
   std::vector<StepRecord> steps;
-  StepRecord state;        ///< digests of what there was in the end, also after a step that was skipped
-  double gradients_s = 0;  ///< in the model
+  StepRecord state;  ///< digests of what there was in the end, also after a step that was skipped
+  double gradients_s = 0;                            ///< in the model
   std::array<double, all_phases.size()> phases_s{};  ///< zeros where steps are made at once
   double optimizer_s = 0, saving_s = 0, sums_s = 0;  ///< training waited for them that long
   MemoryUse memory;

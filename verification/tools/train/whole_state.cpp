@@ -4,7 +4,8 @@
 
 namespace zeroproof::verification {
 
-Snapshot whole_state(const StateSource& source, const OptimizerSetup& setup, const FlatLayout& whole) {
+Snapshot whole_state(const StateSource& source, const OptimizerSetup& setup,
+                     const FlatLayout& whole) {
   ZP_CHECK(setup.placement.empty(), ErrorCode::config, "a TP rank was to take its state as a whole",
            "it has a part of each tensor", "use a grid without tensor parallelism");
   Snapshot state;

@@ -7,6 +7,7 @@ namespace zeroproof::verification {
 
 /// All of a source, for whoever takes a state as a whole. setup.layout must be the undistributed one, `whole`. Errors:
 /// those of the source; config, if it is not.
-Snapshot whole_state(const StateSource& source, const OptimizerSetup& setup, const FlatLayout& whole);
+Snapshot whole_state(const StateSource& source, const OptimizerSetup& setup,
+                     const FlatLayout& whole);
 
 }  // namespace zeroproof::verification

@@ -28,14 +28,15 @@ Digest GradCache::parameters_digest(const TensorView& params) const {
   std::vector<Digest> digests;
   for (const TensorSlot& slot : experiment_.layout().tensors()) {
     const std::int64_t width = num_bytes(params.dtype);
-    digests.push_back(
-        raw_digest(static_cast<const std::byte*>(params.data) + slot.begin * width, slot.numel * width));
+    digests.push_back(raw_digest(static_cast<const std::byte*>(params.data) + slot.begin * width,
+                                 slot.numel * width));
   }
   return raw_digest(digests.data(), static_cast<std::int64_t>(digests.size() * sizeof(Digest)));
 }
 
 const GradCache::Grad& GradCache::micro_batch_grad(std::int64_t step, std::int64_t micro_batch,
-                                                   const TensorView& params, const Digest& params_digest,
+                                                   const TensorView& params,
+                                                   const Digest& params_digest,
                                                    int log2_loss_scale) {
   Entry* entry = nullptr;
   {
@@ -55,10 +56,12 @@ void GradCache::make(Grad& grad, const GradKey& key, const TensorView& params) c
   if (!there && kept_.store != nullptr) there = kept_.store->find(key);
   if (!there) {
     grad.values = GuardedBuffer(experiment_.layout().padded_numel(), experiment_.grad_dtype());
-    grad.loss = experiment_.micro_batch_grad(key.step, key.micro_batch, params,
-                                             static_cast<int>(key.log2_loss_scale), grad.values.view());
+    grad.loss =
+        experiment_.micro_batch_grad(key.step, key.micro_batch, params,
+                                     static_cast<int>(key.log2_loss_scale), grad.values.view());
     grad.digest = digest_of_bytes(grad.values.view());
-    if (kept_.store != nullptr) there = kept_.store->keep(key, {grad.values.view(), grad.loss, grad.digest});
+    if (kept_.store != nullptr)
+      there = kept_.store->keep(key, {grad.values.view(), grad.loss, grad.digest});
   }
   if (!there) return;
   grad = {GuardedBuffer(), there->loss, there->digest, there->values};
@@ -77,7 +80,8 @@ TensorView StrictGrads::micro_batch_grad(std::int64_t micro_batch) {
   // What is left of the last view reads as the new leaf: just as wrong as NaN.
   const TensorView values = leaf.view();
   if (copy_.numel() == 0) copy_ = GuardedBuffer(values.numel, values.dtype);
-  if (copy_.numel() > 0) std::memcpy(copy_.data(), values.data, static_cast<std::size_t>(values.num_bytes()));
+  if (copy_.numel() > 0)
+    std::memcpy(copy_.data(), values.data, static_cast<std::size_t>(values.num_bytes()));
   digest_of_copy_ = leaf.digest;
   asked_.push_back(micro_batch);
   viewed_ = true;
@@ -89,8 +93,8 @@ void StrictGrads::check_unedited() {
   viewed_ = false;
   const bool edited = digest_of_bytes(copy_.view()) != digest_of_copy_ || !copy_.guards_intact();
   if (edited && problem_.empty()) {
-    problem_ =
-        "edited the leaf of micro-batch " + std::to_string(asked_.back()) + ", which belongs to the caller";
+    problem_ = "edited the leaf of micro-batch " + std::to_string(asked_.back()) +
+               ", which belongs to the caller";
   }
 }
 
@@ -106,7 +110,8 @@ std::string StrictGrads::end_step() {
   return std::exchange(problem_, {});
 }
 
-std::string wrong_micro_batches(std::vector<std::int64_t> asked, std::vector<std::int64_t> expected) {
+std::string wrong_micro_batches(std::vector<std::int64_t> asked,
+                                std::vector<std::int64_t> expected) {
   std::sort(asked.begin(), asked.end());
   std::sort(expected.begin(), expected.end());
   if (asked == expected) return {};

@@ -44,8 +44,9 @@ class GradCache {
 
   /// The leaf for these inputs, computed now if nobody has yet. Several threads may call at once. The leaf
   /// stays valid until forget().
-  const Grad& micro_batch_grad(std::int64_t step, std::int64_t micro_batch, const TensorView& params,
-                               const Digest& params_digest, int log2_loss_scale);
+  const Grad& micro_batch_grad(std::int64_t step, std::int64_t micro_batch,
+                               const TensorView& params, const Digest& params_digest,
+                               int log2_loss_scale);
 
   void forget();
 
@@ -105,7 +106,9 @@ class ProvidedGrads : public GradSource {
                 LayeredModel* layers = nullptr)
       : experiment_(experiment), step_(step), provider_(provider), layers_(layers) {}
 
-  TensorView micro_batch_grad(std::int64_t micro_batch) override { return provided(micro_batch).view(); }
+  TensorView micro_batch_grad(std::int64_t micro_batch) override {
+    return provided(micro_batch).view();
+  }
   std::int64_t num_tokens(std::int64_t micro_batch) const override {
     return experiment_.num_tokens(micro_batch);
   }
@@ -153,6 +156,7 @@ class StrictGrads final : public ProvidedGrads {
 };
 
 /// "asked for 3 leaves; it has to compute 2, ...", or "" if the two lists hold the same micro-batches.
-std::string wrong_micro_batches(std::vector<std::int64_t> asked, std::vector<std::int64_t> expected);
+std::string wrong_micro_batches(std::vector<std::int64_t> asked,
+                                std::vector<std::int64_t> expected);
 
 }  // namespace zeroproof::verification

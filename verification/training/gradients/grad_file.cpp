@@ -14,7 +14,8 @@
 namespace zeroproof::verification {
 namespace {
 
-static_assert(std::is_trivially_copyable_v<GradFileHeader> && std::is_trivially_copyable_v<GradRecord>,
+static_assert(std::is_trivially_copyable_v<GradFileHeader> &&
+                  std::is_trivially_copyable_v<GradRecord>,
               "they are written as they lie in memory");
 
 [[noreturn]] void refuse(const std::string& problem) {
@@ -53,13 +54,15 @@ void GradFile::read_records(const std::string& path, const Digest& run) {
   const std::uint64_t room = num_bytes_ - std::min<std::uint64_t>(header.records_begin, num_bytes_);
   if (header.count > room / sizeof(GradRecord)) refuse("leaf file " + path + " is cut short");
   const std::byte* records = bytes_ + header.records_begin;
-  if (raw_digest(records, static_cast<std::int64_t>(header.count * sizeof(GradRecord))) != header.records)
+  if (raw_digest(records, static_cast<std::int64_t>(header.count * sizeof(GradRecord))) !=
+      header.records)
     refuse("the list of leaves in " + path + " is damaged");
   for (std::uint64_t i = 0; i < header.count; ++i) {
     GradRecord record;
     std::memcpy(&record, records + i * sizeof(record), sizeof(record));
     const bool inside =
-        record.dtype <= static_cast<std::uint64_t>(DType::e5m2) && record.offset <= header.records_begin &&
+        record.dtype <= static_cast<std::uint64_t>(DType::e5m2) &&
+        record.offset <= header.records_begin &&
         record.numel <= (header.records_begin - record.offset) /
                             static_cast<std::uint64_t>(num_bytes(static_cast<DType>(record.dtype)));
     if (!inside) refuse("a leaf of " + path + " does not lie inside of it");
@@ -71,7 +74,8 @@ std::optional<StoredGrad> GradFile::find(const GradKey& key) const {
   const auto found = records_.find(key);
   if (found == records_.end()) return std::nullopt;
   const GradRecord& record = found->second;
-  const TensorView values{const_cast<std::byte*>(bytes_) + record.offset, static_cast<DType>(record.dtype),
+  const TensorView values{const_cast<std::byte*>(bytes_) + record.offset,
+                          static_cast<DType>(record.dtype),
                           static_cast<std::int64_t>(record.numel)};
   if (raw_digest(values.data, values.num_bytes()) != record.digest) {
     refuse("the leaf of step " + std::to_string(key.step) + ", micro-batch " +

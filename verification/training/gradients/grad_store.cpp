@@ -56,8 +56,8 @@ std::optional<StoredGrad> GradStore::find(const GradKey& key) const {
   const auto found = records_.find(key);
   if (found == records_.end()) return std::nullopt;
   const GradRecord& record = found->second;
-  return StoredGrad{{const_cast<std::byte*>(bytes_) + record.offset, static_cast<DType>(record.dtype),
-                     static_cast<std::int64_t>(record.numel)},
+  return StoredGrad{{const_cast<std::byte*>(bytes_) + record.offset,
+                     static_cast<DType>(record.dtype), static_cast<std::int64_t>(record.numel)},
                     record.loss,
                     record.digest};
 }
@@ -79,9 +79,10 @@ std::optional<StoredGrad> GradStore::keep(const GradKey& key, const StoredGrad& 
   if (!write(leaf.values.data, num_bytes, record.offset)) return std::nullopt;
   const std::lock_guard lock(mutex_);
   records_.emplace(key, record);
-  return StoredGrad{{const_cast<std::byte*>(bytes_) + record.offset, leaf.values.dtype, leaf.values.numel},
-                    leaf.loss,
-                    leaf.digest};
+  return StoredGrad{
+      {const_cast<std::byte*>(bytes_) + record.offset, leaf.values.dtype, leaf.values.numel},
+      leaf.loss,
+      leaf.digest};
 }
 
 std::string GradStore::seal() {

@@ -40,7 +40,8 @@ class GradStore {
   const Digest run_;
   const std::uint64_t most_bytes_;
   int file_ = -1;
-  const std::byte* bytes_ = nullptr;  // [most_bytes_], those beyond the end of the file must not be touched
+  const std::byte* bytes_ =
+      nullptr;  // [most_bytes_], those beyond the end of the file must not be touched
   mutable std::mutex mutex_;
   std::uint64_t end_ = leaf_page;
   std::map<GradKey, GradRecord> records_;

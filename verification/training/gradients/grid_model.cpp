@@ -12,10 +12,11 @@ class ComputedGrads final : public GradProvider {
  public:
   const GradCache::Grad& micro_batch_grad(std::int64_t micro_batch) override {
     const auto found = leaves_.find(micro_batch);
-    ZP_CHECK(
-        found != leaves_.end(), ErrorCode::internal,
-        "the leaf of micro-batch " + std::to_string(micro_batch) + " was asked for on another rank's behalf",
-        "a rank has parts of its own micro-batches only", "ask for what R11 assigns to the rank");
+    ZP_CHECK(found != leaves_.end(), ErrorCode::internal,
+             "the leaf of micro-batch " + std::to_string(micro_batch) +
+                 " was asked for on another rank's behalf",
+             "a rank has parts of its own micro-batches only",
+             "ask for what R11 assigns to the rank");
     return found->second;
   }
 
@@ -27,8 +28,8 @@ class ComputedGrads final : public GradProvider {
 
 }  // namespace
 
-GridModel::GridModel(const Experiment& experiment, const CaseLayout& layout, const RankCoords& place,
-                     Communicator* tp, Communicator* cp)
+GridModel::GridModel(const Experiment& experiment, const CaseLayout& layout,
+                     const RankCoords& place, Communicator* tp, Communicator* cp)
     : experiment_(experiment), layout_(layout), place_(place), groups_{tp, cp} {
   ZP_CHECK(experiment.grad_dtype() == DType::fp32, ErrorCode::config,
            "a grid with context or tensor parallelism was asked for with " +
@@ -48,7 +49,8 @@ std::unique_ptr<GradProvider> GridModel::leaves(std::int64_t step,
   for (const std::int64_t j : micro_batches) {
     GradCache::Grad& leaf = computed->make(j);
     leaf.values = GuardedBuffer(layout.padded_numel(), experiment_.grad_dtype());
-    leaf.loss = experiment_.leaf_part(step, j, groups_, layout, params, log2_loss_scale, leaf.values.view());
+    leaf.loss = experiment_.leaf_part(step, j, groups_, layout, params, log2_loss_scale,
+                                      leaf.values.view());
     leaf.digest = raw_digest(leaf.values.data(), leaf.values.view().num_bytes());
   }
   return computed;

@@ -14,12 +14,13 @@ class GridModel {
   /// tp, cp: this rank's groups, null where there is one rank. Both must outlive this object. Errors
   /// (ErrorCode::config): a workload that cannot be cut, or leaves that are rounded to 16 bits: a part cannot be
   /// rounded before the whole is known.
-  GridModel(const Experiment& experiment, const CaseLayout& layout, const RankCoords& place, Communicator* tp,
-            Communicator* cp);
+  GridModel(const Experiment& experiment, const CaseLayout& layout, const RankCoords& place,
+            Communicator* tp, Communicator* cp);
 
   /// The parts this rank has of the leaves of its micro-batches. Collective over tp and cp.
   /// params: [local padded_numel] in the parameter dtype.
-  std::unique_ptr<GradProvider> leaves(std::int64_t step, const std::vector<std::int64_t>& micro_batches,
+  std::unique_ptr<GradProvider> leaves(std::int64_t step,
+                                       const std::vector<std::int64_t>& micro_batches,
                                        const TensorView& params, int log2_loss_scale);
 
  private:

@@ -5,8 +5,8 @@
 
 namespace zeroproof::verification {
 
-GuardedBuffer model_params(const FlatLayout& layout, const TensorBlocks& blocks, const TensorView& codes,
-                           const TensorView& scale_inv) {
+GuardedBuffer model_params(const FlatLayout& layout, const TensorBlocks& blocks,
+                           const TensorView& codes, const TensorView& scale_inv) {
   ZP_CHECK(codes.numel == layout.padded_numel() && scale_inv.numel == blocks.num_blocks() &&
                scale_inv.dtype == DType::fp32,
            ErrorCode::internal,
@@ -22,7 +22,8 @@ GuardedBuffer model_params(const FlatLayout& layout, const TensorBlocks& blocks,
   for (const Piece& piece : layout.pieces({{0, layout.padded_numel()}})) {
     for (std::int64_t i = 0; i < piece.numel; ++i) {
       const std::int64_t at = piece.global_begin + i;
-      const float widened = codes.dtype == DType::e4m3 ? to_float(e4m3{bits[at]}) : to_float(e5m2{bits[at]});
+      const float widened =
+          codes.dtype == DType::e4m3 ? to_float(e4m3{bits[at]}) : to_float(e5m2{bits[at]});
       value[static_cast<std::size_t>(at)] = widened * inverse[blocks.block_of(piece.tensor, i)];
     }
   }

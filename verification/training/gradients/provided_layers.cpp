@@ -14,14 +14,15 @@ void ProvidedLayers::set_scales(Span<const float> scale_inv) {
                           static_cast<std::int64_t>(scale_inv.size())};
   scales_set_ = true;
   if (theirs.numel != scale_inv_.numel) {
-    return note("set " + std::to_string(theirs.numel) + " scales of " + std::to_string(scale_inv_.numel) +
-                " blocks");
+    return note("set " + std::to_string(theirs.numel) + " scales of " +
+                std::to_string(scale_inv_.numel) + " blocks");
   }
   for (std::int64_t block = 0; block < theirs.numel; ++block) {
     const std::uint64_t got = element_bits(theirs, block), want = element_bits(scale_inv_, block);
     if (got == want || (is_nan_bits(DType::fp32, got) && is_nan_bits(DType::fp32, want))) continue;
-    return note("set a scale of block " + std::to_string(block) + " that is not that of the cast: got " +
-                show_bits(DType::fp32, got) + ", want " + show_bits(DType::fp32, want));
+    return note("set a scale of block " + std::to_string(block) +
+                " that is not that of the cast: got " + show_bits(DType::fp32, got) + ", want " +
+                show_bits(DType::fp32, want));
   }
 }
 
@@ -38,8 +39,8 @@ void ProvidedLayers::begin(std::int64_t micro_batch) {
 
 void ProvidedLayers::look_at(int unit, const TensorView& param, const char* pass) {
   const std::size_t count = visits_.size();
-  const bool in_order =
-      !begun_.empty() && next_ < 2 * count && visits_[next_ < count ? next_ : 2 * count - 1 - next_] == unit;
+  const bool in_order = !begun_.empty() && next_ < 2 * count &&
+                        visits_[next_ < count ? next_ : 2 * count - 1 - next_] == unit;
   const std::string where = std::string(pass) + " visit of unit " + std::to_string(unit);
   if (!in_order) note("made the " + where + " out of order");
   ++next_;
@@ -54,13 +55,15 @@ void ProvidedLayers::look_at(int unit, const TensorView& param, const char* pass
     const auto* shown = static_cast<const std::byte*>(param.data) + piece.local_begin * width;
     if (std::memcmp(wanted, shown, static_cast<std::size_t>(piece.numel * width)) == 0) continue;
     std::int64_t first = 0;
-    while (std::memcmp(wanted + first * width, shown + first * width, static_cast<std::size_t>(width)) == 0)
+    while (std::memcmp(wanted + first * width, shown + first * width,
+                       static_cast<std::size_t>(width)) == 0)
       ++first;
     const std::int64_t global = piece.global_begin + first;
     return note("showed the " + where + " parameters that are not the gathered ones, first at " +
-                layout_.tensors()[static_cast<std::size_t>(piece.tensor)].name + layout_.coordinates(global) +
-                ": got " + show_bits(param.dtype, element_bits(param, piece.local_begin + first)) +
-                ", want " + show_bits(param.dtype, element_bits(expected_, global)));
+                layout_.tensors()[static_cast<std::size_t>(piece.tensor)].name +
+                layout_.coordinates(global) + ": got " +
+                show_bits(param.dtype, element_bits(param, piece.local_begin + first)) + ", want " +
+                show_bits(param.dtype, element_bits(expected_, global)));
   }
 }
 
@@ -68,8 +71,9 @@ void ProvidedLayers::forward(int unit, const TensorView& param) { look_at(unit, 
 
 void ProvidedLayers::backward(int unit, const TensorView& param, const TensorView& grad) {
   look_at(unit, param, "backward");
-  ZP_CHECK(!begun_.empty(), ErrorCode::invalid_argument, "a backward visit came before any micro-batch began",
-           "there is no gradient to hand out", "call begin first");
+  ZP_CHECK(!begun_.empty(), ErrorCode::invalid_argument,
+           "a backward visit came before any micro-batch began", "there is no gradient to hand out",
+           "call begin first");
   const GradCache::Grad& leaf = provider_.micro_batch_grad(begun_.back());
   const TensorView whole = leaf.view();
   const FlatRange& range = units_[static_cast<std::size_t>(unit)];

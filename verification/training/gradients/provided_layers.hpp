@@ -18,8 +18,8 @@ class ProvidedLayers final : public LayeredModel {
   /// expected: [padded_numel], the parameters as the harness gathered them, and the scales of their blocks if they have
   /// any; both must outlive this object.
   ProvidedLayers(const FlatLayout& layout, const std::vector<FlatRange>& units,
-                 const std::vector<int>& visits, const TensorView& expected, const TensorView& scale_inv,
-                 GradProvider& provider)
+                 const std::vector<int>& visits, const TensorView& expected,
+                 const TensorView& scale_inv, GradProvider& provider)
       : layout_(layout),
         units_(units),
         visits_(visits),

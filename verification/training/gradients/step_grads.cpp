@@ -13,7 +13,8 @@ TensorView exposed_view(DistributedOptimizer& optimizer, Phase phase, BufferId i
   for (const ExposedBuffer& buffer : optimizer.exposed(phase)) {
     if (buffer.id == id) return buffer.view;
   }
-  fail(ErrorCode::internal, std::string(name(id)) + " is not exposed in phase " + std::string(name(phase)),
+  fail(ErrorCode::internal,
+       std::string(name(id)) + " is not exposed in phase " + std::string(name(phase)),
        "gradients are computed from it", "expose the buffers of the contract's table");
 }
 
@@ -36,17 +37,18 @@ GradMaker::GradMaker(const Experiment& experiment, const CaseSpec& spec, const C
       collector_(experiment.layout(), layout, spec.stage, world),
       units_(experiment.units(local_.layout)),
       visits_(experiment.visits()),
-      own_micro_batches_(layout.own_micro_batches(world.rank(), experiment.config().micro_batches, spec.stage,
-                                                  spec.place.order)) {
+      own_micro_batches_(layout.own_micro_batches(world.rank(), experiment.config().micro_batches,
+                                                  spec.stage, spec.place.order)) {
   if (layout.grid().cp == 1 && layout.grid().tp == 1) return;
   grid_model_ = std::make_unique<GridModel>(experiment, layout, layout.place(world.rank()), tp, cp);
 }
 
-StepGrads::StepGrads(GradMaker& maker, GradCache& cache, DistributedOptimizer& optimizer, std::int64_t step,
-                     int log2_loss_scale, const StepGrads* shared) {
+StepGrads::StepGrads(GradMaker& maker, GradCache& cache, DistributedOptimizer& optimizer,
+                     std::int64_t step, int log2_loss_scale, const StepGrads* shared) {
   TensorView params;
   if (maker.spec_.stage == 3) {
-    gathered_ = maker.collector_.gather(exposed_view(optimizer, Phase::cast, BufferId::param_shard));
+    gathered_ =
+        maker.collector_.gather(exposed_view(optimizer, Phase::cast, BufferId::param_shard));
     params = gathered_.view();
   } else {
     params = exposed_view(optimizer, Phase::gather, BufferId::param_full);
@@ -68,11 +70,12 @@ StepGrads::StepGrads(GradMaker& maker, GradCache& cache, DistributedOptimizer& o
     provider_ = own_.get();
   }
   if (!maker.spec_.layered() || maker.units_.empty()) return;
-  layers_ = std::make_unique<ProvidedLayers>(maker.local_.layout, maker.units_, maker.visits_, shown,
-                                             scale_inv, *provider_);
+  layers_ = std::make_unique<ProvidedLayers>(maker.local_.layout, maker.units_, maker.visits_,
+                                             shown, scale_inv, *provider_);
 }
 
-void place_setup(OptimizerSetup& setup, const CaseSpec& spec, const CaseLayout& layout, int world_rank) {
+void place_setup(OptimizerSetup& setup, const CaseSpec& spec, const CaseLayout& layout,
+                 int world_rank) {
   const CaseLayout::Local& local = layout.local(layout.place(world_rank).tp_rank);
   setup.layout = &local.layout;
   setup.shards = &local.shards;

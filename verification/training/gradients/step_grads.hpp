@@ -16,8 +16,8 @@ class GradMaker {
  public:
   /// tp, cp: groups of the rank for what several ranks compute together; null where there is one. Everything must
   /// outlive this object.
-  GradMaker(const Experiment& experiment, const CaseSpec& spec, const CaseLayout& layout, Communicator& world,
-            Communicator* tp, Communicator* cp);
+  GradMaker(const Experiment& experiment, const CaseSpec& spec, const CaseLayout& layout,
+            Communicator& world, Communicator* tp, Communicator* cp);
 
   const std::vector<std::int64_t>& own_micro_batches() const { return own_micro_batches_; }
   StateCollector& collector() { return collector_; }
@@ -60,6 +60,7 @@ class StepGrads {
 
 /// Sets of an optimizer's setup what a case says about where it runs: layout, stage, order, sum, groups of ranks.
 /// `setup` keeps pointers to both.
-void place_setup(OptimizerSetup& setup, const CaseSpec& spec, const CaseLayout& layout, int world_rank);
+void place_setup(OptimizerSetup& setup, const CaseSpec& spec, const CaseLayout& layout,
+                 int world_rank);
 
 }  // namespace zeroproof::verification

@@ -17,12 +17,15 @@ Experiment lbfgs_experiment(RunConfig config) {
   return {"byte_gpt_tiny", config, DType::fp32, load_text(config)};
 }
 
-ByteGptClosure::ByteGptClosure(const LbfgsSetup& place, const LbfgsImplementation& implementation, const Experiment& experiment)
+ByteGptClosure::ByteGptClosure(const LbfgsSetup& place, const LbfgsImplementation& implementation,
+                               const Experiment& experiment)
     : place_(place),
       implementation_(implementation),
       experiment_(experiment),
-      inv_scale_(implementation.step_scalars(experiment.config().optimizer, 1, 0, experiment.config().micro_batches)
-                     .inv_scale) {}
+      inv_scale_(
+          implementation
+              .step_scalars(experiment.config().optimizer, 1, 0, experiment.config().micro_batches)
+              .inv_scale) {}
 
 double ByteGptClosure::compute(Span<const float> master_shard, Span<float> grad_shard) {
   const std::int64_t micro_batches = experiment_.config().micro_batches;
@@ -43,7 +46,8 @@ double ByteGptClosure::compute(Span<const float> master_shard, Span<float> grad_
     own_leaves.resize(leaf_numels.back());
     for (std::int64_t j = first; j < last; ++j) {
       const TensorView leaf = view_of(own_leaves.data() + (j - first) * padded, padded);
-      own_losses.push_back(experiment_.micro_batch_grad(1, j, view_of(point.data(), padded), 0, leaf));
+      own_losses.push_back(
+          experiment_.micro_batch_grad(1, j, view_of(point.data(), padded), 0, leaf));
     }
   }
   const std::vector<float> leaves = gathered(*place_.comm, own_leaves, leaf_numels);
@@ -68,7 +72,8 @@ ByteGptProblem::ByteGptProblem(const RunConfig& config) : experiment_(lbfgs_expe
   start_.assign(master.begin(), master.end());
 }
 
-std::unique_ptr<Closure> ByteGptProblem::closure(const LbfgsSetup& place, const LbfgsImplementation& implementation,
+std::unique_ptr<Closure> ByteGptProblem::closure(const LbfgsSetup& place,
+                                                 const LbfgsImplementation& implementation,
                                                  std::int64_t) const {
   return std::make_unique<ByteGptClosure>(place, implementation, experiment_);
 }

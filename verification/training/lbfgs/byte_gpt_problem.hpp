@@ -14,7 +14,8 @@ Experiment lbfgs_experiment(RunConfig config);
 /// (R21).
 class ByteGptClosure final : public Closure {
  public:
-  ByteGptClosure(const LbfgsSetup& place, const LbfgsImplementation& implementation, const Experiment& experiment);
+  ByteGptClosure(const LbfgsSetup& place, const LbfgsImplementation& implementation,
+                 const Experiment& experiment);
 
  private:
   double compute(Span<const float> master_shard, Span<float> grad_shard) override;
@@ -32,7 +33,8 @@ class ByteGptProblem final : public LbfgsProblem {
   const FlatLayout& layout() const override { return experiment_.layout(); }
   std::int64_t bucket_numel() const override { return 4096; }
   const std::vector<float>& start() const override { return start_; }
-  std::unique_ptr<Closure> closure(const LbfgsSetup& place, const LbfgsImplementation& implementation,
+  std::unique_ptr<Closure> closure(const LbfgsSetup& place,
+                                   const LbfgsImplementation& implementation,
                                    std::int64_t step) const override;
 
  private:

@@ -10,7 +10,9 @@
 namespace zeroproof::verification {
 namespace {
 
-std::string indexed(const char* name, std::size_t i) { return name + ("[" + std::to_string(i) + "]"); }
+std::string indexed(const char* name, std::size_t i) {
+  return name + ("[" + std::to_string(i) + "]");
+}
 
 TensorView view_of(Span<const float> values) {
   return {const_cast<float*>(values.data()), DType::fp32, numel(values)};  // comparisons only read
@@ -25,7 +27,8 @@ LbfgsJudge::LbfgsJudge(const LbfgsSetup& place, std::string what)
       rank_(place.comm->rank()),
       num_ranks_(place.comm->world_size()),
       what_(std::move(what)) {
-  for (const Piece& piece : pieces_) runs_.push_back({piece.global_begin, piece.local_begin, piece.numel});
+  for (const Piece& piece : pieces_)
+    runs_.push_back({piece.global_begin, piece.local_begin, piece.numel});
 }
 
 Divergence LbfgsJudge::place(const std::string& buffer) const {
@@ -92,7 +95,8 @@ void LbfgsJudge::state(std::int64_t step, const LbfgsState& want, const LbfgsSta
   count("iterations", want.iterations, got.iterations);
   count("evaluations", want.evaluations, got.evaluations);
   number("h", want.h, got.h);
-  count("num_pairs", static_cast<std::int64_t>(want.rho.size()), static_cast<std::int64_t>(got.rho.size()));
+  count("num_pairs", static_cast<std::int64_t>(want.rho.size()),
+        static_cast<std::int64_t>(got.rho.size()));
   const std::size_t pairs =
       std::min({want.rho.size(), got.rho.size(), got.steps.size(), got.grad_changes.size()});
   for (std::size_t i = 0; i < pairs; ++i) {
@@ -138,7 +142,8 @@ void LbfgsJudge::vector(const std::string& buffer, Span<const float> want, Span<
                    const auto inside = [&](std::int64_t i) {
                      return i >= piece.local_begin && i < piece.local_begin + piece.numel;
                    };
-                   if (inside(last)) d.last_global_index = last - piece.local_begin + piece.global_begin;
+                   if (inside(last))
+                     d.last_global_index = last - piece.local_begin + piece.global_begin;
                    if (!inside(first)) continue;
                    d.global_index = first - piece.local_begin + piece.global_begin;
                    d.parameter = layout_.tensors()[static_cast<std::size_t>(piece.tensor)].name;
@@ -148,7 +153,8 @@ void LbfgsJudge::vector(const std::string& buffer, Span<const float> want, Span<
 }
 
 void LbfgsJudge::number(const std::string& buffer, double want, double got) {
-  scalar(buffer, DType::fp64, std::bit_cast<std::uint64_t>(want), std::bit_cast<std::uint64_t>(got));
+  scalar(buffer, DType::fp64, std::bit_cast<std::uint64_t>(want),
+         std::bit_cast<std::uint64_t>(got));
 }
 
 void LbfgsJudge::count(const std::string& buffer, std::int64_t want, std::int64_t got) {
@@ -156,8 +162,8 @@ void LbfgsJudge::count(const std::string& buffer, std::int64_t want, std::int64_
          Meaning::count);
 }
 
-void LbfgsJudge::scalar(const std::string& buffer, DType dtype, std::uint64_t want, std::uint64_t got,
-                        Meaning meaning) {
+void LbfgsJudge::scalar(const std::string& buffer, DType dtype, std::uint64_t want,
+                        std::uint64_t got, Meaning meaning) {
   begin_comparison();
   HintEvidence evidence;
   evidence.want = {&want, dtype, 1};

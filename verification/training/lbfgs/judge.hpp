@@ -20,10 +20,13 @@ class LbfgsJudge {
   void begin_step(std::int64_t step, const SavedStep& truth);
   void evaluation(Span<const float> point, double loss, Span<const float> grad);
   void report(const LbfgsReport& got);
-  void state(std::int64_t step, const LbfgsState& want, const LbfgsState& got, const std::string& when);
+  void state(std::int64_t step, const LbfgsState& want, const LbfgsState& got,
+             const std::string& when);
 
   const std::optional<Divergence>& divergence() const { return judge_.first(); }
-  std::int64_t order() const { return order_; }  ///< of the divergence among the comparisons of its step
+  std::int64_t order() const {
+    return order_;
+  }  ///< of the divergence among the comparisons of its step
   std::int64_t compared() const { return judge_.compared(); }
   std::int64_t differing() const { return judge_.differing(); }
 

@@ -14,7 +14,8 @@ IdGrammar lbfgs_grammar() {
           {"L-BFGS workload",
            [](const Parts&) {
              Parts workloads;
-             for (const LbfgsRecipe& recipe : lbfgs_recipes()) workloads.emplace_back(recipe.workload);
+             for (const LbfgsRecipe& recipe : lbfgs_recipes())
+               workloads.emplace_back(recipe.workload);
              return workloads;
            }},
           {"L-BFGS recipe",
@@ -33,9 +34,10 @@ IdGrammar lbfgs_grammar() {
 LbfgsCaseSpec case_of(const std::string& id) {
   const std::vector<std::string> parts = id_parts(id);
   LbfgsCaseSpec spec;
-  spec.recipe = &*std::find_if(
-      lbfgs_recipes().begin(), lbfgs_recipes().end(),
-      [&](const LbfgsRecipe& recipe) { return recipe.workload == parts[1] && recipe.name == parts[2]; });
+  spec.recipe = &*std::find_if(lbfgs_recipes().begin(), lbfgs_recipes().end(),
+                               [&](const LbfgsRecipe& recipe) {
+                                 return recipe.workload == parts[1] && recipe.name == parts[2];
+                               });
   spec.world = parse_world(parts[3]);
   ZP_CHECK(!spec.world.has_processes(), ErrorCode::config,
            "an L-BFGS case was asked for in world " + spec.world.id(),
@@ -50,7 +52,8 @@ std::vector<LbfgsCaseSpec> usual_cases() {
   for (const LbfgsRecipe& recipe : lbfgs_recipes()) {
     cases.push_back({&recipe, {}, LayoutKind::contract});
     for (const int size : {2, 3}) {
-      for (const LayoutKind layout : {LayoutKind::contract, LayoutKind::deepspeed_flat, LayoutKind::fsdp2}) {
+      for (const LayoutKind layout :
+           {LayoutKind::contract, LayoutKind::deepspeed_flat, LayoutKind::fsdp2}) {
         cases.push_back({&recipe, {WorldSpec::Kind::threads, size}, layout});
       }
     }
@@ -61,8 +64,8 @@ std::vector<LbfgsCaseSpec> usual_cases() {
 }  // namespace
 
 std::string LbfgsCaseSpec::id() const {
-  return "lbfgs/" + std::string(recipe->workload) + "/" + std::string(recipe->name) + "/" + world.id() + "/" +
-         std::string(name(layout));
+  return "lbfgs/" + std::string(recipe->workload) + "/" + std::string(recipe->name) + "/" +
+         world.id() + "/" + std::string(name(layout));
 }
 
 std::vector<LbfgsCaseSpec> lbfgs_cases(const std::string& pattern) {

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "common/layout/peer_layouts.hpp"
-#include "verification/cases/result.hpp"
 #include "verification/cases/config/config.hpp"
+#include "verification/cases/result.hpp"
 #include "verification/training/lbfgs/trajectory.hpp"
 
 namespace zeroproof::verification {
@@ -26,21 +26,24 @@ struct LbfgsCaseSpec {
 std::vector<LbfgsCaseSpec> lbfgs_cases(const std::string& pattern);
 
 struct LbfgsRunOptions {
-  RunConfig config;   ///< of byte_gpt_tiny: seed, text, micro-batches, model, time limit of the ranks
+  RunConfig
+      config;  ///< of byte_gpt_tiny: seed, text, micro-batches, model, time limit of the ranks
   std::string fault;  ///< identifier of a planted fault for production
   std::function<std::string(const std::string& id)> replay_line;
   std::function<void(double fraction, const std::string& what)> progress;
 };
 
 /// Runs the cases; those of one recipe share the truth. Errors: ErrorCode::config if the settings cannot be used.
-std::vector<Result> run_lbfgs_cases(const std::vector<LbfgsCaseSpec>& cases, const LbfgsRunOptions& options);
+std::vector<Result> run_lbfgs_cases(const std::vector<LbfgsCaseSpec>& cases,
+                                    const LbfgsRunOptions& options);
 
 /// The function of a recipe. The recipe outlives it.
 std::unique_ptr<LbfgsProblem> make_problem(const LbfgsRecipe& recipe, const RunConfig& config);
 
 /// One case: the reference over the ranks, then the candidate, both against the truth. pass, fail with the first place,
 /// mistrusted if the truth proves little; error or hung if a rank could not go on before anything differed.
-Result judge_lbfgs(const LbfgsCaseSpec& spec, const LbfgsProblem& problem, const LbfgsTrajectory& truth,
-                   const LbfgsImplementation& candidate, const LbfgsRunOptions& options);
+Result judge_lbfgs(const LbfgsCaseSpec& spec, const LbfgsProblem& problem,
+                   const LbfgsTrajectory& truth, const LbfgsImplementation& candidate,
+                   const LbfgsRunOptions& options);
 
 }  // namespace zeroproof::verification

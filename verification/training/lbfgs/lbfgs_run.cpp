@@ -7,13 +7,13 @@
 
 #include "common/base/error.hpp"
 #include "common/base/fpenv.hpp"
+#include "verification/cli/program/exit_code.hpp"
+#include "verification/cli/program/plant.hpp"
 #include "verification/training/lbfgs/byte_gpt_problem.hpp"
 #include "verification/training/lbfgs/judge.hpp"
 #include "verification/training/lbfgs/lbfgs_case.hpp"
 #include "verification/training/lbfgs/rosenbrock.hpp"
 #include "verification/training/lbfgs/sharded_point.hpp"
-#include "verification/cli/program/exit_code.hpp"
-#include "verification/cli/program/plant.hpp"
 #include "verification/training/ranks/world.hpp"
 
 namespace zeroproof::verification {
@@ -82,7 +82,8 @@ class Side {
   void load(const SavedLbfgs& saved, std::int64_t step, const std::string& when) {
     world_.run([&](int r, const RankComparison::Communicators&) {
       Rank& rank = ranks_[static_cast<std::size_t>(r)];
-      rank.optimizer = fault_.empty() ? implementation_.make(rank.setup) : plant_fault(fault_, rank.setup);
+      rank.optimizer =
+          fault_.empty() ? implementation_.make(rank.setup) : plant_fault(fault_, rank.setup);
       rank.optimizer->load_state(saved.full());
       rank.judge->state(step, saved.full(), rank.optimizer->state(), when);
     });
@@ -148,8 +149,9 @@ bool judge_side(Side& side, const std::string& what, const std::string& fault, R
 
 }  // namespace
 
-Result judge_lbfgs(const LbfgsCaseSpec& spec, const LbfgsProblem& problem, const LbfgsTrajectory& truth,
-                   const LbfgsImplementation& candidate, const LbfgsRunOptions& options) {
+Result judge_lbfgs(const LbfgsCaseSpec& spec, const LbfgsProblem& problem,
+                   const LbfgsTrajectory& truth, const LbfgsImplementation& candidate,
+                   const LbfgsRunOptions& options) {
   const auto begin = std::chrono::steady_clock::now();
   Result result;
   result.id = spec.id();
@@ -162,12 +164,13 @@ Result judge_lbfgs(const LbfgsCaseSpec& spec, const LbfgsProblem& problem, const
       make_shard_map(spec.layout, problem.layout(), spec.world.size, problem.bucket_numel());
   const auto world = make_local_world(spec.world, options.config.comm_timeout_s);
   using Comms = RankComparison::Communicators;
-  Side reference(*spec.recipe, problem, truth, reference_lbfgs(), shards, *world, &Comms::reference);
+  Side reference(*spec.recipe, problem, truth, reference_lbfgs(), shards, *world,
+                 &Comms::reference);
   Side production(*spec.recipe, problem, truth, candidate, shards, *world, &Comms::candidate);
   // The reference first: a difference of production is one from what the reference does over the same ranks too.
   const bool open =
-      judge_side(reference, "of the reference over ranks differs from the reference on one rank", "",
-                 result) &&
+      judge_side(reference, "of the reference over ranks differs from the reference on one rank",
+                 "", result) &&
       judge_side(production, "differs from the reference", options.fault, result);
   if (open) {
     result.reason = reason_to_mistrust(*spec.recipe, truth);
@@ -182,7 +185,8 @@ std::unique_ptr<LbfgsProblem> make_problem(const LbfgsRecipe& recipe, const RunC
   return std::make_unique<ByteGptProblem>(config);
 }
 
-std::vector<Result> run_lbfgs_cases(const std::vector<LbfgsCaseSpec>& cases, const LbfgsRunOptions& options) {
+std::vector<Result> run_lbfgs_cases(const std::vector<LbfgsCaseSpec>& cases,
+                                    const LbfgsRunOptions& options) {
   require_fp_environment("the thread that compares L-BFGS");
   std::vector<Result> results(cases.size());
   std::vector<bool> done(cases.size(), false);
@@ -194,7 +198,8 @@ std::vector<Result> run_lbfgs_cases(const std::vector<LbfgsCaseSpec>& cases, con
     const LbfgsTrajectory truth = true_trajectory(recipe, *problem);
     for (std::size_t i = first; i < cases.size(); ++i) {
       if (cases[i].recipe != &recipe) continue;
-      if (options.progress) options.progress(finished / static_cast<double>(cases.size()), cases[i].id());
+      if (options.progress)
+        options.progress(finished / static_cast<double>(cases.size()), cases[i].id());
       results[i] = judge_lbfgs(cases[i], *problem, truth, production_lbfgs(), options);
       done[i] = true;
       ++finished;

@@ -1,8 +1,8 @@
 #include "verification/training/lbfgs/lbfgs_suite.hpp"
 
 #include "common/base/error.hpp"
-#include "verification/training/lbfgs/lbfgs_case.hpp"
 #include "verification/report/group_table.hpp"
+#include "verification/training/lbfgs/lbfgs_case.hpp"
 
 namespace zeroproof::verification {
 namespace {
@@ -13,11 +13,14 @@ class LbfgsSuite final : public Suite {
  public:
   std::string name() const override { return "lbfgs"; }
 
-  std::vector<std::string> ids(const VerifyOptions& options, const std::string& pattern) const override {
+  std::vector<std::string> ids(const VerifyOptions& options,
+                               const std::string& pattern) const override {
     std::vector<std::string> ids;
     if (pattern.empty()) return ids;
-    ZP_CHECK(options.gradients.empty(), ErrorCode::config, "'" + pattern + "' was asked for with --gradients",
-             "L-BFGS evaluates the model at points that no recording holds", "leave one of the two out");
+    ZP_CHECK(options.gradients.empty(), ErrorCode::config,
+             "'" + pattern + "' was asked for with --gradients",
+             "L-BFGS evaluates the model at points that no recording holds",
+             "leave one of the two out");
     for (const LbfgsCaseSpec& spec : lbfgs_cases(pattern)) {
       if (options.wants(Implementation::host)) ids.push_back(spec.id());
     }
@@ -41,7 +44,8 @@ class LbfgsSuite final : public Suite {
                        style.colour);
   }
 
-  std::optional<RunConfig> trains_with(const VerifyOptions& options, const std::string&) const override {
+  std::optional<RunConfig> trains_with(const VerifyOptions& options,
+                                       const std::string&) const override {
     return config_of(options, settings_of);
   }
 };

@@ -4,8 +4,8 @@
 #include <memory>
 #include <vector>
 
-#include "verification/training/lbfgs/recipe.hpp"
 #include "verification/training/lbfgs/implementation.hpp"
+#include "verification/training/lbfgs/recipe.hpp"
 
 namespace zeroproof::verification {
 
@@ -22,7 +22,8 @@ class LbfgsProblem {
   virtual const std::vector<float>& start() const = 0;
 
   /// Evaluates on one rank, with the operations of an implementation. step: counted from 1. The place and the problem outlive it.
-  virtual std::unique_ptr<Closure> closure(const LbfgsSetup& place, const LbfgsImplementation& implementation,
+  virtual std::unique_ptr<Closure> closure(const LbfgsSetup& place,
+                                           const LbfgsImplementation& implementation,
                                            std::int64_t step) const = 0;
 };
 

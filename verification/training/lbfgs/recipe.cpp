@@ -32,9 +32,11 @@ std::vector<LbfgsEnd> whole() { return std::vector<LbfgsEnd>(3, LbfgsEnd::max_it
 void add_byte_gpt(std::vector<LbfgsRecipe>& all) {
   all.push_back(recipe("byte_gpt_tiny", "none", "whole steps", settings(none, 0.5, 4, 3), whole()));
   all.back().evicts = true;
-  all.push_back(recipe("byte_gpt_tiny", "armijo", "backtracking", settings(armijo, 1, 4, 3), whole()));
+  all.push_back(
+      recipe("byte_gpt_tiny", "armijo", "backtracking", settings(armijo, 1, 4, 3), whole()));
   all.back().evicts = true;
-  all.push_back(recipe("byte_gpt_tiny", "wolfe", "cubic interpolation", settings(wolfe, 1, 4, 3), whole()));
+  all.push_back(
+      recipe("byte_gpt_tiny", "wolfe", "cubic interpolation", settings(wolfe, 1, 4, 3), whole()));
   all.back().evicts = true;
 }
 
@@ -53,10 +55,10 @@ void add_rosenbrock(std::vector<LbfgsRecipe>& all) {
 
   const LbfgsHyper interpolates = settings(wolfe, 1, 5, 2);
   add("wolfe", "cubic interpolation", interpolates, whole()).evicts = true;
-  add("wolfe-nonfinite", "the same with trials that are not finite", interpolates, whole()).disturbed = {
-      {1, 2, Disturbance::infinite_loss},
-      {1, 3, Disturbance::nan_gradient},
-      {2, 3, Disturbance::nan_gradient}};
+  add("wolfe-nonfinite", "the same with trials that are not finite", interpolates, whole())
+      .disturbed = {{1, 2, Disturbance::infinite_loss},
+                    {1, 3, Disturbance::nan_gradient},
+                    {2, 3, Disturbance::nan_gradient}};
   // Short lengths: the first trial of step 2 is as steep as the start, and the two after it are said to be higher.
   LbfgsRecipe& earlier =
       add("wolfe-earlier", "the same; of three trials the first is taken", interpolates, whole());
@@ -64,11 +66,12 @@ void add_rosenbrock(std::vector<LbfgsRecipe>& all) {
   earlier.hyper.max_ls = 2;
   earlier.disturbed = {{2, 3, Disturbance::higher_loss}, {2, 4, Disturbance::higher_loss}};
 
-  LbfgsRecipe& outbid = add("wolfe-failed", "the same with trials that are all higher", interpolates,
-                            {End::max_iter, End::line_search, End::max_iter});
+  LbfgsRecipe& outbid = add("wolfe-failed", "the same with trials that are all higher",
+                            interpolates, {End::max_iter, End::line_search, End::max_iter});
   outbid.hyper.max_ls = 2;
-  outbid.disturbed = {
-      {2, 2, Disturbance::higher_loss}, {2, 3, Disturbance::higher_loss}, {2, 4, Disturbance::higher_loss}};
+  outbid.disturbed = {{2, 2, Disturbance::higher_loss},
+                      {2, 3, Disturbance::higher_loss},
+                      {2, 4, Disturbance::higher_loss}};
 
   add("nonfinite", "f or one element of g is not finite", fixed,
       {End::nonfinite, End::nonfinite, End::nonfinite, End::max_iter})
@@ -81,8 +84,9 @@ void add_rosenbrock(std::vector<LbfgsRecipe>& all) {
   LbfgsRecipe& failed = add("failed-search", "no trial of a search is accepted", search,
                             {End::max_iter, End::line_search, End::max_iter});
   failed.hyper.max_ls = 3;
-  failed.disturbed = {
-      {2, 2, Disturbance::higher_loss}, {2, 3, Disturbance::higher_loss}, {2, 4, Disturbance::higher_loss}};
+  failed.disturbed = {{2, 2, Disturbance::higher_loss},
+                      {2, 3, Disturbance::higher_loss},
+                      {2, 4, Disturbance::higher_loss}};
 
   LbfgsRecipe& skipped = add("skipped-pair", "the curvature of a move is negative", fixed, whole());
   skipped.skipped = 1;
@@ -93,7 +97,8 @@ void add_rosenbrock(std::vector<LbfgsRecipe>& all) {
                                 {End::step, End::max_iter, End::no_descent, End::no_descent});
   no_descent.hyper.tolerance_change = 0.1;
 
-  LbfgsRecipe& max_eval = add("max-eval", "evaluations run out", search, std::vector<End>(3, End::max_eval));
+  LbfgsRecipe& max_eval =
+      add("max-eval", "evaluations run out", search, std::vector<End>(3, End::max_eval));
   max_eval.hyper.max_eval = 3;
 
   LbfgsRecipe& tolerances = add("tolerances", "small moves, changes of f, gradients", search,
@@ -116,8 +121,8 @@ const std::vector<LbfgsRecipe>& lbfgs_recipes() {
 }
 
 std::string_view name(LbfgsEnd end) {
-  constexpr std::array<std::string_view, 8> names = {"max_iter", "max_eval",   "gradient",    "step",
-                                                     "loss",     "no_descent", "line_search", "nonfinite"};
+  constexpr std::array<std::string_view, 8> names = {
+      "max_iter", "max_eval", "gradient", "step", "loss", "no_descent", "line_search", "nonfinite"};
   return names[static_cast<std::size_t>(end)];
 }
 

@@ -62,21 +62,25 @@ double RosenbrockClosure::compute(Span<const float> master_shard, Span<float> gr
     grad[elements[i]] += -2 * a - 400 * b * x;
     grad[elements[i + 1]] += 200 * b;
   }
-  if (disturbed(Disturbance::nan_gradient)) grad[elements.back()] = std::numeric_limits<double>::quiet_NaN();
+  if (disturbed(Disturbance::nan_gradient))
+    grad[elements.back()] = std::numeric_limits<double>::quiet_NaN();
   const auto terms = static_cast<double>(losses.size());
   const double scale = (disturbed(Disturbance::steeper_gradient) ? 4 : 1) / terms;
   for (const Piece& piece : own_pieces(place_)) {
     for (std::int64_t i = 0; i < piece.numel; ++i) {
       const auto from = static_cast<std::size_t>(piece.global_begin + i);
-      grad_shard[static_cast<std::size_t>(piece.local_begin + i)] = static_cast<float>(grad[from] * scale);
+      grad_shard[static_cast<std::size_t>(piece.local_begin + i)] =
+          static_cast<float>(grad[from] * scale);
     }
   }
-  if (disturbed(Disturbance::infinite_loss)) losses.back() = std::numeric_limits<double>::infinity();
+  if (disturbed(Disturbance::infinite_loss))
+    losses.back() = std::numeric_limits<double>::infinity();
   if (disturbed(Disturbance::higher_loss)) losses.back() += 1e6 * terms;
   return mean_loss_(losses, static_cast<std::int64_t>(losses.size()));
 }
 
-std::unique_ptr<Closure> Rosenbrock::closure(const LbfgsSetup& place, const LbfgsImplementation& implementation,
+std::unique_ptr<Closure> Rosenbrock::closure(const LbfgsSetup& place,
+                                             const LbfgsImplementation& implementation,
                                              std::int64_t step) const {
   std::vector<DisturbedEvaluation> now;
   for (const DisturbedEvaluation& d : recipe_.disturbed) {

@@ -37,7 +37,8 @@ class Rosenbrock final : public LbfgsProblem {
   const FlatLayout& layout() const override { return rosenbrock_layout(); }
   std::int64_t bucket_numel() const override { return 2048; }
   const std::vector<float>& start() const override { return start_; }
-  std::unique_ptr<Closure> closure(const LbfgsSetup& place, const LbfgsImplementation& implementation,
+  std::unique_ptr<Closure> closure(const LbfgsSetup& place,
+                                   const LbfgsImplementation& implementation,
                                    std::int64_t step) const override;
 
  private:

@@ -11,7 +11,8 @@ namespace {
 
 void spread(const FlatLayout& layout, const std::vector<Piece>& pieces, Span<const float> shard,
             std::vector<float>& whole) {
-  whole.resize(static_cast<std::size_t>(layout.padded_numel()), std::numeric_limits<float>::quiet_NaN());
+  whole.resize(static_cast<std::size_t>(layout.padded_numel()),
+               std::numeric_limits<float>::quiet_NaN());
   for (const Piece& piece : pieces) {
     std::copy_n(shard.begin() + piece.local_begin, piece.numel, whole.begin() + piece.global_begin);
   }
@@ -39,7 +40,8 @@ class Recorder final : public Closure {
 
 }  // namespace
 
-void SavedLbfgs::add(const FlatLayout& layout, const std::vector<Piece>& pieces, const LbfgsState& mine) {
+void SavedLbfgs::add(const FlatLayout& layout, const std::vector<Piece>& pieces,
+                     const LbfgsState& mine) {
   scalars_ = mine;
   scalars_.master = scalars_.grad_before = scalars_.move = {};
   scalars_.steps.clear();
@@ -95,8 +97,8 @@ std::string reason_to_mistrust(const LbfgsRecipe& recipe, const LbfgsTrajectory&
   for (std::size_t i = 0; i < recipe.ends.size(); ++i) {
     const LbfgsReport& report = trajectory.steps[i].report;
     if (report.end != recipe.ends[i]) {
-      return "step " + std::to_string(i + 1) + " ends by " + std::string(name(report.end)) + ", not by " +
-             std::string(name(recipe.ends[i])) + ", which this recipe is for";
+      return "step " + std::to_string(i + 1) + " ends by " + std::string(name(report.end)) +
+             ", not by " + std::string(name(recipe.ends[i])) + ", which this recipe is for";
     }
     stored += report.pairs_stored;
     skipped += report.pairs_skipped;

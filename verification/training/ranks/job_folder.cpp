@@ -21,7 +21,8 @@ namespace fs = std::filesystem;
 
 constexpr const char* prefix = "zeroproof-job-";
 constexpr const char* lock_name = "lock";
-constexpr std::time_t unlocked_for = 60;  // seconds; between the folder and its lock there is a moment
+constexpr std::time_t unlocked_for =
+    60;  // seconds; between the folder and its lock there is a moment
 
 std::string temporary_folder() {
   const char* folder = std::getenv("TMPDIR");
@@ -34,7 +35,8 @@ int open_lock(const std::string& folder, int flags) {
 
 bool is_abandoned(const std::string& folder) {
   struct stat status {};
-  if (::lstat(folder.c_str(), &status) != 0 || !S_ISDIR(status.st_mode) || status.st_uid != ::geteuid())
+  if (::lstat(folder.c_str(), &status) != 0 || !S_ISDIR(status.st_mode) ||
+      status.st_uid != ::geteuid())
     return false;
   const int lock = open_lock(folder, 0);
   if (lock < 0) return std::time(nullptr) - status.st_mtime > unlocked_for;
@@ -61,7 +63,8 @@ std::string content_of(const std::string& path) { return file_text(path).value_o
 JobFolder::JobFolder() {
   const std::string parent = temporary_folder();
   errno = 0;
-  ZP_CHECK(add(parent), ErrorCode::io, "no folder can be made in " + parent + ": " + std::strerror(errno),
+  ZP_CHECK(add(parent), ErrorCode::io,
+           "no folder can be made in " + parent + ": " + std::strerror(errno),
            "an MPI job gets its input and gives its results there",
            "set TMPDIR to a folder that can be written");
   add("/dev/shm");

@@ -22,8 +22,9 @@ namespace {
 
 constexpr int milliseconds_to_speak =
     4000;  // mpirun's own way from SIGTERM to SIGKILL, and a rank's last words
-constexpr int milliseconds_unheard = 1000;    // hosts of the job have to be told
-constexpr int milliseconds_of_orphans = 300;  // what a command leaves behind has that long to end by itself
+constexpr int milliseconds_unheard = 1000;  // hosts of the job have to be told
+constexpr int milliseconds_of_orphans =
+    300;  // what a command leaves behind has that long to end by itself
 constexpr char speak = 's';
 constexpr char hush = 'h';
 constexpr char quit = 'q';  // hush, and remove the folders: who asks will not live to do it

@@ -13,9 +13,9 @@ namespace zeroproof::verification {
 struct GuardedCommand {
   std::vector<std::string> words;
   std::vector<std::string> environment;  ///< "NAME=value"
-  std::string output;                    ///< file that gets what it prints; "": where this program's goes
-  std::vector<std::string> folders;      ///< removed, should this process end before the command
-  std::vector<int> locks;                ///< descriptors the guard holds open
+  std::string output;  ///< file that gets what it prints; "": where this program's goes
+  std::vector<std::string> folders;  ///< removed, should this process end before the command
+  std::vector<int> locks;            ///< descriptors the guard holds open
 };
 
 /// The command, and whatever it started that did not leave this machine, ends with the object, with the end of this

@@ -36,7 +36,8 @@ constexpr std::pair<const char*, const char*> mpi_environment[] = {
 /// alone it sends them SIGUSR1, which MpiSession takes as the notice it is; but a rank that died of a signal has the
 /// others killed all the same. So each rank has a shell around it, for which a signal is an exit code of 128 and more.
 constexpr std::array<const char*, 1> let_ranks_speak = {"-disable-auto-cleanup"};
-constexpr std::array<const char*, 4> rank_guard = {"sh", "-c", "trap '' USR1 && \"$@\" || exit $?", "sh"};
+constexpr std::array<const char*, 4> rank_guard = {"sh", "-c", "trap '' USR1 && \"$@\" || exit $?",
+                                                   "sh"};
 #else
 constexpr std::array<const char*, 0> let_ranks_speak = {};
 constexpr std::array<const char*, 0> rank_guard = {};
@@ -46,7 +47,8 @@ constexpr std::array<const char*, 0> rank_guard = {};
 class Environment {
  public:
   Environment() {
-    for (char** variable = environ; *variable != nullptr; ++variable) entries_.emplace_back(*variable);
+    for (char** variable = environ; *variable != nullptr; ++variable)
+      entries_.emplace_back(*variable);
   }
 
   bool has(const std::string& name) const { return find(name) != entries_.end(); }
@@ -92,7 +94,8 @@ constexpr std::chrono::seconds linger_limit{15};
 /// Open MPI's session folder, which has sockets and so may not have a long name, and its shared memory.
 void keep_together(Environment& environment, const JobFolder& folder) {
   constexpr std::size_t longest = 40;
-  if (folder.path().size() <= longest) environment.set_if_missing("OMPI_MCA_orte_tmpdir_base", folder.path());
+  if (folder.path().size() <= longest)
+    environment.set_if_missing("OMPI_MCA_orte_tmpdir_base", folder.path());
   if (folder.shared_memory().empty()) return;
   environment.set_if_missing("OMPI_MCA_btl_vader_backing_directory", folder.shared_memory());
   environment.set_if_missing("OMPI_MCA_osc_sm_backing_directory", folder.shared_memory());
@@ -101,8 +104,9 @@ void keep_together(Environment& environment, const JobFolder& folder) {
 /// True if mpirun will start ranks on this machine alone, as far as can be told.
 bool stays_here(const std::vector<std::string>& words) {
   const auto is_set = [](const char* variable) { return std::getenv(variable) != nullptr; };
-  return std::find(words.begin(), words.end(), "-hostfile") == words.end() && !is_set("ZP_MPIRUN_ARGS") &&
-         !is_set("SLURM_JOB_ID") && !is_set("PBS_NODEFILE") && !is_set("LSB_HOSTS");
+  return std::find(words.begin(), words.end(), "-hostfile") == words.end() &&
+         !is_set("ZP_MPIRUN_ARGS") && !is_set("SLURM_JOB_ID") && !is_set("PBS_NODEFILE") &&
+         !is_set("LSB_HOSTS");
 }
 
 Environment environment_of(const std::vector<std::string>& words, const Variables& variables,
@@ -127,7 +131,8 @@ std::vector<std::string> mpirun_words(int num_ranks, const std::string& hostfile
   if (!hosts.empty()) {
     require_regular_file(hosts, "host file");
     ZP_CHECK(std::ifstream(hosts).good(), ErrorCode::io, "host file " + hosts + " cannot be read",
-             "it says where the ranks of an MPI job are started", "check --hostfile or ZP_HOSTFILE");
+             "it says where the ranks of an MPI job are started",
+             "check --hostfile or ZP_HOSTFILE");
     words.insert(words.end(), {"-hostfile", hosts});
   }
   const char* more = std::getenv("ZP_MPIRUN_ARGS");
@@ -140,12 +145,13 @@ std::vector<std::string> mpirun_words(int num_ranks, const std::string& hostfile
 
 int signal_of_a_rank(const Ended& mpirun) {
   if (!rank_guard.empty()) return 0;
-  const int code = WIFEXITED(mpirun.status) ? WEXITSTATUS(mpirun.status) : 128 + WTERMSIG(mpirun.status);
+  const int code =
+      WIFEXITED(mpirun.status) ? WEXITSTATUS(mpirun.status) : 128 + WTERMSIG(mpirun.status);
   return std::max(code - 128, 0);
 }
 
-Ended run_mpirun(const std::vector<std::string>& words, const std::string& output, const Watch& watch,
-                 const Variables& variables, const JobFolder* folder) {
+Ended run_mpirun(const std::vector<std::string>& words, const std::string& output,
+                 const Watch& watch, const Variables& variables, const JobFolder* folder) {
   GuardedCommand command{words, environment_of(words, variables, folder).entries(), output, {}, {}};
   if (folder != nullptr) {
     command.folders = folder->folders();

@@ -45,7 +45,8 @@ using Variables = std::vector<std::pair<std::string, std::string>>;
 /// it does not where it has lost a host.
 /// folder: gets what mpirun keeps in files and shared memory; null: that lies where it lies by default.
 /// Errors: unavailable if it cannot be started.
-Ended run_mpirun(const std::vector<std::string>& words, const std::string& output, const Watch& watch,
-                 const Variables& variables = {}, const JobFolder* folder = nullptr);
+Ended run_mpirun(const std::vector<std::string>& words, const std::string& output,
+                 const Watch& watch, const Variables& variables = {},
+                 const JobFolder* folder = nullptr);
 
 }  // namespace zeroproof::verification

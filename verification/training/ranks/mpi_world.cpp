@@ -95,7 +95,8 @@ class MpiWorld final : public World {
 }  // namespace
 
 std::unique_ptr<World> make_mpi_world(double timeout_s) {
-  return std::make_unique<MpiWorld>(std::chrono::milliseconds(static_cast<std::int64_t>(timeout_s * 1000)));
+  return std::make_unique<MpiWorld>(
+      std::chrono::milliseconds(static_cast<std::int64_t>(timeout_s * 1000)));
 }
 
 #else

@@ -35,7 +35,8 @@ std::string own_file(const char* what) {
 void append(const char* what, const std::string& text) {
   const std::string path = own_file(what);
   if (path.empty()) return;
-  const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
+  const int file =
+      ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
   if (file < 0) return;
   for (std::size_t at = 0; at < text.size();) {
     const ssize_t count = ::write(file, text.data() + at, text.size() - at);
@@ -72,7 +73,9 @@ bool RankNotes::asked_to_stop() {
   return folder != nullptr && ::access(stop_file(folder).c_str(), F_OK) == 0;
 }
 
-std::string JobNotes::file(const char* what, int rank) const { return note_file(folder_, what, rank); }
+std::string JobNotes::file(const char* what, int rank) const {
+  return note_file(folder_, what, rank);
+}
 
 std::vector<int> JobNotes::lacking(const char* what) const {
   std::vector<int> ranks;
@@ -86,9 +89,11 @@ std::vector<int> JobNotes::not_started() const { return lacking("started"); }
 std::vector<int> JobNotes::not_joined() const { return lacking("joined"); }
 
 void JobNotes::ask_to_stop() const {
-  const int file = ::open(stop_file(folder_).c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+  const int file =
+      ::open(stop_file(folder_).c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
   ZP_CHECK(file >= 0, ErrorCode::io, stop_file(folder_) + " cannot be made",
-           "the ranks of the job would not hear that they should stop", "set TMPDIR to a folder with room");
+           "the ranks of the job would not hear that they should stop",
+           "set TMPDIR to a folder with room");
   ::close(file);
 }
 

@@ -8,12 +8,14 @@ namespace {
 class SelfWorld final : public World {
  public:
   int size() const override { return 1; }
-  void run(const RankWork& work) override { work(0, {comms_[0].get(), comms_[1].get(), comms_[2].get()}); }
+  void run(const RankWork& work) override {
+    work(0, {comms_[0].get(), comms_[1].get(), comms_[2].get()});
+  }
   std::vector<RankReport> collect(std::vector<RankReport> local) override { return local; }
 
  private:
-  std::array<std::unique_ptr<Communicator>, 3> comms_ = {make_self_communicator(), make_self_communicator(),
-                                                         make_self_communicator()};
+  std::array<std::unique_ptr<Communicator>, 3> comms_ = {
+      make_self_communicator(), make_self_communicator(), make_self_communicator()};
 };
 
 class ThreadsWorld final : public World {
@@ -36,8 +38,8 @@ class ThreadsWorld final : public World {
     run_ranks(harness_, [&](Communicator& self) {
       const auto rank = static_cast<std::size_t>(self.rank());
       // Not `self`: it ends with this call, and rank pairs keep their communicators over many.
-      const RankComparison::Communicators comms{reference_comms_[rank].get(), candidate_comms_[rank].get(),
-                                                harness_comms_[rank].get()};
+      const RankComparison::Communicators comms{
+          reference_comms_[rank].get(), candidate_comms_[rank].get(), harness_comms_[rank].get()};
       try {
         work(self.rank(), comms);
       } catch (const std::exception& error) {

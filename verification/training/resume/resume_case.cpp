@@ -16,14 +16,16 @@ using Half = ResumeCaseSpec::Half;
 
 std::string ranks_text(const Half& half) {
   const bool data_only = half.grid.cp == 1 && half.grid.tp == 1;
-  return (data_only ? std::to_string(half.grid.dp) : half.grid.id()) + ":" + std::to_string(half.stage);
+  return (data_only ? std::to_string(half.grid.dp) : half.grid.id()) + ":" +
+         std::to_string(half.stage);
 }
 
 std::int64_t number(const std::string& text, const std::string& id, const char* what) {
   std::int64_t value = -1;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  ZP_CHECK(error == std::errc{} && end == text.data() + text.size() && value >= 0, ErrorCode::config,
-           "'" + text + "' in '" + id + "' is no " + what, "the case would be another one",
+  ZP_CHECK(error == std::errc{} && end == text.data() + text.size() && value >= 0,
+           ErrorCode::config, "'" + text + "' in '" + id + "' is no " + what,
+           "the case would be another one",
            "write it as in resume/adamw/3:2-to-2:1/fp16/contract-to-contract/after:3");
   return value;
 }
@@ -32,14 +34,15 @@ std::int64_t number(const std::string& text, const std::string& id, const char* 
 std::array<std::string, 2> two(const std::string& text, const std::string& id) {
   const std::size_t at = text.find("-to-");
   ZP_CHECK(at != std::string::npos, ErrorCode::config,
-           "'" + text + "' in '" + id + "' says nothing of after the save", "a resumed run has two halves",
-           "write it as in 3:2-to-2:1, contract-to-fsdp2");
+           "'" + text + "' in '" + id + "' says nothing of after the save",
+           "a resumed run has two halves", "write it as in 3:2-to-2:1, contract-to-fsdp2");
   return {text.substr(0, at), text.substr(at + 4)};
 }
 
 Half half_of(const std::string& ranks, const std::string& layout, const std::string& id) {
   const std::size_t colon = ranks.find(':');
-  ZP_CHECK(colon != std::string::npos, ErrorCode::config, "'" + ranks + "' in '" + id + "' names no stage",
+  ZP_CHECK(colon != std::string::npos, ErrorCode::config,
+           "'" + ranks + "' in '" + id + "' names no stage",
            "a half of the run has ranks and a stage", "write ranks:stage, as in 3:2 or 2x1x2:1");
   Half half;
   const std::string grid = ranks.substr(0, colon);
@@ -47,15 +50,17 @@ Half half_of(const std::string& ranks, const std::string& layout, const std::str
     half.grid = parse_grid(grid);
   } else {
     const std::int64_t size = number(grid, id, "number of ranks");
-    ZP_CHECK(size >= 1 && size <= 64, ErrorCode::config, grid + " ranks were asked for in '" + id + "'",
-             "they are threads of one process", "use 1 to 64");
+    ZP_CHECK(size >= 1 && size <= 64, ErrorCode::config,
+             grid + " ranks were asked for in '" + id + "'", "they are threads of one process",
+             "use 1 to 64");
     half.grid.dp = static_cast<int>(size);
   }
   ZP_CHECK(half.grid.world_size() <= 64, ErrorCode::config,
-           "a grid of more than 64 ranks was asked for in '" + id + "'", "they are threads of one process",
-           "use a smaller one");
+           "a grid of more than 64 ranks was asked for in '" + id + "'",
+           "they are threads of one process", "use a smaller one");
   const std::int64_t stage = number(ranks.substr(colon + 1), id, "stage");
-  ZP_CHECK(stage <= 3, ErrorCode::config, "stage " + std::to_string(stage) + " was asked for in '" + id + "'",
+  ZP_CHECK(stage <= 3, ErrorCode::config,
+           "stage " + std::to_string(stage) + " was asked for in '" + id + "'",
            "ZeRO has stages 0 to 3", "use one of these");
   half.stage = static_cast<int>(stage);
   half.layout = parse_choice<LayoutKind>("layout", layout);

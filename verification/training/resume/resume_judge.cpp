@@ -28,7 +28,8 @@ std::string hint_of(BufferId id, const TensorView& whole, const TensorView& here
   HintEvidence evidence;
   evidence.want = {want.data(), whole.dtype, numel};
   evidence.got = {got.data(), here.dtype, numel};
-  if (id == BufferId::applied_steps || id == BufferId::tensor_steps) evidence.meaning = Meaning::count;
+  if (id == BufferId::applied_steps || id == BufferId::tensor_steps)
+    evidence.meaning = Meaning::count;
   return hint(evidence);
 }
 
@@ -73,9 +74,10 @@ void ResumeJudge::compare(Phase phase, const ExposedBuffer& buffer, const std::s
   // Scalars are whole; of a buffer of elements the rank may have none.
   if (buffer.ranges.empty() && buffer.view.numel > 0) runs.push_back({0, 0, whole.numel});
   for (const Piece& piece : pieces) {
-    layout_.for_runs(tp_rank, piece, [&](std::int64_t here, std::int64_t there, std::int64_t numel) {
-      runs.push_back({there, here, numel});
-    });
+    layout_.for_runs(tp_rank, piece,
+                     [&](std::int64_t here, std::int64_t there, std::int64_t numel) {
+                       runs.push_back({there, here, numel});
+                     });
   }
   Divergence place;
   place.step = step_;
@@ -84,7 +86,8 @@ void ResumeJudge::compare(Phase phase, const ExposedBuffer& buffer, const std::s
   place.buffer = name(buffer.id);
   place.what = what;
   const Comparison comparison = compare_runs(whole, buffer.view, runs);
-  if (comparison.first && !judge_.first()) place.hint = hint_of(buffer.id, whole, buffer.view, runs);
+  if (comparison.first && !judge_.first())
+    place.hint = hint_of(buffer.id, whole, buffer.view, runs);
   judge_.count(comparison, buffer.view.dtype, std::move(place),
                [&](Divergence& d, std::int64_t first, std::int64_t last) {
                  for (const Piece& piece : pieces) {
@@ -97,7 +100,8 @@ void ResumeJudge::compare(Phase phase, const ExposedBuffer& buffer, const std::s
                    if (inside(last)) d.last_global_index = global(last);
                    if (!inside(first)) continue;
                    d.global_index = global(first);
-                   d.parameter = experiment_.layout().tensors()[static_cast<std::size_t>(piece.tensor)].name;
+                   d.parameter =
+                       experiment_.layout().tensors()[static_cast<std::size_t>(piece.tensor)].name;
                    d.coordinates = experiment_.layout().coordinates(d.global_index);
                  }
                });

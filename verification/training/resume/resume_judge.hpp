@@ -20,7 +20,8 @@ class ResumeJudge final : public StepObserver {
 
   /// What was loaded, against the state after that step: master and the rule's state, counters, loss scaler,
   /// parameters.
-  void loaded(std::int64_t step, const reference::DenseOptimizer& truth, DistributedOptimizer& optimizer);
+  void loaded(std::int64_t step, const reference::DenseOptimizer& truth,
+              DistributedOptimizer& optimizer);
 
   void observe(Phase phase, const ExposedBuffer& buffer) override;
 

@@ -9,14 +9,14 @@
 #include "common/io/checkpoint/checkpoint_names.hpp"
 #include "verification/cases/recipes.hpp"
 #include "verification/cases/stopwatch.hpp"
-#include "verification/compare/judge/dense_baseline.hpp"
-#include "verification/compare/judge/training_rank.hpp"
 #include "verification/cli/program/contract_version.hpp"
 #include "verification/cli/program/exit_code.hpp"
 #include "verification/cli/program/temporary_folder.hpp"
-#include "verification/training/resume/resume_judge.hpp"
+#include "verification/compare/judge/dense_baseline.hpp"
+#include "verification/compare/judge/training_rank.hpp"
 #include "verification/training/case_run.hpp"
 #include "verification/training/ranks/world.hpp"
+#include "verification/training/resume/resume_judge.hpp"
 
 namespace zeroproof::verification {
 namespace {
@@ -24,7 +24,8 @@ namespace {
 /// Production on the ranks of one half.
 class Side {
  public:
-  Side(const Experiment& experiment, GradCache& leaves, const CaseSpec& spec, const std::string& fault)
+  Side(const Experiment& experiment, GradCache& leaves, const CaseSpec& spec,
+       const std::string& fault)
       : experiment_(experiment),
         spec_(spec),
         layout_(experiment, spec, spec.world.size),
@@ -33,9 +34,10 @@ class Side {
     for (int rank = 0; rank < spec.world.size; ++rank)
       judges_.push_back(std::make_unique<ResumeJudge>(experiment, layout_, rank));
     world_->run([&](int rank, const RankComparison::Communicators& comms) {
-      at(rank) = std::make_unique<TrainingRank>(experiment, leaves, spec_, layout_,
-                                                TrainingRank::Communicators{*comms.candidate, *comms.harness},
-                                                candidate_factory(spec_.implementation, fault));
+      at(rank) = std::make_unique<TrainingRank>(
+          experiment, leaves, spec_, layout_,
+          TrainingRank::Communicators{*comms.candidate, *comms.harness},
+          candidate_factory(spec_.implementation, fault));
     });
   }
 
@@ -105,7 +107,11 @@ class ResumedRun {
  public:
   ResumedRun(const ResumeCaseSpec& spec, const Experiment& experiment, GradCache& leaves,
              const std::string& fault)
-      : spec_(spec), experiment_(experiment), leaves_(leaves), fault_(fault), truth_(experiment, leaves) {}
+      : spec_(spec),
+        experiment_(experiment),
+        leaves_(leaves),
+        fault_(fault),
+        truth_(experiment, leaves) {}
 
   /// Errors: whatever a rank throws; what was seen before stays.
   void run() {
@@ -128,7 +134,9 @@ class ResumedRun {
     return counts;
   }
   std::optional<Divergence> first() const { return side_ ? side_->first() : std::nullopt; }
-  std::int64_t applied_after() const { return truth_.optimizer().applied_steps() - applied_when_saved_; }
+  std::int64_t applied_after() const {
+    return truth_.optimizer().applied_steps() - applied_when_saved_;
+  }
 
  private:
   void steps(std::int64_t first, std::int64_t last) {

@@ -14,11 +14,13 @@ class ResumeSuite final : public Suite {
  public:
   std::string name() const override { return "resume"; }
 
-  std::vector<std::string> ids(const VerifyOptions& options, const std::string& pattern) const override {
+  std::vector<std::string> ids(const VerifyOptions& options,
+                               const std::string& pattern) const override {
     std::vector<std::string> ids;
     if (pattern.empty()) return ids;
-    ZP_CHECK(options.gradients.empty(), ErrorCode::config, "'" + pattern + "' was asked for with --gradients",
-             "these runs train byte_gpt_tiny", "leave one of the two out");
+    ZP_CHECK(options.gradients.empty(), ErrorCode::config,
+             "'" + pattern + "' was asked for with --gradients", "these runs train byte_gpt_tiny",
+             "leave one of the two out");
     for (const ResumeCaseSpec& spec : resume_cases(pattern)) ids.push_back(spec.id());
     return ids;
   }
@@ -31,10 +33,10 @@ class ResumeSuite final : public Suite {
       const ResumeCaseSpec& spec = cases.emplace_back(resume_cases(id).front());
       config_of(options, spec.half(spec.before));
       const std::int64_t steps = config_of(options, spec.half(spec.after)).steps;
-      ZP_CHECK(
-          spec.last_saved < steps, ErrorCode::config,
-          "'" + id + "' saves after step " + std::to_string(spec.last_saved) + " of " + std::to_string(steps),
-          "nothing is left to be resumed", "save earlier, or give more --steps");
+      ZP_CHECK(spec.last_saved < steps, ErrorCode::config,
+               "'" + id + "' saves after step " + std::to_string(spec.last_saved) + " of " +
+                   std::to_string(steps),
+               "nothing is left to be resumed", "save earlier, or give more --steps");
     }
     std::unique_ptr<Experiment> experiment;
     std::unique_ptr<GradCache> leaves;
@@ -44,8 +46,8 @@ class ResumeSuite final : public Suite {
       if (i == 0 || spec.recipe != cases[i - 1].recipe || spec.dtype != cases[i - 1].dtype) {
         const RunConfig config = config_of(options, spec);
         leaves.reset();
-        experiment =
-            std::make_unique<Experiment>(spec.workload, config, spec.dtype, load_text(config), spec.recipe);
+        experiment = std::make_unique<Experiment>(spec.workload, config, spec.dtype,
+                                                  load_text(config), spec.recipe);
         leaves = std::make_unique<GradCache>(*experiment);
       }
       Result result = judge_resume(cases[i], *experiment, *leaves, options.fault);
@@ -55,10 +57,12 @@ class ResumeSuite final : public Suite {
   }
 
   std::string table(const RunReport& report, const TextStyle& style) const override {
-    return group_table(report, name(), "saved, ended, and resumed on other ranks", "recipe", style.colour);
+    return group_table(report, name(), "saved, ended, and resumed on other ranks", "recipe",
+                       style.colour);
   }
 
-  std::optional<RunConfig> trains_with(const VerifyOptions& options, const std::string& id) const override {
+  std::optional<RunConfig> trains_with(const VerifyOptions& options,
+                                       const std::string& id) const override {
     const ResumeCaseSpec spec = resume_cases(id).front();
     return config_of(options, spec.half(spec.before));
   }

@@ -34,8 +34,8 @@ template <class Operation, class... T>
 void run_elementwise(const Operation& operation, std::int64_t numel, const T*... operands) {
   const PackSplit split = split_packs(numel, Operation::pack_numel, operands...);
   const std::int64_t singles = std::max(split.head, numel - split.tail());
-  launch(elementwise_kernel<Operation>, grid_blocks(std::max(split.num_packs, singles)), block_threads,
-         operation, split);
+  launch(elementwise_kernel<Operation>, grid_blocks(std::max(split.num_packs, singles)),
+         block_threads, operation, split);
 }
 
 }  // namespace zeroproof::cuda::device

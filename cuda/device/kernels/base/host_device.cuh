@@ -47,7 +47,9 @@ ZP_HOST_DEVICE inline float flip_sign(float value, std::uint32_t sign_mask) {
 inline constexpr std::uint32_t sign_bit = 0x80000000U;
 
 /// Neither NaN nor infinite, judged from the bits: no compiler flag can assume that away.
-ZP_HOST_DEVICE inline bool is_finite(float value) { return (bits_of(value) & 0x7F800000U) != 0x7F800000U; }
+ZP_HOST_DEVICE inline bool is_finite(float value) {
+  return (bits_of(value) & 0x7F800000U) != 0x7F800000U;
+}
 
 ZP_HOST_DEVICE inline bool is_finite(double value) {
   return (bits_of(value) & 0x7FF0000000000000ULL) != 0x7FF0000000000000ULL;

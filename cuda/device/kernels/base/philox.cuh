@@ -11,16 +11,19 @@ struct PhiloxWords {
 };
 
 /// The words of elements [4 block, 4 block + 4).
-ZP_HOST_DEVICE inline PhiloxWords philox_words(std::uint64_t seed, std::uint32_t stream, std::uint32_t t,
-                                               std::uint64_t block) {
-  PhiloxWords c{{static_cast<std::uint32_t>(block), static_cast<std::uint32_t>(block >> 32), t, stream}};
+ZP_HOST_DEVICE inline PhiloxWords philox_words(std::uint64_t seed, std::uint32_t stream,
+                                               std::uint32_t t, std::uint64_t block) {
+  PhiloxWords c{
+      {static_cast<std::uint32_t>(block), static_cast<std::uint32_t>(block >> 32), t, stream}};
   std::uint32_t key0 = static_cast<std::uint32_t>(seed);
   std::uint32_t key1 = static_cast<std::uint32_t>(seed >> 32);
   for (int round = 0; round < 10; ++round) {
     const std::uint64_t product0 = std::uint64_t{0xD2511F53U} * c.w[0];
     const std::uint64_t product1 = std::uint64_t{0xCD9E8D57U} * c.w[2];
-    c = {{static_cast<std::uint32_t>(product1 >> 32) ^ c.w[1] ^ key0, static_cast<std::uint32_t>(product1),
-          static_cast<std::uint32_t>(product0 >> 32) ^ c.w[3] ^ key1, static_cast<std::uint32_t>(product0)}};
+    c = {{static_cast<std::uint32_t>(product1 >> 32) ^ c.w[1] ^ key0,
+          static_cast<std::uint32_t>(product1),
+          static_cast<std::uint32_t>(product0 >> 32) ^ c.w[3] ^ key1,
+          static_cast<std::uint32_t>(product0)}};
     key0 += 0x9E3779B9U;
     key1 += 0xBB67AE85U;
   }

@@ -28,11 +28,11 @@ struct NumBytes {
 
 void copy(void* scratch, std::size_t& scratch_bytes, const Move* moves, std::int64_t count,
           cudaStream_t stream) {
-  check_cuda(
-      cub::DeviceMemcpy::Batched(scratch, scratch_bytes, thrust::make_transform_iterator(moves, Source{}),
-                                 thrust::make_transform_iterator(moves, Target{}),
-                                 thrust::make_transform_iterator(moves, NumBytes{}), count, stream),
-      "copying a batch on the device");
+  check_cuda(cub::DeviceMemcpy::Batched(
+                 scratch, scratch_bytes, thrust::make_transform_iterator(moves, Source{}),
+                 thrust::make_transform_iterator(moves, Target{}),
+                 thrust::make_transform_iterator(moves, NumBytes{}), count, stream),
+             "copying a batch on the device");
 }
 
 }  // namespace

@@ -32,7 +32,9 @@ struct Differs {
 struct StreamMemory {
   using value_type = char;
 
-  char* allocate(std::ptrdiff_t num_bytes) { return static_cast<char*>(device_allocate(num_bytes)); }
+  char* allocate(std::ptrdiff_t num_bytes) {
+    return static_cast<char*>(device_allocate(num_bytes));
+  }
   void deallocate(char* data, std::size_t) { device_release(data); }
 };
 
@@ -45,8 +47,9 @@ std::int64_t count(const Word* a, const Word* b, std::int64_t numel) {
   ++counted_calls().waits;
   try {
     const thrust::counting_iterator<std::int64_t> first(0);
-    return thrust::transform_reduce(thrust::cuda::par(memory).on(current_cuda_stream()), first, first + numel,
-                                    Differs<Word>{a, b}, std::int64_t{0}, thrust::plus<std::int64_t>());
+    return thrust::transform_reduce(thrust::cuda::par(memory).on(current_cuda_stream()), first,
+                                    first + numel, Differs<Word>{a, b}, std::int64_t{0},
+                                    thrust::plus<std::int64_t>());
   } catch (const thrust::system_error& error) {
     check_cuda(static_cast<cudaError_t>(error.code().value()), "comparing on the device");
     throw;

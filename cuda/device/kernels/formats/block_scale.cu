@@ -34,7 +34,8 @@ struct Amax {
   ZP_DEVICE void pack(std::int64_t i) { one(i); }
 
   ZP_DEVICE void finish() {
-    if (largest != 0U) atomicMax(amax + block, largest);  // a maximum of integers has no order (R14)
+    if (largest != 0U)
+      atomicMax(amax + block, largest);  // a maximum of integers has no order (R14)
     largest = 0U;
   }
 };
@@ -73,14 +74,16 @@ struct Dequantize {
   const float* scale_inv;  // [num_blocks]
   float* target;           // [numel]
 
-  ZP_DEVICE void one(std::int64_t i) const { target[i] = float_of_code(source[i]) * scale_inv[blocks.of(i)]; }
+  ZP_DEVICE void one(std::int64_t i) const {
+    target[i] = float_of_code(source[i]) * scale_inv[blocks.of(i)];
+  }
 
   ZP_DEVICE void pack(std::int64_t i) const { one(i); }
 };
 
 template <class Format>
-void quantize(const char* op, const BlockQuantization& options, std::int64_t first, Span<const float> values,
-              Span<const float> scale, Span<Format> target) {
+void quantize(const char* op, const BlockQuantization& options, std::int64_t first,
+              Span<const float> values, Span<const float> scale, Span<Format> target) {
   require_same_numel("values", values, "target", target);
   require_block_part(op, options.grid, first, values.size(), "scale", scale.size());
   if (values.empty()) return;
@@ -94,12 +97,13 @@ void quantize(const char* op, const BlockQuantization& options, std::int64_t fir
 }
 
 template <class Format>
-void dequantize(const char* op, const BlockGrid& grid, std::int64_t first, Span<const Format> source,
-                Span<const float> scale_inv, Span<float> target) {
+void dequantize(const char* op, const BlockGrid& grid, std::int64_t first,
+                Span<const Format> source, Span<const float> scale_inv, Span<float> target) {
   require_same_numel("source", source, "target", target);
   require_block_part(op, grid, first, source.size(), "scale_inv", scale_inv.size());
   if (source.empty()) return;
-  const Dequantize<Format> operation{PartBlocks(grid, first), source.data(), scale_inv.data(), target.data()};
+  const Dequantize<Format> operation{PartBlocks(grid, first), source.data(), scale_inv.data(),
+                                     target.data()};
   run_elementwise(operation, numel(source));
 }
 
@@ -124,13 +128,15 @@ void block_quantize_e5m2(const Exec&, const BlockQuantization& options, std::int
   quantize("block_quantize_e5m2", options, first, values, scale, target);
 }
 
-void block_dequantize_e4m3(const Exec&, const BlockGrid& grid, std::int64_t first, Span<const e4m3> source,
-                           Span<const float> scale_inv, Span<float> target) {
+void block_dequantize_e4m3(const Exec&, const BlockGrid& grid, std::int64_t first,
+                           Span<const e4m3> source, Span<const float> scale_inv,
+                           Span<float> target) {
   dequantize("block_dequantize_e4m3", grid, first, source, scale_inv, target);
 }
 
-void block_dequantize_e5m2(const Exec&, const BlockGrid& grid, std::int64_t first, Span<const e5m2> source,
-                           Span<const float> scale_inv, Span<float> target) {
+void block_dequantize_e5m2(const Exec&, const BlockGrid& grid, std::int64_t first,
+                           Span<const e5m2> source, Span<const float> scale_inv,
+                           Span<float> target) {
   dequantize("block_dequantize_e5m2", grid, first, source, scale_inv, target);
 }
 

@@ -97,8 +97,8 @@ ZP_HOST_DEVICE inline std::uint64_t judged_of(const std::uint64_t* count, int bi
 
 /// R26, D(kept): where a level begins, its elements are counted first. kept is at least levels, so that every level has
 /// bins; products of the two are below 2^28.
-ZP_HOST_DEVICE inline double divergence_of(const std::uint64_t* count, const Counted& counted, int levels,
-                                           int kept) {
+ZP_HOST_DEVICE inline double divergence_of(const std::uint64_t* count, const Counted& counted,
+                                           int levels, int kept) {
   double s = 0.0, q = 1.0;
   std::uint64_t inside = 0;
   int level = 0, end = 0;
@@ -135,7 +135,8 @@ ZP_KERNEL divergence_kernel(const std::uint64_t* count, Counted counted, int lev
   for (int c = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x); c < clips; c += stride) {
     const int kept = levels + c;
     const bool infinite = counted.last >= kept && judged_of(count, kept - 1) == 0;
-    divergence[c] = infinite ? double_of(0x7FF0000000000000ULL) : divergence_of(count, counted, levels, kept);
+    divergence[c] =
+        infinite ? double_of(0x7FF0000000000000ULL) : divergence_of(count, counted, levels, kept);
   }
 }
 
@@ -172,7 +173,8 @@ struct SmoothScale {
       scale[i] = 1.0F;
       return;
     }
-    const double input = static_cast<double>(float_of(x)), weight = static_cast<double>(float_of(y));
+    const double input = static_cast<double>(float_of(x)),
+                 weight = static_cast<double>(float_of(y));
     double v = 1.0, u = 1.0;
     if (alpha == 1.0) {
       v = input;
@@ -211,11 +213,11 @@ float entropy_amax(const Exec&, Span<const std::uint64_t> count, float width, in
   if (counted.last == 0) return 0;
   const int levels = 1 << (bits - 1);
   const DeviceArray<double> divergence(numel(count) - levels + 1);
-  launch(divergence_kernel, grid_blocks(divergence.count()), block_threads, count.data(), counted, levels,
-         static_cast<int>(divergence.count()), divergence.data());
+  launch(divergence_kernel, grid_blocks(divergence.count()), block_threads, count.data(), counted,
+         levels, static_cast<int>(divergence.count()), divergence.data());
   const DeviceValue<std::int64_t> least(0);
-  launch(least_kernel, 1, block_threads, static_cast<const double*>(divergence.data()), divergence.count(),
-         least.get());
+  launch(least_kernel, 1, block_threads, static_cast<const double*>(divergence.data()),
+         divergence.count(), least.get());
   return edge_of(levels + least.fetch(), width);
 }
 
@@ -225,7 +227,8 @@ void smooth_scales(const Exec&, double alpha, Span<const std::uint32_t> input_am
   require_same_numel("input_amax", input_amax, "scale", scale);
   require_alpha(alpha);
   if (scale.empty()) return;
-  run_elementwise(SmoothScale{alpha, input_amax.data(), weight_amax.data(), scale.data()}, numel(scale));
+  run_elementwise(SmoothScale{alpha, input_amax.data(), weight_amax.data(), scale.data()},
+                  numel(scale));
 }
 
 }  // namespace zeroproof::cuda::device

@@ -20,8 +20,12 @@ ZP_HOST_DEVICE inline std::uint32_t narrow(float value, e8m0) { return e8m0_bits
 /// The formats whose casts do not saturate.
 struct NonfiniteE4m3 : e4m3 {};
 struct NonfiniteE5m2 : e5m2 {};
-ZP_HOST_DEVICE inline std::uint32_t narrow(float value, NonfiniteE4m3) { return nonfinite_e4m3_bits(value); }
-ZP_HOST_DEVICE inline std::uint32_t narrow(float value, NonfiniteE5m2) { return nonfinite_e5m2_bits(value); }
+ZP_HOST_DEVICE inline std::uint32_t narrow(float value, NonfiniteE4m3) {
+  return nonfinite_e4m3_bits(value);
+}
+ZP_HOST_DEVICE inline std::uint32_t narrow(float value, NonfiniteE5m2) {
+  return nonfinite_e5m2_bits(value);
+}
 ZP_HOST_DEVICE inline float widen(bf16 value) { return float_of_bf16(value.bits); }
 ZP_HOST_DEVICE inline float widen(fp16 value) { return float_of_fp16(value.bits); }
 ZP_HOST_DEVICE inline float widen(e4m3 value) { return float_of_e4m3(value.bits); }

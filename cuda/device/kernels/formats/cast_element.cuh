@@ -115,14 +115,16 @@ ZP_HOST_DEVICE inline float float_of_parts(std::uint32_t sign, std::uint32_t exp
   constexpr std::uint32_t leading_bit = 1U << fraction_bits;
   if (exponent == 0U) {
     if (fraction == 0U) return float_of(sign << 31);
-    exponent = 1U;  // a subnormal has the exponent of the smallest normal number, and no leading bit yet
+    exponent =
+        1U;  // a subnormal has the exponent of the smallest normal number, and no leading bit yet
     while ((fraction & leading_bit) == 0U) {
       fraction <<= 1;
       --exponent;  // may wrap below zero; the sum with the difference of the biases is positive again
     }
     fraction -= leading_bit;
   }
-  return float_of((sign << 31) | ((exponent + 127U - bias) << 23) | (fraction << (23U - fraction_bits)));
+  return float_of((sign << 31) | ((exponent + 127U - bias) << 23) |
+                  (fraction << (23U - fraction_bits)));
 }
 
 /// fp16 to fp32.

@@ -19,7 +19,8 @@ static_assert(sizeof(NormLimbs) == norm_num_sums * sizeof(Sum));
 /// Candidate number m - first_clip of an amax, both as bits.
 ZP_HOST_DEVICE inline std::uint32_t clipped_bits(std::uint32_t amax, int candidate) {
   if (amax > infinite_amax) return amax;
-  const double share = static_cast<double>(first_clip + candidate) * 0x1p-5;  // exact, and so is the product
+  const double share =
+      static_cast<double>(first_clip + candidate) * 0x1p-5;  // exact, and so is the product
   return bits_of(static_cast<float>(static_cast<double>(float_of(amax)) * share));
 }
 
@@ -60,7 +61,8 @@ struct AddErrors {
   ZP_DEVICE void finish() {
     ZP_UNROLL
     for (int k = 0; k < 3; ++k) {
-      if (kept.digits[k] != 0) atomicAdd(errors + set * norm_num_sums + kept.first + k, Sum{kept.digits[k]});
+      if (kept.digits[k] != 0)
+        atomicAdd(errors + set * norm_num_sums + kept.first + k, Sum{kept.digits[k]});
       kept.digits[k] = 0;
     }
   }
@@ -85,7 +87,8 @@ struct ChooseClip {
     int best = -1;
     for (int c = 0; c < num_clips; ++c) {
       std::uint64_t sums[norm_num_sums];
-      for (int k = 0; k < norm_num_sums; ++k) sums[k] = errors[(block * num_clips + c) * norm_num_sums + k];
+      for (int k = 0; k < norm_num_sums; ++k)
+        sums[k] = errors[(block * num_clips + c) * norm_num_sums + k];
       const double norm = norm_of_squares(sums);
       if (!is_finite(norm)) {
         clipped[block] = amax[block];
@@ -104,26 +107,28 @@ struct ChooseClip {
 
 }  // namespace
 
-void clip_errors(const Exec&, const FakeQuantization& options, std::int64_t first, Span<const float> values,
-                 Span<const std::uint32_t> amax, Span<NormLimbs> errors) {
+void clip_errors(const Exec&, const FakeQuantization& options, std::int64_t first,
+                 Span<const float> values, Span<const std::uint32_t> amax, Span<NormLimbs> errors) {
   require_fake_quantization("clip_errors", options, first, values.size(), amax.size());
   require_clip_errors("clip_errors", amax.size(), errors.size());
   if (values.empty()) return;
   auto* const sums = reinterpret_cast<Sum*>(errors.data());
   const CarryErrors carry{sums};
-  run_elementwise(carry, numel(errors));  // limbs that others left full have no room for as much again
-  for_each_norm_piece(numel(values), norm_piece_numel, [&](std::int64_t begin, std::int64_t piece_numel) {
-    with_fake_element(options, [&]<class Element>(const Element& element) {
-      const AddErrors<Element> operation{PartBlocks(options.grid, first + begin),
-                                         element,
-                                         piece_numel,
-                                         values.data() + begin,
-                                         amax.data(),
-                                         sums};
-      run_elementwise(operation, piece_numel * num_clips);
-    });
-    run_elementwise(carry, numel(errors));
-  });
+  run_elementwise(carry,
+                  numel(errors));  // limbs that others left full have no room for as much again
+  for_each_norm_piece(
+      numel(values), norm_piece_numel, [&](std::int64_t begin, std::int64_t piece_numel) {
+        with_fake_element(options, [&]<class Element>(const Element& element) {
+          const AddErrors<Element> operation{PartBlocks(options.grid, first + begin),
+                                             element,
+                                             piece_numel,
+                                             values.data() + begin,
+                                             amax.data(),
+                                             sums};
+          run_elementwise(operation, piece_numel * num_clips);
+        });
+        run_elementwise(carry, numel(errors));
+      });
 }
 
 void clip_of_errors(Span<const std::uint32_t> amax, Span<const NormLimbs> errors,
@@ -131,9 +136,9 @@ void clip_of_errors(Span<const std::uint32_t> amax, Span<const NormLimbs> errors
   require_same_numel("amax", amax, "clipped", clipped);
   require_clip_errors("clip_of_errors", amax.size(), errors.size());
   if (amax.empty()) return;
-  run_elementwise(
-      ChooseClip{amax.data(), reinterpret_cast<const std::uint64_t*>(errors.data()), clipped.data()},
-      numel(amax));
+  run_elementwise(ChooseClip{amax.data(), reinterpret_cast<const std::uint64_t*>(errors.data()),
+                             clipped.data()},
+                  numel(amax));
 }
 
 }  // namespace zeroproof::cuda::device

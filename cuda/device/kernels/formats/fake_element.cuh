@@ -22,7 +22,8 @@ struct Integers {
   float top, low;  // both as magnitudes
 
   explicit Integers(const FakeQuantization& options)
-      : top(static_cast<float>((1 << (options.bits - 1)) - 1)), low(options.narrow ? top : top + 1.0F) {}
+      : top(static_cast<float>((1 << (options.bits - 1)) - 1)),
+        low(options.narrow ? top : top + 1.0F) {}
 
   ZP_HOST_DEVICE float code(float value, float scale) const {
     const std::uint32_t bits = bits_of(value * scale);
@@ -30,7 +31,8 @@ struct Integers {
     if (magnitude > infinite_amax) return float_of(0x7FFFFFFFU);
     const float limit = sign != 0U ? low : top;
     if (magnitude >= bits_of(limit)) return float_of(bits_of(limit) | sign);
-    const float rounded = (float_of(magnitude) + 8388608.0F) - 8388608.0F;  // 2^23: no room for a fraction
+    const float rounded =
+        (float_of(magnitude) + 8388608.0F) - 8388608.0F;  // 2^23: no room for a fraction
     return float_of(bits_of(rounded) | sign);
   }
 };
@@ -41,13 +43,16 @@ ZP_HOST_DEVICE inline float fake_fp8_of(float top, std::uint32_t amax, float val
   const float scale = top / (amax <= smallest_amax_bits ? 1.0F : float_of(amax));
   const float scaled = value * scale;
   const float scale_inv = 1.0F / scale;
-  const float widened = is_e4m3 ? float_of_e4m3(e4m3_bits(scaled)) : float_of_e5m2(e5m2_bits(scaled));
+  const float widened =
+      is_e4m3 ? float_of_e4m3(e4m3_bits(scaled)) : float_of_e5m2(e5m2_bits(scaled));
   return widened * scale_inv;
 }
 
 /// There and back through integers. amax: bits with one NaN.
-ZP_HOST_DEVICE inline float fake_integer_of(const Integers& integers, std::uint32_t amax, float value) {
-  if (amax <= smallest_amax_bits) return (bits_of(value) & ~sign_bit) > infinite_amax ? value : 0.0F;
+ZP_HOST_DEVICE inline float fake_integer_of(const Integers& integers, std::uint32_t amax,
+                                            float value) {
+  if (amax <= smallest_amax_bits)
+    return (bits_of(value) & ~sign_bit) > infinite_amax ? value : 0.0F;
   const float scale = integers.top / float_of(amax);
   return integers.code(value, scale) / scale;
 }

@@ -47,8 +47,8 @@ struct IntegerCode {
 
 }  // namespace
 
-void fake_quantize(const Exec&, const FakeQuantization& options, std::int64_t first, Span<const float> values,
-                   Span<const std::uint32_t> amax, Span<float> target) {
+void fake_quantize(const Exec&, const FakeQuantization& options, std::int64_t first,
+                   Span<const float> values, Span<const std::uint32_t> amax, Span<float> target) {
   require_same_numel("values", values, "target", target);
   require_fake_quantization("fake_quantize", options, first, values.size(), amax.size());
   if (values.empty()) return;
@@ -60,13 +60,14 @@ void fake_quantize(const Exec&, const FakeQuantization& options, std::int64_t fi
 }
 
 void quantize_integer(const Exec&, const FakeQuantization& options, std::int64_t first,
-                      Span<const float> values, Span<const std::uint32_t> amax, Span<std::int8_t> codes) {
+                      Span<const float> values, Span<const std::uint32_t> amax,
+                      Span<std::int8_t> codes) {
   require_same_numel("values", values, "codes", codes);
   require_fake_quantization("quantize_integer", options, first, values.size(), amax.size());
   require_integer_codes(options);
   if (values.empty()) return;
-  run_elementwise(IntegerCode{PartBlocks(options.grid, first), Integers(options), amax.data(), values.data(),
-                              codes.data()},
+  run_elementwise(IntegerCode{PartBlocks(options.grid, first), Integers(options), amax.data(),
+                              values.data(), codes.data()},
                   numel(values));
 }
 

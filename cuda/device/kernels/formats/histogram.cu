@@ -91,8 +91,8 @@ void histogram_count(const Exec&, float width, HistogramEnd end, Span<const floa
   const std::int64_t bins = numel(count) - histogram_extra;
   require_bins("histogram_count", bins, width);
   if (values.empty()) return;
-  const CountMagnitudes operation{values.data(), reinterpret_cast<Count*>(count.data()), width, bins,
-                                  end == HistogramEnd::closed ? bins - 1 : bins};
+  const CountMagnitudes operation{values.data(), reinterpret_cast<Count*>(count.data()), width,
+                                  bins, end == HistogramEnd::closed ? bins - 1 : bins};
   run_elementwise(operation, numel(values));
 }
 
@@ -100,8 +100,8 @@ void histogram_widen(const Exec&, int doublings, Span<std::uint64_t> count) {
   const std::int64_t bins = numel(count) - histogram_extra;
   require_bins("histogram_widen", bins, 1.0F);
   ZP_CHECK(doublings >= 0, ErrorCode::invalid_argument,
-           "histogram_widen: " + std::to_string(doublings) + " doublings", "one bin does not become two",
-           "pass 0 or more");
+           "histogram_widen: " + std::to_string(doublings) + " doublings",
+           "one bin does not become two", "pass 0 or more");
   if (doublings == 0) return;
   run_elementwise(JoinBins{count.data(), bins, std::int64_t{1} << std::min(doublings, 32)}, 1);
 }

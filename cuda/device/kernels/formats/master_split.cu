@@ -17,7 +17,8 @@ ZP_HOST_DEVICE inline Parts split_of(float master, bool keeps_nan) {
   return {((bits + 0x8000U) >> 16) & 0xFFFFU, bits & 0xFFFFU};
 }
 
-ZP_HOST_DEVICE inline float master_of(std::uint32_t param, std::uint32_t remainder, bool keeps_nan) {
+ZP_HOST_DEVICE inline float master_of(std::uint32_t param, std::uint32_t remainder,
+                                      bool keeps_nan) {
   if (keeps_nan && (param & 0x7FFFU) > 0x7F80U) return float_of(0x7FFFFFFFU);
   const std::uint32_t rounded_up = remainder >= 0x8000U ? 0x10000U : 0U;
   return float_of((param << 16) + remainder - rounded_up);
@@ -62,11 +63,14 @@ struct Join {
   float* master;
   bool keeps_nan;
 
-  ZP_DEVICE void one(std::int64_t i) const { master[i] = master_of(param[i].bits, remainder[i], keeps_nan); }
+  ZP_DEVICE void one(std::int64_t i) const {
+    master[i] = master_of(param[i].bits, remainder[i], keeps_nan);
+  }
 
   ZP_DEVICE void pack(std::int64_t i) const {
     const Pack<std::uint32_t> high = load_pack(reinterpret_cast<const std::uint32_t*>(param + i));
-    const Pack<std::uint32_t> low = load_pack(reinterpret_cast<const std::uint32_t*>(remainder + i));
+    const Pack<std::uint32_t> low =
+        load_pack(reinterpret_cast<const std::uint32_t*>(remainder + i));
     Pack<float> out[2];
     ZP_UNROLL
     for (int k = 0; k < pack_numel; ++k)
@@ -87,8 +91,8 @@ void split_master(const Exec&, SplitRule rule, Span<const float> master, Span<bf
   run_elementwise(split, numel(master), split.master, split.param, split.remainder);
 }
 
-void join_master(const Exec&, SplitRule rule, Span<const bf16> param, Span<const std::uint16_t> remainder,
-                 Span<float> master) {
+void join_master(const Exec&, SplitRule rule, Span<const bf16> param,
+                 Span<const std::uint16_t> remainder, Span<float> master) {
   require_same_numel("param", param, "master", master);
   require_same_numel("remainder", remainder, "master", master);
   if (param.empty()) return;

@@ -44,8 +44,8 @@ struct StochasticNarrow {
     std::uint32_t half[8];
     ZP_UNROLL
     for (int k = 0; k < pack_numel; ++k) {
-      half[k] =
-          stochastic_bf16_bits(in[k / 4].v[k % 4], select_word(skip, r[k], r[k + 1], r[k + 2], r[k + 3]));
+      half[k] = stochastic_bf16_bits(in[k / 4].v[k % 4],
+                                     select_word(skip, r[k], r[k + 1], r[k + 2], r[k + 3]));
     }
     Pack<std::uint32_t> out;
     ZP_UNROLL
@@ -60,8 +60,9 @@ void stochastic_cast_to_bf16(const Exec&, const RoundingDraw& draw, Span<const f
                              Span<bf16> target) {
   require_same_numel("source", source, "target", target);
   if (source.empty()) return;
-  const StochasticNarrow operation{draw.seed, draw.first_index, static_cast<std::uint32_t>(draw.step),
-                                   source.data(), target.data()};
+  const StochasticNarrow operation{draw.seed, draw.first_index,
+                                   static_cast<std::uint32_t>(draw.step), source.data(),
+                                   target.data()};
   run_elementwise(operation, numel(source), operation.source, operation.target);
 }
 

@@ -11,7 +11,8 @@ struct BinnedElement {
   std::uint32_t top;
 };
 
-inline constexpr std::uint32_t binned_not_finite = 255;  ///< the top of a sum with an infinity or a NaN in it
+inline constexpr std::uint32_t binned_not_finite =
+    255;  ///< the top of a sum with an infinity or a NaN in it
 
 /// Sums of bins may be anything once top is 255; then they wrap.
 ZP_HOST_DEVICE inline std::int32_t bin_sum(std::int32_t a, std::int32_t b) {

@@ -7,7 +7,8 @@ namespace zeroproof::cuda::device {
 
 namespace {
 
-constexpr int quarter = 4;  // elements of hi, lo and values in 16 bytes; of top there are four times as many
+constexpr int quarter =
+    4;  // elements of hi, lo and values in 16 bytes; of top there are four times as many
 
 /// The fields of sums.
 struct DeviceBins {
@@ -82,7 +83,8 @@ struct Merge {
       FourBins four = FourBins::load(into, i + q);
       ZP_UNROLL
       for (int k = 0; k < quarter; ++k) {
-        const BinnedElement sum = binned_merged(other.get(k, from_top.v[q + k]), four.get(k, top.v[q + k]));
+        const BinnedElement sum =
+            binned_merged(other.get(k, from_top.v[q + k]), four.get(k, top.v[q + k]));
         four.set(k, sum);
         top.v[q + k] = static_cast<std::uint8_t>(sum.top);
       }
@@ -136,8 +138,8 @@ void binned_merge(const Exec&, const BinnedSum& from, const BinnedSum& into) {
   require_same_numel("from", from.hi, "into", into.hi);
   if (into.hi.empty()) return;
   const Merge operation{bins_of(from), bins_of(into)};
-  run_elementwise(operation, numel(into.hi), operation.from.hi, operation.from.lo, operation.from.top,
-                  operation.into.hi, operation.into.lo, operation.into.top);
+  run_elementwise(operation, numel(into.hi), operation.from.hi, operation.from.lo,
+                  operation.from.top, operation.into.hi, operation.into.lo, operation.into.top);
 }
 
 void binned_finish(const Exec&, const BinnedSum& sum, Span<float> result) {
@@ -145,8 +147,8 @@ void binned_finish(const Exec&, const BinnedSum& sum, Span<float> result) {
   require_same_numel("hi", sum.hi, "result", result);
   if (result.empty()) return;
   const Finish operation{bins_of(sum), result.data()};
-  run_elementwise(operation, numel(result), operation.bins.hi, operation.bins.lo, operation.bins.top,
-                  operation.result);
+  run_elementwise(operation, numel(result), operation.bins.hi, operation.bins.lo,
+                  operation.bins.top, operation.result);
 }
 
 }  // namespace zeroproof::cuda::device

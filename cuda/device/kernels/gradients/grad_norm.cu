@@ -33,8 +33,8 @@ void grad_norm_accumulate(const Exec&, Span<const float> grad, NormLimbs& limbs)
   const DeviceValue<NormSums> sums(
       {});  // one launch: 2^32 chunks are 2^42 elements, more than fits into memory
   const std::int64_t num_chunks = (numel(grad) + norm_chunk_numel - 1) / norm_chunk_numel;
-  launch(norm_kernel, grid_blocks(num_chunks * norm_num_lanes), block_threads, grad.data(), numel(grad),
-         sums.get()->data());
+  launch(norm_kernel, grid_blocks(num_chunks * norm_num_lanes), block_threads, grad.data(),
+         numel(grad), sums.get()->data());
   add_norm_sums(sums.fetch(), limbs);
 }
 

@@ -36,12 +36,13 @@ struct AddTerms {
 
 template <NormTerm term>
 void accumulate(Span<const float> grad, NormLimbs& limbs) {
-  for_each_norm_piece(numel(grad), norm_piece_numel, [&](std::int64_t first, std::int64_t piece_numel) {
-    const DeviceValue<NormSums> sums({});
-    const AddTerms<term> operation{grad.data() + first, sums.get()->data()};
-    run_elementwise(operation, piece_numel, operation.grad);
-    add_norm_sums(sums.fetch(), limbs);
-  });
+  for_each_norm_piece(numel(grad), norm_piece_numel,
+                      [&](std::int64_t first, std::int64_t piece_numel) {
+                        const DeviceValue<NormSums> sums({});
+                        const AddTerms<term> operation{grad.data() + first, sums.get()->data()};
+                        run_elementwise(operation, piece_numel, operation.grad);
+                        add_norm_sums(sums.fetch(), limbs);
+                      });
 }
 
 }  // namespace

@@ -20,7 +20,8 @@ namespace {
 /// partials[b] = what block b has seen of sum (|x| / amax)^p. A thread adds its elements in order, a block
 /// its threads as a tree: no float atomics (R10), and the same bits every time. grad: [numel]; partials:
 /// [grid].
-ZP_KERNEL power_sum_kernel(const float* grad, std::int64_t numel, double amax, double p, double* partials) {
+ZP_KERNEL power_sum_kernel(const float* grad, std::int64_t numel, double amax, double p,
+                           double* partials) {
   ZP_SHARED_ARRAY(double, sums, block_threads);
   const std::int64_t stride = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
   double sum = 0.0;
@@ -43,7 +44,8 @@ using Partials = std::array<double, 512>;
 
 /// Blocks by size alone: the result then does not depend on the device either.
 int num_blocks(std::int64_t numel) {
-  constexpr std::int64_t elements_per_block = 16 * block_threads, most = std::tuple_size_v<Partials>;
+  constexpr std::int64_t elements_per_block = 16 * block_threads,
+                         most = std::tuple_size_v<Partials>;
   return static_cast<int>(std::clamp<std::int64_t>(numel / elements_per_block, 1, most));
 }
 
@@ -60,7 +62,8 @@ double grad_norm_p(const Exec& exec, Span<const float> grad, double p) {
 
   const int blocks = num_blocks(numel(grad));
   const DeviceValue<Partials> partials({});
-  launch(power_sum_kernel, blocks, block_threads, grad.data(), numel(grad), amax, p, partials.get()->data());
+  launch(power_sum_kernel, blocks, block_threads, grad.data(), numel(grad), amax, p,
+         partials.get()->data());
   double sum = 0;
   for (const double partial : partials.fetch()) sum = sum + partial;
   return amax * std::pow(sum, 1.0 / p);

@@ -38,7 +38,8 @@ struct Look {
 
 struct Combine {
   ZP_HOST_DEVICE PartStats operator()(const PartStats& a, const PartStats& b) const {
-    return {a.amax > b.amax ? a.amax : b.amax, a.num_nonfinite + b.num_nonfinite, a.num_zeros + b.num_zeros};
+    return {a.amax > b.amax ? a.amax : b.amax, a.num_nonfinite + b.num_nonfinite,
+            a.num_zeros + b.num_zeros};
   }
 };
 
@@ -51,16 +52,19 @@ struct Begin {
 };
 
 struct End {
-  ZP_HOST_DEVICE std::int64_t operator()(const GradSegment& part) const { return part.begin + part.numel; }
+  ZP_HOST_DEVICE std::int64_t operator()(const GradSegment& part) const {
+    return part.begin + part.numel;
+  }
 };
 
 void reduce(void* scratch, std::size_t& scratch_bytes, const float* grad, const GradSegment* parts,
             std::int64_t num_parts, PartStats* found, cudaStream_t stream) {
-  check_cuda(cub::DeviceSegmentedReduce::Reduce(
-                 scratch, scratch_bytes, thrust::make_transform_iterator(grad, Look{}), found, num_parts,
-                 thrust::make_transform_iterator(parts, Begin{}),
-                 thrust::make_transform_iterator(parts, End{}), Combine{}, PartStats{0, 0, 0}, stream),
-             "reducing segments");
+  check_cuda(
+      cub::DeviceSegmentedReduce::Reduce(
+          scratch, scratch_bytes, thrust::make_transform_iterator(grad, Look{}), found, num_parts,
+          thrust::make_transform_iterator(parts, Begin{}),
+          thrust::make_transform_iterator(parts, End{}), Combine{}, PartStats{0, 0, 0}, stream),
+      "reducing segments");
 }
 
 /// At least 1 byte: without scratch memory the reduction is asked for its size.
@@ -70,8 +74,8 @@ std::int64_t reduce_scratch_bytes(std::int64_t num_parts) {
   return std::max<std::int64_t>(static_cast<std::int64_t>(bytes), 1);
 }
 
-void enqueue_reduce(const float* grad, const GradSegment* parts, std::int64_t num_parts, PartStats* found,
-                    void* scratch) {
+void enqueue_reduce(const float* grad, const GradSegment* parts, std::int64_t num_parts,
+                    PartStats* found, void* scratch) {
   auto bytes = static_cast<std::size_t>(reduce_scratch_bytes(num_parts));
   reduce(scratch, bytes, grad, parts, num_parts, found, current_cuda_stream());
   count_launch();
@@ -87,15 +91,16 @@ ZP_KERNEL reduce_kernel(const float* grad, const GradSegment* parts, std::int64_
   const std::int64_t stride = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
   for (std::int64_t p = thread; p < num_parts; p += stride) {
     PartStats all{0, 0, 0};
-    for (std::int64_t i = 0; i < parts[p].numel; ++i) all = Combine{}(all, Look{}(grad[parts[p].begin + i]));
+    for (std::int64_t i = 0; i < parts[p].numel; ++i)
+      all = Combine{}(all, Look{}(grad[parts[p].begin + i]));
     found[p] = all;
   }
 }
 
 std::int64_t reduce_scratch_bytes(std::int64_t) { return 1; }
 
-void enqueue_reduce(const float* grad, const GradSegment* parts, std::int64_t num_parts, PartStats* found,
-                    void*) {
+void enqueue_reduce(const float* grad, const GradSegment* parts, std::int64_t num_parts,
+                    PartStats* found, void*) {
   launch(reduce_kernel, grid_blocks(num_parts), block_threads, grad, parts, num_parts, found);
 }
 
@@ -112,7 +117,8 @@ ZP_KERNEL add_parts_kernel(const GradSegment* parts, std::int64_t num_parts, con
     if (mine.amax != 0U) atomicMax(&tensor.amax, mine.amax);
     if (mine.num_nonfinite != 0U)
       atomicAdd(reinterpret_cast<Count*>(&tensor.num_nonfinite), Count{mine.num_nonfinite});
-    if (mine.num_zeros != 0U) atomicAdd(reinterpret_cast<Count*>(&tensor.num_zeros), Count{mine.num_zeros});
+    if (mine.num_zeros != 0U)
+      atomicAdd(reinterpret_cast<Count*>(&tensor.num_zeros), Count{mine.num_zeros});
   }
 }
 
@@ -122,7 +128,8 @@ std::vector<GradSegment> parts_of(Span<const GradSegment> segments) {
   std::vector<GradSegment> parts;
   for (const GradSegment& segment : segments) {
     for (std::int64_t begin = 0; begin < segment.numel; begin += part_numel) {
-      parts.push_back({segment.begin + begin, std::min(part_numel, segment.numel - begin), segment.tensor});
+      parts.push_back(
+          {segment.begin + begin, std::min(part_numel, segment.numel - begin), segment.tensor});
     }
   }
   return parts;
@@ -136,18 +143,20 @@ std::int64_t found_bytes(std::int64_t num_parts) {
 
 DeviceSegments::DeviceSegments(Span<const GradSegment> segments) {
   const std::vector<GradSegment> parts = parts_of(segments);
-  const std::int64_t parts_bytes = static_cast<std::int64_t>(Span<const GradSegment>(parts).size_bytes());
+  const std::int64_t parts_bytes =
+      static_cast<std::int64_t>(Span<const GradSegment>(parts).size_bytes());
   num_parts_ = numel(Span<const GradSegment>(parts));
   scratch_begin_ = aligned(parts_bytes);
-  memory_ =
-      DeviceArray<std::byte>(scratch_begin_ + found_bytes(num_parts_) + reduce_scratch_bytes(num_parts_));
+  memory_ = DeviceArray<std::byte>(scratch_begin_ + found_bytes(num_parts_) +
+                                   reduce_scratch_bytes(num_parts_));
   stage_to_device(memory_.data(), parts.data(), parts_bytes);
 }
 
 void enqueue_grad_stats(const float* grad, const DeviceSegments& segments, GradStats* stats) {
   const std::int64_t num_parts = segments.num_parts();
   auto* const found = reinterpret_cast<PartStats*>(segments.scratch());
-  enqueue_reduce(grad, segments.parts(), num_parts, found, segments.scratch() + found_bytes(num_parts));
+  enqueue_reduce(grad, segments.parts(), num_parts, found,
+                 segments.scratch() + found_bytes(num_parts));
   launch(add_parts_kernel, grid_blocks(num_parts), block_threads, segments.parts(), num_parts,
          static_cast<const PartStats*>(found), stats);
 }

@@ -8,7 +8,8 @@ namespace {
 
 struct AddNodes {
   static constexpr int pack_numel = 4;
-  const float* left;  // [numel]; either operand may be sum: a thread reads an element before it writes it
+  const float*
+      left;  // [numel]; either operand may be sum: a thread reads an element before it writes it
   const float* right;
   float* sum;
 

@@ -52,11 +52,14 @@ ZP_HOST_DEVICE inline double sum_of_limbs(std::uint64_t* sums) {
 }
 
 /// N of the forms chunk1024 and exact.
-ZP_HOST_DEVICE inline double norm_of_squares(std::uint64_t* sums) { return sqrt(sum_of_limbs(sums)); }
+ZP_HOST_DEVICE inline double norm_of_squares(std::uint64_t* sums) {
+  return sqrt(sum_of_limbs(sums));
+}
 
 /// N of the form inf.
 ZP_HOST_DEVICE inline double norm_of_largest(std::uint32_t amax) {
-  return amax > 0x7F800000U ? double_of(0x7FF8000000000000ULL) : static_cast<double>(float_of(amax));
+  return amax > 0x7F800000U ? double_of(0x7FF8000000000000ULL)
+                            : static_cast<double>(float_of(amax));
 }
 
 /// max_norm: 0 if there is none.

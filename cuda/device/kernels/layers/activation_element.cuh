@@ -90,8 +90,8 @@ struct GatedGradient {
 };
 
 template <Gate gate>
-ZP_HOST_DEVICE inline GatedGradient gated_gradient(const GatedSettings& settings, const GatedInputs& in,
-                                                   float dy) {
+ZP_HOST_DEVICE inline GatedGradient gated_gradient(const GatedSettings& settings,
+                                                   const GatedInputs& in, float dy) {
   const float u = not_above(settings.limit, in.gate);
   const float v = not_below(-settings.limit, not_above(settings.limit, in.linear));
   const float w = v + settings.offset;

@@ -57,7 +57,9 @@ struct SquaredRelu {
   float* y;             // [rows, columns]
   std::int64_t columns;
 
-  ZP_DEVICE float weight_of(std::int64_t row) const { return weight != nullptr ? weight[row] : 1.0F; }
+  ZP_DEVICE float weight_of(std::int64_t row) const {
+    return weight != nullptr ? weight[row] : 1.0F;
+  }
 
   ZP_DEVICE static float value(float x, float weight) {
     const float m = positive_part(x);
@@ -123,14 +125,15 @@ void bias_gelu(const Exec&, std::int64_t columns, Span<const float> x, Span<cons
   run_by_rows(operation, numel(x), columns, operation.x, operation.bias, operation.out);
 }
 
-void bias_gelu_backward(const Exec&, std::int64_t columns, Span<const float> dy, Span<const float> x,
-                        Span<const float> bias, Span<float> dx) {
+void bias_gelu_backward(const Exec&, std::int64_t columns, Span<const float> dy,
+                        Span<const float> x, Span<const float> bias, Span<float> dx) {
   check_gelu("bias_gelu_backward", columns, x, bias);
   host::require_numel("bias_gelu_backward", "dy", dy.size(), x.size());
   host::require_numel("bias_gelu_backward", "dx", dx.size(), x.size());
   if (x.empty()) return;
   const BiasGelu<true> operation{dy.data(), x.data(), pointer_or_null(bias), dx.data(), columns};
-  run_by_rows(operation, numel(x), columns, operation.dy, operation.x, operation.bias, operation.out);
+  run_by_rows(operation, numel(x), columns, operation.dy, operation.x, operation.bias,
+              operation.out);
 }
 
 void squared_relu(const Exec&, std::int64_t columns, Span<const float> x, Span<const float> weight,
@@ -143,15 +146,17 @@ void squared_relu(const Exec&, std::int64_t columns, Span<const float> x, Span<c
   run_by_rows(operation, numel(x), columns, operation.x, operation.y);
 }
 
-void squared_relu_backward(const Exec&, std::int64_t columns, Span<const float> dy, Span<const float> x,
-                           Span<const float> weight, Span<float> dx, Span<float> d_weight) {
+void squared_relu_backward(const Exec&, std::int64_t columns, Span<const float> dy,
+                           Span<const float> x, Span<const float> weight, Span<float> dx,
+                           Span<float> d_weight) {
   host::require_whole_rows("squared_relu_backward", "x", x.size(), columns);
   host::require_numel("squared_relu_backward", "dy", dy.size(), x.size());
   host::require_numel("squared_relu_backward", "dx", dx.size(), x.size());
   host::require_row_weights("squared_relu_backward", columns, x.size(), weight.size());
   host::require_numel("squared_relu_backward", "d_weight", d_weight.size(), weight.size());
   if (x.empty()) return;
-  const SquaredReluBackward operation{dy.data(), x.data(), pointer_or_null(weight), dx.data(), columns};
+  const SquaredReluBackward operation{dy.data(), x.data(), pointer_or_null(weight), dx.data(),
+                                      columns};
   if (!weight.empty()) {
     run_row_sums(operation, numel(weight), columns, d_weight.data());
   } else {

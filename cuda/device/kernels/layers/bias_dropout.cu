@@ -110,7 +110,8 @@ struct BiasDropoutBackward {
 }  // namespace
 
 void bias_dropout(const Exec&, const DropoutDraw& draw, std::int64_t columns, double probability,
-                  Span<const float> x, Span<const float> bias, Span<const float> residual, Span<float> y) {
+                  Span<const float> x, Span<const float> bias, Span<const float> residual,
+                  Span<float> y) {
   host::check_bias_dropout(columns, x.size(), bias.size(), residual.size(), y.size());
   const DropoutWords words(draw, host::dropout_rule("bias_dropout", probability));
   if (x.empty()) return;
@@ -119,8 +120,8 @@ void bias_dropout(const Exec&, const DropoutDraw& draw, std::int64_t columns, do
   run_elementwise(operation, numel(x), operation.x, operation.residual, operation.y);
 }
 
-void bias_dropout_backward(const Exec&, const DropoutDraw& draw, double probability, Span<const float> dy,
-                           Span<float> dx) {
+void bias_dropout_backward(const Exec&, const DropoutDraw& draw, double probability,
+                           Span<const float> dy, Span<float> dx) {
   require_same_numel("dy", dy, "dx", dx);
   const DropoutWords words(draw, host::dropout_rule("bias_dropout_backward", probability));
   if (dy.empty()) return;

@@ -15,7 +15,8 @@ ZP_KERNEL column_sums_kernel(Term term, std::int64_t rows, std::int64_t columns,
   const int block = static_cast<int>(threadIdx.x / width);
   const std::int64_t end = rows * (block + 1) / 8;
   const std::int64_t stride = static_cast<std::int64_t>(gridDim.x) * width;
-  for (std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * width; first < columns; first += stride) {
+  for (std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * width; first < columns;
+       first += stride) {
     const std::int64_t column = first + lane;
     float mine = 0.0F;
     if (column < columns) {
@@ -31,7 +32,8 @@ ZP_KERNEL column_sums_kernel(Term term, std::int64_t rows, std::int64_t columns,
 /// columns >= 1; without rows the sums are +0.
 template <class Term>
 void run_column_sums(const Term& term, std::int64_t rows, std::int64_t columns, float* sums) {
-  launch(column_sums_kernel<Term>, grid_blocks(columns * 8), block_threads, term, rows, columns, sums);
+  launch(column_sums_kernel<Term>, grid_blocks(columns * 8), block_threads, term, rows, columns,
+         sums);
 }
 
 /// Elements of a matrix as they are.

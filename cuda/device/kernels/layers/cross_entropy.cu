@@ -48,9 +48,10 @@ struct RowSums {
     const bool adds = thread.here && thread.lane < part.count;
     const std::int64_t begin = adds ? block_begin(thread.lane) : 0;
     const std::int64_t end = adds ? block_begin(thread.lane + 1) : 0;
-    const float shifted = thread.sum(begin, end, part.count, [&](std::int64_t j) { return in[j] - m; });
-    const float exps =
-        thread.sum(begin, end, part.count, [&](std::int64_t j) { return elementary_exp_of(in[j] - m); });
+    const float shifted =
+        thread.sum(begin, end, part.count, [&](std::int64_t j) { return in[j] - m; });
+    const float exps = thread.sum(begin, end, part.count,
+                                  [&](std::int64_t j) { return elementary_exp_of(in[j] - m); });
     if (!thread.here || thread.lane != 0) return;  // nobody waits below
     shifted_sum[thread.row] = shifted;
     exp_sum[thread.row] = exps;
@@ -161,7 +162,8 @@ void cross_entropy_max(const Exec&, const VocabularyPart& part, Span<const float
 
 void cross_entropy_sum(const Exec&, const VocabularyPart& part, Span<const float> logits,
                        Span<const std::uint32_t> largest, Span<const std::int32_t> targets,
-                       Span<float> exp_sum, Span<float> shifted_sum, Span<std::uint32_t> target_bits) {
+                       Span<float> exp_sum, Span<float> shifted_sum,
+                       Span<std::uint32_t> target_bits) {
   const std::int64_t rows = numel(largest);
   const VocabularyColumns columns =
       host::check_part_of("cross_entropy_sum", part, rows, {{"logits", logits.size()}},
@@ -169,24 +171,25 @@ void cross_entropy_sum(const Exec&, const VocabularyPart& part, Span<const float
                            {"exp_sum", exp_sum.size()},
                            {"shifted_sum", shifted_sum.size()},
                            {"target_bits", target_bits.size()}});
-  run_rows(RowSums{columns, logits.data(), largest.data(), targets.data(), exp_sum.data(), shifted_sum.data(),
-                   target_bits.data()},
+  run_rows(RowSums{columns, logits.data(), largest.data(), targets.data(), exp_sum.data(),
+                   shifted_sum.data(), target_bits.data()},
            rows, columns.end - columns.begin);
 }
 
-void cross_entropy_loss(const Exec&, const CrossEntropyOptions& options, std::int64_t size, int ranks,
-                        Span<const std::uint32_t> largest, Span<const std::int32_t> targets,
-                        Span<const float> exp_sums, Span<const float> shifted_sums,
-                        Span<const std::uint32_t> target_bits, Span<float> loss, Span<float> total,
-                        Span<float> log_total) {
+void cross_entropy_loss(const Exec&, const CrossEntropyOptions& options, std::int64_t size,
+                        int ranks, Span<const std::uint32_t> largest,
+                        Span<const std::int32_t> targets, Span<const float> exp_sums,
+                        Span<const float> shifted_sums, Span<const std::uint32_t> target_bits,
+                        Span<float> loss, Span<float> total, Span<float> log_total) {
   const std::int64_t rows = numel(largest);
-  const LossRule rule = host::check_loss(
-      options, size, ranks, rows, {{"exp_sums", exp_sums.size()}, {"shifted_sums", shifted_sums.size()}},
-      {{"targets", targets.size()},
-       {"target_bits", target_bits.size()},
-       {"loss", loss.size()},
-       {"total", total.size()},
-       {"log_total", log_total.size()}});
+  const LossRule rule =
+      host::check_loss(options, size, ranks, rows,
+                       {{"exp_sums", exp_sums.size()}, {"shifted_sums", shifted_sums.size()}},
+                       {{"targets", targets.size()},
+                        {"target_bits", target_bits.size()},
+                        {"loss", loss.size()},
+                        {"total", total.size()},
+                        {"log_total", log_total.size()}});
   if (rows == 0) return;
   const RowLoss rows_of{rule,
                         ranks,
@@ -203,18 +206,19 @@ void cross_entropy_loss(const Exec&, const CrossEntropyOptions& options, std::in
   launch(loss_kernel, grid_blocks(rows), block_threads, rows_of);
 }
 
-void cross_entropy_backward(const Exec&, const VocabularyPart& part, const CrossEntropyOptions& options,
-                            Span<const float> d_loss, Span<const float> logits,
-                            Span<const std::uint32_t> largest, Span<const std::int32_t> targets,
-                            Span<const float> total, Span<const float> log_total, Span<float> d_logits) {
+void cross_entropy_backward(const Exec&, const VocabularyPart& part,
+                            const CrossEntropyOptions& options, Span<const float> d_loss,
+                            Span<const float> logits, Span<const std::uint32_t> largest,
+                            Span<const std::int32_t> targets, Span<const float> total,
+                            Span<const float> log_total, Span<float> d_logits) {
   constexpr const char* op = "cross_entropy_backward";
   const std::int64_t rows = numel(largest);
-  const VocabularyColumns columns =
-      host::check_part_of(op, part, rows, {{"logits", logits.size()}, {"d_logits", d_logits.size()}},
-                          {{"d_loss", d_loss.size()},
-                           {"targets", targets.size()},
-                           {"total", total.size()},
-                           {"log_total", log_total.size()}});
+  const VocabularyColumns columns = host::check_part_of(
+      op, part, rows, {{"logits", logits.size()}, {"d_logits", d_logits.size()}},
+      {{"d_loss", d_loss.size()},
+       {"targets", targets.size()},
+       {"total", total.size()},
+       {"log_total", log_total.size()}});
   const LossRule rule = host::loss_rule(op, options, part.size);
   run_rows(LogitGrads{rule, columns, d_loss.data(), logits.data(), largest.data(), targets.data(),
                       total.data(), log_total.data(), d_logits.data()},

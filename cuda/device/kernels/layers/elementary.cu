@@ -45,7 +45,9 @@ void map(Span<const float> x, Span<float> y) {
 
 void elementary_exp(const Exec&, Span<const float> x, Span<float> y) { map<Function::exp>(x, y); }
 void elementary_tanh(const Exec&, Span<const float> x, Span<float> y) { map<Function::tanh>(x, y); }
-void elementary_sigmoid(const Exec&, Span<const float> x, Span<float> y) { map<Function::sigmoid>(x, y); }
+void elementary_sigmoid(const Exec&, Span<const float> x, Span<float> y) {
+  map<Function::sigmoid>(x, y);
+}
 void elementary_erf(const Exec&, Span<const float> x, Span<float> y) { map<Function::erf>(x, y); }
 void elementary_log(const Exec&, Span<const float> x, Span<float> y) { map<Function::log>(x, y); }
 

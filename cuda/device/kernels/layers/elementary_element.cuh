@@ -90,7 +90,8 @@ ZP_HOST_DEVICE inline float not_above(float limit, float x) { return x > limit ?
 ZP_HOST_DEVICE inline float not_below(float limit, float x) { return x < limit ? limit : x; }
 
 ZP_HOST_DEVICE inline float elementary_exp_of(float x) {
-  const ReducedExp parts = reduced_exp(static_cast<double>(not_above(89.0F, not_below(-105.0F, x))));
+  const ReducedExp parts =
+      reduced_exp(static_cast<double>(not_above(89.0F, not_below(-105.0F, x))));
   const double sum = 1.0 + parts.q;
   const double e = parts.power * sum;
   return static_cast<float>(e);
@@ -108,7 +109,8 @@ ZP_HOST_DEVICE inline float elementary_tanh_of(float x) {
 }
 
 ZP_HOST_DEVICE inline float elementary_sigmoid_of(float x) {
-  const ReducedExp parts = reduced_exp(static_cast<double>(not_above(105.0F, not_below(-105.0F, -x))));
+  const ReducedExp parts =
+      reduced_exp(static_cast<double>(not_above(105.0F, not_below(-105.0F, -x))));
   const double sum = 1.0 + parts.q;
   const double e = parts.power * sum;
   const double more = 1.0 + e;

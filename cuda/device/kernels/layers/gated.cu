@@ -19,7 +19,9 @@ struct GatedOperands {
     return 2 * columns * row + column;
   }
 
-  ZP_DEVICE float weight_of(std::int64_t row) const { return weight != nullptr ? weight[row] : 1.0F; }
+  ZP_DEVICE float weight_of(std::int64_t row) const {
+    return weight != nullptr ? weight[row] : 1.0F;
+  }
 
   ZP_DEVICE GatedInputs inputs(std::int64_t row, std::int64_t column) const {
     const std::int64_t i = gate(row, column);
@@ -60,7 +62,8 @@ struct Gated {
     const float weight = in.weight_of(row);
     Pack<float> out;
     ZP_UNROLL
-    for (int k = 0; k < 4; ++k) out.v[k] = gated_element<gate>(settings, {gates.v[k], linears.v[k], weight});
+    for (int k = 0; k < 4; ++k)
+      out.v[k] = gated_element<gate>(settings, {gates.v[k], linears.v[k], weight});
     store_pack(y + in.columns * row + column, out);
   }
 };
@@ -101,8 +104,8 @@ struct GatedBackward {
 };
 
 template <Gate gate>
-void forward(const char* op, std::int64_t columns, const GatedSettings& settings, Span<const float> x,
-             Span<const float> bias, Span<const float> weight, Span<float> y) {
+void forward(const char* op, std::int64_t columns, const GatedSettings& settings,
+             Span<const float> x, Span<const float> bias, Span<const float> weight, Span<float> y) {
   host::require_gated(op, columns, x.size(), bias.size(), "y", y.size());
   host::require_row_weights(op, columns, y.size(), weight.size());
   if (y.empty()) return;
@@ -112,20 +115,24 @@ void forward(const char* op, std::int64_t columns, const GatedSettings& settings
 }
 
 template <Gate gate>
-void backward(const char* op, std::int64_t columns, const GatedSettings& settings, Span<const float> dy,
-              Span<const float> x, Span<const float> bias, Span<const float> weight, Span<float> dx,
-              Span<float> d_weight) {
+void backward(const char* op, std::int64_t columns, const GatedSettings& settings,
+              Span<const float> dy, Span<const float> x, Span<const float> bias,
+              Span<const float> weight, Span<float> dx, Span<float> d_weight) {
   host::require_gated(op, columns, x.size(), bias.size(), "dy", dy.size());
   host::require_row_weights(op, columns, dy.size(), weight.size());
   host::require_numel(op, "dx", dx.size(), x.size());
   host::require_numel(op, "d_weight", d_weight.size(), weight.size());
   if (dy.empty()) return;
   const GatedBackward<gate> operation{
-      {x.data(), pointer_or_null(bias), pointer_or_null(weight), columns}, dy.data(), dx.data(), settings};
+      {x.data(), pointer_or_null(bias), pointer_or_null(weight), columns},
+      dy.data(),
+      dx.data(),
+      settings};
   if (!weight.empty()) {
     run_row_sums(operation, numel(weight), columns, d_weight.data());
   } else {
-    run_by_rows(operation, numel(dy), columns, operation.in.x, operation.in.bias, operation.dy, operation.dx);
+    run_by_rows(operation, numel(dy), columns, operation.in.x, operation.in.bias, operation.dy,
+                operation.dx);
   }
 }
 
@@ -140,7 +147,8 @@ GatedSettings with_limit(const char* op, float limit) {
 
 }  // namespace
 
-void geglu(const Exec&, std::int64_t columns, Span<const float> x, Span<const float> bias, Span<float> y) {
+void geglu(const Exec&, std::int64_t columns, Span<const float> x, Span<const float> bias,
+           Span<float> y) {
   forward<Gate::gelu>("geglu", columns, no_settings, x, bias, {}, y);
 }
 
@@ -149,28 +157,28 @@ void geglu_backward(const Exec&, std::int64_t columns, Span<const float> dy, Spa
   backward<Gate::gelu>("geglu_backward", columns, no_settings, dy, x, bias, {}, dx, {});
 }
 
-void quick_geglu(const Exec&, std::int64_t columns, float offset, Span<const float> x, Span<const float> bias,
-                 Span<const float> weight, Span<float> y) {
+void quick_geglu(const Exec&, std::int64_t columns, float offset, Span<const float> x,
+                 Span<const float> bias, Span<const float> weight, Span<float> y) {
   forward<Gate::quick_gelu>("quick_geglu", columns, with_offset(offset), x, bias, weight, y);
 }
 
 void quick_geglu_backward(const Exec&, std::int64_t columns, float offset, Span<const float> dy,
                           Span<const float> x, Span<const float> bias, Span<const float> weight,
                           Span<float> dx, Span<float> d_weight) {
-  backward<Gate::quick_gelu>("quick_geglu_backward", columns, with_offset(offset), dy, x, bias, weight, dx,
-                             d_weight);
+  backward<Gate::quick_gelu>("quick_geglu_backward", columns, with_offset(offset), dy, x, bias,
+                             weight, dx, d_weight);
 }
 
-void swiglu(const Exec&, std::int64_t columns, float limit, Span<const float> x, Span<const float> bias,
-            Span<const float> weight, Span<float> y) {
+void swiglu(const Exec&, std::int64_t columns, float limit, Span<const float> x,
+            Span<const float> bias, Span<const float> weight, Span<float> y) {
   forward<Gate::silu>("swiglu", columns, with_limit("swiglu", limit), x, bias, weight, y);
 }
 
 void swiglu_backward(const Exec&, std::int64_t columns, float limit, Span<const float> dy,
-                     Span<const float> x, Span<const float> bias, Span<const float> weight, Span<float> dx,
-                     Span<float> d_weight) {
-  backward<Gate::silu>("swiglu_backward", columns, with_limit("swiglu_backward", limit), dy, x, bias, weight,
-                       dx, d_weight);
+                     Span<const float> x, Span<const float> bias, Span<const float> weight,
+                     Span<float> dx, Span<float> d_weight) {
+  backward<Gate::silu>("swiglu_backward", columns, with_limit("swiglu_backward", limit), dy, x,
+                       bias, weight, dx, d_weight);
 }
 
 }  // namespace zeroproof::cuda::device

@@ -136,10 +136,12 @@ struct GainTerm {
 
 void rms_norm(const Exec&, std::int64_t n, float eps, Span<const float> x, Span<const float> gain,
               Span<float> y, Span<float> deviation) {
-  const std::int64_t rows = host::check_norm_layer(
-      "rms_norm", n, x.size(), {{"y", y.size()}}, {{"gain", gain.size()}}, {{"deviation", deviation.size()}});
+  const std::int64_t rows =
+      host::check_norm_layer("rms_norm", n, x.size(), {{"y", y.size()}}, {{"gain", gain.size()}},
+                             {{"deviation", deviation.size()}});
   host::check_norm_eps("rms_norm", eps);
-  run_rows(RmsNorm{x.data(), gain.data(), y.data(), deviation.data(), static_cast<float>(n), eps}, rows, n);
+  run_rows(RmsNorm{x.data(), gain.data(), y.data(), deviation.data(), static_cast<float>(n), eps},
+           rows, n);
 }
 
 void rms_norm_backward(const Exec&, std::int64_t n, Span<const float> dy, Span<const float> x,
@@ -148,17 +150,18 @@ void rms_norm_backward(const Exec&, std::int64_t n, Span<const float> dy, Span<c
   const std::int64_t rows = host::check_norm_layer(
       "rms_norm_backward", n, x.size(), {{"dy", dy.size()}, {"dx", dx.size()}},
       {{"gain", gain.size()}, {"d_gain", d_gain.size()}}, {{"deviation", deviation.size()}});
-  run_rows(NormBackward<false>{dy.data(), x.data(), gain.data(), nullptr, deviation.data(), dx.data(),
-                               static_cast<float>(n)},
+  run_rows(NormBackward<false>{dy.data(), x.data(), gain.data(), nullptr, deviation.data(),
+                               dx.data(), static_cast<float>(n)},
            rows, n);
-  run_column_sums(GainTerm<false>{dy.data(), x.data(), nullptr, deviation.data(), n}, rows, n, d_gain.data());
+  run_column_sums(GainTerm<false>{dy.data(), x.data(), nullptr, deviation.data(), n}, rows, n,
+                  d_gain.data());
 }
 
 void layer_norm(const Exec&, std::int64_t n, float eps, Span<const float> x, Span<const float> gain,
                 Span<const float> bias, Span<float> y, Span<float> mean, Span<float> deviation) {
-  const std::int64_t rows = host::check_norm_layer("layer_norm", n, x.size(), {{"y", y.size()}},
-                                                   {{"gain", gain.size()}, {"bias", bias.size()}},
-                                                   {{"mean", mean.size()}, {"deviation", deviation.size()}});
+  const std::int64_t rows = host::check_norm_layer(
+      "layer_norm", n, x.size(), {{"y", y.size()}}, {{"gain", gain.size()}, {"bias", bias.size()}},
+      {{"mean", mean.size()}, {"deviation", deviation.size()}});
   host::check_norm_eps("layer_norm", eps);
   run_rows(LayerNorm{x.data(), gain.data(), bias.data(), y.data(), mean.data(), deviation.data(),
                      static_cast<float>(n), eps},
@@ -166,14 +169,15 @@ void layer_norm(const Exec&, std::int64_t n, float eps, Span<const float> x, Spa
 }
 
 void layer_norm_backward(const Exec&, std::int64_t n, Span<const float> dy, Span<const float> x,
-                         Span<const float> gain, Span<const float> mean, Span<const float> deviation,
-                         Span<float> dx, Span<float> d_gain, Span<float> d_bias) {
-  const std::int64_t rows =
-      host::check_norm_layer("layer_norm_backward", n, x.size(), {{"dy", dy.size()}, {"dx", dx.size()}},
-                             {{"gain", gain.size()}, {"d_gain", d_gain.size()}, {"d_bias", d_bias.size()}},
-                             {{"mean", mean.size()}, {"deviation", deviation.size()}});
-  run_rows(NormBackward<true>{dy.data(), x.data(), gain.data(), mean.data(), deviation.data(), dx.data(),
-                              static_cast<float>(n)},
+                         Span<const float> gain, Span<const float> mean,
+                         Span<const float> deviation, Span<float> dx, Span<float> d_gain,
+                         Span<float> d_bias) {
+  const std::int64_t rows = host::check_norm_layer(
+      "layer_norm_backward", n, x.size(), {{"dy", dy.size()}, {"dx", dx.size()}},
+      {{"gain", gain.size()}, {"d_gain", d_gain.size()}, {"d_bias", d_bias.size()}},
+      {{"mean", mean.size()}, {"deviation", deviation.size()}});
+  run_rows(NormBackward<true>{dy.data(), x.data(), gain.data(), mean.data(), deviation.data(),
+                              dx.data(), static_cast<float>(n)},
            rows, n);
   run_column_sums(GainTerm<true>{dy.data(), x.data(), mean.data(), deviation.data(), n}, rows, n,
                   d_gain.data());

@@ -42,13 +42,15 @@ T* pointer_or_null(Span<T> buffer) {
 /// Runs the operation on numel > 0 elements, whole rows. operands: every pointer to rows, or to a row, that it reads or
 /// writes in four().
 template <class Operation, class... T>
-void run_by_rows(const Operation& operation, std::int64_t numel, std::int64_t columns, const T*... operands) {
+void run_by_rows(const Operation& operation, std::int64_t numel, std::int64_t columns,
+                 const T*... operands) {
   constexpr std::int64_t pack = ByRows<Operation>::pack_numel;
-  const bool aligned = ((reinterpret_cast<std::uintptr_t>(operands) % 16 == 0) && ...) && columns % pack == 0;
+  const bool aligned =
+      ((reinterpret_cast<std::uintptr_t>(operands) % 16 == 0) && ...) && columns % pack == 0;
   const PackSplit split =
       aligned ? PackSplit{numel, 0, numel / pack, pack} : PackSplit{numel, numel, 0, pack};
-  launch(elementwise_kernel<ByRows<Operation>>, grid_blocks(aligned ? split.num_packs : numel), block_threads,
-         ByRows<Operation>{operation, columns}, split);
+  launch(elementwise_kernel<ByRows<Operation>>, grid_blocks(aligned ? split.num_packs : numel),
+         block_threads, ByRows<Operation>{operation, columns}, split);
 }
 
 }  // namespace zeroproof::cuda::device

@@ -9,7 +9,8 @@ namespace zeroproof::cuda::device {
 
 /// operation.summand(row, column): called once for every element.
 template <class Operation>
-ZP_KERNEL row_sum_kernel(Operation operation, std::int64_t rows, std::int64_t columns, float* sums) {
+ZP_KERNEL row_sum_kernel(Operation operation, std::int64_t rows, std::int64_t columns,
+                         float* sums) {
   static_assert(block_threads == 8 * 32);
   ZP_SHARED_ARRAY(float, summands, block_threads);
   ZP_SHARED_ARRAY(float, parts, 8);
@@ -39,9 +40,10 @@ ZP_KERNEL row_sum_kernel(Operation operation, std::int64_t rows, std::int64_t co
 
 /// rows > 0.
 template <class Operation>
-void run_row_sums(const Operation& operation, std::int64_t rows, std::int64_t columns, float* sums) {
-  launch(row_sum_kernel<Operation>, grid_blocks(rows * block_threads), block_threads, operation, rows,
-         columns, sums);
+void run_row_sums(const Operation& operation, std::int64_t rows, std::int64_t columns,
+                  float* sums) {
+  launch(row_sum_kernel<Operation>, grid_blocks(rows * block_threads), block_threads, operation,
+         rows, columns, sums);
 }
 
 }  // namespace zeroproof::cuda::device

@@ -80,7 +80,8 @@ ZP_KERNEL rows_kernel(Operation operation, std::int64_t rows, std::int64_t n) {
 template <class Operation>
 void run_rows(const Operation& operation, std::int64_t rows, std::int64_t n) {
   if (rows == 0) return;
-  launch(rows_kernel<Operation>, grid_blocks(rows * row_threads), block_threads, operation, rows, n);
+  launch(rows_kernel<Operation>, grid_blocks(rows * row_threads), block_threads, operation, rows,
+         n);
 }
 
 }  // namespace zeroproof::cuda::device

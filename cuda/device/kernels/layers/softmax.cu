@@ -13,7 +13,9 @@ struct CausalScores {
   const float* x;
   float scale;
 
-  ZP_DEVICE std::int64_t seen(std::int64_t row, std::int64_t n) const { return n == 0 ? 0 : row % n + 1; }
+  ZP_DEVICE std::int64_t seen(std::int64_t row, std::int64_t n) const {
+    return n == 0 ? 0 : row % n + 1;
+  }
   ZP_DEVICE float value(std::int64_t i) const { return scale * x[i]; }
   ZP_DEVICE bool hidden(std::int64_t) const { return false; }
 };
@@ -63,8 +65,9 @@ struct Softmax {
     });
     const float m = float_of_key(thread.largest(key));
     const bool empty = thread.largest(open) == 0U;
-    thread.elements(
-        [&](std::int64_t j) { out[j] = j < seen ? elementary_exp_of(scores.value(begin + j) - m) : 0.0F; });
+    thread.elements([&](std::int64_t j) {
+      out[j] = j < seen ? elementary_exp_of(scores.value(begin + j) - m) : 0.0F;
+    });
     __syncthreads();  // of the row, neighbours wrote the elements of a block
     float s = thread.sum([&](std::int64_t j) { return out[j]; });
     if constexpr (has_sink) {
@@ -80,7 +83,9 @@ struct Softmax {
 
 /// Masks of a gradient, by which some elements are +0.
 struct CausalMask {
-  ZP_DEVICE std::int64_t seen(std::int64_t row, std::int64_t n) const { return n == 0 ? 0 : row % n + 1; }
+  ZP_DEVICE std::int64_t seen(std::int64_t row, std::int64_t n) const {
+    return n == 0 ? 0 : row % n + 1;
+  }
   ZP_DEVICE bool hidden(std::int64_t) const { return false; }
 };
 
@@ -149,7 +154,8 @@ struct HeadSum {
 class RowFloats {
  public:
   explicit RowFloats(std::int64_t numel)
-      : data_(numel == 0 ? nullptr : device_allocate(numel * static_cast<std::int64_t>(sizeof(float)))) {}
+      : data_(numel == 0 ? nullptr
+                         : device_allocate(numel * static_cast<std::int64_t>(sizeof(float)))) {}
   ~RowFloats() {
     if (data_ != nullptr) device_release(data_);
   }
@@ -170,8 +176,8 @@ void causal_softmax(const Exec&, std::int64_t n, float scale, Span<const float> 
 
 void causal_softmax_backward(const Exec&, std::int64_t n, float scale, Span<const float> dy,
                              Span<const float> y, Span<float> dx) {
-  const std::int64_t rows =
-      host::check_causal("causal_softmax_backward", n, y.size(), {{"dy", dy.size()}, {"dx", dx.size()}});
+  const std::int64_t rows = host::check_causal("causal_softmax_backward", n, y.size(),
+                                               {{"dy", dy.size()}, {"dx", dx.size()}});
   run_rows(SoftmaxBackward<CausalMask>{{}, dy.data(), y.data(), dx.data(), scale}, rows, n);
 }
 
@@ -184,26 +190,31 @@ void masked_softmax(const Exec&, std::int64_t n, float scale, Span<const float> 
 
 void masked_softmax_backward(const Exec&, std::int64_t n, float scale, Span<const float> dy,
                              Span<const float> y, Span<const std::uint8_t> mask, Span<float> dx) {
-  const std::int64_t rows = host::check_masked("masked_softmax_backward", n, y.size(),
-                                               {{"dy", dy.size()}, {"mask", mask.size()}, {"dx", dx.size()}});
-  run_rows(SoftmaxBackward<GivenMask>{{mask.data()}, dy.data(), y.data(), dx.data(), scale}, rows, n);
+  const std::int64_t rows =
+      host::check_masked("masked_softmax_backward", n, y.size(),
+                         {{"dy", dy.size()}, {"mask", mask.size()}, {"dx", dx.size()}});
+  run_rows(SoftmaxBackward<GivenMask>{{mask.data()}, dy.data(), y.data(), dx.data(), scale}, rows,
+           n);
 }
 
-void sink_softmax(const Exec&, std::int64_t positions, std::int64_t n, float scale, Span<const float> x,
-                  Span<const float> sink, Span<float> y, Span<float> sink_share) {
+void sink_softmax(const Exec&, std::int64_t positions, std::int64_t n, float scale,
+                  Span<const float> x, Span<const float> sink, Span<float> y,
+                  Span<float> sink_share) {
   const std::int64_t rows = host::check_sink("sink_softmax", numel(sink), positions, n, x.size(),
                                              sink_share.size(), {{"y", y.size()}});
-  run_rows(Softmax<SinkScores>{{x.data(), sink.data(), sink_share.data(), positions, numel(sink), scale},
-                               y.data()},
-           rows, n);
+  run_rows(
+      Softmax<SinkScores>{{x.data(), sink.data(), sink_share.data(), positions, numel(sink), scale},
+                          y.data()},
+      rows, n);
 }
 
 void sink_softmax_backward(const Exec&, std::int64_t positions, std::int64_t n, float scale,
                            Span<const float> dy, Span<const float> y, Span<const float> sink_share,
                            Span<float> dx, Span<float> d_sink) {
   const std::int64_t heads = numel(d_sink);
-  const std::int64_t rows = host::check_sink("sink_softmax_backward", heads, positions, n, y.size(),
-                                             sink_share.size(), {{"dy", dy.size()}, {"dx", dx.size()}});
+  const std::int64_t rows =
+      host::check_sink("sink_softmax_backward", heads, positions, n, y.size(), sink_share.size(),
+                       {{"dy", dy.size()}, {"dx", dx.size()}});
   const RowFloats sink_grads(rows);
   run_rows(
       SoftmaxBackward<SinkMask>{

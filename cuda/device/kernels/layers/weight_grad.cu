@@ -77,11 +77,13 @@ template <class T>
 ZP_KERNEL weight_grad_kernel(WeightShape shape, const T* dy, const T* x, float* weight_grad) {
   ZP_SHARED_ARRAY(float, grads, tile* depth);
   ZP_SHARED_ARRAY(float, values, tile* depth);
-  const int down = static_cast<int>(threadIdx.x) / side, across = static_cast<int>(threadIdx.x) % side;
+  const int down = static_cast<int>(threadIdx.x) / side,
+            across = static_cast<int>(threadIdx.x) % side;
   const std::int64_t tiles_across = (shape.inputs + tile - 1) / tile;
   const std::int64_t tiles = (shape.outputs + tile - 1) / tile * tiles_across;
   for (std::int64_t t = blockIdx.x; t < tiles; t += gridDim.x) {
-    const std::int64_t first_output = t / tiles_across * tile, first_input = t % tiles_across * tile;
+    const std::int64_t first_output = t / tiles_across * tile,
+                       first_input = t % tiles_across * tile;
     WeightSums sums;
     ZP_UNROLL
     for (int b = 0; b < 8; ++b) {
@@ -93,13 +95,15 @@ ZP_KERNEL weight_grad_kernel(WeightShape shape, const T* dy, const T* x, float* 
         load_tile(dy, first, count, first_output, shape.outputs, grads);
         load_tile(x, first, count, first_input, shape.inputs, values);
         __syncthreads();
-        for (int k = 0; k < count; ++k) sums.add(grads + k * tile + down, values + k * tile + across);
+        for (int k = 0; k < count; ++k)
+          sums.add(grads + k * tile + down, values + k * tile + across);
       }
       sums.end(b);
     }
     ZP_UNROLL
     for (int k = 0; k < own * own; ++k) {
-      const std::int64_t o = first_output + down + k / own * side, i = first_input + across + k % own * side;
+      const std::int64_t o = first_output + down + k / own * side,
+                         i = first_input + across + k % own * side;
       if (o >= shape.outputs || i >= shape.inputs) continue;
       float& weight = weight_grad[o * shape.inputs + i];
       weight = weight + sums.sums[k / own][k % own];
@@ -108,10 +112,12 @@ ZP_KERNEL weight_grad_kernel(WeightShape shape, const T* dy, const T* x, float* 
 }
 
 template <class T>
-void run_weight_grad(const WeightShape& shape, Span<const T> dy, Span<const T> x, Span<float> weight_grad) {
-  const std::int64_t tiles = ((shape.outputs + tile - 1) / tile) * ((shape.inputs + tile - 1) / tile);
-  launch(weight_grad_kernel<T>, grid_blocks(tiles * block_threads), block_threads, shape, dy.data(), x.data(),
-         weight_grad.data());
+void run_weight_grad(const WeightShape& shape, Span<const T> dy, Span<const T> x,
+                     Span<float> weight_grad) {
+  const std::int64_t tiles =
+      ((shape.outputs + tile - 1) / tile) * ((shape.inputs + tile - 1) / tile);
+  launch(weight_grad_kernel<T>, grid_blocks(tiles * block_threads), block_threads, shape, dy.data(),
+         x.data(), weight_grad.data());
 }
 
 }  // namespace
@@ -124,7 +130,8 @@ void column_sum(const Exec&, Span<const float> x, Span<float> sums) {
 
 void weight_grad(const Exec&, std::int64_t tokens, std::int64_t outputs, std::int64_t inputs,
                  Span<const float> dy, Span<const float> x, Span<float> weight_grad) {
-  host::check_weight_grad("weight_grad", tokens, outputs, inputs, dy.size(), x.size(), weight_grad.size());
+  host::check_weight_grad("weight_grad", tokens, outputs, inputs, dy.size(), x.size(),
+                          weight_grad.size());
   run_weight_grad({tokens, outputs, inputs}, dy, x, weight_grad);
 }
 

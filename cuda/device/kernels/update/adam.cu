@@ -69,10 +69,11 @@ void run(std::uint32_t sign_mask, const StepScalars& scalars, const Operands& on
                                       on.exp_avg_sq.data(),
                                       on.max_exp_avg_sq.data()};
   if constexpr (amsgrad) {
-    run_elementwise(update, numel(on.grad), update.grad, update.master, update.exp_avg, update.exp_avg_sq,
-                    update.max_exp_avg_sq);
+    run_elementwise(update, numel(on.grad), update.grad, update.master, update.exp_avg,
+                    update.exp_avg_sq, update.max_exp_avg_sq);
   } else {
-    run_elementwise(update, numel(on.grad), update.grad, update.master, update.exp_avg, update.exp_avg_sq);
+    run_elementwise(update, numel(on.grad), update.grad, update.master, update.exp_avg,
+                    update.exp_avg_sq);
   }
 }
 
@@ -81,7 +82,8 @@ void check_and_run(const AdamOptions& options, const StepScalars& scalars, const
   require_same_numel("grad", on.grad, "master", on.master);
   require_same_numel("grad", on.grad, "exp_avg", on.exp_avg);
   require_same_numel("grad", on.grad, "exp_avg_sq", on.exp_avg_sq);
-  require_numel_if(options.amsgrad, "amsgrad", "grad", on.grad, "max_exp_avg_sq", on.max_exp_avg_sq);
+  require_numel_if(options.amsgrad, "amsgrad", "grad", on.grad, "max_exp_avg_sq",
+                   on.max_exp_avg_sq);
   if (on.grad.empty()) return;
   const std::uint32_t sign_mask = options.maximize ? sign_bit : 0U;
   if (options.amsgrad) {
@@ -93,16 +95,18 @@ void check_and_run(const AdamOptions& options, const StepScalars& scalars, const
 
 }  // namespace
 
-void adamw_update(const Exec&, const AdamOptions& options, const StepScalars& scalars, Span<const float> grad,
-                  Span<float> master, Span<float> exp_avg, Span<float> exp_avg_sq,
-                  Span<float> max_exp_avg_sq) {
-  check_and_run<Decay::decoupled>(options, scalars, {grad, master, exp_avg, exp_avg_sq, max_exp_avg_sq});
+void adamw_update(const Exec&, const AdamOptions& options, const StepScalars& scalars,
+                  Span<const float> grad, Span<float> master, Span<float> exp_avg,
+                  Span<float> exp_avg_sq, Span<float> max_exp_avg_sq) {
+  check_and_run<Decay::decoupled>(options, scalars,
+                                  {grad, master, exp_avg, exp_avg_sq, max_exp_avg_sq});
 }
 
-void adam_update(const Exec&, const AdamOptions& options, const StepScalars& scalars, Span<const float> grad,
-                 Span<float> master, Span<float> exp_avg, Span<float> exp_avg_sq,
-                 Span<float> max_exp_avg_sq) {
-  check_and_run<Decay::in_gradient>(options, scalars, {grad, master, exp_avg, exp_avg_sq, max_exp_avg_sq});
+void adam_update(const Exec&, const AdamOptions& options, const StepScalars& scalars,
+                 Span<const float> grad, Span<float> master, Span<float> exp_avg,
+                 Span<float> exp_avg_sq, Span<float> max_exp_avg_sq) {
+  check_and_run<Decay::in_gradient>(options, scalars,
+                                    {grad, master, exp_avg, exp_avg_sq, max_exp_avg_sq});
 }
 
 }  // namespace zeroproof::cuda::device

@@ -19,7 +19,8 @@ struct AdamState {
 /// The update lines of R6 for one element; one rounding per statement (R2). The sign of grad is already that
 /// of a descent. has_decay is the same for all elements; its product is the only one that may be left out.
 template <Decay decay, bool amsgrad>
-ZP_HOST_DEVICE inline AdamState adam_element(const StepScalars& scalars, float grad, const AdamState& old) {
+ZP_HOST_DEVICE inline AdamState adam_element(const StepScalars& scalars, float grad,
+                                             const AdamState& old) {
   AdamState next = old;
   float g = grad;
   if (decay == Decay::in_gradient && scalars.has_decay != 0U) {
@@ -37,7 +38,8 @@ ZP_HOST_DEVICE inline AdamState adam_element(const StepScalars& scalars, float g
 
   float x = next.exp_avg_sq;
   if (amsgrad) {
-    x = old.max_exp_avg_sq >= x ? old.max_exp_avg_sq : x;  // R4: a library maximum treats NaN its own way
+    x = old.max_exp_avg_sq >= x ? old.max_exp_avg_sq
+                                : x;  // R4: a library maximum treats NaN its own way
     next.max_exp_avg_sq = x;
   }
   const float s = sqrtf(x);

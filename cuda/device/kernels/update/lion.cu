@@ -42,12 +42,13 @@ struct Update {
 
 }  // namespace
 
-void lion_update(const Exec&, const LionOptions& options, const StepScalars& scalars, Span<const float> grad,
-                 Span<float> master, Span<float> exp_avg) {
+void lion_update(const Exec&, const LionOptions& options, const StepScalars& scalars,
+                 Span<const float> grad, Span<float> master, Span<float> exp_avg) {
   require_same_numel("grad", grad, "master", master);
   require_same_numel("grad", grad, "exp_avg", exp_avg);
   if (grad.empty()) return;
-  const Update update{scalars, options.maximize ? sign_bit : 0U, grad.data(), master.data(), exp_avg.data()};
+  const Update update{scalars, options.maximize ? sign_bit : 0U, grad.data(), master.data(),
+                      exp_avg.data()};
   run_elementwise(update, numel(grad), update.grad, update.master, update.exp_avg);
 }
 

@@ -12,7 +12,8 @@ struct LionState {
 
 /// The update lines of R6 for one element; one rounding per statement (R2). The sign of grad is already that of a
 /// descent. has_decay is the same for all elements.
-ZP_HOST_DEVICE inline LionState lion_element(const StepScalars& scalars, float g, const LionState& old) {
+ZP_HOST_DEVICE inline LionState lion_element(const StepScalars& scalars, float g,
+                                             const LionState& old) {
   const float a1 = scalars.beta1 * old.exp_avg;
   const float a2 = scalars.one_minus_beta1 * g;
   const float c = a1 + a2;

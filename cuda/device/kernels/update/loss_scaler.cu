@@ -12,7 +12,9 @@ struct After {
   LossScalerState state;
   bool found_inf;
 
-  ZP_DEVICE LossScalerState operator()() const { return loss_scaler_after(config, state, found_inf); }
+  ZP_DEVICE LossScalerState operator()() const {
+    return loss_scaler_after(config, state, found_inf);
+  }
 };
 
 }  // namespace

@@ -7,8 +7,8 @@
 namespace zeroproof::cuda::device {
 
 /// The state after a step, for a configuration and a state that are legal.
-ZP_HOST_DEVICE inline LossScalerState loss_scaler_after(const LossScalerConfig& config, LossScalerState state,
-                                                        bool found_inf) {
+ZP_HOST_DEVICE inline LossScalerState loss_scaler_after(const LossScalerConfig& config,
+                                                        LossScalerState state, bool found_inf) {
   if (config.kind != LossScalerKind::dynamic) return state;
   if (found_inf) {
     state.growth_tracker = 0;
@@ -16,7 +16,8 @@ ZP_HOST_DEVICE inline LossScalerState loss_scaler_after(const LossScalerConfig& 
     if (state.hysteresis_left == 0) {
       // Far from its limits the scale could leave the integers otherwise.
       const std::int64_t lower = std::int64_t{state.log2_scale} - config.log2_backoff;
-      state.log2_scale = lower > config.log2_min ? static_cast<std::int32_t>(lower) : config.log2_min;
+      state.log2_scale =
+          lower > config.log2_min ? static_cast<std::int32_t>(lower) : config.log2_min;
     }
     return state;
   }

@@ -64,8 +64,8 @@ void run(bool maximize, const StepScalars& scalars, Span<const float> grad, Span
 
 }  // namespace
 
-void sgd_update(const Exec&, const SgdOptions& options, const StepScalars& scalars, Span<const float> grad,
-                Span<float> master, Span<float> momentum_buffer) {
+void sgd_update(const Exec&, const SgdOptions& options, const StepScalars& scalars,
+                Span<const float> grad, Span<float> master, Span<float> momentum_buffer) {
   require_same_numel("grad", grad, "master", master);
   require_numel_if(options.momentum, "momentum", "grad", grad, "momentum_buffer", momentum_buffer);
   ZP_CHECK(options.momentum || !options.nesterov, ErrorCode::invalid_argument,

@@ -17,7 +17,8 @@ struct SgdState {
 /// The update lines of R6 for one element; one rounding per statement (R2). The sign of grad is already that
 /// of a descent. has_decay and is_first are the same for all elements.
 template <SgdForm form>
-ZP_HOST_DEVICE inline SgdState sgd_element(const StepScalars& scalars, float grad, const SgdState& old) {
+ZP_HOST_DEVICE inline SgdState sgd_element(const StepScalars& scalars, float grad,
+                                           const SgdState& old) {
   SgdState next = old;
   float g = grad;
   if (scalars.has_decay != 0U) {

@@ -57,11 +57,13 @@ ZP_HOST_DEVICE inline double power_by_squaring(double b, std::int64_t t) {
 
 /// The ranges of R5 that change from step to step: t, divisor, S * divisor. Decided in integers, because S itself need
 /// not be representable: every int and int64 argument gets the right answer.
-ZP_HOST_DEVICE inline bool step_in_range(std::int64_t t, int log2_loss_scale, std::int64_t divisor) {
+ZP_HOST_DEVICE inline bool step_in_range(std::int64_t t, int log2_loss_scale,
+                                         std::int64_t divisor) {
   if (t < 1 || divisor < 1 || divisor >= (std::int64_t{1} << 53)) return false;
   std::int64_t log2_divisor = 0;  // rounded down
   for (std::int64_t rest = divisor; rest > 1; rest /= 2) ++log2_divisor;
-  const std::int64_t exponent = std::int64_t{log2_loss_scale} + log2_divisor;  // 64 bits: cannot overflow
+  const std::int64_t exponent =
+      std::int64_t{log2_loss_scale} + log2_divisor;  // 64 bits: cannot overflow
   const bool is_power_of_two = (divisor & (divisor - 1)) == 0;
   return exponent >= -126 && (exponent < 126 || (exponent == 126 && is_power_of_two));
 }

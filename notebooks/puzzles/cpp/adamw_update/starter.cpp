@@ -14,9 +14,9 @@ namespace zeroproof::mine {
 ///   master     = master - u
 ///
 /// Names without a buffer are those of s. Without amsgrad max_exp_avg_sq is empty.
-void adamw_update(const Exec&, const AdamOptions& options, const StepScalars& s, Span<const float> grad,
-                  Span<float> master, Span<float> exp_avg, Span<float> exp_avg_sq,
-                  Span<float> max_exp_avg_sq) {
+void adamw_update(const Exec&, const AdamOptions& options, const StepScalars& s,
+                  Span<const float> grad, Span<float> master, Span<float> exp_avg,
+                  Span<float> exp_avg_sq, Span<float> max_exp_avg_sq) {
   // TODO: the lines above, for every element
 }
 

@@ -15,9 +15,10 @@ LossScalerState loss_scaler_update(const LossScalerConfig& config, const LossSca
                config.log2_initial <= config.log2_max,
            ErrorCode::invalid_argument, "this configuration is none", "a scale could not move",
            "look at its numbers");
-  ZP_CHECK(state.growth_tracker >= 0 && state.growth_tracker < INT32_MAX && state.hysteresis_left >= 0,
-           ErrorCode::invalid_argument, "this state is none", "counters count from 0",
-           "begin with the initial one");
+  ZP_CHECK(
+      state.growth_tracker >= 0 && state.growth_tracker < INT32_MAX && state.hysteresis_left >= 0,
+      ErrorCode::invalid_argument, "this state is none", "counters count from 0",
+      "begin with the initial one");
   LossScalerState after = state;
   if (config.kind != LossScalerKind::dynamic) return after;
   if (found_inf) {
@@ -32,7 +33,8 @@ LossScalerState loss_scaler_update(const LossScalerConfig& config, const LossSca
   if (++after.growth_tracker == config.growth_interval) {
     after.growth_tracker = 0;
     after.hysteresis_left = config.hysteresis;
-    if (state.log2_scale + config.log2_growth <= config.log2_max) after.log2_scale += config.log2_growth;
+    if (state.log2_scale + config.log2_growth <= config.log2_max)
+      after.log2_scale += config.log2_growth;
   }
   return after;
 }

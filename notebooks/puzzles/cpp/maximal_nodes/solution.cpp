@@ -11,7 +11,8 @@ std::vector<TreeNode> maximal_nodes(std::int64_t first, std::int64_t last) {
   std::vector<TreeNode> nodes;
   while (first < last) {
     int level = 0;
-    while (first % (std::int64_t{2} << level) == 0 && first + (std::int64_t{2} << level) <= last) ++level;
+    while (first % (std::int64_t{2} << level) == 0 && first + (std::int64_t{2} << level) <= last)
+      ++level;
     nodes.push_back({level, first >> level});
     first += std::int64_t{1} << level;
   }

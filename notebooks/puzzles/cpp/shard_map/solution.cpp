@@ -7,14 +7,14 @@
 
 namespace zeroproof::mine {
 
-FlatRange shard_map(std::int64_t padded_numel, int world_size, std::int64_t bucket_numel, std::size_t bucket,
-                    int rank) {
+FlatRange shard_map(std::int64_t padded_numel, int world_size, std::int64_t bucket_numel,
+                    std::size_t bucket, int rank) {
   ZP_CHECK(world_size >= 1 && padded_numel >= 0 && padded_numel % layout_alignment == 0 &&
                bucket_numel >= layout_alignment && bucket_numel % layout_alignment == 0,
            ErrorCode::invalid_argument, "this is no layout", "every element needs an owner",
            "look at its numbers");
-  ZP_CHECK(bucket < static_cast<std::size_t>((padded_numel + bucket_numel - 1) / bucket_numel) && rank >= 0 &&
-               rank < world_size,
+  ZP_CHECK(bucket < static_cast<std::size_t>((padded_numel + bucket_numel - 1) / bucket_numel) &&
+               rank >= 0 && rank < world_size,
            ErrorCode::invalid_argument, "there is no such slice", "buckets and ranks count from 0",
            "look at both");
   const std::int64_t begin = static_cast<std::int64_t>(bucket) * bucket_numel;

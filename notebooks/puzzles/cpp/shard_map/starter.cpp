@@ -13,8 +13,8 @@ namespace zeroproof::mine {
 /// Errors   zeroproof::Error with ErrorCode::invalid_argument, which ZP_CHECK of common/base/error.hpp throws, if
 ///          world_size is below 1, a count is negative or no multiple of layout_alignment, bucket_numel is 0, or there
 ///          is no such bucket or rank.
-FlatRange shard_map(std::int64_t padded_numel, int world_size, std::int64_t bucket_numel, std::size_t bucket,
-                    int rank) {
+FlatRange shard_map(std::int64_t padded_numel, int world_size, std::int64_t bucket_numel,
+                    std::size_t bucket, int rank) {
   // TODO: what is refused; the bucket; its chunks; the rank's of them
   return {};
 }

@@ -27,8 +27,8 @@ std::int32_t run(const zeroproof_call* call) {
                                zeroproof_integer(call, "maximize", 0) != 0};
   const auto state = [&](int k) { return Span<float>(data<float>(call, k), size(call)); };
   return whole(call, [&] {
-    mine::adamw_update({call->num_threads}, options, scalars_of(call), state(0), state(1), state(2), state(3),
-                       options.amsgrad ? state(4) : Span<float>());
+    mine::adamw_update({call->num_threads}, options, scalars_of(call), state(0), state(1), state(2),
+                       state(3), options.amsgrad ? state(4) : Span<float>());
   });
 }
 

@@ -4,8 +4,8 @@
 
 #include "door.hpp"
 
-extern "C" std::int32_t puzzle_call(const float* leaves, std::int64_t count, std::int64_t numel, float* sum,
-                                    char* message, std::size_t size) {
+extern "C" std::int32_t puzzle_call(const float* leaves, std::int64_t count, std::int64_t numel,
+                                    float* sum, char* message, std::size_t size) {
   using namespace zeroproof;
   const auto length = static_cast<std::size_t>(numel);
   std::vector<Span<const float>> spans;

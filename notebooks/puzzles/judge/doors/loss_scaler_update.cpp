@@ -7,9 +7,15 @@ namespace {
 
 LossScalerConfig config_of(const std::uint32_t* words) {
   const auto word = [&](int k) { return static_cast<std::int32_t>(words[k]); };
-  return {
-      static_cast<LossScalerKind>(words[0]),  word(1), word(2), word(3), word(4), word(5), word(6), word(7),
-      static_cast<HysteresisRefill>(words[8])};
+  return {static_cast<LossScalerKind>(words[0]),
+          word(1),
+          word(2),
+          word(3),
+          word(4),
+          word(5),
+          word(6),
+          word(7),
+          static_cast<HysteresisRefill>(words[8])};
 }
 
 LossScalerState state_of(const std::uint32_t* words) {
@@ -24,7 +30,8 @@ std::int32_t run(const zeroproof_call* call) {
       LossScalerState made = before;
       const bool found_inf = data<std::uint32_t>(call, 2)[i] != 0;
       const std::uint32_t refused = refuses([&] {
-        made = mine::loss_scaler_update(config_of(data<std::uint32_t>(call, 0) + 9 * i), before, found_inf);
+        made = mine::loss_scaler_update(config_of(data<std::uint32_t>(call, 0) + 9 * i), before,
+                                        found_inf);
       });
       data<std::uint32_t>(call, 4)[i] = refused;
       const LossScalerState& after = refused != 0 ? before : made;

@@ -3,7 +3,8 @@
 #include "door.hpp"
 
 extern "C" std::int32_t puzzle_call(std::int64_t first, std::int64_t last, std::int64_t* nodes,
-                                    std::int64_t room, std::int64_t* count, char* message, std::size_t size) {
+                                    std::int64_t room, std::int64_t* count, char* message,
+                                    std::size_t size) {
   using namespace zeroproof;
   const auto call = [&] {
     *count = 0;

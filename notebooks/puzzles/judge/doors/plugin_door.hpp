@@ -35,10 +35,17 @@ std::uint32_t refuses(Call call) {
 
 }  // namespace zeroproof::door
 
-#define PUZZLE_DOOR(operation, function)                                                                \
-  extern "C" const zeroproof_plugin* zeroproof_get_plugin(void) {                                       \
-    static const zeroproof_operation operations[] = {{operation, function}};                            \
-    static const zeroproof_plugin description = {                                                       \
-        ZEROPROOF_PLUGIN_ABI, sizeof(zeroproof_plugin), "mine", operations, 1, nullptr, nullptr, 0, 0}; \
-    return &description;                                                                                \
+#define PUZZLE_DOOR(operation, function)                                     \
+  extern "C" const zeroproof_plugin* zeroproof_get_plugin(void) {            \
+    static const zeroproof_operation operations[] = {{operation, function}}; \
+    static const zeroproof_plugin description = {ZEROPROOF_PLUGIN_ABI,       \
+                                                 sizeof(zeroproof_plugin),   \
+                                                 "mine",                     \
+                                                 operations,                 \
+                                                 1,                          \
+                                                 nullptr,                    \
+                                                 nullptr,                    \
+                                                 0,                          \
+                                                 0};                         \
+    return &description;                                                     \
   }

@@ -38,7 +38,8 @@ ncclResult_t usable(ncclComm_t comm, const char* call) {
     case Life::alive:
       break;
   }
-  return comm->in_progress ? complain(comm, who + " while another call is in progress") : ncclSuccess;
+  return comm->in_progress ? complain(comm, who + " while another call is in progress")
+                           : ncclSuccess;
 }
 
 bool captured(const Call& call) { return call.stream && call.stream->capture; }
@@ -56,7 +57,8 @@ ncclResult_t advance(ncclComm& comm) {
   const std::lock_guard device(zeroproof::cuda::sim::device_mutex());
   for (ncclComm::Given& given : comm.given) {
     if (!given.in_stream && given.call.stream)
-      given.call.stream->push({nullptr, Mark{part_of(*given.operation, given.call).gate, 1, nullptr}});
+      given.call.stream->push(
+          {nullptr, Mark{part_of(*given.operation, given.call).gate, 1, nullptr}});
     given.in_stream = true;
   }
   comm.in_progress = false;
@@ -121,7 +123,8 @@ ncclResult_t capture(ncclComm& comm, std::vector<Call> calls) {
   }
   const std::lock_guard device(zeroproof::cuda::sim::device_mutex());
   stream->capture->push_at_launch(
-      stream->branch, [&comm, calls = std::move(calls)](const Queue& queue) { replay(comm, calls, queue); });
+      stream->branch,
+      [&comm, calls = std::move(calls)](const Queue& queue) { replay(comm, calls, queue); });
   return ncclSuccess;
 }
 
@@ -130,7 +133,8 @@ ncclResult_t capture(ncclComm& comm, std::vector<Call> calls) {
 bool planned_to_fail(ncclComm& comm, const std::string& call) {
   const Plan& plan = state().plan;
   const int number = ++comm.num_calls[call];
-  if (plan.fail_call != call || plan.fail_rank != comm.rank || plan.fail_number != number) return false;
+  if (plan.fail_call != call || plan.fail_rank != comm.rank || plan.fail_number != number)
+    return false;
   comm.last_error = "planned to fail";
   return true;
 }
@@ -138,7 +142,8 @@ bool planned_to_fail(ncclComm& comm, const std::string& call) {
 /// What is given after a group began is given when it ends.
 ncclResult_t take(Call call, cudaStream_t stream) {
   const Lock lock(state().mutex);
-  if (const ncclResult_t wrong = usable(call.comm, name(call.kind)); wrong != ncclSuccess) return wrong;
+  if (const ncclResult_t wrong = usable(call.comm, name(call.kind)); wrong != ncclSuccess)
+    return wrong;
   ncclComm& comm = *call.comm;
   const std::string who = std::string(name(call.kind)) + " on rank " + std::to_string(comm.rank);
   if (planned_to_fail(comm, name(call.kind))) return ncclInternalError;
@@ -172,7 +177,8 @@ ncclResult_t end_group() {
     std::copy_if(calls.begin(), calls.end(), std::back_inserter(of_one),
                  [&](const Call& c) { return c.comm == comm; });
     std::erase_if(calls, [&](const Call& c) { return c.comm == comm; });
-    const ncclResult_t one = captured(of_one.front()) ? capture(*comm, of_one) : give(*comm, of_one);
+    const ncclResult_t one =
+        captured(of_one.front()) ? capture(*comm, of_one) : give(*comm, of_one);
     if (result == ncclSuccess) result = one;
   }
   return result;
@@ -190,13 +196,15 @@ ncclResult_t join(ncclComm_t* made, int num_ranks, const ncclUniqueId& id, int r
   if (planned_to_fail(*comm, "init")) return ncclInternalError;
   const auto clique =
       state().cliques.find(std::string(id.internal, strnlen(id.internal, sizeof(id.internal))));
-  if (clique == state().cliques.end()) return complain(nullptr, "a unique id that nobody was given");
+  if (clique == state().cliques.end())
+    return complain(nullptr, "a unique id that nobody was given");
   comm->clique = clique->second;
   int& ranks = comm->clique->num_ranks;
   if (ranks == 0) ranks = num_ranks;
-  if (ranks != num_ranks || rank < 0 || rank >= num_ranks || !comm->clique->joined.insert(rank).second)
-    return complain(nullptr,
-                    "rank " + std::to_string(rank) + " of " + std::to_string(num_ranks) + " cannot join");
+  if (ranks != num_ranks || rank < 0 || rank >= num_ranks ||
+      !comm->clique->joined.insert(rank).second)
+    return complain(nullptr, "rank " + std::to_string(rank) + " of " + std::to_string(num_ranks) +
+                                 " cannot join");
   *made = comm.get();
   state().comms.push_back(std::move(comm));
   return ncclInProgress;
@@ -204,7 +212,8 @@ ncclResult_t join(ncclComm_t* made, int num_ranks, const ncclUniqueId& id, int r
 
 ncclResult_t ask(ncclComm& comm) {
   if (comm.life == Life::joining) {
-    if (static_cast<int>(comm.clique->joined.size()) < comm.clique->num_ranks) return ncclInProgress;
+    if (static_cast<int>(comm.clique->joined.size()) < comm.clique->num_ranks)
+      return ncclInProgress;
     if (const ncclResult_t judged = judge_devices(comm); judged != ncclSuccess) return judged;
     comm.life = Life::alive;
   }
@@ -215,7 +224,8 @@ ncclResult_t ask(ncclComm& comm) {
 ncclResult_t end(ncclComm_t comm, Life life, const char* call) {
   const Lock lock(state().mutex);
   if (comm == nullptr) return complain(nullptr, std::string(call) + " without a communicator");
-  const bool again = comm->life >= Life::destroyed || (life == Life::finalized && comm->life != Life::alive);
+  const bool again =
+      comm->life >= Life::destroyed || (life == Life::finalized && comm->life != Life::alive);
   if (again) return complain(comm, std::string(call) + " after the end of its communicator");
   for (const ncclComm::Given& given : comm->given) {
     if (life == Life::aborted) abandon(*given.operation, comm->rank);

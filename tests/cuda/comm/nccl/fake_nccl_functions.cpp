@@ -57,9 +57,9 @@ ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
 }
 
 const char* ncclGetErrorString(ncclResult_t result) {
-  constexpr const char* texts[] = {"no error",       "unhandled cuda error", "unhandled system error",
-                                   "internal error", "invalid argument",     "invalid usage",
-                                   "remote error",   "in progress"};
+  constexpr const char* texts[] = {
+      "no error",         "unhandled cuda error", "unhandled system error", "internal error",
+      "invalid argument", "invalid usage",        "remote error",           "in progress"};
   return result >= 0 && result < ncclNumResults ? texts[result] : "unknown result code";
 }
 
@@ -87,7 +87,9 @@ ncclResult_t ncclCommFinalize(ncclComm_t comm) {
 ncclResult_t ncclCommDestroy(ncclComm_t comm) {
   return end(comm, ncclComm::Life::destroyed, "ncclCommDestroy");
 }
-ncclResult_t ncclCommAbort(ncclComm_t comm) { return end(comm, ncclComm::Life::aborted, "ncclCommAbort"); }
+ncclResult_t ncclCommAbort(ncclComm_t comm) {
+  return end(comm, ncclComm::Life::aborted, "ncclCommAbort");
+}
 
 ncclResult_t ncclGroupStart() {
   begin_group();
@@ -95,8 +97,8 @@ ncclResult_t ncclGroupStart() {
 }
 ncclResult_t ncclGroupEnd() { return end_group(); }
 
-ncclResult_t ncclSend(const void* data, std::size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
-                      cudaStream_t stream) {
+ncclResult_t ncclSend(const void* data, std::size_t count, ncclDataType_t type, int peer,
+                      ncclComm_t comm, cudaStream_t stream) {
   return take({Kind::send, data, nullptr, count, type, ncclSum, peer, comm}, stream);
 }
 ncclResult_t ncclRecv(void* data, std::size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
@@ -107,8 +109,8 @@ ncclResult_t ncclAllGather(const void* send, void* recv, std::size_t count, nccl
                            ncclComm_t comm, cudaStream_t stream) {
   return take({Kind::all_gather, send, recv, count, type, ncclSum, 0, comm}, stream);
 }
-ncclResult_t ncclBroadcast(const void* send, void* recv, std::size_t count, ncclDataType_t type, int root,
-                           ncclComm_t comm, cudaStream_t stream) {
+ncclResult_t ncclBroadcast(const void* send, void* recv, std::size_t count, ncclDataType_t type,
+                           int root, ncclComm_t comm, cudaStream_t stream) {
   return take({Kind::broadcast, send, recv, count, type, ncclSum, root, comm}, stream);
 }
 ncclResult_t ncclAllReduce(const void* send, void* recv, std::size_t count, ncclDataType_t type,
@@ -119,7 +121,7 @@ ncclResult_t ncclReduceScatter(const void* send, void* recv, std::size_t count, 
                                ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream) {
   return take({Kind::reduce_scatter, send, recv, count, type, op, 0, comm}, stream);
 }
-ncclResult_t ncclReduce(const void* send, void* recv, std::size_t count, ncclDataType_t type, ncclRedOp_t op,
-                        int root, ncclComm_t comm, cudaStream_t stream) {
+ncclResult_t ncclReduce(const void* send, void* recv, std::size_t count, ncclDataType_t type,
+                        ncclRedOp_t op, int root, ncclComm_t comm, cudaStream_t stream) {
   return take({Kind::reduce, send, recv, count, type, op, root, comm}, stream);
 }

@@ -8,8 +8,8 @@ namespace {
 
 std::string text_of(const Call& call) {
   return std::string(name(call.kind)) + " of " + std::to_string(call.count) + " x " +
-         std::to_string(bytes_of(call.type)) + " bytes, op " + std::to_string(call.op) + ", peer or root " +
-         std::to_string(call.peer);
+         std::to_string(bytes_of(call.type)) + " bytes, op " + std::to_string(call.op) +
+         ", peer or root " + std::to_string(call.peer);
 }
 
 bool agree(const Call& a, const Call& b) {
@@ -26,7 +26,9 @@ Place place_of(const Call& call, const void* data) {
   const auto* const at = static_cast<const std::byte*>(data);
   for (const auto& window : call.comm->windows) {
     if (at >= window->begin && at < window->begin + window->size)
-      place = !window->registered ? Place::former : window->symmetric ? Place::window : Place::message;
+      place = !window->registered ? Place::former
+              : window->symmetric ? Place::window
+                                  : Place::message;
   }
   return place;
 }
@@ -35,7 +37,8 @@ Place place_of(const Call& call, const void* data) {
 void check_windows(const Operation& operation) {
   const Call& first = operation.parts.front().call;
   for (const Operation::Part& part : operation.parts) {
-    const Place received = part.call.recv != nullptr ? place_of(part.call, part.call.recv) : Place::ordinary;
+    const Place received =
+        part.call.recv != nullptr ? place_of(part.call, part.call.recv) : Place::ordinary;
     if (received == Place::window) ++state().received_in_windows;
     if (received == Place::message) ++state().received_in_messages;
     for (const auto member : {&Call::send, static_cast<const void * Call::*>(nullptr)}) {
@@ -44,10 +47,10 @@ void check_windows(const Operation& operation) {
       if (data == nullptr || others == nullptr) continue;
       if (place_of(part.call, data) == Place::former)
         complain(part.call.comm, text_of(part.call) + " uses a window after its deregistration");
-      else if (first.kind > Kind::recv &&
-               (place_of(part.call, data) == Place::window) != (place_of(first, others) == Place::window))
-        complain(part.call.comm,
-                 text_of(part.call) + " has a window where rank 0 has none, or the other way round");
+      else if (first.kind > Kind::recv && (place_of(part.call, data) == Place::window) !=
+                                              (place_of(first, others) == Place::window))
+        complain(part.call.comm, text_of(part.call) +
+                                     " has a window where rank 0 has none, or the other way round");
     }
   }
 }
@@ -91,8 +94,8 @@ std::shared_ptr<Operation> post(const Call& call, bool begins) {
   operation.dead = operation.dead || !begins;
   for (const Operation::Part& other : operation.parts) {
     if (!other.posted || agree(call, other.call)) continue;
-    complain(&comm, text_of(call) + " on rank " + std::to_string(comm.rank) + " met " + text_of(other.call) +
-                        " on rank " + std::to_string(other.call.comm->rank));
+    complain(&comm, text_of(call) + " on rank " + std::to_string(comm.rank) + " met " +
+                        text_of(other.call) + " on rank " + std::to_string(other.call.comm->rank));
     operation.dead = true;
     break;
   }
@@ -118,7 +121,8 @@ void abandon(Operation& operation, int rank) {
   operation.dead = true;
   const std::lock_guard device(zeroproof::cuda::sim::device_mutex());
   for (const Operation::Part& part : operation.parts) {
-    if (part.posted && part.call.comm->rank == rank && part.gate->passed(0) && part.gate->given() == 0)
+    if (part.posted && part.call.comm->rank == rank && part.gate->passed(0) &&
+        part.gate->given() == 0)
       part.gate->push({nullptr, {}});
   }
 }

@@ -30,7 +30,9 @@ Plan read_plan(const std::string& text) {
     if (equals == std::string::npos) refuse(item);
     const std::string what = item.substr(0, equals), value = item.substr(equals + 1);
     const std::vector<std::string> words = parts_of(value, what == "version" ? '.' : ':');
-    const auto number = [&](std::size_t i) { return i < words.size() ? std::atoi(words[i].c_str()) : 0; };
+    const auto number = [&](std::size_t i) {
+      return i < words.size() ? std::atoi(words[i].c_str()) : 0;
+    };
     if (what == "fail" && words.size() >= 2) {
       plan.fail_call = words[0];
       plan.fail_number = number(1);

@@ -101,7 +101,7 @@ struct State {
   long long received_in_messages = 0;
   std::map<std::string, std::shared_ptr<Clique>> cliques;  // by id
   std::map<void*, std::pair<void*, std::size_t>>
-      memory;                                    // of ncclMemAlloc: what was allocated, and how long it is
+      memory;  // of ncclMemAlloc: what was allocated, and how long it is
   std::vector<std::unique_ptr<ncclComm>> comms;  // all there ever were
 };
 State& state();
@@ -132,7 +132,13 @@ struct ncclComm {
   std::shared_ptr<zp_fake_nccl::Clique> clique;
   int rank = 0;
   int device = 0;
-  enum class Life : std::uint8_t { joining, alive, finalized, destroyed, aborted } life = Life::joining;
+  enum class Life : std::uint8_t {
+    joining,
+    alive,
+    finalized,
+    destroyed,
+    aborted
+  } life = Life::joining;
   ncclResult_t async = ncclSuccess;
   std::string last_error;
   std::int64_t num_collectives = 0, num_given = 0;

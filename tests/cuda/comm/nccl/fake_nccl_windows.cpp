@@ -65,19 +65,21 @@ ncclResult_t ncclMemFree(void* data) {
   return ncclSuccess;
 }
 
-ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void* data, std::size_t size, ncclWindow_t* window,
-                                    int flags) {
+ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void* data, std::size_t size,
+                                    ncclWindow_t* window, int flags) {
   const std::lock_guard lock(state().mutex);
   if (comm == nullptr || comm->life != ncclComm::Life::alive || comm->in_progress)
     return complain(comm, "a window was registered with a communicator that cannot be called");
   if (planned_to_fail(*comm, name(Kind::window))) return ncclInternalError;
   const auto block = state().memory.find(data);
-  if (block == state().memory.end() || size > block->second.second || flags != NCCL_WIN_COLL_SYMMETRIC)
-    return complain(comm,
-                    "a window was registered that ncclMemAlloc did not give, or not as a symmetric one");
+  if (block == state().memory.end() || size > block->second.second ||
+      flags != NCCL_WIN_COLL_SYMMETRIC)
+    return complain(
+        comm, "a window was registered that ncclMemAlloc did not give, or not as a symmetric one");
   auto made = std::make_unique<Window>(Window{static_cast<const std::byte*>(data), size});
   *window = reinterpret_cast<ncclWindow_t>(made.get());
-  std::erase_if(comm->windows, [&](const auto& one) { return one->begin == data && !one->registered; });
+  std::erase_if(comm->windows,
+                [&](const auto& one) { return one->begin == data && !one->registered; });
   comm->windows.push_back(std::move(made));
   Call call;
   call.kind = Kind::window;
@@ -97,9 +99,11 @@ ncclResult_t ncclCommRegister(const ncclComm_t comm, void* data, std::size_t siz
   const auto block = state().memory.find(data);
   if (block == state().memory.end() || size > block->second.second)
     return complain(comm, "memory was registered that ncclMemAlloc did not give");
-  auto made = std::make_unique<Window>(Window{static_cast<const std::byte*>(data), size, true, false});
+  auto made =
+      std::make_unique<Window>(Window{static_cast<const std::byte*>(data), size, true, false});
   *handle = made.get();
-  std::erase_if(comm->windows, [&](const auto& one) { return one->begin == data && !one->registered; });
+  std::erase_if(comm->windows,
+                [&](const auto& one) { return one->begin == data && !one->registered; });
   comm->windows.push_back(std::move(made));
   return ncclSuccess;
 }

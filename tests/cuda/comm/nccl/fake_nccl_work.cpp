@@ -24,7 +24,8 @@ std::byte* at(const void* data, std::size_t num_bytes) {
 
 /// From the last rank to the first: NCCL's order of adding is its own, and nobody may rely on another one.
 template <class T>
-std::vector<std::byte> combined(const Calls& calls, std::size_t begin, std::size_t count, ncclRedOp_t op) {
+std::vector<std::byte> combined(const Calls& calls, std::size_t begin, std::size_t count,
+                                ncclRedOp_t op) {
   std::vector<T> values(count), other(count);
   for (std::size_t i = calls.size(); i-- > 0;) {
     std::memcpy(other.data(), at(calls[i].send, begin * sizeof(T)), count * sizeof(T));
@@ -59,7 +60,8 @@ void do_work(const Calls& calls) {
       }
       return;
     case Kind::broadcast:
-      for (const Call& to : calls) copy(to.recv, calls[static_cast<std::size_t>(call.peer)].send, size);
+      for (const Call& to : calls)
+        copy(to.recv, calls[static_cast<std::size_t>(call.peer)].send, size);
       return;
     case Kind::all_reduce: {
       const std::vector<std::byte> sum = reduced(calls, 0, call.count);
@@ -70,12 +72,13 @@ void do_work(const Calls& calls) {
       std::vector<std::vector<std::byte>> sums;
       for (std::size_t rank = 0; rank < calls.size(); ++rank)
         sums.push_back(reduced(calls, rank * call.count, call.count));
-      for (std::size_t rank = 0; rank < calls.size(); ++rank) copy(calls[rank].recv, sums[rank].data(), size);
+      for (std::size_t rank = 0; rank < calls.size(); ++rank)
+        copy(calls[rank].recv, sums[rank].data(), size);
       return;
     }
     case Kind::reduce:
-      return copy(calls[static_cast<std::size_t>(call.peer)].recv, reduced(calls, 0, call.count).data(),
-                  size);
+      return copy(calls[static_cast<std::size_t>(call.peer)].recv,
+                  reduced(calls, 0, call.count).data(), size);
     case Kind::window:
       return;
   }

@@ -23,7 +23,8 @@ TEST_CASE("nccl failures: a call that NCCL refuses ends all ranks") {
             "all_gather #2 failed on nccl:3 (NCCL says: internal error: planned to fail); run it";
         CHECK(outcome.texts[1].rfind(problem, 0) == 0);
         CHECK(outcome.codes[1] == ErrorCode::comm);
-        for (const std::size_t rank : {0, 2}) contains(outcome.texts[rank], "rank 1 ended: " + problem);
+        for (const std::size_t rank : {0, 2})
+          contains(outcome.texts[rank], "rank 1 ended: " + problem);
         CHECK(outcome.root_cause == outcome.texts[1]);
       });
   CHECK(complaints().empty());
@@ -41,8 +42,8 @@ TEST_CASE("nccl failures: a rank that fails has told the others when it hears of
           rank.gather();
           rank.wait();
         } catch (const Error& error) {
-          contains(error.what(),
-                   control.rank() == 2 ? "all_gather #2 failed" : "rank 2 ended: all_gather #2 failed");
+          contains(error.what(), control.rank() == 2 ? "all_gather #2 failed"
+                                                     : "rank 2 ended: all_gather #2 failed");
           if (control.rank() == 2) return stay_away(failed);
           ++failed;
         }

@@ -27,8 +27,8 @@ struct Said {
 
 std::vector<std::int64_t> numbers_of(const Said& said, int rank) {
   std::vector<std::int64_t> numbers = {said.made, said.ended};
-  for (std::int64_t n = said.made > NcclCalls::kept ? said.made - NcclCalls::kept + 1 : 1; n <= said.made;
-       ++n) {
+  for (std::int64_t n = said.made > NcclCalls::kept ? said.made - NcclCalls::kept + 1 : 1;
+       n <= said.made; ++n) {
     const std::int64_t root = n == said.other_root_at ? 1 : 0;
     const std::int64_t sent = rank == root ? n : 0;
     numbers.insert(numbers.end(), {static_cast<std::int64_t>(Collective::broadcast), 0, root, n});
@@ -42,8 +42,9 @@ void check_cause(const std::vector<Said>& said, bool found, const std::string& b
   ThreadWorld world(ranks);
   run_ranks(world, [&](Communicator& control) {
     const auto rank = control.rank();
-    const NcclCause cause = find_cause(control, numbers_of(said[static_cast<std::size_t>(rank)], rank),
-                                       "nccl:3", std::chrono::milliseconds(200));
+    const NcclCause cause =
+        find_cause(control, numbers_of(said[static_cast<std::size_t>(rank)], rank), "nccl:3",
+                   std::chrono::milliseconds(200));
     const std::string text = cause.error.what();
     CAPTURE(text);
     CHECK(cause.found == found);
@@ -58,10 +59,10 @@ TEST_CASE("nccl cause: absent ranks, disagreements and devices that hang") {
               "rank 1 did not arrive at broadcast #5 from root 0 within 200 ms (");
   check_cause({{7, 4}, {4, 4}, {4, 4}}, true,
               "ranks 1 and 2 did not arrive at broadcast #5 from root 0 within");
-  check_cause(
-      {{5, 4}, {5, 4, 5}, {5, 4}}, true,
-      "the ranks are not in the same collective: ranks 0 and 2 call broadcast #5 from root 0, rank 1 calls "
-      "broadcast #5 from root 1");
+  check_cause({{5, 4}, {5, 4, 5}, {5, 4}}, true,
+              "the ranks are not in the same collective: ranks 0 and 2 call broadcast #5 from root "
+              "0, rank 1 calls "
+              "broadcast #5 from root 1");
   check_cause({{5, 4}, {5, 5}, {5, 4}}, false,
               "broadcast #5 from root 0 of nccl:3 did not end on ranks 0 and 2 within");
   check_cause({{6, 4}, {5, 5}, {6, 4}}, false,

@@ -10,8 +10,8 @@
 
 #include "common/comm/recording.hpp"
 #include "tests/common/comm/comm_group_cases.hpp"
-#include "tests/cuda/expect_error.hpp"
 #include "tests/cuda/comm/nccl/nccl_support.hpp"
+#include "tests/cuda/expect_error.hpp"
 
 using namespace zeroproof;
 using namespace zeroproof::copies_test;
@@ -27,7 +27,9 @@ namespace {
 
 constexpr int worlds[] = {1, 2, 3, 4, 5};
 
-const Traffic& traffic_of(Communicator& comm) { return dynamic_cast<WatchedCommunicator&>(comm).traffic(); }
+const Traffic& traffic_of(Communicator& comm) {
+  return dynamic_cast<WatchedCommunicator&>(comm).traffic();
+}
 
 /// Groups know no bitwise_or here, so zeroproof_test::groups_are_right cannot be asked.
 bool groups_are_right(Communicator& comm) {
@@ -57,8 +59,8 @@ bool gather_is_right(Communicator& comm, std::int64_t num_bytes, bool in_place, 
     expected.insert(expected.end(), static_cast<std::size_t>(gap), 0xEE);
   }
   enqueue_fill(all.data(), 0xEE, ranks * (num_bytes + gap));
-  const Span<std::byte> own =
-      in_place ? recv[static_cast<std::size_t>(comm.rank())] : on_device<std::byte>(mine, num_bytes, 1);
+  const Span<std::byte> own = in_place ? recv[static_cast<std::size_t>(comm.rank())]
+                                       : on_device<std::byte>(mine, num_bytes, 1);
   enqueue_fill(own.data(), value(1, comm.rank()), num_bytes);
   comm.all_gather(own, recv);
   return all.bytes() == expected;
@@ -105,7 +107,8 @@ TEST_CASE("NCCL communicator: equal parts, in one piece of memory or not, in pla
   }
 }
 
-TEST_CASE("NCCL communicator: equal counts of floats are one reduction, also where some have none") {
+TEST_CASE(
+    "NCCL communicator: equal counts of floats are one reduction, also where some have none") {
   check_ranks(3, [](Communicator& control) {
     const auto comm = make_nccl_communicator(control, fake());
     for (const std::vector<std::int64_t>& counts :
@@ -116,7 +119,8 @@ TEST_CASE("NCCL communicator: equal counts of floats are one reduction, also whe
       const std::vector<float> terms(16, 1.0F + static_cast<float>(control.rank()));
       device_test::put(send.data(), terms.data(), 64);
       enqueue_fill(recv.data(), 0, 64);
-      comm->native_reduce_scatter(on_device<float>(send, 4 * total), counts, on_device<float>(recv, 4 * own));
+      comm->native_reduce_scatter(on_device<float>(send, 4 * total), counts,
+                                  on_device<float>(recv, 4 * own));
       std::vector<float> sums(16), expected(16, 0.0F);
       device_test::get(sums.data(), recv.data(), 64);
       for (std::int64_t i = 0; i < own; ++i) expected[static_cast<std::size_t>(i)] = 6;
@@ -140,7 +144,8 @@ TEST_CASE("NCCL communicator: what is counted is what hosts count") {
         }
       }
       Traffic counted = hosts.traffic();
-      counted.of_kind[static_cast<std::size_t>(Collective::barrier)] = {};  // one of hosts in either case
+      counted.of_kind[static_cast<std::size_t>(Collective::barrier)] =
+          {};  // one of hosts in either case
       CHECK(traffic_of(nccl) == counted);
     });
   }
@@ -148,7 +153,9 @@ TEST_CASE("NCCL communicator: what is counted is what hosts count") {
 
 /// Each writes right before a gather and right after it, and reads right after it. Rank 1 makes its calls when those of
 /// rank 0 have all returned.
-TEST_CASE("NCCL communicator: a call waits for no other rank and no device, and buffers can be used at once") {
+TEST_CASE(
+    "NCCL communicator: a call waits for no other rank and no device, and buffers can be used at "
+    "once") {
   const UsePlan plan("patience=0");
   for (const int world_size : {2, 3}) {
     std::atomic<bool> returned{false};
@@ -167,7 +174,8 @@ TEST_CASE("NCCL communicator: a call waits for no other rank and no device, and 
         comm->all_gather(on_device<std::byte>(source, size), blocks_of(received, ranks, size));
         enqueue_fill(source.data(), 0xEE, size);
         enqueue_to_host(seen.data() + round * ranks * size, received.data(), ranks * size);
-        for (int rank = 0; rank < ranks; ++rank) expected.insert(expected.end(), size, value(round, rank));
+        for (int rank = 0; rank < ranks; ++rank)
+          expected.insert(expected.end(), size, value(round, rank));
       }
       if (control.rank() == 0) returned = true;
       wait_watched({comm.get()});
@@ -185,7 +193,9 @@ TEST_CASE("NCCL communicator: calls in two streams follow each other") {
     const PinnedBytes seen(24);
     Stream first, second;
     const auto comm = make_nccl_communicator(control, fake());
-    const auto sum = [&] { comm->all_reduce(on_device<std::uint64_t>(words, 24), IntegerReduce::sum); };
+    const auto sum = [&] {
+      comm->all_reduce(on_device<std::uint64_t>(words, 24), IntegerReduce::sum);
+    };
     on(first, [&] {
       enqueue_fill(words.data(), 1, 24);
       sum();

@@ -25,10 +25,11 @@ void check_refused(const Outcome& outcome) {
   const std::string others[] = {"ranks 0 and 2 on device 0", "", "ranks 2 and 0 on device 0"};
   for (const std::size_t rank : {0, 2}) {
     CHECK(outcome.codes[rank] == ErrorCode::unavailable);
-    contains(outcome.texts[rank], "rank " + std::to_string(rank) +
-                                      " could not join nccl:3 (NCCL says: invalid usage: Duplicate GPU "
-                                      "detected: " +
-                                      others[rank] + "); give every rank a device of its own, take copies");
+    contains(outcome.texts[rank],
+             "rank " + std::to_string(rank) +
+                 " could not join nccl:3 (NCCL says: invalid usage: Duplicate GPU "
+                 "detected: " +
+                 others[rank] + "); give every rank a device of its own, take copies");
     contains(outcome.texts[rank], "or set NCCL_MULTI_RANK_GPU_ENABLE=1 for NCCL 2.30 or later");
   }
   contains(outcome.texts[1], "could not join nccl:3 (NCCL says: invalid usage: Duplicate GPU");

@@ -23,7 +23,9 @@ inline constexpr std::int64_t size = 8;
 /// What a rank of these cases has: memory for all of its calls, allocated before anything can hang.
 struct Rank {
   explicit Rank(Communicator& control)
-      : comm(cuda::make_nccl_communicator(control, fake(), short_limit)), mine(64), all(ranks * 64) {
+      : comm(cuda::make_nccl_communicator(control, fake(), short_limit)),
+        mine(64),
+        all(ranks * 64) {
     control.barrier();
   }
   void gather(std::int64_t num_bytes = size) {

@@ -31,7 +31,8 @@ TEST_CASE("nccl failures: a rank that does not come is named") {
       [](const Outcome& outcome) {
         for (const int rank : {0, 1}) {
           const auto at = static_cast<std::size_t>(rank);
-          contains(outcome.texts[at], "asked for their calls, since one did not end within 300 ms, rank 2 ");
+          contains(outcome.texts[at],
+                   "asked for their calls, since one did not end within 300 ms, rank 2 ");
           contains(outcome.texts[at], "last calls: all_gather #1, all_gather #2; 1 of 2 had ended");
           CHECK(outcome.codes[at] == ErrorCode::timeout);
         }
@@ -51,7 +52,8 @@ TEST_CASE("nccl failures: a rank that has made a call less is named") {
       },
       [](const Outcome& outcome) {
         check_all(outcome,
-                  "the ranks are not in the same collective: ranks 0 and 2 call all_gather #4, rank 1 calls "
+                  "the ranks are not in the same collective: ranks 0 and 2 call all_gather #4, "
+                  "rank 1 calls "
                   "barrier #4");
       });
   CHECK(complaints().empty());
@@ -70,7 +72,8 @@ TEST_CASE("nccl failures: ranks that call different things are named with their 
       },
       [](const Outcome& outcome) {
         check_all(outcome,
-                  "the ranks are not in the same collective: ranks 0 and 2 call all_gather #2, rank 1 calls "
+                  "the ranks are not in the same collective: ranks 0 and 2 call all_gather #2, "
+                  "rank 1 calls "
                   "broadcast #2 from root 0");
         contains(complaints(), "met");
       });
@@ -85,7 +88,8 @@ TEST_CASE("nccl failures: ranks that count differently are named with their coun
       },
       [](const Outcome& outcome) {
         check_all(outcome,
-                  "the ranks disagree about counts: in all_gather #1 rank 0 sends 4 bytes to rank 2, which "
+                  "the ranks disagree about counts: in all_gather #1 rank 0 sends 4 bytes to rank "
+                  "2, which "
                   "expects 5");
         contains(complaints(), "met");
       });
@@ -127,10 +131,11 @@ TEST_CASE("nccl failures: a device that hangs is named with the call") {
         }
       },
       [](const Outcome& outcome) {
-        check_all(outcome,
-                  "broadcast #2 from root 1 of nccl:3 did not end on ranks 0, 1 and 2 within 300 ms (all "
-                  "ranks made "
-                  "the same calls");
+        check_all(
+            outcome,
+            "broadcast #2 from root 1 of nccl:3 did not end on ranks 0, 1 and 2 within 300 ms (all "
+            "ranks made "
+            "the same calls");
         for (const ErrorCode code : outcome.codes) CHECK(code == ErrorCode::timeout);
       });
   CHECK(complaints().empty());

@@ -7,8 +7,8 @@
 #include <string>
 
 #include "common/comm/self.hpp"
-#include "tests/cuda/expect_error.hpp"
 #include "tests/cuda/comm/nccl/nccl_support.hpp"
+#include "tests/cuda/expect_error.hpp"
 #include "tests/support/skip.hpp"
 
 using namespace zeroproof;
@@ -30,7 +30,9 @@ std::string message_of(const std::function<void()>& call) {
 /// A variable of the environment, for as long as this lives.
 class SetVariable {
  public:
-  SetVariable(const char* name, const std::string& value) : name_(name) { ::setenv(name, value.c_str(), 1); }
+  SetVariable(const char* name, const std::string& value) : name_(name) {
+    ::setenv(name, value.c_str(), 1);
+  }
   ~SetVariable() { ::unsetenv(name_); }
   SetVariable(const SetVariable&) = delete;
   SetVariable& operator=(const SetVariable&) = delete;
@@ -80,7 +82,8 @@ TEST_CASE("nccl library: ZP_NCCL_LIBRARY names the file, and no other one is tak
     CHECK(cuda::find_nccl()->path() == ZP_FAKE_NCCL_LIBRARY);
   }
   const SetVariable named("ZP_NCCL_LIBRARY", "/nowhere/libnccl.so");
-  contains(message_of([] { cuda::find_nccl(); }), "NCCL could not be loaded from /nowhere/libnccl.so");
+  contains(message_of([] { cuda::find_nccl(); }),
+           "NCCL could not be loaded from /nowhere/libnccl.so");
 }
 
 TEST_CASE("nccl library: the one of the process is looked for once, and described") {

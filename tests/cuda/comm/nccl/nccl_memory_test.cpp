@@ -7,8 +7,8 @@
 
 #include "common/comm/self.hpp"
 #include "cuda/comm/nccl_memory.hpp"
-#include "tests/cuda/expect_error.hpp"
 #include "tests/cuda/comm/nccl/nccl_support.hpp"
+#include "tests/cuda/expect_error.hpp"
 
 using namespace zeroproof;
 using namespace zeroproof::copies_test;
@@ -23,7 +23,8 @@ void gather(Communicator& comm, Span<std::byte> memory) {
   const auto ranks = static_cast<std::size_t>(comm.world_size());
   const std::size_t size = memory.size() / ranks;
   std::vector<Span<std::byte>> recv;
-  for (std::size_t rank = 0; rank < ranks; ++rank) recv.push_back(memory.subspan(rank * size, size));
+  for (std::size_t rank = 0; rank < ranks; ++rank)
+    recv.push_back(memory.subspan(rank * size, size));
   const auto own = recv[static_cast<std::size_t>(comm.rank())];
   cuda::device::enqueue_fill(own.data(), value(0, comm.rank()), numel(own));
   comm.all_gather(own, recv);
@@ -52,19 +53,22 @@ TEST_CASE("nccl memory: a gather in windows of all ranks") {
 }
 
 TEST_CASE("nccl memory: use after deregistration, and windows on some ranks alone, are found") {
-  const auto run = [](const std::function<void(Communicator & comm, NcclMemory & memory, int rank)>& work) {
-    ThreadWorld world(2);
-    run_ranks_and_streams(world, [&](Communicator& control) {
-      const auto comm = make_nccl_communicator(control, fake());
-      NcclMemory memory(fake(), 64);
-      memory.register_with(*comm);
-      work(*comm, memory, control.rank());
-      cuda::device::wait_for_stream();
-      control.barrier();
-    });
-    return complaints();
-  };
-  CHECK(run([](Communicator& comm, NcclMemory& memory, int) { gather(comm, memory.bytes()); }).empty());
+  const auto run =
+      [](const std::function<void(Communicator & comm, NcclMemory & memory, int rank)>& work) {
+        ThreadWorld world(2);
+        run_ranks_and_streams(world, [&](Communicator& control) {
+          const auto comm = make_nccl_communicator(control, fake());
+          NcclMemory memory(fake(), 64);
+          memory.register_with(*comm);
+          work(*comm, memory, control.rank());
+          cuda::device::wait_for_stream();
+          control.barrier();
+        });
+        return complaints();
+      };
+  CHECK(run([](Communicator& comm, NcclMemory& memory, int) {
+          gather(comm, memory.bytes());
+        }).empty());
   contains(run([](Communicator& comm, NcclMemory& memory, int) {
              memory.deregister();
              gather(comm, memory.bytes());
@@ -98,7 +102,8 @@ TEST_CASE("nccl memory: a window that one rank does not register ends both") {
     memory.register_with(*comm);
   });
   for (const std::string& text : outcome.texts)
-    contains(text, "rank 0 calls all_gather #3, rank 1 calls barrier #3");  // rank 0 asks for the cause
+    contains(text,
+             "rank 0 calls all_gather #3, rank 1 calls barrier #3");  // rank 0 asks for the cause
   contains(outcome.texts[0], "since one did not end within 300 ms");
 }
 
@@ -113,7 +118,8 @@ TEST_CASE("nccl memory: the communicator gives it to all ranks or to none") {
   });
   const UsePlan plan("version=2.26.9");
   check_ranks(2, [](Communicator& control) {
-    CHECK(cuda::registered_buffer(*make_nccl_communicator(control, fake()), 5, DType::bf16) == nullptr);
+    CHECK(cuda::registered_buffer(*make_nccl_communicator(control, fake()), 5, DType::bf16) ==
+          nullptr);
   });
 }
 
@@ -130,7 +136,8 @@ TEST_CASE("nccl memory: unequal ranks are told their lengths") {
     const auto comm = make_nccl_communicator(control, fake(), nccl_test::short_limit);
     cuda::registered_buffer(*comm, control.rank() == 0 ? 32 : 64, DType::fp32);
   });
-  for (const std::string& text : outcome.texts) contains(text, "windows of 256 to 384 bytes were asked for");
+  for (const std::string& text : outcome.texts)
+    contains(text, "windows of 256 to 384 bytes were asked for");
 }
 
 TEST_CASE("nccl memory: a window that is refused on one rank ends the others in time") {
@@ -141,7 +148,8 @@ TEST_CASE("nccl memory: a window that is refused on one rank ends the others in 
   });
   for (const std::string& text : outcome.texts)
     contains(text,
-             "the registration of a window failed on nccl:3 (NCCL says: internal error: planned to fail");
+             "the registration of a window failed on nccl:3 (NCCL says: internal error: planned to "
+             "fail");
   CHECK(complaints().empty());
 }
 
@@ -157,11 +165,14 @@ void exchange(Communicator& comm, Span<std::byte> memory) {
     send.push_back(memory.subspan(rank * size, size));
     recv.push_back(memory.subspan((ranks + rank) * size, size));
   }
-  cuda::device::enqueue_fill(memory.data(), value(0, comm.rank()), static_cast<std::int64_t>(ranks * size));
+  cuda::device::enqueue_fill(memory.data(), value(0, comm.rank()),
+                             static_cast<std::int64_t>(ranks * size));
   comm.all_to_all(send, recv);
 }
 
-long long received_in_messages() { return fake_function<long long()>("zp_fake_nccl_received_in_messages")(); }
+long long received_in_messages() {
+  return fake_function<long long()>("zp_fake_nccl_received_in_messages")();
+}
 
 }  // namespace
 

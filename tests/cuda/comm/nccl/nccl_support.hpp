@@ -12,12 +12,12 @@
 #include <vector>
 
 #include "common/comm/threads.hpp"
-#include "cuda/device/runtime/runtime.hpp"
 #include "cuda/comm/nccl_communicator.hpp"
 #include "cuda/comm/nccl_watch.hpp"
+#include "cuda/device/runtime/runtime.hpp"
 #include "tests/common/comm/thread_outcome.hpp"
-#include "tests/cuda/device/copies_support.hpp"
 #include "tests/cuda/comm/nccl/fake_nccl.hpp"
+#include "tests/cuda/device/copies_support.hpp"
 #include "tests/cuda/device/sim/streams_support.hpp"
 
 namespace zeroproof::nccl_test {
@@ -53,7 +53,9 @@ class UsePlan {
 };
 
 /// What the fake has found since it was asked last.
-inline std::string complaints() { return fake_function<const char*()>("zp_fake_nccl_complaints")(); }
+inline std::string complaints() {
+  return fake_function<const char*()>("zp_fake_nccl_complaints")();
+}
 
 /// In both orders of streams. Nothing may be wrong with any call.
 inline void check_ranks(int world_size, const std::function<void(Communicator& control)>& check) {

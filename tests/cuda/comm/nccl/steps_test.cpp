@@ -6,8 +6,8 @@
 #include <cstdlib>
 #include <thread>
 
-#include "tests/cuda/device/enqueued_support.hpp"
 #include "tests/cuda/comm/nccl/nccl_support.hpp"
+#include "tests/cuda/device/enqueued_support.hpp"
 #include "tests/cuda/device/sim/streams_support.hpp"
 
 using namespace zeroproof;
@@ -25,7 +25,9 @@ constexpr float no_number = std::numeric_limits<float>::quiet_NaN();
 
 struct Steps {
   Steps(Communicator& control, bool graphs, OnNonfinite on_nonfinite = OnNonfinite::skip)
-      : rank(graphs, on_nonfinite, EnqueuedRank::usual(), &control), leaves(rank, ranks), same(rank, ranks) {
+      : rank(graphs, on_nonfinite, EnqueuedRank::usual(), &control),
+        leaves(rank, ranks),
+        same(rank, ranks) {
     rank.optimizer->load_state(rank.state());
     rank.on_host->load_state(rank.state());
   }
@@ -45,7 +47,8 @@ struct Steps {
 
 }  // namespace
 
-TEST_CASE("nccl steps: from the third on, no wait, no allocation, and one graph for the whole step") {
+TEST_CASE(
+    "nccl steps: from the third on, no wait, no allocation, and one graph for the whole step") {
   REQUIRE(library_is_set == 0);
   check_ranks(ranks, [](Communicator& control) {
     for (const bool graphs : {false, true}) {
@@ -109,7 +112,8 @@ namespace {
 constexpr std::chrono::seconds step_limit{4};
 
 /// A rank that misbehaves in the fifth step, after the others' third replay.
-Outcome run_with(const std::string& plan, const std::function<void(Communicator&, Steps&)>& misbehave) {
+Outcome run_with(const std::string& plan,
+                 const std::function<void(Communicator&, Steps&)>& misbehave) {
   const UsePlan use_plan("patience=0");
   const auto work = [&](Communicator& control) {
     Steps steps(control, true);
@@ -130,7 +134,8 @@ Outcome run_with(const std::string& plan, const std::function<void(Communicator&
 
 TEST_CASE("nccl steps: a rank that dies is named by the others") {
   const Outcome outcome = run_with("", [](Communicator& control, Steps&) {
-    if (control.rank() == 1) fail(ErrorCode::io, "the disk is full", "nothing can be written", "free some");
+    if (control.rank() == 1)
+      fail(ErrorCode::io, "the disk is full", "nothing can be written", "free some");
   });
   for (const int rank : {0, 2}) {
     const std::string& text = outcome.texts[static_cast<std::size_t>(rank)];
@@ -180,7 +185,8 @@ struct Received {
 };
 
 /// Steps of a stage, the later ones as graphs. Calls check(what was received in every step) on each rank.
-void run_stage(Communicator& control, int stage, const std::function<void(const Received&)>& check) {
+void run_stage(Communicator& control, int stage,
+               const std::function<void(const Received&)>& check) {
   CAPTURE(stage);
   Steps steps(control, true);
   steps.rank.setup.stage = stage;
@@ -206,7 +212,8 @@ void run_stage(Communicator& control, int stage, const std::function<void(const 
 }  // namespace
 
 TEST_CASE(
-    "nccl steps: whole parameters arrive in windows, in graphs too, and gradients in registered memory") {
+    "nccl steps: whole parameters arrive in windows, in graphs too, and gradients in registered "
+    "memory") {
   check_ranks(ranks, [](Communicator& control) {
     for (const int stage : {0, 1, 2, 3}) {
       run_stage(control, stage, [&](const Received& received) {
@@ -230,7 +237,9 @@ TEST_CASE("nccl steps: a library without windows has ordinary memory") {
   });
 }
 
-TEST_CASE("nccl steps: devices, memory and windows that are refused end all ranks, and both are given back") {
+TEST_CASE(
+    "nccl steps: devices, memory and windows that are refused end all ranks, and both are given "
+    "back") {
   struct Refusal {
     const char *plan, *problem;
   };
@@ -239,7 +248,8 @@ TEST_CASE("nccl steps: devices, memory and windows that are refused end all rank
         Refusal{"fail=mem_alloc:2", "bytes could not be allocated"},
         Refusal{"fail=register:1:1", "the registration of a window failed on nccl:3"},
         Refusal{"fail=mem_alloc:4", "bytes could not be allocated"},  // for messages
-        Refusal{"fail=register_message:1:2", "the registration of message memory failed on nccl:3"}}) {
+        Refusal{"fail=register_message:1:2",
+                "the registration of message memory failed on nccl:3"}}) {
     CAPTURE(refusal.plan);
     const UsePlan plan(refusal.plan);
     const Outcome outcome = run_failing(ranks, [](Communicator& control) {
@@ -258,7 +268,8 @@ TEST_CASE("nccl steps: a rank that ends between two steps gives its window back 
     Steps steps(control, true);
     for (int step = 0; step < 3; ++step) steps.rank.optimizer->enqueue_step(steps.leaves);
     control.barrier();
-    if (control.rank() == 1) fail(ErrorCode::io, "the disk is full", "nothing can be written", "free some");
+    if (control.rank() == 1)
+      fail(ErrorCode::io, "the disk is full", "nothing can be written", "free some");
     steps.rank.optimizer->wait();
   });
   CHECK(!outcome.texts[1].empty());

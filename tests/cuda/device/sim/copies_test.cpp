@@ -23,14 +23,16 @@ using sim_test::UseOrder;
 namespace {
 
 /// In both orders of streams, whichever rank waits first.
-void check_ranks(int world_size, const std::function<bool(Communicator& control, bool from_last)>& right) {
+void check_ranks(int world_size,
+                 const std::function<bool(Communicator& control, bool from_last)>& right) {
   for (const StreamOrder order : both_orders) {
     for (const bool from_last : {false, true}) {
       CAPTURE(world_size);
       CAPTURE(from_last);
       const UseOrder use(order);
       ThreadWorld world(world_size);
-      run_ranks_and_streams(world, [&](Communicator& control) { CHECK(right(control, from_last)); });
+      run_ranks_and_streams(world,
+                            [&](Communicator& control) { CHECK(right(control, from_last)); });
     }
   }
 }
@@ -48,7 +50,8 @@ TEST_CASE("simulated copies: buffers are used before and after a call without wa
 TEST_CASE("simulated copies: sums on two streams that nothing else orders") {
   for (const int world_size : {1, 2, 3}) {
     check_ranks(world_size, [](Communicator& control, bool from_last) {
-      return sums_are_right(control, from_last, {3, 3}) && sums_are_right(control, from_last, {3, 40});
+      return sums_are_right(control, from_last, {3, 3}) &&
+             sums_are_right(control, from_last, {3, 40});
     });
   }
 }
@@ -68,19 +71,22 @@ TEST_CASE("simulated copies: a communicator may go before its sums are done") {
     const PinnedBytes seen(24);
     on(stream, [&] {
       enqueue_fill(words.data(), 3, 24);
-      cuda::make_device_copies(control)->all_reduce(on_device<std::uint64_t>(words, 24), IntegerReduce::sum);
+      cuda::make_device_copies(control)->all_reduce(on_device<std::uint64_t>(words, 24),
+                                                    IntegerReduce::sum);
       enqueue_to_host(seen.data(), words.data(), 24);
     });
     {
       const auto copies = cuda::make_device_copies(control);
-      on(stream, [&] { copies->all_reduce(on_device<std::uint64_t>(words, 24), IntegerReduce::max); });
+      on(stream,
+         [&] { copies->all_reduce(on_device<std::uint64_t>(words, 24), IntegerReduce::max); });
     }  // its scratch is given back on the stream of this thread, which is waited for first
     wait_in_turn(control, from_last, {&current_stream(), &stream});
     return seen.bytes() == Bytes(24, 6);
   });
 }
 
-TEST_CASE("simulated copies: scratch of a sum that came to nothing can be given back on another stream") {
+TEST_CASE(
+    "simulated copies: scratch of a sum that came to nothing can be given back on another stream") {
   for (const StreamOrder order : both_orders) {
     const UseOrder use(order);
     ThreadWorld world(1);
@@ -91,7 +97,8 @@ TEST_CASE("simulated copies: scratch of a sum that came to nothing can be given 
         const auto copies = cuda::make_device_copies(control);
         control.abort("planted");
         const UseStream use_stream(stream);
-        CHECK_THROWS_AS(copies->all_reduce(on_device<std::uint64_t>(words, 24), IntegerReduce::sum), Error);
+        CHECK_THROWS_AS(copies->all_reduce(on_device<std::uint64_t>(words, 24), IntegerReduce::sum),
+                        Error);
       }
       CHECK_NOTHROW(wait_for_stream());
       CHECK_NOTHROW(on(stream, [] { wait_for_stream(); }));

@@ -60,7 +60,8 @@ void load_and_step(EnqueuedRank& rank, GradSource& leaves, cuda::EnqueuedOptimiz
 }
 
 /// A rank of its own that loads and makes steps. Returns the sentence if it could not.
-std::optional<std::string> attempt(EnqueuedRank& rank, HostGrads& leaves, const ScarceMemory& memory) {
+std::optional<std::string> attempt(EnqueuedRank& rank, HostGrads& leaves,
+                                   const ScarceMemory& memory) {
   const std::int64_t before = bytes_in_use();
   std::optional<std::string> said;
   {
@@ -115,7 +116,8 @@ TEST_CASE("simulated device: pinned memory that is refused, each allocation once
   rank.on_host->load_state(rank.state());
   for (int step = 0; step < 3; ++step) rank.on_host->step(leaves);
   std::int64_t given = 0;
-  while (const std::optional<std::string> said = attempt(rank, leaves, {ScarceMemory::plenty, given})) {
+  while (const std::optional<std::string> said =
+             attempt(rank, leaves, {ScarceMemory::plenty, given})) {
     CAPTURE(*said);
     CHECK(said->find("bytes of pinned memory failed") != std::string::npos);
     ++given;

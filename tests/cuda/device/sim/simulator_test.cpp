@@ -136,11 +136,14 @@ TEST_CASE("simulator: every lane of a warp learns its largest value, whoever com
   for (int order = 0; order < 3; ++order) {
     std::vector<unsigned> totals(2 * block / 32);
     run_now(largest_kernel, 2, block, totals.data());
-    for (unsigned warp = 0; warp < totals.size(); ++warp) CHECK(totals[warp] == 32 * (6000 + 3 * warp));
+    for (unsigned warp = 0; warp < totals.size(); ++warp)
+      CHECK(totals[warp] == 32 * (6000 + 3 * warp));
   }
 }
 
-TEST_CASE("simulator: threads that wait for others that never come are reported, and the next launch works") {
+TEST_CASE(
+    "simulator: threads that wait for others that never come are reported, and the next launch "
+    "works") {
   for (int order = 0; order < 3; ++order) {
     expect_error(ErrorCode::internal, [] { run_now(unequal_barriers_kernel, 2, block); });
     expect_error(ErrorCode::internal, [] { run_now(two_barriers_kernel, 1, block); });
@@ -194,9 +197,11 @@ TEST_CASE("simulator: a missing barrier shows, a barrier mends it") {
 }
 
 TEST_CASE("simulator: launches that no device would run") {
-  for (const std::pair<int, int>& shape : {std::pair{0, 32}, {1, 0}, {1, 33}, {1, 2048}, {-1, 32}}) {
+  for (const std::pair<int, int>& shape :
+       {std::pair{0, 32}, {1, 0}, {1, 33}, {1, 2048}, {-1, 32}}) {
     CAPTURE(shape.first);
     CAPTURE(shape.second);
-    expect_error(ErrorCode::internal, [&] { run_now(two_barriers_kernel, shape.first, shape.second); });
+    expect_error(ErrorCode::internal,
+                 [&] { run_now(two_barriers_kernel, shape.first, shape.second); });
   }
 }

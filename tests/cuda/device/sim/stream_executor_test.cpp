@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "cuda/optimizer/overlap/stream_executor.hpp"
+#include "tests/cuda/device/sim/streams_support.hpp"
 #include "tests/cuda/expect_error.hpp"
 #include "tests/cuda/optimizer/overlap/plan_shapes.hpp"
-#include "tests/cuda/device/sim/streams_support.hpp"
 
 namespace {
 
@@ -19,7 +19,8 @@ using namespace zeroproof::sim_test;
 
 TEST_CASE("stream executor: what comes before and after a plan on its stream stays there") {
   StepPlan plan = make_plan(tests::random_shape(3));
-  for (PlanOp& op : plan.ops) op.waits.clear();  // nothing of the plan's own orders it after or before either
+  for (PlanOp& op : plan.ops)
+    op.waits.clear();  // nothing of the plan's own orders it after or before either
   for (const StreamOrder order : both_orders) {
     const UseOrder use(order);
     auto* const word = static_cast<unsigned*>(device::device_allocate(sizeof(unsigned)));
@@ -45,7 +46,8 @@ TEST_CASE("stream executor: what comes before and after a plan on its stream sta
   }
 }
 
-TEST_CASE("stream executor: errors of operations come out, and a wait that nobody recorded for is one") {
+TEST_CASE(
+    "stream executor: errors of operations come out, and a wait that nobody recorded for is one") {
   StepPlan plan = make_plan(tests::random_shape(3));
   StreamExecutor executor;
   CHECK_THROWS_AS(executor.run(plan, [](const PlanOp&) -> void { throw 7; }), int);

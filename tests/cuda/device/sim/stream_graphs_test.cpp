@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "common/base/error.hpp"
-#include "tests/cuda/expect_error.hpp"
 #include "tests/cuda/device/sim/streams_support.hpp"
+#include "tests/cuda/expect_error.hpp"
 #include "tests/support/skip.hpp"
 
 using namespace zeroproof;

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "common/base/error.hpp"
-#include "tests/cuda/expect_error.hpp"
 #include "tests/cuda/device/sim/streams_support.hpp"
+#include "tests/cuda/expect_error.hpp"
 #include "tests/support/skip.hpp"
 
 using namespace zeroproof;
@@ -51,7 +51,8 @@ TEST_CASE("simulated streams: what work throws comes out of a wait that asked fo
 }
 
 TEST_CASE(
-    "simulated streams: a write past the end of memory is an error of the next wait, and of the next look") {
+    "simulated streams: a write past the end of memory is an error of the next wait, and of the "
+    "next look") {
   Stream stream;
   const UseStream use(stream);
   void* data = device_allocate((block - 1) * static_cast<std::int64_t>(sizeof(unsigned)));
@@ -69,7 +70,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "simulated streams: a write past the end of memory that is gone by the next wait is an error of it too") {
+    "simulated streams: a write past the end of memory that is gone by the next wait is an error "
+    "of it too") {
   Stream stream;
   const UseStream use(stream);
   void* data = device_allocate((block - 1) * static_cast<std::int64_t>(sizeof(unsigned)));
@@ -83,7 +85,8 @@ TEST_CASE("simulated streams: waits look at all allocations in turn") {
   Stream stream;
   const UseStream use(stream);
   std::vector<void*> all(3000);
-  for (void*& data : all) data = device_allocate((block - 1) * static_cast<std::int64_t>(sizeof(unsigned)));
+  for (void*& data : all)
+    data = device_allocate((block - 1) * static_cast<std::int64_t>(sizeof(unsigned)));
   wait_for_stream();
   launch(overrun_kernel, 1, block, static_cast<unsigned*>(all[1500]));
   int told = 0;
@@ -126,7 +129,8 @@ TEST_CASE("simulated streams: memory of the device ends where it was asked to") 
   constexpr std::int64_t num_bytes = 1001;
   auto* const data = static_cast<unsigned char*>(device_allocate(num_bytes));
   for (const std::int64_t at : {std::int64_t{0}, num_bytes - 1}) CHECK(lies_on_device(data + at));
-  for (const std::int64_t at : {std::int64_t{-1}, num_bytes}) CHECK_FALSE(lies_on_device(data + at));
+  for (const std::int64_t at : {std::int64_t{-1}, num_bytes})
+    CHECK_FALSE(lies_on_device(data + at));
   device_release(data);
   wait_for_stream();
   CHECK_FALSE(lies_on_device(data));
@@ -212,7 +216,8 @@ TEST_CASE("simulated streams: a write that does not wait for the allocation is l
   }
 }
 
-TEST_CASE("simulated streams: a write into memory that was given back is told to whoever gets it next") {
+TEST_CASE(
+    "simulated streams: a write into memory that was given back is told to whoever gets it next") {
   const auto told = [](bool waits) {
     Stream owner, writer;
     Event allocated, written;

@@ -75,7 +75,8 @@ class DeviceWord {
 class PinnedBytes {
  public:
   explicit PinnedBytes(std::int64_t num_bytes)
-      : data_(static_cast<unsigned char*>(cuda::device::pinned_allocate(num_bytes))), num_bytes_(num_bytes) {
+      : data_(static_cast<unsigned char*>(cuda::device::pinned_allocate(num_bytes))),
+        num_bytes_(num_bytes) {
     std::fill_n(data_, num_bytes, static_cast<unsigned char>(0));
   }
   ~PinnedBytes() { cuda::device::pinned_release(data_); }

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "common/base/error.hpp"
-#include "tests/cuda/expect_error.hpp"
 #include "tests/cuda/device/sim/streams_support.hpp"
+#include "tests/cuda/expect_error.hpp"
 #include "tests/support/skip.hpp"
 
 using namespace zeroproof;
@@ -45,7 +45,8 @@ TEST_CASE("simulated streams: work that no event orders runs in both orders") {
       wait_for(swapped ? a : b);
       ran.push_back(names);
     }
-    CHECK(ran == (swapped ? std::vector<std::string>{"ba", "ab"} : std::vector<std::string>{"ab", "ba"}));
+    CHECK(ran ==
+          (swapped ? std::vector<std::string>{"ba", "ab"} : std::vector<std::string>{"ab", "ba"}));
   }
 }
 
@@ -227,7 +228,8 @@ TEST_CASE("simulated streams: looks at an event let the device go on, a bit at a
   }
 }
 
-TEST_CASE("simulated streams: a device that is looked at again and again is not slowed down by that") {
+TEST_CASE(
+    "simulated streams: a device that is looked at again and again is not slowed down by that") {
   for (const StreamOrder order : both_orders) {
     const UseOrder use(order);
     Stream stream;
@@ -276,7 +278,8 @@ TEST_CASE("simulated streams: a look does not wait for work that another thread 
 }
 
 TEST_CASE(
-    "simulated streams: what a stream left behind is done before the next wait ends, wherever that is") {
+    "simulated streams: what a stream left behind is done before the next wait ends, wherever that "
+    "is") {
   bool done = false;
   {
     Stream stream;

@@ -18,7 +18,8 @@ namespace zeroproof::tests::inline runtime_fixtures {
 
 inline float load(const TensorView& view, std::int64_t i) {
   if (view.dtype == DType::fp32) return static_cast<const float*>(view.data)[i];
-  return std::bit_cast<float>(static_cast<std::uint32_t>(static_cast<const bf16*>(view.data)[i].bits) << 16);
+  return std::bit_cast<float>(
+      static_cast<std::uint32_t>(static_cast<const bf16*>(view.data)[i].bits) << 16);
 }
 
 /// To bf16 by truncation: any rule will do, as long as it is one.
@@ -50,12 +51,13 @@ inline FlatLayout odd_layout() {
 }
 
 /// Units that begin at these tensors, the first at 0.
-inline std::vector<FlatRange> units_from(const FlatLayout& layout, const std::vector<std::size_t>& tensors) {
+inline std::vector<FlatRange> units_from(const FlatLayout& layout,
+                                         const std::vector<std::size_t>& tensors) {
   std::vector<FlatRange> units;
   for (std::size_t u = 0; u < tensors.size(); ++u) {
-    units.push_back({layout.tensors()[tensors[u]].begin, u + 1 < tensors.size()
-                                                             ? layout.tensors()[tensors[u + 1]].begin
-                                                             : layout.padded_numel()});
+    units.push_back(
+        {layout.tensors()[tensors[u]].begin,
+         u + 1 < tensors.size() ? layout.tensors()[tensors[u + 1]].begin : layout.padded_numel()});
   }
   return units;
 }
@@ -118,13 +120,14 @@ inline GuardedBuffer whole_params(const FlatLayout& layout, DType dtype, std::in
 }
 
 /// What every pass has to arrive at: the model over whole parameters into one whole leaf.
-inline GuardedBuffer expected_leaf(const FlatLayout& layout, LayeredModel& model, const TensorView& params,
-                                   DType grad_dtype, std::int64_t micro_batch) {
+inline GuardedBuffer expected_leaf(const FlatLayout& layout, LayeredModel& model,
+                                   const TensorView& params, DType grad_dtype,
+                                   std::int64_t micro_batch) {
   GuardedBuffer leaf(layout.padded_numel(), grad_dtype);
   const auto part = [&](const TensorView& whole, int unit) {
     const FlatRange range = model.units()[static_cast<std::size_t>(unit)];
-    return TensorView{static_cast<std::byte*>(whole.data) + range.begin * num_bytes(whole.dtype), whole.dtype,
-                      range.numel()};
+    return TensorView{static_cast<std::byte*>(whole.data) + range.begin * num_bytes(whole.dtype),
+                      whole.dtype, range.numel()};
   };
   model.begin(micro_batch);
   const std::vector<int> visits = model.visits();
@@ -153,7 +156,8 @@ class FakeGatherer : public cuda::UnitGatherer {
     const std::int64_t begin = unit.numel() * comm_.rank() / world;
     const std::int64_t end = unit.numel() * (comm_.rank() + 1) / world;
     for (std::int64_t i = begin; i < end; ++i) {
-      if (layout_.tensor_at(unit.begin + i) >= 0) store(full, i, param_value(unit.begin + i, casts));
+      if (layout_.tensor_at(unit.begin + i) >= 0)
+        store(full, i, param_value(unit.begin + i, casts));
     }
     comm_.all_gather(receive[static_cast<std::size_t>(comm_.rank())], receive);
   }
@@ -191,7 +195,8 @@ class FakeSink : public cuda::BucketSink {
       step[r].resize(static_cast<std::size_t>(shards_.padded_numel()) * width);
       receive[r] = {step[r].data() + static_cast<std::size_t>(range.begin) * width, bytes};
     }
-    comm_.all_gather({static_cast<const std::byte*>(leaf.data), leaf.data != nullptr ? bytes : 0}, receive);
+    comm_.all_gather({static_cast<const std::byte*>(leaf.data), leaf.data != nullptr ? bytes : 0},
+                     receive);
   }
 
   std::map<std::int64_t, std::vector<std::vector<std::byte>>> leaves;
@@ -207,7 +212,8 @@ class FakeSink : public cuda::BucketSink {
 inline std::int64_t differing(const FlatLayout& layout, const std::vector<std::byte>& actual,
                               const GuardedBuffer& expected) {
   const auto width = static_cast<std::size_t>(num_bytes(expected.dtype()));
-  if (actual.size() != static_cast<std::size_t>(expected.numel()) * width) return layout.numel() + 1;
+  if (actual.size() != static_cast<std::size_t>(expected.numel()) * width)
+    return layout.numel() + 1;
   const auto* bytes = static_cast<const std::byte*>(expected.data());
   std::int64_t count = 0;
   for (const TensorSlot& tensor : layout.tensors()) {

@@ -20,7 +20,9 @@ class Counts : public GradSource {
   }
 };
 
-TEST_CASE("a layered model gives whole leaves, again and again, and memory is held from the first one on") {
+TEST_CASE(
+    "a layered model gives whole leaves, again and again, and memory is held from the first one "
+    "on") {
   constexpr auto grad = static_cast<std::size_t>(MemoryClass::grad);
   const FlatLayout layout = odd_layout();
   SyntheticModel model(layout, units_from(layout, {0, 3, 6}), {0, 1, 2, 0});
@@ -58,7 +60,8 @@ class Looking : public SyntheticModel {
   using SyntheticModel::SyntheticModel;
   void backward(int unit, const TensorView& param, const TensorView& grad) override {
     if (unit != 0) {  // the tied unit comes back
-      for (std::int64_t i = 0; i < grad.numel; ++i) numbers += load(grad, i) == load(grad, i) ? 1 : 0;
+      for (std::int64_t i = 0; i < grad.numel; ++i)
+        numbers += load(grad, i) == load(grad, i) ? 1 : 0;
     }
     SyntheticModel::backward(unit, param, grad);
   }
@@ -95,8 +98,9 @@ TEST_CASE("a model that does not fit, or writes outside its gradient, is an erro
   cuda::LayeredGrads leaves(wrong, counts, layout, params.view(), DType::fp32, ledger);
   expect_error(ErrorCode::internal, [&] { static_cast<void>(leaves.micro_batch_grad(0)); });
   SyntheticModel short_model(layout, {{0, 4096}}, {0});
-  expect_error(ErrorCode::invalid_argument,
-               [&] { cuda::LayeredGrads(short_model, counts, layout, params.view(), DType::fp32, ledger); });
+  expect_error(ErrorCode::invalid_argument, [&] {
+    cuda::LayeredGrads(short_model, counts, layout, params.view(), DType::fp32, ledger);
+  });
   expect_error(ErrorCode::invalid_argument,
                [&] { cuda::LayeredGrads(wrong, counts, layout, {}, DType::fp32, ledger); });
 }

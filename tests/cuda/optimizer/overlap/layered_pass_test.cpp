@@ -40,12 +40,14 @@ void check_peaks(const PassCase& run, std::int64_t param_bytes, std::int64_t gra
   CHECK(result.memory.peak[grad] == grad_bytes);
 }
 
-TEST_CASE("every rank's leaves are those of whole passes: stages, overlap, ranks, orders, CP, buckets") {
+TEST_CASE(
+    "every rank's leaves are those of whole passes: stages, overlap, ranks, orders, CP, buckets") {
   int runs = 0;
   for (const int stage : {2, 3}) {
     for (const bool overlap : {false, true}) {
       for (const int world : {1, 2, 3, 4}) {
-        for (const MicroBatchOrder order : {MicroBatchOrder::contiguous, MicroBatchOrder::strided}) {
+        for (const MicroBatchOrder order :
+             {MicroBatchOrder::contiguous, MicroBatchOrder::strided}) {
           for (const int cp : {1, 2}) {
             if (world % cp != 0) continue;
             PassCase run;
@@ -54,12 +56,14 @@ TEST_CASE("every rank's leaves are those of whole passes: stages, overlap, ranks
             run.world = world;
             run.order = order;
             run.cp = cp;
-            run.micro_batches = std::array<std::int64_t, 4>{1, 3, 2, 5}[static_cast<std::size_t>(runs % 4)];
+            run.micro_batches =
+                std::array<std::int64_t, 4>{1, 3, 2, 5}[static_cast<std::size_t>(runs % 4)];
             run.bucket_numel =
                 std::array<std::int64_t, 3>{1024, 3072, 32768}[static_cast<std::size_t>(runs % 3)];
-            const std::string what = "stage " + std::to_string(stage) + (overlap ? ", overlap" : "") +
-                                     ", W " + std::to_string(world) + ", cp " + std::to_string(cp) + ", M " +
-                                     std::to_string(run.micro_batches) + ", " + std::string(name(order));
+            const std::string what =
+                "stage " + std::to_string(stage) + (overlap ? ", overlap" : "") + ", W " +
+                std::to_string(world) + ", cp " + std::to_string(cp) + ", M " +
+                std::to_string(run.micro_batches) + ", " + std::string(name(order));
             CAPTURE(what);
             check_pass(run);
             ++runs;
@@ -157,7 +161,8 @@ TEST_CASE("200 timings give the same bits and the same peaks") {
     for (const PassResult& result : run_pass(run)) {
       REQUIRE(result.wrong == 0);
       REQUIRE(result.memory.peak[grad] == undelayed.memory.peak[grad]);
-      REQUIRE(result.memory.peak[param_full] == (run.stage == 3 ? undelayed.memory.peak[param_full] : 0));
+      REQUIRE(result.memory.peak[param_full] ==
+              (run.stage == 3 ? undelayed.memory.peak[param_full] : 0));
     }
   }
 }
@@ -230,8 +235,8 @@ TEST_CASE("a pass that cannot be is refused") {
   FakeGatherer gatherer(*comm, layout);
   FakeSink sink(*comm, shards, DType::fp32);
   cuda::MemoryLedger ledger;
-  const auto refused = [&](int stage, std::vector<FlatRange> units, std::vector<int> visits, bool gathers,
-                           const TensorView& params) {
+  const auto refused = [&](int stage, std::vector<FlatRange> units, std::vector<int> visits,
+                           bool gathers, const TensorView& params) {
     OptimizerSetup setup;
     setup.layout = &layout;
     setup.shards = &shards;
@@ -243,7 +248,8 @@ TEST_CASE("a pass that cannot be is refused") {
     });
   };
   const std::vector<FlatRange> units = units_from(layout, {0, 3});
-  const GuardedBuffer params(layout.padded_numel(), DType::bf16), wide(layout.padded_numel(), DType::fp32);
+  const GuardedBuffer params(layout.padded_numel(), DType::bf16),
+      wide(layout.padded_numel(), DType::fp32);
   refused(1, units, {0, 1}, true, params.view());
   refused(3, units, {0, 1}, false, params.view());
   refused(2, units, {0, 1}, false, {});

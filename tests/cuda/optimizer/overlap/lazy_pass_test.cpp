@@ -25,7 +25,8 @@ using cuda::StepPlan;
 /// Runs another plan than it is given.
 class Tampering final : public cuda::PlanRunner {
  public:
-  Tampering(PlanStream eager, std::function<void(StepPlan&)> change, std::vector<int>* reduced = nullptr)
+  Tampering(PlanStream eager, std::function<void(StepPlan&)> change,
+            std::vector<int>* reduced = nullptr)
       : lazy_(eager), change_(std::move(change)), reduced_(reduced) {}
   void run(const StepPlan& plan, const cuda::PlanBody& body) override {
     StepPlan changed = plan;
@@ -139,7 +140,9 @@ TEST_CASE("every operation that is left out shows, but for checks that pass anyw
   }
 }
 
-TEST_CASE("a backward visit of a tied unit that is left out is named, whether its bucket is reduced or not") {
+TEST_CASE(
+    "a backward visit of a tied unit that is left out is named, whether its bucket is reduced or "
+    "not") {
   for (const bool reduces : {true, false}) {
     PassCase run = cases().front();
     std::vector<int> reduced;
@@ -149,7 +152,8 @@ TEST_CASE("a backward visit of a tied unit that is left out is named, whether it
       });
       plan.ops.erase(first);
       CHECK_FALSE(cuda::audit_plan(plan));  // to the audit it is a sound plan of another model
-      if (!reduces) std::erase_if(plan.ops, [](const cuda::PlanOp& op) { return op.kind == OpKind::reduce; });
+      if (!reduces)
+        std::erase_if(plan.ops, [](const cuda::PlanOp& op) { return op.kind == OpKind::reduce; });
       for (cuda::PlanOp& op : plan.ops) {
         op.stream = PlanStream::compute;
         op.waits = {};

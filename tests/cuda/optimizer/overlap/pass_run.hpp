@@ -38,7 +38,8 @@ struct PassCase {
 
 /// What one rank saw.
 struct PassResult {
-  std::int64_t wrong = 0;  ///< elements that differ, over all micro-steps and all ranks of the instance
+  std::int64_t wrong =
+      0;  ///< elements that differ, over all micro-steps and all ranks of the instance
   MemoryUse memory;
   std::vector<std::pair<std::int64_t, std::size_t>> order;
   int num_gathers = 0;
@@ -51,13 +52,15 @@ inline std::vector<std::int64_t> micro_batches_of(const PassCase& run, std::int6
   for (std::int64_t j = 0; j < run.micro_batches; ++j) {
     const bool contiguous =
         j >= run.micro_batches * group / groups && j < run.micro_batches * (group + 1) / groups;
-    if (run.order == MicroBatchOrder::contiguous ? contiguous : j % groups == group) own.push_back(j);
+    if (run.order == MicroBatchOrder::contiguous ? contiguous : j % groups == group)
+      own.push_back(j);
   }
   return own;
 }
 
-inline std::int64_t wrong_elements(const PassCase& run, const FlatLayout& layout, const FakeSink& sink,
-                                   std::int64_t version, std::int64_t instance) {
+inline std::int64_t wrong_elements(const PassCase& run, const FlatLayout& layout,
+                                   const FakeSink& sink, std::int64_t version,
+                                   std::int64_t instance) {
   const GuardedBuffer params = whole_params(layout, run.param_dtype, version);
   std::int64_t wrong = 0, steps = 0;
   for (std::int64_t r = 0; r < run.world; ++r) {
@@ -68,8 +71,8 @@ inline std::int64_t wrong_elements(const PassCase& run, const FlatLayout& layout
     for (const auto& [step, leaves] : sink.leaves) {
       const auto& leaf = leaves[static_cast<std::size_t>(r)];
       if (step < static_cast<std::int64_t>(own.size())) {
-        const GuardedBuffer expected =
-            expected_leaf(layout, model, params.view(), run.grad_dtype, own[static_cast<std::size_t>(step)]);
+        const GuardedBuffer expected = expected_leaf(layout, model, params.view(), run.grad_dtype,
+                                                     own[static_cast<std::size_t>(step)]);
         wrong += differing(layout, leaf, expected);
       } else {
         wrong += leaf.empty() ? 0 : layout.numel();
@@ -108,8 +111,8 @@ inline PassResult run_rank(const PassCase& run, Communicator& comm, Communicator
   GuardedBuffer params;
   if (run.stage == 2) params = GuardedBuffer(layout.padded_numel(), run.param_dtype);
   const std::unique_ptr<cuda::PlanRunner> runner = run.runner ? run.runner() : nullptr;
-  cuda::LayeredPass pass(setup, model, run.stage == 3 ? &gatherer : nullptr, sink, ledger, params.view(),
-                         run.hooks, runner.get());
+  cuda::LayeredPass pass(setup, model, run.stage == 3 ? &gatherer : nullptr, sink, ledger,
+                         params.view(), run.hooks, runner.get());
   PassResult result;
   for (std::int64_t step = 0; step < run.steps; ++step) {
     ++gatherer.casts;

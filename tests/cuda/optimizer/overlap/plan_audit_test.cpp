@@ -24,9 +24,10 @@ using cuda::StepPlan;
 const PlanBuffer grad{BufferKind::unit_grad, 0};
 const PlanBuffer param{BufferKind::unit_param, 0};
 
-PlanOp op(OpKind kind, PlanStream stream, std::vector<PlanBuffer> reads, std::vector<PlanBuffer> writes,
-          std::vector<int> waits = {}, int records = -1) {
-  const PlanBuffer target = writes.empty() ? (reads.empty() ? param : reads.front()) : writes.front();
+PlanOp op(OpKind kind, PlanStream stream, std::vector<PlanBuffer> reads,
+          std::vector<PlanBuffer> writes, std::vector<int> waits = {}, int records = -1) {
+  const PlanBuffer target =
+      writes.empty() ? (reads.empty() ? param : reads.front()) : writes.front();
   return {kind, stream, target, std::move(reads), std::move(writes), std::move(waits), records};
 }
 constexpr auto compute = PlanStream::compute;
@@ -35,9 +36,10 @@ constexpr auto comm = PlanStream::comm;
 /// A sound plan of one gradient.
 StepPlan small_plan() {
   StepPlan plan;
-  plan.ops = {op(OpKind::allocate, compute, {}, {grad}), op(OpKind::backward, compute, {param}, {grad}),
-              op(OpKind::ready, compute, {grad}, {grad}, {}, 0), op(OpKind::reduce, comm, {grad}, {}, {0}, 1),
-              op(OpKind::free, compute, {}, {grad}, {1})};
+  plan.ops = {
+      op(OpKind::allocate, compute, {}, {grad}), op(OpKind::backward, compute, {param}, {grad}),
+      op(OpKind::ready, compute, {grad}, {grad}, {}, 0),
+      op(OpKind::reduce, comm, {grad}, {}, {0}, 1), op(OpKind::free, compute, {}, {grad}, {1})};
   plan.resident = {param};
   plan.num_events = 2;
   return plan;
@@ -62,7 +64,8 @@ TEST_CASE("every kind of fault is found in a small plan and called by its name")
   CHECK_FALSE(audit_plan(small_plan()));
   CHECK_FALSE(audit_plan({}));
   const auto dropped = [](std::size_t i) {
-    return [i](StepPlan& plan) { plan.ops.erase(plan.ops.begin() + static_cast<std::ptrdiff_t>(i)); };
+    return
+        [i](StepPlan& plan) { plan.ops.erase(plan.ops.begin() + static_cast<std::ptrdiff_t>(i)); };
   };
   CHECK(fault_after(dropped(0)) == PlanFault::not_alive);
   CHECK(fault_after(dropped(4)) == PlanFault::leak);
@@ -75,15 +78,17 @@ TEST_CASE("every kind of fault is found in a small plan and called by its name")
   CHECK(fault_after([](StepPlan& plan) { plan.ops[1].records = 1; }) == PlanFault::twice_recorded);
   CHECK(fault_after([](StepPlan& plan) { plan.ops.insert(plan.ops.begin(), plan.ops[0]); }) ==
         PlanFault::alive);
-  CHECK(fault_after([](StepPlan& plan) { plan.ops.push_back(op(OpKind::free, compute, {}, {grad})); }) ==
-        PlanFault::not_alive);
+  CHECK(fault_after([](StepPlan& plan) {
+          plan.ops.push_back(op(OpKind::free, compute, {}, {grad}));
+        }) == PlanFault::not_alive);
   CHECK(fault_after([](StepPlan& plan) { plan.ops.insert(plan.ops.begin() + 4, plan.ops[1]); }) ==
         PlanFault::unordered);
   CHECK(fault_after([](StepPlan& plan) { plan.ops.insert(plan.ops.begin() + 3, plan.ops[1]); }) ==
         PlanFault::unordered);
   CHECK(fault_after([](StepPlan& plan) { plan.resident = {}; }) == PlanFault::not_alive);
-  CHECK(fault_after([](StepPlan& plan) { plan.ops.push_back(op(OpKind::gather, compute, {}, {param})); }) ==
-        PlanFault::not_alive);
+  CHECK(fault_after([](StepPlan& plan) {
+          plan.ops.push_back(op(OpKind::gather, compute, {}, {param}));
+        }) == PlanFault::not_alive);
 }
 
 TEST_CASE("faults that need a single stream") {
@@ -93,8 +98,10 @@ TEST_CASE("faults that need a single stream") {
     change(plan);
     return fault_of(plan);
   };
-  CHECK(serial([](StepPlan& plan) { plan.ops.erase(plan.ops.begin() + 1); }) == PlanFault::unwritten);
-  CHECK(serial([](StepPlan& plan) { std::swap(plan.ops[1], plan.ops[2]); }) == PlanFault::unwritten);
+  CHECK(serial([](StepPlan& plan) { plan.ops.erase(plan.ops.begin() + 1); }) ==
+        PlanFault::unwritten);
+  CHECK(serial([](StepPlan& plan) { std::swap(plan.ops[1], plan.ops[2]); }) ==
+        PlanFault::unwritten);
   CHECK(serial([](StepPlan& plan) { plan.ops.insert(plan.ops.begin() + 3, plan.ops[1]); }) ==
         PlanFault::sealed);
   CHECK(serial([](StepPlan& plan) {
@@ -105,7 +112,8 @@ TEST_CASE("faults that need a single stream") {
 }
 
 TEST_CASE(
-    "a wait that is enqueued before its event is recorded is late, even where threads would get through") {
+    "a wait that is enqueued before its event is recorded is late, even where threads would get "
+    "through") {
   StepPlan plan = small_plan();
   std::rotate(plan.ops.begin(), plan.ops.begin() + 3, plan.ops.begin() + 4);
   CHECK(fault_of(plan) == PlanFault::late_event);
@@ -163,8 +171,8 @@ TEST_CASE("real plans are sound, and not without any one of their waits") {
 
 /// Operations whose loss the audit cannot see: what remains is sound, it only computes something else.
 bool may_be_left_out(const PlanOp& one) {
-  return one.kind == OpKind::forward || one.kind == OpKind::check_version || one.kind == OpKind::reduce ||
-         one.kind == OpKind::backward || one.kind == OpKind::ready;
+  return one.kind == OpKind::forward || one.kind == OpKind::check_version ||
+         one.kind == OpKind::reduce || one.kind == OpKind::backward || one.kind == OpKind::ready;
 }
 
 TEST_CASE("real plans are not sound without an allocation, a gather or a release") {
@@ -204,7 +212,8 @@ TEST_CASE("neighbouring operations on the same buffer cannot be swapped") {
     CAPTURE(seed);
     const StepPlan plan = make_plan(random_shape(seed));
     for (std::size_t i = 0; i + 1 < plan.ops.size(); ++i) {
-      if (!conflict(plan.ops[i], plan.ops[i + 1]) || accumulate(plan.ops[i], plan.ops[i + 1])) continue;
+      if (!conflict(plan.ops[i], plan.ops[i + 1]) || accumulate(plan.ops[i], plan.ops[i + 1]))
+        continue;
       StepPlan tampered = plan;
       std::swap(tampered.ops[i], tampered.ops[i + 1]);
       CAPTURE(i);

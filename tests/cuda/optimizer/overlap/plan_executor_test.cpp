@@ -65,9 +65,10 @@ bool is_legal(const StepPlan& plan, const std::vector<std::size_t>& order) {
   for (std::size_t i = 0; i < plan.ops.size(); ++i) {
     if (at[i] == order.size()) return false;
     for (std::size_t before = 0; before < i; ++before) {
-      const bool recorded =
-          std::count(plan.ops[i].waits.begin(), plan.ops[i].waits.end(), plan.ops[before].records) > 0;
-      if ((recorded || plan.ops[before].stream == plan.ops[i].stream) && at[before] > at[i]) return false;
+      const bool recorded = std::count(plan.ops[i].waits.begin(), plan.ops[i].waits.end(),
+                                       plan.ops[before].records) > 0;
+      if ((recorded || plan.ops[before].stream == plan.ops[i].stream) && at[before] > at[i])
+        return false;
     }
   }
   return true;
@@ -136,8 +137,9 @@ TEST_CASE("an exception ends both streams and comes out, and the executor can be
   PlanExecutor threads;
   WorstCaseStreams lazy_comm(PlanStream::compute), lazy_compute(PlanStream::comm);
   const StepPlan plan = three_units();
-  for (PlanRunner* runner : {static_cast<PlanRunner*>(&threads), static_cast<PlanRunner*>(&lazy_comm),
-                             static_cast<PlanRunner*>(&lazy_compute)}) {
+  for (PlanRunner* runner :
+       {static_cast<PlanRunner*>(&threads), static_cast<PlanRunner*>(&lazy_comm),
+        static_cast<PlanRunner*>(&lazy_compute)}) {
     for (std::size_t fails = 0; fails < plan.ops.size(); ++fails) {
       CAPTURE(fails);
       std::atomic<int> after{0};
@@ -163,8 +165,8 @@ TEST_CASE("a failure is told, not what comes of it") {
     plan.ops = {step(failing, {}, 0), step(other, {0}, -1)};
     plan.num_events = 1;
     for (int repeat = 0; repeat < 20; ++repeat) {
-      CHECK_THROWS_WITH(executor.run(plan, [](const PlanOp&) { throw std::runtime_error("cause"); }),
-                        "cause");
+      CHECK_THROWS_WITH(
+          executor.run(plan, [](const PlanOp&) { throw std::runtime_error("cause"); }), "cause");
     }
   }
 }
@@ -190,7 +192,8 @@ TEST_CASE("waits that nothing satisfies are errors, not hangs") {
       {step(PlanStream::compute, {0}, 0)},
       {step(PlanStream::comm, {}, -1), step(PlanStream::compute, {0}, -1)},
       {step(PlanStream::compute, {1}, 0), step(PlanStream::comm, {0}, 1)},
-      {step(PlanStream::compute, {}, -1), step(PlanStream::comm, {1}, 0), step(PlanStream::compute, {0}, 1)}};
+      {step(PlanStream::compute, {}, -1), step(PlanStream::comm, {1}, 0),
+       step(PlanStream::compute, {0}, 1)}};
   WorstCaseStreams lazy_comm(PlanStream::compute), lazy_compute(PlanStream::comm);
   for (std::size_t i = 0; i < hopeless.size(); ++i) {
     CAPTURE(i);

@@ -48,7 +48,8 @@ inline cuda::LayerSchedule random_shape(std::uint64_t seed) {
     units.push_back(below(8) == 0 ? 0 : 1 + below(40));
     total += units.back();
     shape.visits.push_back(static_cast<int>(u));
-    if (below(4) == 0) shape.visits.push_back(static_cast<int>(below(static_cast<std::uint64_t>(u + 1))));
+    if (below(4) == 0)
+      shape.visits.push_back(static_cast<int>(below(static_cast<std::uint64_t>(u + 1))));
     shape.persistent.push_back(below(5) == 0);
   }
   std::vector<std::int64_t> buckets;

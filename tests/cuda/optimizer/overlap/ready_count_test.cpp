@@ -46,7 +46,9 @@ TEST_CASE("a bucket is complete with the last report of its last unit") {
 TEST_CASE("errors of reporting name the unit, the bucket and the counts") {
   ReadyCount ready({2, 1}, {{0}, {0, 1}});
   ready.report(1);
-  CHECK(text_of_error([&] { ready.report(1); }).find("unit 1 reported its gradient 2 times and 1 are") == 0);
+  CHECK(text_of_error([&] {
+          ready.report(1);
+        }).find("unit 1 reported its gradient 2 times and 1 are") == 0);
   ready.report(0);
   const std::string lacks = text_of_error([&] { ready.finish(); });
   CHECK(lacks.find("bucket 0 is not complete: it lacks unit 0 (1 of 2 reports)") == 0);

@@ -54,7 +54,8 @@ TEST_CASE("a plan with overlap, written out") {
 }
 
 TEST_CASE(
-    "a plan without overlap, written out: a tied unit is gathered for every visit but kept at the turn") {
+    "a plan without overlap, written out: a tied unit is gathered for every visit but kept at the "
+    "turn") {
   const LayerSchedule shape{neighbours({20, 30}), {0, 1, 0}, neighbours({20, 30}), 3, false, {}};
   CHECK(text_of(make_plan(shape)) ==
         "allocate of parameters of unit 0\n"
@@ -94,7 +95,8 @@ TEST_CASE(
         "release of parameters of unit 0\n");
 }
 
-TEST_CASE("a plan of stage 2, written out: nothing is gathered, gradients live for two backward visits") {
+TEST_CASE(
+    "a plan of stage 2, written out: nothing is gathered, gradients live for two backward visits") {
   const LayerSchedule shape{neighbours({8, 8, 8}), {0, 1, 2}, neighbours({8, 8, 8}), 2, true, {}};
   const StepPlan plan = make_plan(shape);
   CHECK(plan.resident.size() == 3);

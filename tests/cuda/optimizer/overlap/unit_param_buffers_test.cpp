@@ -35,7 +35,8 @@ TEST_CASE("a unit is there from gather to release, in the version it was gathere
   };
 
   gatherer.casts = 4;
-  CHECK(text_of(0).find("unit 0 is used without having been gathered and the latest version is 4") == 0);
+  CHECK(text_of(0).find(
+            "unit 0 is used without having been gathered and the latest version is 4") == 0);
   expect_error(ErrorCode::internal, [&] { params.gather(0); });
   expect_error(ErrorCode::internal, [&] { params.release(0); });
   params.allocate(0);
@@ -46,7 +47,8 @@ TEST_CASE("a unit is there from gather to release, in the version it was gathere
   CHECK(ledger.use().now[param_full] == 2048);
   CHECK(load(params.get(0), 999) == param_value(999, 4));
   gatherer.casts = 5;
-  CHECK(text_of(0).find("unit 0 is used with parameters of version 4 and the latest version is 5") == 0);
+  CHECK(text_of(0).find(
+            "unit 0 is used with parameters of version 4 and the latest version is 5") == 0);
   params.gather(0);
   CHECK(load(params.get(0), 999) == param_value(999, 5));
   params.release(0);
@@ -101,8 +103,8 @@ TEST_CASE("writing outside a unit's buffer is found when it is released") {
 TEST_CASE("gradients of units and buckets live, alias and are sealed") {
   MemoryLedger ledger;
   // bucket 0 in unit 0, bucket 1 in units 0, 1, 3 (2 is empty), bucket 2 in unit 3
-  UnitGrads grads({{0, 20}, {20, 30}, {30, 30}, {30, 60}}, {{0, 15}, {15, 40}, {40, 60}}, DType::bf16,
-                  ledger);
+  UnitGrads grads({{0, 20}, {20, 30}, {30, 30}, {30, 60}}, {{0, 15}, {15, 40}, {40, 60}},
+                  DType::bf16, ledger);
   for (const int unit : {0, 1, 3}) {
     expect_error(ErrorCode::internal, [&] { static_cast<void>(grads.unit(unit)); });
     grads.allocate_unit(unit);
@@ -128,7 +130,8 @@ TEST_CASE("gradients of units and buckets live, alias and are sealed") {
     expect_error(ErrorCode::internal, [&] { grads.seal(unit); });
     expect_error(ErrorCode::internal, [&] { static_cast<void>(grads.unit(unit)); });
   }
-  for (std::int64_t i = 0; i < 25; ++i) REQUIRE(load(grads.bucket(1), i) == static_cast<float>(15 + i));
+  for (std::int64_t i = 0; i < 25; ++i)
+    REQUIRE(load(grads.bucket(1), i) == static_cast<float>(15 + i));
   CHECK(grads.bucket(2).numel == 20);
   CHECK(load(grads.bucket(2), 19) == 59);
   CHECK(load(grads.bucket(0), 14) == 14);

@@ -33,7 +33,8 @@ void WorstCaseStreams::run_until(int event, const cuda::PlanOp& waiter) {
   while (!recorded_.at(static_cast<std::size_t>(event))) {
     ZP_CHECK(!other.busy && other.next < other.ops.size(), ErrorCode::internal,
              name(waiter) + " waits for an event that nothing will record",
-             "the other stream has ended or waits itself", "audit the plan (cuda/optimizer/overlap/plan_audit.hpp)");
+             "the other stream has ended or waits itself",
+             "audit the plan (cuda/optimizer/overlap/plan_audit.hpp)");
     run_next(other);
   }
 }

@@ -20,7 +20,8 @@ void for_each_value(const std::string& table, const Body& body) {
   std::istringstream lines(table);
   const auto trimmed = [](const std::string& text) {
     const std::size_t begin = text.find_first_not_of(' ');
-    return begin == std::string::npos ? "" : text.substr(begin, text.find_last_not_of(' ') + 1 - begin);
+    return begin == std::string::npos ? ""
+                                      : text.substr(begin, text.find_last_not_of(' ') + 1 - begin);
   };
   for (std::string line; std::getline(lines, line);) {
     std::istringstream cells(line);
@@ -74,13 +75,16 @@ TEST_CASE("config: unknown keys are refused with file and line, and the nearest 
   check_refused("[[param_group]]\nmatches = [\"*\"]", 2, "did you mean param_group.match?");
   check_refused("[[param_group]]\nname = \"a\"\n[[param_group]]\nname = \"b\"\nlr_mul = 2", 5,
                 "did you mean param_group.lr_mult?");
-  check_refused("[[clip_group]]\nname = \"a\"\nmax_nor = 2", 3, "did you mean clip_group.max_norm?");
+  check_refused("[[clip_group]]\nname = \"a\"\nmax_nor = 2", 3,
+                "did you mean clip_group.max_norm?");
   check_refused("[[clip_group]]\nlr_mult = 2", 2, "unknown key clip_group.lr_mult");
   check_refused("[[param_groups]]\nname = \"a\"", 1, "unknown key param_groups");
   check_refused("[[param_group]]\n[param_group.sub]\nx = 1", 2, "unknown key param_group.sub");
-  check_refused("\"run.steps\" = 7", 1, "unknown key");     // a quoted dot does not separate
-  check_refused("[run]\n[optimiser]\n", 2, "unknown key");  // a misspelt section whose lines are all remarks
-  check_refused("[run]\n\"a\\nb\" = 7", 2, "unknown key");  // the line feed must not reach the message
+  check_refused("\"run.steps\" = 7", 1, "unknown key");  // a quoted dot does not separate
+  check_refused("[run]\n[optimiser]\n", 2,
+                "unknown key");  // a misspelt section whose lines are all remarks
+  check_refused("[run]\n\"a\\nb\" = 7", 2,
+                "unknown key");  // the line feed must not reach the message
 }
 
 TEST_CASE("config: values of a wrong type are refused with file, line and key") {
@@ -134,16 +138,18 @@ TEST_CASE("config: values of a wrong type are refused with file, line and key") 
     loss_scaler.growth_factor | 1 | 0.5
     loss_scaler.backoff_factor | 1 | 2.0)",
                  check);
-  for (const char* key :
-       {"initial_loss_scale", "growth_factor", "backoff_factor", "min_loss_scale", "max_loss_scale"}) {
-    for_each_value(std::string("loss_scaler.") + key + " | 3 | 0 | -2 | nan | inf | 1.5 | 0.3 | -0.5", check);
+  for (const char* key : {"initial_loss_scale", "growth_factor", "backoff_factor", "min_loss_scale",
+                          "max_loss_scale"}) {
+    for_each_value(
+        std::string("loss_scaler.") + key + " | 3 | 0 | -2 | nan | inf | 1.5 | 0.3 | -0.5", check);
   }
   for (const char* key :
-       {"run.steps", "run.text", "run.worlds", "run.initial_state", "run.comm_timeout_s", "model.width",
-        "optimizer.lr", "optimizer.max_norm", "optimizer.bias_correction", "loss_scaler.kind",
-        "loss_scaler.growth_interval", "loss_scaler.initial_loss_scale"}) {
+       {"run.steps", "run.text", "run.worlds", "run.initial_state", "run.comm_timeout_s",
+        "model.width", "optimizer.lr", "optimizer.max_norm", "optimizer.bias_correction",
+        "loss_scaler.kind", "loss_scaler.growth_interval", "loss_scaler.initial_loss_scale"}) {
     for_each_value(
-        key + std::string(" | 1979-05-27 | 07:32:00 | 1979-05-27T07:32:00Z | { x = 1 } | {} | [1]"), check);
+        key + std::string(" | 1979-05-27 | 07:32:00 | 1979-05-27T07:32:00Z | { x = 1 } | {} | [1]"),
+        check);
   }
   for (const char* key :
        {"run.steps", "run.comm_timeout_s", "optimizer.lr", "optimizer.beta1", "model.hidden"}) {
@@ -195,7 +201,8 @@ TEST_CASE("config: validate refuses values out of range") {
                    CHECK(text != "");
                    // Stages, grids and the order of scales are described in words, everything else is named
                    // by its key.
-                   const bool by_key = key != "run.stages" && key != "run.grids" && !has(key, "_loss_scale");
+                   const bool by_key =
+                       key != "run.stages" && key != "run.grids" && !has(key, "_loss_scale");
                    if (by_key && text != "") CHECK(has(text, key));
                  });
 }

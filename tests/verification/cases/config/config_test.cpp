@@ -29,20 +29,20 @@ auto members(const ModelConfig& m) {
   return std::tuple(layers, width, heads, hidden, context);
 }
 auto members(const OptimizerHyper& o) {
-  const auto& [rule, lr, beta1, beta2, eps, weight_decay, bias_correction, amsgrad, maximize, momentum,
-               dampening, nesterov, norm, max_norm, clip_value] = o;
-  return std::tuple(rule, lr, beta1, beta2, eps, weight_decay, bias_correction, amsgrad, maximize, momentum,
-                    dampening, nesterov, norm, max_norm, clip_value);
+  const auto& [rule, lr, beta1, beta2, eps, weight_decay, bias_correction, amsgrad, maximize,
+               momentum, dampening, nesterov, norm, max_norm, clip_value] = o;
+  return std::tuple(rule, lr, beta1, beta2, eps, weight_decay, bias_correction, amsgrad, maximize,
+                    momentum, dampening, nesterov, norm, max_norm, clip_value);
 }
 auto members(const LossScalerConfig& s) {
   const auto& [kind, initial, growth, backoff, min, max, interval, hysteresis, refill] = s;
   return std::tuple(kind, initial, growth, backoff, min, max, interval, hysteresis, refill);
 }
 auto members(const ScheduleConfig& s) {
-  const auto& [unit, first_is_zero, warmup, init, warmup_shape, decay, end, min, wsd_decay, wsd_shape, ramp,
-               begin, ramp_end, rates] = s;
-  return std::tuple(unit, first_is_zero, warmup, init, warmup_shape, decay, end, min, wsd_decay, wsd_shape,
-                    ramp, begin, ramp_end, rates);
+  const auto& [unit, first_is_zero, warmup, init, warmup_shape, decay, end, min, wsd_decay,
+               wsd_shape, ramp, begin, ramp_end, rates] = s;
+  return std::tuple(unit, first_is_zero, warmup, init, warmup_shape, decay, end, min, wsd_decay,
+                    wsd_shape, ramp, begin, ramp_end, rates);
 }
 auto members(const GroupRule& g) {
   const auto& [name, match, vectors, lr_mult, weight_decay_mult, lr, min_lr] = g;
@@ -63,28 +63,31 @@ auto members(const std::vector<ClipGroupRule>& groups) {
   return all;
 }
 auto members(const ParamScaling& s) {
-  const auto& [recipe, value, initial_master, columnwise, epsilon, power_of_two, blocks, margin, history,
-               choice, empty] = s;
-  return std::tuple(recipe, value, initial_master, columnwise, epsilon, power_of_two, blocks, margin, history,
-                    choice, empty);
+  const auto& [recipe, value, initial_master, columnwise, epsilon, power_of_two, blocks, margin,
+               history, choice, empty] = s;
+  return std::tuple(recipe, value, initial_master, columnwise, epsilon, power_of_two, blocks,
+                    margin, history, choice, empty);
 }
 auto members(const StateFormats& f) {
   const auto& [exp_avg, exp_avg_sq, master] = f;
   return std::tuple(exp_avg, exp_avg_sq, master);
 }
 auto members(const RunConfig& c) {
-  const auto& [seed, steps, micro_batches, stages, worlds, grids, orders, layouts, grad_sums, windows, transport,
-               instances, persistent, overlap, dtypes, buckets, threads, state, first, overflow, where, idle,
-               reduction, nonfinite, missing, rounding, text, timeout, offload, model, scaling, optimizer,
-               formats, scaler, schedule, param_groups, clip_groups] = c;
-  const auto& [fractions, offload_orders, places, chunks, overlapped, moves_grads, folder] = offload;
+  const auto& [seed, steps, micro_batches, stages, worlds, grids, orders, layouts, grad_sums,
+               windows, transport, instances, persistent, overlap, dtypes, buckets, threads, state,
+               first, overflow, where, idle, reduction, nonfinite, missing, rounding, text, timeout,
+               offload, model, scaling, optimizer, formats, scaler, schedule, param_groups,
+               clip_groups] = c;
+  const auto& [fractions, offload_orders, places, chunks, overlapped, moves_grads, folder] =
+      offload;
   return std::tuple_cat(
-      std::tuple(seed, steps, micro_batches, stages, worlds, grids, orders, layouts, grad_sums, windows,
-                 transport, instances, persistent, overlap, dtypes, buckets, threads, state, first, overflow,
-                 where, idle, reduction, nonfinite, missing, rounding, text, timeout, members(param_groups),
-                 members(clip_groups)),
-      std::tuple(fractions, offload_orders, places, chunks, overlapped, moves_grads, folder), members(model),
-      members(scaling), members(optimizer), members(formats), members(scaler), members(schedule));
+      std::tuple(seed, steps, micro_batches, stages, worlds, grids, orders, layouts, grad_sums,
+                 windows, transport, instances, persistent, overlap, dtypes, buckets, threads,
+                 state, first, overflow, where, idle, reduction, nonfinite, missing, rounding, text,
+                 timeout, members(param_groups), members(clip_groups)),
+      std::tuple(fractions, offload_orders, places, chunks, overlapped, moves_grads, folder),
+      members(model), members(scaling), members(optimizer), members(formats), members(scaler),
+      members(schedule));
 }
 
 bool same(const RunConfig& a, const RunConfig& b) { return members(a) == members(b); }
@@ -107,7 +110,8 @@ RunConfig every_field_changed() {
   c.instances = 5;
   c.persistent_numel = 5;
   c.overlap = !c.overlap;
-  c.offload = {{0.25, 1}, {OffloadOrder::tensors}, {OffloadPlace::file}, {7}, {false}, {true}, "elsewhere"};
+  c.offload = {{0.25, 1},  {OffloadOrder::tensors}, {OffloadPlace::file}, {7}, {false}, {true},
+               "elsewhere"};
   c.param_groups.emplace_back();
   c.clip_groups.emplace_back();
   ScheduleConfig& h = c.schedule;
@@ -124,7 +128,8 @@ RunConfig every_field_changed() {
   c.bucket_numels.push_back(5);
   c.omp_threads.push_back(3);
   c.text += "elsewhere";
-  c.initial_state = c.initial_state == InitialState::zero ? InitialState::seeded : InitialState::zero;
+  c.initial_state =
+      c.initial_state == InitialState::zero ? InitialState::seeded : InitialState::zero;
   c.initial_step += 1;
   c.overflow_step += 1;
   c.overflow_tensor += "head.weight";
@@ -157,7 +162,8 @@ RunConfig every_field_changed() {
   for (bool* value : {&o.bias_correction, &o.amsgrad, &o.maximize, &o.nesterov}) *value = !*value;
   LossScalerConfig& s = c.scaler;
   s.kind = s.kind == LossScalerKind::none ? LossScalerKind::constant : LossScalerKind::none;
-  s.refill = s.refill == HysteresisRefill::growth ? HysteresisRefill::good_step : HysteresisRefill::growth;
+  s.refill =
+      s.refill == HysteresisRefill::growth ? HysteresisRefill::good_step : HysteresisRefill::growth;
   for (int* value : {&s.log2_initial, &s.log2_growth, &s.log2_backoff, &s.log2_min, &s.log2_max,
                      &s.growth_interval, &s.hysteresis}) {
     ++*value;
@@ -176,9 +182,10 @@ std::string content_of(const std::string& path) {
 
 /// Keys of the parser's tables: "section.name" in quotation marks.
 std::set<std::string> known_keys(const std::string& sections) {
-  const std::string parser = content_of(source_dir + "/verification/cases/config/config_toml.cpp") +
-                             content_of(source_dir + "/verification/cases/config/config_groups_toml.cpp") +
-                             content_of(source_dir + "/verification/cases/config/config_scaling_toml.cpp");
+  const std::string parser =
+      content_of(source_dir + "/verification/cases/config/config_toml.cpp") +
+      content_of(source_dir + "/verification/cases/config/config_groups_toml.cpp") +
+      content_of(source_dir + "/verification/cases/config/config_scaling_toml.cpp");
   const std::regex row("\"((" + sections + ")\\.[a-z0-9_]+)\"");
   std::set<std::string> known;
   const std::sregex_iterator begin(parser.begin(), parser.end(), row);
@@ -198,15 +205,17 @@ std::set<std::string> assigned_keys(const std::string& text) {
     }
     const std::regex assignment("^([a-z0-9_]+) =.*");
     std::smatch match;
-    if (std::regex_match(line, match, assignment)) CHECK(shown.insert(section + match[1].str()).second);
+    if (std::regex_match(line, match, assignment))
+      CHECK(shown.insert(section + match[1].str()).second);
   }
   return shown;
 }
 
 /// A path of its own in the temporary folder, gone at the end.
 struct TemporaryFile {
-  std::string path = (std::filesystem::temp_directory_path() / "zeroproof_config_test_").string() +
-                     std::to_string(std::filesystem::file_time_type::clock::now().time_since_epoch().count());
+  std::string path =
+      (std::filesystem::temp_directory_path() / "zeroproof_config_test_").string() +
+      std::to_string(std::filesystem::file_time_type::clock::now().time_since_epoch().count());
   ~TemporaryFile() { std::remove(path.c_str()); }
 };
 
@@ -256,8 +265,9 @@ TEST_CASE("config: what to_toml writes brings every setting back") {
   GroupRule& group = odd.param_groups.front();
   group = {"no_decay", {"*.bias", "?"}, true, 0.1, 0.7, 3e-4, 1e-5};
   odd.param_groups.push_back({"rest", {}, false, 1, 1, std::nullopt, std::nullopt});
-  odd.clip_groups = {
-      {"embed", {"*embed*", "?"}, true, 1.0 / 3}, {"free", {"x"}, false, 0.0}, {"rest", {}, true, {}}};
+  odd.clip_groups = {{"embed", {"*embed*", "?"}, true, 1.0 / 3},
+                     {"free", {"x"}, false, 0.0},
+                     {"rest", {}, true, {}}};
   for (const RunConfig& config : {odd, main_config(), tiny_config()}) {
     const std::string text = to_toml(config);
     CAPTURE(text);
@@ -271,7 +281,8 @@ TEST_CASE("config: what to_toml writes brings every setting back") {
 }
 
 TEST_CASE("config: defaults.toml has every key that the parser knows, once") {
-  std::set<std::string> known = known_keys("run|offload|model|optimizer|loss_scaler|schedule|scaling");
+  std::set<std::string> known =
+      known_keys("run|offload|model|optimizer|loss_scaler|schedule|scaling");
   known.insert("param_group");
   known.insert("clip_group");
   CHECK(known.size() == std::tuple_size_v<decltype(members(main_config()))>);  // one key per field
@@ -319,7 +330,8 @@ TEST_CASE("config: TOML that is applied") {
   CHECK(same(applied("# nothing but a remark\n\n"), main_config()));
   CHECK(same(applied("\r\n"), main_config()));
   CHECK(applied("[run]\r\nsteps = 7 # with CRLF\r\nseed=9\r\n").steps == 7);
-  CHECK(applied("\xEF\xBB\xBF[run]\nsteps = 8").steps == 8);  // byte order mark, no newline at the end
+  CHECK(applied("\xEF\xBB\xBF[run]\nsteps = 8").steps ==
+        8);  // byte order mark, no newline at the end
   CHECK(applied("run.steps = 9").steps == 9);
   CHECK(applied("run = { steps = 1_0, seed = 0x10 }").seed == 16);
   CHECK(applied("[run]\nseed = 9223372036854775807").seed == 9223372036854775807U);
@@ -336,15 +348,18 @@ TEST_CASE("config: TOML that is applied") {
   CHECK(applied("[loss_scaler]\nkind = \"none\"").scaler.kind == LossScalerKind::none);
   CHECK(applied("[run]\ndtypes = [\"fp32\"]").dtypes == std::vector<DType>{DType::fp32});
   CHECK(applied("[run]\nstages = [ # over lines\n  2,\n  0,\n]").stages == std::vector<int>{2, 0});
-  CHECK(applied("[run]\ngrids = [\"2x1x4\", \"1x1x1\"]").grids == std::vector<std::string>{"2x1x4", "1x1x1"});
+  CHECK(applied("[run]\ngrids = [\"2x1x4\", \"1x1x1\"]").grids ==
+        std::vector<std::string>{"2x1x4", "1x1x1"});
   CHECK(applied("[run]\ngrids = []").grids.empty());
   CHECK(applied("[run]\norders = [\"strided\", \"contiguous\"]").orders ==
         std::vector<MicroBatchOrder>{MicroBatchOrder::strided, MicroBatchOrder::contiguous});
   CHECK(applied("[run]\nlayouts = [\"fsdp2\", \"greedy\"]").layouts ==
         std::vector<LayoutKind>{LayoutKind::fsdp2, LayoutKind::greedy});
   CHECK(applied("[run]\nwindows = [\"params\"]").windows == std::vector<Windows>{Windows::params});
-  CHECK(applied("[run]\ntransport = [\"nccl\"]").transport == std::vector<Transport>{Transport::nccl});
-  CHECK(applied("[run]\ngrad_sums = [\"binned\"]").grad_sums == std::vector<GradSum>{GradSum::binned});
+  CHECK(applied("[run]\ntransport = [\"nccl\"]").transport ==
+        std::vector<Transport>{Transport::nccl});
+  CHECK(applied("[run]\ngrad_sums = [\"binned\"]").grad_sums ==
+        std::vector<GradSum>{GradSum::binned});
   CHECK(applied("[run]\ntext = 'a b/c#d.txt'").text == "a b/c#d.txt");
 }
 

@@ -37,7 +37,8 @@ TEST_CASE("config: an unknown word is refused with the nearest one that exists")
   check_refused(in_line_3("run.orders", "[\"stride\"]"), 3, "perhaps \"strided\"");
   check_refused(in_line_3("run.grad_sums", "[\"tre\"]"), 3, "perhaps \"tree\"");
   check_refused(in_line_3("schedule.decay", "\"cosinus\""), 3, "perhaps \"cosine\"");
-  check_refused(in_line_3("optimizer.norm", "\"l1\""), 3, "that is not \"chunk1024\"");  // near to none
+  check_refused(in_line_3("optimizer.norm", "\"l1\""), 3,
+                "that is not \"chunk1024\"");  // near to none
 }
 
 TEST_CASE("config: layouts, grids, norms, bins and instances that do not go together") {
@@ -49,7 +50,8 @@ TEST_CASE("config: layouts, grids, norms, bins and instances that do not go toge
       {"[run]\ninstances = 2\ngrids = [\"4x1x1\", \"3x1x1\"]", "does not divide the 3 data ranks"},
       {exact + "[run]\ninstances = 4\ngrids = [\"1x2x4\"]", "does not divide the 2 data ranks"},
       {"[run]\ngrad_sums = [\"tree\", \"binned\"]\nmicro_batches = 129", "with 129 leaves"},
-      {"[run]\ngrad_sums = [\"binned\"]\ndtypes = [\"bf16\"]\ninstances = 2\ngrids = [\"2x1x1\", \"1x2x1\"]",
+      {"[run]\ngrad_sums = [\"binned\"]\ndtypes = [\"bf16\"]\ninstances = 2\ngrids = [\"2x1x1\", "
+       "\"1x2x1\"]",
        "2 instances of the process grid 1x2x1"},
       {"[run]\ngrids = [\"1x2x1\"]", "\"fp16\" with the process grid 1x2x1"},
       {exact + "[run]\ndtypes = [\"fp16\"]\ngrids = [\"2x1x1\", \"1x1x2\"]",
@@ -71,7 +73,8 @@ TEST_CASE("config: layouts, grids, norms, bins and instances that do not go toge
   CHECK(judged("[run]\ngrids = [\"8x1x1\"]").empty());
   CHECK(judged(wide + "instances = 4\ngrids = [\"2x2x1\"]").empty());
   CHECK(judged("[run]\ngrad_sums = [\"binned\"]\nmicro_batches = 128").empty());
-  CHECK(judged(wide + "grad_sums = [\"binned\"]\nmicro_batches = 128\ngrids = [\"1x4x1\"]").empty());
+  CHECK(
+      judged(wide + "grad_sums = [\"binned\"]\nmicro_batches = 128\ngrids = [\"1x4x1\"]").empty());
   CHECK(judged(wide + "grad_sums = [\"binned\"]\ninstances = 2\ngrids = [\"2x4x1\"]").empty());
   CHECK(judged("[run]\ngrad_sums = [\"tree\", \"native\"]\nmicro_batches = 129").empty());
 }
@@ -83,24 +86,28 @@ TEST_CASE("config: schedules and groups that cannot be meant") {
       {falls + "min_lr = 3e-3", "min_lr 0.003 is above its lr 0.002"},
       {falls + "[[param_group]]\nname = \"g\"\nvectors = true\nmin_lr = 3e-3",
        "0.003 of param group 'g' is above"},
-      {falls + "min_lr = 1e-3\n[[param_group]]\nname = \"g\"\nvectors = true\nlr = 1e-4", "below its min_lr"},
+      {falls + "min_lr = 1e-3\n[[param_group]]\nname = \"g\"\nvectors = true\nlr = 1e-4",
+       "below its min_lr"},
       {"[schedule]\ndecay = \"table\"", "rates is empty"},
       {"[schedule]\nrates = [1e-3]", "without decay \"table\""},
-      {"[run]\nsteps = 1\n[schedule]\ndecay = \"table\"\nrates = [1e-3]\nwarmup = 1", "put the warm-up into"},
+      {"[run]\nsteps = 1\n[schedule]\ndecay = \"table\"\nrates = [1e-3]\nwarmup = 1",
+       "put the warm-up into"},
       {"[run]\nsteps = 1\n[schedule]\ndecay = \"table\"\nrates = [1e-3]\nunit = \"samples\"",
        "put the warm-up"},
       {"[run]\nsteps = 2\n[schedule]\ndecay = \"table\"\nrates = [1e-3, -1e-3]",
        "rate 2 of schedule.rates is -0.001"},
       {"[run]\nsteps = 2\n[schedule]\ndecay = \"table\"\nrates = [nan, 1e-3]",
        "rate 1 of schedule.rates is nan"},
-      {"[run]\nsteps = 1\n[schedule]\ndecay = \"table\"\nrates = [1]\n[[param_group]]\nname = \"g\"\nvectors "
+      {"[run]\nsteps = 1\n[schedule]\ndecay = \"table\"\nrates = [1]\n[[param_group]]\nname = "
+       "\"g\"\nvectors "
        "= "
        "true\nlr = 1",
        "use lr_mult"},
       {"[[param_group]]\nname = \"g\"", "neither match nor vectors"},
       {"[[clip_group]]\nname = \"g\"", "neither match nor vectors"},
       {"[[clip_group]]\nvectors = true", "clip group 1 has no name"},
-      {"[[clip_group]]\nname = \"g\"\nvectors = true\nmax_norm = -1", "clip group 'g': max_norm is -1"},
+      {"[[clip_group]]\nname = \"g\"\nvectors = true\nmax_norm = -1",
+       "clip group 'g': max_norm is -1"},
       {"[[param_group]]\nvectors = true", "has no name"},
       {"[[param_group]]\nname = \"g\"\nvectors = true\nlr_mult = -1", "lr_mult is -1"},
   };
@@ -112,10 +119,12 @@ TEST_CASE("config: schedules and groups that cannot be meant") {
     CHECK(has(text, refusal.second));
   }
   CHECK(judged(falls + "min_lr = 2e-3").empty());
-  CHECK(judged(falls + "[[param_group]]\nname = \"g\"\nvectors = true\nlr = 1\nmin_lr = 0.5").empty());
+  CHECK(judged(falls + "[[param_group]]\nname = \"g\"\nvectors = true\nlr = 1\nmin_lr = 0.5")
+            .empty());
   CHECK(judged("[schedule]\nmin_lr = 1").empty());  // a constant rate has no floor
   CHECK(judged("[run]\nsteps = 2\n[schedule]\ndecay = \"table\"\nrates = [0, 1e-3]").empty());
-  CHECK(judged(falls + "[[param_group]]\nname = \"g\"\nmatch = [\"none such\"]\nmin_lr = 1e-3").empty());
+  CHECK(judged(falls + "[[param_group]]\nname = \"g\"\nmatch = [\"none such\"]\nmin_lr = 1e-3")
+            .empty());
 }
 
 TEST_CASE("config: options that do not belong together") {
@@ -125,13 +134,15 @@ TEST_CASE("config: options that do not belong together") {
       {"[optimizer]\nrule = \"sgd\"\nmomentum = 1.5", "weight of the momentum"},
       {"[optimizer]\nrule = \"sgd\"\nmomentum = nan", "weight of the momentum"},
       {"[optimizer]\nrule = \"sgd\"\nnesterov = true", "momentum above 0"},
-      {"[optimizer]\nrule = \"sgd\"\nnesterov = true\nmomentum = 0.9\ndampening = 0.1", "dampening 0"},
+      {"[optimizer]\nrule = \"sgd\"\nnesterov = true\nmomentum = 0.9\ndampening = 0.1",
+       "dampening 0"},
       {"[optimizer]\nnesterov = true", "momentum above 0"},
       {"[optimizer]\nrule = \"sgd\"\namsgrad = true", "no second moment"},
       {"[optimizer]\nclip_value = -1", "clip_value is -1"},
       {"[optimizer]\nclip_value = 1e-60", "positive fp32 number"},
       {"[optimizer]\nclip_value = 1e60", "positive fp32 number"},
-      {"[run]\nparam_rounding = \"stochastic\"\ndtypes = [\"bf16\", \"fp16\"]", "defined for bf16 only"},
+      {"[run]\nparam_rounding = \"stochastic\"\ndtypes = [\"bf16\", \"fp16\"]",
+       "defined for bf16 only"},
   };
   for (const auto& refusal : refused) {
     const std::string toml = refusal.first;  // clang captures no structured binding

@@ -37,7 +37,8 @@ TEST_CASE("only what is near is meant") {
   CHECK(nearest("seeed", keys) == "seed");
   CHECK(nearest("tezt", keys) == "text");
   CHECK(nearest("stagse", keys) == "stages");
-  CHECK(nearest("abc", {"abd", "abcdefgh"}) == "abcdefgh");  // a beginning counts for more than one slip
+  CHECK(nearest("abc", {"abd", "abcdefgh"}) ==
+        "abcdefgh");  // a beginning counts for more than one slip
   CHECK(nearest("verify", {}).empty());
   CHECK(nearest("tarce", {"tract", "trace"}) == "trace");  // the nearer one, whichever comes first
   CHECK(nearest("tarce", {"trace", "tract"}) == "trace");

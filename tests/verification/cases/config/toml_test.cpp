@@ -13,8 +13,8 @@ namespace {
 using namespace zeroproof;
 
 TEST_CASE("values are read as what they are, and know their lines") {
-  const TomlFile file("whole = 0xFF\nreal = 1.0\n[part]\nlist = [1, 'two']\nyes = true\nday = 1979-05-27\n",
-                      "f");
+  const TomlFile file(
+      "whole = 0xFF\nreal = 1.0\n[part]\nlist = [1, 'two']\nyes = true\nday = 1979-05-27\n", "f");
   const TomlNode root = file.root();
   const TomlNode whole = root.member("whole").value();
   CHECK(whole.integer() == 255);
@@ -68,7 +68,8 @@ TEST_CASE("what the library would end the program for is refused, with its line"
 }
 
 TEST_CASE("characters beside the blanks of Unicode") {
-  for (const char* character : {"\xEF\xAC\xA6", "\xEF\xBB\xBD", "\xEF\xBB\xBE"}) {  // U+FB26 to U+FEFE
+  for (const char* character :
+       {"\xEF\xAC\xA6", "\xEF\xBB\xBD", "\xEF\xBB\xBE"}) {  // U+FB26 to U+FEFE
     CAPTURE(character);
     CHECK(broken_line("a = 1 " + std::string(character)) == 1);
     CHECK(broken_line("a = \"" + std::string(character) + "\"") == 0);

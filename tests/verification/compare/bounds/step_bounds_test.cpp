@@ -55,8 +55,10 @@ class Draws {
   float number(int low, int high) {  // exponents in [low, high), as many of each sign
     const std::uint64_t w = word();
     const double significand = 1 + static_cast<double>(w >> 41) * 0x1p-23;
-    const int exponent = low + static_cast<int>((w & 0xFFFFU) * static_cast<std::uint64_t>(high - low) >> 16);
-    return static_cast<float>(std::ldexp((w >> 16 & 1U) != 0 ? -significand : significand, exponent));
+    const int exponent =
+        low + static_cast<int>((w & 0xFFFFU) * static_cast<std::uint64_t>(high - low) >> 16);
+    return static_cast<float>(
+        std::ldexp((w >> 16 & 1U) != 0 ? -significand : significand, exponent));
   }
 
  private:
@@ -67,8 +69,8 @@ Worst products(bool by_reciprocal, std::int64_t count) {
   Draws draws;
   Worst worst;
   for (std::int64_t i = 0; i < count; ++i) {
-    const float x =
-        by_reciprocal ? draws.number(-80, 100) : draws.number(-149, 128);  // the one without underflow
+    const float x = by_reciprocal ? draws.number(-80, 100)
+                                  : draws.number(-149, 128);  // the one without underflow
     const float factor = std::fabs(draws.number(-40, 20));
     const float reciprocal = 1 / factor;
     worst.add(product_bound(x, factor), by_reciprocal ? x / reciprocal : x * factor);
@@ -91,7 +93,8 @@ Worst coefficients(float (*of)(double, double), std::int64_t count) {
   Worst worst;
   for (std::int64_t i = 0; i < count; ++i) {
     const double norm = std::exp2(draws.uniform(-30, 60));
-    const double limit = i % 4 == 0 ? norm * draws.uniform(0.9, 1.1) : std::exp2(draws.uniform(-40, 20));
+    const double limit =
+        i % 4 == 0 ? norm * draws.uniform(0.9, 1.1) : std::exp2(draws.uniform(-40, 20));
     worst.add(clip_coef_bound(norm, limit), of(norm, limit));
   }
   return worst;
@@ -102,7 +105,9 @@ using Norm = std::function<double(const std::vector<float>&, float)>;
 float raised(float magnitude, float p) {
   return p == 1 ? magnitude : p == 2 ? magnitude * magnitude : std::pow(magnitude, p);
 }
-float root_of(float sum, float p) { return p == 1 ? sum : p == 2 ? std::sqrt(sum) : std::pow(sum, 1 / p); }
+float root_of(float sum, float p) {
+  return p == 1 ? sum : p == 2 ? std::sqrt(sum) : std::pow(sum, 1 / p);
+}
 
 float largest_of(const std::vector<float>& x) {
   float most = 0;
@@ -117,7 +122,8 @@ double one_after_another(const std::vector<float>& x, float p) {
   return scale * root_of(sum, p);
 }
 
-float pairwise_sum(const std::vector<float>& x, std::size_t begin, std::size_t end, float p, float scale) {
+float pairwise_sum(const std::vector<float>& x, std::size_t begin, std::size_t end, float p,
+                   float scale) {
   if (end - begin == 1) return raised(std::fabs(x[begin]) / scale, p);
   const std::size_t middle = begin + (end - begin) / 2;
   return pairwise_sum(x, begin, middle, p, scale) + pairwise_sum(x, middle, end, p, scale);
@@ -139,7 +145,8 @@ double in_fp64(const std::vector<float>& x, float p) {
 std::vector<float> values_of(Draws& draws, float p) {
   std::vector<float> x(1 + draws.word() % 4099);
   const bool loses = draws.word() % 4 == 0;
-  for (float& one : x) one = loses ? std::nextafter(std::exp2(-24 / p), 0.0F) : draws.number(-10, 0);
+  for (float& one : x)
+    one = loses ? std::nextafter(std::exp2(-24 / p), 0.0F) : draws.number(-10, 0);
   if (loses) x[0] = 1;
   return x;
 }
@@ -180,7 +187,8 @@ void check_all(std::int64_t elements) {
   sums(elements).holds("sum, one after another", 0.9);
   for (const float p : powers) {
     const std::string of = ", p " + std::to_string(p);
-    norms(one_after_another, p, elements / 7 + 1).holds("norm, one after another" + of, p < 5 ? 0.9 : 0.5);
+    norms(one_after_another, p, elements / 7 + 1)
+        .holds("norm, one after another" + of, p < 5 ? 0.9 : 0.5);
     norms(pairwise, p, elements / 7 + 1).holds("norm, pairwise" + of, 0);
     norms(in_fp64, p, elements / 7 + 1).holds("norm in fp64" + of, 0);
   }
@@ -188,7 +196,8 @@ void check_all(std::int64_t elements) {
 
 }  // namespace
 
-TEST_CASE("bounds: no legal order of a step's other operations leaves them, and each is nearly reached") {
+TEST_CASE(
+    "bounds: no legal order of a step's other operations leaves them, and each is nearly reached") {
   check_all(600000);
 }
 
@@ -207,8 +216,9 @@ TEST_CASE("bounds: wrong results of a step's other operations leave them") {
     const float tiny = draws.number(-140, -127);
     found += product_bound(tiny, 0.37F).ratio(0) > 1 ? 1 : 0;  // flushed to zero
     const double norm = std::exp2(draws.uniform(-18, 6));
-    found +=
-        clip_coef_bound(norm, norm / 3).ratio(norm / 3 / norm) > 1 || norm > 4 ? 1 : 0;  // without the 1e-6
+    found += clip_coef_bound(norm, norm / 3).ratio(norm / 3 / norm) > 1 || norm > 4
+                 ? 1
+                 : 0;  // without the 1e-6
     found += clip_coef_bound(norm, norm / 3).ratio(1) > 1 ? 1 : 0;
   }
   CHECK(found == 6000);
@@ -243,7 +253,8 @@ TEST_CASE("bounds: a step's other operations by hand, and outside of what can be
   CHECK_FALSE(clip_coef_bound(NAN, 1).ratio(1) <= 1);
   CHECK(clip_coef_bound(INFINITY, 1).ratio(0) == 0);
   CHECK(clip_coef_bound(0, 1).ratio(1) == 0);
-  CHECK_FALSE(clip_coef_bound(0, 1).ratio(0.99999994) <= 1);  // far from the limit it is 1 in every order
+  CHECK_FALSE(clip_coef_bound(0, 1).ratio(0.99999994) <=
+              1);  // far from the limit it is 1 in every order
   CHECK_FALSE(clip_coef_bound(-1, 1).judged);
   CHECK_FALSE(clip_coef_bound(1, 0x1p-140).judged);  // no fp32 has its digits
   CHECK_FALSE(clip_coef_bound(0x1p130, 1).judged);

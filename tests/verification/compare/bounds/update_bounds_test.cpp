@@ -36,9 +36,10 @@ Problem problem_of(const OptimizerHyper& hyper, std::int64_t t) {
 /// The contract's order.
 ElementState contract(const Problem& p, float g, ElementState x) {
   const auto one = [](float& value) { return Span<float>(&value, 1); };
-  reference::update_by_rule(p.hyper, p.s, Span<const float>(&g, 1), one(x.master),
-                            {one(x.exp_avg), one(x.exp_avg_sq),
-                             p.hyper.amsgrad ? one(x.max_exp_avg_sq) : Span<float>{}, Span<float>{}});
+  reference::update_by_rule(
+      p.hyper, p.s, Span<const float>(&g, 1), one(x.master),
+      {one(x.exp_avg), one(x.exp_avg_sq), p.hyper.amsgrad ? one(x.max_exp_avg_sq) : Span<float>{},
+       Span<float>{}});
   return x;
 }
 
@@ -46,7 +47,8 @@ ElementState contract(const Problem& p, float g, ElementState x) {
 ElementState moves(const Problem& p, float g, ElementState x) {
   const auto w = static_cast<float>(1 - double{p.hyper.beta1});
   x.master = x.master * static_cast<float>(1 - p.hyper.lr * p.hyper.weight_decay);
-  x.exp_avg = w < 0.5F ? std::fmaf(w, g - x.exp_avg, x.exp_avg) : std::fmaf(w - 1, g - x.exp_avg, g);
+  x.exp_avg =
+      w < 0.5F ? std::fmaf(w, g - x.exp_avg, x.exp_avg) : std::fmaf(w - 1, g - x.exp_avg, g);
   x.exp_avg_sq = std::fmaf(p.s.one_minus_beta2 * g, g, x.exp_avg_sq * p.s.beta2);
   const float d = std::sqrt(x.exp_avg_sq) / p.s.sqrt_bias_correction2 + p.s.eps;
   x.master = x.master + (-p.s.step_size * x.exp_avg) / d;
@@ -131,12 +133,15 @@ class Draws {
   ElementState element(float grad) {
     ElementState x;
     x.master = number(-12, 2);
-    x.exp_avg = random_() % 8 == 0 ? -grad / 9 : number(-30, 0);  // sometimes it nearly cancels the gradient
+    x.exp_avg = random_() % 8 == 0 ? -grad / 9
+                                   : number(-30, 0);  // sometimes it nearly cancels the gradient
     x.exp_avg_sq = std::fabs(number(-50, 0));
     return x;
   }
 
-  double uniform(double low, double high) { return std::uniform_real_distribution<>(low, high)(random_); }
+  double uniform(double low, double high) {
+    return std::uniform_real_distribution<>(low, high)(random_);
+  }
 
  private:
   std::mt19937 random_;
@@ -180,7 +185,8 @@ Worst worst_of(const Kernel& kernel, UpdateRule rule, int count) {
 
 TEST_CASE("bounds: no legal order of AdamW leaves them, and they are nearly reached") {
   Worst all;
-  for (const auto& kernel : legal_kernels()) {  // clang does not let CAPTURE have structured bindings
+  for (const auto& kernel :
+       legal_kernels()) {  // clang does not let CAPTURE have structured bindings
     const std::string& name = kernel.first;
     CAPTURE(name);
     const Worst worst = worst_of(kernel.second, UpdateRule::adamw, 3000);
@@ -189,8 +195,8 @@ TEST_CASE("bounds: no legal order of AdamW leaves them, and they are nearly reac
     CHECK(worst.exp_avg_sq <= 1);
     CHECK(worst.judged > 9 * worst.outside);
     MESSAGE(name << ": master " << worst.master << ", exp_avg " << worst.exp_avg << ", exp_avg_sq "
-                 << worst.exp_avg_sq << " of their bounds, " << worst.judged << " elements, " << worst.outside
-                 << " outside");
+                 << worst.exp_avg_sq << " of their bounds, " << worst.judged << " elements, "
+                 << worst.outside << " outside");
     all.master = std::max(all.master, worst.master);
     all.exp_avg = std::max(all.exp_avg, worst.exp_avg);
     all.exp_avg_sq = std::max(all.exp_avg_sq, worst.exp_avg_sq);
@@ -201,7 +207,8 @@ TEST_CASE("bounds: no legal order of AdamW leaves them, and they are nearly reac
 }
 
 TEST_CASE("bounds: the contract's own updates stay inside, by every rule") {
-  for (const UpdateRule rule : {UpdateRule::adam, UpdateRule::lion, UpdateRule::sgd_ema, UpdateRule::sgd}) {
+  for (const UpdateRule rule :
+       {UpdateRule::adam, UpdateRule::lion, UpdateRule::sgd_ema, UpdateRule::sgd}) {
     CAPTURE(static_cast<int>(rule));
     const Worst worst = worst_of(contract, rule, 1500);
     CHECK(worst.master <= 1);
@@ -226,7 +233,8 @@ TEST_CASE("bounds: wrong updates leave them") {
       const UpdateBound bound = UpdateBounds(p.hyper, p.t)(g, x);
       REQUIRE(bound.master.judged);
       const ElementState y = wrong(p, g, x);
-      const bool inside = bound.master.ratio(y.master) <= 1 && bound.exp_avg.ratio(y.exp_avg) <= 1 &&
+      const bool inside = bound.master.ratio(y.master) <= 1 &&
+                          bound.exp_avg.ratio(y.exp_avg) <= 1 &&
                           bound.exp_avg_sq.ratio(y.exp_avg_sq) <= 1;
       found += inside ? 0 : 1;
     }
@@ -244,17 +252,19 @@ TEST_CASE("bounds: wrong updates leave them") {
           rounded.s.one_minus_beta2 = 0.00101F;
           return contract(rounded, g, x);
         }) > 1900);
-  CHECK(outside([](const Problem&, float, const ElementState& x) { return x; }) == 2000);  // nothing written
+  CHECK(outside([](const Problem&, float, const ElementState& x) { return x; }) ==
+        2000);                                                          // nothing written
   CHECK(outside([](const Problem& p, float g, const ElementState& x) {  // no correction of the bias
           Problem plain = p;
           plain.hyper.bias_correction = false;
           return contract(problem_of(plain.hyper, p.t), g, x);
         }) == 2000);
-  CHECK(outside([](const Problem& p, float g, const ElementState& x) {  // NaN where a number should be
-          ElementState y = contract(p, g, x);
-          y.exp_avg = std::nanf("");
-          return y;
-        }) == 2000);
+  CHECK(outside(
+            [](const Problem& p, float g, const ElementState& x) {  // NaN where a number should be
+              ElementState y = contract(p, g, x);
+              y.exp_avg = std::nanf("");
+              return y;
+            }) == 2000);
 }
 
 TEST_CASE("bounds: by hand, and outside of what can be judged") {
@@ -272,12 +282,15 @@ TEST_CASE("bounds: by hand, and outside of what can be judged") {
   h.rule = UpdateRule::adamw;
   const UpdateBound first = UpdateBounds(h, 1)(4, {.master = 1});
   CHECK(first.exp_avg.exact == 4 * (1 - static_cast<long double>(h.beta1)));
-  CHECK(first.master.ratio(0.5F) <= 1);  // 1 - 2 / (4 + eps) is nearer than one unit in the last place
+  CHECK(first.master.ratio(0.5F) <=
+        1);  // 1 - 2 / (4 + eps) is nearer than one unit in the last place
   CHECK(first.master.ratio(0.5F + 0x1p-20F) > 1);
   CHECK(first.master.judged);
   CHECK_FALSE(UpdateBounds(h, 1)(INFINITY, {.master = 1}).master.judged);
-  CHECK_FALSE(UpdateBounds(h, 1)(0x1p64F, {.master = 1}).exp_avg_sq.judged);  // its square overflows
-  CHECK_FALSE(UpdateBounds(h, 1)(1, {.master = 1, .exp_avg = 0x1p127F}).exp_avg.judged);  // and a move might
+  CHECK_FALSE(
+      UpdateBounds(h, 1)(0x1p64F, {.master = 1}).exp_avg_sq.judged);  // its square overflows
+  CHECK_FALSE(UpdateBounds(h, 1)(1, {.master = 1, .exp_avg = 0x1p127F})
+                  .exp_avg.judged);  // and a move might
   CHECK_FALSE(UpdateBounds(h, 1)(1, {.master = 1, .exp_avg_sq = -1}).master.judged);
   CHECK_FALSE(UpdateBounds(h, 1)(0x1p-75F, {.master = 1}).exp_avg_sq.ratio(NAN) <= 1);
   h.eps = 0;
@@ -315,8 +328,9 @@ TEST_CASE("bounds: what underflows in a merged rate, and what overflows before i
   CHECK_FALSE(UpdateBounds(h, 3)(0, steep).master.judged);
   h.weight_decay = 0.7;
   h.lr = 1.3125;  // the step and the decay are finite, and so is the result; their sum is not
-  CHECK_FALSE(UpdateBounds(h, 3)(0, {.master = 0x1.8p126F, .exp_avg = 0x1p108F, .exp_avg_sq = 0x1p-40F})
-                  .master.judged);
+  CHECK_FALSE(
+      UpdateBounds(h, 3)(0, {.master = 0x1.8p126F, .exp_avg = 0x1p108F, .exp_avg_sq = 0x1p-40F})
+          .master.judged);
 }
 
 TEST_CASE("slow: bounds: 10^8 elements of every legal order") {

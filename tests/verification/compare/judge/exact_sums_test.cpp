@@ -15,7 +15,8 @@ using namespace zeroproof;
 using namespace zeroproof::verification;
 
 using Values =
-    std::array<float, 3>;  // two elements that both TP ranks have a part of, and one of a cut tensor
+    std::array<float,
+               3>;  // two elements that both TP ranks have a part of, and one of a cut tensor
 
 /// One micro-batch.
 class OneLeaf final : public GradProvider {
@@ -34,7 +35,8 @@ class OneLeaf final : public GradProvider {
 
 }  // namespace
 
-TEST_CASE("exact sums: TP parts are rounded first, then parts of CP ranks and instances are added") {
+TEST_CASE(
+    "exact sums: TP parts are rounded first, then parts of CP ranks and instances are added") {
   // [data rank][TP rank]; data ranks 0 and 1 share micro-batch 0, ranks 2 and 3 are another instance with micro-batch
   // 1.
   constexpr Values parts[4][2] = {{{1, 5, -3}, {0x1p-24F, -5, 7}},

@@ -9,14 +9,15 @@
 #include <vector>
 
 #include "tests/verification/training/training_support.hpp"
-#include "verification/faults/controls/wrapped_optimizer.hpp"
 #include "verification/compare/judge/dense_baseline.hpp"
+#include "verification/faults/controls/wrapped_optimizer.hpp"
 #include "verification/training/ranks/world.hpp"
 
 namespace zeroproof::tests {
 
 /// What a test does to an optimizer after one of its phases (or after loading, which is no phase) has run on a rank.
-using Tamper = std::function<void(int rank, std::optional<Phase> phase, DistributedOptimizer& optimizer)>;
+using Tamper =
+    std::function<void(int rank, std::optional<Phase> phase, DistributedOptimizer& optimizer)>;
 
 /// An optimizer that is tampered with.
 class Tampered final : public verification::WrappedOptimizer {
@@ -92,7 +93,8 @@ inline Judged judge_candidate(TinyTraining& run, const verification::CaseSpec& s
 }
 
 /// A buffer of a phase, or nothing if these settings do not have it.
-inline std::optional<ExposedBuffer> exposed(DistributedOptimizer& optimizer, Phase phase, BufferId id) {
+inline std::optional<ExposedBuffer> exposed(DistributedOptimizer& optimizer, Phase phase,
+                                            BufferId id) {
   for (ExposedBuffer& buffer : optimizer.exposed(phase)) {
     if (buffer.id == id) return std::move(buffer);
   }

@@ -20,10 +20,12 @@ RunReport run(Mode mode, int stage, const char* world, DType dtype) {
     config.bucket_numels = {4096};
     config.omp_threads = {1};
   };
-  options.implementations = {mode == Mode::free ? Implementation::host_fused : Implementation::host};
+  options.implementations = {mode == Mode::free ? Implementation::host_fused
+                                                : Implementation::host};
   options.recipes = {"adamw"};
   options.modes = {mode};
-  RunReport report = run_selection(options, select_cases(options), [](double, const std::string&) {});
+  RunReport report =
+      run_selection(options, select_cases(options), [](double, const std::string&) {});
   REQUIRE(report.results.size() == 1);
   REQUIRE(report.results.front().status == Status::pass);
   return report;
@@ -39,7 +41,8 @@ TEST_CASE("losses: with the bits of the reference they are its losses, on any nu
       REQUIRE(training.losses.size() == 6);  // a step that is skipped has one too
       REQUIRE(training.skipped_steps == 1);
       CHECK(training.losses == training.reference_losses);
-      for (std::size_t i = 0; i < 6; ++i) CHECK(training.losses[i] == report.traces.front().steps[i].loss);
+      for (std::size_t i = 0; i < 6; ++i)
+        CHECK(training.losses[i] == report.traces.front().steps[i].loss);
     }
   }
 }

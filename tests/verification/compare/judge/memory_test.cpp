@@ -43,7 +43,8 @@ TEST_CASE("judge: a write past either end of any buffer is seen in the phase tha
       const int ranks = place.id == BufferId::param_full ? 2 : 1;
       const Judged judged = judge_candidate(
           run, run.spec(ranks, 1), 1, [&](int, std::optional<Phase> now, DistributedOptimizer& o) {
-            if (now == place.phase) touch_outside(exposed(o, place.phase, place.id).value(), before);
+            if (now == place.phase)
+              touch_outside(exposed(o, place.phase, place.id).value(), before);
           });
       REQUIRE(judged.first);
       CHECK(says(judged, "red zone"));
@@ -69,7 +70,8 @@ TEST_CASE("judge: a write past a buffer while state is loaded is seen before the
   TinyTraining run(DType::bf16);
   const Judged judged = judge_candidate(
       run, run.spec(2, 1), 1, [&](int rank, std::optional<Phase> now, DistributedOptimizer& o) {
-        if (rank == 1 && !now) touch_outside(exposed(o, Phase::update, BufferId::exp_avg).value(), true);
+        if (rank == 1 && !now)
+          touch_outside(exposed(o, Phase::update, BufferId::exp_avg).value(), true);
       });
   REQUIRE(judged.first);
   CHECK(says(judged, "red zone"));
@@ -81,12 +83,14 @@ TEST_CASE("judge: a write past a buffer while state is loaded is seen before the
 TEST_CASE("judge: what a phase changed that it may not is named by element and parameter") {
   TinyTraining run(DType::bf16);
   const TensorSlot& tensor = run.experiment.layout().tensors()[3];
-  for (const Phase phase : {Phase::prepare, Phase::reduce, Phase::norm, Phase::cast, Phase::gather}) {
+  for (const Phase phase :
+       {Phase::prepare, Phase::reduce, Phase::norm, Phase::cast, Phase::gather}) {
     CAPTURE(name(phase));
-    const Judged judged =
-        judge_candidate(run, run.spec(1, 1), 1, [&](int, std::optional<Phase> now, DistributedOptimizer& o) {
+    const Judged judged = judge_candidate(
+        run, run.spec(1, 1), 1, [&](int, std::optional<Phase> now, DistributedOptimizer& o) {
           if (now != phase) return;
-          auto* master = static_cast<float*>(exposed(o, Phase::update, BufferId::master)->view.data);
+          auto* master =
+              static_cast<float*>(exposed(o, Phase::update, BufferId::master)->view.data);
           master[tensor.begin + 5] += 1.0F;
           master[tensor.begin + 7] = -master[tensor.begin + 7];
         });
@@ -103,21 +107,24 @@ TEST_CASE("judge: what a phase changed that it may not is named by element and p
   }
 }
 
-TEST_CASE("judge: a phase may not even put another NaN where it may not write, nor edit a counter") {
+TEST_CASE(
+    "judge: a phase may not even put another NaN where it may not write, nor edit a counter") {
   TinyTraining run(DType::bf16);
-  const auto padding =
-      judge_candidate(run, run.spec(1, 1), 1, [&](int, std::optional<Phase> now, DistributedOptimizer& o) {
+  const auto padding = judge_candidate(
+      run, run.spec(1, 1), 1, [&](int, std::optional<Phase> now, DistributedOptimizer& o) {
         if (now != Phase::norm) return;
         const std::optional<ExposedBuffer> master = exposed(o, Phase::update, BufferId::master);
         auto* words = static_cast<std::uint32_t*>(master->view.data);
-        words[run.experiment.layout().tensors()[0].numel] = 0x7FC00000U;  // padding behind the first tensor
+        words[run.experiment.layout().tensors()[0].numel] =
+            0x7FC00000U;  // padding behind the first tensor
       });
   CHECK(says(padding, "may not write"));
   CHECK(padding.first->parameter.empty());
-  const auto counter =
-      judge_candidate(run, run.spec(1, 1), 1, [&](int, std::optional<Phase> now, DistributedOptimizer& o) {
+  const auto counter = judge_candidate(
+      run, run.spec(1, 1), 1, [&](int, std::optional<Phase> now, DistributedOptimizer& o) {
         if (now == Phase::cast)
-          *static_cast<std::uint64_t*>(exposed(o, Phase::update, BufferId::applied_steps)->view.data) += 1;
+          *static_cast<std::uint64_t*>(
+              exposed(o, Phase::update, BufferId::applied_steps)->view.data) += 1;
       });
   CHECK(says(counter, "may not write"));
   CHECK(counter.first->buffer == "applied_steps");

@@ -65,8 +65,8 @@ float at_distance(const Allowed& a, long double low, long double high, bool abov
 std::int64_t differing(const std::vector<std::vector<float>>& leaves, std::vector<float> sums) {
   GivenGrads provider(leaves);
   const auto numel = static_cast<std::int64_t>(sums.size());
-  const Comparison result = compare_native({sums.data(), DType::fp32, numel}, {{0, 0, 0, 0, numel}}, provider,
-                                           static_cast<std::int64_t>(leaves.size()));
+  const Comparison result = compare_native({sums.data(), DType::fp32, numel}, {{0, 0, 0, 0, numel}},
+                                           provider, static_cast<std::int64_t>(leaves.size()));
   CHECK(result.compared == numel);
   return result.differing;
 }
@@ -98,7 +98,8 @@ TEST_CASE("judge: a native sum at 0.9 of its bound is right, at 1.1 it is wrong"
         const Allowed a = allowed(terms);
         const float near = at_distance(a, 0.85L, 0.95L, above);
         const float far = at_distance(a, 1.05L, 1.15L, above);
-        if (std::isnan(near) || std::isnan(far)) continue;  // the floats there are further apart than that
+        if (std::isnan(near) || std::isnan(far))
+          continue;  // the floats there are further apart than that
         for (std::size_t j = 0; j < micro_batches; ++j) used[j].push_back(terms[j]);
         inside.push_back(near);
         outside.push_back(far);
@@ -119,7 +120,8 @@ TEST_CASE("judge: native sums that are no numbers, and the sum of one leaf") {
   CHECK(differing({1.0F, inf}, 3.0F) == 1);
   CHECK(differing({1.0F, inf}, inf) == 0);
   CHECK(differing({inf, -inf}, nan) == 0);
-  CHECK(differing({0x1p126F, 0x1p126F}, inf) == 0);  // magnitudes of 2^127: another order may overflow
+  CHECK(differing({0x1p126F, 0x1p126F}, inf) ==
+        0);  // magnitudes of 2^127: another order may overflow
   CHECK(differing({0x1.8p125F, 0x1p125F}, inf) == 1);
   CHECK(differing({0.1F}, 0.1F) == 0);
   CHECK(differing({0.1F}, std::nextafter(0.1F, 1.0F)) == 1);
@@ -131,26 +133,29 @@ TEST_CASE("judge: a candidate that sums natively and is outside of the bound in 
   place.grad_sum = GradSum::native;
   const CaseSpec spec = run.spec(1, 1, place);
   const auto judged = [&](long double low, long double high) {
-    return judge_candidate(run, spec, 1, [&](int, std::optional<Phase> now, DistributedOptimizer& o) {
-      if (now != Phase::reduce) return;
-      const TensorView params = exposed(o, Phase::gather, BufferId::param_full)->view;
-      auto* sums = static_cast<float*>(exposed(o, Phase::reduce, BufferId::grad_sum)->view.data);
-      std::vector<GuardedBuffer> leaves;
-      for (std::int64_t j = 0; j < run.config.micro_batches; ++j) {
-        leaves.emplace_back(params.numel, DType::fp32);
-        run.experiment.micro_batch_grad(1, j, params, o.loss_scaler().log2_scale, leaves.back().view());
-      }
-      for (std::int64_t i = 0; i < run.experiment.layout().tensors()[0].numel; ++i) {
-        std::vector<float> terms;
-        for (const GuardedBuffer& leaf : leaves)
-          terms.push_back(leaf.as<float>()[static_cast<std::size_t>(i)]);
-        const float moved = at_distance(allowed(terms), low, high, true);
-        if (std::isnan(moved)) continue;
-        sums[i] = moved;
-        return;
-      }
-      FAIL("no element has floats at that distance");
-    });
+    return judge_candidate(
+        run, spec, 1, [&](int, std::optional<Phase> now, DistributedOptimizer& o) {
+          if (now != Phase::reduce) return;
+          const TensorView params = exposed(o, Phase::gather, BufferId::param_full)->view;
+          auto* sums =
+              static_cast<float*>(exposed(o, Phase::reduce, BufferId::grad_sum)->view.data);
+          std::vector<GuardedBuffer> leaves;
+          for (std::int64_t j = 0; j < run.config.micro_batches; ++j) {
+            leaves.emplace_back(params.numel, DType::fp32);
+            run.experiment.micro_batch_grad(1, j, params, o.loss_scaler().log2_scale,
+                                            leaves.back().view());
+          }
+          for (std::int64_t i = 0; i < run.experiment.layout().tensors()[0].numel; ++i) {
+            std::vector<float> terms;
+            for (const GuardedBuffer& leaf : leaves)
+              terms.push_back(leaf.as<float>()[static_cast<std::size_t>(i)]);
+            const float moved = at_distance(allowed(terms), low, high, true);
+            if (std::isnan(moved)) continue;
+            sums[i] = moved;
+            return;
+          }
+          FAIL("no element has floats at that distance");
+        });
   };
   CHECK_FALSE(judged(0.85L, 0.95L).first);
   const Judged wrong = judged(1.05L, 1.15L);

@@ -54,8 +54,8 @@ TEST_CASE("judge: padding stays poisoned, in every phase and buffer, first, last
       CAPTURE(name(id));
       CAPTURE(which);
       std::int64_t written = -1;
-      const Judged judged =
-          judge_candidate(run, spec, 1, [&](int rank, std::optional<Phase> now, DistributedOptimizer& o) {
+      const Judged judged = judge_candidate(
+          run, spec, 1, [&](int rank, std::optional<Phase> now, DistributedOptimizer& o) {
             if (now != phase || rank != 0) return;
             const std::optional<ExposedBuffer> buffer = exposed(o, phase, id);
             REQUIRE(buffer);
@@ -76,7 +76,9 @@ TEST_CASE("judge: padding stays poisoned, in every phase and buffer, first, last
   }
 }
 
-TEST_CASE("judge: padding that is written while the state is loaded, and on another rank than the first") {
+TEST_CASE(
+    "judge: padding that is written while the state is loaded, and on another rank than the "
+    "first") {
   TinyTraining run(DType::bf16);
   const Judged judged = judge_candidate(
       run, run.spec(3, 2), 1, [&](int rank, std::optional<Phase> now, DistributedOptimizer& o) {
@@ -93,8 +95,8 @@ TEST_CASE("judge: padding that is written while the state is loaded, and on anot
 
 TEST_CASE("judge: another NaN in padding is still poison") {
   TinyTraining run(DType::bf16);
-  const Judged judged =
-      judge_candidate(run, run.spec(1, 1), 1, [&](int, std::optional<Phase> now, DistributedOptimizer& o) {
+  const Judged judged = judge_candidate(
+      run, run.spec(1, 1), 1, [&](int, std::optional<Phase> now, DistributedOptimizer& o) {
         if (now != Phase::update) return;
         const std::optional<ExposedBuffer> master = exposed(o, Phase::update, BufferId::master);
         auto* values = static_cast<float*>(master->view.data);

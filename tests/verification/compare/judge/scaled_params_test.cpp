@@ -25,7 +25,8 @@ const std::vector<Scaled> scaled = {{"fp8-current", DType::e4m3},   {"fp8-curren
 
 bool compared(const Judged& judged, BufferId id) {
   return std::ranges::any_of(judged.tallies, [&](const PhaseTally& tally) {
-    return tally.buffer == id && tally.against == std::string("undistributed") && tally.compared > 0;
+    return tally.buffer == id && tally.against == std::string("undistributed") &&
+           tally.compared > 0;
   });
 }
 
@@ -42,7 +43,8 @@ Tamper flipped(int at, Phase phase, BufferId id) {
 
 }  // namespace
 
-TEST_CASE("judge: parameters in 8 bits on 1 to 5 ranks, in every stage, have the undistributed bits") {
+TEST_CASE(
+    "judge: parameters in 8 bits on 1 to 5 ranks, in every stage, have the undistributed bits") {
   for (const Scaled& one : scaled) {  // clang does not let a lambda have structured bindings
     const std::string recipe = one.recipe;
     TinyTraining run(one.dtype, recipe);
@@ -59,7 +61,8 @@ TEST_CASE("judge: parameters in 8 bits on 1 to 5 ranks, in every stage, have the
       CHECK(compared(judged, BufferId::amax_history) == (recipe == "fp8-delayed"));
       const bool own = has_own_columns(run.config.scaling);
       CHECK(own == (recipe == "fp8-mxfp8"));
-      for (const BufferId id : {BufferId::column_amax, BufferId::column_scale, BufferId::column_scale_inv})
+      for (const BufferId id :
+           {BufferId::column_amax, BufferId::column_scale, BufferId::column_scale_inv})
         CHECK(compared(judged, id) == own);
       CHECK(compared(judged, BufferId::column_shard) == (own && world < 5));
       const bool columns = run.config.scaling.columnwise && stage != 3;
@@ -71,21 +74,25 @@ TEST_CASE("judge: parameters in 8 bits on 1 to 5 ranks, in every stage, have the
 TEST_CASE("judge: parameters in 8 bits in layouts and grids that cut blocks") {
   for (const Scaled& one : scaled) {  // clang does not let a lambda have structured bindings
     const std::string recipe = one.recipe;
-    TinyTraining run(one.dtype, recipe, [](RunConfig& config) { config.model = {2, 20, 4, 37, 13}; });
+    TinyTraining run(one.dtype, recipe, [](RunConfig& config) {
+      config.model = {2, 20, 4, 37, 13};
+    });
     CAPTURE(recipe);
     for (const LayoutKind layout : {LayoutKind::megatron, LayoutKind::fsdp2, LayoutKind::greedy}) {
       ParallelConfig place;
       place.layout = layout;
       const int stage = layout == LayoutKind::fsdp2 ? 3 : layout == LayoutKind::megatron ? 1 : 2;
-      CHECK_FALSE(
-          judge_case(run, run.spec(3, stage, place), 4, reference_optimizer(), reference_optimizer()).first);
+      CHECK_FALSE(judge_case(run, run.spec(3, stage, place), 4, reference_optimizer(),
+                             reference_optimizer())
+                      .first);
     }
-    for (const ProcessGrid& grid : {ProcessGrid{1, 1, 2}, ProcessGrid{2, 2, 1}, ProcessGrid{2, 1, 4}}) {
+    for (const ProcessGrid& grid :
+         {ProcessGrid{1, 1, 2}, ProcessGrid{2, 2, 1}, ProcessGrid{2, 1, 4}}) {
       ParallelConfig place;
       place.grid = grid;
       for (const int stage : {1, 3}) {
-        CHECK_FALSE(judge_case(run, run.spec(grid.world_size(), stage, place), 4, reference_optimizer(),
-                               reference_optimizer())
+        CHECK_FALSE(judge_case(run, run.spec(grid.world_size(), stage, place), 4,
+                               reference_optimizer(), reference_optimizer())
                         .first);
       }
     }
@@ -99,8 +106,8 @@ TEST_CASE("judge: a wrong amax, scale, history or column is seen where it arose"
   const auto check = [](TinyTraining& run, Phase phase, BufferId id) {
     CAPTURE(name(id));
     const Tamper tamper = flipped(2, phase, id);
-    const Judged alone =
-        judge_case(run, run.spec(3, 1), 2, tampered(reference_optimizer(), tamper), reference_optimizer());
+    const Judged alone = judge_case(run, run.spec(3, 1), 2, tampered(reference_optimizer(), tamper),
+                                    reference_optimizer());
     REQUIRE(alone.first);
     CHECK(alone.first->buffer == name(id));
     CHECK(alone.first->rank == 2);
@@ -114,8 +121,8 @@ TEST_CASE("judge: a wrong amax, scale, history or column is seen where it arose"
     check(current, Phase::cast, id);
   check(current, Phase::gather, BufferId::param_columns);
   check(delayed, Phase::cast, BufferId::amax_history);
-  for (const BufferId id :
-       {BufferId::column_amax, BufferId::column_scale, BufferId::column_scale_inv, BufferId::column_shard})
+  for (const BufferId id : {BufferId::column_amax, BufferId::column_scale,
+                            BufferId::column_scale_inv, BufferId::column_shard})
     check(mxfp8, Phase::cast, id);
   check(mxfp8, Phase::gather, BufferId::param_columns);
 }

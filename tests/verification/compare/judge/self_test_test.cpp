@@ -47,7 +47,8 @@ TEST_CASE("self-test: its trajectories are those of every other case") {
   std::ostringstream golden;
   golden << file.rdbuf();
   int found = 0;
-  for (const auto& entry : committed_digests) {  // clang does not let a lambda have structured bindings
+  for (const auto& entry :
+       committed_digests) {  // clang does not let a lambda have structured bindings
     const std::string row = entry.first;
     const std::string digest = entry.second;
     if (row.rfind("trajectory byte_gpt_tiny/", 0) != 0) continue;
@@ -60,29 +61,34 @@ TEST_CASE("self-test: its trajectories are those of every other case") {
 }
 
 TEST_CASE("self-test: a row that differs, throws or is not known is named, and the run fails") {
-  const SelfTest result = run_self_test(
-      std::vector<SelfTestRow>{{"grids",
-                                [] {
-                                  return Digest{1, 2};
-                                }},
-                               {"float formats", []() -> Digest { throw std::runtime_error("broken"); }},
-                               {"no such row", [] { return Digest{}; }}});
+  const SelfTest result = run_self_test(std::vector<SelfTestRow>{
+      {"grids",
+       [] {
+         return Digest{1, 2};
+       }},
+      {"float formats", []() -> Digest { throw std::runtime_error("broken"); }},
+      {"no such row", [] { return Digest{}; }}});
   CHECK(result.rows == 3);
-  CHECK(result.differing == std::vector<std::string>{"grids", "float formats (broken)", "no such row"});
+  CHECK(result.differing ==
+        std::vector<std::string>{"grids", "float formats (broken)", "no such row"});
   RunReport report;
   report.results.emplace_back();
   report.results.back().status = Status::pass;
   report.self_test = SelfTest{3, {}, ""};
   CHECK(exit_code(report, false) == 0);
-  CHECK(to_text(report, {}).find("self-test: 3 trajectories and tables as committed\n") != std::string::npos);
+  CHECK(to_text(report, {}).find("self-test: 3 trajectories and tables as committed\n") !=
+        std::string::npos);
   report.self_test = result;
   CHECK(exit_code(report, false) == 1);
-  CHECK(to_text(report, {}).find("self-test: 3 of 3 trajectories and tables are not as committed") !=
+  CHECK(
+      to_text(report, {}).find("self-test: 3 of 3 trajectories and tables are not as committed") !=
+      std::string::npos);
+  CHECK(to_text(report, {}).find("grids, float formats (broken), no such row\n") !=
         std::string::npos);
-  CHECK(to_text(report, {}).find("grids, float formats (broken), no such row\n") != std::string::npos);
   report.self_test = SelfTest{0, {}, "the text cannot be read"};
   CHECK(exit_code(report, false) == 0);
-  CHECK(to_text(report, {}).find("self-test: not run (the text cannot be read)\n") != std::string::npos);
+  CHECK(to_text(report, {}).find("self-test: not run (the text cannot be read)\n") !=
+        std::string::npos);
 }
 
 TEST_CASE("self-test: verify runs it, whatever else it runs") {

@@ -113,8 +113,11 @@ TEST_CASE("skipped steps: other grids, instances and layouts count each element 
         config.model.heads = 4;
         config.optimizer.norm = NormForm::exact;
       };
-      check_one_infinity(run_cases([](VerifyOptions& options) { options.implementations = {Implementation::host}; }, set), 2,
-                         tensor);
+      check_one_infinity(
+          run_cases(
+              [](VerifyOptions& options) { options.implementations = {Implementation::host}; },
+              set),
+          2, tensor);
     }
   }
 }
@@ -128,8 +131,9 @@ TEST_CASE("skipped steps: native sums are bounded, what is told of them is exact
 }
 
 TEST_CASE("skipped steps: a run that goes on with infinities has none") {
-  const std::vector<Result> results = run_cases(
-      [](VerifyOptions&) {}, [](RunConfig& config) { config.on_nonfinite = OnNonfinite::propagate; });
+  const std::vector<Result> results =
+      run_cases([](VerifyOptions&) {},
+                [](RunConfig& config) { config.on_nonfinite = OnNonfinite::propagate; });
   for (const Result& result : results) {
     CHECK(result.training->skipped_steps == 0);
     CHECK(result.training->skips.empty());
@@ -158,13 +162,16 @@ TEST_CASE("skipped steps: what both sides agree on is not what the undistributed
   CHECK(told.difference->parameter == run.experiment.layout().tensors().front().name);
 }
 
-TEST_CASE("skipped steps: a candidate whose implementation counts otherwise fails, and is told where") {
+TEST_CASE(
+    "skipped steps: a candidate whose implementation counts otherwise fails, and is told where") {
   TinyTraining run(DType::fp32, "adamw", [](RunConfig& config) { config.overflow_step = 2; });
   for (const int stage : {0, 2}) {
     const CaseSpec spec = run.spec(3, stage);
     CHECK_FALSE(judge_case(run, spec, 2, host_optimizer(), reference_optimizer()).first);
-    CHECK_FALSE(judge_case(run, spec, 1, host_optimizer(), reference_optimizer(), counts_twice).first);
-    const Judged judged = judge_case(run, spec, 2, host_optimizer(), reference_optimizer(), counts_twice);
+    CHECK_FALSE(
+        judge_case(run, spec, 1, host_optimizer(), reference_optimizer(), counts_twice).first);
+    const Judged judged =
+        judge_case(run, spec, 2, host_optimizer(), reference_optimizer(), counts_twice);
     REQUIRE(judged.first);
     CHECK(judged.first->step == 2);
     CHECK(judged.first->buffer == "grad_stats");

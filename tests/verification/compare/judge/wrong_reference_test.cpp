@@ -49,8 +49,8 @@ void check_seen(TinyTraining& run, const CaseSpec& spec, const Place& place) {
   const Tamper tamper = [&](int rank, std::optional<Phase> now, DistributedOptimizer& o) {
     if (rank == spec.world.size - 1 && now == place.phase) flip(o, place.phase, place.id);
   };
-  const Judged judged =
-      judge_case(run, spec, 1, tampered(host_optimizer(), tamper), tampered(reference_optimizer(), tamper));
+  const Judged judged = judge_case(run, spec, 1, tampered(host_optimizer(), tamper),
+                                   tampered(reference_optimizer(), tamper));
   REQUIRE(judged.first);
   CHECK(says(judged, "undistributed"));
   CHECK(judged.first->phase == place.phase);
@@ -93,7 +93,8 @@ TEST_CASE("judge: a wrong reference is seen in every phase and buffer") {
 
 TEST_CASE("judge: a wrong reference on the last of three ranks") {
   TinyTraining run(DType::bf16);
-  for (const Place& place : {always[1], always[8], always[11]}) check_seen(run, run.spec(3, 2), place);
+  for (const Place& place : {always[1], always[8], always[11]})
+    check_seen(run, run.spec(3, 2), place);
 }
 
 TEST_CASE("judge: every buffer of every recipe is compared with the undistributed optimizer") {
@@ -102,8 +103,9 @@ TEST_CASE("judge: every buffer of every recipe is compared with the undistribute
     TinyTraining run(scaled ? recipe.dtypes.front() : DType::bf16, std::string(recipe.name));
     CAPTURE(recipe.name);
     const bool made = !scaled || verification::makes_scales(verification::Implementation::host);
-    const Judged judged = judge_case(run, run.spec(1, 2), 4, made ? host_optimizer() : reference_optimizer(),
-                                     reference_optimizer());
+    const Judged judged =
+        judge_case(run, run.spec(1, 2), 4, made ? host_optimizer() : reference_optimizer(),
+                   reference_optimizer());
     CHECK_FALSE(judged.first);
     CHECK(judged.tallies.size() > 20);
     check_all_compared(judged);
@@ -112,11 +114,11 @@ TEST_CASE("judge: every buffer of every recipe is compared with the undistribute
 
 TEST_CASE("judge: a reference that alone is wrong differs from its candidate") {
   TinyTraining run(DType::bf16);
-  const Judged judged =
-      judge_case(run, run.spec(1, 1), 1, host_optimizer(),
-                 tampered(reference_optimizer(), [](int, std::optional<Phase> now, DistributedOptimizer& o) {
-                   if (now == Phase::update) flip(o, Phase::update, BufferId::exp_avg);
-                 }));
+  const Judged judged = judge_case(
+      run, run.spec(1, 1), 1, host_optimizer(),
+      tampered(reference_optimizer(), [](int, std::optional<Phase> now, DistributedOptimizer& o) {
+        if (now == Phase::update) flip(o, Phase::update, BufferId::exp_avg);
+      }));
   REQUIRE(judged.first);
   CHECK(judged.first->buffer == "exp_avg");
   CHECK(says(judged, "differs from the reference"));

@@ -25,9 +25,11 @@ TEST_CASE("equal files end with 0, and only they are called equal") {
   write_tensors(folder.file("b"), {floats("x", {1, 2}), floats("y", {-nan})}, {{"made", "there"}});
   const CliResult same = diff(folder);
   CHECK(same.exit_code == 0);
-  CHECK(same.out.find("2 of 2 tensors equal; 0 of 3 elements compared differ\n") != std::string::npos);
+  CHECK(same.out.find("2 of 2 tensors equal; 0 of 3 elements compared differ\n") !=
+        std::string::npos);
   CHECK(same.out.find("some NaNs have other bits") != std::string::npos);
-  CHECK(same.out.find("metadata differs in 1 entry, which is not compared: 'made'") != std::string::npos);
+  CHECK(same.out.find("metadata differs in 1 entry, which is not compared: 'made'") !=
+        std::string::npos);
   write_tensors(folder.file("b"), {floats("x", {1, 2})});
   const CliResult missing = diff(folder);
   CHECK(missing.exit_code == 1);
@@ -44,8 +46,10 @@ TEST_CASE("the table fits 100 columns and says how much it leaves out; the JSON 
     first.push_back(floats(name, {1, -1e30F, 3}));
     second.push_back(floats(name, {1, 1e30F, 5}));
   }
-  first.push_back(tensor<float>("f", SafeDType::f32, {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1}, {1}));
-  second.push_back(tensor<double>("f", SafeDType::f64, {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1}, {1}));
+  first.push_back(
+      tensor<float>("f", SafeDType::f32, {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1}, {1}));
+  second.push_back(
+      tensor<double>("f", SafeDType::f64, {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1}, {1}));
   write_tensors(folder.file("a"), first);
   write_tensors(folder.file("b"), second);
   const CliResult found = diff(folder, "--json " + quoted(folder.file("out.json")));
@@ -56,7 +60,8 @@ TEST_CASE("the table fits 100 columns and says how much it leaves out; the JSON 
   CHECK(widest(found.out.substr(0, found.out.find("report: "))) <= 100);
   const CliResult rows = diff(folder, "--rows");
   CHECK(rows.out.find("more that differ") == std::string::npos);
-  CHECK(rows.out.find("    ulps  1: 0  2: 0  3-15: 0  16+: 1  sign or NaN: 1\n") != std::string::npos);
+  CHECK(rows.out.find("    ulps  1: 0  2: 0  3-15: 0  16+: 1  sign or NaN: 1\n") !=
+        std::string::npos);
   CHECK(widest(rows.out) <= 100);
   const auto json = nlohmann::json::parse(read_file(folder.file("out.json")));
   CHECK(json["schema"] == "zeroproof-diff/1");

@@ -20,7 +20,8 @@ using namespace zeroproof::verification;
 constexpr float no_number = std::numeric_limits<float>::quiet_NaN();
 constexpr float infinity = std::numeric_limits<float>::infinity();
 
-SetComparison compared(const std::vector<NamedTensor>& first, const std::vector<NamedTensor>& second) {
+SetComparison compared(const std::vector<NamedTensor>& first,
+                       const std::vector<NamedTensor>& second) {
   const TemporaryFolder folder;
   write_tensors(folder.file("a"), first);
   write_tensors(folder.file("b"), second);
@@ -34,14 +35,16 @@ TensorDifference one(const NamedTensor& first, const NamedTensor& second) {
 }
 
 float next(float value, int ulps) {
-  return std::bit_cast<float>(std::bit_cast<std::uint32_t>(value) + static_cast<std::uint32_t>(ulps));
+  return std::bit_cast<float>(std::bit_cast<std::uint32_t>(value) +
+                              static_cast<std::uint32_t>(ulps));
 }
 
 }  // namespace
 
 TEST_CASE("distances are counted where they are, and the first of the largest is named") {
-  const TensorDifference found = one(floats("x", {1, 2, 3, 4, 5, 6}),
-                                     floats("x", {1, next(2, 1), next(3, 2), next(4, 15), 5, next(6, 15)}));
+  const TensorDifference found =
+      one(floats("x", {1, 2, 3, 4, 5, 6}),
+          floats("x", {1, next(2, 1), next(3, 2), next(4, 15), 5, next(6, 15)}));
   CHECK(found.bits.compared == 6);
   CHECK(found.bits.differing == 4);
   CHECK(found.bits.first->index == 1);
@@ -85,8 +88,9 @@ TEST_CASE("all NaNs are one value, two zeros are not, and infinities are far awa
 
 TEST_CASE("whole numbers differ exactly, and have no ulps") {
   const std::int64_t large = std::numeric_limits<std::int64_t>::max();
-  const TensorDifference signs = one(tensor<std::int64_t>("x", SafeDType::i64, {2}, {large, 5}),
-                                     tensor<std::int64_t>("x", SafeDType::i64, {2}, {large - 1, -5}));
+  const TensorDifference signs =
+      one(tensor<std::int64_t>("x", SafeDType::i64, {2}, {large, 5}),
+          tensor<std::int64_t>("x", SafeDType::i64, {2}, {large - 1, -5}));
   CHECK(signs.absolute.value == 10);
   CHECK(signs.absolute.index == 1);
   CHECK(signs.bits.differing == 2);
@@ -110,10 +114,12 @@ TEST_CASE("every float type has its own last place") {
   const auto sixteen = [](SafeDType dtype, std::uint16_t bits) {
     return tensor<std::uint16_t>("x", dtype, {1}, {bits});
   };
-  const TensorDifference brain = one(sixteen(SafeDType::bf16, 0x3F80), sixteen(SafeDType::bf16, 0x3F83));
+  const TensorDifference brain =
+      one(sixteen(SafeDType::bf16, 0x3F80), sixteen(SafeDType::bf16, 0x3F83));
   CHECK(brain.ulps.largest == 3);
   CHECK(brain.absolute.value == 3 * 0x1p-7);
-  const TensorDifference half = one(sixteen(SafeDType::f16, 0x3C00), sixteen(SafeDType::f16, 0x3C03));
+  const TensorDifference half =
+      one(sixteen(SafeDType::f16, 0x3C00), sixteen(SafeDType::f16, 0x3C03));
   CHECK(half.absolute.value == 3 * 0x1p-10);
   const TensorDifference wide = one(tensor<double>("x", SafeDType::f64, {}, {1.0}),
                                     tensor<double>("x", SafeDType::f64, {}, {1.0 + 0x1p-52}));

@@ -8,8 +8,8 @@
 #include <map>
 
 #include "tests/verification/cli/cli_support.hpp"
-#include "verification/tools/identify/dialect.hpp"
 #include "verification/interfaces/files/judged_call.hpp"
+#include "verification/tools/identify/dialect.hpp"
 
 namespace {
 
@@ -38,12 +38,15 @@ Outputs outputs_of(const CallChoice& choice, const OpCall& call) {
     if (operand.access == Access::in) continue;
     const TensorView view = call.view(k);
     const auto* bytes = static_cast<const std::byte*>(view.data);
-    outputs[operand.name] = {wanted_output(operand, choice.shape.numel), {bytes, bytes + view.num_bytes()}};
+    outputs[operand.name] = {wanted_output(operand, choice.shape.numel),
+                             {bytes, bytes + view.num_bytes()}};
   }
   return outputs;
 }
 
-float& element(Output& output, std::size_t i) { return reinterpret_cast<float*>(output.bytes.data())[i]; }
+float& element(Output& output, std::size_t i) {
+  return reinterpret_cast<float*>(output.bytes.data())[i];
+}
 
 /// A call in a file, and the right results.
 struct Call {
@@ -81,7 +84,8 @@ TEST_CASE("every operation that can be written is judged: its own results pass, 
     CHECK(pass.pass);
     Outputs wrong = call.right;
     std::vector<std::byte>& bytes = wrong.begin()->second.bytes;
-    const bool bounded = op.exactness == Exactness::bounded;  // there only a large part of a number is wrong
+    const bool bounded =
+        op.exactness == Exactness::bounded;  // there only a large part of a number is wrong
     bytes[bounded ? 6 : 0] ^= std::byte{1};
     write(call.out, wrong);
     CHECK_FALSE(judge_call(call.in, call.out, "").pass);
@@ -96,8 +100,8 @@ TEST_CASE("gen and judge on the command line") {
   const CliResult written =
       run_cli("gen op/adamw_update/fill:ties --numel 77 --seed 5 --variant 5 -o " + quoted(in));
   CHECK(written.exit_code == 0);
-  CHECK(written.out.find(
-            "op/adamw_update, fill ties, numel 77, seed 5, variant no decay, factors 0 and 1 amsgrad") == 0);
+  CHECK(written.out.find("op/adamw_update, fill ties, numel 77, seed 5, variant no decay, factors "
+                         "0 and 1 amsgrad") == 0);
   const SafetensorsReader reader = SafetensorsReader::open(in);
   CHECK(reader.metadata().at("setting.amsgrad") == "1");
   CHECK(reader.metadata().at("setting.scalar.step_size") == "0");
@@ -112,12 +116,14 @@ TEST_CASE("gen and judge on the command line") {
   expect_refusal("gen adamw_update --numel -1" + out, "--numel is '-1'");
   expect_refusal("gen adamw_update --numel 67108865" + out, "use 0 to 67108864");
   expect_refusal("gen adamw_update --variant 12" + out, "--variant is '12'");
-  expect_refusal("gen grad_norm_accumulate" + out, "grad_norm_accumulate cannot be given to another program");
+  expect_refusal("gen grad_norm_accumulate" + out,
+                 "grad_norm_accumulate cannot be given to another program");
   expect_refusal("gen adamw_update -o /nowhere/x", "/nowhere");
   CHECK(run_cli("gen adamw_update").exit_code == 2);
 }
 
-TEST_CASE("wrong outputs are told apart: missing, of another type or shape, not asked for, differing") {
+TEST_CASE(
+    "wrong outputs are told apart: missing, of another type or shape, not asked for, differing") {
   const Call call({"adamw_update", "training", "129", "3", "0"});
   CHECK(call.judged(call.right).exit_code == 0);
   const auto fails = [&](const char* part, const std::function<void(Outputs&)>& harm) {
@@ -130,8 +136,11 @@ TEST_CASE("wrong outputs are told apart: missing, of another type or shape, not 
     CHECK(result.out.find(part) != std::string::npos);
   };
   fails("after.exp_avg is missing", [](Outputs& o) { o.erase("exp_avg"); });
-  fails("after.master is I32, wanted F32", [](Outputs& o) { o["master"].spec.dtype = SafeDType::i32; });
-  fails("after.master has shape [3, 43], wanted [129]", [](Outputs& o) { o["master"].spec.shape = {3, 43}; });
+  fails("after.master is I32, wanted F32",
+        [](Outputs& o) { o["master"].spec.dtype = SafeDType::i32; });
+  fails("after.master has shape [3, 43], wanted [129]", [](Outputs& o) {
+    o["master"].spec.shape = {3, 43};
+  });
   fails("'after.more' was not asked for", [](Outputs& o) {
     o["more"] = o["master"];
     o["more"].spec.name = "after.more";
@@ -186,7 +195,8 @@ TEST_CASE("a call that was changed is no call") {
     REQUIRE(at != std::string::npos);
     text.replace(at, from.size(), to);
   };
-  refused("is not what gen writes", [](std::string& c) { c.back() = static_cast<char>(c.back() ^ 1); });
+  refused("is not what gen writes",
+          [](std::string& c) { c.back() = static_cast<char>(c.back() ^ 1); });
   refused("before.", [&](std::string& c) { replace(c, "\"seed\":\"3\"", "\"seed\":\"4\""); });
   refused("'setting.lr' is not what",
           [&](std::string& c) { replace(c, "\"setting.lr\":\"0.001", "\"setting.lr\":\"0.002"); });
@@ -195,8 +205,10 @@ TEST_CASE("a call that was changed is no call") {
   refused("it was written by contract '9'",
           [&](std::string& c) { replace(c, "\"contract\":\"2\"", "\"contract\":\"9\""); });
   refused("", [](std::string& c) { c.resize(c.size() - 1); });
-  refused("the metadata has no 'schema'", [&](std::string& c) { replace(c, "\"schema\"", "\"schemb\""); });
-  expect_refusal("judge " + quoted(call.out) + " " + quoted(call.out), "the metadata has no 'schema'");
+  refused("the metadata has no 'schema'",
+          [&](std::string& c) { replace(c, "\"schema\"", "\"schemb\""); });
+  expect_refusal("judge " + quoted(call.out) + " " + quoted(call.out),
+                 "the metadata has no 'schema'");
 }
 
 TEST_CASE("the p-norm has no bits: its results pass within the contract's bound, and not beyond") {
@@ -247,12 +259,13 @@ TEST_CASE("results in another order pass where that is accepted, and wrong ones 
   const JudgedCall wrong = judge_call(call.in, call.out, "", true);
   CHECK_FALSE(wrong.pass);
   CHECK(wrong.text.find("in no legal order: ") != std::string::npos);
-  CHECK(run_cli("judge " + quoted(call.in) + " " + quoted(call.out) + " --accept any-order").exit_code == 1);
+  CHECK(run_cli("judge " + quoted(call.in) + " " + quoted(call.out) + " --accept any-order")
+            .exit_code == 1);
   expect_refusal("judge " + quoted(call.in) + " " + quoted(call.out) + " --accept anything",
                  "use bits or any-order");
-  expect_refusal(
-      "judge " + quoted(call.in) + " " + quoted(call.out) + " --accept any-order --dialect torch-cpu-fused",
-      "leave one of them out");
+  expect_refusal("judge " + quoted(call.in) + " " + quoted(call.out) +
+                     " --accept any-order --dialect torch-cpu-fused",
+                 "leave one of them out");
 
   const Call cast({"cast_to_bf16", "training", "100", "3", "0"});
   Outputs truncated = cast.right;
@@ -261,5 +274,6 @@ TEST_CASE("results in another order pass where that is accepted, and wrong ones 
   const JudgedCall one = judge_call(cast.in, cast.out, "", true);
   CAPTURE(one.text);
   CHECK_FALSE(one.pass);
-  CHECK(one.text.find("there is one result, because it rounds once, to nearest even") != std::string::npos);
+  CHECK(one.text.find("there is one result, because it rounds once, to nearest even") !=
+        std::string::npos);
 }

@@ -43,7 +43,8 @@ struct Golden {
 }  // namespace
 
 TEST_CASE(
-    "golden call: by the reference it is equal, in another order within its bound, by another formula "
+    "golden call: by the reference it is equal, in another order within its bound, by another "
+    "formula "
     "wrong") {
   const Golden golden({"op/unscale", "training", "1003", "3", "1"});
   CHECK(of_a_call(golden_record_of(golden.file)));
@@ -65,8 +66,8 @@ TEST_CASE(
   };
   const Golden small({"op/unscale", "training", "8", "3", "1"});
   CHECK(small.by("unscale", scribbles).verdict() == GoldenVerdict::wrong);
-  CHECK(small.by("unscale", [](OpCall&) { throw CandidateFailure(Status::crashed, "it died"); }).broken ==
-        "it died");
+  CHECK(small.by("unscale", [](OpCall&) { throw CandidateFailure(Status::crashed, "it died"); })
+            .broken == "it died");
   CHECK_THROWS_AS(small.by("clip", unscaled_by(product)), Error);
 }
 
@@ -90,8 +91,8 @@ TEST_CASE("golden call: without a bound changed bits are wrong, and beyond its c
 TEST_CASE("golden call: on the command line, and renewed with a reason") {
   const TemporaryFolder folder;
   const std::string file = quoted(folder.file("g.safetensors"));
-  CHECK(run_cli("golden record " + file + " op/adamw_update/fill:ties --numel 77 --variant 1").exit_code ==
-        0);
+  CHECK(run_cli("golden record " + file + " op/adamw_update/fill:ties --numel 77 --variant 1")
+            .exit_code == 0);
   const CliResult equal = run_cli("golden check " + file);
   CAPTURE(equal.out);
   CHECK(equal.exit_code == 0);
@@ -100,7 +101,8 @@ TEST_CASE("golden call: on the command line, and renewed with a reason") {
   CHECK(equal.out.ends_with("equal\n\n"));
   expect_refusal("golden record " + file + " op/adamw_update", "is there already");
   const std::string more = quoted(folder.file("more.safetensors"));
-  expect_refusal("golden record " + more + " op/adamw_update --steps 3", "an operation has no recipe");
+  expect_refusal("golden record " + more + " op/adamw_update --steps 3",
+                 "an operation has no recipe");
   expect_refusal("golden record " + more + " byte_gpt_tiny --numel 3", "leave them out");
   expect_refusal("golden record " + more + " op/adamw_updat", "did you mean adamw_update?");
   expect_refusal("golden update " + file + " --plugin x --reason y", "belongs to golden check");

@@ -30,7 +30,9 @@ struct Operand {
   int bits, code;
 };
 
-std::string numbered(const char* what, std::int64_t i) { return std::string(what).append(std::to_string(i)); }
+std::string numbered(const char* what, std::int64_t i) {
+  return std::string(what).append(std::to_string(i));
+}
 
 template <class Choice>
 Choice choice(const zeroproof_call* call, const char* name) {
@@ -102,7 +104,9 @@ StepSettings settings_of(const zeroproof_call* call, const FlatLayout& layout) {
   setup.seed = static_cast<std::uint64_t>(zeroproof_integer(call, "seed", -1));
   if (zeroproof_integer(call, "divisor", -1) != setup.micro_batches)
     setup.loss_reduction = LossReduction::tokens;
-  const auto number = [&](const char* name) { return static_cast<int>(zeroproof_integer(call, name, -1)); };
+  const auto number = [&](const char* name) {
+    return static_cast<int>(zeroproof_integer(call, name, -1));
+  };
   LossScalerConfig& s = setup.scaler;
   s.kind = choice<LossScalerKind>(call, "scaler.kind");
   s.log2_growth = number("scaler.log2_growth");
@@ -123,7 +127,8 @@ FullState state_of(const zeroproof_call* call) {
   state.max_exp_avg_sq = Operand<float>(call, "max_exp_avg_sq").span();
   state.momentum_buffer = Operand<float>(call, "momentum_buffer").span();
   state.tensor_steps = Operand<std::uint64_t>(call, "tensor_steps").span();
-  state.applied_steps = static_cast<std::int64_t>(*Operand<std::uint64_t>(call, "applied_steps").data);
+  state.applied_steps =
+      static_cast<std::int64_t>(*Operand<std::uint64_t>(call, "applied_steps").data);
   const auto* scaler = Operand<std::int32_t>(call, "loss_scaler").data;
   state.scaler = {scaler[0], scaler[1], scaler[2]};
   return state;
@@ -154,7 +159,8 @@ int32_t step(const zeroproof_call* call) {
   const auto keep = [&](const char* name, BufferId id) {
     const TensorView from = optimizer.buffer(id);
     if (from.data != nullptr)
-      std::memcpy(Operand<void>(call, name).data, from.data, static_cast<std::size_t>(from.num_bytes()));
+      std::memcpy(Operand<void>(call, name).data, from.data,
+                  static_cast<std::size_t>(from.num_bytes()));
   };
   keep("grad_sum", BufferId::grad_sum);
   keep("found_inf", BufferId::found_inf);

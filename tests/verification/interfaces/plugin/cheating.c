@@ -51,7 +51,8 @@ static int32_t cheat_searches(const zeroproof_call* call) {
   while (maps != NULL && fgets(line, sizeof(line), maps) != NULL) {
     unsigned long from = 0, to = 0;
     char rights[5];
-    if (sscanf(line, "%lx-%lx %4s", &from, &to, rights) != 3 || rights[0] != 'r' || rights[1] != 'w')
+    if (sscanf(line, "%lx-%lx %4s", &from, &to, rights) != 3 || rights[0] != 'r' ||
+        rights[1] != 'w')
       continue;
     if (to - from > (unsigned long)64 << 20) continue;
     for (unsigned long at = from; at + 4 * (unsigned long)n <= to; at += 4) {
@@ -99,7 +100,8 @@ static int32_t cheat_remembers(const zeroproof_call* call) {
   const float coef = zeroproof_real(call, "clip_coef", 0);
   for (int i = 0; i < num_memories; ++i) {
     const memory* m = &memories[i];
-    if (m->numel != n || m->place != place || m->coef != coef || m->threads != call->num_threads) continue;
+    if (m->numel != n || m->place != place || m->coef != coef || m->threads != call->num_threads)
+      continue;
     if (n > 0) memcpy(values(call, 1), m->result, sizeof(float) * (size_t)n);
     return 0;
   }

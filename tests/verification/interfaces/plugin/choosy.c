@@ -11,7 +11,8 @@ static int32_t clip(const zeroproof_call* call) {
 
 int32_t supports(const zeroproof_call* call) {
   for (int32_t k = 0; k < call->num_operands; ++k) {
-    if (call->operands[k].tensor.data != NULL || call->operands[k].tensor.dtype.bits != 32) return 1;
+    if (call->operands[k].tensor.data != NULL || call->operands[k].tensor.dtype.bits != 32)
+      return 1;
   }
   if (strcmp(call->operation, "clip") != 0 || (CHOOSES)) return 1;
   snprintf(call->message, call->message_size, "in_place is 1");

@@ -5,8 +5,8 @@
 #include <iterator>
 
 #include "cuda/kernel_table.hpp"
-#include "verification/interfaces/capi/zeroproof_plugin.h"
 #include "verification/cli/program/plant.hpp"
+#include "verification/interfaces/capi/zeroproof_plugin.h"
 
 namespace {
 
@@ -23,7 +23,8 @@ const cuda::KernelTable& ops() {
 template <class T = float>
 Span<T> get(const zeroproof_call* call, int k) {
   const zeroproof_operand& operand = call->operands[k];
-  return {static_cast<T*>(operand.tensor.data), static_cast<std::size_t>(zeroproof_numel(&operand))};
+  return {static_cast<T*>(operand.tensor.data),
+          static_cast<std::size_t>(zeroproof_numel(&operand))};
 }
 
 template <class T = float>
@@ -32,7 +33,9 @@ Span<const T> in(const zeroproof_call* call, int k) {
 }
 
 Exec exec(const zeroproof_call* call) { return {.num_threads = call->num_threads}; }
-bool flag(const zeroproof_call* call, const char* name) { return zeroproof_integer(call, name, 0) != 0; }
+bool flag(const zeroproof_call* call, const char* name) {
+  return zeroproof_integer(call, name, 0) != 0;
+}
 
 StepScalars scalars(const zeroproof_call* call) {
   const auto real = [&](const char* name) { return zeroproof_real(call, name, 0); };
@@ -57,15 +60,17 @@ StepScalars scalars(const zeroproof_call* call) {
 template <AdamwUpdateFn* cuda::UpdateOperations::*implementation>
 int32_t adam(const zeroproof_call* call) {
   const AdamOptions options = {flag(call, "amsgrad"), flag(call, "maximize")};
-  (ops().*implementation)(exec(call), options, scalars(call), in(call, 0), get(call, 1), get(call, 2), get(call, 3),
-                options.amsgrad ? get(call, 4) : Span<float>{});
+  (ops().*implementation)(exec(call), options, scalars(call), in(call, 0), get(call, 1),
+                          get(call, 2), get(call, 3),
+                          options.amsgrad ? get(call, 4) : Span<float>{});
   return 0;
 }
 
 int32_t sgd(const zeroproof_call* call) {
   const bool momentum = zeroproof_real(call, "momentum", 0) != 0;
-  ops().sgd_update(exec(call), {momentum, flag(call, "nesterov"), flag(call, "maximize")}, scalars(call),
-                   in(call, 0), get(call, 1), momentum ? get(call, 2) : Span<float>{});
+  ops().sgd_update(exec(call), {momentum, flag(call, "nesterov"), flag(call, "maximize")},
+                   scalars(call), in(call, 0), get(call, 1),
+                   momentum ? get(call, 2) : Span<float>{});
   return 0;
 }
 
@@ -77,7 +82,8 @@ int32_t lion(const zeroproof_call* call) {
 
 int32_t unscale(const zeroproof_call* call) {
   const float factor = zeroproof_real(call, "inv_scale", 0);
-  get<std::uint32_t>(call, 2)[0] = ops().unscale(exec(call), factor, in(call, 0), get(call, 1)) ? 1 : 0;
+  get<std::uint32_t>(call, 2)[0] =
+      ops().unscale(exec(call), factor, in(call, 0), get(call, 1)) ? 1 : 0;
   return 0;
 }
 

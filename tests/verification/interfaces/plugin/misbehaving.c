@@ -131,9 +131,10 @@ static int32_t writes_later(const zeroproof_call* call) {
 
 /* All are mentioned, so that a library with one of them does not complain about the others. */
 static int32_t (*const all[])(const zeroproof_call*) = {
-    segv,          aborts,         exits,       loops,         allocates,     forks,        floods_stdout,
-    floods_stderr, closes,         writes_file, writes_behind, writes_before, writes_input, rounds_up,
-    flushes,       blocks_signals, says_no,     writes_late,   writes_later};
+    segv,           aborts,        exits,         loops,       allocates,
+    forks,          floods_stdout, floods_stderr, closes,      writes_file,
+    writes_behind,  writes_before, writes_input,  rounds_up,   flushes,
+    blocks_signals, says_no,       writes_late,   writes_later};
 
 static int32_t clip(const zeroproof_call* call) {
   (void)all;

@@ -30,22 +30,26 @@ __global__ void endless_kernel() {
 
 constexpr int32_t block = 64;
 
-float* data(const zeroproof_call* call, int k) { return static_cast<float*>(call->operands[k].tensor.data); }
+float* data(const zeroproof_call* call, int k) {
+  return static_cast<float*>(call->operands[k].tensor.data);
+}
 int64_t numel(const zeroproof_call* call) { return zeroproof_numel(&call->operands[0]); }
-int32_t blocks(const zeroproof_call* call) { return static_cast<int32_t>((numel(call) + block - 1) / block); }
+int32_t blocks(const zeroproof_call* call) {
+  return static_cast<int32_t>((numel(call) + block - 1) / block);
+}
 
 int32_t honest(const zeroproof_call* call) {
   if (numel(call) == 0) return 0;
   const float coef = zeroproof_real(call, "clip_coef", 0);
-  return zeroproof_launch(clip_kernel, blocks(call), block, call->stream, data(call, 0), data(call, 1),
-                          numel(call), coef);
+  return zeroproof_launch(clip_kernel, blocks(call), block, call->stream, data(call, 0),
+                          data(call, 1), numel(call), coef);
 }
 
 int32_t clip_value(const zeroproof_call* call) {
   if (numel(call) == 0) return 0;
   const float limit = zeroproof_real(call, "clip_value", 0);
-  return zeroproof_launch(clip_value_kernel, blocks(call), block, call->stream, data(call, 0), numel(call),
-                          limit);
+  return zeroproof_launch(clip_value_kernel, blocks(call), block, call->stream, data(call, 0),
+                          numel(call), limit);
 }
 
 /// Something written by the device after it has computed.
@@ -59,9 +63,13 @@ int32_t touches_memory(const zeroproof_call* call) {
   return honest(call);
 }
 
-int32_t writes_behind(const zeroproof_call* call) { return and_write(call, data(call, 1) + numel(call)); }
+int32_t writes_behind(const zeroproof_call* call) {
+  return and_write(call, data(call, 1) + numel(call));
+}
 
-int32_t writes_far(const zeroproof_call* call) { return and_write(call, data(call, 1) + (int64_t{1} << 30)); }
+int32_t writes_far(const zeroproof_call* call) {
+  return and_write(call, data(call, 1) + (int64_t{1} << 30));
+}
 
 int32_t edits_input(const zeroproof_call* call) {
   if (numel(call) == 0 || zeroproof_integer(call, "in_place", 0) != 0) return honest(call);
@@ -85,14 +93,17 @@ int32_t launches_nothing(const zeroproof_call*) { return 0; }
 bool is_there(const zeroproof_call* call, bool with_memory) {
   for (int32_t k = 0; k < call->num_operands; ++k) {
     const zeroproof_tensor& tensor = call->operands[k].tensor;
-    if (tensor.device_type != ZEROPROOF_DEVICE || (tensor.data != nullptr) != with_memory) return false;
+    if (tensor.device_type != ZEROPROOF_DEVICE || (tensor.data != nullptr) != with_memory)
+      return false;
   }
   return (call->stream != nullptr) == with_memory;
 }
 
 /// Asks whether tensors and stream are as they are documented, before a call and in it.
 int32_t is_asked = 0;
-int32_t looks(const zeroproof_call* call) { return is_asked == 1 && is_there(call, true) ? honest(call) : 7; }
+int32_t looks(const zeroproof_call* call) {
+  return is_asked == 1 && is_there(call, true) ? honest(call) : 7;
+}
 int32_t supports(const zeroproof_call* call) {
   is_asked = is_there(call, false) ? 1 : 2;
   return 1;
@@ -101,7 +112,8 @@ int32_t supports(const zeroproof_call* call) {
 /// A whole step whose operands lie on the device, tables too, and of which only found_inf is written.
 int32_t half_a_step(const zeroproof_call* call) {
   if (!is_there(call, true)) return 7;
-  auto* const found_inf = static_cast<float*>(zeroproof_find_operand(call, "found_inf")->tensor.data);
+  auto* const found_inf =
+      static_cast<float*>(zeroproof_find_operand(call, "found_inf")->tensor.data);
   return zeroproof_launch(write_kernel, 1, block, call->stream, found_inf, 0.0F);
 }
 
@@ -118,8 +130,8 @@ constexpr uint32_t size = offsetof(zeroproof_plugin, device_type);
 #else
 constexpr uint32_t size = sizeof(zeroproof_plugin);
 #endif
-const zeroproof_plugin description = {ZEROPROOF_PLUGIN_ABI, size,        "odd", operations, 2, supports,
-                                      half_a_step,          DEVICE_TYPE, 0};
+const zeroproof_plugin description = {
+    ZEROPROOF_PLUGIN_ABI, size, "odd", operations, 2, supports, half_a_step, DEVICE_TYPE, 0};
 
 }  // namespace
 

@@ -8,15 +8,16 @@
 #include "tests/support/paths.hpp"
 #include "tests/verification/interfaces/plugin/reply_size.h"
 #include "verification/cases/run_report.hpp"
-#include "verification/ops/op_case.hpp"
 #include "verification/interfaces/plugin/plugin_candidate.hpp"
+#include "verification/ops/op_case.hpp"
 
 namespace {
 
 using namespace zeroproof;
 using namespace zeroproof::verification;
 
-static_assert(sizeof(PluginReply) == ZP_REPLY_BYTES, "libraries that answer in its place need the size");
+static_assert(sizeof(PluginReply) == ZP_REPLY_BYTES,
+              "libraries that answer in its place need the size");
 
 /// A library of this folder, in a process of build/zeroproof.
 std::shared_ptr<Plugin> library(const std::string& name) {
@@ -59,7 +60,8 @@ TEST_CASE("a plug-in that behaves passes") {
 }
 
 TEST_CASE("a plug-in that dies is told from one that ends itself") {
-  expect("segv", Status::crashed, "the plug-in died of SIGSEGV: it used memory that is not there in clip");
+  expect("segv", Status::crashed,
+         "the plug-in died of SIGSEGV: it used memory that is not there in clip");
   expect("aborts", Status::crashed, "it gave up in clip; it last said: invariant?[2J broken");
   expect("exits", Status::crashed, "ended its process with exit code 0 in clip");
   expect("closes", Status::crashed, "closed file descriptors that are not its own in clip");
@@ -95,7 +97,8 @@ TEST_CASE("results that a plug-in did not compute from its inputs are tampered w
       "bit for bit, those of a call before: they were not computed from these inputs";
   expect("cheat_constant", Status::tampered, repeated);
   expect("cheat_stale", Status::tampered, repeated);
-  expect("cheat_remembers", Status::tampered, "repeat, bit for bit, those of the same call for other inputs");
+  expect("cheat_remembers", Status::tampered,
+         "repeat, bit for bit, those of the same call for other inputs");
   expect("cheat_lags", Status::tampered, repeated);
   expect("cheat_symbols", Status::tampered, repeated);
   expect("cheat_reads_ahead", Status::tampered, repeated);
@@ -107,7 +110,8 @@ TEST_CASE("whoever edits inputs, works after the call or answers for another one
   expect("cheat_answers", Status::tampered, "answered in the place of the program that calls it ");
   expect("cheat_answers_first", Status::tampered,
          "answered in the place of the program that calls it in clip");
-  expect("cheat_chats", Status::tampered, "answered in the place of the program that calls it in clip");
+  expect("cheat_chats", Status::tampered,
+         "answered in the place of the program that calls it in clip");
 }
 
 TEST_CASE("where there is nothing to find, searching is no result") {
@@ -119,9 +123,10 @@ TEST_CASE("calls that a plug-in says it does not support are left out, aloud") {
   const std::vector<Result> some = judged("choosy_some");
   CHECK(some[0].status == Status::pass);
   CHECK(some[0].compared > 0);
-  CHECK(some[0].reason.find(
-            " calls were left out: the plug-in does not support this call of clip: in_place is 1") !=
-        std::string::npos);
+  CHECK(
+      some[0].reason.find(
+          " calls were left out: the plug-in does not support this call of clip: in_place is 1") !=
+      std::string::npos);
   CHECK(some[1].status == Status::pass);
   CHECK(some[1].reason.empty());
   const std::vector<Result> none = judged("choosy_none");
@@ -152,17 +157,21 @@ TEST_CASE("a second answer to the last call of a case is seen too") {
   CHECK_THROWS_AS(plugin->settle(), CandidateFailure);
 }
 
-TEST_CASE("a call of a process that is there: how long it takes, most of it waiting for late writes") {
+TEST_CASE(
+    "a call of a process that is there: how long it takes, most of it waiting for late writes") {
   const std::shared_ptr<Plugin> plugin = library("honest_only");
   std::vector<float> grad(1000, 1.0F);
-  const PluginCall call = {
-      "clip_value", 1, {{"grad", {grad.data(), DType::fp32, 1000}, true, true}}, {{"clip_value", 0.5}}};
+  const PluginCall call = {"clip_value",
+                           1,
+                           {{"grad", {grad.data(), DType::fp32, 1000}, true, true}},
+                           {{"clip_value", 0.5}}};
   plugin->call(call);
   CHECK(grad[999] == 0.5F);
   constexpr int calls = 200;
   const auto begin = std::chrono::steady_clock::now();
   for (int i = 0; i < calls; ++i) plugin->call(call);
-  const double each = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() / calls;
+  const double each =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() / calls;
   MESSAGE("per call: " << 1e3 * each << " ms");
 }
 
@@ -176,7 +185,8 @@ TEST_CASE("a process made for a call: how long it takes") {
                 1,
                 {{"grad", {grad.data(), DType::fp32, 1000}, true, true}},
                 {{"clip_value", 0.5}}});
-    seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+    seconds.push_back(
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
     CHECK(grad[999] == 0.5F);
   }
   std::ranges::sort(seconds);

@@ -5,8 +5,8 @@
 #include "cuda/device/runtime/device.hpp"
 #include "tests/verification/cli/cli_support.hpp"
 #include "verification/cases/run_report.hpp"
-#include "verification/ops/op_case.hpp"
 #include "verification/interfaces/plugin/plugin_candidate.hpp"
+#include "verification/ops/op_case.hpp"
 
 namespace {
 
@@ -19,7 +19,8 @@ std::string plugin_file(const std::string& name) {
 
 tests::CliResult verify(const std::string& what, const std::string& name,
                         const std::string& program = "zeroproof-sim") {
-  return tests::run_cli("verify " + what + " --plugin " + tests::quoted(plugin_file(name)), program);
+  return tests::run_cli("verify " + what + " --plugin " + tests::quoted(plugin_file(name)),
+                        program);
 }
 
 /// clip, in which the library misbehaves, is judged so twice, and clip_value in between is right.
@@ -31,7 +32,8 @@ void expect(const std::string& name, Status status, const std::string& sentence)
   const std::shared_ptr<const OpCandidate> candidate = plugin_candidate(library);
   CAPTURE(name);
   for (const char* op : {"clip", "clip_value", "clip"}) {
-    const Result result = run_op_cases({{find_op(op), candidate.get(), Fill::training}}, {}).front();
+    const Result result =
+        run_op_cases({{find_op(op), candidate.get(), Fill::training}}, {}).front();
     const bool odd = std::string(op) == "clip";
     CAPTURE(result.reason);
     CHECK(result.status == (odd ? status : Status::pass));
@@ -51,11 +53,13 @@ TEST_CASE("a right kernel is right, and its missing tail is found") {
   const tests::CliResult wrong = verify("'op/adamw_update/plugin/*/fill:training'", "kernel_tail");
   CAPTURE(wrong.out);
   CHECK(wrong.exit_code == 1);
-  CHECK(wrong.out.find("hint      they hold what was there before: not written") != std::string::npos);
+  CHECK(wrong.out.find("hint      they hold what was there before: not written") !=
+        std::string::npos);
 }
 
 TEST_CASE("a kernel is the update of training steps") {
-  const std::string places = "byte_gpt_tiny --recipe adamw --dtype bf16 --stage 0,3 --world self,threads:2";
+  const std::string places =
+      "byte_gpt_tiny --recipe adamw --dtype bf16 --stage 0,3 --world self,threads:2";
   const tests::CliResult right = verify(places, "kernel");
   CAPTURE(right.out);
   CHECK(right.exit_code == 0);
@@ -66,17 +70,19 @@ TEST_CASE("a kernel is the update of training steps") {
   CHECK(wrong.out.find("phase update  rank 0  buffer ") != std::string::npos);
 }
 
-TEST_CASE("tensors lie on the device, with a stream, and a call that is only asked about has neither") {
+TEST_CASE(
+    "tensors lie on the device, with a stream, and a call that is only asked about has neither") {
   expect("honest", Status::pass, "");
   expect("looks", Status::pass, "");
 }
 
 TEST_CASE("a whole step on the device is judged by what it leaves there") {
-  const tests::CliResult result =
-      verify("byte_gpt_tiny/adamw/plugin/stage1/threads:3/bf16/whole/bucket:4096/omp:0", "kernel_honest");
+  const tests::CliResult result = verify(
+      "byte_gpt_tiny/adamw/plugin/stage1/threads:3/bf16/whole/bucket:4096/omp:0", "kernel_honest");
   CAPTURE(result.out);
   CHECK(result.exit_code == 1);
-  CHECK(result.out.find("first at  step 1  phase reduce  rank 0  buffer grad_sum") != std::string::npos);
+  CHECK(result.out.find("first at  step 1  phase reduce  rank 0  buffer grad_sum") !=
+        std::string::npos);
   CHECK(result.out.find("got 0xffffffff (-nan)") != std::string::npos);
 }
 

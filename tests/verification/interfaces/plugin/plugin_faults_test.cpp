@@ -8,12 +8,12 @@
 #include <cstdlib>
 
 #include "tests/support/paths.hpp"
+#include "verification/cases/suites/selection.hpp"
+#include "verification/cli/program/plant.hpp"
 #include "verification/faults/fault_plan.hpp"
-#include "verification/ops/op_case.hpp"
 #include "verification/interfaces/plugin/plugin_candidate.hpp"
 #include "verification/interfaces/plugin/plugin_ops.hpp"
-#include "verification/cli/program/plant.hpp"
-#include "verification/cases/suites/selection.hpp"
+#include "verification/ops/op_case.hpp"
 
 namespace {
 
@@ -63,7 +63,8 @@ std::shared_ptr<Plugin> library(std::string_view fault) {
 /// The first difference, in words that both interfaces share: they report damage differently.
 std::string first_of(const Result& result) {
   if (result.reason.find("outside its bounds") != std::string::npos) return "damage";
-  return result.divergence ? describe(*result.divergence) + ", " + result.divergence->call : "nothing";
+  return result.divergence ? describe(*result.divergence) + ", " + result.divergence->call
+                           : "nothing";
 }
 
 /// The case of a row, with a plug-in in place of the implementations on the host.
@@ -79,7 +80,8 @@ RowOutcome run_as_plugin(const FaultCase& row, std::string_view fault) {
   options.overrides = [&row](RunConfig& config) {
     if (row.config != nullptr) row.config(config);
   };
-  const RunReport report = run_selection(options, select_cases(options), [](double, const std::string&) {});
+  const RunReport report =
+      run_selection(options, select_cases(options), [](double, const std::string&) {});
   const Result& result = report.results.front();
   return {result.status, result.reason, result.divergence};
 }
@@ -107,7 +109,8 @@ TEST_CASE("nightly: plug-in faults: the judge finds in operations what it finds 
       const std::string place = std::string(fault->id) + " in " + name;
       CAPTURE(place);
       const Op& op = *find_op(name);
-      const std::vector<Result> implementation = judged(op, host_candidate(Isa::x86_64_v3), fault->id);
+      const std::vector<Result> implementation =
+          judged(op, host_candidate(Isa::x86_64_v3), fault->id);
       const std::vector<Result> plugin = judged(op, *plugin_candidate(library(fault->id)), "");
       for (std::size_t i = 0; i < implementation.size(); ++i) {
         CAPTURE(implementation[i].reason);
@@ -121,11 +124,10 @@ TEST_CASE("nightly: plug-in faults: the judge finds in operations what it finds 
     ++planted;
     implementation_caught += by_implementation ? 1 : 0;
     plugin_caught += by_plugin ? 1 : 0;
-    if (!by_plugin)
-      std::printf("not found in operations: %s\n", std::string(fault->id).c_str());
+    if (!by_plugin) std::printf("not found in operations: %s\n", std::string(fault->id).c_str());
   }
-  std::printf("operations: %d faults, found in production %d, in a plug-in %d\n", planted, implementation_caught,
-              plugin_caught);
+  std::printf("operations: %d faults, found in production %d, in a plug-in %d\n", planted,
+              implementation_caught, plugin_caught);
   CHECK(planted >= 15);
   CHECK(plugin_caught == implementation_caught);
 }
@@ -140,7 +142,8 @@ TEST_CASE("nightly: plug-in faults: the judge finds each at its place in a step"
     const FaultFinding finding = judge_fault(*fault, row, outcome);
     CHECK(outcome.status == Status::fail);
     const bool damage =
-        row.says == "has a number in its padding";  // a plug-in has no padding: it is caught at its call
+        row.says ==
+        "has a number in its padding";  // a plug-in has no padding: it is caught at its call
     CHECK((finding.exact || damage));
     if (damage) CHECK(outcome.reason.find("outside") != std::string::npos);
     ++planted;

@@ -3,15 +3,16 @@
 #include <doctest.h>
 
 #include "tests/verification/cli/cli_support.hpp"
-#include "verification/ops/op_case.hpp"
 #include "verification/interfaces/plugin/operations.hpp"
 #include "verification/interfaces/plugin/wire.hpp"
+#include "verification/ops/op_case.hpp"
 
 using namespace zeroproof;
 using namespace zeroproof::verification;
 
 TEST_CASE("operations of plug-ins are operations, and described") {
-  const std::string text = tests::read_file(tests::source_folder() + "/verification/interfaces/plugin/README.md");
+  const std::string text =
+      tests::read_file(tests::source_folder() + "/verification/interfaces/plugin/README.md");
   const auto described = [&](const std::string& word) {
     return text.find("`" + word + "`") != std::string::npos;
   };
@@ -27,7 +28,8 @@ TEST_CASE("operations of plug-ins are operations, and described") {
       CHECK(operand.name.size() < sizeof(WireOperand::name));
     }
     if (!op->settings) {
-      CHECK(op->variants.size() == 1);  // nothing that a call would have to say besides its operands
+      CHECK(op->variants.size() ==
+            1);  // nothing that a call would have to say besides its operands
       continue;
     }
     for (int variant = 0; variant < static_cast<int>(op->variants.size()); ++variant) {

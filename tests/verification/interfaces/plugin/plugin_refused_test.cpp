@@ -8,7 +8,9 @@ namespace {
 
 using namespace zeroproof::tests;
 
-std::string library(const std::string& name) { return quoted(build_folder() + "/plugins/" + name + ".so"); }
+std::string library(const std::string& name) {
+  return quoted(build_folder() + "/plugins/" + name + ".so");
+}
 
 void refused(const std::string& name, const std::string& must_mention) {
   expect_refusal("verify clip --plugin " + library("refused_" + name), must_mention);
@@ -18,7 +20,8 @@ void refused(const std::string& name, const std::string& must_mention) {
 
 TEST_CASE("files that are no plug-ins") {
   const TemporaryFolder folder;
-  expect_refusal("verify clip --plugin " + quoted(folder.file("none.so")), "No such file or directory");
+  expect_refusal("verify clip --plugin " + quoted(folder.file("none.so")),
+                 "No such file or directory");
   expect_refusal("verify clip --plugin " + quoted(folder.file("")), "is not a file");
   expect_refusal("verify clip --plugin " + quoted(folder.write("text.so", "no library\n")),
                  "cannot be loaded");
@@ -36,7 +39,8 @@ TEST_CASE("libraries that are no plug-ins of this version") {
   refused("unknown_operation", "did you mean clip_value?");
   refused("twice", "lists clip twice");
   refused("dies", "died of SIGABRT");
-  expect_refusal("verify clip --plugin-timeout 1 --plugin " + library("refused_sleeps"), "did not come back");
+  expect_refusal("verify clip --plugin-timeout 1 --plugin " + library("refused_sleeps"),
+                 "did not come back");
 }
 
 TEST_CASE("flags of plug-ins where they mean nothing") {
@@ -59,20 +63,23 @@ TEST_CASE("a plug-in beside the implementations of this program, and in a replay
   CHECK(both.out.find("op/clip/plugin/odd/fill:ties") != std::string::npos);
   CHECK(both.out.find("op/clip/host/x86-64/fill:ties") != std::string::npos);
   CHECK(run_cli("replay op/clip/plugin/odd/fill:ties " + plugin).exit_code == 0);
-  expect_refusal("verify op/clip_coef/plugin/odd/fill:sweep " + plugin, "does not have the operation", 3);
+  expect_refusal("verify op/clip_coef/plugin/odd/fill:sweep " + plugin,
+                 "does not have the operation", 3);
   CHECK(run_cli("verify op/clip/plugin/odd/fill:ties --plugin " + library("segv")).exit_code == 6);
-  CHECK(run_cli("verify op/clip/plugin/odd/fill:ties --plugin-timeout 1 --plugin " + library("loops"))
-            .exit_code == 5);
+  CHECK(
+      run_cli("verify op/clip/plugin/odd/fill:ties --plugin-timeout 1 --plugin " + library("loops"))
+          .exit_code == 5);
 }
 
 TEST_CASE("the process of a plug-in ends when zeroproof is killed") {
   const TemporaryFolder folder;
-  const std::string script = "'" + build_folder() +
-                             "/zeroproof' verify op/clip/plugin/odd/fill:ties --plugin " + library("loops") +
-                             " >/dev/null 2>&1 & h=$!; sleep 1; w=$(cat /proc/$h/task/$h/children); kill -9 "
-                             "$h; [ -n \"$w\" ] || exit 2; "
-                             "for i in 1 2 3 4 5 6 7 8 9; do sleep 0.3; grep -qs '^State:.[^Z]' /proc/${w% "
-                             "}/status || exit 0; done; exit 1";
+  const std::string script =
+      "'" + build_folder() + "/zeroproof' verify op/clip/plugin/odd/fill:ties --plugin " +
+      library("loops") +
+      " >/dev/null 2>&1 & h=$!; sleep 1; w=$(cat /proc/$h/task/$h/children); kill -9 "
+      "$h; [ -n \"$w\" ] || exit 2; "
+      "for i in 1 2 3 4 5 6 7 8 9; do sleep 0.3; grep -qs '^State:.[^Z]' /proc/${w% "
+      "}/status || exit 0; done; exit 1";
   const int status = std::system(script.c_str());
   CHECK(WIFEXITED(status));
   CHECK(WEXITSTATUS(status) == 0);

@@ -24,8 +24,10 @@ TEST_CASE("a right update is right in steps, wherever the state lies") {
   CAPTURE(result.err);
   CHECK(result.exit_code == 0);
   CHECK(result.out.find("6 pass, 0 fail") != std::string::npos);
-  CHECK(verify("byte_gpt_tiny/adamw-amsgrad/plugin/stage1/threads:2/fp16/lockstep/bucket:4096/omp:1", "mine")
-            .exit_code == 0);
+  CHECK(
+      verify("byte_gpt_tiny/adamw-amsgrad/plugin/stage1/threads:2/fp16/lockstep/bucket:4096/omp:1",
+             "mine")
+          .exit_code == 0);
 }
 
 TEST_CASE("a wrong update is found in the phase update") {
@@ -52,7 +54,9 @@ TEST_CASE("a rule the plug-in does not have is skipped, and named") {
   CAPTURE(result.out);
   CHECK(result.exit_code == 0);
   CHECK(result.out.find("the plug-in mine does not have lion_update") != std::string::npos);
-  CHECK(verify("byte_gpt_tiny --recipe lion --dtype bf16 --stage 0 --world self", "mine").exit_code == 4);
+  CHECK(
+      verify("byte_gpt_tiny --recipe lion --dtype bf16 --stage 0 --world self", "mine").exit_code ==
+      4);
 }
 
 TEST_CASE("a step that needs a call which the plug-in declines is skipped, and never passes") {
@@ -60,7 +64,8 @@ TEST_CASE("a step that needs a call which the plug-in declines is skipped, and n
   CAPTURE(result.out);
   CHECK(result.exit_code == 4);
   CHECK(result.out.find("0 pass, 0 fail, 6 skipped") != std::string::npos);
-  CHECK(result.out.find("the plug-in does not support this call of adamw_update") != std::string::npos);
+  CHECK(result.out.find("the plug-in does not support this call of adamw_update") !=
+        std::string::npos);
 }
 
 TEST_CASE("a case of a plug-in needs one") {
@@ -74,10 +79,11 @@ TEST_CASE("a saved failure is run again with the library it names, or with anoth
   const std::string failures = quoted(folder.file("failures"));
   const std::string id = "op/adamw_update/plugin/mine/fill:ties";
   const std::string plugins = build_folder() + "/plugins/";
-  const CliResult found =
-      run_cli("verify " + id + " --plugin " + quoted(plugins + "wrong.so") + " --save-failing " + failures);
+  const CliResult found = run_cli("verify " + id + " --plugin " + quoted(plugins + "wrong.so") +
+                                  " --save-failing " + failures);
   CHECK(found.exit_code == 1);
-  const std::string bundle = quoted(folder.file("failures") + "/op-adamw_update-plugin-mine-fill-ties");
+  const std::string bundle =
+      quoted(folder.file("failures") + "/op-adamw_update-plugin-mine-fill-ties");
   const CliResult again = run_cli("replay " + bundle);
   CHECK(again.exit_code == 1);
   CHECK(again.out.find("bundle: the same failure as the saved one") != std::string::npos);

@@ -10,10 +10,12 @@ using namespace zeroproof::tests;
 
 constexpr const char* places =
     "byte_gpt_tiny --recipe adamw --dtype bf16 --stage 0,1,2 --world self,threads:3";
-constexpr const char* one_case = "byte_gpt_tiny/adamw/plugin/stage2/threads:3/bf16/whole/bucket:4096/omp:0";
+constexpr const char* one_case =
+    "byte_gpt_tiny/adamw/plugin/stage2/threads:3/bf16/whole/bucket:4096/omp:0";
 
 CliResult verify(const std::string& what, const std::string& name) {
-  return run_cli("verify " + what + " --plugin " + quoted(build_folder() + "/plugins/" + name + ".so"));
+  return run_cli("verify " + what + " --plugin " +
+                 quoted(build_folder() + "/plugins/" + name + ".so"));
 }
 
 /// The whole step that misbehaves in this way ends with a status and a sentence.
@@ -36,7 +38,8 @@ TEST_CASE("a right whole step is right however it is cut") {
   CHECK(result.out.find("6 pass, 0 fail") != std::string::npos);
   CHECK(result.out.find("1 skipped (overflow)") != std::string::npos);
   const CliResult odd = verify(
-      "byte_gpt_tiny/adamw/plugin/stage1/threads:5/bf16/whole/bucket:1024/omp:2 --micro-batches 3", "whole");
+      "byte_gpt_tiny/adamw/plugin/stage1/threads:5/bf16/whole/bucket:1024/omp:2 --micro-batches 3",
+      "whole");
   CAPTURE(odd.out);
   CHECK(odd.exit_code == 0);
 }
@@ -46,13 +49,15 @@ TEST_CASE("a wrong whole step is found at the first buffer in the order of data"
   CAPTURE(divided.out);
   CHECK(divided.exit_code == 1);
   CHECK(divided.out.find("0 pass, 6 fail") != std::string::npos);
-  CHECK(divided.out.find("first at  step 1  phase norm  rank 0  buffer grad_norm") != std::string::npos);
+  CHECK(divided.out.find("first at  step 1  phase norm  rank 0  buffer grad_norm") !=
+        std::string::npos);
   const CliResult counted = verify(places, "whole_counted");
   CAPTURE(counted.out);
   CHECK(counted.exit_code == 1);
   CHECK(counted.out.find("3 pass, 3 fail") != std::string::npos);  // one rank has nobody before it
   CHECK(counted.out.find("FAIL byte_gpt_tiny/adamw/plugin/stage0/threads:3/") != std::string::npos);
-  CHECK(counted.out.find("first at  step 1  phase norm  rank 0  buffer grad_norm") != std::string::npos);
+  CHECK(counted.out.find("first at  step 1  phase norm  rank 0  buffer grad_norm") !=
+        std::string::npos);
 }
 
 TEST_CASE("what a whole step declines is skipped, and never passes") {
@@ -71,12 +76,13 @@ TEST_CASE("what a whole step declines is skipped, and never passes") {
 TEST_CASE("a library is judged by what it has: whole steps, operations, or both") {
   const CliResult operations = verify(one_case, "mine");
   CHECK(operations.exit_code == 2);
-  CHECK(operations.err.find("whole steps of a plug-in that makes none were asked for") != std::string::npos);
+  CHECK(operations.err.find("whole steps of a plug-in that makes none were asked for") !=
+        std::string::npos);
   CHECK(verify("byte_gpt_tiny --mode whole", "mine").exit_code == 2);
   CHECK(verify("byte_gpt_tiny --mode whole", "odd_old").exit_code ==
         2);  // it was built before there were any
-  const CliResult steps =
-      verify("byte_gpt_tiny --recipe adamw --dtype bf16 --stage 0 --world self --mode lockstep", "whole");
+  const CliResult steps = verify(
+      "byte_gpt_tiny --recipe adamw --dtype bf16 --stage 0 --world self --mode lockstep", "whole");
   CAPTURE(steps.out);
   CHECK(steps.exit_code == 4);
   CHECK(steps.out.find("the plug-in whole does not have adamw_update") != std::string::npos);
@@ -120,14 +126,17 @@ TEST_CASE("every whole step begins where the reference does") {
   CHECK(result.exit_code == 1);
   CHECK(result.out.find("            1  DIFFER  applied_steps exp_avg exp_avg_sq master") !=
         std::string::npos);
-  CHECK(result.out.find("first at  step 1  phase update  rank 0  buffer exp_avg_sq") != std::string::npos);
+  CHECK(result.out.find("first at  step 1  phase update  rank 0  buffer exp_avg_sq") !=
+        std::string::npos);
 }
 
 TEST_CASE("what a whole step leaves out, or does although it is skipped, is found") {
   expect("does_nothing", 1, "first at  step 1  phase reduce  rank 0  buffer grad_sum");
-  expect("says_nothing_of_infinity", 1, "first at  step 1  phase unscale  rank 0  buffer found_inf");
+  expect("says_nothing_of_infinity", 1,
+         "first at  step 1  phase unscale  rank 0  buffer found_inf");
   expect("parameters_of_before", 1, "first at  step 1  phase cast  rank 0  buffer param_shard");
-  expect("fills_padding", 1, "buffer exp_avg_sq: has a number in its padding, which must stay poisoned");
+  expect("fills_padding", 1,
+         "buffer exp_avg_sq: has a number in its padding, which must stay poisoned");
   expect("moves_anyway", 1, "buffer exp_avg: differs from the reference");
   expect("counts_anyway", 1, "buffer applied_steps: differs from the reference");
   expect("norm_anyway", 1, "or clip_coef is a number although the step was skipped");

@@ -13,7 +13,9 @@ namespace {
 
 int calls = 0;
 
-int64_t padded(const zeroproof_call* call) { return zeroproof_find_operand(call, "param")->tensor.shape[0]; }
+int64_t padded(const zeroproof_call* call) {
+  return zeroproof_find_operand(call, "param")->tensor.shape[0];
+}
 bool is_skipped(const zeroproof_call* call) { return *data<uint32_t>(call, "found_inf") != 0; }
 int64_t end_of_first(const zeroproof_call* call) {
   const auto* tensors = data<uint64_t>(call, "tensors");
@@ -53,7 +55,8 @@ int32_t writes_behind(const zeroproof_call* call) {
 int32_t writes_late(const zeroproof_call* call) {
   step(call);
   std::thread([place = data<float>(call, "master")] {
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));  // the results have been taken by then
+    std::this_thread::sleep_for(
+        std::chrono::milliseconds(5));  // the results have been taken by then
     for (int i = 0; i < 10000; ++i) {
       *static_cast<volatile float*>(place) = static_cast<float>(i);
       std::this_thread::sleep_for(std::chrono::microseconds(50));
@@ -138,11 +141,13 @@ int32_t reads_the_documentation(const zeroproof_call* call) {
     std::snprintf(call->message, call->message_size, "wrong: %s", what);
     return 1;
   };
-  if (call->num_operands != static_cast<int32_t>(std::size(rows))) return complain("the number of operands");
+  if (call->num_operands != static_cast<int32_t>(std::size(rows)))
+    return complain("the number of operands");
   for (std::size_t k = 0; k < std::size(rows); ++k) {
     const zeroproof_operand& given = call->operands[k];
-    const bool same = std::strcmp(given.name, rows[k].name) == 0 && given.access == rows[k].access &&
-                      given.tensor.ndim == rows[k].ndim && given.tensor.dtype.bits == rows[k].bits;
+    const bool same = std::strcmp(given.name, rows[k].name) == 0 &&
+                      given.access == rows[k].access && given.tensor.ndim == rows[k].ndim &&
+                      given.tensor.dtype.bits == rows[k].bits;
     if (!same) return complain(rows[k].name);
   }
   for (const char* name : {"grad_sum", "found_inf", "grad_norm", "clip_coef"}) {
@@ -153,7 +158,8 @@ int32_t reads_the_documentation(const zeroproof_call* call) {
   }
   const int64_t micro_batches = zeroproof_integer(call, "micro_batches", -1);
   const auto* const leaf = zeroproof_find_operand(call, "leaf_grad")->tensor.shape;
-  if (leaf[0] != micro_batches || leaf[1] != padded(call)) return complain("the shape of leaf_grad");
+  if (leaf[0] != micro_batches || leaf[1] != padded(call))
+    return complain("the shape of leaf_grad");
   // Every element has one owner, every micro-batch a rank.
   const int64_t ranks = zeroproof_integer(call, "world_size", -1);
   const int64_t shards = zeroproof_find_operand(call, "shards")->tensor.shape[0];
@@ -167,9 +173,11 @@ int32_t reads_the_documentation(const zeroproof_call* call) {
     if (owner != 1) return complain("an owner");
   }
   for (int64_t j = 0; j < micro_batches; ++j) {
-    if (data<uint32_t>(call, "leaf_rank")[j] >= static_cast<uint32_t>(ranks)) return complain("leaf_rank");
+    if (data<uint32_t>(call, "leaf_rank")[j] >= static_cast<uint32_t>(ranks))
+      return complain("leaf_rank");
   }
-  if (zeroproof_integer(call, "t", 0) != static_cast<int64_t>(*data<uint64_t>(call, "applied_steps")) + 1)
+  if (zeroproof_integer(call, "t", 0) !=
+      static_cast<int64_t>(*data<uint64_t>(call, "applied_steps")) + 1)
     return complain("t");
   for (const char* name :
        {"lr", "beta1", "beta2", "eps", "weight_decay", "scalar.step_size", "scalar.inv_scale"}) {
@@ -205,5 +213,6 @@ constexpr zeroproof_plugin misbehaving = {
 
 }  // namespace
 
-extern "C" __attribute__((visibility("default"))) const zeroproof_plugin* zeroproof_get_plugin(void);
+extern "C" __attribute__((visibility("default"))) const zeroproof_plugin* zeroproof_get_plugin(
+    void);
 const zeroproof_plugin* zeroproof_get_plugin(void) { return &misbehaving; }

@@ -64,9 +64,9 @@ TEST_CASE("the dialect of the contract has the bits of the reference") {
       take(step, *find_dialect("contract"));
       for (StepTensor& t : step.tensors) {
         StepState want = t.before;
-        reference::update_by_rule(hyper, reference::step_scalars(hyper, step.hyper.t, 0, 1), t.grad,
-                                  want.master,
-                                  {want.exp_avg, want.exp_avg_sq, want.max_exp_avg_sq, want.momentum_buffer});
+        reference::update_by_rule(
+            hyper, reference::step_scalars(hyper, step.hyper.t, 0, 1), t.grad, want.master,
+            {want.exp_avg, want.exp_avg_sq, want.max_exp_avg_sq, want.momentum_buffer});
         CHECK(same_bits(t.after, want));
         ++compared;
       }
@@ -113,7 +113,8 @@ TEST_CASE("steps that PyTorch and DeepSpeed took are those of their dialects, in
     CHECK(std::ranges::find(found.fits, name) != found.fits.end());
     const std::vector<StepTensor> wrote = step.tensors;
     take(step, *find_dialect(name));
-    for (std::size_t k = 0; k < wrote.size(); ++k) CHECK(same_bits(step.tensors[k].after, wrote[k].after));
+    for (std::size_t k = 0; k < wrote.size(); ++k)
+      CHECK(same_bits(step.tensors[k].after, wrote[k].after));
     dialects.insert(name);
     ++files;
   }
@@ -131,7 +132,8 @@ TEST_CASE("DeepSpeed and PyTorch fused cannot be cut where they like") {
     RecordedStep cut = whole;
     cut.tensors = {whole.tensors[0], whole.tensors[0]};
     const auto keep = [](StepTensor& t, std::size_t from, std::size_t to) {
-      for (std::vector<float>* v : {&t.grad, &t.before.master, &t.before.exp_avg, &t.before.exp_avg_sq}) {
+      for (std::vector<float>* v :
+           {&t.grad, &t.before.master, &t.before.exp_avg, &t.before.exp_avg_sq}) {
         *v = std::vector<float>(v->begin() + static_cast<std::ptrdiff_t>(from),
                                 v->begin() + static_cast<std::ptrdiff_t>(to));
       }
@@ -160,19 +162,23 @@ TEST_CASE("clip factors") {
   CHECK(std::isnan(clip_factor(ClipForm::torch, std::nanf(""), 0.3, 1)));
   CHECK(clip_factor(ClipForm::megatron, 2.0F, 0.3, 1) == static_cast<float>(0.3 / (2.0 + 1e-6)));
   CHECK(clip_factor(ClipForm::megatron, 0.1F, 0.3, 1) == 1.0F);
-  CHECK(clip_factor(ClipForm::deepspeed, 4.0F, 1.0, 1024) == 0x1p-10F);  // not clipped, unscaled all the same
+  CHECK(clip_factor(ClipForm::deepspeed, 4.0F, 1.0, 1024) ==
+        0x1p-10F);  // not clipped, unscaled all the same
   CHECK(clip_factor(ClipForm::deepspeed, 4096.0F, 1.0, 1024) == 1 / ((4.0F + 1e-6F) * 1024));
   int apart = 0;
   for (int i = 1; i <= 1000; ++i) {
     const float norm = 0.3F + 0.001F * static_cast<float>(i);
     apart +=
-        clip_factor(ClipForm::torch, norm, 0.3, 1) != clip_factor(ClipForm::megatron, norm, 0.3, 1) ? 1 : 0;
+        clip_factor(ClipForm::torch, norm, 0.3, 1) != clip_factor(ClipForm::megatron, norm, 0.3, 1)
+            ? 1
+            : 0;
   }
   CHECK(apart > 100);
 }
 
 TEST_CASE("loss scalers: DeepSpeed's waits one step more") {
-  const std::vector<bool> steps = {false, false, false, false, true, false, false, false, false, false};
+  const std::vector<bool> steps = {false, false, false, false, true,
+                                   false, false, false, false, false};
   CHECK(loss_scales(scaler_dialects()[0], 10, 2, steps) ==
         std::vector<int>{10, 11, 11, 12, 11, 11, 12, 12, 13, 13});
   CHECK(loss_scales(scaler_dialects()[1], 10, 2, steps) ==

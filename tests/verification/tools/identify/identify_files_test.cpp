@@ -13,8 +13,9 @@ using namespace zeroproof::verification;
 using namespace zeroproof::tests;
 
 struct File {
-  SafeMetadata metadata = {{"rule", "adamw"}, {"lr", "0.001"}, {"beta1", "0.9"},        {"beta2", "0.999"},
-                           {"eps", "1e-08"},  {"t", "3"},      {"weight_decay", "0.01"}};
+  SafeMetadata metadata = {{"rule", "adamw"},       {"lr", "0.001"},  {"beta1", "0.9"},
+                           {"beta2", "0.999"},      {"eps", "1e-08"}, {"t", "3"},
+                           {"weight_decay", "0.01"}};
   std::map<std::string, std::vector<float>> tensors;
 };
 
@@ -95,10 +96,12 @@ TEST_CASE("a file that is no step is refused in a sentence") {
     write(path, file);
     expect_refusal("identify " + quoted(path), part);
   };
-  refused("there is no tensor 'after.exp_avg.1'", [](File& f) { f.tensors.erase("after.exp_avg.1"); });
+  refused("there is no tensor 'after.exp_avg.1'",
+          [](File& f) { f.tensors.erase("after.exp_avg.1"); });
   refused("there is no tensor before.grad",
           [](File& f) { f.tensors.erase("before.grad.0"), f.tensors.erase("before.grad.1"); });
-  refused("has 60 elements, its gradient 61", [](File& f) { f.tensors["after.master.0"].pop_back(); });
+  refused("has 60 elements, its gradient 61",
+          [](File& f) { f.tensors["after.master.0"].pop_back(); });
   refused("'before.max_exp_avg_sq.0' belongs to no step",
           [](File& f) { f.tensors["before.max_exp_avg_sq.0"] = {1}; });
   refused("the metadata has no 'eps'", [](File& f) { f.metadata.erase("eps"); });

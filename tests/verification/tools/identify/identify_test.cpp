@@ -30,8 +30,9 @@ bool same_results(const RecordedStep& a, const RecordedStep& b) {
   for (std::size_t k = 0; k < a.tensors.size(); ++k) {
     const StepState& x = a.tensors[k].after;
     const StepState& y = b.tensors[k].after;
-    if (!equal(x.master, y.master) || !equal(x.exp_avg, y.exp_avg) || !equal(x.exp_avg_sq, y.exp_avg_sq) ||
-        !equal(x.max_exp_avg_sq, y.max_exp_avg_sq) || !equal(x.momentum_buffer, y.momentum_buffer)) {
+    if (!equal(x.master, y.master) || !equal(x.exp_avg, y.exp_avg) ||
+        !equal(x.exp_avg_sq, y.exp_avg_sq) || !equal(x.max_exp_avg_sq, y.max_exp_avg_sq) ||
+        !equal(x.momentum_buffer, y.momentum_buffer)) {
       return false;
     }
   }
@@ -54,7 +55,8 @@ const BufferFinding& buffer(const Identification& found, const std::string& name
 }
 
 /// Every element of master made again from the moments that are there.
-void rewrite_master(RecordedStep& step, const std::function<float(float p, float m, float v)>& rule) {
+void rewrite_master(RecordedStep& step,
+                    const std::function<float(float p, float m, float v)>& rule) {
   for (StepTensor& t : step.tensors) {
     for (std::size_t i = 0; i < t.numel(); ++i) {
       t.after.master[i] = rule(t.before.master[i], t.after.exp_avg[i], t.after.exp_avg_sq[i]);
@@ -64,7 +66,8 @@ void rewrite_master(RecordedStep& step, const std::function<float(float p, float
 
 }  // namespace
 
-TEST_CASE("every dialect is named from its step, and only dialects that give the same bits with it") {
+TEST_CASE(
+    "every dialect is named from its step, and only dialects that give the same bits with it") {
   int steps = 0;
   for (const DialectHyper& h : usual_hypers()) {
     const RecordedStep drawn = drawn_step(h, odd_sizes, 7);
@@ -90,8 +93,9 @@ TEST_CASE("every dialect is named from its step, and only dialects that give the
 
 TEST_CASE("where the formulas leave is said: in the last n mod 8, or n mod 16") {
   DialectHyper h = usual_hypers().front();
-  for (const auto& [name, width] :
-       {std::pair{"torch-cpu-fused", 8}, {"deepspeed-cpu-adam-avx2", 8}, {"deepspeed-cpu-adam-avx512", 16}}) {
+  for (const auto& [name, width] : {std::pair{"torch-cpu-fused", 8},
+                                    {"deepspeed-cpu-adam-avx2", 8},
+                                    {"deepspeed-cpu-adam-avx512", 16}}) {
     RecordedStep step = drawn_step(h, odd_sizes, 2);
     take(step, *find_dialect(name));
     const Identification found = identify(step);
@@ -161,7 +165,8 @@ TEST_CASE("wrong optimizers are no dialect, and the buffer is named") {
 TEST_CASE("a step of zeros tells nothing") {
   RecordedStep step = drawn_step(usual_hypers().front(), {33}, 1);
   StepTensor& t = step.tensors[0];
-  for (std::vector<float>* v : {&t.grad, &t.before.master, &t.before.exp_avg, &t.before.exp_avg_sq}) {
+  for (std::vector<float>* v :
+       {&t.grad, &t.before.master, &t.before.exp_avg, &t.before.exp_avg_sq}) {
     std::ranges::fill(*v, 0.0F);
   }
   take(step, *find_dialect("contract"));

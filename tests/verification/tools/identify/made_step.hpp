@@ -12,7 +12,8 @@ namespace zeroproof::tests {
 
 /// Random parameters, gradients and moments as a training has them, one tensor for each size; `after` is empty.
 inline verification::RecordedStep drawn_step(const verification::DialectHyper& hyper,
-                                             const std::vector<std::int64_t>& sizes, std::uint64_t seed) {
+                                             const std::vector<std::int64_t>& sizes,
+                                             std::uint64_t seed) {
   verification::RecordedStep step;
   step.hyper = hyper;
   std::uint32_t counter = 0;
@@ -48,8 +49,8 @@ inline void take(verification::RecordedStep& step, const verification::Dialect& 
     t.after = t.before;
     if (step.is_first && step.hyper.momentum != 0) t.after.momentum_buffer.resize(t.numel());
     verification::update(dialect, step.hyper, step.is_first,
-                         {t.grad, t.after.master, t.after.exp_avg, t.after.exp_avg_sq, t.after.max_exp_avg_sq,
-                          t.after.momentum_buffer});
+                         {t.grad, t.after.master, t.after.exp_avg, t.after.exp_avg_sq,
+                          t.after.max_exp_avg_sq, t.after.momentum_buffer});
   }
 }
 

@@ -28,16 +28,17 @@ struct StepCounts {
           return counts.of[static_cast<std::size_t>(g)][static_cast<std::size_t>(c)];
         };
         if (at(*this) == at(predicted)) continue;
-        return std::string(name(static_cast<CommGroup>(g))) + " " + name(static_cast<Collective>(c)) +
-               ": counted " + text(at(*this)) + ", predicted " + text(at(predicted));
+        return std::string(name(static_cast<CommGroup>(g))) + " " +
+               name(static_cast<Collective>(c)) + ": counted " + text(at(*this)) + ", predicted " +
+               text(at(predicted));
       }
     }
     return {};
   }
   static std::string text(const TrafficEntry& e) {
     return std::to_string(e.calls) + " calls, sent " + std::to_string(e.messages_sent) + " / " +
-           std::to_string(e.bytes_sent) + ", received " + std::to_string(e.messages_received) + " / " +
-           std::to_string(e.bytes_received);
+           std::to_string(e.bytes_sent) + ", received " + std::to_string(e.messages_received) +
+           " / " + std::to_string(e.bytes_received);
   }
   StepCounts& operator+=(const StepCounts& other) {
     for (std::size_t g = 0; g < of.size(); ++g) {
@@ -71,9 +72,11 @@ inline std::string class_difference(const std::string& what, const BytesByClass&
 
 /// "" if they agree to the byte. two_streams: the peak of the sum may lie between the largest peak of a class
 /// and the sum of all (cuda/optimizer/layered/layered_pass.hpp).
-inline std::string memory_difference(const MemoryUse& counted, const MemoryUse& predicted, bool two_streams) {
+inline std::string memory_difference(const MemoryUse& counted, const MemoryUse& predicted,
+                                     bool two_streams) {
   std::string problem = class_difference("peak", counted.peak, predicted.peak);
-  if (problem.empty()) problem = class_difference("bytes after the step", counted.now, predicted.now);
+  if (problem.empty())
+    problem = class_difference("bytes after the step", counted.now, predicted.now);
   if (!problem.empty()) return problem;
   std::int64_t sum = 0;
   std::int64_t largest = 0;

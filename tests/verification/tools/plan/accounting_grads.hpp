@@ -14,12 +14,14 @@
 namespace zeroproof::tests {
 
 /// Units of several tensors each.
-inline std::vector<FlatRange> grouped_units(const FlatLayout& layout, std::size_t tensors_per_unit) {
+inline std::vector<FlatRange> grouped_units(const FlatLayout& layout,
+                                            std::size_t tensors_per_unit) {
   const auto& tensors = layout.tensors();
   std::vector<FlatRange> units;
   for (std::size_t t = 0; t < tensors.size(); t += tensors_per_unit) {
     const std::size_t next = t + tensors_per_unit;
-    units.push_back({tensors[t].begin, next < tensors.size() ? tensors[next].begin : layout.padded_numel()});
+    units.push_back(
+        {tensors[t].begin, next < tensors.size() ? tensors[next].begin : layout.padded_numel()});
   }
   return units;
 }

@@ -13,8 +13,12 @@ using namespace zeroproof::tests;
 
 }  // namespace
 
-TEST_CASE("accounting: layer by layer, with and without overlap") { check_worlds(vary_layered, few_worlds); }
-TEST_CASE("nightly: accounting: layer by layer, all worlds") { check_worlds(vary_layered, all_worlds); }
+TEST_CASE("accounting: layer by layer, with and without overlap") {
+  check_worlds(vary_layered, few_worlds);
+}
+TEST_CASE("nightly: accounting: layer by layer, all worlds") {
+  check_worlds(vary_layered, all_worlds);
+}
 
 TEST_CASE("accounting: layer by layer on grids, with persistent tensors") {
   Shuffle rest;

@@ -52,17 +52,21 @@ struct AccountedRun {
   OptimizerSetup setup = {};  ///< everything that is the same on all ranks; cp is of the grid
 
   /// Only then does the peak of the sum depend on timing (cuda/optimizer/layered/layered_pass.hpp).
-  bool has_two_streams() const { return setup.overlap && setup.stage >= 2 && leaves != GradsArrive::whole; }
+  bool has_two_streams() const {
+    return setup.overlap && setup.stage >= 2 && leaves != GradsArrive::whole;
+  }
   std::string id() const {
     const auto number = [](auto value) { return std::to_string(static_cast<std::int64_t>(value)); };
-    return to_string(grid) + " stage " + number(setup.stage) + " " + std::string(name(setup.order)) + " " +
-           std::string(name(setup.grad_sum)) + " M " + number(setup.micro_batches) + " " +
-           std::string(name(layout)) + " bucket " + number(bucket_numel) + " leaves " + number(leaves) +
-           " fused " + number(fused) + " overlap " + number(setup.overlap) + " overflows " +
-           number(overflows) + " persistent " + number(setup.persistent_numel) + " param " +
-           std::string(name(setup.param_dtype)) + " leaf " + std::string(name(setup.grad_dtype)) + " norm " +
-           std::string(name(setup.hyper.norm)) + " windows " + std::string(name(setup.windows)) +
-           " missing " + number(setup.missing_grad) + " tokens " + number(setup.loss_reduction);
+    return to_string(grid) + " stage " + number(setup.stage) + " " +
+           std::string(name(setup.order)) + " " + std::string(name(setup.grad_sum)) + " M " +
+           number(setup.micro_batches) + " " + std::string(name(layout)) + " bucket " +
+           number(bucket_numel) + " leaves " + number(leaves) + " fused " + number(fused) +
+           " overlap " + number(setup.overlap) + " overflows " + number(overflows) +
+           " persistent " + number(setup.persistent_numel) + " param " +
+           std::string(name(setup.param_dtype)) + " leaf " + std::string(name(setup.grad_dtype)) +
+           " norm " + std::string(name(setup.hyper.norm)) + " windows " +
+           std::string(name(setup.windows)) + " missing " + number(setup.missing_grad) +
+           " tokens " + number(setup.loss_reduction);
   }
 };
 
@@ -127,8 +131,8 @@ struct RankAccount {
 };
 
 /// Two steps, phase by phase; fused passes may send in another phase, so only their steps are compared.
-inline void count_steps(const AccountedRun& run, DistributedOptimizer& optimizer, GradSource& source,
-                        CountedGroups& groups, RankAccount& account) {
+inline void count_steps(const AccountedRun& run, DistributedOptimizer& optimizer,
+                        GradSource& source, CountedGroups& groups, RankAccount& account) {
   const auto complain = [&](const std::string& where, const std::string& problem) {
     if (account.problem.empty() && !problem.empty()) account.problem = where + ": " + problem;
   };
@@ -147,7 +151,8 @@ inline void count_steps(const AccountedRun& run, DistributedOptimizer& optimizer
     complain("step", counted.difference(predicted));
     const std::int64_t windows = groups.take_windows();
     const bool may_make = step == 0 && run.setup.windows != Windows::off;
-    if (windows > 0 && !may_make) complain("step", "a window is made that is not wanted, or was made before");
+    if (windows > 0 && !may_make)
+      complain("step", "a window is made that is not wanted, or was made before");
     if (optimizer.skipped() != run.overflows) complain("step", "skipped, or not skipped");
   }
 }
@@ -162,7 +167,8 @@ inline RankAccount account_rank(const AccountedRun& run, const World& world, Gri
   const std::vector<FlatRange> units = units_of(run, layout);
   ZeroGrads zeros(layout, setup.grad_dtype, run.overflows, units, visits_of(run, units.size()));
   SyntheticLayers layers(layout, 0);
-  GradSource& source = run.leaves == GradsArrive::by_tensor ? static_cast<GradSource&>(layers) : zeros;
+  GradSource& source =
+      run.leaves == GradsArrive::by_tensor ? static_cast<GradSource&>(layers) : zeros;
   rank.load();
   const PredictedStep shape = predicted_step(setup, source.layers());
   groups.take();
@@ -172,7 +178,8 @@ inline RankAccount account_rank(const AccountedRun& run, const World& world, Gri
   count_steps(run, *rank.optimizer, source, groups, account);
   account.memory = rank.optimizer->memory();
   if (account.problem.empty()) {
-    account.problem = memory_difference(account.memory, account.predicted_memory, run.has_two_streams());
+    account.problem =
+        memory_difference(account.memory, account.predicted_memory, run.has_two_streams());
   }
   return account;
 }

@@ -40,8 +40,8 @@ inline void vary(AccountedRun& run, Shuffle& rest) {
   setup.missing_grad = rest.one_of({MissingGrad::zero, MissingGrad::skip});
   setup.loss_reduction = rest.one_of({LossReduction::mean, LossReduction::tokens});
   const bool whole_chunks = run.layout == LayoutKind::contract && run.grid.tp == 1;
-  setup.hyper.norm =
-      rest.one_of({whole_chunks ? NormForm::chunk1024 : NormForm::exact, NormForm::exact, NormForm::inf});
+  setup.hyper.norm = rest.one_of(
+      {whole_chunks ? NormForm::chunk1024 : NormForm::exact, NormForm::exact, NormForm::inf});
   run.overflows = rest.below(5) == 0;
 }
 
@@ -60,7 +60,8 @@ void check_worlds(const Change& change, const std::vector<int>& worlds) {
       for (const MicroBatchOrder order : {MicroBatchOrder::contiguous, MicroBatchOrder::strided}) {
         for (const std::int64_t micro_batches : counts) {
           for (const std::int64_t bucket_numel : {1024, 4096, 1 << 20}) {
-            for (const LayoutKind layout : {LayoutKind::contract, LayoutKind::megatron, LayoutKind::greedy}) {
+            for (const LayoutKind layout :
+                 {LayoutKind::contract, LayoutKind::megatron, LayoutKind::greedy}) {
               AccountedRun run;
               run.layout = layout;
               run.grid.ranks = ranks;
@@ -81,7 +82,8 @@ void check_worlds(const Change& change, const std::vector<int>& worlds) {
 /// The same for leaves that come layer by layer.
 inline void vary_layered(AccountedRun& run, Shuffle& rest) {
   vary(run, rest);
-  run.leaves = rest.one_of({GradsArrive::by_tensor, GradsArrive::by_group, GradsArrive::by_group_again});
+  run.leaves =
+      rest.one_of({GradsArrive::by_tensor, GradsArrive::by_group, GradsArrive::by_group_again});
   run.setup.overlap = rest.below(2) == 1;
   if (run.leaves != GradsArrive::by_tensor) return;
   run.setup.param_dtype = DType::bf16;  // all that SyntheticLayers knows

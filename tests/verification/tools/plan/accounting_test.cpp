@@ -54,8 +54,8 @@ TEST_CASE("accounting: state with scales, of blocks that shards and TP ranks cut
           run.setup.stage = stage;
           run.setup.micro_batches = 2;
           run.setup.hyper.norm = NormForm::exact;
-          run.setup.state_formats = {fused ? StateFormat::e4m3 : StateFormat::bf16, StateFormat::fp16,
-                                     MasterFormat::fp32};
+          run.setup.state_formats = {fused ? StateFormat::e4m3 : StateFormat::bf16,
+                                     StateFormat::fp16, MasterFormat::fp32};
           check_account(run);
         }
       }

@@ -14,7 +14,8 @@ class ListedStack {
   std::int64_t push(std::int64_t leaf) {
     std::pair<int, std::int64_t> top{0, leaf};
     std::int64_t combined = 0;
-    for (; top.second % 2 == 1 && !nodes_.empty() && nodes_.back() == std::pair(top.first, top.second - 1);
+    for (; top.second % 2 == 1 && !nodes_.empty() &&
+           nodes_.back() == std::pair(top.first, top.second - 1);
          ++combined) {
       nodes_.pop_back();
       top = {top.first + 1, top.second / 2};

@@ -52,7 +52,8 @@ std::vector<Row> rows(LayoutKind kind, int world, int rank, std::vector<int> gro
     };
     for (const PeerPiece& piece : slice.pieces) {
       add_padding(piece.buffer_begin);
-      const std::string& name = owners.layout.tensors()[static_cast<std::size_t>(piece.tensor)].name;
+      const std::string& name =
+          owners.layout.tensors()[static_cast<std::size_t>(piece.tensor)].name;
       result.emplace_back(slice.buffer, piece.buffer_begin, piece.numel,
                           name + " " + std::to_string(piece.tensor_begin));
       numel += piece.numel;
@@ -70,7 +71,8 @@ using Rows = std::vector<Row>;
 }  // namespace
 
 TEST_CASE("owners by hand: rank 1 of 3 in every layout") {
-  CHECK(rows(LayoutKind::contract, 3, 1) == Rows{});  // three buckets of one chunk: the last rank has them
+  CHECK(rows(LayoutKind::contract, 3, 1) ==
+        Rows{});  // three buckets of one chunk: the last rank has them
   CHECK(rows(LayoutKind::contract, 3, 2) == Rows{{0, 0, 15, "a 0"},
                                                  {0, 15, 1009, ""},
                                                  {0, 1024, 7, "b 0"},
@@ -85,10 +87,14 @@ TEST_CASE("owners by hand: rank 1 of 3 in every layout") {
   CHECK(rows(LayoutKind::deepspeed_flat, 3, 2) == Rows{{0, 84, 38, "e 62"}, {0, 122, 4, ""}});
   CHECK(rows(LayoutKind::deepspeed_param, 3, 1) ==
         Rows{{0, 5, 5, "a 5"}, {1, 3, 3, "b 3"}, {3, 34, 34, "e 34"}});
-  CHECK(rows(LayoutKind::deepspeed_param, 3, 2) ==
-        Rows{{0, 10, 5, "a 10"}, {1, 6, 1, "b 6"}, {1, 7, 2, ""}, {3, 68, 32, "e 68"}, {3, 100, 2, ""}});
+  CHECK(rows(LayoutKind::deepspeed_param, 3, 2) == Rows{{0, 10, 5, "a 10"},
+                                                        {1, 6, 1, "b 6"},
+                                                        {1, 7, 2, ""},
+                                                        {3, 68, 32, "e 68"},
+                                                        {3, 100, 2, ""}});
   // One of three rows, three of seven, one of two: rank 2 has room for a row of e that is not there.
-  CHECK(rows(LayoutKind::fsdp2, 3, 1) == Rows{{0, 5, 5, "a 5"}, {1, 3, 3, "b 3"}, {3, 50, 50, "e 50"}});
+  CHECK(rows(LayoutKind::fsdp2, 3, 1) ==
+        Rows{{0, 5, 5, "a 5"}, {1, 3, 3, "b 3"}, {3, 50, 50, "e 50"}});
   CHECK(rows(LayoutKind::fsdp2, 3, 2) ==
         Rows{{0, 10, 5, "a 10"}, {1, 6, 1, "b 6"}, {1, 7, 2, ""}, {3, 100, 50, ""}});
   CHECK(rows(LayoutKind::greedy, 3, 1) == Rows{{0, 0, 15, "a 0"}});
@@ -104,8 +110,8 @@ TEST_CASE("owners by hand: param groups that are dealt out one by one") {
   // With e in the second group, a and b are dealt out first, and e goes to the rank that has less of them.
   CHECK(rows(LayoutKind::greedy, 2, 0, {0, 0, 0, 1}) == Rows{{0, 0, 15, "a 0"}});
   CHECK(rows(LayoutKind::greedy, 2, 1, {0, 0, 0, 1}) == Rows{{1, 0, 7, "b 0"}, {3, 0, 100, "e 0"}});
-  for (const LayoutKind kind :
-       {LayoutKind::contract, LayoutKind::megatron, LayoutKind::deepspeed_param, LayoutKind::fsdp2}) {
+  for (const LayoutKind kind : {LayoutKind::contract, LayoutKind::megatron,
+                                LayoutKind::deepspeed_param, LayoutKind::fsdp2}) {
     CHECK(rows(kind, 2, 1, vectors) == rows(kind, 2, 1));
   }
 }
@@ -115,12 +121,15 @@ TEST_CASE("owners on the command line: text, JSON, and groups from a configurati
   const std::string model = quoted(folder.write("small.toml", small_model));
   const std::string json_file = folder.file("owners.json");
   const CliResult flat =
-      run_cli("plan " + model + " --owners --layout deepspeed_flat --grid 3x1x1 --json " + quoted(json_file));
+      run_cli("plan " + model + " --owners --layout deepspeed_flat --grid 3x1x1 --json " +
+              quoted(json_file));
   CHECK(flat.exit_code == 0);
   for (const char* line :
        {"layout deepspeed_flat: 3 ranks share the state\n", "\nrank 2: 38 elements, 4 of padding\n",
-        "\n   group                  in the buffer       elements                  in the tensor  tensor\n",
-        "\n       0                       84 - 122             38                       62 - 100  e\n",
+        "\n   group                  in the buffer       elements                  in the tensor  "
+        "tensor\n",
+        "\n       0                       84 - 122             38                       62 - 100  "
+        "e\n",
         "\n       0                      122 - 126              4                                 "
         "(padding)\n",
         "\nall ranks: 122 of 122 elements, 4 of padding; least 38 (rank 2), most 42 (rank 1)\n"}) {
@@ -135,27 +144,31 @@ TEST_CASE("owners on the command line: text, JSON, and groups from a configurati
   CHECK(last.at("padding") == 4);
   CHECK(last.at("slices").at(0).at("buffer_end") == 126);
   CHECK(last.at("slices").at(0).at("pieces").at(0) ==
-        nlohmann::json{{"tensor", "e"}, {"tensor_begin", 62}, {"tensor_end", 100}, {"buffer_begin", 84}});
+        nlohmann::json{
+            {"tensor", "e"}, {"tensor_begin", 62}, {"tensor_end", 100}, {"buffer_begin", 84}});
 
   const std::string groups =
       quoted(folder.write("groups.toml", "[[param_group]]\nname = \"no_decay\"\nvectors = true\n"));
   const CliResult grouped =
-      run_cli("plan " + model + " --owners --layout deepspeed_flat --grid 2x1x1 --rank 1 --config " + groups);
+      run_cli("plan " + model +
+              " --owners --layout deepspeed_flat --grid 2x1x1 --rank 1 --config " + groups);
   CHECK(grouped.exit_code == 0);
   CHECK(grouped.out.find("\nrank 1: 60 elements, 2 of padding\n") != std::string::npos);
   CHECK(grouped.out.find("rank 0:") == std::string::npos);
   CHECK(grouped.out.find("all ranks") == std::string::npos);
   // Between two tensors there is padding as well.
   const std::string gap =
-      "\n       0                      135 - 192             57                                 (padding)\n";
-  CHECK(run_cli("plan " + model + " --owners --layout megatron --grid 3x1x1 --rank 1").out.find(gap) !=
-        std::string::npos);
+      "\n       0                      135 - 192             57                                 "
+      "(padding)\n";
+  CHECK(run_cli("plan " + model + " --owners --layout megatron --grid 3x1x1 --rank 1")
+            .out.find(gap) != std::string::npos);
   // Megatron-LM's buckets end anywhere: e alone reaches 100.
   CHECK(run_cli("plan " + model + " --owners --layout megatron --grid 2x1x1 --rank 0 --bucket 100")
             .out.find("\nrank 0: 71 elements, 57 of padding\n") != std::string::npos);
   // Instances have the state whole: two ranks share it.
-  CHECK(run_cli("plan " + model + " --owners --grid 4x1x1 --instances 2").out.find("2 ranks share") !=
-        std::string::npos);
+  CHECK(
+      run_cli("plan " + model + " --owners --grid 4x1x1 --instances 2").out.find("2 ranks share") !=
+      std::string::npos);
 }
 
 TEST_CASE("owners: flags that would do nothing, and ranks that are not there, are refused") {
@@ -163,15 +176,16 @@ TEST_CASE("owners: flags that would do nothing, and ranks that are not there, ar
   for (const char* flag : {"--layout fsdp2", "--rank 0", "--config x.toml"})
     expect_refusal(plan + flag, "add --owners");
   for (const char* flag :
-       {"--stage 1", "--dtype fp32", "--grad-dtype bf16", "--rule sgd", "--momentum 0.5", "--micro-batches 8",
-        "--order strided", "--windows on", "--space device", "--offload 0.5", "--count claims", "--alpha 1",
-        "--beta 1", "--memory 1", "--svg x.svg"}) {
+       {"--stage 1", "--dtype fp32", "--grad-dtype bf16", "--rule sgd", "--momentum 0.5",
+        "--micro-batches 8", "--order strided", "--windows on", "--space device", "--offload 0.5",
+        "--count claims", "--alpha 1", "--beta 1", "--memory 1", "--svg x.svg"}) {
     expect_refusal(plan + "--owners " + flag, "was given with --owners");
   }
   expect_refusal(plan + "--owners --rank 4", "rank 4 does not exist");
   expect_refusal(plan + "--owners --rank -1", "--rank is '-1'");
   expect_refusal(plan + "--owners --layout gredy", "did you mean greedy?");
-  expect_refusal(plan + "--owners --layout fsdp2 --bucket 1024", "--bucket was given with --layout fsdp2");
+  expect_refusal(plan + "--owners --layout fsdp2 --bucket 1024",
+                 "--bucket was given with --layout fsdp2");
   expect_refusal(plan + "--owners --layout megatron --bucket 0", "--bucket is '0'");
   expect_refusal(plan + "--owners --layout megatron --config x.toml", "--config was given with");
   expect_refusal(plan + "--owners --layout greedy --config nothing.toml", "nothing.toml");
@@ -182,8 +196,8 @@ TEST_CASE("owners: flags that would do nothing, and ranks that are not there, ar
 TEST_CASE("Megatron-LM's table, by hand: 1000 parameters on 4 ranks") {
   PlanSettings settings;
   settings.grid = planned_grid("4x1x1", 0);
-  const Plan plan =
-      make_plan(parse_model_toml("[[tensor]]\nname = \"w\"\nshape = [1000]\n", "model.toml"), settings);
+  const Plan plan = make_plan(
+      parse_model_toml("[[tensor]]\nname = \"w\"\nshape = [1000]\n", "model.toml"), settings);
   std::vector<double> bytes;
   for (const Count& count : megatron_counts(plan)) bytes.push_back(count.bytes);
   // 20; 4 + 16/4; 18; 6 + 12/4; 16; 8 + 8/4.

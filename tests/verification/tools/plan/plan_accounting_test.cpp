@@ -76,8 +76,8 @@ std::array<StepCounts, all_phases.size()> planned(const json& lines) {
   for (const json& line : lines) {
     const auto phase = index_of(line.at("phase"), static_cast<int>(all_phases.size()),
                                 [](int i) { return name(static_cast<Phase>(i)); });
-    const auto group =
-        index_of(line.at("over"), num_comm_groups, [](int i) { return name(static_cast<CommGroup>(i)); });
+    const auto group = index_of(line.at("over"), num_comm_groups,
+                                [](int i) { return name(static_cast<CommGroup>(i)); });
     const auto collective = index_of(line.at("collective"), num_collectives,
                                      [](int i) { return name(static_cast<Collective>(i)); });
     counts[static_cast<std::size_t>(phase)]
@@ -89,7 +89,8 @@ std::array<StepCounts, all_phases.size()> planned(const json& lines) {
 }
 
 /// The TP rank of a data rank that holds most: parts of blocks of state may be more on one than on another.
-const RankAccount& fullest(const std::vector<RankAccount>& accounts, std::size_t data_rank, int tp) {
+const RankAccount& fullest(const std::vector<RankAccount>& accounts, std::size_t data_rank,
+                           int tp) {
   const auto first = accounts.begin() + static_cast<std::ptrdiff_t>(data_rank) * tp;
   return *std::max_element(first, first + tp, [](const RankAccount& a, const RankAccount& b) {
     return a.memory.total_peak < b.memory.total_peak;
@@ -97,7 +98,8 @@ const RankAccount& fullest(const std::vector<RankAccount>& accounts, std::size_t
 }
 
 /// A rank of the file against the ranks of the run with the same data rank.
-void check_rank(const json& rank, const AccountedRun& run, const std::vector<RankAccount>& accounts) {
+void check_rank(const json& rank, const AccountedRun& run,
+                const std::vector<RankAccount>& accounts) {
   const auto data_rank = rank.at("data_rank").get<std::size_t>();
   const MemoryUse& memory = fullest(accounts, data_rank, run.grid.tp).memory;
   for (int t = 0; t < run.grid.tp; ++t) {
@@ -119,7 +121,9 @@ void check_rank(const json& rank, const AccountedRun& run, const std::vector<Ran
 
 }  // namespace
 
-TEST_CASE("plan: smallest and largest rank of every stage are what the production step allocates and sends") {
+TEST_CASE(
+    "plan: smallest and largest rank of every stage are what the production step allocates and "
+    "sends") {
   const TemporaryFolder folder;
   const std::string model = quoted(folder.write("model.toml", description));
   struct Case {
@@ -130,26 +134,28 @@ TEST_CASE("plan: smallest and largest rank of every stage are what the productio
     StateFormats state = {};
   };
   constexpr StateFormats short_state = {StateFormat::e4m3, StateFormat::fp16, MasterFormat::bf16};
-  for (const Case& c : {Case{1, 1, 1, 1, 1, 2048, MicroBatchOrder::by_stage},
-                        Case{1, 3, 1, 1, 7, 2048, MicroBatchOrder::contiguous},
-                        Case{1, 8, 1, 1, 3, 1024, MicroBatchOrder::strided},
-                        Case{1, 2, 2, 2, 5, 4096, MicroBatchOrder::by_stage},
-                        Case{2, 4, 1, 2, 9, 3072, MicroBatchOrder::by_stage},
-                        Case{1, 3, 1, 1, 7, 2048, MicroBatchOrder::contiguous, Windows::params},
-                        Case{1, 8, 1, 1, 3, 1024, MicroBatchOrder::strided, Windows::on},
-                        Case{2, 4, 1, 2, 9, 3072, MicroBatchOrder::by_stage, Windows::params},
-                        Case{1, 3, 1, 1, 7, 2048, MicroBatchOrder::contiguous, Windows::off, short_state},
-                        Case{2, 4, 1, 2, 9, 3072, MicroBatchOrder::by_stage, Windows::on, short_state}}) {
+  for (const Case& c :
+       {Case{1, 1, 1, 1, 1, 2048, MicroBatchOrder::by_stage},
+        Case{1, 3, 1, 1, 7, 2048, MicroBatchOrder::contiguous},
+        Case{1, 8, 1, 1, 3, 1024, MicroBatchOrder::strided},
+        Case{1, 2, 2, 2, 5, 4096, MicroBatchOrder::by_stage},
+        Case{2, 4, 1, 2, 9, 3072, MicroBatchOrder::by_stage},
+        Case{1, 3, 1, 1, 7, 2048, MicroBatchOrder::contiguous, Windows::params},
+        Case{1, 8, 1, 1, 3, 1024, MicroBatchOrder::strided, Windows::on},
+        Case{2, 4, 1, 2, 9, 3072, MicroBatchOrder::by_stage, Windows::params},
+        Case{1, 3, 1, 1, 7, 2048, MicroBatchOrder::contiguous, Windows::off, short_state},
+        Case{2, 4, 1, 2, 9, 3072, MicroBatchOrder::by_stage, Windows::on, short_state}}) {
     const std::string grid = ProcessGrid{c.dp, c.cp, c.tp}.id();
     CAPTURE(grid);
     CAPTURE(name(c.windows));
     const std::string file = folder.file("plan.json");
     std::ostringstream command;
-    command << "plan " << model << " --grid " << grid << " --instances " << c.instances << " --micro-batches "
-            << c.micro_batches << " --bucket " << c.bucket_numel << " --order " << name(c.order)
-            << " --windows " << name(c.windows) << " --exp-avg-dtype " << name(c.state.exp_avg)
-            << " --exp-avg-sq-dtype " << name(c.state.exp_avg_sq) << " --master-dtype "
-            << name(c.state.master) << " --json " << quoted(file);
+    command << "plan " << model << " --grid " << grid << " --instances " << c.instances
+            << " --micro-batches " << c.micro_batches << " --bucket " << c.bucket_numel
+            << " --order " << name(c.order) << " --windows " << name(c.windows)
+            << " --exp-avg-dtype " << name(c.state.exp_avg) << " --exp-avg-sq-dtype "
+            << name(c.state.exp_avg_sq) << " --master-dtype " << name(c.state.master) << " --json "
+            << quoted(file);
     REQUIRE(run_cli(command.str()).exit_code == 0);
     const json stages = json::parse(read_file(file)).at("stages");
     for (int stage = 0; stage <= 3; ++stage) {
@@ -163,7 +169,8 @@ TEST_CASE("plan: smallest and largest rank of every stage are what the productio
       run.setup.windows = c.windows;
       run.setup.state_formats = c.state;
       run.setup.micro_batches = c.micro_batches;
-      run.setup.hyper.norm = NormForm::exact;  // as many words as chunk1024, which TP ranks cannot have
+      run.setup.hyper.norm =
+          NormForm::exact;  // as many words as chunk1024, which TP ranks cannot have
       const std::vector<RankAccount> accounts = account(run);
       const json& planned_stage = stages.at(static_cast<std::size_t>(stage));
       check_rank(planned_stage.at("largest"), run, accounts);

@@ -10,15 +10,17 @@
 
 #include "verification/tools/plan/counts.hpp"
 #include "verification/tools/plan/plan.hpp"
-#include "verification/tools/plan/report.hpp"
 #include "verification/tools/plan/predict/traffic_model.hpp"
+#include "verification/tools/plan/report.hpp"
 
 namespace {
 
 using namespace zeroproof;
 using namespace zeroproof::verification;
 
-PlannedModel one_tensor(std::int64_t numel) { return {"a model", {{{"weight", {numel}}, -1}}, true}; }
+PlannedModel one_tensor(std::int64_t numel) {
+  return {"a model", {{{"weight", {numel}}, -1}}, true};
+}
 
 PlanSettings settings_for(const std::string& grid) {
   PlanSettings settings;
@@ -76,7 +78,9 @@ TEST_CASE("every clip group has a norm of 23 words, and they travel in one call"
   CHECK(norms == 1);
 }
 
-TEST_CASE("windows of one tensor, by hand: no nodes or parameters travel, and the parameters are one copy") {
+TEST_CASE(
+    "windows of one tensor, by hand: no nodes or parameters travel, and the parameters are one "
+    "copy") {
   PlanSettings settings = settings_for("4x1x1");
   settings.bucket_numel = 4096;
   settings.stages = {1};
@@ -96,13 +100,15 @@ TEST_CASE("windows of one tensor, by hand: no nodes or parameters travel, and th
   settings.windows = Windows::on;
   const Plan on = make_plan(one_tensor(8192), settings);
   CHECK(on.stages.front().least[at(MemoryClass::param_full)] == 2 * 8192);
-  CHECK(on.stages.front().time.gather_us == doctest::Approx(2 * 3 * 2048 / 4300e3).epsilon(few_roundings));
+  CHECK(on.stages.front().time.gather_us ==
+        doctest::Approx(2 * 3 * 2048 / 4300e3).epsilon(few_roundings));
   CHECK(plan_text(on, {}, false).find("\nwindows on: ranks") != std::string::npos);
   CHECK(nlohmann::json::parse(plan_json(on)).at("settings").at("windows") == "on");
 }
 
 TEST_CASE(
-    "gradients by formula: (W - 1) / W of the vector, and half of that for every 16-bit leaf that travels by "
+    "gradients by formula: (W - 1) / W of the vector, and half of that for every 16-bit leaf that "
+    "travels by "
     "itself") {
   constexpr std::int64_t numel = 64 * 1024;
   for (const Space space : {Space::host, Space::device}) {
@@ -127,7 +133,8 @@ TEST_CASE(
           return bytes;
         };
         for (const int stage : {0, 1}) {
-          CHECK(sent(stage, MicroBatchOrder::contiguous, "nodes") == (micro_steps == 1 ? share / 2 : share));
+          CHECK(sent(stage, MicroBatchOrder::contiguous, "nodes") ==
+                (micro_steps == 1 ? share / 2 : share));
           CHECK(sent(stage, MicroBatchOrder::strided, "nodes") == micro_steps * share / 2);
         }
         for (const int stage : {2, 3})
@@ -139,7 +146,8 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("devices of one tensor, by hand: words of an enqueued step, and no scalars over the host") {
+TEST_CASE(
+    "devices of one tensor, by hand: words of an enqueued step, and no scalars over the host") {
   PlanSettings settings = settings_for("4x1x1");
   settings.bucket_numel = 4096;
   settings.stages = {1};
@@ -189,7 +197,8 @@ TEST_CASE("the cost model says where it counts messages, and counts long units a
   for (const TrafficLine& line : large.stages[1].largest.traffic.lines) {
     if (line.what != "units") others += static_cast<double>(line.messages);
   }
-  CHECK(large.stages[1].time.latency_us == 5 * (others + static_cast<double>(units.calls * buckets)));
+  CHECK(large.stages[1].time.latency_us ==
+        5 * (others + static_cast<double>(units.calls * buckets)));
   CHECK(plan_text(large, {}, false).find("--bucket 3600384") != std::string::npos);
 }
 

@@ -24,8 +24,8 @@ PlannedModel random_model(Shuffle& rest) {
       const std::int64_t rows = rest.one_of({0, 1, 3, 64, 333, 1024, 1025, 4096, 30'000});
       const std::int64_t columns = rest.one_of({1, 1, 2, 5});
       const bool cut = rest.below(2) == 0;
-      const std::string name = (layer % 3 == 0 ? "outside" : "block") + std::to_string(layer) + "." +
-                               std::string(1, static_cast<char>('a' + tensor));
+      const std::string name = (layer % 3 == 0 ? "outside" : "block") + std::to_string(layer) +
+                               "." + std::string(1, static_cast<char>('a' + tensor));
       model.tensors.push_back({{name, {rows, cut ? 8 * columns : columns}}, cut ? 1 : -1});
     }
   }
@@ -40,8 +40,8 @@ PlanSettings random_settings(Shuffle& rest) {
   settings.instances = per_instance > 13 ? 1 : rest.one_of({1, 1, 2, 3, 9});
   settings.grid.dp = per_instance * settings.instances;
   settings.stages = {rest.below(4)};
-  settings.order =
-      rest.one_of({MicroBatchOrder::by_stage, MicroBatchOrder::contiguous, MicroBatchOrder::strided});
+  settings.order = rest.one_of(
+      {MicroBatchOrder::by_stage, MicroBatchOrder::contiguous, MicroBatchOrder::strided});
   settings.windows = rest.one_of({Windows::off, Windows::on, Windows::params});
   settings.micro_batches = rest.one_of({0, 1, 2, 7, 16, 33, 97});
   settings.bucket_numel = 1024 * rest.one_of({1, 1, 2, 3, 5, 8, 31, 64, 70, 1000});
@@ -51,9 +51,10 @@ PlanSettings random_settings(Shuffle& rest) {
 }
 
 bool same(const TrafficLine& a, const TrafficLine& b) {
-  return a.phase == b.phase && a.group == b.group && a.collective == b.collective && a.what == b.what &&
-         a.calls == b.calls && a.messages == b.messages && a.messages_received == b.messages_received &&
-         a.sent_bytes == b.sent_bytes && a.received_bytes == b.received_bytes;
+  return a.phase == b.phase && a.group == b.group && a.collective == b.collective &&
+         a.what == b.what && a.calls == b.calls && a.messages == b.messages &&
+         a.messages_received == b.messages_received && a.sent_bytes == b.sent_bytes &&
+         a.received_bytes == b.received_bytes;
 }
 
 void check_rank(const RankPlan& plan, const RankPlan& listed) {
@@ -90,16 +91,17 @@ void check_stage(const Plan& plan, const PlannedModel& model) {
   CHECK(stage.ranks_computed == (ranks <= 64 ? ranks : listing.kinds()));
   for (const RankPlan* shown : {&stage.smallest, &stage.largest}) {
     const StepTraffic listed = predict_traffic(listing.of_rank(shown->data_rank));
-    const bool equal =
-        std::equal(shown->traffic.lines.begin(), shown->traffic.lines.end(), listed.lines.begin(),
-                   listed.lines.end(), [](const TrafficLine& a, const TrafficLine& b) { return same(a, b); });
+    const bool equal = std::equal(
+        shown->traffic.lines.begin(), shown->traffic.lines.end(), listed.lines.begin(),
+        listed.lines.end(), [](const TrafficLine& a, const TrafficLine& b) { return same(a, b); });
     CHECK(equal);
   }
 }
 
 /// 175e9 parameters in 578 tensors.
 PlannedModel gpt_175b() {
-  PlannedModel model{"175B", {{{"tokens", {50'257, 12'288}}, -1}, {{"places", {2048, 12'288}}, -1}}, true};
+  PlannedModel model{
+      "175B", {{{"tokens", {50'257, 12'288}}, -1}, {{"places", {2048, 12'288}}, -1}}, true};
   for (int layer = 0; layer < 96; ++layer) {
     const std::string name = "layer" + std::to_string(layer) + ".";
     model.tensors.push_back({{name + "norm", {12'288}}, -1});
@@ -143,7 +145,8 @@ TEST_CASE("a plan is what a list of all ranks, buckets and leaves adds up to") {
 
 TEST_CASE("any number of buckets, ranks and micro-batches: a few entries for every unit") {
   for (const PlannedModel& model : {gpt_175b(), experts_175b()}) {
-    for (const char* grid : {"1x1x1", "16x1x1", "64x1x1", "96x1x1", "1024x1x1", "16384x1x1", "2048x1x8"}) {
+    for (const char* grid :
+         {"1x1x1", "16x1x1", "64x1x1", "96x1x1", "1024x1x1", "16384x1x1", "2048x1x8"}) {
       for (const std::int64_t bucket_numel : {1024, 32'768, 262'144, 2'097'152}) {
         for (int stage = 0; stage <= 3; ++stage) {
           CAPTURE(grid);
@@ -179,7 +182,8 @@ TEST_CASE("175e9 parameters in buckets of one chunk for 16,384 ranks") {
   for (const StagePlan& stage : plan.stages) {
     CHECK(stage.most[static_cast<std::size_t>(MemoryClass::master)] == 4 * plan.padded_numel);
     if (stage.stage > 0) CHECK(stage.largest.data_rank == 16'383);
-    if (stage.stage > 0) CHECK(stage.smallest.memory.now[static_cast<std::size_t>(MemoryClass::master)] == 0);
+    if (stage.stage > 0)
+      CHECK(stage.smallest.memory.now[static_cast<std::size_t>(MemoryClass::master)] == 0);
   }
   CHECK(plan.stages[1].largest.traffic.lines.back().calls == plan.padded_numel / 1024);
 }

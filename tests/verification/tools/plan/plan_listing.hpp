@@ -18,7 +18,8 @@ namespace zeroproof::tests {
 /// Every rank of a planned run, with a shape that lists every bucket.
 class PlanListing {
  public:
-  PlanListing(const verification::PlanSettings& settings, const verification::PlannedModel& model, int stage)
+  PlanListing(const verification::PlanSettings& settings, const verification::PlannedModel& model,
+              int stage)
       : layout_(verification::tp_shapes(model, settings.grid.tp)),
         shards_(layout_.padded_numel(), settings.grid.data_ranks() / settings.instances,
                 settings.bucket_numel) {
@@ -40,7 +41,8 @@ class PlanListing {
       const TensorSlot& slot = layout_.tensors()[t];
       if (model.tensors[t].tp_cut < 0) replicated_.push_back({slot.begin, slot.begin + slot.numel});
     }
-    for (std::int64_t rank = 0; rank < shape_.data_ranks(); ++rank) leaves_.push_back(leaves_of(rank));
+    for (std::int64_t rank = 0; rank < shape_.data_ranks(); ++rank)
+      leaves_.push_back(leaves_of(rank));
   }
 
   /// A rank's shape: every bucket an entry, from the shard map.
@@ -69,13 +71,15 @@ class PlanListing {
     if (gathers && (!one_copy || shape_.rank == 0))
       tally.add(MemoryClass::param_full, param * shape_.padded_numel);
     out_ = in_ = gathered_ = combined_ = shared_ = 0;
-    places_.assign(shape_.buckets.size(), std::vector<Places>(static_cast<std::size_t>(shape_.world_size)));
+    places_.assign(shape_.buckets.size(),
+                   std::vector<Places>(static_cast<std::size_t>(shape_.world_size)));
     MemoryTally unseen(nullptr);
     reduce(unseen);  // once to see what is made in the first step
     for (std::size_t b = 0; b < places_.size(); ++b) {
       const BucketShape& bucket = shape_.buckets[b];
       const std::int64_t numel = shape_.keeps_leaves() ? bucket.range.numel() : bucket.owned;
-      for (const Places& stack : places_[b]) tally.add(MemoryClass::grad_nodes, 4 * numel * stack.most);
+      for (const Places& stack : places_[b])
+        tally.add(MemoryClass::grad_nodes, 4 * numel * stack.most);
     }
     tally.add(MemoryClass::grad_nodes, combined_ + shared_);
     tally.add(MemoryClass::comm_buffer, out_ + in_ + gathered_);
@@ -96,7 +100,8 @@ class PlanListing {
       const bool holds_copy = shape_.windows == Windows::params && shape_.world_size > 1 &&
                               shape_.stage % 3 != 0 && shape_.rank == 0;
       own.push_back(holds_copy ? 1 : 0);
-      kinds.insert({owned, own, shape_.instances == 1 ? std::vector<std::int64_t>{} : instance_moves()});
+      kinds.insert(
+          {owned, own, shape_.instances == 1 ? std::vector<std::int64_t>{} : instance_moves()});
     }
     return static_cast<std::int64_t>(kinds.size());
   }
@@ -117,7 +122,8 @@ class PlanListing {
     return leaves;
   }
   const std::vector<std::int64_t>& leaves(int rank) const {
-    return leaves_[static_cast<std::size_t>(std::int64_t{shape_.instance} * shape_.world_size + rank)];
+    return leaves_[static_cast<std::size_t>(std::int64_t{shape_.instance} * shape_.world_size +
+                                            rank)];
   }
   ListedStack joined(int instance) const {
     std::vector<std::int64_t> all;
@@ -133,7 +139,8 @@ class PlanListing {
     return static_cast<std::size_t>(shape_.keeps_leaves() ? rank : rank / shape_.cp);
   }
   std::vector<std::int64_t> instance_moves() const {
-    std::vector<std::int64_t> moves = {joined(shape_.instance).size(), joined(shape_.instance).bytes(2)};
+    std::vector<std::int64_t> moves = {joined(shape_.instance).size(),
+                                       joined(shape_.instance).bytes(2)};
     std::vector<ListedStack> stacks(static_cast<std::size_t>(shape_.world_size));
     for (std::size_t i = 0; i < static_cast<std::size_t>(shape_.micro_steps()); ++i) {
       for (int rank = 0; rank < shape_.world_size; ++rank) {
@@ -245,7 +252,8 @@ class PlanListing {
       const auto numel = [&](std::size_t b) { return shape_.buckets[b].range.numel(); };
       for (std::size_t b = 0; b < missing.size(); ++b) {
         if (!touches(b, unit)) continue;
-        if (touched[b] > 1 && missing[b] == touched[b]) tally.add(MemoryClass::grad, width * numel(b));
+        if (touched[b] > 1 && missing[b] == touched[b])
+          tally.add(MemoryClass::grad, width * numel(b));
         --missing[b];
       }
       for (std::size_t b = missing.size(); b-- > 0;) {

@@ -38,8 +38,8 @@ std::vector<BucketShape> listed(const PredictedStep& shape) {
 
 bool same(const BucketShape& a, const BucketShape& b) {
   return a.range == b.range && a.owned == b.owned && a.owned_by_all == b.owned_by_all &&
-         a.owners == b.owners && a.split == b.split && a.split_here == b.split_here && a.quads == b.quads &&
-         a.in_order == b.in_order;
+         a.owners == b.owners && a.split == b.split && a.split_here == b.split_here &&
+         a.quads == b.quads && a.in_order == b.in_order;
 }
 
 bool same(const GatherShape& a, const GatherShape& b) {
@@ -56,13 +56,17 @@ struct Peaks {
 Peaks walk(const PredictedStep& shape, bool computes = true) {
   Peaks peaks;
   const LayeredEvents events{
-      [&](std::int64_t bytes) { peaks.params = std::max(peaks.params, peaks.params_left += bytes); },
+      [&](std::int64_t bytes) {
+        peaks.params = std::max(peaks.params, peaks.params_left += bytes);
+      },
       [&](std::int64_t bytes) { peaks.grads = std::max(peaks.grads, peaks.grads_left += bytes); },
       [&](std::size_t unit) { peaks.gathered.push_back(unit); },
       [&](std::size_t entry) {
         std::size_t end = 0;  // one by one, the last first
-        for (std::size_t e = 0; e <= entry; ++e) end += static_cast<std::size_t>(shape.buckets[e].count);
-        for (std::int64_t i = 0; i < shape.buckets[entry].count; ++i) peaks.reduced.push_back(--end);
+        for (std::size_t e = 0; e <= entry; ++e)
+          end += static_cast<std::size_t>(shape.buckets[e].count);
+        for (std::int64_t i = 0; i < shape.buckets[entry].count; ++i)
+          peaks.reduced.push_back(--end);
       }};
   walk_micro_step(shape, computes, events);
   return peaks;
@@ -82,8 +86,8 @@ PredictedStep layered(const std::vector<std::int64_t>& unit_chunks, std::int64_t
     begin += 1024 * chunks;
   }
   set_contract_buckets(shape, begin, 1024 * bucket_chunks);
-  set_units({&shape}, FlatLayout(tensors), MapOwnership(ShardMap(begin, 1, 1024 * bucket_chunks)), units,
-            visits, persistent_numel);
+  set_units({&shape}, FlatLayout(tensors), MapOwnership(ShardMap(begin, 1, 1024 * bucket_chunks)),
+            units, visits, persistent_numel);
   return shape;
 }
 
@@ -98,7 +102,8 @@ TEST_CASE("slices of the contract's layout by formula are those of the shard map
         const FlatLayout layout({{"a", {std::max<std::int64_t>(0, cut - 7)}},
                                  {"none", {0}},
                                  {"b", {std::max<std::int64_t>(0, 1024 * chunks - cut - 1)}}});
-        const std::vector<FlatRange> units = {{0, 1024 * (chunks / 3)}, {1024 * (chunks / 3), 1024 * chunks}};
+        const std::vector<FlatRange> units = {{0, 1024 * (chunks / 3)},
+                                              {1024 * (chunks / 3), 1024 * chunks}};
         for (int rank = 0; rank < world; ++rank) {
           PredictedStep by_formula = shape_for(world, rank);
           set_contract_buckets(by_formula, 1024 * chunks, 1024 * bucket_chunks);
@@ -113,7 +118,8 @@ TEST_CASE("slices of the contract's layout by formula are those of the shard map
           REQUIRE(buckets.size() == by_map.buckets.size());
           for (std::size_t b = 0; b < by_map.buckets.size(); ++b) {
             REQUIRE(same(buckets[b], by_map.buckets[b]));
-            REQUIRE(buckets[b].owned == contract_slice(by_map.buckets[b].range, world, rank).numel());
+            REQUIRE(buckets[b].owned ==
+                    contract_slice(by_map.buckets[b].range, world, rank).numel());
           }
           for (std::size_t u = 0; u < 2; ++u) REQUIRE(same(by_formula.units[u], by_map.units[u]));
           REQUIRE(by_formula.visits == by_map.visits);
@@ -126,7 +132,8 @@ TEST_CASE("slices of the contract's layout by formula are those of the shard map
 
 TEST_CASE("a stretch goes on where shard and whole go on, whatever lies between in the numbering") {
   // Chunks 0 and 3 are persistent tensors; of three ranks, rank 0 owns them, one after another in its shard.
-  const FlatLayout layout({{"a", {1024}}, {"large", {2048}}, {"b", {1024}}, {"short", {1000}}, {"c", {24}}});
+  const FlatLayout layout(
+      {{"a", {1024}}, {"large", {2048}}, {"b", {1024}}, {"short", {1000}}, {"c", {24}}});
   const ShardMap shards(layout.padded_numel(), 3, 3072);
   PredictedStep shape = shape_for(3, 0);
   shape.stage = 3;
@@ -141,12 +148,14 @@ TEST_CASE("a stretch goes on where shard and whole go on, whatever lies between 
 }
 
 TEST_CASE(
-    "units of the contract's layout by formula: odd tensors, any phase of units and buckets, uneven ranks") {
+    "units of the contract's layout by formula: odd tensors, any phase of units and buckets, "
+    "uneven ranks") {
   Shuffle rest;
   for (int i = 0; i < 3000; ++i) {
     std::vector<ParamSpec> tensors;
     for (int t = rest.below(12); t >= 0; --t) {
-      const std::int64_t numel = rest.one_of({0, 1, 1000, 1024, 1500, 2048, 3072, 5000, 9216, 40'960});
+      const std::int64_t numel =
+          rest.one_of({0, 1, 1000, 1024, 1500, 2048, 3072, 5000, 9216, 40'960});
       tensors.push_back({"tensor" + std::to_string(t), {numel}});
     }
     const FlatLayout layout(tensors);
@@ -170,7 +179,8 @@ TEST_CASE(
       set_contract_buckets(by_formula, layout.padded_numel(), bucket_numel);
       set_contract_units(by_formula, layout, units, bucket_numel);
       set_units({&by_map}, layout, ownership, units, visits, 0);
-      for (std::size_t u = 0; u < units.size(); ++u) REQUIRE(same(by_formula.units[u], by_map.units[u]));
+      for (std::size_t u = 0; u < units.size(); ++u)
+        REQUIRE(same(by_formula.units[u], by_map.units[u]));
     }
   }
 }
@@ -202,7 +212,8 @@ TEST_CASE("nodes on a stack: the reference's maximal nodes, and one more while a
 }
 
 TEST_CASE(
-    "every micro-batch is computed once by every CP rank, in any order, by as many data ranks as there are") {
+    "every micro-batch is computed once by every CP rank, in any order, by as many data ranks as "
+    "there are") {
   for (const MicroBatchOrder order :
        {MicroBatchOrder::by_stage, MicroBatchOrder::contiguous, MicroBatchOrder::strided}) {
     for (int stage = 0; stage <= 3; ++stage) {
@@ -223,7 +234,8 @@ TEST_CASE(
             }
             std::sort(all.begin(), all.end());
             REQUIRE(all.size() == static_cast<std::size_t>(m * cp));
-            for (std::size_t i = 0; i < all.size(); ++i) CHECK(all[i] == static_cast<std::int64_t>(i));
+            for (std::size_t i = 0; i < all.size(); ++i)
+              CHECK(all[i] == static_cast<std::int64_t>(i));
           }
         }
       }
@@ -231,7 +243,8 @@ TEST_CASE(
   }
   PredictedStep shape = shape_for(4, 0);
   shape.micro_batches = 6;
-  CHECK(micro_batches_of(shape, 1) == std::vector<std::int64_t>{1, 2});  // floor(6/4) to floor(12/4)
+  CHECK(micro_batches_of(shape, 1) ==
+        std::vector<std::int64_t>{1, 2});  // floor(6/4) to floor(12/4)
   shape.stage = 2;
   CHECK(micro_batches_of(shape, 1) == std::vector<std::int64_t>{1, 5});
 }
@@ -243,7 +256,8 @@ TEST_CASE("the walk of a layered model, by hand") {
     const Peaks peaks = walk(layered({1, 1, 1}, 1, {0, 1, 2}));
     CHECK(peaks.params == chunk_param);
     CHECK(peaks.grads == chunk_leaf);
-    CHECK(peaks.gathered == std::vector<std::size_t>{0, 1, 2, 1, 0});  // unit 2 stays for its backward visit
+    CHECK(peaks.gathered ==
+          std::vector<std::size_t>{0, 1, 2, 1, 0});  // unit 2 stays for its backward visit
     CHECK(peaks.reduced == std::vector<std::size_t>{2, 1, 0});
     CHECK(peaks.params_left == 0);
     CHECK(peaks.grads_left == 0);
@@ -283,7 +297,9 @@ TEST_CASE("the walk of a layered model, by hand") {
     CHECK(peaks.reduced == std::vector<std::size_t>{0});
     CHECK(peaks.grads_left == 0);
   }
-  SUBCASE("stage 2 gathers nothing, a rank without a micro-batch has no gradients, persistent units stay") {
+  SUBCASE(
+      "stage 2 gathers nothing, a rank without a micro-batch has no gradients, persistent units "
+      "stay") {
     PredictedStep shape = layered({1, 1}, 1, {0, 1});
     shape.stage = 2;
     CHECK(walk(shape).params == 0);

@@ -47,7 +47,8 @@ bool well_formed(const std::string& xml) {
     const std::size_t end = xml.find('>', at);
     if (end == std::string::npos) return false;
     const std::string tag = xml.substr(at + 1, end - at - 1);
-    if (tag.find('<') != std::string::npos || std::count(tag.begin(), tag.end(), '"') % 2 != 0) return false;
+    if (tag.find('<') != std::string::npos || std::count(tag.begin(), tag.end(), '"') % 2 != 0)
+      return false;
     at = end;
     if (tag.front() == '?' || tag.back() == '/') continue;
     const std::string name = tag.substr(0, tag.find(' '));
@@ -64,19 +65,22 @@ bool well_formed(const std::string& xml) {
 
 }  // namespace
 
-TEST_CASE("a description: repeated neighbours go layer by layer, and cuts make the tensors of a TP rank") {
+TEST_CASE(
+    "a description: repeated neighbours go layer by layer, and cuts make the tensors of a TP "
+    "rank") {
   const PlannedModel model = parse_model_toml(two_layers, "model.toml");
   std::vector<std::string> names;
   for (const PlannedTensor& tensor : model.tensors) names.push_back(tensor.spec.name);
-  CHECK(names == std::vector<std::string>{"embedding", "block0.up", "block0.bias", "block1.up", "block1.bias",
-                                          "norm"});
+  CHECK(names == std::vector<std::string>{"embedding", "block0.up", "block0.bias", "block1.up",
+                                          "block1.bias", "norm"});
   CHECK(model.numel() == 1600 + 2 * (1024 + 64) + 1);
   const std::vector<ParamSpec> cut = tp_shapes(model, 4);
   CHECK(cut[0].shape == std::vector<std::int64_t>{100, 16});
   CHECK(cut[1].shape == std::vector<std::int64_t>{16, 16});
   CHECK(cut[2].shape == std::vector<std::int64_t>{16});
   const FlatLayout layout(tp_shapes(model, 1));
-  CHECK(named_units(layout) == std::vector<FlatRange>{{0, 2048}, {2048, 4096}, {4096, 6144}, {6144, 7168}});
+  CHECK(named_units(layout) ==
+        std::vector<FlatRange>{{0, 2048}, {2048, 4096}, {4096, 6144}, {6144, 7168}});
 }
 
 TEST_CASE("byte_gpt's units by name: embeddings, blocks, and the final norm with the head") {
@@ -92,8 +96,8 @@ TEST_CASE("byte_gpt's units by name: embeddings, blocks, and the final norm with
 TEST_CASE("a recording of gradients is no model") {
   const TemporaryFolder folder;
   const std::string file = folder.file("gradients.safetensors");
-  REQUIRE(run_cli("record --workload byte_gpt_tiny --steps 1 --micro-batches 1 " + quoted(file)).exit_code ==
-          0);
+  REQUIRE(run_cli("record --workload byte_gpt_tiny --steps 1 --micro-batches 1 " + quoted(file))
+              .exit_code == 0);
   expect_refusal("plan " + quoted(file), "is a recording");
   expect_refusal("plan " + quoted(file), "as if they were parameters");
 }
@@ -114,15 +118,15 @@ repeat = 96
 name = "norm"
 shape = [12288]
 )");
-  const CliResult result =
-      run_cli("plan " + quoted(file) + " --grid 2048x1x8 --count contract,zero-paper,deepspeed,claims");
+  const CliResult result = run_cli("plan " + quoted(file) +
+                                   " --grid 2048x1x8 --count contract,zero-paper,deepspeed,claims");
   CHECK(result.exit_code == 0);
   CHECK(result.err.empty());
   std::istringstream lines(result.out);
   for (std::string line; std::getline(lines, line);) CHECK_MESSAGE(line.size() <= 100, line);
-  for (const char* part :
-       {"16,384 ranks", "2,048 share", "smallest rank", "largest rank", "TP parts", "16 = 2 + 2 + 12",
-        "not measured", "erratum 42", "2 P + 18 P / d", "alpha 5 us", "[ZeRO:memory]"}) {
+  for (const char* part : {"16,384 ranks", "2,048 share", "smallest rank", "largest rank",
+                           "TP parts", "16 = 2 + 2 + 12", "not measured", "erratum 42",
+                           "2 P + 18 P / d", "alpha 5 us", "[ZeRO:memory]"}) {
     CHECK_MESSAGE(result.out.find(part) != std::string::npos, std::string(part));
   }
   CHECK(result.out.find('\033') == std::string::npos);
@@ -133,7 +137,8 @@ TEST_CASE("files: JSON of every stage and a well-formed picture, whatever the na
   const std::string file = folder.write("a<b>&\"c\".toml", two_layers);
   const std::string outputs =
       " --json " + quoted(folder.file("p.json")) + " --svg " + quoted(folder.file("p.svg"));
-  CHECK(run_cli("plan " + quoted(file) + " --grid 3x2x2 --rule sgd --momentum 0.9" + outputs).exit_code == 0);
+  CHECK(run_cli("plan " + quoted(file) + " --grid 3x2x2 --rule sgd --momentum 0.9" + outputs)
+            .exit_code == 0);
   const nlohmann::json json = nlohmann::json::parse(folder.read("p.json"));
   CHECK(json.at("schema") == "zeroproof-plan/1");
   CHECK(json.at("stages").size() == 4);
@@ -160,13 +165,16 @@ TEST_CASE("a plan that is small enough is measured, to the byte") {
         "byte_gpt_tiny --grid 4x1x1 --windows params --bucket 4096",
         "byte_gpt_tiny --grid 3x1x1 --dtype e4m3 --columnwise",
         "byte_gpt_tiny --grid 3x1x1 --dtype e4m3 --scale-recipe mxfp8 --columnwise",
-        "byte_gpt_tiny --grid 4x1x1 --windows params --dtype e5m2 --scale-recipe blockwise --scale-blocks "
+        "byte_gpt_tiny --grid 4x1x1 --windows params --dtype e5m2 --scale-recipe blockwise "
+        "--scale-blocks "
         "1x128 "
         "--columnwise",
-        "byte_gpt_tiny --grid 4x1x1 --dtype e5m2 --scale-recipe delayed --amax-history 16 --instances 2",
+        "byte_gpt_tiny --grid 4x1x1 --dtype e5m2 --scale-recipe delayed --amax-history 16 "
+        "--instances 2",
         "byte_gpt_tiny --grid 3x1x1 --bucket 4096 --offload 0.37 --offload-chunk 999",
         "byte_gpt_tiny --grid 4x1x1 --offload 0.6 --offload-order tensors --offload-place file",
-        "byte_gpt_tiny --grid 2x1x1 --rule sgd --offload 1 --offload-place file --offload-chunk 5000 "
+        "byte_gpt_tiny --grid 2x1x1 --rule sgd --offload 1 --offload-place file --offload-chunk "
+        "5000 "
         "--offload-overlap off",
         "byte_gpt_tiny --grid 3x1x1 --offload 0.37 --offload-grads on",
         "byte_gpt_tiny --grid 2x1x1 --offload 0.6 --offload-order tensors --offload-place file "
@@ -174,11 +182,13 @@ TEST_CASE("a plan that is small enough is measured, to the byte") {
         "byte_gpt_tiny --grid 2x1x1 --dtype e4m3 --offload 0.5 --offload-chunk 3000",
         "byte_gpt_tiny --grid 3x1x1 --exp-avg-dtype e4m3 --exp-avg-sq-dtype fp16 --offload 0.37 "
         "--offload-chunk 999",
-        "byte_gpt_tiny --grid 2x1x1 --exp-avg-dtype bf16 --master-dtype bf16 --offload 0.6 --offload-place "
+        "byte_gpt_tiny --grid 2x1x1 --exp-avg-dtype bf16 --master-dtype bf16 --offload 0.6 "
+        "--offload-place "
         "file --offload-order tensors",
         "byte_gpt_tiny --grid 2x1x1 --exp-avg-sq-dtype fp16 --offload 1 --offload-place file "
         "--offload-chunk 700 --offload-grads on",
-        "byte_gpt_tiny --grid 3x1x1 --dtype e4m3 --scale-recipe mxfp8 --columnwise --offload 0.6"}) {
+        "byte_gpt_tiny --grid 3x1x1 --dtype e4m3 --scale-recipe mxfp8 --columnwise --offload "
+        "0.6"}) {
     CAPTURE(flags);
     const CliResult run = run_cli(std::string("plan ") + flags + " --measure" + out);
     CHECK(run.exit_code == 0);
@@ -213,10 +223,12 @@ TEST_CASE("what was measured is held against the plan figure by figure") {
 }
 
 TEST_CASE("a plan that cannot be run here is not measured, in a sentence") {
-  for (const char* flags : {"byte_gpt --grid 65x1x1", "byte_gpt --grid 1x1x2", "byte_gpt --space device",
-                            "byte_gpt --clip-groups 2", "byte_gpt --grid 8x1x1 --micro-batches 1000"}) {
+  for (const char* flags :
+       {"byte_gpt --grid 65x1x1", "byte_gpt --grid 1x1x2", "byte_gpt --space device",
+        "byte_gpt --clip-groups 2", "byte_gpt --grid 8x1x1 --micro-batches 1000"}) {
     CAPTURE(flags);
-    expect_refusal(run_cli(std::string("plan ") + flags + " --measure"), "--measure was given with");
+    expect_refusal(run_cli(std::string("plan ") + flags + " --measure"),
+                   "--measure was given with");
   }
   expect_refusal(run_cli("plan byte_gpt --owners --measure"), "--measure was given with --owners");
 }
@@ -225,7 +237,8 @@ TEST_CASE("the header of a safetensors file is enough") {
   const TemporaryFolder folder;
   const std::string file = folder.file("model.safetensors");
   const std::vector<float> zeros(12 * 8);
-  SafetensorsWriter writer(file, {{"up.weight", SafeDType::f32, {12, 8}}, {"up.bias", SafeDType::f32, {12}}});
+  SafetensorsWriter writer(
+      file, {{"up.weight", SafeDType::f32, {12, 8}}, {"up.bias", SafeDType::f32, {12}}});
   writer.write("up.weight", std::as_bytes(Span<const float>(zeros)));
   writer.write("up.bias", std::as_bytes(Span<const float>(zeros).first(12)));
   writer.finish();
@@ -237,7 +250,9 @@ TEST_CASE("the header of a safetensors file is enough") {
 
 TEST_CASE("what a new user gets wrong is answered in one sentence") {
   const TemporaryFolder folder;
-  const auto described = [&](const std::string& text) { return quoted(folder.write("model.toml", text)); };
+  const auto described = [&](const std::string& text) {
+    return quoted(folder.write("model.toml", text));
+  };
   expect_refusal("plan nothing.toml", "nothing.toml");
   expect_refusal("plan nothing.safetensors", "nothing.safetensors");
   expect_refusal("plan byte_gtp", "byte_gtp");
@@ -259,20 +274,28 @@ TEST_CASE("what a new user gets wrong is answered in one sentence") {
   expect_refusal("plan byte_gpt --beta 0", "--beta");
   expect_refusal("plan byte_gpt --beta nan", "--beta");
   expect_refusal("plan byte_gpt --svg /dev/null/x", "/dev/null/x");
-  expect_refusal("plan " + described("[[tensor]]\nname = \"a\"\nshape = [3, -1]\n"), "model.toml:3");
+  expect_refusal("plan " + described("[[tensor]]\nname = \"a\"\nshape = [3, -1]\n"),
+                 "model.toml:3");
   expect_refusal("plan " + described("[[tensor]]\nname = \"a\"\nshape = 3\n"), "model.toml:3");
-  expect_refusal("plan " + described("[[tensor]]\nname = \"a\"\nshape = [0, 3]\n"), "has an element");
+  expect_refusal("plan " + described("[[tensor]]\nname = \"a\"\nshape = [0, 3]\n"),
+                 "has an element");
   expect_refusal(
-      "plan " + described("[[tensor]]\nname = \"a\"\nshape = [9000000000000000, 9000000000000000]\n"),
+      "plan " +
+          described("[[tensor]]\nname = \"a\"\nshape = [9000000000000000, 9000000000000000]\n"),
       "too large");
-  expect_refusal("plan " + described("[[tensor]]\nname = \"a\"\nshapes = [3]\n"), "did you mean shape?");
+  expect_refusal("plan " + described("[[tensor]]\nname = \"a\"\nshapes = [3]\n"),
+                 "did you mean shape?");
   expect_refusal("plan " + described("[[tensor]]\nname = \"a{i}\"\nshape = [3]\n"), "repeat");
   expect_refusal(
-      "plan " + described("[[tensor]]\nname = \"a\"\nshape = [3]\n[[tensor]]\nname = \"a\"\nshape = [3]\n"),
+      "plan " +
+          described(
+              "[[tensor]]\nname = \"a\"\nshape = [3]\n[[tensor]]\nname = \"a\"\nshape = [3]\n"),
       "twice");
-  expect_refusal("plan " + described("[[tensor]]\nname = \"a\"\nshape = [3]\ntp = 1\n"), "model.toml:4");
-  expect_refusal("plan " + described("[[tensor]]\nname = \"a\"\nshape = [3]\ntp = 0\n") + " --grid 1x1x2",
-                 "'a'");
+  expect_refusal("plan " + described("[[tensor]]\nname = \"a\"\nshape = [3]\ntp = 1\n"),
+                 "model.toml:4");
+  expect_refusal(
+      "plan " + described("[[tensor]]\nname = \"a\"\nshape = [3]\ntp = 0\n") + " --grid 1x1x2",
+      "'a'");
   expect_refusal("plan " + described("[[tensor]]\nname = \"a\"\nshape = [500000000, 1000000000]\n"),
                  "may not fit 64 bits");
   expect_refusal("plan " + described("[[tensor]\n"), "model.toml:1");

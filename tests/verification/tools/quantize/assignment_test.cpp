@@ -13,12 +13,15 @@ namespace {
 using namespace zeroproof;
 using namespace zeroproof::tests;
 
-const std::string configs =
-    "configs:\n  a: {format: bf16}\n  b: {format: e4m3, recipe: delayed}\nmatchers:\n";  // the next line is 5
+const std::
+    string
+        configs = "configs:\n  a: {format: bf16}\n  b: {format: e4m3, recipe: "
+                  "delayed}\nmatchers:\n";  // the next line is 5
 
 std::string matcher(const std::string& name, const std::string& pattern, const std::string& config,
                     const std::string& rest = ", enabled: true") {
-  return "  " + name + ": {type: glob, pattern: \"" + pattern + "\", config: " + config + rest + "}\n";
+  return "  " + name + ": {type: glob, pattern: \"" + pattern + "\", config: " + config + rest +
+         "}\n";
 }
 
 std::vector<std::string> layers(int count) {
@@ -34,7 +37,8 @@ QuantizationAssignment assigned(const std::string& text, const std::vector<std::
   return assign(parse_quantization(text, "f.yaml"), tensors, "the model");
 }
 
-void refused(const std::string& text, std::int64_t line, const std::string& mentions, int num_layers = 2) {
+void refused(const std::string& text, std::int64_t line, const std::string& mentions,
+             int num_layers = 2) {
   CAPTURE(text);
   expect_refused([&] { assigned(text, layers(num_layers)); }, line, mentions);
 }
@@ -49,10 +53,10 @@ const TensorQuantization& of(const QuantizationAssignment& made, const std::stri
 }  // namespace
 
 TEST_CASE("megatron: the first matcher that is enabled and matches decides") {
-  const auto made =
-      assigned(configs + matcher("idle", "*", "a", "") + matcher("out", "*", "a", ", enabled: false") +
-                   matcher("up", "*.up", "b") + matcher("layer", "layers.1.*", "a"),
-               layers(2));
+  const auto made = assigned(configs + matcher("idle", "*", "a", "") +
+                                 matcher("out", "*", "a", ", enabled: false") +
+                                 matcher("up", "*.up", "b") + matcher("layer", "layers.1.*", "a"),
+                             layers(2));
   CHECK(of(made, "layers.1.mlp.up.weight").payload->format == QuantFormat::e4m3);
   CHECK(of(made, "layers.1.mlp.up.bias").flag_rule == 2);  // a module's tensors share a rule
   CHECK(of(made, "layers.1.mlp.up.weight").matching == std::vector<std::size_t>{2, 3});
@@ -76,7 +80,8 @@ TEST_CASE("modelopt: later entries override, a payload replaces, a flag toggles"
   const std::string list =
       "quant_cfg:\n"
       "- {quantizer_path: \"*\", enable: false}\n"
-      "- {quantizer_path: \"*weight_quantizer\", cfg: {format: e4m3, recipe: delayed, history: 16}}\n"
+      "- {quantizer_path: \"*weight_quantizer\", cfg: {format: e4m3, recipe: delayed, history: "
+      "16}}\n"
       "- {quantizer_path: \"*down*\", enable: false}\n"
       "- {quantizer_path: \"layers.1.mlp.up.weight*\", cfg: {format: e4m3, recipe: delayed}}\n"
       "- {quantizer_path: \"layers.1.mlp.down*\", enable: true}\n"
@@ -97,7 +102,8 @@ TEST_CASE("modelopt: later entries override, a payload replaces, a flag toggles"
 }
 
 TEST_CASE("the two orders are opposite") {
-  const auto first = assigned(configs + matcher("one", "*.up", "a") + matcher("all", "*", "b"), layers(1));
+  const auto first =
+      assigned(configs + matcher("one", "*.up", "a") + matcher("all", "*", "b"), layers(1));
   const auto last = assigned(
       "quant_cfg:\n- {quantizer_path: \"*\", cfg: {format: e4m3, recipe: delayed}}\n"
       "- {quantizer_path: \"*.up.*\", cfg: {format: bf16}}\n",
@@ -108,16 +114,20 @@ TEST_CASE("the two orders are opposite") {
 
 TEST_CASE("rules that are shadowed, with who is in front of them") {
   refused(configs + matcher("all", "*", "a") + matcher("up", "*up", "b"), 6,
-          "matchers.up is shadowed: it decides nothing for the 4 tensors that it matches (matchers.all in "
+          "matchers.up is shadowed: it decides nothing for the 4 tensors that it matches "
+          "(matchers.all in "
           "line 5 does");
-  refused(configs + matcher("u", "*up", "a") + matcher("d", "*down", "b") + matcher("mlp", "*mlp*", "b"), 7,
-          "matchers.u in line 5, matchers.d in line 6 do");
+  refused(configs + matcher("u", "*up", "a") + matcher("d", "*down", "b") +
+              matcher("mlp", "*mlp*", "b"),
+          7, "matchers.u in line 5, matchers.d in line 6 do");
   refused(
-      "quant_cfg:\n- {quantizer_path: \"*up*\", cfg: {format: bf16}}\n- {quantizer_path: \"*\", enable: "
+      "quant_cfg:\n- {quantizer_path: \"*up*\", cfg: {format: bf16}}\n- {quantizer_path: \"*\", "
+      "enable: "
       "false}\n",
       2, "quant_cfg[0] is shadowed");
   refused(
-      "quant_cfg:\n- {quantizer_path: \"*up*\", enable: false}\n- {quantizer_path: \"*\", cfg: {format: "
+      "quant_cfg:\n- {quantizer_path: \"*up*\", enable: false}\n- {quantizer_path: \"*\", cfg: "
+      "{format: "
       "bf16}}\n",
       2, "move it behind quant_cfg[1]");
 }
@@ -138,8 +148,10 @@ TEST_CASE("patterns that match nothing, with the nearest one that does") {
 }
 
 TEST_CASE("a disabled matcher takes no part, but its config must be there") {
-  CHECK_NOTHROW(assigned(configs + matcher("x", "nothing", "a", "") + matcher("y2", "*", "b"), layers(1)));
-  refused(configs + matcher("x", "*", "c", ", enabled: false"), 5, "there is no config of that name");
+  CHECK_NOTHROW(
+      assigned(configs + matcher("x", "nothing", "a", "") + matcher("y2", "*", "b"), layers(1)));
+  refused(configs + matcher("x", "*", "c", ", enabled: false"), 5,
+          "there is no config of that name");
   refused(configs + matcher("x", "*", "bb"), 5, "name one of configs, or add it there");
 }
 
@@ -152,7 +164,8 @@ TEST_CASE("the trap of layer 1 and layer 10") {
   CHECK(made.traps[0].rule == 0);
   CHECK(made.traps[0].line == 5);
   CHECK(made.traps[0].text ==
-        "'*layers.1*' takes layers.10, layers.11 besides layers.1, for * takes digits too: 6 of its 9 "
+        "'*layers.1*' takes layers.10, layers.11 besides layers.1, for * takes digits too: 6 of "
+        "its 9 "
         "tensors, first "
         "'layers.10.mlp.up.weight'; '*layers.1.*' takes layers.1 alone");
   CHECK(assigned(configs + matcher("one", "*layers.1.*", "a"), layers(12)).traps.size() ==
@@ -161,21 +174,26 @@ TEST_CASE("the trap of layer 1 and layer 10") {
       assigned(configs + matcher("one", "*1.mlp*", "a") + matcher("all", "*", "b"), layers(12));
   REQUIRE(front.traps.size() == 1);
   CHECK(front.traps[0].text.find("takes 11 besides 1,") != std::string::npos);
-  CHECK(assigned(configs + matcher("some", "*layers.1[01]*", "a") + matcher("all", "*", "b"), layers(12))
+  CHECK(assigned(configs + matcher("some", "*layers.1[01]*", "a") + matcher("all", "*", "b"),
+                 layers(12))
             .traps.empty());
 }
 
 TEST_CASE("traps of whole files") {
-  const auto off = assigned(configs + matcher("x", "*", "a", "") + matcher("y2", "*up", "b"), layers(1));
+  const auto off =
+      assigned(configs + matcher("x", "*", "a", "") + matcher("y2", "*up", "b"), layers(1));
   REQUIRE(off.traps.size() == 2);
   CHECK(off.traps[0].text.find("enabled is not given, and false then") != std::string::npos);
   CHECK(off.traps[1].text == "config 'a' is used by no matcher that is on");
   CHECK(off.traps[1].line == 2);
-  CHECK(assigned(configs + matcher("x", "*", "a", ", enabled: false") + matcher("y2", "*up", "b"), layers(1))
+  CHECK(assigned(configs + matcher("x", "*", "a", ", enabled: false") + matcher("y2", "*up", "b"),
+                 layers(1))
             .traps.size() == 1);
-  const auto open = assigned("quant_cfg:\n- {quantizer_path: \"*up*\", cfg: {format: bf16}}\n", layers(1));
+  const auto open =
+      assigned("quant_cfg:\n- {quantizer_path: \"*up*\", cfg: {format: bf16}}\n", layers(1));
   REQUIRE(open.traps.size() == 1);
-  CHECK(open.traps[0].text.find("2 tensors match no entry, first 'embed.weight'") != std::string::npos);
+  CHECK(open.traps[0].text.find("2 tensors match no entry, first 'embed.weight'") !=
+        std::string::npos);
 }
 
 TEST_CASE("layers are counted as the path says") {

@@ -50,7 +50,8 @@ LayerInputs fresh_layers() {
                                    payload_of(QuantFormat::int8, CalibrationMethod::smoothquant)};
   LayerInputs layers;
   for (const QuantPayload& payload : payloads)
-    layers.try_emplace(static_cast<int>(layers.size()), payload, HistogramGrowth::doubling, channels);
+    layers.try_emplace(static_cast<int>(layers.size()), payload, HistogramGrowth::doubling,
+                       channels);
   return layers;
 }
 
@@ -109,11 +110,13 @@ TEST_CASE("any split of the batches over 1 to 8 ranks, in any order, has the bit
   for (int ranks = 1; ranks <= most_ranks; ++ranks) {
     for (int i = 0; i < splits_each; ++i) {
       std::vector<std::size_t> order = all;
-      for (std::size_t k = order.size(); k > 1; --k) std::swap(order[k - 1], order[philox.below(draw++, k)]);
+      for (std::size_t k = order.size(); k > 1; --k)
+        std::swap(order[k - 1], order[philox.below(draw++, k)]);
       Split split(static_cast<std::size_t>(ranks));
       for (const std::size_t number : order)
         split[philox.below(draw++, static_cast<std::uint64_t>(ranks))].push_back(number);
-      idle += static_cast<int>(std::ranges::count_if(split, [](const auto& own) { return own.empty(); }));
+      idle += static_cast<int>(
+          std::ranges::count_if(split, [](const auto& own) { return own.empty(); }));
       if (found(split) != whole) ++different;
       ++splits;
     }

@@ -69,7 +69,8 @@ void appended(Line& line) {
     bins.add({}, values);
   }
   std::printf("%u ", std::bit_cast<std::uint32_t>(bins.width()));
-  for (const std::uint64_t count : bins.count()) std::printf("%llu ", static_cast<unsigned long long>(count));
+  for (const std::uint64_t count : bins.count())
+    std::printf("%llu ", static_cast<unsigned long long>(count));
 }
 
 void smooth(Line& line) {

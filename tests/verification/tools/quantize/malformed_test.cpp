@@ -30,7 +30,8 @@ std::string decoded(const std::string& text) {
 }
 
 std::vector<Malformed> all_malformed() {
-  std::istringstream lines(read_file(source_folder() + "/tests/verification/tools/quantize/malformed.txt"));
+  std::istringstream lines(
+      read_file(source_folder() + "/tests/verification/tools/quantize/malformed.txt"));
   std::vector<Malformed> all;
   for (std::string line; std::getline(lines, line);) {
     if (line.starts_with("=== ")) {
@@ -43,7 +44,8 @@ std::vector<Malformed> all_malformed() {
   return all;
 }
 
-CliResult run_on(const TemporaryFolder& folder, const std::string& text, const std::string& flags = "") {
+CliResult run_on(const TemporaryFolder& folder, const std::string& text,
+                 const std::string& flags = "") {
   const std::string file = folder.write("q.yaml", text);
   return run_cli("quantization " + quoted(file) + " --model byte_gpt_tiny " + flags);
 }
@@ -72,8 +74,8 @@ TEST_CASE("quantize refuses every one of them too, and writes nothing") {
   for (const Malformed& one : all_malformed()) {
     CAPTURE(one.text);
     const std::string file = folder.write("q.yaml", one.text);
-    const CliResult result =
-        run_cli(quantize_words(quantize_model(), file, quantize_text, out) + " --json " + quoted(json));
+    const CliResult result = run_cli(quantize_words(quantize_model(), file, quantize_text, out) +
+                                     " --json " + quoted(json));
     expect_refusal(result, "q.yaml:" + std::to_string(one.line) + ": ");
     CHECK_FALSE(std::filesystem::exists(out));
     CHECK_FALSE(std::filesystem::exists(json));
@@ -83,7 +85,8 @@ TEST_CASE("quantize refuses every one of them too, and writes nothing") {
 TEST_CASE("files that are no files of rules") {
   const TemporaryFolder folder;
   const std::string flags = " --model byte_gpt_tiny";
-  expect_refusal("quantization " + quoted(folder.file("none.yaml")) + flags, "none.yaml cannot be read");
+  expect_refusal("quantization " + quoted(folder.file("none.yaml")) + flags,
+                 "none.yaml cannot be read");
   expect_refusal("quantization /tmp" + flags, "/tmp is a directory");
   expect_refusal("quantization /dev/zero" + flags, "is a device or a pipe");
   std::string binary;
@@ -99,14 +102,15 @@ TEST_CASE("files that are no files of rules") {
 
 TEST_CASE("a word of a file does nothing to a terminal") {
   const TemporaryFolder folder;
-  const CliResult shown =
-      run_on(folder,
-             "configs:\n  \"name\": {format: bf16}\nmatchers:\n"
-             "  m: {type: glob, pattern: \"*[\\e\\a\\x7f\\u202ea]*\", config: name, enabled: true}\n");
+  const CliResult shown = run_on(
+      folder,
+      "configs:\n  \"name\": {format: bf16}\nmatchers:\n"
+      "  m: {type: glob, pattern: \"*[\\e\\a\\x7f\\u202ea]*\", config: name, enabled: true}\n");
   CHECK(shown.exit_code == 0);
   CHECK(shown.out.find("\\x1b") != std::string::npos);
   for (const char c : {'\x1b', '\x07', '\x7f'}) CHECK(shown.out.find(c) == std::string::npos);
   CHECK(shown.out.find("\xE2\x80\xAE") == std::string::npos);
   expect_refusal(run_on(folder, "quant_cfg:\n- {\"\\e[31m\": 1}\n"), "\\x1b[31m");
-  expect_refusal(run_on(folder, "quant_cfg:\n- {quantizer_path: \"\\e[31m\", enable: false}\n"), "\\x1b[31m");
+  expect_refusal(run_on(folder, "quant_cfg:\n- {quantizer_path: \"\\e[31m\", enable: false}\n"),
+                 "\\x1b[31m");
 }

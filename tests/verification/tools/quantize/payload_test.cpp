@@ -31,17 +31,21 @@ std::string json(const std::string& fields) { return payload_json(payload(fields
 
 TEST_CASE("defaults, and the fields that have an effect") {
   CHECK(json("format: bf16") == R"({"format":"bf16"})");
-  CHECK(json("format: e4m3, recipe: delayed") ==
-        R"({"format":"e4m3","recipe":"delayed","margin":0,"history":1024,"amax":"max","calibration":null})");
-  CHECK(json("format: e5m2, recipe: current") ==
-        R"({"format":"e5m2","recipe":"current","epsilon":0.0,"power_of_two":false,"calibration":null})");
-  CHECK(json("format: e4m3, recipe: blockwise, block: 128x128") ==
-        R"({"format":"e4m3","recipe":"blockwise","epsilon":0.0,"power_of_two":true,"block":"128x128",)"
-        R"("calibration":null})");
+  CHECK(
+      json("format: e4m3, recipe: delayed") ==
+      R"({"format":"e4m3","recipe":"delayed","margin":0,"history":1024,"amax":"max","calibration":null})");
+  CHECK(
+      json("format: e5m2, recipe: current") ==
+      R"({"format":"e5m2","recipe":"current","epsilon":0.0,"power_of_two":false,"calibration":null})");
+  CHECK(
+      json("format: e4m3, recipe: blockwise, block: 128x128") ==
+      R"({"format":"e4m3","recipe":"blockwise","epsilon":0.0,"power_of_two":true,"block":"128x128",)"
+      R"("calibration":null})");
   CHECK(json("format: e4m3, recipe: mxfp8") ==
         R"({"format":"e4m3","recipe":"mxfp8","block":"1x32","calibration":null})");
-  CHECK(json("format: int8, calibration: {method: percentile}") ==
-        R"({"format":"int8","calibration":{"method":"percentile","percentile":99.99,"bins":2048}})");
+  CHECK(
+      json("format: int8, calibration: {method: percentile}") ==
+      R"({"format":"int8","calibration":{"method":"percentile","percentile":99.99,"bins":2048}})");
   CHECK(json("format: int8, calibration: {method: entropy, bins: 4096}") ==
         R"({"format":"int8","calibration":{"method":"entropy","bins":4096}})");
   CHECK(json("format: int8, calibration: {method: smoothquant, axis: 1}") ==
@@ -53,8 +57,8 @@ TEST_CASE("defaults, and the fields that have an effect") {
 }
 
 TEST_CASE("values that are given") {
-  const QuantPayload delayed =
-      payload("history: 1, recipe: delayed, amax: most_recent, margin: 32, format: e4m3");  // any order
+  const QuantPayload delayed = payload(
+      "history: 1, recipe: delayed, amax: most_recent, margin: 32, format: e4m3");  // any order
   CHECK(delayed.history == 1);
   CHECK(delayed.margin == 32);
   CHECK(delayed.amax == AmaxAlgorithm::most_recent);
@@ -64,8 +68,10 @@ TEST_CASE("values that are given") {
   CHECK(current.epsilon == 0.25);
   CHECK_FALSE(current.power_of_two);
   CHECK(payload("format: int8, calibration: {method: smoothquant, alpha: 0.5}").alpha == 0.5);
-  CHECK(payload("format: int8, calibration: {method: percentile, percentile: 100}").percentile == 100);
-  CHECK(short_name(payload("format: e4m3, recipe: blockwise, block: 1x128")) == "e4m3 blockwise 1x128");
+  CHECK(payload("format: int8, calibration: {method: percentile, percentile: 100}").percentile ==
+        100);
+  CHECK(short_name(payload("format: e4m3, recipe: blockwise, block: 1x128")) ==
+        "e4m3 blockwise 1x128");
   CHECK(short_name(payload("format: int8, calibration: {method: mse}")) == "int8 mse");
   CHECK(short_name(payload("format: fp16")) == "fp16");
 }
@@ -107,7 +113,8 @@ TEST_CASE("types and ranges") {
 TEST_CASE("fields without effect, and fields that are missing") {
   refused("format: bf16, recipe: current",
           "configs.c.recipe would have no effect (it belongs to format e4m3, e5m2)");
-  refused("format: int8, recipe: delayed, calibration: {method: max}", "recipe would have no effect");
+  refused("format: int8, recipe: delayed, calibration: {method: max}",
+          "recipe would have no effect");
   refused("format: e4m3, recipe: current, margin: 1",
           "margin would have no effect (it belongs to recipe delayed)");
   refused("format: e4m3, recipe: current, history: 1", "history would have no effect");
@@ -118,12 +125,14 @@ TEST_CASE("fields without effect, and fields that are missing") {
   refused("format: e4m3, recipe: current, calibration: {method: max}",
           "calibration.method would have no effect");
   refused("format: bf16, calibration: {method: max}", "calibration.method would have no effect");
-  refused("format: int8, calibration: {method: max, percentile: 99}", "percentile would have no effect");
+  refused("format: int8, calibration: {method: max, percentile: 99}",
+          "percentile would have no effect");
   refused("format: int8, calibration: {method: mse, bins: 2048}", "bins would have no effect");
   refused("format: int8, calibration: {method: max, alpha: 1}", "alpha would have no effect");
   refused("format: int8, calibration: {method: entropy, axis: 0}", "axis would have no effect");
   refused("format: int4, calibration: {method: entropy}", "entropy and smoothquant are for int8");
-  refused("format: e4m3, calibration: {method: smoothquant}", "entropy and smoothquant are for int8");
+  refused("format: e4m3, calibration: {method: smoothquant}",
+          "entropy and smoothquant are for int8");
   refused("", "configs.c has no format");
   refused("recipe: current", "configs.c has no format");
   refused("format: e4m3", "has no recipe and no calibration");
@@ -151,7 +160,9 @@ TEST_CASE("the table of fields names every name, and every field is in it once")
     }
     return std::string();
   };
-  const auto choices = [](Span<const std::string_view> names) { return any_of_names(names.subspan(1)); };
+  const auto choices = [](Span<const std::string_view> names) {
+    return any_of_names(names.subspan(1));
+  };
   CHECK(values("format") == any_of_names(names_of(QuantFormat{})));
   CHECK(values("recipe") == choices(names_of(QuantRecipe{})));
   CHECK(values("amax") == any_of_names(names_of(AmaxAlgorithm{})));

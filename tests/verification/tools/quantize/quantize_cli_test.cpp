@@ -21,15 +21,17 @@ const std::string& text = quantize_text;
 
 const std::string& model() { return quantize_model(); }
 
-std::string command(const std::string& of_model, const std::string& by_rules, const std::string& with_text,
-                    const std::string& to) {
+std::string command(const std::string& of_model, const std::string& by_rules,
+                    const std::string& with_text, const std::string& to) {
   return quantize_words(of_model, by_rules, with_text, to);
 }
 
 std::string program() { return quoted(build_folder() + "/zeroproof"); }
 
 /// Runs shell text whose output goes where CliResult has it.
-CliResult run_shell(const std::string& script) { return run_cli("--version >/dev/null; " + script); }
+CliResult run_shell(const std::string& script) {
+  return run_cli("--version >/dev/null; " + script);
+}
 
 void refused_with(const std::string& words, const std::string& sentence, int exit_code = 2) {
   expect_quantize_refusal(words, sentence, exit_code);
@@ -43,8 +45,8 @@ TEST_CASE("the same bytes on 1 to 8 ranks, and the same report") {
   for (const int ranks : {1, 2, 3, 4, 5, 6, 7, 8}) {
     const std::string out = folder.file("q.safetensors"), json = folder.file("q.json");
     const std::string world = ranks == 1 ? "self" : "threads:" + std::to_string(ranks);
-    const CliResult result =
-        run_cli(command(model(), rules, text, out) + " --json " + quoted(json) + " --world " + world);
+    const CliResult result = run_cli(command(model(), rules, text, out) + " --json " +
+                                     quoted(json) + " --world " + world);
     CAPTURE(result.err);
     REQUIRE(result.exit_code == 0);
     if (file.empty()) file = read_file(out), report = read_file(json);
@@ -56,7 +58,8 @@ TEST_CASE("the same bytes on 1 to 8 ranks, and the same report") {
   CHECK(values["tensors"].size() == 13);
   CHECK(values["windows"] == 128);  // of the 132 that the text has
   CHECK(values["before"]["perplexity"] != values["after"]["perplexity"]);
-  CHECK(std::abs(values["before"]["loss"].get<double>() - values["after"]["loss"].get<double>()) < 0.05);
+  CHECK(std::abs(values["before"]["loss"].get<double>() - values["after"]["loss"].get<double>()) <
+        0.05);
 }
 
 TEST_CASE("codes and scales stand for what fake quantization makes of the parameters") {
@@ -66,7 +69,8 @@ TEST_CASE("codes and scales stand for what fake quantization makes of the parame
   const auto after = SafetensorsReader::open(out);
   CHECK(after.metadata().at("quantized") == "zeroproof-quantized/1");
   CHECK(Values::parse(after.metadata().at("payloads")).size() == 13);
-  const std::string name = "block0.attention.query.weight";  // int8, the largest magnitude of each column
+  const std::string name =
+      "block0.attention.query.weight";  // int8, the largest magnitude of each column
   const auto codes = values_of<std::int8_t>(out, name);
   const auto scale = values_of<float>(out, name + ".scale");
   CHECK(values_of<float>(out, name + ".input_scale").size() == 1);
@@ -115,26 +119,32 @@ TEST_CASE("what cannot be quantized is one sentence, and nothing is written") {
   const TemporaryFolder folder;
   const std::string out = folder.file("q.safetensors");
   const auto with = [&](const std::string& yaml) { return folder.write("rules.yaml", yaml); };
-  refused_with(command(model(), rules, folder.write("empty.txt", ""), out), "has 0 bytes but 14 are needed");
+  refused_with(command(model(), rules, folder.write("empty.txt", ""), out),
+               "has 0 bytes but 14 are needed");
   refused_with(command(model(), rules, folder.write("short.txt", "a short text"), out),
                "has 12 bytes but 14 are needed");
   refused_with(command(folder.write("no.safetensors", "no"), rules, text, out), "no.safetensors");
   refused_with(command(model(), rules, text, out) + " --samples 0", "--samples is '0'");
   refused_with(command(model(), rules, text, out) + " --world mpi:2", "world mpi:2 has processes");
   refused_with(command(model(), rules, text, model()), "is to be read and written");
-  const std::string one = "matchers:\n  all: {type: glob, pattern: \"*\", config: a, enabled: true}\n";
-  refused_with(command(model(), with("configs:\n  a: {format: e4m3, recipe: delayed}\n" + one), text, out),
-               "has the recipe delayed");
+  const std::string one =
+      "matchers:\n  all: {type: glob, pattern: \"*\", config: a, enabled: true}\n";
   refused_with(
-      command(model(), with("configs:\n  a: {format: int8, calibration: {method: smoothquant}}\n" + one),
+      command(model(), with("configs:\n  a: {format: e4m3, recipe: delayed}\n" + one), text, out),
+      "has the recipe delayed");
+  refused_with(
+      command(model(),
+              with("configs:\n  a: {format: int8, calibration: {method: smoothquant}}\n" + one),
               text, out),
       "is no weight of a linear layer");
   refused_with(
-      command(model(), with("configs:\n  a: {format: int8, calibration: {method: max, axis: 2}}\n" + one),
+      command(model(),
+              with("configs:\n  a: {format: int8, calibration: {method: max, axis: 2}}\n" + one),
               text, out),
       "has 2 dimensions and no axis 2");
-  refused_with(command(model(), with("quant_cfg: [{quantizer_path: \"*\", enable: false}]\n"), text, out),
-               "no rule turns a matrix");
+  refused_with(
+      command(model(), with("quant_cfg: [{quantizer_path: \"*\", enable: false}]\n"), text, out),
+      "no rule turns a matrix");
   CHECK_FALSE(std::filesystem::exists(out));
 }
 
@@ -156,12 +166,14 @@ TEST_CASE("a model of another kind, or one that has diverged") {
     for (const SafeTensor& tensor : reader.header().tensors) {
       std::vector<std::byte> bytes(static_cast<std::size_t>(tensor.num_bytes()));
       reader.read(tensor, 0, bytes);
-      if (tensor.name == "param.6.head.weight") bytes[0] = std::byte{0x80}, bytes[1] = std::byte{0x7F};
+      if (tensor.name == "param.6.head.weight")
+        bytes[0] = std::byte{0x80}, bytes[1] = std::byte{0x7F};
       writer.write(tensor.name, bytes);
     }
     writer.finish();
   }
-  refused_with(command(wrong, rules, text, out), "1 of the 3840 elements of 'param.6.head.weight'", 1);
+  refused_with(command(wrong, rules, text, out), "1 of the 3840 elements of 'param.6.head.weight'",
+               1);
   CHECK_FALSE(std::filesystem::exists(out));
 }
 

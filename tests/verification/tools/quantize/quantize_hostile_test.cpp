@@ -6,8 +6,8 @@
 #include <limits>
 
 #include "common/io/safetensors/safetensors.hpp"
-#include "tests/verification/tools/quantize/quantize_support.hpp"
 #include "tests/verification/compare/tensors/tensor_files.hpp"
+#include "tests/verification/tools/quantize/quantize_support.hpp"
 
 namespace {
 
@@ -60,14 +60,17 @@ TEST_CASE("a weight of zeros has an amax of 0: codes 0, and the scale of an amax
   for (const std::string method : {"max", "percentile", "entropy", "mse"}) {
     CAPTURE(method);
     const CliResult result = run_cli(
-        quantize_words(wrong, folder.write("q.yaml", rule_for(method)), quantize_text, out) + " --samples 4");
+        quantize_words(wrong, folder.write("q.yaml", rule_for(method)), quantize_text, out) +
+        " --samples 4");
     CAPTURE(result.err);
     REQUIRE(result.exit_code == 0);
     const SafetensorsReader made = SafetensorsReader::open(out);
-    CHECK(values_of<float>(out, name + ".scale") == std::vector<float>{method == "mse" ? 448.0F : 1.0F});
+    CHECK(values_of<float>(out, name + ".scale") ==
+          std::vector<float>{method == "mse" ? 448.0F : 1.0F});
     std::vector<std::byte> codes(static_cast<std::size_t>(made.find(name)->num_bytes()));
     made.read(*made.find(name), 0, codes);
-    CHECK(std::all_of(codes.begin(), codes.end(), [](std::byte code) { return code == std::byte{0}; }));
+    CHECK(std::all_of(codes.begin(), codes.end(),
+                      [](std::byte code) { return code == std::byte{0}; }));
   }
 }
 
@@ -78,8 +81,9 @@ TEST_CASE("an amax that is infinite or NaN: exit 1, one sentence, nothing writte
     return quantize_words(wrong, folder.write("q.yaml", rule_for(method)), quantize_text, out) +
            " --samples 4 --json " + quoted(folder.file("q.json"));
   };
-  for (const float value : {std::numeric_limits<float>::infinity(), -std::numeric_limits<float>::infinity(),
-                            std::numeric_limits<float>::quiet_NaN()}) {
+  for (const float value :
+       {std::numeric_limits<float>::infinity(), -std::numeric_limits<float>::infinity(),
+        std::numeric_limits<float>::quiet_NaN()}) {
     write_model(wrong, "block1.mlp.up.weight", value);
     for (const std::string method : {"max", "entropy", "mse"})
       expect_quantize_refusal(words(method), "of 'block1.mlp.up.weight' are infinite or NaN", 1);
@@ -105,7 +109,8 @@ TEST_CASE("blocks longer than a tensor, more bins than elements, an axis that is
                             "has the recipe blockwise");
   expect_quantize_refusal(words("format: int8, calibration: {method: max, axis: 7}"), "no axis 7");
   CHECK_FALSE(std::filesystem::exists(out));
-  CHECK(run_cli(words("format: int8, calibration: {method: percentile, bins: 65536}")).exit_code == 0);
+  CHECK(run_cli(words("format: int8, calibration: {method: percentile, bins: 65536}")).exit_code ==
+        0);
 }
 
 TEST_CASE("a full disk: whichever file does not fit, one sentence, and no part of it") {
@@ -116,9 +121,9 @@ TEST_CASE("a full disk: whichever file does not fit, one sentence, and no part o
   // As many blocks of 512 bytes as a file may have: none, the header alone, half of it.
   for (const char* blocks : {"0", "1", "8"}) {
     CAPTURE(blocks);
-    const CliResult full =
-        run_cli("--version >/dev/null; { (ulimit -f " + std::string(blocks) + "; " +
-                quoted(build_folder() + "/zeroproof") + " " + words + " 2>&1; echo exit $?) | cat; }");
+    const CliResult full = run_cli("--version >/dev/null; { (ulimit -f " + std::string(blocks) +
+                                   "; " + quoted(build_folder() + "/zeroproof") + " " + words +
+                                   " 2>&1; echo exit $?) | cat; }");
     CAPTURE(full.out);
     CHECK(full.out.ends_with("\nexit 2\n"));
     CHECK(std::count(full.out.begin(), full.out.end(), '\n') == 2);

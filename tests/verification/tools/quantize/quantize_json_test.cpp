@@ -25,17 +25,20 @@ Values written(const std::string& rules, const std::string& flags = "") {
 const std::string every_kind =
     "quant_cfg:\n- {quantizer_path: \"*\", cfg: {format: bf16}}\n"
     "- {quantizer_path: \"*up*\", cfg: {format: e5m2, calibration: {method: mse, axis: 0}}}\n"
-    "- {quantizer_path: \"*key*\", cfg: {format: int8, calibration: {method: percentile, bins: 512}}}\n";
+    "- {quantizer_path: \"*key*\", cfg: {format: int8, calibration: {method: percentile, bins: "
+    "512}}}\n";
 
 }  // namespace
 
-TEST_CASE("quantize JSON: a tensor has scales unless it is only cast, for every method and format") {
+TEST_CASE(
+    "quantize JSON: a tensor has scales unless it is only cast, for every method and format") {
   const TemporaryFolder folder;
   std::set<std::string> methods, formats;
   for (const Values& report :
        {written(quantize_rules), written(quantize_rules, " --histogram appended"),
         written(folder.write("q.yaml", every_kind), " --world threads:3"),
-        written(folder.write("q.yaml", "quant_cfg: [{quantizer_path: \"*\", cfg: {format: fp16}}]"))}) {
+        written(
+            folder.write("q.yaml", "quant_cfg: [{quantizer_path: \"*\", cfg: {format: fp16}}]"))}) {
     for (const Values& tensor : report.at("tensors")) {
       const Values& payload = tensor.at("payload");
       formats.insert(payload.at("format").get<std::string>());

@@ -22,10 +22,10 @@ inline const std::string& quantize_model() {
   return path;
 }
 
-inline std::string quantize_words(const std::string& model, const std::string& rules, const std::string& text,
-                                  const std::string& out) {
-  return "quantize " + quoted(model) + " --config " + quoted(rules) + " --calibrate " + quoted(text) +
-         " -o " + quoted(out);
+inline std::string quantize_words(const std::string& model, const std::string& rules,
+                                  const std::string& text, const std::string& out) {
+  return "quantize " + quoted(model) + " --config " + quoted(rules) + " --calibrate " +
+         quoted(text) + " -o " + quoted(out);
 }
 
 /// Exit code and sentence of words that are refused: one line.

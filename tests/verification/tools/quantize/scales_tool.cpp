@@ -14,7 +14,9 @@ using namespace zeroproof;
 using namespace zeroproof::verification;
 namespace host = zeroproof::cuda::host;
 
-Fp8 next_format(ToolLine& line) { return next<std::string>(line) == "e5m2" ? Fp8::e5m2 : Fp8::e4m3; }
+Fp8 next_format(ToolLine& line) {
+  return next<std::string>(line) == "e5m2" ? Fp8::e5m2 : Fp8::e4m3;
+}
 
 CurrentScaling next_current(ToolLine& line) {
   const Fp8 format = next_format(line);
@@ -61,12 +63,12 @@ void delayed(ToolLine& line) {
 }
 
 template <class Format>
-void print_blocks(const BlockGrid& grid, const std::vector<float>& values, const std::vector<float>& scale,
-                  const std::vector<float>& scale_inv,
-                  void (*quantize)(const Exec&, const BlockQuantization&, std::int64_t, Span<const float>,
-                                   Span<const float>, Span<Format>),
-                  void (*dequantize)(const Exec&, const BlockGrid&, std::int64_t, Span<const Format>,
-                                     Span<const float>, Span<float>)) {
+void print_blocks(const BlockGrid& grid, const std::vector<float>& values,
+                  const std::vector<float>& scale, const std::vector<float>& scale_inv,
+                  void (*quantize)(const Exec&, const BlockQuantization&, std::int64_t,
+                                   Span<const float>, Span<const float>, Span<Format>),
+                  void (*dequantize)(const Exec&, const BlockGrid&, std::int64_t,
+                                     Span<const Format>, Span<const float>, Span<float>)) {
   std::vector<Format> codes(values.size());
   quantize({}, {grid}, 0, values, scale, codes);
   std::vector<float> back(values.size());

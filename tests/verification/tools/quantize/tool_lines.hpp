@@ -34,7 +34,8 @@ inline float next_float(ToolLine& line) { return std::bit_cast<float>(next<std::
 
 inline std::vector<float> floats_of(ToolLine& line) {
   std::vector<float> values;
-  for (const std::uint32_t word : rest_of<std::uint32_t>(line)) values.push_back(std::bit_cast<float>(word));
+  for (const std::uint32_t word : rest_of<std::uint32_t>(line))
+    values.push_back(std::bit_cast<float>(word));
   return values;
 }
 

@@ -22,7 +22,8 @@ void expect_no_yaml(const std::string& text, std::int64_t line, const std::strin
 }  // namespace
 
 TEST_CASE("values have kinds and lines, members stay in their order") {
-  const YamlNode root = parsed("b: 1\na: 'x'\n\nlist:\n- ~\n- {deep: \"1\"}\nempty:\ntext: |\n  1\n  2\n");
+  const YamlNode root =
+      parsed("b: 1\na: 'x'\n\nlist:\n- ~\n- {deep: \"1\"}\nempty:\ntext: |\n  1\n  2\n");
   REQUIRE(root.kind == YamlNode::Kind::map);
   REQUIRE(root.members.size() == 5);
   CHECK(root.members[0].key == "b");
@@ -90,7 +91,8 @@ TEST_CASE("deep, wide, long and multiplied texts are refused in a moment") {
   for (int i = 0; i < 21000; ++i) wide += "1,";
   expect_no_yaml(wide + "]", 1, "more than 20000 values");
   expect_no_yaml("a: &x [1, *x]", 1, "inside of what it names");
-  expect_refused([] { parsed(std::string(most_yaml_bytes + 1, '#')); }, 0, "more than 1048576 bytes");
+  expect_refused([] { parsed(std::string(most_yaml_bytes + 1, '#')); }, 0,
+                 "more than 1048576 bytes");
   CHECK(parsed("# " + std::string(most_yaml_bytes - 2, 'x')).kind == YamlNode::Kind::nothing);
   expect_no_yaml("a: \"" + std::string(900000, 'x'), 1, "this is no YAML");
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
@@ -100,7 +102,8 @@ TEST_CASE("deep, wide, long and multiplied texts are refused in a moment") {
 TEST_CASE("values are what every reader takes them for") {
   const std::string file = "f.yaml";
   const YamlNode root = parsed(
-      "yes: true\nint: -12\nreal: 1.5e-3\nword: e4m3\nquoted: \"true\"\nno: no\nhex: 0x10\noctal: 012\nexp: "
+      "yes: true\nint: -12\nreal: 1.5e-3\nword: e4m3\nquoted: \"true\"\nno: no\nhex: 0x10\noctal: "
+      "012\nexp: "
       "1e-4\n"
       "dotless: 1.0e4\nbig: 99999999999999999999\nnan: .nan\ninf: .inf\nempty:\nblank: \"\"\nday: "
       "2026-11-25\n"
@@ -124,8 +127,10 @@ TEST_CASE("values are what every reader takes them for") {
   for (const char* key : {"quoted", "no", "int", "empty"}) refused(key, boolean, "true or false");
   for (const char* key : {"int", "hex", "octal", "real", "big", "empty", "yes", "exp"})
     refused(key, integer, "an integer from -5 to");
-  for (const char* key : {"hex", "word", "empty", "yes", "quoted"}) refused(key, number, "a number from");
-  for (const char* key : {"exp", "dotless", "octal"}) refused(key, number, "some readers of YAML take that");
+  for (const char* key : {"hex", "word", "empty", "yes", "quoted"})
+    refused(key, number, "a number from");
+  for (const char* key : {"exp", "dotless", "octal"})
+    refused(key, number, "some readers of YAML take that");
   for (const char* key : {"no", "int", "hex", "nan", "inf", "day", "sexagesimal", "exp"})
     refused(key, text, "in quotation marks");
   for (const char* key : {"empty", "blank"}) refused(key, text, "write one");

@@ -50,8 +50,8 @@ void with_shape(const StepTrace& trace, const Use& use) {
 }  // namespace
 
 TEST_CASE("trace JSON: no differences, for every stage, number of ranks, rule and dtype") {
-  const UpdateRule rules[] = {UpdateRule::adamw, UpdateRule::adam, UpdateRule::sgd, UpdateRule::sgd_ema,
-                              UpdateRule::lion};
+  const UpdateRule rules[] = {UpdateRule::adamw, UpdateRule::adam, UpdateRule::sgd,
+                              UpdateRule::sgd_ema, UpdateRule::lion};
   const DType dtypes[] = {DType::bf16, DType::fp16, DType::fp32};
   for (int stage = 0; stage <= 3; ++stage) {
     for (int world = 1; world <= most_traced_ranks; ++world) {
@@ -70,7 +70,9 @@ TEST_CASE("trace JSON: no differences, for every stage, number of ranks, rule an
   }
 }
 
-TEST_CASE("a trace of 8-bit parameters has every master's way through amax, scale and code to what is read") {
+TEST_CASE(
+    "a trace of 8-bit parameters has every master's way through amax, scale and code to what is "
+    "read") {
   for (const ScaleRecipe recipe :
        {ScaleRecipe::current, ScaleRecipe::delayed, ScaleRecipe::blockwise, ScaleRecipe::mxfp8}) {
     TraceSettings settings = settings_of_case(2, 2);
@@ -88,7 +90,8 @@ TEST_CASE("a trace of 8-bit parameters has every master's way through amax, scal
       std::size_t seen = 0;
       for (const Values& rank : cast.at("ranks")) {
         const Values &after = rank.at("after"), &codes = after.at("param_shard");
-        const Values& masters = step.at("phases").at(5).at("ranks").at(rank.at("rank").get<std::size_t>());
+        const Values& masters =
+            step.at("phases").at(5).at("ranks").at(rank.at("rank").get<std::size_t>());
         CHECK(after.contains("amax_history") == (recipe == ScaleRecipe::delayed));
         CHECK(after.contains("column_shard") == (recipe == ScaleRecipe::mxfp8));
         std::size_t at = 0;
@@ -105,7 +108,8 @@ TEST_CASE("a trace of 8-bit parameters has every master's way through amax, scal
           CHECK(codes.at("bits").at(at) == way.at("code"));
           const Values& master = masters.at("after").at("master").at("values").at(at);
           CHECK(way.at("scaled") == bits(master.get<float>() * number("param_scale")));
-          CHECK(way.at("read") == bits(codes.at("values").at(at).get<float>() * number("param_scale_inv")));
+          CHECK(way.at("read") ==
+                bits(codes.at("values").at(at).get<float>() * number("param_scale_inv")));
           ++at;
           ++seen;
         }
@@ -190,7 +194,8 @@ TEST_CASE("what the ranks bring into a reduction makes its result") {
   const Values& norm = phase_of(json.at("steps").at(1), "norm");
   std::vector<std::uint64_t> sum(2 * group);
   for (const Values& part : norm.at("reductions").at(0).at("parts")) {
-    for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += part.at("values").at(i).get<std::uint64_t>();
+    for (std::size_t i = 0; i < sum.size(); ++i)
+      sum[i] += part.at("values").at(i).get<std::uint64_t>();
   }
   for (std::size_t i = 0; i < sum.size(); ++i) {
     if (i % group + 1 >= group - 2) continue;  // the last limb and the counts keep what they have
@@ -199,13 +204,15 @@ TEST_CASE("what the ranks bring into a reduction makes its result") {
   }
   CHECK(Values(sum) == norm.at("reductions").at(0).at("result").at("values"));
   CHECK(norm.at("chunks").size() == 5);
-  CHECK(phase_of(Values::parse(trace_json(trace_step(settings_of_case(0, 2)))).at("steps").at(0), "norm")
+  CHECK(phase_of(Values::parse(trace_json(trace_step(settings_of_case(0, 2)))).at("steps").at(0),
+                 "norm")
             .at("reductions")
             .empty());
 }
 
 TEST_CASE(
-    "a step that overflows is skipped: the scale is halved, t stays, and the next step finds the same "
+    "a step that overflows is skipped: the scale is halved, t stays, and the next step finds the "
+    "same "
     "state") {
   TraceSettings settings = settings_of_case(1, 2);
   settings.steps = 4;
@@ -228,7 +235,8 @@ TEST_CASE(
   CHECK(update(2, "before") != update(2, "after"));
 }
 
-TEST_CASE("a difference between the sides is named: step, rank, phase, buffer and parameter or word") {
+TEST_CASE(
+    "a difference between the sides is named: step, rank, phase, buffer and parameter or word") {
   StepTrace trace = trace_step(settings_of_case(1, 2));
   for (TracedBuffer& buffer : trace.production[1].steps[1].buffers) {
     if (buffer.id == BufferId::exp_avg) buffer.bytes[5] ^= std::byte{1};
@@ -253,7 +261,8 @@ TEST_CASE("the text of a trace with a fault says what differs first, or that not
   CHECK(none.find("No buffer differs") != std::string::npos);
   for (TracedBuffer& buffer : trace.production[1].steps[0].buffers) {
     // A replica alone among ranks that have the same otherwise, beside shards that have fewer rows.
-    if (buffer.id == BufferId::param_full || buffer.id == BufferId::exp_avg) buffer.bytes[2] ^= std::byte{1};
+    if (buffer.id == BufferId::param_full || buffer.id == BufferId::exp_avg)
+      buffer.bytes[2] ^= std::byte{1};
   }
   for (TracedBuffer& buffer : trace.production[1].steps[1].before) {
     if (buffer.id == BufferId::param_full) buffer.bytes[2] ^= std::byte{1};
@@ -267,11 +276,12 @@ TEST_CASE("the text of a trace with a fault says what differs first, or that not
 
 TEST_CASE("--json writes the trace, whatever else is asked for") {
   const TemporaryFolder folder;
-  const CliResult result = run_cli("trace --world 3 --dtype fp16 --json " + quoted(folder.file("t.json")) +
-                                   " --timeline " + quoted(folder.file("time.json")));
+  const CliResult result =
+      run_cli("trace --world 3 --dtype fp16 --json " + quoted(folder.file("t.json")) +
+              " --timeline " + quoted(folder.file("time.json")));
   CHECK(result.exit_code == 0);
-  CHECK(result.out.ends_with("written: " + folder.file("t.json") + "\nwritten: " + folder.file("time.json") +
-                             "\n"));
+  CHECK(result.out.ends_with("written: " + folder.file("t.json") +
+                             "\nwritten: " + folder.file("time.json") + "\n"));
   TraceSettings settings;
   settings.world_size = 3;
   settings.param_dtype = DType::fp16;

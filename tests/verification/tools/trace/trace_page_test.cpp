@@ -52,7 +52,8 @@ std::set<std::string> expected_events(const Values& trace) {
       for (const Values& visit : phase.at("visits")) {
         all.insert(place + "visit " + std::to_string(visits[visit.at("rank").get<int>()]++));
       }
-      if (all.size() == before) all.insert(place + (phase.at("entered") ? "nothing" : "skipped") + " null");
+      if (all.size() == before)
+        all.insert(place + (phase.at("entered") ? "nothing" : "skipped") + " null");
       for (const char* list : {"chunks", "memory"}) {
         if (!phase.at(list).empty()) all.insert(place + list + " null");
       }
@@ -85,11 +86,11 @@ TEST_CASE("the page holds the values of --json, at most 300,000 bytes, and asks 
     CHECK(embedded(page, "trace") == Values::parse(trace_json(trace)));
     CHECK(page.size() <= 300'000);
     // In front of everything that could ask.
-    CHECK(page.find("content=\"default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline';") <
-          page.find("<style>"));
-    for (const char* other : {"http:", "https:", "src=", "srcset", "href=", "@import", "url(", "innerHTML",
-                              "fetch(", "import(", "XMLHttpRequest", "WebSocket", "EventSource", "sendBeacon",
-                              "<link", "<iframe", "<object", "<img"}) {
+    CHECK(page.find("content=\"default-src 'none'; script-src 'unsafe-inline'; style-src "
+                    "'unsafe-inline';") < page.find("<style>"));
+    for (const char* other : {"http:", "https:", "src=", "srcset", "href=", "@import", "url(",
+                              "innerHTML", "fetch(", "import(", "XMLHttpRequest", "WebSocket",
+                              "EventSource", "sendBeacon", "<link", "<iframe", "<object", "<img"}) {
       CAPTURE(other);
       CHECK(page.find(other) == std::string::npos);
     }
@@ -119,10 +120,12 @@ TEST_CASE("every event of the page has an index, and everything that happened is
 }
 
 TEST_CASE(
-    "arrow keys go to the event before and to the next one, within all of them, from the first one on") {
+    "arrow keys go to the event before and to the next one, within all of them, from the first one "
+    "on") {
   const std::string page = trace_html(trace_step({}));
   for (const char* line :
-       {"let at = 0,", "const move = { ArrowLeft: () => go(at - 1), ArrowRight: () => go(at + 1) }[key.key];",
+       {"let at = 0,",
+        "const move = { ArrowLeft: () => go(at - 1), ArrowRight: () => go(at + 1) }[key.key];",
         "at = Math.max(0, Math.min(events.length - 1, to));",
         "document.addEventListener(\"keydown\", key => {"}) {
     CAPTURE(line);
@@ -130,7 +133,9 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("what a unit's visits, chunks and memory are is on the page, and what a fault makes different") {
+TEST_CASE(
+    "what a unit's visits, chunks and memory are is on the page, and what a fault makes "
+    "different") {
   const auto kinds = [](const Values& events) {
     std::set<std::string> all;
     for (const Values& event : events) all.insert(event.at("kind").get<std::string>());
@@ -146,7 +151,8 @@ TEST_CASE("what a unit's visits, chunks and memory are is on the page, and what 
 
   const TemporaryFolder folder;
   const std::string file = folder.file("fault.html");
-  CHECK(run_cli("trace --fault double-unscale --html " + quoted(file), "zeroproof-faults").exit_code == 0);
+  CHECK(run_cli("trace --fault double-unscale --html " + quoted(file), "zeroproof-faults")
+            .exit_code == 0);
   const Values events = embedded(read_file(file), "events");
   std::string first;
   for (const Values& event : events) {

@@ -143,7 +143,8 @@ TEST_CASE("values are those of the optimizer's exposed buffers") {
 }
 
 TEST_CASE(
-    "shards put together are stage 0, production has the reference's bits, and G is the top of the tree") {
+    "shards put together are stage 0, production has the reference's bits, and G is the top of the "
+    "tree") {
   for (const UpdateRule rule : every_rule) {
     const StepTrace whole = trace_step(settings_for(0, 1, 5, rule));
     for (int stage = 0; stage <= 3; ++stage) {
@@ -157,7 +158,8 @@ TEST_CASE(
         }
         const auto sums = together(trace, Phase::reduce, BufferId::grad_sum);
         for (const auto& entry : sums) {
-          const float top = traced_nodes(trace, 0).back().values[static_cast<std::size_t>(entry.first)];
+          const float top =
+              traced_nodes(trace, 0).back().values[static_cast<std::size_t>(entry.first)];
           CHECK(std::bit_cast<std::uint32_t>(top) == entry.second);
         }
         StepTrace other = trace;
@@ -203,7 +205,9 @@ TEST_CASE("what a reader needs is in the text") {
   CHECK(map.find("gather   param_full    ****************  ****************") != std::string::npos);
 }
 
-TEST_CASE("ranks share a table only while every bit is the same; sharded stacks are shown on their shards") {
+TEST_CASE(
+    "ranks share a table only while every bit is the same; sharded stacks are shown on their "
+    "shards") {
   StepTrace trace = trace_step(settings_for(0, 2, 2, UpdateRule::sgd));
   CHECK(trace_text(trace, false).find("  rank 1\n") == std::string::npos);
   for (TracedBuffer& buffer : trace.reference[1].steps[0].buffers) {
@@ -214,7 +218,9 @@ TEST_CASE("ranks share a table only while every bit is the same; sharded stacks 
   CHECK(map.find("reduce   grad_nodes    **********......  ..........******") != std::string::npos);
 }
 
-TEST_CASE("the timeline: one track of phases and one of collectives per rank and side, nothing overlaps") {
+TEST_CASE(
+    "the timeline: one track of phases and one of collectives per rank and side, nothing "
+    "overlaps") {
   const nlohmann::json timeline =
       nlohmann::json::parse(timeline_json(trace_step(settings_for(2, 3, 4, UpdateRule::adamw))));
   std::map<std::pair<int, int>, std::string> titles;
@@ -245,9 +251,9 @@ TEST_CASE("the timeline: one track of phases and one of collectives per rank and
       end = begin_ns + length_ns;
       names.push_back(event.at("name"));
     }
-    const std::vector<std::string> all = {"prepare", "reduce", "unscale", "norm",   "clip",    "update",
-                                          "cast",    "gather", "prepare", "reduce", "unscale", "norm",
-                                          "clip",    "update", "cast",    "gather"};
+    const std::vector<std::string> all = {
+        "prepare", "reduce", "unscale", "norm", "clip", "update", "cast", "gather",
+        "prepare", "reduce", "unscale", "norm", "clip", "update", "cast", "gather"};
     if (phases) CHECK(names == all);
     if (!phases) CHECK(std::find(names.begin(), names.end(), "all_to_all") != names.end());
   }
@@ -273,7 +279,8 @@ TEST_CASE("the command: files, and one sentence for what cannot be traced") {
   const StepTrace trace = trace_step({});
   CHECK(read_file(folder.file("out") + "/trace.txt") == trace_text(trace, false));
   CHECK(read_file(folder.file("out") + "/memory_map.txt") == memory_map_text(trace));
-  CHECK(nlohmann::json::parse(read_file(folder.file("out") + "/timeline.json")).contains("traceEvents"));
+  CHECK(nlohmann::json::parse(read_file(folder.file("out") + "/timeline.json"))
+            .contains("traceEvents"));
   CHECK(read_file(folder.file("out") + "/trace.json") == trace_json(trace));
   const CliResult printed = run_cli("trace");
   CHECK(printed.out == trace_text(trace, false) + "\n" + memory_map_text(trace));
@@ -305,5 +312,6 @@ TEST_CASE("the command: files, and one sentence for what cannot be traced") {
     CHECK(std::count(result.err.begin(), result.err.end(), '\n') == 1);
     CHECK(result.err.find("; ") != std::string::npos);
   }
-  CHECK_FALSE(std::filesystem::exists(folder.file("a")));  // nothing is made for what cannot be written
+  CHECK_FALSE(
+      std::filesystem::exists(folder.file("a")));  // nothing is made for what cannot be written
 }

@@ -79,7 +79,8 @@ const std::vector<std::int64_t> three_units = {100, 20, 20};
 
 }  // namespace
 
-TEST_CASE("every rank of every step gathers, visits and releases units in the order of [ZeRO:units]") {
+TEST_CASE(
+    "every rank of every step gathers, visits and releases units in the order of [ZeRO:units]") {
   for_settings([](const StepTrace& trace) {
     const std::int64_t world = trace.settings.world_size;
     for (std::int64_t rank = 0; rank < world; ++rank) {
@@ -135,25 +136,32 @@ TEST_CASE("units that are there together, kept, or released late are told apart 
 }
 
 TEST_CASE("a rank alone sends nothing: its ledger says when a unit comes, goes, or has not come") {
-  const auto seen = [](const Sightings& mine) { return text_of(seen_visits({mine}, three_units).front()); };
-  CHECK(
-      seen({{Kind::begin, 0}, visit(Event::forward, 0, 100), visit(Event::forward, 1, 20), {Kind::end, 0}}) ==
-      "gather0/0 forward0/0 release0/0 gather1/0 forward1/0 release1/0");
+  const auto seen = [](const Sightings& mine) {
+    return text_of(seen_visits({mine}, three_units).front());
+  };
+  CHECK(seen({{Kind::begin, 0},
+              visit(Event::forward, 0, 100),
+              visit(Event::forward, 1, 20),
+              {Kind::end, 0}}) ==
+        "gather0/0 forward0/0 release0/0 gather1/0 forward1/0 release1/0");
   CHECK(seen({{Kind::begin, 0},
               visit(Event::forward, 2, 20),
               {Kind::leaf, 0},
               visit(Event::forward, 2, 20),
-              {Kind::end, 0}}) == "gather2/0 forward2/0 release2/0 gather2/0 forward2/0 release2/0");
+              {Kind::end, 0}}) ==
+        "gather2/0 forward2/0 release2/0 gather2/0 forward2/0 release2/0");
   CHECK(seen({{Kind::begin, 5}, visit(Event::forward, 1, 5), {Kind::end, 5}}) == "forward1/0");
 }
 
 TEST_CASE("an all_gather that nobody visits a unit after is not one of parameters") {
-  const Sightings nobody = {{Kind::begin, 9}, {Kind::all_gather, 9}, {Kind::leaf, 9}, {Kind::end, 9}};
+  const Sightings nobody = {
+      {Kind::begin, 9}, {Kind::all_gather, 9}, {Kind::leaf, 9}, {Kind::end, 9}};
   CHECK(text_of(seen_visits({nobody, nobody}, three_units).back()).empty());
 }
 
 TEST_CASE("bytes that no units make up are a defect") {
   CHECK_THROWS_AS(seen_visits({{{Kind::begin, 0}, {Kind::end, 20}}}, three_units), Error);
-  const Sightings too_much = {{Kind::begin, 0}, {Kind::all_gather, 30}, visit(Event::forward, 1, 30)};
+  const Sightings too_much = {
+      {Kind::begin, 0}, {Kind::all_gather, 30}, visit(Event::forward, 1, 30)};
   CHECK_THROWS_AS(seen_visits({too_much, {}}, three_units), Error);
 }

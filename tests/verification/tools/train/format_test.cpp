@@ -21,8 +21,8 @@ namespace {
 
 std::vector<fs::path> earlier_formats() {
   std::vector<fs::path> folders;
-  for (const auto& entry :
-       fs::directory_iterator(source_folder() + "/tests/verification/tools/train/earlier_formats")) {
+  for (const auto& entry : fs::directory_iterator(
+           source_folder() + "/tests/verification/tools/train/earlier_formats")) {
     if (entry.is_directory()) folders.push_back(entry.path());
   }
   std::sort(folders.begin(), folders.end());
@@ -61,7 +61,8 @@ TEST_CASE("checkpoints of every earlier format are read, gone on with, and audit
     succeeds("audit " + saved + " --world threads:3", "all as logged");
     const std::string state = first_word(earlier / "state_of_step_6.txt");
     succeeds("train " + quoted((earlier / "run.toml").string()) +
-                 " --workload byte_gpt_tiny --dtype fp16 --norm exact --world threads:4 --stage 1 --steps 6 "
+                 " --workload byte_gpt_tiny --dtype fp16 --norm exact --world threads:4 --stage 1 "
+                 "--steps 6 "
                  "--checkpoint " +
                  saved + " --resume",
              "state " + state);
@@ -74,7 +75,8 @@ TEST_CASE("checkpoints name no place for a text that every program has") {
   const TemporaryFolder folder = TemporaryFolder::in_memory();
   const auto log_of = [&](const std::string& name, const std::string& words) {
     const std::string path = folder.file(name);
-    succeeds("train --workload byte_gpt_tiny --steps 1 " + words + "--checkpoint " + quoted(path), "state ");
+    succeeds("train --workload byte_gpt_tiny --steps 1 " + words + "--checkpoint " + quoted(path),
+             "state ");
     std::ifstream in(path + "/log.jsonl");
     std::string first;
     std::getline(in, first);

@@ -44,7 +44,8 @@ inline verification::JobResult run_job(const TinyTraining& run, verification::Ca
 }
 
 /// What is told of one step, but for the time it took; "" if all of it is the same.
-inline std::string difference(const verification::StepRecord& a, const verification::StepRecord& b) {
+inline std::string difference(const verification::StepRecord& a,
+                              const verification::StepRecord& b) {
   const auto bits = [](double value) { return std::bit_cast<std::uint64_t>(value); };
   if (a.step != b.step) return "step";
   if (a.applied_steps != b.applied_steps) return "applied_steps";

@@ -58,7 +58,8 @@ void check_chain(const TinyTraining& run, const std::vector<CaseSpec>& places) {
 
 }  // namespace
 
-TEST_CASE("job: ended after every one of 20 steps, every recipe, ranks and stages changing each time") {
+TEST_CASE(
+    "job: ended after every one of 20 steps, every recipe, ranks and stages changing each time") {
   for (const std::string& recipe : all_trainings()) {
     CAPTURE(recipe);
     const TinyTraining run(dtype_of(recipe), recipe, twenty_steps);
@@ -81,7 +82,8 @@ TEST_CASE("slow: job: the same in every stage, from 1 to 8 ranks") {
   }
 }
 
-TEST_CASE("job: ended after every step, through layouts, grids, instances and ways to communicate") {
+TEST_CASE(
+    "job: ended after every step, through layouts, grids, instances and ways to communicate") {
   const TinyTraining run(DType::bf16, "adamw-idle+model:even+norm:exact", twenty_steps);
   std::vector<CaseSpec> places;
   const auto add = [&](int ranks, int stage, const std::function<void(ParallelConfig&)>& change) {
@@ -89,8 +91,9 @@ TEST_CASE("job: ended after every step, through layouts, grids, instances and wa
     change(place);
     places.push_back(run.spec(ranks, stage, place));
   };
-  for (const LayoutKind layout : {LayoutKind::megatron, LayoutKind::deepspeed_flat,
-                                  LayoutKind::deepspeed_param, LayoutKind::fsdp2, LayoutKind::greedy}) {
+  for (const LayoutKind layout :
+       {LayoutKind::megatron, LayoutKind::deepspeed_flat, LayoutKind::deepspeed_param,
+        LayoutKind::fsdp2, LayoutKind::greedy}) {
     const int stage = layout == LayoutKind::deepspeed_param || layout == LayoutKind::fsdp2 ? 3 : 1;
     add(3, stage, [&](ParallelConfig& place) { place.layout = layout; });
   }
@@ -141,7 +144,8 @@ TEST_CASE("slow: job: from every one of 20 steps to the end, in one go") {
       JobPlan plan{folder.file(std::to_string(k))};
       plan.stop_after = k;
       expect_same(whole.steps, run_job(run, run.spec(1 + k % 5, k % 4), plan));
-      const JobResult rest = run_job(run, run.spec(1 + (k + 2) % 5, (k + 1) % 4), {plan.folder, true});
+      const JobResult rest =
+          run_job(run, run.spec(1 + (k + 2) % 5, (k + 1) % 4), {plan.folder, true});
       CHECK(rest.steps.size() == static_cast<std::size_t>(20 - k));
       expect_same(whole.steps, rest);
     }
@@ -150,7 +154,8 @@ TEST_CASE("slow: job: from every one of 20 steps to the end, in one go") {
 
 TEST_CASE("job: what differs is seen: another state, another step, another order") {
   const TinyTraining run(DType::fp16, "adamw", six_steps);
-  const TinyTraining other(DType::fp16, "adamw", [](RunConfig& config) { config.optimizer.lr *= 1.0000002; });
+  const TinyTraining other(DType::fp16, "adamw",
+                           [](RunConfig& config) { config.optimizer.lr *= 1.0000002; });
   const JobResult a = run_job(run, run.spec(2, 1), {});
   const JobResult b = run_job(other, other.spec(2, 1), {});
   REQUIRE(a.steps.size() == 6);

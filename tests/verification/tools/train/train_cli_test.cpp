@@ -91,22 +91,23 @@ TEST_CASE("train: a folder that has checkpoints is gone on with, or left alone")
   CHECK(whole.size() == 38);
   CHECK(state_of(train("--world threads:2 --stage 3 --steps 9 --resume --checkpoint " +
                        quoted(saved.copy()))) == whole);
-  CHECK(
-      state_of(train(
-          "--world threads:7 --stage 1 --impl host-fused --steps 9 --async --save-every 1 --keep 2 --resume "
-          "--checkpoint " +
-          quoted(saved.copy()))) == whole);
+  CHECK(state_of(train("--world threads:7 --stage 1 --impl host-fused --steps 9 --async "
+                       "--save-every 1 --keep 2 --resume "
+                       "--checkpoint " +
+                       quoted(saved.copy()))) == whole);
 #ifdef ZP_HAVE_MPI
-  CHECK(state_of(train("--world mpi:2 --stage 2 --steps 9 --resume --checkpoint " + quoted(saved.copy()))) ==
-        whole);
+  CHECK(state_of(train("--world mpi:2 --stage 2 --steps 9 --resume --checkpoint " +
+                       quoted(saved.copy()))) == whole);
 #endif
   // A folder without checkpoints is begun with.
-  const CliResult first = train("--world self --steps 2 --resume --checkpoint " + quoted(saved.file("new")));
+  const CliResult first =
+      train("--world self --steps 2 --resume --checkpoint " + quoted(saved.file("new")));
   CHECK(first.exit_code == 0);
   CHECK(first.out.find("from the beginning") != std::string::npos);
 }
 
-TEST_CASE("train: what belongs to another training, or to nobody, is refused, and said what it is") {
+TEST_CASE(
+    "train: what belongs to another training, or to nobody, is refused, and said what it is") {
   Saved saved;
   const auto refused = [&](const std::string& words, const std::string& says) {
     expect_refusal(words + " --steps 8 --resume --checkpoint " + quoted(saved.run()), says);
@@ -124,7 +125,8 @@ TEST_CASE("train: what belongs to another training, or to nobody, is refused, an
 
   const std::string file = saved.file("file");
   std::ofstream(file) << "x";
-  expect_refusal(self + "--resume --checkpoint " + quoted(file), "cannot be opened: Not a directory");
+  expect_refusal(self + "--resume --checkpoint " + quoted(file),
+                 "cannot be opened: Not a directory");
   expect_refusal(self + "--checkpoint " + quoted(saved.file("no/folder")),
                  "cannot be made: No such file or directory");
   expect_refusal(self + "--save-every 2", "--save-every was given without --checkpoint");
@@ -140,7 +142,8 @@ TEST_CASE("train: what belongs to another training, or to nobody, is refused, an
 }
 
 TEST_CASE(
-    "train: a newest checkpoint that is damaged is exit 7, and what of it is said; an older one is asked "
+    "train: a newest checkpoint that is damaged is exit 7, and what of it is said; an older one is "
+    "asked "
     "for") {
   Saved saved;
   struct Damage {
@@ -160,14 +163,16 @@ TEST_CASE(
        "rank-00001.safetensors is damaged in chunk 0"},
       {"swapped",
        [&](const fs::path& at) {
-         fs::copy_file(at / "rank-00002.safetensors", at / one, fs::copy_options::overwrite_existing);
+         fs::copy_file(at / "rank-00002.safetensors", at / one,
+                       fs::copy_options::overwrite_existing);
        },
        "rank-00001.safetensors has "},
       {"a bit", [&](const fs::path& at) { flip_in_the_middle(at / one); },
        "rank-00001.safetensors is damaged in chunk 0"},
       {"longer", [&](const fs::path& at) { std::ofstream(at / one, std::ios::app) << "x"; },
        "rank-00001.safetensors has "},
-      {"shorter", [&](const fs::path& at) { fs::resize_file(at / one, fs::file_size(at / one) - 1); },
+      {"shorter",
+       [&](const fs::path& at) { fs::resize_file(at / one, fs::file_size(at / one) - 1); },
        "rank-00001.safetensors has "},
       {"a link",
        [&](const fs::path& at) {
@@ -177,8 +182,10 @@ TEST_CASE(
        "rank-00001.safetensors cannot be opened"},
       {"one too many", [&](const fs::path& at) { std::ofstream(at / "more") << "x"; }, "more"},
       {"manifest lost", [&](const fs::path& at) { fs::remove(at / manifest); }, "manifest.json"},
-      {"manifest empty", [&](const fs::path& at) { fs::resize_file(at / manifest, 0); }, "manifest.json"},
-      {"manifest edited", [&](const fs::path& at) { flip_in_the_middle(at / manifest); }, "manifest.json"},
+      {"manifest empty", [&](const fs::path& at) { fs::resize_file(at / manifest, 0); },
+       "manifest.json"},
+      {"manifest edited", [&](const fs::path& at) { flip_in_the_middle(at / manifest); },
+       "manifest.json"},
       {"a way out",
        [&](const fs::path& at) {
          std::string text = read_file(at / manifest);
@@ -192,11 +199,13 @@ TEST_CASE(
     CAPTURE(std::string(damage.name));
     const std::string path = saved.copy();
     damage.act(fs::path(path) / "step-00000006");
-    const std::string words = "--world threads:2 --stage 1 --steps 8 --resume --checkpoint " + quoted(path);
+    const std::string words =
+        "--world threads:2 --stage 1 --steps 8 --resume --checkpoint " + quoted(path);
     const CliResult refused = train(words);
     expect_refusal(refused, damage.says, 7);
     CHECK(refused.err.find("step-00000006") != std::string::npos);
-    CHECK(refused.err.find("--allow-fallback takes the newest one that is whole, of step 4 or before") !=
+    CHECK(refused.err.find(
+              "--allow-fallback takes the newest one that is whole, of step 4 or before") !=
           std::string::npos);
     const CliResult older = train(words + " --allow-fallback");
     CAPTURE(older.err);
@@ -218,7 +227,9 @@ TEST_CASE("train: a folder that another run saves in is refused, and whose it is
 
 TEST_CASE("train: a state has its digest whether or not the last step was skipped") {
   // Of the steps of this run 3, 16 and 17 overflow: nothing but the scale is another after them.
-  const auto after = [](const char* steps) { return train(std::string("--world self --steps ") + steps); };
+  const auto after = [](const char* steps) {
+    return train(std::string("--world self --steps ") + steps);
+  };
   const CliResult two = after("2"), three = after("3"), sixteen = after("16");
   for (const CliResult* skipped : {&three, &sixteen})
     CHECK(skipped->out.find("skipped: a gradient was not finite") != std::string::npos);
@@ -227,12 +238,14 @@ TEST_CASE("train: a state has its digest whether or not the last step was skippe
   CHECK(state_of(sixteen) != state_of(two));
 }
 
-TEST_CASE("train: a signal ends it after its step, with a checkpoint that goes on with the same bits") {
+TEST_CASE(
+    "train: a signal ends it after its step, with a checkpoint that goes on with the same bits") {
   const TemporaryFolder folder = TemporaryFolder::in_memory();
   for (const auto& [signal, code] : {std::pair{"INT", 130}, std::pair{"TERM", 143}}) {
     CAPTURE(std::string(signal));
     const std::string path = folder.file(signal);
-    const std::string words = "' " + std::string(tiny) + three_ranks + "--checkpoint " + quoted(path);
+    const std::string words =
+        "' " + std::string(tiny) + three_ranks + "--checkpoint " + quoted(path);
     const std::string command = "timeout --foreground --preserve-status -s " + std::string(signal) +
                                 " 0.7 '" + build_folder() + "/zeroproof" + words +
                                 " --steps 1000000 >/dev/null 2>&1";
@@ -243,12 +256,13 @@ TEST_CASE("train: a signal ends it after its step, with a checkpoint that goes o
     REQUIRE(steps.size() == 1);
     CHECK(unfinished(path) == 0);
     const std::string to = "--steps " + std::to_string(steps.back() + 3);
-    CHECK(state_of(train("--world threads:2 --stage 3 --resume --checkpoint " + quoted(path) + " " + to)) ==
-          state_of(train("--world self --stage 0 " + to)));
+    CHECK(state_of(train("--world threads:2 --stage 3 --resume --checkpoint " + quoted(path) + " " +
+                         to)) == state_of(train("--world self --stage 0 " + to)));
   }
 }
 
-TEST_CASE("train: killed twenty times at any moment, it ends with the bits of a run that never was") {
+TEST_CASE(
+    "train: killed twenty times at any moment, it ends with the bits of a run that never was") {
   const TemporaryFolder folder = TemporaryFolder::in_memory();
   const std::string path = folder.file("a"), whole = folder.file("whole");
   constexpr int steps = 300;
@@ -262,10 +276,10 @@ TEST_CASE("train: killed twenty times at any moment, it ends with the bits of a 
     CAPTURE(i);
     const std::string ranks = std::to_string(1 + i % 4), stage = std::to_string(i % 4);
     const std::string command =
-        "timeout -s KILL 0." + std::to_string(1030 + random() % 150).substr(1) + " '" + build_folder() +
-        "/zeroproof' " + tiny + last + "--world threads:" + ranks + " --stage " + stage +
-        (i % 2 == 0 ? " --async" : "") + " --save-every 1 --keep 3 --resume --checkpoint " + quoted(path) +
-        " >/dev/null 2>&1";
+        "timeout -s KILL 0." + std::to_string(1030 + random() % 150).substr(1) + " '" +
+        build_folder() + "/zeroproof' " + tiny + last + "--world threads:" + ranks + " --stage " +
+        stage + (i % 2 == 0 ? " --async" : "") + " --save-every 1 --keep 3 --resume --checkpoint " +
+        quoted(path) + " >/dev/null 2>&1";
     const int status = std::system(command.c_str());
     killed += WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : 1;
     // Nothing that was saved is lost, and whatever has a checkpoint's name is whole.
@@ -283,7 +297,8 @@ TEST_CASE("train: killed twenty times at any moment, it ends with the bits of a 
   CAPTURE(end.err);
   CHECK(end.exit_code == 0);
   CHECK(unfinished(path) == 0);
-  const ReadLog told = verification::read_log(path + "/log.jsonl"), expected = verification::read_log(whole);
+  const ReadLog told = verification::read_log(path + "/log.jsonl"),
+                expected = verification::read_log(whole);
   CHECK(told.steps.size() == steps);
   CHECK(!told.starts.empty());
   std::string run;
@@ -300,7 +315,8 @@ TEST_CASE("train: killed twenty times at any moment, it ends with the bits of a 
 }
 
 TEST_CASE(
-    "train --fault: production with a fault in it trains on, and its losses and its state are its own") {
+    "train --fault: production with a fault in it trains on, and its losses and its state are its "
+    "own") {
   const TemporaryFolder folder = TemporaryFolder::in_memory();
   const std::string words = std::string(tiny) + "--world threads:4 --stage 0 --steps 5 ";
   const auto log_of = [&](const std::string& more) {
@@ -308,7 +324,8 @@ TEST_CASE(
         run_cli(words + more + " --log " + quoted(folder.file("log")), "zeroproof-faults");
     CAPTURE(result.err);
     REQUIRE(result.exit_code == 0);
-    CHECK((result.out.find("\nplanted: sum-instead-of-mean\n") != std::string::npos) == !more.empty());
+    CHECK((result.out.find("\nplanted: sum-instead-of-mean\n") != std::string::npos) ==
+          !more.empty());
     return std::pair(state_of(result), read_file(folder.file("log")));
   };
   const auto right = log_of(""), again = log_of(""), wrong = log_of("--fault sum-instead-of-mean");
@@ -353,10 +370,10 @@ bool within(std::chrono::seconds limit, const Condition& condition) {
 TEST_CASE("train: a rank that is killed ends the job, and costs no checkpoint") {
   const TemporaryFolder folder = TemporaryFolder::in_memory();
   const std::string path = folder.file("killed-rank"), code = folder.file("code");
-  const std::string job = "( '" + build_folder() + "/zeroproof' " + tiny +
-                          "--world mpi:3 --stage 2 --steps 1000000 --save-every 1 --keep 2 --checkpoint " +
-                          quoted(path) + " >" + quoted(folder.file("out")) + " 2>&1; echo $? >" +
-                          quoted(code) + " ) &";
+  const std::string job =
+      "( '" + build_folder() + "/zeroproof' " + tiny +
+      "--world mpi:3 --stage 2 --steps 1000000 --save-every 1 --keep 2 --checkpoint " +
+      quoted(path) + " >" + quoted(folder.file("out")) + " 2>&1; echo $? >" + quoted(code) + " ) &";
   REQUIRE(std::system(job.c_str()) == 0);
   REQUIRE(within(std::chrono::seconds{60},
                  [&] { return fs::exists(path) && !CheckpointRoot(path).steps().empty(); }));
@@ -367,17 +384,18 @@ TEST_CASE("train: a rank that is killed ends the job, and costs no checkpoint") 
   REQUIRE(victim > 0);
   REQUIRE(::kill(victim, SIGKILL) == 0);
   const auto killed = std::chrono::steady_clock::now();
-  const bool gone =
-      within(std::chrono::seconds{60}, [&] { return fs::exists(code) && processes_with(path).empty(); });
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - killed).count();
+  const bool gone = within(std::chrono::seconds{60},
+                           [&] { return fs::exists(code) && processes_with(path).empty(); });
+  const double seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - killed).count();
   MESSAGE("all ranks were gone after " << seconds << " s");
   CHECK(gone);
   CHECK(read_file(code) == "6\n");
   const std::int64_t newest = CheckpointRoot(path).steps().back();
   CHECK_NOTHROW(CheckpointReader(CheckpointRoot(path), newest).verify());
   const std::string to = "--steps " + std::to_string(newest + 3);
-  CHECK(state_of(train("--world threads:2 --stage 1 --resume --checkpoint " + quoted(path) + " " + to)) ==
-        state_of(train("--world self --stage 0 " + to)));
+  CHECK(state_of(train("--world threads:2 --stage 1 --resume --checkpoint " + quoted(path) + " " +
+                       to)) == state_of(train("--world self --stage 0 " + to)));
   CHECK(unfinished(path) == 0);
 }
 #endif

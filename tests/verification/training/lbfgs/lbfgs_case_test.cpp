@@ -10,8 +10,8 @@
 #include "tests/verification/cli/cli_support.hpp"
 #include "tests/verification/training/lbfgs/lbfgs_support.hpp"
 #include "verification/cases/id_pattern.hpp"
-#include "verification/training/lbfgs/byte_gpt_problem.hpp"
 #include "verification/cases/suites/selection.hpp"
+#include "verification/training/lbfgs/byte_gpt_problem.hpp"
 
 namespace {
 
@@ -108,7 +108,8 @@ TEST_CASE("ids of L-BFGS cases") {
   CHECK(lbfgs_cases("lbfgs/zz*").empty());
   CHECK(lbfgs_cases("lbfgs/rosenbrock/none/self/contract/more").empty());
   CHECK(refusal("lbfgs/byte_gpt").find("did you mean byte_gpt_tiny?") != std::string::npos);
-  CHECK(refusal("lbfgs/rosenbrock/armio/self/contract").find("did you mean armijo?") != std::string::npos);
+  CHECK(refusal("lbfgs/rosenbrock/armio/self/contract").find("did you mean armijo?") !=
+        std::string::npos);
   CHECK(refusal("lbfgs/rosenbrock/none/mpi:2/contract").find("use threads:2") != std::string::npos);
   CHECK(refusal("lbfgs/rosenbrock/none/self/fsdp").find("fsdp2") != std::string::npos);
   CHECK(refusal("lbfgs/rosenbrock/none/threads:0/fsdp2").find("threads:0") != std::string::npos);
@@ -118,7 +119,8 @@ TEST_CASE("L-BFGS runs when it is asked for, and only then") {
   VerifyOptions options;
   const auto selected = [&] {
     std::size_t count = 0;
-    for (const std::string& id : select_cases(options).ids()) count += begins_with(id, "lbfgs") ? 1 : 0;
+    for (const std::string& id : select_cases(options).ids())
+      count += begins_with(id, "lbfgs") ? 1 : 0;
     return count;
   };
   CHECK(selected() == 0);
@@ -141,7 +143,8 @@ TEST_CASE("a truth that proves little is not believed, and a wrong one blames no
   LbfgsCaseSpec spec{&recipe, {WorldSpec::Kind::threads, 2}, LayoutKind::contract};
   const auto run = [&] {
     const auto problem = make_problem(recipe, options.config);
-    return judge_lbfgs(spec, *problem, true_trajectory(recipe, *problem), production_lbfgs(), options);
+    return judge_lbfgs(spec, *problem, true_trajectory(recipe, *problem), production_lbfgs(),
+                       options);
   };
   CHECK(run().status == Status::pass);
   recipe.skipped = 2;
@@ -164,13 +167,15 @@ TEST_CASE("a truth that proves little is not believed, and a wrong one blames no
   const Result wrong = judge_lbfgs(spec, *problem, truth, production_lbfgs(), options);
   CHECK(wrong.status == Status::fail);
   REQUIRE(wrong.divergence.has_value());
-  CHECK(wrong.divergence->what == "of the reference over ranks differs from the reference on one rank");
+  CHECK(wrong.divergence->what ==
+        "of the reference over ranks differs from the reference on one rank");
 }
 
 TEST_CASE("reports, replay lines and bundles know L-BFGS") {
   const TemporaryFolder folder;
   const std::string id = "lbfgs/rosenbrock/failed-search/threads:3/contract";
-  const std::string files = quoted("text,json:" + folder.file("r.json") + ",junit:" + folder.file("r.xml"));
+  const std::string files =
+      quoted("text,json:" + folder.file("r.json") + ",junit:" + folder.file("r.xml"));
   const CliResult good = run_cli("verify " + id + " --report " + files);
   CHECK(good.exit_code == 0);
   CHECK(good.out.find("rosenbrock/failed-search") != std::string::npos);
@@ -180,9 +185,10 @@ TEST_CASE("reports, replay lines and bundles know L-BFGS") {
   CHECK(json.at("cases").at(0).at("divergence").is_null());
   CHECK(read_file(folder.file("r.xml")).find("name=\"" + id + "\"") != std::string::npos);
 
-  const CliResult bad = run_cli("verify " + id + " --fault lbfgs-failed-search-keeps-x --save-failing " +
-                                    quoted(folder.file("bundles")) + " --report " + files,
-                                "zeroproof-faults");
+  const CliResult bad =
+      run_cli("verify " + id + " --fault lbfgs-failed-search-keeps-x --save-failing " +
+                  quoted(folder.file("bundles")) + " --report " + files,
+              "zeroproof-faults");
   CHECK(bad.exit_code == 1);
   CHECK(bad.out.find("first at  step 2  rank 1  buffer master: differs from the reference") !=
         std::string::npos);

@@ -61,8 +61,9 @@ TEST_CASE("a wrong optimizer is named at its step, rank, buffer and element") {
   }
   for (const char* buffer :
        {"rho[1]", "h", "pending", "started", "iterations", "evaluations", "num_pairs", "report.gtd",
-        "report.loss", "report.first_loss", "report.max_abs_grad", "report.step_length", "report.end",
-        "report.iterations", "report.evaluations", "report.pairs_stored", "report.pairs_skipped"}) {
+        "report.loss", "report.first_loss", "report.max_abs_grad", "report.step_length",
+        "report.end", "report.iterations", "report.evaluations", "report.pairs_stored",
+        "report.pairs_skipped"}) {
     wrong.buffer = buffer;
     d = place_of(wrong);
     CHECK(d.step == 2);
@@ -108,7 +109,8 @@ TEST_CASE("NaN is a difference unless both are NaN") {
   wrong.rank = 1;
   wrong.step = 1;
   wrong.value = Wrong::Value::nan;
-  for (const char* buffer : {"master", "steps[0]", "move", "rho[0]", "h", "report.gtd", "report.loss"}) {
+  for (const char* buffer :
+       {"master", "steps[0]", "move", "rho[0]", "h", "report.gtd", "report.loss"}) {
     wrong.buffer = buffer;
     const Divergence d = place_of(wrong);
     CHECK(d.buffer == buffer);

@@ -68,8 +68,8 @@ struct Run {
   double h = 0;
 };
 
-Run minimise(MakeLbfgsFn* make, MeanLossFn* mean, const LbfgsHyper& hyper, const ShardMap& shards, int steps,
-             std::int64_t bad) {
+Run minimise(MakeLbfgsFn* make, MeanLossFn* mean, const LbfgsHyper& hyper, const ShardMap& shards,
+             int steps, std::int64_t bad) {
   const FlatLayout& layout = rosenbrock_layout();
   const std::vector<float> start = rosenbrock_start(3);
   ThreadWorld world(shards.world_size());
@@ -95,7 +95,8 @@ Run minimise(MakeLbfgsFn* make, MeanLossFn* mean, const LbfgsHyper& hyper, const
     const LbfgsState end = optimizer->state();
     const std::lock_guard lock(mutex);
     for (const Piece& piece : layout.pieces(shards.shard(comm.rank()))) {
-      std::copy_n(end.master.begin() + piece.local_begin, piece.numel, run.x.begin() + piece.global_begin);
+      std::copy_n(end.master.begin() + piece.local_begin, piece.numel,
+                  run.x.begin() + piece.global_begin);
     }
     run.rho = end.rho;
     run.h = end.h;
@@ -155,7 +156,8 @@ void check_walks(const std::vector<int>& worlds, const std::vector<std::int64_t>
           CAPTURE(world);
           const ShardMap chunks(rosenbrock_layout().padded_numel(), world, 1024);
           check_same(one, minimise(cuda::make_lbfgs, cuda::mean_loss, hyper, chunks, 3, bad));
-          check_same(one, minimise(cuda::make_lbfgs, cuda::mean_loss, hyper, odd_shards(world), 3, bad));
+          check_same(one,
+                     minimise(cuda::make_lbfgs, cuda::mean_loss, hyper, odd_shards(world), 3, bad));
         }
       }
     }
@@ -180,8 +182,9 @@ TEST_CASE("dot products: limbs and value of both implementations, over families,
       CHECK(ours == theirs);
       for (std::int64_t begin = 0; begin < numel; begin += 7777) {
         const auto count = static_cast<std::size_t>(std::min<std::int64_t>(7777, numel - begin));
-        cuda::host::dot_accumulate({3}, Span<const float>(a).subspan(static_cast<std::size_t>(begin), count),
-                                   Span<const float>(b).subspan(static_cast<std::size_t>(begin), count), cut);
+        cuda::host::dot_accumulate(
+            {3}, Span<const float>(a).subspan(static_cast<std::size_t>(begin), count),
+            Span<const float>(b).subspan(static_cast<std::size_t>(begin), count), cut);
       }
       cuda::host::dot_normalise(cut);
       CHECK(cut == ours);
@@ -206,10 +209,12 @@ TEST_CASE("dot products of special values") {
       {{0x1p-149F}, {0x1p-149F}},
       {{-0x1p-149F}, {0x1p-149F}},
       {{0x1.fffffep127F, 0x1p-149F}, {0x1.fffffep127F, 0x1p-149F}},
-      {{0x1.fffffep127F, -0x1.fffffep127F, 0x1p-149F}, {0x1.fffffep127F, 0x1.fffffep127F, -0x1p-149F}}};
+      {{0x1.fffffep127F, -0x1.fffffep127F, 0x1p-149F},
+       {0x1.fffffep127F, 0x1.fffffep127F, -0x1p-149F}}};
   for (const auto& both : cases) {
     DotLimbs ours, theirs;
-    const double x = dot_of(reference::dot_accumulate, reference::dot_finish, both.first, both.second, ours);
+    const double x =
+        dot_of(reference::dot_accumulate, reference::dot_finish, both.first, both.second, ours);
     const double y =
         dot_of(cuda::host::dot_accumulate, cuda::host::dot_finish, both.first, both.second, theirs);
     CHECK(bits_of(x) == bits_of(y));
@@ -220,7 +225,9 @@ TEST_CASE("both implementations walk the same way over ranks, with every line se
   check_walks({1, 3}, {1, 2, 100});
 }
 
-TEST_CASE("slow: the same for more ranks and histories") { check_walks({1, 2, 3, 5, 8}, {1, 4, 100}); }
+TEST_CASE("slow: the same for more ranks and histories") {
+  check_walks({1, 2, 3, 5, 8}, {1, 4, 100});
+}
 
 TEST_CASE("mean losses") {
   std::vector<double> losses;

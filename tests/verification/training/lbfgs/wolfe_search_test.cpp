@@ -51,7 +51,8 @@ std::vector<std::uint64_t> lengths_of_reference(int kind, double first, std::int
     return reference::LineTrial{t, f, slope, true, 0, {}};
   };
   const auto [f, slope] = along(kind, 0);
-  const double taken = reference::strong_wolfe({0, f, slope, true, 0, {}}, first, {1, 1e-9, max_ls}, trial).t;
+  const double taken =
+      reference::strong_wolfe({0, f, slope, true, 0, {}}, first, {1, 1e-9, max_ls}, trial).t;
   lengths.push_back(std::bit_cast<std::uint64_t>(taken));
   return lengths;
 }
@@ -73,7 +74,9 @@ std::vector<std::uint64_t> lengths_of_production(int kind, double first, std::in
 
 }  // namespace
 
-TEST_CASE("strong Wolfe: both implementations try the same lengths, and take one that satisfies the conditions") {
+TEST_CASE(
+    "strong Wolfe: both implementations try the same lengths, and take one that satisfies the "
+    "conditions") {
   for (int kind = 0; kind < 6; ++kind) {
     for (const double first : {1e-3, 1e-1, 1.0, 10.0, 1000.0}) {
       for (const std::int64_t max_ls : {1, 2, 25}) {

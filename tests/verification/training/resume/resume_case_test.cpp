@@ -72,7 +72,8 @@ TEST_CASE("resume: what no case can have is refused, and what to write instead i
   refused("resume/adamw/3:4-to-2:1" + end, "stage 4 was asked for");
   refused("resume/adamw/3:2-to-2:1/fp8/contract-to-contract/after:3", "dtype 'fp8'");
   refused("resume/adamw/3:2-to-2:1/fp16/contract-to-fsdp/after:3", "layout 'fsdp' does not exist");
-  refused("resume/adamw/3:2-to-2:1/fp16/contract-to-contract/after:0", "made after step 1 or later");
+  refused("resume/adamw/3:2-to-2:1/fp16/contract-to-contract/after:0",
+          "made after step 1 or later");
   refused("resume/adamw/3:2-to-2:1/fp16/contract-to-contract/at:3", "'at:3'");
   refused("resume/adamw/3:2-to-2:1/fp16/contract-to-contract/after:6", "saves after step 6 of 6");
   refused("resume/adamw/2x1x2:2-to-2:1/bf16/contract-to-contract/after:3",
@@ -93,9 +94,10 @@ TEST_CASE("resume: the usual cases pass, and compare every step") {
 
 TEST_CASE("resume: a run that makes no step after its checkpoint proves nothing") {
   // The last step overflows.
-  const RunReport report =
-      run({"resume/adamw/3:2-to-2:1/fp16/contract-to-contract/after:2"},
-          [](VerifyOptions& options) { options.overrides = [](RunConfig& config) { config.steps = 3; }; });
+  const RunReport report = run({"resume/adamw/3:2-to-2:1/fp16/contract-to-contract/after:2"},
+                               [](VerifyOptions& options) {
+                                 options.overrides = [](RunConfig& config) { config.steps = 3; };
+                               });
   REQUIRE(report.results.size() == 1);
   CHECK(report.results.front().status == Status::mistrusted);
   CHECK(has(report.results.front().reason, "no step was applied after"));

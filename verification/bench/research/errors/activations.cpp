@@ -52,7 +52,9 @@ Bounded held(Bounded x, bool below_too) {
 Gated quick_of(const Bounded& u, const Bounded& v) {
   return {u, given(quick_gelu_scale) * u, v + given(offset)};
 }
-Gated swi_of(const Bounded& u, const Bounded& v) { return {held(u, false), held(u, false), held(v, true)}; }
+Gated swi_of(const Bounded& u, const Bounded& v) {
+  return {held(u, false), held(u, false), held(v, true)};
+}
 
 /// Inputs of a gated activation with bias and weight.
 struct Inputs {
@@ -64,7 +66,8 @@ struct Inputs {
         weight(batch.positive(rows)),
         dy(batch.numbers(elements)) {}
   Bounded gate(std::int64_t r, std::int64_t j) const {
-    return given(x[static_cast<std::size_t>(2 * columns * r + j)]) + given(bias[static_cast<std::size_t>(j)]);
+    return given(x[static_cast<std::size_t>(2 * columns * r + j)]) +
+           given(bias[static_cast<std::size_t>(j)]);
   }
   Bounded linear(std::int64_t r, std::int64_t j) const {
     return given(x[static_cast<std::size_t>(2 * columns * r + columns + j)]) +
@@ -76,7 +79,8 @@ struct Inputs {
 template <class Body>
 void for_elements(const Body& body) {
   for (std::int64_t r = 0; r < rows; ++r) {
-    for (std::int64_t j = 0; j < columns; ++j) body(r, j, static_cast<std::size_t>(r * columns + j));
+    for (std::int64_t j = 0; j < columns; ++j)
+      body(r, j, static_cast<std::size_t>(r * columns + j));
   }
 }
 
@@ -97,7 +101,8 @@ void bias_gelu_backward(Batch& batch) {
   h::bias_gelu_backward(batch.exec, columns, dy, x, bias, dx);
   Figure& figure = batch.of("dx");
   for_elements([&](std::int64_t, std::int64_t j, std::size_t i) {
-    figure.look(given(dy[i]) * Gelu(given(x[i]) + given(bias[static_cast<std::size_t>(j)])).slope(), dx[i]);
+    figure.look(given(dy[i]) * Gelu(given(x[i]) + given(bias[static_cast<std::size_t>(j)])).slope(),
+                dx[i]);
   });
 }
 
@@ -156,14 +161,18 @@ void gated_backward(Batch& batch, float setting, const Backward& backward, const
     const Gated at = make(u, v);
     const Bounded g = dy * given(in.weight[static_cast<std::size_t>(r)]);
     terms[i] = dy * at.f;
-    const auto near = [](const Bounded& x) { return std::fabs(x.magnitude() - limit) <= 2 * x.error; };
+    const auto near = [](const Bounded& x) {
+      return std::fabs(x.magnitude() - limit) <= 2 * x.error;
+    };
     if (near(u) || near(v)) return;
     const Bounded zero;
     look_at_halves(figure, dx, r, j, beyond(u, false) ? zero : (g * at.w) * at.slope(),
                    beyond(v, true) ? zero : g * at.h);
   });
   for (std::int64_t r = 0; r < rows; ++r) {
-    const auto of_row = [&](std::int64_t j) { return terms[static_cast<std::size_t>(r * columns + j)]; };
+    const auto of_row = [&](std::int64_t j) {
+      return terms[static_cast<std::size_t>(r * columns + j)];
+    };
     batch.of("d_weight").look(sum(columns, of_row), d_weight[static_cast<std::size_t>(r)]);
   }
 }
@@ -187,7 +196,8 @@ void squared_relu_backward(Batch& batch) {
   Figure& figure = batch.of("dx");
   const auto m = [&](std::size_t i) { return given(std::max(x[i], 0.0F)); };
   for_elements([&](std::int64_t r, std::int64_t, std::size_t i) {
-    figure.look((given(2) * m(i)) * (given(dy[i]) * given(weight[static_cast<std::size_t>(r)])), dx[i]);
+    figure.look((given(2) * m(i)) * (given(dy[i]) * given(weight[static_cast<std::size_t>(r)])),
+                dx[i]);
   });
   for (std::int64_t r = 0; r < rows; ++r) {
     const auto of_row = [&](std::int64_t j) {
@@ -206,18 +216,19 @@ std::vector<Measured> measured_activations() {
   const auto beyond = [](const Bounded& x, bool below_too) {
     return x.value > limit || (below_too && x.value < -limit);
   };
-  return {{"bias_gelu", elements, bias_gelu},
-          {"bias_gelu_backward", elements, bias_gelu_backward},
-          {"geglu", elements, geglu},
-          {"geglu_backward", 2 * elements, geglu_backward},
-          {"quick_geglu", elements, [](Batch& b) { gated(b, offset, h::quick_geglu, quick_of); }},
-          {"quick_geglu_backward", 2 * elements - few,
-           [never](Batch& b) { gated_backward(b, offset, h::quick_geglu_backward, quick_of, never); }},
-          {"swiglu", elements, [](Batch& b) { gated(b, limit, h::swiglu, swi_of); }},
-          {"swiglu_backward", 2 * elements - few,
-           [beyond](Batch& b) { gated_backward(b, limit, h::swiglu_backward, swi_of, beyond); }},
-          {"squared_relu", elements, squared_relu},
-          {"squared_relu_backward", elements, squared_relu_backward}};
+  return {
+      {"bias_gelu", elements, bias_gelu},
+      {"bias_gelu_backward", elements, bias_gelu_backward},
+      {"geglu", elements, geglu},
+      {"geglu_backward", 2 * elements, geglu_backward},
+      {"quick_geglu", elements, [](Batch& b) { gated(b, offset, h::quick_geglu, quick_of); }},
+      {"quick_geglu_backward", 2 * elements - few,
+       [never](Batch& b) { gated_backward(b, offset, h::quick_geglu_backward, quick_of, never); }},
+      {"swiglu", elements, [](Batch& b) { gated(b, limit, h::swiglu, swi_of); }},
+      {"swiglu_backward", 2 * elements - few,
+       [beyond](Batch& b) { gated_backward(b, limit, h::swiglu_backward, swi_of, beyond); }},
+      {"squared_relu", elements, squared_relu},
+      {"squared_relu_backward", elements, squared_relu_backward}};
 }
 
 }  // namespace zeroproof::errors

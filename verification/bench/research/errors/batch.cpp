@@ -8,7 +8,8 @@ namespace zeroproof::errors {
 
 void Figure::add(const Figure& other) {
   judged += other.judged;
-  if (!(other.worst <= worst) && !std::isnan(worst)) worst = other.worst;  // a NaN is worst for good
+  if (!(other.worst <= worst) && !std::isnan(worst))
+    worst = other.worst;  // a NaN is worst for good
 }
 
 std::vector<float> Batch::positive(std::int64_t count, int low, int high) {

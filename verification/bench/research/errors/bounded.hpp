@@ -50,7 +50,8 @@ inline Bounded operator*(const Bounded& a, const Bounded& b) {
 /// The divisor is not near 0.
 inline Bounded operator/(const Bounded& a, const Bounded& b) {
   const double value = a.value / b.value;
-  return with_rounding(value, (a.error + std::fabs(value) * b.error) / (b.magnitude() - b.error), eta);
+  return with_rounding(value, (a.error + std::fabs(value) * b.error) / (b.magnitude() - b.error),
+                       eta);
 }
 inline Bounded root(const Bounded& a) {
   const double value = std::sqrt(a.value);
@@ -76,7 +77,9 @@ inline Bounded tanh(const Bounded& a) {
       std::cosh(std::min(std::fabs(a.value), 300.0));  // 1 - tanh^2 = 1 / cosh^2 does not cancel
   return of_function(value, std::expm1(2 * a.error) / 2 / (cosine * cosine));
 }
-inline Bounded log(const Bounded& a) { return of_function(std::log(a.value), a.error / (a.value - a.error)); }
+inline Bounded log(const Bounded& a) {
+  return of_function(std::log(a.value), a.error / (a.value - a.error));
+}
 
 /// Of n terms in the eight blocks of R18: [Sum:any_order] with the additions that one of them takes part in.
 template <class Term>

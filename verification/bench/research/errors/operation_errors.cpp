@@ -70,7 +70,8 @@ std::vector<Row> rows_of(const Measured& operation, std::int64_t elements, int t
   std::vector<Figures> parts(static_cast<std::size_t>(groups));
   parallel_for(threads, groups, [&](std::int64_t g) {
     const std::int64_t begin = g * calls_of_group;
-    parts[static_cast<std::size_t>(g)] = measured(operation, begin, std::min(calls, begin + calls_of_group));
+    parts[static_cast<std::size_t>(g)] =
+        measured(operation, begin, std::min(calls, begin + calls_of_group));
   });
   for (const Figures& part : parts) add(all, part);
   std::vector<Row> rows;
@@ -82,7 +83,8 @@ std::vector<Row> rows_of(const Measured& operation, std::int64_t elements, int t
 
 std::vector<Row> all_rows(std::int64_t elements, int threads) {
   std::vector<Row> rows;
-  for (const auto family : {measured_activations, measured_rows, measured_losses, measured_weights}) {
+  for (const auto family :
+       {measured_activations, measured_rows, measured_losses, measured_weights}) {
     for (const Measured& operation : family()) {
       const std::vector<Row> of_operation = rows_of(operation, elements, threads);
       rows.insert(rows.end(), of_operation.begin(), of_operation.end());
@@ -99,7 +101,8 @@ std::string ratio_text(double ratio) {
 }
 
 std::string line_of(const Row& row) {
-  return row.operation + " " + row.result + " " + std::to_string(row.judged) + " " + ratio_text(row.worst);
+  return row.operation + " " + row.result + " " + std::to_string(row.judged) + " " +
+         ratio_text(row.worst);
 }
 
 std::vector<Row> read(const std::string& file) {
@@ -133,7 +136,8 @@ int beyond(const std::vector<Row>& rows) {
 int write(const Arguments& arguments) {
   const std::vector<Row> rows = all_rows(arguments.elements, arguments.threads);
   std::ofstream stream(arguments.file, std::ios::trunc);
-  stream << "# Largest error of operations in units of its bound: written by operation_errors --write.\n"
+  stream << "# Largest error of operations in units of its bound: written by operation_errors "
+            "--write.\n"
             "# operation, result, elements, largest\n";
   for (const Row& row : rows) stream << line_of(row) << "\n";
   stream.close();

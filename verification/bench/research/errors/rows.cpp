@@ -100,8 +100,8 @@ void sink_softmax(Batch& batch) {
 
 /// d loss / d scores of a row whose first `seen` shares count, and the sum in it.
 template <class Look>
-Bounded slopes(const std::vector<float>& dy, const std::vector<float>& y, std::int64_t r, std::int64_t seen,
-               const Look& look) {
+Bounded slopes(const std::vector<float>& dy, const std::vector<float>& y, std::int64_t r,
+               std::int64_t seen, const Look& look) {
   std::vector<Bounded> a;
   for (std::int64_t j = 0; j < seen; ++j) a.push_back(given(dy[at(r, j)]) * given(y[at(r, j)]));
   const Bounded s = row_sum(a);
@@ -143,8 +143,9 @@ void sink_softmax_backward(Batch& batch) {
   h::sink_softmax_backward(batch.exec, positions, n, scale, dy, y, share, dx, d_sink);
   std::vector<std::vector<Bounded>> z(heads);
   for (std::int64_t r = 0; r < rows; ++r) {
-    const Bounded s =
-        slopes(dy, y, r, n, [&](std::int64_t j, const Bounded& d) { batch.of("dx").look(d, dx[at(r, j)]); });
+    const Bounded s = slopes(dy, y, r, n, [&](std::int64_t j, const Bounded& d) {
+      batch.of("dx").look(d, dx[at(r, j)]);
+    });
     const Bounded product = given(share[at(r)]) * s;
     z[at(r / positions % heads)].push_back({-product.value, product.error});
   }
@@ -164,7 +165,8 @@ void rms_norm(Batch& batch) {
   h::rms_norm(batch.exec, n, eps, x, gain, y, deviation);
   for (std::int64_t r = 0; r < rows; ++r) {
     const auto in = [&](std::int64_t j) { return given(x[at(r, j)]); };
-    const Bounded root_of = root(mean_of(sum(n, [&](std::int64_t j) { return in(j)*in(j); })) + given(eps));
+    const Bounded root_of =
+        root(mean_of(sum(n, [&](std::int64_t j) { return in(j)*in(j); })) + given(eps));
     batch.of("y");
     batch.of("deviation").look(root_of, deviation[at(r)]);
     for (std::int64_t j = 0; j < n; ++j) {
@@ -189,7 +191,8 @@ void layer_norm(Batch& batch) {
     batch.of("mean").look(middle, mean[at(r)]);
     batch.of("deviation").look(root_of, deviation[at(r)]);
     for (std::int64_t j = 0; j < n; ++j) {
-      batch.of("y").look((c[at(j)] / root_of) * given(gain[at(j)]) + given(bias[at(j)]), y[at(r, j)]);
+      batch.of("y").look((c[at(j)] / root_of) * given(gain[at(j)]) + given(bias[at(j)]),
+                         y[at(r, j)]);
     }
   }
 }
@@ -235,7 +238,8 @@ void layer_norm_backward(Batch& batch) {
   for (std::int64_t j = 0; j < n; ++j) {
     const auto term = [&](std::int64_t r) { return given(dy[at(r, j)]) * unit(r, j); };
     batch.of("d_gain").look(sum(rows, term), d_gain[at(j)]);
-    batch.of("d_bias").look(sum(rows, [&](std::int64_t r) { return given(dy[at(r, j)]); }), d_bias[at(j)]);
+    batch.of("d_bias").look(sum(rows, [&](std::int64_t r) { return given(dy[at(r, j)]); }),
+                            d_bias[at(j)]);
   }
 }
 

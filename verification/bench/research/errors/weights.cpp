@@ -26,7 +26,8 @@ void bias_dropout(Batch& batch) {
   h::bias_dropout(batch.exec, draw, columns, probability, x, bias, residual, y);
   h::bias_dropout_backward(batch.exec, draw, probability, std::vector<float>(elements, 1.0F), mask);
   for (std::int64_t i = 0; i < elements; ++i) {
-    const Bounded d = mask[at(i)] == 0 ? Bounded{} : kept(given(x[at(i)]) + given(bias[at(i % columns)]));
+    const Bounded d =
+        mask[at(i)] == 0 ? Bounded{} : kept(given(x[at(i)]) + given(bias[at(i % columns)]));
     batch.of("y").look(d + given(residual[at(i)]), y[at(i)]);
   }
 }
@@ -68,7 +69,8 @@ void weight_grad(Batch& batch, const Implementation& implementation) {
   const std::vector<T> dy = narrowed(tokens * outputs), x = narrowed(tokens * inputs);
   const std::vector<float> before = batch.numbers(outputs * inputs);
   std::vector<float> after = before;
-  implementation(batch.exec, tokens, outputs, inputs, Span<const T>(dy), Span<const T>(x), Span<float>(after));
+  implementation(batch.exec, tokens, outputs, inputs, Span<const T>(dy), Span<const T>(x),
+                 Span<float>(after));
   const auto number = [](T value) {
     if constexpr (std::is_same_v<T, float>) {
       return given(value);
@@ -95,7 +97,8 @@ std::vector<Measured> measured_weights() {
       {"bias_dropout_backward", elements, bias_dropout_backward},
       {"column_sum", elements, column_sum},
       {"weight_grad", outputs * inputs, [](Batch& b) { weight_grad<float>(b, h::weight_grad); }},
-      {"weight_grad_bf16", outputs * inputs, [](Batch& b) { weight_grad<bf16>(b, h::weight_grad_bf16); }}};
+      {"weight_grad_bf16", outputs * inputs,
+       [](Batch& b) { weight_grad<bf16>(b, h::weight_grad_bf16); }}};
 }
 
 }  // namespace zeroproof::errors

@@ -28,14 +28,16 @@ std::string text_of(double value, const char* format) {
 std::vector<std::string> heading() {
   std::string line = "# format | seed | perplexity after";
   for (const std::int64_t point : points) line.append(" ").append(std::to_string(point));
-  return {"# Perplexity of text that was held out, by formats: written by format_perplexity --write.",
-          line + " steps"};
+  return {
+      "# Perplexity of text that was held out, by formats: written by format_perplexity --write.",
+      line + " steps"};
 }
 
 /// "parameters fp32 | 1 | 84.1150 33.8847": the perplexities after the points.
 std::string line_of(const Form& form, std::uint64_t seed) {
   std::string line = form.name + " | " + std::to_string(seed) + " |";
-  for (const double value : perplexities(form, seed, std::size(points))) line += text_of(value, " %.4f");
+  for (const double value : perplexities(form, seed, std::size(points)))
+    line += text_of(value, " %.4f");
   return line;
 }
 
@@ -68,7 +70,8 @@ std::map<std::string, std::vector<double>> last_of(const std::string& file) {
     if (line.starts_with("#")) continue;
     std::istringstream last(line.substr(line.rfind(' ') + 1));
     double value = 0;
-    if (!(last >> value)) throw std::runtime_error(file + " has a line without a perplexity: " + line);
+    if (!(last >> value))
+      throw std::runtime_error(file + " has a line without a perplexity: " + line);
     found[line.substr(0, line.find(" | "))].push_back(value);
   }
   for (const Form& form : forms()) {
@@ -91,8 +94,8 @@ void table(const std::string& file) {
       percent.push_back(100 * (values[s] / base[s] - 1));
     }
     const auto [least, most] = std::ranges::minmax(percent);
-    std::printf("%-31s%s  %s to %s\n", form.name.c_str(), row.c_str(), text_of(least, "%+.2f%%").c_str(),
-                text_of(most, "%+.2f%%").c_str());
+    std::printf("%-31s%s  %s to %s\n", form.name.c_str(), row.c_str(),
+                text_of(least, "%+.2f%%").c_str(), text_of(most, "%+.2f%%").c_str());
   }
   const auto [least, most] = std::ranges::minmax(base);
   std::printf("from the best seed of the first row to the worst: %s\n",

@@ -5,8 +5,8 @@
 #include "common/base/float_formats.hpp"
 #include "common/base/parallel_for.hpp"
 #include "common/step/portable_math64.hpp"
-#include "verification/training/gradients/model_params.hpp"
 #include "verification/compare/judge/dense_baseline.hpp"
+#include "verification/training/gradients/model_params.hpp"
 
 namespace zeroproof::perplexity {
 namespace {
@@ -43,7 +43,8 @@ RunConfig config_of(const Form& form, std::uint64_t seed) {
 }
 
 /// What the model reads, in fp32. [padded_numel]
-std::vector<float> widened(const Experiment& experiment, const reference::DenseOptimizer& optimizer) {
+std::vector<float> widened(const Experiment& experiment,
+                           const reference::DenseOptimizer& optimizer) {
   TensorView params = optimizer.param();
   GuardedBuffer of_codes;
   if (has_scales(params.dtype)) {
@@ -52,12 +53,13 @@ std::vector<float> widened(const Experiment& experiment, const reference::DenseO
     params = of_codes.view();
   }
   std::vector<float> wide(static_cast<std::size_t>(params.numel));
-  for (std::size_t i = 0; i < wide.size(); ++i) wide[i] = load_element(params, static_cast<std::int64_t>(i));
+  for (std::size_t i = 0; i < wide.size(); ++i)
+    wide[i] = load_element(params, static_cast<std::int64_t>(i));
   return wide;
 }
 
-double perplexity_of(const workload::ByteGptShape& shape, const FlatLayout& layout, Span<const float> params,
-                     Span<const std::uint8_t> text) {
+double perplexity_of(const workload::ByteGptShape& shape, const FlatLayout& layout,
+                     Span<const float> params, Span<const std::uint8_t> text) {
   const std::int64_t windows = (std::ssize(text) - 1) / shape.context;
   std::vector<double> losses(static_cast<std::size_t>(windows));
   parallel_for(available_cores(), windows, [&](std::int64_t i) {
@@ -104,8 +106,8 @@ std::vector<double> perplexities(const Form& form, std::uint64_t seed, std::size
     run.step(step);
     leaves.forget();
     if (step == points[found.size()])
-      found.push_back(
-          perplexity_of(shape, experiment.layout(), widened(experiment, run.optimizer()), held_out));
+      found.push_back(perplexity_of(shape, experiment.layout(),
+                                    widened(experiment, run.optimizer()), held_out));
   }
   return found;
 }

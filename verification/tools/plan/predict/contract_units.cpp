@@ -17,8 +17,12 @@ struct ChunkedBucket {
 
   std::int64_t holders() const { return std::min(chunks, world); }
   /// The rank r with floor(chunks r / world) <= chunk < floor(chunks (r + 1) / world).
-  std::int64_t rank_at(std::int64_t chunk) const { return ((chunk + 1) * world + chunks - 1) / chunks - 1; }
-  std::int64_t holder_at(std::int64_t chunk) const { return chunks < world ? chunk : rank_at(chunk); }
+  std::int64_t rank_at(std::int64_t chunk) const {
+    return ((chunk + 1) * world + chunks - 1) / chunks - 1;
+  }
+  std::int64_t holder_at(std::int64_t chunk) const {
+    return chunks < world ? chunk : rank_at(chunk);
+  }
   std::int64_t first_chunk(std::int64_t holder) const {
     return chunks < world ? holder : chunks * holder / world;
   }
@@ -28,14 +32,17 @@ struct ChunkedBucket {
 /// What a unit has of one bucket.
 struct Part {
   ChunkedBucket bucket;
-  std::int64_t begin = 0, end = 0;    ///< chunks of the bucket
-  std::int64_t first = 0, last = -1;  ///< holders of these chunks; later, those that have no other part
+  std::int64_t begin = 0, end = 0;  ///< chunks of the bucket
+  std::int64_t first = 0,
+               last = -1;  ///< holders of these chunks; later, those that have no other part
 
   bool whole() const { return begin == 0 && end == bucket.chunks; }
   std::int64_t chunk_after(std::int64_t holder) const {
     return std::min(end, bucket.first_chunk(holder + 1));
   }
-  std::int64_t chunk_of(std::int64_t holder) const { return std::max(begin, bucket.first_chunk(holder)); }
+  std::int64_t chunk_of(std::int64_t holder) const {
+    return std::max(begin, bucket.first_chunk(holder));
+  }
 };
 
 /// Parts of a unit, in order: what it has of the first bucket, of those it covers (at most two of them, which says as
@@ -110,7 +117,8 @@ class UnitCounter {
     int covered = 0;
     for (std::int64_t at = unit.begin; at < unit.end;) {
       const Part part = part_of(unit, bucket_at(at));
-      const bool shorter = !parts.same.empty() && part.bucket.chunks != parts.same.front().bucket.chunks;
+      const bool shorter =
+          !parts.same.empty() && part.bucket.chunks != parts.same.front().bucket.chunks;
       (shorter ? parts.tail : parts.same).push_back(part);
       covered += part.whole() ? 1 : 0;
       at = part.bucket.element(part.end);
@@ -139,8 +147,9 @@ class UnitCounter {
   void find_breaks(const FlatRange& unit) {
     breaks_.clear();
     const std::vector<TensorSlot>& tensors = layout_.tensors();
-    auto slot = std::lower_bound(tensors.begin(), tensors.end(), unit.begin,
-                                 [](const TensorSlot& s, std::int64_t begin) { return s.begin < begin; });
+    auto slot =
+        std::lower_bound(tensors.begin(), tensors.end(), unit.begin,
+                         [](const TensorSlot& s, std::int64_t begin) { return s.begin < begin; });
     std::int64_t end = unit.begin;  // of the last tensor that is not empty
     for (; slot != tensors.end() && slot->begin < unit.end; ++slot) {
       if (slot->numel == 0) continue;
@@ -167,7 +176,8 @@ class UnitCounter {
     std::int64_t seen = -1;
     auto at = std::upper_bound(breaks_.begin(), breaks_.end(), part.bucket.element(part.begin));
     for (; at != breaks_.end() && *at < part.bucket.element(part.end); ++at) {
-      const std::int64_t holder = part.bucket.holder_at((*at - part.bucket.begin) / layout_alignment);
+      const std::int64_t holder =
+          part.bucket.holder_at((*at - part.bucket.begin) / layout_alignment);
       if (holder == seen || holder < part.first || holder > part.last) continue;
       if (!is_broken(part, holder)) continue;
       seen = holder;
@@ -187,8 +197,8 @@ class UnitCounter {
       std::int64_t other_holder = 0;
       int others = 0;
       for (const Part& part : before) {
-        const FlatRange slice = contract_slice({0, part.bucket.chunks * layout_alignment}, shape_.world_size,
-                                               static_cast<int>(rank));
+        const FlatRange slice = contract_slice({0, part.bucket.chunks * layout_alignment},
+                                               shape_.world_size, static_cast<int>(rank));
         if (slice.numel() == 0) continue;
         const std::int64_t at = part.bucket.holder_at(slice.begin / layout_alignment);
         if (at < part.first || at > part.last) continue;
@@ -209,8 +219,9 @@ class UnitCounter {
   /// Of this rank: by its slices up to where a tensor begins and ends.
   std::int64_t owned(const FlatRange& unit) const {
     const std::vector<TensorSlot>& tensors = layout_.tensors();
-    auto slot = std::lower_bound(tensors.begin(), tensors.end(), unit.begin,
-                                 [](const TensorSlot& s, std::int64_t begin) { return s.begin < begin; });
+    auto slot =
+        std::lower_bound(tensors.begin(), tensors.end(), unit.begin,
+                         [](const TensorSlot& s, std::int64_t begin) { return s.begin < begin; });
     std::int64_t sum = 0;
     for (; slot != tensors.end() && slot->begin < unit.end; ++slot)
       sum += owned_before(slot->begin + slot->numel) - owned_before(slot->begin);
@@ -218,7 +229,8 @@ class UnitCounter {
   }
   std::int64_t owned_before(std::int64_t place) const {
     const std::int64_t begin = place / bucket_numel_ * bucket_numel_;
-    const std::int64_t of_bucket = contract_slice({0, bucket_numel_}, shape_.world_size, shape_.rank).numel();
+    const std::int64_t of_bucket =
+        contract_slice({0, bucket_numel_}, shape_.world_size, shape_.rank).numel();
     const FlatRange here{begin, std::min(begin + bucket_numel_, layout_.padded_numel())};
     const FlatRange slice = contract_slice(here, shape_.world_size, shape_.rank);
     return begin / bucket_numel_ * of_bucket +
@@ -234,8 +246,8 @@ class UnitCounter {
 
 }  // namespace
 
-void set_contract_units(PredictedStep& shape, const FlatLayout& layout, const std::vector<FlatRange>& units,
-                        std::int64_t bucket_numel) {
+void set_contract_units(PredictedStep& shape, const FlatLayout& layout,
+                        const std::vector<FlatRange>& units, std::int64_t bucket_numel) {
   shape.visits.resize(units.size());
   std::iota(shape.visits.begin(), shape.visits.end(), 0);
   shape.units.assign(units.size(), {});
@@ -244,7 +256,8 @@ void set_contract_units(PredictedStep& shape, const FlatLayout& layout, const st
   UnitCounter counter(layout, shape, bucket_numel);
   for (std::size_t u = 0; u < units.size(); ++u) {
     shape.units[u].range = units[u];
-    if (shape.stage == 3) shape.units[u] = counter.count(units[u]);  // others gather nothing unit by unit
+    if (shape.stage == 3)
+      shape.units[u] = counter.count(units[u]);  // others gather nothing unit by unit
   }
   cut_at_units(shape);
 }

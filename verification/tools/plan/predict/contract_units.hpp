@@ -11,7 +11,7 @@ namespace zeroproof {
 /// is that of the tensors, whatever the buckets and the ranks are. After set_contract_buckets; shape.rank must be set.
 ///
 /// Shapes   units: neighbours, together everything; each begins where a tensor does.
-void set_contract_units(PredictedStep& shape, const FlatLayout& layout, const std::vector<FlatRange>& units,
-                        std::int64_t bucket_numel);
+void set_contract_units(PredictedStep& shape, const FlatLayout& layout,
+                        const std::vector<FlatRange>& units, std::int64_t bucket_numel);
 
 }  // namespace zeroproof

@@ -110,7 +110,9 @@ class MicroStep {
     if (!alone) events_.grads(-unit_bytes);
   }
 
-  std::int64_t bucket_bytes(std::size_t b) const { return shape_.buckets[b].range.numel() * leaf_bytes_; }
+  std::int64_t bucket_bytes(std::size_t b) const {
+    return shape_.buckets[b].range.numel() * leaf_bytes_;
+  }
 
   void free_at(std::size_t visit, std::int64_t bytes) {
     if (shape_.overlap) {
@@ -126,8 +128,9 @@ class MicroStep {
       events_.grads(-due.bytes);
       due.bytes = 0;
     }
-    due_.erase(std::remove_if(due_.begin(), due_.end(), [](const Due& due) { return due.bytes == 0; }),
-               due_.end());
+    due_.erase(
+        std::remove_if(due_.begin(), due_.end(), [](const Due& due) { return due.bytes == 0; }),
+        due_.end());
   }
 
   const PredictedStep& shape_;

@@ -14,7 +14,8 @@ struct LayeredEvents {
   std::function<void(std::int64_t bytes)> params;  ///< class param_full
   std::function<void(std::int64_t bytes)> grads;   ///< class grad
   std::function<void(std::size_t unit)> gather;    ///< a unit is made whole; its memory is there
-  std::function<void(std::size_t bucket)> reduce;  ///< equal buckets are handed over; their memory is there
+  std::function<void(std::size_t bucket)>
+      reduce;  ///< equal buckets are handed over; their memory is there
 };
 
 /// One micro-step of stages 2 and 3. computes: this rank has a micro-batch in it.

@@ -26,8 +26,8 @@ MicroBatchIndex micro_batch_index(const PredictedStep& shape, std::int64_t data_
   const std::int64_t m = shape.micro_batches;
   const bool strided = shape.strided();
   const std::int64_t first = strided ? rank : m * rank / ranks;
-  const std::int64_t count =
-      strided ? std::max<std::int64_t>(0, m - rank + ranks - 1) / ranks : m * (rank + 1) / ranks - first;
+  const std::int64_t count = strided ? std::max<std::int64_t>(0, m - rank + ranks - 1) / ranks
+                                     : m * (rank + 1) / ranks - first;
   return {first * shape.cp + data_rank % shape.cp, strided ? shape.data_ranks() : shape.cp, count};
 }
 
@@ -69,7 +69,8 @@ std::int64_t nodes_left(const MicroBatchIndex& leaves) {
 
 std::int64_t leaves_left(const MicroBatchIndex& leaves) {
   if (leaves.step > 1 || leaves.count == 0) return leaves.count;
-  return leaves.first % 2 + (leaves.first + leaves.count) % 2;  // whose neighbour in a pair is elsewhere
+  return leaves.first % 2 +
+         (leaves.first + leaves.count) % 2;  // whose neighbour in a pair is elsewhere
 }
 
 JoinedNodes instance_nodes(const PredictedStep& shape, int instance) {

@@ -78,9 +78,13 @@ class LeafStacks {
   const InstanceStacks& of(int instance);
 
   /// What is left when all leaves of an instance are on one stack, and the same added over all instances.
-  const JoinedNodes& joined(int instance) const { return joined_[static_cast<std::size_t>(instance)]; }
+  const JoinedNodes& joined(int instance) const {
+    return joined_[static_cast<std::size_t>(instance)];
+  }
   const JoinedNodes& told() const { return told_; }
-  std::int64_t odd_tellers() const { return odd_tellers_; }  ///< instances with an odd number of such leaves
+  std::int64_t odd_tellers() const {
+    return odd_tellers_;
+  }  ///< instances with an odd number of such leaves
 
  private:
   void count_most(int instance);

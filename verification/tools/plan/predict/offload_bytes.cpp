@@ -17,7 +17,9 @@ constexpr std::int64_t file_line = 64;
 std::int64_t num_state_blocks(std::int64_t numel) {
   return (numel + state_block_numel - 1) / state_block_numel;
 }
-std::int64_t whole_blocks(std::int64_t numel) { return num_state_blocks(numel) * state_block_numel; }
+std::int64_t whole_blocks(std::int64_t numel) {
+  return num_state_blocks(numel) * state_block_numel;
+}
 
 /// Chunks are whole blocks where there are scales.
 std::int64_t first_chunk(const PredictedStep& shape) {
@@ -78,8 +80,8 @@ struct OffloadedPart {
   std::int64_t local_begin() const { return piece.local_begin + begin; }
 };
 
-std::vector<OffloadedPart> offloadable_parts(const FlatLayout& layout, const std::vector<FlatRange>& ranges,
-                                             bool in_blocks) {
+std::vector<OffloadedPart> offloadable_parts(const FlatLayout& layout,
+                                             const std::vector<FlatRange>& ranges, bool in_blocks) {
   std::vector<OffloadedPart> parts;
   for (const Piece& piece : layout.pieces(ranges)) {
     parts.push_back({piece, 0, piece.numel});
@@ -87,7 +89,8 @@ std::vector<OffloadedPart> offloadable_parts(const FlatLayout& layout, const std
     const std::int64_t numel = layout.tensors()[static_cast<std::size_t>(piece.tensor)].numel;
     const std::int64_t last = piece.tensor_begin + piece.numel;
     const std::int64_t end = last == numel ? last : last / state_block_numel * state_block_numel;
-    parts.back().begin = std::min(whole_blocks(piece.tensor_begin) - piece.tensor_begin, piece.numel);
+    parts.back().begin =
+        std::min(whole_blocks(piece.tensor_begin) - piece.tensor_begin, piece.numel);
     parts.back().end = std::max(end - piece.tensor_begin, parts.back().begin);
   }
   return parts;
@@ -171,12 +174,15 @@ std::vector<FlatRange> contract_ranges(const PredictedStep& shape, std::int64_t 
 
 std::int64_t offloaded_host_bytes(const PredictedStep& shape) {
   const bool overlap = shape.offload.setting.overlap;
-  const auto slots = [&](std::int64_t most) { return std::min(overlap ? most : 1, chunks_of(shape)); };
+  const auto slots = [&](std::int64_t most) {
+    return std::min(overlap ? most : 1, chunks_of(shape));
+  };
   std::int64_t bytes = shape.offload.setting.place == OffloadPlace::host
                            ? state_bytes(shape, shape.offload.numel)
                            : state_bytes(shape, first_chunk(shape));
   const std::int64_t grad = shape.offload.setting.grads ? 0 : 4;  // the host reads it where it is
-  if (shape.space == Space::device) bytes += slots(2) * (grad + code_bytes(shape)) * first_chunk(shape);
+  if (shape.space == Space::device)
+    bytes += slots(2) * (grad + code_bytes(shape)) * first_chunk(shape);
   if (!grads_in_file(shape)) bytes += 4 * shape.offload.grads;
   return bytes + 4 * (shape.scale_blocks + shape.column_blocks);  // the amax of what is offloaded
 }
@@ -185,7 +191,8 @@ std::int64_t offloaded_file_bytes(const PredictedStep& shape) {
   if (shape.offload.setting.place != OffloadPlace::file) return 0;
   // Buffers of a part end with a line, and where there are scales with a block.
   const std::int64_t unit = file_unit(shape);
-  const std::int64_t part_numel = (first_chunk(shape) + file_parts * unit - 1) / (file_parts * unit) * unit;
+  const std::int64_t part_numel =
+      (first_chunk(shape) + file_parts * unit - 1) / (file_parts * unit) * unit;
   const std::int64_t part =
       (header_bytes + state_bytes(shape, part_numel) + file_line - 1) / file_line * file_line;
   const std::int64_t grads = grads_in_file(shape) ? 4 * shape.offload.grads : 0;

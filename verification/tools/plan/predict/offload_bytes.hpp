@@ -19,7 +19,8 @@ struct OffloadShape {
   std::int64_t moved = 0;     ///< without the gaps: as many as the rank's buffers lack
   std::int64_t elements = 0;  ///< of tensors
   std::int64_t blocks = 0;    ///< of state that have elements, if a format has scales
-  std::int64_t grads = 0;  ///< elements of the gradient sum that lie elsewhere: whole pages, padding included
+  std::int64_t grads =
+      0;  ///< elements of the gradient sum that lie elsewhere: whole pages, padding included
 };
 
 /// ranges: what the rank keeps state for. in_blocks: a format has scales, and whole blocks alone are offloaded.

@@ -44,7 +44,8 @@ FlatRange contract_slice(const FlatRange& bucket, int world_size, int rank) {
           bucket.begin + chunks * (rank + 1) / world_size * layout_alignment};
 }
 
-void set_contract_buckets(PredictedStep& shape, std::int64_t padded_numel, std::int64_t bucket_numel) {
+void set_contract_buckets(PredictedStep& shape, std::int64_t padded_numel,
+                          std::int64_t bucket_numel) {
   ZP_CHECK(bucket_numel >= layout_alignment && bucket_numel % layout_alignment == 0,
            ErrorCode::invalid_argument, "bucket_numel is " + std::to_string(bucket_numel),
            "buckets are cut at multiples of " + std::to_string(layout_alignment),
@@ -99,7 +100,8 @@ void set_buckets(PredictedStep& shape, const ShardMap& shards) {
       bucket.owned_by_all += numel;
       bucket.owners += numel > 0 ? 1 : 0;
       if (is_split(owned)) bucket.split += numel;
-      if (!owned.empty()) bucket.in_order = bucket.in_order && !is_split(owned) && owned.front().begin == end;
+      if (!owned.empty())
+        bucket.in_order = bucket.in_order && !is_split(owned) && owned.front().begin == end;
       if (!owned.empty()) end = owned.back().end;
       if (rank != shape.rank) {
         bucket.quads += (numel + 3) / 4;
@@ -131,7 +133,9 @@ void set_blocks(PredictedStep& shape, const Settings& settings) {
 
 }  // namespace
 
-void set_scales(PredictedStep& shape, const StepSettings& undistributed) { set_blocks(shape, undistributed); }
+void set_scales(PredictedStep& shape, const StepSettings& undistributed) {
+  set_blocks(shape, undistributed);
+}
 
 void set_scales(PredictedStep& shape, const OptimizerSetup& setup) { set_blocks(shape, setup); }
 
@@ -143,16 +147,20 @@ std::int64_t PredictedStep::state_bytes(std::int64_t elements, std::int64_t bloc
 }
 
 std::int64_t PredictedStep::scaled_buffers() const {
-  return std::ranges::count_if(state_formats, [](StateFormat format) { return has_scales(format); });
+  return std::ranges::count_if(state_formats,
+                               [](StateFormat format) { return has_scales(format); });
 }
 
-void set_state_formats(PredictedStep& shape, const OptimizerHyper& hyper, const StateFormats& formats) {
+void set_state_formats(PredictedStep& shape, const OptimizerHyper& hyper,
+                       const StateFormats& formats) {
   shape.master_bytes = formats.master == MasterFormat::bf16 ? 2 : 4;
   shape.state_formats.clear();
   for (const BufferId id : kept_buffers(hyper)) shape.state_formats.push_back(formats.of(id));
 }
 
-int state_buffer_count(const OptimizerHyper& hyper) { return static_cast<int>(kept_buffers(hyper).size()); }
+int state_buffer_count(const OptimizerHyper& hyper) {
+  return static_cast<int>(kept_buffers(hyper).size());
+}
 
 PredictedStep predicted_step(const OptimizerSetup& setup, const LayeredModel* model) {
   ZP_CHECK(setup.layout != nullptr && setup.shards != nullptr && setup.comm != nullptr,
@@ -181,8 +189,9 @@ PredictedStep predicted_step(const OptimizerSetup& setup, const LayeredModel* mo
   if (has_scales(setup.param_dtype)) set_scales(shape, setup);
   set_buckets(shape, *setup.shards);
   set_model(shape, setup);
-  const std::vector<FlatRange> ranges =
-      setup.stage == 0 ? std::vector<FlatRange>{{0, shape.padded_numel}} : setup.shards->shard(shape.rank);
+  const std::vector<FlatRange> ranges = setup.stage == 0
+                                            ? std::vector<FlatRange>{{0, shape.padded_numel}}
+                                            : setup.shards->shard(shape.rank);
   set_state_formats(shape, setup.hyper, setup.state_formats);
   if (shape.scaled_buffers() > 0) set_state_blocks(shape, setup, ranges);
   shape.offload =

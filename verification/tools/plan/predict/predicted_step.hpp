@@ -29,7 +29,8 @@ struct BucketShape {
   std::int64_t split = 0;         ///< elements of all ranks whose part is more than one range
   std::int64_t split_here = 0;    ///< of this rank, if its part is
   std::int64_t quads = 0;         ///< sum over the other ranks of ceil(elements / 4)
-  bool in_order = true;  ///< the parts, in rank order, follow each other from the start of the bucket
+  bool in_order =
+      true;  ///< the parts, in rank order, follow each other from the start of the bucket
   std::int64_t tp_replicated =
       0;  ///< elements of tensors that every TP rank has whole, at most; 0 without TP
   std::int64_t tp_replicated_sum = 0;  ///< of all of the buckets
@@ -63,17 +64,19 @@ struct PredictedStep {
   GradSum grad_sum = GradSum::tree;
   bool overlap = false;
   Windows windows = Windows::off;
-  Space space = Space::host;  ///< where the rank's buffers are; what the host has to know goes over the host
-  bool enqueued = false;      ///< on a device: the host looks at nothing before the step has ended
+  Space space =
+      Space::host;  ///< where the rank's buffers are; what the host has to know goes over the host
+  bool enqueued = false;  ///< on a device: the host looks at nothing before the step has ended
   DType param_dtype = DType::bf16;
   DType grad_dtype = DType::fp32;
   std::int64_t micro_batches = 1;  ///< M
   int state_buffers = 2;           ///< buffers of the rule besides the master (R6)
   std::vector<StateFormat>
-      state_formats;              ///< [state_buffers] what they are kept in (R25); empty: all in fp32
-  int master_bytes = 4;           ///< of an element
-  std::int64_t state_blocks = 0;  ///< blocks of state in which this rank has elements, if a format has scales
-  std::int64_t cut_blocks = 0;    ///< of all ranks, those that cuts go through; their amax is joined
+      state_formats;     ///< [state_buffers] what they are kept in (R25); empty: all in fp32
+  int master_bytes = 4;  ///< of an element
+  std::int64_t state_blocks =
+      0;  ///< blocks of state in which this rank has elements, if a format has scales
+  std::int64_t cut_blocks = 0;  ///< of all ranks, those that cuts go through; their amax is joined
   NormForm norm = NormForm::chunk1024;
   std::int64_t clip_groups = 1;  ///< each with a norm
   bool counts_tokens = false;    ///< loss_reduction = tokens
@@ -84,18 +87,20 @@ struct PredictedStep {
   bool columnwise = false;       ///< whole parameters have a second copy
   std::int64_t column_blocks =
       0;  ///< that this copy has scales of its own for, in all tensors (R24); 0: it is the same codes
-  std::int64_t scalar_sets = 1;  ///< sets of step scalars: groups, or tensors under missing_grad = skip (R5)
+  std::int64_t scalar_sets =
+      1;  ///< sets of step scalars: groups, or tensors under missing_grad = skip (R5)
 
   std::int64_t numel = 0;         ///< elements of all tensors
   std::int64_t padded_numel = 0;  ///< with padding
   std::int64_t num_tensors = 0;
-  std::int64_t shard_numel = 0;      ///< of this rank, padding included
-  std::vector<BucketShape> buckets;  ///< in increasing order; one that lies in several units stands alone
-  std::vector<GatherShape> units;    ///< of a LayeredModel; empty: leaves come whole
-  std::vector<int> visits;           ///< units in the order of the forward pass
-  std::vector<bool> stays;           ///< [units] stage 3: has elements, and every tensor of it is persistent
-  OffloadShape offload;              ///< of this rank
-  GatherShape persistent;            ///< stage 3: tensors that stay whole on every rank, one after another
+  std::int64_t shard_numel = 0;  ///< of this rank, padding included
+  std::vector<BucketShape>
+      buckets;  ///< in increasing order; one that lies in several units stands alone
+  std::vector<GatherShape> units;  ///< of a LayeredModel; empty: leaves come whole
+  std::vector<int> visits;         ///< units in the order of the forward pass
+  std::vector<bool> stays;  ///< [units] stage 3: has elements, and every tensor of it is persistent
+  OffloadShape offload;     ///< of this rank
+  GatherShape persistent;   ///< stage 3: tensors that stay whole on every rank, one after another
 
   bool layered() const { return !units.empty(); }
   /// Leaves stay on the rank that computed them until the step's last one is there (R11); CP parts that go into bins
@@ -104,7 +109,9 @@ struct PredictedStep {
     return grad_sum == GradSum::native || (stage <= 1 && (grad_sum == GradSum::tree || cp == 1));
   }
   /// Reductions of leaves that do not stay, one for every leaf a rank has at most.
-  std::int64_t micro_steps() const { return (micro_batches * cp + data_ranks() - 1) / data_ranks(); }
+  std::int64_t micro_steps() const {
+    return (micro_batches * cp + data_ranks() - 1) / data_ranks();
+  }
   bool strided() const {
     return order == MicroBatchOrder::strided || (order == MicroBatchOrder::by_stage && stage >= 2);
   }
@@ -136,7 +143,8 @@ void set_scales(PredictedStep& shape, const StepSettings& undistributed);
 /// The same of a rank, which may have parts of the tensors.
 void set_scales(PredictedStep& shape, const OptimizerSetup& setup);
 /// Sets state_formats and master_bytes.
-void set_state_formats(PredictedStep& shape, const OptimizerHyper& hyper, const StateFormats& formats);
+void set_state_formats(PredictedStep& shape, const OptimizerHyper& hyper,
+                       const StateFormats& formats);
 
 /// What a rank owns of a bucket of the contract's layout, whose length is a multiple of 1024.
 FlatRange contract_slice(const FlatRange& bucket, int world_size, int rank);
@@ -144,7 +152,8 @@ FlatRange contract_slice(const FlatRange& bucket, int world_size, int rank);
 /// Sets padded_numel, buckets and shard_numel for the contract's layout without a shard map: any number of
 /// buckets and ranks in the time of one, as all buckets but the last are equal. world_size and rank must be set.
 /// Errors: invalid_argument as ShardMap's.
-void set_contract_buckets(PredictedStep& shape, std::int64_t padded_numel, std::int64_t bucket_numel);
+void set_contract_buckets(PredictedStep& shape, std::int64_t padded_numel,
+                          std::int64_t bucket_numel);
 
 /// Makes the shape that of another rank: rank, shard_numel and what it owns of buckets. After set_contract_buckets;
 /// units stay those of the rank before.
@@ -186,9 +195,9 @@ class MapOwnership final : public Ownership {
 /// Sets units, visits and what is persistent, for some ranks of one run: stage 3 keeps tensors of 1 to
 /// persistent_numel elements whole on every rank. units, visits: as LayeredModel's, empty for leaves that
 /// come whole.
-void set_units(const std::vector<PredictedStep*>& ranks, const FlatLayout& layout, const Ownership& ownership,
-               const std::vector<FlatRange>& units, const std::vector<int>& visits,
-               std::int64_t persistent_numel);
+void set_units(const std::vector<PredictedStep*>& ranks, const FlatLayout& layout,
+               const Ownership& ownership, const std::vector<FlatRange>& units,
+               const std::vector<int>& visits, std::int64_t persistent_numel);
 
 /// Everything from a setup. model: the layered model of the leaf source, null if leaves come whole. Collective over tp,
 /// if state has scales.

@@ -31,13 +31,15 @@ std::int64_t node_bytes(const PredictedStep& shape, LeafStacks& stacks) {
   if (adds_whole_leaves(shape)) {  // the last leaf needs no memory
     const std::int64_t kept = shape.micro_batches - 1;
     const std::int64_t native = kept > 0 ? 1 : 0;
-    return 4 * shape.padded_numel * (shape.grad_sum == GradSum::native ? native : most_nodes({0, 1, kept}));
+    return 4 * shape.padded_numel *
+           (shape.grad_sum == GradSum::native ? native : most_nodes({0, 1, kept}));
   }
   if (shape.grad_sum == GradSum::native) return 4 * numel;
   if (!shape.keeps_leaves())
     return 4 * numel * stacks.of(shape.instance).most_nodes + shared_leaf_bytes(shape);
   MicroBatchIndex leaves = own_micro_batch_index(shape);
-  if (shape.reads_in_place() && leaves.count > 0) --leaves.count;  // the last one stays where it came
+  if (shape.reads_in_place() && leaves.count > 0)
+    --leaves.count;  // the last one stays where it came
   return 4 * numel * most_nodes(leaves) + shared_leaf_bytes(shape);
 }
 
@@ -61,7 +63,8 @@ class Messages {
       if (!adds_whole_leaves(shape)) add_sums(bucket);
       if (shape.reads_in_place()) continue;  // nothing is gathered
       if (shape.stage == 0 && shape.world_size > 1) grow(in_, 4 * bucket.split);
-      if ((shape.stage == 1 || shape.stage == 2) && whole_param_numel(shape) > 0) gather(bucket.split);
+      if ((shape.stage == 1 || shape.stage == 2) && whole_param_numel(shape) > 0)
+        gather(bucket.split);
     }
     if (shape.stage != 3 || shape.world_size == 1 || shape.reads_in_place()) return;
     gather(shape.persistent.split);
@@ -78,7 +81,8 @@ class Messages {
   void gather(std::int64_t split) { grow(in_, num_bytes(shape_.param_dtype) * split); }
 
   void add_tp_parts(const BucketShape& bucket) {
-    if (computes_) grow(gathered_, shape_.tp_size * bucket.tp_replicated * num_bytes(shape_.grad_dtype));
+    if (computes_)
+      grow(gathered_, shape_.tp_size * bucket.tp_replicated * num_bytes(shape_.grad_dtype));
   }
 
   void add_sums(const BucketShape& bucket) {
@@ -99,7 +103,8 @@ class Messages {
         break;
       case GradSum::binned:
         told = shape_.instances * bin_bytes(bucket.owned);
-        if (shape_.space == Space::device && shape_.cp > 1 && receives_) grow(gathered_, 4 * bucket.owned);
+        if (shape_.space == Space::device && shape_.cp > 1 && receives_)
+          grow(gathered_, 4 * bucket.owned);
         if (!shape_.keeps_leaves()) break;
         grow(out_, mine_ == 0 ? 0 : 8 * bucket.owned_by_others() + 4 * bucket.quads);
         grow(in_, bin_bytes(bucket.owned) * senders_);

@@ -10,7 +10,7 @@ namespace zeroproof {
 
 /// Bytes that are made in the first step and stay.
 struct ReduceMemory {
-  std::int64_t nodes = 0;     ///< of the tree, bins, native sums, and a leaf with all TP parts in it
+  std::int64_t nodes = 0;  ///< of the tree, bins, native sums, and a leaf with all TP parts in it
   std::int64_t messages = 0;  ///< the largest of each of the three buffers, with what gathers send
 };
 

@@ -68,7 +68,8 @@ void add_cut_blocks(const StatePlaces& places, const std::vector<FlatRange>& ran
     const bool ends = piece.tensor_begin + piece.numel == places.layout.tensors()[t].numel;
     places.for_stretches(piece, [&](std::int64_t begin, std::int64_t end) {
       if (begin % state_block_numel != 0) blocks.push_back(begin / state_block_numel);
-      if (end % state_block_numel != 0 && !(whole && ends)) blocks.push_back(end / state_block_numel);
+      if (end % state_block_numel != 0 && !(whole && ends))
+        blocks.push_back(end / state_block_numel);
     });
   }
 }

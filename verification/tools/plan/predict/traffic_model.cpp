@@ -67,7 +67,8 @@ class TrafficWalk {
   TrafficLine* line(Phase phase, CommGroup group, Collective collective, std::string_view what) {
     if (ranks_of(group) == 1) return nullptr;
     for (TrafficLine& old : traffic_.lines) {
-      if (old.phase == phase && old.group == group && old.collective == collective && old.what == what)
+      if (old.phase == phase && old.group == group && old.collective == collective &&
+          old.what == what)
         return &old;
     }
     traffic_.lines.push_back({phase, group, collective, what, 0, 0, 0, 0, 0});
@@ -104,7 +105,8 @@ class TrafficWalk {
       }
       known += others;
       if (shape_.counts_tokens && group != CommGroup::tp) words(Phase::prepare, group, 1, "tokens");
-      if (shape_.skips_missing) words(Phase::prepare, group, (shape_.num_tensors + 63) / 64, "missing");
+      if (shape_.skips_missing)
+        words(Phase::prepare, group, (shape_.num_tensors + 63) / 64, "missing");
     }
   }
 
@@ -122,7 +124,8 @@ class TrafficWalk {
         sent->sent_bytes += count * my_node_bytes_ * bucket.owned_by_others();
         sent->received_bytes += count * other_node_bytes_ * bucket.owned;
       } else {
-        sent->sent_bytes += my_nodes_ > 0 ? count * (8 * bucket.owned_by_others() + 4 * bucket.quads) : 0;
+        sent->sent_bytes +=
+            my_nodes_ > 0 ? count * (8 * bucket.owned_by_others() + 4 * bucket.quads) : 0;
         sent->received_bytes += count * other_holders_ * bin_bytes(bucket.owned);
       }
     }
@@ -130,10 +133,12 @@ class TrafficWalk {
 
   /// Stages 2 and 3: every leaf by itself, in the gradient dtype unless parts of TP ranks were added to it.
   void send_leaves() {
-    TrafficLine* const sent = line(Phase::reduce, CommGroup::shards, Collective::all_to_all, "leaves");
+    TrafficLine* const sent =
+        line(Phase::reduce, CommGroup::shards, Collective::all_to_all, "leaves");
     for (const BucketShape& bucket : shape_.buckets) {
       if (sent == nullptr) return;
-      const std::int64_t width = bucket.tp_replicated > 0 ? fp32_bytes : num_bytes(shape_.grad_dtype);
+      const std::int64_t width =
+          bucket.tp_replicated > 0 ? fp32_bytes : num_bytes(shape_.grad_dtype);
       const std::int64_t mine = bucket.count * my_leaves_, others = bucket.count * other_leaves_;
       sent->calls += bucket.count * shape_.micro_steps();
       sent->messages += mine * bucket.other_owners();
@@ -147,10 +152,12 @@ class TrafficWalk {
   void tp_parts() {
     for (const BucketShape& bucket : shape_.buckets) {
       if (bucket.tp_replicated == 0 || my_leaves_ == 0) continue;
-      TrafficLine* const sent = line(Phase::reduce, CommGroup::tp, Collective::all_gather, "TP parts");
+      TrafficLine* const sent =
+          line(Phase::reduce, CommGroup::tp, Collective::all_gather, "TP parts");
       if (sent == nullptr) return;
       const std::int64_t calls = bucket.count * my_leaves_, ranks = shape_.tp_size - 1;
-      const std::int64_t bytes = bucket.tp_replicated_sum * num_bytes(shape_.grad_dtype) * my_leaves_ * ranks;
+      const std::int64_t bytes =
+          bucket.tp_replicated_sum * num_bytes(shape_.grad_dtype) * my_leaves_ * ranks;
       sent->calls += calls;
       sent->messages += calls * ranks;
       sent->messages_received += calls * ranks;
@@ -171,8 +178,9 @@ class TrafficWalk {
       std::int64_t sharers = 0;  // other instances whose share is not empty
       for (int i = 0; i < shape_.instances; ++i)
         sharers += i != shape_.instance && end_of(i + 1) > end_of(i) ? 1 : 0;
-      add_scatter(line(Phase::reduce, CommGroup::instances, Collective::reduce_scatter, "instance sums"),
-                  sharers, bucket.owned - mine, mine, bucket.count);
+      add_scatter(
+          line(Phase::reduce, CommGroup::instances, Collective::reduce_scatter, "instance sums"),
+          sharers, bucket.owned - mine, mine, bucket.count);
       add_gather(line(Phase::reduce, CommGroup::instances, Collective::all_gather, "instance sums"),
                  fp32_bytes * mine, fp32_bytes * (bucket.owned - mine), sharers, bucket.count);
     }
@@ -223,7 +231,8 @@ class TrafficWalk {
   }
 
   /// A word for every block that has a scale, so many at a time.
-  void join_amax(Phase phase, std::initializer_list<std::int64_t> blocks_with_words, std::string_view what) {
+  void join_amax(Phase phase, std::initializer_list<std::int64_t> blocks_with_words,
+                 std::string_view what) {
     constexpr std::int64_t most_words = std::int64_t{1} << 16;
     for (const CommGroup group : {CommGroup::shards, CommGroup::tp}) {
       if (group == CommGroup::shards && shape_.stage == 0) continue;
@@ -242,12 +251,13 @@ class TrafficWalk {
       gather_buckets(Phase::gather, "parameters", num_bytes(shape_.param_dtype));
   }
 
-  void gather_shards(Phase phase, std::string_view what, const GatherShape& gathered, std::int64_t times) {
+  void gather_shards(Phase phase, std::string_view what, const GatherShape& gathered,
+                     std::int64_t times) {
     if (gathered.all == 0 || shape_.reads_in_place()) return;
     const std::int64_t width = num_bytes(shape_.param_dtype);
     add_gather(line(phase, CommGroup::shards, Collective::all_gather, what), width * gathered.owned,
-               width * (gathered.all - gathered.owned), gathered.owners - (gathered.owned > 0 ? 1 : 0),
-               times);
+               width * (gathered.all - gathered.owned),
+               gathered.owners - (gathered.owned > 0 ? 1 : 0), times);
   }
 
   /// Every owner's part of every bucket.
@@ -264,9 +274,9 @@ class TrafficWalk {
   StepTraffic traffic_;
   std::int64_t my_leaves_ = 0, other_leaves_ = 0;  ///< of this instance
   std::int64_t my_nodes_ = 0;                      ///< left on the stack
-  std::int64_t my_node_bytes_ = 0;                 ///< of one element in all of them, as they travel
-  std::int64_t other_node_bytes_ = 0;              ///< and in those of the other ranks
-  std::int64_t other_holders_ = 0;                 ///< other ranks with a leaf
+  std::int64_t my_node_bytes_ = 0;     ///< of one element in all of them, as they travel
+  std::int64_t other_node_bytes_ = 0;  ///< and in those of the other ranks
+  std::int64_t other_holders_ = 0;     ///< other ranks with a leaf
 };
 
 }  // namespace

@@ -64,17 +64,19 @@ MapOwnership::MapOwnership(const ShardMap& shards) {
 }
 
 void MapOwnership::parts(const FlatRange& stretch, const Use& use) const {
-  auto at = std::lower_bound(owned_.begin(), owned_.end(), stretch.begin,
-                             [](const Owned& owned, std::int64_t begin) { return owned.range.end <= begin; });
+  auto at = std::lower_bound(
+      owned_.begin(), owned_.end(), stretch.begin,
+      [](const Owned& owned, std::int64_t begin) { return owned.range.end <= begin; });
   for (; at != owned_.end() && at->range.begin < stretch.end; ++at) {
-    const FlatRange part{std::max(at->range.begin, stretch.begin), std::min(at->range.end, stretch.end)};
+    const FlatRange part{std::max(at->range.begin, stretch.begin),
+                         std::min(at->range.end, stretch.end)};
     use(at->rank, part, at->in_shard + part.begin - at->range.begin);
   }
 }
 
-void set_units(const std::vector<PredictedStep*>& ranks, const FlatLayout& layout, const Ownership& ownership,
-               const std::vector<FlatRange>& units, const std::vector<int>& visits,
-               std::int64_t persistent_numel) {
+void set_units(const std::vector<PredictedStep*>& ranks, const FlatLayout& layout,
+               const Ownership& ownership, const std::vector<FlatRange>& units,
+               const std::vector<int>& visits, std::int64_t persistent_numel) {
   check_visits(units, visits);
   for (PredictedStep* shape : ranks) {
     shape->visits = visits;

@@ -74,7 +74,9 @@ InputStatistics::InputStatistics(const QuantPayload& of_layer, HistogramGrowth g
       histogram(growth, of_layer.bins),
       errors(of_layer.calibration == CalibrationMethod::mse ? num_clips : 0) {}
 
-std::uint32_t InputStatistics::amax(const Exec& exec) const { return amax_of_bins(exec, payload, histogram); }
+std::uint32_t InputStatistics::amax(const Exec& exec) const {
+  return amax_of_bins(exec, payload, histogram);
+}
 
 void InputStatistics::merge(Communicator& ranks) {
   raise_channels(ranks, channels);
@@ -97,8 +99,8 @@ workload::Matrix<const float> ErrorObserver::input(int weight, workload::Matrix<
   if (found == layers_.end() || found->second.errors.empty()) return x;
   InputStatistics& seen = found->second;
   const std::uint32_t amax = seen.histogram.amax();
-  cuda::host::clip_errors({}, fake_quantization_of(seen.payload, one_block(x.rows, x.columns)), 0, dense(x),
-                          {&amax, 1}, seen.errors);
+  cuda::host::clip_errors({}, fake_quantization_of(seen.payload, one_block(x.rows, x.columns)), 0,
+                          dense(x), {&amax, 1}, seen.errors);
   return x;
 }
 

@@ -6,9 +6,9 @@
 
 #include "common/comm/communicator.hpp"
 #include "common/contracts/calibration.hpp"
+#include "verification/model/byte_gpt_linear.hpp"
 #include "verification/tools/quantize/calibration/magnitude_histogram.hpp"
 #include "verification/tools/quantize/payload.hpp"
-#include "verification/model/byte_gpt_linear.hpp"
 
 namespace zeroproof::verification {
 
@@ -24,7 +24,8 @@ struct InputStatistics {
   QuantPayload payload;
   std::vector<std::uint32_t> channels;  ///< [inputs]: the amax of each
   MagnitudeHistogram histogram;
-  std::vector<NormLimbs> errors;  ///< [num_clips] for the method mse, filled by a second pass over the text
+  std::vector<NormLimbs>
+      errors;  ///< [num_clips] for the method mse, filled by a second pass over the text
 };
 
 /// By the weight's place in registration order.

@@ -35,7 +35,8 @@ std::string prefix_of(const SafetensorsReader& reader) {
 
 std::string shape_words(const std::vector<std::int64_t>& shape) {
   std::string text;
-  for (const std::int64_t extent : shape) text += (text.empty() ? "" : " x ") + std::to_string(extent);
+  for (const std::int64_t extent : shape)
+    text += (text.empty() ? "" : " x ") + std::to_string(extent);
   return "[" + text + "]";
 }
 
@@ -51,7 +52,8 @@ std::string mismatch(const SafetensorsReader& reader, const std::string& prefix,
   }
   if (!prefix.empty()) return "";
   for (const SafeTensor& tensor : reader.header().tensors) {
-    if (std::ranges::none_of(params, [&](const ParamSpec& param) { return param.name == tensor.name; }))
+    if (std::ranges::none_of(params,
+                             [&](const ParamSpec& param) { return param.name == tensor.name; }))
       return "its tensor " + shown_name(tensor.name) + " has no place in it";
   }
   return "";
@@ -71,8 +73,9 @@ void read_tensor(const SafetensorsReader& reader, const SafeTensor& tensor, Span
   }
   const auto bad = std::ranges::count_if(values, [](float value) { return !std::isfinite(value); });
   ZP_CHECK(bad == 0, ErrorCode::nonfinite,
-           reader.label() + ": " + std::to_string(bad) + " of the " + std::to_string(values.size()) +
-               " elements of " + shown_name(tensor.name) + " are infinite or NaN",
+           reader.label() + ": " + std::to_string(bad) + " of the " +
+               std::to_string(values.size()) + " elements of " + shown_name(tensor.name) +
+               " are infinite or NaN",
            "no code stands for them", "quantize a model whose training has not diverged");
 }
 
@@ -81,7 +84,8 @@ void read_tensor(const SafetensorsReader& reader, const SafeTensor& tensor, Span
 ModelFile read_model_file(const std::string& path) {
   const SafetensorsReader reader = SafetensorsReader::open(path);
   ZP_CHECK(!is_quantized(reader.metadata()), ErrorCode::config, path + " is quantized already",
-           "its tensors are codes and scales, no parameters", "name the file that it was made from");
+           "its tensors are codes and scales, no parameters",
+           "name the file that it was made from");
   const std::string prefix = prefix_of(reader);
   std::string problem;
   for (const std::string& workload : workload_names()) {
@@ -97,15 +101,17 @@ ModelFile read_model_file(const std::string& path) {
     model.params.resize(static_cast<std::size_t>(model.layout.padded_numel()), 0.0F);
     for (const TensorSlot& slot : model.layout.tensors()) {
       const SafeTensor& tensor = *reader.find(prefix + slot.name);
-      ZP_CHECK(
-          tensor.dtype == SafeDType::f32 || tensor.dtype == SafeDType::bf16 || tensor.dtype == SafeDType::f16,
-          ErrorCode::config,
-          path + ": " + shown_name(tensor.name) + " is of the type " + std::string(name(tensor.dtype)),
-          "parameters are F32, BF16 or F16", "name a file of parameters");
+      ZP_CHECK(tensor.dtype == SafeDType::f32 || tensor.dtype == SafeDType::bf16 ||
+                   tensor.dtype == SafeDType::f16,
+               ErrorCode::config,
+               path + ": " + shown_name(tensor.name) + " is of the type " +
+                   std::string(name(tensor.dtype)),
+               "parameters are F32, BF16 or F16", "name a file of parameters");
       model.dtypes.push_back(tensor.dtype);
-      read_tensor(reader, tensor,
-                  Span<float>(model.params)
-                      .subspan(static_cast<std::size_t>(slot.begin), static_cast<std::size_t>(slot.numel)));
+      read_tensor(
+          reader, tensor,
+          Span<float>(model.params)
+              .subspan(static_cast<std::size_t>(slot.begin), static_cast<std::size_t>(slot.numel)));
     }
     return model;
   }

@@ -30,8 +30,8 @@ class InputQuantizer final : public workload::LinearObserver<float> {
       }
     }
     const std::uint32_t amax = *layer.input_amax;
-    cuda::host::fake_quantize({}, fake_quantization_of(layer.payload, one_block(x.rows, x.columns)), 0,
-                              values_, {&amax, 1}, values_);
+    cuda::host::fake_quantize({}, fake_quantization_of(layer.payload, one_block(x.rows, x.columns)),
+                              0, values_, {&amax, 1}, values_);
     return {values_.data(), x.rows, x.columns};
   }
 
@@ -54,8 +54,8 @@ class Runner {
   /// Every window through the model, window i on rank i mod the number of ranks; then `end` on every rank.
   /// tap_of: of a rank; nullptr for none. Returns the losses in the order of the windows.
   template <class ObserverOf, class End>
-  std::vector<double> run(const workload::Text& text, Span<const float> params, const std::string& what,
-                          const ObserverOf& tap_of, const End& end) {
+  std::vector<double> run(const workload::Text& text, Span<const float> params,
+                          const std::string& what, const ObserverOf& tap_of, const End& end) {
     const std::int64_t count = windows(text);
     std::vector<double> losses(static_cast<std::size_t>(count));
     std::atomic<std::int64_t> done = 0;
@@ -64,13 +64,15 @@ class Runner {
       for (std::int64_t i = rank; i < count; i += world_->size()) {
         const auto context = static_cast<std::size_t>(job_.model.shape.context);
         const Span<const std::uint8_t> tokens =
-            Span<const std::uint8_t>(text.bytes).subspan(static_cast<std::size_t>(i) * context, context + 1);
+            Span<const std::uint8_t>(text.bytes)
+                .subspan(static_cast<std::size_t>(i) * context, context + 1);
         workload::BytePass<float> pass(job_.model.shape, workload::ByteGptPlace{}, tokens, set_);
         pass.set_tap(tap_of(rank));
         pass.run_forward(tensors);
         losses[static_cast<std::size_t>(i)] = pass.loss();
         const std::int64_t so_far = ++done;
-        if (job_.progress) job_.progress(static_cast<double>(so_far) / static_cast<double>(count), what);
+        if (job_.progress)
+          job_.progress(static_cast<double>(so_far) / static_cast<double>(count), what);
       }
       end(rank, *comms.harness);
     });
@@ -80,7 +82,8 @@ class Runner {
   std::vector<double> losses_of(const workload::Text& text, Span<const float> params,
                                 const std::string& what) {
     return run(
-        text, params, what, [](int) { return static_cast<workload::LinearObserver<float>*>(nullptr); },
+        text, params, what,
+        [](int) { return static_cast<workload::LinearObserver<float>*>(nullptr); },
         [](int, Communicator&) {});
   }
 
@@ -112,11 +115,13 @@ std::map<std::size_t, QuantPayload> payloads_of(const QuantizeJob& job) {
     found.emplace(t, *tensor.payload);
   }
   ZP_CHECK(!found.empty(), ErrorCode::config, "no rule turns a matrix of " + job.model.path + " on",
-           "the file would be written as it is", "see what the rules do with zeroproof quantization");
+           "the file would be written as it is",
+           "see what the rules do with zeroproof quantization");
   return found;
 }
 
-LayerInputs empty_inputs(const QuantizeJob& job, const std::map<std::size_t, QuantPayload>& payloads) {
+LayerInputs empty_inputs(const QuantizeJob& job,
+                         const std::map<std::size_t, QuantPayload>& payloads) {
   LayerInputs inputs;
   for (const auto& [t, payload] : payloads) {
     const TensorSlot& slot = job.model.layout.tensors()[t];
@@ -140,8 +145,9 @@ std::int64_t windows_of(const workload::Text& text, std::int64_t context) {
 }
 
 QuantizeResult run_quantize_job(const QuantizeJob& job) {
-  ZP_CHECK(!job.world.has_processes(), ErrorCode::config, "world " + job.world.id() + " has processes",
-           "a calibration has its ranks in one", "use self or threads:N");
+  ZP_CHECK(!job.world.has_processes(), ErrorCode::config,
+           "world " + job.world.id() + " has processes", "a calibration has its ranks in one",
+           "use self or threads:N");
   ZP_CHECK(job.growth == HistogramGrowth::doubling || job.world.size == 1, ErrorCode::config,
            "appended bins were asked for on " + std::to_string(job.world.size) + " ranks",
            "their width depends on which window comes first, so they cannot be merged",
@@ -152,7 +158,8 @@ QuantizeResult run_quantize_job(const QuantizeJob& job) {
   result.samples = runner.windows(job.calibration);
   const Span<const float> params = job.model.params;
 
-  std::vector<LayerInputs> of_ranks(static_cast<std::size_t>(runner.size()), empty_inputs(job, payloads));
+  std::vector<LayerInputs> of_ranks(static_cast<std::size_t>(runner.size()),
+                                    empty_inputs(job, payloads));
   std::vector<InputObserver> observers = observers_of<InputObserver>(of_ranks);
   const std::vector<double> seen = runner.run(
       job.calibration, params, "calibrating",
@@ -160,8 +167,8 @@ QuantizeResult run_quantize_job(const QuantizeJob& job) {
       [&](int rank, Communicator& ranks) {
         for (auto& [weight, input] : of_ranks[static_cast<std::size_t>(rank)]) input.merge(ranks);
       });
-  const bool sweeps =
-      std::ranges::any_of(of_ranks[0], [](const auto& layer) { return !layer.second.errors.empty(); });
+  const bool sweeps = std::ranges::any_of(
+      of_ranks[0], [](const auto& layer) { return !layer.second.errors.empty(); });
   if (sweeps) {
     std::vector<ErrorObserver> errors = observers_of<ErrorObserver>(of_ranks);
     runner.run(
@@ -175,26 +182,31 @@ QuantizeResult run_quantize_job(const QuantizeJob& job) {
   std::vector<float> quantized(params.begin(), params.end());
   for (const auto& [t, payload] : payloads) {
     const auto input = of_ranks[0].find(static_cast<int>(t));
-    result.tensors.push_back(quantize_tensor({}, job.model, t, payload, job.growth,
-                                             input == of_ranks[0].end() ? nullptr : &input->second));
+    result.tensors.push_back(
+        quantize_tensor({}, job.model, t, payload, job.growth,
+                        input == of_ranks[0].end() ? nullptr : &input->second));
     const TensorSlot& slot = job.model.layout.tensors()[t];
     std::ranges::copy(result.tensors.back().values, quantized.begin() + slot.begin);
     if (job.progress)
-      job.progress(static_cast<double>(result.tensors.size()) / static_cast<double>(payloads.size()),
-                   "quantizing " + slot.name);
+      job.progress(
+          static_cast<double>(result.tensors.size()) / static_cast<double>(payloads.size()),
+          "quantizing " + slot.name);
   }
 
   const bool same = job.evaluation.bytes.empty();
   const workload::Text& judged = same ? job.calibration : job.evaluation;
-  result.before = perplexity_of(same ? seen : runner.losses_of(judged, params, "perplexity before"));
+  result.before =
+      perplexity_of(same ? seen : runner.losses_of(judged, params, "perplexity before"));
   std::map<int, const QuantizedTensor*> layers;
   for (const QuantizedTensor& tensor : result.tensors) {
     if (tensor.input_amax) layers.emplace(static_cast<int>(tensor.tensor), &tensor);
   }
-  std::vector<InputQuantizer> quantizers(static_cast<std::size_t>(runner.size()), InputQuantizer(layers));
+  std::vector<InputQuantizer> quantizers(static_cast<std::size_t>(runner.size()),
+                                         InputQuantizer(layers));
   result.after = perplexity_of(runner.run(
       judged, quantized, "perplexity after",
-      [&](int rank) { return &quantizers[static_cast<std::size_t>(rank)]; }, [](int, Communicator&) {}));
+      [&](int rank) { return &quantizers[static_cast<std::size_t>(rank)]; },
+      [](int, Communicator&) {}));
   return result;
 }
 

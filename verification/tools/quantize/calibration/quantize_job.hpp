@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "verification/tools/quantize/calibration/quantized_tensor.hpp"
 #include "verification/cases/case.hpp"
-#include "verification/tools/quantize/assignment.hpp"
 #include "verification/model/text.hpp"
+#include "verification/tools/quantize/assignment.hpp"
+#include "verification/tools/quantize/calibration/quantized_tensor.hpp"
 
 namespace zeroproof::verification {
 

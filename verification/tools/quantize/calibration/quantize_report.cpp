@@ -12,27 +12,31 @@ namespace zeroproof::verification {
 namespace {
 
 std::int64_t bytes_before(const QuantizeJob& job, const QuantizedTensor& tensor) {
-  return job.model.layout.tensors()[tensor.tensor].numel * num_bytes(job.model.dtypes[tensor.tensor]);
+  return job.model.layout.tensors()[tensor.tensor].numel *
+         num_bytes(job.model.dtypes[tensor.tensor]);
 }
 
 std::int64_t bytes_after(const QuantizedTensor& tensor) {
-  const std::size_t floats = tensor.scale.size() + tensor.smooth.size() + (tensor.input_amax ? 1 : 0);
+  const std::size_t floats =
+      tensor.scale.size() + tensor.smooth.size() + (tensor.input_amax ? 1 : 0);
   return static_cast<std::int64_t>(tensor.codes.size() + 4 * floats);
 }
 
 Json perplexity_json(const Perplexity& perplexity) {
-  return {{"windows", perplexity.windows}, {"loss", perplexity.loss}, {"perplexity", perplexity.value}};
+  return {
+      {"windows", perplexity.windows}, {"loss", perplexity.loss}, {"perplexity", perplexity.value}};
 }
 
 }  // namespace
 
 std::string quantize_text(const QuantizeJob& job, const QuantizeResult& result) {
-  std::string out =
-      fmt::format("{}: {}, {} tensors, {} of them quantized, vectors never\n", printable(job.model.path),
-                  job.model.workload, job.model.layout.tensors().size(), result.tensors.size());
-  out += fmt::format("calibrated with {} windows of {}\n\n", result.samples, printable(job.calibration.path));
-  out += fmt::format("{:<32} {:<18} {:>6} {:>10} {:>10} {:>8} {:>10}\n", "tensor", "codes", "scales",
-                     "largest", "rms error", "SQNR dB", "input amax");
+  std::string out = fmt::format("{}: {}, {} tensors, {} of them quantized, vectors never\n",
+                                printable(job.model.path), job.model.workload,
+                                job.model.layout.tensors().size(), result.tensors.size());
+  out += fmt::format("calibrated with {} windows of {}\n\n", result.samples,
+                     printable(job.calibration.path));
+  out += fmt::format("{:<32} {:<18} {:>6} {:>10} {:>10} {:>8} {:>10}\n", "tensor", "codes",
+                     "scales", "largest", "rms error", "SQNR dB", "input amax");
   std::int64_t before = 0, after = 0;
   for (const QuantizedTensor& tensor : result.tensors) {
     const std::string& name = job.model.layout.tensors()[tensor.tensor].name;
@@ -45,12 +49,13 @@ std::string quantize_text(const QuantizeJob& job, const QuantizeResult& result) 
     after += bytes_after(tensor);
   }
   out += fmt::format("\nbytes of these tensors: {} before, {} after, with scales\n", before, after);
-  out += fmt::format("perplexity over {} windows: {:.6f} before, {:.6f} after\n", result.before.windows,
-                     result.before.value, result.after.value);
+  out += fmt::format("perplexity over {} windows: {:.6f} before, {:.6f} after\n",
+                     result.before.windows, result.before.value, result.after.value);
   return out;
 }
 
-std::string quantize_json(const QuantizeJob& job, const QuantizeResult& result, const std::string& rules) {
+std::string quantize_json(const QuantizeJob& job, const QuantizeResult& result,
+                          const std::string& rules) {
   Json tensors = Json::array();
   for (const QuantizedTensor& tensor : result.tensors) {
     tensors.push_back(
@@ -62,7 +67,8 @@ std::string quantize_json(const QuantizeJob& job, const QuantizeResult& result, 
          {"largest_error", tensor.error.largest},
          {"rms_error", tensor.error.rms},
          {"sqnr_db", tensor.error.sqnr_db ? Json(*tensor.error.sqnr_db) : Json(nullptr)},
-         {"input_amax", tensor.input_amax ? Json(std::bit_cast<float>(*tensor.input_amax)) : Json(nullptr)}});
+         {"input_amax",
+          tensor.input_amax ? Json(std::bit_cast<float>(*tensor.input_amax)) : Json(nullptr)}});
   }
   const Json json = {{"schema", "zeroproof-quantize/1"},
                      {"program", std::string("zeroproof ") + ZP_VERSION},

@@ -11,6 +11,7 @@ namespace zeroproof::verification {
 std::string quantize_text(const QuantizeJob& job, const QuantizeResult& result);
 
 /// JSON, zeroproof-quantize/1: no times and no ranks, so that it is the same on any.
-std::string quantize_json(const QuantizeJob& job, const QuantizeResult& result, const std::string& rules);
+std::string quantize_json(const QuantizeJob& job, const QuantizeResult& result,
+                          const std::string& rules);
 
 }  // namespace zeroproof::verification

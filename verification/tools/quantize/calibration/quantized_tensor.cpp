@@ -75,8 +75,9 @@ void cast_tensor(const Exec& exec, Span<const float> x, QuantizedTensor& made) {
 }
 
 /// The amax of every block of a weight, by the method.
-std::vector<std::uint32_t> weight_amax(const Exec& exec, const QuantPayload& payload, const BlockGrid& grid,
-                                       HistogramGrowth growth, Span<const float> x) {
+std::vector<std::uint32_t> weight_amax(const Exec& exec, const QuantPayload& payload,
+                                       const BlockGrid& grid, HistogramGrowth growth,
+                                       Span<const float> x) {
   std::vector<std::uint32_t> amax(static_cast<std::size_t>(grid.num_blocks()), 0);
   if (payload.calibration == CalibrationMethod::percentile ||
       payload.calibration == CalibrationMethod::entropy) {
@@ -105,7 +106,8 @@ void make_codes(const Exec& exec, Span<const float> x, QuantizedTensor& made) {
   for (const std::uint32_t a : made.amax) made.scale.push_back(scale_of(options, a));
   const BlockQuantization blocks{made.grid};
   if (options.format == FakeFormat::integer) {
-    cuda::host::quantize_integer(exec, options, 0, x, made.amax, as_elements<std::int8_t>(made.codes));
+    cuda::host::quantize_integer(exec, options, 0, x, made.amax,
+                                 as_elements<std::int8_t>(made.codes));
   } else if (options.format == FakeFormat::e4m3) {
     cuda::host::block_quantize_e4m3(exec, blocks, 0, x, made.scale, as_elements<e4m3>(made.codes));
   } else {
@@ -118,8 +120,8 @@ std::uint32_t smooth_weight(const Exec& exec, const InputStatistics& input, std:
                             std::vector<float>& weight, std::vector<float>& smooth) {
   const auto rows = static_cast<std::int64_t>(input.channels.size());
   std::vector<std::uint32_t> of_rows(input.channels.size(), 0);
-  cuda::host::block_amax(exec, BlockGrid{rows, columns, 1, columns}, QuantizedValue::direct, 0, weight,
-                         of_rows);
+  cuda::host::block_amax(exec, BlockGrid{rows, columns, 1, columns}, QuantizedValue::direct, 0,
+                         weight, of_rows);
   smooth.resize(input.channels.size());
   cuda::host::smooth_scales(exec, input.payload.alpha, input.channels, of_rows, smooth);
   std::uint32_t largest = 0;
@@ -145,8 +147,9 @@ std::uint32_t clipped_input(const Exec& exec, const InputStatistics& input) {
 }  // namespace
 
 bool has_inputs(const std::string& tensor) {
-  for (const char* layer : {"attention.query.weight", "attention.key.weight", "attention.value.weight",
-                            "attention.output.weight", "mlp.up.weight", "mlp.down.weight"}) {
+  for (const char* layer :
+       {"attention.query.weight", "attention.key.weight", "attention.value.weight",
+        "attention.output.weight", "mlp.up.weight", "mlp.down.weight"}) {
     if (tensor.ends_with(layer)) return true;
   }
   return tensor == "head.weight";
@@ -158,9 +161,10 @@ void check_payload(const TensorSlot& slot, const QuantPayload& payload, bool has
            "a recipe makes its scale in every step, and a file has one that stays",
            "give its config a calibration instead");
   ZP_CHECK(payload.axis < static_cast<int>(slot.shape.size()), ErrorCode::config,
-           "tensor " + slot.name + " has " + std::to_string(slot.shape.size()) + " dimensions and no axis " +
-               std::to_string(payload.axis),
-           "there is a scale for every place on the axis", "use a smaller axis, counted from 0, or none");
+           "tensor " + slot.name + " has " + std::to_string(slot.shape.size()) +
+               " dimensions and no axis " + std::to_string(payload.axis),
+           "there is a scale for every place on the axis",
+           "use a smaller axis, counted from 0, or none");
   ZP_CHECK(payload.calibration != CalibrationMethod::smoothquant || has_input, ErrorCode::config,
            "tensor " + slot.name + " has the method smoothquant and is no weight of a linear layer",
            "there are no inputs to move a range from", "use another method for it");

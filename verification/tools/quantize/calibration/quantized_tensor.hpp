@@ -13,9 +13,10 @@ namespace zeroproof::verification {
 
 /// What codes differ from.
 struct QuantizationError {
-  double largest = 0;             ///< |x - f|
-  double rms = 0;                 ///< root of the mean square of x - f
-  std::optional<double> sqnr_db;  ///< 20 log10 of the norm of x by that of x - f; nothing if one of both is 0
+  double largest = 0;  ///< |x - f|
+  double rms = 0;      ///< root of the mean square of x - f
+  std::optional<double>
+      sqnr_db;  ///< 20 log10 of the norm of x by that of x - f; nothing if one of both is 0
 };
 
 struct QuantizedTensor {
@@ -23,11 +24,13 @@ struct QuantizedTensor {
   QuantPayload payload;
   BlockGrid grid;                   ///< of scales
   std::vector<std::uint32_t> amax;  ///< [num_blocks]
-  std::vector<float> scale;         ///< [num_blocks]: a code is scale times a value; empty for bf16 and fp16
-  std::vector<std::byte> codes;     ///< a byte each, two for bf16 and fp16
-  std::vector<float> values;        ///< what the codes stand for
-  QuantizationError error;          ///< against the tensor, for SmoothQuant against the smoothed one
-  std::vector<float> smooth;        ///< SmoothQuant: the factors of inputs; the tensor was divided by them
+  std::vector<float>
+      scale;  ///< [num_blocks]: a code is scale times a value; empty for bf16 and fp16
+  std::vector<std::byte> codes;  ///< a byte each, two for bf16 and fp16
+  std::vector<float> values;     ///< what the codes stand for
+  QuantizationError error;       ///< against the tensor, for SmoothQuant against the smoothed one
+  std::vector<float>
+      smooth;  ///< SmoothQuant: the factors of inputs; the tensor was divided by them
   std::optional<std::uint32_t> input_amax;  ///< of a linear layer's inputs, smoothed if they are
   float input_scale = 1;
 };

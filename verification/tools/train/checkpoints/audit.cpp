@@ -9,20 +9,20 @@
 #include "common/base/parallel_for.hpp"
 #include "reference/distributed_optimizer.hpp"
 #include "verification/cases/case_layout.hpp"
+#include "verification/report/format.hpp"
+#include "verification/report/report_style.hpp"
 #include "verification/tools/train/checkpoints/opened_checkpoint.hpp"
 #include "verification/tools/train/training_identity.hpp"
 #include "verification/tools/train/training_job.hpp"
-#include "verification/report/format.hpp"
-#include "verification/report/report_style.hpp"
 #include "verification/training/case_run.hpp"
 
 namespace zeroproof::verification {
 namespace {
 
 /// In the flow of a step.
-constexpr BufferId flow[] = {BufferId::grad_sum,       BufferId::exp_avg,         BufferId::exp_avg_sq,
-                             BufferId::max_exp_avg_sq, BufferId::momentum_buffer, BufferId::master,
-                             BufferId::param_shard};
+constexpr BufferId flow[] = {
+    BufferId::grad_sum,        BufferId::exp_avg, BufferId::exp_avg_sq, BufferId::max_exp_avg_sq,
+    BufferId::momentum_buffer, BufferId::master,  BufferId::param_shard};
 
 std::string shown(double value) { return std::isnan(value) ? "none" : fmt::format("{}", value); }
 
@@ -55,11 +55,13 @@ class Auditor {
       finding.made = b;
     };
     if (!loaded)
-      scalar("loss_scale", std::to_string(logged.log2_loss_scale), std::to_string(made.log2_loss_scale));
+      scalar("loss_scale", std::to_string(logged.log2_loss_scale),
+             std::to_string(made.log2_loss_scale));
     if (finding.buffer.empty()) look_at_sums(logged, made, finding);
     if (!loaded) scalar("skipped", logged.skipped ? "yes" : "no", made.skipped ? "yes" : "no");
     if (!loaded) scalar("grad_norm", shown(logged.grad_norm), shown(made.grad_norm));
-    scalar("applied_steps", std::to_string(logged.applied_steps), std::to_string(made.applied_steps));
+    scalar("applied_steps", std::to_string(logged.applied_steps),
+           std::to_string(made.applied_steps));
     if (finding.buffer.empty()) return;
     if (finding.bucket >= 0) name_place(finding, log_.starts[found->second.start]);
     result_.finding = finding;
@@ -69,12 +71,13 @@ class Auditor {
     for (const BufferId id : flow) {
       const std::string buffer(name(id));
       const auto a = logged.sums.find(buffer), b = made.sums.find(buffer);
-      if (a == logged.sums.end() || b == made.sums.end()) continue;  // a skipped step updates nothing
+      if (a == logged.sums.end() || b == made.sums.end())
+        continue;  // a skipped step updates nothing
       result_.buckets += static_cast<std::int64_t>(b->second.size());
       ZP_CHECK(a->second.size() == b->second.size(), ErrorCode::damaged,
-               settings_.log + " has " + std::to_string(a->second.size()) + " digests of " + buffer +
-                   " in step " + std::to_string(made.step) + " for " + std::to_string(b->second.size()) +
-                   " buckets",
+               settings_.log + " has " + std::to_string(a->second.size()) + " digests of " +
+                   buffer + " in step " + std::to_string(made.step) + " for " +
+                   std::to_string(b->second.size()) + " buckets",
                "it is the log of another model", "name the log of these checkpoints");
       for (std::size_t i = 0; i < a->second.size(); ++i) {
         if (a->second[i] == b->second[i]) continue;
@@ -106,17 +109,21 @@ class Auditor {
     for (int rank = 0; rank < run.spec.world.size; ++rank) {
       const RankCoords coords = layout.place(rank);
       const CaseLayout::Local& local = layout.local(coords.tp_rank);
-      for (const OwnPiece& own : own_pieces({local.layout, local.shards.shard(coords.shard_rank),
-                                             local.placement, coords.instance == 0, coords.tp_rank == 0},
-                                            whole)) {
-        const std::int64_t begin = whole.tensors()[static_cast<std::size_t>(own.piece.tensor)].begin;
+      for (const OwnPiece& own :
+           own_pieces({local.layout, local.shards.shard(coords.shard_rank), local.placement,
+                       coords.instance == 0, coords.tp_rank == 0},
+                      whole)) {
+        const std::int64_t begin =
+            whole.tensors()[static_cast<std::size_t>(own.piece.tensor)].begin;
         const std::int64_t first = begin + own.piece.element(0);
         const std::int64_t last = begin + own.piece.element(own.piece.numel - 1);
         if (first < finding.elements.end && last >= finding.elements.begin) ranks.insert(rank);
       }
     }
-    for (const int rank : ranks) finding.ranks += (finding.ranks.empty() ? "" : ", ") + std::to_string(rank);
-    finding.ranks = (ranks.size() == 1 ? "rank " : "ranks ") + finding.ranks + " of " + run.spec.world.id();
+    for (const int rank : ranks)
+      finding.ranks += (finding.ranks.empty() ? "" : ", ") + std::to_string(rank);
+    finding.ranks =
+        (ranks.size() == 1 ? "rank " : "ranks ") + finding.ranks + " of " + run.spec.world.id();
   }
 
   const AuditSettings& settings_;
@@ -164,8 +171,9 @@ AuditResult audit(const AuditSettings& settings) {
   spec.place.grad_sum = sum;
   spec.place.layout = layout;
   JobSettings job{*training.experiment, spec, start.training,
-                  settings.by_reference ? RankComparison::MakeOptimizer(reference::make_distributed_optimizer)
-                                        : candidate_factory(spec.implementation, "")};
+                  settings.by_reference
+                      ? RankComparison::MakeOptimizer(reference::make_distributed_optimizer)
+                      : candidate_factory(spec.implementation, "")};
   job.in_parts = !settings.by_reference;
   job.omp_threads = std::max(1, available_cores() / spec.world.size);
   job.folder = settings.folder;
@@ -175,9 +183,9 @@ AuditResult audit(const AuditSettings& settings) {
   job.on_step = [&](const StepRecord& made) {
     auditor.step(made);
     if (!settings.progress) return;
-    settings.progress(
-        static_cast<double>(made.step - result.from) / static_cast<double>(result.last - result.from),
-        "step " + std::to_string(made.step));
+    settings.progress(static_cast<double>(made.step - result.from) /
+                          static_cast<double>(result.last - result.from),
+                      "step " + std::to_string(made.step));
   };
   job.stop = [&] { return result.finding.has_value(); };
   const auto world = make_local_world(spec.world, training.experiment->config().comm_timeout_s);
@@ -188,12 +196,12 @@ AuditResult audit(const AuditSettings& settings) {
 
 std::string to_text(const AuditResult& result, const AuditSettings& settings) {
   const std::string who =
-      (settings.by_reference ? "the reference" : "production") + std::string(" on ") + settings.world.id() +
-      ", from " +
+      (settings.by_reference ? "the reference" : "production") + std::string(" on ") +
+      settings.world.id() + ", from " +
       (result.from > 0 ? "the checkpoint of step " + std::to_string(result.from) : "the beginning");
   if (!result.finding) {
-    return fmt::format("steps {} to {}, made again by {}: {} digests, all as logged\n", result.first,
-                       result.last, who, grouped(result.buckets));
+    return fmt::format("steps {} to {}, made again by {}: {} digests, all as logged\n",
+                       result.first, result.last, who, grouped(result.buckets));
   }
   const AuditFinding& finding = *result.finding;
   std::string text = fmt::format("made again by {}\n", who);
@@ -202,7 +210,8 @@ std::string to_text(const AuditResult& result, const AuditSettings& settings) {
                       finding.loaded ? " when it was saved, or when its step was logged" : "");
   if (finding.bucket >= 0) {
     text += fmt::format("  first in  bucket {}: elements {} to {}, {}\n", finding.bucket,
-                        grouped(finding.elements.begin), grouped(finding.elements.end - 1), finding.tensors);
+                        grouped(finding.elements.begin), grouped(finding.elements.end - 1),
+                        finding.tensors);
     text += fmt::format("  owned by  {}\n", finding.ranks);
   }
   text += fmt::format("  logged    {}\n  made      {}\n", finding.logged, finding.made);

@@ -7,8 +7,8 @@
 #include <optional>
 #include <string>
 
-#include "verification/tools/train/run_log.hpp"
 #include "verification/compare/judge/rank_comparison.hpp"
+#include "verification/tools/train/run_log.hpp"
 
 namespace zeroproof::verification {
 

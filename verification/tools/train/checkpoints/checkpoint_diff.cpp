@@ -17,25 +17,30 @@ std::string shown(const Json& about, const char* key) {
   return about.contains(key) ? about.at(key).dump() : "nothing";
 }
 
-float value_of(std::uint64_t bits) { return std::bit_cast<float>(static_cast<std::uint32_t>(bits)); }
+float value_of(std::uint64_t bits) {
+  return std::bit_cast<float>(static_cast<std::uint32_t>(bits));
+}
 
 void compare_words(const CheckpointManifest& a, const CheckpointManifest& b,
                    std::vector<std::string>& words) {
-  const auto look = [&](const std::string& what, const std::string& first, const std::string& second) {
+  const auto look = [&](const std::string& what, const std::string& first,
+                        const std::string& second) {
     if (first != second) words.push_back(fmt::format("{:<12} {}  and  {}", what, first, second));
   };
   look("contract", a.contract, b.contract);
   look("step", std::to_string(a.step), std::to_string(b.step));
-  for (const char* key : {"workload", "dtype", "text"}) look(key, shown(a.about, key), shown(b.about, key));
-  if (shown(a.about, "settings") != shown(b.about, "settings")) words.emplace_back("settings     differ");
+  for (const char* key : {"workload", "dtype", "text"})
+    look(key, shown(a.about, key), shown(b.about, key));
+  if (shown(a.about, "settings") != shown(b.about, "settings"))
+    words.emplace_back("settings     differ");
   const bool counters = a.about.contains("state") && b.about.contains("state");
   if (!counters) return;
   for (const Json::Member& member : a.about.at("state").members())
     look(member.name, member.value.dump(), shown(b.about.at("state"), member.name.c_str()));
 }
 
-void compare_buffer(const CheckpointReader& first, const CheckpointReader& second, const std::string& state,
-                    std::int64_t tensor, CheckpointDifference& result) {
+void compare_buffer(const CheckpointReader& first, const CheckpointReader& second,
+                    const std::string& state, std::int64_t tensor, CheckpointDifference& result) {
   const CheckpointTensor& of = first.manifest().tensors[static_cast<std::size_t>(tensor)];
   const std::int64_t whole = numel_of(state, of);
   Comparison all;
@@ -46,7 +51,8 @@ void compare_buffer(const CheckpointReader& first, const CheckpointReader& secon
     b.resize(static_cast<std::size_t>(count));
     first.read(state, tensor, done, a);
     second.read(state, tensor, done, b);
-    Comparison part = compare({a.data(), DType::fp32, count}, {b.data(), DType::fp32, count}, 0, count);
+    Comparison part =
+        compare({a.data(), DType::fp32, count}, {b.data(), DType::fp32, count}, 0, count);
     if (part.first) part.first->index += done;
     if (part.last_index >= 0) part.last_index += done;
     all.add(part);
@@ -59,7 +65,8 @@ void compare_buffer(const CheckpointReader& first, const CheckpointReader& secon
 
 }  // namespace
 
-CheckpointDifference compare_checkpoints(const CheckpointReader& first, const CheckpointReader& second) {
+CheckpointDifference compare_checkpoints(const CheckpointReader& first,
+                                         const CheckpointReader& second) {
   CheckpointDifference result;
   const CheckpointManifest &a = first.manifest(), &b = second.manifest();
   compare_words(a, b, result.words);
@@ -86,8 +93,8 @@ std::string to_text(const CheckpointDifference& difference, bool all_rows) {
   std::string text;
   for (const std::string& line : difference.words) text += line.substr(0, 99) + "\n";
   if (!difference.buffers.empty())
-    text +=
-        fmt::format("{:<15} {:<33} {:>9} {:>9}  values there\n", "buffer", "tensor", "differing", "first at");
+    text += fmt::format("{:<15} {:<33} {:>9} {:>9}  values there\n", "buffer", "tensor",
+                        "differing", "first at");
   std::size_t rows = 0;
   for (const BufferDifference& buffer : difference.buffers) {
     if (!all_rows && rows++ == most_rows) {
@@ -95,12 +102,12 @@ std::string to_text(const CheckpointDifference& difference, bool all_rows) {
       break;
     }
     const Difference& first = *buffer.bits.first;
-    text += fmt::format("{:<15} {:<33} {:>9} {:>9}  {:.6g} and {:.6g}\n", buffer.state, buffer.tensor,
-                        grouped(buffer.bits.differing), first.index, value_of(first.reference_bits),
-                        value_of(first.candidate_bits));
+    text += fmt::format("{:<15} {:<33} {:>9} {:>9}  {:.6g} and {:.6g}\n", buffer.state,
+                        buffer.tensor, grouped(buffer.bits.differing), first.index,
+                        value_of(first.reference_bits), value_of(first.candidate_bits));
   }
-  text +=
-      fmt::format("{} of {} elements differ\n", grouped(difference.differing), grouped(difference.compared));
+  text += fmt::format("{} of {} elements differ\n", grouped(difference.differing),
+                      grouped(difference.compared));
   return text;
 }
 

@@ -17,7 +17,8 @@ struct BufferDifference {
 };
 
 struct CheckpointDifference {
-  std::vector<std::string> words;  ///< of what is no element: model, step, counters, training, one line each
+  std::vector<std::string>
+      words;  ///< of what is no element: model, step, counters, training, one line each
   std::vector<BufferDifference> buffers;  ///< that differ
   std::int64_t compared = 0, differing = 0;
 
@@ -25,7 +26,8 @@ struct CheckpointDifference {
 };
 
 /// One MiB of each is in memory. Errors: as CheckpointReader.
-CheckpointDifference compare_checkpoints(const CheckpointReader& first, const CheckpointReader& second);
+CheckpointDifference compare_checkpoints(const CheckpointReader& first,
+                                         const CheckpointReader& second);
 
 /// At most 100 columns wide; 20 buffers, unless all are asked for.
 std::string to_text(const CheckpointDifference& difference, bool all_rows);

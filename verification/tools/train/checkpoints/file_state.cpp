@@ -9,8 +9,8 @@
 namespace zeroproof::verification {
 namespace {
 
-std::vector<float> floats(const SafetensorsReader& file, const SafeTensor& tensor, std::int64_t first,
-                          std::int64_t count) {
+std::vector<float> floats(const SafetensorsReader& file, const SafeTensor& tensor,
+                          std::int64_t first, std::int64_t count) {
   std::vector<float> values(static_cast<std::size_t>(count));
   file.read(tensor, first * 4, std::as_writable_bytes(Span<float>(values)));
   return values;
@@ -20,7 +20,8 @@ void require_tensor(const SafetensorsReader& file, const std::string& name, Safe
                     const std::vector<std::int64_t>& shape, const std::string& remedy) {
   const SafeTensor* const there = file.find(name);
   ZP_CHECK(there != nullptr && there->dtype == dtype && there->shape == shape, ErrorCode::config,
-           file.label() + (there == nullptr ? " has no tensor " : " has another dtype or shape for ") +
+           file.label() +
+               (there == nullptr ? " has no tensor " : " has another dtype or shape for ") +
                shown_name(name),
            "the training would go on as another one", remedy);
 }
@@ -46,17 +47,20 @@ void FileState::require(const std::string& state, const CheckpointTensor& tensor
   const std::string code = code_name(state, tensor.name), scale = scale_name(state, tensor.name);
   if (file_.find(code) == nullptr && file_.find(scale) == nullptr) return;
   const SafeDType dtype = safe_dtype(dtype_of(format->second));
-  const std::string remedy = "give codes, " + std::string(name(dtype)) +
-                             ", in the shape of the parameter, and F32 scales of every 128 of its elements, "
-                             "or leave both out: the values are stored anew then";
+  const std::string remedy =
+      "give codes, " + std::string(name(dtype)) +
+      ", in the shape of the parameter, and F32 scales of every 128 of its elements, "
+      "or leave both out: the values are stored anew then";
   require_tensor(file_, code, dtype, tensor.shape, remedy);
   require_tensor(file_, scale, SafeDType::f32, {numel_of(state + "_scale", tensor)}, remedy);
 }
 
-StoredChunk FileState::stored(StateFormat format, const std::string& state, const CheckpointTensor& tensor,
-                              std::int64_t first, std::int64_t count) const {
+StoredChunk FileState::stored(StateFormat format, const std::string& state,
+                              const CheckpointTensor& tensor, std::int64_t first,
+                              std::int64_t count) const {
   StoredChunk chunk(format, count);
-  const std::vector<float> values = floats(file_, *file_.find(state + "." + tensor.name), first, count);
+  const std::vector<float> values =
+      floats(file_, *file_.find(state + "." + tensor.name), first, count);
   const SafeTensor* const codes = file_.find(code_name(state, tensor.name));
   if (codes == nullptr) {
     chunk.store(values);
@@ -71,11 +75,13 @@ StoredChunk FileState::stored(StateFormat format, const std::string& state, cons
              floats(file_, *file_.find(scale_name(state, tensor.name)), block, blocks));
   const std::vector<float> read = chunk.values();
   const auto differs = std::mismatch(values.begin(), values.end(), read.begin(), same_value).first;
-  ZP_CHECK(differs == values.end(), ErrorCode::config,
-           file_.label() + " has, of element " + std::to_string(first + (differs - values.begin())) + " of " +
-               shown_name(state + "." + tensor.name) + ", a value that is not its code times its scale",
-           "one of them was changed without the others",
-           "leave out " + shown_name(codes->name) + " and its scales: the values are stored anew then");
+  ZP_CHECK(
+      differs == values.end(), ErrorCode::config,
+      file_.label() + " has, of element " + std::to_string(first + (differs - values.begin())) +
+          " of " + shown_name(state + "." + tensor.name) +
+          ", a value that is not its code times its scale",
+      "one of them was changed without the others",
+      "leave out " + shown_name(codes->name) + " and its scales: the values are stored anew then");
   return chunk;
 }
 
@@ -83,17 +89,20 @@ void FileState::read(const std::string& state, const CheckpointTensor& tensor, s
                      Span<float> target) const {
   const auto count = static_cast<std::int64_t>(target.size());
   const bool scales = is_scale_name(state);
-  const std::string of = scales ? state.substr(0, state.size() - std::string_view("_scale").size()) : state;
+  const std::string of =
+      scales ? state.substr(0, state.size() - std::string_view("_scale").size()) : state;
   const auto format = scaled_.find(of);
   if (format == scaled_.end())
-    return file_.read(*file_.find(state + "." + tensor.name), first * 4, std::as_writable_bytes(target));
+    return file_.read(*file_.find(state + "." + tensor.name), first * 4,
+                      std::as_writable_bytes(target));
   const std::int64_t unit = scales ? state_block_numel : 1;
-  ZP_CHECK(first * unit % state_block_numel == 0, ErrorCode::internal, "a block of state was to be cut",
-           "its scale is one", "report this as a defect");
+  ZP_CHECK(first * unit % state_block_numel == 0, ErrorCode::internal,
+           "a block of state was to be cut", "its scale is one", "report this as a defect");
   const std::int64_t end = std::min((first + count) * unit, numel(tensor));
   auto to = target.begin();
   for (std::int64_t at = first * unit; at < end; at += most_at_once) {
-    const StoredChunk chunk = stored(format->second, of, tensor, at, std::min(most_at_once, end - at));
+    const StoredChunk chunk =
+        stored(format->second, of, tensor, at, std::min(most_at_once, end - at));
     if (scales) {
       to = std::copy(chunk.scale_inv().begin(), chunk.scale_inv().end(), to);
     } else {

@@ -20,7 +20,8 @@ std::string word(const Json& about, const char* key) {
 
 std::string shape_text(const std::vector<std::int64_t>& shape) {
   std::string text;
-  for (const std::int64_t length : shape) text += (text.empty() ? "" : "x") + std::to_string(length);
+  for (const std::int64_t length : shape)
+    text += (text.empty() ? "" : "x") + std::to_string(length);
   return text.empty() ? "scalar" : text;
 }
 
@@ -31,9 +32,9 @@ std::string folder_table(const CheckpointRoot& root) {
   for (const std::int64_t step : root.steps()) {
     try {
       const CheckpointReader checkpoint(root, step);
-      text +=
-          fmt::format("{:<16} {:>5} {:>14}  {}\n", checkpoint_name(step), checkpoint.manifest().files.size(),
-                      grouped(checkpoint.num_bytes()), word(checkpoint.manifest().about, "place"));
+      text += fmt::format("{:<16} {:>5} {:>14}  {}\n", checkpoint_name(step),
+                          checkpoint.manifest().files.size(), grouped(checkpoint.num_bytes()),
+                          word(checkpoint.manifest().about, "place"));
     } catch (const Error& error) {
       text += fmt::format("{:<16} {}\n", checkpoint_name(step), error.what());
     }
@@ -50,14 +51,16 @@ std::string inspect_text(const CheckpointReader& checkpoint, bool all_rows) {
   };
   line("step", std::to_string(manifest.step));
   line("run", manifest.run + ", numeric contract " + manifest.contract);
-  line("training", word(about, "workload") + " " + word(about, "recipe") + " " + word(about, "dtype"));
+  line("training",
+       word(about, "workload") + " " + word(about, "recipe") + " " + word(about, "dtype"));
   line("saved on", word(about, "place"));
   if (about.contains("state")) {
     for (const Json::Member& counter : about.at("state").members()) {
       const bool list = counter.value.kind() == Json::Kind::array;
       const auto count = list ? counter.value.end() - counter.value.begin() : 0;
       if (list && count == 0) continue;
-      if (counter.value.kind() == Json::Kind::text) {  // scales and histories: eight digits for every number
+      if (counter.value.kind() ==
+          Json::Kind::text) {  // scales and histories: eight digits for every number
         const auto digits = static_cast<std::int64_t>(counter.value.get<std::string>().size());
         line(counter.name.c_str(), fmt::format("{} numbers", grouped(digits / 8)));
         continue;
@@ -75,16 +78,19 @@ std::string inspect_text(const CheckpointReader& checkpoint, bool all_rows) {
   }
   text += "\nbuffer                elements   pieces\n";
   for (const auto& [state, counts] : states)
-    text += fmt::format("{:<16} {:>13} {:>8}\n", state, grouped(counts.first), grouped(counts.second));
+    text +=
+        fmt::format("{:<16} {:>13} {:>8}\n", state, grouped(counts.first), grouped(counts.second));
   text += "\nfile                       elements   pieces          bytes\n";
   for (std::size_t i = 0; i < manifest.files.size(); ++i)
-    text += fmt::format("{:<23} {:>11} {:>8} {:>14}\n", manifest.files[i].name, grouped(elements[i]),
-                        grouped(pieces[i]), grouped(manifest.files[i].num_bytes));
-  if (!all_rows) return text + fmt::format("\n{} tensors; --rows lists them\n", manifest.tensors.size());
+    text +=
+        fmt::format("{:<23} {:>11} {:>8} {:>14}\n", manifest.files[i].name, grouped(elements[i]),
+                    grouped(pieces[i]), grouped(manifest.files[i].num_bytes));
+  if (!all_rows)
+    return text + fmt::format("\n{} tensors; --rows lists them\n", manifest.tensors.size());
   text += "\ntensor                                        shape       elements\n";
   for (const CheckpointTensor& tensor : manifest.tensors)
-    text +=
-        fmt::format("{:<36} {:>14} {:>14}\n", tensor.name, shape_text(tensor.shape), grouped(numel(tensor)));
+    text += fmt::format("{:<36} {:>14} {:>14}\n", tensor.name, shape_text(tensor.shape),
+                        grouped(numel(tensor)));
   return text;
 }
 

@@ -51,8 +51,9 @@ SavedTraining saved_training(const Json& about, std::int64_t steps, const std::s
     const auto spec = said_by(label, [&] { return parse_case_id(text("place")); });
     if (!spec) throw JsonError("its place is no case");
     saved.spec = *spec;
-    RunConfig config = gradients.empty() ? said_by(label, [&] { return workload_defaults(workload); })
-                                         : recorded_defaults(gradients);
+    RunConfig config = gradients.empty()
+                           ? said_by(label, [&] { return workload_defaults(workload); })
+                           : recorded_defaults(gradients);
     said_by(label, [&] { apply_toml(config, text("settings"), label); });
     const DType dtype = said_by(label, [&] { return parse_param_dtype(text("dtype")); });
     take_place(config, saved.spec);
@@ -68,8 +69,8 @@ SavedTraining saved_training(const Json& about, std::int64_t steps, const std::s
          "it cannot be made again", "name one that zeroproof train wrote");
   }
   ZP_CHECK(to_hex(saved.experiment->text_digest()) == text_digest, ErrorCode::config,
-           label + " was trained on other bytes than are there now", "its gradients would be others",
-           "put its text or its recorded gradients back");
+           label + " was trained on other bytes than are there now",
+           "its gradients would be others", "put its text or its recorded gradients back");
   return saved;
 }
 

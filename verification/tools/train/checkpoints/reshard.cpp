@@ -18,7 +18,8 @@ void read_piece(const CheckpointReader& from, const CheckpointPiece& piece, std:
                 Span<float> values) {
   const auto end = first + static_cast<std::int64_t>(values.size());
   for (std::int64_t e = first; e < end;) {
-    const std::int64_t count = std::min(end - e, piece.row_numel - (piece.first + e) % piece.row_numel);
+    const std::int64_t count =
+        std::min(end - e, piece.row_numel - (piece.first + e) % piece.row_numel);
     from.read(piece.state, piece.tensor, piece.element(e),
               values.subspan(static_cast<std::size_t>(e - first), static_cast<std::size_t>(count)));
     e += count;
@@ -27,19 +28,20 @@ void read_piece(const CheckpointReader& from, const CheckpointPiece& piece, std:
 
 }  // namespace
 
-std::string reshard(const CheckpointReader& from, const Experiment& experiment, const CaseSpec& spec,
-                    const std::string& folder, const std::function<void(std::int64_t)>& progress,
-                    Disk& disk) {
+std::string reshard(const CheckpointReader& from, const Experiment& experiment,
+                    const CaseSpec& spec, const std::string& folder,
+                    const std::function<void(std::int64_t)>& progress, Disk& disk) {
   const CaseLayout layout(experiment, spec, spec.world.size);
   CheckpointManifest manifest = from.manifest();
   ZP_CHECK(manifest.tensors == checkpoint_tensors(experiment.layout()), ErrorCode::damaged,
-           from.label() + " has other tensors than its own training", "they cannot be cut as its ranks would",
-           "name one that zeroproof train wrote");
+           from.label() + " has other tensors than its own training",
+           "they cannot be cut as its ranks would", "name one that zeroproof train wrote");
   std::vector<std::string> states;  // as who saved them had them
   std::uint64_t elements = 0;
   for (const CheckpointPiece& piece : manifest.pieces) {
     elements += static_cast<std::uint64_t>(piece.numel);
-    if (std::find(states.begin(), states.end(), piece.state) == states.end()) states.push_back(piece.state);
+    if (std::find(states.begin(), states.end(), piece.state) == states.end())
+      states.push_back(piece.state);
   }
   manifest.files.clear();
   manifest.pieces.clear();
@@ -66,14 +68,14 @@ std::string reshard(const CheckpointReader& from, const Experiment& experiment, 
         }
       }
       if (pieces.empty()) continue;
-      const FileRecord file =
-          write_rank_file(disk, unfinished, rank_file_name(rank), manifest, pieces,
-                          [&](const CheckpointPiece& piece, std::int64_t first, std::int64_t count) {
-                            values.resize(static_cast<std::size_t>(count));
-                            read_piece(from, piece, first, values);
-                            if (progress) progress(count * 4);
-                            return Span<const float>(values);
-                          });
+      const FileRecord file = write_rank_file(
+          disk, unfinished, rank_file_name(rank), manifest, pieces,
+          [&](const CheckpointPiece& piece, std::int64_t first, std::int64_t count) {
+            values.resize(static_cast<std::size_t>(count));
+            read_piece(from, piece, first, values);
+            if (progress) progress(count * 4);
+            return Span<const float>(values);
+          });
       for (CheckpointPiece& piece : pieces) {
         piece.file = static_cast<std::int64_t>(manifest.files.size());
         manifest.pieces.push_back(std::move(piece));

@@ -13,8 +13,8 @@ namespace zeroproof::verification {
 /// call. Returns the label of what was written. Errors: config, if the model cannot be cut that way; io and damaged as
 /// CheckpointReader and
 /// CheckpointRoot; nothing is left then.
-std::string reshard(const CheckpointReader& from, const Experiment& experiment, const CaseSpec& spec,
-                    const std::string& folder, const std::function<void(std::int64_t)>& progress,
-                    Disk& disk = system_disk());
+std::string reshard(const CheckpointReader& from, const Experiment& experiment,
+                    const CaseSpec& spec, const std::string& folder,
+                    const std::function<void(std::int64_t)>& progress, Disk& disk = system_disk());
 
 }  // namespace zeroproof::verification

@@ -8,10 +8,12 @@ namespace {
 
 StateFormats saved_formats(const CheckpointReader& checkpoint) try {
   RunConfig config;
-  apply_toml(config, checkpoint.manifest().about.at("settings").get<std::string>(), checkpoint.label());
+  apply_toml(config, checkpoint.manifest().about.at("settings").get<std::string>(),
+             checkpoint.label());
   return config.state_formats;
 } catch (const JsonError& error) {
-  fail(ErrorCode::damaged, checkpoint.label() + " does not say what formats its state has: " + error.what(),
+  fail(ErrorCode::damaged,
+       checkpoint.label() + " does not say what formats its state has: " + error.what(),
        "its codes are nothing without", "name one that zeroproof train wrote");
 } catch (const Error& error) {
   throw Error(ErrorCode::damaged,
@@ -22,13 +24,14 @@ StateFormats saved_formats(const CheckpointReader& checkpoint) try {
 
 std::map<std::string, StateFormat> saved_scaled_formats(const CheckpointReader& checkpoint) {
   std::map<std::string, StateFormat> scaled;
-  for (const BufferId id :
-       {BufferId::exp_avg, BufferId::exp_avg_sq, BufferId::max_exp_avg_sq, BufferId::momentum_buffer}) {
+  for (const BufferId id : {BufferId::exp_avg, BufferId::exp_avg_sq, BufferId::max_exp_avg_sq,
+                            BufferId::momentum_buffer}) {
     if (!checkpoint.has(std::string(name(scales_of(id))))) continue;
     const StateFormat format = saved_formats(checkpoint).of(id);
-    ZP_CHECK(has_scales(format), ErrorCode::damaged,
-             checkpoint.label() + " has scales of " + std::string(name(id)) + ", and settings without",
-             "nobody can say what its codes are", "name one that zeroproof train wrote");
+    ZP_CHECK(
+        has_scales(format), ErrorCode::damaged,
+        checkpoint.label() + " has scales of " + std::string(name(id)) + ", and settings without",
+        "nobody can say what its codes are", "name one that zeroproof train wrote");
     scaled[std::string(name(id))] = format;
   }
   return scaled;

@@ -12,16 +12,17 @@
 #include "common/io/safetensors/safetensors_reader.hpp"
 #include "common/io/safetensors/safetensors_writer.hpp"
 #include "common/step/phase.hpp"
-#include "verification/tools/train/checkpoints/file_state.hpp"
-#include "verification/tools/train/checkpoints/saved_formats.hpp"
 #include "verification/cli/program/free_space.hpp"
 #include "verification/model/recorded.hpp"
+#include "verification/tools/train/checkpoints/file_state.hpp"
+#include "verification/tools/train/checkpoints/saved_formats.hpp"
 
 namespace zeroproof::verification {
 namespace {
 
 constexpr const char* scaler_words[] = {"log2_loss_scale", "growth_tracker", "hysteresis_left"};
-constexpr const char* scaler_keys[] = {"log2_scale", "growth_tracker", "hysteresis_left"};  // of the manifest
+constexpr const char* scaler_keys[] = {"log2_scale", "growth_tracker",
+                                       "hysteresis_left"};  // of the manifest
 
 /// Without scales, which belong to their codes.
 std::set<std::string> states_of(const CheckpointReader& checkpoint) {
@@ -34,15 +35,15 @@ std::set<std::string> states_of(const CheckpointReader& checkpoint) {
 
 /// What a file has of elements: values, as a step reads them; of a buffer with scales also the stored form.
 void write_elements(const CheckpointReader& checkpoint, const std::string& state,
-                    const std::optional<StateFormat>& scaled, std::int64_t tensor, std::int64_t first,
-                    std::int64_t count, SafetensorsWriter& writer) {
+                    const std::optional<StateFormat>& scaled, std::int64_t tensor,
+                    std::int64_t first, std::int64_t count, SafetensorsWriter& writer) {
   const std::string& name = checkpoint.manifest().tensors[static_cast<std::size_t>(tensor)].name;
   std::vector<float> values(static_cast<std::size_t>(count));
   checkpoint.read(state, tensor, first, values);
   if (scaled) {
     const std::int64_t block = first / scale_block_numel;
-    std::vector<float> scales(
-        static_cast<std::size_t>((first + count + scale_block_numel - 1) / scale_block_numel - block));
+    std::vector<float> scales(static_cast<std::size_t>(
+        (first + count + scale_block_numel - 1) / scale_block_numel - block));
     checkpoint.read(state + "_scale", tensor, block, scales);
     StoredChunk chunk(*scaled, count);
     chunk.take(values, scales);
@@ -83,7 +84,7 @@ void read_tensor_steps(const SafetensorsReader& file, Json& counters) {
                               : there != nullptr && there->dtype == SafeDType::u64 &&
                                     there->numel() == static_cast<std::int64_t>(kept);
   ZP_CHECK(fits, ErrorCode::config,
-           file.label() + (kept == 0          ? " has tensor_steps, which the training does not keep"
+           file.label() + (kept == 0 ? " has tensor_steps, which the training does not keep"
                            : there == nullptr ? " has no tensor tensor_steps"
                                               : " has tensor_steps of another type or length"),
            "bias corrections of a tensor depend on the steps that it had",
@@ -100,15 +101,16 @@ void read_scales(const SafetensorsReader& file, const char* key, SafeDType dtype
                  std::vector<Number>& target) {
   const SafeTensor* const there = file.find(key);
   const auto kept = static_cast<std::int64_t>(target.size());
-  const bool fits =
-      kept == 0 ? there == nullptr : there != nullptr && there->dtype == dtype && there->numel() == kept;
-  ZP_CHECK(
-      fits, ErrorCode::config,
-      file.label() + (kept == 0          ? std::string(" has ") + key + ", which the training does not keep"
-                      : there == nullptr ? std::string(" has no tensor ") + key
-                                         : std::string(" has ") + key + " of another type or length"),
-      "codes of parameters would be made with other scales (R24)",
-      kept == 0 ? "leave it out" : "give " + std::to_string(kept) + " numbers, " + std::string(name(dtype)));
+  const bool fits = kept == 0 ? there == nullptr
+                              : there != nullptr && there->dtype == dtype && there->numel() == kept;
+  ZP_CHECK(fits, ErrorCode::config,
+           file.label() +
+               (kept == 0 ? std::string(" has ") + key + ", which the training does not keep"
+                : there == nullptr ? std::string(" has no tensor ") + key
+                                   : std::string(" has ") + key + " of another type or length"),
+           "codes of parameters would be made with other scales (R24)",
+           kept == 0 ? "leave it out"
+                     : "give " + std::to_string(kept) + " numbers, " + std::string(name(dtype)));
   if (kept > 0) file.read(*there, 0, std::as_writable_bytes(Span<Number>(target)));
 }
 
@@ -131,7 +133,8 @@ void refuse_other_states(const SafetensorsReader& file, const CheckpointReader& 
     for (const BufferId id : {BufferId::master, BufferId::exp_avg, BufferId::exp_avg_sq,
                               BufferId::max_exp_avg_sq, BufferId::momentum_buffer}) {
       ZP_CHECK(tensor.name.substr(0, dot) != name(id), ErrorCode::config,
-               file.label() + " has " + shown_name(tensor.name) + ", which is not kept in " + like.label(),
+               file.label() + " has " + shown_name(tensor.name) + ", which is not kept in " +
+                   like.label(),
                "it would be the state of another update rule",
                "name a checkpoint of the same training with --like, or leave it out");
     }
@@ -149,7 +152,8 @@ void export_state(const CheckpointReader& checkpoint, const std::string& file) {
   std::vector<SafeTensorSpec> specs = {{"step", SafeDType::i64, {}}};
   for (const char* word : scaler_words) specs.push_back({word, SafeDType::i32, {}});
   if (!tensor_steps.empty())
-    specs.push_back({"tensor_steps", SafeDType::u64, {static_cast<std::int64_t>(tensor_steps.size())}});
+    specs.push_back(
+        {"tensor_steps", SafeDType::u64, {static_cast<std::int64_t>(tensor_steps.size())}});
   const SavedScales scales = saved_scales(counters, checkpoint.label());
   const auto count_of = [](const auto& values) { return static_cast<std::int64_t>(values.size()); };
   if (!scales.param_scale.empty())
@@ -160,8 +164,10 @@ void export_state(const CheckpointReader& checkpoint, const std::string& file) {
     for (const CheckpointTensor& tensor : manifest.tensors) {
       specs.push_back({state + "." + tensor.name, SafeDType::f32, tensor.shape});
       if (!scaled.contains(state)) continue;
-      specs.push_back({code_name(state, tensor.name), safe_dtype(dtype_of(scaled.at(state))), tensor.shape});
-      specs.push_back({scale_name(state, tensor.name), SafeDType::f32, {numel_of(state + "_scale", tensor)}});
+      specs.push_back(
+          {code_name(state, tensor.name), safe_dtype(dtype_of(scaled.at(state))), tensor.shape});
+      specs.push_back(
+          {scale_name(state, tensor.name), SafeDType::f32, {numel_of(state + "_scale", tensor)}});
     }
   }
   SafetensorsWriter writer(file, specs,
@@ -207,7 +213,8 @@ std::string import_state(const std::string& file, const CheckpointReader& like, 
   counters["applied_steps"] = read_number<std::int64_t>(source, *applied, SafeDType::i64);
   for (std::size_t i = 0; i < std::size(scaler_words); ++i) {
     const SafeTensor* const word = source.find(scaler_words[i]);
-    if (word != nullptr) counters[scaler_keys[i]] = read_number<std::int32_t>(source, *word, SafeDType::i32);
+    if (word != nullptr)
+      counters[scaler_keys[i]] = read_number<std::int32_t>(source, *word, SafeDType::i32);
   }
   read_tensor_steps(source, counters);
   read_scales(source, like.label(), counters);
@@ -242,7 +249,8 @@ std::string import_state(const std::string& file, const CheckpointReader& like, 
         disk, unfinished, rank_file_name(0), manifest, pieces,
         [&](const CheckpointPiece& piece, std::int64_t first, std::int64_t count) {
           values.resize(static_cast<std::size_t>(count));
-          state_of.read(piece.state, manifest.tensors[static_cast<std::size_t>(piece.tensor)], first, values);
+          state_of.read(piece.state, manifest.tensors[static_cast<std::size_t>(piece.tensor)],
+                        first, values);
           return Span<const float>(values);
         }));
     manifest.pieces = std::move(pieces);

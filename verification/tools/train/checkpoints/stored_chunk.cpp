@@ -6,7 +6,9 @@
 namespace zeroproof::verification {
 namespace {
 
-std::int64_t num_blocks(std::int64_t numel) { return (numel + state_block_numel - 1) / state_block_numel; }
+std::int64_t num_blocks(std::int64_t numel) {
+  return (numel + state_block_numel - 1) / state_block_numel;
+}
 
 }  // namespace
 

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
+#include "verification/compare/tensors/set_report.hpp"
 #include "verification/report/format.hpp"
 #include "verification/report/report_style.hpp"
-#include "verification/compare/tensors/set_report.hpp"
 
 namespace zeroproof::verification {
 namespace {
@@ -31,7 +31,8 @@ std::string why_not_compared(const TensorDifference& tensor) {
     case TensorMatch::only_second:
       return "is not expected";
     case TensorMatch::other_dtype:
-      return fmt::format("is {}, and should be {}", name(tensor.second.dtype), name(tensor.first.dtype));
+      return fmt::format("is {}, and should be {}", name(tensor.second.dtype),
+                         name(tensor.first.dtype));
     default:
       return "has another shape than it should";
   }
@@ -60,14 +61,14 @@ std::vector<BufferRow> buffer_rows(const DumpPlan& plan, const std::vector<DumpT
 
 std::string buffer_table(const std::vector<BufferRow>& rows,
                          const std::function<std::string(const BufferRow&)>& verdict) {
-  std::string text = fmt::format("{:<16} {:>7} {:>14} {:>13} {:>9} {:>9}\n", "buffer", "tensors", "elements",
-                                 "differing", "equal", "ulps");
+  std::string text = fmt::format("{:<16} {:>7} {:>14} {:>13} {:>9} {:>9}\n", "buffer", "tensors",
+                                 "elements", "differing", "equal", "ulps");
   for (const BufferRow& row : rows) {
     const TensorTotals& t = row.totals;
-    text +=
-        fmt::format("{:<16} {:>7} {:>14} {:>13} {:>9} {:>9}  {}\n", row.name, t.tensors, grouped(t.compared),
-                    grouped(t.differing), t.compared == 0 ? "-" : share(t.compared - t.differing, t.compared),
-                    shown_ulps(t.ulps.largest), verdict(row));
+    text += fmt::format("{:<16} {:>7} {:>14} {:>13} {:>9} {:>9}  {}\n", row.name, t.tensors,
+                        grouped(t.compared), grouped(t.differing),
+                        t.compared == 0 ? "-" : share(t.compared - t.differing, t.compared),
+                        shown_ulps(t.ulps.largest), verdict(row));
   }
   return text;
 }
@@ -81,19 +82,21 @@ std::string first_difference(const DumpPlan& plan, const std::vector<DumpTensor>
     std::string text = fmt::format("first at  step {}  buffer {}", tensors[i].step, buffer.name);
     std::string place;
     if (buffer.per_parameter) {
-      const TensorSlot& slot = plan.layout().tensors()[static_cast<std::size_t>(tensors[i].parameter)];
+      const TensorSlot& slot =
+          plan.layout().tensors()[static_cast<std::size_t>(tensors[i].parameter)];
       place = slot.name;
       if (found.bits.first) {
-        place += buffer.has_elements() ? plan.layout().coordinates(slot.begin + found.bits.first->index)
-                                       : fmt::format(" [{}]", found.bits.first->index);
+        place += buffer.has_elements()
+                     ? plan.layout().coordinates(slot.begin + found.bits.first->index)
+                     : fmt::format(" [{}]", found.bits.first->index);
       }
     } else if (found.bits.first && found.bits.compared > 1) {
       place = fmt::format("[{}]", found.bits.first->index);
     }
     if (!place.empty()) text += "  " + place;
     if (found.match != TensorMatch::compared) return text + ": " + why_not_compared(found) + "\n";
-    text += fmt::format("\nvalues    {}\nextent    {} of {} elements of this tensor differ\n", values(found),
-                        grouped(found.bits.differing), grouped(found.bits.compared));
+    text += fmt::format("\nvalues    {}\nextent    {} of {} elements of this tensor differ\n",
+                        values(found), grouped(found.bits.differing), grouped(found.bits.compared));
     return text;
   }
   return "";

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "verification/tools/train/dump/dump_plan.hpp"
 #include "verification/compare/tensors/set_comparison.hpp"
+#include "verification/tools/train/dump/dump_plan.hpp"
 
 namespace zeroproof::verification {
 

@@ -2,8 +2,8 @@
 
 #include "common/io/safetensors/safetensors_writer.hpp"
 #include "verification/cases/recorded.hpp"
-#include "verification/compare/judge/dense_baseline.hpp"
 #include "verification/cli/program/contract_version.hpp"
+#include "verification/compare/judge/dense_baseline.hpp"
 #include "verification/training/case_groups.hpp"
 #include "verification/training/record.hpp"
 
@@ -36,7 +36,8 @@ TrainingTrace write_dump(const Experiment& experiment, const DumpPlan& plan,
                          const std::string& case_id, const FullState* start) {
   std::vector<SafeTensorSpec> specs;
   for (const DumpTensor& tensor : tensors) specs.push_back(tensor.spec);
-  SafetensorsWriter writer(file, specs, dump_metadata(experiment, case_id), workload::recording_limits());
+  SafetensorsWriter writer(file, specs, dump_metadata(experiment, case_id),
+                           workload::recording_limits());
   GradCache leaves(experiment);
   DenseBaseline baseline(experiment, leaves, nullptr, start);
   std::int64_t step = 0;

@@ -64,7 +64,8 @@ DumpPlan::DumpPlan(const Experiment& experiment, State state) : layout_(experime
   for (const BufferId id : kept_buffers(setup.hyper)) {
     buffers_.push_back({std::string(name(id)), id, SafeDType::f32, true, {}});
     if (state == State::codes && has_scales(setup.state_formats.of(id)))
-      buffers_.push_back({std::string(name(scales_of(id))), scales_of(id), SafeDType::f32, true, {}});
+      buffers_.push_back(
+          {std::string(name(scales_of(id))), scales_of(id), SafeDType::f32, true, {}});
   }
   buffers_.push_back({"master", BufferId::master, SafeDType::f32, true, {}});
   buffers_.push_back({"applied_steps", BufferId::applied_steps, SafeDType::u64, false, {}});
@@ -73,13 +74,15 @@ DumpPlan::DumpPlan(const Experiment& experiment, State state) : layout_(experime
   if (has_scales(setup.param_dtype)) add_scales(setup);
   buffers_.push_back({"param", BufferId::param_full, safe_dtype(setup.param_dtype), true, {}});
   if (has_scales(setup.param_dtype) && setup.scaling.columnwise)
-    buffers_.push_back({"param_columns", BufferId::param_columns, safe_dtype(setup.param_dtype), true, {}});
+    buffers_.push_back(
+        {"param_columns", BufferId::param_columns, safe_dtype(setup.param_dtype), true, {}});
 }
 
 void DumpPlan::add_scales(const StepSettings& settings) {
   const auto add = [&](BufferId id, SafeDType dtype, const TensorBlocks& blocks,
                        std::vector<std::int64_t> of_block = {}) {
-    buffers_.push_back({std::string(name(id)), id, dtype, true, std::move(of_block), -1, false, &blocks});
+    buffers_.push_back(
+        {std::string(name(id)), id, dtype, true, std::move(of_block), -1, false, &blocks});
   };
   blocks_ = blocks_of(settings);
   add(BufferId::amax, SafeDType::u32, blocks_);
@@ -95,7 +98,8 @@ void DumpPlan::add_scales(const StepSettings& settings) {
   add(BufferId::column_scale_inv, SafeDType::f32, column_blocks_);
 }
 
-SafeTensorSpec DumpPlan::spec_of(const DumpBuffer& buffer, std::int64_t step, std::int64_t parameter) const {
+SafeTensorSpec DumpPlan::spec_of(const DumpBuffer& buffer, std::int64_t step,
+                                 std::int64_t parameter) const {
   const TensorSlot& slot = layout_.tensors()[static_cast<std::size_t>(parameter)];
   SafeTensorSpec spec = {dump_name(buffer.name, step, slot.name), buffer.dtype, slot.shape};
   if (buffer.id == BufferId::param_columns && transposed_)
@@ -173,7 +177,8 @@ Span<const std::byte> DumpPlan::part_of(const DumpTensor& tensor, const TensorVi
     count = blocks->grid(tensor.parameter).num_blocks() * each;
   }
   const std::int64_t width = num_bytes(whole.dtype);
-  return {static_cast<const std::byte*>(whole.data) + first * width, static_cast<std::size_t>(count * width)};
+  return {static_cast<const std::byte*>(whole.data) + first * width,
+          static_cast<std::size_t>(count * width)};
 }
 
 std::string dump_name(const std::string& buffer, std::int64_t step, const std::string& parameter) {

@@ -34,15 +34,16 @@ struct DumpBuffer {
   std::string name;  ///< "master", "grad_norm", "step_scalars.step_size"
   BufferId id = BufferId::master;
   SafeDType dtype = SafeDType::f32;
-  bool per_parameter = false;            ///< a tensor for every parameter; else one for the step
-  std::vector<std::int64_t> shape;       ///< of the one tensor of a step; of scales what a block has
-  std::int64_t word = -1;                ///< of step_scalars
-  bool start_only = false;               ///< of step 0 alone
+  bool per_parameter = false;       ///< a tensor for every parameter; else one for the step
+  std::vector<std::int64_t> shape;  ///< of the one tensor of a step; of scales what a block has
+  std::int64_t word = -1;           ///< of step_scalars
+  bool start_only = false;          ///< of step 0 alone
   const TensorBlocks* blocks = nullptr;  ///< per parameter, and of it one for every block
 
   /// Whether its tensors have the parameter's elements in their order.
   bool has_elements() const {
-    return per_parameter && blocks == nullptr && id != BufferId::param_columns && !is_state_scale(id);
+    return per_parameter && blocks == nullptr && id != BufferId::param_columns &&
+           !is_state_scale(id);
   }
 };
 
@@ -70,7 +71,8 @@ class DumpPlan {
   std::vector<DumpTensor> tensors(const std::vector<std::int64_t>& steps) const;
 
   /// The bytes of a tensor, as they are after the last step that the optimizer made.
-  std::vector<std::byte> bytes_of(const DumpTensor& tensor, const reference::DenseOptimizer& optimizer) const;
+  std::vector<std::byte> bytes_of(const DumpTensor& tensor,
+                                  const reference::DenseOptimizer& optimizer) const;
 
   /// The same of a parameter's tensor, out of a whole buffer: [padded_numel], or of all blocks.
   Span<const std::byte> part_of(const DumpTensor& tensor, const TensorView& whole) const;
@@ -88,6 +90,7 @@ class DumpPlan {
 };
 
 /// "master.3.head.weight"; of a scalar, whose parameter is "", "grad_norm.3".
-std::string dump_name(const std::string& buffer, std::int64_t step, const std::string& parameter = "");
+std::string dump_name(const std::string& buffer, std::int64_t step,
+                      const std::string& parameter = "");
 
 }  // namespace zeroproof::verification

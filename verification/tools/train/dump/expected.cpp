@@ -8,12 +8,12 @@
 
 #include "common/base/error.hpp"
 #include "verification/cases/config/nearest.hpp"
-#include "verification/tools/train/dump/dump.hpp"
-#include "verification/compare/judge/training.hpp"
 #include "verification/cli/program/contract_version.hpp"
 #include "verification/cli/program/temporary_file.hpp"
-#include "verification/report/format.hpp"
+#include "verification/compare/judge/training.hpp"
 #include "verification/model/recorded.hpp"
+#include "verification/report/format.hpp"
+#include "verification/tools/train/dump/dump.hpp"
 
 namespace zeroproof::verification {
 namespace {
@@ -23,7 +23,8 @@ constexpr std::size_t most_hints = 20'000;  // names among which the nearest is 
 /// Their file under our names.
 class Theirs {
  public:
-  Theirs(const Experiment& experiment, const DumpPlan& plan, const std::string& file, const PhaseNames& names)
+  Theirs(const Experiment& experiment, const DumpPlan& plan, const std::string& file,
+         const PhaseNames& names)
       : plan_(plan),
         names_(names),
         last_step_(experiment.config().steps),
@@ -81,7 +82,9 @@ class Theirs {
     const DumpBuffer& buffer = plan_.buffers()[tensor.buffer];
     return names_.theirs(
         buffer, tensor.step,
-        tensor.parameter < 0 ? "" : plan_.layout().tensors()[static_cast<std::size_t>(tensor.parameter)].name,
+        tensor.parameter < 0
+            ? ""
+            : plan_.layout().tensors()[static_cast<std::size_t>(tensor.parameter)].name,
         last_step_);
   }
 
@@ -104,7 +107,8 @@ class Theirs {
         ZP_CHECK(first, ErrorCode::config,
                  "tensor " + shown_name(found->name) + " of " + reader_.label() + " is both " +
                      other->second + " and " + tensor.spec.name,
-                 "one tensor cannot be compared with two", "give them different names with --phase-names");
+                 "one tensor cannot be compared with two",
+                 "give them different names with --phase-names");
         there_.emplace(tensor.buffer, step);
       }
     }
@@ -166,7 +170,8 @@ void take_scaler(const Theirs& theirs, const std::string& name, std::int32_t val
   };
   if (name == "log2_loss_scale") {
     if (config.kind == LossScalerKind::none && value != 0) refuse("and the run has no loss scaler");
-    if (config.kind == LossScalerKind::dynamic && (value < config.log2_min || value > config.log2_max)) {
+    if (config.kind == LossScalerKind::dynamic &&
+        (value < config.log2_min || value > config.log2_max)) {
       refuse("and the run's scale lies between 2^" + std::to_string(config.log2_min) + " and 2^" +
              std::to_string(config.log2_max));
     }
@@ -196,9 +201,11 @@ std::vector<std::string> take_start(const Theirs& theirs, const DumpPlan& plan,
       std::memcpy(&value, bytes.data(), sizeof(value));
       take_scaler(theirs, buffer.name, value, scaler, state.scaler);
     } else if (buffer.id == BufferId::tensor_steps) {
-      std::ranges::copy(bytes, std::as_writable_bytes(Span<std::uint64_t>(state.tensor_steps)).begin());
+      std::ranges::copy(bytes,
+                        std::as_writable_bytes(Span<std::uint64_t>(state.tensor_steps)).begin());
     } else {
-      std::ranges::copy(bytes, std::as_writable_bytes(Span<std::int64_t>(&state.applied_steps, 1)).begin());
+      std::ranges::copy(
+          bytes, std::as_writable_bytes(Span<std::int64_t>(&state.applied_steps, 1)).begin());
     }
     if (taken.empty() || taken.back() != buffer.name) taken.push_back(buffer.name);
   }
@@ -207,8 +214,8 @@ std::vector<std::string> take_start(const Theirs& theirs, const DumpPlan& plan,
 
 }  // namespace
 
-Expectation compare_expected(const Experiment& experiment, const DumpPlan& plan, const std::string& file,
-                             const PhaseNames& names) {
+Expectation compare_expected(const Experiment& experiment, const DumpPlan& plan,
+                             const std::string& file, const PhaseNames& names) {
   const Theirs theirs(experiment, plan, file, names);
   Expectation result;
   result.ignored = theirs.ignored();
@@ -217,7 +224,8 @@ Expectation compare_expected(const Experiment& experiment, const DumpPlan& plan,
            file + " has no tensor of a step of this run", "nothing would be compared",
            "name tensors as verify --dump does, or say their names with --phase-names");
   for (const DumpTensor& tensor : result.tensors) {
-    if (result.steps.empty() || result.steps.back() != tensor.step) result.steps.push_back(tensor.step);
+    if (result.steps.empty() || result.steps.back() != tensor.step)
+      result.steps.push_back(tensor.step);
   }
   Snapshot start(experiment.initial_state());
   result.start = take_start(theirs, plan, experiment.scaler(), start);

@@ -7,10 +7,10 @@
 #include "common/base/error.hpp"
 #include "common/io/files/replacing_file.hpp"
 #include "verification/cases/recorded.hpp"
-#include "verification/tools/train/dump/dump.hpp"
 #include "verification/cli/program/capabilities.hpp"
 #include "verification/cli/program/contract_version.hpp"
 #include "verification/cli/program/temporary_file.hpp"
+#include "verification/tools/train/dump/dump.hpp"
 
 namespace zeroproof::verification {
 namespace {
@@ -69,15 +69,16 @@ std::vector<std::pair<std::string, std::string>> environment() {
 /// The settings of a golden file's run, and what it reads.
 RunConfig config_of(const GoldenRecord& record, const std::string& file) {
   const std::string gradients = record.gradients.empty() ? "" : resolved(file, record.gradients);
-  RunConfig config = gradients.empty() ? workload_defaults(record.workload) : recorded_defaults(gradients);
+  RunConfig config =
+      gradients.empty() ? workload_defaults(record.workload) : recorded_defaults(gradients);
   const std::string own_text = config.text;
   apply_toml(config, record.settings, golden_record_name(file) + ", settings");
   config.text = record.text.empty() ? own_text : resolved(file, record.text);
   validate(config);
   if (!gradients.empty()) check_recorded(config, gradients);
   ZP_CHECK(record.steps.back() <= config.steps, ErrorCode::io,
-           "golden record " + golden_record_name(file) + " has step " + std::to_string(record.steps.back()) +
-               " of a run of " + std::to_string(config.steps),
+           "golden record " + golden_record_name(file) + " has step " +
+               std::to_string(record.steps.back()) + " of a run of " + std::to_string(config.steps),
            "there is no such step", "restore it, or record the file anew");
   return config;
 }
@@ -88,8 +89,8 @@ Experiment experiment_of(const GoldenRecord& record, const std::string& file) {
   workload::Text text = gradients.empty() ? load_text(config) : recorded_text(gradients);
   const std::string input = gradients.empty() ? text_digest(text) : file_digest(gradients);
   ZP_CHECK(input == record.input, ErrorCode::config,
-           (gradients.empty() ? "text " + text.path : "gradients " + gradients) + " are not what " + file +
-               " was made from",
+           (gradients.empty() ? "text " + text.path : "gradients " + gradients) + " are not what " +
+               file + " was made from",
            "other input gives other numbers",
            "bring back the old one, or record a golden file of the new one");
   return {record.workload, config, record.dtype, std::move(text), record.recipe};
@@ -99,14 +100,15 @@ Experiment experiment_of(const GoldenRecord& record, const std::string& file) {
 void write_golden(const Experiment& experiment, GoldenRecord& record, const std::string& file,
                   const std::string& reason) {
   const DumpPlan plan(experiment);
-  const TrainingTrace trace = write_dump(experiment, plan, plan.tensors(record.steps), file, record.case_id);
+  const TrainingTrace trace =
+      write_dump(experiment, plan, plan.tensors(record.steps), file, record.case_id);
   write_golden_record(record, file, to_hex(*trace.hash), reason);
 }
 
 }  // namespace
 
-void write_golden_record(GoldenRecord& record, const std::string& file, const std::string& trajectory,
-                         const std::string& reason) {
+void write_golden_record(GoldenRecord& record, const std::string& file,
+                         const std::string& trajectory, const std::string& reason) {
   record.contract_version = contract_version;
   record.program = program;
   record.environment = environment();
@@ -121,9 +123,10 @@ void write_golden_record(GoldenRecord& record, const std::string& file, const st
 
 GoldenRecord golden_record_of(const std::string& file) {
   const GoldenRecord record = read_golden_record(golden_record_name(file));
-  ZP_CHECK(file_digest(file) == record.digest, ErrorCode::io,
-           "golden file " + file + " is not the one that " + golden_record_name(file) + " describes",
-           "one of the two was changed without the other", "restore both");
+  ZP_CHECK(
+      file_digest(file) == record.digest, ErrorCode::io,
+      "golden file " + file + " is not the one that " + golden_record_name(file) + " describes",
+      "one of the two was changed without the other", "restore both");
   return record;
 }
 
@@ -135,7 +138,8 @@ std::vector<std::string> changed_environment(const GoldenRecord& record) {
     const std::string is = found == now.end() ? "not known" : found->second;
     if (is != was) changes.push_back(name + " was " + was + ", is " + is);
   }
-  if (record.program != program) changes.push_back("program was " + record.program + ", is " + program);
+  if (record.program != program)
+    changes.push_back("program was " + record.program + ", is " + program);
   return changes;
 }
 
@@ -154,7 +158,8 @@ std::string_view name(GoldenVerdict verdict) {
 
 std::optional<double> contract_bound(BufferId buffer) {
   const std::string_view exactness = exactness_class(buffer);
-  ZP_CHECK(exactness == "bitwise" || exactness == "ordered" || exactness == "integer", ErrorCode::internal,
+  ZP_CHECK(exactness == "bitwise" || exactness == "ordered" || exactness == "integer",
+           ErrorCode::internal,
            "buffer " + std::string(name(buffer)) + " is of class " + std::string(exactness),
            "its bits are not fixed, and nobody derived by how much they may differ",
            "derive the bound in papers/ and return it here");
@@ -205,7 +210,8 @@ GoldenCheck check_golden(const std::string& file) {
   ZP_CHECK(record.contract_version == contract_version, ErrorCode::config,
            "golden file " + file + " is of contract " + std::to_string(record.contract_version) +
                " and this program of contract " + std::to_string(contract_version),
-           "its bits mean something else", "use zeroproof golden update " + file + " --reason TEXT");
+           "its bits mean something else",
+           "use zeroproof golden update " + file + " --reason TEXT");
   check.environment = changed_environment(record);
   const Experiment experiment = experiment_of(record, file);
   const DumpPlan plan(experiment);

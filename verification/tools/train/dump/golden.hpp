@@ -14,8 +14,8 @@ namespace zeroproof::verification {
 
 /// Fills in what a record says of this program and of `file`, which is there already, and writes it beside the file.
 /// Errors: io as ReplacingFile.
-void write_golden_record(GoldenRecord& record, const std::string& file, const std::string& trajectory,
-                         const std::string& reason);
+void write_golden_record(GoldenRecord& record, const std::string& file,
+                         const std::string& trajectory, const std::string& reason);
 
 /// The record of a golden file that is what the record says. Errors: io if not, or if one of the two cannot be read.
 GoldenRecord golden_record_of(const std::string& file);

@@ -45,7 +45,8 @@ class Reader {
 
 GoldenRecord record_from(const std::string& path, TomlNode root) {
   const Reader from(path, root);
-  if (from.text("schema") != schema) from.refuse("is of schema '" + from.text("schema") + "', not " + schema);
+  if (from.text("schema") != schema)
+    from.refuse("is of schema '" + from.text("schema") + "', not " + schema);
   GoldenRecord r;
   r.case_id = from.text("case");
   r.workload = from.text("workload");
@@ -73,8 +74,9 @@ GoldenRecord record_from(const std::string& path, TomlNode root) {
   }
   for (const TomlNode& item : from.member("history").items()) {
     const Reader entry(path, item);
-    r.history.push_back({entry.text("date"), entry.text("program"), entry.integer("contract_version"),
-                         entry.text("trajectory"), entry.text("reason")});
+    r.history.push_back({entry.text("date"), entry.text("program"),
+                         entry.integer("contract_version"), entry.text("trajectory"),
+                         entry.text("reason")});
   }
   return r;
 }
@@ -114,13 +116,15 @@ std::string to_toml(const GoldenRecord& r) {
 
 GoldenRecord read_golden_record(const std::string& path) {
   ZP_CHECK(std::filesystem::exists(path), ErrorCode::io, "there is no golden record " + path,
-           "it says how the golden file beside it was made", "use zeroproof golden record, or another name");
+           "it says how the golden file beside it was made",
+           "use zeroproof golden record, or another name");
   try {
     const TomlFile file(read_small_file(path, largest_record), path);
     return record_from(path, file.root());
   } catch (const TomlError& error) {
     fail(ErrorCode::io,
-         "golden record " + path + ", line " + std::to_string(error.line) + ": " + std::string(error.what()),
+         "golden record " + path + ", line " + std::to_string(error.line) + ": " +
+             std::string(error.what()),
          "nobody knows how its file was made", "restore it, or record the file anew");
   }
 }

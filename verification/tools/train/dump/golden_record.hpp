@@ -25,14 +25,15 @@ struct GoldenRecord {
   std::vector<std::int64_t> steps;
   std::string settings;  ///< TOML
   std::string
-      gradients;      ///< file of the workload "recorded", seen from the golden file's folder; "" for none
+      gradients;  ///< file of the workload "recorded", seen from the golden file's folder; "" for none
   std::string text;   ///< the same of a text, "" for the workload's own
   std::string input;  ///< digest of gradients or text
   std::int64_t contract_version = 0;
   std::string program;
   std::string digest;      ///< of the golden file
   std::string trajectory;  ///< hash of the run, to the last of the steps
-  std::vector<std::pair<std::string, std::string>> environment;  ///< compiler, instruction sets, ...
+  std::vector<std::pair<std::string, std::string>>
+      environment;  ///< compiler, instruction sets, ...
   std::vector<GoldenReason> history;
 };
 

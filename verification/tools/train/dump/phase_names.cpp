@@ -4,9 +4,9 @@
 
 #include "common/base/error.hpp"
 #include "common/io/files/byte_source.hpp"
-#include "verification/cases/id_pattern.hpp"
 #include "verification/cases/config/nearest.hpp"
 #include "verification/cases/config/toml.hpp"
+#include "verification/cases/id_pattern.hpp"
 
 namespace zeroproof::verification {
 namespace {
@@ -21,7 +21,8 @@ const std::string step_word = "{step}", name_word = "{name}";
 }
 
 std::string replaced(std::string text, const std::string& word, const std::string& value) {
-  for (auto at = text.find(word); at != std::string::npos; at = text.find(word, at + value.size())) {
+  for (auto at = text.find(word); at != std::string::npos;
+       at = text.find(word, at + value.size())) {
     text.replace(at, word.size(), value);
   }
   return text;
@@ -32,7 +33,9 @@ std::string unknown_word(const std::string& pattern) {
   const std::string rest = replaced(replaced(pattern, step_word, ""), name_word, "");
   const auto open = rest.find('{');
   const auto close = rest.find('}', open == std::string::npos ? 0 : open);
-  return open == std::string::npos || close == std::string::npos ? "" : rest.substr(open, close - open + 1);
+  return open == std::string::npos || close == std::string::npos
+             ? ""
+             : rest.substr(open, close - open + 1);
 }
 
 /// Buffers of any run: a table may serve several rules.
@@ -80,21 +83,23 @@ PhaseNames PhaseNames::read(const std::string& path, const DumpPlan& plan) {
         reject(path, node, "the name of " + key + " has " + unknown, "use {step} and {name}");
       const bool has_name = pattern->find(name_word) != std::string::npos;
       if (buffer->per_parameter != has_name) {
-        reject(
-            path, node, "the name of " + key + (has_name ? " has" : " lacks") + " {name}",
-            has_name ? "leave it out, a step has one of these" : "add it, every parameter has one of these");
+        reject(path, node, "the name of " + key + (has_name ? " has" : " lacks") + " {name}",
+               has_name ? "leave it out, a step has one of these"
+                        : "add it, every parameter has one of these");
       }
       names.patterns_[key] = *pattern;
     }
   } catch (const TomlError& error) {
-    fail(ErrorCode::config, path + ":" + std::to_string(error.line) + ": " + std::string(error.what()),
+    fail(ErrorCode::config,
+         path + ":" + std::to_string(error.line) + ": " + std::string(error.what()),
          "names cannot be read from it", "write TOML, as in exp_avg = \"state.{step}.{name}.m\"");
   }
   return names;
 }
 
 std::optional<std::string> PhaseNames::theirs(const DumpBuffer& buffer, std::int64_t step,
-                                              const std::string& parameter, std::int64_t last_step) const {
+                                              const std::string& parameter,
+                                              std::int64_t last_step) const {
   const auto found = patterns_.find(buffer.name);
   if (found == patterns_.end()) return dump_name(buffer.name, step, parameter);
   const std::int64_t own_step = buffer.start_only ? 0 : last_step;

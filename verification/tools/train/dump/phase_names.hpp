@@ -26,8 +26,8 @@ class PhaseNames {
   static PhaseNames read(const std::string& path, const DumpPlan& plan);
 
   /// Their name of a tensor; nothing, if they have none for this step.
-  std::optional<std::string> theirs(const DumpBuffer& buffer, std::int64_t step, const std::string& parameter,
-                                    std::int64_t last_step) const;
+  std::optional<std::string> theirs(const DumpBuffer& buffer, std::int64_t step,
+                                    const std::string& parameter, std::int64_t last_step) const;
 
   bool ignores(const std::string& name) const;
 

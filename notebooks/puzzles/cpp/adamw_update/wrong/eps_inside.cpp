@@ -6,9 +6,9 @@
 
 namespace zeroproof::mine {
 
-void adamw_update(const Exec&, const AdamOptions& options, const StepScalars& s, Span<const float> grad,
-                  Span<float> master, Span<float> exp_avg, Span<float> exp_avg_sq,
-                  Span<float> max_exp_avg_sq) {
+void adamw_update(const Exec&, const AdamOptions& options, const StepScalars& s,
+                  Span<const float> grad, Span<float> master, Span<float> exp_avg,
+                  Span<float> exp_avg_sq, Span<float> max_exp_avg_sq) {
   for (std::size_t i = 0; i < grad.size(); ++i) {
     const float g = options.maximize ? -grad[i] : grad[i];
     exp_avg[i] = s.beta1 * exp_avg[i] + s.one_minus_beta1 * g;

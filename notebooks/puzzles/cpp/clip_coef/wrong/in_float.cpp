@@ -9,8 +9,9 @@ namespace zeroproof::mine {
 
 float clip_coef(double grad_norm, std::optional<double> max_norm) {
   if (!max_norm.has_value()) return 1;
-  ZP_CHECK(std::isfinite(*max_norm) && *max_norm >= 0, ErrorCode::invalid_argument, "max_norm is no limit",
-           "nothing can be scaled to it", "pass a finite number that is not negative");
+  ZP_CHECK(std::isfinite(*max_norm) && *max_norm >= 0, ErrorCode::invalid_argument,
+           "max_norm is no limit", "nothing can be scaled to it",
+           "pass a finite number that is not negative");
   if (*max_norm == 0) return 1;
   const double q = static_cast<float>(*max_norm) / (static_cast<float>(grad_norm) + 1e-6F);
   return std::isnan(q) ? NAN : static_cast<float>(q < 1 ? q : 1);

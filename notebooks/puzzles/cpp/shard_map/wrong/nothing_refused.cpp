@@ -6,8 +6,8 @@
 
 namespace zeroproof::mine {
 
-FlatRange shard_map(std::int64_t padded_numel, int world_size, std::int64_t bucket_numel, std::size_t bucket,
-                    int rank) {
+FlatRange shard_map(std::int64_t padded_numel, int world_size, std::int64_t bucket_numel,
+                    std::size_t bucket, int rank) {
   if (world_size < 1 || rank >= world_size) return {};
   const std::int64_t begin = static_cast<std::int64_t>(bucket) * bucket_numel;
   const std::int64_t chunks = std::min(bucket_numel, padded_numel - begin) / layout_alignment;

@@ -24,8 +24,12 @@ T* data(const zeroproof_call* call, int operand) {
   return static_cast<T*>(call->operands[operand].tensor.data);
 }
 
-inline std::int64_t numel(const zeroproof_call* call) { return zeroproof_numel(&call->operands[0]); }
-inline float real(const zeroproof_call* call, const char* name) { return zeroproof_real(call, name, NAN); }
+inline std::int64_t numel(const zeroproof_call* call) {
+  return zeroproof_numel(&call->operands[0]);
+}
+inline float real(const zeroproof_call* call, const char* name) {
+  return zeroproof_real(call, name, NAN);
+}
 inline bool flag(const zeroproof_call* call, const char* name) {
   return zeroproof_integer(call, name, 0) != 0;
 }

@@ -30,7 +30,8 @@ const std::vector<RightKernel>& right_kernels() {
       "cast_to_bf16", "cast_to_fp16", "cast_to_e4m3", "cast_to_e5m2", "widen_bf16",
       "widen_fp16",   "widen_e4m3",   "widen_e5m2"};
   static const std::vector<std::string_view> both = {"adamw_update", "adam_update"};
-  static const std::vector<std::string_view> one_buffer = {"sgd_update", "sgd_ema_update", "lion_update"};
+  static const std::vector<std::string_view> one_buffer = {"sgd_update", "sgd_ema_update",
+                                                           "lion_update"};
   static const std::vector<RightKernel> rows = {
       {"orders_adam", "contracted", false, both},
       {"orders_adam", "moves", false, both},

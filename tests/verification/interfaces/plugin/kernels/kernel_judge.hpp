@@ -19,7 +19,8 @@ struct RightKernel {
 const std::vector<RightKernel>& right_kernels();
 
 /// A library as one of its kinds.
-std::shared_ptr<const verification::OpCandidate> kernel(std::string_view library, std::string_view kind);
+std::shared_ptr<const verification::OpCandidate> kernel(std::string_view library,
+                                                        std::string_view kind);
 
 /// Everything the report says of a failure, in one line.
 std::string told(const verification::Result& result);

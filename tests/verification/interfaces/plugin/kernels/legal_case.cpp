@@ -21,7 +21,9 @@ UpdateRule rule_of(const std::string& name) {
   return name == "lion_update" ? UpdateRule::lion : UpdateRule::sgd_ema;
 }
 
-bool is_update(const std::string& name) { return name.ends_with("_update") && name != "loss_scaler_update"; }
+bool is_update(const std::string& name) {
+  return name.ends_with("_update") && name != "loss_scaler_update";
+}
 
 UpdateOperands operands_of(UpdateRule rule) {
   const auto traits = traits_of(rule);
@@ -34,10 +36,10 @@ void update(const UpdateSettings& s, const UpdateOperands& at, OpCall& call) {
   const auto buffer = [&](int k, bool used) {
     return k >= 0 && used ? call.get<float>(static_cast<std::size_t>(k)) : Span<float>{};
   };
-  reference::update_by_rule(
-      s.hyper, s.scalars, call.in<float>(0), call.get<float>(1),
-      {buffer(at.exp_avg, true), buffer(at.exp_avg_sq, true), buffer(at.max_exp_avg_sq, s.hyper.amsgrad),
-       buffer(at.momentum_buffer, s.hyper.momentum != 0)});
+  reference::update_by_rule(s.hyper, s.scalars, call.in<float>(0), call.get<float>(1),
+                            {buffer(at.exp_avg, true), buffer(at.exp_avg_sq, true),
+                             buffer(at.max_exp_avg_sq, s.hyper.amsgrad),
+                             buffer(at.momentum_buffer, s.hyper.momentum != 0)});
 }
 
 /// An operation of one factor and two buffers, which are one if `in_place`.
@@ -62,7 +64,8 @@ UpdateSettings LegalDraw::settings(UpdateRule rule) {
   h.rule = rule;
   h.lr = random_() % 16 == 0 ? 0 : power_of_ten(-8, 1);
   h.beta1 = static_cast<float>(std::array{0.9, 0.95, 0.0, 0.99, uniform(0, 0.9999)}[random_() % 5]);
-  h.beta2 = static_cast<float>(std::array{0.999, 0.95, 0.0, 0.9999, uniform(0, 0.99999)}[random_() % 5]);
+  h.beta2 =
+      static_cast<float>(std::array{0.999, 0.95, 0.0, 0.9999, uniform(0, 0.99999)}[random_() % 5]);
   h.eps = std::array{1e-8, 1e-6, 1e-15, power_of_ten(-30, 0)}[random_() % 4];
   h.weight_decay = heads() ? 0 : power_of_ten(-6, 0);
   h.bias_correction = random_() % 4 != 0;
@@ -87,7 +90,9 @@ Op LegalDraw::operation(const std::string& name) {
     const UpdateOperands at = operands_of(s.hyper.rule);
     op.settings = [=](const OpCall&) { return described(s); };
     op.reference = [=](OpCall& call) { update(s, at, call); };
-    op.bounds = [=](const OpCall& pristine, const OpCall&) { return update_call_bounds(s, at, pristine); };
+    op.bounds = [=](const OpCall& pristine, const OpCall&) {
+      return update_call_bounds(s, at, pristine);
+    };
     return op;
   }
   const auto factor = static_cast<float>(heads() ? uniform(0, 1) : power_of_ten(-30, 10));
@@ -101,8 +106,12 @@ Op LegalDraw::operation(const std::string& name) {
       reference::clip(call.exec, factor, source, call.get<float>(1));
     });
   } else if (name == "clip_value") {
-    op.settings = [=](const OpCall&) -> std::vector<OpSetting> { return {{"clip_value", double{factor}}}; };
-    op.reference = [=](OpCall& call) { reference::clip_value(call.exec, factor, call.get<float>(0)); };
+    op.settings = [=](const OpCall&) -> std::vector<OpSetting> {
+      return {{"clip_value", double{factor}}};
+    };
+    op.reference = [=](OpCall& call) {
+      reference::clip_value(call.exec, factor, call.get<float>(0));
+    };
   }
   return op;
 }

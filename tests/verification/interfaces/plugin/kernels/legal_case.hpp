@@ -22,7 +22,9 @@ class LegalDraw {
   std::uint64_t word() { return random_(); }
 
  private:
-  double uniform(double low, double high) { return std::uniform_real_distribution<>(low, high)(random_); }
+  double uniform(double low, double high) {
+    return std::uniform_real_distribution<>(low, high)(random_);
+  }
   double power_of_ten(double low, double high);
   bool heads() { return random_() % 2 == 0; }
   verification::UpdateSettings settings(UpdateRule rule);

@@ -48,13 +48,14 @@ void judge_legal_cases(int count, std::uint64_t first_seed) {
   std::int64_t compared = 0, other_bits = 0;
   const auto begin = std::chrono::steady_clock::now();
   for (int i = 0; i < count; ++i) {
-    const Result result =
-        judge_legal_case(first_seed + static_cast<std::uint64_t>(i), static_cast<std::size_t>(i) % kernels);
+    const Result result = judge_legal_case(first_seed + static_cast<std::uint64_t>(i),
+                                           static_cast<std::size_t>(i) % kernels);
     ++outcomes[result.status];
     compared += result.compared;
     other_bits += result.legal_differences;
   }
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  const double seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   std::printf("false alarms: %d of %d random legal cases of %d kernels\n",
               count - outcomes[Status::pass] - outcomes[Status::mistrusted], count,
               static_cast<int>(kernels));
@@ -80,4 +81,6 @@ TEST_CASE("legal cases of which the bound says nothing are no failures") {
   }
 }
 
-TEST_CASE("nightly: no false alarm in 10,000 random legal cases") { judge_legal_cases(10000, 1001); }
+TEST_CASE("nightly: no false alarm in 10,000 random legal cases") {
+  judge_legal_cases(10000, 1001);
+}

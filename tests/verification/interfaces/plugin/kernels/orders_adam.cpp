@@ -9,19 +9,21 @@ namespace {
 using namespace kernels;
 
 const bool contracted =
-    chosen("contracted");            // the contract's lines, every sum of a product a fused multiply-add
+    chosen("contracted");  // the contract's lines, every sum of a product a fused multiply-add
 const bool moves = chosen("moves");  // averages as moves towards the new value
 const bool moments_corrected =
     chosen("moments_corrected");  // both moments divided by their corrections first
 const bool corrections_merged =
-    chosen("corrections_merged");                        // both corrections in one step size and one eps
-const bool rate_first = chosen("rate_first");            // (rate * m) / d
-const bool decay_first = chosen("decay_first");          // the parameter decays before the step
+    chosen("corrections_merged");                // both corrections in one step size and one eps
+const bool rate_first = chosen("rate_first");    // (rate * m) / d
+const bool decay_first = chosen("decay_first");  // the parameter decays before the step
 const bool decay_as_factor = chosen("decay_as_factor");  // p * (1 - lr * wd)
-const bool decay_last = chosen("decay_last");  // the decay of the old parameter, taken off after the step
+const bool decay_last =
+    chosen("decay_last");  // the decay of the old parameter, taken off after the step
 const bool decay_in_step = chosen("decay_in_step");  // lr * (m / d + wd * p)
 const bool in_double = chosen("in_double");          // everything in fp64, each result rounded once
-const bool backwards = chosen("backwards");  // from the last element to the first, squares as (o2 * g) * g
+const bool backwards =
+    chosen("backwards");  // from the last element to the first, squares as (o2 * g) * g
 
 /// What is configured, in fp64, and what comes of it.
 struct Settings {
@@ -79,8 +81,10 @@ float moved(const Settings& s, float p, float m, float x) {
   if (decay_as_factor) return p * static_cast<float>(1 - decay) - adaptive_step(s, m, x);
   if (decay_last) return (p - adaptive_step(s, m, x)) - w * p;
   if (decay_in_step) {
-    const float d = std::sqrt(x) / static_cast<float>(std::sqrt(s.correction2)) + static_cast<float>(s.eps);
-    const float direction = (m / static_cast<float>(s.correction1)) / d + static_cast<float>(s.decay) * p;
+    const float d =
+        std::sqrt(x) / static_cast<float>(std::sqrt(s.correction2)) + static_cast<float>(s.eps);
+    const float direction =
+        (m / static_cast<float>(s.correction1)) / d + static_cast<float>(s.decay) * p;
     return p - static_cast<float>(s.lr) * direction;
   }
   return p - (adaptive_step(s, m, x) + w * p);
@@ -121,7 +125,8 @@ std::int32_t update(const zeroproof_call* call, bool coupled) {
     at.exp_avg_sq = square_average(s.beta2, at.exp_avg_sq, g);
     float x = at.exp_avg_sq;
     if (amsgrad) x = at.largest = at.largest >= x ? at.largest : x;
-    at.master = coupled ? at.master - adaptive_step(s, at.exp_avg, x) : moved(s, at.master, at.exp_avg, x);
+    at.master =
+        coupled ? at.master - adaptive_step(s, at.exp_avg, x) : moved(s, at.master, at.exp_avg, x);
   }
   return 0;
 }

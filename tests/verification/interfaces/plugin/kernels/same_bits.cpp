@@ -15,8 +15,10 @@ using namespace kernels;
 const bool downwards = chosen("downwards");  // from the last element to the first
 const bool strided = chosen("strided");      // every seventh element, seven times
 const bool blocks = chosen("blocks");        // blocks of 61, the blocks in another order
-const bool threads = chosen("threads");      // pieces of uneven length on as many threads as are allowed
-const bool searched = chosen("searched");    // narrow formats by searching their values, products in fp64
+const bool threads =
+    chosen("threads");  // pieces of uneven length on as many threads as are allowed
+const bool searched =
+    chosen("searched");  // narrow formats by searching their values, products in fp64
 
 template <class Body>
 void each(const zeroproof_call* call, const Body& body) {
@@ -46,7 +48,9 @@ void each(const zeroproof_call* call, const Body& body) {
 }
 
 /// The product of two fp32 numbers is exact in fp64, so that one rounding is left either way.
-float product(float a, float b) { return searched ? static_cast<float>(double{a} * double{b}) : a * b; }
+float product(float a, float b) {
+  return searched ? static_cast<float>(double{a} * double{b}) : a * b;
+}
 
 std::int32_t unscale(const zeroproof_call* call) {
   const float factor = real(call, "inv_scale");
@@ -55,7 +59,8 @@ std::int32_t unscale(const zeroproof_call* call) {
     data(call, 1)[i] = product(data(call, 0)[i], factor);
     found[static_cast<std::size_t>(i)] = !(std::fabs(data(call, 1)[i]) <= 0x1.fffffep127F);
   });
-  data<std::uint32_t>(call, 2)[0] = static_cast<std::uint32_t>(*std::max_element(found.begin(), found.end()));
+  data<std::uint32_t>(call, 2)[0] =
+      static_cast<std::uint32_t>(*std::max_element(found.begin(), found.end()));
   return 0;
 }
 
@@ -83,7 +88,8 @@ std::uint32_t nearest(float size, std::uint32_t codes, double above, const Value
     const std::uint32_t middle = (low + high) / 2;
     (value(middle) <= double{size} ? low : high) = middle;
   }
-  const double next = low + 1 == codes ? above : value(low + 1), down = size - value(low), up = next - size;
+  const double next = low + 1 == codes ? above : value(low + 1), down = size - value(low),
+               up = next - size;
   return down < up || (down == up && low % 2 == 0) ? low : low + 1;
 }
 
@@ -101,11 +107,13 @@ std::uint16_t to_bf16(float x) {
   if (std::isinf(x)) return static_cast<std::uint16_t>(sign_bit(x) << 15 | 0x7F80U);
   if (searched) {
     const auto value = [](std::uint32_t code) { return value_of(code, 7, 127); };
-    return static_cast<std::uint16_t>(sign_bit(x) << 15 | nearest(std::fabs(x), 0x7F80U, 0x1p128, value));
+    return static_cast<std::uint16_t>(sign_bit(x) << 15 |
+                                      nearest(std::fabs(x), 0x7F80U, 0x1p128, value));
   }
   const auto bits = std::bit_cast<std::uint32_t>(x);
   const std::uint32_t cut = bits & 0xFFFFU, kept = bits >> 16;
-  return static_cast<std::uint16_t>(kept + (cut > 0x8000U || (cut == 0x8000U && kept % 2 == 1) ? 1 : 0));
+  return static_cast<std::uint16_t>(kept +
+                                    (cut > 0x8000U || (cut == 0x8000U && kept % 2 == 1) ? 1 : 0));
 }
 
 std::uint16_t to_fp16(float x) {

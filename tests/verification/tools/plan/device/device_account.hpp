@@ -60,16 +60,18 @@ class CountedDeviceCommGroups {
   StepCounts take() {
     const std::array<Traffic, num_comm_groups> now = optimizer_.transport().traffic();
     const cuda::CommGroups transport = optimizer_.transport().transport();
-    const std::array<const Communicator*, num_comm_groups> groups = {transport.comm, transport.replicas, transport.tp};
+    const std::array<const Communicator*, num_comm_groups> groups = {
+        transport.comm, transport.replicas, transport.tp};
     StepCounts counts;
     for (std::size_t g = 0; g < now.size(); ++g) {
       for (std::size_t c = 0; c < now[g].of_kind.size(); ++c) {
         const TrafficEntry& last = now[g].of_kind[c];
         const TrafficEntry& first = before_[g].of_kind[c];
         const bool alone = groups[g] == nullptr || groups[g]->world_size() == 1;
-        counts.of[g][c] = {alone ? 0 : last.calls - first.calls, last.messages_sent - first.messages_sent,
-                           last.messages_received - first.messages_received,
-                           last.bytes_sent - first.bytes_sent, last.bytes_received - first.bytes_received};
+        counts.of[g][c] = {
+            alone ? 0 : last.calls - first.calls, last.messages_sent - first.messages_sent,
+            last.messages_received - first.messages_received, last.bytes_sent - first.bytes_sent,
+            last.bytes_received - first.bytes_received};
       }
     }
     before_ = now;
@@ -91,8 +93,8 @@ inline StepCounts counts_between(const StepTraffic& traffic, Phase begin, Phase 
 }
 
 /// Integers that the host has to know go over its own communicators, in phase prepare; all else over the transport.
-inline std::string problem_of_phase(Phase phase, const StepCounts& control, const StepCounts& transport,
-                                    const StepTraffic& predicted) {
+inline std::string problem_of_phase(Phase phase, const StepCounts& control,
+                                    const StepCounts& transport, const StepTraffic& predicted) {
   const StepCounts expected = counts_of(predicted, phase);
   const bool prepares = phase == Phase::prepare;
   std::string problem = control.difference(prepares ? expected : StepCounts{});
@@ -102,7 +104,8 @@ inline std::string problem_of_phase(Phase phase, const StepCounts& control, cons
 }
 
 inline std::string count_device_step(const DeviceRun& run, cuda::DeviceOptimizer& optimizer,
-                                     GradSource& source, CountedGroups& control, CountedDeviceCommGroups& transport,
+                                     GradSource& source, CountedGroups& control,
+                                     CountedDeviceCommGroups& transport,
                                      const StepTraffic& predicted) {
   std::string problem;
   if (run.enqueued()) {
@@ -115,7 +118,8 @@ inline std::string count_device_step(const DeviceRun& run, cuda::DeviceOptimizer
   } else {
     for (const Phase phase : all_phases) {
       if (!skipped_on_overflow(phase) || !optimizer.skipped()) optimizer.run_phase(phase, source);
-      const std::string of_phase = problem_of_phase(phase, control.take(), transport.take(), predicted);
+      const std::string of_phase =
+          problem_of_phase(phase, control.take(), transport.take(), predicted);
       if (problem.empty()) problem = of_phase;
     }
   }
@@ -124,16 +128,19 @@ inline std::string count_device_step(const DeviceRun& run, cuda::DeviceOptimizer
 }
 
 /// Errors: those of the optimizer.
-inline RankAccount account_device_rank(const DeviceRun& device, const World& world, GridPlace place) {
+inline RankAccount account_device_rank(const DeviceRun& device, const World& world,
+                                       GridPlace place) {
   const AccountedRun& run = device.run;
   CountedGroups control(place);
   WorldRank rank(world, place);
   if (run.grid.tp == 1) rank.setup.placement.clear();
   const FlatLayout& layout = rank.model.layout;
   const std::vector<FlatRange> units = units_of(run, layout);
-  ZeroGrads zeros(layout, rank.setup.grad_dtype, run.overflows, units, visits_of(run, units.size()));
+  ZeroGrads zeros(layout, rank.setup.grad_dtype, run.overflows, units,
+                  visits_of(run, units.size()));
   SyntheticLayers layers(layout, 0);
-  GradSource& source = run.leaves == GradsArrive::by_tensor ? static_cast<GradSource&>(layers) : zeros;
+  GradSource& source =
+      run.leaves == GradsArrive::by_tensor ? static_cast<GradSource&>(layers) : zeros;
   rank.load();
   auto& optimizer = static_cast<cuda::DeviceOptimizer&>(*rank.optimizer);
   CountedDeviceCommGroups transport(optimizer);
@@ -150,7 +157,8 @@ inline RankAccount account_device_rank(const DeviceRun& device, const World& wor
   }
   account.memory = optimizer.memory();
   if (account.problem.empty()) {
-    account.problem = memory_difference(account.memory, account.predicted_memory, run.has_two_streams());
+    account.problem =
+        memory_difference(account.memory, account.predicted_memory, run.has_two_streams());
   }
   if (device.at_end) device.at_end(place, account.memory);
   return account;

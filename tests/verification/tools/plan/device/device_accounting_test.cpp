@@ -32,7 +32,8 @@ void check_worlds(const std::vector<int>& worlds) {
   for (const int ranks : worlds) {
     for (int stage = 0; stage <= 3; ++stage) {
       for (const LayoutKind layout : layouts) {
-        for (const MicroBatchOrder order : {MicroBatchOrder::contiguous, MicroBatchOrder::strided}) {
+        for (const MicroBatchOrder order :
+             {MicroBatchOrder::contiguous, MicroBatchOrder::strided}) {
           DeviceRun device;
           device.run.grid.ranks = ranks;
           device.run.layout = layout;
@@ -41,7 +42,8 @@ void check_worlds(const std::vector<int>& worlds) {
           device.run.setup.order = order;
           device.run.setup.micro_batches = rest.one_of({1, 3, 7, 8});
           vary_on_device(device, rest);
-          device.run.setup.transport = rest.one_of({nccl_if_built, nccl_if_built, Transport::copies});
+          device.run.setup.transport =
+              rest.one_of({nccl_if_built, nccl_if_built, Transport::copies});
           check_device_account(device);
         }
       }
@@ -60,7 +62,8 @@ void check_grids(const std::vector<Grid>& grids) {
         device.run.grid = grid;
         device.run.layout = rest.one_of(grid_layouts);
         device.run.setup.stage = stage;
-        device.run.setup.order = rest.one_of({MicroBatchOrder::contiguous, MicroBatchOrder::strided});
+        device.run.setup.order =
+            rest.one_of({MicroBatchOrder::contiguous, MicroBatchOrder::strided});
         device.run.setup.micro_batches = rest.one_of({1, 3, 5});
         vary_on_device(device, rest);
         device.run.setup.grad_sum = sum;

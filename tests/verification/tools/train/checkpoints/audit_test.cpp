@@ -7,8 +7,8 @@
 
 #include "tests/support/temporary_folder.hpp"
 #include "tests/verification/training/training_support.hpp"
-#include "verification/tools/train/checkpoints/audit.hpp"
 #include "verification/faults/controls/wrapped_optimizer.hpp"
+#include "verification/tools/train/checkpoints/audit.hpp"
 #include "verification/tools/train/training_identity.hpp"
 #include "verification/tools/train/training_job.hpp"
 
@@ -59,12 +59,13 @@ class FlippingOptimizer final : public WrappedOptimizer {
 
 /// A run with its log and checkpoints in a folder, audited.
 struct AuditedRun {
-  explicit AuditedRun(const std::optional<Flip>& flip, std::int64_t steps = 12, int world = 3, int stage = 2)
+  explicit AuditedRun(const std::optional<Flip>& flip, std::int64_t steps = 12, int world = 3,
+                      int stage = 2)
       : training(DType::bf16, "adamw", [](RunConfig& config) { config.steps = 1'000'000; }) {
     training.config.steps = steps;
     const CaseSpec spec = training.spec(world, stage);
-    const Experiment experiment("byte_gpt_tiny", training.config, DType::bf16, load_text(training.config),
-                                "adamw");
+    const Experiment experiment("byte_gpt_tiny", training.config, DType::bf16,
+                                load_text(training.config), "adamw");
     JobSettings job{experiment, spec, training_identity(experiment, spec, ""),
                     [&](const OptimizerSetup& setup) -> std::unique_ptr<DistributedOptimizer> {
                       if (!flip) return host_optimizer()(setup);

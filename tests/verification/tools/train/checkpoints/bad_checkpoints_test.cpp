@@ -39,10 +39,10 @@ std::string train(const std::string& words, const std::string& folder) {
 class Saved {
  public:
   Saved() : folder_(TemporaryFolder::in_memory()) {
-    REQUIRE(run_cli(train("--world threads:3 --stage 2 --steps 4 --save-every 2", file("good"))).exit_code ==
-            0);
-    REQUIRE(run_cli("checkpoint export " + quoted(file("good")) + " -o " + quoted(file("state"))).exit_code ==
-            0);
+    REQUIRE(run_cli(train("--world threads:3 --stage 2 --steps 4 --save-every 2", file("good")))
+                .exit_code == 0);
+    REQUIRE(run_cli("checkpoint export " + quoted(file("good")) + " -o " + quoted(file("state")))
+                .exit_code == 0);
   }
 
   std::string file(const std::string& name) const { return folder_.file(name); }
@@ -58,11 +58,12 @@ class Saved {
   /// Every command that reads a checkpoint, but for verify, which says it on standard output.
   std::map<std::string, std::string> readers(const std::string& path) const {
     const std::string out = " -o " + quoted(file("out"));
-    return {{"inspect", "checkpoint inspect " + quoted(path)},
-            {"reshard", "checkpoint reshard " + quoted(path) + " --world threads:2" + out},
-            {"diff", "checkpoint diff " + quoted(file("good")) + " " + quoted(path)},
-            {"export", "checkpoint export " + quoted(path) + out},
-            {"import", "checkpoint import " + quoted(file("state")) + " --like " + quoted(path) + out}};
+    return {
+        {"inspect", "checkpoint inspect " + quoted(path)},
+        {"reshard", "checkpoint reshard " + quoted(path) + " --world threads:2" + out},
+        {"diff", "checkpoint diff " + quoted(file("good")) + " " + quoted(path)},
+        {"export", "checkpoint export " + quoted(path) + out},
+        {"import", "checkpoint import " + quoted(file("state")) + " --like " + quoted(path) + out}};
   }
 
   void expect_refused(const std::string& words, const std::string& says, int code) const {
@@ -77,7 +78,8 @@ class Saved {
 };
 
 /// As whoever can make hashes would edit it.
-void edit_manifest(const fs::path& checkpoint, const std::function<void(CheckpointManifest&)>& edit) {
+void edit_manifest(const fs::path& checkpoint,
+                   const std::function<void(CheckpointManifest&)>& edit) {
   const fs::path path = checkpoint / "manifest.json";
   CheckpointManifest manifest = parse_manifest(read_file(path), path.string());
   edit(manifest);
@@ -119,7 +121,8 @@ TEST_CASE("bad checkpoints: whatever is wrong with a file is exit 7 for everybod
          fs::copy_file(at.parent_path() / "step-00000002" / shard, at / shard,
                        fs::copy_options::overwrite_existing);
        }},
-      {"manifest.json cannot be opened", [](const fs::path& at) { fs::remove(at / "manifest.json"); }},
+      {"manifest.json cannot be opened",
+       [](const fs::path& at) { fs::remove(at / "manifest.json"); }},
       {"'more' does not belong to the checkpoint",
        [](const fs::path& at) { std::ofstream(at / "more") << "x"; }},
       {"step-00000004 cannot be opened: Not a directory",
@@ -138,7 +141,8 @@ TEST_CASE("bad checkpoints: whatever is wrong with a file is exit 7 for everybod
     const std::string path = saved.spoilt(row.act);
     for (const auto& [command, words] : saved.readers(path + "/step-00000004"))
       saved.expect_refused(words, row.says, 7);
-    CHECK(run_cli("checkpoint inspect " + quoted(path)).exit_code == 7);  // after the table of what is there
+    CHECK(run_cli("checkpoint inspect " + quoted(path)).exit_code ==
+          7);  // after the table of what is there
     const CliResult verified = run_cli("checkpoint verify " + quoted(path));
     CHECK(verified.exit_code == 7);
     CHECK(verified.out.find("damaged  ") != std::string::npos);
@@ -149,7 +153,8 @@ TEST_CASE("bad checkpoints: whatever is wrong with a file is exit 7 for everybod
   }
 }
 
-TEST_CASE("bad checkpoints: what is not there, and what is of a later version, is not called damaged") {
+TEST_CASE(
+    "bad checkpoints: what is not there, and what is of a later version, is not called damaged") {
   const Saved saved;
   const std::string missing = saved.file("good/step-00000099");
   for (const auto& [command, words] : saved.readers(missing))
@@ -169,7 +174,8 @@ TEST_CASE("bad checkpoints: what is not there, and what is of a later version, i
     std::string body = text.substr(begin, text.rfind("}") - begin);
     body.replace(body.find("\"version\":1"), 11, "\"version\":2");
     std::ofstream(at / "manifest.json", std::ios::binary)
-        << "{\"hash\":\"" + to_hex(raw_digest(body.data(), static_cast<std::int64_t>(body.size()))) +
+        << "{\"hash\":\"" +
+               to_hex(raw_digest(body.data(), static_cast<std::int64_t>(body.size()))) +
                "\",\"manifest\":" + body + text.substr(text.rfind("}"));
   });
   for (const auto& [command, words] : saved.readers(later + "/step-00000004"))
@@ -182,7 +188,8 @@ TEST_CASE("bad checkpoints: what is not there, and what is of a later version, i
   CHECK(run_cli("checkpoint verify " + quoted(later)).exit_code == 7);
 }
 
-TEST_CASE("bad checkpoints: a folder whose name is empty, as of a variable that is not set, is none") {
+TEST_CASE(
+    "bad checkpoints: a folder whose name is empty, as of a variable that is not set, is none") {
   for (const char* flag : {"checkpoint", "log", "dump"}) {
     const std::string words =
         std::string("train --workload byte_gpt_tiny --dtype bf16 --steps 1 --") + flag + " ''";
@@ -194,9 +201,12 @@ TEST_CASE("bad checkpoints: a folder whose name is empty, as of a variable that 
 TEST_CASE("bad checkpoints: one that does not say what training it is of is named") {
   const Saved saved;
   const std::pair<const char*, const char*> rows[] = {
-      {"workload", "no_such"}, {"dtype", "fp8"},
-      {"settings", "[a"},      {"settings", "[optimizer]\nno_such = 1"},
-      {"place", "x"},          {"place", "byte_gpt/adamw/host/stage9/self/bf16/free/bucket:1/omp:1"}};
+      {"workload", "no_such"},
+      {"dtype", "fp8"},
+      {"settings", "[a"},
+      {"settings", "[optimizer]\nno_such = 1"},
+      {"place", "x"},
+      {"place", "byte_gpt/adamw/host/stage9/self/bf16/free/bucket:1/omp:1"}};
   for (const auto& row : rows) {  // clang does not let a lambda have structured bindings
     const std::string key = row.first, value = row.second;
     CAPTURE(key);
@@ -223,13 +233,14 @@ TEST_CASE("bad checkpoints: a state in a file is taken whole, or not at all") {
   made("adamw-idle", "idle", 4);
   made("adamw-idle", "earlier", 1);
   const auto import = [&](const std::string& file, const std::string& like) {
-    return "checkpoint import " + quoted(saved.file(file)) + " --like " + quoted(saved.file(like)) + " -o " +
-           quoted(saved.file("out"));
+    return "checkpoint import " + quoted(saved.file(file)) + " --like " + quoted(saved.file(like)) +
+           " -o " + quoted(saved.file("out"));
   };
   saved.expect_refused(import("state", "lion"), "has 'exp_avg_sq.", 2);
   saved.expect_refused(import("lion.state", "good"), "has no tensor 'exp_avg_sq.", 2);
   saved.expect_refused(import("state", "idle"), "has no tensor tensor_steps", 2);
-  saved.expect_refused(import("idle.state", "good"), "has tensor_steps, which the training does not keep", 2);
+  saved.expect_refused(import("idle.state", "good"),
+                       "has tensor_steps, which the training does not keep", 2);
   // Counts of tensors come from the file: the checkpoint it was exported from, but for its step and run.
   REQUIRE(run_cli(import("idle.state", "earlier")).exit_code == 0);
   const auto counts = [&](const std::string& name, std::int64_t step) {

@@ -21,9 +21,8 @@ class ScaledRun {
   explicit ScaledRun(std::string recipe, const std::string& settings = "")
       : recipe_(std::move(recipe)), folder_(TemporaryFolder::in_memory()) {
     std::ofstream(folder_.file("settings.toml")) << settings;
-    REQUIRE(
-        run_cli(train("good", "--world threads:3 --stage 2 --steps 4 --save-every 1 --keep 4")).exit_code ==
-        0);
+    REQUIRE(run_cli(train("good", "--world threads:3 --stage 2 --steps 4 --save-every 1 --keep 4"))
+                .exit_code == 0);
   }
 
   std::string train(const std::string& folder, const std::string& words) const {
@@ -89,7 +88,9 @@ TEST_CASE("bad scales: what was saved is taken, from every step, whatever the re
   }
 }
 
-TEST_CASE("bad scales: before their first step dequantised masters need not be those that made the scales") {
+TEST_CASE(
+    "bad scales: before their first step dequantised masters need not be those that made the "
+    "scales") {
   // Scales are of the values before; the largest one of a block, rounded, can make a scale twice as large.
   const ScaledRun run("fp8-blockwise --dtype e5m2",
                       "[run]\noverflow_step = 1\ninitial_state = \"zero\"\n"
@@ -103,9 +104,10 @@ TEST_CASE("bad scales: missing, of another recipe, or not of these masters") {
   const ScaledRun mxfp8("fp8-mxfp8");
   const auto gone = [](const std::string&) { return std::string(); };
   const auto shorter = [](const std::string& text) { return text.substr(8); };
-  expect_refusal(mxfp8.resumed(4, "param_scale", gone), "has 0 numbers in param_scale and its settings make",
-                 7);
-  expect_refusal(mxfp8.resumed(4, "param_scale", shorter), "numbers in param_scale and its settings make", 7);
+  expect_refusal(mxfp8.resumed(4, "param_scale", gone),
+                 "has 0 numbers in param_scale and its settings make", 7);
+  expect_refusal(mxfp8.resumed(4, "param_scale", shorter),
+                 "numbers in param_scale and its settings make", 7);
   // Half of a scale, or twice.
   expect_refusal(mxfp8.resumed(4, "param_scale", with_word(0, "3f000000")),
                  "has a scale that its masters do not make", 7);
@@ -117,8 +119,8 @@ TEST_CASE("bad scales: missing, of another recipe, or not of these masters") {
   expect_refusal(delayed.resumed(4, "amax_history", with_word(2, "7fabcdef")),
                  "an amax in its history that no value has", 7);
   for (const char* scale : {"00000000", "bf800000", "7f800000", "7fc00000", "00000001"})
-    expect_refusal(delayed.resumed(4, "param_scale", with_word(0, scale)), "has a scale that no amax makes",
-                   7);
+    expect_refusal(delayed.resumed(4, "param_scale", with_word(0, scale)),
+                   "has a scale that no amax makes", 7);
   expect_refusal(delayed.resumed(4, "param_scale", with_word(0, "7e000000")),
                  "has a scale that its history does not make", 7);
 }

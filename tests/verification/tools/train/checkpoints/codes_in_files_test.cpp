@@ -28,13 +28,15 @@ class Exported {
  public:
   explicit Exported(const std::string& command = coded, const std::string& settings = "") {
     std::ofstream(path("settings")) << settings;
-    run(command + file("settings") + " --world threads:3 --stage 2 --steps 2 --checkpoint " + file("runs"));
+    run(command + file("settings") + " --world threads:3 --stage 2 --steps 2 --checkpoint " +
+        file("runs"));
     run("checkpoint export " + file("runs") + " -o " + file("state"));
   }
 
   std::string path(const std::string& name) const { return folder_.file(name); }
   std::string file(const std::string& name) const { return quoted(path(name)); }
-  std::string import(const std::string& state, const std::string& like, const std::string& out) const {
+  std::string import(const std::string& state, const std::string& like,
+                     const std::string& out) const {
     return "checkpoint import " + file(state) + " --like " + file(like) + " -o " + file(out);
   }
   static void run(const std::string& command) {
@@ -64,9 +66,12 @@ bool is_stored_form(const std::string& name) {
 /// The nearest e4m3 by trying all of them, the even one of two.
 e4m3 nearest_e4m3(double value) {
   std::uint8_t best = 0;
-  const auto distance = [&](std::uint8_t bits) { return std::abs(to_float(e4m3{bits}) - std::abs(value)); };
+  const auto distance = [&](std::uint8_t bits) {
+    return std::abs(to_float(e4m3{bits}) - std::abs(value));
+  };
   for (std::uint8_t bits = 0; bits < 0x7F; ++bits) {
-    if (distance(bits) < distance(best) || (distance(bits) == distance(best) && bits % 2 == 0)) best = bits;
+    if (distance(bits) < distance(best) || (distance(bits) == distance(best) && bits % 2 == 0))
+      best = bits;
   }
   return {static_cast<std::uint8_t>(best | (std::signbit(value) ? 0x80 : 0))};
 }
@@ -81,7 +86,8 @@ float scale_of(const std::vector<float>& values, std::size_t i, float largest) {
 
 }  // namespace
 
-TEST_CASE("codes in files: what was exported comes back with all its bits, and trains on on any grid") {
+TEST_CASE(
+    "codes in files: what was exported comes back with all its bits, and trains on on any grid") {
   const Exported state;
   for (const std::string& tensor : tensors) {
     CAPTURE(tensor);
@@ -97,10 +103,11 @@ TEST_CASE("codes in files: what was exported comes back with all its bits, and t
   }
   Exported::run(state.import("state", "runs", "back"));
   Exported::run("checkpoint diff " + state.file("runs") + " " + state.file("back"));
-  Exported::run(coded + "--world threads:4 --stage 3 --grid 2x1x2 --steps 4 --resume --checkpoint " +
+  Exported::run(coded +
+                "--world threads:4 --stage 3 --grid 2x1x2 --steps 4 --resume --checkpoint " +
                 state.file("back") + " --dump " + state.file("one"));
-  Exported::run(coded + "--world self --steps 4 --resume --checkpoint " + state.file("runs") + " --dump " +
-                state.file("two"));
+  Exported::run(coded + "--world self --steps 4 --resume --checkpoint " + state.file("runs") +
+                " --dump " + state.file("two"));
   Exported::run("diff " + state.file("one") + " " + state.file("two"));
 }
 
@@ -155,26 +162,29 @@ TEST_CASE("codes in files: values alone are stored by the largest of their block
       wrong += scales[i / 128] == 1 / scale && scales_sq[i / 128] == 1 / scale_sq ? 0 : 1;
     }
     CHECK(wrong == 0);
-    CHECK(std::count_if(codes.begin() + 128, codes.end(), [](std::uint8_t bits) { return bits % 128 != 0; }) >
-          static_cast<std::ptrdiff_t>(codes.size() / 4));
+    CHECK(std::count_if(codes.begin() + 128, codes.end(), [](std::uint8_t bits) {
+            return bits % 128 != 0;
+          }) > static_cast<std::ptrdiff_t>(codes.size() / 4));
   }
   // A training goes on from there.
-  Exported::run(coded + "--world threads:3 --stage 1 --steps 3 --resume --checkpoint " + state.file("back"));
+  Exported::run(coded + "--world threads:3 --stage 1 --steps 3 --resume --checkpoint " +
+                state.file("back"));
 }
 
 TEST_CASE(
-    "codes in files: a training that keeps fp32 takes the values, and gives values to one that does not") {
+    "codes in files: a training that keeps fp32 takes the values, and gives values to one that "
+    "does not") {
   const Exported state;
   const Exported plain(training);
-  Exported::run("checkpoint import " + state.file("state") + " --like " + plain.file("runs") + " -o " +
-                plain.file("back"));
+  Exported::run("checkpoint import " + state.file("state") + " --like " + plain.file("runs") +
+                " -o " + plain.file("back"));
   Exported::run("checkpoint export " + plain.file("back") + " -o " + plain.file("values"));
   for (const std::string& tensor : tensors) {
     CHECK(values_of<float>(plain.path("values"), "exp_avg." + tensor) ==
           values_of<float>(state.path("state"), "exp_avg." + tensor));
   }
-  Exported::run("checkpoint import " + plain.file("state") + " --like " + state.file("runs") + " -o " +
-                state.file("back"));
+  Exported::run("checkpoint import " + plain.file("state") + " --like " + state.file("runs") +
+                " -o " + state.file("back"));
   Exported::run("checkpoint export " + state.file("back") + " -o " + state.file("stored"));
   for (const std::string& tensor : tensors) {
     CAPTURE(tensor);
@@ -187,28 +197,35 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("codes in files: a stored form that is not whole, not its values, or another format's is refused") {
+TEST_CASE(
+    "codes in files: a stored form that is not whole, not its values, or another format's is "
+    "refused") {
   const Exported state;
   const auto refused = [&](const std::string& name, const std::string& why) {
     expect_refusal(state.import(name, "runs", "out"), why);
     CHECK(run_cli("checkpoint verify " + state.file("out")).exit_code != 0);
   };
-  state.change("no_code", [](NamedTensor& tensor) { return tensor.spec.name != "exp_avg_code.head.weight"; });
+  state.change("no_code",
+               [](NamedTensor& tensor) { return tensor.spec.name != "exp_avg_code.head.weight"; });
   refused("no_code", "has no tensor 'exp_avg_code.head.weight'");
-  state.change("no_scale",
-               [](NamedTensor& tensor) { return tensor.spec.name != "exp_avg_sq_scale.head.weight"; });
+  state.change("no_scale", [](NamedTensor& tensor) {
+    return tensor.spec.name != "exp_avg_sq_scale.head.weight";
+  });
   refused("no_scale", "has no tensor 'exp_avg_sq_scale.head.weight'");
   state.change("other_value", [](NamedTensor& tensor) {
-    if (tensor.spec.name == "exp_avg.head.weight") reinterpret_cast<float*>(tensor.bytes.data())[200] += 1;
+    if (tensor.spec.name == "exp_avg.head.weight")
+      reinterpret_cast<float*>(tensor.bytes.data())[200] += 1;
     return true;
   });
-  refused("other_value", "has, of element 200 of 'exp_avg.head.weight', a value that is not its code times");
+  refused("other_value",
+          "has, of element 200 of 'exp_avg.head.weight', a value that is not its code times");
   state.change("not_a_number", [](NamedTensor& tensor) {
     if (tensor.spec.name == "exp_avg_scale.head.weight")
       reinterpret_cast<float*>(tensor.bytes.data())[1] = std::numeric_limits<float>::quiet_NaN();
     return true;
   });
-  refused("not_a_number", "has, of element 128 of 'exp_avg.head.weight', a value that is not its code times");
+  refused("not_a_number",
+          "has, of element 128 of 'exp_avg.head.weight', a value that is not its code times");
   state.change("short_scale", [](NamedTensor& tensor) {
     if (tensor.spec.name != "exp_avg_scale.head.weight") return true;
     tensor.spec.shape[0] -= 1;
@@ -217,8 +234,8 @@ TEST_CASE("codes in files: a stored form that is not whole, not its values, or a
   });
   refused("short_scale", "has another dtype or shape for 'exp_avg_scale.head.weight'");
   const Exported halves(training + "--exp-avg-dtype fp16 --exp-avg-sq-dtype fp16 ");
-  expect_refusal("checkpoint import " + state.file("state") + " --like " + halves.file("runs") + " -o " +
-                     halves.file("out"),
+  expect_refusal("checkpoint import " + state.file("state") + " --like " + halves.file("runs") +
+                     " -o " + halves.file("out"),
                  "has another dtype or shape for 'exp_avg_code.");
 }
 

@@ -9,7 +9,8 @@ using namespace zeroproof::tests;
 TEST_CASE("inspect counts the scales and histories of 8-bit parameters, and does not print them") {
   const TemporaryFolder folder = TemporaryFolder::in_memory();
   const std::string saved = quoted(folder.file("saved"));
-  const std::string train = "train --workload byte_gpt_tiny --recipe fp8-delayed --steps 2 --checkpoint ";
+  const std::string train =
+      "train --workload byte_gpt_tiny --recipe fp8-delayed --steps 2 --checkpoint ";
   REQUIRE(run_cli(train + saved).exit_code == 0);
   const CliResult inspected = run_cli("checkpoint inspect " + saved);
   CAPTURE(inspected.out);

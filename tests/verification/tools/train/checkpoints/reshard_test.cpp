@@ -16,9 +16,9 @@
 #include "tests/support/temporary_folder.hpp"
 #include "tests/verification/cli/cli_support.hpp"
 #include "tests/verification/training/training_support.hpp"
+#include "verification/compare/judge/training_rank.hpp"
 #include "verification/tools/train/checkpoints/checkpoint_diff.hpp"
 #include "verification/tools/train/training_identity.hpp"
-#include "verification/compare/judge/training_rank.hpp"
 #include "verification/training/ranks/world.hpp"
 
 using namespace zeroproof;
@@ -81,13 +81,16 @@ constexpr std::array<Training, 4> all_trainings = {
         config.state_formats = {StateFormat::e4m3, StateFormat::fp16, MasterFormat::bf16};
       }}}};
 
-bool is_plain(std::size_t ranks) { return all_ranks[ranks].grid.cp * all_ranks[ranks].grid.tp == 1; }
+bool is_plain(std::size_t ranks) {
+  return all_ranks[ranks].grid.cp * all_ranks[ranks].grid.tp == 1;
+}
 
 /// Checkpoints of one training, each written by the ranks of its place.
 class Written {
  public:
   explicit Written(const Training& training)
-      : run_(training.dtype, training.recipe, training.change), folder_(TemporaryFolder::in_memory()) {}
+      : run_(training.dtype, training.recipe, training.change),
+        folder_(TemporaryFolder::in_memory()) {}
 
   const TinyTraining& run() const { return run_; }
   std::string file(const std::string& name) const { return folder_.file(name); }
@@ -118,8 +121,8 @@ class Written {
     content.about = training_identity(run_.experiment, spec, "");
     make_local_world(spec.world, run_.config.comm_timeout_s)
         ->run([&](int, const RankComparison::Communicators& comms) {
-          TrainingRank rank(run_.experiment, run_.leaves, spec, layout, {*comms.candidate, *comms.harness},
-                            host_optimizer());
+          TrainingRank rank(run_.experiment, run_.leaves, spec, layout,
+                            {*comms.candidate, *comms.harness}, host_optimizer());
           rank.load(run_.first);
           CheckpointSaver saver(path, *comms.harness, 0, SaveMode::synchronous);
           saver.save(rank.optimizer(), rank.setup(), run_.experiment.layout(), content);
@@ -145,10 +148,12 @@ class Written {
 std::string other_file(const std::string& first, const std::string& second) {
   const auto names = [](const fs::path& folder) {
     std::set<std::string> names;
-    for (const auto& entry : fs::directory_iterator(folder)) names.insert(entry.path().filename().string());
+    for (const auto& entry : fs::directory_iterator(folder))
+      names.insert(entry.path().filename().string());
     return names;
   };
-  const fs::path a = fs::path(first) / checkpoint_name(step), b = fs::path(second) / checkpoint_name(step);
+  const fs::path a = fs::path(first) / checkpoint_name(step),
+                 b = fs::path(second) / checkpoint_name(step);
   if (names(a) != names(b)) return "one that only one of them has";
   for (const std::string& name : names(a)) {
     if (read_file(a / name) != read_file(b / name)) return name;
@@ -177,17 +182,21 @@ class Met {
   void add(const char* before, std::size_t a, const char* after, std::size_t b) {
     pairs_[{before, after}].insert({a, b});
   }
-  std::size_t count(const char* before, const char* after) const { return pairs_.at({before, after}).size(); }
+  std::size_t count(const char* before, const char* after) const {
+    return pairs_.at({before, after}).size();
+  }
 
  private:
-  std::map<std::pair<std::string, std::string>, std::set<std::pair<std::size_t, std::size_t>>> pairs_;
+  std::map<std::pair<std::string, std::string>, std::set<std::pair<std::size_t, std::size_t>>>
+      pairs_;
 };
 
 }  // namespace
 
 TEST_CASE("reshard: there are the files of the ranks there, and back those it came from") {
   std::vector<std::unique_ptr<Written>> written;
-  for (const Training& training : all_trainings) written.push_back(std::make_unique<Written>(training));
+  for (const Training& training : all_trainings)
+    written.push_back(std::make_unique<Written>(training));
   Met met;
   std::set<std::size_t> trained;
   int idle = 0;
@@ -198,13 +207,15 @@ TEST_CASE("reshard: there are the files of the ranks there, and back those it ca
       std::size_t training = (a + b) % all_trainings.size();
       if (!all_trainings[training].any_ranks && !(is_plain(a) && is_plain(b))) training = a % 2;
       there_and_back(*written[training], from, to);
-      idle += written[training]->idle_ranks(from) > 0 && written[training]->idle_ranks(to) > 0 ? 1 : 0;
+      idle +=
+          written[training]->idle_ranks(from) > 0 && written[training]->idle_ranks(to) > 0 ? 1 : 0;
       trained.insert(training);
       met.add("ranks", a, "ranks", b);
       met.add("ranks", a, "layout", to.layout);
       met.add("layout", from.layout, "ranks", b);
       met.add("layout", from.layout, "layout", to.layout);
-      met.add("stage", static_cast<std::size_t>(from.stage()), "stage", static_cast<std::size_t>(to.stage()));
+      met.add("stage", static_cast<std::size_t>(from.stage()), "stage",
+              static_cast<std::size_t>(to.stage()));
       met.add("bucket", from.bucket(), "bucket", to.bucket());
     }
   }

@@ -9,9 +9,9 @@
 #include "tests/verification/cli/cli_support.hpp"
 #include "tests/verification/compare/tensors/tensor_files.hpp"
 #include "verification/cases/recipes.hpp"
-#include "verification/tools/train/dump/dump.hpp"
 #include "verification/compare/judge/dense_baseline.hpp"
 #include "verification/model/recorded.hpp"
+#include "verification/tools/train/dump/dump.hpp"
 
 namespace {
 
@@ -49,8 +49,9 @@ void check_dump_of(const std::string& recipe, DType dtype) {
   for (std::int64_t step = 2; step <= 3; ++step) {
     baseline.step(step);
     const reference::DenseOptimizer& optimizer = baseline.optimizer();
-    for (const BufferId id : {BufferId::master, BufferId::exp_avg, BufferId::exp_avg_sq,
-                              BufferId::max_exp_avg_sq, BufferId::momentum_buffer, BufferId::param_full}) {
+    for (const BufferId id :
+         {BufferId::master, BufferId::exp_avg, BufferId::exp_avg_sq, BufferId::max_exp_avg_sq,
+          BufferId::momentum_buffer, BufferId::param_full}) {
       const TensorView view = optimizer.buffer(id);
       const std::string buffer = id == BufferId::param_full ? "param" : std::string(name(id));
       for (const TensorSlot& slot : experiment.layout().tensors()) {
@@ -74,10 +75,13 @@ void check_dump_of(const std::string& recipe, DType dtype) {
     CHECK(values_of<std::uint32_t>(folder.file("d"), "step_scalars.is_first" + at).front() ==
           last.scalars.front().is_first);
     const double norm = values_of<double>(folder.file("d"), "grad_norm" + at).front();
-    CHECK(std::bit_cast<std::uint64_t>(norm) == std::bit_cast<std::uint64_t>(last.grad_norm.front()));
-    CHECK(values_of<std::int32_t>(folder.file("d"), "log2_loss_scale" + at).front() == last.log2_loss_scale);
+    CHECK(std::bit_cast<std::uint64_t>(norm) ==
+          std::bit_cast<std::uint64_t>(last.grad_norm.front()));
+    CHECK(values_of<std::int32_t>(folder.file("d"), "log2_loss_scale" + at).front() ==
+          last.log2_loss_scale);
     CHECK(values_of<std::uint32_t>(folder.file("d"), "found_inf" + at).front() == last.found_inf);
-    CHECK(values_of<std::uint8_t>(folder.file("d"), "skipped" + at).front() == (last.skipped ? 1 : 0));
+    CHECK(values_of<std::uint8_t>(folder.file("d"), "skipped" + at).front() ==
+          (last.skipped ? 1 : 0));
     CHECK(values_of<std::uint64_t>(folder.file("d"), "applied_steps" + at).front() ==
           static_cast<std::uint64_t>(optimizer.applied_steps()));
   }
@@ -99,7 +103,8 @@ TEST_CASE("a dump has the numbers of the undistributed optimizer, whatever the r
 }
 
 TEST_CASE(
-    "a dump of 8-bit parameters has scales, histories and both copies, each of its parameter's blocks") {
+    "a dump of 8-bit parameters has scales, histories and both copies, each of its parameter's "
+    "blocks") {
   const auto dumped = [](const std::string& recipe, DType dtype, const auto& check) {
     CAPTURE(recipe);
     const TemporaryFolder folder;
@@ -133,30 +138,32 @@ TEST_CASE(
   };
   dumped("fp8-delayed", DType::e5m2,
          [&](const std::string& file, const Experiment& experiment, const auto& optimizer) {
-           for (const BufferId id :
-                {BufferId::amax, BufferId::amax_history, BufferId::param_scale, BufferId::param_scale_inv})
+           for (const BufferId id : {BufferId::amax, BufferId::amax_history, BufferId::param_scale,
+                                     BufferId::param_scale_inv})
              CHECK(same(file, experiment, optimizer, id));
            const auto reader = SafetensorsReader::open(file);
-           CHECK(reader.find("amax_history.2.head.weight")->shape == std::vector<std::int64_t>{1, 1, 3});
+           CHECK(reader.find("amax_history.2.head.weight")->shape ==
+                 std::vector<std::int64_t>{1, 1, 3});
            CHECK(reader.find("param.2.head.weight")->dtype == SafeDType::f8_e5m2);
            CHECK(reader.find("param_columns.2.head.weight") == nullptr);
          });
-  dumped(
-      "fp8-mxfp8", DType::e4m3,
-      [&](const std::string& file, const Experiment& experiment, const auto& optimizer) {
-        for (const BufferId id : {BufferId::amax, BufferId::param_scale, BufferId::param_scale_inv,
-                                  BufferId::column_amax, BufferId::column_scale, BufferId::column_scale_inv})
-          CHECK(same(file, experiment, optimizer, id));
-        const auto reader = SafetensorsReader::open(file);
-        const std::vector<std::int64_t> shape = reader.find("param.2.head.weight")->shape;
-        CHECK(reader.find("param_columns.2.head.weight")->shape == shape);
-        CHECK(reader.find("column_scale_inv.2.head.weight")->shape ==
-              std::vector<std::int64_t>{(shape[0] + 31) / 32, shape[1]});
-      });
+  dumped("fp8-mxfp8", DType::e4m3,
+         [&](const std::string& file, const Experiment& experiment, const auto& optimizer) {
+           for (const BufferId id :
+                {BufferId::amax, BufferId::param_scale, BufferId::param_scale_inv,
+                 BufferId::column_amax, BufferId::column_scale, BufferId::column_scale_inv})
+             CHECK(same(file, experiment, optimizer, id));
+           const auto reader = SafetensorsReader::open(file);
+           const std::vector<std::int64_t> shape = reader.find("param.2.head.weight")->shape;
+           CHECK(reader.find("param_columns.2.head.weight")->shape == shape);
+           CHECK(reader.find("column_scale_inv.2.head.weight")->shape ==
+                 std::vector<std::int64_t>{(shape[0] + 31) / 32, shape[1]});
+         });
   dumped("fp8-current", DType::e4m3, [&](const std::string& file, const Experiment&, const auto&) {
     const auto reader = SafetensorsReader::open(file);
     const std::vector<std::int64_t> shape = reader.find("param.2.head.weight")->shape;
-    CHECK(reader.find("param_columns.2.head.weight")->shape == std::vector<std::int64_t>{shape[1], shape[0]});
+    CHECK(reader.find("param_columns.2.head.weight")->shape ==
+          std::vector<std::int64_t>{shape[1], shape[0]});
   });
 }
 
@@ -175,7 +182,8 @@ TEST_CASE("verify --dump says what it wrote and how it was made") {
   CHECK(values_of<std::uint8_t>(folder.file("d"), "skipped.3").front() == 1);
   CHECK(std::isnan(values_of<double>(folder.file("d"), "grad_norm.3").front()));
   CHECK(reader.metadata().at("contract_version") == "2");
-  CHECK(reader.metadata().at("case").starts_with("byte_gpt_tiny/adamw/host/stage0/self/bf16/lockstep/"));
+  CHECK(reader.metadata().at("case").starts_with(
+      "byte_gpt_tiny/adamw/host/stage0/self/bf16/lockstep/"));
   CHECK(reader.metadata().at("settings").find("[optimizer]") != std::string::npos);
   CHECK(reader.metadata().at("recipe") == "adamw");
   CHECK(reader.metadata().at("dtype") == "bf16");
@@ -191,7 +199,9 @@ TEST_CASE("the last step is the default, and the same settings give the same fil
   }
   CHECK(SafetensorsReader::open(folder.file("one")).find("master.2.head.weight") != nullptr);
   CHECK(folder.read("one") == folder.read("two"));
-  CHECK(run_cli("diff " + quoted(folder.file("one")) + " " + quoted(folder.file("two"))).exit_code == 0);
+  CHECK(
+      run_cli("diff " + quoted(folder.file("one")) + " " + quoted(folder.file("two"))).exit_code ==
+      0);
 }
 
 TEST_CASE("a dump is of one run, of steps that there are, in a place that can be written") {
@@ -211,7 +221,9 @@ TEST_CASE("a dump is of one run, of steps that there are, in a place that can be
   expect_refusal("verify clip " + dump, "only training cases have a trajectory");
   CHECK(folder.empty());
   const std::string gradients = quoted(folder.file("g"));
-  REQUIRE(run_cli("record --workload byte_gpt_tiny --dtype bf16 --steps 1 " + gradients).exit_code == 0);
+  REQUIRE(
+      run_cli("record --workload byte_gpt_tiny --dtype bf16 --steps 1 " + gradients).exit_code ==
+      0);
   const std::string before = folder.read("g");
   expect_refusal("verify --recipe adamw --gradients " + gradients + " --dump " + gradients,
                  "is to be read and written");
@@ -221,8 +233,8 @@ TEST_CASE("a dump is of one run, of steps that there are, in a place that can be
 TEST_CASE("a run that has to end early leaves no dump") {
   const TemporaryFolder folder;
   const std::string config = folder.write("c.toml", "[run]\non_nonfinite = \"error\"\n");
-  const CliResult run = run_cli(std::string(tiny) + "--recipe adamw --dtype bf16 --config " + quoted(config) +
-                                " --dump " + quoted(folder.file("d")));
+  const CliResult run = run_cli(std::string(tiny) + "--recipe adamw --dtype bf16 --config " +
+                                quoted(config) + " --dump " + quoted(folder.file("d")));
   CAPTURE(run.out);
   CHECK(run.exit_code == 1);
   CHECK(folder.num_entries() == 1);

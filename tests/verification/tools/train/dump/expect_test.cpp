@@ -32,9 +32,9 @@ void write_recording(const std::string& path, int first, int last) {
       for (const auto& [name, shape] : parameters) {
         std::int64_t numel = 1;
         for (const std::int64_t size : shape) numel *= size;
-        tensors.push_back(tensor(
-            "grad." + std::to_string(step - first + 1) + "." + std::to_string(micro_batch) + "." + name,
-            SafeDType::f32, shape, numbers(numel, step * 10 + micro_batch)));
+        tensors.push_back(tensor("grad." + std::to_string(step - first + 1) + "." +
+                                     std::to_string(micro_batch) + "." + name,
+                                 SafeDType::f32, shape, numbers(numel, step * 10 + micro_batch)));
       }
     }
   }
@@ -46,8 +46,9 @@ class Setup {
  public:
   Setup() {
     write_recording(folder.file("g"), 1, 4);
-    const CliResult run = run_cli("verify " + flags() + " --impl host --world self --stage 0 --dump " +
-                                  quoted(folder.file("dump")) + " --dump-steps 1,2,3,4");
+    const CliResult run =
+        run_cli("verify " + flags() + " --impl host --world self --stage 0 --dump " +
+                quoted(folder.file("dump")) + " --dump-steps 1,2,3,4");
     CAPTURE(run.out);
     CAPTURE(run.err);
     REQUIRE(run.exit_code == 0);
@@ -61,7 +62,8 @@ class Setup {
   CliResult expect(const std::vector<NamedTensor>& theirs, const std::string& more = "",
                    const std::string& gradients = "g") const {
     write_tensors(folder.file("theirs"), theirs);
-    return run_cli("verify " + flags(gradients) + " --expect " + quoted(folder.file("theirs")) + " " + more);
+    return run_cli("verify " + flags(gradients) + " --expect " + quoted(folder.file("theirs")) +
+                   " " + more);
   }
 
   /// The dump with one bit of an element flipped.
@@ -89,25 +91,28 @@ TEST_CASE("the same numbers are equal, all of them or some") {
   CAPTURE(all.out);
   CAPTURE(all.err);
   CHECK(all.exit_code == 0);
-  CHECK(all.out.find("against  the undistributed optimizer: recorded adamw bf16\nsteps    1, 2, 3, 4\n"
-                     "start    the run's own\ndialect  contract\n") != std::string::npos);
+  CHECK(all.out.find(
+            "against  the undistributed optimizer: recorded adamw bf16\nsteps    1, 2, 3, 4\n"
+            "start    the run's own\ndialect  contract\n") != std::string::npos);
   CHECK(all.out.find("\nall bits are equal\n") != std::string::npos);
   CHECK(widest(all.out.substr(all.out.find("against"))) <= 100);
-  const CliResult some =
-      setup.expect(only(setup.dump, [](const std::string& name) { return name.starts_with("master.3."); }));
+  const CliResult some = setup.expect(
+      only(setup.dump, [](const std::string& name) { return name.starts_with("master.3."); }));
   CHECK(some.exit_code == 0);
   CHECK(some.out.find("steps    3\n") != std::string::npos);
   CHECK(some.out.find("exp_avg") == std::string::npos);
 }
 
-TEST_CASE("the first difference is named in the order of the data: step, moments, master, parameters") {
+TEST_CASE(
+    "the first difference is named in the order of the data: step, moments, master, parameters") {
   const Setup setup;
   std::vector<NamedTensor> theirs = setup.dump;
   setup.flip(theirs, "param.2.embed.weight", 0);
   setup.flip(theirs, "master.2.embed.weight", 0);
   setup.flip(theirs, "exp_avg_sq.2.out.bias", 4 * 6);
   setup.flip(theirs, "exp_avg.3.embed.weight", 0);
-  const CliResult found = setup.expect(theirs, "--report text,json:" + quoted(setup.folder.file("j")));
+  const CliResult found =
+      setup.expect(theirs, "--report text,json:" + quoted(setup.folder.file("j")));
   CAPTURE(found.out);
   CHECK(found.exit_code == 1);
   CHECK(found.out.find("first at  step 2  buffer exp_avg_sq  out.bias[6]\nvalues    got ") !=
@@ -128,10 +133,11 @@ TEST_CASE("the first difference is named in the order of the data: step, moments
 
 TEST_CASE("what they lack of a buffer, and what has another form, is different") {
   const Setup setup;
-  const CliResult lacking =
-      setup.expect(only(setup.dump, [](const std::string& name) { return name != "master.2.out.bias"; }));
+  const CliResult lacking = setup.expect(
+      only(setup.dump, [](const std::string& name) { return name != "master.2.out.bias"; }));
   CHECK(lacking.exit_code == 1);
-  CHECK(lacking.out.find("first at  step 2  buffer master  out.bias: is missing") != std::string::npos);
+  CHECK(lacking.out.find("first at  step 2  buffer master  out.bias: is missing") !=
+        std::string::npos);
   const std::vector<NamedTensor> wide = {
       tensor("master.1.embed.weight", SafeDType::f64, {5, 3}, std::vector<double>(15, 0)),
       tensor("master.1.none", SafeDType::f32, {0, 2}, std::vector<float>{}),
@@ -179,8 +185,9 @@ TEST_CASE("their names are translated, with or without a step in them") {
 
   const auto refused = [&](const std::string& text, const std::string& mention) {
     CAPTURE(text);
-    expect_refusal(setup.expect(theirs, "--phase-names " + quoted(setup.folder.write("bad.toml", text))),
-                   mention);
+    expect_refusal(
+        setup.expect(theirs, "--phase-names " + quoted(setup.folder.write("bad.toml", text))),
+        mention);
   };
   refused("exp_agv = \"x.{name}\"\n", "did you mean exp_avg?");
   refused("\nexp_avg = 3\n", "bad.toml:2: the name of exp_avg is no text");
@@ -216,27 +223,29 @@ TEST_CASE("a run can begin where theirs did: state, master and count of step 0")
         std::string::npos);
   CHECK(found.out.find("steps    0, 1, 2\n") != std::string::npos);  // param of step 0 too
   // Each part of the start is used.
-  for (const char* part :
-       {"exp_avg.0.embed.weight", "exp_avg_sq.0.out.bias", "master.0.embed.weight", "applied_steps.0"}) {
+  for (const char* part : {"exp_avg.0.embed.weight", "exp_avg_sq.0.out.bias",
+                           "master.0.embed.weight", "applied_steps.0"}) {
     CAPTURE(part);
     std::vector<NamedTensor> other = theirs;
     setup.flip(other, part, std::string(part).starts_with("applied") ? 0 : 3);
     CHECK(setup.expect(other, "", "later").exit_code == 1);
   }
   expect_refusal(
-      setup.expect(only(theirs, [](const std::string& name) { return name != "exp_avg.0.out.bias"; }), "",
-                   "later"),
+      setup.expect(
+          only(theirs, [](const std::string& name) { return name != "exp_avg.0.out.bias"; }), "",
+          "later"),
       "exp_avg.0.out.bias is missing");
   std::vector<NamedTensor> counted = theirs;
-  std::erase_if(counted, [](const NamedTensor& each) { return each.spec.name == "applied_steps.0"; });
+  std::erase_if(counted,
+                [](const NamedTensor& each) { return each.spec.name == "applied_steps.0"; });
   counted.push_back(tensor<std::int32_t>("applied_steps.0", SafeDType::i32, {}, {2}));
   expect_refusal(setup.expect(counted, "", "later"), "another type or shape");
 }
 
 namespace {
 /// The numbers of steps after `cut` as those of a run that begins there, with the loss scaler it then has.
-std::vector<NamedTensor> cut_after(const std::vector<NamedTensor>& dump, int cut, std::int32_t growth_tracker,
-                                   std::int32_t hysteresis_left) {
+std::vector<NamedTensor> cut_after(const std::vector<NamedTensor>& dump, int cut,
+                                   std::int32_t growth_tracker, std::int32_t hysteresis_left) {
   std::vector<NamedTensor> theirs;
   for (NamedTensor each : dump) {
     for (const std::string from :
@@ -257,7 +266,8 @@ std::vector<NamedTensor> cut_after(const std::vector<NamedTensor>& dump, int cut
     }
   }
   theirs.push_back(tensor<std::int32_t>("growth_tracker.0", SafeDType::i32, {}, {growth_tracker}));
-  theirs.push_back(tensor<std::int32_t>("hysteresis_left.0", SafeDType::i32, {}, {hysteresis_left}));
+  theirs.push_back(
+      tensor<std::int32_t>("hysteresis_left.0", SafeDType::i32, {}, {hysteresis_left}));
   return theirs;
 }
 
@@ -278,24 +288,26 @@ TEST_CASE("a run can begin with their loss scaler: scale, growth tracker, hyster
     const char* part;
     std::int32_t other;
   };
-  for (const Row& row : {Row{2, 1, 0, 1, "hysteresis_left.0", 2}, Row{2, 1, 0, 1, "log2_loss_scale.0", 21},
-                         Row{1, 2, 1, 0, "growth_tracker.0", 0}}) {
+  for (const Row& row :
+       {Row{2, 1, 0, 1, "hysteresis_left.0", 2}, Row{2, 1, 0, 1, "log2_loss_scale.0", 21},
+        Row{1, 2, 1, 0, "growth_tracker.0", 0}}) {
     CAPTURE(std::string(row.part));
     const TemporaryFolder folder;
     const auto expect = [&](const std::vector<NamedTensor>& theirs) {
       write_tensors(folder.file("theirs"), theirs);
       return run_cli("verify --gradients " + quoted(folder.file("later")) +
-                     " --recipe adamw --dtype fp16 --config " + quoted(folder.file("c.toml")) + " --expect " +
-                     quoted(folder.file("theirs")));
+                     " --recipe adamw --dtype fp16 --config " + quoted(folder.file("c.toml")) +
+                     " --expect " + quoted(folder.file("theirs")));
     };
     write_recording(folder.file("all"), 1, 4);
     write_recording(folder.file("later"), row.cut + 1, 4);
     std::ofstream(folder.file("c.toml"))
         << "[loss_scaler]\ngrowth_interval = 2\nhysteresis = " << row.hysteresis;
-    const CliResult run = run_cli("verify --gradients " + quoted(folder.file("all")) +
-                                  " --recipe adamw --dtype fp16 --config " + quoted(folder.file("c.toml")) +
-                                  " --impl host --world self --stage 0 --dump " +
-                                  quoted(folder.file("dump")) + " --dump-steps 1,2,3,4");
+    const CliResult run =
+        run_cli("verify --gradients " + quoted(folder.file("all")) +
+                " --recipe adamw --dtype fp16 --config " + quoted(folder.file("c.toml")) +
+                " --impl host --world self --stage 0 --dump " + quoted(folder.file("dump")) +
+                " --dump-steps 1,2,3,4");
     CAPTURE(run.out);
     CAPTURE(run.err);
     REQUIRE(run.exit_code == 0);
@@ -349,14 +361,16 @@ TEST_CASE("what is not understood is refused, not left out") {
     theirs.push_back(extra);
     return setup.expect(theirs);
   };
-  expect_refusal(with(floats("master.4.embed.wieght", {1})), "did you mean 'master.4.embed.weight'?");
+  expect_refusal(with(floats("master.4.embed.wieght", {1})),
+                 "did you mean 'master.4.embed.weight'?");
   expect_refusal(with(floats("master.5.embed.weight", {1})), "whose steps are 1 to 4");
   expect_refusal(with(floats("momentum_buffer.4.out.bias", {1})), "is none of this run");
   expect_refusal(with(floats("grad_norm.0", {1})), "is none of this run");
   expect_refusal(setup.expect({}), "no tensor of a step of this run");
   expect_refusal(
-      setup.expect(only(setup.dump, [](const std::string& name) { return name.starts_with("master.4."); }),
-                   "--impl host"),
+      setup.expect(
+          only(setup.dump, [](const std::string& name) { return name.starts_with("master.4."); }),
+          "--impl host"),
       "--impl was given with --expect");
   for (const char* flags : {"--world self", "--stage 1", "--strict", "--dump x", "--jobs 1",
                             "--report junit:x", "--save-failing x", "--layout contract"}) {
@@ -366,5 +380,6 @@ TEST_CASE("what is not understood is refused, not left out") {
   expect_refusal("verify --gradients " + quoted(setup.folder.file("g")) + " --expect " +
                      quoted(setup.folder.file("dump")),
                  "choose one with --recipe, --dtype or --sum");
-  expect_refusal("verify " + setup.flags() + " --expect " + quoted(setup.folder.file("none")), "none");
+  expect_refusal("verify " + setup.flags() + " --expect " + quoted(setup.folder.file("none")),
+                 "none");
 }

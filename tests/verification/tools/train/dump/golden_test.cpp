@@ -20,18 +20,19 @@ constexpr const char* one_run = " byte_gpt_tiny --recipe adamw --dtype bf16 ";
 
 CliResult golden(const std::string& words, const std::string& environment = "env -u CI") {
   const TemporaryFolder folder;
-  const std::string command = environment + " '" + build_folder() + "/zeroproof' golden " + words + " >'" +
-                              folder.file("out") + "' 2>'" + folder.file("err") + "' </dev/null";
+  const std::string command = environment + " '" + build_folder() + "/zeroproof' golden " + words +
+                              " >'" + folder.file("out") + "' 2>'" + folder.file("err") +
+                              "' </dev/null";
   const int status = std::system(command.c_str());
-  return {WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), read_file(folder.file("out")),
-          read_file(folder.file("err"))};
+  return {WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status),
+          read_file(folder.file("out")), read_file(folder.file("err"))};
 }
 
 /// Replaces the first match in the record of a golden file.
 void edit(const std::string& file, const std::string& pattern, const std::string& text) {
   const std::string record = read_file(file + ".toml");
-  const std::string changed =
-      std::regex_replace(record, std::regex(pattern), text, std::regex_constants::format_first_only);
+  const std::string changed = std::regex_replace(record, std::regex(pattern), text,
+                                                 std::regex_constants::format_first_only);
   REQUIRE(changed != record);
   std::ofstream(file + ".toml", std::ios::binary) << changed;
 }
@@ -60,7 +61,8 @@ BufferRow row_of(const std::vector<float>& first, const std::vector<float>& seco
 TEST_CASE("what was recorded is equal, buffer by buffer, also when it was moved") {
   const TemporaryFolder folder;
   fs::create_directories(folder.file("one"));
-  const CliResult recorded = golden("record " + quoted(folder.file("one/g")) + one_run + "--dump-steps 3,6");
+  const CliResult recorded =
+      golden("record " + quoted(folder.file("one/g")) + one_run + "--dump-steps 3,6");
   CAPTURE(recorded.err);
   CHECK(recorded.exit_code == 0);
   fs::rename(folder.file("one"), folder.file("two"));
@@ -82,7 +84,8 @@ TEST_CASE("other numbers are wrong: the first one is named, the environment befo
   CAPTURE(checked.out);
   CHECK(checked.exit_code == 1);
   CHECK(checked.out.find("compiler was another 1.0, is ") < checked.out.find("buffer "));
-  CHECK(checked.out.find("first at  step 6  buffer step_scalars.eps\nvalues    got ") != std::string::npos);
+  CHECK(checked.out.find("first at  step 6  buffer step_scalars.eps\nvalues    got ") !=
+        std::string::npos);
   CHECK(checked.out.find("none of these buffers has a derived bound") != std::string::npos);
   CHECK(checked.out.find("\nwrong\n") != std::string::npos);
   CHECK(golden("check --strict-bits " + quoted(file)).exit_code == 1);  // worse than a drift
@@ -91,10 +94,11 @@ TEST_CASE("other numbers are wrong: the first one is named, the environment befo
 TEST_CASE("recorded gradients belong to it, and must not change") {
   const TemporaryFolder folder;
   const std::string gradients = folder.file("grads");
-  REQUIRE(run_cli("record --workload byte_gpt_tiny --dtype bf16 --steps 2 " + quoted(gradients)).exit_code ==
-          0);
+  REQUIRE(run_cli("record --workload byte_gpt_tiny --dtype bf16 --steps 2 " + quoted(gradients))
+              .exit_code == 0);
   const std::string file = folder.file("g");
-  CHECK(golden("record " + quoted(file) + " --recipe adamw --gradients " + quoted(gradients)).exit_code == 0);
+  CHECK(golden("record " + quoted(file) + " --recipe adamw --gradients " + quoted(gradients))
+            .exit_code == 0);
   CHECK(golden("check " + quoted(file)).exit_code == 0);
   CHECK(read_file(file + ".toml").find("gradients = 'grads'") != std::string::npos);
   std::string bytes = read_file(gradients);
@@ -130,13 +134,16 @@ TEST_CASE("what cannot be judged ends with 2, and does not keep other files from
   const std::string file = folder.file("g");
   REQUIRE(golden("record " + quoted(file) + one_run + "--steps 1").exit_code == 0);
   expect_refusal(golden("record " + quoted(file) + one_run), "is there already");
-  expect_refusal(golden("record " + quoted(folder.file("h")) + " byte_gpt_tiny"), "choose one with --recipe");
-  expect_refusal(golden("record " + quoted(folder.file("h")) + one_run + "--steps 2 --dump-steps 3"),
-                 "1 to 2");
+  expect_refusal(golden("record " + quoted(folder.file("h")) + " byte_gpt_tiny"),
+                 "choose one with --recipe");
+  expect_refusal(
+      golden("record " + quoted(folder.file("h")) + one_run + "--steps 2 --dump-steps 3"),
+      "1 to 2");
   CHECK(golden("record " + quoted(folder.file("h")) + " nope").exit_code == 4);
   expect_refusal(golden("record"), "was given no file");
   expect_refusal(golden("chekc x"), "did you mean check?");
-  expect_refusal(golden("check --recipe adam " + quoted(file)), "--recipe was given to golden check");
+  expect_refusal(golden("check --recipe adam " + quoted(file)),
+                 "--recipe was given to golden check");
   expect_refusal(golden("record x --strict-bits"), "--strict-bits was given to golden record");
   expect_refusal(golden("check " + quoted(folder.file("none"))), "there is no golden record");
   const CliResult both = golden("check " + quoted(folder.file("none")) + " " + quoted(file));
@@ -145,7 +152,8 @@ TEST_CASE("what cannot be judged ends with 2, and does not keep other files from
 
   const std::string record = read_file(file + ".toml");
   edit(file, "\ncontract_version = 2", "\ncontract_version = 1");
-  expect_refusal(golden("check " + quoted(file)), "is of contract 1 and this program of contract 2");
+  expect_refusal(golden("check " + quoted(file)),
+                 "is of contract 1 and this program of contract 2");
   std::ofstream(file + ".toml") << "schema = 'zeroproof-golden/1'\n";
   expect_refusal(golden("check " + quoted(file)), "has no 'case'");
   std::ofstream(file + ".toml") << "schema = \n";

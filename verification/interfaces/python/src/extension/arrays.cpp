@@ -34,7 +34,8 @@ std::uint8_t code_of(DType dtype) {
 }
 
 bool no_numpy_type(DType dtype) {
-  return dtype == DType::bf16 || dtype == DType::e4m3 || dtype == DType::e5m2 || dtype == DType::e8m0;
+  return dtype == DType::bf16 || dtype == DType::e4m3 || dtype == DType::e5m2 ||
+         dtype == DType::e8m0;
 }
 
 bool is_of(const nb::dlpack::dtype& have, DType want) {
@@ -128,7 +129,8 @@ HostArray host_array(nb::handle object, const std::string& name, DType dtype, bo
   std::string why;
   const nb::ndarray<nb::ro> array = try_array(object, why);
   if (!array.is_valid()) {
-    const std::string type = nb::cast<std::string>(nb::str(nb::handle(object.type()).attr("__name__")));
+    const std::string type =
+        nb::cast<std::string>(nb::str(nb::handle(object.type()).attr("__name__")));
     if (!why.empty()) {
       refuse(PyExc_TypeError, name + " cannot be read as an array (" + why +
                                   "); hand over a tensor in host memory, detached from any graph");
@@ -139,48 +141,54 @@ HostArray host_array(nb::handle object, const std::string& name, DType dtype, bo
                "anything else with __dlpack__");
   }
   if (array.device_type() != nb::device::cpu::value) {
-    refuse(PyExc_ValueError, name + " is on device type " + std::to_string(array.device_type()) +
-                                 " of DLPack (the reference computes in host memory); move it there first, "
-                                 "as with .cpu()");
+    refuse(PyExc_ValueError,
+           name + " is on device type " + std::to_string(array.device_type()) +
+               " of DLPack (the reference computes in host memory); move it there first, "
+               "as with .cpu()");
   }
   if (!is_of(array.dtype(), dtype)) {
     refuse(PyExc_TypeError, name + " has elements of " + text_of(array.dtype()) +
-                                " (nothing is converted behind your back); make it " + python_name(dtype));
+                                " (nothing is converted behind your back); make it " +
+                                python_name(dtype));
   }
   if (!is_dense(array)) {
-    refuse(PyExc_ValueError, name +
-                                 " is not contiguous (its elements would have to be copied to where nobody "
-                                 "sees the result); use .copy() or .contiguous()");
+    refuse(PyExc_ValueError,
+           name +
+               " is not contiguous (its elements would have to be copied to where nobody "
+               "sees the result); use .copy() or .contiguous()");
   }
   if (writable && !is_writable(object)) {
-    refuse(PyExc_ValueError, name + " is read-only (the result is written into it); use a copy of it");
+    refuse(PyExc_ValueError,
+           name + " is read-only (the result is written into it); use a copy of it");
   }
   HostArray result;
   result.view = {const_cast<void*>(static_cast<const void*>(array.data())), dtype,
                  static_cast<std::int64_t>(array.size())};
-  if (reinterpret_cast<std::uintptr_t>(result.view.data) % static_cast<std::uintptr_t>(num_bytes(dtype)) !=
+  if (reinterpret_cast<std::uintptr_t>(result.view.data) %
+          static_cast<std::uintptr_t>(num_bytes(dtype)) !=
       0) {
-    refuse(PyExc_ValueError, name +
-                                 " begins inside of an element's alignment (processors read whole elements); "
-                                 "use a copy of it");
+    refuse(PyExc_ValueError,
+           name +
+               " begins inside of an element's alignment (processors read whole elements); "
+               "use a copy of it");
   }
   for (std::size_t i = 0; i < array.ndim(); ++i) result.shape.push_back(array.shape(i));
   result.holder = array;
   return result;
 }
 
-nb::object numpy_array(const TensorView& view, const std::vector<std::size_t>& shape, nb::handle owner,
-                       bool writable) {
+nb::object numpy_array(const TensorView& view, const std::vector<std::size_t>& shape,
+                       nb::handle owner, bool writable) {
   const auto bits = static_cast<std::uint8_t>(8 * num_bytes(view.dtype));
   const std::uint8_t code =
       no_numpy_type(view.dtype) ? static_cast<std::uint8_t>(Code::UInt) : code_of(view.dtype);
   const nb::dlpack::dtype dtype = {code, bits, 1};
   if (!writable) {
-    return nb::cast(nb::ndarray<nb::numpy, nb::ro>(view.data, shape.size(), shape.data(), owner, nullptr,
-                                                   dtype, nb::device::cpu::value));
+    return nb::cast(nb::ndarray<nb::numpy, nb::ro>(view.data, shape.size(), shape.data(), owner,
+                                                   nullptr, dtype, nb::device::cpu::value));
   }
-  return nb::cast(nb::ndarray<nb::numpy>(view.data, shape.size(), shape.data(), owner, nullptr, dtype,
-                                         nb::device::cpu::value));
+  return nb::cast(nb::ndarray<nb::numpy>(view.data, shape.size(), shape.data(), owner, nullptr,
+                                         dtype, nb::device::cpu::value));
 }
 
 }  // namespace zeroproof::python

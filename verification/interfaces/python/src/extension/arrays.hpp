@@ -34,8 +34,8 @@ struct HostArray {
 HostArray host_array(nb::handle object, const std::string& name, DType dtype, bool writable);
 
 /// A row-major numpy array of memory that `owner` keeps alive. bf16 and the fp8 formats become unsigned integers.
-nb::object numpy_array(const TensorView& view, const std::vector<std::size_t>& shape, nb::handle owner,
-                       bool writable = true);
+nb::object numpy_array(const TensorView& view, const std::vector<std::size_t>& shape,
+                       nb::handle owner, bool writable = true);
 
 /// An owner that keeps whatever a shared pointer keeps.
 template <class T>

@@ -12,8 +12,8 @@
 namespace zeroproof::python {
 
 /// A numpy array of bytes, of one dimension and without gaps.
-using Bytes =
-    nanobind::ndarray<const std::uint8_t, nanobind::ndim<1>, nanobind::c_contig, nanobind::device::cpu>;
+using Bytes = nanobind::ndarray<const std::uint8_t, nanobind::ndim<1>, nanobind::c_contig,
+                                nanobind::device::cpu>;
 
 inline Span<const std::byte> span_of(const Bytes& bytes) {
   return {reinterpret_cast<const std::byte*>(bytes.data()), bytes.size()};

@@ -22,16 +22,20 @@ void copy(const TensorView& from, const TensorView& to) {
 }  // namespace
 
 CallMemory::CallMemory(const Op& op, const OpCall& call, bool in_place)
-    : op_(&op), numel_(call.numel()), in_place_(in_place), text_(verification::shape_text(op, call.shape())) {
+    : op_(&op),
+      numel_(call.numel()),
+      in_place_(in_place),
+      text_(verification::shape_text(op, call.shape())) {
   for (std::size_t k = 0; k < op.operands.size(); ++k) {
     const TensorView from = call.view(k);
     Buffer buffer;
     buffer.numel = from.numel;
-    buffer.begin =
-        static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(from.data) % line) / num_bytes(from.dtype);
+    buffer.begin = static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(from.data) % line) /
+                   num_bytes(from.dtype);
     buffer.memory = GuardedBuffer(buffer.begin + buffer.numel, from.dtype);
     buffers_.push_back(std::move(buffer));
-    const bool both = in_place_ && k == 1;  // the one memory holds the input first, and then the output
+    const bool both =
+        in_place_ && k == 1;  // the one memory holds the input first, and then the output
     if (both || op.operands[k].access != Access::out) copy(both ? call.view(0) : from, view(k));
   }
 }

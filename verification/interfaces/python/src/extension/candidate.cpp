@@ -79,12 +79,16 @@ void PythonCandidate::run(const Op& op, OpCall& call) const {
     asked = running.asked_reference();
     environment = fp_environment_problem();
   }
-  if (asked) throw CandidateFailure(Status::tampered, "it asked zproof.reference instead of computing");
-  if (!environment.empty()) throw CandidateFailure(Status::fail, "it left the thread so that " + environment);
+  if (asked)
+    throw CandidateFailure(Status::tampered, "it asked zproof.reference instead of computing");
+  if (!environment.empty())
+    throw CandidateFailure(Status::fail, "it left the thread so that " + environment);
   const std::string damaged = memory->damaged();
-  if (!damaged.empty()) throw CandidateFailure(Status::fail, damaged + " was written outside its bounds");
+  if (!damaged.empty())
+    throw CandidateFailure(Status::fail, damaged + " was written outside its bounds");
   const std::string edited = memory->edited(call);
-  if (!edited.empty()) throw CandidateFailure(Status::tampered, "the input " + edited + " was edited");
+  if (!edited.empty())
+    throw CandidateFailure(Status::tampered, "the input " + edited + " was edited");
   memory->copy_back(call);
   memory->seal();
   earlier_.push_back(std::move(memory));
@@ -98,8 +102,10 @@ void PythonCandidate::call_python(const Op& op, const std::shared_ptr<CallMemory
     nb::dict operands;
     const nb::capsule owner = owner_of(memory);
     for (std::size_t k = 0; k < op.operands.size(); ++k) {
-      const bool writable = !read_only_ || op.operands[k].access != Access::in || memory->in_place();
-      operands[op.operands[k].name.c_str()] = numpy_array(memory->view(k), memory->shape(k), owner, writable);
+      const bool writable =
+          !read_only_ || op.operands[k].access != Access::in || memory->in_place();
+      operands[op.operands[k].name.c_str()] =
+          numpy_array(memory->view(k), memory->shape(k), owner, writable);
     }
     const nb::object said =
         invoke_(operands, dict_of_settings(settings_of_call(op, call)), call.exec.num_threads);
@@ -115,7 +121,8 @@ void PythonCandidate::look_back() const {
   for (const auto& memory : earlier_) {
     const std::string written = memory->written_since();
     if (written.empty()) continue;
-    const std::string text = written + " was written after the call was over (" + memory->text() + ")";
+    const std::string text =
+        written + " was written after the call was over (" + memory->text() + ")";
     earlier_.clear();
     throw CandidateFailure(Status::tampered, text);
   }

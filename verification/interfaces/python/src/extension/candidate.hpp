@@ -25,11 +25,14 @@ class PythonCandidate final : public verification::OpCandidate {
 
   std::string id() const override { return "python/" + name_; }
   std::string side() const override { return "python " + name_; }
-  verification::Implementation kind() const override { return verification::Implementation::plugin; }
+  verification::Implementation kind() const override {
+    return verification::Implementation::plugin;
+  }
   bool has(const verification::Op&) const override { return true; }
   std::string obstacle(const verification::Op&) const override { return {}; }
   bool may_remember() const override { return true; }
-  verification::OpFunction function(const verification::Op& op, const std::string& fault) const override;
+  verification::OpFunction function(const verification::Op& op,
+                                    const std::string& fault) const override;
   void settle() const override;
 
   /// Throws what the callable raised that is no failure of its own: an interrupt, the end of a test.

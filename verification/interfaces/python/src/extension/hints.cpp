@@ -24,7 +24,8 @@ TensorView view_of(const Bytes& bytes, DType dtype) {
 }
 
 std::string hint_of(const std::string& dtype, const Bytes& want, const Bytes& got,
-                    std::optional<Bytes> before, const std::vector<std::pair<std::string, Bytes>>& others,
+                    std::optional<Bytes> before,
+                    const std::vector<std::pair<std::string, Bytes>>& others,
                     const std::vector<std::pair<std::string, double>>& factors) {
   const std::optional<SafeDType> known = parse_safe_dtype(dtype);
   const std::optional<DType> format = known ? buffer_dtype(*known) : std::nullopt;
@@ -35,7 +36,8 @@ std::string hint_of(const std::string& dtype, const Bytes& want, const Bytes& go
   evidence.want = view_of(want, *format);
   evidence.got = view_of(got, *format);
   if (before) evidence.before = view_of(*before, *format);
-  for (const auto& [name, bytes] : others) evidence.others.push_back({name, view_of(bytes, *format)});
+  for (const auto& [name, bytes] : others)
+    evidence.others.push_back({name, view_of(bytes, *format)});
   for (const auto& [name, value] : factors) evidence.factors.push_back({name, value});
   return verification::hint(evidence);
 }
@@ -44,7 +46,8 @@ std::string hint_of(const std::string& dtype, const Bytes& want, const Bytes& go
 
 void bind_hints(nanobind::module_& module) {
   using namespace nanobind::literals;
-  module.def("hint", &hint_of, "dtype"_a, "want"_a, "got"_a, "before"_a.none(), "others"_a, "factors"_a);
+  module.def("hint", &hint_of, "dtype"_a, "want"_a, "got"_a, "before"_a.none(), "others"_a,
+             "factors"_a);
 }
 
 }  // namespace zeroproof::python

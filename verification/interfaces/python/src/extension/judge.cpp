@@ -6,17 +6,17 @@
 #include <chrono>
 
 #include "common/base/error.hpp"
+#include "verification/cases/config/nearest.hpp"
 #include "verification/cases/run_plan.hpp"
 #include "verification/cases/run_report.hpp"
-#include "verification/cases/config/nearest.hpp"
-#include "verification/ops/op_case.hpp"
-#include "verification/ops/op_suite.hpp"
-#include "verification/interfaces/plugin/operations.hpp"
+#include "verification/cases/suites/bundle.hpp"
 #include "verification/cli/program/capabilities.hpp"
+#include "verification/interfaces/plugin/operations.hpp"
 #include "verification/interfaces/python/src/extension/candidate.hpp"
 #include "verification/interfaces/python/src/extension/judged_op.hpp"
 #include "verification/interfaces/python/src/extension/settings.hpp"
-#include "verification/cases/suites/bundle.hpp"
+#include "verification/ops/op_case.hpp"
+#include "verification/ops/op_suite.hpp"
 
 namespace zeroproof::python {
 namespace {
@@ -44,11 +44,13 @@ nb::dict describe_operation(const std::string& name, const std::string& dtype) {
     const char* access = operand.access == Access::in    ? "in"
                          : operand.access == Access::out ? "out"
                                                          : "in_out";
-    operands.append(nb::make_tuple(operand.name, std::string(zeroproof::name(operand.dtype)), access));
+    operands.append(
+        nb::make_tuple(operand.name, std::string(zeroproof::name(operand.dtype)), access));
   }
   nb::list variants;
   for (int v = 0; v < static_cast<int>(op.variants.size()); ++v) {
-    variants.append(nb::make_tuple(op.variants[static_cast<std::size_t>(v)], dict_of(settings_of(op, v))));
+    variants.append(
+        nb::make_tuple(op.variants[static_cast<std::size_t>(v)], dict_of(settings_of(op, v))));
   }
   nb::list fills;
   for (const Fill fill : op.fills) fills.append(std::string(verification::name(fill)));
@@ -83,9 +85,10 @@ std::string replaced(std::string text, const std::string& what, const std::strin
 }
 
 /// Runs the cases of one callable; the interpreter's lock is held between calls only by who needs it.
-RunReport judge(const std::string& op, const std::string& dtype, const std::vector<std::string>& fills,
-                const std::vector<int>& variants, const std::string& name, const nb::object& invoke,
-                bool read_only, const std::string& accept, std::uint64_t seed, const std::string& replay,
+RunReport judge(const std::string& op, const std::string& dtype,
+                const std::vector<std::string>& fills, const std::vector<int>& variants,
+                const std::string& name, const nb::object& invoke, bool read_only,
+                const std::string& accept, std::uint64_t seed, const std::string& replay,
                 const std::vector<std::string>& notes) {
   const JudgedOp judged = judged_op(op, dtype_of(dtype));
   const Acceptance accepted = acceptance(accept);
@@ -172,8 +175,8 @@ void bind_judge(nb::module_& module) {
   module.def("nearest", [](const std::string& word, const std::vector<std::string>& choices) {
     return nearest(word, choices);
   });
-  module.def("judge", &judge, "op"_a, "dtype"_a, "fills"_a, "variants"_a, "name"_a, "invoke"_a, "read_only"_a,
-             "accept"_a, "seed"_a, "replay"_a, "notes"_a);
+  module.def("judge", &judge, "op"_a, "dtype"_a, "fills"_a, "variants"_a, "name"_a, "invoke"_a,
+             "read_only"_a, "accept"_a, "seed"_a, "replay"_a, "notes"_a);
 }
 
 }  // namespace zeroproof::python

@@ -25,7 +25,8 @@ using verification::OpExpectation;
 constexpr const char* update_suffix = "_update";
 
 bool is_rule(const std::string& name) {
-  return std::ranges::any_of(update_rules, [&](const RuleTraits& rule) { return rule.name == name; });
+  return std::ranges::any_of(update_rules,
+                             [&](const RuleTraits& rule) { return rule.name == name; });
 }
 
 const Op& base_op(const std::string& name) {
@@ -42,7 +43,8 @@ std::size_t operand_named(const Op& op, const std::string& name) {
   for (std::size_t k = 0; k < op.operands.size(); ++k) {
     if (op.operands[k].name == name) return k;
   }
-  fail(ErrorCode::internal, op.name + " has no operand " + name, "it was asked for by its name", "report it");
+  fail(ErrorCode::internal, op.name + " has no operand " + name, "it was asked for by its name",
+       "report it");
 }
 
 /// The parameter that follows from the master of the call (R8).
@@ -65,7 +67,8 @@ class BoundsWithParam final : public CallBounds {
     const std::size_t master = operand_named(op, "master");
     const TensorView from = candidate.view(master);
     if (from.numel > 0)
-      std::memcpy(rounded_.view(master).data, from.data, static_cast<std::size_t>(from.num_bytes()));
+      std::memcpy(rounded_.view(master).data, from.data,
+                  static_cast<std::size_t>(from.num_bytes()));
     round_param(op, rounded_);
   }
 
@@ -75,7 +78,8 @@ class BoundsWithParam final : public CallBounds {
     const std::uint64_t want_bits = verification::element_bits(want, index);
     const std::uint64_t got_bits = verification::element_bits(got, index);
     const double value = verification::number(want.dtype, want_bits);
-    const bool other_zero = want_bits != got_bits && value == verification::number(got.dtype, got_bits);
+    const bool other_zero =
+        want_bits != got_bits && value == verification::number(got.dtype, got_bits);
     return {other_zero ? std::numeric_limits<double>::quiet_NaN() : value, 0, true};
   }
 
@@ -119,14 +123,16 @@ const Op& op_with_param(const Op& base, DType dtype) {
 
 class Expected final : public OpExpectation {
  public:
-  Expected(const JudgedOp& judged, std::set<int> variants, std::shared_ptr<const OpExpectation> dialect)
+  Expected(const JudgedOp& judged, std::set<int> variants,
+           std::shared_ptr<const OpExpectation> dialect)
       : judged_(judged), variants_(std::move(variants)), dialect_(std::move(dialect)) {}
 
   std::string name() const override { return dialect_ ? dialect_->name() : "the reference"; }
   std::string held_to() const override { return dialect_ ? dialect_->held_to() : "contract"; }
   bool covers(const Op&) const override { return !dialect_ || dialect_->covers(*judged_.base); }
   bool takes(const Op&, const OpCall& call) const override {
-    return variants_.contains(call.variant()) && (!dialect_ || dialect_->takes(*judged_.base, call));
+    return variants_.contains(call.variant()) &&
+           (!dialect_ || dialect_->takes(*judged_.base, call));
   }
   void compute(const Op& op, OpCall& call) const override {
     if (!dialect_) return op.reference(call);
@@ -149,10 +155,10 @@ JudgedOp judged_op(const std::string& name, DType dtype) {
   if (dtype == DType::fp32) return judged;
   const bool is_update = judged.base->name.ends_with(update_suffix) &&
                          is_rule(judged.base->name.substr(0, judged.base->name.size() - 7));
-  ZP_CHECK(
-      is_update && (dtype == DType::bf16 || dtype == DType::fp16), ErrorCode::config,
-      "the operation " + judged.base->name + " does not go with dtype " + std::string(zeroproof::name(dtype)),
-      "only updates leave a parameter, in bf16 or fp16", "leave dtype out, or use an update");
+  ZP_CHECK(is_update && (dtype == DType::bf16 || dtype == DType::fp16), ErrorCode::config,
+           "the operation " + judged.base->name + " does not go with dtype " +
+               std::string(zeroproof::name(dtype)),
+           "only updates leave a parameter, in bf16 or fp16", "leave dtype out, or use an update");
   judged.op = &op_with_param(*judged.base, dtype);
   return judged;
 }

@@ -24,7 +24,8 @@ JudgedOp judged_op(const std::string& name, DType dtype);
 
 /// What results are held to: the contract, or the dialect of that name ("": the contract), in these variants alone.
 /// Errors (ErrorCode::config): there is no such dialect, with the nearest.
-std::unique_ptr<verification::OpExpectation> expectation(const JudgedOp& judged, std::set<int> variants,
+std::unique_ptr<verification::OpExpectation> expectation(const JudgedOp& judged,
+                                                         std::set<int> variants,
                                                          const std::string& dialect);
 
 /// The names of operand values and settings that a variant is called with; empty if the operation has none.

@@ -94,8 +94,8 @@ void cast(nb::handle source, nb::handle target, const std::string& dtype) {
   if (format == DType::bf16) return reference::cast_to_bf16({}, in, to.as<bf16>());
   if (format == DType::fp16) return reference::cast_to_fp16({}, in, to.as<fp16>());
   if (format == DType::e4m3) return reference::cast_to_e4m3({}, in, to.as<e4m3>());
-  ZP_CHECK(format == DType::e5m2, ErrorCode::config, "a cast to fp32 changes nothing", "the source is fp32",
-           "use bf16, fp16, e4m3 or e5m2");
+  ZP_CHECK(format == DType::e5m2, ErrorCode::config, "a cast to fp32 changes nothing",
+           "the source is fp32", "use bf16, fp16, e4m3 or e5m2");
   reference::cast_to_e5m2({}, in, to.as<e5m2>());
 }
 
@@ -110,8 +110,8 @@ void widen(nb::handle source, nb::handle target, const std::string& dtype) {
   if (format == DType::bf16) return reference::widen_bf16({}, from.as<const bf16>(), out);
   if (format == DType::fp16) return reference::widen_fp16({}, from.as<const fp16>(), out);
   if (format == DType::e4m3) return reference::widen_e4m3({}, from.as<const e4m3>(), out);
-  ZP_CHECK(format == DType::e5m2, ErrorCode::config, "fp32 cannot be widened to fp32", "the target is fp32",
-           "use bf16, fp16, e4m3 or e5m2");
+  ZP_CHECK(format == DType::e5m2, ErrorCode::config, "fp32 cannot be widened to fp32",
+           "the target is fp32", "use bf16, fp16, e4m3 or e5m2");
   reference::widen_e5m2({}, from.as<const e5m2>(), out);
 }
 
@@ -122,7 +122,8 @@ void stochastic_cast(nb::handle source, nb::handle target, std::uint64_t seed, s
   const HostArray to = output(target, "target", DType::bf16);
   same_shape(from, to, "target");
   apart(from, to, "target");
-  reference::stochastic_cast_to_bf16({}, {seed, step, first_index}, from.as<const float>(), to.as<bf16>());
+  reference::stochastic_cast_to_bf16({}, {seed, step, first_index}, from.as<const float>(),
+                                     to.as<bf16>());
 }
 
 bool unscale(nb::handle grad_sum, nb::handle unscaled_grad, float inv_scale) {
@@ -207,15 +208,15 @@ nb::dict loss_scaler_init(const nb::dict& config) {
   return dict_of_state(reference::loss_scaler_init(scaler_of(config)));
 }
 
-nb::dict loss_scaler_update(const nb::dict& config, int log2_scale, int growth_tracker, int hysteresis_left,
-                            bool found_inf) {
+nb::dict loss_scaler_update(const nb::dict& config, int log2_scale, int growth_tracker,
+                            int hysteresis_left, bool found_inf) {
   enter();
   return dict_of_state(reference::loss_scaler_update(
       scaler_of(config), {log2_scale, growth_tracker, hysteresis_left}, found_inf));
 }
 
-nb::dict step_scalars(const std::string& rule, const nb::dict& settings, std::int64_t t, int log2_loss_scale,
-                      std::int64_t divisor) {
+nb::dict step_scalars(const std::string& rule, const nb::dict& settings, std::int64_t t,
+                      int log2_loss_scale, std::int64_t divisor) {
   enter();
   return dict_of(reference::step_scalars(hyper_of(rule, settings), t, log2_loss_scale, divisor));
 }
@@ -230,13 +231,15 @@ bool CandidateRuns::asked_reference() const { return reference_calls > 0; }
 
 void bind_reference(nb::module_& module) {
   using namespace nb::literals;
-  module.def("update", &update, "rule"_a, "settings"_a, "t"_a, "grad"_a.none(), "master"_a.none(), "state"_a);
-  module.def("step_scalars", &step_scalars, "rule"_a, "settings"_a, "t"_a, "log2_loss_scale"_a, "divisor"_a);
+  module.def("update", &update, "rule"_a, "settings"_a, "t"_a, "grad"_a.none(), "master"_a.none(),
+             "state"_a);
+  module.def("step_scalars", &step_scalars, "rule"_a, "settings"_a, "t"_a, "log2_loss_scale"_a,
+             "divisor"_a);
   module.def("fp32_copy", &fp32_copy, "array"_a.none(), "name"_a);
   module.def("cast", &cast, "source"_a.none(), "target"_a.none(), "dtype"_a);
   module.def("widen", &widen, "source"_a.none(), "target"_a.none(), "dtype"_a);
-  module.def("stochastic_cast", &stochastic_cast, "source"_a.none(), "target"_a.none(), "seed"_a, "step"_a,
-             "first_index"_a);
+  module.def("stochastic_cast", &stochastic_cast, "source"_a.none(), "target"_a.none(), "seed"_a,
+             "step"_a, "first_index"_a);
   module.def("unscale", &unscale, "grad_sum"_a.none(), "unscaled_grad"_a.none(), "inv_scale"_a);
   module.def("clip", &clip, "unscaled_grad"_a.none(), "grad"_a.none(), "clip_coef"_a);
   module.def("clip_value", &clip_value, "grad"_a.none(), "clip_value"_a);
@@ -245,8 +248,8 @@ void bind_reference(nb::module_& module) {
   module.def("grad_norm_p", &grad_norm_p, "grad"_a.none(), "p"_a);
   module.def("grad_sum", &grad_sum, "leaves"_a, "sum"_a.none());
   module.def("loss_scaler_init", &loss_scaler_init, "config"_a);
-  module.def("loss_scaler_update", &loss_scaler_update, "config"_a, "log2_scale"_a, "growth_tracker"_a,
-             "hysteresis_left"_a, "found_inf"_a);
+  module.def("loss_scaler_update", &loss_scaler_update, "config"_a, "log2_scale"_a,
+             "growth_tracker"_a, "hysteresis_left"_a, "found_inf"_a);
 }
 
 }  // namespace zeroproof::python

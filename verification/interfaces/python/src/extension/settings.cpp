@@ -27,8 +27,12 @@ T read(nb::handle value, const std::string& name, const char* kind) {
   throw nb::python_error();
 }
 
-double real(nb::handle value, const std::string& name) { return read<double>(value, name, "a number"); }
-bool flag(nb::handle value, const std::string& name) { return read<bool>(value, name, "True or False"); }
+double real(nb::handle value, const std::string& name) {
+  return read<double>(value, name, "a number");
+}
+bool flag(nb::handle value, const std::string& name) {
+  return read<bool>(value, name, "True or False");
+}
 int whole(nb::handle value, const std::string& name) {
   return read<int>(value, name, "a whole number of 32 bits");
 }
@@ -51,7 +55,8 @@ const Value& look_up(const std::map<std::string, Value>& table, const std::strin
 
 /// Sets the fields that a dict names.
 template <class Settings>
-using Setters = std::map<std::string, std::function<void(Settings&, nb::handle, const std::string&)>>;
+using Setters =
+    std::map<std::string, std::function<void(Settings&, nb::handle, const std::string&)>>;
 
 template <class Settings>
 void apply(const Setters<Settings>& setters, const nb::dict& given, Settings& settings) {
@@ -65,11 +70,15 @@ const Setters<OptimizerHyper>& hyper_setters() {
   using H = OptimizerHyper;
   static const Setters<H> setters = {
       {"lr", [](H& h, nb::handle v, const std::string& n) { h.lr = real(v, n); }},
-      {"beta1", [](H& h, nb::handle v, const std::string& n) { h.beta1 = static_cast<float>(real(v, n)); }},
-      {"beta2", [](H& h, nb::handle v, const std::string& n) { h.beta2 = static_cast<float>(real(v, n)); }},
+      {"beta1",
+       [](H& h, nb::handle v, const std::string& n) { h.beta1 = static_cast<float>(real(v, n)); }},
+      {"beta2",
+       [](H& h, nb::handle v, const std::string& n) { h.beta2 = static_cast<float>(real(v, n)); }},
       {"eps", [](H& h, nb::handle v, const std::string& n) { h.eps = real(v, n); }},
-      {"weight_decay", [](H& h, nb::handle v, const std::string& n) { h.weight_decay = real(v, n); }},
-      {"bias_correction", [](H& h, nb::handle v, const std::string& n) { h.bias_correction = flag(v, n); }},
+      {"weight_decay",
+       [](H& h, nb::handle v, const std::string& n) { h.weight_decay = real(v, n); }},
+      {"bias_correction",
+       [](H& h, nb::handle v, const std::string& n) { h.bias_correction = flag(v, n); }},
       {"amsgrad", [](H& h, nb::handle v, const std::string& n) { h.amsgrad = flag(v, n); }},
       {"maximize", [](H& h, nb::handle v, const std::string& n) { h.maximize = flag(v, n); }},
       {"momentum", [](H& h, nb::handle v, const std::string& n) { h.momentum = real(v, n); }},
@@ -89,11 +98,12 @@ const Setters<OptimizerHyper>& hyper_setters() {
 
 const Setters<LossScalerConfig>& scaler_setters() {
   using S = LossScalerConfig;
-  static const std::map<std::string, LossScalerKind> kinds = {{"none", LossScalerKind::none},
-                                                              {"constant", LossScalerKind::constant},
-                                                              {"dynamic", LossScalerKind::dynamic}};
-  static const std::map<std::string, HysteresisRefill> refills = {{"growth", HysteresisRefill::growth},
-                                                                  {"good_step", HysteresisRefill::good_step}};
+  static const std::map<std::string, LossScalerKind> kinds = {
+      {"none", LossScalerKind::none},
+      {"constant", LossScalerKind::constant},
+      {"dynamic", LossScalerKind::dynamic}};
+  static const std::map<std::string, HysteresisRefill> refills = {
+      {"growth", HysteresisRefill::growth}, {"good_step", HysteresisRefill::good_step}};
   static const Setters<S> setters = {
       {"kind",
        [](S& s, nb::handle v, const std::string& n) {
@@ -101,12 +111,16 @@ const Setters<LossScalerConfig>& scaler_setters() {
                           "it decides what an "
                           "overflow does");
        }},
-      {"log2_initial", [](S& s, nb::handle v, const std::string& n) { s.log2_initial = whole(v, n); }},
-      {"log2_growth", [](S& s, nb::handle v, const std::string& n) { s.log2_growth = whole(v, n); }},
-      {"log2_backoff", [](S& s, nb::handle v, const std::string& n) { s.log2_backoff = whole(v, n); }},
+      {"log2_initial",
+       [](S& s, nb::handle v, const std::string& n) { s.log2_initial = whole(v, n); }},
+      {"log2_growth",
+       [](S& s, nb::handle v, const std::string& n) { s.log2_growth = whole(v, n); }},
+      {"log2_backoff",
+       [](S& s, nb::handle v, const std::string& n) { s.log2_backoff = whole(v, n); }},
       {"log2_min", [](S& s, nb::handle v, const std::string& n) { s.log2_min = whole(v, n); }},
       {"log2_max", [](S& s, nb::handle v, const std::string& n) { s.log2_max = whole(v, n); }},
-      {"growth_interval", [](S& s, nb::handle v, const std::string& n) { s.growth_interval = whole(v, n); }},
+      {"growth_interval",
+       [](S& s, nb::handle v, const std::string& n) { s.growth_interval = whole(v, n); }},
       {"hysteresis", [](S& s, nb::handle v, const std::string& n) { s.hysteresis = whole(v, n); }},
       {"refill", [](S& s, nb::handle v, const std::string& n) {
          s.refill = look_up(refills, read<std::string>(v, n, "a word"), "refill",
@@ -126,7 +140,8 @@ std::vector<std::string> globs(nb::handle value, const std::string& name) {
 const Setters<GroupRule>& param_group_setters() {
   using G = GroupRule;
   static const Setters<G> setters = {
-      {"name", [](G& g, nb::handle v, const std::string& n) { g.name = read<std::string>(v, n, "a word"); }},
+      {"name", [](G& g, nb::handle v,
+                  const std::string& n) { g.name = read<std::string>(v, n, "a word"); }},
       {"match", [](G& g, nb::handle v, const std::string& n) { g.match = globs(v, n); }},
       {"vectors", [](G& g, nb::handle v, const std::string& n) { g.vectors = flag(v, n); }},
       {"lr_mult", [](G& g, nb::handle v, const std::string& n) { g.lr_mult = real(v, n); }},
@@ -139,7 +154,8 @@ const Setters<GroupRule>& param_group_setters() {
 const Setters<ClipGroupRule>& clip_group_setters() {
   using G = ClipGroupRule;
   static const Setters<G> setters = {
-      {"name", [](G& g, nb::handle v, const std::string& n) { g.name = read<std::string>(v, n, "a word"); }},
+      {"name", [](G& g, nb::handle v,
+                  const std::string& n) { g.name = read<std::string>(v, n, "a word"); }},
       {"match", [](G& g, nb::handle v, const std::string& n) { g.match = globs(v, n); }},
       {"vectors", [](G& g, nb::handle v, const std::string& n) { g.vectors = flag(v, n); }},
       {"max_norm", [](G& g, nb::handle v, const std::string& n) { g.max_norm = real(v, n); }}};

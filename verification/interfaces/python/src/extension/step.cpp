@@ -33,11 +33,14 @@ Value word(const std::vector<std::pair<std::string, Value>>& table, const std::s
 }
 
 /// Copies one tensor's elements to its place; the padding between tensors stays as it is.
-void put(nb::handle array, const std::string& name, DType dtype, const TensorSlot& slot, std::byte* to) {
+void put(nb::handle array, const std::string& name, DType dtype, const TensorSlot& slot,
+         std::byte* to) {
   const HostArray from = host_array(array, name, dtype, false);
   const std::vector<std::int64_t> shape(from.shape.begin(), from.shape.end());
-  ZP_CHECK(shape == slot.shape, ErrorCode::invalid_argument, name + " has another shape than the parameter",
-           "element i of one belongs to element i of the other", "hand over one number for every element");
+  ZP_CHECK(shape == slot.shape, ErrorCode::invalid_argument,
+           name + " has another shape than the parameter",
+           "element i of one belongs to element i of the other",
+           "hand over one number for every element");
   if (from.view.numel == 0) return;
   std::memcpy(to + slot.begin * num_bytes(dtype), from.view.data,
               static_cast<std::size_t>(from.view.num_bytes()));
@@ -47,7 +50,8 @@ std::vector<float> flat(const nb::list& arrays, const std::string& what, const F
   std::vector<float> values(static_cast<std::size_t>(layout.padded_numel()));
   for (std::size_t i = 0; i < layout.tensors().size(); ++i) {
     const TensorSlot& slot = layout.tensors()[i];
-    put(arrays[i], what + " of " + slot.name, DType::fp32, slot, reinterpret_cast<std::byte*>(values.data()));
+    put(arrays[i], what + " of " + slot.name, DType::fp32, slot,
+        reinterpret_cast<std::byte*>(values.data()));
   }
   return values;
 }
@@ -58,8 +62,8 @@ std::vector<std::byte> leaf_of(const nb::list& arrays, std::size_t number, DType
   std::vector<std::byte> leaf(bytes, std::byte{0xFF});  // padding: nobody may read it
   for (std::size_t i = 0; i < layout.tensors().size(); ++i) {
     const TensorSlot& slot = layout.tensors()[i];
-    put(arrays[i], "the gradient of " + slot.name + " in micro-batch " + std::to_string(number), dtype, slot,
-        leaf.data());
+    put(arrays[i], "the gradient of " + slot.name + " in micro-batch " + std::to_string(number),
+        dtype, slot, leaf.data());
   }
   return leaf;
 }
@@ -90,9 +94,11 @@ nb::list taps_of(std::vector<ObservedBuffer> observers) {
   nb::list list;
   for (ObservedBuffer& observer : observers) {
     nb::list ranges;
-    for (const FlatRange& range : observer.ranges) ranges.append(nb::make_tuple(range.begin, range.end));
+    for (const FlatRange& range : observer.ranges)
+      ranges.append(nb::make_tuple(range.begin, range.end));
     const auto numel = observer.bytes.size() / static_cast<std::size_t>(num_bytes(observer.dtype));
-    list.append(nb::make_tuple(std::string(name(observer.phase)), observer.rank, std::string(name(observer.buffer)), ranges,
+    list.append(nb::make_tuple(std::string(name(observer.phase)), observer.rank,
+                               std::string(name(observer.buffer)), ranges,
                                std::string(name(observer.dtype)),
                                own_array(std::move(observer.bytes), observer.dtype, {numel})));
   }
@@ -106,12 +112,13 @@ StepRequest request_of(const nb::dict& options) {
   request.stage = nb::cast<int>(options["stage"]);
   request.bucket_numel = nb::cast<std::int64_t>(options["bucket"]);
   ZP_CHECK(request.world_size >= 1 && request.world_size <= 256, ErrorCode::invalid_argument,
-           "world is " + std::to_string(request.world_size), "every rank is a thread of this process",
-           "use 1 to 256 ranks");
+           "world is " + std::to_string(request.world_size),
+           "every rank is a thread of this process", "use 1 to 256 ranks");
   request.param_dtype = dtype_of(text("dtype"));
   ZP_CHECK(is_param_format(request.param_dtype), ErrorCode::invalid_argument,
            "parameters are " + std::string(name(request.param_dtype)),
-           "a step here returns no scales, without which codes mean nothing", "use fp32, bf16 or fp16");
+           "a step here returns no scales, without which codes mean nothing",
+           "use fp32, bf16 or fp16");
   request.grad_dtype = dtype_of(text("grad_dtype"));
   request.hyper = hyper_of(text("rule"), nb::cast<nb::dict>(options["settings"]));
   request.hyper.norm = word<NormForm>({{"chunk1024", NormForm::chunk1024},
@@ -123,11 +130,13 @@ StepRequest request_of(const nb::dict& options) {
                                          {"contiguous", MicroBatchOrder::contiguous},
                                          {"strided", MicroBatchOrder::strided}},
                                         text("order"), "order of micro-batches");
-  request.on_nonfinite = word<OnNonfinite>(
-      {{"skip", OnNonfinite::skip}, {"error", OnNonfinite::error}, {"propagate", OnNonfinite::propagate}},
-      text("on_nonfinite"), "policy for gradients that are not finite");
-  request.grad_sum =
-      word<GradSum>({{"tree", GradSum::tree}, {"binned", GradSum::binned}}, text("grad_sum"), "gradient sum");
+  request.on_nonfinite =
+      word<OnNonfinite>({{"skip", OnNonfinite::skip},
+                         {"error", OnNonfinite::error},
+                         {"propagate", OnNonfinite::propagate}},
+                        text("on_nonfinite"), "policy for gradients that are not finite");
+  request.grad_sum = word<GradSum>({{"tree", GradSum::tree}, {"binned", GradSum::binned}},
+                                   text("grad_sum"), "gradient sum");
   request.scaler = scaler_of(nb::cast<nb::dict>(options["scaler"]));
   request.param_groups = param_groups_of(nb::cast<nb::list>(options["param_groups"]));
   request.clip_groups = clip_groups_of(nb::cast<nb::list>(options["clip_groups"]));
@@ -148,15 +157,17 @@ void require_kept(const nb::dict& state, const OptimizerHyper& hyper) {
   for (const BufferId id : kept_buffers(hyper)) known.emplace_back(name(id));
   for (const auto& [key, value] : state) {
     const auto buffer = nb::cast<std::string>(key);
-    ZP_CHECK(std::ranges::find(known, buffer) != known.end(), ErrorCode::config, "state has " + buffer,
+    ZP_CHECK(std::ranges::find(known, buffer) != known.end(), ErrorCode::config,
+             "state has " + buffer,
              "a step with these settings keeps no such buffer, and it would do nothing",
              "leave it out, or set what needs it (amsgrad, momentum)");
   }
 }
 
 /// Buffers by name, each a list of tensors in the order of `names`; absent state is that of a run that begins.
-nb::dict sharded_step(const std::vector<std::string>& names, const Shapes& shapes, const nb::list& master,
-                      const nb::list& micro_batches, const nb::dict& state, const nb::dict& options) {
+nb::dict sharded_step(const std::vector<std::string>& names, const Shapes& shapes,
+                      const nb::list& master, const nb::list& micro_batches, const nb::dict& state,
+                      const nb::dict& options) {
   const StepRequest request = request_of(options);
   StepInput input;
   for (std::size_t i = 0; i < names.size(); ++i) input.params.push_back({names[i], shapes[i]});
@@ -172,7 +183,8 @@ nb::dict sharded_step(const std::vector<std::string>& names, const Shapes& shape
   for (const nb::handle leaf : micro_batches)
     input.leaves.push_back(
         leaf_of(nb::cast<nb::list>(leaf), input.leaves.size(), request.grad_dtype, layout));
-  if (state.contains("applied_steps")) input.applied_steps = nb::cast<std::int64_t>(state["applied_steps"]);
+  if (state.contains("applied_steps"))
+    input.applied_steps = nb::cast<std::int64_t>(state["applied_steps"]);
   input.scaler = scaler_state(state, request.scaler);
 
   StepOutput output;
@@ -206,8 +218,8 @@ nb::dict sharded_step(const std::vector<std::string>& names, const Shapes& shape
 
 void bind_step(nb::module_& module) {
   using namespace nb::literals;
-  module.def("sharded_step", &sharded_step, "names"_a, "shapes"_a, "master"_a, "micro_batches"_a, "state"_a,
-             "options"_a);
+  module.def("sharded_step", &sharded_step, "names"_a, "shapes"_a, "master"_a, "micro_batches"_a,
+             "state"_a, "options"_a);
 }
 
 }  // namespace zeroproof::python

@@ -44,7 +44,8 @@ nb::object bytes_of(const SafetensorsReader& reader, const SafeTensor& tensor) {
   auto memory = std::make_unique<std::byte[]>(size);
   reader.read(tensor, 0, {memory.get(), size});
   std::byte* data = memory.release();
-  const nb::capsule owner(data, [](void* held) noexcept { delete[] static_cast<std::byte*>(held); });
+  const nb::capsule owner(data,
+                          [](void* held) noexcept { delete[] static_cast<std::byte*>(held); });
   return nb::cast(nb::ndarray<nb::numpy, std::uint8_t, nb::ndim<1>>(data, {size}, owner));
 }
 
@@ -53,8 +54,8 @@ nb::tuple read_tensors(const std::string& path) {
   nb::list tensors;
   for (const std::uint32_t index : reader.header().by_name) {
     const SafeTensor& tensor = reader.header().tensors[index];
-    tensors.append(
-        nb::make_tuple(tensor.name, std::string(name(tensor.dtype)), tensor.shape, bytes_of(reader, tensor)));
+    tensors.append(nb::make_tuple(tensor.name, std::string(name(tensor.dtype)), tensor.shape,
+                                  bytes_of(reader, tensor)));
   }
   return nb::make_tuple(tensors, reader.metadata());
 }

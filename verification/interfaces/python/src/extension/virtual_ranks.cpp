@@ -79,8 +79,8 @@ FullState state_of(const StepInput& input) {
   return state;
 }
 
-OptimizerSetup setup_of(const StepRequest& request, const FlatLayout& layout, const ShardMap& shards,
-                        std::int64_t micro_batches) {
+OptimizerSetup setup_of(const StepRequest& request, const FlatLayout& layout,
+                        const ShardMap& shards, std::int64_t micro_batches) {
   OptimizerSetup setup;
   setup.layout = &layout;
   setup.shards = &shards;
@@ -153,9 +153,11 @@ StepOutput step_on_virtual_ranks(const FlatLayout& layout, const StepInput& inpu
       std::memcpy(output.clip_coef.data(), observer.bytes.data(), observer.bytes.size());
   }
   if (!request.observers) return output;
-  for (auto& rank : observers) std::move(rank.begin(), rank.end(), std::back_inserter(output.observers));
-  std::stable_sort(output.observers.begin(), output.observers.end(),
-                   [](const ObservedBuffer& a, const ObservedBuffer& b) { return a.phase < b.phase; });
+  for (auto& rank : observers)
+    std::move(rank.begin(), rank.end(), std::back_inserter(output.observers));
+  std::stable_sort(
+      output.observers.begin(), output.observers.end(),
+      [](const ObservedBuffer& a, const ObservedBuffer& b) { return a.phase < b.phase; });
   return output;
 }
 

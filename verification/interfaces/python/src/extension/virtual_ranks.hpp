@@ -16,7 +16,8 @@ struct StepInput {
   std::vector<ParamSpec> params;
   std::vector<float> master;                    // [padded_numel]
   std::map<BufferId, std::vector<float>> kept;  // [padded_numel] each; state of the rule
-  std::vector<std::vector<std::byte>> leaves;   // [micro_batches], [padded_numel] of the gradient dtype each
+  std::vector<std::vector<std::byte>>
+      leaves;  // [micro_batches], [padded_numel] of the gradient dtype each
   std::int64_t applied_steps = 0;
   LossScalerState scaler;
 };
@@ -49,13 +50,14 @@ struct ObservedBuffer {
 
 struct StepOutput {
   bool skipped = false;
-  std::vector<double> grad_norm;  ///< [clip groups], the default one first; NaN if the step was skipped
-  std::vector<float> clip_coef;   ///< the same
+  std::vector<double>
+      grad_norm;  ///< [clip groups], the default one first; NaN if the step was skipped
+  std::vector<float> clip_coef;  ///< the same
   std::int64_t applied_steps = 0;
   LossScalerState scaler;
   std::map<BufferId, std::vector<float>> kept;  // master and the state of the rule, [padded_numel]
   std::vector<std::byte> param;                 // [padded_numel] of the parameter dtype
-  std::vector<ObservedBuffer> observers;                     // in the order of phases, then ranks
+  std::vector<ObservedBuffer> observers;        // in the order of phases, then ranks
 };
 
 /// Errors: invalid_argument, with the rank's text, for whatever a setup or a step refuses; nonfinite under that policy.
