@@ -87,7 +87,7 @@ std::int64_t fold_look(const host::PieceLoop& loop, const host::FoldPlan& plan,
                        Span<const NodeValues> operands, const NodeValues& sum,
                        const device::GradLook& look) {
   if (loop.blocks().empty()) return 0;
-  const PieceTable& table = table_of(loop);
+  const DevicePieceTable& table = table_of(loop);
   // Buckets of a rank by itself may be cut inside of a chunk, whoever owns both of its parts.
   if (look.form == NormForm::chunk1024 && !table.at_chunks()) {
     fold(loop, plan, operands, sum);
