@@ -22,7 +22,7 @@ bool DistributedOptimizer::step(GradSource& leaves, StepObserver* observer) {
     if (skipped_on_overflow(phase) && skipped()) continue;
     run_phase(phase, leaves);
     if (observer == nullptr) continue;
-    for (const ExposedBuffer& buffer : exposed(phase)) tap->observe(phase, buffer);
+    for (const ExposedBuffer& buffer : exposed(phase)) observer->observe(phase, buffer);
   }
   return !skipped();
 }

@@ -86,7 +86,7 @@ ProductionOptimizer::ProductionOptimizer(const OptimizerSetup& setup, Space spac
       sums_(share_sums(setup_, shared_memory_group_.get())),
       grad_(sums_ ? sums_->mine(0, ledger_, MemoryClass::grad_sum)
             : offloaded_grads_
-                ? grad_home_->buffer()
+                ? offloaded_grads_->buffer()
                 : CountedBuffer(ledger_, MemoryClass::grad_sum, total_numel(ranges_), DType::fp32)),
       master_(ledger_, MemoryClass::master, resident_numel(),
               setup_.state_formats.master == MasterFormat::bf16 ? DType::bf16 : DType::fp32),
@@ -125,8 +125,8 @@ MemoryUse ProductionOptimizer::memory() const {
   use.offloaded_host = offload_step_->host_bytes();
   use.offloaded_file = offloaded_->file_bytes();
   if (!offloaded_grads_) return use;
-  use.offloaded_host += grad_home_->host_bytes();
-  use.offloaded_file += grad_home_->file_bytes();
+  use.offloaded_host += offloaded_grads_->host_bytes();
+  use.offloaded_file += offloaded_grads_->file_bytes();
   return use;
 }
 

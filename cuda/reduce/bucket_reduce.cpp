@@ -186,7 +186,7 @@ void BucketReduce::receive_leaves(const BucketPlan& plan, std::int64_t micro_ste
   const int rank = setup_.comm->rank();
   const DType dtype = travelling_dtype(setup_, plan);
   const std::int64_t width = num_bytes(dtype);
-  const auto read = [&](int r) { return reads_leaves() && near_->near(r); };
+  const auto read = [&](int r) { return reads_leaves() && shared_memory_group_->near(r); };
   std::vector<Stretches> send(static_cast<std::size_t>(world));
   std::vector<std::int64_t> recv_bytes(send.size(), 0);
   for (int r = 0; r < world; ++r) {
@@ -196,7 +196,7 @@ void BucketReduce::receive_leaves(const BucketPlan& plan, std::int64_t micro_ste
     if (numbers_.leaf_of(r, micro_step) >= 0) recv_bytes[at] = plan.own.numel * width;
   }
   std::vector<Span<std::byte>> arrived(send.size());
-  if (!reads_leaves() || !near_->all()) {
+  if (!reads_leaves() || !shared_memory_group_->all()) {
     arrived = exchange_packed(*tools_.comm_groups.comm, send, recv_bytes, tools_.memory.out,
                               tools_.memory.in);
   }
@@ -260,7 +260,7 @@ void BucketReduce::copy_sums(Span<float> grad_sum) {
   const NodeValues mine = NodeValues::flat({grad_sum.data(), DType::fp32, numel(grad_sum)}, 0);
   for (int rank = 0; rank < setup_.comm->world_size(); ++rank) {
     if (rank == setup_.comm->rank()) continue;
-    const NodeValues theirs = NodeValues::flat(sums_->of(near_->place(rank), 0), 0);
+    const NodeValues theirs = NodeValues::flat(sums_->of(shared_memory_group_->place(rank), 0), 0);
     const host::PieceLoop loop(setup_.layout->pieces(setup_.shards->shard(rank)));
     loop.run(setup_.exec, [&](const Exec& exec, const Piece& piece) {
       host::copy_bytes(exec, theirs.bytes(piece), mine.bytes(piece), tools_.streams);

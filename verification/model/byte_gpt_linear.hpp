@@ -27,7 +27,7 @@ struct Pass {
   LinearObserver<Real>* observer = nullptr;
 
   Matrix<const Real> input(int weight, Matrix<const Real> x) const {
-    return observer == nullptr ? x : tap->input(weight, x);
+    return observer == nullptr ? x : observer->input(weight, x);
   }
   BlockRange positions() const { return {shape.context}; }
   BlockRange group_rows() const { return place.group_rows(shape.context); }

@@ -56,7 +56,7 @@ ParamGather::ParamGather(const OptimizerSetup& setup, const std::vector<BucketPl
 }
 
 void ParamGather::find_near_shards() {
-  for (const int rank : near_->machines()[near_->own_machine()]) {
+  for (const int rank : shared_memory_group_->machines()[shared_memory_group_->own_machine()]) {
     std::vector<Piece> runs;
     std::int64_t from = 0;
     for (const FlatRange& range : setup_.shards->shard(rank)) {
@@ -138,8 +138,8 @@ void ParamGather::run(const Exchange& exchange, std::byte* target) {
   if (total == 0) return;
   std::vector<Move> moves;
   if (params_.reads_shards()) {
-    for (const int rank : near_->machines()[near_->own_machine()]) {
-      const TensorView shard = params_.shard_at(near_->place(rank));
+    for (const int rank : shared_memory_group_->machines()[shared_memory_group_->own_machine()]) {
+      const TensorView shard = params_.shard_at(shared_memory_group_->place(rank));
       for (const Run& r : exchange[static_cast<std::size_t>(rank)].runs) {
         moves.push_back(
             {target + r.to * width_, span(shard.data, r.from, r.numel).data(), r.numel * width_});
@@ -187,7 +187,7 @@ void ParamGather::gather_all() {
   if (in_shard_) return;
   if (params_.reads_shards()) copy_shards();
   if (!params_.reads_shards() && !params_.one_copy()) return gather_buckets();
-  if (near_->all()) return;
+  if (shared_memory_group_->all()) return;
   gather_far_buckets();
   if (params_.one_copy()) params_.fence();
 }
@@ -218,10 +218,10 @@ void ParamGather::copy_shards() {
 
 /// A copy for the machine needs what is elsewhere once: who stands at the owner's place, counted around, takes it.
 bool ParamGather::takes(int receiver, int owner) const {
-  const std::size_t machine = near_->machine_of(receiver);
-  if (machine == near_->machine_of(owner)) return false;
-  const auto ranks = static_cast<int>(near_->machines()[machine].size());
-  return !params_.one_copy() || near_->place(owner) % ranks == near_->place(receiver);
+  const std::size_t machine = shared_memory_group_->machine_of(receiver);
+  if (machine == shared_memory_group_->machine_of(owner)) return false;
+  const auto ranks = static_cast<int>(shared_memory_group_->machines()[machine].size());
+  return !params_.one_copy() || shared_memory_group_->place(owner) % ranks == shared_memory_group_->place(receiver);
 }
 
 void ParamGather::gather_far_buckets() {
@@ -236,7 +236,7 @@ void ParamGather::gather_far_buckets() {
 
 /// mine: this rank's part; places: [world_size] where the others' belong. Nothing happens between ranks of one machine.
 void ParamGather::send_far(const Stretches& mine, const std::vector<Stretches>& places) {
-  if (near_->all()) return;
+  if (shared_memory_group_->all()) return;
   const int self = setup_.comm->rank();
   std::vector<Stretches> send(places.size());
   std::vector<std::int64_t> recv_bytes(places.size(), 0);

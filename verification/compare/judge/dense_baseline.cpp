@@ -69,7 +69,7 @@ void DenseBaseline::step(std::int64_t number) {
     losses[static_cast<std::size_t>(j)] = leaf.loss;
   };
   if (thread_pool_ != nullptr) {
-    crew_->for_each(count, make_leaf);
+    thread_pool_->for_each(count, make_leaf);
   } else {
     parallel_for(available_cores(), count, make_leaf);
   }

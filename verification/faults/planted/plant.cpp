@@ -53,7 +53,7 @@ void require_place(const Fault& fault, Space space, bool fused) {
 class Planted final : public WrappedOptimizer {
  public:
   Planted(std::unique_ptr<FaultContext> context, std::unique_ptr<DistributedOptimizer> inner)
-      : WrappedOptimizer(std::move(inner), *ground->setup.layout), context_(std::move(context)) {}
+      : WrappedOptimizer(std::move(inner), *context->setup.layout), context_(std::move(context)) {}
   ~Planted() override { inner_.reset(); }
 
   bool step(GradSource& leaves, StepObserver* observer) override {
@@ -126,11 +126,11 @@ std::unique_ptr<DistributedOptimizer> plant_fault(std::string_view id, const Opt
   const Fault& fault = known(id);
   require_place(fault, space, fused);
   auto context = std::make_unique<FaultContext>();
-  ground->setup = setup;
-  ground->space = space;
-  ground->fused = fused;
-  ground->graphs = graphs;
-  ground->ops = cuda::host_ops();
+  context->setup = setup;
+  context->space = space;
+  context->fused = fused;
+  context->graphs = graphs;
+  context->ops = cuda::host_ops();
   std::unique_ptr<DistributedOptimizer> optimizer = make(fault, *context);
   require_planted(optimizer != nullptr, fault);
   return std::make_unique<Planted>(std::move(context), std::move(optimizer));
