@@ -28,7 +28,8 @@ namespace {
 
 }  // namespace
 
-extern "C" void zp_not_compiled() { not_compiled(); }
+extern "C" void zp_not_compiled();
+void zp_not_compiled() { not_compiled(); }
 
 const DeviceInfo& device_info() {
   static const DeviceInfo info{false, false, false, "not asked: this program has no device code"};
