@@ -7,7 +7,7 @@
 #include "verification/cases/config/nearest.hpp"
 #include "verification/cases/experiment.hpp"
 #include "verification/cases/id_pattern.hpp"
-#include "verification/coverage/covering_array.hpp"
+#include "verification/cases/pairwise/covering_array.hpp"
 
 namespace zeroproof::verification {
 namespace {

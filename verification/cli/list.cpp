@@ -10,8 +10,8 @@
 #include "verification/cli/chosen_cases.hpp"
 #include "verification/cli/commands.hpp"
 #include "verification/cli/run_verify.hpp"
-#include "verification/coverage/axis.hpp"
-#include "verification/coverage/visited.hpp"
+#include "verification/cases/pairwise/axis.hpp"
+#include "verification/cases/pairwise/visited.hpp"
 #include "verification/faults/catalogue.hpp"
 #include "verification/report/report_files.hpp"
 

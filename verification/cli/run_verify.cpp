@@ -15,7 +15,7 @@
 #include "verification/cli/partial_report.hpp"
 #include "verification/cli/program/interruption.hpp"
 #include "verification/compare/judge/self_test.hpp"
-#include "verification/coverage/visited.hpp"
+#include "verification/cases/pairwise/visited.hpp"
 #include "verification/ops/op_expectation.hpp"
 #include "verification/report/progress.hpp"
 #include "verification/report/report_files.hpp"

@@ -7,7 +7,7 @@
 #include "common/io/json.hpp"
 #include "verification/cases/run_plan.hpp"
 #include "verification/cases/run_report.hpp"
-#include "verification/coverage/pair_table.hpp"
+#include "verification/cases/pairwise/pair_table.hpp"
 
 namespace zeroproof::verification {
 

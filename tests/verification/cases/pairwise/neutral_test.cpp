@@ -7,7 +7,7 @@
 #include <map>
 #include <string>
 
-#include "tests/verification/coverage/coverage_support.hpp"
+#include "tests/verification/cases/pairwise/coverage_support.hpp"
 #include "verification/cases/settings/setting.hpp"
 #include "verification/compare/judge/dense_baseline.hpp"
 

@@ -15,8 +15,8 @@
 #include "tests/support/paths.hpp"
 #include "verification/cases/experiment.hpp"
 #include "verification/cases/recipes.hpp"
-#include "verification/coverage/axis.hpp"
-#include "verification/coverage/space.hpp"
+#include "verification/cases/pairwise/axis.hpp"
+#include "verification/cases/pairwise/space.hpp"
 
 using namespace zeroproof;
 using namespace zeroproof::verification;

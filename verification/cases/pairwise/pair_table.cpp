@@ -1,6 +1,6 @@
-#include "verification/coverage/pair_table.hpp"
+#include "verification/cases/pairwise/pair_table.hpp"
 
-#include "verification/coverage/axis.hpp"
+#include "verification/cases/pairwise/axis.hpp"
 
 namespace zeroproof::verification {
 

@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "verification/coverage/covering_array.hpp"
+#include "verification/cases/pairwise/covering_array.hpp"
 
 namespace zeroproof::tests {
 

@@ -1,7 +1,7 @@
-#include "verification/coverage/visited.hpp"
+#include "verification/cases/pairwise/visited.hpp"
 
-#include "verification/coverage/axis.hpp"
-#include "verification/coverage/possible.hpp"
+#include "verification/cases/pairwise/axis.hpp"
+#include "verification/cases/pairwise/possible.hpp"
 #include "verification/report/format.hpp"
 #include "verification/report/report_style.hpp"
 

@@ -1,4 +1,4 @@
-#include "verification/coverage/covering_array.hpp"
+#include "verification/cases/pairwise/covering_array.hpp"
 
 #include <doctest.h>
 
@@ -7,8 +7,8 @@
 #include <string>
 
 #include "common/base/philox.hpp"
-#include "tests/verification/coverage/coverage_support.hpp"
-#include "verification/coverage/visited.hpp"
+#include "tests/verification/cases/pairwise/coverage_support.hpp"
+#include "verification/cases/pairwise/visited.hpp"
 
 using namespace zeroproof;
 using namespace zeroproof::tests;

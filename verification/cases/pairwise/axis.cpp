@@ -1,4 +1,4 @@
-#include "verification/coverage/axis.hpp"
+#include "verification/cases/pairwise/axis.hpp"
 
 #include <map>
 

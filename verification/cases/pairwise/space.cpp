@@ -1,4 +1,4 @@
-#include "verification/coverage/space.hpp"
+#include "verification/cases/pairwise/space.hpp"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "verification/coverage/possible.hpp"
+#include "verification/cases/pairwise/possible.hpp"
 
 #include <algorithm>
 

@@ -3,8 +3,8 @@
 
 #include <vector>
 
-#include "verification/coverage/pair_table.hpp"
-#include "verification/coverage/space.hpp"
+#include "verification/cases/pairwise/pair_table.hpp"
+#include "verification/cases/pairwise/space.hpp"
 
 namespace zeroproof::verification {
 

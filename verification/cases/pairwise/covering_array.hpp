@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "verification/coverage/possible.hpp"
+#include "verification/cases/pairwise/possible.hpp"
 
 namespace zeroproof::verification {
 

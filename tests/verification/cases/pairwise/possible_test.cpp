@@ -1,13 +1,13 @@
 // What is said to be impossible is: no run that anybody finds has it.
 
-#include "verification/coverage/possible.hpp"
+#include "verification/cases/pairwise/possible.hpp"
 
 #include <doctest.h>
 
 #include <string>
 
 #include "common/base/philox.hpp"
-#include "tests/verification/coverage/coverage_support.hpp"
+#include "tests/verification/cases/pairwise/coverage_support.hpp"
 
 using namespace zeroproof;
 using namespace zeroproof::tests;

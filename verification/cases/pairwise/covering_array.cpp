@@ -1,4 +1,4 @@
-#include "verification/coverage/covering_array.hpp"
+#include "verification/cases/pairwise/covering_array.hpp"
 
 #include <algorithm>
 #include <numeric>

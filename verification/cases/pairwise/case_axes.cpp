@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "verification/cases/recipes.hpp"
-#include "verification/coverage/axis.hpp"
+#include "verification/cases/pairwise/axis.hpp"
 
 namespace zeroproof::verification {
 namespace {
