@@ -68,7 +68,7 @@ struct Matched {
 std::string narrower(const std::string& pattern, const Piece& piece, const Matched& matched) {
   std::string candidate = pattern;
   if (piece.star_behind) {
-    candidate.insert(piece.end, ".");
+    candidate.insert(piece.end, 1, '.');
   } else {
     for (const TensorQuantization* tensor : matched.all) {
       const std::string text = pattern.substr(piece.begin, piece.end - piece.begin);
