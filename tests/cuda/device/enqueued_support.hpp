@@ -24,17 +24,17 @@ struct EnqueuedRank {
   using Params = std::vector<ParamSpec>;
   static Params usual() { return {{"a", {70}}, {"none", {0}}, {"b", {17, 1024}}, {"c", {3}}}; }
 
-  /// ranks: of several ranks, whose data goes through these comm_groups; null: one rank.
+  /// ranks: of several ranks, whose data goes through these transport; null: one rank.
   explicit EnqueuedRank(bool graphs, OnNonfinite on_nonfinite = OnNonfinite::skip,
                         const Params& params = usual(), Communicator* ranks = nullptr,
-                        Transport comm_groups = Transport::nccl)
+                        Transport transport = Transport::nccl)
       : layout(params),
         shards(layout.padded_numel(), ranks == nullptr ? 1 : ranks->world_size(), 4096),
         comm(ranks == nullptr ? make_self_communicator() : nullptr) {
     setup.layout = &layout;
     setup.shards = &shards;
     setup.comm = ranks == nullptr ? comm.get() : ranks;
-    setup.transport = ranks == nullptr ? Transport::copies : comm_groups;
+    setup.transport = ranks == nullptr ? Transport::copies : transport;
     setup.stage = 1;
     setup.grad_dtype = DType::bf16;
     setup.hyper.max_norm = 0.5;
@@ -54,7 +54,7 @@ struct EnqueuedRank {
     with_graphs = graphs;
     optimizer = cuda::make_enqueued_optimizer(setup, true, graphs);
     OptimizerSetup host = setup;
-    host.comm_groups = Transport::copies;
+    host.transport = Transport::copies;
     host.offload = {};
     on_host = cuda::make_distributed_optimizer(host);
   }
