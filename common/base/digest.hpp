@@ -34,7 +34,7 @@ class Hasher {
   void add(std::uint64_t value);
   void add(double value);
 
-  /// Digest of everything added so far; adding may go on afterwards.
+  /// Digest of everything added so far; more values may be added afterwards.
   Digest digest() const;
 
  private:
@@ -42,7 +42,7 @@ class Hasher {
   std::unique_ptr<State> state_;
 };
 
-/// Digest of the bytes as they are (no NaN rule): for "did anything change".
+/// Digest of the bytes without the NaN rule, to detect any change.
 Digest raw_digest(const void* data, std::int64_t num_bytes);
 
 }  // namespace zeroproof

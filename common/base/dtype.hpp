@@ -1,5 +1,5 @@
 #pragma once
-// Element types of every buffer the harness can look at.
+// Element types of every buffer that the harness compares.
 
 #include <cstdint>
 #include <string_view>
@@ -17,7 +17,7 @@ struct fp16 {
   std::uint16_t bits;
 };
 
-/// 8-bit floating point, finite flavour: 1 sign, 4 exponent, 3 fraction bits, bias 7. No infinities; the largest value
+/// 8-bit floating point, finite variant: 1 sign, 4 exponent, 3 fraction bits, bias 7. No infinities; the largest value
 /// is 448; NaN is 0x7F or 0xFF.
 struct e4m3 {
   std::uint8_t bits;
@@ -37,12 +37,12 @@ struct e8m0 {
 
 enum class DType : std::uint8_t { fp32, bf16, fp16, fp64, u32, u64, e4m3, e5m2, u16, e8m0 };
 
-/// What is known of the type of an element: one row for every DType.
+/// Properties of an element type: one row for every DType.
 template <class T>
 struct Format;
 
-/// magnitude: every bit but the sign, and the canonical NaN (R9); infinity: the largest pattern of these that is no
-/// NaN; digits: decimal ones that tell values apart.
+/// magnitude: every bit but the sign, and the canonical NaN (R9); infinity: the largest pattern
+/// that is not NaN; digits: decimal digits that distinguish any two values.
 template <class T, class Word, Word largest, int significant>
 struct FloatFormat {
   using type = T;
@@ -99,7 +99,7 @@ struct Format<std::uint16_t> : IntegerFormat<std::uint16_t> {
   static constexpr std::string_view name = "u16";
 };
 
-/// There is no sign: every bit is magnitude.
+/// No sign bit: every bit is magnitude.
 template <>
 struct Format<e8m0> : FloatFormat<e8m0, std::uint8_t, 0xFEU, 3> {
   static constexpr std::string_view name = "e8m0";
@@ -107,7 +107,7 @@ struct Format<e8m0> : FloatFormat<e8m0, std::uint8_t, 0xFEU, 3> {
   static bool is_nan(std::uint8_t bits) { return bits == magnitude; }
 };
 
-/// Calls f(Format<T>{}) with the type of the elements: the one place that goes from a DType to a type.
+/// Calls f(Format<T>{}) with the element type: the only function that maps a DType to a type.
 template <class F>
 constexpr decltype(auto) visit_format(DType dtype, F&& f) {
   switch (dtype) {
@@ -145,13 +145,13 @@ constexpr std::string_view name(DType dtype) {
   return visit_format(dtype, [](auto format) { return decltype(format)::name; });
 }
 
-/// Gradients and parameters are kept in these.
+/// Formats of gradients and parameters.
 constexpr bool is_param_format(DType dtype) {
   return dtype == DType::fp32 || dtype == DType::bf16 || dtype == DType::fp16;
 }
 
-/// The same for formats that hold gradients and parameters: f sees fp32, bf16 and fp16 alone, and what is none of
-/// these is taken for fp32, so ask is_param_format first.
+/// The same for formats of gradients and parameters: f is called for fp32, bf16 and fp16 only, and
+/// any other DType is treated as fp32, so check is_param_format() first.
 template <class F>
 constexpr decltype(auto) visit_param_format(DType dtype, F&& f) {
   if (dtype == DType::bf16) return f(Format<bf16>{});

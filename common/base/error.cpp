@@ -4,7 +4,7 @@
 
 namespace zeroproof {
 
-/// Whatever a file or an argument put into the texts, what people read is a sentence.
+/// sentence() escapes what a file or an argument put into the texts and shortens it.
 void fail(ErrorCode code, const std::string& problem, const std::string& why,
           const std::string& remedy) {
   throw Error(code, sentence(problem + " (" + why + "); " + remedy));

@@ -1,5 +1,5 @@
 #pragma once
-// Errors of the whole project: one sentence, "problem (why it matters); remedy".
+// Errors of the whole project: one sentence, "problem (reason); remedy".
 
 #include <stdexcept>
 #include <string>
@@ -10,16 +10,16 @@ enum class ErrorCode {
   invalid_argument,  ///< the caller passed something the contract forbids
   config,            ///< a configuration file or command line is wrong (exit 2)
   io,                ///< a file could not be read or written
-  damaged,           ///< a file is not what was once written (exit 7)
+  damaged,           ///< the content of a file is not the content once written (exit 7)
   comm,              ///< ranks disagree about a collective, or a rank died
   timeout,           ///< a rank did not arrive within the time limit (exit 5)
-  fp_environment,    ///< rounding mode or flush-to-zero is not what the contract needs
-  unavailable,       ///< this build or machine cannot do what was asked (exit 3)
-  nonfinite,         ///< a gradient is not finite and the run was told to stop then (exit 1)
+  fp_environment,    ///< rounding mode or flush-to-zero violates the contract
+  unavailable,       ///< this build or machine lacks a requested feature (exit 3)
+  nonfinite,         ///< a gradient is not finite and the run stops on non-finite gradients (exit 1)
   internal,          ///< a defect of zeroproof itself (exit 9)
 };
 
-/// Who met the problem: this rank, or another one whose end this rank was told of.
+/// Origin of the problem: this rank, or another rank whose failure was reported to this one.
 enum class ErrorOrigin { own, peer };
 
 class Error : public std::runtime_error {
@@ -34,13 +34,13 @@ class Error : public std::runtime_error {
   ErrorOrigin origin_;
 };
 
-/// Throws Error("problem (why); remedy").
+/// Throws Error("problem (reason); remedy").
 [[noreturn]] void fail(ErrorCode code, const std::string& problem, const std::string& why,
                        const std::string& remedy);
 
 }  // namespace zeroproof
 
-/// Checks a condition; the three texts are only built when it does not hold.
+/// Checks a condition; the three texts are evaluated only when it is false.
 #define ZP_CHECK(condition, code, problem, why, remedy)              \
   do {                                                               \
     if (!(condition)) ::zeroproof::fail(code, problem, why, remedy); \

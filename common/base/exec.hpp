@@ -1,5 +1,5 @@
 #pragma once
-// How an operation is to be executed. The bits of a result never depend on anything in here.
+// Execution settings of an operation. The bits of a result never depend on them.
 
 #include <cstdint>
 

@@ -1,6 +1,7 @@
 #pragma once
-// Bit-level conversions of the 16-bit and 8-bit formats, for workloads, reports and checks. Not an implementation: the implementations of
-// contracts/cast.hpp have their own code, and these functions are proved by exhaustion in tests/common.
+// Bit-level conversions of the 16-bit and 8-bit formats, for workloads, reports and checks. The
+// operations of contracts/cast.hpp do not use them; tests/common proves these functions by
+// exhaustion.
 
 #include <bit>
 #include <concepts>
@@ -10,7 +11,7 @@
 
 namespace zeroproof {
 
-/// For code that is written for every format: the value itself, and nothing that would have to be converted.
+/// For code that is written for every format: fp32 needs no conversion.
 template <std::same_as<float> T>
 float to_float(T value) {
   return value;
@@ -100,7 +101,7 @@ inline float load_element(const TensorView& view, std::int64_t i) {
   });
 }
 
-/// The same written, to nearest even.
+/// Stores value as element i, rounded to nearest even.
 inline void store_element(const TensorView& view, std::int64_t i, float value) {
   visit_param_format(view.dtype, [&](auto format) {
     narrow(value, static_cast<typename decltype(format)::type*>(view.data)[i]);

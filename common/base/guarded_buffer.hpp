@@ -1,5 +1,5 @@
 #pragma once
-// Memory that shows misuse: born as NaN, with red zones on both sides.
+// Memory that shows misuse: filled with NaN at first, with red zones on both sides.
 
 #include <sys/mman.h>
 
@@ -16,22 +16,23 @@
 
 namespace zeroproof {
 
-/// What a buffer holds at birth. `untouched` memory has no page yet: whoever writes it first, thread by thread, gets
-/// it.
+/// Initial content of a buffer. `untouched` memory has no pages yet: each page is allocated on the
+/// NUMA node of the thread that writes it first.
 enum class BufferFill : std::uint8_t { poison, untouched };
 
-/// Memory that is not the host's: how a buffer gets it, and looks at it.
+/// Allocator of memory outside the host, and access to its bytes.
 struct ForeignMemory {
   std::byte* (*allocate)(std::int64_t num_bytes);  ///< 64-byte aligned; num_bytes > 0
   void (*release)(std::byte* memory) noexcept;
   void (*fill)(void* memory, unsigned char byte, std::int64_t num_bytes);
   void (*read)(void* host, const void* memory,
-               std::int64_t num_bytes);  ///< what is there when everything is done
+               std::int64_t num_bytes);  ///< content after all enqueued work
 };
 
-/// Every byte is 0xFF at birth, which is a NaN in every float format here (unless it is made untouched); 64 bytes of a
-/// pattern stand before and after. 64-byte aligned. Large buffers ask for pages of 2 MiB: a step that runs through
-/// gigabytes would otherwise spend its time on address translation.
+/// Every byte is 0xFF at first, which is a NaN in every float format here (unless the buffer is
+/// `untouched`); 64 bytes of a pattern precede and follow the payload. 64-byte aligned. Large
+/// buffers request pages of 2 MiB: a step that streams through gigabytes would otherwise spend its
+/// time on address translation.
 class GuardedBuffer {
  public:
   static constexpr std::size_t guard_bytes = 64;
@@ -49,7 +50,7 @@ class GuardedBuffer {
     memory_ = std::move(other.memory_);
     return *this;
   }
-  /// foreign: where the memory is; null: the host's.
+  /// foreign: allocator of the memory; null: host memory.
   GuardedBuffer(std::int64_t numel, DType dtype, BufferFill fill = BufferFill::poison,
                 const ForeignMemory* foreign = nullptr)
       : numel_(numel),
@@ -59,14 +60,15 @@ class GuardedBuffer {
     fill_in(fill);
   }
 
-  /// The same in memory that is there already: footprint() bytes, 64-byte aligned. It outlives this object.
+  /// The same in existing memory: footprint() bytes, 64-byte aligned, which must outlive this
+  /// object.
   GuardedBuffer(std::byte* memory, std::int64_t numel, DType dtype, BufferFill fill,
                 const ForeignMemory* foreign = nullptr)
       : numel_(numel), dtype_(dtype), foreign_(foreign), memory_(memory, Free::nothing()) {
     fill_in(fill);
   }
 
-  /// Bytes that a buffer takes with its red zones, a multiple of its alignment.
+  /// Bytes of a buffer with its red zones, a multiple of its alignment.
   static std::int64_t footprint(std::int64_t numel, DType dtype) {
     constexpr auto unit = static_cast<std::int64_t>(small_alignment);
     const std::int64_t bytes =
@@ -84,7 +86,7 @@ class GuardedBuffer {
     return {static_cast<T*>(data()), static_cast<std::size_t>(numel_)};
   }
 
-  /// Makes the payload NaN again.
+  /// Fills the payload with NaN again.
   void poison() {
     if (memory_) set(data(), 0xFF, payload_bytes());
   }
@@ -104,7 +106,7 @@ class GuardedBuffer {
     Free() : alignment_(std::align_val_t{small_alignment}) {}
     explicit Free(std::align_val_t alignment) : alignment_(alignment) {}
     explicit Free(const ForeignMemory* foreign) : alignment_(), foreign_(foreign) {}
-    /// For memory that belongs to somebody else.
+    /// For memory that another object owns.
     static Free nothing() {
       Free free;
       free.owns_ = false;
@@ -129,7 +131,7 @@ class GuardedBuffer {
     const std::align_val_t alignment{bytes < huge_page ? small_alignment : huge_page};
     Memory memory(static_cast<std::byte*>(::operator new(bytes, alignment)), Free{alignment});
 #if defined(MADV_HUGEPAGE)
-    // Advice: a system without such pages, or with none left, gives small ones.
+    // Advice only: a system without such pages, or with none left, uses small ones.
     if (bytes >= huge_page) ::madvise(memory.get(), bytes / huge_page * huge_page, MADV_HUGEPAGE);
 #endif
     return memory;

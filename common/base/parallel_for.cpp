@@ -19,7 +19,7 @@ namespace zeroproof {
 void parallel_for(int num_threads, std::int64_t count,
                   const std::function<void(std::int64_t)>& body) {
   ZP_CHECK(num_threads >= 1, ErrorCode::invalid_argument,
-           "num_threads is " + std::to_string(num_threads), "somebody has to do the work",
+           "num_threads is " + std::to_string(num_threads), "the caller is a thread as well",
            "use 1 or more");
   ZP_CHECK(count >= 0, ErrorCode::invalid_argument, "count is " + std::to_string(count),
            "it is a number of items", "use 0 or more");
@@ -45,7 +45,7 @@ void parallel_for(int num_threads, std::int64_t count,
     try {
       threads.emplace_back(work);
     } catch (const std::system_error&) {
-      break;  // no more threads to be had: the ones there are do the work
+      break;  // no more threads available: the existing ones run all items
     }
   }
   work();

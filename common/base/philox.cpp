@@ -4,7 +4,7 @@ namespace zeroproof {
 namespace {
 
 __extension__ using unsigned_int128 =
-    unsigned __int128;  // not ISO C++, so -Wpedantic wants the mark
+    unsigned __int128;  // not ISO C++, so -Wpedantic requires the mark
 
 constexpr std::uint64_t multiplier0 = 0xD2511F53;
 constexpr std::uint64_t multiplier1 = 0xCD9E8D57;

@@ -18,7 +18,7 @@ bool continues(std::string_view text, std::size_t at) {
   return at < text.size() && (byte(text, at) & 0xC0U) == 0x80U;
 }
 
-/// Bytes of the character that begins here: 0 if it is no UTF-8, or overlong.
+/// Bytes of the character that begins here: 0 if it is not valid UTF-8, or overlong.
 std::size_t length_at(std::string_view text, std::size_t at) {
   const unsigned first = byte(text, at);
   if (first < 0x80) return 1;
@@ -73,7 +73,7 @@ std::string written_out(std::string_view text, bool lines) {
   return result;
 }
 
-/// Cuts between characters: where a byte continues one, before it.
+/// Splits between characters: a position inside of a character moves to its begin.
 std::size_t boundary(std::string_view text, std::size_t at) {
   while (at > 0 && continues(text, at)) --at;
   return at;

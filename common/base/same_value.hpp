@@ -1,5 +1,5 @@
 #pragma once
-// When two results are one.
+// Equality of two results.
 
 #include <bit>
 #include <cmath>
@@ -7,7 +7,7 @@
 
 namespace zeroproof {
 
-/// Bits, with one value for all NaNs (R9).
+/// Bit equality, with one value for all NaNs (R9).
 inline bool same_value(float a, float b) {
   return std::bit_cast<std::uint32_t>(a) == std::bit_cast<std::uint32_t>(b) ||
          (std::isnan(a) && std::isnan(b));

@@ -4,7 +4,7 @@
 
 namespace zeroproof {
 
-/// Where kernels run: on the processor, or on a device.
+/// Memory and kernels: on the processor, or on a device.
 enum class Space : std::uint8_t { host, device };
 
 }  // namespace zeroproof

@@ -15,7 +15,8 @@ std::int64_t numel(Span<T> view) {
   return static_cast<std::int64_t>(view.size());
 }
 
-/// A typed view of memory somebody else owns: what observers, comparisons and digests look at.
+/// A typed view of memory that another object owns: the argument of observers, comparisons and
+/// digests.
 struct TensorView {
   void* data = nullptr;
   DType dtype = DType::fp32;

@@ -10,13 +10,13 @@ namespace zeroproof {
 
 ThreadPool::ThreadPool(int num_threads) {
   ZP_CHECK(num_threads >= 1, ErrorCode::invalid_argument,
-           "num_threads is " + std::to_string(num_threads), "somebody has to do the work",
+           "num_threads is " + std::to_string(num_threads), "the caller is a thread as well",
            "use 1 or more");
   for (int i = 1; i < num_threads; ++i) {
     try {
       helpers_.emplace_back([this] { help(); });
     } catch (const std::system_error&) {
-      break;  // no more threads to be had: the ones there are do the work
+      break;  // no more threads available: the existing ones run all items
     }
   }
 }
@@ -39,7 +39,7 @@ void ThreadPool::help() {
   }
 }
 
-/// Runs an item of `work`, which is open, without the lock.
+/// Runs one item of the open `work`, with the lock released.
 void ThreadPool::run_next(Work& work, std::unique_lock<std::mutex>& lock) {
   const std::int64_t i = work.next++;
   if (work.next == work.count) open_.remove(&work);
@@ -68,7 +68,8 @@ void ThreadPool::for_each(std::int64_t count, const std::function<void(std::int6
   changed_.notify_all();
   while (work.next < work.count) run_next(work, lock);
   while (work.done < work.count) {
-    // What was opened later is never the work that surrounds this one, so the caller is back after one item of it.
+    // Work that was opened later never encloses this one, so the caller returns after one item of
+    // it.
     if (!open_.empty() && open_.back()->opened > work.opened) {
       run_next(*open_.back(), lock);
     } else {

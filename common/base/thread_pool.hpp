@@ -1,5 +1,5 @@
 #pragma once
-// Threads that stay, for work inside of work: groups of cases, and the cases of each.
+// Persistent threads for nested work: groups of cases, and the cases of each.
 
 #include <condition_variable>
 #include <cstdint>
@@ -12,12 +12,12 @@
 
 namespace zeroproof {
 
-/// As parallel_for(), over the same threads each time. A body may call for_each() itself: threads with nothing else to
-/// do help there, so that no more threads work than there are.
+/// parallel_for() with persistent threads. A body may call for_each() itself: idle threads help
+/// there, so that never more than num_threads threads run items.
 class ThreadPool {
  public:
-  /// num_threads: that work at once, the caller of for_each() included. Fewer, if no more are to be had. Errors:
-  /// invalid_argument if num_threads < 1.
+  /// num_threads: that run items at the same time, the caller of for_each() included; fewer, if the
+  /// system has no more. Errors: invalid_argument if num_threads < 1.
   explicit ThreadPool(int num_threads);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
@@ -25,17 +25,18 @@ class ThreadPool {
 
   int num_threads() const { return static_cast<int>(helpers_.size()) + 1; }
 
-  /// Calls body(i) for every i in [0, count), on the calling thread and on whichever others are free; with one thread
-  /// in order. Which thread runs which i is not fixed, so body must not depend on it. While others have the last items,
-  /// the caller helps with work that was opened after this one: it must hold no lock that any body takes. The first
-  /// exception (by index) is rethrown when all are done.
+  /// Calls body(i) for every i in [0, count), on the calling thread and on all idle threads; with
+  /// one thread in order. Which thread runs which i is not fixed, so body must not depend on it.
+  /// While other threads run the last items, the caller runs items of work that was opened after
+  /// this one: it must hold no lock that any body takes. The first exception (by index) is rethrown
+  /// when all items have ended.
   void for_each(std::int64_t count, const std::function<void(std::int64_t)>& body);
 
  private:
   struct Work {
     const std::function<void(std::int64_t)>* body;
     std::int64_t count;
-    std::uint64_t opened;  // how many works were opened before
+    std::uint64_t opened;  // number of works opened before
     std::int64_t next = 0;
     std::int64_t done = 0;
     std::exception_ptr error;
@@ -47,7 +48,7 @@ class ThreadPool {
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::list<Work*> open_;  // with items that nobody has begun, the outermost first
+  std::list<Work*> open_;  // works with items not yet begun, outermost first
   std::uint64_t opened_ = 0;
   bool over_ = false;
   std::vector<std::thread> helpers_;

@@ -1,5 +1,6 @@
-// The one file of this library that is compiled for AVX2: no function in here may be one that others share, or a
-// processor without it could get that one.
+// The only file of this library that is compiled for AVX2: it must define no function with external
+// linkage that other files define too (inline functions), or the linker could keep the AVX2 version
+// for processors without AVX2.
 #include "common/base/wide_digest.hpp"
 
 #define XXH_INLINE_ALL

@@ -19,23 +19,23 @@
 
 namespace zeroproof {
 
-/// A checkpoint that is being written, on one rank.
+/// A checkpoint in progress, on one rank.
 struct CheckpointSaver::Pending {
   CheckpointManifest
-      manifest;      ///< tensors, and what the content says; files and pieces on rank 0 in the end
-  std::string text;  ///< of it, on rank 0 in the end
+      manifest;      ///< tensors and content; files and pieces on rank 0 after the gather
+  std::string text;  ///< of the manifest, on rank 0 after the gather
   UnfinishedCheckpoint unfinished;
-  std::vector<CheckpointPiece> pieces;     ///< of this rank
-  std::vector<Span<const float>> values;   ///< of each piece
-  std::deque<std::vector<float>> widened;  ///< of pieces of codes (R25)
-  std::unique_ptr<CheckpointFile> file;    ///< of this rank, until it is durable
-  RankReport report;                       ///< what rank 0 is told
+  std::vector<CheckpointPiece> pieces;     ///< pieces of this rank
+  std::vector<Span<const float>> values;   ///< values of each piece
+  std::deque<std::vector<float>> widened;  ///< decoded values of pieces stored as codes (R25)
+  std::unique_ptr<CheckpointFile> file;    ///< file of this rank, until it is durable
+  RankReport report;                       ///< sent to rank 0
   bool commits = false;                    ///< all ranks have written
-  RankReport commit;                       ///< on rank 0, how that went
+  RankReport commit;                       ///< on rank 0, result of the commit
   std::thread worker;
-  std::atomic<bool> idle{false};  ///< the worker is done with what it does
+  std::atomic<bool> idle{false};  ///< the worker has finished its task
 
-  /// Does it on a thread of its own; here, if there is none to be had.
+  /// Runs the task on its own thread; on the caller's, if no thread can be started.
   void start(const std::function<void()>& act) {
     idle = false;
     try {
@@ -66,7 +66,8 @@ CheckpointSaver::~CheckpointSaver() {
   if (root_) root_->sweep();
 }
 
-/// This rank's file: whole when a thread of its own writes it, but for its end when training waits.
+/// Writes this rank's file: completely on the background thread, all but its end when training
+/// waits.
 void CheckpointSaver::write(Pending& pending) {
   RankReport& report = pending.report;
   report.catch_errors([&] {
@@ -82,7 +83,7 @@ void CheckpointSaver::write(Pending& pending) {
                                              static_cast<std::size_t>(count));
       };
       pending.file = begin_rank_file(disk_, pending.unfinished, file_name, pending.manifest,
-                                     pending.pieces, values, &room_);
+                                     pending.pieces, values, &write_buffer_);
       report.file = pending.file->end();
     }
     report.pieces = pending.pieces;
@@ -155,7 +156,7 @@ void CheckpointSaver::save(DistributedOptimizer& optimizer, const OptimizerSetup
   }
   if (world_.world_size() > 1)
     return pending_->start([this, &pending = *pending_] { write(pending); });
-  // Nobody else has to be heard.
+  // No other rank reports.
   pending_->commits = true;
   pending_->start([this, &pending = *pending_] {
     write(pending);
@@ -168,7 +169,7 @@ void CheckpointSaver::save(DistributedOptimizer& optimizer, const OptimizerSetup
   });
 }
 
-/// On rank 0: the manifest, of what all have written.
+/// On rank 0: the manifest, from the reports of all ranks.
 void CheckpointSaver::describe(Pending& pending, const std::vector<RankReport>& reports) const {
   CheckpointManifest& manifest = pending.manifest;
   for (const RankReport& report : reports) {
@@ -182,7 +183,7 @@ void CheckpointSaver::describe(Pending& pending, const std::vector<RankReport>& 
   pending.text = readable_manifest(pending.unfinished, manifest);
 }
 
-/// On rank 0, when all files are durable.
+/// On rank 0, when all files are durable: commits.
 void CheckpointSaver::commit(Pending& pending) const {
   commit_checkpoint(disk_, *root_, pending.unfinished, pending.text);
   if (keep_ > 0) prune_checkpoints(disk_, *root_, keep_);
@@ -215,7 +216,7 @@ void CheckpointSaver::begin_commit() {
     if (mode_ == SaveMode::synchronous) {
       together(world_, [&] {
         if (world_.rank() == 0)
-          describe(*pending_, reports);  // meanwhile files are written to their ends
+          describe(*pending_, reports);  // meanwhile the files are completed
         if (pending_->file) pending_->file->finish();
         pending_->file.reset();
       });

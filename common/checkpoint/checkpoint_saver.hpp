@@ -1,6 +1,6 @@
 #pragma once
-// Saves the state of a sharded optimizer: every rank writes what it owns, and one of them commits when all of it is
-// durable.
+// Saves the state of a sharded optimizer: every rank writes the elements it owns, and rank 0
+// commits when all files are durable.
 
 #include <cstddef>
 #include <cstdint>
@@ -19,7 +19,7 @@
 
 namespace zeroproof {
 
-/// What a checkpoint says besides the state's elements.
+/// Description of a checkpoint besides the state's elements.
 struct CheckpointContent {
   std::string contract;   ///< version of the numeric contract
   std::string run;        ///< 32 hexadecimal digits
@@ -29,31 +29,33 @@ struct CheckpointContent {
 
 enum class SaveMode {
   synchronous,  ///< save() returns when the checkpoint is committed
-  asynchronous  ///< save() returns when the state is copied; a thread of each rank writes it, and one of rank 0 commits
+  asynchronous  ///< save() returns when the state is copied; one thread per rank writes it, one of rank 0 commits
 };
 
-/// All calls are collective over `world`, and whatever goes wrong on one rank is the same Error on all of them, naming
-/// the rank: ErrorCode::io of a file, anything else as it was. No checkpoint is left half written then, and training
-/// may go on.
+/// All calls are collective over `world`. A failure on one rank is the same Error on all of them,
+/// naming the rank: ErrorCode::io of a file, anything else unchanged. The checkpoint in progress is
+/// then discarded, and training may continue.
 class CheckpointSaver {
  public:
-  /// Rank 0 locks the folder for as long as this lives. keep: checkpoints that are left after a save, 0 for all.
+  /// Rank 0 locks the folder for the lifetime of this object. keep: checkpoints to keep after a
+  /// save, 0 for all.
   CheckpointSaver(const std::string& folder, Communicator& world, int keep, SaveMode mode,
                   Disk& disk = system_disk());
   ~CheckpointSaver();
   CheckpointSaver(const CheckpointSaver&) = delete;
   CheckpointSaver& operator=(const CheckpointSaver&) = delete;
 
-  /// Between two steps. `whole`: the undistributed layout, which lives as long as this. Waits for an asynchronous save
-  /// that has not ended, and throws what it ended with.
+  /// Call between two steps. `whole`: the undistributed layout, which must outlive this object.
+  /// Waits for an asynchronous save that has not ended, and throws its error.
   void save(DistributedOptimizer& optimizer, const OptimizerSetup& setup, const FlatLayout& whole,
             const CheckpointContent& content);
 
-  /// After a step: has an asynchronous save committed that all ranks have written, and older ones removed, which a
-  /// thread of rank 0 does; or ends one that was. False if one is still on its way.
+  /// Call after a step: commits an asynchronous save that all ranks have written, and removes older
+  /// ones, in a thread of rank 0; or finishes a committed one. False while a save is still in
+  /// progress.
   bool advance();
 
-  /// Waits until nothing is on its way.
+  /// Waits until no save is in progress.
   void finish();
 
  private:
@@ -71,9 +73,9 @@ class CheckpointSaver {
   int keep_;
   SaveMode mode_;
   Disk& disk_;
-  std::optional<CheckpointRoot> root_;  // locked, on rank 0
-  CheckpointImage image_;  // of what this rank owns, while an asynchronous save writes it
-  WriteBuffer room_;       // what a synchronous save writes from
+  std::optional<CheckpointRoot> root_;  // on rank 0, locked
+  CheckpointImage image_;  // copy of this rank's elements during an asynchronous save
+  WriteBuffer write_buffer_;  // of a synchronous save
   std::unique_ptr<Pending> pending_;
 };
 

@@ -31,7 +31,7 @@ std::string words_text(Span<const std::uint32_t> words) {
   return text;
 }
 
-/// Errors: JsonError if it is no text; damaged if words_text() did not write it.
+/// Errors: JsonError if it is not a string; damaged if words_text() did not write it.
 std::vector<std::uint32_t> words_of(const Json& state, const char* key, const std::string& label) {
   if (!state.contains(key)) return {};
   const auto text = state.at(key).get<std::string>();
@@ -43,7 +43,7 @@ std::vector<std::uint32_t> words_of(const Json& state, const char* key, const st
     good = error == std::errc() && end == begin + 8;
   }
   ZP_CHECK(good, ErrorCode::damaged,
-           label + " has a " + key + " that is no list of words of eight hexadecimal digits",
+           label + " has a " + key + " that is not a list of words of eight hexadecimal digits",
            "codes of parameters would be read with other scales", "take another checkpoint");
   return words;
 }
@@ -72,7 +72,7 @@ CheckpointState::CheckpointState(const CheckpointReader& reader, const Optimizer
     tensor_steps_ = state.at("tensor_steps").get<std::vector<std::uint64_t>>();
     scales_ = saved_scales(state, reader.label());
   } catch (const JsonError& error) {
-    fail(ErrorCode::damaged, reader.label() + " does not say how far its run was: " + error.what(),
+    fail(ErrorCode::damaged, reader.label() + " has no valid counters: " + error.what(),
          "bias corrections and the loss scale depend on it", "take a checkpoint of a training run");
   }
   const bool counts_tensors = setup.missing_grad == MissingGrad::skip;
@@ -105,9 +105,9 @@ void CheckpointState::require_same_model(const FlatLayout& whole) const {
   const std::vector<CheckpointTensor>& saved = reader_.manifest().tensors;
   const auto& mine = whole.tensors();
   const auto refuse = [&](const std::string& what) {
-    fail(ErrorCode::config, reader_.label() + " is of another model: " + what,
-         "its elements would become those of other tensors",
-         "give the configuration of the run that wrote it");
+    fail(ErrorCode::config, reader_.label() + " belongs to another model: " + what,
+         "its elements would be loaded into other tensors",
+         "use the configuration of the run that wrote it");
   };
   for (std::size_t i = 0; i < std::min(saved.size(), mine.size()); ++i) {
     if (saved[i].name != mine[i].name)
@@ -135,15 +135,15 @@ void CheckpointState::require_same_state() const {
     const std::string state(name(id));
     ZP_CHECK(wanted == has(id), ErrorCode::config,
              reader_.label() + (wanted ? " has no " : " has ") + state +
-                 (wanted ? "" : ", which is not kept here"),
-             "the run would go on as another one",
+                 (wanted ? "" : ", which this rule does not keep"),
+             "the update would differ from the original run",
              "continue with the update rule of the run that wrote it");
     if (id == BufferId::master) continue;
     const bool scaled = wanted && has_scales(setup_.state_formats.of(id));
     ZP_CHECK(scaled == has(scales_of(id)), ErrorCode::config,
              reader_.label() + (scaled ? " has no scales of " : " has scales of ") + state +
-                 (scaled ? "" : ", which is kept without here"),
-             "its codes are of no use without them",
+                 (scaled ? "" : ", which has none in this run"),
+             "codes cannot be decoded without them",
              "continue with the formats of the run that wrote it");
   }
 }

@@ -1,5 +1,5 @@
 #pragma once
-// A checkpoint as the state that a rank goes on from, whoever wrote it, on however many ranks.
+// A checkpoint as the state from which a rank resumes, for any number of ranks that wrote it.
 
 #include <vector>
 
@@ -10,21 +10,22 @@
 
 namespace zeroproof {
 
-/// Scales of parameters in 8 bits (R24), of the blocks of all tensors; of others both are empty.
+/// Scales of 8-bit parameters (R24), for the blocks of all tensors; both are empty for other
+/// formats.
 struct SavedScales {
   std::vector<float> param_scale;
   std::vector<std::uint32_t> amax_history;
 };
 
-/// Those that a manifest's "state" has. Errors: JsonError, or damaged if counters_json() did not write them.
+/// Reads them from a manifest's "state". Errors: JsonError, or damaged if counters_json() did not write them.
 SavedScales saved_scales(const Json& state, const std::string& label);
 
 class CheckpointState final : public StateSource {
  public:
-  /// reader, setup, whole: live as long as this. whole: the undistributed layout; setup.layout has the same tensors, or
-  /// the TP rank's part of each.
-  /// Errors: config, if the checkpoint is of another model (naming its first tensor that differs), or has not the state
-  /// that the setup's rule keeps, or more; damaged, if it does not say what a step needs.
+  /// reader, setup, whole: must outlive this object. whole: the undistributed layout; setup.layout
+  /// has the same tensors, or the TP rank's part of each. Errors: config, if the checkpoint belongs
+  /// to another model (naming the first tensor that differs), or lacks state that the setup's rule
+  /// keeps, or has more; damaged, if values that a step needs are missing.
   CheckpointState(const CheckpointReader& reader, const OptimizerSetup& setup,
                   const FlatLayout& whole);
 
@@ -52,8 +53,9 @@ class CheckpointState final : public StateSource {
   SavedScales scales_;
 };
 
-/// What CheckpointState reads besides elements, for "state" in the manifest's "about". Scales and histories are texts
-/// of eight hexadecimal digits for each, and are left out where there are none.
+/// The values that CheckpointState reads besides elements, for "state" in the manifest's "about".
+/// Scales and histories are strings of eight hexadecimal digits per value, and are left out where
+/// there are none.
 Json counters_json(std::int64_t applied_steps, const LossScalerState& scaler,
                    const std::vector<std::uint64_t>& tensor_steps, const SavedScales& scales = {});
 

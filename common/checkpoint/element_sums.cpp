@@ -11,7 +11,8 @@ namespace {
 constexpr std::int64_t most_buckets = 64;
 constexpr std::int64_t least_bucket = 1024;
 
-/// At most that many elements are one thread's at a time; the places of them all have the same upper half.
+/// At most that many elements per thread at a time; the positions in one such range share their
+/// upper half.
 constexpr std::int64_t run_numel = 65536;
 
 std::int64_t bucket_for(std::int64_t numel) {
@@ -20,7 +21,7 @@ std::int64_t bucket_for(std::int64_t numel) {
   return bucket;
 }
 
-// Integers: the same bits on any instruction set, and four to eight at a time where there are wide ones.
+// Integers: the same bits on any instruction set, and four to eight at a time with wide vectors.
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && \
     !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 #define ZP_WIDE_CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
@@ -28,7 +29,7 @@ std::int64_t bucket_for(std::int64_t numel) {
 #define ZP_WIDE_CLONES
 #endif
 
-/// A NaN, exponent all ones and some bit below it, as R9 writes it.
+/// A NaN, exponent all ones and some bit below it, as R9 defines it.
 template <class Bits>
 std::uint32_t canonical(Bits bits, Bits infinity) {
   constexpr auto sign = static_cast<Bits>(Bits{1} << (sizeof(Bits) * 8 - 1));
@@ -36,7 +37,7 @@ std::uint32_t canonical(Bits bits, Bits infinity) {
   return nan ? static_cast<Bits>(~sign) : bits;
 }
 
-/// In blocks, factors and bits first: products of 32 bits by 32 bits are then all that has 64.
+/// In blocks, factors and bits first: the only 64-bit work left is products of 32 bits by 32 bits.
 template <class Bits>
 [[gnu::always_inline]] inline std::uint64_t sum_in_blocks(const Bits* bits, std::int64_t count,
                                                           std::uint64_t place, Bits infinity) {
@@ -48,7 +49,7 @@ template <class Bits>
   for (std::int64_t begin = 0; begin < count; begin += block) {
     const auto low = static_cast<std::uint32_t>(place + static_cast<std::uint64_t>(begin));
     const auto numel = static_cast<std::uint32_t>(std::min(block, count - begin));
-    // What comes next, over the ends of pages too, where processors stop reading ahead.
+    // Prefetches across page boundaries, where the hardware prefetcher stops.
     if (count - begin >= (ahead + 1) * block) {
       for (std::int64_t i = 0; i < block; i += line)
         __builtin_prefetch(bits + begin + ahead * block + i);
@@ -127,7 +128,7 @@ std::vector<ElementSums::Run> ElementSums::runs_of(const ExposedBuffer& buffer) 
 void ElementSums::add(const ExposedBuffer& buffer) {
   const std::vector<Run> runs = runs_of(buffer);
   const auto num_shares = static_cast<std::size_t>(thread_pool_.num_threads());
-  // A share is some runs in a row, of nearly as many elements as any other share.
+  // A share is a row of ranges, with nearly as many elements as any other share.
   std::vector<std::size_t> begins(num_shares + 1, runs.size());
   std::int64_t numel = 0, before = 0;
   for (const Run& run : runs) numel += run.numel;

@@ -71,12 +71,12 @@ std::vector<OwnPiece> scales_of(const OwnPiece& own, const FlatLayout& whole, in
   const bool rows = elements.row_numel < elements.row_stride && elements.row_stride < slot.numel;
   const bool equal_parts = elements.row_numel * tp == elements.row_stride;
   if (rows && equal_parts &&
-      elements.row_numel % state_block_numel == 0) {  // on every TP rank alike
+      elements.row_numel % state_block_numel == 0) {  // the same on every TP rank
     add(block_from(elements.first), block_from(end), elements.row_numel / state_block_numel,
         elements.row_stride / state_block_numel, elements.offset / state_block_numel);
     return pieces;
   }
-  std::int64_t from = 0, to = 0;  // blocks that are neighbours so far
+  std::int64_t from = 0, to = 0;  // the current run of neighbouring blocks
   for (std::int64_t at = elements.first; at < end;) {
     const std::int64_t row_end = std::min(end, (at / elements.row_numel + 1) * elements.row_numel);
     const std::int64_t begin = elements.element(at - elements.first);
@@ -104,7 +104,7 @@ std::vector<OwnPiece> scales_of(const std::vector<OwnPiece>& own, const FlatLayo
 std::int64_t place_of(const OwnPiece& own, const ExposedBuffer& buffer) {
   std::int64_t before = 0;
   for (const FlatRange& range : buffer.ranges) {
-    // Between the rows that a part has blocks of, the rank has no blocks.
+    // The rank has no blocks between the rows of its parts.
     const bool apart = is_state_scale(buffer.id) && own.piece.row_numel < own.piece.row_stride;
     const std::int64_t end = apart ? own.local_begin + 1 : own.local_begin + own.piece.numel;
     if (range.begin <= own.local_begin && end <= range.end)
@@ -126,7 +126,7 @@ std::vector<float> widened(const OwnPiece& own, const ExposedBuffer& buffer) {
                      [](T code) { return to_float(code); });
     } else {
       fail(ErrorCode::internal,
-           "state of " + std::string(decltype(format)::name) + " was to be widened",
+           "state of " + std::string(decltype(format)::name) + " cannot be decoded to fp32",
            "it is kept in bf16, fp16 or e4m3", "report it with the command line");
     }
   });

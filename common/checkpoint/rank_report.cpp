@@ -9,7 +9,8 @@
 namespace zeroproof {
 namespace {
 
-/// Texts of all ranks, by rank: told to rank 0, or to all if any of them is `urgent`; who is not told has empty ones.
+/// Texts of all ranks, by rank: sent to rank 0, or to all if any of them is `urgent`; empty on the
+/// other ranks.
 std::vector<std::string> gather_texts(Communicator& world, const std::string& mine, bool urgent) {
   const auto ranks = static_cast<std::size_t>(world.world_size());
   struct Head {
@@ -96,7 +97,7 @@ void throw_first_error(const std::vector<RankReport>& reports) {
 void together(Communicator& world, const std::function<void()>& act) {
   RankReport mine;
   mine.catch_errors(act);
-  // One word tells most of it: texts travel only if there are some.
+  // One word carries the common case: texts are sent only if there are some.
   std::uint64_t any = mine.error.empty() ? 0 : 1;
   world.all_reduce({&any, 1}, IntegerReduce::max);
   if (any != 0) throw_first_error(gather_reports(world, mine));

@@ -1,4 +1,4 @@
-# Optional parts: AUTO takes what is there, ON fails with one sentence, OFF leaves it out.
+# Optional parts: AUTO uses a part if it is found, ON fails if it is not, OFF leaves it out.
 foreach(part IN ITEMS MPI CUDA NCCL YAML)
   set(ZP_${part} AUTO CACHE STRING "Use ${part}: AUTO, ON or OFF")
   set_property(CACHE ZP_${part} PROPERTY STRINGS AUTO ON OFF)
@@ -19,7 +19,7 @@ if(ZP_CCACHE)
   foreach(language IN ITEMS C CXX CUDA)
     if(NOT CMAKE_${language}_COMPILER_LAUNCHER)
       set(CMAKE_${language}_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env
-        CCACHE_SLOPPINESS=pch_defines,time_macros ${ZP_CCACHE})  # as it asks for where headers are precompiled
+        CCACHE_SLOPPINESS=pch_defines,time_macros ${ZP_CCACHE})  # required by ccache for precompiled headers
     endif()
   endforeach()
 endif()
@@ -48,7 +48,8 @@ if(NOT ZP_MPI STREQUAL "OFF")
   find_package(MPI 3.1 QUIET COMPONENTS CXX)
   if(MPI_CXX_FOUND)
     set(ZP_HAVE_MPI ON)
-    # Hydra, MPICH's launcher, has to be told to let the living ranks speak (verification/training/ranks/mpi_launch.cpp).
+    # Hydra, MPICH's launcher, needs an option to let the living ranks report
+    # (verification/training/ranks/mpi_launch.cpp).
     set(ZP_MPI_HYDRA OFF)
     include(CheckCXXSymbolExists)
     include(CMakePushCheckState)
@@ -79,7 +80,7 @@ if(NOT ZP_CUDA STREQUAL "OFF")
     endif()
     set(CMAKE_CUDA_RUNTIME_LIBRARY Static)
     enable_language(CUDA)
-    if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)  # CMake 3.25.1 does not know that nvcc has C++20
+    if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)  # CMake 3.25.1 lacks the C++20 flags of nvcc
       set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION "-std=c++20")
       set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION "-std=c++20")
     endif()
@@ -92,7 +93,7 @@ if(NOT ZP_CUDA STREQUAL "OFF")
   endif()
 endif()
 
-# Its header is all that is needed; the library is loaded when it is asked for.
+# Only the header is needed; the library is loaded at run time.
 set(ZP_HAVE_NCCL OFF)
 if(NOT ZP_NCCL STREQUAL "OFF")
   if(ZP_HAVE_CUDA)
@@ -101,12 +102,13 @@ if(NOT ZP_NCCL STREQUAL "OFF")
   if(ZP_HAVE_CUDA AND ZP_NCCL_INCLUDE)
     set(ZP_HAVE_NCCL ON)
   elseif(ZP_NCCL STREQUAL "ON")
-    message(FATAL_ERROR "ZP_NCCL is ON but nccl.h or CUDA was not found (wires between processes need both); install "
+    message(FATAL_ERROR "ZP_NCCL is ON but nccl.h or CUDA was not found (NCCL transport needs both); install "
       "libnccl-dev and the CUDA Toolkit, or use ZP_NCCL=AUTO.")
   endif()
 endif()
 
-# What reads quantization rules. Without it all the rest is built, and the one command that reads them says so.
+# Reader of quantization rules. Without it everything else is built, and the command that needs it
+# reports so.
 set(ZP_HAVE_YAML OFF)
 if(ZP_HARNESS AND NOT ZP_YAML STREQUAL "OFF")
   find_path(ZP_YAML_DIR yaml-cpp/eventhandler.h)
@@ -128,7 +130,7 @@ function(zp_print_capabilities)
   if(ZP_HAVE_CUDA)
     set(cuda "CUDA ${CUDAToolkit_VERSION}, architectures ${CMAKE_CUDA_ARCHITECTURES}")
   endif()
-  set(nccl "not built (ZP_NCCL=${ZP_NCCL}): wires of NCCL OFF")
+  set(nccl "not built (ZP_NCCL=${ZP_NCCL}): NCCL transport OFF")
   if(ZP_HAVE_NCCL)
     set(nccl "${ZP_NCCL_INCLUDE}/nccl.h")
   endif()

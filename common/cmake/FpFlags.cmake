@@ -7,7 +7,7 @@ target_compile_options(zp_fp_flags INTERFACE
   $<$<COMPILE_LANGUAGE:CUDA>:--fmad=false -prec-div=true -prec-sqrt=true -ftz=false
     -Xcompiler=-ffp-contract=off -Xcompiler=-fno-fast-math>)
 
-# Unsafe flags handed in from outside would silently void every promise of this project.
+# Unsafe flags from the environment would silently break the numeric contract.
 foreach(flags IN ITEMS "${CMAKE_CXX_FLAGS}" "${CMAKE_C_FLAGS}" "${CMAKE_CUDA_FLAGS}" "${CMAKE_EXE_LINKER_FLAGS}"
                        "${CMAKE_CXX_FLAGS_${CMAKE_BUILD_TYPE}}")
   if(flags MATCHES "-Ofast|-ffast-math|use_fast_math|-funsafe-math|-ffp-contract=fast|-freciprocal-math|-fassociative-math|-ffinite-math|-fno-signed-zeros")

@@ -1,12 +1,14 @@
-# What other projects link, under the same names however they got it, find_package(zeroproof) or add_subdirectory():
+# Targets that other projects link, under the same names with find_package(zeroproof) and
+# add_subdirectory():
 #
 #   zeroproof::reference, zeroproof::production   the two implementations of the sharded step, and their operations
 #   zeroproof::compare                            the comparison of buffers, as bits
-#   zeroproof::common                             what all of them speak of: layouts, communicators, setups
-#   zeroproof::mpi                                the communicator over MPI, where this build has it
+#   zeroproof::common                             shared types: layouts, communicators, setups
+#   zeroproof::mpi                                the communicator over MPI, if this build has MPI
 #
-# Headers are included with the project's name in front: <zeroproof/reference/distributed_optimizer.hpp>. Among
-# themselves they say "common/...", so the folder below is searched too.
+# Headers are included with the project's name in front:
+# <zeroproof/reference/distributed_optimizer.hpp>. They include each other as "common/...", so the
+# folder below is searched too.
 include(CMakePackageConfigHelpers)
 include(GNUInstallDirs)
 
@@ -47,7 +49,8 @@ function(zp_public_library target name)
   set_target_properties(${target} PROPERTIES EXPORT_NAME ${name})
   install(TARGETS ${target} EXPORT zeroproof ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 
-  # Inside of one build the layers must stay blind for each other, so only the public name shows the include root.
+  # Inside of one build the layers must not include each other, so only the public name adds the
+  # include root.
   add_library(zp_public_${name} INTERFACE)
   target_link_libraries(zp_public_${name} INTERFACE ${target})
   target_include_directories(zp_public_${name} INTERFACE ${PROJECT_BINARY_DIR}/include/public
@@ -55,7 +58,7 @@ function(zp_public_library target name)
   add_library(zeroproof::${name} ALIAS zp_public_${name})
 endfunction()
 
-# zp_install_package(): the package that find_package(zeroproof) finds.
+# zp_install_package(): the package for find_package(zeroproof).
 function(zp_install_package)
   file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/include/public/zeroproof)
   foreach(layer IN ITEMS common reference cuda verification)
@@ -71,7 +74,7 @@ function(zp_install_package)
     DESTINATION ${folder})
 endfunction()
 
-# zp_export_build_tree(): the libraries of this build as they lie there, for the Python package when it is tested.
+# zp_export_build_tree(): the libraries of this build tree, for tests of the Python package.
 function(zp_export_build_tree)
   if(NOT ZP_HARNESS)
     return()

@@ -1,9 +1,9 @@
 # One-way layers: common <- reference, common <- cuda, {reference, cuda} <- verification <- tests.
 #
-# A library sees an include root made of links to the layers it may use, and nothing else, so an #include against the
-# arrows ends with "No such file or directory".
+# A library's include root contains links to the layers it may use and nothing else, so an #include
+# in the other direction fails with "No such file or directory".
 
-# zp_include_root(<out-var> <layer>...): the include root that shows exactly these layers.
+# zp_include_root(<out-var> <layer>...): the include root with exactly these layers.
 function(zp_include_root out)
   list(JOIN ARGN "-" key)
   set(root ${PROJECT_BINARY_DIR}/include/${key})
@@ -17,7 +17,7 @@ endfunction()
 # Most of the time of a compile goes into the standard library's headers: targets of many files read them once.
 option(ZP_PCH "Precompile the standard headers of large targets" ON)
 
-# zp_precompile(<target> <header>...): these, written without their angle brackets, besides the usual ones.
+# zp_precompile(<target> <header>...): these headers (without angle brackets) besides the usual ones.
 function(zp_precompile name)
   if(ZP_PCH)
     foreach(header IN ITEMS algorithm array cmath cstdint cstring functional map memory optional string string_view utility
@@ -30,29 +30,30 @@ function(zp_precompile name)
   endif()
 endfunction()
 
-# Small sources of the same headers are read together; who changes one of them all day builds with -DZP_UNITY=OFF.
-option(ZP_UNITY "Compile the sources of a room together" ON)
+# Small sources with the same headers are compiled together; -DZP_UNITY=OFF makes rebuilds after
+# small edits faster.
+option(ZP_UNITY "Compile the sources of a folder together" ON)
 
-# zp_read_together(<target> ROOMS <folder>... [ALONE <regex>]): the sources of each of these folders, below the current
-# one (`.` is that one itself), are one compile, but for those that the expression matches.
+# zp_read_together(<target> FOLDERS <folder>... [ALONE <regex>]): the sources of each of these folders (relative to the
+# current one, `.` for itself) are one compile, except those that match the expression.
 function(zp_read_together name)
-  cmake_parse_arguments(arg "" "ALONE" "ROOMS" ${ARGN})
+  cmake_parse_arguments(arg "" "ALONE" "FOLDERS" ${ARGN})
   if(NOT ZP_UNITY)
     return()
   endif()
   set_target_properties(${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
-  foreach(room IN LISTS arg_ROOMS)
-    file(GLOB sources CONFIGURE_DEPENDS ${room}/*.cpp)
+  foreach(folder IN LISTS arg_FOLDERS)
+    file(GLOB sources CONFIGURE_DEPENDS ${folder}/*.cpp)
     if(arg_ALONE)
       list(FILTER sources EXCLUDE REGEX "${arg_ALONE}")
     endif()
-    string(REPLACE "." "top" group ${room})
+    string(REPLACE "." "top" group ${folder})
     string(REPLACE "/" "_" group ${group})
     set_source_files_properties(${sources} PROPERTIES UNITY_GROUP ${group})
   endforeach()
 endfunction()
 
-# zp_not_by_default(<target>...): built with the target `everything`, or when asked for by name.
+# zp_not_by_default(<target>...): built with the target `everything`, or by name.
 function(zp_not_by_default)
   foreach(target IN LISTS ARGN)
     set_target_properties(${target} PROPERTIES EXCLUDE_FROM_ALL ON)
@@ -67,8 +68,8 @@ function(zp_layer_library name)
   zp_layer_target(${name} ${arg_LAYERS})
 endfunction()
 
-# Warnings are errors with the compilers that every change is built with. Another one may warn of what these do not
-# (g++ 13 of array bounds inside of fmt), and that must not keep anybody from building.
+# Warnings are errors with the compilers of the project's own builds. Other compilers may warn where
+# these do not (g++ 13 of array bounds inside of fmt), and that must not break the build of a user.
 set(ZP_WERROR AUTO CACHE STRING "Warnings are errors: AUTO (with compilers this project is built with), ON or OFF")
 set_property(CACHE ZP_WERROR PROPERTY STRINGS AUTO ON OFF)
 set(zp_werror "")
@@ -85,7 +86,8 @@ function(zp_layer_target name)
   target_compile_options(${name} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wpedantic ${zp_werror}
     $<$<CXX_COMPILER_ID:GNU>:-Wmissing-declarations> $<$<CXX_COMPILER_ID:Clang>:-Wmissing-prototypes>>)
   if(CMAKE_CXX_FLAGS MATCHES "-fsanitize=" AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-    # Instrumented code misleads this warning of g++, inside the standard library too; the ordinary build has it.
+    # False positives of g++ in instrumented code, inside the standard library too; the ordinary
+    # build keeps the warning.
     target_compile_options(${name} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-Wno-maybe-uninitialized>)
   endif()
 endfunction()

@@ -1,11 +1,12 @@
 # zp_test(<name> LAYERS <layer>... [LIBRARIES <target>...] [TIMEOUT <s>] [QUICK] [LONG <file>...] [SPLIT <file>...]
 #         [NIGHTLY] SOURCES <file>...):
-# one doctest program; every source file becomes one CTest test, "<name>/<file>". Of a file under SPLIT every case
-# becomes a test of its own, "<name>/<file>/<number of the case>", so that several cores have something to do.
+# one doctest program; every source file becomes one CTest test, "<name>/<file>". Every case of a
+# file under SPLIT becomes its own test, "<name>/<file>/<number of the case>", so that several cores
+# share them.
 # QUICK gives the label quick to all files but those under LONG (stems, both).
 # Cases whose names start with "slow: " or "nightly: " are left out there and become the test "<name>/slow/<file>" or
 # "<name>/nightly/<file>" with that label.
-# NIGHTLY gives that label to all tests of the program, which the gate does not build then.
+# NIGHTLY gives that label to all tests of the program, and the gate does not build it.
 function(zp_test name)
   cmake_parse_arguments(arg "QUICK;NIGHTLY" "TIMEOUT" "LAYERS;LIBRARIES;LONG;SPLIT;SOURCES" ${ARGN})
   if(NOT arg_TIMEOUT)
@@ -13,7 +14,7 @@ function(zp_test name)
   endif()
   add_executable(${name} ${arg_SOURCES} $<TARGET_OBJECTS:zp_test_main>)
   zp_layer_target(${name} ${arg_LAYERS})
-  target_compile_options(${name} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-O1>)  # test code is not what is being tested
+  target_compile_options(${name} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-O1>)  # test code need not be fast
   target_include_directories(${name} SYSTEM PRIVATE ${ZP_DOCTEST_DIR})
   target_link_libraries(${name} PRIVATE ${arg_LIBRARIES})
   zp_precompile(${name} doctest.h)
@@ -45,8 +46,8 @@ function(zp_test name)
         list(APPEND tests ${group}/${label}/${file})
       endif()
     endforeach()
-    # A file whose cases were all filtered out would pass without having tested anything. 77: this machine can run none
-    # of its cases (tests/support/skip.hpp).
+    # A file whose cases were all filtered out would pass without testing anything. 77: this machine
+    # can run none of its cases (tests/support/skip.hpp).
     set_tests_properties(${tests} PROPERTIES TIMEOUT ${arg_TIMEOUT} ENVIRONMENT "${zp_test_environment}"
       FAIL_REGULAR_EXPRESSION "test cases: +0 " SKIP_RETURN_CODE 77)
   endforeach()

@@ -17,7 +17,8 @@ std::vector<Digest> gather_all(Communicator& group, const std::vector<Digest>& m
   return all;
 }
 
-/// Says which value is the first that differs, and where; "" if none does. Collective.
+/// Returns a description of the first value that differs, and on which ranks; "" if none does.
+/// Collective.
 std::string first_difference(const std::vector<Communicator*>& groups,
                              const std::vector<CommonValue>& mine) {
   std::vector<Digest> all;
@@ -44,7 +45,8 @@ std::string first_difference(const std::vector<Communicator*>& groups,
   return "";
 }
 
-/// All values as two: those that all ranks have in common, and those that ranks of the first group have for themselves.
+/// Two digests: of the values that all ranks have in common, and of those that only ranks of the
+/// first group share.
 std::vector<CommonValue> summary(const std::vector<CommonValue>& values) {
   std::vector<Digest> common, own;
   for (const CommonValue& value : values)
@@ -60,7 +62,7 @@ std::vector<CommonValue> summary(const std::vector<CommonValue>& values) {
 void require_agreement(const std::vector<Communicator*>& groups,
                        const std::vector<CommonValue>& mine, const std::string& why,
                        const std::string& remedy) {
-  // As a rule nothing differs, and then the values themselves are not looked at.
+  // Normally nothing differs, and then the values themselves are not compared.
   if (mine.size() > 2 && first_difference(groups, summary(mine)).empty()) return;
   const std::string problem = first_difference(groups, mine);
   ZP_CHECK(problem.empty(), ErrorCode::comm, problem, why, remedy);

@@ -1,5 +1,5 @@
 #pragma once
-// What all ranks must have in common, compared before any of them uses it.
+// Values that must be equal on all ranks, compared before any rank uses them.
 
 #include <cstddef>
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace zeroproof {
 
-/// Something that ranks have in common.
+/// A value that ranks have in common.
 struct CommonValue {
   std::string
       what;  ///< in the plural: "the losses of an evaluation", of which those of some ranks differ
@@ -22,7 +22,7 @@ struct CommonValue {
 };
 
 /// Compares values over the ranks of all groups together; groups that form a grid make all of its ranks comparable.
-/// Every rank sends 16 bytes for each rank it has heard of, with more than one value 32, and only where these differ 16
+/// Every rank sends 16 bytes for each rank whose values it holds, with more than one value 32, and only where these differ 16
 /// of each value. Collective over one group after the other.
 ///
 /// groups   null: a group of one rank. Ranks are numbered with those of the first group running fastest.

@@ -8,7 +8,7 @@ namespace zeroproof {
 
 namespace {
 
-/// A mismatch of many counts has one cause; the first few show it.
+/// A mismatch of many counts has one cause; the first few identify it.
 constexpr int max_listed_counts = 4;
 
 const char* name(IntegerReduce reduce) {
@@ -178,8 +178,8 @@ Error interrupted_error(Span<const int> missing, const CollectiveCall& call,
       ErrorCode::comm,
       describe_ranks(missing, names) + (missing.size() == 1 ? " is" : " are") + " missing in " +
           describe(call) +
-          ", and this job was told to end (mpirun sends a signal to all ranks when one has "
-          "died); see what mpirun reports about it");
+          ", and the launcher requested the end of this job (mpirun sends a signal to all ranks when one has "
+          "died); check the messages of mpirun");
 }
 
 Error left_error(Span<const int> left, const CollectiveCall& call, const RankNames& names) {
@@ -192,7 +192,7 @@ Error left_error(Span<const int> left, const CollectiveCall& call, const RankNam
 Error ended_error(int rank, const std::string& reason, const RankNames& names) {
   return Error(ErrorCode::comm,
                describe_rank(rank, names) + " ended: " + reason +
-                   " (the other ranks cannot go on without it); mend what that rank reports first",
+                   " (the other ranks cannot go on without it); fix the error that this rank reports first",
                ErrorOrigin::peer);
 }
 

@@ -1,5 +1,6 @@
 #pragma once
-// What a rank says about its collective call, and how the calls of all ranks are compared before data moves.
+// Descriptor of a rank's collective call, and the comparison of all ranks' descriptors before data
+// moves.
 
 #include <chrono>
 #include <cstdint>
@@ -39,14 +40,14 @@ std::string describe(const CollectiveCall& call);
 /// "all_gather", without the number of the call
 const char* name(Collective collective);
 
-/// What messages say of the ranks of a communicator beside their numbers.
+/// Names of the ranks of a communicator in messages, besides their numbers.
 struct RankNames {
   std::vector<int>
       in_world;  // [world_size] numbers in the world, of a group; empty for the world itself
-  std::vector<std::string> hosts;  // [world_size], or empty where the ranks of the world share one
+  std::vector<std::string> hosts;  // [world_size], or empty if all ranks share one
 };
 
-/// "rank 2", "ranks 0, 1 and 5"; of a group "rank 2 (rank 5 of the world)"; where ranks live on several hosts
+/// "rank 2", "ranks 0, 1 and 5"; of a group "rank 2 (rank 5 of the world)"; with several hosts
 /// "rank 2 on node b", "ranks 0 and 1 on nodes a and b".
 std::string describe_ranks(Span<const int> ranks, const RankNames& names = {});
 std::string describe_rank(int rank, const RankNames& names = {});
@@ -54,12 +55,13 @@ std::string describe_rank(int rank, const RankNames& names = {});
 /// "200 ms", "2 s"
 std::string describe(std::chrono::milliseconds time);
 
-/// Compares the calls of all ranks, calls[rank]. Returns the whole error message, or nothing if they agree.
-/// The text depends on the calls alone, so every rank that has them all comes to the same one.
+/// Compares the calls of all ranks, calls[rank]. Returns the whole error message, or nothing if
+/// they agree. The text depends on the calls only, so every rank that has all calls computes the
+/// same text.
 std::string disagreement(Span<const CollectiveCall> calls, const RankNames& names = {});
 
-/// The errors that every kind of communicator words alike. Ranks are numbers in the
-/// communicator of the call. `what` is what the ranks did not do in time: "arrive at".
+/// The errors that all kinds of communicators share. Ranks are numbers in the communicator of the
+/// call. `what` is the action that the ranks did not complete in time: "arrive at".
 Error absent_error(Span<const int> missing, const CollectiveCall& call,
                    std::chrono::milliseconds limit, const RankNames& names = {},
                    const std::string& what = "arrive at");

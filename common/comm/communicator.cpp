@@ -19,7 +19,7 @@ void Communicator::native_reduce_scatter(Span<const float>, Span<const std::int6
 
 void Communicator::exchange_places(const CollectiveCall&, Span<const Span<const std::byte>>,
                                    const TakePlace&) {
-  fail(ErrorCode::unavailable, name() + " cannot tell ranks where the data of others lies",
+  fail(ErrorCode::unavailable, name() + " cannot exchange addresses",
        "addresses mean nothing in another process", "use self or threads");
 }
 

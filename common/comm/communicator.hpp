@@ -24,7 +24,7 @@ class SharedWindow {
   /// The block of one rank, num_bytes long as that rank asked for; not necessarily aligned to more than 16 bytes.
   virtual Span<std::byte> of(int rank) const = 0;
 
-  /// Collective: what any rank wrote before is seen by every rank afterwards.
+  /// Collective: writes of any rank before it are visible to every rank afterwards.
   virtual void fence() = 0;
 };
 
@@ -65,11 +65,11 @@ class Communicator {
   /// used beside this communicator, also from another thread; it must not outlive it. Colours are 0 or more.
   virtual std::unique_ptr<Communicator> split(int colour);
 
-  /// Collective: blocks that all ranks of this group can reach; null on every rank if some of them share no memory.
-  /// num_bytes may differ between ranks and may be 0. Born as 0xFF.
+  /// Collective: blocks that all ranks of this group can access; null on every rank if some of them share no memory.
+  /// num_bytes may differ between ranks and may be 0. Initially 0xFF.
   virtual std::unique_ptr<SharedWindow> shared_window(std::int64_t num_bytes);
 
-  /// The library's own sum of floats: element i of the concatenated parts is added over all ranks in an order the
+  /// The library's own sum of floats: element i of the concatenated parts is summed over all ranks in an order the
   /// library chooses, and rank r receives part r. Not for anything that promises bits (R10): native mode and benchmarks
   /// only.
   /// Shapes   send: [sum of counts]; counts: [world_size]; recv: [counts[rank()]], no overlap.
@@ -80,9 +80,10 @@ class Communicator {
   virtual bool shares_addresses() const { return false; }
 
   using TakePlace = std::function<void(std::size_t from, Span<const std::byte> place)>;
-  /// For communicators that are built on this one: the ranks meet as in any collective, but nobody looks at what is
-  /// sent. take is told where every rank's block for this rank lies, for rank 0, 1, ... in turn; nobody returns before
-  /// all ranks have taken, so take must not wait for another rank. Only if shares_addresses().
+  /// For communicators built on this one: the ranks meet as in any collective, but the sent data
+  /// are not checked. take is called with the address of every rank's block for this rank, for rank
+  /// 0, 1, ... in turn; the call returns after all ranks have taken theirs, so take must not wait
+  /// for another rank. Only if shares_addresses().
   /// call: all but its sequence number is set, recv_bytes as long as the blocks that are expected.
   virtual void exchange_places(const CollectiveCall& call, Span<const Span<const std::byte>> send,
                                const TakePlace& take);
@@ -90,10 +91,10 @@ class Communicator {
   /// How long ranks wait for each other here.
   virtual std::chrono::milliseconds time_limit() const;
 
-  /// Where a rank runs, for messages; "" if this communicator does not know.
+  /// Host of a rank, for messages; "" if unknown.
   virtual std::string host_of(int rank) const;
 
-  /// Tells the other ranks that this one cannot go on, so that they end with this reason instead of waiting.
+  /// Aborts the other ranks: they end with this reason instead of waiting.
   virtual void abort(const std::string& reason) = 0;
 };
 

@@ -11,7 +11,7 @@ namespace zeroproof {
 
 namespace {
 
-/// The words of a block, which may lie at any address.
+/// The words of a block, which may have any alignment.
 template <class Word, class Combine>
 void combine_words(Span<const std::byte> block, Span<Word> into, const Combine& combine) {
   for (std::size_t i = 0; i < into.size(); ++i) {

@@ -1,5 +1,6 @@
 #pragma once
-// All collectives written out as one: every rank has bytes for, and expects bytes from, every rank.
+// All collectives expressed as one exchange: every rank sends bytes to, and receives bytes from,
+// every rank.
 
 #include <cstddef>
 #include <cstdint>
@@ -30,23 +31,23 @@ class ExchangeCommunicator : public Communicator {
 
  protected:
   using SendBlocks = Span<const Span<const std::byte>>;
-  /// Takes the block that came from a rank. Called for rank 0, 1, ... in turn, once each; the block is gone
-  /// afterwards.
+  /// Takes the block that came from a rank. Called for rank 0, 1, ... in turn, once each; the block
+  /// is invalid afterwards.
   using TakeBlock = std::function<void(std::size_t from, Span<const std::byte> block)>;
 
   /// Compares `call` (all but its sequence number is set) with those of the other ranks, then moves send[d]
   /// to recv[rank()] of rank d. The buffers are free for reuse when it returns or throws.
   virtual void exchange(CollectiveCall call, SendBlocks send, Span<const Span<std::byte>> recv) = 0;
 
-  /// The same without memory for what arrives: call.recv_bytes says how much is expected. Unless a class can
-  /// do better, all blocks are received before the first is taken.
+  /// The same without a receive buffer: call.recv_bytes has the expected sizes. Unless a class
+  /// overrides it, all blocks are received before the first is taken.
   virtual void exchange_each(CollectiveCall call, SendBlocks send, const TakeBlock& take);
 
-  /// The blocks that reduce_scatter adds, in an order of the library's own; here from rank 0 upwards.
+  /// The blocks that reduce_scatter adds, in the library's own order; here from rank 0 upwards.
   virtual void reduce_scatter(CollectiveCall call, Span<const float> send,
                               Span<const std::int64_t> counts, Span<float> recv);
 
-  /// A number that ranks agree about in split(): the group gets the largest of its parent's ranks.
+  /// A number that ranks agree on in split(): the group gets the largest of its parent's ranks.
   virtual std::int64_t next_ticket() { return 0; }
 
   /// The group of `members`, ranks of this communicator in ascending order with this one among them. Made by

@@ -10,7 +10,7 @@ namespace zeroproof {
 
 class FailureRecord {
  public:
-  /// Keeps the error unless there is one already; returns the one that counts.
+  /// Stores the error unless there is one already; returns the stored one.
   Error keep(const Error& error) {
     const std::lock_guard lock(mutex_);
     if (!failure_) failure_ = error;

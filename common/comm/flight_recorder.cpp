@@ -13,9 +13,10 @@
 
 namespace zeroproof {
 
-/// Plain memory: another process may read it at any moment, and finds an entry half written at worst.
+/// Plain memory: another process may read it at any moment, and at worst reads a half-written
+/// entry.
 struct FlightRecorder::Page {
-  static constexpr std::uint64_t magic_word = 0x7a70666c69670001U;  // changes with what follows
+  static constexpr std::uint64_t magic_word = 0x7a70666c69670001U;  // changes with the layout below
   std::uint64_t magic = magic_word;
   std::int64_t pid = 0;
   std::atomic<std::int64_t> moved_ns = 0;
@@ -91,7 +92,8 @@ bool FlightRecorder::write_to(const std::string& path) {
   const int file = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
   if (file < 0) return false;
   void* memory = MAP_FAILED;
-  // Not a hole: on a full disk writing to one would end the process.
+  // Allocates the blocks: a store into a hole of a mapped file on a full disk would end the process
+  // (SIGBUS).
   if (::posix_fallocate(file, 0, sizeof(Page)) == 0)
     memory = ::mmap(nullptr, sizeof(Page), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
   ::close(file);

@@ -1,5 +1,5 @@
 #pragma once
-// The last collectives of a process, where somebody else can read them: also of a process that is stopped or dead.
+// The last collectives of a process, readable by other processes: also after it stopped or died.
 
 #include <array>
 #include <atomic>
@@ -18,33 +18,33 @@ namespace zeroproof {
 /// One collective of a process.
 struct FlightEntry {
   enum class State : std::uint8_t { waiting, moving, done, failed };
-  std::int64_t sequence = 0;                ///< of the call on its communicator
+  std::int64_t sequence = 0;                ///< number of the call on its communicator
   std::int64_t num_bytes = 0;               ///< sent and received, over all ranks
   std::int64_t begun_ns = 0, ended_ns = 0;  ///< of a clock that all processes of a machine share
-  std::int32_t channel = 0;                 ///< which communicator
+  std::int32_t channel = 0;                 ///< number of the communicator
   std::int32_t root = 0;
   Collective collective = Collective::barrier;
   IntegerReduce reduce = IntegerReduce::sum;
   State state = State::waiting;  ///< waiting: for other ranks to arrive; moving: all are there
 };
 
-/// What a file of a recorder holds.
+/// Content of a recorder's file.
 struct Flight {
   std::int64_t pid = 0;
-  std::int64_t now_ns = 0;           ///< when it was read
-  std::int64_t moved_ns = 0;         ///< when something last happened
-  std::int64_t num_calls = 0;        ///< all of them
-  std::string place;                 ///< what the process was at: a case, a step
+  std::int64_t now_ns = 0;           ///< time of reading
+  std::int64_t moved_ns = 0;         ///< time of the last change
+  std::int64_t num_calls = 0;        ///< since the start
+  std::string place;                 ///< activity of the process: a case, a step
   std::vector<FlightEntry> entries;  ///< the last ones, oldest first
 };
 
-/// Of one of several ranks.
+/// Recorder of one of several ranks.
 struct RankFlight {
   int rank = 0;
   Flight flight;
 };
 
-/// A ring of the last 64 collectives of a rank. It lies in memory of its own until it gets a file.
+/// A ring of the last 64 collectives of a rank, in anonymous memory until it gets a file.
 class FlightRecorder {
  public:
   static constexpr int num_kept = 64;
@@ -54,21 +54,22 @@ class FlightRecorder {
   FlightRecorder(const FlightRecorder&) = delete;
   FlightRecorder& operator=(const FlightRecorder&) = delete;
 
-  /// The one that all communicators of this process write to whose ranks are processes.
+  /// The recorder of all communicators of this process whose ranks are processes.
   static FlightRecorder& of_process();
 
-  /// From now on in a file, which is made. False if it cannot be; the ring goes on without.
+  /// Moves the ring into a new file. False if it cannot be created; the ring then stays in memory.
   bool write_to(const std::string& path);
 
   void set_place(std::string_view place);
 
-  /// Notes a call and returns its number, for the others.
+  /// Records a call and returns its number, for the other functions.
   std::int64_t begin(const CollectiveCall& call, int channel);
   void move(std::int64_t number) { set(number, FlightEntry::State::moving); }
   void end(std::int64_t number) { set(number, FlightEntry::State::done); }
   void fail(std::int64_t number) { set(number, FlightEntry::State::failed); }
 
-  /// What it has now. For a thread that knows that no collective is under way, or does not mind half an entry.
+  /// Current content. For a thread that runs while no collective is in progress, or that accepts a
+  /// half-written entry.
   Flight read() const;
 
   struct Page;
@@ -80,7 +81,7 @@ class FlightRecorder {
   std::atomic<Page*> page_;
 };
 
-/// Of ranks that are threads of one process, which have several worlds between them.
+/// Recorders of ranks that are threads of one process, for all its worlds.
 struct FlightRecorders {
   explicit FlightRecorders(int num_ranks) : ranks(static_cast<std::size_t>(num_ranks)) {}
 
@@ -88,7 +89,7 @@ struct FlightRecorders {
   std::atomic<int> channels{0};  ///< communicators made so far
 };
 
-/// A collective while it lasts: what is not told that it ended has failed. No recorder, no note.
+/// RAII scope of one collective: destroyed without end() means it failed. No-op without a recorder.
 class ScopedCallRecord {
  public:
   explicit ScopedCallRecord(FlightRecorder* recorder) : recorder_(recorder) {}
@@ -114,11 +115,11 @@ class ScopedCallRecord {
   std::int64_t number_ = -1;
 };
 
-/// What the file of another process says now. Nothing if there is none, or something else.
+/// Reads the file of another process. Nothing if there is none, or if it is not a recorder's.
 std::optional<Flight> read_flight(const std::string& path);
 
-/// A line for every collective, equal ones that follow each other in one; and before them who it was, where, and since
-/// when it has not moved.
+/// One line per collective, equal consecutive ones in one line; before them a line with rank,
+/// process, activity and the time since the last change.
 std::string flight_text(int rank, const Flight& flight);
 std::string flights_text(const std::vector<RankFlight>& flights);
 

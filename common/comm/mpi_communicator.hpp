@@ -13,22 +13,24 @@ namespace zeroproof {
 /// the others.
 ///
 /// Groups: different communicators of a process may be used in different threads at the same time, although MPI is
-/// asked for MPI_THREAD_SERIALIZED only: every call of the library is made under one lock, and nearly all return at
+/// initialized with MPI_THREAD_SERIALIZED only: every call of the library is made under one lock, and nearly all return at
 /// once. Progress is made inside calls alone. Three things are for one thread at a time, and in the same order on
 /// all ranks: making communicators (split included), native_reduce_scatter and shared_window, because the
 /// last two wait inside MPI. A destroyed communicator waits until all its ranks destroy it.
 ///
 /// A failure in a group reaches every rank of the world, in whatever call it waits. A rank that waits elsewhere is
-/// not blamed for coming late; ranks that wait for each other in two groups are given up after twice the limit.
+/// not blamed for arriving late; ranks that wait for each other in two groups fail after twice the
+/// limit.
 ///
-/// timeout: a call gives up when nothing has moved for this long. A rank that is stopped inside of MPI while it writes
-/// into another's queue in shared memory holds that one there, which the others then see and name.
+/// timeout: a call fails when nothing has moved for this long. A rank that stops inside of MPI
+/// while it writes into another's queue in shared memory blocks that one too, and the others then
+/// name it.
 ///
 /// max_message_bytes: longer blocks travel in pieces of this size, at most 2^31 - 1, the same on all ranks.
-/// The time limit starts anew with every piece, so a piece should take a small part of it.
+/// The time limit starts again with every piece, so a piece should take a small part of it.
 ///
-/// After an Error end the process: MPI may still be writing into buffers of the call that failed (MpiSession
-/// knows, and then calls MPI_Abort at its end).
+/// After an Error end the process: MPI may still write into buffers of the call that failed
+/// (MpiSession then calls MPI_Abort at its end).
 std::unique_ptr<Communicator> make_mpi_communicator(
     std::chrono::milliseconds timeout = default_comm_timeout,
     std::int64_t max_message_bytes = std::int64_t{1} << 24);

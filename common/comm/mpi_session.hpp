@@ -1,5 +1,5 @@
 #pragma once
-// The life of MPI in this process.
+// Lifetime of MPI in this process.
 
 #include <atomic>
 #include <chrono>
@@ -12,13 +12,14 @@ namespace zeroproof {
 
 /// Starts MPI when made and ends it when destroyed; make one in main, before any other MPI object.
 ///
-/// Destroyed while an exception is on its way, or after a communicator broke and not all ranks come to their
-/// end within end_limit, it calls MPI_Abort, since MPI_Finalize would wait for ever for a rank that is gone.
+/// Destroyed during stack unwinding, or after a communicator failed and not all ranks reach their
+/// end within end_limit, it calls MPI_Abort, since MPI_Finalize would wait for ever for a lost
+/// rank.
 ///
 /// mpirun answers the death of a rank with a notice to all others: Open MPI's with SIGTERM (after 1 s) and SIGKILL a
 /// while later (1 s), MPICH's with SIGUSR1 (with -disable-auto-cleanup; without, it kills them at once). The session
-/// takes the notice as a request: a collective that waits then fails with an Error that names the ranks it waits for. A
-/// process that computes on regardless dies of SIGTERM after 3 s.
+/// takes the notice as a request: a waiting collective then fails with an Error that names the
+/// missing ranks. A process that computes on dies of SIGTERM after 3 s.
 class MpiSession {
  public:
   explicit MpiSession(int* argc = nullptr, char*** argv = nullptr,
@@ -30,7 +31,7 @@ class MpiSession {
   int rank() const { return rank_; }
   int world_size() const { return world_size_; }
 
-  /// What mpirun ends with if this session has to call MPI_Abort. 1 unless set.
+  /// Exit code of mpirun if this session has to call MPI_Abort. 1 unless set.
   void set_exit_code(int code) { exit_code_ = code; }
 
  private:
@@ -43,10 +44,10 @@ class MpiSession {
   std::chrono::milliseconds end_limit_;
 };
 
-/// What the communicators and the session of a process tell each other.
+/// State shared by the communicators and the session of a process.
 struct MpiProcessState {
   std::atomic<bool> broken = false;  ///< a communicator failed: ranks may be missing at the end
-  /// MPI may still write into buffers of a call that failed: make no MPI call but abort.
+  /// MPI may still write into buffers of a call that failed: only MPI_Abort may be called.
   std::atomic<bool> memory_in_use = false;
   std::atomic<int> channels = 0;  ///< communicators of the world made so far; the same on all ranks
   std::atomic<std::int64_t> group_tickets = 0;  ///< groups made so far; differs between ranks
@@ -55,11 +56,12 @@ struct MpiProcessState {
 
 MpiProcessState& mpi_process_state();
 
-/// To be held around every MPI call: the library is asked for MPI_THREAD_SERIALIZED, one thread at a time. Nearly
-/// all calls return at once, so threads that use different communicators share it well.
+/// Held around every MPI call: the library is initialized with MPI_THREAD_SERIALIZED, one thread at
+/// a time. Nearly all calls return at once, so threads that use different communicators share it
+/// well.
 std::mutex& mpi_mutex();
 
-/// True once the launcher asked this process to end.
+/// True once the launcher requested the end of this process.
 bool mpi_end_requested();
 
 }  // namespace zeroproof

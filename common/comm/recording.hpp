@@ -12,7 +12,7 @@
 
 namespace zeroproof {
 
-/// What one rank did. Only what goes to or comes from another rank counts; the own block does not, nor do the
+/// Traffic of one rank. Only data to or from another rank count; the own block does not, nor do the
 /// descriptors that ranks compare before data moves.
 struct TrafficEntry {
   std::int64_t calls = 0;
@@ -35,7 +35,7 @@ struct Traffic {
   friend bool operator==(const Traffic&, const Traffic&) = default;
 };
 
-/// Of a call that is described, by its rank.
+/// Counters of a described call, for its rank.
 TrafficEntry traffic_of(const CollectiveCall& call, int rank);
 
 /// Passes every call on to another communicator and counts it once it has succeeded. With W ranks, this one being r:
@@ -47,10 +47,10 @@ TrafficEntry traffic_of(const CollectiveCall& call, int rank);
 ///                      gets all words and combines them itself: (W - 1) 8 n bytes each way, not 2 (W - 1) / W
 ///   barrier            nothing but the call
 ///   reduce_scatter     sends 4 counts[d] to each d != r; receives 4 counts[r] from each of W - 1 ranks. That is
-///                      what threads move; the MPI library may take another way
+///                      the traffic of threads; the MPI library may use another algorithm
 ///   split              nothing but the call: it is set-up
-///   shared_window      likewise; what is read and written in a window, and its fences, are not seen
-///   exchange_places    nothing at all: whoever takes moves the data, and can be recorded in its turn
+///   shared_window      likewise; accesses to a window, and its fences, are not counted
+///   exchange_places    nothing at all: the taking rank moves the data
 ///
 /// Groups that split() makes report into the same record: this rank's calls in all of them, in one sum.
 class RecordingCommunicator final : public Communicator {
@@ -58,7 +58,7 @@ class RecordingCommunicator final : public Communicator {
   /// inner must outlive this object.
   explicit RecordingCommunicator(Communicator& inner);
 
-  /// What was counted since the start or the last reset, groups included. May be called from any thread.
+  /// Counters since the start or the last reset, groups included. May be called from any thread.
   Traffic traffic() const;
   void reset();
 

@@ -46,7 +46,7 @@ SharedBlocks::SharedBlocks(const std::vector<std::int64_t>& sizes) {
   } catch (const std::exception&) {
     fail(ErrorCode::unavailable,
          "a window of " + std::to_string(total) + " bytes did not fit into memory",
-         "all ranks share it", "ask for less, or use fewer ranks per machine");
+         "all ranks share it", "use a smaller window or fewer ranks per machine");
   }
   Span<std::byte> rest(static_cast<std::byte*>(memory_.data()), total);  // aligned as blocks are
   for (const std::int64_t size : sizes) {

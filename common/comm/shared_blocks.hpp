@@ -1,5 +1,5 @@
 #pragma once
-// The memory of a window whose ranks are threads of one process (internal to the communicators).
+// Window memory for ranks that are threads of one process (internal to the communicators).
 
 #include <cstddef>
 #include <cstdint>
@@ -11,18 +11,18 @@
 
 namespace zeroproof {
 
-/// Blocks of given lengths in one piece of memory, each on cache lines of its own, born as 0xFF.
+/// Blocks of given lengths in one allocation, each on its own cache lines, initially 0xFF.
 class SharedBlocks {
  public:
   explicit SharedBlocks(const std::vector<std::int64_t>& sizes);
   Span<std::byte> of(int rank) const;
 
  private:
-  GuardedBuffer memory_;                 ///< on large pages where it is large
+  GuardedBuffer memory_;                 ///< on large pages if large
   std::vector<Span<std::byte>> blocks_;  // [world_size]
 };
 
-/// A window over them; `comm` is the communicator that the window belongs to and must outlive it.
+/// A window over them; `comm` is the communicator of the window and must outlive it.
 std::unique_ptr<SharedWindow> make_window_over(std::shared_ptr<SharedBlocks> blocks,
                                                Communicator& comm);
 

@@ -1,5 +1,5 @@
 #pragma once
-// How the blocks of a shared window lie in memory (internal to the communicators).
+// Memory layout of the blocks of a shared window (internal to the communicators).
 
 #include <cstddef>
 #include <cstdint>
@@ -9,7 +9,7 @@ namespace zeroproof {
 /// A cache line: ranks that write their own blocks never write the same line.
 inline constexpr std::size_t window_alignment = 64;
 
-/// What no rank has written yet reads as NaN in every float format.
+/// Unwritten memory reads as NaN in every float format.
 inline constexpr std::byte unwritten_byte{0xff};
 
 inline std::size_t padded_window_bytes(std::int64_t num_bytes) {

@@ -1,5 +1,5 @@
 #pragma once
-// The data of one collective on its way between all ranks (internal to the MPI communicator).
+// The data of one collective in transit between all ranks (internal to the MPI communicator).
 
 #include <cstddef>
 #include <vector>
@@ -10,7 +10,7 @@
 namespace zeroproof {
 
 /// Moves one block to and one from every other rank, each in pieces of at most max_message_bytes, one at a
-/// time. Both sides cut a block alike, so pieces need no header.
+/// time. Both sides split a block the same way, so pieces need no header.
 class MpiBlocks {
  public:
   MpiBlocks(MpiTransport& transport, std::size_t max_message_bytes);
@@ -18,7 +18,7 @@ class MpiBlocks {
   /// Shapes   send, recv: [world_size]; the sizes have been compared before. The own block is copied at once.
   void start(Span<const Span<const std::byte>> send, Span<const Span<std::byte>> recv);
 
-  /// Moves on with what can move; returns true if anything did.
+  /// Advances all transfers that can advance; returns true if any did.
   bool progress();
 
   bool complete(int rank) const;
@@ -28,7 +28,7 @@ class MpiBlocks {
   struct Block {
     Span<Byte> data;
     std::size_t done = 0;
-    int handle = -1;  // of the piece under way
+    int handle = -1;  // of the piece in transit
   };
   struct Peer {
     Block<const std::byte> out;

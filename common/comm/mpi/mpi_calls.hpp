@@ -1,7 +1,7 @@
 #pragma once
 // mpi.h, for the files that call MPI (internal to the MPI communicator).
 
-// The C interface is all that is used; the old C++ one would need a library of its own.
+// Only the C interface is used; the old C++ one would need a library of its own.
 #define OMPI_SKIP_MPICXX 1
 #define MPICH_SKIP_MPICXX 1
 #include <mpi.h>
@@ -13,15 +13,15 @@
 
 namespace zeroproof {
 
-/// Throws Error(ErrorCode::comm) with MPI's own words unless the code is MPI_SUCCESS.
+/// Throws Error(ErrorCode::comm) with MPI's message unless the code is MPI_SUCCESS.
 inline void check_mpi(int code, const std::string& what) {
   if (code == MPI_SUCCESS) return;
   char text[MPI_MAX_ERROR_STRING];
   int length = 0;
   MPI_Error_string(code, text, &length);
   fail(ErrorCode::comm, what + " failed: " + std::string(text, static_cast<std::size_t>(length)),
-       "the MPI library refused or lost it",
-       "see whether the other ranks and the network are alive");
+       "the MPI library rejected or lost the call",
+       "check whether the other ranks and the network are alive");
 }
 
 }  // namespace zeroproof

@@ -24,16 +24,16 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// After the launcher's notice: time for what the living ranks sent to arrive, so that only the dead one is named. Open
-/// MPI gives notice a second after the death, MPICH at once.
+/// After the launcher's notice: time for messages of the living ranks to arrive, so that only the
+/// dead one is named. Open MPI gives notice a second after the death, MPICH at once.
 #if defined(MPICH_VERSION)
 constexpr std::chrono::milliseconds term_grace{1300};
 #else
 constexpr std::chrono::milliseconds term_grace{300};
 #endif
 
-/// Looks before the first sleep once all ranks are in a call and their blocks move: about 10 ms. MPI moves a long block
-/// a little with every look, and that does not show.
+/// Polls before the first sleep once all ranks are in a call and their blocks move: about 10 ms.
+/// MPI moves a long block a little with every poll, and that is not reported as progress.
 constexpr int looks_at_a_transfer = 10'000;
 
 class MpiCommunicator final : public ExchangeCommunicator {
@@ -43,7 +43,7 @@ class MpiCommunicator final : public ExchangeCommunicator {
     std::int64_t max_message_bytes;
   };
 
-  /// The world if the channel is the family's own, else a group.
+  /// The world if the channel is the family's own, else a group's.
   MpiCommunicator(std::shared_ptr<MpiFamily> family, std::shared_ptr<MpiChannel> channel,
                   Settings settings)
       : family_(std::move(family)),
@@ -100,11 +100,12 @@ class MpiCommunicator final : public ExchangeCommunicator {
   MpiBlocks blocks_;
   std::int64_t num_calls_ = 0;
   std::int64_t num_completed_ = 0;
-  std::int64_t noted_ = -1;  ///< the call under way, in the flight recorder
+  std::int64_t noted_ = -1;  ///< number of the current call in the flight recorder
   bool transfers_ended_ = false;
 };
 
-/// A group whose rank is in the course of an exception says nothing: who catches it tells the world what it was.
+/// A group destroyed by an exception sends nothing: the handler of the exception reports it to the
+/// world.
 MpiCommunicator::~MpiCommunicator() {
   const bool unwinding = std::uncaught_exceptions() > exceptions_at_start_;
   if (unwinding && !is_group()) abort("an exception ended its work");
@@ -118,8 +119,9 @@ MpiCommunicator::~MpiCommunicator() {
     mailbox().post(message);
     CollectiveCall end;
     end.sequence = num_calls_ + 1;
-    // Waits for the others, as MPI_Finalize would, so that no message is under way when MPI ends. A rank that
-    // still calls a collective hears that this one left, and fails. Where something broke, some may be gone for good.
+    // Waits for the others, as MPI_Finalize would, so that no message is in transit when MPI ends.
+    // A rank that still calls a collective receives the message that this one left, and fails.
+    // After a failure some may never arrive.
     const std::chrono::milliseconds limit =
         mpi_process_state().broken ? settings_.timeout
                                    : std::chrono::milliseconds(std::chrono::hours(24 * 365));
@@ -127,7 +129,7 @@ MpiCommunicator::~MpiCommunicator() {
          [&](int peer) { return !mailbox().left(peer) && !mailbox().has_call(peer); });
     native_.free();
   } catch (const std::exception&) {
-    // Noted by wait(); a destructor cannot do more.
+    // wait() has recorded it; a destructor cannot do more.
   }
   end_transfers();
 }
@@ -166,12 +168,12 @@ void MpiCommunicator::begin(CollectiveCall& call) {
   }
   const std::string problem = disagreement(calls, names_);
   if (problem.empty()) return FlightRecorder::of_process().move(noted_);
-  // Every rank that has all calls comes to the same text: of the world nobody needs to be told.
+  // Every rank that has all calls computes the same text: ranks of the world need no message.
   throw break_with(Error(ErrorCode::comm, problem), is_group());
 }
 
-/// The library's call cannot be given up while it waits, so all ranks are here first, and MpiNative ends the
-/// process should one not come out of it.
+/// The library's call cannot be cancelled while it waits, so all ranks meet first, and MpiNative
+/// ends the process if the call does not return.
 void MpiCommunicator::reduce_scatter(CollectiveCall call, Span<const float> send,
                                      Span<const std::int64_t> counts, Span<float> recv) {
   begin(call);
@@ -219,7 +221,7 @@ std::vector<int> MpiCommunicator::awaited(const Missing& missing) const {
 
 /// Makes progress until no other rank is missing(rank). Fails if nothing moves for the time limit, if another
 /// rank reports a failure, if MPI does, or if missing() throws. Where all that are missing wait in other
-/// communicators, their own limits will name who is to blame; should they wait for each other, twice the limit
+/// communicators, their own limits will name the cause; if they wait for each other, twice the limit
 /// ends it.
 template <class Missing>
 void MpiCommunicator::wait(const CollectiveCall& call, const char* what,
@@ -235,8 +237,8 @@ void MpiCommunicator::wait(const CollectiveCall& call, const char* what,
       const bool moved = blocks_.progress() || news_now != news;
       news = news_now;
       const std::vector<int> ranks = awaited(missing);
-      // Before the success: a rank that comes too late finds everybody's call in its mailbox, and then their
-      // failure in that call.
+      // Before the success: a rank that arrives too late finds the calls of all others in its
+      // mailbox, and then their failure in that call.
       if (family_->failure_for(transport().channel(), call.sequence)) break;
       if (told_waiting && (moved || ranks.empty())) {
         family_->post(MpiMessage::Kind::resumed);
@@ -268,7 +270,7 @@ void MpiCommunicator::wait(const CollectiveCall& call, const char* what,
   throw break_with(*family_->failure_for(transport().channel(), call.sequence), false);
 }
 
-/// Of the ranks waited for, those that do not wait themselves: they hold up the others.
+/// Of the missing ranks, those that do not wait themselves: they delay the others.
 std::vector<int> MpiCommunicator::blamed(const std::vector<int>& missing) const {
   std::vector<int> result;
   for (const int peer : missing) {
@@ -277,7 +279,8 @@ std::vector<int> MpiCommunicator::blamed(const std::vector<int>& missing) const 
   return result;
 }
 
-/// Ends this communicator and returns the error that counts. No MPI call may follow that could still write into
+/// Ends this communicator and returns the first error. No MPI call may follow that could still
+/// write into
 /// a buffer of the call that failed.
 Error MpiCommunicator::break_with(const Error& error, bool tell) {
   const Error first = family_->failure().keep(error);

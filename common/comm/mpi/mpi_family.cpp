@@ -10,7 +10,7 @@ namespace zeroproof {
 
 namespace {
 
-/// For the MPI library to take over the text of a failure.
+/// Time for the MPI library to take over the text of a failure.
 constexpr std::chrono::milliseconds last_words_limit{100};
 
 }  // namespace

@@ -1,5 +1,6 @@
 #pragma once
-// What the communicator of the world and its groups share in one process (internal to the MPI communicator).
+// State that the communicator of the world and its groups share in one process (internal to the MPI
+// communicator).
 
 #include <memory>
 #include <string>
@@ -20,8 +21,8 @@ struct MpiChannel {
   MpiMailbox mailbox;
 };
 
-/// One failure ends them all. It travels in the mailbox of the world, to which every waiting rank listens,
-/// whatever group it waits in; so does the news that a rank is stuck.
+/// One failure ends them all. It is sent to the mailbox of the world, which every waiting rank
+/// polls, in any group; so is the message that a rank is stuck.
 class MpiFamily {
  public:
   MpiFamily();
@@ -30,14 +31,16 @@ class MpiFamily {
   FailureRecord& failure() { return failure_; }
 
   void post(MpiMessage::Kind kind);
-  /// Tells all ranks of the world and gives MPI a moment to take the message over. Does not throw.
+  /// Sends the failure to all ranks of the world and waits briefly until MPI has taken the message
+  /// over. Does not throw.
   void tell(const Error& error, int channel, std::int64_t calls_before);
 
-  /// What has become of the world for a rank in a call of a channel: its own failure, or one that it has heard of
-  /// and that concerns this call. One in a later call of the same channel does not touch it.
+  /// State of the world for a rank in a call of a channel: its own failure, or a received one that
+  /// concerns this call. A failure in a later call of the same channel does not.
   std::optional<Error> failure_for(int channel, std::int64_t sequence) const;
 
-  /// What messages say of ranks given by their numbers in the world, of the world itself or of a group.
+  /// Names in messages for ranks given by their numbers in the world, of the world itself or of a
+  /// group.
   static RankNames names(const std::vector<int>& in_world, bool is_group);
 
  private:

@@ -18,7 +18,8 @@ void MpiMailbox::listen(int rank) {
   from.inbox_handle = transport_.receive(rank, MpiTransport::Kind::control, from.inbox);
 }
 
-/// MPI may still read messages for a rank that never took them: their memory must stay.
+/// MPI may still read messages for a rank that never received them: their memory must stay
+/// allocated.
 MpiMailbox::~MpiMailbox() {
   static std::mutex mutex;
   static std::vector<Outgoing> undelivered;
@@ -29,7 +30,7 @@ MpiMailbox::~MpiMailbox() {
 void MpiMailbox::post(const MpiMessage& message) {
   const std::lock_guard lock(mutex_);
   if (closed_) return;
-  // A handle for every rank from the beginning: should MPI refuse to send, the others are asked for all the same.
+  // A handle for every rank first: if MPI rejects a send, the other handles stay valid.
   outbox_.push_back({encode(message, transport_.world_size()),
                      std::vector<int>(static_cast<std::size_t>(transport_.world_size()), -1)});
   Outgoing& outgoing = outbox_.back();

@@ -14,8 +14,8 @@
 
 namespace zeroproof {
 
-/// Always listens to every other rank, so a failure is heard in whatever a rank is waiting for. Threads may call it
-/// at the same time.
+/// Always has a receive posted for every other rank, so a failure is received in any wait. Threads
+/// may call it at the same time.
 class MpiMailbox {
  public:
   explicit MpiMailbox(MpiTransport& transport);
@@ -28,13 +28,13 @@ class MpiMailbox {
   /// True if MPI has taken over all that was posted to this rank.
   bool posted(int rank) const;
 
-  /// Receives what has arrived. Returns how much news there has been so far (that another rank waits is none).
+  /// Receives all arrived messages. Returns the number of messages so far that are not `waiting`.
   std::int64_t progress();
 
-  /// Listens and sends no more. Call it before the transport is abandoned.
+  /// Stops receiving and sending. Call it before the transport is abandoned.
   void close();
 
-  /// What has arrived from a rank. A call may already be that of the next collective.
+  /// Messages received from a rank. A call may already be that of the next collective.
   bool has_call(int rank) const;
   CollectiveCall take_call(int rank);
   bool left(int rank) const;
@@ -45,7 +45,7 @@ class MpiMailbox {
     Error error;
     std::int64_t channel = 0;  ///< of the communicator that failed
     std::int64_t calls_before =
-        0;  ///< how many calls of it the rank that failed had completed by then
+        0;  ///< number of calls that the failed rank had completed
   };
   std::optional<Failure> failure() const;
 

@@ -49,7 +49,7 @@ std::vector<std::byte> encode(const MpiMessage& message, int world_size) {
   header.text_bytes = std::min(message.text.size(), max_text_bytes);
   std::vector<std::int64_t> counts = call.send_bytes;
   counts.insert(counts.end(), call.recv_bytes.begin(), call.recv_bytes.end());
-  counts.resize(2 * static_cast<std::size_t>(world_size));  // a message that is no call has none
+  counts.resize(2 * static_cast<std::size_t>(world_size));  // only a call has counts
   std::vector<std::byte> data(sizeof(Header) + counts_bytes(world_size) + header.text_bytes);
   std::memcpy(data.data(), &header, sizeof(Header));
   std::memcpy(data.data() + sizeof(Header), counts.data(), counts_bytes(world_size));
@@ -64,7 +64,7 @@ MpiMessage decode(Span<const std::byte> data, int world_size) {
   ZP_CHECK(header.format_id == format && header.world_size == world_size &&
                data.size() == sizeof(Header) + counts_bytes(world_size) + header.text_bytes,
            ErrorCode::comm, "another rank sent a message that cannot be read",
-           "the ranks seem to run different programs", "start the same build on every rank");
+           "ranks may run different builds", "start the same build on every rank");
   MpiMessage message;
   message.kind = static_cast<MpiMessage::Kind>(header.kind);
   message.channel = header.channel;

@@ -1,5 +1,5 @@
 #pragma once
-// What ranks say to each other beside data (internal to the MPI communicator).
+// Control messages between ranks (internal to the MPI communicator).
 
 #include <cstddef>
 #include <cstdint>
@@ -15,9 +15,9 @@ namespace zeroproof {
 struct MpiMessage {
   enum class Kind : std::uint8_t {
     call,  ///< the sender's next collective
-    waiting,  ///< the sender is stuck in a collective, of the world or a group: others are to blame, not it
+    waiting,  ///< the sender is stuck in a collective, of the world or a group: others are the cause
     resumed,  ///< the sender is no longer stuck there
-    left,     ///< the sender destroyed its communicator in good order: no more calls
+    left,     ///< the sender destroyed its communicator without error: no more calls
     failure,  ///< the sender cannot go on; the text is the Error that every rank throws
   };
   Kind kind = Kind::call;
@@ -27,7 +27,7 @@ struct MpiMessage {
   std::string text;
 };
 
-/// Bytes that hold any message between world_size ranks. Longer texts are cut.
+/// Bytes that hold any message between world_size ranks. Longer texts are truncated.
 std::size_t max_encoded_bytes(int world_size);
 
 std::vector<std::byte> encode(const MpiMessage& message, int world_size);

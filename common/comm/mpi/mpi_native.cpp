@@ -20,7 +20,7 @@ namespace {
 
 constexpr int exit_code_timeout = 5;
 
-/// How many pieces of max_message_bytes one MPI call may add: a long call is one that cannot be given up.
+/// Maximum number of pieces of max_message_bytes in one MPI call: a long call cannot be cancelled.
 constexpr std::int64_t messages_per_call = 64;
 
 }  // namespace
@@ -85,8 +85,8 @@ bool MpiNative::all_share_memory(const BlockingLimit& limit) {
   return static_cast<std::size_t>(neighbours) == in_world_.size();
 }
 
-/// MPI counts are int, and the library adds the counts of all parts up in one. So a call takes a piece of every
-/// part, which must then be gathered into one block; unless all fits into one call.
+/// MPI counts are int, and the library sums the counts of all parts in one. So a call takes a piece
+/// of every part, gathered into one block; unless all fits into one call.
 void MpiNative::reduce_scatter(Span<const float> send, Span<const std::int64_t> counts,
                                Span<float> recv, std::int64_t max_message_bytes,
                                const BlockingLimit& limit) {

@@ -1,5 +1,5 @@
 #pragma once
-// What is left to the MPI library's own collectives (internal to the MPI communicator).
+// Collectives left to the MPI library (internal to the MPI communicator).
 
 #include <chrono>
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace zeroproof {
 
-/// What a call that cannot be given up is called in the message should it take longer than the limit.
+/// Name in the message of a call that takes longer than the limit and cannot be cancelled.
 struct BlockingLimit {
   std::string what;
   std::chrono::milliseconds limit;
@@ -19,13 +19,14 @@ struct BlockingLimit {
 
 /// MPI's communicator of the same ranks, made when first needed.
 ///
-/// The library's collectives wait inside MPI, with the lock of all MPI calls, and nothing can call them back.
-/// Therefore all ranks must have met before, and a process in which one takes longer than the limit says so
-/// and ends with exit code 5, upon which the launcher ends the others. Two of them must not run on one process
-/// at the same time, in two threads: the ranks could wait for each other.
+/// The library's collectives wait inside MPI, with the lock of all MPI calls, and cannot be
+/// cancelled. Therefore all ranks must meet first, and a process in which one takes longer than the
+/// limit prints a message and ends with exit code 5, upon which the launcher ends the others. Two
+/// of them must not run in two threads of one process at the same time: the ranks could wait for
+/// each other.
 class MpiNative {
  public:
-  /// in_world: [world_size] the ranks; tag: of no message between them.
+  /// in_world: [world_size] the ranks; tag: not used by messages between them.
   MpiNative(std::vector<int> in_world, int tag);
   ~MpiNative();
 
@@ -37,7 +38,8 @@ class MpiNative {
   /// True if this rank shares memory with all others.
   bool all_share_memory(const BlockingLimit& limit);
 
-  /// Collective: gives MPI's communicators back. Without it they stay until MPI ends, as after a failure.
+  /// Collective: frees MPI's communicators. Without it they exist until MPI ends, as after a
+  /// failure.
   void free();
 
   struct Handles;

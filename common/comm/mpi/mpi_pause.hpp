@@ -1,5 +1,5 @@
 #pragma once
-// Waiting without an event to wait for (internal to the MPI communicator).
+// Polling with back-off (internal to the MPI communicator).
 
 #include <algorithm>
 #include <atomic>
@@ -9,11 +9,11 @@
 
 namespace zeroproof {
 
-/// Gives the processor away between looks, and after some hundred of them, or as long as those take where nobody else
-/// wants it, sleeps, ever longer: a core belongs to the rank that has work, as there may be more ranks than cores. On a
-/// machine that is busy each giving away costs a turn of everybody else, and the looks would take seconds. Each look of
-/// a rank that waits costs a microsecond or two, so what takes less than the looks is answered at once, and what takes
-/// longer about an eighth later than it could be, at most.
+/// Yields the processor between polls, and after some hundred polls, or as long as those take on an
+/// idle machine, sleeps, ever longer: a core belongs to the rank with work, since there may be more
+/// ranks than cores. On a busy machine every yield costs a time slice of all other processes, and
+/// polling would take seconds. A poll costs one or two microseconds, so waits shorter than the
+/// polling phase end at once, and longer ones about an eighth late at most.
 class Pause {
  public:
   using Clock = std::chrono::steady_clock;
@@ -22,7 +22,7 @@ class Pause {
 
   void reset() { *this = Pause(looks_before_sleep_); }
 
-  /// How long to sleep before the next look; 0: only give the processor away.
+  /// Sleep before the next poll; 0: only yield.
   std::chrono::microseconds next(Clock::time_point now = Clock::now()) {
     if (looks_++ == 0) begin_ = now;
     if (looks_ < looks_before_sleep_ && now - begin_ <= looks_before_sleep_ * longest_look)
@@ -43,7 +43,8 @@ class Pause {
 
   static constexpr std::chrono::microseconds longest{1000};
   static constexpr std::chrono::microseconds longest_look{5};
-  /// Who gave the processor away and got it back so late does better to sleep, for as long: a sleeper is woken at once.
+  /// A yield that returned so late is followed by a sleep of the same length: a sleeper is woken at
+  /// once.
   static constexpr std::chrono::microseconds turn_of_others{500};
   static constexpr std::chrono::seconds stays_busy{1};
 

@@ -19,7 +19,7 @@ namespace zeroproof {
 
 namespace {
 
-/// How the launcher says that a rank has died, and whether it then ends the others by itself.
+/// Notice of the launcher that a rank has died, and whether it then ends the others by itself.
 #if defined(MPICH_VERSION)
 constexpr std::array<int, 2> notices = {SIGTERM, SIGUSR1};
 constexpr bool launcher_ends_ranks = false;
@@ -28,10 +28,10 @@ constexpr std::array<int, 1> notices = {SIGTERM};
 constexpr bool launcher_ends_ranks = true;
 #endif
 
-/// Longer than mpirun's way from SIGTERM to SIGKILL, so that it never hides a message.
+/// Longer than the time of mpirun between SIGTERM and SIGKILL, so that it never hides a message.
 constexpr unsigned seconds_after_notice = 3;
 
-volatile std::sig_atomic_t end_requested = 0;  // a signal handler has no other place
+volatile std::sig_atomic_t end_requested = 0;  // a signal handler can only write this type
 
 void die_of_sigterm(int) {
   struct sigaction action {};
@@ -55,11 +55,11 @@ void on_notice(void (*handler)(int)) {
   for (const int signal : notices) sigaction(signal, &action, nullptr);
 }
 
-/// Every rank's host name. Asked once, while all ranks are surely there: a rank that is absent later has no time
-/// to say where it was.
+/// Every rank's host name. Gathered once, while all ranks are present: an absent rank cannot send
+/// it later.
 std::vector<std::string> hosts_of_all(int world_size) {
   constexpr std::size_t name_bytes = 256;
-  static std::vector<char> names;  // stays, should MPI never finish with it
+  static std::vector<char> names;  // static, since MPI may never finish with it
   static std::array<char, name_bytes> mine{};
   names.resize(name_bytes * static_cast<std::size_t>(world_size));
   const std::string host = local_host().substr(0, name_bytes - 1);
@@ -71,9 +71,9 @@ std::vector<std::string> hosts_of_all(int world_size) {
   for (int done = 0; done == 0;) {
     ZP_CHECK(MPI_Test(&request, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS &&
                  std::chrono::steady_clock::now() < deadline,
-             ErrorCode::timeout, "not all ranks of the MPI job came to life on " + host,
-             "each has to say where it runs",
-             "see whether every host of the job can reach the others");
+             ErrorCode::timeout, "not all ranks of the MPI job started on " + host,
+             "each rank sends its host name",
+             "check whether every host of the job can reach the others");
     if (done == 0) std::this_thread::sleep_for(std::chrono::microseconds(100));
   }
   std::vector<std::string> hosts;
@@ -115,7 +115,7 @@ MpiSession::~MpiSession() {
   const bool unwinding = std::uncaught_exceptions() > exceptions_at_start_;
   const bool may_wait = !unwinding && !mpi_process_state().memory_in_use;
   if (!may_wait || !all_ranks_end()) {
-    // MPI_Abort kills the other ranks within a second, and what they still have to say may be lost.
+    // MPI_Abort kills the other ranks within a second, and their last messages may be lost.
     const bool already_ends = launcher_ends_ranks && mpi_end_requested();
     if (!may_wait && !already_ends) std::this_thread::sleep_for(end_limit_ / 2);
     MPI_Abort(MPI_COMM_WORLD, exit_code_);
@@ -125,8 +125,8 @@ MpiSession::~MpiSession() {
   MPI_Finalize();
 }
 
-/// A barrier that can be given up: at once when this job was told to end, and after end_limit if something
-/// broke. Ranks where all is well wait as long as it takes.
+/// A barrier that can be cancelled: at once when the end of this job was requested, and after
+/// end_limit after a failure. Without a failure it waits without limit.
 bool MpiSession::all_ranks_end() const {
   const auto deadline = std::chrono::steady_clock::now() + end_limit_;
   MPI_Request request = MPI_REQUEST_NULL;

@@ -17,7 +17,7 @@ namespace zeroproof {
 
 namespace {
 
-/// Control, data, and what the library itself sends where it takes a tag.
+/// Control, data, and the library's own messages with an explicit tag.
 constexpr int tags_per_channel = 3;
 constexpr std::chrono::milliseconds abandon_limit{100};
 
@@ -53,7 +53,7 @@ struct MpiTransport::Requests {
     return static_cast<int>(handle);
   }
 
-  /// No transfer is under way but control messages sent.
+  /// True if no transfer is in progress but sent control messages.
   bool all_ended() {
     const std::lock_guard lock(mpi_mutex());
     bool ended = true;
@@ -72,8 +72,8 @@ struct MpiTransport::Requests {
 
 namespace {
 
-/// Half of the tags MPI offers, for the communicators of the world; groups have the other half. Counted in whole
-/// channels.
+/// Half of the tags of MPI, for the communicators of the world; groups have the other half. Counted
+/// in whole channels.
 int tags_per_half() {
   void* limit = nullptr;
   int found = 0;

@@ -1,5 +1,5 @@
 #pragma once
-// Bytes between two processes, without waiting (internal to the MPI communicator).
+// Asynchronous transfers between two processes (internal to the MPI communicator).
 
 #include <cstddef>
 #include <cstdint>
@@ -32,7 +32,7 @@ class MpiTransport {
   const std::vector<int>& in_world() const;
   /// Different for any two transports of a process, and the same for all ranks of one.
   int channel() const;
-  /// A tag that no transfer uses, for a call of MPI that takes one. Open MPI 4.1 does not keep the tag of
+  /// A tag that no transfer uses, for MPI calls with a tag argument. Open MPI 4.1 does not keep the tag of
   /// MPI_Comm_create_group apart from those of messages.
   int library_tag() const;
 
@@ -40,12 +40,12 @@ class MpiTransport {
   int send(int peer, Kind kind, Span<const std::byte> data);
   int receive(int peer, Kind kind, Span<std::byte> data);
 
-  /// The number of bytes moved if the transfer is complete, which ends its handle; nothing while it is under
-  /// way.
+  /// The number of bytes moved if the transfer is complete, which ends its handle; nothing while it
+  /// is in progress.
   std::optional<std::int64_t> finished(int handle);
 
-  /// Gives all transfers up. Returns false if MPI may still touch memory of Kind::data, since it cannot take
-  /// back what has begun; that of a control message sent must stay in any case.
+  /// Abandons all transfers. Returns false if MPI may still access memory of Kind::data, since it
+  /// cannot cancel them; memory of a sent control message must stay valid in any case.
   bool abandon();
 
  private:

@@ -44,8 +44,8 @@ class MpiWindow final : public SharedWindow {
   const int exceptions_at_start_ = std::uncaught_exceptions();
 };
 
-/// MPI gives the memory back when all ranks are here, and waits until they are. If they will not be, it stays
-/// until the process ends.
+/// MPI frees the memory when all ranks are here, and waits until they are. If they will not come,
+/// it stays allocated until the process ends.
 MpiWindow::~MpiWindow() {
   if (std::uncaught_exceptions() > exceptions_at_start_) return;
   try {
@@ -54,7 +54,7 @@ MpiWindow::~MpiWindow() {
     MPI_Win_unlock_all(window_);
     MPI_Win_free(&window_);
   } catch (const std::exception&) {
-    // Kept by the communicator, which throws it in its next call.
+    // Stored in the communicator, which throws it in its next call.
   }
 }
 
@@ -70,8 +70,8 @@ std::unique_ptr<SharedWindow> make_mpi_window(MpiNative& native,
   {
     const BlockingCall blocking(limit);
     void* base = nullptr;
-    // Rank 0 asks for what it takes to align all blocks, as MPI aligns for 8 bytes only. The parts of the ranks
-    // follow each other without a gap, and at the same place of a page in every process.
+    // Rank 0 requests the bytes that align all blocks, as MPI aligns for 8 bytes only. The parts of
+    // the ranks are contiguous, and at the same page offset in every process.
     const std::size_t own = padded_window_bytes(sizes[self]) + (self == 0 ? window_alignment : 0);
     check_mpi(
         MPI_Win_allocate_shared(static_cast<MPI_Aint>(own), 1, MPI_INFO_NULL, node, &base, &window),

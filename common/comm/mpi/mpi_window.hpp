@@ -11,8 +11,8 @@
 namespace zeroproof {
 
 /// Collective, among ranks that all share memory. sizes: [world_size] bytes each rank asks for. The own block is
-/// filled already, those of others only after the first fence. `comm` has the ranks of `native`, in which
-/// all_share_memory() has been asked for, and must outlive the window.
+/// initialized, those of others only after the first fence. `comm` has the ranks of `native`, in which
+/// all_share_memory() has been called, and must outlive the window.
 std::unique_ptr<SharedWindow> make_mpi_window(MpiNative& native,
                                               const std::vector<std::int64_t>& sizes,
                                               Communicator& comm, const BlockingLimit& limit);

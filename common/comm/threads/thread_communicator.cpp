@@ -13,8 +13,8 @@ namespace zeroproof {
 ThreadCommunicator::ThreadCommunicator(std::shared_ptr<ThreadRendezvous> meeting, int rank)
     : meeting_(std::move(meeting)), rank_(rank) {}
 
-/// A rank can ask for another communicator of the world, but not of a group. During an exception it says
-/// nothing: who catches the exception tells the world what it was.
+/// A rank can get another communicator of the world, but not of a group. During an exception it
+/// reports nothing: the handler of the exception reports it to the world.
 ThreadCommunicator::~ThreadCommunicator() {
   if (meeting_->is_group() && std::uncaught_exceptions() == exceptions_at_start_)
     meeting_->leave(rank_);
@@ -39,7 +39,7 @@ void ThreadCommunicator::exchange_places(const CollectiveCall& call, SendBlocks 
   meeting_->exchange(rank_, call, send, take);
 }
 
-/// All members come to share the first member's object: they copy its pointer while it waits for them.
+/// All members share the first member's object: they copy its pointer while it waits for them.
 template <class Object>
 std::shared_ptr<Object> ThreadCommunicator::share(const std::shared_ptr<Object>& mine,
                                                   const std::vector<int>& members,
@@ -54,7 +54,7 @@ std::shared_ptr<Object> ThreadCommunicator::share(const std::shared_ptr<Object>&
           std::as_bytes(Span<const std::shared_ptr<Object>* const>(&address, 1));
     }
   }
-  // The address itself travels.
+  // The address itself is sent.
   recv_bytes[static_cast<std::size_t>(members.front())] =
       sizeof(address);  // NOLINT(bugprone-sizeof-expression)
   std::shared_ptr<Object> shared;

@@ -1,5 +1,5 @@
 #pragma once
-// What the meetings of one world of threads share (internal to the thread communicator).
+// State shared by the meetings of one world of threads (internal to the thread communicator).
 
 #include <memory>
 #include <mutex>
@@ -23,14 +23,14 @@ struct ThreadDomain {
         left(static_cast<std::size_t>(world_size)),
         waiting(static_cast<std::size_t>(world_size)) {}
 
-  /// With the lock held: keeps the first failure and wakes who waits in any meeting.
+  /// With the lock held: stores the first failure and wakes the waiting ranks of all meetings.
   void break_with(const Error& error);
 
   const std::shared_ptr<FlightRecorders> recorders;  // null: nothing is recorded
   std::mutex mutex;                                  // guards this object and all meetings
   std::optional<Error> failure;
-  int culprit = -1;        // whose abort was the failure
-  std::vector<bool> left;  // [world_size] the rank's work is over
+  int culprit = -1;        // rank of the failure
+  std::vector<bool> left;  // [world_size] the rank's work has ended
   int num_left = 0;
   std::vector<int> waiting;  // [world_size] meetings in which the rank waits
   std::set<ThreadRendezvous*> meetings;

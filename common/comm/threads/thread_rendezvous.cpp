@@ -127,7 +127,7 @@ void ThreadRendezvous::arrive(int rank, CollectiveCall call, Span<const Span<con
     check_left();
     wait_for_all(lock, rank, meeting);
   }
-  // A meeting that took place is completed even if the world broke since: other ranks copy from this one's
+  // A complete meeting is finished even if the world failed since: other ranks copy from this one's
   // memory.
   if (meetings_ == meeting) throw Error(*domain_->failure);
 }
@@ -138,8 +138,8 @@ void ThreadRendezvous::wait_for_all(std::unique_lock<std::mutex>& lock, int rank
   int& waiting = domain_->waiting[in_world(rank)];
   ++waiting;
   bool in_time = changed_.wait_for(lock, timeout_, done);
-  // Ranks that wait in another meeting come late for no fault of theirs: their own time limit will name the one
-  // that is absent there. Should they wait for each other, the second limit ends it.
+  // Ranks that wait in another meeting are not the cause: their own time limit will name the rank
+  // that is absent there. If they wait for each other, the second limit ends it.
   if (!in_time && holding_up().empty()) in_time = changed_.wait_for(lock, timeout_, done);
   --waiting;
   if (in_time) return;
@@ -158,7 +158,7 @@ void ThreadRendezvous::open() {
   changed_.notify_all();
 }
 
-/// Without time limit: what is waited for is only other threads' memcpy, or what they enqueue.
+/// Without time limit: other threads only copy or enqueue copies here.
 void ThreadRendezvous::finish() {
   std::unique_lock lock(domain_->mutex);
   if (--copying_ == 0) return changed_.notify_all();
@@ -182,7 +182,7 @@ std::vector<int> ThreadRendezvous::holding_up() const {
   return result;
 }
 
-/// Breaks the world if somebody waits here for a rank that will not come.
+/// Fails the world if a rank waits here for a rank that will not come.
 void ThreadRendezvous::check_left() {
   if (arrived_ == 0 || num_left_ + domain_->num_left == 0 || domain_->failure) return;
   std::vector<int> left;

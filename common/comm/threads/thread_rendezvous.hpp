@@ -15,7 +15,7 @@
 namespace zeroproof {
 
 /// A collective has three parts: all ranks arrive, and the last one compares the calls; each rank takes what
-/// it receives straight from the senders' memory; nobody returns before all have. Waiting ranks sleep.
+/// it receives directly from the senders' memory; no rank returns before all have. Waiting ranks sleep.
 class ThreadRendezvous {
  public:
   using TakeBlock = std::function<void(std::size_t from, Span<const std::byte> block)>;
@@ -38,14 +38,14 @@ class ThreadRendezvous {
                 const TakeBlock& take);
   void abort(int rank, const std::string& reason);
 
-  /// Nobody calls for this rank any more: who waits for it here, or ever will, gets an error at once.
+  /// This rank makes no more calls: ranks that wait for it here, now or later, fail at once.
   void leave(int rank);
-  /// The same in all meetings of the world, whose rank this is; the rank's work is over.
+  /// The same in all meetings of the world of this rank; its work has ended.
   void leave_all(int rank);
-  /// Takes all leave_all() back, for the next piece of work.
+  /// Resets all leave_all(), for the next run_ranks().
   void return_all();
 
-  /// The rank of the world whose abort broke it, or -1.
+  /// The rank of the world whose abort was the failure, or -1.
   int culprit();
 
  private:
@@ -76,10 +76,10 @@ class ThreadRendezvous {
   std::condition_variable changed_;
   std::vector<CollectiveCall> calls_;  // [world_size]
   std::vector<Rank> ranks_;            // [world_size]
-  int num_left_ = 0;                   // ranks that left this meeting alone
+  int num_left_ = 0;                   // ranks that left only this meeting
   int arrived_ = 0;                    // ranks that wait for this meeting
   int copying_ = 0;                    // ranks that still copy from the last meeting
-  std::int64_t meetings_ = 0;          // that took place
+  std::int64_t meetings_ = 0;          // completed meetings
 };
 
 }  // namespace zeroproof

@@ -36,11 +36,11 @@ void run_ranks(ThreadWorld& world, const std::function<void(Communicator&)>& wor
   std::mutex mutex;
   std::vector<std::exception_ptr> errors(static_cast<std::size_t>(world.world_size()));
   std::vector<int>
-      ended;  // ranks in order, those before the others that met the problem themselves
+      ended;  // in the order of ranks, original failures first
   std::ptrdiff_t num_own = 0;
   const auto end = [&](int rank, const std::string& reason, ErrorOrigin origin) {
     {
-      // Noted before the abort, so that a failure which only follows from it cannot come first.
+      // Stored before the abort, so that a failure which only follows from it cannot come first.
       const std::lock_guard lock(mutex);
       errors[static_cast<std::size_t>(rank)] = std::current_exception();
       const bool own = origin == ErrorOrigin::own;
@@ -72,8 +72,9 @@ void run_ranks(ThreadWorld& world, const std::function<void(Communicator&)>& wor
   for (std::thread& thread : threads) thread.join();
   meeting.return_all();
   if (ended.empty()) return;
-  // The first whose abort broke the world, unless it only heard of another's end: ranks also meet where this world does
-  // not look, and one that was told there may be here before the one that told it.
+  // The first rank whose abort failed the world, unless it only received another's failure: ranks
+  // also meet outside of this world, and a rank that received a failure there may end before the
+  // rank that sent it.
   const auto own_end = ended.begin() + num_own;
   const auto culprit = std::find(ended.begin(), own_end, meeting.culprit());
   std::rethrow_exception(

@@ -189,15 +189,15 @@ TEST_CASE("saved state: a model, a rule or a policy that does not fit is refused
   says(refusal(held_params(), [](OptimizerSetup& setup) { setup.hyper.amsgrad = true; }),
        {"has no max_exp_avg_sq", "update rule of the run that wrote it"});
   says(refusal(held_params(), [](OptimizerSetup& setup) { setup.hyper.rule = UpdateRule::lion; }),
-       {"has exp_avg_sq, which is not kept here"});
+       {"has exp_avg_sq, which this rule does not keep"});
   says(refusal(held_params(), [](OptimizerSetup& setup) { setup.hyper.rule = UpdateRule::sgd; }),
-       {"has exp_avg, which is not kept here"});
+       {"has exp_avg, which this rule does not keep"});
   says(
       refusal(held_params(), [](OptimizerSetup& setup) { setup.missing_grad = MissingGrad::skip; }),
       {"counts no steps for every tensor", "missing_grad = skip"});
 }
 
-TEST_CASE("saved state: a checkpoint that does not say how far its run was is refused") {
+TEST_CASE("saved state: a checkpoint without valid counters is refused") {
   const TemporaryFolder folder = TemporaryFolder::in_memory();
   save_small(system_disk(), folder.file("a"), 3, 2);  // a manifest without counters
   const CheckpointReader reader(CheckpointRoot(folder.file("a")), 3);
@@ -210,6 +210,6 @@ TEST_CASE("saved state: a checkpoint that does not say how far its run was is re
     FAIL("was taken");
   } catch (const Error& error) {
     CHECK(error.code() == ErrorCode::damaged);
-    CHECK(std::string(error.what()).find("does not say how far its run was") != std::string::npos);
+    CHECK(std::string(error.what()).find("has no valid counters") != std::string::npos);
   }
 }

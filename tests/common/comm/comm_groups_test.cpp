@@ -83,7 +83,7 @@ TEST_CASE("groups: of one rank alone") {
   CHECK_THROWS_WITH_AS(
       comm->barrier(),
       "rank 0 (rank 0 of the world) ended: no more input (the other ranks cannot go on "
-      "without it); mend what that rank reports first",
+      "without it); fix the error that this rank reports first",
       Error);
 }
 

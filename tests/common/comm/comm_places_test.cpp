@@ -91,6 +91,6 @@ TEST_CASE("places: a communicator that says nothing of addresses has none") {
   tests::HostedCommunicator processes(*self, {"a"});
   CHECK_FALSE(processes.shares_addresses());
   CHECK(error_of(processes, {}) ==
-        "self cannot tell ranks where the data of others lies (addresses mean nothing in "
+        "self cannot exchange addresses (addresses mean nothing in "
         "another process); use self or threads");
 }
