@@ -7,7 +7,7 @@
 
 namespace zeroproof {
 
-/// The numbers of gelu in its tanh form, and of its fast form.
+/// Constants of gelu in its tanh form, and of its fast form.
 inline constexpr float gelu_scale = 0x1.988454p-1F;        ///< sqrt(2 / pi)
 inline constexpr float gelu_cubic = 0x1.6e4e26p-5F;        ///< 0.044715
 inline constexpr float gelu_slope_cubic = 0x1.b6676cp-4F;  ///< 3 * 0.044715 * sqrt(2 / pi)
@@ -22,7 +22,7 @@ inline constexpr float quick_gelu_scale = 0x1.b3b646p+0F;  ///< 1.702
 ///            a = gelu_scale * u;  h = u * u;  c = gelu_cubic * h;  d = 1 + c;  e = a * d;  t = tanh(e)
 ///            p = 1 + t;  q = 0.5 * u;  y = q * p
 /// Exact    bitwise.
-/// Special  what the operations give: gelu(-infinity) is NaN, a large negative u gives -0, NaN gives NaN.
+/// Special  results of the operations: gelu(-infinity) is NaN, a large negative u gives -0, NaN gives NaN.
 /// Errors   invalid_argument if columns < 1, the numel of x is no multiple of columns, y has another numel than x, or
 ///          bias is neither empty nor [columns].
 /// Contract R2, R23. Source: [Fusion:gelu].
@@ -31,12 +31,12 @@ using BiasGeluFn = void(const Exec&, std::int64_t columns, Span<const float> x,
 
 /// d loss / d x of BiasGeluFn; that of the bias is its sum over rows (ColumnSumFn).
 ///
-/// Shapes   dy, dx: like y and x of BiasGeluFn; x and bias as they were given to it. No two overlap.
+/// Shapes   dy, dx: like y and x of BiasGeluFn; x and bias as passed to it. No two overlap.
 /// Order    u, h, t, p and q as there, then
 ///            k = t * t;  l = 1 - k;  m = gelu_slope_cubic * h;  n = gelu_scale + m;  r = l * n;  s = q * r
 ///            v = 0.5 * p;  w = v + s;  dx = dy * w
 /// Exact    bitwise.
-/// Special  what the operations give: where h or m overflows, r is 0 * infinity, and dx NaN.
+/// Special  results of the operations: where h or m overflows, r is 0 * infinity, and dx NaN.
 /// Errors   as BiasGeluFn, for dy and dx too.
 /// Contract R2, R23. Source: [Fusion:gelu_backward].
 using BiasGeluBackwardFn = void(const Exec&, std::int64_t columns, Span<const float> dy,
@@ -51,7 +51,7 @@ using BiasGeluBackwardFn = void(const Exec&, std::int64_t columns, Span<const fl
 ///            u = gate + bias[j];  v = linear + bias[columns + j];  or gate and linear without a bias
 ///            f = gelu(u), by the operations of BiasGeluFn;  y = f * v
 /// Exact    bitwise.
-/// Special  what the operations give.
+/// Special  results of the operations.
 /// Errors   invalid_argument if columns < 1, the numel of y is no multiple of columns, that of x is not twice that of
 ///          y, or bias is neither empty nor [2 * columns].
 /// Contract R2, R23. Source: [Fusion:gated].
@@ -60,7 +60,7 @@ using GegluFn = void(const Exec&, std::int64_t columns, Span<const float> x, Spa
 
 /// d loss / d x of GegluFn.
 ///
-/// Shapes   dy: like y, dx: like x of GegluFn; x and bias as they were given to it. No two overlap.
+/// Shapes   dy: like y, dx: like x of GegluFn; x and bias as passed to it. No two overlap.
 /// Order    u, v and f as there; w of u as in BiasGeluBackwardFn:
 ///            a = dy * v;  gate of dx = a * w;  linear part of dx = dy * f
 /// Exact    bitwise.
@@ -79,7 +79,7 @@ using GegluBackwardFn = void(const Exec&, std::int64_t columns, Span<const float
 ///            y = f * weight[r], or f without weights
 ///          The offset is always added, also 0.
 /// Exact    bitwise.
-/// Special  what the operations give.
+/// Special  results of the operations.
 /// Errors   as GegluFn; and if weight is neither empty nor [rows]. offset may be any value.
 /// Contract R2, R23. Source: [Fusion:gated].
 using QuickGegluFn = void(const Exec&, std::int64_t columns, float offset, Span<const float> x,
@@ -87,14 +87,14 @@ using QuickGegluFn = void(const Exec&, std::int64_t columns, float offset, Span<
 
 /// d loss / d x and d loss / d weight of QuickGegluFn.
 ///
-/// Shapes   dy: like y, dx: like x; x, bias, weight as they were given to QuickGegluFn. d_weight: [rows] if there are
+/// Shapes   dy: like y, dx: like x; x, bias, weight as passed to QuickGegluFn. d_weight: [rows] if there are
 ///          weights, else empty; overwritten. No two overlap.
 /// Order    u, v, a, s, h, w and f as there;  g = dy * weight[r], or dy without weights
 ///            e = 1 - s;  b = a * e;  c = 1 + b;  d = s * c;  p = g * w
 ///            gate of dx = p * d;  linear part of dx = g * h
 ///            d_weight[r] = the sum over j of dy * f, in the 8 blocks of R18
 /// Exact    bitwise.
-/// Special  what the operations give.
+/// Special  results of the operations.
 /// Errors   as QuickGegluFn, for dy and dx too; and if d_weight has another numel than weight.
 /// Contract R2, R18, R23. Source: [Fusion:gated].
 using QuickGegluBackwardFn = void(const Exec&, std::int64_t columns, float offset,
@@ -110,7 +110,7 @@ using QuickGegluBackwardFn = void(const Exec&, std::int64_t columns, float offse
 ///                         v = v > limit ? limit : (v < -limit ? -limit : v)        limit = 0: neither
 ///            s = sigmoid(u);  h = u * s;  f = h * v;  y = f * weight[r], or f without weights
 /// Exact    bitwise.
-/// Special  what the operations give. A NaN passes the limits.
+/// Special  results of the operations. A NaN passes the limits.
 /// Errors   as QuickGegluFn; and if limit is negative, infinite or NaN (-0 is 0).
 /// Contract R2, R23. Source: [Fusion:gated], [Fusion:clamped].
 using SwigluFn = void(const Exec&, std::int64_t columns, float limit, Span<const float> x,
@@ -122,11 +122,11 @@ using SwigluFn = void(const Exec&, std::int64_t columns, float limit, Span<const
 /// Order    u, v (after the limits), s, h and f as there;  g = dy * weight[r], or dy without weights
 ///            e = 1 - s;  b = u * e;  c = 1 + b;  d = s * c;  p = g * v
 ///            gate of dx = p * d;  linear part of dx = g * h
-///          limit > 0, for u and v as they were before the limits: the gate of dx is +0 where u > limit, the linear
+///          limit > 0, for u and v before the limits: the gate of dx is +0 where u > limit, the linear
 ///          part where v > limit or v < -limit. At a limit the gradient passes.
 ///            d_weight[r] = the sum over j of dy * f, in the 8 blocks of R18
 /// Exact    bitwise.
-/// Special  what the operations give; a NaN is beyond no limit.
+/// Special  results of the operations; a NaN is not clamped.
 /// Errors   as SwigluFn, for dy and dx too; and if d_weight has another numel than weight.
 /// Contract R2, R18, R23. Source: [Fusion:gated], [Fusion:clamped].
 using SwigluBackwardFn = void(const Exec&, std::int64_t columns, float limit, Span<const float> dy,
@@ -139,7 +139,7 @@ using SwigluBackwardFn = void(const Exec&, std::int64_t columns, float limit, Sp
 /// Order    one fp32 rounding per operation, for an element of row r:
 ///            m = x <= 0 ? +0 : x (NaN stays NaN);  f = m * m;  y = f * weight[r], or f without weights
 /// Exact    bitwise.
-/// Special  what the operations give.
+/// Special  results of the operations.
 /// Errors   invalid_argument if columns < 1, the numel of x is no multiple of columns, y has another numel than x, or
 ///          weight is neither empty nor [rows].
 /// Contract R2. Source: [Fusion:squared_relu].
@@ -148,12 +148,12 @@ using SquaredReluFn = void(const Exec&, std::int64_t columns, Span<const float> 
 
 /// d loss / d x and d loss / d weight of SquaredReluFn.
 ///
-/// Shapes   dy, dx: like x; x and weight as they were given to SquaredReluFn. d_weight: [rows] if there are weights,
+/// Shapes   dy, dx: like x; x and weight as passed to SquaredReluFn. d_weight: [rows] if there are weights,
 ///          else empty; overwritten. No two overlap.
 /// Order    m and f as there;  g = dy * weight[r], or dy without weights;  a = 2 * m;  dx = a * g
 ///            d_weight[r] = the sum over the row of dy * f, in the 8 blocks of R18
 /// Exact    bitwise.
-/// Special  what the operations give: where m is 0, dx is a zero with the sign of g, or NaN if g is not finite.
+/// Special  results of the operations: where m is 0, dx is a zero with the sign of g, or NaN if g is not finite.
 /// Errors   as SquaredReluFn, for dy and dx too; and if d_weight has another numel than weight.
 /// Contract R2, R18. Source: [Fusion:squared_relu].
 using SquaredReluBackwardFn = void(const Exec&, std::int64_t columns, Span<const float> dy,

@@ -7,7 +7,7 @@
 
 namespace zeroproof {
 
-/// Which random words a dropout takes (R15).
+/// Random words of a dropout (R15).
 struct DropoutDraw {
   std::uint64_t seed = 0;
   std::uint64_t step = 0;         ///< its low 32 bits enter the counter
@@ -26,7 +26,7 @@ inline constexpr std::uint32_t dropout_stream = 0x44524F50;
 ///            d = u * scale if w >= T, otherwise +0;  y = d + residual
 ///          The product is always evaluated, also with a scale of 1.
 /// Exact    drawn: bitwise, given the draw.
-/// Special  a dropped NaN or infinity is gone.
+/// Special  a dropped NaN or infinity becomes residual.
 /// Errors   invalid_argument if columns < 1, the numel of x is no multiple of columns, y or residual has another one,
 ///          bias is neither empty nor [columns], or probability is not in [0, 1).
 /// Contract R2, R15. Source: [Fusion:dropout].

@@ -15,7 +15,7 @@ struct BinnedSum {
   Span<std::uint8_t> top;
 };
 
-/// Largest number of leaves in one sum: what 32-bit fields hold.
+/// Largest number of leaves in one sum: limit of the 32-bit fields.
 inline constexpr std::int64_t binned_max_leaves = 128;
 
 /// Adds one leaf.
@@ -27,7 +27,7 @@ inline constexpr std::int64_t binned_max_leaves = 128;
 using BinnedDepositFn = void(const Exec&, Span<const float> leaf, const BinnedSum& sum);
 
 /// Adds a sum of other leaves: both are raised to the larger top, then hi and lo are added as integers. Commutative and
-/// associative as long as no more than binned_max_leaves leaves are in it.
+/// associative as long as no more than binned_max_leaves leaves are added.
 ///
 /// Shapes   from, into: [numel]; from keeps its bits.
 /// Exact    bitwise.

@@ -9,10 +9,11 @@
 
 namespace zeroproof {
 
-/// What of a master is quantized: its own value, or the bf16 parameter's, which rounds twice on purpose.
+/// The value of a master that is quantized: its own, or that of the bf16 parameter, which rounds
+/// twice on purpose.
 enum class QuantizedValue : std::uint8_t { direct, through_bf16 };
 
-/// Everything a quantization takes besides numbers.
+/// All arguments of a quantization but numbers.
 struct BlockQuantization {
   BlockGrid grid;
   QuantizedValue value = QuantizedValue::direct;
@@ -23,10 +24,10 @@ struct BlockQuantization {
 ///
 /// Shapes   values: [numel], elements first .. first + numel - 1 of the tensor, row after row; amax: [num_blocks] of
 ///          the grid, blocks of a row of blocks side by side. Buffers do not overlap.
-/// Units    bits & 0x7FFFFFFF of v, v = the element (direct) or the element rounded to bf16 as R8 does it and widened
+/// Units    bits & 0x7FFFFFFF of v, v = the element (direct) or the element rounded to bf16 as in R8 and widened
 ///          (through_bf16); a NaN counts as 0x7FFFFFFF, whatever its bits.
-/// Order    none: amax of a block = the unsigned maximum of what was there and of its elements among values. A block of
-///          which there are none keeps its bits.
+/// Order    none: amax of a block = the unsigned maximum of its old value and of its elements among values. A block
+///          without elements among values keeps its bits.
 /// Exact    integer. Ranks that have parts of a tensor start from 0 and take the unsigned maximum of theirs.
 /// Errors   invalid_argument if the grid is not legal (BlockGrid::is_legal), first < 0, the part reaches beyond the
 ///          tensor, or amax has another number of elements than there are blocks; nothing is written then.
@@ -39,7 +40,7 @@ using BlockAmaxFn = void(const Exec&, const BlockGrid&, QuantizedValue, std::int
 /// Shapes   values, target: [numel], elements first .. first + numel - 1 of the tensor; scale: [num_blocks], as amax
 ///          above. Buffers do not overlap.
 /// Order    v as above; y = v * scale[block], one fp32 rounding, always evaluated; target = y rounded to the format as
-///          R8 has it, by `overflow`.
+///          in R8, by `overflow`.
 /// Exact    bitwise, whatever the scales: infinite, NaN and negative ones are multiplied like others. Subnormal
 ///          products are kept; -0 stays -0.
 /// Errors   invalid_argument as above, or if the numels differ; nothing is written then.

@@ -10,9 +10,9 @@
 
 namespace zeroproof {
 
-/// The magnitude below which a share of the elements lies: the left edge of a bin.
+/// The magnitude below which a share of the elements is: the left edge of a bin.
 ///
-/// Shapes   count: [B], counts of bins without the two behind them; fewest_bins <= B <= most_appended_bins.
+/// Shapes   count: [B], counts of bins without the two extra ones; fewest_bins <= B <= most_appended_bins.
 /// Units    width: of a bin. percentile: of 0..100.
 /// Order    fp64: q = percentile / 100; t = q * n, n the sum of all counts. The least k for which the sum of
 ///          count[0] .. count[k], widened, is at least t.
@@ -22,7 +22,7 @@ namespace zeroproof {
 /// Contract R26. Source: [Calib:percentile].
 using PercentileAmaxFn = float(Span<const std::uint64_t> count, float width, double percentile);
 
-/// The clip whose quantized distribution is nearest to the one that was counted, by relative entropy.
+/// The clip whose quantized distribution is nearest to the one of the counts, by relative entropy.
 ///
 /// Shapes   count: [B] as above, B >= 2^(bits-1). bits: 2..8.
 /// Order    R26, for each i = 2^(bits-1) .. B by itself; sums over bins from +0 in increasing order, fp64, one rounding
@@ -40,9 +40,9 @@ inline constexpr int num_clips = 25;
 /// Squared errors of every candidate, added to limbs.
 ///
 /// Shapes   values: [numel], elements first .. first + numel - 1 of the tensor; amax: [num_blocks] as FakeQuantizeFn
-///          has it; errors: [num_blocks * num_clips], the candidates of a block side by side.
+///          expects it; errors: [num_blocks * num_clips], the candidates of a block side by side.
 /// Order    a = fp32(amax * m * 2^-5); f as FakeQuantizeFn with a; e = x - f, one fp32 rounding; e goes into the limbs
-///          as GradNormExactAccumulateFn has it.
+///          as in GradNormExactAccumulateFn.
 /// Exact    bitwise: the represented value and the two counts. Ranks add theirs.
 /// Errors   as FakeQuantizeFn; invalid_argument if errors has another number of elements.
 /// Contract R26, R12. Source: [Calib:mse].
@@ -61,11 +61,11 @@ using ClipErrorsFn = void(const Exec&, const FakeQuantization&, std::int64_t fir
 using ClipOfErrorsFn = void(Span<const std::uint32_t> amax, Span<const NormLimbs> errors,
                             Span<std::uint32_t> clipped);
 
-/// Factors of a layer's input channels that move the range of inputs into weights.
+/// Factors for a layer's input channels that move the range of inputs into weights.
 ///
-/// Shapes   input_amax, weight_amax, scale: [channels], amax as BlockAmaxFn leaves them.
+/// Shapes   input_amax, weight_amax, scale: [channels], amax as BlockAmaxFn writes them.
 /// Order    R26, fp64, one rounding per operation, exp and log of portable_math64; scale rounded to fp32 once, then
-///          brought into fp32(1e-4) .. 1e4.
+///          clamped to fp32(1e-4) .. 1e4.
 /// Special  1 where the input's amax is at most 2^-31, or one of both is infinite or NaN.
 /// Errors   invalid_argument if the numels differ or alpha is not within 0..1.
 /// Contract R26, R20. Source: [Calib:smooth].

@@ -13,7 +13,7 @@ namespace zeroproof {
 /// Order    one rounding per element, to nearest, ties to even.
 /// Exact    bitwise. Subnormals are kept; too large becomes infinity; NaN stays NaN (payload free, R9).
 /// Errors   invalid_argument if the numels differ.
-/// Contract R8. Why there is a master to round from: [MP:master].
+/// Contract R8. Reason for a master: [MP:master].
 using CastToBf16Fn = void(const Exec&, Span<const float> source, Span<bf16> target);
 using CastToFp16Fn = void(const Exec&, Span<const float> source, Span<fp16> target);
 
@@ -30,17 +30,18 @@ using CastToFp16Fn = void(const Exec&, Span<const float> source, Span<fp16> targ
 using CastToE4m3Fn = void(const Exec&, Span<const float> source, Span<e4m3> target);
 using CastToE5m2Fn = void(const Exec&, Span<const float> source, Span<e5m2> target);
 
-/// What becomes of magnitudes that round above the largest finite value of an 8-bit format, and of infinities.
+/// Result for magnitudes that round above the largest finite value of an 8-bit format, and for
+/// infinities.
 enum class Overflow : std::uint8_t {
   saturate,  ///< that largest finite value, with the sign: the casts above
   nonfinite  ///< infinity with the sign in e5m2; NaN in e4m3, which has no infinity
 };
 
-/// The same, not saturating.
+/// The same without saturation.
 ///
 /// Shapes   source, target: [numel], numel >= 0; the buffers do not overlap.
 /// Order    one rounding per element, to nearest, ties to even, as if the exponent went on: what rounds to the largest
-///          finite value or below is what the casts above make; from 464 up, 464 itself excluded, e4m3 is NaN; from
+///          finite value or below is as in the casts above; from 464 up, 464 itself excluded, e4m3 is NaN; from
 ///          61440 up, 61440 included, e5m2 is infinite.
 /// Exact    bitwise. Infinity is NaN (e4m3) or infinity (e5m2); NaN stays NaN.
 /// Errors   invalid_argument if the numels differ.
@@ -51,7 +52,7 @@ using NonfiniteCastToE5m2Fn = void(const Exec&, Span<const float> source, Span<e
 /// fp32 to the exponent of a block scale, rounded up, so that the scale is not too small.
 ///
 /// Shapes   source, target: [numel], numel >= 0; the buffers do not overlap.
-/// Order    the smallest code c of 0..254 with |x| <= 2^(c - 127); 254 if there is none. The sign is not looked at.
+/// Order    the smallest code c of 0..254 with |x| <= 2^(c - 127); 254 if there is none. The sign is ignored.
 /// Exact    bitwise. Both zeros and everything up to 2^-127 are 0, the other subnormals 1; above 2^127 and infinity:
 ///          254;
 ///          NaN: 255.
@@ -77,7 +78,7 @@ using WidenFp16Fn = void(const Exec&, Span<const fp16> source, Span<float> targe
 using WidenE4m3Fn = void(const Exec&, Span<const e4m3> source, Span<float> target);
 using WidenE5m2Fn = void(const Exec&, Span<const e5m2> source, Span<float> target);
 
-/// Which random words a stochastic rounding takes (R15).
+/// Random words of a stochastic rounding (R15).
 struct RoundingDraw {
   std::uint64_t seed = 0;
   std::uint64_t step = 0;  ///< the tensor's applied-step count; its low 32 bits enter the counter

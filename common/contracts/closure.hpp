@@ -1,5 +1,6 @@
 #pragma once
-// What an optimizer that evaluates the loss itself calls: loss and gradient at a point of its choice.
+// Interface for optimizers that evaluate the loss themselves: loss and gradient at a point of their
+// choice.
 
 #include <cstdint>
 
@@ -10,8 +11,8 @@ namespace zeroproof {
 /// Loss and gradient of one step's micro-batches, as a function of the sharded fp32 master.
 ///
 /// Collective: all ranks evaluate equally often, in the same order. Evaluations are counted here, so that a
-/// rank that made one more than the others is found at the end of a step (R21). Every rank has an object of
-/// its own.
+/// rank that made one more than the others is found at the end of a step (R21). Every rank has its
+/// own object.
 class Closure {
  public:
   virtual ~Closure() = default;
@@ -22,7 +23,7 @@ class Closure {
   ///          included; no overlap. Padding of either holds anything.
   /// Units    the mean loss and g1 of R6, without a loss scale.
   /// Exact    bitwise; f is the same bits on all ranks (R21).
-  /// Errors   whatever the closure throws ends the step where it is.
+  /// Errors   an exception of the closure ends the step at once.
   double evaluate(Span<const float> master_shard, Span<float> grad_shard) {
     ++evaluations_;
     return compute(master_shard, grad_shard);
@@ -32,8 +33,8 @@ class Closure {
   std::int64_t evaluations() const { return evaluations_; }
 
  private:
-  /// grad_shard arrives full of NaN; every element of every tensor is to be written. A result that is not
-  /// finite is legal: it tells the optimizer not to go there.
+  /// grad_shard is full of NaN at first; the closure must write every element of every tensor. A
+  /// non-finite result is legal: the optimizer then rejects the point.
   virtual double compute(Span<const float> master_shard, Span<float> grad_shard) = 0;
 
   std::int64_t evaluations_ = 0;

@@ -34,7 +34,7 @@ struct CrossEntropyOptions {
 using CrossEntropyMaxFn = void(const Exec&, const VocabularyPart& part, Span<const float> logits,
                                Span<std::uint32_t> largest);
 
-/// What the loss of each row needs of one rank's columns.
+/// One rank's part of the loss of each row.
 ///
 /// Shapes   logits: [rows, width] as CrossEntropyMaxFn. largest: [rows], the maximum over all ranks. targets: [rows].
 ///          exp_sum, shifted_sum: [rows]. target_bits: [rows].
@@ -52,7 +52,7 @@ using CrossEntropySumFn = void(const Exec&, const VocabularyPart& part, Span<con
                                Span<float> exp_sum, Span<float> shifted_sum,
                                Span<std::uint32_t> target_bits);
 
-/// The loss of each row, from what all ranks have.
+/// The loss of each row, from the parts of all ranks.
 ///
 /// Shapes   largest, targets: [rows]. exp_sums, shifted_sums: [ranks, rows], rank after rank, ranks = 1, 2, 4 or 8.
 ///          target_bits: [rows], those of all ranks combined by OR. loss, total, log_total: [rows], the last two for
@@ -66,7 +66,7 @@ using CrossEntropySumFn = void(const Exec&, const VocabularyPart& part, Span<con
 ///              f = keep * loss;  g = smooth * w;  loss = f + g
 ///            log_total = m + l
 ///            z_weight > 0:  h = log_total * log_total;  z = z_weight * h;  loss = loss + z
-///          A target outside of [0, size) is a position that does not count: its loss is +0.
+///          A target outside of [0, size) is an ignored position: its loss is +0.
 /// Exact    ordered.
 /// Errors   invalid_argument if size < 1, ranks is none of 1, 2, 4 and 8, options are not as described, or a view has
 ///          another numel.
@@ -88,7 +88,7 @@ using CrossEntropyLossFn = void(const Exec&, const CrossEntropyOptions& options,
 ///            label_smoothing > 0:  u = fp32(c / size), from fp64;  a_j = a_j - u
 ///            z_weight > 0:         k = 2 * z_weight;  r = k * log_total;  t_j = r * p_j;  a_j = a_j + t_j
 ///            d_logits_j = d_loss * a_j
-///          A position that does not count has d_logits_j = +0.
+///          An ignored position has d_logits_j = +0.
 /// Exact    bitwise.
 /// Errors   as CrossEntropyMaxFn and CrossEntropyLossFn.
 /// Contract R2, R23. Source: [Fusion:cross_entropy], [Fusion:smoothing], [Fusion:zloss].

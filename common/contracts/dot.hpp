@@ -18,7 +18,7 @@ struct DotLimbs {
 
 /// Adds the exact products left[i] * right[i] to the limbs.
 ///
-/// Shapes   left, right: [numel], numel >= 0, any piece of any tensor, cut anywhere; they may be the same
+/// Shapes   left, right: [numel], numel >= 0, any piece of any tensor, split anywhere; they may be the same
 ///          view.
 /// Order    none: integers. A zero product of either sign adds nothing; 0 times infinity is a NaN.
 /// Exact    bitwise: the represented values and the counts. At most 2^32 - 1 deposits may go into limbs
@@ -34,8 +34,8 @@ using DotNormaliseFn = void(DotLimbs& limbs);
 
 /// The dot product from limbs that hold all ranks' products (normalised or not).
 ///
-/// Returns  NaN if a product was NaN or infinite products of both signs are there, else the infinity there
-///          is, else positive - negative as integers, rounded once to fp64 (nearest even); +0 if they are
+/// Returns  NaN if a product was NaN or there are infinite products of both signs; else the infinity, if there is
+///          one; else positive - negative as integers, rounded once to fp64 (nearest even); +0 if they are
 ///          equal. It never overflows and is never subnormal [LBFGS:range].
 /// Exact    bitwise.
 /// Contract R19.

@@ -8,7 +8,7 @@
 
 namespace zeroproof {
 
-/// Numbers of the sequences below (R23).
+/// Constants of the sequences below (R23).
 namespace elementary {
 
 inline constexpr double log2_e = 0x1.71547652b82fep+0;
@@ -17,7 +17,7 @@ inline constexpr double ln2_high = 0x1.62e42fee00000p-1;
 inline constexpr double ln2_low = 0x1.a39ef35793c76p-33;
 /// Added to a number below 2^51 in magnitude, it rounds it to an integer, ties to even.
 inline constexpr double round_shift = 0x1.8p52;
-/// sqrt(1/2) as bits: log takes significands from there up to below sqrt(2).
+/// sqrt(1/2) as bits: log uses significands from there up to below sqrt(2).
 inline constexpr std::uint64_t sqrt_half_bits = 0x3FE6A09E667F3BCDU;
 
 /// erf(a) = a + a * (c[0] + c[1] z + ... + c[12] z^12), z = a^2, for a below 1.
@@ -50,7 +50,7 @@ inline constexpr std::array<double, 21> erf_large = {
 /// exp(x), correctly rounded.
 ///
 /// Shapes   x, y: [numel], numel >= 0; the same buffer, or no overlap.
-/// Order    y is the fp32 value nearest to the real exp(x) (R23). This sequence has it for every x, in fp64,
+/// Order    y is the fp32 value nearest to the real exp(x) (R23). This sequence computes it for every x, in fp64,
 ///          one rounding per operation:
 ///            z = x, but -105 below -105 and 89 above 89
 ///            t = z * log2_e + round_shift;  n = t - round_shift;  r = (z - n * ln2_high) - n * ln2_low
@@ -77,7 +77,7 @@ using ElementaryTanhFn = void(const Exec&, Span<const float> x, Span<float> y);
 /// The logistic function 1 / (1 + exp(-x)), rounded from fp64.
 ///
 /// Shapes, Exact, Errors as ElementaryExpFn.
-/// Order    this sequence; it has the fp32 value nearest to the real one but for 66 inputs (R23):
+/// Order    this sequence; it computes the fp32 value nearest to the real one but for 66 inputs (R23):
 ///            z = -x, but -105 below -105 and 105 above 105;  (n, q) = reduced(z) of ElementaryExpFn
 ///            e = 2^n * (1 + q);  w = 1 / (1 + e);  y = fp32(w)
 /// Special  NaN gives NaN; +infinity gives 1, -infinity +0, zeros of both signs 1/2. Subnormal results are kept.
@@ -101,7 +101,7 @@ using ElementaryErfFn = void(const Exec&, Span<const float> x, Span<float> y);
 /// The natural logarithm, rounded from fp64.
 ///
 /// Shapes, Exact, Errors as ElementaryExpFn.
-/// Order    this sequence; it has the fp32 value nearest to the real one but for 5 inputs (R23):
+/// Order    this sequence; it computes the fp32 value nearest to the real one but for 5 inputs (R23):
 ///            x = 2^n * m with sqrt(1/2) <= m < sqrt(2), x widened:  b = bits(x) - sqrt_half_bits, as 64-bit
 ///            integers;  n = floor(b / 2^52), b being signed;  bits(m) = (b mod 2^52) + sqrt_half_bits
 ///            s = (m - 1) / (m + 1);  z = s * s;  p = 1/21;  for k = 19, 17, ..., 3:  p = p * z + 1/k

@@ -8,10 +8,10 @@
 
 namespace zeroproof {
 
-/// What codes are: integers, or a format of 8 bits.
+/// Kind of codes: integers, or an 8-bit format.
 enum class FakeFormat : std::uint8_t { integer, e4m3, e5m2 };
 
-/// Everything a fake quantization takes besides numbers.
+/// All arguments of a fake quantization but numbers.
 struct FakeQuantization {
   BlockGrid grid;
   FakeFormat format = FakeFormat::integer;
@@ -21,20 +21,20 @@ struct FakeQuantization {
   bool operator==(const FakeQuantization&) const = default;
 };
 
-/// An amax from which on down all codes are 0 (integers), or 1 is taken for it (fp8).
+/// An amax from which on down all codes are 0 (integers), or which is replaced by 1 (fp8).
 inline constexpr float smallest_amax = 0x1p-24F;
 
-/// What quantizing and dequantizing a part of a tensor makes of it.
+/// Quantizes and dequantizes a part of a tensor.
 ///
 /// Shapes   values, target: [numel], elements first .. first + numel - 1 of the tensor; amax: [num_blocks] of the grid.
 ///          values and target are the same buffer, or do not overlap.
-/// Units    amax: bits of a magnitude as BlockAmaxFn leaves them; the fp32 value with these bits (a pattern above
-///          0x7F800000 is a NaN, also with a sign). target: of the unit of values.
+/// Units    amax: bits of a magnitude as BlockAmaxFn writes them; the fp32 value with these bits (a pattern above
+///          0x7F800000 is a NaN, also with a sign). target: in the unit of values.
 /// Order    fp32, one rounding per operation, a = amax of the block.
 ///          integer: top = 2^(bits-1) - 1; low = -top (narrow), else -top - 1.
 ///            a <= 2^-24: +0, a NaN stays a NaN. Otherwise g = top / a; y = x * g; r = y to the nearest integer, ties
 ///            to even, with the sign of y; r > top: top; r < low: low; target = r / g.
-///          e4m3, e5m2: top = 448, 57344. a <= 2^-24: a = 1. g = top / a; y = x * g; c = y cast as R8 has it, saturate;
+///          e4m3, e5m2: top = 448, 57344. a <= 2^-24: a = 1. g = top / a; y = x * g; c = y cast as in R8, saturate;
 ///            h = 1 / g; target = c widened * h.
 /// Exact    bitwise. Zeros keep their sign (but with an integer's a <= 2^-24).
 /// Special  a infinite: g = +0, integers are NaN (0 / 0), h infinite and fp8 a NaN (0 * infinity); a NaN: NaN.

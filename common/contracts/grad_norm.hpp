@@ -8,7 +8,7 @@
 
 namespace zeroproof {
 
-/// Elements per chunk of the norm; tensors start and shards are cut at multiples of it.
+/// Elements per chunk of the norm; tensors start and shards are split at multiples of it.
 inline constexpr std::int64_t norm_chunk_numel = 1024;
 
 /// The sum of squares as an integer: limb i has weight 2^(32 i - 352), so addition is exact and order-free
@@ -24,7 +24,7 @@ struct NormLimbs {
 /// Adds the chunk sums of a piece of one tensor to the limbs.
 ///
 /// Shapes   grad: [numel], numel >= 0, starting at a chunk boundary of its tensor; the last chunk may be
-///          short (what is missing counts +0).
+///          short (missing elements count +0).
 /// Order    the 32 lanes and the halving tree of R12 inside a chunk; integers across chunks.
 /// Exact    bitwise: the represented value and the two counts. Carries may be left in the upper halves of the
 ///          limbs until grad_norm_normalise.
@@ -33,7 +33,7 @@ using GradNormAccumulateFn = void(const Exec&, Span<const float> grad, NormLimbs
 
 /// The form `exact`: adds the exact square of every element to the limbs.
 ///
-/// Shapes   grad: [numel], numel >= 0, any piece of any tensor, cut anywhere.
+/// Shapes   grad: [numel], numel >= 0, any piece of any tensor, split anywhere.
 /// Order    none: integers. A NaN adds 1 to nan_count, an infinity of either sign 1 to inf_count, a zero nothing.
 /// Exact    bitwise: the represented value and the two counts. At most 2^32 - 1 deposits may go into limbs between
 ///          two normalisations; an implementation normalises in between when there are more.
@@ -82,11 +82,11 @@ using GradMaxFinishFn = double(std::uint32_t amax);
 /// Norm of one buffer for any other p: (sum |x|^p)^(1/p) in fp64.
 ///
 /// Shapes   grad: [numel], numel >= 0; an empty one has norm +0.
-/// Units    p: finite, p > 0. (1, 2 and infinity have forms of their own, but are legal here.)
+/// Units    p: finite, p > 0. (1, 2 and infinity have their own forms, but are legal here.)
 /// Order    free, except that every |x| is divided by the largest magnitude first, so that no power overflows:
 ///          N = amax * (sum (|x| / amax)^p)^(1/p).
 /// Exact    bounded: relative error at most 1.01 * ((numel + 50) / p + 8) * 2^-53 for numel < 2^40 and a finite
-///          result (derived in papers/summation.md, [Norm:p]). A step that promises bits refuses this form.
+///          result (derived in papers/summation.md, [Norm:p]). A step with bitwise guarantees rejects this form.
 /// Special  any NaN: NaN; else any infinity: +inf; all zeros: +0.
 /// Errors   invalid_argument unless p is finite and > 0.
 /// Contract R12.

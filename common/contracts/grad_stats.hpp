@@ -7,24 +7,25 @@
 
 namespace zeroproof {
 
-/// What is told of the gradient of a tensor when a step was skipped: which one overflowed, and by how much it was near.
+/// Statistics of a tensor's gradient, reported when a step was skipped: which tensor overflowed,
+/// and by how much.
 struct GradStats {
   std::uint32_t amax =
       0;  ///< largest magnitude as an integer: bits & 0x7FFFFFFF, and 0x7FFFFFFF for a NaN
   std::uint64_t num_nonfinite = 0;  ///< NaN and infinities
-  std::uint64_t num_zeros = 0;      ///< of both signs; subnormal numbers are none
+  std::uint64_t num_zeros = 0;      ///< of both signs, without subnormal numbers
 
   bool operator==(const GradStats&) const = default;
 };
 
-/// A stretch of one tensor within a buffer.
+/// A range of one tensor within a buffer.
 struct GradSegment {
   std::int64_t begin = 0;   ///< its first element in the buffer
   std::int64_t numel = 0;   ///< >= 0
-  std::int64_t tensor = 0;  ///< where its numbers are added
+  std::int64_t tensor = 0;  ///< index of its statistics
 };
 
-/// Statistics of the tensors that have segments in a buffer, added to what is there: amax is raised, counts grow.
+/// Statistics of the tensors that have segments in a buffer, added to the old values: amax is raised, counts grow.
 ///
 /// Shapes   grad: [numel], numel >= 0; segments: any number, in any order, each within grad, of any lengths, empty ones
 ///          too; they may overlap. Several may belong to one tensor. Elements outside of all segments count nowhere.

@@ -27,8 +27,8 @@ struct TreeNode {
 using AddNodesFn = void(const Exec&, Span<const float> left, Span<const float> right,
                         Span<float> sum);
 
-/// The nodes left on the stack after pushing leaves first..last-1 in order: what a rank that holds this block
-/// of micro-batches sends to the owners.
+/// The nodes left on the stack after pushing leaves first..last-1 in order: a rank with this block
+/// of micro-batches sends them to the owners.
 ///
 /// Units    micro-batch numbers in data order, 0 <= first <= last.
 /// Exact    integers, in increasing first_micro_batch(). How many there can be: [ZeRO:nodes].

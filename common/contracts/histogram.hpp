@@ -7,25 +7,25 @@
 
 namespace zeroproof {
 
-/// What becomes of a magnitude behind the last bin.
+/// Treatment of a magnitude beyond the last bin.
 enum class HistogramEnd : std::uint8_t {
-  open,   ///< it is counted apart
-  closed  ///< it is counted in the last bin
+  open,   ///< counted separately
+  closed  ///< counted in the last bin
 };
 
-/// Bins that a calibration may begin with, and the most that appending may make of them.
+/// Number of bins at the start of a calibration, and the most after appending.
 inline constexpr std::int64_t fewest_bins = 256;
 inline constexpr std::int64_t most_bins = 65536;
 inline constexpr std::int64_t most_appended_bins = std::int64_t{1} << 20;
 
-/// Behind the bins: magnitudes that no bin has; NaNs and infinities.
+/// Counters after the bins: magnitudes beyond the last bin; NaNs and infinities.
 inline constexpr std::int64_t histogram_extra = 2;
 
 /// Counts elements by magnitude.
 ///
 /// Shapes   values: [numel], any part of anything; count: [B + histogram_extra], fewest_bins <= B <=
 ///          most_appended_bins.
-/// Units    width: that of a bin, in the unit of values; what count holds stays and is added to.
+/// Units    width: of a bin, in the unit of values; counts are added to count.
 /// Order    none: integers. A finite magnitude v is in bin k = floor(v / width); k >= B: count[B], or count[B - 1] if
 ///          the end is closed. A NaN or an infinity: count[B + 1].
 /// Exact    integer. Below 2^53 elements in all.
@@ -36,7 +36,7 @@ using HistogramCountFn = void(const Exec&, float width, HistogramEnd end, Span<c
 
 /// Makes bins 2^doublings times as wide: bin k is added to bin floor(k / 2^doublings), which may be itself.
 ///
-/// Shapes   count: [B + histogram_extra], as above; the last two stay as they are.
+/// Shapes   count: [B + histogram_extra], as above; the last two are unchanged.
 /// Exact    integer.
 /// Errors   invalid_argument if doublings < 0 or B is out of range.
 /// Contract R26.

@@ -1,5 +1,5 @@
 #pragma once
-// Distributed L-BFGS with a closure (R21): settings, state, and what both implementations offer.
+// Distributed L-BFGS with a closure (R21): settings, state, and interface of both implementations.
 
 #include <cstdint>
 #include <memory>
@@ -15,11 +15,11 @@
 
 namespace zeroproof {
 
-/// How far to go along a direction. none: always the whole step length. armijo: halved until f decreases
+/// Length of a move along a direction. none: always the whole step length. armijo: halved until f decreases
 /// sufficiently [LBFGS:armijo]. strong_wolfe: until the slope is small too, by cubic interpolation [LBFGS:wolfe].
 enum class LineSearch : std::uint8_t { none, armijo, strong_wolfe };
 
-/// Why a step of L-BFGS ended; the order of the checks is that of R21.
+/// Reason for the end of a step of L-BFGS; the order of the checks is that of R21.
 enum class LbfgsEnd : std::uint8_t {
   max_iter,
   max_eval,
@@ -27,8 +27,8 @@ enum class LbfgsEnd : std::uint8_t {
   step,         ///< the last move changed no element by more than tolerance_change
   loss,         ///< the last move changed f by less than tolerance_change
   no_descent,   ///< the directional derivative is above -tolerance_change; x was not moved along d
-  line_search,  ///< no trial decreased f (sufficiently); x has the bits it had before the search
-  nonfinite,    ///< f, g or d is not finite; x has the bits it had before that
+  line_search,  ///< no trial decreased f (sufficiently); x has its bits from before the search
+  nonfinite,    ///< f, g or d is not finite; x has its bits from before the move
 };
 
 /// Ranges: R21. Defaults are those of torch.optim.LBFGS where it has the setting.
@@ -38,12 +38,12 @@ struct LbfgsHyper {
   std::optional<std::int64_t> max_eval;  ///< evaluations per step; without: floor(5 * max_iter / 4)
   double tolerance_grad = 1e-7;
   double tolerance_change = 1e-9;
-  std::int64_t history_size = 100;  ///< m, pairs that are kept
+  std::int64_t history_size = 100;  ///< m, number of stored pairs
   LineSearch line_search = LineSearch::none;
   std::int64_t max_ls = 25;  ///< trials per line search; strong_wolfe: after the first one
 };
 
-/// One rank of a sharded run; everything pointed to outlives the optimizer.
+/// One rank of a sharded run; pointers must outlive the optimizer.
 struct LbfgsSetup {
   const FlatLayout* layout = nullptr;
   const ShardMap* shards = nullptr;  ///< any layout, over comm; shards may be empty
@@ -53,22 +53,22 @@ struct LbfgsSetup {
 };
 
 /// Everything that survives a step (R21). n is padded_numel when a state is loaded (undistributed, flat
-/// order) and shard_numel when an optimizer is asked for its own. Padding is ignored.
+/// order) and shard_numel in state(). Padding is ignored.
 struct LbfgsState {
   Span<const float> master;       // [n] x
-  Span<const float> grad_before;  // [n] if pending, else empty: g where the last move began
+  Span<const float> grad_before;  // [n] if pending, else empty: g at the begin of the last move
   Span<const float> move;  // [n] if pending, else empty: the last change of x, before rounding
   std::vector<Span<const float>> steps;         // [num_pairs][n] s_i, oldest first
   std::vector<Span<const float>> grad_changes;  // [num_pairs][n] y_i
   std::vector<double> rho;                      // [num_pairs] 1 / (y_i . s_i)
   double h = 1;                                 ///< diagonal of the first inverse Hessian
-  bool pending = false;         ///< a move was made whose pair is not remembered yet
-  bool started = false;         ///< the direction of steepest descent was taken, or a later one
+  bool pending = false;         ///< the pair of the last move is not stored yet
+  bool started = false;         ///< at least one direction was computed
   std::int64_t iterations = 0;  ///< since the beginning
   std::int64_t evaluations = 0;
 };
 
-/// What a step did, the same bits on all ranks.
+/// Result of a step, the same bits on all ranks.
 struct LbfgsReport {
   LbfgsEnd end = LbfgsEnd::max_iter;
   std::int64_t iterations = 0;   ///< n
@@ -77,10 +77,10 @@ struct LbfgsReport {
   std::int64_t pairs_skipped = 0;
   double first_loss = 0;  ///< f of the first evaluation
   double loss =
-      0;  ///< f of the last evaluation that was kept: of the first one and of those a move ended at
+      0;  ///< f of the last evaluation at an accepted point: the first one, or the end of a move
   double max_abs_grad = 0;  ///< max_abs(g) of that evaluation
   double gtd = 0;           ///< of the last direction; 0 if there was none
-  double step_length = 0;   ///< t of the last move that was kept; 0 if there was none
+  double step_length = 0;   ///< t of the last accepted move; 0 if there was none
 };
 
 /// L-BFGS over the ranks of a shard map [LBFGS:recursion].
@@ -101,7 +101,7 @@ class LbfgsOptimizer {
   /// Exact    bitwise, for any shard map and any number of ranks (R21).
   /// Errors   invalid_argument before a state was loaded; comm, on every rank, naming the ranks, if settings,
   ///          scalars of the state, f or the number of evaluations differ between ranks. After an error the
-  ///          optimizer is to be loaded again.
+  ///          optimizer must be loaded again.
   virtual LbfgsReport step(Closure& closure) = 0;
 };
 

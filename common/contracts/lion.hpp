@@ -11,7 +11,7 @@ struct LionOptions {
 };
 
 /// Lion update of one piece of a shard, in place: every element moves by lr, in the direction of a moving average
-/// that weighs the new gradient more than the one that is kept; decay is decoupled from the gradient.
+/// that weighs the new gradient more than the stored one does; decay is decoupled from the gradient.
 ///
 /// Shapes   grad, master, exp_avg: [numel], the same global range, numel >= 0. No two overlap.
 /// Units    grad: unscaled and clipped; only its sign and its size next to exp_avg count. lr: parameter units.

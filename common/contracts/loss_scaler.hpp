@@ -6,7 +6,7 @@ namespace zeroproof {
 
 enum class LossScalerKind : std::uint8_t { none, constant, dynamic };
 
-/// When the hysteresis counter is filled up again: at every growth (Megatron-LM), or at every step without
+/// When the hysteresis counter is refilled: at every growth (Megatron-LM), or at every step without
 /// overflow (DeepSpeed's consecutive_hysteresis).
 enum class HysteresisRefill : std::uint8_t { growth, good_step };
 
@@ -28,7 +28,7 @@ struct LossScalerState {
   std::int32_t growth_tracker =
       0;  ///< steps without overflow since the last growth, backoff or overflow
   std::int32_t hysteresis_left =
-      1;  ///< overflows still forgiven before the next backoff, never below 0
+      1;  ///< overflows left before the next backoff, never below 0
 
   bool operator==(const LossScalerState&) const = default;
 };

@@ -15,7 +15,7 @@ namespace zeroproof {
 ///            v = s / width;  w = v + eps;  deviation = sqrt(w)
 ///            u_j = x_j / deviation;  y_j = u_j * gain_j
 /// Exact    ordered.
-/// Special  what the operations give: a row of zeros with eps 0 is 0 / 0, NaN.
+/// Special  results of the operations: a row of zeros with eps 0 is 0 / 0, NaN.
 /// Errors   invalid_argument if n < 1, the numel of x is no multiple of n, y has another one, gain is not [n],
 ///          deviation not [rows], or eps is negative, infinite or NaN.
 /// Contract R2, R4, R18. Source: [Fusion:rms].
@@ -24,7 +24,7 @@ using RmsNormFn = void(const Exec&, std::int64_t n, float eps, Span<const float>
 
 /// d loss / d x and d loss / d gain of RmsNormFn.
 ///
-/// Shapes   dy, x, dx: [rows, n]; gain: [n]; deviation: [rows], as RmsNormFn left it. d_gain: [n], overwritten. No
+/// Shapes   dy, x, dx: [rows, n]; gain: [n]; deviation: [rows], as written by RmsNormFn. d_gain: [n], overwritten. No
 ///          overlap.
 /// Order    one fp32 rounding per operation, for one row; width = fp32(n):
 ///            u_j = x_j / deviation;  g_j = dy_j * gain_j;  h_j = g_j * u_j
@@ -48,7 +48,7 @@ using RmsNormBackwardFn = void(const Exec&, std::int64_t n, Span<const float> dy
 ///            v = t / width;  w = v + eps;  deviation = sqrt(w)
 ///            u_j = c_j / deviation;  p_j = u_j * gain_j;  y_j = p_j + bias_j
 /// Exact    ordered.
-/// Special  what the operations give.
+/// Special  results of the operations.
 /// Errors   as RmsNormFn; and if bias is not [n] or mean not [rows].
 /// Contract R2, R4, R18. Source: [Fusion:layer_norm].
 using LayerNormFn = void(const Exec&, std::int64_t n, float eps, Span<const float> x,
@@ -57,7 +57,7 @@ using LayerNormFn = void(const Exec&, std::int64_t n, float eps, Span<const floa
 
 /// d loss / d x, d loss / d gain and d loss / d bias of LayerNormFn.
 ///
-/// Shapes   dy, x, dx: [rows, n]; gain: [n]; mean, deviation: [rows], as LayerNormFn left them. d_gain, d_bias: [n],
+/// Shapes   dy, x, dx: [rows, n]; gain: [n]; mean, deviation: [rows], as written by LayerNormFn. d_gain, d_bias: [n],
 ///          overwritten. No overlap.
 /// Order    one fp32 rounding per operation, for one row; width = fp32(n):
 ///            c_j = x_j - mean;  u_j = c_j / deviation;  g_j = dy_j * gain_j

@@ -20,7 +20,7 @@ struct SgdOptions {
 /// Order    one fp32 rounding per operation, for every element (R6); g is grad, or with maximize grad with its
 ///          sign bit flipped:
 ///            has_decay: w = weight_decay * master; g = g + w
-///            momentum:  is_first: momentum_buffer = g   (what it held is not read, dampening does not apply)
+///            momentum:  is_first: momentum_buffer = g   (its old value is not read, dampening does not apply)
 ///                       else: x = momentum * momentum_buffer; y = one_minus_dampening * g;
 ///                             momentum_buffer = x + y
 ///                       nesterov: h = momentum * momentum_buffer; e = g + h; else e = momentum_buffer
@@ -37,8 +37,8 @@ struct SgdEmaOptions {
   bool maximize = false;  ///< ascend: the sign of grad is flipped first
 };
 
-/// SGD that moves by the exponential moving average of the gradient: another rule than momentum, with its own
-/// name.
+/// SGD that moves by the exponential moving average of the gradient: a rule other than momentum,
+/// with its own name.
 ///
 /// Shapes   grad, master, exp_avg: [numel], the same global range, numel >= 0. No two overlap.
 /// Order    g as in SgdUpdateFn, decay included; then

@@ -7,10 +7,10 @@
 
 namespace zeroproof {
 
-/// What takes the place of a masked score before its exponential.
+/// Value that replaces a masked score before its exponential.
 inline constexpr float masked_score = -10000.0F;
 
-/// Softmax of scaled scores under a causal mask: in every square matrix, row i sees columns 0..i.
+/// Softmax of scaled scores under a causal mask: in every square matrix, row i uses columns 0..i.
 ///
 /// Shapes   x, y: [matrices, n, n], n >= 1, matrices >= 0, row after row. No overlap.
 /// Order    one fp32 rounding per operation, for row i of a matrix, j <= i; exp is ElementaryExpFn:
@@ -20,7 +20,7 @@ inline constexpr float masked_score = -10000.0F;
 ///            s = the sum of the e_j in the 8 blocks of R18 of n terms, those with j > i counting +0
 ///            y_j = e_j / s, and +0 for j > i
 /// Exact    ordered.
-/// Special  x_j with j > i is not looked at. What the operations give: an infinite m makes NaN.
+/// Special  x_j with j > i is not read. Results of the operations: an infinite m makes NaN.
 /// Errors   invalid_argument if n < 1, the numel of x is no multiple of n * n, or y has another numel. scale may be any
 ///          value.
 /// Contract R2, R4, R18, R23. Source: [Fusion:softmax].
@@ -29,19 +29,19 @@ using CausalSoftmaxFn = void(const Exec&, std::int64_t n, float scale, Span<cons
 
 /// d loss / d x of CausalSoftmaxFn, from its result.
 ///
-/// Shapes   dy, y, dx: [matrices, n, n]; y as CausalSoftmaxFn left it. No overlap.
+/// Shapes   dy, y, dx: [matrices, n, n]; y as written by CausalSoftmaxFn. No overlap.
 /// Order    one fp32 rounding per operation, for row i, j <= i:
 ///            a_j = dy_j * y_j
 ///            s = the sum of the a_j in the 8 blocks of R18 of n terms, those with j > i counting +0
 ///            b_j = y_j * s;  c_j = a_j - b_j;  dx_j = scale * c_j, and +0 for j > i
 /// Exact    ordered.
-/// Special  dy_j and y_j with j > i are not looked at.
+/// Special  dy_j and y_j with j > i are not read.
 /// Errors   as CausalSoftmaxFn, for all three.
 /// Contract R2, R18. Source: [Fusion:softmax_backward].
 using CausalSoftmaxBackwardFn = void(const Exec&, std::int64_t n, float scale, Span<const float> dy,
                                      Span<const float> y, Span<float> dx);
 
-/// Softmax of scaled scores, some of which are masked; a row with nothing else is 0.
+/// Softmax of scaled scores, some of which are masked; a completely masked row is 0.
 ///
 /// Shapes   x, y: [rows, n], n >= 1, rows >= 0; mask: [rows, n], masked where it is not 0. No overlap.
 /// Order    one fp32 rounding per operation, for one row:
@@ -50,7 +50,7 @@ using CausalSoftmaxBackwardFn = void(const Exec&, std::int64_t n, float scale, S
 ///            y_j = e_j / s
 ///          A row in which every element is masked has y_j = +0.
 /// Exact    ordered.
-/// Special  x_j is not looked at where it is masked. masked_score is a number, not -infinity: y_j may be above 0 where
+/// Special  x_j is not read where it is masked. masked_score is a number, not -infinity: y_j may be above 0 where
 ///          it is masked, if the other scores of the row are as low.
 /// Errors   invalid_argument if n < 1, the numel of x is no multiple of n, or mask or y has another numel.
 /// Contract R2, R4, R18, R23. Source: [Fusion:softmax], [Fusion:masked].
@@ -59,7 +59,7 @@ using MaskedSoftmaxFn = void(const Exec&, std::int64_t n, float scale, Span<cons
 
 /// d loss / d x of MaskedSoftmaxFn, from its result.
 ///
-/// Shapes   dy, y, dx: [rows, n]; mask as it was given to MaskedSoftmaxFn; y as it left it. No overlap.
+/// Shapes   dy, y, dx: [rows, n]; mask as passed to MaskedSoftmaxFn; y as written by it. No overlap.
 /// Order    one fp32 rounding per operation, for one row:
 ///            a_j = dy_j * y_j;  s = the sum of the a_j in the 8 blocks of R18 (all j, masked ones too)
 ///            b_j = y_j * s;  c_j = a_j - b_j;  dx_j = scale * c_j, and +0 where masked
@@ -71,7 +71,7 @@ using MaskedSoftmaxBackwardFn = void(const Exec&, std::int64_t n, float scale, S
                                      Span<const float> y, Span<const std::uint8_t> mask,
                                      Span<float> dx);
 
-/// Softmax of scaled scores with a sink: one more score per head, which takes its share and is left out of the result.
+/// Softmax of scaled scores with a sink: one more score per head, which is part of the sum but not of the result.
 /// A sink of 0 is softmax-one.
 ///
 /// Shapes   x, y: [batches, heads, positions, n], n >= 1, positions >= 1, heads >= 1: row r, of n elements, belongs to
@@ -84,7 +84,7 @@ using MaskedSoftmaxBackwardFn = void(const Exec&, std::int64_t n, float scale, S
 ///            t = the sum of the e_j in the 8 blocks of R18;  s = t + k
 ///            y_j = e_j / s;  sink_share = k / s
 /// Exact    ordered.
-/// Special  what the operations give. A sink of -infinity takes nothing, if the row has a finite score.
+/// Special  results of the operations. A sink of -infinity has share 0, if the row has a finite score.
 /// Errors   invalid_argument if n, positions or heads < 1, the numel of x is no multiple of heads * positions * n, y
 ///          has another one, or sink_share is not [rows].
 /// Contract R2, R4, R18, R23. Source: [Fusion:sink].

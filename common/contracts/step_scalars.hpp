@@ -10,7 +10,7 @@ namespace zeroproof {
 /// Forms of the global norm (R12). A run uses one of them and never mixes.
 enum class NormForm : std::uint8_t { chunk1024, exact, inf, one };
 
-/// Hyper-parameters as they are after the configuration was read: beta1 and beta2 are already fp32 (R5).
+/// Hyper-parameters after reading the configuration: beta1 and beta2 are already fp32 (R5).
 struct OptimizerHyper {
   UpdateRule rule = UpdateRule::adamw;
   double lr = 1e-3;
@@ -27,10 +27,10 @@ struct OptimizerHyper {
   NormForm norm = NormForm::chunk1024;
   std::optional<double> max_norm = 1.0;
   std::optional<double>
-      clip_value;  ///< every element of the clipped gradient lies in [-clip_value, clip_value]
+      clip_value;  ///< every element of the clipped gradient is in [-clip_value, clip_value]
 };
 
-/// Everything the kernels of one step need, each value rounded once from fp64 to fp32 (R5).
+/// All scalars of the kernels of one step, each value rounded once from fp64 to fp32 (R5).
 struct StepScalars {
   float inv_scale;
   float beta1;
@@ -58,7 +58,7 @@ inline constexpr int num_step_scalar_words = 15;
 ///          micro-batches (mean), or tokens (never 0: the caller passes max(1, tokens)).
 /// Order    all in fp64, as written in R5; pow by repeated squaring from the right.
 /// Exact    bitwise.
-/// Errors   invalid_argument when one of the ranges of R5 is left, or when options do not belong together (R5).
+/// Errors   invalid_argument if a value is outside the ranges of R5, or options contradict each other (R5).
 /// Source   [Adam:alg1], [Adam:bias], [AdamW:alg2]; the mean: [MP:inverse].
 using StepScalarsFn = StepScalars(const OptimizerHyper&, std::int64_t t, int log2_loss_scale,
                                   std::int64_t divisor);

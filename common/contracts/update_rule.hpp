@@ -1,5 +1,6 @@
 #pragma once
-// The update rules of R6 as a table: what they are called, keep and take. How they compute stands in their implementations alone.
+// The update rules of R6 as a table: names, state and options. Their formulas are only in the
+// implementations.
 
 #include <array>
 #include <cstddef>
@@ -17,13 +18,13 @@ namespace zeroproof {
 enum class UpdateRule : std::uint8_t { adamw, adam, sgd, sgd_ema, lion };
 
 /// Where weight decay enters (R6). coupled: weight_decay * master is added to the gradient; decoupled:
-/// lr * weight_decay * master is taken off the master, and the gradient never sees it.
+/// lr * weight_decay * master is subtracted from the master, not added to the gradient.
 enum class DecayKind : std::uint8_t { coupled, decoupled };
 
-/// One row of R6. Every rule keeps a master; what it keeps besides is said here.
+/// One row of R6: the state of a rule besides the master, and its options.
 struct RuleTraits {
   UpdateRule rule;
-  std::string_view name;  ///< as configuration files and reports spell it
+  std::string_view name;  ///< as in configuration files and reports
   DecayKind decay;
   /// Keeps a moving average of the gradient.
   bool exp_avg;
@@ -47,8 +48,8 @@ inline constexpr std::array<RuleTraits, 5> update_rules = {{
 constexpr const RuleTraits& traits_of(UpdateRule rule) {
   const auto row = static_cast<std::size_t>(rule);
   ZP_CHECK(row < update_rules.size(), ErrorCode::invalid_argument,
-           "update rule " + std::to_string(row) + " is none of those there are",
-           "nobody knows how it updates and what it keeps", "use one of those of R6");
+           "update rule " + std::to_string(row) + " does not exist",
+           "its formula and its state are undefined", "use one of the rules of R6");
   return update_rules[row];
 }
 

@@ -17,7 +17,7 @@ namespace zeroproof {
 /// Contract R2, R18. Source: [Fusion:weight_grad].
 using ColumnSumFn = void(const Exec&, Span<const float> x, Span<float> sums);
 
-/// The gradient of a weight, added to what is there.
+/// The gradient of a weight, added to weight_grad.
 ///
 /// Shapes   dy: [tokens, outputs], x: [tokens, inputs], tokens >= 0. weight_grad: [outputs, inputs], row after row;
 ///          outputs, inputs >= 1. No overlap.
@@ -31,7 +31,7 @@ using WeightGradFn = void(const Exec&, std::int64_t tokens, std::int64_t outputs
                           std::int64_t inputs, Span<const float> dy, Span<const float> x,
                           Span<float> weight_grad);
 
-/// The same from bf16, widened; the products are exact then, but for overflow and underflow.
+/// The same from bf16, widened; products are then exact, except for overflow and underflow.
 ///
 /// Shapes, Order, Exact, Errors as WeightGradFn.
 /// Contract R2, R8, R18. Source: [Fusion:weight_grad].

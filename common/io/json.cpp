@@ -28,7 +28,7 @@ class Builder final : public nlohmann::json_sax<Library> {
   bool key(std::string& name) override {
     Level& level = levels_.back();
     if (!level.keys.insert(name).second)
-      throw JsonError("key '" + name.substr(0, longest_shown_key) + "' is there twice");
+      throw JsonError("key '" + name.substr(0, longest_shown_key) + "' appears twice");
     level.members.push_back({std::move(name), {}});
     return true;
   }

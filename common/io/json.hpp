@@ -16,7 +16,7 @@
 
 namespace zeroproof {
 
-/// A text that is not JSON, or a value that is missing or of another type.
+/// Invalid JSON, or a missing value, or a value of another type.
 class JsonError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;

@@ -1,5 +1,5 @@
 #pragma once
-// The blocks of a tensor that has a scale for each of them (R22).
+// The blocks of a tensor with one scale per block (R22).
 
 #include <cstdint>
 
@@ -16,7 +16,8 @@ struct BlockGrid {
   /// The most elements a tensor may have.
   static constexpr std::int64_t most = std::int64_t{1} << 48;
 
-  /// What every operation asks of a grid: no negative dimension, blocks of at least one element, at most `most`.
+  /// Requirements of every operation on a grid: no negative dimension, blocks of at least one
+  /// element, at most `most`.
   constexpr bool is_legal() const {
     return rows >= 0 && columns >= 0 && block_rows >= 1 && block_columns >= 1 &&
            (columns == 0 || rows <= most / columns);

@@ -39,14 +39,14 @@ FlatLayout::FlatLayout(const std::vector<ParamSpec>& params) {
   tensors_.reserve(params.size());
   for (const ParamSpec& param : params) {
     ZP_CHECK(!param.name.empty(), ErrorCode::invalid_argument, "a parameter has an empty name",
-             "reports name parameters", "give every parameter a name");
+             "reports name parameters", "name every parameter");
     ZP_CHECK(seen.insert(param.name).second, ErrorCode::invalid_argument,
              "parameter name " + param.name + " is used twice",
-             "reports could not tell the two apart", "give every parameter its own name");
+             "reports could not distinguish the two", "use unique parameter names");
     const std::int64_t numel = param.numel();
     ZP_CHECK(padded_numel_ <= max_numel - round_up(numel), ErrorCode::invalid_argument,
              "the parameters have too many elements together", "element indices are 64-bit",
-             "split the model over more layouts");
+             "split the model into several layouts");
     tensors_.push_back({param.name, param.shape, numel, padded_numel_});
     numel_ += numel;
     padded_numel_ += round_up(numel);
@@ -54,8 +54,8 @@ FlatLayout::FlatLayout(const std::vector<ParamSpec>& params) {
 }
 
 std::int64_t FlatLayout::tensor_at(std::int64_t global_index) const {
-  // upper_bound lands behind every tensor that starts here. Of those, empty ones come first, so the one
-  // before it is the tensor that really holds the index, or one that ends before it.
+  // upper_bound returns the first tensor behind the index. Of tensors with the same start, empty
+  // ones come first, so the one before it is the tensor with the index, or one that ends before it.
   const auto after = std::upper_bound(
       tensors_.begin(), tensors_.end(), global_index,
       [](std::int64_t index, const TensorSlot& slot) { return index < slot.begin; });
@@ -81,7 +81,8 @@ std::vector<Piece> FlatLayout::pieces(const std::vector<FlatRange>& ranges) cons
   std::vector<Piece> result;
   std::int64_t local = 0;
   for (const FlatRange& range : ranges) {
-    // Tensors end in the order in which they begin: searched, because there can be as many ranges as tensors.
+    // Binary search, because there can be as many ranges as tensors: tensors end in the order in
+    // which they begin.
     auto slot = std::ranges::upper_bound(tensors_, range.begin, {}, [](const TensorSlot& tensor) {
       return tensor.begin + tensor.numel;
     });

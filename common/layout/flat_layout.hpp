@@ -8,7 +8,7 @@
 
 namespace zeroproof {
 
-/// Tensors start, and shards are cut, at multiples of this many elements.
+/// Tensors start, and shards are split, at multiples of this many elements.
 inline constexpr std::int64_t layout_alignment = 1024;
 
 /// A parameter as the model registers it. A dimension of 0 is normal; no dimension means one element.
@@ -69,7 +69,7 @@ class FlatLayout {
   /// Coordinates of a global index inside its tensor, "[3, 17]"; "padding" outside every tensor.
   std::string coordinates(std::int64_t global_index) const;
 
-  /// The pieces of the tensors that lie in the ranges, in order; local indices run through the ranges in
+  /// The pieces of the tensors within the ranges, in order; local indices run through the ranges in
   /// order. Takes time in proportion to ranges and pieces, times the logarithm of the tensors.
   std::vector<Piece> pieces(const std::vector<FlatRange>& ranges) const;
 

@@ -8,7 +8,8 @@
 
 namespace zeroproof {
 
-/// The same numbers in as few ranges as there can be, in increasing order: what overlaps or touches is one.
+/// The same numbers in as few ranges as possible, in increasing order: ranges that overlap or touch
+/// are merged.
 inline std::vector<FlatRange> joined_ranges(std::vector<FlatRange> ranges) {
   std::ranges::sort(ranges, {}, &FlatRange::begin);
   std::vector<FlatRange> joined;

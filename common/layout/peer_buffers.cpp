@@ -26,7 +26,7 @@ std::int64_t ceil_div(std::int64_t numel, std::int64_t parts) {
 }
 
 /// [Megatron:buckets] A bucket is closed by the tensor with which it reaches bucket_numel, counted from its
-/// start with the gaps between tensors; what is left makes the last one. Bucket starts are multiples of 128,
+/// start with the gaps between tensors; the rest is the last one. Bucket starts are multiples of 128,
 /// so the alignment of tensors in the whole buffer is their alignment in the bucket.
 std::vector<PeerBuffer> megatron(const FlatLayout& layout, int world_size,
                                  std::int64_t bucket_numel) {
@@ -51,8 +51,8 @@ std::vector<PeerBuffer> megatron(const FlatLayout& layout, int world_size,
   return buckets;
 }
 
-/// [DeepSpeed:flat] In registration order: gradients are dealt out round robin only if asked to.
-/// A group that nobody is in has no buffer.
+/// [DeepSpeed:flat] In registration order: gradients are distributed round robin only if configured.
+/// An empty group has no buffer.
 std::vector<PeerBuffer> deepspeed_flat(const FlatLayout& layout, int world_size,
                                        Span<const int> group_of) {
   std::map<int, PeerBuffer> buffers;
@@ -81,8 +81,8 @@ std::vector<PeerBuffer> one_per_tensor(const FlatLayout& layout, const PartOf& p
   return buffers;
 }
 
-/// [FSDP2:rows] Every rank allocates as many rows as rank 0. The system refuses tensors without dimensions
-/// and asks for one of a single row instead; that is what they count as here.
+/// [FSDP2:rows] Every rank allocates as many rows as rank 0. The system rejects tensors without dimensions
+/// and requires one of a single row instead; here they count as one row.
 std::int64_t fsdp2_part(const TensorSlot& slot, int world_size) {
   const std::int64_t rows = slot.shape.empty() ? 1 : slot.shape.front();
   return slot.numel == 0 ? 0 : ceil_div(rows, world_size) * (slot.numel / rows);
@@ -90,7 +90,7 @@ std::int64_t fsdp2_part(const TensorSlot& slot, int world_size) {
 
 /// [ZeroRedundancyOptimizer:greedy] Tensors of one size keep their order, and of ranks with one load the
 /// first is taken: the system sorts stably and searches for the strict minimum. Every group is sorted by itself; the
-/// loads are those of all groups before. Buffers come in the order in which they are dealt out.
+/// loads are those of all groups before. Buffers come in the order of distribution.
 std::vector<PeerBuffer> greedy(const FlatLayout& layout, int world_size, Span<const int> group_of) {
   std::vector<PeerBuffer> buffers =
       one_per_tensor(layout, [](const TensorSlot& slot) { return slot.numel; });
@@ -127,8 +127,8 @@ std::vector<PeerBuffer> dealt_out(LayoutKind kind, const FlatLayout& layout, int
     case LayoutKind::greedy:
       return greedy(layout, world_size, group_of);
   }
-  fail(ErrorCode::internal, "a layout has no buffers", "only the contract's needs none",
-       "deal them out in dealt_out()");
+  fail(ErrorCode::internal, "a layout has no buffers", "only the contract's layout has none",
+       "add them to dealt_out()");
 }
 
 }  // namespace

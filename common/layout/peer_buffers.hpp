@@ -1,5 +1,6 @@
 #pragma once
-// The buffers existing systems keep parameters in, and how they deal them out (internal to peer_layouts.cpp).
+// The parameter buffers of existing systems, and their distribution over ranks (internal to
+// peer_layouts.cpp).
 
 #include <cstdint>
 #include <vector>
@@ -9,7 +10,7 @@
 
 namespace zeroproof {
 
-/// Where a tensor starts in a buffer.
+/// Start of a tensor in a buffer.
 struct PlacedTensor {
   std::int64_t tensor = 0;
   std::int64_t begin = 0;
@@ -31,7 +32,7 @@ struct PeerBuffer {
 std::vector<PeerBuffer> peer_buffers(LayoutKind kind, const FlatLayout& layout, int world_size,
                                      std::int64_t bucket_numel, Span<const int> group_of = {});
 
-/// Elements of a tensor, counted from its start, that lie in the part of a rank; begin = end if there are
+/// Elements of a tensor, counted from its start, in the part of a rank; begin = end if there are
 /// none.
 FlatRange share_of(const PeerBuffer& buffer, const PlacedTensor& placed, std::int64_t numel,
                    int rank);

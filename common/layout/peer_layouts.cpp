@@ -22,12 +22,12 @@ void check(const FlatLayout& layout, int world_size, std::int64_t bucket_numel,
            "a layout needs an owner for every element", "use a world size of 1 or more");
   ZP_CHECK(bucket_numel >= 1, ErrorCode::invalid_argument,
            "bucket_numel is " + std::to_string(bucket_numel),
-           "a bucket is closed when it has reached it", "use 1 or more");
+           "it is the size of a bucket", "use 1 or more");
   ZP_CHECK(group_of.empty() || group_of.size() == layout.tensors().size(),
            ErrorCode::invalid_argument,
            std::to_string(group_of.size()) + " param groups were given for " +
                std::to_string(layout.tensors().size()) + " tensors",
-           "every tensor is in one", "pass one number for each, or none");
+           "every tensor is in one", "pass one number per tensor, or none");
   ZP_CHECK(std::all_of(group_of.begin(), group_of.end(), [](int group) { return group >= 0; }),
            ErrorCode::invalid_argument, "a tensor is in a param group below 0",
            "groups are counted from 0", "number them as ParamGroups does");
@@ -50,8 +50,8 @@ std::vector<PeerSlice> contract_slices(const FlatLayout& layout, int world_size,
   return slices;
 }
 
-/// Owned ranges of every tensor, in the order of their elements. Only ranks whose part meets the tensor are
-/// looked at.
+/// Owned ranges of every tensor, in the order of their elements. Visits only ranks whose part
+/// intersects the tensor.
 using Owned = std::vector<std::pair<int, FlatRange>>;
 std::vector<Owned> owned_by_tensor(const std::vector<PeerBuffer>& buffers,
                                    const FlatLayout& layout) {
@@ -141,7 +141,7 @@ ShardMap make_shard_map(LayoutKind kind, const FlatLayout& layout, int world_siz
         bucket.owned[static_cast<std::size_t>(rank)].push_back(range);
     }
     if (bucket.range.numel() > 0)
-      buckets.push_back(std::move(bucket));  // tensors without elements take no room
+      buckets.push_back(std::move(bucket));  // empty tensors have no elements
     end = start;
   }
   std::reverse(buckets.begin(), buckets.end());

@@ -1,5 +1,5 @@
 #pragma once
-// How the existing systems deal out elements, each by its own rules, as shard maps of the one global numbering (R13).
+// Sharding rules of existing systems, as shard maps of the global numbering (R13).
 
 #include <cstdint>
 #include <string>
@@ -11,7 +11,7 @@
 
 namespace zeroproof {
 
-/// contract        equal buckets, slices cut at multiples of 1024 of the global numbering
+/// contract        equal buckets, slices split at multiples of 1024 of the global numbering
 /// megatron        [Megatron:buckets] tensors in reverse order, each starting at a multiple of 64 elements of its
 ///                 buffer; a bucket closes when it has reached bucket_numel and ends at a multiple of lcm(world, 128);
 ///                 rank r owns slice r of every bucket
@@ -23,7 +23,7 @@ namespace zeroproof {
 /// greedy          [ZeroRedundancyOptimizer:greedy] whole tensors, largest first, each to the least loaded rank; param
 ///                 groups one after another, loads going on from one to the next
 ///
-/// The others deal out all tensors alike, whatever group they are in.
+/// The others distribute all tensors without regard to groups.
 enum class LayoutKind : std::uint8_t {
   contract,
   megatron,
@@ -43,8 +43,8 @@ struct PeerPiece {
   std::int64_t numel = 0;         ///< >= 1
 };
 
-/// The system's own coordinates of what a rank owns, next to the global ones: for tables, and for answers known from
-/// elsewhere.
+/// The system's own coordinates of a rank's elements, next to the global ones: for tables, and for
+/// comparison with published values.
 struct PeerSlice {
   std::int64_t buffer =
       0;  ///< bucket (megatron), param group (deepspeed_flat), tensor (deepspeed_param, fsdp2,
@@ -56,7 +56,7 @@ struct PeerSlice {
   std::vector<PeerPiece> pieces = {};  ///< of these elements, in the order of the buffer
 };
 
-/// What a system allocates for one rank, in its own order of buffers. Empty parts are listed too.
+/// The buffers that a system allocates for one rank, in its own order. Empty parts are listed too.
 /// group_of, Errors: as for make_shard_map.
 std::vector<PeerSlice> peer_slices(LayoutKind kind, const FlatLayout& layout, int world_size,
                                    std::int64_t bucket_numel, int rank,

@@ -11,7 +11,7 @@
 namespace zeroproof {
 namespace {
 
-/// Far beyond any machine, and such that world_size() cannot overflow.
+/// Far beyond any machine, and small enough that world_size() cannot overflow.
 constexpr int most_dp = 1 << 20;
 
 /// Exponent of 1, 2, 4 or 8, else -1.
@@ -37,8 +37,7 @@ std::array<int, 3> parse_sizes(const std::string& text) {
   return at == end ? sizes : std::array<int, 3>{};
 }
 
-/// The grid of world_size ranks whose tp and cp are the fewest doublings or halvings away; tp stays if it
-/// can.
+/// The grid of world_size ranks whose tp and cp need the fewest doublings or halvings; tp is kept if possible.
 ProcessGrid nearest_grid(const ProcessGrid& grid, int world_size) {
   ProcessGrid best{world_size, 1, 1};
   int least = std::numeric_limits<int>::max();
@@ -79,23 +78,23 @@ ProcessGrid parse_grid(const std::string& text) {
   const ProcessGrid grid{sizes[0], sizes[1], sizes[2]};
   ZP_CHECK(log2_of(grid.cp) >= 0 && log2_of(grid.tp) >= 0, ErrorCode::config,
            "process grid " + text + " has a CP or TP size other than 1, 2, 4 and 8",
-           "sums inside the model are cut between eight blocks, rule R18",
+           "sums inside the model are split between eight blocks, rule R18",
            "use one of these sizes");
   ZP_CHECK(grid.cp * grid.tp <= 8, ErrorCode::config,
-           "process grid " + text + " cuts a micro-batch into " +
+           "process grid " + text + " splits a micro-batch into " +
                std::to_string(grid.cp * grid.tp) + " parts",
-           "there are eight blocks to cut between, rule R18", "let CP times TP be at most 8");
+           "a sum has eight blocks, rule R18", "let CP times TP be at most 8");
   return grid;
 }
 
 void require_grid(const ProcessGrid& grid, int world_size) {
   ZP_CHECK(world_size >= 1, ErrorCode::config,
            "a world of " + std::to_string(world_size) + " ranks does not exist",
-           "somebody has to compute", "start 1 rank or more");
+           "a run has at least one rank", "use 1 rank or more");
   ZP_CHECK(grid.world_size() == world_size, ErrorCode::config,
            "process grid " + grid.id() + " has " + std::to_string(grid.world_size()) +
                " ranks, the world " + std::to_string(world_size),
-           "every rank has one place in the grid",
+           "every rank has one position in the grid",
            "use " + nearest_grid(grid, world_size).id() + ", or start " +
                std::to_string(grid.world_size()) + " ranks");
 }

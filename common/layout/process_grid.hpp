@@ -39,10 +39,10 @@ ProcessGrid parse_grid(const std::string& text);
 /// that does.
 void require_grid(const ProcessGrid& grid, int world_size);
 
-/// Where the elements of a rank's tensor stand in the undistributed model (R13), and who else has them.
+/// Position of a rank's tensor in the undistributed model (R13), and its replication.
 ///
 /// Local element e of the tensor is undistributed element  begin + (e / row_numel) * row_stride + e % row_numel  of the
-/// global numbering. A tensor that tensor parallelism does not cut has row_numel = row_stride = numel.
+/// global numbering. A tensor that tensor parallelism does not split has row_numel = row_stride = numel.
 struct TensorPlacement {
   bool tp_replicated = true;  ///< every TP rank has the whole tensor, and a part of its gradient
   std::int64_t begin = 0;

@@ -39,7 +39,7 @@ void check_owned(const Bucket& bucket) {
                "an owned range [" + std::to_string(owned[i].begin) + ", " +
                    std::to_string(owned[i].end) + ") is empty, out of order or outside its bucket",
                "shard buffers follow the global numbering",
-               "sort the ranges, and leave out empty ones");
+               "sort the ranges, and remove empty ones");
     }
     all.insert(all.end(), owned.begin(), owned.end());
   }
@@ -48,7 +48,7 @@ void check_owned(const Bucket& bucket) {
   for (std::size_t i = 1; i < all.size(); ++i) {
     ZP_CHECK(all[i - 1].end <= all[i].begin, ErrorCode::invalid_argument,
              "element " + std::to_string(all[i].begin) + " has two owners", "both would update it",
-             "give every element one owner");
+             "assign one owner to every element");
   }
 }
 
@@ -61,11 +61,11 @@ ShardMap::ShardMap(std::int64_t padded_numel, int world_size, std::int64_t bucke
            "a shard map needs an owner for every element", "use a world size of 1 or more");
   ZP_CHECK(padded_numel >= 0 && padded_numel % layout_alignment == 0, ErrorCode::invalid_argument,
            "padded_numel is " + std::to_string(padded_numel),
-           "shards are cut at multiples of " + std::to_string(layout_alignment),
+           "shards are split at multiples of " + std::to_string(layout_alignment),
            "pass FlatLayout::padded_numel()");
   ZP_CHECK(bucket_numel >= layout_alignment && bucket_numel % layout_alignment == 0,
            ErrorCode::invalid_argument, "bucket_numel is " + std::to_string(bucket_numel),
-           "buckets are cut at multiples of " + std::to_string(layout_alignment),
+           "buckets are split at multiples of " + std::to_string(layout_alignment),
            "use a positive multiple of " + std::to_string(layout_alignment));
   for (Bucket& bucket : contract_buckets(padded_numel, world_size, bucket_numel)) {
     buckets_.push_back(bucket.range);
@@ -84,12 +84,12 @@ ShardMap::ShardMap(std::int64_t padded_numel, int world_size, std::vector<Bucket
              "a bucket starts at " + std::to_string(bucket.range.begin) +
                  " where the last one ended at " + std::to_string(end),
              "buckets follow each other without gaps",
-             "cut the flat range into neighbouring buckets");
+             "split the flat range into adjacent buckets");
     ZP_CHECK(bucket.owned.size() == static_cast<std::size_t>(world_size),
              ErrorCode::invalid_argument,
-             "a bucket is dealt out to " + std::to_string(bucket.owned.size()) + " ranks of " +
+             "a bucket is distributed over " + std::to_string(bucket.owned.size()) + " ranks of " +
                  std::to_string(world_size),
-             "the layout was built for another world", "build it for the world it is used in");
+             "the layout was built for another world", "build it for this world size");
     check_owned(bucket);
     end = bucket.range.end;
     for (const std::vector<FlatRange>& owned : bucket.owned) {
@@ -126,8 +126,8 @@ std::int64_t ShardMap::owned_numel(std::size_t bucket, int rank) const {
 FlatRange ShardMap::slice(std::size_t bucket, int rank) const {
   const std::vector<FlatRange>& mine = owned(bucket, rank);
   ZP_CHECK(contract_, ErrorCode::invalid_argument,
-           "this layout deals out more than one slice of a bucket",
-           "only the contract's layout has one per rank", "ask owned() for the ranges");
+           "this layout has more than one slice of a bucket per rank",
+           "only the contract's layout has one per rank", "use owned() for the ranges");
   const FlatRange& range = buckets_[bucket];
   const std::int64_t chunks = range.numel() / layout_alignment;
   const std::int64_t first = range.begin + chunks * rank / world_size_ * layout_alignment;

@@ -55,13 +55,13 @@ TensorBlocks::TensorBlocks(const FlatLayout& layout, std::vector<TensorPlacement
              "use dimensions of 0 or more and at most 2^48 elements");
     num_blocks_ += grid.num_blocks();
     if (tensors[t].numel == 0) continue;
-    // Elements of a tensor stand in increasing order, so the ends tell of all.
+    // Elements of a tensor are in increasing order, so checking the ends is enough.
     const auto tensor = static_cast<std::int64_t>(t);
     ZP_CHECK(in_matrix(tensor, 0) >= 0 && in_matrix(tensor, tensors[t].numel - 1) < grid.numel(),
              ErrorCode::invalid_argument,
-             "tensor " + tensors[t].name + " reaches beyond the matrix it was cut from",
+             "tensor " + tensors[t].name + " exceeds its undistributed matrix",
              "its elements would have no block (R24)",
-             "pass the undistributed tensor's place and shape");
+             "pass the undistributed tensor's position and shape");
   }
 }
 
@@ -81,7 +81,7 @@ std::int64_t TensorBlocks::block_of(std::int64_t tensor, std::int64_t element) c
 std::vector<BlockRun> TensorBlocks::runs(const std::vector<Piece>& pieces) const {
   std::vector<BlockRun> runs;
   for (const Piece& piece : pieces) {
-    // A row of the cut tensor is one stretch of the undistributed one.
+    // A row of the split tensor is one contiguous range of the undistributed one.
     const auto t = static_cast<std::size_t>(piece.tensor);
     const std::int64_t row =
         placement_.empty() ? piece.tensor_begin + piece.numel : placement_[t].row_numel;

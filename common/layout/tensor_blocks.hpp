@@ -1,5 +1,5 @@
 #pragma once
-// The blocks that have scales, of all tensors of a rank, and where its elements are in them (R24).
+// The blocks with scales, of all tensors of a rank, and the blocks of its elements (R24).
 
 #include <cstdint>
 #include <vector>
@@ -10,7 +10,7 @@
 
 namespace zeroproof {
 
-/// The undistributed tensor that a rank's tensor is, or was cut from, as a matrix.
+/// The undistributed tensor of which a rank's tensor is a part or the whole, as a matrix.
 struct TensorMatrix {
   std::int64_t begin = 0;  ///< global index of its first element, in the undistributed numbering
   std::int64_t rows = 0;
@@ -22,7 +22,7 @@ struct TensorMatrix {
 /// Shapes   [num_tensors] of the undistributed layout.
 std::vector<TensorMatrix> matrices_of(const FlatLayout& undistributed);
 
-/// A stretch of a shard that is one stretch of its undistributed tensor too.
+/// A contiguous range of a shard that is contiguous in its undistributed tensor too.
 struct BlockRun {
   std::int64_t tensor = 0;
   std::int64_t first = 0;        ///< its first element, counted in the undistributed tensor
@@ -37,14 +37,14 @@ class TensorBlocks {
   /// Blocks of block_rows by block_columns; 0 for either: the whole tensor in one block.
   ///
   /// Shapes   layout: of this rank. placement, matrices: [num_tensors], or empty: the layout is the undistributed one.
-  /// Errors   invalid_argument if the counts differ, or an element of the rank lies outside its matrix.
+  /// Errors   invalid_argument if the counts differ, or an element of the rank is outside its matrix.
   TensorBlocks(const FlatLayout& layout, std::vector<TensorPlacement> placement,
                std::vector<TensorMatrix> matrices, std::int64_t block_rows,
                std::int64_t block_columns);
 
   std::int64_t num_tensors() const { return static_cast<std::int64_t>(grids_.size()); }
 
-  /// Of all tensors; the same number on every rank of the step.
+  /// Blocks of all tensors; the same number on every rank of the step.
   std::int64_t num_blocks() const { return num_blocks_; }
 
   /// Blocks of a tensor: first_block(t) up to (not including) first_block(t) + grid(t).num_blocks().
@@ -58,7 +58,8 @@ class TensorBlocks {
   /// Number of the block of an element of a rank's tensor, element counted in the rank's tensor.
   std::int64_t block_of(std::int64_t tensor, std::int64_t element) const;
 
-  /// The pieces of a shard, told apart where neighbours are none in the undistributed tensor. In order.
+  /// The pieces of a shard, split where neighbours are not adjacent in the undistributed tensor. In
+  /// order.
   std::vector<BlockRun> runs(const std::vector<Piece>& pieces) const;
 
  private:
@@ -67,7 +68,7 @@ class TensorBlocks {
   std::vector<BlockGrid> grids_;
   std::vector<std::int64_t> first_;
   std::vector<std::int64_t> begin_;         // of the undistributed tensors
-  std::vector<TensorPlacement> placement_;  // empty: elements stand where they are
+  std::vector<TensorPlacement> placement_;  // empty: the layout is the undistributed one
   std::int64_t num_blocks_ = 0;
 };
 

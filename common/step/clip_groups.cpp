@@ -14,7 +14,7 @@ void validate(const std::vector<ClipGroupRule>& rules) {
     require_config(
         !rule.max_norm || (std::isfinite(*rule.max_norm) && *rule.max_norm >= 0),
         "clip group '" + rule.name + "': max_norm is " + shown(rule.max_norm.value_or(0)),
-        "a negative limit would turn every gradient around",
+        "a negative limit would reverse every gradient",
         "use a positive number, 0 for no clipping, or leave it out for the run's");
   }
 }

@@ -19,7 +19,7 @@ struct ClipGroupRule {
   std::optional<double> max_norm;  ///< its own limit, 0 for none, in place of the run's
 };
 
-/// What a step needs to know of clip groups. The default is one group: a norm over all tensors.
+/// Clip groups of a step. The default is one group: a norm over all tensors.
 struct ClipGroups {
   std::vector<ClipGroupRule> rules;  ///< rules[i] makes group i + 1
   std::vector<int> of_tensor;        ///< [num_tensors] group; empty: all tensors are in group 0
@@ -30,7 +30,8 @@ struct ClipGroups {
   }
 };
 
-/// What can be said of rules without a model. Errors (ErrorCode::config): a rule without a name or with the name of
+/// Checks rules without a model. Errors (ErrorCode::config): a rule without a name or with the name
+/// of
 /// another one, with neither match nor vectors, or with a max_norm that is negative or not finite.
 void validate(const std::vector<ClipGroupRule>& rules);
 

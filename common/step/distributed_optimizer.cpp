@@ -5,16 +5,16 @@
 namespace zeroproof {
 
 std::int64_t GradSource::num_tokens(std::int64_t) const {
-  fail(ErrorCode::invalid_argument, "this source of leaf gradients does not count tokens",
-       "the divisor of the step is their number",
+  fail(ErrorCode::invalid_argument, "this source of gradients does not count tokens",
+       "the divisor of the step is the number of tokens",
        "use loss_reduction mean, or a source that counts");
 }
 
 bool GradSource::has_grad(std::int64_t, std::int64_t) const { return true; }
 
 void DistributedOptimizer::load_state_from(const StateSource&) {
-  fail(ErrorCode::unavailable, "this optimizer takes its state as a whole",
-       "it does not know its own layout here", "read all of it and call load_state");
+  fail(ErrorCode::unavailable, "this optimizer only loads complete states",
+       "it does not implement loading in parts", "read the whole state and call load_state");
 }
 
 bool DistributedOptimizer::step(GradSource& leaves, StepObserver* observer) {

@@ -1,5 +1,5 @@
 #pragma once
-// What every implementation of the sharded step offers: reference and production are driven through this.
+// Interface of the sharded step for every implementation: reference and production.
 
 #include <cstdint>
 #include <string>
@@ -21,41 +21,41 @@
 
 namespace zeroproof {
 
-/// Gives the leaf gradient of a micro-batch: the gradient of the loss of that micro-batch alone, times the
+/// Source of micro-batch gradients: the gradient of the loss of one micro-batch alone, times the
 /// loss scale.
 class GradSource {
  public:
   virtual ~GradSource() = default;
 
-  /// Shapes   [padded_numel] in the gradient dtype (fp32, bf16 or fp16); padding holds anything, NaN when
+  /// Shapes   [padded_numel] in the gradient dtype (fp32, bf16 or fp16); padding is undefined, NaN when
   ///          poisoned.
   /// The view stays valid until the next call on this source; that of the last call in a step until the step ends.
   /// Micro-batches are counted in data order, 0 <= j < M.
   virtual TensorView micro_batch_grad(std::int64_t micro_batch) = 0;
 
-  /// Where those elements lie: in memory of the host, or of the device that the optimizer works on. Then they are
-  /// written by what was enqueued on the optimizer's stream, the current one while it calls.
+  /// Memory of those elements: the host's, or that of the optimizer's device. In the second case
+  /// they are written by work enqueued on the optimizer's stream, which is current during the call.
   virtual Space space() const { return Space::host; }
 
-  /// Tokens the loss of a micro-batch sums over, 0 or more, less than 2^53 in all; asked for in Phase::prepare when the
-  /// divisor counts tokens, by each rank for the micro-batches it computes.
+  /// Tokens in the loss sum of a micro-batch, 0 or more, less than 2^53 in all; called in
+  /// Phase::prepare when the divisor counts tokens, by each rank for the micro-batches it computes.
   virtual std::int64_t num_tokens(std::int64_t micro_batch) const;
 
-  /// False if this micro-batch gives the tensor no gradient; its elements of the leaf are then +0. Asked for in
+  /// False if this micro-batch gives the tensor no gradient; its elements of the gradient are then +0. Called in
   /// Phase::prepare under missing_grad = skip, by each rank for the micro-batches it computes.
   virtual bool has_grad(std::int64_t micro_batch, std::int64_t tensor) const;
 
   /// The model behind the gradients, if it can be run layer by layer; micro_batch_grad() is then not called. Without
-  /// one, leaves are whole at every stage.
+  /// one, gradients are complete at every stage.
   virtual LayeredModel* layers() { return nullptr; }
 };
 
-/// Where a rank stands. Ranks that hold different micro-batches or positions of the same tensors are *data ranks*:
-/// comm->world_size() of them share one sharded state, and replicas->world_size() optimizer instances do so each for
-/// itself. The data rank is replicas->rank() * comm->world_size() + comm->rank().
+/// Configuration of a rank. Ranks that hold different micro-batches or positions of the same tensors are *data ranks*:
+/// comm->world_size() of them share one sharded state, and replicas->world_size() optimizer instances each have
+/// their own. The data rank is replicas->rank() * comm->world_size() + comm->rank().
 struct OptimizerSetup : StepSettings {
   const ShardMap* shards = nullptr;  ///< over comm
-  Communicator* comm = nullptr;      ///< ranks the state is sharded over
+  Communicator* comm = nullptr;      ///< ranks over which the state is sharded
   /// Ranks of the other instances that own the same shard; null: one instance.
   Communicator* replicas = nullptr;
   Communicator* tp = nullptr;  ///< ranks that have other parts of the same tensors; null: one
@@ -67,7 +67,7 @@ struct OptimizerSetup : StepSettings {
   int stage =
       0;  ///< [ZeRO:memory]: 0 replicates, 1 shards state, 2 gradients too, 3 parameters too
   MicroBatchOrder order = MicroBatchOrder::by_stage;
-  /// Stage 3: tensors of at most this many elements stay whole on every rank.
+  /// Stage 3: tensors of at most this many elements stay complete on every rank.
   std::int64_t persistent_numel = 0;
   bool overlap = false;  ///< communicate while layers compute; never changes a bit
   Windows windows = Windows::on;
@@ -79,7 +79,7 @@ struct OptimizerSetup : StepSettings {
   Exec exec;
 };
 
-/// Everything that survives a step, undistributed, in flat order. Padding is ignored. State that the rule does not
+/// Persistent state, undistributed, in flat order. Padding is ignored. State that the rule does not
 /// have is ignored too and may be empty; state that it has must be there.
 struct FullState {
   Span<const float> master;   // [padded_numel]
@@ -91,27 +91,28 @@ struct FullState {
   std::int64_t applied_steps = 0;
   LossScalerState scaler;
   Span<const float> param_scale =
-      {};  // [num_blocks] (R24), of parameters with scales; empty: a beginning
+      {};  // [num_blocks] (R24), of parameters with scales; empty: a new run
   Span<const std::uint32_t> amax_history = {};  // [num_blocks * history], under the recipe delayed
   // The stored form of buffers whose format has scales (R25): with scale_inv of every block of the undistributed
   // numbering, also on TP ranks, [padded_numel / state_block_numel], the buffer's values are codes, widened. Empty:
-  // they are values, which are stored anew.
+  // they are values, which are encoded.
   Span<const float> exp_avg_scale = {};
   Span<const float> exp_avg_sq_scale = {};
   Span<const float> max_exp_avg_sq_scale = {};
   Span<const float> momentum_buffer_scale = {};
 };
 
-/// One buffer as a observer sees it. Sharded buffers name the global ranges their elements come from, in order;
+/// One buffer as an observer receives it. Sharded buffers have the global ranges of their elements,
+/// in order;
 /// for scalars `ranges` is empty. Those of scales of state count blocks of the undistributed numbering.
 struct ExposedBuffer {
   BufferId id;
   TensorView view;
   std::vector<FlatRange> ranges;
-  bool shared = false;  ///< one piece of memory for several ranks, which others write too
+  bool shared = false;  ///< memory shared by several ranks, which others write too
 };
 
-/// Sees every phase of a step; production runs without one.
+/// Called after every phase of a step; production runs without one.
 class StepObserver {
  public:
   virtual ~StepObserver() = default;
@@ -123,21 +124,21 @@ class DistributedOptimizer {
  public:
   virtual ~DistributedOptimizer() = default;
 
-  /// Sets master, moments, counters and scaler from the undistributed state, and makes param_shard and
+  /// Sets master, moments, counters and scaler from the undistributed state, and computes param_shard and
   /// param_full from master. Call once before the first step, on all ranks: it is collective.
-  /// Errors: invalid_argument for a state that the rule cannot go on from; comm, the same on every rank, if ranks
+  /// Errors: invalid_argument for a state that does not fit the rule; comm, the same on every rank, if ranks
   /// differ in a setting or a counter of the state (setup_agreement.hpp).
   virtual void load_state(const FullState& state) = 0;
 
-  /// The same from what can be read in parts: besides its own share, an implementation holds a few MiB of it. Errors:
-  /// those of load_state and of the source (the other ranks then wait for this one, until its communicator is told to
-  /// abort); unavailable, if it takes its state as a whole only.
+  /// The same from a source that is read in parts: besides its own share, an implementation holds a
+  /// few MiB of it. Errors: those of load_state and of the source (the other ranks then wait for
+  /// this one, until its communicator is aborted); unavailable, if it only loads complete states.
   virtual void load_state_from(const StateSource& source);
 
-  /// Memory where this rank may make its leaves: one that lies there need not be copied for ranks that share the
-  /// machine. [padded_numel] in the gradient dtype; empty if there is no such memory. It is the caller's from the end
-  /// of
-  /// Phase::reduce to the call of micro_batch_grad() that returns it. Collective over comm the first time.
+  /// Memory where this rank may compute its gradients: a gradient in it need not be copied for
+  /// ranks that share the machine. [padded_numel] in the gradient dtype; empty if there is no such
+  /// memory. The caller may write it from the end of Phase::reduce to the return of
+  /// micro_batch_grad(). Collective over comm the first time.
   virtual TensorView leaf_buffer() { return {}; }
 
   /// Runs one phase. Phases run in the order of all_phases; after an overflow the phases of
@@ -153,8 +154,8 @@ class DistributedOptimizer {
   /// overwrites them with the reference's values. Empty for a phase that does nothing here (fused builds).
   virtual std::vector<ExposedBuffer> exposed(Phase phase) = 0;
 
-  /// Tells that views of exposed(phase) were written through, before the next phase runs. What an implementation has
-  /// made of the values by then, ahead of later phases, it makes anew.
+  /// Must be called after a write through views of exposed(phase), before the next phase runs.
+  /// Values that an implementation has derived ahead of later phases are then computed again.
   virtual void overwritten(Phase) {}
 
   /// Every buffer that exists, once per piece of memory (a buffer reused for several ids appears under the
@@ -167,11 +168,12 @@ class DistributedOptimizer {
   virtual LossScalerState loss_scaler() const = 0;
   virtual std::int64_t applied_steps() const = 0;
 
-  /// Bytes this rank holds and held at most since it was made; all zero if the implementation does not count.
+  /// Current and peak bytes of this rank; all zero if the implementation does not count.
   virtual MemoryUse memory() const { return {}; }
 
-  /// All phases of one step; returns false if the step was skipped. An implementation may do what nobody looks at
-  /// (no observer) in another way; every buffer then holds what the phases leave in it.
+  /// All phases of one step; returns false if the step was skipped. Without an observer an
+  /// implementation may fuse or reorder work; every buffer then has the same content as after the
+  /// phases.
   virtual bool step(GradSource& leaves, StepObserver* observer = nullptr);
 };
 

@@ -21,12 +21,12 @@ constexpr std::array<std::string_view, 4> wsd_shapes = {"linear", "cosine", "exp
 constexpr std::array<std::string_view, 3> ramps = {"constant", "linear", "cosine"};
 constexpr std::array<std::string_view, 2> units = {"steps", "samples"};
 
-/// Lengths and progress stay where fp64 holds every integer.
+/// Lengths and progress stay within the exact integers of fp64.
 constexpr std::int64_t longest = std::int64_t{1} << 53;
 
 double half_wave(double x) { return 0.5 * (1.0 + portable_math64::cos_pi(x)); }
 
-/// What is left of max - min after a fraction q of the falling part, 0 <= q <= 1.
+/// Remaining share of max - min after a fraction q of the falling part, 0 <= q <= 1.
 double wsd_factor(WsdShape shape, double q) {
   switch (shape) {
     case WsdShape::linear:
@@ -42,7 +42,7 @@ double wsd_factor(WsdShape shape, double q) {
        "add it to wsd_factor");
 }
 
-/// What has been reached of max - warmup_init_lr after n of the warm-up's units, 0 <= n <= warmup.
+/// Reached share of max - warmup_init_lr after n of the warm-up's units, 0 <= n <= warmup.
 double log_warmup_factor(std::int64_t n, std::int64_t warmup) {
   if (n == 0) return 0.0;
   if (n == warmup) return 1.0;  // also where the logarithm of the length is 0
@@ -67,23 +67,23 @@ double warmup_lr(const ScheduleConfig& schedule, double max_lr, std::int64_t pro
        "add it to warmup_lr");
 }
 
-/// What a table must not be given with.
+/// Rejects settings that a table excludes.
 void validate_table(const ScheduleConfig& s) {
   const bool table = s.decay == DecayShape::table;
   require_config(table || s.rates.empty(), "schedule.rates is given without decay \"table\"",
-                 "the rates would silently do nothing",
-                 "set decay = \"table\", or leave rates out");
+                 "the rates would have no effect",
+                 "set decay = \"table\", or remove rates");
   if (!table) return;
   require_config(!s.rates.empty(), "schedule.rates is empty with decay \"table\"",
-                 "the table says the rate of every step", "give one rate for each step");
+                 "the table has the rate of every step", "set one rate for each step");
   require_config(s.warmup == 0 && s.unit == ScheduleUnit::steps && !s.first_is_zero,
                  "schedule.warmup, unit or first_is_zero is set with decay \"table\"",
                  "the table has a rate for every step, the first ones too, and begins with step 1",
-                 "leave them out, and put the warm-up into rates");
+                 "remove them, and put the warm-up into rates");
   for (std::size_t i = 0; i < s.rates.size(); ++i) {
     require_config(std::isfinite(s.rates[i]) && s.rates[i] >= 0,
                    "rate " + std::to_string(i + 1) + " of schedule.rates is " + shown(s.rates[i]),
-                   "rule R5 takes rates that are finite and 0 or more", "use such a number");
+                   "rule R5 requires rates that are finite and 0 or more", "use such a number");
   }
 }
 
@@ -113,7 +113,7 @@ double scheduled_lr(const ScheduleConfig& schedule, double max_lr, double min_lr
   switch (schedule.decay) {
     case DecayShape::constant:
     case DecayShape::table:
-      return max_lr;  // answered above
+      return max_lr;  // handled above
     case DecayShape::linear:
       return down_to_min(1.0 - r);
     case DecayShape::cosine:
@@ -154,7 +154,7 @@ std::int64_t progress_of(const ScheduleConfig& schedule, std::int64_t t,
                          std::int64_t micro_batches) {
   ZP_CHECK(t >= 1 && micro_batches >= 1, ErrorCode::invalid_argument,
            "the progress of step " + std::to_string(t) + " with " + std::to_string(micro_batches) +
-               " micro-batches was asked for",
+               " micro-batches is undefined",
            "applied steps are counted from 1, and a step has a micro-batch or more",
            "pass 1 or more for both");
   const std::int64_t steps = schedule.first_is_zero ? t - 1 : t;
@@ -180,7 +180,7 @@ void validate(const ScheduleConfig& s) {
         std::pair{"weight_decay_begin", s.weight_decay_begin}}) {
     require_config(std::isfinite(rate) && rate >= 0,
                    std::string("schedule.") + key + " is " + shown(rate),
-                   "rule R5 takes rates that are finite and 0 or more", "use such a number");
+                   "rule R5 requires rates that are finite and 0 or more", "use such a number");
   }
   validate_table(s);
   const bool has_end = s.decay != DecayShape::constant && s.decay != DecayShape::table;
@@ -200,7 +200,7 @@ void validate(const ScheduleConfig& s) {
   require_config(s.weight_decay_ramp == RampShape::constant || s.weight_decay_end >= 1,
                  "schedule.weight_decay_end is 0 with weight_decay_ramp \"" +
                      std::string(ramps[static_cast<std::size_t>(s.weight_decay_ramp)]) + "\"",
-                 "the ramp would silently do nothing", "say where it ends, or use \"constant\"");
+                 "the ramp would have no effect", "set its end, or use \"constant\"");
 }
 
 }  // namespace zeroproof

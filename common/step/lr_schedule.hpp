@@ -25,7 +25,7 @@ enum class WarmupShape : std::uint8_t { linear, cosine, log };
 enum class WsdShape : std::uint8_t { linear, cosine, exponential, minus_sqrt };
 enum class RampShape : std::uint8_t { constant, linear, cosine };
 
-/// What the lengths of a schedule count: applied steps, or the micro-batches of applied steps.
+/// Unit of the lengths of a schedule: applied steps, or the micro-batches of applied steps.
 enum class ScheduleUnit : std::uint8_t { steps, samples };
 
 Span<const std::string_view> names_of(DecayShape);
@@ -40,7 +40,7 @@ struct ScheduleConfig {
   bool first_is_zero =
       false;  ///< Megatron-LM's: the first step has progress 0, and with warm-up from 0 an lr of 0
   std::int64_t warmup = 0;    ///< units until max lr is reached
-  double warmup_init_lr = 0;  ///< where warm-up starts
+  double warmup_init_lr = 0;  ///< lr at the start of warm-up
   WarmupShape warmup_shape = WarmupShape::linear;
   DecayShape decay = DecayShape::constant;
   std::int64_t decay_end = 0;  ///< units until min_lr is reached; unused by constant
@@ -68,7 +68,7 @@ std::int64_t progress_of(const ScheduleConfig& schedule, std::int64_t t,
                          std::int64_t micro_batches);
 
 /// Errors (ErrorCode::config): lengths that are negative, above 2^53 or out of order (decay_end after warmup,
-/// wsd_decay not longer than what lies between them, a ramp with an end); rates that are not finite or
+/// wsd_decay not longer than the units between them, a ramp with an end); rates that are not finite or
 /// negative; exponential with a floor of 0; a table without rates, rates without a table, and a table with warm-up,
 /// samples or first_is_zero.
 void validate(const ScheduleConfig& schedule);

@@ -1,5 +1,5 @@
 #pragma once
-// Bytes one rank holds, by what they are for.
+// Bytes of one rank, by purpose.
 
 #include <array>
 #include <cstdint>
@@ -11,10 +11,10 @@ namespace zeroproof {
 /// the global numbering included; not counted are red zones, alignment and scalars.
 enum class MemoryClass : std::uint8_t {
   master,  ///< fp32 master weights of the shard
-  state,  ///< every other fp32 buffer of the rule (R6); scales of parameters and what makes them (R24)
+  state,  ///< every other fp32 buffer of the rule (R6); scales of parameters and their histories (R24)
   param_shard,  ///< the parameters this rank casts
-  param_full,  ///< parameters the model sees: all of them, or (stage 3) the units that are gathered
-  grad,        ///< leaf gradients in the gradient dtype, of sources that run layer by layer
+  param_full,  ///< parameters that the model reads: all of them, or (stage 3) the units that are gathered
+  grad,        ///< micro-batch gradients in the gradient dtype, of sources that run layer by layer
   grad_nodes,  ///< fp32 nodes of the canonical tree
   grad_sum,    ///< G
   comm_buffer,  ///< buffers that messages are packed into and arrive in
@@ -30,8 +30,8 @@ struct MemoryUse {
   BytesByClass peak{};
   std::int64_t total_now = 0;
   std::int64_t total_peak = 0;
-  /// Of the part of the state that is offloaded, and in no class above: in memory of the host, buffers that its chunks
-  /// pass through included, and in a file.
+  /// The offloaded part of the state, in no class above: in host memory, including buffers of its
+  /// chunks, and in a file.
   std::int64_t offloaded_host = 0;
   std::int64_t offloaded_file = 0;
 };

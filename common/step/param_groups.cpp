@@ -13,18 +13,18 @@ void validate_rates(const GroupRule& rule, const ScheduleConfig& schedule) {
   const std::string of = "param group '" + rule.name + "': ";
   const auto rate = [&](const char* key, double value) {
     require_config(std::isfinite(value) && value >= 0, of + key + " is " + shown(value),
-                   "rule R5 takes rates that are finite and 0 or more", "use such a number");
+                   "rule R5 requires rates that are finite and 0 or more", "use such a number");
   };
   rate("lr_mult", rule.lr_mult);
   rate("weight_decay_mult", rule.weight_decay_mult);
   rate("lr", rule.lr.value_or(0));
   rate("min_lr", rule.min_lr.value_or(0));
   require_config(!rule.lr || rule.lr_mult == 1, of + "it has both lr and lr_mult",
-                 "a group's own lr stands instead of a multiple of the run's",
-                 "keep one of the two");
+                 "a group's own lr replaces the run's lr * lr_mult",
+                 "remove one of the two");
   require_config(schedule.decay != DecayShape::table || (!rule.lr && !rule.min_lr),
                  of + "it has an lr or a min_lr of its own with decay \"table\"",
-                 "the table says the rate of every step, and the two would do nothing",
+                 "the table has the rate of every step, and the two would have no effect",
                  "use lr_mult, or another decay");
   require_config(
       schedule.decay != DecayShape::exponential || rule.min_lr.value_or(schedule.min_lr) > 0,
@@ -33,8 +33,8 @@ void validate_rates(const GroupRule& rule, const ScheduleConfig& schedule) {
   require_config(schedule.decay == DecayShape::constant || !rule.lr ||
                      rule.min_lr.value_or(schedule.min_lr) <= *rule.lr,
                  of + "its lr is below its min_lr",
-                 "the rate would rise where the schedule lets it fall",
-                 "raise lr, or give the group a lower min_lr");
+                 "the rate would rise where the schedule falls",
+                 "raise lr, or set a lower min_lr for the group");
 }
 
 }  // namespace

@@ -24,7 +24,8 @@ struct GroupRule {
   std::optional<double> min_lr;  ///< its own floor instead of the schedule's
 };
 
-/// What a step needs to know of groups. The default (one group, constant schedule) is the optimizer's own lr and decay.
+/// Parameter groups of a step. The default (one group, constant schedule) is the optimizer's own lr
+/// and decay.
 struct ParamGroups {
   std::vector<GroupRule> rules;  ///< rules[i] makes group i + 1
   std::vector<int> of_tensor;    ///< [num_tensors] group; empty: all tensors are in group 0
@@ -36,7 +37,7 @@ struct ParamGroups {
   }
 };
 
-/// What can be said of rules without a model. Errors (ErrorCode::config): those of the schedule; a rule
+/// Checks rules without a model. Errors (ErrorCode::config): those of the schedule; a rule
 /// without a name or with the name of another one, with neither match nor vectors, or with both lr and
 /// lr_mult; multipliers or rates that are negative or not finite, a group's own lr below its floor, or an lr or floor
 /// of its own next to a table of rates.

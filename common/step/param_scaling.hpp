@@ -1,5 +1,5 @@
 #pragma once
-// How parameters of 8 bits get their scales (R24).
+// Scales of 8-bit parameters (R24).
 
 #include <cstdint>
 #include <string_view>
@@ -10,22 +10,23 @@
 
 namespace zeroproof {
 
-/// Where scales come from, and what has one: the whole tensor (current, delayed), or every block of it.
+/// Source of the scales, and their granularity: the whole tensor (current, delayed), or every block
+/// of it.
 enum class ScaleRecipe : std::uint8_t { current, delayed, blockwise, mxfp8 };
 
 /// Blocks of the recipe blockwise.
 enum class ScaleBlocks : std::uint8_t { square_128, row_128 };
 
-/// What the masters are at a beginning: what was loaded, or what its codes stand for.
+/// Masters at the start of a run: the loaded values, or the values of their codes.
 enum class InitialMaster : std::uint8_t { high_precision, dequantised };
 
-/// Settings of parameters in e4m3 or e5m2; without a meaning for others. Members that the recipe does not read are
-/// ignored.
+/// Settings of parameters in e4m3 or e5m2; unused for others. Members that the recipe does not read
+/// are ignored.
 struct ParamScaling {
   ScaleRecipe recipe = ScaleRecipe::current;
   QuantizedValue value = QuantizedValue::direct;
   InitialMaster initial_master = InitialMaster::high_precision;
-  bool columnwise = false;    ///< a second copy of what is gathered, for products along columns
+  bool columnwise = false;    ///< a second copy of the gathered parameters, for products along columns
   float epsilon = 0;          ///< current, blockwise
   bool power_of_two = false;  ///< current, blockwise
   ScaleBlocks blocks = ScaleBlocks::square_128;  ///< blockwise
@@ -35,7 +36,7 @@ struct ParamScaling {
   EmptyAmax empty = EmptyAmax::keep;             ///< delayed
 };
 
-/// The settings of a recipe that was asked for by name alone: blockwise rounds its scales to powers of two.
+/// The settings of a recipe given by name only: blockwise rounds its scales to powers of two.
 constexpr ParamScaling scaling_of(ScaleRecipe recipe) {
   ParamScaling scaling;
   scaling.recipe = recipe;
@@ -43,7 +44,7 @@ constexpr ParamScaling scaling_of(ScaleRecipe recipe) {
   return scaling;
 }
 
-/// Parameters have scales in these formats, and in no other.
+/// True for the parameter formats that have scales.
 constexpr bool has_scales(DType dtype) { return dtype == DType::e4m3 || dtype == DType::e5m2; }
 
 /// The format of parameters for which has_scales() is true.
@@ -59,7 +60,8 @@ constexpr bool has_row_blocks(const ParamScaling& scaling) {
          (scaling.recipe == ScaleRecipe::blockwise && scaling.blocks == ScaleBlocks::row_128);
 }
 
-/// Whether the column-wise copy has codes and scales of its own; otherwise it is the same codes in another order.
+/// True if the column-wise copy has codes and scales of its own; otherwise it is the same codes in
+/// another order.
 constexpr bool has_own_columns(const ParamScaling& scaling) {
   return scaling.columnwise && has_row_blocks(scaling);
 }
@@ -72,7 +74,7 @@ constexpr DelayedScaling delayed_of(const ParamScaling& scaling, DType dtype) {
   return {fp8_of(dtype), scaling.margin, scaling.history, scaling.choice, scaling.empty};
 }
 
-/// Names as configuration files and reports spell them, in the order of the enumerators.
+/// Names in configuration files and reports, in the order of the enumerators.
 Span<const std::string_view> names_of(ScaleRecipe);
 Span<const std::string_view> names_of(ScaleBlocks);
 Span<const std::string_view> names_of(InitialMaster);

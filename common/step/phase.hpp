@@ -16,7 +16,7 @@ inline constexpr std::array<Phase, 8> all_phases = {Phase::prepare, Phase::reduc
 enum class BufferId : std::uint8_t {
   step_scalars,   ///< StepScalars, 15 words [u32]; under missing_grad = skip one set per tensor
   applied_steps,  ///< t of the last applied step [u64]
-  grad_sum,       ///< G: canonical tree sum of the leaves [shard_numel]
+  grad_sum,       ///< G: canonical tree sum of the micro-batch gradients [shard_numel]
   unscaled_grad,  ///< g1 = G * inv_scale [shard_numel]
   found_inf,      ///< OR over all ranks [u32]
   loss_scaler,    ///< LossScalerState, 3 words [u32]
@@ -29,20 +29,20 @@ enum class BufferId : std::uint8_t {
   exp_avg_sq,       ///< [shard_numel], the same
   max_exp_avg_sq,   ///< [shard_numel], with amsgrad
   momentum_buffer,  ///< [shard_numel], sgd with momentum
-  exp_avg_scale,  ///< scale_inv of the blocks this rank has elements of (R25) [fp32]; its ranges count blocks
+  exp_avg_scale,  ///< scale_inv of the blocks with elements of this rank (R25) [fp32]; its ranges count blocks
   exp_avg_sq_scale,       ///< the same
   max_exp_avg_sq_scale,   ///< the same
   momentum_buffer_scale,  ///< the same
   master,                 ///< [shard_numel]
   tensor_steps,  ///< applied updates of every tensor [num_tensors u64], under missing_grad = skip
   param_shard,   ///< master rounded to the parameter dtype [shard_numel]
-  param_full,    ///< parameters the model sees [padded_numel]
+  param_full,    ///< parameters that the model reads [padded_numel]
   amax,  ///< of the blocks of all tensors, joined over ranks [num_blocks u32]; with scales only (R24)
   amax_history,     ///< [num_blocks * history u32]; under the recipe delayed
   param_scale,      ///< [num_blocks fp32]; with scales only, as the following
-  param_scale_inv,  ///< [num_blocks fp32]: what codes are multiplied by to be read
+  param_scale_inv,  ///< [num_blocks fp32]: factor that decodes codes
   param_columns,    ///< the column-wise copy of param_full; with columnwise
-  column_amax,  ///< as amax, of blocks of one column [num_column_blocks u32]; the following too, and all of them only
+  column_amax,  ///< as amax, for blocks of one column [num_column_blocks u32]; the following too, and all of them only
                 ///< where column-wise copies have scales of their own (R24)
   column_scale,      ///< [num_column_blocks fp32]
   column_scale_inv,  ///< [num_column_blocks fp32]

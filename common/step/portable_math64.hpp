@@ -3,7 +3,7 @@
 // (R20).
 //
 // Only + - * / of fp64, one rounding per written operation, and moves of bits. Errors are in units in the
-// last place (ulp) of the exact result; how the bounds follow from reduction, series and roundings stands at
+// last place (ulp) of the exact result; the derivation of the bounds from reduction, series and roundings is at
 // each function in the source. Largest errors found against 113-bit arithmetic: cos_pi 1.27, exp 0.92, log
 // 0.80.
 

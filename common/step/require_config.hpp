@@ -1,5 +1,5 @@
 #pragma once
-// How checks of a configuration complain.
+// Error helpers for checks of a configuration.
 
 #include <cstdio>
 #include <string>
@@ -14,7 +14,7 @@ inline void require_config(bool ok, const std::string& problem, const std::strin
   ZP_CHECK(ok, ErrorCode::config, problem, why, remedy);
 }
 
-/// A number as messages show it, in nine significant digits.
+/// A number for messages, with nine significant digits.
 inline std::string shown(double value) {
   char buffer[32];
   std::snprintf(buffer, sizeof(buffer), "%.9g", value);

@@ -8,7 +8,7 @@
 namespace zeroproof {
 namespace {
 
-/// Rows and columns of a block; 0: as many as the tensor has.
+/// Rows and columns of a block; 0: all of the tensor.
 std::pair<std::int64_t, std::int64_t> block_shape(const ParamScaling& scaling) {
   switch (scaling.recipe) {
     case ScaleRecipe::blockwise:
@@ -23,7 +23,7 @@ std::pair<std::int64_t, std::int64_t> block_shape(const ParamScaling& scaling) {
 }
 
 TensorBlocks blocks_of(const OptimizerSetup& setup, std::int64_t rows, std::int64_t columns) {
-  // Without matrices the layout is the undistributed one, and elements stand where they are.
+  // Without matrices the layout is the undistributed one, and positions are unchanged.
   const bool cut = !setup.matrices.empty();
   return {*setup.layout, cut ? setup.placement : std::vector<TensorPlacement>{}, setup.matrices,
           rows, columns};
@@ -65,7 +65,7 @@ bool has_loaded_scales(const FullState& state, const StepSettings& settings,
           std::to_string(state.amax_history.size()) + " slots of histories",
       "the parameters have " + std::to_string(num_blocks) + " blocks and " + std::to_string(slots) +
           " slots (R24)",
-      "pass all of them, or none for a beginning");
+      "pass all of them, or none for a new run");
   return true;
 }
 

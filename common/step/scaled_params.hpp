@@ -5,7 +5,7 @@
 
 namespace zeroproof {
 
-/// The blocks that parameters of 8 bits have scales for (R24): of the undistributed tensors, by the recipe.
+/// The blocks of 8-bit parameters (R24): of the undistributed tensors, by the recipe.
 ///
 /// Errors   those of TensorBlocks.
 TensorBlocks blocks_of(const OptimizerSetup& setup);
@@ -13,7 +13,8 @@ TensorBlocks blocks_of(const OptimizerSetup& setup);
 /// The same without ranks: the layout is the undistributed one.
 TensorBlocks blocks_of(const StepSettings& settings);
 
-/// The blocks of column-wise copies that have scales of their own (R24): those above, rows and columns exchanged.
+/// The blocks of column-wise copies with their own scales (R24): those above, rows and columns
+/// exchanged.
 ///
 /// Errors   those of TensorBlocks.
 TensorBlocks column_blocks_of(const OptimizerSetup& setup);

@@ -12,9 +12,10 @@
 namespace zeroproof {
 namespace {
 
-// Members are named in bindings: a setting that is added to one of these structs does not compile until it is here.
+// Structured bindings name every member: a setting added to one of these structs does not compile
+// until it is added here.
 
-/// Digest of values of any type that a setting has.
+/// Digest of values of any type of a setting.
 class ValueHasher {
  public:
   template <class... T>
@@ -81,14 +82,14 @@ class ValueHasher {
   Hasher hasher_;
 };
 
-/// What is compared, in the order of the structs.
+/// The compared values, in the order of the structs.
 class SettingList {
  public:
   template <class T>
   void add(const std::string& name, const T& value) {
     values_.push_back({"the values of " + name, ValueHasher().add(value).digest()});
   }
-  /// of_tp_rank: other TP ranks have other ones.
+  /// of_tp_rank: differs between TP ranks.
   template <class T>
   void add_called(const std::string& what, const T& value, bool of_tp_rank) {
     values_.push_back({what, ValueHasher().add(value).digest(), of_tp_rank});
@@ -186,14 +187,14 @@ void add_distribution(SettingList& list, const OptimizerSetup& setup) {
   list.add("stage", setup.stage);
   list.add("order", setup.order);
   list.add("persistent_numel", setup.persistent_numel);
-  list.add("overlap", setup.overlap);  // it decides in which order ranks call each other
+  list.add("overlap", setup.overlap);  // it determines the order of the ranks' calls
   list.add("windows", setup.windows);
   list.add("grad_dtype", setup.grad_dtype);
 }
 
-/// Loaded scales as bits: a digest of values would not tell NaNs, and has no other use here.
+/// Loaded scales as bits: a digest of values would not distinguish NaNs.
 void add_scales(SettingList& list, const FullState& state, const StepSettings& settings) {
-  std::vector<float> scales;  // without a meaning otherwise
+  std::vector<float> scales;  // unused otherwise
   std::vector<std::uint32_t> history;
   if (has_scales(settings.param_dtype)) {
     scales.assign(state.param_scale.begin(), state.param_scale.end());
@@ -210,7 +211,7 @@ void add_counters(SettingList& list, const FullState& state, MissingGrad missing
   list.add("state.scaler.log2_scale", log2_scale);
   list.add("state.scaler.growth_tracker", growth_tracker);
   list.add("state.scaler.hysteresis_left", hysteresis_left);
-  std::vector<std::uint64_t> tensor_steps;  // without a meaning otherwise
+  std::vector<std::uint64_t> tensor_steps;  // unused otherwise
   if (missing_grad == MissingGrad::skip)
     tensor_steps.assign(state.tensor_steps.begin(), state.tensor_steps.end());
   list.add("state.tensor_steps", tensor_steps);
@@ -224,10 +225,10 @@ void require_same_setup(const OptimizerSetup& setup, const FullState& state) {
   add_distribution(list, setup);
   add_counters(list, state, setup.missing_grad);
   add_scales(list, state, setup);
-  // TP ranks are neighbours, instances stand farthest apart: in this order ranks have their numbers in the step.
+  // TP ranks are adjacent, instances outermost: in this order ranks have their numbers in the step.
   require_agreement(
       {setup.tp, setup.comm, setup.replicas}, list.values(),
-      "ranks that are set up differently compute different steps, and drift apart without a sign",
+      "ranks with different settings compute different steps, without any error",
       "give every rank the same settings and state");
 }
 
@@ -251,7 +252,7 @@ void require_same_setup(const LbfgsSetup& setup, const LbfgsState& state) {
   list.add("state.started", state.started);
   list.add("state.iterations", state.iterations);
   list.add("state.evaluations", state.evaluations);
-  require_agreement({setup.comm}, list.values(), "all ranks have to take the same decisions",
+  require_agreement({setup.comm}, list.values(), "all ranks must follow the same control flow",
                     "give every rank the same settings and state");
 }
 

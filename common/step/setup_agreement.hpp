@@ -1,5 +1,5 @@
 #pragma once
-// That all ranks of a step were set up alike, asked once instead of found out by parameters that drift apart.
+// Check that all ranks of a step have the same settings, before their parameters can diverge.
 
 #include "common/contracts/lbfgs.hpp"
 #include "common/step/distributed_optimizer.hpp"

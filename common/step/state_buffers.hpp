@@ -1,5 +1,5 @@
 #pragma once
-// Which buffers hold the state of the optimizer: what goes from step to step and into checkpoints (R6).
+// Buffers of the optimizer's persistent state, which is stored in checkpoints (R6).
 
 #include <vector>
 

@@ -1,5 +1,5 @@
 #pragma once
-// The formats a rule's state and the master are kept in from step to step (R25).
+// Storage formats of a rule's state and of the master (R25).
 
 #include <cstdint>
 
@@ -12,7 +12,7 @@ namespace zeroproof {
 
 /// How a buffer of state is stored between two steps.
 enum class StateFormat : std::uint8_t {
-  fp32,  ///< as it is computed
+  fp32,  ///< unchanged
   bf16,  ///< rounded to nearest even
   fp16,  ///< the same, with a scale for every block
   e4m3   ///< the same
@@ -39,12 +39,12 @@ constexpr DType dtype_of(StateFormat format) {
   return DType::fp32;
 }
 
-/// Whether it is kept as codes and scales.
+/// True if it is stored as codes and scales.
 constexpr bool has_scales(StateFormat format) {
   return format == StateFormat::fp16 || format == StateFormat::e4m3;
 }
 
-/// What the amax of a block is brought to: the largest finite value of the format.
+/// Target of the amax of a block: the largest finite value of the format.
 constexpr float largest_of(StateFormat format) {
   return format == StateFormat::e4m3 ? 448.0F : 65504.0F;
 }
@@ -54,18 +54,18 @@ struct StateFormats {
   StateFormat exp_avg_sq = StateFormat::fp32;  ///< of exp_avg_sq and max_exp_avg_sq
   MasterFormat master = MasterFormat::fp32;    ///< bf16: bf16 parameters only
 
-  /// Of a buffer of kept_buffers(hyper).
+  /// Format of a buffer of kept_buffers(hyper).
   constexpr StateFormat of(BufferId id) const {
     return id == BufferId::exp_avg_sq || id == BufferId::max_exp_avg_sq ? exp_avg_sq : exp_avg;
   }
 
-  /// Whether everything is fp32.
+  /// True if everything is fp32.
   constexpr bool plain() const { return *this == StateFormats{}; }
 
   bool operator==(const StateFormats&) const = default;
 };
 
-/// The buffer of the scales of a buffer of state. Errors: internal, if it is none.
+/// The buffer of the scales of a buffer of state. Errors: internal, if it has none.
 constexpr BufferId scales_of(BufferId id) {
   switch (id) {
     case BufferId::exp_avg:
@@ -77,8 +77,8 @@ constexpr BufferId scales_of(BufferId id) {
     case BufferId::momentum_buffer:
       return BufferId::momentum_buffer_scale;
     default:
-      fail(ErrorCode::internal, "a buffer that is no state of a rule has no scales",
-           "its format is another", "report this as a defect");
+      fail(ErrorCode::internal, "scales are requested of a buffer that is not state of a rule",
+           "only state has scales", "report this as a defect");
   }
 }
 

@@ -1,5 +1,6 @@
 #pragma once
-// The state of an optimizer, asked for a part at a time: whoever goes on from it holds no more than its own share.
+// The state of an optimizer, read in parts: a rank that resumes from it holds no more than its own
+// share.
 
 #include <cstdint>
 #include <vector>
@@ -19,14 +20,14 @@ class StateSource {
   /// [num_tensors], under missing_grad = skip; else empty.
   virtual std::vector<std::uint64_t> tensor_steps() const = 0;
 
-  /// [num_blocks] and [num_blocks * history], of parameters with scales (R24); empty: a beginning.
+  /// [num_blocks] and [num_blocks * history], of parameters with scales (R24); empty: a new run.
   virtual std::vector<float> param_scale() const { return {}; }
   virtual std::vector<std::uint32_t> amax_history() const { return {}; }
 
-  /// Whether it has master, exp_avg, ...
+  /// True if it has the buffer: master, exp_avg, ...
   virtual bool has(BufferId id) const = 0;
 
-  /// Elements [begin, begin + target.size()) of the asking rank's flat numbering (setup.layout), all of one tensor. One
+  /// Elements [begin, begin + target.size()) of the calling rank's flat numbering (setup.layout), all of one tensor. One
   /// thread at a time. Errors: io or damaged, if it comes from files.
   virtual void read(BufferId id, std::int64_t begin, Span<float> target) const = 0;
 };

@@ -1,5 +1,5 @@
 #pragma once
-// What a training step computes, whoever computes it: the settings that have a meaning without ranks.
+// Settings of a training step that do not depend on the number of ranks.
 
 #include <cstdint>
 
@@ -29,7 +29,7 @@ struct StepSettings {
   MissingGrad missing_grad = MissingGrad::zero;
   ParamRounding param_rounding = ParamRounding::nearest;  ///< stochastic: bf16 parameters only
   std::uint64_t seed = 1;                                 ///< of the draws of stochastic rounding
-  StateFormats state_formats = {};                        ///< of what is kept from step to step
+  StateFormats state_formats = {};                        ///< of the persistent state
 };
 
 }  // namespace zeroproof

@@ -1,5 +1,6 @@
 #pragma once
-// Rules that sort tensors into groups, whatever the groups are for: a rule has a name, globs in `match`, and `vectors`.
+// Rules that sort tensors into groups for any purpose: a rule has a name, globs in `match`, and
+// `vectors`.
 
 #include <algorithm>
 #include <string>
@@ -11,20 +12,20 @@
 
 namespace zeroproof {
 
-/// kind: "param group" or "clip group", as messages have it. Errors (ErrorCode::config): a rule without a name or with
+/// kind: "param group" or "clip group", for messages. Errors (ErrorCode::config): a rule without a name or with
 /// the name of another one, or with neither match nor vectors.
 template <class Rule>
 void validate_group(const std::vector<Rule>& rules, std::size_t i, const std::string& kind) {
   const Rule& rule = rules[i];
   require_config(!rule.name.empty(), kind + " " + std::to_string(i + 1) + " has no name",
-                 "reports and errors name groups", "give it one");
+                 "reports and errors name groups", "set one");
   require_config(std::none_of(rules.begin(), rules.begin() + static_cast<std::ptrdiff_t>(i),
                               [&](const Rule& other) { return other.name == rule.name; }),
                  "two " + kind + "s have the name '" + rule.name + "'",
                  "reports and errors name groups", "rename one of them");
   require_config(!rule.match.empty() || rule.vectors,
                  kind + " '" + rule.name + "' has neither match nor vectors",
-                 "no tensor can belong to it", "name tensors in match, or set vectors = true");
+                 "it matches no tensor", "list tensors in match, or set vectors = true");
 }
 
 /// The group of every tensor, [num_tensors]: i + 1 for the first rule i that matches it, else 0; empty without rules.
@@ -48,7 +49,7 @@ std::vector<int> group_tensors(const std::vector<Rule>& rules, const FlatLayout&
   }
   for (std::size_t i = 0; i < rules.size(); ++i) {
     const std::string problem = kind + " '" + rules[i].name + "' ";
-    const std::string why = lost + " would silently do nothing";
+    const std::string why = lost + " would have no effect";
     require_config(matched[i], problem + "matches no tensor", why,
                    "compare match with the names of the model's tensors");
     require_config(used[i], problem + "gets no tensor: earlier groups match all of its own", why,

@@ -10,7 +10,7 @@ bool glob_matches(std::string_view glob, std::string_view name) {
   std::size_t g = 0;
   std::size_t n = 0;
   std::size_t star = std::string_view::
-      npos;  // the last * met: only it ever has to take more, so time is a product
+      npos;  // the last * so far: only it may need to match more, so time is a product
   std::size_t taken = 0;
   while (n < name.size()) {
     if (g < glob.size() && glob[g] == '*') {

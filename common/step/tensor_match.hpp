@@ -1,5 +1,5 @@
 #pragma once
-// Which tensors a rule of a configuration speaks of.
+// Matching of tensors with a configuration's rule.
 
 #include <string>
 #include <vector>
@@ -8,7 +8,7 @@
 
 namespace zeroproof {
 
-/// match: globs (* stands for any characters, none included, ? for one) of which one has to match the whole name.
+/// match: globs (* stands for any characters, none included, ? for one) at least one must match the whole name.
 /// vectors: tensors of at most one dimension belong as well.
 bool matches_tensor(const std::vector<std::string>& match, bool vectors, const TensorSlot& tensor);
 

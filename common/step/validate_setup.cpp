@@ -20,21 +20,21 @@ int ranks_of(const Communicator* group) { return group == nullptr ? 1 : group->w
 void check_dtype(DType dtype, const std::string& what, bool may_have_scales) {
   check(is_param_format(dtype) || (may_have_scales && has_scales(dtype)),
         what + " are " + std::string(name(dtype)),
-        may_have_scales ? "fp32, bf16, fp16, e4m3 and e5m2 hold parameters"
-                        : "only fp32, bf16 and fp16 hold gradients",
+        may_have_scales ? "fp32, bf16, fp16, e4m3 and e5m2 are parameter dtypes"
+                        : "only fp32, bf16 and fp16 are gradient dtypes",
         "choose one of these");
 }
 
 void check_scaling(const ParamScaling& scaling) {
   check(std::isfinite(scaling.epsilon) && scaling.epsilon >= 0,
         "scaling.epsilon is " + std::to_string(scaling.epsilon),
-        "it takes the place of a smaller amax (R22)", "use a finite number of at least 0");
+        "it is the lower bound of amax (R22)", "use a finite number of at least 0");
   check(scaling.margin >= 0 && scaling.margin <= 64,
         "scaling.margin is " + std::to_string(scaling.margin),
-        "it is a number of bits of room (R22)", "use 0 to 64");
+        "it is a number of bits of headroom (R22)", "use 0 to 64");
   check(scaling.history >= 1 && scaling.history <= 1024,
         "scaling.history is " + std::to_string(scaling.history),
-        "the first slot collects, and more than 1024 steps are not looked back (R22)",
+        "it counts the slots of a history, at most 1024 (R22)",
         "use 1 to 1024");
 }
 
@@ -43,7 +43,7 @@ void check_groups(const ParamGroups& groups, const FlatLayout& layout) {
   check(groups.of_tensor.empty() || groups.of_tensor.size() == num_tensors,
         "param groups are given for " + std::to_string(groups.of_tensor.size()) + " of " +
             std::to_string(num_tensors) + " tensors",
-        "every tensor is updated with its group's lr", "make the groups from this layout");
+        "every tensor needs the lr of its group", "make the groups from this layout");
   for (const int group : groups.of_tensor) {
     check(group >= 0 && group < groups.count(),
           "a tensor is in param group " + std::to_string(group),
@@ -78,8 +78,8 @@ void check_leaves(const StepSettings& settings) {
   check(settings.micro_batches >= 1, "micro_batches is " + std::to_string(settings.micro_batches),
         "a step needs a gradient", "use 1 or more");
   check(settings.grad_sum != GradSum::binned || settings.micro_batches <= binned_max_leaves,
-        std::to_string(settings.micro_batches) + " micro-batches are to be summed in bins",
-        "32-bit fields have room for " + std::to_string(binned_max_leaves) + " leaves (R11)",
+        std::to_string(settings.micro_batches) + " micro-batches are summed in bins",
+        "32-bit fields hold at most " + std::to_string(binned_max_leaves) + " leaves (R11)",
         "use fewer micro-batches, or the gradient sum tree");
 }
 
@@ -93,14 +93,14 @@ void check_shards(const OptimizerSetup& setup) {
             " ranks and there are " + std::to_string(setup.comm->world_size()),
         "every shard needs a rank", "make the shard map for this communicator");
   check(setup.shards->covers(*setup.layout),
-        "the shard map leaves elements of tensors without an owner", "nobody would update them",
+        "the shard map leaves elements of tensors without an owner", "they would not be updated",
         "make the shard map from this layout");
   check(setup.hyper.norm != NormForm::chunk1024 ||
             (setup.shards->aligned() && ranks_of(setup.tp) == 1),
         "the norm is chunk1024 with " + std::to_string(ranks_of(setup.tp)) +
-            " TP ranks and shards cut at " +
+            " TP ranks and shards split at " +
             (setup.shards->aligned() ? "multiples of 1024" : "any element"),
-        "a chunk must lie whole on one rank, in the numbering of the undistributed model (R12)",
+        "a chunk must be on one rank, in the numbering of the undistributed model (R12)",
         "use the norm exact, one or inf");
 }
 
@@ -108,16 +108,16 @@ void check_cp(const OptimizerSetup& setup) {
   const int cp = setup.cp;
   check(cp == 1 || cp == 2 || cp == 4 || cp == 8,
         "there are " + std::to_string(cp) + " CP ranks for a micro-batch",
-        "the tree has 1, 2, 4 or 8 parts below a leaf (R11)", "use one of these");
+        "the tree has 1, 2, 4 or 8 parts per leaf (R11)", "use one of these");
   const int data_ranks = setup.comm->world_size() * ranks_of(setup.replicas);
   check(data_ranks % cp == 0,
         std::to_string(data_ranks) + " data ranks are no multiple of " + std::to_string(cp) +
             " CP ranks",
         "some parts of a micro-batch would have no rank", "use a multiple of cp");
   check(setup.grad_sum != GradSum::binned || setup.comm->world_size() % cp == 0,
-        "leaves of " + std::to_string(cp) + " CP parts are to be summed in bins by instances of " +
+        "gradients of " + std::to_string(cp) + " CP parts are summed in bins by instances of " +
             std::to_string(setup.comm->world_size()) + " ranks",
-        "an instance puts the parts of a leaf together before they are added (R11)",
+        "an instance combines the parts of a gradient before the sum (R11)",
         "use instances of a multiple of cp ranks, or the gradient sum tree");
 }
 
@@ -127,24 +127,24 @@ void check_offload(const Offload& offload) {
         "it is a part of the elements a rank keeps state for", "use a number from 0 to 1");
   check(offload.chunk_numel >= 1,
         "a chunk of offloaded state has " + std::to_string(offload.chunk_numel) + " elements",
-        "state travels in chunks", "use 1 or more");
+        "state is copied in chunks", "use 1 or more");
 }
 
-/// In stage 0 ranks of one machine read the gradient sums of others where they are.
+/// In stage 0 ranks of one machine read each other's gradient sums in place.
 void check_grad_home(const OptimizerSetup& setup) {
   const int ranks = ranks_of(setup.comm);
   check(!setup.offload.moves_grads() || setup.stage > 0 || setup.windows == Windows::off ||
             ranks == 1,
-        "a part of the gradient sum is to be offloaded in stage 0 with windows on " +
+        "a part of the gradient sum is offloaded in stage 0 with windows on " +
             std::to_string(ranks) + " ranks",
-        "others read it where it is", "use windows off, or stage 1, 2 or 3");
+        "the other ranks read it in place", "use windows off, or stage 1, 2 or 3");
 }
 
 void check_matrices(const OptimizerSetup& setup) {
   if (!has_scales(setup.param_dtype)) return;
   check(!setup.matrices.empty() || setup.placement.empty() || ranks_of(setup.tp) == 1,
-        "parameters of " + std::string(name(setup.param_dtype)) + " are cut over " +
-            std::to_string(ranks_of(setup.tp)) + " TP ranks and nothing says from which matrices",
+        "parameters of " + std::string(name(setup.param_dtype)) + " are split over " +
+            std::to_string(ranks_of(setup.tp)) + " TP ranks without their undistributed matrices",
         "scales belong to blocks of the undistributed tensors (R24)",
         "set OptimizerSetup::matrices");
   blocks_of(setup);
@@ -156,7 +156,7 @@ void check_placement(const OptimizerSetup& setup) {
   check(setup.placement.size() == tensors.size() || (setup.placement.empty() && tp == 1),
         "there are " + std::to_string(setup.placement.size()) + " placements of " +
             std::to_string(tensors.size()) + " tensors on " + std::to_string(tp) + " TP ranks",
-        "they say whose gradients come in parts and where elements stand",
+        "they define partial gradients and the positions of elements",
         "pass one for every tensor, or none without tensor parallelism");
   for (std::size_t i = 0; i < setup.placement.size(); ++i) {
     const TensorPlacement& place = setup.placement[i];
@@ -165,7 +165,7 @@ void check_placement(const OptimizerSetup& setup) {
           "tensor " + tensors[i].name + " is placed at " + std::to_string(place.begin) +
               " in rows of " + std::to_string(place.row_numel) + " elements, " +
               std::to_string(place.row_stride) + " apart",
-          "its elements would have no index of their own in the undistributed model",
+          "two elements would have the same index in the undistributed model",
           "use rows of 1 or more elements that do not overlap");
   }
 }
@@ -173,14 +173,14 @@ void check_placement(const OptimizerSetup& setup) {
 }  // namespace
 
 void validate_settings(const StepSettings& settings) {
-  check(settings.layout != nullptr, "the optimizer has no layout", "it says where the tensors are",
+  check(settings.layout != nullptr, "the optimizer has no layout", "it has the positions of the tensors",
         "set StepSettings::layout");
   check_leaves(settings);
   check_dtype(settings.param_dtype, "parameters", true);
   if (has_scales(settings.param_dtype)) check_scaling(settings.scaling);
   check(settings.param_rounding == ParamRounding::nearest || settings.param_dtype == DType::bf16,
         "parameters of " + std::string(name(settings.param_dtype)) +
-            " are to be rounded stochastically",
+            " are rounded stochastically",
         "only the rounding to bf16 has a stochastic form", "use bf16, or param_rounding nearest");
   check(settings.state_formats.master == MasterFormat::fp32 || settings.param_dtype == DType::bf16,
         "the master is bf16 and parameters are " + std::string(name(settings.param_dtype)),
@@ -194,13 +194,13 @@ void validate_setup(const OptimizerSetup& setup) {
   validate_settings(setup);
   check(setup.shards != nullptr && setup.comm != nullptr,
         "the optimizer has no shard map or no communicator",
-        "it cannot know which elements it owns", "set both in OptimizerSetup");
+        "they determine its elements", "set both in OptimizerSetup");
   check(setup.stage >= 0 && setup.stage <= 3, "the ZeRO stage is " + std::to_string(setup.stage),
         "there are four", "use 0, 1, 2 or 3");
   check_dtype(setup.grad_dtype, "gradients", false);
   check(setup.persistent_numel >= 0,
         "persistent_numel is " + std::to_string(setup.persistent_numel),
-        "tensors of at most that many elements stay whole", "use 0 or more");
+        "tensors of at most that many elements are not sharded", "use 0 or more");
   check_offload(setup.offload);
   check_grad_home(setup);
   check_placement(setup);

@@ -144,8 +144,8 @@ TEST_CASE("tp_cut: what cannot be cut is refused") {
     CHECK(has(refusal([&] { make_tp_model(one, {0}, size, 0); }), "TP ranks"));
   CHECK(has(refusal([&] { make_tp_model(one, {0}, 4, 4); }), "TP rank 4 of 4"));
   CHECK(has(refusal([&] { make_tp_model(one, {0}, 4, -1); }), "TP rank -1"));
-  CHECK(has(refusal([&] { make_tp_model(one, {}, 4, 0); }), "0 cut dimensions for 1 tensors"));
-  CHECK(has(refusal([&] { make_tp_model(one, {0, 0}, 4, 0); }), "2 cut dimensions for 1 tensors"));
+  CHECK(has(refusal([&] { make_tp_model(one, {}, 4, 0); }), "0 split dimensions for 1 tensors"));
+  CHECK(has(refusal([&] { make_tp_model(one, {0, 0}, 4, 0); }), "2 split dimensions for 1 tensors"));
   CHECK(has(refusal([&] { make_tp_model(one, {2}, 4, 0); }), "no dimension 2"));
   CHECK(has(refusal([&] { make_tp_model(one, {-2}, 4, 0); }), "no dimension -2"));
   CHECK(has(refusal([&] { make_tp_model({{"s", {}}}, {0}, 4, 0); }), "s has no dimension 0"));

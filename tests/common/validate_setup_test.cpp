@@ -123,7 +123,7 @@ TEST_CASE("setup: scales of 8-bit parameters") {
     with_tp(r);
     r.setup.param_dtype = DType::e4m3;
   };
-  refused("nothing says from which matrices", cut);
+  refused("without their undistributed matrices", cut);
   refused("there are 2 matrices", [&](Rank& r) {
     cut(r);
     r.setup.matrices.resize(2);
@@ -216,10 +216,10 @@ TEST_CASE("setup: 128 leaves to a binned sum, each whole in one instance") {
   };
   for (const int cp : {1, 2}) {
     taken(binned(128, cp, false));
-    refused("129 micro-batches are to be summed in bins", binned(129, cp, false));
+    refused("129 micro-batches are summed in bins", binned(129, cp, false));
   }
   taken(binned(128, 1, true));
-  refused("2 CP parts are to be summed in bins by instances of 1 ranks", binned(1, 2, true));
+  refused("2 CP parts are summed in bins by instances of 1 ranks", binned(1, 2, true));
   taken([&](Rank& r) {
     binned(129, 2, true)(r);
     r.setup.grad_sum = GradSum::tree;

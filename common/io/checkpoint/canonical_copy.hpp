@@ -6,8 +6,8 @@
 
 namespace zeroproof {
 
-/// Numbers as a file has them: as they are, but for NaNs, of which it has one (R9). target: as many bytes at least,
-/// from a place that 4 divides.
+/// Copies values in the form of a file: unchanged, except that every NaN becomes the canonical one
+/// (R9). target: at least as many bytes, 4-byte aligned.
 void copy_canonical(Span<const float> values, Span<std::byte> target);
 
 }  // namespace zeroproof

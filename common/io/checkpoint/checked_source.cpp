@@ -17,19 +17,20 @@ CheckedSource::CheckedSource(Disk& disk, int folder, const std::string& where, F
       record_(std::move(record)),
       file_(disk, disk.open(folder, record_.name.c_str())),
       chunks_(std::move(chunks)) {
-  // The checkpoint lacks it; anything else may be mended, and then the file is read.
+  // Missing: the checkpoint is damaged. Any other error may be temporary, and the file may be read
+  // later.
   const bool lacking = errno == ENOENT || errno == ELOOP;
   ZP_CHECK(file_.is_open(), lacking ? ErrorCode::damaged : ErrorCode::io,
            label() + " cannot be opened: " + std::strerror(errno),
-           "a checkpoint is read only if all of it is there", take_another);
+           "a checkpoint needs all of its files", take_another);
   struct stat status {};
   ZP_CHECK(::fstat(file_.handle(), &status) == 0 && S_ISREG(status.st_mode), ErrorCode::damaged,
-           label() + " is no regular file",
-           "a checkpoint consists of files, and of no links to others", take_another);
+           label() + " is not a regular file",
+           "a checkpoint consists of regular files only", take_another);
   ZP_CHECK(status.st_size == record_.num_bytes, ErrorCode::damaged,
            label() + " has " + std::to_string(status.st_size) + " bytes, and " +
                std::to_string(record_.num_bytes) + " were written",
-           "it was cut short, or is another checkpoint's", take_another);
+           "it was truncated, or belongs to another checkpoint", take_another);
 }
 
 void CheckedSource::load(std::int64_t chunk, std::vector<std::byte>& bytes) const {
@@ -42,7 +43,7 @@ void CheckedSource::load(std::int64_t chunk, std::vector<std::byte>& bytes) cons
              label() + " cannot be read at byte " +
                  std::to_string(begin + static_cast<std::int64_t>(done)) + ": " +
                  (count < 0 ? std::strerror(errno) : "it became shorter"),
-             "a checkpoint is read only if all of it is there", take_another);
+             "a checkpoint needs all of its files", take_another);
     done += static_cast<std::size_t>(count);
   }
   ZP_CHECK(raw_digest(bytes.data(), static_cast<std::int64_t>(bytes.size())) ==
@@ -51,13 +52,13 @@ void CheckedSource::load(std::int64_t chunk, std::vector<std::byte>& bytes) cons
            label() + " is damaged in chunk " + std::to_string(chunk) + " (bytes " +
                std::to_string(begin) + " to " +
                std::to_string(begin + static_cast<std::int64_t>(bytes.size()) - 1) + ")",
-           "its hash is not the one of what was written", take_another);
+           "its hash differs from the one in the manifest", take_another);
 }
 
 void CheckedSource::read(std::uint64_t offset, Span<std::byte> target) const {
   ZP_CHECK(offset <= size() && target.size() <= size() - offset, ErrorCode::invalid_argument,
-           label() + " was asked for bytes behind its end", "there are none",
-           "ask for bytes that it has");
+           label() + " is read behind its end", "it has no such bytes",
+           "read within its size");
   auto at = static_cast<std::int64_t>(offset);
   while (!target.empty()) {
     const std::int64_t chunk = at / chunk_bytes, inside = at % chunk_bytes;

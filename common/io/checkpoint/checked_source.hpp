@@ -1,5 +1,5 @@
 #pragma once
-// A file whose chunks have hashes: bytes are handed out after their chunk's hash was right.
+// A file whose chunks have hashes: bytes are returned only after their chunk's hash was verified.
 
 #include <memory>
 #include <string>
@@ -14,9 +14,9 @@ namespace zeroproof {
 
 class CheckedSource final : public ByteSource {
  public:
-  /// Opens it in a folder that is open. `where`: the folder as messages name it. Errors: io, if it is missing, cannot
+  /// Opens it in an open folder. `where`: name of the folder in messages. Errors: io, if it is missing, cannot
   /// be read, or is no regular file; damaged, if it has another size.
-  /// chunks: of all files of the checkpoint; keeps what was read last.
+  /// chunks: of all files of the checkpoint; keeps the chunks that were read last.
   CheckedSource(Disk& disk, int folder, const std::string& where, FileRecord record,
                 std::shared_ptr<ChunkCache> chunks);
 

@@ -15,7 +15,7 @@ namespace {
 
 using Ranges = std::vector<std::pair<std::int64_t, std::int64_t>>;  // first, numel
 
-/// What pieces have of a tensor's columns from `offset` on.
+/// Elements that pieces have of a tensor's columns from `offset` on.
 struct Column {
   std::int64_t row_numel, row_stride;
   Ranges ranges;
@@ -32,7 +32,7 @@ std::string named_twice(const char* what, const std::vector<Entry>& entries) {
   return "";
 }
 
-/// Columns lie side by side, and in each of them pieces one behind the other. "" if they do.
+/// Columns are side by side, and the pieces in each are consecutive. "" if so.
 const char* problem_of(Columns& columns, std::int64_t count) {
   const std::int64_t row_stride = columns.begin()->second.row_stride;
   std::int64_t next_column = 0;
@@ -80,7 +80,7 @@ std::string coverage_problem(const CheckpointManifest& manifest) {
       const char* const how = problem_of(columns, numel_of(state, tensor_of(tensor)));
       if (*how != '\0') return said(tensor, how);
     }
-    // Pieces have elements, so tensors that are there are not empty.
+    // Pieces have elements, so a tensor with pieces is not empty.
     if (of_tensors.size() == not_empty.size()) continue;
     for (const std::int64_t tensor : not_empty) {
       if (of_tensors.count(tensor) == 0) return said(tensor, " not whole");

@@ -1,5 +1,5 @@
 #pragma once
-// Whether a manifest's pieces are a whole state.
+// Checks that a manifest's pieces are a complete state.
 
 #include <string>
 
@@ -7,9 +7,10 @@
 
 namespace zeroproof {
 
-/// What is wrong if not every state buffer has every element of every tensor exactly once, or a name that data are
-/// found by is there twice: "has exp_avg of tensor 'head' twice". "" if nothing is. Each entry by itself is right
-/// (parse_manifest). Takes memory for the pieces there are, however many states and tensors are named.
+/// Describes the problem if not every state buffer has every element of every tensor exactly once,
+/// or a name that identifies data appears twice: "has exp_avg of tensor 'head' twice". "" if there
+/// is no problem. Each entry by itself is valid (parse_manifest). Memory is proportional to the
+/// pieces, not to the number of states times tensors.
 std::string coverage_problem(const CheckpointManifest& manifest);
 
 }  // namespace zeroproof

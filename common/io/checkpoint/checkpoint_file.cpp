@@ -16,15 +16,15 @@ constexpr auto chunk_size = static_cast<std::size_t>(chunk_bytes);
 }  // namespace
 
 CheckpointFile::CheckpointFile(Disk& disk, int folder, const std::string& where,
-                               const std::string& name, WriteBuffer* room)
+                               const std::string& name, WriteBuffer* buffer)
     : disk_(disk), label_(where + "/" + name), file_(disk, disk.create(folder, name.c_str())) {
-  ZP_CHECK(file_.is_open(), ErrorCode::io, label_ + " cannot be made: " + std::strerror(errno),
+  ZP_CHECK(file_.is_open(), ErrorCode::io, label_ + " cannot be created: " + std::strerror(errno),
            "the checkpoint would be incomplete and is not kept", "check the folder and the disk");
   record_.name = name;
-  writer_ = std::make_unique<WriteBehind>(disk_, file_.handle(), label_, room);
+  writer_ = std::make_unique<WriteBehind>(disk_, file_.handle(), label_, buffer);
 }
 
-Span<std::byte> CheckpointFile::room() {
+Span<std::byte> CheckpointFile::free_bytes() {
   if (block_.empty()) block_ = writer_->block();
   return block_.subspan(filled_, hashed_ + chunk_size - filled_);
 }
@@ -37,7 +37,7 @@ void CheckpointFile::fill(std::size_t num_bytes) {
 
 void CheckpointFile::write(Span<const std::byte> bytes) {
   while (!bytes.empty()) {
-    const Span<std::byte> to = room();
+    const Span<std::byte> to = free_bytes();
     const std::size_t count = std::min(bytes.size(), to.size());
     std::copy_n(bytes.begin(), count, to.begin());
     bytes = bytes.subspan(count);
@@ -47,10 +47,10 @@ void CheckpointFile::write(Span<const std::byte> bytes) {
 
 void CheckpointFile::write(Span<const float> values) {
   while (!values.empty()) {
-    const Span<std::byte> bytes = room();
+    const Span<std::byte> bytes = free_bytes();
     ZP_CHECK(bytes.size() % sizeof(float) == 0, ErrorCode::internal,
-             label_ + " gets numbers at a byte that 4 does not divide",
-             "a chunk would end inside of one", "report it");
+             label_ + " gets numbers at a byte that is not a multiple of 4",
+             "a chunk would end inside of a number", "report it");
     const std::size_t count = std::min(values.size(), bytes.size() / sizeof(float));
     copy_canonical(values.first(count), bytes);
     values = values.subspan(count);
@@ -101,7 +101,7 @@ FileRecord CheckpointFile::finish() {
   const bool closed = file_.close() == 0;
   ZP_CHECK(synced && closed, ErrorCode::io,
            label_ + " did not reach the disk: " + std::strerror(synced ? errno : sync_error),
-           "what is in it now is not known, and the checkpoint is not kept",
+           "its content is unknown, and the checkpoint is removed",
            "check the disk; earlier checkpoints are untouched");
   return std::move(record_);
 }

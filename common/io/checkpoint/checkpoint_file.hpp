@@ -1,6 +1,6 @@
 #pragma once
-// A file of a checkpoint while it is written: front to back, hashed on the way, durable at its end. A block is made
-// and its chunks are hashed while the one before is written.
+// A file of a checkpoint during a save: written front to back, hashed on the way, durable at its
+// end. A block is filled and its chunks are hashed while the previous block is written.
 
 #include <memory>
 #include <string>
@@ -14,33 +14,35 @@ namespace zeroproof {
 
 class CheckpointFile {
  public:
-  /// Creates it in a folder that is open. `where`: the folder as messages name it. room: as WriteBehind's. Errors
-  /// (ErrorCode::io): there is one of that name, or the folder takes none.
+  /// Creates it in an open folder. `where`: name of the folder in messages. buffer: as
+  /// WriteBehind's. Errors (ErrorCode::io): a file of that name exists, or the folder is not
+  /// writable.
   CheckpointFile(Disk& disk, int folder, const std::string& where, const std::string& name,
-                 WriteBuffer* room = nullptr);
+                 WriteBuffer* buffer = nullptr);
 
-  /// Errors (ErrorCode::io): the disk is full or broken; told here or by a later call, as it writes behind.
+  /// Errors (ErrorCode::io): the disk is full or broken; reported here or by a later call, since writes are asynchronous.
   void write(Span<const std::byte> bytes);
 
-  /// As they are, but for NaNs: a file has one value for all of them (R9). At an offset that 4 divides. Errors: as
-  /// above.
+  /// Values as they are, but for NaNs: a file has one value for all of them (R9). At an offset that
+  /// is a multiple of 4. Errors: as above.
   void write(Span<const float> values);
 
-  /// All of the file, in place of what is above: from where it is, in large blocks. Errors: as above.
+  /// The whole file at once, instead of the calls above: directly from `bytes`, in large blocks.
+  /// Errors: as above.
   void write(const CheckpointImage& image);
 
-  /// No more is written: what the file will be, whose end may be on its way to the disk still. Errors
-  /// (ErrorCode::io): as write().
+  /// Ends the writing and returns the record of the file, whose last blocks may still be in
+  /// progress. Errors (ErrorCode::io): as write().
   FileRecord end();
 
   /// Makes the file durable. Its entry in the folder is not, until the folder is synced. Errors (ErrorCode::io): as
-  /// write(); a failed sync is not tried again.
+  /// write(); a failed sync is not repeated.
   FileRecord finish();
 
  private:
-  /// What is left of the chunk at the file's end; never empty.
-  Span<std::byte> room();
-  /// So many of these bytes have their values. A chunk that is full is hashed, a block that is full is written.
+  /// The free rest of the chunk at the file's end; never empty.
+  Span<std::byte> free_bytes();
+  /// Marks num_bytes of it as filled. A full chunk is hashed, a full block is written.
   void fill(std::size_t num_bytes);
   void hash();
   void put();
@@ -50,9 +52,9 @@ class CheckpointFile {
   FileRecord record_;
   OpenFile file_;
   std::unique_ptr<WriteBehind> writer_;
-  Span<std::byte> block_;  // of the file's end, that is being filled
+  Span<std::byte> block_;  // the block being filled, at the file's end
   std::size_t filled_ = 0;
-  std::size_t hashed_ = 0;  // whole chunks, but at the file's end
+  std::size_t hashed_ = 0;  // whole chunks, except at the file's end
 };
 
 }  // namespace zeroproof

@@ -10,14 +10,14 @@
 namespace zeroproof {
 namespace {
 
-/// The elements of one piece, at their place in the file.
+/// The elements of one piece, at their position in the file.
 struct Stretch {
   std::size_t begin = 0;  ///< byte of the file
   Span<const float> values;
   std::size_t end() const { return begin + values.size_bytes(); }
 };
 
-/// What of them is in bytes [begin, begin + bytes.size()).
+/// Copies the part of them in bytes [begin, begin + bytes.size()).
 void fill(const std::vector<Stretch>& stretches, std::size_t begin, Span<std::byte> bytes) {
   const std::size_t end = begin + bytes.size();
   auto at = std::partition_point(stretches.begin(), stretches.end(),
@@ -43,9 +43,9 @@ void CheckpointImage::make(const CheckpointManifest& names,
     end = stretches.back().end();
   }
   num_bytes_ = 0;
-  room_.reserve(end);
+  buffer_.reserve(end);
   num_bytes_ = end;
-  const Span<std::byte> file = room_.bytes().first(end);
+  const Span<std::byte> file = buffer_.bytes().first(end);
   constexpr auto most = static_cast<std::size_t>(chunk_bytes);
   chunks_.assign((end + most - 1) / most, {});
   parallel_for(num_threads, static_cast<std::int64_t>(chunks_.size()), [&](std::int64_t index) {

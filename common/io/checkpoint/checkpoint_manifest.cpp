@@ -37,7 +37,7 @@ std::optional<Digest> parse_digest(std::string_view hex) {
   return digest;
 }
 
-/// Reads one manifest, naming what is wrong with it.
+/// Reads one manifest; errors name the problem.
 class ManifestReader {
  public:
   explicit ManifestReader(const std::string& label) : label_(label) {}
@@ -49,7 +49,7 @@ class ManifestReader {
  private:
   [[noreturn]] void refuse(const std::string& problem) const {
     fail(ErrorCode::damaged, label_ + " " + problem,
-         "a checkpoint is read only if all of it is what was written",
+         "a checkpoint must be exactly as it was written",
          "take another checkpoint (zeroproof checkpoint inspect lists them)");
   }
   void require(bool holds, const char* problem) const {
@@ -65,12 +65,12 @@ class ManifestReader {
     const Json& value = member(object, key);
     const bool is_unsigned = value.kind() == Json::Kind::unsigned_integer;
     if (!is_unsigned && value.kind() != Json::Kind::integer)
-      refuse(std::string("has a \"") + key + "\" that is no integer");
+      refuse(std::string("has a \"") + key + "\" that is not an integer");
     const bool in_range =
         is_unsigned ? value.get<std::uint64_t>() <= static_cast<std::uint64_t>(most) &&
                           value.get<std::int64_t>() >= least
                     : value.get<std::int64_t>() >= least && value.get<std::int64_t>() <= most;
-    if (!in_range) refuse(std::string("has a \"") + key + "\" that cannot be");
+    if (!in_range) refuse(std::string("has a \"") + key + "\" out of range");
     return value.get<std::int64_t>();
   }
   std::string text(const Json& object, const char* key) const {
@@ -79,7 +79,7 @@ class ManifestReader {
   const Json& list(const Json& object, const char* key) const {
     const Json& value = member(object, key);
     if (value.kind() != Json::Kind::array)
-      refuse(std::string("has a \"") + key + "\" that is no list");
+      refuse(std::string("has a \"") + key + "\" that is not a list");
     return value;
   }
 
@@ -97,12 +97,12 @@ std::string_view ManifestReader::body_of(std::string_view text) const {
               text.substr(0, before_hash.size()) == before_hash &&
               text.substr(before_hash.size() + hash_digits, before_body.size()) == before_body &&
               text.substr(text.size() - after_body.size()) == after_body,
-          "is no manifest of a checkpoint, or is cut short");
+          "is not a checkpoint manifest, or is truncated");
   const std::string_view body =
       text.substr(body_begin, text.size() - body_begin - after_body.size());
-  require(!body.empty() && body.front() == '{', "is no manifest of a checkpoint");
+  require(!body.empty() && body.front() == '{', "is not a checkpoint manifest");
   const auto hash = parse_digest(text.substr(before_hash.size(), hash_digits));
-  require(hash && *hash == digest_of(body), "does not have the hash that it names");
+  require(hash && *hash == digest_of(body), "does not have the hash that it contains");
   return body;
 }
 
@@ -110,7 +110,7 @@ void ManifestReader::read_tensor(const Json& entry) {
   CheckpointTensor tensor;
   tensor.name = text(entry, "name");
   require(safetensors_name_problem(tensor.name).empty(),
-          "has a tensor whose name no tensor may have");
+          "has a tensor with an invalid name");
   std::int64_t count = 1;
   for (const Json& dimension : list(entry, "shape")) {
     Json one = Json::object();
@@ -130,11 +130,11 @@ FileRecord ManifestReader::file_of(const Json& entry) const {
   FileRecord file;
   file.name = text(entry, "name");
   require(is_checkpoint_file_name(file.name) && file.name != manifest_name,
-          "has a file whose name none may have");
+          "has a file with an invalid name");
   file.num_bytes = whole(entry, "bytes", 0, std::numeric_limits<std::int64_t>::max() - chunk_bytes);
   for (const Json& chunk : list(entry, "chunks")) {
     const auto digest = parse_digest(chunk.get<std::string>());
-    require(digest.has_value(), "has a chunk whose hash is none");
+    require(digest.has_value(), "has a chunk with an invalid hash");
     file.chunks.push_back(*digest);
   }
   require(static_cast<std::int64_t>(file.chunks.size()) ==
@@ -146,7 +146,7 @@ FileRecord ManifestReader::file_of(const Json& entry) const {
 CheckpointPiece ManifestReader::piece_of(const Json& entry) const {
   CheckpointPiece piece;
   piece.state = text(entry, "state");
-  require(is_checkpoint_file_name(piece.state), "has a state buffer whose name none may have");
+  require(is_checkpoint_file_name(piece.state), "has a state buffer with an invalid name");
   piece.tensor = whole(entry, "tensor", 0, most_elements);
   piece.file = whole(entry, "file", 0, most_elements);
   piece.first = whole(entry, "first", 0, most_elements);
@@ -161,11 +161,11 @@ void ManifestReader::read_piece(const Json& entry) {
   CheckpointPiece piece = piece_of(entry);
   require(piece.tensor < static_cast<std::int64_t>(manifest_.tensors.size()) &&
               piece.file < static_cast<std::int64_t>(manifest_.files.size()),
-          "has a piece of a tensor or a file that is not there");
+          "has a piece of a tensor or a file that is not listed");
   const std::int64_t count =
       numel_of(piece.state, manifest_.tensors[static_cast<std::size_t>(piece.tensor)]);
   require(piece.row_stride <= count && piece.first <= count && piece.numel <= count - piece.first,
-          "has a piece that leaves its tensor");
+          "has a piece that exceeds its tensor");
   manifest_.pieces.push_back(std::move(piece));
 }
 
@@ -176,11 +176,11 @@ CheckpointManifest ManifestReader::read(std::string_view text) try {
   ZP_CHECK(written <= version, ErrorCode::unavailable,
            label_ + " is of version " + std::to_string(written) +
                ", and this program reads up to " + std::to_string(version),
-           "later versions may mean other things",
+           "later versions may have another meaning",
            "read it with the program that wrote it, or a later one");
   manifest_.contract = this->text(body, "contract");
   manifest_.run = this->text(body, "run");
-  require(parse_digest(manifest_.run).has_value(), "names no run");
+  require(parse_digest(manifest_.run).has_value(), "has no valid run");
   manifest_.step = whole(body, "step", 0, std::numeric_limits<std::int64_t>::max());
   manifest_.about = member(body, "about");
   for (const Json& entry : list(body, "tensors")) read_tensor(entry);
@@ -270,7 +270,7 @@ Json part_json(const FileRecord& file, const std::vector<CheckpointPiece>& piece
 }
 
 void read_part(const Json& part, FileRecord& file, std::vector<CheckpointPiece>& pieces) {
-  const std::string label = "what another rank says of its file";
+  const std::string label = "the report of another rank";
   const ManifestReader reader(label);
   file = reader.file_of(part.at("file"));
   for (const Json& piece : part.at("pieces")) pieces.push_back(reader.piece_of(piece));

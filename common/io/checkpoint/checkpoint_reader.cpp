@@ -19,20 +19,20 @@ constexpr std::int64_t most_manifest_bytes = std::int64_t{1} << 30;
 std::string read_manifest(Disk& disk, int folder, const std::string& label) {
   const OpenFile file(disk, disk.open(folder, manifest_name));
   ZP_CHECK(file.is_open(), ErrorCode::damaged, label + " cannot be opened: " + std::strerror(errno),
-           "a folder without a manifest is no checkpoint", take_another);
+           "a folder without a manifest is not a checkpoint", take_another);
   struct stat status {};
   ZP_CHECK(::fstat(file.handle(), &status) == 0 && S_ISREG(status.st_mode), ErrorCode::damaged,
-           label + " is no regular file",
-           "a checkpoint consists of files, and of no links to others", take_another);
+           label + " is not a regular file",
+           "a checkpoint consists of regular files only", take_another);
   ZP_CHECK(status.st_size <= most_manifest_bytes, ErrorCode::damaged,
-           label + " is larger than 1 GiB", "no manifest is", take_another);
+           label + " is larger than 1 GiB", "a manifest is smaller", take_another);
   std::string text(static_cast<std::size_t>(status.st_size), '\0');
   for (std::size_t done = 0; done < text.size();) {
     const ssize_t count =
         disk.read(file.handle(), text.data() + done, text.size() - done, static_cast<off_t>(done));
     ZP_CHECK(count > 0, ErrorCode::io,
              label + " cannot be read: " + (count < 0 ? std::strerror(errno) : "it became shorter"),
-             "a folder without a manifest is no checkpoint", take_another);
+             "a folder without a manifest is not a checkpoint", take_another);
     done += static_cast<std::size_t>(count);
   }
   return text;
@@ -41,8 +41,8 @@ std::string read_manifest(Disk& disk, int folder, const std::string& label) {
 CheckpointManifest load_manifest(Disk& disk, int folder, const std::string& label) try {
   return parse_manifest(read_manifest(disk, folder, label), label);
 } catch (const std::bad_alloc&) {
-  fail(ErrorCode::unavailable, label + " needs more memory than there is",
-       "it says of every piece of the state where it is",
+  fail(ErrorCode::unavailable, label + " needs more memory than available",
+       "it lists every piece of the state",
        "end other programs, or take another checkpoint");
 }
 
@@ -53,20 +53,20 @@ CheckpointReader::CheckpointReader(const CheckpointRoot& root, std::int64_t step
   const std::string manifest_label = label_ + "/" + manifest_name;
   manifest_ = load_manifest(disk, folder_.handle(), manifest_label);
   ZP_CHECK(manifest_.step == step, ErrorCode::damaged,
-           manifest_label + " is the one of step " + std::to_string(manifest_.step),
-           "somebody renamed or replaced it", take_another);
+           manifest_label + " belongs to step " + std::to_string(manifest_.step),
+           "the folder was renamed or the manifest replaced", take_another);
 
   const auto names = disk.list(folder_.handle());
   ZP_CHECK(names.has_value(), ErrorCode::io, label_ + " cannot be read: " + std::strerror(errno),
-           "it is not known what is in it", take_another);
+           "its files cannot be listed", take_another);
   for (const std::string& name : *names) {
     const bool belongs = name == manifest_name ||
                          std::any_of(manifest_.files.begin(), manifest_.files.end(),
                                      [&](const FileRecord& file) { return file.name == name; });
     ZP_CHECK(belongs, ErrorCode::damaged,
              label_ + "/" + shown_name(name) + " does not belong to the checkpoint",
-             "somebody put it there, or it is another checkpoint's",
-             "move it away, or take another checkpoint");
+             "it was added later, or belongs to another checkpoint",
+             "remove it, or use another checkpoint");
   }
   const auto chunks = std::make_shared<ChunkCache>();
   for (const FileRecord& file : manifest_.files) {
@@ -83,8 +83,8 @@ CheckpointReader::CheckpointReader(const CheckpointRoot& root, std::int64_t step
   }
   for (std::size_t i = 0; i < files_.size(); ++i) {
     ZP_CHECK(bytes[i] == files_[i].header().data_bytes, ErrorCode::damaged,
-             files_[i].label() + " has tensors that the manifest does not name",
-             "they are of no use, or another checkpoint's", take_another);
+             files_[i].label() + " has tensors that the manifest does not list",
+             "they may belong to another checkpoint", take_another);
   }
 }
 
@@ -96,7 +96,7 @@ const SafeTensor& CheckpointReader::stored(const CheckpointPiece& piece) const {
            ErrorCode::damaged,
            file.label() + " has no tensor " + shown_name(name) + " of " +
                std::to_string(piece.numel) + " fp32 elements",
-           "the manifest names it", take_another);
+           "the manifest lists it", take_another);
   return *tensor;
 }
 
@@ -124,19 +124,19 @@ void CheckpointReader::read(const std::string& state, std::int64_t tensor, std::
   ZP_CHECK(found != pieces_.end() && tensor >= 0 &&
                tensor < static_cast<std::int64_t>(manifest_.tensors.size()),
            ErrorCode::invalid_argument,
-           label_ + " was asked for " + state + " of tensor " + std::to_string(tensor),
-           "it has none", "ask for what its manifest names");
+           label_ + " has no " + state + " of tensor " + std::to_string(tensor),
+           "the manifest does not list it", "use a state that the manifest lists");
   const auto count = static_cast<std::int64_t>(target.size());
   const std::int64_t whole = numel_of(state, manifest_.tensors[static_cast<std::size_t>(tensor)]);
   ZP_CHECK(first >= 0 && first <= whole && count <= whole - first, ErrorCode::invalid_argument,
-           label_ + " was asked for elements behind the end of a tensor", "there are none",
-           "ask for elements that the tensor has");
+           label_ + " is read behind the end of a tensor", "it has no such elements",
+           "use a range inside of the tensor");
   const auto of_tensor = found->second.find(tensor);
   if (of_tensor == found->second.end()) return;  // it is empty
   for (const std::int64_t index : of_tensor->second) {
     const CheckpointPiece& piece = manifest_.pieces[static_cast<std::size_t>(index)];
     const SafeTensor& from = stored(piece);
-    // Row by row: the part of the piece's row that lies in [first, first + count).
+    // Row by row: the part of the piece's row within [first, first + count).
     const std::int64_t last = piece.first + piece.numel;
     const std::int64_t rows_before =
         std::max<std::int64_t>(0, first - piece.offset - piece.row_numel + 1);

@@ -1,5 +1,5 @@
 #pragma once
-// A checkpoint that was committed: nothing of it is believed before its hash was right.
+// A committed checkpoint: no byte of it is used before its hash was verified.
 
 #include <cstdint>
 #include <functional>
@@ -16,25 +16,26 @@ namespace zeroproof {
 
 class CheckpointReader {
  public:
-  /// Reads the manifest and the headers of all files. Errors: damaged, naming the file, and the chunk of 1 MiB where it
-  /// is one that differs, or if a file is missing, is a link, a folder, a pipe or a device, or one is there that does
-  /// not belong to it; io, if there is no such checkpoint, or a file cannot be read.
+  /// Reads the manifest and the headers of all files. Errors: damaged, naming the file, and the
+  /// chunk of 1 MiB if a hash differs, or if a file is missing, is a link, a folder, a pipe or a
+  /// device, or does not belong to it; io, if there is no such checkpoint, or a file cannot be
+  /// read.
   CheckpointReader(const CheckpointRoot& root, std::int64_t step, Disk& disk = system_disk());
 
   const std::string& label() const { return label_; }  ///< its folder
   const CheckpointManifest& manifest() const { return manifest_; }
-  std::int64_t num_bytes() const;  ///< of all files that the manifest names
+  std::int64_t num_bytes() const;  ///< of all files in the manifest
 
-  /// Reads every byte. `progress` is called with the bytes that were read since the last call. Errors: as above.
+  /// Reads every byte. `progress` is called with the bytes read since the last call. Errors: as above.
   void verify(const std::function<void(std::int64_t)>& progress = {}) const;
 
   /// Elements [first, first + target.size()) of a state buffer of a tensor of the undistributed model, in its order,
-  /// whoever wrote which of them. Holds 16 chunks at most, of all files. fp32. Errors: invalid_argument for a state or
-  /// a range that is not there; damaged and io as above.
+  /// whichever rank wrote which of them. Holds 16 chunks at most, of all files. fp32. Errors:
+  /// invalid_argument for an unknown state or range; damaged and io as above.
   void read(const std::string& state, std::int64_t tensor, std::int64_t first,
             Span<float> target) const;
 
-  /// Whether there is such a state buffer.
+  /// True if there is such a state buffer.
   bool has(const std::string& state) const;
 
  private:
@@ -43,9 +44,9 @@ class CheckpointReader {
   std::string label_;
   CheckpointManifest manifest_;
   OpenFile folder_;
-  std::vector<SafetensorsReader> files_;  // as the manifest has them
+  std::vector<SafetensorsReader> files_;  // in the order of the manifest
   std::map<std::string, std::map<std::int64_t, std::vector<std::int64_t>>>
-      pieces_;  // by state and tensor: of the manifest
+      pieces_;  // by state and tensor, indices into the manifest
 };
 
 }  // namespace zeroproof

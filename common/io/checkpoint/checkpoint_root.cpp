@@ -24,7 +24,7 @@ std::string latest_text(std::int64_t step) {
          "\n";
 }
 
-/// The whole of a file that is short; nothing if it cannot be read, or is longer.
+/// Content of a short file; nothing if it cannot be read, or is longer.
 std::optional<std::string> read_short(Disk& disk, int folder, const char* name) {
   const OpenFile file(disk, disk.open(folder, name));
   char text[257];
@@ -37,14 +37,14 @@ std::optional<std::string> read_short(Disk& disk, int folder, const char* name) 
   return std::nullopt;
 }
 
-/// A folder that was just made has no name after a loss of power, until this.
+/// Makes the entry of a new folder durable: before, it may be lost after a loss of power.
 void sync_parent(const std::string& path, Disk& disk) {
   const std::string parent =
       std::filesystem::absolute(path).lexically_normal().parent_path().string();
   const OpenFile folder(disk, disk.open_root(parent.c_str()));
   ZP_CHECK(folder.is_open() && disk.sync(folder.handle()) == 0, ErrorCode::io,
            parent + " did not reach the disk: " + std::strerror(errno),
-           path + " was just made in it, and might be gone after a loss of power",
+           path + " was just created in it, and might be lost after a loss of power",
            "check the disk");
 }
 
@@ -54,7 +54,7 @@ std::string this_process() {
   return "process " + std::to_string(::getpid()) + " on " + host;
 }
 
-/// What stands in the lock of somebody else, as far as it can be shown.
+/// Content of another process's lock, as far as it is printable.
 std::string holder(int handle) {
   char text[300];
   const ssize_t count = ::pread(handle, text, sizeof text, 0);
@@ -70,34 +70,34 @@ CheckpointRoot::CheckpointRoot(const std::string& path, Disk& disk)
     : disk_(disk), path_(path), root_(disk, disk.open_root(path.c_str())) {
   ZP_CHECK(root_.is_open(), ErrorCode::io, path + " cannot be opened: " + std::strerror(errno),
            "checkpoints are kept in a folder",
-           "name the folder that a run was given with --checkpoint");
+           "use the folder of a run's --checkpoint option");
 }
 
 CheckpointRoot CheckpointRoot::lock(const std::string& path, Disk& disk) {
   const bool made = ::mkdir(path.c_str(), 0777) == 0;
   ZP_CHECK(made || errno == EEXIST, ErrorCode::io,
-           path + " cannot be made: " + std::strerror(errno), "checkpoints are kept in a folder",
-           "name one whose parent is there and may be written");
+           path + " cannot be created: " + std::strerror(errno), "checkpoints are kept in a folder",
+           "use one whose parent exists and is writable");
   if (made) sync_parent(path, disk);
   CheckpointRoot root(path, disk);
   constexpr int flags = O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
   root.lock_ = OpenFile(disk, ::openat(root.root_.handle(), lock_name, flags, 0666));
   ZP_CHECK(root.lock_.is_open(), ErrorCode::io,
-           path + "/" + lock_name + " cannot be made: " + std::strerror(errno),
+           path + "/" + lock_name + " cannot be created: " + std::strerror(errno),
            "two runs that save in one folder would remove each other's checkpoints",
-           "name a folder that may be written");
+           "use a writable folder");
   const int handle = root.lock_.handle();
   ZP_CHECK(
       ::flock(handle, LOCK_EX | LOCK_NB) == 0, ErrorCode::io,
       path + (errno == EWOULDBLOCK ? " belongs to " + holder(handle)
                                    : std::string(" cannot be locked: ") + std::strerror(errno)),
       "two runs that save in one folder would remove each other's checkpoints",
-      "name another folder, or wait for that run to end");
+      "use another folder, or wait for that run to end");
   const std::string self = this_process();
   ZP_CHECK(::ftruncate(handle, 0) == 0 &&
                ::pwrite(handle, self.data(), self.size(), 0) == static_cast<ssize_t>(self.size()),
            ErrorCode::io, path + "/" + lock_name + " cannot be written: " + std::strerror(errno),
-           "nobody could be told who saves here", "check the free space and the disk");
+           "other runs could not name the owner of the folder", "check the free space and the disk");
   root.sweep();
   return root;
 }
@@ -105,7 +105,7 @@ CheckpointRoot CheckpointRoot::lock(const std::string& path, Disk& disk) {
 std::vector<std::int64_t> CheckpointRoot::steps() const {
   const auto names = disk_.list(root_.handle());
   ZP_CHECK(names.has_value(), ErrorCode::io, path_ + " cannot be read: " + std::strerror(errno),
-           "it is not known which checkpoints there are", "check the folder and the disk");
+           "its checkpoints cannot be listed", "check the folder and the disk");
   std::vector<std::int64_t> steps;
   for (const std::string& name : *names) {
     if (const auto step = parse_checkpoint_name(name)) steps.push_back(*step);
@@ -119,9 +119,9 @@ std::optional<std::int64_t> CheckpointRoot::latest() const {
   if (!text && errno == ENOENT) return std::nullopt;
   const auto step = text ? parse_checkpoint_name(text->substr(0, text->find(' '))) : std::nullopt;
   ZP_CHECK(step && *text == latest_text(*step), ErrorCode::damaged,
-           path_ + "/" + latest_name + " does not hold what was written there",
-           "the disk, or somebody, has changed it",
-           "run zeroproof checkpoint verify; the next save writes it anew");
+           path_ + "/" + latest_name + " has an invalid content",
+           "it was changed after it was written",
+           "run zeroproof checkpoint verify; the next save writes it again");
   return step;
 }
 
@@ -131,16 +131,16 @@ OpenFile CheckpointRoot::open(std::int64_t step) const {
   const bool other = errno == ENOTDIR || errno == ELOOP;
   ZP_CHECK(folder.is_open(), other ? ErrorCode::damaged : ErrorCode::io,
            path_ + "/" + name + " cannot be opened: " + std::strerror(errno),
-           "a checkpoint is a folder, and no link to one",
-           "zeroproof checkpoint inspect lists what is there");
+           "a checkpoint is a folder, not a link to one",
+           "zeroproof checkpoint inspect lists all checkpoints");
   return folder;
 }
 
 UnfinishedCheckpoint CheckpointRoot::begin(std::int64_t step) const {
   const std::string name = unfinished_name(step, make_nonce());
   ZP_CHECK(disk_.make_folder(root_.handle(), name.c_str()) == 0, ErrorCode::io,
-           path_ + "/" + name + " cannot be made: " + std::strerror(errno),
-           "a checkpoint begins as that",
+           path_ + "/" + name + " cannot be created: " + std::strerror(errno),
+           "a checkpoint is written in this folder first",
            std::string("check the folder and the disk; ") + untouched);
   return join(step, name);
 }
@@ -157,8 +157,8 @@ UnfinishedCheckpoint CheckpointRoot::join(std::int64_t step, const std::string& 
 void CheckpointRoot::sync_root() const {
   ZP_CHECK(disk_.sync(root_.handle()) == 0, ErrorCode::io,
            path_ + " did not reach the disk: " + std::strerror(errno),
-           "a loss of power might undo what was done last",
-           "check the disk; what is there is whole");
+           "a loss of power might undo the last change",
+           "check the disk; existing checkpoints are complete");
 }
 
 void CheckpointRoot::commit(UnfinishedCheckpoint& checkpoint) const {
@@ -167,20 +167,21 @@ void CheckpointRoot::commit(UnfinishedCheckpoint& checkpoint) const {
            checkpoint.label + " did not reach the disk: " + std::strerror(errno),
            "its files might have no names after a loss of power",
            std::string("check the disk; ") + untouched);
-  // The newest one must not be replaced by a move that needs two: with one of that name there, they change places.
+  // The newest one must not be replaced by two moves: two folders of one name are exchanged in one
+  // call.
   bool replaced = false;
   if (OpenFile(disk_, disk_.open_folder(root_.handle(), name.c_str())).is_open()) {
     replaced = disk_.exchange(root_.handle(), checkpoint.name.c_str(), name.c_str()) == 0;
     ZP_CHECK(replaced, ErrorCode::io,
              path_ + "/" + name + " cannot be replaced in one step: " + std::strerror(errno),
-             "between two steps there would be no checkpoint of it",
+             "between two steps there would be no checkpoint of this name",
              std::string("save into another folder; ") + untouched);
   } else {
     ZP_CHECK(disk_.rename(root_.handle(), checkpoint.name.c_str(), name.c_str()) == 0,
              ErrorCode::io,
              checkpoint.label + " cannot be renamed to " + name + ": " + std::strerror(errno),
-             "it is complete, but has the name of an unfinished one",
-             std::string("remove what is in its way; ") + untouched);
+             "it is complete, but has the name of an unfinished checkpoint",
+             std::string("remove the file or folder of that name; ") + untouched);
   }
   sync_root();
   if (replaced) remove_unfinished(checkpoint.name);
@@ -196,7 +197,7 @@ void CheckpointRoot::write_latest(std::int64_t step) const {
     ZP_CHECK(disk_.rename(root_.handle(), temporary.c_str(), latest_name) == 0, ErrorCode::io,
              path_ + "/" + latest_name + " cannot be replaced: " + std::strerror(errno),
              "it would name an older checkpoint than the newest",
-             "remove what is in its way; all checkpoints are whole");
+             "remove the file or folder of that name; all checkpoints are complete");
   } catch (...) {
     disk_.remove(root_.handle(), temporary.c_str());
     throw;
@@ -209,12 +210,12 @@ void CheckpointRoot::remove(std::int64_t step) const {
   const std::string hidden = unfinished_name(step, make_nonce());
   ZP_CHECK(disk_.rename(root_.handle(), name.c_str(), hidden.c_str()) == 0, ErrorCode::io,
            path_ + "/" + name + " cannot be removed: " + std::strerror(errno),
-           "checkpoints would pile up",
-           "check the folder's permissions; all checkpoints are whole");
+           "old checkpoints would fill the disk",
+           "check the folder's permissions; all checkpoints are complete");
   sync_root();
   ZP_CHECK(remove_unfinished(hidden), ErrorCode::io,
            path_ + "/" + hidden + " cannot be removed: " + std::strerror(errno),
-           "it takes space and is of no use", "remove it; all other checkpoints are whole");
+           "it is not needed", "remove it; all other checkpoints are complete");
 }
 
 bool CheckpointRoot::remove_unfinished(const std::string& name) const noexcept {
@@ -222,7 +223,7 @@ bool CheckpointRoot::remove_unfinished(const std::string& name) const noexcept {
     const OpenFile folder(disk_, disk_.open_folder(root_.handle(), name.c_str()));
     const auto files = folder.is_open() ? disk_.list(folder.handle()) : std::nullopt;
     if (!files) return false;
-    // The manifest first: without it, nobody takes the rest for a checkpoint.
+    // The manifest first: without it, the rest is not a checkpoint.
     disk_.remove(folder.handle(), manifest_name);
     for (const std::string& file : *files) {
       if (file != manifest_name && disk_.remove(folder.handle(), file.c_str()) != 0) return false;
@@ -243,7 +244,7 @@ void CheckpointRoot::sweep() const noexcept {
         disk_.remove(root_.handle(), name.c_str());
     }
   } catch (...) {
-    return;  // what is left takes space, and does no harm
+    return;  // the rest only takes space
   }
 }
 

@@ -1,10 +1,10 @@
 #pragma once
-// A folder of checkpoints: how one appears, and how one goes, in a single step each.
+// A folder of checkpoints: a checkpoint appears and disappears in a single step.
 //
-//     DIR/step-00000050/            a checkpoint; it has its manifest, or it is none
-//     DIR/.step-00000060.tmp-NONCE/ one that is being written, or removed: nobody reads it
+//     DIR/step-00000050/            a checkpoint, if it has its manifest
+//     DIR/.step-00000060.tmp-NONCE/ one in the course of a save or a removal; never read
 //     DIR/LATEST                    the step that was saved last, for people and scripts
-//     DIR/lock                      who is saving here
+//     DIR/lock                      the process that saves here
 
 #include <cstdint>
 #include <optional>
@@ -16,49 +16,53 @@
 
 namespace zeroproof {
 
-/// A checkpoint that is being written.
+/// An unfinished checkpoint.
 struct UnfinishedCheckpoint {
   std::int64_t step = 0;
-  std::string name;   ///< of its folder
-  std::string label;  ///< as messages name it
+  std::string name;   ///< name of its folder
+  std::string label;  ///< name in messages
   OpenFile folder;
 };
 
 class CheckpointRoot {
  public:
-  /// For reading. Errors (ErrorCode::io): it is missing or no folder.
+  /// For reading. Errors (ErrorCode::io): it is missing or not a folder.
   CheckpointRoot(const std::string& path, Disk& disk = system_disk());
 
-  /// For saving: made if it is missing; whoever saves here holds its lock, and removes what an interrupted save left.
-  /// Errors (ErrorCode::io): it cannot be made or written; somebody else holds the lock (who is in the message).
+  /// For saving: creates the folder if it is missing, locks it, and removes the rest of an
+  /// interrupted save. Errors (ErrorCode::io): it cannot be created or written; another process
+  /// holds the lock (named in the message).
   static CheckpointRoot lock(const std::string& path, Disk& disk = system_disk());
 
   const std::string& path() const { return path_; }
 
-  /// Steps that have a folder, ascending: whether what is in it is whole says its manifest.
+  /// Steps that have a folder, ascending. Whether a checkpoint is complete is recorded in its
+  /// manifest.
   std::vector<std::int64_t> steps() const;
 
-  /// What LATEST says; nothing if there is none. Errors: damaged, if it says nothing that was ever written there.
+  /// The step in LATEST; nothing if there is none. Errors: damaged, if the content is invalid.
   std::optional<std::int64_t> latest() const;
 
-  /// The folder of a checkpoint. Errors: io, if there is none; damaged, if there is something else of its name.
+  /// The folder of a checkpoint. Errors: io, if there is none; damaged, if the name is not a
+  /// folder's.
   OpenFile open(std::int64_t step) const;
 
-  /// Makes the folder of a new one, empty. Errors (ErrorCode::io).
+  /// Creates the folder of a new one, empty. Errors (ErrorCode::io).
   UnfinishedCheckpoint begin(std::int64_t step) const;
   /// The same folder, on another rank. Errors (ErrorCode::io): there is none.
   UnfinishedCheckpoint join(std::int64_t step, const std::string& name) const;
 
-  /// Makes it the checkpoint of its step, for good: its files and their entries are durable before, the new name when
-  /// this returns. If there was one of that step, the two change places, and the old one is removed. Errors
-  /// (ErrorCode::io): then nothing but LATEST may be another, and the folder, under either name, is whole.
+  /// Makes it the checkpoint of its step: its files and their entries are durable before, the new
+  /// name when this returns. An existing checkpoint of that step is exchanged with it and removed.
+  /// Errors (ErrorCode::io): then only LATEST may have changed, and the folder, under either name,
+  /// is complete.
   void commit(UnfinishedCheckpoint& checkpoint) const;
 
-  /// Removes a checkpoint: from one moment to the next there is none, whatever happens to its files then. Errors
-  /// (ErrorCode::io): there is none, or it cannot be removed.
+  /// Removes a checkpoint: in one step it is no longer a checkpoint, then its files are removed.
+  /// Errors (ErrorCode::io): there is none, or it cannot be removed.
   void remove(std::int64_t step) const;
 
-  /// Removes what is unfinished, as far as that is possible; for whoever gives up.
+  /// Removes an unfinished checkpoint, as far as possible; for use after an error.
   void sweep() const noexcept;
 
  private:

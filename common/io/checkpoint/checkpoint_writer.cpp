@@ -26,10 +26,10 @@ std::unique_ptr<CheckpointFile> begin_rank_file(Disk& disk, const UnfinishedChec
                                                 const std::string& file_name,
                                                 const CheckpointManifest& names,
                                                 const std::vector<CheckpointPiece>& pieces,
-                                                const PieceValues& values, WriteBuffer* room) {
+                                                const PieceValues& values, WriteBuffer* buffer) {
   const RankFilePlan plan = plan_rank_file(names, pieces);
   auto file = std::make_unique<CheckpointFile>(disk, checkpoint.folder.handle(), checkpoint.label,
-                                               file_name, room);
+                                               file_name, buffer);
   file->write(std::as_bytes(Span<const char>(plan.head)));
   for (const std::size_t index : plan.order) {
     const CheckpointPiece& piece = pieces[index];
@@ -40,7 +40,7 @@ std::unique_ptr<CheckpointFile> begin_rank_file(Disk& disk, const UnfinishedChec
                names.piece_name(piece) + " has " + std::to_string(elements.size()) +
                    " elements instead of " + std::to_string(count) + " from " +
                    std::to_string(first),
-               "the file would end somewhere else than its header says", "report it");
+               "the file's length would differ from its header", "report it");
       file->write(elements);
     }
   }

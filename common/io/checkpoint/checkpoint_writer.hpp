@@ -16,37 +16,37 @@ namespace zeroproof {
 /// "rank-00003.safetensors"
 std::string rank_file_name(int rank);
 
-/// Elements [first, first + numel) of a piece, one of those that are written, in its order. The memory may be reused
-/// for the next.
+/// Elements [first, first + numel) of a piece, in the order of the pieces. The memory may be reused
+/// for the next call.
 using PieceValues = std::function<Span<const float>(const CheckpointPiece& piece,
                                                     std::int64_t first, std::int64_t numel)>;
 
-/// Writes the pieces of one rank, in the order of the file: all of them are given when it returns, and their end may be
-/// on its way to the disk still. `values` is asked for each piece from front to back, for at most 1 MiB at a time.
-/// room: kept from one save to the next, or null. Errors (ErrorCode::io): the disk is full or broken; what was written
-/// stays in the unfinished folder.
+/// Writes the pieces of one rank, in the order of the file: all of them are passed to the file when
+/// it returns, and its last blocks may still be in progress. `values` is called for each piece from
+/// front to back, for at most 1 MiB at a time. buffer: reused from save to save, or null. Errors
+/// (ErrorCode::io): the disk is full or broken; the written part stays in the unfinished folder.
 std::unique_ptr<CheckpointFile> begin_rank_file(Disk& disk, const UnfinishedCheckpoint& checkpoint,
                                                 const std::string& file_name,
                                                 const CheckpointManifest& names,
                                                 const std::vector<CheckpointPiece>& pieces,
                                                 const PieceValues& values,
-                                                WriteBuffer* room = nullptr);
+                                                WriteBuffer* buffer = nullptr);
 
 /// The same, and makes the file durable.
 FileRecord write_rank_file(Disk& disk, const UnfinishedCheckpoint& checkpoint,
                            const std::string& file_name, const CheckpointManifest& names,
                            const std::vector<CheckpointPiece>& pieces, const PieceValues& values);
 
-/// The same of one that was made beforehand.
+/// The same for a file made beforehand.
 FileRecord write_rank_file(Disk& disk, const UnfinishedCheckpoint& checkpoint,
                            const std::string& file_name, const CheckpointImage& image);
 
-/// The manifest's text. Errors (ErrorCode::damaged): nobody could read it (a state that is not whole: a defect of
-/// whoever saves).
+/// The manifest's text. Errors (ErrorCode::damaged): it could not be read back (incomplete state: a
+/// defect of the caller).
 std::string readable_manifest(const UnfinishedCheckpoint& checkpoint,
                               const CheckpointManifest& manifest);
 
-/// Writes the manifest, of which this is the text, and commits. All files it names are durable by then. Errors
+/// Writes the manifest with this text, and commits. All files it lists must be durable. Errors
 /// (ErrorCode::io).
 void commit_checkpoint(Disk& disk, const CheckpointRoot& root, UnfinishedCheckpoint& checkpoint,
                        const std::string& manifest);
@@ -55,8 +55,9 @@ void commit_checkpoint(Disk& disk, const CheckpointRoot& root, UnfinishedCheckpo
 void commit_checkpoint(Disk& disk, const CheckpointRoot& root, UnfinishedCheckpoint& checkpoint,
                        const CheckpointManifest& manifest);
 
-/// Removes all checkpoints but the newest `keep` ones (1 or more), the last of them only after it was read again, every
-/// byte. Errors: damaged or io, if the newest one is not what was written; then nothing is removed.
+/// Removes all checkpoints but the newest `keep` ones (1 or more), after the newest was read and
+/// verified completely. Errors: damaged or io, if the newest one is damaged; then nothing is
+/// removed.
 void prune_checkpoints(Disk& disk, const CheckpointRoot& root, int keep);
 
 }  // namespace zeroproof

@@ -18,7 +18,7 @@ void ChunkCache::use(const void* file, std::int64_t chunk,
       entry = std::min_element(entries_.begin(), entries_.end(),
                                [](const Entry& a, const Entry& b) { return a.used < b.used; });
     }
-    entry->file = nullptr;  // until it is whole
+    entry->file = nullptr;  // until it is complete
     load(entry->bytes);
     entry->file = file;
     entry->chunk = chunk;

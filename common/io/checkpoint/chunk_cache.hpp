@@ -1,6 +1,6 @@
 #pragma once
-// The chunks of a checkpoint that were read last, whatever number of files it has: what is read goes from tensor to
-// tensor, and from one state to another.
+// The recently read chunks of a checkpoint with any number of files: reads alternate between
+// tensors and between states.
 
 #include <cstddef>
 #include <cstdint>
@@ -14,8 +14,8 @@ namespace zeroproof {
 
 class ChunkCache {
  public:
-  /// Calls `use` with a chunk of a file, which `load` fills if it is not there. What `load` throws is thrown, and
-  /// nothing is kept of it. One at a time.
+  /// Calls `use` with a chunk of a file, which `load` fills on a miss. Exceptions of `load` are
+  /// passed on, and the entry is dropped. One at a time.
   void use(const void* file, std::int64_t chunk,
            const std::function<void(std::vector<std::byte>&)>& load,
            const std::function<void(Span<const std::byte>)>& use);

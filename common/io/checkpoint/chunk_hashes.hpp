@@ -1,5 +1,5 @@
 #pragma once
-// A file as chunks of 1 MiB, each with its XXH3-128: damage is found, and said to be in which of them.
+// A file as chunks of 1 MiB, each with its XXH3-128: damage is detected and located.
 
 #include <cstddef>
 #include <cstdint>
@@ -13,11 +13,11 @@ namespace zeroproof {
 
 inline constexpr std::int64_t chunk_bytes = std::int64_t{1} << 20;
 
-/// The remedy of whatever is wrong with a checkpoint.
+/// The remedy in messages about damaged checkpoints.
 inline constexpr const char* take_another =
     "take another checkpoint (zeroproof checkpoint inspect lists them)";
 
-/// What a manifest says of a file.
+/// Record of a file in the manifest.
 struct FileRecord {
   std::string name;
   std::int64_t num_bytes = 0;

@@ -1,5 +1,5 @@
 #pragma once
-// What is where in a rank's file.
+// Layout of a rank's file.
 
 #include <string>
 #include <vector>
@@ -10,11 +10,11 @@
 namespace zeroproof {
 
 struct RankFilePlan {
-  std::string head;  ///< what the file begins with: the header's length, and the header
-  std::vector<std::size_t> order;  ///< of the pieces, whose elements follow one after another
+  std::string head;  ///< begin of the file: the header's length, and the header
+  std::vector<std::size_t> order;  ///< order of the pieces' elements in the file
 };
 
-/// names: the manifest's tensors, run and step. Errors: invalid_argument for what a reader would refuse.
+/// names: the manifest's tensors, run and step. Errors: invalid_argument if a reader would reject it.
 RankFilePlan plan_rank_file(const CheckpointManifest& names,
                             const std::vector<CheckpointPiece>& pieces);
 

@@ -5,15 +5,15 @@
 
 namespace zeroproof {
 
-WriteBehind::WriteBehind(Disk& disk, int file, std::string label, WriteBuffer* room)
-    : out_(disk, file, std::move(label)), room_(room != nullptr ? *room : own_) {}
+WriteBehind::WriteBehind(Disk& disk, int file, std::string label, WriteBuffer* buffer)
+    : out_(disk, file, std::move(label)), buffer_(buffer != nullptr ? *buffer : own_) {}
 
 WriteBehind::~WriteBehind() {
   if (!writer_.joinable()) return;
   {
     const std::lock_guard lock(mutex_);
     ends_ = true;
-    written_ = put_;  // nobody waits for the rest
+    written_ = put_;  // the rest is dropped
   }
   changed_.notify_all();
   writer_.join();
@@ -22,18 +22,18 @@ WriteBehind::~WriteBehind() {
 Span<std::byte> WriteBehind::block() {
   {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return broken_ || put_ - written_ < room_.size(); });
+    changed_.wait(lock, [&] { return broken_ || put_ - written_ < buffer_.size(); });
     throw_if_broken();
   }
   constexpr auto size = static_cast<std::size_t>(write_block_bytes);
-  PageBuffer& block = room_[put_ % room_.size()];
+  PageBuffer& block = buffer_[put_ % buffer_.size()];
   block.reserve(size);
   return block.bytes().first(size);
 }
 
 void WriteBehind::put(std::size_t num_bytes) {
   sizes_[put_ % sizes_.size()] = num_bytes;
-  // A file of one block, as most are that are not a rank's, is written where it is made.
+  // A file of one block, as most that are not a rank's, is written on the calling thread.
   const bool more = num_bytes == static_cast<std::size_t>(write_block_bytes);
   const bool behind = writer_.joinable() || (more && start());
   if (!behind) write(put_);
@@ -51,7 +51,7 @@ void WriteBehind::finish() {
   throw_if_broken();
 }
 
-/// False if there is no thread to be had: then blocks are written where they are made.
+/// False if no thread can be started: then blocks are written on the calling thread.
 bool WriteBehind::start() {
   out_.go_past_cache();
   try {
@@ -77,8 +77,8 @@ void WriteBehind::run() {
 }
 
 void WriteBehind::write(std::size_t block) {
-  const std::size_t at = block % room_.size();
-  if (out_.write(room_[at].bytes().first(sizes_[at]))) return;
+  const std::size_t at = block % buffer_.size();
+  if (out_.write(buffer_[at].bytes().first(sizes_[at]))) return;
   const std::lock_guard lock(mutex_);
   broken_ = true;
 }

@@ -44,11 +44,11 @@ class FileSource final : public ByteSource {
       ZP_CHECK(count >= 0, ErrorCode::io,
                label() + " cannot be read at byte " + std::to_string(offset) + ": " +
                    std::strerror(errno),
-               "what it holds is needed", "check the disk and run again");
+               "its content is needed", "check the disk and run again");
       ZP_CHECK(count > 0, ErrorCode::io,
                label() + " ends at byte " + std::to_string(offset) + " but had " +
                    std::to_string(size()) + " bytes when it was opened",
-               "somebody shortened it while it was being read",
+               "another process shortened it while it was being read",
                "let the writer finish and run again");
       offset += static_cast<std::uint64_t>(count);
       target = target.subspan(static_cast<std::size_t>(count));
@@ -67,8 +67,8 @@ class MemorySource final : public ByteSource {
   void read(std::uint64_t offset, Span<std::byte> target) const override {
     ZP_CHECK(
         offset <= bytes_.size() && target.size() <= bytes_.size() - offset, ErrorCode::io,
-        label() + " has " + std::to_string(bytes_.size()) + " bytes, fewer than were asked for",
-        "a tensor would be read past the end", "ask for ranges inside it");
+        label() + " has " + std::to_string(bytes_.size()) + " bytes, fewer than requested",
+        "a tensor would be read past the end", "use ranges inside of it");
     if (!target.empty()) std::memcpy(target.data(), bytes_.data() + offset, target.size());
   }
 
@@ -81,17 +81,17 @@ class MemorySource final : public ByteSource {
 std::unique_ptr<ByteSource> open_file_source(const std::string& path) {
   ZP_CHECK(path.find('\0') == std::string::npos, ErrorCode::io,
            "a file name contains a NUL character", "the system would open another file",
-           "give the name without it");
-  // O_NONBLOCK: opening a pipe nobody writes to must not wait.
+           "remove it from the name");
+  // O_NONBLOCK: opening a pipe without a writer must not wait.
   Handle handle(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   ZP_CHECK(handle.get() >= 0, ErrorCode::io, path + " cannot be opened: " + std::strerror(errno),
-           "what it holds is needed", "check the path and its permissions");
+           "its content is needed", "check the path and its permissions");
   struct stat status {};
   ZP_CHECK(::fstat(handle.get(), &status) == 0, ErrorCode::io, path + " cannot be examined",
            "its size must be known", "check the disk");
   ZP_CHECK(S_ISREG(status.st_mode), ErrorCode::io,
            path + (S_ISDIR(status.st_mode) ? " is a directory" : " is not a regular file"),
-           "tensors are read at positions in a file", "name a safetensors file");
+           "tensors are read at positions in a file", "use a safetensors file");
   const auto size = static_cast<std::uint64_t>(status.st_size);
   return std::make_unique<FileSource>(path, std::move(handle), size);
 }
@@ -104,8 +104,8 @@ std::string read_small_file(const std::string& path, std::uint64_t most_bytes) {
   const auto source = open_file_source(path);
   ZP_CHECK(source->size() <= most_bytes, ErrorCode::io,
            path + " has " + std::to_string(source->size()) + " bytes",
-           "what is expected there has at most " + std::to_string(most_bytes),
-           "name the right file");
+           "the expected file has at most " + std::to_string(most_bytes),
+           "check the file name");
   std::string text(source->size(), '\0');
   source->read(0, std::as_writable_bytes(Span<char>(text)));
   return text;

@@ -1,5 +1,5 @@
 #pragma once
-// Bytes at positions: a file read in bounded pieces, or memory.
+// Random access to bytes: a file read in bounded pieces, or memory.
 
 #include <cstddef>
 #include <cstdint>
@@ -17,11 +17,11 @@ class ByteSource {
   ByteSource(const ByteSource&) = delete;
   ByteSource& operator=(const ByteSource&) = delete;
 
-  const std::string& label() const { return label_; }  ///< what messages call it
-  std::uint64_t size() const { return size_; }         ///< when it was opened
+  const std::string& label() const { return label_; }  ///< name in messages
+  std::uint64_t size() const { return size_; }         ///< at the time of opening
 
-  /// Fills `target` from position `offset`. Several threads may call at once. Errors (ErrorCode::io): there are
-  /// not that many bytes (any more), or reading fails.
+  /// Fills `target` from position `offset`. Several threads may call at once. Errors (ErrorCode::io): the source has
+  /// fewer bytes (or became shorter), or reading fails.
   virtual void read(std::uint64_t offset, Span<std::byte> target) const = 0;
 
  private:
@@ -33,10 +33,11 @@ class ByteSource {
 /// Errors (ErrorCode::io): it is missing, may not be read, or is a directory, pipe or device.
 std::unique_ptr<ByteSource> open_file_source(const std::string& path);
 
-/// The whole of a file that cannot be long. Errors (ErrorCode::io): as open_file_source; it has more than most_bytes.
+/// Content of a file that must be short. Errors (ErrorCode::io): as open_file_source; it has more
+/// than most_bytes.
 std::string read_small_file(const std::string& path, std::uint64_t most_bytes);
 
-/// Memory that outlives the source.
+/// Memory, which must outlive the source.
 std::unique_ptr<ByteSource> memory_source(Span<const std::byte> bytes, std::string label);
 
 }  // namespace zeroproof

@@ -23,10 +23,10 @@ void DirectWriter::go_past_cache() { direct_ = disk_.set_direct(file_, true); }
 
 bool DirectWriter::write(Span<const std::byte> bytes) {
   while (!bytes.empty() && !broken()) {
-    // The end of the file, and what a short write left.
+    // The end of the file, and the rest of a short write.
     if (direct_ && !is_aligned(bytes)) direct_ = !disk_.set_direct(file_, false);
     const ssize_t count = disk_.write(file_, bytes.data(), bytes.size());
-    if (count < 0 && errno == EINVAL && direct_) {  // said yes, and means no
+    if (count < 0 && errno == EINVAL && direct_) {  // O_DIRECT was accepted but does not work
       direct_ = false;
       disk_.set_direct(file_, false);
       continue;
@@ -45,7 +45,7 @@ bool DirectWriter::write(Span<const std::byte> bytes) {
 void DirectWriter::throw_if_broken() const {
   ZP_CHECK(!broken(), ErrorCode::io,
            label_ + " cannot be written at byte " + std::to_string(num_bytes_) + ": " +
-               (took_nothing_ ? "nothing was taken" : std::strerror(error_)),
+               (took_nothing_ ? "nothing was written" : std::strerror(error_)),
            "the checkpoint would be incomplete and is not kept",
            "check the free space and the disk; earlier checkpoints are untouched");
 }

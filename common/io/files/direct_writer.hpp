@@ -1,5 +1,5 @@
 #pragma once
-// A file that grows at its end, past the page cache where the file system lets it.
+// A file that grows at its end, written past the page cache where the file system supports it.
 
 #include <cstddef>
 #include <cstdint>
@@ -10,24 +10,26 @@
 
 namespace zeroproof {
 
-/// What writes past the page cache begin at and have the length of: the page, which is no smaller than a disk's block.
+/// Alignment of begin and length of direct writes: the page, which is no smaller than a disk's
+/// block.
 inline constexpr std::size_t direct_alignment = 4096;
 
 /// One thread at a time.
 class DirectWriter {
  public:
-  /// disk, file: open while this lives; nobody else writes to it. label: the file in messages.
+  /// disk, file: must be open for the lifetime of this object, without other writers. label: the
+  /// file in messages.
   DirectWriter(Disk& disk, int file, std::string label);
 
-  /// From here on past the page cache, until something comes that does not begin and end at the alignment. Nothing
-  /// happens where the file system has no such writes.
+  /// Bypasses the page cache from now on, until a write that does not begin and end at the
+  /// alignment. No effect where the file system does not support it.
   void go_past_cache();
 
-  /// All of it, in as many calls as the disk wants. False if the disk is full or broken; the rest is not written then,
-  /// and nothing is that comes later.
+  /// Writes all of it, in as many calls as needed. False if the disk is full or broken; the rest
+  /// and all later writes are then dropped.
   bool write(Span<const std::byte> bytes);
 
-  /// Errors (ErrorCode::io): what a write was false for.
+  /// Errors (ErrorCode::io): the failure of a write that returned false.
   void throw_if_broken() const;
 
  private:
@@ -37,8 +39,8 @@ class DirectWriter {
   const int file_;
   const std::string label_;
   bool direct_ = false;
-  std::int64_t num_bytes_ = 0;  // that the file has
-  int error_ = 0;               // errno of the write that failed
+  std::int64_t num_bytes_ = 0;  // length of the file
+  int error_ = 0;               // errno of the failed write
   bool took_nothing_ = false;
 };
 

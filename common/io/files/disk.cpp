@@ -41,7 +41,7 @@ int Disk::create(int folder, const char* name) {
 }
 
 int Disk::open(int folder, const char* name) {
-  // A pipe of that name would keep its reader waiting.
+  // Opening a pipe of that name would block.
   constexpr int flags = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
   return again_if_interrupted([&] { return ::openat(folder, name, flags); });
 }
@@ -59,7 +59,8 @@ bool Disk::set_direct(int file, bool on) {
   return flags >= 0 && ::fcntl(file, F_SETFL, on ? flags | O_DIRECT : flags & ~O_DIRECT) == 0;
 }
 
-// A failed sync is final: what it did not write is forgotten, and another one would succeed without it.
+// A failed sync is final: the system drops the unwritten data, and another sync would succeed
+// without them.
 int Disk::sync(int file) { return ::fsync(file); }
 
 int Disk::close(int file) { return ::close(file); }
@@ -80,7 +81,7 @@ int Disk::remove_folder(int folder, const char* name) {
 
 std::optional<std::vector<std::string>> Disk::list(int folder) {
   const int handle =
-      ::openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);  // a position of its own
+      ::openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);  // its own read position
   if (handle < 0) return std::nullopt;
   const auto close_stream = [](DIR* stream) { ::closedir(stream); };
   std::unique_ptr<DIR, decltype(close_stream)> stream(::fdopendir(handle), close_stream);

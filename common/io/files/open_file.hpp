@@ -1,5 +1,5 @@
 #pragma once
-// A descriptor that is closed when nobody needs it any more.
+// A file descriptor that is closed by its last owner.
 
 #include <utility>
 
@@ -24,7 +24,7 @@ class OpenFile {
 
   bool is_open() const { return handle_ >= 0; }
   int handle() const { return handle_; }
-  /// As close(2), for what has been written: an error may be told here first.
+  /// As close(2), for written files: some errors are only reported here.
   int close() { return disk_->close(std::exchange(handle_, -1)); }
 
  private:

@@ -1,5 +1,5 @@
 #pragma once
-// Memory that large writes past the page cache begin in: they pay for every page of it.
+// Page-aligned memory for large direct writes, which cost time for every page of it.
 
 #include <cstddef>
 #include <memory>
@@ -8,10 +8,10 @@
 
 namespace zeroproof {
 
-/// Room for bytes that have no values at first; at a page, and in huge pages where it is large and the system has them.
+/// Uninitialized bytes; at a page boundary, and in huge pages if large and supported by the system.
 class PageBuffer {
  public:
-  /// At least so many bytes. What was in them is gone, unless there was room before. Errors: std::bad_alloc.
+  /// At least so many bytes. The content is lost if the buffer has to grow. Errors: std::bad_alloc.
   void reserve(std::size_t num_bytes);
 
   Span<std::byte> bytes() { return {bytes_.get(), num_bytes_}; }

@@ -1,5 +1,6 @@
 #pragma once
-// Devices and pipes are no input: reading one may never end, and nobody could read the same bytes again.
+// Devices and pipes are not accepted as input: reading may never end, and the same bytes cannot be
+// read again.
 
 #include <filesystem>
 #include <string>
@@ -8,8 +9,8 @@
 
 namespace zeroproof {
 
-/// Errors (ErrorCode::config): there is something at `path`, and it is no regular file. `what` names its kind:
-/// "configuration file". Whether it is there and can be read is found out by opening it.
+/// Errors (ErrorCode::config): `path` exists, and is not a regular file. `what` names its kind:
+/// "configuration file". A missing or unreadable file is reported when it is opened.
 inline void require_regular_file(const std::string& path, const std::string& what) {
   std::error_code ignored;
   const std::filesystem::file_status status = std::filesystem::status(path, ignored);
@@ -17,7 +18,7 @@ inline void require_regular_file(const std::string& path, const std::string& wha
   ZP_CHECK(!std::filesystem::exists(status) || std::filesystem::is_regular_file(status),
            ErrorCode::config,
            what + " " + path + (is_folder ? " is a directory" : " is a device or a pipe"),
-           "a run must be able to read the same bytes again", "name a plain file");
+           "a run must be able to read the same bytes again", "use a regular file");
 }
 
 }  // namespace zeroproof

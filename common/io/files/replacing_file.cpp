@@ -18,34 +18,34 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The file a path means, with links followed.
+/// The target of a path, with links followed.
 std::string target_of(const std::string& path) {
   ZP_CHECK(!path.empty() && path.find('\0') == std::string::npos, ErrorCode::io,
-           "a file name is empty or contains a NUL character", "nothing can be written there",
-           "give a name");
+           "a file name is empty or contains a NUL character", "the file cannot be created",
+           "use a non-empty name");
   std::error_code error;
   fs::path target(path);
-  // Followed by hand: a link may lead to a file that does not exist yet.
+  // Followed here: a link may point to a file that does not exist yet.
   for (int links = 0; fs::is_symlink(fs::symlink_status(target, error)); ++links) {
     const fs::path next = fs::read_symlink(target, error);
-    ZP_CHECK(!error && links < 40, ErrorCode::io, path + " is a link that leads nowhere",
-             "its target would be written", "name the file itself");
+    ZP_CHECK(!error && links < 40, ErrorCode::io, path + " is a link without a target",
+             "its target would be written", "use the name of the file itself");
     target = target.parent_path() / next;  // an absolute link replaces the folder
   }
   const fs::file_status status = fs::status(target, error);
   ZP_CHECK(!fs::exists(status) || fs::is_regular_file(status), ErrorCode::io,
            path + (fs::is_directory(status) ? " is a directory" : " is not a regular file"),
-           "writing would replace it", "name a file");
+           "writing would replace it", "use the name of a file");
   return target.string();
 }
 
-/// A file without a name, which nothing has to remove, however this process ends; -1 where a file system has none.
+/// A file without a name, which needs no cleanup; -1 where a file system does not support it.
 int open_nameless(const std::string& path) {
   const fs::path folder = fs::path(path).parent_path();
   return ::open(folder.empty() ? "." : folder.c_str(), O_WRONLY | O_TMPFILE | O_CLOEXEC, 0666);
 }
 
-/// The first name next to `path` that make(name) makes; its result.
+/// Calls make(name) with names next to `path` until one can be created; returns its result.
 template <class Make>
 int at_free_name(const std::string& path, std::string& name, const Make& make) {
   static std::atomic<unsigned> counter{0};
@@ -71,7 +71,7 @@ int open_temporary(const std::string& path, std::string& temporary) {
   return handle;
 }
 
-/// Gives a file without a name one; a rename needs it, and only a rename replaces.
+/// Links a file without a name to a name; a rename needs it, and only a rename replaces.
 bool give_name(int handle, const std::string& path, std::string& temporary) {
   const std::string open_file = "/proc/self/fd/" + std::to_string(handle);
   const int linked = at_free_name(path, temporary, [&](const char* name) {
@@ -87,7 +87,7 @@ ReplacingFile::ReplacingFile(const std::string& path) : path_(target_of(path)) {
   handle_ = open_temporary(path_, temporary_);
   ZP_CHECK(handle_ >= 0, ErrorCode::io, path_ + " cannot be written: " + std::strerror(errno),
            "a temporary file next to it is filled first",
-           "name a file in a folder you may write to");
+           "use a file in a writable folder");
 }
 
 ReplacingFile::~ReplacingFile() {
@@ -102,7 +102,7 @@ void ReplacingFile::write(std::int64_t offset, Span<const std::byte> bytes) {
     if (count < 0 && errno == EINTR) continue;
     ZP_CHECK(count > 0, ErrorCode::io,
              path_ + " cannot be written at byte " + std::to_string(offset) + ": " +
-                 (count < 0 ? std::strerror(errno) : "nothing was taken"),
+                 (count < 0 ? std::strerror(errno) : "nothing was written"),
              "the file would be incomplete and is not kept", "check the free space and run again");
     offset += count;
     bytes = bytes.subspan(static_cast<std::size_t>(count));

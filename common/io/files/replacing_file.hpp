@@ -13,8 +13,8 @@ namespace zeroproof {
 /// existing file stays as it is until then. A symbolic link is followed: its target is replaced.
 class ReplacingFile {
  public:
-  /// Errors (ErrorCode::io): the folder is missing or may not be written, or `path` names something that is not
-  /// a regular file (replacing a device by a file would break the machine).
+  /// Errors (ErrorCode::io): the folder is missing or is not writable, or `path` is not
+  /// a regular file (replacing a device by a file would damage the system).
   explicit ReplacingFile(const std::string& path);
   ~ReplacingFile();
   ReplacingFile(const ReplacingFile&) = delete;

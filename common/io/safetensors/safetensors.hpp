@@ -1,5 +1,5 @@
 #pragma once
-// The safetensors format: reading what anybody wrote, writing what anybody can read.
+// The safetensors format: reads files of any writer, writes files for any reader.
 
 #include "common/io/safetensors/safetensors_header.hpp"
 #include "common/io/safetensors/safetensors_reader.hpp"

@@ -11,7 +11,7 @@ namespace {
 
 [[noreturn]] void refuse(const std::string& label, const std::string& problem,
                          const std::string& why) {
-  fail(ErrorCode::io, label + ": " + problem, why, "have the file written again");
+  fail(ErrorCode::io, label + ": " + problem, why, "write the file again");
 }
 
 struct LongestTokens {
@@ -39,7 +39,7 @@ LongestTokens longest_tokens(std::string_view text) {
   return longest;
 }
 
-/// What a JSON parser would let pass, or explain badly.
+/// Rejects texts that a JSON parser would accept, or report unclearly.
 void check_text(std::string_view text, const std::string& label, const SafetensorsLimits& limits) {
   if (text.substr(0, 3) == "\xEF\xBB\xBF") {
     refuse(label, "the header begins with a byte order mark", "the format has none");
@@ -48,7 +48,7 @@ void check_text(std::string_view text, const std::string& label, const Safetenso
     refuse(label, "the header does not begin with '{'",
            "it is one JSON object and nothing before it");
   }
-  // the JSON library takes a NUL for the end of its input and would not look at the rest.
+  // the JSON library treats a NUL as the end of its input and would ignore the rest.
   const std::size_t nul = text.find('\0');
   if (nul != std::string_view::npos) {
     refuse(label, "byte " + std::to_string(nul + 8) + " is NUL, inside the header",
@@ -68,11 +68,11 @@ void check_text(std::string_view text, const std::string& label, const Safetenso
   if (longest.bare > 64) {
     refuse(label,
            "the header has a number or word of " + std::to_string(longest.bare) + " characters",
-           "nothing it may hold is that long");
+           "no valid number or word is that long");
   }
 }
 
-/// Sorts by place and checks that the tensors fill the data.
+/// Sorts by position and checks that the tensors fill the data.
 void check_places(SafetensorsHeader& header, const std::string& label) {
   std::sort(header.tensors.begin(), header.tensors.end(),
             [](const SafeTensor& a, const SafeTensor& b) {
@@ -85,13 +85,13 @@ void check_places(SafetensorsHeader& header, const std::string& label) {
       refuse(label,
              "tensors " + shown_name(*before) + " and " + shown_name(tensor.name) + " overlap at " +
                  std::to_string(tensor.begin),
-             "one byte cannot belong to both");
+             "every byte belongs to one tensor");
     }
     if (tensor.begin > filled) {
       refuse(label,
-             "no tensor holds the data bytes " + std::to_string(filled) + " to " +
+             "no tensor has the data bytes " + std::to_string(filled) + " to " +
                  std::to_string(tensor.begin) + ", before " + shown_name(tensor.name),
-             "a gap can hide anything");
+             "a gap can hide data");
     }
     if (tensor.num_bytes() > 0 &&
         (header.data_begin + tensor.begin) % num_bytes(tensor.dtype) != 0) {
@@ -99,20 +99,20 @@ void check_places(SafetensorsHeader& header, const std::string& label) {
              "tensor " + shown_name(tensor.name) + " begins at byte " +
                  std::to_string(header.data_begin + tensor.begin) + ", not a multiple of its " +
                  std::to_string(num_bytes(tensor.dtype)) + "-byte elements",
-             "others map the file and would read misaligned numbers");
+             "programs that map the file would read misaligned numbers");
     }
     filled = tensor.end;
     before = &tensor.name;
   }
   if (filled < header.data_bytes) {
     refuse(label, std::to_string(header.data_bytes - filled) + " bytes follow the last tensor",
-           "trailing bytes can hide anything");
+           "trailing bytes can hide data");
   }
   if (filled > header.data_bytes) {
     refuse(label,
            "the last tensor ends at data byte " + std::to_string(filled) + " but the file has " +
                std::to_string(header.data_bytes),
-           "it was cut short");
+           "it was truncated");
   }
 }
 
@@ -143,8 +143,8 @@ SafetensorsHeader parse_safetensors_header(std::string_view text, std::uint64_t 
   nlohmann::ordered_json::sax_parse(text, &sax);
   check_places(header, label);
   if (const std::string* twice = header.index_names()) {
-    refuse(label, "the tensor name " + shown_name(*twice) + " is there twice",
-           "readers would disagree about which one counts");
+    refuse(label, "the tensor name " + shown_name(*twice) + " appears twice",
+           "readers would disagree about which one is valid");
   }
   return header;
 }

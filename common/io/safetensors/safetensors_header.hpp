@@ -9,20 +9,20 @@
 
 namespace zeroproof {
 
-/// Takes the JSON text of a header apart and checks everything that can be checked without the data: JSON,
+/// Parses the JSON text of a header and checks everything that can be checked without the data: JSON,
 /// keys, types, names, shapes against byte counts, and that the tensors fill `data_bytes` without gap or
 /// overlap. `label` is the file in messages; `data_bytes` are the bytes after the header.
 ///
 /// Memory   no single allocation is larger than 2 x text.size() + 64 KiB and all together stay below
-///          10 x text.size() + 64 KiB, whatever the text says.
-/// Errors   ErrorCode::io, naming the file and the tensor, or the byte of the file where JSON ends to be JSON.
+///          10 x text.size() + 64 KiB, for any text.
+/// Errors   ErrorCode::io, naming the file and the tensor, or the byte of the file where the JSON becomes invalid.
 SafetensorsHeader parse_safetensors_header(std::string_view text, std::uint64_t data_bytes,
                                            const std::string& label,
                                            const SafetensorsLimits& limits = {});
 
 /// Places the tensors one after another, largest elements first and then by name, so that every tensor is
 /// aligned and the same tensors always give the same file. Errors (ErrorCode::invalid_argument): a name or
-/// shape that parse_safetensors_header would refuse, or a repeated name.
+/// shape that parse_safetensors_header would reject, or a repeated name.
 SafetensorsHeader plan_safetensors(const std::vector<SafeTensorSpec>& tensors,
                                    SafeMetadata metadata, const SafetensorsLimits& limits = {});
 

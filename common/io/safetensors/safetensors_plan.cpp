@@ -12,7 +12,7 @@ std::string json_text(const std::string& text) {
   const std::optional<std::string> quoted = json_quoted(text);
   ZP_CHECK(quoted.has_value(), ErrorCode::invalid_argument,
            "the metadata text " + shown_name(text) + " is not UTF-8", "the header is JSON",
-           "give it as UTF-8");
+           "convert it to UTF-8");
   return *quoted;
 }
 
@@ -29,13 +29,13 @@ void check_spec(const SafeTensorSpec& spec, const SafetensorsLimits& limits) {
   const std::string problem = safetensors_name_problem(spec.name, limits);
   ZP_CHECK(problem.empty(), ErrorCode::invalid_argument,
            "the tensor name " + shown_name(spec.name) + " " + problem,
-           "readers would refuse the file", "choose another name");
+           "readers would reject the file", "choose another name");
   const std::optional<std::int64_t> numel = safetensors_numel(spec.shape);
   ZP_CHECK(numel && *numel <= (std::int64_t{1} << 53) / num_bytes(spec.dtype) &&
                static_cast<std::int64_t>(spec.shape.size()) <= limits.rank,
            ErrorCode::invalid_argument,
-           "tensor " + shown_name(spec.name) + " has a shape no file can hold",
-           "readers would refuse the file",
+           "tensor " + shown_name(spec.name) + " has a shape that exceeds the limits",
+           "readers would reject the file",
            "use at most " + std::to_string(limits.rank) +
                " dimensions of 0 or more and fewer than 2^53 bytes");
 }
@@ -45,7 +45,7 @@ void check_spec(const SafeTensorSpec& spec, const SafetensorsLimits& limits) {
 SafetensorsHeader plan_safetensors(const std::vector<SafeTensorSpec>& tensors,
                                    SafeMetadata metadata, const SafetensorsLimits& limits) {
   ZP_CHECK(static_cast<std::int64_t>(tensors.size()) <= limits.tensors, ErrorCode::invalid_argument,
-           "a file of " + std::to_string(tensors.size()) + " tensors was asked for",
+           "a file of " + std::to_string(tensors.size()) + " tensors was requested",
            "readers accept " + std::to_string(limits.tensors), "split it");
   ZP_CHECK(static_cast<std::int64_t>(metadata.size()) <= limits.metadata_entries,
            ErrorCode::invalid_argument,
@@ -82,7 +82,7 @@ SafetensorsHeader plan_safetensors(const std::vector<SafeTensorSpec>& tensors,
   const std::string* twice = header.index_names();
   ZP_CHECK(twice == nullptr, ErrorCode::invalid_argument,
            "the tensor name " + shown_name(*twice) + " is used twice",
-           "a reader could not tell the two apart", "give every tensor its own name");
+           "a reader could not distinguish the two", "use unique tensor names");
   header.data_begin = 8 + static_cast<std::int64_t>(safetensors_header_text(header).size());
   return header;
 }

@@ -20,23 +20,23 @@ std::size_t header_length(const ByteSource& source, const SafetensorsLimits& lim
   ZP_CHECK(source.size() >= length_bytes, ErrorCode::io,
            label + " has " + std::to_string(source.size()) + " bytes",
            "a safetensors file begins with the 8-byte length of its header",
-           "name a safetensors file");
+           "use a safetensors file");
   std::uint64_t length = 0;
   source.read(0, std::as_writable_bytes(Span<std::uint64_t>(&length, 1)));
   const auto most =
       static_cast<std::uint64_t>(std::min(limits.header_bytes, largest_safetensors_header));
   ZP_CHECK(length >= 2, ErrorCode::io,
            label + ": the header is " + std::to_string(length) + " bytes long",
-           "even an empty JSON object has two", "have the file written again");
+           "even an empty JSON object has two", "write the file again");
   ZP_CHECK(length <= source.size() - length_bytes, ErrorCode::io,
            label + ": the header would be " + std::to_string(length) +
                " bytes long but the file has only " + std::to_string(source.size() - length_bytes) +
                " more",
-           "the file was cut short, or is no safetensors file", "copy or write it again");
+           "the file was truncated, or is not a safetensors file", "copy or write it again");
   ZP_CHECK(length <= most, ErrorCode::io,
            label + ": the header is " + std::to_string(length) + " bytes long, more than " +
                std::to_string(most),
-           "it is held in memory", "split the file into several with fewer tensors");
+           "it is loaded into memory", "split the file into several with fewer tensors");
   return static_cast<std::size_t>(length);
 }
 
@@ -76,9 +76,9 @@ void SafetensorsReader::read(const SafeTensor& tensor, std::int64_t first_byte,
                count <= tensor.num_bytes() - first_byte,
            ErrorCode::invalid_argument,
            label() + ": " + std::to_string(count) + " bytes from " + std::to_string(first_byte) +
-               " were asked of tensor " + shown_name(tensor.name) + ", which has " +
+               " were requested of tensor " + shown_name(tensor.name) + ", which has " +
                std::to_string(tensor.num_bytes()),
-           "its neighbour's bytes would be returned", "ask for a range inside it");
+           "its neighbour's bytes would be returned", "use a range inside of it");
   source_->read(static_cast<std::uint64_t>(header_.data_begin + tensor.begin + first_byte), target);
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// Reads tensors one at a time, or in pieces, without ever holding the file.
+// Reads tensors one at a time, or in pieces, without loading the whole file.
 
 #include <functional>
 #include <memory>
@@ -13,15 +13,15 @@ namespace zeroproof {
 class SafetensorsReader {
  public:
   /// Reads and checks the header; data are read later. Errors (ErrorCode::io), all with the file's name: it is
-  /// missing or not a regular file, or its header is refused (parse_safetensors_header, and the length in front
+  /// missing or not a regular file, or its header is rejected (parse_safetensors_header, and the length in front
   /// of it against the file and the limits, before anything of that size is allocated).
   static SafetensorsReader open(const std::string& path, const SafetensorsLimits& limits = {});
 
-  /// The same over memory that outlives the reader.
+  /// The same for memory, which must outlive the reader.
   static SafetensorsReader from_memory(Span<const std::byte> bytes, const std::string& label,
                                        const SafetensorsLimits& limits = {});
 
-  /// The same over any bytes.
+  /// The same for any source.
   static SafetensorsReader from_source(std::unique_ptr<ByteSource> source,
                                        const SafetensorsLimits& limits = {});
 

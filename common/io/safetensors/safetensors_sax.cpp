@@ -7,9 +7,9 @@ namespace zeroproof {
 namespace {
 
 constexpr std::uint64_t largest_number = std::uint64_t{1}
-                                         << 53;  // what every JSON library keeps exactly
+                                         << 53;  // exact in every JSON library
 
-/// The part of the parser's message that says what is wrong, short and printable.
+/// The reason in the parser's message, short and printable.
 std::string short_reason(const std::string& message) {
   const std::size_t dash = message.find(" - ");
   const std::size_t bracket = message.find("] ");
@@ -25,7 +25,7 @@ std::string short_reason(const std::string& message) {
 }  // namespace
 
 void SafetensorsSax::refuse(const std::string& problem, const std::string& why) const {
-  fail(ErrorCode::io, label_ + ": " + problem, why, "have the file written again");
+  fail(ErrorCode::io, label_ + ": " + problem, why, "write the file again");
 }
 
 std::string SafetensorsSax::where() const {
@@ -60,7 +60,7 @@ void SafetensorsSax::unexpected(const std::string& what) const {
   if (at_ == At::shape || at_ == At::offsets) wanted = "an array";
   if (at_ == At::dimensions || at_ == At::positions) wanted = "whole numbers";
   refuse(where() + " holds " + what + " instead of " + wanted,
-         "the format has no such thing there");
+         "the format does not allow it there");
 }
 
 void SafetensorsSax::not_whole(const std::string& number) const {
@@ -74,7 +74,7 @@ bool SafetensorsSax::number_unsigned(std::uint64_t value) {
   if (at_ == At::dimensions) {
     if (static_cast<std::int64_t>(tensor().shape.size()) == limits_.rank) {
       refuse(where() + " has more than " + std::to_string(limits_.rank) + " dimensions",
-             "nothing real has so many");
+             "no tensor has so many");
     }
     tensor().shape.push_back(number);
     return true;
@@ -90,14 +90,14 @@ bool SafetensorsSax::number_unsigned(std::uint64_t value) {
 bool SafetensorsSax::string(std::string& value) {
   if (at_ == At::metadata_value) {
     if (!header_.metadata.emplace(metadata_key_, std::move(value)).second) {
-      refuse(where() + " is there twice", "readers would disagree about which one counts");
+      refuse(where() + " appears twice", "readers would disagree about which one is valid");
     }
     at_ = At::metadata_keys;
     return true;
   }
   if (at_ != At::dtype) unexpected("a text");
   const std::optional<SafeDType> dtype = parse_safe_dtype(value);
-  if (!dtype) refuse(where() + " is " + shown_name(value), "the size of its elements is not known");
+  if (!dtype) refuse(where() + " is " + shown_name(value), "the size of its elements is unknown");
   tensor().dtype = *dtype;
   at_ = At::fields;
   return true;
@@ -143,7 +143,7 @@ bool SafetensorsSax::key(std::string& value) {
 void SafetensorsSax::begin_tensor(std::string& name) {
   if (name == "__metadata__") {
     if (has_metadata_)
-      refuse("__metadata__ is there twice", "readers would disagree about which one counts");
+      refuse("__metadata__ appears twice", "readers would disagree about which one is valid");
     has_metadata_ = true;
     at_ = At::metadata;
     return;
@@ -155,7 +155,7 @@ void SafetensorsSax::begin_tensor(std::string& name) {
   }
   if (static_cast<std::int64_t>(header_.tensors.size()) == limits_.tensors) {
     refuse("the header has more than " + std::to_string(limits_.tensors) + " tensors",
-           "each costs memory whether it has data or not");
+           "each costs memory, even without data");
   }
   header_.tensors.emplace_back().name = std::move(name);
   has_dtype_ = has_shape_ = has_offsets_ = false;
@@ -165,7 +165,7 @@ void SafetensorsSax::begin_tensor(std::string& name) {
 void SafetensorsSax::begin_field(const std::string& field) {
   const auto begin = [&](bool& seen, At next) {
     if (seen)
-      refuse(where() + " has " + field + " twice", "readers would disagree about which one counts");
+      refuse(where() + " has " + field + " twice", "readers would disagree about which one is valid");
     seen = true;
     at_ = next;
   };
@@ -173,7 +173,7 @@ void SafetensorsSax::begin_field(const std::string& field) {
   if (field == "shape") return begin(has_shape_, At::shape);
   if (field == "data_offsets") return begin(has_offsets_, At::offsets);
   refuse(where() + " has the key " + shown_name(field),
-         "only dtype, shape and data_offsets mean something");
+         "only dtype, shape and data_offsets are valid");
 }
 
 bool SafetensorsSax::start_array(std::size_t) {
@@ -202,7 +202,7 @@ void SafetensorsSax::finish_tensor() {
   const SafeTensor& t = tensor();
   for (const auto& [seen, field] : {std::pair{has_dtype_, "dtype"}, std::pair{has_shape_, "shape"},
                                     std::pair{has_offsets_, "data_offsets"}}) {
-    if (!seen) refuse(where() + " has no " + field, "it cannot be read without");
+    if (!seen) refuse(where() + " has no " + field, "it is required");
   }
   if (t.end < t.begin) {
     refuse(where() + " ends at " + std::to_string(t.end) + " before it begins at " +
@@ -216,13 +216,13 @@ void SafetensorsSax::finish_tensor() {
   if (*numel * num_bytes(t.dtype) != t.num_bytes()) {
     refuse(where() + " has " + std::to_string(t.num_bytes()) + " bytes but its shape needs " +
                std::to_string(*numel * num_bytes(t.dtype)),
-           "elements would be missing or left over");
+           "elements would be missing or extra");
   }
 }
 
 bool SafetensorsSax::parse_error(std::size_t position, const std::string&,
                                  const nlohmann::detail::exception& error) {
-  // `position` counts characters read, of which the last one was wrong; 8 bytes stand before the text.
+  // `position` counts characters read, of which the last was invalid; 8 bytes precede the text.
   refuse("byte " + std::to_string(position + 7) + " is not JSON: " + short_reason(error.what()),
          "the header cannot be understood");
 }

@@ -8,8 +8,8 @@
 
 namespace zeroproof {
 
-/// A state machine over the three levels a header has. Whatever does not belong there ends it at once, so
-/// neither depth nor length of the text can cost more than the text itself.
+/// A state machine over the three levels of a header. Anything else is rejected at once, so neither
+/// depth nor length of the text can cost more than the text itself.
 class SafetensorsSax final : public nlohmann::json_sax<nlohmann::ordered_json> {
  public:
   SafetensorsSax(const std::string& label, const SafetensorsLimits& limits,

@@ -1,5 +1,5 @@
 #pragma once
-// What a safetensors file consists of: named tensors, their places, and a dictionary of texts.
+// Content of a safetensors file: named tensors, their positions, and a dictionary of texts.
 // Format: 8 bytes little-endian length, that many bytes of JSON, then the data (huggingface/safetensors, README).
 
 #include <cstdint>
@@ -40,11 +40,11 @@ std::string_view name(SafeDType dtype);
 std::optional<SafeDType> parse_safe_dtype(std::string_view text);
 std::int64_t num_bytes(SafeDType dtype);
 
-/// The element type that files have for a buffer's, and the way back: nothing for one that no buffer has.
+/// The file's element type for a buffer's, and back: nothing for one that no buffer has.
 SafeDType safe_dtype(DType dtype);
 std::optional<DType> buffer_dtype(SafeDType dtype);
 
-/// Name, type and shape: what a writer has to know.
+/// Name, type and shape: the input of a writer.
 struct SafeTensorSpec {
   std::string name;
   SafeDType dtype = SafeDType::f32;
@@ -62,7 +62,7 @@ struct SafeTensor : SafeTensorSpec {
 
 using SafeMetadata = std::map<std::string, std::string>;
 
-/// A header that was found consistent. The deque grows without moving, so that no single allocation is large.
+/// A consistent header. The deque grows without moving, so that no single allocation is large.
 struct SafetensorsHeader {
   std::deque<SafeTensor>
       tensors;  ///< in the order of their data; tensors without data by name among themselves
@@ -71,17 +71,17 @@ struct SafetensorsHeader {
   std::int64_t data_begin = 0;  ///< position in the file
   std::int64_t data_bytes = 0;
 
-  /// nullptr if there is no tensor of that name.
+  /// nullptr if no tensor has that name.
   const SafeTensor* find(std::string_view tensor_name) const;
 
-  /// Fills by_name. Returns a name that is there twice, or nullptr.
+  /// Fills by_name. Returns a name that appears twice, or nullptr.
   const std::string* index_names();
 };
 
-/// The format itself ends at headers of this size.
+/// The format's own limit of header sizes.
 inline constexpr std::int64_t largest_safetensors_header = 100'000'000;
 
-/// What a reader accepts and a writer produces at most.
+/// Limits of a reader, and of a writer's output.
 struct SafetensorsLimits {
   std::int64_t header_bytes = std::int64_t{16} << 20;  ///< up to largest_safetensors_header
   std::int64_t tensors = std::int64_t{1} << 19;
@@ -92,11 +92,12 @@ struct SafetensorsLimits {
   std::int64_t name_bytes = 1024;
 };
 
-/// Why a tensor cannot have this name, "" if it can. Names end up in reports and on terminals, so control
-/// characters are refused; text that is not UTF-8 cannot be written as JSON.
+/// Reason why a name is invalid for a tensor, "" if it is valid. Names are printed in reports and
+/// on terminals, so control
+/// characters are rejected; text that is not UTF-8 cannot be written as JSON.
 std::string safetensors_name_problem(std::string_view name, const SafetensorsLimits& limits = {});
 
-/// A name as it can be shown: quoted, control characters escaped, long ones cut.
+/// A name for messages: quoted, control characters escaped, long ones shortened.
 std::string shown_name(std::string_view name);
 
 }  // namespace zeroproof

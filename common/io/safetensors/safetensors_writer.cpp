@@ -18,7 +18,7 @@ SafetensorsWriter::SafetensorsWriter(const std::string& path,
                std::min(limits.header_bytes, largest_safetensors_header),
            ErrorCode::invalid_argument,
            path + " would have a header of " + std::to_string(text.size()) + " bytes",
-           "readers would refuse the file", "split it into several with fewer tensors");
+           "readers would reject the file", "split it into several with fewer tensors");
   const std::uint64_t length = text.size();
   file_.write(0, std::as_bytes(Span<const std::uint64_t>(&length, 1)));
   file_.write(8, std::as_bytes(Span<const char>(text)));
@@ -33,7 +33,7 @@ void SafetensorsWriter::write(std::string_view tensor_name, Span<const std::byte
            ErrorCode::invalid_argument,
            file_.path() + ": tensor " + shown_name(tensor_name) +
                (finished_ ? " comes too late" : " is not planned"),
-           "the header is written first", "name every tensor when the writer is made");
+           "the header is written first", "list every tensor in the constructor");
   const SafeTensor& tensor = header_.tensors[*at];
   std::int64_t& written = written_[static_cast<std::size_t>(at - header_.by_name.begin())];
   const auto count = static_cast<std::int64_t>(bytes.size());
@@ -41,21 +41,21 @@ void SafetensorsWriter::write(std::string_view tensor_name, Span<const std::byte
            file_.path() + ": tensor " + shown_name(tensor_name) + " gets " +
                std::to_string(written + count) + " bytes but has " +
                std::to_string(tensor.num_bytes()),
-           "its neighbour would be overwritten", "write as many as its shape says");
+           "its neighbour would be overwritten", "write exactly the bytes of its shape");
   file_.write(header_.data_begin + tensor.begin + written, bytes);
   written += count;
 }
 
 void SafetensorsWriter::finish() {
   ZP_CHECK(!finished_, ErrorCode::invalid_argument, file_.path() + " is finished twice",
-           "there is nothing left to write", "finish it once");
+           "nothing is left to write", "finish it once");
   for (std::size_t i = 0; i < written_.size(); ++i) {
     const SafeTensor& tensor = header_.tensors[header_.by_name[i]];
     ZP_CHECK(written_[i] == tensor.num_bytes(), ErrorCode::invalid_argument,
              file_.path() + ": tensor " + shown_name(tensor.name) + " got " +
                  std::to_string(written_[i]) + " of " + std::to_string(tensor.num_bytes()) +
                  " bytes",
-             "the rest would be zeros nobody wrote", "write every tensor whole");
+             "the rest would be zeros", "write every tensor completely");
   }
   file_.commit();
   finished_ = true;

@@ -11,24 +11,24 @@ namespace zeroproof {
 
 class SafetensorsWriter {
  public:
-  /// Plans the file (plan_safetensors: the same tensors give the same bytes, in whatever order they come) and
-  /// writes its header. Errors: invalid_argument for what a reader with these limits would refuse; io as
+  /// Plans the file (plan_safetensors: the same tensors give the same bytes, in any order) and
+  /// writes its header. Errors: invalid_argument if a reader with these limits would reject it; io as
   /// ReplacingFile.
   SafetensorsWriter(const std::string& path, const std::vector<SafeTensorSpec>& tensors,
                     SafeMetadata metadata = {}, const SafetensorsLimits& limits = {});
 
   /// Appends bytes to a tensor. Errors: invalid_argument for an unknown name or more bytes than the shape has;
-  /// io if the disk does not take them.
+  /// io if the disk is full or broken.
   void write(std::string_view tensor_name, Span<const std::byte> bytes);
 
-  /// Makes the file appear under its name. Without it, nothing is left behind. Errors: invalid_argument if a
-  /// tensor is incomplete, or the second time; io.
+  /// Renames the file to its final name. Without it, the file is removed. Errors: invalid_argument if a
+  /// tensor is incomplete, or if called twice; io.
   void finish();
 
  private:
   SafetensorsHeader header_;
   ReplacingFile file_;
-  std::vector<std::int64_t> written_;  ///< bytes, by the tensor's place in header_.by_name
+  std::vector<std::int64_t> written_;  ///< bytes, by the tensor's index in header_.by_name
   bool finished_ = false;
 };
 

@@ -126,7 +126,7 @@ TEST_CASE(
   CheckpointFile file(system_disk(), opened.handle(), "folder", "crooked");
   file.write(std::as_bytes(Span<const char>("odd", 3)));
   const std::vector<float> one = {1.0F};
-  CHECK_THROWS_WITH_AS(file.write(one), doctest::Contains("at a byte that 4 does not divide"),
+  CHECK_THROWS_WITH_AS(file.write(one), doctest::Contains("at a byte that is not a multiple of 4"),
                        Error);
 }
 
@@ -159,7 +159,7 @@ TEST_CASE("checkpoint file: a disk that is full, broken, or takes nothing, at ev
   const TemporaryFolder folder;
   for (const auto& [error, said] :
        {std::pair{ENOSPC, "No space left"}, std::pair{EIO, "Input/output error"},
-        std::pair{0, "nothing was taken"}}) {
+        std::pair{0, "nothing was written"}}) {
     for (std::size_t at = 0; at < 10; ++at) {
       CAPTURE(at);
       FullDisk disk(static_cast<int>(at), error);

@@ -198,7 +198,7 @@ TEST_CASE("checkpoint image: a disk that is full, broken, or takes nothing, at e
   const std::size_t ends[] = {0, 8U << 20, image.bytes().size() / 4096 * 4096};
   for (const auto& [error, said] :
        {std::pair{ENOSPC, "No space left"}, std::pair{EIO, "Input/output error"},
-        std::pair{0, "nothing was taken"}}) {
+        std::pair{0, "nothing was written"}}) {
     for (int at = 0; at < 3; ++at) {
       CAPTURE(at);
       FullDisk disk(at, error);

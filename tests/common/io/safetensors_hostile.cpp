@@ -39,7 +39,7 @@ std::vector<HostileCase> hostile_lengths() {
       {"length 2^64 - 8", length_bytes(~std::uint64_t{7}) + "{}", "18446744073709551608 bytes"},
       {"big-endian length", std::string("\0\0\0\0\0\0\0\x08{}      ", 16),
        "bytes long but the file has only 8"},
-      {"cut in the header", good.substr(0, 60), "cut short"},
+      {"cut in the header", good.substr(0, 60), "truncated"},
       {"cut in the data", good.substr(0, good.size() - 1),
        "ends at data byte 26 but the file has 25"},
       {"one byte more", good + "!", "1 bytes follow"},
@@ -95,9 +95,9 @@ std::vector<HostileCase> hostile_json() {
       {"metadata null", text("{\"__metadata__\":{\"k\":null}," + plain + "}"),
        "null instead of a text"},
       {"metadata key twice", text("{\"__metadata__\":{\"k\":\"1\",\"k\":\"2\"}," + plain + "}"),
-       "'k' is there twice"},
+       "'k' appears twice"},
       {"metadata twice", text("{\"__metadata__\":{},\"__metadata__\":{}," + plain + "}"),
-       "__metadata__ is there twice"},
+       "__metadata__ appears twice"},
   };
 }
 
@@ -177,10 +177,10 @@ std::vector<HostileCase> hostile_tensors() {
        "not a multiple of its 8-byte"},
       {"name twice",
        safetensors_bytes(object(plain + "," + entry("a", "U8", "[4]", "[4,8]")), zeros(8)),
-       "'a' is there twice"},
+       "'a' appears twice"},
       {"name twice, once escaped",
        safetensors_bytes(object(plain + "," + entry("\\u0061", "U8", "[4]", "[4,8]")), zeros(8)),
-       "'a' is there twice"},
+       "'a' appears twice"},
       {"empty name", named(""), "is empty"},
       {"escaped NUL in a name", named("a\\u0000b"), "'a\\x00b' contains a control"},
       {"escape sequence in a name", named("\\u001b[31m"), "'\\x1b[31m' contains a control"},

@@ -122,7 +122,7 @@ refused 2 '--save was given with 12 rows' "$bench" product --save case
 refused 2 '5 parameters cannot be 9 tensors' "$bench" product --numel 5 --tensors 9
 refused 3 'of memory' "$bench" product --numel 60000000000
 refused 2 'could not be written' "$bench" kernels --json "$folder/none/record.json"
-refused 2 'cannot be made' "$bench" checkpoint "$folder/none" --rounds 1 --numel 5000
+refused 2 'cannot be created' "$bench" checkpoint "$folder/none" --rounds 1 --numel 5000
 refused 2 'folder' "$bench" offload "$folder/none" --rounds 1 --numel 5000
 printf 'ok: flags and exit codes\n'
 

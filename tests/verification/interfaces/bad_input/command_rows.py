@@ -151,7 +151,7 @@ def judge_rows():
         _judge("the call itself as results", "after.master is missing", lambda i: i.at("call"), WRONG),
         _judge("no file of results", "cannot be opened", lambda i: i.at("none")),
         _judge("a folder as results", "is a directory", lambda i: str(i.folder)),
-        _judge("results that are no safetensors", "or is no safetensors file", lambda i: i.put("other", "x" * 64)),
+        _judge("results that are no safetensors", "or is not a safetensors file", lambda i: i.put("other", "x" * 64)),
         _judge("an empty file", "has 0 bytes", lambda i: i.put("other", "")),
         _judge("`--dialect torch-cpu-fusd`", "did you mean torch-cpu-fused?", right, UNUSABLE, "--dialect",
                "torch-cpu-fusd"),
@@ -160,13 +160,13 @@ def judge_rows():
     ]
     for part, text, says in ((4, "4 bytes of the results", "has 4 bytes"),
                              (100, "100 bytes of the results", "the file has only 92 more"),
-                             (0.9, "nine tenths of the results", "it was cut short")):
+                             (0.9, "nine tenths of the results", "it was truncated")):
         rows.append(_judge(text, says, lambda i, part=part: i.cut(i.tensors(i.results), part)))
     return rows + [
         Row("judge", "no call", "cannot be opened", lambda i: ["judge", i.at("none"), i.tensors(i.results)]),
         Row("judge", "results in the place of the call", "the metadata has no 'schema'",
             lambda i: ["judge", i.tensors(i.results), i.at("call")]),
-        Row("judge", "half of a call", "it was cut short",
+        Row("judge", "half of a call", "it was truncated",
             lambda i: ["judge", i.cut(i.at("call"), 0.5), i.tensors(i.results)]),
         call("a call of another contract", "it was written by contract '9'", lambda f: f.saying(contract="9")),
         call("a call of another kind of file", "it is 'zeroproof-call/7'", lambda f: f.saying(schema="zeroproof-call/7")),
@@ -209,10 +209,10 @@ def expect_rows():
                 made(lambda f: f.saying(contract_version="9"))),
         _expect("no tensor of the run", "no tensor of a step of this run", lambda i: i.tensors(TensorFile())),
         _expect("no file", "cannot be opened", lambda i: i.at("none")),
-        _expect("a text", "or is no safetensors file", lambda i: i.put("other", "x" * 64)),
-        _expect("half of the numbers", "it was cut short", lambda i: i.cut(i.at("dump"), 0.5)),
-        _expect("`--phase-names` of no file", "what it holds is needed", lambda i: i.at("dump"), UNUSABLE, "--phase-names", "none"),
-        Row("verify --expect", "half of the gradients", "it was cut short", lambda i: [
+        _expect("a text", "or is not a safetensors file", lambda i: i.put("other", "x" * 64)),
+        _expect("half of the numbers", "it was truncated", lambda i: i.cut(i.at("dump"), 0.5)),
+        _expect("`--phase-names` of no file", "its content is needed", lambda i: i.at("dump"), UNUSABLE, "--phase-names", "none"),
+        Row("verify --expect", "half of the gradients", "it was truncated", lambda i: [
             "verify", "--gradients", i.cut(i.at("grads"), 0.5), "--recipe", "adamw", "--expect", i.at("dump")]),
     ]
 
@@ -261,11 +261,11 @@ def other_rows():
         _diff("no tensors on either side", "neither file has a tensor", lambda i: i.tensors(TensorFile()),
               lambda i: i.tensors(TensorFile(), "second")),
         _diff("no file", "cannot be opened", call, lambda i: i.at("none")),
-        _diff("a text", "or is no safetensors file", call, lambda i: i.put("other", "x" * 64)),
-        _diff("half of a file", "it was cut short", lambda i: i.cut(i.at("dump"), 0.5), call),
+        _diff("a text", "or is not a safetensors file", call, lambda i: i.put("other", "x" * 64)),
+        _diff("half of a file", "it was truncated", lambda i: i.cut(i.at("dump"), 0.5), call),
         _diff("a report over what is compared", "is to be read and written", call, results, UNUSABLE, "--json", "call"),
         Row("identify", "no file", "cannot be opened", lambda i: ["identify", i.at("none")]),
-        Row("identify", "half of a step", "it was cut short", lambda i: ["identify", i.cut(i.tensors(i.step), 0.5)]),
+        Row("identify", "half of a step", "it was truncated", lambda i: ["identify", i.cut(i.tensors(i.step), 0.5)]),
         Row("identify", "a dump", "is no setting of a step", lambda i: ["identify", i.at("dump")]),
         step("a step without its gradient", "belongs to no step", lambda f: f.without(first)),
         step("a moment less", "there is no tensor 'after.exp_avg.0'", lambda f: f.without("after.exp_avg.0")),
@@ -287,7 +287,7 @@ def other_rows():
         Row("quantization", "a pattern that matches nothing", "did you mean '*mlp*'?",
             lambda i: rules(i.put("q.yaml", 'quant_cfg: [{quantizer_path: "*MLP*", enable: false}]\n'))),
         Row("quantize", "no model", "cannot be opened", lambda i: quantized(i, i.at("none"))),
-        Row("quantize", "a text as a model", "or is no safetensors file",
+        Row("quantize", "a text as a model", "or is not a safetensors file",
             lambda i: quantized(i, i.put("model.safetensors", "no model"))),
         Row("quantize", "a quantized file", "is quantized already", lambda i: quantized(i, i.at("codes.safetensors"))),
         Row("quantize", "no output", "--output is required", lambda i: quantized(i, i.at("none"))[:-2]),

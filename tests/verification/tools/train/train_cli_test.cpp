@@ -128,7 +128,7 @@ TEST_CASE(
   expect_refusal(self + "--resume --checkpoint " + quoted(file),
                  "cannot be opened: Not a directory");
   expect_refusal(self + "--checkpoint " + quoted(saved.file("no/folder")),
-                 "cannot be made: No such file or directory");
+                 "cannot be created: No such file or directory");
   expect_refusal(self + "--save-every 2", "--save-every was given without --checkpoint");
   expect_refusal(self + "--keep 2", "--keep was given without --checkpoint");
   expect_refusal(self + "--async", "--async was given without --checkpoint");

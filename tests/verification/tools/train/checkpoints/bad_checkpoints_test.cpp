@@ -90,7 +90,7 @@ const char* const shard = "rank-00001.safetensors";
 
 }  // namespace
 
-TEST_CASE("bad checkpoints: whatever is wrong with a file is exit 7 for everybody who reads it") {
+TEST_CASE("bad checkpoints: every kind of damage to a file is exit 7 for every reader") {
   const Saved saved;
   struct Row {
     const char* says;
@@ -104,12 +104,12 @@ TEST_CASE("bad checkpoints: whatever is wrong with a file is exit 7 for everybod
          fs::rename(at / shard, at.parent_path() / "elsewhere");
          fs::create_symlink("../elsewhere", at / shard);
        }},
-      {"rank-00001.safetensors is no regular file",
+      {"rank-00001.safetensors is not a regular file",
        [](const fs::path& at) {
          fs::remove(at / shard);
          fs::create_directory(at / shard);
        }},
-      {"rank-00001.safetensors is no regular file",
+      {"rank-00001.safetensors is not a regular file",
        [](const fs::path& at) {
          fs::remove(at / shard);
          REQUIRE(::mkfifo((at / shard).c_str(), 0600) == 0);
