@@ -38,7 +38,7 @@ std::string complaint_of(const std::vector<ClipGroupRule>& rules) {
 
 }  // namespace
 
-TEST_CASE("clip groups: the first rule that matches has the tensor, the default group the rest") {
+TEST_CASE("clip groups: the first matching rule has the tensor, the default group the rest") {
   CHECK(make_clip_groups({}, model()).of_tensor.empty());
   CHECK(ClipGroups{}.count() == 1);
   CHECK(ClipGroups{}.of(3) == 0);
@@ -61,7 +61,7 @@ TEST_CASE("clip groups: a limit of their own, no limit, or the run's") {
   CHECK(max_norms_of({}, 2.0) == Limits{2.0});
 }
 
-TEST_CASE("clip groups: rules that make no sense") {
+TEST_CASE("clip groups: invalid rules are rejected") {
   CHECK(has(complaint_of({rule("", {"*"})}), "clip group 1 has no name"));
   CHECK(has(complaint_of({rule("a", {"embed*"}), rule("a", {"block*"})}),
             "two clip groups have the name 'a'"));

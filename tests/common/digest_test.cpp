@@ -35,8 +35,8 @@ Digest digest_of_parts(const Parts&... parts) {
   return hasher.digest();
 }
 
-/// Random bits of a format, about one NaN in `nan_every`; `canonical` gets the same values with NaNs written
-/// as R9 says.
+/// Random bits of a format, about one NaN in `nan_every`; `canonical` gets the same values with NaNs
+/// as in R9.
 template <class Bits>
 struct Values {
   std::vector<Bits> values;
@@ -117,11 +117,11 @@ TEST_CASE("digest: to_hex writes 32 digits, the high half first") {
   CHECK((Digest{1, 2} == Digest{1, 2}));
 }
 
-TEST_CASE("digest: integer views are hashed as they are") {
+TEST_CASE("digest: integer views are hashed unchanged") {
   std::mt19937_64 random(1);
   std::vector<std::uint32_t> words(5001);
   for (std::uint32_t& word : words) word = static_cast<std::uint32_t>(random());
-  words[7] = 0xFFC00001;  // would be a NaN, were it a float
+  words[7] = 0xFFC00001;  // a NaN if it were a float
   CHECK(digest_of(words, DType::u32) == raw_digest_of(words));
   CHECK(digest_of(words, DType::u32) != digest_of(words, DType::fp32));
   std::vector<std::uint64_t> long_words(3001);
@@ -156,7 +156,7 @@ TEST_CASE("digest: the 8-bit formats have one NaN too, and e5m2 keeps its infini
   CHECK(digest_of_parts(TensorView{all, DType::e5m2, 256}) == raw_digest(canonical_e5m2, 256));
 }
 
-TEST_CASE("digest: adding in parts is adding at once, and digest() does not end it") {
+TEST_CASE("digest: adding in parts equals adding at once, and digest() allows further values") {
   std::mt19937_64 random(2);
   Values<std::uint32_t> v(10000, 0x7F800000, 50, random);
   const Digest whole = digest_of(v.values, DType::fp32);
@@ -178,7 +178,7 @@ TEST_CASE("digest: adding in parts is adding at once, and digest() does not end 
   }
 }
 
-TEST_CASE("digest: hashing leaves the values alone") {
+TEST_CASE("digest: hashing does not change the values") {
   std::vector<std::uint32_t> values = {0xFFFFFFFF, 0x7F800001, 0x80000000, 1};
   const std::vector<std::uint32_t> before = values;
   Hasher hasher;
@@ -207,7 +207,7 @@ TEST_CASE("digest: single values and strings") {
   CHECK(digest_of_parts(std::string_view()) == digest_of_parts(std::uint64_t{0}));
 }
 
-TEST_CASE("digest: order counts, and moving keeps what was added") {
+TEST_CASE("digest: the order matters, and a move keeps the added values") {
   CHECK(digest_of_parts(std::uint64_t{1}, std::uint64_t{2}) !=
         digest_of_parts(std::uint64_t{2}, std::uint64_t{1}));
   Hasher first;

@@ -9,7 +9,7 @@ using namespace zeroproof;
 
 namespace {
 
-/// Counts how often a message text is asked for.
+/// Counts how often a message text is evaluated.
 std::string counted(int& calls, const char* text) {
   ++calls;
   return text;
@@ -27,11 +27,11 @@ TEST_CASE("error: fail() writes problem, reason and remedy as one sentence, for 
                                ErrorCode::unavailable, ErrorCode::internal}) {
     bool caught = false;
     try {
-      fail(code, "the lamp is dark", "nobody can read", "light it");
+      fail(code, "the lamp is dark", "text is unreadable", "light it");
     } catch (const Error& error) {
       caught = true;
       CHECK(error.code() == code);
-      CHECK(error.what() == std::string("the lamp is dark (nobody can read); light it"));
+      CHECK(error.what() == std::string("the lamp is dark (text is unreadable); light it"));
     }
     CHECK(caught);
   }
@@ -42,7 +42,7 @@ TEST_CASE("error: texts are passed on unchanged, also when empty or full of punc
     try {
       fail(ErrorCode::io, problem, why, remedy);
     } catch (
-        const std::runtime_error& error) {  // callers who know nothing of Error see the text too
+        const std::runtime_error& error) {  // callers that only catch std::runtime_error get the text too
       return std::string(error.what());
     }
     return std::string("nothing thrown");

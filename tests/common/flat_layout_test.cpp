@@ -42,7 +42,7 @@ std::string bracketed(const std::vector<std::int64_t>& coordinates) {
   return text + "]";
 }
 
-/// Counts the last coordinate up; false after the last element.
+/// Increments the last coordinate; false after the last element.
 bool next(std::vector<std::int64_t>& coordinates, const std::vector<std::int64_t>& shape) {
   for (std::size_t axis = shape.size(); axis-- > 0;) {
     if (++coordinates[axis] < shape[axis]) return true;
@@ -113,7 +113,7 @@ void check_against(const FlatLayout& layout, const std::vector<ParamSpec>& param
   }
 }
 
-/// Increasing ranges with gaps, touching ones and empty ones; every other time cut at multiples of 1024.
+/// Increasing ranges with gaps, touching ones and empty ones; every other time split at multiples of 1024.
 std::vector<FlatRange> random_ranges(std::int64_t padded, std::mt19937_64& random) {
   const std::int64_t unit = random() % 2 == 0 ? 1024 : 1;
   std::vector<FlatRange> ranges;
@@ -202,10 +202,10 @@ TEST_CASE("flat layout: empty tensors in a row at both ends and in the middle") 
 }
 
 TEST_CASE(
-    "flat layout: a piece read in parts, whatever their size, names every element as the piece "
+    "flat layout: a piece read in parts of any size has the same elements as the piece "
     "does") {
   const FlatLayout layout({{"a", {3}}, {"b", {7, 300}}});
-  // [1024 + 90, 1024 + 1130): what the shard buffer has from its element 5 on, after 5 elements of "a".
+  // [1024 + 90, 1024 + 1130): the elements of the shard buffer from its element 5 on, after 5 elements of "a".
   const std::vector<Piece> pieces = layout.pieces({{0, 3}, {3, 5}, {1114, 2154}});
   const Piece& piece = pieces.back();
   REQUIRE(piece.numel == 1040);
@@ -226,7 +226,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("flat layout: nothing at all") {
+TEST_CASE("flat layout: no elements") {
   for (const std::vector<ParamSpec>& params :
        {std::vector<ParamSpec>{}, {{"a", {0}}}, {{"a", {0}}, {"b", {0}}}}) {
     const FlatLayout layout(params);
@@ -237,7 +237,7 @@ TEST_CASE("flat layout: nothing at all") {
   }
 }
 
-TEST_CASE("flat layout: more elements than 32 bits count") {
+TEST_CASE("flat layout: more than 2^32 elements") {
   const FlatLayout layout({{"a", {3, std::int64_t{1} << 33}}, {"b", {5}}});
   CHECK(layout.numel() == 3 * (std::int64_t{1} << 33) + 5);
   CHECK(layout.tensors()[1].begin == 3 * (std::int64_t{1} << 33));
@@ -245,7 +245,7 @@ TEST_CASE("flat layout: more elements than 32 bits count") {
   CHECK(layout.tensor_at(3 * (std::int64_t{1} << 33) + 4) == 1);
 }
 
-TEST_CASE("flat layout: what cannot be registered") {
+TEST_CASE("flat layout: invalid parameters are rejected") {
   const std::int64_t half = std::int64_t{1} << 32;
   for (const std::vector<ParamSpec>& params : std::vector<std::vector<ParamSpec>>{
            {{"a", {-1}}},

@@ -1,5 +1,5 @@
-// The conversions against a definition that shares nothing with them: a table of all values of the 16-bit
-// format, made with ldexp, in which the nearest one is looked up with exact fp64 distances.
+// The conversions against an independent definition: a table of all values of the 16-bit format,
+// made with ldexp, in which the nearest one is found with exact fp64 distances.
 #include "common/base/float_formats.hpp"
 
 #include <doctest.h>
@@ -40,8 +40,8 @@ const SmallFormat fp16_format = {"fp16",
                                  [](float x) { return to_fp16(x).bits; },
                                  [](std::uint16_t bits) { return to_float(fp16{bits}); }};
 
-/// Magnitude of a pattern below or at infinity; infinity itself stands for the value the exponent range would
-/// go on with, because rounding happens before overflow is decided.
+/// Magnitude of a pattern below or at infinity; infinity represents the next value of an unbounded exponent
+/// range, because rounding happens before overflow is detected.
 double value_of(const SmallFormat& format, std::uint32_t pattern) {
   const std::uint32_t implicit = 1U << format.fraction_bits;
   const std::uint32_t fraction = pattern & (implicit - 1);
@@ -57,8 +57,8 @@ std::vector<double> table_of(const SmallFormat& format) {
   return values;
 }
 
-/// Finds the nearest pattern of a magnitude. Magnitudes must not decrease from call to call: the place is
-/// kept.
+/// Finds the nearest pattern of a magnitude. Magnitudes must not decrease from call to call: the
+/// search continues from the last position.
 class Nearest {
  public:
   Nearest(const std::vector<double>& values, double start)
@@ -171,7 +171,7 @@ void check_patterns(const SmallFormat& format) {
 
 }  // namespace
 
-TEST_CASE("float formats: all 65536 patterns widen to their value and come back") {
+TEST_CASE("float formats: all 65536 patterns widen to their value and round back") {
   check_patterns(bf16_format);
   check_patterns(fp16_format);
 }
@@ -192,7 +192,7 @@ TEST_CASE("slow: float formats: rounding of all 2^32 inputs") {
   check_all_inputs(fp16_format, 1);
 }
 
-// The table above is itself a program; these are read off the standards.
+// The table above is a program as well; these values are from the standards.
 TEST_CASE("float formats: values by hand") {
   CHECK(to_fp16(65504.0F).bits == 0x7BFF);
   CHECK(to_fp16(65519.996F).bits == 0x7BFF);

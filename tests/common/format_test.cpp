@@ -1,4 +1,4 @@
-// What is known of every element type, written out.
+// Properties of every element type, written out.
 
 #include <doctest.h>
 
@@ -79,7 +79,7 @@ TEST_CASE(
     store_element(view, 0, 1.001F);
     store_element(view, 1, -0.0F);
     store_element(view, 2, std::numeric_limits<float>::infinity());
-    // 1.001 lies between 1 and 1 + 2^-7 of bf16, and next to 1 + 2^-10 of fp16.
+    // 1.001 is between 1 and 1 + 2^-7 of bf16, and next to 1 + 2^-10 of fp16.
     CHECK(load_element(view, 0) == (format == "fp32"   ? 1.001F
                                     : format == "bf16" ? 1.0F
                                                        : 1.0009765625F));

@@ -55,7 +55,7 @@ void check_reported(const Seen& seen, const std::string& who) {
   CHECK(has(seen.thrown, seen.problem));
 }
 
-/// Changes the environment of a thread of its own, looks, undoes the change and looks again.
+/// Changes the environment of a separate thread, checks, undoes the change and checks again.
 template <class Change, class Undo>
 Seen look_in_thread(const Change& change, const Undo& undo) {
   Seen changed;
@@ -68,7 +68,7 @@ Seen look_in_thread(const Change& change, const Undo& undo) {
   });
   worker.join();
   check_clean(restored);
-  check_clean(look("the thread that stayed as it was"));
+  check_clean(look("the unchanged thread"));
   return changed;
 }
 
@@ -83,7 +83,7 @@ Seen look_with_mxcsr(unsigned set, unsigned cleared) {
 
 }  // namespace
 
-TEST_CASE("fpenv: the environment a thread is born with is the contract's") {
+TEST_CASE("fpenv: the initial environment of a thread follows the contract") {
   check_clean(look("main"));
   check_clean(look_in_thread([] {}, [] {}));
 }
@@ -124,14 +124,14 @@ TEST_CASE("fpenv: every unmasked exception is reported") {
   }
 }
 
-TEST_CASE("fpenv: exceptions that already happened are no problem") {
+TEST_CASE("fpenv: earlier exceptions are not a problem") {
   for (unsigned bit = 0; bit <= 5; ++bit) {  // the sticky flags of the same six exceptions
     CAPTURE(bit);
     check_clean(look_with_mxcsr(1U << bit, 0));
   }
 }
 
-TEST_CASE("fpenv: several problems at once are all named") {
+TEST_CASE("fpenv: several problems at once are all reported") {
   const Seen seen = look_with_mxcsr(0x8040 | 0x2000, 1U << 7);
   check_reported(seen, "host worker 7");
   for (const char* part : {"flush-to-zero is on", "denormals-are-zero is on", "round", "trap"}) {

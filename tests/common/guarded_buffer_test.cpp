@@ -52,7 +52,7 @@ unsigned char* bytes(const GuardedBuffer& buffer) {
   return static_cast<unsigned char*>(buffer.data());
 }
 
-/// Whether a changed byte at an offset from the start of the payload is noticed; the byte is put back.
+/// Whether a changed byte at an offset from the start of the payload is detected; the byte is restored.
 bool notices_write_at(const GuardedBuffer& buffer, std::int64_t offset) {
   unsigned char& byte = bytes(buffer)[offset];
   byte ^= 1;
@@ -63,7 +63,7 @@ bool notices_write_at(const GuardedBuffer& buffer, std::int64_t offset) {
 
 }  // namespace
 
-TEST_CASE("guarded buffer: born as NaN, aligned, with the size that was asked for") {
+TEST_CASE("guarded buffer: initially NaN, aligned, of the requested size") {
   for (const DType dtype : all_dtypes) {
     for (const std::int64_t numel : {0, 1, 2, 3, 7, 63, 64, 65, 1000}) {
       CAPTURE(name(dtype));
@@ -85,7 +85,7 @@ TEST_CASE("guarded buffer: born as NaN, aligned, with the size that was asked fo
   }
 }
 
-TEST_CASE("guarded buffer: every byte of both red zones is watched, and none of the payload") {
+TEST_CASE("guarded buffer: every byte of both red zones is checked, and none of the payload") {
   for (const DType dtype : all_dtypes) {
     for (const std::int64_t numel : {0, 1, 3, 33}) {
       CAPTURE(name(dtype));
@@ -102,8 +102,8 @@ TEST_CASE("guarded buffer: every byte of both red zones is watched, and none of 
   }
 }
 
-// Writes of 0 and of NaN bytes are the likeliest accidents.
-TEST_CASE("guarded buffer: a stray 0 or 0xFF in a red zone is seen") {
+// Writes of 0 and of NaN bytes are the most likely errors.
+TEST_CASE("guarded buffer: a stray 0 or 0xFF in a red zone is detected") {
   for (const unsigned char stray : {0x00, 0xFF}) {
     GuardedBuffer before(5, DType::bf16);
     bytes(before)[-1] = stray;
@@ -115,7 +115,7 @@ TEST_CASE("guarded buffer: a stray 0 or 0xFF in a red zone is seen") {
 }
 
 TEST_CASE(
-    "guarded buffer: poison makes the payload NaN again and leaves the red zones as they are") {
+    "guarded buffer: poison makes the payload NaN again and does not change the red zones") {
   GuardedBuffer buffer(9, DType::fp32);
   const Span<float> values = buffer.as<float>();
   CHECK(values.size() == 9);
@@ -142,7 +142,7 @@ TEST_CASE("guarded buffer: without memory") {
   CHECK(nothing.data() == nullptr);
 }
 
-TEST_CASE("guarded buffer: moving hands over memory, contents and a damaged red zone") {
+TEST_CASE("guarded buffer: a move transfers memory, contents and a damaged red zone") {
   GuardedBuffer first(4, DType::u64);
   first.as<std::uint64_t>()[3] = 17;
   void* const memory = first.data();

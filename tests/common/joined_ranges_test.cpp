@@ -6,7 +6,7 @@
 
 using namespace zeroproof;
 
-TEST_CASE("joined ranges: what overlaps or touches is one, in any order; gaps stay") {
+TEST_CASE("joined ranges: ranges that overlap or touch are merged, in any order; gaps stay") {
   using Ranges = std::vector<FlatRange>;
   CHECK(joined_ranges({}) == Ranges{});
   CHECK(joined_ranges({{5, 9}}) == Ranges{{5, 9}});

@@ -1,5 +1,5 @@
 // R13 by exhaustion: FlatLayout, ShardMap and pieces together, over every small combination of tensor sizes, world
-// sizes and bucket sizes. What is expected is counted here, chunk by chunk, from the rule alone: tensors in order,
+// sizes and bucket sizes. The expected result is counted here, chunk by chunk, from the rule only: tensors in order,
 // each in ceil(numel / 1024) chunks, nothing shared, nothing dropped.
 
 #include <doctest.h>
@@ -18,7 +18,7 @@ namespace {
 
 using Sizes = std::vector<std::int64_t>;
 
-/// One place of 1024 elements in the global numbering.
+/// One chunk of 1024 elements in the global numbering.
 struct Chunk {
   std::int64_t tensor;
   std::int64_t first;  ///< element of the tensor it starts with
@@ -42,14 +42,14 @@ FlatLayout make_layout(const Sizes& sizes) {
   return FlatLayout(params);
 }
 
-/// What was wrong, counted; the cases are too many for one CHECK per element.
+/// Counted errors; there are too many cases for one CHECK per element.
 struct Wrong {
   std::int64_t numbering = 0;  ///< tensor starts, totals, tensor_at
   std::int64_t cuts = 0;       ///< not at a multiple of 1024, outside, empty, or out of order
-  std::int64_t storage = 0;    ///< a place with no owner or with several
+  std::int64_t storage = 0;    ///< a chunk with no owner or with several
   std::int64_t elements = 0;   ///< a real element with no piece, or with several
   std::int64_t padding = 0;    ///< padding inside a piece
-  std::int64_t mapping = 0;  ///< a piece that calls an element by another name than the count does
+  std::int64_t mapping = 0;  ///< a piece with another index of an element than the count
   std::int64_t balance = 0;  ///< slices of a bucket that differ by more than 1024
   std::int64_t total() const {
     return numbering + cuts + storage + elements + padding + mapping + balance;
@@ -80,13 +80,13 @@ void check_numbering(const FlatLayout& layout, const Sizes& sizes, const std::ve
   }
 }
 
-/// How often every place is stored and every place is computed on, over all ranks.
+/// How often every chunk is stored and every chunk is computed on, over all ranks.
 struct Visits {
   explicit Visits(std::size_t chunks) : stored(chunks * 1024), computed(chunks * 1024) {}
   std::vector<std::uint8_t> stored, computed;
 };
 
-/// One rank: its ranges say which places its buffer holds, its pieces which of them arithmetic touches.
+/// One rank: its ranges list the chunks of its buffer, its pieces those used in arithmetic.
 void visit_rank(const FlatLayout& layout, const std::vector<FlatRange>& ranges,
                 std::int64_t shard_numel, const std::vector<Chunk>& chunks, Visits& visits,
                 Wrong& wrong) {
@@ -106,7 +106,7 @@ void visit_rank(const FlatLayout& layout, const std::vector<FlatRange>& ranges,
   }
   const auto local_numel = static_cast<std::int64_t>(global_of_local.size());
   wrong.mapping += shard_numel == local_numel ? 0 : 1;
-  std::int64_t next_local = 0;  // pieces come in order, so no local element can be met twice
+  std::int64_t next_local = 0;  // pieces come in order, so no local element can appear twice
   for (const Piece& piece : layout.pieces(ranges)) {
     const bool good = piece.numel >= 1 && piece.local_begin >= next_local &&
                       piece.local_begin + piece.numel <= local_numel &&
@@ -137,7 +137,7 @@ void judge_visits(const Visits& visits, const std::vector<Chunk>& chunks, int ti
   }
 }
 
-/// Every bucket is as long as was asked for (the last one as long as what is left), and a rank has one slice of it.
+/// Every bucket is of the requested length (the last one has the rest), and a rank has one slice of it.
 void check_buckets(const ShardMap& map, std::int64_t chunks, std::int64_t bucket_chunks,
                    Wrong& wrong) {
   const std::int64_t expected = (chunks + bucket_chunks - 1) / bucket_chunks;
@@ -211,7 +211,7 @@ std::int64_t check_sizes(const Sizes& sizes) {
     CHECK(wrong.padding == 0);
     CHECK(wrong.mapping == 0);
     CHECK(wrong.balance == 0);
-    REQUIRE(wrong.total() == 0);  // one bad case is enough to read
+    REQUIRE(wrong.total() == 0);  // stops at the first bad case
   };
   Wrong numbering;
   check_numbering(layout, sizes, chunks, numbering);

@@ -93,7 +93,7 @@ TEST_CASE("lr_schedule: validate refuses lengths out of order and rates out of r
         }).empty());
 }
 
-TEST_CASE("lr_schedule: names as configurations spell them") {
+TEST_CASE("lr_schedule: names as in configurations") {
   CHECK(name(DecayShape::constant) == "constant");
   CHECK(name(DecayShape::linear) == "linear");
   CHECK(name(DecayShape::cosine) == "cosine");

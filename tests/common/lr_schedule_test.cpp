@@ -63,7 +63,7 @@ TEST_CASE("lr_schedule: warm-up reaches the maximum in its last step") {
   }
   const ScheduleConfig constant = falling(DecayShape::constant, 4, 0);
   CHECK(at(constant, 5) == 1.0);
-  CHECK(at(constant, 1'000'000) == 1.0);  // decay_end does not count
+  CHECK(at(constant, 1'000'000) == 1.0);  // decay_end has no effect
 }
 
 TEST_CASE("lr_schedule: linear, cosine and exponential decay by hand") {
@@ -105,7 +105,7 @@ TEST_CASE("lr_schedule: inverse_square_root by hand, with its floor and its end"
   CHECK(at(none, 4) == 0.5);
 }
 
-TEST_CASE("lr_schedule: wsd stays up, and falls in its last units only") {
+TEST_CASE("lr_schedule: wsd is constant, and falls in its last units only") {
   for (const WsdShape shape :
        {WsdShape::linear, WsdShape::cosine, WsdShape::exponential, WsdShape::minus_sqrt}) {
     CAPTURE(name(shape));
@@ -116,7 +116,7 @@ TEST_CASE("lr_schedule: wsd stays up, and falls in its last units only") {
     CHECK(at(s, 10) == 0.25);  // q = 1: exactly the floor
     CHECK(at(s, 11) == 0.25);
     CHECK(at(wsd(shape, 2, 10, 8), 2) == 1.0);
-    CHECK(at(wsd(shape, 2, 10, 0), 10) == 1.0);  // nothing left to fall in
+    CHECK(at(wsd(shape, 2, 10, 0), 10) == 1.0);  // no units left
     CHECK(at(wsd(shape, 2, 10, 0), 11) == 0.25);
     CHECK(at(wsd(shape, 0, 1, 1), 0) == 1.0);
     CHECK(at(wsd(shape, 0, 1, 1), 1) == 0.25);
@@ -142,7 +142,7 @@ TEST_CASE("lr_schedule: weight decay ramps") {
   CHECK(scheduled_weight_decay(ramp(RampShape::cosine, 0.5, 4), 1.0, 1) ==
         0.5 + (0.5 * (1.0 - portable_math64::cos_pi(0.25))) * 0.5);
   CHECK(scheduled_weight_decay(ramp(RampShape::constant, 0.5, 4), 1.0, 1) == 1.0);
-  // 0.1 is not what begin + 1 * (0.1 - begin) rounds to: from the end on the configured bits stand.
+  // begin + 1 * (0.1 - begin) does not round to 0.1: from the end on the configured bits are used.
   CHECK(bits(scheduled_weight_decay(ramp(RampShape::linear, 0.7, 3), 0.1, 3)) == bits(0.1));
 }
 
@@ -174,8 +174,8 @@ TEST_CASE("lr_schedule: pinned bits where every operation rounds") {
   CHECK(lr(33) == 0x3F1E6355EEEF4060U);
 }
 
-// With these numbers the warm-up formula at n = W gives one unit less than the maximum, and is the one that
-// counts.
+// With these numbers the warm-up formula at n = W gives one unit less than the maximum, and it
+// applies.
 TEST_CASE("lr_schedule: the last warm-up step is a warm-up step to the bit") {
   ScheduleConfig s = falling(DecayShape::linear, 7, 100);
   s.warmup_init_lr = 1.1e-5;
@@ -183,7 +183,7 @@ TEST_CASE("lr_schedule: the last warm-up step is a warm-up step to the bit") {
   CHECK(bits(scheduled_lr(s, 3e-4, 0, 7)) == 0x3F33A92A30553260U);
 }
 
-TEST_CASE("lr_schedule: rises in the warm-up, never rises after it and stays between its ends") {
+TEST_CASE("lr_schedule: rises in the warm-up, never rises after it and stays within its limits") {
   for (const DecayShape shape : all_decays) {
     for (const WsdShape wsd_shape :
          {WsdShape::linear, WsdShape::cosine, WsdShape::exponential, WsdShape::minus_sqrt}) {

@@ -80,9 +80,9 @@ TEST_CASE("lr_schedule: logarithmic warm-up by hand") {
   }
 }
 
-// What the libraries write down, in their own words; the last places differ, as their cosine and their logarithm do.
+// The formulas of the libraries, as they are written there; the last places differ, as their cosine and their logarithm do.
 // Every rate is a sum of at most two terms below `max`, each after fewer than eight roundings or errors of 2^-53.
-TEST_CASE("lr_schedule: OneCycleLR and WarmupLR as their defaults are") {
+TEST_CASE("lr_schedule: OneCycleLR and WarmupLR with their defaults") {
   constexpr double pi = 3.14159265358979323846;
   constexpr double max = 0.01, initial = max / 25, final = initial / 1e4;
   ScheduleConfig cycle = warm(WarmupShape::cosine, 5);  // of 20 steps: 0.3 * 20 - 1

@@ -61,7 +61,7 @@ TEST_CASE("parallel_for: every index exactly once") {
   }
 }
 
-TEST_CASE("parallel_for: at most num_threads threads, and really several") {
+TEST_CASE("parallel_for: at most num_threads threads, and more than one") {
   for (const int num_threads : {1, 2, 5}) {
     std::mutex mutex;
     std::condition_variable changed;
@@ -71,7 +71,7 @@ TEST_CASE("parallel_for: at most num_threads threads, and really several") {
       std::unique_lock lock(mutex);
       threads.insert(std::this_thread::get_id());
       changed.notify_all();
-      // Nobody goes on before all threads have begun. The limit is only there so that a defect ends.
+      // No thread continues before all have begun. The limit only ends the test after a defect.
       met = changed.wait_for(lock, std::chrono::minutes(met ? 1 : 0), [&] {
         return static_cast<int>(threads.size()) >= num_threads;
       }) && met;
@@ -103,7 +103,7 @@ TEST_CASE("parallel_for: the exception of the lowest index wins, after all bodie
   }
 }
 
-TEST_CASE("parallel_for: nothing runs any more when the exception arrives") {
+TEST_CASE("parallel_for: no body runs after the exception") {
   for (int attempt = 0; attempt < 20; ++attempt) {
     std::atomic<int> running{0};
     int running_at_catch = -1;
@@ -124,7 +124,7 @@ TEST_CASE("parallel_for: nothing runs any more when the exception arrives") {
   }
 }
 
-TEST_CASE("parallel_for: any type of exception comes through, on one thread and on many") {
+TEST_CASE("parallel_for: any type of exception is rethrown, on one thread and on many") {
   for (const int num_threads : {1, 3}) {
     CHECK_THROWS_AS(parallel_for(num_threads, 5,
                                  [](std::int64_t i) {
@@ -152,7 +152,7 @@ TEST_CASE("parallel_for: works again after an exception, and inside itself") {
   CHECK(sum == 4950);
 }
 
-TEST_CASE("parallel_for: wrong arguments") {
+TEST_CASE("parallel_for: invalid arguments") {
   CHECK(refuses(0, 5));
   CHECK(refuses(-1, 5));
   CHECK(refuses(0, 0));

@@ -47,7 +47,7 @@ std::vector<int> groups_of(const std::vector<GroupRule>& rules) {
   return make_param_groups(rules, {}, model()).of_tensor;
 }
 
-/// Does a rule with this glob alone take the tensor?
+/// True if a rule with only this glob matches the tensor.
 bool takes(const std::string& glob, const std::string& tensor) {
   const FlatLayout layout({{tensor, {2}}});
   try {
@@ -137,7 +137,7 @@ TEST_CASE("param_groups: globs match whole names") {
   }
   std::string stars;
   for (int i = 0; i < 200; ++i) stars += "a*";
-  CHECK_FALSE(takes(stars + "b", std::string(4000, 'a')));  // answers in time
+  CHECK_FALSE(takes(stars + "b", std::string(4000, 'a')));  // linear in time
 }
 
 TEST_CASE("param_groups: rates of a group, scheduled") {
@@ -198,7 +198,7 @@ TEST_CASE("param_groups: hyper_of refuses groups and steps that do not exist") {
   CHECK_FALSE(refused(1, 1, 1));
 }
 
-TEST_CASE("param_groups: rules that cannot be meant are refused") {
+TEST_CASE("param_groups: invalid rules are rejected") {
   CHECK(has(judged({rule("", {"*"})}), "has no name"));
   CHECK(has(judged({rule("a", {"embed.*"}), rule("a", {"head.*"})}), "have the name 'a'"));
   CHECK(has(judged({rule("a", {})}), "neither match nor vectors"));

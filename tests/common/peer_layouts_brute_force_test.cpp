@@ -1,5 +1,4 @@
-// Every layout against the system it is named after, element by element: who owns what, and where it stands
-// there.
+// Every layout against the system it is named after, element by element: owner, and position there.
 
 #include <doctest.h>
 
@@ -35,7 +34,7 @@ const std::vector<std::vector<Shape>> models = {
     {{1, 3000}, {999}, {1001}, {1000}, {1023}, {1024}, {2, 512}, {13, 77}},
 };
 
-/// So many tensors of two sizes that a sort which does not keep their order shows.
+/// Many tensors of two sizes: an unstable sort would change their order.
 std::vector<Shape> many_of_two_sizes() {
   std::vector<Shape> shapes;
   for (std::int64_t i = 0; i < 70; ++i) shapes.push_back({2 + i * i % 7 % 2});
@@ -48,7 +47,7 @@ FlatLayout layout_of(const std::vector<Shape>& shapes) {
   return FlatLayout(params);
 }
 
-/// Owner of every place of the global numbering by the shard map: -1 without one, -2 with several.
+/// Owner of every index of the global numbering by the shard map: -1 without one, -2 with several.
 std::vector<int> owners(const ShardMap& map) {
   std::vector<int> owner(static_cast<std::size_t>(map.padded_numel()), -1);
   for (int rank = 0; rank < map.world_size(); ++rank) {
@@ -66,7 +65,7 @@ std::vector<int> owners(const ShardMap& map) {
 struct Dealt {
   std::vector<int> owner;
   bool tiled =
-      true;  ///< the slices of all ranks are the buffers, each place once, and count their elements
+      true;  ///< the slices of all ranks are the buffers, each index once, and count their elements
 };
 
 /// The pieces of a slice are the elements of the buffer there, each once, in its order; between them is padding.
@@ -94,7 +93,7 @@ Dealt deal(LayoutKind kind, const FlatLayout& layout, int world, std::int64_t bu
   const std::vector<LiteralBuffer> buffers =
       literal_buffers(kind, layout, world, bucket_numel, groups);
   Dealt dealt{std::vector<int>(static_cast<std::size_t>(layout.padded_numel()), -1), true};
-  std::vector<std::size_t> next(buffers.size());  // first place of each buffer that no rank has had
+  std::vector<std::size_t> next(buffers.size());  // first index of each buffer without a rank so far
   for (int rank = 0; rank < world; ++rank) {
     const std::vector<PeerSlice> slices =
         peer_slices(kind, layout, world, bucket_numel, rank, groups);
@@ -155,7 +154,7 @@ bool buckets_reach(const ShardMap& map, const FlatLayout& layout, std::int64_t b
   return ok;
 }
 
-/// Every buffer of the system lies in one bucket of the map.
+/// Every buffer of the system is in one bucket of the map.
 bool buckets_agree(const ShardMap& map, const std::vector<LiteralBuffer>& buffers) {
   std::size_t met = 0;
   for (const LiteralBuffer& buffer : buffers) {
@@ -195,7 +194,7 @@ TEST_CASE("peer_layouts: greedy keeps the order of many tensors of one size") {
   for (const int world : {1, 3, 8}) check_layout(LayoutKind::greedy, layout, world, 20);
 }
 
-TEST_CASE("peer_layouts: param groups, also some that nobody is in") {
+TEST_CASE("peer_layouts: param groups, also empty ones") {
   for (const LayoutKind kind :
        {LayoutKind::megatron, LayoutKind::deepspeed_flat, LayoutKind::deepspeed_param,
         LayoutKind::fsdp2, LayoutKind::greedy}) {
@@ -214,7 +213,7 @@ TEST_CASE("peer_layouts: param groups, also some that nobody is in") {
   }
 }
 
-TEST_CASE("peer_layouts: every element has the owner and the place that its system gives it") {
+TEST_CASE("peer_layouts: every element has the owner and the position of its system") {
   for (const LayoutKind kind :
        {LayoutKind::megatron, LayoutKind::deepspeed_flat, LayoutKind::deepspeed_param,
         LayoutKind::fsdp2, LayoutKind::greedy}) {

@@ -55,7 +55,7 @@ bool refused(const std::function<void()>& call, const std::string& part) {
 
 }  // namespace
 
-// e fills the first bucket of 128; then d, c, b and a stand at 0, 0, 64 and 128 of the second, which ends at
+// e fills the first bucket of 128; then d, c, b and a are at 0, 0, 64 and 128 of the second, which ends at
 // 256.
 TEST_CASE("peer_layouts: megatron by hand") {
   const FlatLayout layout = small();
@@ -174,7 +174,7 @@ TEST_CASE("peer_layouts: buckets of whole tensors from the last to the first") {
   CHECK(buckets(std::numeric_limits<std::int64_t>::max()) == Ranges{{0, 4096}});
 }
 
-TEST_CASE("peer_layouts: what does not exist is refused, and nothing is fine") {
+TEST_CASE("peer_layouts: invalid arguments are rejected, and empty layouts are valid") {
   const FlatLayout layout = small();
   for (const LayoutKind kind : all_kinds) {
     CAPTURE(name(kind));

@@ -1,5 +1,5 @@
 #pragma once
-// Existing systems dealing out elements one by one: slow, literal, and written without
+// Existing systems distribute elements one by one: slow, literal, and independent of
 // common/layout/peer_buffers.cpp.
 
 #include <cstddef>
@@ -19,7 +19,7 @@ using zeroproof::TensorSlot;
 
 inline constexpr std::int64_t padding = -1;
 
-/// What a buffer holds: global indices of elements, or padding.
+/// Content of a buffer: global indices of elements, or padding.
 struct LiteralBuffer {
   std::int64_t id = 0;
   int owner = -1;  ///< -1: every rank has an equal part
@@ -34,7 +34,7 @@ inline void pad(std::vector<std::int64_t>& content, std::size_t multiple) {
   while (content.size() % multiple != 0) content.push_back(padding);
 }
 
-/// One long buffer in reverse registration order, cut into buckets afterwards.
+/// One long buffer in reverse registration order, split into buckets afterwards.
 inline std::vector<LiteralBuffer> literal_megatron(const FlatLayout& layout, int world,
                                                    std::int64_t bucket_numel) {
   const auto end_multiple = static_cast<std::size_t>(std::lcm(world, 128));
@@ -89,8 +89,8 @@ inline int group_of_tensor(const GroupOf& groups, std::size_t tensor) {
   return groups.empty() ? 0 : groups[tensor];
 }
 
-/// Again and again the largest tensor that is left of the lowest group, the first of its size, to the least loaded
-/// rank, the first of its load.
+/// Repeatedly the largest remaining tensor of the lowest group, the first of its size, to the least
+/// loaded rank, the first of its load.
 inline std::vector<LiteralBuffer> literal_greedy(const FlatLayout& layout, int world,
                                                  const GroupOf& groups) {
   std::vector<LiteralBuffer> buffers;
@@ -119,7 +119,7 @@ inline std::vector<LiteralBuffer> literal_greedy(const FlatLayout& layout, int w
   return buffers;
 }
 
-/// A buffer for every group that somebody is in, padded to twice the world.
+/// A buffer for every non-empty group, padded to twice the world.
 inline std::vector<LiteralBuffer> literal_flat(const FlatLayout& layout, int world,
                                                const GroupOf& groups) {
   std::vector<LiteralBuffer> buffers;

@@ -123,7 +123,7 @@ TEST_CASE("philox: below stays below and is even") {
   CHECK(chi_square < 33.7);  // 9 degrees of freedom, 1 in 10000
 }
 
-// A bound of 2^63 shows all random bits but the last. Two words per value, each used once: a value whose
+// A bound of 2^63 uses all random bits but the last. Two words per value, each used once: a value whose
 // halves are the same word, or that shares a word with another value, would still look even on its own.
 TEST_CASE("philox: below uses 64 random bits, and no bit twice") {
   const Philox random(4);

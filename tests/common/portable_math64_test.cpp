@@ -27,7 +27,7 @@ constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr double smallest = std::numeric_limits<double>::denorm_min();
 constexpr double largest = std::numeric_limits<double>::max();
 
-// Nearest doubles of pi and ln 2, of what they leave over, and so on.
+// Nearest doubles of pi and ln 2, of their remainders, and so on.
 const Wide wide_pi =
     (Wide{-0x1.f1976b7ed8fbcp-109} + Wide{0x1.1a62633145c07p-53}) + Wide{0x1.921fb54442d18p+1};
 const Wide wide_ln2 =

@@ -1,4 +1,4 @@
-// What strangers write does nothing to a terminal, and can be read.
+// Untrusted text has no effect on a terminal, and is readable.
 
 #include "common/base/printable.hpp"
 
@@ -10,7 +10,7 @@
 
 using namespace zeroproof;
 
-TEST_CASE("printable: ordinary text stays, in any script") {
+TEST_CASE("printable: ordinary text is unchanged, in any script") {
   for (const char* text :
        {"", "a b", "weights/ä.toml", "\xE6\xB0\xB4", "\xF0\x9F\x9A\x80", "%s \\ '\""}) {
     CHECK(printable(text) == text);
@@ -18,7 +18,7 @@ TEST_CASE("printable: ordinary text stays, in any script") {
   }
 }
 
-TEST_CASE("printable: what acts on a terminal is written out") {
+TEST_CASE("printable: control sequences are escaped") {
   CHECK(printable("\x1b[31mred") == "\\x1b[31mred");
   CHECK(printable("a\nb\tc\r\x7f") == "a\\x0ab\\x09c\\x0d\\x7f");
   CHECK(printable(std::string("a\0b", 3)) == "a\\x00b");
@@ -30,7 +30,7 @@ TEST_CASE("printable: what acts on a terminal is written out") {
   CHECK(printable("\xC2\xA0") == "\xC2\xA0");
 }
 
-TEST_CASE("printable: bytes that are no UTF-8 are written out") {
+TEST_CASE("printable: bytes that are not UTF-8 are escaped") {
   CHECK(printable("\x80") == "\\x80");
   CHECK(printable("\xC3") == "\\xc3");
   CHECK(printable("\xC3(") == "\\xc3(");
@@ -40,9 +40,9 @@ TEST_CASE("printable: bytes that are no UTF-8 are written out") {
   CHECK(printable("\xF4\x90\x80\x80") == "\\xf4\\x90\\x80\\x80");
 }
 
-TEST_CASE("printable: lines may stay") { CHECK(printable_lines("a\n\tb\x1b") == "a\n\tb\\x1b"); }
+TEST_CASE("printable: line breaks are kept") { CHECK(printable_lines("a\n\tb\x1b") == "a\n\tb\\x1b"); }
 
-TEST_CASE("sentence: long words and long texts lose their middle, and say so") {
+TEST_CASE("sentence: long words and long texts are shortened in the middle") {
   CHECK(sentence(std::string(200, 'x')) == std::string(200, 'x'));
   CHECK(sentence("a " + std::string(5000, 'x') + " b") ==
         "a " + std::string(120, 'x') + "...(4840 bytes left out)..." + std::string(40, 'x') + " b");
@@ -54,10 +54,10 @@ TEST_CASE("sentence: long words and long texts lose their middle, and say so") {
   CHECK(cut.substr(cut.size() - 7) == "the end");
   std::string wide;
   for (int i = 0; i < 150; ++i) wide += "\xE6\xB0\xB4";
-  CHECK(printable(sentence(wide)) == sentence(wide));  // cut between characters
+  CHECK(printable(sentence(wide)) == sentence(wide));  // split between characters
 }
 
-TEST_CASE("error: fail() makes a sentence of whatever it is given") {
+TEST_CASE("error: fail() makes a printable sentence of any text") {
   CHECK_THROWS_WITH_AS(fail(ErrorCode::io, "'a\nb' is " + std::string(3000, 'x'), "w", "r"),
                        ("'a\\x0ab' is " + std::string(120, 'x') + "...(2840 bytes left out)..." +
                         std::string(40, 'x') + " (w); r")

@@ -26,7 +26,7 @@ std::string world_complaint(const ProcessGrid& grid, int world_size) {
 
 }  // namespace
 
-TEST_CASE("process_grid: every rank of every grid up to 64 ranks has one place") {
+TEST_CASE("process_grid: every rank of every grid up to 64 ranks has one position") {
   int grids = 0;
   for (const int cp : {1, 2, 4, 8}) {
     for (const int tp : {1, 2, 4, 8}) {
@@ -60,7 +60,7 @@ TEST_CASE("process_grid: every rank of every grid up to 64 ranks has one place")
   CHECK(grids == 64 + 2 * 32 + 3 * 16 + 4 * 8);
 }
 
-TEST_CASE("process_grid: text that names no grid is refused") {
+TEST_CASE("process_grid: invalid grid text is rejected") {
   for (const char* text : {"",
                            "x",
                            "1",
@@ -103,7 +103,7 @@ TEST_CASE("process_grid: text that names no grid is refused") {
 }
 
 TEST_CASE(
-    "process_grid: a grid of another size is refused, and the nearest one that fits is offered") {
+    "process_grid: a grid of another size is rejected with the nearest grid that fits") {
   const std::tuple<ProcessGrid, int, const char*> cases[] = {
       {{2, 1, 4}, 12, "3x1x4"},                           // another dp is enough
       {{2, 1, 4}, 6, "3x1x2"},                            // 4 does not divide 6

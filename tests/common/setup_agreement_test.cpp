@@ -1,4 +1,4 @@
-// Ranks that were set up differently: every setting is noticed, and named on every rank.
+// Ranks with different settings: every difference is detected, and named on every rank.
 
 #include "common/step/setup_agreement.hpp"
 
@@ -50,7 +50,7 @@ struct Rank {
 
 using Change = std::function<void(Rank&)>;
 
-/// What all ranks say if some of them are changed, "" if nothing.
+/// The error of all ranks if some of them are changed, "" if none.
 std::string complaint(const std::vector<int>& culprits, const Change& change) {
   std::vector<std::string> texts(8);
   ThreadWorld world(8);
@@ -84,12 +84,12 @@ void check_named(const std::vector<Difference>& differences) {
 
 }  // namespace
 
-TEST_CASE("same setup: ranks that are alike agree, and may execute differently") {
+TEST_CASE("same setup: equal ranks agree, and may execute differently") {
   CHECK(complaint({}, {}) == "");
   CHECK(complaint({5}, [](Rank& r) { r.setup.exec = {3, Isa::x86_64}; }) == "");
 }
 
-TEST_CASE("same setup: what the step computes") {
+TEST_CASE("same setup: settings of the step") {
   check_named({
       {"groups.rules", [](Rank& r) { r.setup.groups.rules.clear(); }},
       {"groups.rules", [](Rank& r) { r.setup.groups.rules[0].name = "other"; }},
@@ -183,7 +183,7 @@ TEST_CASE("same setup: hyper-parameters and loss scaler") {
   });
 }
 
-TEST_CASE("same setup: how the step is dealt out, and counters") {
+TEST_CASE("same setup: distribution of the step, and counters") {
   check_named({
       {"cp", [](Rank& r) { r.setup.cp = 2; }},
       {"stage", [](Rank& r) { r.setup.stage = 2; }},
@@ -199,7 +199,7 @@ TEST_CASE("same setup: how the step is dealt out, and counters") {
   });
 }
 
-TEST_CASE("same setup: a TP rank's own layout, shards and placement are those of its data ranks") {
+TEST_CASE("same setup: a TP rank's own layout, shards and placement are compared among its data ranks") {
   const auto named = [](const std::string& what, const Change& change) {
     CHECK(complaint({5}, change) == "the " + what + " of rank 5 differ from those of rank 1");
   };

@@ -23,7 +23,7 @@ bool is_cut(const FlatRange& range) {
          range.end % chunk == 0;
 }
 
-/// Buckets of the asked size, the last one shorter, covering everything once.
+/// Buckets of the requested size, the last one shorter, covering everything once.
 void check_buckets(const ShardMap& map, std::int64_t padded, std::int64_t bucket_numel) {
   std::int64_t at = 0;
   for (const FlatRange& bucket : map.buckets()) {
@@ -94,7 +94,7 @@ bool refuses(std::int64_t padded, int world_size, std::int64_t bucket_numel) {
 
 }  // namespace
 
-TEST_CASE("shard map: every chunk has one owner, whatever the world and the bucket") {
+TEST_CASE("shard map: every chunk has one owner, for all worlds and buckets") {
   for (const int world_size : worlds) {
     for (const std::int64_t chunks : all_chunks) {
       for (const std::int64_t bucket : bucket_chunks) {
@@ -113,7 +113,7 @@ TEST_CASE("shard map: every chunk has one owner, whatever the world and the buck
   }
 }
 
-TEST_CASE("shard map: one rank owns one range, however many buckets there are") {
+TEST_CASE("shard map: one rank owns one range, for any number of buckets") {
   const ShardMap map(10 * chunk, 1, chunk);
   CHECK(map.buckets().size() == 10);
   CHECK(map.shard(0) == std::vector<FlatRange>{{0, 10 * chunk}});
@@ -137,7 +137,7 @@ TEST_CASE("shard map: ranks without elements") {
   CHECK(owning == 3);
 }
 
-TEST_CASE("shard map: sizes that 32 bits do not count") {
+TEST_CASE("shard map: sizes beyond 32 bits") {
   const std::int64_t padded = std::int64_t{1} << 44;
   const std::int64_t far = (std::numeric_limits<std::int64_t>::max() / chunk) * chunk;
   for (const std::int64_t bucket : {padded, far, padded / 4 + chunk}) {
@@ -158,7 +158,7 @@ TEST_CASE("shard map: sizes that 32 bits do not count") {
   }
 }
 
-TEST_CASE("shard map: a map does not depend on what was asked before") {
+TEST_CASE("shard map: a map does not depend on earlier calls") {
   const ShardMap one(20 * chunk, 3, 7 * chunk);
   const ShardMap two(20 * chunk, 3, 7 * chunk);
   const std::vector<FlatRange> late = (static_cast<void>(two.shard(2)), two.shard(0));
@@ -166,7 +166,7 @@ TEST_CASE("shard map: a map does not depend on what was asked before") {
   CHECK(one.shard(0) == late);
 }
 
-TEST_CASE("shard map: wrong arguments") {
+TEST_CASE("shard map: invalid arguments") {
   for (const int world_size : {0, -1, std::numeric_limits<int>::min()})
     CHECK(refuses(chunk, world_size, chunk));
   for (const std::int64_t padded :

@@ -26,7 +26,7 @@ struct Shape {
   std::int64_t rows, columns;
 };
 
-/// Number of the block of element e of a tensor, by counting blocks row of blocks after row of blocks.
+/// Number of the block of element e of a tensor, by counting blocks, one row of blocks after another.
 std::int64_t counted_block(const std::vector<std::int64_t>& shape, std::int64_t e,
                            const Shape& block) {
   const std::int64_t columns = shape.empty() ? 1 : shape.back();
@@ -46,7 +46,7 @@ std::int64_t counted_block(const std::vector<std::int64_t>& shape, std::int64_t 
   return -1;
 }
 
-/// Blocks in front of a tensor, and of all tensors behind the last one.
+/// Blocks before a tensor, and after the last one.
 std::vector<std::int64_t> blocks_before(const Shape& block) {
   std::vector<std::int64_t> before = {0};
   for (const ParamSpec& param : params) {
@@ -90,7 +90,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "tensor blocks: runs are the elements of the pieces, and stretches of the undistributed "
+    "tensor blocks: runs are the elements of the pieces, and ranges of the undistributed "
     "tensor") {
   const FlatLayout whole(params);
   for (const int tp : {1, 2, 4}) {
@@ -101,7 +101,7 @@ TEST_CASE(
       const std::vector<Piece> pieces =
           layout.pieces({{3, 30}, {2048, 2100}, {2101, 4000}, {5120, 7168}});
       std::vector<std::pair<std::int64_t, std::int64_t>> wanted,
-          got;  // place in the shard, in the tensor
+          got;  // index in the shard, in the tensor
       for (const Piece& piece : pieces) {
         const auto t = static_cast<std::size_t>(piece.tensor);
         for (std::int64_t e = 0; e < piece.numel; ++e) {
@@ -128,7 +128,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("tensor blocks: without placement elements stand where they are") {
+TEST_CASE("tensor blocks: without placement positions are unchanged") {
   const FlatLayout layout(params);
   const TensorBlocks blocks(layout, {}, {}, 1, 4);
   CHECK(blocks.grid(5) == BlockGrid{6, 8, 1, 4});
@@ -136,7 +136,7 @@ TEST_CASE("tensor blocks: without placement elements stand where they are") {
   CHECK(blocks.runs(layout.pieces({{0, layout.padded_numel()}})).size() == 5);
 }
 
-TEST_CASE("tensor blocks: what does not fit is refused") {
+TEST_CASE("tensor blocks: arguments that do not fit are rejected") {
   const FlatLayout layout(params);
   const auto refused = [&](std::vector<TensorPlacement> placement,
                            std::vector<TensorMatrix> matrices, const char* says) {
@@ -150,9 +150,9 @@ TEST_CASE("tensor blocks: what does not fit is refused") {
   matrices = matrices_of(layout);
   const std::vector<TensorPlacement> placement = make_tp_model(params, cuts, 1, 0).placement;
   matrices[2].rows = 5;
-  refused(placement, matrices, "tensor columns reaches beyond");
+  refused(placement, matrices, "tensor columns exceeds");
   matrices[2] = {matrices[2].begin + 1, 6, 24};
-  refused(placement, matrices, "tensor columns reaches beyond");
+  refused(placement, matrices, "tensor columns exceeds");
   matrices[2] = {2048, -1, 24};
   refused(placement, matrices, "is a matrix of -1 by 24");
 }
@@ -176,7 +176,7 @@ TEST_CASE("scaled parameters: the blocks of every recipe") {
   CHECK_FALSE(scaling_of(ScaleRecipe::current).power_of_two);
 }
 
-TEST_CASE("scaled parameters: names are those of files") {
+TEST_CASE("scaled parameters: names as in files") {
   CHECK(names_of(ScaleRecipe{})[2] == "blockwise");
   CHECK(names_of(ScaleBlocks{})[1] == "1x128");
   CHECK(names_of(InitialMaster{})[1] == "dequantised");

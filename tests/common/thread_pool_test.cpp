@@ -36,7 +36,7 @@ class Gathering {
 
 }  // namespace
 
-TEST_CASE("a thread_pool runs every item once, again and again") {
+TEST_CASE("ThreadPool: every item runs once, in repeated calls") {
   for (const int threads : {1, 2, 5}) {
     ThreadPool thread_pool(threads);
     CHECK(thread_pool.num_threads() == threads);
@@ -48,14 +48,14 @@ TEST_CASE("a thread_pool runs every item once, again and again") {
   }
 }
 
-TEST_CASE("a thread_pool of one runs its items in order, on the thread that asks") {
+TEST_CASE("ThreadPool: one thread runs its items in order, on the calling thread") {
   ThreadPool thread_pool(1);
   std::vector<std::int64_t> order;
   thread_pool.for_each(5, [&](std::int64_t i) { order.push_back(i); });
   CHECK(order == std::vector<std::int64_t>{0, 1, 2, 3, 4});
 }
 
-TEST_CASE("all threads of a thread_pool work at once, also for work inside of work") {
+TEST_CASE("ThreadPool: all threads run at once, also for nested work") {
   ThreadPool thread_pool(3);
   Gathering outer(3);
   std::atomic<int> met{0};
@@ -64,13 +64,13 @@ TEST_CASE("all threads of a thread_pool work at once, also for work inside of wo
     ++met;
   };
   thread_pool.for_each(3, [&](std::int64_t) { meet(outer); });
-  Gathering inner(3);  // two of them are threads that the outer work does not need
+  Gathering inner(3);  // two of them are threads that are idle in the outer work
   thread_pool.for_each(
       1, [&](std::int64_t) { thread_pool.for_each(3, [&](std::int64_t) { meet(inner); }); });
   CHECK(met == 6);
 }
 
-TEST_CASE("whoever waits for the last item of outer work helps with the work inside of it") {
+TEST_CASE("ThreadPool: waiting thread runs nested work") {
   ThreadPool thread_pool(2);
   Gathering outer(2);
   std::mutex mutex;
@@ -80,7 +80,7 @@ TEST_CASE("whoever waits for the last item of outer work helps with the work ins
   const std::thread::id caller = std::this_thread::get_id();
   thread_pool.for_each(2, [&](std::int64_t) {
     outer.wait();
-    if (std::this_thread::get_id() == caller) return;  // and waits for the other one
+    if (std::this_thread::get_id() == caller) return;  // and waits for the other item
     thread_pool.for_each(2, [&](std::int64_t) {
       std::unique_lock lock(mutex);
       if (++inside == 2) arrived.notify_all();
@@ -90,7 +90,7 @@ TEST_CASE("whoever waits for the last item of outer work helps with the work ins
   CHECK(met == 2);
 }
 
-TEST_CASE("no more threads work than a thread_pool has") {
+TEST_CASE("ThreadPool: never runs more threads than it has") {
   ThreadPool thread_pool(3);
   std::atomic<int> working{0}, most{0};
   thread_pool.for_each(4, [&](std::int64_t) {
@@ -106,7 +106,7 @@ TEST_CASE("no more threads work than a thread_pool has") {
 }
 
 TEST_CASE(
-    "the first exception by index comes when all items are done, and the thread_pool goes on") {
+    "ThreadPool: the first exception by index is rethrown when all items have ended, and the pool stays usable") {
   ThreadPool thread_pool(4);
   std::atomic<int> done{0};
   for (int again = 0; again < 2; ++again) {
@@ -124,7 +124,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("a thread_pool of nobody, and less than no items, are refused") {
+TEST_CASE("ThreadPool: zero threads and negative counts are rejected") {
   CHECK_THROWS_AS(ThreadPool(0), Error);
   ThreadPool thread_pool(2);
   CHECK_THROWS_AS(thread_pool.for_each(-1, [](std::int64_t) {}), Error);

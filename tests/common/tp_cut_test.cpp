@@ -23,7 +23,7 @@ std::int64_t index_along(const Shape& shape, std::size_t dim, std::int64_t e) {
   return e % shape[dim];
 }
 
-/// Undistributed elements a TP rank has, in order: those whose index lies in its blocks.
+/// Undistributed elements a TP rank has, in order: those whose index is in its blocks.
 std::vector<std::int64_t> expected_elements(const TensorSlot& slot, int cut, int tp_size,
                                             int tp_rank) {
   std::vector<std::int64_t> elements;
@@ -63,7 +63,7 @@ bool has(const std::string& text, const std::string& part) {
 }  // namespace
 
 TEST_CASE(
-    "tp_cut: over the ranks every element of a cut tensor is there once, of a whole one tp times") {
+    "tp_cut: over the ranks every element of a split tensor appears once, of a whole one tp times") {
   const FlatLayout layout(model);
   for (const int tp_size : {1, 2, 4, 8}) {
     for (int choice = -1; choice < 4; ++choice) {  // this dimension of every tensor that has it
@@ -138,7 +138,7 @@ TEST_CASE("tp_cut: uneven parts by hand") {
       4);
 }
 
-TEST_CASE("tp_cut: what cannot be cut is refused") {
+TEST_CASE("tp_cut: invalid arguments are rejected") {
   const std::vector<ParamSpec> one = {{"w", {4, 4}}};
   for (const int size : {-1, 0, 3, 5, 6, 7, 16})
     CHECK(has(refusal([&] { make_tp_model(one, {0}, size, 0); }), "TP ranks"));

@@ -1,4 +1,4 @@
-// The table of update rules against R5 and R6, read once more and written out.
+// The table of update rules against R5 and R6, written out a second time.
 
 #include "common/contracts/update_rule.hpp"
 
@@ -26,7 +26,7 @@ OptimizerHyper hyper_of(UpdateRule rule, bool amsgrad, double momentum) {
 }  // namespace
 
 TEST_CASE(
-    "update rules: the table stands in the order of the enumerators, which is that of their "
+    "update rules: the table is in the order of the enumerators, which is that of their "
     "names") {
   for (std::size_t i = 0; i < update_rules.size(); ++i) {
     CHECK(static_cast<std::size_t>(update_rules[i].rule) == i);
@@ -63,10 +63,10 @@ TEST_CASE("update rules: whose decay goes through the gradient") {
   CHECK(traits_of(UpdateRule::lion).decay == DecayKind::decoupled);
 }
 
-TEST_CASE("update rules: a number that is no rule is refused") {
+TEST_CASE("update rules: a number that is not a rule is rejected") {
   try {
     traits_of(static_cast<UpdateRule>(update_rules.size()));
-    FAIL("nothing was refused");
+    FAIL("no error");
   } catch (const Error& error) {
     CHECK(error.code() == ErrorCode::invalid_argument);
   }

@@ -1,4 +1,4 @@
-// Setups that neither implementation takes.
+// Setups that both implementations reject.
 
 #include "common/step/validate_setup.hpp"
 
@@ -17,7 +17,7 @@ using namespace zeroproof;
 
 namespace {
 
-/// One rank alone with a setup that is taken: an odd tensor, an empty one, one that ends behind a chunk.
+/// A single rank with a valid setup: an odd tensor, an empty one, one that ends behind a chunk.
 struct Rank {
   Rank() {
     setup.layout = &layout;
@@ -35,7 +35,7 @@ struct Rank {
 
 using Change = std::function<void(Rank&)>;
 
-/// What is said of a changed setup, "" if it is taken.
+/// The error of a changed setup, "" if it is valid.
 std::string refusal(const Change& change) {
   Rank rank;
   change(rank);
@@ -65,7 +65,7 @@ void with_tp(Rank& rank) {
 
 }  // namespace
 
-TEST_CASE("setup: what is missing or out of range") {
+TEST_CASE("setup: missing or out of range values are rejected") {
   taken([](Rank&) {});
   refused("no layout", [](Rank& r) { r.setup.layout = nullptr; });
   refused("no shard map", [](Rank& r) { r.setup.shards = nullptr; });
@@ -130,7 +130,7 @@ TEST_CASE("setup: scales of 8-bit parameters") {
   });
 }
 
-TEST_CASE("setup: every tensor is in a group that there is") {
+TEST_CASE("setup: every tensor is in an existing group") {
   taken([](Rank& r) { r.setup.groups.of_tensor = {0, 0, 0}; });
   refused("2 of 3 tensors", [](Rank& r) { r.setup.groups.of_tensor = {0, 0}; });
   for (const int group : {-1, 1}) {
@@ -182,7 +182,7 @@ TEST_CASE("setup: CP ranks divide the data ranks and are a power of two") {
   });
 }
 
-TEST_CASE("setup: a placement for every tensor, with rows of its own") {
+TEST_CASE("setup: a placement for every tensor, with its own rows") {
   taken(with_tp);
   taken([](Rank& r) { r.setup.placement.resize(3); });
   refused("0 placements of 3 tensors on 2 TP ranks", [](Rank& r) {
@@ -204,7 +204,7 @@ TEST_CASE("setup: a placement for every tensor, with rows of its own") {
   taken(placed(1, {true, 0, 0, 0}));  // an empty tensor has no row
 }
 
-TEST_CASE("setup: 128 leaves to a binned sum, each whole in one instance") {
+TEST_CASE("setup: at most 128 gradients in a binned sum, each complete in one instance") {
   const auto binned = [](std::int64_t micro_batches, int cp, bool two_instances) {
     return [=](Rank& r) {
       r.setup.grad_sum = GradSum::binned;

@@ -1,4 +1,4 @@
-// When a checkpoint appears: after the files of all ranks are durable, whoever is told last.
+// A checkpoint appears after the files of all ranks are durable, in any order of reports.
 
 #include <doctest.h>
 
@@ -17,7 +17,7 @@ namespace {
 constexpr SaveMode both_modes[] = {SaveMode::synchronous, SaveMode::asynchronous};
 const Held three = {{1, 3, 1, 1}, LayoutKind::contract, 2};
 
-/// Which files of ranks are durable when the checkpoint appears.
+/// Files of ranks that are durable when the checkpoint appears.
 class CommittingDisk final : public Disk {
  public:
   CommittingDisk(std::atomic<int>& made, std::atomic<int>& durable)
@@ -52,7 +52,7 @@ class CommittingDisk final : public Disk {
 
 }  // namespace
 
-TEST_CASE("saver: a checkpoint appears when the files of all ranks are durable") {
+TEST_CASE("saver: a checkpoint appears after the files of all ranks are durable") {
   const TemporaryFolder folder = TemporaryFolder::in_memory();
   for (const SaveMode mode : both_modes) {
     CAPTURE(static_cast<int>(mode));

@@ -1,4 +1,5 @@
-// Whatever goes wrong on one rank of a save ends it on all of them, with the same words, and costs no checkpoint.
+// A failure on one rank of a save ends it on all ranks with the same message, and no checkpoint is
+// lost.
 
 #include "common/checkpoint/checkpoint_saver.hpp"
 
@@ -45,10 +46,11 @@ std::string text_of(const std::function<void()>& act) {
   return "";
 }
 
-/// Saves step 10 with salt 2 and waits for it; every rank has its own disk. What each rank was told.
+/// Saves step 10 with salt 2 and waits for it; every rank has its own disk. Returns the error of
+/// each rank.
 struct Told {
   std::vector<std::string> texts;
-  std::vector<int> calls;  ///< of each rank's disk
+  std::vector<int> calls;  ///< calls of each rank's disk
 };
 Told save_ten(const std::string& path, SaveMode mode, int keep, int culprit, Mishap mishap,
               int at) {
@@ -70,7 +72,7 @@ Told save_ten(const std::string& path, SaveMode mode, int keep, int culprit, Mis
 }  // namespace
 
 TEST_CASE(
-    "saver: every call of every rank fails once: all ranks are told the same, and nothing is "
+    "saver: every call of every rank fails once: all ranks get the same error, and nothing is "
     "lost") {
   const TemporaryFolder folder = TemporaryFolder::in_memory();
   int points = 0, failures = 0, short_writes = 0;
@@ -106,13 +108,14 @@ TEST_CASE(
             short_writes += mishap == Mishap::written_short ? 1 : 0;
             if (mishap == Mishap::written_short) CHECK_FALSE(failed);
             if (failed) CHECK(told.texts[0].find("rank " + std::to_string(culprit) + ": ") == 0);
-            // Whatever is there is whole, and the old one went only for a new one.
+            // Every existing checkpoint is complete, and the old one was only replaced by a new
+            // one.
             const std::vector<std::int64_t> steps = CheckpointRoot(path).steps();
             REQUIRE(!steps.empty());
             for (const std::int64_t step : steps)
               CHECK(held_problem(path, step, step == 5 ? 1 : 2).empty());
             if (!failed) CHECK(steps.back() == 10);
-            // The next run finds no obstacle, and nothing that is unfinished is left.
+            // The next run succeeds, and no unfinished folder is left.
             const Told next = save_ten(path, mode, keep, -1, Mishap::none, -1);
             CHECK(next.texts[0].empty());
             CHECK(held_problem(path, 10, 2).empty());
@@ -129,7 +132,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "saver: training goes on while a checkpoint is written, which is of the step it was asked "
+    "saver: training continues during a save, and the checkpoint has the step of the call "
     "for") {
   const TemporaryFolder folder = TemporaryFolder::in_memory();
   const std::string path = folder.file("a");
@@ -158,7 +161,7 @@ TEST_CASE(
 
 TEST_CASE("saver: an asynchronous save writes the files of a synchronous one, byte for byte") {
   const TemporaryFolder folder = TemporaryFolder::in_memory();
-  // As in a run that has diverged.
+  // As in a diverged run.
   const HeldBits bits = [](BufferId id, std::int64_t place) {
     return place % 7 == 3 ? 0xff800001U + static_cast<std::uint32_t>(place)
                           : held_values(1)(id, place);
@@ -191,7 +194,7 @@ TEST_CASE("saver: an asynchronous save writes the files of a synchronous one, by
 
 namespace {
 
-/// Its manifests wait to be made.
+/// Creating a manifest waits.
 class WaitingCommit final : public Disk {
  public:
   int create(int folder, const char* name) override {
@@ -204,7 +207,7 @@ class WaitingCommit final : public Disk {
 
 }  // namespace
 
-TEST_CASE("saver: nobody waits while rank 0 commits") {
+TEST_CASE("saver: no rank waits while rank 0 commits") {
   const TemporaryFolder folder = TemporaryFolder::in_memory();
   const std::string path = folder.file("a");
   WaitingCommit disk;
@@ -225,7 +228,7 @@ TEST_CASE("saver: nobody waits while rank 0 commits") {
   CHECK(held_problem(path, 10, 1) == "");
 }
 
-TEST_CASE("saver: one rank alone commits behind training, and tells later what went wrong") {
+TEST_CASE("saver: a single rank commits asynchronously, and reports errors later") {
   const TemporaryFolder folder = TemporaryFolder::in_memory();
   const std::string path = folder.file("a");
   const Held alone{{1, 1, 1, 1}};
@@ -235,7 +238,7 @@ TEST_CASE("saver: one rank alone commits behind training, and tells later what w
     CheckpointSaver saver(path, *place.all, 2, SaveMode::asynchronous, disk);
     for (const std::int64_t step : {5, 10, 15}) {
       saver.save(state, state.setup(), held_layout(), held_content(step));
-      // By nobody's advance().
+      // Without a call of advance().
       for (int i = 0; i < 5000 && CheckpointRoot(path).latest() != step; ++i)
         std::this_thread::sleep_for(std::chrono::milliseconds{1});
       CHECK(CheckpointRoot(path).latest() == step);
@@ -257,7 +260,7 @@ TEST_CASE("saver: one rank alone commits behind training, and tells later what w
   CHECK(held_problem(path, 25, 1) == "");
 }
 
-TEST_CASE("saver: one checkpoint at a time is on its way") {
+TEST_CASE("saver: one checkpoint at a time is in progress") {
   const TemporaryFolder folder = TemporaryFolder::in_memory();
   const std::string path = folder.file("a");
   TroubledDisk disks[3];
@@ -284,7 +287,7 @@ TEST_CASE("saver: one checkpoint at a time is on its way") {
 }
 
 TEST_CASE(
-    "saver: what a writer failed with is told at the next save or at the end, and saving goes on") {
+    "saver: an error of a writer is reported at the next save or at the end, and later saves succeed") {
   const TemporaryFolder folder = TemporaryFolder::in_memory();
   for (const bool by_save : {true, false}) {
     const std::string path = folder.file(by_save ? "a" : "b");
@@ -305,7 +308,7 @@ TEST_CASE(
       CHECK(told.find("rank 2: ") == 0);
       CHECK(told.find("rank-00002.safetensors") != std::string::npos);
       CHECK(told.find("No space left on device") != std::string::npos);
-      place.all->barrier();  // until rank 0 has swept
+      place.all->barrier();  // until rank 0 has cleaned up
       CHECK(CheckpointRoot(path).steps() == std::vector<std::int64_t>{5});
       CHECK(unfinished(path) == 0);
       place.all->barrier();
@@ -319,7 +322,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("saver: one that is given up leaves nothing unfinished") {
+TEST_CASE("saver: an abandoned save leaves nothing unfinished") {
   const TemporaryFolder folder = TemporaryFolder::in_memory();
   const std::string path = folder.file("a");
   run_grid(three.grid, [&](const GridPlace& place) {
@@ -332,12 +335,12 @@ TEST_CASE("saver: one that is given up leaves nothing unfinished") {
     place.all->barrier();
   });
   CHECK(CheckpointRoot(path).steps().empty());
-  // What other ranks wrote after rank 0 had swept, the next run sweeps.
+  // Files that other ranks wrote after rank 0 had cleaned up are removed by the next run.
   { const CheckpointRoot next = CheckpointRoot::lock(path); }
   CHECK(unfinished(path) == 0);
 }
 
-TEST_CASE("saver: a folder that somebody saves in is refused on every rank, and whose it is said") {
+TEST_CASE("saver: a folder in use is rejected on every rank, naming its owner") {
   const TemporaryFolder folder = TemporaryFolder::in_memory();
   const CheckpointRoot held = CheckpointRoot::lock(folder.file("a"));
   std::set<std::string> texts;
@@ -355,7 +358,7 @@ TEST_CASE("saver: a folder that somebody saves in is refused on every rank, and 
   CHECK(texts.begin()->find(std::to_string(::getpid())) != std::string::npos);
 }
 
-TEST_CASE("saver: as many checkpoints stay as were asked for") {
+TEST_CASE("saver: keeps the requested number of checkpoints") {
   const TemporaryFolder folder = TemporaryFolder::in_memory();
   for (const SaveMode mode : both_modes) {
     const std::string path = folder.file(mode == SaveMode::synchronous ? "a" : "b");
@@ -372,7 +375,7 @@ TEST_CASE("saver: as many checkpoints stay as were asked for") {
 }
 
 TEST_CASE(
-    "together: the first rank's error is every rank's, with its code; one rank alone is not "
+    "together: the first rank's error is every rank's, with its code; a single rank is not "
     "named") {
   const auto told = [](int ranks, const std::function<void(int)>& act) {
     std::set<std::string> all;

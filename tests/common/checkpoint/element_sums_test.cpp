@@ -1,4 +1,4 @@
-// Sums of elements: the same on any ranks, another one for every change.
+// Sums of elements: the same on any number of ranks, different after any change.
 
 #include "common/checkpoint/element_sums.hpp"
 
@@ -16,14 +16,14 @@ namespace {
 
 using Sums = std::map<BufferId, std::vector<std::uint64_t>>;
 
-/// Any bits, NaNs and infinities among them, the same for the same place.
+/// Any bits, including NaNs and infinities, the same for the same position.
 std::uint32_t any_bits(BufferId id, std::int64_t place) {
   std::uint32_t x =
       static_cast<std::uint32_t>(place) * 2654435761u + static_cast<std::uint32_t>(id) * 40503u;
   x ^= x >> 15;
   x *= 2246822519u;
   x ^= x >> 13;
-  if (x % 37 == 0) return 0x7fc00000u | (x & 0x803fffffu);  // a NaN, whatever its sign and payload
+  if (x % 37 == 0) return 0x7fc00000u | (x & 0x803fffffu);  // a NaN, with any sign and payload
   if (x % 41 == 0) return (x & 0x80000000u) | 0x7f800000u;
   if (x % 43 == 0) return x & 0x80000000u;
   return x;
@@ -44,7 +44,7 @@ Sums sums_of(const Held& held, DType param_dtype, int threads = 1) {
   return result;
 }
 
-/// From the definition alone: the numbers of all elements, each of its place and its bits.
+/// From the definition: the numbers of all elements, from position and bits.
 std::vector<std::uint64_t> defined(BufferId id, DType dtype, std::int64_t bucket,
                                    std::int64_t num_buckets) {
   std::vector<std::uint64_t> sums(static_cast<std::size_t>(num_buckets), 0);
@@ -65,7 +65,7 @@ std::vector<std::uint64_t> defined(BufferId id, DType dtype, std::int64_t bucket
 
 }  // namespace
 
-TEST_CASE("element sums: on any ranks those of the definition, whatever padding holds") {
+TEST_CASE("element sums: equal to the definition on any ranks, independent of padding") {
   for (const DType dtype : {DType::bf16, DType::fp16, DType::fp32}) {
     for (const Held& held : many_places()) {
       if (dtype != DType::bf16 && held.grid.size() != 6) continue;
@@ -134,14 +134,14 @@ TEST_CASE("element sums: every bit of every buffer is in its own bucket's sum, a
       }
     }
   }
-  // Two that changed places, in one bucket.
+  // Two exchanged elements in one bucket.
   values[5] = 0.25F;
   const Sums there = take();
   std::swap(values[5], values[6]);
   CHECK(take().at(BufferId::master) != there.at(BufferId::master));
   std::swap(values[5], values[6]);
   values[5] = 0.5F;
-  // Zeros of both signs are two values, and nobody's elements are in no sum.
+  // Zeros of both signs differ, and elements without owner are in no sum.
   values[7] = 0.0F;
   const Sums plus = take();
   values[7] = -0.0F;
@@ -153,7 +153,7 @@ TEST_CASE("element sums: every bit of every buffer is in its own bucket's sum, a
   CHECK(take() == before);
 }
 
-TEST_CASE("element sums: their numbers stay what logs have of them") {
+TEST_CASE("element sums: values are pinned, since logs contain them") {
   CHECK(element_number(0, 0) == 0x5bd1e995u);
   CHECK(element_number(0, 0x5bd1e995u) == 0);
   CHECK(element_number(0, 1) == 0x5bd1e994u);

@@ -1,6 +1,6 @@
 #pragma once
-// The state of a rank that trains nothing: every element tells the buffer and the place it belongs to, on any grid, in
-// any stage and layout.
+// The state of a rank that trains nothing: every element encodes its buffer and position, on any
+// grid, in any stage and layout.
 
 #include <cstdint>
 #include <cstring>
@@ -18,7 +18,7 @@
 
 namespace zeroproof::tests {
 
-/// Odd sizes, an empty tensor, a scalar; cut in rows, in columns, or not.
+/// Odd sizes, an empty tensor, a scalar; split in rows, in columns, or not.
 inline const std::vector<ParamSpec>& held_params() {
   static const std::vector<ParamSpec> params = {
       {"embedding", {37, 9}}, {"nothing", {0, 5}},   {"gain", {61}},     {"up", {16, 200}},
@@ -34,7 +34,7 @@ inline const FlatLayout& held_layout() {
   return layout;
 }
 
-/// Where a state lives.
+/// Distribution of a state.
 struct Held {
   Grid grid;
   LayoutKind layout = LayoutKind::contract;
@@ -66,7 +66,7 @@ inline std::vector<Held> many_places() {
   return places;
 }
 
-/// Bits of the element at a place of the undistributed numbering.
+/// Bits of the element at a position of the undistributed numbering.
 using HeldBits = std::function<std::uint32_t(BufferId, std::int64_t place)>;
 
 inline float held_value(BufferId id, std::int64_t place, int salt = 0) {
@@ -103,7 +103,7 @@ class HeldState : public DistributedOptimizer {
       fill(id, bits);
   }
 
-  /// Every element anew, as after a step.
+  /// New values for every element, as after a step.
   void fill(BufferId id, const HeldBits& bits) {
     const DType dtype = id == BufferId::param_shard ? param_dtype : DType::fp32;
     std::int64_t numel = 0;

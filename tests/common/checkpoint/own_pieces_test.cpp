@@ -1,4 +1,4 @@
-// Every element of a state is written by exactly one rank, whatever the stage, the layout and the grid.
+// Every element of a state is written by exactly one rank, for every stage, layout and grid.
 
 #include "common/checkpoint/own_pieces.hpp"
 
@@ -13,7 +13,7 @@ using namespace zeroproof;
 using namespace zeroproof::tests;
 
 TEST_CASE(
-    "own pieces: every element once, found where it lies, with its place in the undistributed "
+    "own pieces: every element once, found in its buffer, with its position in the undistributed "
     "model") {
   int ranks_without = 0;
   for (const Held& held : many_places()) {
@@ -69,7 +69,7 @@ TEST_CASE("own pieces: a buffer that lacks elements is a defect, not a shorter c
     buffer.ranges.back().end = own.back().local_begin + own.back().piece.numel - 1;
     try {
       place_of(own.back(), buffer);
-      FAIL("was found");
+      FAIL("no error");
     } catch (const Error& error) {
       CHECK(error.code() == ErrorCode::internal);
       CHECK(std::string(error.what()).find("that it owns") != std::string::npos);
@@ -78,7 +78,7 @@ TEST_CASE("own pieces: a buffer that lacks elements is a defect, not a shorter c
 }
 
 TEST_CASE(
-    "own pieces: every scale of a block of state once, where the rank has it, on TP ranks too") {
+    "own pieces: every scale of a block of state once, on its rank, also with TP") {
   const std::vector<ParamSpec> params = {{"wide", {6, 1024}}, {"tall", {16, 200}},
                                          {"odd", {9, 300}},   {"gain", {37}},
                                          {"none", {0}},       {"scalar", {}}};

@@ -1,4 +1,5 @@
-// A state that is saved in one place and read in another: on every rank, in every layout and stage, the same elements.
+// A state is saved in one distribution and read in another: the same elements on every rank, layout
+// and stage.
 
 #include <doctest.h>
 
@@ -19,7 +20,7 @@ using zeroproof_test::complaint;
 
 namespace {
 
-/// Elements of a rank that are not what was saved.
+/// Number of elements of a rank that differ from the saved ones.
 std::int64_t wrong_elements(const CheckpointState& source, HeldState& here, int salt) {
   std::int64_t wrong = 0;
   for (const BufferId id : saved_ids) {
@@ -41,8 +42,8 @@ std::int64_t wrong_elements(const CheckpointState& source, HeldState& here, int 
 
 }  // namespace
 
-TEST_CASE("saved state: from every place to every other, every element") {
-  // Every place saves once, and is read in five others; all pairs are in the slow test.
+TEST_CASE("saved state: every element, from one distribution to another") {
+  // Every distribution saves once, and is read in five others; all pairs are in the slow test.
   const std::vector<Held> places = many_places();
   const TemporaryFolder folder = TemporaryFolder::in_memory();
   std::atomic<std::int64_t> wrong = 0;
@@ -64,7 +65,7 @@ TEST_CASE("saved state: from every place to every other, every element") {
   }
 }
 
-TEST_CASE("slow: saved state: all pairs of places") {
+TEST_CASE("slow: saved state: all pairs of distributions") {
   const std::vector<Held> places = many_places();
   const TemporaryFolder folder = TemporaryFolder::in_memory();
   std::atomic<std::int64_t> wrong = 0;
@@ -116,7 +117,7 @@ TEST_CASE(
   CHECK(zeros > 1000);
 }
 
-TEST_CASE("saved state: counters come back as they were") {
+TEST_CASE("saved state: counters are restored") {
   const TemporaryFolder folder = TemporaryFolder::in_memory();
   const Held held{{2, 2, 2, 1}, LayoutKind::megatron, 2};
   run_grid(held.grid, [&](const GridPlace& place) {
@@ -145,7 +146,7 @@ TEST_CASE("saved state: counters come back as they were") {
   });
 }
 
-TEST_CASE("saved state: a model, a rule or a policy that does not fit is refused, and named") {
+TEST_CASE("saved state: a model, a rule or a policy that does not fit is rejected, and named") {
   const TemporaryFolder folder = TemporaryFolder::in_memory();
   save_held(folder.file("a"), {{1, 2, 1, 1}}, 0);
   const CheckpointReader reader(CheckpointRoot(folder.file("a")), 41);
@@ -173,12 +174,12 @@ TEST_CASE("saved state: a model, a rule or a policy that does not fit is refused
   std::vector<ParamSpec> params = held_params();
   params[3].name = "down";
   params[5].name = "up";
-  says(refusal(params, keep), {"of another model", "its tensor 3 is 'up'", "here it is 'down'"});
+  says(refusal(params, keep), {"belongs to another model", "its tensor 3 is 'up'", "here it is 'down'"});
   params = held_params();
   std::swap(params[0].shape[0], params[0].shape[1]);
   says(refusal(params, keep), {"'embedding' has shape [37, 9]", "and here [9, 37]"});
   params = held_params();
-  params[4].shape = {1};  // as many elements, and another shape
+  params[4].shape = {1};  // the same number of elements, another shape
   says(refusal(params, keep), {"'temperature' has shape []", "and here [1]"});
   params = held_params();
   params.pop_back();
@@ -207,7 +208,7 @@ TEST_CASE("saved state: a checkpoint without valid counters is refused") {
   setup.hyper.rule = UpdateRule::lion;
   try {
     const CheckpointState source(reader, setup, layout);
-    FAIL("was taken");
+    FAIL("no error");
   } catch (const Error& error) {
     CHECK(error.code() == ErrorCode::damaged);
     CHECK(std::string(error.what()).find("has no valid counters") != std::string::npos);

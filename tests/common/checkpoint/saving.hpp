@@ -35,7 +35,7 @@ inline void save_held(const std::string& folder, const Held& held, int salt) {
   save_held(folder, held, held_values(salt));
 }
 
-/// "" if a checkpoint is whole and has the values of a salt; what is wrong if not.
+/// "" if a checkpoint is complete and has the values of a salt; else the problem.
 inline std::string held_problem(const std::string& folder, std::int64_t step, int salt) {
   try {
     const CheckpointReader reader(CheckpointRoot(folder), step);

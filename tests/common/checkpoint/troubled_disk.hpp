@@ -1,5 +1,5 @@
 #pragma once
-// A disk that is full, or takes its time, for as long as a test wants.
+// A disk that is full or slow for a limited time.
 
 #include <atomic>
 #include <cerrno>

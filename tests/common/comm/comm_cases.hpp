@@ -1,6 +1,6 @@
 #pragma once
-// Collectives with exact data against brute force, for every kind of communicator. Everything follows from
-// the round and the ranks, so each rank knows what it must receive.
+// Collectives with exact data against brute force, for every kind of communicator. All data follow
+// from the round and the ranks, so each rank computes its expected data.
 
 #include <cstddef>
 #include <cstdint>

@@ -47,7 +47,7 @@ inline bool all_collectives_are_right(Communicator& comm, std::int64_t round) {
   return right;
 }
 
-/// The group has the members it should have, in their order, and they talk to each other alone.
+/// The group has the expected members, in their order, and they exchange data only with each other.
 inline bool group_is_right(Communicator& group, const std::vector<int>& members,
                            int rank_in_parent) {
   std::vector<std::uint64_t> ranks(members.size(), 0);
@@ -79,7 +79,7 @@ inline bool groups_are_right(Communicator& comm, std::int64_t round) {
   return right;
 }
 
-/// Two groups of a rank alive at once, as the rows and columns of a grid.
+/// Two groups of a rank at the same time, as the rows and columns of a grid.
 inline bool grid_is_right(Communicator& comm, int columns, std::int64_t round) {
   const auto row = comm.split(comm.rank() / columns);
   const auto column = comm.split(comm.rank() % columns);
@@ -92,7 +92,7 @@ inline bool grid_is_right(Communicator& comm, int columns, std::int64_t round) {
   return right;
 }
 
-/// Small whole numbers, so that every order of adding gives the same sum; counts are uneven and may be 0.
+/// Small whole numbers, so that every order of addition gives the same sum; counts are uneven and may be 0.
 inline bool float_sum_is_right(Communicator& comm, std::int64_t round, std::int64_t scale = 1) {
   std::vector<std::int64_t> counts;
   std::vector<float> send;

@@ -67,7 +67,7 @@ TEST_CASE("groups: an abort of the world reaches ranks that wait in a group with
     const auto group = comm.split(comm.rank() % 2);
     const auto inner = group->split(0);
     if (comm.rank() == 0) return comm.abort("no space on the disk");
-    if (comm.rank() % 2 == 1) {  // this group loses nobody: it goes on until it hears
+    if (comm.rank() % 2 == 1) {  // this group is complete: it continues until the failure arrives
       while (true) inner->barrier();
     }
     inner->barrier();
@@ -78,7 +78,7 @@ TEST_CASE("groups: an abort of the world reaches ranks that wait in a group with
 TEST_CASE("groups: a rank that never arrives is named within the time limit") {
   const Outcome outcome = run_five(
       [](Communicator& comm, Communicator& group) {
-        while (comm.rank() % 2 == 0) group.barrier();  // this group goes on until it hears
+        while (comm.rank() % 2 == 0) group.barrier();  // this group continues until the failure arrives
         if (comm.rank() == 3) std::this_thread::sleep_for(4 * short_limit);
         group.barrier();
       },
@@ -88,8 +88,8 @@ TEST_CASE("groups: a rank that never arrives is named within the time limit") {
   CHECK(outcome.time >= short_limit);
 }
 
-TEST_CASE("groups: not the rank that waits elsewhere is blamed, but the one it waits for") {
-  // Rank 0 waits for 2 in their group; 2 has waited a little less long in the world, for rank 1.
+TEST_CASE("groups: the absent rank is named, not one that waits for it elsewhere") {
+  // Rank 0 waits for 2 in their group; 2 waits a little shorter in the world, for rank 1.
   const Outcome outcome = run_five(
       [](Communicator& comm, Communicator& group) {
         if (comm.rank() == 1) std::this_thread::sleep_for(8 * short_limit);
@@ -102,7 +102,7 @@ TEST_CASE("groups: not the rank that waits elsewhere is blamed, but the one it w
   check_same_error(outcome, ErrorCode::timeout, "rank 1 did not arrive at barrier #");
 }
 
-TEST_CASE("groups: ranks that wait for each other in two groups end as well") {
+TEST_CASE("groups: ranks that wait for each other in two groups time out as well") {
   const Outcome outcome = run_five(
       [](Communicator& comm, Communicator& group) {
         if (comm.rank() == 2)
@@ -169,14 +169,14 @@ TEST_CASE("groups: a rank that leaves its group, or its work, is named at once")
   const Outcome work_left = run_five([](Communicator& comm, Communicator& group) {
     group.barrier();
     while (comm.rank() % 2 == 1)
-      group.barrier();  // this group loses nobody: it goes on until it hears
+      group.barrier();  // this group is complete: it continues until the failure arrives
     if (comm.rank() != 2) group.barrier();
   });
   check_same_error(work_left, ErrorCode::comm,
                    "rank 1 (rank 2 of the world) left without calling barrier #2 (", 2);
 }
 
-TEST_CASE("groups: a rank whose work is over is named in a group that it keeps") {
+TEST_CASE("groups: a rank whose work has ended is named in a group it still holds") {
   ThreadWorld world(5);
   std::vector<std::unique_ptr<Communicator>> groups(5);
   const Outcome outcome = run(world, [&](Communicator& comm) {
@@ -210,7 +210,7 @@ TEST_CASE("groups: a colour below 0, and a split that not all ranks make") {
       "split #1 (");
 }
 
-TEST_CASE("shared windows: a size that does not fit, and a rank that asks for none") {
+TEST_CASE("shared windows: a size that does not fit, and a rank without the call") {
   ThreadWorld world(3);
   const Outcome huge = run(world, [](Communicator& comm) {
     comm.shared_window(comm.rank() == 1 ? std::int64_t{1} << 60 : 0);

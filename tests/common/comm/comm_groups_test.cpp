@@ -56,7 +56,7 @@ TEST_CASE("groups: another thread uses the group while the rank uses the world")
   });
 }
 
-TEST_CASE("groups: live over many runs, and over the communicator they came from") {
+TEST_CASE("groups: usable for many runs, and after their parent communicator") {
   ThreadWorld world(4);
   std::vector<std::unique_ptr<Communicator>> groups(4);
   run_ranks(world, [&](Communicator& comm) {
@@ -115,7 +115,8 @@ TEST_CASE("sums of floats: uneven and empty parts, groups") {
 }
 
 TEST_CASE("sums of floats: threads add from rank 0 upwards") {
-  // 1e8 takes every 1 away that comes after it, and none that comes before: the order shows.
+  // 1e8 absorbs every 1 that comes after it, and none that comes before: the sum depends on the
+  // order.
   const std::array<float, 4> of_rank = {3.0F, 1e8F, 1.0F, -1e8F};
   ThreadWorld world(4);
   run_ranks(world, [&](Communicator& comm) {

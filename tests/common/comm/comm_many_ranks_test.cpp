@@ -1,4 +1,4 @@
-// A thousand ranks as threads: what is quadratic in the number of ranks must stay small.
+// A thousand ranks as threads: quadratic costs in the number of ranks must stay small.
 
 #include <doctest.h>
 
@@ -20,7 +20,7 @@ using zeroproof::ThreadWorld;
 
 namespace {
 
-/// Memory of this process in bytes: now, or at most so far.
+/// Memory of this process in bytes: current, or peak.
 std::int64_t resident_bytes(const std::string& field) {
   std::ifstream status("/proc/self/status");
   std::string word;
@@ -39,7 +39,7 @@ std::int64_t resident_bytes(const std::string& field) {
 #endif
 #endif
 #if defined(ZP_SANITIZED)
-constexpr bool sanitized = true;  // slow, and with memory of its own
+constexpr bool sanitized = true;  // slow, with additional memory
 #else
 constexpr bool sanitized = false;
 #endif
@@ -100,7 +100,7 @@ TEST_CASE("many ranks: 1024 threads exchange small blocks") {
   CHECK(wrong == 0);
   const std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
   // Per pair of ranks: the call's counts (16 bytes) and the caller's own spans and words (48). Per rank: a stack
-  // and what the allocator keeps.
+  // and the allocator's caches.
   const std::int64_t limit =
       std::int64_t{num_ranks} * num_ranks * 64 + std::int64_t{num_ranks} * (100 << 10);
   MESSAGE("1024 ranks: " << time.count() << " s, " << (most - before) / (1 << 20) << " MiB, limit "

@@ -1,5 +1,5 @@
 #pragma once
-// Collectives that do not go together: every pair of different calls, of which one rank makes the second.
+// Mismatched collectives: every pair of different calls, of which one rank makes the second.
 
 #include <algorithm>
 #include <array>
@@ -13,7 +13,7 @@ namespace zeroproof_test {
 
 inline constexpr std::byte untouched{0xAB};
 
-/// Calls `what` with three blocks of `untouched`, and looks at them whatever it throws.
+/// Calls `what` with three blocks of `untouched`, and checks them, also after an exception.
 template <class What>
 void leaves(std::size_t num_bytes, bool& intact, const What& what) {
   std::vector<Bytes> blocks(3, Bytes(num_bytes, untouched));
@@ -31,7 +31,7 @@ void leaves(std::size_t num_bytes, bool& intact, const What& what) {
   look();
 }
 
-/// What one rank calls; `intact` becomes false if data moved. For worlds of three ranks.
+/// The call of one rank; `intact` becomes false if data moved. For worlds of three ranks.
 struct Mismatch {
   using Call = std::function<void(zeroproof::Communicator&, bool& intact)>;
   const char* name;

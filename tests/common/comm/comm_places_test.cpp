@@ -1,4 +1,4 @@
-// Communicators that are built on others learn where the data of other ranks lies.
+// Communicators that are built on others get the addresses of other ranks' data.
 
 #include <doctest.h>
 
@@ -18,7 +18,7 @@ using namespace zeroproof;
 
 namespace {
 
-/// Addresses that lead nowhere: nobody looks at what is there.
+/// Invalid addresses: they are never dereferenced.
 const std::byte* place(int from, int to) {
   return reinterpret_cast<const std::byte*>((std::uintptr_t{1} << 40) +
                                             256 * static_cast<unsigned>(to)) +
@@ -56,7 +56,7 @@ std::string error_of(Communicator& comm, const CollectiveCall& call) {
 
 }  // namespace
 
-TEST_CASE("places: threads, their groups and what records them hand them out") {
+TEST_CASE("places: threads, their groups and recording communicators exchange addresses") {
   for (const int world_size : {1, 2, 3}) {
     CAPTURE(world_size);
     ThreadWorld world(world_size);
@@ -86,7 +86,7 @@ TEST_CASE("places: calls are compared, and counted, as in other collectives") {
             .find("the ranks disagree about counts: in broadcast #1 from") == 0);
 }
 
-TEST_CASE("places: a communicator that says nothing of addresses has none") {
+TEST_CASE("places: a communicator without shared addresses throws") {
   const auto self = make_self_communicator();
   tests::HostedCommunicator processes(*self, {"a"});
   CHECK_FALSE(processes.shares_addresses());

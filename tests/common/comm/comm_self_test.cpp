@@ -78,7 +78,7 @@ TEST_CASE("self: wrong arguments") {
         ErrorCode::comm);
 }
 
-TEST_CASE("self: stays broken after abort") {
+TEST_CASE("self: stays failed after abort") {
   const auto comm = zeroproof::make_self_communicator();
   comm->abort("no more input");
   for (int attempt = 0; attempt < 2; ++attempt) {

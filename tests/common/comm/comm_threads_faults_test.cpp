@@ -35,7 +35,7 @@ using zeroproof_test::run;
 using zeroproof_test::short_limit;
 using zeroproof_test::writable;
 
-TEST_CASE("threads: disagreements are named alike on every rank") {
+TEST_CASE("threads: disagreements have the same message on every rank") {
   Bytes data(8);
   std::array<std::uint64_t, 2> words{};
   const auto two_blocks = [](Bytes& a) { return std::vector<Span<std::byte>>{a, a, a}; };
@@ -118,7 +118,7 @@ TEST_CASE("threads: disagreements are named alike on every rank") {
   }
 }
 
-TEST_CASE("threads: every pair of calls that do not go together, told alike before data moves") {
+TEST_CASE("threads: every pair of mismatched calls has the same message on all ranks before data moves") {
   const std::vector<Mismatch> calls = mismatches();
   int kinds = 0;
   double longest = 0;
@@ -145,7 +145,7 @@ TEST_CASE("threads: every pair of calls that do not go together, told alike befo
   CHECK(longest < 2);
 }
 
-TEST_CASE("threads: a wrong argument on one rank ends all") {
+TEST_CASE("threads: an invalid argument on one rank ends all") {
   ThreadWorld world(3);
   const Outcome outcome = run(world, [](Communicator& comm) {
     Bytes mine(4);
@@ -157,7 +157,7 @@ TEST_CASE("threads: a wrong argument on one rank ends all") {
   check_same_error(outcome, ErrorCode::comm, "rank 1 ended: broadcast got root 3", 1);
 }
 
-TEST_CASE("threads: a wrong argument ends the others even if its rank carries on") {
+TEST_CASE("threads: an invalid argument ends the others even if its rank continues") {
   ThreadWorld world(2);
   const Outcome outcome = run(world, [](Communicator& comm) {
     Bytes mine(4);
@@ -167,7 +167,7 @@ TEST_CASE("threads: a wrong argument ends the others even if its rank carries on
   check_same_error(outcome, ErrorCode::comm, "rank 1 ended: broadcast got root -1", 1);
 }
 
-TEST_CASE("threads: the error of the rank that aborted comes out, even if it throws last") {
+TEST_CASE("threads: the error of the rank that aborted is rethrown, even if it throws last") {
   ThreadWorld world(2);
   std::atomic<bool> told{false};
   const Outcome outcome = run(world, [&](Communicator& comm) {
@@ -187,7 +187,7 @@ TEST_CASE("threads: the error of the rank that aborted comes out, even if it thr
   CHECK(outcome.root_cause == "while writing params.bin");
 }
 
-TEST_CASE("threads: the error of a rank that threw comes out, not what follows from it") {
+TEST_CASE("threads: the error of the throwing rank is rethrown, not its consequences") {
   // Rank 0 fails because of rank 1, and both end at about the same time.
   for (int round = 0; round < 50; ++round) {
     ThreadWorld world(2);
@@ -199,7 +199,7 @@ TEST_CASE("threads: the error of a rank that threw comes out, not what follows f
   }
 }
 
-TEST_CASE("threads: a rank that throws is named, and its error is the one that comes out") {
+TEST_CASE("threads: a rank that throws is named, and its error is rethrown") {
   for (const int world_size : {2, 3, 8}) {
     ThreadWorld world(world_size);
     const int thrower = world_size - 1;
@@ -228,7 +228,7 @@ TEST_CASE("threads: an exception of any type ends all") {
   CHECK(caught == 42);
 }
 
-TEST_CASE("threads: abort reaches ranks that wait and ranks that come later") {
+TEST_CASE("threads: abort reaches waiting and later ranks") {
   ThreadWorld world(3);
   std::atomic<bool> aborted{false};
   const Outcome outcome = run(world, [&](Communicator& comm) {
@@ -280,7 +280,7 @@ TEST_CASE("threads: several ranks that never arrive") {
                    "ranks 0, 2 and 4 did not arrive at barrier #1 within 200 ms (");
 }
 
-TEST_CASE("threads: the first error comes out, not one that a late rank makes afterwards") {
+TEST_CASE("threads: the first error is rethrown, not a later one of a late rank") {
   ThreadWorld world(3, short_limit);
   const Outcome outcome = run(world, [&](Communicator& comm) {
     if (comm.rank() == 2) {
@@ -292,7 +292,7 @@ TEST_CASE("threads: the first error comes out, not one that a late rank makes af
   CHECK(outcome.root_cause.find("rank 2 did not arrive at barrier #1 within 200 ms (") == 0);
 }
 
-TEST_CASE("threads: a broken world stays broken") {
+TEST_CASE("threads: a failed world stays failed") {
   ThreadWorld world(3, short_limit);
   const std::string first = run(world, [](Communicator& comm) {
                               if (comm.rank() == 1) throw std::runtime_error("boom");
@@ -325,7 +325,7 @@ TEST_CASE("threads: a rank that leaves early is named at once") {
                      leaver);
   };
   for (const int leaver : {0, 1, 2}) {
-    leave_early(leaver, false);  // gone before the others call
-    leave_early(leaver, true);   // gone while they wait
+    leave_early(leaver, false);  // left before the others call
+    leave_early(leaver, true);   // left while they wait
   }
 }

@@ -47,7 +47,7 @@ TEST_CASE("threads: collectives against brute force") {
   }
 }
 
-TEST_CASE("threads: nobody leaves a barrier before all have come") {
+TEST_CASE("threads: no rank leaves a barrier before all have arrived") {
   ThreadWorld world(5);
   std::atomic<int> come{0};
   run_ranks(world, [&](Communicator& comm) {
@@ -77,7 +77,7 @@ TEST_CASE("threads: a send buffer may be reused as soon as the call returns") {
   });
 }
 
-TEST_CASE("threads: a world and its communicators live over many runs") {
+TEST_CASE("threads: a world and its communicators are usable for many runs") {
   ThreadWorld world(3);
   std::vector<std::unique_ptr<Communicator>> kept;
   for (int rank = 0; rank < 3; ++rank) kept.push_back(world.communicator(rank));
@@ -88,13 +88,13 @@ TEST_CASE("threads: a world and its communicators live over many runs") {
       CHECK(all_reduce_is_right(mine, run_number, IntegerReduce::sum));
     });
   }
-  // The threads may also be the caller's own; that earlier runs have ended is no reason to miss their ranks.
+  // The threads may also be the caller's own; the end of earlier runs must not count as leaving.
   std::vector<std::thread> threads;
   for (const auto& comm : kept) threads.emplace_back([&comm] { comm->barrier(); });
   for (std::thread& thread : threads) thread.join();
 }
 
-TEST_CASE("threads: a slow rank within the limit is waited for") {
+TEST_CASE("threads: the others wait for a slow rank within the limit") {
   ThreadWorld world(3, std::chrono::seconds(20));
   std::array<std::atomic<bool>, 3> arrived{};
   std::atomic<int> waited{0};
@@ -111,7 +111,7 @@ TEST_CASE("threads: a slow rank within the limit is waited for") {
   CHECK(waited == 9);  // 3 ranks in 3 rounds
 }
 
-TEST_CASE("threads: wrong worlds and ranks") {
+TEST_CASE("threads: invalid world sizes and ranks") {
   CHECK_THROWS_AS(ThreadWorld(0), zeroproof::Error);
   ThreadWorld world(2);
   CHECK_THROWS_AS(world.communicator(2), zeroproof::Error);
@@ -120,7 +120,7 @@ TEST_CASE("threads: wrong worlds and ranks") {
 
 TEST_CASE("slow: threads move a block of more than 2^31 bytes") {
   constexpr std::size_t num_bytes = (std::size_t{1} << 31) + 5;
-  // calloc: pages that nobody writes take no memory.
+  // calloc: unwritten pages use no memory.
   const auto zeros = [] {
     return std::unique_ptr<std::byte, void (*)(void*)>(
         static_cast<std::byte*>(std::calloc(num_bytes, 1)), std::free);

@@ -1,4 +1,4 @@
-// The last collectives of a process, as another one reads them.
+// The last collectives of a process, read by another process.
 
 #include "common/comm/flight_recorder.hpp"
 
@@ -31,7 +31,7 @@ CollectiveCall call_of(std::int64_t sequence, std::int64_t num_bytes = 10) {
 
 }  // namespace
 
-TEST_CASE("flight recorder: the last 64 calls, oldest first, with what became of them") {
+TEST_CASE("flight recorder: the last 64 calls, oldest first, with their state") {
   const tests::TemporaryFolder folder;
   const std::string file = folder.file("flight.0");
   FlightRecorder& recorder = FlightRecorder::of_process();
@@ -75,7 +75,7 @@ TEST_CASE("flight recorder: the last 64 calls, oldest first, with what became of
         std::string::npos);
 }
 
-TEST_CASE("flight recorder: other files are none, and a long place is cut") {
+TEST_CASE("flight recorder: other files are rejected, and a long place is truncated") {
   const tests::TemporaryFolder folder;
   const std::string file = folder.file("flight.0");
   std::ofstream(file) << std::string(20'000, 'x');
@@ -90,7 +90,7 @@ TEST_CASE("flight recorder: other files are none, and a long place is cut") {
 }
 
 TEST_CASE(
-    "flight recorder: ranks that are threads have one each, for all their worlds and groups") {
+    "flight recorder: ranks that are threads have one recorder each, for all their worlds and groups") {
   constexpr int ranks = 3;
   const auto recorders = std::make_shared<FlightRecorders>(ranks);
   ThreadWorld first(ranks, std::chrono::milliseconds(60'000), recorders);
@@ -122,7 +122,7 @@ TEST_CASE(
     CHECK(oldest.state == FlightEntry::State::done);
     const FlightEntry& last = flight.entries.back();
     CHECK(last.collective == Collective::barrier);
-    // To the one that came too late the world was broken already: its last call is that of its group.
+    // The world had already failed when the late rank arrived: its last call is that of its group.
     CHECK((last.state == FlightEntry::State::failed) == (rank != 2));
     CHECK((last.channel == 1) == (rank != 2));
     CHECK(flight.num_calls == (rank != 2 ? 74 : 73));

@@ -1,5 +1,5 @@
 #pragma once
-// What the modes of mpi_comm_test share: checks that all ranks answer for, and failures in time.
+// Shared by the modes of mpi_comm_test: checks summed over all ranks, and failures with their time.
 
 #include <array>
 #include <chrono>
@@ -32,7 +32,7 @@ class Checks {
     std::fprintf(stderr, "rank %d: FAILED %s\n", rank_, what.c_str());
   }
 
-  /// Adds the failures of all ranks up; returns the exit code.
+  /// Sums the failures of all ranks; returns the exit code.
   int agree(Communicator& comm) const {
     std::array<std::uint64_t, 2> sums = {done_, failed_};
     comm.all_reduce(sums, IntegerReduce::sum);
@@ -73,7 +73,7 @@ inline bool starts_with(const std::string& text, const std::string& begin) {
   return text.substr(0, begin.size()) == begin;
 }
 
-/// The error must be the same on all ranks that are alive, at once and in later calls.
+/// The error must be the same on all living ranks, at once and in later calls.
 inline int check_failure(Communicator& comm, const Failure& failure, ErrorCode code,
                          const std::string& begin) {
   Checks checks(comm.rank());

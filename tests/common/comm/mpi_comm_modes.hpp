@@ -1,5 +1,5 @@
 #pragma once
-// The modes of mpi_comm_test, which says what they do. Each returns the exit code of its rank.
+// The modes of mpi_comm_test, described there. Each returns the exit code of its rank.
 
 namespace zeroproof_test {
 

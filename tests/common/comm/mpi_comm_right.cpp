@@ -1,4 +1,4 @@
-// Modes of mpi_comm_test in which nobody misbehaves.
+// Modes of mpi_comm_test without a failure.
 
 #include <cstdlib>
 #include <memory>
@@ -27,7 +27,7 @@ int run_collectives(int rank) {
                    "bitwise_or" + where);
       comm->barrier();
     }
-    // Longer than what the MPI library sends unasked, so that both sides must take part.
+    // Longer than the eager limit of the MPI library, so that both sides must take part.
     std::vector<Bytes> blocks;
     for (int peer = 0; peer < comm->world_size(); ++peer)
       blocks.push_back(block(99, peer, 0, 20'000));
@@ -75,11 +75,11 @@ int run_groups(int rank) {
 int run_large(int rank) {
   Checks checks(rank);
   constexpr std::size_t num_bytes = (std::size_t{1} << 31) + 5;
-  // calloc: pages that nobody writes take no memory.
+  // calloc: unwritten pages use no memory.
   const std::unique_ptr<std::byte, void (*)(void*)> data(
       static_cast<std::byte*>(std::calloc(num_bytes, 1)), std::free);
   checks.check(data != nullptr, "memory for the large block");
-  // Pieces as long as an int can count, which take their time.
+  // Pieces of the maximum int length, which take some time.
   const auto comm = make_mpi_communicator(std::chrono::minutes(10), (std::int64_t{1} << 31) - 1);
   const Span<std::byte> all(data.get(), num_bytes);
   const std::array<std::size_t, 4> marks = {0, (std::size_t{1} << 31) - 1, std::size_t{1} << 31,
@@ -106,7 +106,7 @@ int run_slow(int rank) {
   return checks.agree(*comm);
 }
 
-/// Ranks on several hosts. A window is there for ranks of one host, and for no others.
+/// Ranks on several hosts. Only ranks of one host have a window.
 int run_hosts(int rank) {
   Checks checks(rank);
   const auto comm = make_mpi_communicator();

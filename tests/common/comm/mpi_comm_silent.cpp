@@ -1,4 +1,4 @@
-// Modes of mpi_comm_test in which a rank, or a host, falls silent.
+// Modes of mpi_comm_test in which a rank, or a host, stops responding.
 
 #include <signal.h>
 #include <unistd.h>
@@ -16,7 +16,7 @@
 
 namespace zeroproof_test {
 
-/// What is left of the job cannot be asked for an agreement: each rank prints a line of its own.
+/// The remaining ranks cannot run a collective: each prints its own line.
 int run_signal(int rank, int signal, bool busy) {
   const auto comm = make_mpi_communicator(signal == SIGSTOP ? std::chrono::milliseconds(2000)
                                                             : default_comm_timeout);
@@ -26,8 +26,9 @@ int run_signal(int rank, int signal, bool busy) {
     if (!busy) std::raise(signal);
     signaller = std::thread([signal] {
       std::this_thread::sleep_for(std::chrono::milliseconds(300));
-      // While data moves, but not within a call of MPI: a rank that falls silent while it writes into another's queue
-      // in shared memory holds that one inside of MPI, and the third can only name the one that it sees.
+      // While data moves, but not within a call of MPI: a rank that stops while it writes into
+      // another's queue in shared memory blocks that one inside of MPI, and the third can only name
+      // the blocked one.
       const std::lock_guard lock(mpi_mutex());
       kill(getpid(), signal);
     });
@@ -39,7 +40,7 @@ int run_signal(int rank, int signal, bool busy) {
     while (busy);
   });
   if (signaller.joinable()) signaller.join();
-  if (rank == bad_rank) return 1;  // a stopped rank goes on when mpirun ends it
+  if (rank == bad_rank) return 1;  // a stopped rank continues when mpirun ends it
   const bool named = starts_with(failure.text, "rank 1 ") && failure.time < promptly;
   std::printf("rank %d %s rank 1 after %.1f s: %s\n", rank, named ? "names" : "FAILED to name",
               failure.time.count(), failure.text.c_str());
@@ -59,7 +60,7 @@ int run_cut(int rank) {
     }
   });
   const std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
-  // Through mpirun its words may not come: it has lost the same link.
+  // Output through mpirun may be lost: it uses the same link.
   std::ofstream(std::string(std::getenv("ZP_TEST_FOLDER")) + "/rank" + std::to_string(rank))
       << time.count() << " s: " << failure.text << "\n";
   return 5;

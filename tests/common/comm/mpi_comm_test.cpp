@@ -1,27 +1,27 @@
-// mpirun -n N mpi_comm_test [MODE]. Rank 1 misbehaves as MODE says; the other ranks must end in time and name
-// it.
+// mpirun -n N mpi_comm_test [MODE]. Rank 1 fails according to MODE; the other ranks must end in
+// time and name it.
 //
-//   collectives   nobody misbehaves; every collective against brute force, in whole blocks and in pieces
-//   groups        nobody misbehaves; groups, sums of floats and shared windows against brute force
-//   slow          comes late, but in time, again and again
-//   large         nobody misbehaves; one block of more than 2^31 bytes
+//   collectives   no failure; every collective against brute force, in whole blocks and in pieces
+//   groups        no failure; groups, sums of floats and shared windows against brute force
+//   slow          arrives late, but in time, repeatedly
+//   large         no failure; one block of more than 2^31 bytes
 //   mismatch      calls another collective than the others
-//   mismatches    every pair of calls that do not go together, one after another
+//   mismatches    every pair of mismatched calls, one after another
 //   throws        aborts with a reason
 //   left          ends its communicator while the others still call
-//   absent        comes too late
+//   absent        arrives too late
 //   counts        broadcasts another number of bytes
-//   killed        dies of SIGKILL: mpirun fails; look for the line "rank R names rank 1" of every other rank
+//   killed        dies of SIGKILL: mpirun fails; check the line "rank R names rank 1" of every other rank
 //   stopped       is stopped with SIGSTOP: mpirun fails; the same line
 //   killed_busy, stopped_busy   the same while data moves
 //   group_throws  aborts in a group, while others wait in theirs, in the world, or in a group within a group
 //   group_mismatch, group_left, group_absent   the same in a group
 //   group_killed, group_stopped   the same signals while others wait in a group
-//   hosts         nobody misbehaves; says where each rank runs, and checks collectives, groups and windows
-//   cut           nobody misbehaves, but hosts lose each other: who is left says which ranks went silent, and ends
+//   hosts         no failure; prints the host of each rank, and checks collectives, groups and windows
+//   cut           the link between two hosts fails: the other ranks name the unreachable ones, and end
 //   native_stopped  is stopped while the others are inside MPI's own sum: they end with exit code 5
 //
-// Exit code 0 if all checks passed on all ranks, 1 if not; after a signal: what mpirun makes of it, never 0.
+// Exit code 0 if all checks passed on all ranks, 1 if not; after a signal: the exit code of mpirun, never 0.
 
 #include <csignal>
 #include <cstdio>

@@ -1,4 +1,4 @@
-// Modes of mpi_comm_test in which one rank calls something else than the others, or nothing.
+// Modes of mpi_comm_test in which one rank makes a different call than the others, or none.
 
 #include <algorithm>
 #include <cstdio>

@@ -1,4 +1,4 @@
-// Modes of mpi_comm_test in which one rank misbehaves in a group.
+// Modes of mpi_comm_test in which one rank fails in a group.
 
 #include <signal.h>
 #include <unistd.h>
@@ -15,14 +15,15 @@ namespace zeroproof_test {
 namespace {
 
 /// Even ranks are one group, odd ranks the other: the bad rank's group has three members or more if there are 6
-/// ranks, and the other group, which loses nobody, goes on until it hears of it.
+/// ranks, and the other group, which is complete, continues until the failure arrives.
 struct Groups {
   std::unique_ptr<Communicator> world, group;
 
   explicit Groups(std::chrono::milliseconds limit = default_comm_timeout)
       : world(make_mpi_communicator(limit)) {}
 
-  /// A slow rank may still be in here when the others have failed already, and then hears of it here.
+  /// A slow rank may still be in here when the others have failed already, and then gets the
+  /// failure here.
   void enter() { group = world->split(world->rank() % 2); }
 
   void go_on() {
@@ -80,7 +81,7 @@ int run_group_absent(int rank) {
   const Failure failure = failure_of([&] {
     comms.enter();
     if (rank == bad_rank) std::this_thread::sleep_for(short_limit + std::chrono::seconds(1));
-    // Waits in the world: not to blame for being late in its group.
+    // Waits in the world: not the cause for being late in its group.
     if (rank == 3) std::this_thread::sleep_for(short_limit / 5);
     if (rank == 3) comms.world->barrier();
     comms.go_on();
@@ -89,7 +90,7 @@ int run_group_absent(int rank) {
                        "rank 0 (rank 1 of the world) did not arrive at barrier #1 within 1 s (");
 }
 
-/// As run_signal, while the others wait in the group of the bad rank, or go on in theirs.
+/// As run_signal, while the others wait in the group of the bad rank, or continue in theirs.
 int run_group_signal(int rank, int signal, bool native) {
   Groups comms(signal == SIGSTOP ? std::chrono::milliseconds(2000) : default_comm_timeout);
   if (native) {
@@ -110,7 +111,7 @@ int run_group_signal(int rank, int signal, bool native) {
     if (rank == bad_rank) std::raise(signal);
     comms.go_on();
   });
-  if (rank == bad_rank) return 1;  // a stopped rank goes on when mpirun ends it
+  if (rank == bad_rank) return 1;  // a stopped rank continues when mpirun ends it
   const bool named = (starts_with(failure.text, "rank 0 (rank 1 of the world) ") ||
                       starts_with(failure.text, "rank 1 ")) &&
                      failure.time < promptly;

@@ -1,9 +1,10 @@
 #!/bin/sh
-# mpi_hosts_test.sh MPIEXEC MPI_COMM_TEST [ZEROPROOF]: MPI over what it takes for two hosts.
+# mpi_hosts_test.sh MPIEXEC MPI_COMM_TEST [ZEROPROOF]: MPI over two emulated hosts.
 #
-# Two network namespaces on a cable, each with a host name of its own: ranks reach each other over TCP alone. Then the
-# cable is cut while they talk, and every rank must say which ranks of the other host went silent, and end.
-# Exit code 77: skipped, for want of root, iproute2 or Open MPI.
+# Two network namespaces with a link between them, each with its own host name: ranks are connected
+# by TCP only. Then the link is cut during communication, and every rank must name the ranks of the
+# other host, and end.
+# Exit code 77: skipped, without root, iproute2 or Open MPI.
 
 set -u
 mpiexec=$1
@@ -25,7 +26,7 @@ job=
 clean() {
   [ -z "$job" ] || kill -9 "$job" 2> /dev/null
   for host in "$a" "$b"; do
-    # Whoever still lives in a namespace was started by this test.
+    # Remaining processes in a namespace were started by this test.
     for pid in $(ip netns pids "$host" 2> /dev/null); do kill -9 "$pid" 2> /dev/null; done
     ip netns del "$host" 2> /dev/null
   done
@@ -61,7 +62,7 @@ export OMPI_MCA_oob_tcp_if_include=10.77.0.0/24
 on_a() { ip netns exec "$a" unshare --uts sh -c 'hostname zp-a && exec "$@"' sh "$@"; }
 
 failed=0
-expect() { # what it is, pattern, file
+expect() { # description, pattern, file
   if grep -Eq "$2" "$3"; then
     echo "ok: $1"
   else
@@ -77,8 +78,8 @@ for line in 'rank 0 runs on zp-a' 'rank 1 runs on zp-a' 'rank 2 runs on zp-b' 'r
 done
 expect "collectives, groups and windows over two hosts" '4 ranks: [0-9]+ checks passed' "$folder/out"
 
-# Cuts the cable once $folder/out says so or, with "", two seconds after ranks live on both hosts; then waits until no
-# rank is left. Sets `took`.
+# Cuts the link once $folder/out contains the line or, with "", two seconds after ranks run on both
+# hosts; then waits until no rank is left. Sets `took`.
 cut_cable() { # line, name of the ranks' program
   for _ in $(seq 600); do
     if [ -n "$1" ]; then
@@ -96,12 +97,12 @@ cut_cable() { # line, name of the ranks' program
   done
   took=$(($(date +%s) - cut_at))
 }
-ranks() { # namespace, name: how many processes of that program live there, launchers not counted
+ranks() { # namespace, name: number of processes of that program there, without launchers
   for pid in $(ip netns pids "$1"); do
     grep -qz OMPI_COMM_WORLD_RANK "/proc/$pid/environ" 2> /dev/null && cat "/proc/$pid/comm" 2> /dev/null
   done | grep -c "$2"
 }
-end_all() { # who is still waiting for a host that is gone: mpirun and its helper on the other host
+end_all() { # ends processes that wait for the lost host: mpirun and its helper on the other host
   for host in "$a" "$b"; do
     for pid in $(ip netns pids "$host"); do kill -9 "$pid" 2> /dev/null; done
   done
@@ -118,7 +119,7 @@ cut_cable 'cut it now' mpi_comm_test
 [ "$took" -le 10 ] || { echo "FAILED: ranks lived on for $took s after the cut"; failed=1; }
 echo "all ranks ended $took s after the cut"
 end_all
-# A message that was on its way when the cable was cut may still have arrived: its sender is then not silent.
+# A message in transit at the cut may still have arrived: its sender is then not named.
 for rank in 0 1; do
   expect "rank $rank names the other host" '^[0-9.]+ s: ranks? ([23]|2 and 3) on node zp-b did not (finish|arrive at) ' \
     "$folder/rank$rank"

@@ -5,7 +5,7 @@
 using std::chrono::microseconds;
 using zeroproof::Pause;
 
-TEST_CASE("who waits looks a hundred times, then sleeps ever longer, but never long") {
+TEST_CASE("MpiPause: polls a hundred times, then sleeps ever longer, up to a limit") {
   Pause pause;
   const Pause::Clock::time_point at;
   for (int look = 1; look < 100; ++look) CHECK(pause.next(at) == microseconds(0));
@@ -16,7 +16,7 @@ TEST_CASE("who waits looks a hundred times, then sleeps ever longer, but never l
     CHECK(length >= before);
     CHECK(length <= Pause::longest);
     if (sleep > 0)
-      CHECK(length <= microseconds(20) + waited / 8);  // late by little of what was waited for
+      CHECK(length <= microseconds(20) + waited / 8);  // late by a small part of the wait
     before = length;
     waited += length;
   }
@@ -25,7 +25,7 @@ TEST_CASE("who waits looks a hundred times, then sleeps ever longer, but never l
   CHECK(pause.next(at) == microseconds(0));
 }
 
-TEST_CASE("where blocks move more looks come before the first sleep") {
+TEST_CASE("MpiPause: polls more before the first sleep while blocks move") {
   Pause pause(1000);
   const Pause::Clock::time_point at;
   for (int look = 1; look < 1000; ++look) CHECK(pause.next(at) == microseconds(0));
@@ -34,7 +34,7 @@ TEST_CASE("where blocks move more looks come before the first sleep") {
   for (int look = 1; look < 1000; ++look) CHECK(pause.next(at) == microseconds(0));
 }
 
-TEST_CASE("on a busy machine the looks are over after the time they would take on an idle one") {
+TEST_CASE("MpiPause: on a busy machine polling ends after its duration on an idle one") {
   Pause pause;
   Pause::Clock::time_point at;
   CHECK(pause.next(at) == microseconds(0));

@@ -1,5 +1,5 @@
 #pragma once
-// Runs threads of which some misbehave, and looks at what became of each. Include doctest.h first.
+// Runs threads of which some fail, and checks the outcome of each. Include doctest.h first.
 
 #include <chrono>
 #include <cstddef>
@@ -16,7 +16,7 @@ namespace zeroproof_test {
 inline constexpr std::chrono::milliseconds short_limit{200};
 inline constexpr std::chrono::seconds promptly{5};  // generous: the machine may be busy
 
-/// What each rank's work ended with: the error's text, or nothing.
+/// Result of each rank's work: the error's text, or nothing.
 struct Outcome {
   std::vector<std::string> texts;
   std::vector<zeroproof::ErrorCode> codes;

@@ -17,7 +17,7 @@ void* counted_new(std::size_t size) {
   if (counting) {
     largest = std::max(largest, size);
     held += ::malloc_usable_size(memory);
-    // Memory from before the meter may be given back meanwhile: held then wraps below zero and counts as none.
+    // Memory from before the meter may be freed meanwhile: held then wraps below zero and counts as none.
     if (held < ~std::size_t{0} / 2) peak = std::max(peak, held);
   }
   return memory;

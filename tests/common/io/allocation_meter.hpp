@@ -1,5 +1,5 @@
 #pragma once
-// Counts what operator new hands out. A program that links allocation_meter.cpp counts everything.
+// Counts memory of operator new. A program that links allocation_meter.cpp counts all allocations.
 
 #include <cstddef>
 

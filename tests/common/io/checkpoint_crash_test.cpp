@@ -1,4 +1,4 @@
-// Whatever happens in the middle of a save: what was committed stays, and what was not is none.
+// An interrupted save: committed checkpoints stay, and an uncommitted one is not a checkpoint.
 
 #include <doctest.h>
 
@@ -36,7 +36,7 @@ constexpr Mishap mishaps[] = {
     Mishap::killed_before, Mishap::killed_after, Mishap::killed_half_written,
     Mishap::written_short, Mishap::no_space,     Mishap::io_error};
 
-/// Runs it in a process of its own, which may be killed. True if that ended it.
+/// Runs it in its own process, which may be killed. True if it was killed.
 bool killed_in_child(const std::function<void()>& act) {
   const pid_t child = ::fork();
   if (child == 0) {
@@ -54,20 +54,20 @@ bool killed_in_child(const std::function<void()>& act) {
 
 struct Save {
   const char* name;
-  std::vector<std::int64_t> before;  ///< checkpoints that are there already
+  std::vector<std::int64_t> before;  ///< existing checkpoints
   std::int64_t step;
   int keep;
 };
 
-/// What has to be true whatever happened: a whole checkpoint where there was one, and nothing that looks like one and
-/// is not whole.
+/// Invariants after any failure: a complete checkpoint if there was one, and no folder that looks
+/// like a checkpoint but is incomplete.
 std::string broken_promise(const std::string& path, const Save& save, int ranks) {
   std::string problem;
   const std::int64_t newest = newest_whole(path, problem);
   if (!problem.empty()) return problem;
   if (!save.before.empty() && newest < save.before.back())
     return "the newest is " + std::to_string(newest);
-  // The next save finds no obstacle, and leaves nothing that is unfinished.
+  // The next save succeeds, and leaves no unfinished folder.
   Disk& disk = system_disk();
   save_small(disk, path, 99, ranks);
   if (newest_whole(path, problem) != 99 || !problem.empty()) return "the next save: " + problem;
@@ -126,7 +126,7 @@ void check_every_call(const std::vector<int>& worlds, int least) {
 
 }  // namespace
 
-TEST_CASE("checkpoint: killed, half written, no space, broken disk, at every call of a save") {
+TEST_CASE("checkpoint: complete after a kill, half a write, no space or a broken disk at every call") {
   check_every_call({2}, 500);
 }
 
@@ -136,8 +136,8 @@ TEST_CASE("nightly: checkpoint: the same at every call of one to four ranks") {
 
 namespace {
 
-/// Saves one step after another, on 1 to 4 ranks, keeping one or two of them, until it is killed; says which were
-/// durable.
+/// Saves one step after another, on 1 to 4 ranks, keeping one or two of them, until it is killed;
+/// prints the durable ones.
 [[noreturn]] void save_for_ever(const std::string& path, std::uint32_t seed,
                                 std::atomic<std::int64_t>& durable) {
   std::mt19937 draw(seed);
@@ -152,7 +152,7 @@ namespace {
   ::_exit(1);
 }
 
-/// Kills a job that saves, `times` times at a random moment; each goes on where the one before was killed.
+/// Kills a job that saves, `times` times at a random moment; each continues from the previous one.
 int bad_kills(int times, std::uint32_t seed) {
   const TemporaryFolder folder = TemporaryFolder::in_memory();
   const std::string path = folder.file("run");
@@ -174,7 +174,7 @@ int bad_kills(int times, std::uint32_t seed) {
     std::string problem = WIFSIGNALED(status) ? "" : "a save failed";
     const std::int64_t acknowledged = durable.load(),
                        newest = acknowledged == 0 ? 0 : newest_whole(path, problem);
-    // One more may be durable than was said.
+    // One more than printed may be durable.
     if (problem.empty() && newest != acknowledged && newest != acknowledged + 1)
       problem = "the newest is " + std::to_string(newest) + ", not " + std::to_string(acknowledged);
     if (!problem.empty()) ++bad;
@@ -191,7 +191,7 @@ int bad_kills(int times, std::uint32_t seed) {
 
 }  // namespace
 
-TEST_CASE("checkpoint: killed at random times, again and again") { CHECK(bad_kills(50, 1) == 0); }
+TEST_CASE("checkpoint: complete after kills at random times") { CHECK(bad_kills(50, 1) == 0); }
 
 TEST_CASE("nightly: checkpoint: killed at random times, 20,000 times") {
   CHECK(bad_kills(20'000, 2) == 0);
@@ -199,7 +199,7 @@ TEST_CASE("nightly: checkpoint: killed at random times, 20,000 times") {
 
 namespace {
 
-/// The control: files are written over in place.
+/// The control: files are overwritten in place.
 void save_in_place(Disk& disk, const std::string& path) {
   constexpr std::int64_t step = 10;
   const TemporaryFolder scratch = TemporaryFolder::in_memory();
@@ -224,11 +224,11 @@ void save_in_place(Disk& disk, const std::string& path) {
 
 }  // namespace
 
-TEST_CASE("checkpoint: a writer in place, as a control, loses the only one") {
+TEST_CASE("checkpoint: control: overwriting in place loses the only one") {
   int points = 0, lost = 0;
   for (const Mishap mishap : {Mishap::killed_before, Mishap::killed_after,
                               Mishap::killed_half_written, Mishap::no_space, Mishap::io_error}) {
-    for (int at = 1; at < 11; ++at) {  // before its first call, nothing has happened
+    for (int at = 1; at < 11; ++at) {  // nothing happens before the first call
       const TemporaryFolder folder = TemporaryFolder::in_memory();
       const std::string path = folder.file("run");
       save_small(system_disk(), path, 10, 2);
@@ -245,7 +245,7 @@ TEST_CASE("checkpoint: a writer in place, as a control, loses the only one") {
   CHECK(lost * 5 >= points * 4);
 }
 
-TEST_CASE("checkpoint: a clock that was set back, and times of files, say nothing") {
+TEST_CASE("checkpoint: a clock set back, and file times, have no effect") {
   const TemporaryFolder folder = TemporaryFolder::in_memory();
   const std::string path = folder.file("run");
   for (const std::int64_t step : {5, 10}) save_small(system_disk(), path, step, 2);
@@ -262,7 +262,7 @@ TEST_CASE("checkpoint: a clock that was set back, and times of files, say nothin
   CHECK(CheckpointRoot(path).latest() == 11);
 }
 
-TEST_CASE("checkpoint: who saves where somebody saves is told who it is") {
+TEST_CASE("checkpoint: a second saver gets an error that names the first") {
   const TemporaryFolder folder = TemporaryFolder::in_memory();
   const CheckpointRoot root = CheckpointRoot::lock(folder.file("run"));
   try {

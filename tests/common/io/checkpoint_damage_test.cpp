@@ -1,4 +1,4 @@
-// Every bit, every length, and files that are somebody else's.
+// Damage: every bit, every length, and files of other checkpoints.
 
 #include <doctest.h>
 
@@ -78,7 +78,7 @@ void replace(const std::string& file, const std::string& bytes) {
       .write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
 }
 
-/// What reading all of it says, with LATEST.
+/// Error of reading all of it, with LATEST.
 std::string problem_of(const std::string& path, std::int64_t step) {
   try {
     const CheckpointRoot root(path);
@@ -113,7 +113,7 @@ TEST_CASE("checkpoint: every length, and bytes behind the end") {
   }
 }
 
-TEST_CASE("checkpoint: bursts, and which chunk they are in") {
+TEST_CASE("checkpoint: bursts are located in their chunk") {
   const Saved saved(
       [](const std::string& path) { save_one_tensor(path, 3 << 18); });  // 3 MiB: there are chunks
   const std::string& path = saved.path;
@@ -131,7 +131,7 @@ TEST_CASE("checkpoint: bursts, and which chunk they are in") {
     CAPTURE(problem);
     CHECK(problem.find("damaged in chunk " + std::to_string(at >> 20) + " ") != std::string::npos);
   }
-  // What was found damaged once is not taken for read the second time.
+  // Chunks found damaged once are not cached as valid.
   replace(file, whole);
   const CheckpointReader reader(CheckpointRoot(path), 10);
   std::string bytes = whole;
@@ -142,7 +142,7 @@ TEST_CASE("checkpoint: bursts, and which chunk they are in") {
 
 namespace {
 
-/// A file whose bytes are changed where they are, and put back.
+/// A file whose bytes are changed in place, and restored.
 class ChangedFile {
  public:
   explicit ChangedFile(const std::string& file)
@@ -160,7 +160,7 @@ class ChangedFile {
   int handle_;
 };
 
-/// What is found of every single bit of all files.
+/// Flips every single bit of all files, and counts the detected ones.
 void check_every_bit(const Saved& saved, std::int64_t at_least) {
   REQUIRE(problem_of(saved.path, 10) == "");
   std::int64_t flips = 0, found = 0, named = 0;
@@ -184,8 +184,8 @@ void check_every_bit(const Saved& saved, std::int64_t at_least) {
   CHECK(problem_of(saved.path, 10) == "");
 }
 
-/// What is found of so many bursts of 1 to 600 bytes in any of the files, each byte another, or the first bits of two
-/// bytes far apart.
+/// Counts detected bursts of 1 to 600 bytes in any of the files: every byte changed, or the first
+/// bits of two bytes far apart.
 void check_bursts(int count) {
   const Saved saved(10, 2);
   std::vector<std::unique_ptr<ChangedFile>> files;

@@ -1,4 +1,4 @@
-// Nothing outside of a folder of checkpoints is read or written, whatever is in it.
+// Nothing outside of a folder of checkpoints is read or written, for any content of the folder.
 
 #include <doctest.h>
 
@@ -37,8 +37,8 @@ void put(const fs::path& file, const std::string& bytes) {
   std::ofstream(file, std::ios::binary | std::ios::trunc) << bytes;
 }
 
-/// A folder of checkpoints, and beside it one that is nobody's business, with a checkpoint of its own that is whole:
-/// who follows a way there reads the right bytes, and is not refused.
+/// A folder of checkpoints, and beside it another one with its own complete checkpoint: a reader
+/// that follows a path there would find valid bytes.
 struct Place {
   Place()
       : folder(TemporaryFolder::in_memory()),
@@ -60,7 +60,7 @@ struct Place {
       all[entry.path().string()] = entry.is_regular_file() ? content(entry.path()) : "a folder";
     return all;
   }
-  /// The manifest, one of whose files has another name; it is not there under its own.
+  /// Renames one of the files in the manifest; the original name is missing.
   void name_file(const std::string& quoted) const {
     std::string text = content(manifest());
     text = text.substr(text.find("\"manifest\":") + 11);
@@ -190,7 +190,7 @@ std::vector<Escape> things() {
 
 }  // namespace
 
-TEST_CASE("checkpoint: names and things that lead elsewhere are refused, and not followed") {
+TEST_CASE("checkpoint: names and files that lead outside are rejected, and not followed") {
   int cases = 0;
   for (const auto& all : {names(), things()}) {
     for (const Escape& escape : all) {
@@ -201,13 +201,13 @@ TEST_CASE("checkpoint: names and things that lead elsewhere are refused, and not
       CAPTURE(problem);
       CHECK(problem.find(" (") != std::string::npos);
       CHECK(place.everything() == place.before);
-      // Whoever saves next touches nothing outside either, be it that it removes all that is there.
+      // The next save changes nothing outside either, even if it removes everything in the folder.
       try {
         save_small(system_disk(), place.run.string(), 10, 1);
         save_small(system_disk(), place.run.string(), 20, 1, 1);
       } catch (const Error&) {
         CHECK(place.everything() ==
-              place.before);  // refused: no matter, if nothing happened outside
+              place.before);  // an error is fine if nothing changed outside
       }
       CHECK(place.everything() == place.before);
       ++cases;
@@ -217,7 +217,7 @@ TEST_CASE("checkpoint: names and things that lead elsewhere are refused, and not
   CHECK(cases >= 25);
 }
 
-TEST_CASE("checkpoint: who saves follows nothing that was put there for it") {
+TEST_CASE("checkpoint: a save follows no prepared links") {
   const std::vector<Escape> traps = {
       {"LATEST is a link",
        [](const Place& place) {
@@ -268,7 +268,7 @@ TEST_CASE("checkpoint: who saves follows nothing that was put there for it") {
       const std::string problem = error.what();
       CAPTURE(problem);
       CHECK(problem.find(" (") != std::string::npos);
-      CHECK(small_problem(place.run.string(), 10) == "");  // what was there is whole
+      CHECK(small_problem(place.run.string(), 10) == "");  // the existing checkpoint is complete
     }
     CHECK(place.everything() == place.before);
   }

@@ -1,5 +1,5 @@
-// A file that is written behind its maker's back: the bytes and the hashes are those that were given, whatever the file
-// system says to writes past its cache, and whatever goes wrong is told.
+// A file written by a background thread: bytes and hashes are those of the caller, with and without
+// direct writes, and every error is reported.
 
 #include <doctest.h>
 
@@ -57,7 +57,7 @@ void check_file(Disk& disk, const TemporaryFolder& folder, std::size_t size, std
   CAPTURE(at_once);
   const std::string bytes = bytes_of(size);
   const FileRecord record = write_file(disk, folder, bytes, at_once);
-  const bool same = folder.read("file") == bytes;  // which are no text
+  const bool same = folder.read("file") == bytes;  // binary
   CHECK(same);
   CHECK(record.num_bytes == static_cast<std::int64_t>(size));
   REQUIRE(record.chunks.size() == (size + mib - 1) / mib);
@@ -70,7 +70,7 @@ void check_file(Disk& disk, const TemporaryFolder& folder, std::size_t size, std
 
 }  // namespace
 
-TEST_CASE("checkpoint file: every size, in pieces of any, through the page cache and past it") {
+TEST_CASE("checkpoint file: every size, in pieces of any size, through the page cache and past it") {
   const TemporaryFolder on_disk;
   const TemporaryFolder in_memory = TemporaryFolder::in_memory();
   for (const Cache cache : {Cache::as_it_is, Cache::refused, Cache::meant_no}) {
@@ -130,7 +130,7 @@ TEST_CASE(
                        Error);
 }
 
-TEST_CASE("checkpoint file: a disk that takes little at once") {
+TEST_CASE("checkpoint file: a disk with short writes") {
   const TemporaryFolder folder;
   for (const Cache cache : {Cache::as_it_is, Cache::refused, Cache::meant_no}) {
     for (const std::size_t most : {std::size_t{100001}, std::size_t{4096 * 100}, mib - 1}) {
@@ -155,7 +155,7 @@ std::string problem_of_writing(Disk& disk, const TemporaryFolder& folder, std::s
 
 }  // namespace
 
-TEST_CASE("checkpoint file: a disk that is full, broken, or takes nothing, at every write") {
+TEST_CASE("checkpoint file: a disk that is full, broken, or writes nothing, at every write") {
   const TemporaryFolder folder;
   for (const auto& [error, said] :
        {std::pair{ENOSPC, "No space left"}, std::pair{EIO, "Input/output error"},
@@ -173,7 +173,7 @@ TEST_CASE("checkpoint file: a disk that is full, broken, or takes nothing, at ev
   }
 }
 
-TEST_CASE("checkpoint file: given up in the middle, nobody waits for the rest") {
+TEST_CASE("checkpoint file: destroyed before its end, without waiting for the rest") {
   const TemporaryFolder folder;
   for (const std::size_t blocks : {1, 2, 3, 8}) {
     const OpenFile opened(system_disk(), system_disk().open_root(folder.file("").c_str()));
@@ -187,7 +187,7 @@ TEST_CASE("checkpoint file: given up in the middle, nobody waits for the rest") 
 namespace {
 
 constexpr std::int64_t large_numel =
-    9 * (write_block_bytes / 16);  // three blocks, the last of which is not whole
+    9 * (write_block_bytes / 16);  // three blocks, the last of which is partial
 
 float large_value(std::int64_t step, std::int64_t e) {
   return static_cast<float>(e % 65521 + step);
@@ -214,7 +214,7 @@ void save_large(Disk& disk, const std::string& path, std::int64_t step) {
   commit_checkpoint(disk, root, checkpoint, manifest);
 }
 
-/// The newest step, all of whose elements are right; a problem if one is there that is not.
+/// The newest step with correct elements; a problem if there is an incorrect one.
 std::int64_t newest_large(const std::string& path, std::string& problem) {
   std::int64_t newest = -1;
   try {
@@ -235,7 +235,7 @@ std::int64_t newest_large(const std::string& path, std::string& problem) {
 }  // namespace
 
 TEST_CASE(
-    "checkpoint file: killed, cut short, no space, broken disk, at every call of a save of several "
+    "checkpoint file: complete after a kill, a short write, no space or a broken disk at every call of several "
     "blocks") {
   int points = 0;
   const TemporaryFolder on_disk;

@@ -1,5 +1,5 @@
-// Checkpoints nobody may accept: every one is refused with a sentence that says why, in a process that may not have
-// more than 512 MB, whatever it would cost.
+// Invalid checkpoints: every one is rejected with an error sentence, in a process limited to 512
+// MB.
 
 #include <doctest.h>
 
@@ -37,7 +37,7 @@ constexpr rlim_t most_addresses = 512'000'000;
 
 struct HostileManifest {
   std::string name;
-  std::string body;  ///< gets the hash it should have
+  std::string body;  ///< gets its correct hash
   std::string phrase;
 };
 
@@ -68,7 +68,7 @@ std::string piece_text(const std::string& fields) {
 }
 const std::string hash_text = '"' + std::string(32, 'a') + '"';
 
-/// Legal in form, made to cost memory or time.
+/// Valid in form, designed to cost memory or time.
 std::vector<HostileManifest> large_manifests() {
   const std::string one = tensor_text("a", "4") + ',' + tensor_text("b", "4");
   std::string states, empties = one, chunks = hash_text, keys = "\"k\":0", dimensions = "1";
@@ -155,7 +155,7 @@ std::vector<HostileManifest> small_manifests() {
        "twice"},
       {"a gap", piece(R"("first":1,"numel":3,"row_numel":4,"row_stride":4,"offset":0)"),
        "not whole"},
-      {"cut short", piece(R"("first":0,"numel":3,"row_numel":4,"row_stride":4,"offset":0)"),
+      {"a short piece", piece(R"("first":0,"numel":3,"row_numel":4,"row_stride":4,"offset":0)"),
        "not whole"},
       {"a piece exceeds its tensor",
        piece(R"("first":2,"numel":3,"row_numel":4,"row_stride":4,"offset":0)"), "exceeds"},
@@ -199,7 +199,7 @@ std::vector<HostileManifest> small_manifests() {
   };
 }
 
-/// "" if it was refused as it should be.
+/// "" if it was rejected as expected.
 std::string complaint(const std::string& folder, const std::string& phrase) {
   try {
     const CheckpointReader reader(CheckpointRoot(folder), 10);
@@ -219,7 +219,7 @@ std::string complaint(const std::string& folder, const std::string& phrase) {
   return "";
 }
 
-/// In a process of its own, which may not have much.
+/// In a separate process with limited memory.
 std::string complaint_in_child(const std::string& folder, const std::string& phrase) {
   int ends[2];
   REQUIRE(::pipe(ends) == 0);
@@ -247,7 +247,7 @@ std::string complaint_in_child(const std::string& folder, const std::string& phr
 
 }  // namespace
 
-TEST_CASE("checkpoint: hostile manifests are refused, in 512 MB") {
+TEST_CASE("checkpoint: hostile manifests are rejected, in 512 MB") {
   const TemporaryFolder folder = TemporaryFolder::in_memory();
   const std::string path = folder.file("run");
   save_small(system_disk(), path, 10, 2);
@@ -280,7 +280,7 @@ TEST_CASE("checkpoint: hostile manifests are refused, in 512 MB") {
   CHECK(cases >= 40);
 }
 
-TEST_CASE("checkpoint: what the seeds of the fuzzers say of themselves") {
+TEST_CASE("checkpoint: the seeds of the fuzzers are as named") {
   for (const char* corpus : {"manifest", "checkpoint"}) {
     int good = 0;
     for (const auto& entry :

@@ -1,5 +1,5 @@
-// A file that is made in memory by several threads is the one that is written piece by piece, wherever chunks and
-// pieces end, and on its way to the disk nothing is lost or left out.
+// A file made in memory by several threads equals the one written piece by piece, for all
+// boundaries of chunks and pieces, and is written completely.
 
 #include "common/io/checkpoint/checkpoint_image.hpp"
 
@@ -25,7 +25,8 @@ namespace {
 
 constexpr std::int64_t chunk_numel = chunk_bytes / 4;
 
-/// What one rank has, of tensors of so many elements in two states each; every thousandth is a NaN of its own.
+/// Pieces of one rank, of tensors of these sizes in two states each; every thousandth element is a
+/// non-canonical NaN.
 struct Rank {
   explicit Rank(const std::vector<std::int64_t>& numels, std::int64_t step = 7) {
     manifest.contract = "1";
@@ -103,9 +104,9 @@ class Folder {
 
 }  // namespace
 
-TEST_CASE("checkpoint image: the file that is written piece by piece, by any number of threads") {
+TEST_CASE("checkpoint image: equals the file written piece by piece, for any number of threads") {
   const Folder folder;
-  CheckpointImage image;  // one room for all of them, larger and smaller ones in turn
+  CheckpointImage image;  // reused for all of them, larger and smaller ones in turn
   for (const std::vector<std::int64_t>& cut : cuts) {
     CAPTURE(cut.size());
     CAPTURE(cut.front());
@@ -124,7 +125,7 @@ TEST_CASE("checkpoint image: the file that is written piece by piece, by any num
   }
 }
 
-TEST_CASE("checkpoint image: it is of the moment it was made") {
+TEST_CASE("checkpoint image: later changes of the values have no effect") {
   Rank rank({3 * chunk_numel + 17});
   CheckpointImage image;
   image.make(rank.manifest, rank.pieces, rank.values, 2);
@@ -134,9 +135,9 @@ TEST_CASE("checkpoint image: it is of the moment it was made") {
   CHECK(same);
 }
 
-TEST_CASE("checkpoint image: its room is kept, and grows") {
+TEST_CASE("checkpoint image: its memory is reused, and grows") {
   constexpr std::size_t size = std::size_t{64}
-                               << 20;  // so much is never given again with what was in it
+                               << 20;  // a new allocation of this size would lose the content
   PageBuffer room;
   room.reserve(size);
   REQUIRE(room.bytes().size() >= size);
@@ -153,7 +154,7 @@ TEST_CASE("checkpoint image: its room is kept, and grows") {
 }
 
 TEST_CASE(
-    "checkpoint image: written in large blocks, past the page cache but for its end, and through "
+    "checkpoint image: written in large blocks, past the page cache except its end, and through "
     "it") {
   const Folder folder;
   for (const std::vector<std::int64_t>& cut :
@@ -190,7 +191,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("checkpoint image: a disk that is full, broken, or takes nothing, at every write") {
+TEST_CASE("checkpoint image: a disk that is full, broken, or writes nothing, at every write") {
   const Folder folder;
   const Rank rank({5 * chunk_numel + 5});  // two states of it: 10 MiB
   CheckpointImage image;

@@ -1,5 +1,5 @@
-// A loss of power at any moment, with whatever was not synced lost by itself: a checkpoint whose save returned is
-// there, and none is there that is not whole.
+// A loss of power at any moment, with any subset of unsynced writes lost: a checkpoint whose save
+// returned exists, and no incomplete one does.
 
 #include <doctest.h>
 
@@ -53,7 +53,7 @@ TEST_CASE("checkpoint: 10,000 losses of power") {
     RecordingDisk disk;
     std::vector<std::pair<std::size_t, std::int64_t>> returned;
     for (const std::int64_t step :
-         {10, 20, 20, 30}) {  // a first one, another, one written over, one that prunes
+         {10, 20, 20, 30}) {  // a first one, another, one overwritten, one with pruning
       save_small(disk, folder.file("run"), step, ranks, step == 30 ? 1 : 0);
       returned.emplace_back(disk.calls().size(), step);
     }
@@ -65,7 +65,7 @@ TEST_CASE("checkpoint: 10,000 losses of power") {
 
 namespace {
 
-/// The control: a protocol without its syncs of files.
+/// The control: a protocol without file syncs.
 class ForgetfulDisk : public RecordingDisk {
  public:
   int sync(int) override { return 0; }
@@ -73,7 +73,7 @@ class ForgetfulDisk : public RecordingDisk {
 
 }  // namespace
 
-TEST_CASE("checkpoint: without syncs, as a control, losses of power show") {
+TEST_CASE("checkpoint: control: without syncs, losses of power are detected") {
   const TemporaryFolder folder = TemporaryFolder::in_memory();
   std::filesystem::create_directory(folder.file("run"));
   ForgetfulDisk disk;

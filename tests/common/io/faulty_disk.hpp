@@ -1,5 +1,5 @@
 #pragma once
-// A disk that goes wrong at its n-th call that changes anything: the process ends there, or the call fails.
+// A disk that fails at its n-th modifying call: the process ends there, or the call fails.
 
 #include <signal.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-// JSON values: what reports are built of, and what bundles and the reports of MPI jobs are read with.
+// JSON values of reports, bundles and MPI job reports.
 
 #include "common/io/json.hpp"
 
@@ -13,18 +13,18 @@ namespace {
 
 using namespace zeroproof;
 
-TEST_CASE("members keep their order, and an initializer list is an object where it can be one") {
+TEST_CASE("Json: members keep their order, and an initializer list is an object if possible") {
   Json json = {{"z", 1}, {"a", {{"deep", nullptr}}}, {"m", {1, "two", false}}};
   json["b"] = std::vector<std::string>{"x", "y"};
   json["a"]["more"] = -1;
-  json["z"] = 2U;  // in the place it has
+  json["z"] = 2U;  // at its old position
   CHECK(json.dump() == R"({"z":2,"a":{"deep":null,"more":-1},"m":[1,"two",false],"b":["x","y"]})");
   CHECK(Json({{"a", 1}, {2, "b"}}).dump() == R"([["a",1],[2,"b"]])");
   CHECK(Json::array().dump(1) + Json::object().dump(1) + Json().dump() == "[]{}null");
   CHECK(Json({{"a", {1}}}).dump(1) == "{\n \"a\": [\n  1\n ]\n}");
 }
 
-TEST_CASE("numbers are written so that they are read back") {
+TEST_CASE("Json: numbers are read back exactly") {
   CHECK(Json(0.1).dump() == "0.1");
   CHECK(Json(1.0).dump() == "1.0");
   CHECK(Json(1.0F / 3).dump() == "0.3333333432674408");
@@ -38,7 +38,7 @@ TEST_CASE("numbers are written so that they are read back") {
   CHECK(read.begin()[4].get<int>() == 2);
 }
 
-TEST_CASE("a copy does not change with the value it was copied from") {
+TEST_CASE("Json: a copy is independent of its source") {
   Json first = {{"list", {1}}};
   const Json second = first;
   first["list"].push_back(2);
@@ -46,14 +46,14 @@ TEST_CASE("a copy does not change with the value it was copied from") {
   CHECK(second.dump() == R"({"list":[1]})");
 }
 
-TEST_CASE("texts: quotes, control characters, and bytes that are not UTF-8") {
+TEST_CASE("Json: texts with quotes, control characters, and bytes that are not UTF-8") {
   CHECK(Json("a\"\\\n\x01\xC3\xA4").dump() == "\"a\\\"\\\\\\n\\u0001\xC3\xA4\"");
   CHECK(Json("a\xFFz").dump() == "\"a\xEF\xBF\xBDz\"");
   CHECK(json_quoted("a/\"") == "\"a/\\\"\"");
   CHECK_FALSE(json_quoted("a\xFF").has_value());
 }
 
-TEST_CASE("what is read: every kind of value, lists of numbers") {
+TEST_CASE("Json: parses every kind of value, lists of numbers") {
   const Json json = Json::parse(R"({"a": "last", "b": [1, 2], "c": true, "d": null})");
   CHECK(json.dump() == R"({"a":"last","b":[1,2],"c":true,"d":null})");
   CHECK(json.at("b").get<std::vector<std::int64_t>>() == std::vector<std::int64_t>{1, 2});
@@ -66,7 +66,7 @@ TEST_CASE("what is read: every kind of value, lists of numbers") {
   CHECK(c);
 }
 
-TEST_CASE("what is no JSON, missing, of another type, or too deep is an error") {
+TEST_CASE("Json: invalid, missing, wrong type or too deep is an error") {
   for (const char* text : {"", "{", "[1,]", "{\"a\" 1}", "nul", "1 2", "\"\xFF\"",
                            R"({"a": 1, "b": 2, "a": 1})", R"([{"a": {"a": 1, "\u0061": 1}}])"}) {
     CAPTURE(text);
@@ -88,7 +88,7 @@ TEST_CASE("what is no JSON, missing, of another type, or too deep is an error") 
 }
 
 // With a search for each among those before it, this would end at the time limit of the test.
-TEST_CASE("as many members as a text has room for") {
+TEST_CASE("Json: parses many members in linear time") {
   constexpr int members = 1000000;
   std::string text = "{";
   for (int i = 0; i < members; ++i) text += (i == 0 ? "\"" : ",\"") + std::to_string(i) + "\":0";
@@ -98,7 +98,7 @@ TEST_CASE("as many members as a text has room for") {
   CHECK(json.members().size() == members);
 }
 
-TEST_CASE("what is said of a text that is no JSON is short, however long its words are") {
+TEST_CASE("Json: errors about invalid text are short for long words") {
   try {
     Json::parse("{\"" + std::string(100000, 'x'));
     FAIL("accepted");

@@ -1,5 +1,5 @@
 #pragma once
-// Disks with a will of their own: about writes past the page cache, about how much they take at once, and full ones.
+// Disks with special behaviour: direct writes, short writes, and full disks.
 
 #include <algorithm>
 #include <cerrno>
@@ -11,7 +11,7 @@ namespace zeroproof::tests {
 
 enum class Cache { as_it_is, refused, meant_no };
 
-/// What a file system may say to writes past its cache, and do with them.
+/// Support of direct writes by a file system.
 class ParticularDisk final : public Disk {
  public:
   explicit ParticularDisk(Cache cache, std::size_t most = ~std::size_t{0})
@@ -44,7 +44,7 @@ class ParticularDisk final : public Disk {
   bool direct_ = false;
 };
 
-/// No write of it is the last: it goes on being full, or takes nothing.
+/// All further writes fail too: it stays full, or writes nothing.
 class FullDisk final : public Disk {
  public:
   FullDisk(int at, int error) : at_(at), error_(error) {}

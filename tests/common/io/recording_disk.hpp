@@ -1,6 +1,7 @@
 #pragma once
-// A disk that remembers what was asked of it, and can tell what a loss of power may leave of that: every call that was
-// not followed by a sync of its file or folder may be lost, by itself, and a write in any of its blocks of 512 bytes.
+// A disk that records its calls, and can compute the content after a loss of power: every call
+// without a later sync of its file or folder may be lost, independently, and a write in any of its
+// blocks of 512 bytes.
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -23,10 +24,10 @@ class RecordingDisk : public Disk {
  public:
   struct Call {
     enum Kind { make_folder, create, write, rename, exchange, remove, sync } kind;
-    int node;           ///< the file or folder; of what happens to names, their folder
+    int node;           ///< the file or folder; for names, their folder
     std::string name;   ///< or the bytes
     std::string other;  ///< the other name
-    int made = -1;      ///< the node that came to be
+    int made = -1;      ///< the created node
   };
 
   const std::vector<Call>& calls() const { return calls_; }
@@ -63,7 +64,7 @@ class RecordingDisk : public Disk {
   }
   int sync(int file) override {
     calls_.push_back({Call::sync, node_of(file), "", ""});
-    return 0;  // nothing is lost here by itself
+    return 0;  // no call is lost here
   }
   int rename(int folder, const char* from, const char* to) override {
     const int result = Disk::rename(folder, from, to);
@@ -90,8 +91,8 @@ class RecordingDisk : public Disk {
     for (const int handle : kept_) Disk::close(handle);
   }
 
-  /// What is there after the first `num_calls`, if `lost` says of each call that no sync followed whether it is gone,
-  /// and of each block of 512 bytes of such a write: written into an empty folder that is there.
+  /// The content after the first `num_calls`: `lost` returns for each unsynced call, and for each
+  /// block of 512 bytes of such a write, whether it is lost. Written into an existing empty folder.
   void replay(std::size_t num_calls, const std::string& path,
               const std::function<bool()>& lost) const {
     std::map<int, std::string> bytes;
@@ -142,7 +143,7 @@ class RecordingDisk : public Disk {
   }
 
  private:
-  /// A number for what a descriptor means: the file system's, which is not given twice while somebody has it open.
+  /// A number for the file of a descriptor: the inode, which is unique while the file is open.
   int node_of(int handle) {
     struct stat status {};
     ::fstat(handle, &status);

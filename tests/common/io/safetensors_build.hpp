@@ -1,5 +1,5 @@
 #pragma once
-// Safetensors files put together by hand, right and wrong, byte by byte: not with the code under test.
+// Safetensors files built by hand, valid and invalid, byte by byte, without the code under test.
 
 #include <cstdint>
 #include <string>
@@ -20,12 +20,12 @@ inline std::string safetensors_bytes(std::string header, std::string_view data) 
   return length_bytes(header.size()) + header + std::string(data);
 }
 
-/// The same without padding: the header is what it is.
+/// The same without padding: the header is unchanged.
 inline std::string unpadded_bytes(std::string_view header, std::string_view data) {
   return length_bytes(header.size()) + std::string(header) + std::string(data);
 }
 
-/// `"name":{"dtype":...}`, every part as JSON text so that it can be wrong.
+/// `"name":{"dtype":...}`, every part as JSON text so that it can be invalid.
 inline std::string entry(std::string_view name, std::string_view dtype, std::string_view shape,
                          std::string_view offsets) {
   return "\"" + std::string(name) + "\":{\"dtype\":\"" + std::string(dtype) +

@@ -1,5 +1,5 @@
 #pragma once
-// Files no reader may accept. Each has a name, and a phrase its refusal must contain.
+// Invalid files. Each has a name, and a phrase that the error must contain.
 
 #include <string>
 #include <vector>
@@ -15,11 +15,11 @@ struct HostileCase {
   SafetensorsLimits limits = {};
 };
 
-std::vector<HostileCase> hostile_lengths();  ///< the 8 bytes in front, and files cut short
+std::vector<HostileCase> hostile_lengths();  ///< the 8 bytes in front, and truncated files
 std::vector<HostileCase> hostile_json();     ///< text that is not the JSON of a header
-std::vector<HostileCase> hostile_tensors();  ///< JSON whose tensors cannot be
+std::vector<HostileCase> hostile_tensors();  ///< JSON with invalid tensors
 std::vector<HostileCase>
-hostile_sizes();  ///< legal in form, made to cost memory or time; up to 52 MB each
+hostile_sizes();  ///< valid in form, designed to cost memory or time; up to 52 MB each
 
 inline std::vector<HostileCase> small_hostile_cases() {
   std::vector<HostileCase> all = hostile_lengths();

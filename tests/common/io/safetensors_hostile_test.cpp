@@ -1,4 +1,4 @@
-// Files nobody may accept: refused with a sentence that says why, before they cost memory.
+// Invalid files: rejected with an error sentence, before they cost memory.
 
 #include "tests/common/io/safetensors_hostile.hpp"
 
@@ -23,7 +23,7 @@ using namespace zeroproof::tests;
 
 namespace {
 
-/// The message of the refusal, "" if the reader was made.
+/// The error message, "" if the reader was constructed.
 template <class Make>
 std::string refusal(const Make& make) {
   try {
@@ -45,7 +45,7 @@ void check_sentence(const std::string& message, const std::string& phrase) {
                      [](char c) { return static_cast<unsigned char>(c) < 0x20; }));
 }
 
-/// The header as long as the file can hold: what memory is measured against.
+/// The header as long as the file can hold: the basis of the memory limit.
 std::size_t header_size(const std::string& bytes) {
   std::uint64_t length = 0;
   if (bytes.size() >= 8) std::memcpy(&length, bytes.data(), 8);
@@ -54,7 +54,7 @@ std::size_t header_size(const std::string& bytes) {
 
 constexpr std::size_t slack = 64 << 10;
 
-/// Refused from memory and from disk, with the same sentence and within the same memory.
+/// Rejected from memory and from disk, with the same sentence and within the same memory.
 void check_case(const HostileCase& hostile, const TemporaryFolder& folder) {
   CAPTURE(hostile.name);
   const std::string path = folder.write("hostile", hostile.bytes);
@@ -80,7 +80,7 @@ void check_case(const HostileCase& hostile, const TemporaryFolder& folder) {
 
 }  // namespace
 
-TEST_CASE("safetensors: every hostile file is refused, and cheaply") {
+TEST_CASE("safetensors: every hostile file is rejected at low cost") {
   const TemporaryFolder folder;
   std::set<std::string> names;
   for (const HostileCase& hostile : small_hostile_cases()) {
@@ -90,12 +90,12 @@ TEST_CASE("safetensors: every hostile file is refused, and cheaply") {
   CHECK(names.size() >= 90);
 }
 
-TEST_CASE("safetensors: headers made to cost memory") {
+TEST_CASE("safetensors: headers designed to cost memory") {
   const TemporaryFolder folder;
   for (const HostileCase& hostile : hostile_sizes()) check_case(hostile, folder);
 }
 
-TEST_CASE("safetensors: what is not a regular file") {
+TEST_CASE("safetensors: files that are not regular are rejected") {
   const TemporaryFolder folder;
   const auto open = [](const std::string& path) {
     return refusal([&] { SafetensorsReader::open(path); });
@@ -106,7 +106,7 @@ TEST_CASE("safetensors: what is not a regular file") {
   check_sentence(open("/dev/zero"), "is not a regular file");
   REQUIRE(::mkfifo(folder.file("pipe").c_str(), 0600) == 0);
   check_sentence(open(folder.file("pipe")),
-                 "is not a regular file");  // and nobody waits for a writer
+                 "is not a regular file");  // without waiting for a writer
   REQUIRE(::symlink("loop", folder.file("loop").c_str()) == 0);
   check_sentence(open(folder.file("loop")), "cannot be opened");
   check_sentence(open(folder.write("x", small_file()) + std::string("\0y", 2)), "NUL");

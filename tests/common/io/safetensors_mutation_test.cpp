@@ -1,5 +1,5 @@
-// Every bit of a small file flipped, and the file cut at every length: refused, or everything the reader says
-// about the new bytes is true. Never a crash.
+// Every bit of a small file flipped, and the file truncated at every length: rejected, or read
+// consistently. Never a crash.
 
 #include <doctest.h>
 
@@ -39,7 +39,7 @@ TEST_CASE("safetensors: every bit flipped") {
   CHECK(refused > static_cast<int>(4 * data));  // most bits of a header matter
 }
 
-TEST_CASE("safetensors: cut at every length, and any byte put in anywhere") {
+TEST_CASE("safetensors: truncated at every length, and any byte inserted anywhere") {
   const std::string good = small_file();
   for (std::size_t length = 0; length < good.size(); ++length) {
     CAPTURE(length);
@@ -53,7 +53,7 @@ TEST_CASE("safetensors: cut at every length, and any byte put in anywhere") {
       mutant.insert(at, 1, c);
       bool taken = true;
       CHECK_NOTHROW(taken = accepted(mutant));
-      CHECK_FALSE(taken);  // the file is one byte longer than its header says, whatever the byte is
+      CHECK_FALSE(taken);  // the file is one byte longer than in its header, for any byte
     }
   }
 }
@@ -68,7 +68,7 @@ TEST_CASE("safetensors: two bytes of the header replaced") {
         std::string mutant = good;
         mutant[at] = a;
         mutant[at + 1] = b;
-        accepted(mutant);  // throws if a promise is broken
+        accepted(mutant);  // throws on an inconsistency
         ++tried;
       }
     }

@@ -1,4 +1,4 @@
-// What is written is read back: every element type, odd shapes, any order, pieces of any size.
+// Files are read back as written: every element type, odd shapes, any order, pieces of any size.
 
 #include "common/io/safetensors/safetensors.hpp"
 
@@ -118,7 +118,7 @@ TEST_CASE("safetensors: round trip of every element type and odd shapes, in piec
   CHECK(reader.find("zzz") == nullptr);
 }
 
-TEST_CASE("safetensors: the same tensors give the same bytes, in whatever order they come") {
+TEST_CASE("safetensors: the same tensors give the same bytes, in any order") {
   const TemporaryFolder folder;
   std::vector<SafeTensorSpec> specs = all_specs();
   write_file(folder.file("one"), specs, 1 << 20);
@@ -172,7 +172,7 @@ TEST_CASE("safetensors: keys in any order, numbers in their largest form, spaces
   CHECK(reader.find("x")->shape == std::vector<std::int64_t>{9007199254740992, 0});
 }
 
-TEST_CASE("safetensors: ranges outside a tensor are refused") {
+TEST_CASE("safetensors: ranges outside a tensor are rejected") {
   const std::string bytes = small_file();
   const SafetensorsReader reader =
       SafetensorsReader::from_memory(std::as_bytes(Span<const char>(bytes)), "small");

@@ -1,4 +1,4 @@
-// Our side of the comparison with other safetensors libraries.
+// Tool for the comparison with other safetensors libraries.
 //   dump FILE      one line per metadata entry and tensor: name, type, shape, XXH3-128 of its bytes
 //   copy IN OUT    reads everything and writes it again
 //   write FILE     every element type, odd shapes; byte i of a tensor is (37 i + length of its name) mod 256
@@ -80,8 +80,8 @@ void corpus(const std::string& folder) {
     std::ofstream stream(std::filesystem::path(folder) / file, std::ios::binary);
     stream << bytes;
     stream.close();
-    ZP_CHECK(stream.good(), ErrorCode::io, file + " cannot be written", "the corpus would miss it",
-             "make the folder");
+    ZP_CHECK(stream.good(), ErrorCode::io, file + " cannot be written", "the corpus would be incomplete",
+             "create the folder");
   };
   for (const tests::HostileCase& hostile : tests::small_hostile_cases())
     save(hostile.name, hostile.bytes);

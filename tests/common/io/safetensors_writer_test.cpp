@@ -1,4 +1,4 @@
-// The writer refuses what the reader would, and leaves either a whole file or none.
+// The writer rejects files that the reader would reject, and leaves either a complete file or none.
 
 #include <doctest.h>
 
@@ -23,7 +23,7 @@ Span<const std::byte> bytes_of(std::string_view text) {
   return std::as_bytes(Span<const char>(text));
 }
 
-/// Runs `act` and gives its refusal.
+/// Runs `act` and returns its error.
 template <class Act>
 std::string refusal(const Act& act, ErrorCode code = ErrorCode::invalid_argument) {
   try {
@@ -45,7 +45,7 @@ bool contains(const std::string& text, const std::string& phrase) {
 
 }  // namespace
 
-TEST_CASE("safetensors writer: names and shapes a reader would refuse") {
+TEST_CASE("safetensors writer: names and shapes a reader would reject") {
   using enum SafeDType;
   CHECK(contains(plan({"", u8, {1}}), "is empty"));
   CHECK(contains(plan({"__metadata__", u8, {1}}), "is reserved"));
@@ -130,7 +130,7 @@ TEST_CASE("safetensors writer: too many bytes, too few, unknown names, late byte
   CHECK(folder.num_entries() == 1);
 }
 
-TEST_CASE("safetensors writer: an existing file stays until the new one is whole") {
+TEST_CASE("safetensors writer: an existing file stays until the new one is complete") {
   const TemporaryFolder folder;
   folder.write("f", "old");
   {
@@ -153,7 +153,7 @@ TEST_CASE("safetensors writer: folders, pipes, devices and links") {
   CHECK(contains(make(folder.file("")), "is a directory"));
   CHECK(contains(make(folder.file("no/such/folder")), "cannot be written"));
   CHECK(contains(make(""), "empty"));
-  // Never a real device here: if the check were broken, a test run by root would replace it.
+  // Never a real device here: if the check failed, a test run by root would replace it.
   REQUIRE(::mkfifo(folder.file("pipe").c_str(), 0600) == 0);
   CHECK(contains(make(folder.file("pipe")), "is not a regular file"));
   std::filesystem::create_symlink("target", folder.file("link"));
@@ -164,7 +164,7 @@ TEST_CASE("safetensors writer: folders, pipes, devices and links") {
   CHECK(contains(make(folder.file("loop")), "is a link without a target"));
 }
 
-TEST_CASE("safetensors writer: a disk that takes no more") {
+TEST_CASE("safetensors writer: a full disk") {
   const TemporaryFolder folder;
   rlimit before{};
   REQUIRE(::getrlimit(RLIMIT_FSIZE, &before) == 0);

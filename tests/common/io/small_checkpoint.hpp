@@ -1,6 +1,6 @@
 #pragma once
-// A checkpoint of three tensors and two state buffers, cut over any number of ranks, whose values tell where they
-// belong.
+// A checkpoint of three tensors and two state buffers, split over any number of ranks, whose values
+// encode their positions.
 
 #include <cstdint>
 #include <string>
@@ -84,7 +84,7 @@ inline void save_small(Disk& disk, const std::string& path, std::int64_t step, i
   if (keep > 0) prune_checkpoints(disk, root, keep);
 }
 
-/// "" if the checkpoint of that step is whole and has the values it was saved with; what is wrong if not.
+/// "" if the checkpoint of that step is complete and has the saved values; else the problem.
 inline std::string small_problem(const std::string& path, std::int64_t step) {
   try {
     const CheckpointReader reader(CheckpointRoot(path), step);
@@ -109,8 +109,8 @@ inline std::string small_problem(const std::string& path, std::int64_t step) {
   return "";
 }
 
-/// The newest step whose checkpoint is whole, -1 if there is none; `problem` says if a folder that has a
-/// checkpoint's name is not whole.
+/// The newest step with a complete checkpoint, -1 if there is none; `problem` is set if a folder
+/// with a checkpoint's name is incomplete.
 inline std::int64_t newest_whole(const std::string& path, std::string& problem) {
   std::int64_t newest = -1;
   for (const std::int64_t step : CheckpointRoot(path).steps()) {
