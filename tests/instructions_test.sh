@@ -1,9 +1,9 @@
 #!/bin/sh
 # instructions_test.sh COMPILER OBJECT...      disassembles objects or archives of contract code and fails if one holds
-# an instruction that rounds other than R2, R4 and R8 say: fused multiply-add, approximations of 1/x and 1/sqrt(x),
+# an instruction that violates the rounding of R2, R4 and R8: fused multiply-add, approximations of 1/x and 1/sqrt(x),
 # conversions to bf16 that flush subnormals, x87 arithmetic, or a call of fma(). Names archive, object and function.
-# First it makes a bad object of its own, once per kind, and demands that it is found.
-# Exit status: 0 none, 1 some, 77 cannot be looked at here (no objdump, or not x86-64).
+# First it compiles a bad object for every kind, which must be detected.
+# Exit status: 0 none, 1 some, 77 cannot run here (no objdump, or not x86-64).
 set -eu
 fail() { printf 'FAILED: %s\n' "$1"; exit 1; }
 skip() { printf 'skipped: %s\n' "$1"; exit 77; }
@@ -12,13 +12,13 @@ skip() { printf 'skipped: %s\n' "$1"; exit 77; }
 compiler=$1
 shift
 objdump=${OBJDUMP:-objdump}
-command -v "$objdump" >/dev/null 2>&1 || skip "there is no $objdump here (binutils has it), so no object was looked at"
+command -v "$objdump" >/dev/null 2>&1 || skip "there is no $objdump here (binutils has it), so no object was checked"
 case $(uname -m) in x86_64 | amd64) ;; *) skip "the list of instructions is that of x86-64, and this is $(uname -m)" ;; esac
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 
-# R7: the norm may use fma on its fp64 sums. These are the functions (patterns of mangled names) in which one is
-# welcome; no compiler makes any of its own accord under the contract's flags, so today nothing needs the list.
+# R7: the norm may use fma on its fp64 sums. These are the functions (patterns of mangled names) in which it is
+# allowed; no compiler generates one under the contract's flags, so currently the list is not needed.
 allowed='grad_norm|chunk_sum|all_chunks|square_lanes'
 demangle='cat'
 if command -v c++filt >/dev/null 2>&1; then demangle=c++filt; fi
@@ -27,7 +27,7 @@ if command -v c++filt >/dev/null 2>&1; then demangle=c++filt; fi
 cat >"$folder/scan.awk" <<'AWK'
 /file format/ { object = $1; sub(/:$/, "", object); next }
 /^[0-9a-f]+ <.*>:$/ { name = $2; gsub(/[<>:]/, "", name); ++functions; next }
-# "address: TAB instruction operands"; relocations stand on lines of their own as "address: R_X86_64_... symbol"
+# "address: TAB instruction operands"; relocations are on separate lines as "address: R_X86_64_... symbol"
 /R_X86_64_/ {
   symbol = $3
   sub(/[-+]0x[0-9a-f]+$/, "", symbol)
@@ -66,19 +66,19 @@ function bad(what) {
 END { print "COUNT", functions + 0, instructions + 0, arithmetic + 0, wide + 0, widest + 0, total + 0 }
 AWK
 
-scan() { # file: leaves the lines in $folder/found
+scan() { # file: writes the lines to $folder/found
   "$objdump" -d -r --no-show-raw-insn "$1" >"$folder/text" 2>"$folder/errors" || fail "objdump cannot read $1: $(cat "$folder/errors")"
   awk -v allowed="$allowed" -f "$folder/scan.awk" "$folder/text" >"$folder/found"
 }
 count() { sed -n 's/^COUNT //p' "$folder/found" | cut -d ' ' -f "$1"; }
 
-# ---------------------------------------------------------------- is this test awake?
+# ---------------------------------------------------------------- self-test
 
-planted() { # what must be found, compiler flags...; the function is on standard input
+planted() { # expected finding, compiler flags...; the function is on standard input
   wanted=$1
   shift
   cat >"$folder/planted.cpp"
-  # shellcheck disable=SC2086  # a compiler with arguments is meant to be split
+  # shellcheck disable=SC2086  # a compiler with arguments must be split
   if ! $compiler "$@" -c -o "$folder/planted.o" "$folder/planted.cpp" 2>"$folder/errors"; then
     fail "the planted object does not compile: $(cat "$folder/errors")"
   fi
@@ -112,7 +112,7 @@ printf 'ok: 6 planted instructions were found\n'
 
 failed=0 wide=0 widest=0 arithmetic=0
 for file in "$@"; do
-  [ -f "$file" ] || fail "$file is not there"
+  [ -f "$file" ] || fail "$file does not exist"
   scan "$file"
   [ "$(count 2)" -gt 0 ] || fail "$file holds no instructions"
   arithmetic=$((arithmetic + $(count 3))) wide=$((wide + $(count 4))) widest=$((widest + $(count 5)))
@@ -123,7 +123,7 @@ for file in "$@"; do
     printf 'ok: %s: %s functions, %s instructions, %s of them float arithmetic\n' "${file##*/}" "$(count 1)" "$(count 2)" "$(count 3)"
   fi
 done
-# Contract code without arithmetic, or without the wider variants, would mean that the wrong files were looked at.
-[ "$arithmetic" -gt 0 ] || fail 'no float arithmetic was seen anywhere'
-[ "$((wide * widest))" -gt 0 ] || fail 'no vector arithmetic of 256 and 512 bits was seen: the variants are missing'
+# Contract code without arithmetic, or without the wider variants, means that the wrong files were checked.
+[ "$arithmetic" -gt 0 ] || fail 'no float arithmetic was found'
+[ "$((wide * widest))" -gt 0 ] || fail 'no vector arithmetic of 256 and 512 bits was found: the variants are missing'
 exit $failed

@@ -1,7 +1,7 @@
 #!/bin/sh
-# layers_test.sh COMPILER LAYER ROOT      an include against the arrows must end with "No such file"
+# layers_test.sh COMPILER LAYER ROOT      an include of a forbidden layer must fail with "No such file"
 # layers_test.sh --foreign SOURCE_DIR     libraries must stay in the layers that may use them
-# layers_test.sh --rooms SOURCE_DIR       inside a layer, the folders must include each other in one direction only
+# layers_test.sh --folders SOURCE_DIR       inside a layer, the folders must include each other in one direction only
 set -eu
 fail() { printf 'FAILED: %s\n' "$1"; exit 1; }
 
@@ -17,7 +17,7 @@ if [ "$1" = --foreign ]; then
   only 'Eigen/' 'reference/'
   only 'mpi\.h' 'common/comm/mpi/|verification/bench/mpi_library'
   only 'omp\.h' 'cuda/'
-  # whatever takes seconds to read is read by one source (benchmarks bring their own)
+  # headers that take seconds to compile are included by one source (benchmarks have their own)
   only 'CLI/' 'verification/cli/command_set\.cpp|verification/bench/'
   only 'toml\+\+' 'verification/cases/config/toml\.cpp'
   only 'nlohmann/' 'common/io/json\.cpp|common/io/safetensors/safetensors_sax\.hpp|verification/bench/'
@@ -31,49 +31,50 @@ if [ "$1" = --foreign ]; then
   exit 0
 fi
 
-if [ "$1" = --rooms ]; then
+if [ "$1" = --folders ]; then
   cd "$2"
-  # An implementation is found by its name: the sources of an operation are in one room, whoever's they are.
+  # The implementations of an operation have the same folder name in reference, cuda/host and
+  # cuda/device.
   find reference cuda/host cuda/device -type f | sort | awk -F/ '
     $(NF - 1) ~ /^(formats|gradients|update|layers)$/ {
       name = $NF; sub(/[.].*/, "", name); count[$(NF - 2)]++
-      if (name in room && room[name] != $(NF - 1)) { print "FAILED: " first[name] " and " $0 " are in two rooms"; bad = 1 }
-      room[name] = $(NF - 1); first[name] = $0
+      if (name in folder && folder[name] != $(NF - 1)) { print "FAILED: " first[name] " and " $0 " are in two folders"; bad = 1 }
+      folder[name] = $(NF - 1); first[name] = $0
     }
     END {
-      if (!count["reference"] || !count["host"] || !count["kernels"]) { print "FAILED: no rooms of implementations"; bad = 1 }
-      if (!bad) print "ok: implementations are in the same rooms of reference, cuda/host and cuda/device"
+      if (!count["reference"] || !count["host"] || !count["kernels"]) { print "FAILED: no folders of implementations"; bad = 1 }
+      if (!bad) print "ok: implementations are in the same folders of reference, cuda/host and cuda/device"
       exit bad
     }' || exit 1
-  # Arrows that run the other way, FROM TO, each with the reason why it may.
+  # Exceptions from the direction, FROM TO, each with its reason.
   explained='
-    cuda/device/runtime cuda/device/sim  # under the simulator the words of the CUDA language come from there
+    cuda/device/runtime cuda/device/sim  # the simulator defines the CUDA language constructs
   '
-  rooms=$(mktemp)
-  trap 'rm -f "$rooms" "$rooms".*' EXIT
-  printf '%s\n' "$explained" | sed 's/#.*//' | awk 'NF == 2 { print $1, $2 }' >"$rooms"
+  folders=$(mktemp)
+  trap 'rm -f "$folders" "$folders".*' EXIT
+  printf '%s\n' "$explained" | sed 's/#.*//' | awk 'NF == 2 { print $1, $2 }' >"$folders"
   for layer in common reference cuda verification; do
     grep -rHoE '^ *# *include "[^"]+"' --include='*.[ch]pp' --include='*.cu' --include='*.cuh' \
-      --exclude=not_compiled.cpp $layer |  # which has the stubs of every folder of the device
+      --exclude=not_compiled.cpp $layer |  # contains the stubs of every folder of the device
       sed -E 's/: *# *include "/ /; s/"$//' |
-      awk -v layer=$layer 'function room(file) { sub("/[^/]*$", "", file); return file }
-        index($2, layer "/") == 1 && room($1) != room($2) { print room($1), room($2) }' | sort -u >"$rooms.all"
-    [ -s "$rooms.all" ] || fail "$layer has no room that includes another: nothing was looked at"
+      awk -v layer=$layer 'function folder(file) { sub("/[^/]*$", "", file); return file }
+        index($2, layer "/") == 1 && folder($1) != folder($2) { print folder($1), folder($2) }' | sort -u >"$folders.all"
+    [ -s "$folders.all" ] || fail "$layer has no folder that includes another: nothing was checked"
     while read -r from to; do
       case $from in "$layer" | "$layer"/*) ;; *) continue ;; esac
       [ -d "$from" ] || continue
-      grep -qx "$from $to" "$rooms.all" || fail "$from no longer includes $to: take it from the explained ones"
-    done <"$rooms"
-    grep -vxFf "$rooms" "$rooms.all" >"$rooms.arrows" || true
-    tsort "$rooms.arrows" >"$rooms.order" 2>"$rooms.loops" ||
-      fail "rooms include each other: $(sed 's/^tsort: //' "$rooms.loops" | tr '\n' ' ')"
-    printf 'ok: %s arrows between the rooms of %s, all in one direction\n' "$(wc -l <"$rooms.arrows")" "$layer"
+      grep -qx "$from $to" "$folders.all" || fail "$from no longer includes $to: remove it from the exceptions"
+    done <"$folders"
+    grep -vxFf "$folders" "$folders.all" >"$folders.arrows" || true
+    tsort "$folders.arrows" >"$folders.order" 2>"$folders.loops" ||
+      fail "folders include each other: $(sed 's/^tsort: //' "$folders.loops" | tr '\n' ' ')"
+    printf 'ok: %s arrows between the folders of %s, all in one direction\n' "$(wc -l <"$folders.arrows")" "$layer"
   done
   exit 0
 fi
 
 compiler=$1 layer=$2 root=$3
-# What each layer must not see, and one header of its own that it must.
+# Headers that each layer must not include, and one of its own that it must.
 case $layer in
   common) forbidden='reference/rule.hpp cuda/host/update_operations.hpp verification/cases/case.hpp' own=common/base/error.hpp ;;
   reference) forbidden='cuda/host/update_operations.hpp verification/cases/case.hpp' own=reference/rule.hpp ;;
@@ -87,7 +88,7 @@ compile() {
   "$compiler" -std=c++20 -fsyntax-only -I"$root" "$folder/one.cpp" 2>"$folder/errors"
 }
 compile "$own" || fail "$layer cannot include $own: $(cat "$folder/errors")"
-printf 'ok: %s sees %s\n' "$layer" "$own"
+printf 'ok: %s includes %s\n' "$layer" "$own"
 for header in $forbidden; do
   if compile "$header"; then fail "$layer can include $header"; fi
   grep -q 'No such file\|file not found' "$folder/errors" || fail "unexpected error: $(cat "$folder/errors")"

@@ -1,9 +1,9 @@
 #!/bin/sh
 # ptx_test.sh ARCH NVCC SOURCE_DIR INCLUDE_ROOT [FLAG...]
 # Reads the PTX of every device kernel: only correctly rounded, uncontracted arithmetic (R2, R4), nothing that
-# flushes subnormals (R1), no float atomics (R10), no byte more than a fold or an update has to move; and what ptxas
-# makes of it: registers, and nothing spilled.
-# ARCH: 90, as sm_90. FLAGs stand in for those of common/cmake/FpFlags.cmake.
+# flushes subnormals (R1), no float atomics (R10), no more bytes than a fold or an update must move; and the results
+# of ptxas: registers, and no spills.
+# ARCH: 90, as sm_90. FLAGs replace those of common/cmake/FpFlags.cmake.
 set -eu
 arch=$1 nvcc=$2 source=$3 root=$4
 shift 4
@@ -20,14 +20,14 @@ ptxas=$(dirname "$nvcc")/ptxas
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 
-# An add or mul without .rn may still be contracted by ptxas. min and max of floats treat NaN their own way.
+# An add or mul without .rn may still be contracted by ptxas. min and max of floats treat NaN differently.
 float='f(16|32|64)(x2)?|bf16(x2)?'
 before='(^|[^a-z0-9_])'
 atomics="$before(atom|red|redux)\.([a-z0-9]*\.)*($float)"
 forbidden="$before(fma\.|mad\.([a-z]*\.)*($float)|(add|sub|mul|div|sqrt)\.($float)|(min|max)\.([a-z]*\.)*($float))"
 forbidden="$forbidden|\.(ftz|approx|full)(\.|[[:space:]])|\.r[zmp]\.($float)|$atomics"
 
-# Kernels of CUB and Thrust: for these three alone, and whatever they do is done with integers (R10).
+# Kernels of CUB and Thrust: only these three, and only with integers (R10).
 library() {
   case $1 in
     bulk/batched_copy | bulk/count_differing | gradients/grad_stats) return 0 ;;
@@ -35,7 +35,7 @@ library() {
   esac
 }
 
-# Instructions that must be there: if they are not, this test looks at the wrong thing.
+# Required instructions: if they are missing, this test reads the wrong code.
 expected() {
   case $1 in
     layers/activations) printf 'mul.rn.f32 add.rn.f32 div.rn.f64 ld.global.v4.f32 st.global.v4.f32 bar.sync' ;;
@@ -72,8 +72,8 @@ expected() {
     gradients/binned_sum | step/binned_sum) printf 'cvt.rn.f32.s64 mul.rn.f32 ld.global.v4.u32 st.global.v4.u32' ;;
     layers/weight_grad) printf 'mul.rn.f32 add.rn.f32 ld.shared.f32 ld.global.u16' ;;
     step/fold_nodes) printf 'add.rn.f32 ld.global.v4.f32 ld.global.v2.u32 st.global.v4.f32 ld.shared.v4.f32' ;;
-    ../leaves/fill_leaf) printf 'mul.rn.f32 mul.wide.u32 st.global.v4.f32 st.global.v4.u32 globaltimer' ;;
-    ../wires/combine_words) printf 'add.rn.f32 max.u64 or.b64 add.s64' ;;
+    reduce/sources/fill_grad) printf 'mul.rn.f32 mul.wide.u32 st.global.v4.f32 st.global.v4.u32 globaltimer' ;;
+    comm/combine_words) printf 'add.rn.f32 max.u64 or.b64 add.s64' ;;
     step/collect_amax) printf 'ld.global.v4.u32 shfl.sync.down.b32 atom.global.max.u64 max.u32' ;;
     step/make_codes) printf 'mul.rn.f32 ld.global.v4.f32 st.global.u32 st.global.f32' ;;
     step/make_scales) printf 'div.rn.f32 rcp.rn.f32 mul.rn.f32 atom.shared.max.u32 bar.sync' ;;
@@ -93,7 +93,7 @@ expected() {
 
 floors() { awk -f "$source/tests/cuda/ptx_bytes.awk" "$1"; }
 
-# inspect FILE NAME ARCH: prints what is in it; fails if something is wrong.
+# inspect FILE NAME ARCH: prints a summary; fails on a violation.
 inspect() {
   ptx=$folder/$(basename "$2").$3
   # shellcheck disable=SC2086  # one word per flag is wanted
@@ -153,7 +153,6 @@ registers() {
 failed=0 files=0
 for file in "$source"/cuda/device/*/*.cu "$source"/cuda/comm/*.cu "$source"/cuda/reduce/sources/*.cu; do
   name=${file#"$source"/cuda/device/} name=${name#"$source"/cuda/}
-  case $name in wires/* | leaves/*) name=../$name ;; esac
   inspect "$file" "${name%.cu}" "$arch" || failed=1
   files=$((files + 1))
 done

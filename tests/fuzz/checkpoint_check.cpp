@@ -43,7 +43,7 @@ class MemoryDisk final : public Disk {
  private:
   static int new_handle(const std::string& bytes) {
     const int handle = ::memfd_create("checkpoint", MFD_CLOEXEC);
-    // No file, no test: nothing that the reader did.
+    // A missing file is an error of the test, not of the reader.
     if (handle < 0 ||
         ::write(handle, bytes.data(), bytes.size()) != static_cast<ssize_t>(bytes.size()))
       std::abort();
@@ -53,7 +53,7 @@ class MemoryDisk final : public Disk {
   std::map<std::string, std::string> files_;
 };
 
-/// The body whose files have the sizes and hashes of what is there; as it was, if it is no such JSON.
+/// The body with the actual sizes and hashes of its files; unchanged if it is not such JSON.
 std::string with_records(const std::string& body, const std::vector<std::string>& files) try {
   const Json before = Json::parse(body);
   if (!before.contains("files")) return body;
@@ -84,7 +84,7 @@ std::string with_records(const std::string& body, const std::vector<std::string>
   return body;
 }
 
-/// A tensor of a state, put together from the files' bytes without the reader.
+/// A tensor of a state, assembled from the files' bytes without the reader.
 std::vector<float> assembled(const CheckpointManifest& manifest,
                              const std::vector<std::string>& files, const std::string& state,
                              std::size_t tensor) {
@@ -97,7 +97,7 @@ std::vector<float> assembled(const CheckpointManifest& manifest,
     const SafetensorsReader reader =
         SafetensorsReader::from_memory(std::as_bytes(Span<const char>(bytes)), "memory");
     const SafeTensor* const stored = reader.find(manifest.piece_name(piece));
-    promise(stored != nullptr, "pieces are where the manifest says");
+    promise(stored != nullptr, "pieces are at the positions of the manifest");
     for (std::int64_t e = 0; e < piece.numel; ++e)
       std::memcpy(&values.at(static_cast<std::size_t>(piece.element(e))),
                   bytes.data() + reader.header().data_begin + stored->begin + e * 4, 4);
@@ -109,12 +109,12 @@ void check_values(const CheckpointReader& reader, const std::vector<std::string>
   const CheckpointManifest& manifest = reader.manifest();
   std::map<std::string, int> states;
   for (const CheckpointPiece& piece : manifest.pieces) ++states[piece.state];
-  promise(!reader.has("no such state"), "there is no state that the manifest does not name");
+  promise(!reader.has("no such state"), "no state exists outside of the manifest");
   for (const auto& [state, pieces] : states) {
-    promise(reader.has(state), "states of the manifest are there");
+    promise(reader.has(state), "states of the manifest exist");
     for (std::size_t t = 0; t < manifest.tensors.size(); ++t) {
       const std::vector<float> expected = assembled(manifest, files, state, t);
-      // All of it, and a range that begins and ends somewhere.
+      // The whole tensor, and a range inside of it.
       for (const std::size_t begin : {std::size_t{0}, expected.size() / 3}) {
         std::vector<float> got((begin == 0 ? expected.size() : expected.size() * 2 / 3) - begin);
         reader.read(state, static_cast<std::int64_t>(t), static_cast<std::int64_t>(begin), got);
@@ -179,7 +179,7 @@ bool checkpoint_accepts(Span<const std::byte> bytes) {
   } catch (const Error& error) {
     promise(error.code() == ErrorCode::damaged || error.code() == ErrorCode::io ||
                 error.code() == ErrorCode::unavailable,
-            "what is refused is damaged, unreadable or of a later version");
+            "rejected files are damaged, unreadable or of a later version");
     promise_sentence(error);
     return false;
   }

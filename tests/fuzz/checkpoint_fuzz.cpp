@@ -1,4 +1,5 @@
-// Any bytes as the files of a checkpoint. A broken promise ends the process, which the fuzzer records.
+// Any bytes as the files of a checkpoint. A violated invariant ends the process, which the fuzzer
+// records.
 
 #include <cstddef>
 #include <cstdint>

@@ -11,7 +11,8 @@
 namespace zeroproof::tests {
 namespace {
 
-/// Element by element, for what is small enough: every state has every element of every tensor, once.
+/// For small tensors, element by element: every state has every element of every tensor exactly
+/// once.
 void check_elements(const CheckpointManifest& manifest) {
   constexpr std::int64_t most = 4096;
   std::int64_t all = 0;
@@ -34,7 +35,7 @@ void check_elements(const CheckpointManifest& manifest) {
   }
   for (const auto& [state, tensors] : times) {
     for (const auto& elements : tensors) {
-      for (const int count : elements) promise(count == 1, "every element is there exactly once");
+      for (const int count : elements) promise(count == 1, "every element appears exactly once");
     }
   }
 }
@@ -44,7 +45,7 @@ void check_manifest(const CheckpointManifest& manifest) {
   for (const CheckpointTensor& tensor : manifest.tensors)
     promise(safetensors_name_problem(tensor.name).empty(), "names of tensors can be printed");
   for (const FileRecord& file : manifest.files) {
-    promise(is_checkpoint_file_name(file.name), "names of files are no paths");
+    promise(is_checkpoint_file_name(file.name), "names of files are not paths");
     promise(static_cast<std::int64_t>(file.chunks.size()) ==
                 file.num_bytes / chunk_bytes + (file.num_bytes % chunk_bytes != 0 ? 1 : 0),
             "every chunk has a hash");
@@ -53,11 +54,11 @@ void check_manifest(const CheckpointManifest& manifest) {
     promise(piece.file >= 0 && piece.file < static_cast<std::int64_t>(manifest.files.size()) &&
                 piece.tensor >= 0 &&
                 piece.tensor < static_cast<std::int64_t>(manifest.tensors.size()),
-            "pieces belong to files and tensors that are there");
+            "pieces belong to listed files and tensors");
     const std::int64_t count = numel(manifest.tensors[static_cast<std::size_t>(piece.tensor)]);
     promise(piece.numel > 0 && piece.element(0) >= 0 && piece.element(piece.numel - 1) < count,
-            "pieces lie in their tensors");
-    promise(is_checkpoint_file_name(piece.state), "names of states are no paths");
+            "pieces are inside of their tensors");
+    promise(is_checkpoint_file_name(piece.state), "names of states are not paths");
   }
   check_elements(manifest);
 }
@@ -75,7 +76,7 @@ bool manifest_accepts(std::string_view text) {
     manifest = parse_manifest(text, "memory");
   } catch (const Error& error) {
     promise(error.code() == ErrorCode::damaged || error.code() == ErrorCode::unavailable,
-            "what is refused is damaged, or of a later version");
+            "rejected manifests are damaged, or of a later version");
     promise_sentence(error);
     return false;
   }
@@ -85,7 +86,7 @@ bool manifest_accepts(std::string_view text) {
   promise(second.tensors == manifest.tensors && second.files == manifest.files &&
               second.pieces == manifest.pieces && second.run == manifest.run &&
               second.step == manifest.step,
-          "what was understood, written again, is understood the same way");
+          "a manifest survives a round trip");
   promise(manifest_text(second) == again, "a manifest has one text");
   return true;
 }

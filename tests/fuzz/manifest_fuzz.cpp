@@ -1,5 +1,5 @@
-// Any bytes as a manifest, and as what stands between its hash and its end. A broken promise ends the process, which
-// the fuzzer records.
+// Any bytes as a manifest, and as the part between its hash and its end. A violated invariant ends
+// the process, which the fuzzer records.
 
 #include <cstddef>
 #include <cstdint>

@@ -17,22 +17,22 @@ void check_tensor(const QuantizationConfig& config, const TensorQuantization& te
   for (const std::size_t rule : tensor.matching) {
     promise(rule < config.rules.size() && (!last || *last < rule),
             "rules are in the order of the file");
-    promise(config.rules[rule].takes_part(), "rules that are off take no part");
-    promise(Glob(config.rules[rule].pattern).matches(tensor.path), "rules that match do");
+    promise(config.rules[rule].takes_part(), "disabled rules have no effect");
+    promise(Glob(config.rules[rule].pattern).matches(tensor.path), "only matching rules are listed");
     last = rule;
   }
   promise(tensor.matching.empty() == !tensor.flag_rule.has_value(),
-          "one of the rules that match decides");
-  promise(!tensor.payload || tensor.on, "what is off has no payload");
+          "the result is from one of the matching rules");
+  promise(!tensor.payload || tensor.on, "disabled tensors have no payload");
   if (tensor.flag_rule) {
     const bool first = config.semantics == QuantSemantics::megatron;
     promise(*tensor.flag_rule == (first ? tensor.matching.front() : tensor.matching.back()),
-            "the right one");
+            "from the deciding rule");
   }
   if (tensor.payload) {
     const QuantPayload& p = *tensor.payload;
     const bool scaled = p.recipe != QuantRecipe::none || p.calibration != CalibrationMethod::none;
-    promise(scaled == p.has_scale(), "formats with a scale say where it is from");
+    promise(scaled == p.has_scale(), "formats with a scale have a recipe");
     promise(p.history >= 1 && p.history <= 1024 && p.bins >= 256, "values are in their ranges");
   }
 }
@@ -46,13 +46,13 @@ bool quantization_accepts(std::string_view text) {
     for (const QuantRule& rule : config.rules)
       promise(rule.line >= 1 && rule.pattern_line >= rule.line, "lines");
     const QuantizationAssignment made = assign(config, tensors, "memory");
-    promise(made.tensors.size() == tensors.size(), "every tensor is told");
+    promise(made.tensors.size() == tensors.size(), "every tensor is listed");
     for (const TensorQuantization& tensor : made.tensors) check_tensor(config, tensor);
     return true;
   } catch (const Error& error) {
     promise(error.code() == ErrorCode::config ||
                 (error.code() == ErrorCode::unavailable && !reads_yaml()),
-            "what is refused is a configuration that cannot be used");
+            "errors are configuration errors");
     promise_sentence(error);
     return false;
   }

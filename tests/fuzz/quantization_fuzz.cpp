@@ -1,4 +1,4 @@
-// Any bytes as a file of rules. A broken promise ends the process, which the fuzzer records.
+// Any bytes as a file of rules. A violated invariant ends the process, which the fuzzer records.
 
 #include <cstddef>
 #include <cstdint>

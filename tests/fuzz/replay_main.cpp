@@ -50,6 +50,6 @@ int main(int argc, char** argv) {
       if (!replay(one)) ++broken;
     }
   }
-  std::printf("%d files, %d broken promises\n", files, broken);
+  std::printf("%d files, %d violations\n", files, broken);
   return files > 0 && broken == 0 ? 0 : 1;
 }

@@ -11,7 +11,7 @@
 namespace zeroproof::tests {
 namespace {
 
-/// Element count by another way than the reader's: doubles are exact as far as shapes may go.
+/// Element count computed independently of the reader: doubles are exact for all valid shapes.
 void check_shape(const SafeTensor& tensor) {
   double bytes = static_cast<double>(num_bytes(tensor.dtype));
   bool empty = false;
@@ -51,12 +51,12 @@ void check_tensors(const SafetensorsReader& reader, Span<const std::byte> bytes)
     promise(seen == tensor.num_bytes(), "all of a tensor is read");
   }
   promise(header.data_begin + filled == static_cast<std::int64_t>(bytes.size()),
-          "no byte is left over");
+          "no byte remains");
 }
 
-/// What was understood, written again, is understood the same way.
+/// A parsed header, written again, is parsed the same way.
 void check_round_trip(const SafetensorsHeader& header) {
-  // Behind a header of another length modulo 8, tensors of wider elements need not be aligned any more.
+  // Behind a header of another length modulo 8, tensors of wider elements may be unaligned.
   const bool movable =
       std::all_of(header.tensors.begin(), header.tensors.end(), [](const SafeTensor& tensor) {
         return num_bytes(tensor.dtype) == 1 || tensor.num_bytes() == 0;
@@ -86,7 +86,7 @@ bool safetensors_accepts(Span<const std::byte> bytes, std::string* refusal) {
     check_round_trip(reader.header());
     return true;
   } catch (const Error& error) {
-    promise(error.code() == ErrorCode::io, "refusals have the code io");
+    promise(error.code() == ErrorCode::io, "errors have the code io");
     promise_sentence(error);
     if (refusal != nullptr) *refusal = error.what();
     return false;

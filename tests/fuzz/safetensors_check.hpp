@@ -1,5 +1,6 @@
 #pragma once
-// What must hold for any bytes whatever: a reader refuses them with a sentence, or everything it says is true.
+// Invariant for any bytes: a reader rejects them with an error sentence, or returns consistent
+// values.
 
 #include <cstddef>
 #include <cstdint>
@@ -9,8 +10,9 @@
 
 namespace zeroproof::tests {
 
-/// Reads the bytes as a safetensors file in memory, with every tensor. Returns false if they were refused (with
-/// the sentence in *refusal, if wanted). Throws std::logic_error if a promise is broken.
+/// Reads the bytes as a safetensors file in memory, with every tensor. Returns false if they were
+/// rejected (with the sentence in *refusal, if not null). Throws std::logic_error if an invariant
+/// is violated.
 bool safetensors_accepts(Span<const std::byte> bytes, std::string* refusal = nullptr);
 
 }  // namespace zeroproof::tests

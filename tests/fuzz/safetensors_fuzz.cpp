@@ -1,4 +1,4 @@
-// Any bytes as a safetensors file. A broken promise ends the process, which the fuzzer records.
+// Any bytes as a safetensors file. A violated invariant ends the process, which the fuzzer records.
 
 #include <cstddef>
 #include <cstdint>

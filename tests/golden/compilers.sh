@@ -1,8 +1,8 @@
 #!/bin/sh
 # compilers.sh SOURCE_DIR [BUILD_DIR]     builds golden_digests with g++ and clang++ at -O0 and -O3 (the host kernels too)
-# and demands the committed digests from each of the four at 1, 2 and 4 threads: 12 times the same bits (V3).
-# Exit status: 0 all the same, 1 not so, 77 a compiler is missing (then the others were still compared).
-# Environment: GXX, CLANGXX name the compilers, ZP_JOBS the parallel ones.
+# and compares the committed digests from each of the four at 1, 2 and 4 threads: 12 times the same bits (V3).
+# Exit status: 0 all equal, 1 a difference, 77 a compiler is missing (the others were still compared).
+# Environment: GXX, CLANGXX name the compilers, ZP_JOBS the number of parallel jobs.
 set -eu
 [ $# -ge 1 ] || { printf 'usage: compilers.sh SOURCE_DIR [BUILD_DIR]\n' >&2; exit 2; }
 source=$(CDPATH='' cd -- "$1" && pwd -P)
@@ -22,7 +22,7 @@ for compiler in "${GXX:-g++}" "${CLANGXX:-clang++}"; do
     build=$builds/${compiler##*/}$level
     log=$build.log
     mkdir -p "$builds"
-    # C stays with the compiler CMake finds: it is the oracle, which is always built at -O0 and not used here.
+    # C stays with the compiler CMake finds: it is the oracle, always built at -O0 and not used here.
     if ! { cmake -S "$source" -B "$build" -G Ninja -DCMAKE_CXX_COMPILER="$compiler" -DCMAKE_BUILD_TYPE=Release \
       -DCMAKE_CXX_FLAGS_RELEASE="$level" -DZP_KERNEL_OPTIMISATION="$level" -DZP_MPI=OFF -DZP_CUDA=OFF &&
       cmake --build "$build" --parallel "$jobs" --target golden_digests; } >"$log" 2>&1; then

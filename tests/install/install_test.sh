@@ -1,8 +1,8 @@
 #!/bin/sh
-# Another project gets this one and uses it:
+# Another project uses this one:
 #   install_test.sh package SOURCE_DIR BUILD_DIR CXX     cmake --install, then find_package(zeroproof)
 #   install_test.sh subdirectory SOURCE_DIR - CXX        add_subdirectory()
-# The consumer runs a step of both sides and compares the bits. Its comparison must also be able to fail.
+# The consumer runs a step of both sides and compares the bits. The comparison is also shown to fail.
 set -eu
 how=$1 source=$2 build=$3 compiler=$4
 work=$(mktemp -d)
@@ -38,8 +38,8 @@ case $how in
   subdirectory)
     consumer -DZEROPROOF_SOURCE="$source" -DZP_CUDA=OFF -DCMAKE_BUILD_TYPE=Debug -DZP_KERNEL_OPTIMISATION=-O1
     ;;
-  *) fail "unknown way $how" ;;
+  *) fail "unknown argument $how" ;;
 esac
 "$work/consumer/consumer" || fail "the two sides of one step differ"
-if "$work/consumer/consumer" wrong; then fail "a wrong learning rate was not seen"; fi
+if "$work/consumer/consumer" wrong; then fail "a wrong learning rate was not detected"; fi
 echo "ok    $how"

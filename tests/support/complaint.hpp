@@ -1,5 +1,5 @@
 #pragma once
-// What a configuration that cannot be used is told.
+// Messages about invalid configurations.
 
 #include <doctest.h>
 
@@ -16,7 +16,7 @@ inline bool has(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
-/// Message of the configuration error that `call` throws, after a look at its grammar; "" if it throws none.
+/// Message of the configuration error that `call` throws, after a check of its form; "" if it throws none.
 template <class Call>
 inline std::string complaint(const Call& call) {
   try {

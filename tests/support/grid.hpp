@@ -25,7 +25,7 @@ inline std::string to_string(const Grid& grid) {
          ", tp " + std::to_string(grid.tp) + ", cp " + std::to_string(grid.cp);
 }
 
-/// Where one thread stands; groups of one instance or TP rank are null.
+/// Position of one thread; groups of one instance or TP rank are null.
 struct GridPlace {
   int instance = 0;
   int rank = 0;
@@ -44,7 +44,7 @@ struct GridPlace {
   }
 };
 
-/// Calls work on every rank of the grid. Ranks give up quickly: one that failed must not keep the others waiting.
+/// Calls work on every rank of the grid. The time limit is short, so that a failed rank does not delay the others.
 inline void run_grid(const Grid& grid, const std::function<void(const GridPlace&)>& work) {
   ThreadWorld world(grid.size(), std::chrono::milliseconds{20'000});
   run_ranks(world, [&](Communicator& all) {

@@ -1,6 +1,6 @@
 #pragma once
-// Gradients that need no network and are the same however a step is cut: a function of the step, the number of the
-// leaf and the undistributed index of the element.
+// Gradients without a network that are the same for every parallel configuration: a function of the
+// step, the number of the micro-batch and the undistributed index of the element.
 
 #include <algorithm>
 #include <string>
@@ -14,14 +14,14 @@
 
 namespace zeroproof::tests {
 
-/// Part `part` of leaf `leaf`, by undistributed index; the sum of several depends on the order of the additions.
+/// Part `part` of micro-batch gradient `leaf`, by undistributed index; the sum of several depends on the order of the additions.
 inline const std::vector<float>& leaf_values(std::int64_t numel, std::int64_t step,
                                              std::int64_t leaf, int part = 0) {
   const std::int64_t seed = (step * 1000 + leaf) * 10 + part;
   return shared_random_values(numel, static_cast<std::uint64_t>(seed), 6);
 }
 
-/// A parameter as the model is shown it: of 8 bits the code, without the scale of its block.
+/// A parameter as the model reads it: for 8-bit formats the code, without the scale of its block.
 inline float shown_element(const TensorView& param, std::int64_t i) {
   const auto* codes = static_cast<const std::uint8_t*>(param.data);
   if (param.dtype == DType::e4m3) return to_float(e4m3{codes[i]});
@@ -29,17 +29,17 @@ inline float shown_element(const TensorView& param, std::int64_t i) {
   return load_element(param, i);
 }
 
-/// What the ranks of a world agree on.
+/// Settings that are equal on all ranks of a world.
 struct GradKind {
   DType dtype = DType::fp32;
   std::int64_t micro_batches = 1;
   std::int64_t overflow_step =
-      0;  ///< one element of one leaf of this step is infinite, on one rank
+      0;  ///< one element of one gradient of this step is infinite, on one rank
   bool gaps =
-      false;  ///< of three tensors two get their gradients from one rank alone, and from none in some steps
+      false;  ///< of three tensors two get their gradients from one rank only, and from none in some steps
   bool exact = false;            ///< multiples of 2^-10, which add up without rounding
   bool layered = false;          ///< run layer by layer; gradients then depend on the parameters
-  bool expect_released = false;  ///< parameters of a unit are gone once another unit is visited
+  bool expect_released = false;  ///< parameters of a unit are freed when another unit is visited
 };
 
 /// Units of a model that is run layer by layer. The first one is tied: visited first and last.
@@ -54,7 +54,7 @@ inline std::vector<FlatRange> tied_units(const FlatLayout& layout) {
   return units;
 }
 
-/// What one rank supplies; padding is NaN. As layers it notices when the optimizer breaks the rules of a pass.
+/// Source of one rank; padding is NaN. As layers it detects violations of the rules of a pass.
 class NumberedGrads final : public GradSource, public LayeredModel {
  public:
   NumberedGrads(const RankModel& model, const GradKind& kind, const Grid& grid = {},
@@ -80,9 +80,9 @@ class NumberedGrads final : public GradSource, public LayeredModel {
   GradKind kind;
   std::int64_t step = 1;
   int log2_scale = 0;
-  TensorView params;                ///< whole parameters, if layers are asked for whole leaves
-  std::vector<std::int64_t> asked;  ///< micro-batches whose gradient was asked for, in order
-  std::string problem;              ///< first broken rule of a pass
+  TensorView params;                ///< whole parameters, for whole gradients of layers
+  std::vector<std::int64_t> asked;  ///< micro-batches of the calls, in order
+  std::string problem;              ///< first violated rule of a pass
   std::vector<FlatRange> cut;
   std::vector<int> order;
 
@@ -127,7 +127,7 @@ class NumberedGrads final : public GradSource, public LayeredModel {
     expect(place_ == 0, "a pass begins before the last one has ended");
     asked.push_back(micro_batch);
     activation_ = 1 + scales_;
-    last_ = {};  // memory of an earlier pass may be gone
+    last_ = {};  // memory of an earlier pass may be freed
     visited_.assign(cut.size(), false);
   }
 
@@ -149,14 +149,14 @@ class NumberedGrads final : public GradSource, public LayeredModel {
            "a gradient has another length or dtype");
     look_at(unit, param);
     const bool is_first = !visited_[static_cast<std::size_t>(unit)];
-    // What TP ranks see of the parameters differs, and their gradients must not.
+    // TP ranks read different parts of the parameters, but their gradients must not depend on that.
     const float echo = grid_.tp > 1 ? 0.0F : static_cast<float>((activation_ + place_) % 1021);
     for (const Piece& piece : pieces(unit)) {
       const std::vector<float>& random = values_of(piece, asked.back());
       for (std::int64_t e = 0; e < piece.numel; ++e) {
         const std::int64_t at = piece.local_begin + e;
         const float before = load_element(grad, at);
-        expect(!is_first || std::isnan(before), "a gradient is not born as NaN");
+        expect(!is_first || std::isnan(before), "a gradient is not NaN at first");
         const float mine = value(random, piece, e, asked.back(), shown_element(param, at), echo);
         store_element(grad, at, is_first ? mine : before + mine);
       }
@@ -196,21 +196,21 @@ class NumberedGrads final : public GradSource, public LayeredModel {
     return std::ldexp(drawn * param + echo, log2_scale);
   }
 
-  /// The parameters of a visit; what was shown in the visit before must be gone by now.
+  /// The parameters of a visit; those of the previous visit must be freed by now.
   void look_at(int unit, const TensorView& param) {
     expect(param.numel == cut[static_cast<std::size_t>(unit)].numel(),
            "parameters have another length");
     const bool other_unit = last_.data != nullptr && last_.data != param.data;
     if (kind.expect_released && other_unit && last_.numel > 0) {
       expect(std::isnan(shown_element(last_, 0)),
-             "a unit's parameters are still there after its layer");
+             "a unit's parameters are not freed after its layer");
     }
     last_ = param;
   }
 
   void whole_pass(std::int64_t micro_batch) {
     if (params.data == nullptr)
-      fail(ErrorCode::internal, "a whole leaf was asked for", "this source has layers", "use them");
+      fail(ErrorCode::internal, "a whole gradient was requested", "this source has layers", "use them");
     const auto part = [&](const TensorView& full, int unit) {
       const FlatRange& range = cut[static_cast<std::size_t>(unit)];
       std::byte* const data =
@@ -228,7 +228,7 @@ class NumberedGrads final : public GradSource, public LayeredModel {
   int cp_rank_, tp_rank_;
   std::int64_t overflow_tensor_ = -1;
   std::int64_t overflow_at_ =
-      -1;  // undistributed: the end of the last tensor that is cut, if one is
+      -1;  // undistributed: the end of the last split tensor, if any
   GuardedBuffer leaf_;
   std::size_t place_ = 0;  // calls since begin
   std::uint64_t activation_ = 1;

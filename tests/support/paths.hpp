@@ -1,6 +1,6 @@
 #pragma once
-// Where this checkout and its build are: the one place that knows, so that no other test is compiled anew when they
-// move.
+// Paths of this checkout and its build, in one file, so that no other test is compiled again when
+// they move.
 
 #include <string>
 

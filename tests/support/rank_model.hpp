@@ -1,5 +1,5 @@
 #pragma once
-// A model of a few tensors as one TP rank has it, and what it starts from.
+// A model of a few tensors on one TP rank, and its initial state.
 
 #include <cmath>
 #include <cstdint>
@@ -11,15 +11,15 @@
 
 namespace zeroproof::tests {
 
-/// Tensors of the undistributed model, and where TP cuts them.
+/// Tensors of the undistributed model, and their split dimensions.
 struct CutTensors {
   std::vector<ParamSpec> params;
-  std::vector<int> dims = {};  // [params], -1: not cut; empty: none is
+  std::vector<int> dims = {};  // [params], -1: not split; empty: none is
 
   bool cut() const { return !dims.empty(); }
 };
 
-/// The tensors of one TP rank, and where they stand in the undistributed model.
+/// The tensors of one TP rank, and their positions in the undistributed model.
 struct RankModel {
   explicit RankModel(const CutTensors& tensors, int tp = 1, int tp_rank = 0)
       : RankModel(tensors.params,
@@ -35,7 +35,7 @@ struct RankModel {
     return placement[static_cast<std::size_t>(piece.tensor)].global(piece.tensor_begin + e);
   }
 
-  /// An undistributed buffer as this rank has it; padding is NaN. An empty one stays empty.
+  /// An undistributed buffer on this rank; padding is NaN. Empty stays empty.
   std::vector<float> part_of(const std::vector<float>& undistributed) const {
     std::vector<float> part(
         undistributed.empty() ? 0 : static_cast<std::size_t>(layout.padded_numel()), nan32);
@@ -57,7 +57,7 @@ struct RankModel {
       : whole(params), layout(mine.params), placement(mine.placement) {}
 };
 
-/// Memory behind a FullState with everything a rule could ask for.
+/// Memory behind a FullState with the buffers of every rule.
 struct InitialState {
   explicit InitialState(const FlatLayout& layout, const LossScalerConfig& config = {},
                         std::int64_t applied_steps = 5)
@@ -74,7 +74,7 @@ struct InitialState {
       tensor_steps.push_back(tensor % 4);
   }
 
-  /// What a TP rank has of it.
+  /// The TP rank's part of it.
   InitialState part_of(const RankModel& model) const {
     InitialState part = *this;
     for (std::vector<float>* values : {&part.master, &part.exp_avg, &part.exp_avg_sq,

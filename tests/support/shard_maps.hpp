@@ -1,5 +1,5 @@
 #pragma once
-// Who owns what, in ways the contract's layout does not have.
+// Shard maps other than the contract's layout.
 
 #include <algorithm>
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace zeroproof::tests {
 
-/// Maps of at least four tensors, in two buckets; nobody owns padding unless one rank owns everything.
+/// Maps of at least four tensors, in two buckets; padding has no owner unless one rank owns everything.
 enum class Dealt {
   stretches,  ///< 97 elements to each rank in turn
   tensors,    ///< whole tensors in turn, in reverse order
@@ -49,7 +49,7 @@ inline std::function<ShardMap(const FlatLayout&, int)> dealt_map(Dealt dealt) {
   };
 }
 
-/// Cut anywhere, several ranges of a bucket and rank; some ranks of many own nothing, padding often has no owner.
+/// Split anywhere, several ranges of a bucket and rank; some ranks of many own nothing, padding often has no owner.
 inline ShardMap ragged_map(const FlatLayout& layout, int world_size) {
   std::vector<Bucket> buckets;
   const std::int64_t cuts[] = {0, 1500, 1501, 4099, layout.padded_numel()};

@@ -4,7 +4,7 @@
 
 namespace zeroproof::tests {
 
-/// Says that the running case cannot be run on this machine, and why. A case that neither asserts anything nor was
+/// Reports that the current case cannot run on this machine, with the reason. A case that neither asserts anything nor was
 /// skipped fails, and a program whose cases were all skipped ends with 77, which CTest shows as skipped.
 void skip_case(const std::string& why);
 

@@ -1,5 +1,5 @@
 #pragma once
-// One operation by somebody else, as a test writes it.
+// A user's implementation of one operation, for tests.
 
 #include <string>
 #include <utility>
@@ -8,7 +8,7 @@
 
 namespace zeroproof::tests {
 
-/// Computes the operation `op` by `run`, as a plug-in would, and no other one.
+/// Computes the operation `op` by `run`, as a plug-in would, and no other operation.
 class Stranger final : public verification::OpCandidate {
  public:
   Stranger(std::string op, verification::OpFunction run)

@@ -11,12 +11,12 @@
 
 namespace zeroproof::tests {
 
-/// A folder of its own for a test, with a space in its name, removed at the end.
+/// A temporary folder of a test, with a space in its name, removed at the end.
 class TemporaryFolder {
  public:
   TemporaryFolder() : TemporaryFolder(std::filesystem::temp_directory_path()) {}
 
-  /// In memory, where that is possible: for thousands of files that are made durable, one by one.
+  /// In a memory file system, if there is one: for thousands of files that are synced one by one.
   static TemporaryFolder in_memory() {
     const std::filesystem::path memory = "/dev/shm";
     const bool usable = ::access(memory.c_str(), W_OK | X_OK) == 0;

@@ -1,5 +1,5 @@
 #pragma once
-// The leaves of a world as the undistributed model has them.
+// The micro-batch gradients of a world in the undistributed model.
 
 #include <algorithm>
 #include <cstring>
@@ -10,7 +10,7 @@
 
 namespace zeroproof::tests {
 
-/// The leaves of the undistributed model: what the parts of ranks add up to by R11, over TP ranks first.
+/// The gradients of the undistributed model: the sum of the ranks' parts by R11, over TP ranks first.
 class WholeGrads final : public GradSource {
  public:
   WholeGrads(const CutTensors& tensors, const GradKind& kind, const Grid& grid)
@@ -22,7 +22,7 @@ class WholeGrads final : public GradSource {
     params_.resize(parts_.size());
   }
 
-  /// params: whole, of the undistributed model; they must stay there during the step.
+  /// params: of the undistributed model; must stay valid during the step.
   void begin_step(std::int64_t step, int log2_scale, const TensorView& params) {
     for (std::size_t i = 0; i < parts_.size(); ++i) {
       NumberedGrads& part = parts_[i];
@@ -43,12 +43,12 @@ class WholeGrads final : public GradSource {
     }
   }
 
-  /// Of the blocks of 8-bit parameters, before a step.
+  /// Scales of the blocks of 8-bit parameters, before a step.
   void set_scales(Span<const float> scale_inv) {
     for (NumberedGrads& part : parts_) part.set_scales(scale_inv);
   }
 
-  /// fp32 where parts were added; the dtype of the parts does not hold their sum.
+  /// fp32 where parts were added; the dtype of the parts cannot represent their sum.
   DType dtype() const { return parts_.size() > 1 ? DType::fp32 : kind_.dtype; }
 
   TensorView micro_batch_grad(std::int64_t micro_batch) override {
@@ -88,7 +88,7 @@ class WholeGrads final : public GradSource {
         parts_, [&](const NumberedGrads& part) { return part.has_grad(micro_batch, tensor); });
   }
 
-  /// The first rule that the whole pass itself broke, or "".
+  /// The first rule violated by the whole pass itself, or "".
   std::string problem() const {
     for (const NumberedGrads& part : parts_) {
       if (!part.problem.empty()) return "the test itself: " + part.problem;

@@ -1,5 +1,6 @@
 #pragma once
-// Any cut is one rank: steps of an optimizer on the ranks of a grid, each compared with the undistributed step.
+// Every parallel configuration equals one rank: steps on the ranks of a grid, compared with the
+// undistributed step.
 
 #include <doctest.h>
 
@@ -19,7 +20,7 @@ namespace zeroproof::tests {
 
 using MakeOptimizer = std::function<std::unique_ptr<DistributedOptimizer>(const OptimizerSetup&)>;
 
-/// A scaler that has something to do within four steps: backs off after an overflow and grows after two good
+/// A scaler that changes within four steps: backs off after an overflow and grows after two good
 /// steps.
 inline LossScalerConfig lively_scaler() {
   LossScalerConfig scaler;
@@ -36,7 +37,7 @@ struct World {
   MakeOptimizer make;
   Grid grid = {};
   OptimizerSetup setup =
-      {};  ///< what all ranks share; of the grid cp alone, which Grid has as well
+      {};  ///< settings of all ranks; of the grid only cp, which Grid has as well
   std::function<ShardMap(const FlatLayout&, int ranks)> shards = contract_map(2048);
   std::function<std::unique_ptr<Communicator>(Communicator&)> wrap =
       {};  ///< around the groups of data ranks
@@ -46,7 +47,7 @@ struct World {
   bool exact = false;              ///< of GradKind
   bool layered = false;            ///< of GradKind
   bool releases = false;           ///< of GradKind: expect_released
-  bool on_device = false;          ///< where a copy of a leaf of the host stays
+  bool on_device = false;          ///< storage for copies of host gradients
 
   static std::function<ShardMap(const FlatLayout&, int)> contract_map(std::int64_t bucket_numel) {
     return [bucket_numel](const FlatLayout& layout, int ranks) {
@@ -122,14 +123,14 @@ class WorldRank {
     stepped_ = false;
   }
 
-  /// What differs between two steps, or after loading; "" if nothing does.
+  /// The difference between two steps, or after loading; "" if none.
   std::string rest_problem(const StepTruth& truth) {
     Comparison comparison(model, truth);
     look_at_rest(comparison, Phase::update);
     return comparison.problem.empty() ? "" : "at rest: " + comparison.problem;
   }
 
-  /// One step; what differs after any of its phases, or "".
+  /// One step; the first difference after any of its phases, or "".
   std::string step(std::int64_t step, const WorldTruth& truth, Coverage* coverage = nullptr) {
     const StepTruth& right = truth[static_cast<std::size_t>(step)];
     prepare_grads(step);
@@ -144,7 +145,7 @@ class WorldRank {
     comparison.expect(
         optimizer->loss_scaler() == read<LossScalerState>(right.at(BufferId::loss_scaler)) &&
             optimizer->applied_steps() == read<std::int64_t>(right.at(BufferId::applied_steps)),
-        BufferId::loss_scaler, " or the count of steps is told wrong");
+        BufferId::loss_scaler, " or the count of steps is wrong");
     if (!applied) look_at_rest(comparison, Phase::norm);
     if (coverage != nullptr) {
       const int group = place_.instance * world_.grid.tp + place_.tp_rank;
@@ -162,7 +163,7 @@ class WorldRank {
     return problem.empty() ? "" : "step " + std::to_string(step) + ": " + problem;
   }
 
-  /// Gradients of a step, scaled as this rank says.
+  /// Gradients of a step, scaled by this rank's loss scale.
   void prepare_grads(std::int64_t step) {
     grads.step = step;
     grads.log2_scale = optimizer->loss_scaler().log2_scale;
@@ -178,7 +179,7 @@ class WorldRank {
   std::unique_ptr<DistributedOptimizer> optimizer;
 
  private:
-  /// The first step makes the memory of gradients and messages, which stays; everything else is as it was loaded.
+  /// The first step allocates gradients and messages, which stay; everything else is as after loading.
   bool is_at_rest() {
     const BytesByClass now = optimizer->memory().now;
     if (std::exchange(stepped_, true)) return now == resting_;
@@ -200,7 +201,7 @@ class WorldRank {
   }
 };
 
-/// Calls work(rank) on every rank, which returns "" or what is wrong, and checks every rank.
+/// Calls work(rank) on every rank, which returns "" or the problem, and checks every rank.
 template <class Work>
 void check_ranks(const World& world, const std::string& what, Work work) {
   std::vector<std::string> problems(static_cast<std::size_t>(world.grid.size()));
@@ -210,15 +211,15 @@ void check_ranks(const World& world, const std::string& what, Work work) {
       problems[static_cast<std::size_t>(place.number)] = work(rank);
     });
   } catch (const Error&) {
-    // A rank that stops at its first difference leaves the others behind: theirs is not what went wrong.
+    // A rank that stops at its first difference breaks the others' collectives: their errors are consequences.
     if (std::ranges::all_of(problems, &std::string::empty)) throw;
   }
   INFO(what, " ", to_string(world));
   for (const std::string& problem : problems) CHECK(problem == "");
 }
 
-/// Every buffer of every phase of every step agrees with the truth, on every rank; together the ranks of an instance
-/// have every element; and every gradient was asked for once.
+/// Every buffer of every phase of every step is equal to the truth, on every rank; together the
+/// ranks of an instance have every element; and every gradient was requested once.
 inline void check_world(const World& world, const WorldTruth& truth, const std::string& what = "") {
   Coverage coverage;
   std::atomic<std::int64_t> asked = 0;
@@ -276,7 +277,7 @@ inline WorldTruth truth_of_one_rank(const World& world) {
   return truth;
 }
 
-/// All of it, with one rank of the same optimizer as the truth.
+/// Both, with one rank of the same optimizer as the truth.
 inline void check_against_one_rank(const World& world) {
   check_world(world, truth_of_one_rank(world));
 }

@@ -1,5 +1,6 @@
 #pragma once
-// What every rank of every world has to leave behind in a step, and the comparison with what it did.
+// The expected buffers of every rank of every world after a step, and the comparison with the
+// actual ones.
 
 #include <algorithm>
 #include <cstring>
@@ -41,7 +42,7 @@ void write(const TensorView& view, const T& value) {
   std::memcpy(view.data, &value, sizeof(T));
 }
 
-/// Buffers of elements, as opposed to words that every rank has.
+/// Buffers of elements, in contrast to words that every rank has.
 inline bool has_elements(BufferId id) {
   const bool of_blocks = (id >= BufferId::amax && id <= BufferId::param_scale_inv) ||
                          (id >= BufferId::column_amax && id <= BufferId::column_scale_inv);
@@ -65,14 +66,14 @@ inline GuardedBuffer copy_of(const TensorView& view) {
   return copy;
 }
 
-/// The undistributed bits of one step, [padded_numel] or words, as each phase left them; of step 0, after loading.
+/// The undistributed bits of one step, [padded_numel] or words, after each phase; step 0: after loading.
 struct StepTruth {
   bool applied = true;
   std::map<BufferId, GuardedBuffer> buffers;
   std::vector<FlatRange>
-      scale_blocks;  ///< of which there are scales of state, one after another; empty: of all
+      scale_blocks;  ///< with scales of state, in order; empty: all
 
-  /// Takes a view of everything; padding may hold anything.
+  /// Copies views of all buffers; padding is undefined.
   void keep(BufferId id, const TensorView& view) { buffers[id] = copy_of(view); }
   void keep(const ExposedBuffer& buffer) {
     keep(buffer.id, buffer.view);
@@ -83,7 +84,7 @@ struct StepTruth {
 
 using WorldTruth = std::vector<StepTruth>;  // [1 + steps]
 
-/// Which elements ranks of one shard group have shown; together they must have all.
+/// Elements exposed by the ranks of one shard group; together they must have all.
 class Coverage {
  public:
   void add(int group, const RankModel& model, const ExposedBuffer& buffer) {
@@ -95,14 +96,14 @@ class Coverage {
     layouts_.emplace(group, model.layout);
   }
 
-  /// "" or what no rank of a group has. persistent: param_full may lack elements.
+  /// "" or the elements that no rank of a group has. persistent: param_full may lack elements.
   std::string lacking(int groups, const StepTruth& truth, bool persistent) const {
     for (const auto& [id, values] : truth.buffers) {
       if (!has_elements(id)) continue;
       if (persistent && (id == BufferId::param_full || id == BufferId::param_columns)) continue;
       for (int group = 0; group < groups; ++group) {
         const auto seen = seen_.find({group, id});
-        if (seen == seen_.end()) return std::string(name(id)) + " is shown by no rank";
+        if (seen == seen_.end()) return std::string(name(id)) + " is exposed by no rank";
         for (const TensorSlot& slot : layouts_.at(group).tensors()) {
           for (std::int64_t i = slot.begin; i < slot.begin + slot.numel; ++i) {
             if (!seen->second[static_cast<std::size_t>(i)])
@@ -120,7 +121,7 @@ class Coverage {
   std::map<int, FlatLayout> layouts_;
 };
 
-/// Differences of one rank in one step, in words; doctest is asked on the main thread only. A observer of that step.
+/// Differences of one rank in one step, as text, since doctest asserts only run on the main thread. An observer of that step.
 class Comparison final : public StepObserver {
  public:
   Comparison(const RankModel& model, const StepTruth& truth) : model_(model), truth_(truth) {}
@@ -133,7 +134,7 @@ class Comparison final : public StepObserver {
 
   void look_at(const ExposedBuffer& buffer) {
     const auto found = truth_.buffers.find(buffer.id);
-    expect(found != truth_.buffers.end(), buffer.id, " is shown, and nothing is known of it");
+    expect(found != truth_.buffers.end(), buffer.id, " is exposed, but not expected");
     if (!problem.empty()) return;
     const TensorView& mine = buffer.view;
     const TensorView right = found->second.view();
@@ -155,7 +156,7 @@ class Comparison final : public StepObserver {
   }
 
   std::string problem;     ///< the first difference
-  std::set<Phase> phases;  ///< that showed something
+  std::set<Phase> phases;  ///< that exposed a buffer
 
  private:
   /// Scales of state, by the block of the undistributed numbering (R25).
@@ -170,7 +171,7 @@ class Comparison final : public StepObserver {
     expect(here == buffer.view.numel, buffer.id, " does not have the blocks of its ranges");
   }
 
-  /// What one rank has of a block: its scales have no place for blocks of padding alone.
+  /// Blocks of one rank: its scales have no entry for blocks of only padding.
   std::uint64_t truth_bits(const TensorView& right, std::int64_t block) const {
     const std::vector<FlatRange>& ranges = truth_.scale_blocks;
     if (ranges.empty()) return element_bits(right, block);
@@ -192,7 +193,7 @@ class Comparison final : public StepObserver {
     std::int64_t padding = 0;
     const auto to_padding = [&](std::int64_t end) {
       for (; padding < end; ++padding)
-        expect(is_nan(mine, padding), buffer.id, " has something in padding at ", padding);
+        expect(is_nan(mine, padding), buffer.id, " has a value in padding at ", padding);
     };
     for (const Piece& piece : model_.layout.pieces(buffer.ranges)) {
       to_padding(piece.local_begin);

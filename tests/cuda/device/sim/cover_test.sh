@@ -1,7 +1,7 @@
 #!/bin/sh
 # Rows of a covering array on simulated devices: every value, or every pair of values, of stages, worlds, layouts,
-# grids, instances, sums, wires and of the settings of a step. Rows of processes are left out: the library that stands
-# for NCCL joins threads. Arguments: zeroproof-sim, what is covered.
+# grids, instances, sums, transports and settings of a step. Rows of processes are left out: the fake NCCL library
+# connects threads only. Arguments: zeroproof-sim, options of --cover.
 set -eu
 program=$1
 shift
