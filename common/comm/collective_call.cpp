@@ -156,7 +156,7 @@ std::string disagreement(Span<const CollectiveCall> calls, const RankNames& name
   const std::string counts_differ = different_counts(calls, names);
   if (!counts_differ.empty()) {
     return "the ranks disagree about counts: " + counts_differ +
-           " (data would be cut off or missing); compute the counts from the same shard map on "
+           " (data would be truncated or missing); compute the counts from the same shard map on "
            "every rank";
   }
   return "";

@@ -21,7 +21,7 @@ class SharedWindow {
  public:
   virtual ~SharedWindow() = default;
 
-  /// The block of one rank, num_bytes long as that rank asked for; not necessarily aligned to more than 16 bytes.
+  /// The block of one rank, num_bytes long as that rank requested; not necessarily aligned to more than 16 bytes.
   virtual Span<std::byte> of(int rank) const = 0;
 
   /// Collective: writes of any rank before it are visible to every rank afterwards.

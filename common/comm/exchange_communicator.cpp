@@ -137,8 +137,8 @@ void ExchangeCommunicator::native_reduce_scatter(Span<const float> send,
       total == numel(send) && numel(recv) == counts[index(rank())],
       "reduce_scatter got " + std::to_string(send.size()) + " elements to send and " +
           std::to_string(recv.size()) + " to receive",
-      "the counts say " + std::to_string(total) + " and " + std::to_string(counts[index(rank())]),
-      "make the buffers as long as the counts say");
+      "the counts are " + std::to_string(total) + " and " + std::to_string(counts[index(rank())]),
+      "make the buffers as long as the counts");
   CollectiveCall call;
   call.collective = Collective::reduce_scatter;
   for (const std::int64_t count : counts) call.send_bytes.push_back(4 * count);

@@ -55,7 +55,7 @@ class ExchangeCommunicator : public Communicator {
   virtual std::unique_ptr<Communicator> make_group(const std::vector<int>& members,
                                                    std::int64_t ticket) = 0;
 
-  /// sizes: [world_size] bytes each rank asks for.
+  /// sizes: [world_size] bytes requested by each rank.
   virtual std::unique_ptr<SharedWindow> make_window(const std::vector<std::int64_t>& sizes) = 0;
 
   /// send[d] of an exchange where every rank gets the same.

@@ -18,7 +18,7 @@ namespace zeroproof {
 /// all ranks: making communicators (split included), native_reduce_scatter and shared_window, because the
 /// last two wait inside MPI. A destroyed communicator waits until all its ranks destroy it.
 ///
-/// A failure in a group reaches every rank of the world, in whatever call it waits. A rank that waits elsewhere is
+/// A failure in a group reaches every rank of the world, in any call. A rank that waits elsewhere is
 /// not blamed for arriving late; ranks that wait for each other in two groups fail after twice the
 /// limit.
 ///

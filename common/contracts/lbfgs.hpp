@@ -117,7 +117,7 @@ using MeanLossFn = double(Span<const double> losses, std::int64_t divisor);
 /// One rank of L-BFGS.
 ///
 /// Errors   invalid_argument if the setup is incomplete, layout, shard map and communicator do not fit each
-///          other, or a setting leaves R21's ranges.
+///          other, or a setting is outside of R21's ranges.
 /// Contract R21. Source [LBFGS:update].
 using MakeLbfgsFn = std::unique_ptr<LbfgsOptimizer>(const LbfgsSetup& setup);
 

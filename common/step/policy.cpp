@@ -18,7 +18,7 @@ constexpr std::array<std::string_view, 2> roundings = {"nearest", "stochastic"};
 constexpr std::array<std::string_view, 3> orders = {"by_stage", "contiguous", "strided"};
 constexpr std::array<std::string_view, 3> sums = {"tree", "binned", "native"};
 constexpr std::array<std::string_view, 3> windows = {"off", "on", "params"};
-constexpr std::array<std::string_view, 2> wire_kinds = {"copies", "nccl"};
+constexpr std::array<std::string_view, 2> transports = {"copies", "nccl"};
 constexpr std::array<std::string_view, 2> offload_orders = {"flat", "tensors"};
 constexpr std::array<std::string_view, 2> offload_places = {"host", "file"};
 constexpr std::array<std::string_view, 4> state_formats = {"fp32", "bf16", "fp16", "e4m3"};
@@ -35,7 +35,7 @@ Span<const std::string_view> names_of(ParamRounding) { return roundings; }
 Span<const std::string_view> names_of(MicroBatchOrder) { return orders; }
 Span<const std::string_view> names_of(GradSum) { return sums; }
 Span<const std::string_view> names_of(Windows) { return windows; }
-Span<const std::string_view> names_of(Transport) { return wire_kinds; }
+Span<const std::string_view> names_of(Transport) { return transports; }
 Span<const std::string_view> names_of(OffloadOrder) { return offload_orders; }
 Span<const std::string_view> names_of(OffloadPlace) { return offload_places; }
 Span<const std::string_view> names_of(StateFormat) { return state_formats; }

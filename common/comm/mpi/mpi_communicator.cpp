@@ -229,7 +229,7 @@ void MpiCommunicator::wait(const CollectiveCall& call, const char* what,
   Clock::time_point moved_at = Clock::now();
   std::optional<Clock::time_point> term_at;
   std::int64_t news = mailbox().progress();
-  bool told_waiting = false;
+  bool sent_waiting = false;
   try {
     while (true) {
       family_->world()->mailbox.progress();
@@ -240,18 +240,18 @@ void MpiCommunicator::wait(const CollectiveCall& call, const char* what,
       // Before the success: a rank that arrives too late finds the calls of all others in its
       // mailbox, and then their failure in that call.
       if (family_->failure_for(transport().channel(), call.sequence)) break;
-      if (told_waiting && (moved || ranks.empty())) {
+      if (sent_waiting && (moved || ranks.empty())) {
         family_->post(MpiMessage::Kind::resumed);
-        told_waiting = false;
+        sent_waiting = false;
         continue;
       }
       if (ranks.empty()) return;
       const Clock::time_point now = Clock::now();
       if (moved) moved_at = now;
       if (mpi_end_requested() && !term_at) term_at = now;
-      if (!told_waiting && !moved && (term_at || now > moved_at + limit / 2)) {
+      if (!sent_waiting && !moved && (term_at || now > moved_at + limit / 2)) {
         family_->post(MpiMessage::Kind::waiting);
-        told_waiting = true;
+        sent_waiting = true;
       }
       const std::vector<int> to_blame = blamed(ranks);
       if (term_at && now > *term_at + term_grace)

@@ -48,9 +48,9 @@ void MpiFamily::tell(const Error& error, int channel, std::int64_t calls_before)
 
 std::optional<Error> MpiFamily::failure_for(int channel, std::int64_t sequence) const {
   if (std::optional<Error> own = failure_.get()) return own;
-  const std::optional<MpiMailbox::Failure> heard = world_->mailbox.failure();
-  if (!heard || (heard->channel == channel && heard->calls_before >= sequence)) return std::nullopt;
-  return heard->error;
+  const std::optional<MpiMailbox::Failure> received = world_->mailbox.failure();
+  if (!received || (received->channel == channel && received->calls_before >= sequence)) return std::nullopt;
+  return received->error;
 }
 
 RankNames MpiFamily::names(const std::vector<int>& in_world, bool is_group) {

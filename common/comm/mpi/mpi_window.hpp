@@ -10,7 +10,7 @@
 
 namespace zeroproof {
 
-/// Collective, among ranks that all share memory. sizes: [world_size] bytes each rank asks for. The own block is
+/// Collective, among ranks that all share memory. sizes: [world_size] bytes requested by each rank. The own block is
 /// initialized, those of others only after the first fence. `comm` has the ranks of `native`, in which
 /// all_share_memory() has been called, and must outlive the window.
 std::unique_ptr<SharedWindow> make_mpi_window(MpiNative& native,

@@ -48,25 +48,25 @@ std::string text_of(const std::function<void()>& act) {
 
 /// Saves step 10 with salt 2 and waits for it; every rank has its own disk. Returns the error of
 /// each rank.
-struct Told {
+struct Outcome {
   std::vector<std::string> texts;
   std::vector<int> calls;  ///< calls of each rank's disk
 };
-Told save_ten(const std::string& path, SaveMode mode, int keep, int culprit, Mishap mishap,
+Outcome save_ten(const std::string& path, SaveMode mode, int keep, int culprit, Mishap mishap,
               int at) {
-  Told told{std::vector<std::string>(3), std::vector<int>(3)};
+  Outcome outcome{std::vector<std::string>(3), std::vector<int>(3)};
   run_grid(three.grid, [&](const GridPlace& place) {
     HeldState state(three, place, held_values(2));
     FaultyDisk disk(place.number == culprit ? mishap : Mishap::none, at);
     const auto rank = static_cast<std::size_t>(place.number);
-    told.texts[rank] = text_of([&] {
+    outcome.texts[rank] = text_of([&] {
       CheckpointSaver saver(path, *place.all, keep, mode, disk);
       saver.save(state, state.setup(), held_layout(), held_content(10));
       saver.finish();
     });
-    told.calls[rank] = disk.num_calls();
+    outcome.calls[rank] = disk.num_calls();
   });
-  return told;
+  return outcome;
 }
 
 }  // namespace
@@ -88,7 +88,7 @@ TEST_CASE(
         });
       };
       with_five(first);
-      const Told whole = save_ten(first, mode, keep, -1, Mishap::none, -1);
+      const Outcome whole = save_ten(first, mode, keep, -1, Mishap::none, -1);
       CHECK(whole.texts == std::vector<std::string>(3));
       CHECK(held_problem(first, 10, 2).empty());
       for (int culprit = 0; culprit < 3; ++culprit) {
@@ -100,14 +100,14 @@ TEST_CASE(
             CAPTURE(static_cast<int>(mishap));
             const std::string path = folder.file("p" + std::to_string(points++));
             with_five(path);
-            const Told told = save_ten(path, mode, keep, culprit, mishap, at);
-            CHECK(told.texts[1] == told.texts[0]);
-            CHECK(told.texts[2] == told.texts[0]);
-            const bool failed = !told.texts[0].empty();
+            const Outcome outcome = save_ten(path, mode, keep, culprit, mishap, at);
+            CHECK(outcome.texts[1] == outcome.texts[0]);
+            CHECK(outcome.texts[2] == outcome.texts[0]);
+            const bool failed = !outcome.texts[0].empty();
             failures += failed ? 1 : 0;
             short_writes += mishap == Mishap::written_short ? 1 : 0;
             if (mishap == Mishap::written_short) CHECK_FALSE(failed);
-            if (failed) CHECK(told.texts[0].find("rank " + std::to_string(culprit) + ": ") == 0);
+            if (failed) CHECK(outcome.texts[0].find("rank " + std::to_string(culprit) + ": ") == 0);
             // Every existing checkpoint is complete, and the old one was only replaced by a new
             // one.
             const std::vector<std::int64_t> steps = CheckpointRoot(path).steps();
@@ -116,7 +116,7 @@ TEST_CASE(
               CHECK(held_problem(path, step, step == 5 ? 1 : 2).empty());
             if (!failed) CHECK(steps.back() == 10);
             // The next run succeeds, and no unfinished folder is left.
-            const Told next = save_ten(path, mode, keep, -1, Mishap::none, -1);
+            const Outcome next = save_ten(path, mode, keep, -1, Mishap::none, -1);
             CHECK(next.texts[0].empty());
             CHECK(held_problem(path, 10, 2).empty());
             CHECK(unfinished(path) == 0);
@@ -247,10 +247,10 @@ TEST_CASE("saver: a single rank commits asynchronously, and reports errors later
     CHECK(CheckpointRoot(path).steps() == std::vector<std::int64_t>{10, 15});
     disk.full = true;
     saver.save(state, state.setup(), held_layout(), held_content(20));
-    const std::string told = text_of([&] { saver.finish(); });
-    CAPTURE(told);
-    CHECK(told.find("No space left on device") != std::string::npos);
-    CHECK(told.find("rank 0: ") == std::string::npos);
+    const std::string outcome = text_of([&] { saver.finish(); });
+    CAPTURE(outcome);
+    CHECK(outcome.find("No space left on device") != std::string::npos);
+    CHECK(outcome.find("rank 0: ") == std::string::npos);
     CHECK(unfinished(path) == 0);
     disk.full = false;
     saver.save(state, state.setup(), held_layout(), held_content(25));
@@ -303,11 +303,11 @@ TEST_CASE(
       saver.finish();
       disk.full = place.number == 2;
       save(10);
-      const std::string told = text_of([&] { by_save ? save(15) : saver.finish(); });
-      CAPTURE(told);
-      CHECK(told.find("rank 2: ") == 0);
-      CHECK(told.find("rank-00002.safetensors") != std::string::npos);
-      CHECK(told.find("No space left on device") != std::string::npos);
+      const std::string outcome = text_of([&] { by_save ? save(15) : saver.finish(); });
+      CAPTURE(outcome);
+      CHECK(outcome.find("rank 2: ") == 0);
+      CHECK(outcome.find("rank-00002.safetensors") != std::string::npos);
+      CHECK(outcome.find("No space left on device") != std::string::npos);
       place.all->barrier();  // until rank 0 has cleaned up
       CHECK(CheckpointRoot(path).steps() == std::vector<std::int64_t>{5});
       CHECK(unfinished(path) == 0);
@@ -377,7 +377,7 @@ TEST_CASE("saver: keeps the requested number of checkpoints") {
 TEST_CASE(
     "together: the first rank's error is every rank's, with its code; a single rank is not "
     "named") {
-  const auto told = [](int ranks, const std::function<void(int)>& act) {
+  const auto outcome = [](int ranks, const std::function<void(int)>& act) {
     std::set<std::string> all;
     std::mutex lock;
     run_grid({1, ranks, 1, 1}, [&](const GridPlace& place) {
@@ -393,16 +393,16 @@ TEST_CASE(
     return all.size() == 1 ? *all.begin() : "ranks differ";
   };
   const auto code = [](ErrorCode code) { return " #" + std::to_string(static_cast<int>(code)); };
-  CHECK(told(3, [](int) {}) == "nothing");
-  CHECK(told(4, [](int rank) {
+  CHECK(outcome(3, [](int) {}) == "nothing");
+  CHECK(outcome(4, [](int rank) {
           if (rank >= 2) throw Error(ErrorCode::io, "disk of " + std::to_string(rank));
         }) == "rank 2: disk of 2" + code(ErrorCode::io));
-  CHECK(told(1, [](int) { throw Error(ErrorCode::damaged, "a \"quoted\"\nline"); }) ==
+  CHECK(outcome(1, [](int) { throw Error(ErrorCode::damaged, "a \"quoted\"\nline"); }) ==
         "a \"quoted\"\nline" + code(ErrorCode::damaged));
-  CHECK(told(2, [](int rank) {
-          if (rank == 1) throw std::runtime_error("what it says");
-        }) == "rank 1: what it says" + code(ErrorCode::internal));
-  const std::string memory = told(2, [](int rank) {
+  CHECK(outcome(2, [](int rank) {
+          if (rank == 1) throw std::runtime_error("a message");
+        }) == "rank 1: a message" + code(ErrorCode::internal));
+  const std::string memory = outcome(2, [](int rank) {
     if (rank == 0) throw std::bad_alloc();
   });
   CHECK(memory.find("rank 0: out of memory (") == 0);

@@ -25,28 +25,28 @@ using namespace zeroproof_test;
 namespace {
 
 /// The same blocks as all_to_all_is_right() and all_gather_is_right() move.
-TrafficEntry wanted_all_to_all(int rank, int world_size, std::int64_t round) {
-  TrafficEntry want{1, 0, 0, 0, 0};
+TrafficEntry expected_all_to_all(int rank, int world_size, std::int64_t round) {
+  TrafficEntry expected{1, 0, 0, 0, 0};
   for (int peer = 0; peer < world_size; ++peer) {
     if (peer == rank) continue;
-    want.bytes_sent += count_for(round, rank, peer);
-    want.bytes_received += count_for(round, peer, rank);
-    want.messages_sent += count_for(round, rank, peer) > 0 ? 1 : 0;
-    want.messages_received += count_for(round, peer, rank) > 0 ? 1 : 0;
+    expected.bytes_sent += count_for(round, rank, peer);
+    expected.bytes_received += count_for(round, peer, rank);
+    expected.messages_sent += count_for(round, rank, peer) > 0 ? 1 : 0;
+    expected.messages_received += count_for(round, peer, rank) > 0 ? 1 : 0;
   }
-  return want;
+  return expected;
 }
 
-TrafficEntry wanted_all_gather(int rank, int world_size, std::int64_t round) {
-  TrafficEntry want{1, 0, 0, 0, 0};
+TrafficEntry expected_all_gather(int rank, int world_size, std::int64_t round) {
+  TrafficEntry expected{1, 0, 0, 0, 0};
   for (int peer = 0; peer < world_size; ++peer) {
     if (peer == rank) continue;
-    want.bytes_sent += count_for(round, rank, 0);
-    want.bytes_received += count_for(round, peer, 0);
-    want.messages_sent += count_for(round, rank, 0) > 0 ? 1 : 0;
-    want.messages_received += count_for(round, peer, 0) > 0 ? 1 : 0;
+    expected.bytes_sent += count_for(round, rank, 0);
+    expected.bytes_received += count_for(round, peer, 0);
+    expected.messages_sent += count_for(round, rank, 0) > 0 ? 1 : 0;
+    expected.messages_received += count_for(round, peer, 0) > 0 ? 1 : 0;
   }
-  return want;
+  return expected;
 }
 
 }  // namespace
@@ -63,10 +63,10 @@ TEST_CASE("recording: every collective against its formula, uneven and empty blo
       for (std::int64_t round = 0; round < 10; ++round) {
         CHECK(all_to_all_is_right(comm, round));
         CHECK(comm.traffic().of(Collective::all_to_all) ==
-              wanted_all_to_all(self, world_size, round));
+              expected_all_to_all(self, world_size, round));
         CHECK(all_gather_is_right(comm, round, false));
         CHECK(comm.traffic().of(Collective::all_gather) ==
-              wanted_all_gather(self, world_size, round));
+              expected_all_gather(self, world_size, round));
         comm.reset();
         CHECK(comm.traffic() == Traffic{});
       }

@@ -140,7 +140,7 @@ TEST_CASE("threads: every pair of mismatched calls has the same message on all r
       ++kinds;
     }
   }
-  MESSAGE(kinds << " kinds, told after " << longest << " s at most");
+  MESSAGE(kinds << " kinds, reported after " << longest << " s at most");
   CHECK(kinds == 156);
   CHECK(longest < 2);
 }
@@ -169,18 +169,18 @@ TEST_CASE("threads: an invalid argument ends the others even if its rank continu
 
 TEST_CASE("threads: the error of the rank that aborted is rethrown, even if it throws last") {
   ThreadWorld world(2);
-  std::atomic<bool> told{false};
+  std::atomic<bool> aborted{false};
   const Outcome outcome = run(world, [&](Communicator& comm) {
     if (comm.rank() == 1) {
       comm.abort("no space on the disk");
-      while (!told) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      while (!aborted) std::this_thread::sleep_for(std::chrono::milliseconds(1));
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
       throw std::runtime_error("while writing params.bin");
     }
     try {
       comm.barrier();
     } catch (const Error&) {
-      told = true;
+      aborted = true;
       throw;
     }
   });

@@ -51,9 +51,9 @@ int run_mismatches(int rank) {
         checks.check(text == other, pair + "the text differs between ranks");
     }
   }
-  checks.check(longest < 2, "told after " + std::to_string(longest) + " s");
+  checks.check(longest < 2, "reported after " + std::to_string(longest) + " s");
   if (rank == 0)
-    std::printf("%zu kinds, told after %.3f s at most\n", calls.size() * (calls.size() - 1),
+    std::printf("%zu kinds, reported after %.3f s at most\n", calls.size() * (calls.size() - 1),
                 longest);
   return checks.agree(*harness);
 }

@@ -212,7 +212,7 @@ std::string complaint(const std::string& folder, const std::string& phrase) {
     if (text.size() >= 1000 || text.find(" (") == std::string::npos ||
         text.find("); ") == std::string::npos)
       return "no sentence: " + text;
-    if (text.find(phrase) == std::string::npos) return "says something else: " + text;
+    if (text.find(phrase) == std::string::npos) return "has another text: " + text;
   } catch (const std::exception& error) {
     return std::string("another exception: ") + error.what();
   }
@@ -276,7 +276,7 @@ TEST_CASE("checkpoint: hostile manifests are rejected, in 512 MB") {
   if (limits_memory) CHECK(complaint_in_child(path, "memory") == "");
   fs::resize_file(manifest, (std::uintmax_t{1} << 30) + 1);
   CHECK(complaint_in_child(path, "larger than") == "");
-  std::printf("hostile manifests %d, refused %d\n", cases + 2, refused + 2);
+  std::printf("hostile manifests %d, rejected %d\n", cases + 2, refused + 2);
   CHECK(cases >= 40);
 }
 

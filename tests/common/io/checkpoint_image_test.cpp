@@ -138,19 +138,19 @@ TEST_CASE("checkpoint image: later changes of the values have no effect") {
 TEST_CASE("checkpoint image: its memory is reused, and grows") {
   constexpr std::size_t size = std::size_t{64}
                                << 20;  // a new allocation of this size would lose the content
-  PageBuffer room;
-  room.reserve(size);
-  REQUIRE(room.bytes().size() >= size);
-  CHECK(reinterpret_cast<std::uintptr_t>(room.bytes().data()) % 4096 == 0);
-  room.bytes()[4097] = std::byte{77};
+  PageBuffer buffer;
+  buffer.reserve(size);
+  REQUIRE(buffer.bytes().size() >= size);
+  CHECK(reinterpret_cast<std::uintptr_t>(buffer.bytes().data()) % 4096 == 0);
+  buffer.bytes()[4097] = std::byte{77};
   for (const std::size_t less : {size, std::size_t{1}, size - 1}) {
-    room.reserve(less);
-    CHECK(room.bytes().size() >= size);
-    CHECK(room.bytes()[4097] == std::byte{77});
+    buffer.reserve(less);
+    CHECK(buffer.bytes().size() >= size);
+    CHECK(buffer.bytes()[4097] == std::byte{77});
   }
-  room.reserve(2 * size + 1);
-  CHECK(room.bytes().size() > 2 * size);
-  room.bytes().back() = std::byte{1};
+  buffer.reserve(2 * size + 1);
+  CHECK(buffer.bytes().size() > 2 * size);
+  buffer.bytes().back() = std::byte{1};
 }
 
 TEST_CASE(
