@@ -1,7 +1,7 @@
 #!/bin/sh
 # layers_test.sh COMPILER LAYER ROOT      an include of a forbidden layer must fail with "No such file"
 # layers_test.sh --foreign SOURCE_DIR     libraries must stay in the layers that may use them
-# layers_test.sh --folders SOURCE_DIR       inside a layer, the folders must include each other in one direction only
+# layers_test.sh --folders SOURCE_DIR     inside a layer, the folders must include each other in one direction only
 set -eu
 fail() { printf 'FAILED: %s\n' "$1"; exit 1; }
 

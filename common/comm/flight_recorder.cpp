@@ -41,7 +41,7 @@ std::string seconds(std::int64_t ns) {
   return text;
 }
 
-bool same_call(const FlightEntry& a, const FlightEntry& b) {
+bool same_entry(const FlightEntry& a, const FlightEntry& b) {
   return a.collective == b.collective && a.num_bytes == b.num_bytes && a.channel == b.channel &&
          a.state == b.state && a.reduce == b.reduce && a.root == b.root;
 }
@@ -161,7 +161,7 @@ std::string flight_text(int rank, const Flight& flight) {
       "; nothing moved for " + seconds(flight.now_ns - flight.moved_ns) + "\n";
   for (std::size_t i = 0; i < flight.entries.size();) {
     std::size_t next = i + 1;
-    while (next < flight.entries.size() && same_call(flight.entries[next], flight.entries[i])) ++next;
+    while (next < flight.entries.size() && same_entry(flight.entries[next], flight.entries[i])) ++next;
     const FlightEntry& entry = flight.entries[i];
     CollectiveCall call;
     call.collective = entry.collective;
