@@ -210,7 +210,7 @@ TEST_CASE("offload: gradients that others read where they are stay there, and th
     WorldRank rank(world, place);
     expect_error(
         ErrorCode::invalid_argument, [&] { rank.load(); },
-        "in stage 0 with windows on 2 ranks (others read it where it is)");
+        "in stage 0 with windows on 2 ranks (the other ranks read it in place)");
   });
 }
 
