@@ -47,7 +47,7 @@ TEST_CASE("lr_schedule: progress counts applied steps or their micro-batches") {
       refused(std::numeric_limits<std::int64_t>::max(), std::numeric_limits<std::int64_t>::max()));
 }
 
-TEST_CASE("lr_schedule: validate refuses lengths out of order and rates out of range") {
+TEST_CASE("lr_schedule: validate rejects lengths out of order and rates out of range") {
   const auto judged = [](const std::function<void(ScheduleConfig&)>& change) {
     ScheduleConfig s;
     s.decay = DecayShape::linear;

@@ -180,7 +180,7 @@ TEST_CASE("param_groups: rates of a group, scheduled") {
   CHECK(hyper_of(samples, hyper, 0, 1, 2).lr == 1.0);
 }
 
-TEST_CASE("param_groups: hyper_of refuses groups and steps that do not exist") {
+TEST_CASE("param_groups: hyper_of rejects groups and steps that do not exist") {
   const ParamGroups groups = make_param_groups({no_decay()}, {}, model());
   const auto refused = [&](int group, std::int64_t t, std::int64_t micro_batches) {
     try {

@@ -124,7 +124,7 @@ TEST_CASE("philox: below stays below and is even") {
 }
 
 // A bound of 2^63 uses all random bits but the last. Two words per value, each used once: a value whose
-// halves are the same word, or that shares a word with another value, would still look even on its own.
+// halves are the same word, or that shares a word with another value, would still be uniform on its own.
 TEST_CASE("philox: below uses 64 random bits, and no bit twice") {
   const Philox random(4);
   constexpr std::uint64_t bound = std::uint64_t{1} << 63;

@@ -42,9 +42,9 @@ void BlockingCall::watch() {
   std::unique_lock lock(mutex_);
   if (ended_.wait_for(lock, limit_.limit, [&] { return over_; })) return;
   std::fprintf(stderr,
-               "zeroproof: %s did not end within %s on %s (another rank is stuck inside MPI, which "
-               "cannot be called "
-               "back); see what the other ranks report, or raise the time limit\n",
+               "zeroproof: %s did not end within %s on %s (another rank is stuck inside MPI, and "
+               "the call cannot be cancelled); check the reports of the other ranks, or raise the "
+               "time limit\n",
                limit_.what.c_str(), describe(limit_.limit).c_str(), local_host().c_str());
   ::_exit(exit_code_timeout);
 }
