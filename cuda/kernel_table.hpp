@@ -1,5 +1,6 @@
 #pragma once
-// The elementwise implementations the production optimizer calls on the host, as one table: any of them can be another one.
+// The elementwise host implementations called by the production optimizer, as one table with
+// replaceable entries.
 
 #include <algorithm>
 

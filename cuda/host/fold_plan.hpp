@@ -1,5 +1,6 @@
 #pragma once
-// The additions of R11 over nodes that are there at the same time: worked out once, run for every block.
+// The additions of R11 over nodes that are present at the same time: planned once, run for every
+// block.
 
 #include <cstdint>
 #include <vector>
@@ -10,11 +11,13 @@
 
 namespace zeroproof::cuda::host {
 
-/// One sum, in registers and caches instead of node by node: every operand is read once and only the result is stored.
+/// One sum in registers and caches instead of node by node: every operand is read once and only the
+/// result is stored.
 class FoldPlan {
  public:
-  /// The tree of R11. nodes: in increasing first micro-batch. Nodes that form a larger one are added first, what cannot
-  /// be combined is added from last to first. Errors: invalid_argument if there is none, or their order is another.
+  /// The tree of R11. nodes: in increasing first micro-batch. Nodes that form a larger one are
+  /// added first; nodes that cannot be combined are added from last to first. Errors:
+  /// invalid_argument if there is none, or they are in another order.
   explicit FoldPlan(const std::vector<TreeNode>& nodes);
 
   /// ((first + second) + third) + ...: the order of an accumulator, for sums that promise no bits (R11, native).
@@ -22,16 +25,16 @@ class FoldPlan {
 
   std::size_t num_nodes() const { return num_nodes_; }
 
-  /// The additions over operands, num_nodes of them, for fused_fold. Both must outlive what is returned.
+  /// The additions over operands, num_nodes of them, for fused_fold. Both must outlive the result.
   Fold over(Span<const GradStretch> operands) const {
     return {additions_.data(), static_cast<std::int64_t>(additions_.size()), operands.data()};
   }
 
-  /// Stretches of scratch that run() needs, each as long as the sum.
+  /// Number of scratch buffers for run(), each as long as the sum.
   std::int64_t scratch_slots() const { return depth_ + 2; }
 
-  /// Shapes   operands: num_nodes stretches of [numel of sum]; scratch: scratch_slots() * that. sum may be the memory
-  ///          of one of the operands; nothing else overlaps.
+  /// Shapes   operands: num_nodes buffers of [numel of sum]; scratch: scratch_slots() * that. sum
+  ///          may be the memory of one of the operands; nothing else overlaps.
   /// add      add(left, right, sum) in fp32; sum may be left or right.
   /// widen    widen(operand, target): an operand as fp32.
   template <class Add, class Widen>
@@ -59,14 +62,15 @@ class FoldPlan {
   FoldPlan() = default;
 
   std::size_t num_nodes_ = 0;
-  std::int64_t depth_ = 0;  ///< partial sums that are alive at once
+  std::int64_t depth_ = 0;  ///< partial sums in use at the same time
   std::vector<FoldAddition> additions_;
 };
 
 /// sum = the operands, added as the plan says, in one pass over memory.
 ///
-/// Shapes   operands: num_nodes of the plan, each [numel of sum] fp32, bf16 or fp16. sum may be the memory of one of
-///          them, unless it is streamed, that is written past the caches; nothing else overlaps.
+/// Shapes   operands: num_nodes of the plan, each [numel of sum] fp32, bf16 or fp16. sum may be the
+///          memory of one of them, unless it is streamed (stored bypassing the caches); nothing
+///          else overlaps.
 /// Errors   invalid_argument if the plan has another number of nodes.
 void fused_fold(const Exec& exec, const FoldPlan& plan, Span<const GradStretch> operands,
                 Span<float> sum, bool streamed);

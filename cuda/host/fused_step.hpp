@@ -1,12 +1,13 @@
 #pragma once
-// The step in two passes over memory. Same roundings in the same order as the phases, so the same bits (R17); the
-// unscaled and the clipped gradient only ever live in registers, and the gradient sum keeps its bits.
+// The step in two passes over memory. Same roundings in the same order as the phases, so the same
+// bits (R17); the unscaled and the clipped gradient exist only in registers, and the gradient sum
+// keeps its bits.
 //
 // First pass, by the form of the norm (R12):
 //   chunk1024        fused_finite_and_norm finds found_inf and the limbs in one pass.
-//   exact, one, inf  fused_finite finds found_inf; the norm takes a pass of its own over the gradient sum, only if the
-//                    step is not skipped: fused_norm_exact, fused_norm_abs, fused_norm_max. (inf needs fused_norm_max
-//                    alone: found_inf is amax >= 0x7F800000.)
+//   exact, one, inf  fused_finite finds found_inf; the norm takes a separate pass over the gradient
+//   sum, only if the step is not skipped: fused_norm_exact, fused_norm_abs, fused_norm_max. (inf
+//   needs only fused_norm_max: found_inf is amax >= 0x7F800000.)
 // Second pass: fused_update, for every rule and option.
 
 #include <optional>
@@ -22,17 +23,20 @@ namespace zeroproof::cuda::host {
 
 /// Reads grad_sum once and finds found_inf and the chunk1024 limbs of grad_sum * inv_scale.
 ///
-/// Shapes   grad_sum: [numel], starting at a chunk boundary of its tensor. limbs: added to; after found_inf they hold
-///          the counts of values that are not finite, as R12 asks of a step that goes on.
+/// Shapes   grad_sum: [numel], starting at a chunk boundary of its tensor. limbs: added to; after
+///          found_inf they hold the counts of nonfinite values, as R12 requires of a step that goes
+///          on.
 /// Returns  found_inf of this piece.
 bool fused_finite_and_norm(const Exec& exec, float inv_scale, Span<const float> grad_sum,
                            NormLimbs& limbs);
 
-/// The same over a gradient sum that is a leaf in its own type: fp32, bf16 or fp16.
+/// The same over a gradient sum stored as one micro-batch gradient in its own type: fp32, bf16 or
+/// fp16.
 bool fused_finite_and_norm(const Exec& exec, float inv_scale, const GradStretch& grad_sum,
                            std::int64_t numel, NormLimbs& limbs);
 
-/// fused_fold (grad_sum.hpp), and the same over sum on the way. sum starts at a chunk boundary of its tensor.
+/// fused_fold (grad_sum.hpp), combined with the above over the sum. sum starts at a chunk boundary
+/// of its tensor.
 bool fused_fold_finite_and_norm(const Exec& exec, float inv_scale, const FoldPlan& plan,
                                 Span<const GradStretch> operands, Span<float> sum, bool streamed,
                                 NormLimbs& limbs);
@@ -41,7 +45,7 @@ bool fused_fold_finite_and_norm(const Exec& exec, float inv_scale, const FoldPla
 bool fused_finite(const Exec& exec, float inv_scale, Span<const float> grad_sum);
 
 /// The accumulating operations of contracts/grad_norm.hpp over grad_sum * inv_scale, each product rounded to fp32.
-/// Pieces may be cut anywhere.
+/// Pieces may start and end anywhere.
 void fused_norm_exact(const Exec& exec, float inv_scale, Span<const float> grad_sum,
                       NormLimbs& limbs);
 void fused_norm_abs(const Exec& exec, float inv_scale, Span<const float> grad_sum,
@@ -49,7 +53,7 @@ void fused_norm_abs(const Exec& exec, float inv_scale, Span<const float> grad_su
 void fused_norm_max(const Exec& exec, float inv_scale, Span<const float> grad_sum,
                     std::uint32_t& amax);
 
-/// What the second pass does besides what the step scalars say.
+/// Options of the second pass in addition to the step scalars.
 struct FusedOptions {
   UpdateRule rule = UpdateRule::adamw;
   bool amsgrad = false;
@@ -59,27 +63,27 @@ struct FusedOptions {
   std::optional<float> clip_value = {};  ///< already rounded to fp32
   std::optional<RoundingDraw> draw =
       {};  ///< stochastic rounding; first_index belongs to grad_sum[0]. bf16 only
-  /// Write bf16 parameters past the caches; empty: if this call writes much (streams_past_caches). Whoever calls block
-  /// by block knows better. The bits are the same.
+  /// Store bf16 parameters bypassing the caches; empty: only if this call writes much
+  /// (streams_past_caches). Set it when calling block by block. The bits are the same.
   std::optional<bool> stream = {};
-  bool casts = true;  ///< false: parameters are made elsewhere (R24), and param is empty
+  bool casts = true;  ///< false: the cast is done elsewhere (R24), and param is empty
 };
 
 /// The options of a run. `draw` stays empty: step and first index belong to the call.
 FusedOptions fused_options(const OptimizerHyper& hyper);
 
-/// State of one piece. Buffers the rule does not have are empty (contracts/adam.hpp, sgd.hpp).
+/// State of one piece. Buffers not used by the rule are empty (contracts/adam.hpp, sgd.hpp).
 struct FusedState {
   Span<float> master;
-  Span<float> exp_avg = {};          ///< of rules that have it
-  Span<float> exp_avg_sq = {};       ///< of rules that have it
+  Span<float> exp_avg = {};          ///< of rules that use it
+  Span<float> exp_avg_sq = {};       ///< of rules that use it
   Span<float> max_exp_avg_sq = {};   ///< with amsgrad
   Span<float> momentum_buffer = {};  ///< sgd with momentum
 };
 
 /// Unscale, clip, clip by value, update and cast.
 ///
-/// Shapes   grad_sum, the buffers of state, param: [numel] of the same global range; no two overlap.
+/// Shapes   grad_sum, the state buffers, param: [numel] of the same global range; no two overlap.
 ///          param holds fp32, bf16 or fp16; with options.draw, bf16; without options.casts it has no elements.
 /// Errors   invalid_argument if the numels differ, a buffer is missing or not needed, param has another dtype,
 ///          clip_value is not finite and > 0, or nesterov is on without momentum.
@@ -87,7 +91,8 @@ void fused_update(const Exec& exec, const FusedOptions& options, const StepScala
                   float clip_coef, Span<const float> grad_sum, const FusedState& state,
                   const TensorView& param);
 
-/// The same with a gradient sum that is a leaf in its own type, fp32, bf16 or fp16, as long as the state.
+/// The same with a gradient sum in the type of a micro-batch gradient, fp32, bf16 or fp16, as long
+/// as the state.
 void fused_update(const Exec& exec, const FusedOptions& options, const StepScalars& scalars,
                   float clip_coef, const GradStretch& grad_sum, const FusedState& state,
                   const TensorView& param);

@@ -1,5 +1,5 @@
 #pragma once
-// The update rules on the host as a table, and the one that a run calls.
+// The update rules on the host as a table, and the selection of one of them.
 
 #include "cuda/host/fused_step.hpp"
 #include "cuda/host/operations.hpp"

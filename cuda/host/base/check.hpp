@@ -16,8 +16,8 @@ inline void require_same_numel(const char* op, const char* a, std::size_t numel_
            "pass views of the same range");
 }
 
-/// Throws invalid_argument unless a buffer that exists only with an option has as many elements as grad with it, and
-/// none without.
+/// Throws invalid_argument unless a buffer that exists only with an option has as many elements as
+/// grad when the option is on, and none otherwise.
 inline void require_optional_numel(const char* op, std::size_t grad_numel, const char* buffer,
                                    std::size_t numel, bool wanted, const char* option) {
   const std::size_t expected = wanted ? grad_numel : 0;
@@ -25,7 +25,7 @@ inline void require_optional_numel(const char* op, std::size_t grad_numel, const
            std::string(op) + ": " + buffer + " has " + std::to_string(numel) + " elements but " +
                option + (wanted ? " is on and grad has " : " is off and it should have ") +
                std::to_string(expected),
-           "state that is missing or never read is a mistake of the caller",
+           "the option decides whether this state exists",
            std::string("pass a view of the same range with ") + option + ", an empty one without");
 }
 

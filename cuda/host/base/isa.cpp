@@ -17,7 +17,7 @@ Isa choose() {
   for (const Isa isa : all_isas) {
     if (name(isa) != forced) continue;
     ZP_CHECK(isa_supported(isa), ErrorCode::unavailable,
-             "this processor does not run " + std::string(forced), "ZP_ISA asks for it",
+             "this processor does not support " + std::string(forced), "ZP_ISA asks for it",
              "unset ZP_ISA or name a smaller instruction set");
     return isa;
   }
@@ -43,8 +43,8 @@ std::string_view name(Isa isa) {
 
 bool isa_supported(Isa isa) {
 #if defined(ZP_ISA_VARIANTS)
-  // Only what the compiler can use at these levels is asked for; the names of the levels themselves are not
-  // known to __builtin_cpu_supports of g++ 11.
+  // Only features that the compiler can use at these levels are queried; __builtin_cpu_supports of
+  // g++ 11 does not accept the names of the levels.
   if (isa == Isa::x86_64_v4) {
     return isa_supported(Isa::x86_64_v3) && __builtin_cpu_supports("avx512f") &&
            __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512cd") &&

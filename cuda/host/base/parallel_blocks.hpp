@@ -1,5 +1,6 @@
 #pragma once
-// OpenMP work sharing of the host implementations. Blocks are fixed; which thread runs which never shows in the result.
+// OpenMP work sharing of the host implementations. Blocks are fixed; their assignment to threads
+// does not affect the result.
 
 #include <algorithm>
 #include <cstdint>
@@ -13,9 +14,10 @@ namespace zeroproof::cuda::host {
 /// Elements per block: a multiple of the norm's chunk, 64 KiB of fp32.
 inline constexpr std::int64_t block_numel = 16384;
 
-/// Calls body(begin, end, sum) for every block of [0, numel), on exec.num_threads threads, and merge(sum, into) for the
-/// sum of each worker, one worker at a time; one thread alone adds to `into` itself. Every worker checks its
-/// floating-point environment first (R3); if one is wrong nothing is computed on that worker and the call throws.
+/// Calls body(begin, end, sum) for every block of [0, numel), on exec.num_threads threads, and
+/// merge(sum, into) for the sum of each worker, one worker at a time; a single thread adds to
+/// `into` directly. Every worker checks its floating-point environment first (R3); a worker with a
+/// wrong one computes nothing and the call throws.
 template <class Sum, class Body, class Merge>
 void parallel_sum(const Exec& exec, std::int64_t numel, Sum& into, const Body& body,
                   const Merge& merge) {
@@ -43,7 +45,7 @@ void parallel_sum(const Exec& exec, std::int64_t numel, Sum& into, const Body& b
   }
   ZP_CHECK(!wrong, ErrorCode::fp_environment,
            "a host worker thread has a changed floating-point environment",
-           "an OpenMP pool keeps the state its threads had when a library changed it, and rule R3 "
+           "OpenMP threads keep a state changed by another library, and rule R3 "
            "forbids that",
            "look for a library built with -Ofast or -ffast-math in this process");
 }

@@ -1,12 +1,13 @@
 #pragma once
-// Work that comes in units of several elements: rows of a matrix, tiles of one.
+// Work sharing over units of several elements: rows or tiles of a matrix.
 
 #include "cuda/host/base/parallel_blocks.hpp"
 
 namespace zeroproof::cuda::host {
 
-/// Calls body(begin, end) for runs of units that cover [0, units), each run of about block_numel elements, at least one
-/// unit. unit_numel: elements of a unit, which decides nothing but how many make a run.
+/// Calls body(begin, end) for runs of units that cover [0, units), each of about block_numel
+/// elements but at least one unit. unit_numel: elements of a unit; it only decides how many units
+/// form a run.
 template <class Body>
 void parallel_units(const Exec& exec, std::int64_t units, std::int64_t unit_numel,
                     const Body& body) {
@@ -19,8 +20,8 @@ void parallel_units(const Exec& exec, std::int64_t units, std::int64_t unit_nume
   });
 }
 
-/// Calls body(block, first_row, end_row, first_column, end_column) for tiles that cover a matrix; the rows are those of
-/// one of the 8 blocks of R18, and no two tiles have the same block and column.
+/// Calls body(block, first_row, end_row, first_column, end_column) for tiles that cover a matrix;
+/// the rows belong to one of the 8 blocks of R18, and no two tiles have the same block and column.
 template <class Body>
 void parallel_column_tiles(const Exec& exec, std::int64_t rows, std::int64_t columns,
                            const Body& body) {

@@ -1,6 +1,6 @@
 #pragma once
-// One parallel region over all the pieces of a shard, instead of one for each: a model has many small
-// tensors.
+// One parallel region over all the pieces of a shard instead of one for each, because models have
+// many small tensors.
 
 #include <algorithm>
 #include <cstddef>
@@ -18,11 +18,12 @@ class DevicePieceTable;  // cuda/comm/memory/device_space.cpp
 
 namespace zeroproof::cuda::host {
 
-/// The pieces of a shard, cut into blocks of at most block_numel elements. Blocks start at chunk boundaries
+/// The pieces of a shard, split into blocks of at most block_numel elements. Blocks start at chunk
+/// boundaries
 /// of their tensor, because pieces do.
 ///
-/// Threads share the work in *batches* of neighbouring blocks: about block_numel elements, so that a thread has as much
-/// to do with many small tensors as with few large ones.
+/// Threads share the work in *batches* of neighbouring blocks of about block_numel elements, so
+/// that many small tensors are shared as evenly as few large ones.
 class PieceLoop {
  public:
   explicit PieceLoop(const std::vector<Piece>& pieces) {
@@ -36,7 +37,8 @@ class PieceLoop {
 
   Span<const Piece> blocks() const { return blocks_; }
 
-  /// The blocks in device memory, which live as long as the loop. Null until the device memory space makes them.
+  /// The blocks in device memory, with the lifetime of the loop. Null until the device memory space
+  /// makes them.
   std::shared_ptr<const DevicePieceTable>& device_table() const { return device_table_; }
 
   /// Calls body(serial_exec, block) for every block, on exec.num_threads threads; serial_exec is exec with
@@ -51,9 +53,10 @@ class PieceLoop {
         [](const Nothing&) {});
   }
 
-  /// The same for work that need not know where a tensor ends: neighbours without padding between them, in the shard
-  /// and in the global numbering, come as one block of at most block_numel elements if alike(block, next) is true. It
-  /// carries the name of the first tensor in it. Tensors start at chunk boundaries, so its chunks are theirs.
+  /// The same for work that does not depend on tensor boundaries: neighbours without padding
+  /// between them, in the shard and in the global numbering, are passed as one block of at most
+  /// block_numel elements if alike(block, next) is true. It carries the name of the first tensor in
+  /// it. Tensors start at chunk boundaries, so its chunks are theirs.
   template <class Alike, class Body>
   void run_joined(const Exec& exec, const Alike& alike, const Body& body) const {
     sum_joined<Nothing>(
@@ -61,8 +64,8 @@ class PieceLoop {
         [](const Nothing&) {});
   }
 
-  /// The same for a sum: body(serial_exec, block, sum) adds to a Sum of the worker's own, and add(sum) takes what each
-  /// worker has, one worker at a time. add() must not throw.
+  /// The same for a sum: body(serial_exec, block, sum) adds to a Sum of the worker, and add(sum)
+  /// takes the sum of each worker, one worker at a time. add() must not throw.
   template <class Sum, class Alike, class Body, class Add>
   void sum_joined(const Exec& exec, const Alike& alike, const Body& body, const Add& add) const {
     run_batches<Sum>(
@@ -88,7 +91,7 @@ class PieceLoop {
            block.global_begin + block.numel == next.global_begin;
   }
 
-  /// Neighbouring blocks of at most `most` elements together, or one block of any size.
+  /// Combines neighbouring blocks of at most `most` elements together, or one block of any size.
   void find_batches() {
     constexpr std::size_t most_blocks =
         64;  // tensors of a few elements cost about as much as one of 200

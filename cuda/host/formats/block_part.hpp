@@ -1,5 +1,5 @@
 #pragma once
-// A part of a tensor of blocks (R22), as stretches that lie in one row and one block.
+// A part of a tensor of blocks (R22), as ranges within one row and one block.
 
 #include <algorithm>
 #include <cstdint>
@@ -10,15 +10,16 @@
 
 namespace zeroproof::cuda {
 
-/// Throws invalid_argument unless the grid is legal, has these elements, and as many blocks as there are scales.
+/// Throws invalid_argument unless the grid is legal, contains these elements, and has one block per
+/// scale.
 inline void require_block_part(const char* op, const BlockGrid& grid, std::int64_t first,
                                std::size_t numel, const char* buffer, std::size_t num_blocks) {
   ZP_CHECK(grid.is_legal(), ErrorCode::invalid_argument,
            std::string(op) + ": blocks of " + std::to_string(grid.block_rows) + " x " +
                std::to_string(grid.block_columns) + " over " + std::to_string(grid.rows) + " x " +
                std::to_string(grid.columns) + " elements",
-           "no element could be told its block",
-           "pass dimensions that BlockGrid::is_legal() takes");
+           "the grid does not assign every element to a block",
+           "pass dimensions accepted by BlockGrid::is_legal()");
   const auto count = static_cast<std::int64_t>(numel);
   ZP_CHECK(first >= 0 && first <= grid.numel() && count <= grid.numel() - first,
            ErrorCode::invalid_argument,
@@ -28,14 +29,13 @@ inline void require_block_part(const char* op, const BlockGrid& grid, std::int64
   ZP_CHECK(static_cast<std::int64_t>(num_blocks) == grid.num_blocks(), ErrorCode::invalid_argument,
            std::string(op) + ": " + buffer + " has " + std::to_string(num_blocks) +
                " elements but there are " + std::to_string(grid.num_blocks()) + " blocks",
-           "blocks would get the numbers of others",
-           "pass a number for every block of the whole tensor");
+           "every block has its own number", "pass one number for every block of the whole tensor");
 }
 
 namespace host {
 
-/// Calls body(block, begin, end) for stretches of elements [begin, end) of the part, in their order, which together are
-/// its elements [from, to).
+/// Calls body(block, begin, end) for ranges of elements [begin, end) of the part, in their order,
+/// that together cover its elements [from, to).
 template <class Body>
 void for_each_stretch(const BlockGrid& grid, std::int64_t first, std::int64_t from, std::int64_t to,
                       const Body& body) {

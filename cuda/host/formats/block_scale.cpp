@@ -12,7 +12,7 @@
 namespace zeroproof::cuda::host {
 namespace {
 
-/// Values on their way: they stay in the first cache.
+/// Elements of a tile of intermediate values, which stays in the first-level cache.
 constexpr std::int64_t quant_tile_numel = 512;
 
 using QuantTile = std::array<float, quant_tile_numel>;
@@ -24,7 +24,7 @@ void for_each_quant_tile(std::int64_t begin, std::int64_t end, const Body& body)
     body(begin, std::min(begin + quant_tile_numel, end));
 }
 
-/// The values of a tile: the elements themselves, or the tile with what they are through bf16.
+/// The values of a tile: the elements themselves, or the tile with their values rounded to bf16.
 const float* values_of(QuantizedValue value, const SimdKernels& kernels, const float* elements,
                        std::int64_t numel, QuantTile& tile) {
   if (value == QuantizedValue::direct) return elements;
@@ -35,7 +35,7 @@ const float* values_of(QuantizedValue value, const SimdKernels& kernels, const f
 }
 
 void raise_amax(std::uint32_t& to, std::uint32_t bits) {
-  const std::atomic_ref<std::uint32_t> shared(to);  // blocks are cut anywhere between threads
+  const std::atomic_ref<std::uint32_t> shared(to);  // threads may share a block
   std::uint32_t had = shared.load(std::memory_order_relaxed);
   while (had < bits && !shared.compare_exchange_weak(had, bits, std::memory_order_relaxed)) {
   }

@@ -29,7 +29,7 @@ std::uint64_t require_counts(const char* op, Span<const std::uint64_t> count, fl
   return sum;
 }
 
-/// The counts as the entropy sees them, with the sums of the first k of them.
+/// The counts as the entropy reads them, with the sums of the first k of them.
 struct EntropyBins {
   std::vector<std::uint64_t> here, before, used_before;
 
@@ -90,7 +90,7 @@ float percentile_amax(Span<const std::uint64_t> count, float width, double perce
   require_percentile(percentile);
   const std::uint64_t elements = require_counts("percentile_amax", count, width);
   const double enough = percentile / 100 * static_cast<double>(elements);
-  std::uint64_t left = elements;  // from the end: the first bin behind which too few lie
+  std::uint64_t left = elements;  // from the end: the first bin with too few elements after it
   std::int64_t bin = numel(count) - 1;
   while (bin > 0) {
     left -= count[static_cast<std::size_t>(bin)];
@@ -114,7 +114,7 @@ float entropy_amax(const Exec& exec, Span<const std::uint64_t> count, float widt
                      found[at] = bins.divergence(levels + at, levels);
                    }
                  });
-  std::size_t best = found.size() - 1;  // from the last one on: another has to be less
+  std::size_t best = found.size() - 1;  // from the last one on: another must be less
   for (std::size_t c = best; c-- > 0;) {
     if (found[c] < found[best]) best = c;
   }
@@ -126,7 +126,7 @@ void clip_errors(const Exec& exec, const FakeQuantization& options, std::int64_t
   require_fake_quantization("clip_errors", options, first, values.size(), amax.size());
   require_clip_errors("clip_errors", amax.size(), errors.size());
   const Exec alone{.num_threads = 1, .isa = exec.isa};
-  // A candidate is one unit of work: its errors lie in limbs that no other thread has.
+  // A candidate is one unit of work: no other thread writes the limbs of its errors.
   parallel_units(exec, num_clips, block_numel, [&](std::int64_t from, std::int64_t to) {
     std::vector<std::uint32_t> candidate(amax.size());
     std::array<float, 1024> error;
@@ -145,7 +145,7 @@ void clip_errors(const Exec& exec, const FakeQuantization& options, std::int64_t
         for_each_stretch(
             options.grid, first, begin, end,
             [&](std::size_t block, std::int64_t left, std::int64_t right) {
-              // It carries before it adds, so that no number of stretches fills a limb.
+              // Carries before adding, so that no number of ranges overflows a limb.
               grad_norm_exact_accumulate(
                   alone, {error.data() + (left - begin), static_cast<std::size_t>(right - left)},
                   errors[block * num_clips + static_cast<std::size_t>(c)]);

@@ -9,8 +9,8 @@
 namespace zeroproof::cuda::host {
 namespace {
 
-// The formats are structs around one integer, so the kernels may look at the bits. (Not by &data()->bits: an empty span
-// may have no data.)
+// The formats are structs around one integer, so the kernels may read the bits. (Not by
+// &data()->bits: an empty span may have no data.)
 static_assert(sizeof(bf16) == 2 && sizeof(fp16) == 2 && sizeof(e4m3) == 1 && sizeof(e5m2) == 1 &&
               sizeof(e8m0) == 1);
 
@@ -47,7 +47,8 @@ void cast_to_e8m0_block(const float* source, std::uint8_t* target, std::int64_t 
   for (std::int64_t i = 0; i < numel; ++i) {
     const std::uint32_t magnitude = magnitude_of(source[i]);
     const std::uint32_t exponent = magnitude >> 23, fraction = magnitude & 0x7FFFFFU;
-    // Of the numbers without a leading bit those up to 2^-127, half of the smallest normal one, have code 0.
+    // Values with the leading bit clear and at most 2^-127, half of the smallest normal value, have
+    // code 0.
     const bool up = fraction > (exponent == 0U ? 0x400000U : 0U);
     const std::uint32_t code = std::min(exponent + (up ? 1U : 0U), 254U);
     target[i] = static_cast<std::uint8_t>(magnitude > 0x7F800000U ? 255U : code);
@@ -62,8 +63,8 @@ void widen_e8m0_block(const std::uint8_t* source, float* target, std::int64_t nu
   }
 }
 
-/// A saturating kernel, and then another code for magnitudes from `first` up: `code`, with the sign where `keep` has
-/// it.
+/// A saturating kernel, followed by another code for magnitudes of `first` and above: `code`, with
+/// the sign where `keep` has it.
 template <class Kernel>
 auto not_saturating(Kernel kernel, std::uint32_t first, std::uint32_t code, std::uint32_t keep) {
   return [=](const float* source, std::uint8_t* target, std::int64_t numel) {

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::uint32_t sign_of_fp32 = 0x80000000U;
 
-/// What all elements of a block have in common.
+/// Values shared by all elements of a block.
 struct IntegerCodes {
   float g, top, low;  ///< low and top as magnitudes: -low is the lowest code
   bool zero;          ///< the amax is so small that there is one code
@@ -27,7 +27,8 @@ struct IntegerCodes {
     g = top / std::bit_cast<float>(amax > 0x7F800000U ? 0x7FFFFFFFU : amax);
   }
 
-  /// To the nearest integer by an addition that has no room for a fraction: 2^23 and above are integers.
+  /// Rounds to the nearest integer by adding a constant of at least 2^23, above which fp32 has no
+  /// fraction bits.
   float of(float x) const {
     constexpr float shift = 0x1p23F;
     const float y = x * g;
@@ -60,7 +61,7 @@ void fake_integers(const Exec& exec, const FakeQuantization& options, std::int64
   });
 }
 
-/// Scaled, cast, widened and scaled back, a tile at a time.
+/// Scaled, cast, widened and scaled back, one tile at a time.
 template <class Format, class Cast, class Widen>
 void fake_fp8_codes(const Exec& exec, const FakeQuantization& options, float top,
                     std::int64_t first, Span<const float> values, Span<const std::uint32_t> amax,

@@ -9,9 +9,9 @@
 namespace zeroproof::cuda::host {
 namespace {
 
-/// Where magnitudes are counted. In bins of a power of two a place is the significand without the bits that weigh less
-/// than a bin; other widths divide, in fp64, which cannot round a quotient up to an integer: it is farther away from
-/// one than 2^-45.
+/// Maps magnitudes to bins. If the width is a power of two, the bin is the significand without the
+/// bits that weigh less than a bin; other widths divide in fp64, which cannot round a quotient up
+/// to an integer because its distance from the next integer is at least 2^-45.
 class BinPlaces {
  public:
   BinPlaces(float width, std::int64_t bins, HistogramEnd end)
@@ -19,7 +19,7 @@ class BinPlaces {
     const std::uint32_t bits = std::bit_cast<std::uint32_t>(width);
     const std::uint32_t exponent = bits >> 23, fraction = bits & 0x7FFFFFU;
     if (exponent != 0U ? fraction == 0U : (fraction & (fraction - 1U)) == 0U) {
-      // 2^(unit - 149), unit being 0 for the smallest number there is.
+      // 2^(unit - 149), unit being 0 for the smallest subnormal number.
       unit_ = exponent != 0U ? static_cast<int>(exponent) + 22 : std::countr_zero(fraction);
     }
   }
@@ -52,7 +52,7 @@ class BinPlaces {
 
   double width_;
   std::int64_t bins_, behind_;
-  int unit_ = -1;  // no power of two
+  int unit_ = -1;  // -1: not a power of two
 };
 
 }  // namespace
@@ -84,12 +84,11 @@ void histogram_widen(const Exec&, int doublings, Span<std::uint64_t> count) {
   require_bins("histogram_widen", bins, 1.0F);
   ZP_CHECK(doublings >= 0, ErrorCode::invalid_argument,
            "histogram_widen: " + std::to_string(doublings) + " doublings",
-           "counts cannot be told apart again", "pass 0 or more");
+           "bins that were joined cannot be split again", "pass 0 or more");
   if (doublings == 0) return;
   const int shift = std::min(doublings, 32);
   const std::int64_t last = (bins - 1) >> shift;
-  for (std::int64_t k = 0; k <= last;
-       ++k) {  // what is written lies before what is still to be read
+  for (std::int64_t k = 0; k <= last; ++k) {  // the write position is before the read position
     std::uint64_t sum = 0;
     for (std::int64_t j = k << shift; j < std::min((k + 1) << shift, bins); ++j)
       sum += count[static_cast<std::size_t>(j)];
@@ -100,14 +99,14 @@ void histogram_widen(const Exec&, int doublings, Span<std::uint64_t> count) {
 
 int histogram_exponent(std::uint32_t amax, std::int64_t bins) {
   require_exponent(amax, bins);
-  // amax is n units of 2^(unit - 149): the least shift that leaves less than `bins` of it.
+  // amax is n units of 2^(unit - 149); finds the smallest shift that leaves less than `bins` of it.
   const std::uint32_t exponent = amax >> 23;
   const std::uint32_t n = (amax & 0x7FFFFFU) | (exponent != 0U ? 0x800000U : 0U);
   const int unit = static_cast<int>(std::max(exponent, 1U)) - 1;
   if (n == 0U) return -149;
   const auto limit = static_cast<std::uint64_t>(bins);
   int shift = static_cast<int>(std::bit_width(n)) - static_cast<int>(std::bit_width(limit));
-  // n < bins * 2^shift, in integers on the side that needs them.
+  // n < bins * 2^shift, with each factor on the side that keeps it an integer.
   const auto fits = [&](int s) { return s >= 0 ? n < limit << s : std::uint64_t{n} << -s < limit; };
   while (!fits(shift)) ++shift;
   while (fits(shift - 1)) --shift;

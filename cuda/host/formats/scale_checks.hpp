@@ -1,5 +1,5 @@
 #pragma once
-// What recipes of scales refuse, on the host and on a device.
+// Argument checks of scale recipes, shared by host and device.
 
 #include <cstdint>
 #include <string>
@@ -28,7 +28,8 @@ inline void require_history(const DelayedScaling& options, std::size_t history,
            "delayed_scales: history has " + std::to_string(history) + " slots but " +
                std::to_string(num_tensors) + " tensors have " + std::to_string(options.history) +
                " each",
-           "tensors would get the magnitudes of others", "pass the slots of a tensor side by side");
+           "tensors would use the history of other tensors",
+           "store the slots of each tensor contiguously");
 }
 
 }  // namespace zeroproof::cuda

@@ -31,7 +31,7 @@ float scale_of_exponent(std::uint32_t code) {
   return std::bit_cast<float>(code == 254U ? 0x00400000U : (254U - code) << 23);
 }
 
-/// The smallest power of two that is not below a value of >= 0.
+/// The smallest power of two that is not below a value >= 0.
 std::uint32_t exponent_above(float value) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
   if (bits > infinite_amax) return 255U;

@@ -1,5 +1,5 @@
 #pragma once
-// Elements and the blocks that scales of state belong to (R25).
+// Mapping of elements to the blocks of state scales (R25).
 
 #include <algorithm>
 #include <cstdint>
@@ -10,12 +10,14 @@
 
 namespace zeroproof::cuda::host {
 
-/// Parts of a run, in their order: what begins and ends with blocks, and what it has of blocks that go on elsewhere.
+/// Parts of a run, in their order: the whole blocks, and before and after them parts of blocks that
+/// continue elsewhere.
 struct StateBlockParts {
-  Piece head, whole, tail;  ///< of no elements where there is none
+  Piece head, whole, tail;  ///< empty where there is none
 };
 
-/// begin: of the run in the numbering that blocks are cut in. is_last: its last block ends with it, however long it is.
+/// begin: first element of the run in the numbering of the blocks. is_last: its last block ends
+/// with it, however long it is.
 inline StateBlockParts state_block_parts(const Piece& run, std::int64_t begin, bool is_last) {
   const std::int64_t in_block = begin % state_block_numel;
   const std::int64_t head = in_block == 0 ? 0 : std::min(state_block_numel - in_block, run.numel);
@@ -24,7 +26,7 @@ inline StateBlockParts state_block_parts(const Piece& run, std::int64_t begin, b
   return {run.part(0, head), run.part(head, rest - tail), run.part(run.numel - tail, tail)};
 }
 
-/// Whether a buffer that the rule keeps has scales.
+/// Whether a buffer kept by the rule has scales.
 inline bool any_state_scales(const OptimizerHyper& hyper, const StateFormats& formats) {
   return std::ranges::any_of(kept_buffers(hyper),
                              [&](BufferId id) { return has_scales(formats.of(id)); });

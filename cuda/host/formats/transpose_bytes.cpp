@@ -18,7 +18,7 @@ void swap_parts(std::uint64_t& a, std::uint64_t& b, int width, std::uint64_t low
   a ^= moved << width;
 }
 
-/// 8 rows of 8 bytes in registers: blocks of 4, then 2, then 1 byte change places.
+/// 8 rows of 8 bytes in registers: blocks of 4, then 2, then 1 byte are swapped.
 void transpose_8x8(const std::uint8_t* from, std::int64_t from_stride, std::uint8_t* to,
                    std::int64_t to_stride) {
   std::uint64_t row[8];
@@ -34,7 +34,7 @@ void transpose_8x8(const std::uint8_t* from, std::int64_t from_stride, std::uint
 void transpose_bytes(const Exec& exec, const std::uint8_t* from, std::uint8_t* to,
                      std::int64_t rows, std::int64_t columns) {
   constexpr std::int64_t tile =
-      64;  // rows of it are cache lines on both sides, all of them in the first level
+      64;  // its rows are cache lines on both sides, all of them in the first-level cache
   const std::int64_t across = (columns + tile - 1) / tile, down = (rows + tile - 1) / tile;
   if (rows == 1 || columns == 1) {  // the same order
     return parallel_blocks(exec, rows * columns, [&](std::int64_t begin, std::int64_t end) {

@@ -1,5 +1,5 @@
 #pragma once
-// Matrices of bytes from rows to columns: no element is changed.
+// Transposition of byte matrices from row-major to column-major order.
 
 #include <cstdint>
 

@@ -1,5 +1,5 @@
-// Sums of fp32 values in 24-bit bins (R11, binned). The loops have no branches, so that compilers turn them into
-// vectors.
+// Sums of fp32 values in 24-bit bins (R11, binned). The loops have no branches, so that compilers
+// can vectorize them.
 
 #include <algorithm>
 #include <array>
@@ -14,14 +14,14 @@
 namespace zeroproof::cuda::host {
 namespace {
 
-constexpr std::int32_t special = 255;  // top of a sum that an infinity or NaN went into
+constexpr std::int32_t special = 255;  // top of a sum that contains an infinity or NaN
 constexpr std::int32_t num_bins = 12;
 
 struct Fields {
   std::int32_t hi, lo, top;
 };
 
-/// Makes room for bin `bin`; nothing happens if it is not above the top.
+/// Raises the top to bin `bin`; does nothing if it is not above the top.
 inline Fields raised(Fields sum, std::int32_t bin) {
   const bool up = bin > sum.top;
   const std::int32_t below = bin == sum.top + 1 ? sum.hi : 0;

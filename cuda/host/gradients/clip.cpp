@@ -12,7 +12,7 @@ float clip_coef(double grad_norm, std::optional<double> max_norm) {
   if (!max_norm) return 1.0F;
   ZP_CHECK(std::isfinite(*max_norm) && *max_norm >= 0, ErrorCode::invalid_argument,
            "max_norm is " + std::to_string(*max_norm),
-           "a negative limit would turn every gradient around",
+           "a negative limit would reverse every gradient",
            "use a positive number, or 0 for no clipping");
   if (*max_norm == 0) return 1.0F;
   const double q = *max_norm / (grad_norm + 1e-6);
@@ -31,8 +31,8 @@ void clip(const Exec& exec, float clip_coef, Span<const float> unscaled_grad, Sp
 void clip_value(const Exec& exec, float clip_value, Span<float> grad) {
   ZP_CHECK(std::isfinite(clip_value) && clip_value > 0, ErrorCode::invalid_argument,
            "clip_value is " + std::to_string(clip_value),
-           "every element is to lie between -clip_value and clip_value",
-           "use a positive finite number, or leave clipping by value out");
+           "every element is clipped to [-clip_value, clip_value]",
+           "use a positive finite number, or do not clip by value");
   const SimdKernels& kernels = simd_kernels(exec.isa);
   parallel_blocks(exec, numel(grad), [&](std::int64_t begin, std::int64_t end) {
     kernels.clip_value(clip_value, grad.data() + begin, end - begin);

@@ -12,14 +12,15 @@
 namespace zeroproof::cuda::host {
 namespace {
 
-// A product of two fp32 values is exact in fp64 and, unless it is 0, lies in [2^-298, 2^256): these are its exponents.
+// A product of two fp32 values is exact in fp64 and, unless it is 0, in [2^-298, 2^256): these are
+// its exponents.
 constexpr int first_exponent = 1023 - 298;
 constexpr int last_exponent = 1023 + 255;
 // Its significand has 48 bits, so the last 5 of fp64's 53 are 0. Without them a 64-bit integer holds 2^15 of them.
 constexpr int spare_bits = 5;
 static_assert(block_numel <= 1 << 15);
 
-/// Products of one sign by their exponents: adding is one integer addition.
+/// Products of one sign, summed per exponent by integer addition.
 using Buckets = std::array<std::uint64_t, last_exponent - first_exponent + 1>;
 
 void add_digits(std::uint64_t value, int bit, NormLimbs& limbs) {
@@ -75,7 +76,8 @@ void dot_accumulate(const Exec& exec, Span<const float> left, Span<const float> 
     merge(block.positive, total.positive);
     merge(block.negative, total.negative);
   });
-  // A block is one deposit of digits below 2^32; what the caller's limbs hold already is not known here.
+  // A block is one deposit of digits below 2^32; the present value of the caller's limbs is unknown
+  // here.
   dot_normalise(total);
   dot_normalise(limbs);
   merge(total.positive, limbs.positive);
@@ -109,7 +111,8 @@ double dot_finish(const DotLimbs& limbs) {
   for (std::size_t i = 0; i < difference.limbs.size(); ++i) {
     const std::int64_t digit = static_cast<std::int64_t>(larger.limbs[i]) -
                                static_cast<std::int64_t>(smaller.limbs[i]) + borrow;
-    const bool last = i + 1 == difference.limbs.size();  // it keeps whatever does not fit below it
+    const bool last =
+        i + 1 == difference.limbs.size();  // it keeps the carry that does not fit below it
     borrow = last ? 0 : digit >> 32;
     difference.limbs[i] = static_cast<std::uint64_t>(last ? digit : digit & 0xFFFFFFFF);
   }

@@ -12,8 +12,8 @@ constexpr int count_bits = 10;       // of exact_block
 constexpr int double_bits = 53;      // of an fp64 mantissa
 constexpr int unit_exponent = -352;  // of bit 0 of the limbs
 
-/// How to split the terms of a block: shifters for all levels but the last. Every level holds 44 bits, and squares span
-/// at most 554: 13 levels are always enough.
+/// How to split the terms of a block: shifters for all levels but the last. Every level holds 44
+/// bits, and squares span at most 554 bits, so 13 levels are always enough.
 struct Split {
   int levels = 1;
   std::array<double, most_split_levels - 1> shifters{};
@@ -22,11 +22,11 @@ struct Split {
 /// Every term is a multiple of 2^low and below 2^top.
 Split split_for(int low, int top) {
   Split split;
-  int bound = top;  // what is left of a term is at most 2^bound
-  // Until sums of exact_block such terms stay within 2^53 units: then nothing is rounded any more.
+  int bound = top;  // the rest of a term is at most 2^bound
+  // Until sums of exact_block such terms are within 2^53 units: then nothing is rounded any more.
   for (; bound + count_bits > low + double_bits; ++split.levels) {
-    // Heads are multiples of 2^place, chosen so that their sum just fits. 1.5 * 2^(place + 52) keeps the sum with the
-    // shifter between two powers of two for either sign of what is left.
+    // Heads are multiples of 2^place, chosen so that their sum just fits. 1.5 * 2^(place + 52)
+    // keeps the sum with the shifter between two powers of two for either sign of the rest.
     const int place = bound + count_bits - double_bits;
     split.shifters[static_cast<std::size_t>(split.levels - 1)] =
         std::ldexp(1.5, place + double_bits - 1);
@@ -116,7 +116,7 @@ NormLimbs ExactSum::limbs() const {
     carry = sum >> 32;  // towards minus infinity: the digit below is never negative
     limbs.limbs[i] = static_cast<std::uint64_t>(sum) & 0xFFFFFFFFU;
   }
-  return limbs;  // terms are not negative, so their sum leaves no borrow, and it is far below the last limb's end
+  return limbs;  // terms are >= 0, so no borrow is left, and the last limb cannot overflow
 }
 
 }  // namespace zeroproof::cuda::host

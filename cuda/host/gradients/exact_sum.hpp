@@ -1,10 +1,11 @@
 #pragma once
 // Sums of squares or magnitudes without rounding (R12, forms exact and one), at the speed of fp64 additions.
 //
-// The squares of a block of 1024 values whose exponents lie close together are integers of a common unit, and up to
-// 2^53 such units fp64 adds without rounding. A wider block is split first: adding and subtracting a large constant
-// rounds each square to its head, the rest is what the head left, and heads and rests are summed apart; as often as the
-// exponents ask for. Only blocks with infinities or NaN go element by element.
+// The squares of a block of 1024 values with close exponents are integer multiples of a common
+// unit, and fp64 adds up to 2^53 such units without rounding. A wider block is split first: adding
+// and subtracting a large constant rounds each square to its head, the remainder is the rest, and
+// heads and rests are summed separately; this is repeated as often as the exponents require. Only
+// blocks with infinities or NaN are processed element by element.
 
 #include <array>
 #include <cstdint>
@@ -16,7 +17,8 @@ namespace zeroproof::cuda::host {
 
 enum class ExactTerm : std::uint8_t { square, magnitude };
 
-/// The limbs of NormLimbs with signs, for partial sums that are not yet in the form of the contract.
+/// The limbs of NormLimbs with signs, for partial sums before conversion to the form of the
+/// contract.
 class ExactSum {
  public:
   /// Adds the terms of source[i] * factor, each product rounded to fp32. At most 2^20 elements in all.

@@ -7,7 +7,7 @@ namespace zeroproof::cuda::host {
 
 FoldPlan::FoldPlan(const std::vector<TreeNode>& nodes) : num_nodes_(nodes.size()) {
   ZP_CHECK(!nodes.empty(), ErrorCode::invalid_argument, "a fold has no nodes",
-           "the sum of nothing is not a gradient", "pass the nodes of at least one micro-batch");
+           "an empty sum is not a gradient", "pass the nodes of at least one micro-batch");
   std::vector<std::int64_t> free;  // scratch slots
   const auto take = [&] {
     if (free.empty()) return depth_++;
@@ -30,12 +30,13 @@ FoldPlan::FoldPlan(const std::vector<TreeNode>& nodes) : num_nodes_(nodes.size()
   }
   stack.fold();
   ZP_CHECK(depth_ <= most_fold_slots, ErrorCode::internal, "a gradient sum has too many levels",
-           "no tree over 2^63 micro-batches has that many", "report this with the command line");
+           "more than a tree over 2^63 micro-batches can have",
+           "report this with the command line");
 }
 
 FoldPlan FoldPlan::one_after_another(std::size_t operands) {
   ZP_CHECK(operands > 0, ErrorCode::invalid_argument, "a fold has no operands",
-           "the sum of nothing is not a gradient", "pass at least one");
+           "an empty sum is not a gradient", "pass at least one");
   FoldPlan plan;
   plan.num_nodes_ = operands;
   plan.depth_ = operands > 1 ? 1 : 0;

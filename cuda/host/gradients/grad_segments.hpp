@@ -7,7 +7,8 @@
 
 namespace zeroproof::cuda::host {
 
-/// Throws invalid_argument unless every segment lies in a gradient of numel elements and belongs to one of the tensors.
+/// Throws invalid_argument unless every segment is inside a gradient of numel elements and belongs
+/// to one of the tensors.
 inline void require_segments(Span<const GradSegment> segments, std::int64_t numel,
                              std::int64_t num_tensors) {
   for (const GradSegment& segment : segments) {
@@ -20,8 +21,7 @@ inline void require_segments(Span<const GradSegment> segments, std::int64_t nume
     ZP_CHECK(segment.tensor >= 0 && segment.tensor < num_tensors, ErrorCode::invalid_argument,
              "grad_stats: a segment belongs to tensor " + std::to_string(segment.tensor) + " of " +
                  std::to_string(num_tensors),
-             "its numbers would be added beyond the statistics",
-             "pass statistics for every tensor");
+             "the index is past the end of the statistics", "pass statistics for every tensor");
   }
 }
 

@@ -22,7 +22,7 @@ void add_nodes(const Exec& exec, Span<const float> left, Span<const float> right
 std::vector<TreeNode> maximal_nodes(std::int64_t first, std::int64_t last) {
   ZP_CHECK(
       first >= 0 && first <= last, ErrorCode::invalid_argument,
-      "micro-batches " + std::to_string(first) + " to " + std::to_string(last) + " are no block",
+      "micro-batches " + std::to_string(first) + " to " + std::to_string(last) + " are not a block",
       "a rank holds consecutive micro-batches", "use 0 <= first <= last");
   // Greedy: the largest aligned power of two that starts here and ends inside the block.
   std::vector<TreeNode> nodes;
@@ -38,7 +38,7 @@ std::vector<TreeNode> maximal_nodes(std::int64_t first, std::int64_t last) {
 
 void grad_sum(const Exec& exec, Span<const Span<const float>> leaves, Span<float> sum) {
   ZP_CHECK(!leaves.empty(), ErrorCode::invalid_argument, "grad_sum has no leaf",
-           "the sum of nothing is not a gradient", "pass at least one micro-batch");
+           "an empty sum is not a gradient", "pass at least one micro-batch");
   for (const Span<const float> leaf : leaves) {
     require_same_numel("grad_sum", "a leaf", leaf.size(), "sum", sum.size());
   }

@@ -25,7 +25,7 @@ double power_sum_of(const SimdKernels& kernels, double largest, double p, Span<c
   }
   double sum = 0;
   for (const float x : grad) {
-    // 0 is left out: it adds nothing, and pow of it is slow.
+    // 0 is skipped: it adds nothing, and pow of it is slow.
     if (x != 0) sum += std::pow(std::fabs(static_cast<double>(x)) / largest, p);
   }
   return sum;
@@ -45,8 +45,8 @@ void accumulate_exact(const Exec& exec, ExactTerm term, float factor, Span<const
         merge(sum.limbs(), mine);
       },
       merge);
-  // A block is one deposit of digits below 2^32, so `total` has room for 2^46 elements; what the caller's limbs hold
-  // already is not known here, and after normalising there is room again.
+  // A block is one deposit of digits below 2^32, so `total` can take 2^46 elements; the present
+  // value of the caller's limbs is unknown here, and normalising restores the full range.
   grad_norm_normalise(total);
   grad_norm_normalise(limbs);
   merge(total, limbs);

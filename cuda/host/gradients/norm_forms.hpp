@@ -1,6 +1,6 @@
 #pragma once
-// The norm forms over grad[i] * factor, the product rounded to fp32 and kept nowhere: with the inverse scale they read
-// the gradient sum as it is, with 1 an unscaled gradient.
+// The norm forms over grad[i] * factor, the product rounded to fp32 and not stored: with the
+// inverse scale they read the gradient sum itself, with factor 1 an unscaled gradient.
 
 #include "common/base/exec.hpp"
 #include "common/base/span.hpp"

@@ -10,7 +10,7 @@
 
 namespace zeroproof::cuda::host {
 
-/// Values is anything movable that stands for the numbers of one node (a buffer, a pointer).
+/// Values is any movable type that represents the values of one node (a buffer, a pointer).
 /// `add(below, top)` makes below the sum below + top, elementwise.
 template <class Values>
 class TreeStack {
@@ -39,7 +39,8 @@ class TreeStack {
   /// The nodes that could not be merged yet, in increasing order of their first micro-batch.
   std::vector<Entry>& entries() { return entries_; }
 
-  /// Adds what is left, from last to first, and empties the stack. There must be at least one node.
+  /// Adds the remaining nodes, from last to first, and empties the stack. There must be at least
+  /// one node.
   Values fold() {
     ZP_CHECK(!entries_.empty(), ErrorCode::internal, "a gradient sum has no leaves",
              "a step has at least one micro-batch", "report this with the command line");

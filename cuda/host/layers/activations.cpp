@@ -7,7 +7,7 @@ namespace zeroproof::cuda::host {
 
 namespace {
 
-/// In place of a bias that is not there: adding -0 changes no bit.
+/// Replaces a missing bias: adding -0 changes no bit.
 const std::array<float, stretch_numel> no_bias = [] {
   std::array<float, stretch_numel> zeros{};
   zeros.fill(-0.0F);
@@ -18,7 +18,7 @@ const float* bias_from(Span<const float> bias, std::int64_t column) {
   return bias.empty() ? no_bias.data() : bias.data() + column;
 }
 
-/// In place of a weight that is not there: times 1 changes no bit.
+/// Replaces a missing weight: multiplying by 1 changes no bit.
 float weight_of(Span<const float> weight, std::int64_t row) {
   return weight.empty() ? 1.0F : weight[static_cast<std::size_t>(row)];
 }

@@ -9,7 +9,8 @@
 
 namespace zeroproof::cuda::host {
 
-/// The columns of the part. Throws invalid_argument unless they are blocks of R18 that one of 1, 2, 4 or 8 ranks has.
+/// The columns of the part. Throws invalid_argument unless they are blocks of R18 owned by one of
+/// 1, 2, 4 or 8 ranks.
 inline VocabularyColumns check_part(const char* op, const VocabularyPart& part) {
   const bool count_ok = part.count == 1 || part.count == 2 || part.count == 4 || part.count == 8;
   const bool ok = count_ok && part.first >= 0 && part.first % part.count == 0 &&
@@ -18,25 +19,26 @@ inline VocabularyColumns check_part(const char* op, const VocabularyPart& part) 
   ZP_CHECK(ok, ErrorCode::invalid_argument,
            std::string(op) + ": blocks " + std::to_string(part.first) + " to below " +
                std::to_string(part.first) + " + " + std::to_string(part.count) + " of " +
-               std::to_string(part.size) + " columns are no part",
+               std::to_string(part.size) + " columns are not a part",
            "sums of parts are folded by the tree over 8 blocks",
            "use 1, 2, 4 or 8 blocks, the first one a multiple of that, and at least one column");
   return {part.size, part.first, part.count, part.begin(), part.end()};
 }
 
-/// The numbers of the loss (fp64, rounded as the contract says). Throws invalid_argument if options do not fit.
+/// The parameters of the loss (fp64, rounded as the contract says). Throws invalid_argument if
+/// options are out of range.
 inline LossRule loss_rule(const char* op, const CrossEntropyOptions& options, std::int64_t size) {
   const double smoothing = options.label_smoothing;
   require_at_least_one(op, "size", size);
   ZP_CHECK(smoothing >= 0 && smoothing < 1, ErrorCode::invalid_argument,
            std::string(op) + ": label_smoothing is " + std::to_string(smoothing),
-           "it is the part of the target that other columns get", "use a value in [0, 1)");
+           "it is the fraction of the target shared by the other columns", "use a value in [0, 1)");
   ZP_CHECK(smoothing == 0 || size >= 2, ErrorCode::invalid_argument,
            std::string(op) + ": label_smoothing is above 0 with one column",
-           "there is no other column to get a part of the target", "use 0");
+           "smoothing needs another column", "use 0");
   ZP_CHECK(std::isfinite(options.z_weight) && options.z_weight >= 0, ErrorCode::invalid_argument,
            std::string(op) + ": z_weight is " + std::to_string(options.z_weight),
-           "it weighs the square of a logarithm in the loss", "use a finite value >= 0");
+           "it is the weight of a squared logarithm in the loss", "use a finite value >= 0");
   LossRule rule{.size = size, .z_weight = options.z_weight};
   if (smoothing > 0) {
     const double columns = static_cast<double>(size);

@@ -1,5 +1,5 @@
 #pragma once
-// What the operations of layers ask of their arguments, for the implementations of the host and those of the device.
+// Argument checks of layer operations, shared by host and device.
 
 #include <cmath>
 #include <cstdint>
@@ -15,7 +15,7 @@
 
 namespace zeroproof::cuda::host {
 
-/// A buffer, as errors call it.
+/// A buffer with its name in error messages.
 struct NamedView {
   const char* name;
   std::size_t numel;
@@ -25,37 +25,37 @@ struct NamedView {
 inline void require_at_least_one(const char* op, const char* what, std::int64_t value) {
   ZP_CHECK(value >= 1, ErrorCode::invalid_argument,
            std::string(op) + ": " + what + " is " + std::to_string(value),
-           "a shape without elements has no rows to work on", "pass 1 or more");
+           "an empty shape has no rows", "pass 1 or more");
 }
 
-/// numel / length. Throws invalid_argument unless that leaves no rest. length >= 1.
+/// Returns numel / length. Throws invalid_argument unless the division is exact. length >= 1.
 inline std::int64_t require_rows(const char* op, const char* what, std::size_t numel,
                                  std::int64_t length) {
   const auto count = static_cast<std::int64_t>(numel);
   ZP_CHECK(count % length == 0, ErrorCode::invalid_argument,
            std::string(op) + ": " + what + " has " + std::to_string(count) +
-               " elements, which is no multiple of " + std::to_string(length),
-           "a part of it would belong to nothing", "pass whole rows");
+               " elements, which is not a multiple of " + std::to_string(length),
+           "the last row would be incomplete", "pass whole rows");
   return count / length;
 }
 
-/// Throws invalid_argument unless a buffer has as many elements as it should.
+/// Throws invalid_argument unless a buffer has the expected number of elements.
 inline void require_numel(const char* op, const char* what, std::size_t numel,
                           std::int64_t expected) {
   ZP_CHECK(static_cast<std::int64_t>(numel) == expected, ErrorCode::invalid_argument,
            std::string(op) + ": " + what + " has " + std::to_string(numel) +
                " elements and should have " + std::to_string(expected),
            "the kernel would read or write past its end",
-           "pass a view of the shape that the contract names");
+           "pass a view of the shape required by the contract");
 }
 
-/// The same for several.
+/// The same for several buffers.
 inline void require_numels(const char* op, std::initializer_list<NamedView> views,
                            std::int64_t expected) {
   for (const NamedView& view : views) require_numel(op, view.name, view.numel, expected);
 }
 
-/// The same for rows * length elements, whatever that product is. length >= 0.
+/// The same for rows * length elements, even if that product overflows. length >= 0.
 inline void require_matrix(const char* op, const char* what, std::size_t numel, std::int64_t rows,
                            std::int64_t length) {
   const auto count = static_cast<std::int64_t>(numel);
@@ -66,10 +66,11 @@ inline void require_matrix(const char* op, const char* what, std::size_t numel, 
                " elements and should be " + std::to_string(rows) + " rows of " +
                std::to_string(length),
            "the kernel would read or write past its end",
-           "pass a view of the shape that the contract names");
+           "pass a view of the shape required by the contract");
 }
 
-/// What a probability of dropping makes: words below `threshold` drop, the rest is multiplied by `scale`.
+/// Derived from the probability of dropping: words below `threshold` drop, other elements are
+/// multiplied by `scale`.
 struct DropoutRule {
   std::uint32_t threshold;
   float scale;
@@ -79,9 +80,8 @@ struct DropoutRule {
 inline DropoutRule dropout_rule(const char* op, double probability) {
   ZP_CHECK(probability >= 0 && probability < 1, ErrorCode::invalid_argument,
            std::string(op) + ": probability is " + std::to_string(probability),
-           "the elements that are kept are divided by 1 - probability",
-           "use a probability in [0, 1)");
-  // The product is exact, and the conversion drops its fraction; below 1 it is at most 2^32 - 2^-21.
+           "kept elements are divided by 1 - probability", "use a probability in [0, 1)");
+  // The product is exact and is truncated; for probabilities below 1 it is at most 2^32 - 2^-21.
   const auto threshold = static_cast<std::uint32_t>(probability * 0x1p32);
   const double kept = 1.0 - probability;
   return {threshold, static_cast<float>(1.0 / kept)};
@@ -97,8 +97,8 @@ inline void check_bias_dropout(std::int64_t columns, std::size_t x_numel, std::s
   require_numel(op, "y", y_numel, static_cast<std::int64_t>(x_numel));
 }
 
-/// Rows of x. Throws invalid_argument unless `full` have the shape of x, `widths` n elements and `heights` one for each
-/// row.
+/// Rows of x. Throws invalid_argument unless `full` have the shape of x, `widths` n elements and
+/// `heights` one for each row.
 inline std::int64_t check_norm_layer(const char* op, std::int64_t n, std::size_t x_numel,
                                      std::initializer_list<NamedView> full,
                                      std::initializer_list<NamedView> widths,
@@ -114,12 +114,11 @@ inline std::int64_t check_norm_layer(const char* op, std::int64_t n, std::size_t
 inline void check_norm_eps(const char* op, float eps) {
   ZP_CHECK(std::isfinite(eps) && eps >= 0.0F, ErrorCode::invalid_argument,
            std::string(op) + ": eps is " + std::to_string(eps),
-           "it keeps the variance away from 0, and is added under a square root",
-           "use a finite eps >= 0");
+           "it is added to the variance under a square root", "use a finite eps >= 0");
 }
 
-/// Rows of a matrix of so many elements, and of all `views`. Throws invalid_argument unless they are rows of n
-/// elements.
+/// Rows of a matrix of that many elements, and of all `views`. Throws invalid_argument unless they
+/// are rows of n elements.
 inline std::int64_t check_masked(const char* op, std::int64_t n, std::size_t matrix_numel,
                                  std::initializer_list<NamedView> views) {
   require_at_least_one(op, "n", n);
@@ -128,7 +127,7 @@ inline std::int64_t check_masked(const char* op, std::int64_t n, std::size_t mat
   return rows;
 }
 
-/// The same; they are square matrices.
+/// The same for square matrices.
 inline std::int64_t check_causal(const char* op, std::int64_t n, std::size_t matrix_numel,
                                  std::initializer_list<NamedView> views) {
   const std::int64_t rows = check_masked(op, n, matrix_numel, views);
@@ -136,7 +135,7 @@ inline std::int64_t check_causal(const char* op, std::int64_t n, std::size_t mat
   return rows;
 }
 
-/// The same; they are [batches, heads, positions, n], and sink_share is [rows].
+/// The same for [batches, heads, positions, n]; sink_share is [rows].
 inline std::int64_t check_sink(const char* op, std::int64_t heads, std::int64_t positions,
                                std::int64_t n, std::size_t matrix_numel,
                                std::size_t sink_share_numel,

@@ -1,5 +1,5 @@
 #pragma once
-// Work over rows, in stretches of one row that are short enough for buffers on the stack.
+// Work over rows, in parts of one row that are short enough for buffers on the stack.
 
 #include <algorithm>
 #include <array>
@@ -10,8 +10,8 @@ namespace zeroproof::cuda::host {
 
 inline constexpr std::int64_t stretch_numel = 1024;
 
-/// body(row, first column, number of columns) for every part of rows of so many columns, at most stretch_numel long, on
-/// exec.num_threads threads.
+/// body(row, first column, number of columns) for every part of rows of `columns` elements, at most
+/// stretch_numel long, on exec.num_threads threads.
 template <class Body>
 void parallel_stretches(const Exec& exec, std::int64_t numel, std::int64_t columns,
                         const Body& body) {
@@ -31,8 +31,8 @@ void parallel_stretches(const Exec& exec, std::int64_t numel, std::int64_t colum
   });
 }
 
-/// The sum of a row in the 8 blocks of R18. products(first column, count, out) makes a stretch of what is added; every
-/// element of the row is asked for once.
+/// The sum of a row in the 8 blocks of R18. products(first column, count, out) computes a range of
+/// the terms; every element of the row is requested once.
 template <class Products>
 float row_sum(std::int64_t columns, const Products& products) {
   constexpr std::int64_t tile = stretch_numel / 8;
@@ -46,7 +46,7 @@ float row_sum(std::int64_t columns, const Products& products) {
       counts[static_cast<std::size_t>(b)] = count;
       if (count > 0) products(first, count, values.data() + b * tile);
     }
-    // Side by side: additions of one block wait for each other.
+    // Blocks are added side by side, because the additions of one block form a dependency chain.
     const std::int64_t all = *std::min_element(counts.begin(), counts.end());
     for (std::int64_t i = 0; i < all; ++i) {
       for (std::size_t b = 0; b < 8; ++b) sums[b] += values[b * tile + static_cast<std::size_t>(i)];

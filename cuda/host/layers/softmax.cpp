@@ -54,7 +54,7 @@ void masked_softmax_backward(const Exec& exec, std::int64_t n, float scale, Span
 
 namespace {
 
-/// Calls body(row, count, head) for stretches of rows of one head.
+/// Calls body(row, count, head) for ranges of rows of one head.
 template <class Body>
 void for_each_head(const Exec& exec, std::int64_t rows, std::int64_t n, std::int64_t positions,
                    std::int64_t heads, const Body& body) {

@@ -27,7 +27,8 @@ void weight_grad(const Exec& exec, std::int64_t tokens, std::int64_t outputs, st
   check_weight_grad("weight_grad", tokens, outputs, inputs, dy.size(), x.size(),
                     weight_grad.size());
   const LayerKernels& kernels = layer_kernels(exec.isa);
-  // Tiles of 16 inputs, outputs before inputs, so that neighbours read the same columns of x.
+  // Tiles of 16 inputs, outputs before inputs, so that neighbouring tiles read the same columns of
+  // x.
   constexpr std::int64_t width = 16, height = 64;
   const std::int64_t down = (outputs + height - 1) / height, across = (inputs + width - 1) / width;
   parallel_units(exec, down * across, tokens * 16, [&](std::int64_t begin, std::int64_t end) {
@@ -45,7 +46,7 @@ void weight_grad_bf16(const Exec& exec, std::int64_t tokens, std::int64_t output
                       Span<float> weight_grad) {
   check_weight_grad("weight_grad_bf16", tokens, outputs, inputs, dy.size(), x.size(),
                     weight_grad.size());
-  // Every value is read once for each tile that it meets: widened once, in memory of its own.
+  // Every value is read once per tile that uses it, so it is widened once into separate memory.
   std::vector<float> wide_dy(dy.size()), wide_x(x.size());
   widen_bf16(exec, dy, wide_dy);
   widen_bf16(exec, x, wide_x);

@@ -34,7 +34,7 @@ void log(const float* x, float* y, std::int64_t numel) {
   for (std::int64_t i = 0; i < numel; ++i) y[i] = log_of(x[i]);
 }
 
-/// What a gate lets through, and its derivative. Nobody pays for the one that is not used.
+/// Value of a gate, and its derivative. An unused result is optimized away.
 struct Gate {
   float factor;
   float slope;
@@ -60,7 +60,7 @@ ZP_ELEMENT Gate gelu_gate(float u) {
   return {y, v + s};
 }
 
-/// u * sigmoid(a), a being u or a multiple of it.
+/// u * sigmoid(a), with a = u or a multiple of it.
 ZP_ELEMENT Gate sigmoid_gate(float u, float a) {
   const float s = sigmoid_of(a);
   const float h = u * s;

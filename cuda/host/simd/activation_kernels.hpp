@@ -1,6 +1,6 @@
 #pragma once
-// The loops of the elementary functions and of the activations over raw memory, as kernels.hpp has those of a step: a
-// table of its own, compiled once per instruction set.
+// The loops of the elementary functions and of the activations over raw memory: a table separate
+// from kernels.hpp, also compiled once per instruction set.
 
 #include <cstdint>
 
@@ -10,15 +10,15 @@ namespace zeroproof::cuda::host {
 
 enum class GateKind : std::uint8_t { gelu, quick_gelu, silu };
 
-/// factor(gate) * (linear + offset). The defaults change no bit of what they meet: -0 is added to no effect, and no
-/// value lies above infinity.
+/// factor(gate) * (linear + offset). The defaults change no bit: adding -0 has no effect, and no
+/// value is above infinity.
 struct GatedForm {
   GateKind kind = GateKind::gelu;
   float offset = -0.0F;
   float limit = __builtin_inff();
 };
 
-/// A stretch of one row. Biases are there always: -0 where the caller has none.
+/// A range of one row. Biases are always present: -0 where the caller has none.
 struct GatedStretch {
   const float* gate = nullptr;
   const float* linear = nullptr;
@@ -30,7 +30,7 @@ struct GatedStretch {
 struct GatedGradients {
   float* gate = nullptr;
   float* linear = nullptr;
-  float* products = nullptr;  ///< dy * f, what the gradient of the weight sums
+  float* products = nullptr;  ///< dy * f, the terms of the gradient of the weight
 };
 
 /// No two buffers overlap, but y may be x in the elementary functions.

@@ -1,6 +1,6 @@
 #pragma once
-// Sums in the 8 blocks of R18. The blocks of a row are added side by side: eight chains instead of one, and no order
-// changes.
+// Sums in the 8 blocks of R18. The blocks of a row are added side by side: eight dependency chains
+// instead of one, in the same order.
 
 #include "cuda/host/simd/layer_kernels.hpp"
 #include "cuda/host/simd/variant.hpp"
@@ -9,8 +9,8 @@ namespace zeroproof::cuda::host::ZP_ISA_NAMESPACE {
 
 inline constexpr int sum_blocks = 8;
 
-/// Blocks first to first + count of n terms; terms are numbered from the first of them. All blocks have shortest terms,
-/// or one more.
+/// Blocks first to first + count of n terms; terms are numbered from the first of them. Each block
+/// has `shortest` terms or one more.
 struct Blocks {
   std::int64_t begin[sum_blocks + 1];
   std::int64_t shortest;
@@ -25,7 +25,7 @@ inline Blocks blocks_of(std::int64_t n, int first = 0, int count = sum_blocks) {
   return blocks;
 }
 
-/// The sums of `count` neighbouring blocks, folded as far as they go.
+/// The sums of `count` neighbouring blocks, folded as far as possible.
 inline float folded(const float* blocks, int count) {
   float sums[sum_blocks];
   for (int b = 0; b < count; ++b) sums[b] = blocks[b];

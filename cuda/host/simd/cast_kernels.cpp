@@ -87,8 +87,8 @@ void to_bf16(const float* source, std::uint16_t* target, std::int64_t numel) {
   for (std::int64_t i = 0; i < numel; ++i) target[i] = bf16_bits(source[i]);
 }
 
-/// to_bf16 past the caches, for a target that nobody reads soon; the bits are the same. The caller ends a series of
-/// these with a store fence.
+/// to_bf16 bypassing the caches, for a target that is not read soon; the bits are the same. The
+/// caller ends a series of these with a store fence.
 void to_bf16_streamed(const float* source, std::uint16_t* target, std::int64_t numel) {
   std::int64_t i = 0;
 #if defined(__AVX512F__)
@@ -113,7 +113,7 @@ void to_bf16_streamed(const float* source, std::uint16_t* target, std::int64_t n
   to_bf16(source + i, target + i, numel - i);
 }
 
-/// A copy past the caches.
+/// A copy bypassing the caches.
 void copy_streamed(const float* source, float* target, std::int64_t numel) {
   std::int64_t i = 0;
   for (; i < numel && (reinterpret_cast<std::uintptr_t>(target + i) & 63U) != 0; ++i)

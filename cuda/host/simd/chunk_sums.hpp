@@ -1,5 +1,6 @@
 #pragma once
-// Chunk values of R12, wherever the values come from. Included by the files compiled once per instruction set.
+// Chunk values of R12, for any source of values. Included by the files compiled once per
+// instruction set.
 
 #include <cstdint>
 
@@ -19,15 +20,17 @@ inline double fold_lanes(double* lane) {
   return lane[0];
 }
 
-/// Asks for what is two chunks further on: the processor's own prefetching stops at every page of 4 KiB, which is a
-/// chunk. An address behind the buffer does no harm; it is an integer here because no pointer may go there.
+/// Prefetches two chunks ahead: the processor's own prefetching stops at every page of 4 KiB, which
+/// is a chunk. An address behind the buffer does no harm; it is an integer here because a pointer
+/// may not go there.
 inline void prefetch_ahead(const void* x) {
   __builtin_prefetch(reinterpret_cast<const void*>(reinterpret_cast<std::uintptr_t>(x) +
                                                    2 * chunk * sizeof(float)));
 }
 
-/// Sums the squares of `numel` <= 1024 values from `begin` on into the 32 lanes of R12. In the order of memory: who
-/// takes every second line waits for memory twice as long. source.values(i, count, to) gives `count` <= 32 of them.
+/// Sums the squares of `numel` <= 1024 values from `begin` on into the 32 lanes of R12. In the
+/// order of memory: taking every second line would wait for memory twice as long. source.values(i,
+/// count, to) gives `count` <= 32 of them.
 template <class Source>
 inline void square_lanes(Source&& source, std::int64_t begin, std::int64_t numel, double* lane) {
   double sum[lanes] = {};

@@ -8,12 +8,12 @@
 namespace zeroproof::cuda::host::ZP_ISA_NAMESPACE {
 namespace {
 
-/// The number whose key of the contract this is.
+/// The number with this key of the contract.
 inline float number_of(std::uint32_t key) {
   return float_of_key(static_cast<std::int32_t>(key ^ 0x80000000U));
 }
 
-/// One NaN (R9), so that the integer is the same whoever made it.
+/// One NaN (R9), so that the integer is the same on every rank.
 inline std::uint32_t canonical_bits(float value) {
   const std::uint32_t bits = bits_of(value);
   return (bits & 0x7FFFFFFFU) > 0x7F800000U ? 0x7FFFFFFFU : bits;
@@ -30,7 +30,7 @@ inline float finished_grad(float p, float a, float spread, float z, float d_loss
   return d_loss * a;
 }
 
-/// The same in place of the probabilities.
+/// The same, stored in place of the probabilities.
 template <bool smoothed, bool weighted>
 inline void finish_grads(float spread, float z, float d_loss, std::int64_t width, float* d_logits) {
 #pragma omp simd

@@ -6,8 +6,9 @@
 
 namespace zeroproof::cuda::host::ZP_ISA_NAMESPACE {
 
-// 64-bit lanes whose lower halves count: the product of two lower halves is one instruction everywhere, while the
-// compiler's own idea of the loop below is a full 64-bit multiplication. Upper halves may hold anything.
+// 64-bit lanes of which only the lower halves are used: the product of two lower halves is one
+// instruction everywhere, while the compiler's own vectorization of the loop below is a full 64-bit
+// multiplication. Upper halves may hold anything.
 #if defined(__AVX512F__)
 using Wide = __m512i;
 inline Wide times(Wide a, Wide b) { return _mm512_mul_epu32(a, b); }
@@ -90,8 +91,8 @@ inline RoundKeys round_keys(std::uint64_t seed) {
   return keys;
 }
 
-/// words[4 g + w] = word w of group first + g, for drawn_words / 4 groups. Lanes stand for the groups in the order in
-/// which store() interleaves them.
+/// words[4 g + w] = word w of group first + g, for drawn_words / 4 groups. The lanes hold the
+/// groups in the order in which store() interleaves them.
 inline void draw_words(const RoundKeys& keys, std::uint32_t stream, std::uint32_t step,
                        std::uint64_t first, std::uint32_t* words) {
   constexpr int lanes = sizeof(Wide) / sizeof(std::uint64_t);

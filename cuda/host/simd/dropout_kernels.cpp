@@ -1,4 +1,4 @@
-// Dropout (R15), its draw made for 256 elements at a time.
+// Dropout (R15), with words drawn for 256 elements at a time.
 
 #include "common/contracts/bias_dropout.hpp"
 #include "cuda/host/simd/draw_words.hpp"
@@ -7,7 +7,8 @@
 namespace zeroproof::cuda::host::ZP_ISA_NAMESPACE {
 namespace {
 
-/// Calls body(begin, count, words) for stretches that cover [0, numel); words[i] is that of element begin + i.
+/// Calls body(begin, count, words) for ranges that cover [0, numel); words[i] is that of element
+/// begin + i.
 template <class Body>
 inline void for_drawn(const Draw& draw, std::int64_t numel, const Body& body) {
   const RoundKeys keys = round_keys(draw.seed);
@@ -25,7 +26,7 @@ inline void for_drawn(const Draw& draw, std::int64_t numel, const Body& body) {
   }
 }
 
-/// The product of a dropped element is made too, and is gone whatever it was.
+/// The product of a dropped element is computed too and then masked, whatever its value.
 inline float kept(const Dropout& dropout, float value, std::uint32_t word) {
   const float product = value * dropout.scale;
   return word >= dropout.threshold ? product : 0.0F;

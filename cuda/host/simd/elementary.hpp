@@ -1,6 +1,6 @@
 #pragma once
-// The elementary functions of R23 for one element, without a branch, so that loops over them are vectorised: what is
-// chosen is chosen between two values that are both there. A NaN passes every choice.
+// The elementary functions of R23 for one element, without a branch, so that loops over them are
+// vectorised: every choice is a selection between two computed values. A NaN passes every choice.
 
 #include <utility>
 
@@ -44,7 +44,7 @@ ZP_ELEMENT double polynomial(double x) {
   }
 }
 
-/// The same with coefficients of a where it is wanted, else those of b.
+/// The same with coefficients of a where the condition holds, else those of b.
 template <const auto& a, const auto& b, std::size_t first = 0>
 ZP_ELEMENT double either_polynomial(bool want_a, double x) {
   const double coefficient = want_a ? a[first] : b[first];
@@ -122,9 +122,9 @@ ZP_ELEMENT float erf_of(float x) {
 }
 
 ZP_ELEMENT float log_of(float x) {
-  // 1024 more than n as an unsigned integer, and 2^52 more than that as a number: no arithmetic shift, no conversion of
-  // 64-bit integers, which old instruction sets lack. What is not a positive finite number makes something, and is
-  // replaced below.
+  // 1024 more than n as an unsigned integer, and 2^52 more than that as a number: no arithmetic
+  // shift, no conversion of 64-bit integers, which old instruction sets lack. The result for values
+  // that are not positive and finite is arbitrary, and replaced below.
   const std::uint64_t b = bits_of(static_cast<double>(x)) - elementary::sqrt_half_bits;
   const std::uint64_t biased = (b + (std::uint64_t{1024} << 52)) >> 52;
   const double n = double_of(biased + 0x4330000000000000U) - (0x1p52 + 1024.0);

@@ -1,5 +1,5 @@
-// Sums of many nodes (R11), a row at a time: every operand is read once, all of them side by side, and the partial sums
-// of a row stay in the first-level cache.
+// Sums of many nodes (R11), one row at a time: every operand is read once, all of them side by
+// side, and the partial sums of a row stay in the first-level cache.
 
 #include "cuda/host/simd/chunk_sums.hpp"
 #include "cuda/host/simd/variant.hpp"
@@ -15,7 +15,7 @@ struct PartOfRow {
   int count;
 };
 
-/// A row of values to memory; past the caches if `streamed`, then target starts a cache line.
+/// Stores a row of values; bypassing the caches if `streamed`, then target starts a cache line.
 template <bool streamed, class Row>
 inline void store_row(const Row& row, const float* values, float* target) {
   int i = 0;
@@ -41,7 +41,7 @@ class FoldedRows {
  public:
   explicit FoldedRows(const Fold& fold) : fold_(fold) {}
 
-  /// The sum of a row that begins at `begin`: in `to`, or where the one operand lies.
+  /// The sum of a row that begins at `begin`: in `to`, or in the memory of the only operand.
   template <class Row>
   inline const float* sum(const Row& row, std::int64_t begin, float* to) {
     const std::int64_t last = fold_.num_additions - 1;
@@ -62,7 +62,7 @@ class FoldedRows {
     return at >= 0 ? slots_[at] : operand(row, -1 - at, begin, wide);
   }
 
-  /// Where the values of an operand are in fp32: in its memory, or in `wide`.
+  /// Address of the fp32 values of an operand: its memory, or `wide`.
   template <class Row>
   inline const float* operand(const Row& row, std::int64_t index, std::int64_t begin, float* wide) {
     const GradStretch& from = fold_.operands[index];
@@ -95,7 +95,7 @@ inline void fold_rows(const Fold& fold, std::int64_t begin, float* sum, std::int
   });
 }
 
-/// Sums that are stored on the way, times inv_scale.
+/// Stores the sums on the way, times inv_scale.
 template <bool streamed>
 struct Folded {
   float inv_scale;

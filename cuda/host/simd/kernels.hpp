@@ -1,7 +1,8 @@
 #pragma once
-// The loops of the host implementations over raw memory. The *_kernels.cpp files are compiled once per instruction set; this
-// table is how the rest of the program reaches the variants. Only plain pointers and plain structs here: an inline
-// function compiled for AVX-512 and merged by the linker into baseline code would crash older machines.
+// The loops of the host implementations over raw memory. The *_kernels.cpp files are compiled once
+// per instruction set; the rest of the program calls the variants through this table. Only plain
+// pointers and plain structs here: an inline function compiled for AVX-512 and merged by the linker
+// into baseline code would crash older machines.
 
 #include <cstdint>
 
@@ -11,12 +12,13 @@
 
 namespace zeroproof::cuda::host {
 
-/// What happens to a gradient on its way into an update rule (R6), every line always evaluated. The neutral values,
-/// which are the defaults, change no bit: so one loop serves the update phase and the fused pass.
+/// Transformation of a gradient on its way into an update rule (R6), every line always evaluated.
+/// The defaults are neutral and change no bit, so one loop serves the update phase and the fused
+/// pass.
 struct GradientChain {
   float unscale = 1.0F;
   float clip_coef = 1.0F;
-  float clip_limit = __builtin_inff();  ///< no value lies above infinity
+  float clip_limit = __builtin_inff();  ///< no value is above infinity
   std::uint32_t sign_flip = 0;          ///< 0x80000000 with maximize
 };
 
@@ -27,7 +29,7 @@ struct UpdateForm {
   bool nesterov = false;  ///< sgd
 };
 
-/// Buffers the form does not have are not looked at.
+/// Buffers not used by the form are not read.
 struct UpdateBuffers {
   const float* grad = nullptr;
   float* master = nullptr;
@@ -37,7 +39,7 @@ struct UpdateBuffers {
   float* momentum_buffer = nullptr;
 };
 
-/// none: parameters are made later, by somebody who knows their scales.
+/// none: parameters are cast later, where their scales are known.
 enum class ParamKind : std::uint8_t { fp32, bf16, fp16, stochastic_bf16, none };
 
 /// Where a draw starts (R15): index is that of the first element.
@@ -50,11 +52,12 @@ struct Draw {
 struct ParamTarget {
   void* data = nullptr;
   ParamKind kind = ParamKind::fp32;
-  bool stream = false;  ///< written past the caches where the instruction set can
+  bool stream = false;  ///< stored bypassing the caches where the instruction set can
   Draw draw = {};       ///< stochastic_bf16
 };
 
-/// The first element of a stretch of gradient: of a node, or of a leaf in its 16-bit type.
+/// The first element of a range of a gradient: of a node, or of a micro-batch gradient in its
+/// 16-bit type.
 struct GradStretch {
   const void* data = nullptr;
   DType dtype = DType::fp32;  ///< fp32, bf16 or fp16
@@ -72,13 +75,15 @@ struct Fold {
   const GradStretch* operands = nullptr;
 };
 
-/// Partial sums that are alive at once: one for every level of a tree over 2^63 micro-batches, at most.
+/// Partial sums in use at the same time: at most one for every level of a tree over 2^63
+/// micro-batches.
 inline constexpr int most_fold_slots = 64;
 
-/// Parts that the squares of any block of finite fp32 values can be split into without rounding (exact_sum.cpp).
+/// Parts into which the squares of any block of finite fp32 values can be split without rounding
+/// (exact_sum.cpp).
 inline constexpr int most_split_levels = 13;
 
-/// What a stretch of fp32 values has of some magnitudes.
+/// Extreme magnitudes of a range of fp32 values.
 struct MagnitudeCounts {
   std::uint32_t amax = 0;  ///< as bits; 0x7FFFFFFF for a NaN
   std::uint32_t num_nonfinite = 0;
@@ -88,14 +93,15 @@ struct MagnitudeCounts {
 struct SimdKernels {
   void (*add)(const float* left, const float* right, float* sum, std::int64_t numel);
   /// sum[i] = the sum of the operands' elements begin + i. sum may be the memory of an operand, unless it is streamed:
-  /// then it is written past the caches if it starts a cache line, ordered before what the caller stores next.
+  /// then its stores bypass the caches if it starts a cache line, ordered before what the caller
+  /// stores next.
   void (*fold)(const Fold& fold, std::int64_t begin, float* sum, std::int64_t numel, bool streamed);
-  /// The same, and what unscale_chunk_sums finds of sum.
+  /// The same, and the chunk sums of unscale_chunk_sums over sum.
   std::uint32_t (*fold_chunk_sums)(float inv_scale, const Fold& fold, std::int64_t begin,
                                    float* sum, std::int64_t numel, bool streamed, double* sums);
   /// Returns non-zero if any product is not finite.
   std::uint32_t (*unscale)(float inv_scale, const float* source, float* target, std::int64_t numel);
-  /// The same without a target.
+  /// The same without storing the products.
   std::uint32_t (*any_not_finite)(float inv_scale, const float* source, std::int64_t numel);
   void (*scale)(float factor, const float* source, float* target, std::int64_t numel);
   void (*clip_value)(float limit, float* values, std::int64_t numel);
@@ -125,7 +131,7 @@ struct SimdKernels {
 
   void (*to_bf16)(const float* source, std::uint16_t* target, std::int64_t numel);
   void (*to_bf16_streamed)(const float* source, std::uint16_t* target, std::int64_t numel);
-  /// Any bits, past the caches; ordered before what the caller stores next.
+  /// Any bits, bypassing the caches; ordered before what the caller stores next.
   void (*copy_streamed)(const float* source, float* target, std::int64_t numel);
   void (*to_fp16)(const float* source, std::uint16_t* target, std::int64_t numel);
   void (*to_e4m3)(const float* source, std::uint8_t* target, std::int64_t numel);
@@ -139,7 +145,8 @@ struct SimdKernels {
 
   void (*update)(const UpdateForm& form, const GradientChain& chain, const StepScalars& scalars,
                  const UpdateBuffers& buffers, std::int64_t numel);
-  /// The same and the cast of master, in one pass over memory, with the gradient of the stretch (not of the buffers).
+  /// The same and the cast of master, in one pass over memory, with the gradient from `GradStretch`
+  /// (not from the buffers).
   void (*fused_update)(const UpdateForm& form, const GradientChain& chain,
                        const StepScalars& scalars, const GradStretch& grad,
                        const UpdateBuffers& buffers, const ParamTarget& param, std::int64_t numel);

@@ -1,6 +1,7 @@
 #pragma once
-// The loops of the layers' host implementations over raw memory, compiled once per instruction set like those of kernels.hpp, and
-// for the same reason plain pointers alone. Rows stand one after the other; n is the length of one.
+// The loops of the layers' host implementations over raw memory, compiled once per instruction set
+// like those of kernels.hpp and, for the same reason, with plain pointers only. Rows are
+// contiguous; n is the length of one.
 
 #include <cstdint>
 
@@ -9,7 +10,7 @@
 
 namespace zeroproof::cuda::host {
 
-/// What both norms keep of each row; those of rms have no mean.
+/// Per-row statistics stored by both norms; rms has no mean.
 struct RowStats {
   const float* mean = nullptr;
   const float* deviation = nullptr;
@@ -29,7 +30,7 @@ struct Dropout {
   float scale = 1.0F;
 };
 
-/// What VocabularyPart says, in numbers.
+/// VocabularyPart as plain numbers.
 struct VocabularyColumns {
   std::int64_t size = 0;
   int first = 0, count = 0;         ///< blocks
@@ -43,7 +44,7 @@ struct LossRule {
   bool smoothed = false;
   float smooth = 0.0F;
   float keep = 1.0F;
-  float spread = 0.0F;  ///< what smoothing takes from every column's gradient
+  float spread = 0.0F;  ///< part of every column's gradient removed by smoothing
 };
 
 struct LayerKernels {
@@ -68,12 +69,12 @@ struct LayerKernels {
 
   void (*cross_entropy_max)(std::int64_t width, std::int64_t rows, const float* logits,
                             std::uint32_t* largest);
-  /// exps: room for one row.
+  /// exps: scratch of one row.
   void (*cross_entropy_sum)(const VocabularyColumns& part, std::int64_t rows, const float* logits,
                             const std::uint32_t* largest, const std::int32_t* targets,
                             float* exp_sum, float* shifted_sum, std::uint32_t* target_bits,
                             float* exps);
-  /// The sums of the ranks lie all_rows apart.
+  /// The sums of consecutive ranks are all_rows apart.
   void (*cross_entropy_loss)(const LossRule& rule, int ranks, std::int64_t all_rows,
                              std::int64_t rows, const std::uint32_t* largest,
                              const std::int32_t* targets, const float* exp_sums,
@@ -88,14 +89,15 @@ struct LayerKernels {
                    float* y, float* deviation);
   void (*layer_norm)(std::int64_t n, float eps, std::int64_t rows, const float* x,
                      const float* gain, const float* bias, float* y, float* mean, float* deviation);
-  /// stats.mean decides which norm it is.
+  /// stats.mean selects the norm.
   void (*norm_backward)(std::int64_t n, std::int64_t rows, const float* dy, const float* x,
                         const float* gain, const RowStats& stats, float* dx);
-  /// Adds dy * u of the tile's rows to gains, and dy to biases (null: nowhere), which are those of column 0 on.
+  /// Adds dy * u of the tile's rows to gains, and dy to biases (null: nowhere); both start at
+  /// column 0.
   void (*norm_column_sums)(const Tile& tile, const float* dy, const float* x, const RowStats& stats,
                            float* gains, float* biases);
 
-  /// Adds the tile's rows to sums, which are those of column 0 on.
+  /// Adds the tile's rows to sums, which start at column 0.
   void (*column_sums)(const Tile& tile, const float* x, float* sums);
   /// sums[j] = the 8 partials of column j, [8, columns], folded (R18).
   void (*fold_columns)(const float* partials, std::int64_t columns, float* sums);

@@ -6,7 +6,7 @@
 namespace zeroproof::cuda::host::ZP_ISA_NAMESPACE {
 namespace {
 
-/// Values that are there.
+/// fp32 values in memory.
 struct Stored {
   const float* source;
 
@@ -52,8 +52,9 @@ inline std::int32_t magnitude(float value) {
   return static_cast<std::int32_t>(bits_of(value) & 0x7FFFFFFFU);
 }
 
-/// One element of split_sums. Each shifter pushes the low bits of `rest` out, so `part` is its head in multiples of the
-/// shifter's last place; what is left goes on to the next level, without rounding.
+/// One element of split_sums. Each shifter pushes the low bits of `rest` out, so `part` is its head
+/// in multiples of the shifter's last place; the remainder goes on to the next level, without
+/// rounding.
 template <bool square, int levels>
 inline void split_element(float value, const double* shifters, double* const* sums, int lane) {
   const double wide = static_cast<double>(value);
@@ -90,8 +91,8 @@ inline void split_sums(float factor, const float* source, std::int64_t numel,
   }
 }
 
-/// Any number of levels: the sums no longer fit the registers. Levels of one value wait for each other, so many values
-/// are on their way at a time.
+/// Any number of levels: the sums no longer fit the registers. The levels of one value form a
+/// dependency chain, so many values are processed at a time.
 template <bool square>
 inline void split_many(float factor, const float* source, std::int64_t numel, int levels,
                        const double* shifters, double* sums) {
@@ -248,7 +249,7 @@ double power_sum(double largest, int power, const float* source, std::int64_t nu
 #pragma omp simd
       for (std::int64_t i = 0; i < count; ++i) base[i] = base[i] * base[i];
     }
-    for (std::int64_t i = 0; i < block; i += line) {  // what lies behind count is +0
+    for (std::int64_t i = 0; i < block; i += line) {  // values from count on are +0
       for (int l = 0; l < line; ++l) lane[l] = lane[l] + result[i + l];
     }
   }

@@ -1,4 +1,4 @@
-// Norms of rows and their gradients. The divisions are made where vectors are; what a sum reads is already there.
+// Norms of rows and their gradients. Divisions are done in vector loops; sums read their results.
 
 #include "cuda/host/simd/block_sums.hpp"
 #include "cuda/host/simd/layer_variant.hpp"

@@ -1,13 +1,13 @@
 #pragma once
-// The largest of some floats by integers alone (R4): keys are ordered like the numbers, -0 below +0, and every NaN has
-// the largest one.
+// The largest of several floats by integers alone (R4): keys have the order of the numbers, with -0
+// below +0, and every NaN has the largest key.
 
 #include "cuda/host/simd/variant.hpp"
 
 namespace zeroproof::cuda::host::ZP_ISA_NAMESPACE {
 
-/// Below the key of every number; signed, because the baseline compares signed integers alone. The key of the contract
-/// of the cross-entropy is the same with the sign bit flipped.
+/// Below the key of every number; signed, because the baseline only compares signed integers. The
+/// key in the contract of the cross-entropy is the same with the sign bit flipped.
 inline constexpr std::int32_t lowest_key = -0x7FFFFFFF - 1;
 
 inline std::int32_t ordered_key(float value) {

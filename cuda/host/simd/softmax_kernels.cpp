@@ -9,7 +9,8 @@
 namespace zeroproof::cuda::host::ZP_ISA_NAMESPACE {
 namespace {
 
-/// y[j] = exp(value(j) - m) for j below count, and returns m: the largest of the values and of what `key` stands for.
+/// y[j] = exp(value(j) - m) for j below count, and returns m: the largest of the values and the
+/// number with key `key`.
 template <class Value>
 inline float exp_shifted(std::int64_t count, const Value& value, std::int32_t key, float* y) {
 #pragma omp simd reduction(max : key)

@@ -38,7 +38,7 @@ template <Decay decay, bool amsgrad>
 void adam_loop(const GradientChain& shared_chain, const StepScalars& scalars,
                const UpdateBuffers& at, std::int64_t numel) {
   const GradientChain chain =
-      shared_chain;  // copies, which no store through a float pointer can change
+      shared_chain;  // copies, which cannot alias a store through a float pointer
   const StepScalars c = scalars;
   const float* grad = at.grad;
   float *master = at.master, *exp_avg = at.exp_avg, *exp_avg_sq = at.exp_avg_sq;
@@ -135,7 +135,7 @@ void lion_loop(const GradientChain& shared_chain, const StepScalars& scalars,
     const float before = exp_avg[i];
     const float c = moving_average(s.beta1, s.one_minus_beta1, before, g);
     const float below = c < 0.0F ? -1.0F : c;
-    const float e = c > 0.0F ? 1.0F : below;  // zeros and NaN are neither and stay what they are
+    const float e = c > 0.0F ? 1.0F : below;  // zeros and NaN keep their value
     const float a = s.lr * e;
     float u = a;
     if (decay) {
@@ -185,7 +185,7 @@ Loop* loop_of(const UpdateForm& form, const StepScalars& scalars) {
   return decay ? sgd_ema_loop<true> : sgd_ema_loop<false>;
 }
 
-/// The state from element `begin` on. Buffers that are not there stay null.
+/// The state from element `begin` on. Missing buffers stay null.
 UpdateBuffers advance(const UpdateBuffers& at, std::int64_t begin) {
   const auto advance_pointer = [begin](float* buffer) {
     return buffer == nullptr ? nullptr : buffer + begin;
@@ -243,7 +243,7 @@ void fused_update(const UpdateForm& form, const GradientChain& chain, const Step
     cast_block(param, begin, buffers.master + begin, count);
   }
 #if defined(__AVX512F__)
-  if (param.stream) _mm_sfence();  // streamed stores are ordered with nothing else
+  if (param.stream) _mm_sfence();  // streamed stores need an explicit fence
 #endif
 }
 

@@ -1,6 +1,6 @@
 #pragma once
-// What the files compiled once per instruction set share. Everything lives in ZP_ISA_NAMESPACE, so that no function of
-// one variant can be merged with that of another.
+// Declarations shared by the files compiled once per instruction set. Everything is in
+// ZP_ISA_NAMESPACE, so that no function of one variant can be merged with that of another.
 
 #include <cstdint>
 
@@ -8,7 +8,7 @@
 
 #if defined(__SSE2__)
 #include <immintrin.h>
-// g++ 12 takes the deliberately undefined operands inside its own AVX-512 header for mistakes.
+// g++ 12 warns about the deliberately undefined operands inside its own AVX-512 header.
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #endif
@@ -61,7 +61,8 @@ void fused_update(const UpdateForm& form, const GradientChain& chain, const Step
                   const GradStretch& grad, const UpdateBuffers& buffers, const ParamTarget& param,
                   std::int64_t numel);
 
-/// The values of a stretch from element `begin` on, in fp32: where they lie, or widened into `wide`.
+/// The values of a range from element `begin` on, in fp32: their own memory, or widened into
+/// `wide`.
 inline const float* values_from(const GradStretch& grad, std::int64_t begin, std::int64_t count,
                                 float* wide) {
   if (grad.dtype == DType::fp32) return static_cast<const float*>(grad.data) + begin;

@@ -7,7 +7,7 @@ namespace zeroproof::cuda::host::ZP_ISA_NAMESPACE {
 
 void column_sums(const Tile& tile, const float* x, float* sums) {
   std::int64_t r = tile.first_row;
-  for (; r + 4 <= tile.end_row; r += 4) {  // four rows for one look at the sums
+  for (; r + 4 <= tile.end_row; r += 4) {  // one load and store of the sums for four rows
     const float* row = x + r * tile.columns;
     const std::int64_t next = tile.columns;
 #pragma omp simd
@@ -39,7 +39,7 @@ namespace {
 constexpr int lanes = 16;     // inputs side by side
 constexpr int tile_rows = 4;  // outputs side by side
 
-/// Of either compiler: as many registers as the instruction set needs for 16 floats.
+/// Vector type of both compilers: as many registers as the instruction set needs for 16 floats.
 typedef float Lanes
     __attribute__((vector_size(lanes * sizeof(float))));  // NOLINT(modernize-use-using)
 

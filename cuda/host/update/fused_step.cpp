@@ -28,8 +28,8 @@ void check_state(const FusedOptions& options, const FusedState& state) {
   require_optional_numel(op, numel, "momentum_buffer", state.momentum_buffer.size(), momentum,
                          "momentum");
   ZP_CHECK(momentum || !options.nesterov, ErrorCode::invalid_argument,
-           "fused_update: nesterov is on without momentum",
-           "it looks ahead along the momentum buffer", "turn momentum on or nesterov off");
+           "fused_update: nesterov is on without momentum", "it uses the momentum buffer",
+           "turn momentum on or nesterov off");
 }
 
 ParamKind kind_of(const FusedOptions& options, DType dtype) {
@@ -53,7 +53,7 @@ GradientChain chain_of(const FusedOptions& options, float inv_scale, float clip_
   ZP_CHECK(std::isfinite(*options.clip_value) && *options.clip_value > 0,
            ErrorCode::invalid_argument,
            "fused_update: clip_value is " + std::to_string(*options.clip_value),
-           "every element is to lie between -clip_value and clip_value",
+           "every element is clipped to [-clip_value, clip_value]",
            "use a positive finite number, or none");
   chain.clip_limit = *options.clip_value;
   return chain;
@@ -64,8 +64,8 @@ Draw draw_of(const std::optional<RoundingDraw>& draw) {
   return {draw->seed, static_cast<std::uint32_t>(draw->step), draw->first_index};
 }
 
-/// Adds the chunk sums that chunks(begin, end, sums) finds in every block to the limbs. Returns whether it found a
-/// value that is not finite.
+/// Adds the chunk sums of chunks(begin, end, sums) of every block to the limbs. Returns whether
+/// there is a value that is not finite.
 template <class Chunks>
 bool deposit_chunks(const Exec& exec, std::int64_t numel, NormLimbs& limbs, const Chunks& chunks) {
   std::atomic<std::uint32_t> found{0};
@@ -173,8 +173,8 @@ void fused_update(const Exec& exec, const FusedOptions& options, const StepScala
                               state.momentum_buffer.data()};
   const Draw draw = draw_of(options.draw);
   const SimdKernels& kernels = simd_kernels(exec.isa);
-  // Parameters of a small shard are gathered while they are still cached; those of a large one would only push out
-  // state that is about to be read.
+  // Parameters of a small shard are gathered while they are still cached; those of a large one
+  // would only evict state that is about to be read.
   const bool stream = options.stream.value_or(streams_past_caches(param.num_bytes()));
   parallel_blocks(exec, numel(state.master), [&](std::int64_t begin, std::int64_t end) {
     auto* const params = static_cast<std::byte*>(param.data);  // null without a cast

@@ -28,7 +28,8 @@ LossScalerState loss_scaler_update(const LossScalerConfig& config, const LossSca
   if (next.growth_tracker != config.growth_interval) return next;
   next.growth_tracker = 0;
   next.hysteresis_left = config.hysteresis;
-  // Distances in 64 bits: the contract sets no bounds on exponents, and a sum that wraps would pass any test.
+  // Distances in 64 bits: the contract does not bound the exponents, and a sum that wraps around
+  // would pass every comparison.
   if (std::int64_t{config.log2_max} - state.log2_scale >= config.log2_growth)
     next.log2_scale += config.log2_growth;
   return next;

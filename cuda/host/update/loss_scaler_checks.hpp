@@ -1,5 +1,5 @@
 #pragma once
-// What a loss scaler may be set to, and which states can go on (R14).
+// Range checks of loss scaler settings and loaded states (R14).
 
 #include <cstdint>
 #include <string>
@@ -14,7 +14,7 @@ inline void check_loss_scaler(const LossScalerConfig& config) {
   const auto at_least_one = [](int value, const char* name) {
     ZP_CHECK(value >= 1, ErrorCode::invalid_argument,
              std::string("loss scaler: ") + name + " is " + std::to_string(value),
-             "the scale would never move, or move the wrong way", "use 1 or more");
+             "the scale would never change, or change in the wrong direction", "use 1 or more");
   };
   at_least_one(config.growth_interval, "growth_interval");
   at_least_one(config.hysteresis, "hysteresis");
@@ -23,9 +23,9 @@ inline void check_loss_scaler(const LossScalerConfig& config) {
   ZP_CHECK(config.log2_min <= config.log2_initial && config.log2_initial <= config.log2_max,
            ErrorCode::invalid_argument,
            "loss scaler: the initial scale 2^" + std::to_string(config.log2_initial) +
-               " lies outside [2^" + std::to_string(config.log2_min) + ", 2^" +
+               " is outside [2^" + std::to_string(config.log2_min) + ", 2^" +
                std::to_string(config.log2_max) + "]",
-           "the automaton never leaves that range", "move the limits or the initial scale");
+           "the scale never leaves that range", "change the limits or the initial scale");
 }
 
 /// Errors: invalid_argument.
@@ -36,7 +36,8 @@ inline void check_loss_scaler(const LossScalerConfig& config, const LossScalerSt
       ErrorCode::invalid_argument,
       "loss scaler: a state with tracker " + std::to_string(state.growth_tracker) +
           " and hysteresis " + std::to_string(state.hysteresis_left),
-      "a count below 0 or at the end of 32 bits cannot go on", "load the state of an earlier step");
+      "counts must be at least 0 and below the 32-bit maximum",
+      "load the state of an earlier step");
 }
 
 }  // namespace zeroproof::cuda::host

@@ -9,7 +9,7 @@ inline GradStretch from_element(const GradStretch& at, std::int64_t begin) {
   return {static_cast<const std::byte*>(at.data) + begin * num_bytes(at.dtype), at.dtype};
 }
 
-/// The buffers from element `begin` on; those that are not there stay null.
+/// The buffers from element `begin` on; missing ones stay null.
 inline UpdateBuffers from_element(const UpdateBuffers& at, std::int64_t begin) {
   const auto advance_pointer = [begin](float* buffer) {
     return buffer == nullptr ? nullptr : buffer + begin;

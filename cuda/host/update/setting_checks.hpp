@@ -1,5 +1,5 @@
 #pragma once
-// The ranges of R5, and options that do not belong together. The device computes; whether it may is asked here.
+// The ranges of R5, and combinations of options; checked on the host also for the device.
 
 #include <cmath>
 #include <cstdio>
@@ -29,22 +29,23 @@ inline bool is_limit(double value) {
 
 }  // namespace setting_checks
 
-/// What changes from step to step. Errors: invalid_argument.
+/// Checks the values that change from step to step. Errors: invalid_argument.
 inline void check_step(std::int64_t t, int log2_loss_scale, std::int64_t divisor) {
   using setting_checks::require, setting_checks::text;
   require(t >= 1, "step number t is " + std::to_string(t),
           "the bias correction divides by 1 - beta^t", "count applied steps from 1");
   require(divisor >= 1 && divisor < std::int64_t{1} << 53, "divisor is " + std::to_string(divisor),
-          "the mean divides by it and fp64 must hold it", "use a value from 1 to 2^53 - 1");
+          "the mean divides by it and fp64 must represent it", "use a value from 1 to 2^53 - 1");
   require(log2_loss_scale >= -1000 && log2_loss_scale <= 1000,
-          "loss scale is 2^" + std::to_string(log2_loss_scale), "fp64 must hold it",
+          "loss scale is 2^" + std::to_string(log2_loss_scale), "fp64 must represent it",
           "lower the initial or maximal loss scale");
   const double scaled = std::ldexp(static_cast<double>(divisor), log2_loss_scale);
   require(scaled >= 0x1p-126 && scaled <= 0x1p126, "loss scale * divisor is " + text(scaled),
           "its reciprocal must be a normal fp32 number", "keep it between 2^-126 and 2^126");
 }
 
-/// Ranges of settings, and options that would silently do nothing, or something else than their name says.
+/// Ranges of settings, and options that would have no effect or an effect other than their name
+/// says.
 /// Errors: invalid_argument.
 inline void check_settings(const OptimizerHyper& hyper) {
   using setting_checks::is_limit, setting_checks::require, setting_checks::text;
@@ -62,21 +63,21 @@ inline void check_settings(const OptimizerHyper& hyper) {
   require(std::isfinite(hyper.lr) && hyper.lr >= 0, "lr is " + text(hyper.lr),
           "it scales every update", "use a finite number of 0 or more");
   require(std::isfinite(hyper.weight_decay) && hyper.weight_decay >= 0,
-          "weight_decay is " + text(hyper.weight_decay), "it pulls every parameter towards zero",
+          "weight_decay is " + text(hyper.weight_decay), "it moves every parameter towards zero",
           "use a finite number of 0 or more");
   const auto is_fraction = [](double value) { return value >= 0 && value <= 1; };
   require(is_fraction(hyper.momentum), "momentum is " + text(hyper.momentum),
-          "it is the part of the buffer that is kept", "use a value from 0 to 1");
+          "it is the fraction of the buffer that is kept", "use a value from 0 to 1");
   require(is_fraction(hyper.dampening), "dampening is " + text(hyper.dampening),
           "1 - dampening is the weight of the new gradient", "use a value from 0 to 1");
   require(!hyper.max_norm || (std::isfinite(*hyper.max_norm) && *hyper.max_norm >= 0),
           "max_norm is " + text(hyper.max_norm.value_or(0)),
-          "a negative limit would turn every gradient around",
+          "a negative limit would reverse every gradient",
           "use a positive number, or 0 for no clipping");
   require(!hyper.clip_value || is_limit(*hyper.clip_value),
           "clip_value is " + text(hyper.clip_value.value_or(0)),
-          "every element is to lie between -clip_value and clip_value in fp32",
-          "use a positive number that fp32 holds, or leave clipping by value out");
+          "every element is clipped to [-clip_value, clip_value] in fp32",
+          "use a positive number representable in fp32, or do not clip by value");
   const RuleTraits& rule = traits_of(hyper.rule);
   const bool is_sgd = rule.momentum_buffer;
   require(is_sgd || (hyper.momentum == 0 && hyper.dampening == 0),
@@ -85,8 +86,7 @@ inline void check_settings(const OptimizerHyper& hyper) {
           "no other rule has a momentum buffer", "use the rule sgd, or set both to 0");
   require(!hyper.nesterov || (is_sgd && hyper.momentum > 0 && hyper.dampening == 0),
           "nesterov is on without the rule sgd, a momentum above 0 and a dampening of 0",
-          "it looks ahead along an undamped momentum buffer",
-          "change these settings or turn nesterov off");
+          "it uses an undamped momentum buffer", "change these settings or turn nesterov off");
   require(!hyper.amsgrad || rule.exp_avg_sq, "amsgrad is on for a rule without a second moment",
           "it keeps the largest second moment", "use the rule adamw or adam, or turn amsgrad off");
 }

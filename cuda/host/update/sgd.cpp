@@ -7,8 +7,8 @@ namespace zeroproof::cuda::host {
 void sgd_update(const Exec& exec, const SgdOptions& options, const StepScalars& scalars,
                 Span<const float> grad, Span<float> master, Span<float> momentum_buffer) {
   ZP_CHECK(options.momentum || !options.nesterov, ErrorCode::invalid_argument,
-           "sgd_update: nesterov is on without momentum",
-           "it looks ahead along the momentum buffer", "turn momentum on or nesterov off");
+           "sgd_update: nesterov is on without momentum", "it uses the momentum buffer",
+           "turn momentum on or nesterov off");
   require_same_numel("sgd_update", "grad", grad.size(), "master", master.size());
   require_optional_numel("sgd_update", grad.size(), "momentum_buffer", momentum_buffer.size(),
                          options.momentum, "momentum");

@@ -17,7 +17,7 @@ double power(double base, std::int64_t exponent) {
   }
 }
 
-/// The coefficient by which the rule pulls parameters towards zero.
+/// The coefficient by which the rule moves parameters towards zero.
 double decay_coefficient(const OptimizerHyper& hyper) {
   switch (traits_of(hyper.rule).decay) {
     case DecayKind::decoupled:
