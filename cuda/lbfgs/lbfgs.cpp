@@ -32,16 +32,16 @@ bool ProductionLbfgs::evaluate(Closure& closure, LbfgsReport& report) {
   ++memory_.evaluations;
   const double same = std::isnan(loss_) ? std::numeric_limits<double>::quiet_NaN() : loss_;
   require_agreement(*setup_.comm, std::bit_cast<std::uint64_t>(same), "the losses of an evaluation",
-                    "f must be the same bits on all ranks",
-                    "gather the losses and add them in one order");
+                    "f must have the same bits on all ranks",
+                    "gather the losses and add them in a fixed order");
   max_abs_grad_ = vectors_.max_abs(grad_);
   return std::isfinite(loss_) && std::isfinite(max_abs_grad_);
 }
 
 LbfgsReport ProductionLbfgs::step(Closure& closure) {
   require_fp_environment("L-BFGS rank " + std::to_string(setup_.comm->rank()));
-  ZP_CHECK(loaded_, ErrorCode::invalid_argument, "no state was loaded before a step of L-BFGS",
-           "there is no point to start from", "call load_state first");
+  ZP_CHECK(loaded_, ErrorCode::invalid_argument, "a step of L-BFGS has no loaded state",
+           "the first point is part of the state", "call load_state first");
   require_same_setup(setup_, state());
   const std::int64_t counted_before = closure.evaluations();
   LbfgsReport report;
@@ -189,7 +189,8 @@ bool ProductionLbfgs::move(Closure& closure, LbfgsReport& report, double t, bool
   return move_without_search(closure, report, t, last);
 }
 
-/// Gradients of the points that the search may still take stand in slots; the start has the first one.
+/// Gradients of the points that the search may still take are in slots; the start uses the first
+/// one.
 bool ProductionLbfgs::search_wolfe(Closure& closure, LbfgsReport& report, double t) {
   std::vector<GuardedBuffer> grads;
   for (int slot = 0; slot < WolfeSearch::slots; ++slot) grads.push_back(vectors_.make());
@@ -216,12 +217,11 @@ bool ProductionLbfgs::search_wolfe(Closure& closure, LbfgsReport& report, double
 }
 
 double mean_loss(Span<const double> losses, std::int64_t divisor) {
-  ZP_CHECK(
-      !losses.empty() && divisor >= 1 && divisor < std::int64_t{1} << 53,
-      ErrorCode::invalid_argument,
-      std::to_string(losses.size()) + " losses are to be divided by " + std::to_string(divisor),
-      "their mean is the value of the closure",
-      "pass at least one loss and a divisor from 1 to 2^53 - 1");
+  ZP_CHECK(!losses.empty() && divisor >= 1 && divisor < std::int64_t{1} << 53,
+           ErrorCode::invalid_argument,
+           std::to_string(losses.size()) + " losses have the divisor " + std::to_string(divisor),
+           "their mean is the value of the closure",
+           "pass at least one loss and a divisor from 1 to 2^53 - 1");
   host::TreeStack<double> stack([](double& below, double& top) { below = below + top; });
   for (std::size_t j = 0; j < losses.size(); ++j)
     stack.push({0, static_cast<std::int64_t>(j)}, losses[j]);
@@ -243,18 +243,19 @@ void check_hyper(const LbfgsHyper& h) {
   };
   const auto lr = static_cast<float>(h.lr);
   require(std::isfinite(h.lr) && lr >= 0x1p-126F && std::isfinite(lr),
-          "L-BFGS has lr " + std::to_string(h.lr), "moves are multiplied by it in fp32",
+          "L-BFGS has lr " + std::to_string(h.lr), "every move is multiplied by it in fp32",
           "use a normal positive fp32 number");
   for (const double tolerance : {h.tolerance_grad, h.tolerance_change}) {
     require(std::isfinite(tolerance) && tolerance >= 0,
             "L-BFGS has a tolerance of " + std::to_string(tolerance),
-            "steps end when a value is at most that", "use a finite number of 0 or more");
+            "a step ends when a value is at most the tolerance",
+            "use a finite number of 0 or more");
   }
   constexpr std::int64_t largest = (std::int64_t{1} << 31) - 1;
   require(in_range(h.max_iter, largest) && in_range(h.max_eval.value_or(1), largest) &&
               in_range(h.history_size, largest) && in_range(h.max_ls, 100),
           "L-BFGS has a count that is out of range",
-          "max_iter, max_eval, history_size and max_ls count what a step does",
+          "max_iter, max_eval, history_size and max_ls limit the work of a step",
           "use 1 to 2147483647, and 1 to 100 for max_ls");
 }
 
@@ -264,7 +265,7 @@ LbfgsSetup validate(const LbfgsSetup& setup) {
   ZP_CHECK(setup.layout != nullptr && setup.shards != nullptr && setup.comm != nullptr,
            ErrorCode::invalid_argument,
            "the setup of L-BFGS lacks a layout, a shard map or a communicator",
-           "it works on shards", "fill in all three");
+           "each rank updates its shard", "fill in all three");
   ZP_CHECK(
       setup.shards->world_size() == setup.comm->world_size() && setup.shards->covers(*setup.layout),
       ErrorCode::invalid_argument,
@@ -279,8 +280,8 @@ LbfgsSetup validate(const LbfgsSetup& setup) {
 
 void ProductionLbfgs::load_state(const LbfgsState& full) {
   const auto require = [](bool ok, const std::string& problem) {
-    ZP_CHECK(ok, ErrorCode::invalid_argument, problem, "the run could not go on as it was",
-             "load a state that an optimizer with these settings has given");
+    ZP_CHECK(ok, ErrorCode::invalid_argument, problem, "the run cannot continue from this state",
+             "load a state saved by an optimizer with these settings");
   };
   const auto numel = static_cast<std::size_t>(setup_.layout->padded_numel());
   const std::size_t pending_numel = full.pending ? numel : 0;
@@ -290,8 +291,8 @@ void ProductionLbfgs::load_state(const LbfgsState& full) {
   require(full.steps.size() == full.rho.size() && full.grad_changes.size() == full.rho.size() &&
               static_cast<std::int64_t>(full.rho.size()) <= setup_.hyper.history_size,
           "the L-BFGS state has " + std::to_string(full.rho.size()) +
-              " pairs that do not fit the history");
-  require(full.iterations >= 0 && full.evaluations >= 0, "the L-BFGS state counts below 0");
+              " pairs, which do not match the history");
+  require(full.iterations >= 0 && full.evaluations >= 0, "the L-BFGS state has a negative count");
   for (const auto* vectors : {&full.steps, &full.grad_changes}) {
     for (const Span<const float> vector : *vectors) {
       require(vector.size() == numel,

@@ -1,5 +1,5 @@
 #pragma once
-// What L-BFGS keeps from step to step: this rank's shards of what LbfgsState holds whole.
+// L-BFGS state between steps: the shards of one rank of the vectors in LbfgsState.
 
 #include <deque>
 #include <vector>
@@ -16,16 +16,16 @@ struct Pair {
   double rho;
 };
 
-/// Steepest descent comes first: no pairs, h = 1.
+/// Starts with steepest descent: no pairs, h = 1.
 struct LbfgsMemory {
   explicit LbfgsMemory(const LbfgsVectors& vectors)
       : master(vectors.make()), grad_before(vectors.make()), move(vectors.make()) {}
 
-  /// Takes this rank's part of a state that fits; `pieces` are where its shard lies in the whole vectors.
+  /// Copies this rank's part of a valid state; `pieces` locate its shard in the whole vectors.
   void load(const LbfgsState& full, const std::vector<Piece>& pieces, const LbfgsVectors& vectors);
-  /// Views of the shards, until the next step.
+  /// Views of the shards, valid until the next step.
   LbfgsState state() const;
-  /// Back to steepest descent; the point and the counts stay.
+  /// Resets to steepest descent; the point and the counts stay.
   void forget() {
     pairs.clear();
     pending = started = false;

@@ -40,7 +40,7 @@ class LbfgsVectors {
     each(to, from, from, [](float x, float) { return x; });
   }
 
-  /// R19 over all ranks.
+  /// Dot product (R19) over all ranks.
   double dot(const GuardedBuffer& a, const GuardedBuffer& b) const {
     DotLimbs limbs = sum_over_pieces<DotLimbs>(
         [&](const Exec& exec, const Piece& piece, DotLimbs& sum) {
@@ -57,7 +57,7 @@ class LbfgsVectors {
     return host::dot_finish(std::bit_cast<DotLimbs>(words));
   }
 
-  /// Form one of R12 over all ranks.
+  /// Norm form one (R12) over all ranks.
   double sum_abs(const GuardedBuffer& a) const {
     NormLimbs limbs = sum_over_pieces<NormLimbs>(
         [&](const Exec& exec, const Piece& piece, NormLimbs& sum) {
@@ -71,7 +71,7 @@ class LbfgsVectors {
     return host::grad_abs_finish(std::bit_cast<NormLimbs>(words));
   }
 
-  /// Form inf of R12 over all ranks: not finite if an element is not.
+  /// Norm form inf (R12) over all ranks: not finite if an element is not.
   double max_abs(const GuardedBuffer& a) const {
     const std::uint32_t mine = sum_over_pieces<std::uint32_t>(
         [&](const Exec& exec, const Piece& piece, std::uint32_t& amax) {

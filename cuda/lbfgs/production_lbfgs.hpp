@@ -49,7 +49,7 @@ class ProductionLbfgs final : public LbfgsOptimizer {
   const LbfgsVectors vectors_;
   const std::int64_t max_eval_;
   LbfgsMemory memory_;
-  GuardedBuffer before_;  // x where the move began
+  GuardedBuffer before_;  // x at the start of the move
   GuardedBuffer grad_, direction_;
   double loss_ = 0, max_abs_grad_ = 0;  // of the last evaluation
   bool loaded_ = false;

@@ -1,5 +1,5 @@
 #pragma once
-// The strong Wolfe search of R21, as numbers alone: what was tried, what is tried next, and which trial is taken.
+// The strong Wolfe search of R21 on scalars: finished trials, the next trial, and the accepted one.
 
 #include <cstdint>
 #include <optional>
@@ -10,10 +10,10 @@ namespace zeroproof::cuda {
 struct WolfePoint {
   double t = 0, f = 0, s = 0;
   bool good = true;
-  int slot = 0;  ///< where the caller keeps its gradient
+  int slot = 0;  ///< where the caller stores its gradient
 };
 
-/// Asks for trials one after another until one is taken.
+/// Returns trials one after another until one is accepted.
 class WolfeSearch {
  public:
   static constexpr int slots =
@@ -30,11 +30,11 @@ class WolfeSearch {
 
   /// The step length to try, or nothing when the search is over.
   std::optional<double> next() const { return over_ ? std::nullopt : std::optional(next_); }
-  /// A slot that no point the search still needs is in.
+  /// A slot not used by any point that the search still needs.
   int free_slot() const;
-  /// The answer to next().
+  /// The result of the trial returned by next().
   void answer(const WolfePoint& point);
-  /// What is taken once the search is over; the start if no trial is better.
+  /// The accepted point once the search is over; the start if no trial is better.
   const WolfePoint& taken() const { return taken_; }
 
  private:

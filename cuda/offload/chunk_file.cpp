@@ -21,7 +21,8 @@ constexpr std::int64_t header_bytes = 32;
 
 std::int64_t whole_lines(std::int64_t num_bytes) { return (num_bytes + line - 1) / line * line; }
 
-/// Elements of which every buffer has whole lines, or whole blocks of state where there are scales.
+/// Unit in which every buffer has whole cache lines, or whole blocks of state where there are
+/// scales.
 std::int64_t unit_of(const std::vector<OffloadedBuffer>& buffers) {
   std::int64_t narrowest = sizeof(float);
   for (const OffloadedBuffer& buffer : buffers) {
@@ -40,7 +41,7 @@ std::int64_t system_page() {
   return bytes;
 }
 
-/// Whether the page of a byte is in memory. False if the system does not tell.
+/// Whether the page of a byte is in memory. False if the system does not report it.
 bool is_there(const std::byte* byte) {
   unsigned char there = 0;
   const auto at = reinterpret_cast<std::uintptr_t>(byte);
@@ -48,8 +49,8 @@ bool is_there(const std::byte* byte) {
   return ::mincore(page, 1, &there) == 0 && (there & 1U) != 0;
 }
 
-/// Calls body(part) for every part, by the threads that have the same part of a loop over elements. The error of the
-/// first one that has one is thrown.
+/// Calls body(part) for every part, on the threads that process the same part of a loop over
+/// elements. Throws the error of the first part that failed.
 template <class Body>
 void for_parts(int num_threads, std::int64_t num_parts, const Body& body) {
   std::vector<std::exception_ptr> errors(static_cast<std::size_t>(num_parts));
@@ -107,7 +108,7 @@ void ChunkFile::read_ahead(std::int64_t chunk) const {
     const std::int64_t begin = chunk * stride_ / system_page() * system_page();
     const std::int64_t end = (chunk + 1) * stride_;
     if (is_there(part.mapped + begin) && is_there(part.mapped + end - 1)) continue;
-    // Advice: a system that does not take it reads later.
+    // A hint: a system that ignores it reads later.
     ::madvise(const_cast<std::byte*>(part.mapped) + begin, static_cast<std::size_t>(end - begin),
               MADV_WILLNEED);
   }
@@ -138,12 +139,11 @@ void ChunkFile::read_part(std::int64_t part, std::int64_t chunk, std::byte* memo
     memory += buffer.num_bytes(numel(chunk));
   }
   const Header& written = from.written[static_cast<std::size_t>(chunk)];
-  ZP_CHECK(
-      header == written && digest_of(digests) == written.digest, ErrorCode::damaged,
-      "chunk " + std::to_string(chunk) + " of the state offloaded to '" + from.file->folder() +
-          "' is not its version " + std::to_string(written.version),
-      "the file holds something that was not written there last, and no step may go on from it",
-      "resume from the last checkpoint, with a disk that keeps what it is given");
+  ZP_CHECK(header == written && digest_of(digests) == written.digest, ErrorCode::damaged,
+           "chunk " + std::to_string(chunk) + " of the state offloaded to '" + from.file->folder() +
+               "' is not its version " + std::to_string(written.version),
+           "the file does not hold the last data written, so no step can continue from it",
+           "resume from the last checkpoint, on a reliable disk");
 }
 
 void ChunkFile::take(std::int64_t chunk, Slot& slot) const {
@@ -155,9 +155,9 @@ void ChunkFile::take(std::int64_t chunk, Slot& slot) const {
 void ChunkFile::write(std::int64_t chunk, Slot& slot) {
   ZP_CHECK(slot.chunk == chunk && slot.version == version_of(chunk), ErrorCode::internal,
            "version " + std::to_string(slot.version) + " of chunk " + std::to_string(slot.chunk) +
-               " was to be written over version " + std::to_string(version_of(chunk)) +
-               " of chunk " + std::to_string(chunk),
-           "an update would be lost, or made twice", "report this with the command line");
+               " would overwrite version " + std::to_string(version_of(chunk)) + " of chunk " +
+               std::to_string(chunk),
+           "an update would be lost or applied twice", "report this with the command line");
   slot.chunk = -1;
   for_parts(num_threads_, num_parts,
             [&](std::int64_t part) { write_part(part, chunk, slot.memory.data()); });
@@ -178,7 +178,8 @@ void ChunkFile::write_part(std::int64_t part, std::int64_t chunk, const std::byt
     memory += buffer.num_bytes(numel(chunk));
   }
   next.digest = digest_of(digests);
-  written = next;  // first: what is half written is then damaged, and not the version before
+  // First, so that a partial write is detected as damaged and not taken for the old version.
+  written = next;
   to.file->put(pieces, chunk * stride_);
 }
 

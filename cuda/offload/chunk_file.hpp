@@ -16,38 +16,41 @@
 
 namespace zeroproof::cuda {
 
-/// Chunks in files that have no name any more when this is made: they go with the process. A system lets one thread at
-/// a time write to a file, and a core is slow with what another one has in its caches, so a chunk is cut into parts of
-/// neighbouring elements, each in a file of its own, and a thread of the caller's loop copies those that it updates.
-/// Every part is known here by the version that was written last and its XXH3-128, so that a chunk that is old, or
-/// another one, or damaged, is never taken for what was written.
+/// Chunks in files that are already unlinked when this is constructed, so they disappear with the
+/// process. A system lets only one thread at a time write to a file, and a core is slow with data
+/// in the caches of another one, so a chunk is split into parts of neighbouring elements, each in
+/// its own file, and a thread of the caller's loop copies the parts that it updates. Every part is
+/// recorded by the version written last and its XXH3-128, so that an old, swapped or damaged chunk
+/// is never accepted.
 class ChunkFile {
  public:
-  /// numels: of the chunks, none longer than the first; whole blocks, if a buffer has values for blocks. Errors: io if
-  /// there can be no such file.
+  /// numels: of the chunks, none longer than the first; whole blocks, if a buffer has values for
+  /// blocks.
+  /// Errors: io if such files cannot be created.
   ChunkFile(const std::string& folder, const std::vector<std::int64_t>& numels,
             std::vector<OffloadedBuffer> buffers, const Exec& exec);
   ~ChunkFile();
   ChunkFile(const ChunkFile&) = delete;
   ChunkFile& operator=(const ChunkFile&) = delete;
 
-  /// Memory that a chunk passes through, and which version of which chunk it holds.
+  /// Memory through which chunks pass, and the version and number of the chunk in it.
   struct Slot {
     ChunkMemory memory;
     std::int64_t chunk = -1;
     std::uint64_t version = 0;
   };
 
-  /// Asks the system to have a chunk ready, unless it seems to be.
+  /// Requests read-ahead of a chunk from the system, unless it seems to be in memory.
   void read_ahead(std::int64_t chunk) const;
-  /// Errors: damaged, if the file does not hold what was written there last.
+  /// Errors: damaged, if the file does not hold the last data written.
   void read(std::int64_t chunk, Slot& slot) const;
-  /// The slot is about to be filled with a chunk's next version.
+  /// Declares that the slot is about to be filled with a chunk's next version.
   void take(std::int64_t chunk, Slot& slot) const;
-  /// Errors: io; internal, if the slot does not hold the chunk's present version: it is old, or was written before.
+  /// Errors: io; internal, if the slot does not hold the chunk's present version: it is old, or was
+  /// written before.
   void write(std::int64_t chunk, Slot& slot);
 
-  /// Of all parts.
+  /// Bytes of all parts.
   std::int64_t num_bytes() const {
     return num_parts * stride_ * static_cast<std::int64_t>(numels_.size());
   }
@@ -64,7 +67,8 @@ class ChunkFile {
     const std::byte* mapped = nullptr;
     std::vector<Header> written;  // [chunks]
   };
-  /// The elements of a part of a chunk: parts end with lines of every buffer, and with blocks of state (R25).
+  /// The elements of a part of a chunk: parts end at cache lines of every buffer, and at blocks of
+  /// state (R25).
   FlatRange elements(std::int64_t part, std::int64_t chunk) const;
   void read_part(std::int64_t part, std::int64_t chunk, std::byte* memory) const;
   void write_part(std::int64_t part, std::int64_t chunk, const std::byte* memory);

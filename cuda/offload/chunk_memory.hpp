@@ -13,7 +13,8 @@
 
 namespace zeroproof::cuda {
 
-/// Room on the host for some elements of every buffer a rule keeps, one buffer after another. NaN at birth.
+/// Host memory for a number of elements of every buffer of a rule, one buffer after another.
+/// Initialized to NaN.
 class ChunkMemory {
  public:
   ChunkMemory(std::vector<OffloadedBuffer> buffers, std::int64_t numel, bool pinned)
@@ -33,10 +34,10 @@ class ChunkMemory {
   void poison() const {
     if (num_bytes() > 0) std::memset(data(), 0xFF, static_cast<std::size_t>(num_bytes()));
   }
-  /// False if somebody wrote outside of it; pinned memory has no red zones.
+  /// False if memory outside of it was overwritten; pinned memory has no red zones.
   bool intact() const { return plain_.guards_intact(); }
 
-  /// The buffers' elements from `begin` on. stride: elements between the beginnings of two buffers.
+  /// The buffers' elements from `begin` on. stride: elements between the starts of two buffers.
   ChunkState part(std::int64_t begin, std::int64_t numel, std::int64_t stride) const {
     ChunkState state;
     std::byte* at = data();

@@ -7,9 +7,10 @@
 
 namespace zeroproof::cuda {
 
-/// Offloaded state in a file. Chunks pass through one slot, in turn: a thread copies what it updates, and updates what
-/// is still in its caches. What overlaps is the disk's part: the system is told to bring the next chunk before this one
-/// is copied, and writes when it likes. A class of one's own may bring or write chunks in another way.
+/// Offloaded state in a file. Chunks pass through one slot in turn: each thread copies the part
+/// that it updates, so the data is still in its caches. The disk works in parallel: the read-ahead
+/// of the next chunk is requested before this one is copied, and the system writes back
+/// asynchronously. Subclasses may read or write chunks in another way.
 class FileState : public OffloadedState {
  public:
   /// Errors: io.

@@ -1,4 +1,4 @@
-// Offloaded state in memory of the host, where it is updated: no chunk travels.
+// Offloaded state in host memory, where it is updated in place without copies of chunks.
 
 #include <algorithm>
 #include <functional>

@@ -27,7 +27,7 @@ OffloadStream::~OffloadStream() {
   try {
     const device::UseStream use(stream_);
     device::wait_for_stream();
-  } catch (const std::exception&) {  // whoever waited for the step was told
+  } catch (const std::exception&) {  // already reported to the thread that waited for the step
   }
 }
 
@@ -56,10 +56,9 @@ const float* OffloadStream::grads(const StateSplit::Chunk& chunk) {
   const Slot& slot = slot_of(chunk);
   ZP_CHECK(slot.chunk == chunk.number && slot.step == step_, ErrorCode::internal,
            "the gradient of chunk " + std::to_string(chunk.number) + " in step " +
-               std::to_string(step_) + " was looked for where that of chunk " +
-               std::to_string(slot.chunk) + " in step " + std::to_string(slot.step) + " is",
-           "state would be updated with a gradient of something else",
-           "report this with the command line");
+               std::to_string(step_) + " was expected, but the slot holds that of chunk " +
+               std::to_string(slot.chunk) + " in step " + std::to_string(slot.step),
+           "state would be updated with a wrong gradient", "report this with the command line");
   device::wait_for_event(slot.arrived);
   return slot.grad.data();
 }

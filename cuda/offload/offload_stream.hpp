@@ -9,30 +9,31 @@
 
 namespace zeroproof::cuda {
 
-/// Gradients of chunks from a device to the host and parameters back, on a stream of their own, through two slots.
-/// Whoever takes what is in a slot names the chunk and the step, and is refused anything else. A class of one's own may
-/// write a function anew.
+/// Copies gradients of chunks from a device to the host and parameters back, on a separate stream,
+/// through two slots. Access to a slot names the chunk and the step, and any other content is an
+/// error. Subclasses may override single functions.
 class OffloadStream {
  public:
-  /// grad: fp32, and param, of the shard, on the device; grad null: the host reads it where it is, and no slot has room
-  /// for it. The split outlives this.
+  /// grad: fp32, and param, of the shard, on the device; grad null: the host reads it in place, and
+  /// slots have no memory for it. The split outlives this.
   OffloadStream(const StateSplit& split, const float* grad, const TensorView& param, bool overlap);
-  /// Waits until nothing is on its way.
+  /// Waits until no copy is in flight.
   virtual ~OffloadStream();
   OffloadStream(const OffloadStream&) = delete;
   OffloadStream& operator=(const OffloadStream&) = delete;
 
-  /// What the current stream was given so far comes before what the lane does.
+  /// Work already enqueued on the current stream comes before the work of this stream.
   void begin();
-  /// Gradients of a chunk are on their way; waits until what was in its slot has left.
+  /// Starts the copy of a chunk's gradients; waits until the previous copy out of its slot is done.
   void fetch(const StateSplit::Chunk& chunk);
-  /// They have arrived: [chunk.numel]. Errors: internal if they are not those of this chunk in this step.
+  /// Waits for the gradients and returns them: [chunk.numel]. Errors: internal if they are not
+  /// those of this chunk in this step.
   virtual const float* grads(const StateSplit::Chunk& chunk);
-  /// Where the chunk's parameters go: [chunk.numel] in their dtype; waits as fetch() does.
+  /// Memory for the chunk's parameters: [chunk.numel] in their dtype; waits as fetch() does.
   std::byte* params(const StateSplit::Chunk& chunk);
-  /// Parameters of these pieces of the chunk go to the device.
+  /// Starts the copy of the parameters of these pieces of the chunk to the device.
   void send(const StateSplit::Chunk& chunk, const std::vector<Piece>& pieces);
-  /// What the current stream is given from now on comes after all of it.
+  /// Work enqueued on the current stream from now on comes after all work of this stream.
   void end();
 
   std::int64_t host_bytes() const;

@@ -28,7 +28,7 @@ std::byte* reserve(std::size_t num_bytes) {
   ZP_CHECK(memory != MAP_FAILED, ErrorCode::unavailable,
            "allocating " + std::to_string(num_bytes) +
                " bytes for a gradient sum failed: " + std::strerror(errno),
-           "the system has not so much", "use more ranks, or a smaller model");
+           "the system does not have that much memory", "use more ranks, or a smaller model");
   return static_cast<std::byte*>(memory);
 }
 
@@ -66,7 +66,7 @@ OffloadedGradBuffer::~OffloadedGradBuffer() {
   if (ledger_.space().kind == Space::device) {
     try {
       ledger_.space().wait();
-    } catch (const std::exception&) {  // whoever waited for the step was told
+    } catch (const std::exception&) {  // already reported to the thread that waited for the step
     }
   }
   release();
@@ -97,7 +97,7 @@ void OffloadedGradBuffer::map_file(const Offload& offload, const std::vector<Fla
                                 MAP_SHARED | MAP_FIXED, file_->descriptor(), at);
     if (mapped == MAP_FAILED) file_->refuse("mapped");
     at += bytes;
-    constexpr std::int64_t block_numel = std::int64_t{1} << 16;  // 256 KiB: summed up by one thread
+    constexpr std::int64_t block_numel = std::int64_t{1} << 16;  // 256 KiB: digested by one thread
     for (std::int64_t begin = page.begin; begin < page.end; begin += block_numel)
       blocks_.push_back({begin, std::min(begin + block_numel, page.end)});
   }
@@ -133,8 +133,8 @@ void OffloadedGradBuffer::check(const Exec& exec) const {
                " to " +
                std::to_string(blocks_[static_cast<std::size_t>(differs - now.begin())].end - 1) +
                " of the shard",
-           "nothing has been updated with them, and no step may go on from it",
-           "resume from the last checkpoint, with a disk that keeps what it is given");
+           "no update used them, and no step can continue from them",
+           "resume from the last checkpoint, on a reliable disk");
 }
 
 CountedBuffer OffloadedGradBuffer::buffer() {

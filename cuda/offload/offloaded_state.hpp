@@ -1,5 +1,5 @@
 #pragma once
-// Master and the rule's buffers of the offloaded elements of a rank, wherever they lie, chunk by chunk.
+// Master and the rule's buffers of the offloaded elements of a rank, in any place, chunk by chunk.
 
 #include <cstdint>
 #include <functional>
@@ -13,12 +13,12 @@
 
 namespace zeroproof::cuda {
 
-/// A buffer that a rank keeps for elements, or for blocks of them, in the form that is stored (R25).
+/// A buffer of state for elements, or for blocks of elements, in its stored form (R25).
 struct OffloadedBuffer {
   BufferId id;
   DType dtype = DType::fp32;
 
-  /// What so many elements have of it; of whole blocks, where it has one value for each.
+  /// Bytes for that many elements; of whole blocks, where it has one value for each.
   std::int64_t values(std::int64_t numel) const {
     return is_state_scale(id) ? numel / state_block_numel : numel;
   }
@@ -27,19 +27,20 @@ struct OffloadedBuffer {
   }
 };
 
-/// Master, and those of the rule, the widest ones first, so that every value lies at a multiple of its width.
+/// Master and the buffers of the rule, the widest ones first, so that every value is aligned to its
+/// width.
 std::vector<OffloadedBuffer> offloaded_buffers(const OptimizerSetup& setup);
 
-/// Of all buffers.
+/// Bytes per element of all buffers.
 std::int64_t offloaded_bytes(const std::vector<OffloadedBuffer>& buffers, std::int64_t numel);
 
 /// The buffers of a chunk, in memory of the host.
 class ChunkState {
  public:
   void add(BufferId id, const TensorView& values) { buffers_.push_back({id, values}); }
-  /// [chunk.numel], or a scale_inv for each of its blocks; empty of what the rule does not keep.
+  /// [chunk.numel], or a scale_inv for each of its blocks; empty for buffers the rule does not use.
   TensorView operator[](BufferId id) const;
-  /// Those that are kept in fp32.
+  /// The fp32 buffers.
   host::FusedState fused() const;
 
  private:
@@ -57,31 +58,33 @@ class OffloadedState {
   OffloadedState(const OffloadedState&) = delete;
   OffloadedState& operator=(const OffloadedState&) = delete;
 
-  /// What a visit does with a chunk: only reads it; changes it; or writes all of it, over whatever was there.
+  /// Access of a visit to a chunk: reads it, changes it, or overwrites all of it.
   enum class Use { read, change, fill };
   /// state: NaN before it is filled.
   using Visit = std::function<void(const StateSplit::Chunk& chunk, const ChunkState& state)>;
 
-  /// Calls visit for every chunk in increasing order, in this thread; when it returns or throws, nothing is on its way.
-  /// Errors: io, damaged or internal of the place, and those of visit. After one of them in the middle, chunks are of
-  /// different steps.
+  /// Calls visit for every chunk in increasing order, in this thread; when it returns or throws, no
+  /// copy is in flight.
+  /// Errors: io, damaged or internal of the storage, and those of visit. After an error in the
+  /// middle, chunks belong to different steps.
   virtual void for_chunks(Use use, const Visit& visit) = 0;
 
   virtual std::int64_t host_bytes() const = 0;
   virtual std::int64_t file_bytes() const { return 0; }
 };
 
-/// pinned: in memory that devices copy from and to by themselves. The split outlives it, as in what the other makes.
+/// pinned: in memory that devices can access directly. The split outlives it, as for the file
+/// below.
 std::unique_ptr<OffloadedState> offload_to_host(const OptimizerSetup& setup,
                                                 const StateSplit& split, bool pinned);
 
-/// One file without a name in Offload::folder, written in full when state is first loaded, so that a disk that is full
-/// says so before there is a step. Errors: io.
+/// Unlinked files in Offload::folder, written in full when state is first loaded, so that a full
+/// disk is reported before the first step. Errors: io.
 std::unique_ptr<OffloadedState> offload_to_file(const OptimizerSetup& setup,
                                                 const StateSplit& split);
 
-/// Calls body(id, elements of the rank's flat numbering, of the shard, and their values in the chunk) for every piece
-/// and buffer of a chunk, all of which are in fp32.
+/// Calls body(id, elements of the rank's flat numbering, of the shard, and their values in the
+/// chunk) for every piece and buffer of a chunk, all of which are in fp32.
 template <class Body>
 void for_values(const std::vector<OffloadedBuffer>& buffers, const StateSplit& split,
                 const StateSplit::Chunk& chunk, const ChunkState& state, const Body& body) {

@@ -9,14 +9,14 @@
 namespace zeroproof::cuda {
 namespace {
 
-/// A piece that is offloaded up to its element `offloaded`, and resident from there on.
+/// A piece that is offloaded up to its element `offloaded`, and resident from that element on.
 struct Share {
   Piece piece;
   std::int64_t offloaded = 0;
-  bool stays = false;  ///< it is a part of a block, and counted as if it could leave
+  bool stays = false;  ///< it is a part of a block: resident, but counted like offloadable elements
 };
 
-/// unit: elements that are not parted.
+/// unit: elements that are not split.
 std::vector<Share> shares_of(const FlatLayout& layout, const std::vector<Piece>& pieces,
                              std::int64_t unit) {
   std::vector<Share> shares;
@@ -100,8 +100,8 @@ StateSplit::StateSplit(const OptimizerSetup& setup, const std::vector<FlatRange>
   make_chunks(offload.chunk_numel, offloaded);
 }
 
-/// Padding in front of the first element goes with it, unless a block would begin elsewhere then; a shard of padding
-/// alone is resident.
+/// Padding before the first element is offloaded with it, unless this moves the start of a block; a
+/// shard that is only padding is resident.
 void StateSplit::cut(const std::vector<Piece>& offloaded, const std::vector<Piece>& all) {
   std::size_t next = 0;  // of the offloaded pieces
   std::int64_t begin = 0;

@@ -1,6 +1,6 @@
 #pragma once
-// Which elements of a rank are offloaded, and where the state of every element is: in the rank's own buffers, or in the
-// offloaded ones.
+// Which elements of a rank are offloaded, and where the state of every element is: in the rank's
+// own buffers or in the offloaded ones.
 
 #include <cstdint>
 #include <vector>
@@ -11,19 +11,23 @@
 
 namespace zeroproof::cuda {
 
-/// The elements that are offloaded, in the numbering that the shard has (Piece::local_begin). Padding goes with the
-/// elements before it. Both parts are packed: stretches follow one another in increasing local order.
+/// The offloaded elements, in the numbering of the shard (Piece::local_begin). Padding goes with
+/// the elements before it. Both parts are packed: their ranges follow one another in increasing
+/// local order.
 ///
-/// Where state has scales (R25) no block is in both parts, or in two chunks: what is offloaded is rounded down to whole
-/// blocks, what a rank has of a block that is cut between ranks stays resident, and so does padding in front of the
+/// Where state has scales (R25) no block is in both parts, or in two chunks: the offloaded part is
+/// rounded down to whole blocks, blocks shared with other ranks stay resident, and so does padding
+/// before the first element. In the offloaded part blocks then start at multiples of
+/// state_block_numel, with gaps before them.
 /// first element. In the offloaded part blocks then begin at multiples of state_block_numel, with gaps before them.
 class StateSplit {
  public:
-  /// pieces: of the ranges. Takes floor(fraction * N) of the N elements of the pieces in flat order, or the tensors in
-  /// order of their param groups, each whole, as long as those taken before have fewer elements than fraction * N.
+  /// pieces: of the ranges. Takes floor(fraction * N) of the N elements of the pieces in flat
+  /// order, or whole tensors in the order of their param groups, as long as those taken before have
+  /// fewer elements than fraction * N.
   StateSplit(const OptimizerSetup& setup, const std::vector<FlatRange>& ranges);
 
-  /// A stretch of the shard that is in one part.
+  /// A range of the shard that is in one part.
   struct Stretch {
     std::int64_t local_begin = 0;
     std::int64_t numel = 0;  ///< padding included
@@ -36,18 +40,18 @@ class StateSplit {
   std::int64_t offloaded_numel() const { return offloaded_numel_; }  ///< with gaps
   std::int64_t numel() const { return shard_numel_; }
 
-  /// Whole pages of a gradient sum that have offloaded elements, neighbours together: local elements, in increasing
-  /// order.
+  /// Whole pages of a gradient sum that have offloaded elements, neighbours joined: local elements,
+  /// in increasing order.
   std::vector<FlatRange> grad_pages(std::int64_t page_numel) const;
 
-  /// Where in its part an element of the shard is.
+  /// Position of a shard element within its part.
   std::int64_t place(std::int64_t local) const;
 
   const host::PieceLoop& resident() const { return resident_; }
-  /// Pieces cut where the parts meet.
+  /// Pieces split at the boundaries of the parts.
   const std::vector<Piece>& resident_pieces() const { return resident_pieces_; }
 
-  /// Elements of the offloaded part that travel, and are updated, together; neighbours in it.
+  /// Neighbouring elements of the offloaded part that are copied and updated together.
   struct Chunk {
     std::int64_t number = 0;
     std::int64_t begin = 0;  ///< its first element, in the offloaded part
@@ -63,7 +67,7 @@ class StateSplit {
   void make_chunks(std::int64_t chunk_numel, const std::vector<Piece>& offloaded);
   std::int64_t whole_units(std::int64_t numel) const { return (numel + unit_ - 1) / unit_ * unit_; }
 
-  const std::int64_t unit_;  ///< elements that are not parted: those of a block, or one
+  const std::int64_t unit_;  ///< elements that are not split: those of a block, or one
   const std::int64_t shard_numel_;
   std::vector<Stretch> stretches_;
   std::int64_t resident_numel_ = 0;
@@ -73,7 +77,7 @@ class StateSplit {
   std::vector<Chunk> chunks_;
 };
 
-/// What the buffers of a rank with these ranges have the state of: all of it without a split.
+/// Elements whose state is in the buffers of a rank with these ranges: all of them without a split.
 std::vector<Piece> resident_pieces(const FlatLayout& layout, const std::vector<FlatRange>& ranges,
                                    const StateSplit* split);
 

@@ -35,13 +35,14 @@ UnnamedFile::~UnnamedFile() {
 }
 
 void UnnamedFile::refuse(const char* what) const {
-  fail(ErrorCode::io,
-       "a file of " + std::to_string(num_bytes_) + " bytes for " + content_ + " in '" + folder_ +
-           "' could not be " + what + ": " + std::strerror(errno),
-       "the state of those elements would be lost, so the run ends here; what was saved before is "
-       "as it was",
-       "make room there, choose another folder (--offload-place file:FOLDER), or offload a smaller "
-       "fraction");
+  fail(
+      ErrorCode::io,
+      "a file of " + std::to_string(num_bytes_) + " bytes for " + content_ + " in '" + folder_ +
+          "' could not be " + what + ": " + std::strerror(errno),
+      "the run stops because the state of those elements would be lost; saved checkpoints are "
+      "unchanged",
+      "free space there, choose another folder (--offload-place file:FOLDER), or offload a smaller "
+      "fraction");
 }
 
 void UnnamedFile::put(const void* data, std::int64_t num_bytes, std::int64_t at) const {

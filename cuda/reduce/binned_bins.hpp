@@ -10,10 +10,11 @@
 
 namespace zeroproof::cuda {
 
-/// Bytes of the fields of `numel` sums: hi, lo, then top, padded so that several of them can follow each other.
+/// Bytes of the fields of `numel` sums: hi, lo, then top, padded so that several of them can be
+/// contiguous.
 inline std::int64_t bins_bytes(std::int64_t numel) { return 8 * numel + (numel + 3) / 4 * 4; }
 
-/// `numel` sums in one stretch of memory: packed, or flat from a global index on.
+/// `numel` sums in contiguous memory: packed, or flat from a global index on.
 class Bins {
  public:
   static Bins packed(void* data, std::int64_t numel) {
@@ -53,7 +54,7 @@ class Bins {
     pack(part, top_.view().data, top_.base(), 1, packed + 8 * part.numel, moves);
   }
 
-  /// The same of all of packed fields.
+  /// The same for all packed fields.
   void pack_all(std::byte* packed, std::vector<Move>& moves) const {
     for (const NodeValues* field : {&hi_, &lo_, &top_}) {
       moves.push_back({packed, field->view().data, field->view().num_bytes()});

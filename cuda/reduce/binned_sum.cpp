@@ -1,4 +1,4 @@
-// Binned sums (R11): leaves are deposited in whatever order they come.
+// Binned sums (R11): gradients are deposited in order of arrival.
 
 #include <array>
 #include <utility>
@@ -36,7 +36,7 @@ class BinnedLeafSum final : public LeafSum {
     deposit(loop, leaf, Bins::flat(buffer_->data(), numel_));
   }
 
-  /// The cp parts of one leaf come from neighbouring ranks.
+  /// The cp parts of one gradient come from neighbouring ranks.
   void receive(const BucketPlan& plan, std::int64_t, Span<const NodeValues> leaves) override {
     const Bins bins = held(plan);
     const auto cp = static_cast<std::size_t>(tools_.setup.cp);
@@ -84,7 +84,7 @@ class BinnedLeafSum final : public LeafSum {
     return keeps_ ? Bins::flat(buffer_->data(), numel_) : held(plan);
   }
 
-  /// One leaf with its CP parts in it, where they are not added block by block.
+  /// One gradient including its CP parts, where they are not added block by block.
   NodeValues cp_sum(std::int64_t numel) {
     const std::int64_t bytes = numel * static_cast<std::int64_t>(sizeof(float));
     return NodeValues::packed(TensorView{tools_.memory.gathered.take(bytes), DType::fp32, numel});
@@ -125,7 +125,8 @@ class BinnedLeafSum final : public LeafSum {
   CountedBuffer buffer_;
 };
 
-/// Bins of this rank's part from every rank that has leaves. A rank without one sends nothing.
+/// Receives the bins of this rank's part from every rank with micro-batches. A rank without one
+/// sends nothing.
 void BinnedLeafSum::exchange(const BucketPlan& plan) const {
   Communicator& comm = *tools_.comm_groups.comm;
   const int world = comm.world_size();

@@ -14,8 +14,9 @@
 namespace zeroproof::cuda {
 namespace {
 
-/// Whether leaves stay on their rank until the last one is there. Bins take whole leaves (R11), whose CP parts meet on
-/// the owners of their elements: those leave in every micro-step.
+/// Whether gradients stay on their rank until the last one is present. Bins take whole gradients
+/// (R11), whose CP parts meet on the owners of their elements, so those are sent in every
+/// micro-step.
 bool keeps_leaves(const OptimizerSetup& setup) {
   switch (setup.grad_sum) {
     case GradSum::tree:
@@ -112,7 +113,7 @@ std::optional<TensorView> BucketReduce::reduce_leaves(GradSource& leaves,
   begin();
   for (std::int64_t i = 0; i < micro_steps(setup_); ++i) {
     TensorView leaf{nullptr, setup_.grad_dtype,
-                    0};  // a rank without a micro-batch has none, never zeros
+                    0};  // a rank without a micro-batch has no element, not zeros
     if (i < static_cast<std::int64_t>(own.size())) leaf = leaf_of(i);
     if (all_ && !keeps_) {
       share_leaf(i, leaf);
@@ -130,8 +131,8 @@ std::optional<TensorView> BucketReduce::reduce_leaves(GradSource& leaves,
 
 void BucketReduce::reduce(std::size_t bucket, std::int64_t micro_step, const TensorView& leaf) {
   ZP_CHECK(bucket < plans_.size(), ErrorCode::invalid_argument,
-           "bucket " + std::to_string(bucket) + " is reduced",
-           "there are " + std::to_string(plans_.size()), "count buckets from 0");
+           "bucket " + std::to_string(bucket) + " is out of range",
+           "the number of buckets is " + std::to_string(plans_.size()), "count buckets from 0");
   begin();
   const BucketPlan& plan = plans_[bucket];
   const std::int64_t number = numbers_.leaf_of(setup_.comm->rank(), micro_step);
@@ -143,8 +144,8 @@ void BucketReduce::reduce(std::size_t bucket, std::int64_t micro_step, const Ten
           std::to_string(micro_step) + " has " +
           std::to_string(leaf.data == nullptr ? 0 : leaf.numel) + " " +
           std::string(name(leaf.dtype)) + " elements",
-      "this rank has " + std::to_string(number < 0 ? 0 : plan.range.numel()) + " " +
-          std::string(name(setup_.grad_dtype)) + " there",
+      "this rank expects " + std::to_string(number < 0 ? 0 : plan.range.numel()) + " " +
+          std::string(name(setup_.grad_dtype)) + " elements",
       "pass the whole bucket on ranks with a micro-batch, nothing on the others");
   NodeValues mine;
   if (number >= 0) mine = with_tp_parts(tools_, plan, leaf);
@@ -156,7 +157,7 @@ void BucketReduce::reduce(std::size_t bucket, std::int64_t micro_step, const Ten
   if (number >= 0) sum_->keep(plan.all, micro_step, mine);
 }
 
-/// A whole leaf, at once for all buckets.
+/// Adds a whole gradient to all buckets at once.
 void BucketReduce::share_leaf(std::int64_t micro_step, const TensorView& leaf) {
   GradWindow& window = grad_window(setup_.layout->padded_numel());
   NodeValues mine;
@@ -179,7 +180,8 @@ void BucketReduce::exchange_leaves(const BucketPlan& plan, std::int64_t micro_st
   window.fence();
 }
 
-/// One micro-step: everybody's leaves to the owners of their elements, who read those of their machine where they are.
+/// One micro-step: sends all ranks' gradients to the owners of their elements, which read those of
+/// the same machine in place.
 void BucketReduce::receive_leaves(const BucketPlan& plan, std::int64_t micro_step,
                                   const NodeValues& leaf) {
   const int world = setup_.comm->world_size();
@@ -225,7 +227,7 @@ void BucketReduce::finish(const GradTarget& target) {
 }
 
 void BucketReduce::finish_bucket(std::size_t bucket, const GradTarget& target) {
-  // In stage 0 most of G is added up by others.
+  // In stage 0 most of G is summed on other ranks.
   const bool sees = setup_.stage > 0 || setup_.comm->world_size() == 1;
   const BucketPlan& plan = plans_[bucket];
   const TensorView all{target.grad_sum.data(), DType::fp32, numel(target.grad_sum)};
@@ -241,7 +243,7 @@ void BucketReduce::clear() {
   finished_.assign(plans_.size(), false);
 }
 
-/// Stage 0: every rank needs all of G. grad_sum: [padded_numel].
+/// Stage 0: distributes all of G to every rank. grad_sum: [padded_numel].
 void BucketReduce::gather_sums(Span<float> grad_sum) {
   if (setup_.comm->world_size() == 1) return;
   if (sums_ != nullptr) return copy_sums(grad_sum);

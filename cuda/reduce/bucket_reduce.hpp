@@ -1,5 +1,6 @@
 #pragma once
-// Gradient reduction of the production path: leaves in, the owners' sums out (R11), bucket by bucket.
+// Gradient reduction of the production path: micro-batch gradients in, the owners' sums out (R11),
+// bucket by bucket.
 
 #include <cstddef>
 #include <cstdint>
@@ -17,9 +18,10 @@
 
 namespace zeroproof::cuda {
 
-/// Takes the leaves of one step, whole or bucket by bucket, and leaves G. In stages 2 and 3 every micro-step is one
-/// reduction; in stages 0 and 1, and with native sums, leaves are kept until finish(), but never the CP parts of binned
-/// sums. Memory is made in the first step and stays.
+/// Takes the gradients of one step, whole or bucket by bucket, and computes G. In stages 2 and 3
+/// every micro-step is one reduction; in stages 0 and 1, and with native sums, gradients are kept
+/// until finish(), but never the CP parts of binned sums. Memory is allocated in the first step and
+/// kept.
 class BucketReduce final : public BucketSink {
  public:
   /// near: null for messages only.
@@ -27,28 +29,32 @@ class BucketReduce final : public BucketSink {
                const KernelTable& ops, GradMemory& memory, const SharedMemoryGroup* near,
                const CommGroups& comm_groups);
 
-  /// Where a leaf need not be copied from; see DistributedOptimizer. Collective over comm the first time.
+  /// Memory from which a gradient need not be copied; see DistributedOptimizer. Collective over
+  /// comm the first time.
   TensorView leaf_buffer();
 
-  /// A whole step from whole leaves. Returns a leaf that is G by itself and may stay; grad_sum is then not written.
+  /// A whole step from whole gradients. Returns a gradient that itself is G and may stay in place;
+  /// grad_sum is then not written.
   std::optional<TensorView> reduce_leaves(GradSource& leaves, const GradTarget& target);
 
-  /// Stage 0, if all ranks share memory: G of every rank, [padded_numel], lies there. Outlives this.
+  /// Stage 0, if all ranks share memory: address of G of every rank, [padded_numel]. Outlives this.
   void read_sums(SharedBuffers& sums) { sums_ = &sums; }
 
-  /// Where G of this step will go. A bucket whose leaves come here in every micro-step is then finished as soon as its
-  /// last ones did, by reduce(); the others are by finish(), which gets the same target.
+  /// Sets the target of this step's G. A bucket whose gradients come here in every micro-step is
+  /// finished by reduce() after its last ones; the others by finish(), which gets the same target.
   void expect(const GradTarget& target) { target_ = target; }
 
-  /// In any stage. Buckets of one micro-step may come in any order, the same on all ranks; micro-steps of a bucket in
-  /// increasing order. Errors: invalid_argument if the leaf is not the one this rank has in that micro-step.
+  /// In any stage. Buckets of one micro-step may come in any order, the same on all ranks;
+  /// micro-steps of a bucket in increasing order. Errors: invalid_argument if the gradient is not
+  /// that of this rank in that micro-step.
   void reduce(std::size_t bucket, std::int64_t micro_step, const TensorView& leaf) override;
 
-  /// After the last micro-step: writes G, in stage 0 all of it, otherwise this rank's shard. Collective over comm and
+  /// After the last micro-step: writes G, in stage 0 all of it, otherwise this rank's shard.
+  /// Collective over comm and the instances.
   /// the instances.
   void finish(const GradTarget& target);
 
-  /// Forgets the leaves taken so far, after a step that could not be finished.
+  /// Discards the gradients taken so far, after a step that could not be finished.
   void clear();
 
  private:
@@ -67,13 +73,13 @@ class BucketReduce final : public BucketSink {
 
   const OptimizerSetup& setup_;
   const std::vector<BucketPlan>& plans_;
-  const bool keeps_;  ///< leaves stay here until finish()
+  const bool keeps_;  ///< gradients stay here until finish()
   const SharedMemoryGroup* const shared_memory_group_;
   const MicroBatchIndex numbers_;
   const ReduceTools tools_;
   std::optional<host::PieceLoop>
-      all_;  ///< of the model, if whole leaves need no look at its buckets
-  std::unique_ptr<WholeReduce> whole_;  ///< made by the first step that can use it
+      all_;  ///< of the model, if whole gradients are processed without their buckets
+  std::unique_ptr<WholeReduce> whole_;  ///< made in the first step that can use it
   std::unique_ptr<LeafSum> sum_;        ///< the same
   std::optional<GradWindow> leaves_;    ///< the same
   SharedBuffers* sums_ = nullptr;

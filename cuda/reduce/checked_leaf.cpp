@@ -12,17 +12,17 @@ TensorView checked_leaf(const OptimizerSetup& setup, const MemorySpace& space, G
   ZP_CHECK(leaf.dtype == setup.grad_dtype && leaf.numel == setup.layout->padded_numel() &&
                (leaf.data != nullptr || leaf.numel == 0),
            ErrorCode::invalid_argument,
-           "the leaf of micro-batch " + std::to_string(micro_batch) + " has " +
+           "the gradient of micro-batch " + std::to_string(micro_batch) + " has " +
                std::to_string(leaf.numel) + " " + std::string(name(leaf.dtype)) + " elements",
            "the layout has " + std::to_string(setup.layout->padded_numel()) + " and expects " +
                std::string(name(setup.grad_dtype)),
            "pass the flat gradient buffer, padding included");
   ZP_CHECK(leaf.data == nullptr || space.lies_here == nullptr || space.lies_here(leaf.data),
            ErrorCode::invalid_argument,
-           "the leaf of micro-batch " + std::to_string(micro_batch) +
-               " does not lie on the device of its rank",
-           "its source says that it does, and kernels would read it there",
-           "copy it to that device, or let GradSource::space() say host");
+           "the gradient of micro-batch " + std::to_string(micro_batch) +
+               " is not on the device of its rank",
+           "GradSource::space() returned device, so kernels read it in place",
+           "copy it to that device, or return host from GradSource::space()");
   return leaf;
 }
 

@@ -7,8 +7,9 @@
 
 namespace zeroproof::cuda {
 
-/// The leaf of a micro-batch from its source. Errors: invalid_argument if it is not as long as the layout, not of the
-/// gradient dtype, or not where the source says that it is, as far as the space can tell.
+/// The gradient of a micro-batch from its source. Errors: invalid_argument if it does not have the
+/// length of the layout, the gradient dtype, or the memory space named by the source, as far as the
+/// space can check it.
 TensorView checked_leaf(const OptimizerSetup& setup, const MemorySpace& space, GradSource& leaves,
                         std::int64_t micro_batch);
 

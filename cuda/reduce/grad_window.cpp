@@ -35,14 +35,15 @@ void GradWindow::put(const host::PieceLoop& loop, const NodeValues& leaf) {
   tools_.put_leaf(loop, leaf, place(mine_->view(), leaf.base()));
 }
 
-/// A window of whole leaves holds every bucket in its place, a smaller one the bucket that is at hand.
+/// A window of whole gradients stores every bucket at its offset, a smaller one only the current
+/// bucket.
 NodeValues GradWindow::place(const TensorView& view, std::int64_t begin) const {
   return NodeValues::flat(view, numel_ == tools_.setup.layout->padded_numel() ? 0 : begin);
 }
 
 void GradWindow::end() {
   ZP_CHECK(mine_->guards_intact(), ErrorCode::internal,
-           "the red zone of a shared leaf was overwritten", "a kernel wrote outside its range",
+           "the red zone of a shared gradient was overwritten", "a kernel wrote outside its range",
            "report this with the command line");
   if (tools_.memory.guarded()) mine_->poison();
 }

@@ -1,5 +1,5 @@
 #pragma once
-// This rank's leaf of a micro-step, where the other ranks of its machine read it.
+// This rank's gradient of a micro-step in memory that the other ranks of its machine read.
 
 #include <vector>
 
@@ -11,33 +11,35 @@
 
 namespace zeroproof::cuda {
 
-/// In the gradient dtype; fp32 with TP ranks, whose parts are added before.
+/// In the gradient dtype; fp32 with TP ranks, whose parts are added first.
 DType shared_leaf_dtype(const OptimizerSetup& setup);
 
 class GradWindow {
  public:
-  /// Collective. numel: of a whole leaf, or of the largest bucket if leaves come bucket by bucket.
+  /// Collective. numel: of a whole gradient, or of the largest bucket if gradients come bucket by
+  /// bucket.
   GradWindow(const ReduceTools& tools, const MicroBatchIndex& numbers,
              const SharedMemoryGroup& near, std::int64_t numel);
 
   /// Whether it is large enough.
   bool holds(std::int64_t numel) const { return numel <= numel_; }
 
-  /// [padded_numel] for whole leaves; empty on a rank without micro-batches.
+  /// [padded_numel] for whole gradients; empty on a rank without micro-batches.
   TensorView mine() const { return mine_->view(); }
 
-  /// Copies the leaf over the pieces of a bucket, or of the model, unless it is there.
+  /// Copies the gradient over the pieces of a bucket, or of the model, unless it is already there.
   void put(const host::PieceLoop& loop, const NodeValues& leaf);
 
-  /// The leaf of a rank of this machine over a bucket.
+  /// The gradient of a rank of this machine over a bucket.
   NodeValues of(int rank, const BucketPlan& plan) const {
     return place(buffers_.of(shared_memory_group_.place(rank), 0), plan.range.begin);
   }
 
-  /// Before others read, and before this rank writes again. Collective over the machine.
+  /// Barrier before other ranks read, and before this rank writes again. Collective over the
+  /// machine.
   void fence() { buffers_.fence(); }
 
-  /// With guards, makes the leaf NaN. Errors: internal if a kernel wrote outside of it.
+  /// With guards, makes the gradient NaN. Errors: internal if a kernel wrote outside of it.
   void end();
 
  private:

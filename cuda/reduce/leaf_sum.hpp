@@ -1,5 +1,6 @@
 #pragma once
-// Adding up the leaves of a step, from the first micro-batch to the owner's G (R11), bucket by bucket.
+// Summation of the gradients of a step, from the first micro-batch to the owner's G (R11), bucket
+// by bucket.
 
 #include <cstdint>
 #include <memory>
@@ -11,28 +12,29 @@
 
 namespace zeroproof::cuda {
 
-/// One way to add. Either this rank keeps its own leaves and finish() brings them to their owners (keep), or every
-/// micro-step brings leaves here and only this rank's part is kept (receive).
+/// One summation method. Either this rank keeps its own gradients and finish() sends them to their
+/// owners (keep), or gradients arrive here in every micro-step and only this rank's part is kept
+/// (receive).
 class LeafSum {
  public:
   virtual ~LeafSum() = default;
 
-  /// Before the first leaf of a step.
+  /// Before the first gradient of a step.
   virtual void begin() = 0;
 
-  /// leaf: this rank's in a micro-step, flat, over the pieces of a loop.
+  /// leaf: this rank's gradient in a micro-step, flat, over the pieces of a loop.
   virtual void keep(const host::PieceLoop& loop, std::int64_t micro_step,
                     const NodeValues& leaf) = 0;
 
-  /// leaves: the senders' over this rank's part of a bucket, in increasing order of ranks. The memory is the caller's
-  /// again afterwards.
+  /// leaves: those of the senders over this rank's part of a bucket, in increasing order of ranks.
+  /// The caller may overwrite the memory afterwards.
   virtual void receive(const BucketPlan& plan, std::int64_t micro_step,
                        Span<const NodeValues> leaves) = 0;
 
-  /// After the last leaf of a step, before the first finish(). Collective.
+  /// After the last gradient of a step, before the first finish(). Collective.
   virtual void publish() {}
 
-  /// Where this rank's last leaf of a step need not be copied from, if there is such memory.
+  /// Memory from which this rank's last gradient of a step need not be copied, if there is any.
   virtual TensorView leaf_buffer() const { return {}; }
 
   /// Writes this rank's part of a bucket of G. Collective over comm and the instances.
@@ -47,11 +49,11 @@ std::unique_ptr<LeafSum> make_tree_sum(const ReduceTools& tools, const MicroBatc
                                        bool keeps);
 std::unique_ptr<LeafSum> make_binned_sum(const ReduceTools& tools, const MicroBatchIndex& numbers,
                                          bool keeps);
-/// Keeps always: leaves and nodes lie where the ranks of the machine add them up, and only what other machines need is
-/// sent, as nodes of this one. Collective. near.any() is true.
+/// Always keeps: gradients and nodes are in memory that all ranks of the machine read, and only
+/// nodes of this machine needed by others are sent. Collective. near.any() is true.
 std::unique_ptr<LeafSum> make_window_sum(const ReduceTools& tools, const MicroBatchIndex& numbers,
                                          const SharedMemoryGroup& near);
-/// Keeps always.
+/// Always keeps.
 std::unique_ptr<LeafSum> make_native_sum(const ReduceTools& tools, const MicroBatchIndex& numbers);
 
 }  // namespace zeroproof::cuda

@@ -15,7 +15,7 @@ std::vector<std::int64_t> numbers_of(const OptimizerSetup& setup, int data_rank)
   return numbers;
 }
 
-/// What a stack holds after these leaves, in increasing order.
+/// Contents of a stack after these leaves, in increasing order.
 std::vector<TreeNode> nodes_left(const std::vector<std::int64_t>& numbers) {
   struct Nothing {};
   host::TreeStack<Nothing> stack([](Nothing&, Nothing&) {});

@@ -18,7 +18,7 @@ class MicroBatchIndex {
   /// Leaf of a rank of this instance in a micro-step, or -1.
   std::int64_t leaf_of(int rank, std::int64_t micro_step) const;
 
-  /// Nodes left when a rank of this instance has pushed all its leaves: what it sends at the end of a step.
+  /// Nodes left when a rank of this instance has pushed all its leaves; sent at the end of a step.
   const std::vector<TreeNode>& nodes(int rank) const {
     return nodes_[static_cast<std::size_t>(rank)];
   }

@@ -1,4 +1,5 @@
-// Native gradient sums (R11): the communication library adds the ranks' floats. No bits are promised.
+// Native gradient sums (R11): the communication library adds the ranks' floats. Bits are not
+// guaranteed.
 
 #include <algorithm>
 #include <utility>
@@ -10,7 +11,7 @@
 namespace zeroproof::cuda {
 namespace {
 
-/// This rank's leaves of the whole model in one buffer.
+/// This rank's gradients of the whole model in one buffer.
 class NativeSum final : public LeafSum {
  public:
   NativeSum(const ReduceTools& tools, const MicroBatchIndex& numbers)
@@ -19,7 +20,7 @@ class NativeSum final : public LeafSum {
         store_(tools, moves_, tools.setup.layout->padded_numel()) {}
 
   void begin() override {
-    if (moves_.slots() > 0) return;  // the first leaf is copied
+    if (moves_.slots() > 0) return;  // the first gradient is copied
     // No micro-batch here: the library adds zeros.
     if (zeros_->numel() == 0) zeros_ = tools_.memory.nodes(tools_.setup.layout->padded_numel());
     tools_.space().fill(zeros_->data(), 0, zeros_->view().num_bytes());
@@ -51,7 +52,7 @@ class NativeSum final : public LeafSum {
     tools_.run(plan.mine, {&job, 1}, see);
   }
 
-  /// True if the ranks' parts follow each other as they stand in the bucket.
+  /// True if the ranks' parts are contiguous in the bucket, in rank order.
   static bool in_rank_order(const BucketPlan& plan) {
     std::int64_t at = plan.range.begin;
     return std::ranges::all_of(plan.parts(), [&](const RankPart& part) {
@@ -99,7 +100,7 @@ NodeValues NativeSum::scattered(const BucketPlan& plan) {
   return NodeValues::packed(TensorView{in, DType::fp32, plan.own.numel});
 }
 
-/// Every instance adds a share of the elements and hands it out, so that all have the same bits.
+/// Every instance adds a share of the elements and distributes it, so that all have the same bits.
 NodeValues NativeSum::over_instances(const BucketPlan& plan, const NodeValues& mine) const {
   const OptimizerSetup& setup = tools_.setup;
   const std::int64_t numel = plan.own.numel;

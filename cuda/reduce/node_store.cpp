@@ -38,7 +38,7 @@ void NodeStore::apply(const host::PieceLoop& loop, std::int64_t micro_step,
     }
   }
   tools_.run(loop, jobs);
-  // Not before that: a leaf may take the place of one that these sums have read.
+  // Not earlier: a gradient may overwrite one that these sums have read.
   for (const NodeMove& move : moves) {
     if (copied(move))
       tools_.put_leaf(loop, leaves[move.operands.front().index], slot(move.slot, leaf_dtype_));

@@ -1,5 +1,5 @@
 #pragma once
-// Memory of the nodes that a rank holds while leaves come in: one slot after another, made in the first step.
+// Memory of the nodes of a rank during a step: one slot after another, allocated in the first step.
 
 #include <cstddef>
 #include <cstdint>
@@ -14,14 +14,14 @@ namespace zeroproof::cuda {
 
 class NodeStore {
  public:
-  /// numel: elements of every slot, of the whole model or of this rank's shard. leaf_dtype: what a leaf to which
-  /// nothing is added in the step is kept in: fp32, or its own type, at the start of its slot. Both references
-  /// outlive this.
+  /// numel: elements of every slot, of the whole model or of this rank's shard. leaf_dtype: stored
+  /// type of a leaf to which nothing is added in the step: fp32, or its own type, at the start of
+  /// its slot. Both references outlive this.
   NodeStore(const ReduceTools& tools, const ReductionSchedule& moves, std::int64_t numel,
             DType leaf_dtype = DType::fp32)
       : tools_(tools), moves_(moves), numel_(numel), leaf_dtype_(leaf_dtype) {}
 
-  /// The same in slots that are there already, as many as the moves need, each of the whole model.
+  /// The same in existing slots, as many as the schedule needs, each of the whole model.
   NodeStore(const ReduceTools& tools, const ReductionSchedule& moves,
             std::vector<CountedBuffer> slots, DType leaf_dtype)
       : tools_(tools),
@@ -39,7 +39,7 @@ class NodeStore {
   NodeValues flat(std::size_t slot, DType dtype = DType::fp32);
   NodeValues packed(std::size_t slot, const BucketPlan& plan, DType dtype = DType::fp32);
 
-  /// A node that is left in a slot of the whole model, or of the shard, in the type it is kept in.
+  /// A node that is left in a slot of the whole model, or of the shard, in its stored type.
   NodeValues left(const ReductionSchedule::Left& node) {
     return flat(node.source.index, dtype_of(node));
   }

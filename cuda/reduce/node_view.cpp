@@ -14,8 +14,8 @@ void sort(std::vector<NodeView>& nodes) {
   std::ranges::sort(nodes, {}, [](const NodeView& one) { return one.node.first_micro_batch(); });
 }
 
-/// Combines what the instance holds and tells it to the owners of the same elements in the other instances. Returns the
-/// nodes of all instances.
+/// Combines the nodes of the instance and sends them to the owners of the same elements in the
+/// other instances. Returns the nodes of all instances.
 std::vector<NodeView> exchange_instances(const ReduceTools& tools, const MicroBatchIndex& numbers,
                                          const BucketPlan& plan,
                                          const std::vector<NodeView>& mine) {
@@ -72,7 +72,7 @@ std::vector<NodeView> nodes_at(const OptimizerSetup& setup, const std::vector<Tr
   return placed;
 }
 
-/// A leaf is below itself alone, in the type it travels in.
+/// A leaf covers only itself, in the type in which it is sent.
 std::vector<NodeView> pack_nodes(const ReduceTools& tools, const host::PieceLoop& loop,
                                  std::int64_t numel, const std::vector<TreeNode>& nodes,
                                  const std::vector<NodeView>& all, std::byte* to) {

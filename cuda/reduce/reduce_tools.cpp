@@ -8,8 +8,8 @@
 namespace zeroproof::cuda {
 namespace {
 
-/// Elements added at a time: a few buffers of this size live in the first-level cache. Whole chunks, so that the norm
-/// can be found on the way.
+/// Elements added at a time: a few buffers of this size fit into the first-level cache. Whole
+/// chunks, so that the norm can be computed in the same pass.
 constexpr std::int64_t fold_numel = 4096;
 static_assert(host::block_numel % fold_numel == 0 && fold_numel % norm_chunk_numel == 0);
 
@@ -20,7 +20,7 @@ Span<float> scratch(std::size_t numel) {
   return {values.data(), numel};
 }
 
-/// Where the values of a stretch begin. Gone with the next call of the same thread.
+/// Address of the values of a range. Invalidated by the next call of the same thread.
 Span<const host::GradStretch> operands(Span<const NodeValues> values, const Piece& stretch) {
   thread_local std::vector<host::GradStretch> from;
   from.clear();
@@ -28,14 +28,14 @@ Span<const host::GradStretch> operands(Span<const NodeValues> values, const Piec
   return from;
 }
 
-/// Whether the memory of a sum is read for it, and so in the caches anyway.
+/// Whether the memory of a sum is one of its operands, and so in the caches anyway.
 bool in_place(const FoldJob& job) {
   return std::ranges::any_of(job.operands, [&](const NodeValues& operand) {
     return operand.view().data == job.sum.view().data;
   });
 }
 
-/// One job of ReduceTools::run, with what is decided before the first block.
+/// One job of ReduceTools::run, with values computed before the first block.
 class FoldRun {
  public:
   FoldRun(const ReduceTools& tools, const FoldJob& job, const SeeSum& see)
@@ -45,7 +45,7 @@ class FoldRun {
         streamed_(tools.streams && !in_place(job)),
         one_pass_(tools.ops.fused_fold != nullptr && (!see || see.fold)) {}
 
-  /// Whether something is read again soon after it was written, so that stretches must be short.
+  /// Whether data is read again soon after it was written, so that blocks must be short.
   bool cached() const { return !one_pass_; }
 
   void run(const Exec& exec, const Piece& stretch) const {

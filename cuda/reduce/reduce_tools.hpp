@@ -1,5 +1,5 @@
 #pragma once
-// What everything in a gradient reduction works with: values where they lie, and sums over them block by block.
+// Shared tools of the gradient reduction: operands in place, and sums over them block by block.
 
 #include <cstdint>
 #include <functional>
@@ -23,12 +23,13 @@ struct FoldJob {
   NodeValues sum;
 };
 
-/// Sees every element of a sum once, on any thread. Stretches start at chunk boundaries of tensors.
+/// Callbacks over every element of a sum, once, on any thread. Ranges start at chunk boundaries of
+/// tensors.
 struct SeeSum {
   std::function<void(const Exec&, Span<const float> sum)> look =
-      {};                                ///< a stretch while it is in the cache
-  std::function<FusedFoldFn> fold = {};  ///< fused_fold and the look in one pass; may be empty
-  /// On a device: the fold of all pieces of a loop and the look, in one pass that is enqueued; may be empty.
+      {};                                ///< called with a range while it is in the cache
+  std::function<FusedFoldFn> fold = {};  ///< fused_fold and `look` in one pass; may be empty
+  /// On a device: the fold of all pieces of a loop and `look`, in one enqueued pass; may be empty.
   std::function<MemorySpace::FoldFn> enqueue = {};
 
   explicit operator bool() const { return look != nullptr; }  ///< on the host
@@ -39,7 +40,7 @@ struct ReduceTools {
   const KernelTable& ops;
   GradMemory& memory;
   const CommGroups comm_groups = {};
-  bool streams = false;  ///< G of this rank is too large to be found in the caches again
+  bool streams = false;  ///< G of this rank is larger than the caches
 
   const MemorySpace& space() const { return memory.space(); }
 
@@ -50,22 +51,24 @@ struct ReduceTools {
   void fold(const Exec& exec, const host::FoldPlan& plan, Span<const NodeValues> operands,
             const Piece& block, Span<float> sum) const;
 
-  /// In every block all jobs, one after another: a job may write what an earlier one reads. see: of the last job's sum.
+  /// In every block all jobs, one after another: a job may overwrite the operands of an earlier
+  /// one. see: callbacks for the last job's sum.
   void run(const host::PieceLoop& loop, Span<const FoldJob> jobs, const SeeSum& see = {}) const;
 
-  /// target = the bits of a leaf, or its values if target is fp32. Both flat; nothing is done if the leaf lies there.
+  /// target = the bits of a gradient, or its values if target is fp32. Both flat; no-op if the
+  /// gradient is already there.
   void put_leaf(const host::PieceLoop& loop, const NodeValues& leaf,
                 const NodeValues& target) const;
 
-  /// With guards, makes values NaN that nobody is to read again.
+  /// With guards, makes values NaN that must not be read again.
   void forget(const host::PieceLoop& loop, const NodeValues& values) const;
 };
 
-/// Where G of a step goes.
+/// Destination of G of a step.
 struct GradTarget {
-  Span<float> grad_sum;        ///< all of the model in stage 0, otherwise this rank's shard
-  SeeSum see = {};             ///< every element of grad_sum once, as it is written; may be empty
-  bool leaf_may_stay = false;  ///< a leaf that is G by itself may be left where it is
+  Span<float> grad_sum;  ///< all of the model in stage 0, otherwise this rank's shard
+  SeeSum see = {};       ///< called for every element of grad_sum as it is written; may be empty
+  bool leaf_may_stay = false;  ///< a gradient that itself is G may stay in place
 };
 
 }  // namespace zeroproof::cuda

@@ -9,7 +9,7 @@
 namespace zeroproof::cuda {
 namespace {
 
-/// What a node on a stack is made of: one slot that is there already, or operands still to be added.
+/// Origin of a node on a stack: one existing slot, or operands still to be added.
 struct Parts {
   std::vector<TreeNode> nodes;
   std::vector<NodeSource> sources;
@@ -33,7 +33,7 @@ bool is_slot(const Parts& parts) {
 ReductionSchedule ReductionSchedule::tree(const Steps& steps, LastLeaves last) {
   ReductionSchedule moves;
   std::map<int, Stack> stacks;
-  std::map<std::pair<int, std::size_t>, std::size_t> slot_of;  // by stack and place on it
+  std::map<std::pair<int, std::size_t>, std::size_t> slot_of;  // by stack and position on it
   for (std::size_t step = 0; step < steps.size(); ++step) {
     for (std::size_t i = 0; i < steps[step].size(); ++i) {
       const ArrivingLeaf& leaf = steps[step][i];
@@ -68,7 +68,7 @@ ReductionSchedule ReductionSchedule::tree(const Steps& steps, LastLeaves last) {
   return moves;
 }
 
-/// What a slot holds at the end is what was last written into it.
+/// The final content of a slot is the last node written to it.
 void ReductionSchedule::mark_leaves_that_stay() {
   for (const Left& left : left_) {
     if (!left.is_leaf || left.source.leaf) continue;

@@ -1,5 +1,6 @@
 #pragma once
-// What every micro-step does to the nodes that a rank holds, worked out once: the same for every bucket of every step.
+// Additions of every micro-step on the nodes of a rank, planned once: the same for every bucket of
+// every step.
 
 #include <cstddef>
 #include <cstdint>
@@ -22,32 +23,34 @@ struct NodeSource {
   std::size_t index = 0;
 };
 
-/// slot = sum of the operands, which are then done with.
+/// slot = sum of the operands, which are then free.
 struct NodeMove {
   std::size_t slot = 0;
   host::FoldPlan plan;
   std::vector<NodeSource> operands;
-  bool stays = false;  ///< a leaf by itself, and still so at the end of the step
+  bool stays = false;  ///< a single leaf, also at the end of the step
 };
 
-/// Nodes live in slots. The node that stands k-th on its stack is in the stack's k-th slot, so that a slot has one
-/// place in memory for ever; leaves that are combined in the micro-step in which they come take none.
+/// Nodes are stored in slots. The k-th node of a stack is in the stack's k-th slot, so that the
+/// address of a slot never changes; leaves that are combined in the micro-step in which they arrive
+/// use no slot.
 class ReductionSchedule {
  public:
   /// A node that is left after the last micro-step.
   struct Left {
     TreeNode node;
-    NodeSource source;     ///< a leaf if the last leaves stay where they are
+    NodeSource source;     ///< a leaf if the last leaves stay in place
     bool is_leaf = false;  ///< nothing was added to it
   };
   enum class LastLeaves { combined, stay };
   using Steps = std::vector<
       std::vector<ArrivingLeaf>>;  // [micro-step], leaves of a stack in increasing order
 
-  /// The stacks of R11. last: whether the leaves of the last micro-step are combined, or left for whoever finishes.
+  /// The stacks of R11. last: whether the leaves of the last micro-step are combined, or left to
+  /// the final sum.
   static ReductionSchedule tree(const Steps& steps, LastLeaves last = LastLeaves::combined);
 
-  /// One slot to which every leaf is added, in the order in which they come (R11, native).
+  /// One slot to which every leaf is added, in order of arrival (R11, native).
   static ReductionSchedule accumulate(const Steps& steps, LastLeaves last = LastLeaves::combined);
 
   const std::vector<NodeMove>& of(std::int64_t micro_step) const {

@@ -73,8 +73,8 @@ class TreeSum final : public LeafSum {
   NodeStore store_;
 };
 
-/// This rank's nodes go to the owners of their elements. Returns all ranks' nodes of this rank's part: its own where
-/// they are, the others' in the buffer they arrived in.
+/// Sends this rank's nodes to the owners of their elements. Returns all ranks' nodes of this rank's
+/// part: its own in place, the others' in the receive buffer.
 std::vector<NodeView> TreeSum::exchange(const BucketPlan& plan) {
   Communicator& comm = *tools_.comm_groups.comm;
   const int world = comm.world_size();

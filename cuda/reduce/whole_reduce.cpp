@@ -23,7 +23,7 @@ host::FoldPlan fold_of(const OptimizerSetup& setup, const ReductionSchedule& mov
 }  // namespace
 
 bool WholeReduce::fits(const OptimizerSetup& setup) {
-  // TP ranks add their parts bucket by bucket; bins hold more than one number for each element.
+  // TP ranks add their parts bucket by bucket; bins have more than one number per element.
   return data_ranks(setup) == 1 && tp_ranks(setup) == 1 && setup.grad_sum != GradSum::binned;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
-// Phase reduce of a rank that has every leaf of the step: nothing is sent, and it does not matter where buckets end.
+// Phase reduce of a rank that has every gradient of the step: nothing is sent, and bucket
+// boundaries do not matter.
 
 #include <optional>
 
@@ -11,16 +12,17 @@ namespace zeroproof::cuda {
 
 class WholeReduce {
  public:
-  /// Whether a rank of this setup is alone with leaves that are added as they are.
+  /// Whether a rank of this setup is alone and its gradients are added unchanged.
   static bool fits(const OptimizerSetup& setup);
 
-  /// ranges: what grad_sum has the elements of. tools and numbers outlive this.
+  /// ranges: the elements of grad_sum. tools and numbers outlive this.
   WholeReduce(const ReduceTools& tools, const MicroBatchIndex& numbers,
               const std::vector<FlatRange>& ranges);
 
-  /// Every leaf is read once; what has been added up so far is written at every second one. The last leaf goes straight
-  /// into the sum. Returns the leaf if it is G by itself and stays where it is; grad_sum is then not written.
-  /// leaf(i): of the i-th micro-batch, checked; valid until the next call.
+  /// Every gradient is read once; the partial sum is written at every second one. The last gradient
+  /// is added directly into the target. Returns the gradient if it itself is G and stays in place;
+  /// grad_sum is then not written.
+  /// leaf(i): gradient of the i-th micro-batch, checked; valid until the next call.
   template <class Leaf>
   std::optional<TensorView> run(const Leaf& leaf, const GradTarget& target) {
     TensorView last;
@@ -42,7 +44,7 @@ class WholeReduce {
   const ReductionSchedule moves_;
   const host::FoldPlan fold_;
   const host::PieceLoop all_;   ///< of the model
-  const host::PieceLoop mine_;  ///< the same tensors, local indices count in grad_sum
+  const host::PieceLoop mine_;  ///< the same tensors, with local indices into grad_sum
   NodeStore store_;
 };
 

@@ -1,4 +1,4 @@
-// The canonical tree (R11) where ranks of one machine read each other's leaves and nodes.
+// The canonical tree (R11) where ranks of one machine read each other's gradients and nodes.
 
 #include <cstddef>
 #include <utility>
@@ -14,7 +14,8 @@
 namespace zeroproof::cuda {
 namespace {
 
-/// What each rank of the machine does to its nodes. Its last leaf stays by itself: whoever adds up reads it anyway.
+/// Operations of each rank of the machine on its nodes. Its last gradient is not added: the final
+/// sum reads it anyway.
 std::vector<ReductionSchedule> moves_of(const MicroBatchIndex& numbers,
                                         const std::vector<int>& ranks) {
   std::vector<ReductionSchedule> moves;
@@ -68,8 +69,8 @@ class WindowSum final : public LeafSum {
   }
 
   void receive(const BucketPlan&, std::int64_t, Span<const NodeValues>) override {
-    fail(ErrorCode::internal, "leaves were sent to ranks that read them where they are",
-         "nothing would be added", "report this with the command line");
+    fail(ErrorCode::internal, "gradients were sent to ranks that read them in place",
+         "this sum receives no messages", "report this with the command line");
   }
 
   void publish() override { buffers_.fence(); }
@@ -85,13 +86,13 @@ class WindowSum final : public LeafSum {
     if (plan.own.numel > 0) add_to_sum(tools_, numbers_, plan, std::move(nodes), grad_sum, see);
   }
 
-  /// Nobody writes again what others may still read.
+  /// Barrier: a rank writes again only when no other rank reads.
   void end() override {
     buffers_.fence();
     store_.require_intact();
     ZP_CHECK(last_leaf_->guards_intact(), ErrorCode::internal,
-             "the red zone of a shared leaf was overwritten", "a kernel wrote outside its range",
-             "report this with the command line");
+             "the red zone of a shared gradient was overwritten",
+             "a kernel wrote outside its range", "report this with the command line");
     store_.forget();
     if (tools_.memory.guarded()) last_leaf_->poison();
   }
@@ -124,14 +125,15 @@ class WindowSum final : public LeafSum {
   std::vector<NodeView> near_nodes_;  ///< of all ranks of this machine
 };
 
-/// Adds the nodes of other machines for this rank's part. Every machine combines its leaves for an owner elsewhere
-/// once: the rank that stands at the owner's place, counted around, does it, so that all have about the same to do.
+/// Adds the nodes of other machines for this rank's part. Every machine combines its nodes for an
+/// owner elsewhere once, on the rank at the owner's position modulo the number of local ranks, so
+/// that all have about the same work.
 void WindowSum::receive_far(const BucketPlan& plan, std::vector<NodeView>& nodes) {
   Communicator& comm = *tools_.comm_groups.comm;
   const auto world = static_cast<std::size_t>(comm.world_size());
   const std::size_t here = shared_memory_group_.own_machine();
   const int own_place = shared_memory_group_.place(comm.rank());
-  const auto stands_at = [&](std::size_t machine, int place) {
+  const auto place_on = [&](std::size_t machine, int place) {
     return place % static_cast<int>(shared_memory_group_.machines()[machine].size());
   };
   std::vector<RankPart> parts(world);  // of those this rank combines for
@@ -141,7 +143,7 @@ void WindowSum::receive_far(const BucketPlan& plan, std::vector<NodeView>& nodes
   for (std::size_t r = 0; r < world; ++r) {
     const int rank = static_cast<int>(r);
     if (shared_memory_group_.near(rank) ||
-        stands_at(here, shared_memory_group_.place(rank)) != own_place)
+        place_on(here, shared_memory_group_.place(rank)) != own_place)
       continue;
     parts[r] = plan.part(rank);
     leaving += up_to_words(message_bytes(tools_.setup, nodes_[here], parts[r].numel));
@@ -170,7 +172,7 @@ void WindowSum::receive_far(const BucketPlan& plan, std::vector<NodeView>& nodes
     if (machine == here || plan.own.numel == 0) continue;
     const int from =
         shared_memory_group_
-            .machines()[machine][static_cast<std::size_t>(stands_at(machine, own_place))];
+            .machines()[machine][static_cast<std::size_t>(place_on(machine, own_place))];
     const std::int64_t bytes = message_bytes(tools_.setup, nodes_[machine], plan.own.numel);
     const std::vector<NodeView> sent = nodes_at(tools_.setup, nodes_[machine], plan.own.numel, in);
     nodes.insert(nodes.end(), sent.begin(), sent.end());

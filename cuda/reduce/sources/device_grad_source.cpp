@@ -25,10 +25,11 @@ DeviceGradSource::DeviceGradSource(const GradFormula& formula, const FlatLayout&
       units_(std::move(units)),
       begun_(device_space(), 1) {
   for (std::size_t u = 0; u < units_.size(); ++u) visits_.push_back(static_cast<int>(u));
-  device_space().wait();  // the memory is that of another stream
+  device_space().wait();  // the memory belongs to another stream
 }
 
-/// The clock starts before the leaf is made, and the stream goes on when the time is over.
+/// The clock starts before the gradient is computed, and the stream continues when the time is
+/// over.
 void DeviceGradSource::fill(std::int64_t micro_batch, std::int64_t begin,
                             const TensorView& to) const {
   const std::int64_t length = length_of(pace_.backward_ns, to.numel);

@@ -1,5 +1,5 @@
 #pragma once
-// A backward pass of known bits and known length, on the device that the optimizer works on.
+// A backward pass of known bits and known duration, on the optimizer's device.
 
 #include <cstdint>
 #include <optional>
@@ -11,33 +11,33 @@
 
 namespace zeroproof::cuda {
 
-/// How long the device takes from the start of a visit to its end, for every element of the unit or leaf. A visit whose
-/// leaf takes longer to write takes that long. 0: no time but that.
+/// Time on the device from the start of a visit to its end, per element of the unit or gradient. A
+/// visit whose gradient takes longer to write takes that longer time. 0: no extra time.
 struct GradPace {
   double forward_ns = 0;
   double backward_ns = 0;
 };
 
-/// Leaves of the formula, made by kernels that the optimizer's stream waits for and the host does not. Of one rank, and
-/// of the device that this thread has chosen: make it after the optimizer.
+/// Gradients of the formula, computed by kernels for which the optimizer's stream waits but not the
+/// host. Of one rank, and of the current device of this thread: construct it after the optimizer.
 class DeviceGradSource final : public GradSource, private LayeredModel {
  public:
-  /// log2_scale: where the device keeps log2 of the loss scale (EnqueuedOptimizer::log2_loss_scale()). units: of a
-  /// model that runs layer by layer; none: whole leaves. The layout and log2_scale outlive this, and whatever was
-  /// enqueued with it is finished when it ends.
+  /// log2_scale: device address of log2 of the loss scale (EnqueuedOptimizer::log2_loss_scale()).
+  /// units: of a model that runs layer by layer; none: whole gradients. The layout and log2_scale
+  /// outlive this; the destructor waits for all work that was enqueued with it.
   DeviceGradSource(const GradFormula& formula, const FlatLayout& layout, DType dtype,
                    const std::int32_t* log2_scale, GradPace pace = {},
                    std::vector<FlatRange> units = {});
 
-  /// What is asked for from now on is of this step, counted from 0.
+  /// Sets the step of the following gradients, counted from 0.
   void set_step(std::int64_t step) { step_ = step; }
 
   Space space() const override { return Space::device; }
-  /// One place for all of them: the device comes to the next one when it has used this one.
+  /// One buffer for all gradients: the device writes the next one when this one has been used.
   TensorView micro_batch_grad(std::int64_t micro_batch) override;
   LayeredModel* layers() override { return units_.empty() ? nullptr : this; }
 
-  /// Nanoseconds that the pace gives a micro-batch.
+  /// Nanoseconds of a micro-batch at this pace.
   std::int64_t length() const;
 
  private:
@@ -58,7 +58,7 @@ class DeviceGradSource final : public GradSource, private LayeredModel {
   std::vector<int> visits_;  // every unit once, in order
   const SpaceArray<std::uint64_t> begun_;
   std::optional<SpaceArray<std::byte>>
-      leaf_;  // [padded_numel] elements, from the first whole leaf on
+      leaf_;  // [padded_numel] elements, from the first whole gradient on
   std::int64_t step_ = 0;
   std::int64_t micro_batch_ = 0;
 };

@@ -24,7 +24,7 @@ struct FillGrad {
 
   ZP_DEVICE void pack(std::int64_t i) const {
     const std::int64_t first = begin + i;
-    if ((first & 3) != 0) {  // no block of random words begins here
+    if ((first & 3) != 0) {  // not the start of a block of random words
       for (int k = 0; k < pack_numel; ++k) one(i + k);
       return;
     }
@@ -57,7 +57,7 @@ ZP_KERNEL until_kernel(const std::uint64_t* since, std::uint64_t length) {
 void enqueue_leaf(const GradFormula& formula, std::int64_t step, std::int64_t micro_batch,
                   std::int64_t begin, const std::int32_t* log2_scale, const TensorView& to) {
   ZP_CHECK(is_param_format(to.dtype), ErrorCode::invalid_argument,
-           "a leaf was to be made in " + std::string(name(to.dtype)),
+           "fill_grad: the dtype of the gradient is " + std::string(name(to.dtype)),
            "gradients are fp32, bf16 or fp16", "choose one of these");
   if (to.numel == 0) return;
   const GradElements elements{formula.seed, leaf_stream + static_cast<std::uint32_t>(micro_batch),
@@ -74,9 +74,8 @@ void enqueue_clock(std::uint64_t* nanoseconds) { launch(clock_kernel, 1, one_war
 
 void enqueue_until(const std::uint64_t* since, std::int64_t length) {
   ZP_CHECK(length >= 0 && length <= most_nanoseconds, ErrorCode::invalid_argument,
-           "a device was to wait for " + std::to_string(length) + " ns",
-           "nothing else runs behind it meanwhile",
-           "choose 0 to " + std::to_string(most_nanoseconds));
+           "the device wait has length " + std::to_string(length) + " ns", "it blocks the stream",
+           "use 0 to " + std::to_string(most_nanoseconds));
   if (length > 0) launch(until_kernel, 1, one_warp, since, static_cast<std::uint64_t>(length));
 }
 

@@ -1,6 +1,6 @@
 #pragma once
-// Leaves made by a kernel, and the time that a backward pass would have taken for them. All is enqueued on the current
-// stream. Needs no CUDA.
+// Gradients computed by a kernel, and a delay in place of the time of a backward pass. All work is
+// enqueued on the current stream. Needs no CUDA.
 
 #include <cstdint>
 
@@ -9,15 +9,16 @@
 
 namespace zeroproof::cuda::device {
 
-/// Elements [begin, begin + to.numel) of the leaf, in device memory. log2_scale: in device memory too, read when the
-/// device comes to it. Errors: invalid_argument for another dtype than fp32, bf16 or fp16.
+/// Elements [begin, begin + to.numel) of the gradient, in device memory. log2_scale: also in device
+/// memory, read when the kernel runs. Errors: invalid_argument for another dtype than fp32, bf16 or
+/// fp16.
 void enqueue_leaf(const GradFormula& formula, std::int64_t step, std::int64_t micro_batch,
                   std::int64_t begin, const std::int32_t* log2_scale, const TensorView& to);
 
-/// Writes the time of the device's clock. nanoseconds: in device memory.
+/// Writes the device clock. nanoseconds: in device memory.
 void enqueue_clock(std::uint64_t* nanoseconds);
 
-/// Keeps the stream, and one warp of the device, until so much time has passed since then.
+/// Blocks the stream, and one warp of the device, until that much time has passed since then.
 /// Errors: invalid_argument unless 0 <= length <= most_nanoseconds.
 void enqueue_until(const std::uint64_t* since, std::int64_t length);
 

@@ -1,5 +1,5 @@
 #pragma once
-// One element of a leaf (grad_formula.hpp), for kernels and for the host.
+// One element of a gradient (grad_formula.hpp), for kernels and for the host.
 
 #include <type_traits>
 
@@ -14,7 +14,7 @@ struct GradElements {
   std::uint64_t seed;
   std::uint32_t stream;
   std::uint32_t t;
-  std::int64_t overflow;  ///< this element is infinite; -1: none is
+  std::int64_t overflow;  ///< index of the infinite element; -1: none
 
   ZP_HOST_DEVICE PhiloxWords words(std::int64_t index) const {
     return philox_words(seed, stream, t, static_cast<std::uint64_t>(index) / 4U);
@@ -30,7 +30,7 @@ struct GradElements {
     return static_cast<float>(static_cast<std::int32_t>(word >> 24) - 128) * 0x1p-8F * scale;
   }
 
-  /// Element index, whoever asks for it alone.
+  /// A single element by index.
   ZP_HOST_DEVICE float at(std::int64_t index, float scale) const {
     const PhiloxWords r = words(index);
     const auto n = static_cast<std::uint32_t>(index & 3);

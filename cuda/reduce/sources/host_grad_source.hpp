@@ -1,5 +1,5 @@
 #pragma once
-// The leaves of DeviceGradSource, on the host.
+// The gradients of DeviceGradSource, on the host.
 
 #include <cstdint>
 #include <functional>
@@ -10,14 +10,14 @@
 
 namespace zeroproof::cuda {
 
-/// Whole leaves, bit for bit those of the formula.
+/// Whole gradients, bit for bit those of the formula.
 class HostGradSource final : public GradSource {
  public:
-  /// log2_scale: asked for with every leaf. The layout outlives this.
+  /// log2_scale: called for every gradient. The layout outlives this.
   HostGradSource(const GradFormula& formula, const FlatLayout& layout, DType dtype,
                  std::function<std::int32_t()> log2_scale);
 
-  /// What is asked for from now on is of this step, counted from 0.
+  /// Sets the step of the following gradients, counted from 0.
   void set_step(std::int64_t step) { step_ = step; }
 
   TensorView micro_batch_grad(std::int64_t micro_batch) override;

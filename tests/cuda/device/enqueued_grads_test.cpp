@@ -76,7 +76,7 @@ TEST_CASE(
         LastLeafIs on_host(there, micro_batch, {data, here.dtype, here.numel});
         expect_error(
             ErrorCode::invalid_argument, [&] { rank.optimizer->enqueue_step(on_host); },
-            "does not lie on the device of its rank");
+            "is not on the device of its rank");
       }
       LastLeafIs on_device(host, micro_batch, there.micro_batch_grad(0));
       expect_error(
