@@ -19,7 +19,6 @@ namespace zeroproof::cuda {
 /// rounded down to whole blocks, blocks shared with other ranks stay resident, and so does padding
 /// before the first element. In the offloaded part blocks then start at multiples of
 /// state_block_numel, with gaps before them.
-/// first element. In the offloaded part blocks then begin at multiples of state_block_numel, with gaps before them.
 class StateSplit {
  public:
   /// pieces: of the ranges. Takes floor(fraction * N) of the N elements of the pieces in flat

@@ -9,7 +9,7 @@
 namespace zeroproof::cuda {
 namespace {
 
-/// Ranks of one machine see its devices in the same order.
+/// Ranks of one machine enumerate its devices in the same order.
 int local_rank(const OptimizerSetup& setup) {
   return own_data_rank(setup) * tp_ranks(setup) + tp_rank(setup);
 }
@@ -19,9 +19,8 @@ int local_rank(const OptimizerSetup& setup) {
 DeviceOptimizer::DeviceOptimizer(const OptimizerSetup& setup, bool fused, bool graphs,
                                  const Makers& makers)
     : stream_(local_rank(setup)), setup_(setup), fused_(fused), graphs_(graphs) {
-  ZP_CHECK(fused || !graphs, ErrorCode::invalid_argument,
-           "graphs of a step in phases were asked for",
-           "the host looks at every phase, and a graph has no place for that", "use fused passes");
+  ZP_CHECK(fused || !graphs, ErrorCode::invalid_argument, "graphs need fused passes",
+           "without them the host runs and checks every phase", "use fused passes");
   const Inside inside(*this);
   try {
     make(makers);
@@ -58,12 +57,13 @@ void DeviceOptimizer::make(const Makers& makers) {
         [this](const std::function<void()>& stretch) { step_graphs_->run(stretch); });
 }
 
-/// Memory goes back in the order of the stream, and after everything that uses it: pinned memory too, which no stream
-/// knows of. Work that waited for other ranks ends with their comm_groups, and then the rest of it does.
+/// Memory is freed in stream order, after all work that uses it: pinned memory too, although it
+/// belongs to no stream. Work that waited for other ranks ends with their comm_groups, and then the
+/// rest of it does.
 void DeviceOptimizer::release() {
   try {
     device_space().wait();
-  } catch (const std::exception&) {  // whoever waited for the step was told
+  } catch (const std::exception&) {  // already reported to the thread that waited for the step
     if (comm_groups_) comm_groups_->stop();
     static_cast<void>(wait_to_release());
   }
@@ -151,8 +151,8 @@ bool DeviceOptimizer::step(GradSource& leaves, StepObserver* observer) {
 }
 
 void DeviceOptimizer::enqueue_step(GradSource& leaves) {
-  ZP_CHECK(fused_, ErrorCode::invalid_argument, "a step in phases was to be enqueued at once",
-           "the host looks at every phase",
+  ZP_CHECK(fused_, ErrorCode::invalid_argument, "enqueue_step() needs fused passes",
+           "without them the host runs and checks every phase",
            "make the optimizer with fused passes, or run its phases");
   const Inside inside(*this);
   const DeviceCalls before = device::device_calls();
@@ -160,7 +160,8 @@ void DeviceOptimizer::enqueue_step(GradSource& leaves) {
   mirrors_.send_back();
   ring_->look();
   const bool alone = data_ranks(setup_) * tp_ranks(setup_) == 1;
-  // Ranks look at different times, and one that leaves leaves the others waiting: all go on to the same step.
+  // Ranks check the status at different times, and a rank that stops early leaves the others
+  // waiting: all continue to the same step.
   const bool due =
       alone || ring_->pushed() - ring_->halted_at().value_or(ring_->pushed()) >= most_enqueued;
   const std::int64_t seen_t = last(due).applied_steps;
@@ -174,7 +175,8 @@ void DeviceOptimizer::enqueue_step(GradSource& leaves) {
   calls_ = device::device_calls() - before;
 }
 
-/// One stretch, or two, or three, where ranks meet on the host in between: their copies cannot be captured.
+/// One section, or two, or three, where ranks meet on the host in between: their copies cannot be
+/// captured.
 void DeviceOptimizer::enqueue_whole(GradSource& leaves, bool one_stretch) {
   const bool alone = data_ranks(setup_) * tp_ranks(setup_) == 1;
   step_graphs_->run([&] {
@@ -198,11 +200,12 @@ void DeviceOptimizer::enqueue_whole(GradSource& leaves, bool one_stretch) {
     }
     inner_->run_phase(Phase::gather, leaves);
   }
-  inner_->run_phase(Phase::cast, leaves);  // was part of the update, and the host counts it
+  inner_->run_phase(Phase::cast, leaves);  // was part of the update, and is counted on the host
 }
 
-/// Three stretches, or four: what the step decides; then the host, which has to know, updates its elements while the
-/// device updates the others; at last the parameters. Ranks that skip, or stop, all do.
+/// Three sections, or four: first the decision of the step; then the host waits for it and updates
+/// its elements while the device updates the others; finally the parameters. If one rank skips or
+/// stops, all do.
 void DeviceOptimizer::enqueue_with_host(GradSource& leaves, bool one_stretch) {
   const bool alone = data_ranks(setup_) * tp_ranks(setup_) == 1;
   step_graphs_->run([&] {

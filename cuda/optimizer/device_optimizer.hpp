@@ -17,13 +17,15 @@
 
 namespace zeroproof::cuda {
 
-/// The production optimizer with everything in the memory of a device, for whoever is on the host: it enqueues on a
-/// stream of its own, brings leaves there, and shows observers copies that it keeps up to date. Phase by phase the host
-/// looks at every phase; enqueue_step() does the whole step in stretches that nobody looks at. A class of one's own may
-/// make its parts, or write a function anew; the others stay as they are.
+/// The production optimizer with all buffers in device memory, called from the host: it enqueues on
+/// its own stream, copies gradients to the device, and gives observers host copies that it keeps up
+/// to date. Phase by phase the host checks every phase; enqueue_step() runs the whole step in
+/// sections without a check on the host. Subclasses may create their own parts or override single
+/// functions.
 class DeviceOptimizer : public EnqueuedOptimizer {
  public:
-  /// Who makes what; each is called once, in the stream of the rank. Null: DeviceStep, ProductionOptimizer.
+  /// Factories of the parts; each is called once, in the stream of the rank. Null: DeviceStep,
+  /// ProductionOptimizer.
   struct Makers {
     std::function<std::unique_ptr<DeviceStep>(RankShard& shard, const CommGroups& comm_groups)>
         step;
@@ -32,9 +34,9 @@ class DeviceOptimizer : public EnqueuedOptimizer {
         inner;
   };
 
-  /// Collective. fused: two passes over the gradient; graphs: steps without a observer are replayed, needs fused.
-  /// Errors: those of ProductionOptimizer; unavailable if no device answers, or ranks cannot reach each other's device
-  /// memory.
+  /// Collective. fused: two passes over the gradient; graphs: steps without an observer are
+  /// replayed, needs fused. Errors: those of ProductionOptimizer; unavailable if there is no usable
+  /// device, or ranks cannot access each other's device memory.
   DeviceOptimizer(const OptimizerSetup& setup, bool fused, bool graphs, const Makers& makers = {});
   /// Waits for the device.
   ~DeviceOptimizer() override;
@@ -52,9 +54,9 @@ class DeviceOptimizer : public EnqueuedOptimizer {
   LossScalerState loss_scaler() const override;
   std::int64_t applied_steps() const override;
   MemoryUse memory() const override { return inner_->memory(); }
-  /// What moves the data of a step, for whoever counts it.
+  /// Data transfers of a step, for counting.
   const DeviceCommGroups& comm_groups() const { return *comm_groups_; }
-  /// Without a observer and in the fused form: enqueues the step and waits for it.
+  /// Without an observer and in the fused form: enqueues the step and waits for it.
   bool step(GradSource& leaves, StepObserver* observer = nullptr) override;
 
   void enqueue_step(GradSource& leaves) override;
@@ -66,7 +68,7 @@ class DeviceOptimizer : public EnqueuedOptimizer {
   }
 
  protected:
-  /// Whoever enqueues or waits does so in here.
+  /// All enqueuing and waiting runs inside this function.
   class Inside {
    public:
     explicit Inside(const DeviceOptimizer& rank) : stream_(rank.stream_), watch_(rank.watch_) {}
@@ -77,11 +79,12 @@ class DeviceOptimizer : public EnqueuedOptimizer {
   };
 
   void make(const Makers& makers);
-  /// What comes behind the sum, up to the parameters. one_stretch: ranks meet nowhere that cannot be captured.
+  /// The part after the sum, up to the parameters. one_stretch: ranks meet nowhere that cannot be
+  /// captured.
   void enqueue_whole(GradSource& leaves, bool one_stretch);
   void enqueue_with_host(GradSource& leaves, bool one_stretch);
   void release();
-  /// Errors: the halt that was found, if it is due.
+  /// Errors: the halt found on the device, if it is due.
   StepStatus last(bool due = true);
   std::vector<ExposedBuffer> mirrored(std::vector<ExposedBuffer> buffers);
 
@@ -95,7 +98,7 @@ class DeviceOptimizer : public EnqueuedOptimizer {
   std::unique_ptr<StagedGrads> leaves_;
   std::unique_ptr<StatusRing> ring_;
   std::unique_ptr<StepGraphs> step_graphs_;
-  std::int64_t loaded_t_ = 0;  ///< steps that were applied in the state that was loaded
+  std::int64_t loaded_t_ = 0;  ///< applied steps in the loaded state
   LossScalerState loaded_scaler_;
   DeviceCalls calls_;
   mutable HostMirrors mirrors_;

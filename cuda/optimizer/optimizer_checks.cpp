@@ -18,7 +18,7 @@ void require(bool ok, const std::string& problem, const char* why, const char* r
   ZP_CHECK(ok, ErrorCode::invalid_argument, problem, why, remedy);
 }
 
-/// Throws for values outside their ranges, before the first step instead of in the middle of it.
+/// Throws for values outside their ranges, before the first step instead of during it.
 void require_ranges(const OptimizerSetup& setup) {
   const int log2_scale = host::loss_scaler_init(setup.scaler).log2_scale;
   for (int group = 0; group < setup.groups.count(); ++group) {
@@ -28,14 +28,14 @@ void require_ranges(const OptimizerSetup& setup) {
   }
 }
 
-/// What state and master of R25 are made for.
+/// Combinations that the formats of R25 support.
 void require_formats(const OptimizerSetup& setup) {
   const StateFormats& formats = setup.state_formats;
   const int tp = setup.tp == nullptr ? 1 : setup.tp->world_size();
   require(!host::any_state_scales(setup.hyper, formats) || !setup.offload.on() || tp == 1,
-          "state in fp16 or e4m3 is to be offloaded on " + std::to_string(tp) + " TP ranks",
-          "they cut blocks anywhere, and chunks have whole ones",
-          "use bf16, one TP rank, or leave the offload out");
+          "state in fp16 or e4m3 cannot be offloaded on " + std::to_string(tp) + " TP ranks",
+          "chunks need whole blocks, but TP shards split them",
+          "use bf16, one TP rank, or do not offload");
 }
 
 void require_numel(std::string_view buffer, std::size_t size, std::size_t expected) {
@@ -45,7 +45,8 @@ void require_numel(std::string_view buffer, std::size_t size, std::size_t expect
           "state would be lost or read past its end", "pass flat buffers, padding included");
 }
 
-/// One for every block of the undistributed numbering, of which a TP rank knows where its own elements stand.
+/// One scale for every block of the undistributed numbering; a TP rank checks only the blocks of
+/// its own elements.
 void require_scales(std::string_view buffer, std::size_t size, const OptimizerSetup& setup) {
   if (setup.placement.empty())
     return require_numel(
@@ -55,7 +56,7 @@ void require_scales(std::string_view buffer, std::size_t size, const OptimizerSe
   const std::int64_t needed = own.empty() ? 0 : own.back().end;
   require(size >= static_cast<std::size_t>(needed),
           "the state's " + std::string(buffer) + " has " + std::to_string(size) +
-              " elements, and block " + std::to_string(needed - 1) + " is this rank's",
+              " elements, but block " + std::to_string(needed - 1) + " is this rank's",
           "codes would have no scale", "pass one for every block of the undistributed numbering");
 }
 
@@ -86,7 +87,7 @@ void require_counters(const OptimizerSetup& setup, const FullState& state) {
     require_numel("tensor_steps", state.tensor_steps.size(), setup.layout->tensors().size());
   }
   constexpr std::int64_t most =
-      std::numeric_limits<std::int64_t>::max() - 1;  // the next step has a number too
+      std::numeric_limits<std::int64_t>::max() - 1;  // the next step needs a number too
   const auto require_count = [&](std::string_view what, bool good, const std::string& shown) {
     require(good, std::string(what) + " is " + shown, "bias correction counts applied steps",
             "use a value from 0 to 2^63 - 2");

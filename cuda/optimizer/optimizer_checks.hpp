@@ -10,7 +10,7 @@ const OptimizerSetup& validate(const OptimizerSetup& setup);
 /// Errors: invalid_argument if the state does not cover the layout or a counter is negative.
 void require_state(const OptimizerSetup& setup, const FullState& state);
 
-/// The same of the counters alone: what `state` has of buffers is not looked at.
+/// Checks only the counters of the state, not its buffers.
 void require_counters(const OptimizerSetup& setup, const FullState& state);
 
 }  // namespace zeroproof::cuda

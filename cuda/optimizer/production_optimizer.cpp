@@ -15,17 +15,17 @@ namespace {
 
 OptimizerSetup adapt(OptimizerSetup setup, Space space) {
   validate(setup);
-  if (space == Space::device) setup.windows = Windows::off;  // that memory is the host's
+  if (space == Space::device) setup.windows = Windows::off;  // that memory is host memory
   return setup;
 }
 
-/// Collective over comm, if the ranks are to look for each other.
+/// Collective over comm, if shared memory is to be used.
 std::unique_ptr<SharedMemoryGroup> find_near(const OptimizerSetup& setup) {
   if (setup.windows == Windows::off || setup.comm->world_size() == 1) return nullptr;
   return std::make_unique<SharedMemoryGroup>(*setup.comm);
 }
 
-/// Stage 0: G of every rank where the others can read their parts of it.
+/// Stage 0: G of every rank in memory where the others can read their parts of it.
 std::unique_ptr<SharedBuffers> share_sums(const OptimizerSetup& setup,
                                           const SharedMemoryGroup* near) {
   if (setup.stage > 0 || near == nullptr || !near->all()) return nullptr;
@@ -56,7 +56,7 @@ std::unique_ptr<OffloadedGradBuffer> offloaded_grads(const OptimizerSetup& setup
   return std::make_unique<OffloadedGradBuffer>(setup.offload, *split, ledger);
 }
 
-/// Null where the kernels of a device read and store all of it.
+/// Null where kernels on a device read and store all of it.
 std::unique_ptr<StateBlocks> tiles_of(const OptimizerSetup& setup, Space space,
                                       const StateSplit* split, const std::vector<FlatRange>& ranges,
                                       const RuleState& state, const CountedBuffer& master) {
@@ -141,7 +141,8 @@ void ProductionOptimizer::load_state(const FullState& state) {
     return Span<const float>();
   };
   Exec exec = setup_.exec;
-  if (ledger_.space().kind == Space::device) exec.num_threads = 1;  // the stream is this thread's
+  if (ledger_.space().kind == Space::device)
+    exec.num_threads = 1;  // the stream belongs to this thread
   const auto has = [&](BufferId id) { return !whole(id).empty(); };
   load(exec, state, has,
        [&](const MemorySpace& space, BufferId id, std::int64_t begin, Span<float> local) {
@@ -165,7 +166,7 @@ void ProductionOptimizer::load_state_from(const StateSource& source) {
   Exec exec = setup_.exec;
   exec.num_threads = 1;  // a source is read from front to back
   std::vector<float> values;
-  std::mutex reading;  // but by the threads that store state in fewer bits, in their order
+  std::mutex reading;  // or by the threads that store state in fewer bits, in their order
   const auto has = [&](BufferId id) { return source.has(id); };
   load(exec, counters, has,
        [&](const MemorySpace& space, BufferId id, std::int64_t begin, Span<float> local) {
@@ -190,8 +191,7 @@ void ProductionOptimizer::load(const Exec& exec, const FullState& counters,
   }
   params_.count_cast();
   gather();
-  ledger_.space()
-      .wait();  // whoever loads is told what went wrong, and other streams may read it all
+  ledger_.space().wait();  // reports errors to the caller; other streams may then read the buffers
   loaded_ = true;
 }
 
@@ -262,8 +262,7 @@ void ProductionOptimizer::run_phase(Phase phase, GradSource& leaves) {
            "masters and moments are still poisoned", "call load_state first");
   ZP_CHECK(!skipped() || !skipped_on_overflow(phase), ErrorCode::invalid_argument,
            "phase " + std::string(name(phase)) + " was called in a skipped step",
-           "an overflow must leave every bit of the state alone",
-           "begin the next step with prepare");
+           "a step with an overflow must not change the state", "begin the next step with prepare");
   execute(phase, leaves);
 }
 
@@ -292,8 +291,8 @@ void ProductionOptimizer::execute(Phase phase, GradSource& leaves) {
 
 void ProductionOptimizer::reduce(GradSource& leaves) {
   ZP_CHECK(leaves.space() == ledger_.space().kind, ErrorCode::invalid_argument,
-           "the leaves of a step lie in the memory of a device",
-           "this optimizer's buffers are the host's",
+           "the gradients of a step are in device memory",
+           "the buffers of this optimizer are in host memory",
            "copy them to the host, or use the optimizer in the space device");
   if (LayeredModel* model = leaves.layers()) return reduce_layered(*model, leaves);
   const GradTarget target = step_->grad_target();
@@ -312,7 +311,7 @@ void ProductionOptimizer::overwritten(Phase phase) {
   if (ParamStore* const columns = columns_.store()) columns->take_shown();
 }
 
-// What observers and comparisons see of the production optimizer.
+// Views of the production optimizer for observers and comparisons.
 
 std::vector<ExposedBuffer> ProductionOptimizer::exposed(Phase phase) {
   if (phase == Phase::cast) {

@@ -25,13 +25,15 @@
 
 namespace zeroproof::cuda {
 
-/// One rank of the production optimizer: its buffers, and what ranks do together. What it does alone is its LocalStep.
+/// One rank of the production optimizer: its buffers, and the collective parts of a step. The local
+/// part is its LocalStep.
 /// Subclasses may override single phases.
 class ProductionOptimizer : public DistributedOptimizer {
  public:
-  /// space: where its buffers live; everything on a device is enqueued on the current stream. ops: the implementations that add
-  /// gradients on the host, and update what is offloaded; they outlive this. make_step is called once. comm_groups: what
-  /// moves data in that space; by default, the communicators of the setup.
+  /// space: memory space of its buffers; all work on a device is enqueued on the current stream.
+  /// ops: the implementations that add gradients on the host, and update offloaded elements; they
+  /// outlive this. make_step is called once. comm_groups: communicators in that space; by default,
+  /// those of the setup.
   ProductionOptimizer(const OptimizerSetup& setup, Space space, const KernelTable& ops,
                       const MakeLocalStep& make_step,
                       const std::optional<CommGroups>& comm_groups = {},
@@ -62,7 +64,7 @@ class ProductionOptimizer : public DistributedOptimizer {
 
   const OptimizerSetup setup_;
   const CommGroups comm_groups_;
-  const std::vector<FlatRange> ranges_;  // what this rank keeps state for
+  const std::vector<FlatRange> ranges_;  // elements whose state is on this rank
   const host::PieceLoop pieces_;
   const std::vector<BucketPlan> plans_;
   MemoryLedger ledger_;  // before everything that is counted on it
@@ -72,14 +74,14 @@ class ProductionOptimizer : public DistributedOptimizer {
   const std::unique_ptr<StateSplit> split_;  ///< null: nothing is offloaded, as the next one
   const std::unique_ptr<OffloadedState> offloaded_;  ///< before the step
   const std::unique_ptr<OffloadedGradBuffer>
-      offloaded_grads_;                  ///< null: G lies where the other buffers do
+      offloaded_grads_;                  ///< null: G is with the other buffers
   std::unique_ptr<SharedBuffers> sums_;  ///< stage 0 on ranks of one machine: where grad_ is
-  CountedBuffer grad_;                   // G, unless it is a leaf, then what the step makes of it
+  CountedBuffer grad_;  // G, unless it is a micro-batch gradient, then later phases' values
   CountedBuffer master_;
   ParamStore param_store_;
   ParamGather params_;
   RuleState state_;
-  const std::unique_ptr<StateBlocks> tiles_;  ///< null: state and master are fp32, or a device's
+  const std::unique_ptr<StateBlocks> tiles_;  ///< null: state and master are fp32, or on a device
   ParamScales scales_;
   ParamColumns columns_;
   RankShard shard_;
@@ -90,14 +92,15 @@ class ProductionOptimizer : public DistributedOptimizer {
   bool loaded_ = false;
 
  private:
-  /// Gives the elements of a buffer in the rank's flat numbering, from `begin` on; they lie in that space.
+  /// Reads the elements of a buffer in the rank's flat numbering, from `begin` on; they are in that
+  /// space.
   using ReadState = std::function<void(const MemorySpace& space, BufferId id, std::int64_t begin,
                                        Span<float> local)>;
-  /// has: whether there is a buffer.
+  /// has: whether the buffer exists.
   void load(const Exec& exec, const FullState& counters, const std::function<bool(BufferId)>& has,
             const ReadState& read);
   void load_resident(const Exec& exec, const ReadState& read);
-  /// State and master that are not kept in fp32.
+  /// Loads state and master that are not stored in fp32.
   void load_stored(const FullState& counters, const std::function<bool(BufferId)>& has,
                    const ReadState& read);
 

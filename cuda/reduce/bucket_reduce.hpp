@@ -51,7 +51,6 @@ class BucketReduce final : public BucketSink {
 
   /// After the last micro-step: writes G, in stage 0 all of it, otherwise this rank's shard.
   /// Collective over comm and the instances.
-  /// the instances.
   void finish(const GradTarget& target);
 
   /// Discards the gradients taken so far, after a step that could not be finished.

@@ -42,7 +42,7 @@ class ChunkPlace final : public StoredPlace {
   std::array<TensorView, state_buffers.size()> codes_, scales_;
 };
 
-/// Codes of columns go to a device as those of parameters do.
+/// Codes of columns are copied to a device like those of parameters.
 std::unique_ptr<OffloadStream> column_lane(const RankShard& shard, const OffloadStream* lane) {
   if (lane == nullptr || shard.column_params == nullptr) return nullptr;
   const TensorView codes = shard.column_params->shard();
@@ -117,7 +117,8 @@ void ChunkedHostStep::update_chunks(const StepDecision& decision) {
   clip_coef_ = decision.clip_coef;
   chunk_ = nullptr;
   forget_elsewhere(codes_);
-  // The gradient sum of these elements may be the host's already, and whoever made the decision has waited for it.
+  // The gradient sum of these elements may already be on the host; the code that made the decision
+  // has waited for it.
   const TakesPart takes_part = updated_now();
   const bool casts = fused_ && scales_ == nullptr;
   const bool fetches = lane_ != nullptr && !setup_.offload.grads;

@@ -12,38 +12,42 @@
 
 namespace zeroproof::cuda {
 
-/// Update and cast of the offloaded elements, by the host, one chunk at a time, with what another LocalStep of the rank
-/// has decided. Its other phases are never called.
+/// Update and cast of the offloaded elements by the host, one chunk at a time, with the decision of
+/// another LocalStep of the rank. Its other phases are never called.
 class ChunkedHostStep : public HostStep {
  public:
-  /// lane: of a shard on a device; null on the host, where gradient and parameters are used where they are.
+  /// lane: of a shard on a device; null on the host, where gradient and parameters are used in
+  /// place.
   ChunkedHostStep(RankShard& shard, OffloadedState& state, OffloadStream* lane, bool fused,
                   const KernelTable& ops);
 
-  /// Where a checkpoint's scales are read: those of a buffer, by its place in state_buffers, from a block of the
-  /// undistributed numbering on.
+  /// Reads a checkpoint's scales: those of a buffer, by its index in state_buffers, from a block of
+  /// the undistributed numbering on.
   using ReadScales = std::function<void(std::size_t i, std::int64_t block, Span<float> scales)>;
-  /// Fills chunks whose state is not all fp32 (LocalStep::load_stored), of a state that is being loaded. read: into
-  /// memory of the host.
+  /// Fills chunks whose state is not all fp32 (LocalStep::load_stored), of a state that is being
+  /// loaded. read: into host memory.
   void fill_stored(const FullState& state, const StateBlocks::Chosen& of_codes,
                    const StateBlocks::Change& read, const ReadScales& read_scales);
-  /// Makes the parameters of a state that was loaded.
+  /// Makes the parameters of a loaded state.
   void load(const FullState& state) override;
-  /// The decision is that of the moment before the update.
+  /// decision: as of the time before the update.
   virtual void update_chunks(const StepDecision& decision);
-  /// Phase cast, with the counts after the update. Nothing in the fused form, but of parameters with scales.
+  /// Phase cast, with the counts after the update. No-op in the fused form, except for parameters
+  /// with scales.
   virtual void cast_chunks(const StepDecision& decision);
 
-  // Parameters with scales (R24), for which those of all masters meet: before the others', and after them.
+  // Parameters with scales (R24), for which the magnitudes of all masters are joined: before the
+  // others', and after them.
 
-  /// What a state that was loaded brings, and ParamScales::elsewhere() of its masters.
+  /// Computes the values of a loaded state, and ParamScales::elsewhere() of its masters.
   void load_collected(const FullState& state);
-  /// The same for columns that have scales of their own, when those of parameters are made: of masters that are, if
-  /// the setup asks for it, what the codes of parameters say.
+  /// The same for columns that have scales of their own, after those of parameters are made: of
+  /// masters that are, if the setup requires it, the dequantized codes of parameters.
   void load_columns(const FullState& state);
-  /// ParamScales::elsewhere() of the new masters, with the counts after the update. Nothing if the update has done so.
+  /// ParamScales::elsewhere() of the new masters, with the counts after the update. No-op if the
+  /// update has done so.
   void collect_chunks(const StepDecision& decision);
-  /// Masters were changed after that.
+  /// Marks that masters were changed after that.
   void forget() { is_collected_ = false; }
   /// On the host, for columns.
   std::int64_t column_bytes() const;
@@ -60,40 +64,41 @@ class ChunkedHostStep : public HostStep {
   std::size_t at(const Piece& piece) const {
     return static_cast<std::size_t>(split_->place(piece.local_begin) - chunk_->begin);
   }
-  /// Whether a tensor takes part: its parameters are made.
+  /// Whether a tensor takes part, that is, its parameters are made.
   using TakesPart = std::function<bool(std::int64_t tensor)>;
   TakesPart updated_now() const {
     return [this](std::int64_t tensor) { return steps_.updated(tensor); };
   }
-  /// The chunk's parameters that have been made go to where the others are.
+  /// Copies the chunk's new parameters to the other parameters.
   void send_params(OffloadStream* lane, const TakesPart& takes_part);
   void cast_all();
 
-  /// One of the codes that masters have, with where its parameters go: through a lane, or where the host has them.
+  /// One of the codes of the masters, and the destination of its parameters: an offload stream, or
+  /// host memory.
   struct Code {
     ParamScales* scales = nullptr;
     ParamStore* params = nullptr;
     OffloadStream* lane = nullptr;
-    std::byte* chunk = nullptr;  ///< the lane's, of the chunk that is being coded
+    std::byte* chunk = nullptr;  ///< of the stream, for the chunk that is being quantized
   };
   template <class T>
   Span<T> codes_of(const Code& code, const Piece& run) const;
   void forget_elsewhere(Span<const Code> codes) const;
   void collect_chunk(Span<const Code> codes, const TakesPart& takes_part);
   void collect_all(Span<const Code> codes, const TakesPart& takes_part);
-  /// Codes of the offloaded parameters; dequantise: masters become what the codes say.
+  /// Codes of the offloaded parameters; dequantise: masters become the dequantized codes.
   void code_chunks(Span<Code> codes, const TakesPart& takes_part, bool dequantise);
-  /// Whether masters of that state become what the codes say.
+  /// Whether masters of that state become the dequantized codes.
   bool dequantises(const FullState& state) const;
   const StateSplit::Chunk* next_chunk() const;
   void work_on(const StateSplit::Chunk& chunk, const ChunkState& state);
 
   OffloadedState& offloaded_;
   OffloadStream* const lane_;
-  const StateSplit::Chunk* chunk_ = nullptr;  ///< that is being updated, as the four below
+  const StateSplit::Chunk* chunk_ = nullptr;  ///< being updated, as the four below
   ChunkState chunk_state_;
-  host::FusedState chunk_values_;      ///< what of it is fp32
-  const float* chunk_grad_ = nullptr;  ///< null: in the shard, where the host reads it, or a leaf
+  host::FusedState chunk_values_;      ///< its fp32 buffers
+  const float* chunk_grad_ = nullptr;  ///< null: in the shard, or a micro-batch gradient
   std::byte* chunk_params_ = nullptr;  ///< null: in the shard
   std::optional<TensorView> leaf_;
   ParamScales* const scales_;  ///< null: parameters have none

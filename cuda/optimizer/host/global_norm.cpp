@@ -16,7 +16,7 @@ void GlobalNorm::clear() {
 
 void GlobalNorm::Part::add(const Part& other) {
   NormLimbs normal = other.limbs;
-  host::grad_norm_normalise(normal);  // so that limbs of many parts cannot run over
+  host::grad_norm_normalise(normal);  // so that limbs of many parts cannot overflow
   host::merge(normal, limbs);
   amax = std::max(amax, other.amax);
 }
@@ -51,7 +51,7 @@ bool GlobalNorm::fused_unscale(const Exec& exec, float inv_scale, Span<const flo
     std::uint32_t amax = 0;
     host::fused_norm_max(exec, inv_scale, grad_sum, amax);
     part.amax = std::max(part.amax, amax);
-    return amax >= 0x7F800000U;  // the bits of infinity; a NaN lies above
+    return amax >= 0x7F800000U;  // the bits of infinity; a NaN is above
   }
   return host::fused_finite(exec, inv_scale, grad_sum);
 }
@@ -109,7 +109,7 @@ void GlobalNorm::finish(Communicator* comm, Communicator* tp, Span<double> norms
 }
 
 ExposedBuffer GlobalNorm::exposed() const {
-  // A view has no const; lock-step may write, because it owns the run.
+  // Views are not const; lock-step may write, because it owns the run.
   const auto groups = static_cast<std::int64_t>(limbs_.size());
   if (form_ == NormForm::inf)
     return {

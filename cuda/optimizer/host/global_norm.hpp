@@ -21,14 +21,15 @@ class GlobalNorm {
 
   void clear();
 
-  /// What one worker has added up of one group. Workers add to their own, and add() takes each of them once.
+  /// Partial sum of one worker for one group. Each worker adds to its own, and add() takes each of
+  /// them once.
   struct Part {
     NormLimbs limbs;
     std::uint32_t amax = 0;
 
     void add(const Part& other);
   };
-  /// Of all groups. The default group costs no allocation.
+  /// Sums of all groups. The default group costs no allocation.
   class Parts {
    public:
     Part& of(std::size_t group) {
@@ -51,27 +52,29 @@ class GlobalNorm {
   void add(const KernelTable& ops, const Exec& exec, Span<const float> unscaled_grad,
            Part& part) const;
 
-  /// The fused forms of unscale and norm: they read part of the gradient sum, from a chunk boundary on, multiply in
-  /// registers and store nothing. fused_unscale returns its found_inf and adds what it can on the way; fused_norm adds
-  /// the rest, if the form leaves any.
+  /// The fused forms of unscale and norm: they read part of the gradient sum, from a chunk boundary
+  /// on, multiply in registers and store nothing. fused_unscale returns its found_inf and computes
+  /// the norm in the same pass if the form allows it; otherwise fused_norm computes it.
   bool fused_unscale(const Exec& exec, float inv_scale, Span<const float> grad_sum,
                      Part& part) const;
   void fused_norm(const Exec& exec, float inv_scale, Span<const float> grad_sum, Part& part) const;
-  /// sum = the nodes, added as the plan says, and fused_unscale of it in one pass. Only where fused_folds().
+  /// sum = the nodes, added by the plan, and fused_unscale of it in one pass. Only where
+  /// fused_folds().
   bool fused_fold(const Exec& exec, float inv_scale, const host::FoldPlan& plan,
                   Span<const host::GradStretch> operands, Span<float> sum, bool streamed,
                   Part& part) const;
-  /// fused_unscale of a leaf in its own type. Only where fused_folds().
+  /// fused_unscale of a micro-batch gradient in its own type. Only where fused_folds().
   bool fused_look(const Exec& exec, float inv_scale, const host::GradStretch& leaf,
                   std::int64_t numel, Part& part) const;
   bool fused_folds() const { return form_ == NormForm::chunk1024; }
   bool fused_leaves_rest() const { return form_ == NormForm::exact || form_ == NormForm::one; }
 
-  /// Combines the ranks that have counted other elements: those of comm and of tp, each unless it is null; one
-  /// reduction for each, of all groups. norms: [clip groups], each N.
+  /// Combines the ranks that have counted other elements: those of comm and of tp, each unless it
+  /// is null; one reduction for each, of all groups. norms: [clip groups], each N.
   void finish(Communicator* comm, Communicator* tp, Span<double> norms);
 
-  /// The integers the norms are made from: limbs, or the largest magnitudes with the form inf.
+  /// The integers from which the norms are computed: limbs, or the largest magnitudes with the form
+  /// inf.
   ExposedBuffer exposed() const;
 
  private:

@@ -70,7 +70,7 @@ void HostStep::prepare(GradSource& leaves) {
 GradTarget HostStep::grad_target() {
   GradTarget target{grad_->as<float>()};
   target.leaf_may_stay = fused_;  // phases change the gradient in place
-  // In stage 0 on several ranks most of G arrives from others, and is looked at when it is there.
+  // In stage 0 on several ranks most of G arrives from others, and is checked after it has arrived.
   if (!fused_ || (setup_.stage == 0 && setup_.comm->world_size() > 1)) return target;
   if (max_norms_.size() > 1) return target;
   target.see.look = [this](const Exec& exec, Span<const float> sum) {
@@ -134,8 +134,8 @@ void HostStep::unscale() {
   ZP_CHECK(
       flag == 0 || setup_.on_nonfinite != OnNonfinite::error, ErrorCode::nonfinite,
       "step " + std::to_string(steps_.applied_steps() + 1) + " has a gradient that is not finite",
-      "the run was told to stop then (on_nonfinite = error), and no state has changed",
-      "look at the inputs of that step, lower the loss scale, or choose on_nonfinite = skip");
+      "on_nonfinite = error stops the run here; no state has changed",
+      "check the inputs of that step, lower the loss scale, or choose on_nonfinite = skip");
   scaler_ = host::loss_scaler_update(setup_.scaler, scaler_, found_inf_ != 0);
   if (!skipped()) return;
   std::ranges::fill(grad_norm_, std::numeric_limits<double>::quiet_NaN());
@@ -143,7 +143,8 @@ void HostStep::unscale() {
 }
 
 void HostStep::norm() {
-  // The fused form found the chunks' sums together with found_inf; the other norm forms take a pass of their own.
+  // The fused form computed the chunks' sums together with found_inf; the other norm forms take a
+  // separate pass.
   if (!fused_ || global_norm_.fused_leaves_rest()) {
     pieces_.sum_joined<GlobalNorm::Parts>(
         setup_.exec,
@@ -160,7 +161,7 @@ void HostStep::norm() {
         },
         [&](GlobalNorm::Parts& norms) { global_norm_.add(norms); });
   }
-  // In stage 0 every rank has counted every element, and every instance has all of them.
+  // In stage 0 every rank has counted every element, so the ranks of an instance are not combined.
   global_norm_.finish(setup_.stage > 0 ? setup_.comm : nullptr, setup_.tp, grad_norm_);
 }
 
@@ -192,7 +193,7 @@ void HostStep::update_pieces() {
 
 void HostStep::update_piece(const Exec& exec, const Piece& piece) {
   const auto* grad =
-      static_cast<const float*>(grad_of(piece).data);  // phases leave g in the buffer
+      static_cast<const float*>(grad_of(piece).data);  // phases store g in the buffer
   update_by_rule(ops_, exec, setup_.hyper, steps_.scalars(piece),
                  {grad, static_cast<std::size_t>(piece.numel)}, state_of(piece));
 }
@@ -255,11 +256,12 @@ MakeLocalStep host_steps(bool fused, const KernelTable& ops) {
   return [fused, &ops](RankShard& shard) { return std::make_unique<HostStep>(shard, fused, ops); };
 }
 
-// How parameters are made from masters on the host: casts, their random words, and the fused pass.
+// Computation of parameters from masters on the host: casts, their random words, and the fused
+// pass.
 
 namespace {
 
-/// Elements [begin, begin + numel) of everything that is there.
+/// Elements [begin, begin + numel) of every buffer that is present.
 host::FusedState part_of(const host::FusedState& state, std::int64_t begin, std::int64_t numel) {
   const auto part = [&](Span<float> whole) {
     return whole.empty()
@@ -287,7 +289,7 @@ void HostStep::for_draws(const Piece& piece, const Body& body) const {
 
 void HostStep::update_fused() {
   host::FusedOptions options = host::fused_options(setup_.hyper);
-  // Of all blocks of the shard together, wherever their masters lie.
+  // Of all blocks of the shard together, wherever their masters are.
   options.stream = host::streams_past_caches(grad_->numel() * num_bytes(setup_.param_dtype));
   options.casts = scaled_.empty();
   const bool collects = !scaled_.empty() && scaled_.front()->collects();

@@ -17,8 +17,8 @@ namespace zeroproof::cuda {
 /// The step over memory of the host, one call of an operation for each piece. Subclasses may override single phases.
 class HostStep : public LocalStep {
  public:
-  /// fused: only with implementations of the host. ops: the implementations that are called; they outlive this, as does what the shard
-  /// refers to.
+  /// fused: only with the host implementations. ops: the implementations to call; they and the
+  /// objects the shard refers to outlive this.
   HostStep(RankShard& shard, bool fused, const KernelTable& ops);
 
   HostStep(const HostStep&) = delete;
@@ -29,8 +29,9 @@ class HostStep : public LocalStep {
                    const StateBlocks::Change& read) override;
   void prepare(GradSource& leaves) override;
   void begin_sum() override { sum_.begin(); }
-  /// The gradient buffer. In the fused form the finite check, and what it can find of the norm, are made while G is
-  /// added up, where there is one clip group: who adds does not know which tensor it adds to.
+  /// The gradient buffer. In the fused form with one clip group the finite check and, where the
+  /// form allows it, the norm are computed while G is added up; the reduction does not separate
+  /// tensors, so several groups cannot be.
   GradTarget grad_target() override;
   void end_sum(const std::optional<TensorView>& leaf, const GradTarget& target) override;
   void unscale() override;
@@ -60,25 +61,26 @@ class HostStep : public LocalStep {
   /// piece: of one tensor, or joined ones that have the same scalars.
   virtual void update_piece(const Exec& exec, const Piece& piece);
   virtual void update_fused();
-  /// The same, in phases or fused, of state that is not kept in fp32 (R25).
+  /// The same, in phases or fused, for state that is not stored in fp32 (R25).
   void update_tiles();
-  /// Where the tiles of that update are.
+  /// Storage of the tiles of that update.
   virtual void store_updates(const StateBlocks::Wanted& wanted,
                              const StateBlocks::Change& update) const {
     tiles_->update(setup_.exec, wanted, update, round_masters(1));
   }
   void take_counters(const FullState& state);
-  /// The rounding of masters to bf16, `updates_ahead` of the updates that have been counted.
+  /// The rounding of masters to bf16, `updates_ahead` of the counted updates.
   StateBlocks::Round round_masters(std::uint64_t updates_ahead) const;
-  /// Random words of a piece's stochastic rounding, `updates_ahead` of the updates that have been counted.
+  /// Random words of a piece's stochastic rounding, `updates_ahead` of the counted updates.
   virtual RoundingDraw draw(const Piece& piece, std::uint64_t updates_ahead) const;
-  /// Calls body(part) for stretches of a piece that draw neighbouring random words: rows of the undistributed tensor.
+  /// Calls body(part) for ranges of a piece that draw neighbouring random words: rows of the
+  /// undistributed tensor.
   template <class Body>
   void for_draws(const Piece& piece, const Body& body) const;
   void cast_pieces();
-  /// Every parameter of the shard anew, after a state was loaded.
+  /// Computes every parameter of the shard again, after a state was loaded.
   void cast_loaded(const FullState& state);
-  /// The pieces that update and cast work on, and where their state, gradient and parameters are.
+  /// The pieces of update and cast, and the places of their state, gradient and parameters.
   virtual const host::PieceLoop& updated() const {
     return split_ == nullptr ? pieces_ : split_->resident();
   }
@@ -88,7 +90,7 @@ class HostStep : public LocalStep {
   }
   virtual host::GradStretch grad_of(const Piece& piece) const { return sum_.stretch(piece); }
   virtual TensorView params_of(const Piece& piece) const { return param_store_.of(piece); }
-  /// A piece where its state is, of what is beside it.
+  /// A piece in the numbering of its state, or of the buffers beside it.
   Piece here(Piece piece) const {
     if (split_ != nullptr) piece.local_begin = split_->place(piece.local_begin);
     return piece;
@@ -100,7 +102,7 @@ class HostStep : public LocalStep {
   void cast_piece(const Exec& exec, const Piece& piece);
   /// True if two neighbours draw neighbouring random words in the same step, or none.
   bool rounded_alike(const Piece& a, const Piece& b) const;
-  /// Which norm and which coefficient is a piece's (R12).
+  /// Clip group of a piece: selects its norm and coefficient (R12).
   std::size_t clip_group(const Piece& piece) const {
     return static_cast<std::size_t>(setup_.clip_groups.of(piece.tensor));
   }
@@ -115,7 +117,7 @@ class HostStep : public LocalStep {
   const KernelTable& ops_;
   const std::vector<FlatRange>& ranges_;
   const host::PieceLoop& pieces_;
-  const CountedBuffer& grad_;  // G, then g1, then g (phases); G only (fused), unless it is a leaf
+  const CountedBuffer& grad_;  // G, then g1, then g (phases); G only (fused)
   const CountedBuffer& master_;
   const ParamStore& param_store_;
   const RuleState& state_;
@@ -132,7 +134,7 @@ class HostStep : public LocalStep {
   std::vector<float> clip_coef_;
 };
 
-/// Makes HostSteps. ops outlive what is made.
+/// Returns a factory of HostSteps. ops outlive its results.
 MakeLocalStep host_steps(bool fused, const KernelTable& ops);
 
 }  // namespace zeroproof::cuda

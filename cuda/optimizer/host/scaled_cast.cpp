@@ -83,7 +83,7 @@ void ScaledCast::cast(const TakesPart& takes_part) {
   make_codes(takes_part);
 }
 
-/// In stage 0 every rank has collected everything, and every instance has.
+/// In stage 0 every rank has collected everything, so the ranks of an instance are not combined.
 void ScaledCast::join() const {
   std::vector<std::uint64_t> words;
   for (Communicator* const group : {setup_.stage > 0 ? setup_.comm : nullptr, setup_.tp}) {
@@ -99,7 +99,7 @@ void ScaledCast::join() const {
   }
 }
 
-/// The empty history of a beginning moves on to itself, and makes no scale.
+/// The initial empty history is shifted onto itself, and makes no scale.
 void ScaledCast::make_scales(const TakesPart& takes_part) {
   const ParamScaling& scaling = setup_.scaling;
   const DType dtype = setup_.param_dtype;

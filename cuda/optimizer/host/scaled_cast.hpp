@@ -10,29 +10,31 @@
 
 namespace zeroproof::cuda {
 
-/// Phase cast of parameters in 8 bits on the host (R24), or of columns that have scales of their own: magnitudes of new
-/// masters, joined over ranks; scales of them; codes of the shard. Two passes over the masters, the first of which an
-/// update can make while they are in the caches. Masters that are offloaded are somebody else's: their magnitudes are
-/// there before, and their codes are made after.
+/// Phase cast of parameters in 8 bits on the host (R24), or of columns that have scales of their
+/// own: magnitudes of new masters, joined over ranks; their scales; codes of the shard. Two passes
+/// over the masters, the first of which an update can make while they are in the caches. Offloaded
+/// masters are handled elsewhere: their magnitudes are added before, and their codes are made
+/// after.
 class ScaledCast {
  public:
   /// Whether a tensor takes part in the step.
   using TakesPart = std::function<bool(std::int64_t tensor)>;
 
-  /// shard.scales has arrays. ops: the implementations that are called; they outlive this, as does what the shard refers to.
+  /// shard.scales has arrays. ops: the implementations to call; they and the objects the shard
+  /// refers to outlive this.
   ScaledCast(const RankShard& shard, const KernelTable& ops);
 
-  /// Codes of a state that was loaded; at a beginning also its scales, for which ranks meet, and masters if the setup
-  /// asks for it.
+  /// Codes of a loaded state; for an initial state also its scales, which is collective, and its
+  /// masters if the setup requires it.
   void load(const FullState& state);
 
-  /// Whether updates may collect: they have all masters in the shard.
+  /// Whether updates may collect, that is, all masters are in the shard.
   bool collects() const { return shard_.split == nullptr; }
-  /// An update begins that will collect every piece; what was collected before is forgotten.
+  /// Starts an update that will collect every piece; earlier collections are discarded.
   void begin_collecting();
-  /// The masters of a piece are new. From any thread; each element once.
+  /// Collects the new masters of a piece. From any thread; each element once.
   void collect(const Exec& exec, const Piece& piece);
-  /// Masters were changed after they were collected.
+  /// Marks that masters were changed after they were collected.
   void forget() { is_collected_ = false; }
 
   /// The phase. Collective over all ranks of an instance.
@@ -45,7 +47,8 @@ class ScaledCast {
   void make_scales(const TakesPart& takes_part);
   void make_codes(const TakesPart& takes_part);
   void dequantize_masters();
-  /// Calls body(exec, run) for the runs of tensors that take part whose masters are in the shard.
+  /// Calls body(exec, run) for the runs of tensors that take part and whose masters are in the
+  /// shard.
   template <class Body>
   void for_runs(const TakesPart& takes_part, const Body& body) const;
   Span<float> master_of(const Piece& run) const {

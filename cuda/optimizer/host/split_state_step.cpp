@@ -60,7 +60,7 @@ void SplitStateStep::begin_sum() {
 
 void SplitStateStep::end_sum(const std::optional<TensorView>& leaf, const GradTarget& target) {
   resident_->end_sum(leaf, target);
-  if (!leaf) seal_grads();  // else it stays where it came from
+  if (!leaf) seal_grads();  // otherwise it stays in the source's memory
 }
 
 void SplitStateStep::unscale() {
@@ -78,7 +78,7 @@ void SplitStateStep::clip() {
 void SplitStateStep::update() {
   check_grads();
   const StepDecision decision = resident_->decision();  // before the step is counted
-  resident_->update();                                  // on a device it only begins here
+  resident_->update();                                  // on a device this only enqueues it
   offloaded_->update_chunks(decision);
   if (!shown_.empty()) show();
 }
@@ -99,7 +99,7 @@ const GuardedBuffer& SplitStateStep::resident_buffer(BufferId id) const {
 
 std::vector<ExposedBuffer> SplitStateStep::exposed(Phase phase) {
   std::vector<ExposedBuffer> buffers = resident_->exposed(phase);
-  if (phase == Phase::reduce) seal_grads();  // a leaf that stayed has been written there
+  if (phase == Phase::reduce) seal_grads();  // also a gradient that stayed in place
   if (phase != Phase::update) return buffers;
   if (shown_.empty()) {
     for (const OffloadedBuffer& buffer : offloaded_buffers(shard_.setup)) {

@@ -15,12 +15,12 @@
 
 namespace zeroproof::cuda {
 
-/// Makes what updates the offloaded elements; the default is ChunkedHostStep.
+/// Makes the step that updates the offloaded elements; the default is ChunkedHostStep.
 using MakeOffloadedStep = std::function<std::unique_ptr<ChunkedHostStep>(
     RankShard& shard, OffloadedState& state, OffloadStream* lane, bool fused,
     const KernelTable& ops)>;
 
-/// Who makes the parts of a step with offloaded state; null: what the setup asks for.
+/// Factories of the parts of a step with offloaded state; null: chosen by the setup.
 struct OffloadMakers {
   std::function<std::unique_ptr<OffloadedState>(const OptimizerSetup& setup,
                                                 const StateSplit& split)>
@@ -28,20 +28,20 @@ struct OffloadMakers {
   MakeOffloadedStep step;
 };
 
-/// The step of a rank whose state is in two places. One LocalStep has the whole gradient, so that found_inf, norm and
-/// clipping are one quantity whatever is offloaded, and updates the elements whose state is beside it; an ChunkedHostStep
-/// of the host then updates the others.
+/// The step of a rank whose state is in two places. One LocalStep has the whole gradient, so that
+/// found_inf, norm and clipping do not depend on the split, and updates the resident elements; a
+/// ChunkedHostStep on the host then updates the others.
 class SplitStateStep : public LocalStep {
  public:
-  /// shard.split is set. make: the step of what is resident. space: where the shard is. ops: of the offloaded update.
-  /// grads: where the gradient sum lies; null: beside the other buffers.
+  /// shard.split is set. make: the step of the resident elements. space: of the shard. ops: of the
+  /// offloaded update. grads: memory of the gradient sum; null: beside the other buffers.
   SplitStateStep(RankShard& shard, OffloadedState& state, const MemorySpace& space,
                  const MakeLocalStep& make, const KernelTable& ops,
                  const MakeOffloadedStep& make_offloaded = {},
                  OffloadedGradBuffer* grads = nullptr);
 
   void load(const FullState& state) override;
-  /// Of what is resident; fill_offloaded() comes before.
+  /// For the resident elements; fill_offloaded() comes before.
   void load_stored(const FullState& state, const StateBlocks::Chosen& of_codes,
                    const StateBlocks::Change& read) override;
   void prepare(GradSource& leaves) override { resident_->prepare(leaves); }
@@ -68,7 +68,7 @@ class SplitStateStep : public LocalStep {
     offloaded_->fill_stored(state, of_codes, read, read_scales);
   }
 
-  /// On the host, with what chunks pass through.
+  /// On the host, through the memory of the chunks.
   std::int64_t host_bytes() const {
     return state_.host_bytes() + (lane_ ? lane_->host_bytes() : 0) +
            (shard_.scales != nullptr ? shard_.scales->host_bytes() : 0) +
@@ -76,8 +76,8 @@ class SplitStateStep : public LocalStep {
   }
 
  private:
-  /// One buffer of the state as observers see it: all elements of the shard, or all blocks it has elements of, in the space
-  /// of the shard.
+  /// One buffer of the state as observers see it: all elements of the shard, or all blocks of which
+  /// it has elements, in the space of the shard.
   struct Shown {
     BufferId id;
     GuardedBuffer whole;
@@ -86,16 +86,17 @@ class SplitStateStep : public LocalStep {
       return static_cast<std::byte*>(whole.data()) + i * zeroproof::num_bytes(whole.dtype());
     }
   };
-  /// What is offloaded, around what is resident.
+  /// The offloaded part of the step, around the resident part.
   void load_with(const FullState& state, const std::function<void()>& load_resident);
   void show();
   void take_shown();
   const GuardedBuffer& resident_buffer(BufferId id) const;
-  /// A phase that reads the gradient begins, and it is what was sealed; one that has written it is over.
+  /// Called before a phase that reads the gradient, to verify the seal, and after one that wrote
+  /// it.
   void check_grads() const;
   void seal_grads();
-  /// Call body(values of the whole buffer, the same values where they are kept, how many bytes) for what is resident,
-  /// and for what a chunk has.
+  /// Calls body(values of the whole buffer, the same values in their storage, number of bytes) for
+  /// the resident part and for each chunk.
   template <class Body>
   void for_resident(const Shown& shown, const Body& body) const;
   template <class Body>
@@ -109,8 +110,8 @@ class SplitStateStep : public LocalStep {
   std::unique_ptr<LocalStep> resident_;
   std::unique_ptr<OffloadStream> lane_;
   std::unique_ptr<ChunkedHostStep> offloaded_;
-  const ScaledStateBlocks blocks_;  ///< that have scales and elements of the shard
-  std::vector<Shown> shown_;        ///< none before somebody asked
+  const ScaledStateBlocks blocks_;  ///< blocks with scales and elements of the shard
+  std::vector<Shown> shown_;        ///< empty before the first observer
 };
 
 }  // namespace zeroproof::cuda

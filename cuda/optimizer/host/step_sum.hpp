@@ -1,5 +1,5 @@
 #pragma once
-// G of the step that is running, wherever it is: in the rank's buffer, or a leaf that needs nothing added.
+// G of the running step: in the rank's buffer, or a single micro-batch gradient.
 
 #include <algorithm>
 #include <array>
@@ -16,10 +16,11 @@ namespace zeroproof::cuda {
 
 class StepSum {
  public:
-  /// buffer: [numel] fp32 of what the rank keeps state for; it outlives this, as do the ops.
+  /// buffer: [numel] fp32 of the elements whose state the rank has; it outlives this, as do the
+  /// ops.
   StepSum(const CountedBuffer& buffer, const KernelTable& ops) : buffer_(buffer), ops_(ops) {}
 
-  /// A new step: G will be in the buffer.
+  /// Starts a new step: G will be in the buffer.
   void begin() {
     leaf_.reset();
     in_buffer_ = true;
@@ -28,20 +29,21 @@ class StepSum {
     norm_ = {};
   }
 
-  /// G is this leaf, [padded_numel] in the gradient dtype, which stays there until the update has been made.
+  /// Sets G to this gradient, [padded_numel] in the gradient dtype, which must stay valid until the
+  /// update is done.
   void is_leaf(const TensorView& leaf) {
     leaf_ = leaf;
     in_buffer_ = false;
   }
 
-  /// The leaf that G is, if it is one.
+  /// The gradient that is G, if it is one.
   const std::optional<TensorView>& leaf() const { return leaf_; }
 
-  /// Whether the finite check and what belongs to it were made while G was added up.
+  /// Whether the finite check and the norm were computed while G was added up.
   bool looked_at() const { return looked_at_; }
   void set_looked_at() { looked_at_ = true; }
 
-  /// What was found on the way, from any thread.
+  /// Records found_inf of that pass, from any thread.
   void add_look(bool of_inf, const GlobalNorm::Part& norm) {
     if (of_inf) found_inf_ = true;
     const std::lock_guard lock(mutex_);
@@ -53,11 +55,11 @@ class StepSum {
   bool found_inf() const { return found_inf_; }
   void set_found_inf() { found_inf_ = true; }
 
-  /// Somebody wrote into the buffer after it was shown: it is G now, and has not been looked at.
+  /// The buffer was overwritten after it was shown: it is G now, and has not been checked.
   void replaced() { begin(); }
 
-  /// Calls body(piece, G of the piece) for all of a piece of the state, in one call or, for leaves in a 16-bit type, in
-  /// stretches that start at multiples of the norm's chunk.
+  /// Calls body(piece, G of the piece) for all of a piece of the state, in one call or, for
+  /// gradients in a 16-bit type, in ranges that start at multiples of the norm's chunk.
   template <class Body>
   void read(const Exec& exec, const Piece& piece, const Body& body) const {
     if (!leaf_) {
@@ -73,7 +75,7 @@ class StepSum {
     });
   }
 
-  /// Where G of a piece of the state lies, in the type it has there.
+  /// Address of G of a piece of the state, in its stored type.
   host::GradStretch stretch(const Piece& piece) const {
     if (!leaf_) return {buffer_->as<float>().data() + piece.local_begin, DType::fp32};
     return {
@@ -81,7 +83,7 @@ class StepSum {
         leaf_->dtype};
   }
 
-  /// Makes sure that the buffer shows G of a piece, for observers.
+  /// Makes sure that the buffer has G of a piece, for observers.
   void write_out(const Exec& exec, const Piece& piece) const {
     read(exec, piece, [&](const Piece& part, Span<const float> sum) {
       std::ranges::copy(sum, buffer_->as<float>().begin() + part.local_begin);

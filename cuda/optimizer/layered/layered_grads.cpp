@@ -26,8 +26,8 @@ void require_units(const LayeredModel& model, const FlatLayout& layout) {
              "unit " + std::to_string(u) + " of the model starts at element " +
                  std::to_string(units[u].begin),
              "the unit before it ends at " + std::to_string(end) +
-                 ", and units are cut where tensors start so that every tensor is in one",
-             "make units of neighbouring tensors, padding included");
+                 ", and every tensor must be in exactly one unit",
+             "build units from neighbouring tensors, padding included");
     ZP_CHECK(units[u].numel() == 0 || visited[u], ErrorCode::invalid_argument,
              "the model never visits unit " + std::to_string(u),
              "its gradient would never be complete", "visit every unit that has elements");
@@ -36,7 +36,7 @@ void require_units(const LayeredModel& model, const FlatLayout& layout) {
   ZP_CHECK(end == layout.padded_numel(), ErrorCode::invalid_argument,
            "the units of the model end at " + std::to_string(end) + " of " +
                std::to_string(layout.padded_numel()) + " elements",
-           "every tensor needs a gradient", "let the units cover the whole flat range");
+           "every tensor needs a gradient", "cover the whole flat range with units");
   for (const int unit : visits) {
     ZP_CHECK(unit >= 0 && static_cast<std::size_t>(unit) < units.size(),
              ErrorCode::invalid_argument, "the model visits unit " + std::to_string(unit),
@@ -68,7 +68,7 @@ TensorView LayeredGrads::micro_batch_grad(std::int64_t micro_batch) {
   for (std::size_t i = visits.size(); i-- > 0;) {
     model_.backward(visits[i], of_unit(params_, visits[i]), of_unit(leaf->view(), visits[i]));
   }
-  ZP_CHECK(leaf.intact(), ErrorCode::internal, "the red zone of a leaf was overwritten",
+  ZP_CHECK(leaf.intact(), ErrorCode::internal, "the red zone of a gradient was overwritten",
            "the model wrote outside its range", "check the model's backward pass");
   return leaf->view();
 }

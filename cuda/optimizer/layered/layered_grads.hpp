@@ -1,5 +1,5 @@
 #pragma once
-// Leaves of a model that runs layer by layer, for stages that reduce whole leaves.
+// Gradients of a model that runs layer by layer, for stages that reduce whole gradients.
 
 #include <optional>
 
@@ -8,21 +8,22 @@
 
 namespace zeroproof::cuda {
 
-/// A leaf source for stages 0 and 1: micro_batch_grad(j) runs the model over whole parameters into one leaf buffer.
+/// A gradient source for stages 0 and 1: micro_batch_grad(j) runs the model over whole parameters
+/// into one gradient buffer.
 ///
 /// Memory: gradient dtype x padded_numel of class grad, from the first micro_batch_grad() until this is destroyed;
-/// nothing on a rank that has no micro-batch.
+/// nothing on a rank without micro-batches.
 class LayeredGrads final : public GradSource {
  public:
-  /// counts answers num_tokens() and has_grad(). params: [padded_numel] in the parameter dtype, whole and up
-  /// to date whenever micro_batch_grad() is called. Everything must outlive this.
+  /// counts implements num_tokens() and has_grad(). params: [padded_numel] in the parameter dtype,
+  /// whole and up to date whenever micro_batch_grad() is called. Everything must outlive this.
   ///
-  /// Errors   invalid_argument if the model's units do not fit the layout (require_units), or params has
-  ///          another size.
+  /// Errors   invalid_argument if the model's units do not match the layout (require_units), or
+  ///          params has another size.
   LayeredGrads(LayeredModel& model, const GradSource& counts, const FlatLayout& layout,
                const TensorView& params, DType grad_dtype, MemoryLedger& ledger);
 
-  /// The buffer is NaN before the model writes it, padding stays so.
+  /// The buffer is NaN before the model writes it; padding stays NaN.
   TensorView micro_batch_grad(std::int64_t micro_batch) override;
   Space space() const override { return ledger_.space().kind; }
   std::int64_t num_tokens(std::int64_t micro_batch) const override {
@@ -41,8 +42,8 @@ class LayeredGrads final : public GradSource {
   std::optional<CountedBuffer> leaf_;
 };
 
-/// Errors: invalid_argument if the units are not neighbours from 0 to padded_numel cut at tensor starts, a
-/// visit names no unit, or a unit with elements is never visited.
+/// Errors: invalid_argument if the units are not neighbours from 0 to padded_numel with boundaries
+/// at tensor starts, a visit names no unit, or a unit with elements is never visited.
 void require_units(const LayeredModel& model, const FlatLayout& layout);
 
 }  // namespace zeroproof::cuda

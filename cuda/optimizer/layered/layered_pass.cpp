@@ -30,11 +30,11 @@ std::vector<bool> persistent_units(const OptimizerSetup& setup,
 LayerSchedule checked_shape(const OptimizerSetup& setup, const LayeredModel& model,
                             const UnitGatherer* gatherer, const TensorView& params) {
   ZP_CHECK(setup.stage == 2 || setup.stage == 3, ErrorCode::invalid_argument,
-           "a layer-by-layer pass was asked for in stage " + std::to_string(setup.stage),
-           "stages 0 and 1 reduce whole leaves", "use LayeredGrads there");
+           "a layer-by-layer pass needs stage 2 or 3, not " + std::to_string(setup.stage),
+           "stages 0 and 1 reduce whole gradients", "use LayeredGrads there");
   require_units(model, *setup.layout);
   ZP_CHECK(setup.stage == 2 || gatherer != nullptr, ErrorCode::invalid_argument,
-           "stage 3 runs without a gatherer", "nobody holds whole parameters there", "pass one");
+           "stage 3 has no gatherer", "no rank has whole parameters there", "pass one");
   ZP_CHECK(setup.stage == 3 ||
                (params.numel == setup.layout->padded_numel() && params.dtype == setup.param_dtype),
            ErrorCode::invalid_argument,

@@ -1,6 +1,6 @@
 #pragma once
-// The reduce phase of stages 2 and 3 when the model runs layer by layer: whole parameters and whole gradients
-// exist only while somebody needs them.
+// The reduce phase of stages 2 and 3 when the model runs layer by layer: whole parameters and whole
+// gradients exist only while they are used.
 
 #include <cstdint>
 #include <memory>
@@ -17,39 +17,41 @@
 
 namespace zeroproof::cuda {
 
-/// Runs the plan of a micro-step (cuda/optimizer/overlap/step_plan.hpp) once per micro-step. It owns the persistent
-/// units and, without a PlanRunner, the communication thread: one that is kept over steps keeps both.
+/// Runs the plan of a micro-step (cuda/optimizer/overlap/step_plan.hpp) once per micro-step. It
+/// owns the persistent units and, without a PlanRunner, the communication thread; reusing the
+/// object over steps keeps both.
 ///
 /// *Persistent units* (stage 3): units that have elements, and whose tensors all have at most
-/// persistent_numel. They are gathered at the start of run() when the gatherer's version has moved, and stay
-/// alive. A unit with a larger tensor is gathered whole each time; the gatherer may fill in the smaller ones
-/// from copies of its own.
+/// persistent_numel. They are gathered at the start of run() when the gatherer's version has
+/// changed, and stay allocated. A unit with a larger tensor is gathered whole each time; the
+/// gatherer may fill in the smaller ones from copies of its own.
 ///
-/// *Memory.* What is alive when stands in cuda/README.md, "Memory of a step". Gathered units are of class param_full,
-/// gradients of class grad; nothing else touches grad, and every micro-step starts and ends at 0. The peak of a class
-/// is the same in every timing. That of the sum over classes is not, with overlap, if the BucketSink or the
-/// UnitGatherer allocates, because they do it on the other thread: it lies between the largest class peak and the sum
-/// of all.
+/// *Memory.* Lifetimes are described in cuda/README.md, "Memory of a step". Gathered units are of
+/// class param_full, gradients of class grad; no other code allocates in grad, and every micro-step
+/// starts and ends at 0. The peak of a class is the same in every timing. That of the sum over
+/// classes is not, with overlap, if the BucketSink or the UnitGatherer allocates, because they do
+/// it on the other thread: it is between the largest class peak and the sum of all.
 class LayeredPass {
  public:
-  /// gatherer: null below stage 3. params: [padded_numel] in the parameter dtype, whole and up to date
-  /// whenever run() is called; ignored in stage 3. runner: runs the plans; null: a PlanExecutor with the
-  /// hooks. Everything that is passed must outlive this; the layout, the shard map and the choices of the
-  /// setup must stay as they are.
+  /// gatherer: null below stage 3. params: [padded_numel] in the parameter dtype, whole and up to
+  /// date whenever run() is called; ignored in stage 3. runner: runs the plans; null: a
+  /// PlanExecutor with the hooks. All arguments must outlive this; the layout, the shard map and
+  /// the options of the setup must not change.
   ///
-  /// Errors   invalid_argument if the stage is below 2, the model's units do not fit the layout, the gatherer
+  /// Errors   invalid_argument if the stage is below 2, the model's units do not match the layout,
+  ///          the gatherer
   ///          or the parameters are missing or have another size or dtype.
   LayeredPass(const OptimizerSetup& setup, LayeredModel& model, UnitGatherer* gatherer,
               BucketSink& sink, MemoryLedger& ledger, const TensorView& params,
               ExecutorHooks hooks = {}, PlanRunner* runner = nullptr);
 
-  /// All micro-steps of a reduce phase; collective over the ranks of comm, replicas and tp. The sink gets
-  /// every bucket once per micro-step, in an order that is the same on all ranks; with overlap on a thread of
-  /// its own, which the sink's and the gatherer's communicators must not be shared with (not by the model
-  /// either) while this runs.
+  /// All micro-steps of a reduce phase; collective over the ranks of comm, replicas and tp. The
+  /// sink gets every bucket once per micro-step, in an order that is the same on all ranks; with
+  /// overlap on a separate thread, so the sink's and the gatherer's communicators must not be used
+  /// elsewhere (not by the model either) while this runs.
   ///
-  /// Errors   those of the model, the gatherer, the sink and PlanRunner::run. Gradients and gathered units
-  ///          are given back then.
+  /// Errors   those of the model, the gatherer, the sink and PlanRunner::run. Gradients and
+  ///          gathered units are freed then.
   void run();
 
   const StepPlan& plan() const { return plan_; }

@@ -15,10 +15,10 @@ std::int64_t require_neighbours(const std::vector<FlatRange>& ranges, const std:
   for (std::size_t i = 0; i < ranges.size(); ++i) {
     ZP_CHECK(ranges[i].begin == end && ranges[i].end >= end + least, ErrorCode::invalid_argument,
              what + " " + std::to_string(i) + " is [" + std::to_string(ranges[i].begin) + ", " +
-                 std::to_string(ranges[i].end) + ") and the one before it ends at " +
+                 std::to_string(ranges[i].end) + ") and the previous one ends at " +
                  std::to_string(end),
-             "every element has to lie in exactly one " + what + ", and buckets are never empty",
-             "let each " + what + " start where the one before it ends, the first at 0");
+             "every element must be in exactly one " + what + ", and buckets are never empty",
+             "start each " + what + " at the end of the previous one, the first at 0");
     end = ranges[i].end;
   }
   return end;
@@ -33,7 +33,7 @@ std::vector<std::vector<BucketPart>> bucket_parts(const std::vector<FlatRange>& 
   ZP_CHECK(units_end == buckets_end, ErrorCode::invalid_argument,
            "the units end at " + std::to_string(units_end) + " and the buckets at " +
                std::to_string(buckets_end),
-           "both have to hold all elements", "build units and buckets for the same layout");
+           "both must contain all elements", "build units and buckets for the same layout");
   std::vector<std::vector<BucketPart>> parts(buckets.size());
   std::size_t unit = 0;
   for (std::size_t b = 0; b < buckets.size(); ++b) {

@@ -1,5 +1,5 @@
 #pragma once
-// Which units a bucket's gradient comes from.
+// Units that contribute to the gradient of each bucket.
 
 #include <cstddef>
 #include <vector>
@@ -14,7 +14,7 @@ struct BucketPart {
   FlatRange range;
 };
 
-/// The parts of every bucket, in increasing order. A bucket with one part lies in one unit.
+/// The parts of every bucket, in increasing order. A bucket with one part is inside one unit.
 ///
 /// Shapes   units, buckets: each neighbours in increasing order; units may be empty, buckets not.
 /// Errors   invalid_argument if they are not, or do not start at 0 and end at the same element.

@@ -14,10 +14,10 @@ GuardedBuffer CountedBuffer::made(const MemoryLedger& ledger, MemoryClass kind, 
     if (error.code() != ErrorCode::unavailable) throw;
     fail(
         ErrorCode::unavailable,
-        "the device has no " + std::to_string(numel * num_bytes(dtype)) +
+        "the device cannot allocate " + std::to_string(numel * num_bytes(dtype)) +
             " bytes for a buffer of class " + std::string(name(kind)),
         "this rank has " + std::to_string(ledger.use().total_now) + " bytes there; " + error.what(),
-        "choose a higher stage, more ranks or a smaller model (zeroproof plan says what fits)");
+        "choose a higher stage, more ranks or a smaller model (see zeroproof plan)");
   }
 }
 

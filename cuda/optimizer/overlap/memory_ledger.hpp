@@ -1,5 +1,5 @@
 #pragma once
-// What a rank allocates, by class, counted where it is allocated.
+// Memory allocated by a rank, by class, counted at the allocation.
 
 #include <algorithm>
 #include <exception>
@@ -15,8 +15,8 @@ namespace zeroproof::cuda {
 /// Bytes in use and their peaks, in one space. Several threads may count at once.
 class MemoryLedger {
  public:
-  /// looks_at_guards: whether red zones are looked at as often as memory is given back. On the host they always are; on
-  /// a device the host would wait each time.
+  /// looks_at_guards: whether red zones are checked whenever memory is freed. On the host they
+  /// always are; on a device the host would wait each time.
   explicit MemoryLedger(const MemorySpace& space = host_space(), bool looks_at_guards = true)
       : space_(space), looks_at_guards_(looks_at_guards || space.kind == Space::host) {}
 
@@ -45,9 +45,9 @@ class MemoryLedger {
   MemoryUse use_;
 };
 
-/// A guarded buffer in the ledger's space that is on the ledger as long as it lives. One that was born poisoned is
-/// poisoned before its memory is given back, so a late reader that still finds the pages finds NaN. The ledger must
-/// outlive it.
+/// A guarded buffer in the ledger's space that is counted on the ledger during its lifetime. A
+/// buffer that was poisoned at allocation is poisoned again before it is freed, so a late reader of
+/// its pages finds NaN. The ledger must outlive it.
 class CountedBuffer {
  public:
   CountedBuffer() = default;
@@ -74,7 +74,7 @@ class CountedBuffer {
   }
   ~CountedBuffer() { release(); }
 
-  /// False if somebody wrote outside of it, and the ledger looks.
+  /// False if memory outside of it was overwritten, and the ledger checks guards.
   bool intact() const {
     return ledger_ == nullptr || !ledger_->looks_at_guards() || buffer_.guards_intact();
   }
@@ -85,7 +85,7 @@ class CountedBuffer {
   const GuardedBuffer* operator->() const { return &buffer_; }
 
  private:
-  /// Errors: unavailable, with what the memory was for, if the device has not so much.
+  /// Errors: unavailable, with the purpose of the memory, if the device cannot allocate it.
   static GuardedBuffer made(const MemoryLedger& ledger, MemoryClass kind, std::int64_t numel,
                             DType dtype, BufferFill fill);
 
@@ -93,7 +93,7 @@ class CountedBuffer {
     if (ledger_ == nullptr) return;
     try {
       if (fill_ == BufferFill::poison) buffer_.poison();
-    } catch (const std::exception&) {  // a device that failed: whoever waited for it was told
+    } catch (const std::exception&) {  // already reported to the thread that waited for it
     }
     ledger_->remove(kind_, buffer_.view().num_bytes());
     ledger_ = nullptr;

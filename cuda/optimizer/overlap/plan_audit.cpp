@@ -47,7 +47,8 @@ class Audit {
     return {fault, static_cast<int>(op), -1, std::move(text)};
   }
 
-  /// Direct predecessors: the one before on the same stream, and who records the events waited for.
+  /// Direct predecessors: the previous operation on the same stream, and those that record the
+  /// awaited events.
   Finding link() {
     std::map<int, std::size_t> recorded_by;
     for (std::size_t i = 0; i < count_; ++i) {
@@ -67,9 +68,9 @@ class Audit {
       for (const int event : plan_.ops[i].waits) {
         const auto source = recorded_by.find(event);
         if (source == recorded_by.end()) {
-          return at(
-              PlanFault::deadlock, i,
-              text(i) + " waits for event " + std::to_string(event) + ", which nothing records");
+          return at(PlanFault::deadlock, i,
+                    text(i) + " waits for event " + std::to_string(event) +
+                        ", which no operation records");
         }
         before_[i].push_back(source->second);
       }
@@ -77,8 +78,8 @@ class Audit {
     return {};
   }
 
-  /// Everything that happens before an operation, in an order that respects the predecessors. Operations of a stream
-  /// follow each other, so the latest one of each stream says it all.
+  /// The operations that happen before each operation, in an order that respects the predecessors.
+  /// Operations of a stream are ordered, so the latest one of each stream is enough.
   Finding close() {
     happens_.assign(count_, no_operations);
     std::vector<std::size_t> missing(count_);
@@ -124,8 +125,8 @@ class Audit {
     return {};
   }
 
-  /// The first operation of a stream that touches a buffer in no order with operation i, if i comes after it in the
-  /// plan and one of the two writes.
+  /// The first operation of a stream that uses a buffer in no order with operation i, if i comes
+  /// after it in the plan and one of the two writes.
   std::size_t first_unordered(const PlanBuffer& buffer, std::size_t stream, bool writes,
                               std::size_t i) const {
     std::size_t earlier = 0;
@@ -164,7 +165,7 @@ class Audit {
     return {};
   }
 
-  /// Uses of a buffer are ordered by now, so the order of enqueuing is the order of any run.
+  /// Uses of a buffer are ordered at this point, so the order of enqueuing is the order of any run.
   Finding find_dead() const {
     struct State {
       bool alive = false, written = false, ready = false, reduced = false;
@@ -178,7 +179,7 @@ class Audit {
         const std::string what = text(i) + " reads the " + name(buffer);
         if (!state.alive) return at(PlanFault::not_alive, i, what + ", which is not alive");
         if (!state.written)
-          return at(PlanFault::unwritten, i, what + ", which nothing has written");
+          return at(PlanFault::unwritten, i, what + ", which no operation has written");
         if (op.kind == OpKind::reduce && !state.ready)
           return at(PlanFault::not_ready, i, what + ", which no unit was declared ready for");
         state.reduced = state.reduced || op.kind == OpKind::reduce;
@@ -193,7 +194,7 @@ class Audit {
         }
         if (!state.alive || resident_.contains(buffer))
           return at(PlanFault::not_alive, i,
-                    what + ", which is not alive or not the plan's to change");
+                    what + ", which is not alive or not writable by the plan");
         if (op.kind == OpKind::free || op.kind == OpKind::release) {
           state = {};
           continue;

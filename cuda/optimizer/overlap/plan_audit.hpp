@@ -1,5 +1,5 @@
 #pragma once
-// Proves that a plan has the same outcome in every timing, or says where it has not.
+// Proves that a plan has the same outcome in every timing, or reports the first fault.
 
 #include <optional>
 #include <string>
@@ -10,16 +10,16 @@ namespace zeroproof::cuda {
 
 /// unordered     two operations touch the same buffer, one of them writes, and neither stream order nor
 ///               events order them
-/// deadlock      a wait that can never be satisfied: its event is recorded by nobody, or only behind the wait
-///               itself
-/// late_event    an event is recorded by an operation that is enqueued after the wait; on a device stream
-///               such a wait is void
-/// twice_recorded  an event has two meanings
-/// not_alive     a buffer is used before it is allocated or after it was given back
+/// deadlock      a wait that can never be satisfied: its event is recorded by no operation, or only
+///               after the wait itself
+/// late_event    an event is recorded by an operation that is enqueued after the wait; on a device
+///               stream such a wait has no effect
+/// twice_recorded  an event is recorded by two operations
+/// not_alive     a buffer is used before it is allocated or after it was freed
 /// alive         a buffer is allocated that is alive already
 /// unwritten     the contents of a buffer are read before anything has written them
 /// sealed        a gradient is written after its unit was declared ready, or after it was reduced
-/// not_ready     a gradient is reduced that no `ready` has passed
+/// not_ready     a gradient is reduced before its `ready`
 /// leak          a buffer is still alive at the end
 enum class PlanFault : std::uint8_t {
   unordered,
@@ -41,8 +41,9 @@ struct PlanFinding {
   std::string text;
 };
 
-/// The first fault of a plan, nothing if it has none. Order is what streams and events give, followed
-/// transitively. Time and memory grow with what the operations name, times the logarithm of the buffers.
+/// The first fault of a plan, nothing if it has none. Order is derived from streams and events,
+/// transitively. Time and memory grow with the number of waits and buffer uses in the plan, times
+/// the logarithm of the number of buffers.
 std::optional<PlanFinding> audit_plan(const StepPlan& plan);
 
 /// Errors: internal, with the text of the finding.

@@ -104,7 +104,7 @@ void PlanExecutor::run_stream(PlanStream stream) {
   }
   const std::lock_guard lock(mutex_);
   if (failure && !job_.failure)
-    job_.failure = std::move(failure);  // the caller is the last to hold it
+    job_.failure = std::move(failure);  // the caller must be the last owner
   job_.ended[static_cast<std::size_t>(stream)] = true;
   changed_.notify_all();
 }
@@ -123,8 +123,8 @@ bool PlanExecutor::wait(PlanStream stream, const PlanOp& op) {
     const PlanOp* blocked = job_.waiting[other];
     const bool is_hopeless = job_.ended[other] || (blocked != nullptr && !satisfied(*blocked));
     ZP_CHECK(!is_hopeless, ErrorCode::internal,
-             who_ + ": " + name(op) + " waits for an event that nothing will record",
-             "the other stream has ended or waits itself",
+             who_ + ": " + name(op) + " waits for an event that no operation will record",
+             "the other stream has ended or is waiting",
              "audit the plan (cuda/optimizer/overlap/plan_audit.hpp)");
     job_.waiting[mine] = &op;
     changed_.wait(lock);

@@ -24,35 +24,36 @@ struct OpSpan {
   std::int64_t end_ns = 0;
 };
 
-/// What a plan's run can be watched and disturbed with. Both are called on the stream's own thread, hence
-/// from two threads at once; an empty one costs nothing.
+/// Hooks to observe and disturb the run of a plan. Both are called on the stream's own thread,
+/// hence from two threads at once; an empty one costs nothing.
 struct ExecutorHooks {
   std::function<void(const OpSpan&)> trace;
-  /// After the waits of an operation and before it runs. num_runs counts the plans that this executor ran
-  /// before.
+  /// After the waits of an operation and before it runs. num_runs counts the earlier runs of this
+  /// executor.
   std::function<void(const PlanOp&, std::size_t op, std::uint64_t num_runs)> before;
 };
 
-/// A `before` hook that sleeps in front of some operations: different timings, the same ones for the same
+/// A `before` hook that sleeps before some operations: different timings, but the same for the same
 /// seed.
 struct RandomDelays {
   std::uint64_t seed = 1;
   std::array<double, num_plan_streams> probability{};  ///< [stream] that an operation is delayed
   std::int64_t max_microseconds = 100;
 
-  /// How long this operation is delayed; 0: not at all.
+  /// Delay of this operation; 0: none.
   std::chrono::microseconds delay(const PlanOp& op, std::size_t index,
                                   std::uint64_t num_runs) const;
 
   void operator()(const PlanOp& op, std::size_t index, std::uint64_t num_runs) const;
 };
 
-/// Operations of the comm stream run on one thread of its own, which is started when a plan first has some
-/// and kept until the executor is destroyed. In plans without them there is no second thread. A communicator
-/// that the comm stream uses must not be used elsewhere during run().
+/// Operations of the comm stream run on a separate thread, which is started when a plan first has
+/// some and kept until the executor is destroyed. In plans without them there is no second thread.
+/// A communicator used by the comm stream must not be used elsewhere during run().
 ///
-/// An operation that throws ends both streams in front of their next operation. One that is already running
-/// is waited for, so a collective has to end by itself when its ranks do (Communicator).
+/// An operation that throws ends both streams before their next operation. An operation that is
+/// already running is waited for, so a collective has to end by itself when its ranks do
+/// (Communicator).
 class PlanExecutor final : public PlanRunner {
  public:
   /// who: names the caller in errors, "rank 2".
@@ -62,8 +63,8 @@ class PlanExecutor final : public PlanRunner {
   PlanExecutor(const PlanExecutor&) = delete;
   PlanExecutor& operator=(const PlanExecutor&) = delete;
 
-  /// One run at a time. Errors: PlanRunner's; fp_environment if a stream's thread has a wrong one (R3),
-  /// looked at in front of every operation; unavailable if the thread cannot be started.
+  /// One run at a time. Errors: PlanRunner's; fp_environment if a stream's thread has a wrong one
+  /// (R3), checked before every operation; unavailable if the thread cannot be started.
   void run(const StepPlan& plan, const PlanBody& body) override;
 
  private:

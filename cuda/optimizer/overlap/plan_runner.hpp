@@ -1,5 +1,5 @@
 #pragma once
-// Something that runs plans.
+// Interface of plan runners.
 
 #include <functional>
 
@@ -7,7 +7,8 @@
 
 namespace zeroproof::cuda {
 
-/// What an operation does; called once for every operation, with those of one stream never at the same time.
+/// Body of an operation; called once for every operation, with those of one stream never at the
+/// same time.
 using PlanBody = std::function<void(const PlanOp&)>;
 
 class PlanRunner {

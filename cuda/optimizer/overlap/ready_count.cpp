@@ -33,8 +33,8 @@ ReadyCount::ReadyCount(std::vector<int> expected, std::vector<std::vector<int>> 
 
 ReadyCount::Completed ReadyCount::report(int unit) {
   ZP_CHECK(unit >= 0 && static_cast<std::size_t>(unit) < expected_.size(), ErrorCode::internal,
-           "a gradient of unit " + std::to_string(unit) + " was reported",
-           "there are " + std::to_string(expected_.size()) + " units",
+           "a gradient of unit " + std::to_string(unit) + " is out of range",
+           "the number of units is " + std::to_string(expected_.size()),
            "report this with the command line");
   const auto u = static_cast<std::size_t>(unit);
   const std::lock_guard lock(mutex_);
@@ -54,8 +54,8 @@ ReadyCount::Completed ReadyCount::report(int unit) {
 
 void ReadyCount::require_complete(int bucket) const {
   ZP_CHECK(bucket >= 0 && static_cast<std::size_t>(bucket) < bucket_units_.size(),
-           ErrorCode::internal, "bucket " + std::to_string(bucket) + " was asked for",
-           "there are " + std::to_string(bucket_units_.size()) + " buckets",
+           ErrorCode::internal, "bucket " + std::to_string(bucket) + " is out of range",
+           "the number of buckets is " + std::to_string(bucket_units_.size()),
            "report this with the command line");
   const std::lock_guard lock(mutex_);
   require_complete_locked(bucket);
@@ -72,7 +72,7 @@ void ReadyCount::require_complete_locked(int bucket) const {
   }
   fail(ErrorCode::internal,
        "bucket " + std::to_string(bucket) + " is not complete: it lacks unit " + units,
-       "its gradient would be reduced with elements nobody has written",
+       "its gradient would be reduced with elements not yet written",
        "reduce it after the last backward visit of all of its units");
 }
 

@@ -1,13 +1,13 @@
 #pragma once
-// Which gradients are complete: what was reported, counted against what is expected.
+// Completion of gradients: reports counted against their expected number.
 
 #include <mutex>
 #include <vector>
 
 namespace zeroproof::cuda {
 
-/// Counts the backward visits of units, and tells which buckets each of them completes. Several threads may
-/// call.
+/// Counts the backward visits of units, and returns the buckets completed by each of them.
+/// Thread-safe.
 class ReadyCount {
  public:
   /// Shapes   expected: [units] reports that make a unit complete, at least 0 (0: a unit that has no

@@ -32,14 +32,14 @@ std::vector<std::vector<int>> units_of_buckets(const Parts& parts) {
 
 void check(const LayerSchedule& shape) {
   ZP_CHECK(shape.stage == 2 || shape.stage == 3, ErrorCode::invalid_argument,
-           "a plan was asked for stage " + std::to_string(shape.stage),
+           "a plan needs stage 2 or 3, not " + std::to_string(shape.stage),
            "gradients are reduced while layers compute in stages 2 and 3 only",
-           "use whole leaves in stages 0 and 1");
+           "reduce whole gradients in stages 0 and 1");
   ZP_CHECK(shape.persistent.empty() || shape.persistent.size() == shape.units.size(),
            ErrorCode::invalid_argument,
            std::to_string(shape.persistent.size()) + " flags for persistent units of " +
                std::to_string(shape.units.size()),
-           "there is one for every unit", "pass one flag per unit, or none at all");
+           "each unit needs one", "pass one flag per unit, or none at all");
   for (const int unit : shape.visits) {
     ZP_CHECK(unit >= 0 && static_cast<std::size_t>(unit) < shape.units.size(),
              ErrorCode::invalid_argument, "a model visits unit " + std::to_string(unit),
@@ -84,7 +84,7 @@ class PlanBuilder {
  private:
   struct Garbage {
     PlanBuffer buffer;
-    std::size_t due = 0;  // the backward visit that it is freed in front of
+    std::size_t due = 0;  // the backward visit before which it is freed
   };
 
   static PlanBuffer param(int unit) { return {BufferKind::unit_param, unit}; }
@@ -104,8 +104,8 @@ class PlanBuilder {
     plan_.ops.push_back({kind, stream, target, std::move(reads), std::move(writes), {}, -1});
   }
 
-  /// The first of some neighbouring visits of a unit: it needs its parameters, and the next unit's can be on
-  /// their way.
+  /// The first of several neighbouring visits of a unit: it needs its parameters, and the gather of
+  /// the next unit's can start.
   void open(std::size_t i) {
     if (i == 0 || !shape_.overlap) fetch(sequence_[i]);
     if (!shape_.overlap) return;
@@ -143,13 +143,14 @@ class PlanBuilder {
     if (!shape_.overlap) seal();
   }
 
-  /// What the last backward visit has completed goes to the buckets, and complete buckets are reduced.
+  /// The gradient completed by the last backward visit goes to the buckets, and complete buckets
+  /// are reduced.
   void seal() {
     if (!sealing_) return;
     const auto [unit, visited] = *std::exchange(sealing_, std::nullopt);
     const std::size_t due = shape_.overlap ? visited + 2 : visited;
     std::vector<PlanBuffer> writes = {
-        grad(unit)};  // what reads it later has to come after this operation
+        grad(unit)};  // later readers have to come after this operation
     bool is_viewed = false;
     for (const int bucket : unit_buckets_[static_cast<std::size_t>(unit)]) {
       const auto b = static_cast<std::size_t>(bucket);

@@ -1,5 +1,6 @@
 #pragma once
-// One micro-step of a layer-by-layer pass as data: what runs, on which stream, after what, on which memory.
+// One micro-step of a layer-by-layer pass as data: operations, their streams, their order and their
+// buffers.
 
 #include <compare>
 #include <cstdint>
@@ -11,16 +12,16 @@
 
 namespace zeroproof::cuda {
 
-/// allocate       a buffer comes to life, NaN
+/// allocate       a buffer is allocated, filled with NaN
 /// gather         whole parameters of a unit from the shards; collective
 /// check_version  the gathered parameters are those of the latest cast
 /// forward        one forward visit of a unit
-/// release        the gathered parameters of a unit are given back
+/// release        the gathered parameters of a unit are freed
 /// backward       one backward visit of a unit
-/// ready          the gradient of a unit is complete: its parts go to the buckets that have a buffer of their
-///                own
-/// reduce         the gradient of a bucket is handed to the BucketSink; collective
-/// free           a gradient is given back
+/// ready          the gradient of a unit is complete: its parts are copied to the buckets that have
+///                a buffer of their own
+/// reduce         the gradient of a bucket is passed to the BucketSink; collective
+/// free           a gradient is freed
 enum class OpKind : std::uint8_t {
   allocate,
   gather,
@@ -39,7 +40,7 @@ inline constexpr int num_plan_streams = 2;
 enum class BufferKind : std::uint8_t {
   unit_param,  ///< [unit numel] in the parameter dtype
   unit_grad,   ///< [unit numel] in the gradient dtype
-  bucket_grad  ///< [bucket numel] in the gradient dtype; only of buckets that lie in several units
+  bucket_grad  ///< [bucket numel] in the gradient dtype; only of buckets that span several units
 };
 
 struct PlanBuffer {
@@ -51,16 +52,15 @@ struct PlanBuffer {
 struct PlanOp {
   OpKind kind = OpKind::allocate;
   PlanStream stream = PlanStream::compute;
-  PlanBuffer target;              ///< what it is about: a unit, or (reduce) a bucket
-  std::vector<PlanBuffer> reads;  ///< contents it needs
-  std::vector<PlanBuffer>
-      writes;              ///< contents it changes; coming to life and being given back count
-  std::vector<int> waits;  ///< events that must have been recorded before it starts
-  int records = -1;        ///< event recorded when it has ended; -1: none
+  PlanBuffer target;               ///< its subject: a unit, or (reduce) a bucket
+  std::vector<PlanBuffer> reads;   ///< contents it uses
+  std::vector<PlanBuffer> writes;  ///< contents it changes; allocation and freeing count
+  std::vector<int> waits;          ///< events that must have been recorded before it starts
+  int records = -1;                ///< event recorded when it has ended; -1: none
 };
 
-/// Operations in the order in which they are enqueued. Each stream runs its own one after another; between
-/// the streams events are the only order.
+/// Operations in the order in which they are enqueued. Each stream runs its own in order; between
+/// the streams only events define an order.
 struct StepPlan {
   std::vector<PlanOp> ops;
   std::vector<PlanBuffer>
@@ -68,38 +68,39 @@ struct StepPlan {
   int num_events = 0;
 };
 
-/// What a plan is made from. All of it is the same on every rank, and so is the plan.
+/// Input of a plan. It is the same on every rank, and so is the plan.
 struct LayerSchedule {
   std::vector<FlatRange> units;    ///< neighbours, together all elements (LayeredModel::units)
   std::vector<int> visits;         ///< LayeredModel::visits
   std::vector<FlatRange> buckets;  ///< neighbours, together all elements (ShardMap::buckets)
   int stage = 3;                   ///< 2: parameters are whole and nothing is gathered; 3
-  bool overlap = false;            ///< false: everything is on the compute stream
+  bool overlap = false;            ///< false: all operations are on the compute stream
   std::vector<bool>
       persistent;  ///< [units] stage 3: whole on every rank, not gathered here; empty: none
 };
 
 /// The plan of one micro-step.
 ///
-/// The unit visits of a micro-step are visits() and then visits() backwards. Neighbouring visits of the same
-/// unit share one gather, so the unit of the last forward visit is kept for the first backward visit;
-/// otherwise every visit of a tied unit gathers it anew. With overlap the next unit is gathered while the
-/// present one computes, and at most two are alive.
+/// The unit visits of a micro-step are visits() and then visits() backwards. Neighbouring visits of
+/// the same unit share one gather, so the unit of the last forward visit is kept for the first
+/// backward visit; otherwise every visit of a tied unit gathers it again. With overlap the next
+/// unit is gathered while the present one computes, and at most two are alive.
 ///
-/// A unit's gradient is alive from its first backward visit until its buckets are reduced. `ready` follows
-/// its last backward visit; with overlap the gather for the visit after the next one is launched in between,
-/// because computing will wait for that before anything waits for the reduction. Buckets are reduced in the
-/// order in which they become complete, and from the last to the first where one unit completes several.
-/// Without overlap gradients are freed right after that; with overlap what backward visit m completed is
-/// freed before the allocations of visit m + 2, after an explicit wait, or at the end.
+/// A unit's gradient is alive from its first backward visit until its buckets are reduced. `ready`
+/// follows its last backward visit; with overlap the gather for the visit after the next one is
+/// launched in between, because the compute stream waits for that gather before any operation waits
+/// for the reduction. Buckets are reduced in the order in which they become complete, and from the
+/// last to the first where one unit completes several. Without overlap gradients are freed right
+/// after that; with overlap the gradients completed by backward visit m are freed before the
+/// allocations of visit m + 2, after an explicit wait, or at the end.
 ///
-/// Every allocate, release and free is on the compute stream, so what is alive does not depend on timing
-/// (cuda/README.md has the table). Waits are placed where an operation needs one and nowhere else:
-/// without any one of them two operations on the same buffer are in no order.
+/// Every allocate, release and free is on the compute stream, so lifetimes do not depend on timing
+/// (table in cuda/README.md). Waits are placed only where an operation needs one: without any one
+/// of them two operations on the same buffer are not ordered.
 ///
-/// A plan starts from nothing and ends with nothing but the resident buffers, and both streams end with it.
-/// Parameters change between plans only, so no gather can be launched before the parameters it reads are
-/// valid.
+/// A plan starts with the resident buffers only and ends with them only, and both streams end with
+/// it. Parameters change between plans only, so no gather can be launched before the parameters it
+/// reads are valid.
 ///
 /// Errors   invalid_argument if the units or buckets are not neighbours from 0 on to the same end, a visit
 ///          names no unit, a unit with elements is never visited, `persistent` has another length, or the

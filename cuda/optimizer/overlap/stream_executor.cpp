@@ -8,10 +8,10 @@ void StreamExecutor::run_op(const PlanOp& op, const PlanBody& body, device::Stre
   device::Stream& stream = op.stream == PlanStream::compute ? compute : comm_;
   const device::UseStream use(stream);
   for (const int event : op.waits) {
-    // A stream that is told to wait for what was never recorded waits for nothing.
+    // A wait on a device stream for an event that was never recorded has no effect.
     ZP_CHECK(recorded_.at(static_cast<std::size_t>(event)), ErrorCode::internal,
              name(op) + " waits for an event that is recorded later",
-             "on a device that orders nothing",
+             "on a device such a wait has no effect",
              "audit the plan (cuda/optimizer/overlap/plan_audit.hpp)");
     stream.wait_for(events_[static_cast<std::size_t>(event)]);
   }

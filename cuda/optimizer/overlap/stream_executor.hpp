@@ -8,14 +8,17 @@
 
 namespace zeroproof::cuda {
 
-/// Enqueues the operations in the order of the plan: the compute stream is the current one of the caller, the comm
-/// stream is this object's. An operation's body enqueues on what is then the current stream; events are the plan's, and
-/// nothing waits on the host unless a body does. Memory that `allocate` brings to life on the compute stream is there
-/// for the other one after the event that the plan has between the two.
+/// Enqueues the operations in the order of the plan: the compute stream is the current one of the
+/// caller, the comm stream belongs to this object. An operation's body enqueues on the current
+/// stream of that moment; events are those of the plan, and the host waits only in bodies. Memory
+/// from `allocate` on the compute stream may be used on the other stream after the plan's event
+/// between the two.
 class StreamExecutor final : public PlanRunner {
  public:
-  /// Returns when everything is enqueued. The current stream is then behind both. One run at a time.
-  /// Errors: PlanRunner's; what bodies throw, after the current stream was put behind the other one.
+  /// Returns when all operations are enqueued. Work enqueued later on the current stream then
+  /// follows both streams. One run at a time.
+  /// Errors: PlanRunner's; those of bodies, after the current stream was ordered after the other
+  /// one.
   void run(const StepPlan& plan, const PlanBody& body) override;
 
  private:

@@ -1,5 +1,6 @@
 #pragma once
-// What a layer-by-layer pass asks of the rest of the production step: whole parameters in, complete gradients out.
+// Interfaces between a layer-by-layer pass and the rest of the production step: whole parameters
+// in, complete gradients out.
 
 #include <cstddef>
 #include <cstdint>
@@ -16,9 +17,9 @@ class BucketSink {
 
   /// Reduces one bucket of one micro-step (R11): parts of TP ranks, then the data ranks. Collective over all of them,
   /// so every rank calls it for the same buckets in the same order.
-  /// leaf: [bucket numel] in the gradient dtype, this rank's gradient of the bucket's stretch of the global numbering;
-  /// data is
-  ///       null on a rank that has no micro-batch in this micro-step. It may be overwritten or freed afterwards.
+  /// leaf: [bucket numel] in the gradient dtype, this rank's gradient of the bucket's range of the
+  /// global numbering; data is null on a rank that has no micro-batch in this micro-step. It may be
+  /// overwritten or freed afterwards.
   virtual void reduce(std::size_t bucket, std::int64_t micro_step, const TensorView& leaf) = 0;
 };
 
@@ -27,11 +28,12 @@ class UnitGatherer {
  public:
   virtual ~UnitGatherer() = default;
 
-  /// Collective over the ranks the state is sharded over.
-  /// full: [unit numel] in the parameter dtype, the unit's stretch of the global numbering; padding is not written.
+  /// Collective over the ranks that shard the state.
+  /// full: [unit numel] in the parameter dtype, the unit's range of the global numbering; padding
+  /// is not written.
   virtual void gather(const FlatRange& unit, const TensorView& full) = 0;
 
-  /// Counts casts: parameters gathered under another number are stale.
+  /// Counts casts: parameters gathered at another count are stale.
   virtual std::int64_t version() const = 0;
 };
 

@@ -34,14 +34,15 @@ UnitGrads::UnitGrads(std::vector<FlatRange> units, std::vector<FlatRange> bucket
 
 std::size_t UnitGrads::validate(int index, const std::vector<FlatRange>& ranges) {
   ZP_CHECK(index >= 0 && static_cast<std::size_t>(index) < ranges.size(), ErrorCode::internal,
-           "gradient " + std::to_string(index) + " was asked for",
-           "there are " + std::to_string(ranges.size()), "report this with the command line");
+           "gradient " + std::to_string(index) + " is out of range",
+           "the number of gradients is " + std::to_string(ranges.size()),
+           "report this with the command line");
   return static_cast<std::size_t>(index);
 }
 
 void UnitGrads::allocate(Buffer& buffer, FlatRange range, const char* what, int index) {
   ZP_CHECK(!buffer.is_alive, ErrorCode::internal, gradient(what, index) + " is allocated twice",
-           "what was added up in it would be lost", "free it first");
+           "the values in it would be lost", "free it first");
   buffer.memory = CountedBuffer(ledger_, MemoryClass::grad, range.numel(), dtype_, fill_);
   buffer.is_alive = true;
   buffer.is_sealed = false;
@@ -55,21 +56,22 @@ void UnitGrads::allocate_unit(int unit) {
 void UnitGrads::allocate_bucket(int bucket) {
   const std::size_t b = validate(bucket, buckets_);
   ZP_CHECK(parts_[b].size() > 1, ErrorCode::internal, gradient("bucket", bucket) + " is allocated",
-           "the bucket lies in one unit, whose gradient it is a view of", "allocate the unit's");
+           "the bucket is inside one unit and a view of its gradient", "allocate the unit's");
   allocate(bucket_buffers_[b], buckets_[b], "bucket", bucket);
 }
 
 TensorView UnitGrads::view(const Buffer& buffer, const char* what, int index) {
-  ZP_CHECK(buffer.is_alive, ErrorCode::internal, gradient(what, index) + " is used and not alive",
-           "it is not allocated yet, or was freed",
-           "wait for what allocates it and for its last reader");
+  ZP_CHECK(buffer.is_alive, ErrorCode::internal,
+           gradient(what, index) + " is used but not allocated",
+           "it was not allocated yet, or was freed",
+           "wait for its allocation, and free it after its last reader");
   return buffer.memory->view();
 }
 
 TensorView UnitGrads::unit(int unit) const {
   const Buffer& buffer = unit_buffers_[validate(unit, units_)];
   ZP_CHECK(!buffer.is_sealed, ErrorCode::internal,
-           gradient("unit", unit) + " is written after it was complete",
+           gradient("unit", unit) + " is written after its completion",
            "its buckets may have been reduced already",
            "declare it complete after its last backward visit");
   return view(buffer, "unit", unit);
@@ -83,7 +85,7 @@ TensorView UnitGrads::bucket(int bucket) const {
   const TensorView whole = view(unit_buffers_[u], "unit", holder);
   ZP_CHECK(unit_buffers_[u].is_sealed, ErrorCode::internal,
            gradient("unit", holder) + " is not complete yet",
-           "bucket " + std::to_string(bucket) + " would be reduced without some of it",
+           "bucket " + std::to_string(bucket) + " would be reduced before it is complete",
            "wait until the unit is declared complete");
   return stretch(whole, units_[u].begin, buckets_[b]);
 }
@@ -105,8 +107,9 @@ void UnitGrads::seal(int unit) {
 }
 
 void UnitGrads::free(Buffer& buffer, const char* what, int index) {
-  ZP_CHECK(buffer.is_alive, ErrorCode::internal, gradient(what, index) + " is freed and not alive",
-           "somebody else may hold that memory", "free every gradient once");
+  ZP_CHECK(buffer.is_alive, ErrorCode::internal,
+           gradient(what, index) + " is freed but not allocated",
+           "another buffer may use that memory", "free every gradient once");
   const bool is_intact = buffer.memory.intact();
   buffer = {};
   ZP_CHECK(is_intact, ErrorCode::internal,

@@ -1,5 +1,6 @@
 #pragma once
-// Leaf gradients while a pass runs: one buffer per unit, and one per bucket that lies in several units.
+// Gradients of the current micro-batch during a pass: one buffer per unit, and one per bucket that
+// spans several units.
 
 #include <cstddef>
 #include <cstdint>
@@ -11,8 +12,8 @@
 
 namespace zeroproof::cuda {
 
-/// Every buffer is counted as MemoryClass::grad and, if it is to be poisoned, NaN from its birth on and again before it
-/// is given back. Calls for the same unit or bucket must be ordered.
+/// Every buffer is counted as MemoryClass::grad and, if poisoning is on, filled with NaN at its
+/// allocation and before it is freed. Calls for the same unit or bucket must be ordered.
 class UnitGrads {
  public:
   /// Errors: invalid_argument (bucket_parts). The ledger must outlive this.
@@ -21,28 +22,29 @@ class UnitGrads {
 
   const std::vector<std::vector<BucketPart>>& parts() const { return parts_; }
 
-  /// Errors: internal if the buffer is there already; for a bucket that lies in one unit, which needs none.
+  /// Errors: internal if the buffer exists already, or for a bucket inside one unit, which needs
+  /// none.
   void allocate_unit(int unit);
   void allocate_bucket(int bucket);
 
   /// [unit numel], to be written. Errors: internal if it is not allocated, or sealed.
   TensorView unit(int unit) const;
 
-  /// [bucket numel]: the bucket's own buffer, or its stretch of the gradient of the unit it lies in. Errors:
-  /// internal if that is not allocated, or the unit's is not sealed.
+  /// [bucket numel]: the bucket's own buffer, or its range of the gradient of the unit that
+  /// contains it. Errors: internal if that is not allocated, or the unit's is not sealed.
   TensorView bucket(int bucket) const;
 
-  /// The unit's gradient is complete: copies what it has of buckets with a buffer of their own. Errors:
-  /// internal if one of them is not allocated, or the unit is sealed already.
+  /// The unit's gradient is complete: copies its parts of buckets that have a buffer of their own.
+  /// Errors: internal if one of them is not allocated, or the unit is sealed already.
   void seal(int unit);
 
-  /// Errors: internal if there is no buffer, or somebody wrote outside it.
+  /// Errors: internal if there is no buffer, or memory outside it was overwritten.
   void free_unit(int unit) { free(unit_buffers_[validate(unit, units_)], "unit", unit); }
   void free_bucket(int bucket) {
     free(bucket_buffers_[validate(bucket, buckets_)], "bucket", bucket);
   }
 
-  /// Gives everything back, after an error.
+  /// Frees all buffers, after an error.
   void free_all();
 
  private:

@@ -13,7 +13,7 @@ UnitParamBuffers::UnitParamBuffers(std::vector<FlatRange> units, std::vector<boo
   ZP_CHECK(persistent.empty() || persistent.size() == units.size(), ErrorCode::invalid_argument,
            std::to_string(persistent.size()) + " flags for persistent units of " +
                std::to_string(units.size()),
-           "there is one for every unit", "pass one flag per unit, or none at all");
+           "each unit needs one", "pass one flag per unit, or none at all");
   for (std::size_t u = 0; u < units.size(); ++u) {
     entries_[u].range = units[u];
     entries_[u].is_persistent = !persistent.empty() && persistent[u];
@@ -22,8 +22,8 @@ UnitParamBuffers::UnitParamBuffers(std::vector<FlatRange> units, std::vector<boo
 
 std::size_t UnitParamBuffers::validate(int unit) const {
   ZP_CHECK(unit >= 0 && static_cast<std::size_t>(unit) < entries_.size(), ErrorCode::internal,
-           "parameters of unit " + std::to_string(unit) + " were asked for",
-           "there are " + std::to_string(entries_.size()) + " units", "count units from 0");
+           "parameters of unit " + std::to_string(unit) + " are out of range",
+           "the number of units is " + std::to_string(entries_.size()), "count units from 0");
   return static_cast<std::size_t>(unit);
 }
 
@@ -44,7 +44,7 @@ void UnitParamBuffers::gather(int unit) {
   Entry& mine = entries_[validate(unit)];
   ZP_CHECK(mine.is_alive, ErrorCode::internal,
            "unit " + std::to_string(unit) + " is gathered without a buffer",
-           "it is not allocated yet, or was released", "allocate it first");
+           "it was not allocated yet, or was released", "allocate it first");
   const std::int64_t version = gatherer_.version();
   gatherer_.gather(mine.range, mine.buffer->view());
   mine.version = version;
@@ -67,8 +67,8 @@ TensorView UnitParamBuffers::get(int unit) const {
                     ? "without having been gathered"
                     : "with parameters of version " + std::to_string(mine.version)) +
                " and the latest version is " + std::to_string(latest),
-           "a layer would compute with parameters that are not there or out of date",
-           "gather it after the cast and wait for that");
+           "a layer would compute with missing or outdated parameters",
+           "gather it after the cast and wait for the gather");
   return mine.buffer->view();
 }
 
@@ -77,7 +77,7 @@ void UnitParamBuffers::release(int unit) {
   ZP_CHECK(mine.is_alive, ErrorCode::internal,
            "the parameters of unit " + std::to_string(unit) +
                " are released without having been allocated",
-           "somebody else may hold that memory", "release every unit once");
+           "another buffer may use that memory", "release every unit once");
   if (mine.is_persistent) return;
   const bool is_intact = mine.buffer.intact();
   give_back(mine);

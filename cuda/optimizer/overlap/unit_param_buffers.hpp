@@ -1,5 +1,5 @@
 #pragma once
-// Whole parameters of units, as long as somebody computes with them, and never older than the latest cast.
+// Whole parameters of units while they are used, never older than the latest cast.
 
 #include <cstddef>
 #include <cstdint>
@@ -11,9 +11,10 @@
 
 namespace zeroproof::cuda {
 
-/// The cycle of a unit is allocate, gather, get as often as needed, release. Different units may be in use by
-/// different threads; calls for the same unit must be ordered. Counted as MemoryClass::param_full and, if they are to
-/// be poisoned, NaN until they are gathered and again before they are given back.
+/// The cycle of a unit is allocate, gather, get as often as needed, release. Different units may be
+/// in use by different threads; calls for the same unit must be ordered. Counted as
+/// MemoryClass::param_full and, if poisoning is on, filled with NaN until they are gathered and
+/// again before they are freed.
 class UnitParamBuffers {
  public:
   /// Shapes   persistent: [units], or empty for none. The gatherer and the ledger must outlive this.
@@ -23,25 +24,26 @@ class UnitParamBuffers {
 
   bool is_persistent(int unit) const;
 
-  /// [unit numel]. Errors: internal if the unit has its buffer already.
+  /// [unit numel]. Errors: internal if the unit has a buffer already.
   void allocate(int unit);
 
-  /// Collective. Fills the unit's buffer and remembers the version. Errors: internal without a buffer.
+  /// Collective. Fills the unit's buffer and records the version. Errors: internal without a
+  /// buffer.
   void gather(int unit);
 
-  /// Collective. Gathers every persistent unit whose version is not the latest; the first time it allocates
-  /// them.
+  /// Collective. Gathers every persistent unit whose version is not the latest; the first call
+  /// allocates them.
   void gather_persistent();
 
-  /// [unit numel]. Errors: internal, naming the unit and both versions, if it is not gathered or the
-  /// gatherer's version has moved on since.
+  /// [unit numel]. Errors: internal, naming the unit and both versions, if it is not gathered or
+  /// the gatherer's version has changed since.
   TensorView get(int unit) const;
 
-  /// Gives back; persistent units stay. Errors: internal if there is no buffer, or somebody wrote
-  /// outside it.
+  /// Frees the buffer; persistent units stay. Errors: internal if there is no buffer, or memory
+  /// outside it was overwritten.
   void release(int unit);
 
-  /// Gives everything back but the persistent units, after an error.
+  /// Frees all but the persistent units, after an error.
   void release_all();
 
  private:

@@ -1,6 +1,6 @@
 #pragma once
-// Largest magnitudes of blocks that several ranks of an instance have elements of (R22), joined where the comm_groups move
-// them.
+// Largest magnitudes of blocks whose elements are on several ranks of an instance (R22), joined in
+// the memory space of the communicators.
 
 #include <cstdint>
 
@@ -12,8 +12,9 @@ namespace zeroproof::cuda {
 /// Whether other ranks of the instance have other elements.
 bool joins_amax(const OptimizerSetup& setup, const CommGroups& comm_groups);
 
-/// Brings words, [count] in the memory of those comm_groups, to the maximum over the ranks: collective over comm (from stage
-/// 1 on) and tp. In stage 0 every rank has collected everything, and every instance has.
+/// Replaces words, [count] in the memory space of comm_groups, by the maximum over the ranks:
+/// collective over comm (from stage 1 on) and tp. In stage 0 every rank has collected everything,
+/// so the ranks of an instance are not combined.
 void join_amax(const OptimizerSetup& setup, const CommGroups& comm_groups, std::uint64_t* words,
                std::int64_t count);
 

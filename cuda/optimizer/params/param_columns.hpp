@@ -14,40 +14,40 @@
 
 namespace zeroproof::cuda {
 
-/// The column-wise copy of parameters in 8 bits that are whole on a rank (R24): every tensor at the place it has among
-/// these, its codes column after column. Columns that have scales of their own have a shard of their own codes, and are
-/// gathered as parameters are.
+/// The column-wise copy of parameters in 8 bits that are whole on a rank (R24): every tensor at its
+/// offset among these, its codes column after column. Columns that have scales of their own have a
+/// shard of their own codes, and are gathered like parameters.
 class ParamColumns {
  public:
-  /// What parameters are gathered by; the arguments of ParamStore and ParamGather. All of it outlives this.
+  /// Arguments of ParamStore and ParamGather. All of it outlives this.
   struct Exchange {
-    const std::vector<FlatRange>& ranges;  ///< what the rank keeps state for
+    const std::vector<FlatRange>& ranges;  ///< elements whose state is on the rank
     const std::vector<BucketPlan>& plans;
     GradMemory& memory;
     const SharedMemoryGroup* near;
     Communicator& comm;
   };
 
-  /// Nothing unless the setup asks for it. full_ranges: of the whole parameters. Collective over comm where
-  /// ParamGather's constructor is.
+  /// Empty unless the setup requires it. full_ranges: of the whole parameters. Collective over comm
+  /// where ParamGather's constructor is.
   ParamColumns(const OptimizerSetup& setup, const std::vector<FlatRange>& full_ranges,
                const Exchange& exchange);
 
   explicit operator bool() const { return on_; }
   TensorView view() const { return own_ ? own_->gather.full() : columns_->view(); }
-  /// Whether it is one copy for the ranks of a machine.
+  /// Whether the ranks of a machine share one copy.
   bool one_copy() const { return own_ && own_->store.one_copy(); }
-  /// Name of a buffer whose red zone was overwritten, "" if none.
+  /// Name of a buffer whose red zone was overwritten, "" if none was.
   std::string_view damaged_guard() const;
 
   /// The codes and scales of a copy that has its own, or null.
   ParamStore* store() { return own_ ? &own_->store : nullptr; }
   ParamScales* scales() { return own_ ? &own_->scales : nullptr; }
-  /// What observers see of phase cast.
+  /// Views for observers of phase cast.
   std::vector<ExposedBuffer> exposed() const;
 
-  /// Phase gather. full: the whole parameters, always at the same place. On a device it is enqueued; collective over
-  /// comm as ParamGather::gather_all, where the copy has its own codes.
+  /// Phase gather. full: the whole parameters, always at the same address. On a device it is
+  /// enqueued; collective over comm like ParamGather::gather_all if the copy has its own codes.
   void rebuild(const Exec& exec, const TensorView& full);
 
  private:
@@ -67,7 +67,7 @@ class ParamColumns {
   std::vector<Piece> pieces_;  ///< of tensors, each whole
   std::vector<device::ByteMatrix> matrices_;
   CountedBuffer columns_;
-  std::unique_ptr<SpaceArray<device::ByteMatrix>> table_;  ///< on a device, from the first time on
+  std::unique_ptr<SpaceArray<device::ByteMatrix>> table_;  ///< on a device, from the first call on
 };
 
 }  // namespace zeroproof::cuda

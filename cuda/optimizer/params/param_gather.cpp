@@ -16,7 +16,8 @@ Span<std::byte> bytes_at(void* data, std::int64_t begin, std::int64_t count) {
   return {static_cast<std::byte*>(data) + begin, static_cast<std::size_t>(count)};
 }
 
-/// Whether every rank's shard is the whole model in its own order, and no unit of it comes and goes.
+/// Whether every rank's shard is the whole model in its own order, and no unit is gathered and
+/// released.
 bool holds_all(const OptimizerSetup& setup) {
   if (setup.stage == 0 || setup.stage == 3) return setup.stage == 0;
   if (setup.comm->world_size() > 1) return false;
@@ -81,7 +82,7 @@ void ParamGather::find_persistent() {
   }
 }
 
-/// Adds a piece of a rank's shard; what follows the last run on both sides continues it.
+/// Adds a piece of a rank's shard; a piece that follows the last run on both sides extends it.
 void ParamGather::add(const Piece& piece, std::int64_t to, RankRuns& of_rank) const {
   std::vector<Run>& all = of_rank.runs;
   of_rank.numel += piece.numel;
@@ -119,7 +120,7 @@ ParamGather::Exchange ParamGather::plan_of(const FlatRange& unit) const {
   return exchange;
 }
 
-/// One all-gather: every rank's runs to their places in target.
+/// One all-gather: copies every rank's runs to their offsets in target.
 void ParamGather::run(const Exchange& exchange, std::byte* target) {
   const auto span = [&](void* data, std::int64_t begin, std::int64_t numel) {
     return bytes_at(data, begin * width_, numel * width_);
@@ -148,7 +149,7 @@ void ParamGather::run(const Exchange& exchange, std::byte* target) {
     memory_.space().copy_many(moves);
     return send_far(mine, places);
   }
-  if (exchange.size() == 1) {  // nobody to send to
+  if (exchange.size() == 1) {  // a single rank
     for (std::size_t i = 0; i < mine.size(); ++i) {
       moves.push_back({places[0][i].data(), mine[i].data(), numel(mine[i])});
     }
@@ -161,10 +162,10 @@ void ParamGather::gather(const FlatRange& unit, const TensorView& full) {
   ZP_CHECK(setup_.stage == 3 && full.numel == unit.numel() && full.dtype == setup_.param_dtype &&
                (full.data != nullptr || full.numel == 0),
            ErrorCode::invalid_argument,
-           "a unit of " + std::to_string(unit.numel()) + " elements was asked for as " +
+           "a unit of " + std::to_string(unit.numel()) + " elements was requested as " +
                std::to_string(full.numel) + " " + std::string(name(full.dtype)) + " in stage " +
                std::to_string(setup_.stage),
-           "only stage 3 makes units, in the dtype of the parameters",
+           "only stage 3 gathers units, in the dtype of the parameters",
            "pass a view of the whole unit");
   auto* target = static_cast<std::byte*>(full.data);
   run(plan_of(unit), target);
@@ -197,14 +198,14 @@ void ParamGather::gather_buckets() {
     std::vector<Stretches> places;
     for (const RankPart& part : plan.parts())
       append(places.emplace_back(), part, static_cast<std::byte*>(full_->data()), 0, width_);
-    // This rank's part stands packed in its shard.
+    // This rank's part is packed in its shard.
     gather_packed(
         comm_, {bytes_at(params_.shard().data, plan.local_begin * width_, plan.own.numel * width_)},
         places, memory_.in);
   }
 }
 
-/// Every rank has a copy of its own: from the shards of the machine.
+/// Every rank has its own copy: from the shards of the machine.
 void ParamGather::copy_shards() {
   const bool streamed = host::streams_past_caches(full_->view().num_bytes());
   for (std::size_t place = 0; place < near_shards_.size(); ++place) {
@@ -216,7 +217,8 @@ void ParamGather::copy_shards() {
   }
 }
 
-/// A copy for the machine needs what is elsewhere once: who stands at the owner's place, counted around, takes it.
+/// One copy for the machine receives elements of other machines once: on the rank at the owner's
+/// position modulo the number of local ranks.
 bool ParamGather::takes(int receiver, int owner) const {
   const std::size_t machine = shared_memory_group_->machine_of(receiver);
   if (machine == shared_memory_group_->machine_of(owner)) return false;
@@ -234,7 +236,8 @@ void ParamGather::gather_far_buckets() {
   }
 }
 
-/// mine: this rank's part; places: [world_size] where the others' belong. Nothing happens between ranks of one machine.
+/// mine: this rank's part; places: [world_size] destinations of the others' parts. Ranks of one
+/// machine exchange nothing.
 void ParamGather::send_far(const Stretches& mine, const std::vector<Stretches>& places) {
   if (shared_memory_group_->all()) return;
   const int self = setup_.comm->rank();

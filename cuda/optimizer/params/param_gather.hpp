@@ -1,6 +1,6 @@
 #pragma once
-// From the shards of parameters to whole ones: all of them (stages 0 to 2), units (stage 3), persistent tensors (stage
-// 3).
+// From parameter shards to whole parameters: all of them (stages 0 to 2), units (stage 3),
+// persistent tensors (stage 3).
 
 #include <cstddef>
 #include <cstdint>
@@ -22,33 +22,34 @@ namespace zeroproof::cuda {
 
 class ParamGather final : public UnitGatherer {
  public:
-  /// near: null for messages only; comm: of the comm_groups, which may have memory for whole parameters: collective then. All
-  /// arguments must outlive this object.
+  /// near: null for messages only; comm: of the comm_groups, which may have memory for whole
+  /// parameters: collective then. All arguments must outlive this object.
   ParamGather(const OptimizerSetup& setup, const std::vector<BucketPlan>& plans, GradMemory& memory,
               ParamStore& params, const SharedMemoryGroup* near, Communicator& comm);
 
   /// Phase gather: brings param_full up to date. Collective over comm from stage 1 on.
   void gather_all();
 
-  /// One unit from the shards. Tensors that are whole on every rank are copied, not communicated.
+  /// Gathers one unit from the shards. Tensors that are whole on every rank are copied, not
+  /// communicated.
   void gather(const FlatRange& unit, const TensorView& full) override;
   std::int64_t version() const override { return version_; }
 
-  /// param_shard was written: what has been gathered before is stale.
+  /// Marks everything gathered before as stale, because param_shard was written.
   void count_cast() { ++version_; }
 
-  /// Parameters that are whole on every rank: [padded_numel]; in stage 3 the persistent tensors, one after another. On
-  /// a rank that owns all of them in stages 0 to 2 they are the shard itself.
+  /// Parameters that are whole on every rank: [padded_numel]; in stage 3 the persistent tensors,
+  /// one after another. On a rank that owns all of them in stages 0 to 2 they are the shard itself.
   TensorView full() const {
     if (params_.one_copy()) return params_.copy();
     return in_shard_ ? params_.shard() : full_->view();
   }
-  /// Their memory if they have some of their own.
+  /// Their buffer if they have one of their own.
   const GuardedBuffer& full_buffer() const { return *full_; }
   const std::vector<FlatRange>& full_ranges() const { return full_ranges_; }
 
  private:
-  /// A run of elements: where it is in its owner's shard, and where it is wanted.
+  /// A run of elements: its address in its owner's shard, and its destination.
   struct Run {
     std::int64_t from = 0;
     std::int64_t to = 0;
@@ -67,11 +68,12 @@ class ParamGather final : public UnitGatherer {
   void find_near_shards();
   void add(const Piece& piece, std::int64_t to, RankRuns& of_rank) const;
   Exchange plan_persistent() const;
-  /// Made for every gather: kept for all units, it would grow with the square of the world over all ranks.
+  /// Built for every gather: stored for all units, it would grow with the square of the world over
+  /// all ranks.
   Exchange plan_of(const FlatRange& unit) const;
   void run(const Exchange& exchange, std::byte* target);
   void gather_buckets();
-  /// Whether a rank elsewhere sends what it owns to this one.
+  /// Whether a rank of another machine sends its elements to this one.
   bool takes(int receiver, int owner) const;
   void send_far(const Stretches& mine, const std::vector<Stretches>& places);
   void copy_shards();
@@ -81,13 +83,13 @@ class ParamGather final : public UnitGatherer {
   const std::vector<BucketPlan>& plans_;
   GradMemory& memory_;
   ParamStore& params_;
-  const SharedMemoryGroup* const shared_memory_group_;  ///< null if nobody shares memory
+  const SharedMemoryGroup* const shared_memory_group_;  ///< null without shared memory
   Communicator& comm_;
   const bool in_shard_;
   const std::int64_t width_;
   std::vector<FlatRange> full_ranges_;
   std::vector<std::int64_t>
-      persistent_begin_;  ///< [num_tensors] place in full_, -1 if not there; stage 3 only
+      persistent_begin_;  ///< [num_tensors] offset in full_, -1 if absent; stage 3 only
   std::vector<std::vector<Piece>>
       pieces_;  ///< [world_size] of the shards, in global order; stage 3 only
   Exchange persistent_;

@@ -21,7 +21,7 @@ bool exist(const OptimizerSetup& setup, ParamScales::Of of) {
          (of == ParamScales::Of::params || has_own_columns(setup.scaling));
 }
 
-/// What the arrays are called, those of columns behind those of parameters.
+/// Names of the arrays, those of columns after those of parameters.
 struct Names {
   BufferId amax, scale, scale_inv;
 };
@@ -53,7 +53,7 @@ ParamScales::ParamScales(const OptimizerSetup& setup, Of of, const std::vector<F
   history_ = array(count * slots_, DType::u32);
   scale_ = array(count, DType::fp32);
   scale_inv_ = array(count, DType::fp32);
-  // Kernels raise the words that ranks join.
+  // Kernels write the maximum to the words that ranks join.
   collected_ = array(count, space_.kind == Space::device ? DType::u64 : DType::u32);
   if (setup.offload.on()) elsewhere_.resize(static_cast<std::size_t>(count));
 }

@@ -1,6 +1,6 @@
 #pragma once
-// The scales of parameters in 8 bits on one rank (R24): arrays over the blocks of all tensors, alike on every rank.
-// Columns that have scales of their own have such arrays too.
+// The scales of parameters in 8 bits on one rank (R24): arrays over the blocks of all tensors,
+// equal on every rank. Columns that have scales of their own have such arrays too.
 
 #include <algorithm>
 #include <cstdint>
@@ -18,8 +18,8 @@ class ParamScales {
  public:
   enum class Of : std::uint8_t { params, columns };
 
-  /// Has nothing unless what it is of has scales of its own. ranges: what the rank keeps state for. The setup and the
-  /// ledger, in whose space the arrays are, outlive this.
+  /// Empty unless the parameters (or columns) have scales of their own. ranges: elements whose
+  /// state is on the rank. The setup and the ledger, in whose space the arrays are, outlive this.
   ParamScales(const OptimizerSetup& setup, Of of, const std::vector<FlatRange>& ranges,
               MemoryLedger& ledger);
 
@@ -33,22 +33,22 @@ class ParamScales {
   }                                                                  // [num_blocks * slots()]
   Span<float> scale() const { return scale_->as<float>(); }          // [num_blocks]
   Span<float> scale_inv() const { return scale_inv_->as<float>(); }  // [num_blocks]
-  /// Largest magnitudes on their way to amax(): of this rank, then of all. [num_blocks]
+  /// Partial maxima of amax(): of this rank, then of all. [num_blocks]
   const GuardedBuffer& collected() const { return *collected_; }
-  /// Largest magnitudes of the masters that are offloaded, in memory of the host: whoever collects the others begins
-  /// with these. [num_blocks], or empty where none are.
+  /// Largest magnitudes of the offloaded masters, in host memory: the initial values when the
+  /// others are collected. [num_blocks], or empty without offload.
   Span<std::uint32_t> elsewhere() { return elsewhere_; }
   Span<const std::uint32_t> elsewhere() const { return elsewhere_; }
-  /// look: makes elsewhere() what it has to be when a state is loaded; of columns, whose masters are those that the
-  /// codes of parameters may have changed by then.
+  /// look: recomputes elsewhere() when a state is loaded; for columns, from masters that the codes
+  /// of parameters may have changed by then.
   void look_elsewhere_with(std::function<void()> look) { look_elsewhere_ = std::move(look); }
   std::int64_t host_bytes() const {
     return numel(elsewhere()) * static_cast<std::int64_t>(sizeof(std::uint32_t));
   }
-  /// Copies of scale() and scale_inv() for the host.
+  /// Copies of scale() and scale_inv() in host memory.
   std::vector<float> host_scale() const { return on_host(*scale_); }
   std::vector<float> host_scale_inv() const { return on_host(*scale_inv_); }
-  /// A tensor's blocks of an array over all blocks.
+  /// The range of a tensor's blocks in an array over all blocks.
   template <class T>
   Span<T> of_tensor(Span<T> array, std::int64_t tensor) const {
     return array.subspan(static_cast<std::size_t>(blocks_.first_block(tensor)),
@@ -56,10 +56,11 @@ class ParamScales {
   }
   std::int64_t slots() const { return slots_; }  ///< of the history of a block; 0 without
 
-  /// The rank's elements where each run is one stretch of its undistributed tensor: tensor_begin counts in there.
+  /// The rank's elements as runs, each contiguous in its undistributed tensor: tensor_begin is an
+  /// index into that tensor.
   const host::PieceLoop& runs() const { return loop_; }
 
-  /// Calls body(run) for the runs of a stretch of the shard.
+  /// Calls body(run) for the runs of a range of the shard.
   template <class Body>
   void for_runs(const Piece& stretch, const Body& body) const {
     const std::int64_t end = stretch.local_begin + stretch.numel;
@@ -71,7 +72,7 @@ class ParamScales {
     }
   }
 
-  /// Calls body(first, count) for blocks of tensors that takes_part(tensor), neighbours together.
+  /// Calls body(first, count) for blocks of tensors with takes_part(tensor), neighbours together.
   template <class TakesPart, class Body>
   void for_blocks(const TakesPart& takes_part, const Body& body) const {
     std::int64_t first = 0, end = 0;
@@ -85,13 +86,14 @@ class ParamScales {
     if (end > first) body(first, end - first);
   }
 
-  /// Takes scales and histories of a state, or those of a beginning, for which it returns false; amax becomes 0. For
-  /// columns every state is a beginning. Looks elsewhere, if it is to.
+  /// Takes scales and histories of a loaded state, or resets them for an initial state, for which
+  /// it returns false; amax becomes 0. For columns every state is initial. Calls `look` if it is
+  /// set.
   bool load(const FullState& state);
 
-  /// What observers see of phase cast, in front of the parameters.
+  /// Views for observers of phase cast, before the parameters.
   std::vector<ExposedBuffer> exposed() const;
-  /// Name of an array whose red zone was overwritten, "" if none.
+  /// Name of an array whose red zone was overwritten, "" if none was.
   std::string_view damaged_guard() const;
 
  private:
@@ -107,13 +109,13 @@ class ParamScales {
   host::PieceLoop loop_;
   CountedBuffer amax_, history_, scale_, scale_inv_, collected_;
   std::vector<std::uint32_t> elsewhere_;
-  std::function<void()> look_elsewhere_;  ///< null: nothing is to be done
+  std::function<void()> look_elsewhere_;  ///< null: no-op
 };
 
-/// Of a state that was loaded all tensors take part.
+/// All tensors of a loaded state take part.
 inline bool every_tensor(std::int64_t /*tensor*/) { return true; }
 
-/// How many words ranks join in one call: half a MiB.
+/// Number of words that ranks join in one call: half a MiB.
 inline constexpr std::int64_t most_joined_words = std::int64_t{1} << 16;
 
 }  // namespace zeroproof::cuda

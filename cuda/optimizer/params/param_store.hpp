@@ -1,6 +1,6 @@
 #pragma once
-// Where parameters are: this rank's shard, the shards it can read, and the whole model if that is one copy for a
-// machine.
+// Storage of parameters: this rank's shard, the shards it can read, and the whole model if it is
+// one copy per machine.
 
 #include <cstddef>
 #include <memory>
@@ -14,27 +14,28 @@
 
 namespace zeroproof::cuda {
 
-/// Others read a shard, or the copy, from fence() on. They have done so when all ranks meet in phase unscale of the
-/// next step, before which nobody writes it again.
+/// Other ranks read a shard, or the copy, from fence() on. They have finished when all ranks meet
+/// in phase unscale of the next step; it is not written again before that.
 class ParamStore {
  public:
-  /// near: null for messages only; collective otherwise. ranges: what this rank keeps state for.
+  /// near: null for messages only; collective otherwise. ranges: elements whose state is on this
+  /// rank.
   ParamStore(const OptimizerSetup& setup, const std::vector<FlatRange>& ranges,
              const SharedMemoryGroup* near, MemoryLedger& ledger);
 
-  /// Whether the whole model is one copy that every rank of the machine writes its part of and reads.
+  /// Whether the whole model is one copy per machine that every rank reads and partly writes.
   bool one_copy() const { return one_copy_; }
   /// That copy: [padded_numel].
   TensorView copy() const { return shared_->of(0, 0); }
 
-  /// This rank's shard, [shard_numel] (stage 0: [padded_numel]). With one copy for all it is there and nowhere else:
-  /// then this is what show() packed.
+  /// This rank's shard, [shard_numel] (stage 0: [padded_numel]). With one copy per machine the
+  /// shard is part of it; this is then the packed copy made by show().
   TensorView shard() const { return one_copy_ ? shown_.view() : shard_->view(); }
   void show();
-  /// The reverse: into the copy.
+  /// The reverse: writes it into the copy.
   void take_shown();
 
-  /// Where the parameters of a piece of the shard are.
+  /// Address of the parameters of a piece of the shard.
   TensorView of(const Piece& piece) const {
     if (one_copy_) return part(copy(), piece.global_begin, piece.numel);
     return part(shard_->view(), piece.local_begin, piece.numel);
@@ -44,11 +45,12 @@ class ParamStore {
     return {static_cast<T*>(of(piece).data), static_cast<std::size_t>(piece.numel)};
   }
 
-  /// Whether shards of other ranks can be read, and the one of a rank of this machine, known by its place there.
+  /// Whether shards of other ranks can be read, and the shard of a rank of this machine, by its
+  /// local index.
   bool reads_shards() const { return shared_ && !one_copy_; }
   TensorView shard_at(int place) const { return shared_->of(place, 0); }
 
-  /// Collective over the machine: what ranks wrote is there for the others.
+  /// Collective over the machine: makes the writes of each rank visible to the others.
   void fence() {
     if (shared_) shared_->fence();
   }

@@ -23,7 +23,7 @@ ScaledStateBlocks::ScaledStateBlocks(std::vector<FlatRange> ranges) : ranges_(st
 std::int64_t ScaledStateBlocks::place(std::int64_t block) const {
   const auto range = std::ranges::upper_bound(ranges_, block, {}, &FlatRange::end);
   ZP_CHECK(range != ranges_.end() && range->begin <= block, ErrorCode::internal,
-           "a rank has no scale of a block of state", "it has elements of it",
+           "a rank has no scale of a block of state", "it has elements of that block",
            "report this as a defect");
   return before_[static_cast<std::size_t>(range - ranges_.begin())] + block - range->begin;
 }

@@ -1,5 +1,5 @@
 #pragma once
-// The buffers a rule keeps for every element, and the update that changes them.
+// The state buffers of a rule, and the update that changes them.
 
 #include <array>
 #include <vector>
@@ -12,14 +12,14 @@
 
 namespace zeroproof::cuda {
 
-/// One state buffer: its name, and where the undistributed state has it.
+/// One state buffer: its name, and its member in the undistributed state.
 struct StateBuffer {
   BufferId id;
   Span<const float> FullState::*full;
   Span<const float> FullState::*scale;  ///< of formats that have scales
 };
 
-/// Every buffer a rule may keep, in the order of R6.
+/// Every buffer of any rule, in the order of R6.
 inline constexpr std::array<StateBuffer, 4> state_buffers = {{
     {BufferId::exp_avg, &FullState::exp_avg, &FullState::exp_avg_scale},
     {BufferId::exp_avg_sq, &FullState::exp_avg_sq, &FullState::exp_avg_sq_scale},
@@ -27,24 +27,24 @@ inline constexpr std::array<StateBuffer, 4> state_buffers = {{
     {BufferId::momentum_buffer, &FullState::momentum_buffer, &FullState::momentum_buffer_scale},
 }};
 
-/// Place of a buffer in state_buffers.
+/// Index of a buffer in state_buffers.
 constexpr std::size_t index_of(BufferId id) {
   std::size_t i = 0;
   while (state_buffers[i].id != id) ++i;
   return i;
 }
 
-/// Whether the rule keeps that buffer.
+/// Whether the rule uses that buffer.
 bool keeps(const OptimizerHyper& hyper, BufferId id);
 
-/// Blocks of the undistributed numbering that a rank has scales of.
+/// Blocks of the undistributed numbering whose scales are on a rank.
 class ScaledStateBlocks {
  public:
   /// ranges: in increasing order.
   explicit ScaledStateBlocks(std::vector<FlatRange> ranges);
   const std::vector<FlatRange>& ranges() const { return ranges_; }
   std::int64_t count() const { return count_; }
-  /// The place of a block among those. Errors: internal, if it is none of them.
+  /// The index of a block among those. Errors: internal, if it is none of them.
   std::int64_t place(std::int64_t block) const;
 
  private:
@@ -53,10 +53,11 @@ class ScaledStateBlocks {
   std::int64_t count_ = 0;
 };
 
-/// The rule's state on one rank, [shard_numel] each in its format; buffers the rule does not keep have no elements.
+/// The rule's state on one rank, [shard_numel] each in its format; buffers not used by the rule are
+/// empty.
 class RuleState {
  public:
-  /// blocks: which the rank has scales of, if a format has some; in increasing order.
+  /// blocks: those whose scales are on the rank, if a format has scales; in increasing order.
   RuleState(const OptimizerHyper& hyper, const StateFormats& formats, std::int64_t shard_numel,
             std::vector<FlatRange> blocks, MemoryLedger& ledger);
 
@@ -64,18 +65,20 @@ class RuleState {
   bool kept(std::size_t i) const { return kept_[i]; }
   StateFormat format(std::size_t i) const { return formats_.of(state_buffers[i].id); }
 
-  /// scale_inv of a block of the undistributed numbering, of which the rank has elements; and all of them, with what
-  /// observers see.
+  /// scale_inv of a block of the undistributed numbering, of which the rank has elements; and all
+  /// of them, with their views for observers.
   float& scale(std::size_t i, std::int64_t block) const {
     return scales_[i]->as<float>()[static_cast<std::size_t>(blocks_.place(block))];
   }
   const GuardedBuffer& scales(std::size_t i) const { return *scales_[i]; }
   const ScaledStateBlocks& blocks() const { return blocks_; }
 
-  /// What observers see of it after an update, scales behind the buffers. ranges: what the rank keeps state for.
+  /// Views for observers after an update, scales after the buffers. ranges: elements whose state is
+  /// on the rank.
   std::vector<ExposedBuffer> exposed(const std::vector<FlatRange>& ranges) const;
 
-  /// The elements of a piece, or nothing of a buffer the rule does not keep, or not in fp32.
+  /// The elements of a piece; empty for a buffer that the rule does not use, or that is not in
+  /// fp32.
   Span<float> part(std::size_t i, const Piece& piece) const {
     if (!kept_[i] || format(i) != StateFormat::fp32) return {};
     return buffers_[i]->as<float>().subspan(static_cast<std::size_t>(piece.local_begin),
@@ -90,7 +93,7 @@ class RuleState {
               const StepScalars& scalars, const Piece& piece, Span<const float> grad,
               Span<float> master) const;
 
-  /// A piece of master and of every buffer the rule keeps.
+  /// A piece of master and of every buffer of the rule.
   host::FusedState fused(const Piece& piece, Span<float> master) const {
     return {master, part(BufferId::exp_avg, piece), part(BufferId::exp_avg_sq, piece),
             part(BufferId::max_exp_avg_sq, piece), part(BufferId::momentum_buffer, piece)};

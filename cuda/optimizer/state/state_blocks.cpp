@@ -13,7 +13,7 @@ namespace {
 constexpr std::uint32_t nan_amax = 0x7FFFFFFFU;
 constexpr std::uint32_t infinite_state_amax = 0x7F800000U;
 
-/// R22's recipe current of a block, as R25 takes it.
+/// The recipe `current` of R22 for a block, as used by R25.
 float scale_for(StateFormat format, std::uint32_t amax) {
   if (amax == 0 || amax >= infinite_state_amax) return 1;
   const float s = largest_of(format) / std::bit_cast<float>(amax);
@@ -30,7 +30,8 @@ std::uint32_t amax_of(Span<const float> values) {
   return largest;
 }
 
-// The casts by the type of the codes; e4m3 does not saturate, so that a moment that is not finite stays so.
+// The casts by the type of the codes; e4m3 does not saturate, so that a moment that is not finite
+// stays nonfinite.
 void read_codes(const Exec& exec, Span<const bf16> codes, Span<float> x) {
   host::widen_bf16(exec, codes, x);
 }
@@ -70,7 +71,7 @@ void visit_codes(std::byte* codes, StateFormat format, const Piece& piece, const
   }
 }
 
-/// Calls body(begin, count) for the parts of a run in each block, which begin at its element `begin`.
+/// Calls body(begin, count) for the parts of a run in each block, from its element `begin` on.
 template <class Body>
 void for_state_blocks(const OptimizerSetup& setup, const Piece& run, const Body& body) {
   const std::int64_t first = undistributed_begin(setup, run);
@@ -87,7 +88,7 @@ bool any_piece(const Piece& /*piece*/) { return true; }
 
 }  // namespace
 
-/// fp32 values of a piece, of what is not kept in fp32.
+/// fp32 values of a piece, for the buffers not stored in fp32.
 template <std::int64_t most>
 struct StateBlocks::Tile {
   alignas(64) std::array<float, most> master;

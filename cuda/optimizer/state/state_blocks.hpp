@@ -1,6 +1,6 @@
 #pragma once
-// The update of elements whose state or master is not kept in fp32 (R25): read, updated and stored a few at a time, so
-// that their fp32 values are never anywhere but in the caches.
+// The update of elements whose state or master is not stored in fp32 (R25): read, updated and
+// stored in tiles, so that their fp32 values stay in the caches.
 
 #include <array>
 #include <cstddef>
@@ -16,18 +16,19 @@
 
 namespace zeroproof::cuda {
 
-/// Where state and master of elements lie that are not all kept in fp32.
+/// Addresses of state and master of elements that are not all stored in fp32.
 class StoredPlace {
  public:
   virtual ~StoredPlace() = default;
-  /// Of the first element of a piece; of a buffer that the rule keeps, by its place in state_buffers.
+  /// Address of the first element of a piece; for a buffer of the rule, by its index in
+  /// state_buffers.
   virtual std::byte* codes(std::size_t i, const Piece& piece) const = 0;
   virtual std::byte* master(const Piece& piece) const = 0;
-  /// scale_inv of the block that a piece lies in.
+  /// scale_inv of the block that contains a piece.
   virtual float& scale(std::size_t i, const Piece& of_block) const = 0;
 };
 
-/// The blocks of R25 that a rank works on. Of most it has all elements; of those that a cut goes through it has
+/// The blocks of R25 on a rank. Most of them are whole; of blocks split between ranks it has
 /// fragments, whose values wait until the ranks have joined their largest magnitudes.
 class StateBlocks {
  public:
@@ -38,24 +39,24 @@ class StateBlocks {
   using Round = std::function<void(const Exec& exec, const Piece& piece, Span<const float> values,
                                    Span<bf16> master)>;
   using Wanted = std::function<bool(const Piece& piece)>;
-  /// By place in state_buffers.
+  /// By index in state_buffers.
   using Chosen = std::array<bool, state_buffers.size()>;
 
-  /// pieces: of the rank, whose state is in these buffers. split: null if all of it is. The rest outlives it.
-  /// Collective over tp, if a format has scales.
+  /// pieces: of the rank, whose state is in these buffers. split: null if all of it is. The other
+  /// arguments outlive it. Collective over tp, if a format has scales.
   StateBlocks(const OptimizerSetup& setup, const std::vector<Piece>& pieces, const RuleState& state,
               const CountedBuffer& master, const StateSplit* split = nullptr);
 
-  /// Phase update of the pieces of wanted tensors. Collective over comm (from stage 1 on) and tp, if a block with
-  /// a scale is cut.
+  /// Phase update of the pieces of wanted tensors. Collective over comm (from stage 1 on) and tp,
+  /// if a block with a scale is split between ranks.
   void update(const Exec& exec, const Wanted& wanted, const Change& update,
               const Round& round) const;
 
-  /// Stores what `read` fills in, of all pieces. of_codes: buffers of which it fills in codes, widened; the rank has
-  /// their scales already. Collective as update().
+  /// Stores the values from `read`, of all pieces. of_codes: buffers for which it reads codes,
+  /// widened; their scales are already on the rank. Collective as update().
   void load(const Exec& exec, const Chosen& of_codes, const Change& read, const Round& round) const;
 
-  /// Both for state that lies elsewhere, of pieces in which every block is whole: no rank is asked.
+  /// Both for state in other memory, of pieces in which every block is whole: not collective.
   void update_at(const StoredPlace& place, const host::PieceLoop& loop, const Exec& exec,
                  const Wanted& wanted, const Change& update, const Round& round) const;
   void load_at(const StoredPlace& place, const host::PieceLoop& loop, const Exec& exec,
@@ -101,14 +102,15 @@ class StateBlocks {
   template <class AnyTile>
   host::FusedState open(const StoredPlace& place, const Exec& exec, const Piece& piece, bool reads,
                         AnyTile& tile) const;
-  /// Stores the master and what has no scales; and what has, if the piece ends with its blocks.
+  /// Stores the master and buffers without scales; and those with scales, if the piece ends with
+  /// its blocks.
   template <class AnyTile>
   void close(const StoredPlace& place, const Exec& exec, const Piece& piece, bool whole_blocks,
              const Chosen& of_codes, const Round& round, const AnyTile& tile) const;
   void pass_fragments(const Exec& exec, bool reads, const Wanted& wanted, const Chosen& of_codes,
                       const Change& change, const Round& round) const;
-  /// The largest magnitudes of cut blocks, [buffers with scales][cut_blocks_]; waiting: [num_waiting_] of each of these
-  /// buffers. Collective.
+  /// The largest magnitudes of split blocks, [buffers with scales][cut_blocks_]; waiting:
+  /// [num_waiting_] of each of these buffers. Collective.
   std::vector<std::uint64_t> joined_amax(
       const Wanted& wanted,
       const std::array<std::vector<float>, state_buffers.size()>& waiting) const;
@@ -123,7 +125,7 @@ class StateBlocks {
   const OwnPlace own_;
   std::vector<std::int64_t>
       cut_blocks_;                ///< of all ranks, the same on each of them, in increasing order
-  host::PieceLoop whole_blocks_;  ///< parts of pieces that begin and end with blocks
+  host::PieceLoop whole_blocks_;  ///< parts of pieces that start and end with blocks
   host::PieceLoop fragments_;     ///< other parts, each in one block
   std::vector<std::int64_t> waits_at_;  ///< [fragments] elements of those before
   std::int64_t num_waiting_ = 0;        ///< elements of all fragments

@@ -11,7 +11,7 @@
 namespace zeroproof::cuda {
 namespace {
 
-/// Whether TP ranks have parts of the tensor, so that one that ends here may go on there.
+/// Whether TP ranks have parts of the tensor, so that one that ends here may continue there.
 bool is_part(const OptimizerSetup& setup, std::int64_t tensor) {
   return !setup.placement.empty() &&
          !setup.placement[static_cast<std::size_t>(tensor)].tp_replicated;
@@ -22,7 +22,7 @@ void sort_and_join(std::vector<std::int64_t>& blocks) {
   blocks.erase(std::unique(blocks.begin(), blocks.end()), blocks.end());
 }
 
-/// Those that ranks with the same parts of tensors have fragments of.
+/// Blocks of which ranks with the same parts of tensors have fragments.
 std::vector<std::int64_t> blocks_cut_here(const OptimizerSetup& setup) {
   std::vector<std::int64_t> blocks;
   std::vector<Piece> whole, fragments;
@@ -98,7 +98,8 @@ std::vector<FlatRange> blocks_of_state(const OptimizerSetup& setup,
 
 void cut_at_blocks(const OptimizerSetup& setup, const Piece& run, std::vector<Piece>& whole,
                    std::vector<Piece>& fragments) {
-  // The last block of a tensor is as long as the tensor leaves it; where that ends, a part does not know.
+  // The last block of a tensor ends with the tensor; a part does not contain the position of that
+  // end.
   const std::int64_t numel = setup.layout->tensors()[static_cast<std::size_t>(run.tensor)].numel;
   const bool is_last = !is_part(setup, run.tensor) && run.tensor_begin + run.numel == numel;
   const host::StateBlockParts parts =

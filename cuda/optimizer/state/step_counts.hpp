@@ -1,5 +1,6 @@
 #pragma once
-// What the host tells every step, on whatever space it runs: what is divided by, who has a gradient, that ranks agree.
+// Host-side counts of every step, for any memory space: the divisor, tensors with a gradient,
+// agreement of the ranks.
 
 #include <cstddef>
 #include <cstdint>
@@ -8,16 +9,17 @@
 
 namespace zeroproof::cuda {
 
-/// What the gradient sum is divided by: M, or the tokens of all micro-batches, at least 1. Collective over the data
-/// ranks if it counts tokens. Errors: invalid_argument for counts that R5 does not allow.
+/// The divisor of the gradient sum: M, or the tokens of all micro-batches, at least 1. Collective
+/// over the data ranks if it counts tokens. Errors: invalid_argument for counts outside R5.
 std::int64_t step_divisor(const OptimizerSetup& setup, const GradSource& leaves);
 
-/// Words that hold one bit for each tensor.
+/// Number of words with one bit for each tensor.
 inline std::size_t grad_words(const OptimizerSetup& setup) {
   return (setup.layout->tensors().size() + 63) / 64;
 }
 
-/// Sets the bit of every tensor that any micro-batch gives a gradient, lowest bits first. Collective over all ranks.
+/// Sets the bit of every tensor that gets a gradient from any micro-batch, lowest bits first.
+/// Collective over all ranks.
 /// has_grad: [grad_words].
 void find_gradients(const OptimizerSetup& setup, const GradSource& leaves,
                     Span<std::uint64_t> has_grad);

@@ -1,5 +1,5 @@
 #pragma once
-// What a step has settled when its update begins, for whoever updates a part of its elements.
+// The decision of a step when its update starts, for code that updates a part of its elements.
 
 #include <cstdint>
 #include <optional>
@@ -13,12 +13,12 @@ namespace zeroproof::cuda {
 struct StepDecision {
   std::vector<StepScalars> scalars;  // [groups], or [num_tensors] if tensors count their own steps
   std::vector<std::uint64_t>
-      has_grad;  // one bit for each tensor; looked at if they count their own steps
+      has_grad;  // one bit for each tensor; used if they count their own steps
   std::vector<std::uint64_t>
       tensor_steps;                 // [num_tensors] if they count their own steps, else empty
   std::uint64_t applied_steps = 0;  ///< counted so far
   std::vector<float> clip_coef;     // [clip groups]
-  std::optional<TensorView> leaf;   ///< G, if it lies there and not in the rank's buffer
+  std::optional<TensorView> leaf;   ///< G, if it is there and not in the rank's buffer
 };
 
 }  // namespace zeroproof::cuda

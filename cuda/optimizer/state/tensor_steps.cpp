@@ -16,7 +16,7 @@ namespace {
 
 template <class T>
 TensorView view_of(const std::vector<T>& values, DType dtype) {
-  // A view has no const; lock-step may write, because it owns the run.
+  // Views are not const; lock-step may write, because it owns the run.
   return {const_cast<T*>(values.data()), dtype,
           static_cast<std::int64_t>(values.size() * sizeof(T)) / num_bytes(dtype)};
 }

@@ -1,5 +1,5 @@
 #pragma once
-// Which step every tensor is in, and the scalars of that step (R5, R6 "missing gradient").
+// The step number of every tensor, and the scalars of that step (R5, R6 "missing gradient").
 
 #include <cstdint>
 #include <cstring>
@@ -18,17 +18,17 @@ class TensorSteps {
 
   void load(const FullState& state);
 
-  /// Phase prepare: the divisor, who has a gradient, and the scalars, which must be the same on every rank. Collective
-  /// over all ranks of the step. Errors: comm if the scalars differ.
+  /// Phase prepare: the divisor, tensors with a gradient, and the scalars, which must be the same
+  /// on every rank. Collective over all ranks of the step. Errors: comm if the scalars differ.
   void prepare(GradSource& leaves, int log2_loss_scale);
 
-  /// Scalars, gradients and counts; and those of a step that somebody else has prepared.
+  /// Scalars, gradients and counts; and those of a step prepared elsewhere.
   StepDecision decision() const {
     return {scalars_, has_grad_, tensor_steps_, applied_steps_, {}, {}};
   }
   void follow(const StepDecision& decision);
 
-  /// Phase update has ended: counts the step for the tensors that took part.
+  /// End of phase update: counts the step for the tensors that took part.
   void advance();
 
   bool per_tensor() const { return setup_.missing_grad == MissingGrad::skip; }
@@ -38,24 +38,24 @@ class TensorSteps {
     return scalars_[per_tensor() ? static_cast<std::size_t>(piece.tensor)
                                  : static_cast<std::size_t>(setup_.groups.of(piece.tensor))];
   }
-  /// True if two tensors are updated with the same scalars, or both not at all.
+  /// True if two tensors are updated with the same scalars, or both are not updated.
   bool alike(const Piece& a, const Piece& b) const {
     if (updated(a) != updated(b)) return false;
     const StepScalars& one = scalars(a);
     const StepScalars& other = scalars(b);
     return &one == &other || std::memcmp(&one, &other, sizeof(one)) == 0;
   }
-  /// Applied updates of the piece's tensor, as the draw of a stochastic rounding takes them.
+  /// Applied updates of the piece's tensor, as used by the draw of a stochastic rounding.
   std::uint64_t applied(const Piece& piece) const {
     return per_tensor() ? tensor_steps_[static_cast<std::size_t>(piece.tensor)] : applied_steps_;
   }
 
   std::uint64_t applied_steps() const { return applied_steps_; }
 
-  /// The loss scale is taken out, and the mean made, by every tensor's scalars alike.
+  /// Removes the loss scale and computes the mean, with the same scalars for every tensor.
   float inv_scale() const { return scalars_.empty() ? 1.0F : scalars_.front().inv_scale; }
 
-  /// What observers see; lock-step writes through these views.
+  /// Views for observers; lock-step writes through them.
   TensorView scalars_view() const;
   TensorView applied_steps_view() const;
   TensorView tensor_steps_view() const;
