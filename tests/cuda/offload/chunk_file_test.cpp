@@ -1,4 +1,4 @@
-// Chunks in a file: what is read is what was written last, or nothing is.
+// Chunks in a file: a read returns the last data written, or fails.
 
 #include "cuda/offload/chunk_file.hpp"
 
@@ -32,8 +32,8 @@ void fill(const ChunkFile::Slot& slot, float value, std::int64_t elements = coun
   std::fill_n(values(slot), 2 * elements, value);
 }
 
-/// The descriptors of the files, one for each part of a chunk, which have no names: those of this process that are
-/// deleted.
+/// The descriptors of the files, one for each part of a chunk: the deleted files that this process
+/// has open.
 std::vector<int> files_of_this_process() {
   std::vector<int> files;
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
@@ -49,7 +49,8 @@ std::vector<int> files_of_this_process() {
 }  // namespace
 
 TEST_CASE(
-    "chunk file: chunks come back, the last one shorter, version after version, by any number of "
+    "chunk file: chunks are read back, the last one shorter, version after version, by any number "
+    "of "
     "threads") {
   for (const int threads : {1, 2, 3, 9}) {
     CAPTURE(threads);
@@ -79,7 +80,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("chunk file: codes and scales of blocks come back, and no part has a piece of a block") {
+TEST_CASE("chunk file: codes and scales of blocks are read back, and no part splits a block") {
   const std::vector<OffloadedBuffer> stored = {{BufferId::master},
                                                {BufferId::exp_avg_scale},
                                                {BufferId::exp_avg_sq_scale},
@@ -111,7 +112,7 @@ TEST_CASE("chunk file: codes and scales of blocks come back, and no part has a p
   }
 }
 
-TEST_CASE("chunk file: a chunk that is written twice, or from an old slot, is refused") {
+TEST_CASE("chunk file: writing a chunk twice, or from an old slot, is an error") {
   ChunkFile file("", {count, count}, buffers, Exec{2});
   ChunkFile::Slot one = slot(), two = slot();
   file.take(0, one);
@@ -124,13 +125,13 @@ TEST_CASE("chunk file: a chunk that is written twice, or from an old slot, is re
   file.write(0, two);
   expect_error(
       ErrorCode::internal, [&] { file.write(0, one); },
-      "version 1 of chunk 0 was to be written over version 2");
+      "version 1 of chunk 0 would overwrite version 2");
   expect_error(
-      ErrorCode::internal, [&] { file.write(1, one); }, "over version 0 of chunk 1");
+      ErrorCode::internal, [&] { file.write(1, one); }, "would overwrite version 0 of chunk 1");
 }
 
 TEST_CASE(
-    "chunk file: every byte that differs from what was written is damage, and so is an older "
+    "chunk file: every changed byte is reported as damage, and so is an older "
     "version") {
   ChunkFile file("", {count, count}, buffers, Exec{2});
   ChunkFile::Slot at = slot();
@@ -144,7 +145,7 @@ TEST_CASE(
   REQUIRE(parts > 1);
   const std::int64_t stride = file.num_bytes() / parts / 2;
   std::vector<std::byte> old(static_cast<std::size_t>(stride));
-  std::int64_t seen = 0;  // bytes that are looked at: all but those that fill up a line
+  std::int64_t seen = 0;  // checked bytes: all but those that fill up a line
   for (const int raw : files) {
     REQUIRE(::pread(raw, old.data(), old.size(), 0) == stride);
     for (std::int64_t i = 0; i < stride; ++i) {
@@ -184,7 +185,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("chunk file: nothing is left in the folder, not even while it is used") {
+TEST_CASE("chunk file: no file is visible in the folder, not even during use") {
   const std::string folder = std::filesystem::temp_directory_path() / "zeroproof-chunk-file-test";
   std::filesystem::create_directory(folder);
   {
@@ -195,8 +196,7 @@ TEST_CASE("chunk file: nothing is left in the folder, not even while it is used"
   std::filesystem::remove(folder);
 }
 
-TEST_CASE(
-    "chunk file: what cannot be written is one sentence, and the chunk is not taken for good") {
+TEST_CASE("chunk file: a failed write is an error, and the chunk is then damaged") {
   ChunkFile file("", {count, count}, buffers, Exec{2});
   ChunkFile::Slot at = slot();
   file.take(0, at);

@@ -1,5 +1,5 @@
-// State and master in fewer bits that lie elsewhere (R25): the bits of a rank that has all of it, whatever is
-// offloaded, where and how, and however shards cut blocks.
+// Offloaded state and master in fewer bits (R25): the same bits as without offload, for every
+// fraction, place and method, and for every partition of the blocks.
 
 #include "tests/cuda/optimizer/production_world.hpp"
 #include "tests/cuda/optimizer/state_formats.hpp"
@@ -44,7 +44,8 @@ constexpr OffloadOrder orders[] = {OffloadOrder::flat, OffloadOrder::tensors};
 
 }  // namespace
 
-TEST_CASE("offloaded formats: every fraction, chunk, order and place has the bits of no offload") {
+TEST_CASE(
+    "offloaded formats: every fraction, chunk, order and place has the same bits as no offload") {
   for (const StateFormats& state : state_formats) {
     for (const bool fused : {false, true}) {
       World world = formats_world(state, fused);
@@ -65,7 +66,7 @@ TEST_CASE("offloaded formats: every fraction, chunk, order and place has the bit
   }
 }
 
-TEST_CASE("offloaded formats: stages, worlds, and shards that cut blocks") {
+TEST_CASE("offloaded formats: stages, worlds, and shards that split blocks") {
   for (const StateFormats& state : state_formats) {
     for (const bool fused : {false, true}) {
       World world = formats_world(state, fused);
@@ -87,7 +88,7 @@ TEST_CASE("offloaded formats: stages, worlds, and shards that cut blocks") {
   }
 }
 
-TEST_CASE("offloaded formats: amsgrad, a momentum, and 8-bit parameters beside them") {
+TEST_CASE("offloaded formats: amsgrad, momentum, and 8-bit parameters") {
   for (const bool fused : {false, true}) {
     for (const OffloadPlace place : places) {
       World world = formats_world(state_formats[1], fused);
@@ -108,7 +109,7 @@ TEST_CASE("offloaded formats: amsgrad, a momentum, and 8-bit parameters beside t
   }
 }
 
-TEST_CASE("offloaded formats: bf16 state of TP ranks, which has no blocks to cut") {
+TEST_CASE("offloaded formats: bf16 state of TP ranks, which has no blocks") {
   World world = production_world({1, 2, 2, 1}, 3);
   world.tensors = {{{"gain", {37}}, {"column", {60, 18}}, {"row", {10, 17}}, {"bias", {1030}}},
                    {-1, 1, 0, -1}};
@@ -123,8 +124,7 @@ TEST_CASE("offloaded formats: bf16 state of TP ranks, which has no blocks to cut
   }
 }
 
-TEST_CASE(
-    "offloaded formats: codes and scales are what lies elsewhere, and nothing is kept twice") {
+TEST_CASE("offloaded formats: codes and scales are offloaded, and nothing is stored twice") {
   World world = formats_world(state_formats[1], true);
   world.setup.stage = 1;
   world.grid.ranks = 1;
@@ -153,6 +153,7 @@ TEST_CASE(
   CHECK(half.offloaded_host % (128 * (4 + 1 + 2) + 8) == 0);
   const MemoryUse file = use_of(offload(1, OffloadOrder::flat, OffloadPlace::file, 1000));
   CHECK(file.offloaded_host == 1024 * (4 + 1 + 2) + 8 * 8);  // chunks end with blocks
-  // A quarter of a chunk in each of four files: a header, two blocks, and what fills up a line of 64 bytes.
+  // A quarter of a chunk in each of four files: a header, two blocks, and padding to a line of 64
+  // bytes.
   CHECK(file.offloaded_file == padded / 1024 * 4 * (32 + 2 * (128 * (4 + 1 + 2) + 8) + 16));
 }

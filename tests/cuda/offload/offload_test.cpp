@@ -1,4 +1,4 @@
-// State that lives elsewhere: the bits of a rank that has all of it, whatever is offloaded, where and how.
+// Offloaded state: the same bits as without offload, for every fraction, place and method.
 
 #include "tests/cuda/optimizer/production_world.hpp"
 
@@ -16,7 +16,7 @@ World offload_world(const Grid& grid, int stage, bool fused) {
   World world = production_world(grid, 4);
   world.make = production(fused);
   world.steps = 3;
-  world.overflow_step = fused ? 0 : 2;  // of a skipped step, phases alone promise the limbs
+  world.overflow_step = fused ? 0 : 2;  // in a skipped step only phases guarantee the limbs
   world.setup.stage = stage;
   world.setup.guards = true;
   world.setup.hyper.max_norm = 0.125;
@@ -52,7 +52,7 @@ OptimizerHyper hyper_of(UpdateRule rule) {
 
 }  // namespace
 
-TEST_CASE("offload: every fraction, chunk, order and place has the bits of no offload") {
+TEST_CASE("offload: every fraction, chunk, order and place has the same bits as no offload") {
   for (const bool fused : {false, true}) {
     World world = offload_world({1, 2}, 2, fused);
     const WorldTruth truth = truth_of(world);
@@ -80,7 +80,7 @@ TEST_CASE("offload: chunks of one element") {
   }
 }
 
-TEST_CASE("offload: every rule, with what it keeps") {
+TEST_CASE("offload: every rule with its state buffers") {
   for (const bool fused : {false, true}) {
     for (const RuleTraits& rule : update_rules) {
       World world = offload_world({1, 2}, 1, fused);
@@ -118,7 +118,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("offload: steps that nobody looks at, and one micro-batch, whose leaf is G") {
+TEST_CASE("offload: steps without an observer, and a single micro-batch whose gradient is G") {
   for (const OffloadPlace place : places) {
     for (const bool fused : {false, true}) {
       World world = offload_world({1, 1}, 1, fused);
@@ -139,7 +139,7 @@ TEST_CASE("offload: steps that nobody looks at, and one micro-batch, whose leaf 
   }
 }
 
-TEST_CASE("offload: memory leaves the rank's buffers, and is counted where it is") {
+TEST_CASE("offload: memory moves out of the rank's buffers, and is counted in its new place") {
   World world = offload_world({1, 1}, 1, true);
   const auto use_of = [&](const Offload& offload) {
     world.setup.offload = offload;
@@ -172,7 +172,7 @@ TEST_CASE("offload: memory leaves the rank's buffers, and is counted where it is
         3 * 1000 * 4);
 }
 
-TEST_CASE("offload: gradients leave in whole pages, and are counted where they are") {
+TEST_CASE("offload: gradients are offloaded in whole pages, and counted in their new place") {
   World world = offload_world({1, 1}, 1, true);
   const std::int64_t all = odd_layout().padded_numel() * 4;
   for (const double fraction : {0.0, 0.01, 0.5, 1.0}) {
@@ -202,7 +202,7 @@ TEST_CASE("offload: gradients leave in whole pages, and are counted where they a
   }
 }
 
-TEST_CASE("offload: gradients that others read where they are stay there, and that is refused") {
+TEST_CASE("offload: gradients read in place by other ranks cannot be offloaded") {
   World world = offload_world({1, 2}, 0, false);
   world.setup.windows = Windows::on;
   world.setup.offload = offload(0.5, 1000, OffloadPlace::host, OffloadOrder::flat, true, true);
@@ -214,7 +214,7 @@ TEST_CASE("offload: gradients that others read where they are stay there, and th
   });
 }
 
-TEST_CASE("offload: fractions and chunks that there cannot be, and a folder that is not there") {
+TEST_CASE("offload: invalid fractions and chunks, and a missing folder, are errors") {
   const std::vector<std::pair<Offload, std::string>> refused = {
       {offload(-0.1, 10), "fraction"},
       {offload(1.0000001, 10), "fraction"},

@@ -1,4 +1,4 @@
-// Memory of a gradient sum, parts of which lie elsewhere: one range of addresses, whole pages, and full disks.
+// OffloadedGradBuffer: one range of addresses, whole pages, and full disks.
 
 #include "cuda/offload/offloaded_grad_buffer.hpp"
 
@@ -42,7 +42,7 @@ OptimizerSetup setup_of(double fraction, OffloadPlace place,
 
 StateSplit split_of(const OptimizerSetup& setup) { return {setup, {{0, layout().padded_numel()}}}; }
 
-/// Pages of the process that a deleted file backs.
+/// Pages of the process that are backed by a deleted file.
 std::int64_t mapped_file_bytes() {
   std::ifstream maps("/proc/self/maps");
   std::int64_t bytes = 0;
@@ -54,7 +54,7 @@ std::int64_t mapped_file_bytes() {
   return bytes;
 }
 
-/// Bytes of that file for which there is room on the disk: what is mapped and has none could be refused by a signal.
+/// Bytes of that file allocated on the disk: mapped pages without blocks could end in a signal.
 std::int64_t file_room() {
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
     std::error_code none;
@@ -68,7 +68,7 @@ std::int64_t file_room() {
 
 }  // namespace
 
-TEST_CASE("gradient home: pages that have an offloaded element, each once") {
+TEST_CASE("offloaded gradients: pages that have an offloaded element, each once") {
   for (const OffloadOrder order : {OffloadOrder::flat, OffloadOrder::tensors}) {
     for (const double fraction : {0.0, 1e-4, 0.1, 0.33, 0.7, 0.999, 1.0}) {
       OptimizerSetup setup = setup_of(fraction, OffloadPlace::host, order);
@@ -97,7 +97,8 @@ TEST_CASE("gradient home: pages that have an offloaded element, each once") {
 }
 
 TEST_CASE(
-    "gradient home: one range of addresses, NaN at birth, with red zones, counted where it is") {
+    "offloaded gradients: one range of addresses, NaN at first, with red zones, counted in its "
+    "place") {
   for (const OffloadPlace place : {OffloadPlace::host, OffloadPlace::file}) {
     for (const double fraction : {0.2, 1.0}) {
       MemoryLedger ledger;
@@ -133,7 +134,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "gradient home: any byte of the file that changes after the sum is damage, and one before is "
+    "offloaded gradients: any byte of the file that changes after the sum is damage, and one "
+    "before is "
     "not") {
   const OptimizerSetup setup = setup_of(0.6, OffloadPlace::file, OffloadOrder::tensors);
   const StateSplit split = split_of(setup);
@@ -162,12 +164,12 @@ TEST_CASE(
       }
     }
     std::ranges::fill(values.subspan(static_cast<std::size_t>(pages.back().end)),
-                      2.0F);  // it lies in memory
+                      2.0F);  // it is in memory
     home.check(exec);
   }
 }
 
-TEST_CASE("gradient home: a full disk is one sentence before there is a step, and nothing stays") {
+TEST_CASE("offloaded gradients: a full disk is an error before the first step, and no file stays") {
   const OptimizerSetup setup = setup_of(1, OffloadPlace::file);
   const StateSplit split = split_of(setup);
   MemoryLedger ledger;

@@ -1,4 +1,5 @@
-// Which elements are offloaded: every element of a shard is in one place, and the chunks have every offloaded one.
+// StateSplit: every element of a shard is in one place, and the chunks cover every offloaded
+// element.
 
 #include "cuda/offload/state_split.hpp"
 
@@ -15,7 +16,7 @@ using namespace zeroproof::tests;
 using cuda::StateSplit;
 
 struct Counted {
-  std::vector<char> offloaded;       // [shard_numel] 1 where it is
+  std::vector<char> offloaded;       // [shard_numel] 1 if offloaded
   std::vector<std::int64_t> pieces;  // elements of tensors, in local order
 };
 
@@ -34,7 +35,7 @@ std::int64_t total(const std::vector<FlatRange>& ranges) {
   return numel;
 }
 
-/// What the elements of tensors are: -1 is padding.
+/// Tensor numbers of the elements: -1 is padding.
 std::vector<std::int64_t> tensors_of(const std::vector<FlatRange>& ranges) {
   std::vector<std::int64_t> all;
   for (const FlatRange& range : ranges) {
@@ -43,7 +44,8 @@ std::vector<std::int64_t> tensors_of(const std::vector<FlatRange>& ranges) {
   return all;
 }
 
-/// 1 for the elements of tensors that stretches say are offloaded; and places are packed, in increasing order.
+/// 1 for the elements of tensors in offloaded stretches; and places are packed, in increasing
+/// order.
 std::vector<char> offloaded_by_stretches(const StateSplit& split, std::int64_t numel) {
   std::vector<char> out(static_cast<std::size_t>(numel), 2);
   std::int64_t next[2] = {0, 0};
@@ -149,7 +151,7 @@ TEST_CASE("state split: every element is in one place, for any ranges, fraction,
 }
 
 TEST_CASE(
-    "state split: where state has scales, no block is parted, and each lies at a multiple of its "
+    "state split: where state has scales, no block is split, and each is at a multiple of its "
     "size") {
   std::mt19937_64 random(8);
   const auto below = [&](std::int64_t n) {
@@ -171,7 +173,8 @@ TEST_CASE(
     const StateSplit split(setup, ranges);
     CHECK(split.numel() == total(ranges));
 
-    // Of the elements that would be offloaded without scales, those are whose blocks are, whole and here.
+    // Of the elements that would be offloaded without scales, those in whole blocks of this rank
+    // are.
     const std::vector<Piece> pieces = odd_layout().pieces(ranges);
     std::map<std::int64_t, std::int64_t> here, wanted;  // elements of a block
     for (const Piece& piece : pieces) {
@@ -223,7 +226,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("state split: tensors are taken as they come in param groups") {
+TEST_CASE("state split: tensors are taken in the order of param groups") {
   OptimizerSetup setup = setup_of(0.4, OffloadOrder::tensors, 100);
   setup.groups.rules = {{"late", {}, false, 1.0, 1.0, {}, {}}};
   setup.groups.of_tensor = {

@@ -28,7 +28,8 @@ inline bool usable() {
   return false;
 }
 
-/// body(numel, offsets of up to five operands). Only some of these let a kernel take 16 bytes at once, and
+/// body(numel, offsets of up to five operands). Only some of these allow a kernel 16-byte accesses,
+/// and
 /// some of those only after a few elements.
 inline void for_each_layout(const std::function<void(std::int64_t, const int*)>& body) {
   constexpr int offsets[][5] = {{0, 0, 0, 0, 0}, {1, 1, 1, 1, 1}, {2, 2, 2, 2, 2}, {3, 3, 3, 3, 3},

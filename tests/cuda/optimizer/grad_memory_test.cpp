@@ -1,4 +1,5 @@
-// Where gradients are on their way to G: slots of nodes that survive steps, and leaves that are read where they lie.
+// Storage of gradients before G: node slots that survive steps, and gradients that are read in
+// place.
 
 #include <doctest.h>
 
@@ -25,7 +26,7 @@ using namespace zeroproof::tests;
 
 constexpr float no_number = std::numeric_limits<float>::quiet_NaN();
 
-/// Leaves of one buffer that is written anew for every micro-batch.
+/// Gradients in one buffer that is overwritten for every micro-batch.
 class OneBufferGrads final : public GradSource {
  public:
   OneBufferGrads(std::int64_t numel, DType dtype) : leaf_(numel, dtype) {}
@@ -109,7 +110,7 @@ bool all_nan(Span<const float> values) {
 
 }  // namespace
 
-TEST_CASE("what micro-steps do to slots, by hand") {
+TEST_CASE("ReductionSchedule: slots of every micro-step, by hand") {
   // Leaves 0 1 2 3 4 5 6: 0 is copied, 1 added; 2 is copied beside 01; 3 makes 0123 at once.
   ReductionSchedule::Steps steps;
   for (std::int64_t i = 0; i < 7; ++i) steps.push_back({{0, i}});
@@ -128,7 +129,7 @@ TEST_CASE("what micro-steps do to slots, by hand") {
   CHECK(moves.left()[1].node == TreeNode{1, 2});
   CHECK(moves.left()[2].node == TreeNode{0, 6});
 
-  // The last leaf stays where it is, with everything it is to be added to.
+  // The last leaf stays in place, with everything it is to be added to.
   const ReductionSchedule stay =
       ReductionSchedule::tree(steps, ReductionSchedule::LastLeaves::stay);
   CHECK(stay.slots() == 2);
@@ -149,7 +150,7 @@ TEST_CASE("what micro-steps do to slots, by hand") {
   CHECK(ReductionSchedule::accumulate({}).slots() == 0);
 }
 
-TEST_CASE("with guards a node that was added up is NaN, and one that is left is not") {
+TEST_CASE("NodeStore: with guards a consumed node is NaN, and a remaining one is not") {
   AloneRank rank(1);
   MemoryLedger ledger;
   GradMemory memory(ledger, true);
@@ -172,7 +173,7 @@ TEST_CASE("with guards a node that was added up is NaN, and one that is left is 
   expect_error(ErrorCode::internal, [&] { store.require_intact(); });
 }
 
-TEST_CASE("M = 1: the leaf is read where it lies, until the update, and not after") {
+TEST_CASE("M = 1: the gradient is read in place until the update, and not after") {
   for (const DType dtype : {DType::fp32, DType::bf16, DType::fp16}) {
     for (const int stage : {0, 1, 2, 3}) {
       CAPTURE(stage);
@@ -185,12 +186,12 @@ TEST_CASE("M = 1: the leaf is read where it lies, until the update, and not afte
           rank->run(Phase::prepare, Phase::reduce);
         }
         CHECK(shown.values(Phase::reduce) == phases.values(Phase::reduce));
-        // A leaf that is edited before the update shows that nobody has a copy.
+        // Changing the gradient before the update shows that no copy exists.
         cut.grads.store(5, 0.4375F);
         phases.run(Phase::unscale, Phase::gather);
         for (AloneRank* rank : {&fused, &shown, &cut}) rank->run(Phase::unscale, Phase::gather);
         for (std::int64_t i = 0; i < 1000; ++i)
-          fused.grads.store(i, no_number);  // the memory is the caller's again
+          fused.grads.store(i, no_number);  // the caller may overwrite the memory again
         CHECK(fused.master() == phases.master());
         CHECK(shown.master() == phases.master());
         CHECK(cut.master() != phases.master());
@@ -221,7 +222,7 @@ TEST_CASE("G that was written through its view is G for the rest of the step") {
   }
 }
 
-TEST_CASE("an infinity in one leaf of many is found while G is added up") {
+TEST_CASE("an infinity in one gradient of many is found while G is added up") {
   AloneRank rank(4);
   class Overflowing final : public GradSource {
    public:
@@ -239,7 +240,7 @@ TEST_CASE("an infinity in one leaf of many is found while G is added up") {
   CHECK(rank.optimizer->step(rank.grads));
 }
 
-TEST_CASE("copies past the caches: every size and alignment") {
+TEST_CASE("copy_streamed: every size and alignment") {
   for (const Exec& exec : every_exec()) {
     for (const std::size_t offset : {0, 1, 3, 16, 17}) {
       for (const std::size_t numel : {0, 1, 4, 15, 16, 17, 63, 1000}) {

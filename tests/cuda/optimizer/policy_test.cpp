@@ -1,5 +1,5 @@
-// What the production step refuses: gradients that are not finite under on_nonfinite = error, leaves and states that no
-// run can have. Every rank must say so, and nothing may have changed.
+// Errors of the production step: gradients that are not finite under on_nonfinite = error, and
+// invalid gradients and states. Every rank must report them, and nothing may have changed.
 
 #include <doctest.h>
 
@@ -22,7 +22,7 @@ using tests::expect_error;
 
 constexpr std::int64_t micro_batches = 3;
 
-/// Small gradients; one element of the last leaf is infinite on request.
+/// Small gradients; one element of the last gradient is infinite on request.
 class Leaves final : public GradSource {
  public:
   explicit Leaves(const FlatLayout& layout)
@@ -116,7 +116,7 @@ TEST_CASE("on_nonfinite = error: every rank throws, nothing changes, and the nex
   }
 }
 
-TEST_CASE("leaves, token counts and states that cannot be are refused") {
+TEST_CASE("production step: invalid gradients, token counts and states are errors") {
   const auto comm = make_self_communicator();
   const ShardMap shards(layout.padded_numel(), 1, 1024);
   for (const int stage : {0, 1, 2}) {

@@ -1,17 +1,17 @@
 #pragma once
-// Tensors that TP ranks have parts of, and with them of blocks of state (R25).
+// Tensors split between TP ranks, and with them blocks of state (R25).
 
 #include "tests/support/rank_model.hpp"
 
 namespace zeroproof::tests {
 
-/// Nearly every block is cut between TP ranks.
+/// Nearly every block is split between TP ranks.
 inline CutTensors split_blocks() {
   return {{{"gain", {37}}, {"column", {60, 18}}, {"row", {10, 17}}, {"bias", {1030}}},
           {-1, 1, 0, -1}};
 }
 
-/// No block is, and a part is longer than what the host works on at a time.
+/// No block is split, and a part is longer than a tile of the host.
 inline CutTensors whole_blocks() {
   return {{{"column", {3, 1024}}, {"row", {16, 640}}, {"gain", {37}}, {"bias", {2048}}},
           {1, 0, -1, 0}};

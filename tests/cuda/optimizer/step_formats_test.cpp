@@ -1,4 +1,5 @@
-// State and master that are not kept in fp32 (R25): the bits of one rank, however blocks are cut, in phases and fused.
+// State and master that are not stored in fp32 (R25): the same bits as on one rank, for every
+// partition of the blocks, in phases and fused.
 
 #include <algorithm>
 #include <atomic>
@@ -15,7 +16,7 @@ namespace {
 using namespace zeroproof;
 using namespace zeroproof::tests;
 
-/// A state that notices who reads it at the same time as somebody else.
+/// A state that detects concurrent readers.
 class OneReader final : public StateSource {
  public:
   explicit OneReader(const FullState& state) : state_(state) {}
@@ -43,7 +44,7 @@ class OneReader final : public StateSource {
 
 }  // namespace
 
-TEST_CASE("formats of state: several threads store what one of them reads at a time") {
+TEST_CASE("formats of state: several threads store values that one thread at a time reads") {
   World world = production_world({}, 1);
   world.tensors = {{{"long", {400, 1024}}}};
   world.setup.state_formats = {StateFormat::e4m3, StateFormat::fp16, MasterFormat::fp32};
@@ -69,7 +70,8 @@ TEST_CASE("formats of state: several threads store what one of them reads at a t
   });
 }
 
-TEST_CASE("formats of state: worlds, stages, cuts, phases and fused: the bits of one rank") {
+TEST_CASE(
+    "formats of state: worlds, stages, partitions, phases and fused have the bits of one rank") {
   for (const StateFormats& state : state_formats) {
     World world = production_world({}, 3);
     world.setup.state_formats = state;
@@ -96,7 +98,7 @@ TEST_CASE("formats of state: worlds, stages, cuts, phases and fused: the bits of
   }
 }
 
-TEST_CASE("offloaded state with scales is refused on TP ranks in a sentence; bf16 is not") {
+TEST_CASE("offloaded state with scales is an error on TP ranks; bf16 is not") {
   World world = production_world({1, 2, 2, 1}, 3);
   world.tensors = split_blocks();
   world.shards = ragged_map;
@@ -110,5 +112,5 @@ TEST_CASE("offloaded state with scales is refused on TP ranks in a sentence; bf1
                                      rank.load();
                                      return std::string();
                                    }),
-                       doctest::Contains("to be offloaded on 2 TP ranks"), Error);
+                       doctest::Contains("cannot be offloaded on 2 TP ranks"), Error);
 }

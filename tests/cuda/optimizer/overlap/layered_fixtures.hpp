@@ -1,6 +1,6 @@
 #pragma once
-// A synthetic model, and what stands around a layer-by-layer pass in a step: gatherer and sink over thread
-// ranks.
+// A synthetic model, and the environment of a layer-by-layer pass in a step: gatherer and sink over
+// thread ranks.
 
 #include <bit>
 #include <cstddef>
@@ -22,7 +22,7 @@ inline float load(const TensorView& view, std::int64_t i) {
       static_cast<std::uint32_t>(static_cast<const bf16*>(view.data)[i].bits) << 16);
 }
 
-/// To bf16 by truncation: any rule will do, as long as it is one.
+/// To bf16 by truncation: any fixed rule is enough.
 inline void store(const TensorView& view, std::int64_t i, float value) {
   if (view.dtype == DType::fp32) {
     static_cast<float*>(view.data)[i] = value;
@@ -62,7 +62,8 @@ inline std::vector<FlatRange> units_from(const FlatLayout& layout,
   return units;
 }
 
-/// Every gradient depends on all parameters that were shown so far, so one that is stale or NaN shows.
+/// Every gradient depends on all parameters that were passed so far, so a stale or NaN one is
+/// detected.
 class SyntheticModel : public LayeredModel {
  public:
   SyntheticModel(const FlatLayout& layout, std::vector<FlatRange> units, std::vector<int> visits,
@@ -119,7 +120,7 @@ inline GuardedBuffer whole_params(const FlatLayout& layout, DType dtype, std::in
   return params;
 }
 
-/// What every pass has to arrive at: the model over whole parameters into one whole leaf.
+/// Expected result of every pass: the model over whole parameters into one whole gradient.
 inline GuardedBuffer expected_leaf(const FlatLayout& layout, LayeredModel& model,
                                    const TensorView& params, DType grad_dtype,
                                    std::int64_t micro_batch) {
@@ -171,7 +172,8 @@ class FakeGatherer : public cuda::UnitGatherer {
   const FlatLayout& layout_;
 };
 
-/// Every rank keeps what every rank sent. [micro-step][rank] -> whole leaf, empty without a micro-batch.
+/// Records the data of every rank. [micro-step][rank] -> whole gradient, empty without a
+/// micro-batch.
 class FakeSink : public cuda::BucketSink {
  public:
   FakeSink(Communicator& comm, const ShardMap& shards, DType dtype)
@@ -200,7 +202,8 @@ class FakeSink : public cuda::BucketSink {
   }
 
   std::map<std::int64_t, std::vector<std::vector<std::byte>>> leaves;
-  std::vector<std::pair<std::int64_t, std::size_t>> order;  ///< (micro-step, bucket) as they came
+  std::vector<std::pair<std::int64_t, std::size_t>>
+      order;  ///< (micro-step, bucket) in order of arrival
 
  private:
   Communicator& comm_;

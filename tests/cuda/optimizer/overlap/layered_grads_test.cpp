@@ -21,7 +21,7 @@ class Counts : public GradSource {
 };
 
 TEST_CASE(
-    "a layered model gives whole leaves, again and again, and memory is held from the first one "
+    "LayeredGrads: whole gradients, repeatedly, with memory held from the first one "
     "on") {
   constexpr auto grad = static_cast<std::size_t>(MemoryClass::grad);
   const FlatLayout layout = odd_layout();
@@ -59,7 +59,7 @@ class Looking : public SyntheticModel {
  public:
   using SyntheticModel::SyntheticModel;
   void backward(int unit, const TensorView& param, const TensorView& grad) override {
-    if (unit != 0) {  // the tied unit comes back
+    if (unit != 0) {  // the tied unit is visited again
       for (std::int64_t i = 0; i < grad.numel; ++i)
         numbers += load(grad, i) == load(grad, i) ? 1 : 0;
     }
@@ -68,7 +68,7 @@ class Looking : public SyntheticModel {
   std::int64_t numbers = 0;
 };
 
-TEST_CASE("every leaf starts as NaN, also the second one in the same memory") {
+TEST_CASE("LayeredGrads: every gradient starts as NaN, also the second one in the same memory") {
   const FlatLayout layout = odd_layout();
   const GuardedBuffer params = whole_params(layout, DType::bf16, 1);
   const Counts counts;
@@ -89,7 +89,8 @@ class Overrunning : public SyntheticModel {
   }
 };
 
-TEST_CASE("a model that does not fit, or writes outside its gradient, is an error") {
+TEST_CASE(
+    "LayeredGrads: a model that does not match, or writes outside its gradient, is an error") {
   const FlatLayout layout = odd_layout();
   const GuardedBuffer params = whole_params(layout, DType::bf16, 1);
   const Counts counts;

@@ -18,8 +18,8 @@ namespace {
 constexpr auto param_full = static_cast<std::size_t>(MemoryClass::param_full);
 constexpr auto grad = static_cast<std::size_t>(MemoryClass::grad);
 
-/// Bits on every rank, and no gradient that stays. How much memory a pass takes is held to the byte by the accounting
-/// of whole steps.
+/// Compares bits on every rank, and requires that no gradient stays. The memory of a pass is
+/// checked to the byte by the accounting of whole steps.
 void check_pass(const PassCase& run) {
   const std::vector<PassResult> results = run_pass(run);
   for (std::size_t rank = 0; rank < results.size(); ++rank) {
@@ -41,7 +41,8 @@ void check_peaks(const PassCase& run, std::int64_t param_bytes, std::int64_t gra
 }
 
 TEST_CASE(
-    "every rank's leaves are those of whole passes: stages, overlap, ranks, orders, CP, buckets") {
+    "LayeredPass: every rank's gradients are those of whole passes: stages, overlap, ranks, "
+    "orders, CP, buckets") {
   int runs = 0;
   for (const int stage : {2, 3}) {
     for (const bool overlap : {false, true}) {
@@ -75,7 +76,7 @@ TEST_CASE(
   CHECK(runs == 48);
 }
 
-TEST_CASE("the order left to the stage is strided") {
+TEST_CASE("LayeredPass: the default order is strided") {
   PassCase run;
   run.world = 2;
   run.micro_batches = 5;
@@ -85,7 +86,7 @@ TEST_CASE("the order left to the stage is strided") {
   check_pass(run);
 }
 
-TEST_CASE("more ranks than micro-batches: who has none takes part with nothing") {
+TEST_CASE("LayeredPass: a rank without micro-batch takes part with no data") {
   for (const MicroBatchOrder order : {MicroBatchOrder::contiguous, MicroBatchOrder::strided}) {
     PassCase run;
     run.world = 4;
@@ -95,7 +96,7 @@ TEST_CASE("more ranks than micro-batches: who has none takes part with nothing")
   }
 }
 
-TEST_CASE("several instances number their data ranks one after another") {
+TEST_CASE("LayeredPass: several instances number their data ranks one after another") {
   for (const MicroBatchOrder order : {MicroBatchOrder::contiguous, MicroBatchOrder::strided}) {
     PassCase run;
     run.world = 2;
@@ -110,7 +111,9 @@ TEST_CASE("several instances number their data ranks one after another") {
   }
 }
 
-TEST_CASE("16-bit leaves, fp32 parameters, persistent units, one unit, a unit of every tensor") {
+TEST_CASE(
+    "LayeredPass: 16-bit gradients, fp32 parameters, persistent units, one unit, a unit of every "
+    "tensor") {
   PassCase run;
   run.world = 2;
   run.grad_dtype = DType::bf16;
@@ -134,7 +137,7 @@ TEST_CASE("16-bit leaves, fp32 parameters, persistent units, one unit, a unit of
   }
 }
 
-TEST_CASE("memory of an example, worked out by hand") {
+TEST_CASE("LayeredPass: memory of an example, by hand") {
   // Units of 3072, 3072, 2048, 7168 and 2048 elements. Buckets of 3072: unit 0, unit 1, units 2 and 3, two in
   // unit 3, unit 4.
   PassCase run;
@@ -148,7 +151,7 @@ TEST_CASE("memory of an example, worked out by hand") {
   check_peaks(run, 7168 * 2, (3072 + 7168 + 3072) * 4);
 }
 
-TEST_CASE("200 timings give the same bits and the same peaks") {
+TEST_CASE("LayeredPass: 200 timings give the same bits and the same peaks") {
   PassCase run;
   run.micro_batches = 3;
   run.steps = 1;
@@ -167,7 +170,7 @@ TEST_CASE("200 timings give the same bits and the same peaks") {
   }
 }
 
-TEST_CASE("a failure on either thread of one rank ends all ranks with its text") {
+TEST_CASE("LayeredPass: a failure on either thread of one rank ends all ranks with its text") {
   for (const bool overlap : {true, false}) {
     for (const auto kind : {cuda::OpKind::forward, cuda::OpKind::backward, cuda::OpKind::gather,
                             cuda::OpKind::reduce, cuda::OpKind::free}) {
@@ -185,7 +188,7 @@ TEST_CASE("a failure on either thread of one rank ends all ranks with its text")
   }
 }
 
-TEST_CASE("a communicator that fails ends the compute stream, which waits for it") {
+TEST_CASE("LayeredPass: a failing communicator ends the compute stream, which waits for it") {
   for (const bool overlap : {true, false}) {
     PassCase run;
     run.world = 3;
@@ -199,7 +202,7 @@ TEST_CASE("a communicator that fails ends the compute stream, which waits for it
   }
 }
 
-TEST_CASE("after a failure nothing is left allocated") {
+TEST_CASE("LayeredPass: no memory is allocated after a failure") {
   const FlatLayout layout = odd_layout();
   const ShardMap shards(layout.padded_numel(), 1, 3072);
   ThreadWorld world(1);
@@ -223,11 +226,11 @@ TEST_CASE("after a failure nothing is left allocated") {
     CHECK_THROWS_WITH(pass.run(), "planted failure");
     CHECK(ledger.use().total_now == 0);
   }
-  pass.run();  // and the pass itself is as good as new
+  pass.run();  // and the pass works again
   CHECK(ledger.use().total_now == 0);
 }
 
-TEST_CASE("a pass that cannot be is refused") {
+TEST_CASE("LayeredPass: invalid arguments are errors") {
   const FlatLayout layout = odd_layout();
   const ShardMap shards(layout.padded_numel(), 1, 3072);
   ThreadWorld world(1);

@@ -1,5 +1,5 @@
-// The pass on simulated streams: right in both extremes of timing, and wrong or refused as soon as one wait
-// is missing.
+// The pass on simulated streams: correct in both extremes of timing, and wrong or an error as soon
+// as one wait is missing.
 
 #include <doctest.h>
 
@@ -22,7 +22,7 @@ using cuda::OpKind;
 using cuda::PlanStream;
 using cuda::StepPlan;
 
-/// Runs another plan than it is given.
+/// Runs another plan than the given one.
 class Tampering final : public cuda::PlanRunner {
  public:
   Tampering(PlanStream eager, std::function<void(StepPlan&)> change,
@@ -53,7 +53,8 @@ StepPlan plan_of(const PassCase& run) {
                           {}});
 }
 
-/// True if the changed plan gives other bits or an error on simulated streams, whichever stream is eager.
+/// True if the changed plan gives different bits or an error on simulated streams, whichever stream
+/// is eager.
 bool shows(PassCase run, const std::function<void(StepPlan&)>& change) {
   for (const PlanStream eager : {PlanStream::compute, PlanStream::comm}) {
     run.runner = [&] { return std::make_unique<Tampering>(eager, change); };
@@ -99,7 +100,7 @@ TEST_CASE("simulated streams give the bits and the peaks, in both extremes of ti
   }
 }
 
-TEST_CASE("every wait that is left out shows on simulated streams, and in the audit") {
+TEST_CASE("every omitted wait is detected on simulated streams, and in the audit") {
   int removed = 0;
   for (const PassCase& run : cases()) {
     const StepPlan plan = plan_of(run);
@@ -123,7 +124,7 @@ TEST_CASE("every wait that is left out shows on simulated streams, and in the au
   CHECK(removed > 80);
 }
 
-TEST_CASE("every operation that is left out shows, but for checks that pass anyway") {
+TEST_CASE("every omitted operation is detected, except for checks that pass anyway") {
   PassCase run = cases().front();
   const StepPlan plan = plan_of(run);
   for (std::size_t i = 0; i < plan.ops.size(); ++i) {
@@ -141,7 +142,7 @@ TEST_CASE("every operation that is left out shows, but for checks that pass anyw
 }
 
 TEST_CASE(
-    "a backward visit of a tied unit that is left out is named, whether its bucket is reduced or "
+    "an omitted backward visit of a tied unit is named, whether its bucket is reduced or "
     "not") {
   for (const bool reduces : {true, false}) {
     PassCase run = cases().front();

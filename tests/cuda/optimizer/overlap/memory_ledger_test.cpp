@@ -1,4 +1,4 @@
-// Buffers on the ledger of a rank, in memory that tells what was done with it.
+// Buffers on the ledger of a rank, in memory that records its use.
 
 #include "cuda/optimizer/overlap/memory_ledger.hpp"
 
@@ -14,7 +14,7 @@ namespace {
 using namespace zeroproof;
 using namespace zeroproof::cuda;
 
-/// A device of one buffer; it may fail as a real one does: whatever is asked of it from then on is refused.
+/// A device of one buffer; it may fail like a real one: every later call is then an error.
 struct OneBuffer {
   alignas(64) std::array<std::byte, 1024> bytes{};
   int given_back = 0;
@@ -47,7 +47,7 @@ MemorySpace space_of_device() {
 
 }  // namespace
 
-TEST_CASE("ledger: what a buffer held is NaN when its memory is given back") {
+TEST_CASE("ledger: a buffer is NaN when its memory is freed") {
   const MemorySpace space = space_of_device();
   MemoryLedger ledger(space, true);
   const std::byte* payload = nullptr;
@@ -63,7 +63,7 @@ TEST_CASE("ledger: what a buffer held is NaN when its memory is given back") {
   CHECK(ledger.use().total_now == 0);
 }
 
-TEST_CASE("ledger: a device that failed gets its memory back, and nobody is stopped") {
+TEST_CASE("ledger: freeing memory of a failed device does not throw") {
   const MemorySpace space = space_of_device();
   MemoryLedger ledger(space, true);
   {

@@ -1,6 +1,6 @@
 #pragma once
-// Runs a layer-by-layer pass on thread ranks and holds every leaf that arrives against a whole pass of the
-// model.
+// Runs a layer-by-layer pass on thread ranks and compares every received gradient with a whole pass
+// of the model.
 
 #include <algorithm>
 #include <cstddef>
@@ -33,10 +33,10 @@ struct PassCase {
   std::vector<std::size_t> units = {0, 3, 4, 6, 8};  ///< first tensors
   std::vector<int> visits = {0, 1, 2, 3, 4, 0};      ///< unit 0 is tied
   cuda::ExecutorHooks hooks = {};
-  std::function<std::unique_ptr<cuda::PlanRunner>()> runner = {};  ///< another one than the default
+  std::function<std::unique_ptr<cuda::PlanRunner>()> runner = {};  ///< replaces the default
 };
 
-/// What one rank saw.
+/// Results of one rank.
 struct PassResult {
   std::int64_t wrong =
       0;  ///< elements that differ, over all micro-steps and all ranks of the instance

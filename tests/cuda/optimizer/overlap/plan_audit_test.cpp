@@ -33,7 +33,7 @@ PlanOp op(OpKind kind, PlanStream stream, std::vector<PlanBuffer> reads,
 constexpr auto compute = PlanStream::compute;
 constexpr auto comm = PlanStream::comm;
 
-/// A sound plan of one gradient.
+/// A correct plan of one gradient.
 StepPlan small_plan() {
   StepPlan plan;
   plan.ops = {
@@ -60,7 +60,7 @@ PlanFault fault_after(Change&& change) {
   return fault_of(plan);
 }
 
-TEST_CASE("every kind of fault is found in a small plan and called by its name") {
+TEST_CASE("plan audit: every kind of fault is found in a small plan and named") {
   CHECK_FALSE(audit_plan(small_plan()));
   CHECK_FALSE(audit_plan({}));
   const auto dropped = [](std::size_t i) {
@@ -112,14 +112,15 @@ TEST_CASE("faults that need a single stream") {
 }
 
 TEST_CASE(
-    "a wait that is enqueued before its event is recorded is late, even where threads would get "
+    "plan audit: a wait enqueued before its event is recorded is late, even where threads would "
+    "get "
     "through") {
   StepPlan plan = small_plan();
   std::rotate(plan.ops.begin(), plan.ops.begin() + 3, plan.ops.begin() + 4);
   CHECK(fault_of(plan) == PlanFault::late_event);
 }
 
-TEST_CASE("order is followed through the other stream") {
+TEST_CASE("plan audit: order is followed through the other stream") {
   StepPlan plan = small_plan();
   // free is ordered behind backward through the reduction only: compute -> comm -> compute
   plan.ops[1].stream = comm;
@@ -132,7 +133,7 @@ TEST_CASE("order is followed through the other stream") {
   CHECK(fault_of(plan) == PlanFault::unordered);
 }
 
-TEST_CASE("of several operations before it, the one that is in no order is named") {
+TEST_CASE("plan audit: of several earlier operations the unordered one is named") {
   StepPlan plan = small_plan();
   plan.ops.insert(plan.ops.begin() + 4,
                   op(OpKind::reduce, comm, {grad}, {}));  // the free waits for the other one
@@ -143,7 +144,7 @@ TEST_CASE("of several operations before it, the one that is in no order is named
   CHECK(finding->second == 5);
 }
 
-TEST_CASE("real plans are sound, and not without any one of their waits") {
+TEST_CASE("plan audit: real plans pass, and fail without any one of their waits") {
   std::int64_t removed = 0;
   for (std::uint64_t seed = 0; seed < 300; ++seed) {
     CAPTURE(seed);
@@ -169,13 +170,14 @@ TEST_CASE("real plans are sound, and not without any one of their waits") {
   CHECK(removed > 2000);
 }
 
-/// Operations whose loss the audit cannot see: what remains is sound, it only computes something else.
+/// Operations whose omission the audit cannot detect: the rest is a valid plan of another
+/// computation.
 bool may_be_left_out(const PlanOp& one) {
   return one.kind == OpKind::forward || one.kind == OpKind::check_version ||
          one.kind == OpKind::reduce || one.kind == OpKind::backward || one.kind == OpKind::ready;
 }
 
-TEST_CASE("real plans are not sound without an allocation, a gather or a release") {
+TEST_CASE("plan audit: real plans fail without an allocation, a gather or a release") {
   for (std::uint64_t seed = 0; seed < 100; ++seed) {
     CAPTURE(seed);
     const StepPlan plan = make_plan(random_shape(seed));
@@ -206,7 +208,7 @@ bool accumulate(const PlanOp& a, const PlanOp& b) {
   return a.kind == b.kind && (a.kind == OpKind::backward || a.kind == OpKind::ready);
 }
 
-TEST_CASE("neighbouring operations on the same buffer cannot be swapped") {
+TEST_CASE("plan audit: neighbouring operations on the same buffer cannot be swapped") {
   std::int64_t swapped = 0;
   for (std::uint64_t seed = 0; seed < 100; ++seed) {
     CAPTURE(seed);

@@ -57,7 +57,7 @@ std::vector<std::size_t> ran(PlanRunner& runner, const StepPlan& plan) {
   return order;
 }
 
-/// True if every operation ran once, behind what stands before it on its stream and what it waits for.
+/// True if every operation ran once, after the earlier ones on its stream and those it waits for.
 bool is_legal(const StepPlan& plan, const std::vector<std::size_t>& order) {
   std::vector<std::size_t> at(plan.ops.size(), order.size());
   for (std::size_t i = 0; i < order.size(); ++i) at[order[i]] = i;
@@ -74,7 +74,7 @@ bool is_legal(const StepPlan& plan, const std::vector<std::size_t>& order) {
   return true;
 }
 
-TEST_CASE("every runner respects streams and events") {
+TEST_CASE("plan runners: every runner respects streams and events") {
   PlanExecutor threads;
   PlanExecutor delayed("host", {{}, RandomDelays{3, {0.5, 0.5}, 100}});
   WorstCaseStreams lazy_comm(PlanStream::compute), lazy_compute(PlanStream::comm);
@@ -133,7 +133,9 @@ TEST_CASE("communication and computing really overlap") {
   CHECK(std::chrono::steady_clock::now() < limit);
 }
 
-TEST_CASE("an exception ends both streams and comes out, and the executor can be used again") {
+TEST_CASE(
+    "plan runners: an exception ends both streams and is rethrown, and the runner can be used "
+    "again") {
   PlanExecutor threads;
   WorstCaseStreams lazy_comm(PlanStream::compute), lazy_compute(PlanStream::comm);
   const StepPlan plan = three_units();
@@ -156,8 +158,9 @@ TEST_CASE("an exception ends both streams and comes out, and the executor can be
   }
 }
 
-TEST_CASE("a failure is told, not what comes of it") {
-  // The other stream waits for an event that nothing will record any more, which is an error of its own.
+TEST_CASE("plan executor: the cause of a failure is reported, not its consequences") {
+  // The other stream waits for an event that no operation will record any more, which is an error
+  // of its own.
   for (const PlanStream failing : {PlanStream::comm, PlanStream::compute}) {
     const PlanStream other = failing == PlanStream::comm ? PlanStream::compute : PlanStream::comm;
     PlanExecutor executor;
@@ -171,7 +174,7 @@ TEST_CASE("a failure is told, not what comes of it") {
   }
 }
 
-TEST_CASE("of two failures at once one is told") {
+TEST_CASE("plan executor: of two simultaneous failures one is reported") {
   PlanExecutor executor;
   StepPlan plan;
   plan.ops = {step(PlanStream::comm, {}, -1), step(PlanStream::compute, {}, -1)};
@@ -185,7 +188,7 @@ TEST_CASE("of two failures at once one is told") {
   CHECK_NOTHROW(executor.run(plan, [](const PlanOp&) {}));
 }
 
-TEST_CASE("waits that nothing satisfies are errors, not hangs") {
+TEST_CASE("plan runners: unsatisfiable waits are errors, not hangs") {
   const std::vector<std::vector<PlanOp>> hopeless = {
       {step(PlanStream::compute, {0}, -1)},
       {step(PlanStream::comm, {0}, -1)},
@@ -212,7 +215,7 @@ TEST_CASE("waits that nothing satisfies are errors, not hangs") {
   }
 }
 
-TEST_CASE("delays fall on the stream they are meant for") {
+TEST_CASE("delays: only the chosen stream is delayed") {
   using std::chrono::microseconds;
   const PlanOp comm = step(PlanStream::comm, {}, -1), compute = step(PlanStream::compute, {}, -1);
   const RandomDelays always{7, {0, 1.0}, 2000}, half{7, {0, 0.5}, 2000};

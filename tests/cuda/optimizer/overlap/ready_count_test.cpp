@@ -61,7 +61,7 @@ TEST_CASE("errors of reporting name the unit, the bucket and the counts") {
   expect_error(ErrorCode::invalid_argument, [] { ReadyCount({1}, {{0, 0}}); });
 }
 
-TEST_CASE("parts of buckets are what they have in common with units") {
+TEST_CASE("bucket parts: intersections of buckets and units") {
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
     CAPTURE(seed);
     const cuda::LayerSchedule shape = random_shape(seed);

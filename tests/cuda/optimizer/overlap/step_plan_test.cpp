@@ -20,7 +20,7 @@ using cuda::PlanStream;
 using cuda::StepPlan;
 
 TEST_CASE("a plan with overlap, written out") {
-  // bucket 0 lies in unit 0, bucket 1 in units 0 and 1, bucket 2 in unit 1
+  // bucket 0 is in unit 0, bucket 1 in units 0 and 1, bucket 2 in unit 1
   const LayerSchedule shape{neighbours({20, 30}), {0, 1}, neighbours({10, 20, 20}), 3, true, {}};
   CHECK(text_of(make_plan(shape)) ==
         "allocate of parameters of unit 0 >0\n"
@@ -121,7 +121,7 @@ TEST_CASE(
         "free of gradient of unit 0 <5\n");
 }
 
-/// What any plan must do, counted without regard to how.
+/// Required operations of any plan, counted in any order.
 void check_contents(const LayerSchedule& shape, const StepPlan& plan) {
   std::vector<int> forward, backward;
   std::map<int, int> reduced;
@@ -154,7 +154,7 @@ void check_contents(const LayerSchedule& shape, const StepPlan& plan) {
   }
 }
 
-TEST_CASE("any plan visits, gathers and reduces what it must") {
+TEST_CASE("step plan: any plan has its visits, gathers and reductions") {
   for (std::uint64_t seed = 0; seed < 300; ++seed) {
     CAPTURE(seed);
     const LayerSchedule shape = random_shape(seed);
@@ -178,7 +178,7 @@ TEST_CASE("a model without elements has an empty plan, an empty unit may stay un
   CHECK(make_plan(shape).ops.size() == 11);
 }
 
-TEST_CASE("a shape that fits nothing is refused") {
+TEST_CASE("step plan: an invalid shape is an error") {
   const LayerSchedule good{neighbours({4, 4}), {0, 1}, neighbours({8}), 3, true, {}};
   const auto refused = [&](auto&& change) {
     LayerSchedule shape = good;

@@ -17,7 +17,7 @@ using cuda::UnitParamBuffers;
 constexpr auto param_full = static_cast<std::size_t>(MemoryClass::param_full);
 constexpr auto grad = static_cast<std::size_t>(MemoryClass::grad);
 
-TEST_CASE("a unit is there from gather to release, in the version it was gathered in") {
+TEST_CASE("UnitParamBuffers: a unit is available from gather to release, in its gathered version") {
   const FlatLayout layout({{"a", {1000}}, {"b", {1500}}});
   const std::vector<FlatRange> units = {{0, 1024}, {1024, 3072}};
   const auto comm = make_self_communicator();
@@ -54,7 +54,7 @@ TEST_CASE("a unit is there from gather to release, in the version it was gathere
   params.release(0);
   CHECK(ledger.use().now[param_full] == 0);
   CHECK(text_of(0).find("unit 0 is used without having been gathered") == 0);
-  params.allocate(0);  // what was there before is not visible in a new buffer
+  params.allocate(0);  // earlier contents are not visible in a new buffer
   expect_error(ErrorCode::internal, [&] { static_cast<void>(params.get(0)); });
   params.release(0);
 

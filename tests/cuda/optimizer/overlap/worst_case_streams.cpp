@@ -32,8 +32,8 @@ void WorstCaseStreams::run_until(int event, const cuda::PlanOp& waiter) {
   Queue& other = queues_[1 - static_cast<std::size_t>(waiter.stream)];
   while (!recorded_.at(static_cast<std::size_t>(event))) {
     ZP_CHECK(!other.busy && other.next < other.ops.size(), ErrorCode::internal,
-             name(waiter) + " waits for an event that nothing will record",
-             "the other stream has ended or waits itself",
+             name(waiter) + " waits for an event that no operation will record",
+             "the other stream has ended or is waiting",
              "audit the plan (cuda/optimizer/overlap/plan_audit.hpp)");
     run_next(other);
   }

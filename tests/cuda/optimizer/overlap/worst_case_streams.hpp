@@ -11,10 +11,10 @@
 
 namespace zeroproof::tests {
 
-/// Runs one stream eagerly in order, and of the other only what a wait asks for, up to the operation that
-/// records the event; what is left runs at the end. Two operations of different streams that nothing orders
-/// therefore run in one order when the first stream is the eager one and in the other order when the second
-/// is: a forgotten wait shows in one of the two, as NaN or as a buffer that is not there.
+/// Runs one stream eagerly in order, and of the other only the operations that a wait needs, up to
+/// the one that records the event; the rest runs at the end. Two unordered operations of different
+/// streams therefore run in one order when the first stream is the eager one and in the other order
+/// when the second is: a missing wait is detected in one of the two, as NaN or as a missing buffer.
 class WorstCaseStreams final : public cuda::PlanRunner {
  public:
   explicit WorstCaseStreams(cuda::PlanStream eager) : eager_(eager) {}
