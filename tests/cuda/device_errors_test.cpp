@@ -1,4 +1,4 @@
-// Device implementations that cannot work say why in one sentence, also in a program without device code.
+// Errors of device implementations that cannot run, also in a program without device code.
 
 #include <doctest.h>
 
@@ -150,7 +150,7 @@ TEST_CASE("device errors: an empty operand needs no device") {
   CHECK(device::grad_norm_p(exec, none, 2.5) == 0);
 }
 
-TEST_CASE("device errors: every implementation says that there is no device") {
+TEST_CASE("device errors: every implementation reports a missing device") {
   const device::DeviceInfo& info = device::device_info();
   CHECK_FALSE(info.detail.empty());
   std::printf("%s: %s\n", info.answers ? "device" : "no device", info.detail.c_str());

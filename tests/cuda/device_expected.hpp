@@ -1,5 +1,6 @@
 #pragma once
-// Expected results of the element-wise device implementations: what the oracle makes of one element.
+// Expected results of the element-wise device implementations: results of the oracle for one
+// element.
 
 #include <cstdint>
 #include <type_traits>
@@ -60,7 +61,8 @@ inline bf16 expected_stochastic(const RoundingDraw& draw, float value, std::int6
   return target;
 }
 
-/// A parameter and the state of any rule; momentum_buffer stands in exp_avg. What a rule does not have stays.
+/// A parameter and the state of any rule; momentum_buffer is in exp_avg. Buffers not used by a rule
+/// stay unchanged.
 struct Values {
   float master = 0, exp_avg = 0, exp_avg_sq = 0, max_exp_avg_sq = 0;
 };

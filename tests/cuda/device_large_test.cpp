@@ -1,4 +1,5 @@
-// More elements than a 32-bit index reaches. On a real device only: the simulated one would take too long.
+// More elements than a 32-bit index can address. On a real device only: the simulated one would
+// take too long.
 
 #include <doctest.h>
 

@@ -1,5 +1,5 @@
 #pragma once
-// Buffers at chosen places in memory, what to fill them with, and equality of bits, for tests of the device
+// Buffers at chosen places in memory, their contents, and equality of bits, for tests of the device
 // implementations.
 
 #include <doctest.h>
@@ -56,7 +56,7 @@ bool same(Format a, Format b) {
 
 inline bool same(e8m0 a, e8m0 b) { return a.bits == b.bits; }
 
-/// numel elements, `offset` elements behind a 16-byte boundary, between bytes that nothing may change.
+/// numel elements, `offset` elements behind a 16-byte boundary, between guard bytes.
 template <class T>
 class Place {
  public:
@@ -70,7 +70,7 @@ class Place {
   Span<const T> span() const { return {storage_.data() + before_, numel_}; }
   T operator[](std::int64_t i) const { return storage_[before_ + static_cast<std::size_t>(i)]; }
 
-  /// Every element has the expected bits, and nothing around them has changed.
+  /// Every element has the expected bits, and the bytes around them are unchanged.
   template <class Expected>
   void check(Expected&& expected) const {
     std::int64_t differ = 0, first = -1;

@@ -1,5 +1,5 @@
 #pragma once
-// Every way a host implementation can run here.
+// Every execution setting of a host implementation on this machine.
 
 #include <vector>
 

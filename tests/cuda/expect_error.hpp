@@ -9,7 +9,8 @@
 
 namespace zeroproof::tests {
 
-/// Runs the call, expects an Error of the code that says `part`, and checks the grammar "problem (why); remedy".
+/// Runs the call, expects an Error with the code and `part` in its text, and checks the form
+/// "problem (why); remedy".
 inline void expect_error(ErrorCode code, const std::function<void()>& call,
                          const std::string& part = "") {
   try {

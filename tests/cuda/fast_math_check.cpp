@@ -1,6 +1,7 @@
-// fast_math_check LIBRARY     R3 in earnest: what loading a library that was linked with -Ofast does to this process,
-// and that every place which computes refuses afterwards, in readable words. A program of its own, because the change
-// would follow the other tests around. Exit status: 0 as it should be, 1 not so, 77 the library changes nothing here.
+// fast_math_check LIBRARY     R3 with a real library linked with -Ofast: loading it changes the
+// floating-point environment of this process, and every computing function must then throw a
+// readable error. A separate program, because the change would affect other tests.
+// Exit status: 0 passed, 1 failed, 77 the library changes nothing here.
 
 #include <dlfcn.h>
 
@@ -31,7 +32,8 @@ void check(bool holds, const std::string& what) {
   if (!holds) ++failed;
 }
 
-/// The message of the fp_environment error the call ends with; "" if it ends well, another error as it is.
+/// The message of the fp_environment error at the end of the call; "" without an error, another
+/// error unchanged.
 std::string refusal(const std::function<void()>& call) {
   try {
     call();
@@ -93,7 +95,7 @@ void check_refused(const std::string& text, const std::string& who) {
 }
 
 #if defined(__x86_64__)
-/// The workers of an OpenMP team keep the state they were born with, so every one has to be put right.
+/// The workers of an OpenMP team keep the state of their creation, so every one has to be restored.
 void restore(unsigned state) {
   _mm_setcsr(state);
 #pragma omp parallel num_threads(3)

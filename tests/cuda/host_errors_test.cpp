@@ -1,4 +1,5 @@
-// Bad input of the host implementations and the production optimizer: one sentence, never a crash.
+// Bad input of the host implementations and the production optimizer: always an error, never a
+// crash.
 
 #include <doctest.h>
 
@@ -26,7 +27,7 @@ const Exec exec{};
 
 }  // namespace
 
-TEST_CASE("host implementations refuse buffers of different lengths") {
+TEST_CASE("host implementations: buffers of different lengths are errors") {
   std::vector<float> three(3), four(4);
   std::vector<bf16> halves(4);
   std::vector<fp16> half_precision(4);
@@ -75,7 +76,7 @@ TEST_CASE("host implementations refuse buffers of different lengths") {
   refused([&] { host::maximal_nodes(3, 2); });
 }
 
-TEST_CASE("clip_value refuses what is no limit") {
+TEST_CASE("clip_value: an invalid limit is an error") {
   constexpr float inf = std::numeric_limits<float>::infinity();
   std::vector<float> three(3);
   for (const float bad : {0.0F, -0.0F, -1.0F, inf, -inf, std::numeric_limits<float>::quiet_NaN()}) {
@@ -83,7 +84,7 @@ TEST_CASE("clip_value refuses what is no limit") {
   }
 }
 
-TEST_CASE("the fused pass refuses state that does not fit its rule") {
+TEST_CASE("fused pass: state that does not match its rule is an error") {
   std::vector<float> three(3), four(4), none;
   std::vector<bf16> halves(3);
   const StepScalars scalars = host::step_scalars({}, 1, 0, 1);
@@ -120,7 +121,7 @@ TEST_CASE("the fused pass refuses state that does not fit its rule") {
   CHECK_NOTHROW(run({.rule = UpdateRule::sgd}, {three}, param));
 }
 
-TEST_CASE("the loss scaler refuses settings under which it could not move") {
+TEST_CASE("loss scaler: settings without a possible change are errors") {
   const auto refused = [](const std::function<void(LossScalerConfig&)>& change) {
     LossScalerConfig config;
     config.kind = LossScalerKind::dynamic;
@@ -136,7 +137,7 @@ TEST_CASE("the loss scaler refuses settings under which it could not move") {
   refused([](LossScalerConfig& c) { c.log2_max = -5; });
 }
 
-TEST_CASE("the production optimizer refuses setups that do not fit") {
+TEST_CASE("production optimizer: inconsistent setups are errors") {
   const FlatLayout layout({{"a", {5}}, {"b", {2000}}});
   const FlatLayout other({{"a", {5}}});
   const ShardMap shards(layout.padded_numel(), 1, 1024);

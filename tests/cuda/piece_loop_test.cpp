@@ -1,4 +1,4 @@
-// Which blocks a loop over pieces makes, which of them it joins, and who gets them.
+// PieceLoop: its blocks, which of them it joins, and their distribution to threads.
 
 #include "cuda/host/base/piece_loop.hpp"
 
@@ -50,7 +50,7 @@ TEST_CASE("joined: neighbours without padding between them are one block, others
   CHECK(joined(loop, any) == std::vector<Block>{{0, 0, 0, 4072}, {3, 4096, 4096, 4101}});
 }
 
-TEST_CASE("joined: only what is alike") {
+TEST_CASE("joined: only equal neighbours") {
   const PieceLoop loop(pieces_of({1024, 1024, 1024, 1024}));
   const auto alike = [](const Piece& a, const Piece& b) { return a.tensor / 2 == b.tensor / 2; };
   CHECK(joined(loop, alike) == std::vector<Block>{{0, 0, 0, 2048}, {2, 2048, 2048, 2048}});
@@ -70,8 +70,8 @@ TEST_CASE("joined: a block has block_numel elements at most") {
   CHECK(joined(PieceLoop(pieces_of(numels)), any).size() == 6);
 }
 
-TEST_CASE("joined: neighbours in the shard that are none in the model, and the other way round") {
-  // Elements 1024 to 2048 belong to somebody else: the shard closes the gap.
+TEST_CASE("joined: neighbours in the shard that are not neighbours in the model, and vice versa") {
+  // Elements 1024 to 2048 belong to another rank: the shard closes the gap.
   const PieceLoop gap(pieces_of({1024, 1024, 1024}, {{0, 1024}, {2048, 3072}}));
   CHECK(joined(gap, any) == std::vector<Block>{{0, 0, 0, 1024}, {2, 2048, 1024, 1024}});
   std::vector<Piece> apart = pieces_of({1024, 1024});

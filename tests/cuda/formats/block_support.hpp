@@ -130,7 +130,8 @@ inline void check_blocks(const Exec& exec, const BlockImplementations& implement
       CAPTURE(grid.block_rows);
       CAPTURE(grid.block_columns);
       for (const QuantizedValue value : {QuantizedValue::direct, QuantizedValue::through_bf16}) {
-        // Infinite and NaN elements would leave nothing to see in large blocks: a second time without them.
+        // Infinite and NaN elements would hide everything else in large blocks: a second time
+        // without them.
         for (const bool finite : {false, true}) {
           Place<float> values(shape.part, shape.offset);
           device_test::fill(values.span(), 2);
@@ -171,7 +172,7 @@ inline void check_blocks_by_hand(const Exec& exec, const BlockImplementations& i
   implementations.to_e4m3(exec, {grid, QuantizedValue::direct, Overflow::saturate}, 0, values,
                           scale, codes);
   const int saturated[] = {0x74, 0xFE, 0x38,
-                           0x00, 0x80, 0x7F};  // 200 lies in the middle of 192 and 208
+                           0x00, 0x80, 0x7F};  // 200 is in the middle of 192 and 208
   for (std::size_t i = 0; i < 6; ++i) CHECK(int{codes[i].bits} == saturated[i]);
   implementations.to_e4m3(exec, {grid, QuantizedValue::direct, Overflow::nonfinite}, 0, values,
                           scale, codes);

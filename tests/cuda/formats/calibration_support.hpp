@@ -1,5 +1,6 @@
 #pragma once
-// What both implementations of calibration and fake quantization must answer: numbers that can be worked out by hand.
+// Expected results of both implementations of calibration and fake quantization: numbers that can
+// be computed by hand.
 
 #include <doctest.h>
 
@@ -145,13 +146,14 @@ inline void check_amax_of_counts_by_hand(PercentileAmaxFn* percentile, EntropyAm
   expect_error(ErrorCode::invalid_argument, [&] { entropy(exec, many, 1, 8); });
   expect_error(ErrorCode::invalid_argument, [&] { percentile(counts_with({}), 1, 99); });
   expect_error(ErrorCode::invalid_argument, [&] { percentile(count, 1, NAN); });
-  // No clip loses anything; then from 213 bins on two of unlike counts are one level; then a lonely outlier.
+  // No clip loses anything; then from 213 bins on two different counts are one level; then a lonely
+  // outlier.
   CHECK(entropy(exec, counts_with({{4, 8}, {9, 3}}), 0.25F, 8) == 64);
   CHECK(entropy(exec, counts_with({{4, 8}, {5, 3}}), 1, 8) == 213);
   CHECK(entropy(exec, counts_with({{4, 8}, {250, 1}}), 1, 8) == 256);
   CHECK(entropy(exec, counts_with({{0, 1000}}), 1, 8) == 0);
   CHECK(entropy(exec, std::vector<std::uint64_t>(256, 1), 1, 8) ==
-        256);  // whatever is clipped is one bin too many
+        256);  // anything clipped is one bin too many
   expect_error(ErrorCode::invalid_argument, [&] { entropy(exec, counts_with({}), 1, 8); });
   expect_error(ErrorCode::invalid_argument, [&] { entropy(exec, count, 1, 9); });
 }
@@ -194,7 +196,7 @@ inline void check_clips_by_hand(ClipErrorsFn* implementation, ClipOfErrorsFn* ch
   CHECK(finish(sums[24 - first_clip]) == 0);
   CHECK(finish(sums[num_clips]) == std::sqrt(36.0 * 20000));
   CHECK(finish(sums[2 * num_clips - 1]) == 0);
-  // Limbs without room for one more deposit, as many stretches may leave them.
+  // Limbs without space for one more deposit, as many ranges may leave them.
   std::vector<NormLimbs> alone(2 * num_clips), full(2 * num_clips);
   for (NormLimbs& limbs : full) limbs.limbs[9] = ~std::uint64_t{0};
   implementation(exec, options, 0, values, amax, alone);

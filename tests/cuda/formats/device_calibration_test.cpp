@@ -14,7 +14,7 @@ using namespace zeroproof::device_test;
 using verification::on_device;
 namespace device = zeroproof::cuda::device;
 
-TEST_CASE("device: fake quantization by hand, and what it refuses") {
+TEST_CASE("device: fake quantization by hand, and its errors") {
   if (!usable()) return;
   check_fake_quantize_by_hand(on_device<device::fake_quantize>, on_device<device::quantize_integer>,
                               exec);
@@ -28,7 +28,7 @@ TEST_CASE("device: bins by hand") {
                           exec);
 }
 
-TEST_CASE("device: what is chosen by counts and by errors, by hand") {
+TEST_CASE("device: choices by counts and by errors, by hand") {
   if (!usable()) return;
   check_exponent_by_hand(device::histogram_exponent);
   check_amax_of_counts_by_hand(on_device<device::percentile_amax>, on_device<device::entropy_amax>,

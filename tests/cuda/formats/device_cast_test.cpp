@@ -1,5 +1,6 @@
 // Device casts against the contract, bit for bit: odd sizes, every alignment, every value next to a rounding
-// boundary. Skipped where no device answers; tests/cuda/device/sim runs the same file on the simulated device.
+// boundary. Skipped without a usable device; tests/cuda/device/sim runs the same file on the
+// simulated device.
 
 #include <doctest.h>
 
@@ -146,7 +147,7 @@ TEST_CASE("device: stochastic rounding takes the word of the global index") {
 }
 
 TEST_CASE(
-    "device: stochastic rounding never moves what is exact, and moves the rest as often as it "
+    "device: stochastic rounding never changes exact values, and rounds others up as often as it "
     "should") {
   if (!usable()) return;
   std::vector<float> source(40000);

@@ -1,4 +1,5 @@
-// The same of the device implementations. Skipped where no device answers; tests/cuda/device/sim runs this file on the simulated device.
+// Formats of the device implementations. Skipped without a usable device; tests/cuda/device/sim
+// runs this file on the simulated device.
 
 #include <doctest.h>
 

@@ -1,5 +1,6 @@
 #pragma once
-// What both implementations of formats, split masters and scale recipes must answer: numbers that can be worked out by hand.
+// Expected results of both implementations of formats, split masters and scale recipes: numbers
+// that can be computed by hand.
 
 #include <doctest.h>
 
@@ -58,7 +59,7 @@ inline void check_nonfinite_by_hand(NonfiniteCastToE4m3Fn* to_e4m3, NonfiniteCas
   }
 }
 
-/// Every power of two of fp32, what lies next to it, and all codes back.
+/// Every power of two of fp32, its neighbours, and all codes back.
 inline void check_e8m0(CastToE8m0Fn* narrow, WidenE8m0Fn* widen, const Exec& exec) {
   check_codes<e8m0>(
       narrow, exec,
@@ -209,7 +210,7 @@ inline void check_mxfp8(Mxfp8ScalesFn* implementation, const Exec& exec) {
   implementation(exec, Fp8::e4m3, {}, {}, {});
 }
 
-/// One tensor: what becomes of it.
+/// Expected result for one tensor.
 inline void check_step(DelayedScalesFn* implementation, const Exec& exec,
                        const DelayedScaling& options, std::vector<std::uint32_t> history,
                        float scale, const std::vector<std::uint32_t>& moved, float want) {

@@ -10,7 +10,7 @@ using namespace zeroproof;
 using namespace zeroproof::tests;
 namespace host = zeroproof::cuda::host;
 
-TEST_CASE("host: fake quantization by hand, and what it refuses") {
+TEST_CASE("host: fake quantization by hand, and its errors") {
   for (const Exec& exec : every_exec()) {
     check_fake_quantize_by_hand(host::fake_quantize, host::quantize_integer, exec);
     check_fake_quantize_refusals(host::fake_quantize, host::quantize_integer, exec);
@@ -23,7 +23,7 @@ TEST_CASE("host: bins by hand") {
   }
 }
 
-TEST_CASE("host: what is chosen by counts and by errors, by hand") {
+TEST_CASE("host: choices by counts and by errors, by hand") {
   check_exponent_by_hand(host::histogram_exponent);
   for (const Exec& exec : every_exec()) {
     check_amax_of_counts_by_hand(host::percentile_amax, host::entropy_amax, exec);

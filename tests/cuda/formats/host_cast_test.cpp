@@ -1,5 +1,6 @@
-// 8-bit casts, clipping by value and stochastic rounding of the host implementation. Between every two neighbours of a format
-// lies one midpoint, and rounding is monotonous: the midpoints and what is next to them are a complete test.
+// 8-bit casts, clipping by value and stochastic rounding of the host implementation. Between every
+// two neighbours of a format is one midpoint, and rounding is monotonic: the midpoints and their
+// neighbours are a complete test.
 
 #include <doctest.h>
 
@@ -133,7 +134,7 @@ TEST_CASE("widening from 8 bits: every pattern, in vectors and tails") {
   }
 }
 
-TEST_CASE("clip_value keeps the bits of what lies inside") {
+TEST_CASE("clip_value keeps the bits of values inside the interval") {
   const std::vector<float> in = {
       1.0F, 1.5F, -1.5F, -1.0F, 0.0F,         -0.0F, 0x1p-149F, inf,
       -inf, 0.5F, -0.5F, 2.0F,  not_a_number, -2.0F, 1.0F,      std::nextafter(1.0F, 2.0F)};

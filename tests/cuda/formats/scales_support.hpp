@@ -7,7 +7,7 @@
 
 namespace zeroproof::tests {
 
-/// The recipes with what they can be told.
+/// The recipes with their options.
 inline std::vector<ParamScaling> every_scaling() {
   std::vector<ParamScaling> all;
   for (const ScaleRecipe recipe :

@@ -1,4 +1,4 @@
-// Binned sums (R11): against integers written here, and the same bits in any order, merged in any way.
+// Binned sums (R11): against an integer sum, and the same bits in any order and any merging.
 
 #include <doctest.h>
 
@@ -34,8 +34,9 @@ struct Bins {
 /// Floor of a quotient, also of negative numbers.
 int floor_div(int a, int b) { return a >= 0 ? a / b : -((-a + b - 1) / b); }
 
-/// The sum by its meaning, without any order: bits at or above 2^(24 (top - 1) - 149) of every leaf count, top being
-/// the bin of the largest leaf; what is kept is rounded once.
+/// The sum by its definition, without any order: bits at or above 2^(24 (top - 1) - 149) of every
+/// leaf count, top being
+/// the bin of the largest leaf; the result is rounded once.
 float meaning(const std::vector<float>& leaves) {
   int top = 0;
   for (const float x : leaves) {
@@ -92,7 +93,7 @@ std::vector<float> finished(Bins& bins) {
 
 }  // namespace
 
-TEST_CASE("binned: the meaning of the sum, for every size of number") {
+TEST_CASE("binned: the definition of the sum, for every size of number") {
   constexpr std::size_t numel = 7 * 301;
   for (const std::size_t count : {1, 2, 3, 16, 128}) {
     CAPTURE(count);
@@ -110,7 +111,7 @@ TEST_CASE("binned: the meaning of the sum, for every size of number") {
   }
 }
 
-TEST_CASE("binned: single leaves, sums that cancel and the extremes") {
+TEST_CASE("binned: single gradients, sums that cancel and the extremes") {
   for (const float x : {1.0F, -3.5F, 0x1p-149F, -0x1p-149F, 0x1.fffffep127F, 0x1p-126F,
                         0x1.fffffcp-127F, 0x1.8p-140F}) {
     Bins bins(1);
@@ -145,7 +146,7 @@ TEST_CASE("binned: single leaves, sums that cancel and the extremes") {
   CHECK(std::isnan(finished(special)[0]));
 }
 
-TEST_CASE("binned: any order and any way of merging gives the same bits") {
+TEST_CASE("binned: any order and any merging gives the same bits") {
   constexpr std::size_t numel = 20'000;  // more than one block
   constexpr std::size_t count = 24;
   const std::vector<std::vector<float>> leaves = some_leaves(count, numel);
@@ -177,7 +178,7 @@ TEST_CASE("binned: any order and any way of merging gives the same bits") {
   }
 }
 
-TEST_CASE("binned: fields of other lengths are refused") {
+TEST_CASE("binned: fields of other lengths are errors") {
   Bins three(3), four(4);
   std::vector<float> values(3);
   const auto refused = [](const auto& call) { expect_error(ErrorCode::invalid_argument, call); };

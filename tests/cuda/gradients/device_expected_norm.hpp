@@ -1,5 +1,5 @@
 #pragma once
-// Expected norms of the device implementations: what the oracle makes of a tensor.
+// Expected norms of the device implementations: results of the oracle for a tensor.
 
 #include <cstdint>
 

@@ -21,7 +21,7 @@ TEST_CASE("device: statistics of a gradient, counted by hand") {
   check_stats_refused(verification::on_device<device::grad_stats>, exec);
 }
 
-TEST_CASE("device: statistics of what lies on the device, in a graph too") {
+TEST_CASE("device: statistics of device memory, also in a graph") {
   if (!usable()) return;
   const std::vector<float> grad = {1.0F, -inf, 0.0F, -0.0F, 7.0F};
   const std::vector<GradSegment> segments = {{3, 2, 1}, {0, 3, 0}};

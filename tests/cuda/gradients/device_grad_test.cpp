@@ -1,5 +1,6 @@
 // Device implementations on gradients against the contract, bit for bit: odd sizes, every alignment, special values,
-// one buffer as input and output. Skipped where no device answers; tests/cuda/device/sim runs the same file on the
+// one buffer as input and output. Skipped without a usable device; tests/cuda/device/sim runs the
+// same file on the
 // simulated device.
 
 #include <doctest.h>
@@ -27,7 +28,7 @@ TEST_CASE("device: two nodes are added with one rounding, also into one of them"
   if (!usable()) return;
   for_each_layout([](std::int64_t numel, const int* offset) {
     for (const int target :
-         {0, 1, 2}) {  // the sum goes over left, over right, to a buffer of its own
+         {0, 1, 2}) {  // the sum goes over left, over right, to a separate buffer
       Place<float> left(numel, offset[0]), right(numel, offset[1]), other(numel, offset[2]);
       fill(left.span(), 1);
       fill(right.span(), 2);

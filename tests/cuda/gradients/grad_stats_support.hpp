@@ -1,5 +1,5 @@
 #pragma once
-// Numbers of a gradient that can be counted by hand, for the implementation of the host and that of the device.
+// Gradients whose statistics can be counted by hand, for the host and the device implementation.
 
 #include <doctest.h>
 
@@ -17,7 +17,7 @@ inline constexpr float inf = std::numeric_limits<float>::infinity();
 inline void check_stats_by_hand(GradStatsFn* implementation, const Exec& exec) {
   const float nan = std::bit_cast<float>(0xFFC00001U);
   const float tiny = std::bit_cast<float>(0x80000001U);
-  // tensor 1 twice, an empty segment, a gap with NaN that nobody owns, and tensor 0 last
+  // tensor 1 twice, an empty segment, a gap with NaN outside all segments, and tensor 0 last
   const std::vector<float> grad = {0.0F, -0.0F, tiny, -2.5F, 1.0F, nan,
                                    inf,  -inf,  nan,  0.0F,  tiny, 3.0F};
   const std::vector<GradSegment> segments = {{6, 2, 1}, {5, 0, 2}, {9, 2, 1}, {0, 5, 0}, {8, 1, 3}};

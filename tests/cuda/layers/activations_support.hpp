@@ -1,5 +1,5 @@
 #pragma once
-// What the implementations of the activations are checked with, on the host and on a device.
+// Checks of the activation implementations, on the host and on a device.
 
 #include "common/contracts/activations.hpp"
 #include "tests/cuda/device_place.hpp"
@@ -20,7 +20,7 @@ struct ActivationImplementations {
   SquaredReluBackwardFn* squared_relu_backward;
 };
 
-/// Outputs of every activation over the same rows, one after another, with what is around them.
+/// Outputs of every activation over the same rows, one after another, with the surrounding memory.
 class AllActivations {
  public:
   /// with: bias and weights. offset: of the buffers behind 16 bytes.

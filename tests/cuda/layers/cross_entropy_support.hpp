@@ -1,5 +1,6 @@
 #pragma once
-// Cross-entropy over a cut vocabulary, for the implementations of the host and those of the device.
+// Cross-entropy over a split vocabulary, for the implementations of the host and those of the
+// device.
 
 #include <doctest.h>
 
@@ -21,7 +22,7 @@ struct CrossEntropyImplementations {
   CrossEntropyBackwardFn* backward;
 };
 
-/// What all ranks together make of whole rows of logits.
+/// Combined results of all ranks for whole rows of logits.
 struct EntropyResult {
   std::vector<float> loss, total, log_total, d_logits;
   std::vector<std::uint32_t> largest, target_bits;
@@ -109,7 +110,7 @@ inline void check_cross_entropy_by_hand(const CrossEntropyImplementations& imple
   CHECK(result.loss == Values{log_2 + square, log_2 + square, 0});
   CHECK(result.d_logits[0] == -0.5F + log_total);
   CHECK(result.d_logits[1] == 0.5F + log_total);
-  // A NaN anywhere, and what the target has of it: one NaN.
+  // A NaN anywhere, and its effect on the target: one NaN.
   result = cross_entropy_of(implementations, exec, {}, 2, 8, Values{nan, 1}, {targets.data(), 1},
                             {d_loss.data(), 1});
   CHECK(std::isnan(result.loss[0]));

@@ -28,7 +28,7 @@ const ActivationImplementations host_implementations = {
 
 }  // namespace
 
-TEST_CASE("device: activations and their gradients, followed by hand") {
+TEST_CASE("device: activations and their gradients, by hand") {
   if (!usable()) return;
   check_activations_by_hand(implementations, exec);
   check_activations_refused(implementations, exec);

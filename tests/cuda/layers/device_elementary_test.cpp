@@ -26,7 +26,7 @@ const ElementaryImplementations host_implementations = {host::elementary_exp, ho
 
 }  // namespace
 
-TEST_CASE("device: elementary functions have known values, and refuse what does not fit") {
+TEST_CASE("device: elementary functions have known values, and reject mismatched buffers") {
   if (!usable()) return;
   check_known_values(implementations, exec);
   check_elementary_refused(implementations, exec);

@@ -1,5 +1,5 @@
-// The device implementations of the layers, by the checks of those of the host. Skipped where no device answers; tests/cuda/device/sim
-// runs the same file on the simulated device.
+// The device implementations of the layers, with the checks of the host implementations. Skipped
+// without a usable device; tests/cuda/device/sim runs the same file on the simulated device.
 
 #include <doctest.h>
 
@@ -62,7 +62,7 @@ TEST_CASE("device: softmax and its gradients") {
   check_softmax_refused(implementations, exec);
 }
 
-TEST_CASE("device: cross-entropy over a cut vocabulary") {
+TEST_CASE("device: cross-entropy over a split vocabulary") {
   if (!usable()) return;
   const CrossEntropyImplementations implementations{
       on_device<device::cross_entropy_max>, on_device<device::cross_entropy_sum>,

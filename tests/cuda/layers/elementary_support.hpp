@@ -1,5 +1,5 @@
 #pragma once
-// What the implementations of the elementary functions are checked with, on the host and on a device.
+// Checks of the elementary functions, on the host and on a device.
 
 #include <array>
 

@@ -17,7 +17,7 @@ const ActivationImplementations implementations = {
 
 }  // namespace
 
-TEST_CASE("host: activations and their gradients, followed by hand") {
+TEST_CASE("host: activations and their gradients, by hand") {
   for (const Exec& exec : every_exec()) {
     check_activations_by_hand(implementations, exec);
     check_activations_refused(implementations, exec);

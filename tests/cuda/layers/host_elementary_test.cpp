@@ -16,7 +16,7 @@ const ElementaryImplementations implementations = {host::elementary_exp, host::e
 
 }  // namespace
 
-TEST_CASE("host: elementary functions have known values, and refuse what does not fit") {
+TEST_CASE("host: elementary functions have known values, and reject mismatched buffers") {
   for (const Exec& exec : every_exec()) {
     check_known_values(implementations, exec);
     check_elementary_refused(implementations, exec);

@@ -58,7 +58,7 @@ TEST_CASE("host: softmax and its gradients") {
   }
 }
 
-TEST_CASE("host: cross-entropy over a cut vocabulary") {
+TEST_CASE("host: cross-entropy over a split vocabulary") {
   const CrossEntropyImplementations implementations{
       host::cross_entropy_max, host::cross_entropy_sum, host::cross_entropy_loss,
       host::cross_entropy_backward};

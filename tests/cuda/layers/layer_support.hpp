@@ -1,6 +1,6 @@
 #pragma once
-// What the tests of the layers' implementations share: buffers with values, and sums in the 8 blocks of R18 written once more,
-// for one element at a time.
+// Shared by the tests of the layers' implementations: buffers with values, and sums in the 8 blocks
+// of R18 computed one element at a time.
 
 #include <cmath>
 #include <cstdint>
@@ -56,8 +56,8 @@ inline Place<float> filled(std::int64_t numel, int offset, std::uint64_t stream,
   return place;
 }
 
-/// exp and log by 64 bits of the processor's widest format, rounded once (R23): right unless the value lies within
-/// 2^-64 of the middle between two fp32 numbers, and no value does.
+/// exp and log in the processor's 64-bit mantissa, rounded once (R23): correct unless the value is
+/// within 2^-64 of the middle between two fp32 numbers, which no value here is.
 inline float rounded_exp(float x) {
   return static_cast<float>(std::exp(static_cast<long double>(x)));
 }

@@ -52,7 +52,7 @@ inline void check_norms_by_hand(const NormImplementations& implementations, cons
   CHECK(d_gains == std::vector<float>{-8, 0, 0, 0});
   CHECK(d_bias == grad);
 
-  // What the operations give: 0 / 0.
+  // Results of the operations: 0 / 0.
   const std::vector<float> zeros(2);
   implementations.rms_norm(exec, 2, 0.0F, zeros, gain, y, deviation);
   CHECK(deviation[0] == 0.0F);

@@ -23,7 +23,7 @@ struct SoftmaxImplementations {
 inline void check_softmax_by_hand(const SoftmaxImplementations& implementations, const Exec& exec) {
   const float inf = HUGE_VALF, nan = std::nanf("");
   using Values = std::vector<float>;
-  // What row 0 does not see may be anything.
+  // Elements masked in row 0 may have any value.
   Values y(4, nan), dx(4, nan);
   implementations.causal(exec, 2, 3.0F, Values{-5, nan, 7, 7}, y);
   CHECK(y == Values{1, 0, 0.5F, 0.5F});
@@ -45,7 +45,7 @@ inline void check_softmax_by_hand(const SoftmaxImplementations& implementations,
   implementations.masked(exec, 2, 1.0F, Values{5, nan, nan, inf}, mask, y);
   CHECK(y == Values{1, 0, 0, 0});
   CHECK_FALSE(std::signbit(y[2]));
-  // masked_score is a number: another score as low shares with it.
+  // masked_score is a number: another score of that value shares with it.
   Values two(2);
   implementations.masked(exec, 2, 2.0F, Values{-5000, 1}, {mask.data(), 2}, two);
   CHECK(two == Values{0.5F, 0.5F});
@@ -71,7 +71,7 @@ inline void check_softmax_by_hand(const SoftmaxImplementations& implementations,
   CHECK(d_sink == Values{0, 0});
 }
 
-/// Scores 0: 1 / n, whatever the blocks are. Blocks of two of 2^24 and ones, as in a sum of weights.
+/// Scores 0: 1 / n, for any blocks. Blocks of two of 2^24 and ones, as in a sum of weights.
 inline void check_softmax_order(const SoftmaxImplementations& implementations, const Exec& exec) {
   std::vector<float> x(16), y(16, 1.0F), dx(16);
   x[0] = 0x1p24F;

@@ -23,7 +23,7 @@ inline void check_weight_grad_by_hand(const WeightGradImplementations& implement
   std::vector<float> sums(2, -7.0F);
   implementations.column_sum(exec, std::vector<float>{1, 10, 2, 20, 3, 30}, sums);
   CHECK(sums == std::vector<float>{6, 60});
-  implementations.column_sum(exec, {}, sums);  // nothing is +0, and -0 alone too
+  implementations.column_sum(exec, {}, sums);  // an empty sum is +0, and a sum of -0 too
   CHECK(sums == std::vector<float>{0, 0});
   implementations.column_sum(exec, std::vector<float>{-0.0F, -0.0F}, sums);
   CHECK_FALSE(std::signbit(sums[0]));
@@ -45,7 +45,7 @@ inline void check_weight_grad_by_hand(const WeightGradImplementations& implement
   implementations.column_sum(exec, rows, one);
   CHECK(one[0] == 0x1p24F + 2.0F);
 
-  // Two tokens, two outputs, three inputs; what was there stays a summand.
+  // Two tokens, two outputs, three inputs; the previous value is a summand.
   const std::vector<float> dy = {1, 2, 3, 4}, x = {1, 0, 2, 0, 1, 1};
   std::vector<float> weight = {0.5F, 0, 0, 0, 0, 100};
   implementations.weight_grad(exec, 2, 2, 3, dy, x, weight);
@@ -154,7 +154,7 @@ inline void check_weight_grad_refused(const WeightGradImplementations& implement
   refused([&] { implementations.weight_grad(exec, 0, 1, 3, two, {}, three); });
   refused([&] {
     implementations.weight_grad(exec, std::int64_t{1} << 62, 4, 4, {}, {}, {});
-  });  // 2^64 is no 0
+  });  // 2^64 must not wrap to 0
   CHECK_NOTHROW(implementations.weight_grad_bf16(exec, 2, 1, 3, two_halves, six_halves, three));
   refused([&] { implementations.weight_grad_bf16(exec, 2, 1, 3, two_halves, two_halves, three); });
 }

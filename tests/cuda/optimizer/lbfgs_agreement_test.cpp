@@ -1,4 +1,4 @@
-// L-BFGS on ranks that were set up differently.
+// L-BFGS on ranks with different setups.
 
 #include <doctest.h>
 

@@ -28,7 +28,7 @@ World clipped_world(const Grid& grid, int stage, bool fused, NormForm form) {
   return world;
 }
 
-/// What the operations say of the elements of one group, and nothing else.
+/// Results of the operations over the elements of one group only.
 double norm_of_group(NormForm form, const TensorView& grad, const ClipGroups& groups, int group) {
   NormLimbs limbs;
   std::uint32_t amax = 0;
@@ -88,7 +88,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("clip groups: however a step is cut, and in two passes") {
+TEST_CASE("clip groups: every parallel configuration, also in two passes") {
   for (const NormForm form : forms) {
     for (const bool fused : {false, true}) {
       for (int stage = 0; stage <= 3; ++stage) {
@@ -100,7 +100,7 @@ TEST_CASE("clip groups: however a step is cut, and in two passes") {
   }
 }
 
-TEST_CASE("clip groups: tensors of two groups without padding between them are not taken as one") {
+TEST_CASE("clip groups: tensors of two groups without padding between them are not joined") {
   for (const NormForm form : forms) {
     World phases = clipped_world({1, 1}, 1, false, form);
     phases.tensors = CutTensors{{{"a", {1024}}, {"b", {2, 1024}}, {"c", {1024}}, {"d", {3}}}};

@@ -1,4 +1,5 @@
-// Several optimizer instances and context parallelism: the bits of one rank (R11). Scalars that differ anywhere (R5).
+// Several optimizer instances and context parallelism: the bits of one rank (R11). Scalars that
+// differ on a rank (R5).
 
 #include "common/base/error.hpp"
 #include "tests/cuda/optimizer/production_world.hpp"
@@ -12,12 +13,12 @@ constexpr MicroBatchOrder orders[] = {MicroBatchOrder::contiguous, MicroBatchOrd
 
 }  // namespace
 
-TEST_CASE("instances and CP ranks: the bits of one rank") {
+TEST_CASE("production step: instances and CP ranks have the bits of one rank") {
   for (const GradSum sum : {GradSum::tree, GradSum::binned}) {
     for (const Grid& grid :
          {Grid{2, 1, 1, 1}, Grid{2, 3, 1, 1}, Grid{3, 2, 1, 1}, Grid{1, 4, 1, 2}, Grid{2, 2, 1, 2},
           Grid{2, 2, 1, 4}, Grid{1, 8, 1, 8}, Grid{1, 6, 1, 2}, Grid{2, 1, 1, 2}}) {
-      if (sum == GradSum::binned && grid.ranks % grid.cp != 0) continue;  // refused
+      if (sum == GradSum::binned && grid.ranks % grid.cp != 0) continue;  // an error
       for (const int stage : {0, 1, 2, 3}) {
         for (const MicroBatchOrder order : orders) {
           World world = production_world(grid, stage == 2 ? 1 : 7);

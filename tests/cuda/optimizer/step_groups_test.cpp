@@ -1,4 +1,4 @@
-// Param groups (R5): every tensor moves with its group's lr and weight decay; everything else is shared.
+// Param groups (R5): every tensor uses its group's lr and weight decay; everything else is shared.
 
 #include "tests/cuda/optimizer/production_world.hpp"
 
@@ -36,7 +36,7 @@ StepTruth last_step(World world, const ParamGroups& groups, double lr, double we
 
 }  // namespace
 
-TEST_CASE("groups: each tensor is as in a run whose only group is its own") {
+TEST_CASE("groups: each tensor equals a run with only its group") {
   const FlatLayout& layout = odd_layout();
   const OptimizerHyper hyper;
   const ParamGroups groups = two_groups();

@@ -1,4 +1,5 @@
-// Neighbouring tensors are worked on together where nothing tells them apart: the bits of tensors one by one.
+// Neighbouring tensors are joined where their treatment is the same: the bits of tensors one by
+// one.
 
 #include <algorithm>
 #include <memory>
@@ -13,7 +14,7 @@ namespace {
 using namespace zeroproof;
 using namespace zeroproof::tests;
 
-/// Pieces from the last to the first: none follows the one before it.
+/// Pieces from the last to the first: none follows the previous one.
 struct Apart {
   explicit Apart(const cuda::RankShard& shard)
       : pieces(reversed(shard)), own{shard.setup,  shard.ranges, pieces,     shard.grad,
@@ -29,7 +30,7 @@ struct Apart {
   cuda::RankShard own;
 };
 
-/// The step over pieces that stand apart.
+/// The step over pieces that are not joined.
 class StepApart final : private Apart, public cuda::HostStep {
  public:
   StepApart(const cuda::RankShard& shard, bool fused, const cuda::KernelTable& ops)
@@ -120,7 +121,7 @@ TEST_CASE("joined: draws of tensors whose scalars are the same in different step
 }
 
 TEST_CASE(
-    "joined: leaves of every type, odd numbers of them, added two at a time and in one pass") {
+    "joined: gradients of every type, odd numbers of them, added two at a time and in one pass") {
   for (const DType dtype : {DType::fp32, DType::bf16, DType::fp16}) {
     for (const int ranks : {1, 2}) {
       for (const std::int64_t micro_batches : {1, 7, 13}) {
@@ -134,7 +135,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("joined: sums so large that they are written past the caches") {
+TEST_CASE("joined: sums large enough to bypass the caches") {
   for (const NormForm norm : {NormForm::chunk1024, NormForm::exact}) {
     World world = production_world({1, 1}, 3);
     world.tensors = {{{"large", {4100, 1024}}, {"odd", {1030}}, {"last", {77, 1000}}}};
@@ -158,7 +159,7 @@ TEST_CASE("joined: every form of the norm, and an overflow") {
       world.setup.hyper.max_norm = 0.5;
       world.setup.hyper.clip_value = 0.01;
       world.setup.scaler.kind = LossScalerKind::dynamic;
-      // What the fused form knows of the norm when a step is skipped is each rank's own.
+      // In a skipped step the norm values of the fused form are local to each rank.
       world.overflow_step = ranks == 1 ? 2 : 0;
       check_joined(world);
     }

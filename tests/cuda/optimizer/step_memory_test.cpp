@@ -1,4 +1,4 @@
-// What a rank allocates in a step, against numbers by hand: cuda/README.md, "Memory of a step".
+// Memory of a rank in a step, against numbers by hand: cuda/README.md, "Memory of a step".
 
 #include "tests/cuda/optimizer/production_world.hpp"
 
@@ -30,7 +30,7 @@ std::vector<MemoryUse> memory_of(const OptimizerSetup& setup, int ranks,
 
 }  // namespace
 
-TEST_CASE("memory at rest: what the stage says, element by element") {
+TEST_CASE("memory at rest: as given by the stage, element by element") {
   const std::int64_t all = odd_layout().padded_numel();
   for (const int world : {1, 3, 8}) {
     const ShardMap shards(all, world, 2048);
@@ -49,7 +49,7 @@ TEST_CASE("memory at rest: what the stage says, element by element") {
         CHECK(of(now, MemoryClass::state) == 8 * own);
         CHECK(of(now, MemoryClass::param_shard) == 2 * own);
         CHECK(of(now, MemoryClass::grad_sum) == 4 * own);
-        // A rank that owns everything sees the parameters in its shard.
+        // A rank that owns everything shows the parameters in its shard.
         const bool in_shard = stage == 0 || (world == 1 && stage < 3);
         CHECK(of(now, MemoryClass::param_full) == (stage == 3 ? 2 * 81 : in_shard ? 0 : 2 * all));
         CHECK(of(now, MemoryClass::grad) == 0);
@@ -58,7 +58,7 @@ TEST_CASE("memory at rest: what the stage says, element by element") {
   }
 }
 
-TEST_CASE("nodes of a step: the stack of R11, a leaf that is added at once takes no memory") {
+TEST_CASE("nodes of a step: the stack of R11, a leaf that is added immediately takes no memory") {
   const std::int64_t all = odd_layout().padded_numel();
   struct Case {
     std::int64_t micro_batches;
@@ -104,7 +104,7 @@ TEST_CASE("nodes of a step: the stack of R11, a leaf that is added at once takes
   }
 }
 
-TEST_CASE("nodes of a rank that is alone: the last leaf is added where it lies") {
+TEST_CASE("nodes of a rank that is alone: the last gradient is added in place") {
   const std::int64_t all = odd_layout().padded_numel();
   const std::vector<std::pair<std::int64_t, std::int64_t>> nodes_by_leaves = {
       {1, 0}, {2, 1}, {3, 1}, {4, 2}, {5, 2}, {8, 3}, {9, 3}};
@@ -133,7 +133,8 @@ TEST_CASE("message buffers: nothing alone, one bucket's worth otherwise") {
     CAPTURE(stage);
     setup.stage = stage;
     CHECK(of(memory_of(setup, 1, 2048)[0].peak, MemoryClass::comm_buffer) == 0);
-    // Two ranks, buckets of 2048: 1024 elements each. Contiguous: both have one node, which leaves without packing;
+    // Two ranks, buckets of 2048: 1024 elements each. Contiguous: both have one node, sent without
+    // packing;
     // strided in stages 2 and 3: a leaf arrives.
     const std::vector<MemoryUse> use = memory_of(setup, 2, 2048);
     for (const MemoryUse& rank : use) CHECK(of(rank.peak, MemoryClass::comm_buffer) == 4 * 1024);
@@ -144,7 +145,7 @@ TEST_CASE("message buffers: nothing alone, one bucket's worth otherwise") {
   for (const MemoryUse& rank : memory_of(setup, 2, 2048)) {
     CHECK(of(rank.peak, MemoryClass::comm_buffer) == 2 * 2 * 4 * 1024);
   }
-  // 16-bit leaves travel as they are.
+  // 16-bit gradients are sent unchanged.
   setup.stage = 2;
   setup.grad_dtype = DType::bf16;
   for (const MemoryUse& rank : memory_of(setup, 2, 2048)) {

@@ -1,4 +1,4 @@
-// Setups that the production step refuses before anything runs.
+// Setups that the production step rejects before a step.
 
 #include <string>
 
@@ -13,7 +13,7 @@ namespace {
 using namespace zeroproof;
 using namespace zeroproof::tests;
 
-/// What one rank needs for a setup that can be run.
+/// Parts of a valid setup of one rank.
 struct OneRank {
   std::unique_ptr<Communicator> comm = make_self_communicator();
   ShardMap shards{odd_layout().padded_numel(), 1, 2048};
@@ -29,7 +29,7 @@ struct OneRank {
 
 }  // namespace
 
-TEST_CASE("setups that cannot be run are refused") {
+TEST_CASE("production step: invalid setups are errors") {
   const OneRank rank;
   CHECK_NOTHROW(cuda::make_distributed_optimizer(rank.setup()));
   const auto refused = [&](const std::function<void(OptimizerSetup&)>& change) {
@@ -37,7 +37,7 @@ TEST_CASE("setups that cannot be run are refused") {
     change(bad);
     expect_error(ErrorCode::invalid_argument, [&] { cuda::make_distributed_optimizer(bad); });
   };
-  refused([](OptimizerSetup& s) { s.stage = 4; });  // and whatever else validate_setup refuses
+  refused([](OptimizerSetup& s) { s.stage = 4; });  // and all other errors of validate_setup
   refused([](OptimizerSetup& s) { s.hyper.eps = 0; });
   refused([](OptimizerSetup& s) { s.scaler.growth_interval = 0; });
   refused([](OptimizerSetup& s) {
@@ -46,13 +46,13 @@ TEST_CASE("setups that cannot be run are refused") {
   });
 }
 
-TEST_CASE("a device that does not answer is named before anything is made for it") {
+TEST_CASE("production step: a missing device is reported before any allocation") {
   if (cuda::device::device_info().answers) return;
   const OneRank rank;
   for (const bool fused : {false, true}) {
     try {
       cuda::make_distributed_optimizer(rank.setup(), Space::device, fused);
-      FAIL("an optimizer was made for a device that is not there");
+      FAIL("an optimizer was made for a missing device");
     } catch (const Error& error) {
       CHECK(error.code() == ErrorCode::unavailable);
       CHECK(std::string(error.what()).find("no CUDA device can run the device implementations") ==

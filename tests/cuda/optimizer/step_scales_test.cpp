@@ -1,5 +1,5 @@
-// Parameters in 8 bits in the production step (R24): against the rule written anew on one rank, and any cut against
-// one rank.
+// Parameters in 8 bits in the production step (R24): one rank against an independent implementation
+// of the rule, and every parallel configuration against one rank.
 
 #include <algorithm>
 #include <bit>
@@ -40,7 +40,7 @@ Seen seen(DistributedOptimizer& optimizer) {
   return all;
 }
 
-/// What a code of e4m3 or e5m2 stands for.
+/// The value of a code of e4m3 or e5m2.
 double value_of_code(DType dtype, int code) {
   const int fraction_bits = dtype == DType::e4m3 ? 3 : 2, bias = dtype == DType::e4m3 ? 7 : 15;
   const int exponent = (code & 0x7F) >> fraction_bits, fraction = code & ((1 << fraction_bits) - 1);
@@ -61,7 +61,8 @@ const std::vector<double>& magnitudes(DType dtype) {
   return dtype == DType::e4m3 ? e4m3 : e5m2;
 }
 
-/// The nearest code, of two that are as near the even one; what is too large becomes the largest.
+/// The nearest code, the even one of two that are equally near; values that are too large become
+/// the largest.
 int code_of(DType dtype, float value) {
   const std::vector<double>& all = magnitudes(dtype);
   const double magnitude = std::fabs(double{value});
@@ -106,7 +107,7 @@ struct Rule {
     return std::ldexp(1.0F, -exponent);
   }
 
-  /// The slots of a block move on.
+  /// Shifts the slots of a block.
   void delayed(std::uint32_t* h, float& scale) const {
     const auto n = static_cast<int>(scaling.history);
     if (h[0] == 0 && scaling.empty == EmptyAmax::keep) return;
@@ -114,11 +115,11 @@ struct Rule {
     if (m != 0) scale = std::ldexp(top(), -scaling.margin) / std::bit_cast<float>(m);
     std::rotate(h, h + 1,
                 h + n);  // the newest becomes the last one, the oldest comes to slot 0 ...
-    h[0] = 0;            // ... and is forgotten
+    h[0] = 0;            // ... and is discarded
   }
 };
 
-/// What a cast makes of new masters, for parameters or for columns that have scales of their own.
+/// Result of a cast of new masters, for parameters or for columns that have scales of their own.
 struct Made {
   TensorBlocks blocks;
   BufferId amax, scale, inverse, codes;
@@ -209,7 +210,7 @@ bool transposed(const FlatLayout& layout, const Bytes& full, const Bytes& column
 
 }  // namespace
 
-TEST_CASE("scales: one rank makes what R24 says, step by step") {
+TEST_CASE("scales: one rank follows R24, step by step") {
   for (const DType dtype : {DType::e4m3, DType::e5m2}) {
     for (const ParamScaling& scaling : every_scaling()) {
       for (const bool fused : {false, true}) {
@@ -269,7 +270,7 @@ TEST_CASE("scales: one rank makes what R24 says, step by step") {
   }
 }
 
-TEST_CASE("scales: masters of a beginning are what their codes stand for, if that is asked for") {
+TEST_CASE("scales: initial masters are the values of their codes, if the setup requires it") {
   ParamScaling scaling = scaling_of(ScaleRecipe::current);
   scaling.initial_master = InitialMaster::dequantised;
   World world = scales_world({1, 1}, scaling, DType::e4m3);
@@ -299,7 +300,7 @@ TEST_CASE("scales: masters of a beginning are what their codes stand for, if tha
   }
   CHECK(wrong == 0);
 
-  // Loaded with its scales, a state keeps masters, and gives the codes it had.
+  // Loaded with its scales, a state keeps its masters and has the same codes.
   FullState state = initial.view();
   state.master = master;
   const auto scale = values<float>(now.at(BufferId::param_scale));
@@ -317,7 +318,7 @@ TEST_CASE("scales: masters of a beginning are what their codes stand for, if tha
   }
 }
 
-TEST_CASE("scales: any cut is one rank, in every stage, fused or not") {
+TEST_CASE("scales: every parallel configuration equals one rank, in every stage, fused or not") {
   for (const ParamScaling& scaling : every_scaling()) {
     for (const bool fused : {false, true}) {
       for (const int stage : {0, 1, 2, 3}) {
@@ -341,7 +342,7 @@ TEST_CASE("scales: any cut is one rank, in every stage, fused or not") {
   }
 }
 
-TEST_CASE("scales: blocks that TP ranks cut, and several instances") {
+TEST_CASE("scales: blocks split between TP ranks, and several instances") {
   for (const ParamScaling& scaling : every_scaling()) {
     World world = scales_world({2, 2, 2, 1}, scaling, DType::e5m2);
     world.tensors.params = {
@@ -349,7 +350,8 @@ TEST_CASE("scales: blocks that TP ranks cut, and several instances") {
     world.tensors.dims = {-1, 0, 1, 1};
     world.make = production(true);
     world.setup.stage = 1;
-    // A transposed copy is of what a rank has whole, which the undistributed model has otherwise.
+    // A transposed copy is of the tensors that are whole on a rank, which differ in the
+    // undistributed model.
     world.setup.scaling.columnwise = has_own_columns(scaling);
     check_against_one_rank(world);
   }

@@ -1,4 +1,5 @@
-// Stage 3 and what a layer-by-layer pass uses: units from shards, persistent tensors, gradients bucket by bucket.
+// Stage 3 and the interfaces of a layer-by-layer pass: units from shards, persistent tensors,
+// gradients bucket by bucket.
 
 #include "cuda/comm/exchange/micro_batches.hpp"
 #include "cuda/optimizer/params/param_gather.hpp"
@@ -32,7 +33,7 @@ FlatRange unit_of(std::size_t first, std::size_t last) {
           last == tensors.size() ? odd_layout().padded_numel() : tensors[last].begin};
 }
 
-/// A unit into memory that remembers what was written; returns what is wrong with it.
+/// A unit in memory that records writes; returns its first error.
 std::string gather_problem(cuda::ParamGather& gather, const FlatRange& unit, std::int64_t version) {
   const FlatLayout& layout = odd_layout();
   constexpr std::uint16_t untouched = 0xABCD;
@@ -48,7 +49,9 @@ std::string gather_problem(cuda::ParamGather& gather, const FlatRange& unit, std
 
 }  // namespace
 
-TEST_CASE("units from shards: every element, no padding, persistent tensors from where they are") {
+TEST_CASE(
+    "stage 3: units from shards have every element, no padding, and persistent tensors from their "
+    "memory") {
   const FlatLayout& layout = odd_layout();
   for (const int world : {1, 2, 3, 5, 8}) {
     for (const std::int64_t persistent : {0, 3, 77, 100000}) {
@@ -74,7 +77,7 @@ TEST_CASE("units from shards: every element, no padding, persistent tensors from
           const MemoryUse resting = ledger.use();
           std::string& problem = problems[static_cast<std::size_t>(comm.rank())];
           for (std::int64_t version = 1; version <= 2; ++version) {
-            comm.barrier();  // as phase unscale is one: nobody reads a shard that is written
+            comm.barrier();  // as in phase unscale: a shard is not read while it is written
             for (const Piece& piece : layout.pieces(own)) {
               for (std::int64_t k = 0; k < piece.numel; ++k) {
                 params.as<bf16>(piece)[static_cast<std::size_t>(k)].bits =
@@ -90,7 +93,7 @@ TEST_CASE("units from shards: every element, no padding, persistent tensors from
               if (!found.empty()) problem = found;
             }
           }
-          // A unit of persistent tensors is nobody else's business: one rank may ask for it alone.
+          // A unit of persistent tensors is local: one rank may gather it alone.
           if (persistent >= 77 && comm.rank() == 0) {
             const std::string found = gather_problem(gather, unit_of(0, 2), 2);
             if (!found.empty()) problem = found;
@@ -99,7 +102,7 @@ TEST_CASE("units from shards: every element, no padding, persistent tensors from
           MemoryUse after = ledger.use();
           after.now[static_cast<std::size_t>(MemoryClass::comm_buffer)] =
               0;  // stays for the next gather
-          if (after.now != resting.now) problem = "memory stays behind";
+          if (after.now != resting.now) problem = "memory was not freed";
         });
         for (const std::string& problem : problems) CHECK(problem == "");
       }
@@ -107,7 +110,7 @@ TEST_CASE("units from shards: every element, no padding, persistent tensors from
   }
 }
 
-TEST_CASE("a view that is not the unit is refused") {
+TEST_CASE("stage 3: a view of the wrong size is an error") {
   const ShardMap shards(odd_layout().padded_numel(), 1, 2048);
   run_grid({}, [&](const GridPlace& place) {
     const OptimizerSetup setup = setup_for(*place.comm, shards);
@@ -127,7 +130,7 @@ TEST_CASE("a view that is not the unit is refused") {
   });
 }
 
-TEST_CASE("stage 3 exposes the persistent tensors as param_full, with the parameters of stage 2") {
+TEST_CASE("stage 3: exposes the persistent tensors as param_full, with the parameters of stage 2") {
   for (const int ranks : {1, 3}) {
     World world = production_world({1, ranks}, 3);
     world.shards = ragged_map;
@@ -156,7 +159,8 @@ TEST_CASE("stage 3 exposes the persistent tensors as param_full, with the parame
   }
 }
 
-TEST_CASE("buckets in any order of a micro-step, at every stage: G of whole leaves") {
+TEST_CASE(
+    "bucket reduce: buckets in any order of a micro-step, at every stage: G of whole gradients") {
   const FlatLayout& layout = odd_layout();
   for (const GradSum sum : {GradSum::tree, GradSum::binned}) {
     for (const int stage : {0, 1, 2, 3}) {
@@ -196,11 +200,12 @@ TEST_CASE("buckets in any order of a micro-step, at every stage: G of whole leav
               }
               reduce.reduce(bucket, static_cast<std::int64_t>(i), leaf);
               std::ranges::fill(
-                  copy, std::numeric_limits<float>::quiet_NaN());  // the memory is free again
+                  copy,
+                  std::numeric_limits<float>::quiet_NaN());  // the caller may overwrite the memory
             }
           }
           reduce.finish({by_bucket});
-          if (ledger.use().total_now != ledger.use().total_peak) problem = "memory is given back";
+          if (ledger.use().total_now != ledger.use().total_peak) problem = "memory was freed";
           const std::vector<FlatRange> ranges =
               stage == 0 ? std::vector<FlatRange>{{0, layout.padded_numel()}}
                          : shards.shard(comm.rank());
@@ -219,7 +224,7 @@ TEST_CASE("buckets in any order of a micro-step, at every stage: G of whole leav
   }
 }
 
-TEST_CASE("a gradient that is not this rank's bucket is refused") {
+TEST_CASE("bucket reduce: a gradient of the wrong size is an error") {
   const ShardMap shards(odd_layout().padded_numel(), 1, 2048);
   run_grid({}, [&](const GridPlace& place) {
     const OptimizerSetup setup = setup_for(*place.comm, shards);

@@ -80,7 +80,7 @@ TEST_CASE("binned: the bits of one rank, in any world, stage, assignment and sha
         differs = differs || element_bits(tree.at(BufferId::grad_sum), i) !=
                                  element_bits(truth[1].at(BufferId::grad_sum), i);
     }
-    // Another contract; bf16 leaves are so short that both are exact.
+    // Another contract; bf16 gradients are so short that both are exact.
     if (stage != 1) CHECK(differs);
     for (const int ranks : {1, 2, 3, 8}) {
       for (const MicroBatchOrder order : orders) {
@@ -95,7 +95,7 @@ TEST_CASE("binned: the bits of one rank, in any world, stage, assignment and sha
   }
 }
 
-TEST_CASE("native: every leaf once, by values that add up without rounding in any order") {
+TEST_CASE("native: every gradient once, by values that add up without rounding in any order") {
   World world = production_world({}, 7);
   world.setup.hyper.norm = NormForm::exact;
   world.exact = true;
@@ -117,7 +117,7 @@ TEST_CASE("native: every leaf once, by values that add up without rounding in an
   }
 }
 
-TEST_CASE("a library that does not add floats says so in the step") {
+TEST_CASE("native: a library that does not add floats is an error in the step") {
   World world = production_world({1, 2}, 1);
   world.setup.grad_sum = GradSum::native;
   world.wrap = [](Communicator& ranks) { return std::make_unique<PlainCommunicator>(ranks); };

@@ -9,7 +9,8 @@ using namespace zeroproof::tests;
 
 constexpr MicroBatchOrder orders[] = {MicroBatchOrder::contiguous, MicroBatchOrder::strided};
 
-/// A TP rank has as much of the cut tensors, whatever TP is: `column` is cut by columns, `row` by rows.
+/// A TP rank has the same part of the split tensors for every TP size: `column` is split by
+/// columns, `row` by rows.
 World tp_world(const Grid& grid) {
   World world = production_world(grid, 3);
   world.tensors = {

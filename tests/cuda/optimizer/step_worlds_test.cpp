@@ -26,7 +26,7 @@ float tree(std::int64_t first, std::int64_t last, std::int64_t index) {
 
 }  // namespace
 
-TEST_CASE("one rank: G is the canonical tree, element by element") {
+TEST_CASE("production step: on one rank G is the canonical tree, element by element") {
   for (const std::int64_t m : {1, 2, 3, 5, 6, 7, 11}) {
     CAPTURE(m);
     const WorldTruth truth = truth_of_one_rank(production_world({}, m));
@@ -40,7 +40,9 @@ TEST_CASE("one rank: G is the canonical tree, element by element") {
   }
 }
 
-TEST_CASE("left to the stage, micro-batches are contiguous in stages 0 and 1, strided in 2 and 3") {
+TEST_CASE(
+    "production step: by default micro-batches are contiguous in stages 0 and 1, strided in 2 and "
+    "3") {
   for (const int stage : {0, 1, 2, 3}) {
     World world = production_world({1, 2}, 5);
     world.setup.stage = stage;
@@ -57,7 +59,7 @@ TEST_CASE("left to the stage, micro-batches are contiguous in stages 0 and 1, st
   }
 }
 
-TEST_CASE("worlds, stages, assignments and shard maps: the bits of one rank") {
+TEST_CASE("production step: worlds, stages, assignments and shard maps have the bits of one rank") {
   for (const std::int64_t m : {1, 3, 7}) {
     for (const NormForm norm : {NormForm::chunk1024, NormForm::exact}) {
       World world = production_world({}, m);
@@ -80,7 +82,8 @@ TEST_CASE("worlds, stages, assignments and shard maps: the bits of one rank") {
   }
 }
 
-TEST_CASE("idle tensors, tokens, fp16 leaves and threads: the bits of one rank") {
+TEST_CASE(
+    "production step: idle tensors, tokens, fp16 gradients and threads have the bits of one rank") {
   for (const int stage : {1, 3}) {
     for (const MicroBatchOrder order : orders) {
       World world = production_world({1, 3}, 5);
@@ -98,7 +101,8 @@ TEST_CASE("idle tensors, tokens, fp16 leaves and threads: the bits of one rank")
   }
 }
 
-TEST_CASE("an infinite leaf on one rank is skipped on all, and memory rests") {
+TEST_CASE(
+    "production step: an infinite gradient on one rank skips all, and memory returns to rest") {
   for (const int stage : {0, 1, 2, 3}) {
     World world = production_world({1, 5}, 3);
     world.shards = ragged_map;
@@ -113,7 +117,7 @@ TEST_CASE("an infinite leaf on one rank is skipped on all, and memory rests") {
   }
 }
 
-TEST_CASE("a layout without elements is a step too") {
+TEST_CASE("production step: a layout without elements") {
   for (const int stage : {0, 1, 2, 3}) {
     World world = production_world({1, 2}, 1);
     world.tensors = {{ParamSpec{"empty", {0, 3}}}};

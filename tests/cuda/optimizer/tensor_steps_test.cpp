@@ -1,4 +1,4 @@
-// missing_grad = skip: who is asked for gradients, and the scalars every tensor gets (R5, R6).
+// missing_grad = skip: queries of has_grad, and the scalars of every tensor (R5, R6).
 
 #include "cuda/optimizer/state/tensor_steps.hpp"
 #include "cuda/host/operations.hpp"
@@ -49,7 +49,7 @@ Piece piece_of(std::int64_t tensor) { return {tensor, 0, tensor * 1024, tensor *
 
 }  // namespace
 
-TEST_CASE("skip: a tensor that is known to have a gradient is not asked for again") {
+TEST_CASE("skip: a tensor with a known gradient is not queried again") {
   Run run;
   cuda::TensorSteps steps(run.setup);
   LaterAndLater leaves;
@@ -76,7 +76,7 @@ TEST_CASE("skip: every tensor has the scalars of its own group and step") {
     CHECK(steps.scalars_view().numel == tensors * num_step_scalar_words);
     for (std::int64_t i = 0; i < tensors; ++i) {
       const auto at = static_cast<std::size_t>(i);
-      // The last one has no gradient: it stays in its step.
+      // The last one has no gradient: its step number stays.
       const auto t = static_cast<std::int64_t>(counts[at] + (i < 4 ? applied : 0)) + 1;
       const OptimizerHyper hyper =
           hyper_of(run.setup.groups, run.setup.hyper, run.setup.groups.of_tensor[at], 10, 4);

@@ -1,5 +1,5 @@
-// Ranks of one machine that read each other's leaves, nodes and shards where they are: the bits of one rank, whatever
-// the machines.
+// Ranks of one machine that read each other's gradients, nodes and shards in place: the bits of one
+// rank, on any distribution over machines.
 
 #include "tests/cuda/optimizer/production_world.hpp"
 
@@ -25,7 +25,7 @@ void require(bool ok, const char* condition) {
          "see this test");
 }
 
-/// Makes its leaves where the optimizer wants them, if it does.
+/// Computes its gradients in the optimizer's memory, if there is some.
 class GradsInPlace final : public DistributedOptimizer {
  public:
   explicit GradsInPlace(std::unique_ptr<DistributedOptimizer> inner) : inner_(std::move(inner)) {}
@@ -98,7 +98,7 @@ void on_hosts(const Hosts& hosts, const Work& work) {
 
 }  // namespace
 
-TEST_CASE("ranks find those they share memory with") {
+TEST_CASE("SharedMemoryGroup: ranks find the ranks with shared memory") {
   on_hosts({"a", "b", "a", "b", "c"}, [](Communicator& comm) {
     const cuda::SharedMemoryGroup near(comm);
     require(near.any() && !near.all(), "some are near");
@@ -120,7 +120,7 @@ TEST_CASE("ranks find those they share memory with") {
   on_hosts({"!no", "a", "!no", "a"}, [](Communicator& comm) {
     const cuda::SharedMemoryGroup near(comm);
     require(near.machines() == std::vector<std::vector<int>>{{0}, {1, 3}, {2}},
-            "a name is not memory");
+            "a name does not imply shared memory");
     require((near.group() == nullptr) == (comm.rank() % 2 == 0), "only two have a group");
   });
   on_hosts({"", "", "x"}, [](Communicator& comm) {
@@ -128,11 +128,13 @@ TEST_CASE("ranks find those they share memory with") {
   });
 }
 
-TEST_CASE("one machine: every stage, order and number of micro-batches has the bits of one rank") {
+TEST_CASE(
+    "windows: on one machine every stage, order and number of micro-batches has the bits of one "
+    "rank") {
   for (const std::int64_t m : {1, 3, 7, 8}) {
     World world = windows_world(1, m, Windows::off);
     world.make =
-        production(m % 2 == 1 && m != 7);  // of a skipped step, phases alone promise the limbs
+        production(m % 2 == 1 && m != 7);  // in a skipped step only phases guarantee the limbs
     world.setup.grad_dtype = m == 3 ? DType::bf16 : DType::fp32;
     world.overflow_step = m == 7 ? 1 : 0;
     world.setup.scaler.kind = LossScalerKind::dynamic;
@@ -154,7 +156,7 @@ TEST_CASE("one machine: every stage, order and number of micro-batches has the b
   }
 }
 
-TEST_CASE("leaves that are made where others read them are not copied, and have the same bits") {
+TEST_CASE("windows: gradients computed in shared memory are not copied, and have the same bits") {
   for (const std::int64_t m : {3, 8}) {
     World world = windows_world(3, m, Windows::on);
     world.make = [](const OptimizerSetup& setup) {
@@ -169,7 +171,8 @@ TEST_CASE("leaves that are made where others read them are not copied, and have 
   }
 }
 
-TEST_CASE("there is a leaf buffer where ranks share memory and compute leaves") {
+TEST_CASE(
+    "windows: a shared gradient buffer exists where ranks share memory and compute gradients") {
   const auto numel_of = [](Windows windows, std::int64_t m, int stage) {
     World world = windows_world(3, m, windows);
     world.setup.stage = stage;
@@ -188,7 +191,8 @@ TEST_CASE("there is a leaf buffer where ranks share memory and compute leaves") 
   CHECK(numel_of(Windows::params, 2, 2) == Numels{all, all, 0});
 }
 
-TEST_CASE("several machines: windows inside, messages between them, the bits of one rank") {
+TEST_CASE(
+    "windows: several machines, windows inside, messages between them, the bits of one rank") {
   const std::vector<Hosts> places = {{"a", "a", "b"},
                                      {"a", "b", "a", "b", "a"},
                                      {"a", "a", "a", "b", "c"},
@@ -253,7 +257,7 @@ std::int64_t sent(const Hosts& hosts, Windows windows, std::int64_t micro_batche
 }  // namespace
 
 TEST_CASE(
-    "what ranks of one machine tell each other is no message, and machines tell each other nodes "
+    "windows: ranks of one machine send no messages, and machines send each other nodes "
     "once") {
   constexpr std::int64_t agreement =
       4 * 3 * 16;  // digests of the step's scalars, from every rank to every other
@@ -267,16 +271,17 @@ TEST_CASE(
   CHECK(two * 3 == messages);
 }
 
-TEST_CASE("a leaf to which a whole machine adds nothing travels in its own type") {
+TEST_CASE("windows: the only leaf of a machine is sent in its own type") {
   const Hosts hosts = {"a", "a", "b"};
   std::vector<std::int64_t> owned;
   const std::int64_t wide = sent(hosts, Windows::on, 3, DType::fp32, &owned);
-  // Leaf 2 is all that the second machine has, for the owners of the first; leaves 0 and 1 are one node.
+  // Leaf 2 is the only leaf of the second machine, for the owners of the first; leaves 0 and 1 are
+  // one node.
   CHECK(wide - sent(hosts, Windows::on, 3, DType::bf16) == 2 * (owned[0] + owned[1]));
   CHECK(owned[0] > 0);
 }
 
-TEST_CASE("one copy of the parameters is one piece of memory") {
+TEST_CASE("windows: one copy of the parameters is one buffer") {
   World world = windows_world(3, 3, Windows::params);
   world.setup.stage = 1;
   std::vector<const void*> places(3);
@@ -285,7 +290,7 @@ TEST_CASE("one copy of the parameters is one piece of memory") {
     WorldRank rank(world, place);
     rank.load();
     const ExposedBuffer full = rank.optimizer->exposed(Phase::gather).front();
-    require(full.shared, "others write it too");
+    require(full.shared, "other ranks write it too");
     places[static_cast<std::size_t>(place.number)] = full.view.data;
     const MemoryUse use = rank.optimizer->memory();
     held[static_cast<std::size_t>(place.number)] =
@@ -298,7 +303,7 @@ TEST_CASE("one copy of the parameters is one piece of memory") {
   CHECK(held == std::vector<std::int64_t>{2 * odd_layout().padded_numel(), 0, 0});
 }
 
-TEST_CASE("what is written through the view of a shard is in the one copy") {
+TEST_CASE("windows: writes through the view of a shard are in the shared copy") {
   World world = windows_world(3, 3, Windows::params);
   world.setup.stage = 1;
   run_grid(world.grid, [&](const GridPlace& place) {

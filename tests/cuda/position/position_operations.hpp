@@ -102,9 +102,9 @@ PositionOperation limb_form(std::string name, Accumulate accumulate) {
   });
 }
 
-/// A result that one element decides, with that element first, in the middle and last. A miss at every offset alike
-/// would compare equal, so the answer is known here. The place gets back what it held: the buffer must come out as it
-/// went in.
+/// A result that one element decides, with that element first, in the middle and last. A miss at
+/// every offset would compare equal, so the answer is known here. The element is restored
+/// afterwards: the buffer must not change.
 template <class Answer>
 PositionOperation decided_by_one(const std::string& name, float element, std::uint64_t decided,
                                  Answer answer) {

@@ -1,6 +1,6 @@
 #pragma once
-// The engine of the position test: runs an operation on buffers that each have an offset of their own, inside memory
-// that shows reads and writes outside of them.
+// The engine of the position test: runs an operation on buffers that each have their own offset,
+// inside memory that detects reads and writes outside of them.
 
 #include <algorithm>
 #include <bit>
@@ -56,11 +56,12 @@ inline const std::vector<std::uint32_t>& input_bits(std::size_t buffer, std::int
   return bits;
 }
 
-/// What stands around what an operation only reads. The measure is taken among plain values and held against runs among
-/// NaNs of every format: who reads too far gets something else.
+/// Memory around read-only operands. The reference run has plain values there, the compared runs
+/// NaNs of every format, so that reads outside change the result.
 enum class Margins : std::uint8_t { plain = 0xA5, nan = 0xFF };
 
-/// The buffers of one run, each with its own offset, inside memory that shows when neighbours are read or written.
+/// The buffers of one run, each with its own offset, inside memory that detects accesses to
+/// neighbours.
 class Run {
  public:
   /// Elements first .. first + numel of the operation's data, buffer b starting at element offsets(b).
@@ -84,7 +85,7 @@ class Run {
         // One NaN in a chunk hides the rest of the sum, so sums get finite values.
         if (!op.elementwise && (bits >> 23 & 0xFFU) == 0xFFU) bits &= 0xFF7FFFFFU;
         if (width < 4)
-          bits ^= bits >> 16;  // narrow elements take the low end, which has to be as mixed
+          bits ^= bits >> 16;  // narrow elements take the low end, which has to be equally mixed
         if (width < 2) bits ^= bits >> 8;
         std::memcpy(data(b) + i * width, &bits, static_cast<std::size_t>(width));
       }
@@ -123,7 +124,7 @@ class Run {
   }
 
  private:
-  /// Under the address sanitizer nobody may read or write around the payload.
+  /// Under the address sanitizer accesses around the payload are errors.
   void forbid_margins([[maybe_unused]] bool forbidden) {
 #if defined(ZP_ADDRESS_SANITIZER)
     for (std::size_t b = 0; b < memory_.size(); ++b) {
@@ -175,7 +176,7 @@ inline std::int64_t differing(const PositionOperation& op, const Run& expected, 
   return count;
 }
 
-/// The narrowest elements of an operation have the most places before two vectors are over.
+/// The narrowest elements of an operation have the most positions before two vectors are over.
 inline std::int64_t offsets_of(const PositionOperation& op) {
   std::int64_t offsets = 0;
   for (const Buffer& buffer : op.buffers)

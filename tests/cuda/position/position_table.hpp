@@ -1,5 +1,5 @@
 #pragma once
-// A host implementation as a row of a table: which buffers it has, and how it is called. position_operations.hpp and
+// A host implementation as a row of a table: its buffers and its call. position_operations.hpp and
 // position_updates.hpp have the rows.
 
 #include <cstdint>
@@ -29,7 +29,7 @@ constexpr Buffer out_of(DType dtype) { return {dtype, false, true}; }
 struct Call {
   const Exec& exec;
   const std::vector<TensorView>& views;
-  std::uint64_t first;  ///< where element 0 stands in the operation's data; draws move with it
+  std::uint64_t first;  ///< index of element 0 in the operation's data; draws use it
 
   std::int64_t numel() const { return views.front().numel; }
   template <class T = float>
@@ -44,7 +44,7 @@ struct PositionOperation {
   std::string name;
   bool elementwise;  ///< element i of the outputs depends on element i of the inputs alone
   std::vector<Buffer> buffers;
-  /// What the call returns besides the buffers: found_inf, limbs.
+  /// The return value of the call besides the buffers: found_inf, limbs.
   std::function<Numbers(const Call&)> run;
 };
 

@@ -1,6 +1,7 @@
-// R17: the bits of an element do not depend on where it stands. Every operation of the tables runs on data that is
-// shifted by 0 to twice the widest vector, at odd lengths, on every instruction set of this machine; what it gives at
-// offset 0 on the baseline is the measure. A new host implementation is one more row.
+// R17: the bits of an element do not depend on its position. Every operation of the tables runs on
+// data that is shifted by 0 to twice the widest vector, at odd lengths, on every instruction set of
+// this machine; the result at offset 0 on the baseline is the reference. A new host implementation
+// is one more row.
 
 #include <doctest.h>
 
@@ -41,7 +42,8 @@ Exec exec_of(Isa isa, int threads = 1) {
   return exec;
 }
 
-/// The offset of buffer b when the narrowest one stands at `offset`: wider elements turn around earlier.
+/// The offset of buffer b when the narrowest one is at `offset`: wider elements wrap around
+/// earlier.
 std::int64_t place(const PositionOperation& op, std::size_t b, std::int64_t offset) {
   return offset % (offset_bytes / num_bytes(op.buffers[b].dtype) + 1);
 }
@@ -77,7 +79,8 @@ void check_addresses(const PositionOperation& op, std::int64_t numel, Count& cou
   }
 }
 
-/// A window of a longer buffer, which puts an element of the vector body into the tail and the other way round.
+/// A window of a longer buffer, which moves an element of the vector body into the tail and vice
+/// versa.
 void check_windows(const PositionOperation& op, std::int64_t numel, Count& count) {
   if (!op.elementwise) return;
   const std::int64_t last = offsets_of(op);
@@ -92,7 +95,8 @@ void check_windows(const PositionOperation& op, std::int64_t numel, Count& count
   }
 }
 
-/// True if the operation did something: an operation that leaves its outputs alone gives the same bits everywhere.
+/// True if the operation changed something: an operation without effect has the same bits
+/// everywhere.
 bool wrote(const PositionOperation& op) {
   constexpr std::int64_t numel = 257;
   Run run(op, 0, numel, [](std::size_t) { return 0; });

@@ -1,5 +1,6 @@
 #pragma once
-// Rows of the position test: the update rules, phase by phase and fused, with stores to caches and past them.
+// Rows of the position test: the update rules, phase by phase and fused, with normal and streamed
+// stores.
 
 #include "cuda/host/fused_step.hpp"
 #include "cuda/host/simd/kernels.hpp"
@@ -8,7 +9,8 @@
 
 namespace zeroproof::tests {
 
-/// Scalars of an ordinary step with decay and a loss scale, written out: only their use is looked at here.
+/// Scalars of an ordinary step with decay and a loss scale, written out: only their use is tested
+/// here.
 inline StepScalars position_scalars() {
   StepScalars s{};
   s.inv_scale = 0x1.8p-5F;
@@ -108,8 +110,8 @@ inline PositionOperation fused_row(std::string name, const cuda::host::FusedOpti
                      });
 }
 
-/// Streamed stores begin at a multiple of a cache line, so this kernel does look at addresses. The operation asks for
-/// them from 16 MiB of parameters on; here the kernel is called by itself.
+/// Streamed stores start at a multiple of a cache line, so this kernel depends on addresses. The
+/// operation streams from 16 MiB of parameters on; here the kernel is called directly.
 inline PositionOperation streamed_row(std::string name, cuda::host::ParamKind kind, DType dtype) {
   return elementwise(
       "fused_update streamed " + std::move(name), fused_buffers({}, dtype), [=](const Call& c) {

@@ -1,4 +1,5 @@
-// What a device computes once per step: scalars, loss scaler, norm and clip coefficient, in numbers that can be checked
+// Values that a device computes once per step: scalars, loss scaler, norm and clip coefficient, in
+// numbers that can be checked
 // by hand. Every setting is swept against the reference by `verify op/*/device/*`.
 
 #include <doctest.h>
@@ -100,7 +101,9 @@ TEST_CASE("device: steps and settings outside of R5") {
   expect_error(ErrorCode::invalid_argument, [&] { device::step_scalars(bad, 1, 0, 1); });
 }
 
-TEST_CASE("device: the loss scaler grows, forgives, shrinks and stops at its limits") {
+TEST_CASE(
+    "device: the loss scaler grows, tolerates overflows by its hysteresis, shrinks and stops at "
+    "its limits") {
   if (!usable()) return;
   LossScalerConfig config;
   config.kind = LossScalerKind::dynamic;
@@ -114,10 +117,10 @@ TEST_CASE("device: the loss scaler grows, forgives, shrinks and stops at its lim
   const std::vector<std::pair<bool, LossScalerState>> steps = {
       {false, {3, 1, 2}}, {false, {4, 0, 2}},  // two good steps: twice the scale
       {false, {4, 1, 2}}, {false, {4, 0, 2}},  // 2^5 would be above the limit
-      {true, {4, 0, 1}},                       // forgiven
-      {false, {4, 1, 1}}, {true, {2, 0, 0}},   // not forgiven
+      {true, {4, 0, 1}},                       // tolerated
+      {false, {4, 1, 1}}, {true, {2, 0, 0}},   // not tolerated
       {true, {2, 0, 0}},                       // 2^0 would be below the limit
-      {false, {2, 1, 0}}, {false, {3, 0, 2}},  // growth fills up what is forgiven
+      {false, {2, 1, 0}}, {false, {3, 0, 2}},  // growth restores the hysteresis
   };
   for (const auto& [found_inf, expected] : steps) {
     state = device::loss_scaler_update(config, state, found_inf);
@@ -144,7 +147,7 @@ TEST_CASE("device: limbs become a norm, rounded once") {
   largest.limbs[20] = std::uint64_t{1} << 63;  // the last limb has no upper end
   CHECK(device::grad_abs_finish(largest) == 0x1p351);
 
-  // 2^53 + 1 lies between two numbers of fp64.
+  // 2^53 + 1 is between two numbers of fp64.
   constexpr std::uint64_t odd = (std::uint64_t{1} << 53) + 1;
   NormLimbs tie;
   tie.limbs[limb_of_one] = odd & 0xFFFFFFFFU;

@@ -1,5 +1,6 @@
 // Device update rules against the contract, bit for bit: odd sizes, every alignment, special values in
-// gradient and state. Skipped where no device answers; tests/cuda/device/sim runs the same file on the simulated
+// gradient and state. Skipped without a usable device; tests/cuda/device/sim runs the same file on
+// the simulated
 // device.
 
 #include <doctest.h>
@@ -22,7 +23,7 @@ namespace device = zeroproof::cuda::device;
 
 constexpr float inf = std::numeric_limits<float>::infinity();
 
-/// No two the same, so that none can stand in for another.
+/// No two equal, so that none can replace another.
 StepScalars scalars(std::uint32_t has_decay, std::uint32_t is_first) {
   StepScalars s{};
   s.inv_scale = 0.25F;
@@ -43,7 +44,7 @@ StepScalars scalars(std::uint32_t has_decay, std::uint32_t is_first) {
   return s;
 }
 
-/// Gradient and state in random places; state may be negative or NaN, where a rule would never make it so.
+/// Gradient and state in random places; state may be negative or NaN, which a rule never produces.
 struct Buffers {
   Buffers(std::int64_t numel, const int* offset)
       : grad(numel, offset[0]),
@@ -61,7 +62,7 @@ struct Buffers {
     return {master[i], exp_avg[i], exp_avg_sq[i], max_exp_avg_sq[i]};
   }
 
-  /// expected(grad, old values) -> Values. Buffers that the rule does not have keep their bits.
+  /// expected(grad, old values) -> Values. Buffers not used by the rule keep their bits.
   template <class Expected>
   void check_against(const Buffers& old, const Expected& expected) const {
     std::vector<Values> next;

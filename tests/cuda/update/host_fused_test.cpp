@@ -1,4 +1,5 @@
-// The fused pass gives the bits of the phases it stands for (R17): every rule, option and parameter type.
+// The fused pass has the bits of the phases that it replaces (R17): every rule, option and
+// parameter type.
 
 #include <doctest.h>
 
@@ -233,7 +234,7 @@ TEST_CASE("fused: the norm and found_inf of the phases, without touching the gra
   }
 }
 
-/// The gradient sum rounded to a 16-bit type, and what that is in fp32.
+/// The gradient sum rounded to a 16-bit type, and its values in fp32.
 template <class T, auto* narrow, auto* widen>
 void check_leaf(const Exec& exec, DType dtype, float last) {
   State wide = start();
@@ -263,7 +264,7 @@ void check_leaf(const Exec& exec, DType dtype, float last) {
   }
 }
 
-TEST_CASE("fused: a leaf in a 16-bit type is what it is in fp32") {
+TEST_CASE("fused: a gradient in a 16-bit type equals its fp32 values") {
   for (const Exec& exec : tests::every_exec()) {
     for (const float last : {1.0F, std::numeric_limits<float>::infinity()}) {
       check_leaf<bf16, host::cast_to_bf16, host::widen_bf16>(exec, DType::bf16, last);

@@ -150,7 +150,7 @@ TEST_CASE("step scalars: ranges") {
   call(1, std::numeric_limits<int>::max(), 1);
 }
 
-TEST_CASE("step scalars: options that do not belong together") {
+TEST_CASE("step scalars: invalid combinations of options") {
   const auto change_rule = [](UpdateRule rule) {
     return [rule](OptimizerHyper& h) { h.rule = rule; };
   };

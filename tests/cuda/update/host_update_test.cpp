@@ -1,4 +1,5 @@
-// Update rules of the host implementation: values that can be redone on paper, chosen so that nothing is rounded.
+// Update rules of the host implementation: values that can be checked on paper, chosen so that
+// nothing is rounded.
 
 #include <doctest.h>
 
