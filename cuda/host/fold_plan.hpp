@@ -66,7 +66,7 @@ class FoldPlan {
   std::vector<FoldAddition> additions_;
 };
 
-/// sum = the operands, added as the plan says, in one pass over memory.
+/// sum = the operands, added in the order of the plan, in one pass over memory.
 ///
 /// Shapes   operands: num_nodes of the plan, each [numel of sum] fp32, bf16 or fp16. sum may be the
 ///          memory of one of them, unless it is streamed (stored bypassing the caches); nothing

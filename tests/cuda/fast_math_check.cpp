@@ -112,7 +112,7 @@ int run(const char* library) {
   }
   if (_mm_getcsr() == before) {
     std::printf(
-        "skipped: this compiler no longer changes the environment of whoever loads such a "
+        "skipped: this compiler no longer changes the environment of a process that loads such a "
         "library\n");
     return 77;
   }
@@ -122,13 +122,13 @@ int run(const char* library) {
         "after loading: both are named");
   check_refused(refusal([] { require_fp_environment("rank 0"); }),
                 "the thread that loaded the library");
-  check_refused(in_new_thread(), "a thread born afterwards");
+  check_refused(in_new_thread(), "a thread created afterwards");
   check_refused(in_parallel_for(), "parallel_for");
   check_refused(in_host_implementation(1), "a host implementation on one thread");
   check_refused(in_host_implementation(3), "a host implementation on three threads");
 
-  // The team was born with the wrong state. GNU's workers keep it, so putting only this thread right must not let them
-  // compute; LLVM's take over the state of whoever starts a region.
+  // The team was created with the wrong state. GNU's workers keep it, so restoring only this thread must not let them
+  // compute; LLVM's take over the state of the thread that starts a region.
   _mm_setcsr(before);
   check_clean("this thread restored");
   const std::string team = in_host_implementation(3);

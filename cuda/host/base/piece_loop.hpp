@@ -19,8 +19,7 @@ class DevicePieceTable;  // cuda/comm/memory/device_space.cpp
 namespace zeroproof::cuda::host {
 
 /// The pieces of a shard, split into blocks of at most block_numel elements. Blocks start at chunk
-/// boundaries
-/// of their tensor, because pieces do.
+/// boundaries of their tensor, because pieces do.
 ///
 /// Threads share the work in *batches* of neighbouring blocks of about block_numel elements, so
 /// that many small tensors are shared as evenly as few large ones.

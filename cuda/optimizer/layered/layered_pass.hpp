@@ -39,8 +39,7 @@ class LayeredPass {
   /// the options of the setup must not change.
   ///
   /// Errors   invalid_argument if the stage is below 2, the model's units do not match the layout,
-  ///          the gatherer
-  ///          or the parameters are missing or have another size or dtype.
+  ///          the gatherer or the parameters are missing or have another size or dtype.
   LayeredPass(const OptimizerSetup& setup, LayeredModel& model, UnitGatherer* gatherer,
               BucketSink& sink, MemoryLedger& ledger, const TensorView& params,
               ExecutorHooks hooks = {}, PlanRunner* runner = nullptr);

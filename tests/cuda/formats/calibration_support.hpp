@@ -47,7 +47,7 @@ inline void check_fake_quantize_by_hand(FakeQuantizeFn* implementation, Quantize
   CHECK_FALSE(std::signbit(tiny[1]));
   CHECK(std::isnan(tiny[2]));
   CHECK(std::isnan(faked(options, {1, 0, 2}, {INFINITY})[0]));
-  // Two bits have the codes -1, 0 and 1: a column stands for its amax or nothing.
+  // Two bits have the codes -1, 0 and 1: a column is its amax or 0.
   options = {{2, 3, 2, 1}, FakeFormat::integer, 2};
   CHECK(faked(options, {1, 2, 3, -4, 5, 6}, {1, 2, 12}) == std::vector<float>{1, 2, 0, -1, 2, 0});
   options = {one_block(1, 4), FakeFormat::e4m3};

@@ -186,7 +186,7 @@ inline void check_mxfp8(Mxfp8ScalesFn* implementation, const Exec& exec) {
                                            0x80000001, to_bits(57344.0F), to_bits(1.0F)};
   std::vector<e8m0> exponent(amax.size());
   std::vector<float> scale(amax.size());
-  // 448 times the fp32 next to 1 / 448, which lies above it, is exactly 1 after rounding.
+  // 448 times the fp32 next to 1 / 448, which is above it, is exactly 1 after rounding.
   const int e4m3_codes[] = {0, 127, 128, 247, 254, 255, 255, 134, 119};
   const int e5m2_codes[] = {0, 120, 121, 240, 254, 255, 255, 127, 112};
   for (const bool is_e5m2 : {false, true}) {

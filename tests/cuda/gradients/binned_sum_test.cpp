@@ -35,8 +35,7 @@ struct Bins {
 int floor_div(int a, int b) { return a >= 0 ? a / b : -((-a + b - 1) / b); }
 
 /// The sum by its definition, without any order: bits at or above 2^(24 (top - 1) - 149) of every
-/// leaf count, top being
-/// the bin of the largest leaf; the result is rounded once.
+/// leaf count, top being the bin of the largest leaf; the result is rounded once.
 float meaning(const std::vector<float>& leaves) {
   int top = 0;
   for (const float x : leaves) {

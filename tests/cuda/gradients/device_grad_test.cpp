@@ -1,7 +1,6 @@
 // Device implementations on gradients against the contract, bit for bit: odd sizes, every alignment, special values,
 // one buffer as input and output. Skipped without a usable device; tests/cuda/device/sim runs the
-// same file on the
-// simulated device.
+// same file on the simulated device.
 
 #include <doctest.h>
 

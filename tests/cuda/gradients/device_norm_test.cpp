@@ -1,7 +1,6 @@
 // Device norms against the contract: odd sizes, every alignment, values that are not finite, limbs that come
 // in with carries. Skipped without a usable device; tests/cuda/device/sim runs the same file on the
-// simulated
-// device.
+// simulated device.
 
 #include <doctest.h>
 

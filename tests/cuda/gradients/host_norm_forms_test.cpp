@@ -176,7 +176,7 @@ TEST_CASE(
 
 TEST_CASE("exact and one: blocks that fill every part of a split to its last bit") {
   // One large value, many of one kind and one small odd value. Mantissas whose squares leave the largest remainders of
-  // either sign behind a head (4 mod 8: a tie; 7: just above it; 0x900001: the same with bits far below). A zero stands
+  // either sign behind a head (4 mod 8: a tie; 7: just above it; 0x900001: the same with bits far below). A zero is
   // behind the small value, and the second block of each kind ends in subnormals.
   const auto value = [](int exponent, std::uint32_t mantissa) {
     return std::bit_cast<float>(static_cast<std::uint32_t>(exponent) << 23 |
@@ -208,7 +208,7 @@ TEST_CASE("exact and one: blocks that fill every part of a split to its last bit
   }
 }
 
-TEST_CASE("exact and one: cut anywhere, added to what is there, several blocks and threads") {
+TEST_CASE("exact and one: any split, added to existing limbs, several blocks and threads") {
   std::vector<float> values = spread_values(3 * 16384 + 77, 130, 30, 9);
   values[20000] = -inf;
   values[40000] = not_a_number;
@@ -225,7 +225,7 @@ TEST_CASE("exact and one: cut anywhere, added to what is there, several blocks a
       CHECK(normalised(pieces) == squares);
     }
   }
-  // Limbs full of carries still have room.
+  // Limbs full of carries do not overflow.
   NormLimbs full;
   full.limbs[11] = ~0ULL;
   host::grad_norm_exact_accumulate({}, std::vector<float>(16384, 0x1.fffffep11F), full);

@@ -29,8 +29,7 @@ inline bool usable() {
 }
 
 /// body(numel, offsets of up to five operands). Only some of these allow a kernel 16-byte accesses,
-/// and
-/// some of those only after a few elements.
+/// and some of those only after a few elements.
 inline void for_each_layout(const std::function<void(std::int64_t, const int*)>& body) {
   constexpr int offsets[][5] = {{0, 0, 0, 0, 0}, {1, 1, 1, 1, 1}, {2, 2, 2, 2, 2}, {3, 3, 3, 3, 3},
                                 {1, 5, 1, 5, 1}, {0, 1, 2, 3, 0}, {3, 2, 3, 3, 3}, {4, 0, 4, 0, 1}};

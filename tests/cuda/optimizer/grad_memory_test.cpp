@@ -129,7 +129,7 @@ TEST_CASE("ReductionSchedule: slots of every micro-step, by hand") {
   CHECK(moves.left()[1].node == TreeNode{1, 2});
   CHECK(moves.left()[2].node == TreeNode{0, 6});
 
-  // The last leaf stays in place, with everything it is to be added to.
+  // The last leaf stays in place, with all operands of its sum.
   const ReductionSchedule stay =
       ReductionSchedule::tree(steps, ReductionSchedule::LastLeaves::stay);
   CHECK(stay.slots() == 2);

@@ -1,6 +1,6 @@
 // Values that a device computes once per step: scalars, loss scaler, norm and clip coefficient, in
-// numbers that can be checked
-// by hand. Every setting is swept against the reference by `verify op/*/device/*`.
+// numbers that can be checked by hand. Every setting is swept against the reference by `verify
+// op/*/device/*`.
 
 #include <doctest.h>
 

@@ -1,7 +1,6 @@
 // Device update rules against the contract, bit for bit: odd sizes, every alignment, special values in
 // gradient and state. Skipped without a usable device; tests/cuda/device/sim runs the same file on
-// the simulated
-// device.
+// the simulated device.
 
 #include <doctest.h>
 
