@@ -60,7 +60,8 @@ class BinnedLeafSum final : public LeafSum {
     }
   }
 
-  void finish(const BucketPlan& plan, const NodeValues& grad_sum, const SeeSum& see) override {
+  void finish(const BucketPlan& plan, const NodeValues& grad_sum,
+              const FoldEpilogue& epilogue) override {
     if (keeps_) exchange(plan);
     if (plan.own.numel == 0) return;
     if (instances(tools_.setup) > 1) exchange_instances(plan);
@@ -70,7 +71,7 @@ class BinnedLeafSum final : public LeafSum {
     plan.mine.run(tools_.setup.exec, [&](const Exec& exec, const Piece& piece) {
       const Span<float> sum = grad_sum.part<float>(piece);
       host::binned_finish(exec, bins.piece(piece), sum);
-      if (see) see.look(exec, sum);
+      if (epilogue) epilogue.apply(exec, sum);
     });
   }
 

@@ -228,12 +228,12 @@ void BucketReduce::finish(const GradTarget& target) {
 
 void BucketReduce::finish_bucket(std::size_t bucket, const GradTarget& target) {
   // In stage 0 most of G is summed on other ranks.
-  const bool sees = setup_.stage > 0 || setup_.comm->world_size() == 1;
+  const bool has_epilogue = setup_.stage > 0 || setup_.comm->world_size() == 1;
   const BucketPlan& plan = plans_[bucket];
   const TensorView all{target.grad_sum.data(), DType::fp32, numel(target.grad_sum)};
   const NodeValues part =
       plan.whole ? NodeValues::flat(all, 0) : NodeValues::packed(plan.packed_part(all));
-  sum_->finish(plan, part, sees ? target.see : SeeSum{});
+  sum_->finish(plan, part, has_epilogue ? target.epilogue : FoldEpilogue{});
   finished_[bucket] = true;
 }
 

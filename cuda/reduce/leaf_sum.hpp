@@ -38,7 +38,8 @@ class LeafSum {
   virtual TensorView leaf_buffer() const { return {}; }
 
   /// Writes this rank's part of a bucket of G. Collective over comm and the instances.
-  virtual void finish(const BucketPlan& plan, const NodeValues& grad_sum, const SeeSum& see) = 0;
+  virtual void finish(const BucketPlan& plan, const NodeValues& grad_sum,
+                      const FoldEpilogue& epilogue) = 0;
 
   /// After the last bucket. Errors: internal if a kernel wrote outside its range.
   virtual void end() = 0;

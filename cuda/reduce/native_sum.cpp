@@ -32,11 +32,12 @@ class NativeSum final : public LeafSum {
 
   void receive(const BucketPlan&, std::int64_t, Span<const NodeValues>) override {}
 
-  void finish(const BucketPlan& plan, const NodeValues& grad_sum, const SeeSum& see) override {
+  void finish(const BucketPlan& plan, const NodeValues& grad_sum,
+              const FoldEpilogue& epilogue) override {
     NodeValues total = scattered(plan);
     if (plan.own.numel == 0) return;
     if (instances(tools_.setup) > 1) total = over_instances(plan, total);
-    copy(plan, total, grad_sum, see);
+    copy(plan, total, grad_sum, epilogue);
   }
 
   void end() override { store_.require_intact(); }
@@ -47,9 +48,9 @@ class NativeSum final : public LeafSum {
   }
 
   void copy(const BucketPlan& plan, const NodeValues& from, const NodeValues& to,
-            const SeeSum& see) const {
+            const FoldEpilogue& epilogue) const {
     const FoldJob job{&alone_, {from}, to};
-    tools_.run(plan.mine, {&job, 1}, see);
+    tools_.run(plan.mine, {&job, 1}, epilogue);
   }
 
   /// True if the ranks' parts are contiguous in the bucket, in rank order.

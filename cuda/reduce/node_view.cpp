@@ -95,7 +95,7 @@ std::vector<NodeView> below(const TreeNode& node, const std::vector<NodeView>& a
 }
 
 void add_up(const ReduceTools& tools, const host::PieceLoop& loop, std::vector<NodeView> nodes,
-            const NodeValues& sum, const SeeSum& see) {
+            const NodeValues& sum, const FoldEpilogue& epilogue) {
   sort(nodes);
   std::vector<TreeNode> tree;
   FoldJob job{nullptr, {}, sum};
@@ -105,13 +105,14 @@ void add_up(const ReduceTools& tools, const host::PieceLoop& loop, std::vector<N
   }
   const host::FoldPlan fold(tree);
   job.plan = &fold;
-  tools.run(loop, {&job, 1}, see);
+  tools.run(loop, {&job, 1}, epilogue);
 }
 
 void add_to_sum(const ReduceTools& tools, const MicroBatchIndex& numbers, const BucketPlan& plan,
-                std::vector<NodeView> nodes, const NodeValues& grad_sum, const SeeSum& see) {
+                std::vector<NodeView> nodes, const NodeValues& grad_sum,
+                const FoldEpilogue& epilogue) {
   if (instances(tools.setup) > 1) nodes = exchange_instances(tools, numbers, plan, nodes);
-  add_up(tools, plan.mine, std::move(nodes), grad_sum, see);
+  add_up(tools, plan.mine, std::move(nodes), grad_sum, epilogue);
 }
 
 }  // namespace zeroproof::cuda

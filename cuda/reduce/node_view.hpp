@@ -39,11 +39,12 @@ std::vector<NodeView> below(const TreeNode& node, const std::vector<NodeView>& a
 
 /// sum = all nodes over a loop's pieces, by the tree. Nodes in any order.
 void add_up(const ReduceTools& tools, const host::PieceLoop& loop, std::vector<NodeView> nodes,
-            const NodeValues& sum, const SeeSum& see = {});
+            const NodeValues& sum, const FoldEpilogue& epilogue = {});
 
 /// Writes this rank's part of a bucket of G from the nodes of its instance and those of the other
 /// instances, which are exchanged here. Collective over the instances.
 void add_to_sum(const ReduceTools& tools, const MicroBatchIndex& numbers, const BucketPlan& plan,
-                std::vector<NodeView> nodes, const NodeValues& grad_sum, const SeeSum& see);
+                std::vector<NodeView> nodes, const NodeValues& grad_sum,
+                const FoldEpilogue& epilogue);
 
 }  // namespace zeroproof::cuda

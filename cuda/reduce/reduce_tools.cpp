@@ -38,12 +38,12 @@ bool in_place(const FoldJob& job) {
 /// One job of ReduceTools::run, with values computed before the first block.
 class FoldRun {
  public:
-  FoldRun(const ReduceTools& tools, const FoldJob& job, const SeeSum& see)
+  FoldRun(const ReduceTools& tools, const FoldJob& job, const FoldEpilogue& epilogue)
       : tools_(tools),
         job_(job),
-        see_(see),
+        epilogue_(epilogue),
         streamed_(tools.streams && !in_place(job)),
-        one_pass_(tools.ops.fused_fold != nullptr && (!see || see.fold)) {}
+        one_pass_(tools.ops.fused_fold != nullptr && (!epilogue || epilogue.fold)) {}
 
   /// Whether data is read again soon after it was written, so that blocks must be short.
   bool cached() const { return !one_pass_; }
@@ -52,20 +52,20 @@ class FoldRun {
     const Span<float> target = job_.sum.part<float>(stretch);
     if (one_pass_) {
       const Span<const host::GradStretch> from = operands(job_.operands, stretch);
-      if (see_) return see_.fold(exec, *job_.plan, from, target, streamed_);
+      if (epilogue_) return epilogue_.fold(exec, *job_.plan, from, target, streamed_);
       return tools_.ops.fused_fold(exec, *job_.plan, from, target, streamed_);
     }
     std::array<float, fold_numel> near;
     const Span<float> sum = streamed_ ? Span<float>(near.data(), target.size()) : target;
     tools_.fold(exec, *job_.plan, job_.operands, stretch, sum);
-    if (see_) see_.look(exec, sum);
+    if (epilogue_) epilogue_.apply(exec, sum);
     if (streamed_) host::copy_streamed(exec, sum, target);
   }
 
  private:
   const ReduceTools& tools_;
   const FoldJob& job_;
-  const SeeSum& see_;
+  const FoldEpilogue& epilogue_;
   const bool streamed_;
   const bool one_pass_;
 };
@@ -90,20 +90,20 @@ void ReduceTools::fold(const Exec& exec, const host::FoldPlan& plan, Span<const 
 }
 
 void ReduceTools::run(const host::PieceLoop& loop, Span<const FoldJob> jobs,
-                      const SeeSum& see) const {
+                      const FoldEpilogue& epilogue) const {
   if (jobs.empty()) return;
   if (space().fold != nullptr) {
     for (const FoldJob& job : jobs) {
-      const bool seen = see.enqueue != nullptr && &job == &jobs.back();
-      seen ? see.enqueue(loop, *job.plan, job.operands, job.sum)
-           : space().fold(loop, *job.plan, job.operands, job.sum);
+      const bool in_epilogue = epilogue.enqueue != nullptr && &job == &jobs.back();
+      in_epilogue ? epilogue.enqueue(loop, *job.plan, job.operands, job.sum)
+                  : space().fold(loop, *job.plan, job.operands, job.sum);
     }
     return;
   }
-  const SeeSum nobody;
+  const FoldEpilogue none;
   std::vector<FoldRun> runs;
   for (const FoldJob& job : jobs)
-    runs.emplace_back(*this, job, &job == &jobs.back() ? see : nobody);
+    runs.emplace_back(*this, job, &job == &jobs.back() ? epilogue : none);
   const bool cached = runs.size() > 1 || std::ranges::any_of(runs, &FoldRun::cached);
   const std::int64_t numel = cached ? fold_numel : host::block_numel;
   const auto any_tensors = [](const Piece&, const Piece&) { return true; };

@@ -25,14 +25,14 @@ struct FoldJob {
 
 /// Callbacks over every element of a sum, once, on any thread. Ranges start at chunk boundaries of
 /// tensors.
-struct SeeSum {
-  std::function<void(const Exec&, Span<const float> sum)> look =
+struct FoldEpilogue {
+  std::function<void(const Exec&, Span<const float> sum)> apply =
       {};                                ///< called with a range while it is in the cache
-  std::function<FusedFoldFn> fold = {};  ///< fused_fold and `look` in one pass; may be empty
-  /// On a device: the fold of all pieces of a loop and `look`, in one enqueued pass; may be empty.
+  std::function<FusedFoldFn> fold = {};  ///< fused_fold and `apply` in one pass; may be empty
+  /// On a device: the fold of all pieces of a loop and `apply`, in one enqueued pass; may be empty.
   std::function<MemorySpace::FoldFn> enqueue = {};
 
-  explicit operator bool() const { return look != nullptr; }  ///< on the host
+  explicit operator bool() const { return apply != nullptr; }  ///< on the host
 };
 
 struct ReduceTools {
@@ -52,8 +52,9 @@ struct ReduceTools {
             const Piece& block, Span<float> sum) const;
 
   /// In every block all jobs, one after another: a job may overwrite the operands of an earlier
-  /// one. see: callbacks for the last job's sum.
-  void run(const host::PieceLoop& loop, Span<const FoldJob> jobs, const SeeSum& see = {}) const;
+  /// one. epilogue: callbacks for the last job's sum.
+  void run(const host::PieceLoop& loop, Span<const FoldJob> jobs,
+           const FoldEpilogue& epilogue = {}) const;
 
   /// target = the bits of a gradient, or its values if target is fp32. Both flat; no-op if the
   /// gradient is already there.
@@ -67,7 +68,8 @@ struct ReduceTools {
 /// Destination of G of a step.
 struct GradTarget {
   Span<float> grad_sum;  ///< all of the model in stage 0, otherwise this rank's shard
-  SeeSum see = {};       ///< called for every element of grad_sum as it is written; may be empty
+  FoldEpilogue epilogue =
+      {};  ///< called for every element of grad_sum as it is written; may be empty
   bool leaf_may_stay = false;  ///< a gradient that itself is G may stay in place
 };
 

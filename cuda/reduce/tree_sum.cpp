@@ -39,10 +39,11 @@ class TreeSum final : public LeafSum {
     store_.apply_packed(plan, micro_step, leaves);
   }
 
-  void finish(const BucketPlan& plan, const NodeValues& grad_sum, const SeeSum& see) override {
+  void finish(const BucketPlan& plan, const NodeValues& grad_sum,
+              const FoldEpilogue& epilogue) override {
     std::vector<NodeView> nodes = keeps_ ? exchange(plan) : held(plan);
     if (plan.own.numel == 0) return;
-    add_to_sum(tools_, numbers_, plan, std::move(nodes), grad_sum, see);
+    add_to_sum(tools_, numbers_, plan, std::move(nodes), grad_sum, epilogue);
     for (const ReductionSchedule::Left& left : moves_.left()) {
       if (!keeps_) tools_.forget(plan.mine, store_.packed(left.source.index, plan));
     }

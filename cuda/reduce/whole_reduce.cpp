@@ -44,7 +44,7 @@ void WholeReduce::finish(const NodeValues& last, const GradTarget& target) {
   for (const ReductionSchedule::Left& left : moves_.left()) {
     job.operands.push_back(left.source.leaf ? last : store_.flat(left.source.index));
   }
-  tools_.run(mine_, {&job, 1}, target.see);
+  tools_.run(mine_, {&job, 1}, target.epilogue);
   for (const ReductionSchedule::Left& left : moves_.left()) {
     if (!left.source.leaf) tools_.forget(all_, store_.flat(left.source.index));
   }

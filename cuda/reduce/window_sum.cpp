@@ -80,10 +80,12 @@ class WindowSum final : public LeafSum {
     return last_leaf_->view();
   }
 
-  void finish(const BucketPlan& plan, const NodeValues& grad_sum, const SeeSum& see) override {
+  void finish(const BucketPlan& plan, const NodeValues& grad_sum,
+              const FoldEpilogue& epilogue) override {
     std::vector<NodeView> nodes = near_nodes_;
     if (!shared_memory_group_.all()) receive_far(plan, nodes);
-    if (plan.own.numel > 0) add_to_sum(tools_, numbers_, plan, std::move(nodes), grad_sum, see);
+    if (plan.own.numel > 0)
+      add_to_sum(tools_, numbers_, plan, std::move(nodes), grad_sum, epilogue);
   }
 
   /// Barrier: a rank writes again only when no other rank reads.

@@ -362,8 +362,8 @@ void DeviceStep::enqueue_params() const {
 GradTarget DeviceStep::grad_target() {
   GradTarget target{shard_.grad->as<float>()};
   if (!fused_ || several_norms()) return target;
-  target.see.enqueue = [this](const host::PieceLoop& loop, const host::FoldPlan& plan,
-                              Span<const NodeValues> operands, const NodeValues& sum) {
+  target.epilogue.enqueue = [this](const host::PieceLoop& loop, const host::FoldPlan& plan,
+                                   Span<const NodeValues> operands, const NodeValues& sum) {
     seen_ += device_space().fold_look(
         loop, plan, operands, sum,
         {memory_.state, memory_.input, look_, counted_.data(), rules_.hyper.norm});

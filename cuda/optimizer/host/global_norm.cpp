@@ -63,14 +63,15 @@ bool GlobalNorm::fused_fold(const Exec& exec, float inv_scale, const host::FoldP
                                           part.limbs);
 }
 
-bool GlobalNorm::fused_look(const Exec& exec, float inv_scale, const host::GradStretch& leaf,
-                            std::int64_t numel, Part& part) const {
+bool GlobalNorm::fused_unscale_stretch(const Exec& exec, float inv_scale,
+                                       const host::GradStretch& leaf, std::int64_t numel,
+                                       Part& part) const {
   return host::fused_finite_and_norm(exec, inv_scale, leaf, numel, part.limbs);
 }
 
 void GlobalNorm::fused_norm(const Exec& exec, float inv_scale, Span<const float> grad_sum,
                             Part& part) const {
-  if (!fused_leaves_rest()) return;
+  if (!needs_fused_norm()) return;
   (form_ == NormForm::exact ? host::fused_norm_exact : host::fused_norm_abs)(exec, inv_scale,
                                                                              grad_sum, part.limbs);
 }

@@ -64,10 +64,10 @@ class GlobalNorm {
                   Span<const host::GradStretch> operands, Span<float> sum, bool streamed,
                   Part& part) const;
   /// fused_unscale of a micro-batch gradient in its own type. Only where fused_folds().
-  bool fused_look(const Exec& exec, float inv_scale, const host::GradStretch& leaf,
-                  std::int64_t numel, Part& part) const;
+  bool fused_unscale_stretch(const Exec& exec, float inv_scale, const host::GradStretch& leaf,
+                             std::int64_t numel, Part& part) const;
   bool fused_folds() const { return form_ == NormForm::chunk1024; }
-  bool fused_leaves_rest() const { return form_ == NormForm::exact || form_ == NormForm::one; }
+  bool needs_fused_norm() const { return form_ == NormForm::exact || form_ == NormForm::one; }
 
   /// Combines the ranks that have counted other elements: those of comm and of tp, each unless it
   /// is null; one reduction for each, of all groups. norms: [clip groups], each N.

@@ -73,25 +73,26 @@ GradTarget HostStep::grad_target() {
   // In stage 0 on several ranks most of G arrives from others, and is checked after it has arrived.
   if (!fused_ || (setup_.stage == 0 && setup_.comm->world_size() > 1)) return target;
   if (max_norms_.size() > 1) return target;
-  target.see.look = [this](const Exec& exec, Span<const float> sum) {
+  target.epilogue.apply = [this](const Exec& exec, Span<const float> sum) {
     GlobalNorm::Part norm;
     const bool found_inf = global_norm_.fused_unscale(exec, steps_.inv_scale(), sum, norm);
-    sum_.add_look(found_inf, norm);
+    sum_.add_result(found_inf, norm);
   };
   if (!global_norm_.fused_folds()) return target;
-  target.see.fold = [this](const Exec& exec, const host::FoldPlan& plan,
-                           Span<const host::GradStretch> operands, Span<float> sum, bool streamed) {
+  target.epilogue.fold = [this](const Exec& exec, const host::FoldPlan& plan,
+                                Span<const host::GradStretch> operands, Span<float> sum,
+                                bool streamed) {
     GlobalNorm::Part norm;
     const bool found_inf =
         global_norm_.fused_fold(exec, steps_.inv_scale(), plan, operands, sum, streamed, norm);
-    sum_.add_look(found_inf, norm);
+    sum_.add_result(found_inf, norm);
   };
   return target;
 }
 
 void HostStep::end_sum(const std::optional<TensorView>& leaf, const GradTarget& target) {
   if (leaf) sum_.is_leaf(*leaf);
-  if (!leaf && target.see) sum_.set_looked_at();
+  if (!leaf && target.epilogue) sum_.set_checked();
 }
 
 void HostStep::overwritten(Phase phase) {
@@ -107,7 +108,8 @@ bool HostStep::unscale_piece(const Exec& exec, const Piece& piece, GlobalNorm::P
     return ops_.unscale(exec, inv_scale, grad, grad);
   }
   if (global_norm_.fused_folds()) {
-    return global_norm_.fused_look(exec, inv_scale, sum_.stretch(piece), piece.numel, norm);
+    return global_norm_.fused_unscale_stretch(exec, inv_scale, sum_.stretch(piece), piece.numel,
+                                              norm);
   }
   bool found_inf = false;
   sum_.read(exec, piece, [&](const Piece&, Span<const float> sum) {
@@ -118,7 +120,7 @@ bool HostStep::unscale_piece(const Exec& exec, const Piece& piece, GlobalNorm::P
 
 void HostStep::unscale() {
   global_norm_.clear();
-  if (sum_.looked_at()) {
+  if (sum_.checked()) {
     global_norm_.add(sum_.norm(), 0);
   } else {
     pieces_.sum_joined<GlobalNorm::Parts>(
@@ -145,7 +147,7 @@ void HostStep::unscale() {
 void HostStep::norm() {
   // The fused form computed the chunks' sums together with found_inf; the other norm forms take a
   // separate pass.
-  if (!fused_ || global_norm_.fused_leaves_rest()) {
+  if (!fused_ || global_norm_.needs_fused_norm()) {
     pieces_.sum_joined<GlobalNorm::Parts>(
         setup_.exec,
         [&](const Piece& a, const Piece& b) {

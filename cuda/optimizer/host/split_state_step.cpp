@@ -33,9 +33,9 @@ void SplitStateStep::load(const FullState& state) {
 void SplitStateStep::load_with(const FullState& state, const std::function<void()>& load_resident) {
   if (shard_.scales != nullptr) offloaded_->load_collected(state);
   if (shard_.column_scales != nullptr)
-    shard_.column_scales->look_elsewhere_with([&] { offloaded_->load_columns(state); });
+    shard_.column_scales->set_recompute_elsewhere([&] { offloaded_->load_columns(state); });
   load_resident();
-  if (shard_.column_scales != nullptr) shard_.column_scales->look_elsewhere_with({});
+  if (shard_.column_scales != nullptr) shard_.column_scales->set_recompute_elsewhere({});
   offloaded_->load(state);
   if (!shown_.empty()) show();
 }

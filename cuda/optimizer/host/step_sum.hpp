@@ -24,7 +24,7 @@ class StepSum {
   void begin() {
     leaf_.reset();
     in_buffer_ = true;
-    looked_at_ = false;
+    checked_ = false;
     found_inf_ = false;
     norm_ = {};
   }
@@ -40,11 +40,11 @@ class StepSum {
   const std::optional<TensorView>& leaf() const { return leaf_; }
 
   /// Whether the finite check and the norm were computed while G was added up.
-  bool looked_at() const { return looked_at_; }
-  void set_looked_at() { looked_at_ = true; }
+  bool checked() const { return checked_; }
+  void set_checked() { checked_ = true; }
 
   /// Records found_inf of that pass, from any thread.
-  void add_look(bool of_inf, const GlobalNorm::Part& norm) {
+  void add_result(bool of_inf, const GlobalNorm::Part& norm) {
     if (of_inf) found_inf_ = true;
     const std::lock_guard lock(mutex_);
     norm_.add(norm);
@@ -115,7 +115,7 @@ class StepSum {
   const KernelTable& ops_;
   std::optional<TensorView> leaf_;
   bool in_buffer_ = true;
-  bool looked_at_ = false;
+  bool checked_ = false;
   std::atomic<bool> found_inf_{false};
   std::mutex mutex_;
   GlobalNorm::Part norm_;

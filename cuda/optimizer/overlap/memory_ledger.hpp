@@ -15,13 +15,13 @@ namespace zeroproof::cuda {
 /// Bytes in use and their peaks, in one space. Several threads may count at once.
 class MemoryLedger {
  public:
-  /// looks_at_guards: whether red zones are checked whenever memory is freed. On the host they
+  /// checks_guards: whether red zones are checked whenever memory is freed. On the host they
   /// always are; on a device the host would wait each time.
-  explicit MemoryLedger(const MemorySpace& space = host_space(), bool looks_at_guards = true)
-      : space_(space), looks_at_guards_(looks_at_guards || space.kind == Space::host) {}
+  explicit MemoryLedger(const MemorySpace& space = host_space(), bool checks_guards = true)
+      : space_(space), checks_guards_(checks_guards || space.kind == Space::host) {}
 
   const MemorySpace& space() const { return space_; }
-  bool looks_at_guards() const { return looks_at_guards_; }
+  bool checks_guards() const { return checks_guards_; }
 
   void add(MemoryClass kind, std::int64_t num_bytes) {
     const std::lock_guard lock(mutex_);
@@ -40,7 +40,7 @@ class MemoryLedger {
 
  private:
   const MemorySpace& space_;
-  const bool looks_at_guards_;
+  const bool checks_guards_;
   mutable std::mutex mutex_;
   MemoryUse use_;
 };
@@ -76,7 +76,7 @@ class CountedBuffer {
 
   /// False if memory outside of it was overwritten, and the ledger checks guards.
   bool intact() const {
-    return ledger_ == nullptr || !ledger_->looks_at_guards() || buffer_.guards_intact();
+    return ledger_ == nullptr || !ledger_->checks_guards() || buffer_.guards_intact();
   }
 
   GuardedBuffer& operator*() { return buffer_; }

@@ -66,7 +66,7 @@ std::vector<float> ParamScales::on_host(const GuardedBuffer& array) const {
 }
 
 bool ParamScales::load(const FullState& state) {
-  if (look_elsewhere_) look_elsewhere_();
+  if (recompute_elsewhere_) recompute_elsewhere_();
   const bool loaded = !of_columns() && has_loaded_scales(state, setup_, blocks_);
   const std::vector<float> ones(loaded ? 0 : scale().size(), 1.0F);
   const Span<const float> scales = loaded ? state.param_scale : ones;

@@ -39,9 +39,11 @@ class ParamScales {
   /// others are collected. [num_blocks], or empty without offload.
   Span<std::uint32_t> elsewhere() { return elsewhere_; }
   Span<const std::uint32_t> elsewhere() const { return elsewhere_; }
-  /// look: recomputes elsewhere() when a state is loaded; for columns, from masters that the codes
+  /// recompute: computes elsewhere() when a state is loaded; for columns, from masters that the codes
   /// of parameters may have changed by then.
-  void look_elsewhere_with(std::function<void()> look) { look_elsewhere_ = std::move(look); }
+  void set_recompute_elsewhere(std::function<void()> recompute) {
+    recompute_elsewhere_ = std::move(recompute);
+  }
   std::int64_t host_bytes() const {
     return numel(elsewhere()) * static_cast<std::int64_t>(sizeof(std::uint32_t));
   }
@@ -87,7 +89,7 @@ class ParamScales {
   }
 
   /// Takes scales and histories of a loaded state, or resets them for an initial state, for which
-  /// it returns false; amax becomes 0. For columns every state is initial. Calls `look` if it is
+  /// it returns false; amax becomes 0. For columns every state is initial. Calls `recompute` if it is
   /// set.
   bool load(const FullState& state);
 
@@ -109,7 +111,7 @@ class ParamScales {
   host::PieceLoop loop_;
   CountedBuffer amax_, history_, scale_, scale_inv_, collected_;
   std::vector<std::uint32_t> elsewhere_;
-  std::function<void()> look_elsewhere_;  ///< null: no-op
+  std::function<void()> recompute_elsewhere_;  ///< null: no-op
 };
 
 /// All tensors of a loaded state take part.
