@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""C++ puzzles: starters fail, solutions pass, wrong attempts are judged at their place, what does not compile is told
-with its line; and the program's own implementations, handed in as a learner's, are right.
+"""C++ puzzles: starters fail, solutions pass, wrong attempts and compile errors are reported;
+the program's own implementations, handed in as a learner's, are right.
 
     compiled_puzzle_test.py            the first wrong attempt of every puzzle, and everything else
     compiled_puzzle_test.py every      every wrong attempt, and nothing else: a compilation each
@@ -21,12 +21,12 @@ sys.path[:0] = [str(NOTEBOOKS / "puzzles")]
 from judge import command, compiled  # noqa: E402  (found by the line above)
 
 ALL = sorted(compiled.PUZZLES)
-SECONDS = 5  # of computing, of a check
+SECONDS = 5  # of CPU time for a check
 EVERY = sys.argv[1:] == ["every"]
 
 
 def caught(text):
-    """What the first comment of a wrong attempt says that its verdict has."""
+    """The parts of the verdict that the first comment of a wrong attempt names."""
     head = " ".join(line[3:] for line in re.match(r"(// .*\n)+", text)[0].splitlines())
     assert head.startswith("caught: "), head
     return head[len("caught: "):].split(" | ")
@@ -49,7 +49,7 @@ class Compiled(unittest.TestCase):
         library, why = self.library[1:]
         self.assertEqual(why, "")
         if compiled.by_program(name):
-            return compiled.through_the_door(name, library)
+            return compiled.judged_by_program(name, library)
         return command.judged(name, library)[0]
 
     def check(self, name, text, code, **env):
@@ -68,12 +68,12 @@ class Compiled(unittest.TestCase):
             before = os.times()
             said = self.check(name, solution, 0)
             after = os.times()
-            self.assertRegex(said, rf"^right: {name}, [1-9].* cases of .*, every bit\n$")
+            self.assertRegex(said, rf"^correct: {name}, [1-9].* cases of .*, every bit\n$")
             self.assertLess(sum(after[2:4]) - sum(before[2:4]), SECONDS, name)
             hints = (CPP / name / "hints.txt").read_text().strip().split("\n\n")
             self.assertEqual([len(hint) > 80 for hint in hints], [True, True], name)
 
-    def test_wrong_attempts_are_judged_at_their_place(self):
+    def test_wrong_attempts_have_the_expected_verdict(self):
         for name in ALL:
             attempts = sorted((CPP / name / "wrong").glob("*.cpp"))
             self.assertEqual(len(attempts), 2)
@@ -82,7 +82,7 @@ class Compiled(unittest.TestCase):
                 for part in caught(attempt.read_text()):
                     self.assertIn(part, said, attempt)
 
-    def test_what_does_not_compile(self):
+    def test_compile_errors(self):
         right = (CPP / "grad_sum" / "solution.cpp").read_text()
         begin = "  std::vector<float> level(leaves.size());\n"
         line = right[:right.index(begin)].count("\n") + 1
@@ -103,7 +103,7 @@ class Compiled(unittest.TestCase):
             self.assertEqual(shown.count("\n"), 1, shown)
             self.assertTrue(shown.startswith("FAIL grad_sum: the file "), shown)
 
-    def test_what_does_not_return(self):
+    def test_functions_that_do_not_return(self):
         ways = ("throw 3;", "std::string().at(1);", "__builtin_trap();", "for (volatile int i = 0;;) i = 1;")
         places = "".join(f"case '{k}': {way} break;\n" for k, way in enumerate(ways))
         for name in ("grad_sum", "cast_to_bf16"):
@@ -113,32 +113,36 @@ class Compiled(unittest.TestCase):
             path.write_text("#include <cstdlib>\n#include <string>\n" + right[:at] +
                             f"\nswitch (*std::getenv(\"WAY\")) {{\n{places}}}\n" + right[at:])
             here = name == "grad_sum"
-            for way, (status, said) in enumerate((("error", "something that is no exception"),
-                                                  ("error", "basic_string::at"),
-                                                  ("ended", "ended" if here else "SIGILL"),
-                                                  ("hung", "no answer after 1 s" if here else "did not come back"))):
+            for way, (status, said) in enumerate(
+                (("error", "something that is no exception"), ("error", "basic_string::at"),
+                 ("ended", "ended" if here else "SIGILL"),
+                 ("hung", "no result after 1 s" if here else "did not come back"))):
                 with mock.patch.dict(os.environ, {"WAY": str(way), "ZP_PUZZLE_SECONDS": "1"}):
                     verdict = self.judge_once(name, path)
                 self.assertIn(said, verdict["text"])
                 self.assertEqual(command.EXIT[verdict["status"]], command.EXIT[status], verdict)
         right_sum = (CPP / "grad_sum" / "solution.cpp").read_text()
         refuses = right_sum.replace("!leaves.empty()", "leaves.size() > 5")
-        self.assertIn("grad_sum refused arguments that are right (there is no leaf", self.check("grad_sum", refuses, 1))
+        self.assertIn("grad_sum rejected valid arguments after", self.check("grad_sum", refuses, 1))
         edits = right_sum.replace("    sum[i] = level[0];", "    sum[i] = level[0];\n    const_cast<float&>(leaves[0][i])"
                                   " = 1;")
-        self.assertIn("has edited its leaves", self.check("grad_sum", edits, 1))
+        self.assertIn("modified its leaves", self.check("grad_sum", edits, 1))
         throws = right_sum.replace("!leaves.empty()", "(throw 3, true)")
-        self.assertIn("FAIL grad_sum: grad_sum threw: something that", self.check("grad_sum", throws, 6))
+        self.assertIn("FAIL grad_sum: grad_sum threw for valid arguments: something that",
+                      self.check("grad_sum", throws, 6))
         said = self.puzzle("check", self.folder / "grad_sum.cpp", ZP_PUZZLE_SECONDS="soon")
         self.assertEqual((said.returncode, said.stdout), (2, ""))
-        self.assertRegex(said.stderr, r"^puzzle: ZP_PUZZLE_SECONDS is 'soon' \(.*\); use a whole number .*\n$")
+        self.assertRegex(
+            said.stderr,
+            r"^puzzle: ZP_PUZZLE_SECONDS must be an integer from 1 to 9999, got 'soon'\n$")
 
-    def test_what_is_missing(self):
+    def test_missing_compiler_or_build(self):
         right = (CPP / "clip_coef" / "solution.cpp").read_text()
         said = self.check("clip_coef", right, 3, CXX="no-such-compiler")
-        self.assertRegex(said, r"^puzzle: there is no C\+\+ compiler \(.*\); .*\n$")
+        self.assertRegex(said, r"^puzzle: no C\+\+ compiler found; .*\n$")
         said = self.check("clip_coef", right, 3, ZP_BUILD=str(self.folder))
-        self.assertRegex(said, r"^puzzle: .*zeroproof is not there \(.*\); run ./verification/run first\n$")
+        self.assertRegex(
+            said, r"^puzzle: .*zeroproof does not exist \(.*\); run ./verification/run first\n$")
 
     def test_from_start_to_solution(self):
         def refused(*words):
@@ -146,12 +150,12 @@ class Compiled(unittest.TestCase):
             self.assertEqual((done.returncode, done.stdout, done.stderr.count("\n")), (2, "", 1), done.stderr)
             return done.stderr
 
-        self.assertIn("in C++ alone (nothing was done); add --cpp", refused("start", "grad_sum"))
-        self.assertIn("in Python alone (nothing was done); leave out --cpp", refused("start", "adamw", "--cpp"))
+        self.assertIn("in C++ only; add --cpp", refused("start", "grad_sum"))
+        self.assertIn("in Python only; omit --cpp", refused("start", "adamw", "--cpp"))
         self.assertEqual(self.puzzle("start", "maximal_nodes", "--cpp", ".").returncode, 0)
         path = self.folder / "maximal_nodes.cpp"
         self.assertEqual(path.read_text(), (CPP / "maximal_nodes" / "starter.cpp").read_text())
-        self.assertIn("nothing is overwritten", refused("start", "--cpp", "maximal_nodes"))
+        self.assertIn("is not overwritten", refused("start", "--cpp", "maximal_nodes"))
         self.assertRegex(self.puzzle("list").stdout, r"maximal_nodes +not started .*(.*\n)*maximal_nodes.cpp +started")
         hints = [self.puzzle("hint", "maximal_nodes", "--cpp").stdout.count("of 2: ") for _ in range(3)]
         self.assertEqual(hints, [1, 2, 2])
@@ -186,5 +190,5 @@ class Compiled(unittest.TestCase):
 if __name__ == "__main__":
     os.environ.setdefault("PYTHONDONTWRITEBYTECODE", "1")
     if EVERY:
-        sys.argv[1:] = ["Compiled.test_wrong_attempts_are_judged_at_their_place"]
+        sys.argv[1:] = ["Compiled.test_wrong_attempts_have_the_expected_verdict"]
     unittest.main()

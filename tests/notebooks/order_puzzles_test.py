@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The puzzles schedule and repair: answers that are none, what the judge finds, and the program's number of gathers."""
+"""Puzzles schedule and repair: invalid results, verdicts, the program's number of gathers."""
 
 import itertools
 import pathlib
@@ -15,7 +15,7 @@ from judge.verdict import Judge, Wrong  # noqa: E402
 
 
 def said_of(name, judge, answer):
-    """What the judge says of a function that always answers this."""
+    """The verdict on a function that always returns this."""
     try:
         judge(Judge(name, lambda *arguments: answer))
     except Wrong as wrong:
@@ -24,22 +24,28 @@ def said_of(name, judge, answer):
 
 
 class Schedule(unittest.TestCase):
-    def test_answers_that_are_none(self):
-        for answer, said in ((None, "returned nothing"), (3, "returned 3 (actions are pairs"),
-                             ([("visit", 0), ("fetch", 0)], "('fetch', 0) (actions are pairs"),
-                             ([("visit", 3)], "and one of 3 units"), ([("visit", 0.0)], "actions are pairs"),
-                             (["visit"], "actions are pairs"), ([("visit", "x")], "actions are pairs"),
+    def test_invalid_results(self):
+        for answer, said in ((None, "returned nothing"),
+                             (3, "returned 3; return a list of (action, unit)"), ([
+                                 ("visit", 0), ("fetch", 0)
+                             ], "('fetch', 0); return a list of (action, unit)"), ([
+                                 ("visit", 3)
+                             ], "and one of 3 units"), ([("visit", 0.0)],
+                                                        "return a list of (action, unit)"),
+                             (["visit"], "return a list of (action, unit)"), ([
+                                 ("visit", "x")
+                             ], "return a list of (action, unit)"),
                              ([], "the end: the forward pass has not visited unit 0")):
             self.assertIn(said, said_of("schedule", schedule.judge_schedule, answer))
 
-    def test_actions_that_cannot_be(self):
-        for answer, said in (([("gather", 0), ("gather", 0)], "unit 0 is present already, and would travel twice"),
-                             ([("release", 1)], "unit 1 is not present, and cannot be released"),
+    def test_invalid_actions(self):
+        for answer, said in (([("gather", 0), ("gather", 0)], "unit 0 is present already"),
+                             ([("release", 1)], "unit 1 is not present, cannot release it"),
                              ([("visit", 0)], "phase forward  rank 0  buffer unit 0"),
                              ([("gather", 1), ("visit", 1)], "unit 1 is visited where the forward pass is at unit 0")):
             self.assertIn(said, said_of("schedule", schedule.judge_schedule, answer))
         everything = [("gather", unit) for unit in range(3)] + [("visit", unit) for unit in (0, 1, 2, 2, 1, 0, 0)]
-        self.assertIn("when both passes are over", said_of("schedule", schedule.judge_schedule, everything))
+        self.assertIn("after both passes", said_of("schedule", schedule.judge_schedule, everything))
 
     def test_gathers_of_the_program(self):
         plan = zp.json_of("plan", "byte_gpt_tiny", "--grid", "4x1x1", "--stage", 3)
@@ -48,10 +54,13 @@ class Schedule(unittest.TestCase):
 
 
 class Repair(unittest.TestCase):
-    def test_answers_that_are_none(self):
-        for answer, said in ((None, "returned nothing"), (3, "returned 3 (waits are pairs"),
-                             ([("a", "b", "c")], "waits are pairs"), ([("a", "b")], "a wait with a (no operation of"),
-                             ([([], "gather 0")], "waits are pairs")):
+    def test_invalid_results(self):
+        for answer, said in ((None, "returned nothing"), (3, "returned 3; return a list of pairs"),
+                             ([("a", "b", "c")], "return a list of pairs"), ([
+                                 ("a", "b")
+                             ], "a wait with a, which names no operation"), ([
+                                 ([], "gather 0")
+                             ], "return a list of pairs")):
             self.assertIn(said, said_of("repair", repair.judge_repair, answer))
 
     def verdict(self, operations, waits):
@@ -62,14 +71,14 @@ class Repair(unittest.TestCase):
         return "right"
 
     def test_every_set_of_waits(self):
-        """Of all sets of waits of a plan one is right, and it is the one that the judge has."""
+        """Of all sets of waits of a plan exactly one is accepted, the judge's own."""
         for operations in (repair.prefetch(2), repair.backward(2), repair.prefetch(3)[:5]):
             across = [(a.name, b.name) for a, b in itertools.combinations(operations, 2) if a.stream != b.stream]
             right = [set(waits) for size in range(len(across) + 1) for waits in itertools.combinations(across, size)
                      if self.verdict(operations, list(waits)) == "right"]
             self.assertEqual(right, [set(repair.needed(operations))])
 
-    def test_what_is_found(self):
+    def test_findings(self):
         plan = [Operation("a", 0, [], ["x"]), Operation("b", 1, ["x"], ["y"]), Operation("c", 0, ["y"], []),
                 Operation("d", 1, [], ["z"])]
         right = [("a", "b"), ("b", "c")]
@@ -79,11 +88,13 @@ class Repair(unittest.TestCase):
         self.assertIn("the wait of d for a is needless", self.verdict(plan, right + [("a", "d")]))
         self.assertIn("the wait of d for b is needless", self.verdict(plan, right + [("b", "d")]))
         self.assertIn("the wait of b for a is needless", self.verdict(plan, right + right[:1]))
-        self.assertIn("the wait of d for c orders more than it has to", self.verdict(plan, right + [("c", "d")]))
-        self.assertIn("waiting for ever: a waits", self.verdict(plan, right + [("b", "a")]))
-        self.assertIn("the wrong way: b is before a, and both touch x", self.verdict(plan, [("b", "a")]))
+        self.assertIn("the wait of d for c is needless (they share no buffer)",
+                      self.verdict(plan, right + [("c", "d")]))
+        self.assertIn("deadlock: a waits", self.verdict(plan, right + [("b", "a")]))
+        self.assertIn("wrong order: b is before a, and both touch x",
+                      self.verdict(plan, [("b", "a")]))
 
-    def test_who_may_share(self):
+    def test_shared_buffers(self):
         reader, writer, other = Operation("r", 0, ["x"]), Operation("w", 1, [], ["x"]), Operation("s", 1, ["x"])
         self.assertEqual(repair.shared(reader, writer), "x")
         self.assertEqual(repair.shared(writer, reader), "x")

@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
-"""The judge of the puzzles: starters fail, solutions pass, wrong attempts are judged at their place, bad files in a
-sentence."""
+"""The judge of the puzzles: starters fail, solutions pass, wrong attempts are reported."""
 
 import os
 import pathlib
@@ -20,7 +19,7 @@ from judge import arithmetic, catalogue, command, compiled, ranks  # noqa: E402
 from judge.cases.clip import norm_plan  # noqa: E402
 from judge.inputs import gradients  # noqa: E402
 
-SECONDS = 5  # of computing, of a check
+SECONDS = 5  # of CPU time for a check
 ALL = sorted(path.parent.name for path in PUZZLES.glob("*/starter.py"))
 
 
@@ -45,7 +44,7 @@ class Judged(unittest.TestCase):
         self.assertNotIn("Traceback", done.stdout)
         return done
 
-    def test_every_puzzle_is_known(self):
+    def test_catalogue_lists_every_puzzle(self):
         self.assertEqual(ALL, sorted(catalogue.PUZZLES))
         self.assertEqual(ALL, sorted(command.NAMES))
 
@@ -60,9 +59,9 @@ class Judged(unittest.TestCase):
             after = os.times()
             self.assertEqual(done.returncode, 0, done.stdout)
             self.assertLess(sum(after[2:4]) - sum(before[2:4]), SECONDS, name)
-            self.assertRegex(done.stdout, f"^right: {name}, [1-9].* cases of .*, every bit\n$")
+            self.assertRegex(done.stdout, f"^correct: {name}, [1-9].* cases of .*, every bit\n$")
 
-    def test_wrong_attempts_are_judged_at_their_place(self):
+    def test_wrong_attempts_have_the_expected_verdict(self):
         for name in ALL:
             attempts = sorted((PUZZLES / name / "wrong").glob("*.py"))
             self.assertEqual(len(attempts), 2)
@@ -86,23 +85,26 @@ class Judged(unittest.TestCase):
             ("\0", 2, "does not parse"),
             ("x = 1\n", 2, "the file has no function add_tree"),
             ("add_tree = 3\n", 2, "the file has no function add_tree"),
-            ("import no_such_module\n", 6, "ModuleNotFoundError in line 1: No module named 'no_such_module'"),
+            ("import no_such_module\n", 6,
+             "ModuleNotFoundError in line 1: No module named 'no_such_module'"),
             (head + "return None", 1, "returned nothing"),
-            (head + "return sum(float(leaf[0]) for leaf in leaves)", 1, "returned float for grad_sum"),
+            (head + "return sum(float(leaf[0]) for leaf in leaves)", 1,
+             "returned float for grad_sum"),
             (head + "return [1.0]", 1, "returned list for grad_sum"),
-            (head + "return np.zeros(7, np.float32)", 1, "of shape [7] (it has [1])"),
+            (head + "return np.zeros(7, np.float32)", 1, "of shape [7], expected [1]"),
             (head + "return sum(leaf.astype(np.float64) for leaf in leaves)", 1, "in float64"),
             (head + "return leaves[0][:]", 1, "as a view of its input"),
-            (head + "leaves[0] += 1\n    return leaves[0] - 1", 1, "has edited array 0 of its arguments"),
+            (head + "leaves[0] += 1\n    return leaves[0] - 1", 1,
+             "modified array 0 of its arguments"),
             (head + "leaves.pop()\n    return leaves", 1, "returned list"),
             (head + "return 1 / 0", 6, "ZeroDivisionError in line 5: division by zero"),
             (head + "return add_tree(leaves)", 6, "RecursionError"),
             (head + "raise KeyboardInterrupt", 6, "KeyboardInterrupt in line 5: no message"),
-            (head + "raise SystemExit(0)", 6, "the program was ended in line 5 by exit"),
-            (head + "import os; os._exit(0)", 6, "the file ended the program with 0"),
-            (head + "import os; os.abort()", 6, "the file ended the program with -6"),
+            (head + "raise SystemExit(0)", 6, "the function called exit in line 5"),
+            (head + "import os; os._exit(0)", 6, "the process ended with exit code 0"),
+            (head + "import os; os.abort()", 6, "the process ended with exit code -6"),
             (head + "return open('/dev/stdin').read()", 1, "returned str"),
-            (head + "while True: pass", 5, "no answer after 5 s of computing"),
+            (head + "while True: pass", 5, "no result after 5 s of CPU time"),
         ]
         for text, code, said in table:
             done = self.check("add_tree", text + "\n")
@@ -111,7 +113,7 @@ class Judged(unittest.TestCase):
             self.assertIn(said, done.stdout)
             self.assertTrue(done.stdout.startswith("FAIL add_tree: "))
 
-    def test_a_megabyte_is_not_shown(self):
+    def test_long_output_is_truncated(self):
         solution = (PUZZLES / "add_tree" / "solution.py").read_text()
         done = self.check("add_tree", "print('x' * 79)\n" * 3 + "print('y' * 1_000_000)\n" + solution)
         self.assertEqual(done.returncode, 0)
@@ -122,12 +124,14 @@ class Judged(unittest.TestCase):
         self.assertIn("OSError in line 1", done.stdout)
         self.assertLess(len(done.stdout), 3000)
 
-    def test_answers_that_are_no_nodes_and_no_tuple(self):
-        for answer, said in (("3", "nodes are pairs"), ("[(1, 2, 3)]", "nodes are pairs"),
-                             ("['ab']", "nodes are pairs"), ("[]", "got no node  want (0, 5)")):
+    def test_results_of_wrong_type(self):
+        for answer, said in (("3", "return a list of (level, index)"),
+                             ("[(1, 2, 3)]", "return a list of (level, index)"),
+                             ("['ab']", "return a list of (level, index)"),
+                             ("[]", "got no node  want (0, 5)")):
             self.assertIn(said, self.check("maximal_nodes", f"def maximal_nodes(a, b):\n    return {answer}\n").stdout)
         done = self.check("adamw", "def adamw(grad, master, exp_avg, exp_avg_sq, s):\n    return master, exp_avg\n")
-        self.assertIn("returned tuple (the answer is a tuple of master", done.stdout)
+        self.assertIn("returned tuple; return a tuple of master", done.stdout)
 
 
 class Command(unittest.TestCase):
@@ -139,7 +143,7 @@ class Command(unittest.TestCase):
     def refused(self, *words):
         done = puzzle(*words, folder=self.folder)
         self.assertEqual((done.returncode, done.stdout, done.stderr.count("\n")), (2, "", 1), done.stderr)
-        self.assertRegex(done.stderr, r"^puzzle: .* \(.*\); .*\n$")
+        self.assertRegex(done.stderr, r"^puzzle: .*; .*\n$")
         return done.stderr
 
     def test_from_start_to_solution(self):
@@ -149,7 +153,7 @@ class Command(unittest.TestCase):
         self.assertEqual(puzzle("start", "add_tree", folder=self.folder).returncode, 0)
         path = self.folder / "add_tree.py"
         path.write_text("# mine\n")
-        self.assertIn("nothing is overwritten", self.refused("start", "add_tree"))
+        self.assertIn("is not overwritten", self.refused("start", "add_tree"))
         self.assertEqual(path.read_text(), "# mine\n")
         self.assertRegex(puzzle("list", folder=self.folder).stdout, r"add_tree +started")
         first, second, third = [puzzle("hint", "add_tree", folder=self.folder).stdout for _ in range(3)]
@@ -161,16 +165,16 @@ class Command(unittest.TestCase):
         self.assertEqual(puzzle("hint", "add_tree", folder=self.folder).stdout, third)
         self.assertIn("is not solved in", self.refused("solution", "clip"))
 
-    def test_bad_words(self):
-        self.assertIn("is no puzzle", self.refused("start", "add_three"))
-        self.assertIn("is no folder", self.refused("start", "clip", "nowhere"))
-        self.assertIn("is no file", self.refused("check", "clip.py"))
+    def test_bad_arguments(self):
+        self.assertIn("no puzzle 'add_three'", self.refused("start", "add_three"))
+        self.assertIn("is not a folder", self.refused("start", "clip", "nowhere"))
+        self.assertIn("is not a file", self.refused("check", "clip.py"))
         (self.folder / "mine.py").write_text("")
-        self.assertIn("is called after no puzzle", self.refused("check", "mine.py"))
+        self.assertIn("is not named after a puzzle", self.refused("check", "mine.py"))
         self.assertEqual(puzzle("check", "mine.py", "--name", "clip", folder=self.folder).returncode, 2)
         (self.folder / ".puzzles.json").write_text("[1, 2")
         for words in (("list",), ("hint", "clip"), ("solution", "clip")):
-            self.assertIn("is not what was written there", self.refused(*words))
+            self.assertIn("is damaged", self.refused(*words))
         for words in ((), ("chek",), ("start",)):
             self.assertEqual(puzzle(*words, folder=self.folder).returncode, 2)
 
@@ -178,12 +182,13 @@ class Command(unittest.TestCase):
 class Ranks(unittest.TestCase):
     def test_collectives(self):
         def body(rank, comm, memory):
-            everybody = comm.all_gather(np.full(rank, rank, np.float32))
+            gathered = comm.all_gather(np.full(rank, rank, np.float32))
             dealt = comm.all_to_all([np.array([10 * rank + to]) for to in range(3)])
             total = comm.all_reduce(np.array([rank, 2**63], np.uint64))
-            for part in everybody:
+            for part in gathered:
                 memory.release(part)
-            return [part.size for part in everybody], [int(part[0]) for part in dealt], total.tolist()
+            return [part.size for part in gathered], [int(part[0])
+                                                      for part in dealt], total.tolist()
 
         world, results = ranks.run_ranks(3, body)
         self.assertEqual([result[0] for result in results], [[0, 1, 2]] * 3)
@@ -191,28 +196,32 @@ class Ranks(unittest.TestCase):
         self.assertEqual(results[0][2], [3, 2**63])
         self.assertEqual(world.messages, [4, 6, 6])  # an empty block is no message
         self.assertEqual(world.bytes, [2 * 4 * rank + 16 + 32 for rank in range(3)])
-        kept = [16 + 16] * 3  # not what a rank has copied to itself
+        kept = [16 + 16] * 3  # without a rank's copies to itself
         self.assertEqual(world.peak, [size + 16 + 4 * (0 + 1 + 2 - rank) for rank, size in enumerate(kept)])
         self.assertEqual(world.held, kept)
 
-    def test_what_no_rank_may(self):
+    def test_misuse_and_deadlock(self):
         def ended(body):
             with self.assertRaises((ranks.Misuse, ranks.DeadEnd, ZeroDivisionError)) as caught:
                 ranks.run_ranks(3, body)
             return str(caught.exception)
 
-        self.assertIn("nobody adds floats", ended(lambda rank, comm, memory: comm.all_reduce(np.ones(2))))
-        self.assertIn("was given list", ended(lambda rank, comm, memory: comm.all_gather([1])))
-        self.assertIn("different arrays", ended(lambda rank, comm, memory: comm.all_reduce(np.arange(1 + rank % 2))))
+        self.assertIn("integers only (R10)",
+                      ended(lambda rank, comm, memory: comm.all_reduce(np.ones(2))))
+        self.assertIn("got list", ended(lambda rank, comm, memory: comm.all_gather([1])))
+        self.assertIn("different type or shape",
+                      ended(lambda rank, comm, memory: comm.all_reduce(np.arange(1 + rank % 2))))
         self.assertIn("one block for each", ended(lambda rank, comm, memory: comm.all_to_all([np.ones(1)])))
         self.assertIn("not held", ended(lambda rank, comm, memory: memory.release(np.ones(1))))
-        self.assertIn("counted", ended(lambda rank, comm, memory: memory.hold("x", 3)))
+        self.assertIn("got int", ended(lambda rank, comm, memory: memory.hold("x", 3)))
         self.assertIn("division", ended(lambda rank, comm, memory: 1 // (rank - 1) or comm.all_gather(np.ones(1))))
         said = ended(lambda rank, comm, memory: rank == 1 or comm.all_gather(np.ones(1)))
-        self.assertEqual(said, "rank 1 ended after 0 calls (a collective takes every rank); waiting for ever: "
-                               "rank 0 in all_gather, its call 1, rank 2 in all_gather, its call 1")
+        self.assertEqual(
+            said,
+            "rank 1 ended after 0 calls (every rank must call a collective); waiting for ever: "
+            "rank 0 in all_gather, its call 1, rank 2 in all_gather, its call 1")
 
-    def test_what_is_sent_is_what_it_was(self):
+    def test_sent_blocks_are_copies(self):
         def body(rank, comm, memory):
             block = np.array([rank])
             got = comm.all_gather(block)
@@ -224,7 +233,7 @@ class Ranks(unittest.TestCase):
 
 
 class Truth(unittest.TestCase):
-    """What the judge compares with is what the programs compute."""
+    """The judge's expected results equal those of the programs."""
 
     def test_adamw(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -242,7 +251,7 @@ class Truth(unittest.TestCase):
                 master, m, v = arithmetic.adamw_step(*order, ours)
                 zp.write_tensors(made, {"after.master": master, "after.exp_avg": m, "after.exp_avg_sq": v,
                                         "after.max_exp_avg_sq": before["before.max_exp_avg_sq"]})
-                zp.run("judge", call, made)  # ends with 1 if a bit differs
+                zp.run("judge", call, made)  # exits with 1 if a bit differs
 
     def test_norm_and_plan(self):
         shards = gradients(3, 4, 100)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What the judge of the puzzles compares with is what the programs compute, and its budgets are those of the plan."""
+"""Puzzles: the judge's results equal those of the programs, its budgets those of the plan."""
 
 import os
 import pathlib
@@ -26,13 +26,13 @@ class InFolder(unittest.TestCase):
         self.folder = pathlib.Path(kept.name)
 
     def call(self, *words):
-        """What zeroproof gen writes for an operation."""
+        """The call that zeroproof gen writes for an operation."""
         path = self.folder / "call.safetensors"
         zp.run("gen", *words, "-o", path)
         return zp.tensors(path)
 
     def judged(self, **after):
-        """The program's verdict on results for that call: ends the test if a bit differs."""
+        """Checks results for that call with zeroproof judge; exits if a bit differs."""
         made = self.folder / "made.safetensors"
         zp.write_tensors(made, {f"after.{name}": array for name, array in after.items()})
         zp.run("judge", self.folder / "call.safetensors", made)
@@ -65,7 +65,7 @@ class Operations(InFolder):
                 self.judged(unscaled_grad=g1[0], found_inf=np.array([found_inf], np.uint32))
 
     def test_found_inf(self):
-        """Of a whole step, which is skipped then: NaN alone, an infinity alone, neither."""
+        """found_inf of a whole step with a NaN, an infinity, or neither."""
         path = self.folder / "g.safetensors"
         for value in (np.nan, -np.inf, 3e38):
             gradient = np.ones(3000, np.float32)
@@ -87,7 +87,7 @@ class Operations(InFolder):
         self.judged(nodes=nodes, refused=refused)
 
     def test_tree_sum(self):
-        """With beta1 = 0 and without a limit exp_avg is 0 + G * inv_scale."""
+        """With beta1 = 0 and no clipping, exp_avg is 0 + G * inv_scale."""
         path, settings = self.folder / "g.safetensors", self.folder / "s.toml"
         settings.write_text("[optimizer]\nbeta1 = 0.0\nmax_norm = 0.0\n")
         for count in (1, 5, 7, 12):
@@ -108,7 +108,7 @@ class Plans(InFolder):
             for count in (ranks, 7, 12, 13, 20):
                 plan = zp.json_of("plan", "byte_gpt_tiny", "--grid", f"{ranks}x1x1", "--stage", 1, "--micro-batches",
                                   count)["stages"][0]
-                at = arithmetic.cuts(plan_chunks(), ranks)
+                at = arithmetic.boundaries(plan_chunks(), ranks)
                 owned = [end - begin for begin, end in zip(at, at[1:])]
                 for row in (plan["smallest"], plan["largest"]):
                     ours = reduce_plan(count, owned, row["data_rank"])
@@ -121,7 +121,7 @@ class Plans(InFolder):
     def test_reduce_on_ranks_that_own_nothing(self):
         path = self.folder / "model.toml"
         path.write_text('[[tensor]]\nname = "x"\nshape = [3072]\n')
-        owned = np.diff(arithmetic.cuts(3, 5)).tolist()
+        owned = np.diff(arithmetic.boundaries(3, 5)).tolist()
         for count in (3, 5, 12):
             plan = zp.json_of("plan", path, "--grid", "5x1x1", "--stage", 1, "--micro-batches", count)["stages"][0]
             for row in (plan["smallest"], plan["largest"]):
@@ -140,7 +140,7 @@ class Plans(InFolder):
 
 class Layout(InFolder):
     def owners(self, model, ranks):
-        """(tensor number, begin, end) of every rank, as zeroproof plan has them."""
+        """(tensor number, begin, end) of every rank, from zeroproof plan."""
         plan = zp.json_of("plan", model, "--owners", "--grid", f"{ranks}x1x1")
         return [[(piece["tensor"], piece["tensor_begin"], piece["tensor_end"])
                  for part in rank["slices"] for piece in part["pieces"]] for rank in plan["ranks"]]
@@ -184,7 +184,7 @@ class Layout(InFolder):
         buckets = [min(4096, padded - begin) for begin in range(0, padded, 4096)]
 
         def flat(file):
-            """The masters of a rank's file where they stand in the one numbering; NaN where it has none."""
+            """The masters of a rank's file at their place in the flat range; NaN elsewhere."""
             array = np.full(padded, np.nan, np.float32)
             for name, values in zp.tensors(file).items():
                 if name.startswith("master."):
@@ -200,7 +200,7 @@ class Layout(InFolder):
             places = arithmetic.shards_of(np.arange(padded), buckets, ranks)
             for rank, own in enumerate(places):
                 file = folder / "step-00000001" / f"rank-{rank:05}.safetensors"
-                self.assertEqual(file.exists(), own.size > 0)  # of 5 ranks, rank 0 has nothing of buckets of 4 chunks
+                self.assertEqual(file.exists(), own.size > 0)  # rank 0 of 5 has none
                 if own.size == 0:
                     continue
                 there = flat(file)
@@ -214,7 +214,7 @@ class Layout(InFolder):
 
 class Grid(InFolder):
     def test_groups(self):
-        """Checkpoints of a grid: TP rank 0 alone saves what is replicated, and the columns of a file tell t."""
+        """Checkpoints of a grid: TP rank 0 saves replicated tensors; columns identify t."""
         grid = (2, 2, 2)
         zp.run("train", "--workload", "byte_gpt", "--dtype", "bf16", "--norm", "exact", "--stage", 1, "--steps", 1,
                "--grid", "2x2x2", "--world", "threads:8", "--checkpoint", self.folder / "c")
@@ -222,14 +222,14 @@ class Grid(InFolder):
         ranks = range(8)
         norms = [sum(array.size for name, array in file.items() if name.startswith("master.") and "norm." in name)
                  for file in files]
-        self.assertEqual(sum(norms), 9 * 2 * 136)  # gains and biases of nine norms are replicated, and saved once
+        self.assertEqual(sum(norms), 9 * 2 * 136)  # gains and biases of nine norms, saved once
         for rank in ranks:
             parts, _, counts = arithmetic.groups(rank, grid, 1)
             self.assertEqual([arithmetic.groups(part, grid, 1)[2] for part in parts], [1, 0])
             self.assertTrue(counts or norms[rank] == 0, norms)
             columns = {int(name.split("@")[1]) for name in files[rank] if name.startswith("master.")
                        and name.split("@")[0].endswith(("query.bias", "key.bias", "value.bias"))}
-            first = arithmetic.groups(rank, grid, 0)[1][0]  # the data ranks of one TP rank begin with it
+            first = arithmetic.groups(rank, grid, 0)[1][0]  # data ranks of a TP rank begin with t
             self.assertLessEqual(columns, {68 * first}, rank)
 
     def test_sizes(self):

@@ -1,4 +1,4 @@
-"""adamw: a line for every rounding of R6, or nearly."""
+"""adamw: R6, one rounding per operation."""
 
 import numpy as np
 

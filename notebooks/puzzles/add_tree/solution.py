@@ -1,4 +1,4 @@
-"""add_tree: level by level, and what stands alone goes up as it is."""
+"""add_tree: level by level; a node without a neighbour is kept unchanged."""
 
 
 def add_tree(leaves):

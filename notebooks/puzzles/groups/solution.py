@@ -1,4 +1,4 @@
-"""groups: neighbours are the TP ranks of one place, every tp-th rank shares a state."""
+"""groups: consecutive ranks are TP ranks of the same d and c; every tp-th rank shares a state."""
 
 
 def groups(rank, dp, cp, tp, replicated):

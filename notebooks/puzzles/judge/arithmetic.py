@@ -1,4 +1,4 @@
-"""What results are compared with: a few rules of the contract, in numpy and Python's integers."""
+"""Expected results: a few rules of the contract, in numpy and Python's integers."""
 
 import math
 from fractions import Fraction
@@ -11,7 +11,7 @@ LIMBS = 21
 
 
 def tree_sum(leaves):
-    """R11, by its nodes: (l, k) is (l-1, 2k) + (l-1, 2k+1), or the first alone where the second covers nothing."""
+    """R11: node (l, k) is (l-1, 2k) + (l-1, 2k+1), or the first alone if the second is empty."""
     level = list(leaves)
     while len(level) > 1:
         level = [level[i] + level[i + 1] if i + 1 < len(level) else level[i] for i in range(0, len(level), 2)]
@@ -31,7 +31,7 @@ def nodes_of_block(a, b):
 
 
 def power(base, t):
-    """R5: squares from the right, in fp64."""
+    """R5: base^t by squaring, from the lowest bit of t, in fp64."""
     result = np.float64(1)
     base = np.float64(base)
     while True:
@@ -69,7 +69,7 @@ def sum_of_squares(values):
 
 
 def to_words(total):
-    """An integer as 21 words of 32 bits each, lowest first, in uint64: ranks can add them."""
+    """An integer as 21 words of 32 bits, lowest first, in uint64: sums do not overflow."""
     return np.array([(total >> (32 * i)) & 0xFFFFFFFF for i in range(LIMBS)], np.uint64)
 
 
@@ -78,7 +78,7 @@ def from_words(words):
 
 
 def coefficient(total, max_norm):
-    """R12: N is the sum rounded to fp64 once, then its root; the coefficient is made in fp64 and rounded once."""
+    """R12: N is the root of the sum rounded to fp64; the coefficient is in fp64, rounded once."""
     norm = math.sqrt(total / 2**352)
     q = max_norm / (norm + 1e-6)
     return F(q if q < 1 else 1)
@@ -105,14 +105,14 @@ def unscale(shards, inv_scale):
     return g1, int(any(not np.isfinite(shard).all() for shard in g1))
 
 
-def cuts(chunks, ranks):
-    """R13: where the slices of one bucket begin and end, in elements."""
+def boundaries(chunks, ranks):
+    """R13: boundaries of the slices of one bucket, in elements."""
     return [1024 * (chunks * rank // ranks) for rank in range(ranks + 1)]
 
 
 def shard_map(sizes, ranks):
-    """R13, one bucket: for every rank (tensor, begin, end) of what it owns, without padding."""
-    at = cuts(sum(-(-size // 1024) for size in sizes), ranks)
+    """R13, one bucket: (tensor, begin, end) of the elements of every rank, without padding."""
+    at = boundaries(sum(-(-size // 1024) for size in sizes), ranks)
     owned, rank, begin = [[] for _ in range(ranks)], 0, 0
     for tensor, size in enumerate(sizes):
         done = 0
@@ -129,13 +129,15 @@ def shard_map(sizes, ranks):
 def shards_of(whole, buckets, ranks):
     """R13: every rank's shard, its slices of all buckets one after another."""
     begins = np.cumsum([0, *buckets])
-    slices = [[whole[begin:][cut:end] for begin, length in zip(begins, buckets)
-               for cut, end in [cuts(length // 1024, ranks)[rank:rank + 2]]] for rank in range(ranks)]
+    slices = [[
+        whole[begin:][first:end] for begin, length in zip(begins, buckets)
+        for first, end in [boundaries(length // 1024, ranks)[rank:rank + 2]]
+    ] for rank in range(ranks)]
     return [np.concatenate([whole[:0], *own]) for own in slices]
 
 
 def groups(rank, grid, replicated):
-    """R11, R12: ranks whose parts make a leaf, ranks that share a state, and whether this one counts in the norm."""
+    """R11, R12: ranks whose parts make a leaf, ranks that share a state, 1 if this rank counts."""
     place = {(d, c, t): (d * grid[1] + c) * grid[2] + t for d, c, t in np.ndindex(*grid)}
     mine = next(where for where, number in place.items() if number == rank)
     parts = [number for where, number in place.items() if where[:2] == mine[:2]] if replicated else [rank]

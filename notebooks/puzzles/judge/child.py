@@ -1,6 +1,6 @@
 """child.py PUZZLE FILE DESCRIPTOR: runs a learner's file, and writes the verdict as JSON to the descriptor.
 
-A process of its own: whatever the file does, the judge is left to say so. FILE may be what C++ was compiled to, too.
+A separate process, so that a crash of the file does not end the judge. FILE may be a C++ library.
 """
 
 import json
@@ -17,7 +17,7 @@ from judge.verdict import Judge, Wrong  # noqa: E402
 
 
 def where(error, path):
-    """The last line of the learner's file that an error went through."""
+    """The innermost line of the learner's file in an error's traceback."""
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == path]
     return f" in line {lines[-1]}" if lines else ""
 
@@ -27,20 +27,21 @@ def of_rank(error):
 
 
 def function_of(name, path):
-    """The learner's function, or why there is none."""
+    """The learner's function; raises Wrong if the file has none."""
     if path.endswith(".so"):
         return compiled_cases.function_of(name, path)
     try:
         code = compile(pathlib.Path(path).read_bytes(), path, "exec")
     except (SyntaxError, ValueError) as error:
         at = f" at line {error.lineno}" if getattr(error, "lineno", None) else ""
-        raise Wrong(f"the file does not parse{at}: {getattr(error, 'msg', error)} (nothing of it was run); mend it",
+        raise Wrong(f"the file does not parse{at}: {getattr(error, 'msg', error)}",
                     "refused") from None
     names = {"__name__": "puzzle", "__file__": path}
     exec(code, names)
     if not callable(names.get(name)):
-        raise Wrong(f"the file has no function {name} (it is what is judged); "
-                    f"notebooks/puzzle start {name} writes one to begin with", "refused")
+        raise Wrong(
+            f"the file has no function {name}; notebooks/puzzle start {name} writes a template",
+            "refused")
     return names[name]
 
 
@@ -55,14 +56,23 @@ def verdict(name, path):
     except (DeadEnd, Misuse) as error:
         return {"status": "fail", "text": f"{error}{of_rank(error)}{where(error, path)}"}
     except compiled_cases.Refusal as refusal:
-        return {"status": "fail", "text": f"{name} refused arguments that are right ({refusal}); after "
-                                          f"{judge.cases:,} cases"}
+        return {
+            "status": "fail",
+            "text": f"{name} rejected valid arguments after {judge.cases:,} cases: "
+            f"{refusal}"
+        }
     except SystemExit as error:
-        return {"status": "ended", "text": f"the program was ended{where(error, path)} by exit (the answer is what the "
-                                           f"function returns); return it"}
-    except BaseException as error:  # noqa: B902  (whatever it is, it is the learner's)
-        said = str(error).splitlines()[0][:200] if str(error) else "no message"
-        return {"status": "error", "text": f"{type(error).__name__}{of_rank(error)}{where(error, path)}: {said}"}
+        return {
+            "status": "ended",
+            "text": f"the function called exit{where(error, path)}; return the result "
+            f"instead"
+        }
+    except BaseException as error:  # noqa: B902  (any error of the learner's code)
+        message = str(error).splitlines()[0][:200] if str(error) else "no message"
+        return {
+            "status": "error",
+            "text": f"{type(error).__name__}{of_rank(error)}{where(error, path)}: {message}"
+        }
 
 
 if __name__ == "__main__":

@@ -28,7 +28,7 @@ def progress_of(folder):
         assert isinstance(known, dict) and all(isinstance(of, dict) for of in known.values())
         return known
     except (ValueError, AssertionError, OSError):
-        raise Refused(f"{path} is not what was written there (it remembers what is solved); remove it") from None
+        raise Refused(f"{path}, the list of solved puzzles, is damaged; remove it") from None
 
 
 def remember(folder, name, **what):
@@ -44,13 +44,12 @@ def names(cpp):
 
 
 def known_name(words):
-    """NAME.py or NAME.cpp: what the learner's file is called."""
+    """NAME.py or NAME.cpp, the name of the learner's file."""
     if words.name not in names(words.cpp):
         if words.name in names(not words.cpp):
-            raise Refused(f"'{words.name}' is a puzzle in {'Python' if words.cpp else 'C++'} alone (nothing was done); "
-                          f"{'leave out' if words.cpp else 'add'} --cpp")
-        raise Refused(f"'{words.name}' is no puzzle (nothing was done); notebooks/puzzle list shows them: "
-                      f"{', '.join(names(words.cpp))}")
+            raise Refused(f"'{words.name}' is a puzzle in {'Python' if words.cpp else 'C++'} only; "
+                          f"{'omit' if words.cpp else 'add'} --cpp")
+        raise Refused(f"no puzzle '{words.name}'; use one of {', '.join(names(words.cpp))}")
     return words.name + (".cpp" if words.cpp else ".py")
 
 
@@ -60,7 +59,7 @@ def of_puzzle(name, file):
 
 
 def key_of(file):
-    """What the progress calls it."""
+    """The key of a file in the progress."""
     return file if file.endswith(".cpp") else pathlib.Path(file).stem
 
 
@@ -77,12 +76,12 @@ def list_puzzles(words):
 def start(words):
     path = words.folder / known_name(words)
     if not words.folder.is_dir():
-        raise Refused(f"{words.folder} is no folder (your file goes there); make it first")
+        raise Refused(f"{words.folder} is not a folder; create it first")
     try:
         with open(path, "x", encoding="utf-8") as file:
             file.write(of_puzzle(path.name, f"starter{path.suffix}").read_text())
     except FileExistsError:
-        raise Refused(f"{path} is there already (nothing is overwritten); name another folder, or go on") from None
+        raise Refused(f"{path} exists already and is not overwritten; use another folder") from None
     print(f"{path}: write {words.name}, then: python3 {os.path.relpath(sys.argv[0])} check {path}")
     return 0
 
@@ -94,7 +93,7 @@ def limits(seconds):
 
 
 def judged(name, path):
-    """The verdict on a file, and what it printed."""
+    """The verdict on a file, its printed text and the size of that."""
     seconds = compiled.call_seconds()
     longest = WALL_SECONDS + seconds
     read, write = os.pipe()
@@ -109,9 +108,10 @@ def judged(name, path):
         except subprocess.TimeoutExpired:
             os.killpg(child.pid, 9)
             code = child.wait()
-            hung = f"no answer after {longest} s (a right one takes a second); look for what it waits for"
+            hung = f"no result after {longest} s (the solution takes one); look for an endless wait"
         else:
-            hung = f"no answer after {seconds} s of computing (a right one takes one); look for a loop without end"
+            hung = (f"no result after {seconds} s of CPU time (the solution takes one); "
+                    f"look for an endless loop")
         with os.fdopen(read, "rb") as pipe:
             text = pipe.read(LARGEST).decode(errors="replace")
         size = printed.seek(0, os.SEEK_END)
@@ -123,13 +123,15 @@ def judged(name, path):
         if code in (-9, -24):
             verdict = {"status": "hung", "text": hung}
         else:
-            verdict = {"status": "ended",
-                       "text": f"the file ended the program with {code} (there is no answer to judge); let it return"}
+            verdict = {
+                "status": "ended",
+                "text": f"the process ended with exit code {code} and without a result; return one"
+            }
     return verdict, said, size
 
 
 def numpy_elsewhere():
-    """How to come to numpy: by the system's interpreter, if that one has it and another stands before it."""
+    """How to get numpy: the system's interpreter if it has it, otherwise its installation."""
     system = "/usr/bin/python3"
     if sys.executable != system and pathlib.Path(system).is_file():
         if subprocess.run([system, "-c", "import numpy"], stderr=subprocess.DEVNULL).returncode == 0:
@@ -141,14 +143,15 @@ def check(words):
     path = words.file
     name, cpp = words.name or path.stem, path.suffix in (".cpp", ".cc", ".cxx")
     if name not in names(cpp):
-        raise Refused(f"{path.name} is called after no {'C++ ' * cpp}puzzle (the name says what is judged); add --name "
-                      f"NAME, one of {', '.join(names(cpp))}")
+        raise Refused(
+            f"{path.name} is not named after a {'C++ ' * cpp}puzzle; add --name NAME, one of "
+            f"{', '.join(names(cpp))}")
     if not path.is_file():
-        raise Refused(f"{path} is no file (there is nothing to judge); "
-                      f"notebooks/puzzle start {'--cpp ' * cpp}{name} writes one to begin with")
+        raise Refused(
+            f"{path} is not a file; notebooks/puzzle start {'--cpp ' * cpp}{name} writes a "
+            f"template")
     if not (cpp and compiled.by_program(name)) and importlib.util.find_spec("numpy") is None:
-        print(f"numpy cannot be imported by {sys.executable} (puzzles compute with it); {numpy_elsewhere()}",
-              file=sys.stderr)
+        print(f"numpy cannot be imported by {sys.executable}; {numpy_elsewhere()}", file=sys.stderr)
         return 3
     if cpp:
         with tempfile.TemporaryDirectory() as folder:
@@ -160,7 +163,7 @@ def check(words):
     if size > SHOWN:
         print(f"| ... {size:,} bytes were printed, of which {SHOWN:,} are shown")
     if verdict["status"] == "pass":
-        print(f"right: {name}, {verdict['text']}")
+        print(f"correct: {name}, {verdict['text']}")
         remember(path.parent, name + ".cpp" * cpp, solved=True)
     else:
         single = "\n" not in verdict["text"]
@@ -181,29 +184,32 @@ def hint(words):
 def solution(words):
     file = known_name(words)
     if not progress_of(words.folder).get(key_of(file), {}).get("solved"):
-        raise Refused(f"{words.name} is not solved in {words.folder} (a solution is for comparing with your own); "
-                      f"notebooks/puzzle check it first, or ask for a hint")
+        raise Refused(
+            f"{words.name} is not solved in {words.folder} (solutions are for comparison); "
+            f"solve it first, or request a hint")
     print(of_puzzle(file, f"solution{pathlib.Path(file).suffix}").read_text(), end="")
     return 0
 
 
 def main(arguments):
-    parser = argparse.ArgumentParser(prog="puzzle", description="functions of a sharded optimizer, judged in bits")
+    parser = argparse.ArgumentParser(
+        prog="puzzle", description="functions of a sharded optimizer, checked bit by bit")
     commands = parser.add_subparsers(dest="command", required=True, metavar="list | start | check | hint | solution")
-    for run, about in ((list_puzzles, "what there is, and how far you are"), (start, "writes NAME.py to begin with"),
-                       (hint, "the next hint"), (solution, "shown when yours is right")):
+    for run, about in ((list_puzzles,
+                        "the puzzles and your progress"), (start, "writes a template NAME.py"),
+                       (hint, "the next hint"), (solution, "the solution of a solved puzzle")):
         command = commands.add_parser(run.__name__.split("_")[0], help=about, description=about)
         if run is not list_puzzles:
             command.add_argument("name", metavar="NAME")
             command.add_argument("--cpp", action="store_true", help="in C++, with the contract's own signature")
         command.add_argument("folder", metavar="FOLDER", nargs="?", type=pathlib.Path, default=pathlib.Path("."),
-                             help="where your files are (default: here)")
+                             help="the folder of your files (default: .)")
         command.set_defaults(run=run)
     command = commands.add_parser("check", help="judges a file", description="judges a file")
     command.add_argument("file", metavar="FILE", type=pathlib.Path)
-    command.add_argument("--name", metavar="NAME", help="the puzzle, if the file is not called after it")
+    command.add_argument("--name", metavar="NAME", help="the puzzle, if the file has another name")
     command.set_defaults(run=check)
-    if "--cpp" in arguments[1:]:  # to the front, since argparse takes no FOLDER after it when NAME comes before
+    if "--cpp" in arguments[1:]:  # first, because argparse accepts no FOLDER after NAME --cpp
         arguments = [arguments[0], "--cpp", *(word for word in arguments[1:] if word != "--cpp")]
     words = parser.parse_args(arguments)
     try:
@@ -213,6 +219,6 @@ def main(arguments):
         return 3
     except (Refused, OSError) as error:
         if isinstance(error, OSError):
-            error = f"{error.filename}: {error.strerror} (nothing was done); look there"
+            error = f"{error.filename}: {error.strerror}"
         print(f"puzzle: {error}", file=sys.stderr)
         return 2

@@ -1,4 +1,4 @@
-"""C++ puzzles that are judged here: their C functions as Python ones, with the cases of the Python puzzles."""
+"""C++ puzzles judged in Python: their C functions as Python functions, and their cases."""
 
 import ctypes
 
@@ -10,18 +10,18 @@ from judge.cases.maximal_nodes import judge_maximal_nodes
 from judge.inputs import gradients
 from judge.verdict import Wrong
 
-GUARD = 64  # elements before and behind an output that nobody may touch
-ROOM = 256  # nodes that fit an answer; a block has less than 128
+GUARD = 64  # elements before and behind an output that must not change
+MOST_NODES = 256  # capacity of a result; a block has less than 128 nodes
 SAID = 300
 RETURNED, REFUSED = 0, 1
 
 
 class Refusal(Exception):
-    """The function has refused its arguments."""
+    """The function rejected its arguments."""
 
 
 class Library:
-    """The one function of a door."""
+    """The C function of a wrapper."""
 
     def __init__(self, name, path):
         self.name, self.function = name, ctypes.CDLL(path).puzzle_call
@@ -34,7 +34,7 @@ class Library:
         if outcome == REFUSED:
             raise Refusal(said)
         if outcome != RETURNED:
-            raise Wrong(f"{self.name} threw: {said} (nothing here is wrong with its arguments); let it return", "error")
+            raise Wrong(f"{self.name} threw for valid arguments: {said}", "error")
 
 
 def address(array):
@@ -42,7 +42,7 @@ def address(array):
 
 
 class Guarded:
-    """An output of all bits set, between elements that have to stay as they are."""
+    """An output filled with one bits, between guard elements that must not change."""
 
     def __init__(self, name, numel, dtype):
         self.name = name
@@ -52,8 +52,7 @@ class Guarded:
     def result(self):
         outside = np.concatenate([self.whole[:GUARD], self.whole[GUARD + self.inside.size:]])
         if outside.tobytes() != b"\xff" * outside.nbytes:
-            raise Wrong(f"{self.name} was written outside of its {self.inside.size} elements (others are there); stay "
-                        f"inside")
+            raise Wrong(f"{self.name} was written outside of its {self.inside.size} elements")
         return self.inside.copy()
 
 
@@ -65,15 +64,15 @@ def grad_sum(library):
         total = Guarded("sum", numel, np.float32)
         library(address(together), len(leaves), numel, address(total.inside))
         if together.tobytes() != before.tobytes():
-            raise Wrong("grad_sum has edited its leaves (others need them); work on a copy")
+            raise Wrong("grad_sum modified its leaves; work on a copy")
         return total.result()
     return call
 
 
 def maximal_nodes(library):
     def call(first, last):
-        nodes, count = np.zeros((ROOM, 2), np.int64), ctypes.c_int64(0)
-        library(first, last, address(nodes), ROOM, ctypes.byref(count))
+        nodes, count = np.zeros((MOST_NODES, 2), np.int64), ctypes.c_int64(0)
+        library(first, last, address(nodes), MOST_NODES, ctypes.byref(count))
         return [tuple(node) for node in nodes[:count.value].tolist()]
     return call
 
@@ -100,8 +99,8 @@ def must_refuse(judge, about, *arguments):
     except Refusal:
         judge.cases += 1
         return
-    raise Wrong(f"{judge.name} returned {str(got)[:60]} for {about} (the contract refuses it: invalid_argument); throw "
-                f"zeroproof::Error, as ZP_CHECK does")
+    raise Wrong(f"{judge.name} returned {str(got)[:60]} for {about} (the contract refuses it: "
+                f"invalid_argument); throw zeroproof::Error with ZP_CHECK")
 
 
 def differs(judge, phase, buffer, about, element, got, want):
@@ -126,7 +125,7 @@ def judge_nodes(judge):
 
 
 def slice_of_bucket(padded_numel, world_size, bucket_numel, bucket, rank):
-    """R13: buckets one after another, the last one shorter; in each, chunks of 1024 dealt out as evenly as they go."""
+    """R13: consecutive buckets, the last one shorter; each split evenly in chunks of 1024."""
     begin = bucket * bucket_numel
     chunks = min(bucket_numel, padded_numel - begin) // 1024
     return begin + chunks * rank // world_size * 1024, begin + chunks * (rank + 1) // world_size * 1024
@@ -192,7 +191,7 @@ def judge_exact_norm(judge):
     return "norms"
 
 
-# name: its C function as a Python one, and what judges it
+# name: its C function as a Python function, and its judge
 JUDGES = {
     "grad_sum": (grad_sum, judge_grad_sum),
     "maximal_nodes": (maximal_nodes, judge_nodes),

@@ -1,4 +1,4 @@
-"""What functions are called with."""
+"""Inputs of the functions."""
 
 import numpy as np
 

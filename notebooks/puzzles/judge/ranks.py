@@ -1,4 +1,4 @@
-"""Virtual ranks: threads, whose collectives count what is sent, whose memory is counted, whose dead ends are seen."""
+"""Virtual ranks: threads with collectives that count traffic and memory and detect deadlocks."""
 
 import contextlib
 import threading
@@ -7,19 +7,19 @@ import numpy as np
 
 
 class Misuse(Exception):
-    """A collective or the memory was used in a way that no rank may; the text is for the learner."""
+    """Invalid use of a collective or of the memory; the text is for the learner."""
 
 
 class DeadEnd(Exception):
-    """No rank can go on: some wait in a collective that others have left out."""
+    """Deadlock: some ranks wait in a collective that others do not call."""
 
 
 class Aborted(Exception):
-    """Another rank has ended the run."""
+    """Another rank ended the run."""
 
 
 class World:
-    """What all ranks of a run share."""
+    """State shared by all ranks of a run."""
 
     def __init__(self, size):
         self.size = size
@@ -32,7 +32,7 @@ class World:
         self.held, self.peak = [0] * size, [0] * size
 
     def meet(self, rank, kind, block, combine):
-        """Hands over a block, waits for all others, and returns what `combine` makes of all blocks for this rank."""
+        """Contributes a block, waits for all ranks, and returns combine(all blocks, rank)."""
         with self.turn:
             self.at[rank], self.given[rank] = kind, block
             self.calls[rank] += 1
@@ -47,7 +47,7 @@ class World:
                 self.round += 1
                 self.turn.notify_all()
             else:
-                self._look()
+                self._detect_deadlock()
             while self.round == entered and self.over is None:
                 self.turn.wait()
             if self.round == entered:
@@ -57,7 +57,7 @@ class World:
     def leave(self, rank):
         with self.turn:
             self.at[rank] = "has ended"
-            self._look()
+            self._detect_deadlock()
 
     def abort(self, reason):
         with self.turn:
@@ -68,8 +68,8 @@ class World:
             self.over = reason
         self.turn.notify_all()
 
-    def _look(self):
-        """Whether nobody is left who could go on. Called with the lock held."""
+    def _detect_deadlock(self):
+        """Ends the run if no rank can continue. Called with the lock held."""
         waiting = [rank for rank in range(self.size) if self.at[rank] not in ("runs", "has ended")]
         if not waiting or "runs" in self.at or len(set(self.at)) == 1:
             return
@@ -77,38 +77,39 @@ class World:
         waits = ", ".join(f"rank {rank} in {self.at[rank]}, its call {self.calls[rank]}" for rank in waiting)
         why = " and ".join(f"rank {rank} ended after {self.calls[rank]} calls" for rank in ended)
         why = why or "ranks are in different collectives"
-        self._end(DeadEnd(f"{why} (a collective takes every rank); waiting for ever: {waits}"))
+        self._end(DeadEnd(f"{why} (every rank must call a collective); waiting for ever: {waits}"))
 
 
 def _array(value, what):
     if not isinstance(value, np.ndarray):
-        raise Misuse(f"{what} was given {type(value).__name__} (blocks are bytes of numpy arrays); give it an array")
+        raise Misuse(f"{what} got {type(value).__name__}; pass a numpy array")
     return value
 
 
 def _memory_of(array):
-    """The array whose memory a view shows."""
+    """The array that owns the memory of a view."""
     while isinstance(array.base, np.ndarray):
         array = array.base
     return array
 
 
 class Comm:
-    """The collectives of one rank. Results are arrays of its own, which count as held until they are released.
+    """The collectives of one rank. Results are new arrays, which count as held until released.
 
-    A message is a block of one byte or more to another rank. What is sent counts as held while it is on its way, unless
-    it is an argument's memory or held anyway. What a rank copies to itself is not counted.
+    A message is a block of one byte or more to another rank. Sent blocks count as held during the
+    collective, unless they are parts of an argument or of a held array. Copies of a rank to itself
+    are not counted.
     """
 
     def __init__(self, world, rank, memory):
         self._world, self.rank, self.size, self._memory = world, rank, world.size, memory
 
     def _meet(self, kind, given, blocks, combine):
-        """`given` to World.meet; `blocks` of it go to other ranks, and the answer's arrays are held."""
+        """World.meet with `given`; counts the sent `blocks` and holds the result's arrays."""
         sizes = [block.nbytes for block in blocks if block.nbytes > 0]
         self._world.bytes[self.rank] += sum(sizes)
         self._world.messages[self.rank] += len(sizes)
-        with self._memory.on_its_way(blocks):
+        with self._memory.in_flight(blocks):
             result = self._world.meet(self.rank, kind, given, combine)
             for rank, part in enumerate(result) if isinstance(result, list) else [(None, result)]:
                 self._memory.hold(kind, part, counted=rank != self.rank)
@@ -122,7 +123,8 @@ class Comm:
     def all_to_all(self, blocks):
         """Block r goes to rank r; returns the blocks this rank got, in the order of ranks."""
         if not isinstance(blocks, (list, tuple)) or len(blocks) != self.size:
-            raise Misuse(f"all_to_all takes one block for each of {self.size} ranks (an empty one is a block too)")
+            raise Misuse(
+                f"all_to_all needs one block for each of {self.size} ranks, which may be empty")
         blocks = [_array(block, "all_to_all") for block in blocks]
         others = [block for rank, block in enumerate(blocks) if rank != self.rank]
         return self._meet("all_to_all", blocks, others, lambda given, to: [np.array(b[to]) for b in given])
@@ -131,12 +133,12 @@ class Comm:
         """The sum over all ranks, of integers."""
         words = _array(words, "all_reduce")
         if words.dtype.kind not in "iu":
-            raise Misuse(f"all_reduce was given {words.dtype} (R10: nobody adds floats for us); give it integers")
+            raise Misuse(f"all_reduce got {words.dtype}; collectives add integers only (R10)")
 
         def add(given, _):
             if len({(block.dtype, block.shape) for block in given}) > 1:
                 shapes = ", ".join(f"rank {rank} {b.dtype}{list(b.shape)}" for rank, b in enumerate(given))
-                raise Misuse(f"all_reduce was given different arrays (they are added word by word): {shapes}")
+                raise Misuse(f"all_reduce got arrays of different type or shape: {shapes}")
             total = given[0].copy()
             for block in given[1:]:
                 total += block
@@ -152,7 +154,7 @@ class Memory:
         self._world, self._rank, self._arrays, self._lent = world, rank, {}, []
 
     def lend(self, arrays):
-        """Arguments of the function: they are there anyway, and not counted."""
+        """Registers arguments of the function, which are not counted."""
         self._lent += arrays
 
     def _add(self, size):
@@ -162,7 +164,8 @@ class Memory:
     def hold(self, name, array, counted=True):
         """Counts an array until it is released; returns it."""
         if not isinstance(array, np.ndarray):
-            raise Misuse(f"memory.hold('{name}', ...) was given {type(array).__name__} (bytes of arrays are counted)")
+            raise Misuse(
+                f"memory.hold('{name}', ...) got {type(array).__name__}; pass a numpy array")
         size = array.nbytes if counted else 0
         self._arrays[id(array)] = array, size
         self._add(size)
@@ -171,12 +174,12 @@ class Memory:
     def release(self, array):
         _, size = self._arrays.pop(id(array), (None, None))
         if size is None:
-            raise Misuse("memory.release was given an array that is not held (it was never, or is not any more)")
+            raise Misuse("memory.release got an array that is not held")
         self._add(-size)
 
     @contextlib.contextmanager
-    def on_its_way(self, blocks):
-        """Counts the whole memory that these blocks are parts of, for as long as they are sent."""
+    def in_flight(self, blocks):
+        """Counts the whole arrays behind these blocks while they are sent."""
         known = {id(_memory_of(array)) for array in (*(array for array, _ in self._arrays.values()), *self._lent)}
         wholes = {id(whole): whole.nbytes for whole in map(_memory_of, blocks) if id(whole) not in known}
         size = sum(wholes.values())
@@ -186,7 +189,7 @@ class Memory:
 
 
 def run_ranks(size, body):
-    """body(rank, comm, memory) on every rank, as threads. Returns (world, results); raises what ended the run first."""
+    """Runs body(rank, comm, memory) on every rank, as threads. Returns (world, results)."""
     world, results = World(size), [None] * size
 
     def rank_thread(rank):
@@ -195,7 +198,7 @@ def run_ranks(size, body):
             results[rank] = body(rank, Comm(world, rank, memory), memory)
         except Aborted:
             return
-        except BaseException as error:  # noqa: B902  (what a learner's function does is the learner's)
+        except BaseException as error:  # noqa: B902  (any error of the learner's code)
             error.rank = rank
             world.abort(error)
             return

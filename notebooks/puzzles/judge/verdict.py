@@ -1,10 +1,10 @@
-"""Comparing a learner's results in bits, and saying what differs in the words of zeroproof verify."""
+"""Compares a learner's results bit by bit; reports in the format of zeroproof verify."""
 
 import numpy as np
 
 
 class Wrong(Exception):
-    """The verdict on a function that does not do what was asked; `text` is what the learner reads."""
+    """The verdict on a wrong function; `text` is for the learner."""
 
     def __init__(self, text, status="fail"):
         super().__init__(text)
@@ -24,30 +24,30 @@ def shown(value):
 
 
 def require_array(name, what, got, like, inputs):
-    """An array of the type and shape of `like`, in memory of its own."""
+    """Checks for a new array of the type and shape of `like`."""
     if got is None:
-        raise Wrong(f"{name} returned nothing (the answer is {what}); end it with a return")
+        raise Wrong(f"{name} returned nothing; return {what}")
     if not isinstance(got, np.ndarray):
-        raise Wrong(f"{name} returned {type(got).__name__} for {what} (bits of arrays are compared); return an array")
+        raise Wrong(f"{name} returned {type(got).__name__} for {what}; return an array")
     if got.dtype != like.dtype:
-        raise Wrong(f"{name} returned {what} in {got.dtype} (every operation is rounded to {like.dtype}); stay in it")
+        raise Wrong(f"{name} returned {what} in {got.dtype}; round every operation to {like.dtype}")
     if got.shape != like.shape:
-        raise Wrong(f"{name} returned {what} of shape {list(got.shape)} (it has {list(like.shape)}); return all of it")
+        raise Wrong(
+            f"{name} returned {what} of shape {list(got.shape)}, expected {list(like.shape)}")
     if any(np.shares_memory(got, array) for array in inputs):
-        raise Wrong(f"{name} returned {what} as a view of its input (others write there again); return a new array")
+        raise Wrong(f"{name} returned {what} as a view of its input; return a new array")
 
 
 def require_tuple(name, what, got, count):
-    """A tuple of so many values."""
+    """Checks for a tuple of `count` values."""
     if got is None:
-        raise Wrong(f"{name} returned nothing (the answer is a tuple of {what}); end it with a return")
+        raise Wrong(f"{name} returned nothing; return a tuple of {what}")
     if not isinstance(got, tuple) or len(got) != count:
-        raise Wrong(f"{name} returned {type(got).__name__} (the answer is a tuple of {what}); return all "
-                    f"{count} of them")
+        raise Wrong(f"{name} returned {type(got).__name__}; return a tuple of {what}")
 
 
 def require_budget(world, plans, about, phase, say=None):
-    """Bytes, messages and memory of every rank against its plan. `say(rank, what, used)` may know what was done."""
+    """Checks bytes, messages and memory of every rank; say(rank, what, used) may return a hint."""
     for rank, plan in enumerate(plans):
         used = {"bytes": world.bytes, "messages": world.messages, "bytes held at most": world.peak}
         for what, limit in plan.items():
@@ -59,25 +59,25 @@ def require_budget(world, plans, about, phase, say=None):
 
 
 class Judge:
-    """Calls the function, counts what was equal, and stops at the first difference."""
+    """Calls the function, counts equal results, and stops at the first difference."""
 
     def __init__(self, name, function):
         self.name, self.function = name, function
         self.cases, self.elements = 0, 0
 
     def call(self, *arguments):
-        """The function's answer; the arrays among its arguments have to be as they were."""
+        """The function's result and its array arguments, which must not be modified."""
         arrays = [a for argument in arguments for a in (argument if isinstance(argument, list) else [argument])
                   if isinstance(a, np.ndarray)]
         before = [array.copy() for array in arrays]
         answer = self.function(*arguments)
         for number, (array, kept) in enumerate(zip(arrays, before)):
             if array.shape != kept.shape or array.tobytes() != kept.tobytes():
-                raise Wrong(f"{self.name} has edited array {number} of its arguments (others need it); work on a copy")
+                raise Wrong(f"{self.name} modified array {number} of its arguments; work on a copy")
         return answer, arrays
 
     def compare(self, about, got, want, *, step=1, phase, rank=0, buffer):
-        """Bits; all NaNs are one value."""
+        """Compares bits; all NaNs are one value."""
         self.elements += want.size
         got, want = got.ravel(), want.ravel()
         other = (bits(got) != bits(want)) & ~(np.isnan(got) & np.isnan(want))

@@ -1,4 +1,4 @@
-"""reduce: own leaves become nodes, nodes travel to the owner, who goes on where their ranks have stopped."""
+"""reduce: own leaves become nodes, nodes are sent to the owners, which continue the additions."""
 
 import numpy as np
 

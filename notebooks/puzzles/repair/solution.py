@@ -1,4 +1,4 @@
-"""repair: pairs of two streams that touch a buffer, without those that a path through others orders already."""
+"""repair: pairs of two streams that access a buffer, except those that other pairs order."""
 
 
 def repair(operations, waits):

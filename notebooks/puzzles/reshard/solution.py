@@ -1,4 +1,4 @@
-"""reshard: every bucket is put together from the old ranks and cut for the new ones."""
+"""reshard: every bucket is joined from the old ranks and split for the new ones."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""schedule: at every visit, what is not needed next is given back, and what is next is brought if it fits."""
+"""schedule: a visit gathers the next unit if it fits, and releases its own if it is not next."""
 
 
 def schedule(sizes, budget):

@@ -1,4 +1,4 @@
-"""shard_map: ranges of the one numbering, and what each has in common with each tensor."""
+"""shard_map: slices of the flat range, intersected with each tensor."""
 
 
 def shard_map(sizes, ranks):

@@ -1,4 +1,4 @@
-"""unscale: one product, and a flag that is asked for being above 0, never for being 1."""
+"""unscale: one product, and a flag that is compared with 0, not with 1."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-// AdamW in C++, with amsgrad and maximize, by every case of op/adamw_update (lesson 3; rule R6).
+// AdamW in C++, with amsgrad and maximize, for every case of op/adamw_update (lesson 3; rule R6).
 
 #include "common/contracts/adam.hpp"
 
@@ -13,7 +13,7 @@ namespace zeroproof::mine {
 ///   u          = a + lr_weight_decay * master if has_decay, else a
 ///   master     = master - u
 ///
-/// Names without a buffer are those of s. Without amsgrad max_exp_avg_sq is empty.
+/// Names that are not buffers are members of s. Without amsgrad max_exp_avg_sq is empty.
 void adamw_update(const Exec&, const AdamOptions& options, const StepScalars& s,
                   Span<const float> grad, Span<float> master, Span<float> exp_avg,
                   Span<float> exp_avg_sq, Span<float> max_exp_avg_sq) {

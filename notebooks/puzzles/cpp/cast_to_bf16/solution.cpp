@@ -1,4 +1,4 @@
-// cast_to_bf16: half of the last place that stays, less one where it is even.
+// cast_to_bf16: adds half of the last kept place, minus one unit if it is even.
 
 #include <bit>
 #include <cstdint>

@@ -1,4 +1,4 @@
-// clip_coef: refusals, the limits that do not limit, and one quotient in fp64.
+// clip_coef: the check, the limits without effect, and one quotient in fp64.
 
 #include <cmath>
 
@@ -10,8 +10,8 @@ namespace zeroproof::mine {
 float clip_coef(double grad_norm, std::optional<double> max_norm) {
   if (!max_norm.has_value()) return 1;
   ZP_CHECK(std::isfinite(*max_norm) && *max_norm >= 0, ErrorCode::invalid_argument,
-           "max_norm is no limit", "nothing can be scaled to it",
-           "pass a finite number that is not negative");
+           "invalid max_norm",
+           "it must be finite and nonnegative", "correct its value");
   if (*max_norm == 0) return 1;
   const double q = *max_norm / (grad_norm + 1e-6);
   return std::isnan(q) ? NAN : static_cast<float>(q < 1 ? q : 1);

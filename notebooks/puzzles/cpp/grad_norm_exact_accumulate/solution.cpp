@@ -1,4 +1,4 @@
-// grad_norm_exact_accumulate: digits of n * n into three limbs.
+// grad_norm_exact_accumulate: adds the digits of n * n to three limbs.
 
 #include <bit>
 #include <cstdint>
@@ -13,7 +13,7 @@ void grad_norm_exact_accumulate(const Exec&, Span<const float> grad, NormLimbs& 
     limbs.nan_count += bits > 0x7F800000U ? 1 : 0;
     limbs.inf_count += bits == 0x7F800000U ? 1 : 0;
     if (bits == 0 || bits >= 0x7F800000U) continue;
-    // x is n * 2^(e - 150), subnormal ones with e = 1; so its square is n * n * 2^(2 e - 300).
+    // x is n * 2^(e - 150), with e = 1 if subnormal; its square is n * n * 2^(2 e - 300).
     const std::uint32_t exponent = bits >> 23, digits = bits & 0x7FFFFFU;
     const std::uint64_t n = exponent == 0 ? digits : digits | 0x800000U;
     const std::uint32_t place = 2 * (exponent == 0 ? 1 : exponent) - 300 + 352;

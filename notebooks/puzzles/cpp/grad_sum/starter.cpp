@@ -5,13 +5,14 @@
 
 namespace zeroproof::mine {
 
-/// sum[i]: node (l, k) of the tree is (l-1, 2k) + (l-1, 2k+1), one fp32 addition; where the right one covers nothing it
-/// is the left one, bit for bit. A leaf is node (0, j). Leaves must stay as they are.
+/// sum[i]: node (l, k) of the tree is (l-1, 2k) + (l-1, 2k+1), one fp32 addition; if the right one
+/// covers no leaf, it is the left one, bit for bit. A leaf is node (0, j). Leaves must not be
+/// modified.
 ///
-/// Errors   zeroproof::Error with ErrorCode::invalid_argument, which ZP_CHECK of common/base/error.hpp throws, if there
-///          is no leaf.
+/// Errors   ErrorCode::invalid_argument (use ZP_CHECK of common/base/error.hpp) if there is no
+///          leaf.
 void grad_sum(const Exec&, Span<const Span<const float>> leaves, Span<float> sum) {
-  // TODO: neighbours first, then the sums of neighbours; and no leaf at all is refused
+  // TODO: the check for leaves; neighbours first, then the sums of neighbours
 }
 
 }  // namespace zeroproof::mine

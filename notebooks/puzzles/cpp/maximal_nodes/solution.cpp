@@ -6,8 +6,8 @@
 namespace zeroproof::mine {
 
 std::vector<TreeNode> maximal_nodes(std::int64_t first, std::int64_t last) {
-  ZP_CHECK(0 <= first && first <= last, ErrorCode::invalid_argument, "these are no micro-batches",
-           "a rank holds a block of them", "pass 0 <= first <= last");
+  ZP_CHECK(0 <= first && first <= last, ErrorCode::invalid_argument, "invalid block",
+           "it must contain micro-batches", "pass 0 <= first <= last");
   std::vector<TreeNode> nodes;
   while (first < last) {
     int level = 0;

@@ -1,4 +1,4 @@
-"""adamw(grad, master, exp_avg, exp_avg_sq, s): runs of many steps, each from the right state before it."""
+"""adamw(grad, master, exp_avg, exp_avg_sq, s): runs of many steps, each from the correct state."""
 
 import numpy as np
 
@@ -16,10 +16,11 @@ def judge_adamw(judge):
             with np.errstate(all="ignore"):
                 answer, arrays = judge.call(grad, master, m, v, scalars)
             if not isinstance(answer, tuple) or len(answer) != 3:
-                raise Wrong(f"{judge.name} returned {type(answer).__name__} (the answer is a tuple of master, exp_avg "
-                            f"and exp_avg_sq); return the three of them")
+                raise Wrong(
+                    f"{judge.name} returned {type(answer).__name__}; return a tuple of master, "
+                    f"exp_avg and exp_avg_sq")
             want = rules.adamw_step(grad, master, m, v, scalars)
-            order = (1, "exp_avg"), (2, "exp_avg_sq"), (0, "master")  # moments come before the master they make
+            order = (1, "exp_avg"), (2, "exp_avg_sq"), (0, "master")  # in the order of computation
             for i, buffer in order:
                 require_array(judge.name, buffer, answer[i], want[i], arrays)
                 judge.compare(f"{about}, t = {t}", answer[i], want[i], step=t, phase="update", buffer=buffer)

@@ -1,4 +1,4 @@
-"""add_tree(leaves): tree sums from one leaf to 64, and what is not finite or has a sign."""
+"""add_tree(leaves): tree sums of 1 to 64 leaves, with infinities, NaN and signed zeros."""
 
 import numpy as np
 

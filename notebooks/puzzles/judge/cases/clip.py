@@ -1,15 +1,15 @@
-"""clip(rank, grad, max_norm, comm, memory): bits of every shard, then bytes, messages and what is held."""
+"""clip(rank, grad, max_norm, comm, memory): bits of each shard, bytes, messages, memory."""
 
 from judge import arithmetic as rules
 from judge.inputs import gradients
 from judge.ranks import run_ranks
 from judge.verdict import require_array, require_budget
 
-WORDS_OF_THE_NORM = 23  # of 8 bytes; R12: 21 limbs, and counts of NaN and infinity. zeroproof plan has the same
+WORDS_OF_THE_NORM = 23  # of 8 bytes; R12: 21 limbs, counts of NaN and infinity
 
 
 def norm_plan(ranks):
-    """What a rank may use for a norm: bytes and messages of zeroproof plan; held at once, what it gives and gets."""
+    """Budget of a norm: bytes and messages of zeroproof plan; memory for two blocks."""
     words = 8 * WORDS_OF_THE_NORM
     return {"bytes": words * (ranks - 1), "messages": ranks - 1, "bytes held at most": 2 * words}
 

@@ -1,4 +1,4 @@
-"""groups(rank, dp, cp, tp, replicated): all ranks of grids up to 5 x 8, tensors that are cut and others."""
+"""groups(rank, dp, cp, tp, replicated): grids up to 5 x 8, split and replicated tensors."""
 
 import numpy as np
 
@@ -10,8 +10,7 @@ GRIDS = [(dp, cp, tp) for dp in range(1, 6) for cp in (1, 2, 4, 8) for tp in (1,
 
 def require_ranks(name, what, got):
     if not isinstance(got, list) or not all(isinstance(rank, (int, np.integer)) for rank in got):
-        raise Wrong(f"{name} returned {str(got)[:60]} for {what} (they are numbers of ranks); return a list of "
-                    f"integers")
+        raise Wrong(f"{name} returned {str(got)[:60]} for {what}; return a list of rank numbers")
     return [int(rank) for rank in got]
 
 
@@ -23,8 +22,8 @@ def judge_groups(judge):
             require_tuple(judge.name, "parts, nodes and counts", got, 3)
             parts, nodes = [require_ranks(judge.name, what, ranks) for what, ranks in zip(("parts", "nodes"), got)]
             if not isinstance(got[2], (int, np.integer)):
-                raise Wrong(f"{judge.name} returned {type(got[2]).__name__} for counts (it counts or not); return 0 "
-                            f"or 1")
+                raise Wrong(
+                    f"{judge.name} returned {type(got[2]).__name__} for counts; return 0 or 1")
             mine = {"parts": parts, "nodes": nodes, "counts": int(got[2])}
             for (buffer, value), want in zip(mine.items(), rules.groups(rank, grid, replicated)):
                 judge.elements += len(want) if buffer != "counts" else 1
@@ -32,7 +31,8 @@ def judge_groups(judge):
                     continue
                 kind = "replicated" if replicated else "cut"
                 phase = "norm" if buffer == "counts" else "reduce"
-                more = f"  extent    what it owns lies on {tp if replicated else 1} TP ranks, and counts once\n"
+                more = (f"  extent    each element is on {tp if replicated else 1} TP ranks "
+                        "and counts once\n")
                 raise Wrong(f"  first at  step 1  phase {phase}  rank {rank}  buffer {buffer}: differs from the "
                             f"reference\n"
                             f"  case      grid {dp}x{cp}x{tp}, a tensor that is {kind}\n"

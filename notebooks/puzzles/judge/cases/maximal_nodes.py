@@ -10,12 +10,12 @@ def judge_maximal_nodes(judge):
         want = rules.nodes_of_block(a, b)
         got, _ = judge.call(a, b)
         if got is None:
-            raise Wrong(f"{judge.name} returned nothing (the answer is a list of nodes); end it with a return")
+            raise Wrong(f"{judge.name} returned nothing; return a list of nodes")
         try:
             got = [(int(level), int(index)) for level, index in got]
         except (TypeError, ValueError):
-            raise Wrong(f"{judge.name} returned {str(got)[:60]} (nodes are pairs of level and index); return a list of "
-                        f"(level, index)") from None
+            raise Wrong(f"{judge.name} returned {str(got)[:60]}; "
+                        f"return a list of (level, index)") from None
         if got != want:
             at = next((i for i, (x, y) in enumerate(zip(got, want)) if x != y), min(len(got), len(want)))
             shown = [str(nodes[at]) if at < len(nodes) else "no node" for nodes in (got, want)]
@@ -23,7 +23,7 @@ def judge_maximal_nodes(judge):
                         f"  case      block [{a}, {b})\n"
                         f"  element   [{at}]\n"
                         f"  values    got {shown[0]}  want {shown[1]}\n"
-                        f"  extent    {len(got)} nodes, and {len(want)} are wanted\n"
+                        f"  extent    {len(got)} nodes, expected {len(want)}\n"
                         f"  equal     {judge.cases:,} cases before this one")
         judge.cases += 1
         judge.elements += len(want)

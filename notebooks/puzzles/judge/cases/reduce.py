@@ -1,4 +1,4 @@
-"""reduce(rank, leaves, count, owns, comm, memory): bits of every shard, then bytes, messages and what is held."""
+"""reduce(rank, leaves, count, owns, comm, memory): bits of each shard, bytes, messages, memory."""
 
 import numpy as np
 
@@ -16,8 +16,8 @@ def blocks_of(count, ranks):
 def reduce_plan(count, owned, rank):
     """Bytes and messages of the nodes, as in zeroproof plan for stage 1 and one bucket; `owned`: elements of each rank.
 
-    Held at most, plan's grad_nodes and comm_buffer: the nodes on the stack, what comes, and a copy of what goes, which
-    one node alone does not need.
+    Memory is the plan's grad_nodes and comm_buffer: the nodes on the stack, the received blocks,
+    and a copy of the sent ones, which a single node does not need.
     """
     blocks = blocks_of(count, len(owned))
     nodes = [len(rules.nodes_of_block(a, b)) for a, b in blocks]
@@ -54,7 +54,8 @@ def judge_reduce(judge):
         def say(rank, what, used):
             a, b = blocks[rank]
             in_leaves = 4 * (b - a) * (sum(owned) - owned[rank])
-            return "so many are all leaves; nodes are enough" if what == "bytes" and used == in_leaves else ""
+            all_leaves = what == "bytes" and used == in_leaves
+            return "this is the size of all leaves; nodes are enough" if all_leaves else ""
 
         plans = [reduce_plan(len(leaves), owned, rank) for rank in range(len(owned))]
         require_budget(world, plans, about, "reduce", say)

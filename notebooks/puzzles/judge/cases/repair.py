@@ -1,4 +1,4 @@
-"""The puzzle repair: which waits two streams need is looked for among all pairs of their operations."""
+"""The puzzle repair: the waits that two streams need, from all pairs of their operations."""
 
 import itertools
 
@@ -8,7 +8,7 @@ from judge.verdict import Wrong
 
 
 class Operation:
-    """What a stream does: it has a name, reads buffers and writes buffers."""
+    """An operation of a stream: its name, the buffers it reads and those it writes."""
 
     def __init__(self, name, stream, reads=(), writes=()):
         self.name, self.stream, self.reads, self.writes = name, stream, frozenset(reads), frozenset(writes)
@@ -18,13 +18,13 @@ class Operation:
 
 
 def shared(one, other):
-    """A buffer that both touch and one of them writes, or nothing."""
+    """A buffer that both access and one of them writes, or None."""
     touched = (one.writes & (other.reads | other.writes)) | (other.writes & one.reads)
     return min(touched, default=None)
 
 
 def order_of(operations, waits):
-    """Which pairs are ordered, as a table: before[i][j] where operation i ends before j begins."""
+    """Ordered pairs as a table: before[i][j] if operation i ends before j begins."""
     place = {operation.name: i for i, operation in enumerate(operations)}
     before = np.zeros((len(place), len(place)), bool)
     for (i, one), (j, other) in itertools.combinations(enumerate(operations), 2):
@@ -37,7 +37,7 @@ def order_of(operations, waits):
 
 
 def needed(operations):
-    """The waits of a plan: pairs of two streams that touch a buffer, without those that others bring with them."""
+    """The needed waits: pairs of two streams that access a buffer and that no others order."""
     pairs = [(one.name, other.name) for one, other in itertools.combinations(operations, 2)
              if one.stream != other.stream and shared(one, other) is not None]
     place = {operation.name: i for i, operation in enumerate(operations)}
@@ -51,34 +51,36 @@ def needed(operations):
 
 def waits_of(name, answer, operations):
     if answer is None:
-        raise Wrong(f"{name} returned nothing (the answer is a list of waits); end it with a return")
+        raise Wrong(f"{name} returned nothing; return a list of waits")
     names = {operation.name for operation in operations}
     try:
         waits = [(first, second) for first, second in answer]
         unknown = [one for pair in waits for one in pair if one not in names]
     except (TypeError, ValueError):
-        raise Wrong(f"{name} returned {str(answer)[:60]} (waits are pairs of names: the second begins when the first "
-                    f"has ended); return a list of them") from None
+        raise Wrong(f"{name} returned {str(answer)[:60]}; return a list of pairs of names, "
+                    f"(first, second)") from None
     if unknown:
-        raise Wrong(f"{name} returned a wait with {str(unknown[0])[:40]} (no operation of the plan is called so); use "
-                    f"operation.name")
+        raise Wrong(
+            f"{name} returned a wait with {str(unknown[0])[:40]}, which names no operation; use "
+            f"operation.name")
     return waits
 
 
 def judge_waits(judge, about, operations, waits):
-    """Dead ends, then races, then what is not needed."""
+    """Checks for deadlocks, then races, then redundant waits."""
     def wrong(what, status="fail"):
         raise Wrong(f"{what}\n  case      {about}\n  equal     {judge.cases:,} cases before this one", status)
 
     before = order_of(operations, waits)
     for operation, waits_for_itself in zip(operations, before.diagonal()):
         if waits_for_itself:
-            wrong(f"  waiting for ever: {operation} waits, in the end, for itself")
+            wrong(f"  deadlock: {operation} waits, through others, for itself")
     for (i, one), (j, other) in itertools.combinations(enumerate(operations), 2):
         judge.elements += 1
         buffer = shared(one, other)
         if buffer is not None and before[j, i]:
-            wrong(f"  the wrong way: {other} is before {one}, and both touch {buffer}, which {one} has first")
+            wrong(f"  wrong order: {other} is before {one}, and both touch {buffer}, "
+                  f"which {one} must touch first")
         if buffer is not None and not before[i, j]:
             wrong(f"  a race: {one} and {other} touch {buffer}, and no wait orders them")
     for k, (first, second) in enumerate(waits):
@@ -90,8 +92,8 @@ def judge_waits(judge, about, operations, waits):
     extra = [wait for wait in waits if wait not in needed(operations)]
     if extra:
         first, second = extra[0]
-        wrong(f"  right order, over budget: the wait of {second} for {first} orders more than it has to (they touch "
-              f"nothing together)", "over")
+        wrong(f"  right order, over budget: the wait of {second} for {first} is needless "
+              f"(they share no buffer)", "over")
 
 
 def prefetch(units):
@@ -105,7 +107,7 @@ def prefetch(units):
 
 
 def backward(units):
-    """The backward pass: gradients of a unit leave from one of two places while the next ones are computed."""
+    """The backward pass: gradients of a unit are sent while the next one computes."""
     plan = []
     for unit in reversed(range(units)):
         plan.append(Operation(f"grad {unit}", "kernels", [f"dx {unit + 1}"], [f"dx {unit}", f"leaf {unit % 2}"]))
@@ -128,12 +130,12 @@ def judge_repair(judge):
         kept = list(operations)
         answer, _ = judge.call(kept, list(waits))
         if kept != operations or waits != before:
-            raise Wrong(f"{judge.name} has edited its arguments (others need them); work on a copy")
+            raise Wrong(f"{judge.name} modified its arguments; work on a copy")
         judge_waits(judge, about, operations, waits_of(judge.name, answer, operations))
         judge.cases += 1
 
     def broken(about, operations):
-        """Each wait away, each needless one put in, both, and no waits at all."""
+        """Each wait removed, each needless one added, both, and no waits at all."""
         right = needed(operations)
         across = [(a.name, b.name) for a, b in itertools.combinations(operations, 2) if a.stream != b.stream]
         needless = [pair for pair in across if pair not in right]

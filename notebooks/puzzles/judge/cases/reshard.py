@@ -11,11 +11,12 @@ SPECIAL = np.array([-0.0, np.inf, -np.inf, np.nan, 1e-45, -1e-39, 3.4e38, 1 + 2*
 
 def require_shards(name, about, got, want, inputs):
     if got is None:
-        raise Wrong(f"{name} returned nothing (the answer is a list of shards); end it with a return")
+        raise Wrong(f"{name} returned nothing; return a list of shards")
     if not isinstance(got, (list, tuple)) or len(got) != len(want):
         count = f"{len(got)} shards" if isinstance(got, (list, tuple)) else type(got).__name__
-        raise Wrong(f"{name} returned {count} (the answer is a list with a shard for each rank, {len(want)} in all); "
-                    f"an empty one is a shard too")
+        raise Wrong(
+            f"{name} returned {count}; return a list with a shard, maybe empty, for each of "
+            f"{len(want)} ranks")
     for rank, (shard, right) in enumerate(zip(got, want)):
         require_array(name, f"shard {rank}, {about},", shard, right, inputs)
 

@@ -1,4 +1,4 @@
-"""The puzzle schedule: units are gathered, visited and released, on values, within bytes, gathers and waits."""
+"""The puzzle schedule: executes gathers, visits and releases, and checks values and budgets."""
 
 import numpy as np
 
@@ -10,7 +10,7 @@ ACTIONS = ("gather", "visit", "release")
 def actions_of(name, answer, count):
     """The answer as a list of (action, unit)."""
     if answer is None:
-        raise Wrong(f"{name} returned nothing (the answer is a list of actions); end it with a return")
+        raise Wrong(f"{name} returned nothing; return a list of actions")
     actions = []
     try:
         for action, unit in answer:
@@ -19,18 +19,19 @@ def actions_of(name, answer, count):
                 raise ValueError
     except (TypeError, ValueError):
         shown = str(answer[len(actions) - 1] if actions and isinstance(answer, list) else answer)[:60]
-        raise Wrong(f"{name} returned {shown} (actions are pairs: gather, visit or release, and one of {count} units); "
-                    f"return a list of (action, unit)") from None
+        raise Wrong(
+            f"{name} returned {shown}; return a list of (action, unit): gather, visit or "
+            f"release, and one of {count} units") from None
     return actions
 
 
 def visits_of(count):
-    """Every unit in the forward pass, and every unit in the backward pass, from the last one back."""
+    """Every unit in the forward pass, then every unit in the backward pass, in reverse order."""
     return [("forward", unit) for unit in range(count)] + [("backward", unit) for unit in reversed(range(count))]
 
 
 def plan_of(sizes, budget):
-    """What a schedule may use: two gathers of every unit but the last, and a wait where no two fit."""
+    """Budget of a schedule: two gathers of every unit but the last, a wait where no two fit."""
     count = len(sizes)
     apart = sum(sizes[i] + sizes[i + 1] > budget for i in range(count - 1))
     return {"gathers": max(2 * count - 1, 0), "bytes present at most": budget,
@@ -38,14 +39,14 @@ def plan_of(sizes, budget):
 
 
 class Step:
-    """One rank during a step: what is present, and what the passes have computed from it."""
+    """One rank during a step: the present units, and the values that the passes computed."""
 
     def __init__(self, judge, about, sizes):
         self.judge, self.about, self.sizes = judge, about, sizes
         self.weights = [(1 + np.arange(3) / (3 + unit)).astype(np.float32) for unit in range(len(sizes))]
         self.present, self.visits = {}, visits_of(len(sizes))
         self.done = 0
-        self.visited_at = {}  # gathers that no visit came between them and their own
+        self.visited_at = {}  # number of visits at the gather of each unit
         self.inputs, self.x, self.grad = [], np.ones(3, np.float32), np.ones(3, np.float32)
         self.used = {"gathers": 0, "bytes present at most": 0, "visits that wait for their gather": 0}
 
@@ -55,7 +56,7 @@ class Step:
 
     def gather(self, unit, place):
         if unit in self.present:
-            self.wrong(place, f"unit {unit} is present already, and would travel twice")
+            self.wrong(place, f"unit {unit} is present already")
         self.present[unit] = self.weights[unit].copy()
         self.visited_at[unit] = self.done
         held = sum(self.sizes[other] for other in self.present)
@@ -64,15 +65,15 @@ class Step:
 
     def release(self, unit, place):
         if self.present.pop(unit, None) is None:
-            self.wrong(place, f"unit {unit} is not present, and cannot be released")
+            self.wrong(place, f"unit {unit} is not present, cannot release it")
 
     def visit(self, unit, place):
         if self.done == len(self.visits):
-            self.wrong(place, f"unit {unit} is visited when both passes are over")
+            self.wrong(place, f"unit {unit} is visited after both passes")
         phase, due = self.visits[self.done]
         if unit != due:
             self.wrong(place, f"unit {unit} is visited where the {phase} pass is at unit {due}")
-        mine = self.present.get(unit, np.full(3, np.nan, np.float32))  # what was released is NaN
+        mine = self.present.get(unit, np.full(3, np.nan, np.float32))  # NaN after a release
         self.used["visits that wait for their gather"] += self.visited_at.get(unit) == self.done
         if phase == "forward":
             self.inputs.append(self.x)
@@ -95,8 +96,10 @@ def judge_schedule(judge):
         if step.done < len(step.visits):
             step.wrong("the end", "the {} pass has not visited unit {}".format(*step.visits[step.done]))
         if step.present:
-            step.wrong("the end", f"unit {min(step.present)} is still present (the next step would read what it was "
-                                  f"before the update)")
+            step.wrong(
+                "the end",
+                f"unit {min(step.present)} is still present (the next step would read its "
+                f"values from before the update)")
         for what, limit in plan_of(sizes, budget).items():
             if step.used[what] > limit:
                 raise Wrong(f"  right bits, over budget: {what}: {step.used[what]:,}, and the plan has {limit:,}\n"

@@ -1,4 +1,4 @@
-"""shard_map(sizes, ranks): each of 1 to 1,000 ranks, with tensors that are empty, odd, and large."""
+"""shard_map(sizes, ranks): 1 to 1,000 ranks, with empty, odd and large tensors."""
 
 from judge import arithmetic as rules
 from judge.verdict import Wrong
@@ -8,17 +8,19 @@ MODEL = [3840, 195, *([15, 15, 225, 15, 225, 15, 225, 15, 225, 15, 15, 15, 555, 
 
 
 def require_pieces(name, got, ranks):
-    """A list for every rank, of (tensor, begin, end)."""
+    """Checks for a list of (tensor, begin, end) for every rank."""
     if got is None:
-        raise Wrong(f"{name} returned nothing (the answer is a list for every rank); end it with a return")
+        raise Wrong(f"{name} returned nothing; return a list for every rank")
     try:
         got = [[(int(tensor), int(begin), int(end)) for tensor, begin, end in rank] for rank in got]
     except (TypeError, ValueError):
-        raise Wrong(f"{name} returned {str(got)[:60]} (a rank owns a list of tensor, begin and end); return such a "
-                    f"list for every rank") from None
+        raise Wrong(
+            f"{name} returned {str(got)[:60]}; return a list of (tensor, begin, end) for every "
+            f"rank") from None
     if len(got) != ranks:
-        raise Wrong(f"{name} returned lists for {len(got)} ranks (there are {ranks}, and one that owns nothing has an "
-                    f"empty list); return one for each")
+        raise Wrong(
+            f"{name} returned lists for {len(got)} ranks, expected {ranks}; return an empty list "
+            f"for a rank that owns nothing")
     return got
 
 
@@ -39,7 +41,7 @@ def judge_shard_map(judge):
                     f"  case      {ranks} ranks, tensors of {str(sizes)[:60]}\n"
                     f"  element   [{at}]\n"
                     f"  values    got {shown[0]}  want {shown[1]}\n"
-                    f"  extent    {owned:,} elements are owned, and there are {sum(sizes):,}\n"
+                    f"  extent    {owned:,} elements are owned, of {sum(sizes):,}\n"
                     f"  equal     {judge.cases - 1:,} cases before this one")
 
     for sizes in ([5], [1024], [1025], [0], [], [0, 7, 0], [2000, 3000]):

@@ -1,4 +1,4 @@
-"""unscale(rank, grad_sum, inv_scale, comm, memory): bits of every shard and the flag, then what was sent and held."""
+"""unscale(rank, grad_sum, inv_scale, comm, memory): bits, flag, traffic and memory."""
 
 import numpy as np
 
@@ -9,13 +9,13 @@ from judge.verdict import Wrong, require_array, require_budget, require_tuple
 
 
 def flag_plan(ranks):
-    """What a rank may use to tell of an overflow: one word, as in zeroproof plan; held, what it gives and gets."""
+    """Budget of the flag: one word, as in zeroproof plan; memory for the sent and received word."""
     return {"bytes": 8 * (ranks - 1), "messages": ranks - 1, "bytes held at most": 16}
 
 
 def judge_unscale(judge):
     def one(about, sizes, scale, *special):
-        """special: (rank, value) that stands in the middle of its shard."""
+        """special: (rank, value) pairs, written to the middle of that shard."""
         shards = [gradients(5 * rank + len(sizes), 1, size)[0] for rank, size in enumerate(sizes)]
         for rank, value in special:
             shards[rank][sizes[rank] // 2] = value
@@ -35,8 +35,9 @@ def judge_unscale(judge):
             require_array(judge.name, "g1", g1, want[rank], arrays)
             judge.compare(about, g1, want[rank], phase="unscale", rank=rank, buffer="g1")
             if not isinstance(flag, (int, np.integer)):
-                raise Wrong(f"{judge.name} returned {type(flag).__name__} for found_inf (R14: decisions are integers); "
-                            f"return 0 or 1")
+                raise Wrong(
+                    f"{judge.name} returned {type(flag).__name__} for found_inf; return 0 or 1"
+                )
             judge.compare(about, np.array([flag], np.int64), np.array([found_inf], np.int64), phase="unscale",
                           rank=rank, buffer="found_inf")
         require_budget(world, [flag_plan(len(sizes))] * len(sizes), about, "unscale")
@@ -50,5 +51,5 @@ def judge_unscale(judge):
     one("a product that overflows", [3, 3], 2.0**-4, (1, 3e38))
     one("products that are subnormal or zero, with a sign", [6, 5], 2.0**24, (0, -1e-45), (1, -0.0))
     one("an infinity, and ranks without elements", [0, 7, 0, 0, 2], 1, (4, np.inf))
-    one("nobody has elements", [0, 0], 2)
+    one("no rank has elements", [0, 0], 2)
     return "steps"

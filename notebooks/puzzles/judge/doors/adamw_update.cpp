@@ -1,4 +1,4 @@
-// Operands and settings of the plug-in interface, handed to AdamwUpdateFn.
+// Passes operands and settings of the plug-in interface to AdamwUpdateFn.
 
 #include "plugin_door.hpp"
 

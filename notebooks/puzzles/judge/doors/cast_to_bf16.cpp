@@ -1,4 +1,4 @@
-// Operands of the plug-in interface, handed to CastToBf16Fn.
+// Passes operands of the plug-in interface to CastToBf16Fn.
 
 #include "plugin_door.hpp"
 

@@ -1,4 +1,4 @@
-// Norms and limits of the plug-in interface, one by one, handed to ClipCoefFn.
+// Passes norms and limits of the plug-in interface, one by one, to ClipCoefFn.
 
 #include "plugin_door.hpp"
 

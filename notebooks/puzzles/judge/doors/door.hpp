@@ -1,5 +1,5 @@
 #pragma once
-// What every door has: zeroproof's errors, and a call whose exceptions stay on this side of it.
+// Shared by all wrappers: zeroproof's errors, and a call that catches every exception.
 
 #include <cstddef>
 #include <cstdint>
@@ -20,7 +20,7 @@ namespace door {
 
 enum : std::int32_t { returned, refused, raised };
 
-/// Whether the call returned, refused its arguments as a contract does, or raised something else; what it said.
+/// Whether the call returned, rejected its arguments (invalid_argument) or threw; and its message.
 template <class Call>
 std::int32_t outcome_of(Call call, char* message, std::size_t size) {
   try {

@@ -1,4 +1,4 @@
-// grad_norm_exact_accumulate through a C function: 21 limbs and the two counts as 23 words.
+// grad_norm_exact_accumulate as a C function: 21 limbs and the two counts are 23 words.
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-// grad_sum through a C function: leaves one after another in memory.
+// grad_sum as a C function: leaves one after another in memory.
 
 #include <vector>
 

@@ -1,4 +1,4 @@
-// Configurations and states of the plug-in interface, one by one, handed to LossScalerUpdateFn.
+// Passes configurations and states of the plug-in interface, one by one, to LossScalerUpdateFn.
 
 #include "plugin_door.hpp"
 

@@ -1,15 +1,15 @@
-// maximal_nodes through a C function: how many nodes there are, and the level and index of as many as fit.
+// maximal_nodes as a C function: the number of nodes, and level and index of the first `capacity`.
 
 #include "door.hpp"
 
 extern "C" std::int32_t puzzle_call(std::int64_t first, std::int64_t last, std::int64_t* nodes,
-                                    std::int64_t room, std::int64_t* count, char* message,
+                                    std::int64_t capacity, std::int64_t* count, char* message,
                                     std::size_t size) {
   using namespace zeroproof;
   const auto call = [&] {
     *count = 0;
     for (const TreeNode& node : mine::maximal_nodes(first, last)) {
-      if (*count < room) {
+      if (*count < capacity) {
         nodes[2 * *count] = node.level;
         nodes[2 * *count + 1] = node.index;
       }

@@ -1,5 +1,5 @@
 #pragma once
-// A door to zeroproof verify --plugin, for one operation: PUZZLE_DOOR("clip_coef", function of a call).
+// A plug-in for zeroproof verify with one operation: PUZZLE_DOOR("clip_coef", function of a call).
 
 #include "door.hpp"
 #include "zeroproof_plugin.h"
@@ -15,13 +15,13 @@ inline std::size_t size(const zeroproof_call* call) {
   return static_cast<std::size_t>(call->operands[0].tensor.shape[0]);
 }
 
-/// Nothing of what goes through these doors may refuse a whole call, so whatever was thrown is an error.
+/// These operations never reject a whole call, so every exception is an error.
 template <class Call>
 std::int32_t whole(const zeroproof_call* call, Call run) {
   return outcome_of(run, call->message, call->message_size);
 }
 
-/// 1 where the function refuses the arguments of one element. What else it throws goes through.
+/// 1 if the function rejects the arguments of one element. Other exceptions propagate.
 template <class Call>
 std::uint32_t refuses(Call call) {
   try {

@@ -1,4 +1,4 @@
-// shard_map through a C function: begin and end of what the rank owns of the bucket.
+// shard_map as a C function: begin and end of the rank's slice of the bucket.
 
 #include "door.hpp"
 

@@ -1,5 +1,5 @@
 #pragma once
-// What the C++ puzzle shard_map is asked for: ShardMap's layout as one function (R13).
+// Signature of the C++ puzzle shard_map: ShardMap's layout as one function (R13).
 
 #include <cstddef>
 #include <cstdint>
@@ -8,7 +8,8 @@
 
 namespace zeroproof {
 
-/// What a rank owns of a bucket, as ShardMap(padded_numel, world_size, bucket_numel).slice(bucket, rank) has it.
+/// A rank's slice of a bucket, as ShardMap(padded_numel, world_size, bucket_numel).slice(bucket,
+/// rank).
 using ShardMapFn = FlatRange(std::int64_t padded_numel, int world_size, std::int64_t bucket_numel,
                              std::size_t bucket, int rank);
 
