@@ -13,14 +13,14 @@
 # %% [markdown]
 # # 1. The curve looks fine
 #
-# **Question.** Somebody broke the optimizer. How would you know?
+# **Question.** The optimizer has a bug. How would you notice?
 #
-# 20 minutes; nothing has to be read before. A small transformer (`byte_gpt_tiny`) is trained on four ranks, twice: by
-# the production code of this project, and by the same code with a fault in it. What the fault is, the lesson does not
-# say; it is modelled on a bug that a public library had.
+# 20 minutes; no other lesson is required first. A small transformer (`byte_gpt_tiny`) is trained on
+# four ranks, twice: by the production code of this project, and by the same code with a planted
+# fault. The lesson does not name the fault; it is modelled on a bug of a public library.
 
 # %%
-import zp  # first: it says what is missing
+import zp  # first: reports missing packages
 
 import numpy as np
 
@@ -41,10 +41,12 @@ rows = [(n, f"{one[n - 1]['loss']:.4f}", f"{other[n - 1]['loss']:.4f}") for n in
 zp.table(("step", "one run", "the other"), *rows)
 
 # %% [markdown]
-# **Guess first.** Which of the two is broken? Would you have stopped it? Write your answer down before you go on.
+# **Guess first.** Which of the two runs is broken? Would you have stopped it? Write your answer
+# down before you continue.
 #
-# Two runs that differ in nothing but the seed of their first parameters differ too. That is the yardstick people use
-# without saying so: what moves the loss less than another seed does is taken for noise.
+# Two runs that differ only in the seed of their initial parameters also differ in loss. This spread
+# is the usual, unstated yardstick: a change of the loss that is smaller than the effect of another
+# seed is taken for noise.
 
 # %%
 seeds = np.array([losses(zp.train(*JOB, config=CONFIG + f"seed = {seed}\n")) for seed in range(2, 10)])
@@ -53,18 +55,20 @@ apart = np.abs(zp.given("1.1", losses(one), losses(one) + 1) - losses(other)) / 
 zp.table(("distance of the two runs", "spreads of 8 seeds"),
          (f"largest, in step {apart.argmax() + 1}", f"{apart.max():.2f}"),
          ("median over the steps", f"{np.median(apart):.2f}"), ("in the last step", f"{apart[-1]:.2f}"))
-zp.claim("1.1", apart.max() < 1, "in no step are the two runs as far apart as two seeds are")
+zp.claim("1.1", apart.max() < 1,
+         "in every step the two runs differ by less than the spread of the seeds")
 
 # %% [markdown]
-# So the curve is fine, and the optimizer is not: "one run" has the fault. A loss sees it through everything that comes
-# after it, and Adam is built to forgive. It divides a gradient by the size that gradients have had, so that a factor
-# that is the same in every step cancels ([Adam:alg1](../papers/adam.md)); what does not cancel is the distance above.
+# So the curve is fine, and the optimizer is not: "one run" has the fault. The loss depends on the
+# fault only through everything computed after it, and Adam hides many faults. It divides a gradient
+# by the past magnitude of gradients, so a factor that is the same in every step cancels
+# ([Adam:alg1](../papers/adam.md)); the distance above is the part that does not cancel.
 #
-# The other way is to look at bits. The [contract](../common/CONTRACT.md) defines every one of them, so a digest is
-# enough to see whether they are right. `zeroproof train` keeps digests in its log: of the sum of gradients, the
-# moments, the master weights and the parameters, some for every buffer and step.
+# The alternative is to compare bits. The [contract](../common/CONTRACT.md) defines every bit of a
+# step, so a digest is enough to check a buffer. `zeroproof train` writes digests to its log for
+# every step: of the sum of gradients, the moments, the master weights and the parameters.
 #
-# **Guess first.** After which step do digests differ for the first time?
+# **Guess first.** In which step do digests differ for the first time?
 
 # %%
 suspect = zp.given("1.2", one, other)
@@ -73,12 +77,14 @@ for name in ("grad_sum", "exp_avg", "exp_avg_sq", "master", "param_shard"):
     first[name] = next((a["step"] for a, b in zip(suspect, other) if a["sums"][name] != b["sums"][name]), "never")
 zp.table(("digests of", "first differ in step"), *first.items())
 zp.claim("1.2", first["master"] == 1 and first["grad_sum"] == 2,
-         "the first step's gradients are right and its master weights wrong; from then on everything is")
+         "in step 1 the gradients are correct and the master weights are wrong; from step 2 on "
+         "all are wrong")
 
 # %% [markdown]
-# Between the sum of gradients and the master weights there are five more phases. `zeroproof verify` runs each of them
-# beside the reference, compares every buffer in bits, and hands the reference's values to the next phase: the first
-# difference is then *in* the phase it is found in, and is no echo of an earlier one.
+# There are five more phases between the sum of gradients and the master weights. `zeroproof verify`
+# runs each phase next to the reference, compares every buffer bit by bit, and passes the
+# reference's values on to the next phase. The first difference is therefore *in* the phase where it
+# is found, and not a consequence of an earlier one.
 
 # %%
 CASE = ("byte_gpt_tiny", "--recipe", "adamw", "--dtype", "bf16", "--world", "threads:4", "--impl", "host")
@@ -89,15 +95,16 @@ print(zp.place(case))
 zp.claim("1.3", verdict["step"] == 1 and verdict["phase"] == "norm", "the first difference is in step 1, in the norm")
 
 # %% [markdown]
-# The norm is not a sum of floats here. Squares are added as integers, digit by digit (rule R12): the number above is
-# one of those digits, a *limb*, so it can be compared without any rounding in the way.
+# The norm is not a sum of floats here. Squares are added as integers, digit by digit (rule R12).
+# The number above is one of those digits, a *limb*, so it can be compared without rounding error.
 #
-# **Guess first.** By what factor is it wrong? What does the run have that many of?
+# **Guess first.** By what factor is it wrong? Which number of this run equals that factor?
 
 # %%
 got, want = zp.number(verdict["candidate"]), zp.number(verdict["reference"])
 print(f"got / want = {got} / {want} = {got / want}")
-zp.claim("1.4", got == zp.given("1.4", 4, 3) * want, "the limb is exactly 4 times the right one, and there are 4 ranks")
+zp.claim("1.4", got == zp.given("1.4", 4, 3) * want,
+         "the limb is exactly 4 times the correct one, and there are 4 ranks")
 
 # %%
 whole = [row for row in case["training"]["phases"] if row["against"] == "reference"]
@@ -107,37 +114,40 @@ shown = whole[:order.index("clip_coef") + 1]
 zp.table(("phase", "buffer", "compared", "differing"),
          *[(row["phase"], row["buffer"], f"{row['compared']:,}", row["differing"]) for row in shown])
 zp.claim("1.5", all(row["compared"] > 0 and row["differing"] == zp.given("1.5", 0, 1) for row in before),
-         "everything that was compared before it is equal, in every bit")
+         "every buffer compared before it is equal in every bit")
 
 # %%
 fig, (curves, path) = zp.figure(1, 2, height=3.2)
 steps = np.arange(1, STEPS + 1)
 curves.fill_between(steps, losses(other) - spread, losses(other) + spread, color="#d9d9d9", label="spread of 8 seeds")
-curves.plot(steps, losses(other), label="right")
+curves.plot(steps, losses(other), label="correct")
 curves.plot(steps, losses(one), label="with the fault")
-curves.set(xlabel="step", ylabel="loss, nats per byte", title="what a curve sees")
+curves.set(xlabel="step", ylabel="loss, nats per byte", title="loss curve")
 curves.legend()
 places = np.arange(len(whole))
 share = [max(row["differing"] / row["compared"], 0.004) for row in whole]
 path.barh(places, share, color=["#b34700" if row["differing"] else "#3a6ea5" for row in whole])
-path.set(yticks=places, xlabel="share of the elements that differ", title="what bits see", xlim=(0, 1.05))
+path.set(yticks=places, xlabel="share of the elements that differ", title="bit comparison",
+         xlim=(0, 1.05))
 path.set_yticklabels([row["buffer"] for row in whole])
 path.invert_yaxis()
-zp.show(fig, "Left: the losses of both runs lie on each other, inside the spread of seeds. Right: the share of "
-             "elements that differ, buffer by buffer in the order of a step: none but those of the phase norm.")
+zp.show(fig, "Left: the loss curves of both runs coincide, inside the spread of seeds. Right: the "
+             "share of "
+             "elements that differ, for each buffer in the order of a step: only buffers of "
+             "phase norm.")
 
 # %% [markdown]
-# (In lock-step `clip_coef` and all that follows are equal again, because they were made from the reference's norm. The
-# one wrong bit of a step is where the step is wrong.)
+# (In lock-step `clip_coef` and all later buffers are equal again, because they are computed from
+# the reference's norm. Only the phase with the fault differs.)
 #
 # ## Find it
 #
-# A limb 4 times too large on 4 ranks, in stage 0, where every rank has the whole gradient. Which of these is it? Put
-# the name into `mine` and run the cell.
+# A limb is 4 times too large on 4 ranks, in stage 0, where every rank has the whole gradient. Which
+# of these faults is it? Put its name into `mine` and run the cell.
 #
-# | name | what it does |
+# | name | effect |
 # |---|---|
-# | `norm-squared-in-fp32` | the sum of squares is held in fp32 |
+# | `norm-squared-in-fp32` | the sum of squares is kept in fp32 |
 # | `replicated-counted-per-rank` | the norm adds a replicated gradient once per rank |
 # | `norm-differs-across-ranks` | one rank clips by the norm of its own shard |
 # | `sum-instead-of-mean` | micro-batch gradients are summed, not averaged |
@@ -149,9 +159,10 @@ print(zp.answer(mine, "cmVwbGljYXRlZC1jb3VudGVkLXBlci1yYW5r"))
 # %% [markdown]
 # ## Puzzle 1: three verdicts
 #
-# Three other faults, in stage 2, and where each was found. Name their causes: `bf16-accumulator` (partial sums are kept
-# in bf16), `accumulator-overwritten` (a later micro-batch overwrites the sum), `sum-instead-of-mean`, `double-unscale`
-# (the loss scale is taken out twice), `found-inf-not-global` (every rank judges overflow on its own shard),
+# Three other faults in stage 2, and the place where each was found. Name their causes:
+# `bf16-accumulator` (partial sums are kept in bf16), `accumulator-overwritten` (a later micro-batch
+# overwrites the sum), `sum-instead-of-mean`, `double-unscale` (the loss scale is removed twice),
+# `found-inf-not-global` (every rank detects overflow on its own shard only),
 # `last-bucket-not-gathered`.
 
 # %%
@@ -162,10 +173,10 @@ for number, (seal, text) in enumerate(zip(SEALS, answers), 1):
     print(f"  your answer: {zp.answer(text, seal)}")
 
 # %% [markdown]
-# ## From here
+# ## Further reading
 #
-# - `build/zeroproof-faults explain NAME` says where a fault was met; `build/zeroproof-faults faults NAME` runs the case
-#   that must find it.
-# - The phase that was wrong, to read: [grad_norm.cpp](../reference/gradients/grad_norm.cpp), after
-#   [Norm:limbs](../papers/summation.md) and [Clip:coef](../papers/clipping.md). Lesson 5 is about it.
+# - `build/zeroproof-faults explain NAME` shows the bug reports a fault is modelled on;
+#   `build/zeroproof-faults faults NAME` runs the case that must find it.
+# - The phase with the fault: [grad_norm.cpp](../reference/gradients/grad_norm.cpp), based on
+#   [Norm:limbs](../papers/summation.md) and [Clip:coef](../papers/clipping.md). Lesson 5 covers it.
 # - What must be equal on all ranks, and what must not: [ZeRO:replicas](../papers/zero.md).

@@ -13,14 +13,15 @@
 # %% [markdown]
 # # 2. Sums have an order
 #
-# **Question.** Gradients of 16 micro-batches are added. Does it matter in which order?
+# **Question.** Gradients of 16 micro-batches are added. Does the order matter?
 #
-# 25 minutes. A sum of floats is rounded after every addition, so `(a + b) + c` and `a + (b + c)` are two numbers. Here
-# are three ways to add M leaves (a *leaf* is the gradient of one micro-batch), one fp32 addition after another:
+# 25 minutes. A sum of floats is rounded after every addition, so `(a + b) + c` and `a + (b + c)`
+# are two different numbers. Here are three ways to add M leaves (a *leaf* of the sum is the
+# gradient of one micro-batch), one fp32 addition at a time:
 #
-# - the **fold**: `grad += leaf`, what every training loop does;
-# - the **ring**: on W ranks, each folds its own M/W leaves, and the sums travel around the ranks, where each adds its
-#   own; every W-th part of the gradient starts at another rank;
+# - the **fold**: `grad += leaf`, as in every training loop;
+# - the **ring**: each of W ranks folds its own M/W leaves; the sums travel around the ring and
+#   every rank adds its own; every W-th part of the gradient starts at another rank;
 # - the **tree**: neighbours are added, then neighbours of these sums, and so on (rule R11 of the
 #   [contract](../common/CONTRACT.md)).
 
@@ -29,7 +30,7 @@ import math
 import pathlib
 import tempfile
 
-import zp  # first: it says what is missing
+import zp  # first: reports missing packages
 
 import numpy as np
 
@@ -54,13 +55,13 @@ def ring(leaves, ranks):
 def tree(leaves):
     leaves = list(leaves)
     while len(leaves) > 1:
-        last = leaves[-1:] if len(leaves) % 2 else []  # covers nothing on its right: goes up as it is
+        last = leaves[-1:] if len(leaves) % 2 else []  # no right neighbour: unchanged
         leaves = [left + right for left, right in zip(leaves[0::2], leaves[1::2])] + last
     return leaves[0]
 
 
 def sum_of_the_program(leaves, ranks):
-    """The program's own sum of gradients. SGD with rate 1 from zero leaves -(sum / M) behind, exactly if M is 2^k."""
+    """zeroproof's sum. SGD with lr 1 from zero gives master = -(sum / M), exact if M is 2^k."""
     config = '[optimizer]\nrule = "sgd"\nlr = 1.0\nmomentum = 0.0\nweight_decay = 0.0\nmax_norm = 0.0\n'
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder, "leaves.safetensors")
@@ -74,8 +75,8 @@ def sum_of_the_program(leaves, ranks):
 
 
 # %% [markdown]
-# **Guess first.** Add 1, 0, 2^-24 and 2^-24. What does the fold make of them, what the tree? (Between 1 and 2, fp32
-# numbers are 2^-23 apart, and a tie goes to the even neighbour.)
+# **Guess first.** Add 1, 0, 2^-24 and 2^-24. What is the result of the fold, and what of the tree?
+# (Between 1 and 2, neighbouring fp32 numbers differ by 2^-23, and a tie is rounded to even.)
 
 # %%
 four = [np.array([x], np.float32) for x in zp.given("2.1", (1, 0, 2.0**-24, 2.0**-24), (1, 2.0**-24, 0, 2.0**-24))]
@@ -84,11 +85,13 @@ rows = [(name, zp.hexadecimal(x), float(x) - 1) for name, x in
         (("fold", fold(four)[0]), ("tree", tree(four)[0]), ("zeroproof", sum_of_the_program(four, 2)[0]))]
 zp.table(("four leaves", "bits", "above 1"), *rows, ("exact", "", exact - 1))
 zp.claim("2.1", fold(four)[0] == 1 and tree(four)[0] == sum_of_the_program(four, 2)[0] == 1 + 2.0**-23 == exact,
-         "the fold loses both small leaves, the tree adds them first, and the program has the tree's bits")
+         "the fold loses both small leaves, the tree adds them first, and zeroproof has the "
+         "tree's bits")
 
 # %% [markdown]
-# Numbers that were made up show that a thing can happen. Real gradients show whether it does: here are those of the 64
-# micro-batches of one step of `byte_gpt_tiny`. The lesson uses the first M of them.
+# A constructed example shows that the order can matter. Recorded gradients show whether it does:
+# here are those of 64 micro-batches of one step of `byte_gpt_tiny`. The lesson uses the first M of
+# them.
 
 # %%
 recorded = zp.file_of("record", "--workload", "byte_gpt_tiny", "--dtype", "bf16", "--micro-batches", 64, "--steps", 1)
@@ -98,41 +101,42 @@ M = 16
 canonical = tree(leaves[:M])
 program = sum_of_the_program(leaves[:M], 3)
 rounded = np.array([math.fsum(column) for column in np.array(leaves[:M], np.float64).T]).astype(np.float32)
-zp.table((f"sum of {M} leaves", f"of {canonical.size:,} elements, other bits than the tree"),
+zp.table((f"sum of {M} leaves", f"of {canonical.size:,} elements, different from the tree"),
          ("zeroproof on 3 ranks", zp.different(program, canonical)),
          ("the fold", f"{zp.different(fold(leaves[:M]), canonical):,}"),
          ("exact, rounded once", f"{zp.different(rounded, canonical):,}"))
 zp.claim("2.2", zp.different(zp.given("2.2", program, fold(leaves[:M])), canonical) == 0
          and zp.different(fold(leaves[:M]), canonical) > 0,
-         "the program's sum is the tree, in every element, and the fold is another sum")
+         "zeroproof's sum equals the tree in every element, and the fold is a different sum")
 
 # %% [markdown]
-# Neither is the exact sum, and nobody says the tree is better *here* (that comes below). What it has is an order that
-# can be written down once for all.
+# Neither is the exact sum, and the tree is not claimed to be more accurate *here* (see below). Its
+# advantage is an order that does not depend on the number of ranks.
 #
-# **Guess first.** A library adds with a ring. The same 16 leaves go to 2, 4 and 8 ranks. In how many elements does
-# the result change when only the number of ranks does?
+# **Guess first.** A library adds with a ring. The same 16 leaves are distributed over 2, 4 and 8
+# ranks. In how many elements does the result change when only the number of ranks changes?
 
 # %%
 worlds = (2, 4, 8)
 rings = {ranks: zp.given("2.3", ring, lambda leaves, ranks: tree(leaves))(leaves[:M], ranks) for ranks in worlds}
-zp.table(("ring on", "other bits than the tree", *[f"than the ring on {ranks}" for ranks in worlds]),
+zp.table(("ring on", "different from the tree", *[f"from the ring on {ranks}" for ranks in worlds]),
          *[(f"{ranks} ranks", f"{zp.different(total, canonical):,}",
             *[f"{zp.different(total, other):,}" for other in rings.values()]) for ranks, total in rings.items()])
 zp.claim("2.3", all(zp.different(rings[a], rings[b]) > 0 for a in worlds for b in worlds if a != b),
          "the ring's bits change with the number of ranks, for every pair of them")
 
 # %% [markdown]
-# A run on 8 ranks that was right is thereby no test of a run on 4: whoever compares them needs a tolerance, and faults
-# live inside of tolerances.
+# A correct run on 8 ranks is therefore no bit-exact test of a run on 4 ranks: the comparison needs
+# a tolerance, and faults can hide within a tolerance.
 #
-# The tree does not know who holds which leaf. A rank that holds leaves `[a, b)` adds what it can and sends what is
-# left: the *maximal nodes* of its block. Whoever gets the nodes of all ranks, in order, goes on adding (R11's routine).
+# The tree does not depend on which rank holds which leaf. A rank that holds leaves `[a, b)` adds
+# what it can and sends the rest: the *maximal nodes* of its block. The receiver of the nodes of all
+# ranks, in order, continues the additions (the routine of R11).
 
 
 # %%
 def push(stack, level, index, value):
-    """Puts a node on the stack and adds neighbours as long as the two on top are the halves of one node."""
+    """Pushes a node, then adds neighbours while the top two are the halves of one node."""
     stack.append((level, index, value))
     while len(stack) > 1 and stack[-1][1] % 2 == 1 and stack[-2][:2] == (stack[-1][0], stack[-1][1] - 1):
         (level, index, right), (_, _, left) = stack.pop(), stack.pop()
@@ -160,17 +164,19 @@ def tree_over_ranks(leaves, ranks):
 
 changed = {(m, ranks): zp.different(tree_over_ranks(leaves[:m], ranks), tree(leaves[:m]))
            for m in (1, 7, 16, 61) for ranks in range(1, 17)}
-print(f"{len(changed)} sums, of 1, 7, 16 and 61 leaves on 1 to 16 ranks; elements that changed:", sum(changed.values()))
-print("a rank with the leaves 5 to 10 sends the nodes", [(level, index) for level, index, _ in block_of(leaves, 5, 11)])
+print(f"{len(changed)} sums, of 1, 7, 16 and 61 leaves on 1 to 16 ranks; changed elements:",
+      sum(changed.values()))
+print("a rank with leaves 5 to 10 sends the nodes",
+      [(level, index) for level, index, _ in block_of(leaves, 5, 11)])
 zp.claim("2.4", sum(changed.values()) == 0, "the tree's bits are the same for every number of ranks")
 
 # %% [markdown]
-# **Guess first.** The fold of M leaves passes a leaf through up to M - 1 roundings, the tree through log2 M of them
-# (rounded up). Whose error is smaller for M = 64, and by how much?
+# **Guess first.** In the fold of M leaves, a leaf passes through up to M - 1 roundings, in the tree
+# through log2 M (rounded up). Which error is smaller for M = 64, and by how much?
 #
-# The bound is [Sum:tree](../papers/summation.md): with $u = 2^{-24}$, $v = u/(1+u)$ and $h$ the height of the tree, the
-# error is at most $\lambda_h = (1+v)^h - 1$ times the sum of magnitudes. For the fold $M - 1$ takes the place of $h$
-# ([Sum:left](../papers/summation.md)).
+# The bound is [Sum:tree](../papers/summation.md): with $u = 2^{-24}$, $v = u/(1+u)$ and $h$ the
+# height of the tree, the error is at most $\lambda_h = (1+v)^h - 1$ times the sum of magnitudes.
+# For the fold, $M - 1$ replaces $h$ ([Sum:left](../papers/summation.md)).
 
 # %%
 u = 2.0**-24
@@ -194,9 +200,9 @@ zp.claim("2.5", all(e <= b for name in errors for e, b in zip(errors[name], lamb
          "every error is below the bound of its order, in units of u times the sum of magnitudes")
 
 # %% [markdown]
-# Both stay far below their bounds, and the fold's error grows faster, as its bound does. That is welcome, and not the
-# reason for the tree: its bits are a property of the leaves alone. ([The notes](../papers/summation.md) have the same
-# figure for sums of positive numbers.)
+# Both errors are far below their bounds, and the fold's error grows faster, as its bound does.
+# Accuracy is welcome, but it is not the reason for the tree: its bits depend only on the leaves.
+# ([The notes](../papers/summation.md) have the same figure for sums of positive numbers.)
 
 # %%
 fig, (left, right) = zp.figure(1, 2, height=3.2)
@@ -204,7 +210,7 @@ for name, marker in (("tree", "o"), ("fold", "s")):
     left.plot(counts, errors[name], marker=marker, label=f"{name}, largest error")
     left.plot(counts, bounds[name], color="#8a8a8a", linestyle="-" if name == "tree" else "--", label=f"{name}, bound")
 left.set(xscale="log", yscale="log", xlabel="micro-batches M", ylabel="error / (u * sum of magnitudes)")
-left.set_title("how wrong")
+left.set_title("error")
 left.set_xticks(counts, [str(m) for m in counts])
 left.minorticks_off()
 left.legend(fontsize=7)
@@ -214,16 +220,18 @@ strips = [*[(f"tree, {ranks}", tree_over_ranks(leaves[:M], ranks)) for ranks in 
 picture = np.array([zp.bits(total[some]) != zp.bits(canonical[some]) for _, total in strips])
 right.imshow(picture, aspect="auto", cmap="Greys", interpolation="nearest", extent=(some.start, some.stop, 5.5, -0.5))
 right.set_yticks(range(6), [name for name, _ in strips])
-right.set(xlabel="element", title=f"bits that are not the tree's, M = {M}")
+right.set(xlabel="element", title=f"different from the tree, M = {M}")
 zp.show(fig, "Left: largest errors of tree and fold against M, both far below their bounds. Right: strips of elements "
-             "whose bits change with the number of ranks: none for the tree, and other ones for each ring.")
+             "that change with the number of ranks: none for the tree, and different ones for "
+             "each ring.")
 
 # %% [markdown]
 # ## Find it
 #
-# A fault in the reduction, on 2 ranks with contiguous blocks of 7 micro-batches: rank 0 has leaves 0 to 2, rank 1 has 3
-# to 6. The sum is wrong by a unit in the last place, in a part of the elements. So somebody adds in another order.
-# Which? Put an order into `mine` whose tree (or fold) has the bits that were got, and say how the ranks come to it.
+# A fault in the reduction, on 2 ranks with contiguous blocks of 7 micro-batches: rank 0 has leaves
+# 0 to 2, rank 1 has leaves 3 to 6. The sum is wrong by one unit in the last place, in some
+# elements. So the order of additions is different. Which order is it? Put an order into `mine`
+# whose tree (or fold) has the bits of the wrong sum, and explain how the ranks come to it.
 
 # %%
 fault = zp.sealed("c2VuZGVycy1zaGFyZS1hLXN0YWNr")
@@ -240,14 +248,15 @@ print("your order", found, "-> found" if case["divergence"]["candidate"].split()
 # %% [markdown]
 # ## Puzzles 2 and 3
 #
-# Write both yourself, from the contract: `python3 notebooks/puzzle start add_tree`, `... start maximal_nodes`, then
-# `... check` ([how](puzzles/README.md)). And one on paper: a rank with the leaves `[5, 11)` sends four nodes, which are
-# printed above. Which blocks of six leaves need only two, and why can none do with one? [ZeRO:nodes](../papers/zero.md)
-# has the answer and its proof.
+# Write both functions yourself, from the contract: `python3 notebooks/puzzle start add_tree`, `...
+# start maximal_nodes`, then `... check` ([how](puzzles/README.md)). And one on paper: a rank with
+# leaves `[5, 11)` sends four nodes, which are printed above. Which blocks of six leaves need only
+# two nodes, and why does no block need only one? [ZeRO:nodes](../papers/zero.md) has the answer and
+# its proof.
 #
-# ## From here
+# ## Further reading
 #
-# - The tree as the recursion that defines it: [grad_sum.cpp](../reference/gradients/grad_sum.cpp); spread over ranks:
-#   [tree_stack.cpp](../reference/gradients/tree_stack.cpp).
-# - Why the ring is never used here, and sums that need no order at all:
-#   [Sum:ring, Sum:binned](../papers/summation.md).
+# - The tree as the recursion that defines it: [grad_sum.cpp](../reference/gradients/grad_sum.cpp);
+#   distributed over ranks: [tree_stack.cpp](../reference/gradients/tree_stack.cpp).
+# - Why this project never uses a ring, and sums that need no order at all: [Sum:ring,
+#   Sum:binned](../papers/summation.md).

@@ -11,22 +11,23 @@
 # ---
 
 # %% [markdown]
-# # 7. What travels
+# # 7. Communication volume
 #
-# **Question.** "ZeRO-2 saves memory and costs nothing", "all stages communicate the same". How many bytes does a rank
-# send in a step, and for what?
+# **Question.** "ZeRO-2 saves memory and costs nothing", "all stages communicate the same". How many
+# bytes does a rank send in a step, and for which data?
 #
-# 25 minutes. `zeroproof plan` computes the bytes of every collective of a step; tests of this project hold these
-# numbers to what is really sent. Here is a model of 16 tensors of 2^20 elements on 8 ranks: fp32 gradients, bf16
-# parameters.
+# 25 minutes. `zeroproof plan` computes the bytes of every collective of a step; tests of this
+# project compare these numbers with the bytes actually sent. Here is a model of 16 tensors of 2^20
+# elements on 8 ranks: fp32 gradients, bf16 parameters.
 #
-# **Guess first.** 64 micro-batches make a step. Order the stages 0, 1, 2 and 3 by the bytes that a rank sends.
+# **Guess first.** A step has 64 micro-batches. Order the stages 0, 1, 2 and 3 by the bytes that a
+# rank sends.
 
 # %%
 import pathlib
 import tempfile
 
-import zp
+import zp  # reports missing packages
 
 RANKS, TENSORS = 8, 16
 MODEL = f'[[tensor]]\nname = "block{{i}}.weight"\nshape = [1024, 1024]\nrepeat = {TENSORS}\n'
@@ -34,7 +35,7 @@ P = TENSORS * 2**20
 
 
 def plan_of(micro_batches, ranks=RANKS):
-    """The plan of a step: for each stage, what the largest rank sends."""
+    """The plan of a step: for each stage, the traffic of the largest rank."""
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder, "model.toml")
         path.write_text(MODEL)
@@ -43,7 +44,7 @@ def plan_of(micro_batches, ranks=RANKS):
 
 
 def sent(traffic, *what):
-    """Bytes of the collectives that move these; of all of them without a name."""
+    """Bytes of the collectives for these data; of all collectives without a name."""
     return sum(row["sent_bytes"] for row in traffic if not what or row["of"] in what)
 
 
@@ -54,27 +55,33 @@ zp.table(("micro-batches", *[f"stage {stage}" for stage in range(4)]),
 print("bytes per parameter that a rank sends in a step, times 8/7 (a rank sends nothing to itself)")
 few = per_parameter[zp.given("7.1", 8, 64)]
 zp.claim("7.1", abs(few[1] - few[2]) < 0.01 and few[3] > few[2] + 1,
-         "with one micro-batch on a rank stages 1 and 2 send the same, and stage 3 sends more")
+         "with one micro-batch per rank, stages 1 and 2 send the same, and stage 3 sends more")
 
 # %% [markdown]
-# The sentence about ZeRO-2 is true in the first row. Stage 2 gives the gradient of a micro-batch away at once, because
-# it does not want to keep it; stage 1 keeps the sum of its own micro-batches and sends that, once.
+# The sentence about ZeRO-2 is true in the first row. Stage 2 sends the gradient of each micro-batch
+# at once, because it does not keep gradients of elements it does not own; stage 1 keeps the sum of
+# its own micro-batches and sends it once.
 #
-# **Guess first.** By what factor does stage 2 send more than stage 1 with 64 micro-batches on 8 ranks?
+# **Guess first.** By what factor does stage 2 send more than stage 1 with 64 micro-batches on 8
+# ranks?
 
 # %%
 many = per_parameter[zp.given("7.2", 64, 8)]
-zp.table(("64 micro-batches", "bytes per parameter", "of stage 1"),
+zp.table(("64 micro-batches", "bytes per parameter", "relative to stage 1"),
          *[(f"stage {stage}", f"{value:.2f}", f"{value / many[1]:.2f}") for stage, value in enumerate(many)])
 zp.claim("7.2", many[2] > 5 * many[1] and many[3] > 10 * many[1],
-         "with 8 micro-batches on each rank stage 2 sends more than 5 times and stage 3 more than 10 times as much")
+         "with 8 micro-batches per rank, stage 2 sends over 5 times and stage 3 over 10 times as "
+         "much as stage 1")
 
 # %% [markdown]
-# All of it can be counted on fingers. With $M$ micro-batches, $N$ ranks and $n$ units (here: tensors), per parameter:
+# All of it can be counted by hand. With $M$ micro-batches, $N$ ranks and $n$ units (here: tensors),
+# per parameter:
 #
-# - the sum of gradients, 4 bytes: once in stages 0 and 1, $M/N$ times in stages 2 and 3; stage 0 sends it back, 4 more;
-# - parameters, 2 bytes: once in stages 1 and 2; in stage 3 for every micro-batch, forward and backward, but for the
-#   unit at the turning point: $2n - 1$ visits of $n$ units ([ZeRO:units](../papers/zero.md)).
+# - the sum of gradients, 4 bytes: once in stages 0 and 1, $M/N$ times in stages 2 and 3; stage 0
+#   also sends the sum back, 4 more bytes;
+# - parameters, 2 bytes: once in stages 1 and 2; in stage 3 for every micro-batch, forward and
+#   backward, except for the last unit, which is kept between the passes: $2n - 1$ gathers of $n$
+#   units ([ZeRO:units](../papers/zero.md)).
 
 # %%
 def by_hand(m):
@@ -90,19 +97,22 @@ for m in counts:
     differences += [one - other for one, other in zip(planned, by_hand(zp.given("7.3", m, m + 8)))]
 rest = max(sent(stage) - sent(stage, *bulk) for m in counts for stage in plan_of(m))
 print(f"{len(differences)} plans; bytes by which the count differs: {max(map(abs, differences))}")
-print(f"everything else that ranks tell each other (scalars, the overflow flag, 23 words of a norm): {rest:,} bytes")
-zp.claim("7.3", not any(differences), "four formulas give the bytes of the plan, to the byte")
+print("everything else that ranks send (scalars, the overflow flag, 23 words of a norm):",
+      f"{rest:,} bytes")
+zp.claim("7.3", not any(differences), "four formulas give the bytes of the plan exactly")
 
 # %% [markdown]
-# Does the tree of lesson 2 cost anything? A ring sends each part of the sum once around: $(N-1)/N$ of the gradient. The
-# tree sends maximal nodes: one for each rank if $M/N$ is a power of two, otherwise some more.
+# Does the tree of lesson 2 cost anything? A ring sends each part of the sum once around the ranks:
+# $(N-1)/N$ of the gradient. The tree sends maximal nodes: one per rank if $M/N$ is a power of two,
+# otherwise more.
 #
-# **Guess first.** 4 ranks, 16 micro-batches: how many bytes more than a ring? And 20 micro-batches?
+# **Guess first.** 4 ranks, 16 micro-batches: how many bytes more than a ring? And with 20
+# micro-batches?
 
 
 # %%
 def nodes_of_block(a, b):
-    """How many nodes a rank with the leaves [a, b) sends."""
+    """Number of nodes that a rank with leaves [a, b) sends."""
     count = 0
     while a < b:
         level = 0
@@ -120,22 +130,25 @@ for m in (4, 16, 20, 28, 64):
     right.append(planned == max(blocks) * ring + zp.given("7.4", 0, 4))
     rows.append((m, " ".join(map(str, blocks)), f"{ring:,}", f"{planned:,}"))
 zp.table(("micro-batches", "nodes of rank 0, 1, 2, 3", "ring", "tree, largest rank"), *rows)
-zp.claim("7.4", all(right), "the tree sends what a ring sends, times a rank's nodes: one if M / N is a power of two")
+zp.claim("7.4", all(right),
+         "the tree sends as much as a ring, times a rank's nodes: one if M / N is a power of two")
 
 # %% [markdown]
-# Bits that do not depend on the number of ranks are free of charge with 4, 16 or 64 micro-batches on 4 ranks, and
-# triple the reduction with 20. How many nodes there can be is bounded: [ZeRO:nodes](../papers/zero.md).
+# Results that do not depend on the number of ranks cost no extra bytes with 4, 16 or 64
+# micro-batches on 4 ranks, and triple the reduction with 20. The number of nodes is bounded:
+# [ZeRO:nodes](../papers/zero.md).
 #
-# **Guess first.** Stage 0 sends sums back, stage 2 leaves, stage 3 parameters again and again. In how many bits do the
-# four results differ?
+# **Guess first.** Stage 0 sends sums back, stage 2 sends every micro-batch gradient, stage 3 sends
+# parameters many times. In how many bits do the four results differ?
 
 # %%
 stages = zp.given("7.5", "0,1,2,3", "0,1,2")
 run = ("byte_gpt_tiny", "--recipe", "adamw", "--dtype", "bf16", "--impl", "host", "--world", "threads:4")
 report = zp.verify(*run, "--stage", stages)
 hashes = {case["training"]["trajectory_hash"] for case in report["cases"]}
-print(f"{report['summary']['pass']} stages pass, with the trajectory {', '.join(hashes)}")
-zp.claim("7.5", report["summary"]["pass"] == 4 and len(hashes) == 1, "stages send other things, and have one result")
+print(f"{report['summary']['pass']} stages pass, with trajectory {', '.join(hashes)}")
+zp.claim("7.5", report["summary"]["pass"] == 4 and len(hashes) == 1,
+         "the stages send different data and have one result")
 
 # %%
 fig, axes = zp.figure(height=3.2)
@@ -151,12 +164,13 @@ zp.show(fig, "Bytes that a rank sends per parameter and step against micro-batch
              "stages 2 and 3 grow in proportion to the micro-batches, to 66 and 126 at 128 micro-batches.")
 
 # %% [markdown]
-# (Communication can hide behind computing, and memory may be what is short. The count only says what is sent.)
+# (Communication can overlap with computation, and memory may be the scarce resource. These counts
+# say only how much is sent.)
 #
 # ## Find it
 #
-# Parameters arrive wrong on one rank. Look at the two patterns, bit by bit: `got ^ want`. What kind of a fault leaves
-# such a trace, and which kind does not?
+# One rank receives wrong parameters. Compare the two patterns bit by bit: `got ^ want`. Which kind
+# of fault leaves this trace, and which kind does not?
 
 # %%
 seal = "dHJhbnNwb3J0LWNvcnJ1cHRzLWEtbGluZQ=="
@@ -168,18 +182,20 @@ mine = ""
 print(zp.answer(mine, seal))
 
 # %% [markdown]
-# Names to choose from: `last-bucket-not-gathered`, `transport-corrupts-a-line`, `no-gather-after-load`,
-# `reduce-reads-other-buffer`, `no-master`.
+# Names to choose from: `last-bucket-not-gathered`, `transport-corrupts-a-line`,
+# `no-gather-after-load`, `reduce-reads-other-buffer`, `no-master`.
 #
 # ## Puzzle 8
 #
-# Write the reduction of stage 1 yourself, in bits and within bytes, messages and memory of the plan:
-# `python3 notebooks/puzzle start reduce` ([how](puzzles/README.md)). And one on paper: with 20 micro-batches on 4 ranks
-# the block of each rank is 5 long. Another assignment of micro-batches to ranks, still 5 each, needs fewer nodes: find
-# one, and count its nodes. (`--order strided` is not it.)
+# Write the reduction of stage 1 yourself, in bits and within bytes, messages and memory of the
+# plan: `python3 notebooks/puzzle start reduce` ([how](puzzles/README.md)). And one on paper: with
+# 20 micro-batches on 4 ranks every rank has a block of 5. Another assignment of micro-batches to
+# ranks, still 5 each, needs fewer nodes: find one, and count its nodes. (`--order strided` is not
+# it.)
 #
-# ## From here
+# ## Further reading
 #
-# - [gradient_exchange.cpp](../reference/zero/gradient_exchange.cpp), and a page for each stage:
-#   [plain_stage2.cpp](../reference/zero/plain_stage2.cpp), [plain_stage3.cpp](../reference/zero/plain_stage3.cpp).
+# - [gradient_exchange.cpp](../reference/zero/gradient_exchange.cpp), and one page per stage:
+#   [plain_stage2.cpp](../reference/zero/plain_stage2.cpp),
+#   [plain_stage3.cpp](../reference/zero/plain_stage3.cpp).
 # - [ZeRO:volume, ZeRO:nodes, ZeRO:exchange](../papers/zero.md); `build/zeroproof plan --help`.

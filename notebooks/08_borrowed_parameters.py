@@ -11,28 +11,30 @@
 # ---
 
 # %% [markdown]
-# # 8. Borrowed parameters
+# # 8. Gathered parameters
 #
-# **Question.** In stage 3 no rank has the model. It borrows a piece, computes with it and gives it back. How often, how
-# much at a time, and what happens to somebody who reads a piece that was given back?
+# **Question.** In stage 3 no rank has the whole model. A rank gathers a part, computes with it and
+# releases it. How often, how much at a time, and what happens when a released part is read?
 #
-# 25 minutes. A model is cut into *units*, neighbouring tensors that compute together ([ZeRO:units](../papers/zero.md)).
-# Before a unit computes, its owners send it to everybody: *gather*. After its *visit* it is *released*. Papers say that
-# parameters travel twice in stage 3, once for the forward and once for the backward pass.
+# 25 minutes. A model is split into *units*, neighbouring tensors that are used together
+# ([ZeRO:units](../papers/zero.md)). Before a unit computes, its owners send it to every rank:
+# *gather*. After this *visit* it is *released*. Papers state that parameters are sent twice per
+# step in stage 3, once for the forward and once for the backward pass.
 #
-# **Guess first.** 3 units, 2 ranks, 4 micro-batches. How often does a rank gather a unit in one step?
+# **Guess first.** 3 units, 2 ranks, 4 micro-batches. How often does a rank gather a unit in one
+# step?
 
 # %%
 import re
 
-import zp  # first: it says what is missing
+import zp  # first: reports missing packages
 
 import numpy as np
 from matplotlib.patches import Rectangle
 
 
 def reduction(ranks, micro_batches):
-    """What ranks send, hold and compute while gradients are made and added; and the model's units."""
+    """Messages, memory and visits while gradients are computed and added; and the model's units."""
     words = ("--stage", 3, "--steps", 1, "--world", ranks, "--micro-batches", micro_batches)
     trace = zp.json_of("trace", *words)
     return next(p for p in trace["steps"][0]["phases"] if p["phase"] == "reduce"), trace["layout"]["units"]
@@ -53,14 +55,15 @@ for ranks, micro_batches in ((2, 4), (2, 5), (3, 5), (4, 5), (4, 1)):
 print(f"{len(units)} units: {', '.join(unit['name'] for unit in units)}")
 zp.table(("ranks", "micro-batches", "of them on rank 0, 1, ..", "micro-steps", "gathers of rank 0, 1, .."), *rows)
 zp.claim("8.1", all(right),
-         "a rank takes part in 2 n - 1 gathers in a micro-step of n units, also if it has nothing to compute")
+         "a rank takes part in 2 n - 1 gathers in a micro-step of n units, even without a "
+         "micro-batch")
 
 # %% [markdown]
-# Not 2 n: the last unit of the forward pass is the first of the backward pass, and is kept over the turn. And not "per
-# micro-batch": a gather needs every owner, so a rank without a micro-batch walks through the model with the others.
-# Who skips that walk leaves the others waiting for ever.
+# Not 2 n: the last unit of the forward pass is the first of the backward pass, and is kept between
+# them. And not once per micro-batch: a gather needs every owner, so a rank without a micro-batch
+# executes all visits together with the others. If it does not, the other ranks wait forever.
 #
-# **Guess first.** How many units does a rank have at the same time?
+# **Guess first.** How many units does a rank hold at the same time?
 
 # %%
 weight = {unit["name"]: 2 * (unit["end"] - unit["begin"]) for unit in units}  # bf16
@@ -81,16 +84,19 @@ zp.table(("byte_gpt: bytes on the largest rank", *[f"{ranks} ranks" for ranks in
            for stage in (2, 3) for name in classes])
 full = {stages[3]["largest"]["peak"]["param_full"] for stages in grids.values()}
 zp.claim("8.2", set(held.values()) == {max(weight.values())} and full == {2 * model["largest_unit"]},
-         "a rank has one unit at a time, so whole parameters weigh what the largest unit weighs, on any ranks")
+         "a rank has one unit at a time, so gathered parameters take the size of the largest "
+         "unit, on any number of ranks")
 
 # %% [markdown]
-# The largest unit sets the price: more ranks make the shard smaller, and the borrowed piece not at all.
+# The largest unit determines the memory: more ranks make the shard smaller, but not the gathered
+# unit.
 #
-# Now somebody reads what was given back. The memory may still be there, and the old values may still be in it: then
-# nothing happens, until a day on which it is used for something else. This project fills a released unit with NaN.
+# Now a released unit is read. Its memory may still be allocated and still contain the old values:
+# then the bug has no effect until the memory is reused. This project fills a released unit with
+# NaN.
 #
-# **Guess first.** A model releases a unit after its forward pass and reads it again in the backward pass, without a
-# gather. Where is that seen first: which step, which visit?
+# **Guess first.** A model releases a unit after its forward pass and reads it again in the backward
+# pass, without a gather. Where is this detected first: in which step, in which visit?
 
 # %%
 RUN = ("byte_gpt_tiny", "--recipe", "adamw", "--dtype", "bf16", "--impl", "host", "--world", "threads:3")
@@ -99,13 +105,14 @@ print(zp.place(case))
 first = case["divergence"]
 got = zp.from_bf16(np.uint16(zp.number(re.search("got (0x[0-9a-f]+)", first["what"])[1])))
 zp.claim("8.3", first["step"] == 1 and "backward" in first["what"] and bool(np.isnan(got)),
-         "a unit that is read after its release is NaN, so the first visit that reads one shows it")
+         "a unit read after its release is NaN, so the first visit that reads it is reported")
 
 # %% [markdown]
-# Unit 3 is the last one, and read first in the backward pass.
+# Unit 3 is the last one, and the first one read in the backward pass.
 #
-# While a unit computes, the wires are idle. *Prefetch* gathers the next unit meanwhile, so two are there. `zeroproof
-# train` measures what a rank had in its hands, with and without.
+# While a unit computes, the network is idle. *Prefetch* gathers the next unit in the meantime, so
+# two units are in memory. `zeroproof train` measures the memory of a rank, with and without
+# prefetch.
 #
 # **Guess first.** What does prefetch cost: twice the memory? One more unit? Nothing?
 
@@ -138,14 +145,16 @@ for ranks in (2, 3, 4):
         rows.append((f"{ranks} ranks, buckets of {bucket:,}", *[f"{count:,}" for count in counts]))
 zp.table(("peak of rank 0, bytes", "one unit", "prefetch", "more"), *rows)
 zp.claim("8.4", all(more[ranks, 262144] == two - max(sizes) for ranks in (2, 3, 4)),
-         "where gradients wait anyway, prefetch costs the next unit: the heaviest two neighbours less the heaviest one")
+         "with one bucket, prefetch costs one more unit: the largest two neighbours minus the "
+         "largest one")
 
 # %% [markdown]
-# With one large bucket the gradients of all units stay until the last one is there, and what is left is the second
-# unit. With small buckets a gradient can leave early, and with overlap it leaves two visits later: that is the rest.
+# With one large bucket the gradients of all units stay until the last one is ready, and the
+# difference is the second unit. With small buckets a gradient is sent early, and with overlap two
+# visits later: that is the rest of the difference.
 #
-# **Guess first.** Gathering early, computing with whatever has arrived, sending while something else computes: how many
-# bits of six steps change?
+# **Guess first.** With prefetch, computing as soon as parameters arrive, and sending during other
+# computations: how many bits of six steps change?
 
 # %%
 plain = zp.verify(*RUN, "--stage", "0,1,2,3")["cases"]
@@ -156,7 +165,7 @@ rows = [(f"stage {case['training']['stage']}{', overlap' * (case in early)}", ca
         for case, value in zip(plain + early, hashes)]
 zp.table(("", "", "trajectory"), *rows)
 zp.claim("8.5", len(hashes) == 6 and len(set(hashes)) == 1 and all(case["status"] == "pass" for case in plain + early),
-         "borrowing, and borrowing early, leaves every bit as it was")
+         "gathering units, and gathering them early, changes no bit")
 
 # %%
 reduce, units = reduction(4, 5)
@@ -182,15 +191,18 @@ axes.set_yticks(ticks, [f"rank {rank}  {name}" if name == names[0] else name for
 axes.set_xticks([column + 0.5 for column in range(columns)], [str(column + 1) for column in range(columns)])
 axes.axvline(columns / 2, color="#000000", linewidth=1)
 axes.set(xlim=(0, columns), ylim=(max(ticks) + 0.7, -0.7), xlabel="visit of the step (a gather begins each)")
-axes.set_title("which unit a rank has: F, B it computes, hatched: gathered for the others", fontsize=9)
-zp.show(fig, "Four ranks, three units, ten visits of a step with five micro-batches. In each visit one unit is there "
-             "on every rank: embed, block, head, block, embed, twice. In the second half only rank 0 computes.")
+axes.set_title("unit on each rank: F, B: passes it computes, hatched: gathered for other ranks",
+               fontsize=9)
+zp.show(fig, "Four ranks, three units, ten visits of a step with five micro-batches. In each "
+             "visit every rank has one "
+             "unit: embed, block, head, block, embed, twice. In the second half only rank 0 "
+             "computes.")
 
 # %% [markdown]
 # ## Find it
 #
-# A fault, modelled on a public one. Step 1 is right in every bit; here is what is seen then. What is special about step
-# 1? Where have you seen the number that was got?
+# A fault, modelled on a public one. Step 1 is correct in every bit; the difference below comes
+# later. What is special about step 1? Where did the wrong number occur before?
 
 # %%
 seal = "c3RhbGUtdW5pdA=="
@@ -201,56 +213,60 @@ mine = ""
 print(zp.answer(mine, seal))
 
 # %% [markdown]
-# Names to choose from: `units-swapped`, `stale-unit`, `persistent-not-refreshed`, `unit-read-after-release`,
-# `no-gather-after-load`.
+# Names to choose from: `units-swapped`, `stale-unit`, `persistent-not-refreshed`,
+# `unit-read-after-release`, `no-gather-after-load`.
 #
 # ## Puzzle 9
 #
-# Release is a choice: a unit that is kept from its forward to its backward visit need not be gathered again. Four units
-# of these sizes, and room for 13: write the schedule that gathers the fewest elements. A word is what is done (g
-# gather, f forward, b backward, r release) and the unit's number. The judge is below; `plain` is what this lesson has
-# shown. For any sizes and budgets, with prefetch, it is a function to write: `python3 notebooks/puzzle start schedule`
+# Release is a choice: a unit that is kept from its forward to its backward visit is not gathered
+# again. Given four units of these sizes and a memory budget of 13, write the schedule that gathers
+# the fewest elements. A word is an action (g gather, f forward, b backward, r release) and the
+# unit's number. The check is below; `plain` is the schedule of this lesson. For any sizes and
+# budgets, with prefetch, it is a function to write: `python3 notebooks/puzzle start schedule`
 # ([how](puzzles/README.md)).
 
 # %%
-SIZES, ROOM = (4, 7, 2, 6), 13
+SIZES, BUDGET = (4, 7, 2, 6), 13
 
 
 def judged(schedule):
-    """What a schedule costs, or the first thing that is wrong with it."""
-    there, room, gathered, computed = set(), 0, 0, []
+    """The cost of a schedule, or its first error."""
+    present, peak, gathered, computed = set(), 0, 0, []
     if not schedule:
         return "no schedule yet"
     for place, word in enumerate(schedule.split(), 1):
         if not re.fullmatch("[gfbr][0-3]", word):
-            return f"word {place}, {word}: is no g, f, b or r with a unit from 0 to 3"
+            return f"word {place}, {word}: expected g, f, b or r and a unit from 0 to 3"
         what, unit = word[0], int(word[1])
-        if (unit in there) == (what == "g"):
-            return f"word {place}, {word}: unit {unit} is {'there already' if what == 'g' else 'not there'}"
+        if (unit in present) == (what == "g"):
+            state = "present already" if what == "g" else "not present"
+            return f"word {place}, {word}: unit {unit} is {state}"
         if what == "g":
-            there.add(unit)
+            present.add(unit)
             gathered += SIZES[unit]
         elif what == "r":
-            there.remove(unit)
+            present.remove(unit)
         else:
             computed.append(word)
-        room = max(room, sum(SIZES[unit] for unit in there))
-        if room > ROOM:
-            return f"word {place}, {word}: {room} elements are there, and there is room for {ROOM}"
-    if computed != "f0 f1 f2 f3 b3 b2 b1 b0".split() or there:
-        return f"it computes {' '.join(computed) or 'nothing'}, and leaves {len(there)} units"
-    return f"{gathered} elements gathered, at most {room} there"
+        peak = max(peak, sum(SIZES[unit] for unit in present))
+        if peak > BUDGET:
+            return f"word {place}, {word}: {peak} elements are present, over the budget of {BUDGET}"
+    if computed != "f0 f1 f2 f3 b3 b2 b1 b0".split() or present:
+        return f"it computes {' '.join(computed) or 'nothing'}, and leaves {len(present)} units"
+    return f"{gathered} elements gathered, at most {peak} present"
 
 
 plain = "g0 f0 r0 g1 f1 r1 g2 f2 r2 g3 f3 b3 r3 g2 b2 r2 g1 b1 r1 g0 b0 r0"
 mine = ""
 print("plain:", judged(plain))
 print("mine:", judged(mine))
-print(zp.answer(judged(mine) if mine else "", "MjUgZWxlbWVudHMgZ2F0aGVyZWQsIGF0IG1vc3QgMTMgdGhlcmU="))
+print(zp.answer(judged(mine) if mine else "",
+                "MjUgZWxlbWVudHMgZ2F0aGVyZWQsIGF0IG1vc3QgMTMgcHJlc2VudA=="))
 
 # %% [markdown]
-# ## From here
+# ## Further reading
 #
-# - [plain_stage3.cpp](../reference/zero/plain_stage3.cpp), a page; [unit_params.cpp](../reference/zero/unit_params.cpp)
-#   gathers, and fills with NaN what is released; [micro_batch_pass.cpp](../reference/zero/micro_batch_pass.cpp) walks.
-# - [ZeRO:units, ZeRO:volume](../papers/zero.md). How often all of it travels in a step: lesson 7.
+# - [plain_stage3.cpp](../reference/zero/plain_stage3.cpp), one page;
+#   [unit_params.cpp](../reference/zero/unit_params.cpp) gathers units and fills released ones with
+#   NaN; [micro_batch_pass.cpp](../reference/zero/micro_batch_pass.cpp) executes the visits.
+# - [ZeRO:units, ZeRO:volume](../papers/zero.md). Bytes per step of all gathers: lesson 7.

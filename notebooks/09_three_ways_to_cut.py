@@ -11,20 +11,22 @@
 # ---
 
 # %% [markdown]
-# # 9. Three ways to cut at once
+# # 9. Data, context and tensor parallelism
 #
-# **Question.** Eight ranks can share the micro-batches, the positions of a sequence, or the columns of a matrix, and
-# all three at once. Then every rank has a part of something. Which parts are added, and by whom?
+# **Question.** Eight ranks can split the micro-batches, the positions of a sequence, or the columns
+# of a matrix, and all three at once. Then every rank has a part of some sums. Which parts are
+# added, and by which ranks?
 #
-# 25 minutes. A grid DP x CP x TP of ranks: *data* parallel ranks have other micro-batches, *context* parallel ranks
-# have other positions of the same ones, *tensor* parallel ranks have other columns or rows of the matrices inside
-# layers, and the same of everything else. Rank (d, c, t) has the number (d CP + c) TP + t
+# 25 minutes. In a grid DP x CP x TP of ranks, *data* parallel ranks have different micro-batches,
+# *context* parallel ranks have different positions of the same micro-batches, *tensor* parallel
+# ranks have different columns or rows of the matrices inside layers, and the same copy of
+# everything else. Rank (d, c, t) has the number (d CP + c) TP + t
 # ([process_grid.hpp](../common/layout/process_grid.hpp)).
 #
 # **Guess first.** Nine grids of 8 ranks, six steps: how many different results?
 
 # %%
-import zp  # first: it says what is missing
+import zp  # first: reports missing packages
 
 import numpy as np
 
@@ -38,13 +40,15 @@ zp.claim("9.1", report["summary"]["pass"] == len(GRIDS) == len({grid for grid, _
          and len({value for _, _, value in rows}) == 1, "nine grids of eight ranks have one result, in every bit")
 
 # %% [markdown]
-# (`model:even` has 4 heads: TP ranks share heads, and a head is never cut. The norm is the form `exact`, because TP
-# cuts inside the chunks of lesson 5.)
+# (`model:even` has 4 heads: TP ranks share the heads, and a head is never split. The norm has the
+# form `exact`, because TP splits the chunks of lesson 5.)
 #
-# That took some sums, each over the right ranks. Here is a step of the larger `byte_gpt` on 2x2x2, as planned: *shards*
-# are the ranks that share one state, *tp* those that differ in t alone.
+# This needs several sums, each over the correct ranks. Here is the plan of a step of the larger
+# `byte_gpt` on 2x2x2: *shards* are the ranks that share one state, *tp* those that differ only in
+# t.
 #
-# **Guess first.** Parameters, gradients, the overflow flag, the norm: what of these goes from one TP rank to another?
+# **Guess first.** Parameters, gradients, the overflow flag, the norm: which of these are sent from
+# one TP rank to another?
 
 
 # %%
@@ -62,20 +66,23 @@ zp.table(("bytes a rank sends, 2x2x2", "over shards", "over tp"),
 over = {group: {of for of, other in sent if other == group} for group in ("shards", "tp")}
 zp.claim("9.2", over["shards"] - over["tp"] == {"leaves", "parameters"} and over["tp"] - over["shards"] == {"TP parts"}
          and over["shards"] & over["tp"] == {"scalars", "found_inf", "norm"},
-         "leaves and parameters stay among ranks of one t, TP parts go across, and what is one for all goes over both")
+         "leaves and parameters go to ranks of the same t, TP parts across t, scalars, flag and "
+         "norm over both")
 
 # %% [markdown]
-# Context ranks have no group of their own: for the state they are more data ranks, and their parts of a leaf travel
-# with the leaves. But what is a *TP part*? A matrix that is cut has its whole gradient where it is. The gain of a layer
-# norm is whole on every TP rank; here each of them normalises its own positions (sequence parallelism), so each has a
-# part of the gain's gradient. A part is no gradient: who forgets to add them trains gains that drift apart.
+# Context ranks have no group of their own: for the state they act as further data ranks, and their
+# parts of a leaf are sent with the leaves (a *leaf* of the sum is a micro-batch gradient). But what
+# is a *TP part*? Each TP rank has the whole gradient of its own part of a split matrix. The gain of
+# a layer norm is replicated on every TP rank; each of them normalises its own positions (sequence
+# parallelism), so each computes only a part of the gain's gradient. If these parts are not added,
+# the copies of the gain drift apart.
 #
-# **Guess first.** Which tensors are *not* cut by TP? How many of all parameters is that?
+# **Guess first.** Which tensors are *not* split by TP? How many of all parameters is that?
 
 
 # %%
 def elements_of(grid):
-    """Elements of every tensor on one TP rank, and how many the ranks that share its state own together."""
+    """Elements of each tensor on a TP rank; ranks that share its state; elements they own."""
     ranks = zp.json_of("plan", "byte_gpt", "--owners", "--grid", grid)["ranks"]
     count = {}
     for piece in (piece for rank in ranks for part in rank["slices"] for piece in part["pieces"]):
@@ -84,33 +91,36 @@ def elements_of(grid):
 
 
 whole, _, numel = elements_of("8x1x1")
-cut, _, _ = elements_of("4x1x2")
-replicated = [name for name in whole if whole[name] == cut[name]]
-in_two = sum(whole[name] for name in replicated)
+split, _, _ = elements_of("4x1x2")
+replicated = [name for name in whole if whole[name] == split[name]]
+replicated_numel = sum(whole[name] for name in replicated)
 kinds = {}
 for name in replicated:
     kind = name.split(".", 1)[1] if name.startswith("block") else name
     kinds[kind] = kinds.get(kind, 0) + whole[name]
-zp.table(("whole on every TP rank", "elements"), *[(kind, f"{elements:,}") for kind, elements in sorted(kinds.items())],
-         (f"{len(replicated)} of {len(whole)} tensors", f"{in_two:,} of {numel:,}"))
+zp.table(("replicated on every TP rank", "elements"),
+         *[(kind, f"{elements:,}") for kind, elements in sorted(kinds.items())],
+         (f"{len(replicated)} of {len(whole)} tensors", f"{replicated_numel:,} of {numel:,}"))
 differences, rows = [], []
 for grid in ("4x1x2", "2x2x2", "1x4x2", "2x1x4", "1x2x4"):
     data, context, tensor = map(int, grid.split("x"))
     planned = sum(row["sent_bytes"] for row in plan_of(grid) if row["of"] == "TP parts")
-    by_hand = 4 * zp.given("9.3", in_two, numel) * (tensor - 1) * (8 // data)
+    by_hand = 4 * zp.given("9.3", replicated_numel, numel) * (tensor - 1) * (8 // data)
     differences.append(planned - by_hand)
     rows.append((grid, 8 // data, tensor - 1, f"{planned:,}", f"{by_hand:,}"))
 zp.table(("grid", "micro-batches of a rank", "other TP ranks", "TP parts, bytes", "4 bytes x elements x both"), *rows)
 zp.claim("9.3", not any(differences),
-         "TP ranks add what each has whole, once for every micro-batch, and nothing else")
+         "TP ranks add the parts of replicated tensors, once for every micro-batch, and nothing "
+         "else")
 
 # %% [markdown]
-# There are three sums now: over t (parts of what is replicated), over c (parts of a leaf), over micro-batches (lesson
-# 2). All are sums of floats. Does it matter which comes first? CP x TP parts make a leaf, M leaves make the gradient;
-# in the contract's order (R11) all of them are leaves of one larger tree, parts first.
+# There are now three sums: over t (parts of replicated tensors), over c (parts of a leaf), and over
+# micro-batches (lesson 2). All are sums of floats. Does their order matter? CP x TP parts make a
+# leaf, M leaves make the gradient; in the contract's order (R11) all of them are leaves of one
+# larger tree, parts first.
 #
-# **Guess first.** A rank could save messages: sum its parts over all its micro-batches, and add to the other CP rank's
-# sum once per step. How many of 4,096 elements change?
+# **Guess first.** A rank could save messages: sum its parts over all its micro-batches, and add the
+# sum of the other CP rank once per step. How many of 4,096 elements change?
 
 
 # %%
@@ -127,7 +137,7 @@ parts = np.random.default_rng(9).standard_normal((M, CP, 4096)).astype(np.float3
 one_tree = tree(parts.reshape(M * CP, 4096))
 parts_first = tree([tree(leaf) for leaf in parts])
 parts_last = tree([tree(parts[:, c]) for c in range(CP)])
-zp.table((f"{M} micro-batches in {CP} parts", "elements with other bits"),
+zp.table((f"{M} micro-batches in {CP} parts", "different elements"),
          (f"one tree of {M * CP} leaves", 0), ("parts first", zp.different(parts_first, one_tree)),
          ("parts last", f"{zp.different(parts_last, one_tree):,}"))
 case = zp.verify(*RUN, "--grid", "2x2x2", "--steps", 1, fault="tp-parts-after-the-sum")["cases"][0]
@@ -135,14 +145,16 @@ print("production that adds TP parts after the sum over micro-batches:")
 print(zp.place(case))
 zp.claim("9.4", zp.different(parts_first, one_tree) == 0 and zp.different(parts_last, one_tree) > 0
          and case["divergence"]["phase"] == "reduce",
-         "parts first is one tree, with the bits of any grid; parts last is another sum")
+         "parts first is one tree, with the same bits on every grid; parts last is a different sum")
 
 # %% [markdown]
-# (That parts first is *one* tree needs a power of two of parts; the contract allows 1, 2, 4 and 8.)
+# (Parts first is *one* tree only for a power of two of parts; the contract allows 1, 2, 4 and 8.)
 #
-# Now the norm: every square once. The state of a TP rank is shared by its DP x CP ranks, each of whom owns a slice.
+# Now the norm: every square counts once. The state of a TP rank is shared by its DP x CP ranks,
+# each of which owns a slice.
 #
-# **Guess first.** Add up what all 8 ranks of 2x2x2 own. Is it the number of parameters?
+# **Guess first.** Add the elements that all 8 ranks of 2x2x2 own. Is the result the number of
+# parameters?
 
 # %%
 rows, right = [], []
@@ -150,15 +162,16 @@ for grid in GRIDS:
     tensor = int(grid.split("x")[2])
     _, sharing, owned = elements_of(grid)
     total = owned * tensor
-    right.append(total == numel + zp.given("9.5", tensor - 1, tensor) * in_two)
+    right.append(total == numel + zp.given("9.5", tensor - 1, tensor) * replicated_numel)
     rows.append((grid, sharing, f"{owned:,}", f"{total:,}", f"{total - numel:,}"))
-zp.table(("grid", "ranks share a state", "they own", "all 8 own", "more than there is"), *rows)
+zp.table(("grid", "ranks share a state", "they own", "all 8 own", "more than parameters"), *rows)
 zp.claim("9.5", all(right),
-         "with TP the ranks own more than there is: what is replicated, once more for every other TP rank")
+         "with TP the ranks own more elements than the model has: replicated ones once more per "
+         "other TP rank")
 
 # %% [markdown]
-# So "everybody adds the squares of what it owns" is wrong as soon as TP is 2, and right on every grid without TP: a
-# test on data parallel ranks will not see it.
+# So "every rank adds the squares of the elements it owns" is wrong if TP is 2 or more, and correct
+# on every grid without TP: a test on data parallel ranks alone does not detect it.
 
 # %%
 fig, grid_of_axes = zp.figure(2, 2, height=5.6)
@@ -166,7 +179,7 @@ ranks = [(d, c, t) for d in range(2) for c in range(2) for t in range(2)]
 at = {(d, c, t): (c + 0.42 * d, t + 0.34 * d) for d, c, t in ranks}
 groups = {"compute the same micro-batches: same d": lambda d, c, t: d,
           "add their parts of a leaf: same d and t": lambda d, c, t: (d, t),
-          "add TP parts of what is replicated: same d and c": lambda d, c, t: (d, c),
+          "add TP parts of replicated tensors: same d and c": lambda d, c, t: (d, c),
           "share master, moments and sums: same t": lambda d, c, t: t}
 shades = (("#000000", "white"), ("#e0a070", "black"), ("#3a6ea5", "white"), ("#ffffff", "black"))
 for axes, (title, group) in zip(grid_of_axes.ravel(), groups.items()):
@@ -190,7 +203,7 @@ zp.show(fig, "Four cubes of the ranks 0 to 7 of a grid 2x2x2. Thick edges join r
 # %% [markdown]
 # ## Find it
 #
-# One fault, three grids of 8 ranks. What do the factors say? And why are they not round numbers?
+# One fault, three grids of 8 ranks. What do the factors mean? And why are they not integers?
 
 # %%
 seal = "cmVwbGljYS1jb3VudGVkLWFzLXNoYXJk"
@@ -204,19 +217,20 @@ mine = ""
 print(zp.answer(mine, seal))
 
 # %% [markdown]
-# Names to choose from: `replicated-counted-per-rank`, `replica-counted-as-shard`, `tp-parts-not-combined`,
-# `short-pieces-counted-twice`, `cp-in-divisor`.
+# Names to choose from: `replicated-counted-per-rank`, `replica-counted-as-shard`,
+# `tp-parts-not-combined`, `short-pieces-counted-twice`, `cp-in-divisor`.
 #
 # ## Puzzle 10
 #
-# Write `groups(rank, dp, cp, tp, replicated)`: whose parts a rank adds, with whom it shares a sum, and whether it
-# counts a tensor in the norm: `python3 notebooks/puzzle start groups` ([how](puzzles/README.md)). And one on paper: the
-# mean of R6 divides by the number of micro-batches. By what does it divide on 1x8x1, and who would see it if it divided
-# by 8 times that? (`build/zeroproof-faults explain cp-in-divisor`)
+# Write `groups(rank, dp, cp, tp, replicated)`: the ranks whose parts a rank adds, the ranks with
+# which it shares a sum, and whether it counts a tensor in the norm: `python3 notebooks/puzzle start
+# groups` ([how](puzzles/README.md)). And one on paper: the mean of R6 divides by the number of
+# micro-batches. By what does it divide on 1x8x1, and which check would detect a divisor that is 8
+# times larger? (`build/zeroproof-faults explain cp-in-divisor`)
 #
-# ## From here
+# ## Further reading
 #
 # - [tp_parts.cpp](../reference/zero/tp_parts.cpp), [cp_parts.cpp](../reference/zero/cp_parts.cpp),
-#   [placement.cpp](../reference/zero/placement.cpp): each less than a page.
-# - R11, R12 and R18 of the [contract](../common/CONTRACT.md); what must be equal on which ranks, and what must not:
-#   [ZeRO:replicas](../papers/zero.md).
+#   [placement.cpp](../reference/zero/placement.cpp): less than a page each.
+# - R11, R12 and R18 of the [contract](../common/CONTRACT.md); what must be equal on which ranks,
+#   and what must not: [ZeRO:replicas](../papers/zero.md).

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""ZeRO in numpy, from the contract alone: in every stage, on any number of ranks it prints the programs' hash.
+"""ZeRO in numpy, from the contract alone; prints the same trajectory hash as zeroproof.
 
     minizero.py [--ranks W] [--stage 0|1|2|3] [GRADIENTS.safetensors]
 
-trains with AdamW on recorded gradients (without a file: those of byte_gpt_tiny, recorded first) on W virtual ranks,
-with bf16 parameters, or with fp16 parameters, fp16 gradients and a loss scaler, and prints the hash. Moments start at
-zero, as in `zeroproof verify --gradients FILE --recipe adamw` with the setting `run.initial_state = "zero"`, which
-prints the same one.
+Trains with AdamW on recorded gradients (without a file: those of byte_gpt_tiny, recorded first) on
+W virtual ranks, with bf16 parameters, or with fp16 parameters, fp16 gradients and a loss scaler.
+Moments start at zero, as in `zeroproof verify --gradients FILE --recipe adamw` with the setting
+`run.initial_state = "zero"`, which prints the same hash.
 """
 
 import argparse
@@ -21,7 +21,7 @@ import numpy as np
 
 F, CHUNK = np.float32, 1024
 
-# All that this file knows, a line of settings each, or one of several; a recording with others is refused.
+# The supported settings, one of the alternatives in each line; other recordings are rejected.
 SETTINGS = [line.split(" | ") for line in (
     "clip_group = []", "param_group = []", "rule = 'adamw'", "norm = 'chunk1024'", "amsgrad = false",
     "maximize = false", "bias_correction = true", "clip_value = 0.0", "loss_reduction = 'mean'",
@@ -30,7 +30,7 @@ SETTINGS = [line.split(" | ") for line in (
 
 
 def push(stack, node):
-    """R11: puts (level, index, values) on the stack, and adds what are the two halves of one node."""
+    """R11: pushes a node, then adds the top two while they are halves of one node."""
     stack.append(node)
     while len(stack) > 1 and stack[-1][1] % 2 == 1 and stack[-2][:2] == (stack[-1][0], stack[-1][1] - 1):
         level, index, right = stack.pop()
@@ -38,7 +38,7 @@ def push(stack, node):
 
 
 def fold(stack):
-    """R11: what is left on a stack, from last to first."""
+    """R11: adds the remaining nodes of a stack, from last to first."""
     total = stack.pop()[2]
     while stack:
         total = stack.pop()[2] + total
@@ -46,7 +46,7 @@ def fold(stack):
 
 
 def reduce_at_the_end(leaf, count, owns):
-    """Stages 0 and 1: rank r has a block of micro-batches, keeps its maximal nodes, and sends them once."""
+    """Stages 0 and 1: rank r has a block of micro-batches and sends its maximal nodes once."""
     ranks, sent = len(owns), []
     for rank in range(ranks):
         stack = []
@@ -64,7 +64,7 @@ def reduce_at_the_end(leaf, count, owns):
 
 
 def reduce_at_once(leaf, count, owns):
-    """Stages 2 and 3: rank r has the j with j mod W = r, sends a leaf's parts to their owners, and frees the leaf."""
+    """Stages 2 and 3: rank r has the j with j mod W = r, and sends each gradient to its owners."""
     stacks = [[] for _ in owns]
     for first in range(0, count, len(owns)):  # a micro-step
         for j in range(first, min(first + len(owns), count)):
@@ -86,7 +86,7 @@ def squares(shard):
 
 
 def power(b, t):
-    """R5: squares from the right."""
+    """R5: b^t by squaring, from the lowest bit of t."""
     r = np.float64(1)
     while True:
         if t % 2:
@@ -98,7 +98,7 @@ def power(b, t):
 
 
 def step_scalars(o, t, scale, count):
-    """R5: the 15 words, fp64 rounded to fp32 once; the last two are flags."""
+    """R5: the 15 scalars, fp64 rounded to fp32 once; the last two are flags."""
     b1, b2 = np.float64(F(o["beta1"])), np.float64(F(o["beta2"]))
     lr, decay = np.float64(o["lr"]), np.float64(o["weight_decay"])
     words = [1 / (np.float64(2)**scale * count), b1, 1 - b1, b2, 1 - b2, np.sqrt(1 - power(b2, t)),
@@ -107,7 +107,7 @@ def step_scalars(o, t, scale, count):
 
 
 class LossScaler:
-    """R14: an automaton over exponents. The scale stays 1 with `kind` none, as wherever gradients are not fp16."""
+    """R14: an automaton on exponents. The scale stays 1 with `kind` none (bf16 gradients)."""
 
     def __init__(self, kind, o):
         def exponent(name):
@@ -146,14 +146,14 @@ def adamw(g, master, m, v, s):
     return master - u, m, v
 
 
-def borrow(shards, owns, own):
+def gather(shards, owns, own):
     """Stage 3: the parameters of one tensor, each part from its owner."""
     parts = [shard[max(own.start - begin, 0):max(own.stop - begin, 0)] for shard, (begin, _) in zip(shards, owns)]
     return np.concatenate(parts)
 
 
 def train(file, ranks, stage):
-    """The trajectory hash, and how many steps were skipped."""
+    """The trajectory hash and the number of skipped steps."""
     names = file.metadata["order"].splitlines()
     steps, count = int(file.metadata["steps"]), int(file.metadata["micro_batches"])
     recorded_at = int(file.metadata.get("loss_scale_log2", 0))
@@ -161,7 +161,7 @@ def train(file, ranks, stage):
     half = o["dtypes"] == "[ 'fp16' ]"
     scaler = LossScaler(o["kind"] if half else "none", o)
 
-    # R13: one numbering; every tensor starts at a multiple of 1024, and padding stays +0
+    # R13: one flat range; every tensor starts at a multiple of 1024, and padding stays +0
     pieces, end = {}, 0
     for name in names:
         pieces[name] = slice(end, end + file[f"param.{name}"].size)
@@ -195,12 +195,13 @@ def train(file, ranks, stage):
 
         sums = (reduce_at_the_end if stage < 2 else reduce_at_once)(leaf, count, owns)
         total = np.concatenate(sums)
-        unscaled = [shard * s[0] for shard in (sums if stage else [total] * ranks)]  # stage 0: sums go to every rank
+        # stage 0: every rank gets the whole sum
+        unscaled = [shard * s[0] for shard in (sums if stage else [total] * ranks)]
         found_inf = max(int(not np.isfinite(shard).all()) for shard in unscaled)  # R14: an OR
         scaler.move(found_inf)
         norm, coef = np.float64(np.nan), F(np.nan)
         if not found_inf:
-            counted = unscaled if stage else unscaled[:1]  # R12: what every rank has is counted once
+            counted = unscaled if stage else unscaled[:1]  # R12: replicated values count once
             norm = np.float64(math.sqrt(sum(map(squares, counted)) / 2**352))
             q = np.float64(o["max_norm"]) / (norm + np.float64(1e-6))
             coef = F(1) if o["max_norm"] == 0 else F(q if q < 1 else 1)
@@ -215,23 +216,26 @@ def train(file, ranks, stage):
 
         digest.add(np.uint64(step), *s, np.int64(scale), np.uint64(found_inf), norm, coef)
         state = [whole(masters), *(whole([moment[i] for moment in moments]) for i in (0, 1))]
-        # stages 1 and 2 gather all parameters for the next step; in stage 3 nobody has more than a tensor of them
+        # stages 1 and 2 gather all parameters, stage 3 one tensor at a time
         gathered = None if stage == 3 else whole(params)
         for own in pieces.values():
             digest.add(total[own], *(buffer[own] for buffer in state))
-            param = borrow(params, owns, own) if stage == 3 else gathered[own]
+            param = gather(params, owns, own) if stage == 3 else gathered[own]
             digest.add(param) if half else digest.add_bf16(param)
     return digest.text(), skipped
 
 
 def main():
-    parser = argparse.ArgumentParser(description="ZeRO in numpy: prints the trajectory hash of the programs")
-    parser.add_argument("gradients", nargs="?", help="what zeroproof record --dtype bf16 or fp16 wrote (default: bf16)")
+    parser = argparse.ArgumentParser(
+        description="ZeRO in numpy: prints the trajectory hash of zeroproof")
+    parser.add_argument("gradients", nargs="?",
+                        help="file of zeroproof record, bf16 or fp16 (default: records bf16)")
     parser.add_argument("--ranks", type=int, default=4, help="virtual ranks (default: 4)")
-    parser.add_argument("--stage", type=int, default=2, choices=range(4), help="of ZeRO (default: 2)")
+    parser.add_argument("--stage", type=int, default=2, choices=range(4),
+                        help="ZeRO stage (default: 2)")
     words = parser.parse_args()
     if words.ranks < 1:
-        parser.error(f"--ranks is {words.ranks} (somebody has to own the elements); use 1 or more")
+        parser.error(f"--ranks must be at least 1, got {words.ranks}")
     if words.gradients:
         file = recording(words.gradients, SETTINGS)
     else:

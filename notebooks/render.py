@@ -1,4 +1,4 @@
-"""Runs lessons in Jupyter, and writes NN_name.ipynb and a page for each; ./render starts it, with the packages."""
+"""Runs lessons in Jupyter; writes NN_name.ipynb and an HTML page for each. Started by ./render."""
 
 import argparse
 import html
@@ -14,11 +14,11 @@ from markdown_it import MarkdownIt
 from nbclient import NotebookClient
 
 HERE = pathlib.Path(__file__).resolve().parent
-LARGEST = 80_000  # bytes of text and of each figure, so that a page of the repository shows it
+LARGEST = 80_000  # bytes of text and of each figure that a repository page displays
 
 
 def outputs_of(cell):
-    """Text in one piece, figures with their description; nothing that another run or machine would have otherwise."""
+    """Text as one output, figures with description; nothing that depends on run or machine."""
     text = "".join(output.text for output in cell.outputs if output.output_type == "stream")
     kept = [nbformat.v4.new_output("stream", name="stdout", text=text)] if text else []
     for output in cell.outputs:
@@ -31,7 +31,7 @@ def outputs_of(cell):
 
 
 def rendered(lesson):
-    """The notebook of a lesson, run; an error of the lesson is one here."""
+    """The executed notebook of a lesson; an exception in the lesson propagates."""
     notebook = jupytext.read(lesson)
     NotebookClient(notebook, timeout=120, kernel_name="python3", resources={"metadata": {"path": str(HERE)}}).execute()
     for number, cell in enumerate(notebook.cells, 1):
@@ -43,7 +43,7 @@ def rendered(lesson):
 
 
 def page(lesson, notebook):
-    """One HTML page: formulas as MathML, figures inside, links as seen from build/notebooks."""
+    """One HTML page: formulas as MathML, figures inline, links relative to build/notebooks."""
     markdown = MarkdownIt().enable("table")
     body = []
     for cell in notebook.cells:
@@ -66,13 +66,14 @@ def page(lesson, notebook):
 
 
 def text_of(notebook):
-    """What a check compares: cells and what they print."""
+    """The parts that --check compares: cells and their printed text."""
     return [(cell.cell_type, cell.source, [output.text for output in cell.get("outputs", [])
                                            if output.output_type == "stream"]) for cell in notebook.cells]
 
 
 def main():
-    arguments = argparse.ArgumentParser(prog="render", description="runs lessons in Jupyter, and keeps what they print")
+    arguments = argparse.ArgumentParser(
+        prog="render", description="runs lessons in Jupyter and stores their outputs")
     arguments.add_argument("lessons", nargs="*", type=pathlib.Path, help="NN_name.py (default: all)")
     arguments.add_argument("--check", action="store_true", help="write nothing; 1 if a notebook would change")
     words = arguments.parse_args()
@@ -84,14 +85,15 @@ def main():
         kept = lesson.with_suffix(".ipynb")
         if words.check:
             if not kept.exists() or text_of(nbformat.read(kept, 4)) != text_of(notebook):
-                print(f"{kept.name} is not what {lesson.name} is and prints; run notebooks/render")
+                print(f"{kept.name} does not match {lesson.name}; run notebooks/render")
                 stale = 1
             continue
         for cell in notebook.cells:
             for output in cell.get("outputs", []):
                 size = len(output.get("text", "")) + len(output.get("data", {}).get("image/png", "")) * 3 // 4
                 if size > LARGEST:
-                    sys.exit(f"render: {lesson.name} has an output of {size} bytes (pages show {LARGEST}); shorten it")
+                    sys.exit(f"render: {lesson.name} has an output of {size} bytes, "
+                             f"over the limit of {LARGEST}; shorten it")
         nbformat.write(notebook, kept)
         (pages / f"{lesson.stem}.html").write_text(page(lesson, notebook))
         print(f"{kept.name}, {lesson.stem}.html")

@@ -1,6 +1,6 @@
-"""What the lessons share: programs and what they print, numbers and their bits, tables, claims, figures.
+"""Shared code of the lessons: running programs, numbers and their bits, tables, claims, figures.
 
-Needs Python 3.9 or later, numpy, matplotlib and a build of zeroproof; ZP_BUILD names another folder than build/.
+Needs Python 3.9 or later, numpy, matplotlib and a build of zeroproof in build/ or in $ZP_BUILD.
 """
 
 import base64
@@ -17,13 +17,13 @@ BUILD = pathlib.Path(os.environ.get("ZP_BUILD", HERE.parent / "build"))
 
 
 def stop(sentence, code):
-    """Says why the lesson cannot go on, and ends it."""
+    """Prints the sentence to standard error and exits with this code."""
     print(sentence, file=sys.stderr, flush=True)
     raise SystemExit(code)
 
 
 def remedy(missing):
-    """How to come to packages: by the system's interpreter, if that one has them and another stands before it."""
+    """How to get the packages: the system's interpreter if it has them, else installation."""
     system = "/usr/bin/python3"
     if sys.executable != system and pathlib.Path(system).is_file():
         if subprocess.run([system, "-c", f"import {', '.join(missing)}"], stderr=subprocess.DEVNULL).returncode == 0:
@@ -32,43 +32,42 @@ def remedy(missing):
 
 
 def require(*modules):
-    """Ends with 3 if this interpreter does not have one of these packages."""
+    """Exits with 3 if this interpreter lacks one of these packages."""
     missing = [name for name in modules if importlib.util.find_spec(name) is None]
     if missing:
-        stop(f"{' and '.join(missing)} cannot be imported by {sys.executable} (lessons compute and draw with them); "
-             f"{remedy(missing)}", 3)
+        names = " and ".join(missing)
+        stop(f"{names} cannot be imported by {sys.executable}; {remedy(missing)}", 3)
 
 
 require("numpy", "matplotlib")
-import numpy as np  # noqa: E402  (what is missing is said above)
+import numpy as np  # noqa: E402  (after the check above)
 
-from zp_numbers import *  # noqa: E402, F403  (the lessons' other half)
+from zp_numbers import *  # noqa: E402, F403  (part of this interface)
 from zp_numbers import tensors  # noqa: E402
 
 # ---------------------------------------------------------------- programs
 
 
 def program(name="zeroproof"):
-    """The path of a program of the build; ends with 3 if it is not built."""
+    """The path of a program of the build; exits with 3 if it is not built."""
     path = BUILD / name
     if not path.is_file():
-        stop(f"{path} is not there (lessons show what it prints); run ./verification/run"
+        stop(f"{path} does not exist; run ./verification/run"
              + ("" if name == "zeroproof" else f", then cmake --build build --target {name},") + " first", 3)
     return str(path)
 
 
 def run(*words, name="zeroproof", may_end_with=(0,)):
-    """Standard output of `name words...`. Another exit code than these ends the lesson with what the program said."""
+    """Standard output of `name words...`. Ends the lesson at another exit code."""
     done = subprocess.run([program(name), *map(str, words)], capture_output=True, text=True)
     if done.returncode not in may_end_with:
-        said = (done.stderr.strip() or done.stdout.strip()).splitlines()
-        stop(f"{name} {words[0]} ended with {done.returncode} (the lesson needs its numbers); it said: "
-             + (said[-1] if said else "nothing"), 1)
+        message = (done.stderr.strip() or done.stdout.strip()).splitlines() or ["no output"]
+        stop(f"{name} {words[0]} exited with {done.returncode}: {message[-1]}", 1)
     return done.stdout
 
 
 def _of(words, fault, config, folder):
-    """The program that plants `fault`, and the words with what the settings of this run add to them."""
+    """The program for this fault, and the arguments with fault and settings added."""
     words = list(words)
     if fault:
         words += ["--fault", fault]
@@ -106,7 +105,7 @@ def trained(*words, fault="", config=""):
 
 
 def json_of(*words, name="zeroproof"):
-    """What a command writes with `--json FILE`: plan, trace, diff, list --coverage."""
+    """The JSON that a command writes with `--json FILE`: plan, trace, diff, list --coverage."""
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder, "out.json")
         run(*words, "--json", path, name=name)
@@ -114,18 +113,18 @@ def json_of(*words, name="zeroproof"):
 
 
 def file_of(*words, option="", name="zeroproof", may_end_with=(0,)):
-    """The safetensors file a command writes as its last word, or behind `option`."""
+    """The safetensors file that a command writes to its last argument, or to that of `option`."""
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder, "out.safetensors")
         run(*words, *([option] if option else []), path, name=name, may_end_with=may_end_with)
         return tensors(path)
 
 
-# ---------------------------------------------------------------- what a lesson says
+# ---------------------------------------------------------------- output of a lesson
 
 
 def table(header, *rows):
-    """Prints rows below a header: the first column to the left, numbers to the right."""
+    """Prints rows below a header: the first column left-aligned, the others right-aligned."""
     lines = [[str(word) for word in line] for line in (header, *rows)]
     widths = [max(len(line[i]) for line in lines) for i in range(len(header))]
     for line in lines:
@@ -134,35 +133,36 @@ def table(header, *rows):
 
 
 def given(name, value, wrong):
-    """`value`, which claim `name` is about. A test that has to see the claim fail (ZP_FALSIFY=name) gets `wrong`."""
+    """The input of claim `name`: `value`, or `wrong` if a test sets ZP_FALSIFY=name."""
     return wrong if os.environ.get("ZP_FALSIFY") == name else value
 
 
 def claim(name, holds, text):
-    """Says that a claim holds, or ends the lesson with the one that does not."""
+    """Prints that a claim holds, or ends the lesson with an error if it does not."""
     if not (isinstance(holds, (bool, np.bool_)) and holds):
         stop(f"claim {name} does not hold: {text}", 1)
     print(f"claim {name} holds: {text}")
 
 
 def sealed(text):
-    """A name that is not to be read by accident, in base64: the fault a lesson plants and the learner has to find."""
+    """The name of a planted fault, decoded from base64, which prevents reading it by accident."""
     return base64.b64decode(text).decode()
 
 
 def answer(text, seal):
-    """Whether the learner found what is sealed: "" is no answer yet."""
+    """The verdict on the learner's answer; "" means no answer yet."""
     if not text:
         return "no answer yet"
-    return "right" if text == sealed(seal) else "not that one; look at the place and at the values again"
+    return "correct" if text == sealed(seal) else "wrong; look at the place and the values again"
 
 
 def place(case):
-    """Where a case first differs, as verify prints it, without the hint."""
+    """The first difference of a case, in the form of verify, without the hint."""
     first = case["divergence"]
-    if first["what"] and not first["compared"]:  # seen while layers ran: there is no buffer to count in
-        said = first["what"].replace(": got", "\n  got ").replace(", want", "\n  want")
-        return f"step {first['step']}  phase {first['phase']}  rank {first['rank']}  buffer {first['buffer']}\n  {said}"
+    if first["what"] and not first["compared"]:  # found while layers ran: no buffer was compared
+        text = first["what"].replace(": got", "\n  got ").replace(", want", "\n  want")
+        return (f"step {first['step']}  phase {first['phase']}  rank {first['rank']}  "
+                f"buffer {first['buffer']}\n  {text}")
     named = first["parameter"] + first["coordinates"]
     where = f"element {named}" if named else f"index {first['shard_index']}"
     return (f"step {first['step']}  phase {first['phase']}  rank {first['rank']}  buffer {first['buffer']}  {where}\n"
@@ -174,7 +174,7 @@ def place(case):
 
 
 def figure(rows=1, columns=1, height=3.6):
-    """A figure of 700 pixels and its axes, whose lines differ in grey and in stroke."""
+    """A figure 700 pixels wide and its axes; lines differ in brightness and dash pattern."""
     import matplotlib
     import matplotlib.pyplot as plt
     lines = plt.cycler(color=["#000000", "#b34700", "#3a6ea5", "#8a8a8a"], linestyle=["-", "--", "-.", ":"])
@@ -184,7 +184,7 @@ def figure(rows=1, columns=1, height=3.6):
 
 
 def show(fig, alt):
-    """Shows a figure in a notebook, or keeps it as a PNG file in the folder that ZP_FIGURES names."""
+    """Shows a figure in a notebook, or writes it as a PNG file to the folder $ZP_FIGURES."""
     import io
 
     import matplotlib.pyplot as plt

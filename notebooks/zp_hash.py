@@ -1,4 +1,4 @@
-"""The trajectory hash: XXH3-128, by the library that the programs use too."""
+"""The trajectory hash: XXH3-128 of libxxhash, which the programs use too."""
 
 import ctypes
 import ctypes.util
@@ -9,14 +9,14 @@ from zp_numbers import bits
 
 
 class TrajectoryHash:
-    """Takes the values of a trajectory in the order of the contract; ends with 3 without libxxhash."""
+    """Hash of a trajectory's values in the contract's order; exits with 3 without libxxhash."""
 
     def __init__(self):
         name = ctypes.util.find_library("xxhash") or "libxxhash.so.0"
         try:
             self.library = ctypes.CDLL(name)
         except OSError:
-            zp.stop("libxxhash cannot be loaded (the trajectory hash is made with it); install libxxhash0", 3)
+            zp.stop("libxxhash cannot be loaded; install libxxhash0", 3)
         self.parts = []
 
     def add(self, *values):
@@ -30,7 +30,7 @@ class TrajectoryHash:
             self.parts.append(value.tobytes())
 
     def add_bf16(self, values):
-        """fp32 values that bf16 holds."""
+        """Adds fp32 values that are exact in bf16, as bf16."""
         upper = (bits(values) >> 16).astype(np.uint16)
         self.parts.append(np.where(np.isnan(values), np.uint16(0x7FFF), upper).tobytes())
 

@@ -1,4 +1,4 @@
-"""Numbers and their bits, and safetensors files: what lessons read and write. Used through zp."""
+"""Numbers and their bits, and safetensors files. Used through zp."""
 
 import json
 import pathlib
@@ -19,7 +19,7 @@ class Tensors(dict):
 
 
 def tensors(path):
-    """Every tensor of a safetensors file. numpy has no bf16: such a tensor is fp32, which holds each of its values."""
+    """Every tensor of a safetensors file. bf16, which numpy lacks, becomes fp32 (exact)."""
     data = pathlib.Path(path).read_bytes()
     size = struct.unpack("<Q", data[:8])[0]
     header = json.loads(data[8:8 + size])
@@ -34,11 +34,11 @@ def tensors(path):
 
 
 def write_tensors(path, arrays, **metadata):
-    """Writes a safetensors file with these arrays; words of the metadata are text."""
+    """Writes a safetensors file with these arrays; metadata values become text."""
     dtypes = {np.dtype(code): name for name, code in DTYPES.items() if name != "BF16"}
     header, body = {"__metadata__": {name: str(word) for name, word in metadata.items()}}, b""
     in_order = sorted(((name, np.asarray(array, order="C")) for name, array in arrays.items()),
-                      key=lambda item: -item[1].dtype.itemsize)  # so that every number is aligned
+                      key=lambda item: -item[1].dtype.itemsize)  # aligned: largest first
     for name, array in in_order:
         header[name] = {"dtype": dtypes[array.dtype], "shape": array.shape,
                         "data_offsets": [len(body), len(body) + array.nbytes]}
@@ -55,16 +55,16 @@ def bits(values):
 
 
 def hexadecimal(value):
-    """0x3f800000 for np.float32(1): as every program of the project writes bits."""
+    """0x3f800000 for np.float32(1): the format of every program of the project."""
     value = np.asarray(value)
     return f"0x{int(bits(value)):0{2 * value.dtype.itemsize}x}"
 
 
 def different(a, b):
-    """How many elements have other bits; all NaNs are one value (R9)."""
+    """Number of elements that differ in bits; all NaNs are one value (R9)."""
     a, b = np.asarray(a), np.asarray(b)
     if a.dtype != b.dtype or a.shape != b.shape:
-        raise ValueError(f"{a.dtype}{a.shape} and {b.dtype}{b.shape} have no bits in common")
+        raise ValueError(f"{a.dtype}{a.shape} and {b.dtype}{b.shape} cannot be compared bit by bit")
     same = bits(a) == bits(b)
     if a.dtype.kind == "f":
         same = same | (np.isnan(a) & np.isnan(b))
@@ -86,5 +86,5 @@ def to_bf16(values):
 
 
 def number(text):
-    """The integer in front of what a report quotes: 0xf0000000 of "0xf0000000 (4026531840)"."""
+    """The leading integer of a value in a report: 0xf0000000 of "0xf0000000 (4026531840)"."""
     return int(text.split()[0], 16)

@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
-"""falsify_test.py LESSON.py: every claim of a lesson fails, by name, when what it is about is made wrong.
+"""falsify_test.py LESSON.py: every claim of a lesson fails, by name, if its input is falsified.
 
-falsify_test.py sum LESSON.py...: all lessons together assert enough, and none between the first and the last is
-missing.
+falsify_test.py sum LESSON.py...: the lessons have enough claims, and no number is missing.
 """
 
 import os
@@ -12,7 +11,7 @@ import subprocess
 import sys
 
 
-LEAST = 45  # claims of all lessons
+LEAST = 45  # claims in all lessons
 
 
 def claims_of(lesson):
@@ -33,16 +32,17 @@ def main(lesson):
     wanted = [f"{number}.{k}" for k in range(1, len(claims) + 1)]
     failures = []
     if claims != wanted or not 3 <= len(claims) <= 5:
-        failures.append(f"claims are {claims}, not {wanted}, 3 to 5 of them in this order")
+        failures.append(f"claims are {claims}, expected {wanted}, with 3 to 5 claims")
     for name in claims:
         if f'zp.given("{name}", ' not in text:
-            failures.append(f"claim {name} has no zp.given that could make it wrong")
+            failures.append(f"claim {name} has no zp.given that can falsify it")
             continue
         done = subprocess.run([sys.executable, lesson], env={**os.environ, "ZP_FALSIFY": name}, capture_output=True,
                               text=True)
         if done.returncode != 1 or done.stderr.count("\n") != 1 or not done.stderr.startswith(
                 f"claim {name} does not hold: "):
-            failures.append(f"claim {name}, made wrong, ended with {done.returncode} and said: {done.stderr!r}")
+            failures.append(
+                f"falsified claim {name} exited with {done.returncode}: {done.stderr!r}")
     for failure in failures:
         print(f"{lesson.name}: {failure}")
     print(f"{lesson.name}: {len(claims)} claims, {len(failures)} failures")

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""minizero.py has the trajectory hash of the program, on any number of ranks, and refuses what it does not know."""
+"""minizero.py: the program's hash on any number of ranks; unsupported recordings are rejected."""
 
 import json
 import os
@@ -29,7 +29,7 @@ class MiniZero(unittest.TestCase):
         self.folder = pathlib.Path(kept.name)
 
     def recorded(self, settings, *words, infinite=()):
-        """A recording with these settings, the program's hash of it and its skipped steps, `infinite` ones among them."""
+        """A recording with these settings, the program's hash and number of skipped steps."""
         config, file = self.folder / "settings.toml", self.folder / "gradients.safetensors"
         config.write_text('[run]\ninitial_state = "zero"\n' + settings)
         zp.run("record", "--workload", "byte_gpt_tiny", "--config", config, *words, file)
@@ -40,14 +40,15 @@ class MiniZero(unittest.TestCase):
             zp.write_tensors(file, arrays, **arrays.metadata)
         run = ("--gradients", file, "--recipe", "adamw", "--impl", "host", "--world", "threads:3", "--stage", 2)
         path = self.folder / "report.json"
-        zp.run("verify", *run, "--report", f"json:{path}", may_end_with=(0, 4))  # 4: equal, in a run that proves little
+        # 4: equal, but nothing clipped or skipped
+        zp.run("verify", *run, "--report", f"json:{path}", may_end_with=(0, 4))
         report = json.loads(path.read_text())
         self.assertEqual(report["summary"]["pass"] + report["summary"]["mistrusted"], 1)
         training = report["cases"][0]["training"]
         return file, training["trajectory_hash"], training["skipped_steps"]
 
     def test_the_hash(self):
-        """On ranks of 1 to 50, in every stage, with overflow and without, clipped and not: one hash, the program's."""
+        """On 1 to 50 ranks, every stage, with and without overflow and clipping."""
         runs = 0
         binding, free = "[optimizer]\nmax_norm = 0.05\nlr = 3e-3\nweight_decay = 0.0\n", "[optimizer]\nmax_norm = 1e6\n"
         rows = [(dtype, overflow + clip, ()) for dtype in ("bf16", "fp16") for overflow in ("", "overflow_step = 0\n")
@@ -81,23 +82,24 @@ class MiniZero(unittest.TestCase):
             ranks = words[-1] if words else 4
             self.assertEqual(done.stdout, f"6 steps on {ranks} ranks, {skips} skipped: trajectory {wanted}\n")
 
-    def test_what_it_does_not_know(self):
+    def test_unsupported_recordings(self):
         wide = self.recorded("", "--dtype", "fp32")[0].rename(self.folder / "wide")
         table = [(wide, "dtypes = [ 'bf16' ] or dtypes = [ 'fp16' ]"),
                  (self.recorded("[optimizer]\namsgrad = true\n", "--dtype", "bf16")[0], "amsgrad = false"),
-                 (self.folder / "nowhere", "is no safetensors file"), (self.folder, "is no safetensors file")]
+                 (self.folder / "nowhere", "is not a safetensors file"),
+                 (self.folder, "is not a safetensors file")]
         for name, data in (("empty", b""), ("short", b"\x08"), ("text", b"{}" * 40), ("huge", b"\xff" * 64)):
             (self.folder / name).write_bytes(data)
-            table.append((self.folder / name, "is no safetensors file"))
+            table.append((self.folder / name, "is not a safetensors file"))
         zp.write_tensors(self.folder / "other", {}, steps=1)
-        table.append((self.folder / "other", "does not say its order"))
+        table.append((self.folder / "other", "has no metadata 'order'"))
         for file, said in table:
             done = minizero(file)
             self.assertEqual((done.returncode, done.stdout, done.stderr.count("\n")), (2, "", 1), done.stderr)
             self.assertIn(said, done.stderr)
         done = minizero("--ranks", 0)
         self.assertEqual(done.returncode, 2)
-        self.assertIn("--ranks is 0", done.stderr)
+        self.assertIn("--ranks must be at least 1, got 0", done.stderr)
         done = minizero("--stage", 4)
         self.assertEqual(done.returncode, 2)
         self.assertIn("--stage: invalid choice: 4", done.stderr)
@@ -105,6 +107,6 @@ class MiniZero(unittest.TestCase):
 
 if __name__ == "__main__":
     if "libxxhash" in minizero().stderr:
-        zp.stop("skipped: libxxhash cannot be loaded (the trajectory hash is made with it); install libxxhash0", 77)
+        zp.stop("skipped: libxxhash cannot be loaded; install libxxhash0", 77)
     os.environ.setdefault("PYTHONDONTWRITEBYTECODE", "1")
     unittest.main()

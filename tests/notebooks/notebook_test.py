@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""notebook_test.py LESSON.py: the notebook beside it has its cells, and prints what the lesson prints. No Jupyter."""
+"""notebook_test.py LESSON.py: compares cells and printed text of its notebook, without Jupyter."""
 
 import base64
 import contextlib
@@ -30,16 +30,16 @@ def cells_of(text):
 def difference(kind, mine, theirs):
     for number, (a, b) in enumerate(zip(mine.splitlines(), theirs.splitlines()), 1):
         if a != b:
-            return f"line {number} of its {kind} is '{b}', and not '{a}'"
-    return f"its {kind} has {len(theirs.splitlines())} lines, and not {len(mine.splitlines())}"
+            return f"line {number} of its {kind} is '{b}', expected '{a}'"
+    return f"its {kind} has {len(theirs.splitlines())} lines, expected {len(mine.splitlines())}"
 
 
 def check(lesson, notebook):
-    """What is wrong with the notebook, as sentences."""
+    """Differences of the notebook, as sentences."""
     wrong, figures, names = [], 0, {"__name__": "__main__"}
     cells = cells_of(lesson.read_text())
     if len(cells) != len(notebook["cells"]):
-        return [f"it has {len(notebook['cells'])} cells, and not {len(cells)}"]
+        return [f"it has {len(notebook['cells'])} cells, expected {len(cells)}"]
     if set(notebook["metadata"]) != {"kernelspec"} or notebook["nbformat"] != 4:
         wrong.append("its metadata is more than the kernel's name")
     for number, ((kind, source), cell) in enumerate(zip(cells, notebook["cells"]), 1):
@@ -50,7 +50,7 @@ def check(lesson, notebook):
         if kind == "markdown":
             continue
         if cell["metadata"] or cell["execution_count"] is not None:
-            wrong.append(f"cell {number} tells when it was run")
+            wrong.append(f"cell {number} has execution metadata")
         said = io.StringIO()
         with contextlib.redirect_stdout(said):
             exec(compile(source, f"cell {number}", "exec"), names)
@@ -77,9 +77,11 @@ def main(lesson):
     kept = lesson.with_suffix(".ipynb")
     sys.path.insert(0, str(lesson.parent))
     os.chdir(lesson.parent)
-    wrong = check(lesson, json.loads(kept.read_text())) if kept.exists() else ["it is not there"]
+    wrong = ["the notebook does not exist"]
+    if kept.exists():
+        wrong = check(lesson, json.loads(kept.read_text()))
     for sentence in wrong:
-        print(f"{kept.name}: {sentence}; run notebooks/render {lesson.name}, and look at what has changed")
+        print(f"{kept.name}: {sentence}; run notebooks/render {lesson.name}, and check the changes")
     return 1 if wrong else 0
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Notebooks that are not what their lesson is: each is noticed, and said in a sentence."""
+"""Notebooks that do not match their lesson: each difference is reported in a sentence."""
 
 import base64
 import contextlib
@@ -58,10 +58,10 @@ class Stale(unittest.TestCase):
             lesson.write_text(script)
             return notebook_test.check(lesson, notebook)
 
-    def test_a_right_one(self):
+    def test_matching_notebook(self):
         self.assertEqual(self.check(), [])
 
-    def test_each_kind_of_wrong_one(self):
+    def test_each_kind_of_difference(self):
         def put(*path, value):
             def change(notebook):
                 at = notebook
@@ -73,27 +73,35 @@ class Stale(unittest.TestCase):
         large = b"\x89PNG" + bytes(79_999)
         last, figure = ("cells", 2), ("cells", 2, "outputs", 1)
         kinds = {
-            "4 cells, and not 3": lambda notebook: notebook["cells"].append(notebook["cells"][0]),
+            "4 cells, expected 3": lambda notebook: notebook["cells"].append(notebook["cells"][0]),
             "cell 1: line 3 of its source": put("cells", 0, "source", 2, value="Two line."),
-            "cell 2: line 1 of its source": put("cells", 1, "source", value='x = 3\n\nprint("x is", x)'),
-            "line 1 of its output is 'y is 4', and not 'y is 3'": put(*last, "outputs", 0, value=stream("y is 4\n")),
-            "cell 2: its output has 0 lines, and not 1": put("cells", 1, "outputs", value=[]),
-            "cell 3 tells when it was run": put(*last, "execution_count", value=3),
-            "cell 2 tells when": put("cells", 1, "metadata", value={"execution": {}}),
+            "cell 2: line 1 of its source": put("cells",
+                                                1,
+                                                "source",
+                                                value='x = 3\n\nprint("x is", x)'),
+            "line 1 of its output is 'y is 4', expected 'y is 3'": put(*last,
+                                                                       "outputs",
+                                                                       0,
+                                                                       value=stream("y is 4\n")),
+            "cell 2: its output has 0 lines, expected 1": put("cells", 1, "outputs", value=[]),
+            "cell 3 has execution metadata": put(*last, "execution_count", value=3),
+            "cell 2 has execution metadata": put("cells", 1, "metadata", value={"execution": {}}),
             "more than the kernel's name": put("metadata", "language_info", value={}),
             "0 figures": lambda notebook: notebook["cells"][2]["outputs"].pop(),
             "2 figures": lambda notebook: notebook["cells"][1]["outputs"].append(FIGURE),
             "described as 'a line'": put(*figure, "metadata", "image/png", "alt", value="a line"),
-            "80003 bytes": put(*figure, "data", "image/png", value=base64.b64encode(large).decode()),
+            "80003 bytes": put(*figure, "data", "image/png",
+                               value=base64.b64encode(large).decode()),
             "figure of 14 bytes": put(*figure, "data", "text/html", value="<b>"),
         }
         for sentence, change in kinds.items():
             said = "; ".join(self.check(change))
             self.assertIn(sentence, said)
-        self.assertIn("cell 1: its source has 3 lines, and not 4", "".join(self.check(script=SCRIPT.replace(
-            "# Two lines.", "# Two lines.\n# Three."))))
+        self.assertIn(
+            "cell 1: its source has 3 lines, expected 4",
+            "".join(self.check(script=SCRIPT.replace("# Two lines.", "# Two lines.\n# Three."))))
 
-    def test_what_no_output_has(self):
+    def test_paths_and_times_in_outputs(self):
         for text in ("/home/me/x", "/tmp/abc", "2026-01-02", "12:34:56", "<function f at 0x7f00aa00bb00>"):
             script = SCRIPT.replace('"x is", x', repr(text))
             notebook = copy.deepcopy(RIGHT)
@@ -108,7 +116,9 @@ class Stale(unittest.TestCase):
             self.assertEqual(notebook_test.main(lesson), 1)
             lesson.with_suffix(".ipynb").write_text(json.dumps(RIGHT))
             self.assertEqual(notebook_test.main(lesson), 0)
-        self.assertRegex(said.getvalue(), "^01_x.ipynb: it is not there; run notebooks/render 01_x.py, .*\n$")
+        self.assertRegex(
+            said.getvalue(),
+            "^01_x.ipynb: the notebook does not exist; run notebooks/render 01_x.py, .*\n$")
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What the lessons rest on: bits, files, programs that are not there, claims that do not hold."""
+"""Shared code of the lessons: bits, files, missing programs and packages, failing claims."""
 
 import contextlib
 import io
@@ -21,7 +21,7 @@ import zp  # noqa: E402  (found by the line above)
 
 
 def ended(call):
-    """Exit code and what stands on standard error of a call that ends the lesson."""
+    """Exit code and standard error of a call that ends the lesson."""
     said = io.StringIO()
     with contextlib.redirect_stderr(said), contextlib.redirect_stdout(io.StringIO()):
         try:
@@ -42,7 +42,7 @@ class Bits(unittest.TestCase):
         patterns = np.arange(0, 0x7F80, dtype=np.uint16)
         exact = zp.from_bf16(patterns)
         self.assertEqual(zp.different(zp.to_bf16(exact), exact), 0)
-        middle = (exact[:-1].astype(np.float64) + exact[1:]) / 2  # exact in fp64, and in fp32: one bit more than bf16
+        middle = (exact[:-1].astype(np.float64) + exact[1:]) / 2  # exact: one bit more than bf16
         even = np.where(patterns[:-1] % 2 == 0, exact[:-1], exact[1:])
         self.assertEqual(zp.different(zp.to_bf16(middle.astype(np.float32)), even), 0)
         above = np.nextafter(middle.astype(np.float32), np.float32(np.inf))
@@ -56,7 +56,7 @@ class Bits(unittest.TestCase):
     def test_different_counts_bits(self):
         a = np.array([1, 0.0, np.nan, 2], np.float32)
         b = np.array([1, -0.0, -np.nan, np.nextafter(np.float32(2), np.float32(3))], np.float32)
-        self.assertEqual(zp.different(a, b), 2)  # zeros have a sign, and NaNs are one value
+        self.assertEqual(zp.different(a, b), 2)  # zeros are signed, NaNs are equal
         self.assertEqual(zp.different(np.float32([np.nan]), np.float32([1])), 1)
         for other in (a.astype(np.float64), a[:3], a[:1], a.reshape(2, 2)):
             with self.assertRaises(ValueError):
@@ -72,7 +72,7 @@ class Files(unittest.TestCase):
             path = pathlib.Path(folder, "x.safetensors")
             zp.write_tensors(path, arrays, what="a test")
             data = path.read_bytes()
-            size = struct.unpack("<Q", data[:8])[0]  # uint16 has no name of its own in such files
+            size = struct.unpack("<Q", data[:8])[0]  # numpy has no bf16
             header = json.loads(data[8:8 + size])
             header["BF16"]["dtype"] = "BF16"
             text = json.dumps(header).encode()
@@ -85,7 +85,7 @@ class Files(unittest.TestCase):
             self.assertEqual(read[dtype].ravel().tolist(), wanted)
         self.assertEqual(zp.hexadecimal(read["BF16"][0, 1]), "0x80000000")
 
-    def test_what_the_programs_write(self):
+    def test_files_of_the_programs(self):
         run = ("byte_gpt_tiny", "--recipe", "adamw", "--dtype", "bf16", "--impl", "host", "--world", "self")
         dump = zp.file_of("verify", *run, "--stage", 1, "--dump-steps", 1, option="--dump")
         master, param = dump["master.1.head.weight"], dump["param.1.head.weight"]
@@ -103,17 +103,17 @@ class Endings(unittest.TestCase):
             got = ended(lambda wrong=wrong: zp.claim("0.1", wrong, "x"))
             self.assertEqual(got, (1, "claim 0.1 does not hold: x\n"))
 
-    def test_one_claim_is_made_wrong(self):
+    def test_falsified_claim(self):
         os.environ["ZP_FALSIFY"] = "0.2"
         self.addCleanup(os.environ.pop, "ZP_FALSIFY")
         self.assertEqual([zp.given(name, 1, 2) for name in ("0.1", "0.2", "0.20")], [1, 2, 1])
 
-    def test_a_program_that_refuses(self):
+    def test_program_error(self):
         code, said = ended(lambda: zp.run("verfy"))
         self.assertEqual((code, said.count("\n")), (1, 1))
         self.assertIn("did you mean verify?", said)
 
-    def test_nothing_is_built(self):
+    def test_missing_build(self):
         with tempfile.TemporaryDirectory() as folder:
             for name, first in (("", "./verification/run first"),
                                 ("zeroproof-faults", "./verification/run, then cmake --build build --target zeroproof-faults, first")):
@@ -123,29 +123,30 @@ class Endings(unittest.TestCase):
                 self.assertEqual((done.returncode, done.stdout, done.stderr.count("\n")), (3, "", 1))
                 self.assertIn(first, done.stderr)
 
-    def test_a_package_is_missing(self):
+    def test_missing_package(self):
         code, said = ended(lambda: zp.require("json", "no_such_package"))
         self.assertEqual((code, said.count("\n")), (3, 1))
         self.assertIn("python3-no_such_package", said)
 
-    def test_another_interpreter_has_the_packages(self):
+    def test_interpreter_with_the_packages(self):
         with mock.patch.object(sys, "executable", "/elsewhere/python3"):
             self.assertEqual(zp.remedy(["json"]), "run it with /usr/bin/python3, which has it")
             self.assertIn("install them for it, or python3-json ", zp.remedy(["json", "no_such_package"]))
         with mock.patch.object(sys, "executable", "/usr/bin/python3"):
             self.assertEqual(zp.remedy(["json"]), "install them for it, or python3-json for /usr/bin/python3")
 
-    def test_every_lesson_says_what_is_missing(self):
+    def test_every_lesson_reports_missing_packages(self):
         for lesson in (*sorted(NOTEBOOKS.glob("[0-9][0-9]_*.py")), NOTEBOOKS / "minizero.py"):
             done = subprocess.run([sys.executable, "-S", lesson], capture_output=True, text=True)  # no packages
             self.assertEqual((done.returncode, done.stdout, done.stderr.count("\n")), (3, "", 1), done.stderr)
-            self.assertIn(f"by {sys.executable} (", done.stderr)
+            self.assertIn(f"by {sys.executable}; ", done.stderr)
             self.assertIn("python3-numpy python3-matplotlib for /usr/bin/python3", done.stderr)
 
     def test_answers(self):
         seal = "bm8tbWFzdGVy"
         self.assertEqual(zp.sealed(seal), "no-master")
-        self.assertEqual([zp.answer(text, seal)[:5] for text in ("", "no-master", "no")], ["no an", "right", "not t"])
+        self.assertEqual([zp.answer(text, seal)[:5] for text in ("", "no-master", "no")],
+                         ["no an", "corre", "wrong"])
 
 
     def test_places(self):
@@ -157,9 +158,10 @@ class Endings(unittest.TestCase):
                          "  1,000 of 2,000 elements of this buffer on this rank differ")
         case["divergence"].update(parameter="w", coordinates="[3, 4]")
         self.assertIn(f"{at}  element w[3, 4]\n", zp.place(case))
-        said = "showed what is not right, at w[0]: got 0x2 (2), want 0x3 (3)"
+        said = "a wrong value at w[0]: got 0x2 (2), want 0x3 (3)"
         case["divergence"].update(compared=0, differing=0, what=said)
-        self.assertEqual(zp.place(case), f"{at}\n  showed what is not right, at w[0]\n  got  0x2 (2)\n  want 0x3 (3)")
+        self.assertEqual(zp.place(case),
+                         f"{at}\n  a wrong value at w[0]\n  got  0x2 (2)\n  want 0x3 (3)")
 
 
 class Tables(unittest.TestCase):
