@@ -25,16 +25,11 @@ def said_of(name, judge, answer):
 
 class Schedule(unittest.TestCase):
     def test_invalid_results(self):
-        for answer, said in ((None, "returned nothing"),
-                             (3, "returned 3; return a list of (action, unit)"), ([
-                                 ("visit", 0), ("fetch", 0)
-                             ], "('fetch', 0); return a list of (action, unit)"), ([
-                                 ("visit", 3)
-                             ], "and one of 3 units"), ([("visit", 0.0)],
-                                                        "return a list of (action, unit)"),
-                             (["visit"], "return a list of (action, unit)"), ([
-                                 ("visit", "x")
-                             ], "return a list of (action, unit)"),
+        action = "return a list of (action, unit)"
+        for answer, said in ((None, "returned nothing"), (3, f"returned 3; {action}"),
+                             ([("visit", 0), ("fetch", 0)], f"('fetch', 0); {action}"),
+                             ([("visit", 3)], "and one of 3 units"), ([("visit", 0.0)], action),
+                             (["visit"], action), ([("visit", "x")], action),
                              ([], "the end: the forward pass has not visited unit 0")):
             self.assertIn(said, said_of("schedule", schedule.judge_schedule, answer))
 
@@ -55,12 +50,10 @@ class Schedule(unittest.TestCase):
 
 class Repair(unittest.TestCase):
     def test_invalid_results(self):
-        for answer, said in ((None, "returned nothing"), (3, "returned 3; return a list of pairs"),
-                             ([("a", "b", "c")], "return a list of pairs"), ([
-                                 ("a", "b")
-                             ], "a wait with a, which names no operation"), ([
-                                 ([], "gather 0")
-                             ], "return a list of pairs")):
+        pairs = "return a list of pairs"
+        for answer, said in ((None, "returned nothing"), (3, f"returned 3; {pairs}"),
+                             ([("a", "b", "c")], pairs), ([([], "gather 0")], pairs),
+                             ([("a", "b")], "a wait with a, which names no operation")):
             self.assertIn(said, said_of("repair", repair.judge_repair, answer))
 
     def verdict(self, operations, waits):
