@@ -182,7 +182,7 @@ print(zp.answer(mine, seal))
 #
 # ## Further reading
 #
-# - [plain_stage1.cpp](../reference/zero/plain_stage1.cpp), one page;
+# - [plain_stage1.cpp](../reference/zero/plain/plain_stage1.cpp), one page;
 #   [shard_map.hpp](../common/layout/shard_map.hpp); the layouts of other systems:
 #   [layouts.md](../papers/layouts.md).
 # - [ZeRO:memory](../papers/zero.md); published counts: `build/zeroproof plan byte_gpt --count

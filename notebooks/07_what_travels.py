@@ -195,7 +195,7 @@ print(zp.answer(mine, seal))
 #
 # ## Further reading
 #
-# - [gradient_exchange.cpp](../reference/zero/gradient_exchange.cpp), and one page per stage:
-#   [plain_stage2.cpp](../reference/zero/plain_stage2.cpp),
-#   [plain_stage3.cpp](../reference/zero/plain_stage3.cpp).
+# - [gradient_exchange.cpp](../reference/zero/sharded/gradient_exchange.cpp), and one page per stage:
+#   [plain_stage2.cpp](../reference/zero/plain/plain_stage2.cpp),
+#   [plain_stage3.cpp](../reference/zero/plain/plain_stage3.cpp).
 # - [ZeRO:volume, ZeRO:nodes, ZeRO:exchange](../papers/zero.md); `build/zeroproof plan --help`.

@@ -266,7 +266,7 @@ print(zp.answer(judged(mine) if mine else "",
 # %% [markdown]
 # ## Further reading
 #
-# - [plain_stage3.cpp](../reference/zero/plain_stage3.cpp), one page;
-#   [unit_params.cpp](../reference/zero/unit_params.cpp) gathers units and fills released ones with
-#   NaN; [micro_batch_pass.cpp](../reference/zero/micro_batch_pass.cpp) executes the visits.
+# - [plain_stage3.cpp](../reference/zero/plain/plain_stage3.cpp), one page;
+#   [unit_params.cpp](../reference/zero/sharded/unit_params.cpp) gathers units and fills released ones with
+#   NaN; [micro_batch_pass.cpp](../reference/zero/sharded/micro_batch_pass.cpp) executes the visits.
 # - [ZeRO:units, ZeRO:volume](../papers/zero.md). Bytes per step of all gathers: lesson 7.

@@ -230,7 +230,7 @@ print(zp.answer(mine, seal))
 #
 # ## Further reading
 #
-# - [tp_parts.cpp](../reference/zero/tp_parts.cpp), [cp_parts.cpp](../reference/zero/cp_parts.cpp),
-#   [placement.cpp](../reference/zero/placement.cpp): less than a page each.
+# - [tp_parts.cpp](../reference/zero/sharded/tp_parts.cpp), [cp_parts.cpp](../reference/zero/sharded/cp_parts.cpp),
+#   [placement.cpp](../reference/zero/sharded/placement.cpp): less than a page each.
 # - R11, R12 and R18 of the [contract](../common/CONTRACT.md); what must be equal on which ranks,
 #   and what must not: [ZeRO:replicas](../papers/zero.md).

@@ -337,6 +337,6 @@ print(zp.answer(mine, seal))
 #
 # - [step_plan.hpp](../cuda/optimizer/overlap/step_plan.hpp) and
 #   [plan_audit.hpp](../cuda/optimizer/overlap/plan_audit.hpp): the real plan and its audit. The
-#   reference has neither: [plain_stage3.cpp](../reference/zero/plain_stage3.cpp) runs sequentially,
+#   reference has neither: [plain_stage3.cpp](../reference/zero/plain/plain_stage3.cpp) runs sequentially,
 #   so no race is possible in it.
 # - [The simulated device](../cuda/device/sim/README.md); [ZeRO:units](../papers/zero.md).

@@ -1,7 +1,7 @@
 // Who computes what, and how often the ranks exchange gradients (R11).
 
-#include "reference/zero/micro_batches.hpp"
-#include "reference/zero/node_sum.hpp"
+#include "reference/zero/sharded/micro_batches.hpp"
+#include "reference/zero/sharded/node_sum.hpp"
 #include "tests/reference/zero/reference_world.hpp"
 
 using namespace zeroproof;

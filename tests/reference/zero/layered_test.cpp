@@ -2,7 +2,7 @@
 
 #include <array>
 
-#include "reference/zero/unit_params.hpp"
+#include "reference/zero/sharded/unit_params.hpp"
 #include "tests/reference/alone.hpp"
 
 using namespace zeroproof;

@@ -1,7 +1,7 @@
 // The pages plain_stage1.cpp to plain_stage3.cpp against the sharded optimizer, bit for bit.
 
 #include "reference/operations.hpp"
-#include "reference/zero/plain_zero.hpp"
+#include "reference/zero/plain/plain_zero.hpp"
 
 #include <algorithm>
 #include <array>

@@ -23,8 +23,8 @@ set(rooms formats gradients update layers)
 list(TRANSFORM rooms PREPEND reference/ OUTPUT_VARIABLE reference_rooms)
 list(TRANSFORM rooms PREPEND cuda/host/ OUTPUT_VARIABLE host_rooms)
 list(TRANSFORM rooms PREPEND cuda/device/kernels/ OUTPUT_VARIABLE device_rooms)
-foreach(folder IN ITEMS reference ${reference_rooms} reference/step reference/zero reference/lbfgs
-    cuda cuda/optimizer cuda/lbfgs ${host_rooms} ${device_rooms})
+foreach(folder IN ITEMS reference ${reference_rooms} reference/step reference/zero/plain
+    reference/zero/sharded reference/lbfgs cuda cuda/optimizer cuda/lbfgs ${host_rooms} ${device_rooms})
   file(GLOB sources RELATIVE ${ROOT} ${ROOT}/${folder}/*.cpp ${ROOT}/${folder}/*.cu)
   foreach(source IN LISTS sources)
     file(STRINGS ${ROOT}/${source} lines REGEX "^(${results}) [a-z0-9_]+\\(")

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "reference/buffers.hpp"
-#include "reference/zero/tp_parts.hpp"
+#include "reference/zero/sharded/tp_parts.hpp"
 
 namespace zeroproof::verification {
 namespace {

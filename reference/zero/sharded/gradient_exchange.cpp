@@ -8,17 +8,17 @@
 //
 // plain_stage1.cpp and plain_stage2.cpp are this without grids, units and layouts.
 
-#include "reference/zero/gradient_exchange.hpp"
+#include "reference/zero/sharded/gradient_exchange.hpp"
 
 #include <algorithm>
 #include <utility>
 
 #include "reference/buffers.hpp"
 #include "reference/gradients/tree_stack.hpp"
-#include "reference/zero/messages.hpp"
-#include "reference/zero/micro_batches.hpp"
-#include "reference/zero/node_sum.hpp"
-#include "reference/zero/ranks.hpp"
+#include "reference/zero/sharded/messages.hpp"
+#include "reference/zero/sharded/micro_batches.hpp"
+#include "reference/zero/sharded/node_sum.hpp"
+#include "reference/zero/sharded/ranks.hpp"
 
 namespace zeroproof::reference {
 namespace {

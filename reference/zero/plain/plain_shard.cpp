@@ -8,7 +8,7 @@
 #include "reference/operations.hpp"
 #include "reference/rule.hpp"
 #include "reference/update_operations.hpp"
-#include "reference/zero/plain_zero.hpp"
+#include "reference/zero/plain/plain_zero.hpp"
 
 namespace zeroproof::reference {
 namespace {

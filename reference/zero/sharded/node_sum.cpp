@@ -1,11 +1,11 @@
-#include "reference/zero/node_sum.hpp"
+#include "reference/zero/sharded/node_sum.hpp"
 
 #include <algorithm>
 #include <utility>
 
-#include "reference/zero/messages.hpp"
-#include "reference/zero/micro_batches.hpp"
-#include "reference/zero/ranks.hpp"
+#include "reference/zero/sharded/messages.hpp"
+#include "reference/zero/sharded/micro_batches.hpp"
+#include "reference/zero/sharded/ranks.hpp"
 
 namespace zeroproof::reference {
 namespace {

@@ -1,4 +1,4 @@
-#include "reference/zero/micro_batch_pass.hpp"
+#include "reference/zero/sharded/micro_batch_pass.hpp"
 
 #include <algorithm>
 #include <map>
@@ -7,7 +7,7 @@
 
 #include "common/base/error.hpp"
 #include "reference/buffers.hpp"
-#include "reference/zero/tp_parts.hpp"
+#include "reference/zero/sharded/tp_parts.hpp"
 
 namespace zeroproof::reference {
 namespace {

@@ -1,4 +1,4 @@
-#include "reference/zero/binned_exchange.hpp"
+#include "reference/zero/sharded/binned_exchange.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -7,10 +7,10 @@
 #include "reference/buffers.hpp"
 #include "reference/gradients/binned_buffer.hpp"
 #include "reference/operations.hpp"
-#include "reference/zero/cp_parts.hpp"
-#include "reference/zero/messages.hpp"
-#include "reference/zero/micro_batches.hpp"
-#include "reference/zero/ranks.hpp"
+#include "reference/zero/sharded/cp_parts.hpp"
+#include "reference/zero/sharded/messages.hpp"
+#include "reference/zero/sharded/micro_batches.hpp"
+#include "reference/zero/sharded/ranks.hpp"
 
 namespace zeroproof::reference {
 namespace {

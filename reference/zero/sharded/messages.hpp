@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "common/step/distributed_optimizer.hpp"
-#include "reference/zero/flat_ranges.hpp"
+#include "reference/zero/sharded/flat_ranges.hpp"
 
 namespace zeroproof::reference {
 

@@ -1,4 +1,4 @@
-#include "reference/zero/flat_ranges.hpp"
+#include "reference/zero/sharded/flat_ranges.hpp"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "reference/zero/messages.hpp"
+#include "reference/zero/sharded/messages.hpp"
 
 #include <algorithm>
 #include <string>

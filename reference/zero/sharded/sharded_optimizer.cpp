@@ -1,4 +1,4 @@
-#include "reference/zero/sharded_optimizer.hpp"
+#include "reference/zero/sharded/sharded_optimizer.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -13,12 +13,12 @@
 #include "common/step/setup_agreement.hpp"
 #include "reference/blocks.hpp"
 #include "reference/operations.hpp"
-#include "reference/zero/binned_exchange.hpp"
-#include "reference/zero/gradient_exchange.hpp"
-#include "reference/zero/messages.hpp"
-#include "reference/zero/micro_batches.hpp"
-#include "reference/zero/placement.hpp"
-#include "reference/zero/ranks.hpp"
+#include "reference/zero/sharded/binned_exchange.hpp"
+#include "reference/zero/sharded/gradient_exchange.hpp"
+#include "reference/zero/sharded/messages.hpp"
+#include "reference/zero/sharded/micro_batches.hpp"
+#include "reference/zero/sharded/placement.hpp"
+#include "reference/zero/sharded/ranks.hpp"
 
 namespace zeroproof::reference {
 

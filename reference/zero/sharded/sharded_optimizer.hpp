@@ -11,7 +11,7 @@
 #include "reference/rule.hpp"
 #include "reference/step_counts.hpp"
 #include "reference/stored_state.hpp"
-#include "reference/zero/unit_params.hpp"
+#include "reference/zero/sharded/unit_params.hpp"
 
 namespace zeroproof::reference {
 

@@ -2,7 +2,7 @@
 
 #include "common/base/error.hpp"
 #include "common/step/validate_setup.hpp"
-#include "reference/zero/sharded_optimizer.hpp"
+#include "reference/zero/sharded/sharded_optimizer.hpp"
 
 namespace zeroproof::reference {
 

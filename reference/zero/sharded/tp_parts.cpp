@@ -1,10 +1,10 @@
-#include "reference/zero/tp_parts.hpp"
+#include "reference/zero/sharded/tp_parts.hpp"
 
 #include "reference/buffers.hpp"
 #include "reference/operations.hpp"
-#include "reference/zero/messages.hpp"
-#include "reference/zero/placement.hpp"
-#include "reference/zero/ranks.hpp"
+#include "reference/zero/sharded/messages.hpp"
+#include "reference/zero/sharded/placement.hpp"
+#include "reference/zero/sharded/ranks.hpp"
 
 namespace zeroproof::reference {
 

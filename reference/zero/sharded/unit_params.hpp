@@ -8,7 +8,7 @@
 
 #include "common/base/guarded_buffer.hpp"
 #include "common/step/distributed_optimizer.hpp"
-#include "reference/zero/flat_ranges.hpp"
+#include "reference/zero/sharded/flat_ranges.hpp"
 
 namespace zeroproof::reference {
 

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "common/step/distributed_optimizer.hpp"
-#include "reference/zero/micro_batch_pass.hpp"
+#include "reference/zero/sharded/micro_batch_pass.hpp"
 
 namespace zeroproof::reference {
 

@@ -12,7 +12,7 @@
 //   A training run visits every layer twice, forward and backward; here one visit stands for both. Nothing is sent
 //   after the update: the next visit fetches what is new.
 
-#include "reference/zero/plain_zero.hpp"
+#include "reference/zero/plain/plain_zero.hpp"
 
 namespace zeroproof::reference {
 

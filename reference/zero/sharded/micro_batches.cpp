@@ -1,9 +1,9 @@
-#include "reference/zero/micro_batches.hpp"
+#include "reference/zero/sharded/micro_batches.hpp"
 
 #include <algorithm>
 
 #include "reference/step_counts.hpp"
-#include "reference/zero/ranks.hpp"
+#include "reference/zero/sharded/ranks.hpp"
 
 namespace zeroproof::reference {
 

@@ -1,4 +1,4 @@
-#include "reference/zero/placement.hpp"
+#include "reference/zero/sharded/placement.hpp"
 
 namespace zeroproof::reference {
 

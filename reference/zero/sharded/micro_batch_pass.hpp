@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "common/step/distributed_optimizer.hpp"
-#include "reference/zero/unit_params.hpp"
+#include "reference/zero/sharded/unit_params.hpp"
 
 namespace zeroproof::reference {
 

@@ -9,13 +9,13 @@
 //
 // plain_stage3.cpp is this without persistent tensors, grids and layouts.
 
-#include "reference/zero/unit_params.hpp"
+#include "reference/zero/sharded/unit_params.hpp"
 
 #include <string>
 #include <utility>
 
 #include "common/base/error.hpp"
-#include "reference/zero/messages.hpp"
+#include "reference/zero/sharded/messages.hpp"
 
 namespace zeroproof::reference {
 

@@ -1,10 +1,10 @@
-#include "reference/zero/cp_parts.hpp"
+#include "reference/zero/sharded/cp_parts.hpp"
 
 #include <utility>
 
 #include "reference/buffers.hpp"
 #include "reference/operations.hpp"
-#include "reference/zero/messages.hpp"
+#include "reference/zero/sharded/messages.hpp"
 
 namespace zeroproof::reference {
 

@@ -6,7 +6,7 @@
 
 #include "common/base/span.hpp"
 #include "common/layout/flat_layout.hpp"
-#include "reference/zero/message.hpp"
+#include "reference/zero/sharded/message.hpp"
 
 namespace zeroproof::reference {
 

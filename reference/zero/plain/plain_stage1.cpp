@@ -9,7 +9,7 @@
 //     sums of gradients         every rank sends part a to rank 0, part b to rank 1, part c to rank 2 (reduce-scatter)
 //     param                     rank 0 sends its new a to everybody, rank 1 its b, rank 2 its c       (all-gather)
 
-#include "reference/zero/plain_zero.hpp"
+#include "reference/zero/plain/plain_zero.hpp"
 
 namespace zeroproof::reference {
 

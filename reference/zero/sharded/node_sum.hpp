@@ -6,7 +6,7 @@
 
 #include "common/step/distributed_optimizer.hpp"
 #include "reference/gradients/tree_stack.hpp"
-#include "reference/zero/flat_ranges.hpp"
+#include "reference/zero/sharded/flat_ranges.hpp"
 
 namespace zeroproof::reference {
 
