@@ -1,7 +1,7 @@
 #pragma once
-// How the reference writes arithmetic: one Eigen array expression per equation of the contract. Only
-// elementwise expressions are used; an Eigen reduction of floats would add them in an order of Eigen's choice
-// (R10).
+// The arithmetic of the reference: one Eigen array expression per equation of the contract. Only
+// elementwise expressions are used; an Eigen reduction of floats would add them in an order that
+// Eigen chooses (R10).
 
 #include <algorithm>
 #include <cstdint>
@@ -14,8 +14,8 @@ namespace zeroproof::reference {
 
 inline constexpr std::int64_t block_numel = 1024;
 
-/// One named value of the contract (a1, h, q, ...) for up to 1024 elements. It lives on the stack, so giving
-/// every value a name costs neither an allocation nor a trip to main memory.
+/// One named value of the contract (a1, h, q, ...) for up to 1024 elements, on the stack: a name
+/// for each value costs neither an allocation nor main memory traffic.
 using Block = Eigen::Array<float, Eigen::Dynamic, 1, Eigen::ColMajor, block_numel, 1>;
 
 using ConstArray = Eigen::Map<const Eigen::ArrayXf>;
@@ -30,7 +30,8 @@ Span<T> part(Span<T> view, std::int64_t begin, std::int64_t count) {
   return view.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(count));
 }
 
-/// Calls body(begin, count) for consecutive blocks that cover [0, numel); the last one may be short.
+/// Calls body(begin, count) for consecutive blocks that cover [0, numel); the last one may be
+/// short.
 template <class Body>
 void for_each_block(std::int64_t numel, Body body) {
   for (std::int64_t begin = 0; begin < numel; begin += block_numel) {

@@ -1,6 +1,6 @@
 #pragma once
-// Buffers of the optimizers. Everything is allocated full of NaN and padding is never written: an operation
-// that touched padding would show up as a NaN (R13).
+// Buffers of the optimizers. Everything is allocated full of NaN and padding is never written: an
+// operation that reads padding produces a NaN (R13).
 
 #include <functional>
 #include <variant>
@@ -23,41 +23,43 @@ inline Span<const float> at(Span<const float> buffer, const Piece& piece) {
                         static_cast<std::size_t>(piece.numel));
 }
 
-/// A view has no const: who gets one of const values only reads.
+/// A view has no const: a caller with a view of const values must only read.
 inline TensorView array_view(const std::vector<float>& values) {
   return {const_cast<float*>(values.data()), DType::fp32, static_cast<std::int64_t>(values.size())};
 }
 
-/// The same of structs of 32- or 64-bit values, as words of that type.
+/// Views structs of 32- or 64-bit values as words of that type.
 template <class T>
 TensorView words_view(const std::vector<T>& values, DType dtype) {
   return {const_cast<T*>(values.data()), dtype,
           static_cast<std::int64_t>(values.size() * sizeof(T)) / num_bytes(dtype)};
 }
 
-/// Leaf in fp32, [view.numel]; elements outside the pieces become NaN, whatever they were. Exact (R8). The pieces come
-/// in increasing order.
-/// Errors: invalid_argument if the leaf is not fp32, bf16 or fp16.
+/// A gradient in fp32, [view.numel], exact (R8). pieces: in increasing order; elements outside of
+/// them become NaN, whatever they were.
+/// Errors: invalid_argument if the gradient is not fp32, bf16 or fp16.
 std::vector<float> widen_leaf(const TensorView& leaf, const std::vector<Piece>& pieces);
 
-/// Parameters as the model sees them, or the codes it reads with scales (reference/param_scales.hpp).
+/// Parameters as the model reads them, or the codes that it reads with scales
+/// (reference/param_scales.hpp).
 class ParamBuffer {
  public:
   ParamBuffer() = default;
   /// Errors: invalid_argument if dtype is not fp32, bf16, fp16, e4m3 or e5m2.
   ParamBuffer(DType dtype, std::int64_t numel);
 
-  /// RNE(master) over the pieces, by local index; in fp32 the bits of master (R6, R8). Errors: internal for e4m3 and
-  /// e5m2.
+  /// RNE(master) over the pieces, by local index; in fp32 the bits of master (R6, R8). Errors:
+  /// internal for e4m3 and e5m2.
   void round_from(Span<const float> master, const std::vector<Piece>& pieces);
 
-  /// The same rounded at random (R8, R15), bf16 only. step_of_tensor: applied updates of a tensor, which
-  /// number the draw; global_begin of a piece: first index of the draw. Errors: invalid_argument in another dtype.
+  /// As round(), but rounded stochastically (R8, R15), bf16 only. step_of_tensor: applied updates
+  /// of a tensor, which number the draw; global_begin of a piece: first index of the draw. Errors:
+  /// invalid_argument for another dtype.
   void round_at_random(Span<const float> master, const std::vector<Piece>& pieces,
                        std::uint64_t seed,
                        const std::function<std::uint64_t(std::int64_t tensor)>& step_of_tensor);
 
-  /// The bits of another one of the same dtype and numel, in place.
+  /// Copies the bits of a buffer of the same dtype and numel, in place.
   void copy_from(const ParamBuffer& other);
 
   /// The values over the pieces, exactly. Errors: internal for e4m3 and e5m2.
@@ -67,7 +69,7 @@ class ParamBuffer {
 
  private:
   DType dtype_ = DType::fp32;
-  // Of the type of dtype_.
+  // Its alternative is the type of dtype_.
   std::variant<std::vector<float>, std::vector<bf16>, std::vector<fp16>, std::vector<e4m3>,
                std::vector<e5m2>>
       values_;

@@ -18,7 +18,7 @@ void check_same_numel(const char* operation, const char* first, std::size_t firs
   ZP_CHECK(first_numel == second_numel, ErrorCode::invalid_argument,
            std::string(operation) + ": " + first + " has " + std::to_string(first_numel) +
                " elements and " + second + " has " + std::to_string(second_numel),
-           "they are walked together, element by element", "pass views of the same length");
+           "the operation pairs their elements", "pass views of the same length");
 }
 
 void check_optional_buffer(const char* operation, const char* buffer, bool needed,
@@ -30,8 +30,7 @@ void check_optional_buffer(const char* operation, const char* buffer, bool neede
   ZP_CHECK(
       buffer_numel == 0, ErrorCode::invalid_argument,
       std::string(operation) + ": " + buffer + " has " + std::to_string(buffer_numel) + " elements",
-      "these options do not use one, so somebody expects another rule",
-      "pass an empty view, or the options");
+      "these options do not use this buffer", "pass an empty view, or set the options that use it");
 }
 
 }  // namespace zeroproof::reference

@@ -8,13 +8,14 @@
 
 namespace zeroproof::reference {
 
-/// What is known of the norm so far. Only one of the two is used: amax in the form inf, limbs in all others.
+/// Partial result of a norm. Only one of the two members is used: amax in the form inf, limbs in
+/// all others.
 struct PartialNorm {
   NormLimbs limbs;
   std::uint32_t amax = 0;
 };
 
-/// The same for every clip group. limbs and amax each lie together, as observers show them.
+/// The same for every clip group. limbs and amax are contiguous arrays, for observers.
 struct PartialNorms {
   PartialNorms() = default;
   explicit PartialNorms(int groups)
@@ -24,17 +25,17 @@ struct PartialNorms {
   std::vector<std::uint32_t> amax;  ///< [clip groups]
 
   PartialNorm of(std::size_t group) const { return {limbs[group], amax[group]}; }
-  /// Adds the elements of a tensor of this group, from a chunk boundary of it on.
+  /// Adds elements of a tensor of this group, starting at a chunk boundary of the tensor.
   void accumulate(NormForm form, std::size_t group, Span<const float> grad);
   void normalise();
   /// N of every group.
   std::vector<double> finish(NormForm form) const;
 };
 
-/// Adds a piece of a tensor, which starts at a chunk boundary of it.
+/// Adds a piece of a tensor, which starts at a chunk boundary of the tensor.
 void accumulate(NormForm form, Span<const float> grad, PartialNorm& norm);
 
-/// N, from what all ranks have added.
+/// N, from the sums over all ranks.
 double finish(NormForm form, const PartialNorm& norm);
 
 }  // namespace zeroproof::reference

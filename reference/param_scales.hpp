@@ -1,6 +1,6 @@
 #pragma once
-// The scales of parameters in 8 bits from step to step, and the cast by them (R24). Whoever has several ranks joins
-// `amax` between collect() and make().
+// The scales of 8-bit parameters from step to step, and the cast with them (R24). With several
+// ranks the caller joins `amax` between collect() and make().
 
 #include <functional>
 #include <vector>
@@ -10,38 +10,40 @@
 
 namespace zeroproof::reference {
 
-/// Which tensors take part in a step.
+/// The tensors that take part in a step.
 using TakesPart = std::function<bool(std::int64_t tensor)>;
 
-/// Arrays over the blocks of all tensors, and what R24 does with them in its five steps. Without scales there are no
-/// blocks, and nothing may be called but exist().
+/// Arrays over the blocks of all tensors, and the five steps of R24. Without scales there are no
+/// blocks, and only exist() may be called.
 class ParamScales {
  public:
   ParamScales() = default;
 
-  /// A beginning: scales are 1, histories and amax 0.
+  /// Initial values: scales are 1, histories and amax 0.
   ParamScales(const StepSettings& settings, TensorBlocks blocks);
 
   bool exist() const { return exist_; }
   const TensorBlocks& blocks() const { return blocks_; }
 
-  /// Of a state that has scales. In place, because observers may hold views.
+  /// Loads a state that has scales. In place, because observers may hold views.
   void load(const FullState& state);
-  /// As the constructor leaves it, in place.
+  /// Resets to the state after construction, in place.
   void begin();
 
-  /// Step 1: under delayed, histories of tensors that take part move on and make their scales.
+  /// Step 1: under delayed, shifts the histories of tensors that take part and computes their
+  /// scales.
   void move_histories(const TakesPart& takes_part);
 
-  /// Step 2: amax of the blocks of this rank's elements, of tensors that take part; 0 for everything else.
-  /// pieces: where they are in master, by local index.
+  /// Step 2: amax of the blocks of this rank's elements, of tensors that take part; 0 for all
+  /// others. pieces: their places in master, by local index.
   void collect(Span<const float> master, const std::vector<Piece>& pieces,
                const TakesPart& takes_part);
 
-  /// Steps 3 and 4: scales, or what makes the next ones, from the joined amax.
+  /// Steps 3 and 4: scales, or the inputs of the next ones, from the joined amax.
   void make(const TakesPart& takes_part);
 
-  /// Step 5: codes of the pieces' elements, at the same local index as in master; those of other tensors keep theirs.
+  /// Step 5: codes of the pieces' elements, at the same local index as in master; other tensors
+  /// keep their codes.
   void cast(Span<const float> master, const std::vector<Piece>& pieces, const TakesPart& takes_part,
             const TensorView& codes) const;
 
@@ -49,7 +51,7 @@ class ParamScales {
   void dequantize(const TensorView& codes, const std::vector<Piece>& pieces,
                   Span<float> values) const;
 
-  // What observers see, and may overwrite. Later steps read it from here.
+  // Exposed to observers, which may overwrite them. Later steps read these members.
   std::vector<std::uint32_t> amax;  ///< [num_blocks]
   std::vector<std::uint32_t>
       amax_history;                     ///< [num_blocks * history] under delayed, otherwise empty
@@ -65,8 +67,8 @@ class ParamScales {
   TensorBlocks blocks_;
 };
 
-/// The tensors that `codes` has whole, each column after column: row r, column c of R by C goes to place c * R + r of
-/// the same stretch. The rest of `target` keeps its bits.
+/// Transposes the tensors that `codes` has whole: row r, column c of R by C goes to c * R + r of
+/// the same range. The rest of `target` keeps its bits.
 ///
 /// Shapes   both views: 8-bit formats, by the local index of the pieces.
 void transpose_codes(const FlatLayout& layout, const std::vector<Piece>& pieces,

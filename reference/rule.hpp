@@ -9,16 +9,17 @@
 
 namespace zeroproof::reference {
 
-/// The state of a rule: the buffers it has and no others, in the order of R6 (which is that of BufferId).
+/// The state of a rule: its buffers, in the order of R6, which is that of BufferId.
 using RuleState = std::map<BufferId, std::vector<float>>;
 
 /// Buffers of [numel] full of NaN, one for each of kept_buffers(hyper).
 RuleState make_rule_state(const OptimizerHyper& hyper, std::int64_t numel);
 
-/// The view of a loaded state that belongs to one of kept_buffers, or to master.
+/// The view in a loaded state of master or one of kept_buffers.
 Span<const float> loaded(const FullState& state, BufferId id);
 
-/// Errors: invalid_argument, naming the buffer, if master or a buffer of the rule is not [padded_numel].
+/// Errors: invalid_argument, naming the buffer, if master or a buffer of the rule is not
+/// [padded_numel].
 void check_loaded(const FullState& state, const OptimizerHyper& hyper, std::int64_t padded_numel);
 
 /// The update of one piece of a tensor, in place, by local index.

@@ -13,24 +13,23 @@ std::string shape_text(const BlockGrid& grid) {
          std::to_string(grid.block_rows) + " x " + std::to_string(grid.block_columns);
 }
 
-/// Nothing is computed from a grid until it is known to be one.
+/// Checked before anything is computed from the grid.
 void check_part(const char* operation, const BlockGrid& grid, std::int64_t first,
                 std::int64_t numel, const char* of_blocks, std::int64_t num_of_blocks) {
   ZP_CHECK(grid.is_legal(), ErrorCode::invalid_argument,
            std::string(operation) + ": there is no tensor of " + shape_text(grid),
-           "no element would have a block",
+           "dimensions or blocks are too small",
            "give dimensions of at least 0 and blocks of at least 1 x 1");
   ZP_CHECK(first >= 0 && first <= grid.numel() && numel <= grid.numel() - first,
            ErrorCode::invalid_argument,
            std::string(operation) + ": " + std::to_string(numel) + " elements from " +
-               std::to_string(first) + " on are not within a tensor of " + shape_text(grid),
-           "they would be scaled by blocks of something else",
-           "cut parts from the tensor they belong to");
+               std::to_string(first) + " are not within a tensor of " + shape_text(grid),
+           "they would get scales of other blocks", "pass a part within the tensor");
   ZP_CHECK(num_of_blocks == grid.num_blocks(), ErrorCode::invalid_argument,
            std::string(operation) + ": " + of_blocks + " has " + std::to_string(num_of_blocks) +
                " elements and a tensor of " + shape_text(grid) + " has " +
                std::to_string(grid.num_blocks()) + " blocks",
-           "every block has one, also those of which there is no element here",
+           "every block has one, including blocks without an element in this part",
            "pass one for every block");
 }
 
@@ -42,7 +41,7 @@ std::size_t block_of(const BlockGrid& grid, std::int64_t e) {
                                   column / grid.block_columns);
 }
 
-/// What is quantized of an element: itself, or what the bf16 parameter has of it.
+/// The value to quantize: the element itself, or its share in the bf16 parameter.
 float quantized_value(QuantizedValue value, float element) {
   return value == QuantizedValue::direct ? element : static_cast<float>(Eigen::bfloat16(element));
 }

@@ -1,5 +1,5 @@
 #pragma once
-// A tensor in an 8-bit format with the scales of its blocks: what R22 makes of a whole tensor, in one piece.
+// A whole tensor in an 8-bit format with the scales of its blocks (R22).
 
 #include <vector>
 
@@ -8,13 +8,13 @@
 
 namespace zeroproof::reference {
 
-/// How the scales of a tensor come about.
+/// The recipe for the scales of a tensor.
 struct BlockRecipe {
   bool mxfp8 = false;      ///< exponents of 8 bits; otherwise fp32 by `current`
-  CurrentScaling current;  ///< its format is that of either recipe
+  CurrentScaling current;  ///< its format is used by both recipes
 };
 
-/// Codes and what is needed to read them; codes are e4m3 or e5m2 by `format`.
+/// Codes, e4m3 or e5m2 by `format`, and the scales to decode them.
 struct BlockScaled {
   BlockGrid grid;
   Fp8 format = Fp8::e4m3;
@@ -23,7 +23,7 @@ struct BlockScaled {
   std::vector<e8m0> exponents;  ///< [num_blocks] with mxfp8: scale_inv in 8 bits; otherwise empty
 };
 
-/// Scales of a tensor from the amax of its blocks, which may have been joined over ranks.
+/// Scales of a tensor from the amax of its blocks, which may be joined over ranks first.
 struct BlockScales {
   std::vector<float> scale, scale_inv;
   std::vector<e8m0> exponents;
@@ -39,7 +39,7 @@ std::vector<std::uint8_t> quantized_part(const BlockQuantization& options, Fp8 f
 BlockScaled quantized(const BlockQuantization& options, const BlockRecipe& recipe,
                       Span<const float> values);
 
-/// The values the codes stand for.
+/// The decoded values.
 std::vector<float> dequantized(const BlockScaled& tensor);
 
 }  // namespace zeroproof::reference

@@ -46,7 +46,7 @@ double divergence(const std::vector<std::uint64_t>& h, std::size_t i, std::size_
   return u + l;
 }
 
-/// R26: a[m], as bits; what is no magnitude stays what it is.
+/// R26: a[m], as bits; values that are no magnitude stay as they are.
 std::uint32_t clip_candidate(std::uint32_t amax, int m) {
   if (amax > 0x7F800000U) return amax;
   const double exact = static_cast<double>(std::bit_cast<float>(amax)) * m * 0x1p-5;
@@ -82,7 +82,7 @@ float smooth_scale(double alpha, std::uint32_t input, std::uint32_t weight) {
 float percentile_amax(Span<const std::uint64_t> count, float width, double percentile) {
   check_bins("percentile_amax", numel(count), width);
   ZP_CHECK(percentile >= 0 && percentile <= 100, ErrorCode::invalid_argument,
-           "percentile_amax: the percentile is " + text(percentile), "it is a share in hundredths",
+           "percentile_amax: the percentile is " + text(percentile), "it is a percentage",
            "pass a number from 0 to 100");
   const auto n = static_cast<double>(check_counts("percentile_amax", count));
   const double q = percentile / 100;
@@ -99,8 +99,8 @@ float percentile_amax(Span<const std::uint64_t> count, float width, double perce
 float entropy_amax(const Exec&, Span<const std::uint64_t> count, float width, int bits) {
   check_bins("entropy_amax", numel(count), width);
   ZP_CHECK(bits >= 2 && bits <= 8, ErrorCode::invalid_argument,
-           "entropy_amax: codes of " + std::to_string(bits) + " bits",
-           "there have to be at least as many bins as levels", "use 2 to 8 bits");
+           "entropy_amax: codes of " + std::to_string(bits) + " bits", "more levels than bins",
+           "use 2 to 8 bits");
   check_counts("entropy_amax", count);
   std::vector<std::uint64_t> h(count.begin(), count.end());
   h[0] = h[1];
@@ -170,7 +170,7 @@ void smooth_scales(const Exec&, double alpha, Span<const std::uint32_t> input_am
   check_same_numel("smooth_scales", "input_amax", input_amax.size(), "scale", scale.size());
   ZP_CHECK(alpha >= 0 && alpha <= 1, ErrorCode::invalid_argument,
            "smooth_scales: alpha is " + text(alpha),
-           "it shares the range out between inputs and weights", "pass a number from 0 to 1");
+           "it divides the range between inputs and weights", "pass a number from 0 to 1");
   for (std::size_t c = 0; c < scale.size(); ++c)
     scale[c] = smooth_scale(alpha, input_amax[c], weight_amax[c]);
 }

@@ -1,5 +1,5 @@
 #pragma once
-// What calibration and fake quantization refuse.
+// Argument checks of calibration and fake quantization.
 
 #include <cstdint>
 
@@ -8,16 +8,17 @@
 
 namespace zeroproof::reference {
 
-/// Throws invalid_argument unless the options are legal, elements first .. first + numel - 1 are in the tensor, and
-/// there is one amax for every block.
+/// Throws invalid_argument unless the options are legal, elements first .. first + numel - 1 are in
+/// the tensor, and there is one amax for every block.
 void check_fake_quantization(const char* operation, const FakeQuantization& options,
                              std::int64_t first, std::int64_t numel, std::int64_t num_amax);
 
-/// Throws invalid_argument unless bins is within fewest_bins .. most_appended_bins and width an fp32 value above 0.
+/// Throws invalid_argument unless bins is within fewest_bins .. most_appended_bins and width an
+/// fp32 value above 0.
 void check_bins(const char* operation, std::int64_t bins, float width);
 
-/// Throws invalid_argument unless the counts are those of some elements, and of fewer than 2^53.
-/// Returns how many.
+/// Returns the number of elements counted. Throws invalid_argument unless it is above 0 and below
+/// 2^53.
 std::uint64_t check_counts(const char* operation, Span<const std::uint64_t> count);
 
 }  // namespace zeroproof::reference

@@ -11,13 +11,13 @@
 namespace zeroproof::reference {
 namespace {
 
-/// Exact. Both kinds of value are computed and one is kept, without a branch, so that the compiler widens several at
-/// once: every leaf of every step comes through here.
+/// Exact. Both kinds of value are computed and one is selected without a branch, so that the
+/// compiler vectorizes the loop: every micro-batch gradient passes through it.
 float from_fp16(std::uint16_t bits) {
   const std::uint32_t sign = (bits & 0x8000U) << 16;
   const std::uint32_t magnitude = bits & 0x7FFFU;
-  // The fraction has 10 bits here and 23 there, the exponents are biased by 15 and 127; all ones stay all ones
-  // (infinity, NaN).
+  // The fraction has 10 bits in fp16 and 23 in fp32, the exponent biases are 15 and 127; an
+  // exponent of all ones stays all ones (infinity, NaN).
   const std::uint32_t rebias = magnitude < 0x7C00U ? 112U << 23 : 224U << 23;
   const std::uint32_t normal = (magnitude << 13) + rebias;
   const auto subnormal = std::bit_cast<std::uint32_t>(
@@ -28,9 +28,10 @@ float from_fp16(std::uint16_t bits) {
 
 }  // namespace
 
-// Eigen's 16-bit types round to nearest even in integer arithmetic and keep subnormals, which is R8; the
-// tests compare them with independent code. With F16C, which this project never switches on here, Eigen would
-// use the processor's instruction, which obeys R8 too. Only fp16 is widened without them.
+// Eigen's 16-bit types round to nearest even in integer arithmetic and keep subnormals, which is
+// R8; the tests compare them with independent code. With F16C, which this project does not enable
+// here, Eigen would use the processor's instruction, which obeys R8 too. Only the widening of fp16
+// has code of its own.
 
 void cast_to_bf16(const Exec&, Span<const float> source, Span<bf16> target) {
   check_same_numel("cast_to_bf16", "source", source.size(), "target", target.size());
@@ -83,10 +84,10 @@ void stochastic_cast_to_bf16(const Exec&, const RoundingDraw& draw, Span<const f
   const Philox philox(draw.seed, stochastic_rounding_stream, static_cast<std::uint32_t>(draw.step));
   for (std::size_t i = 0; i < source.size(); ++i) {
     if (std::isnan(source[i])) {
-      target[i].bits = 0x7FFF;  // adding to its bits might make an infinity of it
+      target[i].bits = 0x7FFF;  // adding to its bits could give an infinity
       continue;
     }
-    // The lower half of b says how far the value lies on its way to the next bf16, in units of 2^-16 of the
+    // The lower half of b is the distance from the next bf16 toward zero, in units of 2^-16 of the
     // gap. The sum carries into the upper half for exactly that share of all draws [SR:unbiased].
     const std::uint32_t b = std::bit_cast<std::uint32_t>(source[i]);
     const std::uint32_t w = philox.word(draw.first_index + i);

@@ -12,12 +12,12 @@
 namespace zeroproof::reference {
 namespace {
 
-/// The magnitude that bits stand for; every pattern above infinity is a NaN.
+/// The magnitude with these bits; every pattern above infinity is a NaN.
 float magnitude_of(std::uint32_t amax) {
   return amax > 0x7F800000U ? std::numeric_limits<float>::quiet_NaN() : std::bit_cast<float>(amax);
 }
 
-/// R26, r: what x is as a multiple of 1 / g.
+/// R26, r: x as a multiple of 1 / g.
 float integer_code(const FakeQuantization& options, float x, float g) {
   const float top = std::ldexp(1.0F, options.bits - 1) - 1.0F;
   const float low = options.narrow ? -top : -top - 1.0F;
@@ -83,7 +83,7 @@ void quantize_integer(const Exec&, const FakeQuantization& options, std::int64_t
   check_same_numel("quantize_integer", "values", values.size(), "codes", codes.size());
   check_fake_quantization("quantize_integer", options, first, numel(values), numel(amax));
   ZP_CHECK(options.format == FakeFormat::integer && options.bits <= 8, ErrorCode::invalid_argument,
-           "quantize_integer: these are no integers of at most 8 bits", "a code has one byte",
+           "quantize_integer: the codes are not integers of at most 8 bits", "a code has one byte",
            "use block_quantize_e4m3 and block_quantize_e5m2 for fp8, fake_quantize for more bits");
   for (std::size_t i = 0; i < values.size(); ++i) {
     const float a =

@@ -22,7 +22,7 @@ int nearest_even(double value) {
   return up ? below + 1 : below;
 }
 
-/// What stands for magnitudes beyond the largest finite one [FP8:saturate].
+/// The code of magnitudes beyond the largest finite one [FP8:saturate].
 int code_beyond(const Fp8Format& format, Overflow overflow) {
   if (overflow == Overflow::saturate) return format.largest;
   return format.infinity >= 0 ? format.infinity : fp8_nan;
@@ -41,8 +41,9 @@ std::uint8_t to_fp8(float value, const Fp8Format& format, Overflow overflow) {
   const int exponent = std::max(own_exponent, format.lowest_exponent);
   const int units = nearest_even(std::ldexp(magnitude, format.fraction_bits - exponent));
 
-  // Codes count the values from 0 on: 2^fraction_bits of them for each exponent. A value that was rounded up
-  // to the next power of two needs no care, because its units run into the next exponent's codes.
+  // Codes count the values from 0 on: 2^fraction_bits of them per exponent. A value rounded up to
+  // the next power of two needs no special case, because its units continue into the codes of the
+  // next exponent.
   const int code = ((exponent - format.lowest_exponent) << format.fraction_bits) + units;
   const int legal = code > format.largest ? code_beyond(format, overflow) : code;
   return static_cast<std::uint8_t>(sign | legal);
@@ -71,8 +72,8 @@ std::uint8_t to_e8m0(float value) {
   if (std::isnan(value)) return e8m0_nan;
   if (std::isinf(value)) return e8m0_largest;
   if (value == 0) return 0;
-  // |value| = fraction * 2^exponent with fraction in [1/2, 1), in fp64, where nothing is subnormal: the power of two
-  // that is not below is 2^exponent, or |value| itself [FP8:e8m0].
+  // |value| = fraction * 2^exponent with fraction in [1/2, 1), in fp64, where nothing is subnormal:
+  // the smallest power of two >= |value| is 2^exponent, or |value| itself [FP8:e8m0].
   int exponent = 0;
   const double fraction = std::frexp(std::fabs(double{value}), &exponent);
   const int up = fraction == 0.5 ? exponent - 1 : exponent;

@@ -1,5 +1,5 @@
 #pragma once
-// One value to and from an 8-bit format (R8): what the casts and the block scales have in common.
+// One value to and from an 8-bit format (R8), for the casts and the block scales.
 
 #include <cstdint>
 
@@ -7,8 +7,9 @@
 
 namespace zeroproof::reference {
 
-/// An 8-bit format without its sign. Magnitude code k stands for a multiple of 2^(exponent - fraction_bits):
-/// below 2^lowest_exponent that exponent is lowest_exponent (subnormals), above it is the value's own.
+/// An 8-bit format without its sign. Magnitude code k is a multiple of 2^(exponent -
+/// fraction_bits): below 2^lowest_exponent that exponent is lowest_exponent (subnormals), above it
+/// is the value's own.
 struct Fp8Format {
   int fraction_bits;
   int lowest_exponent;  // 1 - bias
@@ -19,10 +20,10 @@ struct Fp8Format {
 inline constexpr Fp8Format e4m3_format{3, -6, 0x7E, -1};
 inline constexpr Fp8Format e5m2_format{2, -14, 0x7B, 0x7C};
 
-/// To nearest even; what is too large goes by `overflow`.
+/// Rounds to nearest even; `overflow` decides the result of too large values.
 std::uint8_t to_fp8(float value, const Fp8Format& format, Overflow overflow);
 
-/// The definition of the format read forwards; exact.
+/// Decodes a code by the definition of the format; exact.
 float from_fp8(std::uint8_t bits, const Fp8Format& format);
 
 /// The exponent of a block scale, rounded up.

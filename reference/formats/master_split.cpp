@@ -9,8 +9,8 @@ namespace {
 
 bool is_nan_param(bf16 value) { return (value.bits & 0x7FFFU) > 0x7F80U; }
 
-/// The remainder as what it counts: how far, in units of the last place of fp32, the master lies above the parameter,
-/// or below it. A parameter that was rounded up has a negative one.
+/// The remainder as an integer: the distance of the master above the parameter, in units of the
+/// last place of fp32. It is negative where the parameter was rounded up.
 std::int32_t above_the_parameter(std::uint16_t remainder) {
   return remainder < 0x8000U ? std::int32_t{remainder} : std::int32_t{remainder} - 0x10000;
 }
@@ -23,7 +23,7 @@ void split_master(const Exec&, SplitRule rule, Span<const float> master, Span<bf
   check_same_numel("split_master", "master", master.size(), "remainder", remainder.size());
   for (std::size_t i = 0; i < master.size(); ++i) {
     if (rule == SplitRule::nearest && std::isnan(master[i])) {
-      // The sum below would make an infinity of some NaNs and zero of others [SPLIT:away].
+      // The sum below would turn some NaNs into infinity and others into zero [SPLIT:away].
       param[i].bits = 0x7FFF;
       remainder[i] = 0;
       continue;

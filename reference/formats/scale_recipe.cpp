@@ -16,7 +16,7 @@ constexpr float smallest_normal = std::numeric_limits<float>::min();
 constexpr std::uint32_t amax_infinity = 0x7F800000U;
 constexpr std::uint32_t without_fraction = 0xFF800000U;
 
-/// The magnitude that an amax stands for; every pattern above infinity is a NaN.
+/// The magnitude of an amax; every pattern above infinity is a NaN.
 float amax_value(std::uint32_t amax) {
   return amax > amax_infinity ? std::numeric_limits<float>::quiet_NaN()
                               : std::bit_cast<float>(amax);
@@ -34,7 +34,7 @@ float current_scale(const CurrentScaling& options, std::uint32_t amax) {
              : s;
 }
 
-/// [SCALE:delayed]: from an m that is a number above 0.
+/// [SCALE:delayed]: from an m above 0 that is a number.
 float delayed_scale(const DelayedScaling& options, std::uint32_t m) {
   const float top = std::ldexp(largest_of(options.format), -options.margin);
   const float s = top / amax_value(m);
@@ -46,11 +46,10 @@ void check_delayed(const DelayedScaling& options, std::size_t history, std::size
                    std::size_t scale_inv) {
   ZP_CHECK(options.margin >= 0 && options.margin <= 64, ErrorCode::invalid_argument,
            "delayed_scales: the margin is " + std::to_string(options.margin),
-           "it is a number of bits of room", "use 0 to 64");
+           "it is a number of spare bits", "use 0 to 64");
   ZP_CHECK(options.history >= 1 && options.history <= 1024, ErrorCode::invalid_argument,
            "delayed_scales: a history has " + std::to_string(options.history) + " slots",
-           "the first of them collects, and more than 1024 steps are not looked back",
-           "use 1 to 1024");
+           "the first slot collects, and at most 1024 steps are used", "use 1 to 1024");
   check_same_numel("delayed_scales", "scale", scale, "scale_inv", scale_inv);
   check_same_numel("delayed_scales", "history", history, "scale times its slots",
                    scale * static_cast<std::size_t>(options.history));
@@ -61,8 +60,8 @@ void check_delayed(const DelayedScaling& options, std::size_t history, std::size
 void current_scales(const Exec&, const CurrentScaling& options, Span<const std::uint32_t> amax,
                     Span<float> scale, Span<float> scale_inv) {
   ZP_CHECK(std::isfinite(options.epsilon) && options.epsilon >= 0, ErrorCode::invalid_argument,
-           "current_scales: epsilon is " + text(options.epsilon),
-           "it takes the place of a smaller amax", "use a finite number of at least 0");
+           "current_scales: epsilon is " + text(options.epsilon), "it replaces a smaller amax",
+           "use a finite number of at least 0");
   check_same_numel("current_scales", "amax", amax.size(), "scale", scale.size());
   check_same_numel("current_scales", "amax", amax.size(), "scale_inv", scale_inv.size());
   for (std::size_t b = 0; b < amax.size(); ++b) {
@@ -79,7 +78,8 @@ void mxfp8_scales(const Exec&, Fp8 format, Span<const std::uint32_t> amax, Span<
   for (std::size_t b = 0; b < amax.size(); ++b) {
     const float p = amax_value(amax[b]) * c;
     exponent[b].bits = to_e8m0(p);
-    // The reciprocal of a power of two, exact also where it is a subnormal number; of a NaN a NaN [SCALE:mx].
+    // The reciprocal of a power of two is exact, also where it is subnormal; that of a NaN is a NaN
+    // [SCALE:mx].
     scale[b] = 1 / from_e8m0(exponent[b].bits);
   }
 }
@@ -95,7 +95,7 @@ void delayed_scales(const Exec&, const DelayedScaling& options, Span<std::uint32
       const std::uint32_t m =
           options.choice == AmaxChoice::max ? *std::max_element(h.begin(), h.end()) : collected;
       if (m != 0 && m < amax_infinity) scale[tensor] = delayed_scale(options, m);
-      // The newest comes last, the oldest to the front, where nothing is collected yet.
+      // The newest amax goes to the end; slot 0, the oldest one, becomes the one that collects.
       std::rotate(h.begin(), h.begin() + 1, h.end());
       h[0] = 0;
     }

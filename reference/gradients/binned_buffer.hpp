@@ -8,12 +8,12 @@
 
 namespace zeroproof::reference {
 
-/// Memory of a binned sum, all zero at first.
+/// Buffer of a binned sum, initially zero.
 struct BinnedBuffer {
   explicit BinnedBuffer(std::int64_t numel);
 
-  /// Adds a leaf, or the part of one that starts at element `begin`, over the pieces (by their index in grad); elements
-  /// between the pieces are left alone.
+  /// Adds a gradient, or the part of one that starts at element `begin`, over the pieces (by their
+  /// index in grad). Does not change elements between the pieces.
   void deposit(const std::vector<float>& grad, std::int64_t begin,
                const std::vector<Piece>& pieces);
   /// The sums over the pieces, [numel]; NaN between them.

@@ -9,7 +9,7 @@ namespace zeroproof::reference {
 namespace {
 
 constexpr int bin_bits = 24;
-constexpr int not_finite = 255;  // as top: stays, because no bin is above it
+constexpr int not_finite = 255;  // as top: final, because no bin is above it
 
 /// The sum of one element, as the contract names it. lo belongs to bin top - 1.
 struct Element {
@@ -20,7 +20,7 @@ struct Element {
 
 Element element(const BinnedSum& sum, std::size_t i) { return {sum.hi[i], sum.lo[i], sum.top[i]}; }
 
-/// Drops what lies below the two bins that are kept.
+/// Drops bits below the two kept bins.
 void raise(const Element& x, int t) {
   x.lo = t == x.top + 1 ? x.hi : 0;
   x.hi = 0;
@@ -43,7 +43,8 @@ void deposit_leaf(const Element& x, float leaf) {
   const int b = (s + bin_bits - 1) / bin_bits;
   const int m = s % bin_bits;
   const std::int64_t shifted = n << m;
-  // At m = 0 all of n lies in bin b; otherwise bin b has what is above 24 bits, and bin b - 1 the rest.
+  // At m = 0 all of n is in bin b; otherwise bin b has the bits above the lowest 24, and bin b - 1
+  // the rest.
   const std::int64_t high = m == 0 ? n : shifted >> bin_bits;
   const std::int64_t low = m == 0 ? 0 : shifted % (std::int64_t{1} << bin_bits);
   const std::int64_t sign = (bits >> 31) != 0 ? -1 : 1;
@@ -73,7 +74,8 @@ float finish(const Element& x) {
   if (x.top == not_finite) return std::numeric_limits<float>::quiet_NaN();
   const std::int64_t value = x.top > 0 ? std::int64_t{x.hi} * (1 << bin_bits) + x.lo : x.hi;
   const int lowest_bin = x.top > 0 ? x.top - 1 : 0;
-  // The conversion rounds, to nearest even like everything else (R1); the scaling is exact, or overflows.
+  // The conversion rounds, to nearest even like everything else (R1); the scaling is exact, or
+  // overflows.
   return std::ldexp(static_cast<float>(value), bin_bits * lowest_bin - 149);
 }
 

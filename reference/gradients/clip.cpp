@@ -10,7 +10,7 @@ namespace zeroproof::reference {
 
 float clip_coef(double grad_norm, std::optional<double> max_norm) {
   ZP_CHECK(!max_norm || (std::isfinite(*max_norm) && *max_norm >= 0), ErrorCode::invalid_argument,
-           "max_norm is " + text(*max_norm), "it bounds the length of the gradient",
+           "max_norm is " + text(*max_norm), "it bounds the norm of the gradient",
            "use a finite value of 0 or more, 0 for no clipping");
   if (!max_norm || *max_norm == 0) return 1.0F;
   if (std::isnan(grad_norm)) return std::numeric_limits<float>::quiet_NaN();

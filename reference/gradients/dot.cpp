@@ -11,11 +11,11 @@ namespace {
 
 void deposit_product(double product, DotLimbs& limbs) {
   deposit(std::fabs(product),
-          product < 0 ? limbs.negative : limbs.positive);  // NaN counts with the positive ones
+          product < 0 ? limbs.negative : limbs.positive);  // NaN counts as positive
 }
 
-/// True if the integer of normalised a is at least that of normalised b: the highest limb that differs
-/// decides.
+/// True if the integer of normalised a is at least that of normalised b: the highest limb that
+/// differs decides.
 bool at_least(const NormLimbs& a, const NormLimbs& b) {
   for (std::size_t i = a.limbs.size(); i-- > 0;) {
     if (a.limbs[i] != b.limbs[i]) return a.limbs[i] > b.limbs[i];
@@ -23,7 +23,7 @@ bool at_least(const NormLimbs& a, const NormLimbs& b) {
   return true;
 }
 
-/// a - b as integers, for normalised a at least b: digit by digit with a borrow, as on paper.
+/// a - b as integers, for normalised a at least b: schoolbook subtraction with borrow.
 NormLimbs difference(const NormLimbs& a, const NormLimbs& b) {
   NormLimbs result;
   std::uint64_t borrow = 0;
@@ -67,8 +67,7 @@ double dot_finish(const DotLimbs& limbs) {
   DotLimbs normalised = limbs;
   dot_normalise(normalised);
   const auto& [positive, negative] = normalised;
-  // A sum of magnitudes is finished by rounding its integer once (R12, form one), which is all that is left
-  // to do here.
+  // The sum of magnitudes of one sign: its integer is rounded once, as in R12, form one.
   if (at_least(positive, negative)) return grad_abs_finish(difference(positive, negative));
   return -grad_abs_finish(difference(negative, positive));
 }

@@ -19,9 +19,10 @@ constexpr std::uint32_t infinity_bits = 0x7F800000U;
 
 static_assert(block_numel == norm_chunk_numel, "one block is one chunk of the norm");
 
-/// Sum of squares of one chunk: 32 lanes side by side, then a tree that halves them (R12, [Norm:chunk]).
+/// Sum of squares of one chunk: 32 lanes side by side, then a tree that halves them (R12,
+/// [Norm:chunk]).
 double chunk_sum(const ConstArray& grad) {
-  // Column s holds elements 32 s .. 32 s + 31; what is missing in the last chunk counts +0.
+  // Column s has elements 32 s .. 32 s + 31; missing elements of the last chunk are +0.
   Eigen::Array<float, num_lanes, num_lanes> g1 = Eigen::Array<float, num_lanes, num_lanes>::Zero();
   MutableArray(g1.data(), g1.size()).head(grad.size()) = grad;
 
@@ -34,8 +35,8 @@ double chunk_sum(const ConstArray& grad) {
   return a[0];
 }
 
-/// Deposits term(x) for every element. Limbs take 2^32 - 1 deposits between two normalisations; a block has
-/// 1024.
+/// Deposits term(x) for every element. Limbs take 2^32 - 1 deposits between two normalisations; a
+/// block has 1024.
 template <class Term>
 void deposit_each(Span<const float> grad, NormLimbs& limbs, Term term) {
   for_each_block(numel(grad), [&](std::int64_t begin, std::int64_t count) {
@@ -44,7 +45,7 @@ void deposit_each(Span<const float> grad, NormLimbs& limbs, Term term) {
   });
 }
 
-/// Bit `position` of the integer that normalised limbs stand for; the last limb may have more than 32 bits.
+/// Bit `position` of the integer in normalised limbs; the last limb may have more than 32 bits.
 bool bit(const NormLimbs& limbs, int position) {
   if (position < 0) return false;
   const int limb = std::min(position / 32, num_limbs - 1);
@@ -68,15 +69,16 @@ double rounded_once(const NormLimbs& limbs) {
     below_half = below_half || bit(limbs, position);
   if (bit(limbs, half) && (below_half || mantissa % 2 == 1)) mantissa += 1;
 
-  // At most 2^53, hence exact; the scaling is exact too, because fp64 reaches far beyond the limbs.
+  // At most 2^53, hence exact; the scaling is exact too, because the range of fp64 exceeds that of
+  // the limbs.
   return std::ldexp(static_cast<double>(mantissa), top - 52 + lowest_weight);
 }
 
 }  // namespace
 
 void grad_norm_accumulate(const Exec&, Span<const float> grad, NormLimbs& limbs) {
-  // Normalised limbs take 2^32 - 1 deposits before the next carry [Norm:carry]; a span that long has 2^42
-  // elements.
+  // Normalised limbs take 2^32 - 1 deposits before the next carry [Norm:carry]; only a span of 2^42
+  // elements has as many.
   grad_norm_normalise(limbs);
   for_each_block(numel(grad), [&](std::int64_t begin, std::int64_t count) {
     deposit(chunk_sum(as_array(part(grad, begin, count))), limbs);
@@ -124,14 +126,14 @@ double grad_max_finish(std::uint32_t amax) {
 
 double grad_norm_p(const Exec&, Span<const float> grad, double p) {
   ZP_CHECK(std::isfinite(p) && p > 0, ErrorCode::invalid_argument,
-           "the order of a p-norm is " + text(p), "only a finite p above 0 has this form",
-           "use such a p; 'inf' is a form of its own");
+           "the order of a p-norm is " + text(p), "this form needs a finite p above 0",
+           "use such a p; 'inf' is a separate form");
   std::uint32_t largest = 0;
   grad_max_accumulate({}, grad, largest);
   const double amax = grad_max_finish(largest);
   if (!std::isfinite(amax) || amax == 0) return amax;
 
-  // Every quotient lies in [0, 1] and the largest is 1, so no power overflows and the sum is never 0
+  // Every quotient is in [0, 1] and the largest is 1, so no power overflows and the sum is never 0
   // [Norm:p].
   double sum = 0;
   for (const float x : grad) sum += std::pow(std::fabs(double{x}) / amax, p);

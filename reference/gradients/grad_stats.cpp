@@ -8,20 +8,19 @@
 namespace zeroproof::reference {
 namespace {
 
-/// Nothing is computed from a length until it is known to fit: sums of such numbers may overflow.
+/// Checked before anything is computed from a length: sums of such numbers may overflow.
 void check_segment(const GradSegment& segment, std::int64_t grad_numel, std::int64_t num_tensors) {
   const bool inside = segment.begin >= 0 && segment.begin <= grad_numel && segment.numel >= 0 &&
                       segment.numel <= grad_numel - segment.begin;
   ZP_CHECK(inside, ErrorCode::invalid_argument,
            "a segment of " + std::to_string(segment.numel) + " elements from " +
-               std::to_string(segment.begin) + " on is not within a gradient of " +
+               std::to_string(segment.begin) + " is not within a gradient of " +
                std::to_string(grad_numel),
-           "grad_stats would read something else",
-           "cut segments from the buffer they are given with");
+           "it would read other memory", "pass segments within the buffer");
   ZP_CHECK(segment.tensor >= 0 && segment.tensor < num_tensors, ErrorCode::invalid_argument,
            "a segment belongs to tensor " + std::to_string(segment.tensor) + " of " +
                std::to_string(num_tensors),
-           "grad_stats has no place for its numbers", "give stats an element for every tensor");
+           "stats has no element for it", "pass stats with one element per tensor");
 }
 
 }  // namespace

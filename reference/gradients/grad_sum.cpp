@@ -9,8 +9,8 @@
 namespace zeroproof::reference {
 namespace {
 
-/// Elements [begin, begin + count) of the canonical tree over all leaves [Sum:tree]: the recursion of R11,
-/// word for word.
+/// Elements [begin, begin + count) of the canonical tree over all leaves [Sum:tree]: R11's
+/// recursion as written.
 struct Tree {
   Span<const Span<const float>> leaves;
   std::int64_t begin;
@@ -45,11 +45,11 @@ void add_nodes(const Exec&, Span<const float> left, Span<const float> right, Spa
 }
 
 std::vector<TreeNode> maximal_nodes(std::int64_t first, std::int64_t last) {
-  ZP_CHECK(
-      0 <= first && first <= last, ErrorCode::invalid_argument,
-      "micro-batches " + std::to_string(first) + " up to " + std::to_string(last) + " are no block",
-      "a rank holds consecutive micro-batches, counted from 0", "pass 0 <= first <= last");
-  // The stack itself answers the question: push leaves without elements and look at what is left.
+  ZP_CHECK(0 <= first && first <= last, ErrorCode::invalid_argument,
+           "micro-batches " + std::to_string(first) + " up to " + std::to_string(last) +
+               " are not a block",
+           "a rank has consecutive micro-batches, numbered from 0", "pass 0 <= first <= last");
+  // Pushes leaves without elements on the stack; the nodes left are the answer.
   TreeStack stack(0, {});
   for (std::int64_t j = first; j < last; ++j) stack.push({0, j}, {});
   std::vector<TreeNode> nodes;

@@ -17,10 +17,11 @@ void TreeStack::push(const TreeNode& node, std::vector<float> values) {
            "a gradient node has " + std::to_string(values.size()) + " elements, not " +
                std::to_string(numel_),
            "all nodes of a stack cover the same elements", "push views of one length");
-  ZP_CHECK(entries_.empty() || entries_.back().node.first_micro_batch() < node.first_micro_batch(),
-           ErrorCode::invalid_argument,
-           "micro-batch " + std::to_string(node.first_micro_batch()) + " arrives after a later one",
-           "the order decides which nodes may be combined (R11)", "push in increasing order");
+  ZP_CHECK(
+      entries_.empty() || entries_.back().node.first_micro_batch() < node.first_micro_batch(),
+      ErrorCode::invalid_argument,
+      "micro-batch " + std::to_string(node.first_micro_batch()) + " was pushed after a later one",
+      "the order determines which nodes combine (R11)", "push in increasing order");
   entries_.push_back({node, std::move(values)});
 
   while (entries_.size() >= 2) {
@@ -35,10 +36,9 @@ void TreeStack::push(const TreeNode& node, std::vector<float> values) {
 }
 
 std::vector<float> TreeStack::fold() {
-  ZP_CHECK(!entries_.empty(), ErrorCode::internal,
-           "the gradient stack is empty at the end of a step",
-           "every step has a micro-batch, and its owner hears of all of them",
-           "report this as a defect");
+  ZP_CHECK(
+      !entries_.empty(), ErrorCode::internal, "the gradient stack is empty at the end of a step",
+      "every step has a micro-batch, and the owner gets all of them", "report this as a defect");
   while (entries_.size() >= 2) {
     add(entries_[entries_.size() - 2].values, entries_.back().values);
     entries_.pop_back();

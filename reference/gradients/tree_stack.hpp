@@ -1,5 +1,5 @@
 #pragma once
-// The routine of R11 that sums leaves in any distribution over ranks, and still in the order of the one tree.
+// The routine of R11 that sums leaves in any distribution over ranks, in the order of the one tree.
 
 #include <vector>
 
@@ -8,7 +8,7 @@
 
 namespace zeroproof::reference {
 
-/// Nodes of the canonical tree that could not be combined further yet, earlier micro-batches first.
+/// Nodes of the canonical tree that cannot be combined further yet, earlier micro-batches first.
 class TreeStack {
  public:
   struct Entry {
@@ -16,13 +16,15 @@ class TreeStack {
     std::vector<float> values;  // [numel]; NaN outside the pieces
   };
 
-  /// numel: elements of every node. pieces: where arithmetic is allowed, by local index; the rest is padding
+  /// numel: elements of every node. pieces: where arithmetic is allowed, by local index; the rest
+  /// is padding
   /// (R13).
   TreeStack(std::int64_t numel, std::vector<Piece> pieces);
 
-  /// Adds a node; nodes arrive in increasing order of their first micro-batch. Combines what the tree
-  /// combines.
-  /// Errors: invalid_argument if values has not numel elements or an earlier micro-batch arrives late.
+  /// Adds a node, and combines nodes as the tree does; nodes arrive in increasing order of their
+  /// first micro-batch.
+  /// Errors: invalid_argument if values does not have numel elements or an earlier micro-batch
+  /// arrives late.
   void push(const TreeNode& node, std::vector<float> values);
 
   /// The sum over everything pushed, from last to first; the stack is empty afterwards.
@@ -31,7 +33,7 @@ class TreeStack {
   const std::vector<Entry>& entries() const { return entries_; }
 
  private:
-  /// below + top, left in below.
+  /// below + top, stored in below.
   void add(std::vector<float>& below, const std::vector<float>& top) const;
 
   std::int64_t numel_;

@@ -9,7 +9,7 @@
 namespace zeroproof::reference {
 namespace {
 
-/// Which elements stay, and what they are multiplied with so that the mean of the result is the value itself
+/// The kept elements, and their factor, which keeps the mean of the result equal to the value
 /// [Fusion:dropout].
 class Dropout {
  public:
@@ -18,7 +18,7 @@ class Dropout {
         first_(draw.first_index) {
     ZP_CHECK(probability >= 0 && probability < 1, ErrorCode::invalid_argument,
              std::string(operation) + ": the probability is " + text(probability),
-             "what stays is divided by one minus it", "pass a number from 0 to below 1");
+             "kept elements are divided by one minus it", "pass a number from 0 to below 1");
     threshold_ = static_cast<std::uint64_t>(std::floor(probability * 0x1p32));
     scale_ = static_cast<float>(1 / (1 - probability));
   }

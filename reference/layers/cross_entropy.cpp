@@ -14,7 +14,8 @@ namespace {
 constexpr std::uint32_t nan_key = 0xFFFFFFFF;
 constexpr std::uint32_t sign_bit = 0x80000000;
 
-/// Numbers in their order as unsigned integers, so that ranks can take a maximum without comparing floats (R10).
+/// Maps floats to unsigned integers of the same order, so that ranks take a maximum without
+/// comparing floats (R10).
 std::uint32_t key_of(float x) {
   if (x != x) return nan_key;
   const auto bits = std::bit_cast<std::uint32_t>(x);
@@ -34,16 +35,16 @@ std::int64_t check_part(const char* operation, const VocabularyPart& p, std::siz
   ZP_CHECK(p.size >= 1 && one_two_four_eight(p.count) && p.first >= 0 && p.first % p.count == 0 &&
                p.first + p.count <= 8,
            ErrorCode::invalid_argument,
-           std::string(operation) + ": blocks " + std::to_string(p.first) + " to " +
+           std::string(operation) + ": got blocks " + std::to_string(p.first) + " to " +
                std::to_string(p.first + p.count) + " of " + std::to_string(p.size) + " columns",
-           "ranks have 1, 2, 4 or 8 neighbouring blocks of 8 (R18)",
-           "cut the vocabulary between blocks");
+           "a rank has 1, 2, 4 or 8 neighbouring blocks of 8 (R18)",
+           "split the vocabulary between blocks");
   const std::int64_t width = p.end() - p.begin();
   check_elements(operation, "logits", logits, static_cast<std::int64_t>(rows) * width);
   return width;
 }
 
-/// [Fusion:smoothing]: c of the contract, and what the target and every column have of it.
+/// [Fusion:smoothing]: c of the contract, and its shares of the target and of every column.
 struct Smoothing {
   double c = 0;
   float keep = 1, smooth = 0, each = 0;
@@ -54,12 +55,12 @@ struct Smoothing {
              ErrorCode::invalid_argument,
              std::string(operation) + ": label_smoothing is " + text(smoothing) + " over " +
                  std::to_string(size) + " columns",
-             "it is shared out among the other columns",
+             "it is divided among the other columns",
              "pass a number from 0 to below 1, and 0 for one column");
     ZP_CHECK(options.z_weight >= 0 && options.z_weight <= std::numeric_limits<float>::max(),
              ErrorCode::invalid_argument,
              std::string(operation) + ": z_weight is " + text(options.z_weight),
-             "a loss grows by it", "pass a finite number of at least 0");
+             "it adds to the loss", "pass a finite number of at least 0");
     if (smoothing == 0) return;
     const auto columns = static_cast<double>(size);
     c = (smoothing * columns) / (columns - 1);
@@ -71,7 +72,7 @@ struct Smoothing {
 
 bool counts(std::int32_t target, std::int64_t size) { return target >= 0 && target < size; }
 
-/// Rank after rank of one row, folded by the tree of R18.
+/// The parts of one row in rank order, folded by the tree of R18.
 float over_ranks(Span<const float> parts, int ranks, std::size_t rows, std::size_t r) {
   std::array<float, 8> sums{};
   for (int k = 0; k < ranks; ++k) {
@@ -80,7 +81,7 @@ float over_ranks(Span<const float> parts, int ranks, std::size_t rows, std::size
   return fold_blocks(sums, ranks);
 }
 
-/// As an integer that other ranks get: one for all NaNs (R9).
+/// As an integer for other ranks: the same one for all NaNs (R9).
 std::uint32_t bits_told(float value) {
   return value != value ? 0x7FFFFFFFU : std::bit_cast<std::uint32_t>(value);
 }
@@ -133,8 +134,8 @@ void cross_entropy_loss(const Exec&, const CrossEntropyOptions& options, std::in
   ZP_CHECK(size >= 1 && one_two_four_eight(ranks), ErrorCode::invalid_argument,
            "cross_entropy_loss: " + std::to_string(size) + " columns on " + std::to_string(ranks) +
                " ranks",
-           "ranks have 1, 2, 4 or 8 neighbouring blocks of 8 (R18)",
-           "cut the vocabulary between blocks");
+           "a rank has 1, 2, 4 or 8 neighbouring blocks of 8 (R18)",
+           "split the vocabulary between blocks");
   const Smoothing smoothing("cross_entropy_loss", options, size);
   const auto rows = static_cast<std::int64_t>(largest.size());
   check_elements("cross_entropy_loss", "targets", targets.size(), rows);

@@ -1,5 +1,6 @@
 #pragma once
-// R18: a sum of n terms in eight fixed blocks, so that 1, 2, 4 or 8 ranks can have whole blocks of it.
+// R18: a sum of n terms in eight fixed blocks, so that each of 1, 2, 4 or 8 ranks can have whole
+// blocks.
 
 #include <array>
 #include <cstddef>
@@ -7,7 +8,7 @@
 
 namespace zeroproof::reference {
 
-/// Adds `count` block sums, 1, 2, 4 or 8 of them, neighbours first: ((s0 + s1) + (s2 + s3)) + ...
+/// Adds `count` block sums, 1, 2, 4 or 8, neighbours first: ((s0 + s1) + (s2 + s3)) + ...
 inline float fold_blocks(std::array<float, 8> sums, int count = 8) {
   for (int step = 1; step < count; step *= 2) {
     for (int b = 0; b < count; b += 2 * step) {
@@ -18,7 +19,8 @@ inline float fold_blocks(std::array<float, 8> sums, int count = 8) {
   return sums[0];
 }
 
-/// The fold of blocks `first` to `first + count` of a sum of n terms; term(i) takes i from 0 to n - 1.
+/// The fold of blocks `first` to `first + count` of a sum of n terms; term(i) for i from 0 to n -
+/// 1.
 template <class Term>
 float sum_of_blocks(std::int64_t n, int first, int count, const Term& term) {
   std::array<float, 8> sums{};

@@ -5,7 +5,8 @@
 namespace zeroproof::reference {
 namespace {
 
-/// gelu in its tanh form [Fusion:gelu], and what its slope needs again. The names are those of the contract.
+/// gelu in its tanh form [Fusion:gelu], with the values its slope reuses. The names are those of
+/// the contract.
 struct Gelu {
   Block h;  ///< u^2
   Block t;  ///< the tanh

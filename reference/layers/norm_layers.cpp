@@ -10,11 +10,11 @@ namespace {
 
 void check_epsilon(const char* operation, float eps) {
   ZP_CHECK(eps >= 0 && eps <= std::numeric_limits<float>::max(), ErrorCode::invalid_argument,
-           std::string(operation) + ": eps is " + text(eps), "a variance grows by it",
+           std::string(operation) + ": eps is " + text(eps), "it is added to the variance",
            "pass a finite number of at least 0");
 }
 
-/// Rows of `n` elements in views that all have them.
+/// The number of rows of `n` elements, the same in all views.
 template <class... Views>
 std::int64_t check_norm(const char* operation, std::int64_t n, std::size_t x_numel,
                         const Views&... views) {
@@ -23,7 +23,7 @@ std::int64_t check_norm(const char* operation, std::int64_t n, std::size_t x_num
   return rows;
 }
 
-/// The mean of a row's values: their sum, divided by how many they are.
+/// The mean of a row: the sum of its values divided by their number.
 template <class Values>
 float mean_of(const Values& values) {
   return sum_of(values) / static_cast<float>(values.size());

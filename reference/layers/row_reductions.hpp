@@ -1,5 +1,5 @@
 #pragma once
-// What row operations make of one row: its largest value, and sums in eight blocks.
+// Reductions of one row: its largest value, and sums in eight blocks.
 
 #include <bit>
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace zeroproof::reference {
 
-/// A row of up to any width; unlike Block it may be longer than 1024 elements.
+/// A row of any width; unlike Block it may be longer than 1024 elements.
 using Row = Eigen::ArrayXf;
 
 /// Row `r` of a view with rows of `n` elements.
@@ -19,7 +19,7 @@ auto row_of(Span<T> view, std::int64_t r, std::int64_t n) {
   return as_array(part(view, r * n, n));
 }
 
-/// The largest of at least one value; NaN if one is NaN. Written comparisons (R4).
+/// The largest of at least one value; NaN if one is NaN. Explicit comparisons (R4).
 template <class Values>
 float largest_of(const Values& values) {
   float largest = values[0];
@@ -30,7 +30,7 @@ float largest_of(const Values& values) {
   return largest;
 }
 
-/// The sum of the values, in blocks of a sum of `terms` terms, of which those that are not there count +0.
+/// The sum of the values, in the blocks of a sum of `terms` terms; missing terms count +0.
 template <class Values>
 float sum_of(const Values& values, std::int64_t terms) {
   return sum_in_blocks(terms, [&](std::int64_t j) { return j < values.size() ? values[j] : 0.0F; });

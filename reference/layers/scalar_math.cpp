@@ -12,14 +12,14 @@ double log_f64(double x) {
   // A subnormal is made normal first, so that its exponent can be read from the bits.
   const bool subnormal = x < std::numeric_limits<double>::min();
   const std::uint64_t bits = std::bit_cast<std::uint64_t>(subnormal ? x * 0x1p54 : x);
-  // x = 2^n * m with m in [sqrt(1/2), sqrt(2)): the offset makes mantissas above sqrt(2) carry into the
-  // exponent.
+  // x = 2^n * m with m in [sqrt(1/2), sqrt(2)): the offset makes mantissas above sqrt(2) carry into
+  // the exponent.
   const std::uint64_t above = bits - elementary::sqrt_half_bits;
   const std::int64_t n = static_cast<std::int64_t>(above) >> 52;
   const double m =
       std::bit_cast<double>((above & 0x000FFFFFFFFFFFFFU) + elementary::sqrt_half_bits);
-  // ln m = 2 artanh(s) = 2 (s + s^3/3 + ... + s^21/21), |s| <= 0.1716; the terms left out are below 2^-60 of
-  // it.
+  // ln m = 2 artanh(s) = 2 (s + s^3/3 + ... + s^21/21), |s| <= 0.1716; the omitted terms are below
+  // 2^-60 of it.
   const double s = (m - 1.0) / (m + 1.0);
   const double z = s * s;
   double p = 1.0 / 21.0;

@@ -1,8 +1,9 @@
 #pragma once
-// exp, tanh, sigmoid, erf and log of single values, by the sequences of common/contracts/elementary.hpp (R23).
+// exp, tanh, sigmoid, erf and log of single values, by the sequences of
+// common/contracts/elementary.hpp (R23).
 //
-// Nothing but log branches on its argument, so loops over these functions can be vectorised. What exists in fp32
-// is correctly rounded for every fp32 value, sigmoid but for 66 of them and log but for 5.
+// Only log branches on its argument, so loops over the other functions can be vectorised. Arguments
+// in fp32 give correctly rounded fp32 results, except for 66 values of sigmoid and 5 of log.
 
 #include <array>
 #include <bit>
@@ -25,7 +26,7 @@ inline ReducedExp reduce_exp(double x) {
   const double shifted = x * log2_e + round_shift;
   const double n = shifted - round_shift;
   const double r = (x - n * ln2_high) - n * ln2_low;
-  // Taylor series of (exp(r) - 1) / r to r^12; what it leaves out is below 2^-57 for |r| <= 0.3466.
+  // Taylor series of (exp(r) - 1) / r to r^12; the remainder is below 2^-57 for |r| <= 0.3466.
   double p = 1.0 / 6227020800.0;
   p = p * r + 1.0 / 479001600.0;
   p = p * r + 1.0 / 39916800.0;
@@ -58,7 +59,8 @@ inline double limit(double x, double low, double high) {
 
 /// tanh(x) for x >= 0.
 inline double tanh_of_magnitude(double x) {
-  // From 22 on the result is 1. p = exp(2x) - 1 is accurate near 0 too, where exp(2x) alone would cancel.
+  // From 22 on the result is 1. p = exp(2x) - 1 is accurate near 0 too, where exp(2x) alone would
+  // cancel.
   const ReducedExp e = reduce_exp(2.0 * limit(x, 0.0, 22.0));
   const double scale = power_of_two(e.n);
   const double p = scale * e.q + (scale - 1.0);
@@ -75,7 +77,7 @@ inline double polynomial(const std::array<double, N>& c, double x) {
 
 /// erf(x) for x >= 0.
 inline double erf_of_magnitude(double x) {
-  const double a = limit(x, 0.0, 4.0);  // erf(4) is nearer to 1 than half a unit of fp32
+  const double a = limit(x, 0.0, 4.0);  // erf(4) is within half a unit of fp32 of 1
   if (a < 1.0) return a + a * polynomial(elementary::erf_small, a * a);
   return a < 2.5 ? polynomial(elementary::erf_middle, a - 1.75)
                  : polynomial(elementary::erf_large, a - 3.25);
@@ -110,7 +112,7 @@ inline float erf_f32(float x) {
   return odd(x, [](double magnitude) { return erf_of_magnitude(magnitude); });
 }
 
-/// Natural logarithm of any fp64 value; -infinity at zero, NaN below. Not made for inner loops.
+/// Natural logarithm of any fp64 value; -infinity at zero, NaN below. Not meant for inner loops.
 double log_f64(double x);
 
 inline float log_f32(float x) { return static_cast<float>(log_f64(x)); }

@@ -8,12 +8,13 @@
 namespace zeroproof::reference {
 namespace {
 
-/// Throws invalid_argument unless `numel` elements are whole groups of `width`, which is at least 1; returns how many.
+/// The number of groups of `width` in `numel` elements. Throws invalid_argument unless they are
+/// whole and width >= 1.
 std::int64_t check_groups(const char* operation, std::int64_t width, std::size_t numel) {
   return check_rows(operation, width, numel).rows;
 }
 
-/// exp(v - m) [Fusion:softmax]: with the largest value taken away, none overflows, and one is 1.
+/// exp(v - m) [Fusion:softmax]: with the largest value subtracted, none overflows, and one is 1.
 Row shifted_exp(const Row& v, float m) {
   const Row d = v - m;
   return d.unaryExpr(&scalar_math::exp_f32);
@@ -24,8 +25,8 @@ struct Slope {
   float s;  ///< the sum of dy y
 };
 
-/// What is left of a gradient after softmax [Fusion:softmax_backward]: each score takes from all others. The sum has
-/// the blocks of `terms` terms.
+/// The gradient through softmax [Fusion:softmax_backward]: each score affects all others. The sum
+/// has the blocks of `terms` terms.
 template <class View>
 Slope softmax_slope(const View& dy, const View& y, std::int64_t terms) {
   const Row a = dy * y;
@@ -34,7 +35,7 @@ Slope softmax_slope(const View& dy, const View& y, std::int64_t terms) {
   return {a - b, s};
 }
 
-/// Which of a row's elements are masked.
+/// The masked elements of a row.
 Eigen::Array<bool, Eigen::Dynamic, 1> masked_in(Span<const std::uint8_t> mask, std::int64_t row,
                                                 std::int64_t n) {
   const Span<const std::uint8_t> of_row = part(mask, row * n, n);

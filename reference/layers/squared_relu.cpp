@@ -12,7 +12,7 @@ ActivationRows check_squared_relu(const char* operation, std::int64_t columns, S
   return shape;
 }
 
-/// Written so that a NaN stays one.
+/// A NaN stays a NaN.
 Block relu(ConstArray x) { return (x <= 0.0F).select(0.0F, x); }
 
 }  // namespace

@@ -11,11 +11,12 @@
 namespace zeroproof::reference {
 namespace {
 
-/// One of the two gated activations with a sigmoid [Fusion:gated]: f = u * sigmoid(a) * w. The names are those of the
-/// contract; swiglu has a = u and w = v, quick_geglu a = 1.702 u and w = v + offset.
+/// One of the two gated activations with a sigmoid [Fusion:gated]: f = u * sigmoid(a) * w. The
+/// names are those of the contract; swiglu has a = u and w = v, quick_geglu a = 1.702 u and w = v +
+/// offset.
 struct Gated {
   Block u;  ///< the gate
-  Block a;  ///< what the sigmoid is taken of
+  Block a;  ///< the argument of the sigmoid
   Block w;  ///< the linear factor
   Block s;  ///< the sigmoid
   Block h;  ///< gate times sigmoid
@@ -69,7 +70,7 @@ void forward(const char* operation, const GatedViews& in, Span<float> y, const M
   });
 }
 
-/// As forward(); masked(halves, d_gate, d_linear) may take gradients away again.
+/// As forward(); masked(halves, d_gate, d_linear) may set gradients to zero.
 template <class Make, class Masked>
 void backward(const char* operation, const GatedViews& in, Span<const float> dy, Span<float> dx,
               Span<float> d_weight, const Make& make, const Masked& masked) {
@@ -104,7 +105,8 @@ auto quick_gelu_of(float offset) {
   };
 }
 
-/// The limits of [Fusion:clamped]: the gate from above, the linear part on both sides. A NaN passes.
+/// The limits of [Fusion:clamped]: the gate from above, the linear part on both sides. A NaN passes
+/// through.
 auto silu_of(float limit) {
   return [limit](const Halves& x) {
     Block u = x.gate, v = x.linear;
@@ -119,7 +121,7 @@ auto silu_of(float limit) {
 void check_limit(const char* operation, float limit) {
   ZP_CHECK(limit >= 0 && limit <= std::numeric_limits<float>::max(), ErrorCode::invalid_argument,
            std::string(operation) + ": the limit is " + text(limit),
-           "values cannot be held below it", "pass a positive number, or 0 for no limit");
+           "it is an upper bound of magnitudes", "pass a positive number, or 0 for no limit");
 }
 
 }  // namespace

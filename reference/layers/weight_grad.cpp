@@ -18,7 +18,7 @@ void accumulate(const char* operation, std::int64_t tokens, std::int64_t outputs
   ZP_CHECK(tokens >= 0 && outputs >= 1 && inputs >= 1, ErrorCode::invalid_argument,
            std::string(operation) + ": " + std::to_string(tokens) + " tokens, " +
                std::to_string(outputs) + " outputs and " + std::to_string(inputs) + " inputs",
-           "a weight has at least one of each", "pass the shape of the product");
+           "each must be at least 1", "pass the shape of the product");
   check_elements(operation, "dy", dy.size(), tokens * outputs);
   check_elements(operation, "x", x.size(), tokens * inputs);
   check_elements(operation, "weight_grad", weight_grad.size(), outputs * inputs);

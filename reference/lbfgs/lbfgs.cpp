@@ -33,13 +33,13 @@ void check(bool ok, const std::string& problem, const std::string& why, const st
 
 void check_count(const char* name, std::int64_t value, std::int64_t largest) {
   check(value >= 1 && value <= largest, std::string(name) + " is " + std::to_string(value),
-        "it is a number of things to do or keep", "use 1 up to " + std::to_string(largest));
+        "it is a count", "use 1 up to " + std::to_string(largest));
 }
 
 void check_hyper(const LbfgsHyper& hyper) {
   const float lr = static_cast<float>(hyper.lr);
   check(std::isfinite(lr) && lr >= 0x1p-126F, "lr is " + text(hyper.lr),
-        "steps are multiplied by it in fp32", "use a number between 2^-126 and the largest fp32");
+        "it multiplies steps in fp32", "use a number between 2^-126 and the largest fp32");
   for (const double tolerance : {hyper.tolerance_grad, hyper.tolerance_change}) {
     check(std::isfinite(tolerance) && tolerance >= 0, "a tolerance is " + text(tolerance),
           "changes are compared with it", "use a finite tolerance of 0 or more");
@@ -49,29 +49,29 @@ void check_hyper(const LbfgsHyper& hyper) {
   if (hyper.max_eval) check_count("max_eval", *hyper.max_eval, largest);
   check_count("history_size", hyper.history_size, largest);
   check_count("max_ls", hyper.max_ls,
-              100);  // halved so often, a step length no longer moves anything
+              100);  // after 100 halvings a step no longer changes x
 }
 
 void check_places(const LbfgsSetup& setup) {
   check(setup.layout != nullptr && setup.shards != nullptr && setup.comm != nullptr,
-        "L-BFGS has no layout, shard map or communicator", "it cannot know which elements it owns",
+        "L-BFGS has no layout, shard map or communicator", "they define the elements of each rank",
         "set all three in LbfgsSetup");
-  check(setup.shards->covers(*setup.layout), "the shard map does not cover the layout",
+  check(setup.shards->covers(*setup.layout), "the shard map does not match the layout",
         "every element needs one owner", "make the shard map from this layout");
   check(setup.shards->world_size() == setup.comm->world_size(),
-        "the shard map is for " + std::to_string(setup.shards->world_size()) +
-            " ranks and there are " + std::to_string(setup.comm->world_size()),
+        "the shard map has " + std::to_string(setup.shards->world_size()) +
+            " ranks, the communicator " + std::to_string(setup.comm->world_size()),
         "every shard needs a rank", "make the shard map for this communicator");
 }
 
 }  // namespace
 
 double mean_loss(Span<const double> losses, std::int64_t divisor) {
-  check(!losses.empty(), "mean_loss: there is no loss", "a step has at least one micro-batch",
+  check(!losses.empty(), "mean_loss: no losses", "a step has at least one micro-batch",
         "pass M >= 1 losses");
   check(divisor >= 1 && divisor < std::int64_t{1} << 53,
         "mean_loss: the divisor is " + std::to_string(divisor),
-        "it counts micro-batches or tokens, exactly in fp64", "use 1 or more, less than 2^53");
+        "it counts micro-batches or tokens, exact in fp64", "use 1 or more, less than 2^53");
   int root = 0;
   while (std::int64_t{1} << root < numel(losses)) ++root;
   return LossTree{losses}.node(root, 0) / static_cast<double>(divisor);  // [LBFGS:loss]

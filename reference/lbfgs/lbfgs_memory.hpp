@@ -1,6 +1,6 @@
 #pragma once
-// What L-BFGS knows of the curvature: the last pairs of moves and gradient changes, and the recursion over
-// them (R21).
+// Curvature information of L-BFGS: the last pairs of moves and gradient changes, and the recursion
+// over them (R21).
 
 #include <deque>
 
@@ -23,10 +23,10 @@ class LbfgsMemory {
   const std::deque<LbfgsPair>& pairs() const { return pairs_; }
   double h() const { return h_; }
 
-  /// Forgets every pair.
+  /// Removes every pair.
   void drop();
 
-  /// Stores the pair if its curvature is positive; false if it was skipped.
+  /// Stores the pair if its curvature is positive; returns false if it was skipped.
   bool remember(const ShardVectors& vectors, ShardVector s, ShardVector y);
 
   /// -H g by the two-loop recursion [LBFGS:recursion].

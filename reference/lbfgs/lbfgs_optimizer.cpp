@@ -30,18 +30,17 @@ Lbfgs::Lbfgs(const LbfgsSetup& setup)
       vectors_(setup) {}
 
 LbfgsReport Lbfgs::step(Closure& closure) {
-  ZP_CHECK(loaded_, ErrorCode::invalid_argument, "L-BFGS is to step and has no state",
-           "there is no point to start from", "call load_state on every rank first");
-  require_same_setup(setup_, state());  // whoever differs would soon take another branch
+  ZP_CHECK(loaded_, ErrorCode::invalid_argument, "step() was called before load_state()",
+           "L-BFGS has no starting point", "call load_state on every rank first");
+  require_same_setup(setup_, state());  // other setups would take other branches
   report_ = {};
   g_ = trial_grad_ = d_ = x_before_ = vectors_.make();
   const std::int64_t counted = closure.evaluations();
   report_.end = run(closure);
   const std::uint64_t in_step = static_cast<std::uint64_t>(closure.evaluations() - counted);
-  require_agreement(
-      *setup_.comm, in_step, "the numbers of evaluations in this step",
-      "an evaluation is collective, so ranks that count differently no longer walk together",
-      "let the optimizer alone call the closure, on every rank");
+  require_agreement(*setup_.comm, in_step, "the numbers of evaluations in this step",
+                    "an evaluation is collective",
+                    "call the closure only through the optimizer, on every rank");
   report_.loss = f_;
   report_.max_abs_grad = max_abs_grad_;
   return report_;
@@ -66,7 +65,7 @@ Lbfgs::Evaluation Lbfgs::evaluate(Closure& closure, ShardVector& grad) {
   report_.evaluations += 1;
   const std::uint64_t f_bits = bits_of(result.f);
   require_agreement(
-      *setup_.comm, f_bits, "the losses", "every decision of L-BFGS depends on it",
+      *setup_.comm, f_bits, "the losses", "every decision of L-BFGS depends on the loss",
       "gather the losses of all micro-batches on every rank and add them in one order");
   result.max_abs = vectors_.max_abs(grad);
   return result;
@@ -172,7 +171,7 @@ Lbfgs::Ended Lbfgs::search_strong_wolfe(Closure& closure, double t) {
   LineTrial taken = strong_wolfe(
       start, t, {vectors_.max_abs(d_), setup_.hyper.tolerance_change, setup_.hyper.max_ls}, trial);
   if (taken.t == 0) return give_up(LbfgsEnd::line_search);
-  try_step(taken.t);  // the last trial may have been another one
+  try_step(taken.t);  // the last trial may be a different one
   f_ = taken.f;
   max_abs_grad_ = taken.max_abs;
   g_ = std::move(taken.g);
@@ -180,7 +179,7 @@ Lbfgs::Ended Lbfgs::search_strong_wolfe(Closure& closure, double t) {
   return {};
 }
 
-/// x is where it was evaluated last, and stays there.
+/// x remains the last evaluated point.
 void Lbfgs::keep(const Evaluation& evaluation) {
   f_ = evaluation.f;
   max_abs_grad_ = evaluation.max_abs;
@@ -224,14 +223,14 @@ void Lbfgs::check_state(const LbfgsState& full) const {
   }
   ZP_CHECK(static_cast<std::int64_t>(full.rho.size()) <= setup_.hyper.history_size,
            ErrorCode::invalid_argument,
-           "the state of L-BFGS has " + std::to_string(full.rho.size()) + " pairs and " +
-               std::to_string(setup_.hyper.history_size) + " are kept",
-           "leaving some out would change the next direction",
+           "the state of L-BFGS has " + std::to_string(full.rho.size()) +
+               " pairs, history_size is " + std::to_string(setup_.hyper.history_size),
+           "fewer pairs would change the next direction",
            "load with the history_size of the run that saved it");
   ZP_CHECK(full.iterations >= 0 && full.evaluations >= 0, ErrorCode::invalid_argument,
            "the state of L-BFGS counts " + std::to_string(full.iterations) + " iterations and " +
                std::to_string(full.evaluations) + " evaluations",
-           "both count from 0", "load a state that an optimizer has given");
+           "counts are not negative", "load a state that L-BFGS has saved");
 }
 
 void Lbfgs::load_state(const LbfgsState& full) {

@@ -16,13 +16,13 @@ class Lbfgs final : public LbfgsOptimizer {
   LbfgsReport step(Closure& closure) override;
 
  private:
-  /// An evaluation is good if f and all of g are finite; max_abs is that of g.
+  /// An evaluation is valid if f and all of g are finite; max_abs is that of g.
   struct Evaluation {
     double f = 0;
     double max_abs = 0;
     bool good() const;
   };
-  /// Why a step ended, if it did.
+  /// The reason why a step ended early, if it did.
   using Ended = std::optional<LbfgsEnd>;
 
   void check_state(const LbfgsState& full) const;
@@ -55,7 +55,7 @@ class Lbfgs final : public LbfgsOptimizer {
   std::int64_t iterations_ = 0;
   std::int64_t evaluations_ = 0;
 
-  // Of the current step: f and g belong to x_, or during a search to x_before_.
+  // Of the current step: f and g at x_, or during a line search at x_before_.
   ShardVector g_, trial_grad_, d_, x_before_;
   double f_ = 0;
   double max_abs_grad_ = 0;

@@ -10,8 +10,8 @@
 namespace zeroproof::reference {
 namespace {
 
-/// Adds the integers of normalised limbs over ranks, in one message. Digits below 2^32 leave room for 2^32
-/// ranks.
+/// Adds the integers of normalised limbs over ranks, in one message. Digits below 2^32 can be added
+/// for 2^32 ranks.
 void add_over_ranks(Communicator& comm, std::initializer_list<NormLimbs*> sums) {
   std::vector<std::uint64_t> words;
   for (const NormLimbs* sum : sums) {

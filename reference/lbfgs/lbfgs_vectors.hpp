@@ -1,6 +1,6 @@
 #pragma once
-// Vectors that are spread over the ranks of a shard map, and the few operations L-BFGS has for them (R21).
-// All walk the tensor elements of the shard; padding stays NaN.
+// Vectors that are distributed over the ranks of a shard map, and the operations of L-BFGS on them
+// (R21). All process the tensor elements of the shard; padding stays NaN.
 
 #include <vector>
 
@@ -35,7 +35,7 @@ class ShardVectors {
   void subtract_product(float a, const ShardVector& v,
                         ShardVector& result) const;  // p = a * v; result -= p
 
-  // Over the elements of all ranks, the same bits on all of them. Collective.
+  // Over the elements of all ranks, with the same bits on every rank. Collective.
   double dot(const ShardVector& a, const ShardVector& b) const;  // R19
   double sum_abs(const ShardVector& a) const;                    // R12, form one
   double max_abs(const ShardVector& a) const;  // R12, form inf: NaN if one is in a

@@ -26,7 +26,7 @@ struct Conditions {
   bool flat(const LineTrial& p) const { return std::fabs(p.slope) <= 0.9 * std::fabs(gtd); }
 };
 
-/// Two trials that a good one lies between.
+/// Two trials with an acceptable step length between them.
 struct Ends {
   std::array<LineTrial, 2> at;
   int best = 0;
@@ -36,7 +36,8 @@ struct Ends {
   LineTrial& worse() { return at[static_cast<std::size_t>(1 - best)]; }
 };
 
-/// The next step length between the ends: where the cubic is least, but not twice in a row close to an end.
+/// The next step length between the ends: the minimum of the cubic, but not twice in a row close to
+/// an end.
 double between(const Ends& ends, bool& stuck) {
   const auto& [a, b] = ends.at;
   const double low = a.t < b.t ? a.t : b.t;

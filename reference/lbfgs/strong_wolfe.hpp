@@ -1,5 +1,6 @@
 #pragma once
-// A step length that satisfies the strong Wolfe conditions, from values and slopes along one direction (R21).
+// A step length that satisfies the strong Wolfe conditions, from values and slopes along one
+// direction (R21).
 
 #include <cstdint>
 #include <functional>
@@ -8,7 +9,8 @@
 
 namespace zeroproof::reference {
 
-/// A point of the line x + t d. If it is not good, f is +infinity and nothing else of it is read.
+/// A point of the line x + t d. If it is not valid, f is +infinity and the other members are not
+/// read.
 struct LineTrial {
   double t = 0;
   double f = 0;
@@ -18,18 +20,19 @@ struct LineTrial {
   ShardVector g;
 };
 
-/// What a search is given besides its trials. `start` is the point with t = 0.
+/// Inputs of a search besides its trials. `start` is the point with t = 0.
 struct LineSearchLimits {
   double largest_d = 0;  ///< max_abs(d)
   double tolerance_change = 0;
   std::int64_t max_ls = 0;
 };
 
-/// The trial that is taken [LBFGS:wolfe]; the start if none is better. `trial` evaluates at a step length.
+/// The accepted trial [LBFGS:wolfe]; the start if none is better. `trial` evaluates at a step
+/// length.
 LineTrial strong_wolfe(const LineTrial& start, double first_t, const LineSearchLimits& limits,
                        const std::function<LineTrial(double t)>& trial);
 
-/// Where the cubic through two values and slopes is least, within [low, high] [LBFGS:cubic].
+/// The minimum of the cubic through two values and slopes, within [low, high] [LBFGS:cubic].
 double cubic_minimum(const LineTrial& p, const LineTrial& q, double low, double high);
 
 }  // namespace zeroproof::reference

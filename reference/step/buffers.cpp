@@ -26,8 +26,8 @@ void round(Span<const float> source, Span<bf16> target) { cast_to_bf16({}, sourc
 void round(Span<const float> source, Span<fp16> target) { cast_to_fp16({}, source, target); }
 
 void without_scale() {
-  fail(ErrorCode::internal, "parameters of 8 bits are rounded or read without a scale",
-       "their codes are those of scaled values (R24)", "report this as a defect");
+  fail(ErrorCode::internal, "8-bit parameters rounded or read without a scale",
+       "their codes are of scaled values (R24)", "report this as a defect");
 }
 void round(Span<const float>, Span<e4m3>) { without_scale(); }
 void round(Span<const float>, Span<e5m2>) { without_scale(); }
@@ -54,9 +54,9 @@ std::vector<float> nan_buffer(std::int64_t numel) {
 }
 
 std::vector<float> widen_leaf(const TensorView& leaf, const std::vector<Piece>& pieces) {
-  check_format(is_param_format(leaf.dtype), "a leaf has dtype ", "gradients are fp32, bf16 or fp16",
-               leaf.dtype);
-  // It grows piece by piece, so that what is widened into is still in the cache.
+  check_format(is_param_format(leaf.dtype), "a gradient has dtype ",
+               "gradients are fp32, bf16 or fp16", leaf.dtype);
+  // Appends piece by piece, so that the fp32 copy of a piece is still in the cache when it is read.
   constexpr float padding = std::numeric_limits<float>::quiet_NaN();
   std::vector<float> widened;
   widened.reserve(static_cast<std::size_t>(leaf.numel));
@@ -104,9 +104,8 @@ void ParamBuffer::round_at_random(
     Span<const float> master, const std::vector<Piece>& pieces, std::uint64_t seed,
     const std::function<std::uint64_t(std::int64_t)>& step_of_tensor) {
   ZP_CHECK(dtype_ == DType::bf16, ErrorCode::invalid_argument,
-           "parameters of " + std::string(name(dtype_)) + " are to be rounded stochastically",
-           "only the rounding to bf16 has a stochastic form",
-           "use bf16, or param_rounding nearest");
+           "stochastic rounding of parameters to " + std::string(name(dtype_)),
+           "only rounding to bf16 has a stochastic form", "use bf16, or param_rounding nearest");
   for (const Piece& piece : pieces) {
     const std::int64_t begin = piece.local_begin;
     const RoundingDraw draw{seed, step_of_tensor(piece.tensor),
@@ -134,7 +133,7 @@ void ParamBuffer::widen_into(std::vector<float>& values, const std::vector<Piece
 }
 
 TensorView ParamBuffer::view() const {
-  // A view has no const; observers may write, because the owner of the buffer let them.
+  // A view has no const; the owner of the buffer allows observers to write.
   const auto view_of = [&](const auto& values) {
     using Element = typename std::decay_t<decltype(values)>::value_type;
     return TensorView{const_cast<Element*>(values.data()), dtype_,

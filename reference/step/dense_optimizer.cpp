@@ -18,12 +18,12 @@ namespace {
 const StepSettings& validated(const StepSettings& settings) {
   validate_settings(settings);
   ZP_CHECK(settings.grad_sum != GradSum::native, ErrorCode::invalid_argument,
-           "the gradient sum is native and the optimizer is undistributed",
-           "what a library adds over ranks has no bits to compare with", "use tree or binned");
+           "the gradient sum of the undistributed optimizer is native",
+           "native sums have no reproducible bits to compare with", "use tree or binned");
   return settings;
 }
 
-constexpr auto nobody_else = [](BlockAmax&) {};  // all elements of every block are here
+constexpr auto no_other_ranks = [](BlockAmax&) {};  // all elements of every block are here
 
 }  // namespace
 
@@ -55,7 +55,8 @@ DenseOptimizer::DenseOptimizer(const StepSettings& setup, const FullState& initi
       counts_(loaded_counts(initial, setup.missing_grad, *setup.layout)),
       scaler_(initial.scaler) {
   check_loaded(initial, setup.hyper, setup.layout->padded_numel());
-  // Neither result is needed yet, but a number out of range should not wait for the first step.
+  // The results are not needed yet; an out-of-range value must fail in the constructor, not in the
+  // first step.
   loss_scaler_init(setup.scaler);
   const bool by_tokens = setup.loss_reduction == LossReduction::tokens;
   scalars(by_tokens ? 1 : setup.micro_batches);
@@ -66,7 +67,7 @@ DenseOptimizer::DenseOptimizer(const StepSettings& setup, const FullState& initi
   };
   load(BufferId::master, master_);
   for (auto& [id, values] : state_) load(id, values);
-  stored_.load(initial, pieces_, state_, nobody_else);
+  stored_.load(initial, pieces_, state_, no_other_ranks);
   if (setup.state_formats.master == MasterFormat::bf16)
     bf16_master_.emplace(DType::bf16, setup.layout->padded_numel());
   if (bf16_master_) keep_master();
@@ -104,17 +105,18 @@ std::vector<StepScalars> DenseOptimizer::scalars(std::int64_t divisor) const {
 std::vector<bool> DenseOptimizer::tensors_with_grad(const MicroBatchFacts& facts) const {
   std::vector<bool> any(setup_.layout->tensors().size(), false);
   if (setup_.missing_grad != MissingGrad::skip) return any;
-  ZP_CHECK(static_cast<std::int64_t>(facts.has_grad.size()) == setup_.micro_batches,
-           ErrorCode::invalid_argument,
-           "a step was told of the gradients of " + std::to_string(facts.has_grad.size()) +
-               " micro-batches",
-           "with missing_grad = skip all " + std::to_string(setup_.micro_batches) +
-               " decide which tensors are unused",
-           "pass one list for each");
+  ZP_CHECK(
+      static_cast<std::int64_t>(facts.has_grad.size()) == setup_.micro_batches,
+      ErrorCode::invalid_argument,
+      "a step got has_grad lists of " + std::to_string(facts.has_grad.size()) + " micro-batches",
+      "with missing_grad = skip all " + std::to_string(setup_.micro_batches) +
+          " decide which tensors are unused",
+      "pass one list for each");
   for (const std::vector<bool>& has_grad : facts.has_grad) {
     ZP_CHECK(has_grad.size() == any.size(), ErrorCode::invalid_argument,
-             "a micro-batch was told about " + std::to_string(has_grad.size()) + " tensors",
-             "the layout has " + std::to_string(any.size()), "pass [num_tensors]");
+             "has_grad of a micro-batch has " + std::to_string(has_grad.size()) + " tensors",
+             "one flag per tensor is needed, for " + std::to_string(any.size()),
+             "pass [num_tensors]");
     for (std::size_t tensor = 0; tensor < any.size(); ++tensor) {
       any[tensor] = any[tensor] || has_grad[tensor];
     }
@@ -124,16 +126,17 @@ std::vector<bool> DenseOptimizer::tensors_with_grad(const MicroBatchFacts& facts
 
 void DenseOptimizer::sum_gradients(const std::vector<TensorView>& leaves) {
   ZP_CHECK(static_cast<std::int64_t>(leaves.size()) == setup_.micro_batches,
-           ErrorCode::invalid_argument, "a step got " + std::to_string(leaves.size()) + " leaves",
-           "the mean is over " + std::to_string(setup_.micro_batches) + " micro-batches",
-           "pass one leaf for each");
+           ErrorCode::invalid_argument,
+           "a step got " + std::to_string(leaves.size()) + " gradients",
+           "the step sums " + std::to_string(setup_.micro_batches) + " micro-batches",
+           "pass one gradient for each");
   std::vector<std::vector<float>> widened;
   for (const TensorView& leaf : leaves) {
     ZP_CHECK(leaf.numel == setup_.layout->padded_numel() && leaf.dtype == leaves[0].dtype,
              ErrorCode::invalid_argument,
-             "a leaf has " + std::to_string(leaf.numel) + " elements of " +
+             "a gradient has " + std::to_string(leaf.numel) + " elements of " +
                  std::string(name(leaf.dtype)),
-             "all leaves have the layout's padded_numel and one dtype", "pass such leaves");
+             "all gradients have the layout's padded_numel and one dtype", "pass such gradients");
     widened.push_back(widen_leaf(leaf, pieces_));
   }
   if (setup_.grad_sum == GradSum::binned) {
@@ -160,8 +163,8 @@ void DenseOptimizer::unscale_gradients() {
   last_.found_inf = any ? 1 : 0;
   ZP_CHECK(!any || setup_.on_nonfinite != OnNonfinite::error, ErrorCode::nonfinite,
            "step " + std::to_string(applied_steps() + 1) + " has a gradient that is not finite",
-           "the run was told to stop then (on_nonfinite = error)",
-           "look for the cause in the leaves, lower the loss scale, or use on_nonfinite = skip");
+           "on_nonfinite is error",
+           "find the cause in the gradients, lower the loss scale, or use on_nonfinite = skip");
   scaler_ = loss_scaler_update(setup_.scaler, scaler_, any);
   last_.skipped = any && setup_.on_nonfinite == OnNonfinite::skip;
   last_.grad_norm.assign(max_norms_.size(), std::numeric_limits<double>::quiet_NaN());
@@ -203,7 +206,7 @@ void DenseOptimizer::update(const std::vector<bool>& has_grad) {
   if (bf16_master_) bf16_master_->widen_into(master_, pieces_);
   for (const Piece& piece : used)
     update_piece(setup_.hyper, scalars_of(piece), piece, last_.grad, master_, state_);
-  stored_.store(used, state_, nobody_else);
+  stored_.store(used, state_, no_other_ranks);
   counts_.count_step(has_grad);
   if (bf16_master_) keep_master();
 }
@@ -216,7 +219,8 @@ void DenseOptimizer::round(ParamBuffer& param) const {
 
 void DenseOptimizer::keep_master() {
   round(*bf16_master_);
-  std::ranges::fill(master_, std::numeric_limits<float>::quiet_NaN());  // nobody can go on with it
+  std::ranges::fill(master_,
+                    std::numeric_limits<float>::quiet_NaN());  // reads of it become visible
 }
 
 void DenseOptimizer::round_parameters() {
@@ -269,7 +273,7 @@ TensorView DenseOptimizer::param() const { return param_.view(); }
 
 TensorView DenseOptimizer::buffer(BufferId id) const {
   const auto words = [](const auto& value, DType dtype) {
-    // A view has no const; whoever compares only reads.
+    // A view has no const; a caller that compares must only read.
     return TensorView{const_cast<void*>(static_cast<const void*>(&value)), dtype,
                       static_cast<std::int64_t>(sizeof(value)) / num_bytes(dtype)};
   };
@@ -330,11 +334,11 @@ TensorView DenseOptimizer::buffer(BufferId id) const {
   }
 }
 
-// Parameters in 8 bits without ranks (R24).
+// 8-bit parameters without ranks (R24).
 
 void DenseOptimizer::cast_with_scales(const TakesPart& takes_part) {
   scales_.collect(master_, pieces_,
-                  takes_part);  // of whole tensors: there is nobody to join it with
+                  takes_part);  // of whole tensors: there are no ranks to join
   scales_.make(takes_part);
   scales_.cast(master_, pieces_, takes_part, param_.view());
 }
@@ -365,7 +369,7 @@ void DenseOptimizer::begin_scales(const FullState& initial) {
   if (beginning && setup_.scaling.initial_master == InitialMaster::dequantised) {
     scales_.dequantize(param_.view(), pieces_, master_);
   }
-  make_columns(all);  // of the masters that the first step begins with
+  make_columns(all);  // of the initial masters
 }
 
 }  // namespace zeroproof::reference

@@ -42,8 +42,8 @@ Span<const float> loaded(const FullState& state, BufferId id) {
     case BufferId::master:
       return state.master;
     default:
-      fail(ErrorCode::internal, std::string(name(id)) + " is no part of a loaded state",
-           "it does not survive a step", "report this as a defect");
+      fail(ErrorCode::internal, std::string(name(id)) + " is not part of a loaded state",
+           "it is recomputed in every step", "report this as a defect");
   }
 }
 

@@ -9,12 +9,12 @@
 namespace zeroproof::reference {
 namespace {
 
-/// The largest count after which there can be another step.
+/// The largest count that leaves one more step possible.
 constexpr std::uint64_t last_count = std::numeric_limits<std::int64_t>::max() - 1;
 
 void check_count(const std::string& what, std::uint64_t count, const std::string& shown) {
   ZP_CHECK(count <= last_count, ErrorCode::invalid_argument, what + " is " + shown,
-           "it counts applied updates, and there must be room for another",
+           "it counts applied updates, and one more must be possible",
            "pass 0 or more, below 2^63 - 1");
 }
 
@@ -54,7 +54,7 @@ std::vector<StepScalars> scalars_of_step(const OptimizerHyper& hyper, const Para
                                          const StepCounts& counts, int log2_loss_scale,
                                          std::int64_t divisor, std::int64_t micro_batches) {
   const auto t_after = [](std::uint64_t count) { return static_cast<std::int64_t>(count) + 1; };
-  // lr and weight_decay follow the run's t, also for a tensor that was unused.
+  // lr and weight_decay follow the run's t, also for tensors without a gradient.
   const std::int64_t run_t = t_after(counts.applied_steps);
   std::vector<OptimizerHyper> of_group;
   of_group.reserve(static_cast<std::size_t>(groups.count()));
@@ -83,7 +83,7 @@ void add_tokens(std::int64_t& sum, std::int64_t micro_batch, std::int64_t num_to
   ZP_CHECK(0 <= num_tokens && num_tokens < too_many - sum, ErrorCode::invalid_argument,
            "micro-batch " + std::to_string(micro_batch) + " has " + std::to_string(num_tokens) +
                " tokens",
-           "the tokens of a step are counted from 0 to below 2^53", "mend the leaf source");
+           "the tokens of a step are counted from 0 to below 2^53", "fix the gradient source");
   sum += num_tokens;
 }
 

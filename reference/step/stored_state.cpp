@@ -27,7 +27,8 @@ float state_scale(StateFormat format, std::uint32_t amax) {
   return std::isinf(s) ? std::numeric_limits<float>::max() : s;
 }
 
-// The casts of a format by the type of its codes. A moment that is not finite stays so: e4m3 does not saturate here.
+// The casts of a format by the type of its codes. A moment that is not finite stays not finite:
+// e4m3 does not saturate here.
 void code(Span<const float> source, Span<bf16> target) { cast_to_bf16({}, source, target); }
 void code(Span<const float> source, Span<fp16> target) { cast_to_fp16({}, source, target); }
 void code(Span<const float> source, Span<e4m3> target) {
@@ -74,7 +75,7 @@ std::size_t StoredBuffer::place_of(std::int64_t block) const {
     before += range.numel();
   }
   fail(ErrorCode::internal, "a rank has no scale of block " + std::to_string(block),
-       "it has elements of it", "report this as a defect");
+       "it has elements of this block", "report this as a defect");
 }
 
 template <class Body>
@@ -128,7 +129,7 @@ void StoredBuffer::take(const std::vector<Piece>& pieces, Span<const float> code
   const std::int64_t needed = own.empty() ? 0 : own.back().end;
   ZP_CHECK(numel(scale_inv) >= needed, ErrorCode::invalid_argument,
            "a loaded state has scales of " + std::to_string(scale_inv.size()) + " blocks",
-           "codes of block " + std::to_string(needed - 1) + " would have none",
+           "block " + std::to_string(needed - 1) + " has codes and no scale",
            "pass one for every block of the undistributed numbering");
   for_blocks(pieces, [&](std::int64_t block, const Piece& part) {
     scale_inv_[place_of(block)] = scale_inv[static_cast<std::size_t>(block)];
@@ -188,7 +189,7 @@ void StoredState::store_one(BufferId id, const std::vector<Piece>& pieces,
   buffer.collect(pieces, values, amax);
   if (buffer_of_.contains(scales_of(id))) join(amax);
   buffer.store(pieces, values, amax);
-  // Nobody can go on with what was not stored.
+  // Reads of values that were not stored become visible as NaN.
   std::ranges::fill(values, std::numeric_limits<float>::quiet_NaN());
 }
 

@@ -10,14 +10,14 @@ namespace {
 float sign_of(float c) {
   if (c > 0) return 1;
   if (c < 0) return -1;
-  return c;  // a zero keeps its sign, and a NaN is not lost
+  return c;  // a zero keeps its sign, and a NaN stays NaN
 }
 
 /// R6 for up to 1024 elements, one line per rounding.
 void lion_block(bool maximize, const StepScalars& s, const ConstArray& grad, MutableArray master,
                 MutableArray exp_avg) {
   const Block g = apply_direction(maximize, grad);
-  // Where to go: an average that forgets quickly, made for this step only [Lion:alg2].
+  // The direction: a fast average, used in this step only [Lion:alg2].
   const Block a1 = s.beta1 * exp_avg;
   const Block a2 = s.one_minus_beta1 * g;
   const Block c = a1 + a2;
@@ -29,7 +29,7 @@ void lion_block(bool maximize, const StepScalars& s, const ConstArray& grad, Mut
     u = a + w;
   }
   master -= u;
-  // What is kept: one that forgets slowly, from the same old average.
+  // The stored momentum: a slow average, from the same old value.
   const Block b1 = s.beta2 * exp_avg;
   const Block b2 = s.one_minus_beta2 * g;
   exp_avg = b1 + b2;

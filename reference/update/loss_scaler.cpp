@@ -10,7 +10,7 @@ namespace {
 
 void check_at_least_one(const char* what, int value) {
   ZP_CHECK(value >= 1, ErrorCode::invalid_argument,
-           std::string(what) + " is " + std::to_string(value), "the loss scaler could not move",
+           std::string(what) + " is " + std::to_string(value), "the loss scale could not change",
            "use 1 or more");
 }
 
@@ -23,7 +23,7 @@ void check(const LossScalerConfig& config) {
            ErrorCode::invalid_argument,
            "log2_initial is " + std::to_string(config.log2_initial) + ", outside " +
                std::to_string(config.log2_min) + ".." + std::to_string(config.log2_max),
-           "the loss scale would start where it may never be",
+           "the initial loss scale must be in this range",
            "choose log2_min <= log2_initial <= log2_max");
 }
 
@@ -68,7 +68,7 @@ LossScalerState loss_scaler_update(const LossScalerConfig& config, const LossSca
   ZP_CHECK(counts && state.hysteresis_left >= 0, ErrorCode::invalid_argument,
            "the loss scaler's state has growth_tracker " + std::to_string(state.growth_tracker) +
                " and hysteresis_left " + std::to_string(state.hysteresis_left),
-           "both count steps", "load counts of 0 or more, and a tracker below 2^31 - 1");
+           "both are counts of steps", "load counts of 0 or more, and a tracker below 2^31 - 1");
   if (config.kind != LossScalerKind::dynamic) return state;
   return found_inf ? after_overflow(config, state) : after_good_step(config, state);
 }

@@ -7,10 +7,10 @@
 namespace zeroproof::reference {
 namespace {
 
-/// The new momentum buffer: a sum of all gradients so far, older ones counting less (R6, [SGD:update]).
+/// The new momentum buffer: a decaying sum of all gradients so far (R6, [SGD:update]).
 void gather_momentum(const StepScalars& s, const Block& g, MutableArray momentum_buffer) {
   if (s.is_first != 0) {
-    momentum_buffer = g;  // not dampened, and what the buffer held is not read
+    momentum_buffer = g;  // not dampened; the old buffer is not read
     return;
   }
   const Block x = s.momentum * momentum_buffer;
@@ -28,7 +28,7 @@ void sgd_block(const SgdOptions& options, const StepScalars& s, const ConstArray
     e = momentum_buffer;
   }
   if (options.nesterov) {
-    // [SGD:nesterov] looks one step ahead: where the buffer would be after meeting the same gradient again.
+    // [SGD:nesterov]: the buffer as it would be after the same gradient again.
     const Block h = s.momentum * momentum_buffer;
     e = g + h;
   }
@@ -39,7 +39,7 @@ void sgd_block(const SgdOptions& options, const StepScalars& s, const ConstArray
 void sgd_ema_block(const SgdEmaOptions& options, const StepScalars& s, const ConstArray& grad,
                    MutableArray master, MutableArray exp_avg) {
   const Block g = directed_with_decay(options.maximize, s, grad, master);
-  // The weights add up to one here [SGD:ema], so that lr means the same for every beta1.
+  // The weights add up to one [SGD:ema], so that lr has the same meaning for every beta1.
   const Block a1 = s.beta1 * exp_avg;
   const Block a2 = s.one_minus_beta1 * g;
   exp_avg = a1 + a2;
@@ -55,8 +55,8 @@ void sgd_update(const Exec&, const SgdOptions& options, const StepScalars& scala
   check_optional_buffer("sgd_update", "momentum_buffer", options.momentum, momentum_buffer.size(),
                         grad.size());
   ZP_CHECK(options.momentum || !options.nesterov, ErrorCode::invalid_argument,
-           "sgd_update: nesterov is on and momentum is off",
-           "there is no momentum buffer to look ahead with", "switch momentum on, or nesterov off");
+           "sgd_update: nesterov is on and momentum is off", "nesterov needs the momentum buffer",
+           "enable momentum, or disable nesterov");
   for_each_block(numel(grad), [&](std::int64_t begin, std::int64_t count) {
     const auto block = [&](auto view) { return as_array(part(view, begin, count)); };
     sgd_block(options, scalars, block(grad), block(master),

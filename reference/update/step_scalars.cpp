@@ -15,8 +15,8 @@ constexpr double two_to_minus_23 = 0x1p-23;
 
 float fp32(double value) { return static_cast<float>(value); }
 
-/// R5: squaring from the right. std::pow may differ between C libraries, these products cannot; how far they
-/// are from the true power: [Adam:power].
+/// R5: squaring from the right. std::pow may differ between C libraries, these products cannot;
+/// distance from the true power: [Adam:power].
 double power(double base, std::int64_t exponent) {
   double result = 1;
   while (true) {
@@ -34,23 +34,23 @@ void check_range(bool inside, const std::string& problem, const std::string& why
 
 void check_finite_and_not_negative(const char* what, double value) {
   check_range(std::isfinite(value) && value >= 0, std::string(what) + " is " + text(value),
-              "rule R5 covers finite values of 0 or more", "choose one of those");
+              "R5 allows finite values of 0 or more", "use one of these");
 }
 
 void check_fraction(const char* what, double value) {
   check_range(0 <= value && value <= 1, std::string(what) + " is " + text(value),
-              "rule R5 covers 0 to 1", "choose a value from 0 to 1");
+              "R5 allows 0 to 1", "use such a value");
 }
 
-/// Below 0 a second moment could become negative; near 1 the power in 1 - beta^t, by which is divided, would no longer
-/// be known well enough [Adam:power].
+/// Below 0 a second moment could become negative; near 1 the divisor 1 - beta^t would be too
+/// inexact [Adam:power].
 void check_beta(const std::string& what, float beta) {
   check_range(beta >= 0 && 1 - double{beta} >= two_to_minus_23, what + " is " + text(beta),
               what + " must not be negative, and 1 - " + what + " must be 2^-23 or more (R5)",
               "choose " + what + " in 0 .. 1 - 2^-23");
 }
 
-/// Every condition is written so that a NaN leaves the range.
+/// A NaN fails every condition.
 void check_hyper(const OptimizerHyper& hyper) {
   check_beta("beta1", hyper.beta1);
   check_beta("beta2", hyper.beta2);
@@ -71,7 +71,7 @@ void check_hyper(const OptimizerHyper& hyper) {
   }
 }
 
-/// Options that do not belong together: one of them would silently do nothing.
+/// Rejects options that have no effect together.
 void check_options(const OptimizerHyper& hyper) {
   const bool is_sgd = traits_of(hyper.rule).momentum_buffer;
   const bool is_adaptive = traits_of(hyper.rule).exp_avg_sq;
@@ -83,12 +83,12 @@ void check_options(const OptimizerHyper& hyper) {
               "only sgd has a momentum buffer", "use the rule sgd, or dampening 0");
   check_range(!hyper.nesterov || (is_sgd && hyper.momentum > 0 && hyper.dampening == 0),
               "nesterov is on without the rule sgd, momentum above 0 and dampening 0",
-              "it is a form of undampened momentum", "set these, or switch nesterov off");
+              "it is defined for undampened momentum only", "set these, or disable nesterov");
   check_range(!hyper.amsgrad || is_adaptive, "amsgrad is on and the rule is neither adamw nor adam",
-              "the other rules have no second moment", "use adamw or adam, or switch amsgrad off");
+              "the other rules have no second moment", "use adamw or adam, or disable amsgrad");
 }
 
-/// The coefficient whose being 0 switches the decay off.
+/// The coefficient that disables the decay when it is 0.
 double decay_coefficient(const OptimizerHyper& hyper) {
   const bool decoupled = traits_of(hyper.rule).decay == DecayKind::decoupled;
   return decoupled ? hyper.lr * hyper.weight_decay : hyper.weight_decay;
@@ -112,13 +112,14 @@ double scale_times_divisor(int log2_loss_scale, std::int64_t divisor) {
 
 StepScalars step_scalars(const OptimizerHyper& hyper, std::int64_t t, int log2_loss_scale,
                          std::int64_t divisor) {
-  check_range(t >= 1, "t is " + std::to_string(t), "it counts the step about to be applied",
-              "the first step has t = 1");
+  check_range(t >= 1, "t is " + std::to_string(t),
+              "it is the number of the step about to be applied", "the first step has t = 1");
   check_hyper(hyper);
   check_options(hyper);
   const double scale = scale_times_divisor(log2_loss_scale, divisor);
 
-  // The betas were rounded to fp32 when the configuration was read, so 1 - beta is exact in fp64 (R5).
+  // The betas were rounded to fp32 when the configuration was read, so 1 - beta is exact in fp64
+  // (R5).
   const double beta1 = hyper.beta1;
   const double beta2 = hyper.beta2;
   const double bias_correction1 = 1 - power(beta1, t);
@@ -139,7 +140,7 @@ StepScalars step_scalars(const OptimizerHyper& hyper, std::int64_t t, int log2_l
   scalars.momentum = fp32(hyper.momentum);
   scalars.one_minus_dampening = fp32(1 - hyper.dampening);
   scalars.has_decay =
-      decay_coefficient(hyper) != 0 ? 1 : 0;  // judged in fp64: the fp32 value may already be 0
+      decay_coefficient(hyper) != 0 ? 1 : 0;  // decided in fp64: the fp32 value may already be 0
   scalars.is_first = t == 1 ? 1 : 0;
   return scalars;
 }

@@ -1,5 +1,6 @@
-// What a rank does with its shard, in every stage: from the sum of gradients to new parameters, and no rank needs an
-// element of another one for it [ZeRO:local]. Three numbers alone are everybody's: found_inf, the norm, and the step.
+// The work of a rank on its shard, in every stage: from the sum of gradients to new parameters,
+// without elements of another rank [ZeRO:local]. Only three numbers are global: found_inf, the
+// norm, and the step.
 
 #include <string>
 
@@ -15,28 +16,29 @@ namespace {
 
 void check_plain(const PlainSetup& setup) {
   ZP_CHECK(setup.world_size >= 1 && setup.micro_batches >= 1, ErrorCode::invalid_argument,
-           std::to_string(setup.world_size) + " ranks are to share " +
-               std::to_string(setup.micro_batches) + " micro-batches",
-           "a step needs a rank and a gradient", "use 1 or more of both");
+           std::to_string(setup.world_size) + " ranks for " + std::to_string(setup.micro_batches) +
+               " micro-batches",
+           "a step needs at least one of each", "use 1 or more of both");
   ZP_CHECK(setup.hyper.rule == UpdateRule::adamw && !setup.hyper.amsgrad && !setup.hyper.clip_value,
-           ErrorCode::invalid_argument, "a plain stage was asked for more than adamw",
-           "its shards have two moments and it clips by the norm alone",
+           ErrorCode::invalid_argument, "the settings of a plain stage are not those of adamw",
+           "a plain stage has two moments and clips by the norm only",
            "use make_distributed_optimizer for other rules and options");
   std::int64_t end = 0;
   for (const FlatRange& layer : setup.layers) {
     ZP_CHECK(layer.begin == end && layer.numel() >= 0, ErrorCode::invalid_argument,
-             "a layer begins at " + std::to_string(layer.begin) + " where the last one ended at " +
+             "a layer starts at " + std::to_string(layer.begin) + ", the previous one ended at " +
                  std::to_string(end),
-             "every parameter belongs to one layer", "let the layers follow each other from 0");
+             "every parameter belongs to one layer", "pass contiguous layers from 0 on");
     end = layer.end;
   }
   ZP_CHECK(end == setup.numel, ErrorCode::invalid_argument,
-           "the layers end at " + std::to_string(end) + " of " + std::to_string(setup.numel) +
+           "the layers cover " + std::to_string(end) + " of " + std::to_string(setup.numel) +
                " parameters",
-           "every parameter belongs to one layer", "let the layers end where the model does");
+           "every parameter belongs to one layer", "pass layers that cover the model");
 }
 
-/// Rank r's part of [0, numel): whole chunks of 1024, so that the norm can add chunk by chunk (R12).
+/// Rank r's part of [0, numel): whole chunks of 1024, so that the norm is summed chunk by chunk
+/// (R12).
 FlatRange shard_of(std::int64_t numel, std::int64_t world_size, std::int64_t rank) {
   const std::int64_t chunks = (numel + norm_chunk_numel - 1) / norm_chunk_numel;
   return {std::min(numel, chunks * rank / world_size * norm_chunk_numel),
@@ -68,14 +70,14 @@ bool PlainZero::update_shards() {
   const StepScalars scalars =
       step_scalars(setup_.hyper, applied_steps_ + 1, scaler_.log2_scale, setup_.micro_batches);
 
-  bool found_inf = false;  // an OR over all ranks: one of them cannot skip alone
+  bool found_inf = false;  // an OR over all ranks, so that all of them skip together
   for (PlainShard& shard : shards_) {
     found_inf = unscale({}, scalars.inv_scale, shard.grad, shard.grad) || found_inf;
   }
   scaler_ = loss_scaler_update(setup_.scaler, scaler_, found_inf);
   if (found_inf) return false;
 
-  PartialNorm norm;  // integers, so it does not matter which rank adds first (R12)
+  PartialNorm norm;  // integers, so the order of ranks has no effect (R12)
   for (const PlainShard& shard : shards_) accumulate(setup_.hyper.norm, shard.grad, norm);
   const float coef = clip_coef(finish(setup_.hyper.norm, norm), setup_.hyper.max_norm);
 

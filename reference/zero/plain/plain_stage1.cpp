@@ -1,13 +1,14 @@
-// ZeRO stage 1 on a page: the optimizer state is cut into shards [ZeRO:memory]. W = 3 ranks, a model of three parts:
+// ZeRO stage 1 on a page: the optimizer state is sharded [ZeRO:memory].
+// W = 3 ranks, a model of three parts:
 //
-//   who holds what              rank 0     rank 1     rank 2       bytes for each element
+//   memory                      rank 0     rank 1     rank 2       bytes for each element
 //     param (bf16)              a b c      a b c      a b c        2
 //     sums of gradients         a b c      a b c      a b c        4 for every node of the tree
-//     master, both moments      a - -      - b -      - - c        12, on one rank of W
+//     master, both moments      a - -      - b -      - - c        12, on 1 rank of W
 //
-//   who sends what, once in a step
-//     sums of gradients         every rank sends part a to rank 0, part b to rank 1, part c to rank 2 (reduce-scatter)
-//     param                     rank 0 sends its new a to everybody, rank 1 its b, rank 2 its c       (all-gather)
+//   messages, once in a step
+//     sums of gradients         reduce-scatter: a to rank 0, b to rank 1, c to rank 2
+//     param                     all-gather: the new a of rank 0, b of rank 1, c of rank 2
 
 #include "reference/zero/plain/plain_zero.hpp"
 
@@ -21,7 +22,7 @@ PlainStage1::PlainStage1(const PlainSetup& setup, const FullState& initial)
 bool PlainStage1::step(const PlainModel& model) {
   const std::int64_t num_ranks = setup_.world_size;
 
-  // Every rank: a block of neighbouring micro-batches, added up as far as the tree allows (R11).
+  // Every rank: a block of consecutive micro-batches, added as far as the tree allows (R11).
   std::vector<TreeStack> sums(shards_.size(), empty_tree(setup_.numel));
   for (std::int64_t rank = 0; rank < num_ranks; ++rank) {
     const std::int64_t end = setup_.micro_batches * (rank + 1) / num_ranks;
@@ -30,7 +31,8 @@ bool PlainStage1::step(const PlainModel& model) {
     }
   }
 
-  // Reduce-scatter: every owner gets its part of everybody's sums, earlier micro-batches first, and ends the tree.
+  // Reduce-scatter: every owner gets its part of the sums of all ranks, earlier micro-batches
+  // first, and completes the tree.
   for (PlainShard& owner : shards_) {
     TreeStack tree = empty_tree(owner.range.numel());
     for (const TreeStack& sender : sums) {

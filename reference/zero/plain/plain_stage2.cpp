@@ -1,14 +1,15 @@
-// ZeRO stage 2 on a page: gradients are cut into shards as well [ZeRO:memory]. W = 3 ranks, a model of three parts:
+// ZeRO stage 2 on a page: gradients are sharded as well [ZeRO:memory].
+// W = 3 ranks, a model of three parts:
 //
-//   who holds what              rank 0     rank 1     rank 2       bytes for each element
+//   memory                      rank 0     rank 1     rank 2       bytes for each element
 //     param (bf16)              a b c      a b c      a b c        2
-//     one leaf, while it lives  a b c      a b c      a b c        4
-//     sums of gradients         a - -      - b -      - - c        4 for every node of the tree, on one rank of W
-//     master, both moments      a - -      - b -      - - c        12, on one rank of W
+//     one gradient, temporary   a b c      a b c      a b c        4
+//     sums of gradients         a - -      - b -      - - c        4 per tree node, on 1 rank of W
+//     master, both moments      a - -      - b -      - - c        12, on 1 rank of W
 //
-//   who sends what
-//     leaf, in each micro-step  every rank sends part a to rank 0, part b to rank 1, part c to rank 2 (reduce-scatter)
-//     param, once in a step     rank 0 sends its new a to everybody, rank 1 its b, rank 2 its c       (all-gather)
+//   messages
+//     gradient, per micro-step  reduce-scatter: a to rank 0, b to rank 1, c to rank 2
+//     param, once in a step     all-gather: the new a of rank 0, b of rank 1, c of rank 2
 
 #include "reference/zero/plain/plain_zero.hpp"
 
@@ -20,11 +21,12 @@ PlainStage2::PlainStage2(const PlainSetup& setup, const FullState& initial)
 }
 
 bool PlainStage2::step(const PlainModel& model) {
-  std::vector<TreeStack> trees;  // one for every owner, of its part and no more
+  std::vector<TreeStack> trees;  // one for every owner, of its part only
   for (const PlainShard& owner : shards_) trees.push_back(empty_tree(owner.range.numel()));
 
-  // Micro-batches are dealt out in turn: in a micro-step W neighbours arrive, and the tree combines them at once (R11).
-  // M need not be a multiple of W; in the last micro-step some ranks have nothing and send nothing.
+  // Micro-batches are assigned round-robin: in a micro-step W consecutive ones arrive, and the tree
+  // combines them at once (R11). M need not be a multiple of W; in the last micro-step some ranks
+  // have no micro-batch and send nothing.
   for (std::int64_t j = 0; j < setup_.micro_batches; ++j) {
     const std::int64_t rank = j % setup_.world_size;
     const std::vector<float> leaf = model(j, everything_, params_[rank], scaler_.log2_scale);
@@ -33,7 +35,7 @@ bool PlainStage2::step(const PlainModel& model) {
       send(leaf, everything_, part, shards_[owner].range);
       trees[owner].push({0, j}, part);
     }
-  }  // The leaf is gone before the rank makes another one.
+  }  // The gradient is freed before the rank computes another one.
 
   for (std::size_t owner = 0; owner < shards_.size(); ++owner)
     shards_[owner].grad = trees[owner].fold();

@@ -24,7 +24,7 @@ void append(Message& message, const std::vector<T>& field, const FlatRanges& ran
   }
 }
 
-/// The fields over some ranges, one field after another.
+/// The three fields over some ranges, one field after another.
 Message packed(const BinnedBuffer& sum, const FlatRanges& ranges) {
   Message message;
   append(message, sum.hi, ranges);
@@ -40,7 +40,7 @@ void take(Span<const std::byte>& rest, std::vector<T>& field) {
   rest = rest.subspan(bytes.size());
 }
 
-/// The sum of sums of other leaves, [numel].
+/// The sum of gradients of another rank or instance, [numel].
 BinnedBuffer merged(const std::vector<Message>& messages, std::int64_t numel) {
   BinnedBuffer all(numel);
   for (const Message& message : messages) {
@@ -54,7 +54,8 @@ BinnedBuffer merged(const std::vector<Message>& messages, std::int64_t numel) {
   return all;
 }
 
-/// What one rank has of all its leaves, [padded_numel]. Of the ranks that share a micro-batch, CP rank 0 has its leaf.
+/// The sum of this rank's gradients, [padded_numel]. Among ranks that share a micro-batch, only CP
+/// rank 0 adds its gradient.
 BinnedBuffer own_sum(const OptimizerSetup& setup, MicroBatchPass& pass) {
   const int rank = data_rank(setup, setup.comm->rank());
   BinnedBuffer mine(setup.layout->padded_numel());

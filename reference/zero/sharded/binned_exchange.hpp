@@ -1,5 +1,6 @@
 #pragma once
-// Phase reduce with leaves added in bins (R11, binned): integers, so nobody has to ask for any order.
+// Phase reduce with binned gradient sums (R11, binned): integers, so the order of ranks has no
+// effect.
 
 #include <vector>
 
@@ -8,8 +9,9 @@
 
 namespace zeroproof::reference {
 
-/// Any stage: CP parts become leaves, every rank adds up its own leaves at full size, the owners merge what all ranks
-/// have, and the instances merge what their owners have. Returns G on this rank's shard, [shard_numel]. Collective.
+/// Any stage: CP parts are joined to gradients, every rank adds its own gradients at full size, the
+/// owners merge the sums of all ranks, and instances merge those of their owners. Returns G on this
+/// rank's shard, [shard_numel]. Collective.
 std::vector<float> reduce_binned(const OptimizerSetup& setup, MicroBatchPass& pass);
 
 }  // namespace zeroproof::reference

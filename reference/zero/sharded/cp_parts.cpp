@@ -12,7 +12,7 @@ std::optional<std::vector<float>> whole_leaf(const OptimizerSetup& setup, const 
                                              const std::vector<float>* part) {
   if (setup.cp == 1) return part == nullptr ? std::nullopt : std::optional(*part);
 
-  // Ranks that share a micro-batch follow each other, and all of them have it or none has.
+  // Ranks that share a micro-batch are consecutive; all of them have it or none does.
   const int first = setup.comm->rank() / setup.cp * setup.cp;
   const auto shares = [&](int rank) {
     return part != nullptr && rank >= first && rank < first + setup.cp;

@@ -1,5 +1,6 @@
 #pragma once
-// Context parallelism where a leaf is needed whole (R11, binned): every CP rank of a micro-batch has one part of it.
+// Context parallelism with binned sums (R11, binned): every CP rank has one part of a micro-batch
+// gradient, and the sum needs the whole.
 
 #include <optional>
 #include <vector>
@@ -8,9 +9,9 @@
 
 namespace zeroproof::reference {
 
-/// The leaf over one unit, [unit numel], on every rank that has a part of it: the parts added as the tree below the
-/// leaf adds them. part: nullptr on a rank without a micro-batch, which gets nothing. Collective over setup.comm, which
-/// holds all CP ranks of a micro-batch.
+/// The gradient over one unit, [unit numel], on every rank with a part of it: the parts added as
+/// the tree below the leaf adds them. part: nullptr on a rank without a micro-batch, which gets
+/// nothing. Collective over setup.comm, which has all CP ranks of a micro-batch.
 std::optional<std::vector<float>> whole_leaf(const OptimizerSetup& setup, const FlatRange& unit,
                                              const std::vector<float>* part);
 

@@ -9,7 +9,7 @@ std::size_t byte_count(const TensorView& view, std::int64_t elements) {
   return static_cast<std::size_t>(elements * num_bytes(view.dtype));
 }
 
-/// Calls body(bytes) for every stretch of the view's memory that holds a part of the ranges, in their order.
+/// Calls body(bytes) for every contiguous part of the view's memory in the ranges, in their order.
 template <class Body>
 void for_each_stretch(const RangedView& held, const FlatRanges& ranges, Body body) {
   std::byte* const memory = static_cast<std::byte*>(held.view.data);

@@ -1,5 +1,5 @@
 #pragma once
-// Sets of global indices, and views that hold the elements of such a set one range after another.
+// Sets of global indices, and views with the elements of such a set, one range after another.
 
 #include <cstddef>
 #include <vector>
@@ -15,10 +15,10 @@ using FlatRanges = std::vector<FlatRange>;
 
 std::int64_t numel_of(const FlatRanges& ranges);
 
-/// What lies in both, without empty ranges.
+/// The intersection of two sets, without empty ranges.
 FlatRanges intersect(const FlatRanges& a, const FlatRanges& b);
 
-/// What lies in `range` and not in `holes`, without empty ranges.
+/// The elements of `range` outside of `holes`, without empty ranges.
 FlatRanges without(const FlatRange& range, const FlatRanges& holes);
 
 /// The elements of the ranges, one range after another: the whole flat buffer, a shard, a unit, ...
@@ -27,13 +27,14 @@ struct RangedView {
   FlatRanges ranges;
 };
 
-/// The bytes of some global ranges, one range after another. Every one of them lies in from.ranges.
+/// The bytes of some global ranges, one range after another. All of them are in from.ranges.
 Message pack(const RangedView& from, const FlatRanges& ranges);
 
-/// The same behind what the message has already.
+/// Appends these bytes to a message.
 void pack_behind(Message& message, const RangedView& from, const FlatRanges& ranges);
 
-/// The way back: puts packed bytes where they belong in `into`. Every range lies in into.ranges.
+/// The inverse of pack: copies packed bytes to their places in `into`. All ranges are in
+/// into.ranges.
 void unpack(Span<const std::byte> packed, const FlatRanges& ranges, const RangedView& into);
 
 }  // namespace zeroproof::reference

@@ -1,12 +1,12 @@
-// Who sends which part of the tree to whom. W = 3 ranks, owners of the parts a, b and c:
+// Parts of the tree in messages between ranks. W = 3 ranks, owners of the parts a, b and c:
 //
 //                          rank 0          rank 1          rank 2
-//   stages 0, 1   holds    nodes of a b c  nodes of a b c  nodes of a b c     until its last micro-batch is done
-//                 sends    b to 1, c to 2  a to 0, c to 2  a to 0, b to 1     once in a step
-//   stages 2, 3   holds    nodes of a      nodes of b      nodes of c         and one leaf while it is made
-//                 sends    b to 1, c to 2  a to 0, c to 2  a to 0, b to 1     each leaf, unit by unit
+//   stages 0, 1   has      nodes of a b c  nodes of a b c  nodes of a b c   in the whole step
+//                 sends    b to 1, c to 2  a to 0, c to 2  a to 0, b to 1   once in a step
+//   stages 2, 3   has      nodes of a      nodes of b      nodes of c       and one gradient
+//                 sends    b to 1, c to 2  a to 0, c to 2  a to 0, b to 1   each gradient, by unit
 //
-// plain_stage1.cpp and plain_stage2.cpp are this without grids, units and layouts.
+// plain_stage1.cpp and plain_stage2.cpp do the same without grids, units and layouts.
 
 #include "reference/zero/sharded/gradient_exchange.hpp"
 
@@ -33,7 +33,7 @@ Message message_to(const OptimizerSetup& setup, const TreeStack& stack, int owne
   return message;
 }
 
-/// The whole leaf of one micro-batch, [padded_numel].
+/// The whole gradient of one micro-batch, [padded_numel].
 std::vector<float> leaf_of(const OptimizerSetup& setup, MicroBatchPass& pass,
                            std::int64_t micro_batch) {
   std::vector<float> leaf;
@@ -48,22 +48,22 @@ std::vector<float> leaf_of(const OptimizerSetup& setup, MicroBatchPass& pass,
   return leaf;
 }
 
-/// The part of one unit's gradient that this rank owns, over the micro-steps of a step.
+/// This rank's part of one unit's gradient, over the micro-steps of a step.
 class OwnedUnit {
  public:
   OwnedUnit(const OptimizerSetup& setup, const FlatRange& unit)
       : setup_(setup),
         unit_(unit),
         owned_(intersect(setup.shards->shard(setup.comm->rank()), {unit})) {
-    // A strided micro-step brings consecutive leaves, one after another; contiguous ranks are far apart in the tree.
+    // In a strided micro-step consecutive leaves arrive one after another; leaves of contiguous
+    // ranks are far apart in the tree.
     const int num_stacks = is_strided(setup) ? 1 : setup.comm->world_size();
     stacks_.assign(static_cast<std::size_t>(num_stacks),
                    TreeStack(numel_of(owned_), setup.layout->pieces(owned_)));
   }
 
-  /// One reduction. grad: [unit numel], nullptr if this rank has no leaf: it then sends nothing, because zeros would
-  /// turn
-  /// -0 into +0 (R11).
+  /// One reduction. grad: [unit numel], nullptr if this rank has no micro-batch: it then sends
+  /// nothing, because zeros would turn -0 into +0 (R11).
   void exchange_leaves(std::int64_t micro_step, const std::vector<float>* grad) {
     std::vector<Message> send(static_cast<std::size_t>(setup_.comm->world_size()));
     if (grad != nullptr) {
@@ -92,7 +92,7 @@ class OwnedUnit {
     }
   }
 
-  /// G of what is owned, [numel_of(owned())].
+  /// G over the owned elements, [numel_of(owned())].
   std::vector<float> sum() const {
     std::vector<TreeStack::Entry> nodes;
     for (const TreeStack& stack : stacks_) {

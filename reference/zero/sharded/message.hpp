@@ -12,8 +12,8 @@
 
 namespace zeroproof::reference {
 
-/// Elements that are made without a value are left as the memory was. Room for what is about to arrive, or to be copied
-/// in, would otherwise be filled with zeros first.
+/// Elements constructed without a value are not initialized: a buffer for bytes to receive or to
+/// copy would otherwise be filled with zeros first.
 template <class T>
 struct UnfilledAllocator : std::allocator<T> {
   template <class Other>

@@ -21,7 +21,7 @@ std::vector<Message> messages_of(const std::vector<std::int64_t>& bytes) {
 std::vector<Message> exchange(Communicator& comm, std::vector<Message> send,
                               const std::vector<std::int64_t>& recv_bytes) {
   const auto self = static_cast<std::size_t>(comm.rank());
-  Message own = std::move(send[self]);  // stays where it is: nothing of it is sent
+  Message own = std::move(send[self]);  // not sent
   ZP_CHECK(static_cast<std::int64_t>(own.size()) == recv_bytes[self], ErrorCode::internal,
            "a rank has " + std::to_string(own.size()) + " bytes for itself and expects " +
                std::to_string(recv_bytes[self]),
@@ -60,7 +60,7 @@ void gather_from_owners(const OptimizerSetup& setup, const RangedView& shard,
 }
 
 std::vector<float> take_floats(Span<const std::byte>& rest, std::int64_t numel) {
-  std::vector<float> values;  // grows block by block, so that what is copied into is in the cache
+  std::vector<float> values;  // grows block by block, so that the block is in the cache
   values.reserve(static_cast<std::size_t>(numel));
   for_each_block(numel, [&](std::int64_t begin, std::int64_t count) {
     values.resize(static_cast<std::size_t>(begin + count));

@@ -1,5 +1,5 @@
 #pragma once
-// Bytes between the ranks that share a state. All calls are collective over setup.comm.
+// Messages between the ranks that share a state. All calls are collective over setup.comm.
 
 #include <vector>
 
@@ -12,16 +12,16 @@ namespace zeroproof::reference {
 std::vector<Message> exchange(Communicator& comm, std::vector<Message> send,
                               const std::vector<std::int64_t>& recv_bytes);
 
-/// What every rank of a group has; rank s has recv_bytes[s] bytes.
+/// The messages of all ranks of a group; rank s has recv_bytes[s] bytes.
 std::vector<Message> gather_all(Communicator& group, const Message& mine,
                                 const std::vector<std::int64_t>& recv_bytes);
 
-/// The wanted elements arrive in `into` on every rank: each owner sends what it owns of them. Elements nobody owns
-/// (padding) keep their bits.
+/// Copies the wanted elements to `into` on every rank: each owner sends its part of them. Elements
+/// without an owner (padding) keep their bits.
 void gather_from_owners(const OptimizerSetup& setup, const RangedView& shard,
                         const FlatRanges& wanted, const RangedView& into);
 
-/// Cuts the next `numel` values off the front of a message.
+/// Removes the first `numel` values of a message and returns them.
 std::vector<float> take_floats(Span<const std::byte>& rest, std::int64_t numel);
 
 }  // namespace zeroproof::reference

@@ -21,29 +21,29 @@ void check_units(const FlatLayout& layout, LayeredModel& model) {
              ErrorCode::invalid_argument,
              "a unit of the model is [" + std::to_string(unit.begin) + ", " +
                  std::to_string(unit.end) + ")",
-             "units follow each other and start where a tensor starts",
-             "cut the flat layout between tensors");
+             "units are contiguous and start at tensor boundaries",
+             "split the flat layout between tensors");
     end = unit.end;
   }
   ZP_CHECK(end == layout.padded_numel(), ErrorCode::invalid_argument,
            "the units of the model end at " + std::to_string(end) + " of " +
                std::to_string(layout.padded_numel()) + " elements",
-           "every tensor needs a gradient", "let the units cover the whole flat layout");
+           "every tensor needs a gradient", "pass units that cover the flat layout");
 }
 
-/// How often every unit is visited.
+/// Number of visits of every unit.
 std::vector<int> visit_counts(LayeredModel& model) {
   std::vector<int> counts(model.units().size(), 0);
   for (const int unit : model.visits()) {
     ZP_CHECK(unit >= 0 && static_cast<std::size_t>(unit) < counts.size(),
              ErrorCode::invalid_argument, "the model visits unit " + std::to_string(unit),
-             "it has " + std::to_string(counts.size()) + " units", "count units from 0");
+             "it has " + std::to_string(counts.size()) + " units", "number units from 0");
     counts[static_cast<std::size_t>(unit)] += 1;
   }
   for (std::size_t unit = 0; unit < counts.size(); ++unit) {
     ZP_CHECK(counts[unit] > 0, ErrorCode::invalid_argument,
-             "the model never visits unit " + std::to_string(unit),
-             "its gradient would never be there", "visit every unit");
+             "the model never visits unit " + std::to_string(unit), "its gradient would be missing",
+             "visit every unit");
   }
   return counts;
 }
@@ -82,11 +82,11 @@ void MicroBatchPass::run_whole(std::int64_t micro_batch, const TakeGradient& tak
   const TensorView leaf = leaves_.micro_batch_grad(micro_batch);
   ZP_CHECK(leaf.dtype == setup_.grad_dtype && leaf.numel == setup_.layout->padded_numel(),
            ErrorCode::invalid_argument,
-           "the leaf of micro-batch " + std::to_string(micro_batch) + " has " +
+           "the gradient of micro-batch " + std::to_string(micro_batch) + " has " +
                std::to_string(leaf.numel) + " elements of " + std::string(name(leaf.dtype)),
-           "the setup promises " + std::to_string(setup_.layout->padded_numel()) + " of " +
+           "the setup has " + std::to_string(setup_.layout->padded_numel()) + " of " +
                std::string(name(setup_.grad_dtype)),
-           "make leaf source and setup agree");
+           "make gradient source and setup agree");
   std::vector<float> grad = finish_leaf(leaf, 0);
   take(0, &grad);
 }
@@ -102,7 +102,7 @@ void MicroBatchPass::forward(LayeredModel& model, std::optional<std::int64_t> mi
 
 void MicroBatchPass::backward(LayeredModel& model, std::optional<std::int64_t> micro_batch,
                               const TakeGradient& take) {
-  std::map<std::size_t, GuardedBuffer> grads;  // of the units that are under way; born as NaN
+  std::map<std::size_t, GuardedBuffer> grads;  // of units in progress; initially NaN
   std::vector<int> visits_left = visit_counts(model);
   const std::vector<int> visits = model.visits();
   for (auto visit = visits.rbegin(); visit != visits.rend(); ++visit) {

@@ -1,6 +1,6 @@
 #pragma once
-// The gradients of one micro-batch, unit by unit: a source that runs layer by layer is driven through its layers, any
-// other gives its leaf as one unit.
+// The gradients of one micro-batch, unit by unit: a layered source runs layer by layer, any other
+// source gives its gradient as one unit.
 
 #include <functional>
 #include <optional>
@@ -11,21 +11,22 @@
 
 namespace zeroproof::reference {
 
-/// Takes the gradient of a unit, [unit numel] in fp32 with NaN in padding and the parts of the TP ranks combined.
-/// nullptr on a rank that has no micro-batch. The values may be moved away.
+/// Receives the gradient of a unit, [unit numel] in fp32 with NaN in padding and the parts of the
+/// TP ranks combined; nullptr on a rank without a micro-batch. The values may be moved from.
 using TakeGradient = std::function<void(std::size_t unit, std::vector<float>* grad)>;
 
 class MicroBatchPass {
  public:
-  /// Errors: invalid_argument if the units of a layered model are not the flat layout cut at tensor starts, or one of
-  /// them is never visited.
+  /// Errors: invalid_argument if the units of a layered model are not a partition of the flat
+  /// layout at tensor starts, or one of them is never visited.
   MicroBatchPass(const OptimizerSetup& setup, GradSource& leaves, ParamSource params);
 
   /// In the order of the flat layout, together [0, padded_numel).
   const std::vector<FlatRange>& units() const { return units_; }
 
-  /// One micro-batch, or nothing on a rank that has no more: then the pass only takes part in the other ranks' gathers.
-  /// Units complete in the same order on all ranks. Collective in stage 3, and with several TP ranks.
+  /// Runs one micro-batch, or none on a rank that has no more: then the pass only takes part in the
+  /// other ranks' gathers. Units complete in the same order on all ranks. Collective in stage 3,
+  /// and with several TP ranks.
   void run(std::optional<std::int64_t> micro_batch, const TakeGradient& take);
 
  private:

@@ -13,7 +13,7 @@ bool is_strided(const OptimizerSetup& setup) {
 }
 
 std::vector<std::int64_t> micro_batches_of(const OptimizerSetup& setup, int data_rank) {
-  // cp neighbours share their micro-batches, so they are dealt out to teams of cp ranks.
+  // cp neighbours share their micro-batches, so micro-batches are assigned to groups of cp ranks.
   const std::int64_t teams = data_ranks(setup) / setup.cp;
   const std::int64_t team = data_rank / setup.cp;
   std::vector<std::int64_t> own;
@@ -60,14 +60,14 @@ std::int64_t divisor_of_step(const OptimizerSetup& setup, const GradSource& leav
   }
   std::uint64_t sum = static_cast<std::uint64_t>(tokens);
   all_reduce({setup.comm, setup.replicas}, {&sum, 1}, IntegerReduce::sum);
-  // A step without any token has a gradient of 0, which may be divided by anything but 0.
+  // A step without any token has a gradient of 0, for which every divisor but 0 is correct.
   return static_cast<std::int64_t>(std::max<std::uint64_t>(sum, 1));
 }
 
 std::vector<bool> tensors_with_grad(const OptimizerSetup& setup, const GradSource& leaves) {
   const std::size_t num_tensors = setup.layout->tensors().size();
   std::vector<std::uint64_t> mask((num_tensors + 63) /
-                                  64);  // bit k % 64 of word k / 64 stands for tensor k
+                                  64);  // bit k % 64 of word k / 64 is tensor k
   for (const std::int64_t j : micro_batches_of(setup, data_rank(setup, setup.comm->rank()))) {
     for (std::size_t tensor = 0; tensor < num_tensors; ++tensor) {
       const std::uint64_t given = leaves.has_grad(j, static_cast<std::int64_t>(tensor)) ? 1 : 0;

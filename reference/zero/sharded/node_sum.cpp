@@ -32,7 +32,7 @@ std::vector<std::int64_t> leaves_of_instance(const OptimizerSetup& setup, int in
   return leaves;
 }
 
-/// The nodes that are left in every instance.
+/// The remaining nodes of every instance.
 std::vector<TreeStack::Entry> nodes_of_all_instances(const OptimizerSetup& setup,
                                                      std::int64_t numel, const TreeStack& mine) {
   Message message;
@@ -60,7 +60,7 @@ std::vector<TreeStack::Entry> nodes_of_all_instances(const OptimizerSetup& setup
 }  // namespace
 
 std::vector<TreeNode> nodes_left(const std::vector<std::int64_t>& leaves) {
-  // The stack itself answers the question: push leaves without elements and look at what is left.
+  // Pushes leaves without elements on a stack; the nodes left are the answer.
   TreeStack stack(0, {});
   for (const std::int64_t leaf : leaves) stack.push({0, leaf}, {});
   std::vector<TreeNode> nodes;

@@ -1,5 +1,6 @@
 #pragma once
-// What an owner does with the nodes that ranks hand to it: inside its instance, then over the instances (R11).
+// The sum of an owner over the nodes it received: within its instance, then over the instances
+// (R11).
 
 #include <cstdint>
 #include <vector>
@@ -10,12 +11,13 @@
 
 namespace zeroproof::reference {
 
-/// The nodes left on a stack after pushing these leaves of the tree; leaves in increasing order. Messages therefore
-/// carry values and nothing else.
+/// The nodes left on a stack after pushing these leaves of the tree; leaves in increasing order.
+/// Messages therefore contain values only.
 std::vector<TreeNode> nodes_left(const std::vector<std::int64_t>& leaves);
 
-/// G over the elements of `owned`: pushes all nodes in increasing order of their first leaf, exchanges what is left
-/// with the owners in other instances, and folds. Collective over setup.replicas.
+/// G over the elements of `owned`: pushes all nodes in increasing order of their first leaf,
+/// exchanges the remaining nodes with the owners in other instances, and folds. Collective over
+/// setup.replicas.
 ///
 /// Shapes   nodes: in any order, values of [numel_of(owned)]; together every leaf of this instance once.
 std::vector<float> sum_of_nodes(const OptimizerSetup& setup, const FlatRanges& owned,

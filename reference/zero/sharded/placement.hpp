@@ -1,5 +1,5 @@
 #pragma once
-// Where a TP rank's tensors stand in the undistributed model (R13), and what that means for a step.
+// The places of a TP rank's tensors in the undistributed model (R13), and their effects on a step.
 
 #include <vector>
 
@@ -10,8 +10,8 @@ namespace zeroproof::reference {
 /// True if every TP rank has the whole tensor and a part of its gradient.
 bool is_tp_replicated(const OptimizerSetup& setup, std::int64_t tensor);
 
-/// The same elements, cut into pieces of consecutive undistributed indices, which global_begin then counts: the draws
-/// of stochastic rounding are those of the undistributed model (R15).
+/// The same elements in pieces of consecutive undistributed indices, counted by global_begin: the
+/// draws of stochastic rounding are those of the undistributed model (R15).
 std::vector<Piece> undistributed(const OptimizerSetup& setup, const std::vector<Piece>& pieces);
 
 }  // namespace zeroproof::reference

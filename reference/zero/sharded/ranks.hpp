@@ -1,7 +1,6 @@
 #pragma once
-// The groups of ranks that take part in a step, and integers combined over all of them (R5, R14). Absent groups have
-// one
-// rank.
+// The groups of ranks that take part in a step, and integers combined over all of them (R5, R14).
+// An absent group has one rank.
 
 #include <initializer_list>
 
@@ -24,8 +23,8 @@ inline int data_rank(const OptimizerSetup& setup, int rank) {
 
 inline int tp_size(const OptimizerSetup& setup) { return size_of(setup.tp); }
 
-/// Reduces over one group after the other; with groups that form a grid, that is over all ranks of the grid.
-/// Collective.
+/// Reduces over one group after the other; if the groups form a grid, that is over all ranks of the
+/// grid. Collective.
 inline void all_reduce(std::initializer_list<Communicator*> groups, Span<std::uint64_t> words,
                        IntegerReduce op) {
   for (Communicator* const group : groups) {

@@ -30,7 +30,8 @@ ShardedOptimizer::ShardedOptimizer(const OptimizerSetup& setup) : setup_(setup) 
   full_ranges_ = setup.stage == 3 ? persistent_ranges(setup) : FlatRanges{{0, padded_numel}};
 
   scaler_ = loss_scaler_init(setup.scaler);
-  // The values are not needed yet, but a hyper-parameter out of range should not wait for the first step.
+  // The values are not needed yet; an out-of-range hyper-parameter must fail in the constructor,
+  // not in the first step.
   const bool by_tokens = setup.loss_reduction == LossReduction::tokens;
   counts_.per_tensor = setup.missing_grad == MissingGrad::skip;
   counts_.tensor_steps.resize(counts_.per_tensor ? setup.layout->tensors().size() : 0);
@@ -61,7 +62,7 @@ void ShardedOptimizer::load_state(const FullState& state) {
   check_loaded(state, setup_.hyper, padded_numel);
   if (scales_.exist())
     has_loaded_scales(state, setup_, scales_.blocks());  // checks, before anything changes
-  // In place, because observers may hold views of what is there.
+  // In place, because observers may hold views.
   const StepCounts counts = loaded_counts(state, setup_.missing_grad, *setup_.layout);
   require_same_setup(setup_, state);
   counts_.applied_steps = counts.applied_steps;
@@ -90,7 +91,7 @@ void ShardedOptimizer::load_state(const FullState& state) {
 }
 
 void ShardedOptimizer::round_everything(Span<const float> master) {
-  // The whole master is at hand, so nobody has to be asked.
+  // Every rank has the whole master here, so no communication is needed.
   const std::vector<Piece> pieces = setup_.layout->pieces(full_ranges_);
   round(param_full_, values_of(master, pieces), pieces);
 }
@@ -114,12 +115,12 @@ void ShardedOptimizer::round(ParamBuffer& param, Span<const float> master,
 void ShardedOptimizer::run_phase(Phase phase, GradSource& leaves) {
   require_fp_environment("reference rank " + std::to_string(setup_.comm->rank()));
   ZP_CHECK(loaded_, ErrorCode::invalid_argument,
-           "phase " + std::string(name(phase)) + " runs before load_state",
-           "there is nothing to optimise yet", "call load_state once before the first step");
+           "phase " + std::string(name(phase)) + " runs before load_state", "there is no state yet",
+           "call load_state once before the first step");
   const bool must_stop = found_inf_ != 0 && setup_.on_nonfinite != OnNonfinite::propagate;
   ZP_CHECK(!(must_stop && skipped_on_overflow(phase)), ErrorCode::invalid_argument,
            "phase " + std::string(name(phase)) + " runs on a step with an overflow",
-           "no bit of the state may change (R6)", "go on with prepare of the next step");
+           "no bit of the state may change (R6)", "continue with prepare of the next step");
   switch (phase) {
     case Phase::prepare:
       return prepare(leaves);
@@ -183,16 +184,16 @@ void ShardedOptimizer::unscale() {
                                                at(grad_sum_, piece), at(unscaled_grad_, piece));
     found = found || found_here;
   }
-  // Stage 0 would not have to ask, but then one broken rank would skip alone.
+  // Stage 0 does not need the reduction, but without it one faulty rank would skip alone.
   std::uint64_t flag = found ? 1 : 0;
   all_reduce({setup_.comm, setup_.replicas, setup_.tp}, {&flag, 1}, IntegerReduce::bitwise_or);
   found_inf_ = flag != 0 ? 1 : 0;
-  // All ranks have the same flag here, so all of them throw, and none has changed anything that survives a
-  // step.
+  // All ranks have the same flag here, so all of them throw, and none has changed state that
+  // survives a step.
   ZP_CHECK(flag == 0 || setup_.on_nonfinite != OnNonfinite::error, ErrorCode::nonfinite,
            "step " + std::to_string(applied_steps() + 1) + " has a gradient that is not finite",
-           "the run was told to stop then (on_nonfinite = error)",
-           "look for the cause in the leaves, lower the loss scale, or use on_nonfinite = skip");
+           "on_nonfinite is error",
+           "find the cause in the gradients, lower the loss scale, or use on_nonfinite = skip");
 
   scaler_ = loss_scaler_update(setup_.scaler, scaler_, found_inf_ != 0);
   if (skipped()) {
@@ -204,7 +205,7 @@ void ShardedOptimizer::unscale() {
 PartialNorms ShardedOptimizer::own_norms() const {
   PartialNorms norms(setup_.clip_groups.count());
   for (const Piece& piece : pieces_) {
-    // What every TP rank has is counted once (R12).
+    // Tensors that every TP rank has are counted once (R12).
     const bool counted_elsewhere =
         rank_in(setup_.tp) != 0 && is_tp_replicated(setup_, piece.tensor);
     if (!counted_elsewhere) {
@@ -221,7 +222,8 @@ void ShardedOptimizer::norm() {
   std::ranges::copy(own.limbs,
                     norms_.limbs.begin());  // in place, because observers may hold a view
   std::ranges::copy(own.amax, norms_.amax.begin());
-  // In stage 0 every data rank has counted everything, and every instance has whatever the others have.
+  // In stage 0 every data rank has counted all elements, and every instance has the same as the
+  // others.
   Communicator* const data_ranks = setup_.stage == 0 ? nullptr : setup_.comm;
   if (setup_.hyper.norm == NormForm::inf) {
     std::vector<std::uint64_t> amax(norms_.amax.begin(), norms_.amax.end());
@@ -273,7 +275,7 @@ void ShardedOptimizer::join(BlockAmax& amax) const {
   std::uint64_t count = amax.empty() ? 0 : static_cast<std::uint64_t>(amax.rbegin()->first) + 1;
   all_reduce({setup_.comm, setup_.tp}, {&count, 1}, IntegerReduce::max);
   std::vector<std::uint64_t> words(
-      count);  // of every block of the undistributed model: who shares it is not asked
+      count);  // of every block of the undistributed model, on all ranks
   for (const auto& [block, largest] : amax) words[static_cast<std::size_t>(block)] = largest;
   all_reduce({setup_.comm, setup_.tp}, words, IntegerReduce::max);
   for (auto& [block, largest] : amax)
@@ -282,7 +284,8 @@ void ShardedOptimizer::join(BlockAmax& amax) const {
 
 void ShardedOptimizer::keep_master() {
   round(*bf16_master_, master_, pieces_);
-  std::ranges::fill(master_, std::numeric_limits<float>::quiet_NaN());  // nobody can go on with it
+  std::ranges::fill(master_,
+                    std::numeric_limits<float>::quiet_NaN());  // reads of it become visible
 }
 
 void ShardedOptimizer::cast() {
@@ -304,23 +307,24 @@ void ShardedOptimizer::gather() {
 void ShardedOptimizer::gather_codes(const TensorView& shard, const TensorView& full) {
   const RangedView to{full, full_ranges_};
   if (setup_.stage == 0) {
-    unpack(pack({shard, ranges_}, ranges_), ranges_, to);  // already everything: a copy
+    unpack(pack({shard, ranges_}, ranges_), ranges_, to);  // all elements are here: a copy
   } else {
     gather_from_owners(setup_, {shard, ranges_}, full_ranges_, to);
   }
 }
 
-// Parameters in 8 bits on one rank of many (R24) [SCALE:step]. W = 3 ranks, a tensor with the blocks A and B:
+// 8-bit parameters on one rank of many (R24) [SCALE:step].
+// W = 3 ranks, a tensor with the blocks A and B:
 //
 //                    rank 0            rank 1            rank 2
-//   master           A.                .A BB             -              a shard may cut a block, or have none
+//   master           A.                .A BB             -              blocks may be split
 //   amax of its own  a0 0              a1 b1             0 0            integers
-//   maximum          max(a0, a1) b1    the same          the same       all ranks make the same scales
+//   maximum          max(a0, a1) b1    the same          the same       so scales are the same
 //   codes            A.                .A BB             -
 //   gather           A. .A BB          the same          the same       bytes
 //
-// Blocks of one row have blocks of one column beside them, with a code of every element for each: the same, once more
-// [SCALE:columns].
+// With blocks of one row, blocks of one column have codes of every element too: the same again for
+// the columns [SCALE:columns].
 
 void ShardedOptimizer::init_scales() {
   scales_ = ParamScales(setup_, blocks_of(setup_));
@@ -333,7 +337,8 @@ void ShardedOptimizer::init_scales() {
 
 void ShardedOptimizer::make_scales(ParamScales& scales, const TakesPart& takes_part) {
   scales.collect(master_, pieces_, takes_part);
-  // A block may lie on several ranks, a tensor that TP cuts on several TP ranks; instances have the same masters.
+  // Several ranks may share a block, and several TP ranks a tensor; instances have the same
+  // masters.
   std::vector<std::uint64_t> amax(scales.amax.begin(), scales.amax.end());
   all_reduce({setup_.comm, setup_.tp}, amax, IntegerReduce::max);
   std::ranges::transform(amax, scales.amax.begin(),
@@ -361,7 +366,7 @@ void ShardedOptimizer::load_with_scales(const FullState& state) {
 }
 
 void ShardedOptimizer::cast_with_scales() {
-  // A tensor that nobody used keeps everything, or its codes would be read with a scale that is not theirs.
+  // A tensor without a gradient keeps codes and scales, because they belong together.
   const TakesPart used = [this](std::int64_t tensor) {
     return !counts_.per_tensor || has_grad_[static_cast<std::size_t>(tensor)];
   };
@@ -384,7 +389,7 @@ void ShardedOptimizer::make_columns() {
                   param_columns_.view());
 }
 
-// What observers see of a rank, and may overwrite.
+// The exposed buffers of a rank, which observers may overwrite.
 
 namespace {
 
@@ -393,13 +398,13 @@ static_assert(sizeof(StepScalars) == num_step_scalar_words * sizeof(std::uint32_
                   sizeof(LossScalerState) == 3 * sizeof(std::int32_t),
               "these structs are exposed as words, without gaps");
 
-/// The words of a struct of 32- or 64-bit values, as a observer sees them.
+/// The words of a struct of 32- or 64-bit values, for an observer.
 template <class T>
 TensorView scalar_view(T& value, DType dtype) {
   return {&value, dtype, static_cast<std::int64_t>(sizeof(T)) / num_bytes(dtype)};
 }
 
-/// Which buffers a phase writes if they exist, in the order in which it does.
+/// The buffers that a phase writes if they exist, in the order in which it writes them.
 std::vector<BufferId> written_by(Phase phase) {
   switch (phase) {
     case Phase::prepare:
@@ -537,7 +542,7 @@ ExposedBuffer ShardedOptimizer::buffer(BufferId id) {
     case BufferId::column_shard:
       return {id, column_shard_.view(), ranges_};
   }
-  fail(ErrorCode::internal, "a buffer has no name", "observers ask for named buffers only",
+  fail(ErrorCode::internal, "a buffer id has no buffer", "observers use named buffers only",
        "report this as a defect");
 }
 

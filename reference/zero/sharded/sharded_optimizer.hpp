@@ -15,9 +15,8 @@
 
 namespace zeroproof::reference {
 
-/// The phases of one rank. Every value that a phase leaves behind is a member, and later phases read it from
-/// there and from nowhere else: whoever overwrites an exposed view decides what the rest of the step works
-/// with.
+/// The phases of one rank. Every result of a phase is a member, and later phases read it only from
+/// there: an observer that overwrites an exposed view changes the rest of the step.
 class ShardedOptimizer final : public DistributedOptimizer {
  public:
   explicit ShardedOptimizer(const OptimizerSetup& setup);
@@ -51,7 +50,8 @@ class ShardedOptimizer final : public DistributedOptimizer {
   const StepScalars& scalars_of(const Piece& piece) const {
     return scalars_[counts_.slot(setup_.groups, piece.tensor)];
   }
-  /// Master to parameters, by the draws of the steps counted so far; both hold the same elements.
+  /// Master to parameters, with the draws of the steps counted so far; both views have the same
+  /// elements.
   void round(ParamBuffer& param, Span<const float> master, const std::vector<Piece>& pieces) const;
   void round_everything(Span<const float> master);
   void init_scales();
@@ -59,13 +59,14 @@ class ShardedOptimizer final : public DistributedOptimizer {
   void make_scales(ParamScales& scales, const TakesPart& takes_part);
   void load_with_scales(const FullState& state);
   void cast_with_scales();
-  /// Scales and codes of columns, where they have their own.
+  /// Scales and codes of columns, where columns have their own.
   void cast_columns(const TakesPart& takes_part);
   void make_columns();
-  /// From the ranges of this rank, which are its shard or everything, to those that every rank has.
+  /// From this rank's ranges, its shard or everything, to the ranges that every rank has.
   void gather_codes(const TensorView& shard, const TensorView& full);
   std::vector<float> values_of(Span<const float> master, const std::vector<Piece>& pieces) const;
-  /// Takes the largest magnitudes of blocks over all ranks that have parts of them. Collective over comm and tp.
+  /// Joins the largest magnitudes of blocks over all ranks with parts of them. Collective over comm
+  /// and tp.
   void join(BlockAmax& amax) const;
   void keep_master();
   ParamSource param_source() const;
@@ -75,15 +76,16 @@ class ShardedOptimizer final : public DistributedOptimizer {
   ExposedBuffer buffer(BufferId id);
 
   OptimizerSetup setup_;
-  FlatRanges ranges_;       // what this rank's buffers hold: its shard, in stage 0 everything
-  FlatRanges full_ranges_;  // what param_full holds: everything, in stage 3 the persistent tensors
-  std::vector<Piece> pieces_;  // the tensor elements in ranges_; all arithmetic walks these
+  FlatRanges ranges_;          // of this rank's buffers: its shard, in stage 0 everything
+  FlatRanges full_ranges_;     // of param_full: everything, in stage 3 the persistent tensors
+  std::vector<Piece> pieces_;  // the tensor elements in ranges_; all arithmetic is over these
   bool loaded_ = false;
 
   std::uint64_t param_version_ = 0;  // casts so far, loading included
   std::vector<bool> has_grad_;       // by tensor, in this step; only with missing_grad = skip
 
-  // One member for every BufferId; norms_ has two, state_ those of the rule, counts_ the step counts.
+  // One member for every BufferId, with two exceptions: norms_ has two, state_ those of the rule;
+  // counts_ has the step counts.
   std::vector<StepScalars> scalars_;  // one set for every group, or for every tensor
   StepCounts counts_;
   std::uint32_t found_inf_ = 0;
@@ -92,13 +94,12 @@ class ShardedOptimizer final : public DistributedOptimizer {
   std::vector<double> grad_norm_;  // [clip groups], as clip_coef_
   std::vector<float> clip_coef_;
   std::vector<float> grad_sum_, unscaled_grad_, grad_, master_;
-  RuleState state_;     // what is not kept in fp32 is here within an update only
-  StoredState stored_;  // what is not kept in fp32
-  std::optional<ParamBuffer> bf16_master_;  // in place of master_, as stored_ of state_
+  RuleState state_;     // buffers not stored in fp32 are here only during an update
+  StoredState stored_;  // buffers not stored in fp32
+  std::optional<ParamBuffer> bf16_master_;  // the stored form of master_, as stored_ is of state_
+  ParamScales scales_;  // amax, amax_history, param_scale, param_scale_inv; with 8-bit parameters
   ParamScales
-      scales_;  // amax, amax_history, param_scale, param_scale_inv; with parameters of 8 bits
-  ParamScales
-      column_scales_;  // column_amax, column_scale, column_scale_inv; where columns have their own
+      column_scales_;  // column_amax, column_scale, column_scale_inv; with scales for columns
   ParamBuffer param_shard_, param_full_, param_columns_, column_shard_;
 };
 

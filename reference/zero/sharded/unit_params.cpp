@@ -1,13 +1,13 @@
-// Parameters of a unit while its layer computes. W = 3 ranks, owners of the parts a, b and c; the unit is part of a and
-// b:
+// Parameters of a unit while its layer computes. W = 3 ranks, owners of the parts a, b and c; the
+// unit is part of a and b:
 //
 //                      rank 0    rank 1    rank 2
-//   stages 0, 1, 2     a b c     a b c     a b c       nothing to do
+//   stages 0, 1, 2     a b c     a b c     a b c       no communication
 //   stage 3, before    a - -     - b -     - - c       and persistent tensors, whole on every rank
-//            gather    rank 0 sends its part of the unit to everybody, rank 1 its own; persistent tensors are not sent
-//            then      a u -     u b -     u u c       u: the unit's elements of others, NaN after release
+//            gather    ranks 0 and 1 send their parts of the unit; persistent tensors are not sent
+//            then      a u -     u b -     u u c       u: gathered elements, NaN after release
 //
-// plain_stage3.cpp is this without persistent tensors, grids and layouts.
+// plain_stage3.cpp does the same without persistent tensors, grids and layouts.
 
 #include "reference/zero/sharded/unit_params.hpp"
 
@@ -26,7 +26,7 @@ TensorView GatheredUnit::open(std::uint64_t version) {
 }
 
 TensorView GatheredUnit::read(std::uint64_t version) const {
-  ZP_CHECK(gathered_, ErrorCode::internal, "a unit is read that is not gathered",
+  ZP_CHECK(gathered_, ErrorCode::internal, "a unit is read before it is gathered",
            "its parameters are not on this rank", "report this as a defect");
   ZP_CHECK(version_ == version, ErrorCode::internal,
            "a unit was gathered under version " + std::to_string(version_) +
@@ -58,7 +58,7 @@ UnitParams::UnitParams(const OptimizerSetup& setup, std::vector<FlatRange> units
 void UnitParams::gather(std::size_t unit) {
   if (setup_.stage != 3) return;
   const FlatRange& range = units_[unit];
-  // The memory stays when a unit is released, so that a view that was kept too long shows NaN.
+  // The memory is not freed with the unit, so that a view used too late reads NaN.
   const auto [found, is_new] = gathered_.try_emplace(unit, range.numel(), setup_.param_dtype);
   const RangedView into{found->second.open(*source_.version), {range}};
   const FlatRanges here = intersect(source_.full.ranges, {range});

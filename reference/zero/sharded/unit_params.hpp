@@ -1,6 +1,6 @@
 #pragma once
-// Parameters of the unit whose layer computes. In stages 0, 1 and 2 every rank has all parameters; in stage 3 a unit is
-// gathered before its layer computes and released afterwards [ZeRO:units].
+// Parameters of the unit whose layer computes. In stages 0, 1 and 2 every rank has all parameters;
+// in stage 3 a unit is gathered before its layer computes and released afterwards [ZeRO:units].
 
 #include <cstdint>
 #include <map>
@@ -12,19 +12,20 @@
 
 namespace zeroproof::reference {
 
-/// Memory of a unit that knows which parameters it holds: their version counts the casts so far.
+/// Buffer of a unit with the version of its parameters: the number of casts so far.
 class GatheredUnit {
  public:
   GatheredUnit() = default;
   GatheredUnit(std::int64_t numel, DType dtype) : buffer_(numel, dtype) {}
 
-  /// Where parameters of this version are to be written, [numel].
+  /// Buffer for parameters of this version, [numel].
   TensorView open(std::uint64_t version);
 
-  /// What the layer reads, [numel]. Errors: internal if nothing was gathered, or other parameters than `version` were.
+  /// Parameters for the layer, [numel]. Errors: internal unless parameters of `version` were
+  /// gathered.
   TensorView read(std::uint64_t version) const;
 
-  /// Every element becomes NaN, which shows whoever still looks at it.
+  /// Fills the buffer with NaN, so that late reads become visible.
   void release();
 
  private:
@@ -33,22 +34,23 @@ class GatheredUnit {
   std::uint64_t version_ = 0;
 };
 
-/// What an optimizer has of its parameters.
+/// The parameters of an optimizer.
 struct ParamSource {
-  RangedView shard;  // what this rank owns
-  RangedView full;   // what every rank has: everything, in stage 3 the persistent tensors
-  const std::uint64_t* version = nullptr;  // the optimizer's count of casts, as it is now
-  Span<const float> scale_inv = {};        // of all blocks, with parameters of 8 bits
+  RangedView shard;  // the elements this rank owns
+  RangedView full;   // the elements every rank has: all, in stage 3 the persistent tensors
+  const std::uint64_t* version = nullptr;  // the optimizer's current count of casts
+  Span<const float> scale_inv = {};        // of all blocks, with 8-bit parameters
 };
 
-/// Tensors that stage 3 keeps whole on every rank: those of at most persistent_numel elements, padding not included.
+/// Tensors that stage 3 stores whole on every rank: those of at most persistent_numel elements,
+/// padding not included.
 FlatRanges persistent_ranges(const OptimizerSetup& setup);
 
 class UnitParams {
  public:
   UnitParams(const OptimizerSetup& setup, std::vector<FlatRange> units, ParamSource source);
 
-  /// Collective over setup.comm in stage 3, nothing in other stages.
+  /// Collective over setup.comm in stage 3, otherwise no communication.
   void gather(std::size_t unit);
   /// [unit numel] in the parameter dtype, padding undefined.
   TensorView view(std::size_t unit) const;

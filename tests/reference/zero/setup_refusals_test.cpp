@@ -49,6 +49,6 @@ TEST_CASE("rank: a native sum is refused with the reason") {
     rank.make();
     FAIL("a native sum was taken");
   } catch (const Error& error) {
-    CHECK(std::string(error.what()).find("judged by the bounds") != std::string::npos);
+    CHECK(std::string(error.what()).find("the bounds of R11") != std::string::npos);
   }
 }
