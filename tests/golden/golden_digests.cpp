@@ -1,9 +1,10 @@
 // golden_digests [--threads N]                  prints the digests of this build
 // golden_digests --check FILE [--threads N]     compares them with a file: 0 equal, 1 not
-// golden_digests --update FILE                  rewrites the file. Digests of the same contract version may be added
-// and
-//                                               dropped, never changed: bits change with the version (CONTRIBUTING.md).
-// Exit status: 0 as it should be, 1 not so (also: two implementations disagree), 2 bad usage, or a file that cannot be used.
+// golden_digests --update FILE                  rewrites the file. Under the same contract version
+//                                               digests are added and dropped, never changed: bits
+//                                               change with the version (CONTRIBUTING.md).
+// Exit status: 0 equal, 1 not equal (also: two implementations differ), 2 bad usage or unusable
+// file.
 
 #include <charconv>
 #include <cstdio>
@@ -43,7 +44,7 @@ std::string to_text(const Digests& digests) {
   return text;
 }
 
-/// Lines "NAME DIGEST", the digest being the last word; lines with # in front are for people.
+/// Lines "NAME DIGEST", the digest being the last word; lines that start with # are comments.
 Digests read(const std::string& file) {
   std::ifstream stream(file);
   if (!stream) throw std::runtime_error(file + " cannot be read");
@@ -63,7 +64,7 @@ std::vector<std::string> differences(const Digests& file, const Digests& now) {
   std::vector<std::string> lines;
   for (const auto& [name, digest] : now) {
     const auto known = file.find(name);
-    if (known == file.end()) lines.push_back("not in the file: " + name + " " + digest);
+    if (known == file.end()) lines.push_back("missing in the file: " + name + " " + digest);
     if (known != file.end() && known->second != digest) {
       lines.push_back("differs: " + name + " is " + digest + " and was " + known->second);
     }
@@ -79,18 +80,18 @@ int check(const std::string& file, const Digests& now) {
   const std::vector<std::string> lines = differences(known, now);
   for (const std::string& line : lines) std::printf("%s\n", line.c_str());
   if (lines.empty()) {
-    std::printf("%zu digests are those of %s\n", now.size() - 1, file.c_str());
+    std::printf("%zu digests equal those of %s\n", now.size() - 1, file.c_str());
     return 0;
   }
   std::printf(
-      "%zu lines differ from %s (a bit of a result, or the list of what is digested, has changed); "
+      "%zu lines differ from %s (a bit of a result or the list of digests has changed); "
       "if that "
       "is wanted, see CONTRIBUTING.md, Commits, and run golden_digests --update %s\n",
       lines.size(), file.c_str(), file.c_str());
   return 1;
 }
 
-/// True if nothing changed but by a new contract version, or by rows that came or went.
+/// True if digests changed only with a new contract version, or were only added or dropped.
 bool may_replace(const Digests& known, const Digests& now) {
   if (known.count("contract") == 0 || known.at("contract") != now.at("contract")) return true;
   for (const auto& [name, digest] : known) {
@@ -109,7 +110,7 @@ int update(const std::string& file, const Digests& now) {
         "golden_digests: digests of contract version %s have changed (published bits never change "
         "under one version); raise contract_version and list the change under Numerics in "
         "CHANGELOG.md, "
-        "or, if only the way of digesting changed, remove the file first\n",
+        "or, if only the digest computation changed, remove the file first\n",
         now.at("contract").c_str());
     return 1;
   }

@@ -1,5 +1,5 @@
-// Operations of the model beside the step, and of a calibration: the sweeps that verify makes of them, whatever implementations
-// there are.
+// Operations of the model besides the step, and of calibration: the sweeps of verify over all
+// implementations.
 
 #include <set>
 
@@ -13,7 +13,7 @@ namespace {
 
 using namespace verification;
 
-/// Everything that an operation writes in a sweep, the longest calls left out.
+/// All outputs of an operation in a sweep, except for its longest calls.
 Digest digest_sweep(const Op& op, const OpFunction& implementation, Isa isa, int threads) {
   Hasher hasher;
   for (const Fill fill :

@@ -10,8 +10,9 @@ namespace {
 
 using namespace zeroproof::oracle;
 
-// Lengths: the first scalar set and family of an operation gets more than two blocks of the host implementations, so that threads
-// share the work; the others stay short, because there are hundreds of them and they run at -O0 too.
+// Lengths: the first scalar set and family of an operation get more than two blocks of the host
+// implementations, so that threads share the work; the others are short, because there are hundreds
+// of them and they run at -O0 too.
 constexpr std::int64_t long_numel = 40001;
 constexpr std::int64_t short_numel = 331;
 
@@ -23,7 +24,8 @@ struct Candidate {
   Hasher hasher = {};
 };
 
-/// Inputs are made once and shared by all implementations: making them costs more than the operations.
+/// Inputs are made once and shared by all implementations: generating them costs more than the
+/// operations.
 Row digest_operation(const Operation& op, int threads) {
   std::vector<Candidate> candidates;
   for (const Implementation& implementation : all_implementations()) {
@@ -68,7 +70,7 @@ std::vector<Operation> all_operations() {
 }  // namespace
 
 Row agreed(const std::string& name, const std::vector<Seen>& seen) {
-  if (seen.empty()) throw std::runtime_error(name + ": there is no implementation to digest");
+  if (seen.empty()) throw std::runtime_error(name + ": no implementation to digest");
   for (const Seen& other : seen) {
     if (other.digest == seen.front().digest) continue;
     throw std::runtime_error(name + ": " + other.implementation + " has " + to_hex(other.digest) +

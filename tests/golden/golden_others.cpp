@@ -17,7 +17,8 @@ namespace {
 
 using namespace zeroproof::oracle;
 
-/// Calls body(piece) for pieces of several lengths and kinds of data, with and without values that are not finite.
+/// Calls body(piece) for pieces of several lengths and kinds of data, with and without values that
+/// are not finite.
 template <class Body>
 void for_pieces(Body&& body) {
   for (const DataFamily& family : data_families) {
@@ -88,7 +89,8 @@ void stats_of_tensors(const Implementation& implementation, const Exec& exec, Ha
   });
 }
 
-/// The first fused pass in all its forms. After found_inf the chunk limbs promise their counts only.
+/// The first fused pass in all its forms. After found_inf only the counts of the chunk limbs are
+/// defined.
 void fused_norms(const Implementation& implementation, const Exec& exec, Hasher& hasher) {
   for (const float inv_scale : {1.0F, 0x1p-16F, 0.333333343F}) {
     for_pieces([&](Span<const float> grad_sum) {
@@ -144,7 +146,7 @@ void step_scalars(const Implementation& implementation, const Exec&, Hasher& has
   }
 }
 
-/// Parts of tensors in blocks of several shapes, each onto what the one before left.
+/// Parts of tensors in blocks of several shapes, each added to the result of the one before.
 void block_amax(const Implementation& implementation, const Exec& exec, Hasher& hasher) {
   for (int set = 0; set < num_block_sets; ++set) {
     for_pieces([&](Span<const float> values) {
@@ -157,7 +159,7 @@ void block_amax(const Implementation& implementation, const Exec& exec, Hasher& 
   }
 }
 
-/// Windows of several lengths that move on, one tensor in three being empty.
+/// Windows of several lengths that move, one tensor in three being empty.
 void delayed_scales(const Implementation& implementation, const Exec& exec, Hasher& hasher) {
   constexpr std::size_t tensors = 33;
   for (const std::int64_t slots : {1, 2, 5, 1024}) {
@@ -188,7 +190,7 @@ struct Other {
   bool (*has)(const Implementation&);
   void (*digest)(const Implementation&, const Exec&, Hasher&);
 };
-/// A new one is one more line.
+/// One line per operation.
 constexpr Other others[] = {
     {"norm_chunk1024", [](const Implementation& t) { return t.grad_norm_accumulate != nullptr; },
      norm_chunk1024},
@@ -210,7 +212,8 @@ constexpr Other others[] = {
      step_scalars},
 };
 
-/// Sequences of steps with rare and with frequent overflows, under settings where every branch is taken.
+/// Sequences of steps with rare and with frequent overflows, under settings where every branch is
+/// taken.
 Digest digest_loss_scaler(LossScalerInitFn* init, LossScalerUpdateFn* update) {
   Hasher hasher;
   std::uint32_t stream = 0;

@@ -1,6 +1,7 @@
 #pragma once
-// What is digested: one row per operation, per family of inputs and per trajectory. A row computes the same thing with
-// every implementation there is and demands that all agree, so one digest stands for all of them.
+// The digests: one row per operation, per family of inputs and per trajectory. A row computes the
+// same result with every available implementation and fails unless all agree, so one digest is that
+// of all.
 
 #include <string>
 #include <vector>
@@ -14,30 +15,34 @@ struct Row {
   Digest digest;
 };
 
-/// What one implementation gave.
+/// The result of one implementation.
 struct Seen {
   std::string implementation;
   Digest digest;
 };
 
-/// The digest all implementations agree on. Throws std::runtime_error if two disagree, or if there is none.
+/// The digest all implementations agree on. Throws std::runtime_error if two disagree, or if there
+/// is none.
 Row agreed(const std::string& name, const std::vector<Seen>& seen);
 
-/// Digests of the inputs themselves: a difference here is one of the generators, not of an operation.
+/// Digests of the inputs themselves: a difference here is one of the generators, not of an
+/// operation.
 std::vector<Row> input_rows();
 
 /// Every element-wise operation of tests/oracle, on `threads` threads.
 std::vector<Row> operation_rows(int threads);
 
-/// What is not element-wise: norms, coefficients, trees, step scalars, the loss scaler. The p-norm is bounded, not
-/// bitwise, so it has no digest.
+/// Operations that are not element-wise: norms, coefficients, trees, step scalars, the loss scaler.
+/// The p-norm has a bound instead of fixed bits, so it has no digest.
 std::vector<Row> other_rows(int threads);
 
-/// Operations of the model beside the step (R23): activations, softmax, norms, losses and what belongs to them.
+/// Operations of the model besides the step (R23): activations, softmax, norms, losses and their
+/// helpers.
 std::vector<Row> fusion_rows(int threads);
 
-/// Trajectories of the tiny workloads for every recipe they have cases of, and dtype, on one rank and on three, host
-/// implementations phase by phase and fused. Throws std::runtime_error if a case does not pass.
+/// Trajectories of the tiny workloads for every recipe with cases of them and every dtype, on one
+/// rank and on three, host implementations phase by phase and fused. Throws std::runtime_error if a
+/// case does not pass.
 std::vector<Row> trajectory_rows(int threads);
 
 }  // namespace zeroproof::golden

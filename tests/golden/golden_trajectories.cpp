@@ -10,15 +10,16 @@ namespace {
 
 using namespace zeroproof::verification;
 
-/// Recipes of a workload, in dtypes: a trajectory each.
+/// Recipes of a workload in dtypes: one trajectory for each pair.
 struct Chosen {
   const char* workload;
   std::vector<std::string>
-      recipes;  ///< none: every one of byte_gpt_tiny, that of the settings of others
+      recipes;  ///< empty: all of byte_gpt_tiny, for other workloads that of their settings
   std::vector<DType> dtypes;
 };
 
-/// Behind the first two: parameters in 8 bits (R24), and state in fewer bits (R25), with and without scales.
+/// After the first two: 8-bit parameters (R24), and state in fewer bits (R25), with and without
+/// scales.
 const std::vector<Chosen>& chosen() {
   const std::vector<DType> plain = {DType::fp32, DType::bf16, DType::fp16};
   static const std::vector<Chosen> all = {
@@ -37,8 +38,8 @@ const std::vector<Chosen>& chosen() {
   return all;
 }
 
-/// Of every trajectory both host candidates, on one rank and on several that share every tensor unevenly. That stage,
-/// world and bucket do not matter is what verification/matrix shows.
+/// For every trajectory both host candidates, on one rank and on several with uneven shards of
+/// every tensor. verification/matrix covers the independence of stage, world and bucket.
 VerifyOptions options_for(const Chosen& what, int threads) {
   VerifyOptions options;
   options.implementations = {Implementation::host, Implementation::host_fused};
@@ -47,7 +48,7 @@ VerifyOptions options_for(const Chosen& what, int threads) {
     config.worlds = {"self", "threads:3"};
     config.stages = {2};
     config.bucket_numels = {4096};
-    config.omp_threads = {1 + threads / 4};  // three ranks are on few cores already
+    config.omp_threads = {1 + threads / 4};  // three ranks already share few cores
     config.dtypes = what.dtypes;
   };
   return options;
@@ -57,7 +58,7 @@ std::string trajectory_name(const CaseSpec& spec) {
   return "trajectory " + spec.workload + "/" + spec.recipe + "/" + std::string(name(spec.dtype));
 }
 
-/// Adds the digests of what one choice runs.
+/// Adds the digests of the cases of one choice.
 void add_digests(const Chosen& what, int threads, std::map<std::string, Digest>& digests) {
   const VerifyOptions options = options_for(what, threads);
   const std::vector<std::string> ids = training_suite().ids(options, what.workload);
@@ -74,7 +75,7 @@ void add_digests(const Chosen& what, int threads, std::map<std::string, Digest>&
     }
     const auto [entry, is_new] = digests.emplace(key, *hash);
     if (!is_new && entry->second != *hash) {
-      throw std::runtime_error(result.id + " has another trajectory than its companions");
+      throw std::runtime_error(result.id + " has a different trajectory than the other cases");
     }
   }
 }

@@ -2,11 +2,12 @@
 
 #include <cmath>
 
-/// The per-element bounds of papers/bounds.md, written out once more, with the fp32 operations they bound.
+/// The per-element bounds of papers/bounds.md, implemented independently, with the fp32 operations
+/// they bound.
 namespace zeroproof::papers {
 
-/// 113 bits where the bounds count units of 2^-24. What the oracle itself rounds away is covered by the factor
-/// 1 + 2^-40 of [Bound:p].
+/// 113 bits, for bounds in units of 2^-24. The rounding errors of the oracle itself are covered by
+/// the factor 1 + 2^-40 of [Bound:p].
 __extension__ using Real = __float128;
 inline Real magnitude(Real x) { return x < 0 ? -x : x; }
 inline Real root(Real x) {
@@ -21,7 +22,7 @@ inline const Real u = 0x1p-24L;
 inline const Real eta = 0x1p-150L;
 inline Real gamma(int k) { return k * u / (1 - k * u); }
 
-/// A value of the oracle and how far an fp32 value may be from it.
+/// A value of the oracle and the allowed distance of an fp32 value from it.
 struct Bounded {
   Real value;
   Real error;
@@ -41,7 +42,7 @@ struct Scalars {
   bool decay, l2, nesterov;
 };
 struct Element {
-  float grad_sum, master, exp_avg, exp_avg_sq;  // exp_avg doubles as the momentum buffer
+  float grad_sum, master, exp_avg, exp_avg_sq;  // exp_avg is the momentum buffer too
 };
 struct AdamBounds {
   Bounded grad, exp_avg, exp_avg_sq, denominator, master;
@@ -93,7 +94,7 @@ inline Bounded bound_denominator(const Scalars& s, const Bounded& v) {
   return {d, t + u * (d + t)};
 }
 
-/// [Bound:p]: subtracting a value known up to an error from the fp32 value master.
+/// [Bound:p]: subtracts a value with an error bound from the fp32 value master.
 inline Bounded bound_subtract(Real master, const Bounded& step) {
   const Real p = master - step.value;
   return {p, (step.error * (1 + u) + u * magnitude(p)) * (1 + Real(0x1p-40L))};

@@ -1,5 +1,5 @@
-// papers/bounds.md against 113-bit arithmetic: no legal order of operations leaves a bound, each bound is nearly
-// reached, and wrong updates leave it.
+// papers/bounds.md against 113-bit arithmetic: every legal order of operations is within the
+// bounds, each bound is nearly reached, and wrong updates exceed it.
 #include <doctest.h>
 
 #include <algorithm>
@@ -22,10 +22,10 @@ std::array<double, 3> ratios(const SgdBounds& b, const SgdComputed& y) {
   return {b.grad.ratio(y.grad), b.buffer.ratio(y.buffer), b.master.ratio(y.master)};
 }
 
-/// Written so that a NaN counts.
+/// A NaN counts as outside.
 bool inside(double ratio) { return ratio <= 1; }
 
-/// Elements of training with a fault: how many of `count` leave a bound.
+/// Elements of training with a fault: how many of `count` exceed a bound.
 int outside(Fault fault, int count) {
   Cases cases(7);
   int found = 0;
@@ -52,7 +52,7 @@ int outside(Fault fault, int count) {
 
 }  // namespace
 
-TEST_CASE("bounds of Adam and AdamW hold in every legal order and are nearly reached") {
+TEST_CASE("bounds of Adam and AdamW: hold in every legal order and are nearly reached") {
   Cases cases(1);
   constexpr int count = 120000;
   int judged = 0;
@@ -79,7 +79,7 @@ TEST_CASE("bounds of Adam and AdamW hold in every legal order and are nearly rea
   }
 }
 
-TEST_CASE("bounds of SGD hold and are nearly reached") {
+TEST_CASE("bounds of SGD: hold and are nearly reached") {
   Cases cases(2);
   constexpr int count = 120000;
   int judged = 0;
@@ -100,7 +100,7 @@ TEST_CASE("bounds of SGD hold and are nearly reached") {
   for (const double ratio : largest) CHECK(ratio > 0.85);
 }
 
-TEST_CASE("slow: the table of papers/bounds.md: largest ratios of 6,000,000 elements") {
+TEST_CASE("slow: bounds: largest ratios of 6,000,000 elements, as in papers/bounds.md") {
   constexpr int count = 6000000;
   const std::array<std::string, 4> rules = {"AdamW", "Adam (L2)", "SGD", "SGD (L2)"};
   std::array<std::array<double, 5>, 4> largest{};
@@ -138,13 +138,13 @@ TEST_CASE("slow: the table of papers/bounds.md: largest ratios of 6,000,000 elem
   }
 }
 
-TEST_CASE("a NaN is outside of every bound") {
+TEST_CASE("bounds: a NaN is outside of every bound") {
   CHECK(inside(Bounded{1, 1}.ratio(2)));
   CHECK_FALSE(inside(Bounded{1, 1}.ratio(2.5F)));
   CHECK_FALSE(inside(Bounded{1, 1}.ratio(NAN)));
 }
 
-TEST_CASE("wrong updates leave the bounds") {
+TEST_CASE("bounds: wrong updates exceed the bounds") {
   CHECK(outside(Fault::none, 2000) == 0);
   CHECK(outside(Fault::eps_before_correction, 2000) > 1900);
   CHECK(outside(Fault::decay_after_update, 2000) > 1000);

@@ -7,7 +7,7 @@
 
 namespace zeroproof::papers {
 
-/// SplitMix64: the cases are the same in every run and on every machine.
+/// SplitMix64: the same cases in every run and on every machine.
 class Cases {
  public:
   explicit Cases(std::uint64_t seed) : state_(seed) {}

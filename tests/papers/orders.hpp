@@ -19,7 +19,7 @@ enum Freedom : unsigned {
   merged_factor = 8
 };
 
-/// Faults of the kinds that tolerances of 1e-3 do not see.
+/// Faults that a tolerance of 1e-3 does not detect.
 enum class Fault {
   none,
   eps_before_correction,

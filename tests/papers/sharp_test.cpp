@@ -1,5 +1,6 @@
-// Random elements rarely round the same way ten times. Here significands are searched, far from underflow, for the
-// largest error in units of the bounds of papers/bounds.md: how much of each bound is really needed.
+// Random elements rarely round in the same direction ten times. This test searches significands,
+// far from underflow, for the largest error in units of the bounds of papers/bounds.md, which shows
+// how sharp each bound is.
 #include <doctest.h>
 
 #include <algorithm>
@@ -13,7 +14,7 @@ using namespace zeroproof::papers;
 
 namespace {
 
-/// What is searched: one element, its scalars, and which of their significands may change.
+/// A search: one element, its scalars, and the significands that may change.
 struct Search {
   Scalars s{};
   Element x{};
@@ -58,8 +59,8 @@ struct Search {
   Search& operator=(const Search&) = delete;
 };
 
-/// Changes one significand at a time and keeps what does not lower the ratio much, later what does not lower it at
-/// all. The exponents stay.
+/// Changes one significand at a time and keeps changes that do not lower the ratio much, later only
+/// those that do not lower it at all. The exponents stay.
 template <class Ratio>
 double climb(Search& search, Ratio ratio) {
   Cases cases(11);
@@ -117,7 +118,7 @@ TEST_CASE("[Bound:g], [Bound:m], [Bound:v] need all of their roundings") {
   Search grad;
   CHECK(climb_adam(grad, &AdamBounds::grad, &Computed::grad) > 0.95);
 
-  Search fresh;  // the gradient decides, and a last bit of the old moment makes the sum round
+  Search fresh;  // the gradient dominates, and a last bit of the old moment makes the sum round
   fresh.s.one_minus_beta1 = 0.5F;
   fresh.x.exp_avg = 0x1p-39F;
   CHECK(climb_adam(fresh, &AdamBounds::exp_avg, &Computed::exp_avg) > 0.92);
@@ -144,7 +145,7 @@ TEST_CASE("[Bound:l2] needs all of its roundings") {
 }
 
 TEST_CASE("[Bound:d]") {
-  Search old;  // the stored second moment decides
+  Search old;  // the stored second moment dominates
   old.x.exp_avg_sq = 1;
   old.x.grad_sum = 0.25F;
   old.s.eps = 0x1p-23F;
@@ -157,7 +158,7 @@ TEST_CASE("[Bound:d]") {
 
 TEST_CASE("[Bound:p]") {
   Search
-      step;  // a large eps makes the first moment decide; a last bit of master makes the difference round
+      step;  // with a large eps the first moment dominates; a last bit of master makes the difference round
   step.s.eps = 1;
   step.s.one_minus_beta1 = 0.5F;
   step.x.exp_avg = 0x1p-39F;
@@ -179,11 +180,11 @@ TEST_CASE("[Bound:p]") {
   CHECK(climb_adam(adaptive, &AdamBounds::master, &Computed::master) > 0.55);
 }
 
-TEST_CASE("[Bound:sgd] and [Bound:nesterov]") {
+TEST_CASE("[Bound:sgd] and [Bound:nesterov] need all of their roundings") {
   Search step;
   step.x.exp_avg = 0x1p-39F;
   CHECK(climb_sgd(step, &SgdBounds::buffer, &SgdComputed::buffer) > 0.9);
-  Search whole;  // the old buffer decides, and every operation still rounds
+  Search whole;  // the old buffer dominates, and every operation still rounds
   whole.x.exp_avg = 1;
   whole.x.grad_sum = 0x1p-19F;
   whole.x.master = 0x1p-32F;

@@ -1,4 +1,5 @@
-// papers/summation.md and [Clip:error]: random and worst cases of every bound, against 113-bit arithmetic.
+// papers/summation.md and [Clip:error]: random and worst cases of every bound, against 113-bit
+// arithmetic.
 #include <doctest.h>
 
 #include <algorithm>
@@ -156,7 +157,7 @@ TEST_CASE("[Norm:exact]: one rounding, and one of the root") {
   CHECK(largest > 1.3);
 }
 
-TEST_CASE("[Norm:range] and [Norm:carry]: the limits are where they are said to be") {
+TEST_CASE("[Norm:range] and [Norm:carry]: the stated limits are exact") {
   // Biased exponents of the smallest square and of a chunk of the largest ones.
   const auto position = [](double sum) {
     return static_cast<int>(std::bit_cast<std::uint64_t>(sum) >> 52) - 723;

@@ -1,5 +1,5 @@
 #pragma once
-// One rank of the sharded reference alone, with everything it needs, and its buffers by their ids.
+// One rank of the sharded reference without other ranks, its setup and its buffers by id.
 
 #include <memory>
 

@@ -1,5 +1,5 @@
 #pragma once
-// Small tools of the reference's tests.
+// Helpers of the reference's tests.
 
 #include <doctest.h>
 
@@ -9,7 +9,7 @@
 
 namespace zeroproof::tests {
 
-/// Finite values with some specials among them.
+/// Finite values and some specials.
 inline std::vector<float> gradient_with_specials(std::int64_t numel) {
   std::vector<float> grad = random_values(numel, 1);
   const std::vector<float> special = {nan32, inf32, -inf32, 0x1p-149F, -3e38F, 0, -0.0F};

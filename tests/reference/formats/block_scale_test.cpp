@@ -1,5 +1,5 @@
-// Tensors with a scale for every block: blocks that end with the tensor, parts that cut them, and the whole way there
-// and back.
+// Tensors with a scale for every block: blocks at the end of a tensor, parts that split blocks, and
+// quantizing and dequantizing.
 
 #include "common/base/float_formats.hpp"
 #include "reference/formats/block_scaled.hpp"
@@ -46,7 +46,7 @@ TEST_CASE("block grid: numbers of blocks") {
   CHECK_FALSE(BlockGrid{1, 2, 0, 32}.is_legal());
 }
 
-TEST_CASE("block amax: by hand, with blocks that end with the tensor") {
+TEST_CASE("block amax: by hand, with partial blocks at the end of the tensor") {
   // 2 x 5 in blocks of 1 x 2: the last block of a row has one element.
   const BlockGrid grid{2, 5, 1, 2};
   const std::vector<float> values = {1, -2, 0, -0.0F, 3, /**/ inf32, 1, nan32, 5, -0x1p-149F};
@@ -61,7 +61,7 @@ TEST_CASE("block amax: by hand, with blocks that end with the tensor") {
         std::vector<std::uint32_t>{amax_of(0x1.04p0F)});
 }
 
-TEST_CASE("block amax: raised, never lowered; blocks without an element here stay") {
+TEST_CASE("block amax: raised, never lowered; blocks without elements in the part do not change") {
   const BlockGrid grid{2, 4, 1, 2};
   std::vector<std::uint32_t> amax = {amax_of(10), nan_bits, amax_of(1), 7};
   const std::vector<float> values = {3, -4};
@@ -69,7 +69,7 @@ TEST_CASE("block amax: raised, never lowered; blocks without an element here sta
   CHECK(amax == std::vector<std::uint32_t>{amax_of(10), nan_bits, amax_of(4), 7});
 }
 
-TEST_CASE("block quantize: numbers to redo by hand") {
+TEST_CASE("block quantize: by hand") {
   const BlockQuantization options{{2, 3, 1, 2}};
   const std::vector<float> values = {1, -3, 0.5F, 448, 1000, -0.0F};
   const std::vector<float> scale = {128, 64, 1, 2};  // blocks: {1, -3}, {0.5}, {448, 1000}, {-0}
@@ -98,7 +98,8 @@ TEST_CASE("block quantize: numbers to redo by hand") {
 }
 
 TEST_CASE("block quantize: through bf16 rounds twice, on purpose") {
-  // 1 + 2^-4 + 2^-10 lies above the tie between 1 and 1.125; bf16 has the tie itself, which goes to 1.
+  // 1 + 2^-4 + 2^-10 is above the tie between 1 and 1.125; in bf16 it becomes the tie itself, which
+  // rounds to 1.
   const std::vector<float> values = {0x1.104p0F};
   const std::vector<float> scale = {1};
   std::vector<e4m3> code(1);
@@ -109,7 +110,7 @@ TEST_CASE("block quantize: through bf16 rounds twice, on purpose") {
   CHECK(code[0].bits == 0x38);
 }
 
-TEST_CASE("block scales: a tensor that is cut anywhere has the bits of the whole one") {
+TEST_CASE("block scales: parts with any boundaries have the bits of the whole tensor") {
   for (const BlockGrid& grid : grids()) {
     const std::vector<float> values = random_values(grid.numel(), 5);
     for (const bool mxfp8 : {false, true}) {
@@ -119,7 +120,7 @@ TEST_CASE("block scales: a tensor that is cut anywhere has the bits of the whole
           const reference::BlockRecipe recipe{mxfp8, {format, 0, true}};
           const reference::BlockScaled whole = reference::quantized(options, recipe, values);
           for (const std::int64_t ranks : {1, 2, 3, 7}) {
-            // Every rank has the amax of its part; the ranks' are joined by an integer maximum.
+            // Every rank has the amax of its part; an integer maximum joins them.
             std::vector<std::uint32_t> joined(static_cast<std::size_t>(grid.num_blocks()));
             const auto part_of = [&](std::int64_t rank) {
               const std::int64_t begin = grid.numel() * rank / ranks,
@@ -151,7 +152,7 @@ TEST_CASE("block scales: a tensor that is cut anywhere has the bits of the whole
   }
 }
 
-TEST_CASE("block scales: what comes back is within the format's rounding of what went in") {
+TEST_CASE("block scales: dequantized values are within the rounding of the format") {
   for (const BlockGrid& grid : grids()) {
     const std::vector<float> values = random_values(grid.numel(), 9, 3);
     for (const bool mxfp8 : {false, true}) {
@@ -159,9 +160,9 @@ TEST_CASE("block scales: what comes back is within the format's rounding of what
           reference::quantized({grid}, {mxfp8, {Fp8::e4m3, 0, true}}, values);
       CHECK(tensor.exponents.size() == (mxfp8 ? tensor.scale_inv.size() : 0));
       const std::vector<float> back = reference::dequantized(tensor);
-      // Scales are powers of two, so all that rounds is the cast: 2^-4 of a normal number, 2^-10 of the scale
-      // otherwise, which is at most 2^-17 of the block's amax (448 is below 2^9, and a power of two loses less than one
-      // more).
+      // Scales are powers of two, so only the cast rounds: 2^-4 of a normal number, 2^-10 of the
+      // scale otherwise, which is at most 2^-17 of the block's amax (448 is below 2^9, and a power
+      // of two loses less than one more).
       std::int64_t outside = 0;
       const std::vector<std::uint32_t> amax = amaxes(grid, values);
       for (std::size_t i = 0; i < values.size(); ++i) {
@@ -179,19 +180,19 @@ TEST_CASE("block scales: what comes back is within the format's rounding of what
   }
 }
 
-TEST_CASE("block scales: one NaN takes its block along with mxfp8, and no other") {
+TEST_CASE("block scales: with mxfp8 one NaN makes NaNs of its block only") {
   std::vector<float> values(96, 1.0F);
   values[40] = nan32;
   const reference::BlockScaled tensor = reference::quantized({{1, 96, 1, 32}}, {true, {}}, values);
   const std::vector<float> back = reference::dequantized(tensor);
   for (std::size_t i = 0; i < values.size(); ++i) CHECK(std::isnan(back[i]) == (i / 32 == 1));
-  // fp32 scales stay 1 there: the others of the block keep their numbers.
+  // fp32 scales are 1 in this case: the other elements of the block keep their numbers.
   const std::vector<float> other =
       reference::dequantized(reference::quantized({{1, 96, 1, 32}}, {}, values));
   for (std::size_t i = 0; i < values.size(); ++i) CHECK(std::isnan(other[i]) == (i == 40));
 }
 
-TEST_CASE("block scales: refused, and nothing is written then") {
+TEST_CASE("block scales: invalid arguments are rejected and nothing is written") {
   const BlockGrid grid{2, 5, 1, 2};
   const std::vector<float> ten(10, 1.0F), four(4, 1.0F);
   std::vector<std::uint32_t> six(6, 7), five(5, 7);
@@ -218,5 +219,5 @@ TEST_CASE("block scales: refused, and nothing is written then") {
   for (const e4m3 code : codes) CHECK(code.bits == 7);
   CHECK(target == std::vector<float>(10, 7.0F));
   reference::block_amax({}, grid, direct, 10, {},
-                        six);  // an empty part at the end of the tensor is none
+                        six);  // an empty part at the end of the tensor is valid
 }

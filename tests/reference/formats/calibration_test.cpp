@@ -1,4 +1,4 @@
-// Histograms and what is made of them, by hand.
+// Histograms and the amax computed from them, by hand.
 
 #include <bit>
 #include <cmath>
@@ -15,7 +15,7 @@ namespace {
 
 std::uint32_t amax_bits(float value) { return std::bit_cast<std::uint32_t>(value); }
 
-/// 256 bins, of which some are given, as (bin, count).
+/// 256 bins, some of them given as (bin, count).
 std::vector<std::uint64_t> bins_with(
     const std::vector<std::pair<std::size_t, std::uint64_t>>& given) {
   std::vector<std::uint64_t> count(256, 0);
@@ -23,7 +23,7 @@ std::vector<std::uint64_t> bins_with(
   return count;
 }
 
-/// All of a batch at the width that it needs by itself.
+/// The histogram of a batch with the width of its own amax.
 struct Doubling {
   int w = -149;
   std::uint32_t amax = 0;
@@ -48,7 +48,7 @@ struct Doubling {
 
 }  // namespace
 
-TEST_CASE("bins of a width, open and closed; what is no number is counted apart") {
+TEST_CASE("histogram: bin boundaries by hand; NaNs are counted separately") {
   std::vector<std::uint64_t> count(256 + histogram_extra, 0);
   const std::vector<float> values = {0,      -0.0F, 0.49F,  0.5F, -0.5F,
                                      127.9F, 128,   -1e30F, NAN,  -INFINITY};
@@ -63,19 +63,19 @@ TEST_CASE("bins of a width, open and closed; what is no number is counted apart"
   CHECK(count[256] == 2);
 }
 
-TEST_CASE("the exponent is the least one whose bins reach beyond amax") {
+TEST_CASE("histogram_exponent: the least exponent whose bins contain amax") {
   CHECK(reference::histogram_exponent(0, 2048) == -149);
   CHECK(reference::histogram_exponent(amax_bits(1), 2048) ==
-        -10);  // 2048 * 2^-11 is 1, and not above it
+        -10);  // 2048 * 2^-11 is 1, which is not above amax
   CHECK(reference::histogram_exponent(amax_bits(std::nextafter(1.0F, 0.0F)), 2048) == -11);
   CHECK(reference::histogram_exponent(amax_bits(300), 300) == 1);
   CHECK(reference::histogram_exponent(0x7F7FFFFFU, 256) == 120);
-  CHECK(reference::histogram_exponent(255, 256) == -149);  // in units of the smallest number
+  CHECK(reference::histogram_exponent(255, 256) == -149);  // in units of the smallest subnormal
   CHECK(reference::histogram_exponent(256, 256) == -148);
   CHECK_THROWS_AS(reference::histogram_exponent(0x7F800000U, 256), Error);
 }
 
-TEST_CASE("batches and ranks in any order make the same bins") {
+TEST_CASE("histogram: batches and ranks in any order give the same bins") {
   const Philox philox(3, 1);
   std::vector<std::vector<float>> batches(6);
   std::vector<float> all;
@@ -103,7 +103,7 @@ TEST_CASE("batches and ranks in any order make the same bins") {
   CHECK(whole.count[300] == 0);
 }
 
-TEST_CASE("percentile: the left edge of the first bin at which enough are counted") {
+TEST_CASE("percentile_amax: the left edge of the first bin that reaches the percentile") {
   const std::vector<std::uint64_t> count = bins_with({{0, 90}, {10, 9}, {200, 1}});
   CHECK(reference::percentile_amax(count, 0.5F, 90) == 0);    // bin 0 has 90 of 100
   CHECK(reference::percentile_amax(count, 0.5F, 90.5) == 5);  // bin 10
@@ -115,21 +115,21 @@ TEST_CASE("percentile: the left edge of the first bin at which enough are counte
   CHECK_THROWS_AS(reference::percentile_amax(count, 0.5F, 101), Error);
 }
 
-TEST_CASE("entropy: the last of the clips that lose nothing") {
-  // Bins 4 and 9 are in levels of their own even where two bins are a level: no clip loses anything.
+TEST_CASE("entropy_amax: the last of the clips without loss") {
+  // Bins 4 and 9 have separate levels even where two bins share a level: no clip loses anything.
   CHECK(reference::entropy_amax({}, bins_with({{4, 8}, {9, 3}}), 0.25F, 8) == 64);
-  // Bins 4 and 5 with unlike counts: floor(4 * 128 / i) is 2 from i = 171 on, and floor(5 * 128 / i) is 3 up to
-  // i = 213 and 2 behind. What shares a level is not told apart any more.
+  // Bins 4 and 5 with unequal counts: floor(4 * 128 / i) is 2 from i = 171 on, and floor(5 * 128 /
+  // i) is 3 up to i = 213 and 2 after. Bins that share a level are no longer distinguished.
   CHECK(reference::entropy_amax({}, bins_with({{4, 8}, {5, 3}}), 1, 8) == 213);
-  // An outlier whose neighbours are empty: an infinite divergence wherever it is clipped, none where it is not.
+  // An outlier with empty neighbours: an infinite divergence with every clip below it, none above.
   CHECK(reference::entropy_amax({}, bins_with({{4, 8}, {250, 1}}), 1, 8) == 256);
-  // The first bin counts as the second one does: zeros alone are nothing.
+  // The first bin counts as the second one does: zeros alone count as nothing.
   CHECK(reference::entropy_amax({}, bins_with({{0, 1000}}), 1, 8) == 0);
   CHECK_THROWS_AS(reference::entropy_amax({}, bins_with({}), 1, 8), Error);
   CHECK_THROWS_AS(reference::entropy_amax({}, bins_with({{3, 1}}), 1, 9), Error);
 }
 
-TEST_CASE("mean square: errors of 25 candidates, of which the first least is taken") {
+TEST_CASE("clip_of_errors: the first least error of 25 candidates") {
   // Codes -1, 0, 1 of 2 bits. amax 4, values 3 and 3: the candidate 3 has no error.
   const FakeQuantization options{one_block(1, 2), FakeFormat::integer, 2};
   const std::vector<std::uint32_t> amax = {amax_bits(4)};
@@ -138,7 +138,7 @@ TEST_CASE("mean square: errors of 25 candidates, of which the first least is tak
   reference::clip_errors({}, options, 0, values, amax, errors);
   CHECK(reference::grad_norm_finish(errors[24 - first_clip]) == 0);               // 4 * 24 / 32
   CHECK(reference::grad_norm_finish(errors[32 - first_clip]) == std::sqrt(2.0));  // 3 becomes 4
-  CHECK(reference::grad_norm_finish(errors[0]) == std::sqrt(8.0));  // 1 is the largest there is
+  CHECK(reference::grad_norm_finish(errors[0]) == std::sqrt(8.0));  // 1 is the largest value
   std::vector<std::uint32_t> clipped(1);
   reference::clip_of_errors(amax, errors, clipped);
   CHECK(clipped[0] == amax_bits(3));
@@ -150,7 +150,7 @@ TEST_CASE("mean square: errors of 25 candidates, of which the first least is tak
   CHECK(clipped[0] == amax_bits(1));  // the first one
 }
 
-TEST_CASE("SmoothQuant: alpha shares the range out, within limits") {
+TEST_CASE("smooth_scales: alpha divides the range, within limits") {
   const std::vector<std::uint32_t> inputs = {amax_bits(4), amax_bits(0x1p-31F), amax_bits(1e-6F),
                                              amax_bits(1e6F), 0x7F800000U};
   const std::vector<std::uint32_t> weights = {amax_bits(9), amax_bits(1), amax_bits(1),

@@ -9,7 +9,7 @@ namespace {
 
 bool is_nan_16(std::uint16_t value, std::uint16_t infinity) { return (value & 0x7FFFU) > infinity; }
 
-/// Inputs that do not match float_formats.hpp; a NaN may have any payload.
+/// Inputs whose casts differ from float_formats.hpp; a NaN may have any payload.
 struct Mismatches {
   std::int64_t bf16 = 0;
   std::int64_t fp16 = 0;
@@ -35,7 +35,7 @@ Mismatches mismatches(const std::vector<float>& source) {
 
 }  // namespace
 
-TEST_CASE("casts: every 257th fp32 value") {
+TEST_CASE("casts: every 257th fp32 value equals float_formats.hpp") {
   std::int64_t wrong = 0;
   std::vector<float> source;
   for (std::uint64_t pattern = 0; pattern <= 0xFFFFFFFFU; pattern += 257) {
@@ -48,7 +48,7 @@ TEST_CASE("casts: every 257th fp32 value") {
   CHECK(wrong == 0);
 }
 
-TEST_CASE("casts: around every exponent, every tie and every 16-bit value") {
+TEST_CASE("casts: values around every exponent, tie and 16-bit value") {
   std::vector<float> source;
   const auto add_around = [&](std::uint32_t pattern) {
     for (std::uint32_t offset = 0; offset < 5; ++offset)
@@ -56,8 +56,8 @@ TEST_CASE("casts: around every exponent, every tie and every 16-bit value") {
   };
   for (std::uint32_t sign = 0; sign < 2; ++sign) {
     for (std::uint32_t exponent = 0; exponent < 256; ++exponent) {
-      // The ties of a format lie half a unit of its last place above its values; below 2^-14 fp16 has fewer
-      // bits.
+      // The ties of a format are half a unit of its last place above its values; below 2^-14 fp16
+      // has fewer bits.
       for (int low_bit = 0; low_bit < 23; ++low_bit) {
         add_around(sign << 31 | exponent << 23 | std::uint32_t{1} << low_bit);
         add_around(sign << 31 | exponent << 23 | std::uint32_t{3} << low_bit);
@@ -76,8 +76,8 @@ TEST_CASE("casts: around every exponent, every tie and every 16-bit value") {
   CHECK(found.fp16 == 0);
 }
 
-TEST_CASE("casts: numbers to redo by hand") {
-  // bf16 keeps 7 fraction bits. 1 + 2^-8 lies midway between 1 (even) and 1 + 2^-7; 1 + 3 * 2^-8 midway
+TEST_CASE("casts: by hand") {
+  // bf16 has 7 fraction bits. 1 + 2^-8 is midway between 1 (even) and 1 + 2^-7; 1 + 3 * 2^-8 midway
   // between 1 + 2^-7 (odd) and 1 + 2^-6.
   const std::vector<float> source = {1.0F + 0x1p-8F, 1.0F + 0x3p-8F, -0.0F, 3.4e38F,
                                      0x1p-133F,      0x1p-134F,      inf32};
@@ -87,8 +87,8 @@ TEST_CASE("casts: numbers to redo by hand") {
                                                0x0001, 0x0000, 0x7F80};
   for (std::size_t i = 0; i < source.size(); ++i) CHECK(rounded[i].bits == expected[i]);
 
-  // fp16: the largest value is 65504, and 65520 is midway to the next power of two: infinity. 2^-24 is the
-  // smallest subnormal, 2^-25 midway to 0, which is even.
+  // fp16: the largest value is 65504, and 65520 is midway to the next power of two: infinity. 2^-24
+  // is the smallest subnormal, 2^-25 midway to 0, which is even.
   const std::vector<float> source_16 = {65504.0F, 65519.0F, 65520.0F, 0x1p-24F,
                                         0x1p-25F, 0x3p-25F, -0x1p-14F};
   std::vector<fp16> rounded_16(source_16.size());
@@ -117,7 +117,7 @@ TEST_CASE("widening: all 65536 values of both formats") {
   CHECK(wrong == 0);
 }
 
-TEST_CASE("casts: nothing to do, and lengths that differ") {
+TEST_CASE("casts: empty views are valid, different lengths are rejected") {
   std::vector<float> two(2);
   std::vector<bf16> three_bf16(3);
   std::vector<fp16> three_fp16(3);

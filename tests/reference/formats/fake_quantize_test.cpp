@@ -1,4 +1,4 @@
-// Fake quantization by hand: every number can be redone on paper.
+// Fake quantization by hand.
 
 #include <bit>
 #include <cmath>
@@ -36,7 +36,7 @@ std::vector<int> codes_of(const FakeQuantization& options, const std::vector<flo
 
 }  // namespace
 
-TEST_CASE("integers: ties to even, clipped, narrow or with one code more below") {
+TEST_CASE("fake_quantize: integers tie to even and are clipped, narrow or full range") {
   // amax 127: the scale is 1, and a code is the nearest integer.
   const std::vector<float> values = {0.5F,   1.5F,   2.5F, -0.5F,   -1.5F,
                                      126.5F, 127.4F, 130,  -127.6F, -1000};
@@ -50,7 +50,8 @@ TEST_CASE("integers: ties to even, clipped, narrow or with one code more below")
   CHECK(codes_of(options, values, 7) == std::vector<int>{0, 2, 2, 0, -2, 7, 7, 7, -7, -7});
 }
 
-TEST_CASE("integers: a code divided by the scale; amax 2^-24 and below makes zeros") {
+TEST_CASE(
+    "fake_quantize: integers are codes divided by the scale; amax of at most 2^-24 gives zeros") {
   const FakeQuantization options = one_row(4, FakeFormat::integer, 2);  // codes -1, 0, 1
   const std::vector<float> values = {3, 1, -2, -0.5F};
   CHECK(faked(options, values, {bits_of_amax(4)}) == std::vector<float>{4, 0, -0.0F, -0.0F});
@@ -68,16 +69,16 @@ TEST_CASE("integers: a code divided by the scale; amax 2^-24 and below makes zer
   CHECK(above[0] == std::nextafter(0x1p-24F, 1.0F));  // code 1 of 1 / amax
 }
 
-TEST_CASE("integers: an amax that is infinite or NaN makes NaNs") {
+TEST_CASE("fake_quantize: integers with an infinite or NaN amax are NaN") {
   const FakeQuantization options = one_row(2);
   for (const std::uint32_t amax : {0x7F800000U, 0x7FC00000U, 0x80000001U}) {
     CHECK(std::isnan(faked(options, {1, -2}, {amax})[0]));
   }
 }
 
-TEST_CASE("fp8: two roundings of the scale, saturation, and 1 in the place of a tiny amax") {
+TEST_CASE("fake_quantize: fp8 rounds the scale twice, saturates, and has scale 1 for a tiny amax") {
   const FakeQuantization options = one_row(4, FakeFormat::e4m3);
-  // amax 448: the scale is 1. 17 lies between 16 and 18, a tie to the even fraction.
+  // amax 448: the scale is 1. 17 is midway between 16 and 18: to the even fraction.
   CHECK(faked(options, {17, 19, 1000, -460}, {bits_of_amax(448)}) ==
         std::vector<float>{16, 20, 448, -448});
   // amax 3: g = fp32(448 / 3), h = fp32(1 / g); 3 * g is 448 or its neighbour, and becomes 448 * h.
@@ -89,7 +90,7 @@ TEST_CASE("fp8: two roundings of the scale, saturation, and 1 in the place of a 
   CHECK(faked(five, {9, 57344}, {bits_of_amax(57344)}) == std::vector<float>{8, 57344});
 }
 
-TEST_CASE("an amax for every row, and for every column") {
+TEST_CASE("fake_quantize: an amax for every row, and for every column") {
   const std::vector<float> values = {1, 2, 3, 4, 5, 6};
   FakeQuantization options{{2, 3, 1, 3}, FakeFormat::integer, 2};
   CHECK(faked(options, values, {bits_of_amax(1), bits_of_amax(6)}) ==
@@ -99,7 +100,7 @@ TEST_CASE("an amax for every row, and for every column") {
         std::vector<float>{1, 2, 0, 1, 2, 0});
 }
 
-TEST_CASE("what is refused writes nothing") {
+TEST_CASE("fake_quantize: invalid arguments are rejected and nothing is written") {
   std::vector<float> target = {7, 7};
   const std::vector<float> values = {1, 2};
   const std::vector<std::uint32_t> amax = {bits_of_amax(1)};

@@ -38,10 +38,10 @@ constexpr int largest<e4m3> = 0x7E;
 template <>
 constexpr int largest<e5m2> = 0x7B;
 
-/// R8 by search: the code of the nearest finite value, the even one of two equally near.
+/// R8 by search: the code of the nearest finite value, of two equally near the even one.
 template <class Format>
 int nearest_code(float value) {
-  // Above the largest value there is nothing nearer than it.
+  // No value is nearer to a magnitude above the largest value.
   const double top = to_float(Format{static_cast<std::uint8_t>(largest<Format>)});
   const double magnitude = std::fabs(double{value}) < top ? std::fabs(double{value}) : top;
   int best = 0;
@@ -57,8 +57,8 @@ int nearest_code(float value) {
   return best | (std::signbit(value) ? 0x80 : 0);
 }
 
-/// Both signs of every finite value, of every midpoint between neighbours, and of the fp32 values next to
-/// them; and values far outside.
+/// Both signs of every finite value, of every midpoint between neighbours, and of the fp32 values
+/// next to them; and values far outside.
 template <class Format>
 std::vector<float> interesting() {
   std::vector<float> values;
@@ -96,15 +96,15 @@ std::int64_t num_wrong(const std::vector<float>& values) {
 
 }  // namespace
 
-TEST_CASE("e4m3: numbers to redo by hand") {
-  // 1.0 is 0x38 (exponent field 7, fraction 0); fractions are eighths. 1 + 1/16 is a tie to 1 (even), 1 +
-  // 3/16 one to 1 + 2/8. The smallest normal is 2^-6 (0x08), the smallest subnormal 2^-9 (0x01), and 2^-10 a
-  // tie to 0.
+TEST_CASE("e4m3: by hand") {
+  // 1.0 is 0x38 (exponent field 7, fraction 0); fractions are eighths. 1 + 1/16 is a tie to 1
+  // (even), 1 + 3/16 one to 1 + 2/8. The smallest normal is 2^-6 (0x08), the smallest subnormal
+  // 2^-9 (0x01), and 2^-10 a tie to 0.
   CHECK(cast<e4m3>({1, 1.0625F, 1.1875F, -1, 0, -0.0F}) ==
         std::vector<int>{0x38, 0x38, 0x3A, 0xB8, 0x00, 0x80});
   CHECK(cast<e4m3>({0x1p-6F, 0x1p-9F, 0x1p-10F, 0x3p-10F, 0x1.01p-10F, 0x0.Fp-6F, -0x1p-11F}) ==
         std::vector<int>{0x08, 0x01, 0x00, 0x02, 0x01, 0x08, 0x80});
-  // 448 is 1.75 * 2^8, 0x7E. Everything above stays there, infinity too; 0x7F is NaN.
+  // 448 is 1.75 * 2^8, 0x7E. Everything above saturates to it, infinity too; 0x7F is NaN.
   CHECK(cast<e4m3>({448, 432, 431, 449, 464, 480, 1e30F, inf32, -inf32, -1000}) ==
         std::vector<int>{0x7E, 0x7E, 0x7D, 0x7E, 0x7E, 0x7E, 0x7E, 0x7E, 0xFE, 0xFE});
   CHECK(cast<e4m3>({15.5F, 15.6F, 14.9F}) ==
@@ -113,26 +113,26 @@ TEST_CASE("e4m3: numbers to redo by hand") {
   CHECK((cast<e4m3>({nan32, -nan32})[1] & 0x7F) == 0x7F);
 }
 
-TEST_CASE("e5m2: numbers to redo by hand") {
-  // 1.0 is 0x3C (exponent field 15, fraction 0); fractions are quarters. 1 + 1/8 is a tie to 1, 1 + 3/8 one
-  // to 1.5.
+TEST_CASE("e5m2: by hand") {
+  // 1.0 is 0x3C (exponent field 15, fraction 0); fractions are quarters. 1 + 1/8 is a tie to 1, 1 +
+  // 3/8 one to 1.5.
   CHECK(cast<e5m2>({1, 1.125F, 1.375F, -1, 0, -0.0F}) ==
         std::vector<int>{0x3C, 0x3C, 0x3E, 0xBC, 0x00, 0x80});
   CHECK(cast<e5m2>({0x1p-14F, 0x1p-16F, 0x1p-17F, 0x3p-17F, 0x7p-17F}) ==
         std::vector<int>{0x04, 0x01, 0x00, 0x02, 0x04});
-  // 57344 is 1.75 * 2^15, 0x7B; no cast makes the infinity 0x7C.
+  // 57344 is 1.75 * 2^15, 0x7B; no cast returns the infinity 0x7C.
   CHECK(cast<e5m2>({57344, 57345, 61440, 65536, inf32, -inf32, 3.4e38F}) ==
         std::vector<int>{0x7B, 0x7B, 0x7B, 0x7B, 0x7B, 0xFB, 0x7B});
   const int nan = cast<e5m2>({nan32})[0] & 0x7F;
   CHECK(nan > 0x7C);
 }
 
-TEST_CASE("8-bit casts: every value, every tie and their neighbours") {
+TEST_CASE("8-bit casts: values, ties and their neighbours, against a search") {
   CHECK(num_wrong<e4m3>(interesting<e4m3>()) == 0);
   CHECK(num_wrong<e5m2>(interesting<e5m2>()) == 0);
 }
 
-TEST_CASE("8-bit casts: values from all exponents") {
+TEST_CASE("8-bit casts: values of all exponents, against a search") {
   const Philox philox(12);
   std::vector<float> values;
   for (std::uint64_t i = 0; i < 60000; ++i) {
@@ -177,7 +177,7 @@ TEST_CASE("8-bit widening: all 256 values of both formats") {
   CHECK(std::isnan(wide_e5m2[0x7D]));
 }
 
-TEST_CASE("8-bit casts: nothing to do, and lengths that differ") {
+TEST_CASE("8-bit casts: empty views are valid, different lengths are rejected") {
   std::vector<float> two(2);
   std::vector<e4m3> three_e4m3(3);
   std::vector<e5m2> three_e5m2(3);

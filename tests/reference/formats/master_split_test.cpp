@@ -1,4 +1,5 @@
-// A master as a bf16 parameter and 16 bits beside it: what is split can be joined again, for every float there is.
+// A master as a bf16 parameter and a 16-bit remainder: joining restores the master, for every
+// float.
 
 #include "common/base/float_formats.hpp"
 #include "common/base/parallel_for.hpp"
@@ -36,10 +37,10 @@ std::uint32_t join(SplitRule rule, Pair pair) {
 
 bool is_nan(std::uint32_t b) { return (b & 0x7FFFFFFFU) > 0x7F800000U; }
 
-/// What is not as it has to be, over the floats with bits(i), i in [0, count).
+/// Deviations from the rules, over the floats with bits(i), i in [0, count).
 struct Wrong {
-  std::int64_t joined = 0;  ///< a master that does not come back
-  std::int64_t nans = 0;    ///< a NaN whose parameter is none, or the reverse
+  std::int64_t joined = 0;  ///< masters that are not restored
+  std::int64_t nans = 0;    ///< NaNs with another parameter, or the reverse
   std::int64_t not_nearest =
       0;  ///< parameters that are not those of the cast to nearest even, NaN aside
   std::int64_t not_ties =
@@ -85,7 +86,7 @@ Wrong over(SplitRule rule, std::int64_t count, Bits bits_of) {
 
 }  // namespace
 
-TEST_CASE("split: numbers to redo by hand") {
+TEST_CASE("split_master: by hand") {
   for (const SplitRule rule : {ours, theirs}) {
     CHECK(split(rule, 0x3F800000) == Pair{0x3F80, 0x0000});  // 1
     CHECK(split(rule, 0x3F807FFF) == Pair{0x3F80, 0x7FFF});
@@ -94,7 +95,7 @@ TEST_CASE("split: numbers to redo by hand") {
     CHECK(split(rule, 0x3F818000) ==
           Pair{0x3F82, 0x8000});  // a tie that the cast rounds the same way
     CHECK(split(rule, 0xBF808000) == Pair{0xBF81, 0x8000});
-    CHECK(split(rule, 0x00000001) == Pair{0x0000, 0x0001});  // the smallest subnormal is not lost
+    CHECK(split(rule, 0x00000001) == Pair{0x0000, 0x0001});  // the smallest subnormal is kept
     CHECK(split(rule, 0x80000000) == Pair{0x8000, 0x0000});
     CHECK(split(rule, 0x7F7FFFFF) ==
           Pair{0x7F80, 0xFFFF});  // the largest: its parameter is infinite, as in the cast
@@ -106,7 +107,7 @@ TEST_CASE("split: numbers to redo by hand") {
 }
 
 TEST_CASE(
-    "split: a NaN stays one by our rule; TransformerEngine's makes an infinity or zero of some") {
+    "split_master: a NaN stays a NaN; TransformerEngine's rule gives infinity or zero for some") {
   for (const std::uint32_t b : {0x7F800001U, 0x7F807FFFU, 0x7F808000U, 0x7FC00000U, 0x7FFF8000U,
                                 0x7FFFFFFFU, 0xFF800001U, 0xFFFFFFFFU}) {
     CHECK(split(ours, b) == Pair{0x7FFF, 0});
@@ -118,10 +119,10 @@ TEST_CASE(
   CHECK(split(theirs, 0xFFFFFFFF) == Pair{0x0000, 0xFFFF});
   CHECK(split(theirs, 0x7F800001) == Pair{0x7F80, 0x0001});
   CHECK(split(theirs, 0x7FC00000) ==
-        Pair{0x7FC0, 0x0000});  // the NaN that arithmetic makes on x86 stays one
+        Pair{0x7FC0, 0x0000});  // the NaN of x86 arithmetic stays a NaN
 }
 
-TEST_CASE("split: a parameter that somebody else wrote is joined all the same") {
+TEST_CASE("join_master: a parameter of another origin is joined") {
   CHECK(join(ours, {0x3F80, 0xFFFF}) == 0x3F7FFFFF);
   CHECK(join(theirs, {0x0000, 0x8000}) == 0xFFFF8000);  // nothing is below zero: modulo 2^32
   CHECK(is_nan(join(ours, {0x0000, 0x8000})));
@@ -134,7 +135,7 @@ TEST_CASE("split: a parameter that somebody else wrote is joined all the same") 
 }
 
 TEST_CASE(
-    "split: every parameter with remainders at the ends and in the middle, by TransformerEngine's "
+    "join_master: every parameter with the extreme and middle remainders, by TransformerEngine's "
     "rule") {
   constexpr std::uint16_t remainders[] = {0,      1,      2,      0x00FF, 0x0100, 0x5555, 0x7FFE,
                                           0x7FFF, 0x8000, 0x8001, 0xAAAA, 0xFF00, 0xFFFE, 0xFFFF};
@@ -148,7 +149,7 @@ TEST_CASE(
   CHECK(wrong == 0);
 }
 
-TEST_CASE("split: every 61st float") {
+TEST_CASE("split_master: every 61st float is restored") {
   const auto some = [](std::int64_t i) { return static_cast<std::uint32_t>(61 * i); };
   for (const SplitRule rule : {ours, theirs}) {
     const Wrong wrong = over(rule, (std::int64_t{1} << 32) / 61, some);
@@ -158,14 +159,14 @@ TEST_CASE("split: every 61st float") {
   }
 }
 
-TEST_CASE("nightly: split: every float there is") {
+TEST_CASE("nightly: split_master: every float is restored") {
   const auto all = [](std::int64_t i) { return static_cast<std::uint32_t>(i); };
   for (const SplitRule rule : {ours, theirs}) {
     const Wrong wrong = over(rule, std::int64_t{1} << 32, all);
-    // Of 2^32 patterns none is lost, so that TransformerEngine's rule is a bijection of them.
+    // None of the 2^32 patterns is lost, so TransformerEngine's rule is a bijection of them.
     CHECK(wrong.joined == 0);
-    // [SPLIT:no_even]: one master for each even bf16 below infinity, of either sign, is rounded otherwise than by the
-    // cast.
+    // [SPLIT:no_even]: one master for each even bf16 below infinity, of either sign, is rounded
+    // differently than by the cast.
     CHECK(wrong.not_nearest == 2 * 0x7F80 / 2);
     CHECK(wrong.not_ties == 0);
     // NaNs with an infinite parameter, and with a zero.
@@ -173,7 +174,7 @@ TEST_CASE("nightly: split: every float there is") {
   }
 }
 
-TEST_CASE("split: nothing to do, and lengths that differ") {
+TEST_CASE("split_master: empty views are valid, different lengths are rejected") {
   std::vector<float> two(2), three(3);
   std::vector<bf16> params(3);
   std::vector<std::uint16_t> remainders(3);

@@ -1,4 +1,5 @@
-// The 8-bit casts that do not saturate, and the exponent of a block scale: by hand, and against a search.
+// The 8-bit casts without saturation, and the exponent of a block scale: by hand, and against a
+// search.
 
 #include <algorithm>
 
@@ -27,7 +28,7 @@ std::vector<int> e8m0_codes(const std::vector<float>& source) {
   return codes(reference::cast_to_e8m0, source);
 }
 
-/// R8 by search: the first code that is not below the magnitude.
+/// R8 by search: the first code whose value is not below the magnitude.
 int first_code_above(float value) {
   if (std::isnan(value)) return 255;
   for (int code = 0; code < 254; ++code) {
@@ -47,7 +48,7 @@ std::vector<float> every_bf16() {
   return values;
 }
 
-/// Where the two overflows differ, they differ as R8 says; returns how many values that are.
+/// The two overflow modes differ only where R8 allows; returns the number of values that differ.
 template <class Format>
 std::int64_t num_beyond(Cast<Format>* saturating, Cast<Format>* nonfinite, double limit,
                         bool limit_too, int beyond) {
@@ -76,7 +77,7 @@ std::int64_t num_beyond(Cast<Format>* saturating, Cast<Format>* nonfinite, doubl
 
 }  // namespace
 
-TEST_CASE("overflow nonfinite: numbers to redo by hand") {
+TEST_CASE("overflow nonfinite: by hand") {
   const auto four = [](const std::vector<float>& x) {
     return codes(reference::nonfinite_cast_to_e4m3, x);
   };
@@ -96,21 +97,22 @@ TEST_CASE("overflow nonfinite: numbers to redo by hand") {
 }
 
 TEST_CASE(
-    "overflow nonfinite: every bf16 and its neighbours are as the saturating cast has them, up to "
+    "overflow nonfinite: every bf16 and its neighbours equal the saturating cast, up to "
     "the "
     "limit") {
   const std::int64_t four = num_beyond<e4m3>(reference::cast_to_e4m3,
                                              reference::nonfinite_cast_to_e4m3, 464, false, 0x7F);
   const std::int64_t five = num_beyond<e5m2>(reference::cast_to_e5m2,
                                              reference::nonfinite_cast_to_e5m2, 61440, true, 0x7C);
-  // bf16 patterns above 464 (0x43E8) and from 61440 (0x4770) up to infinity (0x7F80), each with two neighbours and both
-  // signs; of infinity the upper neighbour is a NaN, and 464 and 61440 have one neighbour beyond and one not.
+  // bf16 patterns above 464 (0x43E8) and from 61440 (0x4770) up to infinity (0x7F80), each with two
+  // neighbours and both signs; the upper neighbour of infinity is a NaN, and 464 and 61440 have one
+  // neighbour beyond and one not.
   CHECK(four == 2 * (3 * (0x7F80 - 0x43E8) - 1 + 1));
   CHECK(five == 2 * (3 * (0x7F80 - 0x4770) - 1 + 2));
 }
 
-TEST_CASE("e8m0: numbers to redo by hand") {
-  // 127 is 1; what is above a power of two has the next one, up to 2^127, which is all there is.
+TEST_CASE("e8m0: by hand") {
+  // 127 is 1; a value above a power of two gets the next one, up to 2^127, the largest.
   CHECK(e8m0_codes(
             {1, 2, 0.5F, 1.5F, -1.5F, std::nextafter(1.0F, 2.0F), std::nextafter(1.0F, 0.0F)}) ==
         std::vector<int>{127, 128, 126, 128, 128, 128, 127});
@@ -130,7 +132,7 @@ TEST_CASE("e8m0: every bf16 and its neighbours, against a search") {
   CHECK(wrong == 0);
 }
 
-TEST_CASE("e8m0: all codes widened, and back") {
+TEST_CASE("e8m0: all codes widened and cast back") {
   std::vector<e8m0> all;
   for (int code = 0; code < 256; ++code) all.push_back({static_cast<std::uint8_t>(code)});
   std::vector<float> wide(256);
@@ -148,7 +150,7 @@ TEST_CASE("e8m0: all codes widened, and back") {
   CHECK(back[255] == 255);
 }
 
-TEST_CASE("overflow, e8m0: nothing to do, and lengths that differ") {
+TEST_CASE("overflow, e8m0: empty views are valid, different lengths are rejected") {
   std::vector<float> two(2);
   std::vector<e4m3> four(3);
   std::vector<e5m2> five(3);

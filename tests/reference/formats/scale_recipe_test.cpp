@@ -1,4 +1,4 @@
-// Scales from largest magnitudes: numbers that can be redone on paper, and every amax there is.
+// Scales from largest magnitudes: by hand, and every amax.
 
 #include "common/base/float_formats.hpp"
 #include "common/base/parallel_for.hpp"
@@ -54,7 +54,7 @@ Delayed delayed(const DelayedScaling& options, std::vector<std::uint32_t> histor
 
 }  // namespace
 
-TEST_CASE("current scales: numbers to redo by hand") {
+TEST_CASE("current scales: by hand") {
   CHECK(current({}, amax_of(448)).scale == 1);
   CHECK(current({}, amax_of(7)).scale == 64);
   CHECK(current({}, amax_of(7)).scale_inv == 0x1p-6F);
@@ -63,12 +63,13 @@ TEST_CASE("current scales: numbers to redo by hand") {
   CHECK(current({.power_of_two = true}, amax_of(3)).scale ==
         128);  // rounded down, so that 3 * 128 still fits
   CHECK(current({.power_of_two = true}, amax_of(3)).scale_inv == 0x1p-7F);
-  // The reciprocal is rounded too: 448 / 3 and its reciprocal are 0x43155555 and 0x3BDB6DB7 (3 / 448 is 0x3BDB6DB7).
+  // The reciprocal is rounded too: 448 / 3 and its reciprocal are 0x43155555 and 0x3BDB6DB7 (3 /
+  // 448 is 0x3BDB6DB7).
   CHECK(bits(current({}, amax_of(3)).scale) == 0x43155555U);
   CHECK(bits(current({}, amax_of(3)).scale_inv) == 0x3BDB6DB7U);
 }
 
-TEST_CASE("current scales: what is empty, infinite, NaN or small") {
+TEST_CASE("current scales: amax of 0, infinity, NaN or a small value") {
   for (const bool power_of_two : {false, true}) {
     for (const std::uint32_t amax : {0U, inf_bits, nan_bits, 0x7F800001U, 0xFFFFFFFFU}) {
       const Scales s = current({.power_of_two = power_of_two}, amax);
@@ -82,7 +83,7 @@ TEST_CASE("current scales: what is empty, infinite, NaN or small") {
         0x00200000U);  // 1 / (2^128 (1 - 2^-24)) is 2^-128 (1 + 2^-24), subnormal
   CHECK(current({.power_of_two = true}, 1).scale == 0x1p127F);
   CHECK(current({.power_of_two = true}, 1).scale_inv == 0x1p-127F);
-  // epsilon takes the place of a smaller amax, of 0 too, and of no NaN.
+  // epsilon replaces a smaller amax, 0 too, but not a NaN.
   CHECK(current({.epsilon = 0.5F}, amax_of(0.25F)).scale == 896);
   CHECK(current({.epsilon = 0.5F}, 0).scale == 896);
   CHECK(current({.epsilon = 0.5F}, amax_of(0.5F)).scale == 896);
@@ -91,7 +92,7 @@ TEST_CASE("current scales: what is empty, infinite, NaN or small") {
   CHECK(current({.epsilon = -0.0F}, 0).scale == 1);
 }
 
-TEST_CASE("mxfp8 scales: numbers to redo by hand") {
+TEST_CASE("mxfp8 scales: by hand") {
   CHECK(mxfp8(Fp8::e4m3, amax_of(448)).code == 127);
   CHECK(mxfp8(Fp8::e4m3, amax_of(std::nextafter(448.0F, inf32))).code ==
         128);                                       // up: 448.00003 would not fit
@@ -112,7 +113,8 @@ TEST_CASE("mxfp8 scales: numbers to redo by hand") {
 
 namespace {
 
-/// Exponents of all amax with bits i * step that are not the least that lets amax fit, from where nothing is subnormal.
+/// Exponents of all amax with bits i * step that are not the least one with which amax fits, for
+/// normal numbers.
 std::int64_t not_the_least(Fp8 format, std::int64_t step) {
   const double top = largest_of(format);
   constexpr std::int64_t block = 1 << 14;
@@ -145,11 +147,11 @@ std::int64_t not_the_least(Fp8 format, std::int64_t step) {
 
 }  // namespace
 
-TEST_CASE("mxfp8 scales: the least exponent that lets amax fit, of every 101st amax") {
+TEST_CASE("mxfp8 scales: the least exponent with which amax fits, for every 101st amax") {
   for (const Fp8 format : {Fp8::e4m3, Fp8::e5m2}) CHECK(not_the_least(format, 101) == 0);
 }
 
-TEST_CASE("nightly: mxfp8 scales: the least exponent that lets amax fit, of every amax") {
+TEST_CASE("nightly: mxfp8 scales: the least exponent with which amax fits, for every amax") {
   for (const Fp8 format : {Fp8::e4m3, Fp8::e5m2}) CHECK(not_the_least(format, 1) == 0);
 }
 
@@ -165,12 +167,12 @@ TEST_CASE("delayed scales: the window moves, and the newest and the oldest count
   CHECK(delayed({.format = Fp8::e5m2}, {seven, 0}, 5).scale[0] == 8192);
   CHECK(delayed({.margin = 3}, {seven, 0}, 5).scale[0] == 8);
   CHECK(delayed({}, {seven}, 5).history ==
-        std::vector<std::uint32_t>{0});  // a window of the step alone
+        std::vector<std::uint32_t>{0});  // a window of the current step only
   CHECK(delayed({}, {seven}, 5).scale[0] == 64);
   CHECK(delayed({}, {seven, one}, 5).history == std::vector<std::uint32_t>{0, seven});
 }
 
-TEST_CASE("delayed scales: a tensor that nobody used") {
+TEST_CASE("delayed scales: a tensor without a gradient keeps its scale") {
   const std::uint32_t one = amax_of(1), two = amax_of(2);
   const std::vector<std::uint32_t> before = {0, two, one};
   const Delayed kept = delayed({.empty = EmptyAmax::keep}, before, 5);
@@ -180,7 +182,7 @@ TEST_CASE("delayed scales: a tensor that nobody used") {
   const Delayed rolled = delayed({.empty = EmptyAmax::roll}, before, 5);
   CHECK(rolled.history == std::vector<std::uint32_t>{0, one, 0});
   CHECK(rolled.scale[0] == 224);
-  // most_recent has nothing to make a scale of, and neither has an empty window.
+  // most_recent has no amax to compute a scale from, and neither has an empty window.
   CHECK(
       delayed({.choice = AmaxChoice::most_recent, .empty = EmptyAmax::roll}, before, 5).scale[0] ==
       5);
@@ -208,7 +210,7 @@ TEST_CASE("delayed scales: quotients that are too large or too small") {
   CHECK(delayed({.margin = 6}, {amax_of(largest32), 0}, 5).scale[0] == 448.0F / 64.0F / largest32);
 }
 
-TEST_CASE("delayed scales: tensors do not see each other, over several steps") {
+TEST_CASE("delayed scales: tensors are independent over several steps") {
   const DelayedScaling options{.history = 3};
   std::vector<std::uint32_t> history(9);
   std::vector<float> scale(3, 1), scale_inv(3, 1);
@@ -228,7 +230,7 @@ TEST_CASE("delayed scales: tensors do not see each other, over several steps") {
         std::vector<std::uint32_t>{0, last, last, 0, 0, amax_of(14), 0, amax_of(1), amax_of(2)});
 }
 
-TEST_CASE("scale recipes: refused") {
+TEST_CASE("scale recipes: invalid arguments are rejected") {
   std::vector<std::uint32_t> two(2), six(6);
   std::vector<float> a(2), b(2), three(3);
   std::vector<e8m0> exponents(3);

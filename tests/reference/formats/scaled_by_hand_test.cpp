@@ -1,4 +1,4 @@
-// Parameters in 8 bits (R24) with numbers that can be redone by hand: master minus gradient, one step after another.
+// 8-bit parameters (R24) by hand: master minus gradient, one step after another.
 
 #include <string>
 
@@ -9,7 +9,7 @@ using namespace zeroproof::tests;
 
 namespace {
 
-/// Plain sgd with a rate of 1 and one micro-batch: what a step takes off the masters is the leaf.
+/// Plain sgd with a rate of 1 and one micro-batch: a step subtracts the gradient from the masters.
 struct ByHand {
   explicit ByHand(const ParamScaling& scaling, MissingGrad missing = MissingGrad::zero)
       : layout({{"w", {2, 3}}, {"v", {2}}}),
@@ -35,7 +35,7 @@ struct ByHand {
   }
   void begin() { optimizer = std::make_unique<reference::DenseOptimizer>(settings, state); }
 
-  /// Takes so much off; has_grad: of w and v.
+  /// Subtracts these values; has_grad: of w and v.
   bool take_off(const std::vector<float>& w, const std::vector<float>& v,
                 const std::vector<bool>& has_grad = {true, true}) {
     std::vector<float> leaf(master.size(), nan32);
@@ -51,7 +51,7 @@ struct ByHand {
     const auto* begin = static_cast<const T*>(view.data);
     return {begin, begin + view.numel};
   }
-  /// Amaxes as the numbers they are.
+  /// The amax values as floats.
   std::vector<float> amax(BufferId id = BufferId::amax) const {
     std::vector<float> values;
     for (const std::uint32_t word : words<std::uint32_t>(id))
@@ -84,12 +84,12 @@ ParamScaling delayed_of_three() {
   return scaling;
 }
 
-/// What doubles the masters of w.
+/// The gradient that doubles the masters of w.
 const Floats doubling = {-1, 2, -0.5F, 0, -4, 0.25F};
 
 }  // namespace
 
-TEST_CASE("scaled parameters by hand: current makes the scale of a step from its own amax") {
+TEST_CASE("scaled parameters by hand: current computes the scale of a step from its own amax") {
   ParamScaling scaling = scaling_of(ScaleRecipe::current);
   scaling.columnwise = true;
   ByHand run(scaling);
@@ -111,7 +111,7 @@ TEST_CASE("scaled parameters by hand: current makes the scale of a step from its
   CHECK(run.codes(BufferId::param_full, 1024, 2) == Floats{448, -448});
 }
 
-TEST_CASE("scaled parameters by hand: delayed casts by amaxes before, and saturates meanwhile") {
+TEST_CASE("scaled parameters by hand: delayed casts by earlier amaxes, and saturates meanwhile") {
   ByHand run(delayed_of_three());
   run.begin();
   CHECK(run.amax() == Floats{4, 1});
@@ -121,7 +121,7 @@ TEST_CASE("scaled parameters by hand: delayed casts by amaxes before, and satura
   CHECK(run.take_off(doubling, {0, 0}));
   CHECK(run.amax() == Floats{8, 1});
   CHECK(run.amax(BufferId::amax_history) == Floats{8, 0, 4, 1, 0, 1});
-  CHECK(run.scales() == Floats{112, 448});  // of the amax 4 that the beginning has collected
+  CHECK(run.scales() == Floats{112, 448});  // of the amax 4, collected at the start
   CHECK(run.codes() == Floats{224, -448, 112, 0, 448, -56});  // 8 * 112 saturates
   CHECK(run.take_off({2, -4, 1, 0, 7, -0.5F}, {0, 0}));       // to zeros, and 1
   CHECK(run.amax() == Floats{1, 1});
@@ -130,12 +130,12 @@ TEST_CASE("scaled parameters by hand: delayed casts by amaxes before, and satura
   CHECK(run.codes() == Floats{0, 0, 0, 0, 56, 0});
   for (int step = 0; step < 2; ++step) CHECK(run.take_off({0, 0, 0, 0, 0, 0}, {0, 0}));
   CHECK(run.amax(BufferId::amax_history) == Floats{1, 1, 1, 1, 1, 1});
-  CHECK(run.scales() == Floats{56, 448});  // 8 was looked at once more, when it left
+  CHECK(run.scales() == Floats{56, 448});  // 8 counted for the last time, when it left
   CHECK(run.take_off({0, 0, 0, 0, 0, 0}, {0, 0}));
   CHECK(run.scales() == Floats{448, 448});
 }
 
-TEST_CASE("scaled parameters by hand: a tensor of zeros keeps its history, or rolls it") {
+TEST_CASE("scaled parameters by hand: a tensor of zeros keeps or shifts its history") {
   for (const EmptyAmax empty : {EmptyAmax::keep, EmptyAmax::roll}) {
     ParamScaling scaling = delayed_of_three();
     scaling.empty = empty;
@@ -150,7 +150,7 @@ TEST_CASE("scaled parameters by hand: a tensor of zeros keeps its history, or ro
   }
 }
 
-TEST_CASE("scaled parameters by hand: a tensor that nobody used keeps codes, scale and history") {
+TEST_CASE("scaled parameters by hand: a tensor without a gradient keeps codes, scale and history") {
   ByHand run(delayed_of_three(), MissingGrad::skip);
   run.begin();
   CHECK(run.take_off(doubling, {0, 0}, {false, true}));
@@ -175,7 +175,7 @@ TEST_CASE("scaled parameters by hand: a skipped step changes nothing") {
   CHECK(run.codes() == Floats{224, -448, 112, 0, 448, -56});
 }
 
-TEST_CASE("scaled parameters by hand: a state with scales gives the codes it was saved with") {
+TEST_CASE("scaled parameters by hand: a state with scales restores its codes") {
   ByHand run(delayed_of_three());
   run.begin();
   CHECK(run.take_off(doubling, {0, 0}));
@@ -203,7 +203,7 @@ TEST_CASE("scaled parameters by hand: a state with scales gives the codes it was
 }
 
 TEST_CASE(
-    "scaled parameters by hand: dequantised masters are what their codes stand for, at a beginning "
+    "scaled parameters by hand: dequantised masters are the values of their codes, at the start "
     "only") {
   ParamScaling scaling = scaling_of(ScaleRecipe::current);
   scaling.power_of_two = true;
@@ -220,12 +220,11 @@ TEST_CASE(
 
   const Floats scales = run.scales();
   run.state.param_scale = scales;
-  run.begin();  // goes on: the masters are taken as they are
+  run.begin();  // continues: the masters do not change
   CHECK(run.optimizer->master()[2] == 0.53F);
 }
 
-TEST_CASE(
-    "scaled parameters by hand: columns of rows in blocks have scales and codes of their own") {
+TEST_CASE("scaled parameters by hand: columns of rows in blocks have their own scales and codes") {
   ParamScaling scaling = scaling_of(ScaleRecipe::mxfp8);
   scaling.columnwise = true;
   ByHand run(scaling, MissingGrad::skip);
@@ -241,7 +240,7 @@ TEST_CASE(
         Floats{256, -128, 256, 0, 256, -128});  // row after row
   CHECK(run.codes(BufferId::column_shard) == run.codes(BufferId::param_columns));
   CHECK(run.codes(BufferId::param_columns, 1024, 2) == Floats{256, 0});
-  // w doubles, v is not used: it keeps codes and scales, and its amax is 0.
+  // w doubles, v has no gradient: it keeps codes and scales, and its amax is 0.
   CHECK(run.take_off(doubling, {0, 0}, {true, false}));
   CHECK(run.amax(BufferId::column_amax) == Floats{2, 8, 1, 0, 0});
   CHECK(run.words<float>(BufferId::column_scale) == Floats{128, 32, 256, 256, 0x1p127F});
@@ -249,7 +248,8 @@ TEST_CASE(
   CHECK(run.codes(BufferId::param_columns, 1024, 2) == Floats{256, 0});
 }
 
-TEST_CASE("scaled parameters by hand: columns are made of masters as the first step finds them") {
+TEST_CASE(
+    "scaled parameters by hand: columns are computed from the masters before the first step") {
   ParamScaling scaling = scaling_of(ScaleRecipe::blockwise);
   scaling.blocks = ScaleBlocks::row_128;
   scaling.columnwise = true;
@@ -264,7 +264,7 @@ TEST_CASE("scaled parameters by hand: columns are made of masters as the first s
   CHECK(run.words<float>(BufferId::column_scale) == Floats{256, 64, 512, 256, 1});
   CHECK(run.codes(BufferId::param_columns) == Floats{256, -128, 256, 0, 256, -128});
 
-  // A state says nothing of columns: they come of its masters again.
+  // A state has no columns: they are computed from its masters.
   const Floats scales = run.scales();
   run.state.param_scale = scales;
   run.begin();
@@ -272,7 +272,7 @@ TEST_CASE("scaled parameters by hand: columns are made of masters as the first s
   CHECK(run.amax(BufferId::column_amax) == Floats{1, 4, 0.53F, 1, 0});
 }
 
-TEST_CASE("scaled parameters by hand: rows of 32 have scales of their own") {
+TEST_CASE("scaled parameters by hand: rows of 32 have their own scales") {
   const FlatLayout layout({{"w", {2, 40}}});
   std::vector<float> master(static_cast<std::size_t>(layout.padded_numel()), 1.0F);
   master[0] = 448;

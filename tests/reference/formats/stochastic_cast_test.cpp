@@ -15,7 +15,7 @@ std::vector<std::uint16_t> rounded(const std::vector<float>& source, const Round
   return result;
 }
 
-/// The word R15 gives to a global index, from the block function alone.
+/// The word of R15 for a global index, from the block function alone.
 std::uint32_t word(const RoundingDraw& draw, std::uint64_t index) {
   const std::uint64_t block = index / 4;
   return philox4x32({static_cast<std::uint32_t>(block), static_cast<std::uint32_t>(block >> 32),
@@ -25,7 +25,7 @@ std::uint32_t word(const RoundingDraw& draw, std::uint64_t index) {
 
 }  // namespace
 
-TEST_CASE("stochastic cast: the sum of R8, whatever the draw and the position") {
+TEST_CASE("stochastic cast: the sum of R8, for any draw and position") {
   std::vector<float> source = random_values(1025, 6, 60);
   source[3] = 0x1.8p-140F;  // a subnormal of both formats
   source[4] = -0x1p-149F;
@@ -40,7 +40,7 @@ TEST_CASE("stochastic cast: the sum of R8, whatever the draw and the position") 
       if (result[i] != static_cast<std::uint16_t>(sum >> 16)) ++wrong;
     }
     CHECK(wrong == 0);
-    // A piece of the buffer draws what the whole would have drawn there.
+    // A piece of the buffer has the draws of its positions in the whole.
     RoundingDraw later = draw;
     later.first_index += 502;
     const std::vector<float> tail(source.begin() + 502, source.end());
@@ -48,14 +48,15 @@ TEST_CASE("stochastic cast: the sum of R8, whatever the draw and the position") 
   }
 }
 
-TEST_CASE("stochastic cast: exact values and specials do not move") {
+TEST_CASE("stochastic cast: exact values and specials do not change") {
   const std::vector<float> fixed = {1,      -2.5F,     0,          -0.0F,      inf32,
                                     -inf32, 0x1p-133F, -0x1p-126F, 0x1.FEp127F};
   for (std::uint64_t step = 0; step < 50; ++step) {
     const std::vector<std::uint16_t> result = rounded(fixed, {3, step, 0});
     for (std::size_t i = 0; i < fixed.size(); ++i) CHECK(result[i] == to_bf16(fixed[i]).bits);
   }
-  // NaNs with the smallest and the largest payload; added to, they could become an infinity or a number.
+  // NaNs with the smallest and the largest payload; adding to them could give an infinity or a
+  // number.
   const std::vector<float> nans = {
       std::bit_cast<float>(0x7F800001U), std::bit_cast<float>(0x7FFFFFFFU),
       std::bit_cast<float>(0xFFFFFFFFU), std::bit_cast<float>(0xFF80FFFFU)};
@@ -64,9 +65,9 @@ TEST_CASE("stochastic cast: exact values and specials do not move") {
   }
 }
 
-TEST_CASE("stochastic cast: goes up for the right share of all draws") {
-  // 1 + 2^-9 lies a quarter of the gap 2^-7 above 1: one draw in four goes up. 40000 draws, the share has a
-  // standard deviation of 0.0022.
+TEST_CASE("stochastic cast: rounds up for the correct share of all draws") {
+  // 1 + 2^-9 is a quarter of the gap 2^-7 above 1: one draw in four rounds up. With 40000 draws the
+  // share has a standard deviation of 0.0022.
   const std::vector<float> source(40000, 1 + 0x1p-9F);
   std::int64_t up = 0;
   for (const std::uint16_t bits : rounded(source, {11, 1, 0})) {
@@ -75,14 +76,14 @@ TEST_CASE("stochastic cast: goes up for the right share of all draws") {
   }
   CHECK(up > 9600);
   CHECK(up < 10400);
-  // The sign does not matter: away from 0 just as often.
+  // The sign has no effect: the magnitude is rounded up as often.
   const std::vector<float> negative(40000, -(1 + 0x1p-9F));
   std::int64_t away = 0;
   for (const std::uint16_t bits : rounded(negative, {11, 1, 0})) away += bits == 0xBF81 ? 1 : 0;
   CHECK(away == up);
 }
 
-TEST_CASE("stochastic cast: above the largest finite value, and what a draw depends on") {
+TEST_CASE("stochastic cast: values above the largest finite one, and the inputs of a draw") {
   const std::vector<float> high(4000, 3.4e38F);  // between the largest bf16 and infinity
   std::int64_t infinities = 0;
   for (const std::uint16_t bits : rounded(high, {1, 1, 0})) {
@@ -104,7 +105,7 @@ TEST_CASE("stochastic cast: above the largest finite value, and what a draw depe
         first);  // only the low word of t counts
 }
 
-TEST_CASE("stochastic cast: nothing to do, and lengths that differ") {
+TEST_CASE("stochastic cast: empty views are valid, different lengths are rejected") {
   std::vector<float> two(2);
   std::vector<bf16> three(3);
   reference::stochastic_cast_to_bf16({}, {}, {}, {});

@@ -1,4 +1,4 @@
-// Binned sums of leaves that come in CP parts (R11): numbers by hand.
+// Binned sums of gradients in CP parts (R11), by hand.
 
 #include "tests/reference/alone.hpp"
 
@@ -28,7 +28,7 @@ class HandParts final : public GradSource {
 
 }  // namespace
 
-TEST_CASE("binned: parts of CP ranks are rounded to a leaf first, in every stage and order") {
+TEST_CASE("binned: parts of CP ranks are rounded to a gradient first, in every stage and order") {
   for (int stage = 0; stage <= 3; ++stage) {
     for (const MicroBatchOrder order : {MicroBatchOrder::contiguous, MicroBatchOrder::strided}) {
       for (const int world_size : {2, 4}) {
@@ -54,11 +54,11 @@ TEST_CASE("binned: parts of CP ranks are rounded to a leaf first, in every stage
                    std::vector<float>());  // one rank owns the only chunk; in stage 0 all have it
         CHECK(sums.size() == static_cast<std::size_t>(stage == 0 ? world_size : 1));
         for (const std::vector<float>& sum : sums) {
-          // 1 + 2^-24 is a tie and goes to 1; 2^-24 more in the other leaf is one again. The parts alone would give 1 +
-          // 2^-23.
+          // 1 + 2^-24 is a tie and rounds to 1; 2^-24 more in the other gradient is one again. The
+          // parts alone would give 1 + 2^-23.
           CHECK(sum[0] == 1);
           CHECK(bits(sum[1]) == bits(0.0F));
-          // The first leaf overflows; of the parts, two cancel.
+          // The first gradient overflows; of the parts, two cancel.
           CHECK(std::isnan(sum[2]));
         }
       }

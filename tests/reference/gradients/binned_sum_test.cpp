@@ -1,4 +1,4 @@
-// Leaves added in bins (R11, binned): numbers by hand, and the definition once more in whole integers.
+// Sums in bins (R11, binned): by hand, and against the definition in whole integers.
 
 #include <algorithm>
 #include <array>
@@ -79,7 +79,8 @@ float rounded(Int128 value, int exponent) {
   return negative ? -result : result;
 }
 
-/// The definition without any order: bins from the largest leaf, and of every leaf what reaches into the upper two.
+/// The definition without an order: bins from the largest term, and the bits of every term in the
+/// upper two.
 float oracle(const std::vector<float>& leaves) {
   int top = 0;
   for (const float leaf : leaves) {
@@ -104,7 +105,8 @@ std::vector<float> leaves_of(std::uint64_t seed, std::size_t count, int spread) 
 }  // namespace
 
 TEST_CASE("binned: by hand") {
-  // 1 = 2^23 * 2^(126 - 149): bin 6 = ceil(126 / 24), shifted by 126 mod 24 = 6, so h = 2^(23 + 6 - 24) = 32.
+  // 1 = 2^23 * 2^(126 - 149): bin 6 = ceil(126 / 24), shifted by 126 mod 24 = 6, so h = 2^(23 + 6 -
+  // 24) = 32.
   CHECK(sum_of({1}) == fields(6, 32, 0));
   CHECK(sum_of({-1}) == fields(6, -32, 0));
   // 2^-24 has s = 102: bin 5, h = 32. Half a unit in the last place of 1, and a tie.
@@ -112,18 +114,18 @@ TEST_CASE("binned: by hand") {
   CHECK(sum_of({0x1p-24F, 1}) == fields(6, 32, 32));
   CHECK(sum_of({1, 0x1p-24F}).value() == 1);
   CHECK(sum_of({1, 0x1p-24F, 0x1p-24F}).value() ==
-        1 + 0x1p-23F);  // one fp32 addition after another gives 1
-  CHECK(sum_of({0x1p-24F, 1, 0x1p-48F}) ==
-        fields(6, 32, 32));                          // bin 4 is below the two that are kept
-  CHECK(sum_of({0x1p-48F, 1}) == fields(6, 32, 0));  // and so it is when it comes first
-  CHECK(sum_of({0x1p-48F, 0x1p-24F, 1}) == fields(6, 32, 32));  // or climbs
+        1 + 0x1p-23F);                                          // sequential fp32 additions give 1
+  CHECK(sum_of({0x1p-24F, 1, 0x1p-48F}) == fields(6, 32, 32));  // bin 4 is below the two kept bins
+  CHECK(sum_of({0x1p-48F, 1}) == fields(6, 32, 0));             // also when it comes first
+  CHECK(sum_of({0x1p-48F, 0x1p-24F, 1}) == fields(6, 32, 32));  // or in increasing order
   // 1 + 2^-23 = (2^23 + 1) * 2^-23: shifted by 6 it is 2^29 + 64.
   CHECK(sum_of({1 + 0x1p-23F}) == fields(6, 32, 64));
   CHECK(sum_of({-1 - 0x1p-23F}) == fields(6, -32, -64));
 }
 
 TEST_CASE("binned: the sum is rounded once, from all its 56 bits") {
-  // 2^54 + 2^30 lies half way between two fp32 values; one more unit decides, and would be lost in fp64.
+  // 2^54 + 2^30 is midway between two fp32 values; one more unit decides, and would be lost in
+  // fp64.
   CHECK(fields(1, (1 << 30) + 64, 0).value() == 0x1p-95F);
   CHECK(fields(1, (1 << 30) + 64, 1).value() == 0x1.000002p-95F);
   CHECK(fields(1, (1 << 30) + 64, -1).value() == 0x1p-95F);
@@ -142,12 +144,12 @@ TEST_CASE("binned: zeros, subnormals and cancellation") {
   CHECK(bits(sum_of({3, -3}).value()) == bits(0.0F));
   CHECK(sum_of({3, -3}).top[0] == 6);
   CHECK(sum_of({0x1p100F, 1, -0x1p100F}).value() ==
-        0);  // 1 lies below the bins of 2^100, whatever the order
+        0);  // 1 is below the bins of 2^100, in any order
   CHECK(sum_of({1, 0x1p100F, -0x1p100F}).value() == 0);
-  CHECK(sum_of({0x1p20F, 0x1p-4F, -0x1p20F}).value() == 0x1p-4F);  // here it does not
+  CHECK(sum_of({0x1p20F, 0x1p-4F, -0x1p20F}).value() == 0x1p-4F);  // here it is not
 }
 
-TEST_CASE("binned: what is not finite stays") {
+TEST_CASE("binned: values that are not finite stay") {
   for (const float bad : {inf32, -inf32, nan32}) {
     CHECK(std::isnan(sum_of({bad}).value()));
     CHECK(std::isnan(sum_of({bad, 1, -1}).value()));
@@ -162,13 +164,12 @@ TEST_CASE("binned: what is not finite stays") {
     other.add(sum_of({2}));
     CHECK(std::isnan(other.value()));
   }
-  // Two infinities of both signs, and no other way to get one than to be too large.
+  // Infinities of both signs; only too large sums give others.
   CHECK(std::isnan(sum_of({inf32, -inf32}).value()));
   const float largest = std::numeric_limits<float>::max();
   CHECK(sum_of({largest, largest}).value() == inf32);
   CHECK(sum_of({-largest, -largest}).value() == -inf32);
-  CHECK(sum_of({largest, largest, -largest}).value() ==
-        largest);  // a partial sum overflows nowhere
+  CHECK(sum_of({largest, largest, -largest}).value() == largest);  // no partial sum overflows
 }
 
 TEST_CASE("binned: every exponent, both ends of its significands") {
@@ -191,7 +192,7 @@ TEST_CASE("binned: every exponent, both ends of its significands") {
   }
 }
 
-TEST_CASE("binned: 128 leaves fit") {
+TEST_CASE("binned: 128 terms do not overflow the bins") {
   for (int e = 1; e <= 254; ++e) {
     const float x = std::bit_cast<float>(static_cast<std::uint32_t>(e) << 23 | 0x7FFFFFU);
     for (const float leaf : {x, -x}) {
@@ -202,11 +203,11 @@ TEST_CASE("binned: 128 leaves fit") {
   }
 }
 
-TEST_CASE("binned: random leaves against the definition in whole integers") {
+TEST_CASE("binned: random terms against the definition in whole integers") {
   for (std::uint64_t seed = 1; seed <= 400; ++seed) {
     const int spread = std::array<int, 6>{1, 8, 20, 30, 60, 120}[seed % 6];
     std::vector<float> leaves = leaves_of(seed, 1 + seed % 128, spread);
-    if (seed % 3 == 0) {  // bring them down to where subnormals are
+    if (seed % 3 == 0) {  // scale them down to subnormals
       for (float& leaf : leaves) leaf = std::ldexp(leaf, -130);
     }
     if (seed % 5 == 0) {  // almost everything cancels
@@ -244,8 +245,8 @@ TEST_CASE("binned: any order and any grouping gives the same integers") {
   }
 }
 
-TEST_CASE("binned: the distance from the true sum keeps its bound") {
-  // Exponents so close together that everything fits into 128 bits, in units of 2^-149 * 2^90.
+TEST_CASE("binned: the error of the sum is within its bound") {
+  // Exponents so close that everything fits into 128 bits, in units of 2^-149 * 2^90.
   for (std::uint64_t seed = 1; seed <= 200; ++seed) {
     const std::vector<float> leaves = leaves_of(5000 + seed, 1 + seed % 128, 25);
     const auto units = [](float x) { return static_cast<Int128>(std::ldexp(double{x}, 48)); };
@@ -263,7 +264,7 @@ TEST_CASE("binned: the distance from the true sum keeps its bound") {
   }
 }
 
-TEST_CASE("binned: elements do not meet, and lengths must fit") {
+TEST_CASE("binned: elements are independent, different lengths are rejected") {
   const std::vector<float> leaf = {1, -0x1p-30F, nan32, 0, 0x1p90F};
   Sum sum(leaf.size());
   reference::binned_deposit({}, leaf, sum.view());

@@ -1,5 +1,5 @@
 #pragma once
-// Dot products once more, bit by bit: slow, and nothing in common with limbs.
+// Dot products bit by bit: slow, and without limbs.
 
 #include <algorithm>
 #include <array>
@@ -25,7 +25,7 @@ class CountedBits {
     }
   }
 
-  /// Carries are moved up, and the bits that are left are rounded as on paper.
+  /// Propagates carries, and rounds the remaining bits as on paper.
   double rounded() const {
     std::array<std::int64_t, size> digits = bits_;
     if (!carry(digits)) {  // below zero: the digits of the negated number
@@ -39,7 +39,8 @@ class CountedBits {
  private:
   static constexpr std::size_t size = 700;
 
-  /// Every digit becomes 0 or 1; false if the number is negative, because then a carry is left over.
+  /// Every digit becomes 0 or 1; returns false if the number is negative, because then a carry
+  /// remains.
   static bool carry(std::array<std::int64_t, size>& digits) {
     std::int64_t over = 0;
     for (std::int64_t& digit : digits) {
@@ -60,7 +61,7 @@ class CountedBits {
       kept += std::ldexp(static_cast<double>(digits[p]), static_cast<int>(p));
     }
     if (p == 0) return std::ldexp(kept, -298);
-    const double half = std::ldexp(0.5, static_cast<int>(p));  // of the last bit that is kept
+    const double half = std::ldexp(0.5, static_cast<int>(p));  // of the last kept bit
     const bool odd = digits[p] == 1;
     --p;
     const bool above = digits[p] == 1;

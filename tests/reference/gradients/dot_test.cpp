@@ -26,7 +26,7 @@ void add_words(NormLimbs& total, const NormLimbs& other) {
   total.inf_count += other.inf_count;
 }
 
-/// As ranks do it: every part on its own, integers added, finished once.
+/// As on ranks: every part separately, integers added, finished once.
 double dot_in_parts(const std::vector<float>& a, const std::vector<float>& b,
                     const std::vector<std::size_t>& cuts) {
   DotLimbs total;
@@ -54,7 +54,7 @@ TEST_CASE("dot: by hand") {
   CHECK(dot_of({0x1p-75F, 3}, {0x1p-75F, 0x1p100F}) == 0x1.8p101);
 }
 
-TEST_CASE("dot: an exact zero is +0, whatever the signs") {
+TEST_CASE("dot: an exact zero is +0, for any signs") {
   CHECK(bits(dot_of({}, {})) == bits(0.0));
   CHECK(bits(dot_of({-0.0F}, {1})) == bits(0.0));
   CHECK(bits(dot_of({-0.0F, 0}, {1, -max32})) == bits(0.0));
@@ -62,7 +62,7 @@ TEST_CASE("dot: an exact zero is +0, whatever the signs") {
   CHECK(bits(dot_of({-1, 1}, {3, 3})) == bits(0.0));
 }
 
-TEST_CASE("dot: whatever cancels leaves the rest exactly") {
+TEST_CASE("dot: cancellation keeps the rest exact") {
   CHECK(dot_of({0x1p120F, 1, -0x1p120F}, {0x1p120F, 1, 0x1p120F}) == 1.0);
   CHECK(dot_of({max32, tiny32, -max32}, {max32, tiny32, max32}) == 0x1p-298);
   CHECK(dot_of({max32, -tiny32, -max32}, {max32, tiny32, max32}) == -0x1p-298);
@@ -95,11 +95,10 @@ TEST_CASE("dot: products of every size, subnormal factors included") {
 TEST_CASE("dot: the largest products, a million of them") {
   const std::vector<float> many(1 << 20, max32);
   const double one = static_cast<double>(max32) * static_cast<double>(max32);
-  CHECK(dot_of(many, many) ==
-        std::ldexp(one, 20));  // far above what the sum of a chunk of squares needs
+  CHECK(dot_of(many, many) == std::ldexp(one, 20));  // far above the sum of a chunk of squares
 }
 
-TEST_CASE("dot: not finite") {
+TEST_CASE("dot: infinities and NaNs") {
   CHECK(dot_of({inf32, 1}, {1, 1}) == inf64);
   CHECK(dot_of({inf32, -max32}, {1, max32}) == inf64);
   CHECK(dot_of({-inf32, 1}, {1, 1}) == -inf64);
@@ -115,7 +114,7 @@ TEST_CASE("dot: not finite") {
   CHECK(dot_in_parts({2, -inf32, 2}, {1, 1, 1}, {1, 1, 2}) == -inf64);
 }
 
-TEST_CASE("dot: what is counted where") {
+TEST_CASE("dot: products go to the limb of their weight and sign") {
   const DotLimbs limbs = limbs_of(std::vector<float>{nan32, inf32, inf32, -inf32, 1, -2},
                                   std::vector<float>{1, 1, 2, 1, 1, 1});
   CHECK(limbs.positive.nan_count == 1);
@@ -126,7 +125,7 @@ TEST_CASE("dot: what is counted where") {
   CHECK(limbs.negative.limbs[11] == 2);
 }
 
-TEST_CASE("dot: random values, any order and any cut, against bits that are counted one by one") {
+TEST_CASE("dot: random values in any order and any parts, against bitwise counting") {
   for (std::uint64_t seed = 0; seed < 40; ++seed) {
     const std::int64_t numel = static_cast<std::int64_t>(37 * seed + seed % 3);
     const int spread = seed % 4 == 0 ? 100 : static_cast<int>(3 + seed);
@@ -141,7 +140,7 @@ TEST_CASE("dot: random values, any order and any cut, against bits that are coun
     REQUIRE(bits(dot_in_parts(a, b, {0, n / 7, n / 7, n / 2, n})) == bits(expected));
     std::vector<std::size_t> cuts(n);
     std::iota(cuts.begin(), cuts.end(), std::size_t{0});
-    REQUIRE(bits(dot_in_parts(a, b, cuts)) == bits(expected));  // one element to a rank
+    REQUIRE(bits(dot_in_parts(a, b, cuts)) == bits(expected));  // one element per rank
 
     std::ranges::reverse(a);
     std::ranges::reverse(b);
@@ -149,7 +148,7 @@ TEST_CASE("dot: random values, any order and any cut, against bits that are coun
   }
 }
 
-TEST_CASE("dot: a sum that cancels to its last bits, against bits that are counted one by one") {
+TEST_CASE("dot: a sum that cancels to its last bits, against bitwise counting") {
   std::vector<float> a = random_values(500, 7, 60);
   std::vector<float> b = random_values(500, 8, 60);
   for (std::size_t i = 0; i < 250; ++i) {  // everything above the last five products cancels
@@ -161,7 +160,7 @@ TEST_CASE("dot: a sum that cancels to its last bits, against bits that are count
   CHECK(dot_of(a, b) != 0);
 }
 
-TEST_CASE("dot: carries may be left in the limbs") {
+TEST_CASE("dot: limbs with carries give the same result") {
   DotLimbs limbs;
   limbs.positive.limbs[11] = 0xFFFFFFFFFFFFFFFFU;  // 2^64 - 1
   limbs.positive.limbs[12] = 1;                    // 2^32
@@ -180,7 +179,7 @@ TEST_CASE("dot: carries may be left in the limbs") {
   CHECK(limbs.negative.limbs[13] == 1);
 }
 
-TEST_CASE("dot: views of different lengths are refused") {
+TEST_CASE("dot: views of different lengths are rejected") {
   DotLimbs limbs;
   ZP_CHECK_INVALID(
       reference::dot_accumulate({}, std::vector<float>(3), std::vector<float>(2), limbs));

@@ -40,8 +40,8 @@ double chunk_value(Span<const float> chunk) {
   return a[0];
 }
 
-/// N from chunk values between 2^-22 and 2^40: they are integers in units of 2^-75, and 128 bits hold their
-/// sum.
+/// N from chunk values between 2^-22 and 2^40: they are integers in units of 2^-75, and their sum
+/// fits into 128 bits.
 double exact_norm(const std::vector<float>& grad) {
   uint128 sum = 0;
   for (std::size_t begin = 0; begin < grad.size(); begin += 1024) {
@@ -96,8 +96,9 @@ TEST_CASE("norm: against exact integer arithmetic") {
   }
 }
 
-TEST_CASE("norm: chunk sums follow the lanes") {
-  // Bits of one chunk value are bits of its limbs; another order of the additions shows in the last ones.
+TEST_CASE("norm: chunk sums are in the order of the lanes") {
+  // Bits of one chunk value are bits of its limbs; another order of the additions changes the last
+  // ones.
   bool order_matters = false;
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
     const std::vector<float> grad = random_values(1000, seed, 10);
@@ -149,9 +150,8 @@ TEST_CASE("norm: any sharding and any order of chunks give the same bits") {
 }
 
 TEST_CASE("norm: the sum is rounded once, to nearest even") {
-  // fp64 steps by 2^49 at 2^101; 2^48 is a tie, and anything below it decides. The 2^51 is there because
-  // three neighbours have three different roots at this place, which is rare: a root halves relative
-  // differences.
+  // fp64 steps by 2^49 at 2^101; 2^48 is a tie, and anything below it decides. With the 2^51 three
+  // neighbours have three different roots, which is rare: a root halves relative differences.
   const double even = std::sqrt(0x1p101 + 0x1p51);
   const double next = std::sqrt(0x1p101 + 0x1p51 + 0x1p49);
   const double after_next = std::sqrt(0x1p101 + 0x1p51 + 0x1p50);
@@ -163,7 +163,8 @@ TEST_CASE("norm: the sum is rounded once, to nearest even") {
   CHECK(reference::grad_norm_finish(limbs_of_powers({101, 51, 49, 48})) ==
         after_next);  // a tie above an odd value
 
-  // The same through the chunks: two squares of 2^50, two of 2^25, one of 2^24, and the smallest subnormal's.
+  // The same through the chunks: two squares of 2^50, two of 2^25, one of 2^24, and the smallest
+  // subnormal's.
   std::vector<float> grad(3 * 1024);
   grad[5] = grad[900] = 0x1p50F;
   grad[6] = grad[901] = 0x1p25F;
@@ -172,7 +173,7 @@ TEST_CASE("norm: the sum is rounded once, to nearest even") {
   grad[2048] = 0x1p-149F;
   CHECK(norm_of(grad) == next);
 
-  // All 53 bits set and a tie: the carry runs through to the next power of two.
+  // All 53 bits set and a tie: the carry propagates to the next power of two.
   std::vector<int> ones;
   for (int bit = 0; bit <= 53; ++bit) ones.push_back(100 - bit);
   CHECK(reference::grad_norm_finish(limbs_of_powers(ones)) == std::sqrt(0x1p101));
@@ -207,7 +208,7 @@ TEST_CASE("norm: NaN and infinity are counted by chunk") {
   CHECK(limbs.limbs == ones.limbs);
 }
 
-TEST_CASE("norm: normalising keeps the value and counts accumulate") {
+TEST_CASE("norm: normalising keeps the value, and counts accumulate") {
   NormLimbs limbs;
   limbs.limbs[0] = 0xFFFFFFFFFFFFFFFFU;
   limbs.limbs[1] =
@@ -219,7 +220,7 @@ TEST_CASE("norm: normalising keeps the value and counts accumulate") {
   CHECK(limbs.limbs[1] == 0);
   CHECK(limbs.limbs[2] == 0xFFFFFFFFU);
   CHECK(limbs.limbs[3] == 0);
-  CHECK(limbs.limbs[20] == std::uint64_t{1} << 40);  // the last one keeps everything
+  CHECK(limbs.limbs[20] == std::uint64_t{1} << 40);  // the last one is not reduced
   CHECK(limbs.nan_count == 3);
 
   // A last limb beyond 32 bits still counts: 2^(640 - 352 + 40).

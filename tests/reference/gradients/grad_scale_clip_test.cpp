@@ -4,13 +4,13 @@
 using namespace zeroproof;
 using namespace zeroproof::tests;
 
-TEST_CASE("unscale: the product, and found_inf judged after it") {
+TEST_CASE("unscale: found_inf is computed after the product") {
   std::vector<float> sum = {3, -0.0F, 0x1p-149F, 1e20F};
   std::vector<float> unscaled(4);
   CHECK_FALSE(reference::unscale({}, 0.25F, sum, unscaled));
   CHECK(bits(unscaled) == bits(std::vector<float>{0.75F, -0.0F, 0.0F, 2.5e19F}));
 
-  // Infinite only after the product: finite 3e38 * 2. And the other way round: nothing makes infinity finite.
+  // Infinite only after the product: finite 3e38 * 2. Conversely, no factor makes infinity finite.
   sum = {1, 3e38F};
   unscaled = {0, 0};
   CHECK_FALSE(reference::unscale({}, 1.0F, sum, unscaled));
@@ -33,7 +33,7 @@ TEST_CASE("unscale: one rounding of the product, not a division") {
   CHECK(bits(unscaled) == bits(expected));
 }
 
-TEST_CASE("unscale: one value that is not finite is found anywhere") {
+TEST_CASE("unscale: one value that is not finite is found at any position") {
   for (const std::size_t numel : {1U, 5U, 1024U, 3001U}) {
     for (const float value : {nan32, -nan32, inf32, -inf32}) {
       for (const std::size_t where : {std::size_t{0}, numel / 2, numel - 1}) {
@@ -50,10 +50,11 @@ TEST_CASE("unscale: one value that is not finite is found anywhere") {
 }
 
 TEST_CASE("clip_coef: binding") {
-  // s = 5.000001, q = 2.5 / s = 0.5 - 9.99998e-8; fp32 steps by 2^-25 = 2.98e-8 below 1/2, so that is 3.36
-  // steps: 3.
+  // s = 5.000001, q = 2.5 / s = 0.5 - 9.99998e-8; fp32 steps by 2^-25 = 2.98e-8 below 1/2, so that
+  // is 3.36 steps: 3.
   CHECK(bits(reference::clip_coef(5, 2.5)) == bits(0.5F - 3 * 0x1p-25F));
-  // A norm equal to the bound is still pushed below 1 by the 1e-6: 2e-7 is 3.36 steps of 2^-24.
+  // A norm equal to the bound still gives less than 1, because of the 1e-6: 2e-7 is 3.36 steps of
+  // 2^-24.
   CHECK(bits(reference::clip_coef(5, 5.0)) == bits(1.0F - 3 * 0x1p-24F));
   CHECK(bits(reference::clip_coef(inf64, 1.0)) == bits(0.0F));
   // In fp32 the norm 2^24 + 1 would be 2^24 and the coefficient 1.
@@ -70,14 +71,14 @@ TEST_CASE("clip_coef: not binding, and off") {
   CHECK(std::isnan(reference::clip_coef(nan64, 1.0)));
 }
 
-TEST_CASE("clip_coef: max_norm that is no length") {
+TEST_CASE("clip_coef: invalid max_norm is rejected") {
   ZP_CHECK_INVALID(reference::clip_coef(1, -1.0));
   ZP_CHECK_INVALID(reference::clip_coef(1, inf64));
   ZP_CHECK_INVALID(reference::clip_coef(1, nan64));
   ZP_CHECK_INVALID(reference::clip_coef(nan64, -1e-300));
 }
 
-TEST_CASE("clip: always the product") {
+TEST_CASE("clip: always computes the product") {
   const std::vector<float> unscaled = {3, -0.0F, 0x1p-149F, nan32, -inf32};
   std::vector<float> grad(5);
   reference::clip({}, 0.5F, unscaled, grad);
@@ -90,7 +91,7 @@ TEST_CASE("clip: always the product") {
   ZP_CHECK_INVALID(reference::clip({}, 1.0F, unscaled, Span<float>(grad).first(4)));
 }
 
-TEST_CASE("clip_value: every element, written comparisons") {
+TEST_CASE("clip_value: every element, and NaN passes") {
   // 11 elements: a vector body and a tail.
   std::vector<float> grad = {3, -3, 2, -2, 1.5F, 0, -0.0F, nan32, inf32, -inf32, 0x1p-149F};
   reference::clip_value({}, 2, grad);

@@ -1,4 +1,4 @@
-// What is told of a gradient that overflowed: integers that can be counted by hand.
+// Statistics of a gradient that overflowed: integers, by hand.
 
 #include <limits>
 
@@ -33,12 +33,12 @@ TEST_CASE("grad_stats: numbers of one tensor") {
   CHECK(stats_of({1.0F}) == GradStats{0x3F800000U, 0, 0});
   CHECK(stats_of({1.0F, -2.0F, 0.5F}) == GradStats{0x40000000U, 0, 0});
   CHECK(stats_of({0.0F, -0.0F, 3.0F}) == GradStats{0x40400000U, 0, 2});
-  CHECK(stats_of({tiny, -tiny}) == GradStats{1, 0, 0});  // subnormal numbers are no zeros
+  CHECK(stats_of({tiny, -tiny}) == GradStats{1, 0, 0});  // subnormal numbers are not zeros
   CHECK(stats_of({std::numeric_limits<float>::max()}) == GradStats{0x7F7FFFFFU, 0, 0});
   CHECK(stats_of({1.0F, inf32, 0.0F, -inf32}) == GradStats{inf_bits, 2, 1});
 }
 
-TEST_CASE("grad_stats: every NaN is the largest magnitude, whatever its bits and sign") {
+TEST_CASE("grad_stats: every NaN is the largest magnitude, with any bits and sign") {
   for (const std::uint32_t bits :
        {0x7F800001U, 0x7FC00000U, 0x7FFFFFFFU, 0xFF800001U, 0xFFFFFFFFU}) {
     CHECK(stats_of({inf32, std::bit_cast<float>(bits), -1.0F}) == GradStats{nan_bits, 2, 0});
@@ -47,7 +47,8 @@ TEST_CASE("grad_stats: every NaN is the largest magnitude, whatever its bits and
 }
 
 TEST_CASE(
-    "grad_stats: several segments of a tensor, in any order; a tensor without any stays as it is") {
+    "grad_stats: several segments of a tensor, in any order; a tensor without segments is "
+    "unchanged") {
   //                               0     1    2     3     4     5     6    7
   const std::vector<float> grad = {1.0F, inf32, 0.0F, 4.0F, 0.0F, 2.0F, nan32, 0.0F};
   const std::vector<GradStats> stats = stats_of(
@@ -58,7 +59,7 @@ TEST_CASE(
   CHECK(stats[3] == GradStats{});
 }
 
-TEST_CASE("grad_stats: what overlaps is counted as often as it is named") {
+TEST_CASE("grad_stats: overlapping segments are counted once each") {
   const std::vector<float> grad = {0.0F, inf32, 0.0F};
   const std::vector<GradStats> stats =
       stats_of(grad, {{0, 3, 0}, {0, 2, 0}, {1, 1, 1}, {1, 1, 1}}, std::vector<GradStats>(2));
@@ -66,7 +67,7 @@ TEST_CASE("grad_stats: what overlaps is counted as often as it is named") {
   CHECK(stats[1] == GradStats{inf_bits, 2, 0});
 }
 
-TEST_CASE("grad_stats: added to what is there") {
+TEST_CASE("grad_stats: adds to the existing counts") {
   constexpr std::uint64_t many = std::uint64_t{1} << 33;
   const std::vector<GradStats> before = {{0x3F800000U, many, 5}, {nan_bits, 1, 0}};
   const std::vector<float> grad = {0.25F, 0.0F, inf32};
@@ -75,7 +76,7 @@ TEST_CASE("grad_stats: added to what is there") {
   CHECK(stats_of(grad, {}, before) == before);
 }
 
-TEST_CASE("grad_stats: ranks add their numbers as integers") {
+TEST_CASE("grad_stats: counts of ranks are added as integers") {
   const std::vector<float> grad = {0.0F, 3.0F, inf32, -7.0F, 0.0F};
   const GradStats whole = stats_of(grad);
   const GradStats left = stats_of({grad.begin(), grad.begin() + 2});
@@ -85,7 +86,7 @@ TEST_CASE("grad_stats: ranks add their numbers as integers") {
                            left.num_zeros + right.num_zeros});
 }
 
-TEST_CASE("grad_stats: refused segments, and nothing is added then") {
+TEST_CASE("grad_stats: invalid segments are rejected and nothing is added") {
   constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
   const std::vector<float> grad = {inf32, inf32, inf32};
   const GradSegment good{0, 3, 0};

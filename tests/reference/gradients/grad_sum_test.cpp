@@ -69,18 +69,18 @@ TEST_CASE("gradient sum: M = 1..40 against the definition by indices") {
     }
     order_matters = order_matters || bits(sum) != bits(one_after_another);
   }
-  CHECK(order_matters);  // else the numbers above could not have told two orders apart
+  CHECK(order_matters);  // otherwise the numbers above could not distinguish two orders
 }
 
-TEST_CASE("gradient sum: longer than a block") {
+TEST_CASE("gradient sum: vectors longer than a block") {
   for (const std::int64_t numel : {0, 1, 1023, 1024, 1025, 4099}) {
     const Leaves leaves = random_leaves(5, numel);
     CHECK(bits(tree_sum(leaves)) == bits(expected_sum(leaves)));
   }
 }
 
-TEST_CASE("gradient sum: numbers to redo by hand") {
-  // 2^24 + 1 is a tie in fp32 and goes back to 2^24, so 1s must meet each other first.
+TEST_CASE("gradient sum: by hand") {
+  // 2^24 + 1 is a tie in fp32 and rounds to 2^24, so the 1s must be added to each other first.
   const auto sum = [](std::vector<float> values) {
     Leaves leaves;
     for (const float value : values) leaves.push_back({value});
@@ -92,8 +92,8 @@ TEST_CASE("gradient sum: numbers to redo by hand") {
   CHECK(sum({1, 1, 0x1p24F}) == 0x1p24F + 2);           // (1 + 1) + 2^24
   CHECK(sum({0x1p24F, 1, 1, 1, 1, 1}) == 0x1p24F + 4);  // ((2^24 + 1) + 2) + 2
   CHECK(std::isinf(sum({3e38F, 3e38F, -3e38F, -3e38F})) == false);
-  CHECK(std::isnan(
-      sum({3e38F, 3e38F, -3e38F, -3e38F})));  // inf + -inf: a partial overflow is part of the value
+  CHECK(std::isnan(sum(
+      {3e38F, 3e38F, -3e38F, -3e38F})));  // inf + -inf: a partial overflow is part of the result
 }
 
 TEST_CASE("gradient sum: -0 stays -0") {
@@ -159,7 +159,7 @@ TEST_CASE("gradient stack: adds only inside the pieces") {
   CHECK(stack.fold() == std::vector<float>{9, 2, 4, 9, 6, 9});
 }
 
-TEST_CASE("gradient sum: what is refused") {
+TEST_CASE("gradient sum: invalid arguments are rejected") {
   std::vector<float> two(2), three(3);
   ZP_CHECK_INVALID(reference::grad_sum({}, {}, two));
   const std::vector<Span<const float>> leaves = {two, three};

@@ -32,16 +32,16 @@ double p_norm(Span<const float> grad, double p) { return reference::grad_norm_p(
 
 constexpr double unit = 0x1p-53;  // one rounding
 
-/// Relative error that the contract allows a p-norm, derived in papers/summation.md [Norm:p].
+/// Relative error that the contract allows for a p-norm, derived in papers/summation.md [Norm:p].
 double p_norm_bound(double numel, double p) { return 1.01 * ((numel + 50) / p + 8) * unit; }
 
-/// Whether a p-norm is as near to its true value as it has to be. `norm` is that value rounded at most once, and so is
-/// the quotient; what is left of it without 1 is exact [Sterbenz].
+/// Whether a p-norm is within its bound. `norm` is the true value rounded at most once, and so is
+/// the quotient; the quotient minus 1 is exact [Sterbenz].
 bool near(double computed, double norm, double numel, double p) {
   return std::fabs(computed / norm - 1) <= p_norm_bound(numel, p) + 2 * unit;
 }
 
-/// Every form over every span of three elements is known by hand.
+/// Every form over every span of three elements, by hand.
 const std::vector<float> by_hand = {3, -4, 12};
 
 }  // namespace
@@ -76,7 +76,7 @@ TEST_CASE("norm forms: the limbs by hand") {
   CHECK(magnitudes == expected);
 }
 
-TEST_CASE("norm form exact: one rounding of the whole sum, whatever the lanes would have done") {
+TEST_CASE("norm form exact: one rounding of the whole sum, independent of lanes") {
   // Inside one chunk fp64 would lose the small square: 2^100 + 2^-298.
   std::vector<float> grad(600);
   grad[0] = 0x1p50F;
@@ -90,7 +90,7 @@ TEST_CASE("norm form exact: one rounding of the whole sum, whatever the lanes wo
   CHECK_FALSE(limbs == chunks);
   CHECK(limbs.limbs[1] == std::uint64_t{1} << (352 - 298 - 32));
 
-  // A tie above an even value is decided by it; three roots as in grad_norm_test.cpp.
+  // A tie above an even value, and the small square decides; three roots as in grad_norm_test.cpp.
   const double even = std::sqrt(0x1p101 + 0x1p51);
   const double next = std::sqrt(0x1p101 + 0x1p51 + 0x1p49);
   grad.assign(40, 0);
@@ -113,7 +113,7 @@ TEST_CASE("norm form one: one rounding of the whole sum") {
   CHECK(abs_norm(std::vector<float>{-0x1p-149F}) == 0x1p-149);
 }
 
-TEST_CASE("norm forms exact and one: cut anywhere, in any order, into any number of ranks") {
+TEST_CASE("norm forms exact and one: any parts in any order on any number of ranks") {
   const std::vector<float> grad = random_values(5000, 5, 60);
   const auto limbs_of = [](auto accumulate, Span<const float> piece, NormLimbs limbs) {
     accumulate(Exec{}, piece, limbs);
@@ -144,7 +144,7 @@ TEST_CASE("norm forms: NaN and infinities") {
        {&reference::grad_norm_exact_accumulate, &reference::grad_abs_accumulate}) {
     NormLimbs limbs;
     accumulate({}, infinite, limbs);
-    CHECK(limbs.inf_count == 2);  // by element, not by chunk
+    CHECK(limbs.inf_count == 2);  // per element, not per chunk
     CHECK(limbs.nan_count == 0);
     CHECK(reference::grad_norm_finish(limbs) == inf64);
     CHECK(reference::grad_abs_finish(limbs) == inf64);
@@ -160,7 +160,7 @@ TEST_CASE("norm forms: NaN and infinities") {
   CHECK(std::isnan(p_norm(mixed, 3)));
 }
 
-TEST_CASE("norm form inf: integers") {
+TEST_CASE("norm form inf: integer maximum") {
   std::uint32_t amax = 0;
   reference::grad_max_accumulate({}, std::vector<float>{-0.0F, 0x1p-149F}, amax);
   CHECK(amax == 1);
@@ -170,7 +170,7 @@ TEST_CASE("norm form inf: integers") {
   CHECK(amax == std::bit_cast<std::uint32_t>(5.0F));
   reference::grad_max_accumulate({}, std::vector<float>{inf32}, amax);
   CHECK(amax == 0x7F800000U);
-  // The smallest NaN payload counts like the largest, whatever the sign.
+  // The smallest NaN payload counts as the largest, with either sign.
   reference::grad_max_accumulate({}, std::vector<float>{std::bit_cast<float>(0xFF800001U)}, amax);
   CHECK(amax == 0x7FFFFFFFU);
 
@@ -181,7 +181,7 @@ TEST_CASE("norm form inf: integers") {
   for (const std::uint32_t above : {0x7F800001U, 0x7FFFFFFFU, 0x80000000U, 0xFFFFFFFFU}) {
     CHECK(std::isnan(reference::grad_max_finish(above)));
   }
-  // One large element anywhere is found.
+  // One large element is found at any position.
   for (const std::int64_t numel : {1, 7, 1024, 1025}) {
     for (std::int64_t at = 0; at < numel; at += 13) {
       std::vector<float> grad(static_cast<std::size_t>(numel), 0.5F);
@@ -191,7 +191,7 @@ TEST_CASE("norm form inf: integers") {
   }
 }
 
-TEST_CASE("norm forms: where two agree in value") {
+TEST_CASE("norm forms: forms with equal values agree") {
   for (std::uint64_t seed = 0; seed < 10; ++seed) {
     // Ten bits around 1: every sum of squares is exact in fp64, so the lanes lose nothing.
     std::vector<float> grad;
@@ -202,15 +202,15 @@ TEST_CASE("norm forms: where two agree in value") {
     CHECK(bits(reference::grad_norm_finish(chunks)) == bits(exact_norm(grad)));
     CHECK(near(p_norm(grad, 2), exact_norm(grad), 3000, 2));
     CHECK(near(p_norm(grad, 1), abs_norm(grad), 3000, 1));
-    // max <= N_p <= max n^(1/p). What is computed here adds a rounding for the factor in brackets and one for each
-    // product, and to the right 6 for the power (3 ulps of 2 units each).
+    // max <= N_p <= max n^(1/p). This computation adds a rounding for the factor in brackets and
+    // one for each product, and on the right side 6 for the power (3 ulps of 2 units each).
     const double bound = p_norm_bound(3000, 1e4);
     CHECK(p_norm(grad, 1e4) >= max_norm(grad) * (1 - (bound + 2 * unit)));
     CHECK(p_norm(grad, 1e4) <= max_norm(grad) * std::pow(3000, 1e-4) * (1 + (bound + 9 * unit)));
   }
 }
 
-TEST_CASE("norm of any p: no power overflows, zeros, and what is refused") {
+TEST_CASE("norm of any p: no power overflows, zeros, and invalid p is rejected") {
   const float max32 = std::numeric_limits<float>::max();
   CHECK(near(p_norm(std::vector<float>(8, max32), 3), 2 * double{max32}, 8, 3));
   CHECK(near(p_norm(std::vector<float>(8, 0x1p-149F), 3), 0x1p-148, 8, 3));

@@ -10,7 +10,8 @@ namespace {
 
 constexpr std::size_t rows = 6, columns = 10;
 
-/// fp32 leaves about 2^-21 of a gradient (a dozen roundings), a difference 2^-28 of a third derivative below 2^5.
+/// fp32 has an error of about 2^-21 of a gradient (a dozen roundings), a difference 2^-28 of a
+/// third derivative below 2^5.
 constexpr double allowed = 0x1p-20;
 
 double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
@@ -22,7 +23,7 @@ struct Problem {
                      bias = random_values(2 * columns, 3, 1), weight = random_values(rows, 4, 1);
   std::vector<float> dx = std::vector<float>(x.size()), d_weight = std::vector<float>(rows);
 
-  /// value(gate, linear) for every element, times weights, as the loss that dy belongs to.
+  /// value(gate, linear) for every element, times weights: the loss of which dy is the gradient.
   template <class Value>
   double loss(const Wide& at, const Wide& weights, const Value& value) const {
     double sum = 0;
@@ -47,7 +48,7 @@ struct Problem {
 
 }  // namespace
 
-TEST_CASE("slopes: swiglu, with and without limits") {
+TEST_CASE("slopes: swiglu equals differences, with and without limits") {
   Problem p;
   reference::swiglu_backward({}, columns, 0, p.dy, p.x, p.bias, p.weight, p.dx, p.d_weight);
   p.check([](double u, double v) { return u * sigmoid(u) * v; });
@@ -58,13 +59,13 @@ TEST_CASE("slopes: swiglu, with and without limits") {
   });
 }
 
-TEST_CASE("slopes: quick_geglu") {
+TEST_CASE("slopes: quick_geglu equals differences") {
   Problem p;
   reference::quick_geglu_backward({}, columns, 1, p.dy, p.x, p.bias, p.weight, p.dx, p.d_weight);
   p.check([](double u, double v) { return u * sigmoid(double{1.702F} * u) * (v + 1); });
 }
 
-TEST_CASE("slopes: geglu and bias_gelu") {
+TEST_CASE("slopes: geglu and bias_gelu equal differences") {
   Problem p;
   const Wide ones(rows, 1.0);
   reference::geglu_backward({}, columns, p.dy, p.x, p.bias, p.dx);
@@ -84,7 +85,7 @@ TEST_CASE("slopes: geglu and bias_gelu") {
   CHECK(worst_slope_error(loss, x, dx) < allowed);
 }
 
-TEST_CASE("slopes: squared_relu") {
+TEST_CASE("slopes: squared_relu equals differences") {
   const Problem p;
   std::vector<float> dx(p.dy.size()), d_weight(rows);
   const std::vector<float> x(p.x.begin(), p.x.begin() + rows * columns);

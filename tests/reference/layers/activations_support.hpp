@@ -1,5 +1,5 @@
 #pragma once
-// Activations once more, element by element, as literally as the contract writes them.
+// Activations element by element, literally as in the contract.
 
 #include <cstddef>
 

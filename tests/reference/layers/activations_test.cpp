@@ -4,7 +4,7 @@
 using namespace zeroproof;
 using namespace zeroproof::tests;
 
-TEST_CASE("bias_gelu by hand: where the tanh is 0 or 1, nothing is rounded") {
+TEST_CASE("bias_gelu: by hand, without roundings where the tanh is 0 or 1") {
   // u = 0, -0, 16 and -16: the tanh is 0, -0, 1 and -1.
   const std::vector<float> x = {0, -0.0F, 15, -17}, bias = {0, -0.0F, 1, 1}, dy = {3, 3, 3, 3};
   std::vector<float> y(4), dx(4);
@@ -15,7 +15,7 @@ TEST_CASE("bias_gelu by hand: where the tanh is 0 or 1, nothing is rounded") {
   CHECK(bits(dx) == bits(std::vector<float>{1.5F, 1.5F, 3, 0}));
 }
 
-TEST_CASE("bias_gelu: no bias is no addition, values that are not finite") {
+TEST_CASE("bias_gelu: an empty bias is not added; values that are not finite") {
   const std::vector<float> x = {-0.0F, nan32, inf32, -inf32, 1e30F, -1e30F};
   std::vector<float> y(6), dx(6);
   reference::bias_gelu({}, 2, x, {}, y);
@@ -28,7 +28,7 @@ TEST_CASE("bias_gelu: no bias is no addition, values that are not finite") {
         bits(std::vector<float>{0.5F, nan32, nan32, nan32, nan32, nan32}));  // u^2 overflows
 }
 
-TEST_CASE("geglu by hand") {
+TEST_CASE("geglu: by hand") {
   // Two rows of two: gates 16 and 0, 0 and -16.
   const std::vector<float> x = {16, 0, 3, 5, 0, -16, 7, 9}, dy = {1, 2, 3, 4};
   std::vector<float> y(4), dx(8);
@@ -42,7 +42,7 @@ TEST_CASE("geglu by hand") {
   CHECK(bits(again) == bits(dx));
 }
 
-TEST_CASE("swiglu by hand: gates where the sigmoid is 1/2 and 1") {
+TEST_CASE("swiglu: by hand, gates with a sigmoid of 1/2 and 1") {
   const std::vector<float> x = {0, 32, 3, 5, 32, 0, -7, 9}, dy = {1, 2, 3, 4}, weight = {2, -1};
   std::vector<float> y(4), dx(8), d_weight(2);
   reference::swiglu({}, 2, 0, x, {}, {}, y);
@@ -55,7 +55,7 @@ TEST_CASE("swiglu by hand: gates where the sigmoid is 1/2 and 1") {
   CHECK(bits(d_weight) == bits(std::vector<float>{2 * 160, 3 * -224}));
 }
 
-TEST_CASE("swiglu: limits hold values and stop gradients, which pass at the limit itself") {
+TEST_CASE("swiglu: limits clamp values and gradients; at the limit itself gradients pass") {
   // limit 32; linear parts above, at, below -32, at -32, inside; the gate only from above.
   const std::vector<float> x = {33, 32, 0, 0, 64, 33, 32, -33, -32, 5}, dy = {1, 1, 1, 1, 1};
   std::vector<float> y(5), dx(10);
@@ -81,7 +81,7 @@ TEST_CASE("swiglu: limits hold values and stop gradients, which pass at the limi
   reference::swiglu({}, 3, -0.0F, odd, {}, scaled, out);
 }
 
-TEST_CASE("quick_geglu by hand: the offset is added to the linear part, always") {
+TEST_CASE("quick_geglu: by hand, the offset is always added to the linear part") {
   const std::vector<float> x = {0, 32, 3, -1}, dy = {1, 2};
   std::vector<float> y(2), dx(4);
   reference::quick_geglu({}, 2, 1, x, {}, {}, y);
@@ -93,7 +93,7 @@ TEST_CASE("quick_geglu by hand: the offset is added to the linear part, always")
   CHECK(bits(y[0]) == bits(0.0F));  // -0 + 0
 }
 
-TEST_CASE("squared_relu by hand") {
+TEST_CASE("squared_relu: by hand") {
   const std::vector<float> x = {3, -3, 0, -0.0F, nan32, inf32, -inf32, 0x1p-80F};
   const std::vector<float> dy = {5, 5, -5, 5, 5, 5, 5, 5}, weight = {2, 4};
   std::vector<float> y(8), dx(8), d_weight(2);
@@ -104,7 +104,7 @@ TEST_CASE("squared_relu by hand") {
   CHECK(bits(d_weight) == bits(std::vector<float>{45, nan32}));
 }
 
-TEST_CASE("activations: every element by the contract's lines, one after the other") {
+TEST_CASE("activations: every element equals the contract, line by line") {
   for (const std::int64_t columns : {1, 3, 7, 1024, 1025}) {
     CAPTURE(columns);
     const std::int64_t rows = 5, numel = rows * columns;
@@ -126,7 +126,7 @@ TEST_CASE("activations: every element by the contract's lines, one after the oth
   }
 }
 
-TEST_CASE("activations: views that do not fit") {
+TEST_CASE("activations: views of wrong lengths are rejected") {
   const std::vector<float> x(12), dy(6), bias(6), weight(2);
   std::vector<float> y(6), dx(12), d_weight(2);
   const Span<const float> short_x = Span<const float>(x).first(11);

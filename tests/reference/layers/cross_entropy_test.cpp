@@ -11,7 +11,7 @@ struct Losses {
   std::vector<std::uint32_t> largest;
 };
 
-/// The four steps on `ranks` ranks that have neighbouring columns of the logits.
+/// The four steps on `ranks` ranks with neighbouring columns of the logits.
 Losses cross_entropy(int ranks, const CrossEntropyOptions& options, std::int64_t size,
                      const std::vector<float>& logits, const std::vector<std::int32_t>& targets,
                      const std::vector<float>& d_loss) {
@@ -71,19 +71,19 @@ constexpr double allowed =
 
 }  // namespace
 
-TEST_CASE("cross_entropy by hand: even chances, and a logit far above") {
+TEST_CASE("cross_entropy: by hand, equal logits and one far above") {
   const std::vector<float> logits = {5, 5, 5, 5, 300, 0, 0, 0, 1, 2, 3, 4};
   const Losses even = cross_entropy(1, {}, 4, logits, {2, 1, -1}, {1, 2, 8});
   CHECK(bits(even.total) == bits(std::vector<float>{4, 1, even.total[2]}));
   CHECK(bits(even.loss) ==
-        bits(std::vector<float>{std::log(4.0F), 300, 0}));  // the last position does not count
+        bits(std::vector<float>{std::log(4.0F), 300, 0}));  // the last position is ignored
   CHECK(bits(even.d_logits) ==
         bits(std::vector<float>{0.25F, 0.25F, -0.75F, 0.25F, 2, -2, 0, 0, 0, 0, 0, 0}));
   CHECK(bits(even.log_total[0]) == bits(5 + std::log(4.0F)));
 }
 
-TEST_CASE("cross_entropy: smoothing and z-loss by hand") {
-  // Two even chances, smoothing 1/4: c = 1/4 * 2 / 1 = 1/2, keep 1/2, each column 1/4.
+TEST_CASE("cross_entropy: by hand, smoothing and z-loss") {
+  // Two equal logits, smoothing 1/4: c = 1/4 * 2 / 1 = 1/2, keep 1/2, each column 1/4.
   const std::vector<float> logits = {0, 0};
   const Losses smooth = cross_entropy(1, {0.25, 0}, 2, logits, {0}, {1});
   const float l = std::log(2.0F);
@@ -94,7 +94,7 @@ TEST_CASE("cross_entropy: smoothing and z-loss by hand") {
   CHECK(bits(with_z.d_logits) == bits(std::vector<float>{-0.5F + l * 0.5F, 0.5F + l * 0.5F}));
 }
 
-TEST_CASE("cross_entropy: the same bits for 1, 2, 4 and 8 ranks, whatever the width") {
+TEST_CASE("cross_entropy: the same bits for 1, 2, 4 and 8 ranks and any width") {
   for (const std::int64_t size : {1, 2, 7, 8, 9, 50, 257}) {
     CAPTURE(size);
     const std::vector<float> logits = random_values(6 * size, 1, 5),
@@ -132,7 +132,7 @@ TEST_CASE("cross_entropy: the largest logit as an integer") {
   CHECK(nothing == 0);
 }
 
-TEST_CASE("slopes: cross_entropy with smoothing and z-loss") {
+TEST_CASE("slopes: cross_entropy with smoothing and z-loss equals differences") {
   constexpr std::size_t rows = 4, size = 11;
   const std::vector<float> logits = random_values(rows * size, 5, 2),
                            d_loss = random_values(rows, 6, 2);
@@ -155,7 +155,7 @@ TEST_CASE("slopes: cross_entropy with smoothing and z-loss") {
   CHECK(worst_slope_error(loss, logits, at_once.d_logits) < allowed);
 }
 
-TEST_CASE("cross_entropy: values that are not finite, parts and views that do not fit") {
+TEST_CASE("cross_entropy: values that are not finite; invalid parts and views are rejected") {
   const Losses odd = cross_entropy(2, {}, 2, {nan32, 1, inf32, 1, -inf32, 1}, {1, 1, 1}, {1, 1, 1});
   CHECK(std::isnan(odd.loss[0]));
   CHECK(std::isnan(odd.loss[1]));

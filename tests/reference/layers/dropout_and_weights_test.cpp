@@ -5,7 +5,7 @@
 using namespace zeroproof;
 using namespace zeroproof::tests;
 
-TEST_CASE("bias_dropout: who stays is a matter of words, and is doubled at one half") {
+TEST_CASE("bias_dropout: the random words select elements, which are doubled at one half") {
   const DropoutDraw draw{99, 3, 10};
   const Philox words(99, dropout_stream, 3);
   const std::vector<float> x = random_values(60, 1), bias = {1, -1, 2},
@@ -25,7 +25,7 @@ TEST_CASE("bias_dropout: who stays is a matter of words, and is doubled at one h
   CHECK(kept < 45);
 }
 
-TEST_CASE("bias_dropout: cut anywhere, the same elements go; nothing goes at 0") {
+TEST_CASE("bias_dropout: any parts drop the same elements; probability 0 drops none") {
   const std::vector<float> x = random_values(4000, 1), residual = random_values(4000, 2);
   std::vector<float> whole(4000), parts(4000);
   reference::bias_dropout({}, {7, 1, 0}, 1, 0.3, x, {}, residual, whole);
@@ -52,8 +52,9 @@ TEST_CASE("bias_dropout: cut anywhere, the same elements go; nothing goes at 0")
   ZP_CHECK_INVALID(reference::bias_dropout_backward({}, {}, 0.1, x, Span<float>(all).first(3)));
 }
 
-TEST_CASE("bias_dropout: the mean stays") {
-  // 2^16 ones: kept / 0.7 each. The standard deviation of their mean is sqrt(0.3 / 0.7 / 2^16) = 0.0026.
+TEST_CASE("bias_dropout: the mean is preserved") {
+  // 2^16 ones: kept / 0.7 each. The standard deviation of their mean is sqrt(0.3 / 0.7 / 2^16) =
+  // 0.0026.
   const std::vector<float> ones(1 << 16, 1.0F), zeros(1 << 16, 0.0F);
   std::vector<float> y(1 << 16);
   reference::bias_dropout({}, {5, 2, 0}, 1, 0.3, ones, {}, zeros, y);
@@ -62,7 +63,7 @@ TEST_CASE("bias_dropout: the mean stays") {
   CHECK(std::fabs(mean - 1) < 4 * 0.0026);
 }
 
-TEST_CASE("weight_grad by hand: products over tokens, added to what is there") {
+TEST_CASE("weight_grad: by hand, products over tokens are added to the gradient") {
   // 3 tokens, 2 outputs, 2 inputs.
   const std::vector<float> dy = {1, 2, 3, 4, 5, 6}, x = {1, 0, 0, 1, 2, 2};
   std::vector<float> grad = {100, 200, 300, 400}, none = {-0.0F, 1, 2, 3}, sums(2);

@@ -28,7 +28,7 @@ void check_known(Elementary* function, const std::vector<Known>& known) {
   }
 }
 
-/// The functions grow: whatever lies between two arguments lies between their values.
+/// The functions are increasing: values between two arguments have results between theirs.
 bool grows(Elementary* function, float from, float to) {
   float last = value(function, from);
   for (float x = from; x < to; x = std::nextafter(x, to)) {
@@ -43,7 +43,7 @@ long double sigmoid(long double x) { return 1 / (1 + std::exp(-x)); }
 
 }  // namespace
 
-TEST_CASE("elementary: digits that tables have, and values that are not finite") {
+TEST_CASE("elementary: digits from tables, and values that are not finite") {
   check_known(reference::elementary_exp, {{0.0F, 1.0F},
                                           {-0.0F, 1.0F},
                                           {1.0F, 2.71828182845904F},
@@ -99,7 +99,7 @@ TEST_CASE("elementary: digits that tables have, and values that are not finite")
                                           {nan32, nan32}});
 }
 
-TEST_CASE("elementary: inputs where the nearest value is the other neighbour") {
+TEST_CASE("elementary: known inputs that are not correctly rounded") {
   // 1/2 + x/4 is the middle of two fp32 values, and - x^3/48 is lost in fp64.
   check_known(reference::elementary_sigmoid,
               {{0x1.8p-22F, 0x1.000004p-1F}, {0x1.cp-21F, 0x1.000008p-1F}});
@@ -110,7 +110,7 @@ TEST_CASE("elementary: inputs where the nearest value is the other neighbour") {
                                           {0x1.6351d8p+95F, 0x1.08b51p+6F}});
 }
 
-TEST_CASE("elementary: no step back where sequences change and results end") {
+TEST_CASE("elementary: monotonic where sequences change and results saturate") {
   CHECK(grows(reference::elementary_exp, -104.1F, -103.0F));
   CHECK(grows(reference::elementary_exp, 88.6F, 89.1F));
   CHECK(grows(reference::elementary_tanh, 8.9F, 9.2F));
@@ -123,9 +123,9 @@ TEST_CASE("elementary: no step back where sequences change and results end") {
   CHECK(grows(reference::elementary_log, 0.999F, 1.001F));
 }
 
-// The mathematical library of this machine, in 64 bits, is far from the middle between two fp32 values wherever one
-// function is: tests/verification/mpfr has no library to trust and takes every value.
-TEST_CASE("elementary: the nearest value of every 4093rd fp32 number") {
+// This machine's mathematical library, in 64 bits, is accurate enough for arguments that are not
+// near a midpoint of fp32; tests/verification/mpfr does not use a library and takes every value.
+TEST_CASE("elementary: the nearest value for every 4093rd fp32 number") {
   struct Pair {
     const char* name;
     Elementary* function;
@@ -149,7 +149,7 @@ TEST_CASE("elementary: the nearest value of every 4093rd fp32 number") {
   }
 }
 
-TEST_CASE("elementary: many at once, in place, refused") {
+TEST_CASE("elementary: arrays, in place, and different lengths are rejected") {
   for (Elementary* function :
        {reference::elementary_exp, reference::elementary_tanh, reference::elementary_sigmoid,
         reference::elementary_erf, reference::elementary_log}) {

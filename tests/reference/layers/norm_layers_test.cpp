@@ -11,7 +11,7 @@ constexpr double allowed =
 
 }  // namespace
 
-TEST_CASE("rms_norm by hand: 3, 4, 0, 0, 0 and gains") {
+TEST_CASE("rms_norm: by hand, 3, 4, 0, 0, 0 and gains") {
   // Mean square 25 / 5 = 5, with eps 4: 9, root 3.
   const std::vector<float> x = {3, 6, 0, 0, 0, 0, 0, 0, 0, 0}, gain = {1, 2, 4, 8, 16},
                            dy = {3, 0, 3, 0, 0, 1, 1, 1, 1, 1};
@@ -20,7 +20,8 @@ TEST_CASE("rms_norm by hand: 3, 4, 0, 0, 0 and gains") {
   CHECK(bits(root) == bits(std::vector<float>{4, std::sqrt(7.0F)}));
   CHECK(bits(y) == bits(std::vector<float>{0.75F, 3, 0, 0, 0, 0, 0, 0, 0, 0}));
   reference::rms_norm_backward({}, 5, dy, x, gain, root, dx, d_gain);
-  // u = 0.75, 1.5; g = 3, 0, 12; h = 2.25: k = 0.45; dx = (3 - 0.75 k) / 4, (0 - 1.5 k) / 4, 12 / 4.
+  // u = 0.75, 1.5; g = 3, 0, 12; h = 2.25: k = 0.45; dx = (3 - 0.75 k) / 4, (0 - 1.5 k) / 4, 12 /
+  // 4.
   const float k = 2.25F / 5;
   const float first = (3 - 0.75F * k) / 4, second = (0 - 1.5F * k) / 4;
   CHECK(bits(Span<float>(dx)[0]) == bits(first));
@@ -29,7 +30,7 @@ TEST_CASE("rms_norm by hand: 3, 4, 0, 0, 0 and gains") {
   CHECK(bits(d_gain) == bits(std::vector<float>{2.25F, 0, 0, 0, 0}));
 }
 
-TEST_CASE("layer_norm by hand: 1, 3 and -1") {
+TEST_CASE("layer_norm: by hand, 1, 3 and -1") {
   // Mean 1, variance (0 + 4 + 4) / 3 with eps 4/3: 4, root 2.
   const std::vector<float> x = {1, 3, -1}, gain = {1, 2, 3}, bias = {10, 20, 30};
   std::vector<float> y(3), mean(1), root(1), dx(3), d_gain(3), d_bias(3);
@@ -45,7 +46,7 @@ TEST_CASE("layer_norm by hand: 1, 3 and -1") {
   CHECK(bits(d_bias) == bits(std::vector<float>{6, 0, 0}));
 }
 
-TEST_CASE("norms: no rows, values that are not finite, views that do not fit") {
+TEST_CASE("norm layers: no rows, values that are not finite, wrong lengths are rejected") {
   const std::vector<float> gain = {1, 1}, x = {0, 0, nan32, 1, inf32, 1};
   std::vector<float> y(6), root(3), mean(3), d_gain(2, 7.0F), d_bias(2, 7.0F);
   reference::rms_norm_backward({}, 2, {}, {}, gain, {}, {}, d_gain);
@@ -72,7 +73,7 @@ TEST_CASE("norms: no rows, values that are not finite, views that do not fit") {
       reference::layer_norm_backward({}, 2, x, x, gain, mean, root, y, d_gain, two.first(1)));
 }
 
-TEST_CASE("slopes: norms") {
+TEST_CASE("slopes: norm layers equal differences") {
   constexpr std::size_t rows = 5, n = 12;
   const std::vector<float> x = random_values(rows * n, 1, 2), dy = random_values(rows * n, 2, 2),
                            gain = random_values(n, 3, 1), bias(n, 0.5F);

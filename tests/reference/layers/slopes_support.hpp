@@ -1,5 +1,5 @@
 #pragma once
-// Gradients against differences of the loss: sum of dy * y, evaluated in fp64 along a direction.
+// Gradients against differences of the loss: sum of dy * y, in fp64 along a direction.
 
 #include <algorithm>
 #include <cmath>
@@ -15,9 +15,9 @@ using Wide = std::vector<double>;
 
 inline Wide wide(const std::vector<float>& values) { return {values.begin(), values.end()}; }
 
-/// d loss / d x of what `loss` computes in fp64, by central differences at x, against `gradient`: the derivative along
-/// 16 directions, and that of every one of the first elements. Returns the largest distance, relative to the sum of the
-/// magnitudes of the products that a derivative is the sum of.
+/// Compares `gradient` with central differences of `loss` in fp64 at x: the derivative along 16
+/// directions, and that of each of the first elements. Returns the largest distance, relative to
+/// the sum of the magnitudes of the terms of the derivative.
 inline double worst_slope_error(const std::function<double(const Wide&)>& loss,
                                 const std::vector<float>& x, const std::vector<float>& gradient) {
   constexpr double step =

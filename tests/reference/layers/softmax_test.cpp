@@ -6,7 +6,7 @@ using namespace zeroproof::tests;
 
 namespace {
 
-/// A difference below what one half unit of fp32 in each of `n` terms of a row can leave in a sum of shares.
+/// The error of a sum of shares, less than half a unit of fp32 for each of the `n` terms of a row.
 double furthest_from_one(const std::vector<float>& shares, std::size_t n) {
   double furthest = 0;
   for (std::size_t r = 0; r * n < shares.size(); ++r) {
@@ -21,8 +21,9 @@ constexpr double allowed = 0x1p-19;  // of a gradient: some twenty roundings of 
 
 }  // namespace
 
-TEST_CASE("causal_softmax by hand: rows see what is not later") {
-  // Equal scores share evenly; a score 200 below another one has no share. What is masked is not looked at.
+TEST_CASE("causal_softmax: by hand, rows use positions up to their own") {
+  // Equal scores have equal shares; a score 200 below another one has none. Masked scores are not
+  // read.
   const std::vector<float> x = {7,  nan32, inf32, 5, 5, nan32, 300, 100, 300,
                                 -1, nan32, nan32, 2, 2, nan32, 4,   4,   4};
   std::vector<float> y(18, 9.0F);
@@ -55,7 +56,7 @@ TEST_CASE("softmax: NaN and infinities anywhere in a row, in any order") {
   }
 }
 
-TEST_CASE("masked_softmax by hand: -10000 is a number, and a row with nothing else is 0") {
+TEST_CASE("masked_softmax: by hand, -10000 is a number, and a fully masked row is 0") {
   const std::vector<float> x = {1, nan32, 1, nan32, nan32, nan32, -20000, 0, -20000};
   const std::vector<std::uint8_t> mask = {0, 1, 0, 1, 7, 255, 0, 1, 0};
   std::vector<float> y(9), dx(9);
@@ -66,7 +67,7 @@ TEST_CASE("masked_softmax by hand: -10000 is a number, and a row with nothing el
   CHECK(bits(dx) == bits(std::vector<float>{-1, 0, 1, 0, 0, 0, 0, 0, 0}));
 }
 
-TEST_CASE("sink_softmax by hand: the sink takes its share") {
+TEST_CASE("sink_softmax: by hand, the sink has a share") {
   // Two heads of one position; sinks 0 and far below. exp(0) = 1 in each term.
   const std::vector<float> x = {0, 0, 0, 5, 5, 5}, sink = {0, -inf32};
   std::vector<float> y(6), share(2), dx(6), d_sink(2);
@@ -81,8 +82,9 @@ TEST_CASE("sink_softmax by hand: the sink takes its share") {
   CHECK(bits(d_sink) == bits(std::vector<float>{-0.75F, 0}));
 }
 
-TEST_CASE("sink_softmax: heads are those of their rows, in every batch") {
-  // 2 batches, 2 heads, 3 positions, rows of one: y = 1 / (1 + exp(sink)), the sink's gradient -share * y * dy.
+TEST_CASE("sink_softmax: rows use the sink of their head, in every batch") {
+  // 2 batches, 2 heads, 3 positions, rows of one: y = 1 / (1 + exp(sink)), the sink's gradient
+  // -share * y * dy.
   const std::vector<float> x(12, 0.0F), sink = {0, 1};
   std::vector<float> y(12), share(12), dx(12), d_sink(2);
   reference::sink_softmax({}, 3, 1, 1, x, sink, y, share);
@@ -93,7 +95,7 @@ TEST_CASE("sink_softmax: heads are those of their rows, in every batch") {
   CHECK(bits(d_sink) == bits(std::vector<float>{-2, -0.0F + 0.0F}));
 }
 
-TEST_CASE("softmax: shares of a row add up to 1") {
+TEST_CASE("softmax: the shares of a row sum to 1") {
   const std::size_t n = 37;
   const std::vector<float> x = random_values(4 * 37 * 37, 7, 4);
   std::vector<float> y(x.size());
@@ -101,7 +103,7 @@ TEST_CASE("softmax: shares of a row add up to 1") {
   CHECK(furthest_from_one(y, n) < 40 * 0x1p-24);
 }
 
-TEST_CASE("slopes: softmax") {
+TEST_CASE("slopes: softmax equals differences") {
   const std::size_t n = 9;
   const std::vector<float> x = random_values(2 * 81, 3, 2), dy = random_values(2 * 81, 4, 2);
   const float scale = 0.6F;
@@ -146,7 +148,7 @@ TEST_CASE("slopes: softmax") {
         allowed);
 }
 
-TEST_CASE("softmax: views that do not fit") {
+TEST_CASE("softmax: views of wrong lengths are rejected") {
   const std::vector<float> x(12), sink(2);
   const std::vector<std::uint8_t> mask(12);
   std::vector<float> y(12), share(4), other(11);

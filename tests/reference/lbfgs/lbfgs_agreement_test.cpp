@@ -1,4 +1,4 @@
-// Ranks that differ: who is named, on every rank.
+// Ranks that differ are named in the error of every rank.
 
 #include <algorithm>
 #include <bit>
@@ -10,8 +10,8 @@ using namespace zeroproof::tests;
 
 namespace {
 
-/// A loss that needs no communication: every rank has f = 1 and g = 1. The rank `planted` evaluates once
-/// more, or says another f.
+/// A loss that needs no communication: every rank has f = 1 and g = 1. The rank `planted` evaluates
+/// once more, or returns another f.
 class LocalClosure final : public Closure {
  public:
   LocalClosure(int rank, int twice, int other) : twice_(rank == twice), other_(rank == other) {}
@@ -26,7 +26,7 @@ class LocalClosure final : public Closure {
   bool twice_, other_;
 };
 
-/// What a step says when one rank of four is different; "" if nothing.
+/// The error of a step when one rank of four differs; "" if there is none.
 std::string complaint(int twice, int other,
                       const std::function<void(int rank, LbfgsHyper&, OwnedState&)>& change) {
   const FlatLayout layout({{"x", {5000}}});
@@ -102,7 +102,7 @@ TEST_CASE("lbfgs agreement: a rank that differs is named on every rank") {
   CHECK(contains(message, "the values of state.rho of rank 3 differ"));
 }
 
-TEST_CASE("lbfgs agreement: a loss that is NaN is one value, whatever its payload") {
+TEST_CASE("lbfgs agreement: NaN losses agree, with any payload") {
   const FlatLayout layout({{"x", {5000}}});
   const ShardMap shards(layout.padded_numel(), 3, 1024);
   ThreadWorld world(3);

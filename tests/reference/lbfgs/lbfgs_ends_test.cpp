@@ -1,5 +1,4 @@
-// How a step of L-BFGS ends, and which pairs it remembers: one branch after the other, by closures that are
-// scripted.
+// Ends of an L-BFGS step, and the stored pairs: one branch after the other, with scripted closures.
 
 #include "tests/reference/lbfgs/lbfgs_script.hpp"
 
@@ -8,7 +7,7 @@ using namespace zeroproof::tests;
 
 namespace {
 
-/// Tolerances off, so that only what a test is about can end a step.
+/// Tolerances off, so that only the tested condition ends a step.
 Scripted without_tolerances(std::int64_t numel = 1) {
   Scripted run(numel);
   run.hyper.tolerance_grad = 0;
@@ -18,7 +17,7 @@ Scripted without_tolerances(std::int64_t numel = 1) {
 
 }  // namespace
 
-TEST_CASE("lbfgs ends: max_iter, and the last move is not looked at") {
+TEST_CASE("lbfgs ends: max_iter, and the last move is not evaluated") {
   Scripted run = without_tolerances();
   run.hyper.max_iter = 3;
   run.start({0});
@@ -56,7 +55,8 @@ TEST_CASE("lbfgs ends: max_eval, also as five quarters of max_iter, and never in
   CHECK(second.end == LbfgsEnd::max_eval);
   CHECK(second.iterations == 2);
 
-  // E = 6 after five one-trial iterations of six: floor(5 * 6 / 4) = 7 comes no earlier than max_iter does.
+  // E = 6 after five one-trial iterations of six: floor(5 * 6 / 4) = 7 comes no earlier than
+  // max_iter does.
   Scripted sixth = without_tolerances();
   sixth.hyper.max_iter = 6;
   sixth.hyper.max_eval = {};
@@ -102,7 +102,7 @@ TEST_CASE("lbfgs ends: loss, up or down by less than the tolerance") {
   }
 }
 
-TEST_CASE("lbfgs ends: no_descent, which makes no pair and keeps what is remembered") {
+TEST_CASE("lbfgs ends: no_descent stores no pair and keeps the stored ones") {
   Scripted run = without_tolerances();
   run.hyper.max_iter = 3;
   run.start({0});
@@ -184,7 +184,7 @@ TEST_CASE("lbfgs pairs: skipped for negative curvature and when a product overfl
 }
 
 TEST_CASE("lbfgs pairs: skipped when the move is infinite") {
-  // The second move is 3e38 times -2; a closure that does not mind makes y = -1, so y.s = +inf and y.y = 1.
+  // The second move is 3e38 times -2; this closure gives y = -1 anyway, so y.s = +inf and y.y = 1.
   Scripted run = without_tolerances();
   run.hyper.lr = 3e38;
   run.hyper.max_iter = 3;
@@ -195,7 +195,7 @@ TEST_CASE("lbfgs pairs: skipped when the move is infinite") {
   CHECK(run.state().h == 1);
 }
 
-TEST_CASE("lbfgs pairs: the oldest goes first, and more may be kept than there are") {
+TEST_CASE("lbfgs pairs: the oldest is removed first, and history_size may exceed the pairs") {
   for (const std::int64_t kept : {1, 2, 100}) {
     Scripted run = without_tolerances();
     run.hyper.max_iter = 5;

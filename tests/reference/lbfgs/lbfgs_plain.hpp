@@ -1,6 +1,6 @@
 #pragma once
-// R21 a second time: undistributed, element by element, dot products counted bit by bit. Slow and plain, to
-// be compared with the reference bit for bit.
+// A second implementation of R21: undistributed, element by element, dot products bit by bit. Slow
+// and simple, for bitwise comparison with the reference.
 
 #include <algorithm>
 #include <deque>
@@ -152,7 +152,7 @@ class PlainLbfgs {
     }
   }
 
-  /// False if x did not move.
+  /// Returns false if x did not move.
   bool travel(double t) {
     const std::vector<float> from = x;
     const bool search = hyper_.line_search == LineSearch::armijo;

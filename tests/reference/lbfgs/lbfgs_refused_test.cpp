@@ -1,18 +1,18 @@
-// What L-BFGS refuses, and the loss of a step.
+// Errors of L-BFGS, and the loss of a step.
 
 #include "tests/reference/lbfgs/lbfgs_script.hpp"
 
 using namespace zeroproof;
 using namespace zeroproof::tests;
 
-TEST_CASE("lbfgs: a step needs no state to be refused") {
+TEST_CASE("lbfgs: a step without a state is rejected") {
   Scripted run(1);
   run.make();
   ScriptedClosure closure({{1, {1}}}, run.visited);
   ZP_CHECK_INVALID(run.optimizer->step(closure));
 }
 
-TEST_CASE("lbfgs: settings and states that are refused") {
+TEST_CASE("lbfgs: invalid settings and states are rejected") {
   const auto refused = [](auto change) {
     Scripted run(1);
     change(run.hyper);
@@ -66,7 +66,8 @@ TEST_CASE("mean_loss: the tree in fp64, then one division") {
   CHECK(mean_loss(std::vector<double>{3}, 2) == 1.5);
   CHECK(bits(mean_loss(std::vector<double>{-0.0}, 1)) == bits(-0.0));
   CHECK(mean_loss(std::vector<double>{1, 2, 6}, 3) == 3);
-  // (1 + 2^-53) + (2^-53 + 2^-53): the first pair rounds down to 1, the second reaches the last bit.
+  // (1 + 2^-53) + (2^-53 + 2^-53): the first pair rounds down to 1, the second reaches the last
+  // bit.
   const double w = 0x1p-53;
   CHECK(mean_loss(std::vector<double>{1, w, w, w}, 1) == 1 + 2 * w);
   CHECK(mean_loss(std::vector<double>{1, w, w}, 1) == 1);          // (1 + w) + w
@@ -83,7 +84,7 @@ TEST_CASE("mean_loss: the tree in fp64, then one division") {
   ZP_CHECK_INVALID(mean_loss(std::vector<double>{1}, std::int64_t{1} << 53));
 }
 
-TEST_CASE("lbfgs: setups that do not fit are refused") {
+TEST_CASE("lbfgs: inconsistent setups are rejected") {
   const FlatLayout layout({{"x", {3000}}});
   const FlatLayout longer({{"x", {5000}}});
   const ShardMap shards(layout.padded_numel(), 1, 1024);

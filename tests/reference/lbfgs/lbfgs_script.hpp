@@ -1,5 +1,5 @@
 #pragma once
-// A closure that reads its answers from a list, and an optimizer on one rank that it drives down any branch.
+// A closure with scripted results, and an optimizer on one rank, to reach every branch.
 
 #include "tests/reference/lbfgs/lbfgs_support.hpp"
 
@@ -10,7 +10,8 @@ struct ScriptLine {
   std::vector<float> g;
 };
 
-/// Answers line by line, whatever x is; the test fails if it is asked more often than there are lines.
+/// Returns one line per evaluation, for any x; the test fails if there are more evaluations than
+/// lines.
 class ScriptedClosure final : public Closure {
  public:
   ScriptedClosure(std::vector<ScriptLine> lines, std::vector<std::vector<float>>& visited)
@@ -62,7 +63,7 @@ struct Scripted {
   }
   std::vector<float> x() const { return elements(owned().master, layout); }
 
-  /// True if nothing is known but x.
+  /// True if the state has x only.
   bool forgot() const {
     const LbfgsState s = state();
     return s.rho.empty() && s.steps.empty() && s.h == 1 && !s.pending && !s.started;

@@ -27,7 +27,7 @@ inline std::vector<std::size_t> elements_of(const FlatLayout& layout) {
   return result;
 }
 
-/// Puts what a rank's shard holds into an undistributed vector.
+/// Copies a rank's shard into an undistributed vector.
 inline void place(Span<const float> shard, const std::vector<FlatRange>& ranges,
                   std::vector<float>& full) {
   std::size_t at = 0;
@@ -38,8 +38,8 @@ inline void place(Span<const float> shard, const std::vector<FlatRange>& ranges,
   REQUIRE(at == shard.size());
 }
 
-/// Every rank gathers x, solves the whole problem and keeps its part: the bits cannot depend on the shard
-/// map.
+/// Every rank gathers x, evaluates the whole problem and keeps its part: the bits cannot depend on
+/// the shard map.
 class GatheringClosure : public Closure {
  public:
   GatheringClosure(const FlatLayout& layout, const ShardMap& shards, Communicator& comm,
@@ -85,7 +85,7 @@ class GatheringClosure : public Closure {
   Problem problem_;
 };
 
-/// A state in memory of its own, undistributed.
+/// A state with its own memory, undistributed.
 struct OwnedState {
   std::vector<float> master, grad_before, move;
   std::vector<std::vector<float>> steps, grad_changes;
@@ -112,7 +112,7 @@ struct OwnedState {
     return state;
   }
 
-  /// Adds what one rank has.
+  /// Adds the parts of one rank.
   void add(const LbfgsState& part, const std::vector<FlatRange>& ranges, std::size_t padded_numel) {
     const auto put = [&](Span<const float> shard, std::vector<float>& full) {
       full.resize(padded_numel, nan32);
@@ -136,7 +136,7 @@ struct OwnedState {
   }
 };
 
-/// Bits of the elements of a vector, without padding; of nothing for an empty one.
+/// Bits of the elements of a vector, without padding; empty for an empty one.
 inline std::vector<std::uint32_t> element_bits(const std::vector<float>& full,
                                                const FlatLayout& layout) {
   std::vector<std::uint32_t> result;
@@ -176,7 +176,7 @@ inline void check_same_report(const LbfgsReport& a, const LbfgsReport& b) {
   CHECK(bits(a.step_length) == bits(b.step_length));
 }
 
-/// What some steps gave; reports of rank 0, after the ranks were found to agree.
+/// Results of some steps; reports of rank 0, after a check that the ranks agree.
 struct LbfgsRun {
   std::vector<LbfgsReport> reports;
   std::vector<OwnedState> states;  // after every step
@@ -214,7 +214,7 @@ inline LbfgsRun run_lbfgs(const FlatLayout& layout, const ShardMap& shards, cons
   return run;
 }
 
-/// A beginning with these elements.
+/// An initial state with these elements.
 inline OwnedState starting_at(const FlatLayout& layout, const std::vector<float>& x) {
   OwnedState state;
   state.master.assign(static_cast<std::size_t>(layout.padded_numel()), nan32);
@@ -231,8 +231,8 @@ inline std::vector<float> elements(const std::vector<float>& full, const FlatLay
   return result;
 }
 
-/// Rosenbrock's valley for neighbouring elements: 100 (x1 - x0^2)^2 + (1 - x0)^2, a last odd one on its own
-/// as (1 - x)^2.
+/// Rosenbrock's valley for neighbouring elements: 100 (x1 - x0^2)^2 + (1 - x0)^2, for a last odd
+/// element (1 - x)^2.
 inline double rosenbrock(const std::vector<float>& x, std::vector<float>& g) {
   double f = 0;
   for (std::size_t i = 0; i < x.size(); i += 2) {

@@ -1,4 +1,4 @@
-// L-BFGS on one rank: numbers by hand, and closures that say what a test needs them to say.
+// L-BFGS on one rank: by hand, and with scripted closures.
 
 #include "reference/lbfgs/lbfgs.hpp"
 
@@ -20,9 +20,12 @@ double quadratic(const std::vector<float>& x, std::vector<float>& g) {
 }  // namespace
 
 TEST_CASE("lbfgs: two iterations and one more, by hand") {
-  // From (4, 1): g = (4, 4), so t = 1/8 and x = (7/2, 1/2), g = (7/2, 2). Then s = (-1/2, -1/2), y = (-1/2,
-  // -2), y.s = 5/4, y.y = 17/4, h = 5/17; the recursion gives d = (-379/170, -139/170) and x = (108/85,
-  // -27/85). The numbers below are these with the roundings of R21, each made with fractions, on paper.
+  // From (4, 1): g = (4, 4), so t = 1/8 and x = (7/2, 1/2), g = (7/2, 2). Then s = (-1/2, -1/2), y
+  // = (-1/2,
+  // -2), y.s = 5/4, y.y = 17/4, h = 5/17; the recursion gives d = (-379/170, -139/170) and x =
+  // (108/85,
+  // -27/85). The numbers below are these with the roundings of R21, each made with fractions, on
+  // paper.
   const FlatLayout layout({{"x", {2}}});
   const ShardMap shards(layout.padded_numel(), 1, 1024);
   LbfgsHyper hyper;
@@ -39,7 +42,7 @@ TEST_CASE("lbfgs: two iterations and one more, by hand") {
   CHECK(run.reports[0].gtd == -32);
   CHECK(run.reports[0].step_length == 0.125);
   CHECK(run.reports[0].first_loss == 10);
-  CHECK(run.reports[0].loss == 10);  // the new point is not looked at in the last iteration
+  CHECK(run.reports[0].loss == 10);  // the new point is not evaluated in the last iteration
   CHECK(run.reports[0].max_abs_grad == 4);
   CHECK(run.reports[0].evaluations == 1);
   CHECK(run.reports[0].end == LbfgsEnd::max_iter);
@@ -66,7 +69,8 @@ TEST_CASE("lbfgs: two iterations and one more, by hand") {
   CHECK(third.iterations == 3);
   CHECK(third.evaluations == 3);
 
-  // The same three iterations as one step: only the evaluations differ, and only in where they are counted.
+  // The same three iterations as one step: only the evaluations and the step that counts them
+  // differ.
   hyper.max_iter = 3;
   hyper.max_eval = 4;
   const LbfgsRun together =
@@ -77,7 +81,7 @@ TEST_CASE("lbfgs: two iterations and one more, by hand") {
 }
 
 TEST_CASE("lbfgs: backtracking by hand") {
-  // 8 x^2 from 1: g = 16, so t = lr / 16 = 1 and x = -15, -7, -3, -1 (no less than before), 0.
+  // 8 x^2 from 1: g = 16, so t = lr / 16 = 1 and x = -15, -7, -3, -1 (not less than before), 0.
   Scripted run(1);
   run.hyper.lr = 16;
   run.hyper.line_search = LineSearch::armijo;
@@ -92,7 +96,7 @@ TEST_CASE("lbfgs: backtracking by hand") {
   CHECK(run.state().move[0] == -1);
 }
 
-TEST_CASE("lbfgs: sufficient is f + (1e-4 t) gtd, that value included") {
+TEST_CASE("lbfgs: the sufficient decrease is f + (1e-4 t) gtd, inclusive") {
   // g = 1 and t = 1: the bound is 1 - 1e-4 rounded once.
   const double bound = 1 + -1e-4;
   for (const double f : {bound, std::nextafter(bound, 2.0)}) {
@@ -105,7 +109,7 @@ TEST_CASE("lbfgs: sufficient is f + (1e-4 t) gtd, that value included") {
   }
 }
 
-TEST_CASE("lbfgs: a search that fails leaves x alone and forgets everything") {
+TEST_CASE("lbfgs: a failed search keeps x and removes all pairs") {
   Scripted run(2);
   run.hyper.line_search = LineSearch::armijo;
   run.hyper.max_ls = 4;
@@ -154,7 +158,7 @@ TEST_CASE("lbfgs: the first loss or gradient is not finite") {
   }
 }
 
-TEST_CASE("lbfgs: a move to where the loss is not finite is taken back") {
+TEST_CASE("lbfgs: a move to a loss that is not finite is undone") {
   for (const ScriptLine& line :
        {ScriptLine{nan64, {1}}, ScriptLine{-inf64, {1}}, ScriptLine{0, {nan32}}}) {
     Scripted run(1);
@@ -168,7 +172,7 @@ TEST_CASE("lbfgs: a move to where the loss is not finite is taken back") {
     CHECK(run.x() == std::vector<float>{3});
     CHECK(run.forgot());
 
-    // With a search it is one more point that is not accepted.
+    // With a search it is one more rejected point.
     Scripted search(1);
     search.hyper.line_search = LineSearch::armijo;
     search.start({3});
@@ -178,7 +182,7 @@ TEST_CASE("lbfgs: a move to where the loss is not finite is taken back") {
   }
 }
 
-TEST_CASE("lbfgs: a zero gradient ends a step, and so does one at the tolerance") {
+TEST_CASE("lbfgs: a gradient of zero or at the tolerance ends a step") {
   Scripted zero(2);
   zero.hyper.tolerance_grad = 0;
   zero.start({1, 2});

@@ -1,4 +1,4 @@
-// Vectors over ranks: whatever is on one rank alone has to reach all of them.
+// Vectors over ranks: a value on one rank alone must reach all of them.
 
 #include "reference/lbfgs/lbfgs_vectors.hpp"
 
@@ -12,8 +12,8 @@ using namespace zeroproof::tests;
 
 namespace {
 
-/// The results of three ranks with 1024 elements each of a vector of 2500, the last rank's part being mostly
-/// padding.
+/// The results of three ranks with 1024 elements each of a vector of 2500; the last rank's part is
+/// mostly padding.
 std::vector<double> on_ranks(const std::vector<float>& full,
                              const std::function<double(const reference::ShardVectors&,
                                                         const reference::ShardVector&)>& reduce) {
@@ -37,7 +37,7 @@ std::vector<float> ones_but(std::size_t index, float value) {
 
 }  // namespace
 
-TEST_CASE("lbfgs vectors: one element on one rank decides on all ranks") {
+TEST_CASE("lbfgs vectors: one element on one rank determines the result on all ranks") {
   const auto dot = [](const auto& vectors, const auto& a) { return vectors.dot(a, a); };
   const auto sum_abs = [](const auto& vectors, const auto& a) { return vectors.sum_abs(a); };
   const auto max_abs = [](const auto& vectors, const auto& a) { return vectors.max_abs(a); };
@@ -54,7 +54,7 @@ TEST_CASE("lbfgs vectors: one element on one rank decides on all ranks") {
   }
 }
 
-TEST_CASE("lbfgs vectors: products of both signs meet") {
+TEST_CASE("lbfgs vectors: products of both signs are combined over ranks") {
   const auto against_first = [](const auto& vectors, const auto& a) {
     reference::ShardVector b = vectors.make();
     vectors.negate(a, b);

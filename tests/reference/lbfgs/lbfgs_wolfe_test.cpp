@@ -1,6 +1,6 @@
-// The strong Wolfe search of R21, driven down its branches by a script. In every case the search begins at x = 2 with f
-// =
-// 1 and g = 1, so d = -1, gtd = -1, the first step length is lr = 1, and a trial with gradient g has the slope -g.
+// The strong Wolfe search of R21, with scripted trials for every branch. In every case the search
+// begins at x = 2 with f = 1 and g = 1, so d = -1, gtd = -1, the first step length is lr = 1, and a
+// trial with gradient g has the slope -g.
 
 #include "reference/lbfgs/strong_wolfe.hpp"
 #include "tests/reference/lbfgs/lbfgs_script.hpp"
@@ -19,7 +19,7 @@ struct Search : Scripted {
     hyper.max_ls = max_ls;
   }
 
-  /// One search over the trials; every x that is tried comes into `visited`.
+  /// One search over the trials; appends every x that is tried to `visited`.
   LbfgsReport over(std::vector<ScriptLine> trials) {
     start({2});
     trials.insert(trials.begin(), {1, {1}});
@@ -34,14 +34,15 @@ reference::LineTrial at(double t, double f, double slope) { return {t, f, slope,
 
 TEST_CASE("lbfgs wolfe: the cubic by hand") {
   using reference::cubic_minimum;
-  // 1 - t + 2 t^2 from 0 to 1, either way round: least at 1/4.
+  // 1 - t + 2 t^2 from 0 to 1, in either order: least at 1/4.
   CHECK(cubic_minimum(at(0, 1, -1), at(1, 2, 3), 0, 1) == 0.25);
   CHECK(cubic_minimum(at(1, 2, 3), at(0, 1, -1), 0, 1) == 0.25);
   CHECK(cubic_minimum(at(0, 1, -1), at(1, 2, 3), 0.5, 1) == 0.5);
   CHECK(cubic_minimum(at(0, 1, -1), at(1, 2, 3), 0, 0.125) == 0.125);
   // t^3 - 3 t from 0 (slope -3) to 2 (slope 9): least at 1.
   CHECK(cubic_minimum(at(0, 0, -3), at(2, 2, 9), 0, 2) == 1);
-  // t^3 + t has no minimum: the middle. A line has none either, and what is divided by is 0: to the upper limit.
+  // t^3 + t has no minimum: the middle. Neither has a line, where the divisor is 0: the upper
+  // limit.
   CHECK(cubic_minimum(at(-1, -2, 4), at(1, 2, 4), -1, 1) == 0);
   CHECK(cubic_minimum(at(0, 1, -1), at(1, 0, -1), 1.01, 10) == 10);
   CHECK(cubic_minimum(at(0, 1, -1), {1, infinity, 0, false, 0, {}}, 0, 1) == 0.5);
@@ -57,7 +58,7 @@ TEST_CASE("lbfgs wolfe: the first trial is flat enough") {
   CHECK(run.x() == std::vector<float>{1});
 }
 
-TEST_CASE("lbfgs wolfe: as steep as before, so ten times as far; and there the slope has turned") {
+TEST_CASE("lbfgs wolfe: an unchanged slope extends ten times, a changed sign brackets") {
   Search outwards;
   CHECK(outwards.over({{0, {1}}, {-5, {0}}}).step_length == 10);
   CHECK(outwards.tried(2) == 10);
@@ -76,18 +77,18 @@ TEST_CASE("lbfgs wolfe: a bracket is narrowed where the cubic is least") {
   CHECK(run.tried(2) == 0.25);
   CHECK(report.step_length == 0.25);
   CHECK(report.evaluations == 3);
-  // Still steep at 1/4: downwards goes on to the right of it, upwards to the left.
+  // Still steep at 1/4: a downward slope continues to the right of it, an upward one to the left.
   Search right;
   CHECK(right.over({{2, {-3}}, {0.75, {0.95F}}, {0.5, {0}}}).step_length > 0.25);
   Search left;
   CHECK(left.over({{2, {-3}}, {0.75, {-0.95F}}, {0.5, {0}}}).step_length < 0.25);
   CHECK(left.tried(3) > 0);
-  // A trial that is not lower than the better end takes the place of the other one.
+  // A trial that is not lower than the better end replaces the other one.
   Search higher;
   CHECK(higher.over({{2, {-3}}, {1, {0}}, {0.5, {0}}}).step_length < 0.25);
 }
 
-TEST_CASE("lbfgs wolfe: the condition on f is that of the start, that value included") {
+TEST_CASE("lbfgs wolfe: the condition on f uses the start, inclusive") {
   // w = 1 + (1e-4 * 1) * -1.
   const double w = 1 + (1e-4 * 1.0) * -1.0;
   Search inside;
@@ -97,14 +98,15 @@ TEST_CASE("lbfgs wolfe: the condition on f is that of the start, that value incl
 }
 
 TEST_CASE("lbfgs wolfe: a trial near an end is moved inwards the second time") {
-  // 1 - t + 10 t^2 is least at 0.05, closer than a tenth to 0. Then ends at 0.05 and 1: a tenth of 0.95 from the lower.
+  // 1 - t + 10 t^2 is least at 0.05, closer than a tenth to 0. Then ends at 0.05 and 1: a tenth of
+  // 0.95 from the lower.
   Search run;
   run.over({{10, {-19}}, {0.99, {0.95F}}, {0.5, {0}}});
   CHECK(std::fabs(run.tried(2) - 0.05) < 1e-7);
   CHECK(std::fabs(run.tried(3) - 0.145) < 1e-6);
 }
 
-TEST_CASE("lbfgs wolfe: trials that are not finite are halved away from") {
+TEST_CASE("lbfgs wolfe: steps to trials that are not finite are halved") {
   for (const ScriptLine& bad :
        {ScriptLine{infinity, {1}}, ScriptLine{0, {nan32}}, ScriptLine{-infinity, {0}}}) {
     Search run;
@@ -117,7 +119,7 @@ TEST_CASE("lbfgs wolfe: trials that are not finite are halved away from") {
   }
 }
 
-TEST_CASE("lbfgs wolfe: nothing lower is found, so x stays and everything is forgotten") {
+TEST_CASE("lbfgs wolfe: without a lower trial x stays and all pairs are removed") {
   Search run(2);
   const LbfgsReport report = run.over({{5, {-1}}, {5, {-1}}, {5, {-1}}});
   CHECK(report.end == LbfgsEnd::line_search);
@@ -127,11 +129,11 @@ TEST_CASE("lbfgs wolfe: nothing lower is found, so x stays and everything is for
   CHECK(run.forgot());
 }
 
-TEST_CASE("lbfgs wolfe: when trials run out the lower of start and last trial is taken") {
+TEST_CASE("lbfgs wolfe: at max_ls the lower of start and last trial is accepted") {
   Search run(1);
-  // Two trials, both as steep as the start and lower: no condition on the second is looked at.
+  // Two trials, both as steep as the start and lower: no condition is checked for the second.
   CHECK(run.over({{0, {1}}, {-1, {1}}}).step_length == 10);
-  // A bracket that is too small for tolerance_change is left at once.
+  // A bracket that is too small for tolerance_change ends the search at once.
   Search small;
   small.hyper.tolerance_change = 0.5;
   small.hyper.lr = 0.25;

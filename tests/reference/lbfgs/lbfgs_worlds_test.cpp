@@ -14,8 +14,8 @@ FlatLayout uneven_layout() {
       {{"a", {37}}, {"nothing", {0, 5}}, {"b", {3, 700}}, {"one", {}}, {"c", {1025}}});
 }
 
-/// Ranks take turns in pieces of odd lengths, cut anywhere; padding has an owner here and there too. With
-/// gaps, the last rank owns nothing.
+/// Ranks alternate in pieces of odd lengths with any boundaries; some padding has an owner too.
+/// With gaps, the last rank owns nothing.
 ShardMap ragged_map(const FlatLayout& layout, int world_size, bool gaps) {
   const int owners = gaps ? std::max(1, world_size - 1) : world_size;
   Bucket bucket{{0, layout.padded_numel()},
@@ -63,7 +63,7 @@ std::vector<Trajectory> trajectories(std::size_t numel) {
   result[2].hyper.lr = 3;  // out of the domain at first
   result[2].hyper.max_iter = 6;
   result[3] = result[2];
-  result[3].hyper.line_search = LineSearch::none;  // leaves the domain, forgets, begins again
+  result[3].hyper.line_search = LineSearch::none;  // leaves the domain, removes all pairs, restarts
   result[3].hyper.tolerance_change = 1e-3;
   result[4] = result[0];
   result[4].hyper.lr = 40;
@@ -76,7 +76,7 @@ std::vector<std::uint32_t> bits_of(const std::vector<float>& values) { return bi
 
 }  // namespace
 
-TEST_CASE("lbfgs worlds: the reference on one rank is R21 written a second time") {
+TEST_CASE("lbfgs worlds: the reference on one rank equals the second implementation of R21") {
   const FlatLayout layout({{"a", {37}}, {"b", {200}}, {"c", {5}}});
   const ShardMap alone(layout.padded_numel(), 1, 1024);
   for (const Trajectory& t : trajectories(242)) {
@@ -123,7 +123,7 @@ TEST_CASE("lbfgs worlds: the same iterates for every number of ranks and every s
 }
 
 TEST_CASE(
-    "lbfgs worlds: a state that is loaded goes on as if nothing had happened, on other ranks too") {
+    "lbfgs worlds: a loaded state continues with the same bits, on other numbers of ranks too") {
   const FlatLayout layout = uneven_layout();
   for (const Trajectory& t : trajectories(elements_of(layout).size())) {
     const LbfgsRun expected = run_lbfgs(layout, ragged_map(layout, 2, false), t.hyper, t.problem,
@@ -137,7 +137,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("lbfgs worlds: Rosenbrock's valley in fp32, down to its end") {
+TEST_CASE("lbfgs worlds: Rosenbrock's valley in fp32 converges") {
   const FlatLayout layout({{"x", {10}}});
   const ShardMap shards = ragged_map(layout, 3, false);
   LbfgsHyper hyper;
@@ -155,7 +155,8 @@ TEST_CASE("lbfgs worlds: Rosenbrock's valley in fp32, down to its end") {
   const std::vector<float> x = elements(run.states.back().master, layout);
   CHECK(rosenbrock(x, g) == run.reports.back().loss);
   CHECK(run.reports.back().loss < run.reports[0].first_loss);
-  // With |g| <= w = 1e-3, g1 = 200 (x1 - x0^2) and g0 = -2 (1 - x0) - 2 x0 g1 give 2 |1 - x0| <= w + 2 w (1 +
+  // With |g| <= w = 1e-3, g1 = 200 (x1 - x0^2) and g0 = -2 (1 - x0) - 2 x0 g1 give 2 |1 - x0| <= w
+  // + 2 w (1 +
   // |1 - x0|), so |1 - x0| <= 1.5 w / (1 - w).
   for (std::size_t i = 0; i < x.size(); ++i) {
     CHECK(std::fabs(g[i]) <= 1e-3F);

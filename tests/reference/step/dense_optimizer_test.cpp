@@ -8,8 +8,8 @@ TEST_CASE("dense: one whole step by hand") {
   const ThreeElements model;
   reference::DenseOptimizer optimizer(model.setup, model.state());
 
-  // S = 4 and M = 2: the leaves add up to 8 times the gradient 1, -3, 0 of adam_test.cpp, whose first step
-  // this is (1 - beta1 = 1/2 makes step_size 1/2, and sqrt(1 - beta2) = 1/2).
+  // S = 4 and M = 2: the gradients add up to 8 times the gradient 1, -3, 0 of adam_test.cpp, whose
+  // first step this is (1 - beta1 = 1/2 makes step_size 1/2, and sqrt(1 - beta2) = 1/2).
   CHECK(step(optimizer, {{3, -20, 5}, {5, -4, -5}}));
   const reference::DenseStep& last = optimizer.last_step();
   CHECK(last.scalars[0].inv_scale == 0.125F);
@@ -42,7 +42,8 @@ TEST_CASE("dense: a skipped step changes nothing but the loss scale") {
   CHECK(optimizer.applied_steps() == 1);
   CHECK(optimizer.loss_scaler().log2_scale == 1);
 
-  // The next step is step 2 again, with S = 2: the second step of adam_test.cpp needs 1/2, -3/2, 1 times 4.
+  // The next step is step 2 again, with S = 2: the second step of adam_test.cpp needs 1/2, -3/2, 1
+  // times 4.
   CHECK(step(optimizer, {{1, -6, 4}, {1, 0, 0}}));
   CHECK(optimizer.last_step().log2_loss_scale == 1);
   CHECK(three(optimizer.last_step().unscaled_grad) == std::vector<float>{0.5F, -1.5F, 1});
@@ -57,7 +58,7 @@ TEST_CASE("dense: clipping binds") {
   reference::DenseOptimizer optimizer(model.setup, model.state());
   CHECK(step(optimizer, {{24, -32, 0}, {0, 0, 0}}));  // g1 = 3, -4, 0
   CHECK(optimizer.last_step().grad_norm.front() == 5);
-  const float coef = 0.5F - 3 * 0x1p-25F;  // worked out in grad_scale_clip_test.cpp
+  const float coef = 0.5F - 3 * 0x1p-25F;  // computed in grad_scale_clip_test.cpp
   CHECK(bits(optimizer.last_step().clip_coef.front()) == bits(coef));
   CHECK(bits(three(optimizer.last_step().grad)) ==
         bits(std::vector<float>{3 * coef, -4 * coef, 0}));
@@ -80,7 +81,7 @@ TEST_CASE("dense: parameters in every format") {
   }
 }
 
-TEST_CASE("dense: what its buffers are called") {
+TEST_CASE("dense: buffers by their ids") {
   ThreeElements model;
   model.setup.missing_grad = MissingGrad::skip;
   model.tensor_steps = {4, 6};
@@ -108,7 +109,7 @@ TEST_CASE("dense: what its buffers are called") {
   }
 }
 
-TEST_CASE("dense: the words between its buffers, by hand") {
+TEST_CASE("dense: words, by hand") {
   ThreeElements model;
   reference::DenseOptimizer optimizer(model.setup, model.state());
   CHECK(step(optimizer, {{3, -20, 5}, {5, -4, -5}}));  // g1 = (8, -24, 0) / (4 * 2)
@@ -131,7 +132,7 @@ TEST_CASE("dense: the words between its buffers, by hand") {
   CHECK(largest.buffer(BufferId::norm_limbs).data == nullptr);
 }
 
-TEST_CASE("dense: what is refused") {
+TEST_CASE("dense: invalid arguments are rejected") {
   const auto make = [](const ThreeElements& model) {
     reference::DenseOptimizer(model.setup, model.state());
   };
@@ -176,7 +177,7 @@ TEST_CASE("dense: what is refused") {
 
   const ThreeElements good;
   reference::DenseOptimizer optimizer(good.setup, good.state());
-  ZP_CHECK_INVALID(step(optimizer, {{1, 1, 1}}));  // one leaf, M = 2
+  ZP_CHECK_INVALID(step(optimizer, {{1, 1, 1}}));  // one gradient, M = 2
   std::vector<std::uint32_t> words(2048);
   const TensorView integers{words.data(), DType::u32, 2048};
   ZP_CHECK_INVALID(optimizer.step({integers, integers}));

@@ -41,7 +41,8 @@ TEST_CASE("dense: the other rules and the state they keep, by hand") {
   CHECK(three(ema.state(BufferId::exp_avg)) == std::vector<float>{0.5F, -1.5F, 0});
   CHECK(three(ema.master()) == std::vector<float>{7.875F, -3.625F, 16});
 
-  // adam: decay 1/2 of master turns the gradients -3, -1, -8 into 1, -3, 0: the first step of adam_test.cpp.
+  // adam: decay 1/2 of master turns the gradients -3, -1, -8 into 1, -3, 0: the first step of
+  // adam_test.cpp.
   model.applied_steps = 0;
   model.setup.hyper.rule = UpdateRule::adam;
   model.setup.hyper.weight_decay = 0.5;
@@ -55,7 +56,7 @@ TEST_CASE("dense: the other rules and the state they keep, by hand") {
   CHECK(kept_buffers(model.setup.hyper) == expected);
 }
 
-TEST_CASE("dense: every option reaches the rule") {
+TEST_CASE("dense: every option is passed to the rule") {
   for (int number = 0; number < 80; ++number) {
     const UpdateRule rule = static_cast<UpdateRule>(number % 5);
     const int flags = number / 5 * 4;
@@ -74,7 +75,8 @@ TEST_CASE("dense: every option reaches the rule") {
     model.setup.hyper.nesterov = nesterov;
     reference::DenseOptimizer optimizer(model.setup, model.state());
 
-    // The implementation itself, called for the same gradients; the second ones are smaller, which amsgrad notices.
+    // The implementation itself, called for the same gradients; the second ones are smaller, which
+    // matters for amsgrad.
     std::vector<float> master = three(model.master);
     std::vector<float> first(3);
     std::vector<float> second(3);
@@ -102,7 +104,7 @@ TEST_CASE("dense: every option reaches the rule") {
   }
 }
 
-TEST_CASE("dense: the divisor counts tokens") {
+TEST_CASE("dense: the divisor is the number of tokens") {
   ThreeElements model;
   model.setup.micro_batches = 4;
   model.setup.loss_reduction = LossReduction::tokens;
@@ -113,7 +115,7 @@ TEST_CASE("dense: the divisor counts tokens") {
   CHECK(optimizer.last_step().scalars[0].inv_scale == 0x1p-6F);
   CHECK(three(optimizer.last_step().unscaled_grad) == std::vector<float>{1, -3, 0});
 
-  // No token at all: divided by 1.
+  // No tokens: divided by 1.
   CHECK(step(optimizer, {{0, 0, 0}, {0, 0, 0}, {0, 0, 0}, {0, 0, 0}}, {{0, 0, 0, 0}, {}}));
   CHECK(optimizer.last_step().scalars[0].inv_scale == 0.25F);
 
@@ -125,14 +127,14 @@ TEST_CASE("dense: the divisor counts tokens") {
   ZP_CHECK_INVALID(step(optimizer, leaves, {{limit - 1, 1, 0, 0}, {}}));
 }
 
-TEST_CASE("dense: a tensor without a gradient is unused, and has its own count") {
+TEST_CASE("dense: a tensor without a gradient is not updated, and has its own count") {
   ThreeElements model;
   model.setup.micro_batches = 2;
   model.setup.scaler = {};
   model.scaler = {};
   model.setup.hyper.rule = UpdateRule::sgd;
   model.setup.hyper.momentum = 0.5;
-  model.setup.hyper.weight_decay = 0.5;  // would move a tensor that does not rest
+  model.setup.hyper.weight_decay = 0.5;  // would change an updated tensor
   model.setup.missing_grad = MissingGrad::skip;
   const reference::MicroBatchFacts both = {{}, {{true, false}, {false, true}}};
   const reference::MicroBatchFacts pair_only = {{}, {{false, false}, {true, false}}};
@@ -140,7 +142,7 @@ TEST_CASE("dense: a tensor without a gradient is unused, and has its own count")
   reference::DenseOptimizer optimizer(model.setup, model.state());
   // Both for the first time. g = grad + m/2 is 5, -5 and 8; the buffer becomes g; m - g/4.
   CHECK(step(optimizer, {{2, -6, 0}, {0, 0, 0}},
-             pair_only));  // the single one is unused: no gradient, no decay
+             pair_only));  // the single one is not updated: no gradient, no decay
   CHECK(optimizer.tensor_steps() == std::vector<std::uint64_t>{1, 0});
   CHECK(optimizer.applied_steps() == 1);
   CHECK(three(optimizer.state(BufferId::momentum_buffer)) == std::vector<float>{5, -5, 0});
@@ -159,7 +161,7 @@ TEST_CASE("dense: a tensor without a gradient is unused, and has its own count")
   CHECK(three(optimizer.master()) == std::vector<float>{5.25F, -1.625F, 13.75F});
   CHECK(optimizer.tensor_steps() == std::vector<std::uint64_t>{2, 1});
 
-  // Nobody is used: only the run's counter moves. The norm is that of what the leaves hold.
+  // No tensor is updated: only the run's counter changes. The norm is that of the gradients.
   const reference::MicroBatchFacts none = {{}, {{false, false}, {false, false}}};
   CHECK(step(optimizer, {{0, 0, 0}, {0, 0, 0}}, none));
   CHECK(optimizer.last_step().grad_norm.front() == 0);
@@ -173,7 +175,7 @@ TEST_CASE("dense: a tensor without a gradient is unused, and has its own count")
   ZP_CHECK_INVALID(step(optimizer, {{0, 0, 0}, {0, 0, 0}}, {{}, {{true, true}, {true}}}));
 }
 
-TEST_CASE("dense: the bias correction of a tensor that rested") {
+TEST_CASE("dense: bias correction of a tensor that was not updated") {
   ThreeElements model;
   model.setup.missing_grad = MissingGrad::skip;
   model.tensor_steps = {0, 1};
@@ -203,7 +205,7 @@ TEST_CASE("dense: every form of the norm, and clipping by value") {
   CHECK(norm(NormForm::one) == 19);
   CHECK(norm(NormForm::inf) == 12);
 
-  // First by the norm, then by value: max_norm 12 in the form inf leaves everything but 1e-6 of it.
+  // First by the norm, then by value: max_norm 12 in the form inf keeps all but 1e-6 of it.
   model.setup.hyper.max_norm = 6 + 5e-7;  // half of 12 + 1e-6
   model.setup.hyper.clip_value = 1.75;
   reference::DenseOptimizer optimizer(model.setup, model.state());
@@ -224,12 +226,12 @@ TEST_CASE("dense: an overflow under every policy") {
   CHECK(error_code_of([&] { step(stopping, bad); }) == ErrorCode::nonfinite);
   CHECK(bits(stopping.master()) == bits(master));
   CHECK(stopping.applied_steps() == 1);
-  CHECK(stopping.loss_scaler().log2_scale == 2);  // not even the loss scale
+  CHECK(stopping.loss_scaler().log2_scale == 2);  // the loss scale does not change either
   CHECK(step(stopping, good));
   CHECK(stopping.applied_steps() == 2);
 
-  // propagate: the scale moves, and the step is made. N is infinite, q = max_norm / inf = 0, and inf * 0 is
-  // NaN.
+  // propagate: the scale changes, and the step is applied. N is infinite, q = max_norm / inf = 0,
+  // and inf * 0 is NaN.
   model.setup.on_nonfinite = OnNonfinite::propagate;
   model.setup.hyper.max_norm = 1.0;
   model.setup.hyper.rule = UpdateRule::sgd;
@@ -245,7 +247,7 @@ TEST_CASE("dense: an overflow under every policy") {
   CHECK(going_on.applied_steps() == 1);
 }
 
-TEST_CASE("dense: stochastic rounding draws by seed, place and the tensor's own count") {
+TEST_CASE("dense: stochastic rounding draws by seed, position and the tensor's own count") {
   for (const MissingGrad missing : {MissingGrad::zero, MissingGrad::skip}) {
     ThreeElements model;
     for (std::size_t i = 0; i < 3; ++i)
@@ -277,7 +279,7 @@ TEST_CASE("dense: stochastic rounding draws by seed, place and the tensor's own 
   }
 }
 
-TEST_CASE("dense: a loaded state has the parameters it had, and an unused tensor keeps them") {
+TEST_CASE("dense: a loaded state restores parameters, and a tensor without a gradient keeps them") {
   ThreeElements model;
   model.setup.missing_grad = MissingGrad::skip;
   model.setup.param_rounding = ParamRounding::stochastic;

@@ -1,11 +1,11 @@
-// The two ways to add leaves that have bits, and the third, which has none.
+// The two gradient sums with fixed bits, and the third, which has none.
 
 #include "tests/reference/step/dense_support.hpp"
 
 using namespace zeroproof;
 using namespace zeroproof::tests;
 
-TEST_CASE("dense: gradient sums without bits, or with too many leaves, are refused") {
+TEST_CASE("dense: gradient sums without fixed bits, or of too many micro-batches, are rejected") {
   const auto make = [](GradSum sum, std::int64_t micro_batches) {
     ThreeElements model;
     model.setup.grad_sum = sum;
@@ -18,7 +18,7 @@ TEST_CASE("dense: gradient sums without bits, or with too many leaves, are refus
   make(GradSum::tree, 129);
 }
 
-TEST_CASE("dense: leaves in bins have other bits than the tree") {
+TEST_CASE("dense: the binned sum differs in bits from the tree") {
   ThreeElements model;
   model.setup.micro_batches = 3;
   const std::vector<std::vector<float>> leaves = {

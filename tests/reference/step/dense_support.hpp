@@ -1,5 +1,5 @@
 #pragma once
-// The smallest model whose steps can be redone by hand.
+// The smallest model whose steps can be computed by hand.
 
 #include "reference/dense_optimizer.hpp"
 #include "tests/reference/support.hpp"
@@ -42,7 +42,7 @@ struct ThreeElements {
   StepSettings setup;
 };
 
-/// A step with fp32 leaves whose padding is NaN.
+/// A step with fp32 gradients whose padding is NaN.
 inline bool step(reference::DenseOptimizer& optimizer,
                  const std::vector<std::vector<float>>& gradients,
                  const reference::MicroBatchFacts& facts = {}) {

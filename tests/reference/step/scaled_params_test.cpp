@@ -1,4 +1,5 @@
-// Parameters in 8 bits (R24): every recipe over ranks that cut blocks anywhere, against the undistributed optimizer.
+// 8-bit parameters (R24): every recipe over ranks with any block boundaries, against the
+// undistributed optimizer.
 
 #include <array>
 
@@ -9,7 +10,8 @@ using namespace zeroproof::tests;
 
 namespace {
 
-/// Blocks of 128 by 128 and rows of 128 and 32 that end inside of tensors, one row, no row, one element.
+/// Blocks of 128 by 128 and rows of 128 and 32 that end inside of tensors, one row, no row, one
+/// element.
 CutTensors blocky_tensors(bool cut) {
   CutTensors tensors{{{"v", {37}},
                       {"nothing", {0, 5}},
@@ -72,7 +74,7 @@ World scaled_world(int stage, const Grid& grid, std::size_t turn, const ParamSca
   world.setup.scaling = scaling;
   world.setup.missing_grad = turn % 4 >= 2 ? MissingGrad::skip : MissingGrad::zero;
   world.setup.persistent_numel = turn % 2 == 0 ? 0 : 3400;
-  // A transposed copy of a cut tensor is no part of the undistributed one.
+  // The transposed copy of a split tensor is not part of the undistributed one.
   if (grid.tp > 1) world.setup.scaling.columnwise = has_own_columns(scaling);
   return world;
 }
@@ -97,10 +99,11 @@ void check_scalings(const std::vector<Grid>& grids) {
 
 }  // namespace
 
-TEST_CASE("scaled parameters: any cut over ranks has the bits of the undistributed optimizer") {
+TEST_CASE(
+    "scaled parameters: any partition over ranks has the bits of the undistributed optimizer") {
   check_scalings({{1, 1}, {1, 2}, {1, 3}, {1, 4}, {1, 5}});
 }
 
-TEST_CASE("scaled parameters: grids and instances have them too") {
+TEST_CASE("scaled parameters: grids and instances have the bits of the undistributed optimizer") {
   check_scalings({{2, 2, 1, 1}, {1, 2, 2, 1}, {1, 2, 4, 2}, {2, 2, 2, 2}});
 }

@@ -1,4 +1,5 @@
-// State and master in fewer bits (R25): any cut is the undistributed step, and that step is what the rule says.
+// State and master in fewer bits (R25): any partition equals the undistributed step, and that step
+// equals the rule.
 
 #include <cmath>
 #include <limits>
@@ -19,7 +20,7 @@ constexpr StateFormats formats[] = {
     {StateFormat::fp32, StateFormat::bf16, MasterFormat::bf16},
 };
 
-/// The value that stands for a block of values, by the text of R25 alone, in fp64 where nothing is rounded.
+/// The stored value of an element of a block, by the text of R25 alone, in fp64 without roundings.
 double stored_e4m3(float value, float amax) {
   if (amax == 0) return std::copysign(0.0, value);
   float scale = 448.0F / amax;
@@ -38,7 +39,8 @@ double stored_e4m3(float value, float amax) {
 }  // namespace
 
 TEST_CASE(
-    "every format in worlds of 1 to 5 ranks, every stage, blocks cut anywhere: the undistributed "
+    "stored state: every format, 1 to 5 ranks, every stage, any block boundaries: the "
+    "undistributed "
     "bits") {
   for (const StateFormats& state : formats) {
     for (const int stage : {0, 1, 2, 3}) {
@@ -65,7 +67,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("TP ranks join the scales of blocks that they cut") {
+TEST_CASE("stored state: TP ranks join the scales of blocks that they share") {
   for (const StateFormats& state : formats) {
     for (const int stage : {0, 2}) {
       World world = reference_world(stage, {1, 2, 2, 1}, 3);
@@ -79,7 +81,7 @@ TEST_CASE("TP ranks join the scales of blocks that they cut") {
   }
 }
 
-TEST_CASE("what is loaded is stored as the nearest codes by a scale of each block") {
+TEST_CASE("stored state: loaded values are stored as the nearest codes, with a scale per block") {
   World world = reference_world(0, {}, 3);
   world.setup.state_formats = {StateFormat::fp32, StateFormat::e4m3, MasterFormat::fp32};
   const FlatLayout layout(world.tensors.params);
@@ -107,7 +109,7 @@ TEST_CASE("what is loaded is stored as the nearest codes by a scale of each bloc
   CHECK(largest >= 20);  // at least one in every block
 }
 
-TEST_CASE("a fresh state stays exactly zero, and its scales are 1") {
+TEST_CASE("stored state: a new state is exactly zero, and its scales are 1") {
   World world = reference_world(0, {}, 2);
   world.setup.state_formats = {StateFormat::fp16, StateFormat::e4m3, MasterFormat::fp32};
   const FlatLayout layout(world.tensors.params);
@@ -121,7 +123,7 @@ TEST_CASE("a fresh state stays exactly zero, and its scales are 1") {
     const TensorView scales = optimizer.buffer(id);
     for (std::int64_t block = 0; block < scales.numel; ++block) {
       const float scale = static_cast<const float*>(scales.data)[block];
-      CHECK((scale == 1.0F || std::isnan(scale)));  // NaN: padding alone
+      CHECK((scale == 1.0F || std::isnan(scale)));  // NaN: padding only
     }
   }
   for (const Piece& piece : layout.pieces({{0, layout.padded_numel()}})) {
@@ -132,7 +134,7 @@ TEST_CASE("a fresh state stays exactly zero, and its scales are 1") {
   }
 }
 
-TEST_CASE("a stored state is taken bit for bit, and goes on as the run that it is of") {
+TEST_CASE("stored state: a stored state is loaded bit for bit and continues the run") {
   World world = reference_world(0, {}, 3);
   world.setup.state_formats = {StateFormat::e4m3, StateFormat::fp16, MasterFormat::bf16};
   world.overflow_step = 0;
@@ -184,7 +186,7 @@ TEST_CASE("a stored state is taken bit for bit, and goes on as the run that it i
   }
 }
 
-TEST_CASE("a bf16 master needs bf16 parameters") {
+TEST_CASE("stored state: a bf16 master needs bf16 parameters") {
   World world = reference_world(0, {}, 2);
   world.setup.state_formats.master = MasterFormat::bf16;
   world.setup.param_dtype = DType::fp16;

@@ -1,4 +1,4 @@
-// adam, amsgrad and maximize, by hand, and what is refused.
+// adam, amsgrad and maximize, by hand, and errors.
 
 #include "tests/reference/update/adam_support.hpp"
 
@@ -8,8 +8,8 @@ using namespace zeroproof::tests;
 TEST_CASE("adam: three elements, two steps, by hand") {
   AdamState x{{-3, -1, 0}, {8, -4, 0}, {0, 0, 0}, {0, 0, 0}, {}};
 
-  // The decay enters through the gradient: g = grad + m/2 is 1, -3, 0, the gradient of the example above,
-  // with the same a = 1/8, -3/16, 0. Nothing else is taken from master.
+  // The decay is part of the gradient: g = grad + m/2 is 1, -3, 0, the gradient of the example in
+  // adam_test.cpp, with the same a = 1/8, -3/16, 0. Nothing else is subtracted from master.
   //   master    63/8     -61/16    0
   x.update_l2(dyadic_scalars(0.5F));
   CHECK(x.exp_avg == std::vector<float>{0.5F, -1.5F, 0});
@@ -27,7 +27,7 @@ TEST_CASE("adam: three elements, two steps, by hand") {
   CHECK(x.master == std::vector<float>{7.8125F, -3.71875F, -0.0625F});
 }
 
-TEST_CASE("adam: decay that is off is not evaluated") {
+TEST_CASE("adam: disabled decay is not evaluated") {
   StepScalars s = dyadic_scalars(0.5F);
   s.weight_decay = 0;
   s.has_decay = 0;
@@ -41,7 +41,7 @@ TEST_CASE("adam: decay that is off is not evaluated") {
   CHECK(std::isnan(x.exp_avg[0]));  // 0 * inf is in the gradient now
 }
 
-TEST_CASE("amsgrad: the denominator remembers the largest second moment") {
+TEST_CASE("amsgrad: the denominator uses the largest second moment") {
   StepScalars s = dyadic_scalars(8.0F);
   s.has_decay = 0;
   // One element below its maximum 4, one above its maximum 1/16.
@@ -58,13 +58,14 @@ TEST_CASE("amsgrad: the denominator remembers the largest second moment") {
   CHECK(bits(x.master[0]) == bits(-8 * (0.5F / 5)));
   CHECK(x.master[1] == -2.0F);
 
-  // NaN: a maximum that is NaN is replaced, and so is one that meets a NaN. Of equal zeros the old one stays.
+  // NaN: a maximum that is NaN is replaced, and so is one compared with a NaN. Of equal zeros the
+  // old one stays.
   x = {{1, nan32, 0, inf32}, {0, 0, 0, 0}, {0, 0, 0, 0}, {0, 0, 0, 0}, {nan32, 4, -0.0F, inf32}};
   x.update(s, {true, false});
   CHECK(bits(x.max_exp_avg_sq) == bits(std::vector<float>{0.25F, nan32, -0.0F, inf32}));
   CHECK(x.master[0] == -2.0F);
 
-  // Without amsgrad no maximum is kept.
+  // Without amsgrad there is no maximum.
   x = {{1}, {0}, {0}, {0}, {}};
   x.update(s);
   CHECK(x.master[0] == -2.0F);
@@ -73,7 +74,7 @@ TEST_CASE("amsgrad: the denominator remembers the largest second moment") {
 TEST_CASE("maximize: the sign bit of the gradient, before the decay") {
   const StepScalars s = dyadic_scalars(0.5F);
   AdamState up{{-1, 3, 0}, {8, -4, 16}, {0, 0, 0}, {0, 0, 0}, {}};
-  up.update(s, {false, true});  // the first example, with all signs of the gradient turned
+  up.update(s, {false, true});  // the first example, with all signs of the gradient flipped
   CHECK(up.exp_avg == std::vector<float>{0.5F, -1.5F, 0});
   CHECK(up.master == std::vector<float>{6.875F, -3.3125F, 14});
 
@@ -81,8 +82,8 @@ TEST_CASE("maximize: the sign bit of the gradient, before the decay") {
   l2.update_l2(s, {false, true});  // the decay still pulls to 0
   CHECK(l2.exp_avg == std::vector<float>{0.5F, -1.5F, 0});
 
-  // Zeros have signs: with beta1 = 0, exp_avg is 1 * g plus a zero of the sign of exp_avg. 9 elements, so
-  // that there is a vector body and a tail.
+  // Zeros have signs: with beta1 = 0, exp_avg is 1 * g plus a zero of the sign of exp_avg. 9
+  // elements, so that there is a vector body and a tail.
   StepScalars plain = dyadic_scalars(0.5F);
   plain.beta1 = 0;
   plain.one_minus_beta1 = 1;
@@ -98,7 +99,7 @@ TEST_CASE("maximize: the sign bit of the gradient, before the decay") {
   }
 }
 
-TEST_CASE("adamw and adam: lengths that differ") {
+TEST_CASE("adamw and adam: different lengths are rejected") {
   for (const bool l2 : {false, true}) {
     for (const bool amsgrad : {false, true}) {
       const auto run = [&](int shorter) {

@@ -6,7 +6,8 @@
 
 namespace zeroproof::tests {
 
-/// beta1 = 1/2, beta2 = 3/4, eps = 1, and a decay of 1/8: every number below is a sum of few powers of two.
+/// beta1 = 1/2, beta2 = 3/4, eps = 1, and a decay of 1/8: every number below is a sum of few powers
+/// of two.
 inline StepScalars dyadic_scalars(float step_size) {
   StepScalars s{};
   s.beta1 = s.one_minus_beta1 = 0.5F;

@@ -57,13 +57,14 @@ TEST_CASE("adamw: three elements, two steps, by hand") {
   CHECK(x.master == std::vector<float>{5.953125F, -2.8046875F, 12.1875F});
 }
 
-TEST_CASE("adamw: eps stands outside the root and after the bias correction") {
-  // sq = 1/4, root = 1/2, r = 1; eps = 1 makes d = 2. Inside the root d would be sqrt(1/4 + 1) / (1/2).
+TEST_CASE("adamw: eps is added outside the root and after the bias correction") {
+  // sq = 1/4, root = 1/2, r = 1; eps = 1 makes d = 2. Inside the root d would be sqrt(1/4 + 1) /
+  // (1/2).
   AdamState x{{1}, {0}, {0}, {0}, {}};
   x.update(dyadic_scalars(8.0F));
   CHECK(x.master[0] == -2.0F);  // -(8 * (1/2) / 2)
 
-  // A gradient that was always 0 divides 0 by eps: nothing moves, and nothing is NaN.
+  // A gradient that was always 0 divides 0 by eps: master does not change, and nothing is NaN.
   StepScalars s = dyadic_scalars(8.0F);
   s.eps = 0x1p-126F;
   s.has_decay = 0;
@@ -72,7 +73,7 @@ TEST_CASE("adamw: eps stands outside the root and after the bias correction") {
   CHECK(zero.master == std::vector<float>{3, 3});
 }
 
-TEST_CASE("adamw: decay that is off is not evaluated") {
+TEST_CASE("adamw: disabled decay is not evaluated") {
   StepScalars s = dyadic_scalars(0.5F);
   s.lr_weight_decay = 0;
   AdamState x{{1}, {inf32}, {0}, {0}, {}};
@@ -80,8 +81,8 @@ TEST_CASE("adamw: decay that is off is not evaluated") {
   x.update(s);
   CHECK(bits(x.master[0]) == bits(inf32));  // inf - 1/8
 
-  // The flag counts, not the value: a decay that is 0 in fp32 but not in fp64 is evaluated, and 0 * inf is
-  // NaN.
+  // The flag counts, not the value: a decay that is 0 in fp32 but not in fp64 is evaluated, and 0 *
+  // inf is NaN.
   x = {{1}, {inf32}, {0}, {0}, {}};
   s.has_decay = 1;
   x.update(s);
@@ -89,7 +90,7 @@ TEST_CASE("adamw: decay that is off is not evaluated") {
 }
 
 TEST_CASE(
-    "adamw and adam: one rounding per operation, body and tail alike, for any length and all "
+    "adamw and adam: one rounding per operation in body and tail, for any length and all "
     "options") {
   for (int flags = 0; flags < 16; ++flags) {
     const bool l2 = (flags & 1) != 0;

@@ -33,7 +33,7 @@ struct State {
 TEST_CASE("lion: three elements, two steps, by hand") {
   State x{{4, -2, 0}, {8, -4, 1}, {0, 0, 0}};
   //   c         1        -1/2      0         1/4 of the gradient
-  //   master    15/2     -7/2      1         by 1/2, whatever the size
+  //   master    15/2     -7/2      1         by 1/2, for any magnitude
   //   exp_avg   2        -1        0         1/2 of the gradient
   x.lion(false, dyadic_scalars(false));
   CHECK(x.master == std::vector<float>{7.5F, -3.5F, 1});
@@ -56,7 +56,7 @@ TEST_CASE("lion: three elements, two steps, by hand") {
   CHECK(x.exp_avg == std::vector<float>{2, -1, 0});
 }
 
-TEST_CASE("lion: the sign of a zero is that zero, of a NaN that NaN") {
+TEST_CASE("lion: the sign of a zero is the zero, of a NaN the NaN") {
   // 9 elements: a vector body and a tail.
   const std::vector<float> zeros(9, 0.0F), negative_zeros(9, -0.0F);
   // c = -0, so -0 - -0 = +0; c = +0, so -0 - +0 = -0.
@@ -78,7 +78,7 @@ TEST_CASE("lion: the sign of a zero is that zero, of a NaN that NaN") {
   CHECK(bits(x.exp_avg) == bits(std::vector<float>{nan32, nan32, inf32, -inf32}));
 }
 
-TEST_CASE("lion: decay that is off is not evaluated") {
+TEST_CASE("lion: disabled decay is not evaluated") {
   StepScalars s = dyadic_scalars(false);
   s.lr_weight_decay = 0;
   for (const std::uint32_t has_decay : {0U, 1U}) {
@@ -90,7 +90,7 @@ TEST_CASE("lion: decay that is off is not evaluated") {
   }
 }
 
-TEST_CASE("lion: the bits of the oracle, for any length and all options") {
+TEST_CASE("lion: equals the oracle for any length and all options") {
   StepScalars s{};
   s.beta1 = 0.9F;
   s.one_minus_beta1 = static_cast<float>(1 - double{0.9F});
@@ -114,7 +114,7 @@ TEST_CASE("lion: the bits of the oracle, for any length and all options") {
   }
 }
 
-TEST_CASE("lion: what is refused") {
+TEST_CASE("lion: invalid arguments are rejected") {
   for (const bool short_master : {true, false}) {
     State x{std::vector<float>(4), std::vector<float>(short_master ? 3 : 4),
             std::vector<float>(short_master ? 4 : 5)};

@@ -8,7 +8,7 @@ using namespace zeroproof::tests;
 
 namespace {
 
-/// One line of a table: what happened, and the state after it.
+/// One line of a table: an event, and the state after it.
 struct Row {
   bool overflow;
   LossScalerState after;
@@ -48,7 +48,7 @@ TEST_CASE("loss scaler: growth, maximum, backoff, minimum") {
        {good, {5, 1, 1}},
        {good, {6, 0, 1}},
        {good, {6, 1, 1}},
-       {good, {6, 0, 1}},  // 7 would exceed the maximum: stays, but counts anew
+       {good, {6, 0, 1}},  // 7 would exceed the maximum: no growth, the count restarts
        {good, {6, 1, 1}},
        {overflow, {5, 0, 0}},  // the tracker starts again
        {overflow, {4, 0, 0}},  // hysteresis is used up until the next growth: backs off again
@@ -65,8 +65,8 @@ TEST_CASE("loss scaler: hysteresis refilled at growth") {
   LossScalerConfig config = dynamic();
   config.hysteresis = 3;
   config.refill = HysteresisRefill::growth;
-  check_table(config, {{overflow, {4, 0, 2}},  // forgiven
-                       {good, {4, 1, 2}},      // a good step forgives nothing
+  check_table(config, {{overflow, {4, 0, 2}},  // tolerated
+                       {good, {4, 1, 2}},      // a good step does not refill hysteresis
                        {overflow, {4, 0, 1}},
                        {overflow, {3, 0, 0}},
                        {good, {3, 1, 0}},
@@ -108,7 +108,7 @@ TEST_CASE("loss scaler: growth by the maximum's exact distance") {
   check_table(config, {{good, {6, 0, 1}}, {good, {6, 0, 1}}});
 }
 
-TEST_CASE("loss scaler: none and constant never move") {
+TEST_CASE("loss scaler: none and constant never change") {
   LossScalerConfig config = dynamic();
   config.kind = LossScalerKind::constant;
   check_table(config, {{good, {4, 0, 1}}, {good, {4, 0, 1}}, {overflow, {4, 0, 1}}});
@@ -118,7 +118,7 @@ TEST_CASE("loss scaler: none and constant never move") {
   CHECK(reference::loss_scaler_init(config) == LossScalerState{0, 0, 5});
 }
 
-TEST_CASE("loss scaler: configurations that cannot work") {
+TEST_CASE("loss scaler: invalid configurations are rejected") {
   for (int LossScalerConfig::*field :
        {&LossScalerConfig::growth_interval, &LossScalerConfig::hysteresis,
         &LossScalerConfig::log2_growth, &LossScalerConfig::log2_backoff}) {

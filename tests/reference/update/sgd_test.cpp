@@ -123,7 +123,8 @@ TEST_CASE("sgd_ema: three elements, two steps, by hand") {
 }
 
 TEST_CASE("sgd: zeros keep their signs, and maximize flips every sign bit") {
-  // 9 elements: a vector body and a tail. On the first step the buffer is the gradient, bit for bit.
+  // 9 elements: a vector body and a tail. On the first step the buffer is the gradient, bit for
+  // bit.
   const std::vector<float> zeros(9, 0.0F);
   const std::vector<float> negative_zeros(9, -0.0F);
   for (const bool maximize : {false, true}) {
@@ -150,7 +151,7 @@ TEST_CASE("sgd: zeros keep their signs, and maximize flips every sign bit") {
   CHECK(bits(ema.buffer) == bits(negative_zeros));
 }
 
-TEST_CASE("sgd: decay that is off is not evaluated, and infinities propagate") {
+TEST_CASE("sgd: disabled decay is not evaluated, and infinities propagate") {
   StepScalars s = dyadic_scalars(false);
   s.weight_decay = 0;
   for (const std::uint32_t has_decay : {0U, 1U}) {
@@ -199,7 +200,7 @@ TEST_CASE("sgd and sgd_ema: one rounding per operation, for any length and all o
   }
 }
 
-TEST_CASE("sgd: what is refused") {
+TEST_CASE("sgd: invalid arguments are rejected") {
   const auto run = [](const SgdOptions& options, std::size_t master, std::size_t buffer) {
     State x{std::vector<float>(4), std::vector<float>(master), std::vector<float>(buffer)};
     x.sgd(options, dyadic_scalars(false));

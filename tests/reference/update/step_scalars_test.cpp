@@ -18,7 +18,7 @@ OptimizerHyper dyadic() {
   return hyper;
 }
 
-/// True if changing one hyper-parameter of a valid set leaves the ranges of R5.
+/// True if a change of one hyper-parameter of a valid set is outside R5's ranges.
 template <class Change>
 bool is_out_of_range(Change change) {
   OptimizerHyper hyper = dyadic();
@@ -73,7 +73,7 @@ TEST_CASE("step scalars: by hand") {
   CHECK(m.one_minus_dampening == 0.25F);
 }
 
-TEST_CASE("step scalars: the words in their order") {
+TEST_CASE("step scalars: order of the words") {
   OptimizerHyper hyper = dyadic();
   hyper.rule = UpdateRule::sgd;
   hyper.lr = 0.125;
@@ -103,7 +103,8 @@ TEST_CASE("step scalars: every word is rounded from fp64, once") {
   // Too large for fp32 is infinity, like any other value.
   hyper.lr = 1e39;
   CHECK(bits(reference::step_scalars(hyper, 2, 0, 1).lr) == bits(inf32));
-  // 1 - dampening in fp32 would be 1 - 2^-24 = 1 - fp32(2^-25 + 2^-50): a tie that fp64 does not have.
+  // 1 - dampening in fp32 would be 1 - 2^-24 = 1 - fp32(2^-25 + 2^-50): a tie that fp64 does not
+  // have.
   hyper.dampening = 0x1p-25 + 0x1p-50;
   CHECK(bits(reference::step_scalars(hyper, 2, 0, 1).one_minus_dampening) == bits(1 - 0x1p-24F));
 }
@@ -135,13 +136,14 @@ TEST_CASE("step scalars: beta2 below a half") {
         bits(fp32(std::sqrt(0.75))));
   CHECK(bits(reference::step_scalars(hyper, 2, 0, 1).sqrt_bias_correction2) ==
         bits(fp32(std::sqrt(0.9375))));
-  // fp32(0.3) = 10066330 * 2^-25, so 1 - beta2 = 23488102 * 2^-25 has 25 bits and an even half: 11744051 * 2^-24.
+  // fp32(0.3) = 10066330 * 2^-25, so 1 - beta2 = 23488102 * 2^-25 has 25 bits and an even half:
+  // 11744051 * 2^-24.
   hyper.beta2 = 0.3F;
   CHECK(reference::step_scalars(hyper, 1, 0, 1).one_minus_beta2 == 11744051 * 0x1p-24F);
   // One unit more, 23488101 * 2^-25, is a tie; the even neighbour is 11744050 * 2^-24.
   hyper.beta2 = 0.3F + 0x1p-25F;
   CHECK(reference::step_scalars(hyper, 1, 0, 1).one_minus_beta2 == 11744050 * 0x1p-24F);
-  // Only the last gradient counts, from the first step on: nothing to correct.
+  // Only the last gradient counts, from the first step on: there is nothing to correct.
   for (const float zero : {0.0F, -0.0F}) {
     hyper.beta2 = zero;
     for (const std::int64_t t : {1, 2, 1000}) {
@@ -154,8 +156,8 @@ TEST_CASE("step scalars: beta2 below a half") {
 }
 
 TEST_CASE("step scalars: the power squares from the right") {
-  // One of the rare cases in which the order shows in fp32: b^23 = ((b * b^2) * b^4) * b^16. Squaring from
-  // the left, multiplying 23 times and std::pow all give 0x1.da4838p-1.
+  // One of the rare cases in which the order changes the fp32 result: b^23 = ((b * b^2) * b^4) *
+  // b^16. Squaring from the left, multiplying 23 times and std::pow all give 0x1.da4838p-1.
   OptimizerHyper hyper;
   hyper.beta2 = 0x1.d653f4p-1F;
   const double b = hyper.beta2;
@@ -197,7 +199,7 @@ TEST_CASE("step scalars: the other rules decay by weight_decay alone") {
     OptimizerHyper hyper = dyadic();
     hyper.rule = rule;
     CHECK(reference::step_scalars(hyper, 1, 0, 1).has_decay == 1);
-    hyper.lr = 0;  // switches adamw's decay off, not theirs
+    hyper.lr = 0;  // disables the decay of adamw, not theirs
     CHECK(reference::step_scalars(hyper, 1, 0, 1).has_decay == 1);
     hyper.weight_decay = 1e-60;
     CHECK(reference::step_scalars(hyper, 1, 0, 1).has_decay == 1);
@@ -206,7 +208,7 @@ TEST_CASE("step scalars: the other rules decay by weight_decay alone") {
   }
 }
 
-TEST_CASE("step scalars: the edges of every range are inside") {
+TEST_CASE("step scalars: the limits of every range are valid") {
   const auto inv_scale = [](int log2_scale, std::int64_t divisor) {
     return reference::step_scalars(dyadic(), 1, log2_scale, divisor).inv_scale;
   };
@@ -238,7 +240,7 @@ TEST_CASE("step scalars: the edges of every range are inside") {
   }
 }
 
-TEST_CASE("step scalars: every range error") {
+TEST_CASE("step scalars: values outside of every range are rejected") {
   ZP_CHECK_INVALID(reference::step_scalars(dyadic(), 0, 0, 1));
   ZP_CHECK_INVALID(reference::step_scalars(dyadic(), 1, 0, 0));
   ZP_CHECK_INVALID(reference::step_scalars(dyadic(), 1, 0, std::int64_t{1} << 53));
@@ -282,7 +284,7 @@ TEST_CASE("step scalars: every range error") {
   }
 }
 
-TEST_CASE("step scalars: options that do not belong together") {
+TEST_CASE("step scalars: incompatible options are rejected") {
   const auto refused = [](UpdateRule rule, double momentum, double dampening, bool nesterov,
                           bool amsgrad) {
     return is_out_of_range([=](OptimizerHyper& h) {
@@ -291,7 +293,7 @@ TEST_CASE("step scalars: options that do not belong together") {
       h.dampening = dampening;
       h.nesterov = nesterov;
       h.amsgrad = amsgrad;
-      h.maximize = true;  // belongs to every rule
+      h.maximize = true;  // valid with every rule
     });
   };
   for (const UpdateRule rule : {UpdateRule::adamw, UpdateRule::adam, UpdateRule::sgd,

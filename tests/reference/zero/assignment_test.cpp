@@ -1,4 +1,4 @@
-// Who computes what, and how often the ranks exchange gradients (R11).
+// Micro-batches of the ranks, and the number of gradient exchanges (R11).
 
 #include "reference/zero/sharded/micro_batches.hpp"
 #include "reference/zero/sharded/node_sum.hpp"
@@ -18,7 +18,7 @@ struct Counts {
   std::int64_t bytes_gathered = 0;
 };
 
-/// Hands every call to another communicator and counts the exchanges.
+/// Forwards every call to another communicator and counts the exchanges.
 class CountingCommunicator final : public Communicator {
  public:
   explicit CountingCommunicator(Communicator& other) : other_(other) {}
@@ -50,7 +50,7 @@ class CountingCommunicator final : public Communicator {
   Communicator& other_;
 };
 
-/// What one reduce phase asks of the communicator, on rank `rank`.
+/// The communication of one reduce phase, on rank `rank`.
 Counts reduced(World world, int rank, bool layered) {
   world.layered = layered;
   world.setup.hyper.norm = NormForm::exact;  // for any map
@@ -104,7 +104,7 @@ TEST_CASE("assignment: contiguous and strided, by hand") {
   CHECK(reference::tree_leaves_of(setup, 3) == Numbers{3});
   CHECK(reference::num_micro_steps(setup) == 2);
 
-  const auto replicas = world.communicator(1);  // 4 instances of 4 ranks: 16 data ranks in 8 teams
+  const auto replicas = world.communicator(1);  // 4 instances of 4 ranks: 16 data ranks in 8 groups
   setup.replicas = replicas.get();
   setup.micro_batches = 9;
   CHECK(reference::micro_batches_of(setup, 15) == Numbers{7});
@@ -112,7 +112,7 @@ TEST_CASE("assignment: contiguous and strided, by hand") {
   CHECK(reference::num_micro_steps(setup) == 2);
 }
 
-TEST_CASE("assignment: a rank that computes every other micro-batch keeps all of them") {
+TEST_CASE("assignment: a rank with every other micro-batch cannot combine their nodes") {
   const std::vector<TreeNode> apart = reference::nodes_left({1, 3, 5});
   CHECK(apart == std::vector<TreeNode>{{0, 1}, {0, 3}, {0, 5}});
   CHECK(reference::nodes_left({0, 1, 2, 3, 6, 7, 8}) ==
@@ -156,7 +156,7 @@ TEST_CASE("assignment: persistent tensors are not gathered") {
   CHECK(bytes(1 << 20) == 0);
 }
 
-TEST_CASE("assignment: what combines is combined before it is sent") {
+TEST_CASE("assignment: nodes are combined before they are sent") {
   World world = reference_world(1, {1, 2}, 8);
   world.shards = dealt_map(Dealt::last_rank);
   const std::int64_t node = 7168 * 4;

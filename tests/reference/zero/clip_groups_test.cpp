@@ -1,4 +1,4 @@
-// Clip groups (R12): a norm, a limit and a coefficient for each, and nothing else apart.
+// Clip groups (R12): a norm, a limit and a coefficient for each.
 
 #include <array>
 
@@ -14,13 +14,13 @@ ClipGroupRule group(const std::string& name, std::optional<double> max_norm) {
   return {name, {}, false, max_norm};
 }
 
-/// Groups of odd_layout: the default one has a and c, "shared" b, "free" the single number, and the empty tensor is
-/// alone.
+/// Groups of odd_layout: the default one has a and c, "shared" b, "free" the single number, and
+/// "nobody" the empty tensor.
 ClipGroups four_groups() {
   return {{group("shared", {}), group("free", 0), group("nobody", 1e-3)}, {0, 3, 1, 2, 0}};
 }
 
-/// Three elements, of which the third is a group.
+/// Three elements; the third is a group of its own.
 ThreeElements third_apart(std::optional<double> max_norm) {
   ThreeElements model;
   model.setup.clip_groups = {{group("single", max_norm)}, {0, 1}};
@@ -40,7 +40,7 @@ TEST_CASE("clip groups: one step by hand") {
   const auto c0 = static_cast<float>(2.5 / (5 + 1e-6));
   const auto c1 = static_cast<float>(0.75 / (1.5 + 1e-6));
   CHECK(last.clip_coef == std::vector<float>{c0, c1});
-  CHECK(c0 != c1);  // 1e-6 is another part of each
+  CHECK(c0 != c1);  // 1e-6 is a different fraction of each
   CHECK(three(last.grad) == std::vector<float>{3 * c0, 4 * c0, 1.5F * c1});
 
   const auto limbs = read<std::array<NormLimbs, 2>>(optimizer.buffer(BufferId::norm_limbs));
@@ -51,7 +51,7 @@ TEST_CASE("clip groups: one step by hand") {
   CHECK(read<std::array<float, 2>>(optimizer.buffer(BufferId::clip_coef))[1] == c1);
 }
 
-TEST_CASE("clip groups: each form of the norm is of its group alone") {
+TEST_CASE("clip groups: each form of the norm covers its group only") {
   ThreeElements model = third_apart({});
   for (const auto& [form, first] :
        {std::pair{NormForm::exact, 5.0}, {NormForm::one, 7.0}, {NormForm::inf, 4.0}}) {
@@ -67,7 +67,7 @@ TEST_CASE("clip groups: each form of the norm is of its group alone") {
         0x3FC00000U);  // 1.5
 }
 
-TEST_CASE("clip groups: a limit of their own, none, and the run's") {
+TEST_CASE("clip groups: their own limit, no limit, and the run's limit") {
   for (const auto& [own, run, first, second] :
        {std::tuple{std::optional<double>{}, 2.5, true, false},
         {std::optional(0.0), 1.0, true, false},
@@ -85,7 +85,7 @@ TEST_CASE("clip groups: a limit of their own, none, and the run's") {
 }
 
 TEST_CASE(
-    "clip groups: an infinity anywhere skips the step of all; gone on with, it stays in its "
+    "clip groups: an infinity anywhere skips the step of all; when propagated, it stays in its "
     "group") {
   ThreeElements model = third_apart(0.75);
   model.setup.hyper.max_norm = 2.5;
@@ -106,7 +106,7 @@ TEST_CASE(
   CHECK(goes_on.last_step().grad[0] == 3 * goes_on.last_step().clip_coef[0]);
 }
 
-TEST_CASE("clip groups: clipping by value knows none") {
+TEST_CASE("clip groups: clipping by value ignores groups") {
   ThreeElements model = third_apart(0.75);
   model.setup.hyper.clip_value = 0.5;
   reference::DenseOptimizer optimizer(model.setup, model.state());
@@ -151,7 +151,7 @@ TEST_CASE("clip groups: words of every group, and the same storage after every s
   CHECK(coef[3] == 1);
 }
 
-TEST_CASE("clip groups: what was written into a view is what later phases take") {
+TEST_CASE("clip groups: later phases read values written into a view") {
   Alone rank(1);
   rank.setup.clip_groups = four_groups();
   rank.make();
@@ -161,7 +161,7 @@ TEST_CASE("clip groups: what was written into a view is what later phases take")
   CHECK(static_cast<float*>(rank.view(BufferId::clip_coef).data)[1] == 0.25F);  // 2 / 8
 }
 
-TEST_CASE("clip groups: a tensor without a group, and a limit that is no length, are refused") {
+TEST_CASE("clip groups: a tensor without a group and an invalid limit are rejected") {
   for (const std::vector<int>& of_tensor :
        {std::vector<int>{0, 0, 0, 0}, std::vector<int>{0, 0, 4, 0, 0},
         std::vector<int>{0, 0, -1, 0, 0}}) {

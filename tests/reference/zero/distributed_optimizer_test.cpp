@@ -53,7 +53,7 @@ TEST_CASE("distributed: any assignment in any stage equals the dense optimizer")
 }
 
 TEST_CASE("distributed: persistent tensors are whole on every rank") {
-  // 1: the single number; 37: also tensor a; 2000: everything but tensor b; everything.
+  // 1: the single number; 37: also tensor a; 2000: all but tensor b; the largest: all.
   for (const std::int64_t persistent_numel : {1, 37, 2000, 1 << 20}) {
     for (const int world_size : {1, 3, 8}) {
       World world = reference_world(3, {1, world_size}, 3);

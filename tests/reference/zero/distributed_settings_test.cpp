@@ -10,7 +10,7 @@ using namespace zeroproof::tests;
 
 namespace {
 
-/// What this test varies of a setup.
+/// The varied part of a setup.
 struct Named {
   std::string name;
   StepSettings settings;
@@ -94,7 +94,7 @@ void check_all_settings(int stage) {
   }
 }
 
-/// Text of the Error a call throws, "" if it throws none.
+/// Text of the Error that a call throws, "" if it throws none.
 template <class Call>
 std::string message_of(Call call) {
   try {
@@ -105,7 +105,7 @@ std::string message_of(Call call) {
   return "";
 }
 
-/// Bits of all that survives a step.
+/// Bits of all state that survives a step.
 std::vector<std::uint64_t> fingerprint(DistributedOptimizer& optimizer) {
   std::vector<std::uint64_t> result;
   for (const Phase phase : {Phase::update, Phase::cast, Phase::gather}) {
@@ -117,7 +117,8 @@ std::vector<std::uint64_t> fingerprint(DistributedOptimizer& optimizer) {
   return result;
 }
 
-/// The step with the overflow under the policy error throws and keeps everything. "" or what is wrong.
+/// The step with the overflow throws under the policy error and changes nothing. Returns "" or the
+/// difference.
 std::string failing_step(WorldRank& rank, const std::string& dense_message) {
   DistributedOptimizer& optimizer = *rank.optimizer;
   const LossScalerState scaler = optimizer.loss_scaler();
@@ -126,7 +127,7 @@ std::string failing_step(WorldRank& rank, const std::string& dense_message) {
   const std::string message = message_of([&] { optimizer.step(rank.grads); });
   if (message != dense_message) return "messages differ: " + message + " | " + dense_message;
   if (optimizer.skipped()) return "skipped() is true";
-  if (!(optimizer.loss_scaler() == scaler)) return "the loss scaler moved";
+  if (!(optimizer.loss_scaler() == scaler)) return "the loss scaler changed";
   if (optimizer.applied_steps() != 6) return "the step was counted";
   for (const Phase phase : {Phase::norm, Phase::clip, Phase::update, Phase::cast, Phase::gather}) {
     if (message_of([&] { optimizer.run_phase(phase, rank.grads); }).empty())
@@ -177,7 +178,7 @@ TEST_CASE("distributed: an overflow under the policy error stops every rank and 
         std::string problem = rank.step(1, truth);
         if (problem.empty()) problem = failing_step(rank, message);
         if (problem.empty()) problem = rank.rest_problem(failed);
-        // The ranks are still together: the same step can be tried with other leaves.
+        // The ranks are still in step: the same step can be repeated with other gradients.
         return problem.empty() ? rank.step(3, truth) : problem;
       });
     }

@@ -1,4 +1,5 @@
-// Context and tensor parallelism, and several instances: what the undistributed optimizer computes, on every rank.
+// Context and tensor parallelism, and several instances: every rank equals the undistributed
+// optimizer.
 
 #include <array>
 
@@ -9,13 +10,14 @@ using namespace zeroproof::tests;
 
 namespace {
 
-/// One vector that every TP rank has, a matrix cut by columns, one cut by rows, a single number, and a larger vector.
+/// One vector that every TP rank has, a matrix split by columns, one split by rows, a single
+/// number, a larger vector.
 CutTensors cut_tensors() {
   return {{{"v", {37}}, {"columns", {50, 24}}, {"rows", {16, 70}}, {"one", {}}, {"w", {1100}}},
           {-1, 1, 0, -1, -1}};
 }
 
-/// Every stage and order; the other choices take turns.
+/// Every stage and order; the other choices vary in turn.
 void check_grids(const std::vector<Grid>& grids, GradSum sum = GradSum::tree) {
   std::size_t turn = 0;
   for (const Grid& grid : grids) {
@@ -58,12 +60,12 @@ TEST_CASE("grid: context parallel parts are leaves of the tree") {
   check_grids({{1, 2, 1, 2}, {1, 4, 1, 2}, {1, 6, 1, 2}, {1, 4, 1, 4}, {1, 8, 1, 8}});
 }
 
-TEST_CASE("grid: context parallel parts become leaves before they go into bins") {
+TEST_CASE("grid: context parallel parts are joined before they are binned") {
   check_grids({{1, 2, 1, 2}, {1, 6, 1, 2}, {1, 4, 1, 4}, {1, 8, 1, 8}, {2, 2, 1, 2}, {1, 2, 2, 2}},
               GradSum::binned);
 }
 
-TEST_CASE("grid: instances exchange what is left on their stacks") {
+TEST_CASE("grid: instances exchange the remaining nodes of their stacks") {
   check_grids({{2, 1, 1, 1}, {2, 2, 1, 1}, {3, 2, 1, 1}, {2, 4, 1, 1}, {2, 3, 1, 2}, {4, 1, 1, 2}});
 }
 
@@ -71,11 +73,11 @@ TEST_CASE("grid: tensor parallel parts of replicated tensors are added first") {
   check_grids({{1, 1, 2, 1}, {1, 3, 2, 1}, {1, 2, 4, 1}, {1, 1, 8, 1}});
 }
 
-TEST_CASE("grid: everything at once") {
+TEST_CASE("grid: all kinds of parallelism together") {
   check_grids({{1, 2, 2, 2}, {2, 2, 2, 2}, {2, 2, 2, 4}, {2, 1, 4, 2}});
 }
 
-TEST_CASE("grid: a value that is not finite on one rank stops every rank of the step") {
+TEST_CASE("grid: a value that is not finite on one rank stops all ranks of the step") {
   const World world = exact_world({2, 2, 2, 1});
   for (int culprit = 0; culprit < 8; ++culprit) {
     std::vector<int> skipped(8, -1);

@@ -1,4 +1,4 @@
-// Param groups: a set of step scalars for each, and every tensor updated with that of its own.
+// Param groups: a set of step scalars for each, and every tensor updated with the set of its group.
 
 #include "tests/reference/alone.hpp"
 #include "tests/reference/step/dense_support.hpp"
@@ -38,11 +38,12 @@ TEST_CASE("groups: one step by hand, without decay for the second tensor") {
   CHECK(scalars[0].has_decay == 1);
   CHECK(scalars[1].lr == 0.125F);
   CHECK(scalars[1].has_decay == 0);
-  // exp_avg = 1/2, exp_avg_sq = 1/4, its root over sqrt(1 - beta2) = 1, d = 2, q = 1/4, step_size = 1/4: 16 - 1/16.
+  // exp_avg = 1/2, exp_avg_sq = 1/4, its root over sqrt(1 - beta2) = 1, d = 2, q = 1/4, step_size =
+  // 1/4: 16 - 1/16.
   CHECK(three(optimizer.master()) == std::vector<float>{6.875F, -3.3125F, 15.9375F});
 }
 
-TEST_CASE("groups: a tensor with a count of its own has the rate of its group") {
+TEST_CASE("groups: a tensor with its own count has the rate of its group") {
   ThreeElements model;
   model.setup.groups.rules = {group("single", 0.5, 1)};
   model.setup.groups.of_tensor = {0, 1};
@@ -59,7 +60,7 @@ TEST_CASE("groups: a tensor with a count of its own has the rate of its group") 
   CHECK(scalars[1].is_first == 1);
 }
 
-TEST_CASE("groups: a tensor with a count of its own moves by its own scalars") {
+TEST_CASE("groups: a tensor with its own count is updated with its own scalars") {
   ThreeElements model;
   model.setup.groups.rules = {group("pair", 0.5, 1)};
   model.setup.groups.of_tensor = {1, 0};  // the default group has the second tensor
@@ -68,11 +69,12 @@ TEST_CASE("groups: a tensor with a count of its own moves by its own scalars") {
   model.applied_steps = 3;
   reference::DenseOptimizer optimizer(model.setup, model.state());
   CHECK(step(optimizer, {{4, 4, 4}, {4, 4, 4}}, {{}, {{true, true}, {true, true}}}));  // g1 = 1
-  // As in the first test q = 1/4; step_size = 1/4 / (1 - 1/2), and the decay is 1/4 * 1/2 * 16: 16 - 1/8 - 2.
+  // As in the first test q = 1/4; step_size = 1/4 / (1 - 1/2), and the decay is 1/4 * 1/2 * 16: 16
+  // - 1/8 - 2.
   CHECK(optimizer.master()[1024] == 13.875F);
 }
 
-TEST_CASE("groups: a tensor that has rested follows the schedule of the run") {
+TEST_CASE("groups: a tensor that was not updated follows the schedule of the run") {
   ThreeElements model;
   model.setup.groups.rules = {group("single", 0.5, 1)};
   model.setup.groups.of_tensor = {0, 1};
@@ -115,7 +117,7 @@ TEST_CASE("groups: one set of scalars for every group, and the same storage afte
   CHECK(scalars[2].lr == static_cast<float>(0.25 * rank.setup.hyper.lr));
 }
 
-TEST_CASE("groups: a tensor without a group is refused") {
+TEST_CASE("groups: a tensor without a group is rejected") {
   for (const std::vector<int>& of_tensor :
        {std::vector<int>{0, 0, 0, 0}, std::vector<int>{0, 0, 3, 0, 0},
         std::vector<int>{0, 0, -1, 0, 0}}) {

@@ -16,7 +16,7 @@ void check_layered(World world) {
   check_against_dense(world);
 }
 
-/// The same gradients for a rank alone.
+/// The same gradients for a rank without others.
 NumberedGrads layered_source() { return {RankModel(odd_tensors()), {.layered = true}}; }
 
 OptimizerSetup stage_3(const FlatLayout& layout, const ShardMap& shards, Communicator& comm) {
@@ -62,7 +62,7 @@ TEST_CASE("layered: 16-bit gradients, other parameters, persistent tensors, bins
   }
 }
 
-TEST_CASE("layered: units whose elements are dealt out in any way") {
+TEST_CASE("layered: units with any assignment of elements to ranks") {
   for (int stage = 0; stage <= 3; ++stage) {
     for (const Dealt dealt : {Dealt::stretches, Dealt::tensors, Dealt::last_rank}) {
       for (const int world_size : {2, 5}) {
@@ -78,7 +78,7 @@ TEST_CASE("layered: units whose elements are dealt out in any way") {
 
 TEST_CASE("layered: a gathered unit is read only under the version it was gathered under") {
   reference::GatheredUnit unit(3, DType::fp32);
-  CHECK(error_code_of([&] { unit.read(0); }) == ErrorCode::internal);  // nothing was gathered yet
+  CHECK(error_code_of([&] { unit.read(0); }) == ErrorCode::internal);  // before the first gather
   const TensorView memory = unit.open(7);
   const std::array<float, 3> values = {1, 2, 3};
   std::memcpy(memory.data, values.data(), sizeof(values));
@@ -110,8 +110,9 @@ TEST_CASE("layered: parameters that were cast after the gather are not read") {
   CHECK(error_code_of([&] { params.view(1); }) == ErrorCode::internal);
 }
 
-TEST_CASE("layered: a observer's parameters are what the layers see in stage 3") {
-  // The shard of one rank is everything: an overwritten parameter must change the gradient of its element.
+TEST_CASE("layered: in stage 3 layers read parameters that an observer wrote") {
+  // The shard of one rank is everything: an overwritten parameter must change the gradient of its
+  // element.
   Alone rank(3);
   NumberedGrads source = layered_source();
   const auto gradient = [&](bool overwrite, BufferId id, std::int64_t persistent_numel) {
@@ -124,12 +125,12 @@ TEST_CASE("layered: a observer's parameters are what the layers see in stage 3")
   };
   CHECK(gradient(false, BufferId::param_shard, 0) == gradient(false, BufferId::param_shard, 37));
   CHECK(gradient(true, BufferId::param_shard, 0) != gradient(false, BufferId::param_shard, 0));
-  // Element 0 is in tensor a, which 37 keeps whole: its shard is not read any more.
+  // Element 0 is in tensor a, which is stored whole with 37: its shard is no longer read.
   CHECK(gradient(true, BufferId::param_shard, 37) == gradient(false, BufferId::param_shard, 0));
   CHECK(gradient(true, BufferId::param_full, 37) == gradient(true, BufferId::param_shard, 0));
 }
 
-TEST_CASE("layered: units that are none are refused") {
+TEST_CASE("layered: invalid units are rejected") {
   for (int stage = 0; stage <= 3; ++stage) {
     const auto refuses = [&](std::vector<FlatRange> cut, std::vector<int> order) {
       Alone rank(stage);
@@ -142,16 +143,16 @@ TEST_CASE("layered: units that are none are refused") {
     };
     refuses({{0, 1024}, {1024, 4096}}, {0, 1});  // tensors one and c are missing
     refuses({{0, 1024}, {2048, 7168}}, {0, 1});  // a gap
-    refuses({{0, 2048}, {2048, 7168}}, {0, 1});  // cuts tensor b
+    refuses({{0, 2048}, {2048, 7168}}, {0, 1});  // splits tensor b
     refuses({{0, 4096}, {1024, 7168}}, {0, 1});  // overlap
     refuses({{0, 1024}, {1024, 7168}}, {0});     // never visits the second
     refuses({{0, 1024}, {1024, 7168}}, {0, 2});  // there is no third
     refuses({{0, 1024}, {1024, 7168}}, {-1, 0, 1});
-    refuses({{0, 8192}}, {0});  // ends behind the layout
+    refuses({{0, 8192}}, {0});  // ends after the layout
   }
 }
 
-TEST_CASE("layered: stage 3 keeps nothing whole, or the persistent tensors alone") {
+TEST_CASE("layered: stage 3 stores nothing whole, or only the persistent tensors") {
   const FlatLayout layout = odd_layout();
   const ShardMap shards(layout.padded_numel(), 1, 1024);
   const auto comm = make_self_communicator();

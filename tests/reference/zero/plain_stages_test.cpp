@@ -15,7 +15,7 @@ using reference::PlainZero;
 
 namespace {
 
-/// All steps of a page, whole: what the ranks of a world are compared with.
+/// All steps of a page on whole vectors, for comparison with the ranks of a world.
 struct PlainSteps {
   std::vector<std::vector<bf16>> param_before;  // [steps][numel]
   WorldTruth truth;                             // [1 + steps], nothing of step 0
@@ -27,7 +27,8 @@ struct PlainWorld {
   std::int64_t bucket_numel, micro_batches;
   OptimizerHyper hyper;
 
-  /// Elements up to the end of the last tensor; what lies between tensors is +0 for the page and NaN for the rest.
+  /// Elements up to the end of the last tensor; gaps between tensors are +0 for the page and NaN
+  /// for the optimizer.
   std::int64_t numel() const {
     const TensorSlot& last = layout.tensors().back();
     return last.begin + last.numel;
@@ -37,7 +38,7 @@ struct PlainWorld {
 constexpr std::int64_t last_step = 4;
 constexpr std::int64_t overflow_step = 2;
 
-/// A gradient that depends on the parameter, so that a stale or misplaced one is seen.
+/// A gradient that depends on the parameter, so that a stale or misplaced one changes results.
 float gradient(std::int64_t step, std::int64_t micro_batch, std::int64_t i, bf16 param,
                int log2_scale) {
   const auto seed = static_cast<std::uint64_t>(100 * step + micro_batch);
@@ -47,7 +48,7 @@ float gradient(std::int64_t step, std::int64_t micro_batch, std::int64_t i, bf16
   return std::ldexp(i % 11 == 3 ? -0.0F : random + widened, log2_scale);
 }
 
-/// In the first or in the last element, so in the first or in the last shard that has any.
+/// In the first or in the last element, so in the first or in the last shard with elements.
 bool overflows(const PlainWorld& world, std::int64_t step, std::int64_t micro_batch,
                std::int64_t i) {
   const std::int64_t where = world.micro_batches % 2 == 0 ? 0 : world.numel() - 1;
@@ -58,7 +59,7 @@ std::unique_ptr<PlainZero> make_page(const PlainWorld& world, const FullState& i
   PlainSetup setup{world.world_size, world.micro_batches, world.numel(), {},
                    world.hyper,      lively_scaler()};
   for (const TensorSlot& slot :
-       world.layout.tensors()) {  // a layer for each tensor, with the gap behind it
+       world.layout.tensors()) {  // a layer for each tensor, with the gap after it
     if (!setup.layers.empty()) setup.layers.back().end = slot.begin;
     setup.layers.push_back({slot.begin, slot.begin + slot.numel});
   }
@@ -116,7 +117,7 @@ PlainSteps plain_steps(const PlainWorld& world, const InitialState& initial) {
       auto copy = values;
       now.keep(id, {copy.data(), dtype, static_cast<std::int64_t>(copy.size())});
     };
-    // A skipped step leaves scratch behind in the gradient buffers.
+    // A skipped step leaves scratch values in the gradient buffers.
     if (now.applied) keep(BufferId::grad, joined<float>(*page, &Shard::grad), DType::fp32);
     keep(BufferId::master, joined<float>(*page, &Shard::master), DType::fp32);
     keep(BufferId::exp_avg, joined<float>(*page, &Shard::exp_avg), DType::fp32);
@@ -133,7 +134,7 @@ PlainSteps plain_steps(const PlainWorld& world, const InitialState& initial) {
   return steps;
 }
 
-/// The same gradients for the sharded optimizer, of the parameters the page had; padding is NaN.
+/// The same gradients for the sharded optimizer, from the parameters of the page; padding is NaN.
 class SameGrads final : public GradSource {
  public:
   SameGrads(const PlainWorld& world, const PlainSteps& steps, DistributedOptimizer& optimizer)
@@ -161,7 +162,7 @@ class SameGrads final : public GradSource {
   std::vector<float> leaf_;
 };
 
-/// What differs on a rank after a step, or "".
+/// The difference on a rank after a step, or "".
 std::string problem_of(const RankModel& model, DistributedOptimizer& optimizer,
                        const StepTruth& plain) {
   Comparison comparison(model, plain);
@@ -192,7 +193,7 @@ void check_world(const PlainWorld& plain) {
       const bool applied = rank.optimizer->step(grads);
       std::string problem = problem_of(rank.model, *rank.optimizer, expected);
       if (applied != expected.applied || applied != (grads.step != overflow_step))
-        problem = "another decision";
+        problem = "a different decision to skip";
       if (!problem.empty()) return "step " + std::to_string(grads.step) + ": " + problem;
     }
     return "";
@@ -234,7 +235,7 @@ TEST_CASE("plain stages: stage 3 on a page has the bits of the sharded optimizer
   check_page(3);
 }
 
-TEST_CASE("plain stages: what a page cannot do is refused") {
+TEST_CASE("plain stages: unsupported settings are rejected") {
   const FlatLayout layout = odd_layout();
   const InitialState initial(layout);
   PlainSetup good{
@@ -255,7 +256,7 @@ TEST_CASE("plain stages: what a page cannot do is refused") {
   refused([](PlainSetup& setup) { setup.hyper.clip_value = 1; });
 }
 
-TEST_CASE("plain stages: a gradient of the wrong length is refused") {
+TEST_CASE("plain stages: a gradient of the wrong length is rejected") {
   const FlatLayout layout = odd_layout();
   const InitialState initial(layout);
   const PlainSetup setup{2, 3, layout.padded_numel(), {{0, layout.padded_numel()}}, usual_hyper(),

@@ -1,5 +1,5 @@
 #pragma once
-// The sharded reference in a world of threads, next to the undistributed one.
+// The sharded reference in a world of threads, and the undistributed one.
 
 #include "reference/dense_optimizer.hpp"
 #include "reference/distributed_optimizer.hpp"
@@ -9,7 +9,8 @@
 
 namespace zeroproof::tests {
 
-/// Seven chunks: an odd tensor, an empty one, two that end behind a chunk boundary, and a single number.
+/// Seven chunks: an odd tensor, an empty one, two that end after a chunk boundary, and a single
+/// number.
 inline CutTensors odd_tensors() {
   return {{{"a", {37}}, {"nothing", {0, 5}}, {"b", {3, 700}}, {"one", {}}, {"c", {1025}}}};
 }
@@ -66,7 +67,7 @@ class DenseWorld {
     return optimizer.step(views, reference::facts_of(settings_, grads_));
   }
 
-  /// Everything it has after a step that was applied, or not.
+  /// All buffers after a step, applied or skipped.
   StepTruth truth(bool applied = true) const {
     StepTruth truth;
     truth.applied = applied;

@@ -1,18 +1,20 @@
-// Setups that stop a rank before its first step.
+// Setups that fail before the first step.
 
 #include "tests/reference/alone.hpp"
 
 using namespace zeroproof;
 using namespace zeroproof::tests;
 
-TEST_CASE("rank: what is refused") {
+TEST_CASE("rank: invalid setups are rejected") {
   const auto refuses = [](auto change) {
     Alone rank(1);
     rank.make();
     change(rank);
     ZP_CHECK_INVALID(rank.make());
   };
-  refuses([](Alone& rank) { rank.setup.stage = 4; });  // and whatever else validate_setup refuses
+  refuses([](Alone& rank) {
+    rank.setup.stage = 4;
+  });  // and everything else that validate_setup rejects
   refuses([](Alone& rank) { rank.setup.hyper.eps = 0; });
   refuses([](Alone& rank) { rank.setup.scaler.growth_interval = 0; });
   refuses([](Alone& rank) { rank.initial.exp_avg.pop_back(); });
@@ -35,19 +37,19 @@ TEST_CASE("rank: what is refused") {
   rank.setup.param_rounding = ParamRounding::nearest;
   rank.setup.param_dtype = DType::bf16;
   rank.optimizer = reference::make_distributed_optimizer(rank.setup);
-  ZP_CHECK_INVALID(rank.run(Phase::prepare));  // nothing is loaded
+  ZP_CHECK_INVALID(rank.run(Phase::prepare));  // before load_state
   rank.make();
   rank.run(Phase::prepare);
   rank.leaves = NumberedGrads(RankModel(odd_tensors()), {DType::bf16});  // the setup says fp32
   ZP_CHECK_INVALID(rank.run(Phase::reduce));
 }
 
-TEST_CASE("rank: a native sum is refused with the reason") {
+TEST_CASE("rank: a native sum is rejected with the reason") {
   Alone rank(1);
   rank.setup.grad_sum = GradSum::native;
   try {
     rank.make();
-    FAIL("a native sum was taken");
+    FAIL("a native sum was accepted");
   } catch (const Error& error) {
     CHECK(std::string(error.what()).find("the bounds of R11") != std::string::npos);
   }

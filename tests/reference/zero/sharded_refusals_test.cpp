@@ -1,4 +1,4 @@
-// Overflows, states and environments that stop a rank, and the emptiest setup that does not.
+// Overflows, states and environments that stop a rank, and the smallest setups that run.
 
 #if defined(__x86_64__)
 #include <xmmintrin.h>
@@ -24,7 +24,7 @@ TEST_CASE("ranks: an overflow on one shard stops every rank") {
   }
 }
 
-TEST_CASE("rank: state that the rule has must be there, and other state is not looked at") {
+TEST_CASE("rank: state of the rule is required, and other state is not read") {
   const auto load = [](UpdateRule rule, bool amsgrad, double momentum, BufferId missing) {
     Alone rank(1);
     rank.setup.hyper.rule = rule;
@@ -66,7 +66,7 @@ TEST_CASE("rank: state that the rule has must be there, and other state is not l
   CHECK_FALSE(load(sgd, false, 0.5, momentum_buffer));
 }
 
-TEST_CASE("rank: token counts that are none") {
+TEST_CASE("rank: invalid token counts are rejected") {
   struct Tokens final : GradSource {
     explicit Tokens(std::int64_t count) : count_(count) {}
     TensorView micro_batch_grad(std::int64_t) override { return {}; }
@@ -99,8 +99,9 @@ TEST_CASE("rank: token counts that are none") {
   }
 }
 
-TEST_CASE("ranks: every rank learns of all tokens and all gradients") {
-  // 5 ranks, 3 micro-batches: two ranks compute nothing. Only micro-batch 1 gives tensor 3 its gradient.
+TEST_CASE("ranks: every rank gets all token counts and gradient flags") {
+  // 5 ranks, 3 micro-batches: two ranks compute nothing. Only micro-batch 1 gives tensor 3 its
+  // gradient.
   struct Source final : GradSource {
     TensorView micro_batch_grad(std::int64_t) override { return {}; }
     std::int64_t num_tokens(std::int64_t micro_batch) const override { return micro_batch + 1; }
@@ -194,7 +195,7 @@ TEST_CASE("rank: a layout without tensors runs") {
 }
 
 #if defined(__x86_64__)
-TEST_CASE("rank: a wrong floating-point environment is reported, not used") {
+TEST_CASE("rank: a wrong floating-point environment is reported") {
   Alone rank(1);
   rank.make();
   const unsigned before = _mm_getcsr();

@@ -1,4 +1,4 @@
-// What observers see of a rank, and what happens when they overwrite it.
+// The buffers of a rank that observers see, and the effects of overwriting them.
 
 #include <algorithm>
 #include <set>
@@ -11,7 +11,7 @@ using namespace zeroproof::tests;
 
 namespace {
 
-/// What the phases show, with the given buffers of the rule and the norm.
+/// The buffers that the phases expose, for the given buffers of the rule and the norm.
 std::vector<std::set<BufferId>> shown_by_phases(int stage, BufferId norm,
                                                 std::set<BufferId> update) {
   update.insert({BufferId::master, BufferId::applied_steps});
@@ -25,7 +25,7 @@ std::vector<std::set<BufferId>> shown_by_phases(int stage, BufferId norm,
           stage == 3 ? std::set<BufferId>{} : std::set<BufferId>{BufferId::param_full}};
 }
 
-/// Runs a step and compares what it shows; storage() must have exactly that as well.
+/// Runs a step and compares the exposed buffers; storage() must have exactly these as well.
 void check_shown(Alone& rank, const std::vector<std::set<BufferId>>& expected) {
   rank.make();
   std::set<BufferId> all;
@@ -49,12 +49,12 @@ void check_shown(Alone& rank, const std::vector<std::set<BufferId>>& expected) {
     memory.insert(buffer.view.data);
   }
   CHECK(stored_ids == all);
-  CHECK(memory.size() == all.size());  // one piece of memory each
+  CHECK(memory.size() == all.size());  // distinct memory for each
 }
 
 }  // namespace
 
-TEST_CASE("views: every phase shows what R6 says it writes, for every rule") {
+TEST_CASE("views: every phase exposes the buffers that it writes by R6, for every rule") {
   using enum BufferId;
   for (int stage = 0; stage <= 3; ++stage) {
     const auto check = [&](auto change, BufferId norm, const std::set<BufferId>& update) {
@@ -88,7 +88,7 @@ TEST_CASE("views: every phase shows what R6 says it writes, for every rule") {
   }
 }
 
-TEST_CASE("views: every form of the norm leaves its own integers") {
+TEST_CASE("views: every form of the norm has its own integers") {
   for (const NormForm form : {NormForm::chunk1024, NormForm::exact, NormForm::one, NormForm::inf}) {
     Alone rank(1);
     rank.setup.hyper.norm = form;
@@ -146,10 +146,11 @@ TEST_CASE("views: types and lengths") {
   CHECK(has(BufferId::tensor_steps, DType::u64, 5));
   CHECK(has(BufferId::grad_amax, DType::u32, 1));
   rank.run_up_to(Phase::gather);
-  CHECK(rank.view(BufferId::step_scalars).data == before);  // views stay where they are
+  CHECK(rank.view(BufferId::step_scalars).data == before);  // views keep their address
 }
 
-TEST_CASE("views: later phases read what a observer wrote, of the new buffers too") {
+TEST_CASE(
+    "views: later phases read values that an observer wrote, also in norm and rounding buffers") {
   for (int stage = 0; stage <= 3; ++stage) {
     Alone rank(stage);
     rank.setup.hyper.rule = UpdateRule::sgd;
@@ -180,7 +181,7 @@ TEST_CASE("views: later phases read what a observer wrote, of the new buffers to
     steps = read<std::array<std::uint64_t, 5>>(rank.view(BufferId::tensor_steps));
     CHECK(steps == std::array<std::uint64_t, 5>{7, 2, 3, 4, 1});
 
-    // The draw of the cast is that of the count a observer left.
+    // The draw of the cast is that of the count that an observer wrote.
     write(rank.view(BufferId::master), 1 + 0x1p-8F);
     for (std::uint64_t count = 0; count < 20; ++count) {
       steps[0] = count;
@@ -192,10 +193,10 @@ TEST_CASE("views: later phases read what a observer wrote, of the new buffers to
   }
 }
 
-TEST_CASE("views: later phases read what a observer wrote") {
+TEST_CASE("views: later phases read values that an observer wrote") {
   for (int stage = 0; stage <= 3; ++stage) {
     Alone rank(stage);
-    rank.setup.persistent_numel = 37;  // in stage 3 element 0 is kept whole
+    rank.setup.persistent_numel = 37;  // in stage 3 element 0 is persistent
     rank.make();
     rank.run(Phase::prepare);
     StepScalars scalars = read<StepScalars>(rank.view(BufferId::step_scalars));
@@ -245,7 +246,7 @@ TEST_CASE("views: later phases read what a observer wrote") {
   }
 }
 
-TEST_CASE("views: found_inf decides about the rest of the step") {
+TEST_CASE("views: found_inf decides whether the rest of the step runs") {
   Alone rank(1);
   rank.make();
   rank.run_up_to(Phase::unscale);
