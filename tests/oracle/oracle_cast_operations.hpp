@@ -65,8 +65,9 @@ Operation widen_operation(Cast Implementation::*cast, Oracle* oracle) {
           [](int) { return std::string(); }};
 }
 
-/// First elements that are and are not multiples of 4 and of vector widths, the wrap of the counter's low word
-/// (index / 4 = 2^32), the largest index, steps beyond 32 bits, seeds with either half zero.
+/// First elements that are and are not multiples of 4 and of vector widths, the wrap of the
+/// counter's low word (index / 4 = 2^32), the largest index, steps beyond 32 bits, seeds with
+/// either half zero.
 inline constexpr RoundingDraw draws[] = {
     {0, 0, 0},
     {1, 1, 1},

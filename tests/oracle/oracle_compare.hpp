@@ -1,5 +1,6 @@
 #pragma once
-// Comparing what an implementation wrote with what the oracle wrote: bits, and one NaN class (R9).
+// Comparison of the outputs of an implementation with those of the oracle: bits, and one NaN class
+// (R9).
 
 #include <cstddef>
 #include <cstdint>
@@ -37,8 +38,8 @@ class Workspace {
  public:
   static constexpr std::int64_t max_offset = 32;  ///< twice the widest vector of fp32
 
-  /// Operand k (inputs first, then outputs) starts `offset(k)` elements into its buffer; the rest are
-  /// canaries.
+  /// Operand k (inputs first, then outputs) starts `offset(k)` elements into its buffer; all other
+  /// elements are canaries.
   template <class Offset>
   Operands prepare(const Operation& op, std::int64_t numel, Offset&& offset) {
     Operands o;
@@ -57,8 +58,8 @@ class Workspace {
     return prepare(op, numel, [](int) { return 0; });
   }
 
-  /// True if everything outside of the operands still holds canaries, and the inputs that are not outputs as
-  /// well still equal those of `original`.
+  /// True if all memory outside of the operands has its canaries, and inputs that are not outputs
+  /// too equal those of `original`.
   bool untouched(const Operation& op, const Operands& o, const Operands& original) const {
     bool in_place = false;
     for (std::size_t k = 0; k < static_cast<std::size_t>(op.inputs); ++k) {
@@ -101,8 +102,8 @@ class Workspace {
   std::array<Bytes, most_operands> in_, out_;
 };
 
-/// Writes elements first, first + 1, ... of a family to the inputs. Narrow inputs take the low bits of the
-/// pattern.
+/// Writes elements first, first + 1, ... of a family to the inputs. Narrow inputs get the low bits
+/// of the pattern.
 inline void fill_inputs(const Operation& op, Family family, std::uint64_t first,
                         const Operands& o) {
   const std::int64_t size = num_bytes(op.in_type);
@@ -126,7 +127,7 @@ inline void copy_inputs(const Operation& op, const Operands& from, const Operand
   }
 }
 
-/// Where a piece of the comparison stands.
+/// The position of one piece of the comparison.
 struct Place {
   const Operation* op;
   const Implementation* implementation;
@@ -135,7 +136,7 @@ struct Place {
   int set;
 };
 
-/// Counts the differing elements of all threads and keeps the text of the first one.
+/// Counts the differing elements of all threads and stores the text of the first one.
 class Tally {
  public:
   /// expected and actual have the same inputs.

@@ -1,7 +1,7 @@
 #pragma once
 // The split of a master, tensors in blocks, and scales (R8, R22), in the form of the element-wise
-// engine. The reference judges: the C code has no writing of them, tests/reference/formats redoes
-// them by hand.
+// engine. The expected results are the reference's: the C oracle does not implement them,
+// tests/reference/formats has them by hand.
 
 #include <vector>
 
@@ -48,7 +48,7 @@ inline Operation join_operation() {
       [](int set) { return set == 0 ? "nearest" : "transformer_engine"; }};
 }
 
-/// A tensor of so many columns, of which a call has the elements from `first` on.
+/// A tensor of `columns` columns, of which a call has the elements from `first` on.
 struct BlockSet {
   std::int64_t columns, first, block_rows, block_columns;
   QuantizedValue value;
@@ -69,7 +69,8 @@ inline BlockGrid block_grid(int set, std::int64_t numel) {
   return {(s.first + numel) / s.columns + 1, s.columns, s.block_rows, s.block_columns};
 }
 
-/// Around 1 and large, so that all of a format is reached from weights and gradients; one in eight of any bits.
+/// Around 1 and large values, so that weights and gradients reach all codes of a format; one in
+/// eight has any bits.
 inline std::vector<float> block_scales_of(int set, const BlockGrid& grid) {
   const Philox philox(77, static_cast<std::uint32_t>(set));
   std::vector<float> scale(static_cast<std::size_t>(grid.num_blocks()));

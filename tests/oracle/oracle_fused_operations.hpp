@@ -1,6 +1,6 @@
 #pragma once
-// The second fused pass of the host implementations: unscale, clip, clip by value, update and cast. The oracle does one
-// after the other.
+// The second fused pass of the host implementations: unscale, clip, clip by value, update and cast.
+// The oracle runs them one after the other.
 
 #include <optional>
 
@@ -104,7 +104,7 @@ Operation fused_operation(UpdateRule rule, const Operation& update, int flags, b
       }};
 }
 
-/// Every rule and every parameter type; all their pairs would only repeat the same code.
+/// Every rule and every parameter type, not all pairs, which would repeat the same code.
 inline std::vector<Operation> fused_operations() {
   const Operation adamw = adam_operation(true), adam = adam_operation(false);
   return {fused_operation<bf16>(UpdateRule::adamw, adamw, adam_flags),

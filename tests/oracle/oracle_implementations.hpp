@@ -1,6 +1,7 @@
 #pragma once
-// Every implementation the oracle judges, as a table of functions: the reference, the host implementations once for each
-// instruction set this processor has, and the device implementations where a device answers.
+// Every implementation that is compared with the oracle, as a table of functions: the reference,
+// the host implementations once for each instruction set of this processor, and the device
+// implementations if there is a device.
 
 #include <string>
 #include <vector>
@@ -17,7 +18,7 @@
 
 namespace zeroproof::oracle {
 
-/// A null function: this implementation has no such operation.
+/// A null function: the operation does not exist in this implementation.
 struct Implementation {
   std::string name;
   Exec exec = {};
@@ -69,7 +70,7 @@ struct Implementation {
   StepScalarsFn* step_scalars = nullptr;
 };
 
-// The same names in every namespace: that is what makes them implementations. `called` stands around those over buffers.
+// The same names in every namespace. `called` wraps the functions over buffers.
 #define ZP_ON_DEVICE(implementation) verification::on_device<implementation>
 #define ZP_BUFFER_TWINS(implementation, layer, called)                                     \
   (implementation).unscale = called(layer::unscale);                                       \
@@ -146,7 +147,8 @@ inline Implementation device_implementation() {
   ZP_BUFFER_TWINS(implementation, cuda::device, ZP_ON_DEVICE);
   ZP_FORMAT_TWINS(implementation, cuda::device, ZP_ON_DEVICE);
   implementation.grad_norm_p = ZP_ON_DEVICE(cuda::device::grad_norm_p);
-  // The device's take a launch for each number; tests/cuda/update/device_scalars_test.cpp compares them.
+  // The device would need a launch per number; tests/cuda/update/device_scalars_test.cpp compares
+  // them.
   implementation.grad_norm_normalise = cuda::host::grad_norm_normalise;
   implementation.grad_norm_finish = cuda::host::grad_norm_finish;
   implementation.grad_abs_finish = cuda::host::grad_abs_finish;
@@ -166,7 +168,7 @@ inline std::vector<Implementation> all_implementations() {
   return implementations;
 }
 
-/// The implementations that have an operation, for example &Implementation::clip_coef.
+/// The implementations of an operation, for example &Implementation::clip_coef.
 template <class Function>
 std::vector<Implementation> implementations_with(Function* Implementation::*operation) {
   std::vector<Implementation> implementations = all_implementations();

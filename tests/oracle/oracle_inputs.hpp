@@ -1,6 +1,7 @@
 #pragma once
-// Inputs of the element-wise comparison. Element i of a family is a function of (family, i) alone: words of
-// Philox streams (R15), or digits of i. A difference is therefore replayed from two numbers.
+// Inputs of the element-wise comparison. Element i of a family is a function of (family, i) alone:
+// words of Philox streams (R15), or digits of i. Two numbers are therefore enough to replay a
+// difference.
 
 #include <array>
 #include <bit>
@@ -35,16 +36,17 @@ inline PhiloxBlock words(Family family, std::uint64_t index, std::uint32_t strea
 
 inline float from_bits(std::uint32_t bits) { return std::bit_cast<float>(bits); }
 
-/// Values at which formulas change their behaviour, with both signs: 1 and its neighbours, 0, smallest and
-/// largest subnormal, smallest and largest normal, a square that ties at the bottom and one that overflows,
-/// infinity, NaN (quiet, signalling).
+/// Values at which formulas change their behaviour, with both signs: 1 and its neighbours, 0,
+/// smallest and largest subnormal, smallest and largest normal, a square that ties at the bottom
+/// and one that overflows, infinity, NaN (quiet, signalling).
 inline constexpr std::array<std::uint32_t, 14> special_magnitudes = {
     0x3F800000, 0x00000000, 0x00000001, 0x00800000, 0x7F7FFFFF, 0x3F7FFFFF, 0x3F800001,
     0x007FFFFF, 0x1A000000, 0x1A000001, 0x5F800000, 0x7F800000, 0x7FC00000, 0x7F800001};
 inline constexpr std::uint64_t specials = 2 * special_magnitudes.size();
 
-/// The digits of a number in base `specials`: all combinations of all operands come once before one comes twice,
-/// in an order that shows much of every operand early (the factor has neither 2 nor 7 in it, so it permutes).
+/// The digits of a number in base `specials`: all combinations of all operands occur once before
+/// one repeats, in an order with much variation of every operand early (the factor has neither 2
+/// nor 7 in it, so it permutes).
 inline Element special_element(std::uint64_t index) {
   constexpr std::uint64_t combinations = specials * specials * specials * specials * specials;
   std::uint64_t digits = index % combinations * 7368787 % combinations;
@@ -57,8 +59,8 @@ inline Element special_element(std::uint64_t index) {
   return element;
 }
 
-/// All bits free, but three of four second moments are not negative: the root of a negative number is NaN,
-/// and a NaN shows nothing about the lines after it.
+/// All bits free, but three of four second moments are not negative: the root of a negative number
+/// is NaN, and a NaN hides the lines after it.
 inline Element any_element(std::uint64_t index) {
   const PhiloxBlock w = words(Family::any_bits, index);
   const std::uint32_t top = words(Family::any_bits, index, 1)[0];
@@ -67,8 +69,9 @@ inline Element any_element(std::uint64_t index) {
           from_bits(top & keep_sign)};
 }
 
-/// Values whose products, squares, moving averages and quotients come to lie around the subnormal range:
-/// subnormal or barely normal; around 2^-75, where squares are subnormal; ordinary; and large divisors.
+/// Values whose products, squares, moving averages and quotients are around the subnormal range:
+/// subnormal or barely normal; around 2^-75, where squares are subnormal; ordinary; and large
+/// divisors.
 inline Element near_subnormal_element(std::uint64_t index) {
   const PhiloxBlock w = words(Family::near_subnormal, index);
   const PhiloxBlock pick = words(Family::near_subnormal, index, 1);
@@ -92,15 +95,15 @@ inline float bell(std::uint32_t first, std::uint32_t second) {
   return (static_cast<float>(sum) - 131070.0F) * 2.64e-5F;
 }
 
-/// A master weight of exactly 0 shows every bit of the update; a larger one hides the last bits in its
-/// rounding.
+/// With a master weight of 0 every bit of the update is in the result; with a larger one the last
+/// bits are rounded off.
 inline Element with_some_zero_masters(Element element, std::uint64_t index) {
   if (index % 4 == 1) element[1] = 0;
   return element;
 }
 
-/// As in training: weights near 0.02, gradients near 1e-3, moments of the size such gradients leave behind, and a
-/// maximum of second moments that is now above and now below the next one.
+/// As in training: weights near 0.02, gradients near 1e-3, moments of the size that such gradients
+/// give, and a maximum of second moments sometimes above and sometimes below the next one.
 inline Element training_element(std::uint64_t index) {
   const PhiloxBlock v = words(Family::training, index);
   const PhiloxBlock w = words(Family::training, index, 1);
@@ -133,7 +136,8 @@ inline Element tie_element(std::uint64_t index) {
   return {from_bits((std::bit_cast<std::uint32_t>(midpoint) + offset) | (w[0] & 0x80000000U))};
 }
 
-/// The first operand runs through all 2^32 patterns in a scattered order (an odd factor makes a permutation).
+/// The first operand takes all 2^32 patterns in a scattered order (an odd factor makes a
+/// permutation).
 inline Element pattern_element(std::uint64_t index) {
   return {from_bits(static_cast<std::uint32_t>(index) * 0x9E3779B1U)};
 }

@@ -1,5 +1,5 @@
 #pragma once
-// The oracle's sums as the contract's limbs.
+// The oracle's sums in the limbs of the contract.
 
 #include <bit>
 #include <cstdint>

@@ -1,6 +1,6 @@
 #pragma once
-// Inputs of the comparison of norms: tensors of odd sizes with several kinds of data, and limbs that no data
-// leads to.
+// Inputs of the comparison of norms: tensors of odd sizes with several kinds of data, and limbs
+// that are not the sum of any data.
 
 #include <cstdint>
 #include <vector>
@@ -32,8 +32,8 @@ inline float with_exponent(std::uint64_t index, std::uint32_t first, std::uint32
   return from_bits((bits & 0x807FFFFFU) | exponent << 23);
 }
 
-/// Huge: squares near 2^256, where the sum reaches its highest limbs. Rare values sit in one element of
-/// 100003, so most pieces hold none.
+/// Huge: squares near 2^256, where the sum reaches its highest limbs. Rare values are in one
+/// element of 100003, so most pieces have none.
 inline const DataFamily data_families[] = {
     {"training", [](std::uint64_t i) { return training_element(i)[0]; }},
     {"wide exponents", [](std::uint64_t i) { return with_exponent(i, 0, 255); }},
@@ -73,8 +73,8 @@ inline Tensors make_tensors(const DataFamily& family) {
   return tensors;
 }
 
-/// Limbs that were never a sum of squares: a few bits anywhere, among them ties of the 53-bit rounding, and
-/// full 64-bit limbs.
+/// Limbs that are not a sum of squares: a few bits at any position, among them ties of the 53-bit
+/// rounding, and full 64-bit limbs.
 inline NormLimbs random_limbs(std::uint64_t index) {
   const Philox philox(13, static_cast<std::uint32_t>(index % 4));
   const auto draw = [&](std::uint64_t k, std::uint64_t bound) {

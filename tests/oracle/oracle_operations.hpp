@@ -1,6 +1,7 @@
 #pragma once
-// The element-wise operations in one form, so that one engine can stream, shift and split all of them: input
-// buffers, output buffers, a number that selects scalars and flags, and found_inf as the result.
+// The element-wise operations in one form, so that one engine can stream, shift and split all of
+// them: input buffers, output buffers, a number that selects scalars and flags, and found_inf as
+// the result.
 
 #include <algorithm>
 #include <array>
@@ -20,8 +21,7 @@ struct Operands {
   std::array<void*, most_operands> in{};
   std::array<void*, most_operands> out{};
   std::int64_t numel = 0;
-  std::uint64_t first =
-      0;  ///< what a draw adds to its first index, so that a call can be cut into pieces
+  std::uint64_t first = 0;  ///< offset of the first index of the draws, so that a call can be split
 
   template <class T>
   Span<const T> input(int i) const {
@@ -59,7 +59,7 @@ inline void copy_state(const Operands& o, int buffers) {
     std::ranges::copy(o.input<float>(i + 1), o.output<float>(i).begin());
 }
 
-/// The narrow types as the integers the oracle knows.
+/// The narrow types as the integers that the oracle takes.
 template <class T>
 auto* bits_of(Span<T> view) {
   using Bits = decltype(T::bits);

@@ -1,5 +1,5 @@
 #pragma once
-// The update rules of the oracle, called as those of the implementations are.
+// The update rules of the oracle, with the signatures of the implementations.
 
 #include <bit>
 

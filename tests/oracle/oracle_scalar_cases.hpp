@@ -15,7 +15,7 @@
 
 namespace zeroproof::oracle {
 
-/// What a set of scalars is made from, whatever the rule.
+/// The inputs of a set of scalars, for any rule.
 struct ScalarCase {
   double lr;
   float beta1, beta2;
@@ -27,8 +27,8 @@ struct ScalarCase {
   std::int64_t divisor;
 };
 
-/// Early and late steps, decay on and off, no bias correction, dampening, and scalars at the ends of their ranges
-/// or beyond fp32. The second one has a decay that is not 0 in fp64 and 0 in fp32.
+/// Early and late steps, decay on and off, no bias correction, dampening, and scalars at the ends
+/// of their ranges or beyond fp32. The second one has a decay that is not 0 in fp64 and 0 in fp32.
 inline constexpr ScalarCase scalar_cases[] = {
     {1e-3, 0.9F, 0.999F, 1e-8, 0.01, true, 0.9, 0, 1, 0, 1},
     {1e-3, 0.9F, 0.999F, 1e-8, 1e-60, true, 0.9, 0.1, 2, 4, 2},
@@ -61,11 +61,11 @@ inline oracle_scalars scalars_of(int set, oracle_rule rule) {
   if (rule == oracle_rule_sgd) hyper.momentum = c.momentum, hyper.dampening = c.dampening;
   oracle_scalars scalars{};
   if (oracle_step_scalars(&hyper, c.t, c.log2_loss_scale, c.divisor, &scalars) == 0)
-    throw std::logic_error("a scalar case leaves the ranges of R5");
+    throw std::logic_error("a scalar case is outside the ranges of R5");
   return scalars;
 }
 
-/// 1 is evaluated as well; 0 comes from an infinite norm, NaN from a NaN norm.
+/// The coefficient 1 is evaluated as well; 0 is that of an infinite norm, NaN that of a NaN norm.
 inline float clip_coef_of(int set) {
   constexpr std::uint32_t coefs[scalar_sets] = {
       0x3F800000, 0x3F000000, 0x3EAAAAAB, 0x0DA24260, 0x00000000, 0x00000001, 0x7FC00000,
@@ -73,7 +73,8 @@ inline float clip_coef_of(int set) {
   return from_bits(coefs[set]);
 }
 
-/// Limits for clip_value: what the special values hold (the limit itself must keep its bits), and training's sizes.
+/// Limits for clip_value: the special values (the limit itself must keep its bits), and sizes of
+/// training.
 inline constexpr std::uint32_t clip_values[] = {0x3F800000, 0x00000001, 0x7F7FFFFF, 0x00800000,
                                                 0x3A83126F, 0x38D1B717, 0x1A000000, 0x5F800000};
 inline constexpr int clip_value_sets = static_cast<int>(std::size(clip_values));

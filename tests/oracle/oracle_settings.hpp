@@ -1,6 +1,6 @@
 #pragma once
-// Random settings for the step scalars (R5): valid ones of every rule, ones that leave a range, and ones that show
-// the last bits of pow.
+// Random settings for the step scalars (R5): valid ones of every rule, ones outside of a range, and
+// ones whose results depend on the last bits of pow.
 
 #include <cmath>
 #include <cstdint>
@@ -44,7 +44,7 @@ inline OptimizerHyper to_hyper(const oracle_hyper& h) {
   return hyper;
 }
 
-/// A sequence of random numbers of its own for every index.
+/// Random numbers, a separate sequence for every index.
 class Dice {
  public:
   explicit Dice(std::uint64_t index, std::uint32_t stream = 0) : index_(index), stream_(stream) {}
@@ -84,7 +84,8 @@ inline float random_beta(Dice& dice, float least) {
   return std::max(least, static_cast<float>(1 - std::ldexp(1 + dice.uniform(), exponent)));
 }
 
-/// Valid settings of any rule: magnitudes over many binades, betas over their whole ranges, options that fit.
+/// Valid settings of any rule: magnitudes over many binades, betas over their whole ranges,
+/// compatible options.
 inline Settings valid_settings(std::uint64_t index) {
   Dice dice(index);
   Settings c{};
@@ -121,7 +122,7 @@ inline Settings valid_settings(std::uint64_t index) {
   return c;
 }
 
-/// Valid settings with one place damaged, or set to the last value that is still allowed.
+/// Valid settings with one value damaged, or set to the last value that is still allowed.
 inline Settings damaged_settings(std::uint64_t index) {
   constexpr double inf = std::numeric_limits<double>::infinity();
   constexpr double nan = std::numeric_limits<double>::quiet_NaN();
@@ -140,7 +141,7 @@ inline Settings damaged_settings(std::uint64_t index) {
     case 1:
       h.weight_decay = not_a_size();
       break;
-    case 2:  // fp32 decides: just below 2^-126 is subnormal, half an ulp higher rounds up to it
+    case 2:  // in fp32: just below 2^-126 is subnormal, half an ulp higher rounds up to it
       h.eps = dice.pick(
           {0x1.fffffep-127, 0x1.ffffffp-127, 0x1.fffffefp-127, 0.0, -1.0, nan, -inf, inf, 1e39});
       break;
@@ -182,13 +183,13 @@ inline Settings damaged_settings(std::uint64_t index) {
       c.log2_loss_scale =
           dice.pick({127, -127, 126, -126, 1100, -1100, INT32_MAX, INT32_MIN, 74, 73});
       break;
-    default:  // whatever options the other rule had
+    default:  // options of another rule
       h.rule = static_cast<int>(dice.below(4));
   }
   return c;
 }
 
-/// The largest betas: the cancellation in 1 - pow(beta, t) brings the last bits of pow to light.
+/// The largest betas: the cancellation in 1 - pow(beta, t) exposes the last bits of pow.
 inline Settings cancelling_settings(std::uint64_t index) {
   Dice dice(index, 2);
   Settings c{};

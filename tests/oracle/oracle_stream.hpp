@@ -1,6 +1,6 @@
 #pragma once
-// The engine that holds every element-wise operation of every implementation against the oracle: long streams, every place
-// in a buffer (R17), several thread counts. Include after doctest.h.
+// The engine that compares every element-wise operation of every implementation with the oracle:
+// long streams, every position in a buffer (R17), several thread counts. Include after doctest.h.
 
 #include <algorithm>
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace zeroproof::oracle {
 
-/// Elements per operation and family: ZP_ELEMENTS, or what the test asks for.
+/// Elements per operation and family: ZP_ELEMENTS, or the default of the test.
 inline std::int64_t stream_length(std::int64_t usual) {
   const char* text = std::getenv("ZP_ELEMENTS");
   return text == nullptr ? usual : std::atoll(text);
@@ -39,10 +39,11 @@ inline void report(const Operation& op, const std::string& what, std::int64_t el
   CHECK_MESSAGE(tally.differ() == 0, tally.first_difference());
 }
 
-/// Blocks take turns over the scalar sets and the families; within a set and family the indices are consecutive.
+/// Blocks alternate over the scalar sets and the families; within a set and family the indices are
+/// consecutive.
 inline void stream(const Operation& op, std::int64_t per_family) {
   constexpr std::int64_t block =
-      1 << 13;  // all buffers of an operation stay in the second-level cache
+      1 << 13;  // all buffers of an operation fit into the second-level cache
   const std::vector<Implementation> implementations = implementations_for(op);
   const auto families = static_cast<std::int64_t>(op.families.size());
   const std::int64_t blocks = (per_family + block - 1) / block;
@@ -71,8 +72,8 @@ inline void stream(const Operation& op, std::int64_t per_family) {
       per_family * families, implementations.size(), tally);
 }
 
-/// Runs one implementation on the elements of `expected`, laid out by `offset`; alias >= 0 writes out[0] over that
-/// input.
+/// Runs one implementation on the elements of `expected`, laid out by `offset`; alias >= 0 writes
+/// out[0] over that input.
 template <class Offset>
 void check_layout(const Place& at, const Operands& expected, bool found, int alias, Offset&& offset,
                   Tally& tally) {
@@ -90,7 +91,8 @@ void check_layout(const Place& at, const Operands& expected, bool found, int ali
   }
 }
 
-/// Offsets 0..32 and lengths 0..70: all operands at the same offset, at different ones, and in place.
+/// Offsets 0..32 and lengths 0..70: all operands at the same offset, at different ones, and in
+/// place.
 inline void positions(const Operation& op) {
   const std::vector<Implementation> implementations = implementations_for(op);
   constexpr std::int64_t lengths = 71, offsets = Workspace::max_offset + 1;
@@ -121,7 +123,7 @@ inline void positions(const Operation& op) {
          implementations.size(), tally);
 }
 
-/// Several sizes, from nothing to more than one piece per thread.
+/// Several sizes, from 0 to more than one piece per thread.
 inline void thread_counts(const Operation& op) {
   const std::vector<Implementation> implementations = implementations_for(op);
   Tally tally;

@@ -1,5 +1,6 @@
 #pragma once
-// The update rules (R6) with all combinations of their flags: a set is a scalar case and a combination.
+// The update rules (R6) with all combinations of their flags: a set is a scalar case and a
+// combination.
 
 #include "oracle_operations.hpp"
 
@@ -91,7 +92,7 @@ inline Operation sgd_operation() {
           describe};
 }
 
-/// sgd_ema and lion: one state, and maximize as the only flag.
+/// sgd_ema and lion: one state buffer, and maximize as the only flag.
 template <class Options, class Update>
 Operation one_state_operation(const std::string& name, oracle_rule rule,
                               Update Implementation::*update, decltype(oracle_lion)* oracle) {

@@ -1,20 +1,23 @@
 #pragma once
-// Sums in the order of R18: eight fixed blocks, each from +0 in increasing index order, then a fixed tree.
+// Sums in the order of R18: eight fixed blocks, each from +0 in increasing index order, then a
+// fixed tree.
 
 #include <algorithm>
 #include <cstdint>
 
 namespace zeroproof::workload {
 
-/// Tensor or context parallelism over 1, 2, 4 or 8 ranks cuts a sum between blocks, never inside one.
+/// Tensor or context parallelism over 1, 2, 4 or 8 ranks splits a sum between blocks, never inside
+/// one.
 inline constexpr int sum_blocks = 8;
 
-/// Block b of n terms is [block_begin(n, b), block_begin(n, b + 1)). Blocks may be empty. 0 <= n < 2^60.
+/// Block b of n terms is [block_begin(n, b), block_begin(n, b + 1)). Blocks may be empty. 0 <= n <
+/// 2^60.
 constexpr std::int64_t block_begin(std::int64_t n, int b) { return n * b / sum_blocks; }
 
-/// Neighbouring blocks of a sum of `total` terms: all of them, or those of one of 2, 4 or 8 ranks. Their sums
-/// fold to what the tree of the whole sum has at one node, and folding such nodes by the same tree gives the
-/// whole sum.
+/// Neighbouring blocks of a sum of `total` terms: all of them, or those of one of 2, 4 or 8 ranks.
+/// The fold of their sums is one node of the tree of the whole sum, and folding such nodes by the
+/// same tree gives the whole sum.
 struct BlockRange {
   std::int64_t total = 0;
   int first = 0;
@@ -39,7 +42,7 @@ inline T fold_blocks(const T& s0, const T& s1, const T& s2, const T& s3, const T
   return ((s0 + s1) + (s2 + s3)) + ((s4 + s5) + (s6 + s7));
 }
 
-/// The same tree over 1, 2, 4 or 8 nodes. nodes: [count], overwritten; the fold ends up in nodes[0],
+/// The same tree over 1, 2, 4 or 8 nodes. nodes: [count], overwritten; the result is nodes[0],
 /// unchanged for one node.
 template <class T>
 inline void fused_fold(T* nodes, int count) {
@@ -48,8 +51,8 @@ inline void fused_fold(T* nodes, int count) {
   }
 }
 
-/// Sum of term(i) for i in [0, n). Terms at `limit` and beyond count +0 and are not evaluated: a sum that
-/// starts at +0 is never -0, and adding +0 to anything else changes no bit.
+/// Sum of term(i) for i in [0, n). Terms at `limit` and beyond count +0 and are not evaluated: a
+/// sum that starts at +0 is never -0, and adding +0 to another value changes no bit.
 template <class Real, class Term>
 inline Real blocked_prefix_sum(std::int64_t n, std::int64_t limit, const Term& term) {
   Real sums[sum_blocks];
@@ -67,7 +70,8 @@ inline Real blocked_sum(std::int64_t n, const Term& term) {
   return blocked_prefix_sum<Real>(n, n, term);
 }
 
-/// Fold of the blocks of `range`; term(i) takes i from 0 at range.begin(). +0 if the range has no terms.
+/// Fold of the blocks of `range`; term(i) with i = 0 at range.begin(). +0 if the range has no
+/// terms.
 template <class Real, class Term>
 inline Real partial_sum(const BlockRange& range, const Term& term) {
   Real sums[sum_blocks] = {};

@@ -1,9 +1,9 @@
 #pragma once
 // Causal multi-head attention without its four projections, which are linear layers.
 //
-// A rank computes its heads for the positions of its TP group, and looks at all positions: keys and values
-// are gathered over the CP group. d key and d value are sums over the positions that look, completed over the
-// CP group.
+// A rank computes its heads for the positions of its TP group and attends to all positions: keys
+// and values are gathered over the CP group. d key and d value are sums over the attending
+// positions, completed over the CP group.
 
 #include <vector>
 
@@ -11,8 +11,8 @@
 
 namespace zeroproof::workload {
 
-/// What attention keeps for its backward pass. Rows are those of the TP group, or all T; columns are the
-/// rank's heads, each with width / heads neighbouring ones.
+/// Values that attention stores for its backward pass. Rows are those of the TP group, or all T;
+/// columns are those of the rank's heads, width / heads consecutive ones each.
 template <class Real>
 struct AttentionSaved {
   explicit AttentionSaved(const Pass<Real>& pass)
@@ -26,17 +26,17 @@ struct AttentionSaved {
   Buffer<Real> key;    ///< [T, its columns]
   Buffer<Real> value;  ///< [T, its columns]
   std::vector<Buffer<Real>>
-      probabilities;  ///< per head [rows, T]: row = position that looks, +0 ahead of it
+      probabilities;  ///< per head [rows, T]: row = attending position, +0 for later ones
 };
 
-/// For each head: output = softmax(query key^T / sqrt(head width)) value, over earlier positions and its own.
-/// Reads query, key and value of `saved`, of the latter two the rank's own rows, and completes them; writes
-/// its probabilities. output: [rows, its columns]
+/// For each head: output = softmax(query key^T / sqrt(head width)) value, over earlier positions
+/// and its own. Reads query, key and value of `saved`, of the latter two the rank's own rows, and
+/// gathers their other rows; writes its probabilities. output: [rows, its columns]
 template <class Real>
 void attention(const Pass<Real>& pass, AttentionSaved<Real>& saved, Matrix<Real> output);
 
-/// d_output, d_query: [rows, its columns]; d_key, d_value: [T, its columns], of which the rows of the TP
-/// group are the result and the others scratch.
+/// d_output, d_query: [rows, its columns]; d_key, d_value: [T, its columns], where the rows of the
+/// TP group are the result and the others scratch.
 template <class Real>
 void attention_backward(const Pass<Real>& pass, const AttentionSaved<Real>& saved,
                         Matrix<const Real> d_output, Matrix<Real> d_query, Matrix<Real> d_key,

@@ -1,9 +1,9 @@
 #pragma once
 // One transformer block: x = x + attention(norm(x)), then x = x + mlp(norm(x)).
 //
-// Residual stream and norms have the rank's own rows. Normalized rows are gathered over the TP group before
-// the layers it cuts by columns; results of the layers it cuts by rows are folded, each rank keeping its own
-// rows.
+// Residual stream and norms have the rank's own rows. Normalized rows are gathered over the TP
+// group before layers split by columns; results of layers split by rows are folded, and each rank
+// keeps its own rows.
 
 #include "verification/model/byte_gpt_attention.hpp"
 #include "verification/model/byte_gpt_layers.hpp"
@@ -11,7 +11,7 @@
 
 namespace zeroproof::workload {
 
-/// What one block keeps for its backward pass. "rows" are those of the TP group.
+/// Values that one block stores for its backward pass. "rows" are those of the TP group.
 template <class Real>
 struct BlockSaved {
   explicit BlockSaved(const Pass<Real>& pass)
@@ -27,7 +27,7 @@ struct BlockSaved {
   Buffer<Real> mlp_input;  ///< [rows, width]
   Buffer<Real>
       up;  ///< [rows, its hidden], before GELU; with swiglu [rows, 2 * its hidden], gates first
-  Buffer<Real> tanhs;      ///< [rows, its hidden], the tanh inside GELU; with swiglu none
+  Buffer<Real> tanhs;      ///< [rows, its hidden], the tanh inside GELU; empty with swiglu
   Buffer<Real> activated;  ///< [rows, its hidden], after GELU or swiglu
 
  private:
@@ -48,7 +48,8 @@ struct BlockSaved {
 template <class Real>
 void block_forward(const Pass<Real>& pass, int block, BlockSaved<Real>& saved, Matrix<Real> x);
 
-/// dx: [own rows, width], d loss / d (output of the block) on entry, d loss / d (its input) on return.
+/// dx: [own rows, width], d loss / d (output of the block) on entry, d loss / d (its input) on
+/// return.
 template <class Real>
 void block_backward(const Pass<Real>& pass, int block, const BlockSaved<Real>& saved,
                     const Tensors<Real>& grads, Matrix<Real> dx);

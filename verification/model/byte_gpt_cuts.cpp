@@ -13,7 +13,7 @@ std::vector<int> byte_gpt_cuts(const ByteGptShape& shape) {
     for (const BlockTensor weight : {query, key, value, mlp_gate, mlp_up}) {
       if (weight == mlp_gate && !shape.swiglu) continue;
       cut(weight) = 1;
-      cut(weight, 1) = 0;  // its bias has the outputs alone
+      cut(weight, 1) = 0;  // its bias has only the outputs
     }
     cut(attention_output) = cut(mlp_down) = 0;
   }

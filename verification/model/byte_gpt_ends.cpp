@@ -25,7 +25,8 @@ void put(Real value, bool adds, Real& target) {
   target = adds ? target + value : value;
 }
 
-/// d loss / d embedding row = fold over the positions that hold its token. tokens: those of the rows of dx.
+/// d loss / d embedding row = fold over the positions of its token. tokens: those of the rows of
+/// dx.
 template <class Real>
 void token_embedding_backward(const BlockRange& rows, Span<const std::uint8_t> tokens,
                               Matrix<const Real> dx, bool adds, Matrix<Real> d_embedding) {
@@ -71,8 +72,8 @@ void embeddings_backward(const Pass<Real>& pass, Span<const std::uint8_t> tokens
   for (std::int64_t i = 0; i < d_positions.rows; ++i) {
     const bool own = i >= rows.begin() && i < rows.end();
     for (std::int64_t j = 0; j < dx.columns; ++j) {
-      // A sum over positions of which at most one counts: it starts at +0 all the same (R18). A residual
-      // stream whose gradient starts at +0 brings no -0 here, so this changes no bit of a pass.
+      // A sum over positions of which at most one counts: it starts at +0 too (R18). A residual
+      // stream whose gradient starts at +0 has no -0 here, so this changes no bit of a pass.
       put(own ? Real{0} + dx(i - rows.begin(), j) : Real{0}, adds, d_positions(i, j));
     }
   }

@@ -1,5 +1,6 @@
 #pragma once
-// The first and last layers: embeddings, final norm, head with loss. Rows are the rank's own positions.
+// The first and last layers: embeddings, final norm, head with loss. Rows are the rank's own
+// positions.
 
 #include <cstdint>
 
@@ -8,16 +9,17 @@
 
 namespace zeroproof::workload {
 
-/// x = token embedding + position embedding: [own rows, width]. tokens: [T + 1], of the whole micro-batch.
+/// x = token embedding + position embedding: [own rows, width]. tokens: [T + 1], of the whole
+/// micro-batch.
 template <class Real>
 void embeddings_forward(const Pass<Real>& pass, Span<const std::uint8_t> tokens, Matrix<Real> x);
 
-/// Folds over the own rows, +0 where none counts. With `adds` they are added to what the gradients hold.
+/// Folds over the own rows, +0 where none counts. With `adds` they are added to the gradients.
 template <class Real>
 void embeddings_backward(const Pass<Real>& pass, Span<const std::uint8_t> tokens,
                          Matrix<const Real> dx, const Tensors<Real>& grads, bool adds);
 
-/// What final norm and head keep for their backward passes.
+/// Values that final norm and head store for their backward passes.
 template <class Real>
 struct HeadSaved {
   explicit HeadSaved(const Pass<Real>& pass)
@@ -29,7 +31,7 @@ struct HeadSaved {
   NormSaved<Real> norm;
   Buffer<Real> input;  ///< [own rows, width]
   Buffer<Real>
-      logits;  ///< [own rows, vocabulary]; probabilities once the loss is known, but not in fp32 with swiglu
+      logits;  ///< [own rows, vocabulary]; probabilities after the loss, but not in fp32 with swiglu
   CrossEntropySaved totals;  ///< of the logits, with swiglu
   Buffer<Real> d_input;  ///< [own rows, width], from the head's backward pass to that of the norm
 };
@@ -43,7 +45,7 @@ template <class Real>
 double head_forward(const Pass<Real>& pass, Span<const std::uint8_t> tokens,
                     HeadSaved<Real>& saved);
 
-/// Tied: writes the gradients of both embeddings, of which positions get +0.
+/// Tied: writes the gradients of both embeddings; that of positions is +0.
 template <class Real>
 void head_backward(const Pass<Real>& pass, Span<const std::uint8_t> tokens, Real loss_scale,
                    const Tensors<Real>& grads, HeadSaved<Real>& saved);

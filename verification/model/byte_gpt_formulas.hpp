@@ -1,6 +1,7 @@
 #pragma once
-// Operations of the contract by the reference, and beside each the same formula in fp64 with the same arguments, from
-// which differences of a loss can be taken. The fp64 ones keep the contract's order, but nothing holds their bits.
+// Operations of the contract by the reference, and for each the same formula in fp64 with the same
+// arguments, for differences of a loss. The fp64 formulas have the contract's order, but their bits
+// are not fixed.
 
 #include "common/base/exec.hpp"
 #include "common/base/span.hpp"

@@ -2,11 +2,11 @@
 // byte_gpt on several ranks: tensor parallelism with sequence parallelism as in Megatron-LM
 // (arXiv:2205.05198), and context parallelism, with every sum in the order of R18.
 //
-// Rank (c, t) of a cp * tp grid computes parts of the leaf gradient of one micro-batch. Where tensor
-// parallelism cuts a tensor, the parts of one slice are numbered by c. Every rank has a part of the other
-// tensors: parts t = 0..tp-1 make part c, parts c = 0..cp-1 the leaf. Combined so by the tree of R11, all
-// parts have the bits of the undistributed leaf. Ranks without positions or hidden units take part in every
-// call; their parts are +0.
+// Rank (c, t) of a cp * tp grid computes parts of the gradient of one micro-batch. Where tensor
+// parallelism splits a tensor, the parts of one slice are numbered by c. Every rank has a part of
+// the other tensors: parts t = 0..tp-1 make part c, parts c = 0..cp-1 the gradient. Combined in
+// this way by the tree of R11, all parts have the bits of the undistributed gradient. Ranks without
+// positions or hidden units take part in every call; their parts are +0.
 
 #include <cstdint>
 #include <vector>
@@ -33,8 +33,8 @@ double byte_gpt_grid_loss_and_grad(const ByteGptShape& shape, const ByteGptGroup
                                    Span<Real> flat_grad,
                                    InstructionSet set = best_instruction_set());
 
-/// The same layer by layer; all ranks of the groups make the same calls. The data must give all of them the
-/// same.
+/// The same layer by layer; all ranks of the groups make the same calls. `data` must return the
+/// same on all of them.
 class ByteGptGrid : public ByteGptLayered {
  public:
   /// Errors as byte_gpt_grid_loss_and_grad.

@@ -15,8 +15,8 @@ namespace {
 void check_view(const char* what, const TensorView& view, const FlatRange& unit) {
   ZP_CHECK(view.numel == unit.numel(), ErrorCode::invalid_argument,
            std::string(what) + " of a unit have " + std::to_string(view.numel) +
-               " elements where it has " + std::to_string(unit.numel()),
-           "tensors would be sought in the wrong places", "pass the unit with its padding");
+               " elements instead of " + std::to_string(unit.numel()),
+           "tensors would be read from wrong offsets", "pass the unit with its padding");
   ZP_CHECK(is_param_format(view.dtype), ErrorCode::invalid_argument,
            std::string(what) + " of a unit are " + std::string(name(view.dtype)),
            "the model widens 16-bit formats only", "pass fp32, bf16 or fp16");
@@ -26,7 +26,7 @@ TensorView part_of(const TensorView& view, std::int64_t begin, std::int64_t nume
   return {static_cast<std::byte*>(view.data) + begin * num_bytes(view.dtype), view.dtype, numel};
 }
 
-/// A unit in fp32: the view itself, or a copy for as long as a call lasts.
+/// A unit in fp32: the view itself, or a copy for the duration of a call.
 class WideUnit {
  public:
   WideUnit(const FlatLayout& layout, const FlatRange& unit, const TensorView& view)
@@ -99,7 +99,7 @@ std::size_t ByteGptLayered::next_visit(int unit, bool is_forward) const {
            ErrorCode::invalid_argument,
            "unit " + std::to_string(unit) + " was run " + (is_forward ? "forward" : "backward") +
                " as call " + std::to_string(steps_done_) + " of a micro-batch",
-           "it needs what the units before it leave behind",
+           "it needs the results of the units before it",
            "call begin(), forward() in the order of visits() and backward() in reverse");
   return visit;
 }

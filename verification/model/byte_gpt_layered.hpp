@@ -1,5 +1,5 @@
 #pragma once
-// byte_gpt layer by layer, on whatever memory the optimizer hands in.
+// byte_gpt layer by layer, on memory of the optimizer.
 
 #include <cstdint>
 #include <functional>
@@ -25,17 +25,17 @@ struct ByteGptMicroBatch {
 /// Supplies a micro-batch by its number.
 using ByteGptData = std::function<ByteGptMicroBatch(std::int64_t micro_batch)>;
 
-/// Called when the gradient of a tensor that has elements is complete, with that gradient in the gradient dtype:
-/// the harness may change it.
+/// Called when the gradient of a tensor with elements is complete, with that gradient in the
+/// gradient dtype; the callback may change it.
 using AfterGrad = std::function<void(std::int64_t micro_batch, int tensor, const TensorView& grad)>;
 
-/// Units are {both embeddings}, {block 0}, ..., {final norm, head}. With tied embeddings the last unit is the
-/// final norm alone, and the embeddings are visited again as the head.
+/// Units are {both embeddings}, {block 0}, ..., {final norm, head}. With tied embeddings the last
+/// unit is the final norm alone, and the embeddings are visited again as the head.
 ///
 /// Exact    parameters are widened to fp32, gradients computed in fp32 and rounded once to the gradient dtype, so
-///          fp32 leaves have the bits of byte_gpt_loss_and_grad. A tied gradient in a 16-bit gradient dtype is
+///          fp32 gradients have the bits of byte_gpt_loss_and_grad. A tied gradient in a 16-bit gradient dtype is
 ///          rounded after each of its two visits (LayeredModel).
-/// Errors   Error(invalid_argument): units in another order than visits() says, a view of another length than
+/// Errors   Error(invalid_argument): units in another order than visits(), a view of another length than
 ///          its unit, dtypes other than fp32, bf16 and fp16, tokens as byte_gpt_loss_and_grad.
 class ByteGptLayered : public LayeredModel {
  public:
@@ -52,7 +52,7 @@ class ByteGptLayered : public LayeredModel {
   void forward(int unit, const TensorView& param) override;
   void backward(int unit, const TensorView& param, const TensorView& grad) override;
 
-  /// Of the last micro-batch that has gone forward, in nats, unscaled. NaN before.
+  /// Of the last micro-batch with a completed forward pass, in nats, unscaled. NaN before.
   double loss() const { return loss_; }
 
  protected:
@@ -60,7 +60,7 @@ class ByteGptLayered : public LayeredModel {
                  AfterGrad after_grad, InstructionSet set);
 
  private:
-  /// Which visit comes next; it must be one of `unit` in this direction.
+  /// The index of the next visit; throws unless it is of `unit` in this direction.
   std::size_t next_visit(int unit, bool is_forward) const;
   void tell_complete(int unit, const TensorView& grad) const;
 
@@ -81,8 +81,9 @@ class ByteGptLayered : public LayeredModel {
   double loss_ = std::numeric_limits<double>::quiet_NaN();
 };
 
-/// One micro-batch on whole buffers, as an optimizer without stage 3 sees it.
-/// Shapes   params, leaf: [padded_numel], any dtypes the model takes; padding is neither read nor written.
+/// One micro-batch on whole buffers, as in an optimizer without stage 3.
+/// Shapes   params, leaf: [padded_numel], any dtypes of the model; padding is neither read nor
+/// written.
 void run_layered(LayeredModel& model, std::int64_t micro_batch, const TensorView& params,
                  const TensorView& leaf);
 

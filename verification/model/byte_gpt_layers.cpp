@@ -153,8 +153,8 @@ double cross_entropy(InstructionSet set, const BlockRange& rows, Matrix<Real> lo
                      Span<const std::uint8_t> targets) {
   return partial_sum<double>(rows, [&](std::int64_t i) {
     Real* row = logits.row(i);
-    // ln(sum) - (target's logit - max), not -ln(probability), which would be infinite where a probability
-    // rounds to 0.
+    // ln(sum) - (target's logit - max), not -ln(probability), which would be infinite where a
+    // probability rounds to 0.
     const double target = row[targets[static_cast<std::size_t>(i)]];
     const double max = *std::max_element(row, row + logits.columns);
     const double sum = softmax_row(set, row, logits.columns, logits.columns);

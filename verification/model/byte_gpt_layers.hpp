@@ -1,10 +1,10 @@
 #pragma once
-// The layers of byte_gpt that need no other rank, forward and backward. Rows are positions; T is the number
-// of positions a rank has, all or those of some blocks. A sum over positions is then the fold of these
-// blocks, part of the whole sum.
+// The layers of byte_gpt without communication, forward and backward. Rows are positions; T is the
+// number of positions of a rank, all or those of some blocks. A sum over positions is then the fold
+// of these blocks, part of the whole sum.
 //
-// Backward functions take d loss / d output and write d loss / d input and d loss / d parameters, overwriting
-// what was there. Every function is instantiated for float and double.
+// Backward functions take d loss / d output and overwrite d loss / d input and d loss / d
+// parameters. Every function is instantiated for float and double.
 
 #include <algorithm>
 #include <cstdint>
@@ -16,8 +16,8 @@
 
 namespace zeroproof::workload {
 
-/// A dense matrix that owns its elements, zero at first. Its views never hold a null pointer, which could not
-/// be moved to a row or column of an empty matrix.
+/// A dense matrix that owns its elements, initially zero. Its views never have a null pointer, so
+/// that pointer arithmetic on rows and columns of an empty matrix is valid.
 template <class Real>
 class Buffer {
  public:
@@ -47,7 +47,7 @@ void add_bias(const Real* bias, Matrix<Real> y);
 template <class Real>
 inline constexpr Real norm_epsilon = static_cast<Real>(1e-5);
 
-/// What a norm keeps for its backward pass.
+/// Values that a norm stores for its backward pass.
 template <class Real>
 struct NormSaved {
   NormSaved(std::int64_t rows, std::int64_t columns) : kept(rows, columns), deviation(rows, 1) {}
@@ -60,13 +60,15 @@ template <class Real>
 void layer_norm(Matrix<const Real> x, const Tensors<const Real>& params, int gain,
                 NormSaved<Real>& saved, Matrix<Real> y);
 
-/// Unlike the other backward functions it adds to dx, because its input also feeds the residual stream.
+/// Unlike the other backward functions it adds to dx, because its input also feeds the residual
+/// stream.
 template <class Real>
 void layer_norm_backward(const BlockRange& rows, Matrix<const Real> dy,
                          const Tensors<const Real>& params, const Tensors<Real>& grads, int gain,
                          const NormSaved<Real>& saved, Matrix<Real> dx);
 
-/// y = u / 2 * (1 + t), t = tanh(sqrt(2 / pi) * (u * (1 + 0.044715 u^2))), element by element; t is kept.
+/// y = u / 2 * (1 + t), t = tanh(sqrt(2 / pi) * (u * (1 + 0.044715 u^2))), element by element; t is
+/// stored.
 template <class Real>
 void gelu(InstructionSet set, Matrix<const Real> u, Matrix<Real> t, Matrix<Real> y);
 
@@ -75,8 +77,9 @@ template <class Real>
 void gelu_backward(InstructionSet set, Matrix<const Real> u, Matrix<const Real> t,
                    Matrix<Real> gradient);
 
-/// The first `count` elements of a row of `size` become exp(row - max) / sum, the others +0. Returns the sum.
-/// The sum has the blocks of `size` terms, so a cut of the row into parts does not depend on `count`.
+/// The first `count` elements of a row of `size` become exp(row - max) / sum, the others +0.
+/// Returns the sum. The sum has the blocks of `size` terms, so a split of the row into parts does
+/// not depend on `count`.
 template <class Real>
 Real softmax_row(InstructionSet set, Real* row, std::int64_t count, std::int64_t size);
 
@@ -86,8 +89,8 @@ template <class Real>
 double cross_entropy(InstructionSet set, const BlockRange& rows, Matrix<Real> logits,
                      Span<const std::uint8_t> targets);
 
-/// Probabilities become loss_scale * d loss / d logits = (probability - [target]) / positions * loss_scale,
-/// where `positions` counts the whole micro-batch.
+/// Probabilities become loss_scale * d loss / d logits = (probability - [target]) / positions *
+/// loss_scale, where `positions` counts the whole micro-batch.
 template <class Real>
 void cross_entropy_backward(Matrix<Real> probabilities, Span<const std::uint8_t> targets,
                             std::int64_t positions, Real loss_scale);

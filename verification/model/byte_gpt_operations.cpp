@@ -22,7 +22,7 @@ Span<Real> vector_of(const Tensors<Real>& tensors, int tensor, std::int64_t coun
   return {tensors.vector(tensor), static_cast<std::size_t>(count)};
 }
 
-/// The operations take square matrices: [T, T], zero but for the rows that a rank has.
+/// The operations take square matrices: [T, T], zero except for the rank's rows.
 template <class Real>
 Buffer<Real> square(std::int64_t first, Matrix<const Real> rows) {
   Buffer<Real> whole(rows.columns, rows.columns);

@@ -1,9 +1,10 @@
 #pragma once
-// The layers of a shape with swiglu that need no other rank, forward and backward.
+// The layers of a shape with swiglu without communication, forward and backward.
 //
-// In fp32 they are operations of the contract, computed by the reference: the library of workloads has no other implementation
-// below it, and the products around them take most of the time. What tensor or context parallelism cuts is cut here,
-// around the calls. In fp64, where tests compare gradients with differences, they are the same formulas.
+// In fp32 they are operations of the contract, computed by the reference: the workload library
+// links no other implementation, and the matrix products take most of the time. Splits by tensor or
+// context parallelism are done here, around the calls. In fp64, where tests compare gradients with
+// differences, they are the same formulas.
 
 #include <cstdint>
 #include <vector>
@@ -18,8 +19,9 @@ template <class Real>
 void rms_norm(Matrix<const Real> x, const Tensors<const Real>& params, int gain,
               NormSaved<Real>& saved, Matrix<Real> y);
 
-/// Adds to dx, as layer_norm_backward() does; d gain is the fold over the positions of `rows`. A row by itself has the
-/// terms of d gain (RmsNormBackwardFn), so that ranks may have any blocks of that sum.
+/// Adds to dx, as layer_norm_backward() does; d gain is the fold over the positions of `rows`. The
+/// terms of d gain are those of single rows (RmsNormBackwardFn), so that ranks may have any blocks
+/// of that sum.
 template <class Real>
 void rms_norm_backward(const BlockRange& rows, Matrix<const Real> dy,
                        const Tensors<const Real>& params, const Tensors<Real>& grads, int gain,
@@ -34,7 +36,8 @@ void swiglu(Matrix<const Real> x, Matrix<Real> y);
 template <class Real>
 void swiglu_backward(Matrix<const Real> x, Matrix<const Real> dy, Matrix<Real> dx);
 
-/// Scores become probabilities (CausalSoftmaxFn). scores: [rows, T], dense; row i is position first + i.
+/// Scores become probabilities (CausalSoftmaxFn). scores: [rows, T], dense; row i is position first
+/// + i.
 template <class Real>
 void causal_softmax(std::int64_t first, Real scale, Matrix<Real> scores);
 
@@ -43,14 +46,15 @@ template <class Real>
 void causal_softmax_backward(std::int64_t first, Real scale, Matrix<const Real> probabilities,
                              Matrix<Real> gradient);
 
-/// What the cross-entropy keeps of each position for its backward pass; nothing of it is used in fp64.
+/// Values that the cross-entropy stores per position for its backward pass; unused in fp64.
 struct CrossEntropySaved {
   std::vector<std::uint32_t> largest;
   std::vector<std::int32_t> targets;
   std::vector<float> total, log_total;
 };
 
-/// Fold over the positions of `rows` of -ln(probability of the target), in nats; a term is rounded to fp32
+/// Fold over the positions of `rows` of -ln(probability of the target), in nats; a term is rounded
+/// to fp32
 /// (CrossEntropyLossFn without smoothing and z-loss), their sum is fp64.
 /// Shapes   logits: [rows, vocabulary], dense; in fp64 they become probabilities. targets: [rows]
 double cross_entropy_loss(InstructionSet set, const BlockRange& rows, Matrix<float> logits,
@@ -58,8 +62,8 @@ double cross_entropy_loss(InstructionSet set, const BlockRange& rows, Matrix<flo
 double cross_entropy_loss(InstructionSet set, const BlockRange& rows, Matrix<double> logits,
                           Span<const std::uint8_t> targets, CrossEntropySaved& saved);
 
-/// Logits (in fp64 probabilities) become loss_scale / positions * d loss / d logits (CrossEntropyBackwardFn), where
-/// `positions` counts the whole micro-batch.
+/// Logits (in fp64 probabilities) become loss_scale / positions * d loss / d logits
+/// (CrossEntropyBackwardFn), where `positions` counts the whole micro-batch.
 void cross_entropy_loss_backward(Matrix<float> logits, Span<const std::uint8_t> targets,
                                  std::int64_t positions, float loss_scale,
                                  const CrossEntropySaved& saved);

@@ -10,8 +10,8 @@ namespace {
 
 ByteGptShape filled(ByteGptShape shape, Span<const std::uint8_t> tokens) {
   ZP_CHECK(numel(tokens) >= 2 && numel(tokens) <= shape.context + 1, ErrorCode::invalid_argument,
-           "a micro-batch has " + std::to_string(tokens.size()) +
-               " tokens but the model takes 2 to " + std::to_string(shape.context + 1),
+           "a micro-batch has " + std::to_string(tokens.size()) + " tokens, the model takes 2 to " +
+               std::to_string(shape.context + 1),
            "each position predicts the byte after it", "pass at most context + 1 bytes");
   shape.context = static_cast<int>(numel(tokens)) - 1;
   return shape;
@@ -65,7 +65,7 @@ void BytePass<Real>::forward(std::size_t visit, const Tensors<const Real>& param
     head_.emplace(pass);
     final_norm_forward<Real>(pass, x, *head_);
   }
-  // The head shares a unit with the norm, or has a visit of its own.
+  // The head shares a unit with the norm, or has a separate visit.
   if (visit == last_norm + (shape_.tied ? 1 : 0)) loss_ = head_forward<Real>(pass, tokens_, *head_);
 }
 

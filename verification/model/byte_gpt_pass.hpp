@@ -1,6 +1,6 @@
 #pragma once
-// One micro-batch through the model, unit by unit: shared by the whole, the layered and the distributed
-// model.
+// One micro-batch through the model, unit by unit: shared by the whole, the layered and the
+// distributed model.
 
 #include <cstdint>
 #include <optional>
@@ -12,14 +12,15 @@
 
 namespace zeroproof::workload {
 
-/// Units of a layout of the model, whole or one rank's: embeddings; every block; final norm and head (if it
-/// has one).
+/// Units of a layout of the model, whole or one rank's: embeddings; every block; final norm and
+/// head (if it has one).
 std::vector<FlatRange> byte_gpt_units(const ByteGptShape& shape, const FlatLayout& layout);
 
 /// Units in forward order: all of them, and the embeddings once more where they are the head.
 std::vector<int> byte_gpt_visits(const ByteGptShape& shape);
 
-/// Activations of one micro-batch. Keeps no view of parameters or gradients; `tokens` must outlive it.
+/// Activations of one micro-batch. Stores no view of parameters or gradients; `tokens` must outlive
+/// it.
 template <class Real>
 class BytePass {
  public:
@@ -30,8 +31,8 @@ class BytePass {
   /// visit: index into byte_gpt_visits(), from the first to the last.
   void forward(std::size_t visit, const Tensors<const Real>& params);
 
-  /// The same, from the last to the first. Writes every element of the unit's tensors, or adds to them if the
-  /// unit was visited before.
+  /// The same, from the last to the first. Writes every element of the unit's tensors, or adds to
+  /// them if the unit was visited before.
   void backward(std::size_t visit, const Tensors<const Real>& params, Real loss_scale,
                 const Tensors<Real>& grads);
 
@@ -44,7 +45,8 @@ class BytePass {
     for (std::size_t v = num_visits(); v-- > 0;) backward(v, params, loss_scale, grads);
   }
 
-  /// From then on, forward. It must outlive the pass; backward knows nothing of what it put in a place.
+  /// Observes all later forward visits. The observer must outlive the pass; backward does not use
+  /// its replacements.
   void set_tap(LinearObserver<Real>* observer) { observer_ = observer; }
 
   /// Mean cross-entropy in nats, after the last forward visit.
@@ -57,12 +59,12 @@ class BytePass {
   }
 
   InstructionSet set_;
-  ByteGptShape shape_;  // with as many positions as the micro-batch fills
+  ByteGptShape shape_;  // with the number of positions of the micro-batch
   ByteGptPlace place_;
   Span<const std::uint8_t> tokens_;
   Buffer<Real> residual_;  // [own rows, width]
   Buffer<Real>
-      d_residual_;  // [own rows, width], starts at +0: nothing but the final norm reads the last residual
+      d_residual_;  // [own rows, width], starts at +0: only the final norm reads the last residual
   std::vector<std::optional<BlockSaved<Real>>> blocks_;
   std::optional<HeadSaved<Real>> head_;
   double loss_ = 0;

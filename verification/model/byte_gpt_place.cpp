@@ -14,7 +14,7 @@ int rank_in(const Communicator* group) { return group == nullptr ? 0 : group->ra
 void check_group(const char* what, int size) {
   ZP_CHECK(size == 1 || size == 2 || size == 4 || size == 8, ErrorCode::invalid_argument,
            "the " + std::string(what) + " group has " + std::to_string(size) + " ranks",
-           "sums are cut between 8 blocks", "choose 1, 2, 4 or 8 ranks");
+           "sums are split into 8 blocks", "choose 1, 2, 4 or 8 ranks");
 }
 
 template <class Real>
@@ -47,19 +47,19 @@ void check_sizes(const ByteGptShape& shape, int tp_size, int cp_size) {
   check_group("tensor parallel", tp_size);
   check_group("context parallel", cp_size);
   ZP_CHECK(cp_size * tp_size <= sum_blocks, ErrorCode::invalid_argument,
-           "there are " + std::to_string(cp_size) + " context times " + std::to_string(tp_size) +
+           "got " + std::to_string(cp_size) + " context times " + std::to_string(tp_size) +
                " tensor parallel ranks",
            "together they divide the 8 blocks of positions",
            "choose sizes with a product of at most 8");
   ZP_CHECK(shape.heads % tp_size == 0, ErrorCode::invalid_argument,
            "the model has " + std::to_string(shape.heads) + " heads on " + std::to_string(tp_size) +
                " tensor parallel ranks",
-           "a head is never cut", "choose a number of ranks that divides the heads");
+           "a head is never split", "choose a number of ranks that divides the heads");
   ZP_CHECK(
       !shape.tied || cp_size * tp_size == 1, ErrorCode::invalid_argument,
-      "embeddings are tied on " + std::to_string(cp_size * tp_size) + " ranks to a micro-batch",
+      "embeddings are tied and " + std::to_string(cp_size * tp_size) + " ranks share a micro-batch",
       "their gradient adds two sums over positions, and parts of it would fold to other bits",
-      "untie them or give every rank its own micro-batches");
+      "untie them or use one rank per micro-batch");
 }
 
 ByteGptPlace::ByteGptPlace(const ByteGptShape& shape, const ByteGptGroups& given)

@@ -11,19 +11,19 @@
 namespace zeroproof::workload {
 namespace {
 
-constexpr int largest_extent = 1 << 20;  // products of two extents then stay far below 2^63
+constexpr int largest_extent = 1 << 20;  // products of two extents are then far below 2^63
 
 void check_extent(const char* what, int extent) {
   ZP_CHECK(extent >= 1 && extent <= largest_extent, ErrorCode::invalid_argument,
            "the model has " + std::string(what) + " = " + std::to_string(extent),
-           "every extent lies in 1.." + std::to_string(largest_extent), "choose another shape");
+           "every extent is in 1.." + std::to_string(largest_extent), "choose another shape");
 }
 
 float initial_deviation(const std::string& name, const ByteGptShape& shape) {
   if (shape.tied && name == "token_embedding.weight")
-    return 0.02F;  // logits as small as a head of its own makes them
-  // With 0.02 the first residual stream would be so short that a few optimizer steps of 0.002 turn it around,
-  // and the loss of an otherwise healthy run jumps.
+    return 0.02F;  // logits as small as those of a separate head
+  // With 0.02 the first residual stream would be so short that a few optimizer steps of 0.002
+  // reverse it, and the loss of an otherwise healthy run jumps.
   if (name.ends_with("embedding.weight")) return 0.2F;
   const bool residual =
       name.ends_with("attention.output.weight") || name.ends_with("mlp.down.weight");
@@ -41,7 +41,7 @@ void check_shape(const ByteGptShape& shape) {
   ZP_CHECK(shape.width % shape.heads == 0, ErrorCode::invalid_argument,
            "the model has width " + std::to_string(shape.width) + " and " +
                std::to_string(shape.heads) + " heads",
-           "heads share the width equally", "choose a width divisible by heads");
+           "heads divide the width equally", "choose a width divisible by heads");
 }
 
 std::vector<ParamSpec> byte_gpt_params(const ByteGptShape& shape) {
@@ -82,11 +82,10 @@ void check_layout(const std::vector<ParamSpec>& params, const FlatLayout& layout
     return slot.name == param.name && slot.shape == param.shape;
   };
   ZP_CHECK(std::ranges::equal(layout.tensors(), params, same), ErrorCode::invalid_argument,
-           "the layout does not hold the tensors of this model",
-           "they would be read from the wrong places",
+           "the layout is not that of this model", "tensors would be read from wrong offsets",
            "make it from byte_gpt_params() of the same shape");
   ZP_CHECK(flat_numel == layout.padded_numel(), ErrorCode::invalid_argument,
-           "a flat buffer has " + std::to_string(flat_numel) + " elements but the layout needs " +
+           "a flat buffer has " + std::to_string(flat_numel) + " elements, the layout needs " +
                std::to_string(layout.padded_numel()),
            "tensors would be read past its end", "allocate layout.padded_numel() elements");
 }

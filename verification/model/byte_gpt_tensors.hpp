@@ -1,5 +1,6 @@
 #pragma once
-// Where each tensor of the model stands in registration order, and views of the flat buffers by that order.
+// The index of each tensor of the model in registration order, and views of flat buffers by that
+// index.
 
 #include <cstdint>
 #include <vector>
@@ -11,8 +12,8 @@
 
 namespace zeroproof::workload {
 
-/// Layers of one block: of a norm its gain, of the others their weight. A weight is followed by its bias, the gain of a
-/// layer norm too; an RMS norm has none.
+/// Layers of one block: the gain of a norm, the weight of another layer. A weight is followed by
+/// its bias, the gain of a layer norm too; an RMS norm has no bias.
 enum BlockTensor : int {
   attention_norm,
   query,
@@ -20,14 +21,14 @@ enum BlockTensor : int {
   value,
   attention_output,
   mlp_norm,
-  mlp_gate,  ///< with swiglu alone
+  mlp_gate,  ///< with swiglu only
   mlp_up,
   mlp_down,
 };
 
 inline constexpr int token_embedding = 0;
 inline constexpr int position_embedding = 1;
-/// Two biases of norms fewer, a gate with its bias more: the same for both kinds of blocks.
+/// Two fewer biases of norms, one more gate with its bias: the same for both kinds of blocks.
 inline constexpr int tensors_per_block = 16;
 inline constexpr int block_tensor(const ByteGptShape& shape, int block, BlockTensor which) {
   constexpr int with_gelu[] = {0, 2, 4, 6, 8, 10, -1, 12, 14};
@@ -45,18 +46,18 @@ inline constexpr int head(const ByteGptShape& shape) {
 /// Errors: see byte_gpt_params.
 void check_shape(const ByteGptShape& shape);
 
-/// Errors: invalid_argument if the layout is not that of params (byte_gpt_params(shape)), or flat_numel not
-/// its length.
+/// Errors: invalid_argument if the layout is not that of params (byte_gpt_params(shape)), or
+/// flat_numel not its length.
 void check_layout(const std::vector<ParamSpec>& params, const FlatLayout& layout,
                   std::int64_t flat_numel);
 void check_layout(const ByteGptShape& shape, const FlatLayout& layout, std::int64_t flat_numel);
 
-/// The tensors of one flat buffer or of one unit of it, parameters (Real is const) or gradients, by index.
-/// Does not own anything.
+/// The tensors of a flat buffer or of one unit of it, parameters (Real is const) or gradients, by
+/// index. Owns nothing.
 template <class Real>
 class Tensors {
  public:
-  /// flat: elements [first, first + numel) of the layout; only tensors in there may be asked for.
+  /// flat: elements [first, first + numel) of the layout; only tensors within it may be read.
   Tensors(const FlatLayout& layout, Span<Real> flat, std::int64_t first = 0)
       : layout_(&layout), flat_(flat), first_(first) {}
 

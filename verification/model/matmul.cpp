@@ -10,12 +10,13 @@
 namespace zeroproof::workload {
 namespace {
 
-// A panel is a copy of a few columns of b, [depth, panel_columns]: the inner loop then reads contiguous
-// memory whatever the strides of b are, and needs no special case where fewer columns are left.
+// A panel is a copy of a few columns of b, [depth, panel_columns]: the inner loop then reads
+// contiguous memory for any strides of b, and needs no special case for fewer remaining columns.
 template <class Real>
 constexpr int panel_columns = 64 / sizeof(Real);
 
-// Four rows: enough independent sums to hide the latency of an addition, few enough to stay in registers.
+// Four rows: enough independent sums to hide the latency of an addition, few enough to fit into
+// registers.
 constexpr int tile_rows = 4;
 
 template <class Real, int bytes>
@@ -23,7 +24,8 @@ struct VectorOf {
   typedef Real type __attribute__((vector_size(bytes)));
 };
 
-// out [rows, panel_columns] = a [rows, depth] * panel. Lanes are columns, so each element keeps its order.
+// out [rows, panel_columns] = a [rows, depth] * panel. Lanes are columns, so each element keeps its
+// order.
 template <int rows, int vector_bytes, class Real>
 __attribute__((always_inline)) inline void multiply_tile(const Matrix<const Real>& a,
                                                          const BlockRange& range,
@@ -96,20 +98,20 @@ void multiply(InstructionSet set, Matrix<const Real> a, Matrix<const Real> b, Ma
                std::to_string(a.columns) + " times " + std::to_string(b.rows) + "x" +
                std::to_string(b.columns) + " into " + std::to_string(c.rows) + "x" +
                std::to_string(c.columns),
-           "elements outside a matrix would be read",
-           "pass a transposed() view where one is meant");
+           "elements outside a matrix would be read", "use transposed() for a transposed factor");
   ZP_CHECK(a.columns == range.numel(), ErrorCode::invalid_argument,
-           "factors have depth " + std::to_string(a.columns) + " where the blocks have " +
+           "factors have depth " + std::to_string(a.columns) + ", the blocks have " +
                std::to_string(range.numel()) + " terms",
-           "elements would get into the wrong block",
-           "pass the columns and rows of the range alone");
+           "elements would be added to the wrong block",
+           "pass only the columns and rows of the range");
   ZP_CHECK(c.column_stride == 1, ErrorCode::invalid_argument,
            "the result of a product has column stride " + std::to_string(c.column_stride),
            "rows are written as contiguous memory", "compute the transposed product instead");
   std::vector<Real> panel(static_cast<std::size_t>(b.rows * panel_columns<Real>));
   for (std::int64_t first = 0; first < c.columns; first += panel_columns<Real>) {
     const std::int64_t count = std::min<std::int64_t>(panel_columns<Real>, c.columns - first);
-    // Lanes past the last column keep what the panel before left there: their results are thrown away.
+    // Lanes past the last column have stale values of the previous panel: their results are
+    // discarded.
     fill_panel(b.column_range(first, count), panel.data());
     const Matrix<Real> out = c.column_range(first, count);
     run_on(set, [&](auto vector_bytes) ZP_INLINE_BODY {

@@ -9,7 +9,8 @@
 
 namespace zeroproof::workload {
 
-/// A strided view of somebody else's matrix: element (i, j) is data[i * row_stride + j * column_stride].
+/// A non-owning strided view of a matrix: element (i, j) is data[i * row_stride + j *
+/// column_stride].
 template <class Real>
 struct Matrix {
   Real* data = nullptr;
@@ -22,7 +23,7 @@ struct Matrix {
   /// Row-major and dense.
   Matrix(Real* first, std::int64_t num_rows, std::int64_t num_columns)
       : data(first), rows(num_rows), columns(num_columns), row_stride(num_columns) {}
-  /// A view that may write is also a view that may read.
+  /// A writable view converts to a read-only view.
   template <class Other>
   requires std::is_same_v<Real, const Other> Matrix(const Matrix<Other>& other)
       : data(other.data),
@@ -64,20 +65,22 @@ struct Matrix {
   }
 };
 
-/// c = a b: element (i, j) is the blocked sum over k of a(i, k) * b(k, j), each product and sum rounded.
+/// c = a b: element (i, j) is the blocked sum over k of a(i, k) * b(k, j), each product and sum
+/// rounded.
 ///
 /// Shapes   a [rows, depth], b [depth, columns], c [rows, columns] with column_stride 1; c overlaps neither
 ///          factor. Any extent may be 0; with depth 0 every element is +0. A transposed() view as a or b
 ///          gives the products with a transposed factor.
-/// Exact    the same bits for every instruction set; an element depends on its row of a and column of b
-/// alone. Errors   Error(invalid_argument) if the extents do not fit or a row of c is not contiguous.
+/// Exact    the same bits for every instruction set; an element depends only on its row of a and its
+///          column of b.
+/// Errors   Error(invalid_argument) if the extents do not fit or a row of c is not contiguous.
 void matmul(InstructionSet set, Matrix<const float> a, Matrix<const float> b, Matrix<float> c);
 void matmul(InstructionSet set, Matrix<const double> a, Matrix<const double> b, Matrix<double> c);
 
-/// The part of such a sum that some blocks of it make: a [rows, range.numel()], b [range.numel(), columns]
-/// are the columns and rows [range.begin(), range.end()) of the factors of a product of depth range.total.
-/// Every element is the fold of its blocks, +0 if they are empty. Errors as above, and if the depth is not
-/// range.numel().
+/// The partial sums of some blocks: a [rows, range.numel()], b [range.numel(), columns] are the
+/// columns and rows [range.begin(), range.end()) of the factors of a product of depth range.total.
+/// Every element is the fold of its blocks, +0 if they are empty. Errors as above, and if the depth
+/// is not range.numel().
 void matmul(InstructionSet set, Matrix<const float> a, Matrix<const float> b, Matrix<float> c,
             const BlockRange& range);
 void matmul(InstructionSet set, Matrix<const double> a, Matrix<const double> b, Matrix<double> c,

@@ -1,11 +1,13 @@
 #pragma once
-// exp, tanh and log that give the same bits with every libc, compiler and instruction set (R18, R23).
+// exp, tanh and log with the same bits for every libc, compiler and instruction set (R18, R23).
 //
-// The fp32 functions are the reference's; fp64, for gradients that tests compare with differences, is made of the same
-// parts. One rounding per written operation; nothing but log branches on its argument, so loops over these functions
-// can be vectorised. Domain: every value of the argument type. NaN gives NaN.
+// The fp32 functions are the reference's; the fp64 ones, for gradients that tests compare with
+// differences, have the same building blocks. One rounding per written operation; only log branches
+// on its argument, so loops over the other functions can be vectorised. Domain: every value of the
+// argument type. NaN gives NaN.
 //
-// Largest error found, in units in the last place of the result, against libm in the next wider type:
+// Largest error found, in units in the last place of the result, against libm in the next wider
+// type:
 //   exp_f32 0.5, tanh_f32 0.5    over every fp32 value: both are correctly rounded
 //   exp_f64 1.14, tanh_f64 3.34, log_f64 1.99    over 3e7 random arguments of all sizes
 
@@ -23,7 +25,7 @@ using reference::scalar_math::tanh_f32;
 inline double exp_f64(double x) {
   using namespace reference::scalar_math;
   const ReducedExp e = reduce_exp(limit(x, -746.0, 710.0));
-  // Two factors, because 2^n alone may leave the normal numbers (n goes from -1076 to 1024).
+  // Two factors, because 2^n alone may be outside the normal numbers (n is in -1076 to 1024).
   const std::int64_t half = e.n >> 1;
   return ((1.0 + e.q) * power_of_two(half)) * power_of_two(e.n - half);
 }

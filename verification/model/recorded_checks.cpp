@@ -1,4 +1,5 @@
-// What makes a safetensors file a recording of gradients; every refusal names the tensor or metadata key.
+// Checks that a safetensors file is a recording of gradients; every error names the tensor or
+// metadata key.
 
 #include <algorithm>
 #include <charconv>
@@ -12,7 +13,7 @@
 namespace zeroproof::workload {
 namespace {
 
-// Larger ones no run configuration could use (verification/cases/config/config.cpp).
+// No run configuration could use larger ones (verification/cases/config/config.cpp).
 constexpr std::int64_t most_steps = 1'000'000;
 constexpr std::int64_t most_micro_batches = 1 << 20;
 
@@ -27,7 +28,7 @@ std::string shape_text(const std::vector<std::int64_t>& shape) {
   return "[" + text + "]";
 }
 
-/// A number as std::to_string writes it: there is one spelling, so a gradient has one name.
+/// A number in the spelling of std::to_string only, so that a gradient has one name.
 std::optional<std::int64_t> plain_number(std::string_view text) {
   std::int64_t value = 0;
   const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -43,7 +44,8 @@ struct GradientName {
   std::string parameter;
 };
 
-/// The parts of "grad.<step>.<micro_batch>.<parameter>", whose parameter may hold dots; nothing if it is not one.
+/// The parts of "grad.<step>.<micro_batch>.<parameter>", whose parameter may contain dots; nullopt
+/// for other names.
 std::optional<GradientName> parse_gradient_name(std::string_view name) {
   if (!name.starts_with("grad.")) return std::nullopt;
   const std::string_view rest = name.substr(5);
@@ -79,7 +81,7 @@ void RecordedGradients::find_gradients() {
     const std::optional<GradientName> name = parse_gradient_name(tensor.name);
     ZP_CHECK(name, ErrorCode::config,
              reader_.label() + ": tensor " + shown_name(tensor.name) + " has no known name",
-             "gradients are called grad.<step>.<micro_batch>.<parameter>, steps from 1 and "
+             "gradients are named grad.<step>.<micro_batch>.<parameter>, steps from 1 and "
              "micro-batches from 0",
              remedy);
     ZP_CHECK(tensor.dtype == SafeDType::f32 || tensor.dtype == SafeDType::f16 ||
@@ -99,18 +101,19 @@ void RecordedGradients::find_gradients() {
     ++num_gradients_;
   }
   ZP_CHECK(num_gradients_ > 0, ErrorCode::config, reader_.label() + " has no gradients",
-           "their tensors are called grad.<step>.<micro_batch>.<parameter>", remedy);
+           "their tensors are named grad.<step>.<micro_batch>.<parameter>", remedy);
   std::int64_t numel = 0;
   for (const auto& [parameter, tensor] : first) {
     params_.push_back({parameter, tensor->shape});
     numel += tensor->numel();
   }
   ZP_CHECK(numel > 0, ErrorCode::config, reader_.label() + ": all parameters are empty",
-           "there would be nothing to compare", "record gradients with elements");
+           "there is nothing to compare", "record gradients with elements");
 }
 
 void RecordedGradients::check_complete() {
-  // At most 10^6 * 2^20 * 2^19 < 2^63, and a gap is found after one more lookup than there are tensors.
+  // At most 10^6 * 2^20 * 2^19 < 2^63; a gap is found after at most one more lookup than there are
+  // tensors.
   if (num_gradients_ == steps_ * micro_batches_ * static_cast<std::int64_t>(params_.size())) return;
   for (std::int64_t step = 1; step <= steps_; ++step) {
     for (std::int64_t j = 0; j < micro_batches_; ++j) {
@@ -118,10 +121,10 @@ void RecordedGradients::check_complete() {
         const std::string name = gradient_name(step, j, param.name);
         ZP_CHECK(reader_.find(name) != nullptr, ErrorCode::config,
                  reader_.label() + ": tensor " + shown_name(name) + " is missing",
-                 "there are " + std::to_string(steps_) + " steps of " +
+                 "the recording has " + std::to_string(steps_) + " steps of " +
                      std::to_string(micro_batches_) +
                      " micro-batches, and each needs every parameter",
-                 "record zeros where a parameter got no gradient");
+                 "record zeros for a parameter without a gradient");
       }
     }
   }
@@ -142,13 +145,13 @@ void RecordedGradients::check_initial() {
              reader_.label() + ": tensor " + shown_name(tensor.name) + " is " +
                  std::string(zeroproof::name(tensor.dtype)) + " " + shape_text(tensor.shape) +
                  ", not F32 " + shape_text(param->shape),
-             "it is the first value of the master weights", "store it in that form");
+             "it has the first values of the master weights", "store it in that form");
   }
   if (!has_initial_) return;
   for (const ParamSpec& param : params_) {
     ZP_CHECK(reader_.find("param." + param.name) != nullptr, ErrorCode::config,
              reader_.label() + ": tensor " + shown_name("param." + param.name) + " is missing",
-             "first values are given for all parameters or for none",
+             "first values must be there for all parameters or for none",
              "add it, or remove the others");
   }
 }
@@ -160,7 +163,7 @@ void RecordedGradients::check_metadata() {
     const auto value = plain_number(entry->second);
     ZP_CHECK(value, ErrorCode::config,
              reader_.label() + ": metadata " + key + " is " + shown_name(entry->second),
-             "it is a whole number", "write digits, or leave it out");
+             "it must be a whole number", "write digits, or leave it out");
     return *value;
   };
   for (const auto& [key, there] :
@@ -169,12 +172,13 @@ void RecordedGradients::check_metadata() {
     ZP_CHECK(said == there, ErrorCode::config,
              reader_.label() + ": metadata " + key + " says " + std::to_string(said) +
                  " but there are gradients of " + std::to_string(there),
-             "some were lost, or the number is wrong", "record them again, or correct the number");
+             "gradients are missing, or the number is wrong",
+             "record them again, or correct the number");
   }
   const std::int64_t scale = number("loss_scale_log2", 0);
   ZP_CHECK(scale >= -126 && scale <= 126, ErrorCode::config,
            reader_.label() + ": metadata loss_scale_log2 is " + std::to_string(scale),
-           "no fp32 loss scale is that far from 1", "use -126 to 126");
+           "this is outside the range of loss scales", "use -126 to 126");
   log2_loss_scale_ = static_cast<int>(scale);
   const SafeTensor* loss = reader_.find("loss");
   ZP_CHECK(
@@ -199,15 +203,15 @@ void RecordedGradients::put_in_order() {
     const auto shape = shapes.find(name);
     ZP_CHECK(shape != shapes.end(), ErrorCode::config,
              reader_.label() + ": metadata order lists " + shown_name(name) +
-                 ", which has no gradients or is there twice",
-             "it lists every parameter once, one per line", "correct it, or leave it out");
+                 ", which has no gradients or is listed twice",
+             "it must list every parameter once, one per line", "correct it, or leave it out");
     params_.push_back({name, shape->second});
     shapes.erase(shape);
   }
   ZP_CHECK(shapes.empty(), ErrorCode::config,
            reader_.label() + ": metadata order does not list " +
                shown_name(shapes.empty() ? "" : shapes.begin()->first),
-           "it lists every parameter once, one per line", "correct it, or leave it out");
+           "it must list every parameter once, one per line", "correct it, or leave it out");
 }
 
 }  // namespace zeroproof::workload

@@ -1,6 +1,7 @@
 #pragma once
-// The bytes a workload trains on. default_text.txt is a copy of this project's contract and notes as they were once:
-// it does not change with them, so that hashes of the main job are the same on every machine and in every version.
+// The training text of workloads. default_text.txt is a fixed copy of an earlier version of this
+// project's contract and notes: it does not change with them, so that hashes of the main job are
+// the same on every machine and in every version.
 
 #include <cstdint>
 #include <string>
@@ -16,15 +17,17 @@ struct Text {
   std::vector<std::uint8_t> bytes;
 };
 
-/// Bytes beyond this many of a single file are not read.
+/// Bytes beyond this many of a file are not read.
 inline constexpr std::int64_t largest_file_text = std::int64_t{256} << 20;
 
-/// The bytes of a regular file as they are, the first largest_file_text of them.
+/// The bytes of a regular file unchanged, the first largest_file_text of them.
 ///
-/// Errors: config if it is missing, not a regular file, unreadable, empty or shorter than min_bytes.
+/// Errors: config if it is missing, not a regular file, unreadable, empty or shorter than
+/// min_bytes.
 Text read_text_file(const std::string& path, std::int64_t min_bytes);
 
-/// The window of micro-batch `micro_batch` of `micro_batches` in step `step`, the same at any world size.
+/// The text window of micro-batch `micro_batch` of `micro_batches` in step `step`, the same at any
+/// world size.
 ///
 /// Shapes   result: [context + 1], a view of text.bytes; its offset is
 ///          Philox(seed, 1).below(step * micro_batches + micro_batch, bytes - context).

@@ -1,4 +1,4 @@
-// Sums cut between blocks: partial folds of ranges of blocks, and what they fold to.
+// Sums split between blocks: partial folds of ranges of blocks, and their fold.
 
 #include <doctest.h>
 
@@ -72,7 +72,7 @@ void check_matmul(InstructionSet set, std::int64_t rows, std::int64_t depth, std
 
 }  // namespace
 
-TEST_CASE("ranges of blocks divide the terms as the ranks of a group do") {
+TEST_CASE("BlockRange: parts divide the terms as the ranks of a group do") {
   for (const std::int64_t n : {0, 1, 5, 8, 13, 64}) {
     for (const int size : {1, 2, 4, 8}) {
       std::int64_t at = 0;
@@ -91,7 +91,8 @@ TEST_CASE("ranges of blocks divide the terms as the ranks of a group do") {
   CHECK(fourth.count == 2);
 }
 
-TEST_CASE("a partial sum is the fold of its blocks, and partial sums fold to the whole") {
+TEST_CASE(
+    "BlockRange: a partial sum is the fold of its blocks, and partial sums fold to the whole") {
   for (const std::int64_t n : {0, 1, 5, 8, 13, 64, 1001}) {
     const std::vector<float> terms = numbers<float>(n, 3);
     for (const int size : {1, 2, 4, 8}) {
@@ -113,7 +114,7 @@ TEST_CASE("a partial sum is the fold of its blocks, and partial sums fold to the
 }
 
 TEST_CASE(
-    "matmul over some blocks of a depth has the bits of literal loops for every instruction set") {
+    "matmul: some blocks of a depth have the bits of literal loops for every instruction set") {
   struct Extents {
     std::int64_t rows, depth, columns;
   };
@@ -126,20 +127,20 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("matmul refuses factors whose depth is not that of the blocks") {
+TEST_CASE("matmul: factors with another depth than the blocks are rejected") {
   std::vector<float> data(64);
   const Matrix<float> a(data.data(), 2, 3);
   const Matrix<float> b(data.data() + 16, 3, 2);
   const Matrix<float> c(data.data() + 32, 2, 2);
   CHECK_NOTHROW(matmul(InstructionSet::baseline, a, b, c, BlockRange{6, 4, 4}));
   CHECK_THROWS_WITH_AS(matmul(InstructionSet::baseline, a, b, c, BlockRange{6, 4, 2}),
-                       "factors have depth 3 where the blocks have 1 terms (elements would get "
-                       "into the wrong block); "
-                       "pass the columns and rows of the range alone",
+                       "factors have depth 3, the blocks have 1 terms (elements would be added "
+                       "to the wrong block);"
+                       " pass only the columns and rows of the range",
                        Error);
 }
 
-TEST_CASE("column sums over some blocks of the rows follow R18") {
+TEST_CASE("column sums: some blocks of the rows follow R18") {
   constexpr std::int64_t total = 13;
   constexpr std::int64_t columns = 67;
   std::vector<float> all = numbers<float>(total * columns, 4);

@@ -1,4 +1,4 @@
-// What tensor parallelism makes of the model's tensors.
+// The tensors of the model under tensor parallelism.
 
 #include <doctest.h>
 
@@ -11,7 +11,7 @@
 using namespace zeroproof;
 using namespace zeroproof::workload;
 
-TEST_CASE("byte_gpt cuts linear layers by heads and hidden units, and nothing else") {
+TEST_CASE("byte_gpt TP: only linear layers are split, by heads and hidden units") {
   ByteGptShape gated = byte_gpt_grid_shape;
   gated.swiglu = true;
   for (const ByteGptShape& shape : {byte_gpt_grid_shape, gated}) {
@@ -32,7 +32,7 @@ TEST_CASE("byte_gpt cuts linear layers by heads and hidden units, and nothing el
   }
 }
 
-TEST_CASE("byte_gpt placements: TP ranks have every element of a cut tensor once, row by row") {
+TEST_CASE("byte_gpt TP: ranks have every element of a split tensor once, row by row") {
   for (const ByteGptShape& shape : {byte_gpt_grid_shape8, ByteGptShape{1, 8, 8, 3, 5},
                                     ByteGptShape{1, 8, 8, 3, 5, false, true}}) {
     const FlatLayout whole(byte_gpt_params(shape));
@@ -74,7 +74,7 @@ TEST_CASE("byte_gpt placements: TP ranks have every element of a cut tensor once
   }
 }
 
-TEST_CASE("byte_gpt local tensors refuse ranks that are not there") {
+TEST_CASE("byte_gpt TP: invalid ranks are rejected") {
   CHECK_THROWS_AS(byte_gpt_tp_model(byte_gpt_grid_shape, 4, 4), Error);
   CHECK_THROWS_AS(byte_gpt_tp_model(byte_gpt_grid_shape, 2, -1), Error);
   CHECK_THROWS_AS(byte_gpt_tp_model(byte_gpt_grid_shape, 8, 0), Error);  // 4 heads

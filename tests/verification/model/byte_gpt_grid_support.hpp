@@ -1,5 +1,6 @@
 #pragma once
-// A process grid of threads that computes the parts of a leaf, and the literal tree that combines them.
+// A process grid of threads that computes the parts of a gradient, and the literal tree that
+// combines them.
 
 #include <chrono>
 #include <cstdint>
@@ -15,7 +16,7 @@
 
 namespace zeroproof::workload {
 
-/// cp * tp ranks, c * tp + t running fastest over t, with worlds of their own for every TP and CP group.
+/// cp * tp ranks, numbered c * tp + t, with a world for every TP and CP group.
 class GridWorlds {
  public:
   GridWorlds(int cp, int tp) : cp_(cp), tp_(tp), all_(cp * tp, timeout) {
@@ -26,7 +27,7 @@ class GridWorlds {
   int cp() const { return cp_; }
   int tp() const { return tp_; }
 
-  /// work(rank, groups) on every rank; groups of one rank are given as null.
+  /// work(rank, groups) on every rank; groups of one rank are null.
   void run(const std::function<void(int, const ByteGptGroups&)>& work) {
     run_ranks(all_, [&](Communicator& world) {
       const int rank = world.rank();
@@ -51,7 +52,7 @@ class GridWorlds {
   std::vector<std::unique_ptr<ThreadWorld>> cp_groups_;
 };
 
-/// What one TP rank has of a whole model.
+/// The tensors of one TP rank of a whole model.
 template <class Real>
 struct LocalModel {
   LocalModel(const Model<Real>& whole, int tp_size, int tp_rank)
@@ -87,7 +88,7 @@ GridParts<Real> grid_parts(GridWorlds& worlds, const Model<Real>& model,
   worlds.run([&](int rank, const ByteGptGroups& groups) {
     const LocalModel<Real> local(model, worlds.tp(), rank % worlds.tp());
     const auto k = static_cast<std::size_t>(rank);
-    parts.grads[k].assign(local.params.size(), Real{7});  // what was there must not show
+    parts.grads[k].assign(local.params.size(), Real{7});  // old values must be overwritten
     parts.losses[k] =
         byte_gpt_grid_loss_and_grad<Real>(model.shape, groups, local.layout, local.params, tokens,
                                           loss_scale, Span<Real>(parts.grads[k]), set);
@@ -95,7 +96,7 @@ GridParts<Real> grid_parts(GridWorlds& worlds, const Model<Real>& model,
   return parts;
 }
 
-/// The tree over `count` nodes, a power of two, written out once more.
+/// The tree over `count` nodes, a power of two, implemented independently.
 template <class Real>
 Real literal_tree(const std::function<Real(int)>& node, int first, int count) {
   if (count == 1) return node(first);
@@ -116,14 +117,14 @@ Real contract_fold(const std::function<Real(int, int)>& node, int cp, int tp) {
   return literal_tree(over_tp, 0, cp);
 }
 
-/// The leaf that parts are parts of, in the numbering of the whole model: [padded_numel], 9 where no rank has
-/// anything. replicated folds the parts of tensors that every TP rank has.
+/// The gradient that the parts fold to, in the numbering of the whole model: [padded_numel], 9
+/// where no rank has an element. replicated folds the parts of tensors that every TP rank has.
 template <class Real>
 std::vector<Real> combined_leaf(const Model<Real>& model, const GridParts<Real>& parts, int cp,
                                 int tp, const PartFold<Real>& replicated = contract_fold<Real>) {
   std::vector<Real> leaf(model.size(), Real{9});
   std::vector<LocalModel<Real>>
-      locals;  // slices of odd tensors differ in size, so tensors begin elsewhere
+      locals;  // slices of odd tensors differ in size, so tensors start at other offsets
   for (int t = 0; t < tp; ++t) locals.emplace_back(model, tp, t);
   for (int t = 0; t < tp; ++t) {
     const LocalModel<Real>& local = locals[static_cast<std::size_t>(t)];

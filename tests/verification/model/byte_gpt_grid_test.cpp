@@ -1,4 +1,4 @@
-// Parts of a leaf, computed on process grids, against the leaf of one rank.
+// Parts of a gradient, computed on process grids, against the gradient of one rank.
 
 #include <doctest.h>
 
@@ -49,7 +49,8 @@ void check_parts(Model<Real>& model, Size size, Span<const std::uint8_t> tokens,
 
 }  // namespace
 
-TEST_CASE("byte_gpt on a grid: the parts of all ranks fold to the leaf of one rank in every bit") {
+TEST_CASE(
+    "byte_gpt on a grid: the parts of all ranks fold to the gradient of one rank, bit for bit") {
   for (const Size& size : sizes) {
     Model<float> model = rough_model<float>(shape_for(size.tp));
     for (const InstructionSet set : {InstructionSet::baseline, best_instruction_set()}) {
@@ -93,7 +94,7 @@ TEST_CASE("byte_gpt on a grid: RMS norms, gates and the contract's softmax and c
   }
 }
 
-TEST_CASE("byte_gpt on a grid: gradients overflow where those of one rank do") {
+TEST_CASE("byte_gpt on a grid: the same gradients overflow as on one rank") {
   Model<float> model = rough_model<float>(byte_gpt_grid_shape);
   for (const TensorSlot& slot : model.layout.tensors()) {  // the head's gradient then exceeds 1
     if (slot.name == "final_norm.gain")
@@ -110,7 +111,7 @@ TEST_CASE("byte_gpt on a grid: gradients overflow where those of one rank do") {
 TEST_CASE("byte_gpt on a grid: a rank without positions has +0 everywhere") {
   const Model<float> model = rough_model<float>(byte_gpt_grid_shape);
   GridWorlds worlds(8, 1);
-  // Of 8 blocks of one position, the last has it.
+  // With 8 blocks and one position, the last block has it.
   const auto parts = grid_parts(worlds, model, some_tokens(0, 2), 1.0F, best_instruction_set());
   for (std::size_t rank = 0; rank < 8; ++rank) {
     bool all_zero = true;
@@ -125,7 +126,7 @@ TEST_CASE("byte_gpt on a grid: a rank without positions has +0 everywhere") {
   }
 }
 
-TEST_CASE("byte_gpt on a grid: other ways to combine the parts have other bits") {
+TEST_CASE("byte_gpt on a grid: other orders of combining the parts give other bits") {
   Model<float> model = rough_model<float>(byte_gpt_grid_shape);
   model.loss_and_grad();
   using Node = std::function<float(int, int)>;
@@ -156,7 +157,7 @@ TEST_CASE("byte_gpt on a grid: other ways to combine the parts have other bits")
   }
 }
 
-TEST_CASE("byte_gpt on a grid refuses what it cannot divide") {
+TEST_CASE("byte_gpt on a grid: indivisible sizes are rejected") {
   const auto refusal = [](const ByteGptShape& shape, int cp, int tp) {
     GridWorlds worlds(cp, tp);
     std::vector<std::string> texts(static_cast<std::size_t>(cp * tp));
@@ -172,22 +173,21 @@ TEST_CASE("byte_gpt on a grid refuses what it cannot divide") {
   };
   CHECK(refusal(byte_gpt_grid_shape, 2, 4).empty());
   CHECK(refusal(byte_gpt_tiny, 1, 2) ==
-        "the model has 3 heads on 2 tensor parallel ranks (a head is never cut); choose a number "
+        "the model has 3 heads on 2 tensor parallel ranks (a head is never split); choose a number "
         "of ranks "
         "that divides the heads");
   CHECK(refusal(byte_gpt_grid_shape, 3, 1) ==
-        "the context parallel group has 3 ranks (sums are cut between 8 blocks); choose 1, 2, 4 or "
+        "the context parallel group has 3 ranks (sums are split into 8 blocks); choose 1, 2, 4 or "
         "8 ranks");
   CHECK(refusal(byte_gpt_grid_shape, 4, 4) ==
-        "there are 4 context times 4 tensor parallel ranks (together they divide the 8 blocks of "
+        "got 4 context times 4 tensor parallel ranks (together they divide the 8 blocks of "
         "positions); "
         "choose sizes with a product of at most 8");
   ByteGptShape tied = byte_gpt_grid_shape;
   tied.tied = true;
   CHECK(refusal(tied, 1, 1).empty());
-  CHECK(
-      refusal(tied, 2, 1) ==
-      "embeddings are tied on 2 ranks to a micro-batch (their gradient adds two sums over "
-      "positions, and "
-      "parts of it would fold to other bits); untie them or give every rank its own micro-batches");
+  CHECK(refusal(tied, 2, 1) ==
+        "embeddings are tied and 2 ranks share a micro-batch (their gradient adds two sums over "
+        "positions, and "
+        "parts of it would fold to other bits); untie them or use one rank per micro-batch");
 }

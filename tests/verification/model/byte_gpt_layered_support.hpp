@@ -1,5 +1,5 @@
 #pragma once
-// Buffers of any dtype, and passes whose memory is gone after every call.
+// Buffers of any dtype, and passes whose memory is freed after every call.
 
 #include <doctest.h>
 
@@ -56,7 +56,7 @@ inline Elements rounded(DType dtype, const std::vector<float>& values) {
 
 inline ByteGptData windows(const ByteGptShape& shape, float loss_scale) {
   return [shape, loss_scale](std::int64_t j) {
-    // Shorter from one micro-batch to the next, down to 2 tokens.
+    // Fewer tokens from one micro-batch to the next, down to 2.
     const auto all = tokens_of(shape, static_cast<std::size_t>(5 * j));
     const auto count = std::max<std::size_t>(
         all.size() - std::min<std::size_t>(4 * static_cast<std::size_t>(j), 12), 2);
@@ -64,7 +64,7 @@ inline ByteGptData windows(const ByteGptShape& shape, float loss_scale) {
   };
 }
 
-/// A pass with parameters that exist during a call only, as in stage 3; padding holds NaN.
+/// A pass with parameters that exist during a call only, as in stage 3; padding is NaN.
 inline void run_in_passing(ByteGptLayered& model, std::int64_t micro_batch, const Elements& params,
                            Elements& leaf) {
   const std::size_t width = static_cast<std::size_t>(num_bytes(params.dtype));
@@ -92,7 +92,8 @@ inline void run_in_passing(ByteGptLayered& model, std::int64_t micro_batch, cons
   }
 }
 
-/// Elements of tensors must be `expected`, rounded to the dtype of the leaf; padding must still be NaN.
+/// Elements of tensors must be `expected`, rounded to the gradient dtype; padding must still be
+/// NaN.
 inline void check_leaf(const FlatLayout& layout, const Elements& leaf,
                        const std::vector<float>& expected) {
   const Elements want = rounded(leaf.dtype, expected);

@@ -1,4 +1,4 @@
-// byte_gpt run unit by unit, on memory that is gone after every call.
+// byte_gpt run unit by unit, on memory that is freed after every call.
 
 #include <doctest.h>
 
@@ -14,7 +14,7 @@
 using namespace zeroproof;
 using namespace zeroproof::workload;
 
-TEST_CASE("byte_gpt layered: units are the layers, cut at tensor starts") {
+TEST_CASE("byte_gpt layered: units are the layers, with boundaries at tensor starts") {
   for (const bool tied : {false, true}) {
     ByteGptShape shape = byte_gpt_tiny;
     shape.tied = tied;
@@ -37,7 +37,7 @@ TEST_CASE("byte_gpt layered: units are the layers, cut at tensor starts") {
 }
 
 TEST_CASE(
-    "byte_gpt layered: the leaf of the whole model, in every dtype, on memory that comes and "
+    "byte_gpt layered: the gradient of the whole model, in every dtype, on memory that comes and "
     "goes") {
   for (const DType param_dtype : {DType::fp32, DType::bf16, DType::fp16}) {
     for (const DType grad_dtype : {DType::fp32, DType::bf16, DType::fp16}) {
@@ -51,7 +51,7 @@ TEST_CASE(
       ByteGptLayered layered(model.shape, data);
       CHECK(std::isnan(layered.loss()));
       for (std::int64_t j = 0; j < 4; ++j) {
-        INFO(name(param_dtype), " parameters, ", name(grad_dtype), " leaf, micro-batch ", j);
+        INFO(name(param_dtype), " parameters, ", name(grad_dtype), " gradient, micro-batch ", j);
         std::vector<float> expected(model.size());
         const double loss = byte_gpt_loss_and_grad<float>(model.shape, model.layout, wide,
                                                           data(j).tokens, 1024.0F, expected);
@@ -69,7 +69,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "byte_gpt layered, tied: a second visit adds, in 16-bit leaves after a rounding of the first") {
+    "byte_gpt layered, tied: a second visit adds, in 16-bit gradients after a rounding of the "
+    "first") {
   ByteGptShape shape = byte_gpt_tiny;
   shape.tied = true;
   Model<float> model = rough_model<float>(shape);
@@ -82,7 +83,7 @@ TEST_CASE(
     CHECK(layered.loss() == model.loss_and_grad(64.0F));
     std::vector<float> expected = model.grad;
     if (grad_dtype != DType::fp32) {
-      // The two parts are gradients of the same model with a head of its own.
+      // The two parts are gradients of the same model with a separate head.
       ByteGptShape apart_shape = shape;
       apart_shape.tied = false;
       Model<float> apart(apart_shape);
@@ -110,7 +111,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("byte_gpt layered: the harness sees every tensor once, when its gradient is complete") {
+TEST_CASE("byte_gpt layered: the callback gets every tensor once, when its gradient is complete") {
   for (const bool tied : {false, true}) {
     ByteGptShape shape = byte_gpt_tiny;
     shape.tied = tied;
@@ -141,8 +142,8 @@ TEST_CASE("byte_gpt layered: the harness sees every tensor once, when its gradie
 }
 
 TEST_CASE(
-    "byte_gpt layered: calls in another order, of other lengths or dtypes are refused, then it "
-    "goes on") {
+    "byte_gpt layered: calls in another order, of other lengths or dtypes are rejected, then it "
+    "continues") {
   Model<float> model = rough_model<float>(byte_gpt_tiny);
   Elements params = rounded(DType::fp32, model.params);
   Elements grads = filled(DType::fp32, model.size(), unwritten);
@@ -159,16 +160,16 @@ TEST_CASE(
   layered.begin(0);
   CHECK_THROWS_WITH_AS(
       layered.forward(1, param(1)),
-      "unit 1 was run forward as call 0 of a micro-batch (it needs what the units before it leave "
-      "behind); call begin(), forward() in the order of visits() and backward() in reverse",
+      "unit 1 was run forward as call 0 of a micro-batch (it needs the results of the units "
+      "before it); call begin(), forward() in the order of visits() and backward() in reverse",
       Error);
   CHECK_THROWS_AS(layered.backward(0, param(0), grad(0)), Error);
   TensorView shorter = param(0);
   shorter.numel -= 1024;
   CHECK_THROWS_WITH_AS(
       layered.forward(0, shorter),
-      "parameters of a unit have 4096 elements where it has 5120 (tensors would be sought "
-      "in the wrong places); pass the unit with its padding",
+      "parameters of a unit have 4096 elements instead of 5120 (tensors would be read "
+      "from wrong offsets); pass the unit with its padding",
       Error);
   TensorView wrong = param(0);
   wrong.dtype = DType::fp64;
@@ -184,7 +185,7 @@ TEST_CASE(
   CHECK_THROWS_AS(layered.backward(0, param(0), grad(0)), Error);  // all done
   model.loss_and_grad();
   check_leaf(model.layout, grads, model.grad);
-  // A pass that was given up halfway leaves nothing behind.
+  // A pass that is abandoned midway leaves no state.
   layered.begin(1);
   layered.forward(0, param(0));
   Elements again = filled(DType::fp32, model.size(), unwritten);

@@ -1,4 +1,4 @@
-// The model against its formulas, written out a second time.
+// The model against an independent implementation of its formulas.
 
 #include <doctest.h>
 
@@ -16,11 +16,12 @@ using namespace zeroproof::workload;
 
 namespace {
 
-// The forward pass once more, in plain loops: a second reading of what byte_gpt.hpp says, with every sum in the order
-// of
-// R18, so that the loss must have the same bits. exp, tanh and log are the project's own, as R18 has them.
+// The forward pass in plain loops: an independent implementation of byte_gpt.hpp, with every sum in
+// the order of R18, so that the loss must have the same bits. exp, tanh and log are the project's,
+// as in R18.
 
-/// R18: eight blocks, each from +0 in increasing order, then the tree. term(i) counts from i = 0 to end - 1 <= n - 1.
+/// R18: eight blocks, each from +0 in increasing order, then the tree. term(i) counts from i = 0 to
+/// end - 1 <= n - 1.
 template <class Real, class Term>
 Real sum_of(std::size_t n, std::size_t end, const Term& term) {
   Real s[8] = {};
@@ -93,7 +94,7 @@ struct LiteralModel {
 
   Rows<Real> linear(const Rows<Real>& x, const std::string& name, int size) const {
     const auto outputs = static_cast<std::size_t>(size);
-    Row<Real> weights, biases;  // looked up by name once
+    Row<Real> weights, biases;  // read by name once
     for (std::size_t i = 0; i < x[0].size() * outputs; ++i)
       weights.push_back(at(name + ".weight", i));
     for (std::size_t j = 0; j < outputs; ++j) biases.push_back(at(name + ".bias", j));
@@ -139,7 +140,7 @@ struct LiteralModel {
     return linear(mixed, name + ".output", width);
   }
 
-  /// R23 has it in fp64 for both, rounded at the end.
+  /// R23 computes it in fp64 for both types, rounded at the end.
   static Real sigmoid(Real x) {
     return static_cast<Real>(1.0 / (1.0 + exp_f64(-static_cast<double>(x))));
   }
@@ -172,7 +173,8 @@ void add_to(Rows<Real>& x, const Rows<Real>& y) {
   }
 }
 
-/// The loss of a position from its logits. With swiglu it is an operation of the contract and rounds to fp32.
+/// The loss of a position from its logits. With swiglu it is an operation of the contract and
+/// rounds to fp32.
 double loss_of(const ByteGptShape& shape, Row<float>& row, std::size_t token) {
   const float max = *std::ranges::max_element(row);
   const float target = row[token];
@@ -186,7 +188,7 @@ double loss_of(const ByteGptShape&, Row<double>& row, std::size_t token) {
   return log_f64(exponentials(row, row.size())) - (target - max);
 }
 
-/// What happens behind the losses of positions is fp64.
+/// The reduction of the losses of positions is in fp64.
 template <class Real>
 double literal_loss(const Model<Real>& model) {
   const LiteralModel<Real> literal{model};
@@ -218,7 +220,7 @@ void check_loss(const ByteGptShape& shape) {
 
 }  // namespace
 
-TEST_CASE("byte_gpt loss is that of the formulas written out position by position, bit for bit") {
+TEST_CASE("byte_gpt loss: equals the formulas position by position, bit for bit") {
   for (const ByteGptShape& shape :
        {byte_gpt_tiny, ByteGptShape{1, 4, 2, 3, 5}, ByteGptShape{3, 5, 5, 7, 1},
         ByteGptShape{2, 6, 2, 7, 9, true}, byte_gpt_swiglu_tiny,

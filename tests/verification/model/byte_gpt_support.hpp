@@ -39,7 +39,7 @@ struct Model {
   std::vector<Real> grad;
 };
 
-/// Parameters of size 1/2, gains around 1: they make gradients larger than the initial parameters do.
+/// Parameters of size 1/2, gains around 1: they give larger gradients than the initial parameters.
 template <class Real>
 Model<Real> rough_model(const ByteGptShape& shape) {
   Model<Real> model(shape);

@@ -17,7 +17,7 @@
 using namespace zeroproof;
 using namespace zeroproof::workload;
 
-TEST_CASE("byte_gpt: a shorter micro-batch gives the bits of a model with a shorter context") {
+TEST_CASE("byte_gpt: a shorter micro-batch has the bits of a model with a shorter context") {
   const ByteGptShape shape{2, 15, 3, 37, 13};
   Model<float> model = rough_model<float>(shape);
   for (const int context : {1, 7, 12}) {
@@ -31,7 +31,7 @@ TEST_CASE("byte_gpt: a shorter micro-batch gives the bits of a model with a shor
                   small.params.begin() + to.begin);
     }
     const double expected = small.loss_and_grad(0.5F);
-    std::ranges::fill(model.grad, 7.0F);  // what was there must not show
+    std::ranges::fill(model.grad, 7.0F);  // old values must be overwritten
     const double got = byte_gpt_loss_and_grad<float>(shape, model.layout, model.params,
                                                      tokens_of(shorter), 0.5F, model.grad);
     CHECK(got == expected);
@@ -44,14 +44,14 @@ TEST_CASE("byte_gpt: a shorter micro-batch gives the bits of a model with a shor
                         &small.grad[static_cast<std::size_t>(part.begin)],
                         static_cast<std::size_t>(part.numel) * sizeof(float)) == 0);
       for (std::int64_t i = slot.begin + part.numel; i < slot.begin + slot.numel; ++i) {
-        const float value = model.grad[static_cast<std::size_t>(i)];  // positions nobody stood at
+        const float value = model.grad[static_cast<std::size_t>(i)];  // unused positions
         CHECK((value == 0.0F && !std::signbit(value)));
       }
     }
   }
 }
 
-TEST_CASE("byte_gpt presets have the stated size and odd tensors") {
+TEST_CASE("byte_gpt presets: stated sizes and odd tensors") {
   CHECK(FlatLayout(byte_gpt_params(byte_gpt_main)).numel() == 973488);
   const FlatLayout tiny(byte_gpt_params(byte_gpt_tiny));
   CHECK(tiny.numel() == 12269);
@@ -74,11 +74,12 @@ void check_fp32_against_fp64(const ByteGptShape& shape) {
   Model<float> model = rough_model<float>(shape);
   Model<double> exact = rough_model<double>(shape);
   std::ranges::copy(model.params, exact.params.begin());
-  // The losses of both are held to the formulas in byte_gpt_literal_test.cpp, bit for bit.
+  // byte_gpt_literal_test.cpp compares the losses of both with the formulas, bit for bit.
   CHECK(model.loss_and_grad() == model.loss());
   CHECK(exact.loss_and_grad() == exact.loss());
   for (const TensorSlot& slot : model.layout.tensors()) {
-    // The key bias has gradient 0 (see above), so its rounding errors are measured against the key weights.
+    // The key bias has gradient 0 (see above), so its rounding errors are measured against the key
+    // weights.
     const bool key_bias = slot.name.ends_with("key.bias");
     const TensorSlot& scale_slot = key_bias ? *(&slot - 1) : slot;
     double largest = 0;
@@ -91,9 +92,10 @@ void check_fp32_against_fp64(const ByteGptShape& shape) {
       const double difference = std::fabs(double{model.grad[k]} - exact.grad[k]);
       if (!(difference <= error) && !std::isnan(error)) error = difference;
     }
-    // A blocked sum of n terms rounds a term about n / 8 + 4 times. The longest way through the model, from
-    // the first tensor to the loss and back, meets some 450 roundings; if each moved the result by 2^-24 in
-    // the same direction, it would be off by 2.7e-5. (They do not: 2.5e-6 is the largest seen.)
+    // A blocked sum of n terms rounds a term about n / 8 + 4 times. The longest path through the
+    // model, from the first tensor to the loss and back, has some 450 roundings; if each changed
+    // the result by 2^-24 in the same direction, the error would be 2.7e-5. (The largest observed
+    // is 2.5e-6.)
     INFO(slot.name, ": error ", error, ", largest gradient ", largest);
     CHECK(error <= 2.7e-5 * largest);
   }
@@ -101,12 +103,12 @@ void check_fp32_against_fp64(const ByteGptShape& shape) {
 
 }  // namespace
 
-TEST_CASE("byte_gpt fp32 gradient is the fp64 gradient up to rounding") {
+TEST_CASE("byte_gpt gradient: fp32 equals fp64 up to rounding") {
   check_fp32_against_fp64(byte_gpt_tiny);
   check_fp32_against_fp64(byte_gpt_swiglu_tiny);
 }
 
-TEST_CASE("byte_gpt gradient scales exactly with a power of two, and the loss does not") {
+TEST_CASE("byte_gpt gradient: scales exactly with a power of two, the loss does not") {
   for (const ByteGptShape& shape : {byte_gpt_tiny, byte_gpt_swiglu_tiny}) {
     Model<float> model = initial_model(shape);
     const double loss = model.loss_and_grad(1.0F);
@@ -120,8 +122,8 @@ TEST_CASE("byte_gpt gradient scales exactly with a power of two, and the loss do
   }
 }
 
-TEST_CASE("byte_gpt overflows to non-finite gradients when the loss scale is too large") {
-  // Normalised inputs of the head that are 64 times as large as usual make its gradient larger than 1.
+TEST_CASE("byte_gpt gradient: is not finite when the loss scale is too large") {
+  // Normalised inputs of the head 64 times larger than usual make its gradient larger than 1.
   Model<float> model = initial_model(byte_gpt_tiny);
   for (const TensorSlot& slot : model.layout.tensors()) {
     if (slot.name == "final_norm.gain")
@@ -134,7 +136,7 @@ TEST_CASE("byte_gpt overflows to non-finite gradients when the loss scale is too
   CHECK_FALSE(std::ranges::all_of(model.grad, finite));
 }
 
-TEST_CASE("byte_gpt gives the same bits on every thread and instruction set") {
+TEST_CASE("byte_gpt: the same bits on every thread and instruction set") {
   for (const ByteGptShape& shape : {byte_gpt_tiny, ByteGptShape{1, 34, 2, 65, 24},
                                     ByteGptShape{1, 34, 2, 65, 24, false, true}}) {
     Model<float> model = initial_model(shape);
@@ -147,7 +149,7 @@ TEST_CASE("byte_gpt gives the same bits on every thread and instruction set") {
         std::vector<double> losses(calls);
         parallel_for(threads, calls, [&](std::int64_t i) {
           const auto k = static_cast<std::size_t>(i);
-          // Odd calls work on another micro-batch, so that shared state would show.
+          // Odd calls use another micro-batch, so that shared state would change results.
           const auto tokens = tokens_of(shape, i % 2 == 0 ? 0 : 17);
           losses[k] = byte_gpt_loss_and_grad<float>(shape, model.layout, model.params, tokens, 8.0F,
                                                     grads[k], set);
@@ -163,8 +165,7 @@ TEST_CASE("byte_gpt gives the same bits on every thread and instruction set") {
   }
 }
 
-TEST_CASE(
-    "byte_gpt writes every element of every tensor, never padding, and does not read padding") {
+TEST_CASE("byte_gpt: writes every element of every tensor, does not read or write padding") {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   for (const ByteGptShape& shape : {byte_gpt_tiny, byte_gpt_swiglu_tiny}) {
     Model<float> model(shape);
@@ -183,9 +184,10 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "byte_gpt gradient of an embedding row is the blocked sum over the positions that hold its "
+    "byte_gpt gradient: an embedding row is the blocked sum over the positions that have its "
     "byte") {
-  // Each position has its own position embedding, so the gradient of that one shows the terms of the sum.
+  // Each position has its own position embedding, whose gradient is that position's term of the
+  // sum.
   Model<float> model = initial_model({1, 6, 2, 5, 41});
   model.loss_and_grad();
   const auto tokens = tokens_of(model.shape);
@@ -206,8 +208,9 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("byte_gpt gradient has the same bits on every machine and compiler") {
-  // Recorded once. Another value means that some operation or order has changed, here or in the compiler.
+TEST_CASE("byte_gpt gradient: has the recorded bits on every machine and compiler") {
+  // Recorded once. Another value means that an operation or order has changed, here or in the
+  // compiler.
   const auto digest_of = [](const ByteGptShape& shape) {
     Model<float> model = initial_model(shape);
     Hasher hasher;
@@ -223,7 +226,7 @@ TEST_CASE("byte_gpt gradient has the same bits on every machine and compiler") {
   CHECK(digest_of(byte_gpt_swiglu_main) == "086e19316113e844cc48f6813d35d61c");
 }
 
-TEST_CASE("byte_gpt gives +0 to embedding rows of bytes that do not occur") {
+TEST_CASE("byte_gpt gradient: +0 for embedding rows of bytes that do not occur") {
   Model<float> model = initial_model(byte_gpt_tiny);
   model.loss_and_grad();
   const auto tokens = tokens_of(model.shape).first(static_cast<std::size_t>(model.shape.context));
@@ -240,15 +243,15 @@ TEST_CASE("byte_gpt gives +0 to embedding rows of bytes that do not occur") {
   }
 }
 
-TEST_CASE("byte_gpt loss alone equals the loss beside the gradient") {
+TEST_CASE("byte_gpt loss: the loss alone equals the loss returned with the gradient") {
   Model<float> model = initial_model(byte_gpt_tiny);
   CHECK(model.loss() == model.loss_and_grad());
 }
 
-TEST_CASE("byte_gpt knows nothing at first") {
-  // Logits of the initial model have a variance of about width * 0.02^2, which raises the loss above ln 256
-  // by half of it (0.003 and 0.027) on average over targets; one micro-batch strays from that by up to 3 *
-  // sqrt(variance / context) = 0.06 and 0.09.
+TEST_CASE("byte_gpt init: the initial loss is near ln 256") {
+  // Logits of the initial model have a variance of about width * 0.02^2, which raises the loss
+  // above ln 256 by half of it (0.003 and 0.027) on average over targets; one micro-batch deviates
+  // from that by up to 3 * sqrt(variance / context) = 0.06 and 0.09.
   for (const ByteGptShape& shape : {byte_gpt_tiny, byte_gpt_main}) {
     const double loss = initial_model(shape).loss();
     CAPTURE(loss);
@@ -256,7 +259,7 @@ TEST_CASE("byte_gpt knows nothing at first") {
   }
 }
 
-TEST_CASE("byte_gpt starts from the stated distribution, and from the seed alone") {
+TEST_CASE("byte_gpt init: the stated distribution, determined by the seed alone") {
   const Model<float> model = initial_model(byte_gpt_main);
   for (const TensorSlot& slot : model.layout.tensors()) {
     CAPTURE(slot.name);
@@ -278,8 +281,8 @@ TEST_CASE("byte_gpt starts from the stated distribution, and from the seed alone
         slot.name.ends_with("output.weight") || slot.name.ends_with("down.weight");
     const double expected =
         slot.name.ends_with("embedding.weight") ? 0.2 : (residual ? 0.02 / std::sqrt(8.0) : 0.02);
-    // Five standard errors: the mean's is s / sqrt(n), the deviation's below s / sqrt(2 n) for these short
-    // tails.
+    // Five standard errors: that of the mean is s / sqrt(n), that of the deviation below s / sqrt(2
+    // n) for these short tails.
     CHECK(std::fabs(sum / count) < 5 * expected / std::sqrt(count));
     CHECK(std::fabs(std::sqrt(squares / count) - expected) < 5 * expected / std::sqrt(2 * count));
   }
@@ -290,15 +293,16 @@ TEST_CASE("byte_gpt starts from the stated distribution, and from the seed alone
   CHECK_FALSE(same_bits(other.params, model.params));
 }
 
-TEST_CASE("byte_gpt refuses impossible shapes and buffers that do not fit") {
-  CHECK_THROWS_WITH_AS(byte_gpt_params({1, 10, 3, 4, 4}),
-                       "the model has width 10 and 3 heads (heads share the width equally); choose "
-                       "a width divisible "
-                       "by heads",
-                       Error);
+TEST_CASE("byte_gpt: invalid shapes and buffers are rejected") {
+  CHECK_THROWS_WITH_AS(
+      byte_gpt_params({1, 10, 3, 4, 4}),
+      "the model has width 10 and 3 heads (heads divide the width equally); choose "
+      "a width divisible "
+      "by heads",
+      Error);
   CHECK_THROWS_WITH_AS(
       byte_gpt_params({1, 4, 2, 0, 4}),
-      "the model has hidden = 0 (every extent lies in 1..1048576); choose another shape", Error);
+      "the model has hidden = 0 (every extent is in 1..1048576); choose another shape", Error);
   for (const ByteGptShape& shape :
        {ByteGptShape{0, 4, 2, 4, 4}, ByteGptShape{1, 0, 2, 4, 4}, ByteGptShape{1, 4, 0, 4, 4},
         ByteGptShape{1, 4, 2, 4, -1}, ByteGptShape{1, 1 << 21, 2, 4, 4}}) {
@@ -318,7 +322,7 @@ TEST_CASE("byte_gpt refuses impossible shapes and buffers that do not fit") {
   CHECK_THROWS_AS(call(model.layout, shorter, tokens, model.grad), Error);
   CHECK_THROWS_AS(call(foreign, model.params, tokens, model.grad), Error);
   CHECK_THROWS_WITH_AS(call(model.layout, model.params, tokens.first(1), model.grad),
-                       "a micro-batch has 1 tokens but the model takes 2 to 14 (each position "
+                       "a micro-batch has 1 tokens, the model takes 2 to 14 (each position "
                        "predicts the byte after "
                        "it); pass at most context + 1 bytes",
                        Error);

@@ -1,4 +1,4 @@
-// Embeddings that are the head as well, and sums over positions that start at +0.
+// Embeddings that are the head too, and sums over positions that start at +0.
 
 #include <doctest.h>
 
@@ -21,7 +21,7 @@ const TensorSlot& slot_of(const FlatLayout& layout, const std::string& name) {
 
 }  // namespace
 
-TEST_CASE("byte_gpt tied: no head, and the last tensors are those of the final norm") {
+TEST_CASE("byte_gpt tied: no head tensor, the last tensors are those of the final norm") {
   ByteGptShape shape = byte_gpt_tiny;
   const std::vector<ParamSpec> untied = byte_gpt_params(shape);
   shape.tied = true;
@@ -31,12 +31,12 @@ TEST_CASE("byte_gpt tied: no head, and the last tensors are those of the final n
   CHECK(untied.back().name == "head.weight");
 }
 
-TEST_CASE("byte_gpt tied: the gradient is the head's, transposed, plus the lookup's") {
+TEST_CASE("byte_gpt tied: the gradient is that of the head, transposed, plus that of the lookup") {
   const ByteGptShape shape = byte_gpt_tiny;
   ByteGptShape tied_shape = shape;
   tied_shape.tied = true;
   Model<float> tied = rough_model<float>(tied_shape);
-  // The same model with a head of its own, a copy of the embedding, has both parts in two tensors.
+  // The same model with a separate head, a copy of the embedding, has the two parts in two tensors.
   Model<float> apart(shape);
   for (std::size_t k = 0; k < tied.layout.tensors().size(); ++k) {
     const TensorSlot& from = tied.layout.tensors()[k];
@@ -71,21 +71,21 @@ TEST_CASE("byte_gpt tied: the gradient is the head's, transposed, plus the looku
   }
 }
 
-TEST_CASE("byte_gpt tied: at first it knows nothing either") {
+TEST_CASE("byte_gpt tied: the initial loss is near ln 256") {
   ByteGptShape shape = byte_gpt_main;
   shape.tied = true;
-  // The allowance of "byte_gpt knows nothing at first": the logits have the variance of a head of its own.
+  // The tolerance of the untied test: the logits have the variance of those of a separate head.
   CHECK(std::fabs(initial_model(shape).loss() - std::log(256.0)) < 0.12);
 }
 
 TEST_CASE(
-    "byte_gpt embeddings: sums over positions start at +0, where one position counts and where "
-    "none does") {
+    "byte_gpt embeddings: sums over positions start at +0, with one position and "
+    "with none") {
   const ByteGptShape shape{1, 3, 1, 1, 5};
   const FlatLayout layout(byte_gpt_params(shape));
   std::vector<float> params(static_cast<std::size_t>(layout.padded_numel()));
   ByteGptShape filled = shape;
-  filled.context = 4;  // the last position is not there
+  filled.context = 4;  // without the last position
   const Pass<float> pass{best_instruction_set(), filled, ByteGptPlace{},
                          Tensors<const float>(layout, params)};
   const std::vector<std::uint8_t> tokens = {7, 7, 8, 9, 10};

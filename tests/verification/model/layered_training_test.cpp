@@ -1,4 +1,4 @@
-// byte_gpt trained layer by layer: the model itself runs on gathered parameters, nothing is cached.
+// byte_gpt trained layer by layer: the model runs on gathered parameters, nothing is cached.
 
 #include <doctest.h>
 
@@ -16,7 +16,7 @@ namespace {
 using namespace zeroproof;
 using namespace zeroproof::tests;
 
-/// Gradients of one step, computed on whatever parameters the optimizer shows.
+/// Gradients of one step, computed with the parameters that the optimizer passes.
 class LayeredGrads final : public GradSource {
  public:
   LayeredGrads(const RunConfig& config, const workload::Text& text, bool tied, std::int64_t step)
@@ -35,7 +35,7 @@ class LayeredGrads final : public GradSource {
 
   LayeredModel* layers() override { return &model_; }
   TensorView micro_batch_grad(std::int64_t) override {
-    fail(ErrorCode::internal, "a whole leaf was asked for", "this model runs layer by layer",
+    fail(ErrorCode::internal, "a whole gradient was requested", "this model runs layer by layer",
          "use layers()");
   }
 
@@ -110,8 +110,10 @@ void check_one_training(bool tied) {
 
 }  // namespace
 
-TEST_CASE("byte_gpt trains layer by layer, gathered and released, to the bits of one rank") {
+TEST_CASE("byte_gpt layered training: gathered units give the bits of one rank") {
   check_one_training(false);
 }
 
-TEST_CASE("the same with tied embeddings, which are visited twice") { check_one_training(true); }
+TEST_CASE("byte_gpt layered training: tied embeddings, visited twice, give the bits of one rank") {
+  check_one_training(true);
+}

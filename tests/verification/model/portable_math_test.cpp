@@ -28,8 +28,8 @@ constexpr double infinity64 = std::numeric_limits<double>::infinity();
 std::uint32_t bits(float x) { return std::bit_cast<std::uint32_t>(x); }
 std::uint64_t bits(double x) { return std::bit_cast<std::uint64_t>(x); }
 
-// Distance in units in the last place of `exact`. Infinity where one is NaN and the other is not, or where
-// one is infinite and the other does not round to it.
+// Distance in units in the last place of `exact`. Infinity where one is NaN and the other is not,
+// or where one is infinite and the other does not round to it.
 double ulps(float got, double exact) {
   if (std::isnan(exact) || std::isnan(got))
     return std::isnan(exact) && std::isnan(got) ? 0 : infinity64;
@@ -62,9 +62,9 @@ double random_double(std::uint64_t index, int low, int high) {
 
 }  // namespace
 
-TEST_CASE("exp_f32 and tanh_f32 are correctly rounded on every 1021st fp32 value") {
-  // 1021 is prime, so every exponent and all low bits are met. libm's fp64 functions are exact to 1e-8 fp32
-  // units, which is the allowance over one half.
+TEST_CASE("portable math: exp_f32 and tanh_f32 are correctly rounded on every 1021st fp32 value") {
+  // 1021 is prime, so every exponent and all low bits occur. libm's fp64 functions are exact to
+  // 1e-8 fp32 units, which is the tolerance above one half.
   double worst_exp = 0;
   double worst_tanh = 0;
   for (std::uint64_t i = 0; i <= 0xFFFFFFFFU; i += 1021) {
@@ -76,7 +76,7 @@ TEST_CASE("exp_f32 and tanh_f32 are correctly rounded on every 1021st fp32 value
   CHECK(worst_tanh <= 0.50000001);
 }
 
-TEST_CASE("exp_f64, tanh_f64 and log_f64 stay within the stated units of libm") {
+TEST_CASE("portable math: exp_f64, tanh_f64 and log_f64 are within the stated units of libm") {
   // The header states 1.2, 3.4 and 2.1 against long double; libm adds at most one unit of its own.
   double worst_exp = 0;
   double worst_tanh = 0;
@@ -95,7 +95,7 @@ TEST_CASE("exp_f64, tanh_f64 and log_f64 stay within the stated units of libm") 
   CHECK(worst_log <= 3.1);
 }
 
-TEST_CASE("exp, tanh and log of special values") {
+TEST_CASE("portable math: exp, tanh and log of special values") {
   const float nan32 = std::numeric_limits<float>::quiet_NaN();
   const double nan64 = std::numeric_limits<double>::quiet_NaN();
   CHECK(std::isnan(exp_f32(nan32)));
@@ -131,7 +131,7 @@ TEST_CASE("exp, tanh and log of special values") {
   CHECK(ulps(log_f64(std::numeric_limits<double>::denorm_min()), std::log(0x1p-1074)) <= 1);
 }
 
-TEST_CASE("exp and tanh do not step back near the ends of their ranges") {
+TEST_CASE("portable math: exp and tanh are monotonic near the ends of their ranges") {
   const auto grows = [](auto function, auto from, auto to) {
     int steps_back = 0;
     auto last = function(from);
@@ -156,7 +156,9 @@ TEST_CASE("exp and tanh do not step back near the ends of their ranges") {
   CHECK(exp_f64(-745.14) == 0);
 }
 
-TEST_CASE("exp_f32 and tanh_f32 have the same bits in vector loops of every instruction set") {
+TEST_CASE(
+    "portable math: exp_f32 and tanh_f32 have the same bits in vector loops of every instruction "
+    "set") {
   constexpr std::size_t count = 4099;  // not a multiple of any vector
   std::vector<float> in(count);
   for (std::size_t i = 0; i < count; ++i) in[i] = Philox(3).bell(i) * 8;
@@ -182,7 +184,7 @@ TEST_CASE("exp_f32 and tanh_f32 have the same bits in vector loops of every inst
   }
 }
 
-// R18 once more, as literally as it can be written.
+// R18, literally.
 template <class Real>
 static Real literal_sum(const std::vector<Real>& terms) {
   const auto n = static_cast<std::int64_t>(terms.size());
@@ -196,7 +198,7 @@ static Real literal_sum(const std::vector<Real>& terms) {
   return ((s[0] + s[1]) + (s[2] + s[3])) + ((s[4] + s[5]) + (s[6] + s[7]));
 }
 
-TEST_CASE("blocked_sum follows R18 for every length") {
+TEST_CASE("blocked_sum: follows R18 for every length") {
   for (std::int64_t n = 0; n <= 40; ++n) {
     CAPTURE(n);
     std::vector<float> terms(static_cast<std::size_t>(n));
@@ -234,7 +236,7 @@ static void check_matmul(InstructionSet set, std::int64_t rows, std::int64_t dep
                                          : Matrix<Real>(left.data(), rows, depth);
   const Matrix<Real> b = right_transposed ? Matrix<Real>(right.data(), columns, depth).transposed()
                                           : Matrix<Real>(right.data(), depth, columns);
-  // One column more on either side, which must stay as it is.
+  // One extra column on either side, which must not change.
   const std::int64_t stride = columns + 2;
   std::vector<Real> out(static_cast<std::size_t>(rows * stride), Real{-7});
   matmul(set, a, b, Matrix<Real>(out.data(), rows, stride).column_range(1, columns));
@@ -255,7 +257,7 @@ static void check_matmul(InstructionSet set, std::int64_t rows, std::int64_t dep
 }
 
 TEST_CASE(
-    "matmul has the bits of literal loops for every instruction set, extent and transposition") {
+    "matmul: has the bits of literal loops for every instruction set, extent and transposition") {
   const std::array<std::array<std::int64_t, 3>, 10> extents = {{{1, 1, 1},
                                                                 {1, 9, 1},
                                                                 {3, 7, 5},
@@ -276,7 +278,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("matmul refuses extents that do not fit") {
+TEST_CASE("matmul: inconsistent extents are rejected") {
   std::vector<float> data(36);
   const Matrix<float> two_three(data.data(), 2, 3);
   const Matrix<float> three_two(data.data() + 6, 3, 2);
@@ -285,7 +287,7 @@ TEST_CASE("matmul refuses extents that do not fit") {
       matmul(set, two_three, two_three, three_two),
       "the extents of a product do not fit: 2x3 times 2x3 into 3x2 (elements outside a "
       "matrix would be read); "
-      "pass a transposed() view where one is meant",
+      "use transposed() for a transposed factor",
       zeroproof::Error);
   const Matrix<float> two_two(data.data() + 12, 2, 2);
   CHECK_NOTHROW(matmul(set, two_three, three_two, two_two));
@@ -295,7 +297,7 @@ TEST_CASE("matmul refuses extents that do not fit") {
   CHECK_THROWS_AS(matmul(set, two_three, three_two, two_two.transposed()), zeroproof::Error);
 }
 
-TEST_CASE("the sums inside the layers follow R18") {
+TEST_CASE("byte_gpt layers: sums follow R18") {
   constexpr std::int64_t rows = 21;
   constexpr std::int64_t columns = 67;  // more than one group of columns
   Buffer<float> x(rows, columns);
@@ -314,7 +316,7 @@ TEST_CASE("the sums inside the layers follow R18") {
     CHECK(bits(totals[static_cast<std::size_t>(j)]) == bits(literal_sum(column)));
   }
 
-  // A norm with gain 1 and bias 0 shows its normalized rows.
+  // A norm with gain 1 and bias 0 returns its normalized rows.
   const zeroproof::FlatLayout layout(
       std::vector<zeroproof::ParamSpec>{{"gain", {columns}}, {"bias", {columns}}});
   std::vector<float> params(static_cast<std::size_t>(layout.padded_numel()));

@@ -1,4 +1,5 @@
-// Files and flags that make no recorded run: one sentence that names the tensor, exit 2, nothing written.
+// Files and flags without a valid recording: one sentence that names the tensor, exit 2, nothing
+// written.
 
 #include <doctest.h>
 
@@ -15,13 +16,13 @@ namespace {
 using namespace zeroproof;
 using namespace zeroproof::tests;
 
-/// Runs a recording with one thing changed.
+/// Runs a recording with one change.
 void expect_flaw(const std::function<void(Recording&)>& change, const std::string& must_mention) {
   const TemporaryFolder folder;
   Recording recording = small_recording();
   change(recording);
   save(recording, folder.file("my gradients"));
-  // Few cases: a run that is not refused should end soon.
+  // Few cases: a run that is not rejected should end soon.
   expect_refusal("verify --world self --stage 1 --impl host --dtype bf16 --gradients " +
                      quoted(folder.file("my gradients")),
                  must_mention);
@@ -33,7 +34,7 @@ void expect_renamed(const std::string& name, const std::string& must_mention) {
 
 }  // namespace
 
-TEST_CASE("recorded: loading takes time in proportion to the tensors") {
+TEST_CASE("recorded: loading time is proportional to the number of tensors") {
   const TemporaryFolder folder;
   const auto seconds = [&](int parameters) {
     Recording recording;
@@ -51,10 +52,10 @@ TEST_CASE("recorded: loading takes time in proportion to the tensors") {
   };
   const double small = seconds(2000);
   CHECK(seconds(32000) <
-        80 * small + 0.1);  // sixteen times as many; a search of all for each: 256 times
+        80 * small + 0.1);  // sixteen times as many; a quadratic search would take 256 times
 }
 
-TEST_CASE("recorded: files that are no recording") {
+TEST_CASE("recorded: files that are not recordings are rejected") {
   const TemporaryFolder folder;
   expect_refusal("verify --gradients " + quoted(folder.file("missing")),
                  "missing cannot be opened");
@@ -75,7 +76,7 @@ TEST_CASE("recorded: files that are no recording") {
       "all parameters are empty");
 }
 
-TEST_CASE("recorded: names that mean nothing") {
+TEST_CASE("recorded: unknown tensor names are rejected") {
   for (const char* name : {"grads.1.0.w", "w", "grad.1.0", "grad.1.0.", "grad.1.w", "grad..0.w",
                            "grad.1..w", "grad.0.0.w", "grad.-1.0.w", "grad.1.-1.w", "grad.01.0.w",
                            "grad.1.00.w", "grad.+1.0.w", "grad.1e0.0.w", "grad.1000001.0.w",
@@ -84,7 +85,7 @@ TEST_CASE("recorded: names that mean nothing") {
   }
 }
 
-TEST_CASE("recorded: gradients that do not fit together") {
+TEST_CASE("recorded: inconsistent gradients are rejected") {
   expect_flaw(
       [](Recording& r) {
         r.tensors["grad.1.0.w"] = zero_tensor(SafeDType::f64, {2, 3});
@@ -102,14 +103,14 @@ TEST_CASE("recorded: gradients that do not fit together") {
   expect_renamed("grad.4.0.w", "'grad.3.0.a.b' is missing");
 }
 
-TEST_CASE("recorded: gaps named first to last") {
+TEST_CASE("recorded: the first gap is reported") {
   expect_renamed("grad.1.7.w", "'grad.1.3.a.b' is missing");
   expect_renamed("grad.1000000.1048575.w",
-                 "'grad.1.3.a.b' is missing");  // found without going through them all
+                 "'grad.1.3.a.b' is missing");  // found without a search of all
   expect_renamed("grad.1.0.new", "'grad.1.1.new' is missing");
 }
 
-TEST_CASE("recorded: first values that do not fit") {
+TEST_CASE("recorded: inconsistent first values are rejected") {
   const auto param = [](const std::string& name, SafeDType dtype, std::vector<std::int64_t> shape) {
     return [=](Recording& r) { r.tensors["param." + name] = zero_tensor(dtype, shape); };
   };
@@ -120,7 +121,7 @@ TEST_CASE("recorded: first values that do not fit") {
   expect_flaw(param("w", SafeDType::f32, {2, 3}), "'param.a.b' is missing");
 }
 
-TEST_CASE("recorded: metadata that contradict") {
+TEST_CASE("recorded: contradictory metadata are rejected") {
   const auto metadata = [](const std::string& key, const std::string& value) {
     return [=](Recording& r) { r.metadata[key] = value; };
   };
@@ -133,7 +134,7 @@ TEST_CASE("recorded: metadata that contradict") {
   expect_flaw(metadata("loss_scale_log2", "1.5"), "loss_scale_log2 is '1.5'");
   expect_flaw(metadata("order", "w"), "does not list 'a.b'");
   expect_flaw(metadata("order", ""), "does not list 'a.b'");
-  expect_flaw(metadata("order", "w\nw\na.b"), "'w', which has no gradients or is there twice");
+  expect_flaw(metadata("order", "w\nw\na.b"), "'w', which has no gradients or is listed twice");
   expect_flaw(metadata("order", "w\na.b\nc"), "lists 'c'");
   expect_flaw(metadata("order", "w\n\na.b"), "lists ''");
   expect_flaw(
@@ -148,7 +149,7 @@ TEST_CASE("recorded: metadata that contradict") {
       "'loss' is not");
 }
 
-TEST_CASE("recorded: flags that do not go together") {
+TEST_CASE("recorded: incompatible flags are rejected") {
   const TemporaryFolder folder;
   const std::string file = quoted(folder.file("gradients"));
   save(small_recording(), folder.file("gradients"));
@@ -163,7 +164,7 @@ TEST_CASE("recorded: flags that do not go together") {
   expect_refusal("verify recorded", "add --gradients FILE");
   expect_refusal("verify recorded" + id, "add --gradients FILE");
   CHECK(run_cli("verify recorded" + id + " --gradients " + file).exit_code ==
-        4);  // it runs, and proves little: mistrusted
+        4);  // it runs, with too few checks to be trusted
   const CliResult list = run_cli("list --world self --gradients " + file);
   CHECK(list.exit_code == 0);
   CHECK(list.out.find("recorded/adamw/host/stage0/self/bf16/lockstep") == 0);
@@ -171,7 +172,7 @@ TEST_CASE("recorded: flags that do not go together") {
   CHECK(run_cli("verify nothing --gradients " + file).exit_code == 4);
 }
 
-TEST_CASE("recorded: record refuses what it cannot do") {
+TEST_CASE("recorded: record rejects unsupported requests") {
   const TemporaryFolder folder;
   expect_refusal("record --workload byte_gpt_tinny " + quoted(folder.file("f")),
                  "did you mean byte_gpt_tiny?");

@@ -1,5 +1,5 @@
 #pragma once
-// Small recordings of gradients, right ones and ones with a single flaw.
+// Small recordings of gradients, valid ones and ones with a single flaw.
 
 #include <cstring>
 #include <functional>
@@ -34,7 +34,8 @@ inline RecordedTensor zero_tensor(SafeDType dtype, std::vector<std::int64_t> sha
   return {dtype, std::move(shape), std::vector<std::byte>(count)};
 }
 
-/// Two steps of three micro-batches of parameters "w" [2, 3] and "a.b" [5]; value i of tensor n is (i + n) / 64.
+/// Two steps of three micro-batches of parameters "w" [2, 3] and "a.b" [5]; value i of tensor n is
+/// (i + n) / 64.
 inline Recording small_recording() {
   Recording recording;
   float n = 1;

@@ -1,4 +1,4 @@
-// The workload "recorded": what it reads from a file, and that a recorded run is the run it was recorded from.
+// The workload "recorded": reading a file, and repeating the run that was recorded.
 
 #include <doctest.h>
 
@@ -23,7 +23,7 @@ using Json = nlohmann::json;
 
 std::uint32_t bits(float value) { return std::bit_cast<std::uint32_t>(value); }
 
-/// The values of parameter `tensor` in one leaf.
+/// The values of parameter `tensor` in one gradient.
 template <class T>
 std::vector<T> leaf_of(const RecordedGradients& recorded, std::int64_t step, std::int64_t j,
                        int scale, DType dtype, std::size_t tensor = 0) {
@@ -32,14 +32,14 @@ std::vector<T> leaf_of(const RecordedGradients& recorded, std::int64_t step, std
   recorded.micro_batch_grad(step, j, scale, layout, leaf.view());
   const TensorSlot& slot = layout.tensors()[tensor];
   const Span<T> all = leaf.as<T>();
-  // Padding is still what GuardedBuffer filled it with.
+  // Padding still has the fill of GuardedBuffer.
   const auto* after = reinterpret_cast<const std::uint8_t*>(all.data() + slot.begin + slot.numel);
   CHECK(*after == 0xFF);
   CHECK(leaf.guards_intact());
   return {all.begin() + slot.begin, all.begin() + slot.begin + slot.numel};
 }
 
-/// The one trajectory hash of a run of fp32, bf16 or fp16 parameters; "" leaves the dtype out.
+/// The trajectory hash of a run of fp32, bf16 or fp16 parameters; "" omits the dtype.
 std::string trajectory(const std::string& what, const std::string& dtype,
                        const std::string& flags) {
   const TemporaryFolder folder;
@@ -62,7 +62,7 @@ std::string trajectory(const std::string& what, const std::string& dtype,
 
 }  // namespace
 
-TEST_CASE("recorded: names, shapes, order and counts") {
+TEST_CASE("recorded: reads names, shapes, order and counts") {
   const TemporaryFolder folder;
   Recording recording = small_recording();
   save(recording, folder.file("plain"));
@@ -81,14 +81,14 @@ TEST_CASE("recorded: names, shapes, order and counts") {
   const RecordedGradients ordered(folder.file("ordered"));
   CHECK(ordered.params()[0].name == "w");
   CHECK(ordered.log2_loss_scale() == -5);
-  // Step 2, micro-batch 1 holds tensors 9 ("w") and 10 ("a.b").
+  // Step 2, micro-batch 1 has tensors 9 ("w") and 10 ("a.b").
   CHECK(leaf_of<float>(ordered, 2, 1, -5, DType::fp32, 0) ==
         std::vector<float>{9 / 64.F, 10 / 64.F, 11 / 64.F, 12 / 64.F, 13 / 64.F, 14 / 64.F});
   CHECK(leaf_of<float>(ordered, 2, 1, -5, DType::fp32, 1) ==
         std::vector<float>{10 / 64.F, 11 / 64.F, 12 / 64.F, 13 / 64.F, 14 / 64.F});
 }
 
-TEST_CASE("recorded: rescaling is exact, and rounds once where it cannot be") {
+TEST_CASE("recorded: rescaling is exact, or rounded once") {
   const TemporaryFolder folder;
   const float infinity = std::numeric_limits<float>::infinity();
   const float nan = std::numeric_limits<float>::quiet_NaN();
@@ -107,7 +107,7 @@ TEST_CASE("recorded: rescaling is exact, and rounds once where it cannot be") {
   CHECK(bits(down[0]) == bits(0.125F));
   CHECK(bits(down[1]) == bits(-0.0F));
   CHECK(bits(down[2]) == bits(0x1.000002p-3F));
-  CHECK(bits(down[3]) == 0);  // 3 * 2^-152 lies below half of 2^-149
+  CHECK(bits(down[3]) == 0);  // 3 * 2^-152 is below half of 2^-149
   CHECK(std::isnan(down[6]));
   const std::vector<float> up = leaf_of<float>(recorded, 1, 0, 5, DType::fp32);  // times 2^2
   CHECK(up[0] == 4.0F);
@@ -145,7 +145,7 @@ TEST_CASE("recorded: 16-bit gradients keep their values") {
   CHECK(recorded.params()[2].numel() == 0);
 }
 
-TEST_CASE("recorded: first values are the file's, or seeded by place") {
+TEST_CASE("recorded: first values are from the file, or seeded by position") {
   const TemporaryFolder folder;
   Recording recording = small_recording();
   save(recording, folder.file("seeded"));
@@ -168,7 +168,7 @@ TEST_CASE("recorded: first values are the file's, or seeded by place") {
   CHECK(flat[1029] == 6.0F);
 }
 
-TEST_CASE("recorded: losses are passed on, as they are") {
+TEST_CASE("recorded: losses are passed on unchanged") {
   const TemporaryFolder folder;
   Recording recording = small_recording();
   save(recording, folder.file("none"));
@@ -186,7 +186,7 @@ TEST_CASE("recorded: losses are passed on, as they are") {
         3.0);
 }
 
-TEST_CASE("recorded: a recording of byte_gpt_tiny runs to the same trajectory, in every dtype") {
+TEST_CASE("recorded: a recording of byte_gpt_tiny has the same trajectory, in every dtype") {
   const TemporaryFolder folder;
   const std::string file = folder.file("tiny gradients");
   std::set<std::string> hashes;
@@ -199,7 +199,7 @@ TEST_CASE("recorded: a recording of byte_gpt_tiny runs to the same trajectory, i
     REQUIRE(recorded.exit_code == 0);
     CHECK(recorded.out.find("6 steps of 7 micro-batches, 37 tensors with 12269 parameters") !=
           std::string::npos);
-    // Its settings travel in the file, the dtype too.
+    // The file has the settings of the run, including the dtype.
     const std::string ours =
         trajectory("--gradients " + quoted(file), "", "--stage 0,2 --world " + worlds);
     CHECK(ours == trajectory("byte_gpt_tiny", dtype, "--world self --stage 1"));
@@ -209,7 +209,7 @@ TEST_CASE("recorded: a recording of byte_gpt_tiny runs to the same trajectory, i
   const std::string first = read_file(file);
   CHECK(run_cli("record --workload byte_gpt_tiny --dtype fp16 " + quoted(file)).exit_code == 0);
   CHECK(read_file(file) == first);  // the same bytes again
-  // Fewer steps of the same file are the beginning of the same run; processes read it as threads do.
+  // Fewer steps of the same file are the start of the same run; processes read it as threads do.
   const std::string start = "--gradients " + quoted(file);
   const std::string few = "--steps 4 --stage 2 --impl host";
   const std::string expected =
@@ -220,7 +220,7 @@ TEST_CASE("recorded: a recording of byte_gpt_tiny runs to the same trajectory, i
 #endif
 }
 
-TEST_CASE("recorded: what is said on the command line wins over the settings of the file") {
+TEST_CASE("recorded: the command line overrides the settings of the file") {
   const TemporaryFolder folder;
   const std::string file = folder.file("gradients");
   const std::string config =
@@ -239,7 +239,7 @@ TEST_CASE("recorded: what is said on the command line wins over the settings of 
   CHECK(recorded == hash("byte_gpt_tiny --recipe adam --dtype bf16 --config " + quoted(config)));
   const std::string other = folder.write("other.toml", "[optimizer]\nlr = 1e-3\n");
   CHECK(recorded != hash("--gradients " + quoted(file) + " --config " + quoted(other)));
-  // A file whose settings cannot be read says so, and one without has the main job's.
+  // Unreadable settings of a file are an error; a file without settings uses those of the main job.
   Recording recording = small_recording();
   recording.metadata["settings"] = "[run]\nstep = 3\n";
   save(recording, folder.file("bad"));
@@ -248,7 +248,7 @@ TEST_CASE("recorded: what is said on the command line wins over the settings of 
   CHECK(bad.err.find("metadata settings:2: unknown key run.step") != std::string::npos);
 }
 
-TEST_CASE("recorded: a run that no recording can repeat is not recorded") {
+TEST_CASE("recorded: a run that a recording cannot repeat is rejected") {
   const TemporaryFolder folder;
   const std::string config = folder.write("idle.toml", "[run]\nidle_tensors = true\n");
   const CliResult result = run_cli("record --workload byte_gpt_tiny --config " + quoted(config) +

@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// A directory of its own for one test, removed afterwards.
+// A temporary directory for one test, removed afterwards.
 class Folder {
  public:
   Folder() {
@@ -59,7 +59,7 @@ std::string error_of(const auto& action) {
 
 }  // namespace
 
-TEST_CASE("read_text_file gives the bytes as they are") {
+TEST_CASE("read_text_file: returns the bytes unchanged") {
   const Folder folder;
   const std::string bytes("line one\r\n\0\xFF last", 16);
   folder.write("text", bytes);
@@ -71,31 +71,29 @@ TEST_CASE("read_text_file gives the bytes as they are") {
   CHECK(read_text_file(folder / "long", 200000).bytes.size() == 200000);
 }
 
-TEST_CASE("read_text_file explains what is wrong with a file") {
+TEST_CASE("read_text_file: errors name the file and the reason") {
   const Folder folder;
   folder.write("empty", "");
   folder.write("short", "12345");
   CHECK(error_of([&] { read_text_file(folder / "none", 1); }) ==
-        "text file " + (folder / "none") +
-            " was not found (training needs its bytes); check the path");
+        "text file " + (folder / "none") + " was not found (training reads it); check the path");
   CHECK(error_of([&] { read_text_file(folder.path(), 1); }) ==
         "text file " + folder.path() +
-            " is a directory (a run must be able to read the same bytes again); name a "
+            " is a directory (it must be readable more than once); use a "
             "plain file");
   CHECK(error_of([&] { read_text_file("/dev/null", 1); }).find("is not a regular file") !=
         std::string::npos);
   CHECK(error_of([&] { read_text_file(folder / "empty", 0); }) ==
         "the text of " + (folder / "empty") +
-            " has 0 bytes but 1 are needed (micro-batches are windows of it); use a "
+            " has 0 bytes, 1 are needed (micro-batches are windows of it); use a "
             "longer text");
-  CHECK(error_of([&] {
-          read_text_file(folder / "short", 6);
-        }).find("has 5 bytes but 6 are needed") != std::string::npos);
+  CHECK(error_of([&] { read_text_file(folder / "short", 6); }).find("has 5 bytes, 6 are needed") !=
+        std::string::npos);
   CHECK(error_of([&] { read_text_file(folder / "short", 5); }) == "no error");
 #if defined(__linux__)
-  // A regular file that opens but whose first page can never be read, even by the superuser.
+  // A regular file that opens but whose first page cannot be read, not even by the superuser.
   CHECK(error_of([&] { read_text_file("/proc/self/mem", 1); }) ==
-        "text file /proc/self/mem cannot be read (training needs its bytes); check that it is a "
+        "text file /proc/self/mem cannot be read (training reads it); check that it is a "
         "plain file "
         "on a "
         "working disk");
@@ -103,7 +101,7 @@ TEST_CASE("read_text_file explains what is wrong with a file") {
 }
 
 TEST_CASE(
-    "micro_batch_tokens depends on the seed and on the number of the micro-batch in the run") {
+    "micro_batch_tokens: depends on the seed and on the number of the micro-batch in the run") {
   Text text{"file", "made up", {}};
   for (int i = 0; i < 250; ++i) text.bytes.push_back(static_cast<std::uint8_t>(i));
   constexpr std::int64_t context = 9;
@@ -125,11 +123,11 @@ TEST_CASE(
         micro_batch_tokens(text, 6, 0, 0, 6, context).data());
 }
 
-TEST_CASE("micro_batch_tokens uses a text of exactly one window and refuses a shorter one") {
+TEST_CASE("micro_batch_tokens: a text of one window is used, a shorter one is rejected") {
   Text text{"file", "made up", {1, 2, 3}};
   CHECK(micro_batch_tokens(text, 5, 7, 0, 1, 2).data() == text.bytes.data());
   CHECK(error_of([&] { micro_batch_tokens(text, 5, 7, 0, 1, 3); }) ==
-        "the text of made up has 3 bytes but 3 + 1 are needed (a micro-batch is a window of "
+        "the text of made up has 3 bytes, 3 + 1 are needed (a micro-batch is a window of "
         "context + 1 "
         "bytes); use a "
         "longer text or a shorter context");

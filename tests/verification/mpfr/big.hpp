@@ -7,13 +7,13 @@
 
 namespace zeroproof::tests {
 
-/// 256 bits, and exponents without end: arithmetic that is exact for what is compared with it.
+/// 256 bits and unlimited exponents: practically exact for the compared values.
 class Big {
  public:
   Big() { mpfr_init2(value_, 256), mpfr_set_zero(value_, 1); }
   Big(double x) : Big() {
     mpfr_set_d(value_, x, MPFR_RNDN);
-  }  // numbers of tests stand where Big is wanted
+  }  // implicit, so that tests can pass numbers
   explicit Big(long double x) : Big() { mpfr_set_ld(value_, x, MPFR_RNDN); }
   Big(const Big& other) : Big() { mpfr_set(value_, other.value_, MPFR_RNDN); }
   Big& operator=(const Big& other) {
@@ -57,7 +57,7 @@ class Big {
   mpfr_t value_;
 };
 
-/// fp32: every operation is that of MPFR with 24 bits, rounded once, subnormals included.
+/// fp32: every operation is MPFR's with 24 bits, rounded once, subnormals included.
 class Rounded {
  public:
   Rounded() : Rounded(0.0F) {}

@@ -1,9 +1,10 @@
-// R23 against GNU MPFR, which rounds once to 24 bits whatever the function: the reference, and every implementation there is, at
-// every fp32 value (slow), or at some of every exponent and all around the places where sequences change. The few
-// inputs where sigmoid and log are not the nearest are met in the slow case alone.
+// R23 against GNU MPFR, which rounds every function once to 24 bits: the reference and every other
+// implementation, at every fp32 value (slow), or at some of every exponent and around the values
+// where sequences change. Only the slow case includes the few inputs for which sigmoid and log are
+// not the nearest value.
 //
-// All five functions grow. Where the two ends of a stretch have one value, everything in between has it too, and MPFR
-// is not asked again: that leaves the values where a function moves.
+// All five functions are increasing. If both ends of a range have the same value, everything in
+// between has it too, and MPFR is not called: only values at which a function changes remain.
 
 #include <doctest.h>
 #include <mpfr.h>
@@ -25,7 +26,7 @@ namespace {
 using namespace zeroproof;
 using namespace zeroproof::verification;
 
-/// A number of MPFR with as many bits as an fp32 number, and its exponents.
+/// An MPFR number with the bits and exponents of fp32.
 class Nearest {
  public:
   Nearest() {
@@ -50,8 +51,8 @@ class Nearest {
   }
 
  private:
-  /// In 200 bits first; two roundings are one where the wide value is in the middle of nothing, which 1 / (1 + exp(-x))
-  /// is only at 0 and where it is nearly 1 (and below it).
+  /// First in 200 bits; two roundings equal one unless the wide value is a midpoint, which 1 / (1 +
+  /// exp(-x)) is only at 0 and where it is nearly 1 (and below it).
   int sigmoid() {
     mpfr_set_emin(mpfr_get_emin_min());
     mpfr_set_emax(mpfr_get_emax_max());
@@ -74,7 +75,7 @@ const std::vector<const char*> functions = {
 std::uint32_t bits_of(float x) { return x != x ? 0x7FC00000U : std::bit_cast<std::uint32_t>(x); }
 float value_of(std::uint32_t bits) { return std::bit_cast<float>(bits); }
 
-/// What every implementation makes of bit patterns [first, first + count).
+/// The results of every implementation for bit patterns [first, first + count).
 std::vector<std::vector<float>> computed(const Op& op, std::uint64_t first, std::int64_t count) {
   const OpCall pristine(op, {Fill::zero, count, 0, 0, 1, 1, 0});
   const Span<float> x = pristine.get<float>(0);
@@ -132,7 +133,7 @@ void check_stretch(const Op& op, std::uint64_t first, std::int64_t count, Found&
 
 constexpr std::int64_t stretch = 1 << 14;
 
-/// Stretches of patterns that begin at `begins`.
+/// Ranges of patterns that start at `begins`.
 void check(const char* what, const std::vector<std::uint64_t>& begins, std::int64_t count,
            std::int64_t of_sigmoid, std::int64_t of_log) {
   for (const char* name : functions) {
@@ -142,7 +143,8 @@ void check(const char* what, const std::vector<std::uint64_t>& begins, std::int6
       check_stretch(op, begins[static_cast<std::size_t>(k)], count, found);
     });
     std::printf(
-        "%s, %s: %lld values of %d implementations, %lld asked of MPFR, %lld are not the nearest\n",
+        "%s, %s: %lld values of %d implementations, %lld compared with MPFR, %lld are not the "
+        "nearest\n",
         name, what, static_cast<long long>(found.values), op.host ? 2 : 1,
         static_cast<long long>(found.asked), static_cast<long long>(found.different));
     std::fflush(stdout);
@@ -157,7 +159,8 @@ void check(const char* what, const std::vector<std::uint64_t>& begins, std::int6
 
 }  // namespace
 
-TEST_CASE("elementary: MPFR at some of every exponent, and around places where sequences change") {
+TEST_CASE(
+    "elementary: nearest values by MPFR at some of every exponent and where sequences change") {
   std::vector<std::uint64_t> begins;
   for (std::uint64_t exponent = 0; exponent < 512; ++exponent) {
     begins.push_back(exponent << 23);
@@ -176,7 +179,7 @@ TEST_CASE("elementary: MPFR at some of every exponent, and around places where s
   check("some", begins, 64, 0, 0);
 }
 
-TEST_CASE("slow: elementary: MPFR at every fp32 value") {
+TEST_CASE("slow: elementary: nearest values by MPFR at every fp32 value") {
   std::vector<std::uint64_t> begins;
   for (std::uint64_t begin = 0; begin <= 0xFFFFFFFFU; begin += stretch) begins.push_back(begin);
   check("every fp32 value", begins, stretch, 66, 5);

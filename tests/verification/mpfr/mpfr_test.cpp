@@ -75,7 +75,7 @@ Element<T> all_of(const ElementState& x) {
   return {T(x.master), T(x.exp_avg), T(x.exp_avg_sq), T(x.max_exp_avg_sq), T(x.momentum_buffer)};
 }
 
-/// What the settings mean: corrections and products of 256 bits.
+/// The scalars of the settings: corrections and products in 256 bits.
 Factors<Big> exact_factors(const OptimizerHyper& h, std::int64_t t) {
   const Big one = 1.0, beta1 = double{h.beta1}, beta2 = double{h.beta2},
             times = static_cast<double>(t);
@@ -101,7 +101,8 @@ Factors<Rounded> rounded_factors(const StepScalars& s) {
           s.one_minus_dampening};
 }
 
-/// The largest distance between an exact value of 64 bits and one of 256, in units of what the bound pays for it.
+/// The largest distance between an exact value in 64 bits and in 256, in units of its share of the
+/// bound.
 class Furthest {
  public:
   void add(const ElementBound& bound, const Big& truth) {
@@ -125,7 +126,7 @@ class Furthest {
 
 std::uint32_t bits(float x) { return std::bit_cast<std::uint32_t>(x); }
 
-/// The oracle's own step of one element.
+/// The oracle's step of one element.
 ElementState oracle_step(const OptimizerHyper& h, const StepScalars& s, float g, ElementState x) {
   const Span<const float> grad(&g, 1);
   const auto one = [](float& value) { return Span<float>(&value, 1); };
@@ -151,7 +152,7 @@ ElementState oracle_step(const OptimizerHyper& h, const StepScalars& s, float g,
 
 }  // namespace
 
-TEST_CASE("mpfr: the exact values that updates are bounded around, to 2^-27 of the bound") {
+TEST_CASE("mpfr: exact values of update bounds agree to 2^-27 of the bound") {
   for (const UpdateRule rule : rules) {
     Draws draws;
     Furthest furthest;
@@ -167,7 +168,7 @@ TEST_CASE("mpfr: the exact values that updates are bounded around, to 2^-27 of t
         if (!bound.master.judged) continue;
         const Element<Big> truth =
             updated<Big>(h, factors, h.weight_decay * h.lr != 0, t == 1, double{g}, all_of<Big>(x));
-        // Where a sign may be either, 64 bits need not know which it is.
+        // Where the sign may be either, 64 bits need not determine it.
         if (rule != UpdateRule::lion || Big(bound.master.allowed) < Big(h.lr))
           furthest.add(bound.master, truth.master);
         furthest.add(bound.exp_avg, truth.exp_avg);
@@ -180,7 +181,7 @@ TEST_CASE("mpfr: the exact values that updates are bounded around, to 2^-27 of t
   }
 }
 
-TEST_CASE("mpfr: the exact values that a step's other operations are bounded around") {
+TEST_CASE("mpfr: exact values of the other bounds of a step agree to 2^-27 of the bound") {
   Draws draws;
   Furthest product, coefficient, sum, norm;
   for (int i = 0; i < elements + elements / 8; ++i) {
@@ -198,7 +199,7 @@ TEST_CASE("mpfr: the exact values that a step's other operations are bounded aro
   sum.holds("sum");
 }
 
-TEST_CASE("mpfr: norms of 64 bits") {
+TEST_CASE("mpfr: norms in 64 bits agree to 2^-27 of the bound") {
   Draws draws;
   double furthest = 0;
   std::int64_t count = 0;
@@ -221,7 +222,7 @@ TEST_CASE("mpfr: norms of 64 bits") {
   MESSAGE("norms: " << furthest << " of 2^-27 of the bound; " << count << " elements");
 }
 
-TEST_CASE("mpfr: the oracle's fp32 updates are those of 24 bits, each operation rounded once") {
+TEST_CASE("mpfr: the oracle's fp32 updates equal 24-bit operations, each rounded once") {
   for (const UpdateRule rule : rules) {
     CAPTURE(static_cast<int>(rule));
     Draws draws;
@@ -251,7 +252,7 @@ TEST_CASE("mpfr: the oracle's fp32 updates are those of 24 bits, each operation 
   }
 }
 
-TEST_CASE("mpfr: the oracle's sums, products and roots") {
+TEST_CASE("mpfr: the oracle's sums, products and roots are rounded once") {
   Draws draws;
   int different = 0;
   for (int i = 0; i < elements; ++i) {

@@ -1,6 +1,5 @@
-// The p-norm is the one operation with a bound instead of bits: every implementation must stay
-// within the bound that common/contracts/grad_norm.hpp states, measured against GNU MPFR at 256
-// bits.
+// The p-norm is the one operation with a bound instead of bits: every implementation must be within
+// the bound of common/contracts/grad_norm.hpp, measured with GNU MPFR at 256 bits.
 
 #include <doctest.h>
 
@@ -44,7 +43,7 @@ struct Worst {
   std::string where;
 };
 
-/// magnitude^p; multiples of 1/4 take roots and products, which is ten times faster.
+/// magnitude^p; multiples of 1/4 use roots and products, which is ten times faster.
 Big power(const Big& magnitude, double p) {
   if (4 * p > 1024 || 4 * p != std::floor(4 * p)) return pow(magnitude, Big(p));
   Big root = sqrt(sqrt(magnitude)), result = 1.0;
@@ -55,8 +54,8 @@ Big power(const Big& magnitude, double p) {
   return result;
 }
 
-/// Of finite elements, not all of them zero. Powers are of shares of the largest magnitude, so that
-/// none overflows.
+/// For finite elements, not all of them zero. Powers are of quotients by the largest magnitude, so
+/// that none overflows.
 Big norm_of(const std::vector<float>& grad, double p) {
   Big amax, sum;
   for (const float x : grad) amax = amax < abs(Big(double{x})) ? abs(Big(double{x})) : amax;
@@ -66,7 +65,7 @@ Big norm_of(const std::vector<float>& grad, double p) {
   return amax * pow(sum, Big(1.0) / Big(p));
 }
 
-/// NaN counts as infinitely wrong.
+/// NaN counts as an infinite error.
 void judge(const std::vector<float>& grad, double p, const char* family, Worst& worst) {
   const Big truth = norm_of(grad, p);
   if (!(truth <= Big(std::numeric_limits<double>::max())))

@@ -1,11 +1,12 @@
 #pragma once
-// The update rules of R6 over any kind of number: of 256 bits they are exact arithmetic, of 24 bits they are fp32.
+// The update rules of R6 for any number type: with 256 bits they are practically exact, with 24
+// bits they are fp32.
 
 #include "common/contracts/step_scalars.hpp"
 
 namespace zeroproof::tests {
 
-/// What a rule multiplies with.
+/// The factors of a rule.
 template <class T>
 struct Factors {
   T beta1, rest1, beta2, rest2, root2, step_size, eps, rate_decay, decay, rate, momentum, rest;
