@@ -5,7 +5,7 @@
    differ from rounding once if the exact result is not a midpoint but its double is: a number halfway between
    two neighbouring floats (the overflow threshold 2^128 - 2^103 is one of them). A midpoint has at most 25
    significant bits: 25 in the normal range, at most 24 in the subnormal range, where it is an odd multiple of
-   2^-150. No intermediate double is subnormal: every non-zero result below lies between 2^-298 and 2^277.
+   2^-150. No intermediate double is subnormal: every non-zero result below is between 2^-298 and 2^277.
 
    Product. 24 + 24 bits fit into 53: the double is exact and the cast the only rounding, subnormal or not.
 
@@ -19,17 +19,17 @@
    both are multiples of 2^(j+k-1): they are about equal, A has 24 bits and K * B at least n + 23. So a / b
    misses the midpoint by 2^(k-1) / B > 2^(k-25), which is more than 2^(-25-n) >= 2^-50 of it; a double is at
    most 2^-53 off. This holds for midpoints of any length up to 25 bits, so it covers the subnormal range,
-   where the usual theorem (53 >= 2 * 24 + 2) says nothing.
+   which the usual theorem (53 >= 2 * 24 + 2) does not cover.
 
    Square root. The root of the smallest float is above 2^-75: never subnormal. A midpoint is K * 2^k with an
    odd K of 25 bits; K * K is odd and has at least 49 bits, so no float is its square. A float about as large
    as K * K * 2^2k is a multiple of 2^2k; so the root misses the midpoint by 2^2k / (root + midpoint) >
    2^(k-27), while a double is at most 2^(k-29) off.
 
-   Signed zeros, infinities and NaN come out of the double as they would out of the float. The double stands
-   in a variable of its own before it is cast: given (float)((double)a * (double)b), gcc shortens the
-   expression to one float operation even at -O0 (it knows the theorem too), and the oracle would no longer be
-   another way. */
+   Signed zeros, infinities and NaN are the same in double as in float. The double is stored in a variable
+   before it is cast: given (float)((double)a * (double)b), gcc shortens the
+   expression to one float operation even at -O0 (by the same theorem), and the oracle would no longer be
+   an independent computation. */
 
 #include "oracle.h"
 
@@ -48,7 +48,7 @@ int oracle_unscale(float inv_scale, const float* grad_sum, float* unscaled_grad,
     const double product = scale * (double)grad_sum[i];
     const float value = (float)product;
     if (!(value >= -FLT_MAX && value <= FLT_MAX))
-      found_inf = 1; /* judged after the product, and NaN counts */
+      found_inf = 1; /* checked after the product, and NaN counts */
     unscaled_grad[i] = value;
   }
   return found_inf;
@@ -59,7 +59,7 @@ int oracle_clip_coef(double grad_norm, int has_max_norm, double max_norm, float*
   double quotient;
   if (has_max_norm && !(max_norm >= 0 && max_norm <= DBL_MAX)) return 0; /* NaN is outside */
   *clip_coef = 1;
-  if (!has_max_norm || max_norm == 0) return 1; /* off, whatever the norm */
+  if (!has_max_norm || max_norm == 0) return 1; /* off, for any norm */
   shifted = grad_norm + 1e-6;
   quotient = max_norm / shifted;
   if (quotient != quotient || quotient < 1) *clip_coef = (float)quotient;

@@ -1,8 +1,7 @@
 #ifndef ZEROPROOF_ORACLE_H
 #define ZEROPROOF_ORACLE_H
-/* The numeric contract (common/CONTRACT.md) written a third time, in plain C and as plainly as possible: a
-   witness that shares no code, no language and no optimiser with the two implementations it judges. Compiled
-   with -O0. */
+/* The numeric contract (common/CONTRACT.md) in plain C, as simple as possible: an oracle that shares no code,
+   no language and no optimiser with the implementations that are compared with it. Compiled with -O0. */
 
 #include <stddef.h>
 #include <stdint.h>
@@ -20,7 +19,7 @@ enum oracle_rule {
   oracle_rule_lion
 };
 
-/* R5. The has_ members say whether the value after them is present at all. */
+/* R5. The has_ members are 1 if the value after them is present. */
 typedef struct {
   int rule;
   double lr;
@@ -59,7 +58,7 @@ typedef struct {
   uint32_t is_first;
 } oracle_scalars;
 
-/* R5. Returns 1, or 0 without writing if a range is left or options do not belong together. */
+/* R5. Returns 1, or 0 without writing if a value is outside its range or options are incompatible. */
 int oracle_step_scalars(const oracle_hyper* hyper, int64_t t, int log2_loss_scale, int64_t divisor,
                         oracle_scalars* scalars);
 
@@ -83,7 +82,7 @@ void oracle_adam(const oracle_adam_options* options, const oracle_scalars* scala
                  const float* grad, float* master, float* exp_avg, float* exp_avg_sq,
                  float* max_exp_avg_sq, size_t numel);
 
-/* R6. momentum_buffer is touched with momentum only. */
+/* R6. momentum_buffer is used with momentum only. */
 typedef struct {
   int momentum;
   int nesterov;
@@ -110,7 +109,7 @@ void oracle_cast_e5m2_nonfinite(const float* source, uint8_t* target, size_t num
 void oracle_cast_e8m0(const float* source, uint8_t* target, size_t numel);
 void oracle_widen_e8m0(const uint8_t* source, float* target, size_t numel);
 
-/* R15. One block of four words; the random word of one element; and the rounding that takes it (R8). */
+/* R15. One block of four words; the random word of one element; and the rounding that uses it (R8). */
 void oracle_philox(const uint32_t* counter, const uint32_t* key, uint32_t* block);
 uint32_t oracle_random_word(uint64_t seed, uint32_t stream, uint64_t t, uint64_t index);
 uint16_t oracle_round_with(float value, uint32_t word);
@@ -122,8 +121,7 @@ void oracle_add(const float* left, const float* right, float* sum, size_t numel)
 void oracle_tree(const float* const* leaves, size_t count, float* scratch, float* sum,
                  size_t numel);
 
-/* R12, chunk1024. An exact sum: digit i has weight 2^(32 i - 1088), so that every fp64 value has a place in
-   it. */
+/* R12, chunk1024. An exact sum: digit i has weight 2^(32 i - 1088), so that every fp64 value fits. */
 enum { oracle_digits = 68, oracle_limbs = 21 };
 typedef struct {
   uint32_t digit[oracle_digits];
@@ -138,12 +136,12 @@ void oracle_norm_add_limbs(oracle_sum* sum, const uint64_t* limbs);
 /* The normalised limbs of R12: every limb but the last below 2^32. */
 void oracle_norm_limbs(const oracle_sum* sum, uint64_t* limbs);
 double oracle_norm_finish(const oracle_sum* sum);
-/* The sum itself rounded once, without a root: how the form `one` finishes. */
+/* The sum rounded once, without a root: the last step of the form `one`. */
 double oracle_norm_value(const oracle_sum* sum);
 /* All of the above for whole tensors. */
 double oracle_norm(const float* const* tensors, const size_t* numels, size_t count);
 
-/* R12, exact and one. A number written in bytes: byte i has weight 2^(8 i - 352). */
+/* R12, exact and one. A number in bytes: byte i has weight 2^(8 i - 352). */
 enum { oracle_bytes = 96 };
 typedef struct {
   unsigned char byte[oracle_bytes];

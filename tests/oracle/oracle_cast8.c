@@ -1,5 +1,5 @@
-/* 8-bit casts of the oracle (R8): all values of the format stand in a table made from its definition, and a
-   float takes the nearest of them. No bit of a float is looked at. */
+/* 8-bit casts of the oracle (R8): a table has all values of the format, computed from its definition, and a
+   float is rounded to the nearest of them. The bits of a float are not used. */
 
 #include <math.h>
 
@@ -8,7 +8,7 @@
 typedef struct {
   int fraction_bits;
   int bias;
-  int largest; /* code of the largest finite value; the codes up to it stand in increasing order */
+  int largest; /* code of the largest finite value; values up to it are in increasing order */
   double value[128];
 } format;
 
@@ -50,7 +50,7 @@ static uint8_t nearest(const format* f, float value) {
       high = middle;
     }
   }
-  /* A midpoint has one bit more than a value, so it is exact; neighbouring codes are even and odd in turn, and
+  /* A midpoint has one bit more than a value, so it is exact; neighbouring codes alternate between even and odd, and
      even codes are the ones with an even last fraction bit. */
   midpoint = (f->value[low] + f->value[high]) / 2;
   if (magnitude > midpoint || (magnitude == midpoint && low % 2 == 1)) low = high;
@@ -63,8 +63,8 @@ void oracle_cast_e4m3(const float* source, uint8_t* target, size_t numel) {
   for (i = 0; i < numel; ++i) target[i] = nearest(&f, source[i]);
 }
 
-/* Overflow by the name `nonfinite`: the value after the largest is where a float of unlimited exponents would go on,
-   and what is nearer to it, or half-way and even there, gets `beyond`. */
+/* Overflow by the name `nonfinite`: the value after the largest is the next one with unlimited exponents; magnitudes
+   nearer to it, or half-way and even there, get `beyond`. */
 static uint8_t nearest_or(const format* f, float value, int beyond) {
   const double next = value_of(f, f->largest + 1);
   const double midpoint = (f->value[f->largest] + next) / 2;
@@ -118,7 +118,7 @@ void oracle_widen_e5m2(const uint8_t* source, float* target, size_t numel) {
   for (i = 0; i < numel; ++i) target[i] = widened(&f, source[i], 1);
 }
 
-/* The least power of two that is not below the magnitude, of those that have a code. */
+/* The least power of two with a code that is not below the magnitude. */
 static uint8_t exponent_above(float value) {
   const double magnitude = fabs((double)value);
   int exponent;

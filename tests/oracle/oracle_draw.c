@@ -1,4 +1,4 @@
-/* Random words (R15) and the rounding that takes them (R8).
+/* Random words (R15) and the rounding that uses them (R8).
 
    Philox4x32-10 as the paper defines it (Salmon, Moraes, Dror, Shaw, SC'11): two multiplications per round,
    whose upper halves are mixed with the other two words and the key, and a key that grows by two constants,

@@ -1,4 +1,4 @@
-/* The forms exact, one and inf of the oracle (R12): schoolbook addition, one byte after the other. */
+/* The forms exact, one and inf of the oracle (R12): schoolbook addition, byte by byte. */
 
 #include <math.h>
 #include <string.h>
@@ -58,7 +58,7 @@ void oracle_exact_add_magnitudes(oracle_exact* sum, const float* grad, size_t nu
 void oracle_exact_limbs(const oracle_exact* sum, uint64_t* limbs) {
   int i;
   memset(limbs, 0, oracle_limbs * sizeof *limbs);
-  /* Whatever does not fit below the last limb stays in it. */
+  /* The part above the last limb stays in it. */
   for (i = 0; i < oracle_bytes; ++i) {
     const int limb = i / 4 < oracle_limbs ? i / 4 : oracle_limbs - 1;
     const int place = i - 4 * limb;
@@ -67,7 +67,7 @@ void oracle_exact_limbs(const oracle_exact* sum, uint64_t* limbs) {
 }
 
 /* The eight highest bytes in use with everything below joined into the last bit: at least 57 bits, so that
-   the conversion to double sees what it would see of the whole number, and rounds it once. */
+   the conversion to double rounds as for the whole number, once. */
 double oracle_exact_value(const oracle_exact* sum) {
   int top = oracle_bytes - 1, i;
   uint64_t leading = 0;
@@ -96,7 +96,7 @@ uint32_t oracle_max_bits(const float* grad, size_t numel, uint32_t amax) {
   return amax;
 }
 
-/* A difference of itself is 0 for finite numbers alone. */
+/* x - x is 0 only for finite numbers. */
 uint64_t oracle_count_nonfinite(const float* grad, size_t numel) {
   uint64_t count = 0;
   size_t i;

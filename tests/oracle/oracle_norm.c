@@ -1,4 +1,4 @@
-/* The global norm of the oracle (R12): a big integer with carries made at once, and an integer square root.
+/* The global norm of the oracle (R12): a big integer with immediate carries, and an integer square root.
  */
 
 #include <math.h>
@@ -10,8 +10,8 @@ __extension__ typedef unsigned __int128 uint128;
 
 enum { lowest_weight = 1088, limb_offset = (1088 - 352) / 32 };
 
-/* Adds value * 2^(32 * position - 1088). Only 53-bit chunk values and 64-bit limbs below 2^352 come here: the
-   top digits of the array stay zero, so a carry never runs out of it. */
+/* Adds value * 2^(32 * position - 1088). Only for 53-bit chunk values and 64-bit limbs below 2^352: the
+   top digits of the array stay zero, so a carry never exceeds it. */
 static void add_at(oracle_sum* sum, int position, uint128 value) {
   for (; value != 0; ++position) {
     value += sum->digit[position];
@@ -99,7 +99,7 @@ static uint64_t round_to_53_bits(const oracle_sum* sum, int* exponent) {
   return mantissa;
 }
 
-/* The correctly rounded root by integer arithmetic alone: no library is believed here. */
+/* The correctly rounded root by integer arithmetic alone, without a library. */
 static double rounded_root(uint64_t mantissa, int exponent) {
   uint128 radicand = mantissa;
   uint128 root = 0;

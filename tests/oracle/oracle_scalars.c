@@ -45,7 +45,7 @@ static int options_fit(const oracle_hyper* hyper) {
 
 int oracle_step_scalars(const oracle_hyper* hyper, int64_t t, int log2_loss_scale, int64_t divisor,
                         oracle_scalars* scalars) {
-  /* Exact: a divisor below 2^53 times a power of two. Where ldexp leaves fp64, R5's range is left as well. */
+  /* Exact: a divisor below 2^53 times a power of two. Where ldexp overflows or underflows, the value is outside of R5's range too. */
   const double scale_times_divisor = ldexp((double)divisor, log2_loss_scale);
   const double beta1 = hyper->beta1;
   const double beta2 = hyper->beta2;

@@ -1,16 +1,16 @@
 /* Update rules of the oracle (R6), line by line. Every fp32 operation is one double operation stored in d and
-   one cast; oracle.c says why that rounds once. */
+   one cast; oracle.c has the proof that this rounds once. */
 
 #include <math.h>
 
 #include "oracle.h"
 
-/* The gradient as the rules see it: ascending flips the sign, and L2 decay comes in here. */
+/* The gradient for the rules: maximize flips the sign, and L2 decay is added. */
 static float seen_gradient(float grad, int maximize, uint32_t has_decay, double weight_decay,
                            double master) {
   float w;
   double d;
-  if (maximize) grad = -grad; /* flips the sign bit and nothing else */
+  if (maximize) grad = -grad; /* flips only the sign bit */
   if (!has_decay) return grad;
   d = weight_decay * master, w = (float)d;
   d = (double)grad + w;
@@ -43,7 +43,7 @@ void oracle_adam(const oracle_adam_options* options, const oracle_scalars* scala
     x = v;
     if (options->amsgrad) {
       if (max_exp_avg_sq[i] >= x)
-        x = max_exp_avg_sq[i]; /* false with a NaN on either side: x stays v */
+        x = max_exp_avg_sq[i]; /* false with a NaN on either side: x remains v */
       max_exp_avg_sq[i] = x;
     }
     d = sqrt(x), s = (float)d;
@@ -121,7 +121,7 @@ void oracle_lion(int maximize, const oracle_scalars* scalars, const float* grad,
   size_t i;
   for (i = 0; i < numel; ++i) {
     const double p = master[i], m = exp_avg[i];
-    const double g = maximize ? -grad[i] : grad[i]; /* flips the sign bit and nothing else */
+    const double g = maximize ? -grad[i] : grad[i]; /* flips only the sign bit */
     d = beta1 * m, a1 = (float)d;
     d = one_minus_beta1 * g, a2 = (float)d;
     d = (double)a1 + a2, c = (float)d;

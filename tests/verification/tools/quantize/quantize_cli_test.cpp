@@ -120,9 +120,9 @@ TEST_CASE("what cannot be quantized is one sentence, and nothing is written") {
   const std::string out = folder.file("q.safetensors");
   const auto with = [&](const std::string& yaml) { return folder.write("rules.yaml", yaml); };
   refused_with(command(model(), rules, folder.write("empty.txt", ""), out),
-               "has 0 bytes but 14 are needed");
+               "has 0 bytes, 14 are needed");
   refused_with(command(model(), rules, folder.write("short.txt", "a short text"), out),
-               "has 12 bytes but 14 are needed");
+               "has 12 bytes, 14 are needed");
   refused_with(command(folder.write("no.safetensors", "no"), rules, text, out), "no.safetensors");
   refused_with(command(model(), rules, text, out) + " --samples 0", "--samples is '0'");
   refused_with(command(model(), rules, text, out) + " --world mpi:2", "world mpi:2 has processes");
