@@ -65,25 +65,25 @@ std::vector<ParamSpec> byte_gpt_params(const ByteGptShape& shape);
 /// k).bell(i).
 ///
 /// Shapes   flat: [padded_numel]; padding is not written.
-/// Errors   as byte_gpt_params, and if the layout is not that of byte_gpt_params(shape) or flat has another
-///          length.
+/// Errors   as byte_gpt_params, and if the layout is not that of byte_gpt_params(shape) or flat has
+///          another length.
 void init_parameters(const ByteGptShape& shape, const FlatLayout& layout, std::uint64_t seed,
                      Span<float> flat);
 
 /// Mean cross-entropy over the positions of one micro-batch, in nats, and its gradient times
 /// loss_scale.
 ///
-/// Shapes   flat_params, flat_grad: [padded_numel], must not overlap; tokens: [2 to context + 1], byte i + 1
-///          is the target of position i. Every element of every tensor of flat_grad is written; padding is
-///          neither read nor written.
-/// Units    the returned loss is unscaled; flat_grad is loss_scale * d loss / d parameter. The scale
-///          multiplies d loss / d logits, so a power of two only changes exponents (unless
+/// Shapes   flat_params, flat_grad: [padded_numel], must not overlap; tokens: [2 to context + 1],
+///          byte i + 1 is the target of position i. Every element of every tensor of flat_grad is
+///          written; padding is neither read nor written.
+/// Units    the returned loss is unscaled; flat_grad is loss_scale * d loss / d parameter. The
+///          scale multiplies d loss / d logits, so a power of two only changes exponents (unless
 ///          something over- or underflows).
 /// Exact    the same bits for every instruction set, thread and machine. Real is float or double.
 ///          No shared state: any number of threads may call at once.
 /// Special  NaN and infinity propagate.
-/// Errors   Error(invalid_argument) as init_parameters, and if there are fewer than 2 or more than context +
-///          1 tokens.
+/// Errors   Error(invalid_argument) as init_parameters, and if there are fewer than 2 or more than
+///          context + 1 tokens.
 template <class Real>
 double byte_gpt_loss_and_grad(const ByteGptShape& shape, const FlatLayout& layout,
                               Span<const Real> flat_params, Span<const std::uint8_t> tokens,

@@ -20,12 +20,12 @@ namespace zeroproof::workload {
 
 /// The part of one rank of byte_gpt_loss_and_grad's gradient. Collective over both groups.
 ///
-/// Shapes   flat_params, flat_grad: [padded_numel] of `layout`, that of byte_gpt_tp_model(shape, tp_size,
-///          tp_rank); tokens as there, and the same on every rank of the groups.
+/// Shapes   flat_params, flat_grad: [padded_numel] of `layout`, that of byte_gpt_tp_model(shape,
+///          tp_size, tp_rank); tokens as there, and the same on every rank of the groups.
 /// Returns  the loss of the whole micro-batch, the same bits as there on every rank.
-/// Errors   Error(invalid_argument) as there; if a group has not 1, 2, 4 or 8 ranks, both together have more
-///          than 8, tp does not divide the heads, or embeddings are tied on more than one rank. What the
-///          communicators throw.
+/// Errors   Error(invalid_argument) as there; if a group has not 1, 2, 4 or 8 ranks, both together
+///          have more than 8, tp does not divide the heads, or embeddings are tied on more than one
+///          rank. Errors of the communicators too.
 template <class Real>
 double byte_gpt_grid_loss_and_grad(const ByteGptShape& shape, const ByteGptGroups& groups,
                                    const FlatLayout& layout, Span<const Real> flat_params,

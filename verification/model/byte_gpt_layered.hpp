@@ -32,11 +32,12 @@ using AfterGrad = std::function<void(std::int64_t micro_batch, int tensor, const
 /// Units are {both embeddings}, {block 0}, ..., {final norm, head}. With tied embeddings the last
 /// unit is the final norm alone, and the embeddings are visited again as the head.
 ///
-/// Exact    parameters are widened to fp32, gradients computed in fp32 and rounded once to the gradient dtype, so
-///          fp32 gradients have the bits of byte_gpt_loss_and_grad. A tied gradient in a 16-bit gradient dtype is
-///          rounded after each of its two visits (LayeredModel).
-/// Errors   Error(invalid_argument): units in another order than visits(), a view of another length than
-///          its unit, dtypes other than fp32, bf16 and fp16, tokens as byte_gpt_loss_and_grad.
+/// Exact    parameters are widened to fp32, gradients computed in fp32 and rounded once to the
+///          gradient dtype, so fp32 gradients have the bits of byte_gpt_loss_and_grad. A tied
+///          gradient in a 16-bit gradient dtype is rounded after each of its two visits
+///          (LayeredModel).
+/// Errors   Error(invalid_argument): units in another order than visits(), a view of another length
+///          than its unit, dtypes other than fp32, bf16 and fp16, tokens as byte_gpt_loss_and_grad.
 class ByteGptLayered : public LayeredModel {
  public:
   explicit ByteGptLayered(const ByteGptShape& shape, ByteGptData data, AfterGrad after_grad = {},
@@ -82,8 +83,7 @@ class ByteGptLayered : public LayeredModel {
 };
 
 /// One micro-batch on whole buffers, as in an optimizer without stage 3.
-/// Shapes   params, leaf: [padded_numel], any dtypes of the model; padding is neither read nor
-/// written.
+/// Shapes   params, leaf: [padded_numel], any dtypes of the model; padding is not read or written.
 void run_layered(LayeredModel& model, std::int64_t micro_batch, const TensorView& params,
                  const TensorView& leaf);
 

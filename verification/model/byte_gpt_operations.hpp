@@ -28,7 +28,8 @@ void rms_norm_backward(const BlockRange& rows, Matrix<const Real> dy,
                        const NormSaved<Real>& saved, Matrix<Real> dx);
 
 /// y = gate * sigmoid(gate) * linear (SwigluFn without bias, weight and limit).
-/// Shapes   x: [rows, 2 * columns], dense, gates before linear parts; y: [rows, columns], dense. columns may be 0.
+/// Shapes   x: [rows, 2 * columns], dense, gates before linear parts; y: [rows, columns], dense.
+///          columns may be 0.
 template <class Real>
 void swiglu(Matrix<const Real> x, Matrix<Real> y);
 

@@ -68,11 +68,11 @@ struct Matrix {
 /// c = a b: element (i, j) is the blocked sum over k of a(i, k) * b(k, j), each product and sum
 /// rounded.
 ///
-/// Shapes   a [rows, depth], b [depth, columns], c [rows, columns] with column_stride 1; c overlaps neither
-///          factor. Any extent may be 0; with depth 0 every element is +0. A transposed() view as a or b
-///          gives the products with a transposed factor.
-/// Exact    the same bits for every instruction set; an element depends only on its row of a and its
-///          column of b.
+/// Shapes   a [rows, depth], b [depth, columns], c [rows, columns] with column_stride 1; c overlaps
+///          neither factor. Any extent may be 0; with depth 0 every element is +0. A transposed()
+///          view as a or b gives the products with a transposed factor.
+/// Exact    the same bits for every instruction set; an element depends only on its row of a and
+///          its column of b.
 /// Errors   Error(invalid_argument) if the extents do not fit or a row of c is not contiguous.
 void matmul(InstructionSet set, Matrix<const float> a, Matrix<const float> b, Matrix<float> c);
 void matmul(InstructionSet set, Matrix<const double> a, Matrix<const double> b, Matrix<double> c);

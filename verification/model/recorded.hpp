@@ -44,8 +44,8 @@ class RecordedGradients {
 
   /// The recorded gradient times 2^(log2_loss_scale - log2_loss_scale()), computed in fp32 and
   /// rounded once more to fp16 where the gradient is fp16. Independent of the parameters.
-  /// Shapes   leaf: [padded_numel], fp32 or fp16; padding is not written. Returns the recorded
-  /// loss, NaN if there is none.
+  /// Shapes   leaf: [padded_numel], fp32 or fp16; padding is not written.
+  /// Returns  the recorded loss, NaN if there is none.
   double micro_batch_grad(std::int64_t step, std::int64_t micro_batch, int log2_loss_scale,
                           const FlatLayout& layout, const TensorView& leaf) const;
 

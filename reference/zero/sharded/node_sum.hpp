@@ -19,7 +19,8 @@ std::vector<TreeNode> nodes_left(const std::vector<std::int64_t>& leaves);
 /// exchanges the remaining nodes with the owners in other instances, and folds. Collective over
 /// setup.replicas.
 ///
-/// Shapes   nodes: in any order, values of [numel_of(owned)]; together every leaf of this instance once.
+/// Shapes   nodes: in any order, values of [numel_of(owned)]; together every leaf of this instance
+///          once.
 std::vector<float> sum_of_nodes(const OptimizerSetup& setup, const FlatRanges& owned,
                                 std::vector<TreeStack::Entry> nodes);
 
