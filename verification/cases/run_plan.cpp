@@ -310,7 +310,6 @@ std::vector<CaseSpec> cases_of(const VerifyOptions& options, const std::string& 
       for (const std::int64_t bucket : config.bucket_numels) {
         for (const int threads : config.omp_threads) {
           for (const ParallelConfig& place : places_of(config, world)) {
-            // Sums without promised bits can only be judged phase by phase.
             // Only buffers on devices have transport of another kind.
             if (implementation.implementation.space == Space::host &&
                 place.transport != Transport::copies)
@@ -319,6 +318,7 @@ std::vector<CaseSpec> cases_of(const VerifyOptions& options, const std::string& 
             if (has_scales(dtype) && !makes_scales(implementation.implementation) &&
                 options.recipes.empty())
               continue;
+            // Native sums promise no bits, so they can only be judged phase by phase.
             const bool native = place.grad_sum == GradSum::native;
             const bool whole =
                 implementation.implementation.foreign && implementation.mode == Mode::whole;

@@ -32,8 +32,8 @@ std::string filled(const std::vector<std::string>& words) {
   return out + line + "\n";
 }
 
-/// What differs between the ids of some cases: for each of their parts that does, its values.
-std::vector<std::string> ways(const TrainingCases& cases) {
+/// The values of every part of a case id in which the cases differ.
+std::vector<std::string> varied_parts(const TrainingCases& cases) {
   std::vector<std::vector<std::string>> values;
   for (const auto& [spec, result] : cases) {
     std::vector<std::string> parts = id_parts(result->id);
@@ -65,8 +65,8 @@ void add_sentence(std::string& out, const TrainingCases& cases, const Paint& pai
   }
   if (different > 0) {
     out += "\n" +
-           paint("31", fmt::format("not proved: {} of {} ways of cutting the step failed",
-                                   different, cases.size())) +
+           paint("31", fmt::format("not proved: {} of {} parallel configurations failed", different,
+                                   cases.size())) +
            "\n";
     return;
   }
@@ -74,10 +74,10 @@ void add_sentence(std::string& out, const TrainingCases& cases, const Paint& pai
   out +=
       "\n" + paint("32", "proved") +
       fmt::format(
-          ": production has the bits of the reference in {} of cutting the step,\n"
+          ": production has the bits of the reference in {} parallel configuration{},\n"
           "and the reference those of the undistributed optimizer.\n",
-          equal.size() == 1 ? "1 way" : grouped(static_cast<std::int64_t>(equal.size())) + " ways");
-  const std::vector<std::string> words = ways(equal);
+          grouped(static_cast<std::int64_t>(equal.size())), equal.size() == 1 ? "" : "s");
+  const std::vector<std::string> words = varied_parts(equal);
   out += words.empty() ? "  " + equal.front().second->id + "\n" : filled(words);
 }
 

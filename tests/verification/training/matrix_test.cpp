@@ -79,7 +79,7 @@ const char* const four_heads =
     "[model]\nlayers = 2\nwidth = 20\nheads = 4\nhidden = 37\ncontext = 13\n"
     "[optimizer]\nmax_norm = 0.6\n";
 
-/// That model on 16 micro-batches, once in every way of cutting the step that the flags say.
+/// That model on 16 micro-batches, once in every parallel configuration that the flags select.
 class FourHeads {
  public:
   Json run(const std::string& flags) const {

@@ -89,11 +89,12 @@ class RankComparison {
                                    const reference::DenseOptimizer* truth);
   void compare_with_truth(std::int64_t step, Phase phase, const Buffers& reference,
                           const reference::DenseOptimizer& truth);
-  /// The pieces whose norm the candidate left out or counted twice, if that is what happened; "" if not, or unknown.
   /// "clip group 0", or "clip group" and its name.
   std::string clip_group_name(std::int64_t group) const;
-  /// ", in clip group embeddings", where a buffer has values of several and differs.
+  /// ", in clip group embeddings" for a differing buffer with values of several clip groups.
   std::string groups_difference(const ExposedBuffer& ours, const ExposedBuffer& theirs) const;
+  /// The pieces whose norm the candidate left out or counted twice; "" if no such piece explains
+  /// the difference.
   std::string norm_difference(Phase phase, const Buffers& candidate,
                               const reference::DenseOptimizer* truth) const;
   void check_write_set(std::int64_t step, Phase phase);

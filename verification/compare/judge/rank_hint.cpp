@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
+#include <deque>
 
 #include "verification/cases/step_scalar_names.hpp"
 #include "verification/compare/compare.hpp"
@@ -119,7 +120,7 @@ std::string RankComparison::hint_of(Phase phase, const ExposedBuffer& ours,
   evidence.got = got.view();
 
   std::vector<NamedView> earlier;
-  std::vector<Gathered> kept;  // moved as it grows, which leaves what views point to where it is
+  std::deque<Gathered> kept;  // views point into its elements, which never move
   for (std::size_t i = 0; i < stored_.size(); ++i) {
     const TensorView& now = storage_[i].view;
     if (now.numel != theirs.view.numel || now.dtype != theirs.view.dtype) continue;
