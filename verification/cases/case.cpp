@@ -53,18 +53,18 @@ WorldSpec parse_world(const std::string& text) {
     if (text.rfind(prefix, 0) != 0) continue;
     const auto size = number_after(text, prefix);
     ZP_CHECK(size && *size >= 1 && *size <= 4096, ErrorCode::config,
-             "world '" + text + "' has no usable size", "it is a number of ranks",
+             "world '" + text + "' has no usable size", "the size is the number of ranks",
              "use 1 to 4096, as in " + std::string(prefix) + "4");
     return {kind, static_cast<int>(*size)};
   }
-  fail(ErrorCode::config, "world '" + text + "' does not exist", "it says how ranks are run",
+  fail(ErrorCode::config, "world '" + text + "' does not exist", "a world is how ranks run",
        "use self, threads:N, mpi:N or nccl:N");
 }
 
 std::string CaseSpec::id() const {
   ParallelConfig shown = place;
   if (world.kind == WorldSpec::Kind::nccl)
-    shown.transport = Transport::copies;  // the world says which
+    shown.transport = Transport::copies;  // the world already determines the transport
   return workload + "/" + recipe + "/" + std::string(name(implementation)) + "/stage" +
          std::to_string(stage) + "/" + world.id() + "/" + std::string(name(dtype)) + "/" +
          std::string(name(mode)) + "/bucket:" + std::to_string(bucket_numel) +

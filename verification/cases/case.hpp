@@ -29,9 +29,10 @@ enum class Status : std::uint8_t {
 inline constexpr int num_statuses = 8;
 std::string_view name(Status status);
 
-/// Lock-step: before every phase the candidate's inputs are the reference's. Free: both run on, the first
-/// difference is the report. Whole: as free, but the candidate makes each step by itself (DistributedOptimizer::step
-/// without a observer), and is looked at between steps; for fused candidates, which leave G as it is.
+/// Lock-step: before every phase the inputs of the candidate are set to those of the reference.
+/// Free: both sides run without correction, and the first difference is reported. Whole: as free,
+/// but the candidate makes each step in one call (DistributedOptimizer::step without an observer),
+/// and is compared between steps; for fused candidates, which do not change G.
 enum class Mode : std::uint8_t { lockstep, free, whole };
 inline constexpr std::array all_modes = {Mode::lockstep, Mode::free, Mode::whole};
 std::string_view name(Mode mode);
@@ -43,8 +44,8 @@ struct Implementation {
   bool graphs = false;
   bool foreign = false;  ///< updates come from a plug-in
 
-  /// A step that is replayed has no phases to stop at; one in phases keeps no G to look at in the end. A plug-in's
-  /// whole step is an entry of its own.
+  /// A replayed graph has no phases to stop at; a candidate that runs in phases exposes no G after
+  /// the step. A plug-in's whole step is a separate entry.
   bool runs_in(Mode mode) const { return mode == Mode::whole ? fused || foreign : !graphs; }
 
   static const Implementation host, host_fused, device, device_fused, device_graph, plugin;
@@ -64,7 +65,7 @@ inline constexpr std::array all_implementations = {
 std::string_view name(Implementation implementation);
 
 struct WorldSpec {
-  /// nccl: processes as those of mpi are, with a device each and transport of NCCL between them.
+  /// nccl: MPI processes with one device each, which communicate through NCCL.
   enum class Kind : std::uint8_t { self, threads, mpi, nccl } kind = Kind::self;
   int size = 1;
 
@@ -73,7 +74,7 @@ struct WorldSpec {
   bool operator==(const WorldSpec&) const = default;
 };
 
-/// Errors (ErrorCode::config): an unknown kind, or a size that is not 1 to 4096.
+/// Errors (ErrorCode::config): an unknown kind, or a size outside 1 to 4096.
 WorldSpec parse_world(const std::string& text);
 
 struct CaseSpec {
@@ -88,16 +89,16 @@ struct CaseSpec {
   int omp_threads = 0;
   ParallelConfig place;
 
-  /// Layer by layer: always in stage 3, and wherever communication overlaps with layers.
+  /// Layer by layer: in stage 3, and where communication overlaps with layers.
   bool layered() const { return stage == 3 || place.overlap; }
 
-  /// "byte_gpt/adamw/host/stage2/threads:4/bf16/lockstep/bucket:262144/omp:1", then what of its place is not the
-  /// default
+  /// "byte_gpt/adamw/host/stage2/threads:4/bf16/lockstep/bucket:262144/omp:1", then the non-default
+  /// parts of its parallel configuration.
   std::string id() const;
 };
 
-/// The case an id names, or nothing if the text is not a complete id. Errors (ErrorCode::config): values no
-/// case has.
+/// The case of an id; empty if the text is no complete id. Errors (ErrorCode::config): values that
+/// no case has.
 std::optional<CaseSpec> parse_case_id(const std::string& id);
 
 /// bitwise, ordered or integer: a property of the operation (CONTRACT, last section).

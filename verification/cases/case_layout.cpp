@@ -10,8 +10,8 @@
 namespace zeroproof::verification {
 namespace {
 
-/// What the buckets of a TP rank hold of the tensors that every TP rank has whole, bucket by bucket, without the
-/// buckets that hold nothing of them: {tensor, first element, elements}.
+/// The elements of TP-replicated tensors in the buckets of a TP rank, by bucket, without buckets
+/// that have none: {tensor, first element, elements}.
 std::vector<std::vector<std::array<std::int64_t, 3>>> replicated_parts(
     const CaseLayout::Local& local) {
   std::vector<std::vector<std::array<std::int64_t, 3>>> parts;
@@ -26,16 +26,17 @@ std::vector<std::vector<std::array<std::int64_t, 3>>> replicated_parts(
   return parts;
 }
 
-/// The parts of a replicated tensor's gradient are added bucket by bucket, which an uneven cut can make impossible
-/// (R18): where the tensors before it end elsewhere, so do the buckets.
+/// The parts of a replicated tensor's gradient are added bucket by bucket. An uneven split can make
+/// this impossible (R18): where the preceding tensors have different sizes, so do the bucket
+/// boundaries.
 void require_same_buckets(const CaseLayout::Local& first, const CaseLayout::Local& other,
                           int tp_rank) {
   ZP_CHECK(replicated_parts(first) == replicated_parts(other), ErrorCode::config,
            "the buckets of TP rank " + std::to_string(tp_rank) +
                " hold other elements of replicated tensors than those of TP rank 0",
-           "the model is cut unevenly, and TP ranks add what they have of such tensors bucket by "
+           "the model is split unevenly, and TP ranks add their parts of such tensors bucket by "
            "bucket, rule R18",
-           "use another --bucket, or a hidden width that the TP ranks divide");
+           "use another --bucket, or a hidden width divisible by the number of TP ranks");
 }
 
 }  // namespace

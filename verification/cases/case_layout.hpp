@@ -1,5 +1,5 @@
 #pragma once
-// Which elements of the undistributed model every rank of a case holds.
+// The elements of the undistributed model on every rank of a case.
 
 #include <memory>
 #include <vector>
@@ -12,7 +12,7 @@
 
 namespace zeroproof::verification {
 
-/// Where one rank stands (OptimizerSetup).
+/// The coordinates of one rank (OptimizerSetup).
 struct RankCoords {
   int data_rank = 0;
   int cp_rank = 0;
@@ -23,16 +23,16 @@ struct RankCoords {
 
 class CaseLayout {
  public:
-  /// The tensors of one TP rank, and who owns which of their elements.
+  /// The tensors of one TP rank, and the owner of each element.
   struct Local {
     FlatLayout layout;
     std::vector<TensorPlacement> placement;  // empty without tensor parallelism
     ShardMap shards;                         // over the ranks of one instance
-    std::vector<TensorMatrix> matrices;      // that the tensors are cut from; empty as placement
+    std::vector<TensorMatrix> matrices;      // that the tensors are parts of; empty as placement
   };
 
-  /// Errors (ErrorCode::config): grid or instances do not multiply out, the workload cannot be cut that way, or
-  /// its buckets hold other elements of replicated tensors on one TP rank than on another.
+  /// Errors (ErrorCode::config): grid or instances do not multiply out, the workload cannot be
+  /// split that way, or the buckets of two TP ranks have different elements of replicated tensors.
   CaseLayout(const Experiment& experiment, const CaseSpec& spec, int world_size);
 
   const ProcessGrid& grid() const { return grid_; }
@@ -45,8 +45,8 @@ class CaseLayout {
   /// Global index of an element of a TP rank's tensor in the undistributed numbering.
   std::int64_t global_index(int tp_rank, const Piece& piece, std::int64_t offset) const;
 
-  /// Runs of a piece that are neighbours in the undistributed numbering too: callback(local_begin, global_begin,
-  /// numel).
+  /// Runs of a piece that are contiguous in the undistributed numbering too: callback(local_begin,
+  /// global_begin, numel).
   template <class Run>
   void for_runs(int tp_rank, const Piece& piece, const Run& run) const {
     for (std::int64_t done = 0; done < piece.numel;) {
@@ -56,10 +56,10 @@ class CaseLayout {
     }
   }
 
-  /// A buffer of the undistributed model as a TP rank has it, [local padded_numel]; padding is NaN.
+  /// The part of an undistributed buffer on a TP rank, [local padded_numel]; padding is NaN.
   std::vector<float> to_local(int tp_rank, Span<const float> whole) const;
 
-  /// Micro-batches a rank computes (R11), written here once more, apart from both optimizers.
+  /// Micro-batches a rank computes (R11), implemented here independently of both optimizers.
   std::vector<std::int64_t> own_micro_batches(int rank, std::int64_t micro_batches, int stage,
                                               MicroBatchOrder order) const;
 
@@ -71,24 +71,24 @@ class CaseLayout {
   std::vector<std::unique_ptr<const Local>> locals_;  // [tp]
 };
 
-/// A buffer of the whole model, put together from what the ranks own.
+/// Assembles a buffer of the whole model from the elements that the ranks own.
 class StateCollector {
  public:
   StateCollector(const FlatLayout& whole, const CaseLayout& layout, int stage, Communicator& comm)
       : whole_(whole), layout_(layout), stage_(stage), comm_(comm) {}
 
-  /// The undistributed buffer, [padded_numel], on rank 0 and an empty one elsewhere. Its padding is NaN, or (where it
-  /// is copied as a whole) what `mine` has there. Collective.
+  /// The undistributed buffer, [padded_numel], on rank 0; an empty one on the other ranks. Its
+  /// padding is NaN, or that of `mine` where the whole buffer is copied. Collective.
   GuardedBuffer collect(const TensorView& mine);
 
-  /// True if rank 0 has whole buffers of an optimizer in the undistributed order, so that there is nothing to collect.
+  /// True if rank 0 already has whole buffers of an optimizer in the undistributed order.
   bool whole_on_root() const;
 
-  /// Scales of the state's blocks (R25), [padded_numel / state_block_numel] of the undistributed numbering, 0 where
-  /// there is only padding; on every rank, from the parts that the ranks have. Collective.
+  /// Scales of the state's blocks (R25), [padded_numel / state_block_numel] in the undistributed
+  /// numbering, 0 for blocks of padding; on every rank. Collective.
   std::vector<float> collect_scales(const ExposedBuffer& mine);
 
-  /// This rank's TP shard as a whole, [local padded_numel], on every rank. Collective.
+  /// The whole TP shard of this rank, [local padded_numel], on every rank. Collective.
   GuardedBuffer gather(const TensorView& mine);
 
  private:

@@ -19,13 +19,14 @@
 namespace zeroproof::verification {
 namespace {
 
-/// Steps that the initial state has behind it.
+/// Steps applied before the initial state.
 std::int64_t steps_before(const RunConfig& config) {
   if (config.initial_step >= 0) return config.initial_step;
   return config.initial_state == InitialState::seeded ? 7 : 0;
 }
 
-/// Later steps of a table have its last rate (R20), which nobody means who gives a rate for every step.
+/// Steps after the end of a table use its last rate (R20). A table shorter than the run is
+/// therefore refused as a likely mistake.
 void require_rates(const RunConfig& config) {
   if (config.schedule.decay != DecayShape::table) return;
   const auto rates = static_cast<std::int64_t>(config.schedule.rates.size());
@@ -35,7 +36,7 @@ void require_rates(const RunConfig& config) {
   ZP_CHECK(config.steps + before <= rates, ErrorCode::config,
            "schedule.rates has " + std::to_string(rates) + " rates for " +
                std::to_string(config.steps) + " steps" + seeded,
-           "later steps would silently have the last one",
+           "later steps would use the last rate",
            "give a rate for every step" +
                std::string(before > 0 ? ", or set run.initial_step to 0" : ""));
 }
@@ -77,13 +78,14 @@ RunConfig workload_defaults(const std::string& workload) {
   }
   if (workload == "byte_gpt_tiny" || workload == "byte_gpt_swiglu_tiny") {
     RunConfig config = tiny_config();
-    config.text = source_dir() + "/verification/model/sample_text.txt";  // its trajectory is pinned
+    // the trajectory on this text is committed
+    config.text = source_dir() + "/verification/model/sample_text.txt";
     if (workload == "byte_gpt_swiglu_tiny")
       config.model.hidden = workload::byte_gpt_swiglu_tiny.hidden;
     return config;
   }
   fail(ErrorCode::config, "workload '" + workload + "' does not exist",
-       "the first part of a case id names one", suggestion(workload, workload_names()));
+       "it is the first part of a case id", suggestion(workload, workload_names()));
 }
 
 workload::Text load_text(const RunConfig& config) {
@@ -108,7 +110,8 @@ Experiment::Experiment(std::string workload, const RunConfig& config, DType dtyp
   clip_groups_ = make_clip_groups(config_.clip_groups, layout_);
   if (has_scales(dtype_)) blocks_ = blocks_of(static_cast<const StepSettings&>(setup()));
   overflow_tensor_ = overflow_tensor(config_, layout_);
-  // Up to six steps fewer than the optimizer has applied: tensors that were left alone now and then.
+  // Up to six steps fewer than the optimizer has applied, as for tensors that were idle in some
+  // steps.
   for (std::size_t i = 0; i < layout_.tensors().size(); ++i) {
     const std::int64_t steps = initial_step() - 6 + static_cast<std::int64_t>(i % 7);
     tensor_steps_.push_back(static_cast<std::uint64_t>(std::max<std::int64_t>(steps, 0)));
@@ -191,7 +194,7 @@ FullState Experiment::initial_state() const {
   state.momentum_buffer = values.momentum_buffer;
   state.tensor_steps = tensor_steps_;
   state.applied_steps = static_cast<std::uint64_t>(initial_step());
-  // One good step short of a growth: a counter that is lost while loading shows.
+  // One step without overflow before a growth, so that a counter lost while loading is detected.
   const bool seeded = config_.initial_state == InitialState::seeded;
   state.scaler = {scaler.kind == LossScalerKind::none ? 0 : scaler.log2_initial,
                   seeded && scaler.kind == LossScalerKind::dynamic ? scaler.growth_interval - 1 : 0,
@@ -209,8 +212,8 @@ std::vector<int> Experiment::visits() const {
 
 TpModel Experiment::tp_model(int tp_size, int tp_rank) const {
   ZP_CHECK(!recorded_, ErrorCode::config,
-           "recorded gradients were asked for on a grid with tensor parallelism",
-           "they come whole, and no model computes parts of them", "use tp = 1");
+           "recorded gradients cannot be used on a grid with tensor parallelism",
+           "they are recorded as whole tensors", "use tp = 1");
   return workload::byte_gpt_tp_model(shape_, tp_size, tp_rank);
 }
 
@@ -224,7 +227,8 @@ Experiment::Input Experiment::input(std::int64_t step, std::int64_t micro_batch,
                                            config_.micro_batches, config_.model.context),
               std::ldexp(1.0F, log2_loss_scale)};
   if (config_.loss_reduction == LossReduction::tokens) {
-    // One more byte than tokens: the last one is only predicted. The model takes the mean; the sum is wanted here.
+    // One more byte than tokens: the last one is only predicted. The model returns the mean; the
+    // sum is needed here.
     const std::int64_t count = num_tokens(micro_batch);
     input.tokens = input.tokens.first(static_cast<std::size_t>(count) + 1);
     input.scale *= static_cast<float>(count);
@@ -273,8 +277,8 @@ double Experiment::leaf_part(std::int64_t step, std::int64_t micro_batch,
   const double loss = workload::byte_gpt_grid_loss_and_grad<float>(shape_, groups, layout, wide,
                                                                    from.tokens, from.scale, grad);
   store_leaf(step, micro_batch, layout, grad, leaf);
-  // Into one part of the whole, the others add finite numbers to it. The last TP rank has the end of a tensor
-  // that is cut.
+  // Into one part only: the other ranks add finite numbers to it. The last TP rank has the end of a
+  // split tensor.
   const bool cut = overflow_tensor_ >= 0 &&
                    workload::byte_gpt_cuts(shape_)[static_cast<std::size_t>(overflow_tensor_)] >= 0;
   const bool holds =

@@ -27,17 +27,17 @@ std::string workload_list();
 /// Defaults of a workload. Errors (ErrorCode::config): an unknown name.
 RunConfig workload_defaults(const std::string& workload);
 
-/// The model of a workload, with these extents. Names that are none have layers of the main job.
+/// The model of a workload, with these extents. Unknown names have the layers of the main job.
 workload::ByteGptShape model_shape(const std::string& workload, const ModelConfig& extents);
 
 class Experiment {
  public:
-  /// The text may be that of recorded_text(): gradients then come from the file it names. Errors:
+  /// The text may be that of recorded_text(): gradients are then read from its file. Errors:
   /// ErrorCode::config if the settings or the text cannot be used.
   Experiment(std::string workload, const RunConfig& config, DType dtype, workload::Text text,
              std::string recipe = "adamw");
 
-  /// Everything an optimizer of this experiment needs, except its place in a world.
+  /// The optimizer setup of this experiment, without its place in a world.
   OptimizerSetup setup() const;
 
   const std::string& workload() const { return workload_; }
@@ -51,8 +51,8 @@ class Experiment {
   const TensorBlocks& blocks() const { return blocks_; }
   DType grad_dtype() const { return dtype_ == DType::fp16 ? DType::fp16 : DType::fp32; }
 
-  /// How the undistributed optimizer adds leaves: in bins if the run does, else by the tree (native sums are judged by
-  /// it).
+  /// How the undistributed optimizer adds gradients: in bins if the run does, otherwise by the tree
+  /// (also for native sums, which are compared within a bound).
   GradSum grad_sum() const;
 
   /// The scaler of this dtype: the configured one for fp16, none for bf16 and fp32.
@@ -61,38 +61,41 @@ class Experiment {
   /// Bytes of text in one micro-batch, 0 if the gradients come from a file.
   int context() const { return recorded_ ? 0 : config_.model.context; }
 
-  /// Of the text; of recorded gradients, of what the file says it holds, not of the gradients themselves.
+  /// Digest of the text; for recorded gradients of the file's metadata, not of the gradients.
   Digest text_digest() const;
 
-  /// State before the first step, made when it is asked for; valid as long as the experiment lives.
+  /// State before the first step, created at the first call; valid as long as the experiment.
   FullState initial_state() const;
 
   /// Steps applied before the run.
   std::int64_t initial_step() const;
 
-  /// Units of the model that is run layer by layer (LayeredModel), in the numbering of a layout with the same tensors;
-  /// empty for recorded gradients, which come whole.
+  /// Units of the model that runs layer by layer (LayeredModel), in the numbering of a layout with
+  /// the same tensors; empty for recorded gradients, which are read as a whole.
   std::vector<FlatRange> units(const FlatLayout& layout) const;
   std::vector<int> visits() const;
 
-  /// Tensors of one rank of a tensor-parallel model. Errors (ErrorCode::config): the workload cannot be cut that way.
+  /// Tensors of one rank of a tensor-parallel model. Errors (ErrorCode::config): the workload
+  /// cannot be split that way.
   TpModel tp_model(int tp_size, int tp_rank) const;
 
-  /// Loss and leaf gradient of one micro-batch.
-  /// Shapes   params: [padded_numel] in the parameter dtype; of 8-bit parameters what the model reads, in fp32. leaf:
-  ///          [padded_numel] in the gradient dtype; padding is not written. Units: leaf is 2^log2_loss_scale *
-  ///          gradient. Returns the loss in nats per byte, or what a recording says, NaN if nothing.
-  /// With loss_reduction = tokens it is the gradient of the sum over num_tokens, not of their mean.
+  /// Loss and gradient of one micro-batch.
+  /// Shapes   params: [padded_numel] in the parameter dtype; for 8-bit parameters the decoded
+  /// values in fp32. leaf: [padded_numel] in the gradient dtype; padding is not written.
+  /// Units    leaf is 2^log2_loss_scale * gradient. Returns the loss in nats per byte, or the
+  /// recorded one, NaN if none is recorded. With loss_reduction = tokens it is the gradient of the
+  /// sum over num_tokens, not of their mean.
   double micro_batch_grad(std::int64_t step, std::int64_t micro_batch, const TensorView& params,
                           int log2_loss_scale, const TensorView& leaf) const;
 
-  /// This rank's part of the leaf of a micro-batch that the ranks of `groups` compute together (R11, R18). Collective
-  /// over them. layout: of this TP rank; params, leaf: [its padded_numel]. Otherwise as micro_batch_grad().
+  /// This rank's part of the gradient of a micro-batch that the ranks of `groups` compute together
+  /// (R11, R18). Collective over them. layout: of this TP rank; params, leaf: [its padded_numel].
+  /// Otherwise as micro_batch_grad().
   double leaf_part(std::int64_t step, std::int64_t micro_batch,
                    const workload::ByteGptGroups& groups, const FlatLayout& layout,
                    const TensorView& params, int log2_loss_scale, const TensorView& leaf) const;
 
-  /// Tokens of a micro-batch; with loss_reduction = tokens they differ from one to the next.
+  /// Tokens of a micro-batch; with loss_reduction = tokens the numbers differ.
   std::int64_t num_tokens(std::int64_t micro_batch) const;
 
   /// Whether a micro-batch gives a tensor a gradient. With idle_tensors every third tensor is unused in even steps, and
@@ -100,7 +103,7 @@ class Experiment {
   bool has_grad(std::int64_t step, std::int64_t micro_batch, std::int64_t tensor) const;
 
  private:
-  /// What the model of a micro-batch reads, and the factor of its gradient.
+  /// Input of the model for a micro-batch, and the factor of its gradient.
   struct Input {
     Span<const std::uint8_t> tokens;
     float scale;
@@ -113,12 +116,12 @@ class Experiment {
   bool overflows(std::int64_t step, std::int64_t micro_batch) const;
 
   std::string workload_;
-  std::string recipe_;  // of which config is the outcome
+  std::string recipe_;  // config_ is the configuration under it
   RunConfig config_;
   DType dtype_;
   workload::Text text_;
   workload::ByteGptShape shape_;
-  std::shared_ptr<const workload::RecordedGradients> recorded_;  // instead of the model, if there
+  std::shared_ptr<const workload::RecordedGradients> recorded_;  // replaces the model if set
   FlatLayout layout_;
   ParamGroups groups_;
   ClipGroups clip_groups_;

@@ -9,7 +9,7 @@
 namespace zeroproof::verification {
 namespace {
 
-/// Errors (ErrorCode::config): a part that is not among those known in its place. An empty last part ends a pattern.
+/// Errors (ErrorCode::config): a part with an unknown value. An empty last part ends a pattern.
 void check_parts(const std::vector<std::string>& parts, const IdGrammar& grammar) {
   for (std::size_t i = 0; i < std::min(parts.size(), grammar.size()); ++i) {
     if (parts[i].empty() && i + 1 == parts.size()) return;
@@ -17,7 +17,7 @@ void check_parts(const std::vector<std::string>& parts, const IdGrammar& grammar
         grammar[i].known({parts.begin(), parts.begin() + static_cast<std::ptrdiff_t>(i)});
     if (known.empty() || std::find(known.begin(), known.end(), parts[i]) != known.end()) continue;
     fail(ErrorCode::config, grammar[i].what + " '" + parts[i] + "' does not exist",
-         "the case id names nothing that can run",
+         "no case has such an id",
          suggestion(parts[i], known, known.size() > 8 ? "zeroproof list shows ids" : ""));
   }
 }

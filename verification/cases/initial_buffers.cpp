@@ -17,7 +17,7 @@ void fill(InitialBuffers::Values& values, const FlatLayout& layout, const RunCon
       const auto index = static_cast<std::size_t>(i);
       values.exp_avg[index] = seeded ? first.bell(index) * 1e-3F : 0.0F;
       values.exp_avg_sq[index] = seeded ? second.uniform(index) * 1e-5F : 0.0F;
-      // Above some of the second moments to come and below others.
+      // Above some of the later second moments and below others.
       values.max_exp_avg_sq[index] = seeded ? third.uniform(index) * 1e-4F : 0.0F;
       values.momentum_buffer[index] = seeded ? third.bell(index) * 1e-3F : 0.0F;
     }

@@ -1,5 +1,5 @@
 #pragma once
-// The state before the first step: as large as the model five times, and made when somebody asks for it.
+// The state before the first step: five times the size of the model, created at the first use.
 
 #include <cstdint>
 #include <functional>
@@ -18,7 +18,8 @@ class InitialBuffers {
         momentum_buffer;  // [padded_numel]
   };
 
-  /// init: fills the parameters of master. The first caller makes them, the others wait. What init throws is thrown.
+  /// init fills the parameters of master. The first caller creates the buffers, concurrent callers
+  /// wait. Exceptions of init are passed on.
   const Values& get(const FlatLayout& layout, const RunConfig& config,
                     const std::function<void(std::vector<float>& master)>& init);
 

@@ -6,11 +6,11 @@
 
 namespace zeroproof::verification {
 
-/// Whether a candidate makes parameters in 8 bits (R24).
+/// Whether a candidate supports parameters in 8 bits (R24).
 bool makes_scales(Implementation implementation);
 
-/// Why a case cannot run on this machine; "" if it can, as far as can be told before it runs. other_hosts: ranks that
-/// are processes may be elsewhere.
+/// Why a case cannot run on this machine; "" if no reason is found before it runs. other_hosts:
+/// ranks that are processes may run on other hosts.
 std::string obstacle(const CaseSpec& spec, bool other_hosts);
 
 }  // namespace zeroproof::verification

@@ -1,5 +1,5 @@
 #pragma once
-// Where a run's one planted infinity is.
+// The position of a run's planted infinity.
 
 #include <cstdint>
 
@@ -8,11 +8,12 @@
 
 namespace zeroproof::verification {
 
-/// The tensor run.overflow_tensor names, or the last one that has elements; -1 if none has. Errors
+/// The tensor of run.overflow_tensor, or the last one that has elements; -1 if none has. Errors
 /// (ErrorCode::config): there is no such tensor, or it has no elements.
 std::int64_t overflow_tensor(const RunConfig& config, const FlatLayout& layout);
 
-/// Makes the last element of a tensor infinite; nothing for -1. leaf: [padded_numel], fp16 or fp32.
+/// Makes the last element of a tensor infinite; no effect for -1. leaf: [padded_numel], fp16 or
+/// fp32.
 void plant_infinity(const FlatLayout& layout, std::int64_t tensor, const TensorView& leaf);
 
 }  // namespace zeroproof::verification

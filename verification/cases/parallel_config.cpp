@@ -8,7 +8,7 @@
 namespace zeroproof::verification {
 namespace {
 
-/// What follows `prefix`, or nothing if the text starts otherwise.
+/// The text after `prefix`; empty if the text does not begin with it.
 std::optional<std::string> after(const std::string& text, const std::string& prefix) {
   if (text.rfind(prefix, 0) != 0) return std::nullopt;
   return text.substr(prefix.size());
@@ -23,7 +23,7 @@ std::int64_t count_of(const std::string& text, const std::string& what) {
   return value;
 }
 
-/// The shortest text that is read as the same number.
+/// The shortest text that parses to the same number.
 std::string shortest(double value) {
   char text[32];
   return {text, std::to_chars(text, text + sizeof(text), value).ptr};
@@ -33,8 +33,8 @@ double fraction_of(const std::string& text) {
   double value = -1;
   const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   ZP_CHECK(error == std::errc{} && rest == text.data() + text.size() && value >= 0 && value <= 1,
-           ErrorCode::config, "offload '" + text + "' is no fraction",
-           "it says how much of a rank's state lies elsewhere",
+           ErrorCode::config, "offload '" + text + "' is not a fraction",
+           "it is the fraction of a rank's state that is offloaded",
            "use a number from 0 to 1, as in offload:0.5");
   return value;
 }
@@ -94,7 +94,7 @@ bool ParallelConfig::read(const std::string& part) {
   } else if (const auto text = after(part, "instances:")) {
     const std::int64_t count = count_of(*text, "instances");
     ZP_CHECK(count >= 1 && count <= 4096, ErrorCode::config,
-             "a case has " + *text + " optimizer instances", "ranks are dealt out to them",
+             "a case has " + *text + " optimizer instances", "there must be at least one",
              "use 1 to 4096");
     instances = static_cast<int>(count);
   } else if (const auto text = after(part, "persistent:")) {
@@ -111,7 +111,7 @@ ProcessGrid ParallelConfig::grid_of(int world_size) const {
   ZP_CHECK(result.data_ranks() % instances == 0, ErrorCode::config,
            std::to_string(result.data_ranks()) + " data ranks do not divide into " +
                std::to_string(instances) + " optimizer instances",
-           "every instance has as many ranks as the others",
+           "all instances have the same number of ranks",
            "use a number of instances that divides them");
   return result;
 }

@@ -1,6 +1,6 @@
 #pragma once
-// How a step is dealt out over ranks, beyond its stage, world and bucket size. All of it leaves the bits alone, except
-// the way leaves are added.
+// The parallel configuration of a step beyond stage, world and bucket size. It does not change
+// bits, except by the order in which gradients are added.
 
 #include <cstdint>
 #include <optional>
@@ -23,19 +23,20 @@ struct ParallelConfig {
   bool overlap = false;
   Windows windows = Windows::off;
   Transport transport = Transport::copies;
-  Offload offload = {};  ///< its folder is no part of an id: a setting of the run
+  Offload offload = {};  ///< its folder is a setting of the run, not part of an id
 
-  /// Parts of a case id, those that are not the default: "/order:strided/layout:megatron/sum:binned/grid:2x1x2/
-  /// instances:2/persistent:64/overlap/windows:params/transport:nccl/offload:0.5/offload-order:tensors/offload-place:file/
-  /// offload-chunk:4096/offload-overlap:off/offload-grads:on". Empty for the defaults.
+  /// Non-default parts of a case id: "/order:strided/layout:megatron/sum:binned/grid:2x1x2/
+  /// instances:2/persistent:64/overlap/windows:params/transport:nccl/offload:0.5/
+  /// offload-order:tensors/offload-place:file/offload-chunk:4096/offload-overlap:off/
+  /// offload-grads:on". Empty for the defaults.
   std::string id() const;
 
-  /// Reads one part, without its slash; false if it is none of the above. Errors (ErrorCode::config): a value that
-  /// does not exist.
+  /// Parses one part without its slash; false if it is none of the above. Errors
+  /// (ErrorCode::config): an invalid value.
   bool read(const std::string& part);
 
-  /// The grid of a world: the one that was asked for, or all ranks data parallel. Errors (ErrorCode::config): the grid
-  /// or the instances do not multiply out.
+  /// The configured grid, or all ranks of the world data parallel. Errors (ErrorCode::config): the
+  /// grid or the instances do not multiply out.
   ProcessGrid grid_of(int world_size) const;
 };
 

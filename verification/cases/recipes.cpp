@@ -10,15 +10,16 @@
 namespace zeroproof::verification {
 namespace {
 
-/// Plain gradients are small, so the rules without a second moment take larger steps. Not a power of two: lr * e would
-/// then be exact, and a contraction to fused multiply-add would show nowhere.
+/// Gradients are small, so the rules without a second moment take larger steps. The rate is not a
+/// power of two: lr * e would then be exact, and a contraction to fused multiply-add would not be
+/// detected.
 void sgd(RunConfig& c) {
   c.optimizer.rule = UpdateRule::sgd;
   c.optimizer.lr = 0.3;
 }
 
-/// Every element moves by the whole rate in every step, so the rate is smaller and the decay larger than Adam's; the
-/// moving averages are those of [Lion:defaults].
+/// Every element moves by the full learning rate in every step, so the rate is smaller and the
+/// decay larger than Adam's; the moving averages are those of [Lion:defaults].
 void lion(RunConfig& c) {
   c.optimizer.rule = UpdateRule::lion;
   c.optimizer.lr = 0.3 * c.optimizer.lr;
@@ -56,7 +57,8 @@ constexpr DType bf16_only[] = {DType::bf16};
 constexpr DType with_scales[] = {DType::e4m3, DType::e5m2};
 constexpr DType with_scales_e5m2_first[] = {DType::e5m2, DType::e4m3};
 
-/// 8-bit parameters: a norm for every layout, because blocks that shards cut are what is to be seen.
+/// 8-bit parameters: a norm that works with every layout, because blocks split by shards are to be
+/// tested.
 void scaled(RunConfig& c, const ParamScaling& scaling) {
   c.scaling = scaling;
   c.optimizer.norm = NormForm::exact;
@@ -179,7 +181,7 @@ constexpr std::array<Recipe, 21> all = {{
      "8-bit parameters, scales of earlier amaxes, idle tensors left alone, exact norm",
      [](RunConfig& c) {
        ParamScaling scaling = scaling_of(ScaleRecipe::delayed);
-       scaling.history = 3;  // the oldest amax leaves it within the run
+       scaling.history = 3;  // the oldest amax is dropped within the run
        scaling.margin = 1;
        scaling.empty = EmptyAmax::roll;
        scaling.value = QuantizedValue::through_bf16;
@@ -214,7 +216,7 @@ const Recipe* find(std::string_view name) {
   return found == all.end() ? nullptr : &*found;
 }
 
-/// "adamw" of "adamw+amsgrad:on+norm:exact", and what stands behind each +.
+/// "adamw" of "adamw+amsgrad:on+norm:exact", and the text after each +.
 std::pair<std::string, std::vector<std::string>> parts_of(std::string_view recipe) {
   std::vector<std::string> words(1);
   for (const char c : recipe) {
@@ -247,7 +249,8 @@ RunConfig under_recipe(RunConfig config, const std::string& recipe) {
   if (found == nullptr) {
     std::vector<std::string> names;
     for (const Recipe& known : all) names.emplace_back(known.name);
-    fail(ErrorCode::config, "recipe '" + recipe + "' does not exist", "it says which step is run",
+    fail(ErrorCode::config, "recipe '" + recipe + "' does not exist",
+         "it is the variation of the step",
          suggestion(recipe, names, "zeroproof list --recipes shows them"));
   }
   // Options of the configured rule do not carry over to another one.

@@ -1,6 +1,7 @@
 #pragma once
-// Named variations of the step, the second part of a case id: every rule, norm form and policy in at least one. Behind
-// the name settings may follow, each with a value of settings(): "adamw+amsgrad:on+state:1001".
+// Named variations of the step, the second part of a case id; every rule, norm form and policy is
+// in at least one. Settings may follow the name, each with a value of settings():
+// "adamw+amsgrad:on+state:1001".
 
 #include <string>
 #include <string_view>
@@ -14,7 +15,7 @@ struct Recipe {
   std::string_view name;
   std::string_view summary;
   void (*apply)(RunConfig&);
-  /// The formats of parameters it can run with, the first of them where none is asked for; empty: any, as configured.
+  /// The formats of parameters it can run with, the default first; empty: any, as configured.
   Span<const DType> dtypes = {};
 };
 
@@ -24,22 +25,22 @@ Span<const Recipe> recipes();
 /// The recipe that leaves a configuration as it is: the name of its rule.
 std::string configured_recipe(const RunConfig& config);
 
-/// Settings under a recipe; as they are for the configured one. Errors (ErrorCode::config): an unknown name,
-/// setting or value.
+/// Settings under a recipe; unchanged for the configured one. Errors (ErrorCode::config): an
+/// unknown name, setting or value.
 RunConfig under_recipe(RunConfig config, const std::string& recipe);
 
-/// A recipe as a table shows it: "adamw", or with so many settings "adamw+12".
+/// The name of a recipe in tables: "adamw", or with 12 settings "adamw+12".
 std::string shown_recipe(const std::string& recipe);
 
 /// Whether the recipe can run with parameters of that dtype.
 bool recipe_allows(const std::string& recipe, DType dtype);
 
-/// The dtypes among `configured` that the recipe can run with; if there is none and the workload's own were left as
-/// they are, the recipe's first one: recipes of 8-bit parameters are about nothing else.
+/// The dtypes among `configured` that the recipe can run with. If there is none and the configured
+/// ones are the workload's defaults, the recipe's first one (8-bit recipes).
 std::vector<DType> dtypes_of(const std::string& recipe, const std::vector<DType>& configured,
                              bool own);
 
-/// Whether a case id may name it, whatever settings follow.
+/// Whether a case id may contain the name, with any settings.
 bool is_recipe(std::string_view name);
 
 }  // namespace zeroproof::verification

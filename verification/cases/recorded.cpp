@@ -7,7 +7,7 @@ namespace zeroproof::verification {
 
 RunConfig recorded_defaults(const std::string& path) {
   ZP_CHECK(!path.empty(), ErrorCode::config, "workload 'recorded' has no file",
-           "its gradients come from one", "add --gradients FILE");
+           "its gradients are read from one", "add --gradients FILE");
   const auto recorded = workload::open_recorded(path);
   RunConfig config = main_config();
   // The main job's scaler overflows twice before it backs off; a recording may have few steps.
@@ -21,7 +21,7 @@ RunConfig recorded_defaults(const std::string& path) {
 void check_recordable(const RunConfig& config) {
   ZP_CHECK(config.loss_reduction == LossReduction::mean && !config.idle_tensors, ErrorCode::config,
            "run.loss_reduction is \"tokens\" or idle_tensors is set with recorded gradients",
-           "a recording has no token counts, and a gradient for every tensor",
+           "a recording has no token counts, and has a gradient for every tensor",
            "leave both out, and record gradients of means");
 }
 
@@ -30,7 +30,7 @@ void check_recorded(const RunConfig& config, const std::string& path) {
   ZP_CHECK(config.steps <= recorded->steps(), ErrorCode::config,
            "run.steps is " + std::to_string(config.steps) + " but " + path + " has " +
                std::to_string(recorded->steps()),
-           "gradients that were not recorded cannot be compared", "use fewer steps");
+           "the gradients of later steps are not recorded", "use fewer steps");
   ZP_CHECK(config.micro_batches == recorded->micro_batches(), ErrorCode::config,
            "run.micro_batches is " + std::to_string(config.micro_batches) + " but " + path +
                " has " + std::to_string(recorded->micro_batches()),

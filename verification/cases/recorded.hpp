@@ -10,19 +10,19 @@ namespace zeroproof::verification {
 
 inline constexpr const char* recorded_workload = "recorded";
 
-/// The settings that the recording brings with it; without any those of the main job, but with a hysteresis of 1. Steps
-/// and micro-batches are those that were recorded. Errors: ErrorCode::config if `path` is empty or no recording, or its
-/// settings cannot be read; ErrorCode::io if it cannot be read.
+/// The settings in the recording; without any those of the main job, but with a hysteresis of 1.
+/// Steps and micro-batches are those recorded. Errors: ErrorCode::config if `path` is empty or no
+/// recording, or its settings cannot be read; ErrorCode::io if it cannot be read.
 RunConfig recorded_defaults(const std::string& path);
 
-/// Errors (ErrorCode::config): gradients of a run with these settings say too little to run it again.
+/// Errors (ErrorCode::config): a run with these settings cannot be repeated from its gradients.
 void check_recordable(const RunConfig& config);
 
-/// Errors (ErrorCode::config): the settings want more steps than were recorded, or another number of
-/// micro-batches.
+/// Errors (ErrorCode::config): the settings have more steps than the recording, or another number
+/// of micro-batches.
 void check_recorded(const RunConfig& config, const std::string& path);
 
-/// Stands where the text of other workloads stands: no bytes, but the path of the recording.
+/// Replaces the text of other workloads: no bytes, but the path of the recording.
 inline constexpr const char* recorded_text_kind = "gradients";
 inline workload::Text recorded_text(const std::string& path) {
   return {recorded_text_kind, path, {}};

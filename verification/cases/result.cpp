@@ -31,8 +31,8 @@ Result training_result(const CaseSpec& spec) {
 CaseSpec training_spec(const Result& result) {
   const auto spec = parse_case_id(result.id);
   ZP_CHECK(spec.has_value(), ErrorCode::internal,
-           "'" + result.id + "' is no complete id of a training case",
-           "its settings are read from it", "ask for results of the suite training only");
+           "'" + result.id + "' is not a complete id of a training case",
+           "settings are parsed from the id", "pass results of the suite training only");
   return *spec;
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// What became of a case, whatever suite it is of.
+// The result of a case of any suite.
 
 #include <array>
 #include <cstddef>
@@ -18,7 +18,7 @@
 
 namespace zeroproof::verification {
 
-/// What was compared in one phase of one buffer, over all steps and ranks.
+/// Comparisons of one buffer in one phase, over all steps and ranks.
 struct PhaseTally {
   Phase phase = Phase::prepare;
   BufferId buffer = BufferId::step_scalars;
@@ -28,34 +28,37 @@ struct PhaseTally {
   std::int64_t differing = 0;
 };
 
-/// The first place where something is not as the contract says.
+/// The first violation of the contract.
 struct Divergence {
   std::int64_t step = 0;  ///< counted from 1; 0 is the state after it was loaded
   std::optional<Phase> phase =
-      Phase::prepare;  ///< none in L-BFGS, whose steps have no phases, and in a call
+      Phase::prepare;  ///< unused in L-BFGS, whose steps have no phases, and for single calls
   int rank = 0;
   std::string buffer;
   std::string
       what;  ///< "differs from the reference", "was written in a phase that may not write it", ...
   std::int64_t shard_index =
-      -1;  ///< first element, in the rank's buffer; -1 where no element is meant
+      -1;  ///< first element, in the rank's buffer; -1 if none
   std::int64_t global_index = -1;
   std::int64_t last_global_index = -1;
   std::string parameter;
   std::string coordinates;
+  /// for a buffer that belongs to no tensor: "limb 12, of weight 2^32"; "" where words have no
+  /// names
   std::string
-      word;  ///< of a buffer that belongs to no tensor: "limb 12, of weight 2^32"; "" where words have no names
+      word;
   std::string reference_value;  ///< bits and value
   std::string candidate_value;
-  std::string exact_value;     ///< what exact arithmetic has there; "" where no bound says it
+  std::string exact_value;     ///< result of exact arithmetic; "" where no bound gives it
   std::int64_t differing = 0;  ///< elements, in this buffer on this rank in this step
   std::int64_t compared = 0;
   std::string
-      call;  ///< of one operation, which has no step and no rank: "numel 1025, offset 1, threads 1"
+      call;  ///< for one operation, without step and rank: "numel 1025, offset 1, threads 1"
   std::string
-      hint;  ///< what all elements that differ hold, and where they are (compare/hint); "" if it says nothing
+      hint;  ///< common property of all differing elements (compare/hint); "" if there is none
+  /// for a foreign update: whether any legal order of operations explains it; "" if not checked
   std::string
-      order;  ///< of somebody else's update: whether any legal order of operations explains it; "" if not asked
+      order;
   std::vector<std::pair<std::string, std::string>>
       inputs;  ///< of that element: name, bits and value
 };
@@ -72,7 +75,7 @@ struct StepTiming {
   std::int64_t steps = 0;
 };
 
-/// What the host of a rank asks its device for in one step (cuda/device_calls.hpp says what counts).
+/// Device calls of one rank in one step (cuda/device_calls.hpp lists the counted ones).
 struct StepCalls {
   std::int64_t launches = 0;
   std::int64_t graph_launches = 0;
@@ -81,20 +84,20 @@ struct StepCalls {
   std::int64_t waits = 0;
 };
 
-/// Something that was counted, and what it was computed to be before the run.
+/// A counted value, and the value predicted before the run.
 struct Planned {
   std::int64_t measured = 0;
   std::int64_t predicted = 0;
 };
 
-/// Bytes of one rank of a candidate on the host, beside those that verification/tools/plan/predict computes for it.
+/// Bytes of one rank of a host candidate, with the prediction of verification/tools/plan/predict.
 struct RankBytes {
-  /// The most a rank held of one class of memory at once.
+  /// The peak of one class of memory on a rank.
   struct Class {
     std::string name;  ///< "master", "grad_nodes", ...
     Planned bytes;
   };
-  /// What a rank sent in all steps, by the ranks and the collective it was sent with.
+  /// Bytes sent by a rank in all steps, by group and collective.
   struct Wire {
     std::string group;       ///< "shards", "instances", "tp"
     std::string collective;  ///< "all_gather", ...
@@ -106,7 +109,7 @@ struct RankBytes {
   std::vector<Wire> sent;
 };
 
-/// What a training case measured besides its verdict.
+/// Measurements of a training case besides its verdict.
 struct TrainingRun {
   std::vector<PhaseTally> tallies;
   std::optional<Digest> reference_hash, candidate_hash;  ///< trajectories; on rank 0
@@ -119,39 +122,41 @@ struct TrainingRun {
   std::int64_t updated_elements = 0;  ///< all of them
   std::int64_t moved_elements = 0;    ///< those that the step changed
   std::int64_t nan_elements = 0;      ///< those that were NaN already
-  std::vector<SkippedStep> skips;     ///< what is told of each skipped step
+  std::vector<SkippedStep> skips;     ///< report of each skipped step
   /// Modes free and whole: the loss of each step with either side's own parameters, mean over micro-batches.
   std::vector<double> losses, reference_losses;
-  /// Mode whole on a device: what a rank's host asks the device for in a step, from the third on. The most of all such
-  /// steps and ranks, number by number.
+  /// Mode whole on a device: device calls of a rank in a step, from the third step on; the maximum
+  /// over all such steps and ranks, number by number.
   std::optional<StepCalls> device_calls;
-  /// By rank; none on devices, of plug-ins, and before the second step has made what later ones reuse.
+  /// By rank; empty on devices, for plug-ins, and before the end of the second step, which
+  /// allocates the reused memory.
   std::vector<RankBytes> bytes;
 };
 
-/// What one rank of a training case found.
+/// Report of one rank of a training case.
 struct RankReport {
   TrainingRun run;
   std::optional<Divergence> divergence;
 };
 
-/// How far differing values are apart, in units in the last place of their format. For people who look for the cause:
-/// no verdict reads it.
+/// Distances of differing values in units in the last place of their format. Diagnostic only: no
+/// verdict uses them.
 struct UlpHistogram {
   std::array<std::int64_t, 5> counts{};  ///< 0, 1, 2, 3 to 15, 16 and more
   std::int64_t sign_or_nan = 0;          ///< signs differ, or one of the two is NaN
   std::uint64_t largest = 0;
   std::int64_t largest_index =
-      -1;  ///< the first element that is so far apart; -1 where `largest` is 0
+      -1;  ///< the first element at that distance; -1 if `largest` is 0
 
-  /// Elements of two views of one float format; integers add nothing. first_index: that of the views' first element.
+  /// Adds the elements of two views of one float format; integers are ignored. first_index: that of
+  /// the views' first element.
   void add(const TensorView& reference, const TensorView& candidate, std::int64_t first_index = 0);
 };
 
 /// "0: 12  1: 3  2: 0  3-15: 0  16+: 1  sign or NaN: 0  largest 52429".
 std::string to_string(const UlpHistogram& histogram);
 
-/// A buffer as it was: "input.grad", "reference.master", "candidate.master".
+/// A saved buffer: "input.grad", "reference.master", "candidate.master".
 struct SavedTensor {
   std::string name;
   DType dtype = DType::fp32;
@@ -164,8 +169,9 @@ struct Result {
   std::string group;      ///< within the suite: workload, operation, "lbfgs/byte_gpt_tiny/armijo"
   std::string side;       ///< what was judged: "host-fused", "host x86-64-v3", "device"
   std::string exactness;  ///< class of the operation; "bitwise" of whole runs
-  /// What results had to have: "contract" (its bits), "dialect:NAME" (those of a library), "bound" (the contract's own,
-  /// of operations and sums that have no bits), "any-order" (what any legal order may leave).
+  /// Required results: "contract" (its bits), "dialect:NAME" (the bits of a library), "bound" (the
+  /// contract's bound, for operations and sums without promised bits), "any-order" (the bound over
+  /// all legal orders).
   std::string held_to = "contract";
   Status status = Status::skipped;
   std::string reason;
@@ -180,11 +186,11 @@ struct Result {
   double worst_ratio = 0;  ///< class bounded: largest error / allowed error
   UlpHistogram ulps;       ///< operations
   std::vector<RankFlight>
-      flights;  ///< the last collectives of every rank, where one was lost or came too late
+      flights;  ///< the last collectives of every rank, if a rank was lost or late
   std::vector<SavedTensor> tensors;  ///< of the call in which the first difference was found
 };
 
-/// A training case of which nothing is known yet but what it is.
+/// A result with the identity of a training case and no outcome.
 Result training_result(const CaseSpec& spec);
 
 /// Errors (ErrorCode::internal): the result is of another suite.

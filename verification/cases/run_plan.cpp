@@ -41,8 +41,8 @@ std::vector<ImplementationMode> implementation_modes(const VerifyOptions& option
     }
   }
   ZP_CHECK(!result.empty(), ErrorCode::config,
-           "none of the implementations runs in the mode that was asked for",
-           "whole steps need fused passes, and graphs have no phases to stop at",
+           "none of the implementations runs in the requested mode",
+           "whole steps need fused passes, and graphs have no phases",
            "use --mode whole with host-fused, device-fused, device-graph or a plug-in, and "
            "lockstep or free with "
            "those that have phases");
@@ -67,7 +67,8 @@ void check_workload(const VerifyOptions& options, const std::string& workload) {
   }
   workload_defaults(workload);
   ZP_CHECK(options.gradients.empty(), ErrorCode::config,
-           "workload '" + workload + "' was asked for with --gradients", "it computes its own",
+           "workload '" + workload + "' cannot be combined with --gradients",
+           "it computes its own gradients",
            "leave one of the two out");
 }
 
@@ -79,8 +80,7 @@ RunConfig unchecked_config(const VerifyOptions& options, const std::string& work
   return config;
 }
 
-/// The recipes whose cases a workload has when none are named: the configured step, and all others where steps are
-/// cheap.
+/// The default recipes of a workload: the configured step, and all others where steps are cheap.
 std::vector<std::string> recipes_of(const VerifyOptions& options, const std::string& workload,
                                     const RunConfig& config) {
   if (!options.recipes.empty()) return options.recipes;
@@ -92,8 +92,8 @@ std::vector<std::string> recipes_of(const VerifyOptions& options, const std::str
   return names;
 }
 
-/// The same options with the recipes that ids of the pattern can have, where it says how they begin: a recipe that
-/// nobody asks for need not fit to the other settings.
+/// The same options, restricted to the recipes that can match the pattern if it gives their
+/// beginning: other recipes need not fit to the settings.
 VerifyOptions narrowed(const VerifyOptions& options, const std::string& workload,
                        const std::string& pattern) {
   const std::vector<std::string> parts = id_parts(pattern);
@@ -104,15 +104,15 @@ VerifyOptions narrowed(const VerifyOptions& options, const std::string& workload
        recipes_of(options, workload, unchecked_config(options, workload))) {
     if (recipe.starts_with(begin)) narrow.recipes.push_back(recipe);
   }
-  return narrow;  // of none: all of them, and nothing matches
+  return narrow;  // an empty list would mean all recipes; no id matches anyway
 }
 
-/// A rank by itself has nobody to share memory with.
+/// A single rank shares memory with no other rank.
 std::vector<Windows> windows_of(const RunConfig& config, const WorldSpec& world) {
   return world.size > 1 ? config.windows : std::vector<Windows>{Windows::off};
 }
 
-/// Processes with a device each have no others.
+/// Processes with one device each use NCCL only.
 std::vector<Transport> transports_of(const RunConfig& config, const WorldSpec& world) {
   return world.kind == WorldSpec::Kind::nccl ? std::vector<Transport>{Transport::nccl}
                                              : config.transport;
@@ -140,7 +140,7 @@ std::vector<Offload> offloads_of(const OffloadConfig& config) {
   return all;
 }
 
-/// The ways a configuration deals a step out over a world of this size.
+/// The parallel configurations of a world of this size.
 std::vector<ParallelConfig> places_of(const RunConfig& config, const WorldSpec& world) {
   std::vector<std::optional<ProcessGrid>> grids;
   for (const std::string& text : config.grids) {
@@ -180,7 +180,7 @@ void check_grids(const RunConfig& config) {
   }
 }
 
-/// Errors: unavailable or config if there is a world nccl:N, and no candidate that could be in it.
+/// Errors: unavailable or config for a world nccl:N without a candidate that can run in it.
 void check_device_worlds(const RunConfig& config, const VerifyOptions& options,
                          const std::vector<ImplementationMode>& implementations) {
   if (std::any_of(implementations.begin(), implementations.end(), [](const ImplementationMode& t) {
@@ -192,24 +192,24 @@ void check_device_worlds(const RunConfig& config, const VerifyOptions& options,
     if (world.kind != WorldSpec::Kind::nccl) continue;
     ZP_CHECK(!options.implementations.empty(), ErrorCode::unavailable,
              "world " + text +
-                 " was asked for and cannot run here: " + cuda::device::device_info().detail,
-             "each of its ranks has a device",
-             "leave it out, or see zeroproof doctor for what this machine can check");
-    fail(ErrorCode::config, "world " + text + " was asked for with a candidate on the host",
-         "NCCL moves what lies in the memory of devices",
+                 " cannot run here: " + cuda::device::device_info().detail,
+             "each of its ranks needs a device",
+             "leave it out; zeroproof doctor lists what this machine can run");
+    fail(ErrorCode::config, "world " + text + " cannot run a candidate on the host",
+         "NCCL transfers device memory",
          "use --impl device, device-fused or device-graph, or --world mpi:" +
              std::to_string(world.size));
   }
 }
 
-/// What the command line says of the norm stands above the recipe.
+/// The norm on the command line overrides that of the recipe.
 void set_norm(const VerifyOptions& options, RunConfig& config) {
   if (options.norm) config.optimizer.norm = *options.norm;
   if (options.max_norm) config.optimizer.max_norm = *options.max_norm;
 }
 
-/// Ranks of one instance in stage 0 with windows read each other's gradient sums where they are. Buffers on devices
-/// have no windows, but a setup that asks for them is one setup for both sides.
+/// Ranks of one instance in stage 0 with windows read each other's gradient sums in place. Device
+/// buffers have no windows, but both sides share one setup.
 bool shares_offloaded_grads(const CaseSpec& spec) {
   if (!spec.place.offload.moves_grads() || spec.stage > 0 || spec.place.windows == Windows::off)
     return false;
@@ -217,20 +217,20 @@ bool shares_offloaded_grads(const CaseSpec& spec) {
   return grid.data_ranks() / spec.place.instances > 1;
 }
 
-/// What production can keep in fewer bits (R25).
+/// Checks that production supports the state formats (R25).
 void check_state_formats(const StateFormats& formats, const CaseSpec& spec) {
   if (formats.plain()) return;
-  const char* const remedy = "keep everything in fp32, or leave that out";
+  const char* const remedy = "use fp32 state and master, or leave that setting out";
   ZP_CHECK(!spec.implementation.foreign, ErrorCode::config,
-           "state or master in fewer bits was asked for with the candidate " +
+           "state or master in fewer bits is not supported by the candidate " +
                std::string(name(spec.implementation)),
-           "our own steps alone keep them", remedy);
+           "only this project's steps support them", remedy);
   const int tp = spec.place.grid ? spec.place.grid->tp : 1;
   const bool scales = has_scales(formats.exp_avg) || has_scales(formats.exp_avg_sq);
   ZP_CHECK(
       !scales || !spec.place.offload.on() || tp == 1, ErrorCode::config,
-      "state in fp16 or e4m3 was asked for with offload on " + std::to_string(tp) + " TP ranks",
-      "they cut blocks anywhere, and chunks have whole ones",
+      "state in fp16 or e4m3 cannot be offloaded on " + std::to_string(tp) + " TP ranks",
+      "TP ranks split blocks, and chunks consist of whole blocks",
       "use bf16, one TP rank, or leave the offload out");
 }
 
@@ -246,23 +246,23 @@ RunConfig config_of(const VerifyOptions& options, const CaseSpec& spec) {
   RunConfig config = under_recipe(unchecked_config(options, spec.workload), spec.recipe);
   set_norm(options, config);
   ZP_CHECK(spec.place.grad_sum != GradSum::native || spec.mode == Mode::lockstep, ErrorCode::config,
-           "a native gradient sum was asked for in free mode",
-           "it promises no bits that a free run could be held to", "use --mode lockstep");
+           "a native gradient sum cannot be judged in free mode",
+           "it has no promised bits", "use --mode lockstep");
   ZP_CHECK(!spec.implementation.foreign || options.plugin != nullptr, ErrorCode::config,
-           "case " + spec.id() + " is that of a plug-in", "none was given", "add --plugin FILE");
+           "case " + spec.id() + " needs a plug-in", "none is loaded", "add --plugin FILE");
   ZP_CHECK(!spec.implementation.foreign || spec.mode != Mode::whole || options.plugin_steps,
-           ErrorCode::config, "whole steps of a plug-in that makes none were asked for",
-           "there is nothing to judge",
+           ErrorCode::config, "the plug-in provides no whole step",
+           "mode whole calls it",
            "give it a step (zeroproof_plugin.h), or use --mode lockstep");
   ZP_CHECK(spec.place.transport == Transport::copies || spec.implementation.space == Space::device,
            ErrorCode::config,
-           "transport of NCCL were asked for with the candidate " +
+           "transport nccl is not supported by the candidate " +
                std::string(name(spec.implementation)),
-           "they move what lies in the memory of devices",
+           "NCCL transfers device memory",
            "use device, device-fused or device-graph");
   ZP_CHECK(!shares_offloaded_grads(spec), ErrorCode::config,
-           "offloaded gradients were asked for in stage 0 with windows",
-           "ranks read each other's gradient sums where they are",
+           "offloaded gradients cannot be used in stage 0 with windows",
+           "ranks read each other's gradient sums in place",
            "use --windows off, or stage 1, 2 or 3");
   check_state_formats(config.state_formats, spec);
   take_place(config, spec);
@@ -291,7 +291,7 @@ void take_place(RunConfig& config, const CaseSpec& spec) {
 RunConfig config_of(const VerifyOptions& options, const std::string& workload) {
   RunConfig config = unchecked_config(options, workload);
   RunConfig general =
-      config;  // a recipe may bring the form of the norm that a layout or a grid asks for
+      config;  // a recipe may set the form of the norm that a layout or a grid needs
   general.layouts = {LayoutKind::contract};
   general.grids.clear();
   validate(general);
@@ -310,11 +310,11 @@ std::vector<CaseSpec> cases_of(const VerifyOptions& options, const std::string& 
       for (const std::int64_t bucket : config.bucket_numels) {
         for (const int threads : config.omp_threads) {
           for (const ParallelConfig& place : places_of(config, world)) {
-            // Only buffers on devices have transport of another kind.
+            // Only device buffers have another transport.
             if (implementation.implementation.space == Space::host &&
                 place.transport != Transport::copies)
               continue;
-            // A step that is not ours has no 8 bits: whoever asks for them is told so, and nobody else.
+            // A foreign step has no 8-bit parameters: an error only if a recipe asks for them.
             if (has_scales(dtype) && !makes_scales(implementation.implementation) &&
                 options.recipes.empty())
               continue;
@@ -343,7 +343,7 @@ std::vector<CaseSpec> cases_of(const VerifyOptions& options, const std::string& 
     under.dtypes = dtypes_of(recipe, config.dtypes, own);
     if (!under.dtypes.empty()) validate(under);
   }
-  // Only now: waking a GPU takes a second, too long to wait for being told of a typing error.
+  // Only now: initializing a GPU takes a second, and errors in names are reported before.
   const std::vector<ImplementationMode> implementations = implementation_modes(options);
   check_device_worlds(config, options, implementations);
   for (const std::string& recipe : recipes) {
@@ -362,10 +362,10 @@ std::vector<CaseSpec> cases_matching(const VerifyOptions& options, const std::st
   if (pattern.empty()) return cases_of(options, workloads.front());
   if (const auto exact = parse_case_id(pattern)) {
     check_workload(options, exact->workload);
-    config_of(options, *exact);  // an impossible case is refused before possible ones run
+    config_of(options, *exact);  // an invalid case is an error before valid ones run
     return {*exact};
   }
-  // "byte_gpt" means that workload, not every id that starts with it.
+  // "byte_gpt" selects that workload, not every id that begins with it.
   const bool is_workload = pattern == recorded_workload || is_built_in(pattern);
   if (is_workload) check_workload(options, pattern);
   const std::vector<std::string> parts = id_parts(pattern);

@@ -28,7 +28,7 @@ struct VerifyOptions {
   std::vector<std::string>
       recipes;  ///< none: as configured, and for byte_gpt_tiny every other one too
   std::vector<Implementation>
-      implementations;      ///< none: those of the host, and of a device where one answers
+      implementations;      ///< none: those of the host, and of a device if one is available
   std::vector<Mode> modes;  ///< none: the implementation's own (phases: lock-step; fused: free)
   std::string config_file;  ///< TOML, applied over the workload's defaults
   std::function<void(RunConfig&)> overrides = [](RunConfig&) {
@@ -40,29 +40,30 @@ struct VerifyOptions {
       hostfile;  ///< where mpirun starts the ranks of MPI worlds; "" for ZP_HOSTFILE, or this machine
   std::string fault;  ///< identifier of a planted fault
   std::shared_ptr<const OpCandidate>
-      plugin;                    ///< operations of somebody else, which are judged; null: none
+      plugin;                    ///< foreign operations to be judged; null: none
   bool plugin_operates = false;  ///< it has operations
   bool plugin_steps = false;     ///< it makes whole steps
   std::shared_ptr<const OpExpectation>
-      expectation;  ///< what its results are held to; null: the contract
+      expectation;  ///< required results of the plug-in; null: the contract
   bool any_order =
-      false;  ///< its updates may be computed in any order that the bound of papers/bounds.md covers
+      false;  ///< its updates may use any order covered by the bound of papers/bounds.md
   int jobs = 0;  ///< cores that cases may use; 0: those this process has
   std::vector<std::string>
       replay_flags;  ///< settings a replay line must repeat: flag, value, flag, value, ...
+  /// may be empty; called with training cases as they end, one call at a time, from any thread
   std::function<void(Span<const Result>)>
-      on_verdicts;  ///< may be empty; told of training cases as they end, one call
-                    ///< at a time, from any thread
+      on_verdicts;
+  /// may be empty; called with all cases as they end, some of them twice, from any thread
   std::function<void(Span<const Result>)>
-      on_results;  ///< may be empty; told of all cases as they end, some of them
-                   ///< twice, from any thread
+      on_results;
 
-  /// True if an implementation was asked for; or none in particular, and it is the plug-in if there is one.
+  /// True if the implementation is selected: by name or, without names, if it is the plug-in or no
+  /// plug-in is loaded.
   bool wants(Implementation implementation) const;
 };
 
-/// Leaves in the configuration's lists of dtypes, stages, orders, layouts, sums, windows, transport and grids what the case
-/// has, and no other.
+/// Restricts the configuration's lists of dtypes, stages, orders, layouts, sums, windows, transport
+/// and grids to the values of the case.
 void take_place(RunConfig& config, const CaseSpec& spec);
 
 /// Settings of a workload after configuration file and command line. Errors: ErrorCode::config.
@@ -74,12 +75,12 @@ RunConfig config_of(const VerifyOptions& options, const CaseSpec& spec);
 /// All cases of a workload: the product of recipes, implementations, worlds, stages, dtypes, buckets and threads.
 std::vector<CaseSpec> cases_of(const VerifyOptions& options, const std::string& workload);
 
-/// The cases a pattern selects: a complete id its own, the name of a workload that one's, "" those of the main job. A
-/// pattern that matches nothing is not an error here; the list is then empty.
+/// The cases a pattern selects: a complete id that case, a workload's name its cases, "" those of
+/// the main job. Empty if nothing matches.
 std::vector<CaseSpec> cases_matching(const VerifyOptions& options, const std::string& pattern);
 
-/// The shell line that runs one case again, from any folder: a forced instruction set, this program, the id and the
-/// settings that are not part of it.
+/// The shell line that runs one case again, from any folder: a forced instruction set, this
+/// program, the id and the settings outside it.
 std::string replay_line(const VerifyOptions& options, const std::string& id);
 
 }  // namespace zeroproof::verification

@@ -1,5 +1,5 @@
 #pragma once
-// Everything a run found, ready to be written as text or JSON.
+// The results of a run, to be written as text or JSON.
 
 #include <optional>
 #include <string>
@@ -17,7 +17,7 @@ struct ClipGroupStep {
   float clip_coef = 1;   ///< NaN if skipped
 };
 
-/// One step of the undistributed reference: what a loss curve shows.
+/// One step of the undistributed reference, for loss curves.
 struct TrainingStep {
   double loss = 0;       ///< mean over micro-batches, nats per byte
   double grad_norm = 0;  ///< of the default clip group; NaN if skipped
@@ -47,14 +47,14 @@ struct InputInfo {
 
 class Suite;
 
-/// What both sides share, against committed digests (judge/self_test.hpp).
+/// Code that both sides share, against committed digests (judge/self_test.hpp).
 struct SelfTest {
   std::int64_t rows = 0;
   std::vector<std::string> differing;  ///< names of rows
   std::string not_run;                 ///< why not; "" if it ran
 };
 
-/// One setting of a run with --cover, and what cases that passed visited of it.
+/// One setting of a run with --cover, and its values in passing cases.
 struct VisitedAxis {
   struct Share {
     std::int64_t visited = 0, possible = 0;
@@ -73,16 +73,16 @@ struct RunReport {
   std::vector<Result> results;       ///< in the order of the suites
   std::string held_to;  ///< "the dialect torch-cpu-fused", "any legal order"; "" for the contract
   std::vector<std::string>
-      notes;  ///< what was left out and why, a sentence each; whoever made the report prints them
+      notes;  ///< omissions with their reasons, a sentence each; the caller prints them
   std::vector<VisitedAxis> axes;  ///< with --cover
   double seconds = 0;
 
   std::int64_t count(Status status) const;
 };
 
-/// interfaces: 0 all passed, 1 something failed (a row of the self-test too; or, with strict, is mistrusted), 5 hung, 6
-/// crashed, 9 error, 4 nothing judged, or nothing that could be trusted: without a pass it is never 0. The worst one
-/// wins.
+/// Exit codes: 0 all passed, 1 a case or a row of the self-test failed (with strict also: is
+/// mistrusted), 5 hung, 6 crashed, 9 error, 4 nothing judged or everything mistrusted: never 0
+/// without a pass. The worst one is returned.
 int exit_code(const RunReport& report, bool strict);
 
 /// The report as JSON, schema "zeroproof-report/2" (report/report.schema.json), with a line break at
@@ -103,8 +103,8 @@ std::string to_html(const RunReport& report, bool strict);
 /// How the text report looks.
 struct TextStyle {
   bool colour = false;
-  bool rows = false;   ///< a row for every case, step and buffer, besides what they come to
-  bool bytes = false;  ///< and what every rank held and sent
+  bool rows = false;   ///< a row for every case, step and buffer, besides the totals
+  bool bytes = false;  ///< and the memory and traffic of every rank
 };
 
 /// Tables for people, at most 100 columns wide.

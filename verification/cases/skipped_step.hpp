@@ -1,5 +1,5 @@
 #pragma once
-// What is told of a step that was skipped (R14).
+// Report of a skipped step (R14).
 
 #include <cstdint>
 #include <string>
@@ -13,7 +13,7 @@ namespace zeroproof::verification {
 struct NonfiniteTensor {
   std::string name;
   std::int64_t numel = 0;  ///< undistributed
-  GradStats stats;         ///< over all its elements, wherever they are
+  GradStats stats;         ///< over all its elements on all ranks
 
   bool operator==(const NonfiniteTensor&) const = default;
 };

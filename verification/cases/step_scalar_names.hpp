@@ -1,5 +1,5 @@
 #pragma once
-// What the words of StepScalars are called, where they are shown or written.
+// Names of the words of StepScalars, for reports.
 
 #include <array>
 #include <string_view>

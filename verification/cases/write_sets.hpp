@@ -4,9 +4,9 @@
 
 namespace zeroproof::verification {
 
-/// Whether a phase may change a piece of storage. A candidate that reuses one gradient buffer for G, g1 and g
-/// lists it as grad_sum; one that fuses the cast into the update writes param_shard there; one that folds the
-/// norm into the finite check writes the limbs there.
+/// Whether a phase may change a storage. A candidate that reuses one gradient buffer for G, g1 and
+/// g lists it as grad_sum; one that fuses the cast into the update writes param_shard there; one
+/// that folds the norm into the finite check writes the limbs there.
 constexpr bool may_write(Phase phase, BufferId storage) {
   using B = BufferId;
   switch (phase) {

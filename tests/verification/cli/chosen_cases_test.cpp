@@ -79,9 +79,8 @@ TEST_CASE("what was asked for by name must be able to run") {
     expect_refusal("list byte_gpt_tiny --impl device", "cannot run here", 3);
     expect_refusal("verify byte_gpt_tiny/adamw/device/stage1/self/bf16/lockstep/bucket:4096/omp:1",
                    "cannot run here", 3);
-    expect_refusal("verify byte_gpt_tiny --world nccl:2",
-                   "world nccl:2 was asked for and cannot run here", 3);
-    expect_refusal("list byte_gpt_tiny --world self,nccl:2", "each of its ranks has a device", 3);
+    expect_refusal("verify byte_gpt_tiny --world nccl:2", "world nccl:2 cannot run here", 3);
+    expect_refusal("list byte_gpt_tiny --world self,nccl:2", "each of its ranks needs a device", 3);
     expect_refusal("verify byte_gpt_tiny --world nccl:2 --impl device-graph", "cannot run here", 3);
     expect_refusal("verify op/clip/device/cuda/fill:wide",
                    "op/clip/device/cuda/fill:wide was asked for", 3);

@@ -226,8 +226,8 @@ TEST_CASE("bundles that cannot be run again") {
   refused(edited("contract", 1), "numeric contract 1");
   refused(edited("contract", "two"), "is damaged");
   std::ofstream(bundle.parent_path() / "outside.toml") << "[run]\nsteps = 3\n";
-  refused(edited("config_file", "../outside.toml"), "lacks its file");
-  refused(edited("text_file", "text.bin"), "lacks its file");
+  refused(edited("config_file", "../outside.toml"), "has no file");
+  refused(edited("text_file", "text.bin"), "has no file");
   refused(edited("flags", {"--banana", "1"}), "--banana");
   refused(edited("flags", {"--seed"}), "--seed");
   refused(edited("id", "op/no_such_op/host/x86-64/fill:wide"), "no_such_op");

@@ -158,9 +158,9 @@ TEST_CASE("recorded: incompatible flags are rejected") {
   expect_refusal("verify --text README.md --gradients " + file,
                  "--text was given with --gradients");
   expect_refusal("verify byte_gpt_tiny --gradients " + file,
-                 "'byte_gpt_tiny' was asked for with --gradients");
+                 "'byte_gpt_tiny' cannot be combined with --gradients");
   const std::string id = "/adamw/host/stage1/self/bf16/lockstep/bucket:1024/omp:1";
-  expect_refusal("verify byte_gpt" + id + " --gradients " + file, "'byte_gpt' was asked for");
+  expect_refusal("verify byte_gpt" + id + " --gradients " + file, "'byte_gpt' cannot be combined");
   expect_refusal("verify recorded", "add --gradients FILE");
   expect_refusal("verify recorded" + id, "add --gradients FILE");
   CHECK(run_cli("verify recorded" + id + " --gradients " + file).exit_code ==

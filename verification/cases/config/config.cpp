@@ -15,9 +15,9 @@ RunConfig main_config() {
   RunConfig config;
   config.optimizer.lr = 2e-3;
   config.optimizer.beta2 = 0.95F;
-  // The scale starts above what fp16 leaves of this model can hold, so the first two steps overflow by
-  // arithmetic. The second one uses up the hysteresis, and 2^12 is then low enough for the three growths of
-  // the remaining steps.
+  // The initial scale is too large for the fp16 gradients of this model, so the first two steps
+  // overflow. The second overflow uses up the hysteresis, and 2^12 is then low enough for the three
+  // growths of the remaining steps.
   config.scaler.kind = LossScalerKind::dynamic;
   config.scaler.log2_initial = 20;
   config.scaler.log2_backoff = 8;
@@ -31,14 +31,15 @@ RunConfig tiny_config() {
   RunConfig config = main_config();
   config.steps = 6;
   config.micro_batches =
-      7;  // three nodes are left to fold, the smallest number whose order matters
+      7;  // three nodes remain to be folded, the smallest number for which order matters
   config.worlds = {"self", "threads:3", "mpi:2"};
   config.bucket_numels = {4096};
   config.initial_state = InitialState::seeded;
   config.model = {2, 15, 3, 37, 13};
   config.optimizer.lr = 1e-2;
   config.optimizer.max_norm = 0.52;  // binds on some steps only
-  // One element on one rank overflows, in every dtype: a check that misses an element or a rank shows.
+  // One element on one rank overflows, in every dtype, so a check that misses an element or a rank
+  // is detected.
   config.overflow_step = 3;
   config.scaler.log2_initial = 12;
   config.scaler.log2_backoff = 1;
@@ -51,11 +52,11 @@ void apply_toml_file(RunConfig& config, const std::string& path) {
   require_regular_file(path, "configuration file");
   std::ifstream file(path, std::ios::binary);
   require_config(file.good(), "configuration file " + path + " cannot be read",
-                 "the run needs its settings", "check the path and its permissions");
+                 "the file has the settings of the run", "check the path and its permissions");
   std::ostringstream content;
   if (file.peek() != std::ifstream::traits_type::eof()) content << file.rdbuf();
   require_config(!file.bad() && content.good(), "configuration file " + path + " cannot be read",
-                 "reading it failed midway", "check the disk and run again");
+                 "a read failed", "check the disk and run again");
   apply_toml(config, content.str(), path);
 }
 
@@ -64,7 +65,7 @@ DType parse_param_dtype(const std::string& text) {
     if (name(dtype) == text) return dtype;
   }
   fail(ErrorCode::config, "parameter dtype '" + text + "' does not exist",
-       "it decides the cast of every step", "use bf16, fp16, fp32, e4m3 or e5m2");
+       "it is the format that every step casts to", "use bf16, fp16, fp32, e4m3 or e5m2");
 }
 
 std::size_t index_of_name(const std::string& key, const std::string& text,
@@ -75,7 +76,7 @@ std::size_t index_of_name(const std::string& key, const std::string& text,
     choices.emplace_back(names[i]);
   }
   const std::string near = nearest(text, choices);
-  fail(ErrorCode::config, key + " '" + text + "' does not exist", "it has to be " + one_of(names),
+  fail(ErrorCode::config, key + " '" + text + "' does not exist", "it must be " + one_of(names),
        near.empty() ? "use one of them" : "did you mean \"" + near + "\"?");
 }
 

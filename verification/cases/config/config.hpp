@@ -1,5 +1,5 @@
 #pragma once
-// What a run is made of: model, data order, optimizer, scaler, and the worlds it is repeated in.
+// Settings of a run: model, data order, optimizer, scaler, and the worlds in which it is repeated.
 
 #include <cstdint>
 #include <string>
@@ -27,11 +27,12 @@ struct ModelConfig {
   int context = 64;  ///< tokens of one micro-batch
 };
 
-/// Moments and counter before the first step: all zero, or generic values by which a lost or reset state
-/// shows.
+/// Moments and counter before the first step: all zero, or generic values, so that a lost or reset
+/// state is detected.
 enum class InitialState : std::uint8_t { zero, seeded };
 
-/// Where a part of every rank's state lives (common/step/offload.hpp); lists as those of RunConfig.
+/// Where a part of every rank's state is stored (common/step/offload.hpp); lists as those of
+/// RunConfig.
 struct OffloadConfig {
   std::vector<double> fractions = {0};
   std::vector<OffloadOrder> orders = {OffloadOrder::flat};
@@ -67,9 +68,10 @@ struct RunConfig {
   std::int64_t initial_step =
       -1;  ///< steps applied before the run; -1: 7 if the state is seeded, else 0
   std::int64_t overflow_step =
-      0;  ///< in this step one element of one leaf is made infinite; 0: never
+      0;  ///< in this step one element of one gradient is made infinite; 0: never
+  /// the tensor whose last element that is; "": the last tensor that has elements
   std::string
-      overflow_tensor;  ///< whose last element that is; "": the last tensor that has elements
+      overflow_tensor;
   bool idle_tensors =
       false;  ///< some tensors get no gradient in some steps, or from some micro-batches
   LossReduction loss_reduction = LossReduction::mean;
@@ -82,11 +84,12 @@ struct RunConfig {
   ModelConfig model;
   ParamScaling scaling;  ///< used with e4m3 and e5m2; other parameters have no scales
   OptimizerHyper optimizer;
-  StateFormats state_formats;  ///< of what is kept from step to step (R25)
+  StateFormats state_formats;  ///< of the state between steps (R25)
   LossScalerConfig scaler;     ///< used with fp16; bf16 and fp32 run without one
   ScheduleConfig schedule;
-  std::vector<GroupRule> param_groups;     ///< in order: the first one that matches a tensor has it
-  std::vector<ClipGroupRule> clip_groups;  ///< the same; whatever its param group is
+  /// in order: the first rule that matches a tensor applies
+  std::vector<GroupRule> param_groups;
+  std::vector<ClipGroupRule> clip_groups;  ///< the same, independent of param groups
 };
 
 /// Defaults of the main job (workload byte_gpt): the values of verification/cases/config/defaults.toml.
@@ -96,17 +99,17 @@ RunConfig main_config();
 /// state.
 RunConfig tiny_config();
 
-/// Overwrites what the TOML text sets; groups replace those of their kind that were there, all together. Errors
-/// (ErrorCode::config), all with file, line and key: malformed TOML, an unknown key (with the nearest valid
-/// one), a value of the wrong type. Whether values make sense together is asked by validate(), which knows no
-/// file.
+/// Applies the settings in a TOML text; its groups replace all earlier groups of their kind. Errors
+/// (ErrorCode::config), all with file, line and key: malformed TOML, an unknown key (with the
+/// nearest valid one), a value of the wrong type. validate() checks afterwards whether the values
+/// fit together.
 void apply_toml(RunConfig& config, std::string_view text, const std::string& file_name);
 
 /// The same from a file. Errors: also when the file cannot be read.
 void apply_toml_file(RunConfig& config, const std::string& path);
 
-/// Checks values against each other and against the contract's ranges, as far as no model is needed: which
-/// tensors a group matches is asked by make_param_groups(). Errors: ErrorCode::config.
+/// Checks values against each other and against the contract's ranges, as far as no model is
+/// needed; make_param_groups() checks which tensors a group matches. Errors: ErrorCode::config.
 void validate(const RunConfig& config);
 
 /// fp32, bf16, fp16, e4m3 or e5m2. Errors: ErrorCode::config.
@@ -116,12 +119,12 @@ DType parse_param_dtype(const std::string& text);
 inline constexpr DType param_dtypes[] = {DType::fp32, DType::bf16, DType::fp16, DType::e4m3,
                                          DType::e5m2};
 
-/// The value of an enumeration with names_of() that `text` names; `key` is what it was given for. Errors
-/// (ErrorCode::config): there is none; says all names, and the nearest one.
+/// The value of an enumeration with names_of() whose name is `text`; `key` is its setting. Errors
+/// (ErrorCode::config): no such name; the message lists all names and suggests the nearest one.
 template <class Choice>
 Choice parse_choice(const std::string& key, const std::string& text);
 
-/// What parse_choice() is made of: the index of `text` among `names`.
+/// The index of `text` among `names`, for parse_choice().
 std::size_t index_of_name(const std::string& key, const std::string& text,
                           Span<const std::string_view> names);
 

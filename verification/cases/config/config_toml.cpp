@@ -1,4 +1,4 @@
-// TOML into RunConfig: one row per key, so that the list of valid keys and the code cannot drift apart.
+// TOML into RunConfig, one row per key. The rows are also the list of valid keys.
 
 #include <algorithm>
 #include <string>
@@ -170,7 +170,7 @@ Keys<RunConfig> training_keys() {
        [](RunConfig& c, const Value& v) { c.optimizer.norm = choice<NormForm>(v); }},
       {"optimizer.clip_value",
        [](RunConfig& c, const Value& v) {
-         // TOML has no word for "absent", so 0 stands for it here as it does for max_norm.
+         // TOML has no null, so 0 means absent here, as it does for max_norm.
          const double value = v.number();
          c.optimizer.clip_value = value == 0 ? std::nullopt : std::optional(value);
        }},
@@ -215,7 +215,7 @@ TomlFile parse(std::string_view text, const std::string& file_name) {
     fail(ErrorCode::config,
          file_name + ":" + std::to_string(error.line) + ": not valid TOML: " + error.what(),
          "the settings cannot be read",
-         "mend that line; verification/cases/config/defaults.toml is an example");
+         "correct that line; verification/cases/config/defaults.toml is an example");
   }
 }
 
@@ -274,10 +274,10 @@ class Reader {
   [[noreturn]] void unknown(const std::string& key, const TomlNode& node) const {
     const std::string place = file_ + ":" + std::to_string(node.line());
     fail(ErrorCode::config, place + ": unknown key " + key,
-         "a misspelt setting would silently do nothing", remedy(key));
+         "a misspelt setting would be ignored", remedy(key));
   }
 
-  /// In a section that exists only the rest of the key can be wrong, however much of it the section makes up.
+  /// In an existing section only the rest of the key can be wrong.
   std::string remedy(const std::string& key) const {
     const std::string section = key.substr(0, key.find('.') + 1);
     std::vector<std::string> rest;

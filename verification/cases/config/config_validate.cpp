@@ -19,7 +19,7 @@ void validate_optimizer(const OptimizerHyper& o) {
                  "it scales every update", "use a finite number of 0 or more");
   for (const auto& [key, beta] : {std::pair{"beta1", o.beta1}, std::pair{"beta2", o.beta2}}) {
     require_config(beta >= 0 && beta < 1, std::string("optimizer.") + key + " is " + shown(beta),
-                   "it is the weight of the past in a moving average", "use a value in [0, 1)");
+                   "it is the decay of a moving average", "use a value in [0, 1)");
   }
   for (const auto& [key, beta] : {std::pair{"beta1", o.beta1}, std::pair{"beta2", o.beta2}}) {
     require_config(1.0 - static_cast<double>(beta) >= 0x1p-23,
@@ -32,12 +32,12 @@ void validate_optimizer(const OptimizerHyper& o) {
                  "use a normal positive fp32 number such as 1e-8");
   require_config(std::isfinite(o.weight_decay) && o.weight_decay >= 0,
                  "optimizer.weight_decay is " + shown(o.weight_decay),
-                 "it pulls every parameter towards zero", "use a finite number of 0 or more");
+                 "a negative decay increases the parameters", "use a finite number of 0 or more");
   for (const auto& [key, value] :
        {std::pair{"momentum", o.momentum}, std::pair{"dampening", o.dampening}}) {
     require_config(value >= 0 && value <= 1,
                    std::string("optimizer.") + key + " is " + shown(value),
-                   "it is a weight of the momentum buffer's sum", "use a value in [0, 1]");
+                   "it is the dampening of the momentum buffer", "use a value in [0, 1]");
   }
   const RuleTraits& rule = traits_of(o.rule);
   require_config(rule.momentum_buffer || (o.momentum == 0 && o.dampening == 0),
@@ -46,20 +46,20 @@ void validate_optimizer(const OptimizerHyper& o) {
                  "set optimizer.rule to \"sgd\", or leave both at 0");
   require_config(!o.nesterov || (rule.momentum_buffer && o.momentum > 0 && o.dampening == 0),
                  "optimizer.nesterov is true",
-                 "it looks ahead along a momentum buffer that is not dampened",
+                 "Nesterov momentum needs a momentum buffer without dampening",
                  "use the rule sgd with momentum above 0 and dampening 0");
   require_config(!o.amsgrad || rule.exp_avg_sq,
                  "optimizer.amsgrad is true with the rule " + std::string(rule.name),
-                 "that rule has no second moment to take the maximum of", "use adamw or adam");
+                 "that rule has no second moment", "use adamw or adam");
   require_config(
       !o.clip_value || (std::isfinite(*o.clip_value) && static_cast<float>(*o.clip_value) > 0 &&
                         std::isfinite(static_cast<float>(*o.clip_value))),
       "optimizer.clip_value is " + shown(o.clip_value.value_or(0)),
-      "every element is clipped to plus or minus this",
+      "elements are clipped to plus or minus this value",
       "use a positive fp32 number, or leave it out");
   require_config(!o.max_norm || (std::isfinite(*o.max_norm) && *o.max_norm >= 0),
                  "optimizer.max_norm is " + shown(o.max_norm.value_or(0)),
-                 "a negative limit would turn every gradient around",
+                 "a negative limit would change the sign of every gradient",
                  "use a positive number, or 0 for no clipping");
 }
 
@@ -69,10 +69,10 @@ void validate_model(const ModelConfig& m) {
         std::pair{"hidden", m.hidden}, std::pair{"context", m.context}}) {
     require_config(value >= 1 && value <= 65536,
                    std::string("model.") + key + " is " + std::to_string(value),
-                   "every dimension of the model counts something", "use a value from 1 to 65536");
+                   "it is a size of the model", "use a value from 1 to 65536");
   }
   require_config(m.width % m.heads == 0,
-                 "model.width " + std::to_string(m.width) + " does not divide by model.heads " +
+                 "model.width " + std::to_string(m.width) + " is not divisible by model.heads " +
                      std::to_string(m.heads),
                  "every head has width / heads channels", "change one of the two");
 }
@@ -81,19 +81,19 @@ void validate_scaler(const LossScalerConfig& s, std::int64_t divisor, bool token
   for (const auto& [key, value] :
        {std::pair{"growth_interval", s.growth_interval}, std::pair{"hysteresis", s.hysteresis}}) {
     require_config(value >= 1, std::string("loss_scaler.") + key + " is " + std::to_string(value),
-                   "it counts steps", "use 1 or more");
+                   "it is a number of steps", "use 1 or more");
   }
   require_config(s.log2_growth >= 1,
                  "loss_scaler.growth_factor is 2^" + std::to_string(s.log2_growth),
-                 "the scale must grow by it", "use 2 or more");
+                 "the scale is multiplied by it to grow", "use 2 or more");
   require_config(s.log2_backoff >= 1,
                  "loss_scaler.backoff_factor is 2^" + std::to_string(-s.log2_backoff),
-                 "the scale must shrink by it", "use 0.5 or less");
+                 "the scale is multiplied by it to shrink", "use 0.5 or less");
   require_config(s.log2_min <= s.log2_initial && s.log2_initial <= s.log2_max,
                  "loss_scaler.initial_loss_scale 2^" + std::to_string(s.log2_initial) +
                      " is outside 2^" + std::to_string(s.log2_min) + " to 2^" +
                      std::to_string(s.log2_max),
-                 "the scale never leaves that range",
+                 "the scale is limited to that range",
                  "move min_loss_scale, max_loss_scale or the initial value");
   require_config(
       s.log2_min >= -126, "loss_scaler.min_loss_scale is 2^" + std::to_string(s.log2_min),
@@ -110,22 +110,22 @@ void validate_offload(const OffloadConfig& o) {
   require_config(!o.fractions.empty() && !o.orders.empty() && !o.places.empty() &&
                      !o.chunk_numels.empty() && !o.overlaps.empty() && !o.grads.empty(),
                  "one of offload.fractions, orders, places, chunk_numels, overlaps, grads is empty",
-                 "nothing would be judged", "give at least one value each");
+                 "no case would remain", "give at least one value each");
   for (const double fraction : o.fractions) {
     require_config(fraction >= 0 && fraction <= 1, "offload.fractions has " + shown(fraction),
-                   "it is a part of the elements a rank keeps state for",
+                   "it is a fraction of a rank's state elements",
                    "use numbers from 0 to 1");
   }
   for (const std::int64_t numel : o.chunk_numels) {
     require_config(numel >= 1, "offload.chunk_numels has " + std::to_string(numel),
-                   "state travels in chunks", "use 1 or more elements");
+                   "state is transferred in chunks", "use 1 or more elements");
   }
 }
 
-/// Process grids and layouts, and what they ask of the norm and of the gradient sum.
+/// Process grids and layouts, and their requirements on the norm and the gradient sum.
 void validate_ranks(const RunConfig& config) {
   require_config(config.instances >= 1, "run.instances is " + std::to_string(config.instances),
-                 "the data ranks are split into that many optimizer instances", "use 1 or more");
+                 "it is the number of optimizer instances", "use 1 or more");
   require_config(config.persistent_numel >= 0,
                  "run.persistent_numel is " + std::to_string(config.persistent_numel),
                  "tensors of at most that many elements stay whole", "use 0 (none) or more");
@@ -134,20 +134,21 @@ void validate_ranks(const RunConfig& config) {
     require_config(
         layout == LayoutKind::contract || !chunks,
         "optimizer.norm is \"chunk1024\" with the layout \"" + std::string(name(layout)) + "\"",
-        "that layout cuts inside chunks, rule R12",
+        "that layout splits chunks, rule R12",
         "set optimizer.norm to \"exact\", \"inf\" or \"one\"");
   }
   for (const std::string& text : config.grids) {
     const ProcessGrid grid = parse_grid(text);
     require_config(grid.tp == 1 || !chunks,
                    "optimizer.norm is \"chunk1024\" with the process grid " + text,
-                   "tensor parallelism cuts inside chunks, rule R12",
+                   "tensor parallelism splits chunks, rule R12",
                    "set optimizer.norm to \"exact\", \"inf\" or \"one\"");
     require_config(grid.data_ranks() % config.instances == 0,
                    "run.instances " + std::to_string(config.instances) + " does not divide the " +
                        std::to_string(grid.data_ranks()) + " data ranks of the process grid " +
                        text,
-                   "instances have equally many ranks, rule R11", "change one of the two");
+                   "all instances have the same number of ranks, rule R11",
+                   "change one of the two");
     const bool binned =
         std::ranges::find(config.grad_sums, GradSum::binned) != config.grad_sums.end();
     require_config(!binned || grid.data_ranks() / config.instances % grid.cp == 0,
@@ -159,7 +160,7 @@ void validate_ranks(const RunConfig& config) {
     require_config(
         !halves || (grid.cp == 1 && grid.tp == 1),
         "run.dtypes has \"fp16\" with the process grid " + text,
-        "its leaves are rounded to 16 bits, and the parts that CP and TP ranks have of one cannot "
+        "its gradients are rounded to 16 bits, and the parts of one on CP and TP ranks cannot "
         "be, rule R11",
         "set run.dtypes to [\"bf16\"] or [\"fp32\"]");
   }
@@ -171,20 +172,20 @@ void validate_ranks(const RunConfig& config) {
   }
 }
 
-/// Of whatever recipe: a value that is out of range is wrong also where nobody reads it.
+/// Checked for every recipe: a value out of range is an error even where it is not used.
 void validate_scaling(const ParamScaling& s) {
   require_config(
       std::isfinite(s.epsilon) && s.epsilon >= 0, "scaling.epsilon is " + shown(s.epsilon),
-      "it takes the place of a smaller amax, rule R22", "use a finite fp32 number of 0 or more");
+      "it replaces a smaller amax, rule R22", "use a finite fp32 number of 0 or more");
   require_config(s.margin >= 0 && s.margin <= 64, "scaling.margin is " + std::to_string(s.margin),
-                 "it is a number of bits of room, rule R22", "use 0 to 64");
+                 "it is a number of spare exponent bits, rule R22", "use 0 to 64");
   require_config(s.history >= 1 && s.history <= 1024,
                  "scaling.history is " + std::to_string(s.history),
-                 "the first slot collects, and more than 1024 steps are not looked back, rule R22",
+                 "it has one slot for the current step and up to 1023 earlier ones, rule R22",
                  "use 1 to 1024");
 }
 
-/// No group's floor lies above its rate, and none divides by a rate of 0.
+/// No group's min_lr is above its lr, and no lr that divides is 0.
 void validate_floors(const RunConfig& config) {
   if (config.schedule.decay == DecayShape::constant || config.schedule.decay == DecayShape::table)
     return;
@@ -196,7 +197,7 @@ void validate_floors(const RunConfig& config) {
     const std::string whose = group.name.empty() ? "" : " of param group '" + group.name + "'";
     require_config(floor <= rate,
                    "min_lr " + shown(floor) + whose + " is above its lr " + shown(rate),
-                   "the rate would rise where the schedule lets it fall",
+                   "the rate would increase during the decay of the schedule",
                    "lower min_lr in [schedule] or [[param_group]]");
   }
 }
@@ -217,14 +218,14 @@ void validate(const RunConfig& config) {
           !config.transport.empty(),
       "one of run.stages, worlds, dtypes, bucket_numels, omp_threads, orders, layouts, grad_sums, "
       "windows, transport is empty",
-      "nothing would be judged", "give at least one value each");
+      "no case would remain", "give at least one value each");
   require_config(config.initial_step >= -1 && config.initial_step <= 4'000'000'000,
                  "run.initial_step is " + std::to_string(config.initial_step),
                  "stochastic rounding counts steps in 32 bits, rule R8",
                  "use -1 (7 with a seeded state, else 0) to 4000000000");
   require_config(config.overflow_step >= 0,
                  "run.overflow_step is " + std::to_string(config.overflow_step),
-                 "it is the number of a step", "use 0 (never) or the number of a step");
+                 "it is a step number", "use 0 (never) or the number of a step");
   for (const int stage : config.stages) {
     require_config(stage >= 0 && stage <= 3,
                    "ZeRO stage " + std::to_string(stage) + " does not exist",
@@ -233,17 +234,17 @@ void validate(const RunConfig& config) {
   for (const std::int64_t bucket : config.bucket_numels) {
     require_config(bucket >= layout_alignment && bucket % layout_alignment == 0,
                    "run.bucket_numels has " + std::to_string(bucket),
-                   "buckets are cut at multiples of 1024 elements",
+                   "bucket boundaries are multiples of 1024 elements",
                    "use a positive multiple of 1024");
   }
   for (const int threads : config.omp_threads) {
     require_config(threads >= 0 && threads <= 1024,
                    "run.omp_threads has " + std::to_string(threads),
-                   "it counts worker threads of one rank", "use 0 (choose for me) to 1024");
+                   "it is the number of worker threads of one rank", "use 0 (automatic) to 1024");
   }
   require_config(config.comm_timeout_s > 0 && config.comm_timeout_s <= 86400,
                  "run.comm_timeout_s is " + shown(config.comm_timeout_s),
-                 "ranks wait that long for each other",
+                 "it is the time limit of communication",
                  "use more than 0 and at most 86400 seconds");
   for (const DType dtype : config.dtypes) {
     require_config(

@@ -16,7 +16,7 @@ Json list_of(const std::vector<Item>& items, const Shown& shown) {
   return list;
 }
 
-/// The items as they are, or the names of an enumeration's values.
+/// The items themselves, or the names of an enumeration's values.
 const auto itself = [](const auto& item) { return item; };
 const auto number = [](const auto& item) { return static_cast<std::int64_t>(item); };
 const auto named = [](const auto& item) { return std::string(name(item)); };
@@ -82,7 +82,7 @@ Json optimizer_table(const OptimizerHyper& o) {
           {"max_norm", o.max_norm.value_or(0)}};
 }
 
-/// Beside the optimizer's other settings.
+/// To the optimizer's other settings.
 void add_state_formats(Json& optimizer, const StateFormats& formats) {
   optimizer["exp_avg_dtype"] = named(formats.exp_avg);
   optimizer["exp_avg_sq_dtype"] = named(formats.exp_avg_sq);
@@ -181,7 +181,8 @@ std::string to_toml_without_offload(const RunConfig& config) {
   Json all = tables_of(config);
   if (std::ranges::any_of(config.dtypes, [](DType dtype) { return has_scales(dtype); }))
     all["scaling"] = scaling_table(config.scaling);
-  // Checkpoints of before there were other formats say nothing of them.
+  // Older checkpoints have no such keys: plain formats are not written, so that their text is
+  // unchanged.
   if (!config.state_formats.plain()) add_state_formats(all["optimizer"], config.state_formats);
   return toml_text(all);
 }

@@ -1,5 +1,5 @@
 #pragma once
-// Settings as TOML, the way back from config.hpp.
+// Settings as TOML, the inverse of config.hpp.
 
 #include <string>
 
@@ -7,12 +7,12 @@
 
 namespace zeroproof {
 
-/// Every setting as TOML: applied to any configuration, it gives this one. Errors (ErrorCode::config): a seed that TOML
-/// cannot hold.
+/// Every setting as TOML; applied to any configuration it results in this one. Errors
+/// (ErrorCode::config): a seed that TOML cannot hold.
 std::string to_toml(const RunConfig& config);
 
-/// The same without the table offload, and without scaling unless a dtype has scales: what a training was known by
-/// before there were these tables, and is still.
+/// The same without the table offload, and without scaling unless a dtype has scales. This text
+/// identifies a training, and stays the same for trainings made before these tables existed.
 std::string to_toml_without_offload(const RunConfig& config);
 
 }  // namespace zeroproof

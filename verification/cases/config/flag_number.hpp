@@ -1,5 +1,5 @@
 #pragma once
-// What stands behind a flag of a command, as a number.
+// The number after a flag of a command.
 
 #include <array>
 #include <charconv>
@@ -12,14 +12,15 @@
 
 namespace zeroproof::verification {
 
-/// As short as it can be.
+/// The shortest text of a number.
 template <class Number>
 std::string flag_text(Number value) {
   std::array<char, 32> text;
   return {text.data(), std::to_chars(text.data(), text.data() + text.size(), value).ptr};
 }
 
-/// or_else: what may stand there besides numbers, as the end of a sentence. NaN is in no range.
+/// Parses `text`, the value of `flag`. or_else: other accepted values, as the end of a sentence.
+/// NaN is in no range.
 /// Errors (ErrorCode::config), naming the flag: text is no number from low to high.
 template <class Number>
 Number flag_number(const std::string& text, const std::string& flag,
@@ -36,7 +37,8 @@ Number flag_number(const std::string& text, const std::string& flag,
   } else if (low != std::numeric_limits<Number>::lowest()) {
     remedy = "use " + flag_text(low) + " or more" + or_else;
   }
-  ZP_CHECK(good, ErrorCode::config, flag + " is '" + text + "'", "that is not a number it can use",
+  ZP_CHECK(good, ErrorCode::config, flag + " is '" + text + "'",
+           "the value must be a number in range",
            remedy);
   return value;
 }

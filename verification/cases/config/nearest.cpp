@@ -32,7 +32,7 @@ std::size_t slips(std::string_view typed, std::string_view meant) {
 }
 
 std::string nearest(std::string_view word, const std::vector<std::string>& choices) {
-  // Somebody who typed only the beginning meant what it begins.
+  // A beginning of one choice means that choice.
   for (const std::string& choice : choices) {
     if (word.size() >= 3 && choice.rfind(word, 0) == 0) return choice;
   }

@@ -1,5 +1,5 @@
 #pragma once
-// What somebody meant who typed a name that does not exist.
+// Suggestions for misspelt names.
 
 #include <string>
 #include <string_view>
@@ -7,18 +7,20 @@
 
 namespace zeroproof {
 
-/// Of ASCII letters, in any locale.
+/// Lower case of ASCII letters, in any locale.
 std::string lower_case(std::string text);
 
-/// Slips of the fingers between two words: letters left out, put in, replaced, or swapped with their neighbour.
+/// Edit distance of two words: letters left out, inserted, replaced, or swapped with their
+/// neighbour.
 std::size_t slips(std::string_view typed, std::string_view meant);
 
-/// The member of `choices` that begins with `word` (3 characters or more), or else the one fewest slips away, if those
-/// are at most one for every three letters of the longer word; "" if none is that near.
+/// The member of `choices` that begins with `word` (3 characters or more), otherwise the one at the
+/// smallest edit distance, if that is at most one for every three letters of the longer word; "" if
+/// there is none.
 std::string nearest(std::string_view word, const std::vector<std::string>& choices);
 
-/// The remedy for a word that is none of `choices`: "did you mean X?" if one is near, else `otherwise`, and without
-/// that all of them: "use A, B or C".
+/// The hint for a word that is not in `choices`: "did you mean X?" if one is near, else
+/// `otherwise`, or, if that is empty, "use A, B or C" with all of them.
 std::string suggestion(std::string_view word, const std::vector<std::string>& choices,
                        const std::string& otherwise = "");
 

@@ -1,6 +1,6 @@
 #pragma once
-// TOML, in a form that is cheap to include: only toml.cpp reads the TOML library, which takes seconds wherever it is
-// included.
+// TOML behind an interface that is cheap to include: only toml.cpp includes the TOML library, which
+// takes seconds to compile.
 
 #include <cstdint>
 #include <memory>
@@ -14,7 +14,7 @@
 
 namespace zeroproof {
 
-/// A text that is no TOML, with what is wrong and where.
+/// Malformed TOML: the problem and its line.
 struct TomlError : std::runtime_error {
   TomlError(const std::string& problem, std::int64_t at) : std::runtime_error(problem), line(at) {}
   std::int64_t line;
@@ -28,18 +28,18 @@ class TomlNode {
   explicit TomlNode(const void* node) : node_(node) {}
 
   std::int64_t line() const;
-  /// As TOML writes it.
+  /// The value in TOML syntax.
   std::string shown() const;
-  /// Nothing, if it is of another type. An integer is no real number here.
+  /// Empty for a value of another type. An integer is not a real number here.
   std::optional<bool> boolean() const;
   std::optional<std::int64_t> integer() const;
   std::optional<double> real() const;
   std::optional<std::string> text() const;
   bool is_list() const;
   bool is_table() const;
-  /// Of a list; nothing of anything else.
+  /// Items of a list; empty for other types.
   std::vector<TomlNode> items() const;
-  /// Of a table, by name; nothing of anything else.
+  /// Members of a table by name; empty for other types.
   std::vector<TomlMember> members() const;
   std::optional<TomlNode> member(std::string_view name) const;
 
@@ -52,7 +52,7 @@ struct TomlMember {
   TomlNode node;
 };
 
-/// A text, understood.
+/// A parsed text.
 class TomlFile {
  public:
   /// Errors: TomlError.
@@ -63,7 +63,7 @@ class TomlFile {
   std::shared_ptr<const void> root_;
 };
 
-/// An object as TOML writes it: members by name, those that are null left out.
+/// An object in TOML syntax: members by name, without null members.
 std::string toml_text(const Json& object);
 
 }  // namespace zeroproof

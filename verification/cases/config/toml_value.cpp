@@ -5,7 +5,7 @@
 namespace zeroproof {
 
 void Value::reject(const std::string& expected, const std::string& offer) const {
-  fail(ErrorCode::config, place() + ": " + key + " = " + node.shown(), "that is not " + expected,
+  fail(ErrorCode::config, place() + ": " + key + " = " + node.shown(), "expected " + expected,
        "write " + expected + offer + "; verification/cases/config/defaults.toml shows every key");
 }
 
@@ -22,7 +22,8 @@ int Value::small(int low, int high) const { return static_cast<int>(integer(low,
 
 double Value::number() const {
   if (const std::optional<std::int64_t> value = node.integer()) {
-    constexpr std::int64_t safe = std::int64_t{1} << 62;  // beyond, the way back could overflow
+    // beyond this, converting back could overflow
+    constexpr std::int64_t safe = std::int64_t{1} << 62;
     const bool exact = *value <= safe && *value >= -safe &&
                        static_cast<std::int64_t>(static_cast<double>(*value)) == *value;
     if (!exact) reject("a number that fp64 holds exactly");

@@ -1,6 +1,6 @@
 #pragma once
-// One value of a TOML file, read as the type a setting wants, and the tables of settings (internal to the
-// parser).
+// One value of a TOML file, read as the type of its setting, and the tables of settings (internal
+// to the parser).
 
 #include <cmath>
 #include <cstdint>
@@ -16,8 +16,8 @@
 
 namespace zeroproof {
 
-/// A value with the file it came from, for messages. Errors (ErrorCode::config): it is of another type than is asked
-/// for.
+/// A value with its file name, for messages. Errors (ErrorCode::config): it is not of the requested
+/// type.
 struct Value {
   TomlNode node;
   std::string key;
@@ -55,7 +55,7 @@ Choice choice(const Value& v) {
   v.reject(one_of(names), near.empty() ? "" : ", perhaps \"" + near + "\"");
 }
 
-/// A key with its section, and what it does with its value.
+/// A key with its section, and the function that applies its value.
 template <class Target>
 struct Key {
   const char* name;

@@ -1,4 +1,4 @@
-// Gradients: which there are, what becomes of those that are not finite, and what their sum is divided by.
+// Gradients: which tensors have one, the policy for non-finite ones, and the divisor of their sum.
 
 #include <algorithm>
 
@@ -9,8 +9,8 @@ namespace {
 
 constexpr const char* first_tensor = "token_embedding.weight";
 
-/// One infinite element: never, of the last tensor in the middle of the run or in the last step, or of the first tensor
-/// in the step before that.
+/// One infinite element: none, in the last tensor in the middle of the run or in its last step, or
+/// in the first tensor in the step before.
 Setting overflow() {
   const auto value = [](const std::string& name, const auto& step, const char* tensor) {
     return SettingValue{name,

@@ -1,4 +1,4 @@
-// The model, and where a run begins.
+// The model, and the first state of a run.
 
 #include "verification/cases/settings/setting.hpp"
 
@@ -7,11 +7,12 @@ namespace {
 
 bool long_tensors(const RunConfig& c) { return c.model.width >= 64; }
 
-/// Heads that can be dealt out to two and four TP ranks.
+/// A number of heads divisible among two and four TP ranks.
 bool even_heads(const RunConfig& c) { return c.model.heads % 4 == 0; }
 
-/// odd: sizes that nothing divides. even: heads for TP ranks. long: the longest tensor has 17,408 elements, more than
-/// a vector register, a chunk of the norm, a small bucket and the piece of a thread hold.
+/// odd: sizes without common divisors. even: heads for TP ranks. long: the longest tensor has
+/// 17,408 elements, more than a vector register, a chunk of the norm, a small bucket and the block
+/// of a thread.
 Setting model() {
   return {"model",
           {"model.layers", "model.width", "model.heads", "model.hidden", "model.context"},
@@ -44,7 +45,7 @@ SettingValue loaded(const std::string& name, std::int64_t step) {
           }};
 }
 
-/// Where the run begins. 2^24 + 1 is no fp32 number, and its successor is one.
+/// The first step of the run. 2^24 + 1 is no fp32 number, and its successor is one.
 Setting state() {
   return {"state",
           {"run.initial_state", "run.initial_step"},
@@ -65,7 +66,7 @@ Setting state() {
 
 std::vector<Setting> model_settings() {
   const auto count = [](auto& c) -> auto& { return c.micro_batches; };
-  // Powers of two hide an index of the tree, and 1 has none.
+  // Powers of two hide a wrong index of the tree, and 1 has none.
   return {model(), state(),
           these_values<decltype(count), std::int64_t>(
               "micro_batches", "run.micro_batches", count,

@@ -15,7 +15,8 @@ bool sgd_with_momentum(const RunConfig& c) {
   return c.optimizer.rule == UpdateRule::sgd && c.optimizer.momentum != 0;
 }
 
-/// A norm that the first gradients of byte_gpt_tiny are a little above, so that clipping binds in some steps only.
+/// A norm slightly below that of the first gradients of byte_gpt_tiny, so that clipping binds in
+/// some steps only.
 double near_norm(const RunConfig& c) {
   switch (c.optimizer.norm) {
     case NormForm::inf:
@@ -41,7 +42,7 @@ Setting norm() {
   return setting;
 }
 
-/// near: a little below the first norms. low: every step is clipped.
+/// near: slightly below the first norms. low: every step is clipped.
 Setting max_norm() {
   const auto limit = [](const RunConfig& c) { return c.optimizer.max_norm.value_or(0); };
   Setting setting = {
@@ -57,8 +58,8 @@ Setting max_norm() {
   return setting;
 }
 
-/// Some tensors have a norm of their own, and a limit: far below it, or the run's and none. That of the first kind
-/// binds in every step, whatever the run's does.
+/// Some tensors have a separate norm and a limit: far below it (binds in every step), or that of
+/// the run and none.
 Setting clip_groups() {
   const auto is = [](const RunConfig& c, std::size_t groups) {
     return c.clip_groups.size() == groups;
@@ -90,7 +91,7 @@ Setting clip_value() {
             [](const RunConfig& c) { return c.optimizer.clip_value.has_value(); }}}};
 }
 
-/// One value, and whatever else the rule's own is.
+/// One value, and the rule's default.
 template <class Member>
 Setting own_or(const std::string& name, Member member, const std::string& label, double own,
                double other) {

@@ -17,12 +17,13 @@ std::int64_t steps_before(const RunConfig& c) {
   return c.initial_step < 0 ? seven : c.initial_step;
 }
 
-/// A place in the schedule: so many steps after the first step of the run, in its unit.
+/// A point of the schedule: `steps` steps after the first step of the run, in its unit.
 std::int64_t after(const RunConfig& c, std::int64_t steps) {
   return (steps_before(c) + steps) * unit_of(c);
 }
 
-/// A rate for every step, no two neighbours alike; none for runs that begin too late for a table in a file.
+/// A rate for every step, different from its neighbours; empty for runs that begin too late for a
+/// table in a file.
 std::vector<double> rates_of(const RunConfig& c) {
   constexpr std::int64_t longest = 10000;
   std::vector<double> rates(static_cast<std::size_t>(std::min(longest, steps_before(c) + c.steps)));
@@ -57,7 +58,7 @@ Setting warmup_shape() {
   return setting;
 }
 
-/// It falls from the third step of the run to the fifth; the last one is past its end.
+/// Decays from the third step of the run to the fifth; the last step is past its end.
 Setting decay() {
   Setting setting = every_choice(
       "decay", "schedule.decay", [](auto& c) -> auto& { return c.schedule.decay; });
@@ -112,7 +113,7 @@ Setting first_is_zero() {
   return setting;
 }
 
-/// Almost the same schedule, counted otherwise: samples end it between two steps.
+/// Almost the same schedule in another unit: samples end it between two steps.
 Setting unit() {
   Setting setting = every_choice(
       "schedule_unit", "schedule.unit", [](auto& c) -> auto& { return c.schedule.unit; });
@@ -137,7 +138,7 @@ bool has_own_rate(const RunConfig& c) {
                              [](const GroupRule& group) { return group.lr.has_value(); });
 }
 
-/// Tensors without decay and tensors with half the rate; or one group with a rate and a floor of its own.
+/// Tensors without decay and tensors with half the rate; or one group with its own rate and min_lr.
 Setting groups() {
   Setting setting{
       "param_groups",

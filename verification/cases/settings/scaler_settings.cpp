@@ -16,8 +16,8 @@ SettingValue kind(const std::string& name, LossScalerKind value) {
           [=](const RunConfig& c) { return c.scaler.kind == value; }};
 }
 
-/// high: above what fp16 can hold of the gradients, so that the first step overflows by arithmetic, and one backoff
-/// leaves a scale that it can hold.
+/// high: too large for the gradients in fp16, so that the first step overflows and one backoff
+/// leaves a usable scale.
 Setting initial_scale() {
   return {"initial_scale",
           {"loss_scaler.initial_loss_scale", "loss_scaler.backoff_factor"},
@@ -36,8 +36,8 @@ Setting initial_scale() {
           dynamic};
 }
 
-/// low-max: growth stops at the initial scale, which is reached again after a backoff. high-min: the first backoff
-/// stops on its way.
+/// low-max: growth stops at the initial scale, which is reached again after a backoff. high-min:
+/// the first backoff stops at the minimum.
 Setting limits() {
   const auto high_min = [](const RunConfig& c) {
     return c.scaler.log2_initial - c.scaler.log2_backoff < c.scaler.log2_min;
@@ -84,7 +84,7 @@ std::vector<Setting> scaler_settings() {
                  kind("dynamic", LossScalerKind::dynamic)},
                 scaled};
   Setting refills = refill();
-  // Two overflows use the count up; what refills it shows where no growth comes first.
+  // Two overflows use up the hysteresis; its refill has an effect only if no growth comes first.
   refills.applies = [](const RunConfig& c) {
     return dynamic(c) && c.scaler.hysteresis > 1 && too_high(c) &&
            c.scaler.growth_interval > c.steps;

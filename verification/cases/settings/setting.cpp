@@ -8,7 +8,7 @@
 namespace zeroproof::verification {
 namespace {
 
-/// Where a word stands in the table.
+/// Position of a word in the table.
 struct Place {
   std::size_t setting, value;
   auto operator<=>(const Place&) const = default;
@@ -27,7 +27,7 @@ std::size_t index_in(const std::vector<Named>& all, const std::string& name,
   const std::vector<std::string> names = names_in(all);
   const auto found = std::ranges::find(names, name);
   if (found == names.end()) {
-    fail(ErrorCode::config, what + " '" + name + "' does not exist", "a recipe has it behind a +",
+    fail(ErrorCode::config, what + " '" + name + "' does not exist", "it follows a + in a recipe",
          suggestion(name, names));
   }
   return static_cast<std::size_t>(found - names.begin());
@@ -37,7 +37,7 @@ Place place_of(const std::string& word) {
   const std::size_t colon = word.find(':');
   const std::size_t setting = index_in(settings(), word.substr(0, colon), "setting");
   ZP_CHECK(colon != std::string::npos, ErrorCode::config, "setting '" + word + "' has no value",
-           "it says what is to be changed and not to what", "write " + word + ":VALUE");
+           "a setting needs a value", "write " + word + ":VALUE");
   return {setting, index_in(settings()[setting].values, word.substr(colon + 1),
                             "value of the setting " + word.substr(0, colon))};
 }
@@ -63,18 +63,18 @@ void set_values(RunConfig& config, const std::vector<std::string>& words) {
   for (std::size_t i = 1; i < places.size(); ++i) {
     ZP_CHECK(places[i].setting != places[i - 1].setting, ErrorCode::config,
              "setting '" + settings()[places[i].setting].name + "' has two values",
-             "one of them would silently do nothing", "leave one out");
+             "only one of them could be used", "leave one out");
   }
   for (const Place& place : places) settings()[place.setting].values[place.value].set(config);
 }
 
 const std::vector<std::pair<std::string, std::string>>& keys_without_values() {
   static const std::vector<std::pair<std::string, std::string>> keys = {
-      {"run.seed", "a number that selects data, not a way to compute"},
+      {"run.seed", "a number that selects data, not a computation"},
       {"run.steps", "how long the run is"},
       {"run.text", "data"},
-      {"run.comm_timeout_s", "never changes what is computed"},
-      {"offload.folder", "where a file lies, never what is in it"},
+      {"run.comm_timeout_s", "never changes results"},
+      {"offload.folder", "the folder of a file, never its content"},
       {"optimizer.lr",
        "a number that every rule multiplies by; schedule and groups change it from step to step"},
   };

@@ -1,6 +1,6 @@
 #pragma once
-// Settings of a training run as a list with values: what a case id may add to its recipe, "adamw+amsgrad:on", and what
-// coverage is counted over.
+// Settings of a training run as a list with values: the additions to a recipe in a case id,
+// "adamw+amsgrad:on", and the axes of the pairwise selection.
 
 #include <functional>
 #include <string>
@@ -11,33 +11,36 @@
 
 namespace zeroproof::verification {
 
-/// One value of a setting. Of a number it is a class: "weight_decay:on" is any that is not 0.
+/// One value of a setting. For numbers it is a class: "weight_decay:on" is any nonzero value.
 struct SettingValue {
   std::string name;
-  std::function<void(RunConfig&)> set;       ///< gives the configuration one of this class
-  std::function<bool(const RunConfig&)> is;  ///< whether the configuration has one
+  std::function<void(RunConfig&)> set;       ///< sets a value of this class
+  /// whether the configuration has a value of this class
+  std::function<bool(const RunConfig&)> is;
 };
 
 struct Setting {
   std::string name;
-  std::vector<std::string> keys;  ///< of the configuration file that it stands for, "section.key"
+  std::vector<std::string> keys;  ///< keys in the configuration file, "section.key"
   std::vector<SettingValue> values;
-  /// False where nothing looks at the setting, whatever its value: a scale without a scaler. RunConfig::dtypes holds
-  /// the one dtype of the run.
+  /// False where the setting has no effect: a scale without a scaler. RunConfig::dtypes holds the
+  /// one dtype of the run.
   std::function<bool(const RunConfig&)> applies = [](const RunConfig&) { return true; };
-  /// The numbers of a class are not all alike: who wants the value sets it, also where there is one of its class.
+  /// Numbers of one class are not equivalent: set the value even if the configuration has one of
+  /// its class.
   bool always_set = false;
 };
 
-/// Every setting that is no part of a case id by itself, in an order in which they can be given values one after
-/// another: a later one may look at earlier ones, and changes none of them.
+/// Every setting that is no part of a case id by itself, in an order in which they can be set one
+/// after another: a later one may depend on earlier ones, and changes none of them.
 const std::vector<Setting>& settings();
 
-/// Gives `config` what the words "setting:value" say, in the order of settings(). Errors (ErrorCode::config): a word
-/// that names none, or a setting twice.
+/// Applies the words "setting:value" to `config`, in the order of settings(). Errors
+/// (ErrorCode::config): an unknown word, or a setting twice.
 void set_values(RunConfig& config, const std::vector<std::string>& words);
 
-/// Keys of the configuration file that are no setting, each with the reason why no value of it can hide a fault.
+/// Keys of the configuration file that are no setting, each with the reason why none of its values
+/// can hide a fault.
 const std::vector<std::pair<std::string, std::string>>& keys_without_values();
 
 // The parts of the table.
@@ -49,7 +52,7 @@ std::vector<Setting> scaler_settings();
 std::vector<Setting> scaling_settings();
 std::vector<Setting> rate_settings();
 
-/// The setting, of which nothing looks elsewhere.
+/// The setting, effective only where `applies` holds.
 inline Setting where(bool (*applies)(const RunConfig&), Setting setting) {
   setting.applies = applies;
   return setting;
@@ -87,7 +90,7 @@ Setting off_and_on(const std::string& name, const std::string& key, Member membe
   return these_values<Member, bool>(name, key, member, {{"off", false}, {"on", true}});
 }
 
-/// 0, and any other number, for which `number` stands.
+/// 0, and any other number, represented by `number`.
 template <class Member, class Number>
 Setting zero_or(const std::string& name, const std::string& key, Member member, Number number) {
   return {name,

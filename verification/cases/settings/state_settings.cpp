@@ -1,4 +1,4 @@
-// What is kept from step to step, and in how many bits (R25).
+// State between steps, and its formats (R25).
 
 #include <algorithm>
 
@@ -12,7 +12,7 @@ bool keeps_buffer(const OptimizerHyper& hyper, BufferId id) {
   return std::ranges::count(kept_buffers(hyper), id) > 0;
 }
 
-/// The rule keeps a buffer whose format the setting is.
+/// The rule has a buffer with this format setting.
 bool keeps_first(const RunConfig& c) {
   return keeps_buffer(c.optimizer, BufferId::exp_avg) ||
          keeps_buffer(c.optimizer, BufferId::momentum_buffer);
@@ -20,14 +20,14 @@ bool keeps_first(const RunConfig& c) {
 
 bool keeps_second(const RunConfig& c) { return keeps_buffer(c.optimizer, BufferId::exp_avg_sq); }
 
-/// Where some tensors have no gradient at times, too few elements of bf16 masters move at any rate to be trusted; what
-/// idles is proved with masters in fp32.
+/// With idle tensors too few elements of bf16 masters move at any rate, and the case would be
+/// mistrusted; idle tensors are tested with masters in fp32.
 bool bf16_master_moves(const RunConfig& c) {
   return c.dtypes == std::vector{DType::bf16} && !c.idle_tensors;
 }
 
-/// A bf16 master loses updates below half its last place: at the rate of a master in fp32 most elements would stand
-/// still, and little would be proved.
+/// A bf16 master loses updates below half its last place: at the rate for an fp32 master most
+/// elements would not move, and the case would be mistrusted.
 Setting master_dtype() {
   constexpr double faster = 128;
   Setting setting = every_choice(

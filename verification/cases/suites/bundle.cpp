@@ -20,7 +20,8 @@ namespace fs = std::filesystem;
 constexpr const char* schema = "zeroproof-bundle/1";
 constexpr std::uintmax_t largest_json = 1 << 20;  // a bundle.json has about a kilobyte
 
-/// The id as a file name, no longer than file systems allow; ids that begin alike may share it (free_name()).
+/// The id as a file name, no longer than file systems allow; ids with the same beginning may share
+/// it (free_name()).
 std::string slug(const std::string& id) {
   constexpr std::size_t longest = 150;
   std::string text;
@@ -41,11 +42,11 @@ fs::path free_name(const fs::path& folder, const std::string& name) {
 std::string read_all(const fs::path& path) {
   const std::optional<std::string> text = file_text(path.string());
   ZP_CHECK(text.has_value(), ErrorCode::io, path.string() + " cannot be read",
-           "a case is found again by what stands in it", "check its permissions and the disk");
+           "a bundle holds a copy of it", "check its permissions and the disk");
   return *text;
 }
 
-/// Settings without the files, whose copies stand in the bundle.
+/// Settings without files, whose copies are in the bundle.
 Json plain_flags(const VerifyOptions& options) {
   Json flags = Json::array();
   for (std::size_t i = 0; i + 1 < options.replay_flags.size(); i += 2) {
@@ -70,7 +71,7 @@ Json describe_run(const RunReport& report, const VerifyOptions& options) {
           {"flags", plain_flags(options)}};
 }
 
-/// What the run trained on, which may change before it is run again.
+/// The training text, which may change before the case runs again.
 void add_text(const RunConfig& config, const fs::path& draft, Json& json) {
   const workload::Text text = load_text(config);
   write_report_file((draft / "text.bin").string(), {text.bytes.begin(), text.bytes.end()});
@@ -83,7 +84,7 @@ struct Saver {
   fs::path folder;
   std::vector<std::string> saved;
 
-  /// Written beside its final place and renamed, so that half a bundle never looks like one.
+  /// Written under a temporary name and renamed, so that a partial bundle never looks complete.
   void save(const Result& result) {
     const fs::path target = free_name(folder, slug(result.id));
     const fs::path draft = free_name(folder, ".draft-" + slug(result.id));
@@ -124,17 +125,17 @@ struct Saver {
 
 [[noreturn]] void refuse(const std::string& path, const std::string& what,
                          const std::string& remedy) {
-  fail(ErrorCode::config, "bundle " + path + " " + what, "the failure it holds cannot be run again",
+  fail(ErrorCode::config, "bundle " + path + " " + what, "its failure cannot be run again",
        remedy);
 }
 
-/// A member that names a file of the bundle's folder; it may not lead out of it.
+/// A member that names a file of the bundle's folder; paths outside the folder are refused.
 std::string file_in(const fs::path& folder, const Json& json, const char* key) {
   if (!json.contains(key)) return {};
   const auto name = json.at(key).get<std::string>();
   const fs::path path = fs::absolute(folder / name);
   if (name.empty() || name.find('/') != std::string::npos || !fs::is_regular_file(path)) {
-    refuse(folder.string(), "lacks its file " + name, "copy the whole folder");
+    refuse(folder.string(), "has no file " + name, "copy the whole folder");
   }
   return path.string();
 }
@@ -172,7 +173,7 @@ std::vector<std::string> save_bundles(const RunReport& report, const VerifyOptio
   } catch (const fs::filesystem_error& error) {
     fail(ErrorCode::io,
          "a failing case could not be saved below " + folder + ": " + error.code().message(),
-         "it would have to be found again", "check the folder and the free space, and run again");
+         "the failure is lost", "check the folder and the free space, and run again");
   }
   return saver.saved;
 }
@@ -183,7 +184,7 @@ Bundle load_bundle(const std::string& path) {
       fs::is_directory(path, error) ? fs::path(path) / "bundle.json" : fs::path(path);
   const fs::path folder = file.has_parent_path() ? file.parent_path() : ".";
   if (!fs::is_regular_file(file, error))
-    refuse(path, "has no bundle.json", "name a folder that --save-failing made");
+    refuse(path, "has no bundle.json", "name a folder created by --save-failing");
   if (fs::file_size(file, error) > largest_json)
     refuse(path, "is too large", "name the bundle.json of a bundle");
   Bundle bundle;

@@ -1,13 +1,13 @@
 #pragma once
-// How long a selection takes, before it runs.
+// Estimated duration of a selection.
 
 #include "verification/cases/suites/selection.hpp"
 
 namespace zeroproof::verification {
 
-/// Seconds of this machine's cores together. A rough number from the sizes of models and the numbers of steps and
-/// cases, with costs that were measured once on one machine: right within a factor of a few, and monotonic in every
-/// size.
+/// Seconds on all cores of this machine. A rough estimate from the sizes of models and the numbers
+/// of steps and cases, with costs measured once on one machine: correct within a small factor, and
+/// monotonic in every size.
 double estimated_seconds(const VerifyOptions& options, const Selection& selection);
 
 }  // namespace zeroproof::verification

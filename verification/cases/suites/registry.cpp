@@ -1,4 +1,4 @@
-// The one place that knows which suites there are.
+// The list of all suites.
 
 #include "verification/cases/suites/selection.hpp"
 #include "verification/faults/controls/control_suite.hpp"

@@ -50,7 +50,7 @@ RunReport run_selection(const VerifyOptions& options, const Selection& selection
   const auto begin = std::chrono::steady_clock::now();
   for (const auto& [suite, ids] : selection.parts) {
     ZP_CHECK(suite->spans_processes() || !inside_mpi_job(), ErrorCode::config,
-             ids.front() + " was asked for inside an MPI job", "every process would run it again",
+             ids.front() + " cannot run inside an MPI job", "every process would run it again",
              "leave mpirun out");
   }
   RunReport report;

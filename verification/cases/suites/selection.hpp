@@ -1,5 +1,5 @@
 #pragma once
-// What a command line selects of the suites, and running it.
+// Selection of cases by a command line, and running it.
 
 #include <cstddef>
 #include <string>
@@ -23,13 +23,14 @@ struct Selection {
   std::vector<std::string> ids() const;
 };
 
-/// The suite a pattern belongs to: one that says so, else the first one. There must be at least one.
+/// The suite of a pattern: the one whose means() is true, else the first one. There must be at
+/// least one.
 const Suite& suite_meant(const std::string& pattern, const Suites& suites = all_suites());
 
-/// The cases of the patterns, each once; without any pattern, what every suite has of the main job.
+/// The cases of the patterns, each once; without a pattern, the default cases of every suite.
 Selection select_cases(const VerifyOptions& options, const Suites& suites = all_suites());
 
-/// Runs everything that was selected; the report holds it all. Errors: ErrorCode::config for settings or a text that
+/// Runs the selection and returns its report. Errors: ErrorCode::config for settings or a text that
 /// cannot be used, before anything runs.
 RunReport run_selection(const VerifyOptions& options, const Selection& selection,
                         const ProgressSink& progress);

@@ -22,7 +22,7 @@ std::string refused(const std::string& text, Number low = std::numeric_limits<Nu
 }
 
 std::string because(const std::string& text, const std::string& remedy) {
-  return "--x is '" + text + "' (that is not a number it can use); " + remedy;
+  return "--x is '" + text + "' (the value must be a number in range); " + remedy;
 }
 
 }  // namespace

@@ -76,7 +76,7 @@ TEST_CASE("what a whole step declines is skipped, and never passes") {
 TEST_CASE("a library is judged by what it has: whole steps, operations, or both") {
   const CliResult operations = verify(one_case, "mine");
   CHECK(operations.exit_code == 2);
-  CHECK(operations.err.find("whole steps of a plug-in that makes none were asked for") !=
+  CHECK(operations.err.find("the plug-in provides no whole step") !=
         std::string::npos);
   CHECK(verify("byte_gpt_tiny --mode whole", "mine").exit_code == 2);
   CHECK(verify("byte_gpt_tiny --mode whole", "odd_old").exit_code ==

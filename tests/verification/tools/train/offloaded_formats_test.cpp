@@ -60,7 +60,7 @@ TEST_CASE(
     const CliResult refused =
         run_cli("verify byte_gpt_tiny --recipe " + std::string(recipe) + where);
     CHECK(refused.exit_code == 2);
-    CHECK(refused.err.find("state in fp16 or e4m3 was asked for with offload on 2 TP ranks") !=
+    CHECK(refused.err.find("state in fp16 or e4m3 cannot be offloaded on 2 TP ranks") !=
           std::string::npos);
   }
   const CliResult taken =
