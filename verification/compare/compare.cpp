@@ -52,12 +52,12 @@ Comparison compare(const TensorView& reference, const TensorView& candidate, std
   ZP_CHECK(reference.dtype == candidate.dtype, ErrorCode::invalid_argument,
            "the reference buffer is " + std::string(name(reference.dtype)) +
                " and the candidate's " + std::string(name(candidate.dtype)),
-           "bits of two formats cannot be compared", "expose buffers of the same dtype");
+           "only equal formats can be compared bitwise", "expose buffers of the same dtype");
   ZP_CHECK(begin >= 0 && numel >= 0 && begin + numel <= reference.numel &&
                begin + numel <= candidate.numel,
            ErrorCode::invalid_argument,
            "elements " + std::to_string(begin) + " to " + std::to_string(begin + numel) +
-               " are asked for but the buffers have " + std::to_string(reference.numel) + " and " +
+               " are requested but the buffers have " + std::to_string(reference.numel) + " and " +
                std::to_string(candidate.numel),
            "the comparison would read past the end", "expose buffers of the same range");
   return visit_format(reference.dtype, [&](auto format) {
@@ -70,7 +70,7 @@ std::int64_t first_number(const TensorView& view, std::int64_t begin, std::int64
     using Format = decltype(format);
     const auto* bits = static_cast<const typename Format::Bits*>(view.data);
     constexpr std::int64_t block =
-        1024;  // of which the numbers are counted, which has no early end to slow it
+        1024;  // differences are counted per block, without an early exit
     for (; begin < end; begin += block) {
       const std::int64_t until = std::min(begin + block, end);
       int numbers = 0;

@@ -22,9 +22,9 @@ struct Comparison {
   std::int64_t differing = 0;
   std::optional<Difference> first;
   std::int64_t last_index = -1;  ///< of the last element that differs
-  bool same_bits = true;         ///< nothing differs, and NaNs have the same bits too
+  bool same_bits = true;         ///< no differences, and NaNs have the same bits too
 
-  /// Appends a comparison of later elements.
+  /// Appends the comparison of the following elements.
   void add(const Comparison& later);
 };
 
@@ -33,14 +33,15 @@ struct Comparison {
 Comparison compare(const TensorView& reference, const TensorView& candidate, std::int64_t begin,
                    std::int64_t numel);
 
-/// Index of the first element in [begin, end) that is not NaN, `end` if all are: padding has to be.
+/// Index of the first element in [begin, end) that is not NaN, `end` if all are NaN, as padding
+/// must be.
 std::int64_t first_number(const TensorView& view, std::int64_t begin, std::int64_t end);
 
 /// The bits of one element, zero-extended.
 std::uint64_t element_bits(const TensorView& view, std::int64_t index);
 
-/// "0x3f8ccccd (1.1)": bits and, for float types, the value with enough digits to tell it from its
-/// neighbours.
+/// "0x3f8ccccd (1.1)": bits and, for float types, the value with enough digits to distinguish it
+/// from its neighbours.
 std::string show_bits(DType dtype, std::uint64_t bits);
 
 /// True if the bits are a NaN of the dtype.

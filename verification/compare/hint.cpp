@@ -30,7 +30,8 @@ double half_ulp_of(DType dtype) {
   }
 }
 
-/// Which elements, if that says something: the remainder of a vector loop, or one block.
+/// The position of the elements if it indicates a cause: the remainder of a vector loop, or one
+/// block.
 std::string telling_place(const Differing& d) {
   const std::int64_t first = d.at.front();
   const std::int64_t last = d.at.back();
@@ -39,7 +40,7 @@ std::string telling_place(const Differing& d) {
     const std::int64_t rest = d.numel % width;
     if (d.numel > width && rest > 0 && first >= d.numel - rest) {
       return "only in the last " + std::to_string(d.numel) + " mod " + std::to_string(width) +
-             " = " + std::to_string(rest) + " elements: what a loop over vectors leaves over";
+             " = " + std::to_string(rest) + " elements: the remainder of a loop over vectors";
     }
   }
   const std::int64_t length = last - first + 1;

@@ -1,5 +1,5 @@
 #pragma once
-// What differences look like: a likely cause, read off the data alone.
+// Likely causes of differences, derived from the data alone.
 
 #include <cstdint>
 #include <string>
@@ -21,27 +21,30 @@ struct NamedView {
   TensorView view;
 };
 
-/// What integers stand for; of others no rule but that of unwritten buffers reads them.
+/// Meaning of integers. Other integers are used only by the rule for unwritten buffers.
 enum class Meaning : std::uint8_t {
   bits,   ///< or floats
-  count,  ///< integers that are counted up and down, in two's complement
+  count,  ///< counters in two's complement
   limbs,  ///< of a norm (R12), 23 words
 };
 
-/// Two buffers that should have the same bits, and what else is known of the call or phase that made them.
+/// Two buffers that should have the same bits, and the known context of the call or phase that
+/// wrote them.
 struct HintEvidence {
   TensorView want, got;  ///< of one dtype and length
-  TensorView before;     ///< `got` before that; no data if unknown. Of an output: its poison
+  /// `got` before the call or phase; no data if unknown. For an output: its poison
+  TensorView before;
+  /// inputs, and the correct values of other buffers; ignored if dtype or length differ
   std::vector<NamedView>
-      others;  ///< inputs, and other buffers as they should be; those of another dtype or length
-               ///< are passed over
+      others;
   std::vector<NamedFactor> factors;
   Meaning meaning = Meaning::bits;
 };
 
-/// One line about all elements that differ: what they hold, and where they are: "0.142857 times what they should be:
-/// divided by 7, the number of micro-batches; in every element that is not 0". Empty if no rule fits all of them, or if
-/// nothing differs. A rule says what the bits are; only then what may have made them so.
+/// One line about all differing elements, their common property and their positions: "0.142857
+/// times what they should be: divided by 7, the number of micro-batches; in every element that is
+/// not 0". Empty if no rule fits all of them, or if nothing differs. A rule states a property of
+/// the bits first, and a possible cause after it.
 std::string hint(const HintEvidence& evidence);
 
 }  // namespace zeroproof::verification

@@ -13,7 +13,7 @@ namespace zeroproof::verification {
 namespace {
 
 constexpr std::size_t few =
-    3;  ///< elements that agree by chance, or with one another because they are all alike
+    3;  ///< elements that may agree by chance or because all values are equal
 
 bool alike(const std::vector<std::uint64_t>& values) {
   return std::set<std::uint64_t>(values.begin(), values.end()).size() < 2;
@@ -45,11 +45,11 @@ std::string of_ones(const HintEvidence&, const Differing& d) {
   return all(d, [&](std::size_t i) { return d.gotten[i] == 1; }) ? "1" : "";
 }
 
-/// "1 more than they should", if that is so of every one.
+/// "1 more than they should", if true for all.
 std::string of_a_count(const HintEvidence& e, const Differing& d) {
   if (e.meaning != Meaning::count) return {};
   const int unused = 64 - 8 * static_cast<int>(num_bytes(e.want.dtype));
-  const auto off = [&](std::size_t i) {  // the difference has the width of the words
+  const auto off = [&](std::size_t i) {  // difference modulo the width of the words
     return static_cast<std::int64_t>((d.got[i] - d.want[i]) << unused) >> unused;
   };
   const std::int64_t first = off(0);
@@ -75,7 +75,7 @@ std::string of_a_neighbour(const HintEvidence& e, const Differing& d) {
       std::size_t matched = 0;
       const bool same = all(d, [&](std::size_t i) {
         const std::int64_t from = d.at[i] + step;
-        if (from < 0 || from >= d.numel) return true;  // the end has no neighbour
+        if (from < 0 || from >= d.numel) return true;  // the last element has no neighbour
         ++matched;
         return element_bits(e.want, from) == d.got[i];
       });
@@ -88,27 +88,27 @@ std::string of_a_neighbour(const HintEvidence& e, const Differing& d) {
   return {};
 }
 
-/// The right numbers in other places.
+/// The correct numbers in other positions.
 std::string of_other_places(const HintEvidence&, const Differing& d) {
   if (d.at.size() < few || alike(d.got)) return {};
   std::vector<std::uint64_t> want = d.want;
   std::vector<std::uint64_t> got = d.got;
   std::sort(want.begin(), want.end());
   std::sort(got.begin(), got.end());
-  return want == got ? "one another's numbers: read or written in another order" : "";
+  return want == got ? "each other's numbers: read or written in another order" : "";
 }
 
-/// fp64 near what it should be, with the 24 bits of fp32: 29 zeros are no chance.
+/// fp64 near the correct value, with the 24 bits of fp32: 29 zero bits are not a coincidence.
 std::string of_single_precision(const Differing& d) {
   constexpr std::uint64_t below = (std::uint64_t{1} << 29) - 1;
   const bool narrow = all(d, [&](std::size_t i) {
     return (d.got[i] & below) == 0 && (d.want[i] & below) != 0 &&
            std::fabs(d.gotten[i] - d.wanted[i]) <= 0x1p-18 * std::fabs(d.wanted[i]);
   });
-  return narrow ? "numbers with the digits of fp32, near the right ones, which have more" : "";
+  return narrow ? "numbers with the precision of fp32, near the correct ones, which have more" : "";
 }
 
-/// Numbers with the precision of a narrower format, where the right ones have more.
+/// Numbers with the precision of a narrower format, where the correct ones have more.
 std::string of_a_narrower_format(const HintEvidence& e, const Differing& d) {
   if (e.want.dtype == DType::fp64) return of_single_precision(d);
   if (e.want.dtype != DType::fp32 || d.at.size() < few || alike(d.got)) return {};
@@ -121,8 +121,8 @@ std::string of_a_narrower_format(const HintEvidence& e, const Differing& d) {
   for (const auto& [digits, format] : {std::pair{16, "bf16"}, {13, "fp16"}}) {
     const auto count = static_cast<std::ptrdiff_t>(d.at.size());
     if (zero_below(d.got, digits) == count && 4 * zero_below(d.want, digits) <= count) {
-      return std::string("numbers with the digits of ") + format +
-             ", where the right ones have more";
+      return std::string("numbers with the precision of ") + format +
+             ", where the correct ones have more";
     }
   }
   return {};
@@ -134,7 +134,7 @@ std::string plain(double value) {
   return text;
 }
 
-/// The one ratio of all elements.
+/// The common ratio of all elements.
 std::optional<double> common_ratio(const Differing& d) {
   const double tiny = std::numeric_limits<double>::min();
   std::size_t largest = 0;
@@ -180,17 +180,18 @@ std::string of_a_factor(const HintEvidence& e, const Differing& d) {
   if (!name.empty()) return "what they should, " + name;
   const double whole = std::round(std::fabs(*ratio) < 1 ? 1 / *ratio : *ratio);
   const double exact = std::fabs(*ratio) < 1 ? 1 / whole : whole;
-  // In fp64 a small whole number is no chance, not even of one element.
+  // In fp64 a small integer is not a coincidence, even for a single element.
   const bool tells = e.want.dtype == DType::fp64 && std::fabs(whole) <= 16 &&
                      std::fabs(*ratio / exact - 1) <= 0x1p-50;
   if (!tells && (d.at.size() < few || alike(d.want))) return {};
   return plain(*ratio) + " times what they should";
 }
 
-/// Whether each `value` is `factor` times what the other buffer holds, up to what two sums and a product may lose.
+/// Whether each `value` is `factor` times the element of the other buffer, within the rounding
+/// error of two sums and a product.
 bool is_multiple(const Differing& d, const std::vector<double>& value,
                  const std::vector<double>& other, double factor) {
-  bool told = false;  // more than roundings of nothing
+  bool told = false;  // at least one value is above rounding error
   const bool same = all(d, [&](std::size_t i) {
     const double allowed = 4 * d.half_ulp * (std::fabs(d.wanted[i]) + std::fabs(d.gotten[i])) +
                            8 * d.half_ulp * std::fabs(factor * other[i]);
@@ -200,7 +201,7 @@ bool is_multiple(const Differing& d, const std::vector<double>& value,
   return same && told;
 }
 
-/// "0.1 times what grad holds", or that much more than the element should be.
+/// "0.1 times what grad holds", or the correct value plus that.
 std::string of_a_multiple(const HintEvidence& e, const Differing& d) {
   if (!d.is_float || d.at.size() < few) return {};
   std::vector<NamedView> sources = e.others;
@@ -249,7 +250,7 @@ std::string of_a_rounding(const HintEvidence&, const Differing& d) {
               : "";
 }
 
-/// Sums that cancel are further apart in their own units, and no further in those of what was added.
+/// Sums with cancellation differ by more units of their own, but not of the summands.
 std::string of_a_sum_in_another_order(const HintEvidence& e, const Differing& d) {
   if (!d.is_float || d.at.size() < few) return {};
   double largest = 0;

@@ -1,5 +1,5 @@
 #pragma once
-// The elements of two buffers that differ, laid out for the rules of hints.
+// The differing elements of two buffers, as input of the hint rules.
 
 #include <cstddef>
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace zeroproof::verification {
 
-/// As bits and as numbers, in the order of their places.
+/// Bits and values, ordered by position.
 struct Differing {
   std::int64_t numel = 0;
   bool is_float = false;
@@ -23,7 +23,7 @@ struct Differing {
 
 Differing differing_elements(const HintEvidence& evidence);
 
-/// The value of an element; of an integer, too.
+/// The value of an element of any type.
 double number(DType dtype, std::uint64_t bits);
 
 /// True if `rule(i)` holds for every differing element.
@@ -35,7 +35,8 @@ bool all(const Differing& d, const Rule& rule) {
   return true;
 }
 
-/// What all of them hold, "NaN" or "0.1 times what grad holds", by the first rule that fits every one; "" if none does.
+/// The common property of all differing elements, "NaN" or "0.1 times what grad holds", by the
+/// first rule that fits every one; "" if none does.
 std::string what_they_hold(const HintEvidence& evidence, const Differing& differing);
 
 }  // namespace zeroproof::verification

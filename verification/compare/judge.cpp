@@ -8,7 +8,7 @@ Comparison compare_runs(const TensorView& want, const TensorView& got,
                         const std::vector<ElementRun>& runs) {
   Comparison result;
   for (const ElementRun& run : runs) {
-    // Shifted, so that both views are addressed by the index in `got`.
+    // Shifted so that the index in `got` addresses both views.
     const std::int64_t shift = run.want - run.got;
     const TensorView shifted{static_cast<std::byte*>(want.data) + shift * num_bytes(want.dtype),
                              want.dtype, want.numel - shift};

@@ -1,5 +1,6 @@
 #pragma once
-// What every comparison of the harness does: bits of two buffers, counted, and the first difference kept.
+// Common part of all comparisons of the harness: compares the bits of two buffers, counts
+// differences and keeps the first one.
 
 #include <functional>
 #include <optional>
@@ -10,7 +11,7 @@
 
 namespace zeroproof::verification {
 
-/// Elements two buffers have in common, and where they begin in each.
+/// Elements common to two buffers, and their first index in each.
 struct ElementRun {
   std::int64_t want = 0;
   std::int64_t got = 0;
@@ -24,18 +25,20 @@ Comparison compare_runs(const TensorView& want, const TensorView& got,
 
 class Judge {
  public:
-  /// Says in a divergence which parameter element `first` of the buffer is of, and where `last` is.
+  /// Sets in a divergence the parameter of element `first` of the buffer, and the position of
+  /// `last`.
   using NameElements = std::function<void(Divergence&, std::int64_t first, std::int64_t last)>;
 
-  /// Counts a comparison. If it is the first one that differs, keeps `place` (step, phase, rank, buffer, what) with the
-  /// element, the values and the extent filled in.
+  /// Counts a comparison. For the first one that differs, keeps `place` (step, phase, rank, buffer,
+  /// what) with the element, the values and the extent filled in.
   void count(const Comparison& comparison, DType dtype, Divergence place,
              const NameElements& name = {});
 
-  /// Something wrong that is not a difference of elements; `differing` are counted for it.
+  /// Records an error that is not a difference of elements; `differing` elements are counted for
+  /// it.
   void note(Divergence divergence, std::int64_t differing = 0);
 
-  /// Only the first one is a cause; later ones may be its consequences.
+  /// The first divergence; later ones may be its consequences.
   const std::optional<Divergence>& first() const { return first_; }
 
   std::int64_t compared() const { return compared_; }

@@ -57,7 +57,7 @@ std::string limbs_hint(const HintEvidence& e) {
   const long double ratio = got / want;
   const std::string times = "they stand for " + plain(ratio) + " times the sum they should: ";
   const long double whole = std::round(ratio);
-  constexpr long double rounded = 0x1p-40L;  // sums of chunks in fp64 agree that far
+  constexpr long double rounded = 0x1p-40L;  // relative agreement of fp64 sums of chunks
   if (whole >= 2 && std::fabs(ratio - whole) <= rounded * whole) {
     std::string names;
     for (const NamedFactor& factor : e.factors) {

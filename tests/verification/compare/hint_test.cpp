@@ -115,7 +115,7 @@ TEST_CASE("hint: the numbers of another buffer, of a neighbour, or of other plac
   CHECK(says(Look{want, from(1)}.said(), "they hold what the next element should;"));
   CHECK(says(Look{want, from(-3)}.said(), "they hold what the last element should, 3 places away"));
   const Values turned = changed(want, [](std::size_t i, float) { return want[1002 - i]; });
-  CHECK(says(Look{want, turned}.said(), "one another's numbers"));
+  CHECK(says(Look{want, turned}.said(), "each other's numbers"));
 }
 
 TEST_CASE("hint: a factor, with its name where it has one") {
@@ -150,7 +150,7 @@ TEST_CASE("hint: fewer digits, and roundings") {
   const Values narrow = changed(want, [](std::size_t, float x) {
     return std::bit_cast<float>(std::bit_cast<std::uint32_t>(x) & 0xFFFF0000U);
   });
-  CHECK(says(Look{want, narrow}.said(), "numbers with the digits of bf16"));
+  CHECK(says(Look{want, narrow}.said(), "numbers with the precision of bf16"));
   const Values near = changed(
       want, [](std::size_t i, float x) { return i % 5 == 0 ? std::nextafter(x, 9.0F) : x; });
   CHECK(says(Look{want, near}.said(), "at most 2 units in the last place away"));

@@ -7,12 +7,15 @@ namespace zeroproof::verification {
 
 /// A value in exact arithmetic (64 bits), and how far a result may be from it.
 struct ElementBound {
-  long double exact = 0;  ///< NaN or an infinity where every legal order has that
+  long double exact = 0;  ///< NaN or an infinity where every legal order results in it
   long double allowed = 0;
+  /// false outside the conditions of the bound and for state that the rule does not have: no
+  /// statement
   bool judged =
-      false;  ///< false outside of a bound's conditions, and for what is not kept: nothing is said then
+      false;
 
-  /// Error in units of the bound; above 1 for what no legal order leaves, NaN for a NaN where a number should be.
+  /// Error in units of the bound; above 1 if no legal order results in it, NaN for a NaN instead of
+  /// a number.
   double ratio(double got) const {
     constexpr double infinity = std::numeric_limits<double>::infinity();
     if (std::isnan(exact)) return std::isnan(got) ? 0 : infinity;

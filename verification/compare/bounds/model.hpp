@@ -1,5 +1,5 @@
 #pragma once
-// The numbers that bounds are written in ([Bound:model]).
+// Number type and constants of the bounds ([Bound:model]).
 
 #include <limits>
 
@@ -11,7 +11,7 @@ constexpr Real u = 0x1p-24L;
 constexpr Real eta = 0x1p-150L;
 constexpr Real gamma_of(int k) { return static_cast<Real>(k) * u / (1 - static_cast<Real>(k) * u); }
 
-/// What 64 bits lose on the way, and fp64 scalars before they are rounded.
+/// Covers the rounding of 64-bit significands, and of fp64 scalars before they are rounded.
 constexpr Real slack = 1 + 0x1p-27L;
 
 constexpr Real largest = 0x1p127L;  // no intermediate of a judged element may overflow

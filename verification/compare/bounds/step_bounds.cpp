@@ -20,7 +20,7 @@ ElementBound product_bound(float value, float factor) {
   if (!std::isfinite(exact) || exact == 0) return one_result(exact);
   const Real allowed = (gamma_of(2) * std::fabs(exact) + eta) * slack;
   constexpr Real overflows =
-      0x1p128L * (1 - u / 2);  // what is nearer to 2^128 than to the largest number
+      0x1p128L * (1 - u / 2);  // values nearer to 2^128 than to the largest number
   if (std::fabs(exact) - allowed >= overflows) {
     return one_result(std::copysign(std::numeric_limits<Real>::infinity(), exact));
   }

@@ -1,6 +1,7 @@
 #pragma once
-// How far the results of a step's other operations may be from exact arithmetic, whatever legal order they are
-// computed in. An operation that rounds nothing, or rounds once, has one result in every order and no bound.
+// Bounds on the distance of the other operations of a step from exact arithmetic, for every legal
+// order of computation. An operation that rounds at most once has one result in every order and no
+// bound.
 
 #include "common/base/span.hpp"
 #include "verification/compare/bounds/element_bound.hpp"
@@ -22,7 +23,8 @@ ElementBound norm_bound(Span<const float> values, double p);
 /// The p-norm in 64-bit significands, of finite values.
 long double exact_norm(Span<const float> values, long double p);
 
-/// Where exact arithmetic has no say: NaN if any value is, else infinity if any is, else 0 (the values are finite).
+/// Result for values that are not all finite: NaN if any value is, else infinity if any is; 0 if
+/// all are finite.
 float nonfinite_of(Span<const float> values);
 
 /// The sum of these values, added in fp32 in any order.

@@ -28,7 +28,7 @@ UpdateBounds::UpdateBounds(const OptimizerHyper& hyper, std::int64_t t)
       beta2_(hyper.beta2),
       lr_(hyper.lr),
       decay_(hyper.weight_decay) {
-  reference::step_scalars(hyper, t, 0, 1);  // refuses what R5 refuses
+  reference::step_scalars(hyper, t, 0, 1);  // throws for settings outside R5
   root_correction2_ = hyper.bias_correction ? std::sqrt(1 - power(beta2_, t)) : 1;
   correction1_ = hyper.bias_correction ? 1 - power(beta1_, t) : 1;
   step_size_ = lr_ / correction1_;
@@ -52,7 +52,7 @@ UpdateBounds::Value UpdateBounds::average(Real weight, Real new_weight, float ol
       gamma_of(3) * (std::fabs(weight * before) + std::fabs(new_weight * grad.exact)) + 3 * eta;
   Real error = sum;
   if (std::fabs(weight + new_weight - 1) <=
-      u) {  // only weights that add up to 1 can be written as a move
+      u) {  // only weights that add up to 1 have this form
     const Real factor = std::min(weight, new_weight) == weight ? weight : new_weight;
     const Real move =
         gamma_of(3) * factor * (std::fabs(grad.exact - before) + grad.error) * (1 + u) +
@@ -71,7 +71,8 @@ UpdateBounds::Value UpdateBounds::square(float old, const Value& grad) const {
                             carried * (1 + gamma_of(4)) + 4 * eta};
 }
 
-/// step_size * m / (sqrt(v) / root_correction2 + eps), the corrections and the rate wherever they are applied.
+/// step_size * m / (sqrt(v) / root_correction2 + eps), with corrections and rate applied at any
+/// point.
 UpdateBounds::Value UpdateBounds::adaptive_step(const Value& average, const Value& square,
                                                 bool& valid) const {
   const Real eps = hyper_.eps;
@@ -92,7 +93,8 @@ UpdateBounds::Value UpdateBounds::adaptive_step(const Value& average, const Valu
   return {a, a_error + gamma_of(5) * (std::fabs(a) + a_error) + underflow};
 }
 
-/// p - (a + w), (p - w) - a, (p - a) - w, p * (1 - lr * wd) - a, p - lr * (a / lr + wd * p): the worst of them.
+/// The worst of p - (a + w), (p - w) - a, (p - a) - w, p * (1 - lr * wd) - a, p - lr * (a / lr + wd
+/// * p).
 UpdateBounds::Value UpdateBounds::decayed(float master, const Value& step) const {
   const Real p = master;
   const bool decays = traits_of(hyper_.rule).decay == DecayKind::decoupled && lr_ * decay_ != 0;
@@ -128,7 +130,7 @@ UpdateBounds::Value UpdateBounds::moved(float master, const Value& direction) co
   return {result, error * (1 + u) + u * std::fabs(result)};
 }
 
-/// True if no legal order meets an overflow in its moving average, or in the square of the gradient.
+/// True if no legal order overflows in its moving average or in the square of the gradient.
 bool UpdateBounds::no_overflow(const Value& grad, float old) const {
   const Real g = std::fabs(grad.exact) + grad.error;
   return g + std::fabs(static_cast<Real>(old)) < largest &&
@@ -166,9 +168,10 @@ void UpdateBounds::lion(float grad, const ElementState& before, UpdateBound& bou
   const Value c = average(beta1_, 1 - beta1_, before.exp_avg, g);
   const Value m = average(beta2_, 1 - beta2_, before.exp_avg, g);
   const Real sign = c.exact > 0 ? 1 : c.exact < 0 ? -1 : 0;
-  const bool nothing = g.exact == 0 && before.exp_avg == 0;  // no order makes a number of two zeros
+  // two zeros result in zero in every order
+  const bool nothing = g.exact == 0 && before.exp_avg == 0;
   const Real unsure =
-      !nothing && std::fabs(c.exact) <= c.error ? 2 : 0;  // rounding may have turned it
+      !nothing && std::fabs(c.exact) <= c.error ? 2 : 0;  // rounding may have changed its sign
   const Value p = decayed(before.master, {lr_ * sign, lr_ * (unsure + gamma_of(2)) + eta});
   bound.exp_avg = judged(m.exact, m.error);
   bound.master = judged(p.exact, p.error);

@@ -1,6 +1,7 @@
 #pragma once
-// How far one element of a correct fp32 update may be from exact arithmetic, whatever legal order it is computed in
-// (papers/bounds.md, [Bound:foreign]): for kernels that need not have the contract's bits.
+// Bounds on the distance of one element of a correct fp32 update from exact arithmetic, for every
+// legal order of computation (papers/bounds.md, [Bound:foreign]): for kernels without the
+// contract's bits.
 
 #include <cstdint>
 
@@ -9,7 +10,7 @@
 
 namespace zeroproof::verification {
 
-/// What an optimizer keeps of one element; what its rule does not keep is not read.
+/// State of one element; members that the rule does not have are not read.
 struct ElementState {
   float master = 0;
   float exp_avg = 0;

@@ -31,7 +31,7 @@ void ByteAccount::end_step(const DistributedOptimizer& candidate) {
   ++steps_;
   held_ = candidate.memory();
   for (std::size_t g = 0; g < num_groups; ++g) {
-    if (!records_[g] || records_[g]->world_size() == 1) continue;  // nothing leaves a group of one
+    if (!records_[g] || records_[g]->world_size() == 1) continue;  // a group of one sends nothing
     const Traffic traffic = records_[g]->traffic();
     for (std::size_t c = 0; c < sent_[g].size(); ++c) {
       const bool set_up = static_cast<Collective>(c) == Collective::shared_window;

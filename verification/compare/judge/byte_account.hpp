@@ -1,5 +1,5 @@
 #pragma once
-// What a candidate holds and sends, counted where it happens, beside what was computed for it.
+// Memory and traffic of a candidate, measured and compared with the prediction.
 
 #include <array>
 #include <optional>
@@ -12,22 +12,23 @@
 
 namespace zeroproof::verification {
 
-/// Of one rank. Candidates on devices and plug-ins keep no account: their transport are no Communicator that can be
-/// wrapped, and a plug-in says nothing about its memory.
+/// The account of one rank. Device candidates and plug-ins have none: their transport is no
+/// Communicator that can be wrapped, and plug-ins report no memory.
 class ByteAccount {
  public:
   explicit ByteAccount(const CaseSpec& spec)
       : kept_(!spec.implementation.foreign && spec.implementation.space == Space::host) {}
 
-  /// Puts counting communicators in the place of the setup's, which must outlive this object.
+  /// Replaces the communicators of the setup by counting ones. The originals must outlive this
+  /// object.
   void place(OptimizerSetup& setup);
 
-  /// Before the first step: what loading a state sends is not counted. layers: of the leaf source, null if leaves come
-  /// whole.
+  /// Called before the first step, so that traffic of loading a state is not counted. layers: of
+  /// the gradient source, null without layers.
   void begin(const LayeredModel* layers);
   void end_step(const DistributedOptimizer& candidate);
 
-  /// None before the second step.
+  /// Empty before the second step.
   std::vector<RankBytes> result(int rank) const;
 
  private:

@@ -1,6 +1,6 @@
 #pragma once
-// Digests of the self-test, for contract version 2. They change with the version and for no other reason; the test
-// self_test_test prints the lines to be put here.
+// Digests of the self-test, for contract version 2. They change only with the version; the test
+// self_test_test prints the lines to insert here.
 
 #include <utility>
 

@@ -53,7 +53,7 @@ DenseBaseline::DenseBaseline(const Experiment& experiment, GradCache& leaves,
 void DenseBaseline::step(std::int64_t number) {
   const std::int64_t count = experiment_.config().micro_batches;
   const int scale = optimizer_.loss_scaler().log2_scale;
-  GuardedBuffer read;  // by the model, of codes
+  GuardedBuffer read;  // decoded parameters, read by the model
   TensorView params = optimizer_.param();
   if (has_scales(params.dtype)) {
     read = model_params(experiment_.layout(), experiment_.blocks(), params,

@@ -13,14 +13,14 @@ namespace zeroproof::verification {
 /// The settings of an experiment without ranks.
 StepSettings dense_settings(const Experiment& experiment);
 
-/// What a step of the undistributed optimizer has to know of its micro-batches.
+/// The properties of micro-batches that a step of the undistributed optimizer needs.
 reference::MicroBatchFacts facts_of(const Experiment& experiment, std::int64_t step);
 
-/// The undistributed optimizer on its way through the steps, with its trace.
+/// The undistributed optimizer over the steps of a run, with its trace.
 class DenseBaseline {
  public:
-  /// thread_pool: who computes the leaves; null: threads of its own, one on each core. start: where it begins; null: the
-  /// experiment's own first state.
+  /// thread_pool computes the gradients; null: separate threads, one per core. start: the first
+  /// state; null: that of the experiment.
   DenseBaseline(const Experiment& experiment, GradCache& leaves, ThreadPool* thread_pool = nullptr,
                 const FullState* start = nullptr);
 

@@ -8,7 +8,7 @@
 namespace zeroproof::verification {
 namespace {
 
-/// Adds what the other ranks of a group have, on every one of them.
+/// Sums the values over all ranks of a group, on every one of them.
 void add_over(Communicator* group, std::vector<double>& values) {
   if (group == nullptr || group->world_size() == 1) return;
   std::vector<std::vector<double>> all(static_cast<std::size_t>(group->world_size()),

@@ -1,5 +1,5 @@
 #pragma once
-// What all ranks' leaves add up to: what a native sum is held to.
+// Sums of the gradients of all ranks, the reference for native sums.
 
 #include <cstdint>
 #include <vector>
@@ -10,11 +10,12 @@
 
 namespace zeroproof::verification {
 
-/// The sums of one step over the layout of this TP rank. Every data rank adds its own leaves, or its parts of them
-/// under CP, after the parts of the TP ranks are combined (R11); then all data ranks' sums are added.
+/// The sums of one step over the layout of this TP rank. Every data rank adds its own gradients, or
+/// its parts of them under CP, after the parts of the TP ranks are combined (R11); then the sums of
+/// all data ranks are added.
 ///
-/// setup: where the rank stands; its groups are used. own: the micro-batches of this rank; leaves: where they come
-/// from.
+/// setup: coordinates and groups of the rank. own: the micro-batches of this rank; leaves: source
+/// of their gradients.
 /// Collective over all ranks of the case.
 ExactSums exact_sums(const OptimizerSetup& setup, const std::vector<std::int64_t>& own,
                      GradProvider& leaves);

@@ -9,7 +9,7 @@
 namespace zeroproof::verification {
 namespace {
 
-/// Something a norm may leave out.
+/// A part that a norm may omit.
 struct Part {
   std::string name;
   NormLimbs limbs;
@@ -31,7 +31,7 @@ NormLimbs limbs_of(NormForm form, Span<const float> values) {
   return norm.limbs;
 }
 
-/// The elements of a norm: those of a clip group.
+/// The elements of a norm: those of one clip group.
 struct Of {
   NormForm form;
   const ClipGroups& groups;
@@ -51,7 +51,7 @@ void add_tensors(const FlatLayout& layout, const Of& of, std::vector<Part>& part
   }
 }
 
-/// What a rank owns of every tensor, and all of it together.
+/// The elements that a rank owns of every tensor, and all of them together.
 void add_rank(const CaseLayout& layout, int rank, const Of& of, std::vector<Part>& parts) {
   const RankCoords place = layout.place(rank);
   const CaseLayout::Local& local = layout.local(place.tp_rank);
@@ -101,7 +101,7 @@ std::string describe_lacking(const CaseLayout& layout, int world_size, NormForm 
     if (layout.place(rank).instance == 0) add_rank(layout, rank, of, parts);
   }
   for (const Part& part : parts) {
-    if (part.limbs == NormLimbs{}) continue;  // a tensor of zeros is never missed
+    if (part.limbs == NormLimbs{}) continue;  // a tensor of zeros does not contribute
     const char* verb = nullptr;
     if (sum(got, part.limbs) == want) verb = "lacks";
     if (sum(want, part.limbs) == got) verb = "counts twice";

@@ -8,10 +8,10 @@
 
 namespace zeroproof::verification {
 
-/// What a wrong norm is made of: of the first clip group, limbs [groups][23, u64], that differs. ", it lacks
-/// block0.mlp.up.weight, whose norm is 0.0731" where its limbs are those of the undistributed optimizer without one
-/// tensor, one rank's part of a tensor or everything one rank has; likewise what is counted twice, and what is the only
-/// thing counted. "" if the difference is none of these.
+/// Explains a wrong norm, for the first clip group whose limbs [groups][23, u64] differ. ", it
+/// lacks block0.mlp.up.weight, whose norm is 0.0731" where its limbs are those of the undistributed
+/// optimizer without one tensor, one rank's part of a tensor or all elements of one rank; likewise
+/// for a part counted twice, and for the only part counted. "" if none of these fits.
 std::string describe_lacking(const CaseLayout& layout, int world_size, NormForm form,
                              const ClipGroups& groups, const reference::DenseOptimizer& truth,
                              const TensorView& limbs);

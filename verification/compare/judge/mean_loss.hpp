@@ -1,5 +1,5 @@
 #pragma once
-// The loss of a step, of whose micro-batches every rank knows its own.
+// The loss of a step from the micro-batches of all ranks.
 
 #include <cstdint>
 #include <vector>
@@ -15,12 +15,12 @@ struct MicroBatchLoss {
   double value = 0;  ///< in nats per byte, or as recorded; NaN if nothing is known
 };
 
-/// Of the micro-batches a rank has leaves of.
+/// Losses of the micro-batches of a rank.
 std::vector<MicroBatchLoss> losses_of(GradProvider& provider,
                                       Span<const std::int64_t> micro_batches);
 
-/// The mean over all micro-batches, 0 up to (not including) `count`, in their order, whoever computed which: the bits
-/// that TrainingStep::loss has, on any number of ranks. NaN if one is not known. Collective over the ranks of `ranks`.
+/// The mean over micro-batches 0 to count - 1, added in this order on any number of ranks: the bits
+/// of TrainingStep::loss. NaN if one is unknown. Collective over the ranks of `ranks`.
 double mean_loss(Span<const MicroBatchLoss> mine, std::int64_t count, Communicator& ranks);
 
 }  // namespace zeroproof::verification

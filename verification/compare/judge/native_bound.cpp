@@ -9,7 +9,8 @@
 namespace zeroproof::verification {
 namespace {
 
-/// The fp64 sums of up to 2^20 fp32 values are themselves off by at most 2^-32 of the magnitudes; this covers it.
+/// The fp64 sums of up to 2^20 fp32 values have an error of at most 2^-32 of the magnitudes, which
+/// this covers.
 constexpr double oracle_slack = 0x1p-32;
 
 bool within_bound(float sum, double exact, double magnitudes, std::int64_t terms) {

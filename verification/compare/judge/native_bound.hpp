@@ -1,5 +1,5 @@
 #pragma once
-// Gradient sums a communication library made, against the bound of R11 (native).
+// Gradient sums of a communication library, against the bound of R11 (native).
 
 #include <cmath>
 #include <cstdint>
@@ -10,10 +10,10 @@
 
 namespace zeroproof::verification {
 
-/// What the leaves of one step add up to, in fp64, by the global index of the layout.
+/// Sums of the gradients of one step, in fp64, by the global index of the layout.
 struct ExactSums {
   std::vector<double> sums, magnitudes;
-  std::int64_t terms = 0;  ///< that are added for an element: M, with CP parts M * cp
+  std::int64_t terms = 0;  ///< summands of an element: M, with CP parts M * cp
 
   void add(std::size_t index, double x) {
     sums[index] += x;
@@ -21,10 +21,10 @@ struct ExactSums {
   }
 };
 
-/// Elements of `sums` [shard_numel, fp32] that are further from the exact sum of the leaves than any order of additions
-/// may leave them: (M - 1) u / (1 - (M - 1) u) * sum |x|, u = 2^-24 [Sum:any_order]. Where a leaf is not finite the sum
-/// must not be finite either; where the magnitudes add up to 2^127 or more, any order may overflow and nothing is
-/// asked.
+/// Elements of `sums` [shard_numel, fp32] whose distance from the exact sum of the gradients
+/// exceeds the bound for any order of additions: (M - 1) u / (1 - (M - 1) u) * sum |x|, u = 2^-24
+/// [Sum:any_order]. Where a gradient is not finite the sum must not be finite either; where the
+/// magnitudes add up to 2^127 or more, any order may overflow and nothing is checked.
 Comparison compare_native(const TensorView& sums, const std::vector<Piece>& pieces,
                           GradProvider& leaves, std::int64_t micro_batches);
 Comparison compare_native(const TensorView& sums, const std::vector<Piece>& pieces,

@@ -1,5 +1,5 @@
 #pragma once
-// Exposed buffers by their names, for those who compare two sides of a rank.
+// Exposed buffers by name, for comparisons of the two sides of a rank.
 
 #include <algorithm>
 #include <cstring>
@@ -22,7 +22,7 @@ inline constexpr BufferId state_scale_ids[] = {BufferId::exp_avg_scale, BufferId
                                                BufferId::max_exp_avg_sq_scale,
                                                BufferId::momentum_buffer_scale};
 
-/// Of a scalar.
+/// View of a scalar.
 template <class T>
 T read(const std::map<BufferId, ExposedBuffer>& buffers, BufferId id) {
   T value;
@@ -30,7 +30,7 @@ T read(const std::map<BufferId, ExposedBuffer>& buffers, BufferId id) {
   return value;
 }
 
-/// Whether a buffer of values has one of which test is true.
+/// Whether `test` is true for an element of a buffer of values.
 template <class T, class Test>
 bool any_of(const std::map<BufferId, ExposedBuffer>& buffers, BufferId id, const Test& test) {
   const TensorView& view = buffers.at(id).view;

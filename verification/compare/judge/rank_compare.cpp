@@ -1,4 +1,4 @@
-// What is compared and checked after every phase of one rank.
+// Comparisons and checks after every phase of one rank.
 
 #include <cstring>
 
@@ -13,7 +13,8 @@
 namespace zeroproof::verification {
 namespace {
 
-/// Byte by byte, because nothing may be written, not even another NaN: elements of `now` that are not as `before`.
+/// Elements of `now` that differ from `before`, compared bytewise: not even another NaN may be
+/// written.
 Comparison compare_stored(const TensorView& before, const TensorView& now) {
   Comparison result;
   result.compared = now.numel;
@@ -30,7 +31,7 @@ Comparison compare_stored(const TensorView& before, const TensorView& now) {
   return result;
 }
 
-/// True if two views have a byte in common.
+/// True if two views overlap.
 bool overlap(const TensorView& a, const TensorView& b) {
   const auto begin = [](const TensorView& view) {
     return reinterpret_cast<std::uintptr_t>(view.data);
@@ -41,8 +42,8 @@ bool overlap(const TensorView& a, const TensorView& b) {
   return begin(a) < end(b) && begin(b) < end(a);
 }
 
-/// The fused step keeps g1 and g in registers, and somebody else's whole step shows what it leaves; nobody else may
-/// hide a buffer from its judge.
+/// The fused step keeps g1 and g in registers, and a foreign whole step exposes a subset. No other
+/// candidate may hide a buffer.
 bool may_hide(const CaseSpec& spec, BufferId id) {
   const bool passing = id == BufferId::unscaled_grad || id == BufferId::grad;
   if (spec.implementation.foreign && spec.mode == Mode::whole)
@@ -118,7 +119,7 @@ Comparison RankComparison::compare_buffers(const ExposedBuffer& reference,
   ZP_CHECK(reference.ranges == candidate.ranges && reference.view.numel == candidate.view.numel,
            ErrorCode::internal,
            "the two sides expose different ranges of " + std::string(name(reference.id)),
-           "elements could not be matched", "both must use the case's shard map");
+           "the shard maps differ", "both sides must use the shard map of the case");
   std::vector<ElementRun> runs;
   for (const Piece& piece : pieces_of(reference)) {
     runs.push_back({piece.local_begin, piece.local_begin, piece.numel});
@@ -162,7 +163,7 @@ std::set<BufferId> RankComparison::compare_phase(std::int64_t step, Phase phase,
   std::set<BufferId> same;
   for (const auto& [id, ours] : reference) {
     if (!may_hide(spec_, id) && candidate.find(id) == candidate.end()) {
-      note_problem(step, phase, name(id), "is not exposed, so nothing could judge it");
+      note_problem(step, phase, name(id), "is not exposed, so it cannot be compared");
     }
   }
   for (const auto& [id, theirs] : candidate) {
@@ -170,7 +171,7 @@ std::set<BufferId> RankComparison::compare_phase(std::int64_t step, Phase phase,
     ZP_CHECK(
         ours != reference.end(), ErrorCode::internal,
         "the candidate exposes " + std::string(name(id)) + " in phase " + std::string(name(phase)),
-        "the reference does not, so nothing judges it",
+        "the reference does not, so it cannot be compared",
         "expose the buffers of the contract's table");
     const bool native = id == BufferId::grad_sum && spec_.place.grad_sum == GradSum::native;
     const Comparison result = native ? compare_native(theirs.view, pieces_of(theirs), exact_sums_)
@@ -182,7 +183,7 @@ std::set<BufferId> RankComparison::compare_phase(std::int64_t step, Phase phase,
     if (!result.first || judge_.first()) continue;
     Divergence at =
         place(step, phase, name(id),
-              native ? "is further from the exact sum than any order may leave it"
+              native ? "is outside the bound around the exact sum"
                      : "differs from the reference" + groups_difference(ours->second, theirs) +
                            norm_difference(phase, candidate, truth));
     if (!native) at.hint = hint_of(phase, ours->second, theirs);
@@ -193,12 +194,14 @@ std::set<BufferId> RankComparison::compare_phase(std::int64_t step, Phase phase,
 
 void RankComparison::compare_with_truth(std::int64_t step, Phase phase, const Buffers& reference,
                                         const reference::DenseOptimizer& truth) {
-  for (const auto& entry : reference) {  // clang does not let a lambda have structured bindings
+  // clang does not allow lambdas to capture structured bindings
+  for (const auto& entry : reference) {
     const BufferId id = entry.first;
     const ExposedBuffer& ours = entry.second;
     const TensorView whole = truth.buffer(id);
     if (whole.data == nullptr) continue;
-    // Of a tensor that TP cuts a transposed copy is no part of the undistributed one; candidates have it compared.
+    // The transposed copy of a tensor split by TP is no part of the undistributed one; candidates'
+    // copies are compared with the reference's.
     const bool transposed =
         id == BufferId::param_columns && truth.buffer(BufferId::column_shard).data == nullptr;
     if (transposed && !local().placement.empty()) continue;
@@ -233,7 +236,7 @@ void RankComparison::compare_with_truth(std::int64_t step, Phase phase, const Bu
 void RankComparison::check_write_set(std::int64_t step, Phase phase) {
   for (std::size_t i = 0; i < storage_.size(); ++i) {
     const TensorView& view = storage_[i].view;
-    if (storage_[i].shared) continue;  // others write it in phases of their own
+    if (storage_[i].shared) continue;  // other ranks write it in their own phases
     if (may_write(phase, storage_[i].id)) continue;
     if (view.numel == 0 || std::memcmp(view.data, stored_[i].data(), stored_[i].size()) == 0)
       continue;

@@ -32,7 +32,8 @@ RankComparison::RankComparison(const Experiment& experiment, const CaseSpec& spe
   setup.overlap = false;
   setup.windows = Windows::off;
   setup.offload.fraction = 0;
-  // The reference has no native sum: it makes the contract's, and the candidate's is judged by its bound.
+  // The reference has no native sum: it computes the contract's, and the candidate's is checked
+  // against its bound.
   if (setup.grad_sum == GradSum::native) setup.grad_sum = GradSum::tree;
   reference_groups_.place(setup);
   reference_ = make_reference(setup);
@@ -54,7 +55,8 @@ RankComparison::RankComparison(const Experiment& experiment, const CaseSpec& spe
 
 void RankComparison::load_first_state() {
   FullState state = experiment_.initial_state();
-  std::array<std::vector<float>, 5> cut;  // of this TP rank, until both sides have copied them
+  // of this TP rank, valid until both sides have copied them
+  std::array<std::vector<float>, 5> cut;
   if (!local().placement.empty()) {
     Span<const float> FullState::*const fields[] = {
         &FullState::master, &FullState::exp_avg, &FullState::exp_avg_sq, &FullState::max_exp_avg_sq,
@@ -87,9 +89,9 @@ void RankComparison::overwrite(Phase phase, const Buffers& reference, const Buff
   for (const auto& [id, theirs] : candidate) {
     if (same.count(id) > 0) continue;
     const TensorView& ours = reference.at(id).view;
-    // Of memory that several ranks share, each one writes what it owns.
+    // In memory shared by several ranks each rank writes the elements it owns.
     const std::vector<Piece> pieces = theirs.shared ? owned_pieces() : pieces_of(theirs);
-    for (const Piece& piece : pieces) {  // padding keeps the candidate's poison
+    for (const Piece& piece : pieces) {  // padding keeps the poison of the candidate
       const std::int64_t width = num_bytes(theirs.view.dtype);
       std::memcpy(static_cast<std::byte*>(theirs.view.data) + piece.local_begin * width,
                   static_cast<const std::byte*>(ours.data) + piece.local_begin * width,
@@ -99,7 +101,7 @@ void RankComparison::overwrite(Phase phase, const Buffers& reference, const Buff
   candidate_->overwritten(phase);
 }
 
-/// What there is to say of a phase of the reference by itself.
+/// Checks a phase of the reference itself.
 void RankComparison::look_at(std::int64_t step, Phase phase, const Buffers& reference,
                              const reference::DenseOptimizer* truth) {
   if (truth != nullptr) compare_with_truth(step, phase, reference, *truth);
@@ -135,7 +137,8 @@ void RankComparison::run_step(std::int64_t step, GradCache& leaves,
   require_fp_environment("rank " + std::to_string(comms_.harness->rank()));
   const Scales before{reference_->loss_scaler().log2_scale, candidate_->loss_scaler().log2_scale};
   const StepGrads ours(grad_maker_, leaves, *reference_, step, before.reference);
-  // In lock-step both sides have the same parameters; several ranks that compute one leaf then need to do it once.
+  // In lock-step both sides have the same parameters, so ranks that compute a gradient together
+  // compute it once.
   const bool share = grad_maker_.together() && spec_.mode == Mode::lockstep;
   const StepGrads theirs(grad_maker_, leaves, *candidate_, step, before.candidate,
                          share ? &ours : nullptr);
@@ -170,7 +173,7 @@ void RankComparison::run_step(std::int64_t step, GradCache& leaves,
         finish_leaves();
       }
       if (phase == Phase::prepare && candidate_->skipped()) {
-        note_problem(step, phase, "found_inf", "says that this step is skipped before it began");
+        note_problem(step, phase, "found_inf", "is set before the step began");
       }
       if (phase == Phase::unscale && !agree_to_skip(step, phase)) return;
     }
@@ -213,8 +216,8 @@ void RankComparison::tell_skip(std::int64_t step, const reference::DenseOptimize
   judge_.note(std::move(d));
 }
 
-/// In a free run the sides (or, with a broken candidate, its ranks) may disagree about skipping: all ranks must learn
-/// of it together, or the next collective would wait for ranks that never come.
+/// In a free run the sides (or, with a faulty candidate, its ranks) may disagree about skipping:
+/// all ranks must find out together, or the next collective would wait for ranks that never come.
 bool RankComparison::agree_to_skip(std::int64_t step, Phase phase) {
   std::uint64_t disagree = reference_->skipped() != candidate_->skipped() ? 1 : 0;
   if (disagree != 0) {

@@ -31,8 +31,9 @@ class RankComparison {
   };
   using MakeOptimizer = std::function<std::unique_ptr<DistributedOptimizer>(const OptimizerSetup&)>;
 
-  /// `make_candidate` builds the candidate. `make_reference` builds what it is compared with: only who tests the judge
-  /// has another one. `candidate_stats`, too: by default the implementation that such a candidate would call (R14).
+  /// `make_candidate` builds the candidate. `make_reference` builds the other side; only tests of
+  /// the judge replace it, and `candidate_stats`: by default the implementation that such a
+  /// candidate calls (R14).
   RankComparison(const Experiment& experiment, const CaseSpec& spec, const CaseLayout& layout,
                  const Communicators& comms, int omp_threads, const MakeOptimizer& make_candidate,
                  const MakeOptimizer& make_reference = reference::make_distributed_optimizer,
@@ -57,7 +58,7 @@ class RankComparison {
   std::int64_t updated_elements() const { return updated_elements_; }
   std::int64_t moved_elements() const { return moved_elements_; }
   std::int64_t nan_elements() const { return nan_elements_; }
-  /// Of each step, unless both sides have the same parameters (Mode::lockstep): then there are none.
+  /// Losses of each step; empty in Mode::lockstep, where both sides have the same parameters.
   const std::vector<double>& reference_losses() const { return reference_losses_; }
   const std::vector<double>& candidate_losses() const { return candidate_losses_; }
   const DistributedOptimizer& candidate() const { return *candidate_; }
@@ -68,8 +69,8 @@ class RankComparison {
 
   void run_phase(std::int64_t step, Phase phase, GradSource& for_reference,
                  GradSource& for_candidate, const reference::DenseOptimizer* truth);
-  /// Mode::whole: the candidate makes the step by itself, after the reference; what both leave is compared then.
-  /// Returns both sums of gradients.
+  /// Mode::whole: the candidate makes the step in one call after the reference; then the results of
+  /// both are compared. Returns both sums of gradients.
   struct Sums {
     GuardedBuffer reference, candidate;
   };
@@ -83,7 +84,7 @@ class RankComparison {
   bool agree_to_skip(std::int64_t step, Phase phase);
   void compare_loaded_state();
   Comparison compare_buffers(const ExposedBuffer& reference, const ExposedBuffer& candidate) const;
-  /// Returns the buffers of which both sides have the same bits.
+  /// Returns the buffers that have the same bits on both sides.
   std::set<BufferId> compare_phase(std::int64_t step, Phase phase, const Buffers& reference,
                                    const Buffers& candidate,
                                    const reference::DenseOptimizer* truth);
@@ -100,39 +101,41 @@ class RankComparison {
   void check_write_set(std::int64_t step, Phase phase);
   void check_red_zones(std::int64_t step, Phase phase);
   void check_padding(std::int64_t step, Phase phase, const Buffers& candidate);
-  /// Gives the candidate the reference's values, of all but the buffers that are the same already.
+  /// Copies the reference's values into all buffers of the candidate except those in `same`.
   void overwrite(Phase phase, const Buffers& reference, const Buffers& candidate,
                  const std::set<BufferId>& same);
-  /// Copies what may have changed since the last time: what the phase may write, what was found changed though it may
-  /// not, and what lock-step wrote to, `overwritten`. The rest was just seen to be as it was.
+  /// Copies the storage that may have changed since the last call: storage the phase may write,
+  /// storage that changed without permission, and storage that lock-step overwrote (`overwritten`).
+  /// The rest was compared and is unchanged.
   void remember_storage(Phase phase, const Buffers& overwritten);
   void store(std::size_t index);
   void remember_master();
   void look_at(std::int64_t step, Phase phase, const Buffers& reference,
                const reference::DenseOptimizer* truth);
-  /// That a step reads and writes at least.
+  /// Counts the minimal bytes that a step reads and writes.
   void count_bytes();
   void count(const Buffers& reference, Phase phase);
   Divergence place(std::int64_t step, Phase phase, std::string_view buffer,
                    const std::string& what) const;
-  /// Notes something that is wrong although no element is; nothing if `what` is empty.
+  /// Records an error that is not in an element; no effect if `what` is empty.
   void note_problem(std::int64_t step, Phase phase, std::string_view buffer,
                     const std::string& what);
   void check_skipped_scalars(std::int64_t step);
-  /// Appends the loss of the parameters these gradients are of. Collective.
+  /// Appends the loss at the parameters of these gradients. Collective.
   void note_losses(std::vector<double>& losses, const StepGrads& grads);
-  /// Keeps the sums of this step, if the run may skip it.
+  /// Keeps the gradient sums of this step if it may be skipped.
   void keep_sums(const ExposedBuffer& reference);
   /// Collective.
   void tell_skip(std::int64_t step, const reference::DenseOptimizer* truth);
   void load_first_state();
-  /// The undistributed buffer on rank 0: in place where it is there anyway, otherwise in `memory`. Collective.
+  /// The undistributed buffer on rank 0: a view if it exists there, otherwise a copy in `memory`.
+  /// Collective.
   TensorView collected(const TensorView& mine, std::vector<GuardedBuffer>& memory);
   TensorView collected_params(DistributedOptimizer& side, std::vector<GuardedBuffer>& memory);
   const CaseLayout::Local& local() const { return layout_.local(place_.tp_rank); }
   /// Counts a comparison of elements of a buffer; the first that differs is named by parameter and global index.
   void count_comparison(const Comparison& comparison, const ExposedBuffer& buffer, Divergence at);
-  /// A likely cause of the first difference; "" if the data says none.
+  /// A likely cause of the first difference; "" if none is found.
   std::string hint_of(Phase phase, const ExposedBuffer& ours, const ExposedBuffer& theirs) const;
   std::vector<Piece> pieces_of(const ExposedBuffer& buffer) const;
   /// Elements this rank updates, in a buffer of the whole model.
@@ -152,15 +155,15 @@ class RankComparison {
   Communicators comms_;
   const RankCoords place_;
   RankGroups reference_groups_, candidate_groups_, harness_groups_;
-  ByteAccount account_;  // outlives the candidate, which sends through it
+  ByteAccount account_;  // outlives the candidate, whose communicators it wraps
   GradMaker grad_maker_;
-  OptimizerSetup harness_setup_;  // where this rank stands, in the harness's groups
+  OptimizerSetup harness_setup_;  // coordinates of this rank, with the harness's groups
   ExactSums exact_sums_;          // of the step's leaves, with native sums
   std::unique_ptr<DistributedOptimizer> reference_;
   std::unique_ptr<DistributedOptimizer> candidate_;
   std::vector<ExposedBuffer> storage_;
-  std::vector<std::vector<std::byte>> stored_;  // [storage_], what each held after the last phase
-  std::vector<bool> changed_;  // [storage_], by a phase that may not: so said check_write_set
+  std::vector<std::vector<std::byte>> stored_;  // [storage_], content after the last phase
+  std::vector<bool> changed_;  // [storage_], true if check_write_set() found an illegal write
   std::vector<float> master_before_;
   std::vector<PhaseTally> tallies_;
   Judge judge_;

@@ -1,4 +1,4 @@
-// What a run has done besides being right: elements that moved, steps that were clipped, bytes that were read.
+// Statistics of a run: elements that moved, steps that were clipped, bytes that were read.
 
 #include <cmath>
 

@@ -1,5 +1,5 @@
 #pragma once
-// The groups of ranks that one side of a case communicates in.
+// The process groups of one side of a case.
 
 #include <memory>
 
@@ -11,7 +11,7 @@ namespace zeroproof::verification {
 
 class RankGroups {
  public:
-  /// Collective over the world, unless the case is plain: then the world is the only group.
+  /// Collective over the world, except for a plain case, whose only group is the world.
   RankGroups(const CaseLayout& layout, Communicator& world);
 
   /// Sets comm, replicas and tp.

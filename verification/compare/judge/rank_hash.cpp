@@ -18,7 +18,7 @@ TensorView RankComparison::collected_params(DistributedOptimizer& side,
   }
   return by_id(side.exposed(Phase::gather))
       .at(BufferId::param_full)
-      .view;  // what the model sees, on rank 0
+      .view;  // parameters read by the model, on rank 0
 }
 
 void RankComparison::hash_step(std::int64_t step, const Scales& scales,
@@ -32,7 +32,7 @@ void RankComparison::hash_step(std::int64_t step, const Scales& scales,
     std::vector<TrajectoryHash::Buffer> views = {
         {grad.view()}, {collected(update.at(BufferId::master).view, memory)}};
     for (const BufferId id : state_ids) {
-      // A candidate that hides state is reported by compare_phase; its hash is then simply another one.
+      // compare_phase() reports a candidate that hides state; its hash then merely differs.
       if (update.count(id) == 0) continue;
       views.push_back({collected(update.at(id).view, memory)});
       const auto scale = update.find(scales_of(id));

@@ -1,4 +1,4 @@
-// What is told of the first buffer that differs in a training step, besides where.
+// Hints about the first differing buffer of a training step.
 
 #include <algorithm>
 #include <cmath>
@@ -14,7 +14,7 @@
 namespace zeroproof::verification {
 namespace {
 
-/// Which scalars differ. One that does in every set may be off by a factor.
+/// The scalars that differ. A scalar that differs in every set may be wrong by a factor.
 std::string scalars_hint(const TensorView& want, const TensorView& got,
                          const std::vector<NamedFactor>& factors) {
   std::string names;
@@ -41,7 +41,7 @@ std::string scalars_hint(const TensorView& want, const TensorView& got,
   return value.empty() ? text : text + ": " + value;
 }
 
-/// Words that each count something of their own.
+/// Words with independent counters.
 std::string scaler_hint(const TensorView& want, const TensorView& got) {
   static constexpr const char* words[] = {"the logarithm of the scale", "the growth tracker",
                                           "the hysteresis left"};
@@ -62,7 +62,7 @@ std::string flag_hint(const TensorView& got) {
              : "it is not set, and on some rank is a value that is not finite";
 }
 
-/// The elements of some pieces, one after another.
+/// The concatenated elements of some pieces.
 class Gathered {
  public:
   Gathered(const TensorView& from, const std::vector<Piece>& pieces) : dtype_(from.dtype) {
@@ -137,7 +137,7 @@ std::string RankComparison::hint_of(Phase phase, const ExposedBuffer& ours,
     }
   }
   for (int p = static_cast<int>(phase); p >= 0;
-       --p) {  // what was made last is the likeliest to be taken
+       --p) {  // the latest buffer is the most likely source
     for (const ExposedBuffer& other : reference_->exposed(static_cast<Phase>(p))) {
       if (other.id == ours.id || other.ranges != ours.ranges || other.view.dtype != ours.view.dtype)
         continue;

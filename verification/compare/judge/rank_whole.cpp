@@ -1,4 +1,4 @@
-// A candidate that makes the step by itself: what it leaves is compared when it has.
+// A candidate that makes the step in one call: its results are compared afterwards.
 
 #include <cstring>
 
@@ -12,7 +12,7 @@ RankComparison::Sums RankComparison::run_whole(std::int64_t step, GradSource& fo
                                                GradSource& for_candidate,
                                                const reference::DenseOptimizer* truth) {
   std::map<Phase, Buffers> ours;
-  std::vector<GuardedBuffer> kept;  // the reference uses memory again
+  std::vector<GuardedBuffer> kept;  // the reference reuses its memory
   Sums sums;
   for (const Phase phase : all_phases) {
     const bool left_out = skipped_on_overflow(phase) && reference_->skipped();
@@ -24,7 +24,8 @@ RankComparison::Sums RankComparison::run_whole(std::int64_t step, GradSource& fo
       if (phase >= Phase::unscale && phase <= Phase::cast)
         timing_.reference_seconds += watch.seconds();
     }
-    // What a skipped step leaves is what was there: a candidate that looks at nothing in between may have changed it.
+    // A skipped step must leave the state unchanged, and a candidate without observer may have
+    // changed it.
     Buffers& now = ours[phase] = by_id(reference_->exposed(phase));
     if (!left_out) look_at(step, phase, now, truth);
     if (phase == Phase::reduce) sums.reference = collected_sum(*reference_);
@@ -46,7 +47,7 @@ RankComparison::Sums RankComparison::run_whole(std::int64_t step, GradSource& fo
     compare_phase(step, phase, reference, theirs, truth);
     check_padding(step, phase, theirs);
     check_red_zones(step, phase);
-    // Somebody else's step begins where the reference does: a difference is of this one.
+    // A foreign step begins with the state of the reference: a difference comes from this step.
     if (spec_.implementation.foreign) overwrite(phase, reference, theirs, {});
   }
   return sums;

@@ -11,7 +11,8 @@ namespace {
 
 constexpr int everyone = -1;
 
-/// Something several ranks hold: elements of one buffer, and a key by which ranks know that they must be equal.
+/// Elements of one buffer held by several ranks, and the key of the set of ranks on which they must
+/// be equal.
 struct Held {
   BufferId buffer;
   std::int64_t tensor;  ///< -1 for scalars and whole shards
@@ -62,7 +63,7 @@ std::vector<Held> held_by(const CaseLayout& layout, int rank, DistributedOptimiz
   return held;
 }
 
-/// What a rank publishes about one Held: the key, then the digest.
+/// What a rank sends about one Held: the key, then the digest.
 struct Entry {
   std::uint64_t buffer, tensor, set, begin;
   Digest digest;
@@ -93,7 +94,7 @@ std::vector<std::vector<Entry>> publish(const std::vector<Held>& held, Communica
   return all;
 }
 
-/// Who drifted first (in the order rank 0 would meet it), and whom it should equal.
+/// The rank that drifted first (in the order of rank 0), and the rank it should equal.
 struct Odd {
   int rank;
   int right;
@@ -112,7 +113,7 @@ std::optional<Odd> find_odd(const std::vector<std::vector<Entry>>& all) {
   }
   for (const auto& key : order) {
     const auto& set = sets.at(key);
-    std::pair<std::ptrdiff_t, int> best{0, 0};  // votes, and the lowest rank that has them
+    std::pair<std::ptrdiff_t, int> best{0, 0};  // votes, and the lowest rank with this value
     Digest right;
     for (const auto& [rank, digest] : set) {
       const Digest& mine = digest;

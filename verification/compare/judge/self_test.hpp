@@ -1,6 +1,6 @@
 #pragma once
-// What both sides share cannot be seen by comparing them: small trajectories, and tables of what they are made of,
-// against digests that were committed with the source.
+// Errors in code that both sides share are not found by comparing them. The self-test compares
+// small trajectories and tables of this code with digests committed with the source.
 
 #include <functional>
 #include <string>
@@ -12,7 +12,7 @@
 
 namespace zeroproof::verification {
 
-/// One thing that is computed and digested in every self-test.
+/// One computation whose result is digested in every self-test.
 struct SelfTestRow {
   std::string name;
   std::function<Digest()> compute;
@@ -21,17 +21,18 @@ struct SelfTestRow {
 /// The rows that train byte_gpt_tiny on this text: recipes by the undistributed optimizer, then grids by the reference.
 std::vector<SelfTestRow> self_test_trajectories(const workload::Text& text);
 
-/// The rows that need no training: formats, schedules, fp64 functions, random words, who owns which elements.
+/// The rows without training: formats, schedules, fp64 functions, random words, ownership of
+/// elements.
 std::vector<SelfTestRow> self_test_tables();
 
 /// Hexadecimal digest committed for a row, "" if there is none.
 std::string committed_digest(const std::string& row);
 
-/// Computes all rows and compares them. A row that throws differs. Not run, and says so, where the sample text that
-/// belongs to the source cannot be read.
+/// Computes all rows and compares them. A row that throws counts as different. If the committed
+/// sample text cannot be read, the test does not run and reports it.
 SelfTest run_self_test();
 
-/// The same with rows of one's own.
+/// The same with other rows.
 SelfTest run_self_test(const std::vector<SelfTestRow>& rows);
 
 }  // namespace zeroproof::verification

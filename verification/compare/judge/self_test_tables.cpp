@@ -23,7 +23,8 @@ void add(Hasher& hasher, const FlatRange& range) {
   add(hasher, range.end);
 }
 
-/// Every pattern of the narrow formats, and fp32 patterns all over the line into the two of parameters.
+/// Every pattern of the narrow formats, and conversions of fp32 patterns over the whole range to
+/// the two parameter formats.
 Digest formats() {
   Hasher hasher;
   for (std::uint32_t bits = 0; bits <= 0xFFFFU; ++bits) {
@@ -75,7 +76,8 @@ const FlatLayout& tiny_layout() {
 constexpr std::uint64_t steps[] = {0,  1,  2,  3,  4,  5,  6,  9,  10, 11, 13,  17,
                                    20, 21, 22, 23, 25, 28, 29, 30, 31, 32, 1000};
 
-/// Three groups under one schedule: the scalars of steps around its corners, and of one far behind its end.
+/// Three groups under one schedule: the scalars of steps around its corners, and of one far after
+/// its end.
 void add_schedule(Hasher& hasher, const ScheduleConfig& schedule) {
   GroupRule vectors;
   vectors.name = "vectors";
@@ -153,7 +155,7 @@ Digest warmups() {
   return hasher.digest();
 }
 
-/// The numbering of elements, and which of them every rank owns in every system's layout.
+/// The numbering of elements, and the ownership of every rank in every layout.
 Digest shards() {
   Hasher hasher;
   const FlatLayout& layout = tiny_layout();

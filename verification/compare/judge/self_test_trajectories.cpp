@@ -23,11 +23,11 @@ Digest trajectory(const workload::Text& text, const std::string& recipe, DType d
   return *baseline.trace().hash;
 }
 
-/// Two steps of the reference on ranks of this process, and who they are: places, and the elements each of them holds.
+/// Two steps of the reference on ranks of this process, with their coordinates and elements.
 Digest on_grid(const workload::Text& text, const std::string& grid, int stage, LayoutKind kind,
                int instances) {
   RunConfig config = under_recipe(workload_defaults("byte_gpt_tiny"), "sgd");
-  config.model.width = 20;  // heads that TP ranks can share out
+  config.model.width = 20;  // heads divisible among TP ranks
   config.model.heads = 4;
   const Experiment experiment("byte_gpt_tiny", config, DType::bf16, text, "sgd");
   CaseSpec spec;

@@ -1,5 +1,5 @@
 #pragma once
-// What both sides tell of a gradient for which a step was skipped (R14).
+// Gradient statistics of both sides for a skipped step (R14).
 
 #include <optional>
 #include <string>
@@ -12,7 +12,7 @@
 
 namespace zeroproof::verification {
 
-/// The implementation that a candidate would call: where its gradients are.
+/// The implementation that a candidate calls, in the space of its gradients.
 GradStatsFn* grad_stats_of(const Implementation& implementation);
 
 class SkipStats {
@@ -21,10 +21,11 @@ class SkipStats {
   SkipStats(const Experiment& experiment, const CaseSpec& spec, const CaseLayout& layout,
             Communicator& harness, const Exec& exec, GradStatsFn* candidate);
 
-  /// Keeps G of both sides until it is known whether the step is skipped: later phases write there.
+  /// Keeps G of both sides until it is decided whether the step is skipped: later phases overwrite
+  /// it.
   void keep(const ExposedBuffer& reference, const ExposedBuffer& candidate);
 
-  /// Statistics of which the two sides have different ones.
+  /// Statistics that differ between the two sides.
   struct Difference {
     std::string parameter;
     std::string what;  ///< "differs from the reference", ...
@@ -37,14 +38,15 @@ class SkipStats {
     std::optional<Difference> difference;  ///< the first on this rank
   };
 
-  /// Looks at what was kept. truth: the undistributed optimizer after the same step, or nullptr. Collective.
+  /// Compares the kept gradients. truth: the undistributed optimizer after the same step, or
+  /// nullptr. Collective.
   Told tell(std::int64_t step, const reference::DenseOptimizer* truth);
 
  private:
   using Stats = std::vector<GradStats>;  // [num_tensors]
 
   Stats here(GradStatsFn* implementation, const Exec& exec, const std::vector<float>& grad) const;
-  /// Whether this rank's part of a tensor is the one of its copies that is counted.
+  /// Whether this rank's copy of a part of a tensor is the counted one.
   bool counts(std::int64_t tensor) const;
   Stats over_ranks(Stats mine);
   std::optional<Difference> first_difference(const Stats& want, const Stats& got,

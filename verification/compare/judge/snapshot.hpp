@@ -13,7 +13,8 @@ namespace zeroproof::verification {
 struct Snapshot {
   std::vector<float> master, exp_avg, exp_avg_sq, max_exp_avg_sq,
       momentum_buffer;  // [padded_numel] or empty
-  /// Scales of the state's blocks (R25), of formats that have some: the values above are then codes, widened.
+  /// Scales of the state's blocks (R25), for formats with scales: the values above are then codes,
+  /// widened.
   std::vector<float> exp_avg_scale, exp_avg_sq_scale, max_exp_avg_sq_scale, momentum_buffer_scale;
   std::vector<std::uint64_t> tensor_steps;  // [num_tensors] or empty
   std::vector<float> param_scale;           // [num_blocks] or empty
@@ -27,10 +28,10 @@ struct Snapshot {
   /// Views of this object.
   FullState full() const;
 
-  /// The buffer of that name, of values or of scales; nullptr for what is no state of a rule.
+  /// The buffer of that name, values or scales; nullptr if it is no state of a rule.
   std::vector<float>* buffer(BufferId id);
 
-  /// Digest of everything by tensor and element, whatever the layout it was collected from; NaN canonical.
+  /// Digest of all values by tensor and element, independent of the layout; NaN canonical.
   Digest digest(const FlatLayout& layout) const;
 };
 

@@ -13,7 +13,7 @@ std::int64_t total(const std::vector<FlatRange>& ranges) {
   return numel;
 }
 
-/// Room for what another rank sends, all of it: nothing is put there first.
+/// Memory for the data of another rank, fully overwritten and so not initialized.
 class Incoming {
  public:
   Incoming() = default;
@@ -65,8 +65,8 @@ GuardedBuffer StateCollector::collect(const TensorView& mine) {
       copy_elements(static_cast<const std::byte*>(mine.data), 0, copy.view(), 0, mine.numel);
     return copy;
   }
-  // One copy of everything is enough here (each is compared with the reference on its own rank): the first instance's,
-  // and in stage 0 its first rank's.
+  // One copy is enough here (each is compared with the reference on its own rank): that of the
+  // first instance, and in stage 0 of its first rank.
   const auto sends = [&](int rank) {
     const RankCoords place = layout_.place(rank);
     return place.instance == 0 && (stage_ > 0 || place.shard_rank == 0);
@@ -109,7 +109,7 @@ std::vector<float> StateCollector::collect_scales(const ExposedBuffer& mine) {
       words[static_cast<std::size_t>(block)] = std::bit_cast<std::uint32_t>(*scale++);
   }
   comm_.all_reduce(words,
-                   IntegerReduce::max);  // who has a block has the same scale as everybody else
+                   IntegerReduce::max);  // all ranks with a block have the same scale
   std::vector<float> scales;
   scales.reserve(words.size());
   for (const std::uint64_t word : words)

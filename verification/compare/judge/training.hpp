@@ -1,6 +1,6 @@
 #pragma once
-// Some steps of one optimizer on all ranks of a case, from an undistributed state to an undistributed state: what stays
-// when the world changes.
+// Some steps of one optimizer on all ranks of a case, from an undistributed state to an
+// undistributed state, so that the world can change in between.
 
 #include <functional>
 
@@ -17,9 +17,9 @@ struct RankOfStep {
   Communicator& world;
 };
 
-/// Runs steps first..last of a case's optimizer with ranks as threads of this process. `after` is called on every rank
-/// after every step; it may be collective over `world`.
-/// Errors: whatever a rank throws.
+/// Runs steps first..last of a case's optimizer with ranks as threads of this process. `after` is
+/// called on every rank after every step; it may be collective over `world`.
+/// Errors: those of the ranks.
 Snapshot train(const Experiment& experiment, GradCache& leaves, const CaseSpec& spec,
                const Snapshot& from, std::int64_t first, std::int64_t last,
                const RankComparison::MakeOptimizer& make_optimizer,

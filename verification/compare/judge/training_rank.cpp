@@ -8,7 +8,7 @@
 namespace zeroproof::verification {
 namespace {
 
-/// Values or codes in fp32, exactly.
+/// Values or codes, converted to fp32 exactly.
 std::vector<float> floats_of(const GuardedBuffer& buffer) {
   std::vector<float> values(static_cast<std::size_t>(buffer.numel()));
   const auto widen = [&](auto format) {
@@ -51,7 +51,7 @@ TrainingRank::TrainingRank(const Experiment& experiment, GradCache& leaves, cons
 
 void TrainingRank::load(const Snapshot& from) {
   FullState state = from.full();
-  Snapshot cut;  // until the optimizer has copied it
+  Snapshot cut;  // valid until the optimizer has copied it
   if (!layout_.local(tp_rank_).placement.empty()) {
     const auto here = [&](Span<const float> whole) {
       return whole.empty() ? std::vector<float>{} : layout_.to_local(tp_rank_, whole);

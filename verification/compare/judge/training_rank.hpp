@@ -1,5 +1,5 @@
 #pragma once
-// One rank of a training run that nobody compares with anything: an optimizer, and the gradients of its parameters.
+// One rank of a training run without comparison: an optimizer, and the gradients of its parameters.
 
 #include <functional>
 #include <memory>
@@ -16,14 +16,14 @@ namespace zeroproof::verification {
 
 class TrainingRank {
  public:
-  /// Two communicators over all ranks, so that what the optimizer sends is never mixed up with anything else; where
-  /// ranks make one call at a time they may be the same one.
+  /// Two communicators over all ranks, so that messages of the optimizer are never mixed up with
+  /// others; where ranks make one call at a time they may be the same one.
   struct Communicators {
     Communicator& optimizer;
     Communicator& harness;
   };
 
-  /// Everything that is passed must outlive this object. Collective. Errors: those of make_optimizer.
+  /// All arguments must outlive this object. Collective. Errors: those of make_optimizer.
   TrainingRank(const Experiment& experiment, GradCache& leaves, const CaseSpec& spec,
                const CaseLayout& layout, const Communicators& comms,
                const RankComparison::MakeOptimizer& make_optimizer);
@@ -37,7 +37,8 @@ class TrainingRank {
     std::vector<MicroBatchLoss> losses;  ///< of the micro-batches this rank has computed
     double gradients_s = 0, optimizer_s = 0;
   };
-  /// Leaves are computed before the optimizer asks for them; `between` is called then. Collective.
+  /// Gradients are computed before the optimizer reads them; `between` is called in between.
+  /// Collective.
   Outcome step(std::int64_t number, StepObserver* observer = nullptr,
                const std::function<void()>& between = {});
 

@@ -35,7 +35,7 @@ class TrajectoryHash {
 
   struct Buffer {
     TensorView view;               ///< [padded_numel / block_numel]
-    std::int64_t block_numel = 1;  ///< elements that one of its values is of: scales of state (R25)
+    std::int64_t block_numel = 1;  ///< elements per value, above 1 for scales of state (R25)
   };
 
   /// buffers: G, master, the rule's state in the order of R6, each followed by its scales if it has some, param.

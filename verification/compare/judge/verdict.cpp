@@ -9,7 +9,7 @@ std::string percent(std::int64_t part, std::int64_t whole) {
   return std::to_string(100 * part / whole) + " %";
 }
 
-/// "" if at least half of the master elements moved; otherwise how many did not, and what may be done about it.
+/// "" if at least half of the master elements moved; otherwise how many did not, with a hint.
 std::string standstill(const TrainingRun& run) {
   const std::int64_t updated = run.updated_elements;
   if (2 * run.moved_elements >= updated) return {};
@@ -63,7 +63,7 @@ void judge(Result& result, const Experiment& experiment, const std::optional<Dig
   if (!error.empty()) {
     result.status = error_status;
     result.reason = error;
-    run.reference_hash.reset();  // of half a run: nothing to compare it with
+    run.reference_hash.reset();  // of a part of the run: there is no hash to compare with
     run.candidate_hash.reset();
     return;
   }

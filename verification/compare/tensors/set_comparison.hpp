@@ -1,5 +1,5 @@
 #pragma once
-// Two sets of named tensors, compared pair by pair: what diff, golden and --expect have in common.
+// Two sets of named tensors, compared pair by pair, for diff, golden and --expect.
 
 #include <string>
 #include <vector>
@@ -8,7 +8,7 @@
 
 namespace zeroproof::verification {
 
-/// What is to be compared with what. Null: the file does not have it, and that is reported.
+/// Two tensors to compare. Null: missing in the file, which is reported.
 struct TensorPair {
   std::string name;
   const SafeTensor* first = nullptr;
@@ -25,7 +25,7 @@ struct GreatestOf {
 struct TensorTotals {
   std::int64_t tensors = 0, equal_tensors = 0, unmatched_tensors = 0;
   std::int64_t compared = 0, differing = 0;  ///< elements
-  bool same_bits = true;                     ///< of what was compared, NaNs included
+  bool same_bits = true;                     ///< of the compared elements, NaNs included
   UlpHistogram ulps;                         ///< its index is in the tensor `largest_ulp`
   std::string largest_ulp;
   GreatestOf absolute, relative;
@@ -45,7 +45,8 @@ struct SetComparison {
 std::vector<TensorPair> pairs_by_name(const SafetensorsHeader& first,
                                       const SafetensorsHeader& second);
 
-/// Compares pair after pair; no more than two pieces of a megabyte are in memory. Errors: as SafetensorsReader::read.
+/// Compares pair by pair, with at most two pieces of a megabyte in memory. Errors: as
+/// SafetensorsReader::read.
 SetComparison compare_sets(const SafetensorsReader& first, const SafetensorsReader& second,
                            const std::vector<TensorPair>& pairs);
 

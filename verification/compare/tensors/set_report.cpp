@@ -11,7 +11,7 @@ namespace {
 constexpr std::size_t name_width = 33;
 constexpr std::size_t line_width = 100;
 
-/// A name in at most `most` columns, its middle left out.
+/// A name shortened in the middle to at most `most` columns.
 std::string cut(const std::string& name, std::size_t most) {
   if (name.size() <= most) return name;
   const std::size_t kept = (most - 3) / 2;
@@ -48,13 +48,13 @@ std::string unmatched(const TensorDifference& tensor, const std::string& first,
   return "";
 }
 
-/// A name that does not fit has a line of its own.
+/// A name that does not fit is printed on a separate line.
 std::string begin_row(const std::string& name) {
   if (name.size() <= name_width) return fmt::format("{:<{}}", name, name_width);
   return cut(name, line_width) + "\n" + std::string(name_width, ' ');
 }
 
-/// In a line of its own: how many elements are how far apart.
+/// A separate line with the number of elements at each distance.
 std::string ulps_line(const UlpHistogram& ulps) {
   return fmt::format("    ulps  1: {}  2: {}  3-15: {}  16+: {}  sign or NaN: {}\n", ulps.counts[1],
                      ulps.counts[2], ulps.counts[3], ulps.counts[4], ulps.sign_or_nan);
@@ -75,7 +75,7 @@ std::string row(const TensorDifference& tensor, const std::string& first, const 
   return text;
 }
 
-/// Of what differs: how many elements are how far apart.
+/// Number of differing elements at each distance.
 std::string histogram(const UlpHistogram& ulps) {
   if (ulps.counts[1] + ulps.counts[2] + ulps.counts[3] + ulps.counts[4] + ulps.sign_or_nan == 0)
     return "";

@@ -23,7 +23,7 @@ struct Floats {
   static double size(Bits a) { return std::abs(value_of<Format>(a)); }
 };
 
-/// Elements that are whole numbers: distances are exact before they become a double.
+/// Integer elements: distances are exact before the conversion to double.
 template <class T>
 struct Wholes {
   using Bits = T;
@@ -68,7 +68,7 @@ void visit_elements(SafeDType dtype, F&& f) {
   }
 }
 
-/// Some bytes of both tensors, from the element `begin` on.
+/// A range of bytes of both tensors, from the element `begin`.
 template <class Elements>
 void scan(Span<const std::byte> first, Span<const std::byte> second, std::int64_t begin,
           TensorDifference& result) {
