@@ -15,7 +15,7 @@ std::string cause_of(const Result& result) {
 }
 
 bool same_cause(const Result& a, const Result& b) {
-  if (a.training || b.training) return false;  // settings of a run are told apart
+  if (a.training || b.training) return false;  // runs with different settings stay separate
   return std::tie(a.suite, a.group, a.status) == std::tie(b.suite, b.group, b.status) &&
          cause_of(a) == cause_of(b);
 }

@@ -1,5 +1,6 @@
 #pragma once
-// What is wrong with one kernel shows under many fills and in every instruction set: people read it once.
+// Groups failures with one cause: an error of one kernel appears under many fills and instruction
+// sets.
 
 #include <string>
 #include <vector>
@@ -8,15 +9,16 @@
 
 namespace zeroproof::verification {
 
-/// Results with one cause, as far as can be told: the same suite, group and status, and the same buffer (or, without
-/// one, the same reason); a training run is always alone. In the order in which they came; never empty.
+/// Results with one cause, as far as known: the same suite, group and status, and the same buffer
+/// (or, without one, the same reason); a training run is always separate. In order of arrival;
+/// never empty.
 using FailureBlock = std::vector<const Result*>;
 
 /// The blocks of all results that neither passed nor are skipped or mistrusted.
 std::vector<FailureBlock> failure_blocks(const std::vector<Result>& results);
 
-/// Where a block repeats after its first case, as indented lines: sides, each with what is left of the ids. "" if it
-/// does not.
+/// The other cases of a block, as indented lines: sides, each with the remaining parts of the ids.
+/// "" if there are none.
 std::string repeat_lines(const FailureBlock& block);
 
 }  // namespace zeroproof::verification

@@ -1,4 +1,4 @@
-// No other source of the harness may say this: the library would be compiled there once more.
+// Only this source may define it: otherwise the library would be compiled again.
 #define FMT_HEADER_ONLY
 #include "verification/report/format.hpp"
 

@@ -6,8 +6,9 @@
 
 namespace zeroproof::verification {
 
-/// The results of a suite, one row for each of its groups: what was compared, and whether it was equal. "" if it has
-/// none. title: what is compared with the reference; column: what a group is.
+/// The results of a suite, one row per group: the number of comparisons, and whether all were
+/// equal. "" if it has none. title: the side compared with the reference; column: the name of a
+/// group.
 std::string group_table(const RunReport& report, const std::string& suite, const std::string& title,
                         const std::string& column, bool colour);
 

@@ -1,5 +1,5 @@
 #pragma once
-// JSON form of the bytes of a candidate's ranks.
+// JSON form of RankBytes.
 
 #include <vector>
 

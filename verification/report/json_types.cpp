@@ -15,7 +15,7 @@ Enum from_name(const std::string& text, const Names& all) {
   for (const Enum value : all) {
     if (name(value) == text) return value;
   }
-  fail(ErrorCode::io, "a report names '" + text + "'", "this version does not know it",
+  fail(ErrorCode::io, "a report has the name '" + text + "'", "this version does not have it",
        "use a report of the same version");
 }
 

@@ -1,13 +1,13 @@
 #pragma once
-// Any text as a part of XML and HTML.
+// Escapes text for XML and HTML.
 
 #include <cstdint>
 #include <string>
 
 namespace zeroproof::verification {
 
-/// Markup escaped, control characters left out, bytes that are no UTF-8 replaced. In attributes line
-/// breaks survive normalisation only as references.
+/// Escapes markup, drops control characters, and replaces bytes that are no UTF-8. In attributes
+/// line breaks are written as references, which survive normalisation.
 enum class Within : std::uint8_t { attribute, element };
 
 std::string escaped(const std::string& text, Within within = Within::attribute);

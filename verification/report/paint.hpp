@@ -6,7 +6,7 @@
 
 namespace zeroproof::verification {
 
-/// Colour codes, or nothing where colour is not wanted.
+/// Colour codes, or "" without colour.
 struct Paint {
   bool on;
   std::string operator()(const char* code, const std::string& text) const {

@@ -10,7 +10,7 @@
 namespace zeroproof::verification {
 namespace {
 
-/// In a log: early enough that the next call still comes within ten seconds.
+/// In a log: short enough that the next call comes within ten seconds.
 constexpr std::chrono::milliseconds silence{8000};
 
 bool set(const char* variable) {
@@ -80,7 +80,7 @@ void ProgressBar::say_held_back() {
   std::fflush(out_);
 }
 
-/// Goes to the beginning of an empty line.
+/// Moves to the beginning of an empty line.
 void ProgressBar::leave_line() {
   if (terminal_) {
     if (drawn_) std::fputs("\r\033[K", out_);

@@ -13,15 +13,16 @@ namespace zeroproof::verification {
 /// True if colour may be written to this file descriptor: a terminal, and NO_COLOR is not set.
 bool wants_colour(int file_descriptor);
 
-/// How far a long command is, on standard error. On a terminal a bar, redrawn at most ten times a second. In a pipe or
-/// a log one line that grows by a word at least every ten seconds, broken before it has 100 columns; a command that
-/// takes less than that says nothing. Threads may call it at the same time.
+/// Progress of a long command on standard error. On a terminal a bar, redrawn at most ten times a
+/// second. In a pipe or a log one line that grows by a word at least every ten seconds, broken
+/// before it has 100 columns; nothing for a command that takes less than that. Threads may call it
+/// at the same time.
 class ProgressBar {
  public:
   using Clock = std::chrono::steady_clock;
 
   ProgressBar();
-  /// For tests: where it writes, whether that is a terminal, and what time it is.
+  /// For tests: output, whether it is a terminal, and the clock.
   ProgressBar(std::FILE* out, bool terminal, std::function<Clock::time_point()> now);
   ~ProgressBar();
   ProgressBar(const ProgressBar&) = delete;
@@ -30,8 +31,8 @@ class ProgressBar {
   /// fraction in [0, 1].
   void show(double fraction, const std::string& what);
 
-  /// Lines that stay, with the seconds that have gone by. They come at once, but not in the first eight seconds: those
-  /// are held back, and never come if the command ends before.
+  /// Prints permanent lines with the elapsed seconds. They appear at once, except in the first
+  /// eight seconds: those are held back, and dropped if the command ends before.
   void say(const std::vector<std::string>& lines);
 
  private:

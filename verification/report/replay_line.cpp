@@ -19,7 +19,7 @@ std::string quoted(const std::string& word) {
   return text + "'";
 }
 
-/// Path of this program, or its usual name if some other program runs the harness.
+/// Path of this program, or its usual name if another program runs the harness.
 std::string program(const VerifyOptions& options) {
   std::string path(4096, '\0');
   const ssize_t length = ::readlink("/proc/self/exe", path.data(), path.size());

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::size_t most_shown = 8;
 
-/// Where a run of steps and ranks, or one call, first differs, and what stands there.
+/// The first difference of a run or of one call, with its values.
 std::string place_lines(const Divergence& d) {
   const std::string what = d.buffer + ": " + d.what;
   std::string out;
@@ -47,7 +47,7 @@ std::string place_lines(const Divergence& d) {
   return out;
 }
 
-/// What the data tells besides; a second clause has a line of its own.
+/// A hint from the data; a second clause has a separate line.
 std::string told_line(const std::string& label, std::string text) {
   if (text.empty()) return "";
   const std::size_t clause = text.find("; ");
@@ -67,14 +67,14 @@ std::string equal_before(const Divergence& d, const TrainingRun& run) {
   return equal.empty() ? "" : "  equal     in all earlier phases:" + equal + "\n";
 }
 
-/// What a loss curve would have shown of it.
+/// The effect on the loss curve.
 std::string loss_line(const TrainingRun& run) {
   const std::size_t steps = std::min(run.losses.size(), run.reference_losses.size());
   double apart = 0;
   std::size_t at = 0;
   for (std::size_t i = 0; i < steps; ++i) {
     const double difference = std::abs(run.losses[i] - run.reference_losses[i]);
-    if (std::isnan(run.reference_losses[i])) return "";  // a recording need not have losses
+    if (std::isnan(run.reference_losses[i])) return "";  // recordings may have no losses
     if (std::isnan(difference)) return fmt::format("  losses    not a number in step {}\n", i + 1);
     if (difference > apart) at = i;
     apart = std::max(apart, difference);
@@ -89,7 +89,7 @@ std::string loss_line(const TrainingRun& run) {
       run.reference_losses[steps - 1], apart, at + 1);
 }
 
-/// The first case of a block in full, with where else it was met.
+/// The first case of a block in full, and the list of its other cases.
 void add_failure(std::string& out, const FailureBlock& block, const Paint& paint) {
   const Result& result = *block.front();
   std::string title(name(result.status));
@@ -118,7 +118,8 @@ void add_crowds(std::string& out, const std::vector<Result>& results, const Pain
 }  // namespace
 
 std::string details_of(const Result& result, const std::string& before_replay) {
-  const bool told = result.divergence && result.divergence->call.empty();  // the place says it all
+  // the position has the count already
+  const bool told = result.divergence && result.divergence->call.empty();
   std::string out = told ? "" : "  reason    " + result.reason + "\n";
   if (result.divergence) out += place_lines(*result.divergence);
   if (result.divergence && result.training) {

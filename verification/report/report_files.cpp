@@ -26,7 +26,7 @@ bool begins_target(const std::string& word) {
          word.rfind("html:", 0) == 0;
 }
 
-/// Splits at commas that begin another target, so that file names may contain commas.
+/// Splits at commas followed by another target, so that file names may contain commas.
 std::vector<std::string> split_targets(const std::vector<std::string>& values) {
   std::vector<std::string> words;
   for (std::string value : values) {
@@ -59,8 +59,8 @@ bool names_are_short(const fs::path& path) {
   return longest <= NAME_MAX && path.native().size() < PATH_MAX;
 }
 
-/// Why no file can be made in the folder, or in the one where it would be made; "" if it can. Tried: what access() says
-/// is not all, and only the disk knows that it is full.
+/// Why no file can be created in the folder (or in the nearest existing one); "" if it can. Creates
+/// a file: access() does not detect every reason, such as a full disk.
 std::string refusal_of(const fs::path& folder) {
   if (!names_are_short(folder)) return std::strerror(ENAMETOOLONG);
   const fs::path existing = existing_folder(folder);
@@ -68,14 +68,15 @@ std::string refusal_of(const fs::path& folder) {
   if (!fs::is_directory(existing, error)) return std::strerror(ENOTDIR);
   errno = 0;
   try {
-    const ReplacingFile can_be_written((existing / ".zeroproof").string());  // and is gone again
+    // removed again at once
+    const ReplacingFile can_be_written((existing / ".zeroproof").string());
   } catch (const Error& refused) {
     return errno != 0 ? std::strerror(errno) : refused.what();
   }
   return "";
 }
 
-/// A device, a pipe, or what this process has open: it is written as it is, and nothing takes its place.
+/// A device, a pipe, or an open descriptor of this process: written in place, not replaced.
 bool is_written_in_place(const fs::path& path) {
   if (own_descriptor(path.string())) return true;
   std::error_code error;
@@ -88,7 +89,7 @@ bool is_open_for_writing(int descriptor) {
   return flags >= 0 && (flags & O_ACCMODE) != O_RDONLY;
 }
 
-/// Behind what was written there before.
+/// Appends.
 bool write_to(int descriptor, Span<const char> content) {
   if (std::fflush(nullptr) != 0) return false;
   while (!content.empty()) {
@@ -111,7 +112,7 @@ void write_in_place(const std::string& file, const std::string& content) {
     written = stream.good();
   }
   ZP_CHECK(written, ErrorCode::io, "report file " + file + " could not be written",
-           "the results are lost", "name another file, and run again");
+           "the results are lost", "use another file, and run again");
 }
 
 }  // namespace
@@ -137,7 +138,7 @@ ReportTargets parse_targets(const std::vector<std::string>& values) {
     } else if (word.rfind("html:", 0) == 0 && word.size() > 5) {
       targets.html_files.push_back(word.substr(5));
     } else {
-      fail(ErrorCode::config, "report '" + word + "' does not exist", "results must go somewhere",
+      fail(ErrorCode::config, "report '" + word + "' does not exist", "it is not a kind of report",
            "use text, json:FILE, junit:FILE, html:FILE, or several with commas between");
     }
   }
@@ -150,8 +151,8 @@ void check_report_file(const std::string& file) {
   const fs::file_status there = fs::status(path, error);
   std::string refusal;
   if (!path.has_filename() || path.filename() == "." || path.filename() == "..")
-    refusal = "it is no name of a file";
-  if (file == "-") refusal = "it means no file here; /dev/stdout is one";
+    refusal = "it is not a file name";
+  if (file == "-") refusal = "use /dev/stdout";
   if (fs::is_directory(there)) refusal = std::strerror(EISDIR);
   if (!names_are_short(path)) refusal = std::strerror(ENAMETOOLONG);
   const auto descriptor = own_descriptor(file);
@@ -161,15 +162,15 @@ void check_report_file(const std::string& file) {
   if (refusal.empty() && !is_written_in_place(path)) refusal = refusal_of(path.parent_path());
   ZP_CHECK(refusal.empty(), ErrorCode::config,
            "report file " + file + " cannot be written: " + refusal, "the results would be lost",
-           "name a file in a folder you may write to");
+           "use a file in a writable folder");
 }
 
 void check_not_input(const std::string& output, const std::vector<std::string>& inputs) {
   for (const std::string& input : inputs) {
-    std::error_code error;  // one of them does not exist: they are two
+    std::error_code error;  // one of them does not exist, so they differ
     const bool same = !output.empty() && !input.empty() && fs::equivalent(output, input, error);
-    ZP_CHECK(!same || error, ErrorCode::config, "file " + output + " is to be read and written",
-             "what is in it would be lost", "name another file for what is written");
+    ZP_CHECK(!same || error, ErrorCode::config, "file " + output + " is both input and output",
+             "its content would be lost", "use another file for the output");
   }
 }
 
@@ -177,7 +178,7 @@ void check_bundle_folder(const std::string& folder) {
   const std::string refusal = refusal_of(folder);
   ZP_CHECK(
       refusal.empty(), ErrorCode::config, "folder " + folder + " cannot be written: " + refusal,
-      "failing cases would not be saved", "name a folder you may write to after --save-failing");
+      "failing cases would not be saved", "use a writable folder after --save-failing");
 }
 
 void write_report_file(const std::string& file, const std::string& content) {

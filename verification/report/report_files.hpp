@@ -1,5 +1,5 @@
 #pragma once
-// Where reports go.
+// Output files of reports.
 
 #include <string>
 #include <vector>
@@ -18,19 +18,20 @@ struct ReportTargets {
 /// "text,json:FILE,junit:FILE,html:FILE". Errors (ErrorCode::config): another word.
 ReportTargets parse_targets(const std::vector<std::string>& values);
 
-/// Fails before hours of work rather than after: a file must be possible in the folder of a report, or in the one where
-/// it would be made. Errors: ErrorCode::config.
+/// Checks before a long run that a report file can be created in its folder, or in the nearest
+/// existing one. Errors: ErrorCode::config.
 void check_report_file(const std::string& file);
 
-/// A file that is read must not be written too. Names that are empty do not count.
-/// Errors (ErrorCode::config): `output` is one of `inputs`, under whatever name.
+/// Checks that an input file is not overwritten. Empty names are ignored. Errors
+/// (ErrorCode::config): `output` is one of `inputs`, under any name.
 void check_not_input(const std::string& output, const std::vector<std::string>& inputs);
 
-/// As check_report_file, for a folder that bundles go to.
+/// As check_report_file, for the folder of bundles.
 void check_bundle_folder(const std::string& folder);
 
-/// Creates missing folders. The file is complete or as it was before (common/io/files/replacing_file.hpp); a device or
-/// a pipe is written as it is. Errors (ErrorCode::io): the file could not be written.
+/// Creates missing folders. The file is replaced completely or not at all
+/// (common/io/files/replacing_file.hpp); a device or a pipe is written in place. Errors
+/// (ErrorCode::io): the file could not be written.
 void write_report_file(const std::string& file, const std::string& content);
 
 }  // namespace zeroproof::verification

@@ -1,6 +1,5 @@
 // The report as one page (report.html): the verdict and notes as text, everything else as JSON that
-// the page draws. The text report is in it for a browser that runs no scripts. Well-formed as XML
-// too.
+// the page draws. It contains the text report for browsers without scripts. Well-formed as XML.
 
 #include <algorithm>
 #include <array>
@@ -65,7 +64,7 @@ std::string summary(const RunReport& report, bool strict) {
   return report.self_test ? out + self_test(*report.self_test) : out;
 }
 
-/// How many values are how far apart; null if nothing was counted.
+/// Number of values at each distance; null if none was counted.
 Json ulp_counts(const UlpHistogram& ulps) {
   if (ulps.sign_or_nan == 0 && ulps.largest == 0) return nullptr;
   Json counts = Json::array();
@@ -89,7 +88,7 @@ void add_failures(Json& page, const RunReport& report) {
   page["more_causes"] = blocks.size() - shown;
 }
 
-/// Every training: its losses, and its hash with the cases that have it.
+/// Every training: its losses, and its hash with the cases that have this hash.
 Json trainings_value(const RunReport& report) {
   Json trainings = Json::array();
   for (const TrainingTrace& trace : report.traces) {

@@ -1,4 +1,4 @@
-// JUnit XML as CI systems read it: the elements and attributes that Jenkins knows.
+// JUnit XML for CI systems: the elements and attributes supported by Jenkins.
 
 #include <map>
 
@@ -41,7 +41,7 @@ void count(Counts& counts, const Result& test, bool strict) {
   counts.seconds += test.seconds;
 }
 
-/// What a group and the whole document say of themselves.
+/// The attributes of a group and of the document.
 std::string attributes(const Counts& c) {
   return fmt::format("tests=\"{}\" failures=\"{}\" errors=\"{}\" time=\"{:.6f}\"", c.tests,
                      c.failures, c.errors, c.seconds);

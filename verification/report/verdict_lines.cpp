@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::size_t most_failures = 3;
 
-/// "byte_gpt adamw bf16 self threads:4": what the ids of some cases say, each word once.
+/// "byte_gpt adamw bf16 self threads:4": the words of the ids of some cases, each once.
 std::string described(Span<const Result> results) {
   std::vector<std::string> workloads, recipes, dtypes, worlds;
   const auto add = [](std::vector<std::string>& words, std::string word) {

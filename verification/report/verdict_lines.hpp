@@ -7,8 +7,8 @@
 
 namespace zeroproof::verification {
 
-/// What is told of training cases while others are still running: a line for one case alone, or for the first few that
-/// failed, and one that counts all.
+/// Lines about training cases while others are still running: a line for a single case or for the
+/// first few failures, and one that counts all.
 std::vector<std::string> verdict_lines(Span<const Result> results);
 
 }  // namespace zeroproof::verification

@@ -1,5 +1,5 @@
 #pragma once
-// Memory for cases that run at the same time.
+// Available memory, for the number of cases that run at the same time.
 
 #include <algorithm>
 #include <cstdint>

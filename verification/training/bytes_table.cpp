@@ -19,9 +19,9 @@ std::string verdict(bool good, const Paint& paint) {
   return good ? paint("32", "as predicted") : paint("31", "DIFFERS");
 }
 
-/// A row per class of memory that a rank has.
+/// A row per class of memory of a rank.
 void add_memory(std::string& out, const std::vector<RankBytes>& ranks, const Paint& paint) {
-  out += fmt::format("  {:<5} {:<12} {:>15} {:>15}\n", "rank", "holds most", "bytes", "predicted");
+  out += fmt::format("  {:<5} {:<12} {:>15} {:>15}\n", "rank", "peak of", "bytes", "predicted");
   const auto row = [&](const std::string& rank, const std::string& what, const Planned& bytes) {
     out += fmt::format("  {:<5} {:<12} {:>15} {:>15}  {}\n", rank, what, grouped(bytes.measured),
                        grouped(bytes.predicted), verdict(as_predicted(bytes), paint));

@@ -6,7 +6,8 @@
 
 namespace zeroproof::verification {
 
-/// What every rank of every training case held and sent, beside what was predicted. "" if no case has an account.
+/// Memory and traffic of every rank of every training case, with the predictions. "" if no case has
+/// an account.
 std::string bytes_table(const RunReport& report, bool colour);
 
 }  // namespace zeroproof::verification

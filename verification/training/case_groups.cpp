@@ -16,7 +16,8 @@
 namespace zeroproof::verification {
 namespace {
 
-/// Native sums are judged by bounds and then replaced by the tree's; bins are a contract of their own.
+/// Native sums are checked against bounds and then replaced by the tree's; binned sums have a
+/// separate contract.
 GradSum hashed_sum(const CaseSpec& spec) {
   return spec.place.grad_sum == GradSum::binned ? GradSum::binned : GradSum::tree;
 }
@@ -68,7 +69,8 @@ class Ticks {
   const ProgressSink& progress_;
 };
 
-/// The cases of one step in parts that may run at once, the longest first. A device does one thing at a time.
+/// The cases of one step in parts that may run concurrently, the longest first. A device runs one
+/// part at a time.
 std::vector<std::vector<CaseRun*>> parts_of(const std::vector<std::unique_ptr<CaseRun>>& runs) {
   std::vector<std::vector<CaseRun*>> parts;
   std::vector<CaseRun*> on_device;
@@ -85,7 +87,8 @@ std::vector<std::vector<CaseRun*>> parts_of(const std::vector<std::unique_ptr<Ca
   return parts;
 }
 
-/// Some cases of a group, step by step, so that they share each step's leaves. Their results come in the same order.
+/// Some cases of a group, run step by step so that they share the gradients of each step. Their
+/// results come in the same order.
 class Wave {
  public:
   Wave(const GroupSettings& settings, const Experiment& experiment,
@@ -118,7 +121,8 @@ class Wave {
     }
   }
 
-  /// Appends what was found. Errors (internal): the undistributed optimizer went another way in an earlier wave.
+  /// Appends the results. Errors (internal): the trajectory of the undistributed optimizer differs
+  /// from that of an earlier wave.
   void judge(Group& group) {
     std::optional<Digest> hash;
     if (truth_) {
@@ -126,7 +130,7 @@ class Wave {
       hash = trace.hash;
       ZP_CHECK(!group.trace || group.trace->hash == hash, ErrorCode::internal,
                "the undistributed optimizer has another trajectory the second time",
-               "the same leaves give the same bits", "test this machine's memory");
+               "equal gradients must result in equal bits", "test this machine's memory");
       group.trace = std::move(trace);
     }
     for (const auto& run : runs_) {
@@ -144,14 +148,16 @@ class Wave {
   std::vector<std::unique_ptr<CaseRun>> runs_;
 };
 
-/// Bytes that the cases of a group hold while they are run: both sides, and what was stored of the candidate's.
+/// Bytes that the cases of a group hold while they run: both sides, and the stored copies of the
+/// candidate's buffers.
 std::uint64_t memory_of(const Group& group, const Experiment& experiment) {
   constexpr std::uint64_t bytes_per_element = 100;
   const auto numel = static_cast<std::uint64_t>(experiment.layout().padded_numel());
   return (group.cases.size() + 1) * numel * bytes_per_element;
 }
 
-/// How many groups may be under way at once: one on each core, and together in half of the memory there is.
+/// The number of groups that run concurrently: one per core, and together at most half of the
+/// available memory.
 std::int64_t groups_at_once(const GroupSettings& settings, const std::vector<Group>& groups) {
   if (settings.thread_pool.num_threads() == 1) return 1;
   std::uint64_t largest = 1;

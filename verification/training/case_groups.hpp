@@ -1,5 +1,5 @@
 #pragma once
-// Cases that share a workload, recipe and dtype go through the steps side by side, on as many cores as there are.
+// Cases that share a workload, recipe and dtype run the steps together, on all cores.
 
 #include <functional>
 #include <memory>
@@ -15,11 +15,11 @@
 
 namespace zeroproof::verification {
 
-/// True if the trace is that of the undistributed run a case is compared with.
+/// True if the trace is that of the undistributed run to which a case is compared.
 bool traces_case(const TrainingTrace& trace, const CaseSpec& spec);
 
-/// Where clipping never bound: says which max_norm would have made it bind. Up to the step with the largest norm such a
-/// run is the same.
+/// For a case in which clipping never bound: adds the max_norm with which it would. The run is the
+/// same up to the step with the largest norm.
 void say_norm(Result& result, const TrainingTrace& trace);
 
 Experiment experiment_of(const VerifyOptions& options, const CaseSpec& spec, const Texts& texts);
@@ -31,15 +31,16 @@ struct GroupSettings {
   std::function<std::unique_ptr<World>(const CaseSpec&)> make_world;
   bool with_truth = true;  ///< run the undistributed optimizer beside the cases
   bool first_ahead =
-      false;  ///< the first case runs before all others, so that there is a verdict early
+      false;  ///< the first case runs before all others, for an early verdict
   KeptGrads kept;
   ThreadPool&
-      thread_pool;  ///< of one thread where ranks are processes: they have to run the cases in one order
+      thread_pool;  ///< has one thread if ranks are processes: they must run the cases in one order
 };
 
-/// Runs the cases, and the undistributed optimizer alone for those of `truths` that no case shares it with. Appends
-/// traces and results: groups in the order of their first cases, the cases of each in their order. An error in one case
-/// is its result. Errors: whatever the undistributed optimizer throws, when all groups are done.
+/// Runs the cases, and the undistributed optimizer alone for those of `truths` without a case.
+/// Appends traces and results: groups in the order of their first cases, the cases of each in their
+/// order. An error in one case is its result. Errors: those of the undistributed optimizer, when
+/// all groups are done.
 void run_groups(const GroupSettings& settings, const std::vector<CaseSpec>& cases,
                 const std::vector<CaseSpec>& truths, RunReport& report,
                 const ProgressSink& progress);

@@ -16,15 +16,17 @@
 namespace zeroproof::verification {
 namespace {
 
-/// A share of the cores, of which the ranks of all cases that run at once have equal ones. But where a rank could have
-/// several threads it keeps two: loops that production runs in parallel are then compared as such.
+/// An equal share of the cores for each rank of all concurrent cases. But a rank that could have
+/// several threads gets at least two, so that loops that run in parallel in production are compared
+/// as such.
 int threads_per_rank(const CaseSpec& spec, int cases_at_once) {
   if (spec.omp_threads > 0) return spec.omp_threads;
   const int alone = std::max(1, available_cores() / spec.world.size);
   return std::max(alone / cases_at_once, std::min(alone, 2));
 }
 
-/// Where a buffer stands in the flow of data through a phase; what is no buffer of the contract (a leaf) enters first.
+/// The position of a buffer in the data flow of a phase; names that are no buffer of the contract
+/// (gradients) come first.
 int flow_place(const std::string& buffer) {
   for (int id = 0; id < num_buffer_ids; ++id) {
     if (name(static_cast<BufferId>(id)) == buffer) return id;
@@ -41,7 +43,7 @@ void keep_most(const std::optional<StepCalls>& calls, std::optional<StepCalls>& 
   }
 }
 
-/// The first step allocates, and the second one is written into a graph.
+/// Later steps only: the first step allocates, and the second one is captured into a graph.
 std::optional<StepCalls> calls_of_step(const DistributedOptimizer& candidate, std::int64_t step) {
   const auto* const enqueued = dynamic_cast<const cuda::EnqueuedOptimizer*>(&candidate);
   if (enqueued == nullptr || step < 3) return {};
@@ -65,7 +67,7 @@ void merge_tallies(const std::vector<PhaseTally>& from, std::vector<PhaseTally>&
   }
 }
 
-/// What one rank alone has wrong, the others being right as far as that phase, is no matter of a formula.
+/// An error on one rank only, with the others correct up to that phase, is not caused by a formula.
 void tell_of_ranks(std::optional<Divergence>& first, const std::vector<RankReport>& all) {
   if (!first || !first->phase || first->differing == 0 || all.size() < 2) return;
   for (std::size_t r = 0; r < all.size(); ++r) {
@@ -201,7 +203,7 @@ Result CaseRun::result(const std::optional<Digest>& truth_hash, const std::strin
     }
   }
   TrainingRun& run = *result.training;
-  run = all.front().run;  // what all ranks count alike, and rank 0's times and hashes
+  run = all.front().run;  // counts equal on all ranks, and times and hashes of rank 0
   run.steps = steps_;
   if (steps_ == 0) {
     run.reference_hash.reset();

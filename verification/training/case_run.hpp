@@ -1,5 +1,5 @@
 #pragma once
-// One case on its way through the steps.
+// The run of one case through the steps.
 
 #include <memory>
 #include <string>
@@ -9,18 +9,19 @@
 
 namespace zeroproof::verification {
 
-/// Builds candidates, with a fault or, "", without one. Errors: unavailable if this build or machine has no such implementation,
-/// or this program no planted faults.
+/// Builds candidates, with a fault or, for "", without one. Errors: unavailable if this build or
+/// machine has no such implementation, or this program no planted faults.
 RankComparison::MakeOptimizer candidate_factory(Implementation implementation,
                                                 const std::string& fault = "",
                                                 Mode mode = Mode::lockstep);
 
-/// True if the data come to `a` first: step, phase, buffer of the phase, and only then the rank.
+/// True if `a` comes first in the data flow: step, phase, buffer of the phase, and then the rank.
 bool earlier(const Divergence& a, const Divergence& b);
 
 class CaseRun {
  public:
-  /// fault: identifier of a planted fault for the candidate, "" for none. cases_at_once: that share this machine.
+  /// fault: identifier of a planted fault for the candidate, "" for none. cases_at_once: number of
+  /// cases that share this machine.
   CaseRun(const Experiment& experiment, const CaseSpec& spec, std::unique_ptr<World> world,
           std::string fault, int cases_at_once = 1);
 
@@ -29,8 +30,9 @@ class CaseRun {
   /// Runs one step on all ranks of this process. After an error or a stop, further steps do nothing.
   void run_step(std::int64_t step, GradCache& leaves, const reference::DenseOptimizer* truth);
 
-  /// Verdict over all steps so far. `truth_hash`: trajectory of the undistributed optimizer, if this process
-  /// has it. Collective over the processes of the case; complete where rank 0 lives.
+  /// Verdict over all steps so far. `truth_hash`: trajectory of the undistributed optimizer, if
+  /// this process has it. Collective over the processes of the case; complete in the process of
+  /// rank 0.
   Result result(const std::optional<Digest>& truth_hash, const std::string& replay);
 
   /// Ends the case with a status and the reason for it; further steps do nothing.

@@ -9,9 +9,9 @@
 namespace zeroproof::verification {
 namespace {
 
-/// Between the start of mpirun and that of the last rank; a machine with much else to do takes ten seconds.
+/// Between the start of mpirun and that of the last rank; a busy machine takes ten seconds.
 constexpr double least_start_s = 20;
-/// Ranks that wait for each other end by themselves within twice their limit.
+/// Ranks that wait for each other end within twice their limit.
 constexpr double silent_more_s = 10;
 
 std::string seconds(double s) {
@@ -62,23 +62,24 @@ void JobWatch::check_start() {
   const double limit = std::max(timeout_s_, least_start_s);
   const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - begin_;
   if (joined_ || waited.count() < limit) return;
-  // Of those that have not come through, the ones that never began hold up the others. If all began, one of them is
-  // stuck in it, and nobody can say which.
+  // Ranks that never began hold up the others. If all began, one of them is stuck in MPI's start,
+  // and which one is unknown.
   const std::vector<int> unborn = notes_.not_started();
   const std::vector<int>& who = unborn.empty() ? absent : unborn;
   problem_ = describe_ranks(who) + have(who) +
              (unborn.empty() ? " not come through the start of MPI within "
                              : " not begun to run within ") +
              seconds(limit) +
-             " (no rank gets further before all are there); see what mpirun reports, and whether " +
+             " (the start of MPI waits for all ranks); check the output of mpirun, and whether " +
              "such a process is stopped, or raise --comm-timeout";
 }
 
 void JobWatch::check_processes() {
   std::vector<int> ended, stopped;
-  std::map<int, Flight> flights;  // read once: a process that ends may take its notes along
+  std::map<int, Flight> flights;  // read once: the notes may be gone when a process ends
   for (int rank = 0; rank < notes_.num_ranks(); ++rank) {
-    // One has given up: what happens from now on is the end of the job, in which those that were stopped go on.
+    // One rank has given up: later events belong to the end of the job, in which stopped ranks
+    // continue.
     if (notes_.ended(rank).value_or(0) != 0) return;
     std::optional<Flight> flight = notes_.flight(rank);
     if (!flight) continue;
@@ -90,12 +91,13 @@ void JobWatch::check_processes() {
   }
   if (lost_for_good_) return;
   lost_for_good_ = !ended.empty();
-  if (lost_for_good_ && !lost_ranks_.empty()) return;  // one that was stopped, and did not go on
+  // a rank that was stopped and did not continue
+  if (lost_for_good_ && !lost_ranks_.empty()) return;
   lost_ranks_.clear();
   lost_ranks_hang_ = false;
   const std::vector<int>& who = ended.empty() ? stopped : ended;
   if (who.empty()) return;
-  // Where all are gone at once, nobody can say who was the first.
+  // If all ends are seen at once, the first one is unknown.
   if (static_cast<int>(who.size()) == notes_.num_ranks() && who.size() > 1) return;
   lost_ranks_ = describe_ranks(who) +
                 (ended.empty() ? who.size() == 1 ? " is stopped" : " are stopped" : " ended");
@@ -109,8 +111,8 @@ void JobWatch::check_silence() {
   const std::chrono::duration<double> silent = now - std::chrono::nanoseconds(moved);
   const double limit = 2 * timeout_s_ + silent_more_s;
   if (moved == 0 || silent.count() < limit) return;
-  problem_ = "nothing moved on any rank for " + seconds(limit) +
-             " (ranks that live would have said by then whom they wait for); see what their "
+  problem_ = "no rank made progress for " + seconds(limit) +
+             " (live ranks would have reported by then which rank they wait for); check what their "
              "processes are doing, or "
              "raise --comm-timeout";
 }

@@ -1,5 +1,5 @@
 #pragma once
-// Whether an MPI job is still worth waiting for.
+// Detects MPI jobs that can no longer end by themselves.
 
 #include <chrono>
 #include <string>
@@ -9,25 +9,26 @@
 
 namespace zeroproof::verification {
 
-/// A job whose ranks do not all come through the start of MPI within the limit is lost: the ones that did wait for the
-/// others there, where no time limit of ours reaches, and mpirun may wait for none at all. So is a job in which nothing
-/// moves for longer than ranks wait for each other: whoever could say what is wrong would have done so.
+/// A job is lost if its ranks do not all complete the start of MPI within the limit: the others
+/// wait there without a time limit of this program, and mpirun may wait forever. It is also lost if
+/// nothing happens for longer than ranks wait for each other: a live rank would have reported an
+/// error by then.
 class JobWatch {
  public:
-  /// comm_timeout_s: how long ranks wait for each other. here: all ranks are on this machine, so that what they note is
-  /// seen at once.
+  /// comm_timeout_s: time limit of communication. here: all ranks are on this machine, so that
+  /// their notes are visible at once.
   JobWatch(const JobNotes& notes, double comm_timeout_s, bool here);
 
   JobState look();
 
-  /// What is wrong with a job that is lost; "" for any other.
+  /// The problem of a lost job; "" for any other.
   const std::string& problem() const { return problem_; }
 
-  /// The ranks whose processes ended without a word of theirs, or were stopped, before all others, and where that was:
-  /// "rank 2 ended at step 3 of ..., in all_gather #54". "" if none did as long as somebody looked.
+  /// The ranks whose processes ended without a note, or were stopped, before all others, and where:
+  /// "rank 2 ended at step 3 of ..., in all_gather #54". "" if none was observed.
   const std::string& lost_ranks() const { return lost_ranks_; }
 
-  /// True if those ranks were stopped: they hung, however the job ended afterwards.
+  /// True if those ranks were stopped: they count as hung, however the job ended afterwards.
   bool lost_ranks_hang() const { return lost_ranks_hang_; }
 
  private:

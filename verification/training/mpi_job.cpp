@@ -32,7 +32,7 @@ std::string own_path() {
   return path;
 }
 
-/// The lines of a job's output that say what went wrong, without mpirun's frames.
+/// The error lines of a job's output, without mpirun's frames.
 std::string last_words(const std::string& output) {
   std::vector<std::string> lines;
   std::string line;
@@ -63,11 +63,12 @@ Result not_run(const CaseSpec& spec, Status status, const std::string& reason) {
   return result;
 }
 
-/// For the ranks of a job: "RUN:PATH" of the leaves.
+/// For the ranks of a job: "RUN:PATH" of the gradients.
 constexpr const char* leaves_variable = "ZP_MPI_LEAVES";
 constexpr std::size_t run_digits = 32;
 
-/// The command line of a job's ranks. Their results come back as notes, whatever becomes of the report.
+/// The command line of a job's ranks. Their results are returned as notes, independent of the
+/// report.
 std::vector<std::string> words_of(const VerifyOptions& options, int size,
                                   const std::vector<CaseSpec>& cases, const JobFolder& folder) {
   std::vector<std::string> words = mpirun_words(size, options.hostfile);
@@ -90,8 +91,9 @@ void write_text(const std::string& path, const workload::Text& text) {
 
 bool is_judged(const Result& result) { return result.status < Status::skipped; }
 
-/// What the ranks say of a case: a verdict, which all ranks come to together; else what most of them say, since one
-/// that was away does not know what happened meanwhile. Null if none says anything.
+/// The result of a case from the notes of its ranks: a verdict, which all ranks agree on; otherwise
+/// the result of most ranks, since a rank that was stopped lacks the later events. Null without
+/// notes.
 const Result* said_of(const std::string& id, const std::vector<Result>& notes) {
   const Result* chosen = nullptr;
   std::ptrdiff_t most = 0;
@@ -101,7 +103,8 @@ const Result* said_of(const std::string& id, const std::vector<Result>& notes) {
     auto votes = std::count_if(notes.begin(), notes.end(), [&](const Result& other) {
       return other.id == id && other.reason == note.reason;
     });
-    // Who waited to the end knows for whom; others may only have seen that one give up.
+    // A rank that waited until the limit reports the missing rank; others may only have seen that
+    // one give up.
     if (note.status == Status::hung) votes += std::ssize(notes);
     if (votes > most) chosen = &note;
     most = std::max(most, votes);
@@ -118,9 +121,10 @@ struct JobEnd {
 JobEnd end_of(const JobWatch& watch, const Ended& mpirun, const std::vector<Result>& notes,
               const std::string& output) {
   if (!watch.problem().empty()) return {Status::hung, watch.problem() + said(last_words(output))};
-  for (const Result& note : notes) {  // what the survivors say tells more than how mpirun ended
+  // notes of the survivors are more specific than the end of mpirun
+  for (const Result& note : notes) {
     if (!is_judged(note) && note.status != Status::skipped)
-      return {note.status, "the MPI job ended before this case was done; its ranks say of " +
+      return {note.status, "the MPI job ended before this case was done; its ranks report of " +
                                note.id + ": " + note.reason};
   }
   const int status = mpirun.status;
@@ -133,8 +137,8 @@ JobEnd end_of(const JobWatch& watch, const Ended& mpirun, const std::vector<Resu
               ")" + said(last_words(output))};
 }
 
-/// The ranks that were left saw only that one was missing. One that died has recorded no end of its own, whatever mpirun
-/// ended with: that may be the code of a rank that gave up because of it.
+/// The survivors only know that a rank is missing. A rank that died has recorded no end, whatever
+/// the exit code of mpirun: that may be the code of a rank that gave up because of it.
 void say_signal(Result& result, const Ended& mpirun, const JobNotes& notes) {
   if (result.status != Status::error || mpirun.was_ended) return;
   const int signal = signal_of_a_rank(mpirun);
@@ -147,10 +151,10 @@ void say_signal(Result& result, const Ended& mpirun, const JobNotes& notes) {
     result.reason += " (a process of the MPI job died of signal " + std::to_string(signal) + ")";
 }
 
-/// What the survivors say comes from afar: they name whom they miss. Which process went first was seen here.
+/// The survivors name the rank they miss; the process that ended first was observed here.
 void say_lost(Result& result, const JobWatch& watch) {
   if (result.status < Status::error || watch.lost_ranks().empty()) return;
-  // A survivor that saw another one give up may have said so before its own limit was over.
+  // A survivor that saw another rank give up may have reported it before its own limit.
   if (watch.lost_ranks_hang()) {
     result.status = Status::hung;
   } else if (result.status == Status::error) {
@@ -197,7 +201,8 @@ std::vector<Result> run_job(const VerifyOptions& options, int size,
   };
   const Ended mpirun =
       run_mpirun(words_of(options, size, cases, folder), output, look, variables, &folder);
-  // Of a job that was given up nothing counts that its ranks say as they are ended: one that was stopped goes on then.
+  // After a job is given up, later notes of its ranks are ignored: a stopped rank continues while
+  // the job is ended.
   const bool given_up = !watch.problem().empty();
   if (!given_up) {
     for (Result& result : tell()) found.push_back(std::move(result));
@@ -213,7 +218,7 @@ std::vector<Result> run_job(const VerifyOptions& options, int size,
     others.push_back(note != nullptr ? *note : not_run(spec, end.status, end.reason));
     say_signal(others.back(), mpirun, notes);
     say_lost(others.back(), watch);
-    // One job, whose ranks did one thing last, whatever of its cases is not done.
+    // One job, so its ranks had the same last collectives for all unfinished cases.
     const bool first = std::all_of(others.begin(), others.end(),
                                    [](const Result& r) { return r.flights.empty(); });
     if (others.back().status >= Status::error && first) others.back().flights = notes.flights();
@@ -277,7 +282,7 @@ std::vector<Result> run_mpi_jobs(const VerifyOptions& options, const std::vector
     return all;
   }
   ZP_CHECK(number_in_environment({"SLURM_STEP_NUM_TASKS"}) <= 1, ErrorCode::config,
-           "srun started several copies of this program that know nothing of each other",
+           "srun started several independent copies of this program",
            "each would start the MPI cases again", "use srun --mpi=pmix, or start one copy only");
   std::set<std::tuple<int, WorldSpec::Kind, std::string>> jobs;  // one per world and workload
   for (const CaseSpec& spec : cases) jobs.insert({spec.world.size, spec.world.kind, spec.workload});

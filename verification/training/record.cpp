@@ -46,7 +46,7 @@ Span<const std::byte> bytes_of(const float* flat, const TensorSlot& slot) {
   return std::as_bytes(Span<const float>(flat + slot.begin, static_cast<std::size_t>(slot.numel)));
 }
 
-/// Leaves and losses of one step.
+/// Gradients and losses of one step.
 struct GradsOfStep {
   std::vector<GuardedBuffer> values;
   std::vector<double> losses;

@@ -7,7 +7,7 @@
 
 namespace zeroproof::verification {
 
-/// The training cases of a report, each with what its id says.
+/// The training cases of a report, each with its parsed id.
 using TrainingCases = std::vector<std::pair<CaseSpec, const Result*>>;
 
 inline TrainingCases training_cases(const RunReport& report) {

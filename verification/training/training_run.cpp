@@ -41,7 +41,7 @@ Texts read_texts(const VerifyOptions& options, const std::vector<CaseSpec>& case
   return texts;
 }
 
-/// Refuses, before anything is run, a model that its TP ranks cannot hold as a case wants it.
+/// Checks before anything runs that the TP ranks of every case can hold its model.
 void require_layouts(const VerifyOptions& options, const std::vector<CaseSpec>& cases,
                      const Texts& texts) {
   for (const CaseSpec& spec : cases) {
@@ -50,13 +50,13 @@ void require_layouts(const VerifyOptions& options, const std::vector<CaseSpec>& 
   }
 }
 
-/// Memory for leaves that are needed again: a quarter of what there is, and never more than 4 GiB. The main job's are
-/// 1.9 GB.
+/// Memory for reused gradients: a quarter of the available memory, at most 4 GiB. The main job
+/// needs 1.9 GB.
 std::uint64_t memory_for_leaves() {
   return std::min<std::uint64_t>(available_memory() / 4, std::uint64_t{4} << 30);
 }
 
-/// Results in the order of their cases; they came as they were finished.
+/// Sorts results by the order of their cases.
 std::vector<Result> in_order(std::vector<Result> results, const std::vector<CaseSpec>& cases) {
   std::map<std::string, std::size_t> place;
   for (const CaseSpec& spec : cases) place.emplace(spec.id(), place.size());
@@ -82,7 +82,7 @@ void run_here(const VerifyOptions& options, const Texts& texts, const std::vecto
   const auto finished = [&](std::vector<Result>& results) {
     for (Result& result : results) {
       result.replay =
-          replay_line(options, result.id);  // the job's own names the file it got its text from
+          replay_line(options, result.id);  // the job's own line has the path of its input file
       compare_with_traces(result, report.traces);
     }
     if (options.on_verdicts) options.on_verdicts(results);
@@ -111,12 +111,13 @@ void run_training(const VerifyOptions& options, const std::vector<CaseSpec>& cas
   if (inside_mpi_job()) {
     ZP_CHECK(local.empty(), ErrorCode::config,
              "a case of world " + (local.empty() ? "" : local.front().world.id()) +
-                 " was asked for inside an MPI job",
+                 " cannot run inside an MPI job",
              "every process would run it again",
              "add --world mpi:" + std::to_string(mpi_job_size()));
     ThreadPool thread_pool(1);
     const std::unique_ptr<GradFile> leaves = leaves_handed_over();
-    // A job this program started is compared with the undistributed optimizer by the process that started it.
+    // A job started by this program is compared with the undistributed optimizer by its parent
+    // process.
     run_groups({options,
                 texts,
                 make_mpi_world_factory(options),

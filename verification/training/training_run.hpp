@@ -6,10 +6,11 @@
 
 namespace zeroproof::verification {
 
-/// Runs the cases in this process and, for MPI worlds, in jobs it starts, and appends results, the undistributed runs
-/// they are compared with, and what was trained on. Inside such a job, or under the user's own mpirun, runs the cases
-/// of that world; the report is complete on rank 0. There must be at least one case. Errors: ErrorCode::config for
-/// settings or a text that cannot be used, before anything runs.
+/// Runs the cases in this process and, for MPI worlds, in jobs it starts, and appends results, the
+/// undistributed runs to which they are compared, and the training texts. Inside such a job, or
+/// under the user's own mpirun, runs the cases of that world; the report is complete on rank 0.
+/// There must be at least one case. Errors: ErrorCode::config for settings or a text that cannot be
+/// used, before anything runs.
 void run_training(const VerifyOptions& options, const std::vector<CaseSpec>& cases,
                   RunReport& report, const ProgressSink& progress);
 

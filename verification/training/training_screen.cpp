@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::size_t columns = 98;
 
-/// Words with commas between, in lines that begin with two blanks.
+/// Comma-separated words in lines that begin with two blanks.
 std::string filled(const std::vector<std::string>& words) {
   std::string out;
   std::string line = " ";
@@ -138,7 +138,8 @@ void add_hashes(std::string& out, const TrainingCases& cases, const Paint& paint
                        shown - most);
 }
 
-/// Nothing if the cases are of several kinds: this is one screen, and --rows has the others.
+/// "" if the cases are of several kinds: the text is limited to one screen, and --rows has the
+/// others.
 std::string skips_of_one_kind(const TrainingCases& cases) {
   constexpr std::size_t most = 4;
   std::vector<const Result*> results;

@@ -6,9 +6,8 @@
 
 namespace zeroproof::verification {
 
-/// What the training cases of a report prove, on one screen: a sentence, the loss, a line for each phase, the
-/// trajectories.
-/// "" if it has none.
+/// The verdict of the training cases of a report on one screen: a sentence, the loss, a line for
+/// each phase, the trajectories. "" if it has none.
 std::string training_screen(const RunReport& report, bool colour);
 
 }  // namespace zeroproof::verification

@@ -14,7 +14,7 @@ namespace {
 CaseSpec case_of(const std::string& id) {
   const std::optional<CaseSpec> spec = parse_case_id(id);
   ZP_CHECK(spec.has_value(), ErrorCode::internal,
-           "'" + id + "' is no complete id of a training case", "nothing else can be run",
+           "'" + id + "' is not a complete id of a training case", "only complete ids can run",
            "select cases first");
   return *spec;
 }

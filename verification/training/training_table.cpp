@@ -15,7 +15,7 @@
 namespace zeroproof::verification {
 namespace {
 
-/// From 0: a bar is as long as its value.
+/// The axis begins at 0.
 std::string bar(double value, double high, int width) {
   const int filled =
       high > 0 ? std::clamp(static_cast<int>(std::lround(value / high * width)), 0, width) : 0;

@@ -181,14 +181,14 @@ TEST_CASE("mpi launch: ranks read the leaves they are handed, and refuse those o
   };
   const std::string run = "0123456789abcdef0123456789abcdef:";
   CHECK(contains(run_with(run + folder.write("garbage", std::string(10'000, 'x'))),
-                 "is no complete leaf file"));
+                 "is not a complete gradient file"));
   GradStore store(1 << 20);
   std::vector<float> values(100);
   const zeroproof::TensorView view{values.data(), zeroproof::DType::fp32, 100};
   store.keep({}, {view, 0, zeroproof::raw_digest(view.data, view.num_bytes())});
   const std::string path = store.seal();
   CHECK(contains(run_with(run + path),
-                 "belongs to another run (gradients that are not those of this run would be"));
+                 "belongs to another run (gradients of another run would be compared"));
   CHECK(contains(run_with(to_hex(store.run()) + ":" + path),
                  "1 pass, 0 fail"));  // its own are not there
   CHECK(contains(run_with(run + folder.file("absent")),

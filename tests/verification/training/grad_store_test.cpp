@@ -134,8 +134,8 @@ TEST_CASE("leaves: a file that is damaged, cut short, unfinished or of another r
                          records = 7 * leaf_page;
   for (const auto& [offset, said] : {std::pair{first_leaf + 5, "step 1, micro-batch 0"},
                                      std::pair{second_leaf + 11'999, "step 2, micro-batch 0"},
-                                     std::pair{records + 3, "list of leaves"},
-                                     std::pair{std::int64_t{0}, "no complete leaf file"}}) {
+                                     std::pair{records + 3, "list of gradients"},
+                                     std::pair{std::int64_t{0}, "not a complete gradient file"}}) {
     flip_byte(path, offset);
     const std::int64_t flipped = offset;
     CAPTURE(flipped);
@@ -144,7 +144,7 @@ TEST_CASE("leaves: a file that is damaged, cut short, unfinished or of another r
   }
   CHECK(refusal(path, store.run()) == "");
   REQUIRE(::truncate(path.c_str(), records + 8) == 0);
-  CHECK(contains(refusal(path, store.run()), "cut short"));
+  CHECK(contains(refusal(path, store.run()), "truncated"));
   REQUIRE(::truncate(path.c_str(), 100) == 0);
   CHECK(contains(refusal(path, store.run()), "cannot be read"));
 }

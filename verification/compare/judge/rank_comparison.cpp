@@ -5,6 +5,7 @@
 
 #include "common/base/fpenv.hpp"
 #include "verification/cases/stopwatch.hpp"
+#include "verification/compare/judge/mean_loss.hpp"
 #include "verification/compare/judge/rank_buffers.hpp"
 
 namespace zeroproof::verification {

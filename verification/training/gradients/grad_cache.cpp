@@ -73,11 +73,11 @@ void GradCache::forget() {
 }
 
 TensorView StrictGrads::micro_batch_grad(std::int64_t micro_batch) {
-  ZP_CHECK(!finished_, ErrorCode::internal, "a leaf was asked for outside the reduce phase",
-           "gradients are only there while they are reduced", "keep what later phases need");
+  ZP_CHECK(!finished_, ErrorCode::internal, "a gradient was requested outside the reduce phase",
+           "gradients are valid only in that phase", "copy the values that later phases need");
   check_unedited();
   const GradCache::Grad& leaf = provided(micro_batch);
-  // What is left of the last view reads as the new leaf: just as wrong as NaN.
+  // The last view then reads the new gradient, which is as wrong as NaN.
   const TensorView values = leaf.view();
   if (copy_.numel() == 0) copy_ = GuardedBuffer(values.numel, values.dtype);
   if (copy_.numel() > 0)
@@ -93,7 +93,7 @@ void StrictGrads::check_unedited() {
   viewed_ = false;
   const bool edited = digest_of_bytes(copy_.view()) != digest_of_copy_ || !copy_.guards_intact();
   if (edited && problem_.empty()) {
-    problem_ = "edited the leaf of micro-batch " + std::to_string(asked_.back()) +
+    problem_ = "edited the gradient of micro-batch " + std::to_string(asked_.back()) +
                ", which belongs to the caller";
   }
 }
@@ -115,7 +115,7 @@ std::string wrong_micro_batches(std::vector<std::int64_t> asked,
   std::sort(asked.begin(), asked.end());
   std::sort(expected.begin(), expected.end());
   if (asked == expected) return {};
-  return "asked for " + std::to_string(asked.size()) + " leaves; it has to compute " +
+  return "requested " + std::to_string(asked.size()) + " gradients; it must compute " +
          std::to_string(expected.size()) + ", each once, and no other rank's";
 }
 

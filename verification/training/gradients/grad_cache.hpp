@@ -1,7 +1,7 @@
 #pragma once
-// Leaf gradients, computed once per set of bits that go in. A leaf is a pure function of (step, micro-batch,
-// parameters, loss scale), so cases whose parameters agree in every bit share it; one whose parameters differ
-// gets its own.
+// Gradients of micro-batches, computed once per set of input bits. A gradient is a pure function of
+// (step, micro-batch, parameters, loss scale), so cases whose parameters agree in every bit share
+// it; a case with different parameters gets a separate one.
 
 #include <map>
 #include <memory>
@@ -18,10 +18,10 @@
 
 namespace zeroproof::verification {
 
-/// Where leaves may have been kept, besides in the cache. Both null: nowhere.
+/// Where gradients may be stored besides the cache. Both null: nowhere.
 struct KeptGrads {
-  GradStore* store = nullptr;      ///< gets every leaf that is computed
-  const GradFile* file = nullptr;  ///< made by the process that started this one
+  GradStore* store = nullptr;      ///< receives every computed gradient
+  const GradFile* file = nullptr;  ///< written by the parent process
 };
 
 class GradCache {
@@ -29,21 +29,22 @@ class GradCache {
   explicit GradCache(const Experiment& experiment, const KeptGrads& kept = {});
 
   struct Grad {
+    /// [padded_numel] in the gradient dtype, NaN in padding; empty if stored elsewhere
     GuardedBuffer
-        values;  ///< [padded_numel] in the gradient dtype, NaN in padding; empty if it is kept elsewhere
+        values;
     double loss = 0;
     Digest digest;    ///< of all bytes, as computed
-    TensorView kept;  ///< where it is kept elsewhere
+    TensorView kept;  ///< set if it is stored elsewhere
 
     TensorView view() const { return values.data() != nullptr ? values.view() : kept; }
   };
 
-  /// Digest under which parameters are known to the cache: of their bits without the padding, which is not the same NaN
-  /// everywhere and which no leaf depends on. params: [padded_numel].
+  /// Digest of parameters as a key of the cache: of their bits without the padding, whose NaNs may
+  /// differ and on which no gradient depends. params: [padded_numel].
   Digest parameters_digest(const TensorView& params) const;
 
-  /// The leaf for these inputs, computed now if nobody has yet. Several threads may call at once. The leaf
-  /// stays valid until forget().
+  /// The gradient for these inputs, computed at the first call. Several threads may call at once.
+  /// The gradient stays valid until forget().
   const Grad& micro_batch_grad(std::int64_t step, std::int64_t micro_batch,
                                const TensorView& params, const Digest& params_digest,
                                int log2_loss_scale);
@@ -68,7 +69,7 @@ class GradCache {
   std::map<Key, std::unique_ptr<Entry>> entries_;
 };
 
-/// Where the leaves of one step and one set of parameters come from.
+/// Source of the gradients of one step and one set of parameters.
 class GradProvider {
  public:
   virtual ~GradProvider() = default;
@@ -98,10 +99,10 @@ class CacheProvider final : public GradProvider {
   int log2_loss_scale_;
 };
 
-/// The leaves of one step for the reference.
+/// The gradients of one step for the reference.
 class ProvidedGrads : public GradSource {
  public:
-  /// layers: the model behind them, or null for whole leaves.
+  /// layers: the model by layers, or null for whole gradients.
   ProvidedGrads(const Experiment& experiment, std::int64_t step, GradProvider& provider,
                 LayeredModel* layers = nullptr)
       : experiment_(experiment), step_(step), provider_(provider), layers_(layers) {}
@@ -129,19 +130,20 @@ class ProvidedGrads : public GradSource {
   LayeredModel* layers_;
 };
 
-/// The leaves of one step for a candidate, no more generous than GradSource promises: a view is a copy that
-/// turns into the next leaf at the next call, and into NaN after the last, it must not be edited, and a rank gets just
-/// the micro-batches it has to compute (R11).
+/// The gradients of one step for a candidate, with only the guarantees of GradSource: a view is a
+/// copy that turns into the next gradient at the next call, and into NaN after the last; it must
+/// not be edited, and a rank gets only the micro-batches it has to compute (R11).
 class StrictGrads final : public ProvidedGrads {
  public:
   using ProvidedGrads::ProvidedGrads;
 
   TensorView micro_batch_grad(std::int64_t micro_batch) override;
 
-  /// Ends the reduce phase: no more leaves are handed out. Returns what the candidate did wrong, "" if nothing.
+  /// Ends the reduce phase: no more gradients are available. Returns the violations of the
+  /// candidate, "" if none.
   std::string finish(std::vector<std::int64_t> expected);
 
-  /// Ends the step: the last view expires. Returns what the candidate did wrong with it.
+  /// Ends the step: the last view expires. Returns the violation of the candidate, "" if none.
   std::string end_step();
 
  private:
@@ -155,7 +157,8 @@ class StrictGrads final : public ProvidedGrads {
   std::string problem_;
 };
 
-/// "asked for 3 leaves; it has to compute 2, ...", or "" if the two lists hold the same micro-batches.
+/// "requested 3 gradients; it must compute 2, ...", or "" if the two lists have the same
+/// micro-batches.
 std::string wrong_micro_batches(std::vector<std::int64_t> asked,
                                 std::vector<std::int64_t> expected);
 

@@ -16,11 +16,11 @@ namespace {
 
 static_assert(std::is_trivially_copyable_v<GradFileHeader> &&
                   std::is_trivially_copyable_v<GradRecord>,
-              "they are written as they lie in memory");
+              "they are written in memory order");
 
 [[noreturn]] void refuse(const std::string& problem) {
-  fail(ErrorCode::io, problem, "gradients that are not those of this run would be compared",
-       "run the command again; it makes a new file");
+  fail(ErrorCode::io, problem, "gradients of another run would be compared",
+       "run the command again; it creates a new file");
 }
 
 }  // namespace
@@ -33,7 +33,7 @@ GradFile::GradFile(const std::string& path, const Digest& run) {
   void* mapped = MAP_FAILED;
   if (num_bytes_ >= leaf_page) mapped = ::mmap(nullptr, num_bytes_, PROT_READ, MAP_SHARED, file, 0);
   if (file >= 0) ::close(file);
-  if (mapped == MAP_FAILED) refuse("leaf file " + path + " cannot be read");
+  if (mapped == MAP_FAILED) refuse("gradient file " + path + " cannot be read");
   bytes_ = static_cast<const std::byte*>(mapped);
   try {
     read_records(path, run);
@@ -49,14 +49,14 @@ void GradFile::read_records(const std::string& path, const Digest& run) {
   GradFileHeader header;
   std::memcpy(&header, bytes_, sizeof(header));
   if (std::memcmp(header.magic, leaf_file_magic, sizeof(header.magic)) != 0)
-    refuse(path + " is no complete leaf file");
-  if (header.run != run) refuse("leaf file " + path + " belongs to another run");
+    refuse(path + " is not a complete gradient file");
+  if (header.run != run) refuse("gradient file " + path + " belongs to another run");
   const std::uint64_t room = num_bytes_ - std::min<std::uint64_t>(header.records_begin, num_bytes_);
-  if (header.count > room / sizeof(GradRecord)) refuse("leaf file " + path + " is cut short");
+  if (header.count > room / sizeof(GradRecord)) refuse("gradient file " + path + " is truncated");
   const std::byte* records = bytes_ + header.records_begin;
   if (raw_digest(records, static_cast<std::int64_t>(header.count * sizeof(GradRecord))) !=
       header.records)
-    refuse("the list of leaves in " + path + " is damaged");
+    refuse("the list of gradients in " + path + " is damaged");
   for (std::uint64_t i = 0; i < header.count; ++i) {
     GradRecord record;
     std::memcpy(&record, records + i * sizeof(record), sizeof(record));
@@ -65,7 +65,7 @@ void GradFile::read_records(const std::string& path, const Digest& run) {
         record.offset <= header.records_begin &&
         record.numel <= (header.records_begin - record.offset) /
                             static_cast<std::uint64_t>(num_bytes(static_cast<DType>(record.dtype)));
-    if (!inside) refuse("a leaf of " + path + " does not lie inside of it");
+    if (!inside) refuse("a gradient of " + path + " is outside the file");
     records_.emplace(record.key, record);
   }
 }
@@ -78,8 +78,8 @@ std::optional<StoredGrad> GradFile::find(const GradKey& key) const {
                           static_cast<DType>(record.dtype),
                           static_cast<std::int64_t>(record.numel)};
   if (raw_digest(values.data, values.num_bytes()) != record.digest) {
-    refuse("the leaf of step " + std::to_string(key.step) + ", micro-batch " +
-           std::to_string(key.micro_batch) + " in the leaf file is damaged");
+    refuse("the gradient of step " + std::to_string(key.step) + ", micro-batch " +
+           std::to_string(key.micro_batch) + " in the gradient file is damaged");
   }
   return StoredGrad{values, record.loss, record.digest};
 }

@@ -15,7 +15,7 @@
 
 namespace zeroproof::verification {
 
-/// What a leaf is a pure function of.
+/// The inputs that determine a gradient.
 struct GradKey {
   Digest training;  ///< of workload, recipe and dtype; their settings are those of the run
   std::int64_t step = 0;
@@ -26,7 +26,7 @@ struct GradKey {
   auto operator<=>(const GradKey&) const = default;
 };
 
-/// A leaf that lies in memory that nobody can write to.
+/// A gradient in read-only memory.
 struct StoredGrad {
   TensorView values;  ///< [padded_numel]
   double loss = 0;
@@ -50,17 +50,19 @@ struct GradFileHeader {
 inline constexpr char leaf_file_magic[16] = "zeroproof-leaf1";
 inline constexpr std::size_t leaf_page = 4096;
 
-/// The leaves of a file that GradStore sealed, read where they lie. Threads may call it at the same time.
+/// The gradients of a file sealed by GradStore, read in place. Threads may call it at the same
+/// time.
 class GradFile {
  public:
-  /// Errors (ErrorCode::io): the file cannot be read, is no sealed file of leaves, is that of another run, or is
-  /// damaged.
+  /// Errors (ErrorCode::io): the file cannot be read, is no sealed gradient file, belongs to
+  /// another run, or is damaged.
   GradFile(const std::string& path, const Digest& run);
   ~GradFile();
   GradFile(const GradFile&) = delete;
   GradFile& operator=(const GradFile&) = delete;
 
-  /// The leaf of this key, if it is there. Errors (ErrorCode::io): its bytes are not those that were stored.
+  /// The gradient of this key, if the file has it. Errors (ErrorCode::io): its bytes are not the
+  /// stored ones.
   std::optional<StoredGrad> find(const GradKey& key) const;
 
  private:

@@ -97,7 +97,7 @@ std::string GradStore::seal() {
   header.count = records.size();
   header.records_begin = end_;
   header.records = raw_digest(records.data(), static_cast<std::int64_t>(num_bytes));
-  end_ += whole_pages(num_bytes);  // what is kept from now on does not touch it
+  end_ += whole_pages(num_bytes);  // later gradients begin on another page
   if (!write(records.data(), num_bytes, header.records_begin) || !write(&header, sizeof(header), 0))
     return {};
   return "/proc/" + std::to_string(::getpid()) + "/fd/" + std::to_string(file_);

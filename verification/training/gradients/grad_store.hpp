@@ -1,5 +1,5 @@
 #pragma once
-// Where one process keeps the leaves of a whole run: in a file in memory, which GradFile reads.
+// Stores the gradients of a whole run in a file in memory, which GradFile reads.
 
 #include <map>
 #include <mutex>
@@ -10,26 +10,27 @@
 
 namespace zeroproof::verification {
 
-/// Threads may call it at the same time. What it has is written once and mapped read-only, so a wrong optimizer that
-/// writes where it may not cannot spoil it.
+/// Threads may call it at the same time. Gradients are written once and mapped read-only, so that a
+/// faulty optimizer cannot overwrite them.
 class GradStore {
  public:
-  /// most_bytes: leaves that would need more are not kept, and have to be computed again. Where the system has no files
-  /// in memory, none are.
+  /// most_bytes: limit of the file; gradients beyond it are not stored and must be computed again.
+  /// Nothing is stored where the system has no files in memory.
   explicit GradStore(std::uint64_t most_bytes);
   ~GradStore();
   GradStore(const GradStore&) = delete;
   GradStore& operator=(const GradStore&) = delete;
 
-  /// The leaf of this key, if it is there; it stays as long as the store.
+  /// The gradient of this key, if stored; valid as long as the store.
   std::optional<StoredGrad> find(const GradKey& key) const;
 
-  /// Takes over a leaf and returns it where it now lies, or nothing if there is no room for it. leaf: in anybody's
-  /// memory, with its digest.
+  /// Copies a gradient into the store and returns the copy; empty if the limit is reached. leaf: in
+  /// any memory, with its digest.
   std::optional<StoredGrad> keep(const GradKey& key, const StoredGrad& leaf);
 
-  /// Completes the file with all that is in it; it may go on to grow, and be sealed again. "" if it holds nothing.
-  /// Otherwise where other processes of this machine and user find it while this object lives.
+  /// Completes the file with all gradients so far; it may grow and be sealed again. Returns the
+  /// path for other processes of this machine and user, valid while this object lives; "" if the
+  /// file is empty.
   std::string seal();
 
   const Digest& run() const { return run_; }

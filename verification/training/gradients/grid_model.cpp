@@ -7,16 +7,16 @@
 namespace zeroproof::verification {
 namespace {
 
-/// Leaves that were computed beforehand, because computing them takes several ranks.
+/// Gradients computed in advance, because computing them takes several ranks.
 class ComputedGrads final : public GradProvider {
  public:
   const GradCache::Grad& micro_batch_grad(std::int64_t micro_batch) override {
     const auto found = leaves_.find(micro_batch);
     ZP_CHECK(found != leaves_.end(), ErrorCode::internal,
-             "the leaf of micro-batch " + std::to_string(micro_batch) +
-                 " was asked for on another rank's behalf",
+             "the gradient of micro-batch " + std::to_string(micro_batch) +
+                 " belongs to another rank",
              "a rank has parts of its own micro-batches only",
-             "ask for what R11 assigns to the rank");
+             "request the micro-batches that R11 assigns to the rank");
     return found->second;
   }
 
@@ -32,13 +32,13 @@ GridModel::GridModel(const Experiment& experiment, const CaseLayout& layout,
                      const RankCoords& place, Communicator* tp, Communicator* cp)
     : experiment_(experiment), layout_(layout), place_(place), groups_{tp, cp} {
   ZP_CHECK(experiment.grad_dtype() == DType::fp32, ErrorCode::config,
-           "a grid with context or tensor parallelism was asked for with " +
+           "a grid with context or tensor parallelism cannot be used with " +
                std::string(name(experiment.grad_dtype())) + " leaves",
-           "a rank has a part of a leaf, and a part cannot be rounded before the whole is known",
-           "use bf16 or fp32 parameters, whose leaves are fp32");
+           "a rank has a part of a gradient, which cannot be rounded before the sum of all parts",
+           "use bf16 or fp32 parameters, whose gradients are fp32");
   ZP_CHECK(!experiment.visits().empty(), ErrorCode::config,
-           "recorded gradients were asked for on a grid with context or tensor parallelism",
-           "they come whole, and no model computes parts of them", "use data parallel ranks only");
+           "recorded gradients cannot be used on a grid with context or tensor parallelism",
+           "they are recorded as whole tensors", "use data parallel ranks only");
 }
 
 std::unique_ptr<GradProvider> GridModel::leaves(std::int64_t step,

@@ -1,5 +1,5 @@
 #pragma once
-// What the model reads of parameters in 8 bits, written once more, apart from both optimizers.
+// The model's view of parameters in 8 bits, implemented independently of both optimizers.
 
 #include "common/base/guarded_buffer.hpp"
 #include "common/layout/tensor_blocks.hpp"

@@ -72,13 +72,14 @@ void ProvidedLayers::forward(int unit, const TensorView& param) { look_at(unit, 
 void ProvidedLayers::backward(int unit, const TensorView& param, const TensorView& grad) {
   look_at(unit, param, "backward");
   ZP_CHECK(!begun_.empty(), ErrorCode::invalid_argument,
-           "a backward visit came before any micro-batch began", "there is no gradient to hand out",
+           "a backward visit came before any micro-batch began", "there is no gradient yet",
            "call begin first");
   const GradCache::Grad& leaf = provider_.micro_batch_grad(begun_.back());
   const TensorView whole = leaf.view();
   const FlatRange& range = units_[static_cast<std::size_t>(unit)];
   if (grad.numel != range.numel() || grad.dtype != whole.dtype) {
-    return note("offers unit " + std::to_string(unit) + " room for " + std::to_string(grad.numel) +
+    return note("offers unit " + std::to_string(unit) + " a buffer for " +
+                std::to_string(grad.numel) +
                 " gradients of " + std::to_string(range.numel()));
   }
   const std::int64_t width = num_bytes(grad.dtype);

@@ -1,5 +1,6 @@
 #pragma once
-// A layer-by-layer model in front of leaves that are computed elsewhere: it looks at what a candidate shows each layer.
+// A layer-by-layer model on top of gradients computed elsewhere; it checks the parameters that a
+// candidate passes to each layer.
 
 #include <string>
 #include <vector>
@@ -10,13 +11,13 @@
 
 namespace zeroproof::verification {
 
-/// Hands out the gradients of a provider unit by unit, and judges the driver: parameters of every visit must be the
-/// bits of `expected`, gradient buffers must be poisoned on arrival, and the calls must come in the order that
-/// LayeredModel promises.
+/// Returns the gradients of a provider unit by unit, and judges the driver: parameters of every
+/// visit must be the bits of `expected`, gradient buffers must be poisoned on arrival, and the
+/// calls must come in the order of LayeredModel.
 class ProvidedLayers final : public LayeredModel {
  public:
-  /// expected: [padded_numel], the parameters as the harness gathered them, and the scales of their blocks if they have
-  /// any; both must outlive this object.
+  /// expected: [padded_numel], the parameters gathered by the harness, and the scales of their
+  /// blocks if any; both must outlive this object.
   ProvidedLayers(const FlatLayout& layout, const std::vector<FlatRange>& units,
                  const std::vector<int>& visits, const TensorView& expected,
                  const TensorView& scale_inv, GradProvider& provider)
@@ -34,7 +35,7 @@ class ProvidedLayers final : public LayeredModel {
   void forward(int unit, const TensorView& param) override;
   void backward(int unit, const TensorView& param, const TensorView& grad) override;
 
-  /// What the driver did wrong, "" if nothing; `expected`: the micro-batches of this rank.
+  /// Violations of the driver, "" if none; `expected`: the micro-batches of this rank.
   std::string finish(const std::vector<std::int64_t>& expected);
 
  private:

@@ -53,7 +53,7 @@ StepGrads::StepGrads(GradMaker& maker, GradCache& cache, DistributedOptimizer& o
   } else {
     params = exposed_view(optimizer, Phase::gather, BufferId::param_full);
   }
-  // Layers are shown the codes, leaves are made of what they stand for.
+  // Layers receive the codes, gradients are computed from the decoded values.
   const TensorView shown = params;
   TensorView scale_inv;
   if (has_scales(params.dtype)) {
@@ -89,7 +89,7 @@ void place_setup(OptimizerSetup& setup, const CaseSpec& spec, const CaseLayout& 
   setup.overlap = spec.place.overlap;
   setup.windows = spec.place.windows;
   setup.transport = spec.place.transport;
-  const std::string folder = setup.offload.folder;  // a setting of the run, and no part of an id
+  const std::string folder = setup.offload.folder;  // a setting of the run, not part of an id
   setup.offload = spec.place.offload;
   setup.offload.folder = folder;
 }

@@ -6,12 +6,13 @@
 
 namespace zeroproof::verification {
 
-/// The run of a configuration as L-BFGS sees it: fp32, one set of micro-batches, no planted overflow.
+/// The experiment of a configuration for L-BFGS: fp32, one set of micro-batches, no planted
+/// overflow.
 Experiment lbfgs_experiment(RunConfig config);
 
-/// Loss and gradient of the micro-batches of step 1. A rank computes the leaves of a contiguous block of them; all
-/// leaves and losses are gathered, and the implementation adds them (R11), takes out the mean (R6, S = 1) and averages the losses
-/// (R21).
+/// Loss and gradient of the micro-batches of step 1. A rank computes the gradients of a contiguous
+/// block of them; all gradients and losses are gathered, and the implementation adds them (R11),
+/// divides by their number (R6, S = 1) and averages the losses (R21).
 class ByteGptClosure final : public Closure {
  public:
   ByteGptClosure(const LbfgsSetup& place, const LbfgsImplementation& implementation,

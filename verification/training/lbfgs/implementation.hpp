@@ -1,5 +1,5 @@
 #pragma once
-// The two writings of L-BFGS, each with the operations its closure is made of.
+// The two implementations of L-BFGS, each with the operations of its closure.
 
 #include <string_view>
 

@@ -63,7 +63,7 @@ void LbfgsJudge::begin_step(std::int64_t step, const SavedStep& truth) {
 void LbfgsJudge::evaluation(Span<const float> point, double loss, Span<const float> grad) {
   const std::size_t e = evaluations_++;
   if (e >= truth_->evaluations.size()) {
-    return refuse(indexed("point", e), "is an evaluation that the reference does not make");
+    return refuse(indexed("point", e), "is an evaluation that the reference does not have");
   }
   const SavedEvaluation& want = truth_->evaluations[e];
   vector(indexed("point", e), want.point, point);
@@ -109,7 +109,7 @@ void LbfgsJudge::state(std::int64_t step, const LbfgsState& want, const LbfgsSta
   vector("move", want.move, got.move);
 }
 
-/// What the data tells of a vector: both sides' elements of this rank, one after another.
+/// Hint about a vector: the elements of both sides on this rank, concatenated.
 std::string LbfgsJudge::hint_of(Span<const float> want, Span<const float> got) const {
   std::vector<float> wanted;
   std::vector<float> gotten;

@@ -26,7 +26,7 @@ class LbfgsJudge {
   const std::optional<Divergence>& divergence() const { return judge_.first(); }
   std::int64_t order() const {
     return order_;
-  }  ///< of the divergence among the comparisons of its step
+  }  ///< index of the divergence among the comparisons of its step
   std::int64_t compared() const { return judge_.compared(); }
   std::int64_t differing() const { return judge_.differing(); }
 
@@ -46,7 +46,7 @@ class LbfgsJudge {
   std::vector<ElementRun> runs_;  // of the pieces
   const std::int64_t shard_numel_;
   const int rank_, num_ranks_;
-  const std::string what_;  // what a difference is called
+  const std::string what_;  // description of a difference
   std::string when_;
   std::int64_t step_ = 0;
   const SavedStep* truth_ = nullptr;
@@ -55,7 +55,7 @@ class LbfgsJudge {
   Judge judge_;
 };
 
-/// Lets a judge see what a closure is asked and answers.
+/// Passes the points and results of a closure to a judge.
 class JudgedClosure final : public Closure {
  public:
   JudgedClosure(Closure& inner, LbfgsJudge& judge) : inner_(inner), judge_(judge) {}

@@ -40,8 +40,8 @@ LbfgsCaseSpec case_of(const std::string& id) {
                                });
   spec.world = parse_world(parts[3]);
   ZP_CHECK(!spec.world.has_processes(), ErrorCode::config,
-           "an L-BFGS case was asked for in world " + spec.world.id(),
-           "its ranks are threads of one process, which hold the truth they are compared with",
+           "an L-BFGS case cannot run in world " + spec.world.id(),
+           "its ranks are threads of one process",
            "use threads:" + std::to_string(spec.world.size));
   spec.layout = parse_choice<LayoutKind>("layout", parts[4]);
   return spec;

@@ -33,15 +33,17 @@ struct LbfgsRunOptions {
   std::function<void(double fraction, const std::string& what)> progress;
 };
 
-/// Runs the cases; those of one recipe share the truth. Errors: ErrorCode::config if the settings cannot be used.
+/// Runs the cases; those of one recipe share the true trajectory. Errors: ErrorCode::config if the
+/// settings cannot be used.
 std::vector<Result> run_lbfgs_cases(const std::vector<LbfgsCaseSpec>& cases,
                                     const LbfgsRunOptions& options);
 
 /// The function of a recipe. The recipe outlives it.
 std::unique_ptr<LbfgsProblem> make_problem(const LbfgsRecipe& recipe, const RunConfig& config);
 
-/// One case: the reference over the ranks, then the candidate, both against the truth. pass, fail with the first place,
-/// mistrusted if the truth proves little; error or hung if a rank could not go on before anything differed.
+/// One case: the reference over the ranks, then the candidate, both against the true trajectory.
+/// pass, fail with the first difference, mistrusted if the trajectory proves little; error or hung
+/// if a rank could not continue before a difference.
 Result judge_lbfgs(const LbfgsCaseSpec& spec, const LbfgsProblem& problem,
                    const LbfgsTrajectory& truth, const LbfgsImplementation& candidate,
                    const LbfgsRunOptions& options);

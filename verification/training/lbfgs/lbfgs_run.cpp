@@ -1,4 +1,4 @@
-// One L-BFGS case on its way through the steps.
+// The run of one L-BFGS case through the steps.
 
 #include <algorithm>
 #include <chrono>
@@ -25,7 +25,7 @@ struct Rank {
   std::unique_ptr<LbfgsJudge> judge;
 };
 
-/// The ranks of one implementation. `comms` says which of a rank's communicators it uses.
+/// The ranks of one implementation. `comms` selects the communicator of a rank.
 class Side {
  public:
   Side(const LbfgsRecipe& recipe, const LbfgsProblem& problem, const LbfgsTrajectory& truth,
@@ -40,7 +40,7 @@ class Side {
         comms_(comms),
         ranks_(static_cast<std::size_t>(world.size())) {}
 
-  /// Errors: whatever a rank throws; what its judge saw before stays.
+  /// Errors: those of the ranks; earlier differences are kept.
   void run(const std::string& what, const std::string& fault) {
     make(what);
     fault_ = fault;
@@ -51,7 +51,7 @@ class Side {
     }
   }
 
-  /// The judge that saw a difference first, if one did.
+  /// The judge with the first difference, if any.
   const LbfgsJudge* first() const {
     const LbfgsJudge* earliest = nullptr;
     for (const Rank& rank : ranks_) {
@@ -120,7 +120,7 @@ class Side {
   std::vector<Rank> ranks_;
 };
 
-/// Runs a side and enters what became of it. True if the result is still open.
+/// Runs a side and records its result. True if the verdict is still open.
 bool judge_side(Side& side, const std::string& what, const std::string& fault, Result& result) {
   Status status = Status::pass;
   std::string error;
@@ -167,7 +167,8 @@ Result judge_lbfgs(const LbfgsCaseSpec& spec, const LbfgsProblem& problem,
   Side reference(*spec.recipe, problem, truth, reference_lbfgs(), shards, *world,
                  &Comms::reference);
   Side production(*spec.recipe, problem, truth, candidate, shards, *world, &Comms::candidate);
-  // The reference first: a difference of production is one from what the reference does over the same ranks too.
+  // The reference first: a difference of production is relative to the reference over the same
+  // ranks too.
   const bool open =
       judge_side(reference, "of the reference over ranks differs from the reference on one rank",
                  "", result) &&

@@ -7,7 +7,7 @@
 namespace zeroproof::verification {
 namespace {
 
-constexpr const char* settings_of = "byte_gpt_tiny";  // the workload whose settings the runs have
+constexpr const char* settings_of = "byte_gpt_tiny";  // the workload of the settings
 
 class LbfgsSuite final : public Suite {
  public:
@@ -18,8 +18,8 @@ class LbfgsSuite final : public Suite {
     std::vector<std::string> ids;
     if (pattern.empty()) return ids;
     ZP_CHECK(options.gradients.empty(), ErrorCode::config,
-             "'" + pattern + "' was asked for with --gradients",
-             "L-BFGS evaluates the model at points that no recording holds",
+             "'" + pattern + "' cannot be combined with --gradients",
+             "L-BFGS evaluates the model at points without recorded gradients",
              "leave one of the two out");
     for (const LbfgsCaseSpec& spec : lbfgs_cases(pattern)) {
       if (options.wants(Implementation::host)) ids.push_back(spec.id());

@@ -1,5 +1,5 @@
 #pragma once
-// A function L-BFGS minimises: its tensors, where it starts, and who evaluates it on a rank.
+// A function to be minimised by L-BFGS: its tensors, first point, and closures.
 
 #include <memory>
 #include <vector>
@@ -18,10 +18,11 @@ class LbfgsProblem {
   /// Bucket size of its shard maps, in elements.
   virtual std::int64_t bucket_numel() const = 0;
 
-  /// Where the first step begins, [padded_numel]; padding is NaN.
+  /// The first point, [padded_numel]; padding is NaN.
   virtual const std::vector<float>& start() const = 0;
 
-  /// Evaluates on one rank, with the operations of an implementation. step: counted from 1. The place and the problem outlive it.
+  /// A closure for one rank, with the operations of an implementation. step: counted from 1. The
+  /// place and the problem must outlive it.
   virtual std::unique_ptr<Closure> closure(const LbfgsSetup& place,
                                            const LbfgsImplementation& implementation,
                                            std::int64_t step) const = 0;

@@ -25,10 +25,11 @@ LbfgsRecipe recipe(std::string_view workload, std::string_view name, std::string
   return {workload, name, summary, hyper, std::move(ends), {}, 0, false};
 }
 
-/// Steps that nothing cuts short.
+/// Steps without an early end.
 std::vector<LbfgsEnd> whole() { return std::vector<LbfgsEnd>(3, LbfgsEnd::max_iter); }
 
-/// Real gradients. Three pairs are kept: the first to go does so in the first iteration of step 2.
+/// Gradients of a model. Three pairs are kept: the first one is removed in the first iteration of
+/// step 2.
 void add_byte_gpt(std::vector<LbfgsRecipe>& all) {
   all.push_back(recipe("byte_gpt_tiny", "none", "whole steps", settings(none, 0.5, 4, 3), whole()));
   all.back().evicts = true;
@@ -59,7 +60,8 @@ void add_rosenbrock(std::vector<LbfgsRecipe>& all) {
       .disturbed = {{1, 2, Disturbance::infinite_loss},
                     {1, 3, Disturbance::nan_gradient},
                     {2, 3, Disturbance::nan_gradient}};
-  // Short lengths: the first trial of step 2 is as steep as the start, and the two after it are said to be higher.
+  // Short lengths: the first trial of step 2 is as steep as the start, and the two after it are
+  // reported as higher.
   LbfgsRecipe& earlier =
       add("wolfe-earlier", "the same; of three trials the first is taken", interpolates, whole());
   earlier.hyper.lr = 0.01;

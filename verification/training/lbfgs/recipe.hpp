@@ -1,5 +1,5 @@
 #pragma once
-// What an L-BFGS case runs: a function, settings, and the branches of R21 that have to be taken.
+// An L-BFGS case: a function, settings, and the branches of R21 that it must take.
 
 #include <string_view>
 #include <vector>
@@ -8,7 +8,7 @@
 
 namespace zeroproof::verification {
 
-/// What an evaluation does besides evaluating.
+/// Planted disturbances of an evaluation.
 enum class Disturbance : std::uint8_t {
   infinite_loss,
   nan_gradient,      ///< in the last element of the last tensor: one rank alone has it
@@ -16,7 +16,7 @@ enum class Disturbance : std::uint8_t {
   steeper_gradient,  ///< 4 times g: the curvature of the move that ends there is negative
 };
 
-/// step, evaluation: counted from 1, the evaluations of every step anew.
+/// step, evaluation: counted from 1; evaluations are counted per step.
 struct DisturbedEvaluation {
   std::int64_t step = 1;
   std::int64_t evaluation = 1;
@@ -28,14 +28,14 @@ struct LbfgsRecipe {
   std::string_view name;      ///< "armijo"
   std::string_view summary;
   LbfgsHyper hyper;
-  std::vector<LbfgsEnd> ends;  ///< how every step has to end
+  std::vector<LbfgsEnd> ends;  ///< required end of every step
   std::vector<DisturbedEvaluation> disturbed;
-  std::int64_t skipped = 0;  ///< pairs that have to be skipped
-  bool evicts = false;       ///< pairs have to be removed for want of room
+  std::int64_t skipped = 0;  ///< required number of skipped pairs
+  bool evicts = false;       ///< pairs must be removed because the history is full
 
   std::int64_t steps() const { return static_cast<std::int64_t>(ends.size()); }
 
-  /// The state is saved, and a new optimizer goes on from it, after this step.
+  /// The state is saved after this step, and a new optimizer resumes from it.
   std::int64_t resumed_after() const { return steps() - 1; }
 };
 

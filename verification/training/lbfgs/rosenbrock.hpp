@@ -1,5 +1,5 @@
 #pragma once
-// The chained Rosenbrock function: few elements, awkward numbers, and disturbances on demand.
+// The chained Rosenbrock function: few elements, ill-conditioned, with disturbances on demand.
 
 #include "verification/training/lbfgs/problem.hpp"
 

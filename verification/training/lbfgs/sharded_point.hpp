@@ -1,5 +1,5 @@
 #pragma once
-// A vector that is spread over ranks, put together again.
+// Gathers a vector that is sharded over ranks.
 
 #include <cstddef>
 #include <vector>
@@ -8,7 +8,7 @@
 
 namespace zeroproof::verification {
 
-/// What this rank owns, tensor by tensor.
+/// The pieces owned by this rank, tensor by tensor.
 std::vector<Piece> own_pieces(const LbfgsSetup& place);
 
 /// The whole vector, on every rank. Collective.

@@ -18,7 +18,7 @@ void spread(const FlatLayout& layout, const std::vector<Piece>& pieces, Span<con
   }
 }
 
-/// Keeps what another closure answers. Of one rank.
+/// Records the results of another closure on one rank.
 class Recorder final : public Closure {
  public:
   Recorder(const LbfgsSetup& place, Closure& inner, std::vector<SavedEvaluation>& evaluations)
@@ -98,13 +98,13 @@ std::string reason_to_mistrust(const LbfgsRecipe& recipe, const LbfgsTrajectory&
     const LbfgsReport& report = trajectory.steps[i].report;
     if (report.end != recipe.ends[i]) {
       return "step " + std::to_string(i + 1) + " ends by " + std::string(name(report.end)) +
-             ", not by " + std::string(name(recipe.ends[i])) + ", which this recipe is for";
+             ", not by " + std::string(name(recipe.ends[i])) + ", as this recipe requires";
     }
     stored += report.pairs_stored;
     skipped += report.pairs_skipped;
   }
   if (stored == 0) return "no pair was stored, so no direction was made from the memory";
-  if (skipped < recipe.skipped) return "no pair was skipped, which this recipe is for";
+  if (skipped < recipe.skipped) return "no pair was skipped, as this recipe requires";
   if (recipe.evicts && stored <= recipe.hyper.history_size) return "no pair had to be removed";
   const double first = trajectory.steps.front().report.first_loss;
   if (!(trajectory.steps.back().report.loss < first)) return "the loss did not fall";

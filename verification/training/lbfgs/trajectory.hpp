@@ -1,5 +1,6 @@
 #pragma once
-// What a run of L-BFGS leaves behind: every evaluation, and after every step its report and the whole state.
+// The results of an L-BFGS run: every evaluation, and after every step its report and the whole
+// state.
 
 #include <vector>
 
@@ -13,18 +14,18 @@ struct SavedEvaluation {
   double loss = 0;
 };
 
-/// The state of all ranks, put together (R21); padding is NaN.
+/// The gathered state of all ranks (R21); padding is NaN.
 class SavedLbfgs {
  public:
   SavedLbfgs() = default;
 
-  /// A state in which only x is given.
+  /// A state with x only.
   explicit SavedLbfgs(const std::vector<float>& start) : master_(start) {}
 
   /// Adds a rank's part; the scalars are those of the rank that comes last.
   void add(const FlatLayout& layout, const std::vector<Piece>& pieces, const LbfgsState& mine);
 
-  /// What load_state takes; valid as long as this lives.
+  /// The argument of load_state; valid as long as this object.
   LbfgsState full() const;
 
  private:
@@ -44,10 +45,10 @@ struct LbfgsTrajectory {
   std::vector<SavedStep> steps;
 };
 
-/// The reference on one rank, without a save in the middle: what every case must do too.
+/// The reference on one rank, without a save in the middle: the trajectory of every case.
 LbfgsTrajectory true_trajectory(const LbfgsRecipe& recipe, const LbfgsProblem& problem);
 
-/// Why a trajectory proves little, "" if it does what its recipe is for.
+/// Why a trajectory proves little, "" if it takes the branches of its recipe.
 std::string reason_to_mistrust(const LbfgsRecipe& recipe, const LbfgsTrajectory& trajectory);
 
 }  // namespace zeroproof::verification

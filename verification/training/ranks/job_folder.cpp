@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 constexpr const char* prefix = "zeroproof-job-";
 constexpr const char* lock_name = "lock";
 constexpr std::time_t unlocked_for =
-    60;  // seconds; between the folder and its lock there is a moment
+    60;  // seconds; the lock is taken shortly after the folder is created
 
 std::string temporary_folder() {
   const char* folder = std::getenv("TMPDIR");
@@ -64,8 +64,8 @@ JobFolder::JobFolder() {
   const std::string parent = temporary_folder();
   errno = 0;
   ZP_CHECK(add(parent), ErrorCode::io,
-           "no folder can be made in " + parent + ": " + std::strerror(errno),
-           "an MPI job gets its input and gives its results there",
+           "cannot create a folder in " + parent + ": " + std::strerror(errno),
+           "it holds input and results of an MPI job",
            "set TMPDIR to a folder that can be written");
   add("/dev/shm");
 }

@@ -1,14 +1,15 @@
 #pragma once
-// Where an MPI job keeps what has to be gone after it.
+// Temporary folders of an MPI job.
 
 #include <string>
 #include <vector>
 
 namespace zeroproof::verification {
 
-/// A folder of this user alone in TMPDIR or /tmp, and one in /dev/shm for shared memory, if there is one. Both
-/// disappear with the object. What a run that was killed left is removed when the next one makes its folders: a folder
-/// is locked as long as the process lives that made it, or the guard of its job (job_guard.hpp).
+/// A private folder in TMPDIR or /tmp, and one in /dev/shm for shared memory, if that exists. Both
+/// are removed with the object. Folders of a killed run are removed when the next one creates its
+/// folders: a folder is locked while the process that created it, or the guard of its job
+/// (job_guard.hpp), lives.
 class JobFolder {
  public:
   /// Errors: io.
@@ -19,7 +20,7 @@ class JobFolder {
 
   std::string file(const std::string& name) const { return folders_.front() + "/" + name; }
   const std::string& path() const { return folders_.front(); }
-  /// "" where there is none.
+  /// "" if there is none.
   std::string shared_memory() const { return folders_.size() > 1 ? folders_.back() : ""; }
   const std::vector<std::string>& folders() const { return folders_; }
   const std::vector<int>& locks() const { return locks_; }
@@ -31,7 +32,8 @@ class JobFolder {
   std::vector<int> locks_;
 };
 
-/// Removes folders in `parent` whose process is gone; those of other users and of processes that live stay.
+/// Removes folders in `parent` whose process has ended; those of other users and of live processes
+/// stay.
 void sweep_job_folders(const std::string& parent);
 
 /// The whole content of a file; "" if it cannot be read.

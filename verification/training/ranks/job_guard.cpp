@@ -21,15 +21,15 @@ namespace zeroproof::verification {
 namespace {
 
 constexpr int milliseconds_to_speak =
-    4000;  // mpirun's own way from SIGTERM to SIGKILL, and a rank's last words
-constexpr int milliseconds_unheard = 1000;  // hosts of the job have to be told
+    4000;  // mpirun's delay from SIGTERM to SIGKILL, and the output of ranks
+constexpr int milliseconds_unheard = 1000;  // mpirun must notify the hosts of the job
 constexpr int milliseconds_of_orphans =
-    300;  // what a command leaves behind has that long to end by itself
+    300;  // time for remaining processes of a command to end
 constexpr char speak = 's';
 constexpr char hush = 'h';
-constexpr char quit = 'q';  // hush, and remove the folders: who asks will not live to do it
+constexpr char quit = 'q';  // end quietly and remove the folders: the caller will not live to do it
 
-/// The job under way, for end_guarded_job().
+/// The current job, for end_guarded_job().
 std::atomic<int> current_link{-1};
 std::atomic<pid_t> current_pid{-1};
 
@@ -44,11 +44,11 @@ std::vector<char*> pointers_to(const std::vector<std::string>& words) {
   return pointers;
 }
 
-// From here to guard(): between fork and the end of the guard, where other threads of the parent may have held any
-// lock.
-// Nothing allocates.
+// From here to guard(): no allocation, because the guard is forked from a process whose other
+// threads may have held any lock.
 
-/// Sends a signal to every child; orphans of a child become children of the guard, so that nobody is out of reach.
+/// Sends a signal to every child; orphans of a child become children of the guard, so that all are
+/// reached.
 void signal_children(int signal) {
   static char text[1 << 16];
   const int file = ::open("/proc/thread-self/children", O_RDONLY | O_CLOEXEC);
@@ -71,7 +71,8 @@ void set_signals(void (*handler)(int)) {
   for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGQUIT}) std::signal(signal, handler);
 }
 
-/// The file descriptors that the guard needs, and no other. own_output: the command prints where this program does.
+/// Closes all file descriptors that the guard does not need. own_output: the command writes to the
+/// output of this program.
 void keep_open(int link, const int* locks, std::size_t num_locks, bool own_output) {
   const auto is_kept = [&](int file) {
     return file == link || (own_output && (file == 1 || file == 2)) ||
@@ -92,7 +93,7 @@ struct Plan {
   char* const* words;
   char** environment;
   const char* output;
-  const char* const* remove;  // words of a command that removes the folders
+  const char* const* remove;  // command line that removes the folders
   const int* locks;
   std::size_t num_locks;
   int link;
@@ -101,7 +102,7 @@ struct Plan {
 [[noreturn]] void become(const Plan& plan, int error_pipe, pid_t guard) {
   set_signals(SIG_DFL);
   ::setpgid(0, 0);
-  // Should somebody kill the guard: SIGTERM makes mpirun end its ranks.
+  // If the guard is killed, SIGTERM makes mpirun end its ranks.
   ::prctl(PR_SET_PDEATHSIG, SIGTERM);
   bool redirected = *plan.output == '\0';
   if (!redirected) {
@@ -114,7 +115,7 @@ struct Plan {
   ::_exit(127);
 }
 
-/// Starts the command; 0, or what went wrong.
+/// Starts the command; returns 0 or an error number.
 int start(const Plan& plan, pid_t& pid) {
   int error_pipe[2];
   if (::pipe2(error_pipe, O_CLOEXEC) != 0) return errno;
@@ -143,7 +144,7 @@ bool collect(pid_t command, bool& ended, int& status) {
 }
 
 [[noreturn]] void guard(const Plan& plan) {
-  set_signals(SIG_IGN);  // it goes when its job has gone
+  set_signals(SIG_IGN);  // it ends after its job
   ::setpgid(0, 0);
   keep_open(plan.link, plan.locks, plan.num_locks, *plan.output == '\0');
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
@@ -155,7 +156,7 @@ bool collect(pid_t command, bool& ended, int& status) {
   bool ended = error != 0;
   bool orphaned = false;
   bool tidy = false;
-  int left = -1;  // milliseconds until SIGKILL; -1: nobody asked for the end
+  int left = -1;  // milliseconds until SIGKILL; -1: no end requested
   while (collect(command, ended, status)) {
     if (ended && left < 0) left = milliseconds_of_orphans;
     if (ended) left = std::min(left, milliseconds_of_orphans);
@@ -253,7 +254,7 @@ void end_guarded_job() {
   const pid_t pid = current_pid;
   if (link < 0 || pid <= 0) return;
   send_word(link, &quit, 1);
-  // Whoever waits for the job collects it; here it is enough that it is gone.
+  // The waiting thread reaps the process; here its end is enough.
   siginfo_t info{};
   for (int i = 0; i < 250; ++i) {
     info.si_pid = 0;

@@ -1,5 +1,6 @@
 #pragma once
-// A process between this one and mpirun, that ends all of a job when it is asked to, or when this process is gone.
+// A process between this one and mpirun that ends the whole job on request or when this process
+// ends.
 
 #include <sys/types.h>
 
@@ -9,17 +10,18 @@
 
 namespace zeroproof::verification {
 
-/// What a guard starts and guards.
+/// A command run under a guard.
 struct GuardedCommand {
   std::vector<std::string> words;
   std::vector<std::string> environment;  ///< "NAME=value"
-  std::string output;  ///< file that gets what it prints; "": where this program's goes
-  std::vector<std::string> folders;  ///< removed, should this process end before the command
+  std::string output;  ///< file for its output; "": the output of this program
+  std::vector<std::string> folders;  ///< removed if this process ends before the command
   std::vector<int> locks;            ///< descriptors the guard holds open
 };
 
-/// The command, and whatever it started that did not leave this machine, ends with the object, with the end of this
-/// process whatever it dies of, and on request; processes that are stopped too. A command that has ended leaves nobody.
+/// The command and all its processes on this machine end with the object, with the end of this
+/// process from any cause, and on request, even if they are stopped. No process is left when the
+/// command has ended.
 class JobGuard {
  public:
   /// Errors (ErrorCode::unavailable): the command cannot be started.
@@ -29,10 +31,10 @@ class JobGuard {
   JobGuard& operator=(const JobGuard&) = delete;
 
   bool ended_within(std::chrono::milliseconds limit);
-  /// As waitpid() has it; once the command has ended.
+  /// Status of waitpid() after the command has ended.
   int status() const { return status_; }
-  /// SIGTERM to the command, and SIGKILL to all that is left after the time that it takes to say what it has to say;
-  /// or, if nobody listens any more, after a second.
+  /// Sends SIGTERM to the command, and SIGKILL to the remaining processes after the time for their
+  /// last output; or after a second if the output is not read any more.
   void end(bool nobody_listens = false);
 
  private:
@@ -45,7 +47,8 @@ class JobGuard {
   bool ended_ = false;
 };
 
-/// Ends the job under way in this process, if there is one, and returns when it is gone; for whoever ends this process.
+/// Ends the current job of this process, if any, and waits for its end; called before this process
+/// ends.
 void end_guarded_job();
 
 }  // namespace zeroproof::verification

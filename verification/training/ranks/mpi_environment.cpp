@@ -19,8 +19,8 @@ bool inside_mpi_job() { return mpi_job_size() > 0; }
 
 bool started_by_zeroproof() { return std::getenv(mpi_child_mark) != nullptr; }
 
-/// srun with PMIx gives a rank by that name, and the size as Slurm's own. Slurm's variables alone prove nothing: a
-/// batch script, which is no MPI process, has them too.
+/// srun with PMIx sets a rank by that name, and the size as Slurm's own variable. Slurm's variables
+/// alone are no proof: a batch script, which is no MPI process, has them too.
 int mpi_job_size() {
   const int size = number_in_environment({"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"});
   if (size >= 0) return size;

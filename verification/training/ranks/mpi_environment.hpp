@@ -1,5 +1,5 @@
 #pragma once
-// What launchers of MPI jobs tell a process in its environment.
+// Environment variables set by launchers of MPI jobs.
 
 #include <initializer_list>
 

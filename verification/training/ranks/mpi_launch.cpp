@@ -20,21 +20,23 @@ extern char** environ;
 namespace zeroproof::verification {
 namespace {
 
-/// Variables without which Open MPI refuses to run as root or with more ranks than cores; set ones are kept.
+/// Variables without which Open MPI refuses to run as root or with more ranks than cores; existing
+/// values are kept.
 constexpr std::pair<const char*, const char*> mpi_environment[] = {
     {"OMPI_ALLOW_RUN_AS_ROOT", "1"},
     {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"},
     {"OMPI_MCA_rmaps_base_oversubscribe", "1"},
-    // Our own communicators give the processor away between looks. Open MPI's way, with every test of a message, costs
-    // a turn of all other programs each time: a hundred times the time, on a machine with eight of them.
+    // This program's communicators yield the processor between polls. Open MPI's setting yields at
+    // every test of a message: a hundred times slower on a machine with eight other programs.
     {"OMPI_MCA_mpi_yield_when_idle", "0"},
     {"OMPI_MCA_btl_vader_single_copy_mechanism", "none"},
 };
 
 #if defined(ZP_MPI_HYDRA)
-/// Hydra kills all ranks the moment one has ended badly, and with them what they have to say of it. Told to leave them
-/// alone it sends them SIGUSR1, which MpiSession takes as the notice it is; but a rank that died of a signal has the
-/// others killed all the same. So each rank has a shell around it, for which a signal is an exit code of 128 and more.
+/// Hydra kills all ranks as soon as one has failed, and their output is lost. With this option it
+/// sends them SIGUSR1, which MpiSession takes as a notice; but if a rank died of a signal the
+/// others are killed all the same. So each rank runs in a shell, which turns a signal into an exit
+/// code of 128 and more.
 constexpr std::array<const char*, 1> let_ranks_speak = {"-disable-auto-cleanup"};
 constexpr std::array<const char*, 4> rank_guard = {"sh", "-c", "trap '' USR1 && \"$@\" || exit $?",
                                                    "sh"};
@@ -43,7 +45,7 @@ constexpr std::array<const char*, 0> let_ranks_speak = {};
 constexpr std::array<const char*, 0> rank_guard = {};
 #endif
 
-/// The environment of this process with more in it. A copy: other threads may read the original.
+/// A copy of the environment of this process with additions; other threads may read the original.
 class Environment {
  public:
   Environment() {
@@ -74,7 +76,8 @@ class Environment {
   std::vector<std::string> entries_;
 };
 
-/// Open MPI hands its own variables on to other hosts, but of ours only those in this list; MPICH hands on all.
+/// Open MPI forwards its own variables to other hosts, and only those of ours in this list; MPICH
+/// forwards all.
 void forward_ours(Environment& environment) {
   constexpr const char* list_variable = "OMPI_MCA_mca_base_env_list";
   if (environment.has(list_variable)) return;
@@ -87,11 +90,12 @@ void forward_ours(Environment& environment) {
   environment.set(list_variable, list);
 }
 
-/// How long mpirun may outlive the job: it waits for its helper on a host that nobody can reach any more, for a
+/// Time for mpirun to end after the job: it can wait for its helper on an unreachable host for a
 /// quarter of an hour or longer.
 constexpr std::chrono::seconds linger_limit{15};
 
-/// Open MPI's session folder, which has sockets and so may not have a long name, and its shared memory.
+/// Sets Open MPI's session folder, whose path must be short because of sockets, and its shared
+/// memory.
 void keep_together(Environment& environment, const JobFolder& folder) {
   constexpr std::size_t longest = 40;
   if (folder.path().size() <= longest)
@@ -101,7 +105,7 @@ void keep_together(Environment& environment, const JobFolder& folder) {
   environment.set_if_missing("OMPI_MCA_osc_sm_backing_directory", folder.shared_memory());
 }
 
-/// True if mpirun will start ranks on this machine alone, as far as can be told.
+/// True if mpirun will start ranks on this machine only, as far as known.
 bool stays_here(const std::vector<std::string>& words) {
   const auto is_set = [](const char* variable) { return std::getenv(variable) != nullptr; };
   return std::find(words.begin(), words.end(), "-hostfile") == words.end() &&
@@ -131,7 +135,7 @@ std::vector<std::string> mpirun_words(int num_ranks, const std::string& hostfile
   if (!hosts.empty()) {
     require_regular_file(hosts, "host file");
     ZP_CHECK(std::ifstream(hosts).good(), ErrorCode::io, "host file " + hosts + " cannot be read",
-             "it says where the ranks of an MPI job are started",
+             "it lists the hosts of an MPI job",
              "check --hostfile or ZP_HOSTFILE");
     words.insert(words.end(), {"-hostfile", hosts});
   }

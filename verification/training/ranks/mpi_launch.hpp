@@ -1,5 +1,5 @@
 #pragma once
-// Starting mpirun, and not waiting for it longer than it makes sense.
+// Starts mpirun, and ends it when its job is done or lost.
 
 #include <functional>
 #include <string>
@@ -13,37 +13,38 @@ namespace zeroproof::verification {
 /// Set in the environment of the jobs this program starts.
 inline constexpr const char* mpi_child_mark = "ZP_MPI_CHILD";
 
-/// The first words of a command line, up to the program and its arguments: mpirun, where it starts ranks (a host file;
-/// "" for that in ZP_HOSTFILE, or this machine), the words of ZP_MPIRUN_ARGS, and how many. Errors: io if the host file
-/// cannot be read.
+/// The beginning of a command line, before the program and its arguments: mpirun, the hosts (a host
+/// file; "" for ZP_HOSTFILE or this machine), the words of ZP_MPIRUN_ARGS, and the number of ranks.
+/// Errors: io if the host file cannot be read.
 std::vector<std::string> mpirun_words(int num_ranks, const std::string& hostfile);
 
-/// What whoever started a job thinks of it.
+/// Supervisor's view of the job.
 enum class JobState {
   runs,
-  over,  ///< its results are there, so that mpirun should end
-  lost,  ///< nothing will come of it: it is ended
+  over,  ///< its results are complete, so mpirun should end
+  lost,  ///< it cannot complete and is ended
 };
 using Watch = std::function<JobState()>;
 
 struct Ended {
   int status = 0;          ///< of waitpid
-  bool lingered = false;   ///< it had to be ended, long after the job was over
+  bool lingered = false;   ///< it was ended long after the job was over
   bool was_ended = false;  ///< because of that, or because the job was lost
 };
 
-/// The signal that a rank died of, if mpirun says so; else 0. MPICH's does not: it mixes the codes of all ranks.
+/// The signal that ended a rank, if mpirun reports it; else 0. MPICH's does not: it combines the
+/// codes of all ranks.
 int signal_of_a_rank(const Ended& mpirun);
 
 /// Names and values for the environment of a command.
 using Variables = std::vector<std::pair<std::string, std::string>>;
 
-/// Runs a command line that begins with mpirun_words(), and variables besides this process's own, with standard output
-/// and error in a file ("": where this program's go), and returns when it has ended. All its processes on this machine
-/// end with it, and with this process, whatever that dies of (job_guard.hpp).
-/// watch: asked five times a second. From the first time that the job is over, mpirun gets 15 s to end by itself, which
-/// it does not where it has lost a host.
-/// folder: gets what mpirun keeps in files and shared memory; null: that lies where it lies by default.
+/// Runs a command line that begins with mpirun_words(), with additional variables, and standard
+/// output and error in a file ("": those of this program), and returns when it has ended. All its
+/// processes on this machine end with it, and with this process (job_guard.hpp).
+/// watch: called five times a second. After the first time it returns over, mpirun gets 15 s to
+/// end, which it does not if it has lost a host.
+/// folder: for mpirun's files and shared memory; null: their default places.
 /// Errors: unavailable if it cannot be started.
 Ended run_mpirun(const std::vector<std::string>& words, const std::string& output,
                  const Watch& watch, const Variables& variables = {},

@@ -59,7 +59,8 @@ class MpiWorld final : public World {
   void set_place(int, const std::string& what) override { RankNotes::place(what); }
 
  private:
-  /// A rank that one case has lost is lost for all cases of the job: each would wait the whole time limit to find that.
+  /// A rank lost in one case is lost for all cases of the job: otherwise each would wait for the
+  /// whole time limit.
   static std::optional<Error>& lost_rank() {
     static std::optional<Error> error;
     return error;

@@ -6,7 +6,7 @@
 
 namespace zeroproof::verification {
 
-/// Starts MPI in this process if the build has it; keep the object until the end of main.
+/// Initializes MPI in this process if the build has it; keep the object until the end of main.
 class MpiLife {
  public:
   MpiLife(int* argc, char*** argv);
@@ -14,7 +14,7 @@ class MpiLife {
   MpiLife(const MpiLife&) = delete;
   MpiLife& operator=(const MpiLife&) = delete;
 
-  /// Exit code of the whole job should MPI have to be aborted at the end.
+  /// Exit code of the whole job if MPI must be aborted at the end.
   void set_exit_code(int code);
 
  private:

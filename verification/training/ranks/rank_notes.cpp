@@ -21,7 +21,8 @@ std::string note_file(const std::string& folder, const char* what, int rank) {
   return folder + "/" + what + "." + std::to_string(rank);
 }
 
-/// Made by the process that started the job. A signal would find ranks that have not come to life yet.
+/// Created by the process that started the job. A signal could reach ranks before they have
+/// started.
 std::string stop_file(const std::string& folder) { return folder + "/stop"; }
 
 /// "" for a process that is no rank of a job with a folder.
@@ -31,7 +32,7 @@ std::string own_file(const char* what) {
   return note_file(folder, what, mpi_job_rank());
 }
 
-/// A note that cannot be taken must not cost the run.
+/// A note that cannot be written must not end the run.
 void append(const char* what, const std::string& text) {
   const std::string path = own_file(what);
   if (path.empty()) return;
@@ -92,8 +93,8 @@ void JobNotes::ask_to_stop() const {
   const int file =
       ::open(stop_file(folder_).c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
   ZP_CHECK(file >= 0, ErrorCode::io, stop_file(folder_) + " cannot be made",
-           "the ranks of the job would not hear that they should stop",
-           "set TMPDIR to a folder with room");
+           "it tells the ranks of the job to stop",
+           "set TMPDIR to a folder with free space");
   ::close(file);
 }
 
@@ -113,7 +114,7 @@ std::vector<Result> JobNotes::results() const {
       try {
         results.push_back(result_from(Json::parse(line)));
       } catch (const JsonError&) {
-        break;  // its process was ended while it wrote
+        break;  // its process ended during the write
       }
     }
   }

@@ -37,13 +37,14 @@ class ThreadsWorld final : public World {
   void run(const RankWork& work) override {
     run_ranks(harness_, [&](Communicator& self) {
       const auto rank = static_cast<std::size_t>(self.rank());
-      // Not `self`: it ends with this call, and rank pairs keep their communicators over many.
+      // Not `self`: it ends with this call, and rank pairs keep their communicators over many
+      // calls.
       const RankComparison::Communicators comms{
           reference_comms_[rank].get(), candidate_comms_[rank].get(), harness_comms_[rank].get()};
       try {
         work(self.rank(), comms);
       } catch (const std::exception& error) {
-        // run_ranks tells the ranks that wait on the harness's communicator; others may wait on these two.
+        // run_ranks aborts the harness's communicator; ranks may also wait on these two.
         comms.reference->abort(error.what());
         comms.candidate->abort(error.what());
         throw;

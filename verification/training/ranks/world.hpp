@@ -1,5 +1,5 @@
 #pragma once
-// Where the ranks of a case live: in this process, or one in each process of an MPI job.
+// The ranks of a case: threads of this process, or one in each process of an MPI job.
 
 #include <functional>
 #include <memory>
@@ -19,7 +19,7 @@ class World {
   virtual ~World() = default;
   virtual int size() const = 0;
 
-  /// Runs the work for every rank that lives in this process. If it throws for a rank, the others are told
+  /// Runs the work for every rank of this process. If it throws for a rank, the others are aborted
   /// and the first error is rethrown.
   virtual void run(const RankWork& work) = 0;
 
@@ -27,10 +27,11 @@ class World {
   /// that has rank 0.
   virtual std::vector<RankReport> collect(std::vector<RankReport> local) = 0;
 
-  /// What a rank that lives here is at, for those who want to know what ranks did last.
+  /// Sets the current position of a rank of this process, for reports of lost ranks.
   virtual void set_place(int /*rank*/, const std::string& /*what*/) {}
 
-  /// The last collectives of ranks that are threads; of processes, whoever started them knows. While no rank runs.
+  /// The last collectives of ranks that are threads; those of processes are read by the process
+  /// that started them. Call while no rank runs.
   virtual std::vector<RankFlight> flights() const { return {}; }
 };
 

@@ -24,17 +24,17 @@ std::int64_t number(const std::string& text, const std::string& id, const char* 
   std::int64_t value = -1;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   ZP_CHECK(error == std::errc{} && end == text.data() + text.size() && value >= 0,
-           ErrorCode::config, "'" + text + "' in '" + id + "' is no " + what,
-           "the case would be another one",
+           ErrorCode::config, "'" + text + "' in '" + id + "' is not a " + what,
+           "the id is malformed",
            "write it as in resume/adamw/3:2-to-2:1/fp16/contract-to-contract/after:3");
   return value;
 }
 
-/// What stands before and behind "-to-".
+/// The texts before and after "-to-".
 std::array<std::string, 2> two(const std::string& text, const std::string& id) {
   const std::size_t at = text.find("-to-");
   ZP_CHECK(at != std::string::npos, ErrorCode::config,
-           "'" + text + "' in '" + id + "' says nothing of after the save",
+           "'" + text + "' in '" + id + "' has no part after the save",
            "a resumed run has two halves", "write it as in 3:2-to-2:1, contract-to-fsdp2");
   return {text.substr(0, at), text.substr(at + 4)};
 }
@@ -42,7 +42,7 @@ std::array<std::string, 2> two(const std::string& text, const std::string& id) {
 Half half_of(const std::string& ranks, const std::string& layout, const std::string& id) {
   const std::size_t colon = ranks.find(':');
   ZP_CHECK(colon != std::string::npos, ErrorCode::config,
-           "'" + ranks + "' in '" + id + "' names no stage",
+           "'" + ranks + "' in '" + id + "' has no stage",
            "a half of the run has ranks and a stage", "write ranks:stage, as in 3:2 or 2x1x2:1");
   Half half;
   const std::string grid = ranks.substr(0, colon);
@@ -51,16 +51,16 @@ Half half_of(const std::string& ranks, const std::string& layout, const std::str
   } else {
     const std::int64_t size = number(grid, id, "number of ranks");
     ZP_CHECK(size >= 1 && size <= 64, ErrorCode::config,
-             grid + " ranks were asked for in '" + id + "'", "they are threads of one process",
+             grid + " ranks in '" + id + "'", "they are threads of one process",
              "use 1 to 64");
     half.grid.dp = static_cast<int>(size);
   }
   ZP_CHECK(half.grid.world_size() <= 64, ErrorCode::config,
-           "a grid of more than 64 ranks was asked for in '" + id + "'",
+           "a grid of more than 64 ranks in '" + id + "'",
            "they are threads of one process", "use a smaller one");
   const std::int64_t stage = number(ranks.substr(colon + 1), id, "stage");
   ZP_CHECK(stage <= 3, ErrorCode::config,
-           "stage " + std::to_string(stage) + " was asked for in '" + id + "'",
+           "stage " + std::to_string(stage) + " does not exist in '" + id + "'",
            "ZeRO has stages 0 to 3", "use one of these");
   half.stage = static_cast<int>(stage);
   half.layout = parse_choice<LayoutKind>("layout", layout);
@@ -71,7 +71,7 @@ DType dtype_of(const std::string& text, const std::string& id) {
   for (const DType dtype : param_dtypes) {
     if (text == name(dtype)) return dtype;
   }
-  fail(ErrorCode::config, "dtype '" + text + "' in '" + id + "' is none of parameters",
+  fail(ErrorCode::config, "dtype '" + text + "' in '" + id + "' is no parameter dtype",
        "nothing could be trained", "use bf16, fp16, fp32, e4m3 or e5m2");
 }
 
@@ -85,7 +85,7 @@ ResumeCaseSpec case_of(const std::string& id) {
   spec.dtype = dtype_of(parts[3], id);
   const auto step = number_after(parts[5], "after:");
   ZP_CHECK(step && *step >= 1, ErrorCode::config,
-           "'" + parts[5] + "' in '" + id + "' is no step that is saved",
+           "'" + parts[5] + "' in '" + id + "' is not a saved step",
            "a checkpoint is made after step 1 or later", "write after:3");
   spec.last_saved = *step;
   return spec;
@@ -93,7 +93,7 @@ ResumeCaseSpec case_of(const std::string& id) {
 
 struct Ranks {
   Half before, after;
-  bool any_cut;  ///< needs a norm that does not depend on where shards are cut
+  bool any_cut;  ///< needs a norm that does not depend on shard boundaries
 };
 
 constexpr Half ranks(int dp, int stage, LayoutKind layout = LayoutKind::contract) {
@@ -125,7 +125,7 @@ std::vector<ResumeCaseSpec> usual_cases() {
   };
   for (const Ranks& change : changes) {
     const auto plain = [](const Half& half) { return half.grid.cp * half.grid.tp == 1; };
-    // Parts of a leaf cannot be rounded to 16 bits (R11).
+    // Parts of a gradient cannot be rounded to 16 bits (R11).
     add("adamw", change, plain(change.before) && plain(change.after) ? DType::fp16 : DType::bf16);
   }
   std::size_t next = 0;

@@ -7,7 +7,7 @@
 namespace zeroproof::verification {
 namespace {
 
-/// The elements of the runs, one after another: of what they should be, and of what they are.
+/// The concatenated elements of the runs, expected and actual.
 std::vector<std::byte> gathered(const TensorView& view, const std::vector<ElementRun>& runs,
                                 std::int64_t ElementRun::*begin) {
   std::vector<std::byte> bytes;
@@ -19,7 +19,7 @@ std::vector<std::byte> gathered(const TensorView& view, const std::vector<Elemen
   return bytes;
 }
 
-/// A likely cause, read off the elements alone.
+/// A likely cause, derived from the elements alone.
 std::string hint_of(BufferId id, const TensorView& whole, const TensorView& here,
                     const std::vector<ElementRun>& runs) {
   std::vector<std::byte> want = gathered(whole, runs, &ElementRun::want),
@@ -41,7 +41,7 @@ void ResumeJudge::begin_step(std::int64_t step, const reference::DenseOptimizer&
 }
 
 void ResumeJudge::observe(Phase phase, const ExposedBuffer& buffer) {
-  compare(phase, buffer, "differs from the undistributed run that never stopped");
+  compare(phase, buffer, "differs from the uninterrupted undistributed run");
 }
 
 void ResumeJudge::loaded(std::int64_t step, const reference::DenseOptimizer& truth,
@@ -49,10 +49,11 @@ void ResumeJudge::loaded(std::int64_t step, const reference::DenseOptimizer& tru
   begin_step(step, truth);
   for (const Phase phase : {Phase::unscale, Phase::update, Phase::cast, Phase::gather}) {
     for (const ExposedBuffer& buffer : optimizer.exposed(phase)) {
-      // Of unscale only the loss scaler is state; the rest is the last step's, which this optimizer has not made.
+      // Only the loss scaler is state in unscale; the other buffers belong to the last step, which
+      // this optimizer has not made.
       if (phase == Phase::unscale && buffer.id != BufferId::loss_scaler) continue;
-      if (buffer.id == BufferId::amax) continue;  // the last step's, too
-      compare(phase, buffer, "is not what was saved, after it was loaded");
+      if (buffer.id == BufferId::amax) continue;  // belongs to the last step too
+      compare(phase, buffer, "differs from the saved state after loading");
     }
   }
 }
@@ -71,7 +72,7 @@ void ResumeJudge::compare(Phase phase, const ExposedBuffer& buffer, const std::s
     if (of_blocks) runs.push_back({blocks.begin, blocks_here, blocks.numel()});
     blocks_here += blocks.numel();
   }
-  // Scalars are whole; of a buffer of elements the rank may have none.
+  // Scalars are whole; a rank may have no elements of other buffers.
   if (buffer.ranges.empty() && buffer.view.numel > 0) runs.push_back({0, 0, whole.numel});
   for (const Piece& piece : pieces) {
     layout_.for_runs(tp_rank, piece,

@@ -1,5 +1,5 @@
 #pragma once
-// One rank of a run that is resumed, compared with an undistributed run that never stopped.
+// One rank of a resumed run, compared with an uninterrupted undistributed run.
 
 #include <string>
 
@@ -9,17 +9,17 @@
 
 namespace zeroproof::verification {
 
-/// After every phase every element that the optimizer shows, in bits, under the NaN rule of R9.
+/// Compares the bits of every exposed element after every phase, under the NaN rule of R9.
 class ResumeJudge final : public StepObserver {
  public:
   ResumeJudge(const Experiment& experiment, const CaseLayout& layout, int rank)
       : experiment_(experiment), layout_(layout), rank_(rank) {}
 
-  /// What is observed from here on belongs to this step. truth: the undistributed optimizer after it.
+  /// Starts a step. truth: the undistributed optimizer after it.
   void begin_step(std::int64_t step, const reference::DenseOptimizer& truth);
 
-  /// What was loaded, against the state after that step: master and the rule's state, counters, loss scaler,
-  /// parameters.
+  /// Compares the loaded state with the state after that step: master and the rule's state,
+  /// counters, loss scaler, parameters.
   void loaded(std::int64_t step, const reference::DenseOptimizer& truth,
               DistributedOptimizer& optimizer);
 

@@ -74,7 +74,7 @@ class Side {
     });
   }
 
-  /// The difference that the data came to first, of all ranks.
+  /// The first difference in the data flow over all ranks.
   std::optional<Divergence> first() const {
     std::optional<Divergence> first;
     for (const auto& rank : judges_) {
@@ -113,7 +113,7 @@ class ResumedRun {
         fault_(fault),
         truth_(experiment, leaves) {}
 
-  /// Errors: whatever a rank throws; what was seen before stays.
+  /// Errors: those of the ranks; earlier differences are kept.
   void run() {
     const TemporaryFolder folder("a checkpoint is saved there and read again");
     side_ = std::make_unique<Side>(experiment_, leaves_, spec_.half(spec_.before), fault_);

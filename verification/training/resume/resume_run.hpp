@@ -7,10 +7,11 @@
 
 namespace zeroproof::verification {
 
-/// The first half of the run on its ranks, a checkpoint in a temporary folder, everything destroyed; then, made anew on
-/// the ranks of the second half, what is loaded and every step, against the undistributed optimizer, which never
-/// stopped. pass, fail with the first place, mistrusted if the run proves little; error or hung if a rank could not go
-/// on before anything differed. fault: identifier of a planted one, or "".
+/// Runs the first half on its ranks, saves a checkpoint in a temporary folder and destroys
+/// everything; then creates the ranks of the second half, and compares the loaded state and every
+/// step with the uninterrupted undistributed optimizer. pass, fail with the first difference,
+/// mistrusted if the run proves little; error or hung if a rank could not continue before a
+/// difference. fault: identifier of a planted fault, or "".
 Result judge_resume(const ResumeCaseSpec& spec, const Experiment& experiment, GradCache& leaves,
                     const std::string& fault);
 

@@ -19,7 +19,8 @@ class ResumeSuite final : public Suite {
     std::vector<std::string> ids;
     if (pattern.empty()) return ids;
     ZP_CHECK(options.gradients.empty(), ErrorCode::config,
-             "'" + pattern + "' was asked for with --gradients", "these runs train byte_gpt_tiny",
+             "'" + pattern + "' cannot be combined with --gradients",
+             "these runs train byte_gpt_tiny",
              "leave one of the two out");
     for (const ResumeCaseSpec& spec : resume_cases(pattern)) ids.push_back(spec.id());
     return ids;
@@ -36,7 +37,7 @@ class ResumeSuite final : public Suite {
       ZP_CHECK(spec.last_saved < steps, ErrorCode::config,
                "'" + id + "' saves after step " + std::to_string(spec.last_saved) + " of " +
                    std::to_string(steps),
-               "nothing is left to be resumed", "save earlier, or give more --steps");
+               "no step is left after the save", "save earlier, or use more --steps");
     }
     std::unique_ptr<Experiment> experiment;
     std::unique_ptr<GradCache> leaves;

@@ -96,6 +96,6 @@ TEST_CASE("a report that cannot be written is refused before the work") {
   expect_refusal(diff(folder, "--json " + quoted(folder.file("."))), "cannot be written");
   std::filesystem::create_symlink(folder.file("b"), folder.file("c"));
   const std::string before = folder.read("b");
-  expect_refusal(diff(folder, "--json " + quoted(folder.file("c"))), "is to be read and written");
+  expect_refusal(diff(folder, "--json " + quoted(folder.file("c"))), "is both input and output");
   CHECK(folder.read("b") == before);
 }

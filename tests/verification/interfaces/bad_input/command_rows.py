@@ -263,7 +263,7 @@ def other_rows():
         _diff("no file", "cannot be opened", call, lambda i: i.at("none")),
         _diff("a text", "or is not a safetensors file", call, lambda i: i.put("other", "x" * 64)),
         _diff("half of a file", "it was truncated", lambda i: i.cut(i.at("dump"), 0.5), call),
-        _diff("a report over what is compared", "is to be read and written", call, results, UNUSABLE, "--json", "call"),
+        _diff("a report over what is compared", "is both input and output", call, results, UNUSABLE, "--json", "call"),
         Row("identify", "no file", "cannot be opened", lambda i: ["identify", i.at("none")]),
         Row("identify", "half of a step", "it was truncated", lambda i: ["identify", i.cut(i.tensors(i.step), 0.5)]),
         Row("identify", "a dump", "is no setting of a step", lambda i: ["identify", i.at("dump")]),

@@ -126,7 +126,7 @@ TEST_CASE("what cannot be quantized is one sentence, and nothing is written") {
   refused_with(command(folder.write("no.safetensors", "no"), rules, text, out), "no.safetensors");
   refused_with(command(model(), rules, text, out) + " --samples 0", "--samples is '0'");
   refused_with(command(model(), rules, text, out) + " --world mpi:2", "world mpi:2 has processes");
-  refused_with(command(model(), rules, text, model()), "is to be read and written");
+  refused_with(command(model(), rules, text, model()), "is both input and output");
   const std::string one =
       "matchers:\n  all: {type: glob, pattern: \"*\", config: a, enabled: true}\n";
   refused_with(

@@ -63,13 +63,13 @@ TEST_CASE("resume: what no case can have is refused, and what to write instead i
   };
   const std::string end = "/fp16/contract-to-contract/after:3";
   refused("resume/nothing/3:2-to-2:1" + end, "recipe 'nothing' does not exist");
-  refused("resume/adamw/3:2" + end, "says nothing of after the save");
+  refused("resume/adamw/3:2" + end, "has no part after the save");
   refused("resume/adamw/3-to-2:1" + end, "'3' in");
-  refused("resume/adamw/0:2-to-2:1" + end, "0 ranks were asked for");
+  refused("resume/adamw/0:2-to-2:1" + end, "0 ranks in '");
   refused("resume/adamw/65:2-to-2:1" + end, "use 1 to 64");
   refused("resume/adamw/x:2-to-2:1" + end, "process grid 'x'");
   refused("resume/adamw/three:2-to-2:1" + end, "'three'");
-  refused("resume/adamw/3:4-to-2:1" + end, "stage 4 was asked for");
+  refused("resume/adamw/3:4-to-2:1" + end, "stage 4 does not exist");
   refused("resume/adamw/3:2-to-2:1/fp8/contract-to-contract/after:3", "dtype 'fp8'");
   refused("resume/adamw/3:2-to-2:1/fp16/contract-to-fsdp/after:3", "layout 'fsdp' does not exist");
   refused("resume/adamw/3:2-to-2:1/fp16/contract-to-contract/after:0",

@@ -226,7 +226,7 @@ TEST_CASE("a dump is of one run, of steps that there are, in a place that can be
       0);
   const std::string before = folder.read("g");
   expect_refusal("verify --recipe adamw --gradients " + gradients + " --dump " + gradients,
-                 "is to be read and written");
+                 "is both input and output");
   CHECK(folder.read("g") == before);
 }
 
