@@ -47,8 +47,8 @@ std::string to_string(const BoundRatio& ratio) {
   std::string place;
   for (std::size_t w = 0; w < std::size(BoundRatio::vector_widths) && place.empty(); ++w) {
     if ((ratio.remainders >> w & 1U) == 0) continue;
-    place = ", always in what a loop over " + std::to_string(BoundRatio::vector_widths[w]) +
-            " elements leaves over";
+    place = ", always in the remainder of a loop over " +
+            std::to_string(BoundRatio::vector_widths[w]) + " elements";
   }
   return "in no legal order: " + std::to_string(ratio.beyond) + " results are beyond their bound" +
          place + "; " + ratio.buffer + "[" + std::to_string(ratio.index) + "] is " + worst +
@@ -64,13 +64,13 @@ std::vector<BoundRatio> bound_ratios(const Op& op, const OpCall& pristine,
     if (op.operands[k].access != Access::in) most = std::max(most, candidate.view(k).numel);
   }
   for (std::int64_t i = 0; i < most;
-       ++i) {  // what the operands of an element share is computed once
+       ++i) {  // shared terms of the operands of an element are computed once
     for (std::size_t k = 0; k < op.operands.size(); ++k) {
       const TensorView got = candidate.view(k);
       if (op.operands[k].access == Access::in || i >= got.numel) continue;
       ratios[k].look(op.operands[k].name, i, got.numel, bounds->of(k, i),
                      number(got.dtype, element_bits(got, i)));
-      // No loop over elements writes such a one.
+      // Not written by a loop over elements.
       if (op.operands[k].per_element == 0 && ratios[k].beyond > 0) ratios[k].remainders = 0;
     }
   }

@@ -11,23 +11,27 @@ namespace zeroproof::verification {
 struct Op;
 class OpCall;
 
-/// How near results that need not have the contract's bits come to what any legal order of operations may leave.
+/// Distance of results without the contract's bits from exact arithmetic, in units of the bound
+/// over all legal orders of operations.
 struct BoundRatio {
   double worst = 0;    ///< error / bound, the largest; above 1, or NaN: no legal order
   std::string buffer;  ///< where that is
   std::int64_t index = -1;
-  std::int64_t judged = 0;  ///< elements the bound holds for
+  std::int64_t judged = 0;  ///< elements to which the bound applies
+  /// elements to which it does not apply: overflow, negative second moments, roots of rounding
+  /// errors
   std::int64_t outside =
-      0;  ///< elements it says nothing of: overflow, negative second moments, roots of rounding errors
+      0;
 
-  std::int64_t beyond = 0;  ///< elements further off than their bound
-  /// Whether in every call they all lie in its last `numel mod w` elements, a bit for each w of `vector_widths`.
+  std::int64_t beyond = 0;  ///< elements outside their bound
+  /// Whether in every call all of them are in its last `numel mod w` elements, a bit for each w of
+  /// `vector_widths`.
   std::uint32_t remainders = ~0U;
   static constexpr std::int64_t vector_widths[] = {4, 8, 16, 32, 64};
 
   /// Keeps the larger one; a NaN is larger than any number.
   void add(const BoundRatio& other);
-  /// One more result, element `i` of `numel` of a buffer.
+  /// Adds one result, element `i` of `numel` of a buffer.
   void look(const std::string& of, std::int64_t i, std::int64_t numel, const ElementBound& bound,
             double got);
 };
@@ -36,11 +40,11 @@ struct BoundRatio {
 /// the same formula in another order; --accept any-order takes that", or which element lies outside, and how far.
 std::string to_string(const BoundRatio& ratio);
 
-/// The results of a call against Op::bounds, which the operation has: one for every operand, of those that are only
-/// read nothing.
+/// The results of a call against Op::bounds, which the operation must have: one for every operand,
+/// empty for operands that are only read.
 std::vector<BoundRatio> bound_ratios(const Op& op, const OpCall& pristine, const OpCall& candidate);
 
-/// All of them together.
+/// The maximum over all operands.
 BoundRatio bound_ratio(const Op& op, const OpCall& pristine, const OpCall& candidate);
 
 }  // namespace zeroproof::verification

@@ -10,16 +10,16 @@
 
 namespace zeroproof::verification {
 
-/// What any legal order of operations may leave in the results of one call.
+/// Bounds on the results of one call over all legal orders of operations.
 class CallBounds {
  public:
   virtual ~CallBounds() = default;
 
-  /// Of one value of an operand that is written. Asking element by element is cheapest: what the operands of one
-  /// element share is computed once.
+  /// The bound of one value of an output. Calling it element by element is cheapest: shared terms
+  /// of the operands of an element are computed once.
   virtual ElementBound of(std::size_t operand, std::int64_t index) = 0;
 
-  /// Those of a function of operand and index.
+  /// Bounds from a function of operand and index.
   static std::unique_ptr<CallBounds> by(
       std::function<ElementBound(std::size_t, std::int64_t)> function);
 };

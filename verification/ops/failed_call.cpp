@@ -13,7 +13,7 @@ double as_number(const OpSetting& setting) {
   return std::visit([](auto value) { return static_cast<double>(value); }, setting.value);
 }
 
-/// The inputs, settings and other results are what a wrong one may have been made of.
+/// A wrong result may have been made from the inputs, settings and other results.
 std::string op_hint(const Op& op, std::size_t k, const OpCall& pristine, const OpCall& reference,
                     const OpCall& candidate) {
   HintEvidence evidence;
@@ -61,7 +61,7 @@ std::vector<std::pair<std::string, std::string>> inputs_at(const Op& op, const O
 
 std::string exact_value(const Op& op, std::size_t operand, std::int64_t index,
                         const OpCall& pristine, const OpCall& candidate) {
-  if (!op.bounds || op.operands[operand].dtype == DType::u32) return {};  // a flag is no number
+  if (!op.bounds || op.operands[operand].dtype == DType::u32) return {};  // a flag has no bound
   const ElementBound bound = op.bounds(pristine, candidate)->of(operand, index);
   if (!bound.judged) return {};
   char text[40];
@@ -106,7 +106,7 @@ std::vector<SavedTensor> saved_tensors(const Op& op, const OpCall& pristine,
 void OpHints::look(const Op& op, std::size_t k, std::int64_t differing, const OpCall& pristine,
                    const OpCall& reference, const OpCall& candidate) {
   constexpr std::int64_t more =
-      4;  // a sweep has hundreds of calls, and a look costs as much as a few
+      4;  // a sweep has hundreds of calls, and a hint costs as much as a few of them
   Look& last = looks_[op.operands[k].name];
   if (differing < more * last.differing) return;
   last = {differing, op_hint(op, k, pristine, reference, candidate)};

@@ -1,5 +1,5 @@
 #pragma once
-// What is told of a call whose results are not as they should be.
+// Reports about calls with wrong results.
 
 #include <map>
 #include <string>
@@ -14,30 +14,31 @@ namespace zeroproof::verification {
 /// "numel 1025, offset 1, variant typical plain, threads 1, fill index 2349".
 std::string shape_text(const Op& op, const CallShape& shape);
 
-/// One element of every input of a call: what the result at this place was made from.
+/// One element of every input of a call, for the result at this position.
 std::vector<std::pair<std::string, std::string>> inputs_at(const Op& op, const OpCall& call,
                                                            std::int64_t element);
 
-/// What exact arithmetic has for one value of a result: "0.0212140661234"; "" where there is no such number at hand.
+/// The exact value of a result: "0.0212140661234"; "" if it is not available.
 std::string exact_value(const Op& op, std::size_t operand, std::int64_t index,
                         const OpCall& pristine, const OpCall& candidate);
 
-/// The outputs in the order data flow through them: a master is made from the moments, whatever the order of operands.
+/// The outputs in the order of data flow: moments before the master made from them, whatever the
+/// order of operands.
 std::vector<std::size_t> outputs_in_flow(const Op& op);
 
-/// What the call had and both sides made, for a bundle.
+/// Inputs of the call and outputs of both sides, for a bundle.
 std::vector<SavedTensor> saved_tensors(const Op& op, const OpCall& pristine,
                                        const OpCall& reference, const OpCall& candidate);
 
-/// A likely cause of what is wrong with each result (compare/hint), read off the call that tells most: the first one
-/// that fails is often too short to tell anything.
+/// A likely cause of the error in each result (compare/hint), derived from the most informative
+/// call: the first one that fails is often too short.
 class OpHints {
  public:
   /// A call in which `differing` elements of operand `k` are wrong.
   void look(const Op& op, std::size_t k, std::int64_t differing, const OpCall& pristine,
             const OpCall& reference, const OpCall& candidate);
 
-  /// "" if the data says nothing.
+  /// "" without a hint.
   std::string of(const std::string& operand) const;
 
  private:

@@ -32,12 +32,12 @@ std::vector<Op> dropout_and_weight_ops();
 std::vector<Op> fake_quantize_ops();
 std::vector<Op> histogram_ops();
 std::vector<Op> calibration_ops();
-/// The fused passes of production (R17): they have no contract of their own, but that of the phases they stand for,
-/// which are what the reference runs.
+/// The fused passes of production (R17): their contract is that of the phases they combine, which
+/// the reference runs.
 std::vector<Op> fused_step_ops();
 
-/// Runs `body` and writes down whether it refused its arguments: 1 for ErrorCode::invalid_argument, else 0.
-/// Every other error goes on to the caller.
+/// Runs `body` and returns whether it refused its arguments: 1 for ErrorCode::invalid_argument,
+/// else 0. Other errors are passed on.
 std::uint32_t refused(const std::function<void()>& body);
 
 }  // namespace zeroproof::verification

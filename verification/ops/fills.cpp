@@ -1,4 +1,4 @@
-// The numbers that operations are tried with.
+// Test inputs of operations.
 
 #include <array>
 #include <bit>
@@ -73,8 +73,8 @@ float near_subnormal(const PhiloxBlock& w) {
   return from_bits((w[0] & 0x80000000U) | exponent << 23 | (w[1] & 0x7FFFFFU));
 }
 
-/// Values at which formulas change their behaviour. NaN and infinity are few, because what they touch shows
-/// nothing else any more.
+/// Values at which formulas change their behaviour. NaN and infinity are rare, because they hide
+/// later errors.
 float special(const PhiloxBlock& w) {
   constexpr std::array<std::uint32_t, 32> magnitudes = {
       0x00000000, 0x3F800000, 0x3F7FFFFF, 0x3F800001, 0x00000001, 0x007FFFFF, 0x00800000,
@@ -135,7 +135,7 @@ std::optional<Fill> parse_fill(const std::string& text) {
 
 float fill_value(Fill fill, Content content, std::uint64_t index, const PhiloxBlock& words) {
   const float value = any_value(fill, content, index, words);
-  // The root of a negative number is NaN, and a NaN shows nothing about the lines after it: one in sixteen is enough.
+  // The root of a negative number is NaN, which hides later errors: one in sixteen is enough.
   if (content != Content::second_moment || fill == Fill::zero || words[3] % 16U == 0) return value;
   return from_bits(std::bit_cast<std::uint32_t>(value) & 0x7FFFFFFFU);
 }

@@ -35,7 +35,7 @@ void draw_limb_set(const OpCall& call, std::int64_t index, std::uint32_t first_b
     const PhiloxBlock digit = call.words(0, index, first_block + 1 + static_cast<std::uint32_t>(k));
     std::uint64_t value = k >= low && k <= high ? digit[0] : 0;
     if (value != 0 && w[2] % 4U == 0)
-      value |= std::uint64_t{digit[1]} >> 1 << 32;  // carries not moved up yet
+      value |= std::uint64_t{digit[1]} >> 1 << 32;  // carries not propagated yet
     if (value != 0 && w[2] % 4U == 1)
       value = std::uint64_t{1} << digit[1] % 32U;  // ties of the final rounding
     if (k >= 21) value = w[3] % 16U == k - 21 ? 1 + digit[0] % 3U : 0;

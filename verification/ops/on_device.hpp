@@ -1,6 +1,6 @@
 #pragma once
-// Device implementations for callers whose buffers are the host's. An implementation takes spans of device memory; this is the one place
-// that puts them there.
+// Device implementations for callers with host buffers: the only place that copies the spans of a
+// call to device memory.
 
 #include <cstdint>
 #include <cstring>
@@ -16,16 +16,16 @@
 
 namespace zeroproof::verification {
 
-/// Device copies of the spans of one call. A copy keeps its span's place within 16 bytes, so that a kernel meets every
-/// alignment its caller had; spans that begin at the same place on the host do so on the device. What a caller left in
-/// an output goes there too: poison shows elements that a kernel forgot.
+/// Device copies of the spans of one call. A copy keeps the offset of its span within 16 bytes, so
+/// that kernels run with every alignment; spans with the same start on the host have the same start
+/// on the device. Outputs are copied too: their poison shows elements that a kernel missed.
 class DeviceSpans {
  public:
   DeviceSpans() = default;
   DeviceSpans(const DeviceSpans&) = delete;
   DeviceSpans& operator=(const DeviceSpans&) = delete;
 
-  /// The span in device memory; an empty one stays where it is.
+  /// The span in device memory; an empty span is returned unchanged.
   template <class T>
   Span<T> of(Span<T> host) {
     if (host.empty()) return host;
@@ -35,15 +35,15 @@ class DeviceSpans {
             host.size()};
   }
   BinnedSum of(const BinnedSum& host) { return {of(host.hi), of(host.lo), of(host.top)}; }
-  /// What describes a call is the host's, which looks at it.
+  /// Descriptions of a call stay on the host, which reads them.
   Span<const GradSegment> of(Span<const GradSegment> segments) { return segments; }
-  /// Everything else is the host's.
+  /// Other arguments stay on the host.
   template <class T>
   T& of(T& other) {
     return other;
   }
 
-  /// Copies back whatever the kernels may write, and waits once for all of it.
+  /// Copies back all spans that kernels may write, and waits once for all copies.
   void fetch() const {
     for (const Copy& copy : copies_) {
       if (copy.written) cuda::device::stage_to_host(copy.host, copy.device(), copy.num_bytes);

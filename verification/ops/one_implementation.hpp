@@ -1,5 +1,5 @@
 #pragma once
-// Functions of the contract as the harness runs an implementation, for those that are no implementations of the product: planted faults.
+// Runs functions of the contract that are no implementations of the product: planted faults.
 
 #include "common/contracts/activations.hpp"
 #include "common/contracts/bias_dropout.hpp"

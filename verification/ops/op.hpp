@@ -1,5 +1,6 @@
 #pragma once
-// One operation as the harness sees it: named buffers in, named buffers out, one function per implementation.
+// One operation in the harness: named input and output buffers, and one function per
+// implementation.
 
 #include <cstdint>
 #include <functional>
@@ -35,10 +36,10 @@ struct Op {
   std::string contract;  ///< header below common/contracts that has its doc block: "adam.hpp"
   std::string type;      ///< name of the function type there: "AdamwUpdateFn"
   Exactness exactness = Exactness::bitwise;
-  std::vector<Phase> phases;          ///< of a step that use it; none: those of L-BFGS
+  std::vector<Phase> phases;          ///< phases of a step that use it; empty for L-BFGS
   std::vector<std::string> variants;  ///< settings other than sizes and values; at least one
   std::vector<Operand> operands;      ///< in the order the functions below expect
-  std::vector<Fill> fills;            ///< what inputs can be made of
+  std::vector<Fill> fills;            ///< supported fills of inputs
   std::int64_t largest = 20011;       ///< largest size of the sweep
   OpFunction reference, host,
       device;  ///< empty: no such implementation; device, if the contract leaves it to the host
@@ -48,11 +49,11 @@ struct Op {
   /// Writes the operands whose content is `given`; the words are those of element `index`.
   std::function<void(OpCall&)> generate;
 
-  /// What a call takes besides its operands; empty if there is nothing, or nothing that has a name.
+  /// Named arguments of a call besides its operands; empty if there are none.
   std::function<std::vector<OpSetting>(const OpCall&)> settings = {};
 
-  /// What any legal order may leave in results that need not have the contract's bits; empty where there is no bound.
-  /// Both calls stay where they are. `candidate`: a flag may have to fit the other results.
+  /// Bounds on results without the contract's bits over all legal orders; empty if there is no
+  /// bound. Both calls must stay valid. `candidate`: a flag may have to fit the other results.
   std::function<std::unique_ptr<CallBounds>(const OpCall& pristine, const OpCall& candidate)>
       bounds = {};
   /// Why every legal order has the same bits: "it compares, and rounds nothing". "" if not, or if there are bounds.
@@ -63,14 +64,14 @@ struct Op {
   std::function<double(const OpCall&)> contract_ratio;
 };
 
-/// Operand lists read better with these.
+/// Shorthands for operand lists.
 Operand input(std::string name, Content content = Content::value, DType dtype = DType::fp32);
 Operand output(std::string name, DType dtype = DType::fp32);
 Operand in_place(std::string name, Content content, DType dtype = DType::fp32);
 
 /// The same operand with `count` values for every element.
 Operand per_element(Operand operand, std::int64_t count);
-/// The same operand with `count` values whatever the size.
+/// The same operand with `count` values for any size.
 Operand fixed(Operand operand, std::int64_t count);
 
 /// Fills that make sense for numbers: all but patterns and sweep.

@@ -8,7 +8,7 @@
 namespace zeroproof::verification {
 namespace {
 
-/// Poisoned elements behind every buffer's contents, so that a vector stored past the end is seen.
+/// Poisoned elements after every buffer, so that a vector store past the end is detected.
 constexpr std::int64_t behind = 17;
 
 std::int64_t elements_of(const Operand& operand, std::int64_t numel) {

@@ -1,5 +1,5 @@
 #pragma once
-// The buffers of one call of an operation, and how their contents are made.
+// The buffers of one call of an operation, and the generation of their contents.
 
 #include <cstdint>
 #include <optional>
@@ -16,12 +16,14 @@ namespace zeroproof::verification {
 
 struct Op;
 
-/// What inputs are made of. Element i depends on (seed, operand, fill, i) and nothing else.
+/// Kinds of input values. Element i depends on (seed, operand, fill, i) only.
 enum class Fill : std::uint8_t {
-  exact_sum,  ///< small integers: sums are exact in any order, so a wrong order does not show and a wrong term does
+  /// small integers: sums are exact in any order, so that only wrong terms are detected, not the
+  /// order
+  exact_sum,
   wide,       ///< every exponent of a normal number
   ties,       ///< midpoints of the narrow formats, and their neighbours
-  subnormal,  ///< values whose products and squares come to lie around the subnormal range
+  subnormal,  ///< values whose products and squares are around the subnormal range
   special,    ///< infinities, NaN, signed zeros, largest and smallest, 1e20, 1e-25
   training,   ///< as in training: small gradients, seeded moments
   zero,       ///< all +0
@@ -30,12 +32,12 @@ enum class Fill : std::uint8_t {
 };
 inline constexpr int num_fills = 9;
 std::string_view name(Fill fill);
-/// Errors: none; nothing if the text is no fill.
+/// Errors: none; empty if the text is no fill.
 std::optional<Fill> parse_fill(const std::string& text);
 
 enum class Access : std::uint8_t { in, out, in_out };
 
-/// What the numbers of a buffer stand for. `given`: the operation's own generator writes them.
+/// Meaning of the numbers of a buffer. `given`: written by the operation's own generator.
 enum class Content : std::uint8_t { value, weight, moment, second_moment, given };
 
 struct Operand {
@@ -53,7 +55,7 @@ struct CallShape {
   Fill fill = Fill::training;
   std::int64_t numel = 0;
   int offset =
-      0;  ///< how far buffers stand from their alignment: 0 none, 1 one element each, 2 all differently
+      0;  ///< offset of buffers from their alignment: 0 none, 1 one element each, 2 all different
   int variant = 0;
   int num_threads = 1;
   std::uint64_t seed = 1;
@@ -66,7 +68,7 @@ class OpCall {
   /// Inputs filled, outputs poisoned.
   OpCall(const Op& op, const CallShape& shape);
 
-  /// The same inputs in memory of their own; outputs poisoned.
+  /// The same inputs in new memory; outputs poisoned.
   OpCall fresh() const;
 
   const CallShape& shape() const { return shape_; }
@@ -87,8 +89,8 @@ class OpCall {
   }
   TensorView view(std::size_t operand) const;
 
-  /// What is wrong with memory that nobody may write: inputs, surroundings of every buffer, red zones; "" if
-  /// nothing. `pristine` is the call this one was made from.
+  /// Describes illegal writes (inputs, surroundings of buffers, red zones); "" if there are none.
+  /// `pristine` is the call this one was made from.
   std::string damage(const OpCall& pristine) const;
 
   Exec exec;
@@ -108,7 +110,7 @@ class OpCall {
   std::vector<Buffer> buffers_;
 };
 
-/// The value a fill has for an operand that stands for `content`; see Fill.
+/// The value of a fill for an operand with `content`; see Fill.
 float fill_value(Fill fill, Content content, std::uint64_t index, const PhiloxBlock& words);
 
 }  // namespace zeroproof::verification

@@ -55,7 +55,7 @@ std::vector<std::string> usual_ids(const std::vector<const OpCandidate*>& others
 
 IdGrammar op_grammar(const std::vector<const OpCandidate*>& others) {
   using Parts = std::vector<std::string>;
-  std::vector<Parts> candidates;  // the two parts of an id that say who is judged
+  std::vector<Parts> candidates;  // the two parts of an id that name the candidate
   for (const OpCandidate* one : nameable(others)) candidates.push_back(id_parts(one->id()));
   return {{"suite", [](const Parts&) { return Parts{"op"}; }},
           {"operation", [](const Parts&) { return op_names(); }},

@@ -18,9 +18,10 @@ struct OpCaseSpec {
   std::string id() const;
 };
 
-/// The cases a pattern selects among those of this machine: every instruction set it has (only ZP_ISA's if that is
-/// set), the device, which is there to be skipped aloud where none answers, and the others that are given. A complete
-/// id selects its case anywhere. Errors (ErrorCode::config): a complete id with a part that does not exist.
+/// The cases a pattern selects on this machine: every instruction set (only ZP_ISA's if that is
+/// set), the device, which is skipped with the reason if none is available, and the other given
+/// candidates. A complete id selects its case anywhere. Errors (ErrorCode::config): a complete id
+/// with a part that does not exist.
 std::vector<OpCaseSpec> op_cases(const std::string& pattern,
                                  const std::vector<const OpCandidate*>& others = {});
 
@@ -30,15 +31,16 @@ std::vector<CallShape> sweep(const Op& op, Fill fill, std::uint64_t seed);
 struct OpRunOptions {
   std::uint64_t seed = 1;
   std::string fault;                           ///< identifier of a planted fault for the candidates
-  const OpExpectation* expectation = nullptr;  ///< in place of the reference
+  const OpExpectation* expectation = nullptr;  ///< replaces the reference
   bool any_order =
-      false;  ///< results that a legal order of operations may leave are as good as equal bits
+      false;  ///< results within the bound over all legal orders count as equal
   std::function<std::string(const std::string& id)> replay_line;
   std::function<void(double fraction, const std::string& what)> progress;
-  std::function<void(Span<const Result>)> finished;  ///< told of results as they come; may be empty
+  /// called with results as they come; may be empty
+  std::function<void(Span<const Result>)> finished;
 };
 
-/// Runs the cases; the reference computes each set of inputs once for all implementations that are compared on it.
+/// Runs the cases; the reference computes each set of inputs once for all compared implementations.
 std::vector<Result> run_op_cases(const std::vector<OpCaseSpec>& cases, const OpRunOptions& options);
 
 }  // namespace zeroproof::verification

@@ -1,5 +1,5 @@
 #pragma once
-// What results are held to, where that is not the contract.
+// Required results other than the contract's.
 
 #include <string>
 
@@ -11,15 +11,15 @@ class OpExpectation {
  public:
   virtual ~OpExpectation() = default;
 
-  /// "torch-cpu-fused": what reports say of it.
+  /// Name in reports: "torch-cpu-fused".
   virtual std::string name() const = 0;
   /// Result::held_to of bitwise operations.
   virtual std::string held_to() const { return "dialect:" + name(); }
-  /// False if it says nothing of an operation.
+  /// False if it does not define an operation.
   virtual bool covers(const Op& op) const = 0;
-  /// False if it says nothing of this call of an operation that it covers.
+  /// False if it does not define this call of a covered operation.
   virtual bool takes(const Op& op, const OpCall& call) const = 0;
-  /// Writes the results that are wanted, as Op::reference does. Only of calls that it takes.
+  /// Writes the required results, as Op::reference does. Only for calls with takes().
   virtual void compute(const Op& op, OpCall& call) const = 0;
 };
 

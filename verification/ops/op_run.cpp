@@ -42,7 +42,7 @@ class OpJudge {
     }
   }
 
-  /// Lets the candidate compute. There is no expectation yet that it could find.
+  /// Runs the candidate, before the expected results exist in memory.
   void run(const OpCall& pristine) {
     if (over_) return;
     const auto begin = Clock::now();
@@ -61,12 +61,12 @@ class OpJudge {
     result_.seconds += std::chrono::duration<double>(Clock::now() - begin).count();
   }
 
-  /// True if it is called for a seed: the first of a run, or another one.
+  /// True if the candidate is called for this seed: the first of a run, or another one.
   bool takes(bool first_seed) const {
     return !over_ && (first_seed || spec_.candidate->may_remember());
   }
 
-  /// The sweep is over: nothing may happen any more.
+  /// Ends the sweep: later events are failures.
   void settle() {
     if (over_) return;
     const std::string repeated = repetition_.of_single_results();
@@ -78,7 +78,7 @@ class OpJudge {
     }
   }
 
-  /// What it computed in run(), against the reference.
+  /// Compares the results of run() with the reference.
   void judge(const OpCall& pristine, const OpCall& reference) {
     if (over_ || !candidate_) return;
     ++judged_calls_;
@@ -117,7 +117,7 @@ class OpJudge {
       result_.status = Status::mistrusted;
       result_.reason = "results have other bits, and all of them are beyond the bound's conditions";
     } else if (spec_.fill != Fill::zero &&
-               8 * telling_ < elements_) {  // zeros are a control: they are to stay
+               8 * telling_ < elements_) {  // the fill zero is a control: zeros must stay zeros
       result_.status = Status::mistrusted;
       result_.reason = "fewer than one result in eight is a number other than zero";
     } else if (left_out_ > 0) {
@@ -135,7 +135,7 @@ class OpJudge {
     return options.expectation == nullptr ? "contract" : options.expectation->held_to();
   }
 
-  /// A call that the candidate does not support; the first reason is told.
+  /// A call that the candidate does not support; the first reason is reported.
   void leave_out(const std::string& why) {
     candidate_.reset();
     if (left_out_++ == 0) why_left_out_ = why;
@@ -168,7 +168,7 @@ class OpJudge {
     elements_ += pristine.numel() > 0 ? units(pristine) : 0;
   }
 
-  /// Results that differ, of somebody who need not have the contract's order.
+  /// Differing results of a candidate that need not use the contract's order.
   void weigh_call(std::int64_t differing_before, const OpCall& pristine, const OpCall& candidate) {
     if (judge_.differing() == differing_before || !spec_.candidate->foreign() || !spec_.op->bounds)
       return;
@@ -212,7 +212,7 @@ class OpJudge {
                  });
   }
 
-  /// Differing bits in another order: no difference where that is accepted, and said where it is not.
+  /// Results of another legal order: no difference if accepted, otherwise reported as such.
   void weigh() {
     const std::string& why = spec_.op->one_result;
     if (spec_.candidate->foreign() && !why.empty() &&
@@ -242,10 +242,10 @@ class OpJudge {
     return d;
   }
 
-  /// What one result is: an element, or the whole of an operation that has only fixed outputs.
+  /// Number of results: elements, or one if all outputs have a fixed size.
   static std::int64_t units(const OpCall& call) { return std::max<std::int64_t>(1, call.numel()); }
 
-  /// Results in which some word is neither zero nor NaN, scaled to units(): all zeros prove little.
+  /// Results with a word that is neither zero nor NaN, scaled to units(): all zeros prove little.
   std::int64_t telling_elements(std::size_t k, const OpCall& reference) const {
     const Operand& operand = spec_.op->operands[k];
     const TensorView view = reference.view(k);
@@ -264,12 +264,12 @@ class OpJudge {
 
   OpCaseSpec spec_;
   OpFunction function_;
-  std::optional<OpCall> candidate_;  // of the call that is being judged
+  std::optional<OpCall> candidate_;  // the judged call
   Result result_;
   Judge judge_;
   OpHints hints_;
   Repetition repetition_;
-  BoundRatio ratio_;  // of calls with other bits, for candidates that may have them
+  BoundRatio ratio_;  // over calls with other bits, for candidates that may have them
   std::string against_ = "the reference";
   bool accepts_any_order_ = false, damaged_ = false;
   bool over_ = false;
@@ -278,7 +278,7 @@ class OpJudge {
   std::int64_t telling_ = 0, elements_ = 0;
 };
 
-/// One point of a sweep, for those that take its seed. False if the reference is broken.
+/// One point of a sweep, for the candidates that take its seed. False if the reference fails.
 bool run_shape(std::vector<OpJudge>& judges, const Op& op, const OpExpectation* expectation,
                const CallShape& shape, bool first_seed) {
   const OpCall pristine(op, shape);
@@ -293,7 +293,7 @@ bool run_shape(std::vector<OpJudge>& judges, const Op& op, const OpExpectation* 
     expectation == nullptr ? op.reference(reference) : expectation->compute(op, reference);
     const std::string damage = reference.damage(pristine);
     ZP_CHECK(damage.empty(), ErrorCode::internal, "the reference of " + op.name + ": " + damage,
-             "what it computes cannot be trusted", "fix the reference first");
+             "its results are invalid", "fix the reference first");
   } catch (const std::exception& error) {
     for (OpJudge& judge : judges) judge.end(Status::error, "reference: " + message_of(error));
     return false;
@@ -302,7 +302,7 @@ bool run_shape(std::vector<OpJudge>& judges, const Op& op, const OpExpectation* 
   return true;
 }
 
-/// For candidates that might remember what they saw: the same sweep, made of other numbers.
+/// For candidates that might store results: the same sweep with other numbers.
 std::uint64_t other_seed(std::uint64_t seed) { return seed ^ 0x9E3779B97F4A7C15U; }
 
 void run_group(std::vector<OpJudge>& judges, const Op& op, Fill fill, const OpRunOptions& options) {

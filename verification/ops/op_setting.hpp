@@ -6,7 +6,7 @@
 
 namespace zeroproof::verification {
 
-/// What a call of an operation takes besides its buffers. Numbers of fp32 are widened, which is exact.
+/// A named argument of a call besides its buffers. fp32 numbers are widened, which is exact.
 struct OpSetting {
   std::string name;  ///< as in common/contracts: "step_size", "maximize"
   std::variant<double, std::int64_t, std::uint64_t> value;

@@ -9,7 +9,7 @@
 namespace zeroproof::verification {
 namespace {
 
-/// Calls before that are kept to be looked at.
+/// Number of earlier calls kept for comparison.
 constexpr std::size_t kept_calls = 4;
 
 /// Neither zero nor infinite nor NaN; of an integer: not zero.
@@ -54,7 +54,7 @@ std::int64_t unequal(const TensorView& a, const TensorView& b) {
 
 }  // namespace
 
-/// The outputs that hold something else than before the call.
+/// The outputs that the call changed.
 std::vector<std::size_t> Repetition::written(const OpCall& pristine,
                                              const OpCall& candidate) const {
   std::vector<std::size_t> outputs;

@@ -1,5 +1,5 @@
 #pragma once
-// Results that are there without having been computed: repeated from another call.
+// Detects results that were not computed but repeated from another call.
 
 #include <cstddef>
 #include <map>
@@ -12,20 +12,22 @@
 
 namespace zeroproof::verification {
 
-/// Looks at all calls of a case, in order. A wrong formula still depends on its inputs; what is told here does not:
-/// results of the first seed given again for the same call of the second one, where all inputs are others, and results
-/// of one of the calls before. A result tells something if it is neither zero nor infinite nor NaN, which mistakes make
-/// of many inputs, and a call by itself if at least `enough` of its results do. Shorter ones tell together: where every
-/// result of every one is repeated and tells something.
+/// Checks all calls of a case, in order. Even a wrong formula depends on its inputs; repeated
+/// results do not: results of the first seed repeated for the same call of the second one, where
+/// all inputs differ, and results of an earlier call. A result counts if it is neither zero nor
+/// infinite nor NaN, which errors produce from many inputs, and a call if at least `enough` of its
+/// results count. Shorter calls count together: if every result of every one is repeated and
+/// counts.
 class Repetition {
  public:
   static constexpr std::int64_t enough = 16;
   static constexpr std::int64_t enough_short_calls = 8;
 
-  /// `op` stays where it is.
+  /// `op` must outlive this object.
   explicit Repetition(const Op& op) : op_(&op) {}
 
-  /// One call that is over. Returns what is repeated and in which call, in one sentence; "" if nothing is.
+  /// Checks one completed call. Returns what is repeated and from which call, in one sentence; ""
+  /// if nothing is.
   std::string look(const OpCall& pristine, const OpCall& reference, const OpCall& candidate);
 
   /// At the end, the same of short calls.

@@ -1,5 +1,5 @@
 #pragma once
-// Calls whose elements are rows of some width: one row, rows of one element, and rows in between.
+// Calls whose elements are rows: one row, rows of one element, and rows in between.
 
 #include <algorithm>
 #include <cstdint>

@@ -16,7 +16,7 @@
 namespace zeroproof::verification {
 namespace {
 
-/// What a call takes besides its numbers.
+/// Arguments of a call besides its numbers.
 struct ActivationVariant {
   const char* name;
   RowShape shape;
@@ -35,7 +35,7 @@ constexpr ActivationVariant activation_variants[] = {
     {"rows with weight", RowShape::square, false, true, 0},
     {"refused", RowShape::square, true, true, 1, true}};
 
-/// The views of one call. Of those that an operation does not have, it looks at none.
+/// The views of one call. An operation ignores the views it does not have.
 struct ActivationArgs {
   std::int64_t columns;
   float setting;
@@ -92,7 +92,7 @@ ActivationArgs args_of(const ActivationKind& kind, const OpCall& call) {
   return args;
 }
 
-/// One thing that an implementation must refuse.
+/// Makes one argument illegal, which an implementation must refuse.
 void spoil(ActivationArgs& args, std::uint32_t which) {
   const auto shorter = [](auto& view) { view = view.first(view.size() - 1); };
   switch (which % 8) {
@@ -132,7 +132,7 @@ OpFunction run(const ActivationKind& kind, const ActivationImplementation& imple
   };
 }
 
-/// An implementation that is not there is empty.
+/// A missing implementation is empty.
 Op activation(const char* name, const char* type, const ActivationKind& kind,
               const ActivationImplementation& reference, const ActivationImplementation& host = {},
               const ActivationImplementation& device = {}) {

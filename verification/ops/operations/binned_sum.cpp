@@ -28,7 +28,7 @@ BinnedSum sum_of(const OpCall& call, std::size_t first) {
           call.get<std::uint8_t>(first + 2)};
 }
 
-/// Writes down the tops; hi and lo of an element that is not finite are free, so nothing is compared there.
+/// Stores the tops; hi and lo of a non-finite element are unspecified, and not compared.
 void report(const BinnedSum& sum, Span<std::uint32_t> top) {
   for (std::size_t i = 0; i < top.size(); ++i) {
     top[i] = sum.top[i];
@@ -88,12 +88,12 @@ void draw_fields(const PhiloxBlock& w, std::int64_t leaves, const BinnedSum& sum
   std::int64_t lo = draw_field(w[2], w[3] >> 8, leaves);
   // One bit below hi: where that is half a unit of the rounded value, finishing meets a tie.
   if (w[3] >> 16 & 1U) lo = (lo < 0 ? -1 : 1) * (std::int64_t{1} << w[2] % 24U);
-  // A little more than a tie: whoever rounds to fp64 first takes it for one.
+  // Slightly more than a tie: rounding to fp64 first turns it into one.
   if ((w[3] >> 17) % 16U == 0) {
     hi = draw_field(w[1], 0, leaves) / 128 * 128 - 64;
     lo = lo < 0 ? -1 : 1;
   }
-  if (top == 0) lo = 0;           // nothing lies below bin 0
+  if (top == 0) lo = 0;           // there is nothing below bin 0
   if (top == 11) hi /= 1U << 11;  // the largest fp32 has 13 bits in the last bin
   sum.hi[i] = static_cast<std::int32_t>(hi);
   sum.lo[i] = static_cast<std::int32_t>(lo);

@@ -42,7 +42,7 @@ BlockGrid grid_of(const OpCall& call) {
   return {rows, cut.columns, cut.block_rows, cut.block_columns};
 }
 
-/// What a call passes: legal, or with one thing wrong.
+/// Arguments of a call: legal, or with one error.
 struct BlockCall {
   BlockGrid grid;
   std::int64_t first;

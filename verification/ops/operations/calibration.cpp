@@ -1,4 +1,4 @@
-// What a calibration makes of counts, of errors and of the amax of channels.
+// Results of a calibration from counts, errors and the amax of channels.
 
 #include <algorithm>
 #include <bit>

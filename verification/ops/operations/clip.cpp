@@ -48,7 +48,7 @@ std::unique_ptr<CallBounds> clip_bounds(const OpCall& pristine, const OpCall&) {
   });
 }
 
-/// No limit gives exactly 1, and whether arguments are refused is nobody's choice.
+/// Without a limit the result is exactly 1, and whether arguments are refused is specified.
 ElementBound coef_bound(const OpCall& pristine, std::size_t i, bool flag) {
   const double norm = pristine.in<double>(0)[i];
   const double max_norm = pristine.in<double>(1)[i];

@@ -1,4 +1,4 @@
-// Cross-entropy over a vocabulary that ranks have parts of: each of its four steps by itself.
+// Cross-entropy over a vocabulary sharded over ranks: each of its four steps separately.
 
 #include "common/contracts/cross_entropy.hpp"
 

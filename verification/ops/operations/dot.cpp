@@ -20,7 +20,7 @@ void put_sides(const DotLimbs& limbs, Span<std::uint64_t> words) {
   put_limbs(limbs.negative, words.subspan(limb_words, limb_words));
 }
 
-/// Limbs that are not those of the other side, so that sides that are exchanged show.
+/// Limbs that differ from the other side, so that exchanged sides are detected.
 DotLimbs initial_sides(int variant) {
   DotLimbs limbs{initial_limbs(variant), initial_limbs(variant)};
   if (variant != 1) return limbs;

@@ -39,7 +39,7 @@ constexpr FakeCut fake_cuts[] = {
     {"refused", 70, 0, 1, 32}};
 constexpr int refused_fake_cut = static_cast<int>(std::size(fake_cuts)) - 1;
 
-/// What a call passes: legal, or with one thing wrong.
+/// Arguments of a call: legal, or with one error.
 struct FakeCall {
   FakeQuantization options;
   std::int64_t first = 0;

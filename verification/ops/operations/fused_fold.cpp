@@ -1,4 +1,4 @@
-// Sums over nodes that are all there, in one pass: alone, and with the look at G on the way.
+// Sums over complete nodes in one pass: alone, and with the check of G on the way.
 
 #include <algorithm>
 #include <array>
@@ -56,7 +56,7 @@ void reference_sum(OpCall& call) {
   reference::grad_sum({}, leaves, call.get<float>(sum_operand));
 }
 
-/// The leaves where they lie; the one that the sum takes the memory of is copied there first.
+/// The leaves in place; the leaf whose memory the sum reuses is copied there first.
 std::vector<cuda::host::GradStretch> operands(OpCall& call) {
   const Span<float> sum = call.get<float>(sum_operand);
   std::vector<cuda::host::GradStretch> from;

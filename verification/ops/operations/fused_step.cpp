@@ -57,7 +57,8 @@ struct Setting {
     hyper.rule = form.rule;
     hyper.amsgrad = form.amsgrad;
     hyper.maximize = form.maximize;
-    hyper.momentum = form.momentum ? 0.9 : 0.0;  // whether, not how much: the scalars say that
+    // only whether there is momentum: the amount is in the scalars
+    hyper.momentum = form.momentum ? 0.9 : 0.0;
     hyper.nesterov = form.nesterov;
     return hyper;
   }

@@ -15,14 +15,14 @@ namespace {
 
 constexpr std::int64_t num_tensors = 7;
 
-/// On both sides of the statistics, so that a tensor too far is seen.
+/// Statistics on both sides, so that a write to the wrong tensor is detected.
 constexpr std::int64_t num_beside = 2;
 constexpr std::int64_t words_per_tensor = 3;
 constexpr std::int64_t num_words = (num_tensors + 2 * num_beside) * words_per_tensor;
 
 using Segments = std::vector<GradSegment>;
 
-/// Numbers that depend on the call and nothing else.
+/// Numbers that depend on the call only.
 class Draw {
  public:
   explicit Draw(const OpCall& call) : call_(call) {}

@@ -1,4 +1,4 @@
-// A master told apart into a bf16 parameter and its remainder, and joined again, by both rules.
+// A master split into a bf16 parameter and its remainder, and joined again, by both rules.
 
 #include "cuda/device/operations.hpp"
 #include "cuda/host/operations.hpp"

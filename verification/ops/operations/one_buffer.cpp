@@ -33,7 +33,7 @@ OpFunction run_sgd(SgdUpdateFn* implementation) {
   };
 }
 
-/// maximize is all there is to choose.
+/// maximize is the only option.
 UpdateSettings average_settings(UpdateRule rule, int variant) {
   OptimizerHyper options;
   options.rule = rule;

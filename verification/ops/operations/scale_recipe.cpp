@@ -41,7 +41,7 @@ OpFunction run_current(CurrentScalesFn* implementation) {
     const Span<float> second = legal ? call.get<float>(2) : Span<float>(scale_inv);
     call.get<std::uint32_t>(3)[0] = refused(
         [&] { implementation(call.exec, settings, call.in<std::uint32_t>(0), first, second); });
-    if (legal) return;  // what was refused has results that say so
+    if (legal) return;  // refused calls have marked results
     std::ranges::copy(scale, call.get<float>(1).begin());
     std::ranges::copy(scale_inv, call.get<float>(2).begin());
   };

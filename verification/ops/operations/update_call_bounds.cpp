@@ -29,7 +29,7 @@ class UpdateCallBounds final : public CallBounds {
     if (k == at_.max_exp_avg_sq) return bound_.max_exp_avg_sq;
     if (k == at_.momentum_buffer) return bound_.momentum_buffer;
     const Span<const float> untouched =
-        call_.in<float>(operand);  // what this setting does not keep, nobody writes
+        call_.in<float>(operand);  // never written for state that this setting does not have
     return {untouched[static_cast<std::size_t>(index)], 0, true};
   }
 

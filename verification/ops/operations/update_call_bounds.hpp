@@ -8,7 +8,7 @@
 
 namespace zeroproof::verification {
 
-/// Where an update's operands are, by their place in the operation; -1 for what the rule does not keep.
+/// Indices of an update's operands in the operation; -1 for state that the rule does not have.
 struct UpdateOperands {
   int grad = 0;
   int master = 1;
@@ -18,7 +18,7 @@ struct UpdateOperands {
   int momentum_buffer = -1;
 };
 
-/// [Bound:foreign] for a call of an update. `pristine` is its inputs, and stays where it is.
+/// [Bound:foreign] for a call of an update. `pristine` has its inputs, and must stay valid.
 std::unique_ptr<CallBounds> update_call_bounds(const UpdateSettings& settings,
                                                const UpdateOperands& operands,
                                                const OpCall& pristine);

@@ -4,7 +4,7 @@
 namespace zeroproof::verification {
 namespace {
 
-/// What is usual, three steps into a training.
+/// Typical values, in the third step of a training.
 void typical(UpdateSettings& s) {
   s.t = 3;
   s.hyper.lr = 1e-3;

@@ -1,5 +1,5 @@
 #pragma once
-// Hyper-parameters and step scalars that update rules are tried with.
+// Hyper-parameters and step scalars for tests of update rules.
 
 #include <cstdint>
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace zeroproof::verification {
 
-/// What an update is called with: scalars made by R5, and what they were made from.
+/// Arguments of an update: scalars made by R5, and their inputs.
 struct UpdateSettings {
   OptimizerHyper hyper;
   std::int64_t t = 1;  ///< the step that is applied
