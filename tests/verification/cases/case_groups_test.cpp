@@ -55,7 +55,7 @@ std::vector<std::string> shown(const RunReport& report) {
 
 }  // namespace
 
-TEST_CASE("groups: the report is the same whatever runs at once") {
+TEST_CASE("case groups: the report does not depend on concurrency") {
   const RunReport one = run(some_cases(1));
   CHECK(one.results.size() == select_cases(some_cases(1)).size());
   CHECK(one.count(Status::pass) == static_cast<std::int64_t>(one.results.size()));
@@ -63,7 +63,7 @@ TEST_CASE("groups: the report is the same whatever runs at once") {
   for (const int jobs : {2, 5}) CHECK(shown(run(some_cases(jobs))) == shown(one));
 }
 
-TEST_CASE("groups: the first case has its verdict first, alone, and every case has one") {
+TEST_CASE("case groups: the first verdict comes before all others, and every case has one") {
   for (const int jobs : {1, 4}) {
     VerifyOptions options = some_cases(jobs);
     std::vector<std::vector<std::string>> told;
@@ -88,7 +88,7 @@ TEST_CASE("groups: the first case has its verdict first, alone, and every case h
   }
 }
 
-TEST_CASE("groups: a case that breaks takes no other with it") {
+TEST_CASE("case groups: an error in one case does not affect others") {
   VerifyOptions options = some_cases(3);
   const RunReport whole = run(options);
   // Ranks that are threads have hardly any time to meet; which of them come too late does not matter here.

@@ -47,7 +47,7 @@ std::string outcome(int hidden, std::int64_t bucket, LayoutKind layout) {
 
 }  // namespace
 
-TEST_CASE("an uneven hidden width is cut where buckets agree, and refused where they do not") {
+TEST_CASE("CaseLayout: splits an uneven hidden width where buckets agree, refuses it elsewhere") {
   CHECK(outcome(36, 2048, LayoutKind::megatron) == "pass");
   CHECK(outcome(37, 4096, LayoutKind::megatron) == "pass");
   const std::string refused = outcome(37, 2048, LayoutKind::megatron);
@@ -58,7 +58,7 @@ TEST_CASE("an uneven hidden width is cut where buckets agree, and refused where 
         std::string::npos);
 }
 
-TEST_CASE("layouts that deal out param groups one by one do it in cases") {
+TEST_CASE("CaseLayout: layouts that shard param groups separately do so in cases") {
   RunConfig config = workload_defaults("byte_gpt_tiny");
   GroupRule head;
   head.name = "head";

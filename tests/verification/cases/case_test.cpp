@@ -51,7 +51,7 @@ std::string reason_of(Result result) {
 
 }  // namespace
 
-TEST_CASE("an id names its case completely, and back") {
+TEST_CASE("case ids: an id and its case determine each other") {
   VerifyOptions options;
   options.patterns = workload_names();
   const std::vector<std::string> all = select_cases(options).ids();
@@ -87,7 +87,7 @@ TEST_CASE("patterns") {
   for (const CaseSpec& spec : cases_matching({}, "byte_gpt")) CHECK(spec.workload == "byte_gpt");
 }
 
-TEST_CASE("an impossible case is refused when cases are selected, not when its turn comes") {
+TEST_CASE("case selection: refuses an invalid case before any case runs") {
   VerifyOptions options;
   options.patterns = {
       "byte_gpt_tiny",
@@ -98,7 +98,7 @@ TEST_CASE("an impossible case is refused when cases are selected, not when its t
   CHECK(select_cases(options).ids().back() == options.patterns[1]);
 }
 
-TEST_CASE("verdicts: what proves little is mistrusted, what differs fails") {
+TEST_CASE("verdicts: runs that prove little are mistrusted, differences fail") {
   CHECK(judged(good_result()) == Status::pass);
   CHECK(judged(good_result(), Digest{9, 9}) == Status::fail);  // not the undistributed trajectory
   Result r = good_result();
@@ -143,7 +143,7 @@ TEST_CASE("verdicts: what proves little is mistrusted, what differs fails") {
   CHECK(r.reason == "rank 2 did not arrive");
 }
 
-TEST_CASE("the world nccl:N brings its transport, and says so itself") {
+TEST_CASE("world nccl:N: sets its transport, which is no extra part of the id") {
   const std::string id = "byte_gpt_tiny/adamw/device/stage1/nccl:3/bf16/lockstep/bucket:4096/omp:1";
   const CaseSpec spec = parse_case_id(id).value();
   CHECK(spec.world == WorldSpec{WorldSpec::Kind::nccl, 3});
@@ -155,7 +155,7 @@ TEST_CASE("the world nccl:N brings its transport, and says so itself") {
   CHECK_FALSE(parse_world("threads:3").has_processes());
 }
 
-TEST_CASE("a report survives the way through JSON") {
+TEST_CASE("reports: JSON round trip keeps every field") {
   RunReport report;
   Result r =
       good_result("byte_gpt_tiny/adamw/host-fused/stage1/mpi:3/fp16/free/bucket:65536/omp:2");
@@ -239,7 +239,7 @@ TEST_CASE("a report survives the way through JSON") {
   CHECK_THROWS_AS(results_from_json("not json"), Error);
 }
 
-TEST_CASE("exit codes: the worst status wins, and nothing judged is not success") {
+TEST_CASE("exit codes: the worst status determines the code, and no judged case is a failure") {
   const auto code = [](std::initializer_list<Status> statuses, bool strict = false) {
     RunReport report;
     for (const Status status : statuses) {
@@ -291,7 +291,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("no phase after unscale may write the counters of a skipped step") {
+TEST_CASE("write sets: no phase after unscale may write the counters of a skipped step") {
   CHECK(may_write(Phase::update, BufferId::applied_steps));
   for (const Phase phase : all_phases) {
     if (phase != Phase::update) CHECK_FALSE(may_write(phase, BufferId::applied_steps));
@@ -302,7 +302,7 @@ TEST_CASE("no phase after unscale may write the counters of a skipped step") {
   }
 }
 
-TEST_CASE("a table of rates has one for every step, those of a seeded state included") {
+TEST_CASE("rate tables: need a rate for every step, also for those of a seeded state") {
   const auto refusal = [](std::size_t rates, InitialState state) -> std::string {
     RunConfig config = workload_defaults("byte_gpt_tiny");
     config.steps = 3;

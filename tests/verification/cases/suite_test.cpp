@@ -73,7 +73,7 @@ std::vector<std::string> selected(const std::string& pattern) { return dice.ids(
 
 }  // namespace
 
-TEST_CASE("a new suite needs to be registered and nothing else") {
+TEST_CASE("suites: a new suite only needs to be registered") {
   VerifyOptions options;
   options.patterns = {"dice/red", "dice/*/six", "dice/red/six"};
   const Selection selection = select_cases(options, suites);
@@ -118,7 +118,7 @@ TEST_CASE(
   CHECK(usual.parts[0].first == &training_suite());
 }
 
-TEST_CASE("one grammar of ids") {
+TEST_CASE("id patterns: one grammar for all suites") {
   CHECK(selected("dice").size() == 4);
   CHECK(selected("dice/").size() == 4);
   CHECK(selected("dice/red/").size() == 2);
@@ -143,7 +143,7 @@ TEST_CASE("one grammar of ids") {
   CHECK(refusal("dice//six").find("colour ''") == 0);
 }
 
-TEST_CASE("numbers in ids") {
+TEST_CASE("id patterns: numbers in parts") {
   CHECK(number_after("stage2", "stage") == 2);
   CHECK(number_after("omp:-1", "omp:") == -1);
   for (const char* part :

@@ -32,7 +32,7 @@ std::int64_t differing(float a, float b) {
 
 }  // namespace
 
-TEST_CASE("a NaN on one side only is a difference, whichever side and whatever the other value") {
+TEST_CASE("compare: a NaN on one side is a difference from any number") {
   for (const float other : {0.0F, -0.0F, 1.0F, inf, -inf, std::numeric_limits<float>::denorm_min(),
                             std::numeric_limits<float>::max()}) {
     CHECK(differing(nan32, other) == 1);
@@ -74,7 +74,7 @@ TEST_CASE("two NaNs are equal and need not have the same bits") {
   CHECK_FALSE(compare(view(a), view(b), 0, 3).same_bits);
 }
 
-TEST_CASE("the first number among NaNs is found wherever it is") {
+TEST_CASE("first_number: finds a number at any position among NaNs") {
   std::vector<float> values(5000, nan32);
   CHECK(first_number(view(values), 0, 5000) == 5000);
   CHECK(first_number(view(values), 7, 7) == 7);
@@ -129,7 +129,7 @@ TEST_CASE("first and last difference, counts, and ranges") {
   CHECK(compare(view(none), view(none), 0, 0).compared == 0);
 }
 
-TEST_CASE("what cannot be compared is an error") {
+TEST_CASE("compare: different dtypes or ranges are an error") {
   std::vector<float> a(4);
   std::vector<float> b(3);
   CHECK_THROWS_AS(compare(view(a), view(b), 0, 4), Error);
@@ -138,7 +138,7 @@ TEST_CASE("what cannot be compared is an error") {
   CHECK_THROWS_AS(compare(view(a), {b.data(), DType::u32, 3}, 0, 3), Error);
 }
 
-TEST_CASE("values are shown with enough digits to tell neighbours apart") {
+TEST_CASE("show_bits: prints enough digits to distinguish neighbours") {
   CHECK(show_bits(DType::fp32, 0x3F8CCCCD) == "0x3f8ccccd (1.10000002)");
   CHECK(show_bits(DType::bf16, 0x3F80) == "0x3f80 (1)");
   CHECK(show_bits(DType::fp16, 0x3C00) == "0x3c00 (1)");

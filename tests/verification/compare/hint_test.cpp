@@ -64,7 +64,7 @@ const Values grad = numbers(1003, 9);
 
 }  // namespace
 
-TEST_CASE("hint: nothing differs, or nothing fits") {
+TEST_CASE("hint: empty without differences or without a fitting rule") {
   CHECK(Look{want, want}.said().empty());
   CHECK(Look{{}, {}}.said().empty());
   CHECK(Look{{nan32}, {-nan32}}.said().empty());
@@ -72,7 +72,7 @@ TEST_CASE("hint: nothing differs, or nothing fits") {
   CHECK(Look{{1}, {1.5F}}.said().empty());  // one element has any ratio
 }
 
-TEST_CASE("hint: elements nobody wrote") {
+TEST_CASE("hint: unwritten elements") {
   const Values before = numbers(1003, 3);
   const Values got = changed(want, [&](std::size_t i, float x) { return i < 996 ? x : before[i]; });
   const std::string said = Look{want, got, before}.said();
@@ -104,7 +104,7 @@ TEST_CASE("hint: one kind of value") {
   CHECK(says(Look{want, negated}.said(), "with the other sign; in 335 of 1003 elements"));
 }
 
-TEST_CASE("hint: the numbers of another buffer, of a neighbour, or of other places") {
+TEST_CASE("hint: the numbers of another buffer, of a neighbour, or of other positions") {
   CHECK(says(Look{want, grad, {}, grad}.said(), "they hold what grad holds"));
   const auto from = [](int step) {
     return changed(want, [=](std::size_t i, float x) {
@@ -136,7 +136,7 @@ TEST_CASE("hint: a factor, with its name where it has one") {
              "multiplied by 7"));  // a named factor needs no company
 }
 
-TEST_CASE("hint: a multiple of another buffer, alone or besides") {
+TEST_CASE("hint: a multiple of another buffer, alone or added") {
   const Values tenth = changed(grad, [](std::size_t, float x) { return 0.1F * x; });
   CHECK(says(Look{want, tenth, {}, grad}.said(), "they hold 0.1 times what grad holds"));
   const Values more = changed(want, [](std::size_t i, float x) { return x + 0.25F * grad[i]; });
@@ -190,7 +190,7 @@ TEST_CASE("hint: counts are off by a number") {
   CHECK(hint(e) == "they hold 2 less than they should");
 }
 
-TEST_CASE("hint: limbs of a norm are read as the sum they stand for") {
+TEST_CASE("hint: limbs of a norm are read as their sum") {
   std::vector<std::uint64_t> want(23, 0);
   want[10] = 0x12345678U;
   want[11] = 5;
@@ -224,7 +224,7 @@ TEST_CASE("hint: limbs of a norm are read as the sum they stand for") {
         "nan_count is 2 more than it should be, and inf_count is 1 less than it should be");
 }
 
-TEST_CASE("a limb is named by its place and its weight, also of a second clip group") {
+TEST_CASE("limb_name: index and weight, also for a second clip group") {
   CHECK(limb_name(0) == "limb 0, of weight 2^-352");
   CHECK(limb_name(11) == "limb 11, of weight 2^0");
   CHECK(limb_name(20) == "limb 20, of weight 2^288");

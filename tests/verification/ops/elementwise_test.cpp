@@ -30,7 +30,7 @@ int refusal(Call&& call) {
 
 }  // namespace
 
-TEST_CASE("who is judged") {
+TEST_CASE("op candidates: names and kinds") {
   std::string names;
   for (const Implementation& implementation : all_implementations())
     names += (names.empty() ? "" : ", ") + implementation.name;
@@ -105,7 +105,7 @@ TEST_CASE("found_inf: one bad element anywhere") {
   report(unscale, "found_inf", elements, implementations.size(), tally);
 }
 
-TEST_CASE("wrong arguments are refused, and nothing is written") {
+TEST_CASE("operations: wrong arguments are refused, and outputs stay unchanged") {
   constexpr int invalid = static_cast<int>(ErrorCode::invalid_argument);
   std::vector<float> three(3, 2.0F), four(4, 2.0F), a(3, 2.0F), b(3, 2.0F), c(3, 2.0F);
   std::vector<bf16> narrow(4, bf16{7});

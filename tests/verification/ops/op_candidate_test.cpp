@@ -40,7 +40,7 @@ Result judged(const Guest& guest) {
 
 }  // namespace
 
-TEST_CASE("a candidate that is given has ids beside those of this program") {
+TEST_CASE("op candidates: an added candidate has separate ids") {
   const Guest guest(find_op("clip_value")->host);
   std::vector<std::string> guests;
   for (const OpCaseSpec& spec : op_cases("op/*", {&guest})) {
@@ -55,7 +55,7 @@ TEST_CASE("a candidate that is given has ids beside those of this program") {
   CHECK_THROWS_AS(op_cases("op/clip_value/guest/one/fill:ties"), Error);  // and nobody was given
 }
 
-TEST_CASE("a candidate that is given is judged as any other") {
+TEST_CASE("op candidates: an added candidate is judged like any other") {
   const Guest right(find_op("clip_value")->host);
   const Result passed = judged(right);
   CHECK(passed.status == Status::pass);
@@ -69,14 +69,14 @@ TEST_CASE("a candidate that is given is judged as any other") {
   CHECK(skipped.reason == "it is out");
 }
 
-TEST_CASE("a verdict of the candidate's own names the call") {
+TEST_CASE("op candidates: a CandidateFailure names the call") {
   const Guest dies([](OpCall&) { throw CandidateFailure(Status::crashed, "it died"); });
   const Result result = judged(dies);
   CHECK(result.status == Status::crashed);
   CHECK(result.reason.rfind("it died (numel 0, offset 0, ", 0) == 0);
 }
 
-TEST_CASE("a candidate runs before the reference has computed the call") {
+TEST_CASE("op candidates: run before the reference computes the call") {
   Op op = *find_op("clip_value");
   int calls = 0;
   int references = 0;
@@ -165,7 +165,7 @@ TEST_CASE(
   CHECK(exact.legal_differences == 0);
 }
 
-TEST_CASE("a stranger's update that no order explains fails, and says where it is wrong") {
+TEST_CASE("foreign update: fails with a position if no order explains it") {
   for (const bool any_order : {false, true}) {
     const Result cut =
         update_of(decay_first([](std::int64_t numel) { return numel - numel % 16; }), any_order);
@@ -185,7 +185,7 @@ TEST_CASE("a stranger's update that no order explains fails, and says where it i
   CHECK(stray.status == Status::fail);
 }
 
-TEST_CASE("a stranger's update can be held to the bits of another library") {
+TEST_CASE("foreign update: can be compared with the bits of another library") {
   const std::shared_ptr<const OpExpectation> torch = dialect_expectation("torch-cpu-single");
   const Dialect& dialect = dialect_named("torch-cpu-single");
   const auto judged_by_torch = [&](const OpFunction& run, const std::string& pattern) {
@@ -230,7 +230,7 @@ float setting_of(const OpCall& call, const std::string& op, std::size_t k) {
 
 }  // namespace
 
-TEST_CASE("a stranger may unscale and clip by a quotient, and may lose nothing by it") {
+TEST_CASE("foreign candidate: may unscale and clip by a quotient within the bound") {
   for (const std::string op : {"unscale", "clip"}) {
     for (const std::string fill : {"training", "wide", "subnormal", "special"}) {
       CAPTURE(op);
@@ -271,7 +271,7 @@ TEST_CASE("a stranger may unscale and clip by a quotient, and may lose nothing b
   CHECK(silent.divergence->order.rfind("in no legal order", 0) == 0);
 }
 
-TEST_CASE("a stranger may compute the clip coefficient and a norm in fp32") {
+TEST_CASE("foreign candidate: may compute the clip coefficient and a norm in fp32") {
   const auto coefficient = [](OpCall& call) {
     find_op("clip_coef")->reference(call);
     for (std::size_t i = 0; i < static_cast<std::size_t>(call.numel()); ++i) {
@@ -322,7 +322,7 @@ TEST_CASE("a stranger may compute the clip coefficient and a norm in fp32") {
   }
 }
 
-TEST_CASE("where there is one result in every order, a stranger has to have it, and is told why") {
+TEST_CASE("foreign candidate: must have the only result of every order, with the reason") {
   for (const Op& op : all_ops()) {
     if (op.one_result.empty()) continue;
     CAPTURE(op.name);

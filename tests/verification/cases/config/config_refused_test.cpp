@@ -246,7 +246,7 @@ TEST_CASE("config: validate accepts the last value inside every range") {
                  });
 }
 
-TEST_CASE("config: validate also looks at what TOML could not have said") {
+TEST_CASE("config: validate also checks values that TOML cannot express") {
   const auto refused = [](const auto& change) {
     RunConfig config = main_config();
     change(config);

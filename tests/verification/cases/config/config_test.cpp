@@ -221,7 +221,7 @@ struct TemporaryFile {
 
 }  // namespace
 
-TEST_CASE("config: defaults.toml brings every setting back to main_config()") {
+TEST_CASE("config: applying defaults.toml results in main_config()") {
   const bool all_differ = std::apply(
       [&](const auto&... a) {
         return std::apply([&](const auto&... b) { return (... && (a != b)); },
@@ -250,7 +250,7 @@ TEST_CASE("config: every line of defaults.toml is the value of main_config()") {
   }
 }
 
-TEST_CASE("config: what to_toml writes brings every setting back") {
+TEST_CASE("config: to_toml round trip keeps every setting") {
   RunConfig odd = every_field_changed();
   odd.worlds = {"self", "mpi:3"};
   odd.dtypes = {DType::fp32, DType::bf16};
@@ -280,7 +280,7 @@ TEST_CASE("config: what to_toml writes brings every setting back") {
   CHECK_THROWS_AS(to_toml(odd), Error);
 }
 
-TEST_CASE("config: defaults.toml has every key that the parser knows, once") {
+TEST_CASE("config: defaults.toml has every key of the parser once") {
   std::set<std::string> known =
       known_keys("run|offload|model|optimizer|loss_scaler|schedule|scaling");
   known.insert("param_group");
@@ -300,7 +300,7 @@ std::string group_shown(const std::string& section) {
 }
 }  // namespace
 
-TEST_CASE("config: the clip group that defaults.toml shows has every key and can be used") {
+TEST_CASE("config: the example clip group of defaults.toml has every key and is valid") {
   const std::string group = group_shown("clip_group");
   CHECK(assigned_keys(group) == known_keys("clip_group"));
   const RunConfig config = applied(group);
@@ -310,7 +310,7 @@ TEST_CASE("config: the clip group that defaults.toml shows has every key and can
   validate(config);
 }
 
-TEST_CASE("config: the param group that defaults.toml shows has every key and can be used") {
+TEST_CASE("config: the example param group of defaults.toml has every key and is valid") {
   const std::string group = group_shown("param_group");
   CHECK(assigned_keys(group) == known_keys("param_group"));
   RunConfig config = applied(group);

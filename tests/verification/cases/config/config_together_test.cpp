@@ -41,7 +41,7 @@ TEST_CASE("config: an unknown word is refused with the nearest one that exists")
                 "that is not \"chunk1024\"");  // near to none
 }
 
-TEST_CASE("config: layouts, grids, norms, bins and instances that do not go together") {
+TEST_CASE("config: refuses layouts, grids, norms, bins and instances that do not fit together") {
   const std::string exact = "[optimizer]\nnorm = \"exact\"\n";
   const std::pair<std::string, const char*> refused[] = {
       {"[run]\nlayouts = [\"contract\", \"fsdp2\"]", "with the layout \"fsdp2\""},
@@ -79,7 +79,7 @@ TEST_CASE("config: layouts, grids, norms, bins and instances that do not go toge
   CHECK(judged("[run]\ngrad_sums = [\"tree\", \"native\"]\nmicro_batches = 129").empty());
 }
 
-TEST_CASE("config: schedules and groups that cannot be meant") {
+TEST_CASE("config: refuses meaningless schedules and groups") {
   const std::string falls = "[schedule]\ndecay = \"linear\"\ndecay_end = 9\n";  // lr is 2e-3
   const std::pair<std::string, const char*> refused[] = {
       {"[schedule]\ndecay = \"cosine\"", "decay_end 0 is not after"},
@@ -127,7 +127,7 @@ TEST_CASE("config: schedules and groups that cannot be meant") {
             .empty());
 }
 
-TEST_CASE("config: options that do not belong together") {
+TEST_CASE("config: refuses options that do not fit together") {
   const std::pair<const char*, const char*> refused[] = {
       {"[optimizer]\nmomentum = 0.9", "only sgd has a momentum buffer"},
       {"[optimizer]\nrule = \"sgd_ema\"\ndampening = 0.5", "only sgd has a momentum buffer"},

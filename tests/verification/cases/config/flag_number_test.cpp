@@ -40,7 +40,7 @@ TEST_CASE("numbers of flags: digits to their end, from the lowest to the highest
   }
 }
 
-TEST_CASE("numbers of flags: what is refused says what may be written") {
+TEST_CASE("numbers of flags: errors name the accepted values") {
   for (const char* text : {"nan", "inf", "-inf", "half", "1e999"}) {
     CAPTURE(text);
     CHECK(refused<double>(text) == because(text, "write a number, as in --x 0.5"));

@@ -6,7 +6,7 @@
 
 using namespace zeroproof;
 
-TEST_CASE("slips: letters left out, put in, replaced, swapped") {
+TEST_CASE("slips: counts letters left out, inserted, replaced, swapped") {
   CHECK(slips("", "") == 0);
   CHECK(slips("", "abc") == 3);
   CHECK(slips("abc", "") == 3);
@@ -21,7 +21,7 @@ TEST_CASE("slips: letters left out, put in, replaced, swapped") {
   CHECK(slips("abcd", "dcba") == slips("dcba", "abcd"));
 }
 
-TEST_CASE("only what is near is meant") {
+TEST_CASE("nearest: only near names are suggested") {
   const std::vector<std::string> commands = {"verify", "list", "explain", "plan", "trace"};
   CHECK(nearest("verfy", commands) == "verify");
   CHECK(nearest("explian", commands) == "explain");
@@ -45,7 +45,7 @@ TEST_CASE("only what is near is meant") {
   CHECK(nearest("step", {"stop", "stem", "stay"}) == "stop");  // of equally near ones the first
 }
 
-TEST_CASE("without a near name the remedy is another one") {
+TEST_CASE("suggestion: without a near name the other hint is used") {
   CHECK(suggestion("hots", {"host", "device"}) == "did you mean host?");
   CHECK(suggestion("banana", {"host", "device"}) == "use host or device");
   CHECK(suggestion("banana", {"a", "b", "c"}) == "use a, b or c");

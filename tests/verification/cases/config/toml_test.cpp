@@ -12,7 +12,7 @@ namespace {
 
 using namespace zeroproof;
 
-TEST_CASE("values are read as what they are, and know their lines") {
+TEST_CASE("TOML: values have their types and lines") {
   const TomlFile file(
       "whole = 0xFF\nreal = 1.0\n[part]\nlist = [1, 'two']\nyes = true\nday = 1979-05-27\n", "f");
   const TomlNode root = file.root();
@@ -40,7 +40,7 @@ TEST_CASE("values are read as what they are, and know their lines") {
   CHECK_FALSE(list.member("none").has_value());
 }
 
-TEST_CASE("what is no TOML has a line and a reason") {
+TEST_CASE("TOML: errors have a line and a reason") {
   try {
     const TomlFile file("a = 1\nb = [", "f");
     FAIL("that was no TOML");
@@ -60,14 +60,14 @@ std::int64_t broken_line(const std::string& text) {
   return 0;
 }
 
-TEST_CASE("what the library would end the program for is refused, with its line") {
+TEST_CASE("TOML: failed assertions of the library become errors with their line") {
   CHECK(broken_line("[#") == 1);
   CHECK(broken_line("a = [}") == 1);
   CHECK(broken_line("a = 1\nb = '''\n[#\n'''\n\n[#]\nc = 1\n") == 6);
   CHECK(broken_line("a = 1\nb = [\n  1,\n  }\n") == 4);
 }
 
-TEST_CASE("characters beside the blanks of Unicode") {
+TEST_CASE("TOML: characters next to the blanks of Unicode") {
   for (const char* character :
        {"\xEF\xAC\xA6", "\xEF\xBB\xBD", "\xEF\xBB\xBE"}) {  // U+FB26 to U+FEFE
     CAPTURE(character);
@@ -78,7 +78,7 @@ TEST_CASE("characters beside the blanks of Unicode") {
   }
 }
 
-TEST_CASE("any small change of a text leaves a file or a refusal") {
+TEST_CASE("TOML: any small change of a text is parsed or refused") {
   const std::string text =
       "[run]\nsteps = 0x1F\nworlds = [ 'self', \"a\\u0041\" ]\n[[param_group]]\nname = '''x'''\n"
       "a.b = {c = 1.5e3, d = [true, 1979-05-27T07:32:00Z]} # \xC3\xA4\n";
@@ -97,7 +97,7 @@ TEST_CASE("any small change of a text leaves a file or a refusal") {
   CHECK(refused > 5000);
 }
 
-TEST_CASE("an object as TOML: members by name, none that is null") {
+TEST_CASE("TOML: writes an object's members by name, without nulls") {
   const Json object = {
       {"z", 1}, {"part", {{"list", {"a", "b"}}, {"x", 0.5}}}, {"none", nullptr}, {"b", true}};
   CHECK(toml_text(object) == "b = true\nz = 1\n\n[part]\nlist = [ 'a', 'b' ]\nx = 0.5\n");

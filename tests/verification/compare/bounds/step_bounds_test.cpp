@@ -205,7 +205,7 @@ TEST_CASE("slow: bounds: 10^8 elements of every legal order of a step's other op
   check_all(100000000);
 }
 
-TEST_CASE("bounds: wrong results of a step's other operations leave them") {
+TEST_CASE("bounds: wrong results of a step's other operations are outside") {
   Draws draws;
   int found = 0;
   for (int i = 0; i < 1000; ++i) {
@@ -237,7 +237,7 @@ TEST_CASE("bounds: wrong results of a step's other operations leave them") {
   CHECK_FALSE(norm_bound(x, 2).ratio(NAN) <= 1);
 }
 
-TEST_CASE("bounds: a step's other operations by hand, and outside of what can be judged") {
+TEST_CASE("bounds: a step's other operations by hand, and outside the conditions") {
   CHECK(product_bound(3, 0.5F).exact == 1.5L);
   CHECK(product_bound(3, 0.5F).allowed > 3 * 0x1p-24L);
   CHECK(product_bound(3, 0.5F).allowed < 3 * 0x1p-24L * (1 + 0x1p-20L));

@@ -183,7 +183,7 @@ Worst worst_of(const Kernel& kernel, UpdateRule rule, int count) {
 
 }  // namespace
 
-TEST_CASE("bounds: no legal order of AdamW leaves them, and they are nearly reached") {
+TEST_CASE("bounds: every legal order of AdamW is inside, and some nearly reach them") {
   Worst all;
   for (const auto& kernel :
        legal_kernels()) {  // clang does not let CAPTURE have structured bindings
@@ -217,7 +217,7 @@ TEST_CASE("bounds: the contract's own updates stay inside, by every rule") {
   }
 }
 
-TEST_CASE("bounds: wrong updates leave them") {
+TEST_CASE("bounds: wrong updates are outside") {
   const auto outside = [](const Kernel& wrong) {
     Draws draws(3);
     int found = 0;
@@ -267,7 +267,7 @@ TEST_CASE("bounds: wrong updates leave them") {
             }) == 2000);
 }
 
-TEST_CASE("bounds: by hand, and outside of what can be judged") {
+TEST_CASE("bounds: by hand, and outside the conditions") {
   OptimizerHyper h;
   h.rule = UpdateRule::sgd;
   h.lr = 0.5;
@@ -306,7 +306,7 @@ TEST_CASE("bounds: by hand, and outside of what can be judged") {
   CHECK(sign.master.ratio(1.5F) <= 1);
 }
 
-TEST_CASE("bounds: what underflows in a merged rate, and what overflows before it") {
+TEST_CASE("bounds: underflow in a merged rate, and overflow before it") {
   OptimizerHyper h;
   h.weight_decay = 0;
   const Problem p = problem_of(h, 3);

@@ -33,7 +33,7 @@ RunReport run(Mode mode, int stage, const char* world, DType dtype) {
 
 }  // namespace
 
-TEST_CASE("losses: with the bits of the reference they are its losses, on any number of ranks") {
+TEST_CASE("losses: equal parameters result in the reference's losses on any number of ranks") {
   for (const char* world : {"self", "threads:3", "threads:8"}) {
     for (const int stage : {0, 1, 3}) {
       const RunReport report = run(Mode::free, stage, world, DType::fp16);
@@ -47,7 +47,7 @@ TEST_CASE("losses: with the bits of the reference they are its losses, on any nu
   }
 }
 
-TEST_CASE("losses: in lock-step the parameters are the reference's, and nothing is told twice") {
+TEST_CASE("losses: empty in lock-step, where both sides have the same parameters") {
   const RunReport report = run(Mode::lockstep, 1, "threads:2", DType::bf16);
   CHECK(report.results.front().training->losses.empty());
   CHECK(report.results.front().training->reference_losses.empty());

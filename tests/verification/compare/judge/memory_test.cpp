@@ -33,7 +33,7 @@ constexpr struct {
 
 }  // namespace
 
-TEST_CASE("judge: a write past either end of any buffer is seen in the phase that made it") {
+TEST_CASE("judge: a write past either end of any buffer is reported in its phase") {
   TinyTraining run(DType::bf16, "adamw-amsgrad");
   for (const auto& place : guarded) {
     for (const bool before : {true, false}) {
@@ -66,7 +66,7 @@ TEST_CASE("judge: a write past a buffer on the last rank") {
   CHECK(judged.first->rank == 2);
 }
 
-TEST_CASE("judge: a write past a buffer while state is loaded is seen before the first step") {
+TEST_CASE("judge: a write past a buffer while loading state is reported before the first step") {
   TinyTraining run(DType::bf16);
   const Judged judged = judge_candidate(
       run, run.spec(2, 1), 1, [&](int rank, std::optional<Phase> now, DistributedOptimizer& o) {
@@ -80,7 +80,7 @@ TEST_CASE("judge: a write past a buffer while state is loaded is seen before the
   CHECK(judged.first->buffer == "exp_avg");
 }
 
-TEST_CASE("judge: what a phase changed that it may not is named by element and parameter") {
+TEST_CASE("judge: an illegal write of a phase is reported with element and parameter") {
   TinyTraining run(DType::bf16);
   const TensorSlot& tensor = run.experiment.layout().tensors()[3];
   for (const Phase phase :

@@ -40,7 +40,7 @@ struct Run {
 
 }  // namespace
 
-TEST_CASE("moved elements: a step that is skipped and the state that was loaded do not count") {
+TEST_CASE("moved elements: skipped steps and the loaded state do not count") {
   const Run run(2, 1, OnNonfinite::skip, 1);
   CHECK(run.training().skipped_steps == 1);
   CHECK(run.training().updated_elements == run.parameters);  // every shard once, no padding
@@ -54,7 +54,7 @@ TEST_CASE("moved elements: every rank has all of them in stage 0") {
   CHECK(run.training().updated_elements == 2 * 3 * run.parameters);
 }
 
-TEST_CASE("moved elements: what was NaN already cannot move") {
+TEST_CASE("moved elements: NaN elements do not move") {
   const Run early(3, 1, OnNonfinite::propagate, 2);
   CHECK(early.training().updated_elements == 3 * early.parameters);
   CHECK(early.training().nan_elements > 0);

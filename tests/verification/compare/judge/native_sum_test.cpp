@@ -79,7 +79,7 @@ std::int64_t differing(const std::vector<float>& terms, float sum) {
 
 }  // namespace
 
-TEST_CASE("judge: a native sum at 0.9 of its bound is right, at 1.1 it is wrong") {
+TEST_CASE("judge: a native sum at 0.9 of its bound passes, at 1.1 it fails") {
   constexpr std::size_t numel = 400;
   for (const std::size_t micro_batches : {2U, 3U, 7U, 16U, 64U}) {
     CAPTURE(micro_batches);

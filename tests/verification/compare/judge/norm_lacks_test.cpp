@@ -70,7 +70,7 @@ TEST_CASE("judge: a norm that lacks a tensor, or counts one twice, names it") {
   }
 }
 
-TEST_CASE("judge: a norm of one rank's elements says so") {
+TEST_CASE("judge: a norm of one rank's elements is reported as such") {
   TinyTraining run(DType::bf16);
   const CaseSpec spec = run.spec(3, 2);
   const CaseLayout layout(run.experiment, spec, 3);
@@ -93,7 +93,7 @@ TEST_CASE("judge: a norm of one rank's elements says so") {
   CHECK(says(alone, "it has nothing but everything of rank 0, whose norm is "));
 }
 
-TEST_CASE("judge: a norm that is wrong in another way is only called wrong") {
+TEST_CASE("judge: an unexplained wrong norm is reported without a cause") {
   TinyTraining run(DType::bf16);
   const Judged judged = judge_norm(run, run.spec(1, 1), [](NormLimbs right, const float*) {
     right.limbs[9] ^= 1U;

@@ -71,7 +71,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("judge: parameters in 8 bits in layouts and grids that cut blocks") {
+TEST_CASE("judge: parameters in 8 bits in layouts and grids that split blocks") {
   for (const Scaled& one : scaled) {  // clang does not let a lambda have structured bindings
     const std::string recipe = one.recipe;
     TinyTraining run(one.dtype, recipe, [](RunConfig& config) {
@@ -99,7 +99,7 @@ TEST_CASE("judge: parameters in 8 bits in layouts and grids that cut blocks") {
   }
 }
 
-TEST_CASE("judge: a wrong amax, scale, history or column is seen where it arose") {
+TEST_CASE("judge: a wrong amax, scale, history or column is reported in its phase") {
   TinyTraining current(DType::e4m3, "fp8-current");
   TinyTraining delayed(DType::e5m2, "fp8-delayed");
   TinyTraining mxfp8(DType::e4m3, "fp8-mxfp8");

@@ -27,7 +27,7 @@ std::vector<SelfTestRow> all_rows() {
 
 }  // namespace
 
-TEST_CASE("self-test: every row is as committed, and nothing is committed that is no row") {
+TEST_CASE("self-test: rows and committed digests are the same set") {
   std::set<std::string> names;
   for (const SelfTestRow& row : all_rows()) {
     const std::string digest = to_hex(row.compute());
@@ -60,7 +60,7 @@ TEST_CASE("self-test: its trajectories are those of every other case") {
   CHECK(found == 5);
 }
 
-TEST_CASE("self-test: a row that differs, throws or is not known is named, and the run fails") {
+TEST_CASE("self-test: a row that differs, throws or is unknown is named, and the run fails") {
   const SelfTest result = run_self_test(std::vector<SelfTestRow>{
       {"grids",
        [] {
@@ -91,7 +91,7 @@ TEST_CASE("self-test: a row that differs, throws or is not known is named, and t
         std::string::npos);
 }
 
-TEST_CASE("self-test: verify runs it, whatever else it runs") {
+TEST_CASE("self-test: every verify runs it") {
   const TemporaryFolder folder;
   const std::string file = folder.file("report.json");
   const CliResult result =

@@ -74,7 +74,7 @@ void counts_twice(const Exec& exec, Span<const float> grad, Span<const GradSegme
 
 }  // namespace
 
-TEST_CASE("skipped steps: stages, worlds and fused passes tell the same") {
+TEST_CASE("skipped steps: stages, worlds and fused passes report the same statistics") {
   const SkippedStep all = check_one_infinity(run_cases([](VerifyOptions&) {}), 16);
   const TinyTraining tiny(DType::fp32);
   CHECK(all.num_tensors == std::ssize(tiny.experiment.layout().tensors()));
@@ -84,7 +84,7 @@ TEST_CASE("skipped steps: stages, worlds and fused passes tell the same") {
   CHECK(all.nonfinite.front().numel == tensor->numel);
 }
 
-TEST_CASE("skipped steps: a step that a candidate makes by itself") {
+TEST_CASE("skipped steps: a candidate that makes whole steps") {
   check_one_infinity(run_cases([](VerifyOptions& options) { options.modes = {Mode::whole}; },
                                [](RunConfig& config) { config.worlds = {"threads:2"}; }),
                      4);  // the fused one alone can
@@ -122,7 +122,7 @@ TEST_CASE("skipped steps: other grids, instances and layouts count each element 
   }
 }
 
-TEST_CASE("skipped steps: native sums are bounded, what is told of them is exact") {
+TEST_CASE("skipped steps: native sums are bounded, their statistics are exact") {
   const auto set = [](RunConfig& config) {
     config.worlds = {"threads:3"};
     config.grad_sums = {GradSum::native};
@@ -130,7 +130,7 @@ TEST_CASE("skipped steps: native sums are bounded, what is told of them is exact
   check_one_infinity(run_cases([](VerifyOptions&) {}, set), 8);
 }
 
-TEST_CASE("skipped steps: a run that goes on with infinities has none") {
+TEST_CASE("skipped steps: a run that propagates infinities has none") {
   const std::vector<Result> results =
       run_cases([](VerifyOptions&) {},
                 [](RunConfig& config) { config.on_nonfinite = OnNonfinite::propagate; });
@@ -140,7 +140,7 @@ TEST_CASE("skipped steps: a run that goes on with infinities has none") {
   }
 }
 
-TEST_CASE("skipped steps: what both sides agree on is not what the undistributed optimizer has") {
+TEST_CASE("skipped steps: both sides agree but differ from the undistributed optimizer") {
   TinyTraining run(DType::fp32, "adamw", [](RunConfig& config) { config.overflow_step = 1; });
   const CaseSpec spec = run.spec(1, 1);
   const CaseLayout layout(run.experiment, spec, 1);

@@ -76,7 +76,7 @@ void check_all_compared(const Judged& judged) {
 
 }  // namespace
 
-TEST_CASE("judge: a wrong reference is seen in every phase and buffer") {
+TEST_CASE("judge: a wrong reference is reported in every phase and buffer") {
   TinyTraining adamw(DType::bf16, "adamw-amsgrad");
   for (const Place& place : always) check_seen(adamw, adamw.spec(1, 1), place);
   for (const BufferId id : {BufferId::exp_avg, BufferId::exp_avg_sq, BufferId::max_exp_avg_sq}) {
@@ -112,7 +112,7 @@ TEST_CASE("judge: every buffer of every recipe is compared with the undistribute
   }
 }
 
-TEST_CASE("judge: a reference that alone is wrong differs from its candidate") {
+TEST_CASE("judge: a wrong reference differs from a correct candidate") {
   TinyTraining run(DType::bf16);
   const Judged judged = judge_case(
       run, run.spec(1, 1), 1, host_optimizer(),
@@ -124,7 +124,7 @@ TEST_CASE("judge: a reference that alone is wrong differs from its candidate") {
   CHECK(says(judged, "differs from the reference"));
 }
 
-TEST_CASE("judge: in lock-step a difference ends where it began") {
+TEST_CASE("judge: in lock-step a difference stays in its phase") {
   TinyTraining run(DType::bf16);
   for (const Place& place : always) {
     CAPTURE(name(place.phase));

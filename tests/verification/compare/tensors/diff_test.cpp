@@ -18,7 +18,7 @@ CliResult diff(const TemporaryFolder& folder, const std::string& more = "") {
 
 }  // namespace
 
-TEST_CASE("equal files end with 0, and only they are called equal") {
+TEST_CASE("diff: only equal files exit with 0 and are reported as equal") {
   const TemporaryFolder folder;
   const float nan = std::numeric_limits<float>::quiet_NaN();
   write_tensors(folder.file("a"), {floats("x", {1, 2}), floats("y", {nan})}, {{"made", "here"}});
@@ -37,7 +37,7 @@ TEST_CASE("equal files end with 0, and only they are called equal") {
   CHECK(missing.out.find("1 of 2 tensors equal, 1 not comparable") != std::string::npos);
 }
 
-TEST_CASE("the table fits 100 columns and says how much it leaves out; the JSON has it all") {
+TEST_CASE("diff: the table fits 100 columns and counts omitted rows; the JSON has all") {
   const TemporaryFolder folder;
   std::vector<NamedTensor> first, second;
   for (int i = 0; i < 30; ++i) {
@@ -73,7 +73,7 @@ TEST_CASE("the table fits 100 columns and says how much it leaves out; the JSON 
   CHECK(json["total"]["not_comparable"] == 1);
 }
 
-TEST_CASE("what cannot be compared ends with 2") {
+TEST_CASE("diff: unusable files exit with 2") {
   const TemporaryFolder folder;
   write_tensors(folder.file("a"), {floats("x", {1})});
   expect_refusal(diff(folder), "b");

@@ -41,7 +41,7 @@ float next(float value, int ulps) {
 
 }  // namespace
 
-TEST_CASE("distances are counted where they are, and the first of the largest is named") {
+TEST_CASE("tensor differences: distances are counted, and the first largest one is named") {
   const TensorDifference found =
       one(floats("x", {1, 2, 3, 4, 5, 6}),
           floats("x", {1, next(2, 1), next(3, 2), next(4, 15), 5, next(6, 15)}));
@@ -86,7 +86,7 @@ TEST_CASE("all NaNs are one value, two zeros are not, and infinities are far awa
   CHECK(one(floats("x", {infinity}), floats("x", {infinity})).equal());
 }
 
-TEST_CASE("whole numbers differ exactly, and have no ulps") {
+TEST_CASE("tensor differences: integers differ exactly, and have no ulps") {
   const std::int64_t large = std::numeric_limits<std::int64_t>::max();
   const TensorDifference signs =
       one(tensor<std::int64_t>("x", SafeDType::i64, {2}, {large, 5}),
@@ -110,7 +110,7 @@ TEST_CASE("whole numbers differ exactly, and have no ulps") {
             .equal());
 }
 
-TEST_CASE("every float type has its own last place") {
+TEST_CASE("tensor differences: every float type has its own last place") {
   const auto sixteen = [](SafeDType dtype, std::uint16_t bits) {
     return tensor<std::uint16_t>("x", dtype, {1}, {bits});
   };
@@ -127,7 +127,7 @@ TEST_CASE("every float type has its own last place") {
   CHECK(wide.absolute.value == 0x1p-52);
 }
 
-TEST_CASE("indices go on through the pieces a long tensor is read in") {
+TEST_CASE("tensor differences: indices continue over the pieces of a long tensor") {
   std::vector<float> first((1 << 18) * 2 + 7, 1.0F);
   std::vector<float> second = first;
   second[(1 << 18) + 3] = next(1, 1);
@@ -141,7 +141,7 @@ TEST_CASE("indices go on through the pieces a long tensor is read in") {
   CHECK(found.ulps.counts[0] == static_cast<std::int64_t>(first.size()) - 2);
 }
 
-TEST_CASE("what is missing or of another form is named, and never equal") {
+TEST_CASE("tensor differences: missing or mismatched tensors are named, and never equal") {
   const SetComparison found =
       compared({floats("a", {1}), floats("c", {1, 2}), floats("d", {1, 2}), floats("e", {})},
                {floats("b", {1}), tensor<double>("c", SafeDType::f64, {2}, {1, 2}),
