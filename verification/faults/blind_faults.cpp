@@ -10,7 +10,7 @@
 namespace zeroproof::verification {
 namespace {
 
-/// What a fault depends on: a case without its mode and its threads, which change no bit.
+/// Fault-relevant part of a case id: without the mode and the threads, which change no bit.
 std::string essence(const std::string& case_id) {
   std::optional<CaseSpec> spec = parse_case_id(case_id);
   if (!spec) return case_id;
@@ -42,25 +42,26 @@ std::vector<const Fault*> blind_faults(const VerifyOptions& options, const std::
 const Fault& blind_fault(const VerifyOptions& options, const std::vector<std::string>& case_ids,
                          const std::string& number) {
   ZP_CHECK(!case_ids.empty(), ErrorCode::config, "no case was chosen for --blind " + number,
-           "there is nothing to plant a fault into", "name a case");
+           "--blind plants a fault into a case", "name a case");
   const std::vector<const Fault*> faults = blind_faults(options, case_ids.front());
   for (const std::string& id : case_ids) {
     ZP_CHECK(blind_faults(options, id) == faults, ErrorCode::config,
-             "the cases that were chosen do not have the same faults",
-             "number " + number + " would mean several",
-             "choose cases that differ in mode and threads alone, " + std::string("such as ") +
+             "the chosen cases do not have the same faults",
+             "number " + number + " would be ambiguous",
+             "choose cases that differ only in mode and threads, " + std::string("such as ") +
                  case_ids.front());
   }
-  ZP_CHECK(!faults.empty(), ErrorCode::config, "no fault is known to show in " + case_ids.front(),
-           "there is nothing to plant",
-           "use a case that explain names for a fault, such as " +
+  ZP_CHECK(!faults.empty(), ErrorCode::config,
+           "no fault is known to be found in " + case_ids.front(), "the fault plan lists none",
+           "use a case printed by explain for a fault, such as " +
                std::string(plan_of("double-unscale").case_id));
   std::size_t value = 0;
   const auto [rest, error] = std::from_chars(number.data(), number.data() + number.size(), value);
   const bool good = error == std::errc{} && rest == number.data() + number.size() && value >= 1 &&
                     value <= faults.size();
   ZP_CHECK(good, ErrorCode::config, "there is no blind fault " + number + " in this case",
-           "it has " + std::to_string(faults.size()), "use 1 to " + std::to_string(faults.size()));
+           "the case has " + std::to_string(faults.size()),
+           "use 1 to " + std::to_string(faults.size()));
   return *faults[value - 1];
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// Faults for somebody who is to find out which one it is: numbers instead of names.
+// Planted faults chosen by number instead of by name, for exercises in finding them.
 
 #include <string>
 #include <vector>
@@ -9,13 +9,14 @@
 
 namespace zeroproof::verification {
 
-/// Those that the fault plan finds in this case, with the settings of the options: a training case may have another
-/// mode and other threads than the plan's, anything else is the plan's own. Without those that production refuses,
-/// which name themselves. In an order that says nothing and is always the same.
+/// Faults that the fault plan finds in this case, with the settings of the options: a training case
+/// may differ from the plan's case in mode and threads only. Without the faults that production
+/// refuses, because their error names them. The order is fixed and reveals nothing.
 std::vector<const Fault*> blind_faults(const VerifyOptions& options, const std::string& case_id);
 
-/// The N-th one, counted from 1, of the faults that all of these cases have. Errors (ErrorCode::config): a number that
-/// is none, or that they do not have; cases whose faults are not the same.
+/// The N-th fault, counted from 1, of the faults that all of these cases have. Errors
+/// (ErrorCode::config): `number` is not a number or is out of range; the cases do not have the same
+/// faults.
 const Fault& blind_fault(const VerifyOptions& options, const std::vector<std::string>& case_ids,
                          const std::string& number);
 

@@ -1,4 +1,4 @@
-// What the cases of planted faults need besides their ids, as files that verify and train read.
+// Inputs of the cases of planted faults besides their ids, as files that verify and train read.
 
 #include <filesystem>
 #include <fstream>
@@ -16,8 +16,8 @@ std::vector<std::string> write_fault_inputs(const std::vector<std::string>& patt
   fs::create_directories(folder, failed);
   std::vector<std::string> written;
   const auto wrote = [&](const std::string& path, bool good) {
-    ZP_CHECK(good, ErrorCode::io, path + " cannot be written",
-             "a case would be run without what it needs", "name a folder on a disk with space");
+    ZP_CHECK(good, ErrorCode::io, path + " cannot be written", "the case needs it as input",
+             "use a writable folder with free space");
     written.push_back(path);
   };
   for (const Fault* fault : chosen_faults(patterns)) {

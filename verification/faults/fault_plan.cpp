@@ -45,29 +45,28 @@ constexpr const char* offload_file =
     "offload-place:file/"
     "offload-chunk:1000";
 
-// The small workload skips its third step. Element ranges by reasoning, not by looking: a shard of stage 2 with 3 ranks
-// and buckets of 4 chunks has chunk 0 of each bucket on rank 0, so its last element is the last one of the last such
-// chunk that a tensor reaches (41983); stage 0 holds everything (to 43775, the last element of the head); rank 0 of 8
-// holds 5 of
-// 43 chunks, in which the position embedding ends at 4290. Byte 10, the line feed, is the first byte of the text that
-// has a gradient. The planted infinity is the last element of the head, owned by the last of 8 ranks: rank 0 does not
-// see it.
-// Chunk c above 4 holds tensor c - 3; every third tensor (1, 4, 7, ...) is unused in even steps. In stage 2 with 3
-// ranks, of those rank 0 has 1, 13 and 25 (chunks 4, 16, 28); bucket 9 has the unused tensor 34, and rank 0's chunk 36
-// of it ends at 36878. With 6 ranks and buckets of 4 chunks rank 0 owns nothing. Neighbours of one size are the gains
-// and biases of the three norms.
-// Lion's average starts at zero and stays there without a gradient, whatever its decay: wrong decays show at element
-// 150.
-// Clip groups: of the tensors at the chunks 0, 4, 8, ... of rank 0, the query bias (chunk 8) is the first that is not
-// in the default group, and the bias of block 1's mlp.down (chunk 36, 15 elements) the last.
-// Vectors have 16 elements: the first tensor with a tail is the position embedding, of 195, and the last one the bias
-// of the last norm, 15 elements at chunk 38.
+// The small workload skips its third step. Element ranges are derived, never copied from a run;
+// fault_plan.hpp derives the last elements. Byte 10, the line feed, is the first byte of the text
+// that has a gradient; its row of the embedding starts at element 150. The planted infinity is the
+// last element of the head, owned by the last of 8 ranks: rank 0 does not read it.
+// Chunk c above 4 holds tensor c - 3; every third tensor (1, 4, 7, ...) is unused in even steps. In
+// stage 2 with 3 ranks, of those rank 0 has 1, 13 and 25 (chunks 4, 16, 28); bucket 9 has the
+// unused tensor 34, and rank 0's chunk 36 of it ends at 36878. With 6 ranks and buckets of 4 chunks
+// rank 0 owns nothing. Neighbours of one size are the gains and biases of the three norms.
+// Lion's average starts at zero and stays zero without a gradient, whatever its decay: wrong decays
+// show at element 150.
+// Clip groups: of the tensors at the chunks 0, 4, 8, ... of rank 0, the query bias (chunk 8) is the
+// first that is not in the default group, and the bias of block 1's mlp.down (chunk 36, 15
+// elements) the last.
+// Vectors have 16 elements: the first tensor with a remainder is the position embedding, of 195,
+// and the last one the bias of the last norm, 15 elements at chunk 38.
 constexpr FaultCase steps[] = {
     {.fault = "do-nothing",
      .case_id = stage2,
      .step = 1,
      .buffer = "exp_avg",
-     .elements = Elements{.parameter = "token_embedding.weight", .first = 0, .last = 41983}},
+     .elements =
+         Elements{.parameter = "token_embedding.weight", .first = 0, .last = last_of_rank0}},
     {.fault = "decay-after-update",
      .case_id = stage2,
      .step = 1,
@@ -86,13 +85,15 @@ constexpr FaultCase steps[] = {
      .case_id = stage0,
      .step = 1,
      .buffer = "exp_avg",
-     .elements = Elements{.parameter = "token_embedding.weight", .first = 0, .last = 43775}},
+     .elements =
+         Elements{.parameter = "token_embedding.weight", .first = 0, .last = last_of_model}},
     {.fault = "replicated-counted-per-rank", .case_id = stage0, .step = 1, .buffer = "norm_limbs"},
     {.fault = "double-unscale",
      .case_id = stage2,
      .step = 1,
      .buffer = "unscaled_grad",
-     .elements = Elements{.parameter = "token_embedding.weight", .first = 150, .last = 41983}},
+     .elements =
+         Elements{.parameter = "token_embedding.weight", .first = 150, .last = last_of_rank0}},
     {.fault = "found-inf-not-global", .case_id = stage1, .step = 3, .buffer = "found_inf"},
     {.fault = "hysteresis-not-refilled", .case_id = stage1, .step = 5, .buffer = "loss_scaler"},
     {.fault = "sum-instead-of-mean", .case_id = stage0, .step = 1, .buffer = "step_scalars"},
@@ -100,21 +101,25 @@ constexpr FaultCase steps[] = {
      .case_id = stage2,
      .step = 1,
      .buffer = "grad_sum",
-     .elements = Elements{.parameter = "token_embedding.weight", .first = 150, .last = 41983}},
+     .elements =
+         Elements{.parameter = "token_embedding.weight", .first = 150, .last = last_of_rank0}},
     {.fault = "bf16-accumulator",
      .case_id = stage1,
      .step = 1,
      .buffer = "grad_sum",
-     .elements = Elements{.parameter = "token_embedding.weight", .first = 150, .last = 4290}},
+     .elements =
+         Elements{.parameter = "token_embedding.weight", .first = 150, .last = last_of_rank0_of_8}},
     {.fault = "shard-from-unpadded-count",
      .case_id = stage1,
      .step = 1,
      .buffer = "exp_avg",
-     .elements = Elements{.parameter = "position_embedding.weight", .first = 4096, .last = 4290}},
+     .elements =
+         Elements{
+             .parameter = "position_embedding.weight", .first = 4096, .last = last_of_rank0_of_8}},
     {.fault = "last-bucket-not-gathered",
      .case_id = stage2,
      .buffer = "param_full",
-     .elements = Elements{.parameter = "head.weight", .last = 43775}},
+     .elements = Elements{.parameter = "head.weight", .last = last_of_model}},
     {.fault = "transport-corrupts-a-line",
      .case_id = stage1,
      .rank = 7,
@@ -130,7 +135,8 @@ constexpr FaultCase steps[] = {
      .case_id = adam,
      .step = 1,
      .buffer = "exp_avg",
-     .elements = Elements{.parameter = "token_embedding.weight", .first = 0, .last = 41983}},
+     .elements =
+         Elements{.parameter = "token_embedding.weight", .first = 0, .last = last_of_rank0}},
     {.fault = "amsgrad-max-not-kept",
      .case_id = amsgrad,
      .step = 1,
@@ -140,7 +146,8 @@ constexpr FaultCase steps[] = {
      .case_id = sgd,
      .step = 1,
      .buffer = "momentum_buffer",
-     .elements = Elements{.parameter = "token_embedding.weight", .first = 0, .last = 41983}},
+     .elements =
+         Elements{.parameter = "token_embedding.weight", .first = 0, .last = last_of_rank0}},
     {.fault = "eps-after-rsqrt",
      .case_id = tokens,
      .step = 1,
@@ -150,12 +157,15 @@ constexpr FaultCase steps[] = {
      .case_id = stage0,
      .step = 1,
      .buffer = "exp_avg",
-     .elements = Elements{.parameter = "token_embedding.weight", .first = 0, .last = 43775}},
+     .elements =
+         Elements{.parameter = "token_embedding.weight", .first = 0, .last = last_of_model}},
     {.fault = "empty-tail-drops-launch",
      .case_id = stage1,
      .step = 1,
      .buffer = "exp_avg",
-     .elements = Elements{.parameter = "position_embedding.weight", .first = 4096, .last = 4290}},
+     .elements =
+         Elements{
+             .parameter = "position_embedding.weight", .first = 4096, .last = last_of_rank0_of_8}},
     {.fault = "fma-in-sgd",
      .case_id = nesterov,
      .step = 1,
@@ -165,23 +175,27 @@ constexpr FaultCase steps[] = {
      .case_id = lion,
      .step = 1,
      .buffer = "exp_avg",
-     .elements = Elements{.parameter = "token_embedding.weight", .first = 150, .last = 41983}},
+     .elements =
+         Elements{.parameter = "token_embedding.weight", .first = 150, .last = last_of_rank0}},
     {.fault = "lion-one-average",
      .case_id = lion,
      .step = 1,
      .buffer = "exp_avg",
-     .elements = Elements{.parameter = "token_embedding.weight", .first = 150, .last = 41983}},
+     .elements =
+         Elements{.parameter = "token_embedding.weight", .first = 150, .last = last_of_rank0}},
     {.fault = "lion-decay-coupled",
      .case_id = lion,
      .step = 1,
      .buffer = "exp_avg",
-     .elements = Elements{.parameter = "token_embedding.weight", .first = 0, .last = 41983}},
+     .elements =
+         Elements{.parameter = "token_embedding.weight", .first = 0, .last = last_of_rank0}},
     {.fault = "default-differs", .case_id = stage2, .step = 1, .buffer = "step_scalars"},
     {.fault = "one-counter-for-subgroups",
      .case_id = stage2,
      .step = 1,
      .buffer = "master",
-     .elements = Elements{.parameter = "position_embedding.weight", .first = 4096, .last = 41983}},
+     .elements =
+         Elements{.parameter = "position_embedding.weight", .first = 4096, .last = last_of_rank0}},
     {.fault = "power-by-running-product", .case_id = stage2, .step = 1, .buffer = "step_scalars"},
     {.fault = "one-counter-for-all", .case_id = idle, .step = 1, .buffer = "step_scalars"},
     {.fault = "counter-shared-by-tensors", .case_id = idle, .step = 1, .buffer = "tensor_steps"},
@@ -218,7 +232,7 @@ constexpr FaultCase steps[] = {
      .case_id = stage2_bf16,
      .step = 1,
      .buffer = "grad_sum",
-     .elements = Elements{.parameter = "token_embedding.weight", .last = 41983}},
+     .elements = Elements{.parameter = "token_embedding.weight", .last = last_of_rank0}},
     {.fault = "found-inf-dropped-without-scaler",
      .case_id = stage2_bf16,
      .step = 3,
@@ -233,17 +247,18 @@ constexpr FaultCase steps[] = {
      .case_id = stage2_bf16,
      .step = 1,
      .buffer = "grad_sum",
-     .elements = Elements{.parameter = "token_embedding.weight", .last = 41983}},
+     .elements = Elements{.parameter = "token_embedding.weight", .last = last_of_rank0}},
     {.fault = "doubles-each-microbatch",
      .case_id = self_bf16,
      .step = 1,
      .buffer = "grad_sum",
-     .elements = Elements{.parameter = "token_embedding.weight", .first = 150, .last = 43775}},
+     .elements =
+         Elements{.parameter = "token_embedding.weight", .first = 150, .last = last_of_model}},
     {.fault = "reduce-reads-other-buffer",
      .case_id = stage2_bf16,
      .step = 1,
      .buffer = "grad_sum",
-     .elements = Elements{.parameter = "token_embedding.weight", .last = 41983}},
+     .elements = Elements{.parameter = "token_embedding.weight", .last = last_of_rank0}},
     {.fault = "idle-bucket-not-reduced",
      .case_id = idle,
      .step = 2,
@@ -258,15 +273,18 @@ constexpr FaultCase steps[] = {
      .case_id = stage2_bf16,
      .step = 1,
      .buffer = "grad_sum",
-     .elements = Elements{.parameter = "token_embedding.weight", .first = 150, .last = 41983}},
+     .elements =
+         Elements{.parameter = "token_embedding.weight", .first = 150, .last = last_of_rank0}},
     {.fault = "no-gather-after-load",
      .case_id = stage2,
      .buffer = "param_full",
-     .elements = Elements{.parameter = "token_embedding.weight", .first = 0, .last = 43775}},
+     .elements =
+         Elements{.parameter = "token_embedding.weight", .first = 0, .last = last_of_model}},
     {.fault = "master-from-16-bit",
      .case_id = stage0,
      .buffer = "master",
-     .elements = Elements{.parameter = "token_embedding.weight", .first = 0, .last = 43775}},
+     .elements =
+         Elements{.parameter = "token_embedding.weight", .first = 0, .last = last_of_model}},
     {.fault = "state-index-shift",
      .case_id = stage0,
      .buffer = "exp_avg",
@@ -285,7 +303,8 @@ constexpr FaultCase steps[] = {
      .case_id = offload_file,
      .step = 2,
      .buffer = "exp_avg",
-     .elements = Elements{.parameter = "token_embedding.weight", .first = 0, .last = 41983}},
+     .elements =
+         Elements{.parameter = "token_embedding.weight", .first = 0, .last = last_of_rank0}},
     {.fault = "offload-chunk-written-twice",
      .case_id = offload_file,
      .says = "was to be written over version 1 of chunk 0",
@@ -294,7 +313,8 @@ constexpr FaultCase steps[] = {
      .case_id = stage0,
      .step = 1,
      .buffer = "exp_avg_sq",
-     .elements = Elements{.parameter = "token_embedding.weight", .first = 0, .last = 43775}},
+     .elements =
+         Elements{.parameter = "token_embedding.weight", .first = 0, .last = last_of_model}},
     {.fault = "gradient-read-transposed",
      .case_id = stage0,
      .step = 1,
@@ -304,7 +324,8 @@ constexpr FaultCase steps[] = {
      .case_id = fused,
      .step = 1,
      .buffer = "exp_avg",
-     .elements = Elements{.parameter = "token_embedding.weight", .first = 150, .last = 41983}},
+     .elements =
+         Elements{.parameter = "token_embedding.weight", .first = 150, .last = last_of_rank0}},
     {.fault = "fused-cast-of-old-master",
      .case_id = fused,
      .step = 1,

@@ -1,5 +1,6 @@
 #pragma once
-// Which case must catch which planted fault, and where: the harness is judged by what it finds.
+// Which case must catch which planted fault, and where; measures how well the harness locates a
+// fault.
 
 #include <cstdint>
 #include <functional>
@@ -14,47 +15,56 @@
 
 namespace zeroproof::verification {
 
-/// The elements that differ: as far as they are predicted.
+// Global indices of last elements in byte_gpt_tiny, whose chunks have 1,024 elements.
+// Rank 0 of 3, buckets of 4 chunks: chunk 40 is the first chunk of the last bucket.
+inline constexpr std::int64_t last_of_rank0 = 41 * 1024 - 1;  // 41983
+// The whole model: head.weight, 256 x 15, starts at chunk 39.
+inline constexpr std::int64_t last_of_model = 39 * 1024 + 256 * 15 - 1;  // 43775
+// Rank 0 of 8, 5 of 43 chunks: position_embedding.weight, 195 elements, starts at chunk 4.
+inline constexpr std::int64_t last_of_rank0_of_8 = 4 * 1024 + 195 - 1;  // 4290
+
+/// The predicted part of the range of elements that differ.
 struct Elements {
-  std::optional<std::string_view> parameter = {};  ///< of the first
+  std::optional<std::string_view> parameter = {};  ///< of the first element
   std::optional<std::int64_t> first = {};          ///< in the global numbering
   std::optional<std::int64_t> last = {};
 };
 
-/// Where a fault must be found. Places are derived from what the fault does, never copied from a run.
+/// Where a fault must be found. Places are derived from the effect of the fault, never copied from
+/// a run.
 struct FaultCase {
   std::string_view fault = {};
   std::string_view case_id = {};
-  std::int64_t step = 0;  ///< counted from 1; 0 is the state after it was loaded
+  std::int64_t step = 0;  ///< counted from 1; 0 is the loaded state
   int rank = 0;
   std::string_view buffer = {};
-  std::optional<Elements> elements = {};  ///< none: no element is named, as of a scalar
-  std::string_view says = {};             ///< what the reason must name
+  std::optional<Elements> elements = {};  ///< none: no element is named, as for a scalar
+  std::string_view says = {};             ///< text the reason must contain
   bool refused =
-      false;  ///< production must refuse: an error that says so, and none of the places above
-  void (*config)(RunConfig&) = nullptr;  ///< settings the case needs besides its id
+      false;  ///< production must refuse: an error with the text above and none of the places
+  void (*config)(RunConfig&) = nullptr;  ///< settings of the case besides its id
   std::string (*gradients)() = nullptr;  ///< path of the recording it reads
 };
 
 /// One row for every fault of the catalogue.
 Span<const FaultCase> fault_plan();
 
-/// The rows of what stages, grids, layouts, groups, bins and overlap promise.
+/// Rows of stages, grids, layouts, groups, bins and overlap.
 Span<const FaultCase> placed_fault_plan();
 
-/// The rows of what is saved and loaded.
+/// Rows of saving and loading.
 Span<const FaultCase> resume_fault_plan();
 
-/// The rows of steps on a device.
+/// Rows of steps on a device.
 Span<const FaultCase> device_fault_plan();
 
-/// The rows of parameters, state and masters in fewer bits.
+/// Rows of parameters, state and masters in fewer bits.
 Span<const FaultCase> format_fault_plan();
 
-/// The rows of operations beside the step.
+/// Rows of operations outside the step.
 Span<const FaultCase> operation_fault_plan();
 
-/// The rows of L-BFGS: the last ones of the plan.
+/// Rows of L-BFGS: the last ones of the plan.
 Span<const FaultCase> lbfgs_fault_plan();
 
 /// The row of a fault. Errors: internal if there is none.
@@ -63,12 +73,13 @@ const FaultCase& plan_of(std::string_view fault);
 /// The faults whose ids match one of the patterns (none: all). Errors: config if nothing matches.
 std::vector<const Fault*> chosen_faults(const std::vector<std::string>& patterns);
 
-/// Writes into `folder` what the cases of these faults need besides their ids: ID.toml, their settings, and
-/// ID.safetensors, their gradients. Returns the paths. Errors: io, and those of chosen_faults.
+/// Writes into `folder` the inputs that the cases of these faults need besides their ids: ID.toml,
+/// their settings, and ID.safetensors, their gradients. Returns the paths. Errors: io, and those of
+/// chosen_faults.
 std::vector<std::string> write_fault_inputs(const std::vector<std::string>& patterns,
                                             const std::string& folder);
 
-/// What became of the case of a row.
+/// Outcome of the case of a row.
 struct RowOutcome {
   Status status = Status::error;
   std::string reason;
@@ -78,21 +89,21 @@ struct RowOutcome {
 /// Runs the case of a row in lock-step or free (L-BFGS: always free), with a fault or, "", without one.
 RowOutcome run_row(const FaultCase& row, std::string_view fault, Mode mode);
 
-/// How well one fault was found.
+/// How precisely one fault was found.
 struct FaultFinding {
   const Fault* fault = nullptr;
   const FaultCase* expected = nullptr;
-  bool caught = false;      ///< the case failed, or the fault was refused as it has to be
+  bool caught = false;      ///< the case failed, or the fault was refused as required
   bool attributed = false;  ///< the first difference has the right phase, buffer and parameter
   bool exact = false;       ///< and the right step, rank and element range
   std::optional<Divergence> divergence;
   std::string reason;  ///< of the case
 };
 
-/// What the outcome of its case says about a fault. A place that is not the expected one is never exact.
+/// Rates the outcome of a case against its row. A place other than the expected one is never exact.
 FaultFinding judge_fault(const Fault& fault, const FaultCase& expected, const RowOutcome& outcome);
 
-/// A case of the plan without a fault, and how many of the faults it lists it caught.
+/// A case of the plan without a fault, and how many of its listed faults it caught.
 struct ControlFinding {
   std::string_view case_id;
   const FaultCase* row = nullptr;  ///< the first one with this case
@@ -101,7 +112,7 @@ struct ControlFinding {
   int listed = 0;
   int killed = 0;
 
-  /// A case that kills nothing it lists proves nothing by passing.
+  /// True if the case catches none of its listed faults: then its passing proves nothing.
   bool mistrusted() const { return listed > 0 && killed == 0; }
 };
 
@@ -113,11 +124,12 @@ struct FaultReport {
   int false_alarms() const;
 };
 
-/// Plants every fault whose id matches one of the patterns (none: all), and runs the cases that list them without a
-/// fault too. Errors: unavailable in a program without planted faults; config if nothing matches.
+/// Plants every fault whose id matches one of the patterns (none: all), and runs each of their
+/// cases once without a fault. Errors: unavailable in a program without planted faults; config if
+/// nothing matches.
 FaultReport run_faults(const std::vector<std::string>& patterns, const ProgressSink& progress);
 
-/// The table for people, at most 100 columns wide.
+/// The table for the terminal, at most 100 columns wide.
 std::string to_text(const FaultReport& report, bool colour);
 
 /// Schema "zeroproof-faults/2".

@@ -1,4 +1,5 @@
-// Faults of streams, graphs and kernels. Cases in mode whole: between two phases of a step nobody looks.
+// Faults of streams, graphs and kernels. Cases in mode whole: buffers are not compared between two
+// phases of a step.
 
 #include "verification/faults/fault_plan.hpp"
 
@@ -27,16 +28,18 @@ constexpr const char* overlap3 =
 constexpr const char* offload =
     "byte_gpt_tiny/adamw/device-fused/stage2/threads:2/fp16/whole/bucket:4096/omp:1/offload:1";
 
-// Places by reasoning, as in fault_plan.cpp, where the numbers of the small workload stand. Step 1 is done as it is,
-// step 2 is captured, step 3 is the first replay and is skipped; in stage 0 both ranks see its infinity. Tensors rest
-// in even steps, so that step 5 is the first applied one that needs other bits than the capture: of those tensors rank
-// 0 has 1 (chunk 4) to 34 (chunk 37, 15 elements). Gains and biases, of the group that does not
-// decay and of a clip group, lie between chunk 5 and the same end.
+// Places by derivation, as in fault_plan.cpp, which has the numbers of the small workload. Step 1
+// runs eagerly, step 2 is captured, step 3 is the first replay and is skipped; in stage 0 both
+// ranks read its infinity. In even steps every third tensor has no gradient, so that step 5 is the
+// first applied one whose bits differ from the capture: of those tensors rank 0 owns 1 (chunk 4) to
+// 34 (chunk 37, 15 elements). Gains and biases, of the group without decay and of a clip group, are
+// between chunk 5 and the same end.
 //
-// Which stream runs first is certain: the simulated device runs the stream that is waited for, and of others what
-// events ask for. A leaf leaves its pinned memory when somebody waits, and by then the last micro-batch's is in there.
-// Rank 0 has its own shard of before the update when it gathers too early; whether it has the others' depends on them.
-// The moments that were loaded move every element by more than half a unit of fp16.
+// The order of streams is deterministic: the simulated device runs the stream that is waited for,
+// and of others only the work that events require. A micro-batch gradient is copied out of its
+// pinned memory at the first wait, when the memory already holds the last micro-batch's. Rank 0 has
+// its own shard of before the update when it gathers too early; whether it has the others' depends
+// on them. The loaded moments move every element by more than half a unit of fp16.
 constexpr FaultCase plan[] = {
     {.fault = "sums-not-cleared", .case_id = graph, .step = 2, .buffer = "norm_limbs"},
     {.fault = "flag-not-cleared", .case_id = graph, .step = 4, .buffer = "found_inf"},
@@ -53,7 +56,8 @@ constexpr FaultCase plan[] = {
      .case_id = graph,
      .step = 3,
      .buffer = "exp_avg",
-     .elements = Elements{.parameter = "token_embedding.weight", .first = 0, .last = 41983}},
+     .elements =
+         Elements{.parameter = "token_embedding.weight", .first = 0, .last = last_of_rank0}},
     {.fault = "count-behind-after-skip", .case_id = graph, .step = 4, .buffer = "applied_steps"},
     {.fault = "schedule-row-of-enqueued", .case_id = groups, .step = 4, .buffer = "step_scalars"},
     {.fault = "clip-before-integers", .case_id = graph, .step = 1, .buffer = "clip_coef"},
@@ -72,7 +76,8 @@ constexpr FaultCase plan[] = {
      .case_id = overlap2,
      .step = 1,
      .buffer = "grad_sum",
-     .elements = Elements{.parameter = "token_embedding.weight", .first = 0, .last = 43775}},
+     .elements =
+         Elements{.parameter = "token_embedding.weight", .first = 0, .last = last_of_model}},
     {.fault = "forward-before-gather",
      .case_id = overlap3,
      .step = 1,
@@ -88,9 +93,10 @@ constexpr FaultCase plan[] = {
      .case_id = fused,
      .step = 1,
      .buffer = "param_full",
-     .elements = Elements{.parameter = "token_embedding.weight", .first = 0, .last = 43775}},
+     .elements =
+         Elements{.parameter = "token_embedding.weight", .first = 0, .last = last_of_model}},
     {.fault = "status-read-early", .case_id = alone, .step = 3, .buffer = "found_inf"},
-    // Pinned memory is zero at birth, and what has no gradient anyway is the same with it.
+    // Pinned memory is zero-initialized, which equals the gradient of elements without one.
     {.fault = "offload-grad-before-copied",
      .case_id = offload,
      .step = 1,
@@ -100,7 +106,8 @@ constexpr FaultCase plan[] = {
      .case_id = alone,
      .step = 1,
      .buffer = "grad_sum",
-     .elements = Elements{.parameter = "token_embedding.weight", .first = 150, .last = 43775}},
+     .elements =
+         Elements{.parameter = "token_embedding.weight", .first = 150, .last = last_of_model}},
 };
 
 }  // namespace

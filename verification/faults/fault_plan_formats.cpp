@@ -47,27 +47,30 @@ constexpr FaultCase in(std::string_view fault, const char* id, std::int64_t step
       .buffer = buffer,
       .elements = Elements{.parameter = "token_embedding.weight", .first = first, .last = last}};
 }
-/// On rank 0, in what blocks have.
+/// On rank 0, in a buffer of blocks.
 constexpr FaultCase of_blocks(std::string_view fault, const char* id, std::int64_t step,
                               std::string_view buffer) {
   return {.fault = fault, .case_id = id, .step = step, .buffer = buffer};
 }
 
-// Places by reasoning, as in fault_plan.cpp, where the numbers of byte_gpt_tiny stand. Loading a state makes scales and
-// codes, so that a wrong implementation shows in step 0; what is wrong in a step alone shows in step 1. Codes are looked at
-// before amaxes, these before histories, and scales last; the codes of state before its scales.
+// Places by derivation, as in fault_plan.cpp, which has the numbers of byte_gpt_tiny. Loading a
+// state computes scales and codes, so that a wrong implementation shows in step 0; a fault in the
+// step alone shows in step 1. Codes are compared before amaxes, these before histories, and scales
+// last; the codes of state before its scales.
 //
-// Scales for 448 instead of 57344 move the exponent of every code of e5m2, and no weight is zero. Under delayed the
-// first codes have the scale 1, whatever the amaxes are, and position_embedding, the first tensor that rests, does so
-// in step 2: there its history must stay, and its codes do. A scale of this step's amax is another one where the amax
-// alone decides. What codes stand for changes no code.
+// Scales for 448 instead of 57344 change the exponent of every code of e5m2, and no weight is zero.
+// Under delayed the first codes have the scale 1, whatever the amaxes are, and position_embedding,
+// the first tensor without a gradient, has none in step 2: there its history must not change, and
+// neither do its codes. A scale of this step's amax differs where the amax alone decides. The
+// inverse scales of codes change no code.
 //
-// Of a fresh state byte 0 has no gradient, and its moment stays zero. In a block without a gradient the moment becomes
-// 0.9 of what it was: with a new scale its codes stay, with the old one none does. A block that is read and stored
-// again keeps its codes, because what they stand for is exact; its scale is rounded three times more. By rows, rank 0
-// of 3 has 86 of 256: 1290 elements, 10 of them of a block that rank 1 goes on with.
+// Byte 0 has no gradient in a fresh state, and its moment stays zero. In a block without a gradient
+// the moment is multiplied by 0.9: with a new scale its codes stay, with the old one all change. A
+// block that is read and stored again keeps its codes, because their values are exact; its scale is
+// rounded three more times. By rows, rank 0 of 3 has 86 of 256: 1290 elements, 10 of them of a
+// block that continues on rank 1.
 constexpr FaultCase plan[] = {
-    in("scale-of-other-format", current_e5m2, 0, "param_shard", 0, 41983),
+    in("scale-of-other-format", current_e5m2, 0, "param_shard", 0, last_of_rank0),
     in("code-one-branch-short", current, 0, "param_shard"),
     in("cast-twice", current, 0, "param_shard"),
     in("block-scale-of-neighbour", mxfp8, 0, "param_shard"),
@@ -78,7 +81,7 @@ constexpr FaultCase plan[] = {
     of_blocks("amax-not-over-tp", tp, 0, "amax"),
     in("columns-not-rebuilt", current, 1, "param_columns"),
     in("state-scale-of-neighbour", stored, 1, "exp_avg"),
-    in("state-zero-drifts", stored_fresh, 1, "exp_avg", 0, 41983),
+    in("state-zero-drifts", stored_fresh, 1, "exp_avg", 0, last_of_rank0),
     of_blocks("resting-state-stored-again", stored_idle, 2, "exp_avg_scale"),
     in("state-scale-of-last-step", stored, 1, "exp_avg", 0),
     in("state-amax-not-joined", stored_rows, 0, "exp_avg"),

@@ -17,7 +17,7 @@ constexpr const char* short_lengths = "lbfgs/rosenbrock/wolfe-earlier/threads:3/
 constexpr const char* outbid = "lbfgs/rosenbrock/wolfe-failed/threads:3/contract";
 constexpr const char* max_eval = "lbfgs/rosenbrock/max-eval/threads:3/contract";
 
-/// A scalar, which rank 0 has too, or an evaluation too many.
+/// A scalar, which rank 0 has too, or an extra evaluation.
 constexpr FaultCase at(std::string_view fault, const char* id, std::int64_t step,
                        std::string_view buffer) {
   return {.fault = fault, .case_id = id, .step = step, .buffer = buffer};
@@ -34,35 +34,40 @@ constexpr FaultCase all_of_a_point(std::string_view fault, const char* id, std::
           .elements = Elements{.parameter = "a", .first = 0, .last = 2048}};
 }
 
-// Places by reasoning, as in fault_plan.cpp, where the numbers of byte_gpt_tiny stand: what changes a direction changes
-// all of rank 0's elements that have a gradient, 150 to 41983.
+// Places by derivation, as in fault_plan.cpp, which has the numbers of byte_gpt_tiny: a changed
+// direction changes all of rank 0's elements that have a gradient, 150 to 41983.
 //
-// point[e] is where evaluation e = 0, 1, ... of a step is made: point[0] where the step begins, and without a search
-// point[n] at the end of iteration n. The first direction from the memory is that of iteration 2, and two pairs, of
-// which one can be the wrong one, are there in iteration 3. With searches the first move is so short (t = 1 / |g|_1)
-// that its first trial is accepted. In byte_gpt_tiny three pairs are kept and step 1 stores at most three, so that the
-// first removal comes with the first direction of step 2.
+// point[e] is the point of evaluation e = 0, 1, ... of a step: point[0] at the start of the step,
+// and without a search point[n] at the end of iteration n. The first direction from the memory is
+// that of iteration 2; iteration 3 is the first with two pairs, one of which can be the wrong one.
+// With searches the first move is so short (t = 1 / |g|_1) that its first trial is accepted. In
+// byte_gpt_tiny three pairs are kept and step 1 stores at most three, so that the first removal
+// happens in the first direction of step 2.
 //
-// rosenbrock has buckets of two chunks: of three ranks, rank 0 owns nothing, rank 1 the chunk of "a" (0 to 2) and the
-// one in which "b" ends (2048). Every element has a gradient. Rank 0's largest gradient element is therefore 0, a
-// stationary point, if it does not ask the others. On two ranks deepspeed_flat gives each half of all elements, of
-// which taking off a rounded move cannot restore every one.
+// rosenbrock has buckets of two chunks: of three ranks, rank 0 owns nothing, rank 1 the chunk of
+// "a" (0 to 2) and the one in which "b" ends (2048). Every element has a gradient. Rank 0's largest
+// gradient element is therefore 0, a stationary point, if the maximum is not reduced over ranks. On
+// two ranks deepspeed_flat gives each half of all elements, of which subtracting a rounded move
+// cannot restore every one.
 //
-// The disturbed evaluations are those of verification/training/lbfgs/recipe.cpp. In skipped-pair the pair of iteration 3 has
-// ys < 0; stored, it makes h negative and the next direction lead uphill, so that the step ends before its last
-// evaluation. In nonfinite-trial the trial at point[2] is the one that is not accepted, and point[3] the next. A
-// dropped memory has started = 0, the first scalar after pending.
+// The disturbed evaluations are those of verification/training/lbfgs/recipe.cpp. In skipped-pair
+// the pair of iteration 3 has ys < 0; stored, it makes h negative and the next direction leads
+// uphill, so that the step ends before its last evaluation. In nonfinite-trial the trial at
+// point[2] is the one that is not accepted, and point[3] the next. A dropped memory has started =
+// 0, the first scalar after pending.
 //
-// The first length of wolfe-earlier is so short that its trial, point[1] of step 1, is almost as steep as the start:
-// who takes it begins the next iteration at point[2], where the search goes on. In step 2 of wolfe-failed all trials
-// are too high: point[1] ends a bracket that begins at the start, point[2] is found between the two by a cubic, and
+// The first length of wolfe-earlier is so short that its trial, point[1] of step 1, is almost as
+// steep as the start: an implementation that accepts it begins the next iteration at point[2],
+// where the search would go on. In step 2 of wolfe-failed all trials are too high: point[1] ends a
+// bracket that begins at the start, point[2] is interpolated between the two by a cubic, and
 // point[3] between the start and point[2].
 constexpr FaultCase plan[] = {
     {.fault = "lbfgs-dot-of-own-shard",
      .case_id = trained,
      .step = 1,
      .buffer = "point[2]",
-     .elements = Elements{.parameter = "token_embedding.weight", .first = 150, .last = 41983}},
+     .elements =
+         Elements{.parameter = "token_embedding.weight", .first = 150, .last = last_of_rank0}},
     {.fault = "lbfgs-dot-in-fp32",
      .case_id = trained,
      .step = 1,
@@ -81,7 +86,8 @@ constexpr FaultCase plan[] = {
      .case_id = trained,
      .step = 2,
      .buffer = "point[1]",
-     .elements = Elements{.parameter = "token_embedding.weight", .first = 150, .last = 41983}},
+     .elements =
+         Elements{.parameter = "token_embedding.weight", .first = 150, .last = last_of_rank0}},
     all_of_a_point("lbfgs-h-of-oldest-pair", whole_steps, 1, "point[3]"),
     all_of_a_point("lbfgs-history-one-behind", whole_steps, 1, "point[2]"),
     all_of_a_point("lbfgs-old-gradient-aliased", whole_steps, 1, "point[2]"),

@@ -1,27 +1,29 @@
-// Faults of operations beside the step.
+// Faults of operations outside the step.
 
 #include "verification/faults/fault_plan.hpp"
 
 namespace zeroproof::verification {
 namespace {
 
-/// A call has no step and no rank; its element stands in what the reason says.
+/// A call has no step and no rank; its element is named in the reason.
 constexpr FaultCase at(std::string_view fault, const char* id, std::string_view buffer,
                        std::string_view says) {
   return {.fault = fault, .case_id = id, .buffer = buffer, .says = says};
 }
 
-// Places by reasoning. A sweep goes through the variants of an operation (verification/ops), and through the sizes 0,
-// 1, 2, ... of each. What is wrong in every element shows in element 0 of the first call that has one: the gate of a
-// row, a root, a weight. A mask that is off by one needs a second column: element 0 of a 2 by 2 matrix, whose first row
-// then has two shares. d_sink has a term from five elements on, one row of the first variant. Smoothing begins with the
-// second variant, where the first loss is wrong. The largest logit of a row is another rank's in rows 1, 4, 7, ...
-// Where a draw decides (linear parts below -limit, rows that are masked as a whole, targets, random words) no element
-// is named. The random words of the first dropout variant begin at 0, those of the second do not.
-// A calibration has one result, element 0. The width of appended bins is the largest magnitude by 2,048, exactly: that
-// magnitude stands on the last edge, and bin 2047 lacks it. Every share is exceeded sooner or later but 100, the second
-// variant. Alpha 1, the first variant, makes a factor of inputs alone, and of weights alone if it is theirs. Bins with
-// gaps have several clips that lose nothing.
+// Places by derivation. A sweep goes through the variants of an operation (verification/ops), and
+// through the sizes 0, 1, 2, ... of each. A fault in every element shows in element 0 of the first
+// call that has one: the gate of a row, a root, a weight. A mask that is off by one needs a second
+// column: element 0 of a 2 by 2 matrix, whose first row then has two shares. d_sink has a term from
+// five elements on, one row of the first variant. Smoothing begins with the second variant, where
+// the first loss is wrong. The largest logit of a row is another rank's in rows 1, 4, 7, ... Where
+// a draw decides (linear parts below -limit, fully masked rows, targets, random words) no element
+// is named. The random words of the first dropout variant begin at 0, those of the second do not. A
+// calibration has one result, element 0. The width of appended bins is exactly the largest
+// magnitude divided by 2,048: that magnitude is on the last edge, and bin 2047 lacks it. Every
+// share except 100, the second variant, is exceeded at some bin. Alpha 1, the first variant, makes
+// a factor of inputs alone, and of weights alone if it is applied to the weights. Bins with gaps
+// have several clips without loss.
 constexpr FaultCase plan[] = {
     at("swiglu-slope-is-sigmoid", "op/swiglu_backward/host/x86-64/fill:training", "dx",
        "dx[0] differs"),

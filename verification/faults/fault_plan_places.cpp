@@ -1,5 +1,5 @@
-// Faults of how a step is dealt out over ranks: stage 3, orders, grids, instances, layouts, groups, bins,
-// overlap.
+// Faults of the distribution of a step over ranks: stage 3, orders, grids, instances, layouts,
+// groups, bins, overlap.
 
 #include "verification/faults/fault_plan.hpp"
 #include "verification/faults/fault_recording.hpp"
@@ -45,10 +45,11 @@ constexpr const char* bins =
 constexpr const char* bins_merged =
     "recorded/adamw/host/stage1/threads:3/bf16/lockstep/bucket:4096/omp:1/sum:binned";
 
-/// Layouts and TP ranks that cut inside chunks need a norm that does not mind.
+/// Layouts and TP ranks that split inside chunks need a norm that does not depend on chunks.
 void exact_norm(RunConfig& config) { config.optimizer.norm = NormForm::exact; }
 
-/// Heads for two TP ranks. The planted infinity is in a tensor that is cut: the last TP rank alone has it.
+/// Heads for two TP ranks. The planted infinity is in a split tensor: only the last TP rank holds
+/// it.
 void four_heads(RunConfig& config) {
   exact_norm(config);
   config.model.width = 20;
@@ -56,8 +57,8 @@ void four_heads(RunConfig& config) {
   config.overflow_tensor = "block1.mlp.down.weight";
 }
 
-/// One micro-batch: all ranks but one have none, and G is its leaf. In fp16, 2^-16 times a gradient below
-/// 2^-9 is a zero with the sign of the gradient.
+/// One micro-batch: all ranks but one have none, and G is its gradient. In fp16, 2^-16 times a
+/// gradient below 2^-9 is a zero with the sign of the gradient.
 void one_small_micro_batch(RunConfig& config) {
   config.micro_batches = 1;
   config.scaler.log2_initial = -16;
@@ -85,7 +86,7 @@ constexpr FaultCase in_bins(std::string_view fault, std::string_view id, std::in
           .gradients = bins_recording};
 }
 
-/// What a layer is shown, on rank 0.
+/// Parameters passed to a layer, on rank 0.
 constexpr FaultCase shown(std::string_view fault, std::int64_t step, std::string_view says) {
   return {.fault = fault, .case_id = stage3, .step = step, .buffer = "leaf", .says = says};
 }
@@ -95,25 +96,27 @@ constexpr FaultCase refused(std::string_view fault, std::string_view id, std::in
   return {.fault = fault, .case_id = id, .step = step, .says = says, .refused = true};
 }
 
-// Places by reasoning, as in fault_plan.cpp, where the numbers of the small workload stand.
+// Places by derivation, as in fault_plan.cpp, which has the numbers of the small workload.
 //
-// Units: 0 the embeddings (chunks 0 to 4), 1 and 2 the blocks (16 tensors each: chunks 5 to 20 and 21 to 36),
-// 3 the final norm and the head (37 to 42). The backward pass completes bucket 10 first, which lies in unit
-// 3. Gains start at 1 and biases at 0 in both blocks, so that those first differ in query.weight. The forward
-// pass of step 2 is the first that can be stale. Of two owners the first has chunks 0 and 1 of every bucket,
-// and of the last one (40 to 42) chunk 40: to 41983.
+// Units: 0 the embeddings (chunks 0 to 4), 1 and 2 the blocks (16 tensors each: chunks 5 to 20 and
+// 21 to 36), 3 the final norm and the head (37 to 42). The backward pass completes bucket 10 first,
+// which is in unit 3. Gains start at 1 and biases at 0 in both blocks, so that the blocks first
+// differ in query.weight. The forward pass of step 2 is the first that can be stale. Of two owners
+// the first has chunks 0 and 1 of every bucket, and of the last one (40 to 42) chunk 40: to 41983.
 //
-// With width 20 the embedding and the head have 5 chunks each and tensor t between them is chunk t + 4.
-// Bucket 10 (40 to 43) gives the first of two data ranks chunks 40 and 41, to 43007. The first tensor that TP
-// cuts by columns is query.weight at chunk 8, which that rank owns; loading a state already draws.
+// With width 20 the embedding and the head have 5 chunks each and tensor t between them is chunk t
+// + 4. Bucket 10 (40 to 43) gives the first of two data ranks chunks 40 and 41, to 43007. The first
+// tensor that TP splits by columns is query.weight at chunk 8, which that rank owns; loading a
+// state already draws random words.
 //
 // By rows, rank 0 of 3 has 86 of 256 and one too many if 256 / 3 is rounded down: row 85, from element 1275.
 // The last tensor whose rows do not divide by 3 is block 1's mlp.down.weight, 37 x 15 at chunk 35: row 12, to
 // 35840 + 194.
 //
-// Step 1 of adamw-groups is halfway through its warm-up, and step 3 is skipped. The last of 3 ranks owns the
-// one chunk of the recorded parameter. Strided leaves meet there in order, and both sums that change bins
-// lose the first; ranks with contiguous blocks see one of them whole and merge the other.
+// Step 1 of adamw-groups is halfway through its warm-up, and step 3 is skipped. The last of 3 ranks
+// owns the one chunk of the recorded parameter. Strided gradients arrive there in order, and both
+// sums that change bins lose the first; ranks with contiguous blocks hold one of the sums whole and
+// merge the other.
 constexpr FaultCase plan[] = {
     shown("stale-unit", 2,
           "the forward visit of unit 0 parameters that are not the gathered ones, first at "
@@ -163,12 +166,13 @@ constexpr FaultCase plan[] = {
      .case_id = instances,
      .step = 1,
      .buffer = "grad_sum",
-     .elements = Elements{.parameter = "token_embedding.weight", .last = 41983}},
+     .elements = Elements{.parameter = "token_embedding.weight", .last = last_of_rank0}},
     {.fault = "instances-reduced-twice",
      .case_id = instances,
      .step = 1,
      .buffer = "grad_sum",
-     .elements = Elements{.parameter = "token_embedding.weight", .first = 150, .last = 41983}},
+     .elements =
+         Elements{.parameter = "token_embedding.weight", .first = 150, .last = last_of_rank0}},
     {.fault = "norm-added-over-instances", .case_id = instances, .step = 1, .buffer = "norm_limbs"},
     with(four_heads,
          {.fault = "replica-counted-as-shard", .case_id = tp, .step = 1, .buffer = "norm_limbs"}),
@@ -218,8 +222,10 @@ constexpr FaultCase plan[] = {
      .case_id = overlap,
      .step = 1,
      .buffer = "grad_sum",
-     .elements = Elements{.parameter = "token_embedding.weight", .first = 0, .last = 41983}},
-    // Rank 0 owns the first of four chunks of every bucket. No memory was written before the first leaf, or cast.
+     .elements =
+         Elements{.parameter = "token_embedding.weight", .first = 0, .last = last_of_rank0}},
+    // Rank 0 owns the first of four chunks of every bucket. No memory is written before the first
+    // gradient or cast.
     {.fault = "leaf-read-before-its-fence",
      .case_id = windows,
      .step = 1,
@@ -229,18 +235,19 @@ constexpr FaultCase plan[] = {
      .case_id = windows,
      .buffer = "param_full",
      .elements = Elements{.parameter = "token_embedding.weight", .first = 1024}},
-    // Moments stay from the first element of rank 0 to its last one. Its last chunk has less than 1,000 elements, all
-    // of them of the head, of which it owns 1,024.
+    // Moments stay from the first element of rank 0 to its last one. Its last chunk has less than
+    // 1,000 elements, all of the head, of which it owns 1,024.
     {.fault = "offload-moments-stay",
      .case_id = offloaded,
      .step = 1,
      .buffer = "exp_avg",
-     .elements = Elements{.parameter = "token_embedding.weight", .first = 0, .last = 41983}},
+     .elements =
+         Elements{.parameter = "token_embedding.weight", .first = 0, .last = last_of_rank0}},
     {.fault = "offload-remainder-stays",
      .case_id = offloaded,
      .step = 1,
      .buffer = "exp_avg",
-     .elements = Elements{.parameter = "head.weight", .last = 41983}},
+     .elements = Elements{.parameter = "head.weight", .last = last_of_rank0}},
     refused("reduction-does-not-wait", overlap, 1,
             "both touch the gradient of unit 3 in no fixed order"),
 };

@@ -1,4 +1,4 @@
-// Faults of what is saved, and of what a run goes on from.
+// Faults of saved state, and of the state a run resumes from.
 
 #include "verification/faults/fault_plan.hpp"
 
@@ -14,7 +14,8 @@ constexpr const char* scales =
 constexpr const char* stored =
     "resume/adamw+exp_avg_dtype:e4m3/3:2-to-3:2/fp16/contract-to-contract/after:4";
 
-/// Of rank 0 unless it is said: of every bucket of 4 chunks it has the first, rank 1 the second, and rank 2 the rest.
+/// Of rank 0 by default: of every bucket of 4 chunks it has the first, rank 1 the second, and rank
+/// 2 the rest.
 constexpr FaultCase loaded(std::string_view fault, std::string_view buffer,
                            std::string_view parameter, std::int64_t first, std::int64_t last,
                            int rank = 0, const char* id = same_ranks) {
@@ -30,43 +31,47 @@ constexpr FaultCase scalar(std::string_view fault, const char* id, std::int64_t 
   return {.fault = fault, .case_id = id, .step = step, .buffer = buffer};
 }
 
-// Places by reasoning, as in fault_plan.cpp, where the numbers of byte_gpt_tiny stand. A state that comes back wrong is
-// found when it was loaded: the step is the one that was saved. The seeded first state has no zeros.
+// Places by derivation, as in fault_plan.cpp, which has the numbers of byte_gpt_tiny. A wrong saved
+// state is found when it is loaded: the step is the one that was saved. The seeded first state has
+// no zeros.
 //
-// The scale grows every two good steps, and step 3 overflows: step 2 brings it above where it began, step 3 back, and
-// leaves no hysteresis; step 4 counts as one good step, step 5 is the second.
-// The head begins at 39936 (chunk 39) and ends at 43775; the last bucket has chunks 40, 41 and 42.
+// The scale grows every two good steps, and step 3 overflows: step 2 raises the scale above its
+// start, step 3 lowers it again and uses up the hysteresis; step 4 counts as one good step, step 5
+// is the second. The head begins at 39936 (chunk 39) and ends at 43775; the last bucket has chunks
+// 40, 41 and 42.
 constexpr FaultCase plan[] = {
     scalar("resume-forgets-steps", same_ranks, 4, "applied_steps"),
     scalar("resume-forgets-scale", after_growth, 5, "loss_scaler"),
     scalar("resume-forgets-growth", same_ranks, 4, "loss_scaler"),
     scalar("resume-forgets-hysteresis", same_ranks, 4, "loss_scaler"),
     scalar("resume-forgets-tensor-steps", idle, 4, "tensor_steps"),
-    loaded("resume-forgets-moment", "exp_avg", "token_embedding.weight", 0, 41983),
+    loaded("resume-forgets-moment", "exp_avg", "token_embedding.weight", 0, last_of_rank0),
     loaded("resume-reaches-first-rank-alone", "exp_avg", "token_embedding.weight", 1024, 43007, 1),
-    // The first tensor has none before it; of the second, which is short, only padding is found.
-    loaded("resume-counts-padding", "exp_avg", "position_embedding.weight", 4096, 41983),
+    // The first tensor has no tensor before it; the second is short, so that a shift by its padding
+    // reads only padding.
+    loaded("resume-counts-padding", "exp_avg", "position_embedding.weight", 4096, last_of_rank0),
     // Of the tensors of several chunks rank 0 has the first chunk of the embedding and the second of the head.
-    loaded("resume-reads-the-next-shard", "exp_avg", "token_embedding.weight", 0, 41983),
-    // A tensor as long as the next one, in a chunk that is the first of its bucket: the biases at the ends of both
-    // blocks (chunks 20 and 36), each with the gain of a norm behind it.
+    loaded("resume-reads-the-next-shard", "exp_avg", "token_embedding.weight", 0, last_of_rank0),
+    // A tensor as long as the next one, in a chunk that is the first of its bucket: the biases at
+    // the ends of both blocks (chunks 20 and 36), each followed by the gain of a norm.
     loaded("resume-shifts-index", "exp_avg_sq", "block0.mlp.down.bias", 20480, 36878),
-    loaded("resume-saves-before-the-update", "exp_avg_sq", "token_embedding.weight", 0, 41983),
-    loaded("resume-saves-a-torn-state", "master", "token_embedding.weight", 2048, 43775, 2),
+    loaded("resume-saves-before-the-update", "exp_avg_sq", "token_embedding.weight", 0,
+           last_of_rank0),
+    loaded("resume-saves-a-torn-state", "master", "token_embedding.weight", 2048, last_of_model, 2),
     {.fault = "resume-saves-rounded-masters",
      .case_id = same_ranks,
      .step = 4,
      .buffer = "master",
      .elements = Elements{.parameter = "token_embedding.weight"}},
-    // Every third tensor rests in even steps: 1, 13 and 25 are rank 0's, the last of them the bias of block 1's values,
-    // 15 elements at chunk 28.
+    // Every third tensor has no gradient in even steps: rank 0 owns 1, 13 and 25, the last of them
+    // the bias of block 1's values, 15 elements at chunk 28.
     loaded("resume-loses-resting-tensors", "master", "position_embedding.weight", 4096, 28686, 0,
            idle),
-    // Nothing that was loaded is wrong. The first step afterwards is.
+    // The loaded state is correct; the first step after it is wrong.
     scalar("resume-keeps-constructor-rate", same_ranks, 5, "step_scalars"),
     scalar("resume-keeps-constructor-powers", same_ranks, 5, "step_scalars"),
-    // Scales stand before the codes that are made with them. The largest code of a block is the largest there is: taken
-    // for values, codes make a scale of 1 and are stored as they were.
+    // Scales are compared before the codes that use them. The largest code of a block is the
+    // largest code of the format: read as values, codes give a scale of 1 and are stored unchanged.
     scalar("resume-saves-scale-by-reference", scales, 4, "param_scale"),
     scalar("resume-forgets-state-scales", stored, 4, "exp_avg_scale"),
 };

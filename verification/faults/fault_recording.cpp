@@ -57,7 +57,7 @@ class Recording {
   const std::string& path() const { return file_.path(); }
 
  private:
-  const TemporaryFile file_{"a fault is looked for in gradients that are read from one"};
+  const TemporaryFile file_{"the case of a fault reads its gradients from it"};
 };
 
 }  // namespace

@@ -1,12 +1,12 @@
 #pragma once
-// Gradients that no model gives by chance, for faults that show on few values.
+// Constructed gradients for faults that show on few values.
 
 #include <string>
 
 namespace zeroproof::verification {
 
-/// A recording of one parameter "w" [8], two equal steps, 64 micro-batches; returns its path. All leaves of
-/// elements 0, 1, 2, 6 and 7 are in one bin of binned sums. Of the others,
+/// A recording of one parameter "w" [8], two equal steps, 64 micro-batches; returns its path. All
+/// micro-batch gradients of elements 0, 1, 2, 6 and 7 are in one bin of binned sums. Of the others,
 ///
 ///   element 3  has 2^-6 in micro-batch 0 and 1 in micro-batch 1, one bin higher, and then zeros
 ///   element 4  has 2^-6 in micro-batch 0 and 1 in micro-batch 63, and zeros between

@@ -22,7 +22,7 @@ std::string elements_text(const FaultCase& expected) {
                      text(expected.elements->first), text(expected.elements->last));
 }
 
-/// What happened instead, for a fault that was not found where it is.
+/// Adds the difference between expected and found place, for a fault that was not found exactly.
 void add_miss(std::string& out, const FaultFinding& f) {
   if (f.exact) return;
   out += fmt::format(

@@ -28,7 +28,7 @@ FaultFinding judge_fault(const Fault& fault, const FaultCase& expected, const Ro
   }
   if (!finding.caught || !outcome.divergence) return finding;
   const Divergence& d = *outcome.divergence;
-  // No element: none may be named.
+  // No predicted element: the divergence may not name one.
   const Elements elements = expected.elements.value_or(Elements{"", -1, -1});
   finding.attributed = d.phase == fault.phase && d.buffer == expected.buffer && named &&
                        fits(elements.parameter, std::string_view(d.parameter));
@@ -46,7 +46,8 @@ RowOutcome run_row(const FaultCase& row, std::string_view fault, Mode mode) {
   options.fault = fault;
   if (row.gradients != nullptr) options.gradients = row.gradients();
   options.overrides = [&row](RunConfig& config) {
-    // A fault may leave a rank waiting; the ranks are threads of this process and arrive at once otherwise.
+    // A fault may leave a rank waiting; without one the ranks, threads of this process, arrive
+    // within the timeout.
     config.comm_timeout_s = 10;
     if (row.config != nullptr) row.config(config);
   };
@@ -60,7 +61,8 @@ const FaultCase& plan_of(std::string_view fault) {
   const auto row = std::ranges::find(fault_plan(), fault, &FaultCase::fault);
   ZP_CHECK(row != fault_plan().end(), ErrorCode::internal,
            "no case of the fault plan lists " + std::string(fault),
-           "nothing would have to catch it", "add a row to verification/faults/fault_plan.cpp");
+           "every fault needs a case that must catch it",
+           "add a row to verification/faults/fault_plan.cpp");
   return *row;
 }
 
@@ -86,14 +88,14 @@ std::vector<const Fault*> chosen_faults(const std::vector<std::string>& patterns
     if (wanted) chosen.push_back(&fault);
   }
   ZP_CHECK(!chosen.empty(), ErrorCode::config, "no fault matches '" + patterns.front() + "'",
-           "there is nothing to plant",
-           suggestion(patterns.front(), ids, "zeroproof list --faults shows them"));
+           "no id matches the pattern",
+           suggestion(patterns.front(), ids, "zeroproof list --faults prints the ids"));
   return chosen;
 }
 
 FaultReport run_faults(const std::vector<std::string>& patterns, const ProgressSink& progress) {
   ZP_CHECK(faults_built(), ErrorCode::unavailable, "this program has no planted faults",
-           "wrong optimizers are kept out of it",
+           "only the test program is linked with them",
            "use build/zeroproof-faults, which ./tests/run builds");
   const std::vector<const Fault*> chosen = chosen_faults(patterns);
 

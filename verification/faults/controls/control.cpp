@@ -30,7 +30,7 @@ Result run_control(const Control& control, std::uint64_t seed, const std::string
     result.status = outcome.flagged > 0 ? Status::fail : Status::pass;
     if (outcome.flagged > 0) {
       result.reason =
-          "a false alarm: " + control.summary + ", but the harness says: " + outcome.first;
+          "a false alarm: " + control.summary + ", but the harness reports: " + outcome.first;
     } else if (outcome.legal_differences == 0 || outcome.compared == 0) {
       result.status = Status::mistrusted;
       result.reason = "the legal difference did not occur";

@@ -1,5 +1,6 @@
 #pragma once
-// Negative controls: differences the contract allows. A harness that flags one of them cries wolf.
+// Negative controls: differences the contract allows. A harness that reports one of them as an
+// error is too strict.
 
 #include <functional>
 #include <string>
@@ -9,7 +10,8 @@
 
 namespace zeroproof::verification {
 
-/// What a control saw: how often the legal difference really occurred, and how often the harness called it one.
+/// Result of a control: how often the legal difference occurred, and how often the harness reported
+/// it.
 struct ControlOutcome {
   std::int64_t legal_differences = 0;  ///< bytes, elements or values that are not the same
   std::int64_t compared = 0;           ///< by the harness
@@ -25,13 +27,15 @@ struct Control {
   std::string id() const { return "controls/" + name; }
 };
 
-/// All of them. Nothing is planted and nothing is tolerated: the comparisons are those of every other case.
+/// All controls. No fault is planted and no tolerance applied: the comparisons are those of every
+/// other case.
 const std::vector<Control>& all_controls();
 
-/// pass: the difference occurred and nothing was flagged. mistrusted: it never occurred. fail: a false alarm.
+/// pass: the difference occurred and was not reported. mistrusted: it never occurred. fail: a false
+/// alarm.
 Result run_control(const Control& control, std::uint64_t seed, const std::string& replay);
 
-/// The two groups all_controls() is made of.
+/// The two groups that all_controls() consists of.
 std::vector<Control> op_controls();
 std::vector<Control> step_controls();
 

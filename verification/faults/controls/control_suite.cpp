@@ -63,7 +63,7 @@ class ControlSuite final : public Suite {
     }
     if (run == 0) return {};
     return "\ncontrol                             legal differences      flagged\n" + rows +
-           fmt::format("controls: {} legal differences shown to the harness, {} false alarms\n",
+           fmt::format("controls: {} legal differences compared by the harness, {} false alarms\n",
                        run, alarms);
   }
 };

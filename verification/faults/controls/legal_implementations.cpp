@@ -11,7 +11,7 @@ namespace zeroproof::verification {
 
 void swapped_adamw(OpCall& call) {
   const StepScalars s =
-      update_settings(call.variant() / 4, {}).scalars;  // options change none of them
+      update_settings(call.variant() / 4, {}).scalars;  // they do not depend on the options
   const bool amsgrad = call.variant() % 2 == 1;
   const bool maximize = call.variant() / 2 % 2 == 1;
   const Span<const float> grad = call.in<float>(0);

@@ -1,5 +1,5 @@
-// Legal differences in single operations. Each control is an operation case whose host implementation was replaced by something
-// that is right in another way.
+// Legal differences in single operations. Each control is an operation case with another correct
+// implementation in place of the host implementation.
 
 #include <algorithm>
 #include <bit>
@@ -23,7 +23,7 @@ void try_implementation(const std::string& name, const std::vector<Fill>& fills,
                         ControlOutcome& outcome) {
   const Op* original = find_op(name);
   ZP_CHECK(original != nullptr, ErrorCode::internal, "a control names operation " + name,
-           "there is none", "name one of the registry");
+           "the registry has none", "use an operation of the registry");
   Op op = *original;
   op.host = implementation;
   std::vector<OpCaseSpec> cases;
@@ -74,7 +74,7 @@ ControlOutcome nan_payloads(std::uint64_t seed) {
   return outcome;
 }
 
-/// Two buffers that differ in nothing but NaNs must have one digest.
+/// Two buffers that differ only in NaNs must have the same digest.
 ControlOutcome nan_payloads_in_digests(std::uint64_t seed) {
   ControlOutcome outcome;
   const Op* op = find_op("adamw_update");
@@ -116,7 +116,8 @@ ControlOutcome swapped_operands(std::uint64_t seed) {
   return outcome;
 }
 
-/// Accumulates pieces of a gradient, cut at chunks, last piece first, into limbs of their own that are added up.
+/// Accumulates pieces of a gradient, split at chunks, last piece first, into separate limbs that
+/// are then added.
 void accumulate_backwards(const Exec& exec, Span<const float> grad, std::size_t chunks,
                           NormLimbs& limbs) {
   const std::size_t piece = chunks * norm_chunk_numel;

@@ -1,4 +1,4 @@
-// Legal differences in whole steps: the small workload with an optimizer or an input that is right in another way.
+// Legal differences in whole steps: the small workload with another correct optimizer or input.
 
 #include <cmath>
 #include <cstring>
@@ -28,7 +28,7 @@ Experiment small_experiment(std::uint64_t seed) {
   return Experiment("byte_gpt_tiny", config, DType::fp16, drawn_text());
 }
 
-/// What the harness says about one rank whose candidate was made by `make`.
+/// Result of the harness for one rank with the candidate returned by `make`.
 struct Judged {
   std::int64_t compared = 0;
   std::int64_t skipped = 0;
@@ -110,7 +110,7 @@ ControlOutcome bucket_sizes(std::uint64_t seed) {
     if (first) ++outcome.legal_differences;
     if (first && *first != judged.hash) {
       ++outcome.flagged;
-      outcome.first = "bucket " + std::to_string(bucket) + " has another trajectory";
+      outcome.first = "bucket " + std::to_string(bucket) + " has a different trajectory";
     }
     first = judged.hash;
   }
@@ -123,7 +123,7 @@ std::vector<Control> step_controls() {
   return {
       {"scratch-after-skip", "gradient buffers are scratch after a skipped step (R6)",
        scratch_after_skip},
-      {"padding-content", "what stands in padding is never looked at (R13)", padding_content},
+      {"padding-content", "the content of padding is never compared (R13)", padding_content},
       {"bucket-sizes", "the numbering of elements does not depend on the bucket size (R13)",
        bucket_sizes},
   };

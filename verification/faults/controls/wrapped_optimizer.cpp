@@ -7,7 +7,7 @@
 namespace zeroproof::verification {
 namespace {
 
-/// Copies every leaf and fills its padding.
+/// Copies every micro-batch gradient and fills its padding.
 class FilledGrads final : public GradSource {
  public:
   FilledGrads(GradSource& inner, const std::vector<bool>& padding, float junk,
@@ -60,7 +60,7 @@ void Scribbler::run_phase(Phase phase, GradSource& leaves) {
                             buffer.id == BufferId::unscaled_grad || buffer.id == BufferId::grad;
       if (!gradient || buffer.view.dtype != DType::fp32) continue;
       auto* values = static_cast<float*>(buffer.view.data);
-      for (const Piece& piece : layout_.pieces(buffer.ranges)) {  // padding stays as it is
+      for (const Piece& piece : layout_.pieces(buffer.ranges)) {  // padding is unchanged
         for (std::int64_t i = 0; i < piece.numel; ++i) values[piece.local_begin + i] = 3.0F;
         scribbled_ += piece.numel;
       }

@@ -1,5 +1,5 @@
 #pragma once
-// Optimizers that are production itself, with something done around it.
+// Production optimizers wrapped with an additional legal action.
 
 #include <memory>
 #include <vector>
@@ -8,7 +8,7 @@
 
 namespace zeroproof::verification {
 
-/// Passes everything on.
+/// Forwards every call.
 class WrappedOptimizer : public DistributedOptimizer {
  public:
   WrappedOptimizer(std::unique_ptr<DistributedOptimizer> inner, const FlatLayout& layout);
@@ -35,7 +35,8 @@ class WrappedOptimizer : public DistributedOptimizer {
   std::vector<bool> padding_;
 };
 
-/// Writes numbers into its gradient buffers after a skipped step, before the next reduction fills them again.
+/// Writes into its gradient buffers after a skipped step, before the next reduction fills them
+/// again.
 class Scribbler final : public WrappedOptimizer {
  public:
   Scribbler(std::unique_ptr<DistributedOptimizer> inner, const FlatLayout& layout,
@@ -50,7 +51,7 @@ class Scribbler final : public WrappedOptimizer {
   bool after_skip_ = false;
 };
 
-/// Sees leaves and a first state whose padding holds `junk` instead of NaN.
+/// Receives micro-batch gradients and a first state whose padding holds `junk` instead of NaN.
 class PaddingFiller final : public WrappedOptimizer {
  public:
   PaddingFiller(std::unique_ptr<DistributedOptimizer> inner, const FlatLayout& layout, float junk,

@@ -1,4 +1,4 @@
-// A host that does not wait for the device where it has to.
+// A host that reads memory without waiting for the device.
 
 #include <cstring>
 
@@ -11,7 +11,7 @@ namespace {
 using cuda::DeviceOptimizer;
 using cuda::PinnedArray;
 
-/// Looks at the record as soon as its copy is enqueued.
+/// Reads the record as soon as its copy is enqueued.
 class LooksTooEarly final : public DeviceOptimizer {
  public:
   using DeviceOptimizer::DeviceOptimizer;
@@ -29,7 +29,7 @@ class LooksTooEarly final : public DeviceOptimizer {
   PinnedArray<cuda::device::StepRecord> record_{1};
 };
 
-/// Brings every leaf through the same pinned memory.
+/// Copies every micro-batch gradient through the same pinned memory.
 class OneStagingBuffer final : public GradSource {
  public:
   OneStagingBuffer(GradSource& leaves, std::int64_t num_bytes)

@@ -1,5 +1,5 @@
 #pragma once
-// Kernels that production does not have. Enqueued on the current stream.
+// Kernels that do not exist in production. Enqueued on the current stream.
 
 #include <cstdint>
 
@@ -10,7 +10,8 @@ namespace zeroproof::verification {
 /// flag = flag == 1.
 void enqueue_equals_one(std::uint64_t* flag);
 
-/// Takes a step off the count where the step before this one was skipped. before: whether it was; then, of this one.
+/// Decrements the count if the previous step was skipped. before: whether it was; afterwards,
+/// whether this step was.
 void enqueue_count_behind(const cuda::device::StepMemory& memory, std::uint32_t* before);
 
 }  // namespace zeroproof::verification

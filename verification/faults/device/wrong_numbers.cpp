@@ -1,4 +1,4 @@
-// Numbers of a step that are read too early, or by the wrong index.
+// Scalars of a step that are read too early, or with the wrong index.
 
 #include <vector>
 
@@ -12,7 +12,7 @@ using cuda::DeviceStep;
 using cuda::SpaceArray;
 using cuda::device::StepPiece;
 
-/// Norm and coefficient are decided where the sums are still this rank's.
+/// Norm and coefficient are computed before the sums of the other ranks are added.
 class ClipTooEarly final : public DeviceStep {
  public:
   using DeviceStep::DeviceStep;

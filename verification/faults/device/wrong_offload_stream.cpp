@@ -1,4 +1,4 @@
-// Gradients of offloaded elements that are used before they are there.
+// Gradients of offloaded elements that are used before they have arrived.
 
 #include <memory>
 #include <optional>
@@ -9,7 +9,7 @@
 namespace zeroproof::verification {
 namespace {
 
-/// Nobody waits for the copy.
+/// No stream waits for the copy.
 class UnwaitedStream final : public cuda::OffloadStream {
  public:
   using OffloadStream::OffloadStream;
@@ -18,7 +18,7 @@ class UnwaitedStream final : public cuda::OffloadStream {
   }
 };
 
-/// Before the step that uses it, and after it is gone.
+/// Before the step that uses it, and after it was freed.
 struct HasStream {
   explicit HasStream(cuda::RankShard& shard)
       : own(*shard.split, shard.grad->as<float>().data(), shard.params.shard(),

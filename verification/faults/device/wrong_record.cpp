@@ -1,4 +1,4 @@
-// What a step has found, not cleared before the next one finds something.
+// Findings of a step (sums, flag) that are not cleared before the next step.
 
 #include <cstddef>
 
@@ -15,7 +15,7 @@ class WrongClear : public DeviceStep {
   using DeviceStep::DeviceStep;
 
  protected:
-  /// Bytes of what is found, from one member to another.
+  /// Bytes of the findings, from one member to another.
   static void clear(StepFound* found, std::size_t begin, std::size_t end) {
     cuda::device_space().fill(reinterpret_cast<std::byte*>(found) + begin, 0,
                               static_cast<std::int64_t>(end - begin));
@@ -26,7 +26,7 @@ class WrongClear : public DeviceStep {
   }
 };
 
-/// The sums are cleared where a state is loaded.
+/// The sums are cleared only when a state is loaded.
 class SumsKept final : public WrongClear {
   using WrongClear::WrongClear;
   void begin_look(StepFound* found) override {
@@ -35,7 +35,7 @@ class SumsKept final : public WrongClear {
   }
 };
 
-/// So is the flag.
+/// The flag is cleared only when a state is loaded.
 class FlagKept final : public WrongClear {
   using WrongClear::WrongClear;
   void begin_look(StepFound* found) override {

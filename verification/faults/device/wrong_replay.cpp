@@ -1,4 +1,4 @@
-// Graphs that keep what they should look up.
+// Graphs that keep values of their capture instead of reading the current ones.
 
 #include <algorithm>
 #include <memory>
@@ -15,8 +15,8 @@ using cuda::PinnedArray;
 using cuda::SpaceArray;
 using cuda::device::ScheduleRow;
 
-/// The host brings a number of the step, in a slot for every step under way: a graph copies from the slot of its
-/// capture. Steps that are not replayed are right.
+/// The host writes a number of the step into one slot per step in flight: a graph copies from the
+/// slot of its capture. Steps that are not replayed are correct.
 class BroughtByHost : public DeviceStep {
  public:
   using DeviceStep::DeviceStep;
@@ -55,7 +55,7 @@ class FrozenCount final : public BroughtByHost {
   PinnedArray<std::uint64_t> counts_{slots};
 };
 
-/// lr and weight decay of the step in all rows of the next steps.
+/// lr and weight decay of the captured step in all rows of the next steps.
 class FrozenRate final : public BroughtByHost {
  public:
   FrozenRate(cuda::RankShard& shard, const cuda::CommGroups& transport, bool fused)
@@ -64,7 +64,7 @@ class FrozenRate final : public BroughtByHost {
         rates_(slots * row_numel_) {}
 
  private:
-  static constexpr std::int64_t rows = 64;  // of steps that are tried here
+  static constexpr std::int64_t rows = 64;  // more than the steps of a case
 
   void write(std::int64_t t, std::int64_t slot) override {
     const ScheduleRow* const now = rows_.data() + (t - first_row_t_) * memory_.num_groups;
@@ -84,7 +84,7 @@ class FrozenRate final : public BroughtByHost {
 
 class FrozenBits final : public BroughtByHost {
   using BroughtByHost::BroughtByHost;
-  void write(std::int64_t, std::int64_t) override {}  // production has, in such slots
+  void write(std::int64_t, std::int64_t) override {}  // production has written them into the slots
   void enqueue_slot(std::int64_t slot) const override {
     const std::int64_t count = has_grad_.count();
     cuda::device::enqueue_to_device(has_grad_.data(), grad_bits_.data() + slot * count,
@@ -92,7 +92,7 @@ class FrozenBits final : public BroughtByHost {
   }
 };
 
-/// The schedule moves to other memory after the capture, and nobody is told.
+/// The schedule moves to other memory after the capture; the graph keeps the old pointer.
 class MovedTable final : public DeviceStep {
  public:
   MovedTable(cuda::RankShard& shard, const cuda::CommGroups& transport, bool fused)

@@ -1,4 +1,4 @@
-// Skipped steps as a device gets them wrong when nobody on the host looks.
+// Skipped steps that are handled wrongly on the device, without the host.
 
 #include "cuda/comm/memory/space_array.hpp"
 #include "verification/faults/device/wrong_kernels.hpp"
@@ -25,7 +25,7 @@ class WrongSkip : public DeviceStep {
   }
 };
 
-/// Ranks add their flags up, and a sum of 1 is an overflow.
+/// Ranks add their flags, and only a sum of 1 counts as an overflow.
 class SummedFlags final : public WrongSkip {
   using WrongSkip::WrongSkip;
   void enqueue_integers() const override {
@@ -36,7 +36,7 @@ class SummedFlags final : public WrongSkip {
   }
 };
 
-/// The update is not told of the decision.
+/// The update does not read the decision.
 class UpdatesAnyway final : public WrongSkip {
   using WrongSkip::WrongSkip;
   void enqueue_update() const override {
@@ -51,7 +51,7 @@ class UpdatesAnyway final : public WrongSkip {
   SpaceArray<StepFound> found_{cuda::device_space(), 1};
 };
 
-/// The count goes by the flag of the step before.
+/// The count uses the flag of the step before.
 class CountBehind final : public WrongSkip {
   using WrongSkip::WrongSkip;
   void load(const FullState& state) override {
@@ -66,7 +66,7 @@ class CountBehind final : public WrongSkip {
   SpaceArray<std::uint32_t> before_{cuda::device_space(), 1};
 };
 
-/// Steps that were enqueued pick the row of the schedule.
+/// The number of enqueued steps selects the row of the schedule.
 class RowOfEnqueued final : public WrongSkip {
   using WrongSkip::WrongSkip;
   void load(const FullState& state) override {

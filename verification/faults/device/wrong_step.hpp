@@ -1,5 +1,5 @@
 #pragma once
-// What a wrong step on a device stands on.
+// Base of wrong steps on a device.
 
 #include <functional>
 #include <memory>
@@ -46,7 +46,7 @@ inline MakeDeviceStep step_in(Span<const DeviceStepRow> rows, std::string_view f
   return nullptr;
 }
 
-/// An optimizer with parts of one's own; Optimizer: DeviceOptimizer or one of its kind.
+/// An optimizer with replaced parts; Optimizer: DeviceOptimizer or a derived class.
 template <class Optimizer = cuda::DeviceOptimizer>
 std::unique_ptr<DistributedOptimizer> on_device(const FaultContext& context,
                                                 const cuda::DeviceOptimizer::Makers& makers) {

@@ -1,5 +1,6 @@
-// Streams that do not wait for each other where they have to. The simulated device runs of other streams what events
-// ask for and nothing else, so that an order which nothing asks for is the wrong one every time.
+// Streams that do not wait for each other where they must. The simulated device runs only that work
+// of other streams that an event requires, so that a missing event gives the wrong order every
+// time.
 
 #include <exception>
 #include <memory>
@@ -17,14 +18,14 @@ using cuda::device::Event;
 using cuda::device::Stream;
 using cuda::device::UseStream;
 
-/// Gradients are given back without a wait.
+/// Gradients are freed without a wait.
 void free_at_once(cuda::StepPlan& plan) {
   for (cuda::PlanOp& op : plan.ops) {
     if (op.kind == OpKind::free) op.waits.clear();
   }
 }
 
-/// What a forward visit waits for, whatever comes after it waits for.
+/// A forward visit does not wait; later work does.
 void forward_at_once(cuda::StepPlan& plan) {
   std::vector<int> left_out;
   for (cuda::PlanOp& op : plan.ops) {
@@ -39,7 +40,7 @@ void forward_at_once(cuda::StepPlan& plan) {
   }
 }
 
-/// A plan of one's own, which nobody audits.
+/// A custom plan that is not audited.
 class WrongWaits final : public cuda::PlanRunner {
  public:
   explicit WrongWaits(void (*change)(cuda::StepPlan&)) : change_(change) {}
@@ -71,16 +72,16 @@ class Planned final : public Production {
   }
 };
 
-/// Gathers on a stream of its own.
+/// Gathers on a separate stream.
 class GatherAside : public Production {
  public:
   using Production::Production;
-  /// What it was given still works on buffers that are going to be released.
+  /// Work enqueued earlier still uses buffers that are about to be released.
   ~GatherAside() override {
     const UseStream use(aside_);
     try {
       cuda::device::wait_for_stream();
-    } catch (const std::exception&) {  // whoever waited for the step was told
+    } catch (const std::exception&) {  // the error was already reported by the wait for the step
     }
   }
 
@@ -95,7 +96,7 @@ class GatherAside : public Production {
   Event updated_, gathered_;
 };
 
-/// It does not wait for the update; everybody waits for it.
+/// It does not wait for the update; all later work waits for it.
 class GatherBeforeUpdate final : public GatherAside {
   using GatherAside::GatherAside;
   void gather() override {
@@ -105,7 +106,7 @@ class GatherBeforeUpdate final : public GatherAside {
   }
 };
 
-/// It waits for the update; nobody waits for it.
+/// It waits for the update; no later work waits for it.
 class GatherLeftAlone final : public GatherAside {
   using GatherAside::GatherAside;
   void gather() override {
@@ -123,7 +124,7 @@ std::unique_ptr<DistributedOptimizer> with_inner(const FaultContext& context) {
                              }});
 }
 
-/// What ranks tell each other goes through a stream that the decision does not wait for.
+/// Integers exchanged by ranks go through a stream that the decision does not wait for.
 class IntegersLeftAlone final : public cuda::DeviceStep {
  public:
   using DeviceStep::DeviceStep;

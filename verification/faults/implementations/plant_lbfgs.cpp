@@ -10,7 +10,7 @@
 namespace zeroproof::verification {
 namespace {
 
-/// Production over a group in which something gets lost.
+/// Production over a group in which data is lost.
 class Disconnected final : public LbfgsOptimizer {
  public:
   Disconnected(LbfgsSetup setup, IntegerReduce op, std::size_t words)
@@ -27,7 +27,7 @@ class Disconnected final : public LbfgsOptimizer {
   std::unique_ptr<LbfgsOptimizer> inner_;
 };
 
-/// A loaded state has lost the move whose pair is not stored yet.
+/// A loaded state lacks the move whose pair is not stored yet.
 class PendingLost final : public LbfgsOptimizer {
  public:
   explicit PendingLost(const LbfgsSetup& setup) : inner_(cuda::make_lbfgs(setup)) {}

@@ -1,5 +1,5 @@
-// Updates of Adam and AdamW as they were wrong in public: whole functions in the place of the host implementations. What a bug
-// had right is as R6 has it.
+// Wrong updates of Adam and AdamW from public bugs: whole functions in place of the host
+// implementations. The correct parts follow R6.
 
 #include <algorithm>
 #include <cmath>
@@ -62,7 +62,7 @@ void eps_after_rsqrt(const Exec&, const AdamOptions& options, const StepScalars&
   }
 }
 
-/// The second moment has 16 bits of memory.
+/// The second moment is stored in 16 bits.
 void half_moments(const Exec&, const AdamOptions& options, const StepScalars& c,
                   Span<const float> grad, Span<float> master, Span<float> exp_avg,
                   Span<float> exp_avg_sq, Span<float>) {
@@ -75,7 +75,8 @@ void half_moments(const Exec&, const AdamOptions& options, const StepScalars& c,
   }
 }
 
-/// Whole vectors of 16 are right. The loop over the rest was written anew, and takes a moment for its root.
+/// Whole vectors of 16 are correct. The loop over the remainder uses the moment instead of its
+/// root.
 void tail_without_root(const Exec& exec, const AdamOptions& options, const StepScalars& c,
                        Span<const float> grad, Span<float> master, Span<float> exp_avg,
                        Span<float> exp_avg_sq, Span<float> maximum) {
@@ -90,7 +91,7 @@ void tail_without_root(const Exec& exec, const AdamOptions& options, const StepS
   }
 }
 
-/// State is allocated anew for every step.
+/// State is reallocated in every step.
 void zeroed_state(const Exec& exec, const AdamOptions& options, const StepScalars& c,
                   Span<const float> grad, Span<float> master, Span<float> exp_avg,
                   Span<float> exp_avg_sq, Span<float> maximum) {
@@ -98,7 +99,7 @@ void zeroed_state(const Exec& exec, const AdamOptions& options, const StepScalar
   cuda::host::adamw_update(exec, options, c, grad, master, exp_avg, exp_avg_sq, maximum);
 }
 
-/// The running maximum is taken and not stored.
+/// The running maximum is used but not stored.
 void maximum_not_kept(const Exec& exec, const AdamOptions& options, const StepScalars& c,
                       Span<const float> grad, Span<float> master, Span<float> exp_avg,
                       Span<float> exp_avg_sq, Span<float> maximum) {
@@ -118,7 +119,8 @@ void narrow_count(const Exec& exec, const AdamOptions& options, const StepScalar
                            maximum.first(std::min(count, maximum.size())));
 }
 
-/// A vector kernel that rounds the length up: numbers behind the last element, up to a full vector of 16.
+/// A vector kernel that rounds the length up: writes behind the last element, up to a full vector
+/// of 16.
 void whole_vectors(const Exec& exec, const AdamOptions& options, const StepScalars& c,
                    Span<const float> grad, Span<float> master, Span<float> exp_avg,
                    Span<float> exp_avg_sq, Span<float> maximum) {

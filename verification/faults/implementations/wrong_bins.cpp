@@ -69,8 +69,8 @@ float finish(const Bins& bins, bool twice) {
   return static_cast<float>(std::ldexp(static_cast<double>(rounded), unit));
 }
 
-/// Every rank deposits its leaves, then the ranks are merged in their order. Ranks with every leaf in turn (strided)
-/// merge nothing: the owner deposits all leaves as they come.
+/// Every rank adds its gradients to its bins, then the ranks are merged in order. With strided
+/// ranks nothing is merged: the owner adds all gradients in arrival order.
 Values binned(const Leaves& leaves, const OptimizerSetup& setup, const Wrong& wrong) {
   const bool in_turn = setup.stage >= 2;
   Values sum(leaves.of.front().size());

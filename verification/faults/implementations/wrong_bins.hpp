@@ -1,11 +1,11 @@
 #pragma once
-// Binned sums (R11) of a step, each with one thing wrong.
+// Binned sums (R11) of a step, each with one fault.
 
 #include "verification/faults/implementations/plain_reduce.hpp"
 
 namespace zeroproof::verification {
 
-/// What stood in the top bin is lost when the top rises.
+/// The content of the top bin is lost when the top rises.
 Values lower_bin_forgotten(Leaves& leaves, const OptimizerSetup& setup);
 
 /// Two ranks' bins are added without a common top.

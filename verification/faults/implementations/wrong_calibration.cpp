@@ -1,5 +1,5 @@
-// What a calibration makes of counts and of amaxes (R26), each with one thing wrong. What is not wrong, what is refused
-// included, is left to production.
+// Calibrations from counts and amaxes (R26), each with one fault. Correct parts, including
+// refusals, call production.
 
 #include <algorithm>
 #include <cmath>
@@ -19,16 +19,16 @@ float edge(std::size_t bin, float width) {
   return static_cast<float>(static_cast<double>(bin) * static_cast<double>(width));
 }
 
-/// The edge that is taken is the one behind the bin.
+/// The result is the upper edge of the bin.
 float right_edge(Span<const std::uint64_t> count, float width, double percentile) {
   const float left = host::percentile_amax(count, width, percentile);
   const double bin = static_cast<double>(left) / static_cast<double>(width);
   return edge(static_cast<std::size_t>(std::llround(bin)) + 1, width);
 }
 
-/// The share has to be exceeded; a bin that reaches it does not do.
+/// The share must be exceeded; a bin that reaches it exactly does not count.
 float share_exceeded(Span<const std::uint64_t> count, float width, double percentile) {
-  static_cast<void>(host::percentile_amax(count, width, percentile));  // refuses what is no call
+  static_cast<void>(host::percentile_amax(count, width, percentile));  // refuses invalid calls
   std::uint64_t elements = 0, up_to_here = 0;
   for (const std::uint64_t c : count) elements += c;
   const double enough = percentile / 100 * static_cast<double>(elements);
@@ -40,13 +40,13 @@ float share_exceeded(Span<const std::uint64_t> count, float width, double percen
   return edge(bin, width);
 }
 
-/// A magnitude on the last edge of bins that were appended is behind them.
+/// A magnitude on the last edge of appended bins counts as past them.
 void last_edge_outside(const Exec& exec, float width, HistogramEnd /*end*/,
                        Span<const float> values, Span<std::uint64_t> count) {
   host::histogram_count(exec, width, HistogramEnd::open, values, count);
 }
 
-/// A bin is joined with the one before it: 1 and 2, 3 and 4, and 0 with nothing.
+/// A bin is joined with the one before it: 1 and 2, 3 and 4, and 0 with none.
 void joined_from_below(const Exec& exec, int doublings, Span<std::uint64_t> count) {
   const std::vector<std::uint64_t> before(count.begin(), count.end());
   host::histogram_widen(exec, doublings, count);
@@ -83,7 +83,7 @@ double divergence(const std::vector<std::uint64_t>& h, std::size_t kept, std::si
   return u + portable_math64::log(static_cast<double>(inside) / static_cast<double>(all));
 }
 
-/// Of clips that are equally near, the first is taken.
+/// Of equally near clips the first is taken.
 float first_of_equals(const Exec& exec, Span<const std::uint64_t> count, float width, int bits) {
   const float last = host::entropy_amax(exec, count, width, bits);
   std::vector<std::uint64_t> h(count.begin(), count.end());
@@ -107,7 +107,7 @@ void alpha_of_weights(const Exec& exec, double alpha, Span<const std::uint32_t> 
   host::smooth_scales(exec, 1 - alpha, input_amax, weight_amax, scale);
 }
 
-/// The lowest integer of two's complement is used, whether it may be or not.
+/// The lowest integer of two's complement is always used.
 void one_code_more(const Exec& exec, const FakeQuantization& options, std::int64_t first,
                    Span<const float> values, Span<const std::uint32_t> amax, Span<float> target) {
   FakeQuantization wide = options;

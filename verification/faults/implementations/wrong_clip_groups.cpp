@@ -1,4 +1,4 @@
-// Norms, limits and coefficients that are another clip group's: phases norm and clip written anew.
+// Norms, limits and coefficients of the wrong clip group: replaced phases norm and clip.
 
 #include <algorithm>
 
@@ -18,7 +18,8 @@ class WrongClipGroups : public HostStep {
   using HostStep::HostStep;
 
  protected:
-  /// The norms over `comm` and `tp`. add(norms, piece, put): calls put(part) for every sum that a piece is to go to.
+  /// The norms over `comm` and `tp`. add(norms, piece, put): calls put(part) for every sum that a
+  /// piece contributes to.
   template <class Add>
   void take_norms(Communicator* comm, Communicator* tp, const Add& add) {
     pieces_.sum_joined<GlobalNorm::Parts>(
@@ -35,7 +36,7 @@ class WrongClipGroups : public HostStep {
   Communicator* sharded_over() const { return setup_.stage > 0 ? setup_.comm : nullptr; }
 };
 
-/// The default group's norm is that of all tensors, also of those that have a group of their own.
+/// The default group's norm includes the tensors that have their own group.
 class DefaultCountsAll final : public WrongClipGroups {
   using WrongClipGroups::WrongClipGroups;
   void norm() override {
@@ -47,7 +48,7 @@ class DefaultCountsAll final : public WrongClipGroups {
   }
 };
 
-/// All tensors with a group of their own count in the last one.
+/// All tensors with their own group count in the last group.
 class LastGroupCounts final : public WrongClipGroups {
   using WrongClipGroups::WrongClipGroups;
   void norm() override {
@@ -58,7 +59,7 @@ class LastGroupCounts final : public WrongClipGroups {
   }
 };
 
-/// A reduction takes as many words as one norm has: every other group keeps its own shard's.
+/// The reduction covers one norm's words: the other groups keep their shard's sums.
 class FirstNormReduced final : public WrongClipGroups {
   class FirstWords final : public WrappedCommunicator {
    public:
@@ -78,7 +79,7 @@ class FirstNormReduced final : public WrongClipGroups {
   }
 };
 
-/// Every group has the run's limit, whatever its own is.
+/// Every group uses the run's limit instead of its own.
 class LimitOfTheRun final : public WrongClipGroups {
   using WrongClipGroups::WrongClipGroups;
   void clip() override {
@@ -91,7 +92,7 @@ class LimitOfTheRun final : public WrongClipGroups {
   }
 };
 
-/// The gradient is multiplied by the default group's coefficient, wherever a tensor belongs.
+/// Every gradient is multiplied by the default group's coefficient.
 class OneCoefficient final : public WrongClipGroups {
   using WrongClipGroups::WrongClipGroups;
   void clip() override {

@@ -1,4 +1,4 @@
-// Whole parameters as they were wrong in public: phase gather written anew.
+// Wrong whole parameters from public bugs: replaced phase gather.
 
 #include <cstring>
 
@@ -17,7 +17,7 @@ class WrongGather : public ProductionOptimizer {
                             step_of<cuda::HostStep>(context)) {}
 };
 
-/// Nobody has the parameters of a loaded state before the first step ends.
+/// The parameters of a loaded state are not gathered before the first step ends.
 class NoGatherAfterLoad final : public WrongGather {
   using WrongGather::WrongGather;
   void gather() override {
@@ -25,7 +25,7 @@ class NoGatherAfterLoad final : public WrongGather {
   }
 };
 
-/// Tensors that stay whole are gathered once.
+/// Tensors that stay whole are gathered only once.
 class PersistentOnce final : public WrongGather {
   using WrongGather::WrongGather;
   void gather() override {
@@ -33,7 +33,7 @@ class PersistentOnce final : public WrongGather {
   }
 };
 
-/// The copy by columns is that of the parameters that were loaded.
+/// The copy by columns keeps the loaded parameters.
 class ColumnsStay final : public WrongGather {
   using WrongGather::WrongGather;
   void gather() override {
@@ -42,7 +42,7 @@ class ColumnsStay final : public WrongGather {
   }
 };
 
-/// Parameters arrive in full vectors, one more than there are.
+/// Parameters are gathered in full vectors, one vector too many.
 class OneVectorMore final : public WrongGather {
   using WrongGather::WrongGather;
   void gather() override {

@@ -109,7 +109,7 @@ LbfgsEnd WrongLbfgs::run(Closure& closure, LbfgsReport& report) {
   }
 }
 
-/// Steepest descent; returns how far.
+/// Steepest descent; returns the step length.
 double WrongLbfgs::first_direction() {
   vectors_.each(direction_, grad_, grad_, [](float g, float) { return negated(g); });
   memory_.started = true;
@@ -189,7 +189,7 @@ bool WrongLbfgs::search(Closure& closure, LbfgsReport& report, double t, double 
   return true;
 }
 
-/// One move, searched for or not. False: there is none to keep.
+/// One move, with or without a search. False: there is no move to keep.
 bool WrongLbfgs::move(Closure& closure, LbfgsReport& report, double t, double gtd) {
   const LbfgsHyper& hyper = setup_.hyper;
   if (hyper.line_search == LineSearch::strong_wolfe) return search(closure, report, t, gtd);

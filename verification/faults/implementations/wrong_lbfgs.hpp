@@ -1,5 +1,6 @@
 #pragma once
-// L-BFGS as it was wrong in public: the recursion of R21 once more, with a place for every mistake.
+// L-BFGS with faults from public bugs: a second implementation of the recursion of R21 with a
+// switch for each fault.
 
 #include <vector>
 
@@ -10,13 +11,13 @@
 
 namespace zeroproof::verification {
 
-/// One thing a program gets wrong. Nothing: an L-BFGS with production's bits.
+/// Switches, one per fault. With none set, the bits are those of production.
 struct LbfgsMistake {
   bool counts_padding = false;
   bool fp32_dots = false;
   bool direction_before_pair = false;
   bool remembers_unmade_moves = false;
-  bool keeps_memory = false;  ///< over a failed search, or a point that is not finite
+  bool keeps_memory = false;  ///< after a failed search or a point that is not finite
   bool aliases_old_gradient = false;
   bool stores_any_curvature = false;
   bool removes_newest = false;

@@ -1,4 +1,4 @@
-// Updates of Lion as they can be wrong without a loss curve showing it.
+// Wrong updates of Lion that a loss curve does not reveal.
 
 #include "verification/faults/planted/fault_context.hpp"
 
@@ -7,10 +7,10 @@ namespace {
 
 float sign_of(float c) { return c > 0 ? 1.0F : c < 0 ? -1.0F : c; }
 
-/// What may be wrong: the decays of the two averages, and where weight decay enters.
+/// The parameters of the faults: the decays of the two averages, and where weight decay enters.
 struct Form {
   float to_go, new_to_go;      ///< weights of the average whose sign is taken: old, new gradient
-  float to_keep, new_to_keep;  ///< of the one that is kept
+  float to_keep, new_to_keep;  ///< of the stored average
   bool coupled;                ///< decay is added to the gradient
 };
 
@@ -27,7 +27,7 @@ void update(const Form& f, const LionOptions& options, const StepScalars& c, Spa
   }
 }
 
-/// beta1 and beta2 as Adam uses them: the first one for what is kept.
+/// beta1 and beta2 as in Adam: the first one for the stored average.
 void betas_swapped(const Exec&, const LionOptions& options, const StepScalars& c,
                    Span<const float> grad, Span<float> master, Span<float> exp_avg) {
   update({c.beta2, c.one_minus_beta2, c.beta1, c.one_minus_beta1, false}, options, c, grad, master,
@@ -41,7 +41,7 @@ void one_average(const Exec&, const LionOptions& options, const StepScalars& c,
          exp_avg);
 }
 
-/// Decay goes through the sign, which leaves nothing of its size.
+/// Decay is added before the sign, which removes its magnitude.
 void decay_coupled(const Exec&, const LionOptions& options, const StepScalars& c,
                    Span<const float> grad, Span<float> master, Span<float> exp_avg) {
   update({c.beta1, c.one_minus_beta1, c.beta2, c.one_minus_beta2, true}, options, c, grad, master,

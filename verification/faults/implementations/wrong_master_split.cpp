@@ -1,4 +1,4 @@
-// Masters told apart into a bf16 parameter and its remainder, and joined again, as they can be wrong.
+// Masters split into a bf16 parameter and its remainder, and joined again, with faults.
 
 #include <bit>
 #include <cmath>
@@ -13,7 +13,7 @@ namespace {
 
 namespace host = cuda::host;
 
-/// The parameter is rounded as parameters are everywhere else, ties to even; the remainder is that of ties away.
+/// The parameter is rounded to nearest, ties to even; the remainder assumes ties away.
 void split_to_even(const Exec& exec, SplitRule rule, Span<const float> master, Span<bf16> param,
                    Span<std::uint16_t> remainder) {
   host::split_master(exec, rule, master, param, remainder);
@@ -31,7 +31,7 @@ void remainder_lost(const Exec& exec, SplitRule rule, Span<const bf16> param,
   }
 }
 
-/// The remainder is put behind the parameter; that this may have been rounded up is not taken back.
+/// The remainder is appended to the parameter without undoing a rounding up of the parameter.
 void rounding_kept(const Exec& exec, SplitRule rule, Span<const bf16> param,
                    Span<const std::uint16_t> remainder, Span<float> master) {
   host::join_master(exec, rule, param, remainder, master);

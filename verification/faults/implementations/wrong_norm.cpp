@@ -1,4 +1,4 @@
-// Norms and clipping as they were wrong in public: phases norm and clip written anew.
+// Wrong norms and clipping from public bugs: replaced phases norm and clip.
 
 #include <cmath>
 
@@ -17,7 +17,7 @@ class WrongNorm : public HostStep {
   using HostStep::HostStep;
 
  protected:
-  /// The norm over `comm` and `tp` of all elements this rank has, or of those it counts.
+  /// The norm over `comm` and `tp` of all elements of this rank, or of those it counts.
   void take_norm(Communicator* comm, Communicator* tp, bool every_element) {
     pieces_.sum_joined<cuda::GlobalNorm::Parts>(
         setup_.exec,
@@ -33,25 +33,25 @@ class WrongNorm : public HostStep {
   }
 };
 
-/// In stage 0 every rank has counted every element, and the sum over ranks is taken all the same.
+/// In stage 0 every rank has counted every element, and the sum over ranks is still taken.
 class CountedPerRank final : public WrongNorm {
   using WrongNorm::WrongNorm;
   void norm() override { take_norm(setup_.comm, setup_.tp, false); }
 };
 
-/// The instances' squares are added, although each has counted all elements.
+/// The instances' squares are added, although each instance has counted all elements.
 class AddedOverInstances final : public WrongNorm {
   using WrongNorm::WrongNorm;
   void norm() override { take_norm(setup_.comm, setup_.replicas, false); }
 };
 
-/// Every TP rank counts what all of them have.
+/// Every TP rank counts the replicated tensors.
 class ReplicaAsShard final : public WrongNorm {
   using WrongNorm::WrongNorm;
   void norm() override { take_norm(setup_.comm, setup_.tp, true); }
 };
 
-/// The last rank takes part in the sum and goes on with its own.
+/// The last rank takes part in the sum but uses its own.
 class OwnNorm final : public WrongNorm {
   using WrongNorm::WrongNorm;
   void norm() override {
@@ -62,7 +62,7 @@ class OwnNorm final : public WrongNorm {
   }
 };
 
-/// The infinity norm goes through the formula of the others: to the power 1 / inf.
+/// The infinity norm uses the formula of the others: to the power 1 / inf.
 class RootOfMaximum final : public WrongNorm {
   using WrongNorm::WrongNorm;
   void norm() override {
@@ -81,7 +81,7 @@ class Fp32Squares final : public WrongNorm {
   }
 };
 
-/// Gradients are believed to carry the loss scale still.
+/// Gradients are assumed to still carry the loss scale.
 class ScaledLimit final : public WrongNorm {
   using WrongNorm::WrongNorm;
   void clip() override {

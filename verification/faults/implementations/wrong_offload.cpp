@@ -17,7 +17,7 @@ using cuda::ChunkedHostStep;
 using cuda::ChunkFile;
 using cuda::FileState;
 
-/// A chunk is written back once more, from a slot that has left already.
+/// A chunk is written back once more, from a slot that was already reused.
 class WrittenTwice final : public FileState {
   using FileState::FileState;
   void leave(std::int64_t chunk, ChunkFile::Slot& slot) override {
@@ -26,7 +26,7 @@ class WrittenTwice final : public FileState {
   }
 };
 
-/// A chunk is read ahead before it was last written back, and the slot says that it is the new one.
+/// A chunk is read ahead before it was last written back, and the slot is marked as current.
 class ReadTooFarAhead final : public FileState {
  public:
   ReadTooFarAhead(const OptimizerSetup& setup, const cuda::StateSplit& split)
@@ -61,7 +61,7 @@ class ReadTooFarAhead final : public FileState {
   std::vector<Versions> kept_;  // [chunks]
 };
 
-/// Whoever writes a chunk back knows of masters alone: moments stay in the file as they were.
+/// Only masters are written back: the file keeps the old moments.
 class MastersAlone final : public FileState {
  public:
   MastersAlone(const OptimizerSetup& setup, const cuda::StateSplit& split)
@@ -76,7 +76,7 @@ class MastersAlone final : public FileState {
   }
   void leave(std::int64_t chunk, ChunkFile::Slot& slot) override {
     const std::vector<std::byte>& before =
-        arrived_[static_cast<std::size_t>(chunk)];  // empty: it is being filled
+        arrived_[static_cast<std::size_t>(chunk)];  // empty: not filled yet
     const std::int64_t numel = split_.chunks()[static_cast<std::size_t>(chunk)].numel;
     const TensorView master = slot.memory.part(0, numel, numel)[BufferId::master];
     auto* const bytes = static_cast<std::byte*>(master.data);
@@ -89,7 +89,7 @@ class MastersAlone final : public FileState {
   std::vector<std::vector<std::byte>> arrived_;  // [chunks]
 };
 
-/// Chunks are counted in full ones: the remainder is filled once, and never written back.
+/// Only full chunks are counted: the remainder is filled once, and never written back.
 class RemainderStays final : public FileState {
  public:
   RemainderStays(const OptimizerSetup& setup, const cuda::StateSplit& split)
@@ -106,7 +106,8 @@ class RemainderStays final : public FileState {
   std::vector<char> filled_;  // [chunks]
 };
 
-/// The host's copy of a gradient stays where no new one comes, and every tensor that has a copy is updated with it.
+/// The host's copy of a gradient stays if no new one arrives, and every tensor that has a copy is
+/// updated with it.
 class GradOfLastStep final : public ChunkedHostStep {
   using ChunkedHostStep::ChunkedHostStep;
 
@@ -128,7 +129,7 @@ class GradOfLastStep final : public ChunkedHostStep {
     cuda::update_by_rule(ops_, exec, setup_.hyper, steps_.scalars(piece), kept->second,
                          state_of(piece));
   }
-  /// Tensors come one by one, on one thread.
+  /// Tensors are handled one at a time, on one thread.
   void update_pieces() override {
     Exec serial = setup_.exec;
     serial.num_threads = 1;

@@ -1,5 +1,5 @@
-// Operations beside the step, each with one thing wrong: whole functions with the contract's signatures. What is not
-// wrong, views that do not fit included, is left to production.
+// Operations outside the step, each with one fault: whole functions with the contract's signatures.
+// Correct parts, including views that do not fit, call production.
 
 #include <algorithm>
 #include <cmath>

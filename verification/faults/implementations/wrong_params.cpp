@@ -1,4 +1,4 @@
-// Parameters made from masters as it was wrong in public: casts, draws and the fused pass written anew.
+// Wrong parameters from masters, from public bugs: replaced casts, draws and fused pass.
 
 #include <cstring>
 
@@ -27,7 +27,7 @@ class NoMaster final : public HostStep {
   }
 };
 
-/// Random words are numbered on each TP rank by itself.
+/// Each TP rank numbers its random words from zero.
 class LocalDraws final : public HostStep {
   using HostStep::HostStep;
   RoundingDraw draw(const Piece& piece, std::uint64_t updates_ahead) const override {
@@ -36,7 +36,7 @@ class LocalDraws final : public HostStep {
   }
 };
 
-/// The fused pass, without the coefficient that clips.
+/// The fused pass, without the clip coefficient.
 class FusedUnclipped final : public HostStep {
   using HostStep::HostStep;
   void update_fused() override {
@@ -50,7 +50,7 @@ class FusedUnclipped final : public HostStep {
   }
 };
 
-/// The fused pass stores the parameter before it has added the update to the master.
+/// The fused pass stores the parameter before it adds the update to the master.
 class FusedCastsFirst final : public HostStep {
   using HostStep::HostStep;
   void update_fused() override {

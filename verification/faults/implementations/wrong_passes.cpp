@@ -1,4 +1,4 @@
-// The other passes over elements as they were wrong in public: unscale, norm, cast.
+// Other wrong passes over elements from public bugs: unscale, norm, cast.
 
 #include <bit>
 
@@ -13,13 +13,13 @@ bool unscaled_twice(const Exec& exec, float inv_scale, Span<const float> grad_su
   return cuda::host::unscale(exec, inv_scale * inv_scale, grad_sum, grad);
 }
 
-/// Nobody looks whether the elements are finite.
+/// The elements are not checked for finite values.
 bool overflow_unseen(const Exec&, float inv_scale, Span<const float> grad_sum, Span<float> grad) {
   for (std::size_t i = 0; i < grad.size(); ++i) grad[i] = inv_scale * grad_sum[i];
   return false;
 }
 
-/// Short tensors go through a fallback, and through the main path as well.
+/// Short tensors are added by a fallback and again by the main path.
 void short_ones_twice(const Exec& exec, Span<const float> grad, NormLimbs& limbs) {
   if (numel(grad) < norm_chunk_numel) cuda::host::grad_norm_accumulate(exec, grad, limbs);
   cuda::host::grad_norm_accumulate(exec, grad, limbs);
@@ -27,7 +27,7 @@ void short_ones_twice(const Exec& exec, Span<const float> grad, NormLimbs& limbs
 
 std::size_t vectors(std::size_t numel) { return numel / 16 * 16; }
 
-/// Full vectors are converted and never stored.
+/// Full vectors are converted but never stored.
 void body_not_stored(const Exec& exec, Span<const float> source, Span<fp16> target) {
   const std::size_t body = vectors(source.size());
   cuda::host::cast_to_fp16(exec, source.subspan(body), target.subspan(body));

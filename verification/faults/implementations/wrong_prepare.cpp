@@ -1,4 +1,4 @@
-// Scalars of a step as they were wrong in public: phase prepare written anew.
+// Wrong scalars of a step from public bugs: replaced phase prepare.
 
 #include <cmath>
 
@@ -12,12 +12,12 @@ namespace {
 
 using cuda::HostStep;
 
-/// Everything a program may take for the scalars of the next step.
+/// Inputs of the scalars of the next step that a fault may change.
 struct Belief {
   ParamGroups groups;
   std::int64_t scheduled = 1;  ///< step of the schedules
   std::int64_t divisor = 1;
-  bool one_counter = false;  ///< tensors have no counts of their own
+  bool one_counter = false;  ///< tensors share one count
 };
 
 class WrongPrepare final : public HostStep {
@@ -106,7 +106,7 @@ class RunningPower final : public HostStep {
   }
 };
 
-/// Nobody clears the flag of the step before.
+/// The flag of the step before is not cleared.
 class FlagStays final : public HostStep {
  public:
   using HostStep::HostStep;

@@ -1,4 +1,4 @@
-// Sums of gradients as they were wrong in public: phase reduce written anew.
+// Wrong gradient sums from public bugs: replaced phase reduce.
 
 #include <algorithm>
 #include <utility>
@@ -12,14 +12,14 @@ namespace {
 
 using cuda::ProductionOptimizer;
 
-/// Tells which tensors have a gradient.
+/// Finds the tensors that have a gradient.
 class ToldStep final : public cuda::HostStep {
  public:
   using HostStep::HostStep;
   bool updated(const Piece& piece) const { return steps_.updated(piece); }
 };
 
-/// Gathers all leaves and adds them up as it likes.
+/// Gathers all micro-batch gradients and adds them with a wrong sum.
 class WrongSum : public ProductionOptimizer {
  public:
   WrongSum(const FaultContext& context, Sum* sum)
@@ -69,7 +69,8 @@ class TpPartsLast final : public WrongSum {
   }
 };
 
-/// The reduction runs before the last micro-batch has arrived, so that one counts in the next step.
+/// The reduction runs before the last micro-batch has arrived, so that its gradient counts in the
+/// next step.
 class LeakingBoundary final : public ProductionOptimizer {
  public:
   explicit LeakingBoundary(const FaultContext& context)
@@ -90,7 +91,7 @@ class LeakingBoundary final : public ProductionOptimizer {
   Values late_;
 };
 
-/// A bucket with a parameter that has no gradient is left out.
+/// A bucket with a parameter that has no gradient is skipped.
 class IdleBucketKept final : public WrongSum {
  public:
   explicit IdleBucketKept(const FaultContext& context) : WrongSum(context, canonical_sum) {}
@@ -110,7 +111,7 @@ class IdleBucketKept final : public WrongSum {
   }
 };
 
-/// A tensor without a gradient is not written: its sum is the one of the step before, as it was then.
+/// A tensor without a gradient is not written: its sum stays that of the step before.
 class StaleSum final : public WrongSum {
  public:
   explicit StaleSum(const FaultContext& context) : WrongSum(context, canonical_sum) {}

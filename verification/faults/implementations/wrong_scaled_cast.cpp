@@ -1,4 +1,5 @@
-// Phase cast of 8-bit parameters as it can be wrong: which scale codes are made with, and when a history moves on.
+// Faults of phase cast of 8-bit parameters: the scale of the codes, and the time at which a history
+// advances.
 
 #include <algorithm>
 #include <cstdint>
@@ -15,7 +16,7 @@ namespace {
 
 using cuda::HostStep;
 
-/// Knows the scales of its shard.
+/// Stores the scales of its shard.
 class ScaledStep : public HostStep {
  public:
   ScaledStep(cuda::RankShard& shard, bool fused, const cuda::KernelTable& ops)
@@ -26,12 +27,12 @@ class ScaledStep : public HostStep {
     return {values.begin(), values.end()};
   }
 
-  /// The codes of what took part in the step, by these scales. scale: [num_blocks] of all tensors.
+  /// The codes of the tensors in the step, by these scales. scale: [num_blocks] of all tensors.
   void make_codes(Span<const float> scale) {
     setup_.param_dtype == DType::e5m2 ? make_codes_of<e5m2>(scale) : make_codes_of<e4m3>(scale);
   }
 
-  /// Scales of the histories, which move on, of tensors that take_part(tensor).
+  /// Scales from the histories, which advance, of tensors with take_part(tensor).
   template <class TakesPart>
   void make_delayed_scales(Span<std::uint32_t> history, const TakesPart& takes_part) {
     const auto slots = static_cast<std::size_t>(scales_.slots());
@@ -61,7 +62,7 @@ class ScaledStep : public HostStep {
   }
 };
 
-/// Whoever quantizes has the pointer to the scales of the step before.
+/// Quantization uses the pointer to the scales of the step before.
 class LastScale final : public ScaledStep {
   using ScaledStep::ScaledStep;
   void cast() override {
@@ -71,7 +72,7 @@ class LastScale final : public ScaledStep {
   }
 };
 
-/// What codes are read with was made when the state was loaded.
+/// The inverse scales are those of the loaded state.
 class InverseStays final : public ScaledStep {
   using ScaledStep::ScaledStep;
   void cast() override {
@@ -81,7 +82,7 @@ class InverseStays final : public ScaledStep {
   }
 };
 
-/// Histories of all tensors move on, whether a tensor was used or not.
+/// Histories of all tensors advance, whether a tensor had a gradient or not.
 class IdleHistoryMoves final : public ScaledStep {
   using ScaledStep::ScaledStep;
   void cast() override {
@@ -91,7 +92,7 @@ class IdleHistoryMoves final : public ScaledStep {
   }
 };
 
-/// The amax of this step is in the history when the scale of this step is made.
+/// The amax of this step enters the history before the scale of this step is computed.
 class AmaxTooEarly final : public ScaledStep {
   using ScaledStep::ScaledStep;
   void cast() override {
@@ -105,9 +106,9 @@ class AmaxTooEarly final : public ScaledStep {
 void require_scales(std::string_view fault, const OptimizerSetup& setup, bool history) {
   ZP_CHECK(has_scales(setup.param_dtype) && (!history || keeps_history(setup.scaling)),
            ErrorCode::unavailable,
-           "the fault '" + std::string(fault) + "' was to be planted without " +
+           "the fault '" + std::string(fault) + "' cannot be planted without " +
                (history ? "histories of amaxes" : "scales of parameters"),
-           "there is none that could be wrong",
+           "it changes them",
            history ? "run it with the recipe fp8-delayed"
                    : "run it with 8-bit parameters, as in fp8-current");
 }

@@ -1,4 +1,4 @@
-// Scales of 8-bit parameters, and codes by them, as they can be wrong: implementations of R22.
+// Scales of 8-bit parameters, and codes by them, with faults: implementations of R22.
 
 #include <algorithm>
 #include <array>
@@ -14,7 +14,7 @@ namespace {
 
 namespace host = cuda::host;
 
-/// Whatever has scales is scaled for the format of the forward pass.
+/// Every tensor is scaled for the format of the forward pass.
 void scale_of_other_format(const Exec& exec, const CurrentScaling& options,
                            Span<const std::uint32_t> amax, Span<float> scale,
                            Span<float> scale_inv) {
@@ -23,7 +23,7 @@ void scale_of_other_format(const Exec& exec, const CurrentScaling& options,
   host::current_scales(exec, forward, amax, scale, scale_inv);
 }
 
-// What is rounded to the format has been rounded to bf16 before, though nobody asked for that.
+// Values are rounded to bf16 before they are rounded to the format.
 void cast_twice(const Exec& exec, const BlockQuantization& options, std::int64_t first,
                 Span<const float> values, Span<const float> scale, Span<e4m3> target) {
   BlockQuantization through = options;
@@ -38,7 +38,7 @@ void cast_twice_e5m2(const Exec& exec, const BlockQuantization& options, std::in
   host::block_quantize_e5m2(exec, through, first, values, scale, target);
 }
 
-/// The scale behind that of a block; the last one has none behind it.
+/// The scale after that of a block; the last block uses its own.
 std::vector<float> one_further(Span<const float> scale) {
   std::vector<float> next(scale.begin(), scale.end());
   if (!next.empty()) std::copy(scale.begin() + 1, scale.end(), next.begin());
@@ -66,8 +66,8 @@ const std::array<float, 127>& magnitudes_of_e4m3() {
   return all;
 }
 
-/// The search for a code goes down its branches to the largest magnitude that is not above the value, and ends there:
-/// the branch that compares with the middle of two codes is missing.
+/// The search for a code descends to the largest magnitude that is not above the value, and ends
+/// there: the branch that compares with the middle of two codes is missing.
 void code_one_branch_short(const Exec& exec, const BlockQuantization& options, std::int64_t first,
                            Span<const float> values, Span<const float> scale, Span<e4m3> target) {
   host::block_quantize_e4m3(exec, options, first, values, scale, target);
@@ -81,7 +81,7 @@ void code_one_branch_short(const Exec& exec, const BlockQuantization& options, s
     const float y = value * scale[static_cast<std::size_t>(block)];
     const std::uint32_t bits = std::bit_cast<std::uint32_t>(y);
     const float magnitude = std::bit_cast<float>(bits & 0x7FFFFFFFU);
-    if (!(magnitude < magnitudes_of_e4m3().back())) continue;  // saturated, or no number
+    if (!(magnitude < magnitudes_of_e4m3().back())) continue;  // saturated, or NaN
     const auto above = std::ranges::upper_bound(magnitudes_of_e4m3(), magnitude);
     const auto code = static_cast<std::uint32_t>(above - magnitudes_of_e4m3().begin()) - 1U;
     target[i].bits = static_cast<std::uint8_t>((bits >> 31 << 7) | code);

@@ -1,4 +1,4 @@
-// Updates of SGD as they were wrong in public.
+// Wrong updates of SGD from public bugs.
 
 #include <cmath>
 
@@ -28,7 +28,7 @@ void dampened_first(const Exec&, const SgdOptions& options, const StepScalars& c
   }
 }
 
-/// The compiler contracts the last line to one instruction with one rounding.
+/// The compiler contracts the last line to one fused multiply-add.
 void contracted(const Exec&, const SgdOptions& options, const StepScalars& c,
                 Span<const float> grad, Span<float> master, Span<float> momentum_buffer) {
   for (std::size_t i = 0; i < grad.size(); ++i) {

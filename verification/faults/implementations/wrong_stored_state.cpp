@@ -1,4 +1,5 @@
-// State and master in fewer bits as they can be wrong (R25): phase update written anew, a tensor's piece at a time.
+// Faults of state and master in fewer bits (R25): replaced phase update, one piece of a tensor at a
+// time.
 
 #include <algorithm>
 #include <array>
@@ -22,8 +23,8 @@ using cuda::HostStep;
 using cuda::state_buffers;
 namespace host = cuda::host;
 
-/// Reads what is stored, updates it, and stores it with scales of its own. Right as it is: a derived class changes one
-/// thing.
+/// Reads the stored values, updates them, and stores them with its own scales. Correct as it is: a
+/// derived class changes one part.
 class StoredUpdate : public HostStep {
  public:
   using HostStep::HostStep;
@@ -50,13 +51,13 @@ class StoredUpdate : public HostStep {
 
   /// Whether a tensor is read, and stored again.
   virtual bool is_read(const Piece& piece) const { return steps_.updated(piece); }
-  /// scale_inv that the codes of a block are read with.
+  /// scale_inv used to read the codes of a block.
   virtual float scale_inv(std::size_t buffer, const Piece& of_block) const {
     return state_.scale(buffer, block_of(of_block));
   }
-  /// What a code stands for, before it is multiplied.
+  /// The value of a code, before it is multiplied by the scale.
   virtual float meaning(float code) const { return code; }
-  /// The scale that a block is stored with.
+  /// The scale used to store a block.
   virtual float new_scale(std::size_t buffer, const Piece& /*of_block*/, std::uint32_t amax) const {
     if (amax == 0 || amax >= infinite) return 1;
     return std::min(largest_of(state_.format(buffer)) / std::bit_cast<float>(amax),
@@ -70,7 +71,7 @@ class StoredUpdate : public HostStep {
  private:
   static constexpr std::uint32_t infinite = 0x7F800000U;
 
-  /// The fp32 values of a piece; of a buffer that is not kept, none.
+  /// The fp32 values of a piece; empty for a buffer that is not kept.
   struct Values {
     Piece piece;
     std::vector<float> master;
@@ -214,7 +215,7 @@ class StoredUpdate : public HostStep {
   }
 };
 
-/// Codes of a block are read with the scale of the one behind it in its tensor.
+/// Codes of a block are read with the scale of the next block of its tensor.
 class NeighboursScale final : public StoredUpdate {
   using StoredUpdate::StoredUpdate;
   float scale_inv(std::size_t buffer, const Piece& of_block) const override {
@@ -228,7 +229,7 @@ class NeighboursScale final : public StoredUpdate {
   }
 };
 
-/// The code book has no zero: its smallest codes stand for plus and minus half a step.
+/// The code book has no zero: its smallest codes mean plus and minus half a step.
 class NoZero final : public StoredUpdate {
   using StoredUpdate::StoredUpdate;
   float meaning(float code) const override {
@@ -237,13 +238,13 @@ class NoZero final : public StoredUpdate {
   }
 };
 
-/// Tensors that rest are read and stored again like the others.
+/// Tensors without a gradient are read and stored again like the others.
 class RestingStoredAgain final : public StoredUpdate {
   using StoredUpdate::StoredUpdate;
   bool is_read(const Piece& /*piece*/) const override { return true; }
 };
 
-/// A block is stored with the scale that it was read with.
+/// A block is stored with its old scale.
 class LastScale final : public StoredUpdate {
   using StoredUpdate::StoredUpdate;
   float new_scale(std::size_t buffer, const Piece& of_block,
@@ -252,7 +253,7 @@ class LastScale final : public StoredUpdate {
   }
 };
 
-/// The update draws the words of the update before it.
+/// The update uses the random words of the update before it.
 class LastDraw final : public HostStep {
  public:
   using HostStep::HostStep;
@@ -279,9 +280,9 @@ cuda::MakeLocalStep wrong_stored_state(std::string_view fault, const FaultContex
     if (row.fault != fault) continue;
     ZP_CHECK(
         !context.setup.state_formats.plain(), ErrorCode::unavailable,
-        "the fault '" + std::string(fault) + "' was to be planted in state that is kept in fp32",
-        "there is no other format that could be wrong",
-        "run it with one, as in --recipe adamw+exp_avg_dtype:e4m3");
+        "the fault '" + std::string(fault) + "' cannot be planted in state that is kept in fp32",
+        "it changes the format of the state",
+        "run it with a smaller format, as in --recipe adamw+exp_avg_dtype:e4m3");
     return row.make(context);
   }
   return nullptr;

@@ -120,7 +120,8 @@ Values sum_of_parts_last(Leaves& leaves, const OptimizerSetup& setup) {
 
 Values sum_of_reused_node(Leaves& leaves, const OptimizerSetup& setup) {
   for (const std::vector<std::int64_t>& of_rank : leaves.rank_leaves) {
-    // The third leaf of a rank finds no partner, and so the memory of the node that the first two made.
+    // The third gradient of a rank has no partner yet and reuses the memory of the node of the
+    // first two.
     if (of_rank.size() < 3) continue;
     Values& third = leaves.of[static_cast<std::size_t>(of_rank[2])];
     leaves.of[static_cast<std::size_t>(of_rank[0])] = third;

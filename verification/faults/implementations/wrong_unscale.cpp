@@ -1,4 +1,4 @@
-// Loss scaling and skipping as they were wrong in public: phase unscale written anew.
+// Wrong loss scaling and skipping from public bugs: replaced phase unscale.
 
 #include <algorithm>
 
@@ -10,7 +10,7 @@ namespace {
 
 using cuda::HostStep;
 
-/// The hysteresis counter only ever goes down.
+/// The hysteresis counter only decreases.
 class HysteresisNotRefilled final : public HostStep {
   using HostStep::HostStep;
   void unscale() override {
@@ -20,7 +20,7 @@ class HysteresisNotRefilled final : public HostStep {
   }
 };
 
-/// The step is counted before anybody asks whether it takes place.
+/// The step is counted before the decision to skip it.
 class CountedOnSkip final : public HostStep {
   using HostStep::HostStep;
   void unscale() override {
@@ -29,7 +29,7 @@ class CountedOnSkip final : public HostStep {
   }
 };
 
-/// What the step before left is reported again.
+/// The norm of the step before is reported again.
 class SkipKeepsNorm final : public HostStep {
   using HostStep::HostStep;
   void unscale() override {
@@ -42,7 +42,7 @@ class SkipKeepsNorm final : public HostStep {
   }
 };
 
-/// The flag is set and nobody reads it.
+/// The flag is set but not used.
 class SkipIgnored final : public HostStep {
  public:
   using HostStep::HostStep;

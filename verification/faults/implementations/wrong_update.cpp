@@ -1,4 +1,5 @@
-// Updates as they were wrong in public: which elements, from what, counted how. Phase update written anew.
+// Wrong updates from public bugs, in the choice of elements, inputs and counts: replaced phase
+// update.
 
 #include <algorithm>
 #include <vector>
@@ -19,7 +20,7 @@ class WrongUpdate : public HostStep {
   using HostStep::HostStep;
 
  protected:
-  /// Tensor by tensor, as the optimizers went that had these bugs.
+  /// Tensor by tensor, like the optimizers with these bugs.
   void update_pieces() override {
     pieces_.run(setup_.exec, [&](const Exec& exec, const Piece& piece) {
       if (steps_.updated(piece)) update_piece(exec, piece);
@@ -37,7 +38,7 @@ class UnpaddedCount final : public WrongUpdate {
   }
 };
 
-/// Of rows that do not divide by the world, a rank updates as many as if none were left over.
+/// If the rows do not divide by the world size, a rank updates only the rounded-down number.
 class UnevenRowsDropped final : public WrongUpdate {
   using WrongUpdate::WrongUpdate;
   void update_piece(const Exec& exec, const Piece& piece) override {
@@ -53,7 +54,8 @@ class UnevenRowsDropped final : public WrongUpdate {
   }
 };
 
-/// A launch per tensor, the last one issued by the last tensor of the model: lost where that one is empty here.
+/// A launch per tensor, the last one issued by the last tensor of the model: lost if that tensor is
+/// empty on this rank.
 class EmptyTailDropsLaunch final : public WrongUpdate {
   using WrongUpdate::WrongUpdate;
   void update_piece(const Exec& exec, const Piece& piece) override {
@@ -76,7 +78,7 @@ class CounterOfSubgroups final : public WrongUpdate {
   }
 };
 
-/// Gradients are contiguous in the other order of dimensions.
+/// Gradients are contiguous in the opposite order of dimensions.
 class TransposedGrads final : public WrongUpdate {
   using WrongUpdate::WrongUpdate;
   void update_piece(const Exec& exec, const Piece& piece) override {
@@ -95,7 +97,7 @@ class TransposedGrads final : public WrongUpdate {
   }
 };
 
-/// A rank that owns nothing returns before it has counted the step.
+/// A rank that owns nothing returns before it counts the step.
 class EmptyRankReturns final : public WrongUpdate {
   using WrongUpdate::WrongUpdate;
   void update_pieces() override {
@@ -113,7 +115,7 @@ class CountedTwice final : public WrongUpdate {
   }
 };
 
-/// The shard is counted in vectors, one more than there are.
+/// The shard is counted in vectors, one vector too many.
 class OneVectorMore final : public WrongUpdate {
   using WrongUpdate::WrongUpdate;
   void update_pieces() override {

@@ -1,5 +1,5 @@
 #pragma once
-// The strong Wolfe search of R21 once more, with a place for a mistake.
+// Second implementation of the strong Wolfe search of R21, with a switch for each fault.
 
 #include <cstddef>
 #include <cstdint>
@@ -27,7 +27,7 @@ struct WolfeSettings {
   WolfeMistake mistake = WolfeMistake::none;
 };
 
-/// The trial that is taken, or the start. evaluate(t) makes the next one.
+/// The accepted trial, or the start. evaluate(t) computes the next one.
 WolfeTrial wrong_wolfe(const WolfeTrial& start, double t, const WolfeSettings& settings,
                        const std::function<WolfeTrial(double t)>& evaluate);
 

@@ -1,6 +1,6 @@
 #pragma once
-// What a planted optimizer stands on, and who makes it wrong. Each maker knows the faults of one kind and returns
-// whether (or what) it has planted.
+// Context of a planted optimizer, and the functions that plant. Each function handles the faults of
+// one kind and returns whether (or what) it has planted.
 
 #include <functional>
 #include <memory>
@@ -31,11 +31,12 @@ struct FaultContext {
 bool set_up_wrongly(std::string_view fault, FaultContext& context);
 bool connect_wrongly(std::string_view fault, FaultContext& context);
 
-/// The optimizer with other states, gradients or buffers around it; null if the fault is none of those.
+/// The optimizer wrapped with wrong states, gradients or buffers; null if the fault is none of
+/// those.
 std::unique_ptr<DistributedOptimizer> surround(std::string_view fault, const FaultContext& context,
                                                std::unique_ptr<DistributedOptimizer>& inner);
 
-/// The optimizer, which saves or loads another state than it has or is given; null if the fault is none of those.
+/// An optimizer that saves or loads a wrong state; null if the fault is none of those.
 std::unique_ptr<DistributedOptimizer> wrong_checkpoint(
     std::string_view fault, const FaultContext& context,
     std::unique_ptr<DistributedOptimizer>& inner);
@@ -44,24 +45,25 @@ std::unique_ptr<DistributedOptimizer> wrong_checkpoint(
 std::unique_ptr<DistributedOptimizer> wrong_layers(std::string_view fault,
                                                    const FaultContext& context);
 
-/// Production on a device, one of its steps, streams or waits written anew; null if the fault is none of those.
+/// Production on a device with a replaced step, stream or wait; null if the fault is none of those.
 std::unique_ptr<DistributedOptimizer> wrong_device(std::string_view fault,
                                                    const FaultContext& context);
 
-// Wrong implementations of operations, in the table that is passed.
+// Wrong implementations of operations, written into the passed table.
 bool put_wrong_adam(std::string_view fault, cuda::KernelTable& ops);
 bool put_wrong_sgd(std::string_view fault, cuda::KernelTable& ops);
 bool put_wrong_lion(std::string_view fault, cuda::KernelTable& ops);
 bool put_wrong_passes(std::string_view fault, cuda::KernelTable& ops);
 bool put_wrong_scales(std::string_view fault, cuda::KernelTable& ops);
 
-// A wrong implementation of an operation beside the step: of a model, of a calibration, of a split master; empty if the fault is
-// in another one.
+// A wrong implementation of an operation outside the step: of a model, a calibration or a split
+// master; empty if the fault is none of those.
 std::function<void(OpCall&)> wrong_operation(std::string_view fault, std::string_view operation);
 std::function<void(OpCall&)> wrong_calibration(std::string_view fault, std::string_view operation);
 std::function<void(OpCall&)> wrong_master_split(std::string_view fault, std::string_view operation);
 
-// Wrong implementations of phases: production, or its step, with one phase written anew; null if the fault is in another phase.
+// Wrong implementations of phases: production, or its step, with one replaced phase; null if the
+// fault is in another phase.
 std::unique_ptr<DistributedOptimizer> wrong_reduce(std::string_view fault,
                                                    const FaultContext& context);
 std::unique_ptr<DistributedOptimizer> wrong_gather(std::string_view fault,
@@ -77,7 +79,8 @@ cuda::MakeLocalStep wrong_params(std::string_view fault, const FaultContext& con
 cuda::MakeLocalStep wrong_scaled_cast(std::string_view fault, const FaultContext& context);
 cuda::MakeLocalStep wrong_stored_state(std::string_view fault, const FaultContext& context);
 
-/// Makes steps of a class, HostStep or one of its kind. args go to the constructor, after what HostStep takes.
+/// Returns steps of a class, HostStep or a derived class. args are passed to the constructor, after
+/// those of HostStep.
 template <class Step, class... Args>
 cuda::MakeLocalStep step_of(const FaultContext& context, const Args&... args) {
   return [&context, args...](cuda::RankShard& shard) {

@@ -1,4 +1,4 @@
-// Plants a fault where its kind says.
+// Plants a fault according to its kind.
 
 #include <algorithm>
 #include <string>
@@ -19,37 +19,37 @@ const Fault& known(std::string_view id) {
   const auto fault = std::ranges::find(fault_catalogue(), id, &Fault::id);
   ZP_CHECK(fault != fault_catalogue().end(), ErrorCode::internal,
            "the fault '" + std::string(id) + "' is not in the catalogue",
-           "nobody knows where it is found", "add it to verification/faults/catalogue.cpp");
+           "only listed faults have a case", "add it to verification/faults/catalogue.cpp");
   return *fault;
 }
 
 void require_planted(bool planted, const Fault& fault) {
   ZP_CHECK(planted, ErrorCode::internal,
-           "nothing plants the fault '" + std::string(fault.id) + "' as " +
+           "no code plants the fault '" + std::string(fault.id) + "' as " +
                std::string(name(fault.kind)),
-           "a right optimizer would be judged instead",
-           "plant it in verification/faults, or mend its kind");
+           "every kind has its own functions that plant",
+           "plant it in verification/faults, or correct its kind");
 }
 
 void require_place(const Fault& fault, Space space, bool fused) {
   ZP_CHECK(fault.kind != FaultKind::operation, ErrorCode::unavailable,
-           "the fault '" + std::string(fault.id) + "' was to be planted in a step",
+           "the fault '" + std::string(fault.id) + "' cannot be planted in a step",
            "it is in an operation that no step of an optimizer calls",
-           "use its case, which zeroproof explain names");
+           "use its case, which zeroproof explain prints");
   const bool for_device = fault.kind == FaultKind::device;
   ZP_CHECK(for_device || space == Space::host, ErrorCode::unavailable,
-           "the fault '" + std::string(fault.id) + "' was to be planted in a candidate on a device",
-           "wrong implementations are written for the host, and could not touch its buffers there",
+           "the fault '" + std::string(fault.id) + "' cannot be planted in a candidate on a device",
+           "wrong implementations run on the host and cannot access device buffers",
            "use --impl host or host-fused");
   ZP_CHECK(!for_device || (space == Space::device && fused), ErrorCode::unavailable,
            "the fault '" + std::string(fault.id) +
-               "' was to be planted in a candidate that enqueues no steps",
+               "' cannot be planted in a candidate that enqueues no steps",
            "it is one of streams, graphs and kernels, and needs the simulated device or a GPU",
            "use --impl device-fused --mode whole, or device-graph");
   if (for_device) cuda::device::require_device();
 }
 
-/// Keeps what the optimizer points to as long as the optimizer.
+/// Keeps the data that the optimizer points to as long as the optimizer.
 class Planted final : public WrappedOptimizer {
  public:
   Planted(std::unique_ptr<FaultContext> context, std::unique_ptr<DistributedOptimizer> inner)
@@ -109,7 +109,7 @@ std::unique_ptr<DistributedOptimizer> make(const Fault& fault, FaultContext& con
     case FaultKind::state:
     case FaultKind::gradients:
     case FaultKind::buffers:
-    case FaultKind::operation:  // require_place() has refused it
+    case FaultKind::operation:  // require_place() refuses it
       break;
   }
   std::unique_ptr<DistributedOptimizer> inner = production(context);

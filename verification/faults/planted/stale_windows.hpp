@@ -10,15 +10,15 @@
 
 namespace zeroproof::verification {
 
-/// Rank 0 sees what others wrote before the fence before the last one: what it finds who does not wait, made certain.
-/// Two fences of the group stand for each.
+/// Rank 0 reads the data of two fences ago: the effect of a missing wait, made deterministic. Two
+/// fences of the group replace each fence.
 class StaleWindow final : public SharedWindow {
  public:
   StaleWindow(std::unique_ptr<SharedWindow> inner, int rank, int world_size)
       : inner_(std::move(inner)), reads_early_(rank == 0) {
     for (int other = 0; other < world_size; ++other) {
       const Span<const std::byte> now = inner_->of(other);
-      seen_.emplace_back(now.size(), std::byte{0xFF});  // as memory is born
+      seen_.emplace_back(now.size(), std::byte{0xFF});  // as new memory is filled
       next_.emplace_back(now.size(), std::byte{0xFF});
     }
   }
@@ -44,7 +44,7 @@ class StaleWindow final : public SharedWindow {
   std::vector<std::vector<std::byte>> next_;
 };
 
-/// One of the windows of a group is read like that: the n-th that the ranks make.
+/// One window of a group is read that way: the n-th that the ranks create.
 class EarlyReader final : public WrappedCommunicator {
  public:
   EarlyReader(Communicator& inner, int which) : WrappedCommunicator(inner), which_(which) {}

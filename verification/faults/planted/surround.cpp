@@ -1,4 +1,4 @@
-// Production with something wrong around it: the state it loads, the gradients it reads, what it shows.
+// Production wrapped with wrong state, gradients or views.
 
 #include <algorithm>
 #include <utility>
@@ -10,10 +10,10 @@
 namespace zeroproof::verification {
 namespace {
 
-/// Loads another state than the saved one.
+/// Loads a state that differs from the saved one.
 class WrongState final : public WrappedOptimizer {
  public:
-  /// A saved state as it comes back; `values`: room for one buffer of it.
+  /// A saved state as it is loaded; `values`: memory for one buffer of it.
   using Change = void (*)(FullState& state, const OptimizerSetup& setup,
                           std::vector<float>& values);
 
@@ -45,7 +45,7 @@ void master_of_params(FullState& state, const OptimizerSetup& setup, std::vector
   state.master = values;
 }
 
-/// exp_avg by the position of the next tensor, where that is as long.
+/// exp_avg is found by the position of the next tensor, if that has the same length.
 void shifted(FullState& state, const OptimizerSetup& setup, std::vector<float>& values) {
   values.assign(state.exp_avg.begin(), state.exp_avg.end());
   const std::vector<TensorSlot>& tensors = setup.layout->tensors();
@@ -57,7 +57,7 @@ void shifted(FullState& state, const OptimizerSetup& setup, std::vector<float>& 
   state.exp_avg = values;
 }
 
-/// Passes every call on.
+/// Forwards every call.
 class WrappedGrads : public GradSource {
  public:
   explicit WrappedGrads(GradSource& inner) : inner_(inner) {}
@@ -86,7 +86,7 @@ class ComputedTwice final : public WrappedGrads {
   }
 };
 
-/// What is read is right; the caller's own is not, afterwards.
+/// The values read are correct; afterwards the caller's buffer is not.
 class Edited final : public WrappedGrads {
  public:
   using WrappedGrads::WrappedGrads;

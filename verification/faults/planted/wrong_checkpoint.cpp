@@ -1,4 +1,4 @@
-// Production that saves something else than it has, or goes on from something else than was saved.
+// Production that saves or loads a wrong checkpoint.
 
 #include <algorithm>
 #include <map>
@@ -16,7 +16,7 @@
 namespace zeroproof::verification {
 namespace {
 
-/// A saved state as it comes back.
+/// A saved state as it is loaded.
 class WrongSource final : public StateSource {
  public:
   WrongSource(std::string_view fault, const StateSource& inner, const OptimizerSetup& setup)
@@ -66,7 +66,7 @@ class WrongSource final : public StateSource {
     return static_cast<std::size_t>(setup_.layout->tensor_at(place));
   }
 
-  /// As many elements behind these as there are of them; from the tensor's start on, if it ends before.
+  /// Reads that many elements after these; from the tensor's start if it ends before.
   std::int64_t behind(std::int64_t begin, std::int64_t count) const {
     const TensorSlot& slot = setup_.layout->tensors()[tensor_of(begin)];
     return begin + 2 * count <= slot.begin + slot.numel ? begin + count : slot.begin;
@@ -116,7 +116,8 @@ class WrongLoad final : public WrappedOptimizer {
   const OptimizerSetup& setup_;
 };
 
-/// Loads tensors, and has scalars of the settings that it was made with: defaults, which the run does not have.
+/// Loads tensors, but keeps the scalars of its constructor's settings: defaults, which differ from
+/// the run's.
 class WrongScalars final : public WrappedOptimizer {
  public:
   WrongScalars(std::string_view fault, const OptimizerSetup& setup,
@@ -165,7 +166,7 @@ class WrongScalars final : public WrappedOptimizer {
   bool loaded_ = false;
 };
 
-/// Shows whoever saves another buffer than the one it has.
+/// Exposes a wrong buffer to the writer of the checkpoint.
 class WrongSave final : public WrappedOptimizer {
  public:
   WrongSave(std::string_view fault, const OptimizerSetup& setup,
@@ -215,7 +216,7 @@ class WrongSave final : public WrappedOptimizer {
     return {values, values + buffer.view.numel};
   }
 
-  /// Zeros where a tensor was not stepped by the last update: whoever saves goes over what was.
+  /// Zeros for tensors that the last update did not step, which the writer skips.
   std::vector<float> without_resting(const ExposedBuffer& master) const {
     std::vector<float> values = copied(master);
     std::vector<std::uint64_t> now;
@@ -230,7 +231,8 @@ class WrongSave final : public WrappedOptimizer {
     return values;
   }
 
-  /// What is kept is where the scales are; when the file is written, the next step has made them of the histories.
+  /// Saves a reference to the scales; when the file is written, the next step has recomputed them
+  /// from the histories.
   std::vector<float> scales_after_next_step(const std::vector<ExposedBuffer>& all) const {
     const auto of = [&](BufferId id) { return *std::ranges::find(all, id, &ExposedBuffer::id); };
     std::vector<float> scale = copied(of(BufferId::param_scale)), scale_inv(scale.size());
@@ -268,8 +270,9 @@ std::unique_ptr<DistributedOptimizer> wrong_checkpoint(
         fault != "resume-saves-scale-by-reference" ||
             (has_scales(context.setup.param_dtype) && keeps_history(context.setup.scaling)),
         ErrorCode::unavailable,
-        "the fault 'resume-saves-scale-by-reference' was to be planted without histories of amaxes",
-        "no scale that is saved is made by a later step", "run it with the recipe fp8-delayed");
+        "the fault 'resume-saves-scale-by-reference' cannot be planted without histories of amaxes",
+        "without a history no later step changes a saved scale",
+        "run it with the recipe fp8-delayed");
     return std::make_unique<WrongSave>(fault, context.setup, std::move(inner));
   }
   for (const std::string_view loads :

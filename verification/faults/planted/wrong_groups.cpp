@@ -9,7 +9,7 @@
 namespace zeroproof::verification {
 namespace {
 
-constexpr std::size_t line = 128;  // bytes that travel together
+constexpr std::size_t line = 128;  // bytes transferred together
 
 /// The first 128 bytes that the last rank receives in an all-gather have a bit flipped.
 class FlippedLine final : public WrappedCommunicator {
@@ -23,7 +23,8 @@ class FlippedLine final : public WrappedCommunicator {
   }
 };
 
-/// Of `calls` all-gathers of long messages the last one brings nothing: everybody keeps what was there before.
+/// Of `calls` all-gathers of long messages the last one transfers nothing: every rank keeps its old
+/// data.
 class LastOneLost final : public WrappedCommunicator {
  public:
   LastOneLost(Communicator& inner, std::size_t calls) : WrappedCommunicator(inner), calls_(calls) {}
@@ -57,16 +58,14 @@ bool connect_wrongly(std::string_view fault, FaultContext& context) {
   }
   if (fault == "found-inf-not-over-tp") {
     ZP_CHECK(setup.tp != nullptr, ErrorCode::unavailable,
-             "the fault 'found-inf-not-over-tp' was to be planted without TP",
-             "there is no group of TP ranks that could forget to tell each other",
-             "run it with TP ranks, as in --grid 1x2x1");
+             "the fault 'found-inf-not-over-tp' cannot be planted without TP",
+             "it omits a reduction over TP ranks", "run it with TP ranks, as in --grid 1x2x1");
     return put(setup.tp, std::make_unique<OwnWords>(*setup.tp, IntegerReduce::bitwise_or, 1));
   }
   if (fault == "amax-not-over-tp") {
     ZP_CHECK(setup.tp != nullptr, ErrorCode::unavailable,
-             "the fault 'amax-not-over-tp' was to be planted without TP",
-             "there is no group of TP ranks that could forget to join what they have",
-             "run it with TP ranks, as in --grid 1x2x1");
+             "the fault 'amax-not-over-tp' cannot be planted without TP",
+             "it omits a reduction over TP ranks", "run it with TP ranks, as in --grid 1x2x1");
     return put(setup.tp, std::make_unique<OwnMaxima>(*setup.tp));
   }
   if (fault == "state-amax-not-joined")
@@ -74,7 +73,8 @@ bool connect_wrongly(std::string_view fault, FaultContext& context) {
   if (fault == "transport-corrupts-a-line") {
     return put(setup.comm, std::make_unique<FlippedLine>(*setup.comm));
   }
-  // The optimizer asks first whether there is such memory, then for that of parameters, then for that of gradients.
+  // The optimizer first queries support, then requests the memory of parameters, then that of
+  // gradients.
   if (fault == "shard-read-before-its-fence")
     return put(setup.comm, std::make_unique<EarlyReader>(*setup.comm, 2));
   if (fault == "leaf-read-before-its-fence")

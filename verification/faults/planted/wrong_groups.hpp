@@ -1,5 +1,5 @@
 #pragma once
-// Groups of ranks in which something gets lost.
+// Groups of ranks in which data is lost.
 
 #include <cstddef>
 #include <memory>
@@ -10,7 +10,7 @@
 
 namespace zeroproof::verification {
 
-/// Passes every call on.
+/// Forwards every call.
 class WrappedCommunicator : public Communicator {
  public:
   explicit WrappedCommunicator(Communicator& inner) : inner_(inner) {}
@@ -46,7 +46,7 @@ class WrappedCommunicator : public Communicator {
   Communicator& inner_;
 };
 
-/// Largest words are not looked for: every rank goes on with its own.
+/// Largest words are not reduced: every rank uses its own.
 class OwnMaxima final : public WrappedCommunicator {
  public:
   using WrappedCommunicator::WrappedCommunicator;
@@ -56,7 +56,8 @@ class OwnMaxima final : public WrappedCommunicator {
   }
 };
 
-/// Reductions of one operation over so many words do not take place: every rank goes on with its own.
+/// Reductions of one operation over that many words do not take place: every rank uses its own
+/// values.
 class OwnWords final : public WrappedCommunicator {
  public:
   OwnWords(Communicator& inner, IntegerReduce op, std::size_t words)

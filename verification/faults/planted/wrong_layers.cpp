@@ -21,7 +21,7 @@ void poison(const TensorView& view) {
   if (view.numel > 0) std::memset(view.data, 0xFF, static_cast<std::size_t>(view.num_bytes()));
 }
 
-/// Production whose layered pass is put together by a derived class.
+/// Production whose layered pass is assembled by a derived class.
 class WrongLayers : public cuda::ProductionOptimizer {
  public:
   explicit WrongLayers(const FaultContext& context)
@@ -69,7 +69,7 @@ class StaleUnits final : public WrongLayers {
   GuardedBuffer old_;
 };
 
-/// The range next to a unit whose tensors have the same lengths, one after another: two layers of one shape.
+/// The range next to a unit whose tensors have the same lengths in order: two layers of one shape.
 /// The unit itself if there is none.
 FlatRange implementation_of(const FlatLayout& layout, const FlatRange& unit) {
   const std::vector<TensorSlot>& tensors = layout.tensors();
@@ -106,7 +106,7 @@ class SwappedUnits final : public WrongLayers, private cuda::UnitGatherer {
   using ProductionOptimizer::gather;
 };
 
-/// The unit that the passes share is given back when the forward pass ends.
+/// The unit that both passes share is freed when the forward pass ends.
 class ReadAfterRelease final : public WrongLayers,
                                private cuda::UnitGatherer,
                                private cuda::PlanRunner {
@@ -138,7 +138,7 @@ class ReadAfterRelease final : public WrongLayers,
   TensorView memory_;
 };
 
-/// Somebody else writes into a gradient before its reduction has read it.
+/// A gradient is overwritten before its reduction has read it.
 class ReusedInFlight final : public WrongLayers, private cuda::BucketSink {
  public:
   using WrongLayers::WrongLayers;
@@ -165,13 +165,13 @@ void reduce_early(StepPlan& plan) {
   if (ready < reduce) std::rotate(ready, reduce, reduce + 1);
 }
 
-/// The first reduction waits for nothing.
+/// The first reduction does not wait.
 void do_not_wait(StepPlan& plan) {
   const auto reduce = first_of(plan, OpKind::reduce);
   if (reduce != plan.ops.end()) reduce->waits.clear();
 }
 
-/// A plan of one's own, audited like production's.
+/// A custom plan, audited like production's.
 class WrongPlan final : public WrongLayers, private cuda::PlanRunner {
  public:
   WrongPlan(const FaultContext& context, void (*change)(StepPlan&))

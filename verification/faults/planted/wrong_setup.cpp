@@ -1,4 +1,4 @@
-// Settings as a rank believes them to be.
+// Wrong settings of a rank.
 
 #include <algorithm>
 
