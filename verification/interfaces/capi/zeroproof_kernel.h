@@ -9,8 +9,9 @@
  * memory, shuffles and atomics are CUDA's alone and do not compile for the simulated device. It is launched by
  * zeroproof_launch. The description's device_type is ZEROPROOF_DEVICE.
  *
- * On the simulated device nothing runs before zeroproof waits for the stream, device memory is out of the host's reach
- * (whoever touches it there dies of SIGSEGV), and the threads of a block start in an order that changes.
+ * On the simulated device nothing runs before zeroproof waits for the stream, the host cannot
+ * access device memory (an access dies of SIGSEGV), and the threads of a block start in a varying
+ * order.
  */
 #ifndef ZEROPROOF_KERNEL_H
 #define ZEROPROOF_KERNEL_H
@@ -40,7 +41,7 @@ int32_t zeroproof_launch(void (*kernel)(Parameters...), int32_t grid, int32_t bl
 
 #define ZEROPROOF_DEVICE ZEROPROOF_SIMULATED
 
-/* What build/zeroproof-sim has for the libraries it loads; elsewhere these are null, and no kernel is launched. */
+/* Provided by build/zeroproof-sim for the libraries it loads; elsewhere these are null, and no kernel is launched. */
 extern "C" {
 typedef struct zeroproof_index {
   unsigned x;
@@ -60,7 +61,7 @@ __attribute__((weak)) int32_t zeroproof_sim_enqueue(void* stream, int32_t grid, 
 #define blockDim (*zeroproof_sim_index(2))
 #define gridDim (*zeroproof_sim_index(3))
 
-/* The line is the caller's: a barrier in another line is another barrier. */
+/* The line is the caller's: a barrier in another line is a different barrier. */
 inline void __syncthreads(int32_t line = __builtin_LINE()) { zeroproof_sim_barrier(line); }
 
 /*

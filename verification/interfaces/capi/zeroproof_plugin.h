@@ -1,20 +1,22 @@
 /*
- * Kernels of your own under zeroproof's judge: a shared library with one exported function, in C99 or anything that can
- * speak it.
+ * User kernels under zeroproof's judge: a shared library with one exported function, in C99 or any
+ * language with a C interface.
  *
  *     zeroproof verify op --plugin ./libmine.so
  *
- * The library is loaded by a child process of zeroproof. Its operations are called with the same inputs as zeroproof's
- * own implementations, and every output is compared with the reference, as bits with one NaN value. What an operation has to
- * compute, operand by operand, says `zeroproof explain adamw_update`; all operations a library can have, their operands
- * and their settings, are listed in verification/interfaces/plugin/README.md.
+ * The library is loaded by a child process of zeroproof. Its operations are called with the same
+ * inputs as zeroproof's own implementations, and every output is compared with the reference, as
+ * bits with one NaN value. `zeroproof explain adamw_update` prints the specification of an
+ * operation, operand by operand; all operations a library can have, their operands and settings,
+ * are listed in verification/interfaces/plugin/README.md.
  *
- * The child process contains faults and honest mistakes: a crash, an endless loop, a write outside of a buffer becomes
- * a verdict, and the next case is not touched by it. It is no sandbox: the library runs with the rights of the user who
- * names it. Load only what you would run yourself.
+ * The child process contains faults and accidents: a crash, an endless loop, a write outside of a
+ * buffer becomes a verdict, and the next case is not affected. It is no sandbox: the library runs
+ * with the rights of the user. Load only libraries that you would run directly.
  *
- * Every structure may grow at its end in later versions, never change or lose a field; ZEROPROOF_PLUGIN_ABI is raised
- * when that does not suffice, and libraries of another version are refused.
+ * Every structure may grow at its end in later versions, never change or lose a field;
+ * ZEROPROOF_PLUGIN_ABI is raised if that is not enough, and libraries of another version are
+ * refused.
  */
 #ifndef ZEROPROOF_PLUGIN_H
 #define ZEROPROOF_PLUGIN_H
@@ -46,10 +48,10 @@ typedef struct zeroproof_dtype {
   uint16_t lanes; /* always 1 */
 } zeroproof_dtype;
 
-/* Laid out as DLTensor is. Memory belongs to zeroproof and is valid until the function returns. */
+/* The layout of DLTensor. Memory belongs to zeroproof and is valid until the function returns. */
 typedef struct zeroproof_tensor {
   void* data;          /* of element 0; aligned to an element, and often to no more */
-  int32_t device_type; /* what the library asks for: ZEROPROOF_CPU unless it says something else */
+  int32_t device_type; /* the library's device_type: ZEROPROOF_CPU by default */
   int32_t device_id;   /* 0 */
   int32_t ndim;        /* 1, or 2 where an element of the call has several values */
   zeroproof_dtype dtype;
@@ -58,7 +60,7 @@ typedef struct zeroproof_tensor {
   uint64_t byte_offset; /* 0 */
 } zeroproof_tensor;
 
-/* What a function may do with an operand. Outputs hold NaN (all bits set) before the call. */
+/* Access of a function to an operand. Outputs hold NaN (all bits set) before the call. */
 enum { ZEROPROOF_IN = 0, ZEROPROOF_OUT = 1, ZEROPROOF_IN_OUT = 2 };
 
 typedef struct zeroproof_operand {
@@ -82,29 +84,29 @@ typedef struct zeroproof_setting {
 
 typedef struct zeroproof_call {
   uint32_t struct_size;  /* sizeof(zeroproof_call) of the caller */
-  int32_t num_threads;   /* how many threads the function may use, at least 1 */
+  int32_t num_threads;   /* threads that the function may use, at least 1 */
   const char* operation; /* "adamw_update" */
   int32_t num_operands;
   int32_t num_settings;
   const zeroproof_operand* operands; /* [num_operands], in the order of the documentation */
   const zeroproof_setting* settings; /* [num_settings] */
-  void* stream;                      /* of device tensors; NULL where they are the host's */
-  char* message; /* where a function that fails may say why, in one sentence ending in NUL */
+  void* stream;                      /* of device tensors; NULL for host tensors */
+  char* message;         /* buffer for the reason of a failure: one sentence ending in NUL */
   uint64_t message_size; /* bytes at `message` */
 } zeroproof_call;
 
 /*
- * Computes one call, on any thread; calls do not overlap. Returns 0 if it did, anything else if it could not, which is
- * a verdict of its own (error). It must leave inputs, everything outside of the operands, the floating-point
- * environment and the signal mask as they were, start no processes, and be done with all memory when it returns.
- * Threads it starts may live on and wait.
+ * Computes one call, on any thread; calls do not overlap. Returns 0 on success; any other value is
+ * the verdict "error". It must leave inputs, all memory outside of the operands, the floating-point
+ * environment and the signal mask unchanged, start no processes, and not access memory after it
+ * returns. Threads it starts may stay alive and wait.
  */
 typedef int32_t (*zeroproof_function)(const zeroproof_call* call);
 
 /*
- * Says whether the library computes such a call: everything is as it will be in the call, but data and stream are NULL.
- * Returns 1 if it does, 0 if not, and may say why in `message`. Such calls are left out, aloud. The same question has
- * the same answer.
+ * Returns 1 if the library computes this call, else 0, with an optional reason in `message`. All
+ * fields are those of the call, but data and stream are NULL. Unsupported calls are skipped, with
+ * the reason. The answer must be the same every time.
  */
 typedef int32_t (*zeroproof_supports)(const zeroproof_call* call);
 
@@ -115,46 +117,48 @@ typedef struct zeroproof_operation {
 } zeroproof_operation;
 
 /*
- * A whole optimizer step in one call, of all ranks at once: from the leaves of every micro-batch to the parameters. The
- * call's operation is "step"; its operands and settings are listed in verification/interfaces/plugin/README.md. In a step that is
- * skipped, what goes in and out must stay as it is (but for the loss scaler), and grad_norm and clip_coef be NaN, which
- * they are before the call.
+ * A whole optimizer step in one call, of all ranks at once: from the micro-batch gradients to the
+ * parameters. The call's operation is "step"; its operands and settings are listed in
+ * verification/interfaces/plugin/README.md. In a skipped step, operands that are input and output
+ * must not change (except the loss scaler), and grad_norm and clip_coef must stay NaN, their value
+ * before the call.
  */
 typedef zeroproof_function zeroproof_step;
 
 typedef struct zeroproof_plugin {
   uint32_t abi;         /* ZEROPROOF_PLUGIN_ABI */
   uint32_t struct_size; /* sizeof(zeroproof_plugin) */
-  const char*
-      name; /* of 1 to 32 lower-case letters, digits, '_', '-' and '.': it stands in case ids */
-  const zeroproof_operation* operations; /* may be NULL, with 0 of them, where there is a step */
+  const char* name; /* of 1 to 32 lower-case letters, digits, '_', '-' and '.': used in case ids */
+  const zeroproof_operation*
+      operations; /* may be NULL, with num_operations 0, if there is a step */
   uint64_t num_operations;
-  /* Read if struct_size reaches behind them. */
-  zeroproof_supports supports; /* NULL: it computes every call of its operations */
-  zeroproof_step step;         /* NULL: it makes no whole steps */
-  int32_t device_type;         /* where it wants all tensors; 0 is ZEROPROOF_CPU. See below */
+  /* Read if struct_size includes them. */
+  zeroproof_supports supports; /* NULL: every call of its operations is supported */
+  zeroproof_step step;         /* NULL: no whole steps */
+  int32_t device_type;         /* memory of all tensors; 0 is ZEROPROOF_CPU. See below */
   int32_t reserved;            /* 0 */
 } zeroproof_plugin;
 
 /*
- * Device tensors: with ZEROPROOF_CUDA all operands of all calls lie in the memory of a GPU, with ZEROPROOF_SIMULATED in
- * that of the simulated device of build/zeroproof-sim (zeroproof_kernel.h: ZEROPROOF_DEVICE is the one that the library
- * is built for). `stream` is a cudaStream_t, or the simulated device's, on which the operands are filled; what the
- * function enqueues there is waited for after it has returned, and nothing else is. It need not wait itself. Settings
- * are the host's, as are shapes and strides. The library's process has the device before the library is loaded.
+ * Device tensors: with ZEROPROOF_CUDA all operands of all calls are in the memory of a GPU, with
+ * ZEROPROOF_SIMULATED in that of the simulated device of build/zeroproof-sim (zeroproof_kernel.h:
+ * ZEROPROOF_DEVICE is the one that the library is built for). `stream` is a cudaStream_t, or the
+ * simulated device's, on which the operands are filled; zeroproof waits for the work on this stream
+ * after the function has returned, and for no other stream. The function need not wait. Settings,
+ * shapes and strides are in host memory. The process opens the device before it loads the library.
  */
 
-/* What struct_size is at least: the fields of the first libraries. */
+/* Smallest struct_size: the fields of the first version. */
 #define ZEROPROOF_PLUGIN_LEAST_SIZE offsetof(zeroproof_plugin, supports)
 
-/* The one symbol a library exports. What it returns is the library's, and must stay valid and unchanged. */
+/* The one symbol a library exports. The result belongs to the library and must stay valid and unchanged. */
 #if defined(__GNUC__)
 __attribute__((visibility("default")))
 #endif
 const zeroproof_plugin*
 zeroproof_get_plugin(void);
 
-/* Conveniences, compiled into the library. */
+/* Helpers, compiled into the library. */
 
 /* The setting of that name, NULL if the call has none. */
 static inline const zeroproof_setting* zeroproof_find_setting(const zeroproof_call* call,
@@ -165,13 +169,13 @@ static inline const zeroproof_setting* zeroproof_find_setting(const zeroproof_ca
   return NULL;
 }
 
-/* A setting that is a number, as fp32; `absent` if the call has none. */
+/* The value of a number setting, as fp32; `absent` if the call has none. */
 static inline float zeroproof_real(const zeroproof_call* call, const char* name, float absent) {
   const zeroproof_setting* setting = zeroproof_find_setting(call, name);
   return setting != NULL && setting->kind == ZEROPROOF_REAL ? (float)setting->value.real : absent;
 }
 
-/* A setting that counts or is a flag; `absent` if the call has none. */
+/* The value of a setting that is a count or a flag; `absent` if the call has none. */
 static inline int64_t zeroproof_integer(const zeroproof_call* call, const char* name,
                                         int64_t absent) {
   const zeroproof_setting* setting = zeroproof_find_setting(call, name);

@@ -31,8 +31,7 @@ Number number(const std::string& text, const std::string& flag, Number otherwise
 }
 
 std::string why_not(const Op& op) {
-  if (!op.settings && op.variants.size() > 1)
-    return "its settings have no names that another program could read";
+  if (!op.settings && op.variants.size() > 1) return "its settings have no names";
   return "";
 }
 
@@ -42,11 +41,11 @@ const Op& chosen_op(const std::string& name) {
     if (why_not(op).empty()) names.push_back(op.name);
   }
   const Op* op = find_op(name);
-  ZP_CHECK(op != nullptr, ErrorCode::config, "'" + name + "' is no operation",
-           "there is nothing to generate",
-           suggestion(name, names, "zeroproof list 'op/*' shows them"));
+  ZP_CHECK(op != nullptr, ErrorCode::config, "'" + name + "' is not an operation",
+           "there is no operation of that name",
+           suggestion(name, names, "zeroproof list 'op/*' prints them"));
   const std::string why = why_not(*op);
-  ZP_CHECK(why.empty(), ErrorCode::config, name + " cannot be given to another program", why,
+  ZP_CHECK(why.empty(), ErrorCode::config, name + " cannot be written as a call file", why,
            "verify it here: zeroproof verify 'op/" + name + "/*'");
   return *op;
 }
@@ -59,7 +58,7 @@ int chosen_variant(const Op& op, const std::string& text) {
   const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   const bool good = error == std::errc{} && rest == text.data() + text.size() && value >= 0 &&
                     value < static_cast<int>(op.variants.size());
-  ZP_CHECK(good, ErrorCode::config, "--variant is '" + text + "'", op.name + " has no such one",
+  ZP_CHECK(good, ErrorCode::config, "--variant is '" + text + "'", op.name + " has no such variant",
            suggestion(text, op.variants, fmt::format("use 0 to {}", op.variants.size() - 1)));
   return value;
 }
@@ -79,7 +78,7 @@ Span<const std::byte> bytes_of(const TensorView& view) {
   return {static_cast<const std::byte*>(view.data), static_cast<std::size_t>(view.num_bytes())};
 }
 
-/// Digest of the results; of an operation that is held to a bound machines may have others.
+/// Digest of the results; results of an operation with an error bound may differ between machines.
 std::string expected(const CallChoice& choice) {
   if (choice.op->exactness == Exactness::bounded) return "a bound";
   return digest_of(choice, reference_results(choice));
@@ -120,7 +119,7 @@ std::string member_of(const SafeMetadata& metadata, const std::string& key,
                       const std::string& path) {
   const auto found = metadata.find(key);
   if (found == metadata.end())
-    refuse(path, "the metadata has no '" + key + "'", "it is no call that gen wrote");
+    refuse(path, "the metadata has no '" + key + "'", "the file was not written by gen");
   return found->second;
 }
 
@@ -148,8 +147,8 @@ CallChoice choose_call(const CallRequest& request) {
   if (at != std::string::npos) {
     const std::string named = operation.substr(at + 6);
     ZP_CHECK(request.fill.empty() || request.fill == named, ErrorCode::config,
-             "two fills were given", "inputs are made of one",
-             "leave --fill out, or the fill of the case");
+             "two different fills are given", "inputs are made of one",
+             "leave out --fill, or the fill of the case");
     fill = named;
     operation.resize(at);
   }
@@ -158,7 +157,7 @@ CallChoice choose_call(const CallRequest& request) {
   std::vector<std::string> fills;
   for (const Fill one : choice.op->fills) fills.emplace_back(name(one));
   const auto found = std::ranges::find(fills, fill);
-  ZP_CHECK(found != fills.end(), ErrorCode::config, "'" + fill + "' is no fill of " + operation,
+  ZP_CHECK(found != fills.end(), ErrorCode::config, "'" + fill + "' is not a fill of " + operation,
            "inputs are made of one", suggestion(fill, fills));
   choice.shape.fill = choice.op->fills[static_cast<std::size_t>(found - fills.begin())];
   choice.shape.numel = number<std::int64_t>(request.numel, "--numel", 1000, most_elements);
@@ -210,7 +209,7 @@ bool describes_call(const SafetensorsReader& reader) {
 CallChoice described_call(const SafetensorsReader& reader, const std::string& path) {
   const auto text = [&](const std::string& key) { return member_of(reader.metadata(), key, path); };
   if (text("schema") != schema)
-    refuse(path, "it is " + shown_name(text("schema")),
+    refuse(path, "its schema is " + shown_name(text("schema")),
            "this program reads " + std::string(schema));
   CallChoice choice;
   try {
@@ -218,7 +217,8 @@ CallChoice described_call(const SafetensorsReader& reader, const std::string& pa
         {text("operation"), text("fill"), text("numel"), text("seed"), text("variant")});
   } catch (const Error& error) {
     if (error.code() != ErrorCode::config) throw;
-    refuse(path, std::string("its metadata cannot be used: ") + error.what(), "it was changed");
+    refuse(path, std::string("its metadata cannot be used: ") + error.what(),
+           "the file was changed");
   }
   const OpCall call(*choice.op, choice.shape);
   for (std::size_t k = 0; k < choice.op->operands.size(); ++k) {
@@ -231,8 +231,8 @@ CallChoice described_call(const SafetensorsReader& reader, const std::string& pa
     std::vector<std::byte> bytes(fits ? static_cast<std::size_t>(want.num_bytes()) : 0);
     if (fits && !bytes.empty()) reader.read(*tensor, 0, bytes);
     if (!fits || !std::ranges::equal(bytes, bytes_of(want))) {
-      refuse(path, "before." + operand.name + " is not what gen writes",
-             "results would be judged by other inputs");
+      refuse(path, "before." + operand.name + " differs from the input written by gen",
+             "the file was changed");
     }
   }
   return choice;
@@ -242,7 +242,7 @@ CallChoice read_call(const std::string& path) {
   const SafetensorsReader reader = SafetensorsReader::open(path);
   const auto text = [&](const std::string& key) { return member_of(reader.metadata(), key, path); };
   if (text("schema") != schema)
-    refuse(path, "it is " + shown_name(text("schema")),
+    refuse(path, "its schema is " + shown_name(text("schema")),
            "this program reads " + std::string(schema));
   if (text("contract") != std::to_string(contract_version)) {
     refuse(path, "it was written by contract " + shown_name(text("contract")),
@@ -253,8 +253,7 @@ CallChoice read_call(const std::string& path) {
   SafeMetadata want = metadata_of(choice, call);
   for (const auto& [key, value] : want) {
     if (text(key) != value)
-      refuse(path, "'" + key + "' is not what gen writes",
-             "results would be judged by something else");
+      refuse(path, "'" + key + "' differs from the value written by gen", "the file was changed");
   }
   return choice;
 }

@@ -11,7 +11,7 @@ namespace {
 double setting(const std::vector<OpSetting>& settings, const std::string& name) {
   const auto found = std::ranges::find(settings, name, &OpSetting::name);
   ZP_CHECK(found != settings.end(), ErrorCode::internal, "an update has no setting " + name,
-           "a dialect needs it", "report it");
+           "the dialect reads it", "report this as a defect");
   return std::visit([](auto value) { return static_cast<double>(value); }, found->value);
 }
 
@@ -64,9 +64,9 @@ const Dialect& dialect_named(const std::string& name) {
   std::vector<std::string> names;
   for (const Dialect& dialect : all_dialects()) names.push_back(dialect.name);
   const Dialect* dialect = find_dialect(name);
-  ZP_CHECK(dialect != nullptr, ErrorCode::config, "'" + name + "' is no dialect",
-           "there is nothing to judge by",
-           suggestion(name, names, "zeroproof explain dialects lists them"));
+  ZP_CHECK(dialect != nullptr, ErrorCode::config, "'" + name + "' is not a dialect",
+           "no dialect has that name",
+           suggestion(name, names, "zeroproof explain dialects prints them"));
   return *dialect;
 }
 

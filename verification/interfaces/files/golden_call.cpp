@@ -13,9 +13,10 @@
 namespace zeroproof::verification {
 namespace {
 
-constexpr const char* no_workload = "op";  // where a trajectory's record has its workload
+constexpr const char* no_workload = "op";  // in place of the workload of a trajectory's record
 
-/// The results in a file, as a call; nothing of those that are missing or of another kind, which are named.
+/// The results in a file, as a call; without results that are missing or of another kind, which are
+/// named.
 OpCall kept_results(const CallChoice& choice, const SafetensorsReader& reader,
                     std::vector<std::string>& missing) {
   const OpCall pristine(*choice.op, choice.shape);
@@ -38,7 +39,7 @@ OpCall kept_results(const CallChoice& choice, const SafetensorsReader& reader,
   return kept;
 }
 
-/// A row for every result: `made` against what was kept, and what differs against its bound.
+/// One row per result: `made` against the stored result, and the difference against its bound.
 std::vector<GoldenCallRow> rows_of(const CallChoice& choice, const OpCall& kept,
                                    const OpCall& made) {
   const Op& op = *choice.op;
@@ -54,7 +55,7 @@ std::vector<GoldenCallRow> rows_of(const CallChoice& choice, const OpCall& kept,
     if (op.bounds) {
       row.ratio = ratios[k];
     } else if (!op.one_result.empty()) {
-      row.why = "there is one result in any order, because " + op.one_result;
+      row.why = "every order gives the same result, because " + op.one_result;
     } else {
       row.why = "no bound is derived for it";
     }
@@ -69,7 +70,7 @@ bool of_a_call(const GoldenRecord& record) { return record.workload == no_worklo
 
 GoldenVerdict GoldenCallRow::verdict() const {
   if (differing == 0) return GoldenVerdict::equal;
-  // An element outside of a bound's conditions is not known to be right.
+  // An element outside of a bound's conditions may be wrong.
   const bool within = ratio && ratio->worst <= 1 && ratio->outside == 0;
   return within ? GoldenVerdict::bits_changed : GoldenVerdict::wrong;
 }
@@ -98,11 +99,12 @@ GoldenRecord record_golden_call(const CallRequest& request, const std::string& f
 GoldenCallCheck check_golden_call(const std::string& file, const OpCandidate* candidate) {
   GoldenCallCheck check;
   check.record = golden_record_of(file);
-  ZP_CHECK(
-      check.record.contract_version == contract_version, ErrorCode::config,
-      "golden file " + file + " is of contract " + std::to_string(check.record.contract_version) +
-          " and this program of contract " + std::to_string(contract_version),
-      "its bits mean something else", "use zeroproof golden update " + file + " --reason TEXT");
+  ZP_CHECK(check.record.contract_version == contract_version, ErrorCode::config,
+           "golden file " + file + " is of contract " +
+               std::to_string(check.record.contract_version) + " and this program of contract " +
+               std::to_string(contract_version),
+           "another contract defines other bits",
+           "use zeroproof golden update " + file + " --reason TEXT");
   const SafetensorsReader reader = SafetensorsReader::open(file);
   const CallChoice choice = described_call(reader, file);
   check.call = choice.text();
@@ -112,7 +114,7 @@ GoldenCallCheck check_golden_call(const std::string& file, const OpCandidate* ca
   const OpCall kept = kept_results(choice, reader, missing);
   ZP_CHECK(missing.empty(), ErrorCode::io,
            "golden file " + file + " has no after." + missing.front(),
-           "there is nothing to compare with", "restore it, or record the file anew");
+           "the record lists it as a result", "restore the file, or record it again");
   OpCall made = OpCall(*choice.op, choice.shape);
   const OpCall pristine = made.fresh();
   if (candidate == nullptr) {
@@ -120,7 +122,7 @@ GoldenCallCheck check_golden_call(const std::string& file, const OpCandidate* ca
   } else {
     ZP_CHECK(candidate->has(*choice.op) && candidate->obstacle(*choice.op).empty(),
              ErrorCode::config, candidate->side() + " cannot compute " + choice.op->name,
-             "there would be no result", "use a library that has the operation");
+             "the golden file is of this operation", "use a library that has the operation");
     try {
       candidate->function(*choice.op, "")(made);
       candidate->settle();
@@ -182,7 +184,7 @@ std::string bounds_of_results(const std::string& call, const std::string& result
     text += "after." + row.buffer + ": ";
     text += row.ratio
                 ? fmt::format(
-                      "in the second file at most {:.3g} of what any legal order may leave ({})\n",
+                      "in the second file at most {:.3g} of the bound of any legal order ({})\n",
                       row.ratio->worst, name(row.verdict()))
                 : row.why + "\n";
   }

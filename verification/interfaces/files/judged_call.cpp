@@ -24,7 +24,7 @@ std::string shape_text(const std::vector<std::int64_t>& shape) {
   return "[" + text + "]";
 }
 
-/// Reads what was asked for; appends a line for everything that is not as it was asked.
+/// Reads the expected outputs; appends a line for every deviation from the request.
 Results read_results(const CallChoice& choice, const std::string& path, std::string& complaints) {
   const SafetensorsReader reader = SafetensorsReader::open(path);
   Results results;
@@ -56,11 +56,12 @@ Results read_results(const CallChoice& choice, const std::string& path, std::str
   }
   if (count > 3) extras += fmt::format(" and {} more", count - 3);
   if (count > 0)
-    complaints += extras + (count == 1 ? " was not asked for\n" : " were not asked for\n");
+    complaints += extras + (count == 1 ? " is not an output of the call\n"
+                                       : " are not outputs of the call\n");
   return results;
 }
 
-/// The call as a step of an optimizer. `results` has what came out; a buffer that is not there is empty.
+/// The call as a step of an optimizer, with the buffers of `results`; a missing buffer is empty.
 RecordedStep step_of(const CallChoice& choice, const OpCall& call, const Results& results) {
   RecordedStep step;
   step.hyper = hyper_of_call(*choice.op, call);
@@ -92,7 +93,7 @@ RecordedStep step_of(const CallChoice& choice, const OpCall& call, const Results
   return step;
 }
 
-/// The results that a dialect has, in place of those of the reference.
+/// The dialect's results, in place of those of the reference.
 OpCall dialect_results(const CallChoice& choice, const std::string& name) {
   ZP_CHECK(has_dialects(*choice.op), ErrorCode::config,
            "--dialect does not apply to " + choice.op->name,
@@ -119,7 +120,7 @@ std::string inputs_at(const CallChoice& choice, std::int64_t element) {
   return text;
 }
 
-/// Lines about every output that differs; "" if none does.
+/// One line per differing output; "" if none differs.
 std::string differences(const CallChoice& choice, const OpCall& expected, Results& results,
                         const std::string& who) {
   std::string text;
@@ -143,20 +144,19 @@ std::string differences(const CallChoice& choice, const OpCall& expected, Result
   return text;
 }
 
-/// Whose results these are, if all buffers are there.
+/// The dialects with these results, if all buffers are present.
 std::string owner(const CallChoice& choice, const Results& results) {
   const OpCall call(*choice.op, choice.shape);
   const RecordedStep step = step_of(choice, call, results);
   const Identification found = identify(step);
-  if (!found.named())
-    return "  they are those of no dialect that is known (zeroproof explain dialects)\n";
+  if (!found.named()) return "  they match no known dialect (zeroproof explain dialects)\n";
   std::string names;
   for (const std::string& name : shown_names(found.fits))
     names += (names.empty() ? "" : ", ") + name;
-  return "  they are those of " + names + "\n";
+  return "  they match " + names + "\n";
 }
 
-/// The call as the program left it; all results are there.
+/// The call with the program's results, which are all present.
 OpCall call_with(const CallChoice& choice, const Results& results) {
   const OpCall pristine(*choice.op, choice.shape);
   OpCall got = pristine.fresh();
@@ -168,7 +168,7 @@ OpCall call_with(const CallChoice& choice, const Results& results) {
   return got;
 }
 
-/// What any legal order may leave, and these results.
+/// The bound of any legal order, and these results.
 BoundRatio weighed(const CallChoice& choice, const Results& results) {
   const OpCall pristine(*choice.op, choice.shape);
   return bound_ratio(*choice.op, pristine, call_with(choice, results));
@@ -184,8 +184,8 @@ std::string in_two_lines(std::string text) {
 JudgedCall judge_call(const std::string& inputs, const std::string& outputs,
                       const std::string& dialect, bool any_order) {
   ZP_CHECK(dialect.empty() || !any_order, ErrorCode::config,
-           "--dialect and --accept any-order were both given",
-           "the one asks for bits of a library, the other for no bits", "leave one of them out");
+           "--dialect and --accept any-order were both given", "they exclude each other",
+           "leave out one of them");
   const CallChoice choice = read_call(inputs);
   const OpCall expected =
       dialect.empty() ? reference_results(choice) : dialect_results(choice, dialect);
@@ -201,18 +201,18 @@ JudgedCall judge_call(const std::string& inputs, const std::string& outputs,
       return {true,
               fmt::format("pass {}: other bits than {}, an error {:.3g} of the contract's bound\n",
                           choice.text(), who, ratio)};
-    complaints +=
-        fmt::format("  the contract allows an error, and this one is {:.3g} times that\n", ratio);
+    complaints += fmt::format("  the error is {:.3g} times the contract's bound\n", ratio);
   }
   if (complete && choice.op->bounds) {
     const BoundRatio ratio = weighed(choice, results);
     if (any_order && ratio.worst <= 1)
-      return {true, fmt::format("pass {}: other bits than {}, and at most {:.3g} of what any legal "
-                                "order may leave, in {}\n",
-                                choice.text(), who, ratio.worst, ratio.buffer)};
+      return {true, fmt::format(
+                        "pass {}: other bits than {}, and at most {:.3g} of the bound of any legal "
+                        "order, in {}\n",
+                        choice.text(), who, ratio.worst, ratio.buffer)};
     complaints += "  " + in_two_lines(to_string(ratio)) + "\n";
   } else if (complete && !choice.op->one_result.empty()) {
-    complaints += "  in no legal order: whatever the order, there is one result, because " +
+    complaints += "  in no legal order: every order gives the same result, because " +
                   choice.op->one_result + "\n";
   }
   if (complete && has_dialects(*choice.op) && choice.shape.numel > 0)

@@ -20,7 +20,7 @@ std::size_t rounded_up(std::size_t bytes, std::size_t unit) {
   return (bytes + unit - 1) / unit * unit;
 }
 
-/// How far memory stands from a multiple of `alignment`.
+/// Offset of an address from a multiple of `alignment`.
 std::size_t shift_of(const PluginOperand& operand) {
   return reinterpret_cast<std::uintptr_t>(operand.view.data) % alignment;
 }
@@ -30,8 +30,8 @@ std::size_t bytes_of(const PluginOperand& operand) {
 }
 
 [[noreturn]] void refuse() {
-  fail(ErrorCode::io, "there is no memory to share with a plug-in's process",
-       "its calls get their operands there", "free some memory, and run again");
+  fail(ErrorCode::io, "no shared memory could be allocated for a plug-in's process",
+       "it holds the operands of calls", "free some memory, and run again");
 }
 
 }  // namespace
@@ -92,7 +92,8 @@ std::vector<std::uint64_t> PluginArena::put(const std::vector<PluginOperand>& op
 PluginArena::Damage PluginArena::take(const std::vector<PluginOperand>& operands) {
   Slot& slot = slots_[current_];
   const std::byte* memory = memory_of(current_);
-  slot.after.assign(memory, memory + before_.size());  // looked at once: it may still be written
+  slot.after.assign(memory,
+                    memory + before_.size());  // copied at once: a late write may still change it
   const auto same = [&](std::size_t from, std::size_t to) {
     return std::equal(slot.after.begin() + static_cast<std::ptrdiff_t>(from),
                       slot.after.begin() + static_cast<std::ptrdiff_t>(to),
@@ -108,7 +109,7 @@ PluginArena::Damage PluginArena::take(const std::vector<PluginOperand>& operands
     end = behind;
   }
   for (const Piece& piece :
-       slot.pieces) {  // afterwards: a write that strayed may have gone on into an input
+       slot.pieces) {  // afterwards: a stray write may have continued into an input
     const std::size_t behind = piece.offset + piece.bytes;
     if (!piece.written && !same(piece.offset, behind))
       return {"the input " + piece.name + " was edited", true};

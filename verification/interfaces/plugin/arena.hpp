@@ -1,5 +1,5 @@
 #pragma once
-// Memory that this program shares with a plug-in's process: a ring of places for calls, each with red zones.
+// Memory shared with a plug-in's process: a ring of slots for calls, each with red zones.
 
 #include <cstddef>
 #include <cstdint>
@@ -20,12 +20,12 @@ struct PluginOperand {
       1;  ///< values of one element: above 1 the shape is [numel / per_element, per_element]
 };
 
-/// Calls keep their places for a while, so that a write that comes late is seen: the last `kept` of them.
+/// Calls keep their slots for a while, so that late writes are found: the last `kept` of them.
 class PluginArena {
  public:
   static constexpr int kept = 4;
 
-  /// Errors (ErrorCode::io): no memory to share.
+  /// Errors (ErrorCode::io): no shared memory.
   PluginArena();
   ~PluginArena();
   PluginArena(const PluginArena&) = delete;
@@ -34,32 +34,31 @@ class PluginArena {
   int descriptor() const { return file_; }
   std::uint64_t num_bytes() const { return static_cast<std::uint64_t>(slot_bytes_) * kept; }
 
-  /// Puts the operands into the oldest place: inputs as they are, outputs as NaN, every one as far from a multiple of
-  /// 64 bytes as in this program. Returns their offsets.
+  /// Copies the operands into the oldest slot: inputs unchanged, outputs as NaN, every one with its
+  /// offset from a multiple of 64 bytes preserved. Returns their offsets.
   std::vector<std::uint64_t> put(const std::vector<PluginOperand>& operands);
 
-  /// Where put() has put a call: offset (a multiple of 4096) and size of the whole place.
+  /// Slot of the current call: offset (a multiple of 4096) and size.
   std::uint64_t place_begin() const {
     return static_cast<std::uint64_t>(memory_of(current_) - memory_);
   }
   std::uint64_t place_bytes() const { return before_.size(); }
 
-  /// What is written where nobody may; `what` is "" if nothing is.
+  /// A forbidden write; `what` is "" if there is none.
   struct Damage {
     std::string what;
-    bool of_inputs =
-        false;  ///< an input has other numbers now; otherwise something around the operands has
+    bool of_inputs = false;  ///< an input has changed; otherwise memory around the operands has
   };
 
-  /// After the call: if nothing is damaged, its outputs are in the operands then.
+  /// After the call: copies the outputs into the operands if no forbidden write is found.
   Damage take(const std::vector<PluginOperand>& operands);
 
-  /// The name of an operand that changed since its call was over, "" if there is none; `whose`: of the last call alone,
-  /// or of all that are kept.
+  /// The name of an operand that changed after its call ended, "" if there is none; `whose`: only
+  /// the last call, or all kept calls.
   enum class Whose { last, all };
   std::string changed_since(Whose whose) const;
 
-  /// The memory of a process that is gone: nothing in it is expected to stay as it was.
+  /// Forgets the memory of an ended process: later changes of it are not reported.
   void forget();
 
  private:
@@ -70,8 +69,7 @@ class PluginArena {
   };
   struct Slot {
     std::vector<Piece> pieces;
-    std::vector<std::byte>
-        after;  // the whole place as it was when its call was over; empty: nothing to look at
+    std::vector<std::byte> after;  // the whole slot at the end of its call; empty: not compared
   };
 
   void grow(std::size_t slot_bytes);
@@ -85,7 +83,7 @@ class PluginArena {
   std::size_t slot_bytes_ = 0;
   int current_ = 0;
   Slot slots_[kept];
-  std::vector<std::byte> before_;  // the current place as it was when its call began
+  std::vector<std::byte> before_;  // the current slot at the start of its call
 };
 
 }  // namespace zeroproof::verification

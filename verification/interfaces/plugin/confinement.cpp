@@ -20,7 +20,7 @@ void limit(int resource, std::int64_t most) {
   if (::getrlimit(static_cast<__rlimit_resource_t>(resource), &now) != 0) return;
   const rlimit wanted{static_cast<rlim_t>(most), static_cast<rlim_t>(most)};
   if (now.rlim_max != RLIM_INFINITY && now.rlim_max < wanted.rlim_max)
-    return;  // it is less already
+    return;  // the limit is lower already
   ::setrlimit(static_cast<__rlimit_resource_t>(resource), &wanted);
 }
 
@@ -42,7 +42,7 @@ void forbid_processes() {
     return sock_filter BPF_STMT(BPF_LD | BPF_W | BPF_ABS, static_cast<std::uint32_t>(offset));
   };
   const auto end = [](std::uint32_t what) { return sock_filter BPF_STMT(BPF_RET | BPF_K, what); };
-  // The next line is for this number; others go on behind it.
+  // The next line is for this number; other numbers skip it.
   const auto only = [](long number) {
     return sock_filter BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, static_cast<std::uint32_t>(number), 0,
                                 1);
@@ -61,7 +61,7 @@ void forbid_processes() {
       only(SYS_execveat),
       end(kill),
       only(SYS_clone3),
-      end(refuse | ENOSYS),  // its flags are out of sight; the C library takes clone instead
+      end(refuse | ENOSYS),  // its flags cannot be filtered; the C library falls back to clone
       only(SYS_ptrace),
       end(refuse | EPERM),
       only(SYS_process_vm_readv),

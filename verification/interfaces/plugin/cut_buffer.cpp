@@ -13,7 +13,7 @@ std::int64_t numel_of(const std::vector<FlatRange>& ranges) {
 
 enum class Direction { to_part, to_whole };
 
-/// Copies between a buffer and the elements of some ranges, which lie one after another.
+/// Copies between a buffer and the elements of some ranges, which are stored contiguously.
 void copy(const GuardedBuffer& whole, void* part, const std::vector<FlatRange>& ranges,
           Direction direction) {
   const auto width = static_cast<std::size_t>(num_bytes(whole.dtype()));

@@ -1,5 +1,5 @@
 #pragma once
-// A buffer that ranks own parts of, where a library gets all of it.
+// A buffer that ranks own parts of, assembled for a library that gets all of it.
 
 #include <vector>
 
@@ -8,11 +8,11 @@
 
 namespace zeroproof::verification {
 
-/// What a rank keeps state for, in the setup's stage.
+/// Ranges of a rank's state in the setup's stage.
 std::vector<FlatRange> kept_ranges(const OptimizerSetup& setup, int rank);
 
-/// The whole buffer, [padded_numel], on every rank, and the elements that this one keeps, one after another. Both are
-/// NaN at first.
+/// The whole buffer, [padded_numel], on every rank, and the elements that this rank owns,
+/// contiguously. Both are NaN at first.
 class CutBuffer {
  public:
   /// setup outlives this.
@@ -23,9 +23,9 @@ class CutBuffer {
   const GuardedBuffer& mine() const { return mine_; }
   ExposedBuffer exposed() const { return {id_, mine_.view(), ranges_}; }
 
-  /// The whole is made of what the ranks have. Collective.
+  /// Assembles the whole from the ranks' parts. Collective.
   void gather();
-  /// This rank's part is made of the whole.
+  /// Copies this rank's part from the whole.
   void keep_own();
   void poison_whole() { whole_.poison(); }
 

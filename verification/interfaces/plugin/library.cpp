@@ -21,7 +21,7 @@ bool complain(PluginHello& hello, const std::string& problem, const std::string&
   return false;
 }
 
-/// True if the library was built when there was that field.
+/// True if the library was built with a version that has that field.
 template <class Field>
 bool reaches(const zeroproof_plugin& plugin, const Field zeroproof_plugin::*field) {
   const auto* const begin = reinterpret_cast<const std::byte*>(&plugin);
@@ -29,7 +29,7 @@ bool reaches(const zeroproof_plugin& plugin, const Field zeroproof_plugin::*fiel
   return plugin.struct_size >= static_cast<std::size_t>(end - begin);
 }
 
-/// nullptr if it makes no whole steps.
+/// nullptr if the library has no whole steps.
 zeroproof_step step_of(const zeroproof_plugin& plugin) {
   return reaches(plugin, &zeroproof_plugin::step) ? plugin.step : nullptr;
 }
@@ -49,7 +49,7 @@ bool list_operations(const zeroproof_plugin& plugin, PluginHello& hello) {
   }
   if (plugin.num_operations > most_plugin_operations) {
     return complain(hello, "lists " + std::to_string(plugin.num_operations) + " operations",
-                    "list each once; there are fewer");
+                    "list each operation once; the interface has fewer");
   }
   for (std::uint64_t i = 0; i < plugin.num_operations; ++i) {
     const zeroproof_operation& one = plugin.operations[i];
@@ -98,7 +98,7 @@ const zeroproof_plugin* load_library(const char* path, PluginHello& hello) {
     complain(hello, "describes itself in " + std::to_string(plugin->struct_size) + " bytes",
              "set struct_size to sizeof(zeroproof_plugin)");
   } else if (!is_name(plugin->name)) {
-    complain(hello, "has no name that can stand in a case id",
+    complain(hello, "has no name that is valid in a case id",
              "use 1 to 32 lower-case letters, digits, '_', '-' and '.'");
   } else if (list_operations(*plugin, hello)) {
     put_text(hello.name, plugin->name);

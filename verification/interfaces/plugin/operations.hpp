@@ -1,5 +1,6 @@
 #pragma once
-// The operations a library of somebody else can have: those whose operands and settings say all there is to a call.
+// The operations a user's library can have: those whose operands and settings describe a call
+// completely.
 
 #include <string>
 #include <vector>

@@ -20,11 +20,12 @@
 namespace zeroproof::verification {
 namespace {
 
-/// How long a call's outputs are watched before they are believed, and those of the last calls of a case.
+/// Time for which a call's outputs are watched before they are accepted, and those of the last
+/// calls of a case.
 constexpr auto moment = std::chrono::microseconds(200);
 constexpr auto long_moment = std::chrono::milliseconds(20);
 
-constexpr const char* why = "there is nothing to judge";
+constexpr const char* why = "the plug-in cannot be judged";
 
 std::string readable_file(const std::string& path) {
   struct stat info {};
@@ -34,7 +35,7 @@ std::string readable_file(const std::string& path) {
   ZP_CHECK(S_ISREG(info.st_mode), ErrorCode::config, "plug-in " + path + " is not a file", why,
            "name a shared library");
   return std::filesystem::absolute(path)
-      .string();  // a name without a slash would be looked for elsewhere
+      .string();  // dlopen searches for a name without a slash in other folders
 }
 
 struct ElementFormat {
@@ -50,7 +51,7 @@ ElementFormat format_of(DType dtype) {
       return {ZEROPROOF_FLOAT8_E4M3FN, bits};
     case DType::e5m2:
       return {ZEROPROOF_FLOAT8_E5M2, bits};
-    case DType::e8m0:  // its codes: the interface has no name for the type
+    case DType::e8m0:  // as codes: the interface has no name for the type
     case DType::u16:
     case DType::u32:
     case DType::u64:
@@ -94,8 +95,8 @@ PluginHello Plugin::first_hello() {
                                                device_type_);
     hello = process_->hello();
   } catch (const CandidateFailure& failure) {
-    fail(ErrorCode::config, path_ + " is no plug-in that can be judged: " + failure.what(), why,
-         "load it in a program of your own first");
+    fail(ErrorCode::config, path_ + " cannot be loaded as a plug-in: " + failure.what(), why,
+         "load it in a separate program first");
   }
   const std::string problem = get_text(hello.problem);
   ZP_CHECK(problem.empty(), ErrorCode::config, "plug-in " + path_ + " " + problem, why,
@@ -106,7 +107,7 @@ PluginHello Plugin::first_hello() {
 Plugin::Plugin(const std::string& path, const PluginLimits& limits, std::string program)
     : path_(readable_file(path)), program_(std::move(program)), limits_(limits) {
   PluginHello hello = first_hello();
-  if (hello.device_type != 0) {  // a device is opened before anything of the library runs
+  if (hello.device_type != 0) {  // the device must be opened before code of the library runs
     device_type_ = hello.device_type;
     hello = first_hello();
   }
@@ -116,12 +117,12 @@ Plugin::Plugin(const std::string& path, const PluginLimits& limits, std::string 
     const std::string operation = get_text(hello.operations[static_cast<std::size_t>(i)]);
     ZP_CHECK(is_plugin_operation(operation), ErrorCode::config,
              "plug-in " + name_ + " lists the operation '" + operation + "'",
-             "no plug-in can have it",
+             "the interface does not have it",
              suggestion(operation, plugin_operations(),
-                        "verification/interfaces/plugin/README.md lists all"));
+                        "verification/interfaces/plugin/README.md lists all operations"));
     ZP_CHECK(!has(operation), ErrorCode::config,
-             "plug-in " + name_ + " lists " + operation + " twice",
-             "only one of them could be judged", "leave one out");
+             "plug-in " + name_ + " lists " + operation + " twice", "an operation has one function",
+             "leave out one of them");
     operations_.push_back(operation);
   }
 }
@@ -150,7 +151,7 @@ PluginRequest Plugin::request_for(const PluginCall& call) {
   ZP_CHECK(
       call.operands.size() <= most_plugin_operands && call.settings.size() <= most_plugin_settings,
       ErrorCode::internal, call.operation + " has more operands or settings than a plug-in gets",
-      "it could not be called", "report this as a defect");
+      "the interface has a limit", "report this as a defect");
   const std::vector<std::uint64_t> offsets = arena_.put(call.operands);
   request.arena_bytes = arena_.num_bytes();
   request.place_begin = arena_.place_begin();
@@ -182,7 +183,7 @@ void Plugin::check_reply(const PluginReply& reply, const PluginCall& call) {
   if (reply.mask_changed)
     give_up(Status::fail, "the plug-in left the signal mask changed" + during);
   if (!reply.declined) return;
-  const std::string why_not = get_text(reply.message);  // the process goes on
+  const std::string why_not = get_text(reply.message);  // the process continues
   throw CandidateFailure(Status::skipped, "the plug-in does not support this call of " +
                                               call.operation +
                                               (why_not.empty() ? "" : ": " + why_not));

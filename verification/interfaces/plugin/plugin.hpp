@@ -1,5 +1,5 @@
 #pragma once
-// A library of somebody else's operations, in a process of its own that is started again whenever it has to be.
+// A library of user operations, in a separate process that is restarted when necessary.
 
 #include <memory>
 #include <mutex>
@@ -13,7 +13,7 @@
 
 namespace zeroproof::verification {
 
-/// One call, whoever makes it.
+/// One call, from any caller.
 struct PluginCall {
   std::string operation;
   int num_threads = 1;
@@ -24,21 +24,22 @@ struct PluginCall {
 
 class Plugin {
  public:
-  /// Loads a library. program: what its process is started from; "" for this program. Errors: ErrorCode::config if
-  /// there is no such library, or it is no plug-in of this version.
+  /// Loads a library. program: the executable of its process; "" for this program. Errors:
+  /// ErrorCode::config if there is no such library, or it is not a plug-in of this version.
   Plugin(const std::string& path, const PluginLimits& limits, std::string program = "");
 
   const std::string& name() const { return name_; }
   bool has(const std::string& operation) const;
   bool has_operations() const { return !operations_.empty(); }
-  /// Whether it has an entry for whole steps.
+  /// True if it has an entry for whole steps.
   bool makes_steps() const { return makes_steps_; }
 
-  /// Computes a call: its outputs are then in its operands. From any thread, one after the other. Throws
-  /// CandidateFailure for whatever went wrong but the numbers; the next call begins with a new process then.
+  /// Computes a call: its outputs are then in its operands. From any thread, one call at a time.
+  /// Throws CandidateFailure for every failure except wrong numbers; the next call then starts a
+  /// new process.
   void call(const PluginCall& call);
 
-  /// Waits a moment, and looks whether anything was written that belonged to calls which were over. Throws as call().
+  /// Waits briefly, and checks whether memory of finished calls was written. Throws as call().
   void settle();
 
  private:
@@ -52,7 +53,7 @@ class Plugin {
   PluginLimits limits_;
   std::vector<std::string> operations_;
   bool makes_steps_ = false;
-  std::int32_t device_type_ = 0;  ///< 0: its operands are the host's
+  std::int32_t device_type_ = 0;  ///< 0: operands in host memory
   std::mutex one_at_a_time_;
   PluginArena arena_;
   std::unique_ptr<PluginProcess> process_;

@@ -25,7 +25,7 @@ void run_call(Plugin& plugin, const Op& op, OpCall& call) {
     foreign.operands.push_back({operand.name, call.view(k), operand.access != Access::out,
                                 operand.access != Access::in, operand.per_element});
   }
-  if (foreign.in_place) {  // the one memory holds the input first, and then the output
+  if (foreign.in_place) {  // the one buffer holds the input first, and then the output
     PluginOperand& both = foreign.operands[1];
     if (both.view.numel > 0) {
       std::memcpy(both.view.data, call.view(0).data,

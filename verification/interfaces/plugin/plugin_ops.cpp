@@ -14,7 +14,7 @@
 namespace zeroproof::verification {
 namespace {
 
-/// The table stays where it is: optimizers refer to it.
+/// The table must not move: optimizers refer to it.
 struct Used {
   std::shared_ptr<Plugin> plugin;
   cuda::KernelTable ops = cuda::host_ops();
@@ -53,7 +53,7 @@ void run(const char* operation, const Exec& exec, std::vector<PluginOperand> ope
   used().plugin->call(call);
 }
 
-/// Operations of two buffers that may be one.
+/// Operations of two buffers that may be the same.
 void run_through(const char* operation, const Exec& exec, std::vector<PluginOperand> operands,
                  std::vector<OpSetting> settings) {
   const bool in_place = operands[0].view.data == operands[1].view.data;
@@ -64,7 +64,8 @@ void run_through(const char* operation, const Exec& exec, std::vector<PluginOper
   used().plugin->call(call);
 }
 
-/// What a step tells an update: the scalars of R5 and the flags of its rule. What they were made from stays outside.
+/// Settings of an update in a step: the scalars of R5 and the flags of its rule, without the values
+/// they derive from.
 std::vector<OpSetting> told(const StepScalars& scalars, const OptimizerHyper& flags) {
   static const std::set<std::string> unknown = {
       "t", "lr", "eps", "weight_decay", "dampening", "bias_correction"};
@@ -142,7 +143,7 @@ constexpr char adamw_name[] = "adamw_update", adam_name[] = "adam_update",
                bf16_name[] = "cast_to_bf16", fp16_name[] = "cast_to_fp16",
                widen_bf16_name[] = "widen_bf16", widen_fp16_name[] = "widen_fp16";
 
-/// The host's implementations, but for those the plug-in has.
+/// The host's implementations, except for those the plug-in has.
 cuda::KernelTable table(const Plugin& plugin) {
   cuda::KernelTable ops = cuda::host_ops();
   const auto put = [&](const char* name, auto& entry, auto* implementation) {
@@ -189,19 +190,19 @@ void use_in_steps(std::shared_ptr<Plugin> plugin) {
 
 std::unique_ptr<DistributedOptimizer> make_plugin_optimizer(const OptimizerSetup& setup) {
   const Plugin* plugin = used().plugin.get();
-  ZP_CHECK(plugin != nullptr, ErrorCode::config, "a step of a plug-in was asked for",
-           "none was given", "add --plugin FILE");
+  ZP_CHECK(plugin != nullptr, ErrorCode::config, "a step of a plug-in is selected",
+           "there is no plug-in", "add --plugin FILE");
   const std::string update = update_of(setup.hyper.rule);
   ZP_CHECK(plugin->has(update), ErrorCode::unavailable,
            "the plug-in " + plugin->name() + " does not have " + update,
-           "it is the update of this rule", "judge it with a recipe whose update it has");
+           "the recipe's rule needs this update", "use a recipe whose update the plug-in has");
   return cuda::make_distributed_optimizer(setup, used().ops);
 }
 
 std::unique_ptr<DistributedOptimizer> make_plugin_step(const OptimizerSetup& setup) {
   const std::shared_ptr<Plugin>& plugin = used().plugin;
-  ZP_CHECK(plugin != nullptr, ErrorCode::config, "a step of a plug-in was asked for",
-           "none was given", "add --plugin FILE");
+  ZP_CHECK(plugin != nullptr, ErrorCode::config, "a step of a plug-in is selected",
+           "there is no plug-in", "add --plugin FILE");
   return make_whole_step(setup, plugin);
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// A plug-in in place of the production step's own implementations.
+// A plug-in in place of the production step's implementations.
 
 #include <memory>
 
@@ -8,13 +8,14 @@
 
 namespace zeroproof::verification {
 
-/// From now on it is this one that steps call. There is one for the whole program: a table of implementations holds functions,
-/// and these know of nothing else.
+/// Sets the plug-in that steps call from now on. There is one for the whole program: a table of
+/// implementations holds plain functions, which cannot refer to an object.
 void use_in_steps(std::shared_ptr<Plugin> plugin);
 
-/// One rank of the production optimizer, phase by phase, on the host, with every operation the plug-in has in place of
-/// the implementation. Errors: ErrorCode::unavailable if it lacks the update of the setup's rule, config if there is no plug-in.
-/// Steps throw CandidateFailure for what a plug-in does wrong but the numbers.
+/// One rank of the production optimizer, phase by phase, on the host, with the plug-in's operations
+/// in place of the implementations. Errors: ErrorCode::unavailable if it lacks the update of the
+/// setup's rule, config if there is no plug-in. Steps throw CandidateFailure for every failure of a
+/// plug-in except wrong numbers.
 std::unique_ptr<DistributedOptimizer> make_plugin_optimizer(const OptimizerSetup& setup);
 
 /// One rank of the plug-in's whole steps (whole_step.hpp). Errors: those of make_whole_step; ErrorCode::config if there

@@ -29,7 +29,8 @@ using Clock = std::chrono::steady_clock;
 constexpr std::size_t kept_output = 4096;
 constexpr std::size_t shown_output = 160;
 
-/// Workers that wait without spinning, as this program has them, without starting itself a second time for it.
+/// Environment for workers that wait without spinning, as in this program, so that the worker need
+/// not restart itself.
 std::vector<std::string> environment() {
   std::vector<std::string> entries = {"OMP_WAIT_POLICY=passive"};
   for (char** variable = environ; *variable != nullptr; ++variable) {
@@ -49,11 +50,11 @@ struct Ends {
   int ours = -1, theirs = -1;
 };
 
-/// Between fork and exec: nothing that allocates or locks.
+/// Between fork and exec: no allocation, no locks.
 [[noreturn]] void become(const char* program, char** words, char** variables, int socket,
                          int memory, int output, const PluginLimits& limits) {
   const int null = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
-  // First out of the way of the numbers they are to have.
+  // First move them out of the way of their final numbers.
   const int from[] = {::fcntl(null, F_DUPFD, 16), ::fcntl(output, F_DUPFD, 16),
                       ::fcntl(output, F_DUPFD, 16), ::fcntl(socket, F_DUPFD, 16),
                       ::fcntl(memory, F_DUPFD, 16)};
@@ -72,28 +73,28 @@ std::string signal_name(int signal) {
   return known == nullptr ? "signal " + std::to_string(signal) : "SIG" + std::string(known);
 }
 
-/// What a process that ended this way did.
+/// Describes the end of a process.
 std::string told_by(int status) {
   if (!WIFSIGNALED(status)) {
     const int code = WEXITSTATUS(status);
-    if (code == plugin_connection_lost) return "closed file descriptors that are not its own";
+    if (code == plugin_connection_lost) return "closed file descriptors of the harness";
     return "ended its process with exit code " + std::to_string(code);
   }
   const int signal = WTERMSIG(status);
   const std::string died = "died of " + signal_name(signal);
   switch (signal) {
     case SIGSYS:
-      return died + ": it started a process, which a plug-in may not";
+      return died + ": it started a process, which is forbidden";
     case SIGXFSZ:
-      return died + ": it wrote more to a file than it may";
+      return died + ": it exceeded the limit of file size";
     case SIGSEGV:
     case SIGBUS:
-      return died + ": it used memory that is not there";
+      return died + ": it accessed unmapped memory";
     case SIGABRT:
-      return died + ": it gave up";
+      return died + ": it aborted";
     case SIGFPE:
     case SIGILL:
-      return died + ": it met an instruction that cannot be executed";
+      return died + ": it executed an invalid instruction";
     default:
       return died;
   }
@@ -112,7 +113,7 @@ PluginProcess::PluginProcess(const std::string& program, const std::string& libr
   int sockets[2] = {-1, -1}, pipes[2] = {-1, -1};
   const bool there = ::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets) == 0 &&
                      ::pipe2(pipes, O_CLOEXEC | O_NONBLOCK) == 0;
-  if (there) ::fcntl(pipes[1], F_SETFL, 0);  // the end that writes waits
+  if (there) ::fcntl(pipes[1], F_SETFL, 0);  // writes block
   pid_ = there ? ::fork() : -1;
   if (pid_ == 0) {
     become(path.c_str(), const_cast<char**>(argv.data()), const_cast<char**>(envp.data()),
@@ -124,7 +125,7 @@ PluginProcess::PluginProcess(const std::string& program, const std::string& libr
   output_ = pipes[0];
   ZP_CHECK(pid_ > 0, ErrorCode::io,
            "no process could be started for a plug-in: " + std::string(std::strerror(errno)),
-           "it would run inside of zeroproof otherwise", "close some programs, and run again");
+           "a plug-in runs in a process of its own", "close some programs, and run again");
 }
 
 PluginProcess::~PluginProcess() {
@@ -135,8 +136,8 @@ PluginProcess::~PluginProcess() {
 
 void PluginProcess::kill() {
   over_ = true;
-  ::kill(-pid_, SIGKILL);  // its session, with all that is in it
-  ::kill(pid_, SIGKILL);   // if it died before it had one
+  ::kill(-pid_, SIGKILL);  // its whole session
+  ::kill(pid_, SIGKILL);   // if it ended before it created one
   while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
   }
 }
@@ -155,8 +156,8 @@ void PluginProcess::expect_silence() {
 
 void PluginProcess::answered_for_us(const std::string& during) {
   kill();
-  throw CandidateFailure(
-      Status::tampered, "the plug-in answered in the place of the program that calls it " + during);
+  throw CandidateFailure(Status::tampered,
+                         "the plug-in wrote to the connection of the harness " + during);
 }
 
 PluginReply PluginProcess::call(PluginRequest request) {
@@ -178,13 +179,13 @@ void PluginProcess::receive(void* message, std::size_t bytes, const std::string&
     const auto left =
         std::chrono::duration_cast<std::chrono::milliseconds>(until - Clock::now()).count();
     pollfd waits[] = {{socket_, POLLIN, 0}, {output_, POLLIN, 0}};
-    // A pipe nobody can write to any more would be ready for ever.
+    // A pipe without a writer would always be ready.
     const int ready =
         left < 0 ? 0 : ::poll(waits, output_bytes_ < 0 ? 1 : 2, static_cast<int>(left) + 1);
     if (ready < 0 && errno == EINTR) continue;
     if (ready <= 0) {
       kill();
-      throw CandidateFailure(Status::hung, "the plug-in did not come back " + during + " within " +
+      throw CandidateFailure(Status::hung, "the plug-in did not return " + during + " within " +
                                                std::to_string(static_cast<int>(limits_.seconds)) +
                                                " s" + last_words());
     }
@@ -223,10 +224,10 @@ void PluginProcess::explain_end(const std::string& during) {
     ended = ::waitpid(pid_, &status, WNOHANG);
     if (ended == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
-  std::string what = "closed file descriptors that are not its own";
+  std::string what = "closed file descriptors of the harness";
   if (ended == pid_) {
     over_ = true;
-    ::kill(-pid_, SIGKILL);  // what it may have left behind
+    ::kill(-pid_, SIGKILL);  // processes it may have left behind
     what = told_by(status);
   } else {
     kill();
@@ -234,7 +235,7 @@ void PluginProcess::explain_end(const std::string& during) {
   throw CandidateFailure(Status::crashed, "the plug-in " + what + " " + during + last_words());
 }
 
-/// The last line it wrote, without anything that could move a cursor.
+/// The last line of its output, without control characters.
 std::string PluginProcess::last_words() const {
   std::string text = said_;
   while (!text.empty() && text.back() == '\n') text.pop_back();
@@ -242,7 +243,7 @@ std::string PluginProcess::last_words() const {
   if (line != std::string::npos) text.erase(0, line + 1);
   if (text.size() > shown_output) text.erase(0, text.size() - shown_output);
   for (char& c : text) c = c >= ' ' && c <= '~' ? c : '?';
-  return text.empty() ? "" : "; it last said: " + text;
+  return text.empty() ? "" : "; its last output: " + text;
 }
 
 }  // namespace zeroproof::verification

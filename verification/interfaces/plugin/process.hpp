@@ -1,5 +1,5 @@
 #pragma once
-// The process that holds a plug-in, seen from this one.
+// The process that holds a plug-in, as seen by this one.
 
 #include <sys/types.h>
 
@@ -13,22 +13,22 @@ namespace zeroproof::verification {
 
 class PluginProcess {
  public:
-  /// Starts `program` (this one, if "") as the process of a library. `memory`: descriptor of what is shared with it.
-  /// device_type: of the device it is to have, 0 for none.
-  /// Errors (ErrorCode::io): the system starts no process.
+  /// Starts `program` (this one, if "") as the process of a library. `memory`: descriptor of the
+  /// shared memory. device_type: of its device, 0 for none. Errors (ErrorCode::io): the system
+  /// cannot start a process.
   PluginProcess(const std::string& program, const std::string& library, int memory,
                 const PluginLimits& limits, std::int32_t device_type);
-  /// Ends the process and whatever it started.
+  /// Ends the process and all processes it started.
   ~PluginProcess();
   PluginProcess(const PluginProcess&) = delete;
   PluginProcess& operator=(const PluginProcess&) = delete;
 
-  // All throw CandidateFailure, after which the process is of no use: it crashed, hung, said too much, or the library
-  // answered in its place.
+  // All throw CandidateFailure, after which the process is unusable: it crashed, hung, wrote too
+  // much output, or the library wrote to the connection.
   PluginHello hello();
-  /// Numbers the request.
+  /// Sets the number of the request.
   PluginReply call(PluginRequest request);
-  /// Between two calls: there is nothing that anybody asked for.
+  /// Between two calls: throws if the process has sent an unexpected reply.
   void expect_silence();
 
  private:
@@ -43,7 +43,7 @@ class PluginProcess {
   pid_t pid_ = -1;
   int socket_ = -1, output_ = -1;
   bool over_ = false;
-  std::string said_;               // the end of what it wrote on standard output and error
+  std::string said_;               // the end of its standard output and error
   std::int64_t output_bytes_ = 0;  // of this call
   std::uint64_t calls_ = 0;
 };

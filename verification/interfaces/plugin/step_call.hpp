@@ -1,5 +1,6 @@
 #pragma once
-// What a library is told of a whole step besides its numbers: the settings of the run, and tables of who owns what.
+// Inputs of a library's whole step besides the buffers: the settings of the run, and tables of
+// owners.
 
 #include <cstdint>
 #include <vector>
@@ -9,14 +10,14 @@
 
 namespace zeroproof::verification {
 
-/// The name of such a call, where operations have theirs.
+/// The operation name of such a call.
 inline constexpr const char* whole_step_name = "step";
 
-/// Stays the same for a whole run.
+/// Constant for a whole run.
 struct StepTables {
   std::vector<std::uint64_t> tensors;  ///< [num_tensors, 4]: begin, numel, param group, clip group
   std::vector<std::uint64_t> shards;   ///< [n, 3]: rank, begin, numel; rank after rank
-  std::vector<std::uint32_t> leaf_ranks;  ///< [M]: who computed a micro-batch
+  std::vector<std::uint32_t> leaf_ranks;  ///< [M]: the rank that computed a micro-batch
   std::vector<double> max_norms;          ///< [clip groups]; 0 does not clip
 };
 StepTables step_tables(const OptimizerSetup& setup);

@@ -9,7 +9,7 @@
 namespace zeroproof::verification {
 namespace {
 
-/// A buffer that some rules keep, and where the undistributed state has it.
+/// A buffer that some rules keep, and its place in the undistributed state.
 struct KeptBuffer {
   BufferId id;
   Span<const float> FullState::*full;

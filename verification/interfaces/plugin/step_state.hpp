@@ -1,5 +1,5 @@
 #pragma once
-// What survives a library's whole steps: the state of the rule, and the parameters.
+// The state between a library's whole steps: the buffers of the rule, and the parameters.
 
 #include <vector>
 
@@ -16,17 +16,19 @@ class StepState {
   /// The rule's buffers in the order of R6, then master.
   std::vector<CutBuffer>& buffers() { return buffers_; }
   CutBuffer& param() { return param_; }
-  /// As the model sees them, [padded_numel].
+  /// As the model uses them, [padded_numel].
   const GuardedBuffer& param_full() const { return param_full_; }
 
-  /// The same in the order of R6, every one that some rule has: of one that this rule does not keep, no elements.
+  /// All buffers of any rule, in the order of R6; a buffer that this rule does not keep has no
+  /// elements.
   std::vector<std::pair<BufferId, TensorView>> all_whole() const;
 
-  /// Everything from the undistributed state, the parameters rounded from master. steps: as loaded.
+  /// Fills everything from the undistributed state, the parameters rounded from master. steps: as
+  /// loaded.
   void load(const FullState& state, const cuda::TensorSteps& steps);
-  /// Wholes from the ranks' parts. Collective.
+  /// Assembles whole buffers from the ranks' parts. Collective.
   void gather();
-  /// This rank's parts, and the full parameters, from the wholes.
+  /// Copies this rank's parts, and the full parameters, from the whole buffers.
   void keep_own();
 
  private:

@@ -40,8 +40,8 @@ class WholeStep final : public DistributedOptimizer {
         grad_norm_(tables_.max_norms.size()),
         clip_coef_(tables_.max_norms.size()) {
     ZP_CHECK(setup.state_formats.plain(), ErrorCode::unavailable,
-             "a whole step of a library was asked for state or master that is not fp32",
-             "it gets and gives fp32 alone", "leave the formats out, or judge operations");
+             "whole steps of a library do not support state or master other than fp32",
+             "the interface has only fp32", "leave out the formats, or judge operations");
   }
 
   void load_state(const FullState& state) override {
@@ -52,7 +52,7 @@ class WholeStep final : public DistributedOptimizer {
   }
 
   void run_phase(Phase, GradSource&) override {
-    fail(ErrorCode::internal, "a phase of a library's whole step was asked for", "it has none",
+    fail(ErrorCode::internal, "a phase of a library's whole step was requested", "it has none",
          "report this as a defect");
   }
 
@@ -83,7 +83,7 @@ class WholeStep final : public DistributedOptimizer {
   }
 
  private:
-  /// The leaves of all ranks, on rank 0 and everywhere else.
+  /// The micro-batch gradients of all ranks, gathered on every rank.
   void collect(GradSource& leaves) {
     const auto size = static_cast<std::size_t>(leaves_.view().num_bytes() / setup_.micro_batches);
     for (std::size_t j = 0; j < tables_.leaf_ranks.size(); ++j) {
@@ -96,7 +96,7 @@ class WholeStep final : public DistributedOptimizer {
     }
   }
 
-  /// Rank 0 calls the library. Where it fails, every rank does so with the same words.
+  /// Rank 0 calls the library. If it fails, every rank throws the same error.
   void call_for_all() {
     struct {
       std::uint64_t failed = 0, status = 0;
@@ -138,7 +138,7 @@ class WholeStep final : public DistributedOptimizer {
   std::vector<float> clip_coef_;
 };
 
-/// In the order of the documentation. What the rule does not keep has no elements.
+/// In the order of the documentation. Buffers that the rule does not keep have no elements.
 std::vector<PluginOperand> WholeStep::operands() {
   const std::int64_t padded_numel = setup_.layout->padded_numel();
   std::vector<PluginOperand> all = {
@@ -222,12 +222,11 @@ std::unique_ptr<DistributedOptimizer> make_whole_step(const OptimizerSetup& setu
                                                       std::shared_ptr<Plugin> plugin) {
   const bool layered = setup.stage == 3 || setup.overlap;
   ZP_CHECK(!layered, ErrorCode::unavailable,
-           "a whole step of a plug-in was asked for in stage 3 or with overlap",
-           "leaves then come layer by layer, and it gets whole ones", "use stages 0, 1 and 2");
+           "whole steps of a plug-in do not support stage 3 and overlap",
+           "gradients then arrive layer by layer", "use stages 0, 1 and 2");
   ZP_CHECK(setup.tp == nullptr && setup.cp == 1 && setup.replicas == nullptr,
-           ErrorCode::unavailable,
-           "a whole step of a plug-in was asked for on a grid or with instances",
-           "it gets the shards of data ranks alone", "leave --grid and --instances out");
+           ErrorCode::unavailable, "whole steps of a plug-in do not support grids and instances",
+           "the interface has only shards of data ranks", "leave out --grid and --instances");
   return std::make_unique<WholeStep>(setup, std::move(plugin));
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// A library that makes whole steps, in the place of an optimizer.
+// An optimizer whose whole steps are made by a library.
 
 #include <memory>
 
@@ -8,11 +8,11 @@
 
 namespace zeroproof::verification {
 
-/// One rank of it. The library gets the leaves and shards of all ranks in one call, which rank 0 makes; what it leaves
-/// is cut up again. It has no phases: only step() may be called, and what exists after it is exposed.
-///
-/// Errors: ErrorCode::unavailable if a library cannot be given such a setup (layers one by one, ranks that are not data
-/// ranks, other instances). Steps throw CandidateFailure for what a plug-in does wrong but the numbers.
+/// One rank of it. The library gets the gradients and shards of all ranks in one call by rank 0;
+/// its results are split again over the ranks. It has no phases: only step() may be called, and the
+/// buffers that exist after a step are exposed. Errors: ErrorCode::unavailable if the interface
+/// does not support the setup (layer by layer, ranks other than data ranks, several instances).
+/// Steps throw CandidateFailure for every failure of a plug-in except wrong numbers.
 std::unique_ptr<DistributedOptimizer> make_whole_step(const OptimizerSetup& setup,
                                                       std::shared_ptr<Plugin> plugin);
 

@@ -1,5 +1,6 @@
 #pragma once
-// What this program and the process that holds a plug-in tell each other: plain structures in one message each.
+// Messages between this program and the process that holds a plug-in: one plain structure per
+// message.
 
 #include <array>
 #include <cstdint>
@@ -21,7 +22,7 @@ void put_text(WireText<size>& text, const std::string& value) {
   std::memcpy(text.data(), value.data(), std::min(size - 1, value.size()));
 }
 
-/// What stands there, whoever wrote it.
+/// The text up to its NUL, or all of it if there is none.
 template <std::size_t size>
 std::string get_text(const WireText<size>& text) {
   return {text.data(), ::strnlen(text.data(), size)};
@@ -42,11 +43,11 @@ struct TransportSetting {
   std::uint64_t word;  ///< the value's bits
 };
 
-/// To the process: compute this.
+/// To the process: request to compute a call.
 struct PluginRequest {
   std::uint64_t number = 0;                        ///< of this call; the reply has it too
   std::uint64_t arena_bytes = 0;                   ///< of the shared memory, which may have grown
-  std::uint64_t place_begin = 0, place_bytes = 0;  ///< of the call in it, with its red zones
+  std::uint64_t place_begin = 0, place_bytes = 0;  ///< slot of the call in it, with its red zones
   WireText<48> operation{};
   std::int32_t num_threads = 1, num_operands = 0, num_settings = 0;
   std::array<WireOperand, most_plugin_operands> operands{};
@@ -55,21 +56,21 @@ struct PluginRequest {
 
 /// From the process, after a call.
 struct PluginReply {
-  std::uint64_t number = 0;  ///< of the call that is answered
+  std::uint64_t number = 0;  ///< of the answered call
   std::int32_t returned = 0;
   bool mask_changed = false;
-  bool declined = false;           ///< it does not support the call, and computed nothing
-  WireText<160> fp_problem{};      ///< of the floating-point environment; "" if it is as it was
-  WireText<240> message{};         ///< the plug-in's own
-  WireText<240> device_problem{};  ///< what stopped the device; "" if nothing did
+  bool declined = false;       ///< the library does not support the call, and nothing was computed
+  WireText<160> fp_problem{};  ///< change of the floating-point environment; "" if none
+  WireText<240> message{};     ///< written by the plug-in
+  WireText<240> device_problem{};  ///< error of the device; "" if none
 };
 
-/// From the process, once: what was loaded, or why nothing was.
+/// From the process, once: the content of the library, or the reason that it was not loaded.
 struct PluginHello {
   WireText<400> problem{}, remedy{};  ///< "" if there is none
   WireText<40> name{};
   bool makes_steps = false;
-  std::int32_t device_type = 0;  ///< that it asks for
+  std::int32_t device_type = 0;  ///< of its operands
   std::int32_t num_operations = 0;
   std::array<WireText<48>, most_plugin_operations> operations{};
 };
@@ -77,10 +78,10 @@ struct PluginHello {
 /// Descriptors of the process.
 inline constexpr int plugin_socket = 3;
 inline constexpr int plugin_memory = 4;
-/// Its exit code if its connection is gone: somebody closed a descriptor that was not his.
+/// Its exit code if its connection is gone: the library closed a descriptor of the harness.
 inline constexpr int plugin_connection_lost = 96;
-/// First argument of this program when it is such a process; not a command. The library follows, and the device_type
-/// that it asked for, if it is not the host's.
+/// First argument of this program when it is such a process; not a command. The library follows,
+/// and its device_type if that is not the host's.
 inline constexpr const char* plugin_worker_word = "plugin-worker";
 
 }  // namespace zeroproof::verification

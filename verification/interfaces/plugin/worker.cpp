@@ -1,4 +1,5 @@
-// The other end of a plug-in's connection. Everything here shares its process with code that may do anything.
+// The process's end of a plug-in's connection. It shares its process with code that may do
+// anything.
 
 #include "verification/interfaces/plugin/worker.hpp"
 
@@ -34,7 +35,7 @@ void tell(const Message& message) {
   }
 }
 
-/// A loop in a plug-in would go on when nobody waits for it any more.
+/// Ends the process if the parent is gone: a loop in a plug-in would otherwise run forever.
 void end_with_parent() {
   std::thread([parent = ::getppid()] {
     while (::getppid() == parent) std::this_thread::sleep_for(std::chrono::milliseconds(200));
@@ -42,7 +43,7 @@ void end_with_parent() {
   }).detach();
 }
 
-/// The memory both processes see.
+/// The memory shared by both processes.
 class Shared {
  public:
   char* at(std::uint64_t offset, std::uint64_t bytes) {
@@ -60,7 +61,7 @@ class Shared {
   std::uint64_t bytes_ = 0;
 };
 
-/// The library's answer about a call, before it gets any memory.
+/// The library's answer about a call, without memory.
 bool is_supported(const zeroproof_plugin& plugin, zeroproof_call call) {
   const zeroproof_supports asked = supports_of(plugin);
   if (asked == nullptr) return true;
@@ -72,7 +73,7 @@ bool is_supported(const zeroproof_plugin& plugin, zeroproof_call call) {
   return asked(&call) != 0;
 }
 
-/// Computes a call; with a device, waits for what was enqueued on it.
+/// Computes a call; with a device, waits for the enqueued work.
 std::int32_t run_function(const zeroproof_plugin& plugin, const zeroproof_call& call, char* place,
                           WorkerDevice* device) {
   const std::int32_t returned = function_of(plugin, call.operation)(&call);
@@ -132,7 +133,7 @@ PluginReply compute(const zeroproof_plugin& plugin, const PluginRequest& request
   return reply;
 }
 
-/// The same; what goes wrong on the device is part of the answer.
+/// The same; errors of the device are part of the reply.
 PluginReply answer(const zeroproof_plugin& plugin, const PluginRequest& request, Shared& shared,
                    WorkerDevice* device) {
   try {
@@ -145,14 +146,14 @@ PluginReply answer(const zeroproof_plugin& plugin, const PluginRequest& request,
   }
 }
 
-/// nullptr if it cannot be had; `hello` then says why.
+/// nullptr on failure; `hello` then has the reason.
 std::unique_ptr<WorkerDevice> open_device(std::int32_t device_type, PluginHello& hello) {
   try {
     const std::string obstacle = device_obstacle(device_type);
     if (obstacle.empty()) return std::make_unique<WorkerDevice>();
     put_text(hello.problem, obstacle);
   } catch (const Error& error) {
-    put_text(hello.problem, std::string("could not be given a device: ") + error.what());
+    put_text(hello.problem, std::string("gets no device: ") + error.what());
   }
   put_text(hello.remedy,
            "build it with nvcc for build/zeroproof on a machine with a GPU, or with another "
@@ -169,11 +170,11 @@ int plugin_worker(int argc, char** argv) {
   PluginHello hello;
   const std::unique_ptr<WorkerDevice> device =
       argc == 4 ? open_device(std::atoi(argv[3]), hello) : nullptr;
-  forbid_processes();  // a driver may have to start one before
+  forbid_processes();  // not earlier: a driver may have to start one
   const bool ready = argc == 3 || device != nullptr;
   const zeroproof_plugin* plugin = ready ? load_library(argv[2], hello) : nullptr;
   tell(hello);
-  if (plugin == nullptr) ::_exit(0);  // what the library registered for an exit does not run
+  if (plugin == nullptr) ::_exit(0);  // skips the library's exit handlers
   Shared shared;
   PluginRequest request;
   for (;;) {

@@ -13,9 +13,7 @@ std::string device_obstacle(std::int32_t device_type) {
                           : "was built for the simulated device, which this program does not have";
   }
   if (info.simulated) return "was built for a GPU, and this program simulates its device";
-  return info.answers
-             ? ""
-             : "wants its operands on a device, and none answers here (" + info.detail + ")";
+  return info.answers ? "" : "needs a device, and there is none (" + info.detail + ")";
 }
 
 WorkerDevice::WorkerDevice() { cuda::device::choose_device(0); }

@@ -9,21 +9,22 @@
 
 namespace zeroproof::verification {
 
-/// Why a library that asks for this device_type cannot have it in this program; "" if it can. Wakes the device.
+/// The reason that a library with this device_type cannot run in this program; "" if it can. Opens
+/// the device.
 std::string device_obstacle(std::int32_t device_type);
 
-/// Operands of a call in device memory. The place they have in shared memory lies there as a whole, red zones included,
-/// so whatever is looked at in the one was so in the other.
+/// Operands of a call in device memory. Their slot in shared memory is copied there as a whole, red
+/// zones included, so that all checks of the shared slot hold for the device too.
 class WorkerDevice {
  public:
   /// The first device. Errors: unavailable if there is none.
   WorkerDevice();
 
-  /// What kernels are to be enqueued on.
+  /// The stream of the kernels.
   void* stream();
-  /// Copies a place to the device, on that stream; returns where it is. Errors: those of the device.
+  /// Copies a slot to the device, on that stream; returns its address. Errors: those of the device.
   char* put(const char* place, std::int64_t bytes);
-  /// Waits for the stream, and copies the place back. Errors: what went wrong on the device since put().
+  /// Waits for the stream, and copies the slot back. Errors: those of the device since put().
   void take(char* place);
 
  private:

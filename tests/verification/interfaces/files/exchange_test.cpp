@@ -112,12 +112,12 @@ TEST_CASE("gen and judge on the command line") {
   const std::string out = " -o " + quoted(folder.file("x"));
   expect_refusal("gen adamw_updat" + out, "did you mean adamw_update?");
   expect_refusal("gen adamw_update --fill tie" + out, "did you mean ties?");
-  expect_refusal("gen adamw_update/fill:ties --fill wide" + out, "two fills were given");
+  expect_refusal("gen adamw_update/fill:ties --fill wide" + out, "two different fills are given");
   expect_refusal("gen adamw_update --numel -1" + out, "--numel is '-1'");
   expect_refusal("gen adamw_update --numel 67108865" + out, "use 0 to 67108864");
   expect_refusal("gen adamw_update --variant 12" + out, "--variant is '12'");
   expect_refusal("gen grad_norm_accumulate" + out,
-                 "grad_norm_accumulate cannot be given to another program");
+                 "grad_norm_accumulate cannot be written as a call file");
   expect_refusal("gen adamw_update -o /nowhere/x", "/nowhere");
   CHECK(run_cli("gen adamw_update").exit_code == 2);
 }
@@ -141,7 +141,7 @@ TEST_CASE(
   fails("after.master has shape [3, 43], wanted [129]", [](Outputs& o) {
     o["master"].spec.shape = {3, 43};
   });
-  fails("'after.more' was not asked for", [](Outputs& o) {
+  fails("'after.more' is not an output of the call", [](Outputs& o) {
     o["more"] = o["master"];
     o["more"].spec.name = "after.more";
   });
@@ -167,7 +167,7 @@ TEST_CASE("another library's results fail, are named, and pass as its dialect") 
   const CliResult failed = call.judged(outputs);
   CHECK(failed.exit_code == 1);
   CHECK(failed.out.find("  input   before.grad 0x") != std::string::npos);
-  CHECK(failed.out.ends_with("  they are those of torch-cpu-fused\n"));
+  CHECK(failed.out.ends_with("  they match torch-cpu-fused\n"));
   CHECK(call.judged(outputs, "--dialect torch-cpu-fused").exit_code == 0);
   CHECK(call.judged(outputs, "--dialect torch-cpu-single").exit_code == 1);
   CHECK(call.judged(call.right, "--dialect contract").exit_code == 0);
@@ -265,7 +265,7 @@ TEST_CASE("results in another order pass where that is accepted, and wrong ones 
                  "use bits or any-order");
   expect_refusal("judge " + quoted(call.in) + " " + quoted(call.out) +
                      " --accept any-order --dialect torch-cpu-fused",
-                 "leave one of them out");
+                 "leave out one of them");
 
   const Call cast({"cast_to_bf16", "training", "100", "3", "0"});
   Outputs truncated = cast.right;

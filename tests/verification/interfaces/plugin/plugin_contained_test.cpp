@@ -61,20 +61,20 @@ TEST_CASE("a plug-in that behaves passes") {
 
 TEST_CASE("a plug-in that dies is told from one that ends itself") {
   expect("segv", Status::crashed,
-         "the plug-in died of SIGSEGV: it used memory that is not there in clip");
-  expect("aborts", Status::crashed, "it gave up in clip; it last said: invariant?[2J broken");
+         "the plug-in died of SIGSEGV: it accessed unmapped memory in clip");
+  expect("aborts", Status::crashed, "it aborted in clip; its last output: invariant?[2J broken");
   expect("exits", Status::crashed, "ended its process with exit code 0 in clip");
-  expect("closes", Status::crashed, "closed file descriptors that are not its own in clip");
+  expect("closes", Status::crashed, "closed file descriptors of the harness in clip");
 }
 
 TEST_CASE("a plug-in gets no more than its share") {
-  expect("loops", Status::hung, "did not come back in clip within 2 s");
+  expect("loops", Status::hung, "did not return in clip within 2 s");
   expect("allocates", Status::crashed, "in clip");
   expect("forks", Status::crashed, "it started a process, which a plug-in may not in clip");
   expect("writes_file", Status::crashed, "it wrote more to a file than it may in clip");
   expect("floods_stdout", Status::error,
          "wrote more than 1048576 bytes on its standard output and error in clip");
-  expect("floods_stderr", Status::error, "it last said: ");
+  expect("floods_stderr", Status::error, "its last output: ");
 }
 
 TEST_CASE("a plug-in writes its outputs and nothing else, and then no more") {
@@ -107,11 +107,9 @@ TEST_CASE("results that a plug-in did not compute from its inputs are tampered w
 TEST_CASE("whoever edits inputs, works after the call or answers for another one tampers") {
   expect("cheat_edits", Status::tampered, "the input unscaled_grad was edited");
   expect("cheat_after_return", Status::tampered, "had returned");
-  expect("cheat_answers", Status::tampered, "answered in the place of the program that calls it ");
-  expect("cheat_answers_first", Status::tampered,
-         "answered in the place of the program that calls it in clip");
-  expect("cheat_chats", Status::tampered,
-         "answered in the place of the program that calls it in clip");
+  expect("cheat_answers", Status::tampered, "wrote to the connection of the harness ");
+  expect("cheat_answers_first", Status::tampered, "wrote to the connection of the harness in clip");
+  expect("cheat_chats", Status::tampered, "wrote to the connection of the harness in clip");
 }
 
 TEST_CASE("where there is nothing to find, searching is no result") {

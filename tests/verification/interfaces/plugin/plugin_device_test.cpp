@@ -88,14 +88,14 @@ TEST_CASE("a whole step on the device is judged by what it leaves there") {
 
 TEST_CASE("what a kernel does besides becomes a verdict") {
   expect("touches_memory", Status::crashed,
-         "the plug-in died of SIGSEGV: it used memory that is not there in clip");
+         "the plug-in died of SIGSEGV: it accessed unmapped memory in clip");
   expect("writes_behind", Status::fail, "grad was written outside its bounds");
   expect("writes_far", Status::crashed, "the plug-in died of SIGSEGV");
   expect("edits_input", Status::tampered, "the input unscaled_grad was edited");
   expect("splits_block", Status::crashed,
          "the plug-in's work on the device ended in clip: block 0 of a kernel cannot go on");
   expect("half_a_warp", Status::error, "the plug-in returned -1 in clip");
-  expect("never_ends", Status::hung, "did not come back in clip within 2 s");
+  expect("never_ends", Status::hung, "did not return in clip within 2 s");
   expect("launches_nothing", Status::fail, "grad[0] differs from the reference");
 }
 
@@ -108,5 +108,5 @@ TEST_CASE("a library for another device is refused in one sentence") {
   // Built before there were any: it is called, and is wrong.
   CHECK(verify("'op/clip/plugin/*/fill:ties'", "kernel_old", "zeroproof").exit_code == 1);
   if (!cuda::device::device_info().answers)
-    tests::expect_refusal(verify("clip", "kernel_for_a_gpu", "zeroproof"), "and none answers here");
+    tests::expect_refusal(verify("clip", "kernel_for_a_gpu", "zeroproof"), "and there is none (");
 }

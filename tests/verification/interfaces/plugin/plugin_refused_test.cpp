@@ -32,7 +32,7 @@ TEST_CASE("libraries that are no plug-ins of this version") {
   refused("null_description", "returned no description of itself");
   refused("abi", "was built for version 77 of the interface and this program has 1");
   refused("size", "describes itself in 8 bytes");
-  refused("name", "has no name that can stand in a case id");
+  refused("name", "has no name that is valid in a case id");
   refused("no_operations", "has no operations");
   refused("too_many", "lists 1000 operations");
   refused("null_entry", "lists clip_value without a function");
@@ -40,7 +40,7 @@ TEST_CASE("libraries that are no plug-ins of this version") {
   refused("twice", "lists clip twice");
   refused("dies", "died of SIGABRT");
   expect_refusal("verify clip --plugin-timeout 1 --plugin " + library("refused_sleeps"),
-                 "did not come back");
+                 "did not return");
 }
 
 TEST_CASE("flags of plug-ins where they mean nothing") {

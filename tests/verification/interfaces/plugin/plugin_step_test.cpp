@@ -44,7 +44,7 @@ TEST_CASE("an update that dies ends its case, and the next has a new process") {
   CAPTURE(result.out);
   CHECK(result.exit_code == 6);
   CHECK(result.out.find("0 pass, 0 fail, 6 crashed") != std::string::npos);
-  CHECK(result.out.find("reason    the plug-in died of SIGABRT: it gave up in adamw_update\n") !=
+  CHECK(result.out.find("reason    the plug-in died of SIGABRT: it aborted in adamw_update\n") !=
         std::string::npos);
 }
 

@@ -112,8 +112,8 @@ TEST_CASE("what a whole step is told is enough for every recipe, layout, norm, s
 }
 
 TEST_CASE("a whole step that misbehaves becomes a verdict of one sentence") {
-  expect("dies", 6, "reason    the plug-in died of SIGABRT: it gave up in step\n");
-  expect("loops", 5, "reason    the plug-in did not come back in step within 2 s\n");
+  expect("dies", 6, "reason    the plug-in died of SIGABRT: it aborted in step\n");
+  expect("loops", 5, "reason    the plug-in did not return in step within 2 s\n");
   expect("says_no", 9, "reason    the plug-in returned 9 in step: out of luck\n");
   expect("edits_leaf", 1, "the input leaf_grad was edited");
   expect("writes_behind", 1, "exp_avg was written outside its bounds");

@@ -140,7 +140,7 @@ StepRequest request_of(const nb::dict& options) {
   request.scaler = scaler_of(nb::cast<nb::dict>(options["scaler"]));
   request.param_groups = param_groups_of(nb::cast<nb::list>(options["param_groups"]));
   request.clip_groups = clip_groups_of(nb::cast<nb::list>(options["clip_groups"]));
-  request.observers = nb::cast<bool>(options["observers"]);
+  request.observers = nb::cast<bool>(options["taps"]);
   return request;
 }
 
@@ -210,7 +210,7 @@ nb::dict sharded_step(const std::vector<std::string>& names, const Shapes& shape
   result["buffers"] = buffers;
   result["param"] = tensors_of(output.param, request.param_dtype, layout);
   result["offsets"] = offsets;
-  result["observers"] = taps_of(std::move(output.observers));
+  result["taps"] = taps_of(std::move(output.observers));
   return result;
 }
 

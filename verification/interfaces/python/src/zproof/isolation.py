@@ -11,7 +11,7 @@ _HUNG, _CRASHED = 5, 6
 
 
 def run_worker(argv: list[str], name: str, timeout: float) -> int:
-    """Runs the same command line in a new interpreter and returns its exit code; 5 if it did not come back in
+    """Runs the same command line in a new interpreter and returns its exit code; 5 if it did not return in
     ``timeout`` seconds, 6 if it ended without having reached a verdict."""
     if not timeout > 0:
         sys.stderr.write(f"zproof: --timeout is {timeout:g} (the callable needs some time); use seconds above 0\n")
