@@ -157,7 +157,7 @@ def main():
     text = page()
     if sys.argv[1:]:
         if PAGE.read_text(encoding="utf-8") != text:
-            print("API.md is not what the docstrings say (readers would be told something old); run "
+            print("API.md is not what the docstrings say (the page is out of date); run "
                   "verification/interfaces/python/api_page.py", file=sys.stderr)
             return 1
         return 0

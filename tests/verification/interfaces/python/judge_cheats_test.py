@@ -46,8 +46,8 @@ class Cheats(unittest.TestCase):
             thread.start()
             thread.join()
 
-        self.cheat(asks, "it asked zproof.reference instead of computing")
-        self.cheat(asks_elsewhere, "it asked zproof.reference instead of computing")
+        self.cheat(asks, "it called zproof.reference instead of computing")
+        self.cheat(asks_elsewhere, "it called zproof.reference instead of computing")
         zproof.reference.grad_norm(np.ones(3, F))  # between two judgements it is nobody's cheat
         self.assertTrue(judged(adamw))
 

@@ -201,7 +201,7 @@ class Verdicts(unittest.TestCase):
             (ValueError, "did you mean torch?", lambda: judged(adamw, framework="toch")),
             (ValueError, "device is 'cuda'", lambda: judged(adamw, device="cuda")),
             (TypeError, "did you mean grad?", lambda: judged(lambda grads: None)),
-            (TypeError, "there is nothing to call", lambda: judged(None)),
+            (TypeError, "it cannot be called", lambda: judged(None)),
             (TypeError, "takes no keyword", lambda: judged(eval("lambda grad, /: None"))),
         ]:
             with self.subTest(part), one_sentence(self, kind, part):

@@ -86,7 +86,7 @@ std::string python_name(DType dtype) {
   throw nb::python_error();
 }
 
-/// The array, or null; what a library's own __dlpack__ says against it is put into `why`.
+/// The array, or null; the reason of a refusal by a library's own __dlpack__ is put into `why`.
 nb::ndarray<nb::ro> try_array(nb::handle object, std::string& why) {
   nb::ndarray<nb::ro> array;
   try {
@@ -96,7 +96,7 @@ nb::ndarray<nb::ro> try_array(nb::handle object, std::string& why) {
   }
   PyErr_Clear();
   if (!nb::hasattr(object, "__dlpack__")) return {};
-  try {  // nanobind says nothing of why an exporter refused
+  try {  // nanobind does not report why an exporter refused
     nb::object ignored = object.attr("__dlpack__")();
   } catch (const nb::python_error& error) {
     why = nb::cast<std::string>(nb::str(error.value()));
@@ -112,7 +112,7 @@ bool is_writable(nb::handle object) {
   return writable;
 }
 
-/// Row-major without gaps; the stride of a dimension of one element means nothing.
+/// Row-major without gaps; the stride of a dimension of one element is ignored.
 bool is_dense(const nb::ndarray<nb::ro>& array) {
   if (array.size() == 0 || array.stride_ptr() == nullptr) return true;
   std::int64_t stride = 1;
@@ -133,11 +133,11 @@ HostArray host_array(nb::handle object, const std::string& name, DType dtype, bo
         nb::cast<std::string>(nb::str(nb::handle(object.type()).attr("__name__")));
     if (!why.empty()) {
       refuse(PyExc_TypeError, name + " cannot be read as an array (" + why +
-                                  "); hand over a tensor in host memory, detached from any graph");
+                                  "); pass a tensor in host memory, detached from any graph");
     }
     refuse(PyExc_TypeError,
            name + " is a " + type +
-               " (its elements have to be read where they lie); use an array of numpy, PyTorch or "
+               " (its elements are read in place); use an array of numpy, PyTorch or "
                "anything else with __dlpack__");
   }
   if (array.device_type() != nb::device::cpu::value) {
@@ -148,14 +148,14 @@ HostArray host_array(nb::handle object, const std::string& name, DType dtype, bo
   }
   if (!is_of(array.dtype(), dtype)) {
     refuse(PyExc_TypeError, name + " has elements of " + text_of(array.dtype()) +
-                                " (nothing is converted behind your back); make it " +
+                                " (nothing is converted implicitly); make it " +
                                 python_name(dtype));
   }
   if (!is_dense(array)) {
     refuse(PyExc_ValueError,
            name +
-               " is not contiguous (its elements would have to be copied to where nobody "
-               "sees the result); use .copy() or .contiguous()");
+               " is not contiguous (its elements would have to be copied, and the "
+               "result lost); use .copy() or .contiguous()");
   }
   if (writable && !is_writable(object)) {
     refuse(PyExc_ValueError,

@@ -15,7 +15,8 @@ namespace zeroproof::python {
 
 namespace nb = nanobind;
 
-/// An array that somebody else made: numpy, PyTorch, anything with __dlpack__ or a buffer. It keeps the memory.
+/// An array of another library: numpy, PyTorch, anything with __dlpack__ or a buffer. It keeps the
+/// memory alive.
 struct HostArray {
   TensorView view;
   std::vector<std::size_t> shape;

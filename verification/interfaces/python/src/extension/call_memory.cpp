@@ -35,7 +35,7 @@ CallMemory::CallMemory(const Op& op, const OpCall& call, bool in_place)
     buffer.memory = GuardedBuffer(buffer.begin + buffer.numel, from.dtype);
     buffers_.push_back(std::move(buffer));
     const bool both =
-        in_place_ && k == 1;  // the one memory holds the input first, and then the output
+        in_place_ && k == 1;  // the shared buffer holds the input first, and then the output
     if (both || op.operands[k].access != Access::out) copy(both ? call.view(0) : from, view(k));
   }
 }

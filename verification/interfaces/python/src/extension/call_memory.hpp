@@ -10,32 +10,32 @@
 
 namespace zeroproof::python {
 
-/// The operands of one call where a callable sees them: as far from their alignment as in the call, between red zones,
-/// outputs NaN.
+/// The operands of one call as passed to a callable: with the same offset from their alignment as
+/// in the call, between red zones, outputs NaN.
 class CallMemory {
  public:
-  /// in_place: the first two operands are one memory, which holds the input.
+  /// in_place: the first two operands share one buffer, which holds the input.
   CallMemory(const verification::Op& op, const verification::OpCall& call, bool in_place);
 
   TensorView view(std::size_t operand) const;
   std::vector<std::size_t> shape(std::size_t operand) const;
   bool in_place() const { return in_place_; }
 
-  /// Name of an input that is no longer what it is in the call; "" if none.
+  /// Name of an input that was changed; "" if none.
   std::string edited(const verification::OpCall& call) const;
 
   /// Copies the results into the call.
   void copy_back(verification::OpCall& call) const;
 
-  /// Name of an operand beside which something was written; "" if none.
+  /// Name of an operand with a write next to it; "" if none.
   std::string damaged() const;
 
-  /// From now on nobody may write here.
+  /// Writes from now on are errors.
   void seal();
   /// Name of an operand that was written since; "" if none.
   std::string written_since() const;
 
-  /// "numel 1025, ...": which call it was.
+  /// "numel 1025, ...": describes the call.
   const std::string& text() const { return text_; }
 
  private:

@@ -43,7 +43,7 @@ nb::dict dict_of_settings(const std::vector<OpSetting>& settings) {
   return dict;
 }
 
-/// What is called gets the environment the contract needs, and leaves it as it was.
+/// The callable gets the environment the contract needs, and must not change it.
 class SameEnvironment {
  public:
   SameEnvironment() { std::fegetenv(&before_); }
@@ -80,7 +80,7 @@ void PythonCandidate::run(const Op& op, OpCall& call) const {
     environment = fp_environment_problem();
   }
   if (asked)
-    throw CandidateFailure(Status::tampered, "it asked zproof.reference instead of computing");
+    throw CandidateFailure(Status::tampered, "it called zproof.reference instead of computing");
   if (!environment.empty())
     throw CandidateFailure(Status::fail, "it left the thread so that " + environment);
   const std::string damaged = memory->damaged();
@@ -116,7 +116,7 @@ void PythonCandidate::call_python(const Op& op, const std::shared_ptr<CallMemory
   if (pending_) throw CandidateFailure(Status::error, "the run was interrupted");
 }
 
-/// Who writes after a call is over changes results behind the back of whoever reads them.
+/// Writes after the end of a call change results that were already returned.
 void PythonCandidate::look_back() const {
   for (const auto& memory : earlier_) {
     const std::string written = memory->written_since();

@@ -1,5 +1,5 @@
 #pragma once
-// A Python callable among those who are judged.
+// A Python callable as a candidate.
 
 #include <nanobind/nanobind.h>
 
@@ -14,8 +14,9 @@ namespace zeroproof::python {
 
 class CallMemory;
 
-/// Calls are made on the thread that judges, with the interpreter's lock. A call computes in memory of its own, which
-/// lives as long as any array of it does: whoever keeps one reads old numbers, never memory of somebody else.
+/// Calls are made on the judging thread, with the interpreter's lock. A call has its own memory,
+/// which lives as long as any array of it: an array kept by the callable shows old numbers, never
+/// memory of another call.
 class PythonCandidate final : public verification::OpCandidate {
  public:
   /// name: what ids say of it. invoke(operands, settings, num_threads): operands and settings are dicts; returns None,
@@ -35,7 +36,8 @@ class PythonCandidate final : public verification::OpCandidate {
                                     const std::string& fault) const override;
   void settle() const override;
 
-  /// Throws what the callable raised that is no failure of its own: an interrupt, the end of a test.
+  /// Rethrows an exception of the callable that is no failure of its own: an interrupt, the end of
+  /// a test.
   void raise_pending() const;
 
  private:
@@ -47,8 +49,7 @@ class PythonCandidate final : public verification::OpCandidate {
   std::string name_;
   nanobind::object invoke_;
   bool read_only_;
-  mutable std::deque<std::shared_ptr<CallMemory>>
-      earlier_;  // of the last calls: nobody may write there any more
+  mutable std::deque<std::shared_ptr<CallMemory>> earlier_;  // of the last calls: writes are errors
   mutable std::exception_ptr pending_;
 };
 

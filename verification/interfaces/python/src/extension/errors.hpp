@@ -2,8 +2,9 @@
 
 namespace zeroproof::python {
 
-/// From now on Error reaches Python as an exception of the type that fits, with the same sentence: ValueError for
-/// arguments and names, OSError for files, TimeoutError for ranks that did not come, RuntimeError for the rest.
+/// Translates Error to the matching Python exception, with the same sentence: ValueError for
+/// arguments and names, OSError for files, TimeoutError for ranks that did not arrive, RuntimeError
+/// for the rest.
 void translate_errors();
 
 }  // namespace zeroproof::python

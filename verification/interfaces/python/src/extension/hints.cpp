@@ -30,7 +30,7 @@ std::string hint_of(const std::string& dtype, const Bytes& want, const Bytes& go
   const std::optional<SafeDType> known = parse_safe_dtype(dtype);
   const std::optional<DType> format = known ? buffer_dtype(*known) : std::nullopt;
   ZP_CHECK(format.has_value(), ErrorCode::invalid_argument,
-           "no buffer holds elements of type '" + dtype + "'", "no rule of hints knows them",
+           "no buffer holds elements of type '" + dtype + "'", "hints have no rule for them",
            "use another type");
   verification::HintEvidence evidence;
   evidence.want = view_of(want, *format);

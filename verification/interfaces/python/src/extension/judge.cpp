@@ -36,7 +36,7 @@ nb::dict dict_of(const std::vector<OpSetting>& settings) {
   return dict;
 }
 
-/// What a callable can be called with: operands with dtype and access, settings of every variant, fills.
+/// Inputs of a callable: operands with dtype and access, settings of every variant, fills.
 nb::dict describe_operation(const std::string& name, const std::string& dtype) {
   const Op& op = *judged_op(name, dtype_of(dtype)).op;
   nb::list operands;
@@ -62,7 +62,7 @@ nb::dict describe_operation(const std::string& name, const std::string& dtype) {
   return dict;
 }
 
-/// How results are judged: the word of accept=.
+/// How results are judged: the value of accept=.
 struct Acceptance {
   bool any_order = false;
   std::string dialect;
@@ -73,7 +73,7 @@ Acceptance acceptance(const std::string& word) {
   if (word == "any-order") return {true, {}};
   const std::string dialect = "dialect:";
   ZP_CHECK(word.starts_with(dialect) && word.size() > dialect.size(), ErrorCode::config,
-           "accept is '" + word + "'", "it says what results are held to",
+           "accept is '" + word + "'", "it selects the expected results",
            suggestion(word, {"bits", "any-order"}, "use bits, any-order or dialect:NAME"));
   return {false, word.substr(dialect.size())};
 }
@@ -84,7 +84,7 @@ std::string replaced(std::string text, const std::string& what, const std::strin
   return text;
 }
 
-/// Runs the cases of one callable; the interpreter's lock is held between calls only by who needs it.
+/// Runs the cases of one callable; the interpreter's lock is taken between calls only where needed.
 RunReport judge(const std::string& op, const std::string& dtype,
                 const std::vector<std::string>& fills, const std::vector<int>& variants,
                 const std::string& name, const nb::object& invoke, bool read_only,
@@ -99,7 +99,7 @@ RunReport judge(const std::string& op, const std::string& dtype,
     std::vector<std::string> known;
     for (const Fill fill : judged.op->fills) known.emplace_back(verification::name(fill));
     ZP_CHECK(std::ranges::find(known, word) != known.end(), ErrorCode::config,
-             "'" + word + "' is no fill of " + judged.op->name, "inputs are made of one",
+             "'" + word + "' is no fill of " + judged.op->name, "every input has a fill",
              suggestion(word, known));
     cases.push_back({judged.op, &candidate, *verification::parse_fill(word)});
   }
@@ -145,7 +145,7 @@ nb::list results_of(const RunReport& report) {
   return results;
 }
 
-/// flags: what a bundle tells the rerun: flag, value, flag, value.
+/// flags: arguments of the rerun of a bundle: flag, value, flag, value.
 std::vector<std::string> save(const RunReport& report, const std::string& folder,
                               const std::vector<std::string>& flags) {
   verification::VerifyOptions options;

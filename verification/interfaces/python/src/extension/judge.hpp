@@ -4,7 +4,7 @@
 
 namespace zeroproof::python {
 
-/// Adds what zproof/judge.py calls: the operations there are, and the judge itself.
+/// Adds the functions of zproof/judge.py: the list of operations, and the judge.
 void bind_judge(nanobind::module_& module);
 
 }  // namespace zeroproof::python

@@ -35,16 +35,15 @@ const Op& base_op(const std::string& name) {
   std::vector<std::string> names = verification::plugin_operations();
   for (const RuleTraits& rule : update_rules) names.emplace_back(rule.name);
   fail(ErrorCode::config, "'" + name + "' is no operation that a callable can be judged on",
-       "there is nothing to compare its results with",
-       suggestion(name, names, "zproof.operations() lists them"));
+       "there is no reference for it", suggestion(name, names, "zproof.operations() returns them"));
 }
 
 std::size_t operand_named(const Op& op, const std::string& name) {
   for (std::size_t k = 0; k < op.operands.size(); ++k) {
     if (op.operands[k].name == name) return k;
   }
-  fail(ErrorCode::internal, op.name + " has no operand " + name, "it was asked for by its name",
-       "report it");
+  fail(ErrorCode::internal, op.name + " has no operand " + name, "it is looked up by name",
+       "report this as a defect");
 }
 
 /// The parameter that follows from the master of the call (R8).
@@ -99,7 +98,7 @@ Op with_param(const Op& base, DType dtype) {
   return op;
 }
 
-/// Operations with a param, made when they are first asked for; what they compute needs their address.
+/// Operations with a param, created at first use; computing them needs a fixed address.
 const Op& op_with_param(const Op& base, DType dtype) {
   static std::mutex mutex;
   static std::map<std::string, Op> made;
@@ -158,7 +157,8 @@ JudgedOp judged_op(const std::string& name, DType dtype) {
   ZP_CHECK(is_update && (dtype == DType::bf16 || dtype == DType::fp16), ErrorCode::config,
            "the operation " + judged.base->name + " does not go with dtype " +
                std::string(zeroproof::name(dtype)),
-           "only updates leave a parameter, in bf16 or fp16", "leave dtype out, or use an update");
+           "only updates have a parameter output, in bf16 or fp16",
+           "leave dtype out, or use an update");
   judged.op = &op_with_param(*judged.base, dtype);
   return judged;
 }

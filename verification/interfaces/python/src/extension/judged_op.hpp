@@ -1,6 +1,6 @@
 #pragma once
-// The operations that a Python callable can be held to: those a plug-in can have, and updates together with the
-// rounding of the parameter that follows them in a step.
+// The operations a Python callable can be judged on: those of plug-ins, and updates together with
+// the rounding of the parameter that follows them in a step.
 
 #include <memory>
 #include <set>
@@ -22,8 +22,9 @@ struct JudgedOp {
 /// Errors (ErrorCode::config): no such operation, with the nearest; a dtype that it does not go with.
 JudgedOp judged_op(const std::string& name, DType dtype);
 
-/// What results are held to: the contract, or the dialect of that name ("": the contract), in these variants alone.
-/// Errors (ErrorCode::config): there is no such dialect, with the nearest.
+/// The expected results: the contract, or the dialect of that name ("": the contract), in these
+/// variants only. Errors (ErrorCode::config): there is no such dialect; the message names the
+/// nearest.
 std::unique_ptr<verification::OpExpectation> expectation(const JudgedOp& judged,
                                                          std::set<int> variants,
                                                          const std::string& dialect);

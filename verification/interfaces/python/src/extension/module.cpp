@@ -1,4 +1,4 @@
-// zproof._zproof: what the Python sources of the package call. Nobody else imports it.
+// zproof._zproof: functions called by the Python sources of the package. Private to the package.
 
 #include <nanobind/nanobind.h>
 

@@ -74,7 +74,7 @@ void update(const std::string& rule, const nb::dict& settings, std::int64_t t, n
   reference::update_by_rule(hyper, scalars, g, p, spans);
 }
 
-/// A numpy array of its own, after the same looks at `array` as in place.
+/// A new numpy array, after the same checks of `array` as in place.
 nb::object fp32_copy(nb::handle array, const std::string& name) {
   const HostArray from = host_array(array, name, DType::fp32, false);
   const auto values = from.as<const float>();
@@ -94,7 +94,7 @@ void cast(nb::handle source, nb::handle target, const std::string& dtype) {
   if (format == DType::bf16) return reference::cast_to_bf16({}, in, to.as<bf16>());
   if (format == DType::fp16) return reference::cast_to_fp16({}, in, to.as<fp16>());
   if (format == DType::e4m3) return reference::cast_to_e4m3({}, in, to.as<e4m3>());
-  ZP_CHECK(format == DType::e5m2, ErrorCode::config, "a cast to fp32 changes nothing",
+  ZP_CHECK(format == DType::e5m2, ErrorCode::config, "a cast to fp32 has no effect",
            "the source is fp32", "use bf16, fp16, e4m3 or e5m2");
   reference::cast_to_e5m2({}, in, to.as<e5m2>());
 }
@@ -184,8 +184,8 @@ void grad_sum(const nb::list& leaves, nb::handle sum) {
   std::vector<HostArray> arrays;
   std::vector<Span<const float>> spans;
   const HostArray out = output(sum, "sum");
-  ZP_CHECK(nb::len(leaves) > 0, ErrorCode::invalid_argument, "there are no leaves",
-           "a sum has one micro-batch at least", "hand over a list of arrays");
+  ZP_CHECK(nb::len(leaves) > 0, ErrorCode::invalid_argument, "leaves is empty",
+           "a sum has at least one micro-batch", "pass a list of arrays");
   for (const nb::handle leaf : leaves) {
     arrays.push_back(input(leaf, ("leaf " + std::to_string(arrays.size())).c_str()));
     same_shape(arrays.back(), out, "sum");

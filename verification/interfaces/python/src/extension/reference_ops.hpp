@@ -4,10 +4,12 @@
 
 namespace zeroproof::python {
 
-/// Adds the reference implementations to the module, each on arrays and in place: what zproof/reference.py calls.
+/// Adds the reference implementations to the module, each on arrays and in place, for
+/// zproof/reference.py.
 void bind_reference(nanobind::module_& module);
 
-/// While one of these lives, a candidate is computing: a call of a reference implementation meanwhile, from any thread, is recorded.
+/// While an instance lives, a candidate is computing: calls of a reference implementation from any
+/// thread are recorded.
 class CandidateRuns {
  public:
   CandidateRuns();

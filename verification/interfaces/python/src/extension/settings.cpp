@@ -22,7 +22,7 @@ T read(nb::handle value, const std::string& name, const char* kind) {
   if (nb::isinstance<nb::bool_>(value) == is_flag && nb::try_cast(value, result)) return result;
   PyErr_Clear();
   const std::string text = name + " is " + nb::cast<std::string>(nb::str(nb::repr(value))) +
-                           " (it has to be " + kind + "); use one";
+                           " (it must be " + kind + "); pass one";
   PyErr_SetString(PyExc_TypeError, text.c_str());
   throw nb::python_error();
 }
@@ -62,7 +62,7 @@ template <class Settings>
 void apply(const Setters<Settings>& setters, const nb::dict& given, Settings& settings) {
   for (const auto& [key, value] : given) {
     const auto name = nb::cast<std::string>(key);
-    look_up(setters, name, "setting", "it would change nothing")(settings, value, name);
+    look_up(setters, name, "setting", "it would have no effect")(settings, value, name);
   }
 }
 
@@ -124,8 +124,8 @@ const Setters<LossScalerConfig>& scaler_setters() {
       {"hysteresis", [](S& s, nb::handle v, const std::string& n) { s.hysteresis = whole(v, n); }},
       {"refill", [](S& s, nb::handle v, const std::string& n) {
          s.refill = look_up(refills, read<std::string>(v, n, "a word"), "refill",
-                            "it decides when forgiven "
-                            "overflows come back");
+                            "it decides when the "
+                            "hysteresis is refilled");
        }}};
   return setters;
 }
@@ -201,7 +201,7 @@ DType dtype_of(const std::string& name) {
       {"bfloat16", DType::bf16}, {"fp16", DType::fp16},       {"float16", DType::fp16},
       {"half", DType::fp16},     {"e4m3", DType::e4m3},       {"float8_e4m3fn", DType::e4m3},
       {"e5m2", DType::e5m2},     {"float8_e5m2", DType::e5m2}};
-  return look_up(names, name, "dtype", "nobody knows what its bits mean");
+  return look_up(names, name, "dtype", "its bits have no meaning here");
 }
 
 nb::dict dict_of(const StepScalars& s) {

@@ -14,10 +14,10 @@
 
 namespace zeroproof::python {
 
-/// The hyper-parameters of a rule; what `settings` does not name has the default of OptimizerHyper, but there is no
-/// max_norm. beta1 and beta2 are rounded to fp32 (R5).
-/// Errors: ValueError for a rule or a name that does not exist, with the nearest; TypeError for a value of another
-/// kind.
+/// The hyper-parameters of a rule; fields that `settings` does not name have the defaults of
+/// OptimizerHyper, except that there is no max_norm. beta1 and beta2 are rounded to fp32 (R5).
+/// Errors: ValueError for a rule or a name that does not exist, with the nearest; TypeError for a
+/// value of another kind.
 OptimizerHyper hyper_of(const std::string& rule, const nanobind::dict& settings);
 
 /// Rules of groups from dicts; the keys are those of [[param_group]] and [[clip_group]] in a configuration. Errors:

@@ -28,11 +28,11 @@ Value word(const std::vector<std::pair<std::string, Value>>& table, const std::s
     if (name == typed) return value;
     known.push_back(name);
   }
-  fail(ErrorCode::config, "'" + typed + "' is no " + what, "a step has one of those that there are",
+  fail(ErrorCode::config, "'" + typed + "' is no " + what, "it is not one of the known values",
        suggestion(typed, known));
 }
 
-/// Copies one tensor's elements to its place; the padding between tensors stays as it is.
+/// Copies one tensor's elements to its place; the padding between tensors is not changed.
 void put(nb::handle array, const std::string& name, DType dtype, const TensorSlot& slot,
          std::byte* to) {
   const HostArray from = host_array(array, name, dtype, false);
@@ -40,7 +40,7 @@ void put(nb::handle array, const std::string& name, DType dtype, const TensorSlo
   ZP_CHECK(shape == slot.shape, ErrorCode::invalid_argument,
            name + " has another shape than the parameter",
            "element i of one belongs to element i of the other",
-           "hand over one number for every element");
+           "pass an array of the parameter's shape");
   if (from.view.numel == 0) return;
   std::memcpy(to + slot.begin * num_bytes(dtype), from.view.data,
               static_cast<std::size_t>(from.view.num_bytes()));
@@ -59,7 +59,7 @@ std::vector<float> flat(const nb::list& arrays, const std::string& what, const F
 std::vector<std::byte> leaf_of(const nb::list& arrays, std::size_t number, DType dtype,
                                const FlatLayout& layout) {
   const auto bytes = static_cast<std::size_t>(layout.padded_numel() * num_bytes(dtype));
-  std::vector<std::byte> leaf(bytes, std::byte{0xFF});  // padding: nobody may read it
+  std::vector<std::byte> leaf(bytes, std::byte{0xFF});  // padding: must not be read
   for (std::size_t i = 0; i < layout.tensors().size(); ++i) {
     const TensorSlot& slot = layout.tensors()[i];
     put(arrays[i], "the gradient of " + slot.name + " in micro-batch " + std::to_string(number),
@@ -76,7 +76,7 @@ nb::object own_array(std::vector<T> values, DType dtype, const std::vector<std::
   return numpy_array(view, shape, owner_of(std::move(memory)));
 }
 
-/// The tensors of an undistributed buffer, each an array of its own.
+/// The tensors of an undistributed buffer, each a separate array.
 template <class T>
 nb::list tensors_of(const std::vector<T>& values, DType dtype, const FlatLayout& layout) {
   const auto* bytes = reinterpret_cast<const std::byte*>(values.data());
@@ -117,8 +117,7 @@ StepRequest request_of(const nb::dict& options) {
   request.param_dtype = dtype_of(text("dtype"));
   ZP_CHECK(is_param_format(request.param_dtype), ErrorCode::invalid_argument,
            "parameters are " + std::string(name(request.param_dtype)),
-           "a step here returns no scales, without which codes mean nothing",
-           "use fp32, bf16 or fp16");
+           "zproof.step returns no scales for 8-bit parameters", "use fp32, bf16 or fp16");
   request.grad_dtype = dtype_of(text("grad_dtype"));
   request.hyper = hyper_of(text("rule"), nb::cast<nb::dict>(options["settings"]));
   request.hyper.norm = word<NormForm>({{"chunk1024", NormForm::chunk1024},
@@ -151,20 +150,20 @@ LossScalerState scaler_state(const nb::dict& state, const LossScalerConfig& conf
           nb::cast<int>(words["hysteresis_left"])};
 }
 
-/// A buffer that these settings do not keep would silently do nothing.
+/// A buffer that these settings do not keep would be ignored silently.
 void require_kept(const nb::dict& state, const OptimizerHyper& hyper) {
   std::vector<std::string> known = {"applied_steps", "scaler"};
   for (const BufferId id : kept_buffers(hyper)) known.emplace_back(name(id));
   for (const auto& [key, value] : state) {
     const auto buffer = nb::cast<std::string>(key);
     ZP_CHECK(std::ranges::find(known, buffer) != known.end(), ErrorCode::config,
-             "state has " + buffer,
-             "a step with these settings keeps no such buffer, and it would do nothing",
-             "leave it out, or set what needs it (amsgrad, momentum)");
+             "state has " + buffer, "a step with these settings keeps no such buffer",
+             "leave it out, or set amsgrad or momentum");
   }
 }
 
-/// Buffers by name, each a list of tensors in the order of `names`; absent state is that of a run that begins.
+/// Buffers by name, each a list of tensors in the order of `names`; absent state is the initial
+/// state.
 nb::dict sharded_step(const std::vector<std::string>& names, const Shapes& shapes,
                       const nb::list& master, const nb::list& micro_batches, const nb::dict& state,
                       const nb::dict& options) {

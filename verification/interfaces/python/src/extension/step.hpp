@@ -4,7 +4,7 @@
 
 namespace zeroproof::python {
 
-/// Adds what zproof/step.py calls: a step of the sharded reference.
+/// Adds the function of zproof/step.py: a step of the sharded reference.
 void bind_step(nanobind::module_& module);
 
 }  // namespace zeroproof::python

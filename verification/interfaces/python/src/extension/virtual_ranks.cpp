@@ -21,7 +21,7 @@ class GivenGrads final : public GradSource {
 
   TensorView micro_batch_grad(std::int64_t micro_batch) override {
     const std::vector<std::byte>& leaf = input_.leaves[static_cast<std::size_t>(micro_batch)];
-    copy_ = leaf;  // a rank's own: what it is given may not be seen by another
+    copy_ = leaf;  // a private copy: ranks must not share gradients
     return {copy_.data(), dtype_, numel_};
   }
 
@@ -52,7 +52,7 @@ class Recorder final : public StepObserver {
   std::vector<ObservedBuffer>& taps_;
 };
 
-/// Puts what a rank holds into its places of the undistributed buffer.
+/// Copies a rank's elements to their places in the undistributed buffer.
 void place(const ExposedBuffer& from, std::byte* to) {
   const std::int64_t width = num_bytes(from.view.dtype);
   const auto* bytes = static_cast<const std::byte*>(from.view.data);
@@ -99,7 +99,8 @@ OptimizerSetup setup_of(const StepRequest& request, const FlatLayout& layout,
   return setup;
 }
 
-/// What one rank holds when its step is over. Ranks own different elements, so they write at different places.
+/// The buffers of one rank after its step. Ranks own different elements, so they write to different
+/// places.
 void collect(DistributedOptimizer& optimizer, StepOutput& output) {
   for (const ExposedBuffer& buffer : optimizer.storage()) {
     const auto kept = output.kept.find(buffer.id);

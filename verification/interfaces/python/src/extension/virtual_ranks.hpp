@@ -11,7 +11,7 @@
 
 namespace zeroproof::python {
 
-/// Everything a step begins with, in flat order.
+/// All inputs of a step, in flat order.
 struct StepInput {
   std::vector<ParamSpec> params;
   std::vector<float> master;                    // [padded_numel]
@@ -22,7 +22,7 @@ struct StepInput {
   LossScalerState scaler;
 };
 
-/// How it is cut, and what it computes.
+/// Parallel configuration and settings.
 struct StepRequest {
   int world_size = 1;
   int stage = 0;
@@ -60,7 +60,8 @@ struct StepOutput {
   std::vector<ObservedBuffer> observers;        // in the order of phases, then ranks
 };
 
-/// Errors: invalid_argument, with the rank's text, for whatever a setup or a step refuses; nonfinite under that policy.
+/// Errors: invalid_argument, with the rank's text, if a setup or a step refuses; nonfinite under
+/// that policy.
 StepOutput step_on_virtual_ranks(const FlatLayout& layout, const StepInput& input,
                                  const StepRequest& request);
 

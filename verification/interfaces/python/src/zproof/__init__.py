@@ -1,7 +1,7 @@
 """zeroproof for Python: a bit-for-bit judge of optimizer kernels and of sharded optimizer steps.
 
-``zproof.reference`` computes what the numeric contract says, on arrays of numpy, PyTorch or anything else with
-``__dlpack__``; ``zproof.judge`` holds a Python callable to it; ``zproof.step`` takes whole steps of the sharded
+``zproof.reference`` computes the operations of the numeric contract, on arrays of numpy, PyTorch or anything else with
+``__dlpack__``; ``zproof.judge`` compares a Python callable with it; ``zproof.step`` takes whole steps of the sharded
 reference on virtual ranks. ``python -m zproof`` is the command line.
 """
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from .step import step
     from .testing import assert_step_close
 
-# What is behind a name is imported when it is asked for: `import zproof` costs numpy and the extension module.
+# Modules are imported at first use: `import zproof` loads only numpy and the extension module.
 _HOMES = {
     "judge": "judge",
     "Verdict": "judge",

@@ -1,4 +1,4 @@
-"""Arrays as the extension module takes them: what numpy has no dtype for travels as its bits."""
+"""Arrays for the extension module: formats without a numpy dtype are passed as their bits."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 #: dtypes of the ml_dtypes package and the unsigned integers that have their bits
 _BITS = {"bfloat16": np.uint16, "float8_e4m3fn": np.uint8, "float8_e5m2": np.uint8}
-#: what `dtype=` may say, and numpy's dtype that holds it
+#: values of `dtype=`, and numpy's dtype that holds them
 STORED = {
     "fp32": np.float32, "float32": np.float32, "fp16": np.float16, "float16": np.float16, "half": np.float16,
     "bf16": np.uint16, "bfloat16": np.uint16, "e4m3": np.uint8, "float8_e4m3fn": np.uint8, "e5m2": np.uint8,
@@ -28,5 +28,5 @@ def plain(array: Any) -> Any:
 
 
 def shape_of(array: Any) -> tuple[int, ...]:
-    """Its shape; () for what has none, which the extension module then refuses by name."""
+    """Its shape; () for objects without one, which the extension module refuses."""
     return tuple(getattr(array, "shape", ()))

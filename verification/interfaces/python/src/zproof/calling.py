@@ -1,4 +1,4 @@
-"""How a callable is called: which operands and settings it asks for, as arrays of which library."""
+"""How a callable is called: its operands and settings, as arrays of a framework."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 from . import _zproof
 from .frameworks import framework_named
 
-#: options, and the value that a callable which does not know them computes with
+#: options, and the value of a callable without such a parameter
 _NEUTRAL = {"amsgrad": 0, "maximize": 0, "nesterov": 0, "bias_correction": 1, "momentum": 0, "dampening": 0,
             "in_place": 0}
 #: of these, those whose effect is in the scalars too
@@ -24,17 +24,17 @@ _WORDS = ["betas", "step", "scalars", "settings", "num_threads"]
 
 
 class Calling:
-    """A callable, and everything that is decided before its first call.
+    """A callable, and all decisions before its first call.
 
     Attributes:
-        name: what reports call it.
+        name: name in reports.
         variants: numbers of the variants it can compute.
-        notes: what was left out.
+        notes: skipped variants.
     """
 
     def __init__(self, fn: Callable[..., Any], operation: Mapping[str, Any], framework: str, device: str) -> None:
         if not callable(fn):
-            raise TypeError(f"the callable is a {type(fn).__name__} (there is nothing to call); hand over a function")
+            raise TypeError(f"the callable is a {type(fn).__name__} (it cannot be called); pass a function")
         self.fn = fn
         self.name = shown_name(getattr(fn, "__name__", type(fn).__name__))
         self.operands = {name: dtype for name, dtype, _ in operation["operands"]}
@@ -54,20 +54,20 @@ class Calling:
             return plain | {"num_threads"}
         for one in parameters:
             if one.kind is one.POSITIONAL_ONLY:
-                raise TypeError(f"{self.name} has a parameter {one.name} that takes no keyword (operands are handed "
-                                "over by their names); leave out the / in its signature")
+                raise TypeError(f"{self.name} has a parameter {one.name} that takes no keyword (operands are passed "
+                                "by name); leave out the / in its signature")
             optional = one.kind in (one.VAR_KEYWORD, one.VAR_POSITIONAL) or one.default is not one.empty
             if one.name not in known and not optional:
                 near = _zproof.nearest(one.name, sorted(known))
                 hint = f"did you mean {near}?" if near else "it can be one of " + ", ".join(sorted(known))
-                raise TypeError(f"{self.name} asks for {one.name} ({operation['name']} has no operand or setting of "
+                raise TypeError(f"{self.name} has a parameter {one.name} ({operation['name']} has no operand or setting of "
                                 f"that name); {hint}")
         named = {one.name for one in parameters} & known
         takes_all = any(one.kind is one.VAR_KEYWORD for one in parameters)
         return named | plain | {"num_threads"} if takes_all else named
 
     def _variants(self, operation: Mapping[str, Any]) -> list[int]:
-        """Those whose options the callable takes, or that leave them at what it computes anyway."""
+        """Variants whose options the callable takes, or that have the default of those it lacks."""
         aware = "settings" in self.wanted
         through_scalars = aware or "scalars" in self.wanted
         unknown = {name for name in _NEUTRAL
@@ -86,7 +86,7 @@ class Calling:
         return taken
 
     def invoke(self, operands: dict[str, np.ndarray], settings: dict[str, Any], num_threads: int) -> str | None:
-        """One call; returns what the callable raised as a sentence, None if it came back."""
+        """One call; returns what the callable raised as a sentence, None if it returned."""
         try:
             arrays = {name: self.framework.take(array, self.operands[name]) for name, array in operands.items()
                       if name in self.wanted or name in self.outputs}
@@ -123,7 +123,7 @@ class Calling:
         for name, value in returned.items():
             if name not in self.outputs:
                 near = _zproof.nearest(str(name), self.outputs)
-                raise TypeError(f"it returned {name!r} (that is no result); "
+                raise TypeError(f"it returned {name!r} (it is not a result); "
                                 + (f"did you mean {near}?" if near else "results are " + ", ".join(self.outputs)))
             self.framework.store(value, arrays[name], name)
 

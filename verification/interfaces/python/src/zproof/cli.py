@@ -29,12 +29,12 @@ _SUFFIXES: dict[str, Callable[[Verdict, bool], str]] = {
 
 
 class _Parser(argparse.ArgumentParser):
-    """Says what is wrong in one sentence."""
+    """Reports a usage error in one sentence."""
 
     def error(self, message: str) -> NoReturn:
         typed = [word for word in message.split() if word.startswith("-")] if "unrecognized" in message else []
         near = _zproof.nearest(typed[0].partition("=")[0], _flags(self)) if typed else ""
-        remedy = f"did you mean {near}?" if near else f"{self.prog} --help shows what there is"
+        remedy = f"did you mean {near}?" if near else f"{self.prog} --help prints the options"
         self.exit(2, f"zproof: {message} (nothing was judged); {remedy}\n")
 
 
@@ -57,31 +57,31 @@ def _parser() -> _Parser:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=_Parser)
     verify = commands.add_parser("verify", allow_abbrev=False, help="judge a callable on an operation",
                                  description="Calls MODULE:FUNCTION with the inputs of an operation and compares every "
-                                             "bit it leaves with the reference.")
+                                             "bit of its results with the reference.")
     verify.add_argument("callable", metavar="MODULE:FUNCTION", help="or FILE.py:FUNCTION")
     _judging_flags(verify)
-    verify.add_argument("--fill", action="append", metavar="FILL", help="what inputs are made of: training, ties, "
+    verify.add_argument("--fill", action="append", metavar="FILL", help="distribution of the inputs: training, ties, "
                         "special, ...; may be given several times (default: all of the operation)")
     _report_flags(verify)
     verify.add_argument("--save-failing", metavar="FOLDER", help="gets a bundle of every failing case, for replay")
     replay = commands.add_parser("replay", allow_abbrev=False, help="judge a callable on a saved failure again",
-                                 description="Runs the case of a bundle again, on the callable that failed or a mended "
+                                 description="Runs the case of a bundle again, on the callable that failed or a fixed "
                                              "one.")
     replay.add_argument("bundle", metavar="BUNDLE", help="folder that verify --save-failing made")
     replay.add_argument("callable", metavar="MODULE:FUNCTION", help="or FILE.py:FUNCTION")
     _report_flags(replay)
     listing = commands.add_parser("operations", allow_abbrev=False, help="operations, their operands and settings",
-                                  description="Lists the operations a callable can be judged on; of one, what a "
-                                              "callable can ask for.")
+                                  description="Lists the operations a callable can be judged on; for one, the "
+                                              "parameters of a callable.")
     listing.add_argument("op", nargs="?", metavar="OP", help="one of them")
     listing.add_argument("--dtype", default="fp32", help="of its parameter: fp32, bf16, fp16 (default: fp32)")
     return parser
 
 
 def _judging_flags(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--op", help="adamw, adam, sgd, sgd_ema, lion, or a name that operations lists (default: that "
+    command.add_argument("--op", help="adamw, adam, sgd, sgd_ema, lion, or a name printed by operations (default: that "
                          "in the function's name, as in adamw_step)")
-    command.add_argument("--dtype", default="fp32", help="bf16 or fp16: updates leave a param of that dtype too "
+    command.add_argument("--dtype", default="fp32", help="bf16 or fp16: updates also have an output param of that dtype "
                          "(default: fp32)")
     command.add_argument("--seed", type=int, default=1, help="of the inputs (default: 1)")
     command.add_argument("--accept", default="bits", help="bits; any-order, updates in any legal order of operations; "
@@ -96,12 +96,12 @@ def _report_flags(command: argparse.ArgumentParser) -> None:
     command.add_argument("--strict", action="store_true", help="mistrusted cases count as failed")
     command.add_argument("--timeout", type=float, default=600, metavar="SECONDS", help="after which the callable's "
                          "process is ended, and the verdict is hung (default: 600)")
-    command.add_argument("--in-process", action="store_true", help="judge in this process: a crash ends it, and nobody "
-                         "ends a loop (for debuggers)")
+    command.add_argument("--in-process", action="store_true", help="judge in this process: a crash ends it, and there is no "
+                         "timeout (for debuggers)")
 
 
 def _targets(words: list[str] | None) -> tuple[bool, list[tuple[str, str]]]:
-    """Whether text is wanted, and (kind, file) of every other report; files are tried before anything is judged."""
+    """Whether text is requested, and (kind, file) of every other report; files are tried before anything is judged."""
     text, files = False, []
     for word in [part for value in words or ["text"] for part in value.split(",")]:
         kind, _, file = word.partition(":")
@@ -110,12 +110,12 @@ def _targets(words: list[str] | None) -> tuple[bool, list[tuple[str, str]]]:
         elif kind in _SUFFIXES and file:
             folder = Path(file).resolve().parent
             if not folder.is_dir() or not os.access(folder, os.W_OK):
-                raise UsageError(f"--report {word} cannot be written (its folder is not there, or not yours); name a "
-                                 "file in a folder that is")
+                raise UsageError(f"--report {word} cannot be written (its folder does not exist or is not writable); name a "
+                                 "file in a writable folder")
             files.append((kind, file))
         else:
             near = _zproof.nearest(kind, ["text", *_SUFFIXES])
-            raise UsageError(f"--report is '{word}' (it says where reports go); "
+            raise UsageError(f"--report is '{word}' (it names the reports); "
                              + (f"did you mean {near}?" if near else "use text, json:FILE, junit:FILE or html:FILE"))
     return text, files
 
@@ -145,7 +145,7 @@ def _op_in(name: str) -> str:
     rules = [one.removesuffix("_update") for one in operations() if one.endswith("_update")]
     known = [one for one in [*operations(), *rules] if f"_{one}_" in "_" + "_".join(words) + "_"]
     if not known:
-        raise UsageError(f"{name} is named after no operation (nobody says what it computes); use --op, as in --op adamw")
+        raise UsageError(f"{name} is named after no operation (the operation is unknown); use --op, as in --op adamw")
     return max(known, key=len)
 
 
@@ -175,7 +175,7 @@ def _bundle(folder: str) -> dict[str, Any]:
         fill = bundle["id"].rpartition("fill:")[2]
         return {"fill": fill, "failure": bundle["failure"], **{name: flags[f"--{name}"] for name in _JUDGING}}
     except OSError as error:
-        raise UsageError(f"{path} cannot be read ({error.strerror}); name a folder that verify --save-failing made") \
+        raise UsageError(f"{path} cannot be read ({error.strerror}); name a folder made by verify --save-failing") \
             from None
     except (ValueError, KeyError, TypeError):
         raise UsageError(f"{path} is no bundle of a callable (it names no operation and fill); use zeroproof replay for "

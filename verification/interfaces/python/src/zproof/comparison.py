@@ -16,10 +16,10 @@ _BINS = ("0", "1", "2", "3-15", "16+")
 
 @dataclass(frozen=True)
 class Rule:
-    """What may differ: nothing (the default), so many units in the last place, so much, or rtol and atol.
+    """The allowed difference: none (the default), ulps, an absolute bound, or rtol and atol.
 
     Exactly one of the three is given, or none. Elements of different sign are never within `ulps`; NaN is within
-    nothing, but equal_nan lets it stand against NaN.
+    nothing, unless equal_nan allows NaN against NaN.
     """
 
     ulps: int | None = None
@@ -36,7 +36,7 @@ class Rule:
 
 @dataclass
 class Comparison:
-    """What was found; indices count from 0 in row-major order.
+    """Result of a comparison; indices count from 0 in row-major order.
 
     greatest_absolute, greatest_relative: (value, index) of the elements that differ; relative to the expected one, NaN
         where one of both is NaN.
@@ -89,7 +89,7 @@ def _absolute(format: Format, actual: np.ndarray, expected: np.ndarray) -> np.nd
 
 
 def _outside(format: Format, rule: Rule, actual: np.ndarray, expected: np.ndarray) -> np.ndarray:
-    """Which elements differ more than the rule allows; a NaN does, whatever stands against it, without equal_nan."""
+    """Which elements differ more than the rule allows; a NaN always does without equal_nan."""
     nan_a, nan_e = format.is_nan(actual), format.is_nan(expected)
     if rule.bound is not None:
         within = _absolute(format, actual, expected) <= rule.bound
@@ -118,7 +118,7 @@ def compare(actual: Elements, expected: Elements, rule: Rule) -> Comparison:
     """Compares two arrays of one format and shape under a rule. Errors: ValueError if they are not."""
     if actual.format.name != expected.format.name or actual.shape != expected.shape:
         raise ValueError(f"{actual.format.name} of shape {actual.shape} and {expected.format.name} of shape "
-                         f"{expected.shape} have no elements in common (there is nothing to compare); convert one")
+                         f"{expected.shape} have no elements in common (they cannot be compared); convert one")
     form = expected.format
     a, e = np.ravel(actual.bits), np.ravel(expected.bits)
     found = Comparison(numel=e.size, format=form, allowed=(rule.atol or 0.0, rule.rtol or 0.0))

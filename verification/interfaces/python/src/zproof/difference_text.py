@@ -1,4 +1,4 @@
-"""What an assertion says of buffers that differ: the lines that torch.testing has first, then those of zeroproof."""
+"""Messages of assertions about differing buffers: the lines of torch.testing first, then those of zeroproof."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MOST_ITEMS = 12  # of a mapping, in a message
 
 @dataclass
 class Difference:
-    """An item that is not as it should be: what to say first, and in full."""
+    """A differing item: its first line, and the full text."""
 
     where: tuple[Any, ...]
     first: str
@@ -65,7 +65,7 @@ def told(found: Comparison, got: Elements, want: Elements, rule: Rule, where: tu
         lines.rest.append(f"Ulps ({form.name}): {found.histogram()}"
                          + (f" ({rule.ulps} allowed)" if rule.ulps is not None else ""))
     if found.both_nan:
-        lines.rest.append(f"NaN stands against NaN in {found.both_nan} of them, which fails without equal_nan=True")
+        lines.rest.append(f"NaN is compared with NaN in {found.both_nan} of them, which fails without equal_nan=True")
     if hint:
         lines.rest.append(f"Hint: {hint}")
     return lines

@@ -1,4 +1,4 @@
-"""Arrays of any library, read where they lie: NumPy, PyTorch on the CPU, whatever speaks DLPack."""
+"""Arrays of any library, read in place: NumPy, PyTorch on the CPU, anything with DLPack."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Elements:
     """An array as words.
 
     bits: its elements, floats as unsigned words of their size, in the array's shape.
-    format: what the words mean.
+    format: the meaning of the words.
     strides: in elements, as the array had them.
     """
 
@@ -46,7 +46,7 @@ class Elements:
 
 
 def is_array(value: Any) -> bool:
-    """True for what read_array takes, if its elements can be read."""
+    """True for objects that read_array takes, if its elements can be read."""
     known = isinstance(value, (Elements, np.ndarray, np.generic))
     return known or hasattr(value, "__dlpack__") or hasattr(value, "__array__")
 
@@ -54,7 +54,7 @@ def is_array(value: Any) -> bool:
 def _torch_array(tensor: Any, torch: Any, what: str, to_host: bool, to_dense: bool) -> tuple[np.ndarray, str | None]:
     if tensor.layout is not torch.strided:
         if not to_dense:
-            raise TypeError(f"{what} is a tensor of layout {tensor.layout} (its elements do not lie in one block); "
+            raise TypeError(f"{what} is a tensor of layout {tensor.layout} (its elements are not in one block); "
                             "give its .to_dense(), or check_layout=False")
         tensor = tensor.to_dense()
     if tensor.device.type == "meta":
@@ -91,21 +91,21 @@ def _exchanged_array(array: Any, what: str, to_host: bool) -> np.ndarray:
             return np.from_dlpack(array)
         except (BufferError, RuntimeError, TypeError, ValueError) as error:
             if not hasattr(array, "__array__"):
-                raise TypeError(f"{what} is a {type(array).__name__} that DLPack cannot hand over ({error}); give a "
+                raise TypeError(f"{what} is a {type(array).__name__} that DLPack cannot export ({error}); give a "
                                 "NumPy array") from None
     return np.asarray(array)
 
 
 def read_array(array: Any, what: str = "the array", *, dtype: str | None = None, to_host: bool = False,
                to_dense: bool = False) -> Elements:
-    """The elements of an array, without a copy where they lie in this process's memory; they are only read.
+    """The elements of an array, without a copy if they are in this process's memory; they are only read.
 
     array: a NumPy array or scalar, a number, a PyTorch tensor, anything with __dlpack__ or __array__. It may be
         read-only and have any strides.
-    what: how a sentence calls it.
+    what: its name in messages.
     dtype: "bf16", "fp16", "e4m3" or "e5m2" for unsigned words that are floats of this format.
-    to_host, to_dense: copy what lies on a device, or is sparse.
-    Errors: TypeError for what has no elements that can be read here; ValueError for an unknown dtype.
+    to_host, to_dense: copy arrays that are on a device, or sparse.
+    Errors: TypeError for objects without readable elements; ValueError for an unknown dtype.
     """
     if isinstance(array, Elements):
         return array
@@ -114,7 +114,7 @@ def read_array(array: Any, what: str = "the array", *, dtype: str | None = None,
     if torch is not None and isinstance(array, torch.Tensor):
         values, name = _torch_array(array, torch, what, to_host, to_dense)
     elif isinstance(array, np.ma.MaskedArray):
-        raise TypeError(f"{what} is a masked array (what stands behind its mask is no number); give .filled(...)")
+        raise TypeError(f"{what} is a masked array (masked elements are not numbers); give .filled(...)")
     elif isinstance(array, (np.ndarray, np.generic, bool, int, float)):
         values = np.asarray(array)
     elif is_array(array):

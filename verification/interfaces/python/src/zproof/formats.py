@@ -1,4 +1,4 @@
-"""Float formats as bits: what the words of an array mean, for types that NumPy has no name for too."""
+"""Float formats as bits: the meaning of an array's words, also for types without a NumPy name."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Format:
         return {"bf16": "BF16", "e4m3": "F8_E4M3", "e5m2": "F8_E5M2"}.get(self.name, f"F{8 * self.word.itemsize}")
 
     def values(self, bits: np.ndarray) -> np.ndarray:
-        """The numbers as float64, exactly; integers stay what they are."""
+        """The numbers as float64, exactly; integers are unchanged."""
         if not self.is_float:
             return bits
         with np.errstate(invalid="ignore"):  # NaNs that signal are NaNs here

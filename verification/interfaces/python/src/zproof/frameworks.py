@@ -1,4 +1,4 @@
-"""Arrays of a call as those of the library that a callable is written with: the same memory, but on other devices."""
+"""Arrays of a call as arrays of the callable's framework: the same memory, except on other devices."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _ML_DTYPES = {"bf16": "bfloat16", "e4m3": "float8_e4m3fn", "e5m2": "float8_e5m2"
 
 
 def framework_named(name: str, device: str) -> Any:
-    """Raises ValueError for another name, ImportError if the library is not there."""
+    """Raises ValueError for another name, ImportError if the library is not installed."""
     if name == "torch":
         return Torch(device)
     if name != "numpy":
@@ -62,7 +62,7 @@ class Torch:
         try:
             import torch
         except ImportError:
-            raise ImportError("torch is not here (the callable was to get its tensors); install it, or use "
+            raise ImportError("torch is not installed (the callable gets its tensors); install it, or use "
                               "framework='numpy'") from None
         self.torch = torch
         self.types = {"bf16": torch.bfloat16, "e4m3": getattr(torch, "float8_e4m3fn", None),
@@ -108,5 +108,5 @@ def _same(name: str, shape: tuple[int, ...], want: tuple[int, ...], dtype: str, 
         raise ValueError(f"{name} was returned with shape {tuple(shape)} (it has {tuple(want)}); return one result "
                          "for every element")
     if dtype != dtype_wanted:
-        raise TypeError(f"{name} was returned as {dtype} (its bits would not be what was computed); return "
+        raise TypeError(f"{name} was returned as {dtype} (the bits would not be those computed); return "
                         f"{dtype_wanted}")

@@ -1,7 +1,7 @@
-"""Arrays that were right once, in a file beside the test that makes them: what `zeroproof golden` is for training runs.
+"""Stored correct arrays in a file beside their test: the counterpart of `zeroproof golden` for arrays.
 
-FILE.safetensors holds the arrays, FILE.safetensors.toml says which test made them, with which digest, and why they were
-changed. Both are committed together.
+FILE.safetensors holds the arrays, FILE.safetensors.toml records the test, the digest, and the reasons of
+changes. Both are committed together.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .testing import assert_step_close
 if sys.version_info >= (3, 11):
     import tomllib
 else:
-    import tomli as tomllib  # pytest brings it along
+    import tomli as tomllib  # a dependency of pytest
 
 __all__ = ["GoldenFile", "refuse_in_ci"]
 
@@ -34,8 +34,8 @@ SCHEMA = "zproof-golden/1"
 def refuse_in_ci() -> None:
     """Raises ValueError where CI is set."""
     if os.environ.get("CI"):
-        raise ValueError("golden files were to be made anew where CI is set (a test that renews what it is compared "
-                         "with proves nothing); make them on a machine of your own, and commit")
+        raise ValueError("golden files cannot be recorded where CI is set (a test that records its own "
+                         "expectation proves nothing); record them locally, and commit")
 
 
 @dataclass
@@ -65,28 +65,28 @@ class GoldenFile:
         return "sha256:" + hashlib.sha256(self.path.read_bytes()).hexdigest()
 
     def _record(self) -> _Record:
-        """Errors: AssertionError for what cannot be compared with: a test fails by it."""
+        """Errors: AssertionError if there is nothing valid to compare with: the test fails."""
         if not self.record_path.exists():
-            raise AssertionError(f"{self.path.name} has no {self.record_path.name} beside it (nobody knows how it was "
-                                 "made); restore it, or remove the file and run pytest with --zp-regen REASON")
+            raise AssertionError(f"{self.path.name} has no {self.record_path.name} beside it (the record of a golden file is "
+                                 "required); restore it, or remove the file and run pytest with --zp-regen REASON")
         try:
             table = tomllib.loads(self.record_path.read_text(encoding="utf-8"))
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise AssertionError(f"{self.record_path.name} is no TOML ({error}); restore it") from None
         if table.get("schema") != SCHEMA:
             raise AssertionError(f"{self.record_path.name} is of schema {table.get('schema')!r}, not {SCHEMA!r} (it "
-                                 "was not made by a test); files of zeroproof golden are checked and updated by that")
+                                 "was not made by a test); files of zeroproof golden are checked and updated by zeroproof golden")
         return _Record(str(table.get("test")), str(table.get("digest")), list(table.get("history", [])))
 
     def check(self, arrays: Mapping[str, Any], **rules: Any) -> bool:
         """Asserts that the arrays are those of the file, as assert_step_close with its rules.
 
-        Returns whether they have its very bits: under a rule they need not.
+        Returns whether they have its bits: under a rule they may differ.
         """
         __tracebackhide__ = True
         if not self.path.exists():
             raise AssertionError(f"there is no golden file {self.path} (this test has nothing to compare with); run "
-                                 "pytest with --zp-regen REASON where the results are right, and commit it")
+                                 "pytest with --zp-regen REASON where the results are correct, and commit it")
         record = self._record()
         if record.digest != self._digest():
             raise AssertionError(f"{self.path.name} is not the file that {self.record_path.name} describes (one of the "
@@ -104,14 +104,14 @@ class GoldenFile:
         return True
 
     def renew(self, arrays: Mapping[str, Any], reason: str) -> bool:
-        """Makes the file of these arrays, and writes the reason down. Returns False if it holds their bits already.
+        """Records these arrays and the reason. Returns False if it holds their bits already.
 
         Errors: ValueError without a reason, or where CI is set; TypeError as read_array.
         """
         refuse_in_ci()
         if not reason.strip():
-            raise ValueError("golden files were to be made anew without a reason (whoever reads the history has to "
-                             "know why the numbers changed); give one")
+            raise ValueError("golden files cannot be recorded without a reason (the history must explain "
+                             "why the numbers changed); give one")
         read = {name: read_array(array, f"the array {name}") for name, array in arrays.items()}
         history: list[dict[str, Any]] = []
         if self.path.exists():

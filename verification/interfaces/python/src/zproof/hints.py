@@ -1,4 +1,4 @@
-"""What a difference looks like: the harness's own hint, for arrays of Python."""
+"""A hint at the cause of a difference: the harness's own hint, for arrays of Python."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ def hint(actual: Elements, expected: Elements, *, before: Any = None, inputs: Ma
          factors: Mapping[str, float] | None = None) -> str:
     """One line about all elements that differ, or "" if no rule fits them all.
 
-    before: what actual held before; inputs: other arrays by name; factors: numbers by what they are ("the number of
-    micro-batches"). Those of another type or length are passed over.
+    before: what actual held before; inputs: other arrays by name; factors: numbers by their meaning ("the number of
+    micro-batches"). Arrays of another type or length are ignored.
     """
     form = expected.format
     if not form.is_float or actual.format.name != form.name:

@@ -1,4 +1,4 @@
-"""A process of its own for the callable: what ends it is a verdict, and not the end of this one."""
+"""A separate process for the callable: its crash is a verdict and does not end this process."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _HUNG, _CRASHED = 5, 6
 
 def run_worker(argv: list[str], name: str, timeout: float) -> int:
     """Runs the same command line in a new interpreter and returns its exit code; 5 if it did not return in
-    ``timeout`` seconds, 6 if it ended without having reached a verdict."""
+    ``timeout`` seconds, 6 if it ended without a verdict."""
     if not timeout > 0:
         sys.stderr.write(f"zproof: --timeout is {timeout:g} (the callable needs some time); use seconds above 0\n")
         return 2
@@ -26,13 +26,13 @@ def run_worker(argv: list[str], name: str, timeout: float) -> int:
     except subprocess.TimeoutExpired:
         worker.kill()
         worker.wait()
-        return _say("HUNG", name, f"it did not come back within {timeout:g} seconds", _HUNG)
+        return _say("HUNG", name, f"it did not return within {timeout:g} seconds", _HUNG)
     except KeyboardInterrupt:
         worker.kill()
         worker.wait()
         return 130
     finally:
-        with os.fdopen(read, "rb") as pipe:  # nobody writes any more, or only children that it left behind
+        with os.fdopen(read, "rb") as pipe:  # the writers are gone, or only orphaned children are left
             os.set_blocking(pipe.fileno(), False)
             said = pipe.read() or b""
     if said:
@@ -43,7 +43,7 @@ def run_worker(argv: list[str], name: str, timeout: float) -> int:
 
 
 def work(pipe: int) -> None:
-    """The other side: the command line without the process, and its exit code through the pipe."""
+    """In the child process: the command line without the process, and its exit code through the pipe."""
     os.set_inheritable(pipe, False)
     from .cli import main
 

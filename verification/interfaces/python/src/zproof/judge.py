@@ -15,7 +15,7 @@ __all__ = ["Verdict", "judge", "operations"]
 
 @dataclass(frozen=True)
 class Verdict:
-    """What became of a callable. True if it passed: ``assert zproof.judge(fn, op="adamw")``.
+    """The verdict about a callable. True if it passed: ``assert zproof.judge(fn, op="adamw")``.
 
     Attributes:
         passed: every case passed (nothing failed, nothing was mistrusted, something was judged).
@@ -24,7 +24,7 @@ class Verdict:
         results: a dict for every case: id, status, reason, held_to ("contract", "dialect:NAME", "any-order", "bound"),
             compared, differing, failure (one line), hint, order, replay.
         flags: of ``python -m zproof verify``, for the same settings.
-        notes: what was left out, and why; part of :attr:`text` and :attr:`json`.
+        notes: skipped variants, with the reason; part of :attr:`text` and :attr:`json`.
     """
 
     report: _zproof.Report
@@ -47,7 +47,7 @@ class Verdict:
 
     @property
     def text(self) -> str:
-        """The report for people, at most 100 columns wide."""
+        """The report for the terminal, at most 100 columns wide."""
         return self.report.text(False) + "".join(f"note: {note}\n" for note in self.notes)
 
     @property
@@ -60,12 +60,12 @@ class Verdict:
         return self.report.junit(strict)
 
     def html(self, strict: bool = False) -> str:
-        """The report as one HTML page that loads nothing from elsewhere."""
+        """The report as one HTML page without external resources."""
         return self.report.html(strict)
 
     def save(self, folder: str) -> list[str]:
         """Saves a bundle of every case that failed, with the inputs and both sides' results of the first call that
-        did, for ``python -m zproof replay``; returns their folders. Raises OSError if one cannot be written."""
+        failed, for ``python -m zproof replay``; returns their folders. Raises OSError if one cannot be written."""
         return self.report.save(str(folder), self.flags)
 
     def __bool__(self) -> bool:
@@ -83,34 +83,34 @@ def operations() -> list[str]:
 def judge(fn: Callable[..., Any], op: str, dtype: str = "fp32", *, fills: str | Iterable[str] = "all",
           seed: int = 1, accept: str = "bits", framework: str = "numpy", device: str = "cpu",
           name: str | None = None, replay: str | None = None) -> Verdict:
-    """Calls ``fn`` with the inputs that zeroproof's own implementations get, and compares every bit it leaves.
+    """Calls ``fn`` with the inputs that zeroproof's own implementations get, and compares every bit of its results.
 
     ``fn`` is called with keywords: operands and settings of the operation, as far as it has parameters of their names
     (``zproof.operations()``, ``zeroproof explain adamw_update``). It writes its results into the arrays of operands
-    that come out, which hold NaN if they do not come in as well; or it returns them, as a dict by name or as a tuple in
+    that are outputs, which hold NaN unless they are inputs too; or it returns them, as a dict by name or as a tuple in
     the order of the operands. Besides settings by their names it may ask for ``betas`` (a pair), ``step`` (= ``t``),
-    ``scalars`` (what R5 makes of the settings, rounded once to fp32, as attributes), ``settings`` (a dict of
-    everything) and ``num_threads``. Options it does not take (amsgrad, maximize, ...) are left out, aloud.
+    ``scalars`` (the scalars of R5, rounded once to fp32, as attributes), ``settings`` (a dict of
+    everything) and ``num_threads``. Options it does not take (amsgrad, maximize, ...) are skipped, with a note.
 
-    A call's arrays are its own: inputs are compared with what they were, and so are the arrays of earlier calls, which
-    nobody may write any more. All cases run again with other numbers. Nothing is known yet of what is expected.
+    Every call has its own arrays: inputs must not change, and neither must the arrays of earlier calls.
+    All cases run again with other numbers. Expected results are computed after the call.
 
     Args:
         fn: the callable.
         op: "adamw", "adam", "sgd", "sgd_ema", "lion", or a name of :func:`operations`.
-        dtype: "fp32"; or, of updates, "bf16" or "fp16": then there is an output ``param`` too, the master rounded.
-        fills: what inputs are made of: "all", "training", "ties", "special", ... or several of them.
+        dtype: "fp32"; or, of updates, "bf16" or "fp16": then there is also an output ``param``, the rounded master.
+        fills: distributions of the inputs: "all", "training", "ties", "special", ... or several of them.
         seed: of the inputs.
         accept: "bits"; "any-order" for updates in any legal order of operations; "dialect:NAME" for the bits of
             another library (``zeroproof explain dialects``).
         framework: "numpy", or "torch" for tensors (bf16 as torch.bfloat16). In numpy bf16 and fp8 are ml_dtypes' if
-            that package is there, else unsigned integers with their bits.
-        device: with torch: where tensors are when ``fn`` gets them; results are copied back.
+            that package is installed, else unsigned integers with their bits.
+        device: with torch: device of the tensors passed to ``fn``; results are copied back.
         name: in reports; by default the callable's.
-        replay: the line that reports give for a rerun; ``{fill}`` stands for the case's.
+        replay: the command for a rerun in reports; ``{fill}`` stands for the case's.
 
     Returns:
-        Verdict: also when ``fn`` raises, which is a verdict of its own (error).
+        Verdict: also when ``fn`` raises, which is the verdict "error".
 
     Raises:
         ValueError: an operation, dtype, fill, dialect or framework that does not exist, with the nearest name.

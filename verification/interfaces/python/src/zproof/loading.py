@@ -13,17 +13,17 @@ from . import _zproof
 
 
 class UsageError(Exception):
-    """What was asked for cannot be done as it was written: one sentence, exit code 2."""
+    """A usage error: one sentence, exit code 2."""
 
 
 def load_callable(name: str) -> tuple[str, Callable[..., Any]]:
-    """The callable of "module:function" or "file.py:function", and what reports call it.
+    """The callable of "module:function" or "file.py:function", and its name in reports.
 
-    Modules are looked for in the current folder first. Raises UsageError.
+    Modules are searched in the current folder first. Raises UsageError.
     """
     where, _, attribute = name.rpartition(":")
     if not where or not attribute:
-        raise UsageError(f"'{name}' names no callable (there is nothing to judge); write MODULE:FUNCTION or "
+        raise UsageError(f"'{name}' names no callable (a callable is required); write MODULE:FUNCTION or "
                          "FILE.py:FUNCTION")
     module = _module(where)
     value: Any = module
@@ -31,7 +31,7 @@ def load_callable(name: str) -> tuple[str, Callable[..., Any]]:
         if not hasattr(value, part):
             known = [one for one in dir(value) if callable(getattr(value, one)) and not one.startswith("_")]
             near = _zproof.nearest(part, known)
-            raise UsageError(f"{where} has no {part} (there is nothing to judge); "
+            raise UsageError(f"{where} has no {part} (a callable is required); "
                              + (f"did you mean {near}?" if near else "callables there: " + (", ".join(known) or "none")))
         value = getattr(value, part)
     if not callable(value):
@@ -44,7 +44,7 @@ def _module(where: str) -> Any:
         if where.endswith(".py"):
             path = Path(where)
             if not path.is_file():
-                raise UsageError(f"there is no file {where} (the callable was to come from it); check its path")
+                raise UsageError(f"there is no file {where} (the callable is read from it); check its path")
             spec = importlib.util.spec_from_file_location(path.stem, path)
             assert spec is not None and spec.loader is not None
             module = importlib.util.module_from_spec(spec)
@@ -59,5 +59,5 @@ def _module(where: str) -> Any:
     except ModuleNotFoundError as error:
         raise UsageError(f"{where} cannot be imported ({error}); run from its folder, or name a FILE.py") from None
     except (Exception, SystemExit) as error:
-        raise UsageError(f"{where} cannot be imported (it raised {type(error).__name__}: {error}); mend it first") \
+        raise UsageError(f"{where} cannot be imported (it raised {type(error).__name__}: {error}); fix it first") \
             from None

@@ -1,13 +1,13 @@
 """zproof for pytest: a fixture that is bound to a test's seed and folder, a marker, and three options.
 
 The fixture ``zproof`` is a :class:`Zproof`. The marker has the words of ``zproof.judge`` (op, dtype, fills, accept,
-framework, device) for a test or a class of them; with a list of dtypes there is a test for each. A test that fails says
+framework, device) for a test or a class of them; with a list of dtypes there is a test for each. A failing test reports
 how to run it again, with its seed.
 
 Options:
     --zp-seed N: seed of all inputs (1).
-    --zp-save-failing DIR: keep the inputs and both sides' results of what fails, as safetensors.
-    --zp-regen REASON: make golden files anew instead of comparing with them, and write down why; refused where ``CI``
+    --zp-save-failing DIR: keep the inputs and both sides' results of failures, as safetensors.
+    --zp-regen REASON: record golden files instead of comparing with them, with this reason; refused where ``CI``
         is set.
 """
 
@@ -44,14 +44,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("zproof", "bit-for-bit judging of optimizer steps")
     group.addoption("--zp-seed", metavar="N", default="1", help="seed of the inputs that the fixture zproof makes (1)")
     group.addoption("--zp-save-failing", metavar="DIR", default=None,
-                    help="keep the inputs and results of what fails in this folder, as safetensors")
+                    help="keep the inputs and results of failures in this folder, as safetensors")
     group.addoption("--zp-regen", metavar="REASON", default=None,
-                    help="make golden files anew instead of comparing with them, and write this reason down")
+                    help="record golden files instead of comparing with them, with this reason")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "zproof(op, dtype, fills, accept, framework, device): what the fixture zproof "
-                            "judges; a list of dtypes makes a test of each")
+    config.addinivalue_line("markers", "zproof(op, dtype, fills, accept, framework, device): arguments of the fixture "
+                            "zproof; a list of dtypes makes a test of each")
     text = config.getoption("--zp-seed")
     if not re.fullmatch("[0-9]+", text) or int(text) > _LARGEST_SEED:
         raise pytest.UsageError(f"--zp-seed is {text!r} (inputs are made from a number of 64 bits); give 0 to "
@@ -59,7 +59,7 @@ def pytest_configure(config: pytest.Config) -> None:
     reason = config.getoption("--zp-regen")
     if reason is not None:
         if not reason.strip():
-            raise pytest.UsageError("--zp-regen has no reason (whoever reads the history has to know why the numbers "
+            raise pytest.UsageError("--zp-regen has no reason (the history must explain why the numbers "
                                     "changed); give one")
         try:
             refuse_in_ci()
@@ -78,10 +78,10 @@ def _marker_of(definition: Any) -> dict[str, Any]:
         return {}
     if marker.args:
         raise pytest.UsageError(f"{definition.nodeid}: the marker zproof takes words (op='adamw'), not {marker.args!r} "
-                                "(nobody could tell what they mean); name them")
+                                "(positional arguments are ambiguous); name them")
     for word in marker.kwargs:
         if word not in _MARKER_WORDS:
-            raise pytest.UsageError(f"{definition.nodeid}: the marker zproof has no {word!r} (it would do nothing); it "
+            raise pytest.UsageError(f"{definition.nodeid}: the marker zproof has no {word!r} (it would have no effect); it "
                                     "can have " + ", ".join(_MARKER_WORDS))
     return dict(marker.kwargs)
 
@@ -108,12 +108,12 @@ def zproof(request: pytest.FixtureRequest, zproof_dtype: str | None) -> Zproof:
 
 
 class Zproof:
-    """What the fixture ``zproof`` hands to a test.
+    """Object passed to a test by the fixture ``zproof``.
 
     Attributes:
         seed: of all inputs of this run (``--zp-seed``).
         dtype: of this test, from its marker, or None.
-        rng: a numpy generator of its own for every test, from the seed and the test's id: other tests do not move it.
+        rng: a numpy generator of its own for every test, from the seed and the test's id: independent of other tests.
         replay: the line that runs this test again.
     """
 
@@ -143,7 +143,7 @@ class Zproof:
         op = op if op is not None else given.pop("op", None)
         given.pop("op", None)
         if op is None:
-            raise TypeError("zproof.judge was not told the operation (a callable does not say what it is to compute); "
+            raise TypeError("zproof.judge has no operation (it is not derived from the callable); "
                             "give op='adamw', here or in the marker")
         dtype = dtype or self.dtype
         if dtype is not None:
@@ -170,7 +170,7 @@ class Zproof:
     def golden(self, name: str, arrays: Mapping[str, Any], **words: Any) -> None:
         """Asserts that arrays are those of ``golden/NAME.safetensors`` beside the test's file, bit for bit.
 
-        With ``--zp-regen`` the file is made of these arrays instead, unless it has their bits;
+        With ``--zp-regen`` the file is recorded from these arrays instead, unless it has their bits;
         ``NAME.safetensors.toml`` beside it keeps the reasons. Commit both.
 
         Args:
@@ -180,11 +180,11 @@ class Zproof:
                 If bits changed within such a bound the test passes with a warning, ``BitsChanged``.
 
         Raises:
-            AssertionError: they are not, or there is no golden file that can be trusted.
+            AssertionError: they differ, or there is no valid golden file.
         """
         __tracebackhide__ = True
         if not re.fullmatch(r"[A-Za-z0-9][\w.\[\]-]*", name):
-            raise ValueError(f"golden was given the name {name!r} (it becomes the name of a file); use letters, "
+            raise ValueError(f"golden got the name {name!r} (it becomes the name of a file); use letters, "
                              "digits, - and _")
         path = self._node.path.parent / "golden" / f"{name}.safetensors"
         file = GoldenFile(path, self._node.nodeid)
@@ -208,7 +208,7 @@ class Zproof:
         if chosen is None:
             return None
         plain = re.sub(r"[^\w.-]+", "-", self._node.nodeid).strip("-")[:100]
-        mark = hashlib.sha256(self._node.nodeid.encode()).hexdigest()[:8]  # two ids may look alike now
+        mark = hashlib.sha256(self._node.nodeid.encode()).hexdigest()[:8]  # two ids may now be equal
         return pathlib.Path(chosen) / f"{plain}-{mark}"
 
     def _keep(self, actual: Any, expected: Any) -> None:
@@ -220,7 +220,7 @@ class Zproof:
                 try:
                     arrays[name] = read_array(array, name, to_host=True, to_dense=True)
                 except TypeError:
-                    continue  # the assertion says what is wrong with it
+                    continue  # the assertion reports the error
         path = folder / f"assert-{self._kept}.safetensors"
         self._kept += 1
         try:
@@ -265,4 +265,4 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
             for name, path in getattr(report, "user_properties", []) if name == "zproof_golden"
             and getattr(report, "when", "") == "call"]
     for path in made:
-        terminalreporter.write_line(f"golden file made anew: {path} (look at it, and commit it with its .toml)")
+        terminalreporter.write_line(f"golden file recorded: {path} (review it, and commit it with its .toml)")

@@ -1,15 +1,15 @@
 """The reference implementations: every operation of the numeric contract, as plain functions on arrays.
 
 Inputs are arrays of numpy, PyTorch or anything else with ``__dlpack__``: fp32 in host memory, contiguous, of any
-shape. Nothing is converted and nothing is copied behind your back: another dtype is a TypeError; another device, gaps
+shape. Nothing is converted or copied implicitly: another dtype is a TypeError; another device, gaps
 between elements, or a read-only array that would be written are ValueErrors, in one sentence.
 
 A function that changes arrays returns new ones (numpy arrays, which ``torch.from_dlpack`` takes without a copy). With
-``inplace=True`` the arrays that were handed over are written instead, and nothing is copied. bf16 and fp8 results are
+``inplace=True`` the passed arrays are written instead, and nothing is copied. bf16 and fp8 results are
 unsigned integers with the bits of the format: numpy has no such dtype (``.view(ml_dtypes.bfloat16)``, or
 ``torch.from_dlpack(x).view(torch.bfloat16)``).
 
-The bits are those of the contract on every machine: ``zeroproof explain adamw_update`` says how each is computed.
+The bits are those of the contract on every machine: ``zeroproof explain adamw_update`` prints how each is computed.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def _update(rule: str, settings: Mapping[str, Any], t: int, grad: Any, master: A
 
 
 def _copy(array: Any, name: str) -> np.ndarray:
-    """A new array that the reference may write; it looks at the old one as it would have in place."""
+    """A new array that the reference may write; the old one is checked as in place."""
     return cast_type(np.ndarray, _zproof.fp32_copy(plain(array), name))
 
 
@@ -126,13 +126,13 @@ def lion(grad: Any, master: Any, exp_avg: Any, *, t: int, lr: float = 1e-4, beta
 
 def step_scalars(rule: str = "adamw", *, t: int, log2_loss_scale: int = 0, divisor: int = 1,
                  **settings: Any) -> dict[str, float]:
-    """Everything the kernels of one step need, each rounded once from fp64 to fp32 (R5, ``StepScalarsFn``).
+    """All scalars of the kernels of one step, each rounded once from fp64 to fp32 (R5, ``StepScalarsFn``).
 
     Args:
         rule: "adamw", "adam", "sgd", "sgd_ema" or "lion".
         t: number of the step that is applied, from 1.
         log2_loss_scale: the loss scale is 2 to this power.
-        divisor: micro-batches, or tokens, that the gradient is a sum over.
+        divisor: micro-batches, or tokens, summed in the gradient.
         settings: ``lr``, ``beta1``, ``beta2``, ``eps``, ``weight_decay`` and the others of the rule.
 
     Returns:
@@ -205,7 +205,7 @@ def grad_norm(grads: Any, form: str | float = "chunk1024") -> float:
     Args:
         grads: an array, or a sequence of arrays, each the whole of a tensor.
         form: "chunk1024" (the contract's default), "exact" (correctly rounded squares), "one", "inf"; or a number p,
-            for one array, which is held to a bound instead of bits.
+            for one array, which is compared within a bound instead of bit by bit.
     """
     if not isinstance(form, str):
         return _zproof.grad_norm_p(plain(grads), real("form", form))
@@ -228,6 +228,6 @@ def loss_scaler_init(**config: Any) -> ScalerState:
 
 
 def loss_scaler_update(state: ScalerState, found_inf: bool, **config: Any) -> ScalerState:
-    """State after a step, from whether anything overflowed in it (R14). ``config`` as for :func:`loss_scaler_init`."""
+    """State after a step, from the overflow flag of that step (R14). ``config`` as for :func:`loss_scaler_init`."""
     words = scaler_state(state).values()
     return cast_type(ScalerState, _zproof.loss_scaler_update(config, *words, flag("found_inf", found_inf)))

@@ -14,14 +14,14 @@ from .values import flag, listed, scaler_state, table, whole, word
 
 __all__ = ["Step", "Tap", "step"]
 
-#: of a state, what is no buffer
+#: entries of a state that are not buffers
 _WORDS = ["applied_steps", "scaler"]
 _STATE = ["master", "exp_avg", "exp_avg_sq", "max_exp_avg_sq", "momentum_buffer", *_WORDS]
 
 
 @dataclass(frozen=True)
 class Tap:
-    """A buffer of one rank as it was after a phase.
+    """A buffer of one rank after a phase.
 
     Attributes:
         phase: "prepare", "reduce", "unscale", "norm", "clip", "update", "cast" or "gather".
@@ -42,17 +42,17 @@ class Tap:
 
 @dataclass(frozen=True)
 class Step:
-    """What a step left.
+    """The result of a step.
 
     Attributes:
-        params: the parameters the model sees, by name, of ``dtype`` (bf16 as its bits).
-        state: everything the next step needs: master, the state of the rule, applied_steps, scaler.
+        params: the parameters of the model, by name, of ``dtype`` (bf16 as its bits).
+        state: input of the next step: master, the state of the rule, applied_steps, scaler.
         skipped: a gradient was not finite, and nothing was applied.
         grad_norm: global norm before clipping; NaN if the step was skipped. With clip groups that of the other tensors.
-        clip_coef: what gradients were multiplied with; NaN if the step was skipped. The same.
+        clip_coef: the factor of the gradients; NaN if the step was skipped. The same.
         clip_groups: ``(grad_norm, clip_coef)`` of each clip group, by name.
         offsets: global flat index of every tensor's first element: tensors begin at multiples of 1024.
-        taps: every buffer of every rank after every phase, if asked for.
+        taps: every buffer of every rank after every phase, if requested.
     """
 
     params: dict[str, np.ndarray]
@@ -65,7 +65,7 @@ class Step:
     clip_groups: dict[str, tuple[float, float]] = field(default_factory=dict)
 
     def tap(self, buffer: str, *, rank: int = 0, phase: str | None = None) -> Tap:
-        """The last tap of a buffer, or that of a phase.
+        """The last tap of a buffer, or the tap of a phase.
 
         Raises:
             KeyError: there is none, with the nearest name.
@@ -75,11 +75,11 @@ class Step:
         if found:
             return found[-1]
         if not self.taps:
-            raise KeyError("the step has no taps (nobody looked at it); ask for them with taps=True")
+            raise KeyError("the step has no taps (they were not requested); use taps=True")
         known = sorted({tap.buffer for tap in self.taps})
         near = "" if buffer in known else _zproof.nearest(buffer, known)
         raise KeyError(f"no tap of {buffer} on rank {rank}" + (f" in phase {phase}" if phase else "")
-                       + " (the step has no such buffer there); "
+                       + " (the step has no such buffer); "
                        + (f"did you mean {near}?" if near else "buffers are " + ", ".join(known)))
 
 
@@ -93,13 +93,13 @@ def step(params: Mapping[str, Any], grads: Sequence[Mapping[str, Any]] | Mapping
     ``stage``, ``bucket`` and ``order``.
 
     Args:
-        params: fp32 parameters by name, of any shapes; read in the first step only, later steps go on from ``state``.
+        params: fp32 parameters by name, of any shapes; read in the first step only, later steps continue from ``state``.
         grads: the gradients of every micro-batch, in data order, each by name, of ``grad_dtype``, times the loss scale.
         rule: "adamw", "adam", "sgd", "sgd_ema" or "lion".
         state: ``Step.state`` of the step before; None: the run begins.
         world: number of ranks, 1 to 256.
         stage: of ZeRO, 0 to 3.
-        dtype: of the parameters the model sees: "bf16", "fp16" or "fp32".
+        dtype: of the parameters of the model: "bf16", "fp16" or "fp32".
         grad_dtype: of ``grads``: "fp32", "bf16" (arrays, or uint16 with the bits) or "fp16".
         bucket: elements of a bucket, a multiple of 1024.
         order: which micro-batches a rank computes: "by_stage", "contiguous" or "strided".
@@ -116,7 +116,7 @@ def step(params: Mapping[str, Any], grads: Sequence[Mapping[str, Any]] | Mapping
         settings: ``lr``, ``beta1``, ``beta2``, ``eps``, ``weight_decay``, ``max_norm`` (None: no clipping), ...
 
     Schedules, missing gradients, context and tensor parallel ranks, optimizer instances and native sums are those of
-    ``zeroproof verify`` alone.
+    ``zeroproof verify`` only.
 
     Raises:
         ValueError: names, shapes, ranges; in one sentence.
@@ -125,10 +125,10 @@ def step(params: Mapping[str, Any], grads: Sequence[Mapping[str, Any]] | Mapping
     """
     names = list(table("params", params))
     if not names:
-        raise ValueError("params is empty (a step updates something); hand over a dict of arrays")
+        raise ValueError("params is empty (a step needs parameters); pass a dict of arrays")
     micro_batches = [grads] if isinstance(grads, Mapping) else listed("grads", grads)
     if not micro_batches:
-        raise ValueError("grads is empty (a step needs the gradients of one micro-batch); hand over a list of dicts")
+        raise ValueError("grads is empty (a step needs the gradients of one micro-batch); pass a list of dicts")
     before = _state({} if state is None else state)
     master = _listed(before.pop("master", params), names, "state")
     shapes = [list(getattr(params[name], "shape", ())) for name in names]
@@ -153,12 +153,12 @@ def step(params: Mapping[str, Any], grads: Sequence[Mapping[str, Any]] | Mapping
 
 
 def _state(given: Any) -> dict[str, Any]:
-    """A state whose buffers are known by name; the extension module knows which of them a rule keeps."""
+    """A state whose buffers are known by name; the extension module checks which of them a rule keeps."""
     state = table("state", given)
     for name in state:
         if name not in _STATE:
             near = _zproof.nearest(name, _STATE)
-            raise ValueError(f"state has {name} (it would change nothing); "
+            raise ValueError(f"state has {name} (it would have no effect); "
                              + (f"did you mean {near}?" if near else "use " + ", ".join(_STATE)))
     if "applied_steps" in state:
         state["applied_steps"] = whole("applied_steps", state["applied_steps"])
@@ -183,7 +183,7 @@ def _listed(tensors: Mapping[str, Any], names: list[str], what: str) -> list[Any
         raise TypeError(f"{what} is a {type(tensors).__name__} (tensors are found by their names); use a dict")
     missing = [name for name in names if name not in tensors]
     if missing:
-        raise ValueError(f"{what} has nothing for {missing[0]} (every parameter is updated); hand over zeros, or leave "
+        raise ValueError(f"{what} has nothing for {missing[0]} (every parameter is updated); pass zeros, or leave "
                          "the parameter out everywhere")
     other = [name for name in tensors if name not in names]
     if other:

@@ -22,7 +22,7 @@ for _name in ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uin
 
 def write_arrays(path: str | os.PathLike[str], arrays: Mapping[str, object],
                  metadata: Mapping[str, str] | None = None) -> None:
-    """Writes arrays, or what read_array made of them; the file appears when it is complete.
+    """Writes arrays, or results of read_array; the file appears only when it is complete.
 
     Errors: TypeError as read_array; OSError if it cannot be written.
     """
@@ -33,7 +33,7 @@ def write_arrays(path: str | os.PathLike[str], arrays: Mapping[str, object],
 
 
 def read_arrays(path: str | os.PathLike[str]) -> tuple[dict[str, Elements], dict[str, str]]:
-    """Everything a file holds, and its metadata. Errors: OSError for a file that is missing or no safetensors file."""
+    """The tensors of a file, and its metadata. Errors: OSError for a file that is missing or no safetensors file."""
     tensors, metadata = _zproof.read_tensors(os.fspath(path))
     arrays = {}
     for name, file_name, shape, words in tensors:

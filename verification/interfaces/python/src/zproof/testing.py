@@ -52,7 +52,7 @@ def assert_step_close(
     factors: Mapping[str, float] | None = None,
     msg: str | Callable[[str], str] | None = None,
 ) -> None:
-    """Asserts that two sets of buffers are equal, bit for bit unless something else is said.
+    """Asserts that two sets of buffers are equal, bit for bit by default.
 
     Both sides are an array, a number, or mappings and sequences of them, as deep as they go: the buffers of a step by
     their names. An array is one of numpy (``ml_dtypes`` too), a PyTorch tensor in host memory, or anything else with
@@ -62,29 +62,29 @@ def assert_step_close(
     Of ``ulps``, ``bound`` and ``rtol`` with ``atol`` at most one is given. A NaN fails every comparison.
 
     Args:
-        actual: what was computed.
-        expected: what it should be.
-        ulps: so many units in the last place may lie between two floats of one sign, neither infinite; integers are
+        actual: computed values.
+        expected: expected values.
+        ulps: largest distance in units in the last place between two floats of one sign, neither infinite; integers are
             equal. 0 is the default: every bit is the same, and -0 is not +0.
         bound: ``|actual - expected| <= bound``: a number, an array, or a mapping or sequence like ``expected``.
         rtol, atol: ``|actual - expected| <= atol + rtol * |expected|``; both or neither.
-        equal_nan: NaN may stand against NaN.
+        equal_nan: NaN equals NaN.
         dtype: "bf16", "fp16", "e4m3" or "e5m2": unsigned integers of that size are floats of this format.
         check_dtype: if False, elements of different types are compared by their values, which ``ulps`` cannot.
-        check_device, check_layout: if False, what is on a device, or sparse, is copied first; otherwise it is refused.
+        check_device, check_layout: if False, arrays on a device, or sparse ones, are copied first; otherwise they are refused.
         check_stride: strides have to be the same too.
         allow_subclasses: if False, both have to be of the very same class.
-        before: for the hint of a message, what ``actual`` held before the step, like ``actual``.
+        before: for the hint of a message, ``actual`` before the step, like ``actual``.
         inputs: for the hint, other arrays by name, such as the gradient.
-        factors: for the hint, numbers that a wrong result may have been multiplied or divided by, by what they are.
+        factors: for the hint, numbers that a wrong result may have been multiplied or divided by, by their meaning.
         msg: the message instead of the usual one, or a function that makes it of that.
 
     Raises:
-        AssertionError: something differs more. The message begins as those of ``torch.testing.assert_close`` (PyTorch
+        AssertionError: a difference is too large. The message begins as those of ``torch.testing.assert_close`` (PyTorch
             2.15), whose arguments these are, and goes on with distances in units in the last place, the first
-            difference in bits, and a hint at what may have made it.
+            difference in bits, and a hint at the cause.
         ValueError: arguments that contradict one another, or nothing to compare.
-        TypeError: what cannot be compared.
+        TypeError: objects that cannot be compared.
     """
     __tracebackhide__ = True
     if (rtol is None) != (atol is None):
@@ -92,13 +92,13 @@ def assert_step_close(
                          "parts); give both rtol and atol, or none")
     given = [name for name, value in (("ulps", ulps), ("bound", bound), ("rtol and atol", rtol)) if value is not None]
     if len(given) > 1:
-        raise ValueError(f"assert_step_close was given {' and '.join(given)} (they say different things of what may "
-                         "differ); give one of them")
+        raise ValueError(f"assert_step_close was given {' and '.join(given)} (they contradict each other); give "
+                         "one of them")
     if ulps is not None and (isinstance(ulps, bool) or not isinstance(ulps, (int, np.integer))):
-        raise TypeError(f"ulps is {ulps!r} (numbers lie a whole number of places apart); give an int")
+        raise TypeError(f"ulps is {ulps!r} (the distance is a whole number); give an int")
     for name, value in (("ulps", ulps), ("rtol", rtol), ("atol", atol)):
         if value is not None and not value >= 0:
-            raise ValueError(f"{name} is {value} (nothing is that close); give 0 or more")
+            raise ValueError(f"{name} is {value} (no distance is negative); give 0 or more")
     if dtype is not None and dtype not in FORMATS:
         raise ValueError(f"dtype {dtype!r} is no format of floats (the words could not be read); give one of "
                          + ", ".join(FORMATS))
@@ -108,7 +108,7 @@ def assert_step_close(
     differences: list[Difference] = []
     count = _walk(actual, expected, bound, before, (), options, differences)
     if count == 0:
-        raise ValueError("actual and expected have no items (nothing would be compared); give arrays")
+        raise ValueError("actual and expected have no items (there are no elements); give arrays")
     if differences:
         message = message_of(differences, count)
         raise AssertionError(message if msg is None else msg(message) if callable(msg) else msg)
@@ -130,14 +130,14 @@ def _part(whole: Any, key: Any, what: str, where: tuple[Any, ...]) -> Any:
         except (KeyError, IndexError):
             if what == "before":
                 return None
-            raise ValueError(f"{_named(what, where)} has nothing for {key!r} (nobody knows what may differ there); "
+            raise ValueError(f"{_named(what, where)} has nothing for {key!r} (every item needs a bound); "
                              "give a number or an array for every item") from None
     return whole
 
 
 def _walk(actual: Any, expected: Any, bound: Any, before: Any, where: tuple[Any, ...], options: _Options,
           differences: list[Difference]) -> int:
-    """Goes through both; returns how many pairs there were."""
+    """Compares both; returns how many pairs there were."""
     if not options.allow_subclasses and type(actual) is not type(expected):
         raise TypeError(f"{_named('actual', where)} is a {type(actual).__name__} and {_named('expected', where)} a "
                         f"{type(expected).__name__} (allow_subclasses=False wants one class); convert one")
@@ -187,7 +187,7 @@ def _compare_pair(actual: Any, expected: Any, bound: Any, before: Any, where: tu
     for value in (actual, expected):
         if not is_array(value) and not isinstance(value, (bool, int, float)):
             raise TypeError(f"{_named('actual', where)} is a {type(actual).__name__} and {_named('expected', where)} a "
-                            f"{type(expected).__name__} (no rule compares them); give arrays or numbers, or mappings "
+                            f"{type(expected).__name__} (they cannot be compared); give arrays or numbers, or mappings "
                             "or sequences of them on both sides")
 
     def read(value: Any, what: str) -> Elements:
@@ -211,7 +211,7 @@ def _compare_pair(actual: Any, expected: Any, bound: Any, before: Any, where: tu
             return attribute("dtype", got.format.name, want.format.name)
         if options.rule.ulps:
             raise ValueError(f"{_named('actual', where)} is {got.format.name} and {_named('expected', where)} "
-                             f"{want.format.name} (the places of two types are not the same units); give bound, or "
+                             f"{want.format.name} (ulps differ between two types); give bound, or "
                              "rtol and atol")
         got, want = _by_value(got), _by_value(want)
     if options.check_stride and got.strides != want.strides:

@@ -1,4 +1,4 @@
-"""Values that are no arrays, looked at before the extension module gets them: one sentence for what is none."""
+"""Checks of non-array arguments before the extension module gets them; one sentence per error."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["whole", "count", "real", "factor", "flag", "word", "table", "listed"
 
 def _refused(name: str, value: Any, kind: str) -> TypeError:
     shown = repr(value).replace("\n", " ")
-    return TypeError(f"{name} is {shown[:60]} (it has to be {kind}); use one")
+    return TypeError(f"{name} is {shown[:60]} (it must be {kind}); pass one")
 
 
 def _between(name: str, value: Any, least: int, most: int, kind: str) -> int:
@@ -25,7 +25,7 @@ def _between(name: str, value: Any, least: int, most: int, kind: str) -> int:
     except TypeError:
         raise _refused(name, value, kind) from None
     if not least <= number <= most:
-        raise ValueError(f"{name} is {number} (there is no room for it); use {least} to {most}")
+        raise ValueError(f"{name} is {number} (it is out of range); use {least} to {most}")
     return number
 
 
@@ -50,7 +50,7 @@ def real(name: str, value: Any) -> float:
 
 
 def factor(name: str, value: Any) -> float:
-    """A number that fp32 can hold; NaN and infinity are some."""
+    """A number that fp32 can hold; NaN and infinity included."""
     number = real(name, value)
     if math.isfinite(number) and abs(number) >= 2.0**128:
         raise ValueError(f"{name} is {number!r} (fp32 cannot hold it); use a smaller number")
@@ -81,7 +81,7 @@ def table(name: str, value: Any) -> dict[str, Any]:
 
 
 def listed(name: str, value: Any) -> list[Any]:
-    """What a sequence holds; a text or a dict is none."""
+    """The items of a sequence; a text or a dict is not one."""
     if isinstance(value, (str, bytes, Mapping)) or not isinstance(value, Iterable):
         raise _refused(name, value, "a list")
     return list(value)
@@ -93,6 +93,6 @@ def scaler_state(value: Any) -> dict[str, int]:
     state = table("the state of the loss scaler", value)
     missing = [name for name in names if name not in state]
     if missing:
-        raise ValueError(f"the state of the loss scaler has no {missing[0]} (a scaler goes on from all of it); hand over "
+        raise ValueError(f"the state of the loss scaler has no {missing[0]} (all of it is required); pass "
                          + ", ".join(names))
     return {name: whole(name, state[name], 32) for name in names}
