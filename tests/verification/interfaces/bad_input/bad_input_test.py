@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Bad input at every door for other people's kernels: one sentence, the right exit code, and nothing written.
+"""Bad input at every interface: one sentence, the expected exit code, and nothing written.
 
 bad_input_test.py command PROGRAM BUILD SOURCE   the program: plug-ins, calls and numbers in files
 bad_input_test.py python                         the package zproof
@@ -16,31 +16,31 @@ from command_rows import UNUSABLE, Inputs, command_rows
 
 README = Path(__file__).resolve().parent / "README.md"
 BEGIN, END = "<!-- written by bad_input_test.py table -->\n", "<!-- end -->\n"
-SENTENCE = re.compile(r"[^()]*[^()\s].*\(.+\); .+")
+SENTENCE = re.compile(r"[^()]*[^()\s].*; .+")  # the reason in parentheses is optional
 LONGEST_S = 60
 
 
 def listing(folder):
-    """Everything in a folder, and what it holds."""
+    """The files of a folder with their content."""
     return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
 
 
 def complaints(row, done, program):
-    """Why a program did not answer a row as it should."""
+    """The differences between a program's answer and the expected one."""
     if done.returncode != row.code:
         yield f"exit {done.returncode}, not {row.code}"
     if row.says not in done.stdout + done.stderr:
-        yield f"it does not say '{row.says}'"
+        yield f"it lacks '{row.says}'"
     text = done.stderr.removeprefix(program + ": ").removesuffix("\n")
     if row.code == UNUSABLE and (done.stdout or text == done.stderr or not SENTENCE.fullmatch(text)):
-        yield "it is no sentence: problem (why); remedy"
+        yield "it is not of the form: problem (reason); hint"
     if row.code != UNUSABLE and done.stderr:
-        yield "it has something to say besides its report"
+        yield "it writes to stderr besides its report"
 
 
 def report(row, wrong, told):
     if wrong:
-        print(f"FAILED {row.door}, {row.given}: {'; '.join(wrong)}\n{told}")
+        print(f"FAILED {row.interface}, {row.given}: {'; '.join(wrong)}\n{told}")
     return bool(wrong)
 
 
@@ -68,19 +68,19 @@ def run_commands(program, build, source):
 
 
 def asked(row, arrays):
-    """True if the answer of the package to a row is wrong; what a callable of judge() does is a verdict."""
+    """True if the answer of the package to a row is wrong; failures of a callable of judge() are verdicts."""
     before, kind, text = arrays.bytes(), "nothing", ""
     try:
         verdict = row.run(arrays)
         if row.kind == "error":
             kind, text = verdict.status, verdict.results[0]["reason"]
-    except Exception as error:  # which one is what is asked
+    except Exception as error:  # the class is compared
         kind, text = type(error).__name__, str(error)
     wrong = [] if kind == row.kind else [f"{kind}, not {row.kind}"]
     if row.says not in text:
-        wrong.append(f"it does not say '{row.says}'")
+        wrong.append(f"it lacks '{row.says}'")
     if not SENTENCE.fullmatch(text):
-        wrong.append("it is no sentence: problem (why); remedy")
+        wrong.append("it is not of the form: problem (reason); hint")
     if arrays.bytes() != before:
         wrong.append("it wrote into an array")
     return report(row, wrong, text)
@@ -97,15 +97,15 @@ def run_python():
 
 
 def tables():
-    """A table for every door, in Markdown."""
+    """A table for every interface, in Markdown."""
     from python_rows import command_lines, python_rows
 
-    doors = {}
+    interfaces = {}
     for row in command_rows() + python_rows() + command_lines():
-        doors.setdefault(row.door, []).append(row)
+        interfaces.setdefault(row.interface, []).append(row)
     text = ""
-    for door, rows in doors.items():
-        text += f"\n### {door}\n\n| what is handed over | what becomes of it | the sentence has |\n|---|---|---|\n"
+    for interface, rows in interfaces.items():
+        text += f"\n### {interface}\n\n| input | result | part of the sentence |\n|---|---|---|\n"
         for row in rows:
             text += f"| {row.given} | {row.kind or f'exit {row.code}'} | {row.says.replace('|', chr(92) + '|')} |\n"
     return text + "\n"
@@ -124,7 +124,7 @@ def main(mode, *words):
     if mode == "python" and with_tables(README.read_text()) != README.read_text():
         print("FAILED: README.md has other rows; write them with bad_input_test.py table")
         failed += 1
-    print(f"{count - failed} of {count} answered as they should be")
+    print(f"{count - failed} of {count} answered as expected")
     return 1 if failed else 0
 
 

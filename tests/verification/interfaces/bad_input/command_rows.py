@@ -1,4 +1,4 @@
-"""What is handed to the program at its doors for other people's kernels and numbers, and what it has to say."""
+"""Bad input of the program's interfaces for user kernels and numbers, and the expected answers."""
 
 import re
 import struct
@@ -12,7 +12,7 @@ WRONG, UNUSABLE = 1, 2  # exit codes of verification/cli/README.md
 
 @dataclass
 class Row:
-    door: str
+    interface: str
     given: str
     says: str
     run: object
@@ -21,7 +21,7 @@ class Row:
 
 
 class Inputs:
-    """Right files, made once by the program itself, and a folder for what is made of them."""
+    """Correct files, made once by the program itself, and a folder for changed copies."""
 
     def __init__(self, program, build, source, folder):
         self.build, self.source, self.folder = Path(build), Path(source), Path(folder)
@@ -90,7 +90,7 @@ def plugin_rows():
         _plugin("a device", "is not a file", lambda i: "/dev/zero"),
         _plugin("an empty file", "cannot be loaded", lambda i: i.put("empty.so", "")),
         _plugin("a text", "cannot be loaded", lambda i: i.put("text.so", "no library\n")),
-        _plugin("a library of another kind of machine", "cannot be loaded", other_machine),
+        _plugin("a library for another machine", "cannot be loaded", other_machine),
     ]
     for part, text in ((30, "the first 30 bytes of a library"), (64, "the first 64 bytes of a library"),
                        (0.25, "a quarter of a library"), (0.6, "three fifths of a library")):
@@ -107,13 +107,13 @@ def plugin_rows():
             ("too_many", "more operations than there are", "lists 1000 operations"),
             ("null_operation", "an operation whose name is NULL", "has an operation without a name, number 0"),
             ("null_entry", "a function that is NULL", "lists clip_value without a function"),
-            ("unknown_operation", "an operation that nobody knows", "did you mean clip_value?"),
+            ("unknown_operation", "an unknown operation", "did you mean clip_value?"),
             ("twice", "an operation twice", "lists clip twice"),
             ("dies", "a library that aborts when it is loaded", "died of SIGABRT")):
         rows.append(_plugin(given, says, lambda i, name=name: i.plugin("refused_" + name)))
     mine = lambda i: i.plugin("mine")  # noqa: E731
     return rows + [
-        _plugin("a library that does not come back when it is loaded", "did not return",
+        _plugin("a library that does not return when it is loaded", "did not return",
                 lambda i: i.plugin("refused_sleeps"), "--plugin-timeout", "1"),
         _plugin("`--plugin-timeout 0`", "--plugin-timeout is 0", mine, "--plugin-timeout", "0"),
         _plugin("`--accept sideways`", "--accept is 'sideways'", mine, "--accept", "sideways"),
@@ -127,7 +127,7 @@ def plugin_rows():
 
 
 def _judge(given, says, results, code=UNUSABLE, *words):
-    """results: of Inputs, the file of results; the call is right."""
+    """results: of Inputs, the file of results; the call is correct."""
     return Row("judge", given, says, lambda i: ["judge", i.at("call"), results(i), *words], code)
 
 
@@ -170,19 +170,19 @@ def judge_rows():
             lambda i: ["judge", i.cut(i.at("call"), 0.5), i.tensors(i.results)]),
         call("a call of another contract", "it was written by contract '9'", lambda f: f.saying(contract="9")),
         call("a call of another kind of file", "its schema is 'zeroproof-call/7'", lambda f: f.saying(schema="zeroproof-call/7")),
-        call("a call of an operation that nobody knows", "did you mean adamw_update?",
+        call("a call of an unknown operation", "did you mean adamw_update?",
              lambda f: f.saying(operation="adamw_updat")),
         call("a call with another setting", "'setting.lr' differs from the value written by gen", lambda f: f.saying(**{"setting.lr": "nan"})),
         call("a call with other inputs", "before.grad differs from the input written by gen", lambda f: f.with_nan("before.grad")),
         call("a call without an input", "before.grad differs from the input written by gen", lambda f: f.without("before.grad")),
-        Row("gen", "an operation that nobody knows", "did you mean adamw_update?",
+        Row("gen", "an unknown operation", "did you mean adamw_update?",
             lambda i: ["gen", "adamw_updat", "-o", i.at("made")]),
         Row("gen", "an operation whose settings have no names", "cannot be written as a call file",
             lambda i: ["gen", "grad_norm_accumulate", "-o", i.at("made")]),
         Row("gen", "`--fill tie`", "did you mean ties?", lambda i: ["gen", "clip", "--fill", "tie", "-o", i.at("made")]),
         Row("gen", "`--numel -1`", "--numel is '-1'", lambda i: ["gen", "clip", "--numel", "-1", "-o", i.at("made")]),
         Row("gen", "`--variant 99`", "--variant is '99'", lambda i: ["gen", "clip", "--variant", "99", "-o", i.at("made")]),
-        Row("gen", "a place that is not there", "cannot be written", lambda i: ["gen", "clip", "-o", i.at("nowhere/made")]),
+        Row("gen", "a folder that does not exist", "cannot be written", lambda i: ["gen", "clip", "-o", i.at("nowhere/made")]),
     ]
 
 
@@ -263,7 +263,7 @@ def other_rows():
         _diff("no file", "cannot be opened", call, lambda i: i.at("none")),
         _diff("a text", "or is not a safetensors file", call, lambda i: i.put("other", "x" * 64)),
         _diff("half of a file", "it was truncated", lambda i: i.cut(i.at("dump"), 0.5), call),
-        _diff("a report over what is compared", "is both input and output", call, results, UNUSABLE, "--json", "call"),
+        _diff("a report over a compared file", "is both input and output", call, results, UNUSABLE, "--json", "call"),
         Row("identify", "no file", "cannot be opened", lambda i: ["identify", i.at("none")]),
         Row("identify", "half of a step", "it was truncated", lambda i: ["identify", i.cut(i.tensors(i.step), 0.5)]),
         Row("identify", "a dump", "is no setting of a step", lambda i: ["identify", i.at("dump")]),
@@ -274,11 +274,11 @@ def other_rows():
             "after.master.4", shape=[3], numbers=f.tensors["after.master.4"][2][:12])),
         step("a tensor more", "belongs to no step", lambda f: f.put("before.momentum_buffer.0", "F32", [1], b"\0\0\0\0")),
         step("`lr` is NaN", "lr is 'nan'", lambda f: f.saying(lr="nan")),
-        step("a rule that nobody knows", "rule is 'adamv'", lambda f: f.saying(rule="adamv")),
-        Row("explain", "a dialect that nobody knows", "did you mean torch-cpu-fused?",
+        step("an unknown rule", "rule is 'adamv'", lambda f: f.saying(rule="adamv")),
+        Row("explain", "an unknown dialect", "did you mean torch-cpu-fused?",
             lambda i: ["explain", "torch-cpu-fusd"]),
         Row("quantization", "no file", "cannot be read", lambda i: rules(i.at("none"))),
-        Row("quantization", "a field that nobody knows", "did you mean quant_cfg?",
+        Row("quantization", "an unknown field", "did you mean quant_cfg?",
             lambda i: rules(i.put("q.yaml", "quant_cgf: []\n"))),
         Row("quantization", "a key twice", "stands twice, first in line 1",
             lambda i: rules(i.put("q.yaml", "configs: {}\nconfigs: {}\n"))),
@@ -294,7 +294,7 @@ def other_rows():
         *(Row("a quantized file", f"`{words[0]}`", says, lambda i, words=words: [
             i.at(names[word]) if word in names else word for word in words])
           for words, says in quantized_rows()),
-        Row("replay", "a folder that is no bundle", "has no bundle.json", lambda i: ["replay", str(i.folder)]),
+        Row("replay", "a folder without a bundle", "has no bundle.json", lambda i: ["replay", str(i.folder)]),
     ]
 
 
@@ -309,7 +309,7 @@ def quantized(inputs, model):
 
 
 def quantized_rows():
-    """Commands that take a model, a state or a step, and what they say of codes with scales."""
+    """Commands that take a model, a state or a step, and their answers to codes with scales."""
     return [
         ("plan CODES --grid 2x1x1".split(), "is a quantized model"),
         ("verify --gradients CODES".split(), "has no known name"),

@@ -1,4 +1,4 @@
-"""What is handed to the package zproof, and what it has to say: the class of the exception and a part of its sentence."""
+"""Bad input of the package zproof, and the expected answers: the class of the exception and a part of its sentence."""
 
 import sys
 from pathlib import Path
@@ -21,7 +21,7 @@ def kernel(grad, master, exp_avg, exp_avg_sq, *, scalars):
 
 
 class Arrays:
-    """Right arrays, which no refused call may have written."""
+    """Correct arrays, which no refused call may change."""
 
     def __init__(self):
         values = np.linspace(0.5, 1.5, NUMEL, dtype=F)
@@ -48,8 +48,8 @@ class Arrays:
         return {**self.grads, "weight": value}
 
 
-def _rows(door, *rows):
-    return [Row(door, given, says, run, kind=kind) for given, kind, says, run in rows]
+def _rows(interface, *rows):
+    return [Row(interface, given, says, run, kind=kind) for given, kind, says, run in rows]
 
 
 def array_rows():
@@ -99,17 +99,17 @@ def setting_rows():
         ("`amsgrad` is 1", "TypeError", "amsgrad is 1", lambda a: a.adamw(amsgrad=1)),
         ("`inplace` is a text", "TypeError", "inplace is 'no'", lambda a: a.adamw(inplace="no")),
         ("`amsgrad` without its buffer", "ValueError", "max_exp_avg_sq", lambda a: a.adamw(amsgrad=True)),
-        ("a setting that nobody knows", "ValueError", "did you mean beta1",
+        ("an unknown setting", "ValueError", "did you mean beta1",
          lambda a: reference.step_scalars("adamw", t=1, beta=0.9)),
-        ("a rule that nobody knows", "ValueError", "did you mean adam?", lambda a: reference.step_scalars("adamm", t=1)),
+        ("an unknown rule", "ValueError", "did you mean adam?", lambda a: reference.step_scalars("adamm", t=1)),
         ("a rule that is a number", "TypeError", "rule is 3", lambda a: reference.step_scalars(3, t=1)),
-        ("a dtype that nobody knows", "ValueError", "did you mean bf16", lambda a: reference.cast(a.grad, "bf61")),
+        ("an unknown dtype", "ValueError", "did you mean bf16", lambda a: reference.cast(a.grad, "bf61")),
         ("a dtype that is None", "TypeError", "dtype is None", lambda a: reference.cast(a.grad, None)),
         ("a factor that is a text", "TypeError", "clip_coef is 'x'", lambda a: reference.clip(a.grad, "x")),
         ("a limit that is NaN", "ValueError", "clip_value is nan",
          lambda a: reference.clip_value(a.grad, NAN, inplace=True)),
         ("`max_norm` is NaN", "ValueError", "max_norm is nan", lambda a: reference.clip_coef(1.0, NAN)),
-        ("a norm that nobody knows", "ValueError", "no form of the norm", lambda a: reference.grad_norm(a.grad, "two")),
+        ("an unknown norm", "ValueError", "no form of the norm", lambda a: reference.grad_norm(a.grad, "two")),
         ("a p-norm of NaN", "ValueError", "the order of a p-norm is nan", lambda a: reference.grad_norm(a.grad, NAN)),
         ("a seed below 0", "ValueError", "seed is -1", lambda a: reference.stochastic_cast(a.grad, seed=-1, step=1)),
         ("a part of a loss scaler's state", "ValueError", "has no growth_tracker",
@@ -141,14 +141,14 @@ def step_rows():
          lambda a: a.step(grads=a.weight(np.full((3, 4), NAN, F)), on_nonfinite="error")),
         ("`lr` is NaN", "ValueError", "lr is nan", lambda a: a.step(lr=NAN)),
         ("`max_norm` is NaN", "ValueError", "max_norm is nan", lambda a: a.step(max_norm=NAN)),
-        ("a setting that nobody knows", "ValueError", "did you mean max_norm?", lambda a: a.step(maxnorm=1.0)),
+        ("an unknown setting", "ValueError", "did you mean max_norm?", lambda a: a.step(maxnorm=1.0)),
         ("a rule that is a number", "TypeError", "rule is 3", lambda a: a.step(rule=3)),
         ("`stage` is 4", "ValueError", "the ZeRO stage is 4", lambda a: a.step(stage=4)),
         ("`world` of 100 bits", "ValueError", "it is out of range", lambda a: a.step(world=2**100)),
         ("`order` is None", "TypeError", "order is None", lambda a: a.step(order=None)),
         ("`grad_sum=\"native\"`", "ValueError", "use tree or binned", lambda a: a.step(grad_sum="native")),
         ("a state that is no dict", "TypeError", "state is [1]", lambda a: a.step(state=[1])),
-        ("a buffer that nobody knows", "ValueError", "did you mean exp_avg?", lambda a: a.step(state={"exp_agv": moment})),
+        ("an unknown buffer", "ValueError", "did you mean exp_avg?", lambda a: a.step(state={"exp_agv": moment})),
         ("a buffer that the rule does not keep", "ValueError", "state has momentum_buffer",
          lambda a: a.step(state={"momentum_buffer": moment})),
         ("`applied_steps` is a text", "TypeError", "applied_steps is 'x'", lambda a: a.step(state={"applied_steps": "x"})),
@@ -156,7 +156,7 @@ def step_rows():
         ("a loss scaler that is a list", "TypeError", "loss_scaler is [1]", lambda a: a.step(loss_scaler=[1])),
         ("a param group that matches nothing", "ValueError", "param group 'x' matches no tensor",
          lambda a: a.step(param_groups=[dict(name="x", match="*.norm")])),
-        ("a param group with a key that nobody knows", "ValueError", "did you mean lr_mult?",
+        ("a param group with an unknown key", "ValueError", "did you mean lr_mult?",
          lambda a: a.step(param_groups=[dict(name="x", match="*", lr_mul=2.0)])),
         ("a param group whose rate is NaN", "ValueError", "lr_mult is nan",
          lambda a: a.step(param_groups=[dict(name="x", match="*", lr_mult=NAN)])),
@@ -176,13 +176,13 @@ def judge_rows():
     return _rows(
         "zproof.judge",
         ("no callable", "TypeError", "it cannot be called", judge("adamw")),
-        ("a parameter that nobody knows", "TypeError", "did you mean grad?", judge(lambda grads: None)),
-        ("an operation that nobody knows", "ValueError", "did you mean adamw?", judge(op="adamwe")),
+        ("an unknown parameter", "TypeError", "did you mean grad?", judge(lambda grads: None)),
+        ("an unknown operation", "ValueError", "did you mean adamw?", judge(op="adamwe")),
         ("an operation that is a number", "TypeError", "op is 3", judge(op=3)),
-        ("a fill that nobody knows", "ValueError", "did you mean ties?", judge(fills="tise")),
+        ("an unknown fill", "ValueError", "did you mean ties?", judge(fills="tise")),
         ("fills that are a number", "TypeError", "fills is 3", judge(fills=3)),
         ("no fills", "ValueError", "fills is empty", judge(fills=[])),
-        ("a dialect that nobody knows", "ValueError", "did you mean torch-cpu-fused?",
+        ("an unknown dialect", "ValueError", "did you mean torch-cpu-fused?",
          judge(accept="dialect:torch-cpu-fusd")),
         ("`accept=\"sideways\"`", "ValueError", "accept is 'sideways'", judge(accept="sideways")),
         ("`accept` is None", "TypeError", "accept is None", judge(accept=None)),
@@ -190,7 +190,7 @@ def judge_rows():
         ("a dtype that the operation does not have", "ValueError", "does not go with dtype", judge(op="clip", dtype="bf16")),
         ("a seed below 0", "ValueError", "seed is -1", judge(seed=-1)),
         ("a seed that is NaN", "TypeError", "seed is nan", judge(seed=NAN)),
-        ("a framework that nobody knows", "ValueError", "did you mean torch?", judge(framework="toch")),
+        ("an unknown framework", "ValueError", "did you mean torch?", judge(framework="toch")),
         ("numpy on a device", "ValueError", "device is 'cuda'", judge(device="cuda")),
     ) + [Row("zproof.judge", given, says, judge(returning(value)), kind="error") for given, says, value in (
         ("results of another dtype", "master was returned as float64", lambda m: m.astype(np.float64)),
@@ -198,7 +198,7 @@ def judge_rows():
         ("results on a device", "master was returned on a device", lambda m: OnDevice(NUMEL)),
         ("results that are no arrays", "master was returned", lambda m: "x"),
         ("a result more", "it returned 6 arrays", lambda m: (m,) * 6),
-        ("a result that nobody knows", "did you mean master?", lambda m: {"mastre": m}))]
+        ("an unknown result", "did you mean master?", lambda m: {"mastre": m}))]
 
 
 def assert_rows():
@@ -212,7 +212,7 @@ def assert_rows():
         ("`ulps` is NaN", "TypeError", "ulps is nan", lambda a: check(a.grad, a.grad, ulps=NAN)),
         ("`bound` is NaN", "ValueError", "bound has elements below 0 or NaN", lambda a: check(a.grad, a.grad, bound=NAN)),
         ("a tolerance in one part", "ValueError", "rtol alone", lambda a: check(a.grad, a.grad, rtol=0.1)),
-        ("a dtype that nobody knows", "ValueError", "'bf61' is no format", lambda a: check(a.grad, a.grad, dtype="bf61")),
+        ("an unknown dtype", "ValueError", "'bf61' is no format", lambda a: check(a.grad, a.grad, dtype="bf61")),
     )
 
 
@@ -225,12 +225,12 @@ def command_lines():
     line = lambda given, says, *words: Row("python -m zproof", given, says, words)  # noqa: E731
     return [
         line("no callable", "names no callable", "verify", "adamw"),
-        line("a file that is not there", "there is no file none.py", "verify", "none.py:adamw"),
-        line("a module that is not there", "cannot be imported", "verify", "no_such_module:adamw"),
-        line("a function that is not there", "has no no_such_function", "verify", "os:no_such_function"),
+        line("a missing file", "there is no file none.py", "verify", "none.py:adamw"),
+        line("a missing module", "cannot be imported", "verify", "no_such_module:adamw"),
+        line("a missing function", "has no no_such_function", "verify", "os:no_such_function"),
         line("a function named after no operation", "is named after no operation", "verify", "os:getcwd"),
-        line("an operation that nobody knows", "did you mean adamw?", "verify", "os:getcwd", "--op", "adamwe"),
+        line("an unknown operation", "did you mean adamw?", "verify", "os:getcwd", "--op", "adamwe"),
         line("`--accept sideways`", "accept is 'sideways'", "verify", "os:getcwd", "--op", "adamw", "--accept", "sideways"),
         line("a report in no folder", "cannot be written", "verify", "os:getcwd", "--report", "json:nowhere/x"),
-        line("a folder that is no bundle", "cannot be read", "replay", "nowhere", "os:getcwd"),
+        line("a folder without a bundle", "cannot be read", "replay", "nowhere", "os:getcwd"),
     ]

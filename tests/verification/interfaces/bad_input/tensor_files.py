@@ -1,4 +1,4 @@
-"""safetensors files with nothing but the standard library: a length, a header in JSON, numbers."""
+"""safetensors files with the standard library only: a length, a header in JSON, numbers."""
 
 import json
 import struct
@@ -46,7 +46,7 @@ class TensorFile:
         return other
 
     def put(self, name, dtype=None, shape=None, numbers=None):
-        """Another tensor, or one that is there with something else about it."""
+        """Adds a tensor, or changes an existing one."""
         other = self.copy()
         old = self.tensors.get(name, (None, None, None))
         other.tensors[name] = (dtype or old[0], old[1] if shape is None else shape,

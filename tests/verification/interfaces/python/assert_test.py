@@ -91,7 +91,7 @@ class Passes(unittest.TestCase):
     def test_nan(self):
         for words in ({}, {"ulps": 2**31}, {"bound": math.inf}, {"rtol": math.inf, "atol": math.inf}):
             self.assertIn("1 / 2", message(floats(1, NAN), floats(1, NAN), **words))
-            self.assertIn("NaN stands against NaN in 1", message(floats(1, NAN), floats(1, NAN), **words))
+            self.assertIn("NaN is compared with NaN in 1", message(floats(1, NAN), floats(1, NAN), **words))
             assert_step_close(floats(1, NAN), floats(1, NAN), equal_nan=True, **words)
             self.assertIn("1 / 2", message(floats(1, NAN), floats(1, 2), equal_nan=True, **words))
             self.assertIn("1 / 2", message(floats(1, 2), floats(1, NAN), equal_nan=True, **words))
@@ -168,7 +168,7 @@ class Passes(unittest.TestCase):
             self.assertIn("1 / 1", message(words, floats(value * 1.01), dtype=name, check_dtype=False))
         for name, code in (("e4m3", 0x7F), ("e4m3", 0xFF), ("e5m2", 0x7D), ("bf16", 0x7FC0), ("fp16", 0x7E00)):
             words = np.array([code], np.uint16 if name in ("bf16", "fp16") else np.uint8)
-            self.assertIn("NaN stands against NaN in 1", message(words, words, dtype=name))
+            self.assertIn("NaN is compared with NaN in 1", message(words, words, dtype=name))
         signalling = np.array([0x7F800001, 0x3F800000], np.uint32).view(f32)
         assert_step_close(signalling, floats(NAN, 1), equal_nan=True)
         infinite = np.array([0x7C], np.uint8)

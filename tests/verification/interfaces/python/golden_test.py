@@ -40,14 +40,14 @@ def test_golden(pytester, run):
 
     result = run("--zp-regen", "as \"first\" computed")
     result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines(["golden file made anew: */golden/step.safetensors*"])
+    result.stdout.fnmatch_lines(["golden file recorded: */golden/step.safetensors*"])
     first = golden.read_bytes()
     assert 'reason = "as \\"first\\" computed"' in record.read_text()
     run().assert_outcomes(passed=1)
 
     result = run("--zp-regen", "again")  # nothing changed: nothing is written
     result.assert_outcomes(passed=1)
-    result.stdout.no_fnmatch_line("golden file made anew*")
+    result.stdout.no_fnmatch_line("golden file recorded*")
     assert golden.read_bytes() == first and "again" not in record.read_text()
 
     with_value("np.nextafter(np.float32(2), np.float32(3))")

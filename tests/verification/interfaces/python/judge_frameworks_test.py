@@ -61,7 +61,7 @@ class Frameworks(unittest.TestCase):
         try:
             import torch  # noqa: F401
         except ImportError:
-            with one_sentence(self, ImportError, "torch is not here"):
+            with one_sentence(self, ImportError, "torch is not installed"):
                 judged(adamw, framework="torch")
 
 

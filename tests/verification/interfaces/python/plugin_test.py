@@ -54,7 +54,7 @@ def test_words_of_the_call_win(zproof):
         "*FAIL op/adamw_update/python/*",
         "*replay: python -m pytest test_it.py::test_wrong --zp-seed 7",
         "*saved: kept/test_it.py-test_wrong-*",
-        "*TypeError: zproof.judge was not told the operation (*); give op='adamw'*",
+        "*TypeError: zproof.judge has no operation (*); give op='adamw'*",
         "*replay: python -m pytest test_it.py::test_no_op --zp-seed 7",
     ])
     in_report = r"^E +replay +python -m pytest test_it.py::test_wrong --zp-seed 7$"

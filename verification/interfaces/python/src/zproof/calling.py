@@ -60,8 +60,8 @@ class Calling:
             if one.name not in known and not optional:
                 near = _zproof.nearest(one.name, sorted(known))
                 hint = f"did you mean {near}?" if near else "it can be one of " + ", ".join(sorted(known))
-                raise TypeError(f"{self.name} has a parameter {one.name} ({operation['name']} has no operand or setting of "
-                                f"that name); {hint}")
+                raise TypeError(f"{self.name} has a parameter {one.name} ({operation['name']} has no such operand "
+                                f"or setting); {hint}")
         named = {one.name for one in parameters} & known
         takes_all = any(one.kind is one.VAR_KEYWORD for one in parameters)
         return named | plain | {"num_threads"} if takes_all else named

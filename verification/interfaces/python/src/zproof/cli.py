@@ -81,7 +81,7 @@ def _parser() -> _Parser:
 def _judging_flags(command: argparse.ArgumentParser) -> None:
     command.add_argument("--op", help="adamw, adam, sgd, sgd_ema, lion, or a name printed by operations (default: that "
                          "in the function's name, as in adamw_step)")
-    command.add_argument("--dtype", default="fp32", help="bf16 or fp16: updates also have an output param of that dtype "
+    command.add_argument("--dtype", default="fp32", help="bf16 or fp16: updates also output a param of that dtype "
                          "(default: fp32)")
     command.add_argument("--seed", type=int, default=1, help="of the inputs (default: 1)")
     command.add_argument("--accept", default="bits", help="bits; any-order, updates in any legal order of operations; "
@@ -96,7 +96,7 @@ def _report_flags(command: argparse.ArgumentParser) -> None:
     command.add_argument("--strict", action="store_true", help="mistrusted cases count as failed")
     command.add_argument("--timeout", type=float, default=600, metavar="SECONDS", help="after which the callable's "
                          "process is ended, and the verdict is hung (default: 600)")
-    command.add_argument("--in-process", action="store_true", help="judge in this process: a crash ends it, and there is no "
+    command.add_argument("--in-process", action="store_true", help="judge in this process: a crash ends it; no "
                          "timeout (for debuggers)")
 
 
@@ -110,8 +110,8 @@ def _targets(words: list[str] | None) -> tuple[bool, list[tuple[str, str]]]:
         elif kind in _SUFFIXES and file:
             folder = Path(file).resolve().parent
             if not folder.is_dir() or not os.access(folder, os.W_OK):
-                raise UsageError(f"--report {word} cannot be written (its folder does not exist or is not writable); name a "
-                                 "file in a writable folder")
+                raise UsageError(f"--report {word} cannot be written (its folder does not exist or is not writable); "
+                                 "name a file in a writable folder")
             files.append((kind, file))
         else:
             near = _zproof.nearest(kind, ["text", *_SUFFIXES])

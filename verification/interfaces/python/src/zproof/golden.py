@@ -67,7 +67,7 @@ class GoldenFile:
     def _record(self) -> _Record:
         """Errors: AssertionError if there is nothing valid to compare with: the test fails."""
         if not self.record_path.exists():
-            raise AssertionError(f"{self.path.name} has no {self.record_path.name} beside it (the record of a golden file is "
+            raise AssertionError(f"{self.path.name} has no {self.record_path.name} beside it (its record is "
                                  "required); restore it, or remove the file and run pytest with --zp-regen REASON")
         try:
             table = tomllib.loads(self.record_path.read_text(encoding="utf-8"))
@@ -75,7 +75,7 @@ class GoldenFile:
             raise AssertionError(f"{self.record_path.name} is no TOML ({error}); restore it") from None
         if table.get("schema") != SCHEMA:
             raise AssertionError(f"{self.record_path.name} is of schema {table.get('schema')!r}, not {SCHEMA!r} (it "
-                                 "was not made by a test); files of zeroproof golden are checked and updated by zeroproof golden")
+                                 "was not made by a test); files of zeroproof golden belong to zeroproof golden")
         return _Record(str(table.get("test")), str(table.get("digest")), list(table.get("history", [])))
 
     def check(self, arrays: Mapping[str, Any], **rules: Any) -> bool:

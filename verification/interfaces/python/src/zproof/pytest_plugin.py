@@ -81,7 +81,7 @@ def _marker_of(definition: Any) -> dict[str, Any]:
                                 "(positional arguments are ambiguous); name them")
     for word in marker.kwargs:
         if word not in _MARKER_WORDS:
-            raise pytest.UsageError(f"{definition.nodeid}: the marker zproof has no {word!r} (it would have no effect); it "
+            raise pytest.UsageError(f"{definition.nodeid}: the marker zproof has no {word!r} (it is unknown); it "
                                     "can have " + ", ".join(_MARKER_WORDS))
     return dict(marker.kwargs)
 

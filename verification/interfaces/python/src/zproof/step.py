@@ -93,7 +93,7 @@ def step(params: Mapping[str, Any], grads: Sequence[Mapping[str, Any]] | Mapping
     ``stage``, ``bucket`` and ``order``.
 
     Args:
-        params: fp32 parameters by name, of any shapes; read in the first step only, later steps continue from ``state``.
+        params: fp32 parameters by name, of any shapes; read in the first step only, later from ``state``.
         grads: the gradients of every micro-batch, in data order, each by name, of ``grad_dtype``, times the loss scale.
         rule: "adamw", "adam", "sgd", "sgd_ema" or "lion".
         state: ``Step.state`` of the step before; None: the run begins.

@@ -71,7 +71,7 @@ def assert_step_close(
         equal_nan: NaN equals NaN.
         dtype: "bf16", "fp16", "e4m3" or "e5m2": unsigned integers of that size are floats of this format.
         check_dtype: if False, elements of different types are compared by their values, which ``ulps`` cannot.
-        check_device, check_layout: if False, arrays on a device, or sparse ones, are copied first; otherwise they are refused.
+        check_device, check_layout: if False, arrays on a device, or sparse ones, are copied first.
         check_stride: strides have to be the same too.
         allow_subclasses: if False, both have to be of the very same class.
         before: for the hint of a message, ``actual`` before the step, like ``actual``.
@@ -80,7 +80,7 @@ def assert_step_close(
         msg: the message instead of the usual one, or a function that makes it of that.
 
     Raises:
-        AssertionError: a difference is too large. The message begins as those of ``torch.testing.assert_close`` (PyTorch
+        AssertionError: a difference is too large. The message starts like those of ``torch.testing.assert_close`` (PyTorch
             2.15), whose arguments these are, and goes on with distances in units in the last place, the first
             difference in bits, and a hint at the cause.
         ValueError: arguments that contradict one another, or nothing to compare.
