@@ -8,7 +8,7 @@ using namespace zeroproof::verification::bench;
 
 // Approx (1.2e-5, relative) suffices: fits are printed to three digits and judge no bits.
 
-TEST_CASE("points on a line are found to be on it, however large x is") {
+TEST_CASE("line fit: points on a line have no residual, however large x is") {
   const std::vector<double> x = {4e6, 8e6, 16e6, 64e6};
   std::vector<double> y;
   for (const double value : x) y.push_back(2e-3 + 1.5e-9 * value);
@@ -18,7 +18,7 @@ TEST_CASE("points on a line are found to be on it, however large x is") {
   CHECK(worst(residuals(fit, x, y)) < 1e-9);
 }
 
-TEST_CASE("residuals are relative, and the worst one may be below the line") {
+TEST_CASE("line fit: residuals are relative, and the worst one may be below the line") {
   // Weights 1 / y^2: 1, 1/4 and 1/4.
   const std::vector<double> x = {1, 2, 8}, y = {1, 2, 2};
   const LineFit fit = fit_line(x, y);
@@ -34,14 +34,14 @@ TEST_CASE("residuals are relative, and the worst one may be below the line") {
   CHECK(worst({0.1, -0.3, 0.2}) == 0.3);
 }
 
-TEST_CASE("one x, or nothing, is a horizontal line") {
+TEST_CASE("line fit: one x, or no points, gives a horizontal line") {
   CHECK(fit_line({3, 3}, {2, 2}).slope == 0);
   CHECK(fit_line({3, 3}, {2, 2}).at(100) == doctest::Approx(2));
   CHECK(fit_line({}, {}).at(1) == 0);
   CHECK(worst({}) == 0);
 }
 
-TEST_CASE("a spread is what lies lowest, in the middle and highest") {
+TEST_CASE("spread: the lowest, the median and the highest value") {
   const Spread spread = spread_of({3, 1, 2});
   CHECK(spread.least == 1);
   CHECK(spread.median == 2);

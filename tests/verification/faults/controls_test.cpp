@@ -19,7 +19,7 @@ Result outcome(const ControlOutcome& result) {
 
 }  // namespace
 
-TEST_CASE("every legal difference occurs and none is flagged") {
+TEST_CASE("controls: every legal difference occurs and none is reported") {
   const std::set<std::string> expected = {
       "nan-payloads",     "nan-payloads-in-digests",  "swapped-sums",
       "swapped-operands", "norm-pieces-in-any-order", "norm-carries-left",
@@ -41,7 +41,7 @@ TEST_CASE("every legal difference occurs and none is flagged") {
   CHECK(seen == expected);
 }
 
-TEST_CASE("a false alarm fails, and a control that shows nothing is not believed") {
+TEST_CASE("controls: a false alarm fails, and a control without a difference is mistrusted") {
   CHECK(outcome({5, 100, 0, ""}).status == Status::pass);
   CHECK(outcome({5, 100, 1, "adamw differs"}).status == Status::fail);
   CHECK(outcome({5, 100, 1, "adamw differs"}).reason.find("adamw differs") != std::string::npos);
@@ -52,7 +52,7 @@ TEST_CASE("a false alarm fails, and a control that shows nothing is not believed
   CHECK(run_control(throws, 1, "").status == Status::error);
 }
 
-TEST_CASE("controls by name") {
+TEST_CASE("controls: selected by name") {
   const auto ids = [](const std::string& pattern) { return control_suite().ids({}, pattern); };
   CHECK(ids("controls").size() == all_controls().size());
   CHECK(ids("controls/*").size() == all_controls().size());

@@ -50,7 +50,7 @@ TEST_CASE(
   CHECK(expected >= 15);
 }
 
-TEST_CASE("inputs of cases are refused where nothing could be written, or nothing is meant") {
+TEST_CASE("fault inputs: unwritable folder and unknown fault are refused") {
   CHECK_THROWS_WITH_AS(write_fault_inputs({"cp-in-divisor"}, "/proc/zeroproof"),
                        doctest::Contains("cp-in-divisor.toml cannot be written"), Error);
   CHECK_THROWS_WITH_AS(write_fault_inputs({"no-such-fault"}, "/proc"),

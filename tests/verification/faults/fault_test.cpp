@@ -133,7 +133,7 @@ TEST_CASE(
   MESSAGE(to_text(report, false));
 }
 
-TEST_CASE("the plan covers the catalogue: one row each, and at least 70 from public bugs") {
+TEST_CASE("fault plan: one row for every fault, and at least 70 from public bugs") {
   std::set<std::string_view> rows;
   for (const FaultCase& row : fault_plan()) CHECK_MESSAGE(rows.insert(row.fault).second, row.fault);
   int from_public_bugs = 0;
@@ -155,7 +155,7 @@ TEST_CASE("the plan covers the catalogue: one row each, and at least 70 from pub
   for (const Fault& fault : lbfgs_faults()) CHECK_FALSE(fault.phase.has_value());
 }
 
-TEST_CASE("faults do not survive a free run either") {
+TEST_CASE("faults: free runs catch them too") {
   for (const FaultCase& row : fault_plan()) {
     if (row.case_id.find("/whole/") != std::string_view::npos) continue;  // is free
     CAPTURE(std::string(row.fault));
@@ -164,7 +164,7 @@ TEST_CASE("faults do not survive a free run either") {
   }
 }
 
-TEST_CASE("a wrong implementation is right wherever its mistake does not matter") {
+TEST_CASE("faults: a wrong implementation passes where its fault has no effect") {
   // Otherwise it would be caught for something else. One instance has nothing to reduce twice, several ranks double
   // nothing, bins that are not merged cannot be merged unaligned. What is not replayed cannot replay what it should
   // not, one flag is its own sum, and one rank asks nobody. A wrong operation is wrong in its own calls alone. What has
@@ -223,7 +223,7 @@ TEST_CASE("a wrong implementation is right wherever its mistake does not matter"
   }
 }
 
-TEST_CASE("a rank without a micro-batch that goes on with its own sum goes on with zeros") {
+TEST_CASE("faults: a rank without a micro-batch that uses its own sum uses zeros") {
   const RowOutcome outcome =
       run_row(plan_of("idle-rank-sends-zeros"), "reduce-reads-other-buffer", Mode::lockstep);
   CAPTURE(outcome.reason);
@@ -233,7 +233,7 @@ TEST_CASE("a rank without a micro-batch that goes on with its own sum goes on wi
   CHECK(outcome.divergence->buffer == "grad_sum");
 }
 
-TEST_CASE("a fault is planted only where it can be") {
+TEST_CASE("faults: planting in an unsuitable candidate is refused") {
   const auto refusal = [](std::string_view fault, std::string_view case_of) {
     const RowOutcome outcome = run_row(plan_of(case_of), fault, Mode::lockstep);
     CHECK(outcome.status == Status::skipped);
@@ -269,7 +269,7 @@ TEST_CASE("a fault is planted only where it can be") {
   }
 }
 
-TEST_CASE("only the place of the plan is exact") {
+TEST_CASE("fault report: only the place of the plan is exact") {
   for (const FaultCase& row : fault_plan()) {
     CAPTURE(std::string(row.fault));
     const Fault& fault = fault_of(row.fault);
@@ -309,7 +309,7 @@ TEST_CASE("only the place of the plan is exact") {
   }
 }
 
-TEST_CASE("a survivor, a wrong place and a false alarm are told apart") {
+TEST_CASE("fault report: survivor, wrong place and false alarm are distinguished") {
   FaultReport report;
   const Fault& fault = fault_catalogue().front();
   report.faults.push_back({&fault, &plan_of(fault.id), true, true, true, std::nullopt, ""});
@@ -330,7 +330,7 @@ TEST_CASE("a survivor, a wrong place and a false alarm are told apart") {
   CHECK(to_text(report, false).find("mistrusted") != std::string::npos);
 }
 
-TEST_CASE("the losses of a run with a fault are its own") {
+TEST_CASE("train: a run with a fault reports its own losses") {
   VerifyOptions options;
   options.patterns = {
       "byte_gpt_tiny/adamw/host-fused/stage1/threads:4/bf16/free/bucket:4096/omp:1"};

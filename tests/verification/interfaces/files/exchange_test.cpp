@@ -68,7 +68,7 @@ struct Call {
 
 }  // namespace
 
-TEST_CASE("every operation that can be written is judged: its own results pass, one bit fails") {
+TEST_CASE("judge: correct results of every writable operation pass, one changed bit fails") {
   int operations = 0;
   for (const Op& op : all_ops()) {
     CallRequest request{op.name, std::string(name(op.fills.front())), "13", "7", ""};
@@ -94,7 +94,7 @@ TEST_CASE("every operation that can be written is judged: its own results pass, 
   CHECK(operations >= 12);
 }
 
-TEST_CASE("gen and judge on the command line") {
+TEST_CASE("gen and judge: command line") {
   const TemporaryFolder folder;
   const std::string in = folder.file("in.safetensors");
   const CliResult written =
@@ -122,8 +122,7 @@ TEST_CASE("gen and judge on the command line") {
   CHECK(run_cli("gen adamw_update").exit_code == 2);
 }
 
-TEST_CASE(
-    "wrong outputs are told apart: missing, of another type or shape, not asked for, differing") {
+TEST_CASE("judge: missing, mistyped, misshapen, extra and differing outputs are distinguished") {
   const Call call({"adamw_update", "training", "129", "3", "0"});
   CHECK(call.judged(call.right).exit_code == 0);
   const auto fails = [&](const char* part, const std::function<void(Outputs&)>& harm) {
@@ -151,7 +150,7 @@ TEST_CASE(
   });
 }
 
-TEST_CASE("another library's results fail, are named, and pass as its dialect") {
+TEST_CASE("judge: another library's results fail, are identified, and pass as its dialect") {
   const Call call({"adamw_update", "training", "1003", "3", "0"});
   Outputs outputs = call.right;
   OpCall made(*call.choice.op, call.choice.shape);
@@ -180,7 +179,7 @@ TEST_CASE("another library's results fail, are named, and pass as its dialect") 
   expect_refusal(cast.judged(cast.right, "--dialect contract"), "--dialect does not apply to");
 }
 
-TEST_CASE("a call that was changed is no call") {
+TEST_CASE("judge: a changed call is refused") {
   const Call call({"adamw_update", "training", "33", "3", "0"});
   write(call.out, call.right);
   const auto refused = [&](const char* part, const std::function<void(std::string&)>& harm) {
@@ -211,7 +210,7 @@ TEST_CASE("a call that was changed is no call") {
                  "the metadata has no 'schema'");
 }
 
-TEST_CASE("the p-norm has no bits: its results pass within the contract's bound, and not beyond") {
+TEST_CASE("judge: p-norm results pass within the contract's bound, and fail beyond") {
   const Call call({"grad_norm_p", "training", "1003", "3", "p 3"});
   const auto times = [&](double factor) {
     Outputs outputs = call.right;
@@ -234,7 +233,7 @@ TEST_CASE("the p-norm has no bits: its results pass within the contract's bound,
   CHECK(times(std::numeric_limits<double>::quiet_NaN()).exit_code == 1);
 }
 
-TEST_CASE("results in another order pass where that is accepted, and wrong ones nowhere") {
+TEST_CASE("judge: results in another order pass if accepted, wrong ones never") {
   const Call call({"unscale", "training", "1003", "3", "1"});
   const auto scaled = [&](const std::function<float(float)>& by) {
     Outputs outputs = call.right;

@@ -71,7 +71,7 @@ TEST_CASE(
   CHECK_THROWS_AS(small.by("clip", unscaled_by(product)), Error);
 }
 
-TEST_CASE("golden call: without a bound changed bits are wrong, and beyond its conditions too") {
+TEST_CASE("golden call: changed bits without a bound, or beyond its conditions, fail") {
   const Golden cast({"op/cast_to_bf16", "training", "100", "3", "0"});
   const GoldenCallCheck wrong = cast.by("cast_to_bf16", [](OpCall& call) {
     find_op("cast_to_bf16")->reference(call);
@@ -88,7 +88,7 @@ TEST_CASE("golden call: without a bound changed bits are wrong, and beyond its c
   CHECK(beyond.verdict() != GoldenVerdict::equal);
 }
 
-TEST_CASE("golden call: on the command line, and renewed with a reason") {
+TEST_CASE("golden call: command line, and update with a reason") {
   const TemporaryFolder folder;
   const std::string file = quoted(folder.file("g.safetensors"));
   CHECK(run_cli("golden record " + file + " op/adamw_update/fill:ties --numel 77 --variant 1")
@@ -112,7 +112,7 @@ TEST_CASE("golden call: on the command line, and renewed with a reason") {
   CHECK(run_cli("golden check " + file).exit_code == 0);
 }
 
-TEST_CASE("golden call: diff of two files of results says what bounds say") {
+TEST_CASE("golden call: diff of two result files reports the bounds") {
   const Golden golden({"op/unscale", "training", "1003", "3", "1"});
   const GoldenRecord record = golden_record_of(golden.file);
   OpCall made(*find_op("unscale"), {Fill::training, 1003, 0, 1, 1, 3});

@@ -46,7 +46,7 @@ void refuse_truncated(const TemporaryFolder& folder, const std::string& whole,
 
 }  // namespace
 
-TEST_CASE("truncated files are refused by whoever reads tensors") {
+TEST_CASE("truncated files: every command that reads tensors refuses them") {
   const TemporaryFolder folder;
   const std::string call = folder.file("call.safetensors"), dump = folder.file("dump.safetensors");
   const std::string run =

@@ -55,11 +55,11 @@ void expect(const std::string& name, Status status, const std::string& sentence)
 
 }  // namespace
 
-TEST_CASE("a plug-in that behaves passes") {
+TEST_CASE("plug-in: a correct library passes") {
   for (const Result& result : judged("honest_only")) CHECK(result.status == Status::pass);
 }
 
-TEST_CASE("a plug-in that dies is told from one that ends itself") {
+TEST_CASE("plug-in: death by signal and exit are distinguished") {
   expect("segv", Status::crashed,
          "the plug-in died of SIGSEGV: it accessed unmapped memory in clip");
   expect("aborts", Status::crashed, "it aborted in clip; its last output: invariant?[2J broken");
@@ -67,7 +67,7 @@ TEST_CASE("a plug-in that dies is told from one that ends itself") {
   expect("closes", Status::crashed, "closed file descriptors of the harness in clip");
 }
 
-TEST_CASE("a plug-in gets no more than its share") {
+TEST_CASE("plug-in: limits of memory, time, files and output hold") {
   expect("loops", Status::hung, "did not return in clip within 2 s");
   expect("allocates", Status::crashed, "in clip");
   expect("forks", Status::crashed, "it started a process, which a plug-in may not in clip");
@@ -77,7 +77,7 @@ TEST_CASE("a plug-in gets no more than its share") {
   expect("floods_stderr", Status::error, "its last output: ");
 }
 
-TEST_CASE("a plug-in writes its outputs and nothing else, and then no more") {
+TEST_CASE("plug-in: writes outside of outputs or after the call are found") {
   expect("writes_behind", Status::fail, "grad was written outside its bounds");
   expect("writes_before", Status::fail, "was written outside its bounds");
   expect("writes_input", Status::tampered, "the input unscaled_grad was edited");
@@ -85,14 +85,14 @@ TEST_CASE("a plug-in writes its outputs and nothing else, and then no more") {
   expect("writes_later", Status::tampered, "had returned");
 }
 
-TEST_CASE("a plug-in leaves its thread as it was") {
+TEST_CASE("plug-in: a changed thread environment is found") {
   expect("rounds_up", Status::fail, "left the floating-point environment changed in clip: ");
   expect("flushes", Status::fail, "flush-to-zero is on");
   expect("blocks_signals", Status::fail, "left the signal mask changed in clip");
   expect("says_no", Status::error, "returned 7 in clip: out of registers");
 }
 
-TEST_CASE("results that a plug-in did not compute from its inputs are tampered with") {
+TEST_CASE("plug-in: results not computed from the inputs are tampered") {
   const std::string repeated =
       "bit for bit, those of a call before: they were not computed from these inputs";
   expect("cheat_constant", Status::tampered, repeated);
@@ -104,7 +104,7 @@ TEST_CASE("results that a plug-in did not compute from its inputs are tampered w
   expect("cheat_reads_ahead", Status::tampered, repeated);
 }
 
-TEST_CASE("whoever edits inputs, works after the call or answers for another one tampers") {
+TEST_CASE("plug-in: edited inputs, late writes and foreign replies are tampered") {
   expect("cheat_edits", Status::tampered, "the input unscaled_grad was edited");
   expect("cheat_after_return", Status::tampered, "had returned");
   expect("cheat_answers", Status::tampered, "wrote to the connection of the harness ");
@@ -112,12 +112,12 @@ TEST_CASE("whoever edits inputs, works after the call or answers for another one
   expect("cheat_chats", Status::tampered, "wrote to the connection of the harness in clip");
 }
 
-TEST_CASE("where there is nothing to find, searching is no result") {
+TEST_CASE("plug-in: searching memory finds no result") {
   expect("cheat_idle", Status::fail, "differs from the reference");
   expect("cheat_searches", Status::fail, "differs from the reference");
 }
 
-TEST_CASE("calls that a plug-in says it does not support are left out, aloud") {
+TEST_CASE("plug-in: unsupported calls are skipped, with the reason") {
   const std::vector<Result> some = judged("choosy_some");
   CHECK(some[0].status == Status::pass);
   CHECK(some[0].compared > 0);
@@ -134,7 +134,7 @@ TEST_CASE("calls that a plug-in says it does not support are left out, aloud") {
   CHECK(judged("choosy_old")[0].status == Status::error);  // nobody asks a library of before
 }
 
-TEST_CASE("a report tells what was left out of a case that passes") {
+TEST_CASE("plug-in: the report of a passing case counts skipped calls") {
   RunReport report;
   report.results = judged("choosy_some");
   const std::string text = to_text(report, {});
@@ -142,7 +142,7 @@ TEST_CASE("a report tells what was left out of a case that passes") {
   CHECK(text.find("3 pass, 0 fail") != std::string::npos);
 }
 
-TEST_CASE("a second answer to the last call of a case is seen too") {
+TEST_CASE("plug-in: a second reply to the last call of a case is found") {
   const std::shared_ptr<Plugin> plugin = library("cheat_answers");
   std::vector<float> from(8, 1.0F), to(8);
   const PluginCall call = {"clip",

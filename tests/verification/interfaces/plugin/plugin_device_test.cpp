@@ -44,7 +44,7 @@ void expect(const std::string& name, Status status, const std::string& sentence)
 
 }  // namespace
 
-TEST_CASE("a right kernel is right, and its missing tail is found") {
+TEST_CASE("device plug-in: a correct kernel passes, a missing tail is found") {
   const tests::CliResult right = verify("'op/adamw_update/plugin/*/fill:training'", "kernel");
   CAPTURE(right.out);
   CAPTURE(right.err);
@@ -57,7 +57,7 @@ TEST_CASE("a right kernel is right, and its missing tail is found") {
         std::string::npos);
 }
 
-TEST_CASE("a kernel is the update of training steps") {
+TEST_CASE("device plug-in: a kernel is the update of training steps") {
   const std::string places =
       "byte_gpt_tiny --recipe adamw --dtype bf16 --stage 0,3 --world self,threads:2";
   const tests::CliResult right = verify(places, "kernel");
@@ -70,13 +70,12 @@ TEST_CASE("a kernel is the update of training steps") {
   CHECK(wrong.out.find("phase update  rank 0  buffer ") != std::string::npos);
 }
 
-TEST_CASE(
-    "tensors lie on the device, with a stream, and a call that is only asked about has neither") {
+TEST_CASE("device plug-in: calls have device tensors and a stream, queries of support neither") {
   expect("honest", Status::pass, "");
   expect("looks", Status::pass, "");
 }
 
-TEST_CASE("a whole step on the device is judged by what it leaves there") {
+TEST_CASE("device plug-in: a whole step is judged by its results on the device") {
   const tests::CliResult result = verify(
       "byte_gpt_tiny/adamw/plugin/stage1/threads:3/bf16/whole/bucket:4096/omp:0", "kernel_honest");
   CAPTURE(result.out);
@@ -86,7 +85,7 @@ TEST_CASE("a whole step on the device is judged by what it leaves there") {
   CHECK(result.out.find("got 0xffffffff (-nan)") != std::string::npos);
 }
 
-TEST_CASE("what a kernel does besides becomes a verdict") {
+TEST_CASE("device plug-in: side effects of a kernel become verdicts") {
   expect("touches_memory", Status::crashed,
          "the plug-in died of SIGSEGV: it accessed unmapped memory in clip");
   expect("writes_behind", Status::fail, "grad was written outside its bounds");
@@ -99,7 +98,7 @@ TEST_CASE("what a kernel does besides becomes a verdict") {
   expect("launches_nothing", Status::fail, "grad[0] differs from the reference");
 }
 
-TEST_CASE("a library for another device is refused in one sentence") {
+TEST_CASE("device plug-in: a library for another device is refused") {
   tests::expect_refusal(verify("clip", "kernel", "zeroproof"),
                         "was built for the simulated device, which this program does not have");
   tests::expect_refusal(verify("clip", "kernel_for_a_gpu"),

@@ -10,7 +10,7 @@
 using namespace zeroproof;
 using namespace zeroproof::verification;
 
-TEST_CASE("operations of plug-ins are operations, and described") {
+TEST_CASE("plug-in operations: all exist and are described") {
   const std::string text =
       tests::read_file(tests::source_folder() + "/verification/interfaces/plugin/README.md");
   const auto described = [&](const std::string& word) {

@@ -18,7 +18,7 @@ void refused(const std::string& name, const std::string& must_mention) {
 
 }  // namespace
 
-TEST_CASE("files that are no plug-ins") {
+TEST_CASE("plug-in: unsuitable files are refused") {
   const TemporaryFolder folder;
   expect_refusal("verify clip --plugin " + quoted(folder.file("none.so")),
                  "No such file or directory");
@@ -27,7 +27,7 @@ TEST_CASE("files that are no plug-ins") {
                  "cannot be loaded");
 }
 
-TEST_CASE("libraries that are no plug-ins of this version") {
+TEST_CASE("plug-in: libraries of another version are refused") {
   refused("symbol", "does not export zeroproof_get_plugin");
   refused("null_description", "returned no description of itself");
   refused("abi", "was built for version 77 of the interface and this program has 1");
@@ -43,7 +43,7 @@ TEST_CASE("libraries that are no plug-ins of this version") {
                  "did not return");
 }
 
-TEST_CASE("flags of plug-ins where they mean nothing") {
+TEST_CASE("plug-in: flags without an effect are refused") {
   const std::string plugin = "--plugin " + library("honest_only");
   expect_refusal("verify lbfgs/* " + plugin, "--plugin does not apply");
   expect_refusal("verify clip --plugin-timeout 3", "without --plugin");
@@ -54,7 +54,7 @@ TEST_CASE("flags of plug-ins where they mean nothing") {
   expect_refusal("verify op/clip/plugin/mine/fill:ties " + plugin, "odd");
 }
 
-TEST_CASE("a plug-in beside the implementations of this program, and in a replay") {
+TEST_CASE("plug-in: runs beside the implementations, and in a replay") {
   const std::string plugin = "--plugin " + library("honest_only");
   const CliResult alone = run_cli("verify op/clip/plugin/odd/fill:ties " + plugin);
   CHECK(alone.exit_code == 0);
@@ -71,7 +71,7 @@ TEST_CASE("a plug-in beside the implementations of this program, and in a replay
           .exit_code == 5);
 }
 
-TEST_CASE("the process of a plug-in ends when zeroproof is killed") {
+TEST_CASE("plug-in: its process ends when zeroproof is killed") {
   const TemporaryFolder folder;
   const std::string script =
       "'" + build_folder() + "/zeroproof' verify op/clip/plugin/odd/fill:ties --plugin " +

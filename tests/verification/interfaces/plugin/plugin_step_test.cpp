@@ -18,7 +18,7 @@ constexpr const char* places =
 
 }  // namespace
 
-TEST_CASE("a right update is right in steps, wherever the state lies") {
+TEST_CASE("plug-in step: a correct update passes, wherever the state is stored") {
   const CliResult result = verify(places, "mine");
   CAPTURE(result.out);
   CAPTURE(result.err);
@@ -30,7 +30,7 @@ TEST_CASE("a right update is right in steps, wherever the state lies") {
           .exit_code == 0);
 }
 
-TEST_CASE("a wrong update is found in the phase update") {
+TEST_CASE("plug-in step: a wrong update is found in the phase update") {
   const CliResult result = verify(places, "wrong");
   CAPTURE(result.out);
   CHECK(result.exit_code == 1);
@@ -39,7 +39,7 @@ TEST_CASE("a wrong update is found in the phase update") {
   CHECK(result.out.find("6 fail") != std::string::npos);
 }
 
-TEST_CASE("an update that dies ends its case, and the next has a new process") {
+TEST_CASE("plug-in step: a crash ends its case, and the next has a new process") {
   const CliResult result = verify(places, "step_dies");
   CAPTURE(result.out);
   CHECK(result.exit_code == 6);
@@ -48,7 +48,7 @@ TEST_CASE("an update that dies ends its case, and the next has a new process") {
         std::string::npos);
 }
 
-TEST_CASE("a rule the plug-in does not have is skipped, and named") {
+TEST_CASE("plug-in step: a missing rule is skipped, and named") {
   const CliResult result =
       verify("byte_gpt_tiny --recipe adamw,lion --dtype bf16 --stage 0 --world self", "mine");
   CAPTURE(result.out);
@@ -59,7 +59,7 @@ TEST_CASE("a rule the plug-in does not have is skipped, and named") {
       4);
 }
 
-TEST_CASE("a step that needs a call which the plug-in declines is skipped, and never passes") {
+TEST_CASE("plug-in step: a step that needs a declined call is skipped, and never passes") {
   const CliResult result = verify(places, "step_declines");
   CAPTURE(result.out);
   CHECK(result.exit_code == 4);
@@ -68,13 +68,13 @@ TEST_CASE("a step that needs a call which the plug-in declines is skipped, and n
         std::string::npos);
 }
 
-TEST_CASE("a case of a plug-in needs one") {
+TEST_CASE("plug-in step: a case without a plug-in is refused") {
   expect_refusal("verify byte_gpt_tiny/adamw/plugin/stage0/self/bf16/lockstep/bucket:4096/omp:1",
                  "add --plugin FILE");
   expect_refusal("verify byte_gpt_tiny --impl plugin", "add --plugin FILE");
 }
 
-TEST_CASE("a saved failure is run again with the library it names, or with another one") {
+TEST_CASE("plug-in step: replay runs the named library, or another one") {
   const TemporaryFolder folder;
   const std::string failures = quoted(folder.file("failures"));
   const std::string id = "op/adamw_update/plugin/mine/fill:ties";

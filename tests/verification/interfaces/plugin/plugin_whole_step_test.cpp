@@ -30,7 +30,7 @@ void expect(const std::string& name, int exit_code, const std::string& sentence)
 
 }  // namespace
 
-TEST_CASE("a right whole step is right however it is cut") {
+TEST_CASE("whole step: a correct library passes in every parallel configuration") {
   const CliResult result = verify(places, "whole");
   CAPTURE(result.out);
   CAPTURE(result.err);
@@ -44,7 +44,7 @@ TEST_CASE("a right whole step is right however it is cut") {
   CHECK(odd.exit_code == 0);
 }
 
-TEST_CASE("a wrong whole step is found at the first buffer in the order of data") {
+TEST_CASE("whole step: a fault is found at the first buffer in the order of data") {
   const CliResult divided = verify(places, "whole_divided");
   CAPTURE(divided.out);
   CHECK(divided.exit_code == 1);
@@ -60,7 +60,7 @@ TEST_CASE("a wrong whole step is found at the first buffer in the order of data"
         std::string::npos);
 }
 
-TEST_CASE("what a whole step declines is skipped, and never passes") {
+TEST_CASE("whole step: declined steps are skipped, and never pass") {
   const CliResult result =
       verify("byte_gpt_tiny --recipe adamw --dtype fp16 --stage 1 --world threads:3", "whole");
   CAPTURE(result.out);
@@ -73,7 +73,7 @@ TEST_CASE("what a whole step declines is skipped, and never passes") {
   CHECK(layered.out.find("leaves then come layer by layer") != std::string::npos);
 }
 
-TEST_CASE("a library is judged by what it has: whole steps, operations, or both") {
+TEST_CASE("whole step: libraries with steps, operations, or both are judged") {
   const CliResult operations = verify(one_case, "mine");
   CHECK(operations.exit_code == 2);
   CHECK(operations.err.find("the plug-in provides no whole step") !=
@@ -92,11 +92,11 @@ TEST_CASE("a library is judged by what it has: whole steps, operations, or both"
   CHECK(both.out.find("1 pass, 0 fail, 1 skipped") != std::string::npos);
 }
 
-TEST_CASE("operands and settings of a whole step are those of the documentation") {
+TEST_CASE("whole step: operands and settings match the documentation") {
   expect("reads_the_documentation", 0, "1 pass, 0 fail");
 }
 
-TEST_CASE("what a whole step is told is enough for every recipe, layout, norm, sum and group") {
+TEST_CASE("whole step: its inputs suffice for every recipe, layout, norm, sum and group") {
   for (const char* what :
        {"byte_gpt_tiny --stage 0,1,2 --world self,threads:3",
         "byte_gpt_tiny --recipe adamw --stage 1 --world threads:3 --sum binned",
@@ -111,7 +111,7 @@ TEST_CASE("what a whole step is told is enough for every recipe, layout, norm, s
   }
 }
 
-TEST_CASE("a whole step that misbehaves becomes a verdict of one sentence") {
+TEST_CASE("whole step: misbehaviour becomes a verdict of one sentence") {
   expect("dies", 6, "reason    the plug-in died of SIGABRT: it aborted in step\n");
   expect("loops", 5, "reason    the plug-in did not return in step within 2 s\n");
   expect("says_no", 9, "reason    the plug-in returned 9 in step: out of luck\n");
@@ -120,7 +120,7 @@ TEST_CASE("a whole step that misbehaves becomes a verdict of one sentence") {
   expect("writes_late", 1, "the plug-in wrote master after");
 }
 
-TEST_CASE("every whole step begins where the reference does") {
+TEST_CASE("whole step: every step begins from the reference's state") {
   const CliResult result = verify(one_case, "odd_errs_once");  // one element, in the first of six
   CAPTURE(result.out);
   CHECK(result.exit_code == 1);
@@ -130,7 +130,7 @@ TEST_CASE("every whole step begins where the reference does") {
         std::string::npos);
 }
 
-TEST_CASE("what a whole step leaves out, or does although it is skipped, is found") {
+TEST_CASE("whole step: missing writes, and writes of a skipped step, are found") {
   expect("does_nothing", 1, "first at  step 1  phase reduce  rank 0  buffer grad_sum");
   expect("says_nothing_of_infinity", 1,
          "first at  step 1  phase unscale  rank 0  buffer found_inf");
