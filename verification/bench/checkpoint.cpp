@@ -29,8 +29,8 @@ namespace fs = std::filesystem;
 constexpr int steps_of_row =
     10;  ///< of the optimizer alone, beside which an asynchronous save goes on
 
-/// What the disk can do with as many bytes as a checkpoint has, which are in memory already as they will be in the file.
-/// A write past the page cache costs the same for every page, whatever its size.
+/// The disk's rate for as many bytes as a checkpoint has, already in memory in the layout of the
+/// file. A write past the page cache costs the same for every page, whatever its size.
 class RawWrite {
  public:
   RawWrite(std::int64_t num_bytes, bool huge_pages)
@@ -202,7 +202,7 @@ class SavingRank {
     if (saves) later_.finish();
   }
 
-  /// Removes what was saved last, off the clock.
+  /// Removes the last save, off the clock.
   void forget(const char* where) {
     if (comm_.rank() == 0) CheckpointRoot(folder_.file(where)).remove(saves_);
     comm_.barrier();

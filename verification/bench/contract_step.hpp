@@ -1,5 +1,5 @@
 #pragma once
-// What steps must leave behind: the contract's step on one rank, with the reference's operations.
+// Expected results of steps: the contract's step on one rank, with the reference's operations.
 
 #include <cstdint>
 #include <vector>
@@ -13,9 +13,9 @@ namespace zeroproof::verification::bench {
 struct ContractRun {
   const FlatLayout& layout;
   std::int64_t micro_batches = 1;
-  std::int64_t num_leaves = 1;  ///< micro-batch j has leaf j mod num_leaves
+  std::int64_t num_leaves = 1;  ///< micro-batch j has gradient j mod num_leaves
   std::int64_t steps = 1;
-  DType grad_dtype = DType::fp32;  ///< fp32 or bf16; leaves are rounded to it
+  DType grad_dtype = DType::fp32;  ///< fp32 or bf16; gradients are rounded to it
   int threads = 1;
 };
 

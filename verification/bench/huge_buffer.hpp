@@ -25,7 +25,7 @@ class HugeBuffer {
     memory_.reset(static_cast<T*>(::operator new (bytes, std::align_val_t{huge_page_bytes})));
 #if defined(MADV_HUGEPAGE)
     ::madvise(memory_.get(), bytes,
-              MADV_HUGEPAGE);  // a request: the record says which share of memory got them
+              MADV_HUGEPAGE);  // a request: the record has the share of memory that got them
 #endif
   }
 

@@ -71,7 +71,7 @@ struct Data {
   HugeBuffer<std::uint16_t> fused_param{numel}, seven_param{numel};  // bf16
   State serial, reference;                                           // adamw on one thread
 
-  // What the whole-step rows found besides their buffers.
+  // Results of the whole-step rows besides their buffers.
   double fused_norm = 0, seven_norm = 0;
   bool found_inf = false;     // by any row; the data has none
   bool norm_changed = false;  // the gradient is the same in every round, so its norm must be

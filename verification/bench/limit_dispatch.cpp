@@ -34,7 +34,7 @@ const LimitLoop& limit_loop(const std::string& shape, bool streamed) {
 void LimitLoop::operator()(const LimitBuffers& buffers, std::int64_t begin,
                            std::int64_t end) const {
   volatile std::uint32_t seen =
-      run(buffers, 0, begin, end - begin);  // volatile: a result nobody uses is not removed
+      run(buffers, 0, begin, end - begin);  // volatile: an unused result is not removed
   static_cast<void>(seen);
 }
 

@@ -87,8 +87,8 @@ inline void stream(const void* from, void* to, i64 num_bytes) {
 #endif
 }
 
-/// Calls make(begin, stage) for `staging` elements at a time and streams what it made. Streamed stores are
-/// weakly ordered: the target may be read after this only.
+/// Calls make(begin, stage) for `staging` elements at a time and streams the result. Streamed
+/// stores are weakly ordered: the target may be read after this only.
 template <class T, class Make>
 inline void staged(T* target, i64 numel, const Make& make) {
   alignas(64) T stage[staging];

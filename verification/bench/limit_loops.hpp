@@ -1,7 +1,8 @@
 #pragma once
-// What the memory of this machine can do: loops with the access shapes of the operations and next to no
-// arithmetic. limit_loops.cpp is compiled once per instruction set. Only plain data here: an inline function
-// compiled for AVX-512 and merged by the linker into baseline code would crash older machines.
+// Memory rates of this machine: loops with the access shapes of the operations and next to no
+// arithmetic. limit_loops.cpp is compiled once per instruction set. Only plain data here: an inline
+// function compiled for AVX-512 and merged by the linker into baseline code would crash older
+// machines.
 
 #include <cstdint>
 #include <string>

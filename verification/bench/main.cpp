@@ -24,7 +24,7 @@ using namespace zeroproof::verification::bench;
 
 constexpr std::int64_t most_numel = std::int64_t{1} << 36;
 
-/// A command line that is not understood ends with 2 and one sentence.
+/// An invalid command line ends with 2 and one sentence.
 const CLI::Validator multiple_of_1024(
     [](const std::string& text) {
       return std::atoll(text.c_str()) % layout_alignment == 0
@@ -79,8 +79,7 @@ struct Command {
 };
 
 int not_built(const char* what, const char* hint) {
-  fail(ErrorCode::unavailable,
-       std::string("nothing was measured: this program was built without ") + what,
+  fail(ErrorCode::unavailable, std::string("this program was built without ") + what,
        "the subcommand needs it", hint);
 }
 
@@ -233,10 +232,9 @@ int run(int argc, char** argv) {
   } catch (const CLI::Success& help) {
     return app.exit(help);
   } catch (const CLI::ParseError& error) {
-    std::fprintf(
-        stderr,
-        "zeroproof-bench: %s (the command line was not understood); see zeroproof-bench --help\n",
-        error.what());
+    std::fprintf(stderr,
+                 "zeroproof-bench: %s (the command line is invalid); see zeroproof-bench --help\n",
+                 error.what());
     return 2;
   }
   for (const Command& command : all) {
@@ -255,7 +253,7 @@ int main(int argc, char** argv) {
     return verification::exit_code_of(error);
   } catch (const std::exception& error) {
     std::fprintf(stderr,
-                 "zeroproof-bench: %s (this should not happen); report it with the command line\n",
+                 "zeroproof-bench: %s (unexpected error); report it with the command line\n",
                  error.what());
     return 9;
   }

@@ -5,7 +5,8 @@
 
 namespace zeroproof::verification::bench {
 
-/// Operations on the host and the whole step made of them, against what the memory does in the same run.
+/// Operations on the host and the whole step made of them, against the memory rates of the same
+/// run.
 void measure_kernels(const Options& options, Report& report);
 
 /// Whole steps through the public interface, against the operations they consist of. One case after another, so that
@@ -24,8 +25,8 @@ void measure_checkpoint(const Options& options, Report& report);
 /// step that offloads nothing and the bytes moved alone. Errors: io.
 void measure_offload(const Options& options, Report& report);
 
-/// Kernels and steps on a device, against its memory. A group that the device has not enough memory for says so.
-/// Errors: unavailable without a device.
+/// Kernels and steps on a device, against its memory. A group that needs more device memory is
+/// reported as skipped. Errors: unavailable without a device.
 void measure_device(const Options& options, Report& report);
 
 /// The sharded step of ranks that share this machine, against the MPI library's collectives: inside an MPI job this

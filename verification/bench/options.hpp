@@ -6,13 +6,13 @@
 
 namespace zeroproof::verification::bench {
 
-/// What the command line of one subcommand says; each reads those that it has flags for (main.cpp).
+/// Options of all subcommands; each reads those that it has flags for (main.cpp).
 struct Options {
   std::string command;
   int rounds = 7;
   std::vector<std::int64_t> numel =
       {};                ///< elements or parameters; of device, one group of rows each
-  std::int64_t mib = 0;  ///< the same in MiB; 0: numel says it
+  std::int64_t mib = 0;  ///< the same in MiB; 0: numel is used
   int threads = 0;
   std::string json = {};  ///< file for the record, "" for none
 

@@ -43,7 +43,7 @@ void write_filled(SafetensorsWriter& writer, const std::string& name, std::int64
 }
 
 /// Writes what another program needs to take the same steps and to compare: a safetensors file with
-///   leaf.0 ...                    the leaves; micro-batch j has leaf j mod their number
+///   leaf.0 ...                    the gradients; micro-batch j has gradient j mod their number
 ///   first.master, .exp_avg, .exp_avg_sq    before the first step
 ///   master, param                 after the last one, the same as the product's
 ///   tensor_begin, tensor_numel    where the tensors are in all of these [tensors]
@@ -96,7 +96,7 @@ std::vector<double> limit_seconds(const ProductCase& what, const std::vector<Row
   return sum;
 }
 
-/// Moved by those, per parameter. Of several leaves the sum is read, twice.
+/// Moved by those, per parameter. Of several gradients the sum is read, twice.
 double limit_bytes(const ProductCase& what) {
   const std::int64_t added = what.micro_batches - 1, width = num_bytes(what.grad_dtype);
   return added * (8 + width) + 2 * (added > 0 ? 4 : width) + 26;
@@ -109,8 +109,7 @@ Json measure_case(const ProductCase& what, const Options& options, WorkerTeam& t
   Yardstick yardstick(what, layout.padded_numel(), leaves, team);
   const std::unique_ptr<Communicator> self = make_self_communicator();
   ProductStep product(what, layout, leaves, yardstick.first_state(), *self);
-  product
-      .step();  // besides the round that is not kept, so that what is kept comes after the second step
+  product.step();  // the first round is dropped, so that kept rounds start after the second step
   yardstick.step();
   std::vector<Row> rows = yardstick.rows();
   rows.insert(rows.begin(), {"product", 0, what.numel, timed([&] { product.step(); })});
@@ -126,7 +125,7 @@ Json measure_case(const ProductCase& what, const Options& options, WorkerTeam& t
   report.check("product = contract: master, moments, bf16 parameters", same, what.text());
   report.check("product: an infinite gradient changes nothing", product.skips_infinity(wanted),
                what.text());
-  // Of more leaves the tree is another order of additions than one after another.
+  // For more gradients the tree differs from sequential additions.
   if (what.tensors == 1 && what.micro_batches <= 2)
     report.check("operations of a product row = contract", yardstick.as_contract(wanted),
                  what.text());

@@ -26,8 +26,8 @@ struct ProductCase {
   Offload offload = {};
   Windows windows = Windows::on;
 
-  /// Different leaves: more micro-batches begin again with the first. No power of two, so that no two nodes of the tree
-  /// are equal.
+  /// Different gradients: further micro-batches start again with the first. No power of two, so
+  /// that no two nodes of the tree are equal.
   std::int64_t num_leaves() const { return micro_batches < 5 ? micro_batches : 5; }
 
   /// "M = 4, 69 tensors, stage 1, bf16 gradients"
@@ -44,8 +44,8 @@ void require_possible(const ProductCase& what);
 /// a step that counted them would have another norm.
 class Leaves final : public GradSource {
  public:
-  /// Leaves [range.begin, range.end); micro-batch m has leaf m modulo their number, counted from range.begin.
-  /// padded_numel: elements of each.
+  /// Gradients [range.begin, range.end); micro-batch m has gradient m modulo their number, counted
+  /// from range.begin. padded_numel: elements of each.
   Leaves(const ProductCase& what, std::int64_t padded_numel, const FlatRange& range);
   Leaves(const ProductCase& what, std::int64_t padded_numel)
       : Leaves(what, padded_numel, {0, what.num_leaves()}) {}
@@ -53,14 +53,14 @@ class Leaves final : public GradSource {
   TensorView micro_batch_grad(std::int64_t micro_batch) override { return view(micro_batch); }
   TensorView view(std::int64_t micro_batch) const;
 
-  /// Moves the last leaf into memory of the optimizer.
+  /// Moves the last gradient into memory of the optimizer.
   void move_last(const TensorView& to) {
     views_.back() = to;
     memory_.pop_back();
     fill(views_.size() - 1);
   }
 
-  /// Makes the first element of the first leaf infinite, or restores it.
+  /// Sets the first element of the first gradient to infinity, or restores it.
   void set_infinite(bool infinite);
 
  private:
@@ -68,7 +68,7 @@ class Leaves final : public GradSource {
 
   std::int64_t first_;
   int threads_;
-  std::vector<HugeBuffer<float>> memory_;  // of leaves of 16 bits the first half is used
+  std::vector<HugeBuffer<float>> memory_;  // for 16-bit gradients the first half is used
   std::vector<TensorView> views_;          // [leaves]
   std::uint32_t finite_ = 0;               // bits of the element that is infinite now
 };

@@ -43,12 +43,12 @@ struct Variant {
   const char* name;
   Windows windows = Windows::off;
   bool leaf_there =
-      false;             ///< the last leaf is made in leaf_buffer() instead of memory of the caller
+      false;  ///< the last gradient is computed in leaf_buffer() instead of the caller's memory
   bool more = false;     ///< M = 2 R + 1, so that some ranks hold two nodes, instead of M = R
   double goal_cold = 0;  ///< against the library's collectives as installed; 0: none
   double goal_warm = 0;  ///< the same with malloc that keeps its memory
 
-  /// Whether its leaves are read where they are made and its parameters written where they are read.
+  /// Whether gradients are read in place and parameters written in place.
   bool one_pass() const { return windows == Windows::params && leaf_there && !more; }
 };
 
@@ -60,7 +60,7 @@ constexpr Variant variants[] = {
     {"product, one copy, M = 2 R + 1", Windows::params, true, true},
 };
 
-/// The production step at stage 1, fused: one bucket, fp32 leaves, a norm that clips.
+/// The production step at stage 1, fused: one bucket, fp32 gradients, a norm that clips.
 class VariantStep {
  public:
   VariantStep(const Variant& variant, std::int64_t numel, Communicator& comm)
@@ -106,7 +106,7 @@ class RankRows {
         window_(comm.shared_window(
             numel * static_cast<std::int64_t>(sizeof(float) + sizeof(std::uint16_t)))) {
     ZP_CHECK(window_ != nullptr, ErrorCode::unavailable, "the ranks share no memory",
-             "work through shared memory is what is measured", "start them on one machine");
+             "the measurement is of shared memory", "start them on one machine");
     for (const Variant& variant : variants)
       products_.push_back(std::make_unique<VariantStep>(variant, numel, comm));
     fill_grad(comm.rank(), 0, leaf_.span());
@@ -161,7 +161,7 @@ class RankRows {
     return std::move(rows_);
   }
 
-  /// What the timed calls, as many of every row, left behind. Collective; the same result on all ranks.
+  /// Results of the timed calls, equally many per row. Collective; the same result on all ranks.
   void check(Report& report) {
     std::map<std::int64_t, ContractResult> wanted;  // by micro-batches
     for (std::size_t i = 0; i < std::size(variants); ++i) {
@@ -275,7 +275,7 @@ class RankRows {
     return result;
   }
 
-  /// The bound of R11 (native): the library has added one leaf per rank in an order of its own.
+  /// The bound of R11 (native): the library adds one gradient per rank in its own order.
   bool within_bound(const float* sums) const {
     class ShardGrads final : public GradProvider {
      public:
@@ -337,7 +337,8 @@ void measure_job(const Options& options, Communicator& comm, Report& report) {
   const bool warm = mappings != nullptr && std::string_view(mappings) == "0";
   const std::string library =
       MpiLibrary::version() + (copies != nullptr ? std::string(", single copy ") + copies : "");
-  report["machine"]["cores"] = ::sysconf(_SC_NPROCESSORS_ONLN);  // a bound rank sees its own only
+  report["machine"]["cores"] =
+      ::sysconf(_SC_NPROCESSORS_ONLN);  // a bound rank reports only its own
   report["library"] = library;
   report["malloc"] = {{"warm", warm}, {"settings", malloc_settings()}};
   report["ranks"] = ranks;
@@ -351,7 +352,7 @@ void measure_job(const Options& options, Communicator& comm, Report& report) {
     group.title += "\nmore ranks than cores: a rank that waits takes the core of one that works";
   measure(group.rows, options.rounds);
   for (const Variant& variant : variants) {
-    if (variant.more) continue;  // the library's rows add up one leaf of every rank
+    if (variant.more) continue;  // the library's rows add one gradient of every rank
     const double goal = ranks == 1 ? 0 : warm ? variant.goal_warm : variant.goal_cold;
     const std::string name = variant.name;
     group.judge(name + ", against library", library_row, name, goal);

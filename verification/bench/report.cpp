@@ -188,12 +188,12 @@ std::string Report::text() const {
                           check.where);
       continue;
     }
-    const auto alike = [&](const Check& other) { return other.ok && other.name == check.name; };
+    const auto same = [&](const Check& other) { return other.ok && other.name == check.name; };
     const auto here = checks_.begin() + i;
-    if (std::any_of(checks_.begin(), here, alike)) continue;
+    if (std::any_of(checks_.begin(), here, same)) continue;
     text += fmt::format(
         "same  {}{}\n", check.name,
-        check.where.empty() ? "" : fmt::format(" ({})", std::count_if(here, checks_.end(), alike)));
+        check.where.empty() ? "" : fmt::format(" ({})", std::count_if(here, checks_.end(), same)));
   }
   if (busy()) text += fmt::format("\nbusy machine: {} involuntary context switches\n", switches_);
   return text;

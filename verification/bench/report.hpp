@@ -27,7 +27,7 @@ Json ratios_value(const std::vector<double>& ratios);
 
 class Report {
  public:
-  /// Writes the machine and its load now into the record, and what the subcommand was told.
+  /// Writes the machine and its load now into the record, and the arguments of the subcommand.
   explicit Report(const Options& options);
 
   Json& operator[](const char* key) { return record_[key]; }

@@ -52,7 +52,7 @@ struct Point {
 
 struct Axis {
   std::string name;   ///< "tensors"
-  std::string fixed;  ///< what all points share
+  std::string fixed;  ///< common settings of all points
   std::vector<Point> points = {};
 
   void add(const ProductCase& what, std::int64_t x) { points.push_back({what, x}); }

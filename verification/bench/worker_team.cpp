@@ -4,7 +4,7 @@
 
 namespace zeroproof::verification::bench {
 
-static_assert(work_block % 1024 == 0);  // what the streamed limit loops ask for
+static_assert(work_block % 1024 == 0);  // required by the streamed limit loops
 
 WorkerTeam::WorkerTeam(int num_threads) : num_threads_(num_threads) {
   for (int thread = 1; thread < num_threads; ++thread)

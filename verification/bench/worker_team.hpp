@@ -10,7 +10,7 @@
 
 namespace zeroproof::verification::bench {
 
-/// Ranges are cut at multiples of this many elements, as the host implementations do.
+/// Ranges are split at multiples of this many elements, as in the host implementations.
 inline constexpr std::int64_t work_block = 16384;
 
 class WorkerTeam {

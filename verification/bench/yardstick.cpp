@@ -12,7 +12,7 @@ namespace {
 
 namespace host = cuda::host;
 
-/// Values of a leaf.
+/// Values of a gradient.
 template <class T>
 Span<const T> part(const TensorView& leaf, std::int64_t begin, std::int64_t end) {
   return {static_cast<const T*>(leaf.data) + begin, static_cast<std::size_t>(end - begin)};
@@ -129,7 +129,7 @@ Row Yardstick::limit(const std::string& name, const std::string& shape,
 
 std::vector<Row> Yardstick::rows() {
   const bool narrow = what_.grad_dtype == DType::bf16;
-  const bool one = narrow && what_.micro_batches == 1;  // the leaf is read, and not a sum
+  const bool one = narrow && what_.micro_batches == 1;  // the gradient is read, not a sum
   const char* update = one ? "R2+3R3W+W2" : "4R3W+W2";
   std::vector<Row> all = {{"implementations", 0, numel_, timed([this] { step(); })},
                           {"addition", 0, numel_, timed([this] { add(what_.micro_batches - 1); })}};

@@ -10,8 +10,8 @@
 
 namespace zeroproof::verification::bench {
 
-/// What a product row is compared with, over as many elements in one flat tensor: the operations of a whole step
-/// called one after another, and loops that only move its bytes.
+/// Yardstick of a product row, over as many elements in one flat tensor: the operations of a whole
+/// step called one after another, and loops that only move its bytes.
 class Yardstick {
  public:
   /// leaves and team outlive this. padded_numel: elements of the product's buffers.
@@ -21,14 +21,15 @@ class Yardstick {
   /// For the product to start from, while step() was not called.
   FullState first_state() const { return state_.full(); }
 
-  /// M - 1 additions onto a sum (none for one fp32 leaf, which is read in place; one bf16 leaf is widened), finite
-  /// check and norm, update.
+  /// M - 1 additions onto a sum (none for one fp32 gradient, which is read in place; one bf16
+  /// gradient is widened), finite check and norm, update.
   void step();
 
   /// Whether state and parameters have the bits of the contract: for one tensor and M <= 2 the plain sum is the tree.
   bool as_contract(const ContractResult& wanted) const;
 
-  /// "implementations": step(); "addition": one leaf onto a sum; limits of the shapes "addition" (M > 1), "read", "update".
+  /// "implementations": step(); "addition": one gradient onto a sum; limits of the shapes
+  /// "addition" (M > 1), "read", "update".
   std::vector<Row> rows();
 
  private:

@@ -47,7 +47,7 @@ refused 3 'PyTorch is not here and pip could not install torch==' --build "$fold
 refused 2 'cannot be written' --build "$folder" --peers torch-fused --json "$folder/none/record.json"
 printf 'ok: errors\n'
 
-# Our program fails: its last line is told.
+# Our program fails: its last line is printed.
 printf '#!/bin/sh\nexit 0\n' >"$folder/venv/bin/python"
 printf '#!/bin/sh\necho "zeroproof-bench: it is broken" >&2\nexit 9\n' >"$folder/zeroproof-bench"
 refused 3 'zeroproof-bench ended with 9: zeroproof-bench: it is broken' --build "$folder" --venv "$folder/venv" \

@@ -2,7 +2,7 @@
 """ci_test.py ZEROPROOF ROOT FOLDER: runs the workflow of verification/examples/ci as a CI system would.
 
 Steps that use an action get a stand-in: a repository with the plug-in of the examples and golden numbers, and a
-zeroproof that is built already; apt-get and cmake are programs that write down what they are told. Every other line is
+zeroproof that is built already; apt-get and cmake are programs that record their arguments. Every other line is
 executed. Once the kernel is right, and once it is wrong.
 """
 
@@ -82,7 +82,7 @@ def repository(where, kernel):
     (where / "zeroproof/build/zeroproof").symlink_to(PROGRAM)
     (where / "bin").mkdir()
     for name in ("apt-get", "cmake"):
-        stand_in(where / "bin" / name, f'echo "{name} $*" >>"{where}/told"\n')
+        stand_in(where / "bin" / name, f'echo "{name} $*" >>"{where}/calls"\n')
     run = subprocess.run([PROGRAM, "golden", "record", where / "golden/tiny.safetensors", "byte_gpt_tiny", "--recipe",
                           "adamw", "--dtype", "bf16"], capture_output=True, text=True)
     require(run.returncode == 0, f"no golden file: {run.stdout}{run.stderr}")
@@ -114,12 +114,12 @@ def main():
     repository(where, kernel)
     codes = follow(where, steps)
     require(set(codes.values()) == {0} and len(codes) == 6, f"a right kernel does not pass: {codes}")
-    told = (where / "told").read_text()
-    packages = set(re.search(r"install .*", told).group().split())
+    calls = (where / "calls").read_text()
+    packages = set(re.search(r"install .*", calls).group().split())
     rows = [line.split() for line in (ROOT / "common/packages.txt").read_text().splitlines() if line[0] != "#"]
     needed = {row[0] for row in rows if row[1] == "build"}
     require(needed <= packages, f"the workflow does not install {needed - packages}")
-    options = set(re.findall(r"-D(\w+)=", told))
+    options = set(re.findall(r"-D(\w+)=", calls))
     known = "".join((ROOT / name).read_text() for name in ("CMakeLists.txt", "common/cmake/Capabilities.cmake"))
     require(options and all(option in known for option in options), f"cmake has no option of {options}")
     (path,) = {step["with."]["path"] for step in steps if "upload-artifact" in step.get("uses", "")}
@@ -138,7 +138,7 @@ def main():
     codes = follow(where, steps)
     require(codes.get("Judge the kernel") == 1, f"a wrong kernel passes: {codes}")
     require(codes.get("Judge it in a training step") == 1, f"a wrong kernel passes in a step: {codes}")
-    require(codes.get("Golden numbers") == 2, f"a golden file that somebody changed is judged: {codes}")
+    require(codes.get("Golden numbers") == 2, f"a changed golden file is judged: {codes}")
     for name in ("kernel.xml", "step.xml"):
         report = xml.etree.ElementTree.parse(where / path / name).getroot()
         require(next(report.iter("failure"), None) is not None, f"{name} has no failure")

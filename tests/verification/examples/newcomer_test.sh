@@ -16,12 +16,12 @@ for words in '' 'rust' 'cpp --packages'; do
 done
 printf 'ok: bad words\n'
 
-# Programs that write down what they are told; the clone is a folder, and what would have been built is there.
+# Programs that record their arguments; the clone is a folder that already holds the build.
 mkdir "$folder/bin"
 for program in apt-get git cmake c++ python3; do
   # shellcheck disable=SC2016  # for the stand-in
   printf '#!/bin/sh\n[ "%s" != git ] || { mkdir -p "$4/build" "$4/venv/bin"; for p in build/zeroproof venv/bin/pip venv/bin/python; do
-cp "%s/bin/c++" "$4/$p"; done; }\necho "${0#*/zeroproof/} $*" >>"%s/told"\n[ "${0##*/}" != "${FAILS:-none}" ] || { echo cannot; exit 7; }\necho "1 pass, 0 fail  (1 s)"\n' \
+cp "%s/bin/c++" "$4/$p"; done; }\necho "${0#*/zeroproof/} $*" >>"%s/calls"\n[ "${0##*/}" != "${FAILS:-none}" ] || { echo cannot; exit 7; }\necho "1 pass, 0 fail  (1 s)"\n' \
     "$program" "$folder" "$folder" >"$folder/bin/$program"
   chmod +x "$folder/bin/$program"
 done
@@ -32,15 +32,15 @@ for path in cpp python; do
   grep -q ' 1 pass, 0 fail' "$folder/said" || fail "newcomer.sh $path shows no verdict: $(cat "$folder/said")"
   grep -q ' s  in all$' "$folder/said" || fail "newcomer.sh $path shows no sum: $(cat "$folder/said")"
 done
-sed "s|^$folder/bin/||" "$folder/told" | grep -v '^git ' | sort -u >"$folder/done"
+sed "s|^$folder/bin/||" "$folder/calls" | grep -v '^git ' | sort -u >"$folder/done"
 # shellcheck disable=SC2016  # backquotes of Markdown
 sed -n '/^## From a clean clone/,$p' "$page" | sed -n '/^```sh/,/^```/p' | grep -v '^```' | sort -u >"$folder/shown"
 cmp -s "$folder/done" "$folder/shown" || fail "the page shows other steps: $(diff "$folder/done" "$folder/shown")"
 printf 'ok: the steps of the page\n'
 
-: >"$folder/told"
+: >"$folder/calls"
 sh "$script" cpp --no-packages >"$folder/said" 2>&1 || fail "--no-packages: $(cat "$folder/said")"
-! grep -q apt-get "$folder/told" || fail '--no-packages installs packages'
+! grep -q apt-get "$folder/calls" || fail '--no-packages installs packages'
 code=0
 FAILS='c++' sh "$script" cpp --no-packages >"$folder/said" 2>&1 || code=$?
 [ "$code" = 7 ] || fail "a step that fails with 7 makes it end with $code"

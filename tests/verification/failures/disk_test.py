@@ -145,7 +145,7 @@ def check(program, library, name):
 
 
 def check_space(program, library):
-    """Who can know that there is no room says so before anything is made, there or in a folder that is not there yet."""
+    """A full disk is reported before any file is created, also in a folder that does not exist yet."""
     problems, refused = [], 0
     for name in ("train-checkpoint", "checkpoint-reshard", "checkpoint-import"):
         for where in ("{out}", "{out}/new", "{out}/new/"):

@@ -15,7 +15,7 @@ SHARED = pathlib.Path("/dev/shm")
 
 
 class Run:
-    """A command whose processes are known by a mark in their environment, and whose files lie in a folder."""
+    """A command whose processes have a mark in their environment, and whose files are in one folder."""
 
     def __init__(self, program, arguments, *, report=True, **variables):
         self.mark = "ZP_TEST_MARK=" + uuid.uuid4().hex

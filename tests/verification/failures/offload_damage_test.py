@@ -35,7 +35,7 @@ def files_of(process):
 
 
 def spoil(process, kind):
-    """Changes a byte again and again until the run has ended. The state of two ranks lies in files of the same size,
+    """Changes a byte again and again until the run has ended. The state of two ranks is in files of the same size,
     and gradients in whole pages."""
     ends = time.monotonic() + 60
     value = 0

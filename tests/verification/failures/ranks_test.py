@@ -54,16 +54,16 @@ def run_job(program, library, plan, arguments=JOB, limit=LIMIT):
 
 def check_flights(broken, rank, world):
     """The report has the last collectives of all ranks, once."""
-    told = [case["flights"] for case in broken if case["flights"]]
-    if len(told) != 1 or [flight["rank"] for flight in told[0]] != list(range(world)):
-        return [f"{len(told)} cases have what ranks did last"]
+    recorded = [case["flights"] for case in broken if case["flights"]]
+    if len(recorded) != 1 or [flight["rank"] for flight in recorded[0]] != list(range(world)):
+        return [f"{len(recorded)} cases have flight records"]
     problems = []
-    for flight in told[0]:
+    for flight in recorded[0]:
         last = flight["last"]
         if len(last) != min(64, flight["collectives"]) or not last:
             problems.append(f"rank {flight['rank']} did last: {flight['at']}, {len(last)} of {flight['collectives']}")
         if flight["rank"] != rank and last[-1]["state"] == "done":
-            problems.append(f"rank {flight['rank']} waited for nobody")
+            problems.append(f"rank {flight['rank']} waited for no rank")
         if any(before["begun_seconds_ago"] < after["begun_seconds_ago"] for before, after in zip(last, last[1:])):
             problems.append("not the oldest first")
     return problems
@@ -176,7 +176,7 @@ def rows(program, library):
         for rank in (0, 2):
             for where in ("step", "collective"):
                 yield f"{what}:{rank}:{where}", lambda w=what, r=rank, p=where: check(program, library, w, r, p)
-    # The first of the messages that go out with a call: whoever looks for the others finds none.
+    # The first message of a call; there are no others to find.
     yield "throws:1:message", lambda: check(program, library, "throws", 1, "step", 387, 2)
     yield "slow", lambda: check_slow(program, library)
     yield "start", lambda: check_start(program, library)

@@ -143,7 +143,7 @@ def check_stops(program, folder, repeats):
 
 
 def check_second(program, folder):
-    """A rank that stands still keeps the others from their step: the second signal does not wait for it."""
+    """A stopped rank blocks the step of the others: the second signal does not wait for it."""
     problems = []
     before = abandoned()
     runs = folder / "runs"
@@ -200,7 +200,7 @@ def check_lost(program, folder, what):
 
 
 def check_loop(program, example, folder):
-    """The loop of the documents: four ranks, and every job loses one, until one is left that nobody touches."""
+    """The loop of the documents: four ranks, and every job loses one, until one is left, which is not killed."""
     problems = []
     runs, steps = folder / "runs", 400
     words = ["4", *TRAINING, "--steps", str(steps), "--checkpoint", str(runs), "--save-every", "1", "--keep", "2"]

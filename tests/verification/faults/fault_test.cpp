@@ -38,7 +38,7 @@ const Fault& fault_of(std::string_view id) {
   return *std::ranges::find(fault_catalogue(), id, &Fault::id);
 }
 
-/// What is told of faults whose cause can be read off the data; and of those that were compared at all, how many.
+/// Hints for faults whose cause shows in the data, and their share of all compared faults.
 void check_hints(const FaultReport& report) {
   struct Row {
     std::string_view fault, says;
@@ -92,15 +92,15 @@ void check_hints(const FaultReport& report) {
     CHECK(finding->divergence->hint.find(row.says) != std::string::npos);
   }
   int compared = 0;
-  int told = 0;
+  int hinted = 0;
   for (const FaultFinding& finding : report.faults) {
     if (!finding.divergence || !finding.divergence->phase || finding.divergence->differing == 0)
       continue;
     ++compared;  // elements of a phase, not a buffer that is missing or written past its end
-    told += finding.divergence->hint.empty() ? 0 : 1;
+    hinted += finding.divergence->hint.empty() ? 0 : 1;
   }
-  MESSAGE("hints for " << told << " of " << compared << " faults whose elements were compared");
-  CHECK(100 * told >= 65 * compared);
+  MESSAGE("hints for " << hinted << " of " << compared << " faults whose elements were compared");
+  CHECK(100 * hinted >= 65 * compared);
 }
 
 }  // namespace
@@ -165,11 +165,12 @@ TEST_CASE("faults: free runs catch them too") {
 }
 
 TEST_CASE("faults: a wrong implementation passes where its fault has no effect") {
-  // Otherwise it would be caught for something else. One instance has nothing to reduce twice, several ranks double
-  // nothing, bins that are not merged cannot be merged unaligned. What is not replayed cannot replay what it should
-  // not, one flag is its own sum, and one rank asks nobody. A wrong operation is wrong in its own calls alone. What has
-  // one scale has no neighbour, what goes through bf16 anyway may do so, what is e4m3 has its own format, and no chunk
-  // cuts a block of state.
+  // Otherwise it would be caught for something else. One instance has nothing to reduce twice,
+  // several ranks double nothing, bins that are not merged cannot be merged unaligned. What is not
+  // replayed cannot replay what it should not, one flag is its own sum, and a single rank has no
+  // other. A wrong operation is wrong only in its own calls. What has one scale has no neighbour,
+  // what goes through bf16 anyway may do so, what is e4m3 has its own format, and no chunk cuts a
+  // block of state.
   struct Row {
     const char* fault;
     const char* in_case_of;

@@ -1,5 +1,5 @@
-// A rank that saves, loads or cuts a checkpoint anew has its share of the state in memory, and at most 64 MiB besides,
-// however large the model's tensors are. 512 MiB of state on four ranks.
+// A rank that saves, loads or reshards a checkpoint has its share of the state in memory, and at
+// most 64 MiB besides, however large the model's tensors are. 512 MiB of state on four ranks.
 
 #include <doctest.h>
 
@@ -83,7 +83,7 @@ class LargeState final : public DistributedOptimizer {
       }
     }
   }
-  /// Of the elements of tensors; padding is nobody's.
+  /// Of the elements of tensors; padding has no owner.
   bool is_filled() const {
     for (const BufferId id : states) {
       for (const Piece& piece : setup_.layout->pieces(ranges_)) {
@@ -145,19 +145,19 @@ std::int64_t bytes_besides(const std::function<bool(const std::function<void()>&
     } catch (const std::exception& error) {
       std::fprintf(stderr, "%s\n", error.what());
     }
-    const bool told = ::write(ends[1], &besides, sizeof besides) == sizeof besides;
-    ::_exit(told ? 0 : 1);
+    const bool sent = ::write(ends[1], &besides, sizeof besides) == sizeof besides;
+    ::_exit(sent ? 0 : 1);
   }
   ::close(ends[1]);
   std::int64_t besides = -1;
-  const bool told = ::read(ends[0], &besides, sizeof besides) == sizeof besides;
+  const bool received = ::read(ends[0], &besides, sizeof besides) == sizeof besides;
   ::close(ends[0]);
   int status = 0;
   ::waitpid(child, &status, 0);
-  return told ? besides : -1;
+  return received ? besides : -1;
 }
 
-/// The peak of a process can be set back; else nothing can be told.
+/// The peak of a process can be set back; else nothing can be measured.
 bool can_measure() {
   const std::int64_t besides = bytes_besides([](const auto& measure) {
     std::vector<char>(static_cast<std::size_t>(256 * mib), 'x');

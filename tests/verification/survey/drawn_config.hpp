@@ -212,7 +212,7 @@ class ConfigDraw {
       set_name("schedule.warmup_shape", one_name(names_of(WarmupShape{})));
       const Span<const std::string_view> decays = names_of(DecayShape{});
       set_name("schedule.decay",
-               one_name(decays.first(decays.size() - 1)));  // a table stands alone
+               one_name(decays.first(decays.size() - 1)));  // a table is not combined
       const std::int64_t length = 1 + below(6);
       set("schedule.decay_end", std::to_string(warmup + length));
       set("schedule.min_lr", "1e-4");

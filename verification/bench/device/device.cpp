@@ -30,7 +30,7 @@ namespace {
 
 namespace device = cuda::device;
 
-/// Seconds that the device takes for what body enqueues on the current stream.
+/// Seconds of the device for the work that body enqueues on the current stream.
 double device_seconds(const std::function<void()>& body) {
   device::TimedEvent begin, end;
   begin.record();
@@ -45,8 +45,9 @@ Row pass(const std::string& name, double num_bytes, std::int64_t numel,
           std::move(limits)};
 }
 
-/// Loops that move the bytes of a pass, each in several forms of which the fastest is the limit. Shapes: "R", "RW",
-/// "4R3W+W2"; with leaves "R2W4", "2xR2W4" and so on, of as many as the data has.
+/// Loops that move the bytes of a pass, each in several forms of which the fastest is the limit.
+/// Shapes: "R", "RW", "4R3W+W2"; with gradients "R2W4", "2xR2W4" and so on, of as many as the data
+/// has.
 void add_limit_rows(std::vector<Row>& rows, const KernelData& data) {
   const std::int64_t numel = data.numel();
   const auto add = [&](const std::string& shape, const std::string& form, double num_bytes,
@@ -89,7 +90,7 @@ class SameSums {
   bool same_ = true;
 };
 
-/// A fold of this many leaves, as phase reduce enqueues it.
+/// A fold of this many gradients, as phase reduce enqueues it.
 Row fold_row(const KernelData& data, const cuda::host::PieceLoop& loop, int count) {
   std::vector<TreeNode> nodes;
   std::vector<cuda::NodeValues> leaves;
@@ -173,7 +174,7 @@ Group measure_passes(std::int64_t numel, int rounds, Report& report) {
   return group;
 }
 
-/// One rank alone, its model and its leaf.
+/// A single rank, its model and its gradient.
 class OwnStep {
  public:
   OwnStep(std::int64_t tensors, std::int64_t numel, bool fused)
@@ -187,7 +188,7 @@ class OwnStep {
     optimizer_->load_state(FirstState(layout_).view());
   }
 
-  /// A row of steps: 16-bit leaf to G, G for the norm, and the bytes of the update.
+  /// A row of steps: 16-bit gradient to G, G for the norm, and the bytes of the update.
   Row row(const std::string& name, int steps) {
     return {name,
             40,
@@ -252,7 +253,7 @@ Group measure_steps(std::int64_t numel, int rounds, Report& report) {
   return group;
 }
 
-/// What a step costs the host, and the device, where memory costs nothing.
+/// Host and device time of a step so small that memory time is negligible.
 Group measure_small_step(std::int64_t numel, int rounds) {
   constexpr int steps = 32;  // fewer than may be enqueued ahead
   OwnStep step(1, numel, true);
@@ -266,8 +267,8 @@ Group measure_small_step(std::int64_t numel, int rounds) {
   return group;
 }
 
-/// Whether a rank's steps on a device leave the bits of the host's, on the same leaves. One step in five overflows; the
-/// scale grows until it does not fit into fp16.
+/// Whether a rank's steps on a device have the bits of the host's, on the same gradients. One step
+/// in five overflows; the scale grows until it does not fit into fp16.
 bool same_as_host(const FlatLayout& layout, Communicator& comm, int stage,
                   const std::vector<FlatRange>& units) {
   constexpr int steps = 12;

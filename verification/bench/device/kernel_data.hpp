@@ -13,7 +13,7 @@ namespace zeroproof::verification::bench {
 
 class KernelData {
  public:
-  /// numel: a multiple of 1024. num_leaves: bf16 leaves. Everything is filled when this returns.
+  /// numel: a multiple of 1024. num_leaves: bf16 gradients. All buffers are filled on return.
   KernelData(std::int64_t numel, int num_leaves);
 
   std::int64_t numel() const { return numel_; }
@@ -22,7 +22,7 @@ class KernelData {
   const cuda::device::StepMemory& memory() const { return memory_; }
   const cuda::device::StepRules& rules() const { return rules_; }
 
-  /// What a step has to find: nothing yet.
+  /// Sums and flags of a step, initially zero.
   void clear_found() const;
   cuda::device::StepFound found() const;
 

@@ -1,6 +1,6 @@
 #pragma once
-// Loops without arithmetic: what the memory of a device does with the accesses of a pass. Enqueued on the current
-// stream; pointers are 16-byte aligned device memory, numel a multiple of 4.
+// Loops without arithmetic: the memory rate of a device with the accesses of a pass. Enqueued on
+// the current stream; pointers are 16-byte aligned device memory, numel a multiple of 4.
 
 #include <cstddef>
 #include <cstdint>
@@ -17,11 +17,11 @@ void enqueue_read_loop(int unroll, const void* from, std::int64_t numel, std::ui
 /// Reads and writes 4 bytes an element.
 void enqueue_copy_loop(int unroll, const void* from, void* to, std::int64_t numel);
 
-/// Reads 2 bytes an element of every leaf, writes 4. 1, 2, 4 or 8 leaves.
+/// Reads 2 bytes an element of every gradient, writes 4. 1, 2, 4 or 8 gradients.
 void enqueue_fold_loop(int unroll, const std::vector<const std::uint16_t*>& leaves, void* to,
                        std::int64_t numel);
 
-/// What a step reads and writes after the norm.
+/// Reads and writes of a step after the norm.
 struct StepAccess {
   const float* grad = nullptr;
   float* master = nullptr;  // written with the bits that are there, as the two below

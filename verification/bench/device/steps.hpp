@@ -1,5 +1,5 @@
 #pragma once
-// Models, leaves and states that the rows of whole steps work with.
+// Models, gradients and states for the rows of whole steps.
 
 #include <cstdint>
 #include <deque>
@@ -30,7 +30,7 @@ class FirstState {
   std::vector<float> values_;
 };
 
-/// One bf16 leaf that is there before the clock starts, and marks where steps began.
+/// One bf16 gradient that exists before the clock starts; marks the starts of steps.
 class FixedGrad final : public GradSource {
  public:
   explicit FixedGrad(const FlatLayout& layout);

@@ -109,7 +109,7 @@ class Flow:
 
 
 class Local(Flow):
-    """One process. The gradients are copied anew before each step, because unscaling overwrites them."""
+    """One process. The gradients are copied again before each step, because unscaling overwrites them."""
 
     def __init__(self, case, torch, form):
         super().__init__(case, torch)

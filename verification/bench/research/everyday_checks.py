@@ -47,7 +47,7 @@ def loss(wrong, right, seeds):
 
 
 def total(wrong, right):
-    # What printf and Python print of a number if they are not told otherwise.
+    # Default formats of printf and Python.
     a, b = (f"{math.fsum(numbers):g}" if all(map(math.isfinite, numbers)) else "nan" for numbers in (wrong, right))
     return {"sees": a != b or a == "nan", "with": a, "without": b}
 
@@ -148,7 +148,7 @@ def merged(kept, made, catalogue):
     """The kept record with the rows that were made now, in the order of the catalogue, without what is not in it."""
     rows = {row["fault"]: row for row in kept["faults"] + made["faults"]}
     if {**kept, "faults": 0} != {**made, "faults": 0}:
-        raise ValueError("the record was made with other settings (its rows do not compare); make all of them anew")
+        raise ValueError("the record was made with other settings (its rows do not compare); record all of them again")
     return {**kept, "faults": [rows[name] for name in catalogue if name in rows]}
 
 

@@ -1,6 +1,6 @@
 """Production by itself, with a fault and without: the run that a planted fault's case describes, and what it leaves.
 
-`zeroproof-faults train` makes the steps; nobody judges them. Standard library only.
+`zeroproof-faults train` makes the steps, without a judge. Standard library only.
 """
 
 import array
@@ -94,7 +94,7 @@ class Runs:
         return {**rest, "losses": first["losses"] + rest["losses"]}
 
     def run(self, words):
-        """The same of a run that nobody asks for again."""
+        """The same for a run that is not requested again."""
         dump, log = self.folder / "dump.safetensors", self.folder / "log.jsonl"
         log.unlink(missing_ok=True)
         done = subprocess.run([self.program, "train", *words, "--comm-timeout", "10", "--dump", str(dump), "--log",

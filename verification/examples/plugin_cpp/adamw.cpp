@@ -1,4 +1,4 @@
-// AdamW as somebody else might bring it: the lines of the contract's R6, each rounded once, in their order.
+// AdamW of a user: the lines of the contract's R6, each rounded once, in their order.
 
 #include <cmath>
 

@@ -1,4 +1,4 @@
-// A whole AdamW step as somebody else might bring it: all ranks at once, from the leaves to the parameters.
+// A whole AdamW step of a user: all ranks at once, from the gradients to the parameters.
 
 #include <bit>
 #include <cmath>

@@ -1,4 +1,4 @@
-"""AdamW in numpy, with the contract's order of operations; and what is wrong with it if eps stands inside the root."""
+"""AdamW in numpy, with the contract's order of operations; and a wrong form with eps inside the root."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""AdamW with PyTorch, judged where it stands: adamw.py [--wrong]
+"""AdamW with PyTorch, judged in place: adamw.py [--wrong]
 
 Needs torch and zproof. `adamw` is written by hand, in the contract's order; `optimizer` is PyTorch's own fused one, whose
 order of operations is another, and known to zproof as a dialect.

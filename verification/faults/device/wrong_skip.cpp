@@ -41,11 +41,11 @@ class UpdatesAnyway final : public WrongSkip {
   using WrongSkip::WrongSkip;
   void enqueue_update() const override {
     decide_all();
-    StepMemory told = memory_;
-    told.found = found_.data();
-    cuda::device_space().copy(told.found, memory_.found, sizeof(StepFound));
-    cuda::device_space().fill(&told.found->skipped, 0, sizeof told.found->skipped);
-    cuda::device::enqueue_fused_update(told, rules_);
+    StepMemory changed = memory_;
+    changed.found = found_.data();
+    cuda::device_space().copy(changed.found, memory_.found, sizeof(StepFound));
+    cuda::device_space().fill(&changed.found->skipped, 0, sizeof changed.found->skipped);
+    cuda::device::enqueue_fused_update(changed, rules_);
   }
 
   SpaceArray<StepFound> found_{cuda::device_space(), 1};

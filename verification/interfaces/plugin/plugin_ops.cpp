@@ -66,7 +66,7 @@ void run_through(const char* operation, const Exec& exec, std::vector<PluginOper
 
 /// Settings of an update in a step: the scalars of R5 and the flags of its rule, without the values
 /// they derive from.
-std::vector<OpSetting> told(const StepScalars& scalars, const OptimizerHyper& flags) {
+std::vector<OpSetting> settings_of(const StepScalars& scalars, const OptimizerHyper& flags) {
   static const std::set<std::string> unknown = {
       "t", "lr", "eps", "weight_decay", "dampening", "bias_correction"};
   std::vector<OpSetting> settings = described({flags, 0, scalars});
@@ -85,7 +85,7 @@ void adam(const Exec& exec, const AdamOptions& options, const StepScalars& scala
   run(name, exec,
       {from("grad", grad), both("master", master), both("exp_avg", exp_avg),
        both("exp_avg_sq", exp_avg_sq), both("max_exp_avg_sq", max_exp_avg_sq)},
-      told(scalars, flags));
+      settings_of(scalars, flags));
 }
 
 void sgd(const Exec& exec, const SgdOptions& options, const StepScalars& scalars,
@@ -96,7 +96,7 @@ void sgd(const Exec& exec, const SgdOptions& options, const StepScalars& scalars
   flags.maximize = options.maximize;
   run("sgd_update", exec,
       {from("grad", grad), both("master", master), both("momentum_buffer", momentum_buffer)},
-      told(scalars, flags));
+      settings_of(scalars, flags));
 }
 
 template <const auto& name, class Options>
@@ -105,7 +105,7 @@ void average(const Exec& exec, const Options& options, const StepScalars& scalar
   OptimizerHyper flags;
   flags.maximize = options.maximize;
   run(name, exec, {from("grad", grad), both("master", master), both("exp_avg", exp_avg)},
-      told(scalars, flags));
+      settings_of(scalars, flags));
 }
 
 bool unscale(const Exec& exec, float inv_scale, Span<const float> grad_sum,

@@ -38,9 +38,9 @@ def complaints(row, done, program):
         yield "it writes to stderr besides its report"
 
 
-def report(row, wrong, told):
+def report(row, wrong, output):
     if wrong:
-        print(f"FAILED {row.interface}, {row.given}: {'; '.join(wrong)}\n{told}")
+        print(f"FAILED {row.interface}, {row.given}: {'; '.join(wrong)}\n{output}")
     return bool(wrong)
 
 

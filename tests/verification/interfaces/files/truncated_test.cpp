@@ -1,4 +1,4 @@
-// Files that end too early, at every door of the command line that reads tensors: one sentence, no crash.
+// Files that end too early, at every command that reads tensors: one sentence, no crash.
 
 #include <doctest.h>
 

@@ -1,5 +1,5 @@
-// The undistributed reference as somebody else's whole step, made of nothing but what a call says: whatever it gets
-// wrong, no library could get right.
+// The undistributed reference as a library's whole step, computed from the call alone: whatever it
+// gets wrong, no library could get right.
 
 #include <cstring>
 
@@ -178,7 +178,7 @@ int32_t step(const zeroproof_call* call) {
   return 0;
 }
 
-int32_t told(const zeroproof_call* call) {
+int32_t compute(const zeroproof_call* call) {
   try {
     return step(call);
   } catch (const std::exception& error) {
@@ -188,7 +188,7 @@ int32_t told(const zeroproof_call* call) {
 }
 
 constexpr zeroproof_plugin description = {
-    ZEROPROOF_PLUGIN_ABI, sizeof(zeroproof_plugin), "any", nullptr, 0, nullptr, told};
+    ZEROPROOF_PLUGIN_ABI, sizeof(zeroproof_plugin), "any", nullptr, 0, nullptr, compute};
 
 }  // namespace
 

@@ -123,7 +123,7 @@ static int32_t cheat_lags(const zeroproof_call* call) {
   last_numel = n;
   return 0;
 }
-/* Results for what lies behind these operands, where the next call's might be already. */
+/* Results for the memory behind these operands, where the next call's might be already. */
 static int32_t cheat_reads_ahead(const zeroproof_call* call) {
   const float coef = zeroproof_real(call, "clip_coef", 0);
   const int64_t n = numel_of(call);
@@ -134,7 +134,7 @@ static int32_t cheat_reads_ahead(const zeroproof_call* call) {
   for (int64_t i = 0; i < n; ++i) values(call, 1)[i] = values(call, 0)[n + i / 2] * coef;
   return 0;
 }
-/* Functions that the judge might be made of, in its place. They are exported, and nobody calls them. */
+/* Functions that the judge might call. They are exported, but not called. */
 #define EXPORTED __attribute__((visibility("default")))
 #ifdef REPLACES_SYMBOLS
 EXPORTED int memcmp(const void* a, const void* b, size_t n) { return (void)a, (void)b, (void)n, 0; }

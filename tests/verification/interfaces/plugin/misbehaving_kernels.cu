@@ -109,7 +109,8 @@ int32_t supports(const zeroproof_call* call) {
   return 1;
 }
 
-/// A whole step whose operands lie on the device, tables too, and of which only found_inf is written.
+/// A whole step whose operands are on the device, tables too, and of which only found_inf is
+/// written.
 int32_t half_a_step(const zeroproof_call* call) {
   if (!is_there(call, true)) return 7;
   auto* const found_inf =
@@ -124,7 +125,7 @@ int32_t half_a_step(const zeroproof_call* call) {
 #define DEVICE_TYPE ZEROPROOF_DEVICE
 #endif
 const zeroproof_operation operations[] = {{"clip", MISBEHAVE}, {"clip_value", clip_value}};
-// One that was built before there were devices: what lies behind is not of the struct.
+// Built before the device fields existed: the memory behind is not part of the struct.
 #ifdef OLD_STRUCT
 constexpr uint32_t size = offsetof(zeroproof_plugin, device_type);
 #else

@@ -131,7 +131,7 @@ TEST_CASE("plug-in: unsupported calls are skipped, with the reason") {
   CHECK(none[0].status == Status::skipped);
   CHECK(none[0].reason == "the plug-in does not support this call of clip: in_place is 1");
   CHECK(none[1].status == Status::pass);
-  CHECK(judged("choosy_old")[0].status == Status::error);  // nobody asks a library of before
+  CHECK(judged("choosy_old")[0].status == Status::error);  // older libraries are not queried
 }
 
 TEST_CASE("plug-in: the report of a passing case counts skipped calls") {

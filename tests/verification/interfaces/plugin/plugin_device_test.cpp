@@ -1,4 +1,4 @@
-// Libraries whose tensors lie on a device: the simulated one, in a process of build/zeroproof-sim.
+// Libraries whose tensors are on a device: the simulated one, in a process of build/zeroproof-sim.
 
 #include <doctest.h>
 

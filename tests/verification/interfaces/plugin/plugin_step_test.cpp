@@ -87,7 +87,7 @@ TEST_CASE("plug-in step: replay runs the named library, or another one") {
   const CliResult again = run_cli("replay " + bundle);
   CHECK(again.exit_code == 1);
   CHECK(again.out.find("bundle: the same failure as the saved one") != std::string::npos);
-  const CliResult mended = run_cli("replay " + bundle + " --plugin " + quoted(plugins + "mine.so"));
-  CHECK(mended.exit_code == 0);
-  CHECK(mended.out.find("bundle: NOT the saved failure") != std::string::npos);
+  const CliResult fixed = run_cli("replay " + bundle + " --plugin " + quoted(plugins + "mine.so"));
+  CHECK(fixed.exit_code == 0);
+  CHECK(fixed.out.find("bundle: NOT the saved failure") != std::string::npos);
 }

@@ -54,7 +54,7 @@ TEST_CASE("whole step: a fault is found at the first buffer in the order of data
   const CliResult counted = verify(places, "whole_counted");
   CAPTURE(counted.out);
   CHECK(counted.exit_code == 1);
-  CHECK(counted.out.find("3 pass, 3 fail") != std::string::npos);  // one rank has nobody before it
+  CHECK(counted.out.find("3 pass, 3 fail") != std::string::npos);  // one rank has no rank before it
   CHECK(counted.out.find("FAIL byte_gpt_tiny/adamw/plugin/stage0/threads:3/") != std::string::npos);
   CHECK(counted.out.find("first at  step 1  phase norm  rank 0  buffer grad_norm") !=
         std::string::npos);

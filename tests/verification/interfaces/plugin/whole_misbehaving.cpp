@@ -186,7 +186,7 @@ int32_t reads_the_documentation(const zeroproof_call* call) {
   return step(call);
 }
 
-// One that was built before there were steps: what lies behind is not of the struct.
+// Built before the step field existed: the memory behind is not part of the struct.
 #ifdef OLD_STRUCT
 constexpr uint32_t size = offsetof(zeroproof_plugin, step);
 #else

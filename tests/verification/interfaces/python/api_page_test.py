@@ -23,7 +23,7 @@ class ApiPage(unittest.TestCase):
 
     def test_it_is_not_stale(self):
         self.assertEqual((FOLDER / "API.md").read_text(encoding="utf-8"), generator().page(),
-                         "verification/interfaces/python/api_page.py writes it anew")
+                         "verification/interfaces/python/api_page.py writes it again")
 
     def test_every_public_name_is_on_it(self):
         page = (FOLDER / "API.md").read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""What zproof.assert_step_close says of what differs. Needs numpy; what needs torch is skipped, aloud, without."""
+"""Messages of zproof.assert_step_close. Needs numpy; tests that need torch are skipped without it."""
 
 import unittest
 

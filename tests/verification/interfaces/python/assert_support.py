@@ -19,7 +19,7 @@ try:
 except ImportError:
     ml_dtypes = None
 
-warnings.simplefilter("error")  # nobody is warned of what is only compared
+warnings.simplefilter("error")  # comparing must not warn
 f32 = np.float32
 NAN = math.nan
 

@@ -1,5 +1,5 @@
 """zproof.assert_step_close: arguments, what passes and what does not, messages. Needs numpy; what needs torch or
-ml_dtypes is skipped, aloud, where they are not."""
+ml_dtypes are skipped without them."""
 
 import math
 import unittest

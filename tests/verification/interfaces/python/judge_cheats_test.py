@@ -48,7 +48,7 @@ class Cheats(unittest.TestCase):
 
         self.cheat(asks, "it called zproof.reference instead of computing")
         self.cheat(asks_elsewhere, "it called zproof.reference instead of computing")
-        zproof.reference.grad_norm(np.ones(3, F))  # between two judgements it is nobody's cheat
+        zproof.reference.grad_norm(np.ones(3, F))  # between two judgements it is no cheat
         self.assertTrue(judged(adamw))
 
     def test_working_after_it_returned(self):
@@ -111,7 +111,7 @@ class Cheats(unittest.TestCase):
             adamw(grad, master, exp_avg, exp_avg_sq, scalars=scalars, beta1=beta1, beta2=beta2)
 
         self.assertTrue(judged(keeps))
-        self.assertTrue(all(np.isfinite(one).all() for one in kept))  # nobody's memory but theirs
+        self.assertTrue(all(np.isfinite(one).all() for one in kept))  # the memory is still theirs
 
     def test_leaving_another_floating_point_environment(self):
         libm = ctypes.CDLL("libm.so.6")

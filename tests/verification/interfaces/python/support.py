@@ -75,7 +75,7 @@ class _Tensor(ctypes.Structure):
 
 
 class OnDevice:
-    """fp32 that says it lies on a CUDA device; nobody may read it."""
+    """fp32 that claims to be on a CUDA device; reading it is an error."""
 
     def __init__(self, numel):
         self.shape = (numel,)

@@ -18,7 +18,7 @@ $pip install "$1"
 for file in __init__.py _zproof.pyi py.typed; do
   grep -q "^zproof/$file " "$folder/list" || fail "the wheel has no $file"
 done
-if grep -vE '^(zproof/|zproof-[0-9.]*\.dist-info/|File Name)' "$folder/list"; then fail 'the wheel has files of somebody else'; fi
+if grep -vE '^(zproof/|zproof-[0-9.]*\.dist-info/|File Name)' "$folder/list"; then fail 'the wheel has foreign files'; fi
 cp "$source/verification/examples/python/adamw.py" "$folder"
 cd "$folder"
 export PYTHONDONTWRITEBYTECODE=1

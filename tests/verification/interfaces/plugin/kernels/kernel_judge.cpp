@@ -17,7 +17,7 @@ std::shared_ptr<const OpCandidate> kernel(std::string_view library, std::string_
   return plugin_candidate(std::move(plugin));
 }
 
-std::string told(const Result& result) {
+std::string described(const Result& result) {
   std::string all = result.reason;
   if (!result.divergence) return all;
   const Divergence& d = *result.divergence;

@@ -23,6 +23,6 @@ std::shared_ptr<const verification::OpCandidate> kernel(std::string_view library
                                                         std::string_view kind);
 
 /// Everything the report says of a failure, in one line.
-std::string told(const verification::Result& result);
+std::string described(const verification::Result& result);
 
 }  // namespace zeroproof::tests

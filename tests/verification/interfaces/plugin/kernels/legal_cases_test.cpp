@@ -35,7 +35,8 @@ Result judge_legal_case(std::uint64_t seed, std::size_t which) {
   options.any_order = !row.has_bits;
   const OpCaseSpec spec = {&op, candidates()[which].get(), fill};
   Result result = run_op_cases({spec}, options).front();
-  const std::string said = "draw " + std::to_string(seed) + ", " + result.id + ": " + told(result);
+  const std::string said =
+      "draw " + std::to_string(seed) + ", " + result.id + ": " + described(result);
   CAPTURE(said);
   CHECK_FALSE(failed(result.status));
   return result;

@@ -33,7 +33,7 @@ std::int64_t judge_right(const Takes& takes) {
       OpRunOptions options;
       options.any_order = !row.has_bits;
       for (const Result& result : run_op_cases(cases, options)) {
-        const std::string said = result.id + ": " + told(result);
+        const std::string said = result.id + ": " + described(result);
         CAPTURE(said);
         CHECK(result.status == Status::pass);
         fails = fails || failed(result.status);

@@ -39,7 +39,7 @@ TEST_CASE("wrong kernels: the judge names the operand and the place of every err
   for (const WrongKernel& row : wrong_kernels) {
     CAPTURE(row.kind);
     const Result wrong = judged(row, row.kind);
-    const std::string said = told(wrong);
+    const std::string said = described(wrong);
     CAPTURE(said);
     CHECK(wrong.status == Status::fail);
     REQUIRE(wrong.divergence);

@@ -10,7 +10,7 @@ import numpy as np
 from .comparison import Comparison, Rule
 from .elements import Elements
 
-__all__ = ["Difference", "told", "message_of"]
+__all__ = ["Difference", "difference_of", "message_of"]
 
 _MOST_ITEMS = 12  # of a mapping, in a message
 
@@ -33,7 +33,7 @@ def _number(value: Any, form_is_float: bool) -> str:
     return str(float(value)) if form_is_float else str(int(value))
 
 
-def told(found: Comparison, got: Elements, want: Elements, rule: Rule, where: tuple[Any, ...],
+def difference_of(found: Comparison, got: Elements, want: Elements, rule: Rule, where: tuple[Any, ...],
          hint: str) -> Difference:
     """The lines of one pair of arrays: those of torch.testing first."""
     scalar = want.shape == ()

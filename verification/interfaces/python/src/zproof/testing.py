@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .comparison import Rule, compare
-from .difference_text import Difference, message_of, told
+from .difference_text import Difference, difference_of, message_of
 from .elements import Elements, is_array, read_array
 from .formats import FORMATS
 from .hints import hint
@@ -221,6 +221,6 @@ def _compare_pair(actual: Any, expected: Any, bound: Any, before: Any, where: tu
         rule = Rule(bound=_bound_of(bound, want.shape, where), equal_nan=rule.equal_nan)
     found = compare(got, want, rule)
     if not found.equal:
-        differences.append(told(found, got, want, rule, where,
+        differences.append(difference_of(found, got, want, rule, where,
                                 hint(got, want, before=before, inputs=options.inputs, factors=options.factors)))
     return 1
