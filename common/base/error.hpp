@@ -15,8 +15,8 @@ enum class ErrorCode {
   timeout,           ///< a rank did not arrive within the time limit (exit 5)
   fp_environment,    ///< rounding mode or flush-to-zero violates the contract
   unavailable,       ///< this build or machine lacks a requested feature (exit 3)
-  nonfinite,         ///< a gradient is not finite and the run stops on non-finite gradients (exit 1)
-  internal,          ///< a defect of zeroproof itself (exit 9)
+  nonfinite,  ///< a gradient is not finite and the run stops on non-finite gradients (exit 1)
+  internal,   ///< a defect of zeroproof itself (exit 9)
 };
 
 /// Origin of the problem: this rank, or another rank whose failure was reported to this one.

@@ -215,8 +215,7 @@ void CheckpointSaver::begin_commit() {
     throw_first_error(reports);
     if (mode_ == SaveMode::synchronous) {
       together(world_, [&] {
-        if (world_.rank() == 0)
-          describe(*pending_, reports);  // meanwhile the files are completed
+        if (world_.rank() == 0) describe(*pending_, reports);  // meanwhile the files are completed
         if (pending_->file) pending_->file->finish();
         pending_->file.reset();
       });

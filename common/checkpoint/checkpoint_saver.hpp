@@ -74,8 +74,8 @@ class CheckpointSaver {
   SaveMode mode_;
   Disk& disk_;
   std::optional<CheckpointRoot> root_;  // on rank 0, locked
-  CheckpointImage image_;  // copy of this rank's elements during an asynchronous save
-  WriteBuffer write_buffer_;  // of a synchronous save
+  CheckpointImage image_;               // copy of this rank's elements during an asynchronous save
+  WriteBuffer write_buffer_;            // of a synchronous save
   std::unique_ptr<Pending> pending_;
 };
 

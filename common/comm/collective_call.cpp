@@ -174,12 +174,12 @@ Error absent_error(Span<const int> missing, const CollectiveCall& call,
 
 Error interrupted_error(Span<const int> missing, const CollectiveCall& call,
                         const RankNames& names) {
-  return Error(
-      ErrorCode::comm,
-      describe_ranks(missing, names) + (missing.size() == 1 ? " is" : " are") + " missing in " +
-          describe(call) +
-          ", and the launcher requested the end of this job (mpirun sends a signal to all ranks when one has "
-          "died); check the messages of mpirun");
+  return Error(ErrorCode::comm, describe_ranks(missing, names) +
+                                    (missing.size() == 1 ? " is" : " are") + " missing in " +
+                                    describe(call) +
+                                    ", and the launcher requested the end of this job (mpirun "
+                                    "sends a signal to all ranks when one has "
+                                    "died); check the messages of mpirun");
 }
 
 Error left_error(Span<const int> left, const CollectiveCall& call, const RankNames& names) {
@@ -190,10 +190,11 @@ Error left_error(Span<const int> left, const CollectiveCall& call, const RankNam
 }
 
 Error ended_error(int rank, const std::string& reason, const RankNames& names) {
-  return Error(ErrorCode::comm,
-               describe_rank(rank, names) + " ended: " + reason +
-                   " (the other ranks cannot go on without it); fix the error that this rank reports first",
-               ErrorOrigin::peer);
+  return Error(
+      ErrorCode::comm,
+      describe_rank(rank, names) + " ended: " + reason +
+          " (the other ranks cannot go on without it); fix the error that this rank reports first",
+      ErrorOrigin::peer);
 }
 
 }  // namespace zeroproof

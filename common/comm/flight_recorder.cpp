@@ -161,7 +161,8 @@ std::string flight_text(int rank, const Flight& flight) {
       "; nothing moved for " + seconds(flight.now_ns - flight.moved_ns) + "\n";
   for (std::size_t i = 0; i < flight.entries.size();) {
     std::size_t next = i + 1;
-    while (next < flight.entries.size() && same_entry(flight.entries[next], flight.entries[i])) ++next;
+    while (next < flight.entries.size() && same_entry(flight.entries[next], flight.entries[i]))
+      ++next;
     const FlightEntry& entry = flight.entries[i];
     CollectiveCall call;
     call.collective = entry.collective;

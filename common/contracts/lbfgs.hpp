@@ -62,9 +62,9 @@ struct LbfgsState {
   std::vector<Span<const float>> grad_changes;  // [num_pairs][n] y_i
   std::vector<double> rho;                      // [num_pairs] 1 / (y_i . s_i)
   double h = 1;                                 ///< diagonal of the first inverse Hessian
-  bool pending = false;         ///< the pair of the last move is not stored yet
-  bool started = false;         ///< at least one direction was computed
-  std::int64_t iterations = 0;  ///< since the beginning
+  bool pending = false;                         ///< the pair of the last move is not stored yet
+  bool started = false;                         ///< at least one direction was computed
+  std::int64_t iterations = 0;                  ///< since the beginning
   std::int64_t evaluations = 0;
 };
 

@@ -27,8 +27,7 @@ struct LossScalerState {
   std::int32_t log2_scale = 0;
   std::int32_t growth_tracker =
       0;  ///< steps without overflow since the last growth, backoff or overflow
-  std::int32_t hysteresis_left =
-      1;  ///< overflows left before the next backoff, never below 0
+  std::int32_t hysteresis_left = 1;  ///< overflows left before the next backoff, never below 0
 
   bool operator==(const LossScalerState&) const = default;
 };

@@ -21,8 +21,8 @@ void check(const FlatLayout& layout, int world_size, std::int64_t bucket_numel,
            "world size is " + std::to_string(world_size),
            "a layout needs an owner for every element", "use a world size of 1 or more");
   ZP_CHECK(bucket_numel >= 1, ErrorCode::invalid_argument,
-           "bucket_numel is " + std::to_string(bucket_numel),
-           "it is the size of a bucket", "use 1 or more");
+           "bucket_numel is " + std::to_string(bucket_numel), "it is the size of a bucket",
+           "use 1 or more");
   ZP_CHECK(group_of.empty() || group_of.size() == layout.tensors().size(),
            ErrorCode::invalid_argument,
            std::to_string(group_of.size()) + " param groups were given for " +

@@ -16,8 +16,7 @@ constexpr int blocks = 8;
 std::int64_t block_begin(std::int64_t n, int b) { return n / blocks * b + n % blocks * b / blocks; }
 
 TensorPlacement whole(const TensorSlot& slot) {
-  const std::int64_t row =
-      std::max<std::int64_t>(slot.numel, 1);  // unused for an empty tensor
+  const std::int64_t row = std::max<std::int64_t>(slot.numel, 1);  // unused for an empty tensor
   return {true, slot.begin, row, row};
 }
 

@@ -71,8 +71,7 @@ double warmup_lr(const ScheduleConfig& schedule, double max_lr, std::int64_t pro
 void validate_table(const ScheduleConfig& s) {
   const bool table = s.decay == DecayShape::table;
   require_config(table || s.rates.empty(), "schedule.rates is given without decay \"table\"",
-                 "the rates would have no effect",
-                 "set decay = \"table\", or remove rates");
+                 "the rates would have no effect", "set decay = \"table\", or remove rates");
   if (!table) return;
   require_config(!s.rates.empty(), "schedule.rates is empty with decay \"table\"",
                  "the table has the rate of every step", "set one rate for each step");

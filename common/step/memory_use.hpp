@@ -15,8 +15,8 @@ enum class MemoryClass : std::uint8_t {
   param_shard,  ///< the parameters this rank casts
   param_full,  ///< parameters that the model reads: all of them, or (stage 3) the units that are gathered
   grad,        ///< micro-batch gradients in the gradient dtype, of sources that run layer by layer
-  grad_nodes,  ///< fp32 nodes of the canonical tree
-  grad_sum,    ///< G
+  grad_nodes,   ///< fp32 nodes of the canonical tree
+  grad_sum,     ///< G
   comm_buffer,  ///< buffers that messages are packed into and arrive in
 };
 inline constexpr int num_memory_classes = 8;

@@ -21,9 +21,8 @@ struct Offload {
   double fraction = 0;  ///< of the elements with state on this rank, 0 to 1
   OffloadOrder order = OffloadOrder::flat;
   OffloadPlace place = OffloadPlace::host;
-  std::int64_t chunk_numel = std::int64_t{1}
-                             << 18;  ///< elements copied and updated together
-  bool overlap = true;               ///< copies the next chunk while one is updated
+  std::int64_t chunk_numel = std::int64_t{1} << 18;  ///< elements copied and updated together
+  bool overlap = true;                               ///< copies the next chunk while one is updated
   std::string folder;  ///< place file: folder of the file; "": the system's temporary folder
   bool grads = false;  ///< offloads the gradient sum of those elements too, page by page
 

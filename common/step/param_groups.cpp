@@ -20,8 +20,7 @@ void validate_rates(const GroupRule& rule, const ScheduleConfig& schedule) {
   rate("lr", rule.lr.value_or(0));
   rate("min_lr", rule.min_lr.value_or(0));
   require_config(!rule.lr || rule.lr_mult == 1, of + "it has both lr and lr_mult",
-                 "a group's own lr replaces the run's lr * lr_mult",
-                 "remove one of the two");
+                 "a group's own lr replaces the run's lr * lr_mult", "remove one of the two");
   require_config(schedule.decay != DecayShape::table || (!rule.lr && !rule.min_lr),
                  of + "it has an lr or a min_lr of its own with decay \"table\"",
                  "the table has the rate of every step, and the two would have no effect",
@@ -32,8 +31,7 @@ void validate_rates(const GroupRule& rule, const ScheduleConfig& schedule) {
       "set min_lr above 0, or use another decay");
   require_config(schedule.decay == DecayShape::constant || !rule.lr ||
                      rule.min_lr.value_or(schedule.min_lr) <= *rule.lr,
-                 of + "its lr is below its min_lr",
-                 "the rate would rise where the schedule falls",
+                 of + "its lr is below its min_lr", "the rate would rise where the schedule falls",
                  "raise lr, or set a lower min_lr for the group");
 }
 

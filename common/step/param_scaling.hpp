@@ -26,9 +26,10 @@ struct ParamScaling {
   ScaleRecipe recipe = ScaleRecipe::current;
   QuantizedValue value = QuantizedValue::direct;
   InitialMaster initial_master = InitialMaster::high_precision;
-  bool columnwise = false;    ///< a second copy of the gathered parameters, for products along columns
-  float epsilon = 0;          ///< current, blockwise
-  bool power_of_two = false;  ///< current, blockwise
+  bool columnwise =
+      false;          ///< a second copy of the gathered parameters, for products along columns
+  float epsilon = 0;  ///< current, blockwise
+  bool power_of_two = false;                     ///< current, blockwise
   ScaleBlocks blocks = ScaleBlocks::square_128;  ///< blockwise
   int margin = 0;                                ///< delayed, 0..64
   std::int64_t history = 1024;                   ///< delayed, 1..1024 slots

@@ -226,10 +226,9 @@ void require_same_setup(const OptimizerSetup& setup, const FullState& state) {
   add_counters(list, state, setup.missing_grad);
   add_scales(list, state, setup);
   // TP ranks are adjacent, instances outermost: in this order ranks have their numbers in the step.
-  require_agreement(
-      {setup.tp, setup.comm, setup.replicas}, list.values(),
-      "ranks with different settings compute different steps, without any error",
-      "give every rank the same settings and state");
+  require_agreement({setup.tp, setup.comm, setup.replicas}, list.values(),
+                    "ranks with different settings compute different steps, without any error",
+                    "give every rank the same settings and state");
 }
 
 void require_same_setup(const LbfgsSetup& setup, const LbfgsState& state) {

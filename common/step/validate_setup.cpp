@@ -34,8 +34,7 @@ void check_scaling(const ParamScaling& scaling) {
         "it is a number of bits of headroom (R22)", "use 0 to 64");
   check(scaling.history >= 1 && scaling.history <= 1024,
         "scaling.history is " + std::to_string(scaling.history),
-        "it counts the slots of a history, at most 1024 (R22)",
-        "use 1 to 1024");
+        "it counts the slots of a history, at most 1024 (R22)", "use 1 to 1024");
 }
 
 void check_groups(const ParamGroups& groups, const FlatLayout& layout) {
@@ -173,14 +172,13 @@ void check_placement(const OptimizerSetup& setup) {
 }  // namespace
 
 void validate_settings(const StepSettings& settings) {
-  check(settings.layout != nullptr, "the optimizer has no layout", "it has the positions of the tensors",
-        "set StepSettings::layout");
+  check(settings.layout != nullptr, "the optimizer has no layout",
+        "it has the positions of the tensors", "set StepSettings::layout");
   check_leaves(settings);
   check_dtype(settings.param_dtype, "parameters", true);
   if (has_scales(settings.param_dtype)) check_scaling(settings.scaling);
   check(settings.param_rounding == ParamRounding::nearest || settings.param_dtype == DType::bf16,
-        "parameters of " + std::string(name(settings.param_dtype)) +
-            " are rounded stochastically",
+        "parameters of " + std::string(name(settings.param_dtype)) + " are rounded stochastically",
         "only the rounding to bf16 has a stochastic form", "use bf16, or param_rounding nearest");
   check(settings.state_formats.master == MasterFormat::fp32 || settings.param_dtype == DType::bf16,
         "the master is bf16 and parameters are " + std::string(name(settings.param_dtype)),
@@ -193,8 +191,8 @@ void validate_settings(const StepSettings& settings) {
 void validate_setup(const OptimizerSetup& setup) {
   validate_settings(setup);
   check(setup.shards != nullptr && setup.comm != nullptr,
-        "the optimizer has no shard map or no communicator",
-        "they determine its elements", "set both in OptimizerSetup");
+        "the optimizer has no shard map or no communicator", "they determine its elements",
+        "set both in OptimizerSetup");
   check(setup.stage >= 0 && setup.stage <= 3, "the ZeRO stage is " + std::to_string(setup.stage),
         "there are four", "use 0, 1, 2 or 3");
   check_dtype(setup.grad_dtype, "gradients", false);

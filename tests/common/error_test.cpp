@@ -41,8 +41,8 @@ TEST_CASE("error: texts are passed on unchanged, also when empty or full of punc
   const auto message = [](const char* problem, const char* why, const char* remedy) {
     try {
       fail(ErrorCode::io, problem, why, remedy);
-    } catch (
-        const std::runtime_error& error) {  // callers that only catch std::runtime_error get the text too
+    } catch (const std::runtime_error&
+                 error) {  // callers that only catch std::runtime_error get the text too
       return std::string(error.what());
     }
     return std::string("nothing thrown");

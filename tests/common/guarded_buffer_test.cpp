@@ -114,8 +114,7 @@ TEST_CASE("guarded buffer: a stray 0 or 0xFF in a red zone is detected") {
   }
 }
 
-TEST_CASE(
-    "guarded buffer: poison makes the payload NaN again and does not change the red zones") {
+TEST_CASE("guarded buffer: poison makes the payload NaN again and does not change the red zones") {
   GuardedBuffer buffer(9, DType::fp32);
   const Span<float> values = buffer.as<float>();
   CHECK(values.size() == 9);

@@ -49,8 +49,8 @@ struct Wrong {
   std::int64_t storage = 0;    ///< a chunk with no owner or with several
   std::int64_t elements = 0;   ///< a real element with no piece, or with several
   std::int64_t padding = 0;    ///< padding inside a piece
-  std::int64_t mapping = 0;  ///< a piece with another index of an element than the count
-  std::int64_t balance = 0;  ///< slices of a bucket that differ by more than 1024
+  std::int64_t mapping = 0;    ///< a piece with another index of an element than the count
+  std::int64_t balance = 0;    ///< slices of a bucket that differ by more than 1024
   std::int64_t total() const {
     return numbering + cuts + storage + elements + padding + mapping + balance;
   }

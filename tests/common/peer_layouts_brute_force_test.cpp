@@ -93,7 +93,8 @@ Dealt deal(LayoutKind kind, const FlatLayout& layout, int world, std::int64_t bu
   const std::vector<LiteralBuffer> buffers =
       literal_buffers(kind, layout, world, bucket_numel, groups);
   Dealt dealt{std::vector<int>(static_cast<std::size_t>(layout.padded_numel()), -1), true};
-  std::vector<std::size_t> next(buffers.size());  // first index of each buffer without a rank so far
+  std::vector<std::size_t> next(
+      buffers.size());  // first index of each buffer without a rank so far
   for (int rank = 0; rank < world; ++rank) {
     const std::vector<PeerSlice> slices =
         peer_slices(kind, layout, world, bucket_numel, rank, groups);

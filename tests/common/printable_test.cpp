@@ -40,7 +40,9 @@ TEST_CASE("printable: bytes that are not UTF-8 are escaped") {
   CHECK(printable("\xF4\x90\x80\x80") == "\\xf4\\x90\\x80\\x80");
 }
 
-TEST_CASE("printable: line breaks are kept") { CHECK(printable_lines("a\n\tb\x1b") == "a\n\tb\\x1b"); }
+TEST_CASE("printable: line breaks are kept") {
+  CHECK(printable_lines("a\n\tb\x1b") == "a\n\tb\\x1b");
+}
 
 TEST_CASE("sentence: long words and long texts are shortened in the middle") {
   CHECK(sentence(std::string(200, 'x')) == std::string(200, 'x'));

@@ -102,8 +102,7 @@ TEST_CASE("process_grid: invalid grid text is rejected") {
   CHECK(parse_grid("1048576x8x1") == ProcessGrid{1 << 20, 8, 1});
 }
 
-TEST_CASE(
-    "process_grid: a grid of another size is rejected with the nearest grid that fits") {
+TEST_CASE("process_grid: a grid of another size is rejected with the nearest grid that fits") {
   const std::tuple<ProcessGrid, int, const char*> cases[] = {
       {{2, 1, 4}, 12, "3x1x4"},                           // another dp is enough
       {{2, 1, 4}, 6, "3x1x2"},                            // 4 does not divide 6

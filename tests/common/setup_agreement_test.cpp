@@ -199,7 +199,8 @@ TEST_CASE("same setup: distribution of the step, and counters") {
   });
 }
 
-TEST_CASE("same setup: a TP rank's own layout, shards and placement are compared among its data ranks") {
+TEST_CASE(
+    "same setup: a TP rank's own layout, shards and placement are compared among its data ranks") {
   const auto named = [](const std::string& what, const Change& change) {
     CHECK(complaint({5}, change) == "the " + what + " of rank 5 differ from those of rank 1");
   };

@@ -106,7 +106,8 @@ TEST_CASE("ThreadPool: never runs more threads than it has") {
 }
 
 TEST_CASE(
-    "ThreadPool: the first exception by index is rethrown when all items have ended, and the pool stays usable") {
+    "ThreadPool: the first exception by index is rethrown when all items have ended, and the pool "
+    "stays usable") {
   ThreadPool thread_pool(4);
   std::atomic<int> done{0};
   for (int again = 0; again < 2; ++again) {

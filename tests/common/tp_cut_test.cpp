@@ -63,7 +63,8 @@ bool has(const std::string& text, const std::string& part) {
 }  // namespace
 
 TEST_CASE(
-    "tp_cut: over the ranks every element of a split tensor appears once, of a whole one tp times") {
+    "tp_cut: over the ranks every element of a split tensor appears once, of a whole one tp "
+    "times") {
   const FlatLayout layout(model);
   for (const int tp_size : {1, 2, 4, 8}) {
     for (int choice = -1; choice < 4; ++choice) {  // this dimension of every tensor that has it
@@ -145,7 +146,10 @@ TEST_CASE("tp_cut: invalid arguments are rejected") {
   CHECK(has(refusal([&] { make_tp_model(one, {0}, 4, 4); }), "TP rank 4 of 4"));
   CHECK(has(refusal([&] { make_tp_model(one, {0}, 4, -1); }), "TP rank -1"));
   CHECK(has(refusal([&] { make_tp_model(one, {}, 4, 0); }), "0 split dimensions for 1 tensors"));
-  CHECK(has(refusal([&] { make_tp_model(one, {0, 0}, 4, 0); }), "2 split dimensions for 1 tensors"));
+  CHECK(has(refusal([&] {
+              make_tp_model(one, {0, 0}, 4, 0);
+            }),
+            "2 split dimensions for 1 tensors"));
   CHECK(has(refusal([&] { make_tp_model(one, {2}, 4, 0); }), "no dimension 2"));
   CHECK(has(refusal([&] { make_tp_model(one, {-2}, 4, 0); }), "no dimension -2"));
   CHECK(has(refusal([&] { make_tp_model({{"s", {}}}, {0}, 4, 0); }), "s has no dimension 0"));

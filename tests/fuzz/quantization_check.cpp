@@ -18,7 +18,8 @@ void check_tensor(const QuantizationConfig& config, const TensorQuantization& te
     promise(rule < config.rules.size() && (!last || *last < rule),
             "rules are in the order of the file");
     promise(config.rules[rule].takes_part(), "disabled rules have no effect");
-    promise(Glob(config.rules[rule].pattern).matches(tensor.path), "only matching rules are listed");
+    promise(Glob(config.rules[rule].pattern).matches(tensor.path),
+            "only matching rules are listed");
     last = rule;
   }
   promise(tensor.matching.empty() == !tensor.flag_rule.has_value(),

@@ -50,8 +50,7 @@ void check_tensors(const SafetensorsReader& reader, Span<const std::byte> bytes)
         64);
     promise(seen == tensor.num_bytes(), "all of a tensor is read");
   }
-  promise(header.data_begin + filled == static_cast<std::int64_t>(bytes.size()),
-          "no byte remains");
+  promise(header.data_begin + filled == static_cast<std::int64_t>(bytes.size()), "no byte remains");
 }
 
 /// A parsed header, written again, is parsed the same way.

@@ -210,7 +210,8 @@ class NumberedGrads final : public GradSource, public LayeredModel {
 
   void whole_pass(std::int64_t micro_batch) {
     if (params.data == nullptr)
-      fail(ErrorCode::internal, "a whole gradient was requested", "this source has layers", "use them");
+      fail(ErrorCode::internal, "a whole gradient was requested", "this source has layers",
+           "use them");
     const auto part = [&](const TensorView& full, int unit) {
       const FlatRange& range = cut[static_cast<std::size_t>(unit)];
       std::byte* const data =
@@ -227,8 +228,7 @@ class NumberedGrads final : public GradSource, public LayeredModel {
   Grid grid_;
   int cp_rank_, tp_rank_;
   std::int64_t overflow_tensor_ = -1;
-  std::int64_t overflow_at_ =
-      -1;  // undistributed: the end of the last split tensor, if any
+  std::int64_t overflow_at_ = -1;  // undistributed: the end of the last split tensor, if any
   GuardedBuffer leaf_;
   std::size_t place_ = 0;  // calls since begin
   std::uint64_t activation_ = 1;

@@ -70,8 +70,7 @@ inline GuardedBuffer copy_of(const TensorView& view) {
 struct StepTruth {
   bool applied = true;
   std::map<BufferId, GuardedBuffer> buffers;
-  std::vector<FlatRange>
-      scale_blocks;  ///< with scales of state, in order; empty: all
+  std::vector<FlatRange> scale_blocks;  ///< with scales of state, in order; empty: all
 
   /// Copies views of all buffers; padding is undefined.
   void keep(BufferId id, const TensorView& view) { buffers[id] = copy_of(view); }

@@ -37,16 +37,14 @@ struct Divergence {
   std::string buffer;
   std::string
       what;  ///< "differs from the reference", "was written in a phase that may not write it", ...
-  std::int64_t shard_index =
-      -1;  ///< first element, in the rank's buffer; -1 if none
+  std::int64_t shard_index = -1;  ///< first element, in the rank's buffer; -1 if none
   std::int64_t global_index = -1;
   std::int64_t last_global_index = -1;
   std::string parameter;
   std::string coordinates;
   /// for a buffer that belongs to no tensor: "limb 12, of weight 2^32"; "" where words have no
   /// names
-  std::string
-      word;
+  std::string word;
   std::string reference_value;  ///< bits and value
   std::string candidate_value;
   std::string exact_value;     ///< result of exact arithmetic; "" where no bound gives it
@@ -57,8 +55,7 @@ struct Divergence {
   std::string
       hint;  ///< common property of all differing elements (compare/hint); "" if there is none
   /// for a foreign update: whether any legal order of operations explains it; "" if not checked
-  std::string
-      order;
+  std::string order;
   std::vector<std::pair<std::string, std::string>>
       inputs;  ///< of that element: name, bits and value
 };
@@ -145,8 +142,7 @@ struct UlpHistogram {
   std::array<std::int64_t, 5> counts{};  ///< 0, 1, 2, 3 to 15, 16 and more
   std::int64_t sign_or_nan = 0;          ///< signs differ, or one of the two is NaN
   std::uint64_t largest = 0;
-  std::int64_t largest_index =
-      -1;  ///< the first element at that distance; -1 if `largest` is 0
+  std::int64_t largest_index = -1;  ///< the first element at that distance; -1 if `largest` is 0
 
   /// Adds the elements of two views of one float format; integers are ignored. first_index: that of
   /// the views' first element.

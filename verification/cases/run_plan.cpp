@@ -68,8 +68,7 @@ void check_workload(const VerifyOptions& options, const std::string& workload) {
   workload_defaults(workload);
   ZP_CHECK(options.gradients.empty(), ErrorCode::config,
            "workload '" + workload + "' cannot be combined with --gradients",
-           "it computes its own gradients",
-           "leave one of the two out");
+           "it computes its own gradients", "leave one of the two out");
 }
 
 RunConfig unchecked_config(const VerifyOptions& options, const std::string& workload) {
@@ -191,8 +190,7 @@ void check_device_worlds(const RunConfig& config, const VerifyOptions& options,
     const WorldSpec world = parse_world(text);
     if (world.kind != WorldSpec::Kind::nccl) continue;
     ZP_CHECK(!options.implementations.empty(), ErrorCode::unavailable,
-             "world " + text +
-                 " cannot run here: " + cuda::device::device_info().detail,
+             "world " + text + " cannot run here: " + cuda::device::device_info().detail,
              "each of its ranks needs a device",
              "leave it out; zeroproof doctor lists what this machine can run");
     fail(ErrorCode::config, "world " + text + " cannot run a candidate on the host",
@@ -227,11 +225,10 @@ void check_state_formats(const StateFormats& formats, const CaseSpec& spec) {
            "only this project's steps support them", remedy);
   const int tp = spec.place.grid ? spec.place.grid->tp : 1;
   const bool scales = has_scales(formats.exp_avg) || has_scales(formats.exp_avg_sq);
-  ZP_CHECK(
-      !scales || !spec.place.offload.on() || tp == 1, ErrorCode::config,
-      "state in fp16 or e4m3 cannot be offloaded on " + std::to_string(tp) + " TP ranks",
-      "TP ranks split blocks, and chunks consist of whole blocks",
-      "use bf16, one TP rank, or leave the offload out");
+  ZP_CHECK(!scales || !spec.place.offload.on() || tp == 1, ErrorCode::config,
+           "state in fp16 or e4m3 cannot be offloaded on " + std::to_string(tp) + " TP ranks",
+           "TP ranks split blocks, and chunks consist of whole blocks",
+           "use bf16, one TP rank, or leave the offload out");
 }
 
 }  // namespace
@@ -246,20 +243,18 @@ RunConfig config_of(const VerifyOptions& options, const CaseSpec& spec) {
   RunConfig config = under_recipe(unchecked_config(options, spec.workload), spec.recipe);
   set_norm(options, config);
   ZP_CHECK(spec.place.grad_sum != GradSum::native || spec.mode == Mode::lockstep, ErrorCode::config,
-           "a native gradient sum cannot be judged in free mode",
-           "it has no promised bits", "use --mode lockstep");
+           "a native gradient sum cannot be judged in free mode", "it has no promised bits",
+           "use --mode lockstep");
   ZP_CHECK(!spec.implementation.foreign || options.plugin != nullptr, ErrorCode::config,
            "case " + spec.id() + " needs a plug-in", "none is loaded", "add --plugin FILE");
   ZP_CHECK(!spec.implementation.foreign || spec.mode != Mode::whole || options.plugin_steps,
-           ErrorCode::config, "the plug-in provides no whole step",
-           "mode whole calls it",
+           ErrorCode::config, "the plug-in provides no whole step", "mode whole calls it",
            "give it a step (zeroproof_plugin.h), or use --mode lockstep");
-  ZP_CHECK(spec.place.transport == Transport::copies || spec.implementation.space == Space::device,
-           ErrorCode::config,
-           "transport nccl is not supported by the candidate " +
-               std::string(name(spec.implementation)),
-           "NCCL transfers device memory",
-           "use device, device-fused or device-graph");
+  ZP_CHECK(
+      spec.place.transport == Transport::copies || spec.implementation.space == Space::device,
+      ErrorCode::config,
+      "transport nccl is not supported by the candidate " + std::string(name(spec.implementation)),
+      "NCCL transfers device memory", "use device, device-fused or device-graph");
   ZP_CHECK(!shares_offloaded_grads(spec), ErrorCode::config,
            "offloaded gradients cannot be used in stage 0 with windows",
            "ranks read each other's gradient sums in place",

@@ -38,24 +38,21 @@ struct VerifyOptions {
   std::string gradients;           ///< file of the workload "recorded"; "" for the built-in ones
   std::string
       hostfile;  ///< where mpirun starts the ranks of MPI worlds; "" for ZP_HOSTFILE, or this machine
-  std::string fault;  ///< identifier of a planted fault
-  std::shared_ptr<const OpCandidate>
-      plugin;                    ///< foreign operations to be judged; null: none
-  bool plugin_operates = false;  ///< it has operations
-  bool plugin_steps = false;     ///< it makes whole steps
+  std::string fault;                          ///< identifier of a planted fault
+  std::shared_ptr<const OpCandidate> plugin;  ///< foreign operations to be judged; null: none
+  bool plugin_operates = false;               ///< it has operations
+  bool plugin_steps = false;                  ///< it makes whole steps
   std::shared_ptr<const OpExpectation>
       expectation;  ///< required results of the plug-in; null: the contract
   bool any_order =
-      false;  ///< its updates may use any order covered by the bound of papers/bounds.md
+      false;     ///< its updates may use any order covered by the bound of papers/bounds.md
   int jobs = 0;  ///< cores that cases may use; 0: those this process has
   std::vector<std::string>
       replay_flags;  ///< settings a replay line must repeat: flag, value, flag, value, ...
   /// may be empty; called with training cases as they end, one call at a time, from any thread
-  std::function<void(Span<const Result>)>
-      on_verdicts;
+  std::function<void(Span<const Result>)> on_verdicts;
   /// may be empty; called with all cases as they end, some of them twice, from any thread
-  std::function<void(Span<const Result>)>
-      on_results;
+  std::function<void(Span<const Result>)> on_results;
 
   /// True if the implementation is selected: by name or, without names, if it is the plug-in or no
   /// plug-in is loaded.

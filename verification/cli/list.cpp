@@ -4,14 +4,14 @@
 
 #include "common/base/error.hpp"
 #include "verification/cases/experiment.hpp"
+#include "verification/cases/pairwise/axis.hpp"
+#include "verification/cases/pairwise/visited.hpp"
 #include "verification/cases/recipes.hpp"
 #include "verification/cases/suites/estimate.hpp"
 #include "verification/cases/suites/selection.hpp"
 #include "verification/cli/chosen_cases.hpp"
 #include "verification/cli/commands.hpp"
 #include "verification/cli/run_verify.hpp"
-#include "verification/cases/pairwise/axis.hpp"
-#include "verification/cases/pairwise/visited.hpp"
 #include "verification/faults/catalogue.hpp"
 #include "verification/report/report_files.hpp"
 

@@ -35,8 +35,7 @@ struct HintEvidence {
   /// `got` before the call or phase; no data if unknown. For an output: its poison
   TensorView before;
   /// inputs, and the correct values of other buffers; ignored if dtype or length differ
-  std::vector<NamedView>
-      others;
+  std::vector<NamedView> others;
   std::vector<NamedFactor> factors;
   Meaning meaning = Meaning::bits;
 };

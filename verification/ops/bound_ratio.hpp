@@ -20,8 +20,7 @@ struct BoundRatio {
   std::int64_t judged = 0;  ///< elements to which the bound applies
   /// elements to which it does not apply: overflow, negative second moments, roots of rounding
   /// errors
-  std::int64_t outside =
-      0;
+  std::int64_t outside = 0;
 
   std::int64_t beyond = 0;  ///< elements outside their bound
   /// Whether in every call all of them are in its last `numel mod w` elements, a bit for each w of

@@ -32,8 +32,7 @@ struct OpRunOptions {
   std::uint64_t seed = 1;
   std::string fault;                           ///< identifier of a planted fault for the candidates
   const OpExpectation* expectation = nullptr;  ///< replaces the reference
-  bool any_order =
-      false;  ///< results within the bound over all legal orders count as equal
+  bool any_order = false;  ///< results within the bound over all legal orders count as equal
   std::function<std::string(const std::string& id)> replay_line;
   std::function<void(double fraction, const std::string& what)> progress;
   /// called with results as they come; may be empty

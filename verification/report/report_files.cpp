@@ -176,9 +176,9 @@ void check_not_input(const std::string& output, const std::vector<std::string>& 
 
 void check_bundle_folder(const std::string& folder) {
   const std::string refusal = refusal_of(folder);
-  ZP_CHECK(
-      refusal.empty(), ErrorCode::config, "folder " + folder + " cannot be written: " + refusal,
-      "failing cases would not be saved", "use a writable folder after --save-failing");
+  ZP_CHECK(refusal.empty(), ErrorCode::config,
+           "folder " + folder + " cannot be written: " + refusal,
+           "failing cases would not be saved", "use a writable folder after --save-failing");
 }
 
 void write_report_file(const std::string& file, const std::string& content) {

@@ -29,9 +29,8 @@ struct GroupSettings {
   const VerifyOptions& options;
   const Texts& texts;
   std::function<std::unique_ptr<World>(const CaseSpec&)> make_world;
-  bool with_truth = true;  ///< run the undistributed optimizer beside the cases
-  bool first_ahead =
-      false;  ///< the first case runs before all others, for an early verdict
+  bool with_truth = true;    ///< run the undistributed optimizer beside the cases
+  bool first_ahead = false;  ///< the first case runs before all others, for an early verdict
   KeptGrads kept;
   ThreadPool&
       thread_pool;  ///< has one thread if ranks are processes: they must run the cases in one order

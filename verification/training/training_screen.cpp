@@ -71,12 +71,11 @@ void add_sentence(std::string& out, const TrainingCases& cases, const Paint& pai
     return;
   }
   if (equal.empty()) return;
-  out +=
-      "\n" + paint("32", "proved") +
-      fmt::format(
-          ": production has the bits of the reference in {} parallel configuration{},\n"
-          "and the reference those of the undistributed optimizer.\n",
-          grouped(static_cast<std::int64_t>(equal.size())), equal.size() == 1 ? "" : "s");
+  out += "\n" + paint("32", "proved") +
+         fmt::format(
+             ": production has the bits of the reference in {} parallel configuration{},\n"
+             "and the reference those of the undistributed optimizer.\n",
+             grouped(static_cast<std::int64_t>(equal.size())), equal.size() == 1 ? "" : "s");
   const std::vector<std::string> words = varied_parts(equal);
   out += words.empty() ? "  " + equal.front().second->id + "\n" : filled(words);
 }

@@ -49,7 +49,8 @@ void MpiFamily::tell(const Error& error, int channel, std::int64_t calls_before)
 std::optional<Error> MpiFamily::failure_for(int channel, std::int64_t sequence) const {
   if (std::optional<Error> own = failure_.get()) return own;
   const std::optional<MpiMailbox::Failure> received = world_->mailbox.failure();
-  if (!received || (received->channel == channel && received->calls_before >= sequence)) return std::nullopt;
+  if (!received || (received->channel == channel && received->calls_before >= sequence))
+    return std::nullopt;
   return received->error;
 }
 

@@ -43,9 +43,8 @@ class MpiMailbox {
   /// The failure that another rank reported; of several in one channel, that in the earliest call.
   struct Failure {
     Error error;
-    std::int64_t channel = 0;  ///< of the communicator that failed
-    std::int64_t calls_before =
-        0;  ///< number of calls that the failed rank had completed
+    std::int64_t channel = 0;       ///< of the communicator that failed
+    std::int64_t calls_before = 0;  ///< number of calls that the failed rank had completed
   };
   std::optional<Failure> failure() const;
 

@@ -14,7 +14,7 @@ namespace zeroproof {
 
 struct MpiMessage {
   enum class Kind : std::uint8_t {
-    call,  ///< the sender's next collective
+    call,     ///< the sender's next collective
     waiting,  ///< the sender is stuck in a collective, of the world or a group: others are the cause
     resumed,  ///< the sender is no longer stuck there
     left,     ///< the sender destroyed its communicator without error: no more calls

@@ -35,8 +35,7 @@ void run_ranks(ThreadWorld& world, const std::function<void(Communicator&)>& wor
   ThreadRendezvous& meeting = *world.meeting_;
   std::mutex mutex;
   std::vector<std::exception_ptr> errors(static_cast<std::size_t>(world.world_size()));
-  std::vector<int>
-      ended;  // in the order of ranks, original failures first
+  std::vector<int> ended;  // in the order of ranks, original failures first
   std::ptrdiff_t num_own = 0;
   const auto end = [&](int rank, const std::string& reason, ErrorOrigin origin) {
     {

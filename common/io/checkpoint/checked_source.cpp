@@ -25,8 +25,8 @@ CheckedSource::CheckedSource(Disk& disk, int folder, const std::string& where, F
            "a checkpoint needs all of its files", take_another);
   struct stat status {};
   ZP_CHECK(::fstat(file_.handle(), &status) == 0 && S_ISREG(status.st_mode), ErrorCode::damaged,
-           label() + " is not a regular file",
-           "a checkpoint consists of regular files only", take_another);
+           label() + " is not a regular file", "a checkpoint consists of regular files only",
+           take_another);
   ZP_CHECK(status.st_size == record_.num_bytes, ErrorCode::damaged,
            label() + " has " + std::to_string(status.st_size) + " bytes, and " +
                std::to_string(record_.num_bytes) + " were written",
@@ -57,8 +57,7 @@ void CheckedSource::load(std::int64_t chunk, std::vector<std::byte>& bytes) cons
 
 void CheckedSource::read(std::uint64_t offset, Span<std::byte> target) const {
   ZP_CHECK(offset <= size() && target.size() <= size() - offset, ErrorCode::invalid_argument,
-           label() + " is read behind its end", "it has no such bytes",
-           "read within its size");
+           label() + " is read behind its end", "it has no such bytes", "read within its size");
   auto at = static_cast<std::int64_t>(offset);
   while (!target.empty()) {
     const std::int64_t chunk = at / chunk_bytes, inside = at % chunk_bytes;

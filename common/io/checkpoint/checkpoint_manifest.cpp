@@ -109,8 +109,7 @@ std::string_view ManifestReader::body_of(std::string_view text) const {
 void ManifestReader::read_tensor(const Json& entry) {
   CheckpointTensor tensor;
   tensor.name = text(entry, "name");
-  require(safetensors_name_problem(tensor.name).empty(),
-          "has a tensor with an invalid name");
+  require(safetensors_name_problem(tensor.name).empty(), "has a tensor with an invalid name");
   std::int64_t count = 1;
   for (const Json& dimension : list(entry, "shape")) {
     Json one = Json::object();

@@ -50,8 +50,8 @@ struct CheckpointPiece {
 };
 
 struct CheckpointManifest {
-  std::string contract;   ///< version of the numeric contract whose bits these are
-  std::string run;        ///< 32 hexadecimal digits: the same for all checkpoints of a run, unique to it
+  std::string contract;  ///< version of the numeric contract whose bits these are
+  std::string run;  ///< 32 hexadecimal digits: the same for all checkpoints of a run, unique to it
   std::int64_t step = 0;  ///< steps made so far, skipped ones too
   Json about = Json::object();
   std::vector<CheckpointTensor> tensors;

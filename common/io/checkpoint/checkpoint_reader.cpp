@@ -22,8 +22,8 @@ std::string read_manifest(Disk& disk, int folder, const std::string& label) {
            "a folder without a manifest is not a checkpoint", take_another);
   struct stat status {};
   ZP_CHECK(::fstat(file.handle(), &status) == 0 && S_ISREG(status.st_mode), ErrorCode::damaged,
-           label + " is not a regular file",
-           "a checkpoint consists of regular files only", take_another);
+           label + " is not a regular file", "a checkpoint consists of regular files only",
+           take_another);
   ZP_CHECK(status.st_size <= most_manifest_bytes, ErrorCode::damaged,
            label + " is larger than 1 GiB", "a manifest is smaller", take_another);
   std::string text(static_cast<std::size_t>(status.st_size), '\0');
@@ -42,8 +42,7 @@ CheckpointManifest load_manifest(Disk& disk, int folder, const std::string& labe
   return parse_manifest(read_manifest(disk, folder, label), label);
 } catch (const std::bad_alloc&) {
   fail(ErrorCode::unavailable, label + " needs more memory than available",
-       "it lists every piece of the state",
-       "end other programs, or take another checkpoint");
+       "it lists every piece of the state", "end other programs, or take another checkpoint");
 }
 
 }  // namespace

@@ -69,8 +69,7 @@ std::string holder(int handle) {
 CheckpointRoot::CheckpointRoot(const std::string& path, Disk& disk)
     : disk_(disk), path_(path), root_(disk, disk.open_root(path.c_str())) {
   ZP_CHECK(root_.is_open(), ErrorCode::io, path + " cannot be opened: " + std::strerror(errno),
-           "checkpoints are kept in a folder",
-           "use the folder of a run's --checkpoint option");
+           "checkpoints are kept in a folder", "use the folder of a run's --checkpoint option");
 }
 
 CheckpointRoot CheckpointRoot::lock(const std::string& path, Disk& disk) {
@@ -97,7 +96,8 @@ CheckpointRoot CheckpointRoot::lock(const std::string& path, Disk& disk) {
   ZP_CHECK(::ftruncate(handle, 0) == 0 &&
                ::pwrite(handle, self.data(), self.size(), 0) == static_cast<ssize_t>(self.size()),
            ErrorCode::io, path + "/" + lock_name + " cannot be written: " + std::strerror(errno),
-           "other runs could not name the owner of the folder", "check the free space and the disk");
+           "other runs could not name the owner of the folder",
+           "check the free space and the disk");
   root.sweep();
   return root;
 }
@@ -214,8 +214,8 @@ void CheckpointRoot::remove(std::int64_t step) const {
            "check the folder's permissions; all checkpoints are complete");
   sync_root();
   ZP_CHECK(remove_unfinished(hidden), ErrorCode::io,
-           path_ + "/" + hidden + " cannot be removed: " + std::strerror(errno),
-           "it is not needed", "remove it; all other checkpoints are complete");
+           path_ + "/" + hidden + " cannot be removed: " + std::strerror(errno), "it is not needed",
+           "remove it; all other checkpoints are complete");
 }
 
 bool CheckpointRoot::remove_unfinished(const std::string& name) const noexcept {

@@ -10,7 +10,7 @@
 namespace zeroproof {
 
 struct RankFilePlan {
-  std::string head;  ///< begin of the file: the header's length, and the header
+  std::string head;                ///< begin of the file: the header's length, and the header
   std::vector<std::size_t> order;  ///< order of the pieces' elements in the file
 };
 

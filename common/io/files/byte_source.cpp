@@ -65,10 +65,9 @@ class MemorySource final : public ByteSource {
       : ByteSource(std::move(label), bytes.size()), bytes_(bytes) {}
 
   void read(std::uint64_t offset, Span<std::byte> target) const override {
-    ZP_CHECK(
-        offset <= bytes_.size() && target.size() <= bytes_.size() - offset, ErrorCode::io,
-        label() + " has " + std::to_string(bytes_.size()) + " bytes, fewer than requested",
-        "a tensor would be read past the end", "use ranges inside of it");
+    ZP_CHECK(offset <= bytes_.size() && target.size() <= bytes_.size() - offset, ErrorCode::io,
+             label() + " has " + std::to_string(bytes_.size()) + " bytes, fewer than requested",
+             "a tensor would be read past the end", "use ranges inside of it");
     if (!target.empty()) std::memcpy(target.data(), bytes_.data() + offset, target.size());
   }
 
@@ -104,8 +103,7 @@ std::string read_small_file(const std::string& path, std::uint64_t most_bytes) {
   const auto source = open_file_source(path);
   ZP_CHECK(source->size() <= most_bytes, ErrorCode::io,
            path + " has " + std::to_string(source->size()) + " bytes",
-           "the expected file has at most " + std::to_string(most_bytes),
-           "check the file name");
+           "the expected file has at most " + std::to_string(most_bytes), "check the file name");
   std::string text(source->size(), '\0');
   source->read(0, std::as_writable_bytes(Span<char>(text)));
   return text;

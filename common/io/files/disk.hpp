@@ -23,7 +23,7 @@ class Disk {
   virtual int open_folder(int folder, const char* name);
   virtual int make_folder(int folder, const char* name);  ///< for this user only
   virtual int create(int folder,
-                     const char* name);  ///< for writing; the name must not exist
+                     const char* name);            ///< for writing; the name must not exist
   virtual int open(int folder, const char* name);  ///< for reading
   virtual ssize_t write(int file, const void* bytes, std::size_t num_bytes);
   virtual ssize_t read(int file, void* bytes, std::size_t num_bytes, off_t offset);

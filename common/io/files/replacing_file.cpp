@@ -86,8 +86,7 @@ bool give_name(int handle, const std::string& path, std::string& temporary) {
 ReplacingFile::ReplacingFile(const std::string& path) : path_(target_of(path)) {
   handle_ = open_temporary(path_, temporary_);
   ZP_CHECK(handle_ >= 0, ErrorCode::io, path_ + " cannot be written: " + std::strerror(errno),
-           "a temporary file next to it is filled first",
-           "use a file in a writable folder");
+           "a temporary file next to it is filled first", "use a file in a writable folder");
 }
 
 ReplacingFile::~ReplacingFile() {

@@ -6,8 +6,7 @@
 namespace zeroproof {
 namespace {
 
-constexpr std::uint64_t largest_number = std::uint64_t{1}
-                                         << 53;  // exact in every JSON library
+constexpr std::uint64_t largest_number = std::uint64_t{1} << 53;  // exact in every JSON library
 
 /// The reason in the parser's message, short and printable.
 std::string short_reason(const std::string& message) {
@@ -165,7 +164,8 @@ void SafetensorsSax::begin_tensor(std::string& name) {
 void SafetensorsSax::begin_field(const std::string& field) {
   const auto begin = [&](bool& seen, At next) {
     if (seen)
-      refuse(where() + " has " + field + " twice", "readers would disagree about which one is valid");
+      refuse(where() + " has " + field + " twice",
+             "readers would disagree about which one is valid");
     seen = true;
     at_ = next;
   };

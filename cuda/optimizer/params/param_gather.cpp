@@ -223,7 +223,8 @@ bool ParamGather::takes(int receiver, int owner) const {
   const std::size_t machine = shared_memory_group_->machine_of(receiver);
   if (machine == shared_memory_group_->machine_of(owner)) return false;
   const auto ranks = static_cast<int>(shared_memory_group_->machines()[machine].size());
-  return !params_.one_copy() || shared_memory_group_->place(owner) % ranks == shared_memory_group_->place(receiver);
+  return !params_.one_copy() ||
+         shared_memory_group_->place(owner) % ranks == shared_memory_group_->place(receiver);
 }
 
 void ParamGather::gather_far_buckets() {

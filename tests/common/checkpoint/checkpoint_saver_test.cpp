@@ -53,7 +53,7 @@ struct Outcome {
   std::vector<int> calls;  ///< calls of each rank's disk
 };
 Outcome save_ten(const std::string& path, SaveMode mode, int keep, int culprit, Mishap mishap,
-              int at) {
+                 int at) {
   Outcome outcome{std::vector<std::string>(3), std::vector<int>(3)};
   run_grid(three.grid, [&](const GridPlace& place) {
     HeldState state(three, place, held_values(2));
@@ -287,7 +287,8 @@ TEST_CASE("saver: one checkpoint at a time is in progress") {
 }
 
 TEST_CASE(
-    "saver: an error of a writer is reported at the next save or at the end, and later saves succeed") {
+    "saver: an error of a writer is reported at the next save or at the end, and later saves "
+    "succeed") {
   const TemporaryFolder folder = TemporaryFolder::in_memory();
   for (const bool by_save : {true, false}) {
     const std::string path = folder.file(by_save ? "a" : "b");

@@ -77,8 +77,7 @@ TEST_CASE("own pieces: a buffer that lacks elements is a defect, not a shorter c
   });
 }
 
-TEST_CASE(
-    "own pieces: every scale of a block of state once, on its rank, also with TP") {
+TEST_CASE("own pieces: every scale of a block of state once, on its rank, also with TP") {
   const std::vector<ParamSpec> params = {{"wide", {6, 1024}}, {"tall", {16, 200}},
                                          {"odd", {9, 300}},   {"gain", {37}},
                                          {"none", {0}},       {"scalar", {}}};

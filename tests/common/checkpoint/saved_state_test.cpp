@@ -174,7 +174,8 @@ TEST_CASE("saved state: a model, a rule or a policy that does not fit is rejecte
   std::vector<ParamSpec> params = held_params();
   params[3].name = "down";
   params[5].name = "up";
-  says(refusal(params, keep), {"belongs to another model", "its tensor 3 is 'up'", "here it is 'down'"});
+  says(refusal(params, keep),
+       {"belongs to another model", "its tensor 3 is 'up'", "here it is 'down'"});
   params = held_params();
   std::swap(params[0].shape[0], params[0].shape[1]);
   says(refusal(params, keep), {"'embedding' has shape [37, 9]", "and here [9, 37]"});

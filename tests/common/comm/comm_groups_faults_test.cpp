@@ -78,7 +78,8 @@ TEST_CASE("groups: an abort of the world reaches ranks that wait in a group with
 TEST_CASE("groups: a rank that never arrives is named within the time limit") {
   const Outcome outcome = run_five(
       [](Communicator& comm, Communicator& group) {
-        while (comm.rank() % 2 == 0) group.barrier();  // this group continues until the failure arrives
+        while (comm.rank() % 2 == 0)
+          group.barrier();  // this group continues until the failure arrives
         if (comm.rank() == 3) std::this_thread::sleep_for(4 * short_limit);
         group.barrier();
       },

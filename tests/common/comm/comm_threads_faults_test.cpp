@@ -118,7 +118,8 @@ TEST_CASE("threads: disagreements have the same message on every rank") {
   }
 }
 
-TEST_CASE("threads: every pair of mismatched calls has the same message on all ranks before data moves") {
+TEST_CASE(
+    "threads: every pair of mismatched calls has the same message on all ranks before data moves") {
   const std::vector<Mismatch> calls = mismatches();
   int kinds = 0;
   double longest = 0;

@@ -90,7 +90,8 @@ TEST_CASE("flight recorder: other files are rejected, and a long place is trunca
 }
 
 TEST_CASE(
-    "flight recorder: ranks that are threads have one recorder each, for all their worlds and groups") {
+    "flight recorder: ranks that are threads have one recorder each, for all their worlds and "
+    "groups") {
   constexpr int ranks = 3;
   const auto recorders = std::make_shared<FlightRecorders>(ranks);
   ThreadWorld first(ranks, std::chrono::milliseconds(60'000), recorders);

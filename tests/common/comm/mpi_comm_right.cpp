@@ -36,7 +36,8 @@ int run_collectives(int rank) {
       if (peer != rank) blocks[static_cast<std::size_t>(peer)].assign(20'000, std::byte{0});
     }
     comm->all_gather(blocks[static_cast<std::size_t>(rank)], writable(blocks));
-    checks.check(blocks == expected, "long all_gather, pieces " + std::to_string(max_message_bytes));
+    checks.check(blocks == expected,
+                 "long all_gather, pieces " + std::to_string(max_message_bytes));
   }
   return checks.agree(*make_mpi_communicator());
 }

@@ -126,7 +126,8 @@ void check_every_call(const std::vector<int>& worlds, int least) {
 
 }  // namespace
 
-TEST_CASE("checkpoint: complete after a kill, half a write, no space or a broken disk at every call") {
+TEST_CASE(
+    "checkpoint: complete after a kill, half a write, no space or a broken disk at every call") {
   check_every_call({2}, 500);
 }
 

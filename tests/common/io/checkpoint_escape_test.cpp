@@ -206,8 +206,7 @@ TEST_CASE("checkpoint: names and files that lead outside are rejected, and not f
         save_small(system_disk(), place.run.string(), 10, 1);
         save_small(system_disk(), place.run.string(), 20, 1, 1);
       } catch (const Error&) {
-        CHECK(place.everything() ==
-              place.before);  // an error is fine if nothing changed outside
+        CHECK(place.everything() == place.before);  // an error is fine if nothing changed outside
       }
       CHECK(place.everything() == place.before);
       ++cases;

@@ -70,7 +70,8 @@ void check_file(Disk& disk, const TemporaryFolder& folder, std::size_t size, std
 
 }  // namespace
 
-TEST_CASE("checkpoint file: every size, in pieces of any size, through the page cache and past it") {
+TEST_CASE(
+    "checkpoint file: every size, in pieces of any size, through the page cache and past it") {
   const TemporaryFolder on_disk;
   const TemporaryFolder in_memory = TemporaryFolder::in_memory();
   for (const Cache cache : {Cache::as_it_is, Cache::refused, Cache::meant_no}) {
@@ -235,7 +236,8 @@ std::int64_t newest_large(const std::string& path, std::string& problem) {
 }  // namespace
 
 TEST_CASE(
-    "checkpoint file: complete after a kill, a short write, no space or a broken disk at every call of several "
+    "checkpoint file: complete after a kill, a short write, no space or a broken disk at every "
+    "call of several "
     "blocks") {
   int points = 0;
   const TemporaryFolder on_disk;

@@ -86,7 +86,8 @@ std::vector<HostileManifest> large_manifests() {
       {"100,000 dimensions of 1 and 0",
        body_with(tensor_text("a", repeated(50'000, "1,0,") + "9") + ",1", "", ""),
        "without \"name\""},
-      {"400,000 keys and one more", body_with("", "", "", "{" + keys + ",\"k\":0}"), "appears twice"},
+      {"400,000 keys and one more", body_with("", "", "", "{" + keys + ",\"k\":0}"),
+       "appears twice"},
       {"a million of lists", body_with("", "", "", "[" + repeated(1'000'000, "[],") + "0"),
        "not readable"},
       {"a million levels", body_with("", "", "", repeated(1'000'000, "[")), "nested"},
@@ -122,8 +123,10 @@ std::vector<HostileManifest> small_manifests() {
       {"bytes 2^63 - 1", body_with("", file_text("f", "9223372036854775807", hash_text), ""),
        "\"bytes\""},
       {"bytes negative", body_with("", file_text("f", "-1", hash_text), ""), "\"bytes\""},
-      {"bytes with a fraction", body_with("", file_text("f", "1.5", hash_text), ""), "not an integer"},
-      {"bytes with an exponent", body_with("", file_text("f", "1e3", hash_text), ""), "not an integer"},
+      {"bytes with a fraction", body_with("", file_text("f", "1.5", hash_text), ""),
+       "not an integer"},
+      {"bytes with an exponent", body_with("", file_text("f", "1e3", hash_text), ""),
+       "not an integer"},
       {"bytes as a text", body_with("", file_text("f", "\"16\"", hash_text), ""), "not an integer"},
       {"bytes above 2^64", body_with("", file_text("f", "99999999999999999999", hash_text), ""),
        "not an integer"},
@@ -191,7 +194,8 @@ std::vector<HostileManifest> small_manifests() {
            std::string(small_run) + R"(","step":1,"about":{}})",
        "without \"tensors\""},
       {"a run that is none",
-       R"({"format":"zeroproof-checkpoint","version":1,"contract":"1","run":"x"})", "has no valid run"},
+       R"({"format":"zeroproof-checkpoint","version":1,"contract":"1","run":"x"})",
+       "has no valid run"},
       {"step 2^63",
        R"({"format":"zeroproof-checkpoint","version":1,"contract":"1","run":")" +
            std::string(small_run) + R"(","step":9223372036854775808})",
@@ -269,7 +273,8 @@ TEST_CASE("checkpoint: hostile manifests are rejected, in 512 MB") {
       check(one.name, with_hash(one.body), one.phrase);
   }
   check("a pickle", "\x80\x04\x95", "not a checkpoint manifest");
-  check("without its end", with_hash(body_with("", "", "")).substr(0, 100), "not a checkpoint manifest");
+  check("without its end", with_hash(body_with("", "", "")).substr(0, 100),
+        "not a checkpoint manifest");
   check("a hash that is another's",
         with_hash("{\"a\":1}").substr(0, 54) + with_hash("{\"a\":2}").substr(54), "hash");
   fs::resize_file(manifest, std::uintmax_t{1} << 30);

@@ -80,8 +80,8 @@ void corpus(const std::string& folder) {
     std::ofstream stream(std::filesystem::path(folder) / file, std::ios::binary);
     stream << bytes;
     stream.close();
-    ZP_CHECK(stream.good(), ErrorCode::io, file + " cannot be written", "the corpus would be incomplete",
-             "create the folder");
+    ZP_CHECK(stream.good(), ErrorCode::io, file + " cannot be written",
+             "the corpus would be incomplete", "create the folder");
   };
   for (const tests::HostileCase& hostile : tests::small_hostile_cases())
     save(hostile.name, hostile.bytes);

@@ -70,7 +70,8 @@ TEST_CASE("safetensors writer: names and shapes a reader would reject") {
   CHECK(contains(plan({"a", u8, {-1, -1}}), "shape that exceeds the limits"));
   CHECK(contains(plan({"a", f64, {std::int64_t{1} << 51}}), "shape that exceeds the limits"));
   CHECK(plan({"a", f64, {std::int64_t{1} << 50}}).empty());
-  CHECK(contains(plan({"a", u8, std::vector<std::int64_t>(65, 1)}), "shape that exceeds the limits"));
+  CHECK(
+      contains(plan({"a", u8, std::vector<std::int64_t>(65, 1)}), "shape that exceeds the limits"));
   CHECK(contains(refusal([&] {
                    plan_safetensors({{"a", u8, {1}}, {"b", u8, {}}, {"a", f32, {1}}}, {});
                  }),

@@ -70,8 +70,7 @@ struct RunConfig {
   std::int64_t overflow_step =
       0;  ///< in this step one element of one gradient is made infinite; 0: never
   /// the tensor whose last element that is; "": the last tensor that has elements
-  std::string
-      overflow_tensor;
+  std::string overflow_tensor;
   bool idle_tensors =
       false;  ///< some tensors get no gradient in some steps, or from some micro-batches
   LossReduction loss_reduction = LossReduction::mean;

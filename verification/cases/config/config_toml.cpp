@@ -273,8 +273,8 @@ class Reader {
 
   [[noreturn]] void unknown(const std::string& key, const TomlNode& node) const {
     const std::string place = file_ + ":" + std::to_string(node.line());
-    fail(ErrorCode::config, place + ": unknown key " + key,
-         "a misspelt setting would be ignored", remedy(key));
+    fail(ErrorCode::config, place + ": unknown key " + key, "a misspelt setting would be ignored",
+         remedy(key));
   }
 
   /// In an existing section only the rest of the key can be wrong.

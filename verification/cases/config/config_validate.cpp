@@ -113,8 +113,7 @@ void validate_offload(const OffloadConfig& o) {
                  "no case would remain", "give at least one value each");
   for (const double fraction : o.fractions) {
     require_config(fraction >= 0 && fraction <= 1, "offload.fractions has " + shown(fraction),
-                   "it is a fraction of a rank's state elements",
-                   "use numbers from 0 to 1");
+                   "it is a fraction of a rank's state elements", "use numbers from 0 to 1");
   }
   for (const std::int64_t numel : o.chunk_numels) {
     require_config(numel >= 1, "offload.chunk_numels has " + std::to_string(numel),
@@ -143,12 +142,11 @@ void validate_ranks(const RunConfig& config) {
                    "optimizer.norm is \"chunk1024\" with the process grid " + text,
                    "tensor parallelism splits chunks, rule R12",
                    "set optimizer.norm to \"exact\", \"inf\" or \"one\"");
-    require_config(grid.data_ranks() % config.instances == 0,
-                   "run.instances " + std::to_string(config.instances) + " does not divide the " +
-                       std::to_string(grid.data_ranks()) + " data ranks of the process grid " +
-                       text,
-                   "all instances have the same number of ranks, rule R11",
-                   "change one of the two");
+    require_config(
+        grid.data_ranks() % config.instances == 0,
+        "run.instances " + std::to_string(config.instances) + " does not divide the " +
+            std::to_string(grid.data_ranks()) + " data ranks of the process grid " + text,
+        "all instances have the same number of ranks, rule R11", "change one of the two");
     const bool binned =
         std::ranges::find(config.grad_sums, GradSum::binned) != config.grad_sums.end();
     require_config(!binned || grid.data_ranks() / config.instances % grid.cp == 0,
@@ -174,9 +172,9 @@ void validate_ranks(const RunConfig& config) {
 
 /// Checked for every recipe: a value out of range is an error even where it is not used.
 void validate_scaling(const ParamScaling& s) {
-  require_config(
-      std::isfinite(s.epsilon) && s.epsilon >= 0, "scaling.epsilon is " + shown(s.epsilon),
-      "it replaces a smaller amax, rule R22", "use a finite fp32 number of 0 or more");
+  require_config(std::isfinite(s.epsilon) && s.epsilon >= 0,
+                 "scaling.epsilon is " + shown(s.epsilon), "it replaces a smaller amax, rule R22",
+                 "use a finite fp32 number of 0 or more");
   require_config(s.margin >= 0 && s.margin <= 64, "scaling.margin is " + std::to_string(s.margin),
                  "it is a number of spare exponent bits, rule R22", "use 0 to 64");
   require_config(s.history >= 1 && s.history <= 1024,

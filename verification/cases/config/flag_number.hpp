@@ -38,8 +38,7 @@ Number flag_number(const std::string& text, const std::string& flag,
     remedy = "use " + flag_text(low) + " or more" + or_else;
   }
   ZP_CHECK(good, ErrorCode::config, flag + " is '" + text + "'",
-           "the value must be a number in range",
-           remedy);
+           "the value must be a number in range", remedy);
   return value;
 }
 

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "verification/cases/recipes.hpp"
 #include "verification/cases/pairwise/axis.hpp"
+#include "verification/cases/recipes.hpp"
 
 namespace zeroproof::verification {
 namespace {

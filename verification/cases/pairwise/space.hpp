@@ -7,8 +7,8 @@
 #include <tuple>
 #include <vector>
 
-#include "verification/cases/run_plan.hpp"
 #include "verification/cases/pairwise/axis.hpp"
+#include "verification/cases/run_plan.hpp"
 #include "verification/model/text.hpp"
 
 namespace zeroproof::verification {

@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "common/io/json.hpp"
+#include "verification/cases/pairwise/pair_table.hpp"
 #include "verification/cases/run_plan.hpp"
 #include "verification/cases/run_report.hpp"
-#include "verification/cases/pairwise/pair_table.hpp"
 
 namespace zeroproof::verification {
 

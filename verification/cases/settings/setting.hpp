@@ -14,7 +14,7 @@ namespace zeroproof::verification {
 /// One value of a setting. For numbers it is a class: "weight_decay:on" is any nonzero value.
 struct SettingValue {
   std::string name;
-  std::function<void(RunConfig&)> set;       ///< sets a value of this class
+  std::function<void(RunConfig&)> set;  ///< sets a value of this class
   /// whether the configuration has a value of this class
   std::function<bool(const RunConfig&)> is;
 };

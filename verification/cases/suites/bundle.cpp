@@ -125,8 +125,7 @@ struct Saver {
 
 [[noreturn]] void refuse(const std::string& path, const std::string& what,
                          const std::string& remedy) {
-  fail(ErrorCode::config, "bundle " + path + " " + what, "its failure cannot be run again",
-       remedy);
+  fail(ErrorCode::config, "bundle " + path + " " + what, "its failure cannot be run again", remedy);
 }
 
 /// A member that names a file of the bundle's folder; paths outside the folder are refused.

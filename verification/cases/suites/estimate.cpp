@@ -16,10 +16,9 @@ namespace {
 constexpr double grad_per_parameter_and_byte = 0.7e-9;  // of a micro-batch, forwards and backwards
 constexpr double grad_read_per_parameter = 1e-9;        // of a recorded micro-batch
 constexpr double step_per_parameter =
-    160e-9;  // of one case: both implementations, and every comparison
-constexpr double step_per_rank =
-    1.5e-3;                        // of one case, of any size: threads, phases, digests
-constexpr double job_start = 1.0;  // mpirun
+    160e-9;                               // of one case: both implementations, and every comparison
+constexpr double step_per_rank = 1.5e-3;  // of one case, of any size: threads, phases, digests
+constexpr double job_start = 1.0;         // mpirun
 constexpr double per_op_case = 35e-3;
 constexpr double per_lbfgs_rank = 40e-3;
 constexpr double per_control = 0.25;

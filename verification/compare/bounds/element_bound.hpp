@@ -11,8 +11,7 @@ struct ElementBound {
   long double allowed = 0;
   /// false outside the conditions of the bound and for state that the rule does not have: no
   /// statement
-  bool judged =
-      false;
+  bool judged = false;
 
   /// Error in units of the bound; above 1 if no legal order results in it, NaN for a NaN instead of
   /// a number.

@@ -51,8 +51,7 @@ UpdateBounds::Value UpdateBounds::average(Real weight, Real new_weight, float ol
   const Real sum =
       gamma_of(3) * (std::fabs(weight * before) + std::fabs(new_weight * grad.exact)) + 3 * eta;
   Real error = sum;
-  if (std::fabs(weight + new_weight - 1) <=
-      u) {  // only weights that add up to 1 have this form
+  if (std::fabs(weight + new_weight - 1) <= u) {  // only weights that add up to 1 have this form
     const Real factor = std::min(weight, new_weight) == weight ? weight : new_weight;
     const Real move =
         gamma_of(3) * factor * (std::fabs(grad.exact - before) + grad.error) * (1 + u) +

@@ -34,9 +34,9 @@ struct TensorDifference {
   std::string name;
   TensorMatch match = TensorMatch::compared;
   SafeTensorSpec first, second;  ///< as the files have them; one is empty if it is missing there
-  Comparison bits;    ///< of all elements (NaN rule); empty unless `compared`
-  UlpHistogram ulps;  ///< of float types
-  Greatest absolute;  ///< |a - b|
+  Comparison bits;               ///< of all elements (NaN rule); empty unless `compared`
+  UlpHistogram ulps;             ///< of float types
+  Greatest absolute;             ///< |a - b|
   Greatest relative;  ///< |a - b| / max(|a|, |b|), infinity where one of the two is infinite
 
   /// All bits are equal; all NaNs count as equal.

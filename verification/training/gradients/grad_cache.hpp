@@ -30,8 +30,7 @@ class GradCache {
 
   struct Grad {
     /// [padded_numel] in the gradient dtype, NaN in padding; empty if stored elsewhere
-    GuardedBuffer
-        values;
+    GuardedBuffer values;
     double loss = 0;
     Digest digest;    ///< of all bytes, as computed
     TensorView kept;  ///< set if it is stored elsewhere

@@ -12,11 +12,11 @@ class ComputedGrads final : public GradProvider {
  public:
   const GradCache::Grad& micro_batch_grad(std::int64_t micro_batch) override {
     const auto found = leaves_.find(micro_batch);
-    ZP_CHECK(found != leaves_.end(), ErrorCode::internal,
-             "the gradient of micro-batch " + std::to_string(micro_batch) +
-                 " belongs to another rank",
-             "a rank has parts of its own micro-batches only",
-             "request the micro-batches that R11 assigns to the rank");
+    ZP_CHECK(
+        found != leaves_.end(), ErrorCode::internal,
+        "the gradient of micro-batch " + std::to_string(micro_batch) + " belongs to another rank",
+        "a rank has parts of its own micro-batches only",
+        "request the micro-batches that R11 assigns to the rank");
     return found->second;
   }
 

@@ -79,8 +79,7 @@ void ProvidedLayers::backward(int unit, const TensorView& param, const TensorVie
   const FlatRange& range = units_[static_cast<std::size_t>(unit)];
   if (grad.numel != range.numel() || grad.dtype != whole.dtype) {
     return note("offers unit " + std::to_string(unit) + " a buffer for " +
-                std::to_string(grad.numel) +
-                " gradients of " + std::to_string(range.numel()));
+                std::to_string(grad.numel) + " gradients of " + std::to_string(range.numel()));
   }
   const std::int64_t width = num_bytes(grad.dtype);
   for (const Piece& piece : layout_.pieces({range})) {

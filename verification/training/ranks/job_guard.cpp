@@ -22,9 +22,8 @@ namespace {
 
 constexpr int milliseconds_to_speak =
     4000;  // mpirun's delay from SIGTERM to SIGKILL, and the output of ranks
-constexpr int milliseconds_unheard = 1000;  // mpirun must notify the hosts of the job
-constexpr int milliseconds_of_orphans =
-    300;  // time for remaining processes of a command to end
+constexpr int milliseconds_unheard = 1000;    // mpirun must notify the hosts of the job
+constexpr int milliseconds_of_orphans = 300;  // time for remaining processes of a command to end
 constexpr char speak = 's';
 constexpr char hush = 'h';
 constexpr char quit = 'q';  // end quietly and remove the folders: the caller will not live to do it

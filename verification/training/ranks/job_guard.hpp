@@ -14,9 +14,9 @@ namespace zeroproof::verification {
 struct GuardedCommand {
   std::vector<std::string> words;
   std::vector<std::string> environment;  ///< "NAME=value"
-  std::string output;  ///< file for its output; "": the output of this program
-  std::vector<std::string> folders;  ///< removed if this process ends before the command
-  std::vector<int> locks;            ///< descriptors the guard holds open
+  std::string output;                    ///< file for its output; "": the output of this program
+  std::vector<std::string> folders;      ///< removed if this process ends before the command
+  std::vector<int> locks;                ///< descriptors the guard holds open
 };
 
 /// The command and all its processes on this machine end with the object, with the end of this

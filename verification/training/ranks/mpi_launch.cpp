@@ -135,8 +135,7 @@ std::vector<std::string> mpirun_words(int num_ranks, const std::string& hostfile
   if (!hosts.empty()) {
     require_regular_file(hosts, "host file");
     ZP_CHECK(std::ifstream(hosts).good(), ErrorCode::io, "host file " + hosts + " cannot be read",
-             "it lists the hosts of an MPI job",
-             "check --hostfile or ZP_HOSTFILE");
+             "it lists the hosts of an MPI job", "check --hostfile or ZP_HOSTFILE");
     words.insert(words.end(), {"-hostfile", hosts});
   }
   const char* more = std::getenv("ZP_MPIRUN_ARGS");

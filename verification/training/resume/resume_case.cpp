@@ -50,14 +50,13 @@ Half half_of(const std::string& ranks, const std::string& layout, const std::str
     half.grid = parse_grid(grid);
   } else {
     const std::int64_t size = number(grid, id, "number of ranks");
-    ZP_CHECK(size >= 1 && size <= 64, ErrorCode::config,
-             grid + " ranks in '" + id + "'", "they are threads of one process",
-             "use 1 to 64");
+    ZP_CHECK(size >= 1 && size <= 64, ErrorCode::config, grid + " ranks in '" + id + "'",
+             "they are threads of one process", "use 1 to 64");
     half.grid.dp = static_cast<int>(size);
   }
   ZP_CHECK(half.grid.world_size() <= 64, ErrorCode::config,
-           "a grid of more than 64 ranks in '" + id + "'",
-           "they are threads of one process", "use a smaller one");
+           "a grid of more than 64 ranks in '" + id + "'", "they are threads of one process",
+           "use a smaller one");
   const std::int64_t stage = number(ranks.substr(colon + 1), id, "stage");
   ZP_CHECK(stage <= 3, ErrorCode::config,
            "stage " + std::to_string(stage) + " does not exist in '" + id + "'",

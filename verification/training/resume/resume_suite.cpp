@@ -20,8 +20,7 @@ class ResumeSuite final : public Suite {
     if (pattern.empty()) return ids;
     ZP_CHECK(options.gradients.empty(), ErrorCode::config,
              "'" + pattern + "' cannot be combined with --gradients",
-             "these runs train byte_gpt_tiny",
-             "leave one of the two out");
+             "these runs train byte_gpt_tiny", "leave one of the two out");
     for (const ResumeCaseSpec& spec : resume_cases(pattern)) ids.push_back(spec.id());
     return ids;
   }

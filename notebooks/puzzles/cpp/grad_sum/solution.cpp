@@ -8,8 +8,8 @@
 namespace zeroproof::mine {
 
 void grad_sum(const Exec&, Span<const Span<const float>> leaves, Span<float> sum) {
-  ZP_CHECK(!leaves.empty(), ErrorCode::invalid_argument, "there is no leaf",
-           "a sum needs one", "pass one leaf or more");
+  ZP_CHECK(!leaves.empty(), ErrorCode::invalid_argument, "there is no leaf", "a sum needs one",
+           "pass one leaf or more");
   std::vector<float> level(leaves.size());
   for (std::size_t i = 0; i < sum.size(); ++i) {
     for (std::size_t j = 0; j < leaves.size(); ++j) level[j] = leaves[j][i];

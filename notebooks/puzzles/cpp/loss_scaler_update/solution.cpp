@@ -13,12 +13,12 @@ LossScalerState loss_scaler_update(const LossScalerConfig& config, const LossSca
   ZP_CHECK(config.growth_interval >= 1 && config.hysteresis >= 1 && config.log2_growth >= 1 &&
                config.log2_backoff >= 1 && config.log2_min <= config.log2_initial &&
                config.log2_initial <= config.log2_max,
-           ErrorCode::invalid_argument, "invalid configuration",
-           "the scale could not change", "correct its values");
+           ErrorCode::invalid_argument, "invalid configuration", "the scale could not change",
+           "correct its values");
   ZP_CHECK(
       state.growth_tracker >= 0 && state.growth_tracker < INT32_MAX && state.hysteresis_left >= 0,
-      ErrorCode::invalid_argument, "invalid state",
-           "counters begin at 0", "begin with the initial state");
+      ErrorCode::invalid_argument, "invalid state", "counters begin at 0",
+      "begin with the initial state");
   LossScalerState after = state;
   if (config.kind != LossScalerKind::dynamic) return after;
   if (found_inf) {

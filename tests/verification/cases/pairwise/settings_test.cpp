@@ -14,9 +14,9 @@
 #include "tests/support/complaint.hpp"
 #include "tests/support/paths.hpp"
 #include "verification/cases/experiment.hpp"
-#include "verification/cases/recipes.hpp"
 #include "verification/cases/pairwise/axis.hpp"
 #include "verification/cases/pairwise/space.hpp"
+#include "verification/cases/recipes.hpp"
 
 using namespace zeroproof;
 using namespace zeroproof::verification;

@@ -76,8 +76,7 @@ TEST_CASE("whole step: declined steps are skipped, and never pass") {
 TEST_CASE("whole step: libraries with steps, operations, or both are judged") {
   const CliResult operations = verify(one_case, "mine");
   CHECK(operations.exit_code == 2);
-  CHECK(operations.err.find("the plug-in provides no whole step") !=
-        std::string::npos);
+  CHECK(operations.err.find("the plug-in provides no whole step") != std::string::npos);
   CHECK(verify("byte_gpt_tiny --mode whole", "mine").exit_code == 2);
   CHECK(verify("byte_gpt_tiny --mode whole", "odd_old").exit_code ==
         2);  // it was built before there were any

@@ -13,10 +13,9 @@ namespace {
 using namespace zeroproof;
 using namespace zeroproof::tests;
 
-const std::
-    string
-        configs = "configs:\n  a: {format: bf16}\n  b: {format: e4m3, recipe: "
-                  "delayed}\nmatchers:\n";  // the next line is 5
+const std::string configs =
+    "configs:\n  a: {format: bf16}\n  b: {format: e4m3, recipe: "
+    "delayed}\nmatchers:\n";  // the next line is 5
 
 std::string matcher(const std::string& name, const std::string& pattern, const std::string& config,
                     const std::string& rest = ", enabled: true") {
