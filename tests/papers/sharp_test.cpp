@@ -157,8 +157,7 @@ TEST_CASE("[Bound:d]") {
 }
 
 TEST_CASE("[Bound:p]") {
-  Search
-      step;  // with a large eps the first moment dominates; a last bit of master makes the difference round
+  Search step;  // large eps: the first moment dominates; a last bit of master makes it round
   step.s.eps = 1;
   step.s.one_minus_beta1 = 0.5F;
   step.x.exp_avg = 0x1p-39F;
@@ -172,8 +171,7 @@ TEST_CASE("[Bound:p]") {
   decay.x.grad_sum = 0x1p-36F;
   decay.s.eps = 1;
   CHECK(climb_adam(decay, &AdamBounds::master, &Computed::master) > 0.87);
-  Search
-      adaptive;  // errors of the gradient partly cancel in the quotient, which the bound does not use
+  Search adaptive;  // gradient errors partly cancel in the quotient; the bound ignores that
   adaptive.x.exp_avg = 0x1p-39F;
   adaptive.x.exp_avg_sq = 0x1p-63F;
   adaptive.x.master = 0x1p-30F;
