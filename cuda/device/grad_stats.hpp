@@ -8,8 +8,9 @@
 
 namespace zeroproof::cuda::device {
 
-/// Segments in device memory, cut into parts that a block of threads takes each, so that a long segment is shared by
-/// the whole device; and room for what is found in them. For any number of calls, one after another.
+/// Segments in device memory, split into parts of one thread block each, so that the whole device
+/// shares a long segment; plus the buffers for their results. Reused by any number of successive
+/// calls.
 class DeviceSegments {
  public:
   /// At least one segment has an element. Enqueued on the current stream.
@@ -18,7 +19,7 @@ class DeviceSegments {
 
   std::int64_t num_parts() const { return num_parts_; }
   const GradSegment* parts() const { return reinterpret_cast<const GradSegment*>(memory_.data()); }
-  /// Room for num_parts() results, and for the reduction to work in.
+  /// Holds num_parts() results and the scratch memory of the reduction.
   std::byte* scratch() const { return memory_.data() + scratch_begin_; }
 
  private:
@@ -27,8 +28,9 @@ class DeviceSegments {
   DeviceArray<std::byte> memory_{0};
 };
 
-/// The same over device memory: grad, and stats of every tensor that has a segment. Enqueued on the current stream;
-/// allocates nothing, and may be captured. Nobody looks whether the segments lie in grad.
+/// The same over device memory: statistics of grad for every tensor that has a segment. Enqueued on
+/// the current stream; allocates nothing and may be captured. Does not check that the segments are
+/// within grad.
 void enqueue_grad_stats(const float* grad, const DeviceSegments& segments, GradStats* stats);
 
 }  // namespace zeroproof::cuda::device

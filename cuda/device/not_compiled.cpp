@@ -1,4 +1,4 @@
-// All device functions of a build without nvcc. Calling one is an error.
+// All device functions of a build without nvcc. A call is an error.
 
 #include "common/base/error.hpp"
 #include "cuda/comm/combine_words.hpp"
@@ -32,13 +32,14 @@ extern "C" void zp_not_compiled();
 void zp_not_compiled() { not_compiled(); }
 
 const DeviceInfo& device_info() {
-  static const DeviceInfo info{false, false, false, "not asked: this program has no device code"};
+  static const DeviceInfo info{false, false, false, "this program has no device code"};
   return info;
 }
 
 std::vector<ListedDevice> listed_devices() { return {}; }
 
-// Each of these functions is a second name of zp_not_compiled, which reads no argument and does not return.
+// Each of these functions is an alias of zp_not_compiled, which reads no argument and does not
+// return.
 #ifndef __clang__
 #pragma GCC diagnostic ignored "-Wattribute-alias"
 #endif
@@ -99,7 +100,7 @@ ZP_NOT_COMPILED(enqueue_until)
 ZP_NOT_COMPILED(enqueue_combine)
 ZP_NOT_COMPILED(enqueue_add_ranks)
 
-// Written out: overloads, a default argument, and classes, whose constructors throw.
+// Written out: overloads, a default argument, and classes whose constructors throw.
 void enqueue_finite_norm(const StepMemory&, const StepRules&, bool) { not_compiled(); }
 std::int64_t count_differing(const std::uint16_t*, const std::uint16_t*, std::int64_t) {
   not_compiled();

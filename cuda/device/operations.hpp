@@ -1,5 +1,5 @@
 #pragma once
-// Declarations of the operations on the device. Spans are device memory; returned values are on the host.
+// Declarations of the device operations. Spans are device memory; returned values are on the host.
 
 #include "common/contracts/operations.hpp"
 

@@ -30,7 +30,7 @@ void require_device() {
   const DeviceInfo& info = device_info();
   ZP_CHECK(info.answers, ErrorCode::unavailable,
            "no CUDA device can run the device implementations: " + info.detail,
-           "the case asks for them",
+           "a device implementation was selected",
            "use --impl host, or run on a machine with a device of compute capability 8.0");
 }
 
@@ -58,33 +58,33 @@ std::string in_named_step() {
 
 void require_allocation(std::int64_t num_bytes) {
   ZP_CHECK(num_bytes > 0, ErrorCode::invalid_argument,
-           "an allocation of " + std::to_string(num_bytes) + " bytes was asked for",
-           "there is no memory of that size", "ask for 1 byte or more");
+           "cannot allocate " + std::to_string(num_bytes) + " bytes",
+           "an allocation has at least 1 byte", "pass 1 or more");
 }
 
 void require_copy(std::int64_t num_bytes) {
   ZP_CHECK(num_bytes >= 0, ErrorCode::invalid_argument,
-           "a copy of " + std::to_string(num_bytes) + " bytes was asked for",
-           "there is none of that size", "ask for 0 bytes or more");
+           "cannot copy " + std::to_string(num_bytes) + " bytes",
+           "a size is not negative", "pass 0 or more");
 }
 
 void require_local_rank(int local_rank) {
   ZP_CHECK(local_rank >= 0, ErrorCode::invalid_argument,
-           "a device was asked for rank " + std::to_string(local_rank) + " of a machine",
-           "ranks of a machine count from 0", "pass the rank's number on its machine");
+           "no device for local rank " + std::to_string(local_rank),
+           "local ranks start at 0", "pass the rank's number on its machine");
 }
 
 void require_recorded(bool both) {
   ZP_CHECK(both, ErrorCode::invalid_argument,
-           "the time between two marks was asked for, and one was never made",
-           "there is no time to tell", "record both first");
+           "elapsed time between two events, one of which was never recorded",
+           "both ends must be recorded", "record both events first");
 }
 
 void refuse_in_capture(const char* what) {
   fail(ErrorCode::internal,
-       std::string(what) + " was asked for while a graph is captured" + in_named_step(),
-       "nothing of a graph has been done yet",
-       "do it before the capture, or after a launch of the graph");
+       std::string(what) + " is not allowed while a graph is captured" + in_named_step(),
+       "captured work has not run yet",
+       "do this before the capture, or after a launch of the graph");
 }
 
 CapturesInto::CapturesInto(std::vector<std::shared_ptr<const void>>& kept) {
@@ -95,8 +95,8 @@ CapturesInto::~CapturesInto() { kept_with_graph = nullptr; }
 
 void keep_with_graph(std::shared_ptr<const void> what) {
   ZP_CHECK(kept_with_graph != nullptr, ErrorCode::internal,
-           "a graph was to keep something while none is captured", "nobody would hold it",
-           "call this inside the body of a Graph");
+           "keep_with_graph() called outside graph capture", "no graph can own the object",
+           "call it inside the body of a Graph");
   kept_with_graph->push_back(std::move(what));
 }
 

@@ -9,7 +9,7 @@ namespace zeroproof::cuda::device {
 
 namespace {
 
-/// Whether another machine, driver or a less busy device would have helped.
+/// Whether another machine, another driver or a less busy device would avoid the error.
 bool machine_is_to_blame(cudaError_t status) {
   switch (status) {
     case cudaErrorMemoryAllocation:
@@ -40,7 +40,7 @@ void check_cuda(cudaError_t status, const char* what) {
          "make a device available to this process, or use the host implementations");
   }
   fail(ErrorCode::internal, problem, why,
-       "please report it with what compute-sanitizer prints for the same command");
+       "please report it with the output of compute-sanitizer for the same command");
 }
 
 int num_devices() {
@@ -61,7 +61,7 @@ int choose_device(int local_rank) {
 int num_multiprocessors() {
   int device = 0;
   int count = 0;
-  check_cuda(cudaGetDevice(&device), "asking for the current device");
+  check_cuda(cudaGetDevice(&device), "getting the current device");
   check_cuda(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device),
              "counting multiprocessors");
   return count;

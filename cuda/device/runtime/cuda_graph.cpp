@@ -46,15 +46,15 @@ OwnedGraph capture(const std::function<void()>& body) {
     body();
   } catch (...) {
     const OwnedGraph dropped = end_capture(stream, status);
-    static_cast<void>(cudaGetLastError());  // what ended the capture is on its way
+    static_cast<void>(cudaGetLastError());  // already being reported
     throw;
   }
   OwnedGraph graph = end_capture(stream, status);
   if (status == cudaErrorStreamCaptureUnjoined) {
     static_cast<void>(cudaGetLastError());
-    fail(ErrorCode::internal, "a stream of a graph was not waited for" + in_named_step(),
+    fail(ErrorCode::internal, "a captured stream was not joined" + in_named_step(),
          "the graph could end before that stream does",
-         "record an event at its end and let the first stream wait for it");
+         "record an event at the end of the stream and let the first stream wait for it");
   }
   check_cuda(status, "capturing a graph");
   return graph;
@@ -65,7 +65,7 @@ OwnedGraph capture(const std::function<void()>& body) {
 Graph::Graph(const std::function<void()>& body) : recorded_(std::make_unique<Recorded>()) {
   const CapturesInto captures(recorded_->kept);
   const OwnedGraph graph = capture(body);
-  check_cuda(cudaGraphInstantiate(&recorded_->exec, graph.get(), 0), "making a graph ready");
+  check_cuda(cudaGraphInstantiate(&recorded_->exec, graph.get(), 0), "instantiating a graph");
 }
 
 Graph::~Graph() = default;

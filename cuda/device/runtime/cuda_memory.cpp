@@ -19,23 +19,23 @@ void enqueue_copy(void* target, const void* source, std::int64_t num_bytes, cuda
 
 cudaPointerAttributes attributes_of(const void* data) {
   cudaPointerAttributes attributes{};
-  check_cuda(cudaPointerGetAttributes(&attributes, data), "asking where memory lies");
+  check_cuda(cudaPointerGetAttributes(&attributes, data), "getting the location of memory");
   return attributes;
 }
 
-/// CUDA would take pageable memory too, and wait.
+/// CUDA would accept pageable memory too, and wait.
 void require_pinned(const void* host) {
   ZP_CHECK(
       attributes_of(host).type == cudaMemoryTypeHost, ErrorCode::invalid_argument,
-      "a copy that does not wait was asked for of host memory that is not pinned" + in_named_step(),
-      "the device would wait for it, or find other content", "allocate it with pinned_allocate");
+      "an asynchronous copy got host memory that is not pinned" + in_named_step(),
+      "the copy would block, or read memory after a change", "allocate it with pinned_allocate");
 }
 
 }  // namespace
 
 void* device_allocate(std::int64_t num_bytes) {
   require_allocation(num_bytes);
-  if (capturing()) refuse_in_capture("device memory");
+  if (capturing()) refuse_in_capture("an allocation of device memory");
   void* data = nullptr;
   const std::string what = "allocating " + std::to_string(num_bytes) + " bytes of device memory";
   check_cuda(cudaMallocAsync(&data, size(num_bytes), current_cuda_stream()), what.c_str());
@@ -50,7 +50,7 @@ void device_release(void* data) noexcept {
 
 void* pinned_allocate(std::int64_t num_bytes) {
   require_allocation(num_bytes);
-  if (capturing()) refuse_in_capture("pinned memory");
+  if (capturing()) refuse_in_capture("an allocation of pinned memory");
   void* data = nullptr;
   const std::string what = "allocating " + std::to_string(num_bytes) + " bytes of pinned memory";
   check_cuda(cudaHostAlloc(&data, size(num_bytes), cudaHostAllocPortable), what.c_str());
@@ -66,7 +66,7 @@ namespace {
 
 void advise(void* data, std::int64_t num_bytes, cudaMemoryAdvise advice, bool host) {
   int device = 0;
-  check_cuda(cudaGetDevice(&device), "asking for the current device");
+  check_cuda(cudaGetDevice(&device), "getting the current device");
 #if CUDART_VERSION >= 13000
   cudaMemLocation place{};
   place.type = host ? cudaMemLocationTypeHost : cudaMemLocationTypeDevice;
@@ -75,22 +75,22 @@ void advise(void* data, std::int64_t num_bytes, cudaMemoryAdvise advice, bool ho
   const int place = host ? cudaCpuDeviceId : device;
 #endif
   check_cuda(cudaMemAdvise(data, size(num_bytes), advice, place),
-             "saying where shared memory lies");
+             "setting the preferred location of shared memory");
 }
 
 }  // namespace
 
 void* shared_allocate(std::int64_t num_bytes) {
   require_allocation(num_bytes);
-  if (capturing()) refuse_in_capture("shared memory");
+  if (capturing()) refuse_in_capture("an allocation of shared memory");
   int device = 0, concurrent = 0;
-  check_cuda(cudaGetDevice(&device), "asking for the current device");
+  check_cuda(cudaGetDevice(&device), "getting the current device");
   check_cuda(cudaDeviceGetAttribute(&concurrent, cudaDevAttrConcurrentManagedAccess, device),
-             "asking whether host and device share addresses");
+             "checking whether host and device share addresses");
   ZP_CHECK(concurrent != 0, ErrorCode::unavailable,
-           "memory that host and device both reach was asked for" + in_named_step(),
-           "this device and its system cannot use the same pages at a time",
-           "leave gradients where they are (Offload::grads)");
+           "cannot allocate memory shared by host and device" + in_named_step(),
+           "the device does not support concurrent managed access",
+           "do not offload gradients (Offload::grads)");
   void* data = nullptr;
   const std::string what = "allocating " + std::to_string(num_bytes) + " bytes of shared memory";
   check_cuda(cudaMallocManaged(&data, size(num_bytes)), what.c_str());
@@ -102,7 +102,7 @@ void* shared_allocate(std::int64_t num_bytes) {
 void keep_on_host(void* data, std::int64_t num_bytes) {
   advise(data, num_bytes, cudaMemAdviseSetPreferredLocation, true);
   advise(data, num_bytes, cudaMemAdviseSetAccessedBy,
-         false);  // reads and writes there, and moves nothing
+         false);  // the device accesses the host's pages; nothing migrates
 }
 
 void shared_release(void* data) noexcept {
@@ -138,7 +138,7 @@ bool lies_on_device(const void* data) {
   const cudaPointerAttributes attributes = attributes_of(data);
   if (attributes.type == cudaMemoryTypeManaged) return true;
   int device = 0;
-  check_cuda(cudaGetDevice(&device), "asking for the current device");
+  check_cuda(cudaGetDevice(&device), "getting the current device");
   return attributes.type == cudaMemoryTypeDevice && attributes.device == device;
 }
 

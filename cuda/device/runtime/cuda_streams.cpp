@@ -28,13 +28,14 @@ namespace {
 
 bool capturing(cudaStream_t stream) {
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
-  check_cuda(cudaStreamIsCapturing(stream, &status), "asking whether a graph is captured");
+  check_cuda(cudaStreamIsCapturing(stream, &status), "checking whether a graph is captured");
   return status != cudaStreamCaptureStatusNone;
 }
 
 }  // namespace
 
-// CUDA has one for every host thread, which the default stream orders nothing of as long as nobody uses that.
+// One per host thread. The default stream orders none of it as long as no code uses the default
+// stream.
 std::shared_ptr<Stream::Queue> thread_queue() {
   auto queue = std::make_shared<Stream::Queue>();
   queue->stream = cudaStreamPerThread;
@@ -80,9 +81,9 @@ bool Event::reached() const {
   }
   if (status == cudaErrorCapturedEvent) {
     static_cast<void>(cudaGetLastError());
-    refuse_in_capture("whether an event was reached");
+    refuse_in_capture("querying an event");
   }
-  check_cuda(status, "running what comes before an event");
+  check_cuda(status, "running the work before an event");
   return true;
 }
 
@@ -96,7 +97,7 @@ void count_launch() { ++counted_calls().launches; }
 
 void wait_for_current_stream() {
   ++counted_calls().waits;
-  check_cuda(cudaStreamSynchronize(current_cuda_stream()), "running what a stream was given");
+  check_cuda(cudaStreamSynchronize(current_cuda_stream()), "running the work of a stream");
 }
 
 }  // namespace zeroproof::cuda::device

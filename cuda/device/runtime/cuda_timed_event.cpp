@@ -9,7 +9,7 @@ struct TimedEvent::Mark {
   cudaEvent_t event = nullptr;
   bool recorded = false;
 
-  Mark() { check_cuda(cudaEventCreate(&event), "creating an event with a clock"); }
+  Mark() { check_cuda(cudaEventCreate(&event), "creating a timed event"); }
   ~Mark() {
     if (cudaEventDestroy(event) != cudaSuccess) static_cast<void>(cudaGetLastError());
   }
@@ -23,20 +23,20 @@ TimedEvent::TimedEvent(TimedEvent&& other) noexcept = default;
 TimedEvent& TimedEvent::operator=(TimedEvent&& other) noexcept = default;
 
 void TimedEvent::record() {
-  if (capturing()) refuse_in_capture("the time of a mark");
+  if (capturing()) refuse_in_capture("recording a timed event");
   check_cuda(cudaEventRecord(mark_->event, current_cuda_stream()),
-             "recording an event with a clock");
+             "recording a timed event");
   mark_->recorded = true;
 }
 
 double seconds_between(const TimedEvent& begin, const TimedEvent& end) {
   require_recorded(begin.mark().recorded && end.mark().recorded);
   ++counted_calls().waits;
-  check_cuda(cudaEventSynchronize(begin.mark().event), "running what comes before an event");
-  check_cuda(cudaEventSynchronize(end.mark().event), "running what comes before an event");
+  check_cuda(cudaEventSynchronize(begin.mark().event), "running the work before an event");
+  check_cuda(cudaEventSynchronize(end.mark().event), "running the work before an event");
   float milliseconds = 0;
   check_cuda(cudaEventElapsedTime(&milliseconds, begin.mark().event, end.mark().event),
-             "asking how long work took");
+             "getting the elapsed time");
   return static_cast<double>(milliseconds) * 1e-3;
 }
 

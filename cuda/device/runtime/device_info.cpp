@@ -8,7 +8,8 @@ namespace zeroproof::cuda::device {
 
 namespace {
 
-/// Every error means the same to the caller. Without a driver the runtime leaves its results unwritten.
+/// Every error has the same meaning for the caller. Without a driver the runtime does not write its
+/// results.
 DeviceInfo ask() {
   DeviceInfo info;
   info.built = true;
@@ -43,7 +44,7 @@ std::vector<ListedDevice> listed_devices() {
   for (int number = 0; number < count; ++number) {
     cudaDeviceProp properties{};
     ListedDevice& device = devices.emplace_back();
-    device.name = "a device that does not answer";
+    device.name = "a device that returned an error";
     if (cudaGetDeviceProperties(&properties, number) != cudaSuccess) continue;
     device = {properties.name, static_cast<std::int64_t>(properties.totalGlobalMem),
               properties.major, properties.minor};

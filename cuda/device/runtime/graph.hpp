@@ -1,28 +1,29 @@
 #pragma once
-// Work that is written down once and given to a device as one piece, again and again. Needs no CUDA.
+// Work that is captured once and launched repeatedly as one unit. Needs no CUDA.
 
 #include <functional>
 #include <memory>
 
 namespace zeroproof::cuda::device {
 
-/// The graph that this host thread captures holds `what` until it is destroyed: memory that its work uses.
-/// Errors: internal if none is captured.
+/// The graph that this host thread captures owns `what` (memory that its work uses) until the graph
+/// is destroyed. Errors: internal if no graph is being captured.
 void keep_with_graph(std::shared_ptr<const void> what);
 
-/// Arguments of kernels and addresses of copies are those of the capture: what changes between launches has to lie in
-/// memory.
+/// Arguments of kernels and addresses of copies are those of the capture: values that change
+/// between launches must be stored in memory.
 class Graph {
  public:
-  /// Writes down what `body` enqueues on the current stream, and on streams that wait for its events, instead of doing
-  /// it. Every such stream has to be waited for by the first one before body ends.
-  /// Errors: internal if one is not, or if body waits for the device or allocates; what body throws.
+  /// Captures the work that `body` enqueues on the current stream, and on streams that wait for its
+  /// events, instead of running it. The first stream must wait for every other such stream before
+  /// body ends. Errors: internal if it does not, or if body waits for the device or allocates;
+  /// exceptions of body.
   explicit Graph(const std::function<void()>& body);
   ~Graph();
   Graph(Graph&& other) noexcept;
   Graph& operator=(Graph&& other) noexcept;
 
-  /// Enqueues all of it on the current stream.
+  /// Enqueues the captured work on the current stream.
   void launch() const;
 
  private:

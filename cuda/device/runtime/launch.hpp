@@ -1,6 +1,7 @@
 #pragma once
-// The one place that knows what a kernel is. nvcc makes CUDA kernels; every other compiler makes functions
-// that cuda/device/sim executes thread by thread on the processor. Kernels therefore use nothing but
+// The only file that defines kernels. nvcc compiles them as CUDA kernels; every other compiler
+// makes functions that cuda/device/sim executes thread by thread on the processor. Kernels
+// therefore use only
 //   ZP_KERNEL name(...)             instead of __global__ void; a template, or in an unnamed namespace
 //   ZP_KERNEL_BLOCKS(N) name(...)   the same, in so few registers that a multiprocessor holds N blocks
 //   ZP_DEVICE                       instead of __device__
@@ -27,14 +28,15 @@
 
 namespace zeroproof::cuda::device {
 
-/// Of a clock that all kernels of the device share; it may stand still for a microsecond.
+/// Nanoseconds of a clock that all kernels of the device share; it may not advance for up to a
+/// microsecond.
 __device__ inline std::uint64_t clock_nanoseconds() {
   std::uint64_t now;
   asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
   return now;
 }
 
-/// Enqueues kernel(args...) on the current stream. What goes wrong while it runs is reported by the next wait.
+/// Enqueues kernel(args...) on the current stream. The next wait reports errors of its execution.
 template <class... Parameters, class... Arguments>
 void launch(void (*kernel)(Parameters...), int grid, int block, Arguments&&... args) {
   kernel<<<static_cast<unsigned>(grid), static_cast<unsigned>(block), 0, current_cuda_stream()>>>(

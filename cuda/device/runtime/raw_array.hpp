@@ -8,13 +8,13 @@
 
 namespace zeroproof::cuda {
 
-/// Plain values in memory of one kind (runtime/memory.hpp, with its rules of release); undefined at birth.
+/// Uninitialized plain values in one kind of memory, freed by the rules of runtime/memory.hpp.
 template <class T, void* (*allocate)(std::int64_t), void (*release)(void*) noexcept>
 class RawArray {
   static_assert(std::is_trivially_copyable_v<T>);
 
  public:
-  /// None at all for a count of 0.
+  /// No allocation for a count of 0.
   explicit RawArray(std::int64_t count) : count_(count) {
     if (count > 0) memory_.reset(static_cast<T*>(allocate(num_bytes())));
   }
@@ -32,11 +32,11 @@ class RawArray {
   std::unique_ptr<T, Release> memory_;
 };
 
-/// Memory of the host that a device reads and writes by itself.
+/// Host memory that a device can read and write.
 template <class T>
 using PinnedArray = RawArray<T, device::pinned_allocate, device::pinned_release>;
 
-/// Memory of the current device and stream, which the host reaches by copies alone.
+/// Memory of the current device and stream, which the host accesses only by copies.
 template <class T>
 using DeviceArray = RawArray<T, device::device_allocate, device::device_release>;
 

@@ -10,7 +10,7 @@ namespace zeroproof::cuda::device {
 
 namespace {
 
-/// A launch of the graph would find something else in the pinned memory.
+/// A later launch of the graph would read other content in the pinned memory.
 Staging& staging(std::int64_t num_bytes) {
   require_copy(num_bytes);
   if (capturing()) refuse_in_capture("a copy of host memory that is not pinned");
@@ -25,11 +25,11 @@ Staging::~Staging() {
     for (Half& half : halves_) empty(half);
   } catch (
       const std::
-          exception&) {  // an error of the device that lasts: the next call that can reports it
+          exception&) {  // a persistent device error: the next call that can throw reports it
   }
 }
 
-/// Whoever asked gives up when this throws, and the host memory goes.
+/// The caller stops when this throws, and its host memory may be freed.
 template <class Copy>
 void Staging::in_stretches(std::int64_t num_bytes, const Copy& copy) try {
   if (num_bytes > 0 && memory_.count() == 0) memory_ = PinnedArray<std::byte>(2 * half_bytes);

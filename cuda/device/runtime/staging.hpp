@@ -1,5 +1,5 @@
 #pragma once
-// Copies between a device and host memory that is not pinned, on their way.
+// Copies between a device and host memory that is not pinned.
 
 #include <cstddef>
 #include <cstdint>
@@ -10,12 +10,12 @@
 
 namespace zeroproof::cuda::device {
 
-/// Pinned memory of one stream that such copies go through, in two halves: one is filled while the device is busy with
-/// the other. Kept by the stream, which is the current one in every call.
+/// Pinned memory of one stream for such copies, in two halves: the host fills one while the device
+/// uses the other. Owned by the stream, which must be the current stream of every call.
 class Staging {
  public:
   Staging() = default;
-  /// Waits until the device is done with the memory.
+  /// Waits until the device no longer uses the memory.
   ~Staging();
   Staging(const Staging&) = delete;
   Staging& operator=(const Staging&) = delete;
@@ -23,9 +23,10 @@ class Staging {
   void to_device(void* device, const void* host, std::int64_t num_bytes);
   void to_host(void* host, const void* device, std::int64_t num_bytes);
 
-  /// Everything that the stream was given is done: fills what was asked for, and all pinned memory is free.
+  /// Called when all work of the stream is done: fills the requested targets and marks all pinned
+  /// memory as free.
   void arrived();
-  /// Fills nothing any more of what was asked for.
+  /// Drops the requested targets without filling them.
   void forget();
 
   static constexpr std::int64_t half_bytes = std::int64_t{1} << 20;
@@ -38,16 +39,16 @@ class Staging {
   };
   struct Half {
     std::int64_t taken = 0;
-    Event used;               ///< behind the last copy from or to it
-    std::vector<Part> asked;  ///< for, by to_host()
+    Event used;               ///< recorded after the last copy from or to it
+    std::vector<Part> asked;  ///< targets requested by to_host()
   };
 
-  /// Calls copy(half, pinned memory, where it begins in the whole, bytes) for stretches that fit.
+  /// Calls copy(half, pinned memory, offset in the whole, bytes) for ranges that fit.
   template <class Copy>
   void in_stretches(std::int64_t num_bytes, const Copy& copy);
   void empty(Half& half);
 
-  PinnedArray<std::byte> memory_{0};  ///< both halves, from the first copy on
+  PinnedArray<std::byte> memory_{0};  ///< both halves, allocated by the first copy
   Half halves_[2];
   int now_ = 0;
 };

@@ -1,5 +1,5 @@
 #pragma once
-// Queues of work for a device, and marks in them. Like runtime.hpp, this needs no CUDA.
+// Queues of work for a device, and events in them. Like runtime.hpp, this needs no CUDA.
 
 #include <functional>
 #include <map>
@@ -9,28 +9,28 @@ namespace zeroproof::cuda::device {
 
 class Event;
 
-/// What a device does in the order in which it was given. Streams are ordered among each other by events and by nothing
-/// else; the default stream of CUDA is not used. One host thread at a time enqueues.
+/// Work that a device executes in the order of enqueueing. Only events order streams among each
+/// other; the default stream of CUDA is not used. One host thread at a time enqueues.
 class Stream {
  public:
   Stream();
-  /// What it was given is still done.
+  /// Enqueued work still runs.
   ~Stream();
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;
 
-  /// What is enqueued from now on starts after the event's mark, as it is now: marks that are made later do not count.
-  /// Of an event that was never recorded nothing is waited for.
+  /// Work enqueued from now on starts after the event's current mark; later marks have no effect.
+  /// An event that was never recorded causes no wait.
   void wait_for(const Event& event);
 
-  struct Queue;  // CUDA's, or a simulated one
+  struct Queue;  // CUDA's stream, or a simulated one
   Queue& queue() const { return *queue_; }
 
-  /// The T that is kept for this stream alone: made by the first call, and gone before the stream is, which is the
-  /// current one then. One host thread at a time.
+  /// The T that belongs to this stream alone: created by the first call, destroyed before the
+  /// stream, which is then the current one. One host thread at a time.
   template <class T>
   T& kept() {
-    static constexpr char type{};  // one address for each T
+    static constexpr char type{};  // one address per T
     std::shared_ptr<void>& one = kept_[&type];
     if (!one) one = std::make_shared<T>();
     return *static_cast<T*>(one.get());
@@ -44,14 +44,15 @@ class Stream {
   std::map<const char*, std::shared_ptr<void>> kept_;
 };
 
-/// Where this host thread enqueues: the innermost UseStream, or a stream of the thread's own.
+/// The stream on which this host thread enqueues: the innermost UseStream, or the thread's own
+/// stream.
 Stream& current_stream();
 
-/// What libraries of CUDA know the current stream as, a cudaStream_t. Of the simulated device it is the address of the
-/// std::shared_ptr<sim::WorkQueue> of the stream, which lives as long as the stream does.
+/// Handle of the current stream for CUDA libraries, a cudaStream_t. On the simulated device it is
+/// the address of the stream's std::shared_ptr<sim::WorkQueue>, valid as long as the stream exists.
 void* native_stream();
 
-/// Makes a stream the current one of this host thread as long as this lives.
+/// Makes a stream the current one of this host thread while this object exists.
 class UseStream {
  public:
   explicit UseStream(Stream& stream);
@@ -63,10 +64,10 @@ class UseStream {
   Stream* before_;
 };
 
-/// Whether what the current stream is given is written into a graph instead of being done.
+/// Whether a graph captures the work of the current stream instead of running it.
 bool capturing();
 
-/// A mark in a stream; no time is taken. Any host thread may ask for it.
+/// A mark in a stream, without a time. Any host thread may query it.
 class Event {
  public:
   Event();
@@ -74,11 +75,12 @@ class Event {
   Event(Event&& other) noexcept;
   Event& operator=(Event&& other) noexcept;
 
-  /// Marks the end of what the current stream has been given so far. Whoever waits for an earlier mark still does.
+  /// Marks the end of the work that the current stream has so far. Waits for an earlier mark are
+  /// not changed.
   void record();
 
-  /// Whether the device has come past the mark; true of an event that was never recorded. Does not wait.
-  /// Errors: what went wrong in the work before the mark.
+  /// Whether the device has passed the mark; true for an event that was never recorded. Does not
+  /// wait. Errors: those of the work before the mark.
   bool reached() const;
 
   struct Mark;
@@ -88,22 +90,23 @@ class Event {
   std::unique_ptr<Mark> mark_;
 };
 
-/// Waits until the device has done all that the current stream was given, and what stage_to_host() (memory.hpp) was
-/// asked for there is in its place.
-/// Errors: what went wrong in it; nothing comes into its place any more. internal while a graph is captured.
+/// Waits until the device has done all work of the current stream and the targets of
+/// stage_to_host() (memory.hpp) on it are filled. Errors: those of the work, in which case no
+/// further target is filled; internal while a graph is captured.
 void wait_for_stream();
 
-/// The same of an event. `meanwhile` is called between looks, and may throw to give up.
+/// The same for an event. `meanwhile` is called between polls and may throw to stop waiting.
 void wait_for_event(const Event& event, const std::function<void()>& meanwhile = {});
 
-/// Makes what is called between the looks of one wait.
+/// Creates the function that one wait calls between polls.
 using MakeWatch = std::function<std::function<void()>()>;
 
-/// As long as this lives, every wait of this host thread that has no `meanwhile` of its own is made
-/// of looks at the device with a watch of `make` in between: for a device whose work may never end by itself.
+/// While this object exists, every wait of this host thread without its own `meanwhile` polls the
+/// device and calls a watch created by `make` in between: for a device whose work may never end by
+/// itself.
 class WatchWaits {
  public:
-  /// make outlives this; an empty one watches nothing.
+  /// make must outlive this object; an empty one watches nothing.
   explicit WatchWaits(const MakeWatch& make);
   ~WatchWaits();
   WatchWaits(const WatchWaits&) = delete;

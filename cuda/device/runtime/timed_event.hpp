@@ -1,11 +1,11 @@
 #pragma once
-// Marks in a stream that know when they were reached. Needs no CUDA.
+// Events in a stream that record a time. Needs no CUDA.
 
 #include <memory>
 
 namespace zeroproof::cuda::device {
 
-/// Costs the device a little more than an Event: for measurements alone. Not inside of a graph.
+/// Costs the device slightly more than an Event: for measurements only, not inside a graph.
 class TimedEvent {
  public:
   TimedEvent();
@@ -13,7 +13,8 @@ class TimedEvent {
   TimedEvent(TimedEvent&& other) noexcept;
   TimedEvent& operator=(TimedEvent&& other) noexcept;
 
-  /// Marks the end of what the current stream has been given so far. Errors: internal while a graph is captured.
+  /// Marks the end of the work that the current stream has so far. Errors: internal while a graph
+  /// is captured.
   void record();
 
   struct Mark;
@@ -23,8 +24,9 @@ class TimedEvent {
   std::unique_ptr<Mark> mark_;
 };
 
-/// Waits until both marks were reached. Their streams belong to one device. A simulated device takes the host's clock.
-/// Errors: what went wrong in the work before; invalid_argument if one was never recorded.
+/// Waits until both events were reached; their streams belong to one device. A simulated device
+/// uses the host's clock. Errors: those of the preceding work; invalid_argument if one event was
+/// never recorded.
 double seconds_between(const TimedEvent& begin, const TimedEvent& end);
 
 }  // namespace zeroproof::cuda::device

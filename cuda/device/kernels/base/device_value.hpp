@@ -5,7 +5,7 @@
 
 namespace zeroproof::cuda::device {
 
-/// A value in device memory, for a call that gives back what its kernels make of it.
+/// A value in device memory that kernels compute and the call returns.
 template <class T>
 class DeviceValue {
  public:
@@ -13,7 +13,7 @@ class DeviceValue {
 
   T* get() const { return memory_.data(); }
 
-  /// Waits for the current stream. Errors: what went wrong in it.
+  /// Waits for the current stream. Errors: those of its work.
   T fetch() const {
     T value;
     stage_to_host(&value, get(), sizeof(T));

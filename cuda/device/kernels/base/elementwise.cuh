@@ -1,9 +1,9 @@
 #pragma once
 // One kernel for every element-wise operation. An operation has
-//   pack_numel   elements it takes at once
+//   pack_numel   number of elements that pack() processes
 //   one(i)       element i
 //   pack(i)      elements [i, i + pack_numel), every operand 16-byte aligned: the same arithmetic (R17)
-// and, where it collects something on the way,
+// and, if it accumulates something,
 //   start()      called by every thread of the block before its first element
 //   finish()     called by every thread of the block after its last element
 // Each thread works on its own copy of the operation.
@@ -29,7 +29,8 @@ ZP_KERNEL elementwise_kernel(Operation operation, PackSplit split) {
   if constexpr (requires { operation.finish(); }) operation.finish();
 }
 
-/// Runs the operation on elements [0, numel), numel > 0. operands: every device pointer it reads or writes.
+/// Runs the operation on elements [0, numel), numel > 0. operands: every device pointer that it
+/// reads or writes.
 template <class Operation, class... T>
 void run_elementwise(const Operation& operation, std::int64_t numel, const T*... operands) {
   const PackSplit split = split_packs(numel, Operation::pack_numel, operands...);

@@ -1,6 +1,6 @@
 #pragma once
-// Arithmetic of one element is written in headers that a plain C++ compiler accepts too: bits that a GPU is
-// supposed to compute can then be compared on a machine that has none.
+// Arithmetic of one element is in headers that a plain C++ compiler accepts too, so that a machine
+// without a GPU can check the bits that a GPU has to compute.
 
 #include <cstdint>
 #include <cstring>
@@ -39,14 +39,14 @@ ZP_HOST_DEVICE inline double double_of(std::uint64_t bits) {
   return value;
 }
 
-/// With the sign bit flipped where sign_mask has it: 0 keeps every bit, also those of a NaN.
+/// Flips the sign bit where sign_mask has it: 0 keeps every bit, also those of a NaN.
 ZP_HOST_DEVICE inline float flip_sign(float value, std::uint32_t sign_mask) {
   return float_of(bits_of(value) ^ sign_mask);
 }
 
 inline constexpr std::uint32_t sign_bit = 0x80000000U;
 
-/// Neither NaN nor infinite, judged from the bits: no compiler flag can assume that away.
+/// Neither NaN nor infinite, computed from the bits: no compiler flag can remove the check.
 ZP_HOST_DEVICE inline bool is_finite(float value) {
   return (bits_of(value) & 0x7F800000U) != 0x7F800000U;
 }

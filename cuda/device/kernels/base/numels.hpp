@@ -17,7 +17,8 @@ void require_same_numel(const char* a_name, Span<A> a, const char* b_name, Span<
            "pass spans of the same global range");
 }
 
-/// Throws Error(invalid_argument) unless b has as many elements as a with the option, and none without.
+/// Throws Error(invalid_argument) unless b has as many elements as a with the option, and none
+/// without it.
 template <class A, class B>
 void require_numel_if(bool option, const char* option_name, const char* a_name, Span<A> a,
                       const char* b_name, Span<B> b) {
@@ -28,7 +29,7 @@ void require_numel_if(bool option, const char* option_name, const char* a_name, 
   ZP_CHECK(
       b.empty(), ErrorCode::invalid_argument,
       std::string(b_name) + " has " + std::to_string(b.size()) + " elements without " + option_name,
-      "state would be left behind that no rule updates", "pass an empty span, or set the option");
+      "no rule would update this state", "pass an empty span, or set the option");
 }
 
 }  // namespace zeroproof::cuda::device

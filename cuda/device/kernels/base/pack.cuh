@@ -20,8 +20,8 @@ ZP_HOST_DEVICE inline void store_pack(T* to, const Pack<T>& pack) {
   *reinterpret_cast<Pack<T>*>(to) = pack;
 }
 
-/// Elements [0, head) and [tail(), numel) go one by one; whole packs lie in between, 16-byte aligned in every
-/// operand.
+/// Elements [0, head) and [tail(), numel) are processed one by one, the elements in between as
+/// whole packs that are 16-byte aligned in every operand.
 struct PackSplit {
   std::int64_t numel;
   std::int64_t head;
@@ -31,7 +31,8 @@ struct PackSplit {
   ZP_HOST_DEVICE std::int64_t tail() const { return head + num_packs * pack_numel; }
 };
 
-/// The split with the shortest head. If no head aligns all operands, every element goes alone.
+/// The split with the shortest head. If no head aligns all operands, every element is processed
+/// alone.
 template <class... T>
 PackSplit split_packs(std::int64_t numel, std::int64_t pack_numel, const T*... operands) {
   for (std::int64_t head = 0; head < pack_numel && head <= numel; ++head) {

@@ -10,7 +10,7 @@ struct PhiloxWords {
   std::uint32_t w[4];
 };
 
-/// The words of elements [4 block, 4 block + 4).
+/// The random words of elements [4 block, 4 block + 4).
 ZP_HOST_DEVICE inline PhiloxWords philox_words(std::uint64_t seed, std::uint32_t stream,
                                                std::uint32_t t, std::uint64_t block) {
   PhiloxWords c{
@@ -30,7 +30,8 @@ ZP_HOST_DEVICE inline PhiloxWords philox_words(std::uint64_t seed, std::uint32_t
   return c;
 }
 
-/// Word n of four, without an address: an array with a variable index would go to memory.
+/// Word n of four, without an address: an array with a variable index would be stored in local
+/// memory.
 ZP_HOST_DEVICE inline std::uint32_t select_word(std::uint32_t n, std::uint32_t w0, std::uint32_t w1,
                                                 std::uint32_t w2, std::uint32_t w3) {
   const std::uint32_t low = (n & 1U) != 0U ? w1 : w0;

@@ -1,5 +1,5 @@
 #pragma once
-// A handful of numbers, computed by one thread of the device.
+// A few numbers computed by one thread of the device.
 
 #include "cuda/device/kernels/base/device_value.hpp"
 #include "cuda/device/runtime/launch.hpp"
@@ -11,7 +11,7 @@ ZP_KERNEL single_kernel(Operation operation, Result* result) {
   if (threadIdx.x == 0) *result = operation();
 }
 
-/// What operation() returns on the device. Result: plain numbers without defaults.
+/// Returns the result of operation() on the device. Result: plain numbers without defaults.
 template <class Result, class Operation>
 Result on_device(const Operation& operation) {
   const DeviceValue<Result> result({});

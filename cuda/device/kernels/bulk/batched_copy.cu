@@ -61,12 +61,12 @@ namespace zeroproof::cuda::device {
 
 namespace {
 
-/// A thread for each move: they come in another order every time.
+/// One thread per move; the order of the moves differs in every launch.
 ZP_KERNEL batched_copy_kernel(const Move* moves, std::int64_t count, unsigned char* scratch) {
   const std::int64_t thread = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   const std::int64_t stride = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
   for (std::int64_t i = thread; i < count; i += stride) {
-    scratch[i] = 0;  // there is room for it
+    scratch[i] = 0;  // scratch has one word per move
     if (moves[i].num_bytes > 0)
       std::memcpy(moves[i].to, moves[i].from, static_cast<std::size_t>(moves[i].num_bytes));
   }

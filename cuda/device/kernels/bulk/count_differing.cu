@@ -28,7 +28,7 @@ struct Differs {
   ZP_HOST_DEVICE std::int64_t operator()(std::int64_t i) const { return a[i] != b[i] ? 1 : 0; }
 };
 
-/// Where the reduction gets the memory it works in.
+/// Allocator for the scratch memory of the reduction.
 struct StreamMemory {
   using value_type = char;
 

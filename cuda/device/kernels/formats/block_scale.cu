@@ -19,7 +19,7 @@ struct Amax {
   const float* values;  // [numel]
   std::uint32_t* amax;  // [num_blocks]
   bool through_bf16;
-  std::int64_t block = -1;  // of what this thread has seen last, and not yet told
+  std::int64_t block = -1;  // block of this thread's unmerged maximum; -1: none
   std::uint32_t largest = 0;
 
   ZP_DEVICE void one(std::int64_t i) {
@@ -35,7 +35,7 @@ struct Amax {
 
   ZP_DEVICE void finish() {
     if (largest != 0U)
-      atomicMax(amax + block, largest);  // a maximum of integers has no order (R14)
+      atomicMax(amax + block, largest);  // the integer maximum is independent of order (R14)
     largest = 0U;
   }
 };

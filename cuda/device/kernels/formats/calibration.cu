@@ -1,4 +1,4 @@
-// What a calibration chooses by counts (R26), and the factors of channels.
+// Choices of a calibration from bin counts (R26), and the scale factors of channels.
 
 #include "cuda/device/kernels/base/device_value.hpp"
 #include "cuda/device/kernels/base/elementwise.cuh"
@@ -11,7 +11,7 @@ namespace zeroproof::cuda::device {
 
 namespace {
 
-/// Stays at too_many_counted, of which nothing is judged.
+/// Saturates at too_many_counted; such counts are not used.
 ZP_HOST_DEVICE inline std::uint64_t sum_of_counts(std::uint64_t a, std::uint64_t b) {
   return a < too_many_counted && b < too_many_counted - a ? a + b : too_many_counted;
 }
@@ -20,7 +20,7 @@ float edge_of(std::int64_t bin, float width) {
   return static_cast<float>(static_cast<double>(bin) * static_cast<double>(width));
 }
 
-/// Bins that follow each other, as those of one thread of a block.
+/// Consecutive bins, those of one thread of a block.
 struct Run {
   std::int64_t begin, end;
 
@@ -33,10 +33,11 @@ struct Run {
 
 struct Share {
   std::uint64_t elements;  // of all bins
-  std::int64_t bin;        // the first one up to which there is the share
+  std::int64_t bin;        // the first bin up to which the counts reach the share
 };
 
-/// One block: a thread adds its run up; the first goes from run to run, and then through the bins of one.
+/// One block: each thread adds up its run; the first thread then walks the runs, and then the bins
+/// of one run.
 ZP_KERNEL share_kernel(const std::uint64_t* count, std::int64_t bins, double share, Share* found) {
   ZP_SHARED_ARRAY(std::uint64_t, sums, block_threads);
   const Run own(bins, threadIdx.x);
@@ -65,8 +66,8 @@ ZP_KERNEL share_kernel(const std::uint64_t* count, std::int64_t bins, double sha
 
 struct Counted {
   std::uint64_t elements;  // of all bins
-  std::uint64_t judged;    // of those that the entropy sees: bin 0 has the count of bin 1
-  std::int64_t last;       // the last of them that is not empty; 0 if there is none but the first
+  std::uint64_t judged;    // elements in the entropy: bin 0 uses the count of bin 1
+  std::int64_t last;       // last bin that is not empty; 0 if only the first one has elements
 };
 
 ZP_KERNEL counted_kernel(const std::uint64_t* count, std::int64_t bins, Counted* found) {
@@ -90,13 +91,13 @@ ZP_KERNEL counted_kernel(const std::uint64_t* count, std::int64_t bins, Counted*
   *found = {sum, sum - count[0] + count[1], last};
 }
 
-/// R26: the elements that the entropy sees in a bin.
+/// R26: number of elements of a bin in the entropy.
 ZP_HOST_DEVICE inline std::uint64_t judged_of(const std::uint64_t* count, int bin) {
   return count[bin == 0 ? 1 : bin];
 }
 
-/// R26, D(kept): where a level begins, its elements are counted first. kept is at least levels, so that every level has
-/// bins; products of the two are below 2^28.
+/// R26, D(kept): start of a level, counting its elements first. kept >= levels, so that every level
+/// has bins; products of the two are below 2^28.
 ZP_HOST_DEVICE inline double divergence_of(const std::uint64_t* count, const Counted& counted,
                                            int levels, int kept) {
   double s = 0.0, q = 1.0;
@@ -128,7 +129,7 @@ ZP_HOST_DEVICE inline double divergence_of(const std::uint64_t* count, const Cou
   return s / all + log64(r);
 }
 
-/// divergence: [clips], of levels, levels + 1, .. bins; a thread for each.
+/// divergence: [clips], for levels, levels + 1, .. bins; one thread each.
 ZP_KERNEL divergence_kernel(const std::uint64_t* count, Counted counted, int levels, int clips,
                             double* divergence) {
   const int stride = static_cast<int>(gridDim.x * blockDim.x);
@@ -140,7 +141,7 @@ ZP_KERNEL divergence_kernel(const std::uint64_t* count, Counted counted, int lev
   }
 }
 
-/// One block: the last of the least. divergence: [numel], numel > 0, none of them NaN.
+/// One block: the last index of the smallest value. divergence: [numel], numel > 0, no NaN.
 ZP_KERNEL least_kernel(const double* divergence, std::int64_t numel, std::int64_t* least) {
   ZP_SHARED_ARRAY(std::int64_t, places, block_threads);
   const Run own(numel, threadIdx.x);
@@ -153,7 +154,7 @@ ZP_KERNEL least_kernel(const double* divergence, std::int64_t numel, std::int64_
   if (threadIdx.x != 0) return;
   for (int run = 1; run < block_threads; ++run) {
     const std::int64_t other = places[run];
-    const bool later = other > place;  // a run without bins names the first
+    const bool later = other > place;  // a run without bins has the first index
     if (later && divergence[other] <= divergence[place]) place = other;
   }
   *least = place;

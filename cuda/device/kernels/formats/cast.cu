@@ -32,17 +32,18 @@ ZP_HOST_DEVICE inline float widen(e4m3 value) { return float_of_e4m3(value.bits)
 ZP_HOST_DEVICE inline float widen(e5m2 value) { return float_of_e5m2(value.bits); }
 ZP_HOST_DEVICE inline float widen(e8m0 value) { return float_of_e8m0(value.bits); }
 
-/// How elements of a format stand in a 32-bit word: the earlier element in the lower bits.
+/// Layout of elements of a format in a 32-bit word: the earlier element in the lower bits.
 template <class Format>
 struct Word {
   using Bits = decltype(Format::bits);
   static constexpr int numel = 4 / sizeof(Format);
   static constexpr int num_bits = 8 * sizeof(Format);
-  static constexpr int num_packs = numel;  // packs of fp32 for one pack of the format
+  static constexpr int num_packs = numel;  // fp32 packs per pack of the format
   static constexpr int pack_numel = 4 * numel;
 };
 
-/// fp32 to a shorter format: several packs in, one out. Rule: the format, or what says how it is rounded.
+/// fp32 to a shorter format: several packs in, one out. Rule: the format, or a type that selects
+/// the rounding.
 template <class Format, class Rule = Format>
 struct Narrow {
   static constexpr int pack_numel = Word<Format>::pack_numel;

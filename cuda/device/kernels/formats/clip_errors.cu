@@ -1,4 +1,5 @@
-// Clips by mean square (R26): the errors of every candidate as limbs, and the candidate that has the least.
+// Clips by mean square (R26): errors of every candidate as limbs, and the candidate with the
+// smallest error.
 
 #include "cuda/device/kernels/base/elementwise.cuh"
 #include "cuda/device/kernels/base/numels.hpp"
@@ -13,10 +14,10 @@ namespace zeroproof::cuda::device {
 
 namespace {
 
-// Limbs, nan_count, inf_count, and nothing else.
+// Limbs, nan_count, inf_count, and no other word.
 static_assert(sizeof(NormLimbs) == norm_num_sums * sizeof(Sum));
 
-/// Candidate number m - first_clip of an amax, both as bits.
+/// Candidate number m - first_clip for an amax, both as bits.
 ZP_HOST_DEVICE inline std::uint32_t clipped_bits(std::uint32_t amax, int candidate) {
   if (amax > infinite_amax) return amax;
   const double share =
@@ -24,8 +25,9 @@ ZP_HOST_DEVICE inline std::uint32_t clipped_bits(std::uint32_t amax, int candida
   return bits_of(static_cast<float>(static_cast<double>(float_of(amax)) * share));
 }
 
-/// Element i is that of values as candidate i / numel leaves it: those of one candidate stand together, so that a
-/// thread mostly keeps adding to the same limbs, and passes on what it has when they change.
+/// Element i is element i % numel of values, clipped by candidate i / numel. The elements of one
+/// candidate are adjacent, so a thread mostly adds to the same limbs; it flushes them when the
+/// candidate changes.
 template <class Element>
 struct AddErrors {
   static constexpr int pack_numel = 1;
@@ -35,7 +37,7 @@ struct AddErrors {
   const float* values;        // [numel]
   const std::uint32_t* amax;  // [num_blocks]
   Sum* errors;                // [num_blocks * num_clips * norm_num_sums]
-  std::int64_t set = 0;       // of limbs, that `kept` is for
+  std::int64_t set = 0;       // which limbs `kept` belongs to
   NormDeposit kept{0, {0, 0, 0}};
 
   ZP_DEVICE void one(std::int64_t i) {
@@ -115,7 +117,7 @@ void clip_errors(const Exec&, const FakeQuantization& options, std::int64_t firs
   auto* const sums = reinterpret_cast<Sum*>(errors.data());
   const CarryErrors carry{sums};
   run_elementwise(carry,
-                  numel(errors));  // limbs that others left full have no room for as much again
+                  numel(errors));  // full limbs could overflow with this many more deposits
   for_each_norm_piece(
       numel(values), norm_piece_numel, [&](std::int64_t begin, std::int64_t piece_numel) {
         with_fake_element(options, [&]<class Element>(const Element& element) {

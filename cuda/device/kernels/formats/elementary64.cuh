@@ -1,6 +1,7 @@
 #pragma once
-// exp and log of R20 in fp64: the functions of common/step/portable_math64.hpp once more, operation for operation, as
-// device code can call them. Where they come from, and how far they are from exact, stands there.
+// exp and log of R20 in fp64: the functions of common/step/portable_math64.hpp repeated operation
+// by operation in a form that device code can call. That file documents their source and error
+// bounds.
 
 #include <cstdint>
 
@@ -21,7 +22,7 @@ ZP_HOST_DEVICE inline double two_to_the(int n) {
   return double_of(static_cast<std::uint64_t>(static_cast<std::int64_t>(n) + 1023) << 52U);
 }
 
-inline constexpr double ln2_upper = 0x1.62e42fefa3800p-1;  ///< 42 bits of ln 2; the next 53:
+inline constexpr double ln2_upper = 0x1.62e42fefa3800p-1;  ///< 42 bits of ln 2; then 53:
 inline constexpr double ln2_lower = 0x1.ef35793c76730p-45;
 
 /// exp(x) for every x.

@@ -1,5 +1,5 @@
 #pragma once
-// What fake quantization (R26) makes of one element.
+// Fake quantization (R26) of one element.
 
 #include "common/contracts/fake_quantize.hpp"
 #include "common/contracts/scale_recipe.hpp"
@@ -12,14 +12,14 @@ namespace zeroproof::cuda::device {
 inline constexpr std::uint32_t infinite_amax = 0x7F800000U;
 inline constexpr std::uint32_t smallest_amax_bits = 0x33800000U;  // 2^-24
 
-/// The bits of an amax, those of one NaN for every NaN.
+/// The bits of an amax; every NaN has the same bits.
 ZP_HOST_DEVICE inline std::uint32_t amax_with_one_nan(std::uint32_t bits) {
   return bits > infinite_amax ? 0x7FFFFFFFU : bits;
 }
 
-/// The integers of one number of bits.
+/// Integers of a given number of bits.
 struct Integers {
-  float top, low;  // both as magnitudes
+  float top, low;  // magnitudes of the largest and the smallest integer
 
   explicit Integers(const FakeQuantization& options)
       : top(static_cast<float>((1 << (options.bits - 1)) - 1)),
@@ -32,12 +32,12 @@ struct Integers {
     const float limit = sign != 0U ? low : top;
     if (magnitude >= bits_of(limit)) return float_of(bits_of(limit) | sign);
     const float rounded =
-        (float_of(magnitude) + 8388608.0F) - 8388608.0F;  // 2^23: no room for a fraction
+        (float_of(magnitude) + 8388608.0F) - 8388608.0F;  // 2^23 leaves no bits for a fraction
     return float_of(bits_of(rounded) | sign);
   }
 };
 
-/// There and back through the formats of 8 bits. amax: bits with one NaN.
+/// To an 8-bit format and back. amax: bits with one NaN.
 template <bool is_e4m3>
 ZP_HOST_DEVICE inline float fake_fp8_of(float top, std::uint32_t amax, float value) {
   const float scale = top / (amax <= smallest_amax_bits ? 1.0F : float_of(amax));
@@ -48,7 +48,7 @@ ZP_HOST_DEVICE inline float fake_fp8_of(float top, std::uint32_t amax, float val
   return widened * scale_inv;
 }
 
-/// There and back through integers. amax: bits with one NaN.
+/// To an integer and back. amax: bits with one NaN.
 ZP_HOST_DEVICE inline float fake_integer_of(const Integers& integers, std::uint32_t amax,
                                             float value) {
   if (amax <= smallest_amax_bits)
@@ -57,7 +57,8 @@ ZP_HOST_DEVICE inline float fake_integer_of(const Integers& integers, std::uint3
   return integers.code(value, scale) / scale;
 }
 
-/// Formats as types, so that a kernel knows the one it works in. Host only: the tops come from a table.
+/// Formats as types, so that each kernel is compiled for one format. Host only: the largest values
+/// come from a table.
 struct ToIntegers {
   Integers integers;
 
@@ -77,7 +78,7 @@ struct ToFp8 {
   }
 };
 
-/// body(element) with the element function of the options' format.
+/// Calls body(element) with the element function of the options' format.
 template <class Body>
 void with_fake_element(const FakeQuantization& options, const Body& body) {
   if (options.format == FakeFormat::integer) return body(ToIntegers(options));

@@ -17,7 +17,7 @@ using Count = std::uint64_t;
 #endif
 static_assert(sizeof(Count) == sizeof(std::uint64_t));
 
-/// Elements that follow each other in a thread often share a bin: they are told of once.
+/// Consecutive elements of a thread often share a bin: their count is added once.
 struct CountMagnitudes {
   static constexpr int pack_numel = 1;
   const float* values;  // [numel]
@@ -43,18 +43,18 @@ struct CountMagnitudes {
   ZP_DEVICE void pack(std::int64_t i) { one(i); }
 
   ZP_DEVICE void finish() {
-    if (seen != 0U) atomicAdd(count + place, Count{seen});  // a sum of integers has no order (R10)
+    if (seen != 0U) atomicAdd(count + place, Count{seen});  // no order in an integer sum (R10)
     seen = 0U;
   }
 };
 
-/// Bins that become one, in place: a single thread goes through them in their order, so that what it writes lies before
-/// what it has still to read. It happens once in a batch at most.
+/// Merges bins in place. A single thread processes them in order, so that each write precedes every
+/// later read position. Happens at most once per batch.
 struct JoinBins {
   static constexpr int pack_numel = 1;
   std::uint64_t* count;  // [bins]
   std::int64_t bins;
-  std::int64_t span;  // bins that become one
+  std::int64_t span;  // number of bins that are merged into one
 
   ZP_DEVICE void one(std::int64_t) const {
     for (std::int64_t k = 0; k < bins; ++k) {
@@ -101,7 +101,7 @@ void histogram_widen(const Exec&, int doublings, Span<std::uint64_t> count) {
   require_bins("histogram_widen", bins, 1.0F);
   ZP_CHECK(doublings >= 0, ErrorCode::invalid_argument,
            "histogram_widen: " + std::to_string(doublings) + " doublings",
-           "one bin does not become two", "pass 0 or more");
+           "a bin cannot be split", "pass 0 or more");
   if (doublings == 0) return;
   run_elementwise(JoinBins{count.data(), bins, std::int64_t{1} << std::min(doublings, 32)}, 1);
 }

@@ -7,7 +7,7 @@
 
 namespace zeroproof::cuda::device {
 
-/// Which block of a tensor the elements of a part of it are in.
+/// Block indices of the elements of a part of a tensor.
 struct PartBlocks {
   std::int64_t columns, block_rows, block_columns, across, first;
 
@@ -18,7 +18,7 @@ struct PartBlocks {
         across(grid.blocks_across()),
         first(first_element) {}
 
-  /// Of element i of the part.
+  /// Block of element i of the part.
   ZP_HOST_DEVICE std::int64_t of(std::int64_t i) const {
     const std::int64_t row = (first + i) / columns, column = (first + i) - row * columns;
     return row / block_rows * across + column / block_columns;

@@ -8,13 +8,13 @@ namespace zeroproof::cuda::device {
 
 inline constexpr std::uint32_t infinite_amax = 0x7F800000U;
 
-/// top / divisor, brought to the largest finite fp32.
+/// top / divisor, limited to the largest finite fp32.
 ZP_HOST_DEVICE inline std::uint32_t finite_quotient_bits(float top, float divisor) {
   const std::uint32_t bits = bits_of(top / divisor);
   return bits == infinite_amax ? 0x7F7FFFFFU : bits;
 }
 
-/// Recipes current and blockwise. top: of the format.
+/// Recipes current and blockwise. top: largest value of the format.
 struct CurrentScale {
   float top, epsilon;
   bool power_of_two;
@@ -39,7 +39,7 @@ struct Mxfp8Exponent {
     return amax > infinite_amax ? std::uint8_t{0xFFU} : e8m0_bits(float_of(amax) * factor);
   }
 
-  /// 2^(127 - code) is what e8m0 calls 254 - code.
+  /// 2^(127 - code) has the e8m0 code 254 - code.
   ZP_HOST_DEVICE static float scale_of(std::uint8_t code) {
     return float_of_e8m0(code == 0xFFU ? code : static_cast<std::uint8_t>(0xFEU - code));
   }
@@ -49,9 +49,9 @@ inline Mxfp8Exponent mxfp8_exponent(Fp8 format) {
   return {float_of(format == Fp8::e4m3 ? 0x3B124925U : 0x37924925U)};
 }
 
-/// Recipe delayed: the scale of a history's amax, `stays` if that makes none.
+/// Recipe delayed: the scale for the amax of a history; `stays` if the amax is 0 or not finite.
 struct DelayedScale {
-  float top;  ///< of the format, times 2^-margin
+  float top;  ///< largest value of the format, times 2^-margin
 
   ZP_HOST_DEVICE float operator()(std::uint32_t amax, float stays) const {
     if (amax == 0U || amax >= infinite_amax) return stays;
@@ -61,7 +61,7 @@ struct DelayedScale {
   }
 };
 
-/// The product is exact: a difference of exponents.
+/// The product is exact: only the exponent changes.
 inline DelayedScale delayed_scale(Fp8 format, int margin) {
   return {float_of(bits_of(largest_of(format)) - (static_cast<std::uint32_t>(margin) << 23))};
 }

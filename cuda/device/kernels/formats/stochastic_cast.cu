@@ -28,7 +28,7 @@ struct StochasticNarrow {
     target[i].bits = stochastic_bf16_bits(source[i], word);
   }
 
-  /// Eight elements meet two blocks of random words, or three if they do not start at a block.
+  /// Eight elements use two blocks of random words, or three if they do not start at a block.
   ZP_DEVICE void pack(std::int64_t i) const {
     const std::uint64_t index = first_index + static_cast<std::uint64_t>(i);
     const std::uint32_t skip = static_cast<std::uint32_t>(index % 4);

@@ -1,5 +1,5 @@
 #pragma once
-// R11, binned, for one element: integers only, until the sum is rounded once.
+// R11, binned, for one element: integers only until the single rounding of the sum.
 
 #include "cuda/device/kernels/base/host_device.cuh"
 
@@ -12,9 +12,9 @@ struct BinnedElement {
 };
 
 inline constexpr std::uint32_t binned_not_finite =
-    255;  ///< the top of a sum with an infinity or a NaN in it
+    255;  ///< top of a sum that contains an infinity or a NaN
 
-/// Sums of bins may be anything once top is 255; then they wrap.
+/// Bins of a sum are arbitrary once top is 255; they wrap then.
 ZP_HOST_DEVICE inline std::int32_t bin_sum(std::int32_t a, std::int32_t b) {
   return static_cast<std::int32_t>(static_cast<std::uint32_t>(a) + static_cast<std::uint32_t>(b));
 }
@@ -25,8 +25,9 @@ ZP_HOST_DEVICE inline BinnedElement binned_raised(const BinnedElement& sum, std:
   return {0, top == sum.top + 1U ? sum.hi : 0, top};
 }
 
-/// With one leaf more. Where top becomes 255 the bins become 0: their bits do not depend on the order of the leaves
-/// then, though they mean nothing. From then on every bin is far below top, and every leaf is dropped.
+/// Adds one micro-batch gradient. When top becomes 255 the bins become 0, so that their (then
+/// meaningless) bits do not depend on the order. From then on every bin of a gradient is far below
+/// top, and every gradient is dropped.
 ZP_HOST_DEVICE inline BinnedElement binned_deposited(const BinnedElement& sum, float leaf) {
   const std::uint32_t magnitude = bits_of(leaf) & 0x7FFFFFFFU;
   if (magnitude >= 0x7F800000U) return {0, 0, binned_not_finite};
@@ -34,10 +35,10 @@ ZP_HOST_DEVICE inline BinnedElement binned_deposited(const BinnedElement& sum, f
   const std::uint32_t exponent = magnitude >> 23;
   const std::uint32_t significand = (magnitude & 0x7FFFFFU) | (exponent > 0U ? 0x800000U : 0U);
   const std::uint32_t shift =
-      exponent > 1U ? exponent - 1U : 0U;  // the leaf is significand * 2^(shift - 149)
+      exponent > 1U ? exponent - 1U : 0U;  // the gradient is significand * 2^(shift - 149)
   const std::uint32_t bin = (shift + 23U) / 24U;
   const std::uint64_t wide = static_cast<std::uint64_t>(significand) << (shift % 24U);
-  // A shift by 0 leaves everything in its own bin; otherwise 24 bits lie in the bin below.
+  // A shift by 0 leaves all bits in their own bin; otherwise 24 bits go to the bin below.
   const auto upper = static_cast<std::int32_t>(shift % 24U == 0U ? wide : wide >> 24);
   const auto lower = static_cast<std::int32_t>(shift % 24U == 0U ? 0U : wide & 0xFFFFFFU);
   const bool negative = (bits_of(leaf) & sign_bit) != 0U;
@@ -54,7 +55,7 @@ ZP_HOST_DEVICE inline BinnedElement binned_deposited(const BinnedElement& sum, f
   return next;
 }
 
-/// The sum of two sums.
+/// Adds two sums.
 ZP_HOST_DEVICE inline BinnedElement binned_merged(const BinnedElement& a, const BinnedElement& b) {
   const std::uint32_t top = a.top > b.top ? a.top : b.top;
   if (top == binned_not_finite) return {0, 0, top};
@@ -63,8 +64,8 @@ ZP_HOST_DEVICE inline BinnedElement binned_merged(const BinnedElement& a, const 
   return {bin_sum(x.hi, y.hi), bin_sum(x.lo, y.lo), top};
 }
 
-/// The sum as fp32, rounded once: the factor is a power of two, and what it is multiplied with an integer from 1 on, so
-/// that the product is exact or infinite.
+/// The sum as fp32, rounded once: the factor is a power of two and multiplies an integer of at
+/// least 1, so that the product is exact or infinite.
 ZP_HOST_DEVICE inline float binned_finished(const BinnedElement& sum) {
   if (sum.top == binned_not_finite) return float_of(0x7FFFFFFFU);
   const std::int64_t value = sum.top > 0U ? static_cast<std::int64_t>(sum.hi) * 0x1000000 + sum.lo

@@ -8,11 +8,11 @@ namespace zeroproof::cuda::device {
 namespace {
 
 constexpr int quarter =
-    4;  // elements of hi, lo and values in 16 bytes; of top there are four times as many
+    4;  // elements of hi, lo and values in 16 bytes; 16 bytes hold four times as many of top
 
 /// The fields of sums.
 struct DeviceBins {
-  std::int32_t* hi;  // [numel], as all
+  std::int32_t* hi;  // [numel], as all below
   std::int32_t* lo;
   std::uint8_t* top;
 
@@ -24,7 +24,7 @@ struct DeviceBins {
   }
 };
 
-/// Four of them in registers.
+/// Four elements in registers.
 struct FourBins {
   Pack<std::int32_t> hi, lo;
 

@@ -12,7 +12,7 @@ namespace {
 
 struct Coefficient {
   double grad_norm;
-  double max_norm;  // 0: there is none
+  double max_norm;  // 0: no limit
 
   ZP_DEVICE float operator()() const { return clip_coef_of(grad_norm, max_norm); }
 };
@@ -38,7 +38,7 @@ struct ClipValue {
   float* grad;  // [numel]
   float clip_value;
 
-  // Comparisons, not a minimum and a maximum: those would replace a NaN (R4).
+  // Comparisons instead of minimum and maximum, which would replace a NaN (R4).
   ZP_DEVICE float clipped(float g) const {
     if (g > clip_value) return clip_value;
     return g < -clip_value ? -clip_value : g;
@@ -60,8 +60,8 @@ float clip_coef(double grad_norm, std::optional<double> max_norm) {
   const double limit = max_norm.value_or(0.0);
   ZP_CHECK(is_finite(limit) && limit >= 0.0, ErrorCode::invalid_argument,
            "max_norm is " + std::to_string(limit),
-           "the gradient would be scaled by a negative number, or by none",
-           "pass a finite number of at least 0, or nothing");
+           "the clip coefficient would be negative or NaN",
+           "pass a finite number of at least 0, or no limit");
   return on_device<float>(Coefficient{grad_norm, limit});
 }
 

@@ -8,7 +8,8 @@ namespace zeroproof::cuda::device {
 
 namespace {
 
-/// The largest magnitude as an integer: per thread, per block in shared memory, once per block in amax.
+/// Largest magnitude as an integer: reduced per thread, then per block in shared memory, then once
+/// per block into amax.
 struct RaiseMax {
   static constexpr int pack_numel = 4;
   const float* grad;  // [numel]

@@ -7,8 +7,8 @@ namespace zeroproof::cuda::device {
 
 namespace {
 
-/// One warp per chunk, lane l of the warp being lane l of R12: the 32 loads of a step are 128 bytes in a row,
-/// and any alignment will do. grad: [numel]; sums: [norm_num_sums].
+/// One warp per chunk; lane l of the warp is lane l of R12, so each step of the warp loads 128
+/// contiguous bytes at any alignment. grad: [numel]; sums: [norm_num_sums].
 ZP_KERNEL norm_kernel(const float* grad, std::int64_t numel, Sum* sums) {
   Sum* block_sums = start_block_sums();
   const int lane = static_cast<int>(threadIdx.x) % norm_num_lanes;
@@ -31,7 +31,7 @@ ZP_KERNEL norm_kernel(const float* grad, std::int64_t numel, Sum* sums) {
 void grad_norm_accumulate(const Exec&, Span<const float> grad, NormLimbs& limbs) {
   if (grad.empty()) return;
   const DeviceValue<NormSums> sums(
-      {});  // one launch: 2^32 chunks are 2^42 elements, more than fits into memory
+      {});  // one launch: 2^32 chunks are 2^42 elements, more than memory holds
   const std::int64_t num_chunks = (numel(grad) + norm_chunk_numel - 1) / norm_chunk_numel;
   launch(norm_kernel, grid_blocks(num_chunks * norm_num_lanes), block_threads, grad.data(),
          numel(grad), sums.get()->data());

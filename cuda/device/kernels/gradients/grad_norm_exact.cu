@@ -1,4 +1,4 @@
-// The forms `exact` and `one`: every element is a deposit of its own.
+// The forms `exact` and `one`: every element is deposited alone.
 
 #include "cuda/device/kernels/base/device_value.hpp"
 #include "cuda/device/kernels/base/elementwise.cuh"
@@ -14,7 +14,7 @@ template <NormTerm term>
 struct AddTerms {
   static constexpr int pack_numel = 4;
   const float* grad;  // [numel]
-  Sum* sums;          // [norm_num_sums], of the launch
+  Sum* sums;          // [norm_num_sums] of the launch
   Sum* block_sums = nullptr;
   TermDeposits<term> terms{};
 

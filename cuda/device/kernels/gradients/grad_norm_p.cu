@@ -1,5 +1,6 @@
-// The p-norm, of class bounded: pow() is the library's, and contracts. It is the only such operation and no
-// step uses it, so it has a file of its own, which the test of the generated code treats as an exception.
+// The p-norm, of class bounded: it uses the library's pow(), which contracts. It is the only such
+// operation and no step uses it, so it has its own file, which the test of the generated code
+// treats as an exception.
 
 #include <algorithm>
 #include <array>
@@ -17,9 +18,9 @@ namespace zeroproof::cuda::device {
 
 namespace {
 
-/// partials[b] = what block b has seen of sum (|x| / amax)^p. A thread adds its elements in order, a block
-/// its threads as a tree: no float atomics (R10), and the same bits every time. grad: [numel]; partials:
-/// [grid].
+/// partials[b] = the part of sum (|x| / amax)^p that block b adds. Each thread adds its elements in
+/// order and each block its threads as a tree: no float atomics (R10), and the same bits every
+/// time. grad: [numel]; partials: [grid].
 ZP_KERNEL power_sum_kernel(const float* grad, std::int64_t numel, double amax, double p,
                            double* partials) {
   ZP_SHARED_ARRAY(double, sums, block_threads);
@@ -39,10 +40,11 @@ ZP_KERNEL power_sum_kernel(const float* grad, std::int64_t numel, double amax, d
   if (threadIdx.x == 0) partials[blockIdx.x] = sums[0];
 }
 
-/// +0 of blocks that are not there.
+/// +0 for blocks beyond the grid.
 using Partials = std::array<double, 512>;
 
-/// Blocks by size alone: the result then does not depend on the device either.
+/// The number of blocks depends on the size alone, so the result does not depend on the device
+/// either.
 int num_blocks(std::int64_t numel) {
   constexpr std::int64_t elements_per_block = 16 * block_threads,
                          most = std::tuple_size_v<Partials>;

@@ -13,7 +13,7 @@ struct Unscale {
   float* unscaled_grad;
   unsigned* found_inf;  // one word for the whole launch
   float inv_scale;
-  unsigned found = 0;  // what this thread has seen
+  unsigned found = 0;  // flag of this thread
 
   ZP_DEVICE float product(float g) {
     const float unscaled = g * inv_scale;
@@ -31,7 +31,7 @@ struct Unscale {
   }
 
   ZP_DEVICE void finish() const {
-    if (found != 0U) atomicOr(found_inf, 1U);  // an OR of flags does not depend on its order (R14)
+    if (found != 0U) atomicOr(found_inf, 1U);  // an OR of flags is independent of order (R14)
   }
 };
 

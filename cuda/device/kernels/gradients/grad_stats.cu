@@ -21,7 +21,7 @@ namespace {
 
 constexpr std::int64_t part_numel = 1 << 16;
 
-/// Of one part; 32 bits hold its counts.
+/// Statistics of one part; its counts fit in 32 bits.
 struct PartStats {
   std::uint32_t amax;
   std::uint32_t num_nonfinite;
@@ -67,7 +67,7 @@ void reduce(void* scratch, std::size_t& scratch_bytes, const float* grad, const 
       "reducing segments");
 }
 
-/// At least 1 byte: without scratch memory the reduction is asked for its size.
+/// At least 1 byte: with a null scratch pointer the reduction only returns its size.
 std::int64_t reduce_scratch_bytes(std::int64_t num_parts) {
   std::size_t bytes = 0;
   reduce(nullptr, bytes, nullptr, nullptr, num_parts, nullptr, nullptr);
@@ -106,7 +106,7 @@ void enqueue_reduce(const float* grad, const GradSegment* parts, std::int64_t nu
 
 #endif
 
-/// What was found in a part, to its tensor.
+/// Merges the statistics of a part into those of its tensor.
 ZP_KERNEL add_parts_kernel(const GradSegment* parts, std::int64_t num_parts, const PartStats* found,
                            GradStats* stats) {
   const std::int64_t thread = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;

@@ -1,5 +1,6 @@
 #pragma once
-// The parts of R12 that need no other thread: the sum of one lane, and what a value adds to the limbs.
+// The parts of R12 that need no other thread: the sum of one lane, and the contribution of a value
+// to the limbs.
 
 #include "common/contracts/grad_norm.hpp"
 #include "cuda/device/kernels/base/host_device.cuh"
@@ -12,8 +13,8 @@ inline constexpr int norm_nan_count = norm_num_limbs;      ///< index of nan_cou
 inline constexpr int norm_inf_count = norm_num_limbs + 1;  ///< index of inf_count
 inline constexpr int norm_num_sums = norm_num_limbs + 2;
 
-/// Sum of squares of elements lane, lane + 32, ... of a chunk. chunk: [chunk_numel], 1 <= chunk_numel <=
-/// 1024; what is missing of 1024 counts +0.
+/// Sum of squares of elements lane, lane + 32, ... of a chunk. chunk: [chunk_numel], 1 <=
+/// chunk_numel <= 1024; missing elements count as +0.
 ZP_HOST_DEVICE inline double norm_lane_sum(const float* chunk, int chunk_numel, int lane) {
   double sum = 0.0;
   for (int s = 0; s < 32; ++s) {
@@ -25,15 +26,15 @@ ZP_HOST_DEVICE inline double norm_lane_sum(const float* chunk, int chunk_numel, 
   return sum;
 }
 
-/// Integers to be added to sums [first, first + 3) of the limbs followed by the two counts. A zero is not
-/// added: first + i may then lie past the end.
+/// Integers to add to sums [first, first + 3), where sums are the limbs followed by the two counts.
+/// Zeros are not added: first + i may then be past the end.
 struct NormDeposit {
   int first;
   std::uint64_t digits[3];
 };
 
-/// A value as 32-bit digits: a chunk value, or the square or the magnitude of one element (both are exact in
-/// fp64). It is never negative, never subnormal, at least 2^-298 and below 2^266.
+/// Splits a value into 32-bit digits: a chunk value, or the square or magnitude of one element
+/// (both exact in fp64). It is never negative, never subnormal, at least 2^-298 and below 2^266.
 ZP_HOST_DEVICE inline NormDeposit norm_deposit(double value) {
   const std::uint64_t bits = bits_of(value);  // only a NaN can have its sign bit set
   const std::uint64_t infinity = 0x7FF0000000000000ULL;
@@ -48,7 +49,8 @@ ZP_HOST_DEVICE inline NormDeposit norm_deposit(double value) {
   return {q / 32, {low & 0xFFFFFFFFULL, low >> 32, high}};
 }
 
-/// Moves carries up until every limb but the last is below 2^32. limbs: [norm_num_limbs], of any unsigned 64-bit type.
+/// Propagates carries until every limb but the last is below 2^32. limbs: [norm_num_limbs], of any
+/// unsigned 64-bit type.
 template <class Limb>
 ZP_HOST_DEVICE inline void carry_limbs(Limb* limbs) {
   for (int i = 0; i + 1 < norm_num_limbs; ++i) {

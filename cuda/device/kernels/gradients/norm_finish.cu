@@ -9,7 +9,7 @@ namespace zeroproof::cuda::device {
 
 namespace {
 
-/// Limbs and counts, as a kernel takes them.
+/// Limbs and counts as a kernel argument.
 struct Sums {
   std::uint64_t words[norm_num_sums];
 };

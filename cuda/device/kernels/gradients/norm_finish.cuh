@@ -1,5 +1,6 @@
 #pragma once
-// The end of R12: limbs, added up over all ranks, become a norm and a clip coefficient.
+// The end of R12: computes a norm and a clip coefficient from limbs that were summed over all
+// ranks.
 
 #include <cmath>
 
@@ -16,20 +17,20 @@ ZP_HOST_DEVICE inline double round_limbs(const std::uint64_t* limbs) {
   if (top < 0) return 0.0;
   int high = 63;
   while ((limbs[top] >> high) == 0) --high;
-  const int first = 32 * top + high;  // the number of the highest bit that is set
-  const int last = first - 52;        // of the lowest one that fp64 keeps; below 0: it keeps all
+  const int first = 32 * top + high;  // the highest bit that is set
+  const int last = first - 52;        // the lowest bit that fp64 keeps; below 0: it keeps all
 
-  // Bit n is bit n % 32 of limb n / 32, but for the last limb, which has up to 64.
+  // Bit n is bit n % 32 of limb n / 32, except for the last limb, which has up to 64 bits.
   std::uint64_t mantissa = 0;
   bool half = false, below = false;
   for (int i = 0; i <= top; ++i) {
     const int begin = 32 * i;
-    const int shift = begin - last;  // where bit 0 of this limb lies in the mantissa
+    const int shift = begin - last;  // position of bit 0 of this limb in the mantissa
     if (shift >= 0) {
       mantissa += limbs[i] << shift;
       continue;
     }
-    const int cut = -shift;  // so many of its bits are not kept
+    const int cut = -shift;  // number of its bits that are dropped
     if (cut > 64) {
       below = below || limbs[i] != 0;
       continue;
@@ -38,11 +39,12 @@ ZP_HOST_DEVICE inline double round_limbs(const std::uint64_t* limbs) {
     half = half || ((limbs[i] >> (cut - 1)) & 1ULL) != 0;
     below = below || (cut > 1 && (limbs[i] << (65 - cut)) != 0);
   }
-  if (half && (below || mantissa % 2 != 0)) mantissa += 1;  // 2^53 is a number of fp64 too
+  if (half && (below || mantissa % 2 != 0)) mantissa += 1;  // 2^53 is representable in fp64 too
   return static_cast<double>(mantissa) * power_of_two(last - 352);
 }
 
-/// The sum that limbs and counts stand for, normalised or not. sums: [norm_num_sums], of which the limbs are
+/// The sum that limbs and counts represent. sums: [norm_num_sums]; its limbs are normalised in
+/// place.
 /// normalised.
 ZP_HOST_DEVICE inline double sum_of_limbs(std::uint64_t* sums) {
   if (sums[norm_nan_count] > 0) return double_of(0x7FF8000000000000ULL);
@@ -62,7 +64,7 @@ ZP_HOST_DEVICE inline double norm_of_largest(std::uint32_t amax) {
                             : static_cast<double>(float_of(amax));
 }
 
-/// max_norm: 0 if there is none.
+/// max_norm: 0 for no limit.
 ZP_HOST_DEVICE inline float clip_coef_of(double norm, double max_norm) {
   if (max_norm == 0.0) return 1.0F;
   if (norm != norm) return static_cast<float>(norm);

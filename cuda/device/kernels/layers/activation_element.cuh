@@ -1,5 +1,6 @@
 #pragma once
-// Activations of one element; one rounding per statement (R2). What an operation does not use is not computed.
+// Activations of one element; one rounding per statement (R2). Values that an operation does not
+// use are not computed.
 
 #include "common/contracts/activations.hpp"
 #include "cuda/device/kernels/layers/elementary_element.cuh"
@@ -8,7 +9,7 @@ namespace zeroproof::cuda::device {
 
 enum class Gate { gelu, quick_gelu, silu };
 
-/// What a gate lets through, and its derivative.
+/// The value of a gate and its derivative.
 struct GateValues {
   float factor;
   float slope;
@@ -37,7 +38,7 @@ ZP_HOST_DEVICE inline GateValues gelu_values(float u) {
   return values;
 }
 
-/// u * sigmoid(a), a being u times a constant.
+/// u * sigmoid(a), where a is u times a constant.
 ZP_HOST_DEVICE inline GateValues sigmoid_values(float u, float a) {
   const float s = elementary_sigmoid_of(a);
   GateValues values;
@@ -61,13 +62,14 @@ ZP_HOST_DEVICE inline GateValues gate_values(float u) {
   }
 }
 
-/// Numbers of a gated activation; what a gate has no use for changes no bit (an offset of -0, a limit of infinity).
+/// Parameters of a gated activation; those that a gate does not use change no bit (an offset of -0,
+/// a limit of infinity).
 struct GatedSettings {
   float offset;
   float limit;
 };
 
-/// gate and linear as they come from memory and bias, and the weight of the row (1: none).
+/// gate and linear as loaded, with the bias added, and the weight of the row (1: none).
 struct GatedInputs {
   float gate;
   float linear;
@@ -86,7 +88,7 @@ ZP_HOST_DEVICE inline float gated_element(const GatedSettings& settings, const G
 struct GatedGradient {
   float gate;
   float linear;
-  float product;  ///< dy * f, a summand of the gradient of the weight
+  float product;  ///< dy * f, one term of the gradient of the weight
 };
 
 template <Gate gate>

@@ -48,7 +48,7 @@ void check_gelu(const char* op, std::int64_t columns, Span<const float> x, Span<
   host::require_numel_or_none(op, "bias", bias.size(), static_cast<std::size_t>(columns));
 }
 
-/// x where it is positive, +0 below, a NaN as it is (R4).
+/// x where it is positive, +0 below; a NaN is unchanged (R4).
 ZP_HOST_DEVICE inline float positive_part(float x) { return x <= 0.0F ? 0.0F : x; }
 
 struct SquaredRelu {

@@ -8,7 +8,7 @@ namespace zeroproof::cuda::device {
 
 namespace {
 
-/// What decides whether an element is dropped.
+/// Parameters that decide whether an element is dropped.
 struct DropoutWords {
   std::uint64_t seed;
   std::uint64_t first_index;
@@ -33,7 +33,8 @@ struct DropoutWords {
     return select_word(static_cast<std::uint32_t>(index % 4), r.w[0], r.w[1], r.w[2], r.w[3]);
   }
 
-  /// Those of elements i to i + 3, which meet one block of words, or two if they do not start at one.
+  /// Decisions for elements i to i + 3, which use one block of words, or two if they do not start
+  /// at one.
   ZP_DEVICE void four(std::int64_t i, std::uint32_t* words) const {
     const std::uint64_t index = first_index + static_cast<std::uint64_t>(i);
     const std::uint32_t skip = static_cast<std::uint32_t>(index % 4);

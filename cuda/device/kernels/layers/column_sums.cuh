@@ -1,6 +1,6 @@
 #pragma once
-// Sums over the rows of a matrix in the 8 blocks of R18: 32 neighbouring columns to a block of threads, and a warp to
-// each of the blocks of rows.
+// Sums over the rows of a matrix in the 8 blocks of R18: one block of threads for 32 adjacent
+// columns, one warp for each block of rows.
 
 #include "cuda/device/kernels/layers/row_threads.cuh"
 
@@ -36,7 +36,7 @@ void run_column_sums(const Term& term, std::int64_t rows, std::int64_t columns, 
          sums);
 }
 
-/// Elements of a matrix as they are.
+/// Elements of a matrix, unchanged.
 struct MatrixElement {
   const float* x;
   std::int64_t columns;

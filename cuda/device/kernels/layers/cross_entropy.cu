@@ -44,7 +44,7 @@ struct RowSums {
   ZP_DEVICE void row(const RowThread& thread) const {
     const float* const in = logits + thread.row * (part.end - part.begin);
     const float m = float_of_key(largest[thread.row]);
-    // Blocks of the whole vocabulary; a thread that has none of the part's adds nothing up.
+    // Blocks of the whole vocabulary; a thread whose block is outside the part adds nothing.
     const bool adds = thread.here && thread.lane < part.count;
     const std::int64_t begin = adds ? block_begin(thread.lane) : 0;
     const std::int64_t end = adds ? block_begin(thread.lane + 1) : 0;
@@ -52,14 +52,14 @@ struct RowSums {
         thread.sum(begin, end, part.count, [&](std::int64_t j) { return in[j] - m; });
     const float exps = thread.sum(begin, end, part.count,
                                   [&](std::int64_t j) { return elementary_exp_of(in[j] - m); });
-    if (!thread.here || thread.lane != 0) return;  // nobody waits below
+    if (!thread.here || thread.lane != 0) return;  // no barrier follows
     shifted_sum[thread.row] = shifted;
     exp_sum[thread.row] = exps;
     const std::int64_t target = targets[thread.row];
     std::uint32_t bits = 0;
     if (target >= part.begin && target < part.end) {
       bits = bits_of(in[target - part.begin] - m);
-      if ((bits & 0x7FFFFFFFU) > 0x7F800000U) bits = 0x7FFFFFFFU;  // one NaN (R9), whoever made it
+      if ((bits & 0x7FFFFFFFU) > 0x7F800000U) bits = 0x7FFFFFFFU;  // one NaN (R9)
     }
     target_bits[thread.row] = bits;
   }

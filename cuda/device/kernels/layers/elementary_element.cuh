@@ -12,7 +12,8 @@ constexpr double inverse_factorial(int k) {
   return 1.0 / factorial;
 }
 
-// Coefficients as constants one by one: device code may use those, but no array and no function of the host.
+// Coefficients as separate constants: device code may use those, but no host array and no host
+// function.
 
 /// 1 / (k + 1)!
 struct ExpSeries {
@@ -46,7 +47,7 @@ struct ErfLarge {
   static constexpr double at = elementary::erf_large[k];
 };
 
-/// at(k) + at(k + 1) x + ..., from the last coefficient down.
+/// at(k) + at(k + 1) x + ..., evaluated from the last coefficient down.
 template <class Series, int k = 0>
 ZP_HOST_DEVICE inline double series(double x) {
   constexpr double coefficient = Series::template at<k>;
@@ -74,18 +75,18 @@ ZP_HOST_DEVICE inline ReducedExp reduced_exp(double z) {
   const double low = n * elementary::ln2_low;
   const double r = rest - low;
   const double q = r * series<ExpSeries>(r);
-  // The last 12 bits of t are those of n; 1023 more of them are the exponent field of 2^n.
+  // The last 12 bits of t are those of n; adding 1023 gives the exponent field of 2^n.
   return {double_of((bits_of(t) << 52) + 0x3FF0000000000000ULL), q};
 }
 
 ZP_HOST_DEVICE inline float magnitude_of(float x) { return float_of(bits_of(x) & ~sign_bit); }
 
-/// magnitude, not negative (or NaN), with the sign of x.
+/// magnitude (not negative, or NaN) with the sign of x.
 ZP_HOST_DEVICE inline float signed_as(float x, float magnitude) {
   return float_of(bits_of(magnitude) | (bits_of(x) & sign_bit));
 }
 
-/// Comparisons that a NaN passes (R4).
+/// Comparisons that leave a NaN unchanged (R4).
 ZP_HOST_DEVICE inline float not_above(float limit, float x) { return x > limit ? limit : x; }
 ZP_HOST_DEVICE inline float not_below(float limit, float x) { return x < limit ? limit : x; }
 

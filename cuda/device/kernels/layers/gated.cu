@@ -33,7 +33,7 @@ struct GatedOperands {
     return in;
   }
 
-  /// Four columns, aligned: the sums with the bias.
+  /// Four aligned columns with the bias added.
   ZP_DEVICE Pack<float> biased(std::int64_t i, std::int64_t bias_at) const {
     Pack<float> values = load_pack(x + i);
     if (bias != nullptr) {

@@ -64,7 +64,7 @@ struct LayerNorm {
   }
 };
 
-/// u of one row of either norm; with rms nothing is subtracted.
+/// u of one row of either norm; rms subtracts nothing.
 template <bool has_mean>
 struct Normed {
   float mean;
@@ -90,7 +90,7 @@ struct NormBackward {
   const float* dy;
   const float* x;
   const float* gain;
-  const float* mean;  // rms: not looked at
+  const float* mean;  // not read by rms
   const float* deviation;
   float* dx;
   float width;

@@ -1,6 +1,6 @@
 #pragma once
-// The largest of some floats by integers alone (R4): keys are ordered like the numbers, -0 below +0, and every NaN has
-// the largest one.
+// The largest of several floats by integers alone (R4): keys are ordered like the numbers, -0 below
+// +0, and every NaN has the largest key.
 
 #include "cuda/device/kernels/base/host_device.cuh"
 
@@ -13,7 +13,7 @@ ZP_HOST_DEVICE inline std::uint32_t ordered_key(float value) {
   return (bits & sign_bit) != 0U ? ~bits : bits | sign_bit;
 }
 
-/// The number; a NaN for the largest key.
+/// The number of a key; NaN for the largest key.
 ZP_HOST_DEVICE inline float float_of_key(std::uint32_t key) {
   return float_of((key & sign_bit) != 0U ? key & ~sign_bit : ~key);
 }

@@ -1,8 +1,8 @@
 #pragma once
-// Element-wise operations that know the row and the column of an element. Where all rows begin at 16 bytes, threads
-// take four elements of a row at once, and otherwise one. An operation has
+// Element-wise operations that get the row and the column of an element. If all rows are 16-byte
+// aligned, threads process four elements of a row at once, otherwise one. An operation has
 //   at(row, column)    one element
-//   four(row, column)  four of one row, every operand 16-byte aligned: the same arithmetic (R17)
+//   four(row, column)  four elements of one row, every operand 16-byte aligned: same result (R17)
 
 #include "cuda/device/kernels/base/elementwise.cuh"
 
@@ -24,7 +24,7 @@ struct ByRows {
     operation.four(row, i - row * columns);
   }
 
-  /// A division in 32 bits is several times as fast.
+  /// A 32-bit division is several times as fast.
   ZP_DEVICE std::int64_t row_of(std::int64_t i) const {
     if (((i | columns) >> 32) == 0) {
       return static_cast<std::uint32_t>(i) / static_cast<std::uint32_t>(columns);
@@ -33,14 +33,14 @@ struct ByRows {
   }
 };
 
-/// Of a buffer that may be left out: null then.
+/// Pointer of an optional buffer; null if it is empty.
 template <class T>
 T* pointer_or_null(Span<T> buffer) {
   return buffer.empty() ? nullptr : buffer.data();
 }
 
-/// Runs the operation on numel > 0 elements, whole rows. operands: every pointer to rows, or to a row, that it reads or
-/// writes in four().
+/// Runs the operation on numel > 0 elements in whole rows. operands: every pointer to rows, or to a
+/// row, that four() reads or writes.
 template <class Operation, class... T>
 void run_by_rows(const Operation& operation, std::int64_t numel, std::int64_t columns,
                  const T*... operands) {

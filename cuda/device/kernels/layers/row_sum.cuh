@@ -1,6 +1,6 @@
 #pragma once
-// The sum of every row in the 8 blocks of R18, by one block of threads per row: a warp makes 32 neighbouring summands
-// of its block of the row, its first thread adds them in their order.
+// The sum of every row in the 8 blocks of R18, one block of threads per row: a warp computes 32
+// adjacent terms of its block of the row, and its first thread adds them in order.
 
 #include "cuda/device/runtime/launch.hpp"
 #include "cuda/device/runtime/runtime.hpp"

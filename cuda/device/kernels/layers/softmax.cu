@@ -8,7 +8,7 @@ namespace zeroproof::cuda::device {
 
 namespace {
 
-/// Scores of which row i of every [n, n] matrix sees columns 0 to i.
+/// Scores where row i of every [n, n] matrix has columns 0 to i.
 struct CausalScores {
   const float* x;
   float scale;
@@ -30,7 +30,7 @@ struct MaskedScores {
   ZP_DEVICE bool hidden(std::int64_t i) const { return mask[i] != 0; }
 };
 
-/// With one score more for each head, which takes its share.
+/// With one additional score per head, which takes a share of the sum.
 struct SinkScores {
   const float* x;
   const float* sink;
@@ -44,7 +44,7 @@ struct SinkScores {
   ZP_DEVICE float sink_of(std::int64_t row) const { return sink[row / positions % heads]; }
 };
 
-/// y holds the exponentials until their sum is known.
+/// y holds the exponentials until their sum is complete.
 template <class Scores>
 struct Softmax {
   static constexpr bool has_sink = requires(Scores scores) { scores.sink; };
@@ -68,7 +68,7 @@ struct Softmax {
     thread.elements([&](std::int64_t j) {
       out[j] = j < seen ? elementary_exp_of(scores.value(begin + j) - m) : 0.0F;
     });
-    __syncthreads();  // of the row, neighbours wrote the elements of a block
+    __syncthreads();  // other threads of the row wrote the elements of a block
     float s = thread.sum([&](std::int64_t j) { return out[j]; });
     if constexpr (has_sink) {
       const float k = elementary_exp_of(scores.sink_of(thread.row) - m);
@@ -81,7 +81,7 @@ struct Softmax {
   }
 };
 
-/// Masks of a gradient, by which some elements are +0.
+/// Masks of a gradient: masked elements are +0.
 struct CausalMask {
   ZP_DEVICE std::int64_t seen(std::int64_t row, std::int64_t n) const {
     return n == 0 ? 0 : row % n + 1;
@@ -98,7 +98,7 @@ struct GivenMask {
 
 struct SinkMask {
   const float* sink_share;  // [rows]
-  float* sink_grads;        // [rows]: what each adds to the gradient of its head's sink
+  float* sink_grads;        // [rows]: contribution of each row to the gradient of its head's sink
 
   ZP_DEVICE std::int64_t seen(std::int64_t, std::int64_t n) const { return n; }
   ZP_DEVICE bool hidden(std::int64_t) const { return false; }
@@ -136,7 +136,7 @@ struct SoftmaxBackward {
   }
 };
 
-/// A row is a head here, and its elements are the rows of the head, batch after batch.
+/// Here a row is a head, and its elements are the rows of the head, batch after batch.
 struct HeadSum {
   const float* sink_grads;
   float* d_sink;
@@ -150,7 +150,7 @@ struct HeadSum {
   }
 };
 
-/// Memory for one call: what follows in the stream may use it, and it goes when that is done.
+/// Memory of one call: later work of the stream may use it, and it is freed after that work.
 class RowFloats {
  public:
   explicit RowFloats(std::int64_t numel)

@@ -7,10 +7,10 @@ namespace zeroproof::cuda::device {
 
 namespace {
 
-constexpr int tile = 64;          // outputs and inputs of a block of threads
+constexpr int tile = 64;          // outputs and inputs per block of threads
 constexpr int depth = 16;         // tokens in shared memory at once
 constexpr int side = 16;          // threads along a side of the tile
-constexpr int own = tile / side;  // outputs, and inputs, of a thread
+constexpr int own = tile / side;  // outputs, and inputs, per thread
 static_assert(side * side == block_threads);
 
 ZP_DEVICE inline float widened(float value) { return value; }
@@ -30,7 +30,8 @@ ZP_DEVICE inline void load_tile(const T* from, std::int64_t first, int count, st
   }
 }
 
-/// The sums of one thread's weights, folded as the blocks come: what waits[level] holds is 2^level blocks.
+/// Sums of one thread's weights, folded as blocks complete: waits[level] holds the sum of 2^level
+/// blocks.
 struct WeightSums {
   float sums[own][own];
   float waits[3][own][own];
@@ -48,7 +49,7 @@ struct WeightSums {
     }
   }
 
-  /// Ends block b: it is folded with the blocks before it that are complete with it.
+  /// Ends block b: folds it with the preceding blocks that it completes.
   ZP_DEVICE void end(int b) {
     ZP_UNROLL
     for (int k = 0; k < own * own; ++k) {
@@ -91,7 +92,7 @@ ZP_KERNEL weight_grad_kernel(WeightShape shape, const T* dy, const T* x, float* 
       const std::int64_t end = shape.tokens * (b + 1) / 8;
       for (std::int64_t first = shape.tokens * b / 8; first < end; first += depth) {
         const int count = static_cast<int>(end - first < depth ? end - first : depth);
-        __syncthreads();  // what was there has been read
+        __syncthreads();  // the previous content has been read
         load_tile(dy, first, count, first_output, shape.outputs, grads);
         load_tile(x, first, count, first_input, shape.inputs, values);
         __syncthreads();

@@ -11,8 +11,8 @@ template <Decay decay, bool amsgrad>
 struct Update {
   static constexpr int pack_numel = 4;
   StepScalars scalars;
-  std::uint32_t sign_mask;  // the sign bit, to ascend
-  const float* grad;        // [numel], like the three below
+  std::uint32_t sign_mask;  // the sign bit for maximize
+  const float* grad;        // [numel], as the three below
   float* master;
   float* exp_avg;
   float* exp_avg_sq;
@@ -53,7 +53,7 @@ struct Update {
   }
 };
 
-/// The five operands of one call.
+/// The operands of one call.
 struct Operands {
   Span<const float> grad;
   Span<float> master, exp_avg, exp_avg_sq, max_exp_avg_sq;

@@ -16,8 +16,8 @@ struct AdamState {
   float max_exp_avg_sq;  ///< with amsgrad only
 };
 
-/// The update lines of R6 for one element; one rounding per statement (R2). The sign of grad is already that
-/// of a descent. has_decay is the same for all elements; its product is the only one that may be left out.
+/// The update lines of R6 for one element; one rounding per statement (R2). grad already has the
+/// sign of a descent. has_decay is the same for all elements; only its product may be skipped.
 template <Decay decay, bool amsgrad>
 ZP_HOST_DEVICE inline AdamState adam_element(const StepScalars& scalars, float grad,
                                              const AdamState& old) {
@@ -39,7 +39,7 @@ ZP_HOST_DEVICE inline AdamState adam_element(const StepScalars& scalars, float g
   float x = next.exp_avg_sq;
   if (amsgrad) {
     x = old.max_exp_avg_sq >= x ? old.max_exp_avg_sq
-                                : x;  // R4: a library maximum treats NaN its own way
+                                : x;  // R4: library maxima differ in their treatment of NaN
     next.max_exp_avg_sq = x;
   }
   const float s = sqrtf(x);

@@ -10,8 +10,8 @@ namespace {
 struct Update {
   static constexpr int pack_numel = 4;
   StepScalars scalars;
-  std::uint32_t sign_mask;  // the sign bit, to ascend
-  const float* grad;        // [numel], like the two below
+  std::uint32_t sign_mask;  // the sign bit for maximize
+  const float* grad;        // [numel], as the two below
   float* master;
   float* exp_avg;
 

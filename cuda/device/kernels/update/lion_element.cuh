@@ -10,14 +10,15 @@ struct LionState {
   float exp_avg;
 };
 
-/// The update lines of R6 for one element; one rounding per statement (R2). The sign of grad is already that of a
-/// descent. has_decay is the same for all elements.
+/// The update lines of R6 for one element; one rounding per statement (R2). grad already has the
+/// sign of a descent. has_decay is the same for all elements.
 ZP_HOST_DEVICE inline LionState lion_element(const StepScalars& scalars, float g,
                                              const LionState& old) {
   const float a1 = scalars.beta1 * old.exp_avg;
   const float a2 = scalars.one_minus_beta1 * g;
   const float c = a1 + a2;
-  // R4: written out, so that a zero keeps its sign and a NaN, which no comparison holds for, passes through.
+  // R4: written out, so that a zero keeps its sign and a NaN, for which no comparison holds, passes
+  // through.
   const float e = c > 0.0F ? 1.0F : (c < 0.0F ? -1.0F : c);
   const float a = scalars.lr * e;
   float u = a;

@@ -6,7 +6,7 @@
 
 namespace zeroproof::cuda::device {
 
-/// The state after a step, for a configuration and a state that are legal.
+/// The state after a step. config and state are valid.
 ZP_HOST_DEVICE inline LossScalerState loss_scaler_after(const LossScalerConfig& config,
                                                         LossScalerState state, bool found_inf) {
   if (config.kind != LossScalerKind::dynamic) return state;
@@ -14,7 +14,7 @@ ZP_HOST_DEVICE inline LossScalerState loss_scaler_after(const LossScalerConfig& 
     state.growth_tracker = 0;
     if (state.hysteresis_left > 0) state.hysteresis_left -= 1;
     if (state.hysteresis_left == 0) {
-      // Far from its limits the scale could leave the integers otherwise.
+      // In 64 bits: with distant limits, the 32-bit difference could overflow.
       const std::int64_t lower = std::int64_t{state.log2_scale} - config.log2_backoff;
       state.log2_scale =
           lower > config.log2_min ? static_cast<std::int32_t>(lower) : config.log2_min;

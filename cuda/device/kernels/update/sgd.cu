@@ -12,9 +12,9 @@ struct Update {
   static constexpr int pack_numel = 4;
   static constexpr bool has_buffer = form != SgdForm::plain;
   StepScalars scalars;
-  std::uint32_t sign_mask;  // the sign bit, to ascend
-  bool reads_buffer;        // not in the first step with momentum
-  const float* grad;        // [numel], like the one below
+  std::uint32_t sign_mask;  // the sign bit for maximize
+  bool reads_buffer;        // false in the first step with momentum
+  const float* grad;        // [numel], as the one below
   float* master;
   float* buffer;  // [numel], or null in the plain form
 
@@ -69,8 +69,8 @@ void sgd_update(const Exec&, const SgdOptions& options, const StepScalars& scala
   require_same_numel("grad", grad, "master", master);
   require_numel_if(options.momentum, "momentum", "grad", grad, "momentum_buffer", momentum_buffer);
   ZP_CHECK(options.momentum || !options.nesterov, ErrorCode::invalid_argument,
-           "nesterov is set without momentum", "it looks ahead along a buffer that is not there",
-           "set momentum as well, or leave nesterov out");
+           "nesterov is set without momentum", "it uses the momentum buffer",
+           "set momentum too, or omit nesterov");
   if (grad.empty()) return;
   if (options.nesterov) {
     run<SgdForm::nesterov>(options.maximize, scalars, grad, master, momentum_buffer);

@@ -5,8 +5,8 @@
 
 namespace zeroproof::cuda::device {
 
-/// What the step is made of: the gradient, the momentum buffer, gradient plus momentum times buffer, or the
-/// moving average.
+/// The value that the step multiplies by lr: the gradient, the momentum buffer, gradient plus
+/// momentum times buffer, or the moving average.
 enum class SgdForm { plain, momentum, nesterov, ema };
 
 struct SgdState {
@@ -14,8 +14,8 @@ struct SgdState {
   float buffer;  ///< momentum_buffer, or exp_avg; not used by the plain form
 };
 
-/// The update lines of R6 for one element; one rounding per statement (R2). The sign of grad is already that
-/// of a descent. has_decay and is_first are the same for all elements.
+/// The update lines of R6 for one element; one rounding per statement (R2). grad already has the
+/// sign of a descent. has_decay and is_first are the same for all elements.
 template <SgdForm form>
 ZP_HOST_DEVICE inline SgdState sgd_element(const StepScalars& scalars, float grad,
                                            const SgdState& old) {

@@ -38,7 +38,7 @@ StepScalars step_scalars(const OptimizerHyper& hyper, std::int64_t t, int log2_l
       ErrorCode::invalid_argument,
       "step " + std::to_string(t) + " with loss scale 2^" + std::to_string(log2_loss_scale) +
           " and divisor " + std::to_string(divisor) + " leaves the ranges of R5",
-      "the reciprocal of loss scale * divisor must be a normal fp32 number, and steps count from 1",
+      "the reciprocal of loss scale * divisor must be a normal fp32 number, and steps start at 1",
       "keep loss scale * divisor between 2^-126 and 2^126");
   return on_device<StepScalars>(Scalars{scalar_settings(hyper), t, log2_loss_scale, divisor});
 }

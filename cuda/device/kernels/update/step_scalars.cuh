@@ -1,6 +1,7 @@
 #pragma once
-// The step scalars of R5, written so that a kernel can compute them itself: with tensors that count their own steps the
-// host does not know every t. Plain fp64 operators only; that none of them is fused is up to the flags (R2).
+// The step scalars of R5 in a form that kernels can compute: with tensors that count their own
+// steps, the host does not have every t. Plain fp64 operators only; the compiler flags (R2) prevent
+// contraction.
 
 #include <cmath>
 #include <cstdint>
@@ -10,7 +11,7 @@
 
 namespace zeroproof::cuda::device {
 
-/// What R5 takes from a param group, without the types of the host that device code cannot use.
+/// The settings of a param group that R5 uses, without host types that device code cannot use.
 struct ScalarSettings {
   double lr;
   double weight_decay;
@@ -24,7 +25,8 @@ struct ScalarSettings {
       decoupled_decay;  ///< 1: the decay coefficient of the rule is lr * weight_decay, else weight_decay
 };
 
-/// Host only: the table of rules can throw, so the one fact R5 needs from it is looked up before a kernel starts.
+/// Host only: the table of rules can throw, so the one fact that R5 needs from it is read before a
+/// kernel starts.
 inline ScalarSettings scalar_settings(const OptimizerHyper& hyper) {
   ScalarSettings settings{};
   settings.lr = hyper.lr;
@@ -39,12 +41,13 @@ inline ScalarSettings scalar_settings(const OptimizerHyper& hyper) {
   return settings;
 }
 
-/// 2^k for -1022 <= k <= 1023, from bits: exact by construction, whatever a math library would do.
+/// 2^k for -1022 <= k <= 1023, built from bits: exact, independent of any math library.
 ZP_HOST_DEVICE inline double power_of_two(int k) {
   return double_of(static_cast<std::uint64_t>(k + 1023) << 52U);
 }
 
-/// pow(b, t) of R5 for t >= 1: the order of the roundings is part of the contract, so no library pow may stand here.
+/// pow(b, t) of R5 for t >= 1: the contract fixes the order of the roundings, so no library pow is
+/// used.
 ZP_HOST_DEVICE inline double power_by_squaring(double b, std::int64_t t) {
   double r = 1.0;
   while (true) {
@@ -55,8 +58,9 @@ ZP_HOST_DEVICE inline double power_by_squaring(double b, std::int64_t t) {
   }
 }
 
-/// The ranges of R5 that change from step to step: t, divisor, S * divisor. Decided in integers, because S itself need
-/// not be representable: every int and int64 argument gets the right answer.
+/// The ranges of R5 that change from step to step: t, divisor, S * divisor. Computed in integers,
+/// because S itself may not be representable: the result is correct for every int and int64
+/// argument.
 ZP_HOST_DEVICE inline bool step_in_range(std::int64_t t, int log2_loss_scale,
                                          std::int64_t divisor) {
   if (t < 1 || divisor < 1 || divisor >= (std::int64_t{1} << 53)) return false;
@@ -68,13 +72,15 @@ ZP_HOST_DEVICE inline bool step_in_range(std::int64_t t, int log2_loss_scale,
   return exponent >= -126 && (exponent < 126 || (exponent == 126 && is_power_of_two));
 }
 
-/// For a step in range: S is then between 2^-178 and 2^126, so S * divisor is exact and the division alone rounds.
+/// For a step in range: S is between 2^-178 and 2^126, so S * divisor is exact and only the
+/// division rounds.
 ZP_HOST_DEVICE inline float inv_scale_of(int log2_loss_scale, std::int64_t divisor) {
   const double scale = power_of_two(log2_loss_scale) * static_cast<double>(divisor);
   return static_cast<float>(1.0 / scale);
 }
 
-/// All of R5, for a step in range and settings in theirs: nothing is checked here, a kernel could not report it.
+/// All of R5 for a step and settings in range: not checked here, because a kernel could not report
+/// an error.
 ZP_HOST_DEVICE inline StepScalars step_scalars_of(const ScalarSettings& settings, std::int64_t t,
                                                   int log2_loss_scale, std::int64_t divisor) {
   const double beta1 = static_cast<double>(settings.beta1);
@@ -89,7 +95,7 @@ ZP_HOST_DEVICE inline StepScalars step_scalars_of(const ScalarSettings& settings
     step_size = settings.lr / bias_correction1;
   }
 
-  // Judged in fp64: a coefficient that only fp32 rounds to 0 still has its term evaluated.
+  // Compared in fp64: the term of a coefficient that only fp32 rounds to 0 is still evaluated.
   const double lr_weight_decay = settings.lr * settings.weight_decay;
   const double decay = settings.decoupled_decay != 0 ? lr_weight_decay : settings.weight_decay;
 
