@@ -62,15 +62,15 @@ void Staging::to_host(void* host, const void* device, std::int64_t num_bytes) {
   in_stretches(num_bytes,
                [&](Half& half, std::byte* pinned, std::int64_t begin, std::int64_t length) {
                  enqueue_to_host(pinned, static_cast<const std::byte*>(device) + begin, length);
-                 half.asked.push_back({static_cast<std::byte*>(host) + begin, pinned, length});
+                 half.targets.push_back({static_cast<std::byte*>(host) + begin, pinned, length});
                });
 }
 
 void Staging::empty(Half& half) {
   if (half.taken > 0) wait_for_event(half.used);
-  for (const Part& part : half.asked)
+  for (const Part& part : half.targets)
     std::memcpy(part.host, part.pinned, static_cast<std::size_t>(part.num_bytes));
-  half.asked.clear();
+  half.targets.clear();
   half.taken = 0;
 }
 
@@ -82,7 +82,7 @@ void Staging::arrived() {
 }
 
 void Staging::forget() {
-  for (Half& half : halves_) half.asked.clear();
+  for (Half& half : halves_) half.targets.clear();
 }
 
 void stage_to_device(void* device, const void* host, std::int64_t num_bytes) {

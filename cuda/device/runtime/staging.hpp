@@ -40,7 +40,7 @@ class Staging {
   struct Half {
     std::int64_t taken = 0;
     Event used;               ///< recorded after the last copy from or to it
-    std::vector<Part> asked;  ///< targets requested by to_host()
+    std::vector<Part> targets;  ///< requested by to_host()
   };
 
   /// Calls copy(half, pinned memory, offset in the whole, bytes) for ranges that fit.

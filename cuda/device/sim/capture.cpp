@@ -26,8 +26,8 @@ void Capture::push(int branch, QueuedWork work) {
   Step step{std::move(work.run), -1, 0, nullptr};
   if (work.until.queue) {
     ZP_CHECK(work.until.capture.get() == this, ErrorCode::internal,
-             "a stream of a graph waits for an event that is not in it",
-             "a graph that is launched again would wait for something of the past",
+             "a captured stream waits for an event outside its graph",
+             "a repeated launch would wait for past work",
              "record the event inside the capture, or wait before it");
     step.branch = branch_of(work.until.queue.get());
     step.position = work.until.position;
@@ -35,8 +35,8 @@ void Capture::push(int branch, QueuedWork work) {
   steps_[index(branch)].push_back(std::move(step));
 }
 
-void Capture::push_at_launch(int branch, Give give) {
-  steps_[index(branch)].push_back({nullptr, -1, 0, std::move(give)});
+void Capture::push_at_launch(int branch, Enqueue enqueue) {
+  steps_[index(branch)].push_back({nullptr, -1, 0, std::move(enqueue)});
 }
 
 void Capture::join(const std::shared_ptr<WorkQueue>& queue) {
@@ -52,8 +52,8 @@ void Capture::end() {
 }
 
 bool Capture::joined() const {
-  std::vector<std::int64_t> seen(steps_.size(), 0);  // [branches] how far the first one has waited
-  seen[0] = given(0);
+  std::vector<std::int64_t> seen(steps_.size(), 0);  // [branches] waits of the first branch
+  seen[0] = end_position(0);
   for (bool more = true; more;) {
     more = false;
     for (std::size_t b = 0; b < steps_.size(); ++b) {
@@ -66,7 +66,7 @@ bool Capture::joined() const {
     }
   }
   for (std::size_t b = 0; b < steps_.size(); ++b) {
-    if (seen[b] < given(static_cast<int>(b))) return false;
+    if (seen[b] < end_position(static_cast<int>(b))) return false;
   }
   return true;
 }
@@ -77,15 +77,15 @@ void Capture::launch(const std::shared_ptr<WorkQueue>& first) const {
   std::vector<std::int64_t> begins(queues.size(), 0);
   {
     const std::lock_guard lock(device_mutex());
-    begins[0] = first->given();
+    begins[0] = first->end_position();
   }
   for (std::size_t b = 0; b < steps_.size(); ++b) {
     for (const Step& step : steps_[b]) {
-      if (step.give) {
-        step.give(queues[b]);
+      if (step.enqueue) {
+        step.enqueue(queues[b]);
         continue;
       }
-      Mark until;  // a place in the same branch is in order anyway, and a queue must not own itself
+      Mark until;  // the same branch is ordered anyway, and a queue must not own itself
       if (step.branch >= 0 && index(step.branch) != b)
         until = {queues[index(step.branch)], begins[index(step.branch)] + step.position, nullptr};
       const std::lock_guard lock(device_mutex());

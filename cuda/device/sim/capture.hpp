@@ -8,38 +8,39 @@
 
 namespace zeroproof::cuda::sim {
 
-/// What streams are given while a graph is captured: a branch for every stream that takes part. A wait in a branch is
-/// for a place in another one.
+/// The captured work of a graph: one branch per stream that takes part. A wait in a branch is for a
+/// position in another one.
 class Capture {
  public:
-  /// Gives a queue exactly one piece of work. Called without device_mutex().
-  using Give = std::function<void(const std::shared_ptr<WorkQueue>& queue)>;
+  /// Passes exactly one piece of work to a queue. Called without device_mutex().
+  using Enqueue = std::function<void(const std::shared_ptr<WorkQueue>& queue)>;
 
   struct Step {
     std::function<void()> run;
     int branch = -1;  ///< to wait for; -1: none
     std::int64_t position = 0;
-    Give give;  ///< in place of all that; may be empty
+    Enqueue enqueue;  ///< replaces all other members; may be empty
   };
 
-  /// Branch 0 is the first stream's.
+  /// Branch 0 belongs to the first stream.
   static std::shared_ptr<Capture> begin(const std::shared_ptr<WorkQueue>& first);
 
   void push(int branch, QueuedWork work);
-  /// Work that is another one in every launch: it meets that of other streams, which launch for themselves.
-  void push_at_launch(int branch, Give give);
-  std::int64_t given(int branch) const {
+  /// Work that differs in every launch: it interacts with that of other streams, which launch their
+  /// own graphs.
+  void push_at_launch(int branch, Enqueue enqueue);
+  std::int64_t end_position(int branch) const {
     return static_cast<std::int64_t>(steps_[index(branch)].size());
   }
-  /// A stream that waits for something in here takes part from then on.
+  /// A stream that waits for a mark in this capture takes part from then on.
   void join(const std::shared_ptr<WorkQueue>& queue);
-  /// Streams go on as before.
+  /// Ends the capture: the streams enqueue as before.
   void end();
-  /// Whether the first branch waits for all others, to their ends.
+  /// Whether the first branch waits for the ends of all others.
   bool joined() const;
   bool ended() const { return ended_; }
 
-  /// Gives all of it to a queue and to new ones beside it, one for every other branch.
+  /// Enqueues all work on a queue and on new ones, one for every other branch.
   void launch(const std::shared_ptr<WorkQueue>& first) const;
 
  private:

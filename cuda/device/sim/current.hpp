@@ -1,5 +1,5 @@
 #pragma once
-// Simulated streams from inside.
+// Internals of simulated streams.
 
 #include <functional>
 #include <memory>
@@ -9,13 +9,13 @@
 
 namespace zeroproof::cuda::sim {
 
-/// Of the current stream of this thread.
+/// Queue of this thread's current stream.
 const std::shared_ptr<WorkQueue>& current_queue();
 
-/// What choose_device() gave this thread last; 0, as on a real machine, if it was not asked.
+/// Device of this thread's last choose_device(); 0 without one, as on a real machine.
 int chosen_device();
 
-/// A queue that the device sees beside those of streams.
+/// Adds a queue to those that the device executes, besides the queues of streams.
 std::shared_ptr<WorkQueue> branch_queue();
 
 }  // namespace zeroproof::cuda::sim

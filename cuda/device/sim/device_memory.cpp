@@ -15,15 +15,16 @@ namespace zeroproof::cuda::sim {
 namespace {
 
 constexpr std::size_t capacity = std::size_t{16}
-                                 << 30;  // addresses; pages come when they are written
-// Rights change page by page, tens of thousands of times in a run: most of its time, if pages are small.
+                                 << 30;  // address range; pages are allocated at the first write
+// Access rights change page by page, tens of thousands of times in a run: small pages would take
+// most of its time.
 constexpr std::size_t huge_page = std::size_t{2} << 20;
 constexpr std::size_t alignment = 256;
 constexpr std::size_t guard_bytes =
     256;  // in front, so that data stays aligned; behind, up to the next block
 constexpr unsigned char guard = 0xA7;
 constexpr unsigned char given_back = 0xFF;
-constexpr std::size_t most_checked = 256;  // allocations at a time
+constexpr std::size_t most_checked = 256;  // allocations per call
 
 std::size_t rounded(std::size_t size, std::size_t unit = alignment) {
   return (size + unit - 1) / unit * unit;
@@ -40,7 +41,7 @@ bool holds_only(unsigned char byte, const unsigned char* begin, std::size_t size
 void require_intact(bool intact) {
   ZP_CHECK(intact, ErrorCode::internal,
            "a kernel wrote outside its buffers" + device::in_named_step(),
-           "on a device that changes somebody else's memory", "correct the kernel's bounds");
+           "on a device that overwrites other memory", "correct the kernel's bounds");
 }
 
 }  // namespace
@@ -52,7 +53,7 @@ ScarceMemory& scarce_memory() {
 
 DeviceMemory& DeviceMemory::instance() {
   static DeviceMemory* const memory =
-      new DeviceMemory;  // threads may still release when statics are gone
+      new DeviceMemory;  // threads may still release memory after statics are destroyed
   return *memory;
 }
 
@@ -60,17 +61,17 @@ DeviceMemory::DeviceMemory() {
   void* base = ::mmap(nullptr, capacity + huge_page, PROT_NONE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   ZP_CHECK(base != MAP_FAILED, ErrorCode::unavailable, "the simulated device has no memory",
-           "this system gives no range of 16 GiB of addresses",
-           "raise the limit of address space (ulimit -v)");
+           "the system refused an address range of 16 GiB",
+           "raise the address space limit (ulimit -v)");
   const auto address = reinterpret_cast<std::uintptr_t>(base);
   base_ = static_cast<unsigned char*>(base) + (rounded(address, huge_page) - address);
-  ::madvise(base_, capacity, MADV_HUGEPAGE);  // a system without huge pages is only slower
+  ::madvise(base_, capacity, MADV_HUGEPAGE);  // without huge pages the system is only slower
 }
 
 void DeviceMemory::protect(int rights) const {
   if (used_ == 0) return;
   ZP_CHECK(::mprotect(base_, rounded(used_, huge_page), rights) == 0, ErrorCode::internal,
-           "the simulated device could not open or close its memory", "the system refused mprotect",
+           "the simulated device cannot change access to its memory", "the system refused mprotect",
            "report it");
 }
 
@@ -145,10 +146,10 @@ void DeviceMemory::start(unsigned char* data) {
   std::memset(data, 0xFF, block.num_bytes);
   block.started = true;
   ZP_CHECK(untouched, ErrorCode::internal,
-           "somebody wrote into memory that was given back, or is to be allocated" +
+           "write to unallocated or freed device memory" +
                device::in_named_step(),
-           "on a device it is somebody else's then",
-           "let the release wait for whoever writes, and whoever writes for the allocation");
+           "on a device it may belong to another allocation",
+           "order the write after the allocation and before the release");
 }
 
 void DeviceMemory::release(unsigned char* data) {

@@ -7,37 +7,39 @@
 
 namespace zeroproof::cuda::sim {
 
-/// A machine with less of it than the simulation could give. All calls hold device_mutex().
+/// Limits below the memory of the simulation, for tests. All calls hold device_mutex().
 struct ScarceMemory {
   static constexpr std::int64_t plenty = std::numeric_limits<std::int64_t>::max();
   std::int64_t device_bytes = plenty;        ///< in use at a time
-  std::int64_t pinned_allocations = plenty;  ///< until one is refused
+  std::int64_t pinned_allocations = plenty;  ///< number of allocations that succeed
 };
 ScarceMemory& scarce_memory();
 
-/// The memory of the simulated device: one range of addresses that the host cannot touch. Only while the device works
-/// (DeviceWorks) are its pages there. All calls hold device_mutex().
+/// The memory of the simulated device: one range of addresses that the host cannot access. Its
+/// pages are accessible only while the device works (DeviceWorks). All calls hold device_mutex().
 class DeviceMemory {
  public:
   static DeviceMemory& instance();
 
-  /// Between guards that belong to somebody else. Nothing is written yet: start() does that when the device comes to
-  /// the allocation. Errors: unavailable if there is not so much.
+  /// Reserves memory between guard bytes. Writes nothing: start() does when the device executes the
+  /// allocation. Errors: unavailable if there is too little.
   unsigned char* reserve(std::int64_t num_bytes);
-  /// Guards, and 0xFF bytes (NaN as floats) in between. The device works. Errors: internal if somebody wrote there
-  /// since it was released, or before it was there.
+  /// Fills the guards, and the block between them with 0xFF bytes (NaN as floats). The device
+  /// works. Errors: internal if the memory was written after its release or before its allocation.
   void start(unsigned char* data);
-  /// The device works. Errors: internal if its guards were written over and nobody was told; it is released then too.
+  /// The device works. Errors: internal if its guards were overwritten and this was not yet
+  /// reported; the memory is released then too.
   void release(unsigned char* data);
 
-  /// Whether an address is one of a byte that is reserved.
+  /// Whether an address belongs to a reserved byte.
   bool has(const void* data) const;
 
-  /// Of what has been reserved and not yet released, as asked for.
+  /// Requested bytes that are reserved and not yet released.
   std::int64_t bytes_in_use() const;
 
-  /// Looks at some hundred allocations, each time at the next ones: with thousands of them, at all would take longer
-  /// than the work. Errors: internal if a guard was written over. The device works.
+  /// Checks some hundred allocations, the next ones in each call: with thousands of them, checking
+  /// all would take longer than the work. Errors: internal if a guard was overwritten. The device
+  /// works.
   void check_guards();
 
   void open();
@@ -45,11 +47,11 @@ class DeviceMemory {
 
  private:
   struct Block {
-    std::size_t num_bytes;  ///< as asked for
+    std::size_t num_bytes;  ///< requested size
     std::size_t size;       ///< with guards
-    bool fresh;             ///< nobody had it before
+    bool fresh;             ///< never used before
     bool started;
-    bool reported;  ///< that its guards were written over
+    bool reported;  ///< a guard error was reported
   };
 
   DeviceMemory();
@@ -58,14 +60,14 @@ class DeviceMemory {
   std::size_t find_free(std::size_t size, bool& fresh);
 
   unsigned char* base_;
-  std::size_t used_ = 0;                     // bytes from base_ that were ever given out
-  std::map<std::size_t, std::size_t> free_;  // by offset: size, no two neighbours
+  std::size_t used_ = 0;                     // bytes from base_ that were ever in use
+  std::map<std::size_t, std::size_t> free_;  // by offset: size; no two are adjacent
   std::map<unsigned char*, Block> blocks_;   // by data
-  unsigned char* checked_ = nullptr;         // the last one that check_guards() looked at
+  unsigned char* checked_ = nullptr;         // the last block that check_guards() checked
   int open_ = 0;
 };
 
-/// The device works as long as this lives.
+/// The device works while this object exists.
 class DeviceWorks {
  public:
   DeviceWorks() { DeviceMemory::instance().open(); }

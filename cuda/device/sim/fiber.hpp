@@ -1,6 +1,6 @@
 #pragma once
-// A stack of its own for a function that stops in the middle: POSIX contexts and jumps, and what AddressSanitizer must
-// be told.
+// A separate stack for a function that is suspended in the middle: POSIX contexts and jumps, with
+// the annotations that AddressSanitizer needs.
 
 #include <ucontext.h>
 
@@ -25,8 +25,8 @@
 
 namespace zeroproof::cuda::sim {
 
-/// Runs a function that never returns, between resume() of the owner and yield() of the function. The owner
-/// is one and the same operating-system thread.
+/// Runs a function that never returns, between resume() of the owner and yield() of the function.
+/// The owner is always the same operating-system thread.
 class Fiber {
  public:
   explicit Fiber(void (*main)()) : stack_(new unsigned char[stack_bytes]) {
@@ -52,8 +52,8 @@ class Fiber {
     arrived();
   }
 #else
-  // A context is entered once; from then on both sides jump. swapcontext asks the system for the signal mask each time,
-  // which takes longer than most threads of a kernel.
+  // A context is entered once; from then on both sides jump. swapcontext makes a system call for
+  // the signal mask each time, which takes longer than most threads of a kernel.
   void resume() {
     if (_setjmp(owner_jump_) != 0) return;
     if (started_) _longjmp(inside_jump_, 1);
@@ -66,7 +66,7 @@ class Fiber {
   }
 #endif
 
-  /// The first thing that main calls.
+  /// The first call in main.
   void arrived() { arrive(inside_stack_, &owner_bottom_, &owner_bytes_); }
 
  private:

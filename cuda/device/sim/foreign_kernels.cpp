@@ -39,7 +39,7 @@ std::int32_t zeroproof_sim_enqueue(void* stream, std::int32_t grid, std::int32_t
   try {
     sim::check_launch(grid, block);
   } catch (const zeroproof::Error&) {
-    return -1;  // no exception goes through somebody else's code
+    return -1;  // no exception may pass through foreign code
   }
   const std::lock_guard lock(sim::device_mutex());
   (*static_cast<std::shared_ptr<sim::WorkQueue>*>(stream))

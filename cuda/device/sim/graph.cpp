@@ -42,9 +42,9 @@ Graph::Graph(const std::function<void()>& body) : recorded_(std::make_unique<Rec
   }
   end_capture(capture);
   ZP_CHECK(capture.joined(), ErrorCode::internal,
-           "a stream of a graph was not waited for" + in_named_step(),
+           "a captured stream was not joined" + in_named_step(),
            "the graph could end before that stream does",
-           "record an event at its end and let the first stream wait for it");
+           "record an event at the end of the stream and let the first stream wait for it");
 }
 
 Graph::~Graph() = default;

@@ -8,8 +8,7 @@
 
 namespace zeroproof::cuda::sim {
 
-/// Memory as a device hands it out: it holds nothing useful, and what lies around it belongs to somebody
-/// else.
+/// Memory as a device allocates it: with undefined content, between memory of other owners.
 class GuardedBytes {
  public:
   explicit GuardedBytes(std::size_t num_bytes)

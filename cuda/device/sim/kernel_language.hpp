@@ -1,7 +1,7 @@
 #pragma once
-// What a kernel may write, for compilers that know no CUDA: cuda/device/runtime/launch.hpp includes this header
-// there, and lists the same words. Everything else of CUDA is left out on purpose; a kernel that uses it does
-// not compile here.
+// The language of kernels for compilers without CUDA: cuda/device/runtime/launch.hpp includes this
+// header there and lists the same names. The rest of CUDA is left out on purpose; a kernel that
+// uses it does not compile here.
 
 #include <chrono>
 #include <cstdint>
@@ -34,18 +34,18 @@ using sim::threadIdx;
 /// The line is the caller's: a barrier in another line is another barrier.
 inline void __syncthreads(int line = __builtin_LINE()) { sim::wait_for_block(line); }
 
-/// What a thread wrote before is there for whoever sees what it writes afterwards. Blocks run in turn, and threads give
-/// way only where they wait: it always is.
+/// Earlier writes of a thread are visible to threads that see its later ones. Blocks run one after
+/// another and threads switch only where they wait, so this always holds.
 inline void __threadfence() {}
 
-/// A simulated device has the clock of the host.
+/// A simulated device uses the clock of the host.
 inline std::uint64_t clock_nanoseconds() {
   const auto since = std::chrono::steady_clock::now().time_since_epoch();
   return static_cast<std::uint64_t>(
       std::chrono::duration_cast<std::chrono::nanoseconds>(since).count());
 }
 
-/// Value of the lane `delta` above, or the own one where there is none. The whole warp takes part.
+/// Value of the lane `delta` above, or the own one if there is none. The whole warp takes part.
 template <class T>
 T __shfl_down_sync(unsigned mask, T value, unsigned delta, int line = __builtin_LINE()) {
   static_assert(std::is_arithmetic_v<T> && sizeof(T) <= sizeof(std::uint64_t));
@@ -64,8 +64,7 @@ inline std::uint32_t __reduce_max_sync(unsigned mask, std::uint32_t value,
 
 // NOLINTEND(bugprone-reserved-identifier)
 
-// Threads give way to each other only where they wait, so these need nothing to be indivisible. Integers only
-// (R10).
+// Threads switch only where they wait, so these need no atomic instructions. Integers only (R10).
 
 template <class T>
 T atomicAdd(T* at, std::type_identity_t<T> value) {
@@ -95,8 +94,8 @@ T atomicOr(T* at, std::type_identity_t<T> value) {
 template <class... Parameters, class... Arguments>
 void launch(void (*kernel)(Parameters...), int grid, int block, const Arguments&... args) {
   sim::enqueue_kernel(grid, block,
-                      [kernel, given = std::tuple<std::decay_t<Parameters>...>(args...)] {
-                        std::apply(kernel, given);
+                      [kernel, arguments = std::tuple<std::decay_t<Parameters>...>(args...)] {
+                        std::apply(kernel, arguments);
                       });
 }
 

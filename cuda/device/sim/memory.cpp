@@ -21,13 +21,13 @@ std::size_t size(std::int64_t num_bytes) { return static_cast<std::size_t>(num_b
 
 using Blocks = std::map<const unsigned char*, std::int64_t>;  // address and size
 
-/// Pinned memory of the process. With device_mutex(), as the next one.
+/// Pinned memory of the process. Guarded by device_mutex(), as is the next one.
 Blocks& pinned_blocks() {
   static Blocks blocks;
   return blocks;
 }
 
-/// Memory that is at the same addresses on both sides.
+/// Memory at the same addresses on both sides.
 Blocks& shared_blocks() {
   static Blocks blocks;
   return blocks;
@@ -42,8 +42,8 @@ void require_pinned(const void* host, std::int64_t num_bytes) {
   const auto* const at = static_cast<const unsigned char*>(host);
   ZP_CHECK(
       lies_in(pinned_blocks(), at, num_bytes), ErrorCode::invalid_argument,
-      "a copy that does not wait was asked for of host memory that is not pinned" + in_named_step(),
-      "the device would wait for it, or find other content", "allocate it with pinned_allocate");
+      "an asynchronous copy got host memory that is not pinned" + in_named_step(),
+      "the copy would block, or read memory after a change", "allocate it with pinned_allocate");
 }
 
 void enqueue_copy(void* target, const void* source, std::int64_t num_bytes) {
@@ -56,7 +56,7 @@ void enqueue_copy(void* target, const void* source, std::int64_t num_bytes) {
 void* device_allocate(std::int64_t num_bytes) {
   require_allocation(num_bytes);
   const std::lock_guard lock(sim::device_mutex());
-  if (capturing()) refuse_in_capture("device memory");
+  if (capturing()) refuse_in_capture("an allocation of device memory");
   unsigned char* data = sim::DeviceMemory::instance().reserve(num_bytes);
   ++counted_calls().allocations;
   sim::enqueue([data] { sim::DeviceMemory::instance().start(data); });
@@ -73,7 +73,7 @@ void device_release(void* data) noexcept {
 void* pinned_allocate(std::int64_t num_bytes) {
   require_allocation(num_bytes);
   const std::lock_guard lock(sim::device_mutex());
-  if (capturing()) refuse_in_capture("pinned memory");
+  if (capturing()) refuse_in_capture("an allocation of pinned memory");
   void* data = MAP_FAILED;
   const bool refused = sim::scarce_memory().pinned_allocations == 0;
   if (!refused) --sim::scarce_memory().pinned_allocations;
@@ -83,7 +83,7 @@ void* pinned_allocate(std::int64_t num_bytes) {
   ZP_CHECK(data != MAP_FAILED, ErrorCode::unavailable,
            "allocating " + std::to_string(num_bytes) + " bytes of pinned memory failed" +
                in_named_step(),
-           "the system has not so much", "free some of it");
+           "the system has too little memory", "free some of it");
   ++counted_calls().allocations;
   pinned_blocks()[static_cast<const unsigned char*>(data)] = num_bytes;
   return data;
@@ -101,13 +101,13 @@ void pinned_release(void* data) noexcept {
 void* shared_allocate(std::int64_t num_bytes) {
   require_allocation(num_bytes);
   const std::lock_guard lock(sim::device_mutex());
-  if (capturing()) refuse_in_capture("shared memory");
+  if (capturing()) refuse_in_capture("an allocation of shared memory");
   void* const data =
       ::mmap(nullptr, size(num_bytes), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   ZP_CHECK(data != MAP_FAILED, ErrorCode::unavailable,
            "allocating " + std::to_string(num_bytes) + " bytes of shared memory failed" +
                in_named_step(),
-           "the system has not so much", "free some of it");
+           "the system has too little memory", "free some of it");
   ++counted_calls().allocations;
   shared_blocks()[static_cast<const unsigned char*>(data)] = num_bytes;
   return data;
@@ -117,8 +117,8 @@ void keep_on_host(void* data, std::int64_t num_bytes) {
   const std::lock_guard lock(sim::device_mutex());
   const auto* const at = static_cast<const unsigned char*>(data);
   ZP_CHECK(num_bytes >= 0 && lies_in(shared_blocks(), at, num_bytes), ErrorCode::invalid_argument,
-           "memory that is not shared was to lie on the host" + in_named_step(),
-           "only such memory can move", "allocate it with shared_allocate");
+           "only shared memory can move to the host" + in_named_step(),
+           "the address is in no shared allocation", "allocate it with shared_allocate");
 }
 
 void shared_release(void* data) noexcept {

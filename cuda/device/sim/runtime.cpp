@@ -1,4 +1,4 @@
-// What the simulated device says of itself.
+// Properties of the simulated device.
 
 #include "cuda/device/runtime/runtime.hpp"
 
@@ -25,7 +25,7 @@ std::vector<ListedDevice> listed_devices() {
                                    {"simulated on the processor", std::int64_t{16} << 30, 8, 0});
 }
 
-/// More than one, so that ranks have to choose; all of them are the same.
+/// More than one, so that ranks have to choose; all of them are identical.
 int num_devices() { return 2; }
 
 int choose_device(int local_rank) {
@@ -33,7 +33,7 @@ int choose_device(int local_rank) {
   return chosen = local_rank % num_devices();
 }
 
-/// So few that kernels have to stride at the sizes of tests.
+/// Few enough that kernels have to stride at the sizes of tests.
 int num_multiprocessors() { return 3; }
 
 }  // namespace device

@@ -21,7 +21,7 @@ constexpr unsigned most_threads = 1024;
 
 [[noreturn]] void defect(const std::string& problem, const std::string& why) {
   fail(ErrorCode::internal, problem, why,
-       "correct the kernel; every thread of the block or warp must come along");
+       "correct the kernel; every thread of the block or warp must take part");
 }
 
 class Simulator {
@@ -36,11 +36,11 @@ class Simulator {
   enum class State { ready, at_barrier, at_shuffle, done };
   struct Thread {
     State state = State::ready;
-    int line = 0;            // where it waits
-    Fiber* fiber = nullptr;  // that it was started on
+    int line = 0;            // line of its wait
+    Fiber* fiber = nullptr;  // the fiber that started it
     unsigned num_shuffles = 0;
-    std::uint64_t given[2] =
-        {};  // to the last two: a lane may be one shuffle ahead of its neighbours
+    std::uint64_t values[2] =
+        {};  // values of the last two shuffles: a lane may be one shuffle ahead of its neighbours
   };
   struct Shared {
     std::string_view file;
@@ -52,7 +52,7 @@ class Simulator {
   void start_threads();
   void run_block();
   void wait(State state, int line);
-  unsigned give(std::uint64_t bits, int line);
+  unsigned publish(std::uint64_t bits, int line);
   void let_go();
   bool all_wait(unsigned first, unsigned last, State state) const;
   [[noreturn]] void stuck() const;
@@ -61,8 +61,8 @@ class Simulator {
 
   const std::function<void()>* body_ = nullptr;
   std::vector<Thread> threads_;
-  std::vector<unsigned> order_;  // in which threads start and go on
-  std::size_t next_ = 0;         // of order_, to be started
+  std::vector<unsigned> order_;  // order in which threads start and continue
+  std::size_t next_ = 0;         // next index of order_ to start
   unsigned current_ = 0;
   unsigned num_launches_ = 0;
   std::vector<std::unique_ptr<Fiber>> fibers_;
@@ -74,8 +74,8 @@ class Simulator {
 
 thread_local Simulator simulator;
 
-/// A fiber starts one thread after the other until one has to wait; it then belongs to that thread until its
-/// end.
+/// A fiber starts one thread after the other until one has to wait; it then belongs to that thread
+/// until the thread ends.
 void Simulator::fiber_main() { simulator.start_threads(); }
 
 void Simulator::start_threads() {
@@ -112,28 +112,29 @@ void Simulator::wait(State state, int line) {
   self.fiber->yield();
 }
 
-/// Gives bits to the warp, and waits until all of it has given. Returns which of the last two they are.
-unsigned Simulator::give(std::uint64_t bits, int line) {
+/// Stores a value for the warp and waits until all lanes have stored theirs. Returns which of the
+/// last two shuffles this is.
+unsigned Simulator::publish(std::uint64_t bits, int line) {
   Thread& thread = threads_[current_];
   const unsigned round = thread.num_shuffles++ % 2;
-  thread.given[round] = bits;
+  thread.values[round] = bits;
   wait(State::at_shuffle, line);
   return round;
 }
 
 std::uint64_t Simulator::exchange_down(std::uint64_t bits, unsigned delta, int line) {
   const unsigned thread = current_;
-  const unsigned round = give(bits, line);
-  return thread % warp_threads + delta < warp_threads ? threads_[thread + delta].given[round]
+  const unsigned round = publish(bits, line);
+  return thread % warp_threads + delta < warp_threads ? threads_[thread + delta].values[round]
                                                       : bits;
 }
 
 std::uint32_t Simulator::largest_of_warp(std::uint32_t value, int line) {
   const unsigned first = current_ / warp_threads * warp_threads;
-  const unsigned round = give(value, line);
+  const unsigned round = publish(value, line);
   std::uint64_t largest = 0;
   for (unsigned i = first; i < first + warp_threads; ++i)
-    largest = std::max(largest, threads_[i].given[round]);
+    largest = std::max(largest, threads_[i].values[round]);
   return static_cast<std::uint32_t>(largest);
 }
 
@@ -151,7 +152,7 @@ bool Simulator::all_wait(unsigned first, unsigned last, State state) const {
   });
 }
 
-/// All threads wait or are done. Lets the whole block or whole warps go on.
+/// All threads wait or have returned. Resumes the whole block or whole warps.
 void Simulator::let_go() {
   const auto num_threads = static_cast<unsigned>(threads_.size());
   bool any = false;
@@ -213,7 +214,7 @@ void Simulator::run_block() {
   if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
   for (const Shared& array : shared_) {
     if (!array.bytes.guards_intact())
-      defect("a kernel wrote past a shared array", "it would hit another one");
+      defect("a kernel wrote past a shared array", "it would overwrite another one");
   }
 }
 
@@ -232,7 +233,7 @@ void Simulator::run(int grid, int block, const std::function<void()>& body) {
       run_block();
     }
   } catch (...) {
-    idle_.clear();  // fibers that wait in the middle of a kernel will never be resumed
+    idle_.clear();  // fibers that wait in the middle of a kernel are never resumed
     fibers_.clear();
     throw;
   }
@@ -240,7 +241,7 @@ void Simulator::run(int grid, int block, const std::function<void()>& body) {
 
 void require_whole_warp(unsigned mask) {
   if (mask != 0xFFFFFFFFU)
-    defect("a shuffle names a part of its warp", "only whole warps are simulated");
+    defect("a shuffle mask covers only a part of the warp", "only whole warps are simulated");
 }
 
 }  // namespace
@@ -251,8 +252,8 @@ void check_launch(int grid, int block) {
            ErrorCode::internal,
            "a kernel was launched with " + std::to_string(grid) + " blocks of " +
                std::to_string(block) + " threads",
-           "no device runs that, or only with a warp that is not whole",
-           "launch at least 1 block, of a multiple of 32 up to 1024 threads");
+           "no device runs this, or only with an incomplete warp",
+           "launch at least 1 block of 32 to 1024 threads, a multiple of 32");
 }
 
 void run(int grid, int block, const std::function<void()>& body) {

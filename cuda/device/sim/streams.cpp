@@ -31,11 +31,11 @@ namespace zeroproof::cuda::sim {
 
 namespace {
 
-/// Every queue that may have work, those of streams that are gone included.
+/// Every queue that may have work, including those of destroyed streams.
 struct Device {
-  StreamOrder order = StreamOrder::asked_first;
+  StreamOrder order = StreamOrder::awaited_first;
   std::vector<std::weak_ptr<WorkQueue>> queues;
-  std::vector<std::shared_ptr<WorkQueue>> left_behind;  ///< by streams that were destroyed
+  std::vector<std::shared_ptr<WorkQueue>> left_behind;  ///< of streams that were destroyed
 };
 
 Device& device() {
@@ -52,50 +52,51 @@ std::shared_ptr<WorkQueue> listed(std::shared_ptr<WorkQueue> queue) {
 
 WorkQueue& current() { return *device::current_stream().queue().work; }
 
-std::vector<std::shared_ptr<WorkQueue>> all_but(const WorkQueue* asked) {
+std::vector<std::shared_ptr<WorkQueue>> all_but(const WorkQueue* awaited) {
   std::vector<std::shared_ptr<WorkQueue>> others;
   for (const std::weak_ptr<WorkQueue>& one : device().queues) {
-    if (std::shared_ptr<WorkQueue> queue = one.lock(); queue && queue.get() != asked)
+    if (std::shared_ptr<WorkQueue> queue = one.lock(); queue && queue.get() != awaited)
       others.push_back(std::move(queue));
   }
   return others;
 }
 
-/// What nobody can wait for any more is done before anything else that somebody waits for.
+/// Runs work that no thread can wait for any more before any work with a waiter.
 void run_left_behind() {
   std::vector<std::shared_ptr<WorkQueue>>& queues = device().left_behind;
   for (std::size_t i = queues.size(); i-- > 0;) {
-    if (queues[i]->run_until(queues[i]->given()))
+    if (queues[i]->run_until(queues[i]->end_position()))
       queues.erase(queues.begin() + static_cast<std::ptrdiff_t>(i));
   }
 }
 
-/// Whether the device can do anything for somebody who waits for the queue.
+/// Whether the device can run work that the queue's waiter needs.
 bool has_work(const WorkQueue& queue) {
   if (queue.ready() || !device().left_behind.empty()) return true;
-  if (device().order != StreamOrder::asked_last) return false;
+  if (device().order != StreamOrder::awaited_last) return false;
   const auto others = all_but(&queue);
   return std::any_of(others.begin(), others.end(),
                      [](const auto& other) { return other->ready(); });
 }
 
-/// False if the stream waits for something which nobody has given yet; then the memory stays away, which takes long.
+/// False if the stream waits for a mark that is not enqueued yet; the device memory then stays
+/// inaccessible, because opening it takes long.
 bool run_until(WorkQueue& queue, std::int64_t position) {
   if (!has_work(queue)) return queue.passed(position);
   const DeviceWorks works;
   run_left_behind();
-  if (device().order == StreamOrder::asked_last) {
+  if (device().order == StreamOrder::awaited_last) {
     for (const std::shared_ptr<WorkQueue>& other : all_but(&queue))
-      other->run_until(other->given());
+      other->run_until(other->end_position());
   }
   const bool passed = queue.run_until(position);
   DeviceMemory::instance().check_guards();
   return passed;
 }
 
-/// One piece of work. False if there is none that can be done.
+/// Runs one piece of work. False if there is none that can run.
 bool advance(WorkQueue& queue) {
-  if (device().order == StreamOrder::asked_last) {
+  if (device().order == StreamOrder::awaited_last) {
     bool worked = false;
     for (const std::shared_ptr<WorkQueue>& other : all_but(&queue))
       worked = worked || other->run_one();
@@ -104,9 +105,10 @@ bool advance(WorkQueue& queue) {
   return queue.run_one();
 }
 
-/// Returns whether the position has been passed now. The first look after work was given runs one piece, so that hosts
-/// see streams half done; every further look twice as many, because the device's memory has to be there for each look,
-/// which takes longer than most pieces do. Where nothing can be done, the memory stays away.
+/// Returns whether the position has been passed. The first poll after new work runs one piece, so
+/// that hosts see streams half done; every further poll runs twice as many, because each poll opens
+/// the device's memory, which takes longer than most pieces. If nothing can run, the memory stays
+/// closed.
 bool make_progress(WorkQueue& queue, std::int64_t position) {
   constexpr int most_pieces = 256;
   if (queue.passed(position)) return true;
@@ -163,7 +165,7 @@ Stream::Stream(std::shared_ptr<Queue> queue) : queue_(std::move(queue)) {}
 Stream::~Stream() {
   drop_kept();
   const std::lock_guard lock(sim::device_mutex());
-  if (!queue_->work->passed(queue_->work->given()))
+  if (!queue_->work->passed(queue_->work->end_position()))
     sim::device().left_behind.push_back(queue_->work);
 }
 
@@ -171,12 +173,12 @@ void Stream::wait_for(const Event& event) {
   const std::lock_guard lock(sim::device_mutex());
   const sim::Mark& mark = event.mark().at;
   if (!mark.queue) return;
-  if (mark.queue == queue_->work && !mark.capture) return;  // in order anyway, and would own itself
+  if (mark.queue == queue_->work && !mark.capture) return;  // ordered anyway, and would own itself
   if (mark.capture) {
     ZP_CHECK(!mark.capture->ended(), ErrorCode::internal,
              "a stream waits for an event of a capture that has ended" + in_named_step(),
-             "the graph may not have been launched, or often",
-             "record the event outside of the capture");
+             "the graph may have run never or several times",
+             "record the event outside the capture");
     if (!queue_->work->capture) mark.capture->join(queue_->work);
   }
   queue_->work->push({nullptr, mark});
@@ -191,20 +193,20 @@ void Event::record() {
   const std::lock_guard lock(sim::device_mutex());
   const std::shared_ptr<sim::WorkQueue>& queue = current_stream().queue().work;
   const std::int64_t position =
-      queue->capture ? queue->capture->given(queue->branch) : queue->given();
+      queue->capture ? queue->capture->end_position(queue->branch) : queue->end_position();
   mark_->at = {queue, position, queue->capture};
 }
 
 bool Event::reached() const {
   const std::unique_lock lock(sim::device_mutex(), std::try_to_lock);
-  if (!lock.owns_lock()) return false;  // another thread waits for the device, which is at work
+  if (!lock.owns_lock()) return false;  // another thread waits for the device, which is working
   const sim::Mark& mark = mark_->at;
   if (!mark.queue) return true;
-  if (mark.capture) refuse_in_capture("whether an event was reached");
+  if (mark.capture) refuse_in_capture("querying an event");
   return sim::make_progress(*mark.queue, mark.position);
 }
 
-/// Another host thread may be about to give what this stream waits for.
+/// Another host thread may be about to enqueue the work that this stream waits for.
 void wait_for_current_stream() {
   constexpr std::chrono::microseconds pause{50};
   constexpr std::chrono::seconds patience{120};
@@ -214,12 +216,12 @@ void wait_for_current_stream() {
     {
       const std::lock_guard lock(sim::device_mutex());
       sim::WorkQueue& queue = sim::current();
-      if (sim::run_until(queue, queue.given())) return;
+      if (sim::run_until(queue, queue.end_position())) return;
     }
     ZP_CHECK(std::chrono::steady_clock::now() < end, ErrorCode::timeout,
              "a simulated stream has waited for " + std::to_string(patience.count()) + " s" +
                  in_named_step(),
-             "nobody gives a device what it waits for, and a real one would wait for ever",
+             "no thread enqueues the awaited work; a real device would wait forever",
              "watch waits for other ranks (WatchWaits)");
     std::this_thread::sleep_for(pause);
   }

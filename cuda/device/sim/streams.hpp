@@ -1,19 +1,20 @@
 #pragma once
-// Simulated streams. Nothing runs when it is enqueued; it runs when somebody waits, on the thread that waits.
+// Simulated streams. No work runs when it is enqueued; it runs when a thread waits, on that thread.
 
 #include <cstdint>
 #include <functional>
 
 namespace zeroproof::cuda::sim {
 
-/// What a wait for one stream does with the others. Two pieces of work that no event orders run in one order with the
-/// first and, if the waits are the same, in the other with the second: a forgotten event shows in one of them.
+/// Effect of a wait for one stream on the others. Two pieces of work that no event orders run in
+/// one order with the first value and, with the same waits, in the opposite order with the second:
+/// a missing event shows in one of the two.
 enum class StreamOrder : std::uint8_t {
-  asked_first,  ///< the stream that is waited for, and of others only what its events ask for
-  asked_last,   ///< all that other streams can do, then that one
+  awaited_first,  ///< the awaited stream, and of others only work that its events need
+  awaited_last,   ///< all runnable work of other streams, then that stream
 };
 
-/// For all streams of the process. asked_first unless told otherwise.
+/// For all streams of the process. Default: awaited_first.
 void set_stream_order(StreamOrder order);
 
 /// Enqueues work on the current stream of this thread.

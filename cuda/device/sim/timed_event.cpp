@@ -21,7 +21,7 @@ TimedEvent::TimedEvent(TimedEvent&& other) noexcept = default;
 TimedEvent& TimedEvent::operator=(TimedEvent&& other) noexcept = default;
 
 void TimedEvent::record() {
-  if (capturing()) refuse_in_capture("the time of a mark");
+  if (capturing()) refuse_in_capture("recording a timed event");
   mark_->time = std::make_shared<Mark::Time>();
   sim::enqueue([time = mark_->time] { *time = std::chrono::steady_clock::now(); });
   mark_->event.record();

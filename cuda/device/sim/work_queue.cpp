@@ -34,7 +34,7 @@ bool WorkQueue::run_one() {
       return work.until.queue->run_one();
     if (work.run) work.run();
   } catch (...) {
-    done_ = given();
+    done_ = end_position();
     work_.clear();
     throw;
   }

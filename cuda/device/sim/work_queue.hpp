@@ -1,5 +1,5 @@
 #pragma once
-// What a simulated stream has been given, and marks in it.
+// The work of a simulated stream, and marks in it.
 
 #include <cstdint>
 #include <deque>
@@ -13,11 +13,11 @@ namespace zeroproof::cuda::sim {
 class WorkQueue;
 class Capture;
 
-/// The end of what a queue had been given at some time.
+/// The end of a queue at some time.
 struct Mark {
   std::shared_ptr<WorkQueue> queue;  ///< null: never recorded
   std::int64_t position = 0;
-  std::shared_ptr<Capture> capture;  ///< of the graph that it is in; null: none
+  std::shared_ptr<Capture> capture;  ///< of the graph that contains it; null: none
 };
 
 /// A piece of work, or a wait for a mark.
@@ -30,20 +30,21 @@ struct QueuedWork {
 class WorkQueue {
  public:
   void push(QueuedWork work);
-  std::int64_t given() const { return done_ + static_cast<std::int64_t>(work_.size()); }
+  std::int64_t end_position() const { return done_ + static_cast<std::int64_t>(work_.size()); }
   bool passed(std::int64_t position) const { return done_ >= position; }
 
-  /// Whether run_one() would run something.
+  /// Whether run_one() would run a piece.
   bool ready() const;
-  /// Runs one piece of work, here or in a queue that this one waits for. False if there is none, or one that waits for
-  /// something which nobody has given yet. What work throws comes out; the rest of the queue is dropped then.
+  /// Runs one piece of work, here or in a queue that this one waits for. False if there is none, or
+  /// only one that waits for a mark that is not enqueued yet. Rethrows exceptions of the work; the
+  /// rest of the queue is dropped then.
   bool run_one();
-  /// Runs what lies before the position. False if it did not come so far.
+  /// Runs the work before the position. False if it did not reach it.
   bool run_until(std::int64_t position);
 
-  std::shared_ptr<Capture> capture;  ///< that takes what is pushed meanwhile
-  int branch = 0;                    ///< of it
-  int pace = 1;  ///< pieces of work that the next look at an event of this queue runs
+  std::shared_ptr<Capture> capture;  ///< receives pushed work during a capture
+  int branch = 0;                    ///< its branch in the capture
+  int pace = 1;  ///< pieces of work that the next poll of an event of this queue runs
 
  private:
   std::int64_t done_ = 0;

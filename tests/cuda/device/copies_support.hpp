@@ -146,7 +146,7 @@ inline unsigned char value(int round, int rank) {
 /// Sources are written right before a gather, and again right after it; what was received is read right after it, and
 /// its memory is written right before the next one. Rounds take turns on two streams. No host waits until the end.
 ///
-/// On the simulated device, with asked_first, this is wrong
+/// On the simulated device, with awaited_first, this is wrong
 ///   without a wait for `ready`   if a reader waits first: it copies what nobody has written yet
 ///   without a wait for `done`    if a sender waits first: it writes again before anybody has read
 ///   if senders copied            if a receiver waits first: nothing has arrived, or it arrives after the fill
@@ -183,7 +183,7 @@ inline bool gathers_are_right(Communicator& control, bool from_last, std::int64_
 /// Two sums in place on two streams that nothing but the communicator orders, except that on all ranks but the first
 /// the second stream begins when the first one has come to its end.
 ///
-/// Wrong on the simulated device, with asked_first and the first rank's second stream waited for first, without a wait
+/// Wrong on the simulated device, with awaited_first and the first rank's second stream waited for first, without a wait
 /// for the scratch of the sum before: the second sum of rank 0 has its own words there, asks the other ranks for
 /// theirs, and for those the first sums are made, of rank 0 too, in the same scratch. Without a wait for `done` a
 /// rank's sum stands where another one reads its words.

@@ -111,7 +111,7 @@ void replay(ncclComm& comm, const std::vector<Call>& calls, const Queue& queue) 
                         " after the end of its communicator");
   }
   const std::lock_guard device(zeroproof::cuda::sim::device_mutex());
-  queue->push({nullptr, Mark{waits, waits->given(), nullptr}});
+  queue->push({nullptr, Mark{waits, waits->end_position(), nullptr}});
 }
 
 /// Calls into a stream that is captured, all of one communicator.

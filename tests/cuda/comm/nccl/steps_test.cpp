@@ -80,7 +80,7 @@ TEST_CASE(
 }
 
 TEST_CASE("nccl steps: a halt is thrown on all ranks in the same step") {
-  const sim_test::UseOrder everything(cuda::sim::StreamOrder::asked_last);
+  const sim_test::UseOrder everything(cuda::sim::StreamOrder::awaited_last);
   check_ranks(ranks, [](Communicator& control) {
     Steps steps(control, true, OnNonfinite::error);
     steps.rank.optimizer->enqueue_step(steps.leaves);

@@ -35,12 +35,12 @@ inline constexpr bool sanitized = false;
 #endif
 
 inline constexpr int block = 64;
-inline constexpr StreamOrder both_orders[] = {StreamOrder::asked_first, StreamOrder::asked_last};
+inline constexpr StreamOrder both_orders[] = {StreamOrder::awaited_first, StreamOrder::awaited_last};
 
 class UseOrder {
  public:
   explicit UseOrder(StreamOrder order) { cuda::sim::set_stream_order(order); }
-  ~UseOrder() { cuda::sim::set_stream_order(StreamOrder::asked_first); }
+  ~UseOrder() { cuda::sim::set_stream_order(StreamOrder::awaited_first); }
   UseOrder(const UseOrder&) = delete;
   UseOrder& operator=(const UseOrder&) = delete;
 };

@@ -116,7 +116,7 @@ TEST_CASE("simulated streams: asked first, other streams do only what is needed"
 }
 
 TEST_CASE("simulated streams: asked last, other streams do all that they can") {
-  const UseOrder use(StreamOrder::asked_last);
+  const UseOrder use(StreamOrder::awaited_last);
   Stream asked, other;
   Event event;
   std::string names;
