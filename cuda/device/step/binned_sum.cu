@@ -62,7 +62,7 @@ BinAddresses bin_addresses(const PlacedBins& bins, PackHeads& heads) {
           placed_address(bins.top, sizeof(std::uint8_t), heads)};
 }
 
-/// `run<width>(place)` of an operation, for one element and for packs.
+/// `run<width>(place)` of an operation, for one element or for packs.
 template <class Operation>
 struct Runs {
   static constexpr int packs_at_once = 1;
@@ -137,8 +137,8 @@ void enqueue(const DevicePieces& pieces, const Operation& operation, const PackH
 void enqueue_binned_deposit(const DevicePieces& pieces, const PlacedValues& leaf,
                             const PlacedBins& bins) {
   ZP_CHECK(is_param_format(leaf.dtype), ErrorCode::invalid_argument,
-           "a leaf for binned sums is " + std::string(name(leaf.dtype)),
-           "gradients are kept in fp32, bf16 and fp16", "widen it first");
+           "the micro-batch gradient of a binned sum is " + std::string(name(leaf.dtype)),
+           "gradients are fp32, bf16 or fp16", "widen it first");
   PackHeads heads;
   const PlacedAddress from = placed_address(leaf, num_bytes(leaf.dtype), heads);
   const BinAddresses into = bin_addresses(bins, heads);
@@ -163,8 +163,8 @@ void enqueue_binned_merge(const DevicePieces& pieces, const PlacedBins& from,
 void enqueue_binned_finish(const DevicePieces& pieces, const PlacedBins& bins,
                            const PlacedValues& result) {
   ZP_CHECK(result.dtype == DType::fp32, ErrorCode::invalid_argument,
-           "binned sums are to be finished as " + std::string(name(result.dtype)),
-           "their values are fp32 (R11)", "pass an fp32 buffer");
+           "the result of binned sums is " + std::string(name(result.dtype)),
+           "sums are rounded to fp32 (R11)", "pass an fp32 buffer");
   PackHeads heads;
   const BinAddresses from = bin_addresses(bins, heads);
   const PlacedAddress to = placed_address(result, num_bytes(result.dtype), heads);

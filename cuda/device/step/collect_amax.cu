@@ -1,4 +1,5 @@
-// The largest magnitudes of blocks (R22), from masters that are still in the second-level cache where they fit.
+// The largest magnitudes of blocks (R22), from masters that are still in the second-level cache if
+// they fit.
 
 #include "cuda/device/step/scale_walk.cuh"
 
@@ -17,22 +18,22 @@ ZP_DEVICE std::uint32_t magnitude_of(float element) {
 
 ZP_DEVICE std::uint32_t larger(std::uint32_t a, std::uint32_t b) { return a < b ? b : a; }
 
-/// A maximum of integers has no order (R14).
+/// An integer maximum is independent of order (R14).
 ZP_DEVICE void raise(std::uint64_t* collected, std::int64_t block, std::uint32_t magnitude) {
-  using Word = unsigned long long;  // the type that atomicMax knows
+  using Word = unsigned long long;  // the type of atomicMax
   if (magnitude != 0U) atomicMax(reinterpret_cast<Word*>(collected + block), Word{magnitude});
 }
 
-/// One maximum of a warp, each thread with one of its own.
+/// Maximum over a warp of one value per thread.
 ZP_DEVICE std::uint32_t largest_of_warp(std::uint32_t magnitude) {
   for (unsigned w = warp_threads / 2; w > 0; w /= 2) {
     magnitude = larger(magnitude, __shfl_down_sync(whole_warp, magnitude, w));
   }
-  return magnitude;  // in lane 0
+  return magnitude;  // valid in lane 0
 }
 
-/// The same for every run of lanes that have one block; block: -1 for none. What a lane gets from another run of the
-/// same block belongs there too.
+/// The same for every run of lanes with the same block; block: -1 for none. A value from another
+/// run of the same block may be merged too.
 ZP_DEVICE void raise_runs(std::uint64_t* collected, std::int64_t block, std::int64_t block_before,
                           std::uint32_t magnitude) {
   const int lane = static_cast<int>(threadIdx.x) % warp_threads;
@@ -60,7 +61,7 @@ struct Collect {
     return largest;
   }
 
-  /// A tensor of one block: every thread keeps its own maximum up to the end.
+  /// A tensor with one block: every thread keeps its own maximum until the end.
   ZP_DEVICE void whole_tensor(const ScalePiece& piece, int head, int packed) const {
     const float* const master = memory.master + piece.local_begin;
     const int thread = static_cast<int>(threadIdx.x), stride = static_cast<int>(blockDim.x);
@@ -74,7 +75,7 @@ struct Collect {
     if (thread % warp_threads == 0) raise(scales.collected, piece.first_block, largest);
   }
 
-  /// Every thread of a warp goes round as often as the others, for they exchange what they have found.
+  /// All threads of a warp run the same number of iterations, because they exchange their maxima.
   ZP_DEVICE void blocks_of_tensor(const ScalePiece& piece, int head, int packed) const {
     const float* const master = memory.master + piece.local_begin;
     const PieceBlocks blocks(piece);
@@ -98,7 +99,7 @@ struct Collect {
       raise_runs(scales.collected, block, before, largest);
     }
     for (int from = 0; from < numel - packed; from += stride) {
-      const int n = from + thread;  // before the packs, and behind them
+      const int n = from + thread;  // before the packs, and after them
       const auto single = [head, packed](int k) { return k < head ? k : k + packed; };
       std::int64_t block = -1, before = -1;
       std::uint32_t largest = 0;

@@ -1,4 +1,4 @@
-// What is decided between the passes of a step, where the passes will read it.
+// Decisions between the passes of a step, stored where the passes read them.
 
 #include "cuda/device/kernels/gradients/norm_finish.cuh"
 #include "cuda/device/kernels/update/loss_scaler.cuh"
@@ -12,11 +12,11 @@ namespace zeroproof::cuda::device {
 
 namespace {
 
-/// The settings of a run, and what is asked for, without the types of the host.
+/// Settings of a run and requested parts, without host types.
 struct Decision {
   ScalarSettings settings;  // lr and weight_decay come from the schedule
   LossScalerConfig scaler;
-  double max_norm;  // 0: there is none; where there are clip groups, memory has theirs
+  double max_norm;  // 0: none; with clip groups, the limits are in device memory
   OnNonfinite on_nonfinite;
   NormForm form;
   std::uint32_t parts;
@@ -27,7 +27,7 @@ struct Decision {
 
 ZP_DEVICE double nan_norm() { return double_of(0x7FF8000000000000ULL); }
 
-/// decide_scaler. Returns whether the step goes on to its later parts.
+/// decide_scaler. Returns whether the step continues with its later parts.
 ZP_DEVICE bool judge(const StepMemory& memory, const Decision& decision) {
   StepState& state = *memory.state;
   StepFound& found = *memory.found;
@@ -55,16 +55,17 @@ ZP_DEVICE bool judge(const StepMemory& memory, const Decision& decision) {
   return false;
 }
 
-/// sums: [num_norm_words], what the ranks have added limb by limb, with the form inf not read; left normalised.
+/// sums: [num_norm_words], summed over the ranks limb by limb; not read with the form inf. Left
+/// normalised.
 ZP_DEVICE double norm_of(std::uint64_t* sums, std::uint64_t amax, NormForm form) {
   if (form == NormForm::inf) return norm_of_largest(static_cast<std::uint32_t>(amax));
   if (sums[norm_nan_count] != 0 || sums[norm_inf_count] != 0)
-    carry_limbs(sums);  // or sum_of_limbs does
+    carry_limbs(sums);  // sum_of_limbs normalises otherwise
   return form == NormForm::one ? sum_of_limbs(sums) : norm_of_squares(sums);
 }
 
-/// decide_norm. sums: [num_norm_words], those of the one norm if there is one, and left as found->sums shall be;
-/// otherwise room.
+/// decide_norm. sums: [num_norm_words]; of a single norm, already in the form in which found->sums
+/// must remain; otherwise scratch.
 ZP_DEVICE void make_norms(const StepMemory& memory, NormForm form, std::uint64_t* sums) {
   StepFound& found = *memory.found;
   const ClipGroupsFound& groups = memory.groups_found;
@@ -82,7 +83,7 @@ ZP_DEVICE void make_norms(const StepMemory& memory, NormForm form, std::uint64_t
   found.grad_norm = groups.grad_norm[0];
 }
 
-/// decide_clip. max_norm: of the one group, if there is one.
+/// decide_clip. max_norm: of the one group, if there is only one.
 ZP_DEVICE void make_coefficients(const StepMemory& memory, double max_norm) {
   StepFound& found = *memory.found;
   const ClipGroupsFound& groups = memory.groups_found;
@@ -96,11 +97,11 @@ ZP_DEVICE void make_coefficients(const StepMemory& memory, double max_norm) {
   found.clip_coef = groups.clip_coef[0];
 }
 
-/// One thread decides, and says in go_on whether the block comes along: nobody else looks at a halt that may be
-/// changing.
+/// One thread decides and stores in go_on whether the block continues: no other thread reads a halt
+/// that may be changing.
 ZP_KERNEL decide_kernel(StepMemory memory, Decision decision) {
   ZP_SHARED_ARRAY(std::uint32_t, go_on, 1);
-  // One thread works on all of them, and each of its trips to global memory would be waited for.
+  // One thread processes all of them; each global memory access would add its latency.
   ZP_SHARED_ARRAY(std::uint64_t, sums, num_norm_words);
   const bool holds_sum = decision.asks_for(decide_norm) && memory.groups_found.count == 1 &&
                          threadIdx.x < static_cast<unsigned>(num_norm_words);

@@ -1,6 +1,7 @@
 #pragma once
-// One or four values of a gradient in registers: loaded, widened exactly, added. Four lie next to each other and take
-// one access, or `apart` elements from each other, so that the threads of a warp take whole rows.
+// One or four values of a gradient in registers: load, widen exactly, add. Four values are adjacent
+// and take one access, or are `apart` elements from each other, so that the threads of a warp take
+// whole rows.
 
 #include "cuda/device/kernels/formats/cast_element.cuh"
 #include "cuda/device/step/piece_walk.cuh"
@@ -21,8 +22,8 @@ struct alignas(4 * width) Floats {
   float v[width];
 };
 
-/// Values as they lie in memory. Of 16-bit ones that lie next to each other two are in a word, the earlier one in the
-/// lower half, and the upper words are not used.
+/// Values as stored in memory. Adjacent 16-bit values share a word, the earlier one in the lower
+/// half; the upper words are then unused.
 template <int width>
 struct alignas(4 * width) Words {
   std::uint32_t v[width];
@@ -62,8 +63,8 @@ ZP_DEVICE inline Words<width> load_words(const PlacedAddress& from, const Place&
   return words;
 }
 
-/// fp16 to fp32 without a branch: 2^112 is what the exponents' biases differ by, and the product is exact for
-/// subnormals too. The same bits as float_of_fp16.
+/// fp16 to fp32 without a branch: the exponents' biases differ by 112, so the factor is 2^112, and
+/// the product is exact for subnormals too. The same bits as float_of_fp16.
 ZP_HOST_DEVICE inline float widened_fp16(std::uint32_t half) {
   const std::uint32_t magnitude = (half & 0x7FFFU) << 13;
   const float scaled = float_of(magnitude) * 0x1p112F;

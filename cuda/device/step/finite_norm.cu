@@ -1,4 +1,5 @@
-// The norm of a rank's pieces (R12), of a gradient that is unscaled already or on the way.
+// The norm of a rank's pieces (R12), of a gradient that is already unscaled or is unscaled in this
+// pass.
 
 #include "cuda/device/step/inv_scale.cuh"
 #include "cuda/device/step/nonfinite_flag.cuh"
@@ -10,14 +11,14 @@ namespace zeroproof::cuda::device {
 
 namespace {
 
-/// A piece has at most 2^16 deposits, and a block takes one for each warp at most: 2^25 lie between two of its carries;
-/// 2^32 - 1 would be allowed.
+/// A piece has at most 2^16 deposits, and a block processes at most one piece per warp between two
+/// of its carries: 2^25 deposits; 2^32 - 1 would be allowed.
 constexpr int turns_between_carries = 64;
 static_assert(turns_between_carries * (block_threads / norm_num_lanes) * StepPiece::most_numel <
               std::int64_t{1} << 32);
 
-/// Calls take(piece) for all pieces of a launch. Threads that help with a piece call it together; threads of a block
-/// take as many turns, so that they can carry together in between.
+/// Calls take(piece) for all pieces of a launch. Threads that share a piece call it together; all
+/// threads of a block make the same number of calls, so that they can carry together in between.
 template <class Collect, class Take>
 ZP_DEVICE void take_pieces(const PieceGrid& grid, Collect& collect, const Take& take) {
   const std::int64_t takers = Collect::takers();
@@ -30,13 +31,13 @@ ZP_DEVICE void take_pieces(const PieceGrid& grid, Collect& collect, const Take& 
   }
 }
 
-/// What the first block does besides, if it is told to.
+/// Additional work of the first block, if requested.
 struct ScalarJob {
   ScalarSettings settings;
   bool wanted;
 };
 
-/// A launch takes the pieces of one clip group. Where there is one, all of them.
+/// A launch processes the pieces of one clip group; with one group, all pieces.
 struct OneGroup {
   std::int64_t group;
   bool alone;
@@ -74,7 +75,7 @@ ZP_KERNEL finite_norm_kernel(StepMemory memory, PieceGrid grid, OneGroup of, Sca
       make_inv_scale(*memory.state, *memory.input, unscaling.inv_scale)) {
     find<Collect>(memory, grid, of, unscaling);
   }
-  // Not before the rest: it may set the halt that this block looked at.
+  // Only after the rest: it may set the halt that this block reads.
   if (scalars.wanted && blockIdx.x == 0) make_scalar_sets(memory, scalars.settings);
 }
 
@@ -112,7 +113,7 @@ void enqueue_finite_norm(const StepMemory& memory, const StepRules& rules, bool 
   const std::int64_t groups = memory.groups_found.count;
   visit_form(rules.hyper.norm, [&](auto collect) {
     for (std::int64_t group = 0; group < groups; ++group) {
-      // Not before the last one: the scalars may set the halt that these launches look at.
+      // Only with the last launch: the scalars may set the halt that these launches read.
       const ScalarJob scalars{scalar_settings(rules.hyper), with_scalars && group + 1 == groups};
       launch(finite_norm_kernel<decltype(collect)>, piece_blocks(memory), block_threads, memory,
              grid_of(memory), OneGroup{group, groups == 1}, scalars);

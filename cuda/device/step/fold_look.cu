@@ -11,26 +11,26 @@ namespace zeroproof::cuda::device {
 
 namespace {
 
-/// A group of pieces, as share_parts takes them, has at most 2^24 deposits, so 2^30 lie between two carries of a block;
-/// 2^32 - 1 would be allowed.
+/// A group of pieces (see share_parts) has at most 2^24 deposits, so a block makes at most 2^30
+/// between two carries; 2^32 - 1 would be allowed.
 constexpr int groups_between_carries = 64;
 static_assert(groups_between_carries * block_threads * StepPiece::most_numel < std::int64_t{1}
                                                                                    << 32);
 
-/// Blocks that a multiprocessor holds. Without a number the compiler saves registers where they are needed.
+/// Blocks per multiprocessor. Without this number the compiler limits registers in the wrong place.
 constexpr int tree_blocks = 4, programme_blocks = 3;
 
 constexpr int chunk_numel = static_cast<int>(norm_chunk_numel);
 constexpr int warps = block_threads / norm_num_lanes;
 
-/// What a thread looks with: g1 of every element, deposits of those that count.
+/// Measurement by one thread: g1 of every element, deposits of those that count.
 template <class Collect>
 struct Looker {
   Unscaling unscaling;
   Collect collect;
 };
 
-/// Every element for itself: as run_pieces walks.
+/// Measures every element separately, in the order of run_pieces.
 template <class Fold, class Collect>
 struct SeenElements {
   static constexpr int packs_at_once = Fold::packs_at_once;
@@ -60,7 +60,7 @@ struct SeenElements {
   }
 };
 
-/// One chunk by one warp, lane l being lane l of R12: four rows of 32 elements are a pack.
+/// One chunk by one warp, lane l being lane l of R12: four rows of 32 elements form a pack.
 template <class Fold>
 ZP_DEVICE void see_chunk(const Fold& fold, const Piece& piece, std::int64_t chunk, bool counted,
                          Looker<CollectChunks>& looker) {
@@ -140,7 +140,7 @@ programme_look_kernel(FoldArgument<most_operands> fold, DevicePieces pieces, Pac
   fold_and_look<Collect>(programme, pieces, heads, look);
 }
 
-/// Trees have kernels of their own for chunk1024 alone, where the last fold of most runs is one.
+/// Trees have separate kernels for chunk1024 only, the norm form of the last fold of most runs.
 template <class Collect>
 struct Launch {
   const DevicePieces& pieces;

@@ -6,7 +6,7 @@ namespace zeroproof::cuda::device {
 
 namespace {
 
-/// Writes the values of a fold and does nothing else with them.
+/// Only writes the values of a fold.
 template <class Fold>
 struct Written {
   static constexpr int packs_at_once = Fold::packs_at_once;
@@ -41,7 +41,7 @@ ZP_KERNEL programme_fold_kernel(FoldArgument<most_operands> fold, DevicePieces p
   run_pieces(pieces, heads, Written<ProgrammeFold<most_operands>>{programme});
 }
 
-/// How many of these blocks a multiprocessor holds, going by their registers.
+/// Number of these blocks that a multiprocessor holds, limited by their registers.
 constexpr int tree_blocks(int n) { return n < 4 ? 6 : 4; }
 constexpr int programme_blocks = 4;
 

@@ -1,6 +1,6 @@
 #pragma once
-// Sums of gradient nodes and leaves over the pieces of a loop (R11), and bins (R11, binned), in device memory. All is
-// enqueued on the current stream. Needs no CUDA.
+// Sums of gradient nodes and micro-batch gradients over pieces (R11), and bins (R11, binned), in
+// device memory. Everything is enqueued on the current stream. Needs no CUDA.
 
 #include <cstdint>
 
@@ -11,14 +11,14 @@
 
 namespace zeroproof::cuda::device {
 
-/// Pieces that lie in device memory: [count], each of any length, in any order, disjoint.
+/// Pieces in device memory: [count], each of any length, in any order, disjoint.
 struct DevicePieces {
   const Piece* pieces = nullptr;
   std::int64_t count = 0;
 };
 
-/// Values over such pieces. Element i of a piece is data[piece.local_begin + i] if the values are packed, else
-/// data[piece.global_begin - base + i].
+/// Values over such pieces. Element i of a piece is data[piece.local_begin + i] if the values are
+/// packed, else data[piece.global_begin - base + i].
 struct PlacedValues {
   const void* data = nullptr;
   DType dtype = DType::fp32;  ///< fp32, bf16 or fp16
@@ -26,28 +26,30 @@ struct PlacedValues {
   bool packed = true;
 };
 
-/// sum = the operands, widened to fp32 and added as the plan says; one operand: its widened copy. Every operand is read
-/// once, and only sum is written. What lies between the pieces is neither read nor written.
-/// operands: plan.num_nodes() of them. sum: fp32; it may be one of the operands, nothing else overlaps.
+/// sum = the operands, widened to fp32 and added in the order of the plan; with one operand: its
+/// widened copy. Every operand is read once, and only sum is written. Elements between the pieces
+/// are neither read nor written. operands: plan.num_nodes() of them. sum: fp32; it may be one of
+/// the operands, nothing else overlaps.
 void enqueue_fold(const DevicePieces& pieces, const host::FoldPlan& plan,
                   Span<const PlacedValues> operands, const PlacedValues& sum);
 
-/// The fields of binned sums (contracts/binned_sum.hpp): hi, lo int32, top uint8, all placed alike.
+/// The fields of binned sums (contracts/binned_sum.hpp): hi, lo int32, top uint8, all with the same
+/// placement.
 struct PlacedBins {
-  PlacedValues hi, lo, top;  ///< their dtype is not looked at
+  PlacedValues hi, lo, top;  ///< their dtype is ignored
 };
 
-/// Adds one leaf to bins. leaf: fp32, bf16 or fp16, widened first.
+/// Adds one micro-batch gradient to bins. leaf: fp32, bf16 or fp16, widened first.
 void enqueue_binned_deposit(const DevicePieces& pieces, const PlacedValues& leaf,
                             const PlacedBins& bins);
-/// Adds bins of other leaves; from keeps its bits.
+/// Adds the bins of other gradients; from is not changed.
 void enqueue_binned_merge(const DevicePieces& pieces, const PlacedBins& from,
                           const PlacedBins& into);
 /// result = the sums as fp32, rounded once.
 void enqueue_binned_finish(const DevicePieces& pieces, const PlacedBins& bins,
                            const PlacedValues& result);
 
-/// What G is looked at with where there is one clip group, and where what is found goes: device pointers.
+/// Inputs and outputs (device pointers) of the measurement of G, with one clip group.
 struct GradLook {
   const StepState* state = nullptr;
   const StepInput* input = nullptr;
@@ -57,9 +59,10 @@ struct GradLook {
   NormForm form = NormForm::chunk1024;
 };
 
-/// enqueue_fold, and for the elements of these pieces what enqueue_finite_norm does (step_passes.hpp): found_inf and
-/// the sums or amax are added to what is found. After a halt, or where R5 has no inv_scale, G is written and nothing
-/// found. pieces: they start at chunk boundaries of their tensors (R12), StepPiece::most_numel elements each at most.
+/// enqueue_fold, plus the work of enqueue_finite_norm (step_passes.hpp) for the elements of these
+/// pieces: found_inf and the sums or amax are added to those found so far. After a halt, or where
+/// R5 has no inv_scale, writes G and adds nothing. pieces: they start at chunk boundaries of their
+/// tensors (R12) and have at most StepPiece::most_numel elements each.
 void enqueue_fold_look(const DevicePieces& pieces, const host::FoldPlan& plan,
                        Span<const PlacedValues> operands, const PlacedValues& sum,
                        const GradLook& look);

@@ -1,6 +1,7 @@
 #pragma once
-// The additions of a fold in the order in which a kernel likes them: several operands loaded at once, and as few
-// partial sums alive as can be. Which addition comes first changes no bit; which two values it adds does, and stays.
+// The additions of a fold in an order suited to kernels: several operands are loaded at once, and
+// as few partial sums as possible are live. The order in time changes no bit; the pairing of
+// operands would, and is kept.
 
 #include <algorithm>
 #include <cstdint>
@@ -12,16 +13,16 @@
 
 namespace zeroproof::cuda::device {
 
-/// What a kernel does with the running value v. "The next": operands in the order of the programme.
+/// Operations on the running value v. "The next": operands in the order of the program.
 enum class FoldAction : std::uint8_t {
   tree,  ///< v = the balanced tree over the next 1, 2, 4 or 8
-  add,   ///< v = v + each of the next 1, 2, 4 or 8, one after another
-  push,  ///< v is put on a stack
-  pop    ///< v = v + what was on top of it
+  add,   ///< v = v + each of the next 1, 2, 4 or 8 in turn
+  push,  ///< pushes v
+  pop    ///< v = v + the popped value
 };
 
-/// One byte. Left and right of an addition are not told apart: swapping them changes nothing but the bits of a NaN, and
-/// all of those are one value (R9).
+/// One byte. The left and right operand of an addition are not distinguished: swapping them changes
+/// only the bits of a NaN, and all NaN bits are one value (R9).
 struct FoldCode {
   std::uint8_t bits = 0;
 
@@ -34,19 +35,21 @@ struct FoldCode {
   ZP_HOST_DEVICE LoadType type() const { return static_cast<LoadType>(bits >> 4 & 3); }
 };
 
-/// A value goes on the stack only if what is added to it needs as much of the stack itself, and is no single operand.
-/// d values on the stack therefore take 2^(d+1) operands, in a plan of any shape: 1024 operands, 9 values.
+/// A value is pushed only if the other operand needs at least as many stack entries itself and is
+/// not a single operand. d stack entries therefore need 2^(d+1) operands, in a plan of any shape:
+/// 1024 operands, 9 entries.
 ZP_HOST_DEVICE constexpr int fold_stack(int operands) {
   int values = 0;
   while (operands >> (values + 2) > 0) ++values;
   return values;
 }
-/// n operands: every tree takes two at least, every single one may need a code, and of t trees t - 1 are pushed.
+/// n operands: every tree takes at least two, every single one may need a code, and of t trees t -
+/// 1 are pushed.
 ZP_HOST_DEVICE constexpr int most_fold_codes(int operands) { return operands + operands / 2; }
 
 class FoldProgram {
  public:
-  /// operands: those of the plan.
+  /// operands: number of operands of the plan.
   FoldProgram(const host::FoldPlan& plan, Span<const PlacedValues> operands) : operands_(operands) {
     for (std::size_t i = 0; i < operands.size(); ++i) terms_.push_back({-1, -1, 0, 0});
     const host::Fold fold = plan.over({});
@@ -61,19 +64,19 @@ class FoldProgram {
     }
     emit(static_cast<int>(terms_.size()) - 1);
     ZP_CHECK(order_.size() == operands.size(), ErrorCode::internal,
-             "a fold does not take every operand once", "its sum would be another one",
+             "a fold does not use every operand once", "its sum would be wrong",
              "report this with the command line");
   }
 
   const std::vector<FoldCode>& codes() const { return codes_; }
-  /// Indices of operands, as the codes take them.
+  /// Indices of operands, in the order of the codes.
   const std::vector<int>& order() const { return order_; }
 
  private:
   struct Term {
-    int left, right;  // terms; -1 of an operand
-    int level;        // of a balanced tree over 2^level operands that one code loads, or -1
-    int stack;        // values on the stack that it needs
+    int left, right;  // terms; -1 for an operand
+    int level;        // of a balanced tree over 2^level operands that one code loads; else -1
+    int stack;        // stack entries that it needs
   };
 
   const Term& at(int term) const { return terms_[static_cast<std::size_t>(term)]; }
@@ -89,7 +92,7 @@ class FoldProgram {
   }
 
   void emit(int term) {
-    std::vector<int> single;  // operands that are added one after another, the last one first
+    std::vector<int> single;  // operands that are added one by one, the last one first
     while (at(term).level < 0 && (is_operand(at(term).left) || is_operand(at(term).right))) {
       const bool right = is_operand(at(term).right);
       single.push_back(right ? at(term).right : at(term).left);

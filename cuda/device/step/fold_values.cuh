@@ -1,10 +1,11 @@
 #pragma once
-// The values of a fold, element by element, for kernels that do something with them. A fold has
-//   packs_at_once    packs of four that it likes to have under way together: 1, 2 or 4
-//   sum              where the values go; it may be one of the operands: a thread has read them before it writes
+// The values of a fold, element by element, for kernels that process them further. A fold has
+//   packs_at_once    preferred number of packs of four to process at once: 1, 2 or 4
+//   sum              target of the values; it may be an operand: a thread reads before it writes
 //   run<count, width, apart>(place, stride, put)
-//                    calls put(place, values) count times, every `stride` elements from a place on, for `width` values
-//                    each (one or four), `apart` elements from one to the next; put writes them
+//                    calls put(place, values) count times, at places `stride` elements apart, for
+//                    `width` values each (one or four), `apart` elements from each other; put
+//                    writes them
 
 #include <algorithm>
 #include <string>
@@ -17,7 +18,7 @@
 
 namespace zeroproof::cuda::device {
 
-/// A balanced tree over n operands of one format, without a programme.
+/// A balanced tree over n operands of one format, without a program.
 template <LoadType type, int n>
 struct TreeFold {
   static constexpr int packs_at_once = n < 4 ? 4 / n : 1;
@@ -44,7 +45,7 @@ struct TreeFold {
   }
 };
 
-/// Any fold of so many operands, as a kernel's argument.
+/// Any fold of up to a given number of operands, as a kernel's argument.
 template <int most_operands>
 struct FoldArgument {
   PlacedAddress operands[most_operands];
@@ -53,12 +54,13 @@ struct FoldArgument {
   FoldCode codes[most_fold_codes(most_operands)];
 };
 inline constexpr int small_fold = 8, middle_fold = 128, large_fold = 1024;
-// Above 4 KB an argument needs CUDA 12.1 and compute capability 7.0; 32764 bytes are the most there.
+// An argument above 4 KB needs CUDA 12.1 and compute capability 7.0; the limit there is 32764
+// bytes.
 inline constexpr std::int64_t other_arguments = sizeof(DevicePieces) + sizeof(PackHeads) + 64;
 static_assert(sizeof(FoldArgument<middle_fold>) + other_arguments <= 4096);
 static_assert(sizeof(FoldArgument<large_fold>) + other_arguments <= 32764);
 
-/// Runs the programme for every element, or for four at once.
+/// Runs the program for every element, or for four at once.
 template <int most_operands>
 struct ProgrammeFold {
   static constexpr int packs_at_once = 1;
@@ -106,7 +108,7 @@ struct ProgrammeFold {
   template <int width, int apart>
   ZP_DEVICE static Floats<width> loaded(FoldCode code, const PlacedAddress* next,
                                         const Place& place, const Floats<width>& v) {
-    if constexpr (width > 1) {  // single elements are few, and need no loops of their own
+    if constexpr (width > 1) {  // single elements are rare and need no loops of their own
       if (code.type() == LoadType::fp32)
         return counted<LoadType::fp32, width, apart>(code, next, place, v);
       if (code.type() == LoadType::bf16)
@@ -142,13 +144,14 @@ struct ProgrammeFold {
   }
 };
 
-/// Errors: invalid_argument if the operands are not those of the plan, too many, or of other formats.
+/// Errors: invalid_argument if the operands are not those of the plan, too many, or of other
+/// formats.
 inline void check_fold(const host::FoldPlan& plan, Span<const PlacedValues> operands,
                        const PlacedValues& sum) {
   ZP_CHECK(operands.size() == plan.num_nodes(), ErrorCode::invalid_argument,
-           std::to_string(operands.size()) + " operands were given to a fold of " +
+           std::to_string(operands.size()) + "operands for a fold of" +
                std::to_string(plan.num_nodes()),
-           "its additions name each of them", "pass one for every node of the plan");
+           "each addition has its operands", "pass one operand per node of the plan");
   ZP_CHECK(operands.size() <= large_fold, ErrorCode::invalid_argument,
            "a fold has " + std::to_string(operands.size()) + " operands",
            "a kernel's argument holds " + std::to_string(large_fold),
@@ -156,14 +159,15 @@ inline void check_fold(const host::FoldPlan& plan, Span<const PlacedValues> oper
   for (const PlacedValues& operand : operands) {
     ZP_CHECK(is_param_format(operand.dtype), ErrorCode::invalid_argument,
              "an operand of a fold is " + std::string(name(operand.dtype)),
-             "gradients are kept in fp32, bf16 and fp16", "widen it first");
+             "gradients are fp32, bf16 or fp16", "widen it first");
   }
   ZP_CHECK(sum.dtype == DType::fp32, ErrorCode::invalid_argument,
            "a fold writes " + std::string(name(sum.dtype)),
            "nodes of the gradient tree are fp32 (R11)", "pass an fp32 buffer");
 }
 
-/// Calls f(fold, heads) with a TreeFold where one code does it all, else with a FoldArgument. Checked before.
+/// Calls f(fold, heads) with a TreeFold if a single code covers the plan, else with a FoldArgument.
+/// The operands were already checked.
 template <class F>
 void visit_fold(const host::FoldPlan& plan, Span<const PlacedValues> operands,
                 const PlacedValues& sum, const F& f) {

@@ -1,4 +1,5 @@
-// Everything after the norm in one pass: G, master and state are read once, master, state and parameter written once.
+// All work after the norm in one pass: G, master and state are read once; master, state and
+// parameter are written once.
 
 #include "cuda/device/step/param_cast.cuh"
 #include "cuda/device/step/rule_state.cuh"

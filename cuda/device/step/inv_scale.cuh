@@ -1,5 +1,5 @@
 #pragma once
-// The factor of R6 that passes need before the other scalars of a step are made.
+// The factor of R6 for passes that run before the other scalars of a step are computed.
 
 #include "cuda/device/kernels/update/step_scalars.cuh"
 #include "cuda/device/runtime/launch.hpp"
@@ -7,7 +7,7 @@
 
 namespace zeroproof::cuda::device {
 
-/// Every thread makes inv_scale itself. Returns false where R5 has none: decide will halt.
+/// Every thread computes inv_scale itself. Returns false where R5 has none; decide then halts.
 ZP_DEVICE inline bool make_inv_scale(const StepState& state, const StepInput& input,
                                      float& inv_scale) {
   const auto t = static_cast<std::int64_t>(state.applied_steps + 1);

@@ -1,4 +1,4 @@
-// Masters as codes of 8 bits with the scales of their blocks, and back (R22, R24).
+// Masters to 8-bit codes with the scales of their blocks, and back (R22, R24).
 
 #include "cuda/device/step/scale_walk.cuh"
 
@@ -72,7 +72,7 @@ struct Quantize {
   }
 };
 
-/// At a beginning alone, so one element at a time.
+/// Only at the beginning, so one element at a time is enough.
 template <class Code>
 struct Dequantize {
   StepMemory memory;

@@ -48,7 +48,7 @@ struct History {
   bool takes_largest, rolls_empty;
 };
 
-/// A block of threads for every history: all slots are read before one of them is written.
+/// One block of threads per history: all slots are read before one of them is written.
 ZP_KERNEL history_kernel(StepMemory memory, ScaleMemory scales, History rule) {
   ZP_SHARED_ARRAY(std::uint32_t, largest, 1);
   if (!step_goes_on(memory)) return;

@@ -7,10 +7,10 @@
 
 namespace zeroproof::cuda::device {
 
-/// g1 of R6, and what a thread has seen of it.
+/// Computes g1 of R6 and tracks whether a thread has seen a nonfinite one.
 struct Unscaling {
   float inv_scale = 1.0F;
-  unsigned largest = 0;  ///< magnitude, as bits: a NaN is above infinity
+  unsigned largest = 0;  ///< magnitude as bits: a NaN is above infinity
 
   ZP_DEVICE float operator()(float sum) {
     const float unscaled = sum * inv_scale;
@@ -19,8 +19,8 @@ struct Unscaling {
     return unscaled;
   }
 
-  /// Every thread of the block calls this after its last element. One thread of a warp speaks for all: where everything
-  /// is NaN, a quarter of a million threads would wait for one word.
+  /// Every thread of the block calls this after its last element. One thread per warp writes: if
+  /// every element is NaN, a quarter of a million threads would otherwise contend for one word.
   ZP_DEVICE void finish(StepFound* found) const {
     unsigned seen = largest >= 0x7F800000U ? 1U : 0U;
     for (unsigned w = 16; w > 0; w /= 2) seen |= __shfl_down_sync(0xFFFFFFFFU, seen, w);

@@ -1,16 +1,16 @@
 #pragma once
-// What a block collects for the norm (R12), one struct for every form. All have
+// Accumulation of the norm by a block (R12), one struct per form. Each has
 //   start()               called by every thread before the first piece
-//   takers()              how many pieces a block takes at a time, and
-//   taker()               which of them this thread helps with
-//   piece(...)            takes a piece in; value(g) makes of a stored element what is measured
-//   see(...)              looks at a piece that does not count: value(g) for every element
-//   add(g)                takes one element in; chunk1024 has with_square() and deposit() instead, for a lane and a
-//   warp
+//   takers()              number of pieces that a block processes at a time, and
+//   taker()               which of them this thread works on
+//   piece(...)            adds a piece; value(g) maps a stored element to the measured value
+//   see(...)              reads a piece that does not count: value(g) for every element
+//   add(g)                adds one element; chunk1024 has with_square() and deposit() instead, for
+//                         a lane and a warp
 //   carry()               called by every thread between pieces, often enough
 //   finish(found, words)  called by every thread after the last piece
-//   words_of(...)         where its integers go: of the one norm there is, or of a clip group
-// Everything that leaves a block is an integer, so neither the grid nor any order matters (R10).
+//   words_of(...)         target of its integers: the one norm, or a clip group
+// Only integers leave a block, so neither the grid nor any order matters (R10).
 
 #include <cmath>
 
@@ -20,7 +20,7 @@
 
 namespace zeroproof::cuda::device {
 
-/// A pass over a piece that hands every element to f.
+/// A pass over a piece that passes every element to f.
 template <class F>
 struct EachElement {
   const float* grad;  // of the piece
@@ -41,7 +41,7 @@ ZP_DEVICE void for_each_element(const PackPhase& phase, const StepPiece& piece, 
   walk_piece(phase, piece, each);
 }
 
-/// A piece for the whole block.
+/// A piece processed by the whole block.
 struct ByBlocks {
   ZP_DEVICE static int takers() { return 1; }
   ZP_DEVICE static int taker() { return 0; }
@@ -53,13 +53,13 @@ struct ByBlocks {
   }
 };
 
-/// Block sums of a launch: shared memory that ends in found->sums.
+/// Block sums of a launch in shared memory, added to found->sums at the end.
 struct CollectedSums {
   Sum* block_sums;
 
   ZP_DEVICE void start() { block_sums = start_block_sums(); }
 
-  /// After this, limbs hold less than 2^32 again, and as many deposits have room.
+  /// Afterwards limbs are below 2^32 again and can take as many further deposits.
   ZP_DEVICE void carry() const {
     __syncthreads();
     if (threadIdx.x == 0) carry_limbs(block_sums);
@@ -71,8 +71,8 @@ struct CollectedSums {
     return groups.sums + group * num_norm_words;
   }
 
-  /// The last block to come by sees the sums of all of them, and leaves them normalised. Sums of a launch are read by
-  /// atomics too: a plain load might see what a cache of this multiprocessor remembers.
+  /// The last block to finish reads the sums of all blocks and normalises them. It reads them with
+  /// atomics too: a plain load might return stale data from a cache of this multiprocessor.
   ZP_DEVICE void finish(StepFound* found, std::uint64_t* words) const {
     ZP_SHARED_ARRAY(unsigned, is_last, 1);
     Sum* sums = reinterpret_cast<Sum*>(words);
@@ -98,26 +98,27 @@ struct CollectedSums {
   }
 };
 
-/// chunk1024: one warp per chunk, lane l of the warp being lane l of R12: the 32 loads of a step are 128 bytes in a
-/// row, and any alignment will do.
+/// chunk1024: one warp per chunk, lane l of the warp being lane l of R12: each step of the warp
+/// loads 128 contiguous bytes, at any alignment.
 struct CollectChunks : CollectedSums {
   static constexpr int loads_at_once = 16;
 
-  /// The sum of a lane, and one element more.
+  /// The sum of a lane plus the square of one element.
   ZP_DEVICE static double with_square(double sum, float g) {
     const double x = static_cast<double>(g);
     const double square = x * x;
     return sum + square;
   }
 
-  /// A chunk, whose lanes have these sums. All 32 lanes of the warp call this.
+  /// Deposits a chunk from the sums of its lanes. All 32 lanes of the warp call this.
   ZP_DEVICE void deposit(double lane_sum) const {
     const double chunk_value = warp_tree(lane_sum);
     if (threadIdx.x % norm_num_lanes == 0) add_to_block_sums(norm_deposit(chunk_value), block_sums);
   }
 
-  /// from: the lane's first element of a chunk. count: elements 32 apart from there to the end of the piece; fewer than
-  /// 32 are all of a short chunk. What is missing counts +0, which changes no sum.
+  /// from: the lane's first element of a chunk. count: number of elements, 32 apart, from there to
+  /// the end of the piece; fewer than 32 are all those of a short chunk. Missing elements count as
+  /// +0, which changes no sum.
   template <class Value>
   ZP_DEVICE static double lane_sum(const float* from, int count, Value value) {
     double sum = 0.0;
@@ -136,7 +137,7 @@ struct CollectChunks : CollectedSums {
     return sum;
   }
 
-  /// A piece for every warp: most hold few chunks, and a warp adds up whole ones.
+  /// One piece per warp: most pieces have few chunks, and a warp processes whole chunks.
   ZP_DEVICE static int takers() { return static_cast<int>(blockDim.x) / norm_num_lanes; }
   ZP_DEVICE static int taker() { return static_cast<int>(threadIdx.x) / norm_num_lanes; }
 
@@ -161,7 +162,7 @@ struct CollectChunks : CollectedSums {
   }
 };
 
-/// exact and one: every element is a deposit of its own.
+/// exact and one: every element is deposited alone.
 template <NormTerm term>
 struct CollectTerms : CollectedSums, ByBlocks {
   TermDeposits<term> terms{};
@@ -220,7 +221,7 @@ struct CollectLargest : ByBlocks {
   }
 };
 
-/// Calls f(Collect{}) with what the form of a run collects.
+/// Calls f(Collect{}) with the struct for the norm form of a run.
 template <class F>
 void visit_form(NormForm form, F&& f) {
   switch (form) {

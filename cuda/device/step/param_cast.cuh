@@ -1,5 +1,6 @@
 #pragma once
-// The cast at the end of a step (R8): one master element, or four at once, into the buffer of parameters.
+// The cast at the end of a step (R8): one master element, or four at once, into the parameter
+// buffer.
 
 #include "common/base/error.hpp"
 #include "common/contracts/cast.hpp"
@@ -11,7 +12,7 @@
 
 namespace zeroproof::cuda::device {
 
-/// none: parameters in 8 bits, made later (scale_passes.hpp).
+/// none: 8-bit parameters, computed later (scale_passes.hpp).
 enum class ParamKind : std::uint8_t { fp32, bf16, fp16, drawn_bf16, none };
 
 /// Four 16-bit parameters, the earlier ones in the lower bits.
@@ -36,7 +37,7 @@ struct ParamCast {
 
   ZP_DEVICE void enter(const StepMemory& /*memory*/, const StepPiece& /*piece*/) {}
 
-  /// Element i of the piece as it is stored, and four of them.
+  /// Stores element i of the piece, or four elements.
   ZP_DEVICE std::uint16_t half(int /*i*/, float master) const {
     return static_cast<std::uint16_t>(nearest_bits<kind>(master));
   }
@@ -85,7 +86,7 @@ struct ParamCast<ParamKind::none> {
   ZP_DEVICE void pack(std::int64_t /*local*/, int /*i*/, const Pack<float>& /*master*/) const {}
 };
 
-/// Stochastic rounding. Draws take the count of the applied updates, this one among them.
+/// Stochastic rounding. The draws use the count of applied updates, including this one.
 template <>
 struct ParamCast<ParamKind::drawn_bf16> {
   std::uint16_t* param;
@@ -118,7 +119,8 @@ struct ParamCast<ParamKind::drawn_bf16> {
     return stochastic_bf16_bits(master, word(place.at(i).index));
   }
 
-  /// Four elements in a row meet one block of random words, or two; where a row ends among them, up to four.
+  /// Four consecutive elements use one block of random words, or two; up to four if a row ends
+  /// among them.
   ZP_DEVICE HalfPack halves(int i, const Pack<float>& master) const {
     const PiecePlace::At at = place.at(i);
     std::uint32_t r[step_pack_numel];
@@ -154,18 +156,18 @@ struct ParamCast<ParamKind::drawn_bf16> {
   }
 };
 
-/// Calls f(ParamCast<kind>) with the cast of a run. Errors: invalid_argument if parameters have no such format, or are
-/// to be drawn in another one than bf16.
+/// Calls f(ParamCast<kind>) with the cast of a run. Errors: invalid_argument if parameters have no
+/// such format, or for stochastic rounding to another format than bf16.
 template <class F>
 void visit_param(const StepMemory& memory, const StepRules& rules, F&& f) {
   const DType dtype = rules.param_dtype;
   ZP_CHECK(is_param_format(dtype), ErrorCode::invalid_argument,
-           "parameters are to be " + std::string(name(dtype)), "no cast of a step makes them",
+           "the parameter dtype is " + std::string(name(dtype)), "no cast has this target",
            "use fp32, bf16 or fp16");
   if (rules.rounding == ParamRounding::stochastic) {
     ZP_CHECK(dtype == DType::bf16, ErrorCode::invalid_argument,
-             "stochastic rounding is asked for with parameters in " + std::string(name(dtype)),
-             "R8 has it for bf16 alone", "use bf16, or round to nearest");
+             "stochastic rounding with parameters in " + std::string(name(dtype)),
+             "R8 defines it for bf16 only", "use bf16, or round to nearest");
     return f(ParamCast<ParamKind::drawn_bf16>::of(memory, rules));
   }
   if (dtype == DType::bf16) return f(ParamCast<ParamKind::bf16>::of(memory, rules));

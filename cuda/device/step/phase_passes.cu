@@ -1,4 +1,5 @@
-// The phases that touch every element, one by one (R6): unscale, clip, update, cast. fused_update.cu has them in one.
+// The phases that process every element, as separate passes (R6): unscale, clip, update, cast.
+// fused_update.cu combines them.
 
 #include "cuda/device/step/nonfinite_flag.cuh"
 #include "cuda/device/step/param_cast.cuh"
@@ -10,7 +11,7 @@ namespace zeroproof::cuda::device {
 
 namespace {
 
-/// What all of them do: nothing after a halt.
+/// Common part: no work after a halt.
 struct Phase {
   StepMemory memory;
   std::int64_t begin = 0;  // of the piece

@@ -1,5 +1,5 @@
 #pragma once
-// How long the pieces of a piece table are.
+// Length of the pieces of a piece table.
 
 #include <cstdint>
 
@@ -8,10 +8,11 @@
 
 namespace zeroproof::cuda::device {
 
-/// Most elements of a piece where a launch walks `numel` of them: a chunk, so that blocks that run together work on
-/// memory that lies together, and none is left over when the others are done. Where the table would grow beyond 5 MiB,
-/// pieces are so long that there are half as many: lengths in between are slower than these. A power of two of at least
-/// a chunk, so chunks are whole (R12). No bit depends on it (R17).
+/// Largest number of elements of a piece where a launch walks `numel` of them: one chunk, so that
+/// concurrent blocks work on adjacent memory and no long piece is left at the end. Where the table
+/// would exceed 5 MiB, pieces are so long that there are half as many: lengths in between are
+/// slower than these. A power of two of at least a chunk, so chunks are whole (R12). No bit depends
+/// on it (R17).
 inline std::int64_t step_piece_numel(std::int64_t numel) {
   constexpr std::int64_t most_short_pieces = std::int64_t{1} << 16;
   std::int64_t length = norm_chunk_numel;

@@ -1,12 +1,14 @@
 #pragma once
-// Where the elements of a piece stand in the undistributed model: which random words they take (R13, R15).
+// Position of the elements of a piece in the undistributed model, which selects their random words
+// (R13, R15).
 
 #include "cuda/device/kernels/base/host_device.cuh"
 #include "cuda/device/step/step_memory.hpp"
 
 namespace zeroproof::cuda::device {
 
-/// Divisions by a row that is as long as a piece, or longer, are a comparison; by a shorter one they fit into 32 bits.
+/// Division by a row that is at least as long as a piece is a comparison; by a shorter one it fits
+/// in 32 bits.
 class PiecePlace {
  public:
   PiecePlace() = default;
@@ -29,7 +31,7 @@ class PiecePlace {
   struct At {
     std::uint64_t index;
     std::int64_t
-        left;  ///< elements up to the end of the row, with this one: their indices follow each other
+        left;  ///< elements to the end of the row, including this one, with consecutive indices
   };
 
   /// Element i of the piece.
@@ -52,7 +54,7 @@ class PiecePlace {
 
  private:
   std::uint64_t first_ = 0;  // index of the first element of the row in which the piece begins
-  std::int64_t column_ = 0;  // of the piece's first element in that row
+  std::int64_t column_ = 0;  // column of the piece's first element in that row
   std::int64_t row_numel_ = 1;
   std::int64_t row_stride_ = 1;
 };

@@ -1,10 +1,11 @@
 #pragma once
-// Kernels over pieces of any length: which block takes which part of which piece, where an element lies, and which
-// elements go four at a time. An operation has
-//   packs_at_once      packs of four that it likes to have under way together: 1, 2 or 4
+// Kernels over pieces of any length: assigns parts of pieces to blocks, computes the place of each
+// element, and selects the elements that are processed four at a time. An operation has
+//   packs_at_once      preferred number of packs of four to process at once: 1, 2 or 4
 //   one(place)         the element at a place
-//   packs<n>(place)    n packs: four elements from the place on, and pack_stride elements further, and so on; every
-//                      address is a multiple of four elements. The same arithmetic (R17)
+//   packs<n>(place)    n packs of four elements, at the place and every pack_stride elements
+//                      after it; every address is a multiple of four elements. The same
+//                      arithmetic (R17)
 
 #include "cuda/device/kernels/base/host_device.cuh"
 #include "cuda/device/runtime/launch.hpp"
@@ -15,26 +16,28 @@ namespace zeroproof::cuda::device {
 
 inline constexpr int walk_pack_numel = 4;
 inline constexpr int pack_stride =
-    walk_pack_numel * block_threads;                ///< elements that a block takes in one turn
-inline constexpr int part_numel = 4 * pack_stride;  ///< elements of a piece that one block takes
+    walk_pack_numel * block_threads;                ///< elements per block and iteration
+inline constexpr int part_numel = 4 * pack_stride;  ///< elements of a piece per block
 
 /// An element in both numberings that a buffer may have.
 struct Place {
   std::int64_t local;
-  std::int64_t to_global;  ///< what the other number is larger by: the same all over a piece
+  std::int64_t to_global;  ///< add this for the other number; constant within a piece
 
   ZP_HOST_DEVICE Place after(std::int64_t numel) const { return {local + numel, to_global}; }
 };
 
-/// PlacedValues for a kernel's argument. A pointer, not an address as a number: what an argument points to is known to
-/// be global memory. A mask, not a flag: the compiler would write every loop once for every combination of flags.
+/// PlacedValues as a kernel's argument. A pointer instead of an integer address: the compiler then
+/// infers that it is in global memory. A mask instead of a flag: the compiler would emit every loop
+/// once for every combination of flags.
 struct PlacedAddress {
   void* data = nullptr;
   std::int64_t base = 0;       ///< number of the first element; 0 if packed
   std::int32_t flat_bits = 0;  ///< all ones if not packed
   DType dtype = DType::fp32;
 
-  /// In bytes: a compiler that adds up elements takes the four addresses of a pack apart, and stores them one by one.
+  /// In bytes: with element offsets, the compiler separates the four addresses of a pack and stores
+  /// them one by one.
   template <class T>
   ZP_HOST_DEVICE T* at(const Place& place) const {
     const std::int64_t index = place.local + (place.to_global & flat_bits) - base;
@@ -43,12 +46,12 @@ struct PlacedAddress {
   }
 };
 
-/// The elements of a piece that come before the first whole pack. Buffers of one numbering share the number of their
-/// elements, so what it depends on is worked out once for all of them.
+/// The elements of a piece before the first whole pack. Buffers with the same numbering have the
+/// same element numbers, so the alignment is computed once for all of them.
 struct PackHeads {
   static constexpr int no_values = 4, never = 5;
   int packed =
-      no_values;  ///< elements from a pack's start to the element numbered 0, or one of the two above
+      no_values;  ///< elements from a pack's start to element 0, or one of the two above
   int flat = no_values;
 
   void take(const PlacedAddress& values, std::int64_t element_bytes) {
@@ -69,7 +72,7 @@ struct PackHeads {
   }
 };
 
-/// Values of `element_bytes` each, for a kernel; heads learns where they lie.
+/// Values of `element_bytes` each, for a kernel; records their alignment in heads.
 inline PlacedAddress placed_address(const PlacedValues& values, std::int64_t element_bytes,
                                     PackHeads& heads) {
   const PlacedAddress address{const_cast<void*>(values.data), values.packed ? 0 : values.base,
@@ -78,7 +81,8 @@ inline PlacedAddress placed_address(const PlacedValues& values, std::int64_t ele
   return address;
 }
 
-/// Part number `part` of a piece, by the threads of one block. Parts end at whole packs, unless the piece does.
+/// Processes part `part` of a piece with the threads of one block. Parts end at whole packs, unless
+/// the piece ends before.
 template <class Operation>
 ZP_DEVICE void run_part(const Piece& piece, std::int64_t part, const PackHeads& heads,
                         const Operation& operation) {
@@ -90,13 +94,13 @@ ZP_DEVICE void run_part(const Piece& piece, std::int64_t part, const PackHeads& 
   const std::int64_t end =
       head + (part + 1) * part_numel < piece.numel ? head + (part + 1) * part_numel : piece.numel;
   const Place here = start.after(begin);
-  const int numel = static_cast<int>(end - begin);  // below 0 if the parts before had all
+  const int numel = static_cast<int>(end - begin);  // negative if earlier parts had all elements
   if (before < 0) {
     for (int i = thread; i < numel; i += block_threads) operation.one(here.after(i));
     return;
   }
   const int wanted = part == 0 ? head : 0;
-  const int first = wanted < numel ? wanted : numel;  // of the packs
+  const int first = wanted < numel ? wanted : numel;  // first element of the packs
   const int num_packs = (numel - first) / walk_pack_numel;
   constexpr int n = Operation::packs_at_once;
   const auto pack = [&](int p) { return here.after(first + walk_pack_numel * p); };
@@ -112,12 +116,12 @@ ZP_DEVICE void run_part(const Piece& piece, std::int64_t part, const PackHeads& 
   if constexpr (n > 1) {
     if (p < num_packs) operation.template packs<1>(pack(p));
   }
-  // Up to three elements before the packs and up to three behind them.
+  // Up to three elements before the packs and up to three after them.
   const int i = thread < first ? thread : thread + walk_pack_numel * num_packs;
   if (i < numel && thread < 2 * walk_pack_numel) operation.one(here.after(i));
 }
 
-/// The first of the ends that lies behind `index`.
+/// The first end that is larger than `index`.
 ZP_DEVICE inline int piece_of(const std::int64_t* ends, int num_ends, std::int64_t index) {
   int low = 0, high = num_ends - 1;
   while (low < high) {
@@ -131,16 +135,18 @@ ZP_DEVICE inline int piece_of(const std::int64_t* ends, int num_ends, std::int64
   return low;
 }
 
-/// Numbers the parts of all pieces through, `numel` elements each, and calls take(piece, part) for those of a worker:
-/// worker w of `workers` in block b takes part b * workers + w of the launch, and every gridDim.x * workers-th from
-/// there on, so that many small pieces and a single large one keep all busy alike. The host knows no lengths, so every
-/// block counts the parts of 256 pieces at a time, and calls between(number of their first) after them. All threads of
-/// all blocks call this, once in a kernel; the threads of a worker take the same way.
+/// Numbers the parts of all pieces consecutively, `numel` elements each, and calls take(piece,
+/// part) for the parts of each worker: worker w of `workers` in block b processes part b * workers
+/// + w of the launch, and every gridDim.x * workers-th from there on, so that both many small
+/// pieces and a single large one keep all workers busy. The host does not have the lengths, so
+/// every block counts the parts of 256 pieces at a time and calls between(number of their first)
+/// after them. All threads of all blocks call this, once per kernel; the threads of a worker do not
+/// diverge.
 template <int numel, int workers, class Take, class Between>
 ZP_DEVICE void share_parts(const DevicePieces& pieces, int worker, const Take& take,
                            const Between& between) {
   ZP_SHARED_ARRAY(std::int64_t, counts,
-                  2 * block_threads);  // two, to add from the one into the other
+                  2 * block_threads);  // two arrays, to add from one into the other
   const int thread = static_cast<int>(threadIdx.x);
   // Part of this worker, counted from the first of these pieces.
   std::int64_t next = static_cast<std::int64_t>(blockIdx.x) * workers + worker;
@@ -165,7 +171,7 @@ ZP_DEVICE void share_parts(const DevicePieces& pieces, int worker, const Take& t
       take(pieces.pieces[first + p], next - (p > 0 ? ends[p - 1] : 0));
     }
     next -= num_parts;
-    __syncthreads();  // before the counts of the next pieces take the place of these
+    __syncthreads();  // before the next counts replace these
     between(first);
   }
 }
@@ -180,8 +186,8 @@ ZP_DEVICE void run_pieces(const DevicePieces& pieces, const PackHeads& heads,
       [](std::int64_t) {});
 }
 
-/// Blocks that are on the device together, whatever they hold: a block that came late would start on its parts when the
-/// others are done with theirs.
+/// Number of blocks that are resident on the device at the same time, whatever else runs there: a
+/// later block would start its parts when the others have finished theirs.
 inline int walk_grid(int blocks_per_multiprocessor) {
   return blocks_per_multiprocessor * num_multiprocessors();
 }

@@ -1,5 +1,5 @@
 #pragma once
-// One element of every rule behind one name, so that a pass is written once for all of them.
+// One element of every rule behind one interface, so that a pass is written once for all rules.
 
 #include "common/contracts/step_scalars.hpp"
 #include "cuda/device/kernels/update/adam_element.cuh"
@@ -8,7 +8,7 @@
 
 namespace zeroproof::cuda::device {
 
-/// A rule with the options that change what it keeps or how it moves.
+/// A rule with the options that change its state or its update.
 enum class RuleForm : std::uint8_t {
   adamw,
   adamw_amsgrad,
@@ -37,8 +37,8 @@ constexpr int num_state_buffers(RuleForm form) {
   }
 }
 
-/// Master and state of an element, in the order of R6: first is exp_avg or momentum_buffer, second exp_avg_sq, third
-/// max_exp_avg_sq. What a form does not keep is not looked at.
+/// Master and state of an element, in the order of R6: first is exp_avg or momentum_buffer, second
+/// exp_avg_sq, third max_exp_avg_sq. Values that a form does not have are ignored.
 struct RuleValues {
   float master;
   float first;
@@ -46,7 +46,7 @@ struct RuleValues {
   float third;
 };
 
-/// Whether the old state counts: the momentum buffer of a first step does not, whatever it holds.
+/// Whether the old state is used: a first step ignores the content of the momentum buffer.
 template <RuleForm form>
 ZP_HOST_DEVICE constexpr bool reads_state(const StepScalars& scalars) {
   return (form != RuleForm::sgd_momentum && form != RuleForm::sgd_nesterov) ||
@@ -68,7 +68,7 @@ ZP_HOST_DEVICE inline RuleValues sgd_values(const StepScalars& scalars, float g,
   return {next.master, next.buffer, 0.0F, 0.0F};
 }
 
-/// The update lines of R6; the sign of g is already that of a descent.
+/// The update lines of R6; g already has the sign of a descent.
 template <RuleForm form>
 ZP_HOST_DEVICE inline RuleValues rule_element(const StepScalars& scalars, float g,
                                               const RuleValues& old) {

@@ -1,5 +1,5 @@
 #pragma once
-// The buffers of a rule, and what a pass does with them: one element, or four at once.
+// The buffers of a rule and the operations of a pass on them: one element, or four at once.
 
 #include <string>
 
@@ -9,7 +9,7 @@
 
 namespace zeroproof::cuda::device {
 
-/// [shard_numel] each; null from the number of a form's buffers on.
+/// [shard_numel] each; null beyond the number of buffers of the form.
 struct RuleBuffers {
   float* master;
   float* first;
@@ -28,7 +28,7 @@ inline PackPhase with_buffers(PackPhase phase, const RuleBuffers& buffers) {
   return phase.with(buffers.master).with(buffers.first).with(buffers.second).with(buffers.third);
 }
 
-/// An update of elements where they lie. Scalars are those of the piece that was entered last.
+/// An in-place update of elements. The scalars are those of the piece that was entered last.
 template <RuleForm form>
 struct RuleState {
   static constexpr int count = num_state_buffers(form);
@@ -97,7 +97,7 @@ void visit_rule(const OptimizerHyper& hyper, F&& f) {
     case UpdateRule::lion:
       return f(RuleTag<RuleForm::lion>{});
   }
-  (void)traits_of(hyper.rule);  // says what is wrong
+  (void)traits_of(hyper.rule);  // throws the error
 }
 
 }  // namespace zeroproof::cuda::device

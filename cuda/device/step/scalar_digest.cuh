@@ -1,5 +1,5 @@
 #pragma once
-// 64 bits that stand for the step scalars of all sets: ranks compare these instead of the words (R5).
+// 64-bit digest of the step scalars of all sets: ranks compare digests instead of the words (R5).
 
 #include <cstring>
 
@@ -8,17 +8,19 @@
 
 namespace zeroproof::cuda::device {
 
-/// One-to-one, and every bit of x changes about half of the result's. Source: the finalizer of SplitMix64 (Steele, Lea,
-/// Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014; constants of Stafford's variant 13).
+/// A bijection in which every bit of x changes about half of the bits of the result. Source: the
+/// finalizer of SplitMix64 (Steele, Lea, Flood, "Fast splittable pseudorandom number generators",
+/// OOPSLA 2014; constants of Stafford's variant 13).
 ZP_HOST_DEVICE inline std::uint64_t mix_bits(std::uint64_t x) {
   x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9ULL;
   x = (x ^ (x >> 27)) * 0x94D049BB133111EBULL;
   return x ^ (x >> 31);
 }
 
-/// What a set adds to the digest, modulo 2^64: sums do not depend on which thread made them. A chain through all words
-/// that begins with the number of the set: the same words elsewhere are another number, and two sets that differ in one
-/// word never give the same.
+/// Contribution of a set to the digest, modulo 2^64: the sum does not depend on the thread that
+/// computes it. A chain through all words that starts with the number of the set: the same words in
+/// another set give another value, and two versions of a set that differ in one word never give the
+/// same value.
 ZP_HOST_DEVICE inline std::uint64_t digest_of_set(const StepScalars& scalars, std::int64_t set) {
   static_assert(sizeof(StepScalars) == 4 * num_step_scalar_words);
   std::uint32_t words[num_step_scalar_words];

@@ -1,5 +1,5 @@
 #pragma once
-// The scalars of a step, for every group or tensor, by the threads of one block (R5, R20).
+// Computes the scalars of a step for every group or tensor with the threads of one block (R5, R20).
 
 #include "cuda/device/kernels/update/step_scalars.cuh"
 #include "cuda/device/runtime/launch.hpp"
@@ -10,7 +10,7 @@ namespace zeroproof::cuda::device {
 
 using DigestSum = unsigned long long;  // the type that 64-bit atomics take
 
-/// The number of the step, and whether there can be scalars for it.
+/// The number of the step, and whether it can have scalars.
 ZP_DEVICE inline bool start_scalars(const StepMemory& memory) {
   StepState& state = *memory.state;
   const auto t = static_cast<std::int64_t>(state.applied_steps + 1);
@@ -22,8 +22,8 @@ ZP_DEVICE inline bool start_scalars(const StepMemory& memory) {
   return state.halt == 0U;
 }
 
-/// Scalars of the sets this thread takes; returns what they add to the digest. A tensor never has more applied updates
-/// than the run, so its own t is in range as well.
+/// Computes the scalars of this thread's sets; returns their contribution to the digest. A tensor
+/// never has more applied updates than the run, so its own t is in range as well.
 ZP_DEVICE inline DigestSum make_scalars(const StepMemory& memory, ScalarSettings settings) {
   const int log2_scale = memory.state->scaler.log2_scale;
   const std::int64_t divisor = memory.input->divisor;
@@ -44,8 +44,8 @@ ZP_DEVICE inline DigestSum make_scalars(const StepMemory& memory, ScalarSettings
   return digest;
 }
 
-/// Both of these, and the digest, by all threads of a block; whether there are scalars now. After a halt nothing is
-/// done.
+/// Runs both, and the digest, with all threads of a block; returns whether there are scalars now.
+/// After a halt it does nothing.
 ZP_DEVICE inline bool make_scalar_sets(const StepMemory& memory, const ScalarSettings& settings) {
   ZP_SHARED_ARRAY(std::uint32_t, has_row, 1);
   ZP_SHARED_ARRAY(DigestSum, digest, 1);

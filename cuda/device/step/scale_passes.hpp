@@ -1,9 +1,11 @@
 #pragma once
-// Parameters in 8 bits on a device (R24): the kernels of phase cast, behind an update that makes masters alone.
+// 8-bit parameters on a device (R24): the kernels of phase cast, after an update that only computes
+// masters.
 //
-// A step: collect_amax; [collected over ranks, as a maximum] make_scales; make_codes. Everything is enqueued on the
-// current stream, nothing waits, nothing is allocated, no argument changes between steps. All of them change nothing
-// after a halt, in a skipped step, and of tensors that have no gradient under missing_grad = skip. Needs no CUDA.
+// A step: collect_amax; [maximum of collected over ranks] make_scales; make_codes. Everything is
+// enqueued on the current stream, nothing waits, nothing is allocated, no argument changes between
+// steps. None of them changes anything after a halt, in a skipped step, or for tensors without a
+// gradient under missing_grad = skip. Needs no CUDA.
 
 #include <cstdint>
 
@@ -13,8 +15,9 @@
 
 namespace zeroproof::cuda::device {
 
-/// A stretch of the shard that is one stretch of its undistributed tensor too. The height and width of a block are
-/// powers of two, or at least the tensor's: with a shift that leaves nothing of a row or a column.
+/// A range of the shard that is also one range of its undistributed tensor. The height and width of
+/// a block are powers of two, or at least those of the tensor: the shift then makes every row or
+/// column index 0.
 struct ScalePiece {
   static constexpr std::int64_t most_numel = StepPiece::most_numel;
   static constexpr int whole = 62;
@@ -34,7 +37,7 @@ struct ScaleMemory {
   const ScalePiece* pieces = nullptr;          // [num_pieces]
   const std::int64_t* first_blocks = nullptr;  // [num_tensors], never falling
   std::uint64_t* collected =
-      nullptr;  // [num_blocks], as all below: amax of this rank, then of all; 0 at first
+      nullptr;  // [num_blocks], as all below: amax of this rank, then of all; initially 0
   std::uint32_t* amax = nullptr;
   std::uint32_t* history = nullptr;  // [num_blocks][slots]; under delayed
   float* scale = nullptr;
@@ -49,14 +52,14 @@ struct ScaleRules {
   DType param_dtype = DType::e4m3;  ///< or e5m2
 };
 
-/// collected = the larger of what it is and the amax of this rank's masters.
+/// collected = the maximum of collected and the amax of this rank's masters.
 void enqueue_collect_amax(const StepMemory& memory, const ScaleMemory& scales,
                           const ScaleRules& rules);
 
-/// What scales are made of.
+/// Source of the scales.
 enum class ScalesFrom : std::uint8_t {
-  masters,  ///< collected and, under delayed, the history, which moves on
-  state     ///< they are there already: only scale_inv is made of them
+  masters,  ///< collected and, under delayed, the history, which advances
+  state     ///< scales exist already: only scale_inv is computed from them
 };
 void enqueue_make_scales(const StepMemory& memory, const ScaleMemory& scales,
                          const ScaleRules& rules, ScalesFrom from);
@@ -65,7 +68,7 @@ void enqueue_make_scales(const StepMemory& memory, const ScaleMemory& scales,
 void enqueue_make_codes(const StepMemory& memory, const ScaleMemory& scales,
                         const ScaleRules& rules);
 
-/// master = what its code stands for.
+/// master = the value of its code.
 void enqueue_dequantize_masters(const StepMemory& memory, const ScaleMemory& scales,
                                 const ScaleRules& rules);
 

@@ -1,5 +1,5 @@
 #pragma once
-// How the kernels of scales walk their pieces, and which block an element is in.
+// Iteration of the scale kernels over their pieces, and the block of an element.
 
 #include "cuda/device/kernels/formats/cast_element.cuh"
 #include "cuda/device/step/scale_passes.hpp"
@@ -7,7 +7,7 @@
 
 namespace zeroproof::cuda::device {
 
-/// Rows that are as long as a piece, or longer, end once in it at most; others are counted in 32 bits.
+/// Rows that are at least as long as a piece end at most once in it; others are counted in 32 bits.
 class PieceBlocks {
  public:
   ZP_HOST_DEVICE explicit PieceBlocks(const ScalePiece& piece)
@@ -31,7 +31,7 @@ class PieceBlocks {
                  ? block_at(first)
                  : -1;
     }
-    // Into the next row: where there are several blocks across, into another one and perhaps back.
+    // Into the next row: with several blocks across, into another block and perhaps back.
     return across_ == 1 && of(i + last) == block_at(first) ? block_at(first) : -1;
   }
 
@@ -68,7 +68,8 @@ ZP_DEVICE inline bool step_goes_on(const StepMemory& memory) {
   return memory.state->halt == 0U && memory.found->skipped == 0U;
 }
 
-/// Calls body(piece) for the pieces of this block of threads whose tensors take part: the same for all its threads.
+/// Calls body(piece) for the pieces of this block of threads whose tensors take part; identical for
+/// all its threads.
 template <class Body>
 ZP_DEVICE void for_scale_pieces(const StepMemory& memory, const ScaleMemory& scales,
                                 const Body& body) {
@@ -85,7 +86,7 @@ ZP_DEVICE inline bool takes_part(const StepMemory& memory, const ScaleMemory& sc
   if (memory.has_grad == nullptr) return true;
   std::int64_t low = 0,
                high =
-                   scales.num_tensors;  // the last tensor whose blocks do not begin behind this one
+                   scales.num_tensors;  // the last tensor whose blocks begin at or before this one
   while (high - low > 1) {
     const std::int64_t middle = low + (high - low) / 2;
     (scales.first_blocks[middle] <= block ? low : high) = middle;
@@ -100,7 +101,7 @@ struct ValueThroughBf16 {
   ZP_HOST_DEVICE static float of(float element) { return float_of_bf16(bf16_bits(element)); }
 };
 
-/// Calls f with the type that has the value of an element, as a quantization reads it.
+/// Calls f with a type that computes the value of an element for quantization.
 template <class F>
 void visit_value(QuantizedValue value, const F& f) {
   value == QuantizedValue::through_bf16 ? f(ValueThroughBf16{}) : f(DirectValue{});

@@ -1,11 +1,11 @@
 #pragma once
-// How a launch walks the piece table: block b takes pieces b, b + grid, ..., its threads stride inside of the piece. A
-// pass has
-//   starts()      whether it does anything at all: the same for all threads of the launch
-//   enter(piece)  gets ready for a piece, or says that it is left out: the same for all threads of the block
+// Iteration of a launch over the piece table: block b processes pieces b, b + grid, ..., and its
+// threads stride within the piece. A pass has
+//   starts()      whether it runs at all: identical for all threads of the launch
+//   enter(piece)  prepares a piece, or returns false to skip it: identical for all threads of a block
 //   one(i)        element i of the piece
 //   pack(i)       elements [i, i + 4) of the piece, aligned in every operand: the same arithmetic (R17)
-// and, where it collects something on the way,
+// and, if it accumulates something,
 //   finish()      called by every thread after its last element
 // Each thread works on its own copy of the pass.
 
@@ -18,10 +18,11 @@
 
 namespace zeroproof::cuda::device {
 
-/// Elements of one vector access, in fp32 and in 16 bits alike.
+/// Elements of one vector access, for fp32 and 16-bit buffers.
 inline constexpr int step_pack_numel = 4;
 
-/// Where vectors may begin. All buffers of a shard have the same local indices, so this is known before the launch.
+/// Alignment of vectors. All buffers of a shard have the same local indices, so this is computed
+/// before the launch.
 class PackPhase {
  public:
   /// An operand; none if null.
@@ -34,7 +35,7 @@ class PackPhase {
     return *this;
   }
 
-  /// Elements of a piece that stand before its first vector; numel if there is no vector in it.
+  /// Elements of a piece before its first vector; numel if it contains no vector.
   ZP_HOST_DEVICE int head(std::int64_t local_begin, int numel) const {
     if (phase_ == never) return numel;
     const int head = (step_pack_numel - (phase_ + static_cast<int>(local_begin % step_pack_numel)) %
@@ -89,12 +90,12 @@ void run_pass(const Pass& pass, const StepMemory& memory, const PackPhase& phase
          PieceGrid{memory.pieces, memory.num_pieces, phase});
 }
 
-/// Which set of scalars a piece takes.
+/// Index of the set of scalars of a piece.
 ZP_DEVICE inline std::int64_t set_of(const StepMemory& memory, const StepPiece& piece) {
   return memory.tensor_steps != nullptr ? piece.tensor : piece.group;
 }
 
-/// What the elements of a piece are clipped by.
+/// The clip coefficient of a piece.
 ZP_DEVICE inline float clip_coef_of(const StepMemory& memory, const StepPiece& piece) {
   const ClipGroupsFound& groups = memory.groups_found;
   return groups.count == 1 ? memory.found->clip_coef : groups.clip_coef[piece.clip_group];

@@ -1,6 +1,6 @@
 #pragma once
-// What a step on a device works with, all of it in device memory: no value of it passes through the host. Needs no
-// CUDA.
+// The data of a step on a device, all of it in device memory: no value passes through the host.
+// Needs no CUDA.
 
 #include <cstdint>
 
@@ -9,7 +9,8 @@
 
 namespace zeroproof::cuda::device {
 
-/// A stretch of one tensor in the buffers of a shard. It starts at a chunk boundary of its tensor (R12).
+/// A range of one tensor in the buffers of a shard. It starts at a chunk boundary of its tensor
+/// (R12).
 struct StepPiece {
   static constexpr std::int64_t most_numel = std::int64_t{1} << 16;
 
@@ -20,15 +21,16 @@ struct StepPiece {
       0;                     ///< first element, counted from the tensor's start on this TP rank
   std::int64_t group = 0;    ///< param group of the tensor
   std::int64_t counted = 0;  ///< 1: this rank counts it in the norm (R12)
-  /// Element e of the tensor is element place_begin + e / row_numel * row_stride + e % row_numel of the undistributed
-  /// model: what its random word is drawn for (R15). Rows without gaps (row_stride = row_numel) cost no division.
+  /// Element e of the tensor is element place_begin + e / row_numel * row_stride + e % row_numel of
+  /// the undistributed model, the index of its random word (R15). Rows without gaps (row_stride =
+  /// row_numel) need no division.
   std::int64_t place_begin = 0;
   std::int64_t row_numel = 1;
   std::int64_t row_stride = 1;
   std::int64_t clip_group = 0;  ///< of the tensor
 };
 
-/// Why a step, and every later one, changes nothing. Several may be set.
+/// Reasons why a step, and every later one, changes nothing. Several may be set.
 enum StepHalt : std::uint32_t {
   halt_nonfinite = 1,        ///< on_nonfinite = error, and a gradient is not finite
   halt_scalars_differ = 2,   ///< ranks have different step scalars
@@ -36,15 +38,15 @@ enum StepHalt : std::uint32_t {
   halt_scalars_refused = 8,  ///< t, scale and divisor leave the ranges of R5
 };
 
-/// What survives a step.
+/// State that persists across steps.
 struct StepState {
   std::uint64_t applied_steps;
   LossScalerState scaler;
   std::uint32_t
-      halt;  ///< StepHalt, sticky: as long as it is not 0, nothing else in device memory changes
+      halt;  ///< StepHalt, sticky: while it is not 0, nothing else in device memory changes
 };
 
-/// What a step is told by the host.
+/// Inputs of a step from the host.
 struct StepInput {
   std::int64_t divisor;      ///< micro-batches, or tokens (R5); at least 1
   std::int64_t first_row_t;  ///< of the schedule table
@@ -53,47 +55,49 @@ struct StepInput {
 
 inline constexpr int num_norm_words = 23;  ///< 21 limbs, nan_count, inf_count (R12)
 
-/// What a step finds. All zero when it starts.
+/// Results of a step. All zero when it starts.
 struct StepFound {
   std::uint64_t
-      sums[num_norm_words];  ///< not with the form inf. Normalised whenever a kernel has ended
+      sums[num_norm_words];  ///< not with the form inf. Normalised after every kernel
   std::uint64_t amax;        ///< largest magnitude as bits, with the form inf
-  std::uint64_t found_inf;   ///< 0 or 1; of all ranks once they took the maximum
+  std::uint64_t found_inf;   ///< 0 or 1; of all ranks after the maximum over ranks
   std::uint64_t
-      digest;  ///< of the step scalars, and its complement: equal on all ranks if, after the
-  std::uint64_t not_digest;  ///< ranks took the maximum of both, they are complements still
+      digest;  ///< of the step scalars, and its complement; after the maximum of both over ranks,
+  std::uint64_t not_digest;  ///< they are complements only if the digest is equal on all ranks
   double grad_norm;          ///< N; NaN in a skipped step
-  std::uint64_t t;           ///< number of this step, counting it: applied_steps + 1 when it began
+  std::uint64_t t;           ///< number of this step: applied_steps + 1 when it began
   float clip_coef;           ///< NaN in a skipped step
   std::uint32_t skipped;     ///< 1: found_inf, and the policy is to skip
-  std::uint32_t finished_blocks;  ///< of the pass that is running; 0 between passes
+  std::uint32_t finished_blocks;  ///< of the running pass; 0 between passes
 };
 
-/// What a step finds of its clip groups, where there are several (R12): in place of the members of StepFound with these
-/// names, of which grad_norm and clip_coef then repeat the default group's. All pointers are null where there is one.
+/// Results of a step for several clip groups (R12): they replace the members of StepFound with the
+/// same names; grad_norm and clip_coef of StepFound then repeat those of the default group. With
+/// one group all pointers are null.
 struct ClipGroupsFound {
   std::uint64_t* sums = nullptr;     // [count][num_norm_words], zero when a step starts
   std::uint64_t* amax = nullptr;     // [count], the same
-  std::uint32_t* largest = nullptr;  // [count], amax of all ranks in half the bytes: what is shown
+  std::uint32_t* largest = nullptr;  // [count], amax of all ranks in half the bytes: for reports
   double* grad_norm = nullptr;       // [count]
   float* clip_coef = nullptr;        // [count]
   const double* max_norm = nullptr;  // [count]; 0: none
   std::int64_t count = 1;
 };
 
-/// What the host looks at, in one copy.
+/// The data that the host reads, in one copy.
 struct StepRecord {
   StepState state;
   StepFound found;
 };
 
-/// lr and weight_decay of every param group at every t of a stretch: what the host's fp64 functions say (R20).
+/// lr and weight_decay of every param group for a range of t, as computed by the host's fp64
+/// functions (R20).
 struct ScheduleRow {
   double lr;
   double weight_decay;
 };
 
-/// Device pointers. Whoever makes a pass owns nothing of it.
+/// Device pointers. A pass owns none of them.
 struct StepMemory {
   StepState* state = nullptr;
   StepInput* input = nullptr;

@@ -1,8 +1,10 @@
 #pragma once
-// How kernels walk the blocks of stored state: a warp for each, in the order of the pieces. A pass has
+// Iteration over the blocks of stored state: one warp per block, in the order of the pieces. A pass
+// has
 //   memory, stored     of its run
 //   starts(), enter()  as in step_grid.cuh
-//   block(block, at)   the elements `at` of a block; every lane of the warp comes, also one that has none
+//   block(block, at)   processes the elements `at` of a block; called by every lane of the warp,
+//                      even without elements
 
 #include "cuda/device/step/step_grid.cuh"
 #include "cuda/device/step/stored_element.cuh"
@@ -12,12 +14,12 @@ namespace zeroproof::cuda::device {
 inline constexpr int warp_lanes = 32;
 static_assert(warp_lanes * lane_numel == state_block_numel);
 
-/// One block of a piece, as much of it as is there.
+/// The part of a block that is in one piece.
 struct BlockPart {
-  std::int64_t scale;  ///< its number among the blocks of the rank
-  int begin;           ///< of its elements, in the piece
+  std::int64_t scale;  ///< its index among the blocks of the rank
+  int begin;           ///< of its elements within the piece
   int numel;
-  int fragment;  ///< -1: it is whole
+  int fragment;  ///< -1: the block is whole
 };
 
 ZP_HOST_DEVICE inline LaneElements lane_elements(const StoredPiece& piece, const BlockPart& block,
@@ -26,7 +28,7 @@ ZP_HOST_DEVICE inline LaneElements lane_elements(const StoredPiece& piece, const
   const bool packs = phase.head(local, lane_numel) == 0;
   const int first = packs ? lane_numel * lane : lane;
   const int apart = packs ? 1 : warp_lanes;
-  const int left = block.numel - first;  // from this lane's first element on
+  const int left = block.numel - first;  // elements from this lane's first one on
   const int count = (left + apart - 1) / apart;
   const int mine = left <= 0 ? 0 : (count < lane_numel ? count : lane_numel);
   return {local + first, block.begin + first, apart, mine};
@@ -49,7 +51,8 @@ ZP_DEVICE void walk_state_blocks(const StoredPiece& piece, const PackPhase& phas
   }
 }
 
-// With two blocks of threads asked for, the compiler does not spill a register or two to have four of them.
+// With two blocks of threads requested, the compiler does not spill one or two registers in order
+// to fit four.
 template <class Pass>
 ZP_KERNEL_BLOCKS(2)
 stored_kernel(Pass pass, PackPhase phase) {
@@ -68,7 +71,7 @@ void run_stored_pass(const Pass& pass, const PackPhase& phase) {
          pass, phase);
 }
 
-/// With what a run stores.
+/// The settings of the storage of a run.
 inline PackPhase with_stored(PackPhase phase, const StoredMemory& stored) {
   for (const StoredBuffer& buffer : stored.buffers) {
     if (buffer.format == StateFormat::fp32)
@@ -82,7 +85,8 @@ inline PackPhase with_stored(PackPhase phase, const StoredMemory& stored) {
   return phase.with(static_cast<const float*>(stored.master));
 }
 
-/// The largest magnitude of a warp's values, to all its lanes; a NaN counts as the largest of all (R22).
+/// Returns the largest magnitude of a warp's values to all its lanes; a NaN is larger than every
+/// number (R22).
 ZP_DEVICE inline std::uint32_t amax_of_warp(const Pack<float>& values, int count) {
   std::uint32_t largest = 0;
   ZP_UNROLL
@@ -94,7 +98,8 @@ ZP_DEVICE inline std::uint32_t amax_of_warp(const Pack<float>& values, int count
   return __reduce_max_sync(0xFFFFFFFFU, largest);
 }
 
-/// Stores the values of a block. Those of a fragment that needs the other ranks' wait in fragment order.
+/// Stores the values of a block. Those of a fragment that needs the other ranks' maximum are kept
+/// in fragment order.
 ZP_DEVICE inline void store_block(const StoredMemory& stored, int number, const BlockPart& block,
                                   const LaneElements& at, const Pack<float>& values) {
   const StoredBuffer& buffer = stored.buffers[number];
@@ -112,7 +117,7 @@ ZP_DEVICE inline void store_block(const StoredMemory& stored, int number, const 
   for (int k = 0; k < lane_numel; ++k)
     if (k < at.count) waiting[at.i + at.apart * k] = values.v[k];
   if (!speaks || amax == 0U) return;
-  using Word = unsigned long long;  // the type that atomicMax knows
+  using Word = unsigned long long;  // the type of atomicMax
   atomicMax(reinterpret_cast<Word*>(buffer.collected + fragment.word), Word{amax});
 }
 

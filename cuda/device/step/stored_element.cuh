@@ -1,5 +1,5 @@
 #pragma once
-// Values of state as codes (R25): how they are read and stored, four at a time or one by one.
+// Elements of state stored as codes (R25): load and store, four at a time or one by one.
 
 #include "common/step/state_format.hpp"
 #include "cuda/device/kernels/base/pack.cuh"
@@ -11,14 +11,15 @@
 
 namespace zeroproof::cuda::device {
 
-/// Elements of a block that one lane of a warp has.
+/// Elements of a block per lane of a warp.
 inline constexpr int lane_numel = 4;
 
-/// Which they are: four neighbours where those start a vector in every buffer, otherwise every 32nd.
+/// Selection of a lane's elements: four adjacent ones if they start a vector in every buffer,
+/// otherwise every 32nd.
 struct LaneElements {
-  std::int64_t local;  ///< the first of them in the shard
-  int i;               ///< the same in the piece
-  int apart;           ///< from one to the next
+  std::int64_t local;  ///< index of the first one in the shard
+  int i;               ///< index of the first one in the piece
+  int apart;           ///< distance from one to the next
   int count;           ///< 0 to lane_numel
 
   ZP_HOST_DEVICE bool packed() const { return apart == 1 && count == lane_numel; }
@@ -33,8 +34,8 @@ ZP_HOST_DEVICE inline float state_scale(StateFormat format, std::uint32_t amax) 
   return CurrentScale{format == StateFormat::e4m3 ? 448.0F : 65504.0F, 0.0F, false}(amax);
 }
 
-/// e4m3 to fp32 without a loop: 2^120 is what the exponents' biases differ by, and the product is exact for subnormals
-/// too. The same bits as float_of_e4m3.
+/// e4m3 to fp32 without a loop: the exponents' biases differ by 120, so the factor is 2^120, and
+/// the product is exact for subnormals too. The same bits as float_of_e4m3.
 ZP_HOST_DEVICE inline float widened_e4m3(std::uint32_t code) {
   const float scaled = float_of((code & 0x7FU) << 20) * 0x1p120F;
   const std::uint32_t bits = (code & 0x7FU) == 0x7FU ? 0x7FC00000U : bits_of(scaled);
@@ -47,7 +48,7 @@ ZP_HOST_DEVICE inline float widened_code(StateFormat format, std::uint32_t code)
   return format == StateFormat::fp16 ? widened_fp16(code) : widened_e4m3(code);
 }
 
-/// A value, or one times its scale, as a code. What is not finite stays so.
+/// A value, or a value times its scale, as a code. Nonfinite values remain nonfinite.
 ZP_HOST_DEVICE inline std::uint32_t narrowed_code(StateFormat format, float value) {
   if (format == StateFormat::bf16) return bf16_bits(value);
   return format == StateFormat::fp16 ? fp16_bits(value) : nonfinite_e4m3_bits(value);
@@ -69,7 +70,7 @@ ZP_DEVICE inline void store_values(float* to, const LaneElements& at, const Pack
     if (k < at.count) to[at.local + at.apart * k] = values.v[k];
 }
 
-/// Codes of 16 bits; those of elements that are not there are 0.
+/// 16-bit codes; those of missing elements are 0.
 ZP_DEVICE inline Words<lane_numel> load_halves(const std::uint16_t* from, const LaneElements& at) {
   Words<lane_numel> codes{};
   if (at.packed()) {
@@ -96,7 +97,7 @@ ZP_DEVICE inline void store_halves(std::uint16_t* to, const LaneElements& at,
     if (k < at.count) to[at.local + at.apart * k] = static_cast<std::uint16_t>(codes.v[k]);
 }
 
-/// The same of 8 bits.
+/// The same for 8 bits.
 ZP_DEVICE inline Words<lane_numel> load_bytes(const std::uint8_t* from, const LaneElements& at) {
   Words<lane_numel> codes{};
   if (at.packed()) {
@@ -123,7 +124,7 @@ ZP_DEVICE inline void store_bytes(std::uint8_t* to, const LaneElements& at,
     if (k < at.count) to[at.local + at.apart * k] = static_cast<std::uint8_t>(codes.v[k]);
 }
 
-/// What a step reads of a buffer. scale: number of the block's.
+/// Loads the values of a buffer for a step. scale: index of the block's scale.
 ZP_DEVICE inline Pack<float> read_stored(const StoredBuffer& buffer, const LaneElements& at,
                                          std::int64_t scale) {
   if (buffer.format == StateFormat::fp32)
@@ -143,7 +144,7 @@ ZP_DEVICE inline Pack<float> read_stored(const StoredBuffer& buffer, const LaneE
   return values;
 }
 
-/// Codes of values, or of codes that were widened (scale = 1). Of fp32 and bf16, scale is not used.
+/// Codes of values, or of widened codes (scale = 1). fp32 and bf16 do not use scale.
 ZP_DEVICE inline void store_codes(const StoredBuffer& buffer, const LaneElements& at,
                                   const Pack<float>& values, float scale) {
   if (buffer.format == StateFormat::fp32)

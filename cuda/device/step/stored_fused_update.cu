@@ -1,5 +1,5 @@
-// Everything after the norm in one pass, of state that is not kept in fp32 (R25): of an AdamW step with moments of e4m3
-// and fp16, a bf16 master and bf16 parameters it moves 16 bytes of an element, and 16 of each block.
+// All work after the norm in one pass, for state that is not fp32 (R25): an AdamW step with moments
+// in e4m3 and fp16, a bf16 master and bf16 parameters moves 16 bytes per element, and 16 per block.
 
 #include "cuda/device/step/stored_update.cuh"
 

@@ -1,11 +1,11 @@
 #pragma once
-// The master of a run whose state is stored (R25): fp32, or bf16, when it is what the parameter is.
+// The master of a run with stored state (R25): fp32, or bf16 when it equals the parameter.
 
 #include "cuda/device/step/stored_blocks.cuh"
 
 namespace zeroproof::cuda::device {
 
-/// Cast: what makes the parameter in the same pass.
+/// Cast: computes the parameter in the same pass.
 template <class Cast>
 struct Fp32Master {
   float* master;
@@ -24,7 +24,7 @@ struct Fp32Master {
   }
 };
 
-/// Cast: the rounding; its parameter may be null, when only the master is stored.
+/// Cast: the rounding; its parameter may be null when only the master is stored.
 template <class Cast>
 struct Bf16Master {
   std::uint16_t* master;
@@ -57,7 +57,8 @@ struct Bf16Master {
   }
 };
 
-/// Calls f(master) with that of a run. casts: whether parameters that have no scales are made too. Errors: as
+/// Calls f(master) with that of a run. casts: whether to compute parameters without scales too.
+/// Errors: as visit_param.
 /// visit_param.
 template <bool casts, class F>
 void visit_master(const StepMemory& memory, const StoredMemory& stored, const StepRules& rules,

@@ -1,4 +1,5 @@
-// Phase update of state that is not kept in fp32 (R25), of a gradient that the phases before have changed in place.
+// Phase update for state that is not fp32 (R25), with a gradient that earlier phases changed in
+// place.
 
 #include "cuda/device/step/stored_update.cuh"
 

@@ -1,5 +1,5 @@
 #pragma once
-// The update of stored state (R25): what R6 makes of the values that codes stand for, in the registers of a warp.
+// The update of stored state (R25): R6 applied to the values of codes, in the registers of a warp.
 
 #include "cuda/device/step/rule_state.cuh"
 #include "cuda/device/step/step_gradient.cuh"
@@ -44,7 +44,8 @@ struct StoredUpdate {
       second.v[k] = next.second;
       third.v[k] = next.third;
     }
-    // One buffer after the other: every lane has read its scale by the time that the warp has found the largest value.
+    // One buffer after the other: every lane has read its scale before the warp computes the new
+    // largest value.
     master.store(at, w);
     if (count > 0) store_block(stored, 0, block, at, first);
     if (count > 1) store_block(stored, 1, block, at, second);
@@ -52,7 +53,7 @@ struct StoredUpdate {
   }
 };
 
-/// Enqueues that update. casts: parameters that have no scales in the same pass.
+/// Enqueues this update. casts: also computes parameters without scales, in the same pass.
 template <bool casts, class Gradient>
 void run_stored_update(const StepMemory& memory, const StoredMemory& stored, const StepRules& rules,
                        const Gradient& gradient) {

@@ -1,4 +1,5 @@
-// What is stored besides updates (R25): fragments of cut blocks, loaded values, and parameters of bf16 masters.
+// Stores outside updates (R25): fragments of shared blocks, loaded values, and parameters of bf16
+// masters.
 
 #include "cuda/device/step/stored_master.cuh"
 

@@ -8,7 +8,7 @@ namespace zeroproof::cuda::device {
 
 namespace {
 
-/// Rows and columns that a block of threads takes at once, and the bytes from a row to the next one in its memory.
+/// Rows and columns per block of threads, and the row pitch in bytes of its shared memory.
 constexpr int tile = 64, pitch = tile + 4;
 
 constexpr int word_bytes = 4;
@@ -19,7 +19,7 @@ ZP_DEVICE inline bool in_words(const std::uint8_t* data, std::int64_t pitch_byte
   return reinterpret_cast<std::uintptr_t>(data) % word_bytes == 0 && pitch_bytes % word_bytes == 0;
 }
 
-/// Both sides are touched in rows, four bytes to a thread where they are aligned for it.
+/// Both sides are accessed in rows, four bytes per thread where alignment permits.
 ZP_DEVICE void transpose_tile(const ByteMatrix& m, std::int64_t row, std::int64_t column,
                               std::uint8_t* bytes) {
   const int thread = static_cast<int>(threadIdx.x);
@@ -50,10 +50,10 @@ ZP_DEVICE void transpose_tile(const ByteMatrix& m, std::int64_t row, std::int64_
       for (int k = 0; k < word_bytes && at + k < num_rows; ++k) to[k] = from[k * pitch];
     }
   }
-  __syncthreads();  // before the next tile takes the memory
+  __syncthreads();  // before the next tile overwrites the memory
 }
 
-/// The tiles of all matrices are numbered through, and blocks take every gridDim.x-th.
+/// Numbers the tiles of all matrices consecutively; each block processes every gridDim.x-th tile.
 ZP_KERNEL transpose_kernel(const ByteMatrix* matrices, std::int64_t count) {
   ZP_SHARED_ARRAY(std::uint32_t, words, tile * pitch / word_bytes);
   auto* const bytes = reinterpret_cast<std::uint8_t*>(words);

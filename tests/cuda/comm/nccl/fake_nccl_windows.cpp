@@ -23,7 +23,7 @@ bool stream_is_idle() {
   const void* const stream = device::native_stream();
   const std::lock_guard lock(sim::device_mutex());
   const sim::WorkQueue& queue = **static_cast<const Queue*>(stream);
-  return queue.passed(queue.given());
+  return queue.passed(queue.end_position());
 }
 
 }  // namespace
