@@ -1,5 +1,5 @@
 #pragma once
-// What ranks sent, made into one. All is enqueued on the current stream. Needs no CUDA.
+// Combines the data that ranks sent. Everything is enqueued on the current stream. Needs no CUDA.
 
 #include <cstdint>
 
@@ -7,7 +7,7 @@
 
 namespace zeroproof::cuda::device {
 
-/// Blocks of all ranks in device memory, one behind the other. None is empty.
+/// Blocks of all ranks in device memory, one after another. None is empty.
 template <class T>
 struct GatheredBlocks {
   const T* data = nullptr;  // [ranks][numel]
@@ -15,12 +15,13 @@ struct GatheredBlocks {
   std::int64_t numel = 0;  ///< of one block
 };
 
-/// combined[i] = word i of all ranks. Sums wrap. combined: [numel], none of the blocks.
+/// combined[i] = word i of all ranks, combined. Sums wrap. combined: [numel], not one of the
+/// blocks.
 void enqueue_combine(const GatheredBlocks<std::uint64_t>& blocks, IntegerReduce op,
                      std::uint64_t* combined);
 
-/// sum[i] = element i of rank 0, then of rank 1, ... added to it. For native mode alone (R10), whose promise this is
-/// not. sum: [numel], none of the blocks.
+/// sum[i] = element i of rank 0 plus that of rank 1, ..., in order. Only for native mode (R10),
+/// which does not guarantee this order. sum: [numel], not one of the blocks.
 void enqueue_add_ranks(const GatheredBlocks<float>& blocks, float* sum);
 
 }  // namespace zeroproof::cuda::device

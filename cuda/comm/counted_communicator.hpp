@@ -4,12 +4,12 @@
 
 namespace zeroproof::cuda {
 
-/// A communicator of devices that knows what its calls have moved.
+/// A communicator of devices that counts the traffic of its calls.
 class CountedCommunicator {
  public:
   virtual ~CountedCommunicator() = default;
 
-  /// Since the start, as RecordingCommunicator counts.
+  /// Since the start, counted like RecordingCommunicator.
   virtual const Traffic& traffic() const = 0;
 };
 

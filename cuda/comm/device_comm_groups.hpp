@@ -16,7 +16,8 @@ namespace zeroproof::cuda {
 /// Device communicators over the groups of a setup. Collective over each of them.
 class DeviceCommGroups {
  public:
-  /// What the setup refers to outlives this. Errors: those of make_device_copies, or of make_nccl_communicator and its
+  /// Objects referenced by the setup must outlive this. Errors: those of make_device_copies, or of
+  /// make_nccl_communicator and its library.
   /// library.
   explicit DeviceCommGroups(const OptimizerSetup& setup)
       : kind_(setup.transport),
@@ -26,7 +27,7 @@ class DeviceCommGroups {
 
   CommGroups comm_groups() const { return {comm_.get(), replicas_.get(), tp_.get()}; }
 
-  /// For waits on which the device may never come back by itself; empty if every wait ends.
+  /// For waits that the device may never finish by itself; empty if every wait ends.
   device::MakeWatch watch() const {
     if (kind_ != Transport::nccl) return {};
     return [comm_groups = comm_groups()]() -> std::function<void()> {
@@ -35,17 +36,17 @@ class DeviceCommGroups {
     };
   }
 
-  /// Ends on this rank's device what waits for other ranks, for good.
+  /// Ends for good, on this rank's device, all work that waits for other ranks.
   void stop() const {
     for (const std::unique_ptr<Communicator>* const wire : {&comm_, &replicas_, &tp_}) {
       if (auto* const watched = dynamic_cast<WatchedCommunicator*>(wire->get())) watched->stop();
     }
   }
 
-  /// Whether the host has no part in what moves, so that it can be captured into a graph.
+  /// Whether the host takes no part in transfers, so that a graph can capture them.
   bool capturable() const { return kind_ == Transport::nccl; }
 
-  /// What each of them has moved, in this order; nothing where there is none.
+  /// Traffic of each communicator, in this order; empty for a missing one.
   std::array<Traffic, 3> traffic() const { return {moved(comm_), moved(replicas_), moved(tp_)}; }
 
  private:

@@ -21,26 +21,30 @@ using device::current_stream;
 
 std::size_t index(int rank) { return static_cast<std::size_t>(rank); }
 
-/// Where a rank's stream is in the running call. The rank records them, other ranks' streams wait for them.
+/// Position of a rank's stream in the current call. The rank records the events, other ranks'
+/// streams wait for them.
 struct Marks {
-  device::Event ready;  ///< what it sends is there
-  device::Event done;   ///< it has read what others sent
+  device::Event ready;  ///< its data to send is ready
+  device::Event done;   ///< it has read the data of other ranks
 };
 
-/// Every rank fetches: in the meeting its stream waits for the `ready` of those it gets something from, it enqueues the
-/// copies and records `done`; after the meeting its stream waits for the `done` of those that get something from it.
-/// A mark that is waited for has been recorded by then, so no stream waits for what a host thread has yet to enqueue.
+/// Every rank fetches its own data. In the meeting, its stream waits for the `ready` of the ranks
+/// that it reads from, it enqueues the copies and records `done`; after the meeting its stream
+/// waits for the `done` of the ranks that read from it. Each mark is recorded before a stream waits
+/// for it, so no stream waits for work that a host thread has yet to enqueue.
 ///
-/// Two events are enough for all calls. `ready` is recorded before its rank comes to a meeting, and looked at by others
-/// in it; it is recorded again in the rank's next call, after the meeting has ended, when all have looked. `done` is
-/// recorded in a meeting, and looked at by others after it; it is recorded again in the next meeting, which begins
-/// when all have come, and have looked. The lock of the meetings thereby orders all use of a mark by different host
-/// threads. On the device a wait is for the mark as it was then: later marks change nothing for it, whichever stream
-/// they are made in, so a rank may call from one stream now and from another one next. It orders its own streams
-/// itself where they share buffers; only scratch is the communicator's to order.
+/// Two events are enough for all calls. `ready` is recorded before its rank enters a meeting and
+/// used by other ranks in that meeting; the next call records it again, after the meeting has ended
+/// and all ranks have used it. `done` is recorded in a meeting and used by other ranks after it;
+/// the next meeting records it again, which begins when all ranks have arrived and therefore used
+/// it. The lock of the meetings thus orders all use of a mark by different host threads. On the
+/// device a wait refers to the mark at the time of the call: later marks do not affect it, in
+/// whatever stream they are recorded, so a rank may use one stream now and another one next. The
+/// rank orders its own streams where they share buffers; the communicator only orders scratch
+/// memory.
 class DeviceCopies final : public ExchangeCommunicator, public CountedCommunicator {
  public:
-  /// owned: control itself, of a group.
+  /// owned: control itself, for a group.
   explicit DeviceCopies(Communicator& control, std::unique_ptr<Communicator> owned = nullptr)
       : owned_(std::move(owned)), control_(control) {
     or_abort([&] { share_marks(); });
@@ -74,7 +78,7 @@ class DeviceCopies final : public ExchangeCommunicator, public CountedCommunicat
     or_abort([&] { enqueue_exchange(call, send, recv); });
   }
 
-  /// What base classes tell each other in numbers, for split() and shared_window(), lies in memory of the host.
+  /// Numbers that base classes exchange for split() and shared_window() are in host memory.
   void exchange_each(CollectiveCall call, SendBlocks send, const TakeBlock& take) override {
     control_.exchange_places(call, send, take);
   }
@@ -91,7 +95,7 @@ class DeviceCopies final : public ExchangeCommunicator, public CountedCommunicat
             [&](const auto& terms) { device::enqueue_add_ranks(terms, recv.data()); });
   }
 
-  /// Members of a group have its first member in common, and no other group has.
+  /// The identifier of a group is its first member, which no other group contains.
   std::unique_ptr<Communicator> make_group(const std::vector<int>& members, std::int64_t) override {
     std::unique_ptr<Communicator> group = control_.split(members.front());
     Communicator& control = *group;
@@ -102,7 +106,7 @@ class DeviceCopies final : public ExchangeCommunicator, public CountedCommunicat
     return nullptr;
   }
 
-  /// A rank that fails alone tells the others, which would wait for it in their next call.
+  /// A rank that fails alone reports it to the others, which would wait for it in their next call.
   template <class Work>
   void or_abort(const Work& work) {
     try {
@@ -113,7 +117,7 @@ class DeviceCopies final : public ExchangeCommunicator, public CountedCommunicat
     }
   }
 
-  /// All ranks own all marks: one may end, and destroy its communicator, before another has looked at its `done`.
+  /// All ranks own all marks: one may destroy its communicator before another has used its `done`.
   void share_marks() {
     const auto mine = std::make_shared<Marks>();
     const auto send = to_all(std::as_bytes(Span<const std::shared_ptr<Marks>>(&mine, 1)));
@@ -151,7 +155,8 @@ class DeviceCopies final : public ExchangeCommunicator, public CountedCommunicat
     traffic_.of_kind[static_cast<std::size_t>(call.collective)] += traffic_of(call, rank());
   }
 
-  /// Fetches a block as long as `result` from every rank and enqueues what makes the result of them.
+  /// Fetches a block of the size of `result` from every rank and enqueues their combination into
+  /// it.
   template <class T, class Combine>
   void combine(const CollectiveCall& call, SendBlocks send, Span<T> result,
                const Combine& enqueue_combination) {
@@ -183,10 +188,10 @@ class DeviceCopies final : public ExchangeCommunicator, public CountedCommunicat
 
 std::unique_ptr<Communicator> make_device_copies(Communicator& control) {
   ZP_CHECK(control.shares_addresses(), ErrorCode::unavailable,
-           "device copies were asked for between the ranks of " + control.name(),
-           "a copy reaches device memory of its own process alone, so ranks have to be threads of "
+           "device copies do not work between the ranks of " + control.name(),
+           "a copy only reaches device memory of its own process, so ranks must be threads of "
            "one process",
-           "use --comm_groups nccl or --world threads:N");
+           "use --transport nccl or --world threads:N");
   return std::make_unique<DeviceCopies>(control);
 }
 

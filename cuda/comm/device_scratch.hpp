@@ -10,10 +10,11 @@
 
 namespace zeroproof::cuda {
 
-/// Device memory for one piece of work after another. It grows to the largest request and stays.
+/// Device memory for one piece of work after another. It grows to the largest request and keeps
+/// that size.
 ///
-/// The pieces may be enqueued on different streams that nothing else orders: each waits for the one before. In a graph
-/// whoever launches it sees to that.
+/// The pieces may be enqueued on different unordered streams: each waits for the one before. Within
+/// a graph, the code that launches it has to ensure this.
 class DeviceScratch {
  public:
   DeviceScratch() = default;
@@ -23,29 +24,29 @@ class DeviceScratch {
       device::current_stream().wait_for(used_);
     } catch (
         const std::
-            exception&) {  // an error of the device that lasts: the next call that can reports it
+            exception&) {  // a persistent device error: the next call that can throw reports it
     }
   }
   DeviceScratch(const DeviceScratch&) = delete;
   DeviceScratch& operator=(const DeviceScratch&) = delete;
 
-  /// num_bytes for what the current stream is given until used(). What was in it is gone.
+  /// num_bytes for work of the current stream until used(). The previous content is lost.
   Span<std::byte> take(std::int64_t num_bytes) {
     if (!device::capturing()) device::current_stream().wait_for(used_);
     if (num_bytes > memory_.count()) grow(num_bytes);
     return {memory_.data(), static_cast<std::size_t>(num_bytes)};
   }
 
-  /// What the current stream has been given so far is all that uses it.
+  /// Only work that the current stream has so far uses the memory.
   void used() {
     if (!device::capturing()) used_.record();
   }
 
  private:
   void grow(std::int64_t num_bytes) {
-    memory_ = DeviceArray<std::byte>(0);  // before there is another one
+    memory_ = DeviceArray<std::byte>(0);  // free the old memory before allocating
     memory_ = DeviceArray<std::byte>(num_bytes);
-    used_.record();  // another stream may release it, even if the piece of work comes to nothing
+    used_.record();  // another stream may release it, even if this piece of work fails
   }
 
   DeviceArray<std::byte> memory_{0};

@@ -8,7 +8,7 @@ namespace zeroproof::cuda {
 
 namespace {
 
-constexpr int fixed_numbers = 4;  // of a call, besides those that there are of every rank
+constexpr int fixed_numbers = 4;  // of a call, besides those per rank
 
 }  // namespace
 
@@ -40,7 +40,7 @@ void NcclCalls::begin_replay(const std::vector<CollectiveCall>& calls) {
   for (const CollectiveCall& call : calls) add(call);
 }
 
-/// Inside of a graph there is no place for marks that are looked at from outside.
+/// Marks inside a graph cannot be queried from outside.
 void NcclCalls::end_replay() {
   if (made_ == replay_begin_) return;
   slot(made_).ended.record();
@@ -72,7 +72,7 @@ std::string NcclCalls::text() const {
 std::vector<std::int64_t> NcclCalls::numbers() {
   try {
     ended();
-  } catch (const std::exception&) {  // a device that has failed ends nothing any more
+  } catch (const std::exception&) {  // a failed device ends no further call
   }
   std::vector<std::int64_t> numbers = {made_, ended_};
   for (std::int64_t sequence = oldest(); sequence <= made_; ++sequence) {
@@ -87,10 +87,10 @@ std::vector<std::int64_t> NcclCalls::numbers() {
   return numbers;
 }
 
-NcclCalls::Told NcclCalls::told(Span<const std::int64_t> numbers, int world_size) {
-  Told told{numbers[0], numbers[1], {}};
+NcclCalls::History NcclCalls::history_of(Span<const std::int64_t> numbers, int world_size) {
+  History history{numbers[0], numbers[1], {}};
   const auto ranks = static_cast<std::size_t>(world_size);
-  const auto count = static_cast<std::size_t>(std::min(told.made, kept));
+  const auto count = static_cast<std::size_t>(std::min(history.made, kept));
   for (std::size_t i = 0; i < count; ++i) {
     const auto part =
         numbers.subspan(2 + i * (fixed_numbers + 2 * ranks), fixed_numbers + 2 * ranks);
@@ -102,12 +102,12 @@ NcclCalls::Told NcclCalls::told(Span<const std::int64_t> numbers, int world_size
     call.sequence = part[3];
     call.send_bytes.assign(bytes.begin(), bytes.begin() + world_size);
     call.recv_bytes.assign(bytes.begin() + world_size, bytes.end());
-    told.calls.push_back(std::move(call));
+    history.calls.push_back(std::move(call));
   }
-  return told;
+  return history;
 }
 
-const CollectiveCall* NcclCalls::Told::find(std::int64_t sequence) const {
+const CollectiveCall* NcclCalls::History::find(std::int64_t sequence) const {
   for (const CollectiveCall& call : calls) {
     if (call.sequence == sequence) return &call;
   }

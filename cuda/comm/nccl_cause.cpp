@@ -11,9 +11,9 @@ namespace zeroproof::cuda {
 
 namespace {
 
-using Told = NcclCalls::Told;
+using History = NcclCalls::History;
 
-std::vector<Told> ask(Communicator& ranks, Span<const std::int64_t> numbers) {
+std::vector<History> gather_histories(Communicator& ranks, Span<const std::int64_t> numbers) {
   const auto world = static_cast<std::size_t>(ranks.world_size());
   std::vector<std::int64_t> answers(world * numbers.size());
   std::vector<Span<std::byte>> blocks;
@@ -22,61 +22,61 @@ std::vector<Told> ask(Communicator& ranks, Span<const std::int64_t> numbers) {
         Span<std::int64_t>(answers).subspan(rank * numbers.size(), numbers.size())));
   }
   ranks.all_gather(std::as_bytes(numbers), blocks);
-  std::vector<Told> told;
+  std::vector<History> histories;
   for (std::size_t rank = 0; rank < world; ++rank) {
     const Span<const std::int64_t> answer(answers);
-    told.push_back(
-        NcclCalls::told(answer.subspan(rank * numbers.size(), numbers.size()), ranks.world_size()));
+    histories.push_back(
+        NcclCalls::history_of(answer.subspan(rank * numbers.size(), numbers.size()), ranks.world_size()));
   }
-  return told;
+  return histories;
 }
 
-std::vector<int> those(const std::vector<Told>& told, const auto& applies) {
+std::vector<int> those(const std::vector<History>& histories, const auto& applies) {
   std::vector<int> ranks;
-  for (std::size_t rank = 0; rank < told.size(); ++rank) {
-    if (applies(told[rank])) ranks.push_back(static_cast<int>(rank));
+  for (std::size_t rank = 0; rank < histories.size(); ++rank) {
+    if (applies(histories[rank])) ranks.push_back(static_cast<int>(rank));
   }
   return ranks;
 }
 
-/// One call as all ranks know it that have made it and have not forgotten it again.
-std::vector<CollectiveCall> made(const std::vector<Told>& told, std::int64_t sequence) {
+/// One call as recorded by all ranks that made it and still keep it.
+std::vector<CollectiveCall> made(const std::vector<History>& histories, std::int64_t sequence) {
   std::vector<CollectiveCall> calls;
-  for (const Told& rank : told) {
+  for (const History& rank : histories) {
     if (const CollectiveCall* call = rank.find(sequence)) calls.push_back(*call);
   }
   return calls;
 }
 
-NcclCause judge(const std::vector<Told>& told, const std::string& name,
+NcclCause judge(const std::vector<History>& histories, const std::string& name,
                 std::chrono::milliseconds limit) {
-  std::int64_t stuck = told.front().ended +
-                       1;  // the first call that has not ended everywhere, of those that are known
+  std::int64_t stuck = histories.front().ended +
+                       1;  // the first known call that has not ended on all ranks
   std::int64_t last = 0;
-  for (const Told& rank : told) {
+  for (const History& rank : histories) {
     stuck = std::min(stuck, rank.ended + 1);
     last = std::max(last, rank.made);
   }
-  while (stuck < last && made(told, stuck).empty()) ++stuck;
-  const std::vector<CollectiveCall> calls = made(told, stuck);
+  while (stuck < last && made(histories, stuck).empty()) ++stuck;
+  const std::vector<CollectiveCall> calls = made(histories, stuck);
   if (calls.empty()) {
     return {
         Error(ErrorCode::timeout,
-              "what was waited for did not come within " + describe(limit) + ", though " + name +
-                  " has ended all calls (the work after them hangs); see what the device of "
-                  "this rank was given"),
+              "the awaited work did not end within " + describe(limit) + ", though " + name +
+                  " has ended all calls (the work after them hangs); check the device work of "
+                  "this rank"),
         false};
   }
-  const std::vector<int> absent = those(told, [&](const Told& rank) { return rank.made < stuck; });
+  const std::vector<int> absent = those(histories, [&](const History& rank) { return rank.made < stuck; });
   if (!absent.empty()) return {absent_error(absent, calls.front(), limit), true};
   for (std::int64_t sequence = stuck; sequence <= last; ++sequence) {
-    const std::vector<CollectiveCall> compared = made(told, sequence);
-    if (compared.size() < told.size()) break;
+    const std::vector<CollectiveCall> compared = made(histories, sequence);
+    if (compared.size() < histories.size()) break;
     const std::string problem = disagreement(compared);
     if (!problem.empty()) return {Error(ErrorCode::comm, problem), true};
   }
   const std::vector<int> waiting =
-      those(told, [&](const Told& rank) { return rank.ended < stuck; });
+      those(histories, [&](const History& rank) { return rank.ended < stuck; });
   return {Error(ErrorCode::timeout,
                 describe(calls.front()) + " of " + name + " did not end on " +
                     describe_ranks(waiting) + " within " + describe(limit) +
@@ -90,11 +90,11 @@ NcclCause judge(const std::vector<Told>& told, const std::string& name,
 NcclCause find_cause(Communicator& ranks, Span<const std::int64_t> numbers, const std::string& name,
                      std::chrono::milliseconds limit) {
   try {
-    return judge(ask(ranks, numbers), name, limit);
+    return judge(gather_histories(ranks, numbers), name, limit);
   } catch (const Error& error) {
     return {Error(error.code(),
-                  "when the ranks of " + name +
-                      " were asked for their calls, since one did not end within " +
+                  "comparing the calls of the ranks of " + name +
+                      " failed, after one did not end within " +
                       describe(limit) + ", " + error.what(),
                   error.origin()),
             true};

@@ -25,7 +25,7 @@ bool contiguous(Span<const Span<std::byte>> blocks) {
 
 }  // namespace
 
-/// A group has to be ended even if a call in it failed.
+/// A group must be ended even if a call in it failed.
 template <class Calls>
 ncclResult_t NcclCollectives::group(const Calls& calls) {
   const NcclFunctions& nccl = handle_.nccl();
@@ -38,7 +38,7 @@ ncclResult_t NcclCollectives::group(const Calls& calls) {
   return first != ncclSuccess ? first : ended;
 }
 
-/// What goes to other ranks and comes from them. Two ranks that have nothing for each other do not call.
+/// Sends to and receives from other ranks. Two ranks without data for each other make no call.
 ncclResult_t NcclCollectives::exchange(SendBlocks send, RecvBlocks recv) {
   const NcclFunctions& nccl = handle_.nccl();
   bool moves = false;

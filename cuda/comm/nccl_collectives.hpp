@@ -1,5 +1,5 @@
 #pragma once
-// The collectives of a communicator as calls of NCCL on one stream. It needs nccl.h: for nccl_*.cpp only.
+// The collectives of a communicator as NCCL calls on one stream. Needs nccl.h: for nccl_*.cpp only.
 
 #include <cstdint>
 
@@ -9,9 +9,9 @@
 
 namespace zeroproof::cuda {
 
-/// Each enqueues all of its work on the current stream, or returns what NCCL says; ncclInProgress: it will have.
-/// Which functions are called depends on counts alone, which all ranks know: memory that lies otherwise on one rank
-/// than on another must not make them call different ones.
+/// Each enqueues all of its work on the current stream, or returns NCCL's result; ncclInProgress:
+/// it will be enqueued. The choice of functions depends only on counts, which are identical on all
+/// ranks: a different placement of memory on one rank must not make it call other functions.
 class NcclCollectives {
  public:
   using SendBlocks = Span<const Span<const std::byte>>;
@@ -21,8 +21,8 @@ class NcclCollectives {
       : handle_(handle), rank_(static_cast<std::size_t>(rank)) {}
 
   ncclResult_t all_to_all(SendBlocks send, RecvBlocks recv);
-  /// Parts that are equally long are gathered in one piece of memory, which recv is or which is copied from in the end:
-  /// finish_gather() when the call has been enqueued.
+  /// Parts of equal length are gathered in one block of memory, which is recv or is copied to recv
+  /// at the end: call finish_gather() after the call has been enqueued.
   ncclResult_t all_gather(Span<const std::byte> mine, RecvBlocks recv);
   void finish_gather(RecvBlocks recv);
   ncclResult_t broadcast(Span<std::byte> data, int root);
@@ -37,10 +37,11 @@ class NcclCollectives {
 
   NcclHandle& handle_;
   std::size_t rank_;
-  /// Ordinary memory: whether a gather needs it is known to its own rank alone (blocks lie apart there), and a window
-  /// is made by all ranks. Messages have none either; what they move differs in length from rank to rank.
+  /// Ordinary memory: only the own rank determines whether a gather needs it (if its blocks are not
+  /// contiguous), and all ranks create a window together. Messages have none either; their size
+  /// differs from rank to rank.
   DeviceScratch scratch_;
-  const std::byte* gathered_ = nullptr;  // in scratch_; null: where it belongs
+  const std::byte* gathered_ = nullptr;  // in scratch_; null: at its target
 };
 
 }  // namespace zeroproof::cuda

@@ -23,15 +23,15 @@ using std::chrono::milliseconds;
 
 std::size_t index(int rank) { return static_cast<std::size_t>(rank); }
 
-/// Hosts meet in control alone, and ask each other there why a call did not end. A rank that waits in control for
-/// something else meanwhile is found by that at once; in a group of their own those that ask would wait for it, and it
-/// for them, until it blames them.
+/// Hosts meet only in control, also to determine why a call did not end. A rank that waits in
+/// control for another reason is detected immediately; with a separate group, the ranks there would
+/// wait for it and it for them, until they report it as absent.
 class NcclCommunicator final : public Communicator,
                                public WatchedCommunicator,
                                public WindowedCommunicator,
                                public NcclMember {
  public:
-  /// owned: control itself, of a group.
+  /// owned: control itself, for a group.
   NcclCommunicator(Communicator& control, const NcclLibrary& library, milliseconds limit,
                    std::unique_ptr<Communicator> owned = nullptr)
       : owned_(std::move(owned)),
@@ -44,19 +44,19 @@ class NcclCommunicator final : public Communicator,
     or_break([&] { join_ranks(handle_, control_, limit_); });
   }
 
-  /// What is enqueued has to end first, or NCCL takes its buffers from under it.
+  /// Enqueued work has to end first, because NCCL would free the buffers that it uses.
   ~NcclCommunicator() override {
     try {
       if (std::uncaught_exceptions() > exceptions_at_start_ || failure_.get())
         return;  // the handle is aborted
       const auto end = std::chrono::steady_clock::now() + limit_;
       while (calls_.ended() < calls_.made()) {
-        look();
+        poll();
         if (std::chrono::steady_clock::now() >= end) return;
         std::this_thread::yield();
       }
       handle_.close(limit_);
-    } catch (const std::exception&) {  // nobody could be told of an error here
+    } catch (const std::exception&) {  // no error can be reported here
     }
   }
 
@@ -72,7 +72,7 @@ class NcclCommunicator final : public Communicator,
       const NcclCause why = cause(limit_);
       if (why.found) throw Error(why.error);
       fail(ErrorCode::timeout, what + " did not end on " + name() + " within " + describe(limit_),
-           "all ranks came to it, so a device or a link between two hangs",
+           "all ranks made this call, so a device or a link between two hangs",
            "run it again with NCCL_DEBUG=WARN, or raise the time limit");
     });
   }
@@ -99,7 +99,7 @@ class NcclCommunicator final : public Communicator,
     require(mine.size() == recv[index(rank())].size(),
             "all_gather got " + std::to_string(mine.size()) + " bytes and a block of " +
                 std::to_string(recv[index(rank())].size()) + " for them",
-            "the own part arrives as well", "make the own block as long as what is sent");
+            "the rank receives its own part too", "make the own block as long as the sent data");
     CollectiveCall call = call_of(Collective::all_gather, recv);
     call.send_bytes.assign(recv.size(), numel(mine));
     run(
@@ -121,7 +121,7 @@ class NcclCommunicator final : public Communicator,
   void all_reduce(Span<std::uint64_t> data, IntegerReduce op) override {
     ZP_CHECK(op != IntegerReduce::bitwise_or, ErrorCode::unavailable,
              "all_reduce (bitwise_or) was called on " + name(), "NCCL combines no bits",
-             "make a word of every flag and reduce with max");
+             "convert every flag to a word and reduce with max");
     const std::int64_t num_bytes = numel(std::as_bytes(data));
     CollectiveCall call;
     call.collective = Collective::all_reduce;
@@ -150,7 +150,7 @@ class NcclCommunicator final : public Communicator,
         "reduce_scatter got " + std::to_string(send.size()) + " elements to send and " +
             std::to_string(recv.size()) + " to receive",
         "the counts say " + std::to_string(total) + " and " + std::to_string(counts[index(rank())]),
-        "make the buffers as long as the counts say");
+        "size the buffers by the counts");
     call.recv_bytes.assign(counts.size(), 4 * numel(recv));
     run(std::move(call), [&] { return collectives_.reduce_scatter(send, counts, recv); });
   }
@@ -160,7 +160,8 @@ class NcclCommunicator final : public Communicator,
     control_.barrier();
   }
 
-  /// A new id over control's group: ncclCommSplit asks that nothing is under way, and hangs if it is.
+  /// A new id over control's group: ncclCommSplit requires that no operation is running, and hangs
+  /// otherwise.
   std::unique_ptr<Communicator> split(int colour) override {
     failure_.rethrow();
     std::unique_ptr<Communicator> group = control_.split(colour);
@@ -190,10 +191,10 @@ class NcclCommunicator final : public Communicator,
     control_.abort(reason);
   }
 
-  void look() override {
+  void poll() override {
     failure_.rethrow();
     if (!under_way()) return;
-    or_break([&] { handle_.look(describe(calls_.last())); });
+    or_break([&] { handle_.poll(describe(calls_.last())); });
     calls_.ended();
   }
   bool under_way() const override { return calls_.known_ended() < calls_.made(); }
@@ -258,7 +259,7 @@ class NcclCommunicator final : public Communicator,
     return call;
   }
 
-  /// A rank that called wrongly tells the others, which would otherwise wait for it.
+  /// A rank that made an invalid call reports it to the others, which would otherwise wait for it.
   void require(bool condition, const std::string& problem, const std::string& why,
                const std::string& remedy) {
     failure_.rethrow();
@@ -272,7 +273,7 @@ class NcclCommunicator final : public Communicator,
             call + " got " + std::to_string(sent) + " blocks to send and " +
                 std::to_string(received) + " to receive",
             "there are " + std::to_string(world_size()) + " ranks",
-            "pass one block per rank, empty where there is nothing");
+            "pass one block per rank, empty blocks included");
   }
 
   std::unique_ptr<Communicator> owned_;
@@ -283,7 +284,7 @@ class NcclCommunicator final : public Communicator,
   NcclCalls calls_;
   NcclCollectives collectives_;
   FailureRecord failure_;
-  std::vector<std::int64_t> numbers_;  // of calls_ when it was stopped
+  std::vector<std::int64_t> numbers_;  // calls_ as numbers when it was stopped
   const int exceptions_at_start_ = std::uncaught_exceptions();
 };
 

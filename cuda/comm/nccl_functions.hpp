@@ -1,5 +1,5 @@
 #pragma once
-// The functions of NCCL that the comm_groups call. It needs nccl.h, and with it headers of CUDA: for nccl_*.cpp only.
+// The NCCL functions in use. Needs nccl.h, and with it CUDA headers: for nccl_*.cpp only.
 
 #include <nccl.h>
 
@@ -25,7 +25,7 @@
 
 namespace zeroproof::cuda {
 
-/// Of one loaded library. Those that are optional may be null.
+/// Functions of one loaded library. Optional ones may be null.
 struct NcclFunctions {
 #define ZP_NCCL_MEMBER(name) decltype(&::name) name = nullptr;
   ZP_NCCL_NEEDED(ZP_NCCL_MEMBER)

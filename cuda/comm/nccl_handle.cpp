@@ -10,11 +10,11 @@ namespace zeroproof::cuda {
 namespace {
 
 constexpr const char* remedy =
-    "run it again with NCCL_DEBUG=WARN, and see what NCCL prints on every rank";
+    "run it again with NCCL_DEBUG=WARN and check the output of NCCL on every rank";
 constexpr std::chrono::microseconds pause{50};
 
-/// Whether another machine would have helped, or the same one in another state. Of what a rank says when it joins, two
-/// ranks on one device is the one thing that NCCL calls an invalid usage.
+/// Whether another machine, or the same one in another state, would avoid the error. Of the errors
+/// at joining, NCCL reports only two ranks on one device as an invalid usage.
 bool machine_is_to_blame(ncclResult_t result) {
   return result == ncclUnhandledCudaError || result == ncclSystemError ||
          result == ncclInvalidUsage;
@@ -22,11 +22,11 @@ bool machine_is_to_blame(ncclResult_t result) {
 
 const char* remedy_of(ncclResult_t result) {
   if (result == ncclInvalidUsage)
-    return "give every rank a device of its own, take copies as the comm_groups of ranks that are "
+    return "use one device per rank, or --transport copies with ranks that are "
            "threads, or set "
            "NCCL_MULTI_RANK_GPU_ENABLE=1 for NCCL 2.30 or later";
   return machine_is_to_blame(result)
-             ? "give every rank a device with a driver that works, or use other comm_groups"
+             ? "use a device with a working driver on every rank, or another transport"
              : remedy;
 }
 
@@ -63,8 +63,8 @@ bool NcclHandle::connect(int world_size, int rank, const ncclUniqueId& id, Limit
 ncclResult_t NcclHandle::wait(ncclResult_t result, Limit limit) {
   const auto end = std::chrono::steady_clock::now() + limit;
   while (result == ncclInProgress) {
-    const ncclResult_t asked = nccl_.ncclCommGetAsyncError(comm_, &result);
-    if (asked != ncclSuccess) return asked;
+    const ncclResult_t status = nccl_.ncclCommGetAsyncError(comm_, &result);
+    if (status != ncclSuccess) return status;
     if (result != ncclInProgress || std::chrono::steady_clock::now() >= end) break;
     std::this_thread::sleep_for(pause);
   }
@@ -79,17 +79,17 @@ bool NcclHandle::settle(ncclResult_t result, const std::string& what, Limit limi
   return true;
 }
 
-void NcclHandle::look(const std::string& during) {
+void NcclHandle::poll(const std::string& during) {
   if (comm_ == nullptr) return;
   ncclResult_t error = ncclSuccess;
-  const ncclResult_t asked = nccl_.ncclCommGetAsyncError(comm_, &error);
-  if (asked != ncclSuccess) error = asked;
+  const ncclResult_t status = nccl_.ncclCommGetAsyncError(comm_, &error);
+  if (status != ncclSuccess) error = status;
   if (error == ncclSuccess || error == ncclInProgress) return;
   fail(ErrorCode::comm, name_ + " broke in or before " + during, nccl_says(nccl_, error, comm_),
        remedy);
 }
 
-/// Whatever it returns, nothing more can be done with the communicator.
+/// Whatever the result, the communicator cannot be used any more.
 void NcclHandle::abort() noexcept {
   if (comm_ != nullptr) static_cast<void>(nccl_.ncclCommAbort(std::exchange(comm_, nullptr)));
 }

@@ -1,5 +1,5 @@
 #pragma once
-// One communicator of NCCL's. It needs nccl.h: for nccl_*.cpp only.
+// One NCCL communicator. Needs nccl.h: for nccl_*.cpp only.
 
 #include <chrono>
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace zeroproof::cuda {
 
-/// Owns an ncclComm_t that was made not to block: whatever may take long is begun, and looked at until it has ended or
-/// a time limit has. One host thread at a time.
+/// Owns a nonblocking ncclComm_t: long operations are started and polled until they end or a time
+/// limit has passed. One host thread at a time.
 class NcclHandle {
  public:
   using Limit = std::chrono::milliseconds;
@@ -19,21 +19,23 @@ class NcclHandle {
   NcclHandle(const NcclHandle&) = delete;
   NcclHandle& operator=(const NcclHandle&) = delete;
 
-  /// Begins to make it, on the device of this host thread. Returns whether it was made within the limit.
-  /// Errors: unavailable if a device, two ranks on one or the system is to blame, else comm.
+  /// Starts to create it, on the device of this host thread. Returns whether it was created within
+  /// the limit. Errors: unavailable if the cause is a device, two ranks on one device or the
+  /// system, else comm.
   bool connect(int world_size, int rank, const ncclUniqueId& id, Limit limit);
 
-  /// For a call that returned `result`: whether it has been enqueued within the limit. `what` says which one it was.
-  /// Errors: comm with what NCCL says.
+  /// For a call that returned `result`: whether it was enqueued within the limit. `what` names the
+  /// call. Errors: comm with NCCL's message.
   bool settle(ncclResult_t result, const std::string& what, Limit limit);
 
-  /// Errors: comm if NCCL has come upon one since; `during` is what is waited for.
-  void look(const std::string& during);
+  /// Errors: comm if NCCL has reported one since; `during` names the wait.
+  void poll(const std::string& during);
 
-  /// Ends what it was given, on this rank's device, and lets go of it. Nothing happens the second time.
+  /// Ends its work on this rank's device and releases it. No effect the second time.
   void abort() noexcept;
 
-  /// Lets go of it when all ranks do, who have nothing enqueued any more. False if they did not within the limit.
+  /// Releases it together with all other ranks, when no work is enqueued. False if they did not
+  /// within the limit.
   bool close(Limit limit) noexcept;
 
   bool alive() const { return comm_ != nullptr; }
@@ -49,17 +51,19 @@ class NcclHandle {
   ncclComm_t comm_ = nullptr;
 };
 
-/// "NCCL says: remote process exited or there was a network error", with the details that it has. comm may be null.
+/// "NCCL says: remote process exited or there was a network error", with NCCL's details. comm may
+/// be null.
 std::string nccl_says(const NcclFunctions& nccl, ncclResult_t result, ncclComm_t comm);
 
-/// A communicator that has one.
+/// A communicator with an NcclHandle.
 class NcclMember {
  public:
   virtual ~NcclMember() = default;
   virtual NcclHandle& nccl_handle() = 0;
 
-  /// For a collective call that is enqueued nowhere and returned `result`: until it has ended on this rank.
-  /// Errors: comm with what NCCL says; why it did not end within the limit. The communicator is broken then.
+  /// For a collective call that is enqueued on no stream and returned `result`: waits until it has
+  /// ended on this rank. Errors: comm with NCCL's message; the cause if it did not end within the
+  /// limit. The communicator is broken then.
   virtual void settle(ncclResult_t result, const std::string& what) = 0;
 };
 

@@ -12,7 +12,8 @@ namespace zeroproof::cuda {
 
 namespace {
 
-// How a rank's attempt ended. The worst of all ranks counts, so the order is one of values.
+// Result of a rank's attempt. The worst result of all ranks is used, so the order is that of
+// values.
 constexpr std::uint64_t joined = 0;
 constexpr std::uint64_t late = 1;
 constexpr std::uint64_t failed = 2;
@@ -26,7 +27,7 @@ void join_ranks(NcclHandle& handle, Communicator& control, std::chrono::millisec
     const ncclResult_t result = nccl.ncclGetUniqueId(&id);
     ZP_CHECK(result == ncclSuccess, ErrorCode::unavailable, "NCCL did not begin " + handle.name(),
              nccl_says(nccl, result, nullptr),
-             "see which network interface NCCL_SOCKET_IFNAME names");
+             "check the network interface in NCCL_SOCKET_IFNAME");
   }
   control.broadcast(std::as_writable_bytes(Span<char>(id.internal)), 0);
   std::uint64_t outcome = joined;
@@ -37,16 +38,16 @@ void join_ranks(NcclHandle& handle, Communicator& control, std::chrono::millisec
     outcome = failed;
     mine = error;
   }
-  // A rank that failed knows it at once, the others only when their limit is over. All wait for that: who left sooner
-  // would end a job of processes before the others could say why.
+  // A rank that failed returns immediately, the others only after the limit. All wait for that: a
+  // rank that left earlier would end a job of processes before the others could report the cause.
   control.all_reduce(Span<std::uint64_t>(&outcome, 1), IntegerReduce::max);
   if (mine) throw *mine;
   if (outcome == joined) return;
   handle.abort();
   if (outcome == failed)
-    control.barrier();  // which rank failed, and why, is the error of this barrier
+    control.barrier();  // this barrier reports the rank that failed, with the reason
   fail(ErrorCode::timeout,
-       "the ranks did not come together in " + handle.name() + " within " + describe(limit),
+       "the ranks did not join " + handle.name() + " within " + describe(limit),
        "all of them tried, so a device or a link between two hangs",
        "run it again with NCCL_DEBUG=WARN, or raise the time limit");
 }

@@ -1,5 +1,5 @@
 #pragma once
-// How ranks come to have a communicator of NCCL's. It needs nccl.h: for nccl_*.cpp only.
+// Creates an NCCL communicator over the ranks. Needs nccl.h: for nccl_*.cpp only.
 
 #include <chrono>
 
@@ -8,9 +8,9 @@
 
 namespace zeroproof::cuda {
 
-/// Collective over control, whose ranks will be those of the handle. Returns when all have joined.
-/// Errors: unavailable or comm if NCCL reports one, timeout if the ranks do not come together; those of control, where
-/// a rank that did not come is named.
+/// Collective over control, whose ranks become those of the handle. Returns when all have joined.
+/// Errors: unavailable or comm if NCCL reports one, timeout if the ranks do not join in time; those
+/// of control, which name an absent rank.
 void join_ranks(NcclHandle& handle, Communicator& control, std::chrono::milliseconds limit);
 
 }  // namespace zeroproof::cuda

@@ -16,7 +16,7 @@ namespace {
 
 constexpr const char* library_name = "libnccl.so.2";
 constexpr const char* remedy =
-    "install NCCL 2, name its library in ZP_NCCL_LIBRARY, or use comm_groups that need none";
+    "install NCCL 2, name its library in ZP_NCCL_LIBRARY, or use another transport";
 
 struct Version {
   int major = 0, minor = 0, patch = 0;
@@ -25,14 +25,14 @@ struct Version {
   }
 };
 
-/// Until 2.8 a version was written with one digit for its middle part.
+/// Until 2.8, the middle part of a version has one digit.
 Version version_of(int code) {
   const int major = code < 10000 ? code / 1000 : code / 10000;
   const int rest = code - major * (code < 10000 ? 1000 : 10000);
   return {major, rest / 100, rest % 100};
 }
 
-/// The folders of python3's packages, one to a line. An isolated python looks at nothing of the folder it runs in.
+/// The folders of python3's packages, one per line. An isolated python ignores the current folder.
 std::vector<std::string> python_folders() {
   constexpr const char* ask =
       "command -v python3 >/dev/null && python3 -I -c '"
@@ -105,7 +105,7 @@ void NcclLibrary::take_functions(void* library) {
       info.dli_fname != nullptr)
     path_ = info.dli_fname;
   ZP_CHECK(lacking.empty(), ErrorCode::unavailable, path_ + " lacks " + lacking,
-           "it is no NCCL, or one older than 2.14", remedy);
+           "it is not NCCL, or older than 2.14", remedy);
 }
 
 void NcclLibrary::check_version() {
@@ -115,7 +115,7 @@ void NcclLibrary::check_version() {
   ZP_CHECK(result == ncclSuccess && version.major == NCCL_MAJOR, ErrorCode::unavailable,
            path_ + " is NCCL " + version.text(),
            "this program was built for NCCL " + std::to_string(NCCL_MAJOR) +
-               ", and functions of another major version may take other arguments",
+               ", and another major version may have other function arguments",
            remedy);
   version_ = version.text();
 }
@@ -123,7 +123,7 @@ void NcclLibrary::check_version() {
 std::unique_ptr<NcclLibrary> find_nccl() {
   if (const char* named = std::getenv("ZP_NCCL_LIBRARY"); named != nullptr && *named != 0)
     return std::make_unique<NcclLibrary>(named);
-  std::optional<Error> error;  // of the last file that is there
+  std::optional<Error> error;  // of the last existing file
   const auto load = [&](const std::string& path) -> std::unique_ptr<NcclLibrary> {
     if (error && ::access(path.c_str(), R_OK) != 0) return nullptr;
     try {

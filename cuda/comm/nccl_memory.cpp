@@ -21,21 +21,21 @@ bool NcclMemory::offered(const NcclLibrary& library) {
 NcclMemory::NcclMemory(const NcclLibrary& library, std::int64_t num_bytes)
     : library_(library), num_bytes_(static_cast<std::size_t>(num_bytes)) {
   ZP_CHECK(num_bytes > 0, ErrorCode::invalid_argument,
-           "NCCL memory of " + std::to_string(num_bytes) + " bytes was asked for",
-           "there is no memory of that size", "ask for 1 byte or more");
+           "cannot allocate NCCL memory of " + std::to_string(num_bytes) + " bytes",
+           "an allocation has at least 1 byte", "pass 1 or more");
   ZP_CHECK(offered(library), ErrorCode::unavailable, library.path() + " has no windows",
-           "it is NCCL " + library.version() + ", and they came with 2.27",
+           "it is NCCL " + library.version() + ", and 2.27 introduced them",
            "use ordinary device memory");
   const NcclFunctions& nccl = library.functions();
   void* data = nullptr;
   const ncclResult_t result = nccl.ncclMemAlloc(&data, num_bytes_);
   ZP_CHECK(result == ncclSuccess, ErrorCode::unavailable,
            "NCCL memory of " + std::to_string(num_bytes) + " bytes could not be allocated",
-           nccl_says(nccl, result, nullptr), "free some, or use ordinary device memory");
+           nccl_says(nccl, result, nullptr), "free some memory, or use ordinary device memory");
   data_ = static_cast<std::byte*>(data);
 }
 
-/// A device that does not come to an end keeps the memory.
+/// A device that hangs keeps the memory.
 NcclMemory::~NcclMemory() {
   const Communicator* const of =
       comm_ == nullptr && !known_to_.empty() ? known_to_.front().first : comm_;
@@ -47,9 +47,9 @@ NcclMemory::~NcclMemory() {
 void NcclMemory::register_with(Communicator& comm) {
   auto* const member = dynamic_cast<NcclMember*>(&comm);
   ZP_CHECK(member != nullptr && member->nccl_handle().alive() && comm_ == nullptr,
-           ErrorCode::invalid_argument, "NCCL memory was to be registered with " + comm.name(),
-           "a window belongs to one communicator of NCCL's that works",
-           "deregister it first, and pass what make_nccl_communicator returned");
+           ErrorCode::invalid_argument, "cannot register NCCL memory with " + comm.name(),
+           "a window belongs to one working NCCL communicator",
+           "deregister it first, and pass a communicator of make_nccl_communicator");
   ncclWindow_t window = nullptr;
   member->settle(
       library_.functions().ncclCommWindowRegister(member->nccl_handle().comm(), data_, num_bytes_,
@@ -90,8 +90,8 @@ bool NcclMemory::offered(const NcclLibrary&) { return false; }
 
 NcclMemory::NcclMemory(const NcclLibrary& library, std::int64_t)
     : library_(library), num_bytes_(0) {
-  fail(ErrorCode::unavailable, "memory with a window was asked for",
-       "this program was built for an NCCL without them",
+  fail(ErrorCode::unavailable, "no memory with a window in this program",
+       "it was built for an NCCL without windows",
        "build it with nccl.h of 2.27 or later, or use ordinary device memory");
 }
 
@@ -117,8 +117,8 @@ std::unique_ptr<NcclMemory> make_nccl_memory(Communicator& comm, Communicator& c
   if (shortest == 0) return nullptr;
   ZP_CHECK(shortest == longest, ErrorCode::invalid_argument,
            "windows of " + std::to_string(shortest) + " to " + std::to_string(longest) +
-               " bytes were asked for on the ranks of " + comm.name(),
-           "a window is equally long on all of them", "give every rank the same setup");
+               " bytes on the ranks of " + comm.name(),
+           "a window has the same size on all ranks", "use the same setup on every rank");
   memory->register_with(comm);
   return memory;
 }

@@ -1,5 +1,6 @@
 #pragma once
-// Device memory that NCCL can reach on all ranks without copies of its own. This header needs neither nccl.h nor CUDA.
+// Device memory that NCCL can access on all ranks without intermediate copies. This header needs
+// neither nccl.h nor CUDA.
 
 #include <cstddef>
 #include <cstdint>
@@ -14,51 +15,54 @@
 
 namespace zeroproof::cuda {
 
-/// A block of such memory, and its window in one communicator at a time. Not enqueued: the block is there at once, and
-/// nothing that is enqueued may still use its window when that goes. On a machine where NCCL has no use for a window
-/// the block is one of ordinary memory.
+/// A block of such memory, and its window in one communicator at a time. Not enqueued: the block
+/// exists immediately, and no enqueued work may still use its window when the window is
+/// deregistered. On a machine where NCCL does not use windows the block is ordinary memory.
 class NcclMemory final : public RegisteredBuffer {
  public:
-  /// Whether a library has what this needs.
+  /// Whether a library supports such memory.
   static bool offered(const NcclLibrary& library);
 
-  /// Content undefined. num_bytes > 0. The library outlives this.
-  /// Errors: unavailable if the library does not offer it, or the device has not so much.
+  /// Content undefined. num_bytes > 0. The library must outlive this. Errors: unavailable if the
+  /// library does not support it, or the device has too little free memory.
   NcclMemory(const NcclLibrary& library, std::int64_t num_bytes);
-  /// Waits for the current stream, which may still use it: NCCL gives memory back at once.
+  /// Waits for the current stream, which may still use it: NCCL frees memory immediately.
   ~NcclMemory() override;
   NcclMemory(const NcclMemory&) = delete;
   NcclMemory& operator=(const NcclMemory&) = delete;
 
   Span<std::byte> bytes() const override { return {data_, num_bytes_}; }
 
-  /// Collective over comm, of make_nccl_communicator: every rank registers a block as long as this one. comm outlives
-  /// the window. Errors: invalid_argument if comm is none of NCCL's, or the block is registered; comm if NCCL refuses;
-  /// why other ranks do not come, within the limit of comm.
+  /// Collective over comm, from make_nccl_communicator: every rank registers a block of the same
+  /// size. comm outlives the window. Errors: invalid_argument if comm is not an NCCL communicator,
+  /// or the block is registered; comm if NCCL refuses; the cause why other ranks do not arrive,
+  /// within the limit of comm.
   void register_with(Communicator& comm);
 
-  /// Lets another communicator know it, for messages of this rank, whatever other ranks do. comm outlives the block.
-  /// Errors: comm if NCCL refuses.
+  /// Registers it with another communicator for messages of this rank, independently of other
+  /// ranks. comm outlives the block. Errors: comm if NCCL refuses.
   void also_for(Communicator& comm) override;
 
-  /// Not collective. Nothing happens if it is not registered, or its communicator is broken.
+  /// Not collective. No effect if it is not registered, or its communicator is broken.
   void deregister() noexcept;
 
  private:
   const NcclLibrary& library_;
   std::byte* data_ = nullptr;
   std::size_t num_bytes_;
-  Communicator* comm_ = nullptr;  // that it is registered with
-  void* window_ = nullptr;        // an ncclWindow_t; null: NCCL does without
+  Communicator* comm_ = nullptr;  // it is registered with this one
+  void* window_ = nullptr;        // an ncclWindow_t; null: NCCL uses none
   std::vector<std::pair<Communicator*, void*>> known_to_;  // for messages, with NCCL's handles
 };
 
-/// Collective over control, the ranks of comm (WindowedCommunicator::registered_buffer). They agree before NCCL is asked, which
+/// Collective over control, the ranks of comm (WindowedCommunicator::registered_buffer). They agree
+/// before the NCCL call, which would make them wait for a rank without memory. Null if one of them
+/// has a library without windows.
 /// would let them wait for one that has no memory. Null if one of them has a library without windows.
 std::unique_ptr<NcclMemory> make_nccl_memory(Communicator& comm, Communicator& control,
                                              const NcclLibrary& library, std::int64_t num_bytes);
 
-/// Such memory for messages of this rank. Null if the library has no windows: the two came together.
+/// Such memory for messages of this rank. Null if the library has no windows: it has both or none.
 std::unique_ptr<NcclMemory> make_message_memory(Communicator& comm, const NcclLibrary& library,
                                                 std::int64_t num_bytes);
 

@@ -9,7 +9,7 @@ namespace zeroproof::cuda {
 
 namespace {
 
-/// Most waits are over by then; afterwards a waiting rank should not take a core from others.
+/// Most waits end within this time; afterwards a waiting rank should not occupy a core.
 constexpr std::chrono::microseconds spinning{200};
 constexpr std::chrono::microseconds longest_pause{500};
 
@@ -19,45 +19,45 @@ NcclWatch::NcclWatch(const std::vector<Communicator*>& comms, std::chrono::milli
     : limit_(limit), begin_(std::chrono::steady_clock::now()) {
   for (Communicator* const comm : comms) {
     if (auto* const watched = dynamic_cast<WatchedCommunicator*>(comm))
-      comm_groups_.push_back(watched);
+      comms_.push_back(watched);
   }
 }
 
 void NcclWatch::operator()() {
-  for (WatchedCommunicator* const comm_groups : comm_groups_) comm_groups->look();
+  for (WatchedCommunicator* const comm : comms_) comm->poll();
   const auto waited = std::chrono::duration_cast<std::chrono::microseconds>(
       std::chrono::steady_clock::now() - begin_);
   if (waited >= limit_) give_up();
   if (waited > spinning) std::this_thread::sleep_for(std::min(waited / 8, longest_pause));
 }
 
-/// The device has to be free before anybody waits for another rank: that one may wait for this device.
+/// This device must be idle before any rank is awaited: the awaited rank may wait for this device.
 void NcclWatch::give_up() {
   std::vector<WatchedCommunicator*> hanging;
-  for (WatchedCommunicator* const comm_groups : comm_groups_) {
-    if (comm_groups->under_way()) hanging.push_back(comm_groups);
+  for (WatchedCommunicator* const comm : comms_) {
+    if (comm->under_way()) hanging.push_back(comm);
   }
-  for (WatchedCommunicator* const comm_groups : comm_groups_) comm_groups->stop();
+  for (WatchedCommunicator* const comm : comms_) comm->stop();
   std::optional<NcclCause> cause;
   WatchedCommunicator* guilty = nullptr;
-  for (WatchedCommunicator* const comm_groups : hanging) {
-    const NcclCause one = comm_groups->cause(limit_);  // all of them: other ranks ask too
+  for (WatchedCommunicator* const comm : hanging) {
+    const NcclCause one = comm->cause(limit_);  // all of them: other ranks do the same
     if (cause && (cause->found || !one.found)) continue;
     cause = one;
-    guilty = comm_groups;
+    guilty = comm;
   }
   const Error reason =
       cause ? cause->error
             : Error(ErrorCode::timeout,
-                    "what was waited for did not come within " + describe(limit_) +
-                        " (no call between ranks is under way, so the work itself hangs); see what "
-                        "the device was given, or raise the time limit");
-  Error told = reason;
-  for (WatchedCommunicator* const comm_groups : comm_groups_) {
-    const Error error = comm_groups->break_with(reason);
-    if (comm_groups == guilty) told = error;
+                    "the awaited work did not end within " + describe(limit_) +
+                        " (no call between ranks is running, so the work itself hangs); check the "
+                        "work of the device, or raise the time limit");
+  Error reported = reason;
+  for (WatchedCommunicator* const comm : comms_) {
+    const Error error = comm->break_with(reason);
+    if (comm == guilty) reported = error;
   }
-  throw Error(told);
+  throw Error(reported);
 }
 
 void wait_watched(const device::Event& event, const std::vector<Communicator*>& comms,

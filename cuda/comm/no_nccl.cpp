@@ -1,4 +1,5 @@
-// What a program built without nccl.h has instead of nccl_*.cpp, but for nccl_watch, nccl_calls and nccl_cause.
+// Replaces nccl_*.cpp in a program built without nccl.h, except for nccl_watch, nccl_calls and
+// nccl_cause.
 
 #include "common/base/error.hpp"
 #include "cuda/comm/nccl_communicator.hpp"
@@ -11,9 +12,9 @@ struct NcclFunctions {};
 namespace {
 
 [[noreturn]] void no_nccl() {
-  fail(ErrorCode::unavailable, "comm_groups of NCCL were asked for",
-       "this program was built without nccl.h",
-       "build it with ZP_NCCL=ON, or use comm_groups that need none");
+  fail(ErrorCode::unavailable, "no NCCL transport in this program",
+       "it was built without nccl.h",
+       "build it with ZP_NCCL=ON, or use another transport");
 }
 
 }  // namespace

@@ -158,7 +158,7 @@ void DeviceOptimizer::enqueue_step(GradSource& leaves) {
   const DeviceCalls before = device::device_calls();
   device::name_step(ring_->pushed() + 1);
   mirrors_.send_back();
-  ring_->look();
+  ring_->poll();
   const bool alone = data_ranks(setup_) * tp_ranks(setup_) == 1;
   // Ranks check the status at different times, and a rank that stops early leaves the others
   // waiting: all continue to the same step.
@@ -243,7 +243,7 @@ StepStatus DeviceOptimizer::last(bool due) {
 
 StepStatus DeviceOptimizer::status() {
   const Inside inside(*this);
-  ring_->look();
+  ring_->poll();
   return last();
 }
 

@@ -8,7 +8,7 @@
 namespace zeroproof::cuda {
 namespace {
 
-/// Of tensors that TP ranks have in parts, or of the others.
+/// Of the tensors that are partitioned over TP ranks, or of the others.
 std::vector<Piece> replicated_pieces(const OptimizerSetup& setup, const FlatRange& range,
                                      bool replicated) {
   std::vector<Piece> pieces = setup.layout->pieces({range});
@@ -25,7 +25,7 @@ std::vector<Piece> replicated_pieces(const OptimizerSetup& setup, const FlatRang
 
 }  // namespace
 
-/// Neighbouring ranges count as one.
+/// Adjacent ranges count as one.
 RankPart BucketPlan::part(int rank) const {
   RankPart part;
   for (const FlatRange& owned : shards->owned(index, rank)) {

@@ -1,5 +1,5 @@
 #pragma once
-// Who owns what of every bucket, and packing such parts.
+// Ownership of the elements of every bucket, and packing of such parts.
 
 #include <cstddef>
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace zeroproof::cuda {
 
-/// What one rank owns of a bucket.
+/// The elements of a bucket that one rank owns.
 struct RankPart {
   std::vector<FlatRange> ranges;  ///< in increasing order
   std::int64_t numel = 0;         ///< of all ranges
@@ -21,24 +21,26 @@ struct RankPart {
   std::int64_t begin() const { return ranges.empty() ? 0 : ranges.front().begin; }
 };
 
-/// One bucket as this rank sees it. A part is *packed* when its ranges stand one after another.
+/// One bucket from the view of this rank. A part is *packed* when its ranges are stored one after
+/// another.
 struct BucketPlan {
   const ShardMap* shards = nullptr;
   std::size_t index = 0;    ///< of the bucket in the shard map
   FlatRange range;          ///< the bucket in the global numbering
   RankPart own;             ///< this rank's part
-  host::PieceLoop all{{}};  ///< tensors in the bucket; local indices count from its start
+  host::PieceLoop all{{}};  ///< tensors in the bucket; local indices start at its begin
   host::PieceLoop mine{
-      {}};  ///< tensors in this rank's part; local indices count in the packed part
+      {}};  ///< tensors in this rank's part; local indices in the packed part
   host::PieceLoop replicated{
-      {}};  ///< tensors whose gradient the TP ranks have in parts; local indices count in them alone
-  host::PieceLoop unreplicated{{}};  ///< the others, if there are such; local indices as in all
+      {}};  ///< tensors with gradients partitioned over TP ranks; own local indices
+  host::PieceLoop unreplicated{{}};  ///< the other tensors, if any; local indices as in all
   std::int64_t replicated_numel = 0;
-  std::int64_t local_begin = 0;  ///< where the packed part starts in a shard buffer
+  std::int64_t local_begin = 0;  ///< start of the packed part in a shard buffer
   bool whole =
       false;  ///< gradient buffers cover the full flat range (stage 0) instead of the shard
 
-  /// What a rank owns. Made when asked for: a table in every rank would grow with the square of the world.
+  /// Elements that a rank owns. Computed on demand: a table in every rank would grow with the
+  /// square of the world.
   RankPart part(int rank) const;
   std::vector<RankPart> parts() const;  // [world_size]
 
@@ -49,7 +51,7 @@ struct BucketPlan {
   }
 };
 
-/// What this rank keeps master and state for: everything in stage 0, otherwise its shard.
+/// Elements whose master and state this rank stores: all of them in stage 0, otherwise its shard.
 std::vector<FlatRange> state_ranges(const OptimizerSetup& setup);
 
 /// Elements of all ranges.
@@ -57,7 +59,8 @@ std::int64_t total_numel(const std::vector<FlatRange>& ranges);
 
 std::vector<BucketPlan> plan_buckets(const OptimizerSetup& setup);
 
-/// Adds the copies of a part out of a buffer that starts at global index `base`, elements of `width` bytes.
+/// Adds the copies of a part out of a buffer that starts at global index `base`, with elements of
+/// `width` bytes.
 void pack(const RankPart& part, const void* from, std::int64_t base, std::int64_t width,
           std::byte* packed, std::vector<Move>& moves);
 

@@ -4,13 +4,14 @@
 
 namespace zeroproof::cuda {
 
-/// What moves the data of a step between ranks: gradients and parameters, in the space where they lie. On the host they
-/// are the communicators of the setup, which everything that the host itself has to know goes through in any case.
+/// Communicators that move the data of a step between ranks: gradients and parameters, in the space
+/// that holds them. On the host they are the communicators of the setup, which always carry the
+/// data that the host itself needs.
 struct CommGroups {
-  Communicator* comm = nullptr;  ///< ranks the state is sharded over
+  Communicator* comm = nullptr;  ///< ranks that share the state
   Communicator* replicas =
-      nullptr;  ///< ranks of the other instances that own the same shard; null: one instance
-  Communicator* tp = nullptr;  ///< ranks that have other parts of the same tensors; null: one
+      nullptr;  ///< ranks of the other instances with the same shard; null: one instance
+  Communicator* tp = nullptr;  ///< ranks with other parts of the same tensors; null: one
 };
 
 }  // namespace zeroproof::cuda

@@ -1,6 +1,6 @@
 #pragma once
-// The home of gradients on their way to G: nodes of the tree and messages. It is made once and survives steps, because
-// memory that the system gives anew in every step costs more than the additions.
+// Buffers for gradients before G: nodes of the tree and messages. Allocated once and kept across
+// steps, because allocating the memory again in every step costs more than the additions.
 
 #include <cstddef>
 #include <cstdint>
@@ -17,20 +17,20 @@ namespace zeroproof::cuda {
 /// Memory that grows to the largest request and keeps that size.
 class GrowingBuffer {
  public:
-  /// guarded: what an earlier call left is NaN when the memory is taken again. comm_groups: those that carry the messages
-  /// from here and to here; they outlive this.
+  /// guarded: the memory becomes NaN when it is taken again. comm_groups: carry the messages from
+  /// and to this memory; they must outlive this.
   GrowingBuffer(MemoryLedger& ledger, MemoryClass kind, bool guarded,
                 std::vector<Communicator*> comm_groups = {})
       : ledger_(ledger), kind_(kind), guarded_(guarded), comm_groups_(std::move(comm_groups)) {}
 
   const MemorySpace& space() const { return ledger_.space(); }
 
-  /// num_bytes of memory, 64-byte aligned. What an earlier call returned is gone.
+  /// num_bytes of memory, 64-byte aligned. Invalidates the result of an earlier call.
   std::byte* take(std::int64_t num_bytes) {
     if (buffer_->numel() < num_bytes) {
-      buffer_ = CountedBuffer();  // before the larger one is there, so that both never exist
+      buffer_ = CountedBuffer();  // freed before the larger one is allocated
       memory_.reset();
-      constexpr DType bytes = DType::e4m3;  // one each
+      constexpr DType bytes = DType::e4m3;  // one byte each
       memory_ = message_memory(comm_groups_, num_bytes, bytes);
       buffer_ = counted_in(memory_.get(), ledger_, kind_, num_bytes, bytes, fill());
     } else if (guarded_) {
@@ -46,15 +46,16 @@ class GrowingBuffer {
   const MemoryClass kind_;
   const bool guarded_;
   const std::vector<Communicator*> comm_groups_;
-  std::unique_ptr<RegisteredBuffer> memory_;  // of the buffer, if it is the comm_groups'
+  std::unique_ptr<RegisteredBuffer> memory_;  // memory of the buffer, if comm_groups provide it
   CountedBuffer buffer_;
 };
 
-/// One rank's. Used by one thread at a time: reductions and gathers of a step never run at once.
+/// Memory of one rank. Used by one thread at a time: reductions and gathers of a step never run
+/// concurrently.
 class GradMemory {
  public:
-  /// guarded: memory is NaN from its birth and after every last use (OptimizerSetup::guards).
-  /// comm_groups: carry the messages; they outlive this.
+  /// guarded: memory is NaN after allocation and after every last use (OptimizerSetup::guards).
+  /// comm_groups: carry the messages; they must outlive this.
   GradMemory(MemoryLedger& ledger, bool guarded, const CommGroups& comm_groups = {})
       : out(ledger, MemoryClass::comm_buffer, guarded, {comm_groups.comm}),
         in(ledger, MemoryClass::comm_buffer, guarded, {comm_groups.comm}),
@@ -67,16 +68,17 @@ class GradMemory {
   const MemorySpace& space() const { return ledger_.space(); }
   bool guarded() const { return guarded_; }
 
-  // They grow with the messages of their own rank, so none has a window, which is made by all.
-  GrowingBuffer out;       ///< packed parts on their way to their owners
-  GrowingBuffer in;        ///< what arrives here
-  GrowingBuffer gathered;  ///< what instances, or TP ranks, tell each other
-  GrowingBuffer tp_sum;    ///< a leaf with all TP parts in it
+  // They grow with the messages of their own rank, so none has a window, which all ranks create
+  // together.
+  GrowingBuffer out;       ///< packed parts to send to their owners
+  GrowingBuffer in;        ///< received parts
+  GrowingBuffer gathered;  ///< data exchanged by instances or TP ranks
+  GrowingBuffer tp_sum;    ///< a micro-batch gradient with all TP parts
 
-  /// What memory holds when it is born.
+  /// Content of newly allocated memory.
   BufferFill fill() const { return guarded_ ? BufferFill::poison : BufferFill::untouched; }
 
-  /// fp32 values that stay as long as the buffer that is returned.
+  /// fp32 values that exist as long as the returned buffer.
   CountedBuffer nodes(std::int64_t numel) const { return bytes(numel, DType::fp32); }
   CountedBuffer bytes(std::int64_t numel, DType dtype) const {
     return CountedBuffer(ledger_, MemoryClass::grad_nodes, numel, dtype, fill());

@@ -1,5 +1,5 @@
 #pragma once
-// Which micro-batches a rank computes (R11): the one place of the production path that says so.
+// Assignment of micro-batches to ranks (R11): the only definition on the production path.
 
 #include <cstdint>
 #include <optional>
@@ -39,7 +39,8 @@ inline bool is_strided(const OptimizerSetup& setup) {
   return setup.order == MicroBatchOrder::strided;
 }
 
-/// The micro-batches of a data rank in increasing order. The cp ranks of one micro-batch take the same ones.
+/// The micro-batches of a data rank in increasing order. The cp ranks of one micro-batch have the
+/// same ones.
 inline std::vector<std::int64_t> micro_batches_of(const OptimizerSetup& setup, int of_data_rank) {
   const std::int64_t holders = data_ranks(setup) / setup.cp;
   const std::int64_t holder = of_data_rank / setup.cp;
@@ -56,7 +57,7 @@ inline std::vector<std::int64_t> own_micro_batches(const OptimizerSetup& setup) 
   return micro_batches_of(setup, own_data_rank(setup));
 }
 
-/// This rank's micro-batch of a micro-step, if it has one.
+/// This rank's micro-batch in a micro-step, if it has one.
 inline std::optional<std::int64_t> own_micro_batch(const OptimizerSetup& setup,
                                                    std::int64_t micro_step) {
   const std::vector<std::int64_t> own = own_micro_batches(setup);
@@ -64,7 +65,7 @@ inline std::optional<std::int64_t> own_micro_batch(const OptimizerSetup& setup,
   return own[static_cast<std::size_t>(micro_step)];
 }
 
-/// Micro-steps of one step: the most micro-batches any rank computes.
+/// Micro-steps of one step: the largest number of micro-batches of a rank.
 inline std::int64_t micro_steps(const OptimizerSetup& setup) {
   const std::int64_t holders = data_ranks(setup) / setup.cp;
   return (setup.micro_batches + holders - 1) / holders;

@@ -13,7 +13,7 @@ std::size_t bytes_of(const Stretches& stretches) {
 
 bool is_scattered(const Stretches& stretches) { return stretches.size() > 1; }
 
-/// Bytes of all scattered parts: what a message buffer has to hold.
+/// Bytes of all scattered parts: the size of a message buffer.
 std::int64_t scattered_bytes(const std::vector<Stretches>& parts) {
   std::size_t bytes = 0;
   for (const Stretches& part : parts) bytes += is_scattered(part) ? bytes_of(part) : 0;
@@ -38,7 +38,8 @@ void unpack(const std::byte* packed, const Stretches& to, std::vector<Move>& mov
 
 namespace {
 
-/// Every part as one stretch: itself, or if it is scattered its share of the message buffer.
+/// Every part as one contiguous range: itself, or for a scattered part its share of the message
+/// buffer.
 std::vector<Span<std::byte>> in_one(const std::vector<Stretches>& parts, std::byte* buffer) {
   std::vector<Span<std::byte>> all;
   for (const Stretches& part : parts) {

@@ -1,6 +1,6 @@
 #pragma once
-// Collectives over parts that lie scattered in a buffer: a part that is one stretch of memory travels from where it is
-// to where it belongs, every other one through a message buffer.
+// Collectives over parts that may be scattered in a buffer: a contiguous part is transferred
+// directly between its source and its target, every other one through a message buffer.
 
 #include <cstddef>
 #include <cstdint>
@@ -12,28 +12,30 @@
 
 namespace zeroproof::cuda {
 
-/// Memory that travels as one message, in this order.
+/// Memory that is sent as one message, in this order.
 using Stretches = std::vector<Span<std::byte>>;
 
-/// Where the next message begins behind one of so many bytes: each may start with fp32.
+/// Offset of the next message after one of this many bytes: each may start with fp32.
 constexpr std::int64_t up_to_words(std::int64_t bytes) { return (bytes + 3) / 4 * 4; }
 
-/// Adds what a rank owns of a buffer that starts at global index `base`, elements of `width` bytes.
+/// Adds the elements that a rank owns in a buffer that starts at global index `base`, elements of
+/// `width` bytes.
 void append(Stretches& stretches, const RankPart& part, void* buffer, std::int64_t base,
             std::int64_t width);
 
-/// Adds the copies that bring packed memory to the stretches.
+/// Adds the copies from packed memory to the ranges.
 void unpack(const std::byte* packed, const Stretches& to, std::vector<Move>& moves);
 
-/// send: [world_size], empty for nothing. recv_bytes: [world_size]. Returns what arrived from every rank, packed in
-/// `in`, each from a multiple of 4 bytes on: it may be fp32.
-/// Nothing is communicated in a world of one rank.
+/// send: [world_size], empty for nothing. recv_bytes: [world_size]. Returns the data received from
+/// every rank, packed in `in`, each aligned to 4 bytes, because it may be fp32. A world of one rank
+/// communicates nothing.
 std::vector<Span<std::byte>> exchange_packed(Communicator& comm, const std::vector<Stretches>& send,
                                              const std::vector<std::int64_t>& recv_bytes,
                                              GrowingBuffer& out, GrowingBuffer& in);
 
-/// places: [world_size] where every rank's part belongs, as many bytes as it sends. mine: this rank's part where it is
-/// now, which may be its place. `in` holds the parts of more than one stretch until all have arrived.
+/// places: [world_size], the target of every rank's part, with as many bytes as the rank sends.
+/// mine: current location of this rank's part, which may be its target. `in` holds the parts of
+/// several ranges until all have arrived.
 void gather_packed(Communicator& comm, const Stretches& mine, const std::vector<Stretches>& places,
                    GrowingBuffer& in);
 

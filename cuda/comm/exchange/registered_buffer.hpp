@@ -1,5 +1,5 @@
 #pragma once
-// Memory that comm_groups reach on every rank without copies of their own.
+// Memory that communicators access on every rank without intermediate copies.
 
 #include <cstddef>
 #include <cstdint>
@@ -11,32 +11,35 @@
 
 namespace zeroproof::cuda {
 
-/// A block of it. It waits for what the current stream was given when it goes, and goes before its communicator.
+/// One block. Its destructor waits for the work of the current stream; destroyed before its
+/// communicator.
 class RegisteredBuffer {
  public:
   virtual ~RegisteredBuffer() = default;
   virtual Span<std::byte> bytes() const = 0;
 
-  /// Of message memory: another communicator reaches it too, which outlives it. Not collective; nothing happens if it
-  /// is none that could.
+  /// For message memory: registers it with another communicator too, which outlives it. Not
+  /// collective; no effect for a communicator without such memory.
   virtual void also_for(Communicator& comm) = 0;
 };
 
-/// A communicator that may have such memory.
+/// A communicator that may provide such memory.
 class WindowedCommunicator {
  public:
   virtual ~WindowedCommunicator() = default;
 
-  /// Collective: equally many bytes on all ranks, more than 0; content undefined. Null on all of them if one has none.
-  /// Errors: unavailable if the device has not so much; comm if it is refused; invalid_argument for unequal ranks. The
-  /// communicator is broken then, and other ranks are told.
+  /// Collective: the same number of bytes on all ranks, more than 0; content undefined. Null on all
+  /// ranks if one has none. Errors: unavailable if the device has too little memory; comm if it is
+  /// refused; invalid_argument for unequal sizes. The communicator is broken then, and the other
+  /// ranks are notified.
   virtual std::unique_ptr<RegisteredBuffer> registered_buffer(std::int64_t num_bytes) = 0;
 
-  /// The same for messages, which are of another length on every rank: not collective, and known to this rank alone.
+  /// The same for messages, whose size differs by rank: not collective, and used by this rank only.
   virtual std::unique_ptr<RegisteredBuffer> message_memory(std::int64_t num_bytes) = 0;
 };
 
-/// Collective over comm: memory for a buffer that arrives at all ranks alike. Null where ordinary memory does.
+/// Collective over comm: memory for a buffer that all ranks receive. Null if ordinary memory is
+/// enough.
 inline std::unique_ptr<RegisteredBuffer> registered_buffer(Communicator& comm, std::int64_t numel,
                                                            DType dtype) {
   auto* const comm_groups = dynamic_cast<WindowedCommunicator*>(&comm);
@@ -44,8 +47,8 @@ inline std::unique_ptr<RegisteredBuffer> registered_buffer(Communicator& comm, s
   return comm_groups->registered_buffer(GuardedBuffer::footprint(numel, dtype));
 }
 
-/// Memory for a buffer from which, or in which, messages of these communicators travel, null ones left out. Null where
-/// ordinary memory does.
+/// Memory for a buffer whose content these communicators send or receive; null ones are ignored.
+/// Null if ordinary memory is enough.
 inline std::unique_ptr<RegisteredBuffer> message_memory(Span<Communicator* const> comms,
                                                         std::int64_t numel, DType dtype) {
   std::unique_ptr<RegisteredBuffer> memory;
@@ -60,7 +63,8 @@ inline std::unique_ptr<RegisteredBuffer> message_memory(Span<Communicator* const
   return memory;
 }
 
-/// A buffer of the ledger's space there, or in ordinary memory for null. The memory outlives it.
+/// A buffer of the ledger's space in this memory, or in ordinary memory for null. The memory must
+/// outlive it.
 inline CountedBuffer counted_in(const RegisteredBuffer* memory, MemoryLedger& ledger,
                                 MemoryClass kind, std::int64_t numel, DType dtype,
                                 BufferFill fill = BufferFill::poison) {

@@ -26,8 +26,8 @@ SharedBuffers::SharedBuffers(Communicator* group, std::vector<Shapes> shapes)
   }
   window_ = group->shared_window(bytes);
   ZP_CHECK(window_ != nullptr, ErrorCode::unavailable,
-           "ranks that shared memory a moment ago have none for " + group->name(),
-           "leaves and shards were to lie there", "use windows off");
+           "no shared memory for " + group->name(),
+           "windows store gradients and shards in it", "use windows off");
 }
 
 std::byte* SharedBuffers::memory(int rank, std::size_t i) const {

@@ -1,5 +1,5 @@
 #pragma once
-// Buffers that the other ranks of the machine can read where they are.
+// Buffers that the other ranks of the machine can read in place.
 
 #include <cstdint>
 #include <memory>
@@ -18,18 +18,20 @@ class SharedBuffers {
   };
   using Shapes = std::vector<Shape>;
 
-  /// Collective over group, which must outlive this; null for a rank by itself. shapes: [group size] what every rank
-  /// has, known to all of them. Errors: unavailable if the memory is not there.
+  /// Collective over group, which must outlive this; null for a single rank. shapes: [group size],
+  /// the buffers of every rank, identical on all of them. Errors: unavailable if the memory cannot
+  /// be allocated.
   SharedBuffers(Communicator* group, std::vector<Shapes> shapes);
 
-  /// This rank's i-th buffer, counted as long as the object lives, which is no longer than this one. Once for each. It
-  /// is born as NaN, and stays as it is when the object goes: others may still read it.
+  /// This rank's i-th buffer; it must not outlive this object. Once for each. It initially contains
+  /// NaN and is not changed when the returned object is destroyed: others may still read it.
   CountedBuffer mine(std::size_t i, MemoryLedger& ledger, MemoryClass kind) const;
 
-  /// The i-th buffer of a rank of the group: between two fences either written by its owner or read by others.
+  /// The i-th buffer of a rank of the group: between two fences it is either written by its owner
+  /// or read by others.
   TensorView of(int rank, std::size_t i) const;
 
-  /// Collective: what was written before is seen by every rank afterwards.
+  /// Collective: earlier writes are visible to every rank afterwards.
   void fence() {
     if (window_) window_->fence();
   }
@@ -39,8 +41,8 @@ class SharedBuffers {
 
   const int rank_;
   const std::vector<Shapes> shapes_;
-  std::unique_ptr<SharedWindow> window_;  ///< null for a rank by itself
-  GuardedBuffer alone_;                   ///< its memory then
+  std::unique_ptr<SharedWindow> window_;  ///< null for a single rank
+  GuardedBuffer alone_;                   ///< memory of a single rank
 };
 
 }  // namespace zeroproof::cuda

@@ -13,7 +13,7 @@ namespace {
 /// Collective over the group.
 bool shares_memory(Communicator& group) { return group.shared_window(0) != nullptr; }
 
-/// By rank: the first rank whose host has the same name; ranks whose host is not known are by themselves.
+/// By rank: the first rank whose host has the same name; a rank with an unknown host is alone.
 std::vector<std::uint64_t> firsts_on_hosts(const Communicator& comm) {
   std::vector<std::uint64_t> firsts;
   std::map<std::string, int> first_on;
@@ -30,7 +30,7 @@ std::vector<std::uint64_t> firsts_on_hosts(const Communicator& comm) {
 SharedMemoryGroup::SharedMemoryGroup(Communicator& comm) : rank_(comm.rank()) {
   const int world = comm.world_size();
   std::vector<std::uint64_t> machine(static_cast<std::size_t>(world),
-                                     0);  // any number, equal on one machine
+                                     0);  // any number that is equal on one machine
   if (world > 1 && shares_memory(comm)) {
     group_ = &comm;
   } else {
@@ -48,15 +48,16 @@ SharedMemoryGroup::SharedMemoryGroup(Communicator& comm) : rank_(comm.rank()) {
   }
 }
 
-/// The name of a host is a guess, the group of its ranks knows: those without company are on a machine of their own.
+/// Equal host names are only a hint, their group has the actual result: ranks without company count
+/// as a machine of their own.
 void SharedMemoryGroup::find_group(Communicator& comm, std::vector<std::uint64_t>& machine) {
   const auto own = static_cast<std::size_t>(rank_);
   split_ = comm.split(static_cast<int>(machine[own]));
   if (split_->world_size() > 1 && shares_memory(*split_)) group_ = split_.get();
-  std::vector<std::uint64_t> told(machine.size(), 0);
-  told[own] = group_ != nullptr ? machine[own] : static_cast<std::uint64_t>(rank_);
-  comm.all_reduce(told, IntegerReduce::sum);
-  machine = told;
+  std::vector<std::uint64_t> agreed(machine.size(), 0);
+  agreed[own] = group_ != nullptr ? machine[own] : static_cast<std::uint64_t>(rank_);
+  comm.all_reduce(agreed, IntegerReduce::sum);
+  machine = agreed;
 }
 
 }  // namespace zeroproof::cuda

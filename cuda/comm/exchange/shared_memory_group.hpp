@@ -1,5 +1,5 @@
 #pragma once
-// Which ranks share memory with this one.
+// The ranks that share memory with this one.
 
 #include <cstddef>
 #include <memory>
@@ -9,14 +9,14 @@
 
 namespace zeroproof::cuda {
 
-/// The ranks of a communicator, machine by machine. Ranks of one machine form a group of their own; a group whose ranks
-/// turn out to share no memory counts as that many machines.
+/// The ranks of a communicator, grouped by machine. Ranks of one machine form a group; a group
+/// whose ranks turn out to share no memory counts as that many machines.
 class SharedMemoryGroup {
  public:
   /// Collective over comm, which must outlive this.
   explicit SharedMemoryGroup(Communicator& comm);
 
-  /// Whether any two ranks share memory, and whether all do: the same on every rank.
+  /// Whether any two ranks share memory, and whether all do: identical on every rank.
   bool any() const { return machines_.size() < places_.size(); }
   bool all() const { return machines_.size() == 1; }
 
@@ -28,7 +28,7 @@ class SharedMemoryGroup {
   std::size_t machine_of(int rank) const { return places_[static_cast<std::size_t>(rank)].machine; }
   std::size_t own_machine() const { return machine_of(rank_); }
 
-  /// Place of a rank among the ranks of its machine: its rank in their group.
+  /// Index of a rank among the ranks of its machine: its rank in their group.
   int place(int rank) const { return places_[static_cast<std::size_t>(rank)].place; }
   bool near(int rank) const { return machine_of(rank) == own_machine(); }
 
@@ -43,7 +43,7 @@ class SharedMemoryGroup {
   int rank_;
   std::vector<std::vector<int>> machines_;
   std::vector<Place> places_;            // [world_size]
-  std::unique_ptr<Communicator> split_;  ///< if the machine has only some of the ranks
+  std::unique_ptr<Communicator> split_;  ///< null if all ranks are on one machine
   Communicator* group_ = nullptr;
 };
 

@@ -88,7 +88,7 @@ std::int64_t fold_look(const host::PieceLoop& loop, const host::FoldPlan& plan,
                        const device::GradLook& look) {
   if (loop.blocks().empty()) return 0;
   const DevicePieceTable& table = table_of(loop);
-  // Buckets of a rank by itself may be cut inside of a chunk, whoever owns both of its parts.
+  // The buckets of a single rank may end inside a chunk, because it owns both parts.
   if (look.form == NormForm::chunk1024 && !table.at_chunks()) {
     fold(loop, plan, operands, sum);
     return 0;

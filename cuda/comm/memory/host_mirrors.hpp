@@ -1,5 +1,5 @@
 #pragma once
-// What observers see of buffers that the host cannot reach: copies that come and go around a phase.
+// Host copies of device buffers for observers, transferred before and after a phase.
 
 #include <cstddef>
 #include <map>
@@ -11,17 +11,18 @@
 
 namespace zeroproof::cuda {
 
-/// A mirror exists once somebody asked for it. Without one nothing is copied. All that is copied between two phases
-/// takes one wait.
+/// A mirror exists after its first use. Without one nothing is copied. All copies between two
+/// phases take one wait.
 class HostMirrors {
  public:
   HostMirrors() = default;
 
-  /// The host's copies of buffers that stay where they are; what is in a buffer now, the first time. The same memory
-  /// for the same buffer. Waits once, if one of them is new.
+  /// The host's copies of device buffers, filled from the buffers when they are created. Returns
+  /// the same memory for the same buffer. Waits once, if one of them is new.
   std::vector<TensorView> of(Span<const TensorView> buffers);
 
-  /// Mirrors that somebody has written since they were filled go back. Waits only if there are such.
+  /// Copies mirrors that were written since they were filled back to the device. Waits only if
+  /// there are any.
   void send_back();
 
   /// Fills all of them. Waits if there are any.
@@ -33,8 +34,8 @@ class HostMirrors {
         : buffer(view), now(view.num_bytes()), filled(static_cast<std::size_t>(view.num_bytes())) {}
 
     TensorView buffer;
-    PinnedArray<std::byte> now;     ///< what the host sees and may write
-    std::vector<std::byte> filled;  ///< what it was filled with
+    PinnedArray<std::byte> now;     ///< memory that the host reads and may write
+    std::vector<std::byte> filled;  ///< its content when it was filled
 
     std::size_t size() const { return filled.size(); }
   };

@@ -5,7 +5,7 @@
 namespace zeroproof::cuda {
 namespace {
 
-// Null pointers come with no bytes, and memcpy may not have them.
+// Null pointers occur with 0 bytes, and memcpy does not allow them.
 void copy_here(void* to, const void* from, std::int64_t num_bytes) {
   if (num_bytes > 0) std::memcpy(to, from, static_cast<std::size_t>(num_bytes));
 }

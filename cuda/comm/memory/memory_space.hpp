@@ -1,6 +1,6 @@
 #pragma once
-// Where the buffers of a rank live, and what everybody does with them there, as one table: host and device have the
-// same entries. On a device everything is enqueued on the current stream of the host thread.
+// The memory of a rank's buffers with its operations, as one table with the same entries for host
+// and device. On a device everything is enqueued on the current stream of the host thread.
 
 #include <cstddef>
 #include <cstdint>
@@ -21,7 +21,7 @@ struct GradLook;
 
 using device::Move;
 
-/// The fields of binned sums, placed alike (contracts/binned_sum.hpp).
+/// The fields of binned sums, with one placement (contracts/binned_sum.hpp).
 struct PlacedBins {
   NodeValues hi, lo, top;
 };
@@ -48,40 +48,41 @@ struct MemorySpace {
 
   FillFn* fill = nullptr;
   CopyFn* copy = nullptr;
-  /// In no order: nothing that one of them writes may another one read or write.
+  /// In no order: no move may read or write memory that another one writes.
   CopyManyFn* copy_many = nullptr;
-  /// From host memory of any kind, which is the caller's again at once.
+  /// From any host memory, which may be reused immediately.
   CopyFn* from_host = nullptr;
-  /// To host memory of any kind, which has to stay until the next `wait`, and is filled then.
+  /// To any host memory, which must exist until the next `wait`, which fills it.
   CopyFn* to_host = nullptr;
-  /// Until everything that was enqueued is done. Errors: what went wrong in it; nothing is filled any more.
+  /// Until all enqueued work is done. Errors: those of the work; nothing is filled any more.
   WaitFn* wait = nullptr;
-  /// Where memory of somebody else lies: here, or where the host reads it. Null on the host, which cannot ask.
+  /// Location of foreign memory: in this space, or readable by the host. Null on the host, which
+  /// cannot check.
   LiesFn *lies_here = nullptr, *lies_on_host = nullptr;
 
-  // Over all pieces of a loop at once. Null on the host, where whoever adds does so block by block and looks at what is
-  // in the caches (reduce/reduce_tools, reduce/binned_sum).
+  // Over all pieces of a loop at once. Null on the host, where callers add block by block and
+  // measure values while they are in the caches (reduce/reduce_tools, reduce/binned_sum).
   FoldFn* fold =
       nullptr;  ///< sum = the operands, widened and added as the plan says; sum may be one of them
   FoldLookFn* fold_look =
-      nullptr;                   ///< the same, looked at on the way; returns how many elements were
-  DepositFn* deposit = nullptr;  ///< adds a leaf to bins
-  MergeFn* merge = nullptr;      ///< adds bins of other leaves
+      nullptr;                   ///< the same, measured; returns the number of measured elements
+  DepositFn* deposit = nullptr;  ///< adds a micro-batch gradient to bins
+  MergeFn* merge = nullptr;      ///< adds the bins of other gradients
   FinishFn* finish = nullptr;    ///< bins as fp32
 };
 
 const MemorySpace& host_space();
 
-/// Errors of its entries: unavailable if this program has no device code, or the device no memory left; what an earlier
-/// piece of work did wrong.
+/// Errors of its entries: unavailable if this program has no device code or the device has no free
+/// memory; errors of earlier work.
 const MemorySpace& device_space();
 
 inline const MemorySpace& space_of(Space kind) {
   return kind == Space::device ? device_space() : host_space();
 }
 
-/// Calls body(bytes to copy from, bytes to copy to) for the bytes of every piece that two sets of values of one type
-/// have, neighbours together.
+/// Calls body(source bytes, target bytes) for the bytes of every piece that two sets of values of
+/// one type contain; adjacent ones are joined.
 template <class Body>
 void for_runs(const host::PieceLoop& loop, const NodeValues& from, const NodeValues& to,
               const Body& body) {

@@ -8,7 +8,8 @@ namespace {
 
 using device::Move;
 
-/// Tables of all moves of a step, many times over; beyond it addresses change from step to step, and no table is found.
+/// Holds the tables of all moves of a step many times over; a larger total means that addresses
+/// change from step to step, and no table is found again.
 constexpr std::int64_t most_kept_bytes = std::int64_t{64} << 20;
 
 std::int64_t table_bytes(std::int64_t count) {
@@ -51,7 +52,7 @@ void MoveTables::enqueue(Span<const Move> moves) {
   std::shared_ptr<const MoveTable> table = find(key);
   if (device::capturing()) {
     if (!table) return copy_each(wanted_);
-    // Replays and later calls may be under way on different streams, and a table serves one batch at a time.
+    // Replays and later calls may run on different streams, and a table serves one batch at a time.
     kept_bytes_ -= table->num_bytes();
     kept_.erase(key);
     device::keep_with_graph(table);

@@ -12,7 +12,8 @@
 
 namespace zeroproof::cuda {
 
-/// Moves in device memory, and what a batched copy of them works in. Memory of the current stream.
+/// Moves in device memory, with the scratch memory of their batched copy. Memory of the current
+/// stream.
 class MoveTable {
  public:
   explicit MoveTable(Span<const device::Move> moves);
@@ -23,20 +24,21 @@ class MoveTable {
 
  private:
   std::int64_t count_;
-  DeviceArray<std::byte> memory_;  ///< the scratch, aligned as it came, and the moves behind it
+  DeviceArray<std::byte> memory_;  ///< scratch memory (first, for its alignment), then the moves
 };
 
-/// The batches of moves that one stream is given. A step makes the same moves again and again, so their tables stay in
-/// device memory, found by what is in them: the second time nothing travels and nothing is allocated.
+/// The batches of moves of one stream. Steps repeat the same moves, so their tables stay in device
+/// memory and are found by content: from the second time on nothing is transferred or allocated.
 ///
-/// Few moves are enqueued one by one. A graph keeps the table of its moves to itself; moves that come up first while it
-/// is captured become copies of their own, because nothing can be allocated then.
+/// Few moves are enqueued one by one. A graph owns the table of its moves; moves that first occur
+/// during its capture become separate copies, because nothing can be allocated then.
 class MoveTables {
  public:
-  /// Enqueues them on the current stream, in no order, as enqueue_batched_copy() does; the span is the caller's again.
+  /// Enqueues them on the current stream, in no order, like enqueue_batched_copy(); the span may be
+  /// reused immediately.
   void enqueue(Span<const device::Move> moves);
 
-  static constexpr std::size_t few_moves = 3;  ///< a batch costs about as much as so many copies
+  static constexpr std::size_t few_moves = 3;  ///< a batch costs about as much as this many copies
 
  private:
   using Moves = std::vector<device::Move>;
@@ -49,7 +51,7 @@ class MoveTables {
   std::shared_ptr<const MoveTable> find(std::uint64_t key);
   std::shared_ptr<const MoveTable> make(std::uint64_t key);
 
-  Moves wanted_;                                  // those of the call that have a length
+  Moves wanted_;                                  // nonempty moves of the call
   std::unordered_map<std::uint64_t, Kept> kept_;  // by digest
   std::int64_t kept_bytes_ = 0;                   // of device memory
 };

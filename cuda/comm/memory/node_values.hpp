@@ -1,5 +1,6 @@
 #pragma once
-// Values where they lie: of one node or leaf of a gradient sum, of parameters, of bins.
+// Views of values in any memory: of a node or micro-batch gradient of a gradient sum, of
+// parameters, of bins.
 
 #include <cstddef>
 #include <cstdint>
@@ -9,7 +10,7 @@
 
 namespace zeroproof::cuda {
 
-/// The values of one node or leaf over a bucket or over a rank's packed part of it, in somebody's memory. Flat values
+/// The values of one node or gradient over a bucket or over a rank's packed part of it. Flat values
 /// start at a global index and are addressed by it, packed ones by the local index of a piece.
 class NodeValues {
  public:
@@ -23,7 +24,7 @@ class NodeValues {
   bool is_packed() const { return base_ == packed_base; }
   bool exists() const { return view_.data != nullptr; }
 
-  /// Where element 0 of the model would be: equal for flat values in the same place.
+  /// Address that element 0 of the model would have: equal for flat values with the same placement.
   std::uintptr_t origin() const {
     return reinterpret_cast<std::uintptr_t>(view_.data) -
            static_cast<std::uintptr_t>(base_ * num_bytes(view_.dtype));

@@ -6,8 +6,8 @@
 
 namespace zeroproof::cuda {
 
-/// The stream of a rank on its device. Host threads come and go between two phases of a step; what a rank enqueues
-/// stays in one order because it does so inside of an Inside.
+/// The stream of a rank on its device. Host threads may change between two phases of a step; the
+/// work of a rank stays in one order because it is enqueued within an Inside.
 class RankStream {
  public:
   /// local_rank: its number among the ranks that share the machine's devices.

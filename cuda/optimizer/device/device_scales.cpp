@@ -9,7 +9,7 @@
 namespace zeroproof::cuda {
 namespace {
 
-/// Of a block that is as long as the matrix: nothing is left of a row or column.
+/// Of a block that is as long as the matrix: the shift makes every row or column index 0.
 std::int32_t shift_of(std::int64_t block, std::int64_t extent) {
   if (block >= extent) return device::ScalePiece::whole;
   return std::countr_zero(static_cast<std::uint64_t>(block));

@@ -9,32 +9,33 @@
 
 namespace zeroproof::cuda {
 
-/// Phase cast of parameters in 8 bits over memory of a device (R24), as three pieces of work that nobody looks at in
-/// between: of parameters, or of columns that have scales of their own. memory: of the step.
+/// Phase cast of 8-bit parameters over device memory (R24), as three pieces of work without host
+/// reads in between: of parameters, or of columns with their own scales. memory: of the step.
 class DeviceScales {
  public:
-  /// shard.scales has arrays. What the shard and the comm_groups refer to outlives this.
+  /// shard.scales has arrays. Objects referenced by the shard and the comm_groups must outlive
+  /// this.
   DeviceScales(const RankShard& shard, const CommGroups& comm_groups);
 
-  /// Codes of a state that was loaded; at a beginning also its scales, for which ranks meet, and masters if the setup
-  /// asks for it.
+  /// Codes of a loaded state; for a new state also its scales, for which ranks communicate, and
+  /// masters if the setup requests them.
   void load(const FullState& state, device::StepMemory memory);
 
-  /// Largest magnitudes of this rank's masters, and of those that are offloaded.
+  /// Largest magnitudes of this rank's masters, and of the offloaded ones.
   void collect(const device::StepMemory& memory) const;
   /// Whether other ranks have other elements.
   bool joins() const;
-  /// Those of all ranks of an instance: collective over comm (from stage 1 on) and tp.
+  /// The maxima over all ranks of an instance: collective over comm (from stage 1 on) and tp.
   void join() const;
-  /// Scales and codes. Nothing in a skipped step, or after a halt.
+  /// Scales and codes. Does nothing in a skipped step, or after a halt.
   void make(device::StepMemory memory) const;
 
  private:
-  /// Neighbouring masters of the shard: all of them, or a stretch that is not offloaded.
+  /// Adjacent masters of the shard: all of them, or a range that is not offloaded.
   struct Part {
     std::int64_t begin = 0;  ///< in a table of pieces
     std::int64_t count = 0;
-    std::int64_t shift = 0;  ///< of masters, to where they are
+    std::int64_t shift = 0;  ///< add to a master's index for its location
   };
   struct Table {
     std::vector<device::ScalePiece> pieces;
@@ -48,7 +49,7 @@ class DeviceScales {
   const OptimizerSetup& setup_;
   const CommGroups comm_groups_;
   ParamScales& scales_;
-  void* const codes_;  // [shard_numel], of the shard; memory's are those of parameters
+  void* const codes_;  // [shard_numel] of the shard; those of memory are of parameters
   const device::ScaleRules rules_;
   const Table table_;
   SpaceArray<device::ScalePiece> pieces_;

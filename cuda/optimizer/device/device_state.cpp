@@ -11,7 +11,7 @@
 namespace zeroproof::cuda {
 namespace {
 
-/// By place in state_buffers.
+/// By index in state_buffers.
 constexpr Span<float> host::FusedState::*values_of[] = {
     &host::FusedState::exp_avg, &host::FusedState::exp_avg_sq, &host::FusedState::max_exp_avg_sq,
     &host::FusedState::momentum_buffer};
@@ -30,7 +30,7 @@ std::int64_t num_scaled(const RuleState& state) {
   return std::ranges::count_if(kept, [&](std::size_t i) { return has_scales(state.format(i)); });
 }
 
-/// Parts of runs that a block of threads takes; they end where blocks of state do.
+/// Parts of ranges, one per block of threads; they end at boundaries of state blocks.
 std::vector<Piece> parts_of(const OptimizerSetup& setup, const std::vector<Piece>& runs) {
   constexpr std::int64_t most = device::StepPiece::most_numel;
   std::vector<Piece> parts;
@@ -49,17 +49,17 @@ DeviceState::Tables DeviceState::tables_of(const RankShard& shard) {
   const bool scaled = num_scaled(shard.state) > 0;
   const StateSplit* const split = shard.split;
   const std::vector<Piece> pieces = resident_pieces(*setup.layout, shard.ranges, split);
-  const std::vector<std::int64_t> cut =
+  const std::vector<std::int64_t> shared =
       scaled ? cut_state_blocks(setup) : std::vector<std::int64_t>{};
   Tables tables{parts_of(setup, scaled ? state_ranges(setup, pieces) : pieces),
                 {},
                 {},
                 {},
-                static_cast<std::int64_t>(cut.size()),
+                static_cast<std::int64_t>(shared.size()),
                 0};
   for (Piece& part : tables.parts) {
     const std::int64_t local = part.local_begin;
-    if (split != nullptr) part.local_begin = split->place(local);  // where its state is
+    if (split != nullptr) part.local_begin = split->place(local);  // location of its state
     const std::int64_t shift = local - part.local_begin;
     if (tables.stretches.empty() || tables.stretches.back().shift != shift)
       tables.stretches.push_back({static_cast<std::int64_t>(tables.pieces.size()), 0, shift});
@@ -71,13 +71,13 @@ DeviceState::Tables DeviceState::tables_of(const RankShard& shard) {
     device::StoredPiece piece{step_piece(setup, part), first_scale,
                               static_cast<std::int32_t>(begin % state_block_numel)};
     const auto fragment_of = [&](std::int64_t block) {
-      const auto word = std::ranges::lower_bound(cut, block);
-      if (word == cut.end() || *word != block) return -1;
+      const auto word = std::ranges::lower_bound(shared, block);
+      if (word == shared.end() || *word != block) return -1;
       const std::int64_t from = std::max(block * state_block_numel - begin, std::int64_t{0});
       const std::int64_t end = (block + 1) * state_block_numel - begin;
       const Piece own = part.part(from, end - from);
       tables.fragments.push_back({own.local_begin, own.numel, own.tensor,
-                                  first_scale + block - first, word - cut.begin(),
+                                  first_scale + block - first, word - shared.begin(),
                                   tables.num_waiting});
       tables.num_waiting += own.numel;
       return static_cast<int>(tables.fragments.size()) - 1;

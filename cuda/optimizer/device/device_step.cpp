@@ -28,13 +28,14 @@ std::int64_t count_if(bool there, std::size_t count) {
   return there ? static_cast<std::int64_t>(count) : 0;
 }
 
-/// Clip groups whose norms lie apart from what else a step finds: all of them, or none if there is one.
+/// Clip groups whose norms are stored separately from StepFound: all of them, or none if there is
+/// one.
 std::int64_t num_groups_apart(const OptimizerSetup& setup) {
   const int count = setup.clip_groups.count();
   return count > 1 ? count : 0;
 }
 
-/// What passes over G find: sums, amax and found_inf.
+/// Clears the results of passes over G: sums, amax and found_inf.
 constexpr std::int64_t found_bytes = offsetof(device::StepFound, digest);
 static_assert(found_bytes == (device::num_norm_words + 2) * sizeof(std::uint64_t));
 
@@ -88,7 +89,7 @@ DeviceStep::DeviceStep(RankShard& shard, const CommGroups& comm_groups, bool fus
     return shard.state.kept(i) && !stored_ ? shard.state[i].as<float>().data() : nullptr;
   };
   memory_ = {
-      .state = &record_.data()->state,  // of which only the addresses are used here
+      .state = &record_.data()->state,  // only its addresses are used here
       .input = input_.data(),
       .found = &record_.data()->found,
       .groups_found = {group_sums_.data(), group_amax_.data(), group_largest_.data(),
@@ -153,23 +154,23 @@ void DeviceStep::decide(std::uint32_t parts) const {
 void DeviceStep::throw_if_halted(const device::StepState& state) const {
   ZP_CHECK((state.halt & device::halt_nonfinite) == 0, ErrorCode::nonfinite,
            "step " + std::to_string(state.applied_steps + 1) + " has a gradient that is not finite",
-           "the run was told to stop then (on_nonfinite = error), and no state has changed",
-           "look at the inputs of that step, lower the loss scale, or choose on_nonfinite = skip");
+           "on_nonfinite = error stops the run, and no state has changed",
+           "check the inputs of that step, lower the loss scale, or choose on_nonfinite = skip");
   ZP_CHECK(
       (state.halt & device::halt_scalars_refused) == 0, ErrorCode::invalid_argument,
       "step " + std::to_string(state.applied_steps + 1) + " with loss scale 2^" +
           std::to_string(state.scaler.log2_scale) + " leaves the ranges of R5",
-      "the reciprocal of loss scale * divisor must be a normal fp32 number, and steps count from 1",
+      "the reciprocal of loss scale * divisor must be a normal fp32 number, and steps start at 1",
       "keep loss scale * divisor between 2^-126 and 2^126");
   ZP_CHECK((state.halt & device::halt_scalars_differ) == 0, ErrorCode::comm,
            "the step scalars of step " + std::to_string(state.applied_steps + 1) +
                " differ between ranks",
-           "ranks that scale the same step differently drift apart without a sign",
+           "ranks with different scalars diverge silently",
            "start every rank with the same settings, state and step number");
   ZP_CHECK(state.halt == 0, ErrorCode::internal,
            "the device stopped in step " + std::to_string(state.applied_steps + 1) + " with halt " +
                std::to_string(state.halt),
-           "its schedule table is not that of this step", "report this with the command line");
+           "its schedule table does not contain this step", "report this with the command line");
 }
 
 void DeviceStep::prepare(GradSource& leaves) {
@@ -223,7 +224,7 @@ void DeviceStep::update() {
     };
     run([this] {
       decide(
-          device::decide_count);  // draws of the masters belong to the step that is being counted
+          device::decide_count);  // masters are rounded with the count that includes this step
       stored_->update(memory_, rules_, fused_);
       if (!stored_->joins()) stored_->finish(memory_);
     });
@@ -248,9 +249,9 @@ void DeviceStep::cast() {
   for (const device::StepMemory& memory : updated_) device::enqueue_cast(memory, rules_);
 }
 
-// The step without a look in between, and what the host sends to it.
+// The step without host reads, and the data that the host sends to it.
 
-/// Rows from first_t on. Steps that were enqueued before have read theirs by then.
+/// Rows from first_t on. Steps that were enqueued earlier have read theirs by then.
 void DeviceStep::enqueue_schedule(std::int64_t first_t) {
   const OptimizerSetup& setup = shard_.setup;
   constexpr std::int64_t last_t = std::numeric_limits<std::int64_t>::max();
@@ -267,13 +268,13 @@ void DeviceStep::enqueue_schedule(std::int64_t first_t) {
   try {
     for (; num_rows_ < max_schedule_rows && first_t <= last_t - num_rows_; ++num_rows_)
       add(first_t + num_rows_);
-  } catch (const Error&) {  // R20 ends there; so does the table
+  } catch (const Error&) {  // R20 is undefined from here on; so the table ends
   }
   rows.resize(static_cast<std::size_t>(schedule_.count()));
   std::ranges::copy(rows, rows_.data());
   device::enqueue_to_device(schedule_.data(), rows_.data(), rows_.num_bytes());
   first_row_t_ = first_t;
-  divisor_ = 0;  // what is written with it
+  divisor_ = 0;  // it is copied together with the schedule
 }
 
 void DeviceStep::enqueue_inputs(GradSource& leaves, std::int64_t seen_t, std::int64_t latest_t,
@@ -331,7 +332,7 @@ bool DeviceStep::look_at_decision() {
   return record.state.halt == 0 && !skipped();
 }
 
-/// Draws of the cast belong to the step that is being counted.
+/// The cast uses the count that includes this step.
 void DeviceStep::enqueue_counted_update() const {
   decide(device::decide_count);
   for (const device::StepMemory& memory : updated_) device::enqueue_fused_update(memory, rules_);
@@ -357,7 +358,8 @@ void DeviceStep::enqueue_params() const {
   for (const auto& scales : scales_) scales->make(memory_);
 }
 
-// What a rank finds in its G, while it is written or after that, and what the ranks find together.
+// Results of a rank from its G, computed while or after it is written, and their combination over
+// ranks.
 
 GradTarget DeviceStep::grad_target() {
   GradTarget target{shard_.grad->as<float>()};
@@ -434,7 +436,7 @@ void DeviceStep::all_reduce_norm() const {
   }
 }
 
-// What others see of a step on a device.
+// The parts of a step on a device that other classes use.
 
 namespace {
 
@@ -464,7 +466,7 @@ std::vector<const void*> DeviceStep::addresses() const {
           memory_.groups_found.sums};
 }
 
-/// Somebody put other values there. Whether the step is skipped follows from them.
+/// An observer replaced the values. They determine whether the step is skipped.
 void DeviceStep::overwritten(Phase phase) {
   if (phase == Phase::reduce) forget_look();
   if (phase != Phase::unscale) return;

@@ -19,13 +19,15 @@
 
 namespace zeroproof::cuda {
 
-/// The step over memory of a device: kernels over one table of pieces, every number of the step in device memory, those
-/// of other ranks through the comm_groups. Phase by phase the host looks at the scalars after prepare, which ranks compare,
-/// and at what was found after unscale; enqueued, nowhere. A class of one's own may enqueue a stretch anew.
+/// The step over device memory: kernels over one table of pieces, with every scalar of the step in
+/// device memory and those of other ranks through the comm_groups. In separate phases the host
+/// reads the scalars after prepare, for the comparison between ranks, and the results after
+/// unscale; in an enqueued step it reads nothing. Subclasses may override single ranges of the
+/// step.
 class DeviceStep : public LocalStep {
  public:
-  /// fused: two passes over the gradient instead of one for each phase. What the shard and the comm_groups refer to outlives
-  /// this.
+  /// fused: two passes over the gradient instead of one per phase. Objects referenced by the shard
+  /// and the comm_groups must outlive this.
   DeviceStep(RankShard& shard, const CommGroups& comm_groups, bool fused);
 
   DeviceStep(const DeviceStep&) = delete;
@@ -36,8 +38,8 @@ class DeviceStep : public LocalStep {
                    const StateBlocks::Change& read) override;
   void prepare(GradSource& leaves) override;
   void begin_sum() override { forget_look(); }
-  /// The gradient buffer. In the fused form, what finite_norm finds is found while G is written, where that is done by
-  /// a fold of this rank and there is one clip group.
+  /// The gradient buffer. In the fused form, the results of finite_norm are computed while G is
+  /// written, if a fold of this rank writes it and there is one clip group.
   GradTarget grad_target() override;
   void end_sum(const std::optional<TensorView>& leaf, const GradTarget& target) override;
   void unscale() override;
@@ -55,40 +57,42 @@ class DeviceStep : public LocalStep {
     return static_cast<std::int64_t>(record_.read().state.applied_steps);
   }
 
-  // The same step without a look in between. Only with fused passes.
+  // The same step without host reads in between. Only with fused passes.
 
-  /// What the host knows of the step is on its way: divisor, who has a gradient, schedule. latest_t: the step's number
-  /// if no step since the host last looked is skipped; seen_t: if all are. slot: a number below most_enqueued that no
-  /// other step under way has. Collective if the setup asks for such a count.
+  /// Enqueues the copies of the host's inputs of the step: divisor, tensors with a gradient,
+  /// schedule. latest_t: the step's number if no step since the last host read is skipped; seen_t:
+  /// if all are. slot: a number below most_enqueued that no other running step has. Collective if
+  /// the setup counts tokens or gradients over ranks.
   virtual void enqueue_inputs(GradSource& leaves, std::int64_t seen_t, std::int64_t latest_t,
                               std::int64_t slot);
-  /// The first stretch: what this rank finds in G, unless that was found already.
+  /// The first range: this rank's results from G, unless they were computed already.
   virtual void enqueue_find() const;
-  /// What the ranks tell each other.
+  /// The exchange between ranks.
   virtual void enqueue_integers() const;
-  /// The second stretch: the decision, and the update.
+  /// The second range: the decision and the update.
   virtual void enqueue_update() const;
-  /// The same in two, where the host updates a part of the elements: the decision, without the count; then it looks.
+  /// The same in two parts, if the host updates a part of the elements: the decision without the
+  /// count, then a host read.
   void enqueue_decision() const;
   /// Waits for it. False if the step is skipped or stopped.
   bool look_at_decision();
-  /// Who does the resident part of such an update, as a stretch of the step.
+  /// Runs the resident part of such an update as a range of the step.
   using RunStretch = std::function<void(const std::function<void()>& stretch)>;
   void run_updates_with(RunStretch run) { run_update_ = std::move(run); }
-  /// Parameters or state with scales, behind the update: what the ranks tell each other of magnitudes, if they do so,
-  /// and what is made of them. Nothing for others.
+  /// Parameters or state with scales, after the update: the exchange of magnitudes between ranks,
+  /// if needed, and the values computed from them. No effect otherwise.
   bool joins_amax() const {
     return (!scales_.empty() && scales_.front()->joins()) || (stored_ && stored_->joins());
   }
   virtual void enqueue_amax() const;
   virtual void enqueue_params() const;
-  /// The step as the host found it when it looked: so that skipped() says it.
+  /// Stores the step as read by the host, for skipped().
   void looked(const device::StepRecord& record) { skipped_ = record.found.skipped != 0; }
 
   const device::StepRecord* record() const { return record_.data(); }
-  /// Errors: nonfinite, comm or invalid_argument if a step was stopped in.
+  /// Errors: nonfinite, comm or invalid_argument if a step was stopped.
   void throw_if_halted(const device::StepState& state) const;
-  /// Everything that kernels work on.
+  /// Addresses of all memory that kernels use.
   virtual std::vector<const void*> addresses() const;
 
  protected:
@@ -103,16 +107,17 @@ class DeviceStep : public LocalStep {
   void cast_loaded(const FullState& state);
   void enqueue_schedule(std::int64_t first_t);
   void look();
-  /// Whoever writes G finds what is in it there.
+  /// Target of the measurement for code that writes G.
   virtual void begin_look(device::StepFound* found);
-  /// G is to be looked at once more, by finite_norm.
+  /// finite_norm has to measure G again.
   void forget_look();
   void send_inputs(GradSource& leaves, std::int64_t seen_t, std::int64_t latest_t,
                    std::int64_t slot);
   bool several_norms() const { return memory_.groups_found.count > 1; }
   /// Nothing has been added to the integers of the norms.
   void clear_norms() const;
-  /// Words of the device, over every rank of the step; those of the norm, over ranks that have other elements.
+  /// Words of the device, over every rank of the step; those of the norm, over ranks that have
+  /// other elements.
   void all_reduce_step(std::uint64_t* words, std::size_t count, IntegerReduce op) const;
   void all_reduce_norm() const;
   /// Only its address is used here.
@@ -121,7 +126,7 @@ class DeviceStep : public LocalStep {
     device_space().fill(&in_device_memory, 0, sizeof(T));
   }
 
-  /// Steps that one schedule table serves.
+  /// Steps per schedule table.
   static constexpr std::int64_t max_schedule_rows = 1024;
   static_assert(max_schedule_rows > 2 * EnqueuedOptimizer::most_enqueued);
 
@@ -138,7 +143,7 @@ class DeviceStep : public LocalStep {
   SpaceArray<std::int64_t> tensor_groups_;    // [num_tensors], the same
   SpaceArray<device::ScheduleRow> schedule_;  // [rows][groups]
   SpaceArray<device::StepPiece> pieces_;
-  SpaceArray<std::uint64_t> counted_;  // as GradLook has it; empty if all tensors count
+  SpaceArray<std::uint64_t> counted_;  // in the form of GradLook; empty if all tensors count
   SpaceArray<std::uint64_t>
       group_sums_;  // [clip groups][num_norm_words] if there are several, else empty
   SpaceArray<std::uint64_t> group_amax_;  // [clip groups], the same, as the four below
@@ -146,8 +151,9 @@ class DeviceStep : public LocalStep {
   SpaceArray<double> group_norms_;
   SpaceArray<float> group_coefs_;
   SpaceArray<double> group_limits_;
-  SpaceArray<device::StepFound> aside_;  // what phase reduce finds, which phase unscale has to show
-  // What goes there, each slot until its step is finished; the schedule for longer than any step is under way.
+  SpaceArray<device::StepFound> aside_;  // results of phase reduce that phase unscale reports
+  // Sources of copies to the device, each slot until its step is finished; the schedule for longer
+  // than any step runs.
   PinnedArray<device::StepInput> inputs_;          // [most_enqueued]
   PinnedArray<std::uint64_t> grad_bits_;           // [most_enqueued][words of has_grad_]
   PinnedArray<device::ScheduleRow> rows_;          // as schedule_
@@ -157,16 +163,16 @@ class DeviceStep : public LocalStep {
       scales_;                                 ///< of scaled_shards(); empty: no scales
   const std::unique_ptr<DeviceState> stored_;  ///< null: state and master are fp32
   std::vector<device::StepMemory>
-      updated_;             ///< memory_ for stretches whose state is here; one without a split
+      updated_;             ///< memory_ for ranges whose state is here; one without a split
   std::int64_t numel_ = 0;  ///< of all pieces
-  std::int64_t seen_ = 0;  ///< elements of this step's G that were looked at when they were written
-  device::StepFound* look_ = nullptr;  ///< what was found in them
-  std::int64_t first_row_t_ = 0;       ///< of the schedule table; 0: there is none yet
+  std::int64_t seen_ = 0;  ///< elements of this step's G that were measured when they were written
+  device::StepFound* look_ = nullptr;  ///< results for them
+  std::int64_t first_row_t_ = 0;       ///< of the schedule table; 0: none yet
   std::int64_t num_rows_ = 0;
-  std::int64_t divisor_ = 0;  ///< that the device has; 0: none yet
+  std::int64_t divisor_ = 0;  ///< the current value on the device; 0: none yet
   bool skipped_ = false;
-  bool enqueued_ = false;  ///< the step is, as a whole: with its cast
-  RunStretch run_update_;  ///< null: updates are done as they are
+  bool enqueued_ = false;  ///< the whole step is enqueued, including its cast
+  RunStretch run_update_;  ///< null: updates run directly
 };
 
 }  // namespace zeroproof::cuda

@@ -10,7 +10,7 @@
 namespace zeroproof::cuda {
 namespace {
 
-/// Where the elements of a tensor stand in the undistributed model.
+/// Position of the elements of a tensor in the undistributed model.
 TensorPlacement placement_of(const OptimizerSetup& setup, std::int64_t tensor) {
   const auto at = static_cast<std::size_t>(tensor);
   if (!setup.placement.empty()) return setup.placement[at];
@@ -34,7 +34,7 @@ device::StepPiece step_piece(const OptimizerSetup& setup, const TensorPlacement&
           setup.clip_groups.of(piece.tensor)};
 }
 
-/// Parts that a block takes.
+/// Parts of one block each.
 std::vector<device::StepPiece> cut_pieces(const OptimizerSetup& setup,
                                           const std::vector<Piece>& all) {
   std::int64_t numel = 0;

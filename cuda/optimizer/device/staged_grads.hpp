@@ -1,5 +1,5 @@
 #pragma once
-// Leaves of the host for an optimizer whose buffers lie on a device.
+// Host gradients for an optimizer whose buffers are on a device.
 
 #include <cstdint>
 #include <memory>
@@ -13,13 +13,14 @@
 
 namespace zeroproof::cuda {
 
-/// Memory: one leaf of class grad, from the first whole leaf on; nothing on a rank that has no micro-batch.
+/// Memory: one gradient of class grad, allocated for the first whole gradient; none on a rank
+/// without micro-batches.
 class StagedGrads final : public GradSource {
  public:
-  /// The ledger outlives this.
+  /// The ledger must outlive this.
   explicit StagedGrads(MemoryLedger& ledger) : ledger_(ledger) {}
 
-  /// The leaves of this phase: as they are if the device has them.
+  /// The gradients of this phase: unchanged if they are on the device.
   GradSource& of(GradSource& leaves) {
     leaves_ = &leaves;
     return leaves.space() == Space::device ? leaves : *this;
@@ -29,12 +30,12 @@ class StagedGrads final : public GradSource {
 
   TensorView micro_batch_grad(std::int64_t micro_batch) override {
     const TensorView leaf = leaves_->micro_batch_grad(micro_batch);
-    if (leaf.data == nullptr) return leaf;  // whoever asked refuses it
+    if (leaf.data == nullptr) return leaf;  // the caller refuses it
     ZP_CHECK(ledger_.space().lies_on_host(leaf.data), ErrorCode::invalid_argument,
-             "the leaf of micro-batch " + std::to_string(micro_batch) +
-                 " lies in the memory of a device",
-             "its source says that the host has it, which cannot read it there",
-             "let GradSource::space() say device, or copy it to the host");
+             "the gradient of micro-batch " + std::to_string(micro_batch) +
+                 " is in the memory of a device",
+             "its source has declared host memory, and the host cannot read it",
+             "return device from GradSource::space(), or copy it to the host");
     if (copy_->numel() != leaf.numel || copy_->dtype() != leaf.dtype) {
       copy_ = CountedBuffer();
       copy_ =

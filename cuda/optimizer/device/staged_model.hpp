@@ -1,5 +1,5 @@
 #pragma once
-// A model of the host in front of parameters and gradients that lie on a device.
+// A host model for parameters and gradients on a device.
 
 #include <string>
 #include <vector>
@@ -11,8 +11,8 @@
 
 namespace zeroproof::cuda {
 
-/// Every visit waits for the parameters and computes on copies of them. A gradient goes back to where it came from,
-/// with what was there before the visit as the model's first operand.
+/// Every visit waits for the parameters and computes on copies of them. A gradient is copied back
+/// to its source; its content before the visit is the model's first operand.
 class StagedModel final : public LayeredModel {
  public:
   StagedModel(LayeredModel& model, const MemorySpace& space) : model_(model), space_(space) {}
@@ -53,7 +53,7 @@ class StagedModel final : public LayeredModel {
   LayeredModel& model_;
   const MemorySpace& space_;
   GuardedBuffer visited_;
-  std::vector<float> scales_;  ///< of the step that is running
+  std::vector<float> scales_;  ///< of the running step
 };
 
 }  // namespace zeroproof::cuda

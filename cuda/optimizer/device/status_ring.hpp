@@ -12,13 +12,14 @@
 
 namespace zeroproof::cuda {
 
-/// Records of the last steps, on their way from the device to the host.
+/// Records of the last steps, copied from the device to the host.
 class StatusRing {
  public:
-  /// Enqueues the copy of a step's record. Waits only if the host is so far ahead that it would go where the last
+  /// Enqueues the copy of a step's record. Waits only if the host is so far ahead that it would
+  /// overwrite the record of the last finished step.
   /// finished one is.
   void push(const device::StepRecord* record) {
-    look();
+    poll();
     if (pushed_ - finished_ == size - 1) {
       device::wait_for_event(done_[at(finished_)]);
       finish();
@@ -29,30 +30,30 @@ class StatusRing {
   }
 
   std::int64_t pushed() const { return pushed_; }
-  /// A number below most_enqueued that no step under way has: that of the next one.
+  /// Slot of the next step: a number below most_enqueued that no running step has.
   std::int64_t slot() const { return pushed_ % size; }
 
-  /// Steps whose records were here at the last look; looks do not wait. Nothing moves in between: whoever counts on
-  /// two numbers gets them from one look.
+  /// Number of steps whose records had arrived at the last poll; polls do not wait. Constant in
+  /// between: callers that need two consistent numbers get them from one poll.
   std::int64_t finished() const { return finished_; }
-  void look() {
+  void poll() {
     while (finished_ < pushed_ && done_[at(finished_)].reached()) finish();
   }
 
-  /// The first step, from 0, that the device stopped in, of those that are finished.
+  /// The first finished step, from 0, that the device stopped.
   std::optional<std::int64_t> halted_at() const { return halted_at_; }
 
-  /// Until all are here.
+  /// Waits until all have arrived.
   void wait() {
     if (finished_ == pushed_) return;
     device::wait_for_event(done_[at(pushed_ - 1)]);
     while (finished_ < pushed_) finish();
   }
 
-  /// Of the last finished step; there is one.
+  /// Of the last finished step, which must exist.
   const device::StepRecord& last() const { return records_.data()[at(finished_ - 1)]; }
 
-  /// Of a state that was loaded: no step is under way.
+  /// After a state was loaded: no step is running.
   void clear() {
     wait();
     pushed_ = finished_ = 0;

@@ -12,11 +12,13 @@
 
 namespace zeroproof::cuda {
 
-/// Stretches of a step that are the same in every step, each as a graph. The first time a stretch is done as it is, so
-/// that memory that grows has grown; the second time it is captured, and from then on replayed.
+/// Ranges of a step that are identical in every step, each as a graph. The first time a range runs
+/// directly, so that growing memory has its final size; the second time it is captured, and from
+/// then on replayed.
 class StepGraphs {
  public:
-  /// graphs: false does everything as it is, always. comm_groups: whose calls the captured ranges may contain; they outlive this.
+  /// graphs: false always runs everything directly. comm_groups: captured ranges may contain their
+  /// calls; they must outlive this.
   StepGraphs(bool graphs, const CommGroups& comm_groups) : graphs_(graphs) {
     for (Communicator* const wire : {comm_groups.comm, comm_groups.replicas, comm_groups.tp}) {
       if (auto* const watched = dynamic_cast<WatchedCommunicator*>(wire))
@@ -24,8 +26,8 @@ class StepGraphs {
     }
   }
 
-  /// A new step. addresses: of everything that stretches work on. If one of them is not what it was, all stretches are
-  /// captured anew: a graph keeps the addresses of its capture.
+  /// Starts a new step. addresses: of all memory that ranges use. If one of them changed, all
+  /// ranges are captured again: a graph contains the addresses of its capture.
   void begin(const std::vector<const void*>& addresses) {
     next_ = 0;
     if (addresses == addresses_) return;
@@ -33,7 +35,7 @@ class StepGraphs {
     addresses_ = addresses;
   }
 
-  /// The next stretch of the step: always the same ones in the same order.
+  /// The next range of the step: always the same ones in the same order.
   void run(const std::function<void()>& stretch) {
     if (!graphs_) return stretch();
     if (next_ == stretches_.size()) stretches_.emplace_back();
@@ -54,7 +56,7 @@ class StepGraphs {
     for (WatchedCommunicator* const wire : comm_groups_) wire->end_replay();
   }
 
-  /// State was loaded: whatever is captured is forgotten.
+  /// After a state was loaded: drops all captures.
   void clear() { stretches_.clear(); }
 
  private:

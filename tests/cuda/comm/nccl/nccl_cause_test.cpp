@@ -68,9 +68,9 @@ TEST_CASE("nccl cause: absent ranks, disagreements and devices that hang") {
   check_cause({{6, 4}, {5, 5}, {6, 4}}, false,
               "broadcast #5 from root 0 of nccl:3 did not end on ranks 0 and 2 within");
   check_cause({{5, 5}, {5, 5}, {5, 5}}, false,
-              "what was waited for did not come within 200 ms, though nccl:3 has");
+              "the awaited work did not end within 200 ms, though nccl:3 has");
   check_cause({{0, 0}, {0, 0}, {0, 0}}, false,
-              "what was waited for did not come within 200 ms, though nccl:3 has");
+              "the awaited work did not end within 200 ms, though nccl:3 has");
 }
 
 TEST_CASE("nccl cause: what a rank has forgotten is not held against it") {

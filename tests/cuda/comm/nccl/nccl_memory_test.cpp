@@ -137,7 +137,7 @@ TEST_CASE("nccl memory: unequal ranks are told their lengths") {
     cuda::registered_buffer(*comm, control.rank() == 0 ? 32 : 64, DType::fp32);
   });
   for (const std::string& text : outcome.texts)
-    contains(text, "windows of 256 to 384 bytes were asked for");
+    contains(text, "windows of 256 to 384 bytes on the ranks");
 }
 
 TEST_CASE("nccl memory: a window that is refused on one rank ends the others in time") {
