@@ -1,5 +1,5 @@
-// Device copies go wrong as ranks that are threads do: the same errors, and the same ranks in them. Skipped where no
-// device answers, except for what needs none.
+// Device copies fail in the same way as ranks that are threads: the same errors on the same ranks.
+// Skipped without a device, except for the cases that need none.
 
 #include <doctest.h>
 
@@ -32,21 +32,21 @@ using zeroproof_test::short_limit;
 
 namespace {
 
-/// Ranks, of which some misbehave, and what their streams leave behind when they end.
+/// Runs ranks of which some fail, and the remaining work of their streams.
 Outcome run_on_devices(ThreadWorld& world, const std::function<void(Communicator& control)>& work) {
   Outcome outcome = zeroproof_test::run(world, work);
   cuda::device::wait_for_stream();
   return outcome;
 }
 
-/// What ranks end with that do the same with memory of the host and with memory of a device.
+/// Errors of ranks that make the same calls with host memory and with device memory.
 void check_same_errors(
     int world_size, const std::string& begin,
     const std::function<void(Communicator& comm, Span<std::byte> memory)>& work) {
   CAPTURE(world_size);
   ThreadWorld hosts(world_size, short_limit), devices(world_size, short_limit);
   const Outcome host = zeroproof_test::run(hosts, [&](Communicator& comm) {
-    comm.barrier();  // #1, as making device copies is there
+    comm.barrier();  // #1, as the creation of device copies is there
     std::vector<std::byte> memory(1024);
     work(comm, memory);
   });
@@ -130,7 +130,7 @@ TEST_CASE("device copies: absent, left and aborting ranks are the same errors as
                     });
 }
 
-TEST_CASE("device copies: what fails on one rank alone ends the others, and it stays broken") {
+TEST_CASE("device copies: a failure on one rank ends the others for good") {
   if (!usable()) return;
   ThreadWorld world(3);
   const Outcome outcome = run_on_devices(world, [](Communicator& control) {
@@ -157,11 +157,11 @@ TEST_CASE("device copies: what fails on one rank alone ends the others, and it s
 
 TEST_CASE("device copies: ranks have to share addresses") {
   const auto self = make_self_communicator();
-  tests::HostedCommunicator processes(*self, {"a"});  // knows nothing of addresses
+  tests::HostedCommunicator processes(*self, {"a"});  // without shared addresses
   expect_error(ErrorCode::unavailable, [&] { make_device_copies(processes); });
   CHECK(device_test::message_of([&] { make_device_copies(processes); }) ==
-        "device copies were asked for between the ranks of self (a copy reaches device memory of "
+        "device copies do not work between the ranks of self (a copy only reaches device memory of "
         "its own "
-        "process alone, so ranks have to be threads of one process); use --comm_groups nccl or "
+        "process, so ranks must be threads of one process); use --transport nccl or "
         "--world threads:N");
 }

@@ -1,4 +1,4 @@
-// Leaves that an enqueued step refuses.
+// Gradients that an enqueued step refuses.
 
 #include <doctest.h>
 
@@ -12,7 +12,7 @@ using namespace zeroproof;
 using namespace zeroproof::cuda;
 using namespace zeroproof::tests;
 
-/// A source whose last leaf is another one.
+/// A source whose last gradient differs.
 class LastLeafIs final : public GradSource {
  public:
   LastLeafIs(GradSource& leaves, std::int64_t last, const TensorView& other)
@@ -81,7 +81,7 @@ TEST_CASE(
       LastLeafIs on_device(host, micro_batch, there.micro_batch_grad(0));
       expect_error(
           ErrorCode::invalid_argument, [&] { rank.optimizer->enqueue_step(on_device); },
-          "lies in the memory of a device");
+          "is in the memory of a device");
     }
     rank.optimizer->enqueue_step(there);
     rank.on_host->step(host);

@@ -1,4 +1,4 @@
-// Calls of a communicator, from its beginning to its end.
+// Calls of a communicator, from its creation to its end.
 
 #include <algorithm>
 #include <cstdlib>
@@ -16,14 +16,14 @@ namespace {
 using Lock = std::unique_lock<std::mutex>;
 using Life = ncclComm::Life;
 
-/// What this thread has said since ncclGroupStart.
+/// Calls of this thread since ncclGroupStart.
 struct Group {
   int depth = 0;
   std::vector<Call> calls;
 };
 thread_local Group group;
 
-/// Whether the communicator can be called; what is wrong with it otherwise.
+/// Whether the communicator can be called; reports the error otherwise.
 ncclResult_t usable(ncclComm_t comm, const char* call) {
   if (comm == nullptr) return complain(nullptr, std::string(call) + " without a communicator");
   const std::string who = std::string(call) + " on rank " + std::to_string(comm->rank);
@@ -44,7 +44,8 @@ ncclResult_t usable(ncclComm_t comm, const char* call) {
 
 bool captured(const Call& call) { return call.stream && call.stream->capture; }
 
-/// The stream gets its waits when all that was given last has opened, or cannot, or patience is over.
+/// Enqueues the waits of the stream when all last calls have opened, cannot open, or the patience
+/// is over.
 ncclResult_t advance(ncclComm& comm) {
   const bool patient = std::chrono::steady_clock::now() < comm.patient_until;
   for (const ncclComm::Given& given : comm.given) {
@@ -87,7 +88,8 @@ ncclResult_t give(ncclComm& comm, const std::vector<Call>& calls) {
   return advance(comm);
 }
 
-/// A launch of a graph with these calls, all of one communicator, posts them anew. The waits of a group begin together.
+/// A launch of a graph with these calls, all of one communicator, posts them again. The waits of a
+/// group begin together.
 void replay(ncclComm& comm, const std::vector<Call>& calls, const Queue& queue) {
   const Lock lock(state().mutex);
   const Queue waits = std::make_shared<WorkQueue>();
@@ -139,7 +141,7 @@ bool planned_to_fail(ncclComm& comm, const std::string& call) {
   return true;
 }
 
-/// What is given after a group began is given when it ends.
+/// Calls after the begin of a group are made at its end.
 ncclResult_t take(Call call, cudaStream_t stream) {
   const Lock lock(state().mutex);
   if (const ncclResult_t wrong = usable(call.comm, name(call.kind)); wrong != ncclSuccess)
@@ -149,7 +151,7 @@ ncclResult_t take(Call call, cudaStream_t stream) {
   if (planned_to_fail(comm, name(call.kind))) return ncclInternalError;
   if (call.peer < 0 || call.peer >= comm.clique->num_ranks)
     return complain(&comm, who + " names rank " + std::to_string(call.peer));
-  if (bytes_of(call.type) == 0) return complain(&comm, who + " has a type that nobody here uses");
+  if (bytes_of(call.type) == 0) return complain(&comm, who + " has an unused type");
   if (call.kind <= Kind::recv && call.peer == comm.rank)
     return complain(&comm, who + " is a message to itself");
   if (call.count == 0) return complain(&comm, who + " moves nothing");
@@ -166,7 +168,7 @@ void begin_group() { ++group.depth; }
 
 ncclResult_t end_group() {
   const Lock lock(state().mutex);
-  if (group.depth == 0) return complain(nullptr, "a group was ended that nobody began");
+  if (group.depth == 0) return complain(nullptr, "a group was ended without a begin");
   if (--group.depth > 0) return ncclSuccess;
   std::vector<Call> calls;
   calls.swap(group.calls);
@@ -189,7 +191,7 @@ ncclResult_t join(ncclComm_t* made, int num_ranks, const ncclUniqueId& id, int r
   const Lock lock(state().mutex);
   *made = nullptr;
   if (config == nullptr || config->magic != 0xcafebeef || config->blocking != 0)
-    return complain(nullptr, "a communicator that blocks was asked for");
+    return complain(nullptr, "a blocking communicator was requested");
   auto comm = std::make_unique<ncclComm>();
   comm->rank = rank;
   comm->device = zeroproof::cuda::sim::chosen_device();
@@ -197,7 +199,7 @@ ncclResult_t join(ncclComm_t* made, int num_ranks, const ncclUniqueId& id, int r
   const auto clique =
       state().cliques.find(std::string(id.internal, strnlen(id.internal, sizeof(id.internal))));
   if (clique == state().cliques.end())
-    return complain(nullptr, "a unique id that nobody was given");
+    return complain(nullptr, "an unknown unique id");
   comm->clique = clique->second;
   int& ranks = comm->clique->num_ranks;
   if (ranks == 0) ranks = num_ranks;

@@ -1,30 +1,31 @@
 #pragma once
-// What a test tells libzp_fake_nccl.so, and asks it, besides what nccl.h says. Found with dlsym.
+// Interface between a test and libzp_fake_nccl.so, besides nccl.h. Found with dlsym.
 
 extern "C" {
 
-/// What shall go wrong from now on, several with commas, "" for nothing; ZP_FAKE_NCCL says so from the start.
+/// Failures from now on, separated by commas, "" for none; ZP_FAKE_NCCL sets the initial value.
 ///   fail=all_gather:3:1   the third all_gather of a communicator on rank 1 returns an internal error. Also init, send,
 ///                         recv, broadcast, all_reduce, reduce_scatter, reduce, register, register_message
-///   fail=mem_alloc:2      ncclMemAlloc has no memory the second time, on whichever rank
-///   stall=1:3             the third thing that rank 1 of a communicator is given, a call or a group, never begins
-///   async=1:3             nor does this one, and from then on rank 1 has an asynchronous error
-///   patience=50           calls are in progress for at most so many milliseconds, if other ranks have not made theirs;
-///                         after that, or at once with 0, they count as enqueued, as NCCL does it
-///   ranks_per_device=1    ranks of a communicator that have chosen the same device are refused if they are more,
-///   unless
-///                         NCCL_MULTI_RANK_GPU_ENABLE=1 is set and the version is 2.30 or later; those that have not
-///                         are left waiting
-///   version=3.1.0         that is what it says it is
+///   fail=mem_alloc:2      the second ncclMemAlloc has no memory, on any rank
+///   stall=1:3             the third call or group of rank 1 of a communicator never begins
+///   async=1:3             the same, and from then on rank 1 has an asynchronous error
+///   patience=50           calls are in progress for at most this many milliseconds, if other ranks
+///                         have not made theirs; after that, or immediately with 0, they count as
+///                         enqueued, as in NCCL
+///   ranks_per_device=1    if more ranks of a communicator have chosen the same device, they are
+///                         refused, unless NCCL_MULTI_RANK_GPU_ENABLE=1 is set and the version is 2.30 or
+///                         later; the other ranks keep waiting
+///   version=3.1.0         reported version
 void zp_fake_nccl_plan(const char* plan);
 
-/// What was wrong in calls since the last time, a line for each. The text is good until the next call of this.
+/// Errors in calls since the last time, one per line. The text is valid until the next call of
+/// this.
 const char* zp_fake_nccl_complaints();
 
-/// How often a rank has received something in a window of its own, launches of graphs included.
+/// Number of receives of a rank in a window of its own, including launches of graphs.
 long long zp_fake_nccl_received_in_windows();
-/// How often in memory that it has registered for messages, and alone.
+/// Number of receives in memory that it has registered for messages, alone.
 long long zp_fake_nccl_received_in_messages();
-/// Windows, and memory for messages, that are registered with communicators that can be called.
+/// Windows and message memory that are registered with communicators that can be called.
 long long zp_fake_nccl_windows();
 }

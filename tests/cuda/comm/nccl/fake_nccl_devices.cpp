@@ -18,8 +18,8 @@ bool sharing_is_allowed() {
 
 }  // namespace
 
-/// NCCL finds out when ranks exchange what they are, so each of those that share a device fails by itself, later than
-/// it began, and tells none of the others.
+/// NCCL detects this when ranks exchange their properties, so each of those that share a device
+/// fails by itself, later than it began, and does not notify the others.
 ncclResult_t judge_devices(ncclComm& comm) {
   if (sharing_is_allowed()) return ncclSuccess;
   std::map<int, std::vector<int>> ranks;  // by device

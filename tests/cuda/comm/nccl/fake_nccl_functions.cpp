@@ -1,5 +1,6 @@
-// The functions of NCCL, for ranks that are threads of one process and streams of the simulated device. How calls
-// become work is said in fake_nccl_state.hpp. The simulated device is that of the program that loads this.
+// The functions of NCCL, for ranks that are threads of one process and streams of the simulated
+// device. fake_nccl_state.hpp describes how calls become work. The simulated device is that of the
+// loading program.
 
 #include <cstring>
 

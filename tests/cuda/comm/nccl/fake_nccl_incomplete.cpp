@@ -1,4 +1,4 @@
-// A library that calls itself NCCL and lacks most of it.
+// A library named like NCCL without most of its functions.
 
 #include <nccl.h>
 

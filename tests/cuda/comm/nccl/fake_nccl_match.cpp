@@ -1,4 +1,4 @@
-// Which calls belong together, and what NCCL would not notice about them.
+// Matches calls of ranks, and reports errors that NCCL would not detect.
 
 #include "tests/cuda/comm/nccl/fake_nccl_state.hpp"
 
@@ -20,7 +20,7 @@ bool agree(const Call& a, const Call& b) {
 
 enum class Place : std::uint8_t { ordinary, window, message, former };
 
-/// Where a buffer lies, as its rank has told its communicator.
+/// Location of a buffer as registered by its rank.
 Place place_of(const Call& call, const void* data) {
   Place place = Place::ordinary;
   const auto* const at = static_cast<const std::byte*>(data);
@@ -33,7 +33,8 @@ Place place_of(const Call& call, const void* data) {
   return place;
 }
 
-/// A collective is fast where its buffers are windows on all ranks, and wrong in NCCL where they are on some.
+/// A collective is fast if its buffers are windows on all ranks, and wrong in NCCL if they are on
+/// some.
 void check_windows(const Operation& operation) {
   const Call& first = operation.parts.front().call;
   for (const Operation::Part& part : operation.parts) {
@@ -50,12 +51,12 @@ void check_windows(const Operation& operation) {
       else if (first.kind > Kind::recv && (place_of(part.call, data) == Place::window) !=
                                               (place_of(first, others) == Place::window))
         complain(part.call.comm, text_of(part.call) +
-                                     " has a window where rank 0 has none, or the other way round");
+                                     " has a window where rank 0 has none, or vice versa");
     }
   }
 }
 
-/// All have posted theirs: nobody looks for it any more.
+/// All ranks have posted theirs: it is not searched any more.
 void forget(const Call& call) {
   ncclComm& comm = *call.comm;
   if (call.kind != Kind::send && call.kind != Kind::recv) {

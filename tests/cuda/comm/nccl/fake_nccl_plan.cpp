@@ -17,7 +17,7 @@ std::vector<std::string> parts_of(const std::string& text, char between) {
 }
 
 [[noreturn]] void refuse(const std::string& what) {
-  std::fprintf(stderr, "libzp_fake_nccl: \"%s\" is no plan\n", what.c_str());
+  std::fprintf(stderr, "libzp_fake_nccl: \"%s\" is not a plan\n", what.c_str());
   std::abort();
 }
 

@@ -6,7 +6,7 @@
 
 namespace zp_fake_nccl {
 
-/// What shall go wrong (fake_nccl.hpp).
+/// Planned failures (fake_nccl.hpp).
 struct Plan {
   std::string fail_call;
   int fail_number = 0, fail_rank = 0;
@@ -17,7 +17,7 @@ struct Plan {
   int ranks_per_device = 1 << 20;
 };
 
-/// Ends the process if it cannot be read: whoever wrote it would not see what he meant to.
+/// Ends the process if the plan is malformed: the test would not do what its author meant.
 Plan read_plan(const std::string& text);
 
 }  // namespace zp_fake_nccl

@@ -1,17 +1,18 @@
 #pragma once
-// The state of the fake NCCL, under one lock, which may be held when that of the simulated device is taken, and never
-// the other way round: what runs on the device takes none of it.
+// The state of the fake NCCL, under one lock. The lock of the simulated device may be taken while
+// it is held, never the reverse: work on the device takes no lock of the fake.
 //
-// NCCL enqueues a kernel that waits, on the device, for the kernels of other ranks. Here a call is posted, on the host,
-// and finds or makes the operation that it is a part of. The stream of the rank is given a wait for a gate. When all
-// ranks of the operation have posted, it gets a queue of its own: waits for what their streams had been given before
-// their calls, then the copies of all ranks; and the gates get a wait for that queue. So the simulated device reaches
-// one rank's work from another rank's wait, in either order of streams, and no host thread waits for another one.
+// NCCL enqueues a kernel that waits on the device for the kernels of other ranks. Here a call is
+// posted on the host and finds or creates its operation. The stream of the rank gets a wait for a
+// gate. When all ranks of the operation have posted, it gets its own queue: waits for the work of
+// their streams before their calls, then the copies of all ranks; and the gates get a wait for that
+// queue. So the simulated device reaches one rank's work from another rank's wait, in either order
+// of streams, and no host thread waits for another one.
 //
-// A gate that is closed is an empty queue. Looks at an event leave it at that (run_one finds nothing), but a wait that
-// only the device can end would have nothing to run. So calls are ncclInProgress until all ranks have posted, and the
-// stream is given its wait only then, or when the plan's patience is over: tests that set one look at events and never
-// wait for streams while ranks are missing.
+// A closed gate is an empty queue. Polls of an event leave it (run_one finds nothing), but a wait
+// that only the device can end would have nothing to run. So calls are ncclInProgress until all
+// ranks have posted, and the stream gets its wait only then, or when the plan's patience is over:
+// tests that set a patience poll events and never wait for streams while ranks are missing.
 
 #include <nccl.h>
 
@@ -60,7 +61,7 @@ struct Call {
 
 std::size_t bytes_of(ncclDataType_t type);
 
-/// What several ranks do together.
+/// A common operation of several ranks.
 struct Operation {
   struct Part {
     Call call;
@@ -68,7 +69,7 @@ struct Operation {
     Queue gate = std::make_shared<WorkQueue>();
     bool posted = false;
   };
-  std::vector<Part> parts;  ///< of all ranks; of a message the sender's and the receiver's
+  std::vector<Part> parts;  ///< of all ranks; for a message the sender's and the receiver's
   std::size_t num_posted = 0;
   bool open = false;  ///< the gates are, or will be
   bool dead = false;  ///< they never will be
@@ -84,7 +85,8 @@ struct Clique {
   std::map<std::pair<int, int>, std::map<std::int64_t, std::shared_ptr<Operation>>> messages;
 };
 
-/// A stretch of memory that a communicator has been told of: by all ranks, or by one for its messages.
+/// A range of memory that is registered with a communicator: by all ranks, or by one for its
+/// messages.
 struct Window {
   const std::byte* begin;
   std::size_t size;
@@ -101,8 +103,8 @@ struct State {
   long long received_in_messages = 0;
   std::map<std::string, std::shared_ptr<Clique>> cliques;  // by id
   std::map<void*, std::pair<void*, std::size_t>>
-      memory;  // of ncclMemAlloc: what was allocated, and how long it is
-  std::vector<std::unique_ptr<ncclComm>> comms;  // all there ever were
+      memory;  // of ncclMemAlloc: addresses and sizes
+  std::vector<std::unique_ptr<ncclComm>> comms;  // including destroyed ones
 };
 State& state();
 
@@ -111,23 +113,24 @@ ncclResult_t complain(ncclComm_t comm, const std::string& what);
 /// Counts a call of this name.
 bool planned_to_fail(ncclComm& comm, const std::string& call);
 
-/// Of a communicator that all ranks have come to: whether they may share devices as they do. In progress for those that
-/// could, if others may not.
+/// Whether the ranks of a complete communicator may share devices as they do. In progress for ranks
+/// that may, if others may not.
 ncclResult_t judge_devices(ncclComm& comm);
 
 /// Makes the call a part of its operation, which never begins if one part does not.
 std::shared_ptr<Operation> post(const Call& call, bool begins);
-/// The rank's part ends without having done anything.
+/// Ends the rank's part without any effect.
 void abandon(Operation& operation, int rank);
 /// The part of a rank in an operation.
 Operation::Part& part_of(Operation& operation, const Call& call);
 
-/// Puts the work of an operation that all have posted into its queue.
+/// Puts the work of a complete operation into its queue.
 void enqueue_work(Operation& operation);
 
 }  // namespace zp_fake_nccl
 
-/// What nccl.h knows by this name alone. They live until the process ends, so that use after the end is seen.
+/// nccl.h only declares this name. They live until the process ends, so that use after the end is
+/// detected.
 struct ncclComm {
   std::shared_ptr<zp_fake_nccl::Clique> clique;
   int rank = 0;
@@ -157,7 +160,8 @@ struct ncclComm {
 
 namespace zp_fake_nccl {
 
-/// Without the lock: what the functions of nccl.h do, which are named like these or like the kind of the call.
+/// Without the lock: implementations of the functions of nccl.h, named like these or like the kind
+/// of the call.
 ncclResult_t take(Call call, cudaStream_t stream);
 void begin_group();
 ncclResult_t end_group();

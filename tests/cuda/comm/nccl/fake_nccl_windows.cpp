@@ -18,7 +18,7 @@ bool allocation_planned_to_fail() {
   return ++state().mem_allocs == plan.fail_number && plan.fail_call == "mem_alloc";
 }
 
-/// NCCL gives memory back at once, whatever streams have still to do with it.
+/// NCCL frees memory immediately, even if streams still use it.
 bool stream_is_idle() {
   const void* const stream = device::native_stream();
   const std::lock_guard lock(sim::device_mutex());
@@ -49,7 +49,7 @@ ncclResult_t ncclMemFree(void* data) {
     if (!idle) complain(nullptr, "ncclMemFree while the stream of its rank has work");
     const auto block = state().memory.find(data);
     if (block == state().memory.end())
-      return complain(nullptr, "ncclMemFree of what ncclMemAlloc did not give");
+      return complain(nullptr, "ncclMemFree of memory that is not from ncclMemAlloc");
     for (const auto& comm : state().comms) {
       const bool alive = comm->life == ncclComm::Life::alive;
       for (const auto& window : comm->windows) {
@@ -75,7 +75,7 @@ ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void* data, std::size_t siz
   if (block == state().memory.end() || size > block->second.second ||
       flags != NCCL_WIN_COLL_SYMMETRIC)
     return complain(
-        comm, "a window was registered that ncclMemAlloc did not give, or not as a symmetric one");
+        comm, "a window was registered that is not from ncclMemAlloc, or not symmetric");
   auto made = std::make_unique<Window>(Window{static_cast<const std::byte*>(data), size});
   *window = reinterpret_cast<ncclWindow_t>(made.get());
   std::erase_if(comm->windows,
@@ -98,7 +98,7 @@ ncclResult_t ncclCommRegister(const ncclComm_t comm, void* data, std::size_t siz
   if (planned_to_fail(*comm, "register_message")) return ncclInternalError;
   const auto block = state().memory.find(data);
   if (block == state().memory.end() || size > block->second.second)
-    return complain(comm, "memory was registered that ncclMemAlloc did not give");
+    return complain(comm, "memory was registered that is not from ncclMemAlloc");
   auto made =
       std::make_unique<Window>(Window{static_cast<const std::byte*>(data), size, true, false});
   *handle = made.get();
@@ -121,5 +121,5 @@ ncclResult_t ncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t window) {
     one->registered = false;
     return ncclSuccess;
   }
-  return complain(comm, "a window was deregistered twice, or was never one");
+  return complain(comm, "a window was deregistered twice, or never registered");
 }

@@ -1,4 +1,4 @@
-// What operations do when the device comes to them. Without any lock but the device's.
+// The work of operations on the device. Takes no lock but the device's.
 
 #include <cstring>
 #include <mutex>
@@ -22,7 +22,8 @@ std::byte* at(const void* data, std::size_t num_bytes) {
          num_bytes;  // NOLINT(cppcoreguidelines-pro-type-const-cast)
 }
 
-/// From the last rank to the first: NCCL's order of adding is its own, and nobody may rely on another one.
+/// From the last rank to the first: NCCL's order of addition is its own, and no code may rely on
+/// another one.
 template <class T>
 std::vector<std::byte> combined(const Calls& calls, std::size_t begin, std::size_t count,
                                 ncclRedOp_t op) {
@@ -96,8 +97,8 @@ std::size_t bytes_of(ncclDataType_t type) {
   return type == ncclUint8 ? 1 : type == ncclFloat32 ? 4 : type == ncclUint64 ? 8 : 0;
 }
 
-/// The work of all ranks is one piece: it begins when all of their streams have come to it, and all of them go on when
-/// it has ended. It knows neither streams nor gates, which know it.
+/// The work of all ranks is one piece: it begins when all of their streams have reached it, and all
+/// of them continue when it has ended. It refers to neither streams nor gates, which refer to it.
 void enqueue_work(Operation& operation) {
   operation.open = true;
   if (operation.parts.front().call.kind == Kind::window) return;

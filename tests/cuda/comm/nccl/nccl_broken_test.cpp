@@ -1,4 +1,5 @@
-// NCCL comm_groups break on one rank: the others end too, with its reason, and everything stays broken.
+// NCCL communicators break on one rank: the others end too, with its reason, and all calls keep
+// failing.
 
 #include <doctest.h>
 
@@ -30,7 +31,7 @@ TEST_CASE("nccl failures: a call that NCCL refuses ends all ranks") {
   CHECK(complaints().empty());
 }
 
-TEST_CASE("nccl failures: a rank that fails has told the others when it hears of it itself") {
+TEST_CASE("nccl failures: a failing rank notifies the others before its own error is thrown") {
   std::atomic<int> failed{0};
   check_both_ways(
       "fail=all_gather:2:2",
@@ -52,7 +53,7 @@ TEST_CASE("nccl failures: a rank that fails has told the others when it hears of
   CHECK(complaints().empty());
 }
 
-TEST_CASE("nccl failures: an error that comes later ends all ranks") {
+TEST_CASE("nccl failures: an asynchronous error ends all ranks") {
   check_both_ways(
       "async=1:2",
       [](Rank& rank, Communicator&) {
@@ -67,7 +68,7 @@ TEST_CASE("nccl failures: an error that comes later ends all ranks") {
   CHECK(complaints().empty());
 }
 
-TEST_CASE("nccl failures: a rank that cannot join, and one that does not") {
+TEST_CASE("nccl failures: a rank that cannot join, and an absent one") {
   {
     const UsePlan plan("fail=init:1:1");
     const Outcome outcome = run_failing(ranks, [](Communicator& control) { Rank rank(control); });
@@ -90,7 +91,7 @@ TEST_CASE("nccl failures: a rank that cannot join, and one that does not") {
   CHECK(complaints().empty());
 }
 
-TEST_CASE("nccl failures: a rank that gives up by itself, or leaves") {
+TEST_CASE("nccl failures: a rank that aborts, or leaves") {
   check_both_ways(
       "",
       [](Rank& rank, Communicator& control) {
@@ -118,7 +119,7 @@ TEST_CASE("nccl failures: a rank that gives up by itself, or leaves") {
   CHECK(complaints().empty());
 }
 
-TEST_CASE("nccl failures: wrong arguments end all ranks, and what is broken stays broken") {
+TEST_CASE("nccl failures: wrong arguments end all ranks, and the communicator stays broken") {
   check_both_ways(
       "",
       [](Rank& rank, Communicator& control) {
@@ -143,7 +144,7 @@ TEST_CASE("nccl failures: wrong arguments end all ranks, and what is broken stay
   CHECK(complaints().empty());
 }
 
-TEST_CASE("nccl failures: of several communicators the one that hangs is named") {
+TEST_CASE("nccl failures: of several communicators the hanging one is named") {
   for (const std::string patience : {"patience=0", "patience=60000"}) {
     const UsePlan plan(patience);
     const Outcome outcome = run_failing(4, [](Communicator& control) {

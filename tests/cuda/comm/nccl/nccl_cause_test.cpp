@@ -1,4 +1,4 @@
-// Why calls did not end, from what ranks say of them. No device has a part in it.
+// The cause of calls that did not end, from the call histories of the ranks. No device takes part.
 
 #include <doctest.h>
 
@@ -20,7 +20,8 @@ namespace {
 
 constexpr int ranks = 3;
 
-/// A rank's calls, broadcasts from root 0 of as many bytes as their number, but for one; and how many have ended.
+/// A rank's calls: broadcasts from root 0 of as many bytes as their number, with one exception; and
+/// how many have ended.
 struct Said {
   std::int64_t made, ended, other_root_at = -1;
 };
@@ -73,7 +74,7 @@ TEST_CASE("nccl cause: absent ranks, disagreements and devices that hang") {
               "the awaited work did not end within 200 ms, though nccl:3 has");
 }
 
-TEST_CASE("nccl cause: what a rank has forgotten is not held against it") {
+TEST_CASE("nccl cause: calls that a rank no longer keeps are not counted as missing") {
   check_cause({{100, 36}, {10, 10}, {100, 36}}, true,
               "rank 1 did not arrive at broadcast #37 from root 0 within");
   check_cause({{100, 36}, {20, 10}, {100, 36}}, false,

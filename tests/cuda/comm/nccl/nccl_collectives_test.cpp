@@ -1,5 +1,5 @@
-// Collectives of NCCL comm_groups on the simulated device, with the fake NCCL, against brute force and against ranks of
-// hosts.
+// Collectives of NCCL communicators on the simulated device, with the fake NCCL, against brute
+// force and host ranks.
 
 #include <doctest.h>
 
@@ -31,7 +31,7 @@ const Traffic& traffic_of(Communicator& comm) {
   return dynamic_cast<WatchedCommunicator&>(comm).traffic();
 }
 
-/// Groups know no bitwise_or here, so zeroproof_test::groups_are_right cannot be asked.
+/// Groups have no bitwise_or here, so zeroproof_test::groups_are_right cannot be used.
 bool groups_are_right(Communicator& comm) {
   bool right = true;
   for (int colouring = 0; colouring < zeroproof_test::num_colourings; ++colouring) {
@@ -47,7 +47,7 @@ bool groups_are_right(Communicator& comm) {
   return right;
 }
 
-/// Equal parts in one piece of memory, the own one in place or not.
+/// Equal parts in one block of memory, with the own one in place or not.
 bool gather_is_right(Communicator& comm, std::int64_t num_bytes, bool in_place, std::int64_t gap) {
   const int ranks = comm.world_size();
   const DeviceBytes mine(num_bytes + 1), all(ranks * (num_bytes + gap));
@@ -92,7 +92,7 @@ TEST_CASE("NCCL communicator: groups against brute force") {
   }
 }
 
-TEST_CASE("NCCL communicator: equal parts, in one piece of memory or not, in place or not") {
+TEST_CASE("NCCL communicator: equal parts, in one block of memory or not, in place or not") {
   for (const int world_size : worlds) {
     check_ranks(world_size, [](Communicator& control) {
       const auto comm = make_nccl_communicator(control, fake());
@@ -129,7 +129,7 @@ TEST_CASE(
   });
 }
 
-TEST_CASE("NCCL communicator: what is counted is what hosts count") {
+TEST_CASE("NCCL communicator: traffic is counted as on the host") {
   for (const int world_size : worlds) {
     check_ranks(world_size, [](Communicator& control) {
       RecordingCommunicator hosts(control);
@@ -151,8 +151,8 @@ TEST_CASE("NCCL communicator: what is counted is what hosts count") {
   }
 }
 
-/// Each writes right before a gather and right after it, and reads right after it. Rank 1 makes its calls when those of
-/// rank 0 have all returned.
+/// Each rank writes directly before and after a gather, and reads directly after it. Rank 1 makes
+/// its calls when those of rank 0 have all returned.
 TEST_CASE(
     "NCCL communicator: a call waits for no other rank and no device, and buffers can be used at "
     "once") {
@@ -180,13 +180,14 @@ TEST_CASE(
       if (control.rank() == 0) returned = true;
       wait_watched({comm.get()});
       CHECK(seen.bytes() == expected);
-      control.barrier();  // no rank waits for its stream while another one has work that is missing
+      control.barrier();  // no rank waits for its stream while another one has missing work
     };
     check_ranks(world_size, gather);
   }
 }
 
-/// The second stream is waited for first: of the first one it needs what the communicator orders.
+/// The second stream is waited for first: of the first one it needs the work that the communicator
+/// orders.
 TEST_CASE("NCCL communicator: calls in two streams follow each other") {
   check_ranks(3, [](Communicator& control) {
     const DeviceBytes words(24);
@@ -209,7 +210,7 @@ TEST_CASE("NCCL communicator: calls in two streams follow each other") {
   });
 }
 
-TEST_CASE("NCCL communicator: all calls have ended when the communicator has") {
+TEST_CASE("NCCL communicator: the destructor waits for all calls") {
   check_ranks(3, [](Communicator& control) {
     const DeviceBytes words(24);
     Stream stream;
@@ -223,7 +224,7 @@ TEST_CASE("NCCL communicator: all calls have ended when the communicator has") {
   });
 }
 
-TEST_CASE("NCCL communicator: what they do not offer") {
+TEST_CASE("NCCL communicator: unsupported calls are refused") {
   check_ranks(2, [](Communicator& control) {
     const auto comm = make_nccl_communicator(control, fake());
     const DeviceBytes words(8);
@@ -233,6 +234,6 @@ TEST_CASE("NCCL communicator: what they do not offer") {
     CHECK(comm->shared_window(8) == nullptr);
     CHECK_FALSE(comm->shares_addresses());
     comm->barrier();
-    comm->broadcast(on_device<std::byte>(words, 8), 1);  // and nothing is broken by that
+    comm->broadcast(on_device<std::byte>(words, 8), 1);  // the communicator still works
   });
 }

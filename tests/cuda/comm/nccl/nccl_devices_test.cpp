@@ -1,5 +1,5 @@
-// Two ranks on one device, which NCCL refuses unless it is told otherwise: the ranks that share one are told so, and
-// those that do not wait for them no longer than their limit.
+// Two ranks on one device, which NCCL refuses by default: the ranks that share it report the
+// reason, and the others wait no longer than their limit.
 
 #include <doctest.h>
 
@@ -14,7 +14,7 @@ namespace {
 
 constexpr const char* variable = "NCCL_MULTI_RANK_GPU_ENABLE";
 
-/// There are two devices: rank 2 has that of rank 0.
+/// There are two devices: rank 2 uses that of rank 0.
 void join(Communicator& control) {
   cuda::device::choose_device(control.rank());
   const auto comm = cuda::make_nccl_communicator(control, fake(), short_limit);
@@ -29,7 +29,7 @@ void check_refused(const Outcome& outcome) {
              "rank " + std::to_string(rank) +
                  " could not join nccl:3 (NCCL says: invalid usage: Duplicate GPU "
                  "detected: " +
-                 others[rank] + "); give every rank a device of its own, take copies");
+                 others[rank] + "); use one device per rank, or --transport copies");
     contains(outcome.texts[rank], "or set NCCL_MULTI_RANK_GPU_ENABLE=1 for NCCL 2.30 or later");
   }
   contains(outcome.texts[1], "could not join nccl:3 (NCCL says: invalid usage: Duplicate GPU");
@@ -38,7 +38,7 @@ void check_refused(const Outcome& outcome) {
 
 }  // namespace
 
-TEST_CASE("nccl devices: two ranks on one are refused, and the third hears of it") {
+TEST_CASE("nccl devices: two ranks on one device are refused, and the third reports it") {
   ::unsetenv(variable);
   const UsePlan plan("ranks_per_device=1");
   check_refused(run_failing(3, join));
@@ -46,7 +46,7 @@ TEST_CASE("nccl devices: two ranks on one are refused, and the third hears of it
   CHECK(complaints().empty());
 }
 
-TEST_CASE("nccl devices: a variable lets them, from 2.30 on") {
+TEST_CASE("nccl devices: an environment variable allows it, from 2.30 on") {
   ::setenv(variable, "1", 1);
   {
     const UsePlan plan("ranks_per_device=1,version=2.30.3");

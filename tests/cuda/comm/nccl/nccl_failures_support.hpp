@@ -1,5 +1,5 @@
 #pragma once
-// Ranks that misbehave, or whose NCCL does. Include doctest.h first.
+// Ranks that fail, or whose NCCL fails. Include doctest.h first.
 
 #include <atomic>
 #include <chrono>
@@ -20,7 +20,7 @@ using device_test::DeviceBytes;
 inline constexpr int ranks = 3;
 inline constexpr std::int64_t size = 8;
 
-/// What a rank of these cases has: memory for all of its calls, allocated before anything can hang.
+/// The memory of a rank in these cases, allocated before any call can hang.
 struct Rank {
   explicit Rank(Communicator& control)
       : comm(cuda::make_nccl_communicator(control, fake(), short_limit)),
@@ -38,8 +38,8 @@ struct Rank {
   DeviceBytes mine, all;
 };
 
-/// Both when calls are taken at once and hang on the device, and when they hang on the host. In the first case in both
-/// orders of streams.
+/// Runs with calls that are accepted immediately and hang on the device, and with calls that hang
+/// on the host; in the first case in both orders of streams.
 inline void check_both_ways(const std::string& plan,
                             const std::function<void(Rank& rank, Communicator& control)>& work,
                             const std::function<void(const Outcome& outcome)>& check) {
@@ -59,7 +59,7 @@ inline void check_all(const Outcome& outcome, const std::string& part) {
   for (const std::string& text : outcome.texts) contains(text, part);
 }
 
-/// Rank 2 is elsewhere until the others have ended, or for too long.
+/// Keeps rank 2 away until the others have ended, or too long.
 inline void stay_away(const std::atomic<int>& failed) {
   const auto begin = std::chrono::steady_clock::now();
   while (failed < 2 && std::chrono::steady_clock::now() - begin < promptly)

@@ -1,5 +1,5 @@
-// NCCL comm_groups wait for what does not come: every rank ends in time with an error that names the rank or the call. What
-// hangs on the device is watched; what NCCL has not taken yet hangs on the host.
+// NCCL communicators with missing calls: every rank ends in time with an error that names the rank
+// or the call. Hangs on the device are watched; calls that NCCL has not accepted hang on the host.
 
 #include <doctest.h>
 
@@ -10,7 +10,7 @@ using namespace zeroproof::copies_test;
 using namespace zeroproof::nccl_test;
 using cuda::wait_watched;
 
-TEST_CASE("nccl failures: a rank that does not come is named") {
+TEST_CASE("nccl failures: an absent rank is named") {
   std::atomic<int> failed{0};
   check_both_ways(
       "",
@@ -32,7 +32,7 @@ TEST_CASE("nccl failures: a rank that does not come is named") {
         for (const int rank : {0, 1}) {
           const auto at = static_cast<std::size_t>(rank);
           contains(outcome.texts[at],
-                   "asked for their calls, since one did not end within 300 ms, rank 2 ");
+                   "failed, after one did not end within 300 ms, rank 2 ");
           contains(outcome.texts[at], "last calls: all_gather #1, all_gather #2; 1 of 2 had ended");
           CHECK(outcome.codes[at] == ErrorCode::timeout);
         }
@@ -41,7 +41,7 @@ TEST_CASE("nccl failures: a rank that does not come is named") {
   CHECK(complaints().empty());
 }
 
-TEST_CASE("nccl failures: a rank that has made a call less is named") {
+TEST_CASE("nccl failures: a rank with a missing call is named") {
   check_both_ways(
       "",
       [](Rank& rank, Communicator& control) {
@@ -59,7 +59,7 @@ TEST_CASE("nccl failures: a rank that has made a call less is named") {
   CHECK(complaints().empty());
 }
 
-TEST_CASE("nccl failures: ranks that call different things are named with their calls") {
+TEST_CASE("nccl failures: ranks with different calls are named with their calls") {
   check_both_ways(
       "",
       [](Rank& rank, Communicator& control) {
@@ -79,7 +79,7 @@ TEST_CASE("nccl failures: ranks that call different things are named with their 
       });
 }
 
-TEST_CASE("nccl failures: ranks that count differently are named with their counts") {
+TEST_CASE("nccl failures: ranks with different counts are named with their counts") {
   check_both_ways(
       "",
       [](Rank& rank, Communicator& control) {
@@ -95,7 +95,7 @@ TEST_CASE("nccl failures: ranks that count differently are named with their coun
       });
 }
 
-TEST_CASE("nccl failures: of different messages too") {
+TEST_CASE("nccl failures: different counts of messages are named too") {
   check_both_ways(
       "",
       [](Rank& rank, Communicator& control) {
@@ -108,7 +108,7 @@ TEST_CASE("nccl failures: of different messages too") {
         control.barrier();
       },
       [](const Outcome& outcome) {
-        // Rank 2 has nothing to wait for, and hears of it in the barrier.
+        // Rank 2 has nothing to wait for; the barrier reports the error to it.
         check_all(outcome, "ranks 0 and 1 call all_gather #4, rank 2 calls barrier #4");
         contains(complaints(), "met");
       });

@@ -1,5 +1,5 @@
-// What is loaded as NCCL, and what is refused. The real one is looked at where the machine has it; it needs no GPU to
-// say its version, and to say that it needs one.
+// Files that are loaded as NCCL, and files that are refused. Uses the real one if the machine has
+// it; without a GPU it reports its version and an error.
 
 #include <doctest.h>
 
@@ -27,7 +27,7 @@ std::string message_of(const std::function<void()>& call) {
   return "";
 }
 
-/// A variable of the environment, for as long as this lives.
+/// An environment variable that is set while this exists.
 class SetVariable {
  public:
   SetVariable(const char* name, const std::string& value) : name_(name) {
@@ -49,7 +49,7 @@ TEST_CASE("nccl library: the fake one is loaded") {
   CHECK(fake().missing().empty());
 }
 
-TEST_CASE("nccl library: a file that is not there, or is no library") {
+TEST_CASE("nccl library: a missing file, and a file that is no library") {
   for (const char* path : {"/nowhere/libnccl.so.2", "/dev/null"}) {
     expect_error(ErrorCode::unavailable, [&] { NcclLibrary library(path); });
     contains(message_of([&] { NcclLibrary library(path); }),
@@ -76,7 +76,7 @@ TEST_CASE("nccl library: another major version is refused, another minor one is 
   CHECK(NcclLibrary(ZP_FAKE_NCCL_LIBRARY).version() == "2.19.3");
 }
 
-TEST_CASE("nccl library: ZP_NCCL_LIBRARY names the file, and no other one is taken") {
+TEST_CASE("nccl library: ZP_NCCL_LIBRARY names the only file that is tried") {
   {
     const SetVariable named("ZP_NCCL_LIBRARY", ZP_FAKE_NCCL_LIBRARY);
     CHECK(cuda::find_nccl()->path() == ZP_FAKE_NCCL_LIBRARY);
@@ -86,7 +86,7 @@ TEST_CASE("nccl library: ZP_NCCL_LIBRARY names the file, and no other one is tak
            "NCCL could not be loaded from /nowhere/libnccl.so");
 }
 
-TEST_CASE("nccl library: the one of the process is looked for once, and described") {
+TEST_CASE("nccl library: the library of the process is searched once, and described") {
   const std::string text = cuda::describe_nccl();
   CAPTURE(text);
   const bool found = text.rfind("NCCL 2.", 0) == 0;
@@ -96,8 +96,8 @@ TEST_CASE("nccl library: the one of the process is looked for once, and describe
   CHECK(cuda::describe_nccl() == text);
 }
 
-/// Streams of the simulated device mean nothing to it; without a driver it does not come as far as that.
-TEST_CASE("nccl library: the real one says what it lacks") {
+/// It cannot use streams of the simulated device; without a driver it fails before it would.
+TEST_CASE("nccl library: the real one reports the missing driver") {
   std::unique_ptr<NcclLibrary> library;
   try {
     library = cuda::find_nccl();

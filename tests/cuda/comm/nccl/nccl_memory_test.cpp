@@ -1,4 +1,4 @@
-// Memory with windows, and the rules of windows that NCCL does not look after.
+// Memory with windows, and the rules of windows that NCCL does not check.
 
 #include <doctest.h>
 
@@ -18,7 +18,7 @@ using cuda::NcclMemory;
 
 namespace {
 
-/// A gather in one piece of memory, with the own part in its place.
+/// A gather in one block of memory, with the own part in place.
 void gather(Communicator& comm, Span<std::byte> memory) {
   const auto ranks = static_cast<std::size_t>(comm.world_size());
   const std::size_t size = memory.size() / ranks;
@@ -52,7 +52,7 @@ TEST_CASE("nccl memory: a gather in windows of all ranks") {
   }
 }
 
-TEST_CASE("nccl memory: use after deregistration, and windows on some ranks alone, are found") {
+TEST_CASE("nccl memory: use after deregistration and windows on some ranks only are reported") {
   const auto run =
       [](const std::function<void(Communicator & comm, NcclMemory & memory, int rank)>& work) {
         ThreadWorld world(2);
@@ -78,10 +78,10 @@ TEST_CASE("nccl memory: use after deregistration, and windows on some ranks alon
              const DeviceBytes other(64);
              gather(comm, rank == 0 ? memory.bytes() : on_device<std::byte>(other, 64));
            }),
-           "has a window where rank 0 has none, or the other way round");
+           "has a window where rank 0 has none, or vice versa");
 }
 
-TEST_CASE("nccl memory: what is refused") {
+TEST_CASE("nccl memory: invalid calls are refused") {
   const auto self = make_self_communicator();
   tests::expect_error(ErrorCode::invalid_argument, [] { NcclMemory memory(fake(), 0); });
   NcclMemory memory(fake(), 8);
@@ -94,7 +94,7 @@ TEST_CASE("nccl memory: what is refused") {
   CHECK(complaints().empty());
 }
 
-TEST_CASE("nccl memory: a window that one rank does not register ends both") {
+TEST_CASE("nccl memory: a window that one rank does not register ends both ranks") {
   const Outcome outcome = run_failing(2, [](Communicator& control) {
     const auto comm = make_nccl_communicator(control, fake(), nccl_test::short_limit);
     NcclMemory memory(fake(), 8);
@@ -103,11 +103,11 @@ TEST_CASE("nccl memory: a window that one rank does not register ends both") {
   });
   for (const std::string& text : outcome.texts)
     contains(text,
-             "rank 0 calls all_gather #3, rank 1 calls barrier #3");  // rank 0 asks for the cause
-  contains(outcome.texts[0], "since one did not end within 300 ms");
+             "rank 0 calls all_gather #3, rank 1 calls barrier #3");  // rank 0 collects the cause
+  contains(outcome.texts[0], "after one did not end within 300 ms");
 }
 
-TEST_CASE("nccl memory: the communicator gives it to all ranks or to none") {
+TEST_CASE("nccl memory: the communicator provides it on all ranks or on none") {
   check_ranks(3, [](Communicator& control) {
     const auto comm = make_nccl_communicator(control, fake());
     const auto memory = cuda::registered_buffer(*comm, 5, DType::bf16);
@@ -123,7 +123,7 @@ TEST_CASE("nccl memory: the communicator gives it to all ranks or to none") {
   });
 }
 
-TEST_CASE("nccl memory: it is given back when what uses it has ended") {
+TEST_CASE("nccl memory: it is freed after the work that uses it") {
   check_ranks(2, [](Communicator& control) {
     const auto comm = make_nccl_communicator(control, fake());
     const auto memory = cuda::registered_buffer(*comm, 50, DType::fp32);
@@ -131,7 +131,7 @@ TEST_CASE("nccl memory: it is given back when what uses it has ended") {
   });
 }
 
-TEST_CASE("nccl memory: unequal ranks are told their lengths") {
+TEST_CASE("nccl memory: unequal sizes are reported") {
   const Outcome outcome = run_failing(2, [](Communicator& control) {
     const auto comm = make_nccl_communicator(control, fake(), nccl_test::short_limit);
     cuda::registered_buffer(*comm, control.rank() == 0 ? 32 : 64, DType::fp32);
@@ -155,7 +155,8 @@ TEST_CASE("nccl memory: a window that is refused on one rank ends the others in 
 
 namespace {
 
-/// Every rank sends to every other one from one piece of memory and receives in it, behind what it sends.
+/// Every rank sends to every other one from one block of memory and receives in it, after the sent
+/// data.
 void exchange(Communicator& comm, Span<std::byte> memory) {
   const auto ranks = static_cast<std::size_t>(comm.world_size());
   const std::size_t size = memory.size() / (2 * ranks);
@@ -176,7 +177,7 @@ long long received_in_messages() {
 
 }  // namespace
 
-TEST_CASE("nccl memory: messages in memory that every rank registers by itself") {
+TEST_CASE("nccl memory: messages in memory that each rank registers separately") {
   for (const int world_size : {2, 3}) {
     const long long before = received_in_messages();
     check_ranks(world_size, [](Communicator& control) {
@@ -206,7 +207,7 @@ TEST_CASE("nccl memory: messages in memory that every rank registers by itself")
   });
 }
 
-TEST_CASE("nccl memory: messages in memory that is registered no more are found") {
+TEST_CASE("nccl memory: messages in deregistered memory are reported") {
   ThreadWorld world(2);
   run_ranks_and_streams(world, [&](Communicator& control) {
     const auto comm = make_nccl_communicator(control, fake());

@@ -24,11 +24,12 @@ namespace zeroproof::nccl_test {
 
 using zeroproof_test::Outcome;
 
-/// Of the calls of NCCL, and of ranks that meet: a rank can take the first twice until it asks the others.
+/// Time limit of NCCL calls, and of meetings of ranks: a rank may need the first twice before it
+/// asks the others.
 inline constexpr std::chrono::milliseconds short_limit{300}, control_limit{1000};
 inline constexpr std::chrono::seconds promptly{5};
 
-/// ZP_FAKE_NCCL_LIBRARY and ZP_INCOMPLETE_NCCL_LIBRARY are paths that the build gives.
+/// The build defines the paths ZP_FAKE_NCCL_LIBRARY and ZP_INCOMPLETE_NCCL_LIBRARY.
 inline const cuda::NcclLibrary& fake() {
   static const cuda::NcclLibrary library(ZP_FAKE_NCCL_LIBRARY);
   return library;
@@ -41,7 +42,7 @@ Function* fake_function(const char* name) {
   return reinterpret_cast<Function*>(::dlsym(library, name));
 }
 
-/// What shall go wrong as long as this lives.
+/// Plans failures of the fake while this exists.
 class UsePlan {
  public:
   explicit UsePlan(const std::string& plan) {
@@ -52,12 +53,12 @@ class UsePlan {
   UsePlan& operator=(const UsePlan&) = delete;
 };
 
-/// What the fake has found since it was asked last.
+/// Complaints of the fake since the last call.
 inline std::string complaints() {
   return fake_function<const char*()>("zp_fake_nccl_complaints")();
 }
 
-/// In both orders of streams. Nothing may be wrong with any call.
+/// In both orders of streams. No call may be wrong.
 inline void check_ranks(int world_size, const std::function<void(Communicator& control)>& check) {
   for (const sim_test::StreamOrder order : sim_test::both_orders) {
     CAPTURE(world_size);
@@ -68,7 +69,7 @@ inline void check_ranks(int world_size, const std::function<void(Communicator& c
   }
 }
 
-/// Ranks of which some misbehave, and what their streams leave behind when they end.
+/// Runs ranks of which some fail, and the remaining work of their streams.
 inline Outcome run_failing(int world_size, const std::function<void(Communicator& control)>& work,
                            std::chrono::milliseconds limit = control_limit) {
   ThreadWorld world(world_size, limit);

@@ -1,5 +1,5 @@
-// Enqueued steps of ranks that talk through NCCL: what the host does for them, how they stop, and what becomes of the
-// others if one rank does not go on.
+// Enqueued steps of ranks that communicate through NCCL: host calls, halts, and the effect on other
+// ranks if one rank stops.
 
 #include <doctest.h>
 
@@ -31,7 +31,7 @@ struct Steps {
     rank.optimizer->load_state(rank.state());
     rank.on_host->load_state(rank.state());
   }
-  ~Steps() { rank.optimizer.reset(); }  // what is under way reads leaves
+  ~Steps() { rank.optimizer.reset(); }  // enqueued work reads the gradients
   Steps(const Steps&) = delete;
   Steps& operator=(const Steps&) = delete;
 
@@ -91,7 +91,8 @@ TEST_CASE("nccl steps: a halt is thrown on all ranks in the same step") {
     std::int64_t enqueued = 2;
     try {
       for (; enqueued < 3 * EnqueuedOptimizer::most_enqueued; ++enqueued) {
-        // The device does all it was given, of whatever rank: ranks see the halt at different times, long before.
+        // The device finishes the work of all ranks: ranks read the halt at different times, long
+        // before.
         if (control.rank() == 1 && enqueued % 5 == 0) cuda::device::wait_for_stream();
         steps.rank.optimizer->enqueue_step(steps.leaves);
       }
@@ -108,10 +109,11 @@ TEST_CASE("nccl steps: a halt is thrown on all ranks in the same step") {
 
 namespace {
 
-/// Of the ranks' meetings; that of the comm_groups is half of it. Steps of simulated devices take their time too.
+/// Time limit of the ranks' meetings; that of NCCL is half of it. Steps of simulated devices take
+/// some time too.
 constexpr std::chrono::seconds step_limit{4};
 
-/// A rank that misbehaves in the fifth step, after the others' third replay.
+/// A rank that fails in the fifth step, after the others' third replay.
 Outcome run_with(const std::string& plan,
                  const std::function<void(Communicator&, Steps&)>& misbehave) {
   const UsePlan use_plan("patience=0");
@@ -144,7 +146,7 @@ TEST_CASE("nccl steps: a rank that dies is named by the others") {
   }
 }
 
-TEST_CASE("nccl steps: a rank that stays away is named by the others") {
+TEST_CASE("nccl steps: an absent rank is named by the others") {
   const Outcome outcome = run_with("", [&](Communicator& control, Steps&) {
     if (control.rank() != 1) return;
     std::this_thread::sleep_for(7 * step_limit / 4);
@@ -153,7 +155,7 @@ TEST_CASE("nccl steps: a rank that stays away is named by the others") {
   for (const int rank : {0, 2}) contains(outcome.texts[static_cast<std::size_t>(rank)], "rank 1");
 }
 
-TEST_CASE("nccl steps: a rank that calls something else is named with its call") {
+TEST_CASE("nccl steps: a rank with a different call is named with its call") {
   const Outcome outcome = run_with("", [](Communicator& control, Steps&) {
     if (control.rank() == 2) control.barrier();
   });
@@ -178,13 +180,14 @@ namespace {
 long long ask_fake(const char* name) { return fake_function<long long()>(name)(); }
 long long windows() { return ask_fake("zp_fake_nccl_windows"); }
 
-/// What all ranks received in windows, and in memory that is registered for messages.
+/// Bytes that all ranks received in windows, and in memory that is registered for messages.
 struct Received {
   long long windows = ask_fake("zp_fake_nccl_received_in_windows");
   long long messages = ask_fake("zp_fake_nccl_received_in_messages");
 };
 
-/// Steps of a stage, the later ones as graphs. Calls check(what was received in every step) on each rank.
+/// Steps of a stage, the later ones as graphs. Calls check(bytes received in every step) on each
+/// rank.
 void run_stage(Communicator& control, int stage,
                const std::function<void(const Received&)>& check) {
   CAPTURE(stage);
@@ -226,7 +229,7 @@ TEST_CASE(
   });
 }
 
-TEST_CASE("nccl steps: a library without windows has ordinary memory") {
+TEST_CASE("nccl steps: a library without windows uses ordinary memory") {
   const UsePlan plan("version=2.20.0");
   check_ranks(ranks, [](Communicator& control) {
     for (const int stage : {1, 3})
@@ -263,7 +266,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("nccl steps: a rank that ends between two steps gives its window back first") {
+TEST_CASE("nccl steps: a rank that ends between two steps frees its window first") {
   const Outcome outcome = run_failing(ranks, [](Communicator& control) {
     Steps steps(control, true);
     for (int step = 0; step < 3; ++step) steps.rank.optimizer->enqueue_step(steps.leaves);

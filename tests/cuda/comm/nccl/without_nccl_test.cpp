@@ -1,5 +1,5 @@
-// What a program has that was built without nccl.h. That it links is half of the test: beside no_nccl.cpp the linker
-// takes the real file for whatever is missing there, and then has everything else twice.
+// A program built without nccl.h. Successful linking is half of the test: for a symbol missing in
+// no_nccl.cpp the linker would take the real file, and then find all others twice.
 
 #include <doctest.h>
 
@@ -9,7 +9,7 @@
 
 using namespace zeroproof;
 
-TEST_CASE("without nccl.h: every way to NCCL says in one sentence what is missing") {
+TEST_CASE("without nccl.h: every use of NCCL reports that it is missing") {
   const auto refused = [](const auto& act) {
     try {
       act();
