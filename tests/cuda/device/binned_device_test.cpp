@@ -1,5 +1,5 @@
-// Binned sums on a device (R11): the kernels over pieces and the implementations, against integers that are worked out here from
-// all leaves at once.
+// Binned sums on a device (R11): the kernels over pieces and the implementations, against integers
+// computed here from all gradients at once.
 
 #include <doctest.h>
 
@@ -21,14 +21,14 @@ constexpr DType formats[] = {DType::fp32, DType::bf16, DType::fp16};
 
 }  // namespace
 
-TEST_CASE("device bins: leaves of every format in any place") {
+TEST_CASE("device bins: gradients of every format at any alignment") {
   if (!usable()) return;
   const Placement places[] = {{true, 0}, {false, 0}, {true, 3}, {false, 1}};
   for (const Placement bins : places) {
     for (const Placement leaf : places) {
       BinnedWorld world(odd_numels(), bins, leaf);
       DeviceSums sums = world.sums();
-      world.check(sums);  // of no leaf
+      world.check(sums);  // of no gradient
       DeviceSums added = world.sums();
       for (std::size_t j = 0; j < 6; ++j) {
         world.add_leaf(formats[j % 3]);
@@ -39,7 +39,7 @@ TEST_CASE("device bins: leaves of every format in any place") {
   }
 }
 
-TEST_CASE("device bins: any order, merged in any way, up to 128 leaves") {
+TEST_CASE("device bins: any order and merging, up to 128 gradients") {
   if (!usable()) return;
   for (const std::size_t count : {2, 3, 17, 128}) {
     CAPTURE(count);
@@ -62,7 +62,7 @@ TEST_CASE("device bins: any order, merged in any way, up to 128 leaves") {
   }
 }
 
-TEST_CASE("device bins: a merge leaves the other sum as it is") {
+TEST_CASE("device bins: a merge does not change the other sum") {
   if (!usable()) return;
   BinnedWorld world({3, 70, 1029}, {true, 0}, {true, 0});
   DeviceSums into = world.sums(), from = world.sums();
@@ -73,7 +73,7 @@ TEST_CASE("device bins: a merge leaves the other sum as it is") {
   world.check(into);
 }
 
-TEST_CASE("device bins: 128 of the largest and of the smallest, which cancel or do not") {
+TEST_CASE("device bins: 128 of the largest and of the smallest, with and without cancellation") {
   if (!usable()) return;
   const Values extremes = {0x1.fffffep127F,  -0x1.fffffep127F, 0x1p-149F, -0x1p-149F,
                            0x0.fffffep-126F, 0x1p-126F,        1.0F,      0x1.fffffep-1F,
@@ -142,7 +142,7 @@ TEST_CASE("device bins: the implementations, in every layout") {
   });
 }
 
-TEST_CASE("device bins: what is refused") {
+TEST_CASE("device bins: invalid formats and sizes are refused") {
   if (!usable()) return;
   std::vector<std::int32_t> three(3), four(4);
   std::vector<std::uint8_t> bytes(3);

@@ -1,5 +1,6 @@
 #pragma once
-// Binned sums on a device, checked byte by byte against integers that are worked out from all leaves at once.
+// Binned sums on a device, checked byte by byte against integers computed from all gradients at
+// once.
 
 #include "tests/cuda/device/node_view_support.hpp"
 
@@ -30,7 +31,8 @@ inline float rounded_by_hand(std::int64_t value, int exponent) {
   return static_cast<float>(value < 0 ? -magnitude : magnitude);
 }
 
-/// What is left of all leaves: of those in the highest bin, two digits to the base of 2^24; of those one lower, one.
+/// The retained digits of all gradients: two digits to the base 2^24 for those in the highest bin,
+/// one for those one bin lower.
 inline ExactSum sum_by_hand(const Values& leaves) {
   ExactSum sum;
   for (const float x : leaves) {
@@ -50,7 +52,8 @@ inline ExactSum sum_by_hand(const Values& leaves) {
   return sum;
 }
 
-/// Leaf j of element i: some of similar size, some of all sizes, some subnormal, and a few that are not finite.
+/// Gradient j of element i: some of similar size, some of all sizes, some subnormal, and a few
+/// nonfinite.
 inline std::uint32_t leaf_bits(DType dtype, std::uint64_t i, std::uint64_t j) {
   const std::uint32_t random = hash(i, j + 10), kind = hash(i, 3) % 10;
   if (kind == 0) return some_bits(dtype, i, j + 10);
@@ -104,7 +107,7 @@ struct BinnedWorld {
     cuda::device::enqueue_binned_deposit(list.get(), leaves[j].values(dtypes[j]), into.bins());
   }
 
-  /// Every byte of sums, and of what they are finished to.
+  /// Checks every byte of the sums and of their results.
   void check(DeviceSums& sums) const {
     PlacedBuffer result(pieces, 4, leaf_place_);
     result.upload();

@@ -1,4 +1,5 @@
-// Clip groups on a device: the bits of the step on the host, phase by phase, enqueued, and replayed.
+// Clip groups on a device: the bits of the step on the host, phase by phase, enqueued, and
+// replayed.
 
 #include <doctest.h>
 
@@ -13,10 +14,11 @@ namespace {
 using namespace zeroproof;
 using namespace zeroproof::tests;
 
-/// One with a limit far below its norm, one without, one with the run's; the last has no elements.
+/// One group with a limit far below its norm, one without, one with the run's; the last has no
+/// elements.
 ClipGroups four_groups() {
   ClipGroups groups;
-  groups.rules = {{"low", {}, false, 1e-3}, {"free", {}, false, 0.0}, {"nobody", {}, false, {}}};
+  groups.rules = {{"low", {}, false, 1e-3}, {"free", {}, false, 0.0}, {"empty", {}, false, {}}};
   groups.of_tensor = {1, 3, 0, 2};
   return groups;
 }
@@ -66,7 +68,7 @@ TEST_CASE("clip groups on a device: enqueued and replayed steps have the host's 
       const FullState state = rank.state();
       rank.optimizer->load_state(state);
       rank.on_host->load_state(state);
-      for (const float factor : {1.0F, 0.5F, 3.0F}) {  // sums that were not cleared would show
+      for (const float factor : {1.0F, 0.5F, 3.0F}) {  // would show sums that were not cleared
         on_device.fill(factor);
         on_host.fill(factor);
         rank.optimizer->enqueue_step(on_device);

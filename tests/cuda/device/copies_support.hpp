@@ -1,5 +1,5 @@
 #pragma once
-// Cases for communicators whose data lies in device memory. Include doctest.h first.
+// Cases for communicators with data in device memory. Include doctest.h first.
 
 #include <cstdint>
 #include <cstring>
@@ -23,7 +23,7 @@ using device_test::DeviceBytes;
 using device_test::on;
 using device_test::PinnedBytes;
 
-/// Runs the ranks, and what their streams leave behind when they end.
+/// Runs the ranks and the remaining work of their streams.
 inline void run_ranks_and_streams(ThreadWorld& world,
                                   const std::function<void(Communicator& control)>& work) {
   run_ranks(world, work);
@@ -36,7 +36,7 @@ Span<T> on_device(const DeviceBytes& memory, std::int64_t num_bytes, std::int64_
   return {static_cast<T*>(data), static_cast<std::size_t>(num_bytes) / sizeof(T)};
 }
 
-/// A block of the host's in device memory, at an odd place if it is made of bytes.
+/// A copy of a host block in device memory, at an odd address if it is made of bytes.
 template <class T>
 class Staged {
  public:
@@ -57,7 +57,8 @@ class Staged {
   std::int64_t num_bytes_;
 };
 
-/// Takes blocks of the host through device memory, so that the cases for all other communicators judge this one.
+/// Passes host blocks through device memory, so that the cases for all other communicators test
+/// this one.
 class StagedCommunicator final : public Communicator {
  public:
   explicit StagedCommunicator(std::unique_ptr<Communicator> inner) : inner_(std::move(inner)) {}
@@ -126,8 +127,9 @@ inline std::vector<Span<std::byte>> blocks_of(const DeviceBytes& memory, int ran
   return blocks;
 }
 
-/// Ranks wait for their streams one after the other, from the first or from the last. On the simulated device nothing
-/// has run before, and what runs then is up to the order of streams and to the events alone.
+/// Ranks wait for their streams one after the other, from the first or from the last. On the
+/// simulated device no work has run before, and then only the order of streams and the events
+/// determine what runs.
 inline void wait_in_turn(Communicator& control, bool from_last,
                          const std::vector<Stream*>& streams) {
   control.barrier();
@@ -143,13 +145,15 @@ inline unsigned char value(int round, int rank) {
   return static_cast<unsigned char>(16 * round + rank + 1);
 }
 
-/// Sources are written right before a gather, and again right after it; what was received is read right after it, and
-/// its memory is written right before the next one. Rounds take turns on two streams. No host waits until the end.
+/// Sources are written directly before and after a gather; received data is read directly after it,
+/// and its memory is written directly before the next one. Rounds alternate between two streams. No
+/// host waits until the end.
 ///
-/// On the simulated device, with awaited_first, this is wrong
-///   without a wait for `ready`   if a reader waits first: it copies what nobody has written yet
-///   without a wait for `done`    if a sender waits first: it writes again before anybody has read
-///   if senders copied            if a receiver waits first: nothing has arrived, or it arrives after the fill
+/// On the simulated device, with awaited_first, the result is wrong
+///   without a wait for `ready`   if a reader waits first: it copies data that is not written yet
+///   without a wait for `done`    if a sender waits first: it writes again before others have read
+///   if senders copied            if a receiver waits first: the data is missing, or arrives after
+///                                the fill
 inline bool gathers_are_right(Communicator& control, bool from_last, std::int64_t num_bytes) {
   constexpr int rounds = 4;
   constexpr unsigned char wrong = 0xEE;
@@ -163,7 +167,7 @@ inline bool gathers_are_right(Communicator& control, bool from_last, std::int64_
   Bytes expected;
   for (int round = 0; round < rounds; ++round) {
     Stream& stream = streams[round % 2];
-    stream.wait_for(ended);  // what a rank's own streams do to its buffers is its own affair
+    stream.wait_for(ended);  // a rank orders its own streams' use of its buffers
     on(stream, [&] {
       cuda::device::enqueue_fill(received.data(), wrong, ranks * num_bytes);
       cuda::device::enqueue_fill(source.data(), value(round, control.rank()), num_bytes);
@@ -180,13 +184,14 @@ inline bool gathers_are_right(Communicator& control, bool from_last, std::int64_
   return seen.bytes() == expected;
 }
 
-/// Two sums in place on two streams that nothing but the communicator orders, except that on all ranks but the first
-/// the second stream begins when the first one has come to its end.
+/// Two sums in place on two streams that only the communicator orders, except that on all ranks but
+/// the first the second stream begins after the first one.
 ///
-/// Wrong on the simulated device, with awaited_first and the first rank's second stream waited for first, without a wait
-/// for the scratch of the sum before: the second sum of rank 0 has its own words there, asks the other ranks for
-/// theirs, and for those the first sums are made, of rank 0 too, in the same scratch. Without a wait for `done` a
-/// rank's sum stands where another one reads its words.
+/// Wrong on the simulated device, with awaited_first and the first rank's second stream waited for
+/// first, without a wait for the scratch memory of the previous sum: the second sum of rank 0
+/// stores its own words there and needs those of the other ranks, for which the first sums run,
+/// including that of rank 0, in the same scratch memory. Without a wait for `done` a rank's sum
+/// overwrites words that another rank reads.
 inline bool sums_are_right(Communicator& control, bool from_last,
                            const std::int64_t (&num_words)[2]) {
   const int ranks = control.world_size();
@@ -221,7 +226,8 @@ inline bool sums_are_right(Communicator& control, bool from_last,
   return right;
 }
 
-/// A group gathers on one stream what all ranks gather on another one, in turn, always in the same buffers.
+/// A group gathers on one stream, alternating with all ranks on another one, always in the same
+/// buffers.
 inline bool groups_in_turn_are_right(Communicator& control, bool from_last,
                                      std::int64_t num_bytes) {
   constexpr int rounds = 3;

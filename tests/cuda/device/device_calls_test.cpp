@@ -1,6 +1,6 @@
 // Devices, grids, counted calls and named steps.
-// Copies and fills are the only work here, so that the same file runs on a GPU and, in tests/cuda/device/sim, on the
-// simulated device. Skipped where no device answers.
+// Copies and fills are the only work here, so that the same file runs on a GPU and, in
+// tests/cuda/device/sim, on the simulated device. Skipped without a device.
 
 #include <doctest.h>
 
@@ -52,7 +52,7 @@ TEST_CASE("device: calls are counted") {
     graph.launch();
   });
   Event event;
-  check_calls({}, [&] {  // nothing here waits
+  check_calls({}, [&] {  // no call here waits
     Stream second;
     event.record();
     second.wait_for(event);
@@ -89,7 +89,7 @@ TEST_CASE("device: local ranks take turns on the devices") {
   CHECK(num_devices() >= 1);
   for (const int local_rank : {0, 1, 7}) {
     CAPTURE(local_rank);
-    in_a_thread([&] {  // and this thread keeps its device
+    in_a_thread([&] {  // this thread keeps its device
       CHECK(choose_device(local_rank) == local_rank % num_devices());
       check_works(current_stream());
     });
@@ -97,7 +97,7 @@ TEST_CASE("device: local ranks take turns on the devices") {
   in_a_thread([] { expect_error(ErrorCode::invalid_argument, [] { choose_device(-1); }); });
 }
 
-TEST_CASE("device: one that is too old for the kernels is none, and is named") {
+TEST_CASE("device: one that is too old for the kernels is unusable, and named") {
   for (const auto& [major, minor] : {std::pair{3, 7}, {7, 0}, {7, 5}}) {
     const DeviceInfo info = info_of({"Old One", 1, major, minor});
     CHECK(info.built);
@@ -123,7 +123,7 @@ TEST_CASE("device: a grid has at least one block, and at most what fills the dev
   CHECK(grid_blocks(std::int64_t{1} << 60) == most);
 }
 
-TEST_CASE("device: errors say in which step they were met, in the thread that named it") {
+TEST_CASE("device: errors name the step, in the thread that named it") {
   if (!usable()) return;
   const auto message = [] { return message_of([] { device_allocate(std::int64_t{1} << 60); }); };
   name_step(12);

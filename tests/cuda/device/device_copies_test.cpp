@@ -1,5 +1,5 @@
-// Ranks that are threads copy from each other's device memory. Skipped where no device answers; tests/cuda/device/sim runs the
-// same file, and copies_test.cpp what shows only there.
+// Ranks that are threads copy from each other's device memory. Skipped without a device;
+// tests/cuda/device/sim runs the same file, and copies_test.cpp has the cases that only show there.
 
 #include <doctest.h>
 
@@ -31,7 +31,7 @@ void check_ranks(int world_size, const std::function<void(Communicator& control)
   run_ranks_and_streams(world, check);
 }
 
-/// What sum, rounding and all, the host's ranks come to is what devices come to.
+/// Device ranks must have the host ranks' results, including sums and rounding.
 bool float_sum_is_the_hosts(Communicator& control, Communicator& staged, std::int64_t round) {
   std::vector<std::int64_t> counts;
   std::vector<float> send;
@@ -109,7 +109,7 @@ TEST_CASE("device copies: buffers are used before and after a call without waiti
   }
 }
 
-TEST_CASE("device copies: sums on two streams that nothing else orders") {
+TEST_CASE("device copies: sums on two otherwise unordered streams") {
   if (!usable()) return;
   for (const int world_size : {1, 2, 3}) {
     check_ranks(world_size, [](Communicator& control) {

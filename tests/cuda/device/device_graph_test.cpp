@@ -1,6 +1,6 @@
-// Graphs do what their header says.
-// Copies and fills are the only work here, so that the same file runs on a GPU and, in tests/cuda/device/sim, on the
-// simulated device. Skipped where no device answers.
+// Checks graphs against the documentation of their header.
+// Copies and fills are the only work here, so that the same file runs on a GPU and, in
+// tests/cuda/device/sim, on the simulated device. Skipped without a device.
 
 #include <doctest.h>
 
@@ -32,7 +32,7 @@ TEST_CASE("device: a graph keeps addresses and reads memory at each launch") {
   });
   target = other.data();
   wait_for_stream();
-  CHECK(back.bytes() == Bytes(num_bytes, 0));  // so far it was only written down
+  CHECK(back.bytes() == Bytes(num_bytes, 0));  // so far it was only captured
   CHECK(data.bytes() == Bytes(num_bytes, 0x33));
   for (int round = 1; round < 5; ++round) {
     CAPTURE(round);
@@ -45,7 +45,7 @@ TEST_CASE("device: a graph keeps addresses and reads memory at each launch") {
 }
 
 TEST_CASE(
-    "device: launches of a graph come one after the other, with what else the stream was given") {
+    "device: launches of a graph are in stream order with other work") {
   if (!usable()) return;
   constexpr std::int64_t num_bytes = 256;
   const DeviceBytes data(num_bytes), old(num_bytes);
@@ -98,7 +98,7 @@ TEST_CASE("device: a graph forks to a second stream and joins it, wherever it is
   }
 }
 
-TEST_CASE("device: what waits or allocates cannot be written down") {
+TEST_CASE("device: waits and allocations cannot be captured") {
   if (!usable()) return;
   const DeviceBytes data(16);
   unsigned char host[16] = {};
@@ -123,7 +123,7 @@ TEST_CASE("device: what waits or allocates cannot be written down") {
       });
     });
     check_works(current_stream());
-    CHECK(data.bytes() == Bytes(16, 1));  // nor was the fill done
+    CHECK(data.bytes() == Bytes(16, 1));  // the fill was not done either
   }
 }
 
@@ -151,7 +151,7 @@ TEST_CASE("device: a graph with a stream that is not joined, or not to its end")
   }
 }
 
-TEST_CASE("device: what the body of a graph throws comes out") {
+TEST_CASE("device: exceptions of the body of a graph propagate") {
   if (!usable()) return;
   const DeviceBytes data(16);
   Stream second;
@@ -167,7 +167,7 @@ TEST_CASE("device: what the body of a graph throws comes out") {
           second.wait_for(forked);
           on(second, [&] { enqueue_fill(data.data(), 3, 16); });
         }
-        throw std::domain_error("not today");
+        throw std::domain_error("body of a graph");
       });
     };
     CHECK_THROWS_AS(make(), std::domain_error);

@@ -1,6 +1,6 @@
-// Memory of a device and of the host, and copies between them, do what their header says.
-// Copies and fills are the only work here, so that the same file runs on a GPU and, in tests/cuda/device/sim, on the
-// simulated device. Skipped where no device answers.
+// Checks memory and copies against the documentation of their headers.
+// Copies and fills are the only work here, so that the same file runs on a GPU and, in
+// tests/cuda/device/sim, on the simulated device. Skipped without a device.
 
 #include <doctest.h>
 
@@ -34,7 +34,7 @@ TEST_CASE("device: odd sizes through memory that is not pinned") {
 }
 
 TEST_CASE(
-    "device: host memory is free again once it is staged, and filled by the wait and not before") {
+    "device: host memory is reusable once staged, and filled only by the wait") {
   if (!usable()) return;
   constexpr int blocks = 7;
   for (const std::int64_t num_bytes : {std::int64_t{1}, std::int64_t{4097}, Staging::half_bytes,
@@ -58,7 +58,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("device: what is staged is pinned memory of its stream, which waits where that is full") {
+TEST_CASE("device: staging uses pinned memory of its stream, and waits if it is full") {
   if (!usable()) return;
   Stream stream;
   const DeviceBytes data(Staging::half_bytes);
@@ -76,7 +76,7 @@ TEST_CASE("device: what is staged is pinned memory of its stream, which waits wh
   CHECK(data.bytes() == sent);
 }
 
-TEST_CASE("device: memory lies on the device or on the host") {
+TEST_CASE("device: memory is on the device or on the host") {
   if (!usable()) return;
   const DeviceBytes data(1001);
   const PinnedBytes pinned(1001);
@@ -189,7 +189,7 @@ TEST_CASE("device: negative sizes, and allocations of nothing") {
   check_works(current_stream());
 }
 
-TEST_CASE("device: more memory than there is") {
+TEST_CASE("device: more memory than the device has") {
   if (!usable()) return;
   constexpr std::int64_t too_much = std::int64_t{1} << 60;
   expect_error(ErrorCode::unavailable, [] { device_allocate(too_much); });

@@ -1,5 +1,5 @@
 #pragma once
-// Memory, and what is looked at again and again, for tests of streams, events, graphs and copies.
+// Memory and common checks for tests of streams, events, graphs and copies.
 
 #include <doctest.h>
 
@@ -20,7 +20,7 @@ using Bytes = std::vector<unsigned char>;
 
 inline constexpr std::int64_t odd_sizes[] = {1, 3, 255, 256, 4097, (1 << 20) + 1};
 
-/// Differs from place to place and from seed to seed.
+/// Differs by position and seed.
 inline Bytes numbered(std::int64_t num_bytes, int seed) {
   Bytes bytes(static_cast<std::size_t>(num_bytes));
   for (std::size_t i = 0; i < bytes.size(); ++i) {
@@ -30,7 +30,7 @@ inline Bytes numbered(std::int64_t num_bytes, int seed) {
   return bytes;
 }
 
-/// From and to any memory of the host, for whatever stream comes next.
+/// Copies from and to any host memory on the current stream.
 inline void put(void* device, const void* host, std::int64_t num_bytes) {
   cuda::device::stage_to_device(device, host, num_bytes);
   cuda::device::wait_for_stream();
@@ -87,7 +87,7 @@ class PinnedBytes {
   std::size_t num_bytes_;
 };
 
-/// What body enqueues goes to this stream.
+/// Runs body with this stream as the current one.
 inline void on(cuda::device::Stream& stream, const std::function<void()>& body) {
   const cuda::device::UseStream use(stream);
   body();
@@ -112,7 +112,7 @@ inline void check_works(cuda::device::Stream& stream) {
   });
 }
 
-/// More than a device has done by the time that somebody looks, mostly: 64 MiB from the host.
+/// Usually more work than a device has done by the next poll: 64 MiB from the host.
 class LongWork {
  public:
   void enqueue() const {

@@ -1,6 +1,6 @@
-// Streams and events do what their header says.
-// Copies and fills are the only work here, so that the same file runs on a GPU and, in tests/cuda/device/sim, on the
-// simulated device. Skipped where no device answers.
+// Checks streams and events against the documentation of their header.
+// Copies and fills are the only work here, so that the same file runs on a GPU and, in
+// tests/cuda/device/sim, on the simulated device. Skipped without a device.
 
 #include <doctest.h>
 
@@ -33,7 +33,7 @@ TEST_CASE("device: a stream keeps its order") {
   const PinnedBytes seen(rounds * num_bytes);
   Bytes expected;
   for (int round = 0; round < rounds;
-       ++round) {  // each fill comes after one copy and before another
+       ++round) {  // each fill is after one copy and before another
     const auto byte = static_cast<unsigned char>(round + 1);
     enqueue_fill(data.data(), byte, num_bytes);
     enqueue_to_host(seen.data() + round * num_bytes, data.data(), num_bytes);
@@ -62,14 +62,14 @@ TEST_CASE("device: an event orders two streams") {
       consumer.wait_for(produced);
       on(consumer, [&] {
         enqueue_to_host(back.data(), data.data(), num_bytes);
-        wait_for_stream();  // and nobody waits for the producer
+        wait_for_stream();  // no thread waits for the producer
       });
       CHECK(back.bytes() == sent.bytes());
     }
   }
 }
 
-TEST_CASE("device: who waits for a mark does not wait for a later one of the same event") {
+TEST_CASE("device: a wait for a mark ignores later marks of the same event") {
   if (!usable()) return;
   constexpr std::int64_t num_bytes = 1 << 20;
   Stream producer, consumer;
@@ -96,7 +96,7 @@ TEST_CASE("device: who waits for a mark does not wait for a later one of the sam
   CHECK(data.bytes() == Bytes(num_bytes, 2));
 }
 
-TEST_CASE("device: an event that was never recorded keeps nobody waiting") {
+TEST_CASE("device: a wait for an event that was never recorded returns") {
   if (!usable()) return;
   const Event event;
   CHECK(event.reached());
@@ -105,7 +105,7 @@ TEST_CASE("device: an event that was never recorded keeps nobody waiting") {
   check_works(current_stream());
 }
 
-TEST_CASE("device: a mark is reached without anybody waiting") {
+TEST_CASE("device: a mark is reached without a wait") {
   if (!usable()) return;
   const DeviceBytes data(4097);
   const PinnedBytes seen(4097);
@@ -133,7 +133,7 @@ TEST_CASE("device: a wait for an event calls meanwhile") {
   CHECK(calls > 0);
 }
 
-TEST_CASE("device: meanwhile gives up by throwing, and the work goes on") {
+TEST_CASE("device: meanwhile ends the wait by throwing, and the work continues") {
   if (!usable()) return;
   const LongWork work;
   Event event;
@@ -153,7 +153,7 @@ TEST_CASE("device: meanwhile gives up by throwing, and the work goes on") {
   check_works(current_stream());
 }
 
-TEST_CASE("device: the innermost UseStream says which stream is the current one") {
+TEST_CASE("device: the innermost UseStream sets the current stream") {
   if (!usable()) return;
   Stream first, second;
   Stream* const own = &current_stream();
@@ -175,7 +175,7 @@ TEST_CASE("device: the innermost UseStream says which stream is the current one"
   CHECK(&current_stream() == own);
 }
 
-TEST_CASE("device: every host thread has a current stream of its own") {
+TEST_CASE("device: every host thread has its own current stream") {
   if (!usable()) return;
   Stream used;
   Stream* const own = &current_stream();
@@ -191,7 +191,7 @@ TEST_CASE("device: every host thread has a current stream of its own") {
   });
 }
 
-TEST_CASE("device: host threads hand work to each other by events") {
+TEST_CASE("device: host threads synchronize work by events") {
   if (!usable()) return;
   constexpr int num_threads = 4, num_links = 32;
   constexpr std::int64_t num_bytes = 4097;
@@ -211,7 +211,7 @@ TEST_CASE("device: host threads hand work to each other by events") {
       } catch (const std::exception& error) {
         FAIL_CHECK(error.what());
       }
-      turn.store(link + 1);  // after an error too, or the others would wait for ever
+      turn.store(link + 1);  // after an error too, or the others would wait forever
     }
   };
   std::vector<std::thread> threads;
@@ -223,7 +223,7 @@ TEST_CASE("device: host threads hand work to each other by events") {
   CHECK(back == sent);
 }
 
-TEST_CASE("device: a stream that is destroyed still does what it was given") {
+TEST_CASE("device: a destroyed stream still finishes its work") {
   if (!usable()) return;
   constexpr std::int64_t num_bytes = (1 << 20) + 1;
   const DeviceBytes data(num_bytes), copy(num_bytes);

@@ -1,4 +1,5 @@
-// Steps with offloaded state that the host enqueues: its own part is in between, and graphs have the rest.
+// Enqueued steps with offloaded state: the host's own part is in between, and graphs contain the
+// rest.
 
 #include <doctest.h>
 
@@ -69,7 +70,7 @@ TEST_CASE(
   CHECK(rank.optimizer->wait().applied_steps == 1);
 }
 
-TEST_CASE("enqueued offload: gradients that leave are no memory of the device, and need no slot") {
+TEST_CASE("enqueued offload: offloaded gradients use no device memory and no slot") {
   if (!device::device_info().answers) return;
   MemoryUse use[2];
   for (const bool grads : {false, true}) {

@@ -1,4 +1,4 @@
-// Steps that the host only enqueues: what it calls for them, what it is told, and how they stop.
+// Enqueued steps: host calls, status, and halts.
 
 #include <doctest.h>
 
@@ -39,9 +39,9 @@ TEST_CASE("enqueued steps: from the third on, no wait, no allocation, one graph"
       CHECK(calls.waits == 0);
       CHECK(calls.allocations == 0);
       CHECK(calls.graph_launches == (graphs ? 1 : 0));
-      // What adds the leaves up, the last of which looks at G: there is no pass that only reads it.
+      // The last fold measures G while it adds the gradients: no pass only reads it.
       CHECK(calls.launches == leaves.kernels() + (graphs ? 0 : 2));
-      CHECK(calls.copies == 2);  // the status; what is found is cleared
+      CHECK(calls.copies == 2);  // the status, and clearing the results
     }
     const StepStatus status = rank.optimizer->wait();
     CHECK(status.steps == 6);
@@ -69,14 +69,14 @@ TEST_CASE(
     if (step < 3) continue;
     CHECK(calls.waits == 0);
     CHECK(calls.allocations == 0);
-    CHECK(calls.copies == 4);  // two leaves; the status; what is found is cleared
+    CHECK(calls.copies == 4);  // two gradients, the status, and clearing the results
   }
   CHECK(rank.optimizer->wait().applied_steps == 6);
   rank.check_same_state();
 }
 
 TEST_CASE(
-    "enqueued steps: stage 3 gathers its persistent tensors as one batch, which a graph has in "
+    "enqueued steps: stage 3 gathers its persistent tensors as one batch, also in a graph "
     "it") {
   if (!device::device_info().answers) return;
   std::vector<ParamSpec> params;
@@ -132,7 +132,7 @@ TEST_CASE(
     const DeviceCalls before = device::device_calls();
     rank.optimizer->enqueue_step(leaves);
     const DeviceCalls calls = device::device_calls() - before;
-    if (step > 2) CHECK(calls.copies == 4);  // divisor, bits of tensors, what is found, status
+    if (step > 2) CHECK(calls.copies == 4);  // divisor, bits of tensors, results, status
     if (step > 2 && step < 60) CHECK(calls.waits == 0);
     rank.on_host->step(same);
   }
@@ -140,7 +140,7 @@ TEST_CASE(
   rank.check_same_state();
 }
 
-TEST_CASE("enqueued steps: status is of the last one that is finished, and does not wait") {
+TEST_CASE("enqueued steps: status is that of the last finished step, and does not wait") {
   if (!device::device_info().answers) return;
   EnqueuedRank rank(true);
   DeviceGrads leaves(rank, 1);
@@ -159,7 +159,7 @@ TEST_CASE("enqueued steps: status is of the last one that is finished, and does 
 
 TEST_CASE("enqueued steps: a thousand and more, through a schedule, are the host's steps") {
   if (!device::device_info().answers) return;
-  constexpr int steps = 1100;  // more than the schedule table of the device has rows
+  constexpr int steps = 1100;  // more than the rows of the device's schedule table
   EnqueuedRank rank(true);
   DeviceGrads leaves(rank, 1);
   HostGrads same(rank, 1);
@@ -194,7 +194,7 @@ TEST_CASE("enqueued steps: a halt is sticky, and loading a state ends it") {
   leaves.fill(no_number);
   rank.optimizer->enqueue_step(leaves);
   leaves.fill(1.0F);
-  rank.optimizer->enqueue_step(leaves);  // nobody has looked yet
+  rank.optimizer->enqueue_step(leaves);  // the host has not polled yet
   expect_error(ErrorCode::nonfinite, [&] { rank.optimizer->wait(); });
   expect_error(ErrorCode::nonfinite, [&] { rank.optimizer->enqueue_step(leaves); });
   expect_error(ErrorCode::nonfinite, [&] { rank.optimizer->status(); });
@@ -204,7 +204,7 @@ TEST_CASE("enqueued steps: a halt is sticky, and loading a state ends it") {
   CHECK(rank.optimizer->wait().applied_steps == 1);
 }
 
-TEST_CASE("enqueued steps: a state that is loaded between replays is gone on from") {
+TEST_CASE("enqueued steps: steps continue from a state loaded between replays") {
   if (!device::device_info().answers) return;
   EnqueuedRank rank(true);
   DeviceGrads leaves(rank, 2);
@@ -261,7 +261,7 @@ TEST_CASE(
   CHECK(!skips());
 }
 
-TEST_CASE("enqueued steps: refused") {
+TEST_CASE("enqueued steps: invalid calls are refused") {
   if (!device::device_info().answers) return;
   EnqueuedRank rank(false);
   expect_error(ErrorCode::invalid_argument,

@@ -1,5 +1,5 @@
 #pragma once
-// One rank on a device and the same one on the host, and leaves for both.
+// One rank on a device and the same one on the host, with gradients for both.
 
 #include <doctest.h>
 
@@ -24,7 +24,7 @@ struct EnqueuedRank {
   using Params = std::vector<ParamSpec>;
   static Params usual() { return {{"a", {70}}, {"none", {0}}, {"b", {17, 1024}}, {"c", {3}}}; }
 
-  /// ranks: of several ranks, whose data goes through these transport; null: one rank.
+  /// ranks: one of several ranks that communicate through this transport; null: a single rank.
   explicit EnqueuedRank(bool graphs, OnNonfinite on_nonfinite = OnNonfinite::skip,
                         const Params& params = usual(), Communicator* ranks = nullptr,
                         Transport transport = Transport::nccl)
@@ -73,7 +73,7 @@ struct EnqueuedRank {
     return state;
   }
 
-  /// Every bit that survives a step, of all elements that are no padding.
+  /// Every bit that persists across steps, of all elements except padding.
   void check_same_state() {
     for (const Phase phase : {Phase::update, Phase::cast, Phase::gather}) {
       const std::vector<ExposedBuffer> ours = on_host->exposed(phase);
@@ -128,8 +128,8 @@ class HostGrads : public GradSource {
   }
   TensorView micro_batch_grad(std::int64_t) override { return leaf_.view(); }
 
-  /// Another number of tokens in every step, and a tensor without a gradient in some (whose elements are what they are:
-  /// nothing is made of them).
+  /// A different number of tokens in every step, and a tensor without a gradient in some (its
+  /// elements are arbitrary: they must not be used).
   void counted(std::int64_t step) { step_ = step; }
   std::int64_t num_tokens(std::int64_t) const override { return 1 + step_ % 5; }
   bool has_grad(std::int64_t, std::int64_t tensor) const override {
@@ -148,7 +148,7 @@ class HostGrads : public GradSource {
   std::int64_t step_ = 0;
 };
 
-/// Those in device memory. Every factor has memory of its own, so that steps that are still to come keep theirs.
+/// Gradients in device memory. Every factor has its own memory, so that later steps keep theirs.
 class DeviceGrads final : public HostGrads {
  public:
   DeviceGrads(EnqueuedRank& rank, std::int64_t micro_batches) : HostGrads(rank, micro_batches) {
@@ -166,14 +166,15 @@ class DeviceGrads final : public HostGrads {
       HostGrads::fill(factor);
       data = cuda::device::device_allocate(leaf_.view().num_bytes());
       cuda::device::stage_to_device(data, leaf_.data(), leaf_.view().num_bytes());
-      cuda::device::wait_for_stream();  // a rank has a stream of its own
+      cuda::device::wait_for_stream();  // a rank has its own stream
     }
     now_ = data;
   }
   TensorView micro_batch_grad(std::int64_t) override { return {now_, DType::bf16, leaf_.numel()}; }
   Space space() const override { return Space::device; }
 
-  /// That add the leaves of a step up: each one but the last into a node, the last into G.
+  /// Number of folds of the gradients of a step: each one but the last into a node, the last into
+  /// G.
   std::int64_t kernels() const { return micro_batches_; }
 
  private:
@@ -181,7 +182,8 @@ class DeviceGrads final : public HostGrads {
   void* now_ = nullptr;
 };
 
-/// Steps of two micro-batches from there, on both sides, one of them skipped: the same bits after each.
+/// Steps of two micro-batches from there, on both sides, one of them skipped: identical bits after
+/// each.
 inline void check_each_step(EnqueuedRank& rank, const FullState& state) {
   DeviceGrads leaves(rank, 2);
   HostGrads same(rank, 2);
@@ -200,7 +202,8 @@ inline void check_each_step(EnqueuedRank& rank, const FullState& state) {
   }
 }
 
-/// The same where nobody waits before the last one, and none is skipped. Ends the optimizer, which reads the leaves.
+/// The same without waits before the last step and without a skipped one. Ends the optimizer, which
+/// reads the gradients.
 inline void check_last_step(EnqueuedRank& rank) {
   DeviceGrads leaves(rank, 2);
   HostGrads same(rank, 2);
@@ -218,8 +221,8 @@ inline void check_last_step(EnqueuedRank& rank) {
   rank.optimizer.reset();
 }
 
-/// Six steps where a part of the state lies elsewhere, the fourth one skipped: what a device is asked to do in each,
-/// and the same bits at the end.
+/// Six steps with a part of the state offloaded, the fourth one skipped: the calls of the device in
+/// each, and identical bits at the end.
 inline void check_offloaded_steps(EnqueuedRank& rank, bool graphs) {
   HostGrads leaves(rank, 2);
   rank.optimizer->load_state(rank.state());
@@ -231,7 +234,7 @@ inline void check_offloaded_steps(EnqueuedRank& rank, bool graphs) {
     const cuda::DeviceCalls before = cuda::device::device_calls();
     rank.optimizer->enqueue_step(leaves);
     const cuda::DeviceCalls calls = cuda::device::device_calls() - before;
-    // What is decided; the resident part of the update; the parameters.
+    // The decision; the resident part of the update; the parameters.
     if (step > 4) CHECK(calls.graph_launches == (graphs ? 3 : 0));
     if (step > 4) CHECK(calls.waits > 0);
   }

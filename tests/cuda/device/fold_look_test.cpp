@@ -1,5 +1,5 @@
-// The last fold of a step, which looks at G while it writes it: against the fold and finite_norm, one after the other.
-// Runs on a GPU and, in tests/cuda/device/sim, on the simulated device.
+// The last fold of a step, which measures G while it writes it, against the fold followed by
+// finite_norm. Runs on a GPU and, in tests/cuda/device/sim, on the simulated device.
 
 #include <doctest.h>
 
@@ -21,7 +21,7 @@ constexpr float infinity = std::numeric_limits<float>::infinity();
 constexpr float no_number = std::numeric_limits<float>::quiet_NaN();
 constexpr NormForm forms[] = {NormForm::chunk1024, NormForm::exact, NormForm::inf, NormForm::one};
 
-/// What is folded, and what is found in it.
+/// Inputs of a fold and of its measurement.
 struct LookCase {
   std::vector<std::int64_t> numels;
   std::int64_t operands = 2;
@@ -31,12 +31,12 @@ struct LookCase {
   int log2_scale = 4;
   std::int64_t divisor = 3;
   std::uint32_t halt = 0;
-  int leave_out = 0;  ///< every so-manieth tensor does not count; 0: all do
+  int leave_out = 0;  ///< every leave_out-th tensor does not count; 0: all count
   std::function<float(const Piece&, std::int64_t i)> special =
-      {};  ///< instead of operand 0, unless it is 1
+      {};  ///< replaces operand 0, unless it is 1
 };
 
-/// Of training, so that sums stay finite.
+/// As in training, so that sums stay finite.
 std::uint32_t value_bits(DType dtype, std::uint64_t i, std::uint64_t stream) {
   const float value = std::ldexp(static_cast<float>(hash(i, stream) % 4001) - 2000.0F, -9);
   if (dtype == DType::fp32) return std::bit_cast<std::uint32_t>(value * 1.000123F);
@@ -79,7 +79,7 @@ class LookRun {
     counted_.emplace(bits);
   }
 
-  /// Both ways; what is found, and every byte of G, must be the same.
+  /// Runs both; the results and every byte of G must be identical.
   StepFound check() {
     sum_.upload();
     enqueue_fold(list_.get(), plan(), values_, sum());
@@ -172,7 +172,7 @@ bool is_empty(const StepFound& found) {
 
 }  // namespace
 
-TEST_CASE("device fold, looked at: any number of operands, formats, places and forms of the norm") {
+TEST_CASE("device fold, measured: any number of operands, formats, places and forms of the norm") {
   if (!usable()) return;
   std::vector<std::int64_t> numels = odd_numels();
   numels.insert(numels.end(), {1023, 1025, 9000});
@@ -197,7 +197,7 @@ TEST_CASE("device fold, looked at: any number of operands, formats, places and f
   }
 }
 
-TEST_CASE("device fold, looked at: a NaN, an infinity or a product that overflows, at any place") {
+TEST_CASE("device fold, measured: a NaN, an infinity or a product that overflows, at any place") {
   if (!usable()) return;
   const std::vector<std::int64_t> numels = {1, 33, 1025, 4099};
   const std::vector<std::pair<float, int>> specials = {
@@ -224,7 +224,7 @@ TEST_CASE("device fold, looked at: a NaN, an infinity or a product that overflow
   }
 }
 
-TEST_CASE("device fold, looked at: tensors that do not count are in G, and not in the norm") {
+TEST_CASE("device fold, measured: tensors that do not count are in G but not in the norm") {
   if (!usable()) return;
   for (const NormForm form : forms) {
     LookCase c{{70, 1500, 4099, 3, 2048}, 3, {DType::bf16}};
@@ -237,7 +237,7 @@ TEST_CASE("device fold, looked at: tensors that do not count are in G, and not i
 }
 
 TEST_CASE(
-    "device fold, looked at: after a halt, or without an inv_scale, G is written and nothing is "
+    "device fold, measured: after a halt, or without an inv_scale, G is written and nothing is "
     "found") {
   if (!usable()) return;
   for (const NormForm form : forms) {
@@ -252,7 +252,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("device fold, looked at: so many pieces that blocks carry in between") {
+TEST_CASE("device fold, measured: enough pieces for carries between them") {
   if (!usable()) return;
   for (const NormForm form : forms) {
     CAPTURE(static_cast<int>(form));
@@ -263,7 +263,7 @@ TEST_CASE("device fold, looked at: so many pieces that blocks carry in between")
   }
 }
 
-TEST_CASE("device fold, looked at: one launch, no allocation, and nothing at all without pieces") {
+TEST_CASE("device fold, measured: one launch, no allocation, and no launch without pieces") {
   if (!usable()) return;
   for (const std::int64_t count : {1, 8, 9, 200}) {
     LookRun run({{100}, count});

@@ -1,4 +1,5 @@
-// Sums of gradient nodes over pieces in device memory (R11): against the tree worked out here, node by node.
+// Sums of gradient nodes over pieces in device memory (R11), against the tree computed here node by
+// node.
 
 #include <doctest.h>
 
@@ -12,7 +13,7 @@ using namespace zeroproof::device_test;
 using cuda::host::FoldPlan;
 using tests::expect_error;
 
-TEST_CASE("device fold: trees over any number of leaves, formats and places") {
+TEST_CASE("device fold: trees over any number of leaves, formats and alignments") {
   if (!usable()) return;
   for (const std::int64_t count : {1, 2, 3, 4, 5, 7, 8}) {
     for (const auto& dtypes : formats) {
@@ -145,7 +146,7 @@ TEST_CASE("device fold: every fp16 and every bf16, widened") {
   }
 }
 
-TEST_CASE("device fold: one launch, no allocation, and nothing at all without pieces") {
+TEST_CASE("device fold: one launch, no allocation, and no launch without pieces") {
   if (!usable()) return;
   const std::vector<Piece> pieces = pieces_of({100});
   const DevicePieceList list(pieces), none({});
@@ -162,7 +163,7 @@ TEST_CASE("device fold: one launch, no allocation, and nothing at all without pi
   wait_for_stream();
 }
 
-TEST_CASE("device fold: what is refused") {
+TEST_CASE("device fold: invalid operands are refused") {
   if (!usable()) return;
   const DevicePieces pieces;
   const PlacedValues fp32{nullptr, DType::fp32, 0, true};

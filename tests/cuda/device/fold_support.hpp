@@ -1,5 +1,5 @@
 #pragma once
-// A fold on a device, checked byte by byte against additions that are made here, one at a time.
+// A fold on a device, checked byte by byte against single additions made here.
 
 #include <functional>
 #include <map>
@@ -23,7 +23,7 @@ inline std::optional<float> node_value(const std::map<std::pair<int, std::int64_
   return right ? *left + *right : *left;
 }
 
-/// The lowest node that covers all, from nodes that do.
+/// The lowest node that covers all micro-batches, computed from given nodes.
 inline float tree_by_hand(const std::vector<TreeNode>& nodes, const Values& values) {
   std::map<std::pair<int, std::int64_t>, float> given;
   for (std::size_t i = 0; i < nodes.size(); ++i)
@@ -43,10 +43,10 @@ inline std::vector<TreeNode> leaves(std::int64_t count) {
 struct Where {
   std::vector<Placement> operands;  ///< in turn
   Placement sum;
-  int sum_is = -1;  ///< this operand
+  int sum_is = -1;  ///< index of the operand that is also the sum
 };
 
-/// Runs a plan and checks every byte: what must be in sum, and all that must be as it was.
+/// Runs a plan and checks every byte: the sum, and all bytes that must not change.
 inline void check_fold(const std::vector<Piece>& pieces, const cuda::host::FoldPlan& plan,
                        const std::vector<DType>& dtypes, const Where& where, const Fold& fold) {
   const DevicePieceList list(pieces);

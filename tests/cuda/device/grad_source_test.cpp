@@ -1,4 +1,5 @@
-// Leaves that a kernel makes under the loss scale of the device: the bits of the host's, and whole steps on them.
+// Gradients computed by a kernel under the device's loss scale: the bits of the host's gradients,
+// and whole steps with them.
 
 #include <doctest.h>
 
@@ -41,7 +42,7 @@ std::vector<FlatRange> units() {
 
 GradFormula formula() { return {.seed = 5, .overflow_every = 5, .overflow_element = 1499}; }
 
-/// What the host holds of a view in device memory.
+/// Host copy of a view in device memory.
 std::vector<std::byte> fetched(const TensorView& view) {
   std::vector<std::byte> bytes(static_cast<std::size_t>(view.num_bytes()));
   device::stage_to_host(bytes.data(), view.data, view.num_bytes());
@@ -49,7 +50,7 @@ std::vector<std::byte> fetched(const TensorView& view) {
   return bytes;
 }
 
-/// Three ranks have four micro-batches, the scale doubles every second step until fp16 has no room for it.
+/// Three ranks have four micro-batches; the scale doubles every second step until fp16 overflows.
 OptimizerSetup setup_for(const GridPlace& place, const ShardMap& shards, int stage) {
   OptimizerSetup setup;
   setup.layout = &layout();
@@ -87,7 +88,7 @@ std::string difference(const std::vector<ExposedBuffer>& ours,
   return "";
 }
 
-/// What one rank saw.
+/// Results of one rank.
 struct Seen {
   std::string difference;
   int growths = 0;
@@ -131,7 +132,7 @@ Seen run_steps(const GridPlace& place, int stage, bool layers) {
 
 }  // namespace
 
-TEST_CASE("leaves of a device: the bits of the host's, whole and in part, at every loss scale") {
+TEST_CASE("device gradients: the bits of the host's, whole and in part, at every loss scale") {
   if (!device::device_info().answers) return;
   const std::int64_t numel = layout().padded_numel();
   for (const DType dtype : {DType::fp32, DType::bf16, DType::fp16}) {
@@ -149,7 +150,7 @@ TEST_CASE("leaves of a device: the bits of the host's, whole and in part, at eve
           const TensorView want = host.micro_batch_grad(micro_batch);
           const std::vector<std::byte> got = fetched(leaves.micro_batch_grad(micro_batch));
           CHECK(std::memcmp(got.data(), want.data, got.size()) == 0);
-          // A part that begins anywhere, to a place that no pack fits.
+          // A part with any begin and an unaligned target.
           const SpaceArray<std::byte> room(device_space(), numel * 4);
           const std::int64_t width = num_bytes(dtype);
           const TensorView part{room.data() + width, dtype, 701};
@@ -165,7 +166,7 @@ TEST_CASE("leaves of a device: the bits of the host's, whole and in part, at eve
 }
 
 TEST_CASE(
-    "leaves of a device: steps of every stage are the host's, through growth, overflow and skip") {
+    "device gradients: steps of every stage are the host's, through growth, overflow and skip") {
   if (!device::device_info().answers) return;
   for (const int stage : {0, 1, 2, 3}) {
     for (const bool layers : {false, true}) {
@@ -184,7 +185,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("leaves of a device: a visit lasts as long as it is told to") {
+TEST_CASE("device gradients: a visit lasts for its given time") {
   if (!device::device_info().answers) return;
   const SpaceArray<std::int32_t> scale(device_space(), 1);
   scale.write(0);
@@ -207,7 +208,7 @@ TEST_CASE("leaves of a device: a visit lasts as long as it is told to") {
   CHECK(seconds >= 1990e-9 * static_cast<double>(units()[1].numel()));
   CHECK(seconds <= std::chrono::duration<double>(took).count() * 1.01);
   expect_error(ErrorCode::internal, [&] { const device::Graph graph([&] { first.record(); }); });
-  CHECK(took >= std::chrono::nanoseconds(1990 * units()[1].numel()));  // two clocks
+  CHECK(took >= std::chrono::nanoseconds(1990 * units()[1].numel()));  // the clocks differ
   expect_error(ErrorCode::invalid_argument, [&] { device::enqueue_until(nullptr, -1); });
   expect_error(ErrorCode::invalid_argument,
                [&] { device::enqueue_until(nullptr, device::most_nanoseconds + 1); });

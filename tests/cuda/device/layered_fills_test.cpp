@@ -1,4 +1,5 @@
-// What memory of a layer-by-layer pass is filled with. Runs on a GPU and, in tests/cuda/device/sim, on the simulated device.
+// Fills of memory in a layer-by-layer pass. Runs on a GPU and, in tests/cuda/device/sim, on the
+// simulated device.
 
 #include <doctest.h>
 
@@ -16,7 +17,7 @@ namespace {
 using namespace zeroproof;
 using namespace zeroproof::cuda;
 
-/// Units of a tensor each, whose gradients nobody writes.
+/// Units of one tensor each, whose gradients are never written.
 class IdleModel final : public LayeredModel {
  public:
   explicit IdleModel(const FlatLayout& layout) {
@@ -72,5 +73,5 @@ TEST_CASE(
     "cost "
     "nothing elsewhere") {
   if (!device::device_info().answers) return;
-  CHECK(moves_of_pass(true) - moves_of_pass(false) == 2 * (3 + 1));  // the bucket lies in all three
+  CHECK(moves_of_pass(true) - moves_of_pass(false) == 2 * (3 + 1));  // all three share the bucket
 }

@@ -1,4 +1,4 @@
-// Many moves as one piece of work: what arrives, and what the host calls for it. Runs on the simulated device too.
+// Many moves as one batch: the moved bytes and the host calls. Runs on the simulated device too.
 
 #include <doctest.h>
 
@@ -20,7 +20,8 @@ namespace {
 
 constexpr std::int64_t few = static_cast<std::int64_t>(MoveTables::few_moves);
 
-/// Moves of odd sizes from one buffer to another, in turned order, with gaps; what the target holds afterwards.
+/// Moves of odd sizes from one buffer to another, in reversed order, with gaps; returns the
+/// target's content.
 class Batch {
  public:
   Batch(std::int64_t count, std::int64_t longest, int seed)
@@ -79,7 +80,7 @@ void copy_many(const Batch& batch) { device_space().copy_many(batch.moves()); }
 
 }  // namespace
 
-TEST_CASE("device: many moves arrive, of every length and at every address") {
+TEST_CASE("device: many moves of every length and alignment arrive") {
   if (!usable()) return;
   for (const std::int64_t count : {1, 2, 3, 4, 5, 31, 257, 700}) {
     for (const std::int64_t longest : {1, 40, 5000}) {
@@ -99,7 +100,7 @@ TEST_CASE("device: many moves arrive, of every length and at every address") {
 }
 
 TEST_CASE(
-    "device: moves that come again are one launch, and nothing is allocated, sent or waited for") {
+    "device: repeated moves are one launch without allocation, transfer or wait") {
   if (!usable()) return;
   Stream stream;
   const UseStream inside(stream);
@@ -121,7 +122,7 @@ TEST_CASE(
   CHECK(other.arrived());
 }
 
-TEST_CASE("device: few moves are copies, and those without a length are none") {
+TEST_CASE("device: few moves are copies, and empty moves are dropped") {
   if (!usable()) return;
   const Batch batch(few + 1, 64, 3);
   std::vector<Move> moves(batch.moves().begin(), batch.moves().end());
@@ -149,7 +150,7 @@ TEST_CASE("device: new moves in every call never wait") {
   CHECK(batch.arrived());
 }
 
-TEST_CASE("device: a graph has the table of its moves to itself") {
+TEST_CASE("device: a graph owns the table of its moves") {
   if (!usable()) return;
   Stream stream;
   const UseStream inside(stream);
@@ -172,7 +173,7 @@ TEST_CASE("device: a graph has the table of its moves to itself") {
       graph.launch();
       CHECK(known.arrived());
       known.fill();
-      copy_many(known);  // outside of the graph: with a table of its own
+      copy_many(known);  // outside the graph: with a separate table
       CHECK(known.arrived());
     }
     CHECK(first_seen.arrived());

@@ -1,5 +1,5 @@
 #pragma once
-// Pieces and values placed over them, in device memory, for tests of the kernels of a step.
+// Pieces and values over them, in device memory, for tests of the kernels of a step.
 
 #include <doctest.h>
 
@@ -17,8 +17,8 @@
 
 namespace zeroproof::device_test {
 
-/// Pieces of these lengths with gaps between them, in both numberings, none of which follows the other one. In memory
-/// their order is another.
+/// Pieces of these lengths with gaps between them, in both numberings, none adjacent to the next.
+/// Their order in memory differs.
 inline std::vector<Piece> pieces_of(const std::vector<std::int64_t>& numels) {
   std::vector<Piece> pieces;
   std::int64_t local = 0, global = (std::int64_t{1} << 40) + 5;
@@ -58,13 +58,13 @@ class DevicePieceList {
   DeviceBytes bytes_;
 };
 
-/// Where values lie: in which numbering, and how many elements behind a boundary of 16 of them.
+/// Placement of values: numbering, and offset in elements from a multiple of 16.
 struct Placement {
   bool packed = true;
   int offset = 0;
 };
 
-/// Elements of pieces, between bytes that nothing may change.
+/// Elements of pieces, between guard bytes.
 class PlacedBuffer {
  public:
   PlacedBuffer(const std::vector<Piece>& pieces, int element_bytes, Placement placement)
@@ -94,7 +94,7 @@ class PlacedBuffer {
   }
   void download() { image_ = device_->bytes(); }
 
-  /// With what was downloaded: an element becomes what was uploaded again.
+  /// After a download: restores an element to its uploaded value.
   void take_back(const Piece& piece, std::int64_t i) {
     for (int b = 0; b < element_bytes_; ++b) {
       image_[at(piece, i) + static_cast<std::size_t>(b)] =
@@ -103,7 +103,7 @@ class PlacedBuffer {
   }
   bool is_as_uploaded() const { return image_ == expected_; }
 
-  /// A base means nothing if the values are packed, so it is wrong then.
+  /// A packed view ignores its base, so the base is wrong then.
   cuda::device::PlacedValues values(DType dtype) const {
     return {device_->data() + first_ * element_bytes_, dtype, packed_ ? 987654321 : base_, packed_};
   }
@@ -126,7 +126,7 @@ class PlacedBuffer {
   std::unique_ptr<DeviceBytes> device_;
 };
 
-/// R8, long-hand.
+/// R8, written out.
 inline float widened_by_hand(DType dtype, std::uint32_t bits) {
   if (dtype == DType::fp32) return std::bit_cast<float>(bits);
   if (dtype == DType::bf16) return std::bit_cast<float>(bits << 16);
@@ -138,7 +138,8 @@ inline float widened_by_hand(DType dtype, std::uint32_t bits) {
                                : std::ldexp(fraction + 1024.0F, exponent - 25));
 }
 
-/// Bits of a value: every fifth may be anything, NaN and infinities among them, the others can be added up.
+/// Bits of a value: every fifth is arbitrary, including NaN and infinities; the others can be
+/// added.
 inline std::uint32_t some_bits(DType dtype, std::uint64_t i, std::uint64_t stream) {
   const std::uint32_t random = hash(i, stream);
   const bool any = hash(i, 1) % 5 == 0;

@@ -1,5 +1,5 @@
-// How implementations of a device get the buffers of a host (verification/ops/on_device.hpp). Skipped where no device answers;
-// tests/cuda/device/sim runs the same file on the simulated device.
+// Transfer of a host's buffers for device implementations (verification/ops/on_device.hpp). Skipped
+// without a device; tests/cuda/device/sim runs the same file on the simulated device.
 
 #include "verification/ops/on_device.hpp"
 #include "cuda/device/operations.hpp"
@@ -35,7 +35,7 @@ std::uintptr_t within_a_pack(const float* data) {
 
 }  // namespace
 
-TEST_CASE("on device: spans keep their places within 16 bytes") {
+TEST_CASE("on device: spans keep their alignment within 16 bytes") {
   if (!usable()) return;
   std::vector<float> memory(60);
   for (std::size_t offset = 0; offset < 4; ++offset) {
@@ -49,7 +49,7 @@ TEST_CASE("on device: spans keep their places within 16 bytes") {
   }
 }
 
-TEST_CASE("on device: one buffer stays one, and an empty one where it is") {
+TEST_CASE("on device: a shared buffer stays shared, and an empty one in place") {
   if (!usable()) return;
   std::vector<float> a(9, 1.0F), b(9, 3.0F);
   on_device<look>(exec, a, b, a);
@@ -63,7 +63,7 @@ TEST_CASE("on device: one buffer stays one, and an empty one where it is") {
   CHECK(seen.sum == nullptr);
 }
 
-TEST_CASE("on device: what a kernel forgot is what the caller left there") {
+TEST_CASE("on device: elements that a kernel does not write keep the caller's values") {
   if (!usable()) return;
   const std::vector<float> a(8, 1.0F);
   std::vector<float> sum(8, -7.0F);

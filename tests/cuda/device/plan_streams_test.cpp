@@ -1,6 +1,6 @@
-// The plans of an overlapped step on the streams and events of a device: what the audit proves of a plan holds there,
-// and every wait it asks for is needed. Skipped where no device answers; tests/cuda/device/sim runs the same file on the
-// simulated device.
+// The plans of an overlapped step on the streams and events of a device: the audit's results hold
+// there, and every wait that it requires is needed. Skipped without a device; tests/cuda/device/sim
+// runs the same file on the simulated device.
 
 #include <doctest.h>
 
@@ -29,7 +29,7 @@ std::vector<double> no_delay(const StepPlan& plan) {
 
 }  // namespace
 
-TEST_CASE("device: no operation of a plan is disturbed, whatever takes long") {
+TEST_CASE("device: no operation of a plan is disturbed under any timing") {
   if (!usable()) return;
   PlanWatch watch;
   std::int64_t ops = 0;
@@ -56,7 +56,7 @@ TEST_CASE("device: no operation of a plan is disturbed, whatever takes long") {
               static_cast<long long>(ops));
 }
 
-TEST_CASE("device: without any one of its waits a plan is disturbed where the audit says") {
+TEST_CASE("device: removing any wait of a plan disturbs it where the audit predicts") {
   if (!usable()) return;
   PlanWatch watch;
   std::int64_t removed = 0, seen = 0;

@@ -1,5 +1,5 @@
 #pragma once
-// Plans on the streams of a device, whose operations only look at who else touches their buffers.
+// Plans on the streams of a device whose operations only check for other accesses to their buffers.
 
 #include <chrono>
 #include <cstddef>
@@ -16,8 +16,9 @@
 
 namespace zeroproof::device_test {
 
-/// Keeps a real device busy longer than it takes to enqueue the rest of a plan: fills that take much longer than it
-/// takes to ask for them. The simulated device needs no time: there it matters which stream the host waits for first.
+/// Keeps a real device busy longer than it takes to enqueue the rest of a plan: fills that take
+/// much longer than their enqueueing. The simulated device needs no time: only the order of the
+/// host's waits matters there.
 class SlowWork {
  public:
   SlowWork() {
@@ -31,7 +32,7 @@ class SlowWork {
   }
 
  private:
-  /// Of one fill.
+  /// Time of one fill.
   double seconds() const {
     memory_->fill(0);
     cuda::device::wait_for_stream();
@@ -46,14 +47,14 @@ class SlowWork {
   int fills_ = 1;
 };
 
-/// A buffer as an operation finds it, and as it leaves it: how often it was written.
+/// Number of writes to a buffer before and after an operation.
 struct Touch {
   int buffer;
   int before;
-  int after;  ///< the same as before: it is only read
+  int after;  ///< equal to before: it is only read
 };
 
-/// What every operation finds and leaves, if they run one after another.
+/// Counts of every operation if they run one after another.
 inline std::vector<std::vector<Touch>> touches_of(const cuda::StepPlan& plan) {
   std::map<cuda::PlanBuffer, Touch> now;
   std::vector<std::vector<Touch>> touches;
@@ -75,13 +76,14 @@ inline std::vector<std::vector<Touch>> touches_of(const cuda::StepPlan& plan) {
   return touches;
 }
 
-/// Runs a plan in place of whose real work an operation looks at its buffers, marks what it writes as its own, takes
-/// its time, looks again and writes what it leaves. Any two operations on one buffer, one of them writing, that run
-/// side by side or in the wrong order are seen if the first of them is slow enough, or the other stream ahead.
+/// Runs a plan in which, instead of real work, an operation reads its buffers, marks those it
+/// writes as its own, takes its time, reads again and writes its results. Any two operations on one
+/// buffer, one of them writing, that run concurrently or in the wrong order are detected if the
+/// first of them is slow enough, or the other stream ahead.
 class PlanWatch {
  public:
   /// shares: [ops] of the time of slow work. first: the stream that the host waits for first.
-  /// Returns [ops]: whether an operation saw something else than the order of the plan gives.
+  /// Returns [ops]: whether an operation read other values than in the order of the plan.
   std::vector<bool> disturbed(const cuda::StepPlan& plan, const std::vector<double>& shares,
                               cuda::PlanStream first) {
     const std::vector<std::vector<Touch>> touches = touches_of(plan);

@@ -1,5 +1,5 @@
-// Parameters in 8 bits on a device (R24): the bits of the step on the host, in phases, in two passes, enqueued, and
-// replayed.
+// 8-bit parameters on a device (R24): the bits of the step on the host, in phases, in two passes,
+// enqueued, and replayed.
 
 #include <doctest.h>
 
@@ -20,7 +20,7 @@ std::vector<ParamSpec> block_params() { return block_tensors().params; }
 
 }  // namespace
 
-TEST_CASE("scales on a device: any cut is one rank of the host, in phases and in two passes") {
+TEST_CASE("scales on a device: any partition equals one host rank, in phases and in two passes") {
   if (!cuda::device::device_info().answers) return;
   for (const ParamScaling& scaling : every_scaling()) {
     for (const int stage : {0, 1, 2, 3}) {
@@ -40,7 +40,7 @@ TEST_CASE("scales on a device: any cut is one rank of the host, in phases and in
   }
 }
 
-TEST_CASE("scales on a device: blocks that TP ranks cut") {
+TEST_CASE("scales on a device: blocks that are split over TP ranks") {
   if (!cuda::device::device_info().answers) return;
   for (const ParamScaling& scaling : every_scaling()) {
     World world = scales_world({1, 2, 2, 1}, scaling, DType::e4m3);
@@ -50,7 +50,7 @@ TEST_CASE("scales on a device: blocks that TP ranks cut") {
     world.steps = 2;
     world.on_device = true;
     world.setup.stage = 1;
-    // A transposed copy is of what a rank has whole, which one rank has otherwise.
+    // A transposed copy covers the part that a rank has whole, which a single rank has otherwise.
     world.setup.scaling.columnwise = has_own_columns(scaling);
     world.make = production(true);
     const WorldTruth truth = truth_of_one_rank(world);

@@ -1,5 +1,5 @@
-// What is decided between the passes of a step: halts, digests, several ranks, empty shards. Runs on a GPU and, in
-// tests/cuda/device/sim, on the simulated device.
+// Decisions between the passes of a step: halts, digests, several ranks, empty shards. Runs on a
+// GPU and, in tests/cuda/device/sim, on the simulated device.
 
 #include <doctest.h>
 
@@ -20,7 +20,7 @@ constexpr std::uint32_t all_parts = device::decide_scalars | device::decide_scal
                                     device::decide_norm | device::decide_clip |
                                     device::decide_count;
 
-/// After the halt that the truth has come to: every pass in turn, and nothing changes.
+/// After the expected halt: every pass in turn, and nothing changes.
 void check_stays(StepOnDevice& run, const StepTruth& truth) {
   const std::vector<float> sums = sums_for(truth.c, 9, 4);
   run.begin(sums, {});
@@ -78,7 +78,7 @@ TEST_CASE("device: an error halts the run, and the halt stays") {
   }
 }
 
-TEST_CASE("device: a schedule that has no row, before its first and after its last") {
+TEST_CASE("device: a schedule without a row for t, before its first and after its last") {
   if (!usable()) return;
   for (const Way way : {Way::phases, Way::two_passes, Way::of_ranks}) {
     for (const std::int64_t first : {1, 2, 6}) {
@@ -129,7 +129,7 @@ TEST_CASE("device: scale and divisor beyond the ranges of R5") {
   }
 }
 
-TEST_CASE("device: digests depend on every scalar and its place, and on nothing else") {
+TEST_CASE("device: digests depend on every scalar and its position only") {
   if (!usable()) return;
   const StepCase c = small_case();
   const std::uint64_t digest = digests_of(c).digest;
@@ -193,7 +193,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("device: a rank that owns nothing still decides, and launches nothing else") {
+TEST_CASE("device: an empty rank still decides, and launches nothing else") {
   if (!usable()) return;
   StepCase c = small_case();
   c.parts = {{0, 0}};
@@ -219,7 +219,7 @@ TEST_CASE("device: a rank that owns nothing still decides, and launches nothing 
   CHECK(empty.state.get()[0].applied_steps == truth.state.applied_steps + 1);
 }
 
-TEST_CASE("device: parameters that no cast makes are refused before anything is enqueued") {
+TEST_CASE("device: unsupported parameter formats are refused before any enqueue") {
   if (!usable()) return;
   StepCase c = small_case();
   StepTruth truth(c);

@@ -1,4 +1,4 @@
-// What the norm of a step collects: over blocks, pieces and ranks, and what is found on the way. Runs on a GPU and, in
+// The norm of a step over blocks, pieces and ranks, and its found_inf. Runs on a GPU and, in
 // tests/cuda/device/sim, on the simulated device.
 
 #include <doctest.h>
@@ -34,7 +34,7 @@ TEST_CASE("device: sums of several ranks, with carries still in them, and a flag
   CHECK(run.state.get()[0].applied_steps == 0);
 }
 
-TEST_CASE("device: a norm of so many pieces that blocks carry in between") {
+TEST_CASE("device: a norm of enough pieces for carries between them") {
   if (!usable()) return;
   for (const NormForm form : {NormForm::chunk1024, NormForm::exact, NormForm::inf, NormForm::one}) {
     CAPTURE(static_cast<int>(form));
@@ -64,7 +64,7 @@ TEST_CASE("device: a product that overflows, of a gradient that is finite") {
     StepTruth truth(c);
     StepOnDevice run(truth);
     std::vector<float> sums = sums_for(c, 1, -3);
-    sums[truth.begin(2)] = 0x1p126F;  // found all the same
+    sums[truth.begin(2)] = 0x1p126F;  // found nevertheless
     truth.step(sums, {});
     run.step(way, sums, {});
     CHECK(truth.found.skipped == 1);

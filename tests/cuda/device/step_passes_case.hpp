@@ -20,7 +20,7 @@ struct PartSpec {
   std::int64_t numel;
   std::int64_t group = 0;
   bool counted = true;
-  std::int64_t gap = 0;           ///< elements of the buffers that are left out in front of it
+  std::int64_t gap = 0;           ///< omitted elements of the buffers in front of it
   std::int64_t tensor_begin = 0;  ///< a multiple of 1024
   std::int64_t place_begin = 0, row_numel = 1, row_stride = 1;
 };
@@ -36,7 +36,7 @@ struct StepCase {
   std::int64_t divisor = 3;
   std::int64_t piece_numel = 2048;
   std::array<int, 7> shifts =
-      {};  ///< elements by which the buffers begin behind a 256-byte boundary; param last
+      {};  ///< offset of the buffers in elements from a 256-byte boundary; param last
 
   std::int64_t shard_numel() const {
     std::int64_t numel = 9;
@@ -79,7 +79,7 @@ inline StepCase small_case() {
   return c;
 }
 
-/// Gradient sums: sizes of training, times 2^log2_scale, with zeros and subnormals in between.
+/// Gradient sums: magnitudes of training, times 2^log2_scale, with some zeros and subnormals.
 inline std::vector<float> sums_for(const StepCase& c, std::uint64_t seed, int log2_scale) {
   std::vector<float> sums = tests::random_values(c.shard_numel(), seed, 8);
   for (std::size_t i = 0; i < sums.size(); ++i) {

@@ -1,5 +1,5 @@
 #pragma once
-// A step in device memory, done phase by phase or in two passes, and compared with the truth.
+// A step in device memory, in phases or in two passes, compared with the expected result.
 
 #include <doctest.h>
 
@@ -12,7 +12,7 @@
 
 namespace zeroproof::device_test {
 
-/// count values of device memory, `shift` values behind a 256-byte boundary, between bytes that nobody may change.
+/// count values of device memory, `shift` values after a 256-byte boundary, between guard bytes.
 template <class T>
 class DeviceArray {
  public:
@@ -79,19 +79,19 @@ class StepOnDevice {
   DeviceArray<device::StepInput> input;
   DeviceArray<device::StepFound> found{std::vector<device::StepFound>(1)};
 
-  /// What comes before a step: nothing is found yet.
+  /// Clears the results before a step.
   void begin(const std::vector<float>& sum, const std::vector<bool>& grads);
   void decide(std::uint32_t parts, bool look = false) {
     enqueue_decide(memory, rules, parts, look);
   }
-  /// A whole step of one rank. The host of the phases looks at flags, as that of a run does.
+  /// A whole step of one rank. As in a run, the host of the phases reads flags.
   void step(Way way, const std::vector<float>& sum, const std::vector<bool>& grads);
 
   device::StepFound seen() const { return found.get()[0]; }
   void set_found(const device::StepFound& value) { found.set(std::vector{value}); }
   std::vector<StepScalars> scalars() const { return scalars_.get(); }
 
-  /// State, counts and every element of every buffer, gaps included.
+  /// State, counts and every element of every buffer, including gaps.
   void check_memory(const StepTruth& truth, const std::vector<float>& expected_grad) const;
   void check_found(const StepTruth& truth, Way way) const;
 
@@ -203,7 +203,7 @@ inline void StepOnDevice::step(Way way, const std::vector<float>& sum,
   enqueue_cast(memory, rules);
 }
 
-/// Number of the first place where the bits differ (R9), or -1.
+/// Index of the first position with different bits (R9), or -1.
 inline std::int64_t first_difference(const std::vector<float>& a, const std::vector<float>& b) {
   if (a.size() != b.size()) return 0;
   for (std::size_t i = 0; i < a.size(); ++i) {

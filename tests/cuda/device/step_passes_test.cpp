@@ -1,5 +1,5 @@
-// Whole steps on a device, phase by phase and in two passes: every bit is what the oracle says. Runs on a GPU and, in
-// tests/cuda/device/sim, on the simulated device.
+// Whole steps on a device, in phases and in two passes: every bit equals the oracle's. Runs on a
+// GPU and, in tests/cuda/device/sim, on the simulated device.
 
 #include <doctest.h>
 
@@ -59,14 +59,14 @@ void set_scaler(StepCase& c) {
   scaler.growth_interval = 2, scaler.hysteresis = 2;
 }
 
-/// The last element of some part becomes infinite, or NaN.
+/// The last element of a part becomes infinite, or NaN.
 void spoil(StepTruth& truth, std::vector<float>& sums, int step) {
   const auto part = static_cast<std::size_t>(step) % truth.num_parts();
   sums[truth.begin(part) + static_cast<std::size_t>(truth.c.parts[part].numel) - 1] =
       step % 2 == 0 ? tests::inf32 : tests::nan32;
 }
 
-/// bad: bit n - 1 says that an element of step n is not finite.
+/// bad: bit n - 1 set: an element of step n is not finite.
 void check_steps(const StepCase& c, int num_steps, unsigned bad) {
   for (const Way way : {Way::phases, Way::two_passes, Way::of_ranks}) {
     CAPTURE(static_cast<int>(way));
@@ -129,7 +129,7 @@ TEST_CASE("device: every rule with every kind of parameters") {
   }
 }
 
-TEST_CASE("device: a step that goes on with values that are not finite") {
+TEST_CASE("device: a step that continues with nonfinite values") {
   if (!usable()) return;
   for (const NormForm form : {NormForm::chunk1024, NormForm::exact, NormForm::inf, NormForm::one}) {
     for (const Rule& rule : all_rules) {
@@ -148,7 +148,7 @@ TEST_CASE("device: a step that goes on with values that are not finite") {
   }
 }
 
-TEST_CASE("device: buffers at any place, so that vectors begin late, or never") {
+TEST_CASE("device: buffers at any alignment, so that vectors begin late, or never") {
   if (!usable()) return;
   constexpr std::array<int, 7> all_shifts[] = {{0, 0, 0, 0, 0, 0, 0}, {1, 1, 1, 1, 1, 1, 1},
                                                {2, 2, 6, 2, 2, 2, 2}, {0, 0, 0, 0, 0, 0, 2},

@@ -1,5 +1,6 @@
 #pragma once
-// What a step is to make, computed by the oracle on whole tensors, without pieces, passes or a device.
+// Expected results of a step, computed by the oracle on whole tensors, without pieces, passes or a
+// device.
 
 #include <bit>
 #include <cmath>
@@ -62,17 +63,17 @@ class StepTruth {
 
   StepCase c;
   device::StepState state{};
-  device::StepFound found{};  ///< of the last step, but for the digests
+  device::StepFound found{};  ///< of the last step, without the digests
   std::vector<std::uint64_t> steps;
   std::vector<StepScalars> scalars;
-  Buffers b;  ///< grad: G, g1 or g, as far as the phases have come
+  Buffers b;  ///< grad: G, g1 or g, by the phases done so far
   std::vector<std::uint32_t> param;
 
-  /// has_grad: [parts], looked at if tensors count their own steps.
+  /// has_grad: [parts], used if tensors count their own steps.
   void step(const std::vector<float>& sum, const std::vector<bool>& has_grad);
 
   std::size_t num_parts() const { return c.parts.size(); }
-  /// Where a part begins in the buffers.
+  /// Start of a part in the buffers.
   std::size_t begin(std::size_t part) const {
     std::int64_t at = 0;
     for (std::size_t i = 0; i <= part; ++i)

@@ -1,5 +1,5 @@
-// State and master that are not kept in fp32 (R25), a part of them elsewhere: the bits of the host that offloads
-// nothing, in phases, in two passes, enqueued, and replayed.
+// State and master that are not fp32 (R25), partly offloaded: the bits of the host without
+// offloading, in phases, in two passes, enqueued, and replayed.
 
 #include <doctest.h>
 
@@ -25,7 +25,7 @@ constexpr OffloadOrder orders[] = {OffloadOrder::flat, OffloadOrder::tensors};
 
 }  // namespace
 
-TEST_CASE("stored state elsewhere: any cut, fraction, order and place is one rank of the host") {
+TEST_CASE("stored state elsewhere: any partition, fraction, order and place equals one host rank") {
   if (!cuda::device::device_info().answers) return;
   for (const StateFormats& state : state_formats) {
     for (const bool fused : {false, true}) {
@@ -75,7 +75,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "stored state elsewhere: enqueued steps of ranks that join blocks, with parameters in 8 bits") {
+    "stored state elsewhere: enqueued steps of ranks with shared blocks and 8-bit parameters") {
   if (!cuda::device::device_info().answers) return;
   run_grid({1, 2}, [&](const GridPlace& place) {
     EnqueuedRank rank(true, OnNonfinite::skip, EnqueuedRank::usual(), place.comm,

@@ -1,5 +1,5 @@
-// State and master that are not kept in fp32, on a device (R25): the bits of the step on the host, in phases, in two
-// passes, enqueued, and replayed.
+// State and master that are not fp32, on a device (R25): the bits of the step on the host, in
+// phases, in two passes, enqueued, and replayed.
 
 #include <doctest.h>
 
@@ -30,14 +30,15 @@ World stored_world(const Grid& grid, const StateFormats& state) {
   return world;
 }
 
-/// A tensor over two pieces of a kernel, blocks that end in a tensor's last element, and one of a single element.
+/// A tensor over two pieces of a kernel, blocks that end at a tensor's last element, and a tensor
+/// of one element.
 std::vector<ParamSpec> long_params() {
   return {{"a", {70}}, {"none", {0}}, {"b", {67, 1024}}, {"c", {1}}};
 }
 
 }  // namespace
 
-TEST_CASE("every code is widened to what it stands for") {
+TEST_CASE("stored state: every code is widened to its value") {
   for (std::uint32_t code = 0; code < 256; ++code) {
     const float right = cuda::device::float_of_e4m3(static_cast<std::uint8_t>(code));
     const float wide = cuda::device::widened_e4m3(code);
@@ -52,7 +53,7 @@ TEST_CASE("every code is widened to what it stands for") {
   }
 }
 
-TEST_CASE("state on a device: any cut is one rank of the host, in phases and in two passes") {
+TEST_CASE("state on a device: any partition equals one host rank, in phases and in two passes") {
   if (!cuda::device::device_info().answers) return;
   for (const StateFormats& state : state_formats) {
     for (const int stage : {0, 1, 2, 3}) {

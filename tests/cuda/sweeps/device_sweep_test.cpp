@@ -1,5 +1,6 @@
-// The square root and the casts of the device for every float there is, compared on the device with the host's, which
-// tests/verification compares with the reference. The simulated device takes 2^14 floats out of every 2^26.
+// Square root and casts of the device for every float, compared on the device with the host's,
+// which tests/verification compares with the reference. The simulated device runs 2^14 floats out
+// of every 2^26.
 
 #include <doctest.h>
 
@@ -39,7 +40,7 @@ float input(std::uint32_t first, std::int64_t i) {
   return std::bit_cast<float>(first + static_cast<std::uint32_t>(i));
 }
 
-/// What the host makes of a slab, NaN as sweep_kernels.hpp has them.
+/// The host's results for a slab, with NaN as in sweep_kernels.hpp.
 void expected_roots(std::uint32_t first, Span<std::uint32_t> roots) {
 #pragma omp parallel for num_threads(all_threads().num_threads)
   for (std::int64_t i = 0; i < numel(roots); ++i) {
@@ -77,7 +78,7 @@ class ExpectedCasts {
   std::vector<Format> casts_;
 };
 
-/// Errors of the device's words, over all slabs.
+/// Number of wrong device words, over all slabs.
 template <class Word, class Expected>
 void sweep(void (*enqueue)(std::uint32_t, std::int64_t, Word*), Expected&& expected) {
   const std::int64_t count = swept_of_slab();
@@ -92,9 +93,9 @@ void sweep(void (*enqueue)(std::uint32_t, std::int64_t, Word*), Expected&& expec
     enqueue(first, count, ours);
     expected(first, Span<Word>(on_host.data(), static_cast<std::size_t>(count)));
     device::enqueue_to_device(theirs, on_host.data(), num_bytes);
-    CHECK(device::count_differing(ours, theirs, count) == 0);  // and waits
+    CHECK(device::count_differing(ours, theirs, count) == 0);  // also waits
   }
-  // The comparison itself: the last word, and then all of them.
+  // Tests the comparison itself: the last word, and then all of them.
   device::enqueue_fill(theirs + count - 1, 0x11, sizeof(Word));
   CHECK(device::count_differing(ours, theirs, count) == 1);
   device::enqueue_fill(ours, 0x22, num_bytes);

@@ -1,5 +1,5 @@
-// Copies between ranks, with device work in either order: waits that a GPU may do without by luck. What each case finds
-// is said where it is written (tests/cuda/device/copies_support.hpp).
+// Copies between ranks, with device work in either order: waits whose absence a GPU may hide.
+// tests/cuda/device/copies_support.hpp describes the errors that each case detects.
 
 #include <doctest.h>
 
@@ -22,7 +22,7 @@ using sim_test::UseOrder;
 
 namespace {
 
-/// In both orders of streams, whichever rank waits first.
+/// In both orders of streams, with each rank waiting first.
 void check_ranks(int world_size,
                  const std::function<bool(Communicator& control, bool from_last)>& right) {
   for (const StreamOrder order : both_orders) {
@@ -47,7 +47,7 @@ TEST_CASE("simulated copies: buffers are used before and after a call without wa
   }
 }
 
-TEST_CASE("simulated copies: sums on two streams that nothing else orders") {
+TEST_CASE("simulated copies: sums on two otherwise unordered streams") {
   for (const int world_size : {1, 2, 3}) {
     check_ranks(world_size, [](Communicator& control, bool from_last) {
       return sums_are_right(control, from_last, {3, 3}) &&
@@ -64,7 +64,7 @@ TEST_CASE("simulated copies: all ranks and a group of them in turn, on two strea
   }
 }
 
-TEST_CASE("simulated copies: a communicator may go before its sums are done") {
+TEST_CASE("simulated copies: a communicator may be destroyed before its sums are done") {
   check_ranks(2, [](Communicator& control, bool from_last) {
     Stream stream;
     const DeviceBytes words(24);
@@ -79,14 +79,14 @@ TEST_CASE("simulated copies: a communicator may go before its sums are done") {
       const auto copies = cuda::make_device_copies(control);
       on(stream,
          [&] { copies->all_reduce(on_device<std::uint64_t>(words, 24), IntegerReduce::max); });
-    }  // its scratch is given back on the stream of this thread, which is waited for first
+    }  // frees its scratch memory on this thread's stream, which is waited for first
     wait_in_turn(control, from_last, {&current_stream(), &stream});
     return seen.bytes() == Bytes(24, 6);
   });
 }
 
 TEST_CASE(
-    "simulated copies: scratch of a sum that came to nothing can be given back on another stream") {
+    "simulated copies: scratch memory of a failed sum can be freed on another stream") {
   for (const StreamOrder order : both_orders) {
     const UseOrder use(order);
     ThreadWorld world(1);
@@ -106,7 +106,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("simulated copies: nothing runs in a call") {
+TEST_CASE("simulated copies: no work runs in a call") {
   ThreadWorld world(2);
   run_ranks_and_streams(world, [](Communicator& control) {
     const auto copies = cuda::make_device_copies(control);
@@ -117,7 +117,7 @@ TEST_CASE("simulated copies: nothing runs in a call") {
     copies->all_reduce(on_device<std::uint64_t>(words, 16), IntegerReduce::bitwise_or);
     copies->barrier();
     CHECK_FALSE(ran);
-    control.barrier();  // a rank that waits makes others work
+    control.barrier();  // a rank that waits runs the work of others
     wait_for_stream();
   });
 }

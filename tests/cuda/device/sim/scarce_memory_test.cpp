@@ -1,5 +1,5 @@
-// Device memory that ends while a state is loaded or a step is enqueued, and pinned memory that is refused: what is
-// said, that nothing is kept, and that the same rank goes on where there is enough again.
+// Device memory that is exhausted while a state is loaded or a step is enqueued, and pinned memory
+// that is refused: the message, no leaks, and continued use of the same rank with enough memory.
 
 #include <doctest.h>
 
@@ -19,7 +19,7 @@ using namespace zeroproof;
 using namespace zeroproof::tests;
 using cuda::sim::ScarceMemory;
 
-/// Less memory for as long as this lives.
+/// Limits memory while this exists.
 class Scarce {
  public:
   explicit Scarce(const ScarceMemory& scarce) { set(scarce); }
@@ -33,7 +33,7 @@ class Scarce {
   }
 };
 
-/// When all streams are done: those that nobody waits for do what they can in every other wait.
+/// After all streams are done: streams without a waiter run during every other wait.
 std::int64_t bytes_in_use() {
   cuda::device::Stream stream;
   const cuda::device::UseStream use(stream);
@@ -42,7 +42,7 @@ std::int64_t bytes_in_use() {
   return cuda::sim::DeviceMemory::instance().bytes_in_use();
 }
 
-/// What was said when it failed; nothing if it did not.
+/// Message of the failure; empty without one.
 std::optional<std::string> refused(const std::function<void()>& call) {
   try {
     call();
@@ -59,7 +59,7 @@ void load_and_step(EnqueuedRank& rank, GradSource& leaves, cuda::EnqueuedOptimiz
   optimizer.wait();
 }
 
-/// A rank of its own that loads and makes steps. Returns the sentence if it could not.
+/// A separate rank that loads and makes steps. Returns the message if it failed.
 std::optional<std::string> attempt(EnqueuedRank& rank, HostGrads& leaves,
                                    const ScarceMemory& memory) {
   const std::int64_t before = bytes_in_use();
@@ -73,7 +73,7 @@ std::optional<std::string> attempt(EnqueuedRank& rank, HostGrads& leaves,
         load_and_step(rank, leaves, *optimizer);
       });
     }
-    if (optimizer != nullptr) {  // there is enough again
+    if (optimizer != nullptr) {  // there is enough memory again
       load_and_step(rank, leaves, *optimizer);
       rank.optimizer.swap(optimizer);
       rank.check_same_state();
@@ -86,7 +86,7 @@ std::optional<std::string> attempt(EnqueuedRank& rank, HostGrads& leaves,
 
 }  // namespace
 
-TEST_CASE("simulated device: memory that ends in the middle of a state or a step") {
+TEST_CASE("simulated device: memory exhausted in the middle of a state or a step") {
   for (const bool graphs : {false, true}) {
     CAPTURE(graphs);
     EnqueuedRank rank(graphs);
@@ -110,7 +110,7 @@ TEST_CASE("simulated device: memory that ends in the middle of a state or a step
   }
 }
 
-TEST_CASE("simulated device: pinned memory that is refused, each allocation once") {
+TEST_CASE("simulated device: each pinned allocation is refused once") {
   EnqueuedRank rank(true);
   HostGrads leaves(rank, 3);
   rank.on_host->load_state(rank.state());

@@ -1,4 +1,4 @@
-// The simulated device finds what it is there to find: each defect is planted in a small kernel.
+// The simulated device detects its defects: each one is planted in a small kernel.
 
 #include <doctest.h>
 
@@ -27,7 +27,7 @@ void run_now(void (*kernel)(Parameters...), int grid, int threads, const Argumen
   wait_for_stream();
 }
 
-/// Adds the numbers of all threads in every way there is; totals: [3].
+/// Adds the numbers of all threads in every supported way; totals: [3].
 ZP_KERNEL sum_kernel(unsigned* totals, double* block_totals) {
   ZP_SHARED_ARRAY(unsigned, total, 1);
   ZP_SHARED_ARRAY(double, warp_totals, block / 32);
@@ -47,8 +47,8 @@ ZP_KERNEL sum_kernel(unsigned* totals, double* block_totals) {
   }
 }
 
-/// totals: [grid * block / 32]. Every lane adds what was largest in its warp, three times: another lane has it each
-/// time, and a lane may be a time ahead of its neighbours.
+/// totals: [grid * block / 32]. Every lane adds the largest value of its warp, three times: from
+/// another lane each time, and a lane may be one round ahead of its neighbours.
 ZP_KERNEL largest_kernel(unsigned* totals) {
   const unsigned warp = (blockIdx.x * blockDim.x + threadIdx.x) / 32, lane = threadIdx.x % 32;
   for (unsigned time = 1; time <= 3; ++time) {
@@ -80,7 +80,7 @@ ZP_KERNEL partial_mask_kernel() { __shfl_down_sync(0xFFFFU, 1, 1); }
 
 ZP_KERNEL shared_overrun_kernel() {
   ZP_SHARED_ARRAY(unsigned, array, block - 1);
-  unsigned* values = array;  // or a sanitizer would be faster
+  unsigned* values = array;  // a sanitizer would report it first otherwise
   values[threadIdx.x] = 7;
 }
 
@@ -92,7 +92,7 @@ ZP_KERNEL throwing_kernel() {
   __syncthreads();
 }
 
-/// Writes what shared memory held before anybody wrote to it.
+/// Outputs the initial content of shared memory.
 ZP_KERNEL unwritten_kernel(double* value) {
   ZP_SHARED_ARRAY(double, slot, 1);
   if (threadIdx.x == 1) *value = slot[0];
@@ -100,10 +100,11 @@ ZP_KERNEL unwritten_kernel(double* value) {
   slot[0] = 1;
 }
 
-/// Whoever comes last wins: a defect that one order of threads would hide.
+/// The last writer determines the result: a defect that a single order of threads would hide.
 ZP_KERNEL last_wins_kernel(unsigned* value) { *value = threadIdx.x; }
 
-/// Every thread reads what its neighbour wrote; without the barrier in between, what it had not written yet.
+/// Every thread reads its neighbour's value; without the barrier in between, it may not be written
+/// yet.
 template <bool barrier>
 ZP_KERNEL neighbour_kernel(double* values) {
   ZP_SHARED_ARRAY(double, slots, block);
@@ -132,7 +133,7 @@ TEST_CASE("simulator: atomics, shared memory, barriers and shuffles") {
   }
 }
 
-TEST_CASE("simulator: every lane of a warp learns its largest value, whoever comes first") {
+TEST_CASE("simulator: every lane of a warp gets the largest value, in any order") {
   for (int order = 0; order < 3; ++order) {
     std::vector<unsigned> totals(2 * block / 32);
     run_now(largest_kernel, 2, block, totals.data());
@@ -157,7 +158,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("simulator: writing outside of shared arrays and buffers is reported") {
+TEST_CASE("simulator: writes outside shared arrays and buffers are reported") {
   expect_error(ErrorCode::internal, [] { run_now(shared_overrun_kernel, 1, block); });
   std::vector<unsigned> host(block);
   const std::int64_t num_bytes = (block - 1) * 4;
@@ -166,11 +167,11 @@ TEST_CASE("simulator: writing outside of shared arrays and buffers is reported")
   stage_to_host(host.data(), data, num_bytes);
   expect_error(ErrorCode::internal, [] { wait_for_stream(); });
   wait_for_stream();
-  CHECK(host == std::vector<unsigned>(block));  // whoever asked was told, and may be gone
+  CHECK(host == std::vector<unsigned>(block));  // the copy returned; its source may be freed
   device_release(data);
 }
 
-TEST_CASE("simulator: shared memory holds nothing useful at first, in every block") {
+TEST_CASE("simulator: shared memory is initially undefined in every block") {
   double value = 0;
   run_now(unwritten_kernel, 3, block, &value);
   CHECK(std::isnan(value));
@@ -182,7 +183,7 @@ TEST_CASE("simulator: threads do not always run in the same order") {
   CHECK((last[0] != last[1] || last[1] != last[2]));
 }
 
-TEST_CASE("simulator: a missing barrier shows, a barrier mends it") {
+TEST_CASE("simulator: a missing barrier is detected, a barrier fixes it") {
   for (int order = 0; order < 3; ++order) {
     std::vector<double> values(block), mended(block);
     run_now(neighbour_kernel<false>, 1, block, values.data());

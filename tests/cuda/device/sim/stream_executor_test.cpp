@@ -1,4 +1,5 @@
-// Plans on the streams of a device: what is around them, and errors. What they order is in device/plan_streams_test.
+// Plans on the streams of a device: work around them, and errors. Their order is tested in
+// device/plan_streams_test.
 
 #include <doctest.h>
 
@@ -17,10 +18,10 @@ using namespace zeroproof::sim_test;
 
 }  // namespace
 
-TEST_CASE("stream executor: what comes before and after a plan on its stream stays there") {
+TEST_CASE("stream executor: work before and after a plan on its stream stays ordered") {
   StepPlan plan = make_plan(tests::random_shape(3));
   for (PlanOp& op : plan.ops)
-    op.waits.clear();  // nothing of the plan's own orders it after or before either
+    op.waits.clear();  // no wait of the plan orders it after or before either
   for (const StreamOrder order : both_orders) {
     const UseOrder use(order);
     auto* const word = static_cast<unsigned*>(device::device_allocate(sizeof(unsigned)));
@@ -47,7 +48,7 @@ TEST_CASE("stream executor: what comes before and after a plan on its stream sta
 }
 
 TEST_CASE(
-    "stream executor: errors of operations come out, and a wait that nobody recorded for is one") {
+    "stream executor: errors of operations propagate, and an unrecorded wait is one") {
   StepPlan plan = make_plan(tests::random_shape(3));
   StreamExecutor executor;
   CHECK_THROWS_AS(executor.run(plan, [](const PlanOp&) -> void { throw 7; }), int);

@@ -1,4 +1,4 @@
-// Graphs of simulated streams: what no event orders runs in either order in them too.
+// Graphs of simulated streams: unordered work runs in either order in them too.
 
 #include <doctest.h>
 
@@ -49,7 +49,7 @@ TEST_CASE("simulated streams: the branches of a graph run in both orders, betwee
   CHECK(ran[0] != ran[1]);
 }
 
-TEST_CASE("simulated streams: a branch of a graph that forgets to wait shows") {
+TEST_CASE("simulated streams: a missing wait in a branch of a graph is detected") {
   const auto right = [](bool waits) {
     Stream first, second;
     Event forked, joined;
@@ -57,7 +57,7 @@ TEST_CASE("simulated streams: a branch of a graph that forgets to wait shows") {
     const PinnedBytes back(1);
     const UseStream use(first);
     const Graph graph([&] {
-      if (!waits) forked.record();  // before what the branch needs
+      if (!waits) forked.record();  // before the work that the branch needs
       enqueue_fill(word.data(), 7, 1);
       if (waits) forked.record();
       second.wait_for(forked);

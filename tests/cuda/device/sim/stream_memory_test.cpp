@@ -1,4 +1,4 @@
-// What goes wrong on a simulated device is reported, and its memory is out of the host's reach.
+// Errors on a simulated device are reported, and the host cannot access its memory.
 
 #include <doctest.h>
 
@@ -18,7 +18,7 @@ using namespace zeroproof::cuda::device;
 using namespace zeroproof::sim_test;
 using tests::expect_error;
 
-TEST_CASE("simulated streams: what work throws comes out of the wait, once") {
+TEST_CASE("simulated streams: an exception of work is thrown by the wait, once") {
   Stream stream;
   const UseStream use(stream);
   std::string names;
@@ -33,7 +33,7 @@ TEST_CASE("simulated streams: what work throws comes out of the wait, once") {
   CHECK(names == "ac");
 }
 
-TEST_CASE("simulated streams: what work throws comes out of a wait that asked for it by an event") {
+TEST_CASE("simulated streams: an exception of work is thrown by a wait through an event") {
   Stream failing, asked;
   Event event;
   std::string names;
@@ -51,8 +51,8 @@ TEST_CASE("simulated streams: what work throws comes out of a wait that asked fo
 }
 
 TEST_CASE(
-    "simulated streams: a write past the end of memory is an error of the next wait, and of the "
-    "next look") {
+    "simulated streams: a write past the end of memory is an error of the next wait and "
+    "poll") {
   Stream stream;
   const UseStream use(stream);
   void* data = device_allocate((block - 1) * static_cast<std::int64_t>(sizeof(unsigned)));
@@ -64,7 +64,7 @@ TEST_CASE(
   expect_error(ErrorCode::internal, [&] { static_cast<void>(end.reached()); });
   device_release(data);
   try {
-    wait_for_stream();  // may find it again; later cases must not
+    wait_for_stream();  // may report it again; later cases must not
   } catch (const Error&) {
   }
 }
@@ -81,7 +81,7 @@ TEST_CASE(
   CHECK_NOTHROW(wait_for_stream());
 }
 
-TEST_CASE("simulated streams: waits look at all allocations in turn") {
+TEST_CASE("simulated streams: waits check all allocations in turn") {
   Stream stream;
   const UseStream use(stream);
   std::vector<void*> all(3000);
@@ -101,11 +101,11 @@ TEST_CASE("simulated streams: waits look at all allocations in turn") {
   CHECK(told >= 1);
   CHECK(told <= 2);
   for (void* data : all) device_release(data);
-  CHECK_NOTHROW(wait_for_stream());  // was told
+  CHECK_NOTHROW(wait_for_stream());  // was reported
 }
 
 TEST_CASE("simulated streams: the host cannot touch memory of the device, kernels can") {
-  if (sanitized) return tests::skip_case("sanitizers answer signals themselves");
+  if (sanitized) return tests::skip_case("sanitizers handle signals themselves");
   int host = 0;
   REQUIRE(signal_of([&] { read_byte(&host); }) == 0);
   void* data = nullptr;
@@ -119,13 +119,13 @@ TEST_CASE("simulated streams: the host cannot touch memory of the device, kernel
     CHECK(signal_of([&] { read_byte(data); }) == SIGSEGV);  // also after a kernel could
     CHECK(signal_of([&] { write_byte(data); }) == SIGSEGV);
   }
-  CHECK(signal_of([&] { read_byte(data); }) == SIGSEGV);  // released, and perhaps not yet done
+  CHECK(signal_of([&] { read_byte(data); }) == SIGSEGV);  // released, perhaps not yet executed
   wait_for_stream();
   CHECK(signal_of([&] { read_byte(data); }) == SIGSEGV);
   CHECK(signal_of([&] { write_byte(data); }) == SIGSEGV);
 }
 
-TEST_CASE("simulated streams: memory of the device ends where it was asked to") {
+TEST_CASE("simulated streams: device memory ends at its requested size") {
   constexpr std::int64_t num_bytes = 1001;
   auto* const data = static_cast<unsigned char*>(device_allocate(num_bytes));
   for (const std::int64_t at : {std::int64_t{0}, num_bytes - 1}) CHECK(lies_on_device(data + at));
@@ -136,7 +136,7 @@ TEST_CASE("simulated streams: memory of the device ends where it was asked to") 
   CHECK_FALSE(lies_on_device(data));
 }
 
-TEST_CASE("simulated streams: what is enqueued needs pinned memory") {
+TEST_CASE("simulated streams: enqueued copies need pinned memory") {
   const DeviceWord word(5);
   unsigned host = 0;
   void* released = pinned_allocate(sizeof(unsigned));
@@ -159,7 +159,7 @@ TEST_CASE("simulated streams: what is enqueued needs pinned memory") {
   wait_for_stream();
 }
 
-TEST_CASE("simulated streams: pinned memory is read when the device comes to it") {
+TEST_CASE("simulated streams: pinned memory is read when the device executes the copy") {
   const DeviceWord word(5);
   const PinnedBytes sent(1), back(1);
   sent.data()[0] = 1;
@@ -170,10 +170,10 @@ TEST_CASE("simulated streams: pinned memory is read when the device comes to it"
   CHECK(back.data()[0] == 2);
 }
 
-TEST_CASE("simulated streams: memory that nobody wrote holds 0xFF") {
+TEST_CASE("simulated streams: unwritten memory contains 0xFF") {
   for (const std::int64_t num_bytes : {1, 255, 4097}) {
     const PinnedBytes back(num_bytes);
-    for (int round = 0; round < 3; ++round) {  // also where something was before
+    for (int round = 0; round < 3; ++round) {  // also after earlier content
       void* data = device_allocate(num_bytes);
       enqueue_to_host(back.data(), data, num_bytes);
       enqueue_fill(data, 7, num_bytes);
@@ -202,7 +202,7 @@ TEST_CASE("simulated streams: a write that does not wait for the allocation is l
         wait_for(writer_is_asked ? writer : owner);
         wait_for(writer_is_asked ? owner : writer);
       } catch (const Error&) {
-        if (waits) throw;  // without the event, an error would show the defect as well
+        if (waits) throw;  // without the event, an error shows the defect as well
       }
       on(owner, [&] {
         enqueue_to_host(back.data(), data, 16);
@@ -217,7 +217,7 @@ TEST_CASE("simulated streams: a write that does not wait for the allocation is l
 }
 
 TEST_CASE(
-    "simulated streams: a write into memory that was given back is told to whoever gets it next") {
+    "simulated streams: use after free is reported when the block is reallocated") {
   const auto told = [](bool waits) {
     Stream owner, writer;
     Event allocated, written;

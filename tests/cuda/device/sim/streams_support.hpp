@@ -92,7 +92,7 @@ class PinnedBytes {
   std::int64_t num_bytes_;
 };
 
-/// What body enqueues goes to this stream.
+/// Runs body with this stream as the current one.
 inline void on(cuda::device::Stream& stream, const std::function<void()>& body) {
   const cuda::device::UseStream use(stream);
   body();
@@ -102,12 +102,12 @@ inline void wait_for(cuda::device::Stream& stream) {
   on(stream, [] { cuda::device::wait_for_stream(); });
 }
 
-/// Enqueues work that writes down its name.
+/// Enqueues work that appends its name.
 inline void enqueue_name(std::string& names, char name) {
   cuda::sim::enqueue([&names, name] { names += name; });
 }
 
-/// In how many of the two orders this is wrong.
+/// Number of stream orders (of two) with a wrong result.
 inline int num_wrong(const std::function<bool()>& right) {
   int wrong = 0;
   for (const StreamOrder order : both_orders) {
@@ -117,7 +117,7 @@ inline int num_wrong(const std::function<bool()>& right) {
   return wrong;
 }
 
-/// The signal that ends a child process that does this; 0 if none does.
+/// The signal that ends a child process with this body; 0 if none does.
 inline int signal_of(const std::function<void()>& body) {
   const pid_t child = ::fork();
   REQUIRE(child >= 0);

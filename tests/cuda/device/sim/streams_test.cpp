@@ -1,4 +1,5 @@
-// Simulated streams run late and, where no event orders them, in either order, so that a forgotten event shows.
+// Simulated streams run late and, without an event, in either order, so that a missing event is
+// detected.
 
 #include <doctest.h>
 
@@ -18,7 +19,7 @@ using namespace zeroproof::cuda::device;
 using namespace zeroproof::sim_test;
 using tests::expect_error;
 
-TEST_CASE("simulated streams: nothing runs before somebody waits") {
+TEST_CASE("simulated streams: no work runs before a wait") {
   Stream other;
   Event event;
   std::string names;
@@ -31,7 +32,7 @@ TEST_CASE("simulated streams: nothing runs before somebody waits") {
   CHECK(names == "ab");
 }
 
-TEST_CASE("simulated streams: work that no event orders runs in both orders") {
+TEST_CASE("simulated streams: work without events runs in both orders") {
   for (const bool swapped : {false, true}) {
     CAPTURE(swapped);
     std::vector<std::string> ran;
@@ -50,7 +51,7 @@ TEST_CASE("simulated streams: work that no event orders runs in both orders") {
   }
 }
 
-TEST_CASE("simulated streams: what runs between a fork and a join is not ordered either") {
+TEST_CASE("simulated streams: work between a fork and a join is not ordered") {
   std::vector<std::string> ran;
   for (const StreamOrder order : both_orders) {
     const UseOrder use(order);
@@ -62,7 +63,7 @@ TEST_CASE("simulated streams: what runs between a fork and a join is not ordered
       forked.record();
       enqueue_name(names, 'b');
     });
-    second.wait_for(forked);  // and can go on only when the first stream has begun
+    second.wait_for(forked);  // can continue only when the first stream has begun
     on(second, [&] {
       enqueue_name(names, 'c');
       joined.record();
@@ -96,7 +97,7 @@ TEST_CASE("simulated streams: work that an event orders runs in that order") {
   }
 }
 
-TEST_CASE("simulated streams: asked first, other streams do only what is needed") {
+TEST_CASE("simulated streams: awaited first, other streams run only needed work") {
   Stream asked, needed, other;
   Event event;
   std::string names;
@@ -115,7 +116,7 @@ TEST_CASE("simulated streams: asked first, other streams do only what is needed"
   CHECK(names == "naxo");
 }
 
-TEST_CASE("simulated streams: asked last, other streams do all that they can") {
+TEST_CASE("simulated streams: awaited last, other streams run all they can") {
   const UseOrder use(StreamOrder::awaited_last);
   Stream asked, other;
   Event event;
@@ -154,7 +155,7 @@ TEST_CASE("simulated streams: a chain of events over five streams") {
   }
 }
 
-TEST_CASE("simulated streams: a read that does not wait for the write shows") {
+TEST_CASE("simulated streams: a read that does not wait for the write is detected") {
   for (const bool reader_is_asked : {true, false}) {
     CAPTURE(reader_is_asked);
     const auto right = [&](bool waits) {
@@ -177,7 +178,7 @@ TEST_CASE("simulated streams: a read that does not wait for the write shows") {
   }
 }
 
-TEST_CASE("simulated streams: a write that does not wait for the read before it shows") {
+TEST_CASE("simulated streams: a write that does not wait for the previous read is detected") {
   for (const bool reader_is_asked : {true, false}) {
     CAPTURE(reader_is_asked);
     const auto right = [&](bool waits) {
@@ -200,7 +201,7 @@ TEST_CASE("simulated streams: a write that does not wait for the read before it 
   }
 }
 
-TEST_CASE("simulated streams: looks at an event let the device go on, a bit at a time") {
+TEST_CASE("simulated streams: polls of an event run device work in small steps") {
   for (const StreamOrder order : both_orders) {
     const UseOrder use(order);
     Stream first, second;
@@ -229,7 +230,7 @@ TEST_CASE("simulated streams: looks at an event let the device go on, a bit at a
 }
 
 TEST_CASE(
-    "simulated streams: a device that is looked at again and again is not slowed down by that") {
+    "simulated streams: repeated polls do not slow the device down") {
   for (const StreamOrder order : both_orders) {
     const UseOrder use(order);
     Stream stream;
@@ -249,7 +250,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("simulated streams: a look does not wait for work that another thread runs") {
+TEST_CASE("simulated streams: a poll does not wait for work on another thread") {
   Stream stream;
   Event event;
   std::atomic<bool> started = false, looked = false;
@@ -278,8 +279,7 @@ TEST_CASE("simulated streams: a look does not wait for work that another thread 
 }
 
 TEST_CASE(
-    "simulated streams: what a stream left behind is done before the next wait ends, wherever that "
-    "is") {
+    "simulated streams: work of a destroyed stream is done before any next wait ends") {
   bool done = false;
   {
     Stream stream;
