@@ -46,8 +46,8 @@ TEST_CASE("enqueued offload: the bits of a host that offloads nothing, with a sk
 }
 
 TEST_CASE(
-    "enqueued offload: a step that is stopped in changes nothing on either side, and loading ends "
-    "it") {
+    "enqueued offload: a halted step changes nothing on either side, and loading a state "
+    "ends the halt") {
   if (!device::device_info().answers) return;
   EnqueuedRank rank(true, OnNonfinite::error);
   rank.setup.offload = offload(0.5, OffloadPlace::host, true);

@@ -32,7 +32,7 @@ class LastLeafIs final : public GradSource {
 }  // namespace
 
 TEST_CASE(
-    "enqueued steps: a leaf of another size or type, or none, is refused, and changes nothing") {
+    "enqueued steps: a gradient of another size or type, or none, is refused without changes") {
   if (!device::device_info().answers) return;
   for (const bool on_device : {false, true}) {
     CAPTURE(on_device);
@@ -60,8 +60,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE(
-    "enqueued steps: a leaf that is not where its source says is refused, and changes nothing") {
+TEST_CASE("enqueued steps: a gradient outside its declared memory is refused without changes") {
   if (!device::device_info().answers) return;
   EnqueuedRank rank(true);
   HostGrads host(rank, 2);

@@ -50,9 +50,7 @@ TEST_CASE("enqueued steps: from the third on, no wait, no allocation, one graph"
   }
 }
 
-TEST_CASE(
-    "enqueued steps: leaves of the host are copied without a wait, and are the host's again at "
-    "once") {
+TEST_CASE("enqueued steps: host gradients are copied without a wait and reusable immediately") {
   if (!device::device_info().answers) return;
   EnqueuedRank rank(true);
   HostGrads leaves(rank, 2);
@@ -75,9 +73,7 @@ TEST_CASE(
   rank.check_same_state();
 }
 
-TEST_CASE(
-    "enqueued steps: stage 3 gathers its persistent tensors as one batch, also in a graph "
-    "it") {
+TEST_CASE("enqueued steps: stage 3 gathers its persistent tensors as one batch, also in a graph") {
   if (!device::device_info().answers) return;
   std::vector<ParamSpec> params;
   for (int i = 0; i < 40; ++i) {
@@ -112,10 +108,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE(
-    "enqueued steps: tokens and missing gradients are counted on the host, which does not wait for "
-    "that "
-    "either") {
+TEST_CASE("enqueued steps: tokens and missing gradients are counted on the host without a wait") {
   if (!device::device_info().answers) return;
   EnqueuedRank rank(true);
   rank.setup.loss_reduction = LossReduction::tokens;
@@ -223,9 +216,7 @@ TEST_CASE("enqueued steps: steps continue from a state loaded between replays") 
   }
 }
 
-TEST_CASE(
-    "device steps phase by phase: a G that somebody wrote is looked at, not the one that was added "
-    "up") {
+TEST_CASE("device steps phase by phase: an externally written G is measured again") {
   if (!device::device_info().answers) return;
   EnqueuedRank rank(false);
   DeviceGrads leaves(rank, 2);

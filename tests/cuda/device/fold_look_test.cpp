@@ -237,8 +237,7 @@ TEST_CASE("device fold, measured: tensors that do not count are in G but not in 
 }
 
 TEST_CASE(
-    "device fold, measured: after a halt, or without an inv_scale, G is written and nothing is "
-    "found") {
+    "device fold, measured: after a halt, or without inv_scale, G is written without results") {
   if (!usable()) return;
   for (const NormForm form : forms) {
     LookCase c{{70, 1500, 4099}, 2, {DType::bf16}};

@@ -25,7 +25,7 @@ TEST_CASE("device fold: trees over any number of leaves, formats and alignments"
   }
 }
 
-TEST_CASE("device fold: many leaves") {
+TEST_CASE("device fold: many micro-batch gradients") {
   if (!usable()) return;
   for (const std::int64_t count : {9, 15, 16, 24, 40, 127, 130}) {
     for (const auto& dtypes : formats) {
@@ -38,7 +38,7 @@ TEST_CASE("device fold: many leaves") {
   check_tree({3, 70}, leaves(1023), formats[3], everywhere[3]);
 }
 
-TEST_CASE("device fold: nodes with leaves") {
+TEST_CASE("device fold: nodes with micro-batch gradients") {
   if (!usable()) return;
   const DType node = DType::fp32, leaf = DType::bf16;
   const std::vector<std::pair<std::vector<TreeNode>, std::vector<DType>>> cases = {

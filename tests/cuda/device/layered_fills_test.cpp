@@ -69,9 +69,7 @@ std::int64_t moves_of_pass(bool guards) {
 }  // namespace
 
 TEST_CASE(
-    "device: gradients of units are NaN before and after their lives where memory is guarded, and "
-    "cost "
-    "nothing elsewhere") {
+    "device: unit gradients are NaN outside their lifetimes if guarded, without cost otherwise") {
   if (!device::device_info().answers) return;
   CHECK(moves_of_pass(true) - moves_of_pass(false) == 2 * (3 + 1));  // all three share the bucket
 }

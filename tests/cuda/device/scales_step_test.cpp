@@ -59,9 +59,7 @@ TEST_CASE("scales on a device: blocks that are split over TP ranks") {
   }
 }
 
-TEST_CASE(
-    "scales on a device: enqueued and replayed steps have the host's bits, skipped ones among "
-    "them") {
+TEST_CASE("scales on a device: enqueued and replayed steps, some skipped, have the host's bits") {
   if (!cuda::device::device_info().answers) return;
   for (const ParamScaling& scaling : every_scaling()) {
     for (const bool graphs : {false, true}) {

@@ -160,8 +160,7 @@ TEST_CASE("device: digests depend on every scalar and its position only") {
 }
 
 TEST_CASE(
-    "device: ranks whose scalars differ halt, after they took the larger of digests and "
-    "complements") {
+    "device: ranks with different scalars halt after the maximum of digests and complements") {
   if (!usable()) return;
   const StepCase c = small_case();
   StepTruth truth(c);

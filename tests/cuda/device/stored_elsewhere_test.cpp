@@ -55,8 +55,7 @@ TEST_CASE("stored state elsewhere: any partition, fraction, order and place equa
 }
 
 TEST_CASE(
-    "stored state elsewhere: enqueued and replayed steps have the host's bits, skipped ones among "
-    "them") {
+    "stored state elsewhere: enqueued and replayed steps, some skipped, have the host's bits") {
   if (!cuda::device::device_info().answers) return;
   for (const StateFormats& state : state_formats) {
     for (const bool graphs : {false, true}) {

@@ -94,9 +94,7 @@ TEST_CASE("state on a device: TP ranks with parts of blocks, in phases and in tw
   }
 }
 
-TEST_CASE(
-    "state on a device: enqueued and replayed steps have the host's bits, skipped ones among "
-    "them") {
+TEST_CASE("state on a device: enqueued and replayed steps, some skipped, have the host's bits") {
   if (!cuda::device::device_info().answers) return;
   for (const StateFormats& state : state_formats) {
     for (const UpdateRule rule : {UpdateRule::adamw, UpdateRule::sgd, UpdateRule::lion}) {
@@ -117,9 +115,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE(
-    "state on a device: with parameters in 8 bits, and enqueued steps of ranks that copy from each "
-    "other") {
+TEST_CASE("state on a device: 8-bit parameters, and enqueued steps of ranks with device copies") {
   if (!cuda::device::device_info().answers) return;
   run_grid({1, 2}, [&](const GridPlace& place) {
     EnqueuedRank rank(true, OnNonfinite::skip, long_params(), place.comm, Transport::copies);

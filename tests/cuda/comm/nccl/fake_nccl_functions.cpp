@@ -16,10 +16,10 @@ void zp_fake_nccl_plan(const char* plan) {
 }
 
 const char* zp_fake_nccl_complaints() {
-  static std::string told;
+  static std::string reported;
   const std::lock_guard lock(state().mutex);
-  told = std::exchange(state().complaints, "");
-  return told.c_str();
+  reported = std::exchange(state().complaints, "");
+  return reported.c_str();
 }
 
 long long zp_fake_nccl_received_in_windows() {

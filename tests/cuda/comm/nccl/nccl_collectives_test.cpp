@@ -154,8 +154,8 @@ TEST_CASE("NCCL communicator: traffic is counted as on the host") {
 /// Each rank writes directly before and after a gather, and reads directly after it. Rank 1 makes
 /// its calls when those of rank 0 have all returned.
 TEST_CASE(
-    "NCCL communicator: a call waits for no other rank and no device, and buffers can be used at "
-    "once") {
+    "NCCL communicator: a call waits for no rank or device, and its buffers are usable "
+    "immediately") {
   const UsePlan plan("patience=0");
   for (const int world_size : {2, 3}) {
     std::atomic<bool> returned{false};

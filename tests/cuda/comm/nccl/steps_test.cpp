@@ -215,8 +215,8 @@ void run_stage(Communicator& control, int stage,
 }  // namespace
 
 TEST_CASE(
-    "nccl steps: whole parameters arrive in windows, in graphs too, and gradients in registered "
-    "memory") {
+    "nccl steps: whole parameters arrive in windows, also in graphs, and gradients in "
+    "registered memory") {
   check_ranks(ranks, [](Communicator& control) {
     for (const int stage : {0, 1, 2, 3}) {
       run_stage(control, stage, [&](const Received& received) {
@@ -241,8 +241,7 @@ TEST_CASE("nccl steps: a library without windows uses ordinary memory") {
 }
 
 TEST_CASE(
-    "nccl steps: devices, memory and windows that are refused end all ranks, and both are given "
-    "back") {
+    "nccl steps: refused devices, memory and windows end all ranks, and resources are freed") {
   struct Refusal {
     const char *plan, *problem;
   };

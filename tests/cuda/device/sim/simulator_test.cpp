@@ -142,9 +142,7 @@ TEST_CASE("simulator: every lane of a warp gets the largest value, in any order"
   }
 }
 
-TEST_CASE(
-    "simulator: threads that wait for others that never come are reported, and the next launch "
-    "works") {
+TEST_CASE("simulator: deadlocked threads are reported, and the next launch works") {
   for (int order = 0; order < 3; ++order) {
     expect_error(ErrorCode::internal, [] { run_now(unequal_barriers_kernel, 2, block); });
     expect_error(ErrorCode::internal, [] { run_now(two_barriers_kernel, 1, block); });

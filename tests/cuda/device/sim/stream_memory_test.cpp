@@ -51,8 +51,7 @@ TEST_CASE("simulated streams: an exception of work is thrown by a wait through a
 }
 
 TEST_CASE(
-    "simulated streams: a write past the end of memory is an error of the next wait and "
-    "poll") {
+    "simulated streams: a write past the end of memory is an error of the next wait or poll") {
   Stream stream;
   const UseStream use(stream);
   void* data = device_allocate((block - 1) * static_cast<std::int64_t>(sizeof(unsigned)));
@@ -70,8 +69,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "simulated streams: a write past the end of memory that is gone by the next wait is an error "
-    "of it too") {
+    "simulated streams: a write past the end of memory freed by the next wait is reported too") {
   Stream stream;
   const UseStream use(stream);
   void* data = device_allocate((block - 1) * static_cast<std::int64_t>(sizeof(unsigned)));
