@@ -43,7 +43,7 @@ class SharedMemoryGroup {
   int rank_;
   std::vector<std::vector<int>> machines_;
   std::vector<Place> places_;            // [world_size]
-  std::unique_ptr<Communicator> split_;  ///< null if all ranks are on one machine
+  std::unique_ptr<Communicator> split_;  ///< if some ranks are on other machines
   Communicator* group_ = nullptr;
 };
 

@@ -114,8 +114,8 @@ const MemorySpace& device_space() {
     device.from_host = device::stage_to_device;
     device.to_host = device::stage_to_host;
     device.wait = device::wait_for_stream;
-    device.lies_here = device::lies_on_device;
-    device.lies_on_host = device::lies_on_host;
+    device.lies_here = device::is_on_device;
+    device.is_on_host = device::is_on_host;
     device.fold = fold;
     device.fold_look = fold_look;
     device.deposit = [](const host::PieceLoop& loop, const NodeValues& leaf,

@@ -31,7 +31,7 @@ struct MemorySpace {
   using CopyFn = void(void* to, const void* from, std::int64_t num_bytes);
   using CopyManyFn = void(Span<const Move> moves);
   using WaitFn = void();
-  using LiesFn = bool(const void* data);
+  using LocationFn = bool(const void* data);
   using FoldFn = void(const host::PieceLoop& loop, const host::FoldPlan& plan,
                       Span<const NodeValues> operands, const NodeValues& sum);
   using FoldLookFn = std::int64_t(const host::PieceLoop& loop, const host::FoldPlan& plan,
@@ -58,7 +58,7 @@ struct MemorySpace {
   WaitFn* wait = nullptr;
   /// Location of foreign memory: in this space, or readable by the host. Null on the host, which
   /// cannot check.
-  LiesFn *lies_here = nullptr, *lies_on_host = nullptr;
+  LocationFn *lies_here = nullptr, *is_on_host = nullptr;
 
   // Over all pieces of a loop at once. Null on the host, where callers add block by block and
   // measure values while they are in the caches (reduce/reduce_tools, reduce/binned_sum).

@@ -134,7 +134,7 @@ void enqueue_fill(void* device, unsigned char byte, std::int64_t num_bytes) {
   ++counted_calls().copies;
 }
 
-bool lies_on_device(const void* data) {
+bool is_on_device(const void* data) {
   const cudaPointerAttributes attributes = attributes_of(data);
   if (attributes.type == cudaMemoryTypeManaged) return true;
   int device = 0;
@@ -142,6 +142,6 @@ bool lies_on_device(const void* data) {
   return attributes.type == cudaMemoryTypeDevice && attributes.device == device;
 }
 
-bool lies_on_host(const void* data) { return attributes_of(data).type != cudaMemoryTypeDevice; }
+bool is_on_host(const void* data) { return attributes_of(data).type != cudaMemoryTypeDevice; }
 
 }  // namespace zeroproof::cuda::device

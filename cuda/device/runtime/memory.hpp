@@ -50,7 +50,7 @@ void stage_to_device(void* device, const void* host, std::int64_t num_bytes);
 void stage_to_host(void* host, const void* device, std::int64_t num_bytes);
 
 /// Location of memory; neither waits nor is enqueued. Managed memory is on both sides.
-bool lies_on_device(const void* data);  ///< on the device of this host thread
-bool lies_on_host(const void* data);
+bool is_on_device(const void* data);  ///< on the device of this host thread
+bool is_on_host(const void* data);
 
 }  // namespace zeroproof::cuda::device

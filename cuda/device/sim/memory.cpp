@@ -158,13 +158,13 @@ void enqueue_fill(void* device, unsigned char byte, std::int64_t num_bytes) {
   sim::enqueue([=] { std::memset(device, byte, size(num_bytes)); });
 }
 
-bool lies_on_device(const void* data) {
+bool is_on_device(const void* data) {
   const std::lock_guard lock(sim::device_mutex());
   return sim::DeviceMemory::instance().has(data) ||
          lies_in(shared_blocks(), static_cast<const unsigned char*>(data), 1);
 }
 
-bool lies_on_host(const void* data) {
+bool is_on_host(const void* data) {
   const std::lock_guard lock(sim::device_mutex());
   return !sim::DeviceMemory::instance().has(data);
 }

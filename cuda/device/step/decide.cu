@@ -64,8 +64,8 @@ ZP_DEVICE double norm_of(std::uint64_t* sums, std::uint64_t amax, NormForm form)
   return form == NormForm::one ? sum_of_limbs(sums) : norm_of_squares(sums);
 }
 
-/// decide_norm. sums: [num_norm_words]; of a single norm, already in the form in which found->sums
-/// must remain; otherwise scratch.
+/// decide_norm. sums: [num_norm_words]; with a single norm, its sums, left as found->sums must be at
+/// the end; otherwise scratch.
 ZP_DEVICE void make_norms(const StepMemory& memory, NormForm form, std::uint64_t* sums) {
   StepFound& found = *memory.found;
   const ClipGroupsFound& groups = memory.groups_found;

@@ -31,7 +31,7 @@ class StagedGrads final : public GradSource {
   TensorView micro_batch_grad(std::int64_t micro_batch) override {
     const TensorView leaf = leaves_->micro_batch_grad(micro_batch);
     if (leaf.data == nullptr) return leaf;  // the caller refuses it
-    ZP_CHECK(ledger_.space().lies_on_host(leaf.data), ErrorCode::invalid_argument,
+    ZP_CHECK(ledger_.space().is_on_host(leaf.data), ErrorCode::invalid_argument,
              "the gradient of micro-batch " + std::to_string(micro_batch) +
                  " is in the memory of a device",
              "its source has declared host memory, and the host cannot read it",

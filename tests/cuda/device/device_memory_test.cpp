@@ -83,12 +83,12 @@ TEST_CASE("device: memory is on the device or on the host") {
   const Bytes pageable(1001);
   for (const std::int64_t at : {0, 1, 500, 1000}) {
     CAPTURE(at);
-    CHECK(lies_on_device(data.data() + at));
-    CHECK_FALSE(lies_on_host(data.data() + at));
+    CHECK(is_on_device(data.data() + at));
+    CHECK_FALSE(is_on_host(data.data() + at));
     for (const void* const host : {static_cast<const void*>(pinned.data() + at),
                                    static_cast<const void*>(pageable.data() + at)}) {
-      CHECK_FALSE(lies_on_device(host));
-      CHECK(lies_on_host(host));
+      CHECK_FALSE(is_on_device(host));
+      CHECK(is_on_host(host));
     }
   }
 }

@@ -87,17 +87,17 @@ TEST_CASE("simulated streams: waits check all allocations in turn") {
     data = device_allocate((block - 1) * static_cast<std::int64_t>(sizeof(unsigned)));
   wait_for_stream();
   launch(overrun_kernel, 1, block, static_cast<unsigned*>(all[1500]));
-  int told = 0;
+  int reports = 0;
   for (int waits = 0; waits < 20; ++waits) {
     cuda::sim::enqueue([] {});
     try {
       wait_for_stream();
     } catch (const Error&) {
-      ++told;
+      ++reports;
     }
   }
-  CHECK(told >= 1);
-  CHECK(told <= 2);
+  CHECK(reports >= 1);
+  CHECK(reports <= 2);
   for (void* data : all) device_release(data);
   CHECK_NOTHROW(wait_for_stream());  // was reported
 }
@@ -126,12 +126,12 @@ TEST_CASE("simulated streams: the host cannot touch memory of the device, kernel
 TEST_CASE("simulated streams: device memory ends at its requested size") {
   constexpr std::int64_t num_bytes = 1001;
   auto* const data = static_cast<unsigned char*>(device_allocate(num_bytes));
-  for (const std::int64_t at : {std::int64_t{0}, num_bytes - 1}) CHECK(lies_on_device(data + at));
+  for (const std::int64_t at : {std::int64_t{0}, num_bytes - 1}) CHECK(is_on_device(data + at));
   for (const std::int64_t at : {std::int64_t{-1}, num_bytes})
-    CHECK_FALSE(lies_on_device(data + at));
+    CHECK_FALSE(is_on_device(data + at));
   device_release(data);
   wait_for_stream();
-  CHECK_FALSE(lies_on_device(data));
+  CHECK_FALSE(is_on_device(data));
 }
 
 TEST_CASE("simulated streams: enqueued copies need pinned memory") {
@@ -216,7 +216,7 @@ TEST_CASE("simulated streams: a write that does not wait for the allocation is l
 
 TEST_CASE(
     "simulated streams: use after free is reported when the block is reallocated") {
-  const auto told = [](bool waits) {
+  const auto reported = [](bool waits) {
     Stream owner, writer;
     Event allocated, written;
     void* data = nullptr;
@@ -244,6 +244,6 @@ TEST_CASE(
     wait_for(owner);
     return refused;
   };
-  CHECK(told(false));
-  CHECK_FALSE(told(true));
+  CHECK(reported(false));
+  CHECK_FALSE(reported(true));
 }
