@@ -25,8 +25,8 @@ std::vector<History> gather_histories(Communicator& ranks, Span<const std::int64
   std::vector<History> histories;
   for (std::size_t rank = 0; rank < world; ++rank) {
     const Span<const std::int64_t> answer(answers);
-    histories.push_back(
-        NcclCalls::history_of(answer.subspan(rank * numbers.size(), numbers.size()), ranks.world_size()));
+    histories.push_back(NcclCalls::history_of(answer.subspan(rank * numbers.size(), numbers.size()),
+                                              ranks.world_size()));
   }
   return histories;
 }
@@ -50,8 +50,8 @@ std::vector<CollectiveCall> made(const std::vector<History>& histories, std::int
 
 NcclCause judge(const std::vector<History>& histories, const std::string& name,
                 std::chrono::milliseconds limit) {
-  std::int64_t stuck = histories.front().ended +
-                       1;  // the first known call that has not ended on all ranks
+  std::int64_t stuck =
+      histories.front().ended + 1;  // the first known call that has not ended on all ranks
   std::int64_t last = 0;
   for (const History& rank : histories) {
     stuck = std::min(stuck, rank.ended + 1);
@@ -60,14 +60,14 @@ NcclCause judge(const std::vector<History>& histories, const std::string& name,
   while (stuck < last && made(histories, stuck).empty()) ++stuck;
   const std::vector<CollectiveCall> calls = made(histories, stuck);
   if (calls.empty()) {
-    return {
-        Error(ErrorCode::timeout,
-              "the awaited work did not end within " + describe(limit) + ", though " + name +
-                  " has ended all calls (the work after them hangs); check the device work of "
-                  "this rank"),
-        false};
+    return {Error(ErrorCode::timeout,
+                  "the awaited work did not end within " + describe(limit) + ", though " + name +
+                      " has ended all calls (the work after them hangs); check the device work of "
+                      "this rank"),
+            false};
   }
-  const std::vector<int> absent = those(histories, [&](const History& rank) { return rank.made < stuck; });
+  const std::vector<int> absent =
+      those(histories, [&](const History& rank) { return rank.made < stuck; });
   if (!absent.empty()) return {absent_error(absent, calls.front(), limit), true};
   for (std::int64_t sequence = stuck; sequence <= last; ++sequence) {
     const std::vector<CollectiveCall> compared = made(histories, sequence);
@@ -92,12 +92,12 @@ NcclCause find_cause(Communicator& ranks, Span<const std::int64_t> numbers, cons
   try {
     return judge(gather_histories(ranks, numbers), name, limit);
   } catch (const Error& error) {
-    return {Error(error.code(),
-                  "comparing the calls of the ranks of " + name +
-                      " failed, after one did not end within " +
-                      describe(limit) + ", " + error.what(),
-                  error.origin()),
-            true};
+    return {
+        Error(error.code(),
+              "comparing the calls of the ranks of " + name +
+                  " failed, after one did not end within " + describe(limit) + ", " + error.what(),
+              error.origin()),
+        true};
   }
 }
 

@@ -13,8 +13,7 @@ namespace zeroproof::cuda {
 
 struct NcclCause {
   Error error;
-  bool found =
-      false;  ///< an invalid call or an absent rank; else a device or a link hangs
+  bool found = false;  ///< an invalid call or an absent rank; else a device or a link hangs
 };
 
 /// Collective over `ranks`, those of the communicator `name`: compares their calls

@@ -26,8 +26,7 @@ void join_ranks(NcclHandle& handle, Communicator& control, std::chrono::millisec
     const NcclFunctions& nccl = handle.nccl();
     const ncclResult_t result = nccl.ncclGetUniqueId(&id);
     ZP_CHECK(result == ncclSuccess, ErrorCode::unavailable, "NCCL did not begin " + handle.name(),
-             nccl_says(nccl, result, nullptr),
-             "check the network interface in NCCL_SOCKET_IFNAME");
+             nccl_says(nccl, result, nullptr), "check the network interface in NCCL_SOCKET_IFNAME");
   }
   control.broadcast(std::as_writable_bytes(Span<char>(id.internal)), 0);
   std::uint64_t outcome = joined;
@@ -46,8 +45,7 @@ void join_ranks(NcclHandle& handle, Communicator& control, std::chrono::millisec
   handle.abort();
   if (outcome == failed)
     control.barrier();  // this barrier reports the rank that failed, with the reason
-  fail(ErrorCode::timeout,
-       "the ranks did not join " + handle.name() + " within " + describe(limit),
+  fail(ErrorCode::timeout, "the ranks did not join " + handle.name() + " within " + describe(limit),
        "all of them tried, so a device or a link between two hangs",
        "run it again with NCCL_DEBUG=WARN, or raise the time limit");
 }

@@ -50,8 +50,8 @@ class NcclMemory final : public RegisteredBuffer {
   const NcclLibrary& library_;
   std::byte* data_ = nullptr;
   std::size_t num_bytes_;
-  Communicator* comm_ = nullptr;  // it is registered with this one
-  void* window_ = nullptr;        // an ncclWindow_t; null: NCCL uses none
+  Communicator* comm_ = nullptr;                           // it is registered with this one
+  void* window_ = nullptr;                                 // an ncclWindow_t; null: NCCL uses none
   std::vector<std::pair<Communicator*, void*>> known_to_;  // for messages, with NCCL's handles
 };
 

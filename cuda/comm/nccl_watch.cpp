@@ -18,8 +18,7 @@ constexpr std::chrono::microseconds longest_pause{500};
 NcclWatch::NcclWatch(const std::vector<Communicator*>& comms, std::chrono::milliseconds limit)
     : limit_(limit), begin_(std::chrono::steady_clock::now()) {
   for (Communicator* const comm : comms) {
-    if (auto* const watched = dynamic_cast<WatchedCommunicator*>(comm))
-      comms_.push_back(watched);
+    if (auto* const watched = dynamic_cast<WatchedCommunicator*>(comm)) comms_.push_back(watched);
   }
 }
 

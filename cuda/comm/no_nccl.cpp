@@ -12,8 +12,7 @@ struct NcclFunctions {};
 namespace {
 
 [[noreturn]] void no_nccl() {
-  fail(ErrorCode::unavailable, "no NCCL transport in this program",
-       "it was built without nccl.h",
+  fail(ErrorCode::unavailable, "no NCCL transport in this program", "it was built without nccl.h",
        "build it with ZP_NCCL=ON, or use another transport");
 }
 

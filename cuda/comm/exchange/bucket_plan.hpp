@@ -25,12 +25,11 @@ struct RankPart {
 /// another.
 struct BucketPlan {
   const ShardMap* shards = nullptr;
-  std::size_t index = 0;    ///< of the bucket in the shard map
-  FlatRange range;          ///< the bucket in the global numbering
-  RankPart own;             ///< this rank's part
-  host::PieceLoop all{{}};  ///< tensors in the bucket; local indices start at its begin
-  host::PieceLoop mine{
-      {}};  ///< tensors in this rank's part; local indices in the packed part
+  std::size_t index = 0;     ///< of the bucket in the shard map
+  FlatRange range;           ///< the bucket in the global numbering
+  RankPart own;              ///< this rank's part
+  host::PieceLoop all{{}};   ///< tensors in the bucket; local indices start at its begin
+  host::PieceLoop mine{{}};  ///< tensors in this rank's part; local indices in the packed part
   host::PieceLoop replicated{
       {}};  ///< tensors with gradients partitioned over TP ranks; own local indices
   host::PieceLoop unreplicated{{}};  ///< the other tensors, if any; local indices as in all

@@ -25,8 +25,7 @@ SharedBuffers::SharedBuffers(Communicator* group, std::vector<Shapes> shapes)
     return;
   }
   window_ = group->shared_window(bytes);
-  ZP_CHECK(window_ != nullptr, ErrorCode::unavailable,
-           "no shared memory for " + group->name(),
+  ZP_CHECK(window_ != nullptr, ErrorCode::unavailable, "no shared memory for " + group->name(),
            "windows store gradients and shards in it", "use windows off");
 }
 

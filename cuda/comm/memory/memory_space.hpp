@@ -64,11 +64,10 @@ struct MemorySpace {
   // measure values while they are in the caches (reduce/reduce_tools, reduce/binned_sum).
   FoldFn* fold =
       nullptr;  ///< sum = the operands, widened and added as the plan says; sum may be one of them
-  FoldLookFn* fold_look =
-      nullptr;                   ///< the same, measured; returns the number of measured elements
-  DepositFn* deposit = nullptr;  ///< adds a micro-batch gradient to bins
-  MergeFn* merge = nullptr;      ///< adds the bins of other gradients
-  FinishFn* finish = nullptr;    ///< bins as fp32
+  FoldLookFn* fold_look = nullptr;  ///< the same, measured; returns the number of measured elements
+  DepositFn* deposit = nullptr;     ///< adds a micro-batch gradient to bins
+  MergeFn* merge = nullptr;         ///< adds the bins of other gradients
+  FinishFn* finish = nullptr;       ///< bins as fp32
 };
 
 const MemorySpace& host_space();

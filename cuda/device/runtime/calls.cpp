@@ -64,14 +64,14 @@ void require_allocation(std::int64_t num_bytes) {
 
 void require_copy(std::int64_t num_bytes) {
   ZP_CHECK(num_bytes >= 0, ErrorCode::invalid_argument,
-           "cannot copy " + std::to_string(num_bytes) + " bytes",
-           "a size is not negative", "pass 0 or more");
+           "cannot copy " + std::to_string(num_bytes) + " bytes", "a size is not negative",
+           "pass 0 or more");
 }
 
 void require_local_rank(int local_rank) {
   ZP_CHECK(local_rank >= 0, ErrorCode::invalid_argument,
-           "no device for local rank " + std::to_string(local_rank),
-           "local ranks start at 0", "pass the rank's number on its machine");
+           "no device for local rank " + std::to_string(local_rank), "local ranks start at 0",
+           "pass the rank's number on its machine");
 }
 
 void require_recorded(bool both) {

@@ -25,10 +25,10 @@ cudaPointerAttributes attributes_of(const void* data) {
 
 /// CUDA would accept pageable memory too, and wait.
 void require_pinned(const void* host) {
-  ZP_CHECK(
-      attributes_of(host).type == cudaMemoryTypeHost, ErrorCode::invalid_argument,
-      "an asynchronous copy got host memory that is not pinned" + in_named_step(),
-      "the copy would block, or read memory after a change", "allocate it with pinned_allocate");
+  ZP_CHECK(attributes_of(host).type == cudaMemoryTypeHost, ErrorCode::invalid_argument,
+           "an asynchronous copy got host memory that is not pinned" + in_named_step(),
+           "the copy would block, or read memory after a change",
+           "allocate it with pinned_allocate");
 }
 
 }  // namespace

@@ -24,8 +24,7 @@ TimedEvent& TimedEvent::operator=(TimedEvent&& other) noexcept = default;
 
 void TimedEvent::record() {
   if (capturing()) refuse_in_capture("recording a timed event");
-  check_cuda(cudaEventRecord(mark_->event, current_cuda_stream()),
-             "recording a timed event");
+  check_cuda(cudaEventRecord(mark_->event, current_cuda_stream()), "recording a timed event");
   mark_->recorded = true;
 }
 

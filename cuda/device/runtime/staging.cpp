@@ -23,9 +23,8 @@ Staging::~Staging() {
   forget();
   try {
     for (Half& half : halves_) empty(half);
-  } catch (
-      const std::
-          exception&) {  // a persistent device error: the next call that can throw reports it
+  } catch (const std::
+               exception&) {  // a persistent device error: the next call that can throw reports it
   }
 }
 

@@ -39,7 +39,7 @@ class Staging {
   };
   struct Half {
     std::int64_t taken = 0;
-    Event used;               ///< recorded after the last copy from or to it
+    Event used;                 ///< recorded after the last copy from or to it
     std::vector<Part> targets;  ///< requested by to_host()
   };
 

@@ -146,8 +146,7 @@ void DeviceMemory::start(unsigned char* data) {
   std::memset(data, 0xFF, block.num_bytes);
   block.started = true;
   ZP_CHECK(untouched, ErrorCode::internal,
-           "write to unallocated or freed device memory" +
-               device::in_named_step(),
+           "write to unallocated or freed device memory" + device::in_named_step(),
            "on a device it may belong to another allocation",
            "order the write after the allocation and before the release");
 }

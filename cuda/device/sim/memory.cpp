@@ -40,10 +40,10 @@ bool lies_in(const Blocks& blocks, const unsigned char* at, std::int64_t num_byt
 
 void require_pinned(const void* host, std::int64_t num_bytes) {
   const auto* const at = static_cast<const unsigned char*>(host);
-  ZP_CHECK(
-      lies_in(pinned_blocks(), at, num_bytes), ErrorCode::invalid_argument,
-      "an asynchronous copy got host memory that is not pinned" + in_named_step(),
-      "the copy would block, or read memory after a change", "allocate it with pinned_allocate");
+  ZP_CHECK(lies_in(pinned_blocks(), at, num_bytes), ErrorCode::invalid_argument,
+           "an asynchronous copy got host memory that is not pinned" + in_named_step(),
+           "the copy would block, or read memory after a change",
+           "allocate it with pinned_allocate");
 }
 
 void enqueue_copy(void* target, const void* source, std::int64_t num_bytes) {

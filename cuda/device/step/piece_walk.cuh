@@ -50,8 +50,7 @@ struct PlacedAddress {
 /// same element numbers, so the alignment is computed once for all of them.
 struct PackHeads {
   static constexpr int no_values = 4, never = 5;
-  int packed =
-      no_values;  ///< elements from a pack's start to element 0, or one of the two above
+  int packed = no_values;  ///< elements from a pack's start to element 0, or one of the two above
   int flat = no_values;
 
   void take(const PlacedAddress& values, std::int64_t element_bytes) {

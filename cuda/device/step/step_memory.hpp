@@ -57,17 +57,16 @@ inline constexpr int num_norm_words = 23;  ///< 21 limbs, nan_count, inf_count (
 
 /// Results of a step. All zero when it starts.
 struct StepFound {
-  std::uint64_t
-      sums[num_norm_words];  ///< not with the form inf. Normalised after every kernel
-  std::uint64_t amax;        ///< largest magnitude as bits, with the form inf
-  std::uint64_t found_inf;   ///< 0 or 1; of all ranks after the maximum over ranks
+  std::uint64_t sums[num_norm_words];  ///< not with the form inf. Normalised after every kernel
+  std::uint64_t amax;                  ///< largest magnitude as bits, with the form inf
+  std::uint64_t found_inf;             ///< 0 or 1; of all ranks after the maximum over ranks
   std::uint64_t
       digest;  ///< of the step scalars, and its complement; after the maximum of both over ranks,
-  std::uint64_t not_digest;  ///< they are complements only if the digest is equal on all ranks
-  double grad_norm;          ///< N; NaN in a skipped step
-  std::uint64_t t;           ///< number of this step: applied_steps + 1 when it began
-  float clip_coef;           ///< NaN in a skipped step
-  std::uint32_t skipped;     ///< 1: found_inf, and the policy is to skip
+  std::uint64_t not_digest;       ///< they are complements only if the digest is equal on all ranks
+  double grad_norm;               ///< N; NaN in a skipped step
+  std::uint64_t t;                ///< number of this step: applied_steps + 1 when it began
+  float clip_coef;                ///< NaN in a skipped step
+  std::uint32_t skipped;          ///< 1: found_inf, and the policy is to skip
   std::uint32_t finished_blocks;  ///< of the running pass; 0 between passes
 };
 

@@ -223,8 +223,7 @@ void DeviceStep::update() {
       enqueued_&& run_update_ ? run_update_(stretch) : stretch();
     };
     run([this] {
-      decide(
-          device::decide_count);  // masters are rounded with the count that includes this step
+      decide(device::decide_count);  // masters are rounded with the count that includes this step
       stored_->update(memory_, rules_, fused_);
       if (!stored_->joins()) stored_->finish(memory_);
     });

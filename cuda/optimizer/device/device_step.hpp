@@ -165,7 +165,7 @@ class DeviceStep : public LocalStep {
   std::vector<device::StepMemory>
       updated_;             ///< memory_ for ranges whose state is here; one without a split
   std::int64_t numel_ = 0;  ///< of all pieces
-  std::int64_t seen_ = 0;  ///< elements of this step's G that were measured when they were written
+  std::int64_t seen_ = 0;   ///< elements of this step's G that were measured when they were written
   device::StepFound* look_ = nullptr;  ///< results for them
   std::int64_t first_row_t_ = 0;       ///< of the schedule table; 0: none yet
   std::int64_t num_rows_ = 0;

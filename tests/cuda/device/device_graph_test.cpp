@@ -44,8 +44,7 @@ TEST_CASE("device: a graph keeps addresses and reads memory at each launch") {
   CHECK(other.bytes() == Bytes(num_bytes, 0x22));
 }
 
-TEST_CASE(
-    "device: launches of a graph are in stream order with other work") {
+TEST_CASE("device: launches of a graph are in stream order with other work") {
   if (!usable()) return;
   constexpr std::int64_t num_bytes = 256;
   const DeviceBytes data(num_bytes), old(num_bytes);

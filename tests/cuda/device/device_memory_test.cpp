@@ -33,8 +33,7 @@ TEST_CASE("device: odd sizes through memory that is not pinned") {
   }
 }
 
-TEST_CASE(
-    "device: host memory is reusable once staged, and filled only by the wait") {
+TEST_CASE("device: host memory is reusable once staged, and filled only by the wait") {
   if (!usable()) return;
   constexpr int blocks = 7;
   for (const std::int64_t num_bytes : {std::int64_t{1}, std::int64_t{4097}, Staging::half_bytes,

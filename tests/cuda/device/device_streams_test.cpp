@@ -32,8 +32,7 @@ TEST_CASE("device: a stream keeps its order") {
   const DeviceBytes data(num_bytes);
   const PinnedBytes seen(rounds * num_bytes);
   Bytes expected;
-  for (int round = 0; round < rounds;
-       ++round) {  // each fill is after one copy and before another
+  for (int round = 0; round < rounds; ++round) {  // each fill is after one copy and before another
     const auto byte = static_cast<unsigned char>(round + 1);
     enqueue_fill(data.data(), byte, num_bytes);
     enqueue_to_host(seen.data() + round * num_bytes, data.data(), num_bytes);

@@ -99,8 +99,7 @@ TEST_CASE("device: many moves of every length and alignment arrive") {
   device_space().copy_many({});
 }
 
-TEST_CASE(
-    "device: repeated moves are one launch without allocation, transfer or wait") {
+TEST_CASE("device: repeated moves are one launch without allocation, transfer or wait") {
   if (!usable()) return;
   Stream stream;
   const UseStream inside(stream);

@@ -100,8 +100,8 @@ void histogram_widen(const Exec&, int doublings, Span<std::uint64_t> count) {
   const std::int64_t bins = numel(count) - histogram_extra;
   require_bins("histogram_widen", bins, 1.0F);
   ZP_CHECK(doublings >= 0, ErrorCode::invalid_argument,
-           "histogram_widen: " + std::to_string(doublings) + " doublings",
-           "a bin cannot be split", "pass 0 or more");
+           "histogram_widen: " + std::to_string(doublings) + " doublings", "a bin cannot be split",
+           "pass 0 or more");
   if (doublings == 0) return;
   run_elementwise(JoinBins{count.data(), bins, std::int64_t{1} << std::min(doublings, 32)}, 1);
 }

@@ -59,8 +59,7 @@ struct ClipValue {
 float clip_coef(double grad_norm, std::optional<double> max_norm) {
   const double limit = max_norm.value_or(0.0);
   ZP_CHECK(is_finite(limit) && limit >= 0.0, ErrorCode::invalid_argument,
-           "max_norm is " + std::to_string(limit),
-           "the clip coefficient would be negative or NaN",
+           "max_norm is " + std::to_string(limit), "the clip coefficient would be negative or NaN",
            "pass a finite number of at least 0, or no limit");
   return on_device<float>(Coefficient{grad_norm, limit});
 }

@@ -198,8 +198,7 @@ ncclResult_t join(ncclComm_t* made, int num_ranks, const ncclUniqueId& id, int r
   if (planned_to_fail(*comm, "init")) return ncclInternalError;
   const auto clique =
       state().cliques.find(std::string(id.internal, strnlen(id.internal, sizeof(id.internal))));
-  if (clique == state().cliques.end())
-    return complain(nullptr, "an unknown unique id");
+  if (clique == state().cliques.end()) return complain(nullptr, "an unknown unique id");
   comm->clique = clique->second;
   int& ranks = comm->clique->num_ranks;
   if (ranks == 0) ranks = num_ranks;

@@ -50,8 +50,8 @@ void check_windows(const Operation& operation) {
         complain(part.call.comm, text_of(part.call) + " uses a window after its deregistration");
       else if (first.kind > Kind::recv && (place_of(part.call, data) == Place::window) !=
                                               (place_of(first, others) == Place::window))
-        complain(part.call.comm, text_of(part.call) +
-                                     " has a window where rank 0 has none, or vice versa");
+        complain(part.call.comm,
+                 text_of(part.call) + " has a window where rank 0 has none, or vice versa");
     }
   }
 }

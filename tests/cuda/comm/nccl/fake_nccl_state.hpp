@@ -102,9 +102,8 @@ struct State {
   long long received_in_windows = 0;
   long long received_in_messages = 0;
   std::map<std::string, std::shared_ptr<Clique>> cliques;  // by id
-  std::map<void*, std::pair<void*, std::size_t>>
-      memory;  // of ncclMemAlloc: addresses and sizes
-  std::vector<std::unique_ptr<ncclComm>> comms;  // including destroyed ones
+  std::map<void*, std::pair<void*, std::size_t>> memory;   // of ncclMemAlloc: addresses and sizes
+  std::vector<std::unique_ptr<ncclComm>> comms;            // including destroyed ones
 };
 State& state();
 

@@ -74,8 +74,8 @@ ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void* data, std::size_t siz
   const auto block = state().memory.find(data);
   if (block == state().memory.end() || size > block->second.second ||
       flags != NCCL_WIN_COLL_SYMMETRIC)
-    return complain(
-        comm, "a window was registered that is not from ncclMemAlloc, or not symmetric");
+    return complain(comm,
+                    "a window was registered that is not from ncclMemAlloc, or not symmetric");
   auto made = std::make_unique<Window>(Window{static_cast<const std::byte*>(data), size});
   *window = reinterpret_cast<ncclWindow_t>(made.get());
   std::erase_if(comm->windows,

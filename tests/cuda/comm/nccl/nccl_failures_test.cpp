@@ -31,8 +31,7 @@ TEST_CASE("nccl failures: an absent rank is named") {
       [](const Outcome& outcome) {
         for (const int rank : {0, 1}) {
           const auto at = static_cast<std::size_t>(rank);
-          contains(outcome.texts[at],
-                   "failed, after one did not end within 300 ms, rank 2 ");
+          contains(outcome.texts[at], "failed, after one did not end within 300 ms, rank 2 ");
           contains(outcome.texts[at], "last calls: all_gather #1, all_gather #2; 1 of 2 had ended");
           CHECK(outcome.codes[at] == ErrorCode::timeout);
         }

@@ -85,8 +85,7 @@ TEST_CASE("simulated copies: a communicator may be destroyed before its sums are
   });
 }
 
-TEST_CASE(
-    "simulated copies: scratch memory of a failed sum can be freed on another stream") {
+TEST_CASE("simulated copies: scratch memory of a failed sum can be freed on another stream") {
   for (const StreamOrder order : both_orders) {
     const UseOrder use(order);
     ThreadWorld world(1);

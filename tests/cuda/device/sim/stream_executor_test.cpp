@@ -47,8 +47,7 @@ TEST_CASE("stream executor: work before and after a plan on its stream stays ord
   }
 }
 
-TEST_CASE(
-    "stream executor: errors of operations propagate, and an unrecorded wait is one") {
+TEST_CASE("stream executor: errors of operations propagate, and an unrecorded wait is one") {
   StepPlan plan = make_plan(tests::random_shape(3));
   StreamExecutor executor;
   CHECK_THROWS_AS(executor.run(plan, [](const PlanOp&) -> void { throw 7; }), int);

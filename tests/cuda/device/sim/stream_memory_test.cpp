@@ -127,8 +127,7 @@ TEST_CASE("simulated streams: device memory ends at its requested size") {
   constexpr std::int64_t num_bytes = 1001;
   auto* const data = static_cast<unsigned char*>(device_allocate(num_bytes));
   for (const std::int64_t at : {std::int64_t{0}, num_bytes - 1}) CHECK(is_on_device(data + at));
-  for (const std::int64_t at : {std::int64_t{-1}, num_bytes})
-    CHECK_FALSE(is_on_device(data + at));
+  for (const std::int64_t at : {std::int64_t{-1}, num_bytes}) CHECK_FALSE(is_on_device(data + at));
   device_release(data);
   wait_for_stream();
   CHECK_FALSE(is_on_device(data));
@@ -214,8 +213,7 @@ TEST_CASE("simulated streams: a write that does not wait for the allocation is l
   }
 }
 
-TEST_CASE(
-    "simulated streams: use after free is reported when the block is reallocated") {
+TEST_CASE("simulated streams: use after free is reported when the block is reallocated") {
   const auto reported = [](bool waits) {
     Stream owner, writer;
     Event allocated, written;

@@ -35,7 +35,8 @@ inline constexpr bool sanitized = false;
 #endif
 
 inline constexpr int block = 64;
-inline constexpr StreamOrder both_orders[] = {StreamOrder::awaited_first, StreamOrder::awaited_last};
+inline constexpr StreamOrder both_orders[] = {StreamOrder::awaited_first,
+                                              StreamOrder::awaited_last};
 
 class UseOrder {
  public:

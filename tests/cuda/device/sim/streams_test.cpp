@@ -229,8 +229,7 @@ TEST_CASE("simulated streams: polls of an event run device work in small steps")
   }
 }
 
-TEST_CASE(
-    "simulated streams: repeated polls do not slow the device down") {
+TEST_CASE("simulated streams: repeated polls do not slow the device down") {
   for (const StreamOrder order : both_orders) {
     const UseOrder use(order);
     Stream stream;
@@ -278,8 +277,7 @@ TEST_CASE("simulated streams: a poll does not wait for work on another thread") 
   CHECK(event.reached());
 }
 
-TEST_CASE(
-    "simulated streams: work of a destroyed stream is done before any next wait ends") {
+TEST_CASE("simulated streams: work of a destroyed stream is done before any next wait ends") {
   bool done = false;
   {
     Stream stream;
