@@ -51,8 +51,8 @@ const Fault& blind_fault(const VerifyOptions& options, const std::vector<std::st
              "choose cases that differ only in mode and threads, " + std::string("such as ") +
                  case_ids.front());
   }
-  ZP_CHECK(!faults.empty(), ErrorCode::config,
-           "no fault is known to be found in " + case_ids.front(), "the fault plan lists none",
+  ZP_CHECK(!faults.empty(), ErrorCode::config, "no fault is known to show in " + case_ids.front(),
+           "the fault plan lists none",
            "use a case printed by explain for a fault, such as " +
                std::string(plan_of("double-unscale").case_id));
   std::size_t value = 0;

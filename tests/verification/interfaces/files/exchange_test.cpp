@@ -194,10 +194,10 @@ TEST_CASE("judge: a changed call is refused") {
     REQUIRE(at != std::string::npos);
     text.replace(at, from.size(), to);
   };
-  refused("is not what gen writes",
+  refused("differs from the input written by gen",
           [](std::string& c) { c.back() = static_cast<char>(c.back() ^ 1); });
   refused("before.", [&](std::string& c) { replace(c, "\"seed\":\"3\"", "\"seed\":\"4\""); });
-  refused("'setting.lr' is not what",
+  refused("'setting.lr' differs from",
           [&](std::string& c) { replace(c, "\"setting.lr\":\"0.001", "\"setting.lr\":\"0.002"); });
   refused("its metadata cannot be used",
           [&](std::string& c) { replace(c, "\"adamw_update\"", "\"adamw_updatf\""); });
