@@ -19,12 +19,12 @@ string(APPEND text "};\n\n")
 # Which file has the implementation of which operation: functions that begin a line.
 string(APPEND text "constexpr const char* implementation_table[][2] = {\n")
 set(results "void|bool|int|float|double|StepScalars|LossScalerState|std::vector<TreeNode>|std::unique_ptr<LbfgsOptimizer>")
-set(rooms formats gradients update layers)
-list(TRANSFORM rooms PREPEND reference/ OUTPUT_VARIABLE reference_rooms)
-list(TRANSFORM rooms PREPEND cuda/host/ OUTPUT_VARIABLE host_rooms)
-list(TRANSFORM rooms PREPEND cuda/device/kernels/ OUTPUT_VARIABLE device_rooms)
-foreach(folder IN ITEMS reference ${reference_rooms} reference/step reference/zero/plain
-    reference/zero/sharded reference/lbfgs cuda cuda/optimizer cuda/lbfgs ${host_rooms} ${device_rooms})
+set(folders formats gradients update layers)
+list(TRANSFORM folders PREPEND reference/ OUTPUT_VARIABLE reference_folders)
+list(TRANSFORM folders PREPEND cuda/host/ OUTPUT_VARIABLE host_folders)
+list(TRANSFORM folders PREPEND cuda/device/kernels/ OUTPUT_VARIABLE device_folders)
+foreach(folder IN ITEMS reference ${reference_folders} reference/step reference/zero/plain
+    reference/zero/sharded reference/lbfgs cuda cuda/optimizer cuda/lbfgs ${host_folders} ${device_folders})
   file(GLOB sources RELATIVE ${ROOT} ${ROOT}/${folder}/*.cpp ${ROOT}/${folder}/*.cu)
   foreach(source IN LISTS sources)
     file(STRINGS ${ROOT}/${source} lines REGEX "^(${results}) [a-z0-9_]+\\(")
