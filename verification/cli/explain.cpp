@@ -8,6 +8,7 @@
 #include "verification/cli/explain/explain_text.hpp"
 #include "verification/cli/program/contract_text.hpp"
 #include "verification/cli/program/contract_version.hpp"
+#include "verification/cli/program/document_text.hpp"
 #include "verification/faults/catalogue.hpp"
 #include "verification/ops/op_case.hpp"
 
@@ -24,6 +25,19 @@ std::vector<std::string> phase_names(const std::vector<Phase>& phases) {
 constexpr const char* fused_pass =
     "A fused pass of production: the bits of the phases it stands for (R17).";
 
+/// The notes whose labels the doc block of a function type cites, each once.
+std::vector<std::string> cited_notes(const std::string& type) {
+  std::vector<std::string> notes;
+  for (const std::string& line : doc_block(type)) {
+    for (const Passage& label : labels()) {
+      const bool cited = line.find("[" + label.name + "]") != std::string::npos;
+      if (cited && std::ranges::find(notes, label.file) == notes.end())
+        notes.push_back(label.file);
+    }
+  }
+  return notes;
+}
+
 std::string explain_op(const Op& op, bool below_phase) {
   const std::string text =
       op.type.empty() ? wrapped({fused_pass}, explain_columns, "  ") : block_of(op.type);
@@ -39,11 +53,15 @@ std::string explain_op(const Op& op, bool below_phase) {
                {op.contract.empty() ? "common/CONTRACT.md, R17" : "common/contracts/" + op.contract,
                 "(numeric", "contract", std::to_string(contract_version) + ")"},
                "");
-  std::vector<std::string> implementations;
-  for (const ImplementationFile& implementation : implementation_files()) {
-    if (implementation.function == op.name) implementations.push_back(implementation.file);
+  std::vector<std::string> sources, tests;
+  for (const ImplementationFile& file : implementation_files()) {
+    if (file.function != op.name) continue;
+    (file.file.starts_with("tests/") ? tests : sources).push_back(file.file);
   }
-  out += labelled("implementations", implementations, ",");
+  out += labelled("sources", sources, ",");
+  if (!tests.empty()) out += labelled("tests", tests, ",");
+  const std::vector<std::string> notes = cited_notes(op.type);
+  if (!notes.empty()) out += labelled("notes", notes, ",");
   std::vector<std::string> fills;
   for (const Fill fill : op.fills) fills.emplace_back(name(fill));
   out += labelled("inputs", fills, ",");

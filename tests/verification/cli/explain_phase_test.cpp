@@ -78,7 +78,7 @@ TEST_CASE(
     const std::size_t operation = text.find("\noperation " + name + "\n");
     REQUIRE(operation != std::string::npos);
     CHECK(text.find("  formulas, from") < operation);
-    CHECK(text.find("  implementations       reference/", operation) != std::string::npos);
+    CHECK(text.find("  sources     reference/", operation) != std::string::npos);
     CHECK(text.find("faults planted") == text.rfind("faults planted"));  // said once
   }
 }

@@ -19,11 +19,13 @@ std::string explain_lbfgs() {
                   {"common/contracts/lbfgs.hpp", "(numeric", "contract",
                    std::to_string(contract_version) + ",", "R21)"},
                   "");
-  std::vector<std::string> implementations;
-  for (const ImplementationFile& implementation : implementation_files()) {
-    if (implementation.function == "make_lbfgs") implementations.push_back(implementation.file);
+  std::vector<std::string> sources, tests;
+  for (const ImplementationFile& file : implementation_files()) {
+    if (file.function != "make_lbfgs") continue;
+    (file.file.starts_with("tests/") ? tests : sources).push_back(file.file);
   }
-  out += labelled("implementations", implementations, ",");
+  out += labelled("sources", sources, ",");
+  if (!tests.empty()) out += labelled("tests", tests, ",");
   out += labelled(
       "operations",
       {"dot_accumulate", "dot_finish", "grad_abs_accumulate", "grad_max_accumulate", "mean_loss"},

@@ -19,7 +19,8 @@ struct ImplementationFile {
   std::string function;  ///< "adamw_update"
 };
 
-/// The functions that the sources of reference, cuda, cuda/host and cuda/device define.
+/// The functions that the sources of reference, cuda, cuda/host and cuda/device define, and the tests in
+/// tests/reference that call them.
 const std::vector<ImplementationFile>& implementation_files();
 
 /// The doc block above "using TYPE =" with its slashes taken away, one string per line; empty if there is none.
