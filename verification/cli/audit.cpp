@@ -31,14 +31,14 @@ void parse_steps(const std::string& text, AuditSettings& settings) {
     }
   }
   ZP_CHECK(good, ErrorCode::config, "--steps is '" + text + "'",
-           "it says which steps are made again",
-           "write a step or two with .. between, as in --steps 100..120");
+           "expected a step or a range of steps",
+           "use a form as in --steps 100..120");
 }
 
 int audit_run(const AuditFlags& flags) {
   AuditSettings settings;
   ZP_CHECK(!flags.folder.empty(), ErrorCode::config, "the folder's name is empty",
-           "there is nothing to audit", "name the folder of a training's checkpoints");
+           "an audit needs a folder", "name the folder of a training's checkpoints");
   settings.folder = flags.folder;
   settings.log = flags.log.empty() ? flags.folder + "/log.jsonl" : flags.log;
   if (!flags.steps.empty()) parse_steps(flags.steps, settings);
@@ -60,15 +60,15 @@ int audit_run(const AuditFlags& flags) {
 
 void add_audit(CommandSet& commands) {
   const Command command = commands.add("audit",
-                                       "make steps of a zeroproof train again and name the first "
-                                       "one that was not what it should have been");
+                                       "recompute steps of a zeroproof train run and name the "
+                                       "first one that differs from its log");
   const auto flags = std::make_shared<AuditFlags>();
-  command.required("folder", flags->folder, "of checkpoints and the log");
+  command.required("folder", flags->folder, "folder of checkpoints and the log");
   command.option("--steps", flags->steps, "as in 100..120 (default: all that the log has)");
   command.option("--world", flags->world,
-                 "self or threads:N, whatever the run had (default: self)");
+                 "self or threads:N, may differ from the run (default: self)");
   command.flag("--reference", flags->by_reference,
-               "made again by the readable reference, not by production");
+               "recompute with the readable reference instead of production");
   command.option("--log", flags->log, "file (default: FOLDER/log.jsonl)");
   command.runs([flags] { return audit_run(*flags); });
 }

@@ -16,7 +16,7 @@ namespace zeroproof::verification {
 
 void require_faults() {
   ZP_CHECK(faults_built(), ErrorCode::unavailable, "this program has no planted faults",
-           "wrong optimizers are kept out of it",
+           "only zeroproof-faults has them",
            "use build/zeroproof-faults, which ./tests/run builds");
 }
 
@@ -26,7 +26,7 @@ void check_fault(const std::string& fault) {
   for (const Fault& known : fault_catalogue()) ids.emplace_back(known.id);
   const bool known = std::find(ids.begin(), ids.end(), fault) != ids.end();
   ZP_CHECK(known, ErrorCode::config, "fault '" + fault + "' does not exist",
-           "there is nothing to plant",
+           "--fault takes the id of a planted fault",
            suggestion(fault, ids, "zeroproof list --faults shows them"));
   require_faults();
 }
@@ -34,7 +34,7 @@ void check_fault(const std::string& fault) {
 void add_blind_flag(const Command& command, CaseFlags& flags) {
   command.option("--blind", flags.blind,
                  "plant the N-th of the faults that this case can have, without naming it (only in "
-                 "build/zeroproof-faults); reveal N CASE tells");
+                 "build/zeroproof-faults); reveal N CASE prints its name");
 }
 
 std::string blind_line(const CaseFlags& flags, const VerifyOptions& options,
@@ -52,7 +52,7 @@ int reveal(const std::string& number, const CaseFlags& flags) {
   const Selection selection = select_cases(options);
   ZP_CHECK(selection.size() > 0, ErrorCode::config,
            "no case matches '" + flags.patterns.front() + "'",
-           "the number of a fault is one of a case", "use the id that verify --blind printed");
+           "the number counts the faults of one case", "use the id that verify --blind printed");
   std::fputs(explain_fault(blind_fault(options, selection.ids(), number)).c_str(), stdout);
   return 0;
 }
@@ -61,13 +61,13 @@ int reveal(const std::string& number, const CaseFlags& flags) {
 
 void add_reveal(CommandSet& commands) {
   const Command command = commands.add(
-      "reveal", "say which fault verify --blind N plants into a case, and what it does");
+      "reveal", "print which fault verify --blind N plants into a case, and its effect");
   const auto flags = std::make_shared<CaseFlags>();
   const auto number = std::make_shared<std::string>();
   const auto id = std::make_shared<std::string>();
   command.required("number", *number, "the N of --blind");
   command.required("case", *id, "the id of the case");
-  command.option("--steps", flags->steps, "training steps, if the run had others than the case");
+  command.option("--steps", flags->steps, "training steps, if the run had a different number than the case");
   command.option("--config", flags->config_file, "TOML settings of the run");
   command.runs([=] {
     flags->patterns = {*id};

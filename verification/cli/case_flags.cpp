@@ -27,14 +27,14 @@ Implementation parse_implementation(const std::string& text) {
     names.emplace_back(name(implementation));
   }
   fail(ErrorCode::config, "implementation '" + text + "' does not exist",
-       "it says which implementation is judged", suggestion(text, names));
+       "it selects the implementation to judge", suggestion(text, names));
 }
 
 Mode parse_mode(const std::string& text) {
   for (const Mode mode : all_modes) {
     if (name(mode) == text) return mode;
   }
-  fail(ErrorCode::config, "mode '" + text + "' does not exist", "it says how the two sides run",
+  fail(ErrorCode::config, "mode '" + text + "' does not exist", "it selects how the two sides run",
        "use lockstep, free or whole");
 }
 
@@ -79,29 +79,29 @@ void set_offload_places(const std::vector<std::string>& texts, OffloadConfig& of
 /// Errors: ErrorCode::config if there is no such plug-in.
 void open_plugin(const CaseFlags& flags, VerifyOptions& options) {
   ZP_CHECK(!flags.plugin.empty() || flags.plugin_timeout.empty(), ErrorCode::config,
-           "--plugin-timeout was given without --plugin", "there is nothing to wait for",
+           "--plugin-timeout was given without --plugin", "it limits calls of a plug-in",
            "add --plugin FILE, or leave the flag out");
   const bool asked = std::find(options.implementations.begin(), options.implementations.end(),
                                Implementation::plugin) != options.implementations.end();
   ZP_CHECK(!flags.plugin.empty() || !asked, ErrorCode::config,
-           "--impl plugin was given without --plugin", "there is nothing to judge",
+           "--impl plugin was given without --plugin", "it judges a plug-in",
            "add --plugin FILE");
   ZP_CHECK(!flags.plugin.empty() || flags.accept.empty(), ErrorCode::config,
-           "--accept was given without --plugin", "our own implementations are held to bits",
+           "--accept was given without --plugin", "built-in implementations are compared bitwise",
            "add --plugin FILE, or leave the flag out");
   if (flags.plugin.empty()) return;
   PluginLimits limits;
   if (!flags.plugin_timeout.empty())
     limits.seconds = flag_number<double>(flags.plugin_timeout, "--plugin-timeout");
   ZP_CHECK(limits.seconds > 0 && limits.seconds <= 86400, ErrorCode::config,
-           "--plugin-timeout is " + flags.plugin_timeout, "it is a time in seconds",
+           "--plugin-timeout is " + flags.plugin_timeout, "expected a time in seconds",
            "use 0.1 to 86400");
   constexpr std::string_view dialect = "dialect:";
   const bool of_dialect = flags.accept.rfind(dialect, 0) == 0;
   ZP_CHECK(
       flags.accept.empty() || flags.accept == "bits" || flags.accept == "any-order" || of_dialect,
       ErrorCode::config, "--accept is '" + flags.accept + "'",
-      "it says what a plug-in's results are held to", "use bits, any-order, or dialect:NAME");
+      "it selects how results of a plug-in are compared", "use bits, any-order, or dialect:NAME");
   options.any_order = flags.accept == "any-order";
   if (of_dialect) options.expectation = dialect_expectation(flags.accept.substr(dialect.size()));
   ZP_CHECK(flags.fault.empty() && flags.blind.empty(), ErrorCode::config,
@@ -148,10 +148,10 @@ void apply(const CaseFlags& flags, RunConfig& config) {
     config.offload.chunk_numels =
         flag_numbers<std::int64_t>(flags.offload_chunks, "--offload-chunk");
   set_switches(flags.offload_overlaps, "--offload-overlap",
-               "it says whether a chunk travels while another one is updated",
+               "it selects whether copies of chunks overlap with updates",
                config.offload.overlaps);
   set_switches(flags.offload_grads, "--offload-grads",
-               "it says whether the gradient sum of offloaded elements lies elsewhere too",
+               "it selects whether the gradient sum of offloaded elements is offloaded too",
                config.offload.grads);
   set_choice(flags.exp_avg_dtype, "--exp-avg-dtype", config.state_formats.exp_avg);
   set_choice(flags.exp_avg_sq_dtype, "--exp-avg-sq-dtype", config.state_formats.exp_avg_sq);
@@ -196,109 +196,106 @@ std::shared_ptr<CaseFlags> add_case_flags(const Command& command) {
   auto flags = std::make_shared<CaseFlags>();
   command.words(
       "pattern", flags->patterns,
-      "case ids, or patterns with * and ?; a word without them matches any id that contains it. "
+      "case ids, or patterns with * and ?; a word without them matches every id that contains it. "
       "'op/*' compares single operations, 'lbfgs/*' runs of L-BFGS, 'resume/*' runs that are "
-      "resumed on "
-      "other ranks, 'controls/*' tries legal differences (default: all cases of byte_gpt)");
+      "resumed on other ranks, 'controls/*' legal differences (default: all cases of byte_gpt)");
   command.list(
       "--recipe", flags->recipes,
       "variations of the step: adamw, adam, sgd, sgd_ema, ... (zeroproof list --recipes), and with "
       "settings adamw+amsgrad:on+state:1001 (zeroproof list --settings)");
   command.list(
       "--impl", flags->implementations,
-      "host, host-fused, device, device-fused, device-graph, plugin (default: all that run; with "
-      "--plugin that one)");
+      "host, host-fused, device, device-fused, device-graph, plugin (default: all that run here; "
+      "with --plugin only the plug-in)");
   command.list(
       "--mode", flags->modes,
-      "lockstep, free, whole (default: lockstep; fused ones free, device-graph whole; a plug-in "
-      "what it has)");
+      "lockstep, free, whole (default: lockstep; fused ones free, device-graph whole; "
+      "plug-ins: the modes that they export)");
   command.list("--world", flags->worlds,
-               "self, threads:N, mpi:N; nccl:N, on devices: processes with transport of NCCL");
+               "self, threads:N, mpi:N; nccl:N, on devices: processes that communicate through NCCL");
   command.list("--stage", flags->stages, "ZeRO stages 0, 1, 2, 3");
   command.list("--dtype", flags->dtypes, "parameter dtype: bf16, fp16, fp32, e4m3, e5m2");
   command.list("--bucket", flags->buckets, "bucket sizes in elements, multiples of 1024");
   command.list("--threads", flags->threads, "OpenMP threads per rank, 0 to choose");
   command.list("--order", flags->orders,
-               "who computes which micro-batch: by_stage, contiguous, strided");
+               "assignment of micro-batches to ranks: by_stage, contiguous, strided");
   command.list("--layout", flags->layouts,
-               "who owns what: contract, megatron, deepspeed_flat, deepspeed_param, fsdp2, greedy "
-               "(others than "
-               "contract need a "
-               "norm other than chunk1024)");
+               "ownership layout: contract, megatron, deepspeed_flat, deepspeed_param, fsdp2, "
+               "greedy (layouts other than contract need a norm other than chunk1024)");
   command.list("--sum", flags->grad_sums,
-               "how leaves are added: tree, binned, native (judged by bounds)");
+               "summation of micro-batch gradients: tree, binned, native (compared within bounds)");
   command.list("--windows", flags->windows,
-               "ranks of one machine: off (messages), on (each other's memory), params (one copy "
-               "of them too)");
+               "ranks of one machine: off (messages), on (shared memory), params (also one "
+               "shared copy of the parameters)");
   command.list("--transport", flags->transport,
                "between ranks on devices: copies (threads of one process), nccl");
   command.list(
       "--grid", flags->grids,
       "data x context x tensor parallel ranks, as in 2x1x4 (tensor parallel: as --layout)");
   command.option("--instances", flags->instances,
-                 "optimizer instances, each with a state of its own");
+                 "optimizer instances, each with its own state");
   command.option("--persistent", flags->persistent_numel,
                  "stage 3: tensors of at most this many elements stay whole on every rank");
   command.flag("--overlap", flags->overlap, "communicate while layers compute");
   command.list("--offload", flags->offloads,
-               "parts of a rank's elements, 0 to 1, whose master and moments live elsewhere");
+               "fractions of a rank's elements, 0 to 1, whose master and moments are offloaded");
   command.list(
       "--offload-order", flags->offload_orders,
-      "which elements: flat, the first ones; tensors, whole ones as they come in param groups");
+      "offloaded elements: flat, the first ones; tensors, whole tensors in param group order");
   command.list("--offload-place", flags->offload_places,
-               "where they live: host, file, file:FOLDER (file: in the temporary folder)");
+               "where they are stored: host, file, file:FOLDER (file: in the temporary folder)");
   command.list("--offload-chunk", flags->offload_chunks,
-               "elements that travel, and are updated, together");
+               "elements per copied and updated chunk");
   command.list("--offload-overlap", flags->offload_overlaps,
-               "copy a chunk while another one is updated: on, off (default: on)");
+               "overlap copies of chunks with updates: on, off (default: on)");
   command.list("--offload-grads", flags->offload_grads,
-               "the gradient sum of those elements lives there too: on, off (default: off)");
+               "offload the gradient sum of those elements too: on, off (default: off)");
   command.option("--norm", flags->norm, "form of the global norm: chunk1024, exact, inf, one");
   command.option(
       "--max-norm", flags->max_norm,
-      "gradients are scaled down to this global norm, whatever the recipe says; 0 never clips");
+      "gradients are scaled down to this global norm (overrides the recipe); 0 never clips");
   command.option("--exp-avg-dtype", flags->exp_avg_dtype,
-                 "what exp_avg and momentum_buffer are kept in: fp32, bf16, fp16, e4m3 (rule R25)");
+                 "storage type of exp_avg and momentum_buffer: fp32, bf16, fp16, e4m3 (rule R25)");
   command.option("--exp-avg-sq-dtype", flags->exp_avg_sq_dtype,
                  "the same for exp_avg_sq and max_exp_avg_sq");
   command.option("--master-dtype", flags->master_dtype,
-                 "of the master: fp32; bf16, the parameters themselves");
+                 "storage type of the master: fp32; bf16, the parameters themselves");
   command.option(
       "--cover", flags->cover,
-      "rows of a covering array instead of cases: every value of every setting occurs (values), or "
-      "every pair of values that may occur together (pairs)");
-  command.option("--cover-seed", flags->cover_seed, "another array (default: 1)");
+      "rows of a covering array instead of cases: they contain every value of every setting "
+      "(values), or every possible pair of values (pairs)");
+  command.option("--cover-seed", flags->cover_seed, "seed of the array (default: 1)");
   command.option("--slice", flags->slice, "K/N: every N-th row of the array, from the K-th one on");
   command.option("--config", flags->config_file,
                  "TOML settings (verification/cases/config/defaults.toml shows all)");
   command.option(
       "--text", flags->text,
-      "file to train on (default: the project's notes as they were once, which never change)");
+      "file to train on (default: a fixed copy of the project's notes)");
   command.option(
       "--gradients", flags->gradients,
       "safetensors file of recorded gradients to use instead (verification/cli/README.md, "
       "\"Your own gradients\")");
-  command.option("--seed", flags->seed, "seed of first parameters and data order");
+  command.option("--seed", flags->seed, "seed of initial parameters and data order");
   command.option("--steps", flags->steps, "training steps");
   command.option("--micro-batches", flags->micro_batches, "micro-batches per step, over all ranks");
   command.option("--comm-timeout", flags->comm_timeout, "seconds ranks wait for each other");
   command.option("--jobs", flags->jobs,
-                 "cores that training cases may use (default: those this process may)");
+                 "cores that training cases may use (default: all cores available to this process)");
   command.option("--hostfile", flags->hostfile,
                  "host file for mpirun, which starts the ranks of worlds mpi:N and nccl:N "
                  "(default: ZP_HOSTFILE)");
   command.flag("--oversubscribe", flags->oversubscribe,
                "allow worlds mpi:N and nccl:N of more than 4 ranks per core");
   command.option("--plugin", flags->plugin,
-                 "shared library with operations or whole steps of your own, judged instead of the "
+                 "shared library with your own operations or whole steps, judged instead of the "
                  "implementations "
                  "(verification/interfaces/plugin/README.md)");
   command.option("--plugin-timeout", flags->plugin_timeout,
                  "seconds a call of a plug-in may take (default: 10)");
   command.option("--accept", flags->accept,
-                 "what a plug-in is held to: bits; any-order, results that a legal order of "
-                 "operations explains; or "
-                 "dialect:NAME, updates with the bits of another library (default: bits)");
+                 "how results of a plug-in are compared: bits; any-order, within the bound of a legal "
+                 "order of operations; or dialect:NAME, updates with the bits of another library "
+                 "(default: bits)");
   command.option("--fault", flags->fault, "plant a fault (only in build/zeroproof-faults)");
   return flags;
 }
@@ -315,13 +312,13 @@ VerifyOptions options_from(const CaseFlags& flags) {
   options.hostfile = flags.hostfile;
   options.gradients = flags.gradients;
   ZP_CHECK(flags.gradients.empty() || flags.text.empty(), ErrorCode::config,
-           "--text was given with --gradients", "recorded gradients come without a text",
+           "--text was given with --gradients", "recorded gradients have no text",
            "leave one of the two out");
   options.fault = flags.fault;
   open_plugin(flags, options);
   if (!flags.jobs.empty()) options.jobs = flag_number<int>(flags.jobs, "--jobs");
   ZP_CHECK(flags.jobs.empty() || (options.jobs >= 1 && options.jobs <= 1024), ErrorCode::config,
-           "--jobs is " + flags.jobs, "it is a number of threads", "use 1 to 1024");
+           "--jobs is " + flags.jobs, "expected a number of threads", "use 1 to 1024");
   if (!flags.norm.empty()) options.norm = parse_choice<NormForm>("--norm", flags.norm);
   if (!flags.max_norm.empty()) options.max_norm = flag_number<double>(flags.max_norm, "--max-norm");
   options.overrides = [flags](RunConfig& config) { apply(flags, config); };

@@ -81,7 +81,7 @@ int verify(const CheckpointFlags& flags) {
 
 int reshard(const CheckpointFlags& flags) {
   ZP_CHECK(!flags.out.empty(), ErrorCode::config, "checkpoint reshard was given without --out",
-           "there is no folder for the new checkpoint", "add -o DIR");
+           "the new checkpoint needs a folder", "add -o DIR");
   const auto from = open_checkpoint(flags.paths.front());
   const SavedTraining training = saved_training(from->manifest().about, 1, from->label());
   CaseSpec spec = training.spec;
@@ -116,7 +116,7 @@ int reshard(const CheckpointFlags& flags) {
 
 int diff(const CheckpointFlags& flags) {
   ZP_CHECK(flags.paths.size() == 2, ErrorCode::config, "checkpoint diff was given one checkpoint",
-           "two are compared", "name another one");
+           "diff compares two", "name another one");
   const auto first = open_checkpoint(flags.paths[0]), second = open_checkpoint(flags.paths[1]);
   const CheckpointDifference difference = compare_checkpoints(*first, *second);
   std::fputs(to_text(difference, flags.rows).c_str(), stdout);
@@ -125,7 +125,7 @@ int diff(const CheckpointFlags& flags) {
 
 int export_file(const CheckpointFlags& flags) {
   ZP_CHECK(!flags.out.empty(), ErrorCode::config, "checkpoint export was given without --out",
-           "there is no file for the state", "add -o FILE.safetensors");
+           "the state needs a file", "add -o FILE.safetensors");
   check_report_file(flags.out);
   const auto from = open_checkpoint(flags.paths.front());
   export_state(*from, flags.out);
@@ -137,7 +137,7 @@ int import_file(const CheckpointFlags& flags) {
   ZP_CHECK(!flags.out.empty() && !flags.like.empty(), ErrorCode::config,
            std::string("checkpoint import was given without ") +
                (flags.out.empty() ? "--out" : "--like"),
-           "a checkpoint has a folder, and settings that the file does not say",
+           "a checkpoint has a folder, and settings that the file does not have",
            "add -o DIR and --like DIR, a checkpoint of the same training");
   const auto like = open_checkpoint(flags.like);
   std::int64_t step = like->manifest().step;
@@ -145,7 +145,7 @@ int import_file(const CheckpointFlags& flags) {
     const auto parsed = parse_checkpoint_name(
         "step-" + std::string(8 - std::min<std::size_t>(8, flags.step.size()), '0') + flags.step);
     ZP_CHECK(parsed.has_value(), ErrorCode::config, "--step is '" + flags.step + "'",
-             "it is a number of steps", "write digits, as in --step 50");
+             "expected a number of steps", "write digits, as in --step 50");
     step = *parsed;
   }
   std::printf("%s: %s\n", flags.paths.front().c_str(),
@@ -156,14 +156,14 @@ int import_file(const CheckpointFlags& flags) {
 int checkpoint(const CheckpointFlags& flags) {
   ZP_CHECK(std::find(actions.begin(), actions.end(), flags.action) != actions.end(),
            ErrorCode::config,
-           "'" + flags.action + "' is nothing that can be done with a checkpoint",
-           "nothing was done", suggestion(flags.action, actions));
+           "'" + flags.action + "' is not an action of checkpoint",
+           "it is not in the list", suggestion(flags.action, actions));
   ZP_CHECK(!flags.paths.empty(), ErrorCode::config,
-           "checkpoint " + flags.action + " was given nothing to read", "nothing was done",
+           "checkpoint " + flags.action + " was given no name", "it reads a checkpoint",
            "name a folder that zeroproof train was given with --checkpoint");
   for (const std::string& path : flags.paths) {
     ZP_CHECK(!path.empty(), ErrorCode::config,
-             "checkpoint " + flags.action + " was given an empty name", "it names nothing",
+             "checkpoint " + flags.action + " was given an empty name", "it reads a checkpoint",
              "name a folder that zeroproof train was given with --checkpoint");
   }
   const bool many = flags.action == "verify" || flags.action == "diff";
@@ -178,7 +178,8 @@ int checkpoint(const CheckpointFlags& flags) {
   const bool places = !flags.world.empty() || !flags.grid.empty() || !flags.layout.empty() ||
                       !flags.instances.empty() || !flags.bucket.empty();
   ZP_CHECK(flags.action == "reshard" || !places, ErrorCode::config,
-           "a place was given to checkpoint " + flags.action, "only reshard cuts anew",
+           "--world, --grid, --layout, --instances or --bucket was given to checkpoint " + flags.action,
+           "only reshard changes the layout",
            "leave it out");
   const bool imports = !flags.like.empty() || !flags.step.empty();
   ZP_CHECK(flags.action == "import" || !imports, ErrorCode::config,
@@ -201,19 +202,19 @@ void add_checkpoint(CommandSet& commands) {
   const auto flags = std::make_shared<CheckpointFlags>();
   command.required("action", flags->action, "inspect, verify, reshard, diff, export or import");
   command.words("path", flags->paths,
-                "a folder of checkpoints (the newest is meant) or DIR/step-N; import: a file");
+                "a folder of checkpoints (its newest) or DIR/step-N; import: a file");
   command.option("-o,--out", flags->out, "reshard, import: folder; export: safetensors file");
   command.option("--world", flags->world,
                  "reshard: self, threads:N, mpi:N (default: as the grid has ranks)");
   command.option("--grid", flags->grid,
                  "reshard: data x context x tensor parallel ranks, as in 2x1x4");
   command.option("--layout", flags->layout,
-                 "reshard: who owns what: contract, megatron, deepspeed_flat, ...");
+                 "reshard: ownership layout: contract, megatron, deepspeed_flat, ...");
   command.option("--instances", flags->instances, "reshard: optimizer instances");
   command.option("--bucket", flags->bucket, "reshard: bucket size in elements");
   command.option("--like", flags->like, "import: a checkpoint of the same training");
   command.option("--step", flags->step,
-                 "import: steps the state stands for (default: those of --like)");
+                 "import: step count of the state (default: that of --like)");
   command.flag("--rows", flags->rows, "inspect: the tensors too; diff: all buffers that differ");
   command.runs([flags] { return checkpoint(*flags); });
 }

@@ -36,17 +36,17 @@ class Obstacles {
   void look_at(const std::string& id, const std::string& why, bool asked) {
     ++(why.empty() ? runnable_ : blocked_);
     if (first_.empty() && !why.empty()) first_ = id + " cannot run here: " + why;
-    if (!why.empty() && asked) refuse(id + " was asked for and cannot run here: " + why);
+    if (!why.empty() && asked) refuse(id + " was requested and cannot run here: " + why);
   }
 
   void require_some(std::size_t others) const {
     if (blocked_ > 0 && runnable_ + others == 0)
-      refuse("nothing that was asked for can run: " + first_);
+      refuse("none of the requested cases can run: " + first_);
   }
 
  private:
   [[noreturn]] static void refuse(const std::string& problem) {
-    fail(ErrorCode::unavailable, problem, "nothing would be proved about it",
+    fail(ErrorCode::unavailable, problem, "it would not be checked",
          "leave it out, or see zeroproof doctor for what this machine can check");
   }
 
@@ -118,7 +118,7 @@ void check_hostfile(const CaseFlags& flags, const Selection& selection) {
   const bool used = std::any_of(cases.begin(), cases.end(),
                                 [](const CaseSpec& spec) { return spec.world.has_processes(); });
   ZP_CHECK(used, ErrorCode::config, "--hostfile was given and no case runs under MPI",
-           "it says where ranks are started as processes",
+           "it lists the hosts of rank processes",
            "add --world mpi:N, or leave the flag out");
 }
 
@@ -128,7 +128,7 @@ void check_transport(const CaseFlags& flags) {
   for (const std::string& world : flags.worlds) {
     ZP_CHECK(world.rfind("nccl:", 0) != 0, ErrorCode::config,
              "--transport " + flags.transport.front() + " was given with --world " + world,
-             "its ranks are processes, and reach each other's devices through NCCL alone",
+             "its ranks are processes, which reach each other's devices only through NCCL",
              "leave --transport out, or use threads" + world.substr(4));
   }
 }

@@ -49,7 +49,7 @@ std::vector<std::string> flags_of(const CLI::App& command) {
     }
     if (!extras.empty()) {
       fail(ErrorCode::config,
-           "'" + extras.front() + "' is more than zeroproof " + command->get_name() + " takes", why,
+           "'" + extras.front() + "' is an unexpected argument of zeroproof " + command->get_name(), why,
            "see " + help);
     }
   }
@@ -64,7 +64,7 @@ void refuse_empty_values(const CLI::App& app) {
       ZP_CHECK(option->get_lnames().empty() ||
                    std::find(values.begin(), values.end(), "") == values.end(),
                ErrorCode::config, "--" + option->get_lnames().front() + " was given an empty value",
-               "it would be as if it had not been given", "name something, or leave the flag out");
+               "it would have no effect", "give a value, or leave the flag out");
     }
   }
 }

@@ -15,7 +15,7 @@ namespace {
 Strength strength_of(const std::string& text) {
   if (text == "values") return Strength::values;
   if (text == "pairs") return Strength::pairs;
-  fail(ErrorCode::config, "--cover is '" + text + "'", "it says what the rows have to visit",
+  fail(ErrorCode::config, "--cover is '" + text + "'", "it selects which combinations the rows contain",
        suggestion(text, {"values", "pairs"}));
 }
 

@@ -60,7 +60,7 @@ int diff(const DiffFlags& flags) {
              stdout);
   if (!comparison.equal()) std::fputs(bounds_of_results(flags.first, flags.second).c_str(), stdout);
   if (!comparison.totals.same_bits && comparison.totals.differing == 0) {
-    std::puts("some NaNs have other bits; all NaNs are one value here");
+    std::puts("some NaNs have different bits; all NaNs count as one value");
   }
   if (!metadata.empty()) {
     std::printf("metadata differs in %zu %s, which is not compared: %s\n", metadata.size(),
@@ -82,8 +82,8 @@ void add_diff(CommandSet& commands) {
   const auto flags = std::make_shared<DiffFlags>();
   command.required("first", flags->first, "safetensors file");
   command.required("second", flags->second, "safetensors file");
-  command.option("--json", flags->json_file, "file for all of it (schema zeroproof-diff/1)");
-  command.flag("--rows", flags->rows, "a row for every tensor, equal ones too");
+  command.option("--json", flags->json_file, "file for all results (schema zeroproof-diff/1)");
+  command.flag("--rows", flags->rows, "a row for every tensor, including equal ones");
   command.runs([flags] { return diff(*flags); });
 }
 

@@ -49,7 +49,7 @@ std::string version_text() {
 
 void add_doctor(CommandSet& commands) {
   const Command command =
-      commands.add("doctor", "say what this build on this machine can check, and why not");
+      commands.add("doctor", "report what this build can check on this machine, with reasons");
   command.runs([] {
     const bool colour = wants_colour(STDOUT_FILENO);
     std::printf("%s\n%-*s %-*s  %s\n", version_text().c_str(), name_columns, "capability",

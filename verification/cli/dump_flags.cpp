@@ -32,11 +32,10 @@ std::string trajectory_of(const CaseSpec& spec) {
 
 void add_dump_flags(const Command& command, DumpFlags& flags) {
   command.option("--dump", flags.file,
-                 "safetensors file that gets master, state, parameters and scalars of the "
-                 "undistributed optimizer, "
-                 "which all cases are held to; needs one workload, recipe and dtype");
+                 "safetensors file for master, state, parameters and scalars of the undistributed "
+                 "optimizer, with which all cases are compared; needs one workload, recipe and dtype");
   command.list("--dump-steps", flags.steps,
-               "steps that are dumped, as in 1,10,60 (default: the last one)");
+               "steps to dump, as in 1,10,60 (default: the last one)");
 }
 
 std::vector<std::int64_t> dumped_steps(const std::vector<std::string>& texts, std::int64_t steps) {
@@ -65,7 +64,7 @@ CaseSpec only_trajectory(const Selection& selection, const std::string& flag) {
 
 void check_dump(const DumpFlags& flags, const VerifyOptions& options, const Selection& selection) {
   ZP_CHECK(!flags.file.empty() || flags.steps.empty(), ErrorCode::config,
-           "--dump-steps was given without --dump", "it says which steps go into that file",
+           "--dump-steps was given without --dump", "it selects the steps in that file",
            "add --dump FILE, or leave it out");
   if (flags.file.empty()) return;
   const RunConfig config = config_of(options, only_trajectory(selection, "--dump"));

@@ -29,7 +29,7 @@ int gen(const GenFlags& flags) {
 int judge(const JudgeFlags& flags) {
   ZP_CHECK(flags.accept.empty() || flags.accept == "bits" || flags.accept == "any-order",
            ErrorCode::config, "--accept is '" + flags.accept + "'",
-           "it says what results are held to", "use bits or any-order");
+           "it selects how results are compared", "use bits or any-order");
   const JudgedCall judged =
       judge_call(flags.inputs, flags.outputs, flags.dialect, flags.accept == "any-order");
   std::fputs(judged.text.c_str(), stdout);
@@ -45,7 +45,7 @@ void add_gen(CommandSet& commands) {
   command.required("case", flags->request.operation,
                    "an operation, as adamw_update or op/adamw_update/fill:ties");
   command.required("-o,--out", flags->out, "safetensors file to write");
-  command.option("--fill", flags->request.fill, "what inputs are made of (default: training)");
+  command.option("--fill", flags->request.fill, "distribution of the inputs (default: training)");
   command.option("--numel", flags->request.numel, "elements (default: 1000)");
   command.option("--seed", flags->request.seed, "of the inputs (default: 1)");
   command.option("--variant", flags->request.variant,
@@ -55,17 +55,17 @@ void add_gen(CommandSet& commands) {
 
 void add_judge(CommandSet& commands) {
   const Command command = commands.add(
-      "judge", "compare what a program made of gen's file with the reference, bit by bit");
+      "judge", "compare a program's results for a file of gen with the reference, bit by bit");
   const auto flags = std::make_shared<JudgeFlags>();
   command.required("inputs", flags->inputs, "the file that gen wrote");
   command.required("outputs", flags->outputs,
-                   "the file of the program: after.NAME for every output");
+                   "the results of the program: after.NAME for every output");
   command.option("--dialect", flags->dialect,
                  "compare with a dialect instead (zeroproof explain dialects)");
   command.option(
       "--accept", flags->accept,
-      "what results are held to: bits (default), or any-order, what a proved bound of any legal "
-      "order allows");
+      "how results are compared: bits (default), or any-order, within a proved bound for any legal "
+      "order");
   command.runs([flags] { return judge(*flags); });
 }
 

@@ -50,9 +50,8 @@ void refuse_candidate_flags(const VerifyRequest& request) {
                                                 {"--dump-steps", !request.dump.steps.empty()}};
   for (const auto& [flag, given] : flags) {
     ZP_CHECK(!given, ErrorCode::config, std::string(flag) + " was given with --expect",
-             "their numbers are held against the undistributed optimizer, no case is run, and the "
-             "flag would "
-             "do nothing",
+             "the file is compared with the undistributed optimizer, no case is run, and the flag "
+             "would have no effect",
              "leave one of the two out");
   }
 }
@@ -127,7 +126,7 @@ std::string json_of(const Expectation& found, const Experiment& experiment,
 void check_expect_flags(const VerifyRequest& request) {
   ZP_CHECK(!request.expect.empty() || request.phase_names.empty(), ErrorCode::config,
            "--phase-names was given without --expect",
-           "it says what tensors are called in that file", "add --expect FILE, or leave it out");
+           "it maps the tensor names of that file", "add --expect FILE, or leave it out");
 }
 
 int run_expect(const VerifyRequest& request) {

@@ -181,10 +181,10 @@ std::vector<std::string> holding(const std::string& what, const std::vector<std:
   std::string meant;
   for (std::size_t i = 0; i < close.size() && i < 5; ++i) meant += (i > 0 ? " or " : "") + close[i];
   fail(ErrorCode::config,
-       "'" + what + "' is no operation, phase, stage, dialect, rule, label, erratum or fault",
-       "there is nothing to explain",
+       "'" + what + "' is not an operation, phase, stage, dialect, rule, label, erratum or fault",
+       "explain takes one of these",
        (meant.empty() ? "" : "did you mean " + meant + "? ") +
-           "zeroproof explain lists what there is");
+           "zeroproof explain lists all names");
 }
 
 int explain(const std::string& what) {
@@ -207,8 +207,8 @@ int explain(const std::string& what) {
 void add_explain(CommandSet& commands) {
   const Command command = commands.add(
       "explain",
-      "what the contract says of an operation, phase, stage, rule or label, what a dialect "
-      "computes, what is wrong with a claim, and what a fault does (no name: all of them)");
+      "print the contract of an operation, phase, stage, rule or label, the formulas of a dialect, "
+      "the error in a claim, and the effect of a fault (no name: list all)");
   const auto words = std::make_shared<std::vector<std::string>>();
   command.words(
       "name", *words,

@@ -30,8 +30,8 @@ int faults(const std::vector<std::string>& patterns, bool json, const std::strin
 
 void add_faults(CommandSet& commands) {
   const Command command = commands.add("faults",
-                                       "plant real bugs into production and say which are caught, "
-                                       "and how exactly (zeroproof-faults only)");
+                                       "plant real bugs into production and report which are "
+                                       "caught, and how precisely (zeroproof-faults only)");
   const auto patterns = std::make_shared<std::vector<std::string>>();
   const auto json = std::make_shared<bool>(false);
   command.words("pattern", *patterns, "fault ids, or patterns with * and ? (default: every fault)");
@@ -39,7 +39,7 @@ void add_faults(CommandSet& commands) {
   const auto inputs = std::make_shared<std::string>();
   command.option(
       "--inputs", *inputs,
-      "folder that gets what the cases need besides their ids, for verify and train: ID.toml, "
+      "folder for the settings and gradients of the cases, for verify and train: ID.toml, "
       "ID.safetensors; nothing is run");
   command.runs([patterns, json, inputs] { return faults(*patterns, *json, *inputs); });
 }

@@ -40,7 +40,7 @@ void require_action(const GoldenFlags& flags) {
   const std::vector<std::string> actions = {"record", "check", "update"};
   ZP_CHECK(std::find(actions.begin(), actions.end(), flags.action) != actions.end(),
            ErrorCode::config, "golden has no action '" + flags.action + "'",
-           "a golden file is recorded, checked or updated", suggestion(flags.action, actions));
+           "actions are record, check and update", suggestion(flags.action, actions));
   const CaseFlags& run = flags.run;
   for (const Given& use : {Given{"--recipe", !run.recipes.empty(), "record"},
                            Given{"--dtype", !run.dtypes.empty(), "record"},
@@ -61,7 +61,7 @@ void require_action(const GoldenFlags& flags) {
                            Given{"--strict-bits", flags.strict_bits, "check"}}) {
     ZP_CHECK(!use.given || flags.action == use.action, ErrorCode::config,
              std::string(use.flag) + " was given to golden " + flags.action,
-             "the flag would do nothing: the record beside the file says how it was made",
+             "it would have no effect: the record beside the file has the settings",
              std::string("leave it out; it belongs to golden ") + use.action);
   }
 }
@@ -121,8 +121,8 @@ int show(const std::string& file, const GoldenCheck& check, bool strict_bits) {
   if (verdict != GoldenVerdict::equal) {
     std::puts(
         check.environment.empty()
-            ? "environment as it was: compiler, instruction sets, program"
-            : "not as it was, which may be why (the contract fixes the bits whatever it is):");
+            ? "environment unchanged: compiler, instruction sets, program"
+            : "environment changed, a possible cause (the contract fixes the bits in any environment):");
   }
   for (const std::string& change : check.environment)
     std::printf("  %s\n", printable(change).c_str());
@@ -183,14 +183,14 @@ int check(const GoldenFlags& flags) {
 
 int update(const GoldenFlags& flags) {
   ZP_CHECK(flags.words.size() == 1, ErrorCode::config, "golden update was given more than one file",
-           "each has a reason of its own", "update them one by one");
+           "each has its own reason", "update them one by one");
   ZP_CHECK(flags.reason.find_first_not_of(" \t\n") != std::string::npos, ErrorCode::config,
            "golden update has no reason",
-           "whoever reads the history has to know why the numbers changed", "add --reason TEXT");
+           "the history records why the numbers changed", "add --reason TEXT");
   const char* ci = std::getenv("CI");
   ZP_CHECK(ci == nullptr || *ci == '\0', ErrorCode::config,
            "golden update was called where CI is set",
-           "a test that renews what it is compared with proves nothing",
+           "a test that updates its own expectation checks nothing",
            "update on a machine of your own, and commit");
   const std::string& file = flags.words.front();
   const bool call = of_a_call(golden_record_of(file));
@@ -207,7 +207,7 @@ int update(const GoldenFlags& flags) {
 int golden(const GoldenFlags& flags) {
   require_action(flags);
   ZP_CHECK(!flags.words.empty(), ErrorCode::config, "golden " + flags.action + " was given no file",
-           "there is nothing to do", "name a file behind it");
+           "every action needs a file", "name one after it");
   if (flags.action == "record") return record(flags);
   return flags.action == "check" ? check(flags) : update(flags);
 }
@@ -217,28 +217,28 @@ int golden(const GoldenFlags& flags) {
 void add_golden(CommandSet& commands) {
   const Command command =
       commands.add("golden",
-                   "numbers that were right once, in a file: record FILE [PATTERN], "
-                   "check FILE ..., update FILE --reason TEXT");
+                   "verified results in a file: record FILE [PATTERN], check FILE ..., "
+                   "update FILE --reason TEXT");
   const auto flags = std::make_shared<GoldenFlags>();
   CaseFlags& run = flags->run;
   command.required("action", flags->action, "record, check or update");
   command.words(
       "file", flags->words,
-      "golden files (safetensors; FILE.toml is beside each); of record one, and patterns");
+      "golden files (safetensors, each with FILE.toml beside it); record: one, and patterns");
   command.list("--recipe", run.recipes, "record: variation of the step (zeroproof list --recipes)");
   command.list("--dtype", run.dtypes, "record: parameter dtype: bf16, fp16, fp32, e4m3, e5m2");
-  command.list("--sum", run.grad_sums, "record: how leaves are added: tree, binned");
+  command.list("--sum", run.grad_sums, "record: summation of micro-batch gradients: tree, binned");
   command.option("--norm", run.norm, "record: form of the global norm: chunk1024, exact, inf, one");
-  command.option("--max-norm", run.max_norm, "record: as of verify");
+  command.option("--max-norm", run.max_norm, "record: as in verify");
   command.option("--config", run.config_file, "record: TOML settings");
   command.option("--text", run.text, "record: file to train on");
   command.option("--gradients", run.gradients, "record: safetensors file of recorded gradients");
   command.option("--seed", run.seed,
-                 "record: seed of first parameters and data order, of op/... of the inputs");
+                 "record: seed of initial parameters and data order; op/...: seed of the inputs");
   command.option("--steps", run.steps, "record: training steps");
   command.option("--micro-batches", run.micro_batches, "record: micro-batches per step");
-  command.list("--dump-steps", flags->steps, "record: steps that are kept (default: the last one)");
-  command.option("--reason", flags->reason, "update: why the numbers changed; kept in FILE.toml");
+  command.list("--dump-steps", flags->steps, "record: steps to store (default: the last one)");
+  command.option("--reason", flags->reason, "update: why the numbers changed; stored in FILE.toml");
   command.flag("--strict-bits", flags->strict_bits,
                "check: exit 8 where bits changed within a derived bound (op/...; no buffer of a "
                "run has one)");

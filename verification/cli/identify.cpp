@@ -56,7 +56,7 @@ int identify_many(const std::vector<std::string>& files) {
 void add_identify(CommandSet& commands) {
   const Command command = commands.add(
       "identify",
-      "name the library whose arithmetic made a step, or the operation in which it is nobody's");
+      "name the library whose arithmetic computed a step, or the operation without a match");
   const auto files = std::make_shared<std::vector<std::string>>();
   command.required_words(
       "step", *files,

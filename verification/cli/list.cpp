@@ -68,7 +68,7 @@ int print_coverage(const ChosenCases& chosen, const std::string& file) {
 
 int list(const CaseFlags& flags, const Instead& instead) {
   ZP_CHECK(instead.json.empty() || instead.coverage, ErrorCode::config,
-           "--json was given without --coverage", "the file would not be written",
+           "--json was given without --coverage", "it is the file of --coverage",
            "add --coverage");
   if (instead.settings) {
     print_settings();
@@ -106,18 +106,18 @@ int list(const CaseFlags& flags, const Instead& instead) {
 
 void add_list(CommandSet& commands) {
   const Command command =
-      commands.add("list", "print the ids of the cases a verify with the same flags would run");
+      commands.add("list", "print the ids of the cases that verify with the same flags would run");
   const std::shared_ptr<CaseFlags> flags = add_case_flags(command);
   const auto instead = std::make_shared<Instead>();
   command.flag("--recipes", instead->recipes, "print the variations of the step instead");
   command.flag("--settings", instead->settings,
-               "print what coverage is counted over instead, each with its values");
+               "print the settings that coverage counts instead, with their values");
   command.flag("--faults", instead->faults, "print the faults that can be planted instead");
   command.flag(
       "--coverage", instead->coverage,
       "print which values of settings, and how many pairs of them, the cases visit instead");
   command.option("--json", instead->json,
-                 "file that gets the coverage with every pair that is not visited");
+                 "file for the coverage with every unvisited pair");
   command.runs([flags, instead] { return list(*flags, *instead); });
 }
 

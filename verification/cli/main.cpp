@@ -91,20 +91,19 @@ int run(int argc, char** argv, std::unique_ptr<verification::MpiLife>& mpi) {
     const std::string file = error.path1().string();
     std::fprintf(
         stderr,
-        "zeroproof: %s cannot be used: %s (the command needs it); use another name or folder\n",
+        "zeroproof: %s cannot be used: %s (an input or output of the command); use another name or folder\n",
         sentence(file.empty() ? "the working folder" : file).c_str(),
         error.code().message().c_str());
     return 2;
   } catch (const std::system_error& error) {
     std::fprintf(stderr,
-                 "zeroproof: the system refuses something: %s (a thread or a lock, as a rule); "
-                 "raise its limits, "
-                 "or run fewer cases at once with --jobs\n",
+                 "zeroproof: a system call failed: %s (usually the creation of a thread or a lock); "
+                 "raise the system limits, or run fewer cases at once with --jobs\n",
                  error.what());
     return 9;
   } catch (const std::exception& error) {
     std::fprintf(stderr,
-                 "zeroproof: %s (an error nobody foresaw); report it with the command line\n",
+                 "zeroproof: %s (an unexpected error); report it with the command line\n",
                  sentence(error.what()).c_str());
     return 9;
   }

@@ -32,7 +32,7 @@ PlanSections sections_of(const std::vector<std::string>& counts) {
   for (const std::string& count : counts) {
     const auto found = std::find(known.begin(), known.end(), count);
     ZP_CHECK(found != known.end(), ErrorCode::config, "--count is '" + count + "'",
-             "there is no such way of counting", suggestion(count, known));
+             "it is not in the list", suggestion(count, known));
     *parts[found - known.begin()] = true;
   }
   return sections;
@@ -46,7 +46,7 @@ void require_fitting_flags(const PlanFlags& flags) {
          {std::pair{"--layout", &flags.layout}, std::pair{"--rank", &flags.rank},
           std::pair{"--config", &flags.config_file}}) {
       ZP_CHECK(value->empty(), ErrorCode::config, std::string(flag) + " was given without --owners",
-               "bytes are planned for the contract's layout, whatever others own", "add --owners");
+               "bytes are planned for the contract's layout", "add --owners");
     }
     return;
   }
@@ -72,7 +72,7 @@ void require_fitting_flags(const PlanFlags& flags) {
         std::pair{"--measure", !flags.measure},
         std::pair{"--svg", flags.svg_file.empty()}}) {
     ZP_CHECK(same, ErrorCode::config, std::string(flag) + " was given with --owners",
-             "who owns what does not depend on it", "leave one of the two out");
+             "ownership does not depend on it", "leave one of the two out");
   }
 }
 
@@ -90,7 +90,7 @@ void require_fitting_layout(const PlanFlags& flags, LayoutKind layout) {
   const std::string with = " was given with --layout " + std::string(name(layout));
   ZP_CHECK(flags.config_file.empty() || layout == LayoutKind::deepspeed_flat ||
                layout == LayoutKind::greedy,
-           ErrorCode::config, "--config" + with, "it deals out all param groups alike",
+           ErrorCode::config, "--config" + with, "it distributes all param groups in the same way",
            "leave it out, or use deepspeed_flat or greedy");
   ZP_CHECK(flags.bucket.empty() || layout == LayoutKind::contract || layout == LayoutKind::megatron,
            ErrorCode::config, "--bucket" + with, "owners do not depend on buckets there",
@@ -152,7 +152,7 @@ void add_plan(CommandSet& commands) {
   command.required("model", flags->model, "MODEL.toml, FILE.safetensors, " + workload_list());
   option("--grid", flags->grid,
          "data x context x tensor parallel ranks, at most 16384 (default: 1x1x1)");
-  option("--world", flags->world, "ranks the grid must multiply out to");
+  option("--world", flags->world, "number of ranks, the product of the grid");
   option("--stage", flags->stage, "ZeRO stage 0 to 3, or all (default)");
   option("--dtype", flags->dtype, "of parameters: bf16, fp16, fp32, e4m3, e5m2 (default: bf16)");
   option("--grad-dtype", flags->grad_dtype,
@@ -167,15 +167,15 @@ void add_plan(CommandSet& commands) {
   option("--rule", flags->rule, listed(names_of(UpdateRule{})) + " (default: adamw)");
   option("--momentum", flags->momentum, "of sgd; 0 has no buffer (default: 0)");
   option("--exp-avg-dtype", flags->exp_avg_dtype,
-         "fp32, bf16, fp16, e4m3: what exp_avg and momentum_buffer are kept in (default: fp32)");
+         "fp32, bf16, fp16, e4m3: storage type of exp_avg and momentum_buffer (default: fp32)");
   option("--exp-avg-sq-dtype", flags->exp_avg_sq_dtype,
          "the same for exp_avg_sq and max_exp_avg_sq (default: fp32)");
   option("--master-dtype", flags->master_dtype,
-         "fp32, bf16: what the master is kept in (default: fp32)");
+         "fp32, bf16: storage type of the master (default: fp32)");
   option("--micro-batches", flags->micro_batches,
          "per step, over all ranks (default: one per data parallel rank)");
   option("--order", flags->order,
-         "by_stage, contiguous, strided: who computes which micro-batch (default: by_stage)");
+         "by_stage, contiguous, strided: assignment of micro-batches to ranks (default: by_stage)");
   option("--windows", flags->windows,
          "off, on, params: ranks that share a state read each other's memory (default: off)");
   option("--space", flags->space,
@@ -185,16 +185,16 @@ void add_plan(CommandSet& commands) {
   option("--instances", flags->instances,
          "optimizer instances, each with its own copy of the state (default: 1)");
   option("--offload", flags->offload,
-         "part of a rank's elements, 0 to 1, whose state lies elsewhere (default: 0)");
-  option("--offload-order", flags->offload_order, "flat, tensors: which elements (default: flat)");
+         "fraction of a rank's elements, 0 to 1, whose state is offloaded (default: 0)");
+  option("--offload-order", flags->offload_order, "flat, tensors: offloaded elements (default: flat)");
   option("--offload-place", flags->offload_place,
-         "host, file: where their state lies (default: host)");
+         "host, file: where their state is stored (default: host)");
   option("--offload-chunk", flags->offload_chunk,
-         "elements that travel together (default: 262144)");
+         "elements per copied chunk (default: 262144)");
   option("--offload-overlap", flags->offload_overlap,
-         "on, off: chunks travel while others are updated (default: on)");
+         "on, off: overlap copies of chunks with updates (default: on)");
   option("--offload-grads", flags->offload_grads,
-         "on, off: the gradient sum of those elements lies there too (default: off)");
+         "on, off: offload the gradient sum of those elements too (default: off)");
   option("--clip-groups", flags->clip_groups,
          "norms of a step, 23 words each, with the default one (default: 1)");
   command.list(
@@ -205,16 +205,16 @@ void add_plan(CommandSet& commands) {
   option("--memory", flags->memory, "GB/s of a rank's memory (default: 4300)");
   command.flag(
       "--measure", flags->measure,
-      "run two steps of every stage on threads too, and show what was counted beside the plan");
+      "also run two steps of every stage on threads, and show the measured counts beside the plan");
   command.flag("--owners", flags->owners,
-               "who owns which elements of which tensors, and what is padding, instead of bytes");
+               "print the ownership of elements and the padding instead of bytes");
   option("--layout", flags->layout,
          "with --owners: " + listed(names_of(LayoutKind{})) + " (default: contract)");
   option("--rank", flags->rank,
-         "with --owners: this one of the ranks that share the state, instead of all");
+         "with --owners: only this one of the ranks that share the state");
   option(
       "--config", flags->config_file,
-      "with --owners: TOML file whose param groups deepspeed_flat and greedy deal out one by one");
+      "with --owners: TOML file with the param groups that deepspeed_flat and greedy distribute");
   option("--svg", flags->svg_file, "file for a picture: a bar per stage");
   option("--json", flags->json_file,
          "file for all numbers (schema zeroproof-plan/1, zeroproof-owners/1)");

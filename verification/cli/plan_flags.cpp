@@ -16,7 +16,7 @@ OptimizerHyper hyper_of(const PlanFlags& flags) {
 
 Space space_of(const std::string& text) {
   ZP_CHECK(text == "host" || text == "device", ErrorCode::config, "--space is '" + text + "'",
-           "there is no such choice", suggestion(text, {"host", "device"}));
+           "it is not in the list", suggestion(text, {"host", "device"}));
   return text == "host" ? Space::host : Space::device;
 }
 
@@ -35,10 +35,10 @@ Offload offload_of(const PlanFlags& flags) {
     return text == "on";
   };
   offload.overlap = is_on(flags.offload_overlap, "--offload-overlap",
-                          "it says whether a chunk travels while another one is updated");
+                          "it selects whether copies of chunks overlap with updates");
   offload.grads =
       is_on(flags.offload_grads, "--offload-grads",
-            "it says whether the gradient sum of offloaded elements lies elsewhere too");
+            "it selects whether the gradient sum of offloaded elements is offloaded too");
   return offload;
 }
 
@@ -47,8 +47,8 @@ ParamScaling scaling_of(const PlanFlags& flags, DType param_dtype) {
   const bool asked = !flags.scale_recipe.empty() || !flags.scale_blocks.empty() ||
                      !flags.amax_history.empty() || flags.columnwise;
   ZP_CHECK(!asked || has_scales(param_dtype), ErrorCode::config,
-           "scales were asked for with parameters of " + std::string(name(param_dtype)),
-           "only 8 bits have them",
+           "scales were requested for parameters of " + std::string(name(param_dtype)),
+           "only 8-bit parameters have them",
            "add --dtype e4m3, or leave --scale-recipe, --scale-blocks, --amax-history and "
            "--columnwise out");
   ParamScaling scaling = zeroproof::scaling_of(
@@ -103,7 +103,7 @@ PlanSettings settings_of(const PlanFlags& flags) {
     s.bucket_numel =
         flag_number<std::int64_t>(flags.bucket, "--bucket", 1024, most_planned_elements);
   ZP_CHECK(s.bucket_numel % layout_alignment == 0, ErrorCode::config, "--bucket is " + flags.bucket,
-           "buckets are cut at multiples of 1024", "use such a multiple");
+           "bucket boundaries are multiples of 1024", "use a multiple of 1024");
   if (!flags.instances.empty())
     s.instances = flag_number<int>(flags.instances, "--instances", 1, most_planned_ranks);
   if (!flags.clip_groups.empty())

@@ -32,7 +32,7 @@ Choice named_choice(const std::string& text, const std::string& flag) {
   for (std::size_t i = 0; i < names.size(); ++i) {
     if (names[i] == text) return static_cast<Choice>(i);
   }
-  fail(ErrorCode::config, flag + " is '" + text + "'", "there is no such choice",
+  fail(ErrorCode::config, flag + " is '" + text + "'", "it is not in the list",
        suggestion(text, {names.begin(), names.end()}));
 }
 

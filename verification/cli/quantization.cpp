@@ -24,7 +24,7 @@ int show_fields(const QuantizationFlags& flags) {
   ZP_CHECK(flags.file.empty() && flags.model.empty() && flags.semantics.empty() &&
                flags.json_file.empty(),
            ErrorCode::config, "--fields was given with something else",
-           "the table of fields is the same for every file", "leave one of the two out");
+           "the table of fields does not depend on a file", "leave one of the two out");
   std::fputs(payload_fields_text().c_str(), stdout);
   return 0;
 }
@@ -32,10 +32,10 @@ int show_fields(const QuantizationFlags& flags) {
 int quantization(const QuantizationFlags& flags) {
   if (flags.fields) return show_fields(flags);
   ZP_CHECK(!flags.file.empty(), ErrorCode::config, "no file was named",
-           "there are no rules without one",
-           "name a YAML file, or give --fields to see what can stand in it");
+           "rules are read from a file",
+           "name a YAML file, or use --fields to list its fields");
   ZP_CHECK(!flags.model.empty(), ErrorCode::config, "no model was named",
-           "rules are held against the names of its tensors",
+           "rules match the names of its tensors",
            "add --model with MODEL.toml, FILE.safetensors, " + workload_list());
   std::optional<QuantSemantics> semantics;
   if (!flags.semantics.empty())
@@ -60,7 +60,7 @@ int quantization(const QuantizationFlags& flags) {
 void add_quantization(CommandSet& commands) {
   const Command command = commands.add(
       "quantization",
-      "which rule of a QuantizationConfig in YAML each tensor of a model gets, and why");
+      "print which rule of a QuantizationConfig in YAML applies to each tensor of a model, and why");
   const auto flags = std::make_shared<QuantizationFlags>();
   command.option("file", flags->file, "YAML file with configs and matchers, or quant_cfg");
   command.option("--model", flags->model, "MODEL.toml, FILE.safetensors, " + workload_list());
@@ -69,8 +69,8 @@ void add_quantization(CommandSet& commands) {
                  "(default: modelopt "
                  "for a file with quant_cfg, else megatron)");
   command.option("--json", flags->json_file,
-                 "file for all of it (schema zeroproof-quantization/1)");
-  command.flag("--fields", flags->fields, "only say what can stand in a payload");
+                 "file for all results (schema zeroproof-quantization/1)");
+  command.flag("--fields", flags->fields, "only list the fields of a payload");
   command.runs([flags] { return quantization(*flags); });
 }
 

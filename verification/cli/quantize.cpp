@@ -20,7 +20,7 @@ std::int64_t samples_of(const std::string& text) {
   if (text.empty()) return 128;
   const bool digits = text.size() <= 7 && text.find_first_not_of("0123456789") == std::string::npos;
   ZP_CHECK(digits && std::stoll(text) >= 1, ErrorCode::config, "--samples is '" + text + "'",
-           "it is a number of windows of the text", "use 1 to 9999999");
+           "expected a number of windows of the text", "use 1 to 9999999");
   return std::stoll(text);
 }
 
@@ -70,25 +70,25 @@ int quantize(const QuantizeFlags& flags) {
 void add_quantize(CommandSet& commands) {
   const Command command =
       commands.add("quantize",
-                   "calibrate a model with a text, write its tensors as codes with scales, say "
-                   "what is lost");
+                   "calibrate a model with a text, write its tensors as codes with scales, report "
+                   "the loss of accuracy");
   const auto flags = std::make_shared<QuantizeFlags>();
   command.required("model", flags->model,
                    "FILE.safetensors: parameters of byte_gpt or byte_gpt_tiny, or a dump");
   command.required("--config", flags->rules,
                    "YAML file of rules, as zeroproof quantization takes it");
-  command.required("--calibrate", flags->text, "text that goes through the model");
+  command.required("--calibrate", flags->text, "text for the calibration");
   command.required("-o,--output", flags->out, "safetensors file for codes and scales");
   command.option("--evaluate", flags->evaluation,
                  "text for the perplexity before and after (default: the windows that calibrate)");
   command.option("--samples", flags->samples,
-                 "windows of a text that are used at most (default: 128)");
+                 "maximum number of windows of a text (default: 128)");
   command.option("--semantics", flags->semantics, "megatron or modelopt (default: by the file)");
   command.option("--histogram", flags->histogram,
-                 "how bins grow: doubling (default), or appended, ModelOpt's way, on one rank");
+                 "growth of the bins: doubling (default), or appended as in ModelOpt, on one rank");
   command.option("--world", flags->world,
-                 "self, threads:N: any gives the same bytes (default: self)");
-  command.option("--json", flags->json_file, "file for all of it (schema zeroproof-quantize/1)");
+                 "self, threads:N: all give the same bytes (default: self)");
+  command.option("--json", flags->json_file, "file for all results (schema zeroproof-quantize/1)");
   command.runs([flags] { return quantize(*flags); });
 }
 

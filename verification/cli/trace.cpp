@@ -49,13 +49,13 @@ DType dtype_named(const std::string& text) {
 ParamScaling scaling_of(const TraceFlags& flags, DType dtype) {
   ZP_CHECK(
       has_scales(dtype) || (flags.scale_recipe.empty() && !flags.columnwise), ErrorCode::config,
-      "scales were asked for with parameters of " + std::string(name(dtype)),
-      "only 8 bits have them", "add --dtype e4m3, or leave --scale-recipe and --columnwise out");
+      "scales were requested for parameters of " + std::string(name(dtype)),
+      "only 8-bit parameters have them", "add --dtype e4m3, or leave --scale-recipe and --columnwise out");
   const auto names = names_of(ScaleRecipe{});
   const std::string asked = flags.scale_recipe.empty() ? "current" : flags.scale_recipe;
   const auto found = std::find(names.begin(), names.end(), asked);
   ZP_CHECK(found != names.end(), ErrorCode::config, "scale recipe '" + asked + "' does not exist",
-           "it says what a scale is made of", suggestion(asked, {names.begin(), names.end()}));
+           "it selects how a scale is computed", suggestion(asked, {names.begin(), names.end()}));
   ParamScaling scaling = zeroproof::scaling_of(static_cast<ScaleRecipe>(found - names.begin()));
   scaling.history = 3;
   scaling.columnwise = flags.columnwise;
@@ -134,8 +134,8 @@ int run_trace(const TraceFlags& flags) {
 
 void add_trace(CommandSet& commands) {
   const Command command = commands.add("trace",
-                                       "steps of a model of 16 parameters: every value of every "
-                                       "phase on every rank, who holds what, when");
+                                       "print steps of a model of 16 parameters: every value of "
+                                       "every phase on every rank, memory, timeline");
   const auto flags = std::make_shared<TraceFlags>();
   command.option("--stage", flags->stage, "ZeRO stage, 0 to 3 (default: 2)");
   command.option("--world", flags->world, "ranks, as threads, 1 to 4 (default: 2)");
@@ -161,7 +161,7 @@ void add_trace(CommandSet& commands) {
                  "elements of a bucket, a multiple of 1024 (default: 0, everything in one)");
   command.option(
       "--clip-group", flags->clip_group,
-      "head.bias, '*.weight' or another glob: tensors that are clipped by a norm of their own");
+      "head.bias, '*.weight' or another glob: tensors that are clipped by a separate norm");
   command.option("--fault", flags->fault,
                  "plant this into production and show its values (zeroproof-faults only)");
   command.option(
@@ -169,7 +169,7 @@ void add_trace(CommandSet& commands) {
       "folder for trace.txt, memory_map.txt, trace.json and timeline.json, instead of printing");
   command.option("--json", flags->json_file, "file for all values (zeroproof-trace/1)");
   command.option("--html", flags->html_file,
-                 "file for a player of its events, one page without requests");
+                 "file for a player of its events, one self-contained page");
   command.option("--timeline", flags->timeline_file,
                  "file for the timeline (Chrome trace events; ui.perfetto.dev opens it)");
   command.runs([flags] { return run_trace(*flags); });

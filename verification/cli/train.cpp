@@ -53,7 +53,7 @@ std::int64_t count_of(const std::string& text, const std::string& flag) {
     used = 0;
   }
   ZP_CHECK(used == text.size() && value >= 1 && value <= 1'000'000'000, ErrorCode::config,
-           flag + " is '" + text + "'", "it is a number of steps or checkpoints",
+           flag + " is '" + text + "'", "expected a number of steps or checkpoints",
            "use 1 to 1000000000");
   return value;
 }
@@ -108,8 +108,8 @@ CaseSpec spec_of(TrainFlags flags, VerifyOptions& options) {
     options = chosen.options;
     return *parse_case_id(ids.front());
   }
-  fail(ErrorCode::config, "these settings describe no training run", "there is nothing to train",
-       "zeroproof list shows what there is");
+  fail(ErrorCode::config, "these settings describe no training run", "train needs one complete run",
+       "zeroproof list shows all cases");
 }
 
 /// What would only be found when the first rank is made: a fault of another suite.
@@ -124,7 +124,7 @@ void check(const TrainFlags& flags) {
   const auto needs = [&](bool given, const char* flag, const std::string& other, const char* name) {
     ZP_CHECK(!given || !other.empty(), ErrorCode::config,
              std::string(flag) + " was given without " + name,
-             "there is no folder to keep checkpoints in",
+             "it needs a folder of checkpoints",
              std::string("add ") + name + " DIR, or leave it out");
   };
   needs(!flags.save_every.empty(), "--save-every", flags.checkpoint, "--checkpoint");
@@ -133,7 +133,7 @@ void check(const TrainFlags& flags) {
   needs(flags.resume, "--resume", flags.checkpoint, "--checkpoint");
   check_fault_of_step(flags.where.fault);
   ZP_CHECK(!flags.allow_fallback || flags.resume, ErrorCode::config,
-           "--allow-fallback was given without --resume", "nothing is read",
+           "--allow-fallback was given without --resume", "no checkpoint is read",
            "add --resume, or leave it out");
 }
 
@@ -149,7 +149,7 @@ void check_folder(const TrainFlags& flags) {
       flags.checkpoint + " has " + std::to_string(steps.size()) + " checkpoint" +
           (steps.size() == 1 ? "" : "s") + " already",
       std::string("a run from the beginning would replace ") + (steps.size() == 1 ? "it" : "them"),
-      std::string("add --resume to go on with ") + (steps.size() == 1 ? "it" : "them") +
+      std::string("add --resume to continue with ") + (steps.size() == 1 ? "it" : "them") +
           ", or name another folder");
 }
 
@@ -167,8 +167,8 @@ int start_job(const TrainFlags& flags, const CaseSpec& spec, const VerifyOptions
   job.comm_timeout_s = config_of(options, spec.workload).comm_timeout_s;
   job.here = mpi_jobs_run_here(options);
   job.remedy = flags.checkpoint.empty()
-                   ? "with --checkpoint DIR --save-every K the next run can go on from a checkpoint"
-                   : "--resume goes on from the newest checkpoint, on any ranks";
+                   ? "with --checkpoint DIR --save-every K the next run can continue from a checkpoint"
+                   : "--resume continues from the newest checkpoint, on any ranks";
   std::fflush(stdout);
   return run_rank_processes(job, stop);
 }
@@ -222,7 +222,7 @@ int train(const TrainFlags& flags) {
                            ? make_mpi_world(experiment.config().comm_timeout_s)
                            : make_local_world(spec.world, experiment.config().comm_timeout_s);
     ZP_CHECK(world->size() == spec.world.size, ErrorCode::config,
-             "world " + spec.world.id() + " was asked for in a job of " +
+             "world " + spec.world.id() + " was requested in a job of " +
                  std::to_string(world->size()) + " ranks",
              "every rank is one process",
              "start it with mpirun -n " + std::to_string(spec.world.size));
@@ -253,7 +253,7 @@ int train(const TrainFlags& flags) {
 void add_train(CommandSet& commands) {
   const Command command = commands.add(
       "train",
-      "train with production alone, saving checkpoints; --resume goes on from them on any ranks");
+      "train with production alone, saving checkpoints; --resume continues from them on any ranks");
   const auto flags = std::make_shared<TrainFlags>();
   CaseFlags& where = flags->where;
   command.option("config", where.config_file,
@@ -262,16 +262,16 @@ void add_train(CommandSet& commands) {
   command.option("--checkpoint", flags->checkpoint, "folder of checkpoints, and of the run's log");
   command.option("--save-every", flags->save_every,
                  "steps between checkpoints (default: one at the end)");
-  command.option("--keep", flags->keep, "checkpoints that are left after a save (default: all)");
-  command.flag("--async", flags->asynchronous, "training goes on while a checkpoint is written");
+  command.option("--keep", flags->keep, "checkpoints to keep after a save (default: all)");
+  command.flag("--async", flags->asynchronous, "continue training while a checkpoint is written");
   command.flag("--resume", flags->resume,
-               "go on from the newest checkpoint; from the beginning, if there is none");
+               "continue from the newest checkpoint; from the beginning, if there is none");
   command.flag("--allow-fallback", flags->allow_fallback,
-               "take an older checkpoint if the newest is damaged");
+               "use an older checkpoint if the newest is damaged");
   command.option("--dump", flags->dump,
-                 "safetensors file that gets the last master, state and parameters");
+                 "safetensors file for the last master, state and parameters");
   command.option("--log", flags->log,
-                 "file that gets a line for every step (default: DIR/log.jsonl)");
+                 "file for the log, one line per step (default: DIR/log.jsonl)");
   command.option("--workload", flags->workload, workload_list() + " (default: byte_gpt)");
   command.option("--gradients", where.gradients,
                  "safetensors file of recorded gradients to use instead");
@@ -285,40 +285,40 @@ void add_train(CommandSet& commands) {
   command.option("--bucket", flags->bucket, "bucket size in elements, a multiple of 1024");
   command.option("--threads", flags->threads, "OpenMP threads per rank, 0 to choose");
   command.option("--order", flags->order,
-                 "who computes which micro-batch: by_stage, contiguous, strided");
+                 "assignment of micro-batches to ranks: by_stage, contiguous, strided");
   command.option(
       "--layout", flags->layout,
-      "who owns what: contract, megatron, deepspeed_flat, deepspeed_param, fsdp2, greedy");
-  command.option("--sum", flags->sum, "how leaves are added: tree, binned");
+      "ownership layout: contract, megatron, deepspeed_flat, deepspeed_param, fsdp2, greedy");
+  command.option("--sum", flags->sum, "summation of micro-batch gradients: tree, binned");
   command.option("--windows", flags->windows, "ranks of one machine: off, on, params");
   command.option("--transport", flags->transport, "between ranks on devices: copies, nccl");
   command.option("--grid", flags->grid, "data x context x tensor parallel ranks, as in 2x1x4");
   command.option("--instances", where.instances,
-                 "optimizer instances, each with a state of its own");
+                 "optimizer instances, each with its own state");
   command.option("--persistent", where.persistent_numel,
                  "stage 3: tensors of at most this many elements stay whole on every rank");
   command.flag("--overlap", where.overlap, "communicate while layers compute");
   command.option("--offload", flags->offload,
-                 "part of a rank's elements, 0 to 1, whose master and moments live elsewhere");
+                 "fraction of a rank's elements, 0 to 1, whose master and moments are offloaded");
   command.option("--offload-order", flags->offload_order, "which elements: flat, tensors");
   command.option("--offload-place", flags->offload_place,
-                 "where they live: host, file, file:FOLDER");
+                 "where they are stored: host, file, file:FOLDER");
   command.option("--offload-chunk", flags->offload_chunk,
-                 "elements that travel, and are updated, together");
+                 "elements per copied and updated chunk");
   command.option("--offload-overlap", flags->offload_overlap,
-                 "copy a chunk while another one is updated: on, off");
+                 "overlap copies of chunks with updates: on, off");
   command.option("--offload-grads", flags->offload_grads,
-                 "the gradient sum of those elements lives there too: on, off");
+                 "offload the gradient sum of those elements too: on, off");
   command.option("--norm", where.norm, "form of the global norm: chunk1024, exact, inf, one");
   command.option("--max-norm", where.max_norm,
                  "gradients are scaled down to this global norm; 0 never clips");
   command.option("--exp-avg-dtype", where.exp_avg_dtype,
-                 "what exp_avg and momentum_buffer are kept in: fp32, bf16, fp16, e4m3");
+                 "storage type of exp_avg and momentum_buffer: fp32, bf16, fp16, e4m3");
   command.option("--exp-avg-sq-dtype", where.exp_avg_sq_dtype,
                  "the same for exp_avg_sq and max_exp_avg_sq");
-  command.option("--master-dtype", where.master_dtype, "what the master is kept in: fp32, bf16");
+  command.option("--master-dtype", where.master_dtype, "storage type of the master: fp32, bf16");
   command.option("--text", where.text, "file to train on");
-  command.option("--seed", where.seed, "seed of first parameters and data order");
+  command.option("--seed", where.seed, "seed of initial parameters and data order");
   command.option("--steps", where.steps, "training steps, from the beginning of the run");
   command.option("--micro-batches", where.micro_batches, "micro-batches per step, over all ranks");
   command.option("--comm-timeout", where.comm_timeout, "seconds ranks wait for each other");

@@ -186,7 +186,7 @@ def check_lost(program, folder, what):
             problems.append(f"exit {run.process.returncode}")
         errors = run.errors()
         verb = "ended" if what == "killed" else "is stopped"
-        if f"zeroproof: rank 2 {verb} at step " not in errors or "--resume goes on from the newest" not in errors:
+        if f"zeroproof: rank 2 {verb} at step " not in errors or "--resume continues from the newest" not in errors:
             problems.append(f"not named: {errors}")
         if "rank 2 (process " not in errors or "the last 64; nothing moved for" not in errors:
             problems.append("the last collectives are not shown")

@@ -64,7 +64,7 @@ std::vector<Capability> capabilities() {
                     : "not in this build: device implementations are off"},
       {"cuda device", device.answers, device.detail},
       {"planted faults", faults_built(),
-       faults_built() ? "this program can run wrong optimizers on purpose"
+       faults_built() ? "this program can run planted faults"
                       : "not in this program; build/zeroproof-faults has them"},
   };
 }

@@ -36,7 +36,7 @@ std::string missing_device() {
   const cuda::device::DeviceInfo& info = cuda::device::device_info();
   std::string text = info.detail;
   text += info.built
-              ? "; it takes a driver that loads and a device of compute capability 8.0 or newer"
+              ? "; it needs a working driver and a device of compute capability 8.0 or newer"
               : "; build with ZP_CUDA=ON";
   const std::string simulates = simulating_program();
   return simulates.empty() ? text : text + "; " + simulates + " simulates one";
@@ -44,8 +44,8 @@ std::string missing_device() {
 
 /// What NCCL takes of ranks that are more than devices.
 std::string sharing(std::size_t devices, const std::string& version) {
-  if (nccl_shares_devices(version, std::getenv(sharing_variable))) return "several to a device";
-  return "one to a device, so up to " + std::to_string(devices) +
+  if (nccl_shares_devices(version, std::getenv(sharing_variable))) return "several per device";
+  return "one per device, so up to " + std::to_string(devices) +
          "; more with --transport copies, or from NCCL 2.30 on with " + sharing_variable + "=1";
 }
 
@@ -67,7 +67,7 @@ std::string nccl_obstacle(int ranks) {
     if (nccl_shares_devices(nccl.version(), std::getenv(sharing_variable))) return "";
     return std::to_string(ranks) + " ranks, " + std::to_string(devices) +
            (devices == 1 ? " device" : " devices") + ", and NCCL " + nccl.version() +
-           " takes one rank for each, unless from 2.30 on " + sharing_variable + "=1 is set";
+           " accepts one rank per device, unless from 2.30 on " + sharing_variable + "=1 is set";
   } catch (const Error& error) {
     const std::string what = error.what();
     return what.substr(0, what.find(" ("));

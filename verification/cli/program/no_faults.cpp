@@ -8,7 +8,7 @@ namespace {
 
 [[noreturn]] void refuse() {
   fail(ErrorCode::unavailable, "this program has no planted faults",
-       "wrong optimizers are kept out of it",
+       "only zeroproof-faults has them",
        "use build/zeroproof-faults, which ./tests/run builds");
 }
 

@@ -32,7 +32,7 @@ void flush_standard_output() {
   ZP_CHECK(flushed && std::ferror(stdout) == 0, ErrorCode::io,
            std::string("standard output could not be written: ") +
                (flushed ? "some of it was lost" : std::strerror(reason)),
-           "the results are lost", "make room where it goes, and run again");
+           "the results are lost", "free some space at its destination, and run again");
 }
 
 }  // namespace zeroproof::verification

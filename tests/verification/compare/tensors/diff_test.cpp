@@ -27,7 +27,7 @@ TEST_CASE("diff: only equal files exit with 0 and are reported as equal") {
   CHECK(same.exit_code == 0);
   CHECK(same.out.find("2 of 2 tensors equal; 0 of 3 elements compared differ\n") !=
         std::string::npos);
-  CHECK(same.out.find("some NaNs have other bits") != std::string::npos);
+  CHECK(same.out.find("some NaNs have different bits") != std::string::npos);
   CHECK(same.out.find("metadata differs in 1 entry, which is not compared: 'made'") !=
         std::string::npos);
   write_tensors(folder.file("b"), {floats("x", {1, 2})});

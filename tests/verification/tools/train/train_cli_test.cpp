@@ -137,7 +137,7 @@ TEST_CASE(
                  "--allow-fallback was given without");
   for (const char* number : {"0", "-1", "two", "2x", "1e3", "99999999999999999999"})
     expect_refusal(self + "--save-every " + number + " --checkpoint " + quoted(saved.file("z")),
-                   "it is a number of steps");
+                   "expected a number of steps");
   CHECK_FALSE(fs::exists(saved.file("z")));
 }
 
