@@ -1,5 +1,5 @@
 #pragma once
-// What coverage is counted over: the settings of a run and the parts of a case id, each with its values.
+// The axes over which coverage is counted: the settings of a run and the parts of a case id, each with its values.
 
 #include <functional>
 #include <string>
@@ -27,7 +27,7 @@ struct Axis {
   std::vector<std::string> keys;   ///< of the configuration file, "section.key"
   std::vector<std::string> flags;  ///< of verify
   std::vector<AxisValue> values;
-  /// False where nothing looks at it, whatever its value: such a run visits none of the axis.
+  /// False if the run does not use the setting: such a run visits no value of the axis.
   std::function<bool(const CoveredRun&)> applies;
   bool of_id = false;  ///< a part of the case id other than the settings behind its recipe
 

@@ -1,5 +1,5 @@
 #pragma once
-// Rows that together visit everything that can be.
+// Rows that together contain every possible value or pair.
 
 #include <cstdint>
 #include <vector>

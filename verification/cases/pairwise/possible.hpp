@@ -1,5 +1,5 @@
 #pragma once
-// Which values and pairs of values some run can have.
+// The values and pairs of values that at least one run can have.
 
 #include <vector>
 
@@ -8,7 +8,7 @@
 
 namespace zeroproof::verification {
 
-/// What can be, each with a run that has it.
+/// Possible values and pairs, each with a run that has it.
 class PossiblePairs {
  public:
   /// Walks through the runs of a space from its defaults, one value at a time, asking of each whether it may be; for

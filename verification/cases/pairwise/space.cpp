@@ -111,7 +111,7 @@ CoveredRun RunSpace::made(const Wanted& wanted) const {
   for (; i < all.size(); ++i) {
     if (all[i].applies(run)) all[i].values[static_cast<std::size_t>(wanted[i])].set(run);
   }
-  // A part of the id that nothing looks at is as if nobody had asked for it.
+  // A part of the id that the run does not use counts as not requested.
   const ParallelConfig plain;
   ParallelConfig& place = run.spec.place;
   for (const Axis& axis : all) {

@@ -1,5 +1,5 @@
 #pragma once
-// All runs that there may be: a row says a value of every axis, and whoever refuses such a run today is asked.
+// All possible runs: a row has a value of every axis, and the normal checks decide if it can run.
 
 #include <map>
 #include <optional>
@@ -13,13 +13,13 @@
 
 namespace zeroproof::verification {
 
-/// What a row wants of every axis.
+/// The value that a row requests of every axis.
 using Wanted = std::vector<int>;
 
-/// A run that may be.
+/// A possible run.
 struct CoveredRow {
   Wanted wanted;
-  std::vector<int> values;  ///< what the run has of every axis; -1: nothing looks at it
+  std::vector<int> values;  ///< value of every axis; -1: the run does not use it
   CaseSpec spec;
 };
 

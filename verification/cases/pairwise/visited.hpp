@@ -1,5 +1,5 @@
 #pragma once
-// What cases visit of everything that can be.
+// Coverage of the possible values and pairs by a set of cases.
 
 #include <string>
 #include <vector>
