@@ -51,17 +51,17 @@ struct DeviceRun {
   }
 };
 
-/// What a rank's transport have moved since the last look.
+/// Traffic of a rank's communicator groups since the last call of take().
 class CountedDeviceCommGroups {
  public:
   explicit CountedDeviceCommGroups(const cuda::DeviceOptimizer& optimizer)
-      : optimizer_(optimizer), before_(optimizer.transport().traffic()) {}
+      : optimizer_(optimizer), before_(optimizer.comm_groups().traffic()) {}
 
   StepCounts take() {
-    const std::array<Traffic, num_comm_groups> now = optimizer_.transport().traffic();
-    const cuda::CommGroups transport = optimizer_.transport().transport();
+    const std::array<Traffic, num_comm_groups> now = optimizer_.comm_groups().traffic();
+    const cuda::CommGroups comm_groups = optimizer_.comm_groups().comm_groups();
     const std::array<const Communicator*, num_comm_groups> groups = {
-        transport.comm, transport.replicas, transport.tp};
+        comm_groups.comm, comm_groups.replicas, comm_groups.tp};
     StepCounts counts;
     for (std::size_t g = 0; g < now.size(); ++g) {
       for (std::size_t c = 0; c < now[g].of_kind.size(); ++c) {
