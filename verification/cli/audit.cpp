@@ -31,8 +31,7 @@ void parse_steps(const std::string& text, AuditSettings& settings) {
     }
   }
   ZP_CHECK(good, ErrorCode::config, "--steps is '" + text + "'",
-           "expected a step or a range of steps",
-           "use a form as in --steps 100..120");
+           "expected a step or a range of steps", "use a form as in --steps 100..120");
 }
 
 int audit_run(const AuditFlags& flags) {

@@ -67,7 +67,8 @@ void add_reveal(CommandSet& commands) {
   const auto id = std::make_shared<std::string>();
   command.required("number", *number, "the N of --blind");
   command.required("case", *id, "the id of the case");
-  command.option("--steps", flags->steps, "training steps, if the run had a different number than the case");
+  command.option("--steps", flags->steps,
+                 "training steps, if the run had a different number than the case");
   command.option("--config", flags->config_file, "TOML settings of the run");
   command.runs([=] {
     flags->patterns = {*id};

@@ -84,8 +84,7 @@ void open_plugin(const CaseFlags& flags, VerifyOptions& options) {
   const bool asked = std::find(options.implementations.begin(), options.implementations.end(),
                                Implementation::plugin) != options.implementations.end();
   ZP_CHECK(!flags.plugin.empty() || !asked, ErrorCode::config,
-           "--impl plugin was given without --plugin", "it judges a plug-in",
-           "add --plugin FILE");
+           "--impl plugin was given without --plugin", "it judges a plug-in", "add --plugin FILE");
   ZP_CHECK(!flags.plugin.empty() || flags.accept.empty(), ErrorCode::config,
            "--accept was given without --plugin", "built-in implementations are compared bitwise",
            "add --plugin FILE, or leave the flag out");
@@ -148,8 +147,7 @@ void apply(const CaseFlags& flags, RunConfig& config) {
     config.offload.chunk_numels =
         flag_numbers<std::int64_t>(flags.offload_chunks, "--offload-chunk");
   set_switches(flags.offload_overlaps, "--offload-overlap",
-               "it selects whether copies of chunks overlap with updates",
-               config.offload.overlaps);
+               "it selects whether copies of chunks overlap with updates", config.offload.overlaps);
   set_switches(flags.offload_grads, "--offload-grads",
                "it selects whether the gradient sum of offloaded elements is offloaded too",
                config.offload.grads);
@@ -207,12 +205,12 @@ std::shared_ptr<CaseFlags> add_case_flags(const Command& command) {
       "--impl", flags->implementations,
       "host, host-fused, device, device-fused, device-graph, plugin (default: all that run here; "
       "with --plugin only the plug-in)");
+  command.list("--mode", flags->modes,
+               "lockstep, free, whole (default: lockstep; fused ones free, device-graph whole; "
+               "plug-ins: the modes that they export)");
   command.list(
-      "--mode", flags->modes,
-      "lockstep, free, whole (default: lockstep; fused ones free, device-graph whole; "
-      "plug-ins: the modes that they export)");
-  command.list("--world", flags->worlds,
-               "self, threads:N, mpi:N; nccl:N, on devices: processes that communicate through NCCL");
+      "--world", flags->worlds,
+      "self, threads:N, mpi:N; nccl:N, on devices: processes that communicate through NCCL");
   command.list("--stage", flags->stages, "ZeRO stages 0, 1, 2, 3");
   command.list("--dtype", flags->dtypes, "parameter dtype: bf16, fp16, fp32, e4m3, e5m2");
   command.list("--bucket", flags->buckets, "bucket sizes in elements, multiples of 1024");
@@ -232,8 +230,7 @@ std::shared_ptr<CaseFlags> add_case_flags(const Command& command) {
   command.list(
       "--grid", flags->grids,
       "data x context x tensor parallel ranks, as in 2x1x4 (tensor parallel: as --layout)");
-  command.option("--instances", flags->instances,
-                 "optimizer instances, each with its own state");
+  command.option("--instances", flags->instances, "optimizer instances, each with its own state");
   command.option("--persistent", flags->persistent_numel,
                  "stage 3: tensors of at most this many elements stay whole on every rank");
   command.flag("--overlap", flags->overlap, "communicate while layers compute");
@@ -244,8 +241,7 @@ std::shared_ptr<CaseFlags> add_case_flags(const Command& command) {
       "offloaded elements: flat, the first ones; tensors, whole tensors in param group order");
   command.list("--offload-place", flags->offload_places,
                "where they are stored: host, file, file:FOLDER (file: in the temporary folder)");
-  command.list("--offload-chunk", flags->offload_chunks,
-               "elements per copied and updated chunk");
+  command.list("--offload-chunk", flags->offload_chunks, "elements per copied and updated chunk");
   command.list("--offload-overlap", flags->offload_overlaps,
                "overlap copies of chunks with updates: on, off (default: on)");
   command.list("--offload-grads", flags->offload_grads,
@@ -268,9 +264,8 @@ std::shared_ptr<CaseFlags> add_case_flags(const Command& command) {
   command.option("--slice", flags->slice, "K/N: every N-th row of the array, from the K-th one on");
   command.option("--config", flags->config_file,
                  "TOML settings (verification/cases/config/defaults.toml shows all)");
-  command.option(
-      "--text", flags->text,
-      "file to train on (default: a fixed copy of the project's notes)");
+  command.option("--text", flags->text,
+                 "file to train on (default: a fixed copy of the project's notes)");
   command.option(
       "--gradients", flags->gradients,
       "safetensors file of recorded gradients to use instead (verification/cli/README.md, "
@@ -279,8 +274,9 @@ std::shared_ptr<CaseFlags> add_case_flags(const Command& command) {
   command.option("--steps", flags->steps, "training steps");
   command.option("--micro-batches", flags->micro_batches, "micro-batches per step, over all ranks");
   command.option("--comm-timeout", flags->comm_timeout, "seconds ranks wait for each other");
-  command.option("--jobs", flags->jobs,
-                 "cores that training cases may use (default: all cores available to this process)");
+  command.option(
+      "--jobs", flags->jobs,
+      "cores that training cases may use (default: all cores available to this process)");
   command.option("--hostfile", flags->hostfile,
                  "host file for mpirun, which starts the ranks of worlds mpi:N and nccl:N "
                  "(default: ZP_HOSTFILE)");
@@ -292,10 +288,11 @@ std::shared_ptr<CaseFlags> add_case_flags(const Command& command) {
                  "(verification/interfaces/plugin/README.md)");
   command.option("--plugin-timeout", flags->plugin_timeout,
                  "seconds a call of a plug-in may take (default: 10)");
-  command.option("--accept", flags->accept,
-                 "how results of a plug-in are compared: bits; any-order, within the bound of a legal "
-                 "order of operations; or dialect:NAME, updates with the bits of another library "
-                 "(default: bits)");
+  command.option(
+      "--accept", flags->accept,
+      "how results of a plug-in are compared: bits; any-order, within the bound of a legal "
+      "order of operations; or dialect:NAME, updates with the bits of another library "
+      "(default: bits)");
   command.option("--fault", flags->fault, "plant a fault (only in build/zeroproof-faults)");
   return flags;
 }

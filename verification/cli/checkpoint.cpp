@@ -155,8 +155,7 @@ int import_file(const CheckpointFlags& flags) {
 
 int checkpoint(const CheckpointFlags& flags) {
   ZP_CHECK(std::find(actions.begin(), actions.end(), flags.action) != actions.end(),
-           ErrorCode::config,
-           "'" + flags.action + "' is not an action of checkpoint",
+           ErrorCode::config, "'" + flags.action + "' is not an action of checkpoint",
            "it is not in the list", suggestion(flags.action, actions));
   ZP_CHECK(!flags.paths.empty(), ErrorCode::config,
            "checkpoint " + flags.action + " was given no name", "it reads a checkpoint",
@@ -177,10 +176,10 @@ int checkpoint(const CheckpointFlags& flags) {
            "--out was given to checkpoint " + flags.action, "it writes nothing", "leave it out");
   const bool places = !flags.world.empty() || !flags.grid.empty() || !flags.layout.empty() ||
                       !flags.instances.empty() || !flags.bucket.empty();
-  ZP_CHECK(flags.action == "reshard" || !places, ErrorCode::config,
-           "--world, --grid, --layout, --instances or --bucket was given to checkpoint " + flags.action,
-           "only reshard changes the layout",
-           "leave it out");
+  ZP_CHECK(
+      flags.action == "reshard" || !places, ErrorCode::config,
+      "--world, --grid, --layout, --instances or --bucket was given to checkpoint " + flags.action,
+      "only reshard changes the layout", "leave it out");
   const bool imports = !flags.like.empty() || !flags.step.empty();
   ZP_CHECK(flags.action == "import" || !imports, ErrorCode::config,
            "--like or --step was given to checkpoint " + flags.action, "only import takes them",

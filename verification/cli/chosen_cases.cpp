@@ -118,8 +118,7 @@ void check_hostfile(const CaseFlags& flags, const Selection& selection) {
   const bool used = std::any_of(cases.begin(), cases.end(),
                                 [](const CaseSpec& spec) { return spec.world.has_processes(); });
   ZP_CHECK(used, ErrorCode::config, "--hostfile was given and no case runs under MPI",
-           "it lists the hosts of rank processes",
-           "add --world mpi:N, or leave the flag out");
+           "it lists the hosts of rank processes", "add --world mpi:N, or leave the flag out");
 }
 
 /// A world nccl:N brings its transport.

@@ -49,8 +49,8 @@ std::vector<std::string> flags_of(const CLI::App& command) {
     }
     if (!extras.empty()) {
       fail(ErrorCode::config,
-           "'" + extras.front() + "' is an unexpected argument of zeroproof " + command->get_name(), why,
-           "see " + help);
+           "'" + extras.front() + "' is an unexpected argument of zeroproof " + command->get_name(),
+           why, "see " + help);
     }
   }
   fail(ErrorCode::config, message, why, "see zeroproof --help");

@@ -15,8 +15,8 @@ namespace {
 Strength strength_of(const std::string& text) {
   if (text == "values") return Strength::values;
   if (text == "pairs") return Strength::pairs;
-  fail(ErrorCode::config, "--cover is '" + text + "'", "it selects which combinations the rows contain",
-       suggestion(text, {"values", "pairs"}));
+  fail(ErrorCode::config, "--cover is '" + text + "'",
+       "it selects which combinations the rows contain", suggestion(text, {"values", "pairs"}));
 }
 
 /// Row i is in the slice if i mod `of` = `first`.

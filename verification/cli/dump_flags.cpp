@@ -31,11 +31,11 @@ std::string trajectory_of(const CaseSpec& spec) {
 }  // namespace
 
 void add_dump_flags(const Command& command, DumpFlags& flags) {
-  command.option("--dump", flags.file,
-                 "safetensors file for master, state, parameters and scalars of the undistributed "
-                 "optimizer, with which all cases are compared; needs one workload, recipe and dtype");
-  command.list("--dump-steps", flags.steps,
-               "steps to dump, as in 1,10,60 (default: the last one)");
+  command.option(
+      "--dump", flags.file,
+      "safetensors file for master, state, parameters and scalars of the undistributed "
+      "optimizer, with which all cases are compared; needs one workload, recipe and dtype");
+  command.list("--dump-steps", flags.steps, "steps to dump, as in 1,10,60 (default: the last one)");
 }
 
 std::vector<std::int64_t> dumped_steps(const std::vector<std::string>& texts, std::int64_t steps) {

@@ -125,8 +125,8 @@ std::string json_of(const Expectation& found, const Experiment& experiment,
 
 void check_expect_flags(const VerifyRequest& request) {
   ZP_CHECK(!request.expect.empty() || request.phase_names.empty(), ErrorCode::config,
-           "--phase-names was given without --expect",
-           "it maps the tensor names of that file", "add --expect FILE, or leave it out");
+           "--phase-names was given without --expect", "it maps the tensor names of that file",
+           "add --expect FILE, or leave it out");
 }
 
 int run_expect(const VerifyRequest& request) {

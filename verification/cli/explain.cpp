@@ -31,8 +31,7 @@ std::vector<std::string> cited_notes(const std::string& type) {
   for (const std::string& line : doc_block(type)) {
     for (const Passage& label : labels()) {
       const bool cited = line.find("[" + label.name + "]") != std::string::npos;
-      if (cited && std::ranges::find(notes, label.file) == notes.end())
-        notes.push_back(label.file);
+      if (cited && std::ranges::find(notes, label.file) == notes.end()) notes.push_back(label.file);
     }
   }
   return notes;
@@ -183,8 +182,7 @@ std::vector<std::string> holding(const std::string& what, const std::vector<std:
   fail(ErrorCode::config,
        "'" + what + "' is not an operation, phase, stage, dialect, rule, label, erratum or fault",
        "explain takes one of these",
-       (meant.empty() ? "" : "did you mean " + meant + "? ") +
-           "zeroproof explain lists all names");
+       (meant.empty() ? "" : "did you mean " + meant + "? ") + "zeroproof explain lists all names");
 }
 
 int explain(const std::string& what) {

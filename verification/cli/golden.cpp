@@ -119,10 +119,10 @@ int show(const std::string& file, const GoldenCheck& check, bool strict_bits) {
   std::printf("%s\n", printable(title).c_str());
   const GoldenVerdict verdict = check.verdict();
   if (verdict != GoldenVerdict::equal) {
-    std::puts(
-        check.environment.empty()
-            ? "environment unchanged: compiler, instruction sets, program"
-            : "environment changed, a possible cause (the contract fixes the bits in any environment):");
+    std::puts(check.environment.empty()
+                  ? "environment unchanged: compiler, instruction sets, program"
+                  : "environment changed, a possible cause (the contract fixes the bits in any "
+                    "environment):");
   }
   for (const std::string& change : check.environment)
     std::printf("  %s\n", printable(change).c_str());
@@ -185,8 +185,8 @@ int update(const GoldenFlags& flags) {
   ZP_CHECK(flags.words.size() == 1, ErrorCode::config, "golden update was given more than one file",
            "each has its own reason", "update them one by one");
   ZP_CHECK(flags.reason.find_first_not_of(" \t\n") != std::string::npos, ErrorCode::config,
-           "golden update has no reason",
-           "the history records why the numbers changed", "add --reason TEXT");
+           "golden update has no reason", "the history records why the numbers changed",
+           "add --reason TEXT");
   const char* ci = std::getenv("CI");
   ZP_CHECK(ci == nullptr || *ci == '\0', ErrorCode::config,
            "golden update was called where CI is set",

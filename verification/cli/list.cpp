@@ -68,8 +68,7 @@ int print_coverage(const ChosenCases& chosen, const std::string& file) {
 
 int list(const CaseFlags& flags, const Instead& instead) {
   ZP_CHECK(instead.json.empty() || instead.coverage, ErrorCode::config,
-           "--json was given without --coverage", "it is the file of --coverage",
-           "add --coverage");
+           "--json was given without --coverage", "it is the file of --coverage", "add --coverage");
   if (instead.settings) {
     print_settings();
     return 0;
@@ -116,8 +115,7 @@ void add_list(CommandSet& commands) {
   command.flag(
       "--coverage", instead->coverage,
       "print which values of settings, and how many pairs of them, the cases visit instead");
-  command.option("--json", instead->json,
-                 "file for the coverage with every unvisited pair");
+  command.option("--json", instead->json, "file for the coverage with every unvisited pair");
   command.runs([flags, instead] { return list(*flags, *instead); });
 }
 

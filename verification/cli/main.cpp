@@ -89,21 +89,21 @@ int run(int argc, char** argv, std::unique_ptr<verification::MpiLife>& mpi) {
     return 9;
   } catch (const std::filesystem::filesystem_error& error) {
     const std::string file = error.path1().string();
-    std::fprintf(
-        stderr,
-        "zeroproof: %s cannot be used: %s (an input or output of the command); use another name or folder\n",
-        sentence(file.empty() ? "the working folder" : file).c_str(),
-        error.code().message().c_str());
+    std::fprintf(stderr,
+                 "zeroproof: %s cannot be used: %s (an input or output of the command); use "
+                 "another name or folder\n",
+                 sentence(file.empty() ? "the working folder" : file).c_str(),
+                 error.code().message().c_str());
     return 2;
   } catch (const std::system_error& error) {
-    std::fprintf(stderr,
-                 "zeroproof: a system call failed: %s (usually the creation of a thread or a lock); "
-                 "raise the system limits, or run fewer cases at once with --jobs\n",
-                 error.what());
+    std::fprintf(
+        stderr,
+        "zeroproof: a system call failed: %s (usually the creation of a thread or a lock); "
+        "raise the system limits, or run fewer cases at once with --jobs\n",
+        error.what());
     return 9;
   } catch (const std::exception& error) {
-    std::fprintf(stderr,
-                 "zeroproof: %s (an unexpected error); report it with the command line\n",
+    std::fprintf(stderr, "zeroproof: %s (an unexpected error); report it with the command line\n",
                  sentence(error.what()).c_str());
     return 9;
   }

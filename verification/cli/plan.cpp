@@ -186,11 +186,11 @@ void add_plan(CommandSet& commands) {
          "optimizer instances, each with its own copy of the state (default: 1)");
   option("--offload", flags->offload,
          "fraction of a rank's elements, 0 to 1, whose state is offloaded (default: 0)");
-  option("--offload-order", flags->offload_order, "flat, tensors: offloaded elements (default: flat)");
+  option("--offload-order", flags->offload_order,
+         "flat, tensors: offloaded elements (default: flat)");
   option("--offload-place", flags->offload_place,
          "host, file: where their state is stored (default: host)");
-  option("--offload-chunk", flags->offload_chunk,
-         "elements per copied chunk (default: 262144)");
+  option("--offload-chunk", flags->offload_chunk, "elements per copied chunk (default: 262144)");
   option("--offload-overlap", flags->offload_overlap,
          "on, off: overlap copies of chunks with updates (default: on)");
   option("--offload-grads", flags->offload_grads,
@@ -210,8 +210,7 @@ void add_plan(CommandSet& commands) {
                "print the ownership of elements and the padding instead of bytes");
   option("--layout", flags->layout,
          "with --owners: " + listed(names_of(LayoutKind{})) + " (default: contract)");
-  option("--rank", flags->rank,
-         "with --owners: only this one of the ranks that share the state");
+  option("--rank", flags->rank, "with --owners: only this one of the ranks that share the state");
   option(
       "--config", flags->config_file,
       "with --owners: TOML file with the param groups that deepspeed_flat and greedy distribute");

@@ -32,8 +32,7 @@ int show_fields(const QuantizationFlags& flags) {
 int quantization(const QuantizationFlags& flags) {
   if (flags.fields) return show_fields(flags);
   ZP_CHECK(!flags.file.empty(), ErrorCode::config, "no file was named",
-           "rules are read from a file",
-           "name a YAML file, or use --fields to list its fields");
+           "rules are read from a file", "name a YAML file, or use --fields to list its fields");
   ZP_CHECK(!flags.model.empty(), ErrorCode::config, "no model was named",
            "rules match the names of its tensors",
            "add --model with MODEL.toml, FILE.safetensors, " + workload_list());
@@ -58,9 +57,9 @@ int quantization(const QuantizationFlags& flags) {
 }  // namespace
 
 void add_quantization(CommandSet& commands) {
-  const Command command = commands.add(
-      "quantization",
-      "print which rule of a QuantizationConfig in YAML applies to each tensor of a model, and why");
+  const Command command = commands.add("quantization",
+                                       "print which rule of a QuantizationConfig in YAML applies "
+                                       "to each tensor of a model, and why");
   const auto flags = std::make_shared<QuantizationFlags>();
   command.option("file", flags->file, "YAML file with configs and matchers, or quant_cfg");
   command.option("--model", flags->model, "MODEL.toml, FILE.safetensors, " + workload_list());

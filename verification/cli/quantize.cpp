@@ -81,8 +81,7 @@ void add_quantize(CommandSet& commands) {
   command.required("-o,--output", flags->out, "safetensors file for codes and scales");
   command.option("--evaluate", flags->evaluation,
                  "text for the perplexity before and after (default: the windows that calibrate)");
-  command.option("--samples", flags->samples,
-                 "maximum number of windows of a text (default: 128)");
+  command.option("--samples", flags->samples, "maximum number of windows of a text (default: 128)");
   command.option("--semantics", flags->semantics, "megatron or modelopt (default: by the file)");
   command.option("--histogram", flags->histogram,
                  "growth of the bins: doubling (default), or appended as in ModelOpt, on one rank");

@@ -41,9 +41,8 @@ void add_record(CommandSet& commands) {
   command.option("--dtype", flags->dtype,
                  "parameter dtype the gradients are computed with (default: fp32)");
   command.option("--config", flags->settings.config_file, "TOML settings");
-  command.option(
-      "--text", flags->settings.text,
-      "file to train on (default: a fixed copy of the project's notes)");
+  command.option("--text", flags->settings.text,
+                 "file to train on (default: a fixed copy of the project's notes)");
   command.option("--seed", flags->settings.seed, "seed of initial parameters and data order");
   command.option("--steps", flags->settings.steps, "training steps");
   command.option("--micro-batches", flags->settings.micro_batches, "micro-batches per step");

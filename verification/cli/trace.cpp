@@ -47,10 +47,10 @@ DType dtype_named(const std::string& text) {
 
 /// A history of three slots, whose oldest leaves it in a trace.
 ParamScaling scaling_of(const TraceFlags& flags, DType dtype) {
-  ZP_CHECK(
-      has_scales(dtype) || (flags.scale_recipe.empty() && !flags.columnwise), ErrorCode::config,
-      "scales were requested for parameters of " + std::string(name(dtype)),
-      "only 8-bit parameters have them", "add --dtype e4m3, or leave --scale-recipe and --columnwise out");
+  ZP_CHECK(has_scales(dtype) || (flags.scale_recipe.empty() && !flags.columnwise),
+           ErrorCode::config, "scales were requested for parameters of " + std::string(name(dtype)),
+           "only 8-bit parameters have them",
+           "add --dtype e4m3, or leave --scale-recipe and --columnwise out");
   const auto names = names_of(ScaleRecipe{});
   const std::string asked = flags.scale_recipe.empty() ? "current" : flags.scale_recipe;
   const auto found = std::find(names.begin(), names.end(), asked);

@@ -123,8 +123,7 @@ void check_fault_of_step(const std::string& fault) {
 void check(const TrainFlags& flags) {
   const auto needs = [&](bool given, const char* flag, const std::string& other, const char* name) {
     ZP_CHECK(!given || !other.empty(), ErrorCode::config,
-             std::string(flag) + " was given without " + name,
-             "it needs a folder of checkpoints",
+             std::string(flag) + " was given without " + name, "it needs a folder of checkpoints",
              std::string("add ") + name + " DIR, or leave it out");
   };
   needs(!flags.save_every.empty(), "--save-every", flags.checkpoint, "--checkpoint");
@@ -166,9 +165,10 @@ int start_job(const TrainFlags& flags, const CaseSpec& spec, const VerifyOptions
   job.num_ranks = spec.world.size;
   job.comm_timeout_s = config_of(options, spec.workload).comm_timeout_s;
   job.here = mpi_jobs_run_here(options);
-  job.remedy = flags.checkpoint.empty()
-                   ? "with --checkpoint DIR --save-every K the next run can continue from a checkpoint"
-                   : "--resume continues from the newest checkpoint, on any ranks";
+  job.remedy =
+      flags.checkpoint.empty()
+          ? "with --checkpoint DIR --save-every K the next run can continue from a checkpoint"
+          : "--resume continues from the newest checkpoint, on any ranks";
   std::fflush(stdout);
   return run_rank_processes(job, stop);
 }
@@ -293,8 +293,7 @@ void add_train(CommandSet& commands) {
   command.option("--windows", flags->windows, "ranks of one machine: off, on, params");
   command.option("--transport", flags->transport, "between ranks on devices: copies, nccl");
   command.option("--grid", flags->grid, "data x context x tensor parallel ranks, as in 2x1x4");
-  command.option("--instances", where.instances,
-                 "optimizer instances, each with its own state");
+  command.option("--instances", where.instances, "optimizer instances, each with its own state");
   command.option("--persistent", where.persistent_numel,
                  "stage 3: tensors of at most this many elements stay whole on every rank");
   command.flag("--overlap", where.overlap, "communicate while layers compute");
@@ -303,8 +302,7 @@ void add_train(CommandSet& commands) {
   command.option("--offload-order", flags->offload_order, "which elements: flat, tensors");
   command.option("--offload-place", flags->offload_place,
                  "where they are stored: host, file, file:FOLDER");
-  command.option("--offload-chunk", flags->offload_chunk,
-                 "elements per copied and updated chunk");
+  command.option("--offload-chunk", flags->offload_chunk, "elements per copied and updated chunk");
   command.option("--offload-overlap", flags->offload_overlap,
                  "overlap copies of chunks with updates: on, off");
   command.option("--offload-grads", flags->offload_grads,

@@ -12,13 +12,13 @@ void add_verify(CommandSet& commands) {
   add_blind_flag(command, *flags);
   add_report_flags(command, *request);
   add_dump_flags(command, request->dump);
-  command.option("--expect", request->expect,
-                 "safetensors file with the results of another optimizer for the same gradients: no "
-                 "case is run, and its tensors, named as by --dump, are compared with the "
-                 "undistributed optimizer");
   command.option(
-      "--phase-names", request->phase_names,
-      "TOML file that maps its tensor names, as in exp_avg = \"state.{step}.{name}.m\"");
+      "--expect", request->expect,
+      "safetensors file with the results of another optimizer for the same gradients: no "
+      "case is run, and its tensors, named as by --dump, are compared with the "
+      "undistributed optimizer");
+  command.option("--phase-names", request->phase_names,
+                 "TOML file that maps its tensor names, as in exp_avg = \"state.{step}.{name}.m\"");
   command.runs([flags, request] {
     request->cases = *flags;
     check_expect_flags(*request);

@@ -35,9 +35,8 @@ std::string gib(std::int64_t num_bytes) {
 std::string missing_device() {
   const cuda::device::DeviceInfo& info = cuda::device::device_info();
   std::string text = info.detail;
-  text += info.built
-              ? "; it needs a working driver and a device of compute capability 8.0 or newer"
-              : "; build with ZP_CUDA=ON";
+  text += info.built ? "; it needs a working driver and a device of compute capability 8.0 or newer"
+                     : "; build with ZP_CUDA=ON";
   const std::string simulates = simulating_program();
   return simulates.empty() ? text : text + "; " + simulates + " simulates one";
 }

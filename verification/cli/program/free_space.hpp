@@ -22,7 +22,8 @@ inline void require_free_space(const std::string& folder, std::uint64_t bytes) {
   ZP_CHECK(unknown || space.available >= bytes, ErrorCode::io,
            folder + " has " + std::to_string(space.available) + " bytes of free space for " +
                std::to_string(bytes) + " bytes of state",
-           "the next checkpoint would not fit", "free some space, or name a folder on another disk");
+           "the next checkpoint would not fit",
+           "free some space, or name a folder on another disk");
 }
 
 }  // namespace zeroproof::verification

@@ -8,8 +8,7 @@ namespace {
 
 [[noreturn]] void refuse() {
   fail(ErrorCode::unavailable, "this program has no planted faults",
-       "only zeroproof-faults has them",
-       "use build/zeroproof-faults, which ./tests/run builds");
+       "only zeroproof-faults has them", "use build/zeroproof-faults, which ./tests/run builds");
 }
 
 }  // namespace
