@@ -26,11 +26,13 @@ def spread(values):
 def product(record):
     machine = record["machine"]
     lines = [f"{machine['cpu']}, {record['threads']} threads; one rank, {record['product'][0]['numel']:,} parameters"]
-    lines.append(f"  {'M':>2} {'tensors':>7} grads {'step, ms':>8}  {'/ its implementations':<20}{'/ its bytes':<20}page faults")
+    lines.append(f"  {'M':>2} {'tensors':>7} grads {'step, ms':>8}  {'/ its kernels':<20}{'/ its bytes':<20}page faults")
     for row in record["product"]:
+        # schema 1 and 2 call it step_to_twins
+        kernels = row.get("step_to_implementations") or row["step_to_twins"]
         lines.append(
             f"  {row['micro_batches']:>2} {row['tensors']:>7} {row['grad_dtype']:<5} {1e3 * row['best_s']:8.1f}  "
-            f"{spread(row['step_to_implementations']['per_round']):<20}{spread(row['step_to_limit']['per_round']):<20}"
+            f"{spread(kernels['per_round']):<20}{spread(row['step_to_limit']['per_round']):<20}"
             f"{statistics.median(row['page_faults']):.0f}")
     return lines
 

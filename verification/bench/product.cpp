@@ -216,7 +216,7 @@ void measure_product(const Options& options, Report& report) {
               {"grad", "grad_dtype"},
               {"best, ms", "best_s", 1e3},
               {"median", "median_s", 1e3},
-              {"/ its implementations", "step_to_implementations"},
+              {"/ its kernels", "step_to_implementations"},
               {"/ its bytes", "step_to_limit"},
               {"reduce / addition", "reduce_per_leaf_to_addition"},
               {"faults", "page_faults"}});
