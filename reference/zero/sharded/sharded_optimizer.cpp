@@ -184,7 +184,7 @@ void ShardedOptimizer::unscale() {
                                                at(grad_sum_, piece), at(unscaled_grad_, piece));
     found = found || found_here;
   }
-  // Stage 0 does not need the reduction, but without it one faulty rank would skip alone.
+  // Stage 0 does not need the reduction, but without it a rank with a wrong value would skip alone.
   std::uint64_t flag = found ? 1 : 0;
   all_reduce({setup_.comm, setup_.replicas, setup_.tp}, {&flag, 1}, IntegerReduce::bitwise_or);
   found_inf_ = flag != 0 ? 1 : 0;
