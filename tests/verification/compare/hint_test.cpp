@@ -244,7 +244,7 @@ TEST_CASE("hint: zeros of the other sign, ones, single precision, and sums that 
     e.got = {&gotten, DType::fp64, 1};
     return hint(e);
   };
-  CHECK(says(fp64(0.1, double{0.1F}), "the digits of fp32, near the right ones"));
+  CHECK(says(fp64(0.1, double{0.1F}), "the precision of fp32, near the correct ones"));
   CHECK_FALSE(says(fp64(0.1, double{0.2F}), "the digits of fp32"));
   CHECK_FALSE(says(fp64(double{0.1F}, double{std::nextafter(0.1F, 1.0F)}), "the digits of fp32"));
   CHECK(says(fp64(0.1, 0.2), "2 times what they should"));

@@ -37,7 +37,7 @@ void validate_optimizer(const OptimizerHyper& o) {
        {std::pair{"momentum", o.momentum}, std::pair{"dampening", o.dampening}}) {
     require_config(value >= 0 && value <= 1,
                    std::string("optimizer.") + key + " is " + shown(value),
-                   "it is the dampening of the momentum buffer", "use a value in [0, 1]");
+                   "it weights a term of the momentum buffer", "use a value in [0, 1]");
   }
   const RuleTraits& rule = traits_of(o.rule);
   require_config(rule.momentum_buffer || (o.momentum == 0 && o.dampening == 0),

@@ -56,7 +56,7 @@ TEST_CASE("config: unknown keys are refused with file and line, and the nearest 
     model.heads | model.head | model.haeds
     run.grad_sums | run.grad_sum | run.gradsums
     run.windows | run.window | run.widows
-    run.transport | run.wire | run.wirse
+    run.transport | run.transpor | run.trnsport
     offload.fractions | offload.fraction | ofload.fractions
     offload.chunk_numels | offload.chunk_numel
     run.layouts | run.layout | run.lauouts

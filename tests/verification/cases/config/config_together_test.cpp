@@ -38,7 +38,7 @@ TEST_CASE("config: an unknown word is refused with the nearest one that exists")
   check_refused(in_line_3("run.grad_sums", "[\"tre\"]"), 3, "perhaps \"tree\"");
   check_refused(in_line_3("schedule.decay", "\"cosinus\""), 3, "perhaps \"cosine\"");
   check_refused(in_line_3("optimizer.norm", "\"l1\""), 3,
-                "that is not \"chunk1024\"");  // near to none
+                "expected \"chunk1024\"");  // near to none
 }
 
 TEST_CASE("config: refuses layouts, grids, norms, bins and instances that do not fit together") {
@@ -131,8 +131,8 @@ TEST_CASE("config: refuses options that do not fit together") {
   const std::pair<const char*, const char*> refused[] = {
       {"[optimizer]\nmomentum = 0.9", "only sgd has a momentum buffer"},
       {"[optimizer]\nrule = \"sgd_ema\"\ndampening = 0.5", "only sgd has a momentum buffer"},
-      {"[optimizer]\nrule = \"sgd\"\nmomentum = 1.5", "weight of the momentum"},
-      {"[optimizer]\nrule = \"sgd\"\nmomentum = nan", "weight of the momentum"},
+      {"[optimizer]\nrule = \"sgd\"\nmomentum = 1.5", "optimizer.momentum is 1.5"},
+      {"[optimizer]\nrule = \"sgd\"\nmomentum = nan", "optimizer.momentum is nan"},
       {"[optimizer]\nrule = \"sgd\"\nnesterov = true", "momentum above 0"},
       {"[optimizer]\nrule = \"sgd\"\nnesterov = true\nmomentum = 0.9\ndampening = 0.1",
        "dampening 0"},

@@ -163,5 +163,5 @@ TEST_CASE("judge: a candidate that sums natively and is outside of the bound in 
   CHECK(wrong.first->phase == Phase::reduce);
   CHECK(wrong.first->buffer == "grad_sum");
   CHECK(wrong.first->differing == 1);
-  CHECK(says(wrong, "further from the exact sum"));
+  CHECK(says(wrong, "outside the bound around the exact sum"));
 }

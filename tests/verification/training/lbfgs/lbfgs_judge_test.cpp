@@ -89,7 +89,7 @@ TEST_CASE("an evaluation elsewhere, one too many, one too few") {
   CHECK(more.step == 3);
   CHECK(more.rank == 0);  // the ranks evaluate together
   CHECK(more.buffer == "point[5]");
-  CHECK(more.what.find("the reference does not make") != std::string::npos);
+  CHECK(more.what.find("the reference does not have") != std::string::npos);
 }
 
 TEST_CASE("what a load loses shows before the next step") {
