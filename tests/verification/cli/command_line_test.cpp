@@ -35,7 +35,7 @@ TEST_CASE("unknown commands and flags are named with the nearest") {
   const CliResult flag = run_cli("plan byte_gpt --quiet");
   expect_refusal(flag, "--quiet is no flag of zeroproof plan");
   CHECK(flag.err.find("did you mean") == std::string::npos);
-  expect_refusal(run_cli("doctor now"), "'now' is more than zeroproof doctor takes");
+  expect_refusal(run_cli("doctor now"), "'now' is an unexpected argument of zeroproof doctor");
 }
 
 TEST_CASE("hints are near or not there") {

@@ -71,7 +71,7 @@ Keys<RunConfig> run_keys() {
        [](RunConfig& c, const Value& v) { c.layouts = v.list<LayoutKind>(choice<LayoutKind>); }},
       {"run.windows",
        [](RunConfig& c, const Value& v) { c.windows = v.list<Windows>(choice<Windows>); }},
-      {"run.transport",
+      {"run.wires",
        [](RunConfig& c, const Value& v) { c.transport = v.list<Transport>(choice<Transport>); }},
       {"run.grad_sums",
        [](RunConfig& c, const Value& v) { c.grad_sums = v.list<GradSum>(choice<GradSum>); }},

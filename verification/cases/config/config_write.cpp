@@ -34,7 +34,7 @@ Json run_table(const RunConfig& c) {
           {"layouts", list_of(c.layouts, named)},
           {"grad_sums", list_of(c.grad_sums, named)},
           {"windows", list_of(c.windows, named)},
-          {"transport", list_of(c.transport, named)},
+          {"wires", list_of(c.transport, named)},
           {"instances", c.instances},
           {"persistent_numel", c.persistent_numel},
           {"overlap", c.overlap},

@@ -148,7 +148,7 @@ std::vector<Axis> case_axes() {
       named("sum", "run.grad_sums", "--sum", place([](auto& p) -> auto& { return p.grad_sum; })),
       named("windows", "run.windows", "--windows",
             place([](auto& p) -> auto& { return p.windows; }), several_ranks),
-      named("transport", "run.transport", "--transport",
+      named("transport", "run.wires", "--transport",
             place([](auto& p) -> auto& { return p.transport; }), wired),
       exactly<decltype([](auto& s) -> auto& { return s.place.persistent_numel; }), std::int64_t>(
           "persistent", "run.persistent_numel", "--persistent", {},

@@ -56,7 +56,7 @@ TEST_CASE("config: unknown keys are refused with file and line, and the nearest 
     model.heads | model.head | model.haeds
     run.grad_sums | run.grad_sum | run.gradsums
     run.windows | run.window | run.widows
-    run.transport | run.transpor | run.trnsport
+    run.wires | run.wire | run.wirse
     offload.fractions | offload.fraction | ofload.fractions
     offload.chunk_numels | offload.chunk_numel
     run.layouts | run.layout | run.lauouts
@@ -105,7 +105,7 @@ TEST_CASE("config: values of a wrong type are refused with file, line and key") 
     run.layouts | "contract" | [] | ["zero"] | [2]
     run.grad_sums | "tree" | [] | ["sum"]
     run.windows | "on" | [] | ["open"]
-    run.transport | "nccl" | [] | ["rccl"]
+    run.wires | "nccl" | [] | ["rccl"]
     offload.fractions | 0.5 | [] | ["half"]
     offload.orders | "flat" | [] | ["Flat"]
     offload.places | "host" | [] | ["disk"]
@@ -219,7 +219,7 @@ TEST_CASE("config: validate accepts the last value inside every range") {
     run.orders | ["contiguous", "strided", "by_stage"]
     run.grad_sums | ["tree", "binned", "native"]
     run.windows | ["off", "on", "params"]
-    run.transport | ["copies", "nccl"]
+    run.wires | ["copies", "nccl"]
     schedule.warmup | 0 | 9007199254740992
     schedule.min_lr | 1
     run.bucket_numels | [1024, 3072]
