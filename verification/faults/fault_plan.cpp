@@ -307,7 +307,7 @@ constexpr FaultCase steps[] = {
          Elements{.parameter = "token_embedding.weight", .first = 0, .last = last_of_rank0}},
     {.fault = "offload-chunk-written-twice",
      .case_id = offload_file,
-     .says = "was to be written over version 1 of chunk 0",
+     .says = "would overwrite version 1 of chunk 0",
      .refused = true},
     {.fault = "moments-in-half",
      .case_id = stage0,
