@@ -118,7 +118,7 @@ class ConfigDraw {
 
   void step() {
     const bool fused = chance(40);
-    flag("implementation", fused ? "host-fused" : "host");
+    flag("impl", fused ? "host-fused" : "host");
     free_ = fused;
     if (chance(30)) {
       free_ = chance(50);
