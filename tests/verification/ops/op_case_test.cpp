@@ -46,11 +46,11 @@ std::vector<std::uint32_t> words_of(Span<const float> values, std::size_t first,
   return words;
 }
 
-/// The folder of a side, without the room that the operation is in there, which is the same on every side.
+/// The folder of an implementation without its topic folder, which is the same for all of them.
 std::string layer_of(const std::string& file) {
   const std::string folder = file.substr(0, file.rfind('/'));
-  for (const char* room : {"/formats", "/gradients", "/update", "/layers"}) {
-    if (folder.ends_with(room)) return folder.substr(0, folder.rfind('/'));
+  for (const char* topic : {"/formats", "/gradients", "/update", "/layers"}) {
+    if (folder.ends_with(topic)) return folder.substr(0, folder.rfind('/'));
   }
   return folder;
 }
@@ -92,7 +92,7 @@ TEST_CASE(
     const bool is_mean = op.name == "mean_loss";
     std::set<std::string> expected = {is_mean ? "reference/lbfgs" : "reference"};
     if (op.host) expected.insert(is_mean ? "cuda/lbfgs" : "cuda/host");
-    if (op.device) expected.insert("cuda/device");
+    if (op.device) expected.insert("cuda/device/kernels");
     CHECK(layers == expected);
   }
   CHECK(covered == types);
