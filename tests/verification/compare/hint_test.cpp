@@ -246,7 +246,8 @@ TEST_CASE("hint: zeros of the other sign, ones, single precision, and sums that 
   };
   CHECK(says(fp64(0.1, double{0.1F}), "the precision of fp32, near the correct ones"));
   CHECK_FALSE(says(fp64(0.1, double{0.2F}), "the precision of fp32"));
-  CHECK_FALSE(says(fp64(double{0.1F}, double{std::nextafter(0.1F, 1.0F)}), "the precision of fp32"));
+  CHECK_FALSE(
+      says(fp64(double{0.1F}, double{std::nextafter(0.1F, 1.0F)}), "the precision of fp32"));
   CHECK(says(fp64(0.1, 0.2), "2 times what they should"));
   CHECK(fp64(0.1, 0.21).empty());
   const Values summed = changed(want, [](std::size_t i, float x) {

@@ -356,8 +356,7 @@ TEST_CASE("config: TOML that is applied") {
   CHECK(applied("[run]\nlayouts = [\"fsdp2\", \"greedy\"]").layouts ==
         std::vector<LayoutKind>{LayoutKind::fsdp2, LayoutKind::greedy});
   CHECK(applied("[run]\nwindows = [\"params\"]").windows == std::vector<Windows>{Windows::params});
-  CHECK(applied("[run]\nwires = [\"nccl\"]").transport ==
-        std::vector<Transport>{Transport::nccl});
+  CHECK(applied("[run]\nwires = [\"nccl\"]").transport == std::vector<Transport>{Transport::nccl});
   CHECK(applied("[run]\ngrad_sums = [\"binned\"]").grad_sums ==
         std::vector<GradSum>{GradSum::binned});
   CHECK(applied("[run]\ntext = 'a b/c#d.txt'").text == "a b/c#d.txt");

@@ -273,6 +273,5 @@ TEST_CASE("judge: results in another order pass if accepted, wrong ones never") 
   const JudgedCall one = judge_call(cast.in, cast.out, "", true);
   CAPTURE(one.text);
   CHECK_FALSE(one.pass);
-  CHECK(one.text.find("because it rounds once, to nearest even") !=
-        std::string::npos);
+  CHECK(one.text.find("because it rounds once, to nearest even") != std::string::npos);
 }

@@ -70,8 +70,8 @@ TEST_CASE("plug-in: death by signal and exit are distinguished") {
 TEST_CASE("plug-in: limits of memory, time, files and output hold") {
   expect("loops", Status::hung, "did not return in clip within 2 s");
   expect("allocates", Status::crashed, "in clip");
-  expect("forks", Status::crashed, "it started a process, which a plug-in may not in clip");
-  expect("writes_file", Status::crashed, "it wrote more to a file than it may in clip");
+  expect("forks", Status::crashed, "it started a process, which is forbidden in clip");
+  expect("writes_file", Status::crashed, "it exceeded the limit of file size in clip");
   expect("floods_stdout", Status::error,
          "wrote more than 1048576 bytes on its standard output and error in clip");
   expect("floods_stderr", Status::error, "its last output: ");
