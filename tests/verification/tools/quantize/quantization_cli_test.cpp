@@ -116,6 +116,6 @@ TEST_CASE("flags") {
   expect_refusal("quantization --fields " + rules, "--fields was given with something else");
   expect_refusal("quantization " + rules + layers + "--json /proc/none/q.json",
                  "cannot be written");
-  expect_refusal("quantization " + rules + layers + "--json " + rules, "read and written");
+  expect_refusal("quantization " + rules + layers + "--json " + rules, "both input and output");
   expect_refusal("quantizaton " + rules, "did you mean quantization?");
 }
