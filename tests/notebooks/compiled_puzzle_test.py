@@ -116,7 +116,7 @@ class Compiled(unittest.TestCase):
             for way, (status, said) in enumerate(
                 (("error", "something that is no exception"), ("error", "basic_string::at"),
                  ("ended", "ended" if here else "SIGILL"),
-                 ("hung", "no result after 1 s" if here else "did not come back"))):
+                 ("hung", "no result after 1 s" if here else "did not return"))):
                 with mock.patch.dict(os.environ, {"WAY": str(way), "ZP_PUZZLE_SECONDS": "1"}):
                     verdict = self.judge_once(name, path)
                 self.assertIn(said, verdict["text"])

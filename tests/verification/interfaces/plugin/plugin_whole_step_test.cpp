@@ -70,7 +70,7 @@ TEST_CASE("whole step: declined steps are skipped, and never pass") {
   const CliResult layered =
       verify("byte_gpt_tiny --recipe adamw --dtype bf16 --stage 3 --world self", "whole");
   CHECK(layered.exit_code == 4);
-  CHECK(layered.out.find("leaves then come layer by layer") != std::string::npos);
+  CHECK(layered.out.find("gradients then arrive layer by layer") != std::string::npos);
 }
 
 TEST_CASE("whole step: libraries with steps, operations, or both are judged") {

@@ -50,7 +50,7 @@ class Refused(unittest.TestCase):
         self.one_sentence(ValueError, "no items", [[]], [[]])
         self.one_sentence(TypeError, "allow_subclasses", a, [1.0], allow_subclasses=False)
         self.one_sentence(ValueError, "nothing for 'b'", {"a": a, "b": a}, {"a": a, "b": a}, bound={"a": 1})
-        self.one_sentence(ValueError, "places of two types", a, floats(1, dtype=np.float64), ulps=1, check_dtype=False)
+        self.one_sentence(ValueError, "ulps differ between two types", a, floats(1, dtype=np.float64), ulps=1, check_dtype=False)
 
     def test_memory_of_a_device(self):
         class Elsewhere:
