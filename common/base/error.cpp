@@ -7,7 +7,8 @@ namespace zeroproof {
 /// sentence() escapes what a file or an argument put into the texts and shortens it.
 void fail(ErrorCode code, const std::string& problem, const std::string& why,
           const std::string& remedy) {
-  throw Error(code, sentence(problem + " (" + why + "); " + remedy));
+  const std::string reason = why.empty() ? "" : " (" + why + ")";
+  throw Error(code, sentence(problem + reason + "; " + remedy));
 }
 
 }  // namespace zeroproof

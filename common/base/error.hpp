@@ -1,5 +1,5 @@
 #pragma once
-// Errors of the whole project: one sentence, "problem (reason); remedy".
+// Errors of the whole project: one sentence, "problem (reason); remedy" or "problem; remedy".
 
 #include <stdexcept>
 #include <string>
@@ -34,7 +34,7 @@ class Error : public std::runtime_error {
   ErrorOrigin origin_;
 };
 
-/// Throws Error("problem (reason); remedy").
+/// Throws Error("problem (reason); remedy"). An obvious reason is left empty and not printed.
 [[noreturn]] void fail(ErrorCode code, const std::string& problem, const std::string& why,
                        const std::string& remedy);
 

@@ -37,7 +37,7 @@ TEST_CASE("error: fail() writes problem, reason and remedy as one sentence, for 
   }
 }
 
-TEST_CASE("error: texts are passed on unchanged, also when empty or full of punctuation") {
+TEST_CASE("error: texts are passed on unchanged, an empty reason without parentheses") {
   const auto message = [](const char* problem, const char* why, const char* remedy) {
     try {
       fail(ErrorCode::io, problem, why, remedy);
@@ -47,7 +47,8 @@ TEST_CASE("error: texts are passed on unchanged, also when empty or full of punc
     }
     return std::string("nothing thrown");
   };
-  CHECK(message("", "", "") == " (); ");
+  CHECK(message("num_threads must be at least 1, got 0", "", "use 1") ==
+        "num_threads must be at least 1, got 0; use 1");
   CHECK(message("50% of (x);", "%s", "{}\\") == "50% of (x); (%s); {}\\");
 }
 
