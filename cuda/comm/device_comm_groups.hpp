@@ -18,7 +18,6 @@ class DeviceCommGroups {
  public:
   /// Objects referenced by the setup must outlive this. Errors: those of make_device_copies, or of
   /// make_nccl_communicator and its library.
-  /// library.
   explicit DeviceCommGroups(const OptimizerSetup& setup)
       : kind_(setup.transport),
         comm_(over(setup.comm, setup.transport)),

@@ -16,7 +16,6 @@ namespace zeroproof::cuda {
 /// enqueued their parts, and later work of that stream may use and reuse its buffers. The ranks
 /// meet, compare their calls and fail like those of control; no host thread waits for the device,
 /// and the device waits for no host thread.
-/// those of control do; no host thread waits for the device, and the device waits for no host thread.
 ///
 /// The device of a rank is chosen before this (choose_device). A call cannot be captured into a
 /// graph, because streams of other ranks take part in it. Groups made by split() have the same

@@ -58,7 +58,6 @@ class NcclMemory final : public RegisteredBuffer {
 /// Collective over control, the ranks of comm (WindowedCommunicator::registered_buffer). They agree
 /// before the NCCL call, which would make them wait for a rank without memory. Null if one of them
 /// has a library without windows.
-/// would let them wait for one that has no memory. Null if one of them has a library without windows.
 std::unique_ptr<NcclMemory> make_nccl_memory(Communicator& comm, Communicator& control,
                                              const NcclLibrary& library, std::int64_t num_bytes);
 

@@ -79,7 +79,7 @@ class ChunkFile {
 
   std::vector<std::int64_t> numels_;
   std::vector<OffloadedBuffer> buffers_;
-  std::int64_t unit_, stride_ = 0;  ///< elements that lie in one part; bytes of the first chunk's
+  std::int64_t unit_, stride_ = 0;  ///< elements kept in one part; bytes of the first chunk's
   int num_threads_;
   std::array<Part, num_parts> parts_;
 };

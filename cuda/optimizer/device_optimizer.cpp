@@ -58,8 +58,8 @@ void DeviceOptimizer::make(const Makers& makers) {
 }
 
 /// Memory is freed in stream order, after all work that uses it: pinned memory too, although it
-/// belongs to no stream. Work that waited for other ranks ends with their comm_groups, and then the
-/// rest of it does.
+/// belongs to no stream. Destroying the comm_groups ends the work that waits for other ranks, and
+/// the rest of the work ends then.
 void DeviceOptimizer::release() {
   try {
     device_space().wait();
@@ -234,7 +234,7 @@ StepStatus DeviceOptimizer::last(bool due) {
   }
   const device::StepRecord& record = ring_->last();
   if (due) step_->throw_if_halted(record.state);
-  step_->looked(record);
+  step_->store_record(record);
   return {ring_->finished(),           static_cast<std::int64_t>(record.state.applied_steps),
           record.found.found_inf != 0, record.found.skipped != 0,
           record.found.grad_norm,      record.found.clip_coef,

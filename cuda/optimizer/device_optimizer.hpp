@@ -79,8 +79,8 @@ class DeviceOptimizer : public EnqueuedOptimizer {
   };
 
   void make(const Makers& makers);
-  /// The part after the sum, up to the parameters. one_stretch: ranks meet nowhere that cannot be
-  /// captured.
+  /// The part after the sum, up to the parameters. one_stretch: it contains no meeting of the
+  /// ranks on the host, so all of it can be captured.
   void enqueue_whole(GradSource& leaves, bool one_stretch);
   void enqueue_with_host(GradSource& leaves, bool one_stretch);
   void release();

@@ -26,8 +26,7 @@
 namespace zeroproof::cuda {
 
 /// One rank of the production optimizer: its buffers, and the collective parts of a step. The local
-/// part is its LocalStep.
-/// Subclasses may override single phases.
+/// part is its LocalStep. Subclasses may override single phases.
 class ProductionOptimizer : public DistributedOptimizer {
  public:
   /// space: memory space of its buffers; all work on a device is enqueued on the current stream.

@@ -17,7 +17,7 @@ TensorView checked_leaf(const OptimizerSetup& setup, const MemorySpace& space, G
            "the layout has " + std::to_string(setup.layout->padded_numel()) + " and expects " +
                std::string(name(setup.grad_dtype)),
            "pass the flat gradient buffer, padding included");
-  ZP_CHECK(leaf.data == nullptr || space.lies_here == nullptr || space.lies_here(leaf.data),
+  ZP_CHECK(leaf.data == nullptr || space.is_in_space == nullptr || space.is_in_space(leaf.data),
            ErrorCode::invalid_argument,
            "the gradient of micro-batch " + std::to_string(micro_batch) +
                " is not on the device of its rank",

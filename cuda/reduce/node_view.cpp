@@ -29,11 +29,11 @@ std::vector<NodeView> exchange_instances(const ReduceTools& tools, const MicroBa
   std::vector<Span<std::byte>> receive;
   std::vector<NodeView> nodes;
   for (int i = 0; i < instances(setup); ++i) {
-    const std::vector<TreeNode> told = in_message(numbers.instance_nodes(i));
-    const std::int64_t bytes = message_bytes(setup, told, numel);
+    const std::vector<TreeNode> sent = in_message(numbers.instance_nodes(i));
+    const std::int64_t bytes = message_bytes(setup, sent, numel);
     const std::vector<NodeView> here = i == instance(setup)
-                                           ? pack_nodes(tools, plan.mine, numel, told, mine, at)
-                                           : nodes_at(setup, told, numel, at);
+                                           ? pack_nodes(tools, plan.mine, numel, sent, mine, at)
+                                           : nodes_at(setup, sent, numel, at);
     nodes.insert(nodes.end(), here.begin(), here.end());
     receive.push_back({at, static_cast<std::size_t>(bytes)});
     at += up_to_words(bytes);

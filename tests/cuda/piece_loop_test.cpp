@@ -31,10 +31,10 @@ struct Block {
   bool operator==(const Block&) const = default;
 };
 
-template <class Alike>
-std::vector<Block> joined(const PieceLoop& loop, const Alike& alike) {
+template <class CanJoin>
+std::vector<Block> joined(const PieceLoop& loop, const CanJoin& can_join) {
   std::vector<Block> blocks;
-  loop.run_joined({}, alike, [&](const Exec& exec, const Piece& piece) {
+  loop.run_joined({}, can_join, [&](const Exec& exec, const Piece& piece) {
     CHECK(exec.num_threads == 1);
     blocks.push_back({piece.tensor, piece.global_begin, piece.local_begin, piece.numel});
   });
@@ -52,8 +52,8 @@ TEST_CASE("joined: neighbours without padding between them are one block, others
 
 TEST_CASE("joined: only equal neighbours") {
   const PieceLoop loop(pieces_of({1024, 1024, 1024, 1024}));
-  const auto alike = [](const Piece& a, const Piece& b) { return a.tensor / 2 == b.tensor / 2; };
-  CHECK(joined(loop, alike) == std::vector<Block>{{0, 0, 0, 2048}, {2, 2048, 2048, 2048}});
+  const auto can_join = [](const Piece& a, const Piece& b) { return a.tensor / 2 == b.tensor / 2; };
+  CHECK(joined(loop, can_join) == std::vector<Block>{{0, 0, 0, 2048}, {2, 2048, 2048, 2048}});
 }
 
 TEST_CASE("joined: a block has block_numel elements at most") {

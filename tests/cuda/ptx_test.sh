@@ -84,7 +84,7 @@ expected() {
     step/transpose_bytes) printf 'ld.u32 st.u32 ld.shared.u8 bar.sync' ;;
     step/decide) printf 'div.rn.f64 sqrt.rn.f64 cvt.rn.f32.f64 atom.shared.add.u64' ;;
     step/finite_norm) printf 'mul.rn.f32 mul.rn.f64 add.rn.f64 ld.global.v4.f32 shfl.sync.down.b32 atom.global.add.u64 atom.global.max.u64 atom.global.or.b64 membar.gl' ;;
-    step/fold_look) printf 'add.rn.f32 mul.rn.f32 mul.rn.f64 add.rn.f64 ld.global.u16 ld.global.u32 st.global.f32 ld.global.v4.f32 ld.shared.v4.f32 shfl.sync.down.b32 atom.global.add.u64 atom.global.max.u64 atom.global.or.b64 membar.gl' ;;
+    step/measured_fold) printf 'add.rn.f32 mul.rn.f32 mul.rn.f64 add.rn.f64 ld.global.u16 ld.global.u32 st.global.f32 ld.global.v4.f32 ld.shared.v4.f32 shfl.sync.down.b32 atom.global.add.u64 atom.global.max.u64 atom.global.or.b64 membar.gl' ;;
     step/fused_update) printf 'mul.rn.f32 div.rn.f32 sqrt.rn.f32 ld.global.v4.f32 st.global.v4.f32 st.global.v2.u32 mul.lo.s64' ;;
     step/phase_passes) printf 'mul.rn.f32 div.rn.f32 ld.global.v4.f32 st.global.v4.f32 st.global.v2.u32 atom.global.or.b64' ;;
     formats/stochastic_cast) printf 'mul.wide.u32 ld.global.v4.u32 st.global.v4.u32' ;;
@@ -158,7 +158,7 @@ for file in "$source"/cuda/device/*/*.cu "$source"/cuda/comm/*.cu "$source"/cuda
 done
 [ "$files" -gt 0 ] || { printf 'FAILED: no .cu file in %s/cuda/device\n' "$source"; exit 1; }
 
-# What only one header may write, and what nobody may.
+# Words that only one header may contain, and words that no file may contain.
 found=$(grep -nE '__shared__|__global__|__device__|<<<|#pragma unroll|\basm\b|cub/|thrust/' "$source"/cuda/device/*.hpp \
   "$source"/cuda/device/[!r]*/* "$source"/cuda/comm/*.cu \
   "$source"/cuda/reduce/sources/* \

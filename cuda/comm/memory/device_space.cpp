@@ -83,17 +83,17 @@ void fold(const host::PieceLoop& loop, const host::FoldPlan& plan, Span<const No
   device::enqueue_fold(pieces_of(loop), plan, placed(operands), placed(sum));
 }
 
-std::int64_t fold_look(const host::PieceLoop& loop, const host::FoldPlan& plan,
-                       Span<const NodeValues> operands, const NodeValues& sum,
-                       const device::GradLook& look) {
+std::int64_t measured_fold(const host::PieceLoop& loop, const host::FoldPlan& plan,
+                           Span<const NodeValues> operands, const NodeValues& sum,
+                           const device::GradMeasurement& measurement) {
   if (loop.blocks().empty()) return 0;
   const DevicePieceTable& table = table_of(loop);
   // The buckets of a single rank may end inside a chunk, because it owns both parts.
-  if (look.form == NormForm::chunk1024 && !table.at_chunks()) {
+  if (measurement.form == NormForm::chunk1024 && !table.at_chunks()) {
     fold(loop, plan, operands, sum);
     return 0;
   }
-  device::enqueue_fold_look(table.pieces(), plan, placed(operands), placed(sum), look);
+  device::enqueue_measured_fold(table.pieces(), plan, placed(operands), placed(sum), measurement);
   return table.elements();
 }
 
@@ -114,10 +114,10 @@ const MemorySpace& device_space() {
     device.from_host = device::stage_to_device;
     device.to_host = device::stage_to_host;
     device.wait = device::wait_for_stream;
-    device.lies_here = device::is_on_device;
+    device.is_in_space = device::is_on_device;
     device.is_on_host = device::is_on_host;
     device.fold = fold;
-    device.fold_look = fold_look;
+    device.measured_fold = measured_fold;
     device.deposit = [](const host::PieceLoop& loop, const NodeValues& leaf,
                         const PlacedBins& bins) {
       device::enqueue_binned_deposit(pieces_of(loop), placed(leaf), placed(bins));

@@ -16,7 +16,7 @@
 namespace zeroproof::cuda {
 
 namespace device {
-struct GradLook;
+struct GradMeasurement;
 }
 
 using device::Move;
@@ -34,9 +34,9 @@ struct MemorySpace {
   using LocationFn = bool(const void* data);
   using FoldFn = void(const host::PieceLoop& loop, const host::FoldPlan& plan,
                       Span<const NodeValues> operands, const NodeValues& sum);
-  using FoldLookFn = std::int64_t(const host::PieceLoop& loop, const host::FoldPlan& plan,
-                                  Span<const NodeValues> operands, const NodeValues& sum,
-                                  const device::GradLook& look);
+  using MeasuredFoldFn = std::int64_t(const host::PieceLoop& loop, const host::FoldPlan& plan,
+                                      Span<const NodeValues> operands, const NodeValues& sum,
+                                      const device::GradMeasurement& measurement);
   using DepositFn = void(const host::PieceLoop& loop, const NodeValues& leaf,
                          const PlacedBins& bins);
   using MergeFn = void(const host::PieceLoop& loop, const PlacedBins& from, const PlacedBins& into);
@@ -58,16 +58,17 @@ struct MemorySpace {
   WaitFn* wait = nullptr;
   /// Location of foreign memory: in this space, or readable by the host. Null on the host, which
   /// cannot check.
-  LocationFn *lies_here = nullptr, *is_on_host = nullptr;
+  LocationFn *is_in_space = nullptr, *is_on_host = nullptr;
 
   // Over all pieces of a loop at once. Null on the host, where callers add block by block and
   // measure values while they are in the caches (reduce/reduce_tools, reduce/binned_sum).
   FoldFn* fold =
       nullptr;  ///< sum = the operands, widened and added as the plan says; sum may be one of them
-  FoldLookFn* fold_look = nullptr;  ///< the same, measured; returns the number of measured elements
-  DepositFn* deposit = nullptr;     ///< adds a micro-batch gradient to bins
-  MergeFn* merge = nullptr;         ///< adds the bins of other gradients
-  FinishFn* finish = nullptr;       ///< bins as fp32
+  MeasuredFoldFn* measured_fold =
+      nullptr;                   ///< the same, measured; returns the number of measured elements
+  DepositFn* deposit = nullptr;  ///< adds a micro-batch gradient to bins
+  MergeFn* merge = nullptr;      ///< adds the bins of other gradients
+  FinishFn* finish = nullptr;    ///< bins as fp32
 };
 
 const MemorySpace& host_space();

@@ -33,14 +33,14 @@ Blocks& shared_blocks() {
   return blocks;
 }
 
-bool lies_in(const Blocks& blocks, const unsigned char* at, std::int64_t num_bytes) {
+bool contains(const Blocks& blocks, const unsigned char* at, std::int64_t num_bytes) {
   auto after = blocks.upper_bound(at);
   return after != blocks.begin() && at + num_bytes <= (--after)->first + after->second;
 }
 
 void require_pinned(const void* host, std::int64_t num_bytes) {
   const auto* const at = static_cast<const unsigned char*>(host);
-  ZP_CHECK(lies_in(pinned_blocks(), at, num_bytes), ErrorCode::invalid_argument,
+  ZP_CHECK(contains(pinned_blocks(), at, num_bytes), ErrorCode::invalid_argument,
            "an asynchronous copy got host memory that is not pinned" + in_named_step(),
            "the copy would block, or read memory after a change",
            "allocate it with pinned_allocate");
@@ -116,7 +116,7 @@ void* shared_allocate(std::int64_t num_bytes) {
 void keep_on_host(void* data, std::int64_t num_bytes) {
   const std::lock_guard lock(sim::device_mutex());
   const auto* const at = static_cast<const unsigned char*>(data);
-  ZP_CHECK(num_bytes >= 0 && lies_in(shared_blocks(), at, num_bytes), ErrorCode::invalid_argument,
+  ZP_CHECK(num_bytes >= 0 && contains(shared_blocks(), at, num_bytes), ErrorCode::invalid_argument,
            "only shared memory can move to the host" + in_named_step(),
            "the address is in no shared allocation", "allocate it with shared_allocate");
 }
@@ -161,7 +161,7 @@ void enqueue_fill(void* device, unsigned char byte, std::int64_t num_bytes) {
 bool is_on_device(const void* data) {
   const std::lock_guard lock(sim::device_mutex());
   return sim::DeviceMemory::instance().has(data) ||
-         lies_in(shared_blocks(), static_cast<const unsigned char*>(data), 1);
+         contains(shared_blocks(), static_cast<const unsigned char*>(data), 1);
 }
 
 bool is_on_host(const void* data) {

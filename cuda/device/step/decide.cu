@@ -20,7 +20,7 @@ struct Decision {
   OnNonfinite on_nonfinite;
   NormForm form;
   std::uint32_t parts;
-  bool look_at_digests;
+  bool compares_digests;
 
   ZP_DEVICE bool asks_for(std::uint32_t part) const { return (parts & part) != 0U; }
 };
@@ -31,7 +31,7 @@ ZP_DEVICE double nan_norm() { return double_of(0x7FF8000000000000ULL); }
 ZP_DEVICE bool judge(const StepMemory& memory, const Decision& decision) {
   StepState& state = *memory.state;
   StepFound& found = *memory.found;
-  if (decision.look_at_digests && found.digest != ~found.not_digest) {
+  if (decision.compares_digests && found.digest != ~found.not_digest) {
     state.halt |= halt_scalars_differ;
     return false;
   }
@@ -128,14 +128,14 @@ ZP_KERNEL decide_kernel(StepMemory memory, Decision decision) {
 }  // namespace
 
 void enqueue_decide(const StepMemory& memory, const StepRules& rules, std::uint32_t parts,
-                    bool look_at_digests) {
+                    bool compares_digests) {
   const Decision decision{scalar_settings(rules.hyper),
                           rules.scaler,
                           rules.hyper.max_norm.value_or(0.0),
                           rules.on_nonfinite,
                           rules.hyper.norm,
                           parts,
-                          look_at_digests};
+                          compares_digests};
   launch(decide_kernel, 1, block_threads, memory, decision);
 }
 

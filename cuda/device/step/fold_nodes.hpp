@@ -50,7 +50,7 @@ void enqueue_binned_finish(const DevicePieces& pieces, const PlacedBins& bins,
                            const PlacedValues& result);
 
 /// Inputs and outputs (device pointers) of the measurement of G, with one clip group.
-struct GradLook {
+struct GradMeasurement {
   const StepState* state = nullptr;
   const StepInput* input = nullptr;
   StepFound* found = nullptr;
@@ -63,8 +63,8 @@ struct GradLook {
 /// pieces: found_inf and the sums or amax are added to those found so far. After a halt, or where
 /// R5 has no inv_scale, writes G and adds nothing. pieces: they start at chunk boundaries of their
 /// tensors (R12) and have at most StepPiece::most_numel elements each.
-void enqueue_fold_look(const DevicePieces& pieces, const host::FoldPlan& plan,
-                       Span<const PlacedValues> operands, const PlacedValues& sum,
-                       const GradLook& look);
+void enqueue_measured_fold(const DevicePieces& pieces, const host::FoldPlan& plan,
+                           Span<const PlacedValues> operands, const PlacedValues& sum,
+                           const GradMeasurement& measurement);
 
 }  // namespace zeroproof::cuda::device

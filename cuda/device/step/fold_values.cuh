@@ -148,10 +148,10 @@ struct ProgrammeFold {
 /// formats.
 inline void check_fold(const host::FoldPlan& plan, Span<const PlacedValues> operands,
                        const PlacedValues& sum) {
-  ZP_CHECK(
-      operands.size() == plan.num_nodes(), ErrorCode::invalid_argument,
-      std::to_string(operands.size()) + "operands for a fold of" + std::to_string(plan.num_nodes()),
-      "each addition has its operands", "pass one operand per node of the plan");
+  ZP_CHECK(operands.size() == plan.num_nodes(), ErrorCode::invalid_argument,
+           std::to_string(operands.size()) + " operands for a fold of " +
+               std::to_string(plan.num_nodes()),
+           "each addition has its operands", "pass one operand per node of the plan");
   ZP_CHECK(operands.size() <= large_fold, ErrorCode::invalid_argument,
            "a fold has " + std::to_string(operands.size()) + " operands",
            "a kernel's argument holds " + std::to_string(large_fold),

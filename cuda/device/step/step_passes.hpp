@@ -25,7 +25,7 @@
 
 namespace zeroproof::cuda::device {
 
-/// What is settled once for a run.
+/// Settings of a run that no step changes.
 struct StepRules {
   OptimizerHyper hyper;  ///< lr and weight_decay come from the schedule table instead
   LossScalerConfig scaler;
@@ -84,8 +84,8 @@ enum DecidePart : std::uint32_t {
 };
 
 /// parts: any sum of DecidePart. After a halt, does nothing. A halt in an earlier part stops the
-/// later ones. look_at_digests: false if the step has one rank.
+/// later ones. compares_digests: false if the step has one rank.
 void enqueue_decide(const StepMemory& memory, const StepRules& rules, std::uint32_t parts,
-                    bool look_at_digests);
+                    bool compares_digests);
 
 }  // namespace zeroproof::cuda::device

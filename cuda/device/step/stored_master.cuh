@@ -59,7 +59,6 @@ struct Bf16Master {
 
 /// Calls f(master) with that of a run. casts: whether to compute parameters without scales too.
 /// Errors: as visit_param.
-/// visit_param.
 template <bool casts, class F>
 void visit_master(const StepMemory& memory, const StoredMemory& stored, const StepRules& rules,
                   F&& f) {

@@ -54,25 +54,27 @@ class PieceLoop {
 
   /// The same for work that does not depend on tensor boundaries: neighbours without padding
   /// between them, in the shard and in the global numbering, are passed as one block of at most
-  /// block_numel elements if alike(block, next) is true. It carries the name of the first tensor in
-  /// it. Tensors start at chunk boundaries, so its chunks are theirs.
-  template <class Alike, class Body>
-  void run_joined(const Exec& exec, const Alike& alike, const Body& body) const {
+  /// block_numel elements if can_join(block, next) is true. It carries the name of the first tensor
+  /// in it. Tensors start at chunk boundaries, so its chunks are theirs.
+  template <class CanJoin, class Body>
+  void run_joined(const Exec& exec, const CanJoin& can_join, const Body& body) const {
     sum_joined<Nothing>(
-        exec, alike, [&](const Exec& serial, const Piece& block, Nothing&) { body(serial, block); },
+        exec, can_join,
+        [&](const Exec& serial, const Piece& block, Nothing&) { body(serial, block); },
         [](const Nothing&) {});
   }
 
   /// The same for a sum: body(serial_exec, block, sum) adds to a Sum of the worker, and add(sum)
   /// takes the sum of each worker, one worker at a time. add() must not throw.
-  template <class Sum, class Alike, class Body, class Add>
-  void sum_joined(const Exec& exec, const Alike& alike, const Body& body, const Add& add) const {
+  template <class Sum, class CanJoin, class Body, class Add>
+  void sum_joined(const Exec& exec, const CanJoin& can_join, const Body& body,
+                  const Add& add) const {
     run_batches<Sum>(
         exec,
         [&](const Exec& serial, std::size_t begin, std::size_t end, Sum& sum) {
           while (begin < end) {
             Piece block = blocks_[begin++];
-            for (; begin < end && follows(block, blocks_[begin]) && alike(block, blocks_[begin]);
+            for (; begin < end && follows(block, blocks_[begin]) && can_join(block, blocks_[begin]);
                  ++begin) {
               block.numel += blocks_[begin].numel;
             }

@@ -59,8 +59,8 @@ void gated_backward(const Exec& exec, const GatedForm& form, std::int64_t column
   if (weight.empty()) {
     parallel_stretches(exec, numel(dy), columns,
                        [&](std::int64_t row, std::int64_t column, std::int64_t count) {
-                         std::array<float, stretch_numel> nobody_reads;
-                         stretch(row, column, count, nobody_reads.data());
+                         std::array<float, stretch_numel> unused;
+                         stretch(row, column, count, unused.data());
                        });
     return;
   }

@@ -36,8 +36,8 @@ void squared_relu_backward(const Exec& exec, std::int64_t columns, Span<const fl
   if (weight.empty()) {
     parallel_stretches(exec, numel(x), columns,
                        [&](std::int64_t row, std::int64_t column, std::int64_t count) {
-                         std::array<float, stretch_numel> nobody_reads;
-                         stretch(columns * row + column, 1.0F, count, nobody_reads.data());
+                         std::array<float, stretch_numel> unused;
+                         stretch(columns * row + column, 1.0F, count, unused.data());
                        });
     return;
   }

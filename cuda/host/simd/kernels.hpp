@@ -93,8 +93,8 @@ struct MagnitudeCounts {
 struct SimdKernels {
   void (*add)(const float* left, const float* right, float* sum, std::int64_t numel);
   /// sum[i] = the sum of the operands' elements begin + i. sum may be the memory of an operand, unless it is streamed:
-  /// then its stores bypass the caches if it starts a cache line, ordered before what the caller
-  /// stores next.
+  /// then its stores bypass the caches if it starts a cache line, ordered before the caller's
+  /// next stores.
   void (*fold)(const Fold& fold, std::int64_t begin, float* sum, std::int64_t numel, bool streamed);
   /// The same, and the chunk sums of unscale_chunk_sums over sum.
   std::uint32_t (*fold_chunk_sums)(float inv_scale, const Fold& fold, std::int64_t begin,
@@ -131,7 +131,7 @@ struct SimdKernels {
 
   void (*to_bf16)(const float* source, std::uint16_t* target, std::int64_t numel);
   void (*to_bf16_streamed)(const float* source, std::uint16_t* target, std::int64_t numel);
-  /// Any bits, bypassing the caches; ordered before what the caller stores next.
+  /// Any bits, bypassing the caches; ordered before the caller's next stores.
   void (*copy_streamed)(const float* source, float* target, std::int64_t numel);
   void (*to_fp16)(const float* source, std::uint16_t* target, std::int64_t numel);
   void (*to_e4m3)(const float* source, std::uint8_t* target, std::int64_t numel);

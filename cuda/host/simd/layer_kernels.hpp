@@ -59,7 +59,7 @@ struct LayerKernels {
   /// Rows of one head.
   void (*sink_softmax)(std::int64_t n, float scale, std::int64_t rows, const float* x, float sink,
                        float* y, float* sink_share);
-  /// sink_grads: what each row adds to the gradient of its head's sink.
+  /// sink_grads: contribution of each row to the gradient of its head's sink.
   void (*sink_softmax_backward)(std::int64_t n, float scale, std::int64_t rows, const float* dy,
                                 const float* y, const float* sink_share, float* dx,
                                 float* sink_grads);
@@ -92,7 +92,7 @@ struct LayerKernels {
   /// stats.mean selects the norm.
   void (*norm_backward)(std::int64_t n, std::int64_t rows, const float* dy, const float* x,
                         const float* gain, const RowStats& stats, float* dx);
-  /// Adds dy * u of the tile's rows to gains, and dy to biases (null: nowhere); both start at
+  /// Adds dy * u of the tile's rows to gains, and dy to biases (null: not added); both start at
   /// column 0.
   void (*norm_column_sums)(const Tile& tile, const float* dy, const float* x, const RowStats& stats,
                            float* gains, float* biases);

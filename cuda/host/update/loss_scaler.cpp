@@ -18,8 +18,8 @@ LossScalerState loss_scaler_update(const LossScalerConfig& config, const LossSca
     next.growth_tracker = 0;
     if (next.hysteresis_left > 0) --next.hysteresis_left;
     if (next.hysteresis_left == 0) {
-      const bool room = std::int64_t{state.log2_scale} - config.log2_min >= config.log2_backoff;
-      next.log2_scale = room ? state.log2_scale - config.log2_backoff : config.log2_min;
+      const bool in_range = std::int64_t{state.log2_scale} - config.log2_min >= config.log2_backoff;
+      next.log2_scale = in_range ? state.log2_scale - config.log2_backoff : config.log2_min;
     }
     return next;
   }

@@ -44,9 +44,8 @@ inline void check_step(std::int64_t t, int log2_loss_scale, std::int64_t divisor
           "its reciprocal must be a normal fp32 number", "keep it between 2^-126 and 2^126");
 }
 
-/// Ranges of settings, and options that would have no effect or an effect other than their name
-/// says.
-/// Errors: invalid_argument.
+/// Checks the ranges of settings, and rejects options without effect or in contradiction to another
+/// one. Errors: invalid_argument.
 inline void check_settings(const OptimizerHyper& hyper) {
   using setting_checks::is_limit, setting_checks::require, setting_checks::text;
   require(std::isfinite(hyper.eps) && static_cast<float>(hyper.eps) >= 0x1p-126F,

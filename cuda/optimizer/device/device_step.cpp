@@ -177,7 +177,7 @@ void DeviceStep::prepare(GradSource& leaves) {
   const std::int64_t t = applied_steps() + 1;
   enqueued_ = false;
   send_inputs(leaves, t, t, 0);
-  begin_look(aside_.data());
+  begin_measurement(aside_.data());
   clear(memory_.found->found_inf);
   clear(memory_.found->skipped);
   decide(device::decide_scalars);
@@ -188,22 +188,22 @@ void DeviceStep::prepare(GradSource& leaves) {
 }
 
 /// After a phase that may have decided to skip or to stop.
-void DeviceStep::look() {
+void DeviceStep::read_record() {
   const device::StepRecord record = record_.read();
   throw_if_halted(record.state);
-  looked(record);
+  store_record(record);
 }
 
 void DeviceStep::unscale() {
-  if (seen_ > 0) {
-    device_space().copy(memory_.found, look_, found_bytes);
+  if (num_measured_ > 0) {
+    device_space().copy(memory_.found, measurement_, found_bytes);
   } else {
     clear_norms();
     fused_ ? device::enqueue_finite_norm(memory_, rules_) : device::enqueue_unscale(memory_);
   }
   all_reduce_step(&memory_.found->found_inf, 1, IntegerReduce::max);
   decide(device::decide_scaler);
-  look();
+  read_record();
 }
 
 void DeviceStep::norm() {
@@ -280,7 +280,7 @@ void DeviceStep::enqueue_inputs(GradSource& leaves, std::int64_t seen_t, std::in
                                 std::int64_t slot) {
   enqueued_ = true;
   send_inputs(leaves, seen_t, latest_t, slot);
-  begin_look(memory_.found);
+  begin_measurement(memory_.found);
   if (several_norms()) clear_norms();
 }
 
@@ -306,7 +306,7 @@ void DeviceStep::send_inputs(GradSource& leaves, std::int64_t seen_t, std::int64
 }
 
 void DeviceStep::enqueue_find() const {
-  if (seen_ == 0) return device::enqueue_finite_norm(memory_, rules_, !alone());
+  if (num_measured_ == 0) return device::enqueue_finite_norm(memory_, rules_, !alone());
   if (!alone()) decide(device::decide_scalars);
 }
 
@@ -327,7 +327,7 @@ void DeviceStep::enqueue_decision() const { enqueue_decide_all(0); }
 
 bool DeviceStep::look_at_decision() {
   const device::StepRecord record = record_.read();
-  looked(record);
+  store_record(record);
   return record.state.halt == 0 && !skipped();
 }
 
@@ -365,20 +365,20 @@ GradTarget DeviceStep::grad_target() {
   if (!fused_ || several_norms()) return target;
   target.epilogue.enqueue = [this](const host::PieceLoop& loop, const host::FoldPlan& plan,
                                    Span<const NodeValues> operands, const NodeValues& sum) {
-    seen_ += device_space().fold_look(
+    num_measured_ += device_space().measured_fold(
         loop, plan, operands, sum,
-        {memory_.state, memory_.input, look_, counted_.data(), rules_.hyper.norm});
+        {memory_.state, memory_.input, measurement_, counted_.data(), rules_.hyper.norm});
   };
   return target;
 }
 
 void DeviceStep::end_sum(const std::optional<TensorView>&, const GradTarget&) {
-  if (seen_ != numel_) forget_look();
+  if (num_measured_ != numel_) discard_measurement();
 }
 
-void DeviceStep::begin_look(device::StepFound* found) {
-  look_ = found;
-  seen_ = 0;
+void DeviceStep::begin_measurement(device::StepFound* found) {
+  measurement_ = found;
+  num_measured_ = 0;
   clear(*found);
 }
 
@@ -408,8 +408,8 @@ void DeviceStep::clear_norms() const {
   }
 }
 
-void DeviceStep::forget_look() {
-  if (seen_ > 0) begin_look(look_);
+void DeviceStep::discard_measurement() {
+  if (num_measured_ > 0) begin_measurement(measurement_);
 }
 
 void DeviceStep::all_reduce_step(std::uint64_t* words, std::size_t count, IntegerReduce op) const {
@@ -461,13 +461,13 @@ std::vector<const void*> DeviceStep::addresses() const {
           memory_.max_exp_avg_sq,
           memory_.momentum_buffer,
           memory_.param,
-          seen_ > 0 ? memory_.found : nullptr,
+          num_measured_ > 0 ? memory_.found : nullptr,
           memory_.groups_found.sums};
 }
 
 /// An observer replaced the values. They determine whether the step is skipped.
 void DeviceStep::overwritten(Phase phase) {
-  if (phase == Phase::reduce) forget_look();
+  if (phase == Phase::reduce) discard_measurement();
   if (phase != Phase::unscale) return;
   device::StepRecord record = record_.read();
   skipped_ = record.found.found_inf != 0 && rules_.on_nonfinite != OnNonfinite::propagate;

@@ -37,7 +37,7 @@ class DeviceStep : public LocalStep {
   void load_stored(const FullState& state, const StateBlocks::Chosen& of_codes,
                    const StateBlocks::Change& read) override;
   void prepare(GradSource& leaves) override;
-  void begin_sum() override { forget_look(); }
+  void begin_sum() override { discard_measurement(); }
   /// The gradient buffer. In the fused form, the results of finite_norm are computed while G is
   /// written, if a fold of this rank writes it and there is one clip group.
   GradTarget grad_target() override;
@@ -87,7 +87,7 @@ class DeviceStep : public LocalStep {
   virtual void enqueue_amax() const;
   virtual void enqueue_params() const;
   /// Stores the step as read by the host, for skipped().
-  void looked(const device::StepRecord& record) { skipped_ = record.found.skipped != 0; }
+  void store_record(const device::StepRecord& record) { skipped_ = record.found.skipped != 0; }
 
   const device::StepRecord* record() const { return record_.data(); }
   /// Errors: nonfinite, comm or invalid_argument if a step was stopped.
@@ -106,11 +106,11 @@ class DeviceStep : public LocalStep {
   void take_counters(const FullState& state);
   void cast_loaded(const FullState& state);
   void enqueue_schedule(std::int64_t first_t);
-  void look();
+  void read_record();
   /// Target of the measurement for code that writes G.
-  virtual void begin_look(device::StepFound* found);
+  virtual void begin_measurement(device::StepFound* found);
   /// finite_norm has to measure G again.
-  void forget_look();
+  void discard_measurement();
   void send_inputs(GradSource& leaves, std::int64_t seen_t, std::int64_t latest_t,
                    std::int64_t slot);
   bool several_norms() const { return memory_.groups_found.count > 1; }
@@ -143,7 +143,7 @@ class DeviceStep : public LocalStep {
   SpaceArray<std::int64_t> tensor_groups_;    // [num_tensors], the same
   SpaceArray<device::ScheduleRow> schedule_;  // [rows][groups]
   SpaceArray<device::StepPiece> pieces_;
-  SpaceArray<std::uint64_t> counted_;  // in the form of GradLook; empty if all tensors count
+  SpaceArray<std::uint64_t> counted_;  // in the form of GradMeasurement; empty if all tensors count
   SpaceArray<std::uint64_t>
       group_sums_;  // [clip groups][num_norm_words] if there are several, else empty
   SpaceArray<std::uint64_t> group_amax_;  // [clip groups], the same, as the four below
@@ -165,9 +165,10 @@ class DeviceStep : public LocalStep {
   std::vector<device::StepMemory>
       updated_;             ///< memory_ for ranges whose state is here; one without a split
   std::int64_t numel_ = 0;  ///< of all pieces
-  std::int64_t seen_ = 0;   ///< elements of this step's G that were measured when they were written
-  device::StepFound* look_ = nullptr;  ///< results for them
-  std::int64_t first_row_t_ = 0;       ///< of the schedule table; 0: none yet
+  std::int64_t num_measured_ =
+      0;  ///< elements of this step's G that were measured when they were written
+  device::StepFound* measurement_ = nullptr;  ///< results for them
+  std::int64_t first_row_t_ = 0;              ///< of the schedule table; 0: none yet
   std::int64_t num_rows_ = 0;
   std::int64_t divisor_ = 0;  ///< the current value on the device; 0: none yet
   bool skipped_ = false;

@@ -17,7 +17,6 @@ class StatusRing {
  public:
   /// Enqueues the copy of a step's record. Waits only if the host is so far ahead that it would
   /// overwrite the record of the last finished step.
-  /// finished one is.
   void push(const device::StepRecord* record) {
     poll();
     if (pushed_ - finished_ == size - 1) {

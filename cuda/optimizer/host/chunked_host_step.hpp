@@ -16,8 +16,8 @@ namespace zeroproof::cuda {
 /// another LocalStep of the rank. Its other phases are never called.
 class ChunkedHostStep : public HostStep {
  public:
-  /// lane: of a shard on a device; null on the host, where gradient and parameters are used in
-  /// place.
+  /// lane: copies gradient and parameters of a shard on a device; null on the host, where both are
+  /// used in place.
   ChunkedHostStep(RankShard& shard, OffloadedState& state, OffloadStream* lane, bool fused,
                   const KernelTable& ops);
 

@@ -124,7 +124,7 @@ void HostStep::unscale() {
     global_norm_.add(sum_.norm(), 0);
   } else {
     pieces_.sum_joined<GlobalNorm::Parts>(
-        setup_.exec, [&](const Piece& a, const Piece& b) { return clipped_alike(a, b); },
+        setup_.exec, [&](const Piece& a, const Piece& b) { return same_clip_group(a, b); },
         [&](const Exec& exec, const Piece& piece, GlobalNorm::Parts& norms) {
           if (unscale_piece(exec, piece, norms.of(clip_group(piece)))) sum_.set_found_inf();
         },
@@ -151,7 +151,7 @@ void HostStep::norm() {
     pieces_.sum_joined<GlobalNorm::Parts>(
         setup_.exec,
         [&](const Piece& a, const Piece& b) {
-          return counted(a) == counted(b) && clipped_alike(a, b);
+          return counted(a) == counted(b) && same_clip_group(a, b);
         },
         [&](const Exec& exec, const Piece& piece, GlobalNorm::Parts& norms) {
           if (!counted(piece)) return;
@@ -176,8 +176,8 @@ void HostStep::clip() {
     clip_coef_[group] = host::clip_coef(grad_norm_[group], max_norms_[group]);
   }
   if (fused_) return;
-  const auto alike = [&](const Piece& a, const Piece& b) { return clipped_alike(a, b); };
-  pieces_.run_joined(setup_.exec, alike, [&](const Exec& exec, const Piece& piece) {
+  const auto can_join = [&](const Piece& a, const Piece& b) { return same_clip_group(a, b); };
+  pieces_.run_joined(setup_.exec, can_join, [&](const Exec& exec, const Piece& piece) {
     ops_.clip(exec, clip_coef_[clip_group(piece)], part(grad_, piece), part(grad_, piece));
     if (setup_.hyper.clip_value) {
       ops_.clip_value(exec, static_cast<float>(*setup_.hyper.clip_value), part(grad_, piece));
@@ -186,8 +186,8 @@ void HostStep::clip() {
 }
 
 void HostStep::update_pieces() {
-  const auto alike = [&](const Piece& a, const Piece& b) { return steps_.alike(a, b); };
-  updated().run_joined(setup_.exec, alike, [&](const Exec& exec, const Piece& piece) {
+  const auto can_join = [&](const Piece& a, const Piece& b) { return steps_.same_scalars(a, b); };
+  updated().run_joined(setup_.exec, can_join, [&](const Exec& exec, const Piece& piece) {
     if (steps_.updated(piece)) update_piece(exec, piece);
   });
   steps_.advance();
@@ -304,10 +304,10 @@ void HostStep::update_fused() {
     if (collects)
       for (const auto& cast : scaled_) cast->collect(exec, piece);
   };
-  const auto alike = [&](const Piece& a, const Piece& b) {
-    return steps_.alike(a, b) && rounded_alike(a, b) && clipped_alike(a, b);
+  const auto can_join = [&](const Piece& a, const Piece& b) {
+    return steps_.same_scalars(a, b) && can_round_together(a, b) && same_clip_group(a, b);
   };
-  updated().run_joined(setup_.exec, alike, [&](const Exec& exec, const Piece& piece) {
+  updated().run_joined(setup_.exec, can_join, [&](const Exec& exec, const Piece& piece) {
     if (!steps_.updated(piece)) return;
     if (setup_.param_rounding == ParamRounding::nearest) return update(exec, options, piece);
     for_draws(piece, [&](const Piece& row) {
@@ -385,7 +385,7 @@ void HostStep::cast_piece(const Exec& exec, const Piece& piece) {
   });
 }
 
-bool HostStep::rounded_alike(const Piece& a, const Piece& b) const {
+bool HostStep::can_round_together(const Piece& a, const Piece& b) const {
   if (setup_.param_rounding == ParamRounding::nearest) return true;
   // Neighbours on a TP rank need not be neighbours in the undistributed model.
   return setup_.placement.empty() && steps_.applied(a) == steps_.applied(b);
@@ -403,8 +403,8 @@ void HostStep::cast() {
 }
 
 void HostStep::cast_pieces() {
-  const auto alike = [&](const Piece& a, const Piece& b) { return rounded_alike(a, b); };
-  updated().run_joined(setup_.exec, alike,
+  const auto can_join = [&](const Piece& a, const Piece& b) { return can_round_together(a, b); };
+  updated().run_joined(setup_.exec, can_join,
                        [&](const Exec& exec, const Piece& piece) { cast_piece(exec, piece); });
 }
 

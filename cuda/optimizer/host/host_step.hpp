@@ -101,12 +101,12 @@ class HostStep : public LocalStep {
   }
   void cast_piece(const Exec& exec, const Piece& piece);
   /// True if two neighbours draw neighbouring random words in the same step, or none.
-  bool rounded_alike(const Piece& a, const Piece& b) const;
+  bool can_round_together(const Piece& a, const Piece& b) const;
   /// Clip group of a piece: selects its norm and coefficient (R12).
   std::size_t clip_group(const Piece& piece) const {
     return static_cast<std::size_t>(setup_.clip_groups.of(piece.tensor));
   }
-  bool clipped_alike(const Piece& a, const Piece& b) const {
+  bool same_clip_group(const Piece& a, const Piece& b) const {
     return clip_group(a) == clip_group(b);
   }
   /// False for elements that TP rank 0 counts in the norm (R12).

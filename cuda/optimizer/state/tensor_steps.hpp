@@ -39,7 +39,7 @@ class TensorSteps {
                                  : static_cast<std::size_t>(setup_.groups.of(piece.tensor))];
   }
   /// True if two tensors are updated with the same scalars, or both are not updated.
-  bool alike(const Piece& a, const Piece& b) const {
+  bool same_scalars(const Piece& a, const Piece& b) const {
     if (updated(a) != updated(b)) return false;
     const StepScalars& one = scalars(a);
     const StepScalars& other = scalars(b);

@@ -129,7 +129,7 @@ inline std::vector<Span<std::byte>> blocks_of(const DeviceBytes& memory, int ran
 
 /// Ranks wait for their streams one after the other, from the first or from the last. On the
 /// simulated device no work has run before, and then only the order of streams and the events
-/// determine what runs.
+/// determine the work that runs.
 inline void wait_in_turn(Communicator& control, bool from_last,
                          const std::vector<Stream*>& streams) {
   control.barrier();

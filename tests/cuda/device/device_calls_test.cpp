@@ -110,7 +110,7 @@ TEST_CASE("device: one that is too old for the kernels is unusable, and named") 
     CHECK(info_of({"New One", 1, major, minor}).answers);
 }
 
-TEST_CASE("device: a grid has at least one block, and at most what fills the device") {
+TEST_CASE("device: a grid has at least one block, and at most as many as fill the device") {
   if (!usable()) return;
   CHECK(num_multiprocessors() >= 1);
   const int most = 8 * num_multiprocessors();

@@ -151,9 +151,9 @@ TEST_CASE("device gradients: the bits of the host's, whole and in part, at every
           const std::vector<std::byte> got = fetched(leaves.micro_batch_grad(micro_batch));
           CHECK(std::memcmp(got.data(), want.data, got.size()) == 0);
           // A part with any begin and an unaligned target.
-          const SpaceArray<std::byte> room(device_space(), numel * 4);
+          const SpaceArray<std::byte> target(device_space(), numel * 4);
           const std::int64_t width = num_bytes(dtype);
-          const TensorView part{room.data() + width, dtype, 701};
+          const TensorView part{target.data() + width, dtype, 701};
           device::enqueue_leaf(formula(), step, micro_batch, 1022, scale.data(), part);
           const std::vector<std::byte> got_part = fetched(part);
           CHECK(std::memcmp(got_part.data(),

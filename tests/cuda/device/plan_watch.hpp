@@ -87,40 +87,40 @@ class PlanWatch {
   std::vector<bool> disturbed(const cuda::StepPlan& plan, const std::vector<double>& shares,
                               cuda::PlanStream first) {
     const std::vector<std::vector<Touch>> touches = touches_of(plan);
-    std::vector<std::size_t> first_look;  // [ops]; every touch has two
+    std::vector<std::size_t> first_reading;  // [ops]; every touch has two
     std::size_t num_touches = 0;
     for (const auto& of_op : touches) {
-      first_look.push_back(2 * num_touches);
+      first_reading.push_back(2 * num_touches);
       num_touches += of_op.size();
     }
-    const Values buffers(num_touches), looks(2 * num_touches);  // more buffers than there are
+    const Values buffers(num_touches), readings(2 * num_touches);  // more buffers than there are
     buffers.array.fill(0);
     cuda::device::Event comm_ended;
     executor_.run(plan, [&](const cuda::PlanOp& op) {
       const auto i = static_cast<std::size_t>(&op - plan.ops.data());
-      const auto look = [&](std::size_t turn) {
+      const auto reading = [&](std::size_t turn) {
         for (std::size_t t = 0; t < touches[i].size(); ++t)
-          clip(buffers.at(touches[i][t].buffer), 1, looks.at(first_look[i] + 2 * t + turn));
+          clip(buffers.at(touches[i][t].buffer), 1, readings.at(first_reading[i] + 2 * t + turn));
       };
       const auto write = [&](auto&& value) {
         for (const Touch& touch : touches[i])
           if (touch.after != touch.before)
             clip(ones_.at(0), value(touch), buffers.at(touch.buffer));
       };
-      look(0);
+      reading(0);
       write([&](const Touch&) { return mark(i); });
       slow_.enqueue(shares.at(i));
-      look(1);
+      reading(1);
       write([](const Touch& touch) { return touch.after; });
       if (op.stream == cuda::PlanStream::comm) comm_ended.record();
     });
     if (first == cuda::PlanStream::comm) cuda::device::wait_for_event(comm_ended);
-    const std::vector<float> seen = looks.read();
+    const std::vector<float> seen = readings.read();
     std::vector<bool> disturbed(plan.ops.size());
     for (std::size_t i = 0; i < touches.size(); ++i) {
       for (std::size_t t = 0; t < touches[i].size(); ++t) {
         const auto [buffer, before, after] = touches[i][t];
-        const std::size_t at = first_look[i] + 2 * t;
+        const std::size_t at = first_reading[i] + 2 * t;
         if (!holds_only(seen, at, before) ||
             !holds_only(seen, at + 1, after == before ? before : mark(i)))
           disturbed[i] = true;
@@ -130,7 +130,7 @@ class PlanWatch {
   }
 
  private:
-  static constexpr std::size_t numel = 256;  // of a buffer, and of a look
+  static constexpr std::size_t numel = 256;  // of a buffer, and of a reading
 
   struct Values {
     explicit Values(std::size_t count)
@@ -152,8 +152,8 @@ class PlanWatch {
   static void clip(Span<const float> from, int factor, Span<float> to) {
     cuda::device::clip({}, static_cast<float>(factor), from, to);
   }
-  static bool holds_only(const std::vector<float>& seen, std::size_t look, int value) {
-    for (std::size_t k = look * numel; k < (look + 1) * numel; ++k)
+  static bool holds_only(const std::vector<float>& seen, std::size_t reading, int value) {
+    for (std::size_t k = reading * numel; k < (reading + 1) * numel; ++k)
       if (seen[k] != static_cast<float>(value)) return false;
     return true;
   }

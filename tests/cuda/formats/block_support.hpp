@@ -33,7 +33,8 @@ inline float value_by_hand(QuantizedValue value, float x) {
   return value == QuantizedValue::direct ? x : to_float(to_bf16(x));
 }
 
-/// To nearest even among the codes below `beyond`, whose value is the next one of a format that went on.
+/// To nearest even among the codes below `beyond`, whose value is the next one of a format without
+/// an upper limit.
 template <class Format>
 int code_by_hand(float y, Overflow overflow) {
   constexpr bool is_e5m2 = std::is_same_v<Format, e5m2>;

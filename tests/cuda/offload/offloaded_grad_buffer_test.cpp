@@ -176,8 +176,8 @@ TEST_CASE("offloaded gradients: a full disk is an error before the first step, a
   rlimit before{};
   REQUIRE(::getrlimit(RLIMIT_FSIZE, &before) == 0);
   const auto handler = ::signal(SIGXFSZ, SIG_IGN);
-  for (const rlim_t room : {rlim_t{0}, rlim_t{20000}}) {
-    const rlimit small{room, before.rlim_max};
+  for (const rlim_t limit : {rlim_t{0}, rlim_t{20000}}) {
+    const rlimit small{limit, before.rlim_max};
     REQUIRE(::setrlimit(RLIMIT_FSIZE, &small) == 0);
     expect_error(
         ErrorCode::io, [&] { OffloadedGradBuffer(setup.offload, split, ledger); },

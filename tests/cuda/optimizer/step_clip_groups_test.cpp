@@ -13,7 +13,7 @@ using namespace zeroproof::tests;
 /// Of the seven tensors of odd_layout. The third group has one without elements.
 ClipGroups four_groups() {
   ClipGroups groups;
-  groups.rules = {{"shared", {}, false, {}}, {"free", {}, false, 0.0}, {"nobody", {}, false, 1e-4}};
+  groups.rules = {{"shared", {}, false, {}}, {"free", {}, false, 0.0}, {"empty", {}, false, 1e-4}};
   groups.of_tensor = {0, 1, 3, 2, 0, 1, 2};
   return groups;
 }

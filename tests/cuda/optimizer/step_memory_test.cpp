@@ -134,8 +134,7 @@ TEST_CASE("message buffers: nothing alone, one bucket's worth otherwise") {
     setup.stage = stage;
     CHECK(of(memory_of(setup, 1, 2048)[0].peak, MemoryClass::comm_buffer) == 0);
     // Two ranks, buckets of 2048: 1024 elements each. Contiguous: both have one node, sent without
-    // packing;
-    // strided in stages 2 and 3: a leaf arrives.
+    // packing; strided in stages 2 and 3: a leaf arrives.
     const std::vector<MemoryUse> use = memory_of(setup, 2, 2048);
     for (const MemoryUse& rank : use) CHECK(of(rank.peak, MemoryClass::comm_buffer) == 4 * 1024);
   }

@@ -98,7 +98,7 @@ class Run {
     for (std::size_t b = 0; b < op_.buffers.size(); ++b) {
       views.push_back({data(b), op_.buffers[b].dtype, numel_});
     }
-    forbid_margins(true);  // reads show nowhere but here
+    forbid_margins(true);  // detects reads, during the call only
     number_ = op_.run({exec, views, static_cast<std::uint64_t>(first_)});
     forbid_margins(false);
   }
@@ -147,7 +147,7 @@ class Run {
   std::vector<std::vector<std::byte>> memory_, before_;
   std::vector<std::size_t> bases_;
   std::vector<std::int64_t> starts_;
-  Numbers number_;  ///< what the operation returned
+  Numbers number_;  ///< returned by the operation
 };
 
 inline bool is_nan(DType dtype, std::uint32_t bits) {

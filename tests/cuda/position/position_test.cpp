@@ -129,19 +129,19 @@ TEST_CASE(
 
 TEST_CASE("positions: several blocks and threads are the bits of their pieces") {
   constexpr std::int64_t numel = 44001, piece = 1100;  // more than two blocks of work sharing
-  const auto nowhere = [](std::size_t) { return 0; };
+  const auto no_offset = [](std::size_t) { return 0; };
   for (const PositionOperation& op : all_operations()) {
     Count count;
-    Run whole(op, 0, numel, nowhere, Margins::plain);
+    Run whole(op, 0, numel, no_offset, Margins::plain);
     whole.run(exec_of(Isa::best, 3));
     if (op.elementwise) {
       for (std::int64_t first = 0; first < numel; first += piece) {
         const std::int64_t length = std::min(piece, numel - first);
-        Run part(op, first, length, nowhere);
+        Run part(op, first, length, no_offset);
         compare(op, whole, first, part, length, exec_of(Isa::best), false, count);
       }
     } else {
-      Run alone(op, 0, numel, nowhere);
+      Run alone(op, 0, numel, no_offset);
       compare(op, whole, 0, alone, numel, exec_of(Isa::best), true, count);
     }
     CAPTURE(op.name);

@@ -97,7 +97,7 @@ TEST_CASE("adamw: by hand, with amsgrad and maximize") {
   check_adam(host::adamw_update, {true, false}, c, {4, 4, 2, 2, 1}, {4, 2.625F, 3, 9, 9});
 }
 
-TEST_CASE("adam: the decay enters before the moments and nowhere else") {
+TEST_CASE("adam: the decay is part of the gradient before the moments, and added only there") {
   StepScalars c = scalars();
   // w = 2; g = 4; m = 3; v = 9; a = 3/8
   check_adam(host::adam_update, {}, c, {2, 4, 2, 2, 0}, {2, 3.625F, 3, 9, 0});

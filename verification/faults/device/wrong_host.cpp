@@ -21,7 +21,7 @@ class LooksTooEarly final : public DeviceOptimizer {
     enqueue_step(leaves);
     const cuda::RankStream::Inside inside(stream_);
     cuda::device::enqueue_to_host(record_.data(), step_->record(), record_.num_bytes());
-    step_->looked(*record_.data());
+    step_->store_record(*record_.data());
     mirrors_.refill();
     return !skipped();
   }

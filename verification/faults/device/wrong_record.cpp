@@ -21,15 +21,15 @@ class WrongClear : public DeviceStep {
                               static_cast<std::int64_t>(end - begin));
   }
   void begin(StepFound* found) {
-    look_ = found;
-    seen_ = 0;
+    measurement_ = found;
+    num_measured_ = 0;
   }
 };
 
 /// The sums are cleared only when a state is loaded.
 class SumsKept final : public WrongClear {
   using WrongClear::WrongClear;
-  void begin_look(StepFound* found) override {
+  void begin_measurement(StepFound* found) override {
     begin(found);
     clear(found, offsetof(StepFound, amax), sizeof(StepFound));
   }
@@ -38,7 +38,7 @@ class SumsKept final : public WrongClear {
 /// The flag is cleared only when a state is loaded.
 class FlagKept final : public WrongClear {
   using WrongClear::WrongClear;
-  void begin_look(StepFound* found) override {
+  void begin_measurement(StepFound* found) override {
     begin(found);
     clear(found, 0, offsetof(StepFound, found_inf));
     clear(found, offsetof(StepFound, digest), sizeof(StepFound));

@@ -23,7 +23,7 @@ class WrongClipGroups : public HostStep {
   template <class Add>
   void take_norms(Communicator* comm, Communicator* tp, const Add& add) {
     pieces_.sum_joined<GlobalNorm::Parts>(
-        setup_.exec, [&](const Piece& a, const Piece& b) { return clipped_alike(a, b); },
+        setup_.exec, [&](const Piece& a, const Piece& b) { return same_clip_group(a, b); },
         [&](const Exec& exec, const Piece& piece, GlobalNorm::Parts& norms) {
           if (!counted(piece)) return;
           add(norms, piece, [&](GlobalNorm::Part& norm) {

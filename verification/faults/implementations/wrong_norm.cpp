@@ -22,7 +22,7 @@ class WrongNorm : public HostStep {
     pieces_.sum_joined<cuda::GlobalNorm::Parts>(
         setup_.exec,
         [&](const Piece& a, const Piece& b) {
-          return counted(a) == counted(b) && clipped_alike(a, b);
+          return counted(a) == counted(b) && same_clip_group(a, b);
         },
         [&](const Exec& exec, const Piece& piece, cuda::GlobalNorm::Parts& norms) {
           if (!every_element && !counted(piece)) return;

@@ -45,7 +45,6 @@ ZP_HOST_DEVICE inline double round_limbs(const std::uint64_t* limbs) {
 
 /// The sum that limbs and counts represent. sums: [norm_num_sums]; its limbs are normalised in
 /// place.
-/// normalised.
 ZP_HOST_DEVICE inline double sum_of_limbs(std::uint64_t* sums) {
   if (sums[norm_nan_count] > 0) return double_of(0x7FF8000000000000ULL);
   if (sums[norm_inf_count] > 0) return double_of(0x7FF0000000000000ULL);

@@ -17,7 +17,7 @@ struct Plan {
   int ranks_per_device = 1 << 20;
 };
 
-/// Ends the process if the plan is malformed: the test would not do what its author meant.
+/// Ends the process if the plan is malformed: the test would run without the intended failures.
 Plan read_plan(const std::string& text);
 
 }  // namespace zp_fake_nccl

@@ -183,13 +183,13 @@ TEST_CASE("simulator: threads do not always run in the same order") {
 
 TEST_CASE("simulator: a missing barrier is detected, a barrier fixes it") {
   for (int order = 0; order < 3; ++order) {
-    std::vector<double> values(block), mended(block);
+    std::vector<double> values(block), fixed(block);
     run_now(neighbour_kernel<false>, 1, block, values.data());
-    run_now(neighbour_kernel<true>, 1, block, mended.data());
+    run_now(neighbour_kernel<true>, 1, block, fixed.data());
     int unwritten = 0;
     for (std::size_t i = 0; i < block; ++i) {
       unwritten += std::isnan(values[i]) ? 1 : 0;
-      CHECK(mended[i] == static_cast<double>((i + 1) % block));
+      CHECK(fixed[i] == static_cast<double>((i + 1) % block));
     }
     CHECK(unwritten > 0);
   }

@@ -221,8 +221,8 @@ TEST_CASE("simulated streams: polls of an event run device work in small steps")
     });
     CHECK_FALSE(whole.reached());
     CHECK(ran < 100);
-    int looks = 0;
-    while (looks < 100000 && !whole.reached()) ++looks;
+    int polls = 0;
+    while (polls < 100000 && !whole.reached()) ++polls;
     CHECK(whole.reached());
     CHECK(half.reached());
     CHECK(ran == 100);
@@ -235,16 +235,16 @@ TEST_CASE("simulated streams: repeated polls do not slow the device down") {
     Stream stream;
     for (int round = 0; round < 2; ++round) {
       Event end;
-      int ran = 0, looks = 1;
+      int ran = 0, polls = 1;
       on(stream, [&] {
         for (int i = 0; i < 1000; ++i) cuda::sim::enqueue([&] { ++ran; });
         end.record();
       });
       CHECK_FALSE(end.reached());
       CHECK(ran == 1);  // in the second round too
-      while (looks < 1000 && !end.reached()) ++looks;
+      while (polls < 1000 && !end.reached()) ++polls;
       CHECK(ran == 1000);
-      CHECK(looks <= 15);
+      CHECK(polls <= 15);
     }
   }
 }
@@ -252,28 +252,28 @@ TEST_CASE("simulated streams: repeated polls do not slow the device down") {
 TEST_CASE("simulated streams: a poll does not wait for work on another thread") {
   Stream stream;
   Event event;
-  std::atomic<bool> started = false, looked = false;
+  std::atomic<bool> started = false, queried = false;
   const auto wait_until = [](const std::atomic<bool>& flag) {
     const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(5);
     while (!flag && std::chrono::steady_clock::now() < end) std::this_thread::yield();
     return flag.load();
   };
-  bool looked_in_time = false;
+  bool queried_in_time = false;
   on(stream, [&] {
     cuda::sim::enqueue([&] {
       started = true;
-      looked_in_time = wait_until(looked);
+      queried_in_time = wait_until(queried);
     });
     event.record();
   });
   std::thread waiter([&] { wait_for_event(event); });
   const bool began = wait_until(started);
   const bool reached = event.reached();
-  looked = true;
+  queried = true;
   waiter.join();
   CHECK(began);
   CHECK_FALSE(reached);
-  CHECK(looked_in_time);
+  CHECK(queried_in_time);
   CHECK(event.reached());
 }
 
@@ -289,7 +289,7 @@ TEST_CASE("simulated streams: work of a destroyed stream is done before any next
   CHECK(done);
 }
 
-TEST_CASE("simulated streams: what one thread enqueues runs on the thread that waits") {
+TEST_CASE("simulated streams: work of one thread runs on the thread that waits") {
   Stream stream;
   Event event;
   std::thread::id ran_on;

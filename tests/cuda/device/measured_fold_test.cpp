@@ -22,7 +22,7 @@ constexpr float no_number = std::numeric_limits<float>::quiet_NaN();
 constexpr NormForm forms[] = {NormForm::chunk1024, NormForm::exact, NormForm::inf, NormForm::one};
 
 /// Inputs of a fold and of its measurement.
-struct LookCase {
+struct MeasuredCase {
   std::vector<std::int64_t> numels;
   std::int64_t operands = 2;
   std::vector<DType> dtypes = {DType::bf16};
@@ -50,10 +50,10 @@ std::uint32_t special_bits(DType dtype, float value) {
   return std::isnan(value) ? 0x7E00U : 0x7C00U;
 }
 
-class LookRun {
+class MeasuredRun {
  public:
-  explicit LookRun(const LookCase& look_case)
-      : c_(look_case),
+  explicit MeasuredRun(const MeasuredCase& measured_case)
+      : c_(measured_case),
         pieces_(pieces_of(c_.numels)),
         list_(pieces_),
         sum_(pieces_, 4, c_.where.sum) {
@@ -84,12 +84,12 @@ class LookRun {
     sum_.upload();
     enqueue_fold(list_.get(), plan(), values_, sum());
     const StepFound expected = found_by_pass();
-    PlacedBuffer looked = std::move(sum_);
-    looked.download();
+    PlacedBuffer expected_sum = std::move(sum_);
+    expected_sum.download();
     sum_ = PlacedBuffer(pieces_, 4, c_.where.sum);
     sum_.upload();
     found_.set(std::vector<StepFound>(1));
-    enqueue_fold_look(list_.get(), plan(), values_, sum(), look());
+    enqueue_measured_fold(list_.get(), plan(), values_, sum(), measurement());
     const StepFound found = found_.get()[0];
     CHECK(std::memcmp(&found, &expected, sizeof found) == 0);
     sum_.download();
@@ -97,7 +97,7 @@ class LookRun {
     for (const Piece& piece : pieces_) {
       for (std::int64_t i = 0; i < piece.numel; ++i) {
         if (!same(std::bit_cast<float>(sum_.get(piece, i)),
-                  std::bit_cast<float>(looked.get(piece, i))))
+                  std::bit_cast<float>(expected_sum.get(piece, i))))
           ++wrong;
         sum_.take_back(piece, i);
       }
@@ -111,7 +111,7 @@ class LookRun {
     return found;
   }
 
-  void enqueue() { enqueue_fold_look(list_.get(), plan(), values_, sum(), look()); }
+  void enqueue() { enqueue_measured_fold(list_.get(), plan(), values_, sum(), measurement()); }
 
  private:
   static std::size_t at(const Piece& piece) { return static_cast<std::size_t>(piece.tensor); }
@@ -120,7 +120,7 @@ class LookRun {
   }
   FoldPlan plan() const { return FoldPlan(leaves(c_.operands)); }
   PlacedValues sum() const { return sum_.values(DType::fp32); }
-  GradLook look() const {
+  GradMeasurement measurement() const {
     return {state_.data(), input_.data(), found_.data(),
             c_.leave_out == 0 ? nullptr : counted_->data(), c_.form};
   }
@@ -145,7 +145,7 @@ class LookRun {
     return found_.get()[0];
   }
 
-  static StepState state_of(const LookCase& c) {
+  static StepState state_of(const MeasuredCase& c) {
     StepState state{};
     state.applied_steps = 6;
     state.scaler.log2_scale = c.log2_scale;
@@ -153,7 +153,7 @@ class LookRun {
     return state;
   }
 
-  const LookCase c_;
+  const MeasuredCase c_;
   const std::vector<Piece> pieces_;
   const DevicePieceList list_;
   std::vector<PlacedBuffer> operands_;
@@ -183,8 +183,8 @@ TEST_CASE("device fold, measured: any number of operands, formats, places and fo
         CAPTURE(f);
         CAPTURE(static_cast<int>(form));
         const StepFound found =
-            LookRun({numels, count, formats[f],
-                     everywhere[(f + static_cast<std::size_t>(count)) % 5], form})
+            MeasuredRun({numels, count, formats[f],
+                         everywhere[(f + static_cast<std::size_t>(count)) % 5], form})
                 .check();
         CHECK(found.found_inf == 0);
         CHECK(!is_empty(found));
@@ -193,7 +193,7 @@ TEST_CASE("device fold, measured: any number of operands, formats, places and fo
   }
   for (const Where& where : everywhere) {
     for (const std::int64_t count : {2, 8, 130})
-      LookRun({{1, 70, 4099}, count, formats[3], where}).check();
+      MeasuredRun({{1, 70, 4099}, count, formats[3], where}).check();
   }
 }
 
@@ -209,7 +209,7 @@ TEST_CASE("device fold, measured: a NaN, an infinity or a product that overflows
         if (place >= numels[static_cast<std::size_t>(tensor)]) continue;
         CAPTURE(tensor);
         CAPTURE(place);
-        LookCase c{
+        MeasuredCase c{
             numels, 1 + place % 3, {DType::bf16}, everywhere[static_cast<std::size_t>(place) % 5]};
         c.form = forms[place % 4];
         c.log2_scale = log2_scale;
@@ -218,7 +218,7 @@ TEST_CASE("device fold, measured: a NaN, an infinity or a product that overflows
         c.special = [&, found = value](const Piece& piece, std::int64_t i) {
           return piece.tensor == tensor && i == place ? found : 1.0F;
         };
-        CHECK(LookRun(c).check().found_inf == 1);
+        CHECK(MeasuredRun(c).check().found_inf == 1);
       }
     }
   }
@@ -227,12 +227,12 @@ TEST_CASE("device fold, measured: a NaN, an infinity or a product that overflows
 TEST_CASE("device fold, measured: tensors that do not count are in G but not in the norm") {
   if (!usable()) return;
   for (const NormForm form : forms) {
-    LookCase c{{70, 1500, 4099, 3, 2048}, 3, {DType::bf16}};
+    MeasuredCase c{{70, 1500, 4099, 3, 2048}, 3, {DType::bf16}};
     c.form = form;
     c.leave_out = 1;
-    CHECK(is_empty(LookRun(c).check()));
+    CHECK(is_empty(MeasuredRun(c).check()));
     c.leave_out = 2;
-    CHECK(!is_empty(LookRun(c).check()));
+    CHECK(!is_empty(MeasuredRun(c).check()));
   }
 }
 
@@ -240,14 +240,14 @@ TEST_CASE(
     "device fold, measured: after a halt, or without inv_scale, G is written without results") {
   if (!usable()) return;
   for (const NormForm form : forms) {
-    LookCase c{{70, 1500, 4099}, 2, {DType::bf16}};
+    MeasuredCase c{{70, 1500, 4099}, 2, {DType::bf16}};
     c.form = form;
     c.special = [](const Piece&, std::int64_t i) { return i == 3 ? no_number : 1.0F; };
     c.halt = halt_schedule_left;
-    CHECK(is_empty(LookRun(c).check()));
+    CHECK(is_empty(MeasuredRun(c).check()));
     c.halt = 0;
     c.divisor = 0;
-    CHECK(is_empty(LookRun(c).check()));
+    CHECK(is_empty(MeasuredRun(c).check()));
   }
 }
 
@@ -255,20 +255,20 @@ TEST_CASE("device fold, measured: enough pieces for carries between them") {
   if (!usable()) return;
   for (const NormForm form : forms) {
     CAPTURE(static_cast<int>(form));
-    LookCase c{std::vector<std::int64_t>(16700, 2), 2, {DType::bf16}};
+    MeasuredCase c{std::vector<std::int64_t>(16700, 2), 2, {DType::bf16}};
     c.form = form;
     c.leave_out = 7;
-    LookRun(c).check();
+    MeasuredRun(c).check();
   }
 }
 
 TEST_CASE("device fold, measured: one launch, no allocation, and no launch without pieces") {
   if (!usable()) return;
   for (const std::int64_t count : {1, 8, 9, 200}) {
-    LookRun run({{100}, count});
+    MeasuredRun run({{100}, count});
     check_calls({1}, [&] { run.enqueue(); });
   }
-  LookRun none({{}, 2});
+  MeasuredRun none({{}, 2});
   check_calls({}, [&] { none.enqueue(); });
   wait_for_stream();
 }

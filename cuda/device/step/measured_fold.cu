@@ -25,17 +25,17 @@ constexpr int warps = block_threads / norm_num_lanes;
 
 /// Measurement by one thread: g1 of every element, deposits of those that count.
 template <class Collect>
-struct Looker {
+struct Measurer {
   Unscaling unscaling;
   Collect collect;
 };
 
 /// Measures every element separately, in the order of run_pieces.
 template <class Fold, class Collect>
-struct SeenElements {
+struct MeasuredElements {
   static constexpr int packs_at_once = Fold::packs_at_once;
   const Fold& fold;
-  Looker<Collect>& looker;
+  Measurer<Collect>& measurer;
   bool counted;
 
   ZP_DEVICE void one(const Place& place) const { run<1, 1>(place); }
@@ -53,8 +53,8 @@ struct SeenElements {
                                          store(fold.sum, at, values);
                                          ZP_UNROLL
                                          for (int k = 0; k < width; ++k) {
-                                           const float g1 = looker.unscaling(values.v[k]);
-                                           if (counted) looker.collect.add(g1);
+                                           const float g1 = measurer.unscaling(values.v[k]);
+                                           if (counted) measurer.collect.add(g1);
                                          }
                                        });
   }
@@ -62,8 +62,8 @@ struct SeenElements {
 
 /// One chunk by one warp, lane l being lane l of R12: four rows of 32 elements form a pack.
 template <class Fold>
-ZP_DEVICE void see_chunk(const Fold& fold, const Piece& piece, std::int64_t chunk, bool counted,
-                         Looker<CollectChunks>& looker) {
+ZP_DEVICE void measure_chunk(const Fold& fold, const Piece& piece, std::int64_t chunk, bool counted,
+                             Measurer<CollectChunks>& measurer) {
   constexpr int row = norm_num_lanes, rows = walk_pack_numel;
   const std::int64_t begin = chunk * chunk_numel + threadIdx.x % norm_num_lanes;
   const std::int64_t left = (piece.numel - begin + row - 1) / row;
@@ -74,7 +74,7 @@ ZP_DEVICE void see_chunk(const Fold& fold, const Piece& piece, std::int64_t chun
   const auto put = [&](const Place& at, const auto& values) {
     store<row>(fold.sum, at, values);
     ZP_UNROLL
-    for (const float g : values.v) sum = CollectChunks::with_square(sum, looker.unscaling(g));
+    for (const float g : values.v) sum = CollectChunks::with_square(sum, measurer.unscaling(g));
   };
   constexpr int at_once = Fold::packs_at_once;
   int s = 0;
@@ -85,30 +85,31 @@ ZP_DEVICE void see_chunk(const Fold& fold, const Piece& piece, std::int64_t chun
       fold.template run<1, rows, row>(first.after(s * row), 0, put);
   }
   for (; s < count; ++s) fold.template run<1, 1, row>(first.after(s * row), 0, put);
-  if (counted) looker.collect.deposit(sum);
+  if (counted) measurer.collect.deposit(sum);
 }
 
-ZP_DEVICE bool counts(const GradLook& look, const Piece& piece) {
-  return look.counted == nullptr ||
-         ((look.counted[piece.tensor / 64] >> (piece.tensor % 64)) & 1U) != 0U;
+ZP_DEVICE bool counts(const GradMeasurement& measurement, const Piece& piece) {
+  return measurement.counted == nullptr ||
+         ((measurement.counted[piece.tensor / 64] >> (piece.tensor % 64)) & 1U) != 0U;
 }
 
 template <class Collect, class Fold>
-ZP_DEVICE void fold_and_look(const Fold& fold, const DevicePieces& pieces, const PackHeads& heads,
-                             const GradLook& look) {
-  Looker<Collect> looker;
-  const bool finds = look.state->halt == 0U &&
-                     make_inv_scale(*look.state, *look.input, looker.unscaling.inv_scale);
-  looker.collect.start();
+ZP_DEVICE void measured_fold(const Fold& fold, const DevicePieces& pieces, const PackHeads& heads,
+                             const GradMeasurement& measurement) {
+  Measurer<Collect> measurer;
+  const bool finds =
+      measurement.state->halt == 0U &&
+      make_inv_scale(*measurement.state, *measurement.input, measurer.unscaling.inv_scale);
+  measurer.collect.start();
   const auto between = [&](std::int64_t first) {
     if (first / block_threads % groups_between_carries == groups_between_carries - 1)
-      looker.collect.carry();
+      measurer.collect.carry();
   };
   if constexpr (std::is_same_v<Collect, CollectChunks>) {
     share_parts<chunk_numel, warps>(
         pieces, static_cast<int>(threadIdx.x) / norm_num_lanes,
         [&](const Piece& piece, std::int64_t chunk) {
-          see_chunk(fold, piece, chunk, counts(look, piece), looker);
+          measure_chunk(fold, piece, chunk, counts(measurement, piece), measurer);
         },
         between);
   } else {
@@ -116,41 +117,41 @@ ZP_DEVICE void fold_and_look(const Fold& fold, const DevicePieces& pieces, const
         pieces, 0,
         [&](const Piece& piece, std::int64_t part) {
           run_part(piece, part, heads,
-                   SeenElements<Fold, Collect>{fold, looker, counts(look, piece)});
+                   MeasuredElements<Fold, Collect>{fold, measurer, counts(measurement, piece)});
         },
         between);
   }
   if (!finds) return;
-  looker.unscaling.finish(look.found);
-  looker.collect.finish(look.found, Collect::words_of(look.found));
+  measurer.unscaling.finish(measurement.found);
+  measurer.collect.finish(measurement.found, Collect::words_of(measurement.found));
 }
 
 template <class Collect, class Fold>
 ZP_KERNEL_BLOCKS(tree_blocks)
-tree_look_kernel(Fold fold, DevicePieces pieces, PackHeads heads, GradLook look) {
-  fold_and_look<Collect>(fold, pieces, heads, look);
+measured_tree_kernel(Fold fold, DevicePieces pieces, PackHeads heads, GradMeasurement measurement) {
+  measured_fold<Collect>(fold, pieces, heads, measurement);
 }
 
 template <class Collect, int most_operands>
 ZP_KERNEL_BLOCKS(programme_blocks)
-programme_look_kernel(FoldArgument<most_operands> fold, DevicePieces pieces, PackHeads heads,
-                      GradLook look) {
+measured_programme_kernel(FoldArgument<most_operands> fold, DevicePieces pieces, PackHeads heads,
+                          GradMeasurement measurement) {
   ZP_SHARED_ARRAY(Floats<4>, stack, (fold_stack(most_operands) * block_threads));
   const ProgrammeFold<most_operands> programme{fold, stack + threadIdx.x};
-  fold_and_look<Collect>(programme, pieces, heads, look);
+  measured_fold<Collect>(programme, pieces, heads, measurement);
 }
 
 /// Trees have separate kernels for chunk1024 only, the norm form of the last fold of most runs.
 template <class Collect>
 struct Launch {
   const DevicePieces& pieces;
-  const GradLook& look;
+  const GradMeasurement& measurement;
 
   template <LoadType type, int n>
   void operator()(const TreeFold<type, n>& fold, const PackHeads& heads) const {
     if constexpr (std::is_same_v<Collect, CollectChunks>) {
-      launch(tree_look_kernel<Collect, TreeFold<type, n>>, walk_grid(tree_blocks), block_threads,
-             fold, pieces, heads, look);
+      launch(measured_tree_kernel<Collect, TreeFold<type, n>>, walk_grid(tree_blocks),
+             block_threads, fold, pieces, heads, measurement);
     } else {
       FoldArgument<small_fold> programme{};
       std::copy(fold.operands, fold.operands + n, programme.operands);
@@ -162,8 +163,8 @@ struct Launch {
   }
   template <int most_operands>
   void operator()(const FoldArgument<most_operands>& fold, const PackHeads& heads) const {
-    launch(programme_look_kernel<Collect, most_operands>, walk_grid(programme_blocks),
-           block_threads, fold, pieces, heads, look);
+    launch(measured_programme_kernel<Collect, most_operands>, walk_grid(programme_blocks),
+           block_threads, fold, pieces, heads, measurement);
   }
 
  private:
@@ -172,13 +173,13 @@ struct Launch {
 
 }  // namespace
 
-void enqueue_fold_look(const DevicePieces& pieces, const host::FoldPlan& plan,
-                       Span<const PlacedValues> operands, const PlacedValues& sum,
-                       const GradLook& look) {
+void enqueue_measured_fold(const DevicePieces& pieces, const host::FoldPlan& plan,
+                           Span<const PlacedValues> operands, const PlacedValues& sum,
+                           const GradMeasurement& measurement) {
   check_fold(plan, operands, sum);
   if (pieces.count <= 0) return;
-  visit_form(look.form, [&](auto collect) {
-    visit_fold(plan, operands, sum, Launch<decltype(collect)>{pieces, look});
+  visit_form(measurement.form, [&](auto collect) {
+    visit_fold(plan, operands, sum, Launch<decltype(collect)>{pieces, measurement});
   });
 }
 
