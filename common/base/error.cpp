@@ -4,7 +4,7 @@
 
 namespace zeroproof {
 
-/// sentence() escapes what a file or an argument put into the texts and shortens it.
+/// sentence() escapes and shortens text that comes from files or arguments.
 void fail(ErrorCode code, const std::string& problem, const std::string& why,
           const std::string& remedy) {
   const std::string reason = why.empty() ? "" : " (" + why + ")";

@@ -186,7 +186,7 @@ Error left_error(Span<const int> left, const CollectiveCall& call, const RankNam
   const std::string who = describe_ranks(left, names);
   return Error(ErrorCode::comm,
                who + " left without calling " + describe(call) +
-                   " (the other ranks would wait for ever); make the same calls on every rank");
+                   " (the other ranks would wait forever); make the same calls on every rank");
 }
 
 Error ended_error(int rank, const std::string& reason, const RankNames& names) {

@@ -13,7 +13,7 @@ std::unique_ptr<SharedWindow> Communicator::shared_window(std::int64_t) { return
 
 void Communicator::native_reduce_scatter(Span<const float>, Span<const std::int64_t>, Span<float>) {
   fail(ErrorCode::unavailable, name() + " has no sum of floats of its own",
-       "native mode measures what a library adds",
+       "native mode measures the sum of a communication library",
        "use self, threads or mpi, or another gradient sum");
 }
 

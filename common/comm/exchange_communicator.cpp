@@ -130,7 +130,8 @@ void ExchangeCommunicator::native_reduce_scatter(Span<const float> send,
     require(
         count >= 0 && count <= numel(send) - total,
         "reduce_scatter got counts that do not fit " + std::to_string(send.size()) + " elements",
-        "each is 0 or more and their sum is the length of what is sent", "pass one count per rank");
+        "each is 0 or more and their sum is the length of the sent data",
+        "pass one count per rank");
     total += count;
   }
   require(

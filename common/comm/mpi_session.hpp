@@ -13,7 +13,7 @@ namespace zeroproof {
 /// Starts MPI when made and ends it when destroyed; make one in main, before any other MPI object.
 ///
 /// Destroyed during stack unwinding, or after a communicator failed and not all ranks reach their
-/// end within end_limit, it calls MPI_Abort, since MPI_Finalize would wait for ever for a lost
+/// end within end_limit, it calls MPI_Abort, since MPI_Finalize would wait forever for a lost
 /// rank.
 ///
 /// mpirun answers the death of a rank with a notice to all others: Open MPI's with SIGTERM (after 1 s) and SIGKILL a

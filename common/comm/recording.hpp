@@ -1,5 +1,5 @@
 #pragma once
-// Counts what a rank sends and receives, collective by collective.
+// Counts the data that a rank sends and receives, collective by collective.
 
 #include <array>
 #include <cstddef>

@@ -39,7 +39,7 @@ using AdamwUpdateFn = void(const Exec&, const AdamOptions&, const StepScalars&,
 /// Adam update of one piece of a shard, in place: decay is part of the gradient (L2).
 ///
 /// Shapes, Units, Exact, Special, Errors as AdamwUpdateFn.
-/// Order    as AdamwUpdateFn, except that the decay enters before the moments and nowhere else:
+/// Order    as AdamwUpdateFn, except that the decay is added before the moments only:
 ///            has_decay: w = weight_decay * master; g = g + w        (after the sign flip of maximize)
 ///            ... moments, denominator, q and a from this g ...;     master = master - a
 /// Source   [Adam:alg1], decay as in [Adam:l2].

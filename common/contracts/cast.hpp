@@ -40,9 +40,10 @@ enum class Overflow : std::uint8_t {
 /// The same without saturation.
 ///
 /// Shapes   source, target: [numel], numel >= 0; the buffers do not overlap.
-/// Order    one rounding per element, to nearest, ties to even, as if the exponent went on: what rounds to the largest
-///          finite value or below is as in the casts above; from 464 up, 464 itself excluded, e4m3 is NaN; from
-///          61440 up, 61440 included, e5m2 is infinite.
+/// Order    one rounding per element, to nearest, ties to even, as if the exponent had no upper
+///          limit: a result of at most the largest finite value is the same as in the casts above;
+///          from 464 up, 464 itself excluded, e4m3 is NaN; from 61440 up, 61440 included, e5m2 is
+///          infinite.
 /// Exact    bitwise. Infinity is NaN (e4m3) or infinity (e5m2); NaN stays NaN.
 /// Errors   invalid_argument if the numels differ.
 /// Contract R8. Source: [FP8:saturate].
@@ -54,8 +55,7 @@ using NonfiniteCastToE5m2Fn = void(const Exec&, Span<const float> source, Span<e
 /// Shapes   source, target: [numel], numel >= 0; the buffers do not overlap.
 /// Order    the smallest code c of 0..254 with |x| <= 2^(c - 127); 254 if there is none. The sign is ignored.
 /// Exact    bitwise. Both zeros and everything up to 2^-127 are 0, the other subnormals 1; above 2^127 and infinity:
-///          254;
-///          NaN: 255.
+///          254; NaN: 255.
 /// Errors   invalid_argument if the numels differ.
 /// Contract R8. Source: [FP8:e8m0].
 using CastToE8m0Fn = void(const Exec&, Span<const float> source, Span<e8m0> target);

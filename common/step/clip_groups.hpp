@@ -31,8 +31,8 @@ struct ClipGroups {
 };
 
 /// Checks rules without a model. Errors (ErrorCode::config): a rule without a name or with the name
-/// of
-/// another one, with neither match nor vectors, or with a max_norm that is negative or not finite.
+/// of another one, with neither match nor vectors, or with a max_norm that is negative or not
+/// finite.
 void validate(const std::vector<ClipGroupRule>& rules);
 
 /// Errors (ErrorCode::config): those of validate(), and a rule that matches no tensor, or only tensors of earlier

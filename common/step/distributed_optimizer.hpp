@@ -103,8 +103,8 @@ struct FullState {
 };
 
 /// One buffer as an observer receives it. Sharded buffers have the global ranges of their elements,
-/// in order;
-/// for scalars `ranges` is empty. Those of scales of state count blocks of the undistributed numbering.
+/// in order; for scalars `ranges` is empty. Ranges of scales of state count blocks of the
+/// undistributed numbering.
 struct ExposedBuffer {
   BufferId id;
   TensorView view;

@@ -27,8 +27,8 @@ class LayeredModel {
   virtual const std::vector<int>& visits() const = 0;
 
   /// For 8-bit parameters only: called once in a step before the first begin(), on every rank.
-  /// scale_inv: of all
-  /// blocks (R24), valid until the step ends. Errors: unavailable if the model does not support such parameters.
+  /// scale_inv: of all blocks (R24), valid until the step ends. Errors: unavailable if the model
+  /// does not support such parameters.
   virtual void set_scales(Span<const float> scale_inv);
 
   virtual void begin(std::int64_t micro_batch) = 0;

@@ -8,7 +8,8 @@
 
 namespace zeroproof {
 
-/// match: globs (* stands for any characters, none included, ? for one) at least one must match the whole name.
+/// match: globs (* matches any characters, none included, ? matches one); at least one must match
+/// the whole name.
 /// vectors: tensors of at most one dimension belong as well.
 bool matches_tensor(const std::vector<std::string>& match, bool vectors, const TensorSlot& tensor);
 

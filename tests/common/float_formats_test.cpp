@@ -116,8 +116,8 @@ void check_all_inputs(const SmallFormat& format, std::uint64_t step) {
   constexpr std::int64_t blocks = 256;
   std::atomic<std::int64_t> wrong{0};
   parallel_for(available_cores(), blocks, [&](std::int64_t block) {
-    // The first multiple of step in this block of 2^23 magnitudes, so that blocks do not change what is
-    // visited.
+    // The first multiple of step in this block of 2^23 magnitudes, so that blocks do not change the
+    // visited values.
     const std::uint64_t begin = static_cast<std::uint64_t>(block) << 23;
     wrong += mistakes(format, values, (begin + step - 1) / step * step,
                       begin + (std::uint64_t{1} << 23), step);

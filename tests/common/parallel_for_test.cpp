@@ -160,7 +160,7 @@ TEST_CASE("parallel_for: invalid arguments") {
   CHECK(refuses(4, INT64_MIN));
 }
 
-TEST_CASE("available_cores: what this process may use") {
+TEST_CASE("available_cores: number of cores in the affinity mask of the process") {
   CHECK(available_cores() >= 1);
 #if defined(__linux__)
   cpu_set_t before;

@@ -159,7 +159,7 @@ TEST_CASE("philox: bell has mean 0, variance 1 and the tails of four uniforms") 
   CHECK(std::abs(m.correlation) < 0.015);  // neighbours share no uniform
 }
 
-TEST_CASE("philox: a value depends on its address only, not on what was read before") {
+TEST_CASE("philox: a value depends on its address only, not on earlier reads") {
   const Philox forwards(11, 5, 6);
   const Philox backwards(11, 5, 6);
   std::vector<float> one;

@@ -280,8 +280,7 @@ std::vector<int> MpiCommunicator::blamed(const std::vector<int>& missing) const 
 }
 
 /// Ends this communicator and returns the first error. No MPI call may follow that could still
-/// write into
-/// a buffer of the call that failed.
+/// write into a buffer of the failed call.
 Error MpiCommunicator::break_with(const Error& error, bool tell) {
   const Error first = family_->failure().keep(error);
   mpi_process_state().broken = true;

@@ -18,22 +18,22 @@ class Pause {
  public:
   using Clock = std::chrono::steady_clock;
 
-  explicit Pause(int looks_before_sleep = 100) : looks_before_sleep_(looks_before_sleep) {}
+  explicit Pause(int polls_before_sleep = 100) : polls_before_sleep_(polls_before_sleep) {}
 
-  void reset() { *this = Pause(looks_before_sleep_); }
+  void reset() { *this = Pause(polls_before_sleep_); }
 
   /// Sleep before the next poll; 0: only yield.
   std::chrono::microseconds next(Clock::time_point now = Clock::now()) {
-    if (looks_++ == 0) begin_ = now;
-    if (looks_ < looks_before_sleep_ && now - begin_ <= looks_before_sleep_ * longest_look)
+    if (polls_++ == 0) begin_ = now;
+    if (polls_ < polls_before_sleep_ && now - begin_ <= polls_before_sleep_ * longest_poll)
       return {};
-    looks_ = looks_before_sleep_;
+    polls_ = polls_before_sleep_;
     return std::exchange(sleep_, std::min(sleep_ + sleep_ / 8, longest));
   }
 
   void operator()() {
     const Clock::time_point now = Clock::now();
-    if (now.time_since_epoch().count() < busy_until) looks_ = looks_before_sleep_;
+    if (now.time_since_epoch().count() < busy_until) polls_ = polls_before_sleep_;
     const std::chrono::microseconds length = next(now);
     if (length.count() > 0) return std::this_thread::sleep_for(length);
     std::this_thread::yield();
@@ -42,7 +42,7 @@ class Pause {
   }
 
   static constexpr std::chrono::microseconds longest{1000};
-  static constexpr std::chrono::microseconds longest_look{5};
+  static constexpr std::chrono::microseconds longest_poll{5};
   /// A yield that returned so late is followed by a sleep of the same length: a sleeper is woken at
   /// once.
   static constexpr std::chrono::microseconds turn_of_others{500};
@@ -51,8 +51,8 @@ class Pause {
  private:
   static inline std::atomic<Clock::rep> busy_until{0};
 
-  int looks_before_sleep_;
-  int looks_ = 0;
+  int polls_before_sleep_;
+  int polls_ = 0;
   Clock::time_point begin_;
   std::chrono::microseconds sleep_{20};
 };

@@ -93,8 +93,8 @@ struct SafetensorsLimits {
 };
 
 /// Reason why a name is invalid for a tensor, "" if it is valid. Names are printed in reports and
-/// on terminals, so control
-/// characters are rejected; text that is not UTF-8 cannot be written as JSON.
+/// on terminals, so control characters are rejected; text that is not UTF-8 cannot be written as
+/// JSON.
 std::string safetensors_name_problem(std::string_view name, const SafetensorsLimits& limits = {});
 
 /// A name for messages: quoted, control characters escaped, long ones shortened.

@@ -13,22 +13,22 @@ namespace zeroproof_test {
 
 inline constexpr std::byte untouched{0xAB};
 
-/// Calls `what` with three blocks of `untouched`, and checks them, also after an exception.
-template <class What>
-void leaves(std::size_t num_bytes, bool& intact, const What& what) {
+/// Passes three blocks of `untouched` to `call`, and checks them, also after an exception.
+template <class Call>
+void leaves(std::size_t num_bytes, bool& intact, const Call& call) {
   std::vector<Bytes> blocks(3, Bytes(num_bytes, untouched));
-  const auto look = [&] {
+  const auto check = [&] {
     for (const Bytes& block : blocks)
       intact = intact &&
                std::all_of(block.begin(), block.end(), [](std::byte b) { return b == untouched; });
   };
   try {
-    what(blocks);
+    call(blocks);
   } catch (...) {
-    look();
+    check();
     throw;
   }
-  look();
+  check();
 }
 
 /// The call of one rank; `intact` becomes false if data moved. For worlds of three ranks.
@@ -66,14 +66,14 @@ inline std::vector<Mismatch> mismatches() {
   const auto all_reduce = [](std::size_t count, IntegerReduce op) {
     return [=](Communicator& comm, bool& intact) {
       std::vector<std::uint64_t> words(count, 5);
-      const auto look = [&] { intact = intact && words == std::vector<std::uint64_t>(count, 5); };
+      const auto check = [&] { intact = intact && words == std::vector<std::uint64_t>(count, 5); };
       try {
         comm.all_reduce(words, op);
       } catch (...) {
-        look();
+        check();
         throw;
       }
-      look();
+      check();
     };
   };
   return {

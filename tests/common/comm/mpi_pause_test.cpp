@@ -38,8 +38,8 @@ TEST_CASE("MpiPause: on a busy machine polling ends after its duration on an idl
   Pause pause;
   Pause::Clock::time_point at;
   CHECK(pause.next(at) == microseconds(0));
-  CHECK(pause.next(at + 100 * Pause::longest_look) == microseconds(0));
-  at += 100 * Pause::longest_look + microseconds(1);
+  CHECK(pause.next(at + 100 * Pause::longest_poll) == microseconds(0));
+  at += 100 * Pause::longest_poll + microseconds(1);
   CHECK(pause.next(at) == microseconds(20));
   CHECK(pause.next(at) > microseconds(20));
   pause.reset();
