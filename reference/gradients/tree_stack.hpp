@@ -17,8 +17,7 @@ class TreeStack {
   };
 
   /// numel: elements of every node. pieces: where arithmetic is allowed, by local index; the rest
-  /// is padding
-  /// (R13).
+  /// is padding (R13).
   TreeStack(std::int64_t numel, std::vector<Piece> pieces);
 
   /// Adds a node, and combines nodes as the tree does; nodes arrive in increasing order of their

@@ -20,12 +20,10 @@ double quadratic(const std::vector<float>& x, std::vector<float>& g) {
 }  // namespace
 
 TEST_CASE("lbfgs: two iterations and one more, by hand") {
-  // From (4, 1): g = (4, 4), so t = 1/8 and x = (7/2, 1/2), g = (7/2, 2). Then s = (-1/2, -1/2), y
-  // = (-1/2,
-  // -2), y.s = 5/4, y.y = 17/4, h = 5/17; the recursion gives d = (-379/170, -139/170) and x =
-  // (108/85,
-  // -27/85). The numbers below are these with the roundings of R21, each made with fractions, on
-  // paper.
+  // From (4, 1): g = (4, 4), so t = 1/8 and x = (7/2, 1/2), g = (7/2, 2). Then s = (-1/2, -1/2),
+  // y = (-1/2, -2), y.s = 5/4, y.y = 17/4, h = 5/17; the recursion gives d = (-379/170, -139/170)
+  // and x = (108/85, -27/85). The numbers below are these with the roundings of R21, computed with
+  // fractions on paper.
   const FlatLayout layout({{"x", {2}}});
   const ShardMap shards(layout.padded_numel(), 1, 1024);
   LbfgsHyper hyper;

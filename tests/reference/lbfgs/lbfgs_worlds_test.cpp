@@ -155,9 +155,8 @@ TEST_CASE("lbfgs worlds: Rosenbrock's valley in fp32 converges") {
   const std::vector<float> x = elements(run.states.back().master, layout);
   CHECK(rosenbrock(x, g) == run.reports.back().loss);
   CHECK(run.reports.back().loss < run.reports[0].first_loss);
-  // With |g| <= w = 1e-3, g1 = 200 (x1 - x0^2) and g0 = -2 (1 - x0) - 2 x0 g1 give 2 |1 - x0| <= w
-  // + 2 w (1 +
-  // |1 - x0|), so |1 - x0| <= 1.5 w / (1 - w).
+  // With |g| <= w = 1e-3, g1 = 200 (x1 - x0^2) and g0 = -2 (1 - x0) - 2 x0 g1 give
+  // 2 |1 - x0| <= w + 2 w (1 + |1 - x0|), so |1 - x0| <= 1.5 w / (1 - w).
   for (std::size_t i = 0; i < x.size(); ++i) {
     CHECK(std::fabs(g[i]) <= 1e-3F);
     if (i % 2 == 0) CHECK(std::fabs(1 - x[i]) <= 1.51e-3F);

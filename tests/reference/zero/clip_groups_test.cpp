@@ -15,9 +15,9 @@ ClipGroupRule group(const std::string& name, std::optional<double> max_norm) {
 }
 
 /// Groups of odd_layout: the default one has a and c, "shared" b, "free" the single number, and
-/// "nobody" the empty tensor.
+/// "empty" the tensor without elements.
 ClipGroups four_groups() {
-  return {{group("shared", {}), group("free", 0), group("nobody", 1e-3)}, {0, 3, 1, 2, 0}};
+  return {{group("shared", {}), group("free", 0), group("empty", 1e-3)}, {0, 3, 1, 2, 0}};
 }
 
 /// Three elements; the third is a group of its own.
