@@ -218,7 +218,7 @@ class Ranks(unittest.TestCase):
         said = ended(lambda rank, comm, memory: rank == 1 or comm.all_gather(np.ones(1)))
         self.assertEqual(
             said,
-            "rank 1 ended after 0 calls (every rank must call a collective); waiting for ever: "
+            "rank 1 ended after 0 calls (every rank must call a collective); waiting forever: "
             "rank 0 in all_gather, its call 1, rank 2 in all_gather, its call 1")
 
     def test_sent_blocks_are_copies(self):

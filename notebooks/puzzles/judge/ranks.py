@@ -77,7 +77,7 @@ class World:
         waits = ", ".join(f"rank {rank} in {self.at[rank]}, its call {self.calls[rank]}" for rank in waiting)
         why = " and ".join(f"rank {rank} ended after {self.calls[rank]} calls" for rank in ended)
         why = why or "ranks are in different collectives"
-        self._end(DeadEnd(f"{why} (every rank must call a collective); waiting for ever: {waits}"))
+        self._end(DeadEnd(f"{why} (every rank must call a collective); waiting forever: {waits}"))
 
 
 def _array(value, what):

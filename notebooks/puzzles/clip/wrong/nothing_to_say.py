@@ -1,4 +1,4 @@
-# caught: rank 1 ended after 0 calls | waiting for ever: rank 0 in all_reduce, its call 1, rank 2 in all_reduce
+# caught: rank 1 ended after 0 calls | waiting forever: rank 0 in all_reduce, its call 1, rank 2 in all_reduce
 import math
 from fractions import Fraction
 

@@ -1,4 +1,4 @@
-# caught: first at  step 1  phase reduce  rank 0  buffer nodes | got [0, 1]  want [0] | grid 1x1x2, a tensor that is cut
+# caught: first at  step 1  phase reduce  rank 0  buffer nodes | got [0, 1]  want [0] | grid 1x1x2, a tensor that is split
 def groups(rank, dp, cp, tp, replicated):
     t = rank % tp
     first = rank - t

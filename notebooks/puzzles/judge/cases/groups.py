@@ -29,7 +29,7 @@ def judge_groups(judge):
                 judge.elements += len(want) if buffer != "counts" else 1
                 if value == want:
                     continue
-                kind = "replicated" if replicated else "cut"
+                kind = "replicated" if replicated else "split"
                 phase = "norm" if buffer == "counts" else "reduce"
                 more = (f"  extent    each element is on {tp if replicated else 1} TP ranks "
                         "and counts once\n")
