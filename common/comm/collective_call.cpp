@@ -166,10 +166,10 @@ Error absent_error(Span<const int> missing, const CollectiveCall& call,
                    std::chrono::milliseconds limit, const RankNames& names,
                    const std::string& what) {
   const std::string who = describe_ranks(missing, names);
-  return Error(ErrorCode::timeout,
-               who + " did not " + what + " " + describe(call) + " within " + describe(limit) +
-                   " (the other ranks wait there and cannot go on); see what " + who +
-                   (missing.size() == 1 ? " is" : " are") + " doing, or raise the time limit");
+  return Error(ErrorCode::timeout, who + " did not " + what + " " + describe(call) + " within " +
+                                       describe(limit) +
+                                       " (the other ranks wait there and cannot go on); check " +
+                                       who + ", or raise the time limit");
 }
 
 Error interrupted_error(Span<const int> missing, const CollectiveCall& call,
