@@ -32,7 +32,7 @@ class EnqueuedOptimizer : public DistributedOptimizer {
   /// One step, from micro-batch gradients to parameters. Host gradients may be changed as soon as
   /// it returns. The host waits for the device if it is about most_enqueued steps ahead, if more
   /// gradient bytes are in flight than pinned memory holds (runtime/staging.hpp), if the caller's
-  /// model wants parameters layer by layer, and with offloaded state until the step is decided and
+  /// model needs parameters layer by layer, and with offloaded state until the step is decided and
   /// its part is updated. Collective over all ranks of the step, which meet on the host.
   /// Errors: those of an earlier step at which the device stopped (nonfinite, comm,
   /// invalid_argument); failures of a rank or a kernel.

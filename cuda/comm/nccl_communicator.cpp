@@ -149,7 +149,7 @@ class NcclCommunicator final : public Communicator,
         !negative && total == numel(send) && numel(recv) == counts[index(rank())],
         "reduce_scatter got " + std::to_string(send.size()) + " elements to send and " +
             std::to_string(recv.size()) + " to receive",
-        "the counts say " + std::to_string(total) + " and " + std::to_string(counts[index(rank())]),
+        "the counts are " + std::to_string(total) + " and " + std::to_string(counts[index(rank())]),
         "size the buffers by the counts");
     call.recv_bytes.assign(counts.size(), 4 * numel(recv));
     run(std::move(call), [&] { return collectives_.reduce_scatter(send, counts, recv); });

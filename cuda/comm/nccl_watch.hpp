@@ -36,8 +36,8 @@ class WatchedCommunicator : public CountedCommunicator {
   virtual void end_replay() = 0;
 };
 
-/// Time limit of calls, and of waits for them. A rank may need it twice before it asks the others
-/// for the cause (a call that NCCL accepts late, and the wait for it), and they have to wait for
+/// Time limit of calls, and of waits for them. A rank may need it twice before it requests the cause
+/// from the others (a call that NCCL accepts late, and the wait for it), and they have to wait for
 /// that: control's limit is at least twice as long.
 inline constexpr std::chrono::milliseconds default_nccl_limit = default_comm_timeout / 2;
 

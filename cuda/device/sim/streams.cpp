@@ -106,9 +106,9 @@ bool advance(WorkQueue& queue) {
 }
 
 /// Returns whether the position has been passed. The first poll after new work runs one piece, so
-/// that hosts see streams half done; every further poll runs twice as many, because each poll opens
-/// the device's memory, which takes longer than most pieces. If nothing can run, the memory stays
-/// closed.
+/// that hosts observe partly executed streams; every further poll runs twice as many, because each
+/// poll opens the device's memory, which takes longer than most pieces. If nothing can run, the
+/// memory stays closed.
 bool make_progress(WorkQueue& queue, std::int64_t position) {
   constexpr int most_pieces = 256;
   if (queue.passed(position)) return true;

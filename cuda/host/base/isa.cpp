@@ -17,7 +17,7 @@ Isa choose() {
   for (const Isa isa : all_isas) {
     if (name(isa) != forced) continue;
     ZP_CHECK(isa_supported(isa), ErrorCode::unavailable,
-             "this processor does not support " + std::string(forced), "ZP_ISA asks for it",
+             "this processor does not support " + std::string(forced), "ZP_ISA requests it",
              "unset ZP_ISA or name a smaller instruction set");
     return isa;
   }
