@@ -1,4 +1,4 @@
-// zeroproof audit: a run made again, and held against its log.
+// zeroproof audit: recomputes a run and compares it with its log.
 
 #include <charconv>
 #include <cstdio>

@@ -1,5 +1,5 @@
 #pragma once
-// Which checkpoint a run goes on from.
+// Selects the checkpoint from which a run continues.
 
 #include <functional>
 #include <memory>
@@ -10,8 +10,9 @@
 
 namespace zeroproof::verification {
 
-/// The newest checkpoint of a folder; nothing if it has none, or there is no folder. Under allow_fallback every byte of
-/// it is read first, and where it is damaged an older one is taken: `news` is told of each.
+/// The newest checkpoint of a folder; nothing if it has none, or there is no folder. Under
+/// allow_fallback every byte of it is read first, and if it is damaged an older one is taken;
+/// `news` is called for each damaged one.
 /// Errors: damaged or io, naming the file, as CheckpointReader.
 std::unique_ptr<CheckpointReader> newest_checkpoint(
     const std::string& folder, bool allow_fallback,

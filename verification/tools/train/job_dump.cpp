@@ -14,7 +14,7 @@
 namespace zeroproof::verification {
 namespace {
 
-/// What exposes a buffer of the dump on every rank.
+/// The exposed buffer from which a buffer of the dump is read on every rank.
 BufferId exposed_as(BufferId id) {
   if (id == BufferId::param_full) return BufferId::param_shard;
   return id == BufferId::param_columns ? BufferId::column_shard : id;
@@ -33,8 +33,8 @@ GuardedBuffer copy_of(const TensorView& view) {
   return copy;
 }
 
-/// Of elements put together from all ranks, and of their state's blocks; collective. Numbers of blocks are alike
-/// everywhere.
+/// Of elements put together from all ranks, and of their state's blocks; collective. Numbers of
+/// blocks are the same on every rank.
 GuardedBuffer whole_of(const DumpBuffer& wanted, const ExposedBuffer& exposed, TrainingRank& rank) {
   const TensorView& view = exposed.view;
   if (wanted.blocks == nullptr) {
@@ -54,7 +54,7 @@ std::vector<Whole> collected(const DumpPlan& plan, TrainingRank& rank) {
   for (std::size_t i = 0; i < plan.buffers().size(); ++i) {
     const DumpBuffer& wanted = plan.buffers()[i];
     const auto found = std::ranges::find(all, exposed_as(wanted.id), &ExposedBuffer::id);
-    // Not there: a copy by columns that is made of param.
+    // Missing: a copy by columns that is computed from param.
     if (wanted.per_parameter && found != all.end())
       buffers.push_back({i, whole_of(wanted, *found, rank)});
   }

@@ -1,5 +1,5 @@
 #pragma once
-// What zeroproof train says.
+// Text output of zeroproof train.
 
 #include <string>
 
@@ -13,10 +13,12 @@ std::string described(const Experiment& experiment, const CaseSpec& spec);
 /// Loss curve, where the time went, memory, the last step, and the digest of the state, which is the same on any ranks.
 std::string job_text(const Experiment& experiment, const JobResult& result);
 
-/// Of master, the rule's state and parameters after a step; "" if nothing is known of it. 32 hexadecimal digits.
+/// Of master, the rule's state and parameters after a step; "" if they are unknown. 32 hexadecimal
+/// digits.
 std::string state_digest(const StepRecord& record);
 
-/// As one line: "step 51  loss 4.2013  norm 0.71  0.12 s", with what is out of the ordinary.
+/// As one line: "step 51  loss 4.2013  norm 0.71  0.12 s"; skipped steps and the loss scale are
+/// marked.
 std::string step_line(const StepRecord& record);
 
 }  // namespace zeroproof::verification

@@ -24,7 +24,7 @@ std::vector<T> words_of(const ExposedBuffer& buffer) {
   return {begin, begin + buffer.view.numel};
 }
 
-/// What a rank shows after it has loaded a state.
+/// State of a rank after loading.
 struct Loaded {
   std::vector<float> scale;
   std::vector<std::uint32_t> history;
@@ -65,7 +65,8 @@ std::vector<float> scales_of(const StepSettings& settings, const std::vector<std
   return scale;
 }
 
-/// The largest scale that a history with m among its slots leaves behind: a larger amax makes a smaller one.
+/// The largest scale that a history with m among its slots can leave: a larger amax makes a smaller
+/// scale.
 float largest_scale(const StepSettings& settings, std::uint32_t m) {
   DelayedScaling options = delayed_of(settings.scaling, settings.param_dtype);
   options.history = 1;
@@ -75,7 +76,7 @@ float largest_scale(const StepSettings& settings, std::uint32_t m) {
   return scale;
 }
 
-/// What is wrong with a block under delayed, "" if nothing is. amax: of its masters; h: its slots.
+/// The error of a block under delayed, "" if there is none. amax: of its masters; h: its slots.
 std::string wrong_delayed(const StepSettings& settings, float scale, Span<const std::uint32_t> h,
                           std::uint32_t amax) {
   if (!std::isnormal(scale) || scale < 0) return "a scale that no amax makes";
@@ -128,9 +129,8 @@ void require_scales(const CheckpointReader& from, const Experiment& experiment) 
   try {
     saved = saved_scales(from.manifest().about.at("state"), from.label());
   } catch (const JsonError& error) {
-    fail(ErrorCode::damaged, from.label() + " does not say what its scales are: " + error.what(),
-         "codes of parameters would be read with scales of something else (R24)",
-         "take another checkpoint");
+    fail(ErrorCode::damaged, from.label() + " does not describe its scales: " + error.what(),
+         "codes of parameters would be decoded with wrong scales (R24)", "take another checkpoint");
   }
   const ParamScaling& scaling = experiment.config().scaling;
   const std::size_t blocks = index(experiment.blocks().num_blocks());
@@ -139,7 +139,7 @@ void require_scales(const CheckpointReader& from, const Experiment& experiment) 
     ZP_CHECK(found == wanted, ErrorCode::damaged,
              from.label() + " has " + std::to_string(found) + " numbers in " + key +
                  " and its settings make " + std::to_string(wanted),
-             "codes of parameters would be read with scales of something else (R24)",
+             "codes of parameters would be decoded with wrong scales (R24)",
              "take another checkpoint");
   };
   require("param_scale", saved.param_scale.size(), blocks);

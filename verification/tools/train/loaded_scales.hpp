@@ -1,6 +1,6 @@
 #pragma once
-// Whether scales and histories that came with a state are those of its masters (R24): codes would be read wrongly with
-// others, and every number of the training look as if it were one.
+// Checks that scales and histories loaded with a state are those of its masters (R24): with other
+// scales codes would be decoded to wrong values, and no other check would fail.
 
 #include <string>
 
@@ -13,10 +13,11 @@ namespace zeroproof::verification {
 /// these settings make, or has others.
 void require_scales(const CheckpointReader& from, const Experiment& experiment);
 
-/// After the rank has loaded that checkpoint, whose name is `label`. What a step has made of a tensor's masters is made
-/// once more: the scale of every block by the recipes that make it of the amax of the same step; under delayed the amax
-/// that was collected last, and a scale that its history allows. The oldest slots of a history are nobody else's word,
-/// and are taken as they are. world: every rank of the step. Collective.
+/// Called after the rank has loaded that checkpoint, whose name is `label`. Recomputes the values
+/// that a step derives from a tensor's masters: the scale of every block for recipes that use the
+/// amax of the same step; under delayed the amax that was collected last, and a scale that its
+/// history allows. The oldest slots of a history cannot be checked and are taken as they are.
+/// world: every rank of the step. Collective.
 /// Errors: damaged, naming the tensor, on every rank.
 void require_scales_of_masters(TrainingRank& rank, const std::string& label, Communicator& world);
 

@@ -10,8 +10,8 @@
 
 namespace zeroproof::verification {
 
-/// A observer that measures from one phase to the next, and hands on what it is shown. What another observer does with it is not
-/// counted.
+/// An observer that measures the time between phases and passes every call on. The time of the next
+/// observer is not counted.
 class PhaseTimes final : public StepObserver {
  public:
   using Clock = std::chrono::steady_clock;

@@ -54,7 +54,7 @@ int run_rank_processes(const RankProcesses& job, const StopRequest& stop) {
   const Ended mpirun =
       run_mpirun(job.words, "", look, {{job_folder_variable, folder.path()}}, &folder);
   const std::vector<std::optional<int>> ends = ends_of(notes);
-  // A job that had to be ended after its ranks had, or one that could not write its notes, is well too.
+  // A job that was ended after its ranks, or that could not write its notes, succeeded too.
   const bool well =
       code_of(mpirun.status) == 0 ||
       std::all_of(ends.begin(), ends.end(), [](const auto& code) { return code == 0; });
@@ -64,9 +64,9 @@ int run_rank_processes(const RankProcesses& job, const StopRequest& stop) {
     std::fprintf(stderr, "zeroproof: %s\n", printable(watch.problem()).c_str());
   } else if (static_cast<int>(notes.not_joined().size()) == job.num_ranks) {
     std::fprintf(stderr,
-                 "zeroproof: mpirun ended with exit code %d before a rank had begun (there is "
-                 "nobody to train); "
-                 "see what it says\n",
+                 "zeroproof: mpirun ended with exit code %d before a rank started (there is "
+                 "no rank to train); "
+                 "see its output\n",
                  code_of(mpirun.status));
     return nobody;
   } else if (!watch.lost_ranks().empty()) {

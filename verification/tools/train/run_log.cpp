@@ -118,7 +118,7 @@ ReadLog read_log(const std::string& file) {
   require_regular_file(file, "log");
   const std::optional<std::string> content = file_text(file);
   ZP_CHECK(content.has_value(), ErrorCode::io, file + " cannot be read: " + std::strerror(errno),
-           "it says what every step was",
+           "it has the results of every step",
            "name the folder that zeroproof train was given with --checkpoint");
   const std::string& text = *content;
   ReadLog log;
@@ -143,8 +143,8 @@ ReadLog read_log(const std::string& file) {
       const bool cut = begin == text.size() || text.compare(begin, 12, "{\"training\":") == 0;
       if (cut && !log.starts.empty()) continue;
       fail(ErrorCode::damaged,
-           file + " line " + std::to_string(number) + " is none of a log: " + error.what(),
-           "its steps cannot be held against anything", "name the log of a zeroproof train");
+           file + " line " + std::to_string(number) + " is not a line of a log: " + error.what(),
+           "its steps cannot be compared", "name the log of a zeroproof train");
     }
   }
   return log;

@@ -1,12 +1,12 @@
 #pragma once
-// The log of a training run: a line of JSON for every step, with what it takes to find out later whether the step was
-// what it should have been.
+// The log of a training run: a line of JSON for every step, with the digests that a later audit
+// compares.
 //
 //     {"training": {...}, "run": "5f0c...", "from": 50, "bucket_numel": 1024}     a start, after step 50
 //     {"step": 51, "applied_steps": 51, "loss": 4.2, "loss_scale_log2": 0, "skipped": false, "grad_norm": 0.7,
 //      "seconds": 0.1, "sums": {"grad_sum": ["<16 digits>", ...], "master": [...], ...}}
 //
-// Of a step that was made several times, after a restart, the last line counts.
+// If a step was computed several times, after a restart, its last line counts.
 
 #include <cstdint>
 #include <map>
@@ -18,11 +18,11 @@
 
 namespace zeroproof::verification {
 
-/// What one step was.
+/// The results of one step.
 struct StepRecord {
   std::int64_t step = 0;
   std::int64_t applied_steps = 0;
-  double loss = 0;  ///< mean over the micro-batches, in nats per byte; NaN if it is not known
+  double loss = 0;          ///< mean over the micro-batches, in nats per byte; NaN if it is unknown
   int log2_loss_scale = 0;  ///< of the step's leaves
   bool skipped = false;
   double grad_norm = 0;  ///< of the first clip group; NaN if the step was skipped
@@ -37,7 +37,7 @@ struct RunStart {
   std::int64_t bucket_numel = 0;
 };
 
-/// Adds to the file; lines are whole, or the last one is not.
+/// Appends to the file; only the last line can be incomplete.
 class RunLog {
  public:
   /// Errors (ErrorCode::io): the file cannot be written, or is no file.
@@ -58,7 +58,7 @@ class RunLog {
 
 struct LoggedStep {
   StepRecord record;
-  std::size_t start = 0;  ///< of the starts: which one made it
+  std::size_t start = 0;  ///< index of the start that computed it
 };
 
 struct ReadLog {
@@ -66,8 +66,8 @@ struct ReadLog {
   std::map<std::int64_t, LoggedStep> steps;
 };
 
-/// A last line that is not whole is left out: a run was ended while it wrote it. Errors: io, the file cannot be read;
-/// damaged, naming the line, if it is no such log.
+/// An incomplete last line is left out: the run ended while writing it. Errors: io, the file cannot
+/// be read; damaged, naming the line, if it is not such a log.
 ReadLog read_log(const std::string& file);
 
 }  // namespace zeroproof::verification

@@ -10,8 +10,8 @@
 namespace zeroproof::verification {
 namespace {
 
-/// The settings of a run without what no bit depends on: how many steps are made, where, and what that costs. How
-/// leaves are added stays: sums in bins are other bits.
+/// The settings of a run without those that no bit depends on: the number of steps, where they run,
+/// and at what cost. The order of the sums stays: sums in bins have other bits.
 std::string settings_of(const Experiment& experiment) {
   RunConfig config = experiment.config();
   const RunConfig defaults = workload_defaults(workload_names().front());
@@ -30,7 +30,7 @@ std::string settings_of(const Experiment& experiment) {
   config.omp_threads = defaults.omp_threads;
   config.comm_timeout_s = defaults.comm_timeout_s;
   config.dtypes = {experiment.param_dtype()};
-  config.text.clear();  // its digest stands for it
+  config.text.clear();  // its digest replaces it
   return to_toml_without_offload(config);
 }
 
@@ -58,8 +58,7 @@ std::vector<std::string> named_lines(const std::string& toml) {
 
 std::string text_of(const Json& identity, const char* key, const std::string& label) {
   const bool there = identity.contains(key) && identity.at(key).kind() == Json::Kind::text;
-  ZP_CHECK(there, ErrorCode::damaged, label + " does not say its " + key,
-           "it is not known whether it belongs to this training",
+  ZP_CHECK(there, ErrorCode::damaged, label + " has no " + key, "it may belong to another training",
            "take a checkpoint that zeroproof train wrote");
   return identity.at(key).get<std::string>();
 }
@@ -74,7 +73,7 @@ Json training_identity(const Experiment& experiment, const CaseSpec& spec,
   identity["dtype"] = std::string(name(experiment.param_dtype()));
   identity["settings"] = settings_of(experiment);
   identity["text"] = to_hex(experiment.text_digest());
-  // The workload's own text is wherever the program is that makes the run again.
+  // The workload's own text is part of every program.
   const std::string& text_file = experiment.config().text;
   const bool own = gradients.empty() && text_file == workload_defaults(experiment.workload()).text;
   identity["text_file"] = own ? "" : absolute(text_file);

@@ -25,7 +25,7 @@
 namespace zeroproof::verification {
 namespace {
 
-/// What the log has sums of, in the flow of a step.
+/// Buffers with sums in the log, in the order of a step's data flow.
 bool is_summed(Phase phase, BufferId id) {
   if (id == BufferId::grad_sum) return phase == Phase::reduce;
   if (id == BufferId::param_shard) return phase == Phase::cast;
@@ -49,7 +49,7 @@ class JobRank {
               }),
         sums_(experiment_.layout(), own_pieces(rank_.setup(), experiment_.layout()),
               settings.omp_threads),
-        // A fused step has no phases to look at; it leaves G as it is, and is looked at when it is over.
+        // A fused step has no observable phases and leaves G unchanged: G is read after it.
         in_phases_(settings.spec.implementation.runs_in(Mode::lockstep) &&
                    !settings.spec.implementation.fused),
         times_([this](Phase phase, const ExposedBuffer& buffer) { look(phase, buffer); }) {}
@@ -90,7 +90,7 @@ class JobRank {
  private:
   bool root() const { return harness_.rank() == 0; }
 
-  /// What can be known before training starts: another checkpoint has room.
+  /// Checks before training starts that another checkpoint fits on the disk.
   void require_space() const {
     const std::vector<BufferId> kept = kept_buffers(experiment_.config().optimizer);
     const auto buffers = static_cast<std::uint64_t>(kept.size()) + 1;
@@ -140,7 +140,7 @@ class JobRank {
     if (root()) settings_.on_loaded(record);
   }
 
-  /// Digests of what there is now. Collective.
+  /// Digests of the present state. Collective.
   StepRecord state_after(std::int64_t step) {
     StepRecord record;
     record.step = step;
@@ -223,7 +223,7 @@ class JobRank {
     const Stopwatch summing;
     take_sums(record);
     result_.sums_s += summing.seconds();
-    // Every rank has used its leaves: all have told their losses.
+    // Every rank has used its gradients, so all losses are reported.
     if (settings_.spec.world.has_processes() || root()) leaves_.forget();
     record.seconds = watch.seconds();
     together(harness_, [&] {

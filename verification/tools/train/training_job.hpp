@@ -1,6 +1,6 @@
 #pragma once
-// A training run of production alone, on all ranks of a world: no reference beside it. It goes on from checkpoints, and
-// leaves some.
+// A training run of the production optimizer alone, on all ranks of a world, without a reference.
+// It resumes from checkpoints and saves them.
 
 #include <array>
 #include <cstdint>
@@ -36,28 +36,27 @@ struct JobSettings {
   std::function<void(std::int64_t from, const std::string& checkpoint)> on_start =
       {};  ///< on rank 0, as the next two
   std::function<void(const StepRecord&)> on_step = {};
-  std::function<void(const StepRecord&)> on_loaded =
-      {};  ///< digests of the state that was begun with; on rank 0
+  std::function<void(const StepRecord&)> on_loaded = {};  ///< digests of the first state; on rank 0
   std::function<void(const std::string& line)> on_news = {};  ///< a checkpoint that was committed
   std::function<void(const std::string& line)> on_damage =
-      {};                                             ///< one that was damaged, and passed over
-  std::function<bool()> stop = [] { return false; };  ///< asked on every rank after every step
+      {};                                             ///< a damaged checkpoint that was skipped
+  std::function<bool()> stop = [] { return false; };  ///< called on every rank after every step
 };
 
-/// What rank 0 knows in the end.
+/// The results of a run, on rank 0.
 struct JobResult {
   std::int64_t from = 0;  ///< steps that were made before
   std::int64_t last = 0;  ///< the last step that was made
-  bool stopped = false;   ///< before the last one there is
+  bool stopped = false;   ///< before the last step of the run
   std::vector<StepRecord> steps;
-  StepRecord state;  ///< digests of what there was in the end, also after a step that was skipped
-  double gradients_s = 0;                            ///< in the model
+  StepRecord state;        ///< digests of the final state, also after a skipped step
+  double gradients_s = 0;  ///< in the model
   std::array<double, all_phases.size()> phases_s{};  ///< zeros where steps are made at once
   double optimizer_s = 0, saving_s = 0, sums_s = 0;  ///< training waited for them that long
   MemoryUse memory;
 };
 
-/// Steps `from`+1 to the experiment's last one, on the ranks of `world` that live here.
+/// Steps `from`+1 to the experiment's last one, on the ranks of `world` in this process.
 /// Errors: those of the optimizer; of checkpoints as CheckpointSaver, CheckpointReader and require_same_training; io of
 /// the log. All committed checkpoints are then as they were.
 JobResult run_training_job(const JobSettings& settings, World& world);

@@ -6,7 +6,7 @@ namespace zeroproof::verification {
 
 Snapshot whole_state(const StateSource& source, const OptimizerSetup& setup,
                      const FlatLayout& whole) {
-  ZP_CHECK(setup.placement.empty(), ErrorCode::config, "a TP rank was to take its state as a whole",
+  ZP_CHECK(setup.placement.empty(), ErrorCode::config, "a whole state was requested on a TP rank",
            "it has a part of each tensor", "use a grid without tensor parallelism");
   Snapshot state;
   state.applied_steps = source.applied_steps();

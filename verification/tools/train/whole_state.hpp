@@ -5,8 +5,8 @@
 
 namespace zeroproof::verification {
 
-/// All of a source, for whoever takes a state as a whole. setup.layout must be the undistributed one, `whole`. Errors:
-/// those of the source; config, if it is not.
+/// All state of a source, for an optimizer that takes it as a whole. setup.layout must be the
+/// undistributed one, `whole`. Errors: those of the source; config, if it is not.
 Snapshot whole_state(const StateSource& source, const OptimizerSetup& setup,
                      const FlatLayout& whole);
 

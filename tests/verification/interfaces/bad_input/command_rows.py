@@ -229,7 +229,7 @@ def golden_rows():
                 lambda i: i.put("alone.toml", Path(i.at("golden.toml")).read_bytes())[:-5]),
         _golden("numbers of another contract", "is of contract 9 and this program of contract 2",
                 lambda i: i.golden((r"^contract_version = \d+", "contract_version = 9"))),
-        _golden("half of the record", "nobody knows how its file was made", lambda i: i.golden(cut=0.5)),
+        _golden("half of the record", "the origin of its file is unknown", lambda i: i.golden(cut=0.5)),
         _golden("an empty record", "has no 'schema'", lambda i: i.golden(cut=0)),
         _golden("a record without its case", "has no 'case'", lambda i: i.golden((r"^case = .*\n", ""))),
         _golden("a record of another kind", "is of schema 'x/1'", lambda i: i.golden((r"^schema = .*$", "schema = 'x/1'"))),

@@ -19,7 +19,7 @@
 namespace zeroproof::verification {
 namespace {
 
-/// In the flow of a step.
+/// In the order of a step's data flow.
 constexpr BufferId flow[] = {
     BufferId::grad_sum,        BufferId::exp_avg, BufferId::exp_avg_sq, BufferId::max_exp_avg_sq,
     BufferId::momentum_buffer, BufferId::master,  BufferId::param_shard};
@@ -32,7 +32,7 @@ class Auditor {
           const SavedTraining& training)
       : settings_(settings), log_(log), result_(result), training_(training) {}
 
-  /// The state that is begun with: gradients and norms are those of the step before, which nobody has made again.
+  /// The first state: gradients and norms are those of the step before, which was not recomputed.
   void loaded(const StepRecord& made) { look_at(made, true); }
   void step(const StepRecord& made) {
     if (made.step < result_.first) return;
@@ -146,7 +146,7 @@ std::optional<std::int64_t> checkpoint_before(const std::string& folder, std::in
 AuditResult audit(const AuditSettings& settings) {
   const ReadLog log = read_log(settings.log);
   ZP_CHECK(!log.steps.empty(), ErrorCode::config, settings.log + " has no steps",
-           "there is nothing to make again", "train some steps first");
+           "there is nothing to recompute", "train some steps first");
   AuditResult result;
   result.first = settings.first > 0 ? settings.first : log.steps.begin()->first;
   result.last = settings.last > 0 ? settings.last : log.steps.rbegin()->first;
@@ -155,7 +155,7 @@ AuditResult audit(const AuditSettings& settings) {
              settings.log + " has no step " + std::to_string(step) + ", but " +
                  std::to_string(log.steps.begin()->first) + " to " +
                  std::to_string(log.steps.rbegin()->first),
-             "there is nothing to hold it against", "choose steps that it has with --steps");
+             "there is nothing to compare with", "choose steps that it has with --steps");
   }
   const std::optional<std::int64_t> before = checkpoint_before(settings.folder, result.first - 1);
   result.from = before.value_or(0);
@@ -200,11 +200,11 @@ std::string to_text(const AuditResult& result, const AuditSettings& settings) {
       settings.world.id() + ", from " +
       (result.from > 0 ? "the checkpoint of step " + std::to_string(result.from) : "the beginning");
   if (!result.finding) {
-    return fmt::format("steps {} to {}, made again by {}: {} digests, all as logged\n",
+    return fmt::format("steps {} to {}, recomputed by {}: {} digests, all as logged\n",
                        result.first, result.last, who, grouped(result.buckets));
   }
   const AuditFinding& finding = *result.finding;
-  std::string text = fmt::format("made again by {}\n", who);
+  std::string text = fmt::format("recomputed by {}\n", who);
   text += fmt::format("{} {}: {} is not what it should have been{}\n",
                       finding.loaded ? "checkpoint of step" : "step", finding.step, finding.buffer,
                       finding.loaded ? " when it was saved, or when its step was logged" : "");

@@ -1,6 +1,6 @@
 #pragma once
-// A run made again, and held against its own log: bits do not depend on the layout, so any step can be made again
-// anywhere.
+// Recomputes steps of a run and compares them with its log: bits do not depend on the layout, so
+// any step can be recomputed on any ranks.
 
 #include <cstdint>
 #include <functional>
@@ -16,12 +16,12 @@ struct AuditSettings {
   std::string folder;                ///< of checkpoints and the log
   std::string log;                   ///< file
   std::int64_t first = 0, last = 0;  ///< steps; 0 for all that the log has
-  WorldSpec world;                   ///< where they are made again
+  WorldSpec world;                   ///< where they are recomputed
   bool by_reference = false;
   std::function<void(double fraction, const std::string& what)> progress = {};
 };
 
-/// Where a run first was not what it should have been.
+/// The first difference between a run and its recomputation.
 struct AuditFinding {
   std::int64_t step = 0;
   bool loaded = false;  ///< it is the state of a checkpoint, after that step
@@ -36,13 +36,13 @@ struct AuditFinding {
 struct AuditResult {
   std::int64_t from = 0;  ///< step of the checkpoint; 0: the beginning
   std::int64_t first = 0, last = 0;
-  std::int64_t steps = 0;    ///< that were made again and held against the log
+  std::int64_t steps = 0;    ///< that were recomputed and compared with the log
   std::int64_t buckets = 0;  ///< that were compared
   std::optional<AuditFinding> finding;
 };
 
-/// Errors: io, if there is no log; damaged, if it is none, or a checkpoint is not what was written; config, if the log
-/// has not these steps, or its text is not there any more.
+/// Errors: io, if there is no log; damaged, if it is not a log, or a checkpoint has changed since
+/// it was written; config, if the log does not have these steps, or its text is missing.
 AuditResult audit(const AuditSettings& settings);
 
 std::string to_text(const AuditResult& result, const AuditSettings& settings);

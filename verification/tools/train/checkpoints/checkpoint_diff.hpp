@@ -1,5 +1,5 @@
 #pragma once
-// Two checkpoints, element by element, whoever saved which part of them.
+// Compares two checkpoints element by element, however their state is split over ranks.
 
 #include <cstdint>
 #include <string>
@@ -18,7 +18,7 @@ struct BufferDifference {
 
 struct CheckpointDifference {
   std::vector<std::string>
-      words;  ///< of what is no element: model, step, counters, training, one line each
+      words;  ///< differences outside the elements: model, step, counters, training, one line each
   std::vector<BufferDifference> buffers;  ///< that differ
   std::int64_t compared = 0, differing = 0;
 
@@ -29,7 +29,7 @@ struct CheckpointDifference {
 CheckpointDifference compare_checkpoints(const CheckpointReader& first,
                                          const CheckpointReader& second);
 
-/// At most 100 columns wide; 20 buffers, unless all are asked for.
+/// At most 100 columns wide; 20 buffers unless all are requested.
 std::string to_text(const CheckpointDifference& difference, bool all_rows);
 
 }  // namespace zeroproof::verification

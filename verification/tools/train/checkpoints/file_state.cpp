@@ -23,7 +23,7 @@ void require_tensor(const SafetensorsReader& file, const std::string& name, Safe
            file.label() +
                (there == nullptr ? " has no tensor " : " has another dtype or shape for ") +
                shown_name(name),
-           "the training would go on as another one", remedy);
+           "the run would continue as another training", remedy);
 }
 
 }  // namespace
@@ -50,7 +50,7 @@ void FileState::require(const std::string& state, const CheckpointTensor& tensor
   const std::string remedy =
       "give codes, " + std::string(name(dtype)) +
       ", in the shape of the parameter, and F32 scales of every 128 of its elements, "
-      "or leave both out: the values are stored anew then";
+      "or leave both out: the values are then encoded again";
   require_tensor(file_, code, dtype, tensor.shape, remedy);
   require_tensor(file_, scale, SafeDType::f32, {numel_of(state + "_scale", tensor)}, remedy);
 }
@@ -75,13 +75,14 @@ StoredChunk FileState::stored(StateFormat format, const std::string& state,
              floats(file_, *file_.find(scale_name(state, tensor.name)), block, blocks));
   const std::vector<float> read = chunk.values();
   const auto differs = std::mismatch(values.begin(), values.end(), read.begin(), same_value).first;
-  ZP_CHECK(
-      differs == values.end(), ErrorCode::config,
-      file_.label() + " has, of element " + std::to_string(first + (differs - values.begin())) +
-          " of " + shown_name(state + "." + tensor.name) +
-          ", a value that is not its code times its scale",
-      "one of them was changed without the others",
-      "leave out " + shown_name(codes->name) + " and its scales: the values are stored anew then");
+  ZP_CHECK(differs == values.end(), ErrorCode::config,
+           file_.label() + " has, of element " +
+               std::to_string(first + (differs - values.begin())) + " of " +
+               shown_name(state + "." + tensor.name) +
+               ", a value that is not its code times its scale",
+           "one of them was changed without the others",
+           "leave out " + shown_name(codes->name) +
+               " and its scales: the values are then encoded again");
   return chunk;
 }
 
@@ -97,7 +98,8 @@ void FileState::read(const std::string& state, const CheckpointTensor& tensor, s
                       std::as_writable_bytes(target));
   const std::int64_t unit = scales ? state_block_numel : 1;
   ZP_CHECK(first * unit % state_block_numel == 0, ErrorCode::internal,
-           "a block of state was to be cut", "its scale is one", "report this as a defect");
+           "a read would split a block of state", "a block has one scale",
+           "report this as a defect");
   const std::int64_t end = std::min((first + count) * unit, numel(tensor));
   auto to = target.begin();
   for (std::int64_t at = first * unit; at < end; at += most_at_once) {

@@ -1,5 +1,5 @@
 #pragma once
-// State in a file of others, as a checkpoint has it.
+// State in a safetensors file of another program, read like a checkpoint.
 
 #include <map>
 #include <string>
@@ -12,16 +12,18 @@ namespace zeroproof::verification {
 
 class FileState {
  public:
-  /// scaled: the buffers that are kept as codes with scales, by name. The file outlives this.
+  /// scaled: names of the buffers that are stored as codes with scales. The file must outlive this
+  /// object.
   FileState(const SafetensorsReader& file, std::map<std::string, StateFormat> scaled);
 
-  /// Errors: config, if the file has not a buffer of this tensor, F32 in its shape, or has a part of its stored form,
-  /// or one of another format.
+  /// Errors: config, if the file does not have a buffer of this tensor as F32 in its shape, or has
+  /// only a part of its stored form, or a stored form of another format.
   void require(const std::string& state, const CheckpointTensor& tensor) const;
 
-  /// What a checkpoint has of a buffer, or of its scales, from element or block `first` on: whole blocks, but for the
-  /// last of a tensor. Codes and scales that the file has are taken bit for bit; values without are stored anew (R25,
-  /// Loading). Errors: config, if codes and scales of the file are not its values, naming the first element.
+  /// Values of a buffer, or its scales, from element or block `first` on, as a checkpoint has them:
+  /// whole blocks, except for the last one of a tensor. Codes and scales in the file are taken bit
+  /// for bit; values without them are encoded again (R25, Loading). Errors: config, if codes and
+  /// scales of the file are not its values; the message names the first such element.
   void read(const std::string& state, const CheckpointTensor& tensor, std::int64_t first,
             Span<float> target) const;
 

@@ -1,5 +1,5 @@
 #pragma once
-// What is in a folder of checkpoints, or in one of them.
+// Text about a folder of checkpoints, or about one checkpoint.
 
 #include <string>
 
@@ -7,7 +7,7 @@
 
 namespace zeroproof::verification {
 
-/// A row for every checkpoint: step, files, bytes, where it was saved, or what is wrong with it.
+/// A row for every checkpoint: step, files, bytes, where it was saved, or its error.
 std::string folder_table(const CheckpointRoot& root);
 
 /// Training, counters, buffers and files of one. all_rows: its tensors too.

@@ -31,13 +31,14 @@ std::unique_ptr<CheckpointReader> open_checkpoint(const std::string& path) {
 
 namespace {
 
-/// What `make` makes of something that `label` says. What it refuses, no program of this version wrote.
+/// Returns the result of `make` for content from `label`. Content that it refuses was not written
+/// by this version.
 template <class Make>
 auto said_by(const std::string& label, const Make& make) try {
   return make();
 } catch (const Error& error) {
   if (error.code() != ErrorCode::config) throw;
-  throw Error(ErrorCode::damaged, label + " does not say what training it is of: " + error.what());
+  throw Error(ErrorCode::damaged, label + " does not describe its training: " + error.what());
 }
 
 }  // namespace
@@ -49,7 +50,7 @@ SavedTraining saved_training(const Json& about, std::int64_t steps, const std::s
     const auto text = [&](const char* key) { return about.at(key).get<std::string>(); };
     const std::string workload = text("workload"), gradients = text("gradients");
     const auto spec = said_by(label, [&] { return parse_case_id(text("place")); });
-    if (!spec) throw JsonError("its place is no case");
+    if (!spec) throw JsonError("its place is not a case id");
     saved.spec = *spec;
     RunConfig config = gradients.empty()
                            ? said_by(label, [&] { return workload_defaults(workload); })
@@ -65,12 +66,12 @@ SavedTraining saved_training(const Json& about, std::int64_t steps, const std::s
         workload, config, dtype, gradients.empty() ? load_text(config) : recorded_text(gradients),
         text("recipe"));
   } catch (const JsonError& error) {
-    fail(ErrorCode::damaged, label + " does not say what training it is of: " + error.what(),
-         "it cannot be made again", "name one that zeroproof train wrote");
+    fail(ErrorCode::damaged, label + " does not describe its training: " + error.what(),
+         "its steps cannot be recomputed", "name one that zeroproof train wrote");
   }
   ZP_CHECK(to_hex(saved.experiment->text_digest()) == text_digest, ErrorCode::config,
-           label + " was trained on other bytes than are there now",
-           "its gradients would be others", "put its text or its recorded gradients back");
+           label + " was trained on other bytes than its input has now",
+           "its gradients would differ", "put its text or its recorded gradients back");
   return saved;
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// A checkpoint as a command line names it, and the training it belongs to.
+// A checkpoint named on the command line, and its training.
 
 #include <cstdint>
 #include <memory>
@@ -19,18 +19,18 @@ struct CheckpointPath {
 };
 CheckpointPath parse_checkpoint_path(const std::string& path);
 
-/// The one that is named, or the newest of the folder. Errors (ErrorCode::io): there is none; otherwise as
-/// CheckpointReader.
+/// The named checkpoint, or the newest one of the folder. Errors (ErrorCode::io): there is none;
+/// otherwise as CheckpointReader.
 std::unique_ptr<CheckpointReader> open_checkpoint(const std::string& path);
 
-/// A training as a checkpoint or a log describes it, to be run again.
+/// A training as described by a checkpoint or a log, to be run again.
 struct SavedTraining {
   std::unique_ptr<Experiment> experiment;
   CaseSpec spec;  ///< where it ran
 };
 
-/// steps: that it must reach. label: who says so. Errors: damaged, if it does not say what it is; config, if its text
-/// or its gradients are not there any more, or others.
+/// steps: that it must reach. label: source of the description, for messages. Errors: damaged, if
+/// the description is incomplete; config, if its text or its gradients are missing or have changed.
 SavedTraining saved_training(const Json& about, std::int64_t steps, const std::string& label);
 
 }  // namespace zeroproof::verification

@@ -13,7 +13,7 @@
 namespace zeroproof::verification {
 namespace {
 
-/// Elements [first, first + values.size()) of a piece in its own order, whoever has which of them.
+/// Elements [first, first + values.size()) of a piece in its own order, whichever file has them.
 void read_piece(const CheckpointReader& from, const CheckpointPiece& piece, std::int64_t first,
                 Span<float> values) {
   const auto end = first + static_cast<std::int64_t>(values.size());
@@ -35,8 +35,8 @@ std::string reshard(const CheckpointReader& from, const Experiment& experiment,
   CheckpointManifest manifest = from.manifest();
   ZP_CHECK(manifest.tensors == checkpoint_tensors(experiment.layout()), ErrorCode::damaged,
            from.label() + " has other tensors than its own training",
-           "they cannot be cut as its ranks would", "name one that zeroproof train wrote");
-  std::vector<std::string> states;  // as who saved them had them
+           "they cannot be split among ranks", "name one that zeroproof train wrote");
+  std::vector<std::string> states;  // in the order of the saved manifest
   std::uint64_t elements = 0;
   for (const CheckpointPiece& piece : manifest.pieces) {
     elements += static_cast<std::uint64_t>(piece.numel);

@@ -14,7 +14,7 @@ StateFormats saved_formats(const CheckpointReader& checkpoint) try {
 } catch (const JsonError& error) {
   fail(ErrorCode::damaged,
        checkpoint.label() + " does not say what formats its state has: " + error.what(),
-       "its codes are nothing without", "name one that zeroproof train wrote");
+       "its codes cannot be decoded without them", "name one that zeroproof train wrote");
 } catch (const Error& error) {
   throw Error(ErrorCode::damaged,
               checkpoint.label() + " does not say what formats its state has: " + error.what());
@@ -31,7 +31,7 @@ std::map<std::string, StateFormat> saved_scaled_formats(const CheckpointReader& 
     ZP_CHECK(
         has_scales(format), ErrorCode::damaged,
         checkpoint.label() + " has scales of " + std::string(name(id)) + ", and settings without",
-        "nobody can say what its codes are", "name one that zeroproof train wrote");
+        "its codes cannot be decoded", "name one that zeroproof train wrote");
     scaled[std::string(name(id))] = format;
   }
   return scaled;

@@ -1,5 +1,5 @@
 #pragma once
-// The formats that a checkpoint's state is kept in (R25), by its own settings.
+// Storage formats of a checkpoint's state (R25), from its own settings.
 
 #include <map>
 #include <string>

@@ -33,7 +33,7 @@ std::set<std::string> states_of(const CheckpointReader& checkpoint) {
   return states;
 }
 
-/// What a file has of elements: values, as a step reads them; of a buffer with scales also the stored form.
+/// Elements in a file: values, as a step reads them; for a buffer with scales also the stored form.
 void write_elements(const CheckpointReader& checkpoint, const std::string& state,
                     const std::optional<StateFormat>& scaled, std::int64_t tensor,
                     std::int64_t first, std::int64_t count, SafetensorsWriter& writer) {
@@ -70,13 +70,13 @@ template <class Number>
 Number read_number(const SafetensorsReader& file, const SafeTensor& tensor, SafeDType dtype) {
   ZP_CHECK(tensor.dtype == dtype && tensor.numel() == 1, ErrorCode::config,
            file.label() + " has a " + tensor.name + " that is not one number of its type",
-           "it would be read as something else", "write it as zeroproof checkpoint export does");
+           "it would be misread", "write it as zeroproof checkpoint export does");
   Number number;
   file.read(tensor, 0, std::as_writable_bytes(Span<Number>(&number, 1)));
   return number;
 }
 
-/// Counts of tensors that are left alone now and then, where the training keeps any.
+/// Update counts per tensor, if the training keeps any (missing_grad = skip).
 void read_tensor_steps(const SafetensorsReader& file, Json& counters) {
   const std::size_t kept = counters.at("tensor_steps").get<std::vector<std::uint64_t>>().size();
   const SafeTensor* const there = file.find("tensor_steps");
@@ -124,7 +124,7 @@ void read_scales(const SafetensorsReader& file, const std::string& label, Json& 
   }
 }
 
-/// A buffer that this update rule does not have belongs to the state of another one.
+/// A buffer that this update rule does not keep belongs to the state of another rule.
 void refuse_other_states(const SafetensorsReader& file, const CheckpointReader& like) {
   const std::set<std::string> kept = states_of(like);
   for (const SafeTensor& tensor : file.header().tensors) {

@@ -1,5 +1,5 @@
 #pragma once
-// The state of a training as one safetensors file that every library reads, and the way back.
+// Exports the state of a training as one safetensors file that every library reads; imports it.
 //
 //   <buffer>.<parameter>                    F32, the parameter's shape: master, exp_avg, exp_avg_sq, max_exp_avg_sq,
 //                                           momentum_buffer; what a step reads
@@ -20,11 +20,13 @@ namespace zeroproof::verification {
 /// Errors: io as SafetensorsWriter; damaged as CheckpointReader.
 void export_state(const CheckpointReader& checkpoint, const std::string& file);
 
-/// A checkpoint in `folder` with the state of the file, and everything else as `like` has it; `step`: how many steps
-/// it stands for. What the file does not have of the loss scaler stays as it is in `like`. State that `like` keeps as
-/// codes with scales is taken bit for bit where the file has both, and else stored anew from its values (R25, Loading).
-/// Returns its label. Errors: config, if the file has not the buffers, shapes and counts of `like`, or more, or values
-/// that are not their codes times their scales, naming the first; io.
+/// Writes a checkpoint into `folder` with the state of the file, and everything else from `like`;
+/// `step`: the number of steps that led to it. Values of the loss scaler that the file does not
+/// have stay as in `like`. State that `like` keeps as codes with scales is taken bit for bit where
+/// the file has both, and is otherwise encoded again from its values (R25, Loading). Returns the
+/// label of the checkpoint. Errors: config, if the file does not have the buffers, shapes and
+/// counts of `like`, or has more, or has values that are not their codes times their scales; the
+/// message names the first one; io.
 std::string import_state(const std::string& file, const CheckpointReader& like, std::int64_t step,
                          const std::string& folder, Disk& disk = system_disk());
 

@@ -1,6 +1,6 @@
 #pragma once
-// Neighbouring elements of a buffer of state that is kept as codes with scales (R25), on their way between a checkpoint
-// and a file.
+// Adjacent elements of a buffer of state that is stored as codes with scales (R25), copied between
+// a checkpoint and a file.
 
 #include <cstdint>
 #include <vector>
@@ -17,13 +17,13 @@ static_assert(most_at_once % state_block_numel == 0);
 /// Codes of a format, widened.
 std::vector<float> widened_codes(StateFormat format, Span<const std::byte> bytes);
 
-/// Whole blocks of a tensor, but for its last one. NaN until it is given something.
+/// Whole blocks of a tensor, except for its last one. NaN until values or codes are set.
 class StoredChunk {
  public:
   /// format: one with scales. numel: of the elements, 1 or more.
   StoredChunk(StateFormat format, std::int64_t numel);
 
-  /// Values, with the scales that their blocks have by R25.
+  /// Values, with the scales that R25 gives to their blocks.
   void store(Span<const float> values);
   /// The stored form: codes, widened, and the scale_inv of every block.
   void take(Span<const float> codes, Span<const float> scale_inv);

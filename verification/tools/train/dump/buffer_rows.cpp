@@ -13,7 +13,7 @@ std::string row_name(const DumpBuffer& buffer) {
   return buffer.id == BufferId::step_scalars ? "step_scalars" : buffer.name;
 }
 
-/// Of an element as both files have it.
+/// Both values of an element.
 std::string values(const TensorDifference& tensor) {
   const Difference& first = *tensor.bits.first;
   if (const std::optional<DType> dtype = buffer_dtype(tensor.first.dtype)) {

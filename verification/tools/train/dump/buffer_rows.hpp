@@ -27,7 +27,7 @@ struct BufferRow {
 std::vector<BufferRow> buffer_rows(const DumpPlan& plan, const std::vector<DumpTensor>& tensors,
                                    const SetComparison& comparison);
 
-/// A line for every row, at most 100 columns wide; verdict: what stands at its end.
+/// A line for every row, at most 100 columns wide; verdict: the text at its end.
 std::string buffer_table(const std::vector<BufferRow>& rows,
                          const std::function<std::string(const BufferRow&)>& verdict);
 

@@ -1,6 +1,6 @@
 #pragma once
-// Writes what the undistributed optimizer computes: the trajectory that all cases of a workload, recipe and dtype are
-// held to.
+// Writes the trajectory of the undistributed optimizer, with which all cases of a workload, recipe
+// and dtype are compared.
 
 #include <string>
 #include <vector>
@@ -15,15 +15,16 @@ namespace zeroproof::verification {
 /// Experiment.
 Experiment experiment_of(const VerifyOptions& options, const CaseSpec& spec);
 
-/// What describes a dump, in its metadata: contract version, program, workload, recipe, dtype, case, settings (TOML)
-/// and the order of the parameters. case_id: a case that is held to this trajectory, "" for none.
+/// Metadata of a dump: contract version, program, workload, recipe, dtype, case, settings (TOML)
+/// and the order of the parameters. case_id: a case that is compared with this trajectory, "" for
+/// none.
 SafeMetadata dump_metadata(const Experiment& experiment, const std::string& case_id);
 
 /// Runs the undistributed optimizer to the last of `steps` and writes these tensors as safetensors.
 /// steps: increasing, from 1 to the experiment's. tensors: of these steps, any of DumpPlan::tensors(steps), in its
 /// order. start: the state before the first step; null for the experiment's own.
-/// Returns the trace to that step, with its hash. Errors: io as SafetensorsWriter; nonfinite if the settings want the
-/// run to end at a gradient that is not finite; nothing is written then.
+/// Returns the trace to that step, with its hash. Errors: io as SafetensorsWriter; nonfinite if the
+/// settings end the run at a gradient that is not finite; nothing is written then.
 TrainingTrace write_dump(const Experiment& experiment, const DumpPlan& plan,
                          const std::vector<DumpTensor>& tensors, const std::string& file,
                          const std::string& case_id, const FullState* start = nullptr);

@@ -137,7 +137,8 @@ std::vector<std::byte> DumpPlan::bytes_of(const DumpTensor& tensor,
   const reference::DenseStep& last = optimizer.last_step();
   if (buffer.per_parameter) {
     TensorView view = optimizer.buffer(buffer.id);
-    std::vector<float> values;  // of what is not kept in fp32: as the next step reads it (R25)
+    std::vector<float>
+        values;  // of state that is not kept in fp32: as the next step reads it (R25)
     if (is_state(buffer.id) && view.dtype != DType::fp32) {
       values = optimizer.values(buffer.id);
       view = {values.data(), DType::fp32, static_cast<std::int64_t>(values.size())};

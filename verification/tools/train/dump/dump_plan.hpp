@@ -1,5 +1,5 @@
 #pragma once
-// What a dump consists of: the numbers of some steps of the undistributed optimizer, tensor by tensor.
+// The contents of a dump: numbers of some steps of the undistributed optimizer, tensor by tensor.
 //
 //   <buffer>.<step>.<parameter>   master (F32), the rule's state (F32: exp_avg, exp_avg_sq, max_exp_avg_sq,
 //                                 momentum_buffer), param and, with columnwise, param_columns (the parameter dtype), in
@@ -35,7 +35,7 @@ struct DumpBuffer {
   BufferId id = BufferId::master;
   SafeDType dtype = SafeDType::f32;
   bool per_parameter = false;       ///< a tensor for every parameter; else one for the step
-  std::vector<std::int64_t> shape;  ///< of the one tensor of a step; of scales what a block has
+  std::vector<std::int64_t> shape;  ///< of the one tensor of a step; of scales the values per block
   std::int64_t word = -1;           ///< of step_scalars
   bool start_only = false;          ///< of step 0 alone
   const TensorBlocks* blocks = nullptr;  ///< per parameter, and of it one for every block
@@ -57,8 +57,8 @@ struct DumpTensor {
 
 class DumpPlan {
  public:
-  /// State that is not kept in fp32 is dumped as the values that the next step reads, or as what is kept: codes, and
-  /// scales where a format has some.
+  /// State that is not kept in fp32 is dumped as the values that the next step reads, or as stored:
+  /// codes, and scales if the format has them.
   enum class State : std::uint8_t { values, codes };
   explicit DumpPlan(const Experiment& experiment, State state = State::values);
   DumpPlan(const DumpPlan&) = delete;  // buffers refer to its blocks

@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::size_t most_hints = 20'000;  // names among which the nearest is looked for
 
-/// Their file under our names.
+/// The other program's file under the names of a dump.
 class Theirs {
  public:
   Theirs(const Experiment& experiment, const DumpPlan& plan, const std::string& file,
@@ -36,13 +36,13 @@ class Theirs {
 
   const SafetensorsReader& reader() const { return reader_; }
 
-  /// Every tensor of the buffers and steps of which they have at least one.
+  /// Every tensor of the buffers and steps of which the file has at least one.
   std::vector<DumpTensor> wanted() const {
     std::vector<DumpTensor> tensors;
     for (std::int64_t step = 0; step <= last_step_; ++step) {
       for (DumpTensor& tensor : plan_.tensors({step})) {
         if (there_.count({tensor.buffer, step}) == 0) continue;
-        // The state of step 0 is where the run begins; param is made from it.
+        // The run begins with the state of step 0; param is computed from it.
         if (step == 0 && plan_.buffers()[tensor.buffer].id != BufferId::param_full) continue;
         tensors.push_back(std::move(tensor));
       }
@@ -66,7 +66,8 @@ class Theirs {
   }
 
  private:
-  /// Who says nothing of a contract may have any arithmetic; who says another one has other bits.
+  /// A file without a contract version may have any arithmetic; one of another contract has other
+  /// bits.
   void require_contract() const {
     const auto found = reader_.metadata().find("contract_version");
     const std::string ours = std::to_string(contract_version);
@@ -74,7 +75,7 @@ class Theirs {
              reader_.label() + " says it is of contract " +
                  (found == reader_.metadata().end() ? "" : shown_name(found->second)) +
                  ", this program of contract " + ours,
-             "its bits mean something else",
+             "its bits have another meaning",
              "compute it with this version, or leave contract_version out of the metadata");
   }
 
@@ -88,11 +89,11 @@ class Theirs {
         last_step_);
   }
 
-  /// Of step 0 only what a run can begin with has a meaning.
+  /// Of step 0 only the buffers that a run can begin with are accepted.
   bool can_be(const DumpTensor& tensor) const {
     if (tensor.step > 0) return true;
     const DumpBuffer& buffer = plan_.buffers()[tensor.buffer];
-    // Scales and columns of a beginning come of its masters.
+    // Scales and columns of the first state are computed from its masters.
     if (buffer.blocks != nullptr || buffer.id == BufferId::param_columns) return false;
     return buffer.per_parameter || buffer.id == BufferId::applied_steps ||
            buffer.id == BufferId::tensor_steps || buffer.id == BufferId::loss_scaler;
@@ -119,8 +120,8 @@ class Theirs {
       if (used_.count(&tensor) > 0 || names_.ignores(tensor.name)) continue;
       fail(ErrorCode::config,
            "tensor " + shown_name(tensor.name) + " of " + reader_.label() +
-               " is none of this run, whose steps are 1 to " + std::to_string(last_step_),
-           "what is not understood is not compared", hint(tensor.name));
+               " is not part of this run, whose steps are 1 to " + std::to_string(last_step_),
+           "an unknown tensor cannot be compared", hint(tensor.name));
     }
   }
 
@@ -150,7 +151,7 @@ class Theirs {
        "the run cannot begin there", "complete it, or leave step 0 out");
 }
 
-/// Bytes of a tensor of step 0, which has to be there as it is in a dump.
+/// Bytes of a tensor of step 0, which must be present and have the form of a dump.
 std::vector<std::byte> start_bytes(const Theirs& theirs, const DumpTensor& tensor) {
   const SafeTensor* found = theirs.find(tensor);
   if (found == nullptr) refuse_start(theirs.reader(), tensor.spec.name, "is missing");
@@ -162,7 +163,7 @@ std::vector<std::byte> start_bytes(const Theirs& theirs, const DumpTensor& tenso
   return bytes;
 }
 
-/// One number of a loss scaler's state of step 0, which has to be one that this run's scaler can go on from.
+/// One number of a loss scaler's state of step 0, which must be valid for this run's scaler.
 void take_scaler(const Theirs& theirs, const std::string& name, std::int32_t value,
                  const LossScalerConfig& config, LossScalerState& state) {
   const auto refuse = [&](const std::string& why) {
@@ -172,7 +173,7 @@ void take_scaler(const Theirs& theirs, const std::string& name, std::int32_t val
     if (config.kind == LossScalerKind::none && value != 0) refuse("and the run has no loss scaler");
     if (config.kind == LossScalerKind::dynamic &&
         (value < config.log2_min || value > config.log2_max)) {
-      refuse("and the run's scale lies between 2^" + std::to_string(config.log2_min) + " and 2^" +
+      refuse("and the run's scale is between 2^" + std::to_string(config.log2_min) + " and 2^" +
              std::to_string(config.log2_max));
     }
     state.log2_scale = value;
@@ -184,7 +185,7 @@ void take_scaler(const Theirs& theirs, const std::string& name, std::int32_t val
   (tracker ? state.growth_tracker : state.hysteresis_left) = value;
 }
 
-/// Puts what they have of step 0 in the place of the run's own first state; returns the buffers that are theirs.
+/// Replaces the run's first state by step 0 of the file; returns the buffers that the file has.
 std::vector<std::string> take_start(const Theirs& theirs, const DumpPlan& plan,
                                     const LossScalerConfig& scaler, Snapshot& state) {
   std::vector<std::string> taken;
@@ -222,7 +223,7 @@ Expectation compare_expected(const Experiment& experiment, const DumpPlan& plan,
   result.tensors = theirs.wanted();
   ZP_CHECK(!result.tensors.empty() && result.tensors.back().step > 0, ErrorCode::config,
            file + " has no tensor of a step of this run", "nothing would be compared",
-           "name tensors as verify --dump does, or say their names with --phase-names");
+           "name tensors as verify --dump does, or map their names with --phase-names");
   for (const DumpTensor& tensor : result.tensors) {
     if (result.steps.empty() || result.steps.back() != tensor.step)
       result.steps.push_back(tensor.step);

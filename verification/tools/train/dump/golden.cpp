@@ -28,7 +28,7 @@ std::string today() {
   return text;
 }
 
-/// Of a file's bytes, in pieces.
+/// Digest of a file's bytes, read in pieces.
 std::string file_digest(const std::string& path) {
   const auto source = open_file_source(path);
   Hasher hasher;
@@ -47,7 +47,7 @@ std::string text_digest(const workload::Text& text) {
   return to_hex(raw_digest(text.bytes.data(), static_cast<std::int64_t>(text.bytes.size())));
 }
 
-/// A path as it is seen from the golden file, so that both can be moved together.
+/// A path relative to the golden file, so that both can be moved together.
 std::string seen_from(const std::string& file, const std::string& path) {
   return fs::relative(path, fs::absolute(file).parent_path()).string();
 }
@@ -66,7 +66,7 @@ std::vector<std::pair<std::string, std::string>> environment() {
   return found;
 }
 
-/// The settings of a golden file's run, and what it reads.
+/// The settings of a golden file's run, and its input.
 RunConfig config_of(const GoldenRecord& record, const std::string& file) {
   const std::string gradients = record.gradients.empty() ? "" : resolved(file, record.gradients);
   RunConfig config =
@@ -79,7 +79,7 @@ RunConfig config_of(const GoldenRecord& record, const std::string& file) {
   ZP_CHECK(record.steps.back() <= config.steps, ErrorCode::io,
            "golden record " + golden_record_name(file) + " has step " +
                std::to_string(record.steps.back()) + " of a run of " + std::to_string(config.steps),
-           "there is no such step", "restore it, or record the file anew");
+           "there is no such step", "restore it, or record the file again");
   return config;
 }
 
@@ -89,10 +89,10 @@ Experiment experiment_of(const GoldenRecord& record, const std::string& file) {
   workload::Text text = gradients.empty() ? load_text(config) : recorded_text(gradients);
   const std::string input = gradients.empty() ? text_digest(text) : file_digest(gradients);
   ZP_CHECK(input == record.input, ErrorCode::config,
-           (gradients.empty() ? "text " + text.path : "gradients " + gradients) + " are not what " +
-               file + " was made from",
+           (gradients.empty() ? "text " + text.path : "gradients " + gradients) +
+               " are not the input that " + file + " was made from",
            "other input gives other numbers",
-           "bring back the old one, or record a golden file of the new one");
+           "restore the old one, or record a golden file of the new one");
   return {record.workload, config, record.dtype, std::move(text), record.recipe};
 }
 
@@ -146,7 +146,7 @@ std::vector<std::string> changed_environment(const GoldenRecord& record) {
 void require_no_golden(const std::string& file) {
   for (const std::string& path : {file, golden_record_name(file)}) {
     ZP_CHECK(!fs::exists(path), ErrorCode::config, path + " is there already",
-             "a golden file is changed with a reason, or not at all",
+             "a golden file is only changed with a reason",
              "use zeroproof golden update FILE --reason TEXT, or another name");
   }
 }
@@ -161,7 +161,7 @@ std::optional<double> contract_bound(BufferId buffer) {
   ZP_CHECK(exactness == "bitwise" || exactness == "ordered" || exactness == "integer",
            ErrorCode::internal,
            "buffer " + std::string(name(buffer)) + " is of class " + std::string(exactness),
-           "its bits are not fixed, and nobody derived by how much they may differ",
+           "its bits are not fixed, and no bound for their difference is derived",
            "derive the bound in papers/ and return it here");
   return std::nullopt;
 }
@@ -210,7 +210,7 @@ GoldenCheck check_golden(const std::string& file) {
   ZP_CHECK(record.contract_version == contract_version, ErrorCode::config,
            "golden file " + file + " is of contract " + std::to_string(record.contract_version) +
                " and this program of contract " + std::to_string(contract_version),
-           "its bits mean something else",
+           "its bits have another meaning",
            "use zeroproof golden update " + file + " --reason TEXT");
   check.environment = changed_environment(record);
   const Experiment experiment = experiment_of(record, file);

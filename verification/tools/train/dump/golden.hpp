@@ -1,5 +1,6 @@
 #pragma once
-// Golden files: a dump that was looked at once, and is held against what this program computes now.
+// Golden files: a dump that was reviewed once and is compared with the present results of this
+// program.
 
 #include <functional>
 #include <optional>
@@ -12,15 +13,17 @@
 
 namespace zeroproof::verification {
 
-/// Fills in what a record says of this program and of `file`, which is there already, and writes it beside the file.
+/// Fills in a record's fields about this program and `file`, which exists already, and writes it
+/// beside the file.
 /// Errors: io as ReplacingFile.
 void write_golden_record(GoldenRecord& record, const std::string& file,
                          const std::string& trajectory, const std::string& reason);
 
-/// The record of a golden file that is what the record says. Errors: io if not, or if one of the two cannot be read.
+/// The record of a golden file. Errors: io if the file is not the recorded one, or one of the two
+/// cannot be read.
 GoldenRecord golden_record_of(const std::string& file);
 
-/// What is not as it was when a record was written, a sentence each.
+/// Changes since a record was written, a sentence each.
 std::vector<std::string> changed_environment(const GoldenRecord& record);
 
 /// Errors: config if there is a golden file, or a record of one, already.
@@ -34,7 +37,8 @@ GoldenRecord record_golden(const VerifyOptions& options, const CaseSpec& spec,
 enum class GoldenVerdict : std::uint8_t { equal, bits_changed, wrong };
 std::string_view name(GoldenVerdict verdict);  ///< "equal", "bits changed within bound", "wrong"
 
-/// By how much two right runs may differ in an element of a buffer: nothing, if the contract fixes its bits.
+/// By how much two correct runs may differ in an element of a buffer: nothing, if the contract
+/// fixes its bits.
 using BoundOf = std::function<std::optional<double>(BufferId)>;
 
 /// The contract's own bounds. Every buffer of a dump is of a class whose bits are fixed, so that there is none, and
@@ -47,7 +51,7 @@ GoldenVerdict golden_verdict(const BufferRow& row, const BoundOf& bound_of = con
 
 struct GoldenCheck {
   GoldenRecord record;
-  std::vector<std::string> environment;  ///< what is not as it was, a sentence each
+  std::vector<std::string> environment;  ///< changes since it was recorded, a sentence each
   std::vector<BufferRow> rows;
   std::string first;  ///< the first difference, "" if there is none
   std::string extra;  ///< a tensor of the file that the run does not have, "" for none
@@ -56,12 +60,13 @@ struct GoldenCheck {
   GoldenVerdict verdict() const;
 };
 
-/// Runs again what a golden file was made from and compares. Errors: io if the file or its record cannot be read or do
-/// not belong together; config if it is of another contract version, or its gradients or text are not what they were.
+/// Repeats the run of a golden file and compares. Errors: io if the file or its record cannot be
+/// read or do not belong together; config if it is of another contract version, or its gradients or
+/// text have changed.
 GoldenCheck check_golden(const std::string& file);
 
-/// Makes the file anew from its own settings, with this program and contract, and adds the reason to its history.
-/// Errors: as check_golden, but for the contract version.
+/// Computes the file again from its own settings, with this program and contract, and adds the
+/// reason to its history. Errors: as check_golden, except for the contract version.
 GoldenRecord update_golden(const std::string& file, const std::string& reason);
 
 }  // namespace zeroproof::verification

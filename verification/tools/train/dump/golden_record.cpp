@@ -34,8 +34,8 @@ class Reader {
     return *value;
   }
   [[noreturn]] void refuse(const std::string& what) const {
-    fail(ErrorCode::io, "golden record " + path_ + " " + what, "nobody knows how its file was made",
-         "restore it, or record the file anew");
+    fail(ErrorCode::io, "golden record " + path_ + " " + what, "the origin of its file is unknown",
+         "restore it, or record the file again");
   }
 
  private:
@@ -116,7 +116,7 @@ std::string to_toml(const GoldenRecord& r) {
 
 GoldenRecord read_golden_record(const std::string& path) {
   ZP_CHECK(std::filesystem::exists(path), ErrorCode::io, "there is no golden record " + path,
-           "it says how the golden file beside it was made",
+           "it describes how the golden file beside it was made",
            "use zeroproof golden record, or another name");
   try {
     const TomlFile file(read_small_file(path, largest_record), path);
@@ -125,7 +125,7 @@ GoldenRecord read_golden_record(const std::string& path) {
     fail(ErrorCode::io,
          "golden record " + path + ", line " + std::to_string(error.line) + ": " +
              std::string(error.what()),
-         "nobody knows how its file was made", "restore it, or record the file anew");
+         "the origin of its file is unknown", "restore it, or record the file again");
   }
 }
 

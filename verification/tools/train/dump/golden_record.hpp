@@ -1,5 +1,6 @@
 #pragma once
-// What stands beside a golden file, as TOML: how to make it again, who made it, and why it was changed.
+// The TOML file beside a golden file: how to compute it again, the program that wrote it, and why
+// it was changed.
 
 #include <string>
 #include <utility>
@@ -9,7 +10,7 @@
 
 namespace zeroproof::verification {
 
-/// Why a golden file is as it is; the first entry is of the time it was recorded.
+/// Why a golden file has its contents; the first entry is of the time it was recorded.
 struct GoldenReason {
   std::string date;  ///< UTC, 2026-11-23
   std::string program;
@@ -19,13 +20,13 @@ struct GoldenReason {
 };
 
 struct GoldenRecord {
-  std::string case_id;  ///< one that is held to this trajectory
+  std::string case_id;  ///< one that is compared with this trajectory
   std::string workload, recipe;
   DType dtype = DType::bf16;
   std::vector<std::int64_t> steps;
   std::string settings;  ///< TOML
   std::string
-      gradients;  ///< file of the workload "recorded", seen from the golden file's folder; "" for none
+      gradients;      ///< file of the workload "recorded", relative to the golden file; "" for none
   std::string text;   ///< the same of a text, "" for the workload's own
   std::string input;  ///< digest of gradients or text
   std::int64_t contract_version = 0;
@@ -42,7 +43,8 @@ std::string golden_record_name(const std::string& file);
 
 std::string to_toml(const GoldenRecord& record);
 
-/// Errors (ErrorCode::io): the file is missing, is no TOML, or no such record, naming what is wrong with it.
+/// Errors (ErrorCode::io): the file is missing, is no TOML, or no such record; the message names
+/// the problem.
 GoldenRecord read_golden_record(const std::string& path);
 
 }  // namespace zeroproof::verification

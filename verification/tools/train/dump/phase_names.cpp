@@ -28,7 +28,7 @@ std::string replaced(std::string text, const std::string& word, const std::strin
   return text;
 }
 
-/// A word in braces that nobody replaces, "" if there is none.
+/// A word in braces that is no placeholder, "" if there is none.
 std::string unknown_word(const std::string& pattern) {
   const std::string rest = replaced(replaced(pattern, step_word, ""), name_word, "");
   const auto open = rest.find('{');

@@ -1,5 +1,5 @@
 #pragma once
-// How somebody else calls the tensors of a dump.
+// Names that another program uses for the tensors of a dump.
 
 #include <cstdint>
 #include <map>
@@ -16,8 +16,8 @@ class PhaseNames {
   /// The names of a dump.
   PhaseNames() = default;
 
-  /// From TOML: a buffer's name and the pattern of theirs, with {step} and, of buffers that every parameter has,
-  /// {name}:
+  /// From TOML: a buffer's name and the pattern of the other program's names, with {step} and, for
+  /// buffers that every parameter has, {name}:
   ///   exp_avg = "state.{step}.{name}.m"
   /// A pattern without {step} names tensors of the last step. Buffers that are not in it have the names of a dump.
   ///   ignore = ["rng.*"]     patterns with * and ? of tensors that are no numbers of the run
@@ -25,7 +25,7 @@ class PhaseNames {
   /// text, a pattern without {name}, or with another word in braces.
   static PhaseNames read(const std::string& path, const DumpPlan& plan);
 
-  /// Their name of a tensor; nothing, if they have none for this step.
+  /// The other program's name of a tensor; nothing, if there is none for this step.
   std::optional<std::string> theirs(const DumpBuffer& buffer, std::int64_t step,
                                     const std::string& parameter, std::int64_t last_step) const;
 

@@ -198,7 +198,7 @@ TEST_CASE(
   expect_refusal(run_cli("audit ''"), "the folder's name is empty");
 }
 
-TEST_CASE("bad checkpoints: one that does not say what training it is of is named") {
+TEST_CASE("bad checkpoints: a checkpoint without a description of its training is named") {
   const Saved saved;
   const std::pair<const char*, const char*> rows[] = {
       {"workload", "no_such"},
@@ -215,7 +215,7 @@ TEST_CASE("bad checkpoints: one that does not say what training it is of is name
       edit_manifest(at, [&](CheckpointManifest& manifest) { manifest.about[key] = value; });
     });
     saved.expect_refused("checkpoint reshard " + quoted(path) + " -o " + quoted(saved.file("out")),
-                         "step-00000004 does not say what training it is of: ", 7);
+                         "step-00000004 does not describe its training: ", 7);
   }
 }
 

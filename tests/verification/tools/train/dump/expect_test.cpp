@@ -327,7 +327,7 @@ TEST_CASE("a run can begin with their loss scaler: scale, growth tracker, hyster
     expect_refusal(expect(replaced(theirs, "hysteresis_left.0", -1)), "hysteresis_left.0 is -1");
     expect_refusal(expect(replaced(theirs, "log2_loss_scale.0", 25)),
                    "log2_loss_scale.0 is 25, and the run's scale");
-    expect_refusal(expect(replaced(theirs, "growth_tracker.1", 0)), "is none of this run");
+    expect_refusal(expect(replaced(theirs, "growth_tracker.1", 0)), "is not part of this run");
   }
 }
 
@@ -364,8 +364,8 @@ TEST_CASE("what is not understood is refused, not left out") {
   expect_refusal(with(floats("master.4.embed.wieght", {1})),
                  "did you mean 'master.4.embed.weight'?");
   expect_refusal(with(floats("master.5.embed.weight", {1})), "whose steps are 1 to 4");
-  expect_refusal(with(floats("momentum_buffer.4.out.bias", {1})), "is none of this run");
-  expect_refusal(with(floats("grad_norm.0", {1})), "is none of this run");
+  expect_refusal(with(floats("momentum_buffer.4.out.bias", {1})), "is not part of this run");
+  expect_refusal(with(floats("grad_norm.0", {1})), "is not part of this run");
   expect_refusal(setup.expect({}), "no tensor of a step of this run");
   expect_refusal(
       setup.expect(

@@ -104,7 +104,8 @@ TEST_CASE("recorded gradients belong to it, and must not change") {
   std::string bytes = read_file(gradients);
   bytes.back() = static_cast<char>(bytes.back() ^ 1);
   std::ofstream(gradients, std::ios::binary) << bytes;
-  expect_refusal(golden("check " + quoted(file)), "are not what " + file + " was made from");
+  expect_refusal(golden("check " + quoted(file)),
+                 "are not the input that " + file + " was made from");
 }
 
 TEST_CASE("it is renewed with a reason, which stays, and never in CI") {
