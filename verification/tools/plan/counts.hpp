@@ -1,6 +1,6 @@
 #pragma once
-// What others say about the same model: the ZeRO paper, DeepSpeed's estimators, Megatron-LM's table, and figures in
-// circulation.
+// Counts by others for the same model: the ZeRO paper, DeepSpeed's estimators, Megatron-LM's table,
+// and circulating figures.
 
 #include <string>
 #include <vector>
@@ -9,12 +9,12 @@
 
 namespace zeroproof::verification {
 
-/// What a count says, and what is to be said about it.
+/// A count and its assessment.
 struct Count {
   std::string what;     ///< "stage 2", "optimizer state"
   std::string formula;  ///< "2 P + 18 P / d"
   double bytes = 0;
-  bool right = false;  ///< false: no way of counting what it names gives it
+  bool right = false;  ///< false: no count of the named quantity gives it
   std::string counts;  ///< bytes of a parameter or an element: "16-bit parameters 2, fp32 master 4"
   std::string why;  ///< one sentence, with the label of the equation or the number of the erratum
 };

@@ -52,8 +52,8 @@ void require_measurable(const Plan& plan) {
              "leave --measure out, or plan for something smaller or simpler");
   };
   refuse(s.space != Space::host, "--space device", "only ranks on the host are measured");
-  refuse(s.grid.tp > 1, "tensor parallelism", "cut tensors are planned, and not measured here");
-  refuse(s.clip_groups > 1, "--clip-groups", "a plan does not say which tensors are in them");
+  refuse(s.grid.tp > 1, "tensor parallelism", "split tensors are planned but not measured");
+  refuse(s.clip_groups > 1, "--clip-groups", "a plan does not assign tensors to groups");
   refuse(
       s.grid.world_size() > most_measured_ranks, std::to_string(s.grid.world_size()) + " ranks",
       "they run as threads of this process, " + std::to_string(most_measured_ranks) + " at most");
@@ -72,7 +72,7 @@ struct Counted {
   TrafficEntry sent;
 };
 
-/// The second step of one rank: the first one makes what later ones reuse.
+/// The second step of one rank: the first one allocates the memory that later ones reuse.
 Counted measured_rank(OptimizerSetup setup, const ProcessGrid& grid, int instances,
                       const FlatLayout& layout, const std::vector<FlatRange>& units,
                       Communicator& all) {

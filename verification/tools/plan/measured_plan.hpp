@@ -1,5 +1,5 @@
 #pragma once
-// The planned steps, run: what ranks really hold and send.
+// Runs the planned steps and counts the memory and the messages of real ranks.
 
 #include "verification/tools/plan/plan.hpp"
 

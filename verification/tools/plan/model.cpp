@@ -19,7 +19,7 @@ bool ends_with(const std::string& text, const std::string& end) {
   return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
 }
 
-/// Columns of the first matmul of a pair are cut, and rows of the second (R18).
+/// Columns of the first matmul of a pair are split, and rows of the second (R18).
 int byte_gpt_cut(const std::string& name) {
   for (const char* layer :
        {"attention.query", "attention.key", "attention.value", "mlp.gate", "mlp.up"}) {

@@ -1,5 +1,6 @@
 #pragma once
-// What is planned for: names, shapes and cuts of a model's tensors, from a description, a file's header or a workload.
+// The planned model: names, shapes and split dimensions of its tensors, from a description, a
+// file's header or a workload.
 
 #include <string>
 #include <vector>
@@ -11,13 +12,13 @@ namespace zeroproof::verification {
 struct PlannedTensor {
   ParamSpec spec;  ///< undistributed
   int tp_cut =
-      -1;  ///< dimension that tensor parallelism cuts; -1: every TP rank has the whole tensor
+      -1;  ///< dimension that tensor parallelism splits; -1: every TP rank has the whole tensor
 };
 
 struct PlannedModel {
   std::string source;  ///< file or workload
   std::vector<PlannedTensor> tensors;
-  bool says_cuts = true;  ///< false if the source cannot say where tensor parallelism cuts
+  bool says_cuts = true;  ///< false if the source has no split dimensions
 
   std::int64_t numel() const;
 };
@@ -27,12 +28,12 @@ struct PlannedModel {
 /// Errors: ErrorCode::config, naming file, line and key; ErrorCode::io if a file cannot be read.
 PlannedModel load_model(const std::string& what);
 
-/// A description in TOML: a list of [[tensor]] with name, shape, and optional `tp` (cut dimension) and `repeat`. A name
+/// A description in TOML: a list of [[tensor]] with name, shape, and optional `tp` (split dimension) and `repeat`. A name
 /// with `repeat` holds {i}; neighbours with the same `repeat` are repeated together, as the tensors of a layer are.
 /// Errors (ErrorCode::config), with file, line and key.
 PlannedModel parse_model_toml(const std::string& text, const std::string& file_name);
 
-/// Tensors of one TP rank. Errors (ErrorCode::config): a cut dimension that tp does not divide.
+/// Tensors of one TP rank. Errors (ErrorCode::config): a split dimension that tp does not divide.
 std::vector<ParamSpec> tp_shapes(const PlannedModel& model, int tp);
 
 /// Stretches that are gathered and reduced together in stage 3 [ZeRO:units], from names: neighbours that agree up to

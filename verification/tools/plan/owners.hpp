@@ -1,5 +1,6 @@
 #pragma once
-// Who owns what: for every rank, which elements of which tensors it keeps master and state of, and where they lie.
+// Owners of the state: for every rank, the elements of tensors whose master and state it keeps, and
+// their places.
 
 #include <cstdint>
 #include <optional>
@@ -20,11 +21,11 @@ struct OwnersSettings {
   std::vector<int> group_of;  ///< [num_tensors] param group of every tensor; empty: one for all
 };
 
-/// What one rank owns.
+/// The part of one rank.
 struct RankOwns {
   int rank = 0;
   std::int64_t numel = 0;    ///< elements of tensors
-  std::int64_t padding = 0;  ///< what it allocates besides
+  std::int64_t padding = 0;  ///< further elements that it allocates
   std::vector<PeerSlice> slices;
 };
 
@@ -35,7 +36,7 @@ struct Owners {
   std::vector<RankOwns> ranks;
 };
 
-/// Errors: ErrorCode::config for a rank that is not there; invalid_argument as make_shard_map.
+/// Errors: ErrorCode::config for a rank that does not exist; invalid_argument as make_shard_map.
 Owners make_owners(const PlannedModel& model, const OwnersSettings& settings);
 
 /// A table for every rank, at most plan_columns columns but for long names: neighbouring elements of a tensor are a

@@ -11,7 +11,7 @@
 namespace zeroproof::verification {
 namespace {
 
-/// What the first column counts, and what its buffers are.
+/// Title of the first column, and a description of its buffers.
 struct BufferWords {
   const char* name;
   const char* meaning;
@@ -47,7 +47,7 @@ void add_row(std::string& out, const PeerSlice& slice, std::int64_t begin, std::
                      grouped(begin) + " - " + grouped(end), grouped(end - begin), within, name);
 }
 
-/// The rows of a slice: what lies between two pieces, and at its ends, is padding.
+/// The rows of a slice: gaps between two pieces, and at its ends, are padding.
 void add_slice(std::string& out, const FlatLayout& layout, const PeerSlice& slice) {
   std::int64_t at = slice.buffer_begin;
   const auto padding_until = [&](std::int64_t end) {

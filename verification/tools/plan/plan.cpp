@@ -24,8 +24,9 @@ PaperBytes papers_of(int stage, std::int64_t numel, std::int64_t ranks) {
           4 * psi / (stage >= 1 ? n : 1), 8 * psi / (stage >= 1 ? n : 1)};
 }
 
-/// Messages of a line as the model counts them. Units are gathered whole, however long they are, and buckets one by
-/// one: so that stages can be compared, what is longer than a rank's part of a bucket counts as so many parts.
+/// Messages of a line as the model counts them. Units are gathered whole, of any length, and
+/// buckets one by one: to make stages comparable, a message longer than a rank's part of a bucket
+/// counts as so many parts.
 double modelled_messages(const TrafficLine& line, const PredictedStep& shape,
                          std::int64_t bucket_numel) {
   const auto messages = static_cast<double>(line.messages);
@@ -35,8 +36,8 @@ double modelled_messages(const TrafficLine& line, const PredictedStep& shape,
   return std::max(messages, static_cast<double>(line.sent_bytes) / part);
 }
 
-/// What ranks read where it is instead: as many bytes as messages would bring. Into one copy of the parameters the
-/// update writes.
+/// Bytes that ranks read in place instead: as many as messages would bring. The update writes
+/// directly into one copy of the parameters.
 void add_reads_in_place(StepTime& time, const StepTraffic& traffic, const PredictedStep& shape,
                         const MachineModel& machine) {
   if (!shape.reads_in_place()) return;
@@ -130,7 +131,7 @@ double largest_figure(const PlanSettings& settings, std::int64_t padded_numel) {
   return (32 + 32 * std::ceil(leaves / ranks)) * numel + 8 * (leaves + ranks) * owned;
 }
 
-/// Ranks with shards of one size have their padding in other places.
+/// Ranks with shards of one size have their padding in different places.
 void check_offload(const PlanSettings& settings) {
   ZP_CHECK(
       !settings.offload.on() || settings.grid.data_ranks() <= all_ranks_counted, ErrorCode::config,
@@ -144,14 +145,14 @@ void check_offload(const PlanSettings& settings) {
   ZP_CHECK(!settings.offload.on() || !scales || settings.grid.tp == 1, ErrorCode::config,
            "offload of state in fp16 or e4m3 was planned on " + std::to_string(settings.grid.tp) +
                " TP ranks",
-           "they cut blocks anywhere, and chunks have whole ones",
+           "they split blocks anywhere, and chunks have whole blocks",
            "use bf16, one TP rank, or leave out --offload");
   const bool shared = settings.windows != Windows::off &&
                       settings.grid.data_ranks() > settings.instances &&
                       std::ranges::find(settings.stages, 0) != settings.stages.end();
   ZP_CHECK(!settings.offload.moves_grads() || !shared, ErrorCode::config,
            "offloaded gradients were planned for stage 0 with windows",
-           "ranks read each other's gradient sums where they are",
+           "ranks read each other's gradient sums in place",
            "add --stage 1,2,3, or use --windows off");
 }
 

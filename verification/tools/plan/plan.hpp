@@ -17,7 +17,7 @@ namespace zeroproof::verification {
 
 inline constexpr int most_planned_ranks = 16384;
 
-/// Inputs of the cost model: what the user knows of a machine. None is measured here.
+/// Inputs of the cost model: the user's figures for a machine. None is measured here.
 struct MachineModel {
   double alpha_us = 5;       ///< time of a message besides its bytes
   double beta_gbs = 360;     ///< 10^9 bytes a rank sends per second
@@ -32,7 +32,7 @@ struct PlanSettings {
   ParamScaling scaling;  ///< of e4m3 and e5m2 (R24)
   DType grad_dtype = DType::fp32;
   OptimizerHyper hyper;
-  StateFormats state_formats;      ///< of what is kept from step to step (R25)
+  StateFormats state_formats;      ///< of state kept between steps (R25)
   std::int64_t clip_groups = 1;    ///< each with a norm
   std::int64_t micro_batches = 0;  ///< M; 0: one for every data parallel rank
   MicroBatchOrder order = MicroBatchOrder::by_stage;
@@ -49,7 +49,7 @@ struct RankPlan {
   std::int64_t data_rank = 0;
   std::int64_t shard_numel = 0;  ///< padding included
   MemoryUse memory;
-  BytesByClass at_peak{};  ///< what the peak of the sum is made of
+  BytesByClass at_peak{};  ///< the classes at the peak of the sum
   StepTraffic traffic;
   std::int64_t offloaded_numel = 0;  ///< of the shard's elements, padding included
   OffloadTraffic offload = {};
@@ -63,11 +63,11 @@ struct PaperBytes {
 
 struct StepTime {
   double reduce_us = 0, norm_us = 0, update_us = 0, gather_us = 0, other_us = 0;
-  double latency_us = 0;  ///< of these: starting messages, whatever is in them
+  double latency_us = 0;  ///< of these: starting messages, of any length
   double total_us() const { return reduce_us + norm_us + update_us + gather_us + other_us; }
 };
 
-/// What ranks were seen to hold and to send.
+/// Memory and messages measured on ranks.
 struct MeasuredStage {
   BytesByClass least{}, most{};  ///< peaks of every class, over ranks
   MemoryUse smallest, largest;   ///< of the ranks that the plan names so
@@ -99,8 +99,8 @@ struct Plan {
 };
 
 /// "2x1x4", of at most most_planned_ranks ranks. world: ranks it must multiply out to, 0 for any.
-/// Errors (ErrorCode::config): no grid, a size that cannot be, or a wrong product, naming the nearest grid that is
-/// right.
+/// Errors (ErrorCode::config): no grid, an impossible size, or a wrong product; the message names
+/// the nearest valid grid.
 ProcessGrid planned_grid(const std::string& text, std::int64_t world);
 
 /// Errors: ErrorCode::config if the instances cannot have equally many data parallel ranks.

@@ -69,7 +69,7 @@ double label_at(double y, double most) {
   return base;
 }
 
-/// Dashes on a light band, so that they are seen on every fill.
+/// Dashes on a light band, visible on every fill.
 std::string paper_line(double x1, double x2, double y) {
   const auto line = [&](double inset, const char* colour, int stroke, const char* more) {
     return fmt::format(

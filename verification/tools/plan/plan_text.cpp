@@ -114,7 +114,7 @@ void add_memory(std::string& out, const StagePlan& stage, const Paint& paint) {
                   grouped(stage.largest.memory.total_peak), rounded(stage.papers.total()) + " 16");
 }
 
-/// What was counted in a run, where one was made.
+/// Counts of the measured run, if there was one.
 void add_measured(std::string& out, const StagePlan& stage, const Paint& paint) {
   if (!stage.measured) return;
   const MeasuredStage& m = *stage.measured;
@@ -144,7 +144,7 @@ void add_measured(std::string& out, const StagePlan& stage, const Paint& paint) 
       std::abs(m.sent_bytes - stage.largest.traffic.sent_bytes()));
 }
 
-/// Where the offloaded part lies, and what an applied step moves there and back.
+/// Place of the offloaded part, and the transfers of an applied step.
 void add_offload(std::string& out, const PlanSettings& settings, const StagePlan& stage,
                  const Paint& paint) {
   if (!settings.offload.on()) return;
@@ -209,7 +209,8 @@ void add_times(std::string& out, const Plan& plan, const Paint& paint) {
   }
 }
 
-/// Where starting messages takes more than half of the time, sums of stages say how many there are, not how long.
+/// If starting messages takes more than half of the time, sums of stages show how many messages
+/// there are, not their length.
 void add_latency_warning(std::string& out, const Plan& plan, const Paint& paint) {
   const PlanSettings& s = plan.settings;
   std::string stages;

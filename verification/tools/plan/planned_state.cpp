@@ -10,7 +10,7 @@
 namespace zeroproof::verification {
 namespace {
 
-/// What every rank owns of every bucket, in increasing order.
+/// Every rank's part of every bucket, in increasing order.
 std::vector<FlatRange> all_slices(const PredictedStep& run, std::int64_t bucket_numel) {
   if (run.stage == 0 || run.world_size == 1) return {{0, run.padded_numel}};
   std::vector<FlatRange> slices;
@@ -41,7 +41,8 @@ PlannedState::PlannedState(const PlanSettings& settings, const PlannedModel& mod
   }
 }
 
-/// The contract's slices are cut at multiples of 1024 of a rank's numbering: at blocks, if its parts are.
+/// The contract's slices are split at multiples of 1024 of a rank's numbering: at blocks, if its
+/// parts are.
 bool PlannedState::cuts_no_block() const {
   const auto at_blocks = [](std::int64_t index) { return index % state_block_numel == 0; };
   return std::ranges::all_of(placements_, [&](const std::vector<TensorPlacement>& placement) {

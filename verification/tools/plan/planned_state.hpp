@@ -8,13 +8,14 @@
 
 namespace zeroproof::verification {
 
-/// Where the tensors of a plan's TP ranks stand, as far as state with scales has to know. Plans have equal parts.
+/// Places of the tensors of a plan's TP ranks, as needed for state with scales. Plans have equal
+/// parts.
 class PlannedState {
  public:
-  /// layout: of a TP rank; it and the settings live as long as this.
+  /// layout: of a TP rank; it and the settings must outlive this object.
   PlannedState(const PlanSettings& settings, const PlannedModel& model, const FlatLayout& layout);
 
-  /// Sets the blocks of the rank that a run was moved to: those of the TP rank that has parts of the most.
+  /// Sets the blocks of the run's present rank: those of the TP rank that has parts of the most.
   void set_blocks(PredictedStep& run) const;
   /// Sets those that ranks join, which are the same for every rank of the run.
   void set_cut_blocks(PredictedStep& run) const;

@@ -10,8 +10,9 @@
 namespace zeroproof::verification {
 namespace {
 
-/// Which entries are combined with every leaf of one rank: ranks that agree here combine theirs alike. Leaves that
-/// follow each other combine as far as they fill blocks of a power of two, so the largest such block says it.
+/// The entries that are combined with every leaf of one rank: ranks with equal values combine
+/// theirs in the same way. Consecutive leaves combine as far as they fill blocks of a power of two,
+/// so the largest such block determines it.
 struct StackKind {
   std::int64_t leaves = 0;
   std::int64_t block = 1;  ///< leaves of the largest block that is filled
@@ -19,16 +20,16 @@ struct StackKind {
   auto operator<=>(const StackKind&) const = default;
 };
 
-/// What bytes of a rank depend on besides the run.
+/// Properties of a rank on which its bytes depend, besides the run.
 struct RankKind {
   std::int64_t full_bucket = 0, last_bucket = 0;  ///< elements of this rank
-  StackKind stack;                                ///< what its leaves do to its own stack
+  StackKind stack;                                ///< effect of its leaves on its own stack
   bool holds_copy = false;                        ///< has the one copy of the parameters
-  int instance = 0;  ///< number of what its instance's do to the stacks of owners
+  int instance = 0;  ///< number of its instance's effect on the stacks of owners
   auto operator<=>(const RankKind&) const = default;
 };
 
-/// For ranks that do not keep their leaves it is enough how many there are.
+/// For ranks that do not keep their leaves the number of leaves is enough.
 StackKind stack_kind(const PredictedStep& run, const MicroBatchIndex& leaves) {
   StackKind kind{leaves.count};
   if (!run.keeps_leaves() || leaves.step > 1) return kind;
@@ -41,8 +42,8 @@ StackKind stack_kind(const PredictedStep& run, const MicroBatchIndex& leaves) {
   return kind;
 }
 
-/// The same for all ranks of an instance: what is left on stacks, and what arrives in every micro-step; for every leaf
-/// a character, as there may be millions.
+/// The same for all ranks of an instance: nodes left on stacks, and leaves that arrive in every
+/// micro-step; a character for every leaf, as there may be millions.
 std::string instance_moves(const PredictedStep& run, int instance) {
   std::vector<MicroBatchIndex> ranks;
   for (int rank = 0; rank < run.world_size; ++rank) {

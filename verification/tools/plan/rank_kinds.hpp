@@ -9,8 +9,8 @@
 
 namespace zeroproof::verification {
 
-/// Data ranks of a run. Those of a kind own as much of every bucket, combine their leaves alike, and so do their
-/// instances; kinds that differ in the order of that alone need the same memory.
+/// Data ranks of a run. Those of a kind own as much of every bucket and combine their leaves in the
+/// same way, and so do their instances; kinds that differ only in that order need the same memory.
 struct RankKinds {
   std::int64_t count = 0;
   std::vector<std::int64_t>

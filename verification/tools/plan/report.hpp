@@ -10,7 +10,7 @@ namespace zeroproof::verification {
 
 inline constexpr std::size_t plan_columns = 100;
 
-/// Which ways of counting are shown.
+/// Selects the counts that are shown.
 struct PlanSections {
   bool contract = true, zero_paper = false, deepspeed = false, megatron = false, claims = false;
 };
@@ -18,7 +18,7 @@ struct PlanSections {
 /// Tables of at most plan_columns columns.
 std::string plan_text(const Plan& plan, const PlanSections& sections, bool colour);
 
-/// Schema zeroproof-plan/1; every way of counting is in it.
+/// Schema zeroproof-plan/1; it contains every count.
 std::string plan_json(const Plan& plan);
 
 /// A bar per stage, of the classes at the moment when their sum is largest, on the largest rank.

@@ -38,7 +38,7 @@ void check(const TraceSettings& settings) {
           "use a power of two in between");
   require(settings.bucket_numel >= 0 && settings.bucket_numel % layout_alignment == 0,
           "a bucket of " + std::to_string(settings.bucket_numel) + " elements cannot be made",
-          "buckets are cut at multiples of " + std::to_string(layout_alignment),
+          "buckets are split at multiples of " + std::to_string(layout_alignment),
           "use a multiple, or 0 for one bucket");
 }
 

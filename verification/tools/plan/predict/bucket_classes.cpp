@@ -7,7 +7,7 @@
 namespace zeroproof {
 namespace {
 
-/// Joins entries of one length that stand one behind the other.
+/// Joins adjacent entries of one length.
 class Joined {
  public:
   Joined(std::vector<BucketShape>& out, bool by_unit) : out_(out), by_unit_(by_unit) {}

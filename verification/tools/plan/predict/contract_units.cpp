@@ -8,8 +8,9 @@
 namespace zeroproof {
 namespace {
 
-/// A bucket in chunks of layout_alignment elements, and who holds them: its holders are all ranks, or one for every
-/// chunk if there are fewer chunks than ranks. Holders are counted from 0, in the order of what they hold.
+/// A bucket in chunks of layout_alignment elements, and their holders: all ranks, or one for every
+/// chunk if there are fewer chunks than ranks. Holders are counted from 0, in the order of their
+/// chunks.
 struct ChunkedBucket {
   std::int64_t begin = 0;  ///< in elements
   std::int64_t chunks = 0;
@@ -29,7 +30,7 @@ struct ChunkedBucket {
   std::int64_t element(std::int64_t chunk) const { return begin + chunk * layout_alignment; }
 };
 
-/// What a unit has of one bucket.
+/// The part of a unit in one bucket.
 struct Part {
   ChunkedBucket bucket;
   std::int64_t begin = 0, end = 0;  ///< chunks of the bucket
@@ -45,8 +46,8 @@ struct Part {
   }
 };
 
-/// Parts of a unit, in order: what it has of the first bucket, of those it covers (at most two of them, which says as
-/// much as all), and of the last.
+/// Parts of a unit, in order: in the first bucket, in the buckets it covers (at most two of them,
+/// which determine the counts of all), and in the last.
 struct Parts {
   std::vector<Part> same;  ///< of buckets as long as the first one
   std::vector<Part> tail;  ///< of a shorter bucket at the end of the layout: one or none
@@ -143,7 +144,7 @@ class UnitCounter {
     }
   }
 
-  /// Where padding lies between two tensors of a unit: no stretch goes on there.
+  /// Padding between two tensors of a unit: no stretch continues across it.
   void find_breaks(const FlatRange& unit) {
     breaks_.clear();
     const std::vector<TensorSlot>& tensors = layout_.tensors();
@@ -158,7 +159,7 @@ class UnitCounter {
     }
   }
 
-  /// True if what a holder has of a part is in more than one stretch.
+  /// True if a holder has its elements of a part in more than one stretch.
   bool is_broken(const Part& part, std::int64_t holder) const {
     const std::int64_t begin = part.bucket.element(part.chunk_of(holder));
     const auto next = std::upper_bound(breaks_.begin(), breaks_.end(), begin);
@@ -186,8 +187,8 @@ class UnitCounter {
     return sum;
   }
 
-  /// The part of the shorter bucket at the end of the layout, which other ranks hold. There is one such unit at most,
-  /// so it is gone through rank by rank.
+  /// The part of the shorter bucket at the end of the layout, which other ranks hold. At most one
+  /// unit has one, so it is counted rank by rank.
   void add_tail(const Part& tail, const std::vector<Part>& before, std::int64_t& owners,
                 std::int64_t& single) const {
     for (std::int64_t holder = tail.first; holder <= tail.last; ++holder) {

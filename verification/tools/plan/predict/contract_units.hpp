@@ -1,5 +1,6 @@
 #pragma once
-// Units of the contract's layout by formula: what set_units finds by listing every rank's part of every bucket.
+// Units of the contract's layout by formula: the result of set_units, which lists every rank's part
+// of every bucket.
 
 #include <vector>
 
@@ -7,8 +8,9 @@
 
 namespace zeroproof {
 
-/// Sets units, each visited once and in order, for a run of the contract's layout that keeps no tensor whole. The time
-/// is that of the tensors, whatever the buckets and the ranks are. After set_contract_buckets; shape.rank must be set.
+/// Sets units, each visited once and in order, for a run of the contract's layout that keeps no
+/// tensor whole. The time depends on the number of tensors, not on buckets and ranks. Call after
+/// set_contract_buckets; shape.rank must be set.
 ///
 /// Shapes   units: neighbours, together everything; each begins where a tensor does.
 void set_contract_units(PredictedStep& shape, const FlatLayout& layout,

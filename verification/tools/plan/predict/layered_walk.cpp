@@ -138,7 +138,7 @@ class MicroStep {
   const std::int64_t leaf_bytes_;
   std::vector<int> sequence_;  ///< forward visits, then backward ones
   std::vector<std::size_t> last_visit_;
-  std::vector<bool> begun_;  ///< [units] the gradient's memory is there
+  std::vector<bool> begun_;  ///< [units] the gradient's memory is allocated
   std::vector<BucketSpan> buckets_of_;
   std::vector<int> units_in_;   ///< [buckets] units that have elements of it
   std::vector<int> sealed_in_;  ///< [buckets] those that are complete

@@ -1,6 +1,6 @@
 #pragma once
-// Which memory a micro-step of a layered model needs, in order: units of parameters, gradients of units,
-// gradients of buckets.
+// Memory of a micro-step of a layered model, in the order of allocation: units of parameters,
+// gradients of units, gradients of buckets.
 
 #include <cstdint>
 #include <functional>
@@ -9,19 +9,20 @@
 
 namespace zeroproof {
 
-/// What happens on the way; bytes of parameters and gradients come (positive) and go (negative).
+/// Events of the walk; bytes of parameters and gradients are allocated (positive) and freed
+/// (negative).
 struct LayeredEvents {
   std::function<void(std::int64_t bytes)> params;  ///< class param_full
   std::function<void(std::int64_t bytes)> grads;   ///< class grad
-  std::function<void(std::size_t unit)> gather;    ///< a unit is made whole; its memory is there
+  std::function<void(std::size_t unit)> gather;  ///< a unit is made whole; its memory is allocated
   std::function<void(std::size_t bucket)>
-      reduce;  ///< equal buckets are handed over; their memory is there
+      reduce;  ///< equal buckets are passed on; their memory is allocated
 };
 
 /// One micro-step of stages 2 and 3. computes: this rank has a micro-batch in it.
 ///
 /// A unit's parameters exist while its visits run (stage 3; with overlap the next unit's too); its gradient
-/// from its first backward visit until it is reduced. Buckets that lie in one unit are parts of its gradient;
+/// from its first backward visit until it is reduced. Buckets inside one unit are parts of its gradient;
 /// the others have memory of their own from the first of their units that is complete until the last one is.
 /// With overlap a reduction may take until the second visit after it.
 ///

@@ -1,5 +1,5 @@
 #pragma once
-// What the leaves of a run do to stacks of nodes (R11): counted once for all ranks of an instance.
+// Effect of a run's leaves on stacks of nodes (R11), counted once for all ranks of an instance.
 
 #include <compare>
 #include <cstdint>
@@ -41,7 +41,7 @@ std::int64_t nodes_left(const MicroBatchIndex& leaves);
 /// How many of those are leaves, to which nothing was added.
 std::int64_t leaves_left(const MicroBatchIndex& leaves);
 
-/// What is left when one instance has pushed all its leaves, in increasing order.
+/// Nodes left when one instance has pushed all its leaves, in increasing order.
 struct JoinedNodes {
   std::int64_t nodes = 0;
   std::int64_t leaves = 0;  ///< of those
@@ -52,7 +52,7 @@ JoinedNodes instance_nodes(const PredictedStep& shape, int instance);
 /// Most nodes on a stack on which only these leaves are pushed, between two of them.
 std::int64_t most_nodes(const MicroBatchIndex& leaves);
 
-/// The leaves of the rank that the shape is of.
+/// The leaves of the shape's rank.
 MicroBatchIndex own_micro_batch_index(const PredictedStep& shape);
 
 /// The ranks of one instance together.
@@ -74,10 +74,10 @@ class LeafStacks {
  public:
   explicit LeafStacks(const PredictedStep& shape);
 
-  /// Counted when it is first asked for, and kept until another instance is.
+  /// Counted at the first call, and kept until another instance is requested.
   const InstanceStacks& of(int instance);
 
-  /// What is left when all leaves of an instance are on one stack, and the same added over all instances.
+  /// Nodes left when all leaves of an instance are on one stack, and the same added over all instances.
   const JoinedNodes& joined(int instance) const {
     return joined_[static_cast<std::size_t>(instance)];
   }

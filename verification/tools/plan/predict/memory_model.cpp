@@ -19,7 +19,7 @@ void hold_whole_leaf(const PredictedStep& shape, MemoryTally& tally) {
   if (!copied) tally.add(MemoryClass::grad, -bytes);
 }
 
-/// One micro-step is like another, but for ranks that have no leaf in it.
+/// All micro-steps are equal, except for ranks that have no leaf in one.
 void hold_layers(const PredictedStep& shape, MemoryTally& tally) {
   std::int64_t stays = 0;  // persistent units: as long as the phase
   for (std::size_t u = 0; u < shape.stays.size(); ++u)

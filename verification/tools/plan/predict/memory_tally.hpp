@@ -9,7 +9,7 @@
 
 namespace zeroproof {
 
-/// What a rank would have on its ledger. at_peak, if not null: the classes when their sum was largest.
+/// The memory ledger of a rank. at_peak, if not null: the classes when their sum was largest.
 class MemoryTally {
  public:
   explicit MemoryTally(BytesByClass* at_peak) : at_peak_(at_peak) {}

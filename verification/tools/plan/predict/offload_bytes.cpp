@@ -180,7 +180,7 @@ std::int64_t offloaded_host_bytes(const PredictedStep& shape) {
   std::int64_t bytes = shape.offload.setting.place == OffloadPlace::host
                            ? state_bytes(shape, shape.offload.numel)
                            : state_bytes(shape, first_chunk(shape));
-  const std::int64_t grad = shape.offload.setting.grads ? 0 : 4;  // the host reads it where it is
+  const std::int64_t grad = shape.offload.setting.grads ? 0 : 4;  // the host reads it in place
   if (shape.space == Space::device)
     bytes += slots(2) * (grad + code_bytes(shape)) * first_chunk(shape);
   if (!grads_in_file(shape)) bytes += 4 * shape.offload.grads;

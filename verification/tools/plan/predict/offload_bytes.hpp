@@ -1,5 +1,5 @@
 #pragma once
-// State of a rank that lies elsewhere: how much of it, in which memory, and what a step moves there and back.
+// Offloaded state of a rank: how much of it, in which memory, and the transfers of a step.
 
 #include <cstdint>
 #include <vector>
@@ -20,7 +20,7 @@ struct OffloadShape {
   std::int64_t elements = 0;  ///< of tensors
   std::int64_t blocks = 0;    ///< of state that have elements, if a format has scales
   std::int64_t grads =
-      0;  ///< elements of the gradient sum that lie elsewhere: whole pages, padding included
+      0;  ///< offloaded elements of the gradient sum: whole pages, padding included
 };
 
 /// ranges: what the rank keeps state for. in_blocks: a format has scales, and whole blocks alone are offloaded.
@@ -30,7 +30,7 @@ OffloadShape offload_shape(const FlatLayout& layout, const std::vector<FlatRange
 /// Ranges of a rank in the contract's layout.
 std::vector<FlatRange> contract_ranges(const PredictedStep& shape, std::int64_t bucket_numel);
 
-/// Bytes in memory of the host, with what chunks pass through, and in the file.
+/// Bytes in memory of the host, including the buffers that chunks pass through, and in the file.
 std::int64_t offloaded_host_bytes(const PredictedStep& shape);
 std::int64_t offloaded_file_bytes(const PredictedStep& shape);
 

@@ -48,11 +48,11 @@ void set_contract_buckets(PredictedStep& shape, std::int64_t padded_numel,
                           std::int64_t bucket_numel) {
   ZP_CHECK(bucket_numel >= layout_alignment && bucket_numel % layout_alignment == 0,
            ErrorCode::invalid_argument, "bucket_numel is " + std::to_string(bucket_numel),
-           "buckets are cut at multiples of " + std::to_string(layout_alignment),
+           "buckets are split at multiples of " + std::to_string(layout_alignment),
            "use a positive multiple of " + std::to_string(layout_alignment));
   ZP_CHECK(padded_numel >= 0 && padded_numel % layout_alignment == 0, ErrorCode::invalid_argument,
            "padded_numel is " + std::to_string(padded_numel),
-           "shards are cut at multiples of " + std::to_string(layout_alignment),
+           "shards are split at multiples of " + std::to_string(layout_alignment),
            "pass FlatLayout::padded_numel()");
   shape.padded_numel = padded_numel;
   shape.buckets.clear();

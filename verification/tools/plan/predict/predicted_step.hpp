@@ -1,5 +1,6 @@
 #pragma once
-// What the bytes of a step depend on: no values, no buffers. Memory and traffic are computed from it alone.
+// Inputs of the byte counts of a step: no values, no buffers. Memory and traffic are computed from
+// them alone.
 
 #include <cstdint>
 #include <functional>
@@ -19,8 +20,8 @@ struct OptimizerSetup;
 struct StepSettings;
 class LayeredModel;
 
-/// A bucket and its owners, or several that follow each other and are equal but for where they lie and how much of them
-/// every TP rank has.
+/// A bucket and its owners, or several adjacent ones that are equal except for their places and for
+/// how much of them every TP rank has.
 struct BucketShape {
   FlatRange range;                ///< of the first one
   std::int64_t owned = 0;         ///< elements of this rank, padding included
@@ -65,18 +66,19 @@ struct PredictedStep {
   bool overlap = false;
   Windows windows = Windows::off;
   Space space =
-      Space::host;  ///< where the rank's buffers are; what the host has to know goes over the host
-  bool enqueued = false;  ///< on a device: the host looks at nothing before the step has ended
+      Space::host;  ///< where the rank's buffers are; values that the host reads go over the host
+  bool enqueued = false;  ///< on a device: the host reads nothing before the step has ended
   DType param_dtype = DType::bf16;
   DType grad_dtype = DType::fp32;
   std::int64_t micro_batches = 1;  ///< M
   int state_buffers = 2;           ///< buffers of the rule besides the master (R6)
   std::vector<StateFormat>
-      state_formats;     ///< [state_buffers] what they are kept in (R25); empty: all in fp32
+      state_formats;     ///< [state_buffers] their formats (R25); empty: all in fp32
   int master_bytes = 4;  ///< of an element
   std::int64_t state_blocks =
       0;  ///< blocks of state in which this rank has elements, if a format has scales
-  std::int64_t cut_blocks = 0;  ///< of all ranks, those that cuts go through; their amax is joined
+  std::int64_t cut_blocks =
+      0;  ///< of all ranks, those that boundaries go through; their amax is joined
   NormForm norm = NormForm::chunk1024;
   std::int64_t clip_groups = 1;  ///< each with a norm
   bool counts_tokens = false;    ///< loss_reduction = tokens
@@ -95,7 +97,7 @@ struct PredictedStep {
   std::int64_t num_tensors = 0;
   std::int64_t shard_numel = 0;  ///< of this rank, padding included
   std::vector<BucketShape>
-      buckets;  ///< in increasing order; one that lies in several units stands alone
+      buckets;  ///< in increasing order; one that is in several units has its own entry
   std::vector<GatherShape> units;  ///< of a LayeredModel; empty: leaves come whole
   std::vector<int> visits;         ///< units in the order of the forward pass
   std::vector<bool> stays;  ///< [units] stage 3: has elements, and every tensor of it is persistent
@@ -115,7 +117,8 @@ struct PredictedStep {
   bool strided() const {
     return order == MicroBatchOrder::strided || (order == MicroBatchOrder::by_stage && stage >= 2);
   }
-  /// Ranks of comm read each other's leaves, nodes and shards where they are. All of them are taken to share memory.
+  /// Ranks of comm read each other's leaves, nodes and shards in place. All of them are assumed to
+  /// share memory.
   bool reads_in_place() const { return windows != Windows::off && world_size > 1; }
   /// Whole parameters are one copy for all ranks of comm, which the first one holds, and no rank has a shard besides.
   bool shares_params() const {
@@ -133,11 +136,11 @@ struct PredictedStep {
   std::int64_t state_bytes(std::int64_t elements, std::int64_t blocks) const;
   /// Buffers of state with scales.
   std::int64_t scaled_buffers() const;
-  /// What this rank keeps state for: everything in stage 0.
+  /// Ranges for which this rank keeps state: everything in stage 0.
   std::int64_t kept_numel() const { return stage == 0 ? padded_numel : shard_numel; }
 };
 
-/// Sets what is known of scales (R24). undistributed: settings of parameters in 8 bits, with the layout of the
+/// Sets the fields of scales (R24). undistributed: settings of parameters in 8 bits, with the layout of the
 /// undistributed tensors.
 void set_scales(PredictedStep& shape, const StepSettings& undistributed);
 /// The same of a rank, which may have parts of the tensors.
@@ -146,7 +149,7 @@ void set_scales(PredictedStep& shape, const OptimizerSetup& setup);
 void set_state_formats(PredictedStep& shape, const OptimizerHyper& hyper,
                        const StateFormats& formats);
 
-/// What a rank owns of a bucket of the contract's layout, whose length is a multiple of 1024.
+/// A rank's part of a bucket of the contract's layout, whose length is a multiple of 1024.
 FlatRange contract_slice(const FlatRange& bucket, int world_size, int rank);
 
 /// Sets padded_numel, buckets and shard_numel for the contract's layout without a shard map: any number of
@@ -155,18 +158,18 @@ FlatRange contract_slice(const FlatRange& bucket, int world_size, int rank);
 void set_contract_buckets(PredictedStep& shape, std::int64_t padded_numel,
                           std::int64_t bucket_numel);
 
-/// Makes the shape that of another rank: rank, shard_numel and what it owns of buckets. After set_contract_buckets;
-/// units stay those of the rank before.
+/// Changes the shape to that of another rank: rank, shard_numel and its part of buckets. Call after
+/// set_contract_buckets; units stay those of the rank before.
 void set_contract_rank(PredictedStep& shape, int rank);
 
 /// The same for any shard map; shape.world_size must be the map's.
 void set_buckets(PredictedStep& shape, const ShardMap& shards);
 
-/// Counts the elements of a tensor that every TP rank has whole. After the buckets are set, and cut where it begins
+/// Counts the elements of a tensor that every TP rank has whole. Call after the buckets are set, and split where it begins
 /// and ends.
 void add_tp_replicated(PredictedStep& shape, const FlatRange& elements);
 
-/// Who owns a stretch of the global numbering, for one walk over a layout from its start.
+/// Owners of a stretch of the global numbering, for one walk over a layout from its start.
 class Ownership {
  public:
   /// in_shard: where the part begins in its owner's shard.
@@ -204,8 +207,9 @@ void set_units(const std::vector<PredictedStep*>& ranks, const FlatLayout& layou
 /// Errors: invalid_argument if layout, shard map or communicator is missing.
 PredictedStep predicted_step(const OptimizerSetup& setup, const LayeredModel* model = nullptr);
 
-/// The same run with its buffers in the memory of devices, which has no windows. enqueued: whole steps, as device-fused
-/// and device-graph make them where nobody looks at a phase; otherwise phase by phase.
+/// The same run with its buffers in the memory of devices, which has no windows. enqueued: whole
+/// steps, as device-fused and device-graph run them without an observer of phases; otherwise phase
+/// by phase.
 void put_on_device(PredictedStep& shape, bool enqueued);
 
 /// fp32 buffers that a rule keeps besides the master (R6): from 0, sgd without momentum, to 3, with amsgrad.

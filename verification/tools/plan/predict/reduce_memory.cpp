@@ -5,7 +5,7 @@
 namespace zeroproof {
 namespace {
 
-/// Whether the rank has every leaf and adds them without looking at buckets. Layers bring them bucket by bucket.
+/// Whether the rank has every leaf and adds whole leaves. Layers bring them bucket by bucket.
 bool adds_whole_leaves(const PredictedStep& shape) {
   return shape.data_ranks() == 1 && shape.tp_size == 1 && shape.grad_sum != GradSum::binned &&
          !(shape.layered() && shape.stage >= 2);
@@ -43,7 +43,7 @@ std::int64_t node_bytes(const PredictedStep& shape, LeafStacks& stacks) {
   return 4 * numel * most_nodes(leaves) + shared_leaf_bytes(shape);
 }
 
-/// Sizes that three buffers grow to.
+/// The sizes that three buffers reach.
 class Messages {
  public:
   Messages(const PredictedStep& shape, LeafStacks& stacks)
@@ -127,8 +127,8 @@ class Messages {
 
   const PredictedStep& shape_;
   const bool computes_;
-  const std::int64_t told_bytes_;   // of one element in what all instances tell each other
-  const std::int64_t odd_tellers_;  // instances that tell an odd number of leaves
+  const std::int64_t told_bytes_;   // of one element in the messages between all instances
+  const std::int64_t odd_tellers_;  // instances that send an odd number of leaves
   const bool receives_;             // some rank of the instance has a leaf
   const std::int64_t mine_;         // nodes left on this rank's stack
   const std::int64_t odd_;          // whether an odd number of those are leaves

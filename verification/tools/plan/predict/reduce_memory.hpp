@@ -1,5 +1,6 @@
 #pragma once
-// Nodes and messages of a step: what a rank holds in cuda/README.md, "Memory of a step", counted without values.
+// Nodes and messages of a step: a rank's memory as in cuda/README.md, "Memory of a step", counted
+// without values.
 
 #include <cstdint>
 
@@ -8,10 +9,11 @@
 
 namespace zeroproof {
 
-/// Bytes that are made in the first step and stay.
+/// Bytes that are allocated in the first step and stay.
 struct ReduceMemory {
   std::int64_t nodes = 0;  ///< of the tree, bins, native sums, and a leaf with all TP parts in it
-  std::int64_t messages = 0;  ///< the largest of each of the three buffers, with what gathers send
+  std::int64_t messages =
+      0;  ///< the largest of each of the three buffers, including those of gathers
 };
 
 /// stacks: of the run.

@@ -13,7 +13,8 @@ namespace zeroproof {
 struct OptimizerSetup;
 struct PredictedStep;
 
-/// The tensors of a TP rank, and where they stand in the undistributed model; no placement: they are those.
+/// The tensors of a TP rank, and their places in the undistributed model; without a placement they
+/// are its tensors.
 struct StatePlaces {
   const FlatLayout& layout;
   const std::vector<TensorPlacement>& placement;
@@ -26,8 +27,8 @@ struct StatePlaces {
 /// Blocks in which a rank that keeps state for `ranges` has elements.
 std::int64_t count_blocks(const StatePlaces& places, const std::vector<FlatRange>& ranges);
 
-/// Adds the blocks that the ends of what a rank keeps state for go through, or may: only who has a tensor whole knows
-/// where it ends. In any order, some of them often.
+/// Adds the blocks that the ends of a rank's state go through, or may go through: only a rank with
+/// the whole tensor can determine where it ends. In any order, possibly repeated.
 void add_cut_blocks(const StatePlaces& places, const std::vector<FlatRange>& ranges,
                     std::vector<std::int64_t>& blocks);
 

@@ -93,8 +93,8 @@ class TrafficWalk {
     add_gather(line(phase, group, Collective::all_reduce, what), bytes, bytes * others, others);
   }
 
-  /// A digest of the scalars, which every group passes on with those it has heard of; and what is summed or
-  /// combined over micro-batches.
+  /// A digest of the scalars, which every group passes on with those it has received; and the
+  /// values that are summed or combined over micro-batches.
   void prepare() {
     std::int64_t known = digest_bytes;
     for (const CommGroup group : {CommGroup::tp, CommGroup::shards, CommGroup::instances}) {
@@ -110,7 +110,7 @@ class TrafficWalk {
     }
   }
 
-  /// Stages 0 and 1: what is left on the stacks, once per step.
+  /// Stages 0 and 1: the nodes left on the stacks, once per step.
   void send_nodes() {
     TrafficLine* const sent = line(Phase::reduce, CommGroup::shards, Collective::all_to_all,
                                    shape_.grad_sum == GradSum::tree ? "nodes" : "bins");
@@ -148,7 +148,7 @@ class TrafficWalk {
     }
   }
 
-  /// Parts that every TP rank has of the gradient of what TP does not cut.
+  /// Parts that every TP rank has of the gradients of tensors that TP does not split.
   void tp_parts() {
     for (const BucketShape& bucket : shape_.buckets) {
       if (bucket.tp_replicated == 0 || my_leaves_ == 0) continue;
@@ -198,7 +198,7 @@ class TrafficWalk {
     line->received_bytes += fp32_bytes * mine * ranks;
   }
 
-  /// Owners of the same elements tell each other what their instance has left.
+  /// Owners of the same elements exchange the nodes left by their instances.
   void instances() {
     if (shape_.instances == 1) return;
     std::int64_t mine = 0, others = 0, senders = 0;  // bytes of an element

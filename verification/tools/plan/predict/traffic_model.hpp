@@ -36,10 +36,10 @@ struct StepTraffic {
   std::int64_t sent_bytes() const;
 };
 
-/// One rank's traffic in a step, from prepare to gather; in a skipped step the phases after unscale send
-/// nothing, but for enqueued ones: nobody knows there whether the step is skipped. Phases and fused steps send the
-/// same. o(r) is what rank r owns of a bucket, o without an argument this rank's; I instances. The collectives, by
-/// phase and group:
+/// One rank's traffic in a step, from prepare to gather; in a skipped step the phases after unscale
+/// send nothing, unless steps are enqueued: there the host cannot test whether the step is skipped.
+/// Phases and fused steps send the same. o(r) is the part of rank r in a bucket, o without an
+/// argument this rank's; I instances. The collectives, by phase and group:
 ///
 ///     prepare  all        all_gather      digests of the scalars, 16 bytes each: over tp; all that are known
 ///                                         then over the shards; all of those over the instances. Not enqueued
@@ -60,7 +60,7 @@ struct StepTraffic {
 ///     unscale  all        all_reduce      one word; enqueued three, with a digest of the scalars and its complement
 ///     norm     shards     all_reduce      23 words for each clip group, with the form inf 1; not in stage 0
 ///     norm     tp         all_reduce      the same, in any stage
-///     update   shards, tp all_reduce      state with scales (R25): a word for each block that a cut between owners or
+///     update   shards, tp all_reduce      state with scales (R25): a word for each block that a boundary of owners or
 ///                                         TP ranks goes through, and each buffer; over the shards not in stage 0
 ///     cast     shards, tp all_reduce      parameters of 8 bits (R24): a word for each block with a scale, of columns
 ///                                         that have their own as well; over the shards not in stage 0
@@ -70,9 +70,10 @@ struct StepTraffic {
 /// An all_gather sends a rank's block to every other rank (world - 1 messages, the bytes of a ring), an
 /// all_reduce of n words all of them: 8 n (world - 1) bytes, not the 16 n (world - 1) / world of a ring
 /// (common/comm/recording.hpp). Words are few, so their hops cost more than their bytes [ZeRO:exchange].
-/// Groups of one rank make no line. With windows a tree's nodes and leaves, sums, units and parameters are read where
-/// they are and make none over the shards; making windows is set-up, as groups are. On devices phase prepare goes over
-/// the communicators of the host and all others over the transport.
+/// Groups of one rank make no line. With windows a tree's nodes and leaves, sums, units and
+/// parameters are read in place and make none over the shards; creating windows is set-up, as
+/// groups are. On devices phase prepare goes over the communicators of the host and all others over
+/// the transport.
 StepTraffic predict_traffic(const PredictedStep& shape, bool skipped = false);
 
 }  // namespace zeroproof

@@ -1,4 +1,4 @@
-// Units and persistent tensors: who has how many elements of them, in how many stretches.
+// Units and persistent tensors: every rank's elements of them, and in how many stretches.
 
 #include <algorithm>
 #include <string>
