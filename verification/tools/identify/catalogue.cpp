@@ -28,7 +28,7 @@ Dialect contract() {
   return d;
 }
 
-/// What every dialect of PyTorch has in common.
+/// Common properties of all dialects of PyTorch.
 Dialect torch(std::string name, std::string build, std::string note) {
   Dialect d;
   d.name = std::move(name);

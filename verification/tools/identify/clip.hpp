@@ -21,7 +21,7 @@ struct ClipDialect {
 };
 const std::vector<ClipDialect>& clip_dialects();
 
-/// What every gradient is multiplied with, fp32.
+/// The factor of every gradient, fp32.
 /// Units    norm: of the gradients as they are in memory: unscaled for torch and megatron, times loss_scale for
 ///          deepspeed, whose factor unscales them too. loss_scale is used by deepspeed alone.
 /// Errors   none.

@@ -12,26 +12,26 @@
 
 namespace zeroproof::verification {
 
-/// How well it is known that a library computes this.
+/// Evidence that a library computes this.
 enum class Evidence : std::uint8_t {
   proved,    ///< by this project's own comparison, run in its tests
   recorded,  ///< every bit of steps that the library took; tests/verification/tools/identify/recorded_steps has some
   compared,  ///< value by value with the library's function, without a recording that is kept
-  read       ///< from its source; nobody here has run it
+  read       ///< from its source; not run by this project
 };
 std::string_view name(Evidence evidence);
 
 struct Dialect {
   std::string name;     ///< "torch-cpu-fused"
   std::string library;  ///< "PyTorch"
-  std::string version;  ///< of the library, "" if it is not known
+  std::string version;  ///< of the library, "" if it is unknown
   std::string build;    ///< capability or flags that change bits
   Evidence evidence = Evidence::read;
-  std::string note;  ///< a sentence on where it holds
+  std::string note;  ///< a sentence on when it holds
   int tail_width =
       0;  ///< the last n mod tail_width elements of a tensor have formulas of their own; 0: none
   bool amsgrad = true;
-  bool without_bias_correction = false;  ///< can be told to leave it out
+  bool without_bias_correction = false;  ///< has an option to leave it out
   std::optional<AdamFormula> adam;       ///< adamw and adam
   std::optional<SgdFormula> sgd;
 
@@ -45,7 +45,7 @@ const std::vector<Dialect>& all_dialects();
 /// nullptr if there is none of that name; torch-cpu-foreach is another name of torch-cpu-single.
 const Dialect* find_dialect(std::string_view name);
 
-/// "apex-fused-adam" of "apex-fused-adam:nlrn": what stands before the colon.
+/// "apex-fused-adam" of "apex-fused-adam:nlrn": the part before the colon.
 std::string family_of(const std::string& name);
 
 /// The tensors of one parameter; those a rule does not keep are empty.

@@ -1,6 +1,6 @@
 #pragma once
-// The choices that separate one library's arithmetic from another's. A formula is a choice for every buffer; what each
-// choice computes stands in elements.hpp, in words in formula_text.cpp.
+// The choices that separate one library's arithmetic from another's. A formula is a choice for
+// every buffer; elements.hpp computes each choice, formula_text.cpp prints it.
 
 #include <cstdint>
 

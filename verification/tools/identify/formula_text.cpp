@@ -19,7 +19,7 @@ std::string corrections_text(Corrections corrections) {
   return texts[static_cast<int>(corrections)];
 }
 
-/// The new parameter, q standing for the step.
+/// The new parameter, with q for the step.
 std::string write_text(const MasterFormula& f, bool decays) {
   constexpr const char* writes[] = {"p + ((-a)*m)/d", "p - a*(m/d)", "fma(m/d, -a, p)",
                                     "p - lr*((m/bc1)/d)", "fma(-lr, (m/bc1)/d, p)"};

@@ -1,6 +1,6 @@
 #pragma once
-// Formulas in words. Each is one to one with what is computed, so two texts are equal if and only if the formulas are:
-// identify finds a dialect's formula among its candidates by text.
+// Formulas as text. Two texts are equal if and only if the formulas are: identify finds a dialect's
+// formula among its candidates by text.
 
 #include <string>
 

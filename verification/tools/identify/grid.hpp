@@ -21,7 +21,7 @@ struct BufferGrid {
 };
 std::vector<BufferGrid> grids_of(const RecordedStep& step);
 
-/// What a dialect has for the buffers of that step, in the same order.
+/// A dialect's formulas for the buffers of that step, in the same order.
 struct BufferForm {
   std::string body, tail;  ///< texts
 };

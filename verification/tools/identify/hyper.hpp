@@ -6,8 +6,9 @@
 
 namespace zeroproof::verification {
 
-/// What a user gave a library for one step. The betas are fp64, as users write them: how a library rounds them is part
-/// of its dialect, and the contract's OptimizerHyper has them rounded already.
+/// A user's options for one step of a library. The betas are fp64, as users write them: their
+/// rounding is part of a library's dialect, and the contract's OptimizerHyper has them rounded
+/// already.
 struct DialectHyper {
   UpdateRule rule = UpdateRule::adamw;  ///< adamw, adam or sgd
   double lr = 1e-3;

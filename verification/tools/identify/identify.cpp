@@ -13,7 +13,7 @@ namespace {
 class Counted {
  public:
   Counted(const RecordedStep& step, const BufferGrid& grid) : buffer_(grid.buffer) {
-    // A formula with more than this leaving is not looked at any longer; tails always are, they are short.
+    // The search drops a formula that more elements than this leave; tails are always complete, they are short.
     enough_ = 64 + step.numel() / 50;
     for (const Candidate& candidate : grid.candidates) formulas_.push_back(count(step, candidate));
   }
@@ -55,7 +55,7 @@ class Counted {
   std::vector<Leaving> formulas_;
 };
 
-/// What a dialect leaves in every buffer.
+/// The elements that leave a dialect's formulas, in every buffer.
 std::vector<std::int64_t> leaving_of(const Dialect& dialect, const RecordedStep& step,
                                      const std::vector<Counted>& counted) {
   std::vector<std::int64_t> leaving;
@@ -80,7 +80,7 @@ bool are_unwritten(const RecordedStep& step, const BufferGrid& grid, const std::
   return true;
 }
 
-/// Formulas in the order in which they are believed: those of a dialect that is near first.
+/// Formulas in order of preference: those of a dialect that is near first.
 std::vector<const Leaving*> by_trust(const Counted& counted, const BufferForm* trusted) {
   std::vector<const Leaving*> order;
   for (const Leaving& formula : counted.formulas()) order.push_back(&formula);

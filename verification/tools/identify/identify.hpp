@@ -1,5 +1,5 @@
 #pragma once
-// Which arithmetic made a step.
+// Identifies the arithmetic of a step.
 
 #include <cstdint>
 #include <string>
@@ -13,7 +13,7 @@ namespace zeroproof::verification {
 struct Leaving {
   std::string text;  ///< the formula
   std::int64_t scanned =
-      0;  ///< elements that were looked at; the search leaves a formula that is clearly wrong
+      0;  ///< elements that were evaluated; the search drops a formula that is clearly wrong
   std::int64_t body = 0;     ///< before the last n mod 16
   std::int64_t sixteen = 0;  ///< in the last n mod 16, but not the last n mod 8
   std::int64_t eight = 0;    ///< in the last n mod 8
@@ -24,7 +24,7 @@ struct Leaving {
   }
 };
 
-/// What was found for one buffer.
+/// The result for one buffer.
 struct BufferFinding {
   enum class Kind : std::uint8_t {
     formula,  ///< one formula for every element

@@ -36,14 +36,15 @@ std::string finding_text(const BufferFinding& found) {
 
 std::string verdict(const Identification& found) {
   if (!found.tells) {
-    return "every dialect gives these bits: the step tells nothing (gradients or rates of zero?)\n";
+    return "every dialect gives these bits: the step identifies none (gradients or rates of "
+           "zero?)\n";
   }
   const std::vector<std::string> names = shown_names(found.fits);
   if (!names.empty()) {
     std::string text = "this is " + names.front();
     for (std::size_t i = 1; i < names.size(); ++i)
       text += (i + 1 < names.size() ? ", " : " or ") + names[i];
-    return text + (names.size() > 1 ? ", which this step does not tell apart\n" : "\n");
+    return text + (names.size() > 1 ? ", which this step does not distinguish\n" : "\n");
   }
   std::string text;
   for (const BufferFinding& buffer : found.buffers) {

@@ -164,8 +164,7 @@ class TensorReader {
     for (const SafeTensor& tensor : reader_.header().tensors) {
       if (used_.contains(tensor.name)) continue;
       refuse(file_, shown_name(tensor.name) + " belongs to no step of this rule",
-             "nothing would be done with it",
-             "leave it out, or give before.grad and what goes with it");
+             "it would have no effect", "leave it out, or give before.grad and what goes with it");
     }
   }
 
@@ -238,7 +237,7 @@ RecordedStep read_step(const std::string& file) {
   }
   tensors.require_all_used();
   if (step.numel() == 0) {
-    refuse(file, "no tensor has elements", "there is nothing to look at",
+    refuse(file, "no tensor has elements", "there is nothing to identify",
            "record a step of a model with parameters");
   }
   return step;

@@ -1,5 +1,5 @@
 #pragma once
-// One step of somebody's optimizer as a safetensors file: what went in, and what came out.
+// One step of another optimizer as a safetensors file: its inputs and its results.
 
 #include <string>
 #include <vector>
@@ -8,7 +8,7 @@
 
 namespace zeroproof::verification {
 
-/// What a rule keeps of one parameter; empty vectors where it keeps nothing.
+/// The state of one parameter; empty vectors where the rule keeps nothing.
 struct StepState {
   std::vector<float> master, exp_avg, exp_avg_sq, max_exp_avg_sq, momentum_buffer;
 };

@@ -10,9 +10,8 @@
 namespace zeroproof::verification {
 namespace {
 
-/// The instruction has one value for 2048 neighbours: 8192 for [1, 4), multiples of 2^-13 that fall from 8191 by 0, 1
-/// or
-/// 2 at a time. Two of these differences to a digit; the first is 0.
+/// The instruction has one value for 2048 neighbours: 8192 for [1, 4), multiples of 2^-13 that fall
+/// from 8191 by 0, 1 or 2 at a time. Two of these differences to a digit; the first is 0.
 constexpr std::string_view differences =
     "1555155595551555955515555555155595551555955515555555155555551555955515555555155555551555555515"
     "555555"
@@ -128,7 +127,7 @@ float amd_inverse_root(float x) {
 
 float mkl_amd_root(float x) {
   const auto bits = std::bit_cast<std::uint32_t>(x);
-  // Zeros, subnormals, what is negative or no number, and the largest.
+  // Zeros, subnormals, negative values, NaN, and the largest.
   if (bits < smallest_normal || bits > last_approximated) return std::sqrt(x);
   const float y = amd_inverse_root(x);
   const float s = x * y;

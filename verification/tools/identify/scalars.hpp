@@ -1,5 +1,5 @@
 #pragma once
-// Factors of a step, as each way of making them rounds them.
+// Factors of a step, rounded as each method of computing them does.
 
 #include "verification/tools/identify/formula.hpp"
 #include "verification/tools/identify/hyper.hpp"
@@ -13,7 +13,7 @@ struct AverageWeights {
 };
 AverageWeights average_weights(double beta, Betas betas);
 
-/// Everything master is made with, fp32. Without bias correction the corrections are 1.
+/// Factors of the master's update, fp32. Without bias correction the corrections are 1.
 struct MasterScalars {
   float root_correction = 1;  ///< s = sqrt(1 - beta2^t)
   float inverse_root = 1;     ///< r = 1 / s

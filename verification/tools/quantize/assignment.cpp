@@ -67,7 +67,7 @@ bool decides(const TensorQuantization& tensor, std::size_t rule) {
   std::string remedy = "remove it, or correct it: the first path is " + shown_name(paths.front());
   if (!near.empty()) remedy = "did you mean " + shown_name(near) + "?";
   if (names_tensors && config.semantics == QuantSemantics::megatron) {
-    remedy = "leave out the tensor's own name: patterns are held against modules, such as " +
+    remedy = "leave out the tensor's own name: patterns are matched with modules, such as " +
              shown_name(paths.front());
   }
   fail(ErrorCode::config,
@@ -77,7 +77,7 @@ bool decides(const TensorQuantization& tensor, std::size_t rule) {
        "the rule would have no effect", remedy);
 }
 
-/// Who decides for the tensors that a rule matches, in its place.
+/// Reports a shadowed rule, with the rules that decide for the tensors that it matches.
 [[noreturn]] void refuse_shadowed(const QuantizationConfig& config, std::size_t rule,
                                   const std::vector<TensorQuantization>& tensors,
                                   std::int64_t matches) {

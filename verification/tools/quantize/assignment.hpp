@@ -1,5 +1,5 @@
 #pragma once
-// What the rules of a file make of the tensors of a model.
+// Applies the rules of a file to the tensors of a model.
 
 #include <cstdint>
 #include <optional>
@@ -10,20 +10,20 @@
 
 namespace zeroproof {
 
-/// What one tensor gets, and why. Rules are indices into QuantizationConfig::rules.
+/// The payload of one tensor, and the reason. Rules are indices into QuantizationConfig::rules.
 struct TensorQuantization {
   std::string tensor;
-  std::string path;  ///< what patterns are held against, see quantization_path()
+  std::string path;  ///< the path that patterns are matched with, see quantization_path()
   std::optional<int>
       layer;  ///< the number behind the first "layers." of the path, as Megatron-LM reads it
   std::vector<std::size_t> matching;  ///< rules that take part and match, in the order of the file
   std::optional<std::size_t> payload_rule;  ///< whose payload it has, also while it is off
-  std::optional<std::size_t> flag_rule;     ///< who turned it on or off last
+  std::optional<std::size_t> flag_rule;     ///< the last one that turned it on or off
   bool on = false;
   std::optional<QuantPayload> payload;  ///< its own copy; nothing: the tensor stays as it is
 };
 
-/// A rule that does something else than it seems to.
+/// A rule that does not do what it seems to do.
 struct QuantTrap {
   std::optional<std::size_t> rule;  ///< nothing: the file as a whole
   std::int64_t line = 0;            ///< 0: the file as a whole
@@ -45,17 +45,17 @@ struct QuantizationAssignment {
 /// without a point is its own). modelopt: the path of the tensor's quantizer ("mlp.up.weight_quantizer").
 std::string quantization_path(QuantSemantics semantics, const std::string& tensor);
 
-/// What every tensor gets. Source [Quant:first], [Quant:replace].
-/// Errors (ErrorCode::config), with file, line and key: the pattern of a rule that takes part matches no tensor (with
-/// the nearest pattern that does); a rule is shadowed: it decides nothing for any tensor that it matches (naming the
-/// rules that do); an entry turns on a tensor that no entry gave a payload.
+/// The payload of every tensor. Source [Quant:first], [Quant:replace]. Errors (ErrorCode::config),
+/// with file, line and key: the pattern of a rule that takes part matches no tensor (with the
+/// nearest pattern that does); a rule is shadowed: it decides nothing for any tensor that it
+/// matches (naming the rules that do); an entry turns on a tensor that no entry gave a payload.
 QuantizationAssignment assign(const QuantizationConfig& config,
                               const std::vector<std::string>& tensors, const std::string& model);
 
 /// "7" of layers.7.mlp; nothing if there is none, or it has more than 9 digits.
 std::optional<int> layer_number(const std::string& path);
 
-/// Internal: what looks right in a file and is not.
+/// Internal: rules that look correct in a file and are not.
 std::vector<QuantTrap> find_traps(const QuantizationConfig& config,
                                   const QuantizationAssignment& assignment);
 

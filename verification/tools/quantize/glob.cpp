@@ -9,7 +9,7 @@
 namespace zeroproof {
 namespace {
 
-/// Characters of UTF-8; a byte that is none stands for itself, above all characters.
+/// Characters of UTF-8; an invalid byte is a character of its own, above all others.
 std::u32string characters(std::string_view text) {
   std::u32string result;
   for (std::size_t at = 0; at < text.size();) {
@@ -66,7 +66,7 @@ Glob::Place set_of(const std::u32string& inside) {
   return place;
 }
 
-/// Of the bracket at `at`: a ] that stands first, or behind a !, does not close it.
+/// For the bracket at `at`: a ] that is first, or behind a !, does not close it.
 template <class Text>
 std::size_t closing_bracket(const Text& pattern, std::size_t at) {
   std::size_t first = at + 1;
@@ -104,7 +104,7 @@ bool Glob::Place::takes(char32_t c) const {
 
 bool Glob::matches(std::string_view text) const {
   const std::u32string word = characters(text);
-  // Where the last * stands, and what it has taken so far: one character more whenever the rest does not fit.
+  // Position of the last *, and the text it has matched so far: one character more whenever the rest does not fit.
   std::size_t place = 0, at = 0;
   std::size_t star = places_.size(), taken_to = 0;
   while (at < word.size()) {

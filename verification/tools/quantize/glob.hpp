@@ -1,5 +1,5 @@
 #pragma once
-// Patterns on dotted paths: the same answers as Python's fnmatch.fnmatchcase, on every platform.
+// Patterns on dotted paths: the same results as Python's fnmatch.fnmatchcase, on every platform.
 
 #include <cstdint>
 #include <string>
@@ -9,11 +9,13 @@
 
 namespace zeroproof {
 
-/// * is any text, ? one character, [seq] one of these, [!seq] one of the others; `a-z` in brackets is a range, a `]`
-/// that stands first is one of the characters, and a bracket that is never closed is itself. Upper and lower case are
-/// different. Characters are those of UTF-8. Corners of Python's rules: an empty range ([z-a]) matches nothing, [!z-a]
-/// any character, and the rest of a set without its empty ranges is read again ([b-a!x] is [!x]). fnmatch(3) differs in
-/// [^a], \, [[:alpha:]], empty ranges, and without a locale in every character beyond ASCII. Source [Quant:glob].
+/// * is any text, ? one character, [seq] one of these, [!seq] one of the others; `a-z` in brackets
+/// is a range, a `]` at the first place is one of the characters, and a bracket that is never
+/// closed is itself. Upper and lower case are different. Characters are those of UTF-8. Corners of
+/// Python's rules: an empty range ([z-a]) matches nothing, [!z-a] any character, and the rest of a
+/// set without its empty ranges is read again ([b-a!x] is [!x]). fnmatch(3) differs in [^a], \,
+/// [[:alpha:]], empty ranges, and without a locale in every character beyond ASCII. Source
+/// [Quant:glob].
 class Glob {
  public:
   explicit Glob(std::string_view pattern);
@@ -33,7 +35,7 @@ class Glob {
   std::vector<Place> places_;
 };
 
-/// Where wildcards stand in a pattern: for each of its bytes whether it is part of one.
+/// Positions of wildcards in a pattern: for each of its bytes whether it is part of one.
 std::vector<bool> wildcard_bytes(std::string_view pattern);
 
 }  // namespace zeroproof

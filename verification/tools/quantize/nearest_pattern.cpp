@@ -44,7 +44,7 @@ std::string nearest_pattern(const std::string& pattern, const std::vector<std::s
   for (const std::string& open : {"*" + pattern, pattern + "*", "*" + pattern + "*"}) {
     if (matches_any(open, paths)) return open;
   }
-  // What stands between the wildcards at its ends, with slips of the fingers.
+  // The text between the wildcards at its ends, with typing errors.
   const std::size_t begin = pattern.find_first_not_of('*');
   if (begin == std::string::npos) return "";
   const std::size_t end = pattern.find_last_not_of('*') + 1;

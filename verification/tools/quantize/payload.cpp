@@ -31,7 +31,7 @@ const YamlNode* given(const YamlNode& map, const YamlNode* calibration, const Pa
   fail(ErrorCode::config, value.place() + ": " + value.key + " has no " + field, why, remedy);
 }
 
-/// What has to be there, after every field that is there was read.
+/// Required fields, checked after every given field was read.
 void require_whole(const YamlValue& value, const YamlNode* calibration,
                    const QuantPayload& payload) {
   if (calibration != nullptr && payload.calibration == CalibrationMethod::none) {
@@ -66,7 +66,7 @@ QuantPayload read_payload(const YamlValue& value) {
     const YamlNode* const node = given(map, calibration, field);
     if (node == nullptr) {
       if (field.standard.empty()) {
-        missing(value, std::string(field.key), "what its tensors become is not said",
+        missing(value, std::string(field.key), "it has no default",
                 "add " + std::string(field.key) + ": " + std::string(field.values));
       }
       continue;

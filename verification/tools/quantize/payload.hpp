@@ -1,5 +1,5 @@
 #pragma once
-// How a tensor is quantized: the payload of a config, its fields and what they may be.
+// How a tensor is quantized: the payload of a config, its fields and their values.
 
 #include <cstdint>
 #include <optional>
@@ -48,11 +48,11 @@ struct QuantPayload {
   }
 };
 
-/// A row of the one table of fields, in the order in which they are read: what a field depends on stands before it.
+/// A row of the one table of fields, in the order in which they are read: fields follow those they depend on.
 struct PayloadField {
   std::string_view key;       ///< "margin", "calibration.bins"
-  std::string_view values;    ///< what it may be, as a sentence has it
-  std::string_view standard;  ///< what it is where it is not given; "": it must be given
+  std::string_view values;    ///< its allowed values, in words
+  std::string_view standard;  ///< its default; "": it must be given
   std::string_view with;      ///< where it has an effect; anywhere else it is refused
   bool (*applies)(const QuantPayload&);
   void (*read)(QuantPayload&, const YamlValue&);
@@ -67,7 +67,7 @@ QuantPayload read_payload(const YamlValue& value);
 /// Every field that has an effect, also those not given.
 Json payload_json(const QuantPayload& payload);
 
-/// "e4m3 delayed", "int8 percentile": in a word or two.
+/// "e4m3 delayed", "int8 percentile": one or two words.
 std::string short_name(const QuantPayload& payload);
 
 }  // namespace zeroproof

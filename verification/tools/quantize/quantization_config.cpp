@@ -14,11 +14,11 @@ namespace {
 
 constexpr std::array<std::string_view, 2> semantics_names = {"megatron", "modelopt"};
 
-/// Where to say what a matcher lacks.
+/// Where to report a missing field of a matcher.
 [[noreturn]] void lacks(const YamlValue& matcher, const std::string& field,
                         const std::string& remedy) {
   fail(ErrorCode::config, matcher.place() + ": " + matcher.key + " has no " + field,
-       "which tensors get what is not said", remedy);
+       "the rule is incomplete without it", remedy);
 }
 
 const YamlNode& required(const YamlValue& map, const std::string& field,

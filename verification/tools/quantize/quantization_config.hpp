@@ -1,5 +1,5 @@
 #pragma once
-// A QuantizationConfig: which rule of a file each tensor of a model gets. (papers/quantization_config.md)
+// A QuantizationConfig: the rules of a file for the tensors of a model. (papers/quantization_config.md)
 
 #include <cstdint>
 #include <optional>
@@ -12,7 +12,7 @@
 
 namespace zeroproof {
 
-/// Whose rules a file has.
+/// The semantics of a file's rules.
 ///   megatron   Megatron-LM: maps `configs` and `matchers`; the first matcher that is enabled and matches decides.
 ///   modelopt   ModelOpt: the list `quant_cfg`; later entries override, one with `cfg` replaces all of it.
 enum class QuantSemantics : std::uint8_t { megatron, modelopt };
@@ -27,7 +27,7 @@ struct QuantRule {
   std::string config;                   ///< megatron: the name of the config; "" in modelopt
   std::optional<QuantPayload> payload;  ///< a copy of its own; modelopt: if the entry has `cfg`
   std::optional<bool>
-      enable;  ///< modelopt: what it turns matching tensors to. megatron: false turns the matcher off
+      enable;  ///< modelopt: turns matching tensors on or off. megatron: false turns the matcher off
   bool takes_part() const { return !config.empty() ? enable.value_or(false) : true; }
 };
 
@@ -46,7 +46,7 @@ struct QuantizationConfig {
 };
 
 /// Without `semantics` a file that has `quant_cfg` is ModelOpt's, and any other is Megatron-LM's.
-/// Errors (ErrorCode::config), all with file, line and key: what parse_yaml() refuses; unknown fields, with the nearest
+/// Errors (ErrorCode::config), all with file, line and key: errors of parse_yaml(); unknown fields, with the nearest
 /// one; wrong types and ranges; matchers that name a config that is not there, disabled ones too, with the nearest one.
 QuantizationConfig parse_quantization(std::string_view text, const std::string& file,
                                       std::optional<QuantSemantics> semantics = std::nullopt);

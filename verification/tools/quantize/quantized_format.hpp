@@ -1,5 +1,5 @@
 #pragma once
-// How a file says that its tensors are codes.
+// The metadata that marks a file's tensors as codes.
 
 #include "common/io/safetensors/safetensors_types.hpp"
 

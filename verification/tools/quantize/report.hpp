@@ -1,5 +1,5 @@
 #pragma once
-// What the rules of a file make of a model, as text and as JSON.
+// The effect of a file's rules on a model, as text and as JSON.
 
 #include <string>
 
@@ -9,7 +9,8 @@ namespace zeroproof::verification {
 
 inline constexpr std::size_t quantization_columns = 80;
 
-/// Rules, tensors and traps, in lines of at most quantization_columns columns: of long names the middle is left out.
+/// Rules, tensors and traps, in lines of at most quantization_columns columns: long names are
+/// shortened in the middle.
 std::string quantization_text(const QuantizationConfig& config,
                               const QuantizationAssignment& assignment, const std::string& model,
                               bool colour);
@@ -18,7 +19,7 @@ std::string quantization_text(const QuantizationConfig& config,
 std::string quantization_json(const QuantizationConfig& config,
                               const QuantizationAssignment& assignment, const std::string& model);
 
-/// The table of the fields of a payload, for people.
+/// The table of the fields of a payload.
 std::string payload_fields_text();
 
 }  // namespace zeroproof::verification

@@ -9,7 +9,7 @@
 namespace zeroproof::verification {
 namespace {
 
-/// At most `most` columns: what stands in the middle is left out, between characters.
+/// At most `most` columns: text in the middle is left out, between characters.
 std::string fitted(const std::string& text, std::size_t most) {
   const std::string plain = printable(text);
   if (plain.size() <= most) return plain;
@@ -27,7 +27,7 @@ bool is_megatron(const QuantizationConfig& config) {
   return config.semantics == QuantSemantics::megatron;
 }
 
-/// What a rule does to what it decides.
+/// The effect of a rule.
 std::string effect(const QuantRule& rule) {
   if (!rule.takes_part()) return "(off)";
   if (!rule.config.empty()) return rule.config;
@@ -103,7 +103,7 @@ std::string tensors_text(const QuantizationConfig& config, const QuantizationAss
   return out;
 }
 
-/// With the middle of long words left out.
+/// Shortens long words in the middle.
 std::string in_short_words(const std::string& text) {
   std::string result;
   for (std::size_t at = 0; at < text.size();) {

@@ -1,4 +1,4 @@
-// What looks right in a file and is not: shown, not refused, for it may be meant.
+// Rules that look correct in a file and are not: reported, not refused, as they may be intended.
 
 #include <algorithm>
 #include <optional>
@@ -45,7 +45,8 @@ std::vector<Piece> pieces_of(const std::string& pattern) {
   return pieces;
 }
 
-/// The longer number in which the piece's is found; nothing if somewhere the number stands alone, or nowhere at all.
+/// The longer number in which the piece's is found; nothing if it is found alone somewhere, or
+/// nowhere at all.
 std::optional<std::string> swallowed(const std::string& path, const std::string& text,
                                      bool star_behind) {
   std::optional<std::string> number;
@@ -64,7 +65,8 @@ struct Matched {
   std::set<std::string> numbers;
 };
 
-/// The same pattern with what stands beside the number in the paths that are meant, if that takes them alone.
+/// The same pattern with the text beside the number in the intended paths, if it matches those
+/// alone.
 std::string narrower(const std::string& pattern, const Piece& piece, const Matched& matched) {
   std::string candidate = pattern;
   if (piece.star_behind) {
@@ -91,7 +93,7 @@ std::string narrower(const std::string& pattern, const Piece& piece, const Match
   return taken > 0 && candidate != pattern ? candidate : "";
 }
 
-/// What a piece says in front of its number: "layers." of model.layers.1, "block" of block1.
+/// The text of a piece in front of its number: "layers." of model.layers.1, "block" of block1.
 std::string stem_of(const std::string& text, const Piece& piece) {
   if (!piece.star_behind) return "";
   const std::string before = text.substr(0, text.size() - piece.number.size());

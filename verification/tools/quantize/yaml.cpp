@@ -25,11 +25,11 @@ struct Open {
   YAML::anchor_t anchor = 0;
   std::optional<YamlNode> key;
   std::int64_t values = 1;  ///< with everything in it
-  int column = 0;           ///< of a map in block style: where its keys stand; else -1
+  int column = 0;           ///< of a map in block style: the column of its keys; else -1
 };
 
-/// Whether what begins at `at`, behind anchors and tags, is a scalar in quotation marks that never ends. The library
-/// takes the end of the file for its end.
+/// Whether the value at `at`, behind anchors and tags, is a scalar in quotation marks that never
+/// ends. The library ends it at the end of the file.
 bool never_closed(std::string_view text, std::size_t at) {
   while (at < text.size() && (text[at] == '&' || text[at] == '!')) {
     at = std::min(text.find_first_of(" \r\n", at), text.size());
@@ -57,7 +57,7 @@ class Builder : public YAML::EventHandler {
   YAML::Mark last_scalar;
 
   void OnDocumentStart(const YAML::Mark& mark) override {
-    require(!root, line_of(mark), "a second document begins", "nobody would read it",
+    require(!root, line_of(mark), "a second document begins", "it would be ignored",
             "remove it: one document, nothing before or behind it");
   }
   void OnDocumentEnd() override {}
@@ -78,7 +78,7 @@ class Builder : public YAML::EventHandler {
   void OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) override {
     require_further_right(mark, false);
     const auto named = anchors_.find(anchor);
-    require(named != anchors_.end(), line_of(mark), "an alias stands inside of what it names",
+    require(named != anchors_.end(), line_of(mark), "an alias is inside of the node it names",
             "a copy of it would have no end", "write the values out");
     take(named->second.first, 0, named->second.second);
   }
@@ -105,7 +105,7 @@ class Builder : public YAML::EventHandler {
             "a field's type is known, and no value may choose another", "remove it");
   }
 
-  /// A lone ! before quotation marks, which the library does not tell.
+  /// A lone ! before quotation marks, which the library does not report.
   bool is_tagged(const YAML::Mark& mark) const {
     std::size_t at = static_cast<std::size_t>(mark.pos);
     if (text_.substr(at, 1) == "&")
@@ -113,12 +113,12 @@ class Builder : public YAML::EventHandler {
     return at < text_.size() && text_[at] == '!';
   }
 
-  /// The value of a key in block style, if it begins in another line, stands further right than the key; but for a list
-  /// in block style. The library does not mind.
+  /// The value of a key in block style, if it begins in another line, must be indented further than
+  /// the key; except for a list in block style. The library does not check this.
   void require_further_right(const YAML::Mark& mark, bool block_list) const {
     if (open_.empty() || !open_.back().key || open_.back().column < 0 || block_list) return;
     require(line_of(mark) == open_.back().key->line || mark.column > open_.back().column,
-            line_of(mark), "this is no YAML", "a value stands no further right than its key",
+            line_of(mark), "this is no YAML", "a value is indented no further than its key",
             "write more blanks before it");
   }
 
@@ -177,11 +177,11 @@ class Builder : public YAML::EventHandler {
     require(key.kind == YamlNode::Kind::scalar, key.line, "a key is no text",
             "fields and configs have names", "write a name and a colon");
     require(key.quoted || key.text != "<<", key.line, "there is a merge key, <<",
-            "readers of YAML 1.2 do not know it",
+            "YAML 1.2 does not define it",
             "write the fields out, or use an alias for the whole map");
     for (const YamlMember& member : map.members) {
       require(member.key != key.text, key.line,
-              "the key " + shown_name(key.text) + " stands twice, first in line " +
+              "the key " + shown_name(key.text) + " occurs twice, first in line " +
                   std::to_string(member.line),
               "most readers keep only the last one", "remove one of them");
     }

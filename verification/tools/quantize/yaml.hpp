@@ -1,5 +1,5 @@
 #pragma once
-// YAML, as a tree in which nothing is guessed: only yaml.cpp reads the YAML library.
+// YAML as a tree without guessed types: only yaml.cpp uses the YAML library.
 
 #include <cstdint>
 #include <string>
@@ -10,8 +10,8 @@ namespace zeroproof {
 
 struct YamlMember;
 
-/// A value with its line. What a scalar means is asked of its text (yaml_value.hpp): the two versions of YAML that are
-/// in use do not agree about that.
+/// A value with its line. The type of a scalar is decided from its text (yaml_value.hpp): the two
+/// versions of YAML in use disagree about types.
 struct YamlNode {
   enum class Kind : std::uint8_t { nothing, scalar, list, map };
 
@@ -20,7 +20,7 @@ struct YamlNode {
   bool quoted = false;    ///< of a scalar: in quotation marks, or a block of text
   std::string text;       ///< of a scalar
   std::vector<YamlNode> items;
-  std::vector<YamlMember> members;  ///< in the order of the file; no key stands twice
+  std::vector<YamlMember> members;  ///< in the order of the file; no key occurs twice
 
   const YamlNode* member(std::string_view name) const;
 };
@@ -41,13 +41,15 @@ inline constexpr std::int64_t most_yaml_values = 20000;
 bool reads_yaml();
 
 /// One document. An alias is a copy of what its anchor names.
-/// Errors (ErrorCode::config), all with file and line: what is no YAML, and beyond that: a key that stands twice or is
-/// no text, a tag, a merge key, an alias inside of what it names, a second document, what check_yaml_text() refuses,
-/// more than the limits above. ErrorCode::unavailable: this program was built without a YAML library.
+/// Errors (ErrorCode::config), all with file and line: invalid YAML, and beyond that: a key that
+/// occurs twice or is no text, a tag, a merge key, an alias inside of the node it names, a second
+/// document, errors of check_yaml_text(), more than the limits above. ErrorCode::unavailable: this
+/// program was built without a YAML library.
 YamlNode parse_yaml(std::string_view text, const std::string& file);
 
-/// What is looked at before the library sees it. Errors (ErrorCode::config), with file and line: too long; no UTF-8;
-/// control characters but line feeds, so no tabs; a carriage return that ends no line.
+/// Checks before the library reads the text. Errors (ErrorCode::config), with file and line: too
+/// long; no UTF-8; control characters except line feeds, so no tabs; a carriage return that ends no
+/// line.
 void check_yaml_text(std::string_view text, const std::string& file);
 
 }  // namespace zeroproof

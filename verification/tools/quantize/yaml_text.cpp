@@ -1,4 +1,4 @@
-// Bytes that are no text: said in our words, with a line, whatever the library would make of them.
+// Bytes that are no text: our own messages, with a line, independent of the library.
 
 #include <algorithm>
 #include <array>
@@ -23,8 +23,7 @@ void check_line(std::string_view line, const std::string& place) {
   if (!line.empty() && line.back() == '\r') line.remove_suffix(1);
   for (const char c : line) {
     const auto byte = static_cast<unsigned char>(c);
-    ZP_CHECK(c != '\r', ErrorCode::config,
-             place + ": a carriage return stands in the middle of a line",
+    ZP_CHECK(c != '\r', ErrorCode::config, place + ": a carriage return is in the middle of a line",
              "some programs begin a line there", "end lines with a line feed");
     ZP_CHECK(c != '\t', ErrorCode::config, place + ": there is a tab",
              "as an indentation or before a value, readers do not agree about it",
@@ -32,10 +31,10 @@ void check_line(std::string_view line, const std::string& place) {
     ZP_CHECK(byte >= 0x20 && byte != 0x7F, ErrorCode::config, place + ": there is a byte " + hex(c),
              "a configuration is text", "remove it");
   }
-  // It writes out what is no UTF-8, and characters that act on a terminal.
+  // It escapes invalid UTF-8 and characters that act on a terminal.
   ZP_CHECK(printable(line) == line, ErrorCode::config,
            place + ": there is a character that is no UTF-8 or cannot be shown",
-           "what is read would not be what is seen",
+           "the shown text would differ from the text that is read",
            "remove it, or write an escape in quotation marks");
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// One value of a YAML file, read as the type a field wants.
+// One value of a YAML file, read as the type of a field.
 
 #include <cstdint>
 #include <string>
@@ -13,7 +13,7 @@ namespace zeroproof {
 /// A value with the file and the key it came from, for messages. Numbers, true and false are taken only where every
 /// version of YAML reads the same in them: 1e-4 is a number to YAML 1.2 and a text to many readers of 1.1, `no` the
 /// other way round.
-/// Errors (ErrorCode::config): it is of another type than is asked for, or out of its range.
+/// Errors (ErrorCode::config): it is of another type than requested, or out of its range.
 struct YamlValue {
   const YamlNode& node;
   std::string key;
@@ -36,11 +36,11 @@ struct YamlValue {
 };
 
 /// A key of a map that is none of `known` is an error that names the nearest one, and so is a key in a map that is no
-/// plain name. `prefix` stands before keys in messages: "configs.a."
+/// plain name. `prefix` precedes keys in messages: "configs.a."
 void refuse_unknown_keys(const YamlNode& map, const std::string& file, const std::string& prefix,
                          const std::vector<std::string>& known);
 
-/// Names as a sentence has them: a, b or c.
+/// Names as a list in a sentence: a, b or c.
 std::string any_of_names(Span<const std::string_view> names);
 
 /// True if some version of YAML reads this text, without quotation marks, as no text.

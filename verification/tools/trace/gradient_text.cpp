@@ -1,4 +1,4 @@
-// Phase reduce, taken apart: the leaves, the nodes of the tree, and who sends which of them.
+// Text of phase reduce: the leaves, the nodes of the tree, and the ranks that send them.
 
 #include <bit>
 
@@ -36,7 +36,7 @@ std::string sent(const StepTrace& trace) {
   return out;
 }
 
-/// Stage 3: what happens to units on a rank, and the bytes it sends for them.
+/// Stage 3: events of units on a rank, and the bytes it sends for them.
 std::string visits_text(const StepTrace& trace, std::size_t step) {
   std::string out =
       "\n  Units: a layer's parameters are gathered, used and released; * on a rank without a "

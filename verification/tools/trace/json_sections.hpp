@@ -6,8 +6,8 @@
 
 namespace zeroproof::verification {
 
-/// "reductions": what every rank had before integers were added or OR-ed over ranks, and what came of it (R12, R14).
-/// The norm has none in stage 0, where every rank counts everything.
+/// "reductions": the integers of every rank before they were added or OR-ed over ranks, and the
+/// results (R12, R14). The norm has none in stage 0, where every rank counts everything.
 Json reductions_json(const StepTrace& trace, std::size_t step, Phase phase);
 
 /// "chunks": fp64 values of the chunks that each rank counts (R12).
@@ -16,7 +16,7 @@ Json chunks_json(const StepTrace& trace, std::size_t step);
 /// "messages" that production's ranks sent in a phase.
 Json messages_json(const StepTrace& trace, std::size_t step, Phase phase);
 
-/// "visits": of stage 3, what happened to units on production's ranks.
+/// "visits": in stage 3, the events of units on production's ranks.
 Json visits_json(const StepTrace& trace, std::size_t step);
 
 /// "memory": bytes of a class whenever they changed on a rank of production.

@@ -1,4 +1,4 @@
-// Bars: which rank holds which elements, and writes them in which phase.
+// Bars: the elements that each rank holds, and the phases in which it writes them.
 
 #include <algorithm>
 #include <optional>

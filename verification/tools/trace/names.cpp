@@ -1,4 +1,4 @@
-// What elements and words of a trace are called.
+// Names of the elements and words of a trace.
 
 #include <algorithm>
 

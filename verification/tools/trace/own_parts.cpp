@@ -1,4 +1,5 @@
-// What a rank itself brings into a reduction of integers. Computed anew from its own gradient, as the step shows sums.
+// A rank's own part of a reduction of integers. Recomputed from its own gradient, as the step shows
+// sums.
 
 #include <bit>
 #include <cmath>

@@ -1,5 +1,5 @@
 #pragma once
-// What the contract says of a phase: its rules, its formulas, and which buffers it reads.
+// The contract's statements about a phase: its rules, its formulas, and the buffers it reads.
 
 #include <string>
 #include <vector>
@@ -16,7 +16,7 @@ std::vector<std::string> rules_of(Phase phase, DType param_dtype);
 /// alone.
 std::vector<std::string> formulas_of(Phase phase, UpdateRule rule, DType param_dtype);
 
-/// Whether a phase reads a buffer, or overwrites what is still needed of it.
+/// Whether a phase reads a buffer, or overwrites data in it that is still needed.
 bool is_input(Phase phase, BufferId id);
 
 }  // namespace zeroproof::verification

@@ -1,5 +1,5 @@
 #pragma once
-// The way of a master to what the model reads of it, where parameters have 8 bits (R24).
+// From a master to the value that the model reads, where parameters have 8 bits (R24).
 
 #include <cstdint>
 #include <string>
@@ -16,8 +16,8 @@ struct ScaledWay {
   std::int64_t block = 0;      ///< among those of all tensors
   float master = 0;
   float scale = 0;
-  float scaled = 0;        ///< y = v * scale; v is the master, or what bf16 has of it
-  std::uint64_t code = 0;  ///< bits of what was stored
+  float scaled = 0;        ///< y = v * scale; v is the master, or its bf16 value
+  std::uint64_t code = 0;  ///< bits of the stored code
   float read = 0;          ///< x = code * scale_inv
 };
 

@@ -40,13 +40,15 @@ std::vector<int> computing_ranks(const StepTrace& trace);
 /// Leaves, messages and nodes of the reduce phase.
 std::string gradient_text(const StepTrace& trace, std::size_t step);
 
-/// The class a buffer of elements belongs to; g1 and g stand where G stood, or in buffers of their own.
+/// The class a buffer of elements belongs to; g1 and g are in the memory of G, or in buffers of
+/// their own.
 std::optional<MemoryClass> class_of(BufferId id);
 
 /// Whether a buffer holds words rather than elements; a rank that owns nothing has buffers without ranges too.
 bool holds_words(BufferId id);
 
-/// What word `word` of such a buffer is called: "inv_scale", "growth_tracker", "limb10", "clip_coef", "param_scale[3]".
+/// Name of word `word` of such a buffer: "inv_scale", "growth_tracker", "limb10", "clip_coef",
+/// "param_scale[3]".
 std::string word_name(BufferId id, std::int64_t word);
 
 /// Integers stay integers; the words of step scalars are floats, but for two flags.

@@ -1,5 +1,5 @@
 #pragma once
-// Says when every collective began and ended, and how many bytes went where.
+// Reports when every collective began and ended, and the bytes sent to every rank.
 
 #include <functional>
 #include <memory>
@@ -15,7 +15,8 @@ namespace zeroproof::verification {
 /// Passes every call on. Groups made by split() are not timed. A message is counted as RecordingCommunicator counts it.
 class TimedCommunicator final : public Communicator {
  public:
-  /// on_call: told of every call, "all_to_all" before it and "after all_to_all" when it is done.
+  /// on_call: called with "all_to_all" before such a call and with "after all_to_all" when it is
+  /// done.
   TimedCommunicator(std::unique_ptr<Communicator> inner, const TraceClock& clock,
                     std::function<void(const std::string&)> on_call)
       : inner_(std::move(inner)), clock_(clock), on_call_(std::move(on_call)) {}

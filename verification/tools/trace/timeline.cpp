@@ -14,7 +14,7 @@ Json named(const char* what, int process, int thread, const std::string& text) {
       {"name", what}, {"ph", "M"}, {"pid", process}, {"tid", thread}, {"args", {{"name", text}}}};
 }
 
-/// What a span has to do with: its step and phase, and for a collective the bytes to every rank.
+/// Arguments of a span: its step and phase, and for a collective the bytes to every rank.
 Json args_of(const TracedSpan& span, std::size_t step, bool collective, std::int64_t bytes) {
   Json args = {{"step", step + 1}, {"phase", name(span.phase)}, {"bytes_sent", bytes}};
   if (collective) args["bytes_to_ranks"] = Json(span.sent);
@@ -25,7 +25,7 @@ std::int64_t bytes_sent(const TracedSpan& span) {
   return std::accumulate(span.sent.begin(), span.sent.end(), std::int64_t{0});
 }
 
-/// A phase sends what its collectives do.
+/// A phase sends the bytes of its collectives.
 std::int64_t bytes_in(const TracedStep& step, Phase phase) {
   std::int64_t bytes = 0;
   for (const TracedSpan& span : step.collectives)

@@ -62,7 +62,7 @@ bool survives(BufferId id) {
          id == BufferId::amax_history;
 }
 
-/// Keeps what memory() says whenever it says something else.
+/// Keeps the result of memory() whenever it changes.
 class MemoryWatch {
  public:
   void look(const DistributedOptimizer& optimizer, Phase phase, const std::string& at,
@@ -99,7 +99,7 @@ class TracingRank {
 
   TracedStep step(int number) {
     now_ = TracedStep{};
-    watching_ = true;  // what loading the state takes comes to the first step as one sum
+    watching_ = true;  // memory for loading the state is one sum in the first step
     if (number == 1) look("loaded");
     const LossScalerState scaler = optimizer_->loss_scaler();
     now_.t = optimizer_->applied_steps() + 1;
@@ -196,7 +196,7 @@ Span<const float> TracedBuffer::floats() const {
 OptimizerSetup traced_setup(const TraceSettings& settings, const TracedModel& model,
                             const ShardMap& shards) {
   OptimizerSetup setup;
-  setup.windows = Windows::off;  // a trace shows what ranks tell each other
+  setup.windows = Windows::off;  // a trace shows the messages between ranks
   setup.layout = &model.layout();
   setup.shards = &shards;
   setup.stage = settings.stage;
@@ -207,7 +207,7 @@ OptimizerSetup traced_setup(const TraceSettings& settings, const TracedModel& mo
   setup.scaler.kind = LossScalerKind::dynamic;
   setup.scaler.log2_initial = settings.log2_loss_scale;
   setup.scaler.log2_max = most_traced_log2_scale;
-  setup.scaler.growth_interval = 2;  // so that a growth is seen
+  setup.scaler.growth_interval = 2;  // so that the trace has a growth
   setup.hyper.rule = settings.rule;
   if (!settings.clip_group.empty()) {
     setup.clip_groups =

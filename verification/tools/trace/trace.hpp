@@ -15,7 +15,7 @@
 
 namespace zeroproof::verification {
 
-/// A copy of what a observer saw.
+/// A copy of an observed buffer.
 struct TracedBuffer {
   Phase phase = Phase::prepare;
   BufferId id = BufferId::step_scalars;
@@ -54,7 +54,7 @@ struct TracedStep {
   std::int64_t t = 0;       ///< number of the update: applied steps + 1
   int log2_loss_scale = 0;  ///< of the scale that its leaves carry
   bool skipped = false;
-  std::vector<TracedBuffer> before;   ///< what survives a step, as it stood before this one
+  std::vector<TracedBuffer> before;   ///< buffers kept between steps, before this one
   std::vector<TracedBuffer> buffers;  ///< in the order in which they were exposed
   std::vector<TracedBuffer>
       held;  ///< every buffer that exists, after the step (DistributedOptimizer::storage)
@@ -76,7 +76,7 @@ struct StepTrace {
   std::vector<TracedRank> reference;   // [world_size]
   std::vector<TracedRank> production;  // [world_size]
 
-  /// Whose values are shown: the reference's, or those of production with a fault in it.
+  /// The side whose values are shown: the reference, or production with a planted fault.
   const std::vector<TracedRank>& shown() const {
     return settings.fault.empty() ? reference : production;
   }

@@ -1,4 +1,4 @@
-// What production's ranks did: messages, visits of units, memory.
+// Events of production's ranks: messages, visits of units, memory.
 
 #include "verification/tools/trace/json_sections.hpp"
 #include "verification/tools/trace/sections.hpp"
@@ -8,7 +8,7 @@ namespace {
 
 using Event = TracedVisit::Event;
 
-/// What the bytes of a collective are.
+/// Contents of the bytes of a collective.
 std::string content_of(const StepTrace& trace, const TracedSpan& span, bool of_unit,
                        bool after_exchange) {
   switch (span.phase) {

@@ -1,4 +1,5 @@
-// The player: a trace as one page that needs nothing from elsewhere, and reads as text without its script.
+// The player: a trace as one page that loads no other files and is readable as text without its
+// script.
 
 #include <algorithm>
 

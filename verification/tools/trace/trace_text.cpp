@@ -62,7 +62,7 @@ struct Holders {
   const TracedBuffer* buffer;
 };
 
-/// What a table is made of: buffers of every rank, by rank.
+/// The buffers in a table, of every rank, by rank.
 using Section = std::vector<std::vector<const TracedBuffer*>>;
 
 Section before(const StepTrace& trace, std::size_t step) {
@@ -159,8 +159,8 @@ std::string elements_text(const StepTrace& trace, const Section& section) {
   if (ids.empty()) return "";
   const std::vector<std::int64_t> all = elements_of(trace.model.layout());
   const std::vector<std::string> all_names = element_names(trace.model.layout());
-  // Columns stand together that the same ranks hold with the same rows: a replicated buffer that differs between ranks
-  // is held by each alone, as shards are, but has more rows.
+  // Columns that the same ranks hold with the same rows are adjacent: a replicated buffer that
+  // differs between ranks is held by each alone, as shards are, but has more rows.
   std::map<std::pair<std::vector<int>, std::vector<std::string>>, std::vector<TraceColumn>> groups;
   for (const BufferId id : ids) {
     for (const Holders& holders : holders_of(section, id)) {
@@ -190,7 +190,7 @@ std::string elements_text(const StepTrace& trace, const Section& section) {
   return out;
 }
 
-/// What a fault has done, if anything.
+/// The effect of a fault, if there is one.
 std::string first_difference_text(const StepTrace& trace) {
   const Json all = differences_json(trace);
   if (all.begin() == all.end())
@@ -209,7 +209,7 @@ std::string first_difference_text(const StepTrace& trace) {
       all.end() - all.begin());
 }
 
-/// Which blocks are whose.
+/// The blocks of every tensor.
 std::string blocks_text(const StepTrace& trace) {
   const OptimizerSetup setup = traced_setup(trace.settings, trace.model, trace.shards);
   const auto list = [&](const TensorBlocks& blocks) {

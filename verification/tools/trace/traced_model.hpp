@@ -61,7 +61,7 @@ class TracedModel {
   LossScalerState scaler_;
 };
 
-/// Something that happens to a unit while a rank's leaves are made layer by layer.
+/// An event of a unit while a rank's leaves are computed layer by layer.
 struct TracedVisit {
   enum class Event : std::uint8_t { gather, forward, backward, release };
   Event event = Event::gather;
@@ -75,7 +75,8 @@ class TracedGrads final : public GradSource, public LayeredModel {
  public:
   using OnVisit = std::function<void(const TracedVisit&)>;
 
-  /// on_leaf, on_visit: told of every leaf, and of every forward and backward visit, before it is made.
+  /// on_leaf, on_visit: called for every leaf, and for every forward and backward visit, before it
+  /// is computed.
   TracedGrads(const TracedModel& model, const TraceSettings& settings, int step,
               int log2_loss_scale, std::function<void(std::int64_t)> on_leaf, OnVisit on_visit);
 

@@ -25,13 +25,13 @@ std::vector<std::optional<TracedVisit>> visits_after_gathers(
   return next;
 }
 
-/// Units that are there on one rank, and what happened to them.
+/// Units present on one rank, and their events.
 class PresentUnits {
  public:
   PresentUnits(const std::vector<std::int64_t>& unit_bytes, std::int64_t bytes_before)
       : unit_bytes_(unit_bytes), bytes_before_(bytes_before) {}
 
-  /// Its memory is there.
+  /// Its memory is allocated.
   void gather(const TracedVisit& of, std::int64_t bytes) {
     require(release_until(bytes, bytes_of(of.unit)), bytes);
     come(of);
@@ -62,8 +62,8 @@ class PresentUnits {
     present_.push_back(all_.back());
   }
 
-  /// Releases as many of the oldest as it takes for those that stay, and `coming` bytes, to be all there is; none if
-  /// nothing fits.
+  /// Releases as many of the oldest units as needed so that the remaining ones and `coming` bytes
+  /// are all of the gathered bytes; none if nothing fits.
   bool release_until(std::int64_t bytes, std::int64_t coming) {
     std::int64_t there = bytes_before_ + coming;
     for (const TracedVisit& one : present_) there += bytes_of(one.unit);
@@ -81,7 +81,7 @@ class PresentUnits {
     ZP_CHECK(
         fits, ErrorCode::internal,
         "a rank holds " + std::to_string(bytes - bytes_before_) + " bytes of gathered parameters",
-        "that is not what " + std::to_string(present_.size()) + " units and one that comes can be",
+        "that is not the size of " + std::to_string(present_.size()) + " units and one more",
         "report this as a defect of the trace");
   }
 

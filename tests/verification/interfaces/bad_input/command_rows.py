@@ -280,7 +280,7 @@ def other_rows():
         Row("quantization", "no file", "cannot be read", lambda i: rules(i.at("none"))),
         Row("quantization", "an unknown field", "did you mean quant_cfg?",
             lambda i: rules(i.put("q.yaml", "quant_cgf: []\n"))),
-        Row("quantization", "a key twice", "stands twice, first in line 1",
+        Row("quantization", "a key twice", "occurs twice, first in line 1",
             lambda i: rules(i.put("q.yaml", "configs: {}\nconfigs: {}\n"))),
         Row("quantization", "a file of nested lists", "nested more than 16 deep",
             lambda i: rules(i.put("q.yaml", "[" * 5000))),

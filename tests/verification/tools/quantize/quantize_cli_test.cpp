@@ -102,7 +102,7 @@ TEST_CASE("appended bins are collected on one rank alone") {
   REQUIRE(run_cli(command(model(), rules, text, out)).exit_code == 0);
   CHECK(read_file(out) != appended);
   refused_with(command(model(), rules, text, out) + " --histogram appended --world threads:2",
-               "appended bins were asked for on 2 ranks");
+               "appended bins were requested on 2 ranks");
 }
 
 TEST_CASE("a quantized file is no model") {

@@ -62,10 +62,10 @@ TEST_CASE("an alias is a copy") {
   CHECK(root.member("b")->member("one") != root.member("a")->member("one"));
 }
 
-TEST_CASE("a key that stands twice is told with both lines, wherever it is") {
-  expect_no_yaml("a: 1\n\na: 2\n", 3, "the key 'a' stands twice, first in line 1");
-  expect_no_yaml("x:\n  - {k: 1,\n     k: 1}\n", 3, "the key 'k' stands twice, first in line 2");
-  expect_no_yaml("a: 1\n\"a\": 2\n", 2, "stands twice");
+TEST_CASE("a key that occurs twice is reported with both lines, wherever it is") {
+  expect_no_yaml("a: 1\n\na: 2\n", 3, "the key 'a' occurs twice, first in line 1");
+  expect_no_yaml("x:\n  - {k: 1,\n     k: 1}\n", 3, "the key 'k' occurs twice, first in line 2");
+  expect_no_yaml("a: 1\n\"a\": 2\n", 2, "occurs twice");
 }
 
 TEST_CASE("deep, wide, long and multiplied texts are refused in a moment") {
@@ -90,7 +90,7 @@ TEST_CASE("deep, wide, long and multiplied texts are refused in a moment") {
   std::string wide = "a: [";
   for (int i = 0; i < 21000; ++i) wide += "1,";
   expect_no_yaml(wide + "]", 1, "more than 20000 values");
-  expect_no_yaml("a: &x [1, *x]", 1, "inside of what it names");
+  expect_no_yaml("a: &x [1, *x]", 1, "inside of the node it names");
   expect_refused([] { parsed(std::string(most_yaml_bytes + 1, '#')); }, 0,
                  "more than 1048576 bytes");
   CHECK(parsed("# " + std::string(most_yaml_bytes - 2, 'x')).kind == YamlNode::Kind::nothing);

@@ -1,4 +1,5 @@
-// In the place of yaml.cpp where there is no YAML library: everything else is built, and says what is missing.
+// Replaces yaml.cpp where there is no YAML library: everything else is built, and the error names
+// the library.
 
 #include "common/base/error.hpp"
 #include "verification/tools/quantize/yaml.hpp"

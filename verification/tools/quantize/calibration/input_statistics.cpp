@@ -9,11 +9,11 @@
 namespace zeroproof::verification {
 namespace {
 
-/// A layer is given rows that follow each other.
+/// The input of a layer is a range of complete rows.
 Span<const float> dense(workload::Matrix<const float> x) {
   ZP_CHECK(x.row_stride == x.columns && x.column_stride == 1, ErrorCode::internal,
-           "a linear layer was given a cut of a matrix", "its elements would be others",
-           "report this as a defect");
+           "a linear layer received a part of a matrix",
+           "its statistics would be of other elements", "report this as a defect");
   return {x.data, static_cast<std::size_t>(x.rows * x.columns)};
 }
 

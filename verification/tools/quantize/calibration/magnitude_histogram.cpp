@@ -37,7 +37,7 @@ void MagnitudeHistogram::add(const Exec& exec, Span<const float> values) {
   cuda::host::grad_max_accumulate(exec, values, amax);
   ZP_CHECK(amax < 0x7F800000U, ErrorCode::nonfinite,
            "a value that is calibrated is infinite or NaN", "no largest magnitude would fit it",
-           "look for where the model diverges");
+           "find the step at which the model diverges");
   amax_ = std::max(amax_, amax);
   const auto bins = static_cast<std::int64_t>(count_.size()) - histogram_extra;
   if (growth_ == HistogramGrowth::doubling) {
@@ -66,7 +66,7 @@ void MagnitudeHistogram::add(const Exec& exec, Span<const float> values) {
 void MagnitudeHistogram::merge(Communicator& ranks) {
   if (ranks.world_size() == 1) return;
   ZP_CHECK(growth_ == HistogramGrowth::doubling, ErrorCode::invalid_argument,
-           "appended bins were to be merged over " + std::to_string(ranks.world_size()) + " ranks",
+           "appended bins cannot be merged over " + std::to_string(ranks.world_size()) + " ranks",
            "their width depends on which batch comes first",
            "use --histogram doubling, or --world self");
   std::array<std::uint64_t, 2> largest = {amax_, static_cast<std::uint64_t>(exponent_ + 149)};

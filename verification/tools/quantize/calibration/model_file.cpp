@@ -40,7 +40,7 @@ std::string shape_words(const std::vector<std::int64_t>& shape) {
   return "[" + text + "]";
 }
 
-/// What keeps a file from being this model; "" if nothing does.
+/// The reason why a file is not this model; "" if it is.
 std::string mismatch(const SafetensorsReader& reader, const std::string& prefix,
                      const std::vector<ParamSpec>& params) {
   for (const ParamSpec& param : params) {
@@ -76,7 +76,7 @@ void read_tensor(const SafetensorsReader& reader, const SafeTensor& tensor, Span
            reader.label() + ": " + std::to_string(bad) + " of the " +
                std::to_string(values.size()) + " elements of " + shown_name(tensor.name) +
                " are infinite or NaN",
-           "no code stands for them", "quantize a model whose training has not diverged");
+           "no code represents them", "quantize a model whose training has not diverged");
 }
 
 }  // namespace
@@ -116,8 +116,7 @@ ModelFile read_model_file(const std::string& path) {
     return model;
   }
   fail(ErrorCode::config, path + " is no model of a workload (" + problem + ")",
-       "only a model that can be run shows what its layers are given",
-       "name what zeroproof train --dump, or verify --dump, wrote");
+       "calibration runs the model", "name what zeroproof train --dump, or verify --dump, wrote");
 }
 
 }  // namespace zeroproof::verification

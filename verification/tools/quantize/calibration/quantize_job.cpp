@@ -12,7 +12,7 @@
 namespace zeroproof::verification {
 namespace {
 
-/// Puts quantized inputs in the place of those that layers are given.
+/// Replaces the inputs of layers by quantized ones.
 class InputQuantizer final : public workload::LinearObserver<float> {
  public:
   explicit InputQuantizer(const std::map<int, const QuantizedTensor*>& layers) : layers_(layers) {}
@@ -103,7 +103,7 @@ Perplexity perplexity_of(const std::vector<double>& losses) {
   return found;
 }
 
-/// The payloads that are on, held against their tensors before anything is run.
+/// The payloads that are on, checked against their tensors before anything runs.
 std::map<std::size_t, QuantPayload> payloads_of(const QuantizeJob& job) {
   std::map<std::size_t, QuantPayload> found;
   const std::vector<TensorSlot>& slots = job.model.layout.tensors();
@@ -116,7 +116,7 @@ std::map<std::size_t, QuantPayload> payloads_of(const QuantizeJob& job) {
   }
   ZP_CHECK(!found.empty(), ErrorCode::config, "no rule turns a matrix of " + job.model.path + " on",
            "the file would be written as it is",
-           "see what the rules do with zeroproof quantization");
+           "zeroproof quantization shows the effect of the rules");
   return found;
 }
 
@@ -149,7 +149,7 @@ QuantizeResult run_quantize_job(const QuantizeJob& job) {
            "world " + job.world.id() + " has processes", "a calibration has its ranks in one",
            "use self or threads:N");
   ZP_CHECK(job.growth == HistogramGrowth::doubling || job.world.size == 1, ErrorCode::config,
-           "appended bins were asked for on " + std::to_string(job.world.size) + " ranks",
+           "appended bins were requested on " + std::to_string(job.world.size) + " ranks",
            "their width depends on which window comes first, so they cannot be merged",
            "use --histogram doubling, or --world self");
   const std::map<std::size_t, QuantPayload> payloads = payloads_of(job);

@@ -1,6 +1,7 @@
 #pragma once
-// Calibrates and quantizes a model: windows of a text go through it on any ranks, and what they find is joined as
-// integers, so that the codes, the scales and the perplexities do not depend on the ranks.
+// Calibrates and quantizes a model: windows of a text pass through it on any ranks, and their
+// statistics are joined as integers, so that the codes, the scales and the perplexities do not
+// depend on the ranks.
 
 #include <functional>
 #include <string>

@@ -1,5 +1,5 @@
 #pragma once
-// What a quantization did to a model, as text and as JSON.
+// The result of a quantization, as text and as JSON.
 
 #include <string>
 

@@ -4,7 +4,7 @@
 //   NAME              codes: I8 (int8; int4 too, one in a byte), F8_E4M3, F8_E5M2, or BF16, F16; in the shape of the
 //                     parameter
 //   NAME.scale        F32 [num_blocks]: one for the tensor, or for every place on the payload's axis. An integer code
-//                     stands for code / scale, one of fp8 for code * (1 / scale), both fp32, one rounding per operation
+//                     decodes to code / scale, one of fp8 for code * (1 / scale), both fp32, one rounding per operation
 //   NAME.input_scale  F32 [1]: the same of the inputs of a linear layer
 //   NAME.smooth       F32 [inputs]: SmoothQuant's factors; inputs are multiplied by them, the weight was divided
 //

@@ -1,5 +1,5 @@
 #pragma once
-// One tensor of a model as codes and scales, and what is lost.
+// One tensor of a model as codes and scales, and its error.
 
 #include <cstddef>
 #include <optional>
@@ -11,7 +11,7 @@
 
 namespace zeroproof::verification {
 
-/// What codes differ from.
+/// Differences between the decoded codes and the tensor.
 struct QuantizationError {
   double largest = 0;  ///< |x - f|
   double rms = 0;      ///< root of the mean square of x - f
@@ -27,7 +27,7 @@ struct QuantizedTensor {
   std::vector<float>
       scale;  ///< [num_blocks]: a code is scale times a value; empty for bf16 and fp16
   std::vector<std::byte> codes;  ///< a byte each, two for bf16 and fp16
-  std::vector<float> values;     ///< what the codes stand for
+  std::vector<float> values;     ///< the decoded codes
   QuantizationError error;       ///< against the tensor, for SmoothQuant against the smoothed one
   std::vector<float>
       smooth;  ///< SmoothQuant: the factors of inputs; the tensor was divided by them
@@ -36,7 +36,8 @@ struct QuantizedTensor {
 };
 
 /// input: nullptr if the tensor is no weight of a linear layer.
-/// Errors (ErrorCode::config): the payload needs what the tensor has not: an axis, or inputs; a recipe.
+/// Errors (ErrorCode::config): the payload needs an axis or inputs that the tensor does not have; a
+/// recipe.
 QuantizedTensor quantize_tensor(const Exec& exec, const ModelFile& model, std::size_t tensor,
                                 const QuantPayload& payload, HistogramGrowth growth,
                                 const InputStatistics* input);
