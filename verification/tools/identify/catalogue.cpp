@@ -150,8 +150,9 @@ void add_deepspeed(std::vector<Dialect>& all) {
 constexpr Contraction contractions[] = {Contraction::none, Contraction::left, Contraction::right};
 char letter(Contraction contraction) { return "nlr"[static_cast<int>(contraction)]; }
 
-/// nvcc decides which product of a sum is contracted: a member for every decision. The letters are those of exp_avg,
-/// exp_avg_sq, the decay (u = q + wd*p, and g + wd*p) and the parameter's own p - lr*u: none, left or right product.
+/// nvcc decides which product of a sum is contracted: a member for every decision. The letters are
+/// those of exp_avg, exp_avg_sq, the decay (u = q + wd*p, and g + wd*p) and the parameter's own p -
+/// lr*u: none, left or right product.
 void add_apex(std::vector<Dialect>& all) {
   Dialect d;
   d.library = "apex, TransformerEngine";

@@ -36,7 +36,8 @@ struct ScalerDialect {
 };
 const std::vector<ScalerDialect>& scaler_dialects();
 
-/// log2 of the loss scale after each step of a sequence, from 2^first, without hysteresis or bounds.
+/// log2 of the loss scale after each step of a sequence, from 2^first, without hysteresis or
+/// bounds.
 /// Shapes   one entry of `overflows` for every step; as many results.
 /// Errors   invalid_argument if window is below 1.
 std::vector<int> loss_scales(const ScalerDialect& dialect, int first, int window,

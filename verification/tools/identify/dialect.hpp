@@ -39,7 +39,8 @@ struct Dialect {
   bool takes(const DialectHyper& hyper) const;
 };
 
-/// All of them, the contract first. Families with an unknown contraction have a member for each (apex-fused-adam:nlrn).
+/// All of them, the contract first. Families with an unknown contraction have a member for each
+/// (apex-fused-adam:nlrn).
 const std::vector<Dialect>& all_dialects();
 
 /// nullptr if there is none of that name; torch-cpu-foreach is another name of torch-cpu-single.

@@ -1,6 +1,6 @@
 #pragma once
-// One element of every form, in scalar code: each operator rounds to fp32, std::fma once. Written from the table of
-// README.md; w, c and so on are the names there.
+// One element of every form, in scalar code: each operator rounds to fp32, std::fma once. Written
+// from the table of README.md; w, c and so on are the names there.
 
 #include <cmath>
 
@@ -23,7 +23,8 @@ inline float sum_of_products(Contraction contraction, float x, float y, float z,
   return x * y + z * w;
 }
 
-/// a moved towards b by the part w. From one half on b is where it starts, so that w = 1 gives b itself.
+/// a moved towards b by the part w. From one half on b is where it starts, so that w = 1 gives b
+/// itself.
 inline float lerp(bool fused, float a, float b, float w) {
   const bool near = std::fabs(w) < 0.5F;
   const float weight = near ? w : w - 1;
@@ -120,7 +121,8 @@ inline float written(Write form, float p, float m, float d, const MasterScalars&
   return p + (-s.step_size * m) / d;
 }
 
-/// master' from the new moments; x is v', or the maximum of amsgrad. `decays`: decoupled decay that is not 0.
+/// master' from the new moments; x is v', or the maximum of amsgrad. `decays`: decoupled decay that
+/// is not 0.
 inline float new_master(const MasterFormula& f, bool decays, float p, float m, float x,
                         const MasterScalars& s) {
   const bool inside = f.denominator == Denominator::inside;
@@ -147,7 +149,8 @@ inline float new_master(const MasterFormula& f, bool decays, float p, float m, f
   return written(f.write, decayed_first(f.decay, p, s), m, d, s);
 }
 
-/// The gradient after maximize and decay through the gradient. `decays`: coupled decay that is not 0.
+/// The gradient after maximize and decay through the gradient. `decays`: coupled decay that is not
+/// 0.
 inline float used_gradient(const DialectHyper& hyper, bool decays, bool fused, float p, float g) {
   if (hyper.maximize) g = -g;
   if (!decays) return g;

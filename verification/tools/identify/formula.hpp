@@ -6,10 +6,12 @@
 
 namespace zeroproof::verification {
 
-/// Which product of x*y + z*w is not rounded by itself: a compiler that contracts takes one of the two.
+/// Which product of x*y + z*w is not rounded by itself: a compiler that contracts takes one of the
+/// two.
 enum class Contraction : std::uint8_t { none, left, right };
 
-/// What 1 - beta is taken from: the fp64 beta, rounded once at the end, or beta rounded to fp32 first.
+/// What 1 - beta is taken from: the fp64 beta, rounded once at the end, or beta rounded to fp32
+/// first.
 enum class Betas : std::uint8_t { fp64, fp32 };
 
 /// How the powers of beta, and with them step size and bias corrections, are made.
@@ -35,7 +37,8 @@ enum class SecondMoment : std::uint8_t {
   lerp_fused
 };
 
-/// max(max_exp_avg_sq, v'): a NaN that was there stays, or is replaced by the next number (the contract).
+/// max(max_exp_avg_sq, v'): a NaN that was there stays, or is replaced by the next number (the
+/// contract).
 enum class Maximum : std::uint8_t { keeps_nan, replaces_nan };
 
 /// The square root: rounded correctly, or as MKL's vector library takes it on AMD (roots.hpp).
@@ -44,8 +47,8 @@ enum class Root : std::uint8_t { rounded, mkl_amd };
 /// d from the root of v': root/s + eps, root*r + eps, fma(root, r, eps), or eps + root of (v'/bc2).
 enum class Denominator : std::uint8_t { quotient, reciprocal, reciprocal_fused, inside };
 
-/// Where decoupled decay enters: p*k first; p less (lr*wd)*p first; beside the step, in one sum with it; or inside the
-/// product with the rate.
+/// Where decoupled decay enters: p*k first; p less (lr*wd)*p first; beside the step, in one sum
+/// with it; or inside the product with the rate.
 enum class Decay : std::uint8_t {
   factor,
   before,
@@ -75,7 +78,8 @@ struct MasterFormula {
   bool operator==(const MasterFormula&) const = default;
 };
 
-/// Adam and AdamW. The last n mod tail_width elements of a tensor of n (0: none) may have other moments.
+/// Adam and AdamW. The last n mod tail_width elements of a tensor of n (0: none) may have other
+/// moments.
 struct AdamFormula {
   bool coupled_fused = false;  ///< L2: fma(wd, p, g), or g + wd*p
   Betas betas = Betas::fp64;
@@ -94,7 +98,8 @@ struct SgdFormula {
   bool write_fused = false;                     ///< fma(-lr, e, p), or p - lr*e
 };
 
-/// Forms that make no sense together: the step and the decay in one sum need a step that is a product of its own.
+/// Forms that make no sense together: the step and the decay in one sum need a step that is a
+/// product of its own.
 constexpr bool sensible(Decay decay, Write write) {
   const bool corrected = write == Write::corrected || write == Write::corrected_fused;
   if (decay == Decay::added || decay == Decay::added_fused) return write == Write::quotient;

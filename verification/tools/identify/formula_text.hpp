@@ -8,7 +8,8 @@
 
 namespace zeroproof::verification {
 
-/// "fma(w, g - m, m), 1 - beta from fp64". L2, if hyper has it, is part of what the moments are made of.
+/// "fma(w, g - m, m), 1 - beta from fp64". L2, if hyper has it, is part of what the moments are
+/// made of.
 std::string first_moment_text(FirstMoment form, Betas betas, bool coupled_fused,
                               const DialectHyper& hyper);
 std::string second_moment_text(SecondMoment form, Betas betas, bool coupled_fused,

@@ -1,6 +1,7 @@
 #pragma once
-// Every formula that identify tries, buffer by buffer. Each buffer is judged by what the file has: master from the
-// moments that were written, so that a difference shows in the buffer where it arises.
+// Every formula that identify tries, buffer by buffer. Each buffer is judged by what the file has:
+// master from the moments that were written, so that a difference shows in the buffer where it
+// arises.
 
 #include <functional>
 #include <string>

@@ -13,7 +13,8 @@ namespace {
 class Counted {
  public:
   Counted(const RecordedStep& step, const BufferGrid& grid) : buffer_(grid.buffer) {
-    // The search drops a formula that more elements than this leave; tails are always complete, they are short.
+    // The search drops a formula that more elements than this leave; tails are always complete,
+    // they are short.
     enough_ = 64 + step.numel() / 50;
     for (const Candidate& candidate : grid.candidates) formulas_.push_back(count(step, candidate));
   }

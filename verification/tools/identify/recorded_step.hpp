@@ -31,10 +31,11 @@ struct RecordedStep {
   std::int64_t numel() const;
 };
 
-/// Reads a step: tensors before.grad, before.master and what the rule keeps, after.* without the gradient, all F32,
-/// each with .NAME behind it where there are several parameters; the settings are texts of the metadata.
-/// Errors (ErrorCode::io, with the file's name): no such file, no safetensors; a tensor or a setting that is missing,
-/// unknown, of another type or size, or out of its range.
+/// Reads a step: tensors before.grad, before.master and what the rule keeps, after.* without the
+/// gradient, all F32, each with .NAME behind it where there are several parameters; the settings
+/// are texts of the metadata.
+/// Errors (ErrorCode::io, with the file's name): no such file, no safetensors; a tensor or a
+/// setting that is missing, unknown, of another type or size, or out of its range.
 RecordedStep read_step(const std::string& file);
 
 }  // namespace zeroproof::verification

@@ -3,8 +3,9 @@
 
 namespace zeroproof::verification {
 
-/// The root that PyTorch's torch.sqrt takes of a float on AMD processors, where it calls MKL's vector library: an
-/// approximation y of 1/sqrt(x) with 13 bits, the processor's instruction RSQRTPS, and then, all rounded to fp32,
+/// The root that PyTorch's torch.sqrt takes of a float on AMD processors, where it calls MKL's
+/// vector library: an approximation y of 1/sqrt(x) with 13 bits, the processor's instruction
+/// RSQRTPS, and then, all rounded to fp32,
 ///
 ///     s = x*y;  e = 1 - s*y;  s' = (s/2)*e + s;  y' = (y/2)*e + y;  root = s' + (x - s'*s')*(y'/2)
 ///

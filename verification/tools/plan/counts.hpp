@@ -23,15 +23,16 @@ struct Count {
 std::vector<Count> zero_paper_counts(const Plan& plan);
 
 /// estimate_zero2_model_states_mem_needs and estimate_zero3_model_states_mem_needs without offload
-/// (deepspeedai/DeepSpeed, deepspeed/runtime/zero/stage_1_and_2.py and stage3.py). The largest layer is the largest
-/// unit here.
+/// (deepspeedai/DeepSpeed, deepspeed/runtime/zero/stage_1_and_2.py and stage3.py). The largest
+/// layer is the largest unit here.
 std::vector<Count> deepspeed_counts(const Plan& plan);
 
-/// The table of Megatron-LM's documentation of its distributed optimizer, for its three pairs of types, without and
-/// with that optimizer [Megatron:memory].
+/// The table of Megatron-LM's documentation of its distributed optimizer, for its three pairs of
+/// types, without and with that optimizer [Megatron:memory].
 std::vector<Count> megatron_counts(const Plan& plan);
 
-/// Circulating figures for 175e9 parameters, scaled to this model: 700 GB, 1400 GB, 2100 GB of state; 350 GB "sharded".
+/// Circulating figures for 175e9 parameters, scaled to this model: 700 GB, 1400 GB, 2100 GB of
+/// state; 350 GB "sharded".
 std::vector<Count> circulating_counts(const Plan& plan);
 
 }  // namespace zeroproof::verification

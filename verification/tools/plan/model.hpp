@@ -23,22 +23,23 @@ struct PlannedModel {
   std::int64_t numel() const;
 };
 
-/// `what` is one of workload_names(), a file *.toml or a file *.safetensors, of which only the header is
-/// read.
+/// `what` is one of workload_names(), a file *.toml or a file *.safetensors, of which only the
+/// header is read.
 /// Errors: ErrorCode::config, naming file, line and key; ErrorCode::io if a file cannot be read.
 PlannedModel load_model(const std::string& what);
 
-/// A description in TOML: a list of [[tensor]] with name, shape, and optional `tp` (split dimension) and `repeat`. A name
-/// with `repeat` holds {i}; neighbours with the same `repeat` are repeated together, as the tensors of a layer are.
+/// A description in TOML: a list of [[tensor]] with name, shape, and optional `tp` (split
+/// dimension) and `repeat`. A name with `repeat` holds {i}; neighbours with the same `repeat` are
+/// repeated together, as the tensors of a layer are.
 /// Errors (ErrorCode::config), with file, line and key.
 PlannedModel parse_model_toml(const std::string& text, const std::string& file_name);
 
 /// Tensors of one TP rank. Errors (ErrorCode::config): a split dimension that tp does not divide.
 std::vector<ParamSpec> tp_shapes(const PlannedModel& model, int tp);
 
-/// Stretches that are gathered and reduced together in stage 3 [ZeRO:units], from names: neighbours that agree up to
-/// the first dot-separated part that ends in a digit ("layers.3", "block3") are one unit, neighbours without such a
-/// part are one too.
+/// Stretches that are gathered and reduced together in stage 3 [ZeRO:units], from names: neighbours
+/// that agree up to the first dot-separated part that ends in a digit ("layers.3", "block3") are
+/// one unit, neighbours without such a part are one too.
 std::vector<FlatRange> named_units(const FlatLayout& layout);
 
 }  // namespace zeroproof::verification

@@ -39,8 +39,8 @@ struct Owners {
 /// Errors: ErrorCode::config for a rank that does not exist; invalid_argument as make_shard_map.
 Owners make_owners(const PlannedModel& model, const OwnersSettings& settings);
 
-/// A table for every rank, at most plan_columns columns but for long names: neighbouring elements of a tensor are a
-/// row, and so is every stretch of padding.
+/// A table for every rank, at most plan_columns columns but for long names: neighbouring elements
+/// of a tensor are a row, and so is every stretch of padding.
 std::string owners_text(const Owners& owners, bool colour);
 
 /// Schema zeroproof-owners/1: the same numbers.

@@ -117,8 +117,9 @@ StagePlan plan_stage(const PlanSettings& settings, const FlatLayout& layout,
   return plan;
 }
 
-/// No rank's figure is larger than this: 32 bytes per element of state and parameters, a node, a message and TP parts
-/// for every leaf of its own, and messages of 8 bytes for what it owns, from every leaf and to every rank.
+/// No rank's figure is larger than this: 32 bytes per element of state and parameters, a node, a
+/// message and TP parts for every leaf of its own, and messages of 8 bytes for what it owns, from
+/// every leaf and to every rank.
 double largest_figure(const PlanSettings& settings, std::int64_t padded_numel) {
   const auto numel = static_cast<double>(padded_numel);
   const double ranks = settings.grid.data_ranks();

@@ -109,11 +109,12 @@ void require_whole_instances(const PlanSettings& settings);
 /// Errors: ErrorCode::config if settings and model do not fit.
 Plan make_plan(const PlannedModel& model, const PlanSettings& settings);
 
-/// Sum over all figures of how far the measured bytes are from the planned ones; 0 if nothing was measured.
+/// Sum over all figures of how far the measured bytes are from the planned ones; 0 if nothing was
+/// measured.
 std::int64_t bytes_apart(const StagePlan& stage);
 
-/// Bytes that the update and the norm of one step move on a rank, by the passes of a fused step: the norm reads G;
-/// the update reads G, reads and writes master and state, writes the parameter.
+/// Bytes that the update and the norm of one step move on a rank, by the passes of a fused step:
+/// the norm reads G; the update reads G, reads and writes master and state, writes the parameter.
 std::int64_t update_bytes(const PredictedStep& shape);
 
 }  // namespace zeroproof::verification

@@ -31,7 +31,8 @@ void decide_megatron(const QuantizationConfig& config, TensorQuantization& tenso
   tensor.payload = config.rules[first].payload;
 }
 
-/// Entry after entry; one with a payload replaces payload and flag, a bare flag only the flag. [Quant:replace]
+/// Entry after entry; one with a payload replaces payload and flag, a bare flag only the flag.
+/// [Quant:replace]
 void decide_modelopt(const QuantizationConfig& config, TensorQuantization& tensor) {
   std::optional<QuantPayload> payload;
   for (const std::size_t rule : tensor.matching) {

@@ -41,8 +41,9 @@ struct QuantizationAssignment {
   std::vector<QuantTrap> traps;
 };
 
-/// megatron: the module's path, which is the tensor's name without its last part ("mlp.up" of mlp.up.weight; a name
-/// without a point is its own). modelopt: the path of the tensor's quantizer ("mlp.up.weight_quantizer").
+/// megatron: the module's path, which is the tensor's name without its last part ("mlp.up" of
+/// mlp.up.weight; a name without a point is its own). modelopt: the path of the tensor's quantizer
+/// ("mlp.up.weight_quantizer").
 std::string quantization_path(QuantSemantics semantics, const std::string& tensor);
 
 /// The payload of every tensor. Source [Quant:first], [Quant:replace]. Errors (ErrorCode::config),

@@ -104,7 +104,8 @@ bool Glob::Place::takes(char32_t c) const {
 
 bool Glob::matches(std::string_view text) const {
   const std::u32string word = characters(text);
-  // Position of the last *, and the text it has matched so far: one character more whenever the rest does not fit.
+  // Position of the last *, and the text it has matched so far: one character more whenever the
+  // rest does not fit.
   std::size_t place = 0, at = 0;
   std::size_t star = places_.size(), taken_to = 0;
   while (at < word.size()) {

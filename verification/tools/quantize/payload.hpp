@@ -25,8 +25,8 @@ Span<const std::string_view> names_of(AmaxAlgorithm);
 Span<const std::string_view> names_of(QuantBlock);
 Span<const std::string_view> names_of(CalibrationMethod);
 
-/// A format that needs a scale has a recipe, which makes it in every step, or a calibration, which makes it once; bf16
-/// and fp16 have neither.
+/// A format that needs a scale has a recipe, which makes it in every step, or a calibration, which
+/// makes it once; bf16 and fp16 have neither.
 struct QuantPayload {
   QuantFormat format = QuantFormat::bf16;
   QuantRecipe recipe = QuantRecipe::none;
@@ -48,7 +48,8 @@ struct QuantPayload {
   }
 };
 
-/// A row of the one table of fields, in the order in which they are read: fields follow those they depend on.
+/// A row of the one table of fields, in the order in which they are read: fields follow those they
+/// depend on.
 struct PayloadField {
   std::string_view key;       ///< "margin", "calibration.bins"
   std::string_view values;    ///< its allowed values, in words
@@ -60,8 +61,8 @@ struct PayloadField {
 };
 Span<const PayloadField> payload_fields();
 
-/// A map of fields. Errors (ErrorCode::config), with file, line and key: a field that is unknown, of a wrong type, out
-/// of its range, without effect beside the others, or missing.
+/// A map of fields. Errors (ErrorCode::config), with file, line and key: a field that is unknown,
+/// of a wrong type, out of its range, without effect beside the others, or missing.
 QuantPayload read_payload(const YamlValue& value);
 
 /// Every field that has an effect, also those not given.

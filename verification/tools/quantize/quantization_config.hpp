@@ -1,5 +1,6 @@
 #pragma once
-// A QuantizationConfig: the rules of a file for the tensors of a model. (papers/quantization_config.md)
+// A QuantizationConfig: the rules of a file for the tensors of a model.
+// (papers/quantization_config.md)
 
 #include <cstdint>
 #include <optional>
@@ -46,8 +47,9 @@ struct QuantizationConfig {
 };
 
 /// Without `semantics` a file that has `quant_cfg` is ModelOpt's, and any other is Megatron-LM's.
-/// Errors (ErrorCode::config), all with file, line and key: errors of parse_yaml(); unknown fields, with the nearest
-/// one; wrong types and ranges; matchers that name a config that is not there, disabled ones too, with the nearest one.
+/// Errors (ErrorCode::config), all with file, line and key: errors of parse_yaml(); unknown fields,
+/// with the nearest one; wrong types and ranges; matchers that name a config that is not there,
+/// disabled ones too, with the nearest one.
 QuantizationConfig parse_quantization(std::string_view text, const std::string& file,
                                       std::optional<QuantSemantics> semantics = std::nullopt);
 

@@ -48,7 +48,8 @@ bool never_closed(std::string_view text, std::size_t at) {
   return true;
 }
 
-/// The library's events as a tree. Its own tree would keep the last of two equal keys, and says nothing.
+/// The library's events as a tree. Its own tree would keep the last of two equal keys, and says
+/// nothing.
 class Builder : public YAML::EventHandler {
  public:
   Builder(std::string_view text, const std::string& file) : text_(text), file_(file) {}

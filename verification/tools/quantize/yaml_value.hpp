@@ -10,9 +10,9 @@
 
 namespace zeroproof {
 
-/// A value with the file and the key it came from, for messages. Numbers, true and false are taken only where every
-/// version of YAML reads the same in them: 1e-4 is a number to YAML 1.2 and a text to many readers of 1.1, `no` the
-/// other way round.
+/// A value with the file and the key it came from, for messages. Numbers, true and false are taken
+/// only where every version of YAML reads the same in them: 1e-4 is a number to YAML 1.2 and a text
+/// to many readers of 1.1, `no` the other way round.
 /// Errors (ErrorCode::config): it is of another type than requested, or out of its range.
 struct YamlValue {
   const YamlNode& node;
@@ -35,8 +35,8 @@ struct YamlValue {
   const YamlNode& list() const;
 };
 
-/// A key of a map that is none of `known` is an error that names the nearest one, and so is a key in a map that is no
-/// plain name. `prefix` precedes keys in messages: "configs.a."
+/// A key of a map that is none of `known` is an error that names the nearest one, and so is a key
+/// in a map that is no plain name. `prefix` precedes keys in messages: "configs.a."
 void refuse_unknown_keys(const YamlNode& map, const std::string& file, const std::string& prefix,
                          const std::vector<std::string>& known);
 

@@ -1,5 +1,6 @@
 #pragma once
-// Parts of the trace's JSON that are made in files of their own. Steps are indices into TracedRank::steps.
+// Parts of the trace's JSON that are made in files of their own. Steps are indices into
+// TracedRank::steps.
 
 #include "common/io/json.hpp"
 #include "verification/tools/trace/trace.hpp"
@@ -22,7 +23,8 @@ Json visits_json(const StepTrace& trace, std::size_t step);
 /// "memory": bytes of a class whenever they changed on a rank of production.
 Json memory_json(const StepTrace& trace, std::size_t step, Phase phase);
 
-/// "differences": first of every buffer of production that differs from the reference's; none without a fault.
+/// "differences": first of every buffer of production that differs from the reference's; none
+/// without a fault.
 Json differences_json(const StepTrace& trace);
 
 }  // namespace zeroproof::verification

@@ -21,7 +21,8 @@ struct ScaledWay {
   float read = 0;          ///< x = code * scale_inv
 };
 
-/// Of a rank that is shown, in the order of its elements; none in a skipped step, or without scales.
+/// Of a rank that is shown, in the order of its elements; none in a skipped step, or without
+/// scales.
 std::vector<ScaledWay> scaled_ways(const StepTrace& trace, std::size_t rank, std::size_t step);
 
 /// A table for every rank that owns something.

@@ -30,8 +30,9 @@ struct TracedNode {
 /// Level by level. The last one is G, unless there is one micro-batch.
 std::vector<TracedNode> traced_nodes(const StepTrace& trace, std::size_t step);
 
-/// Nodes that a rank sends in a step, in the order of their first micro-batches: where micro-batches are assigned
-/// strided its leaves, one in each micro-step, otherwise the nodes left on its stack (R11).
+/// Nodes that a rank sends in a step, in the order of their first micro-batches: where
+/// micro-batches are assigned strided its leaves, one in each micro-step, otherwise the nodes left
+/// on its stack (R11).
 std::vector<TreeNode> sent_nodes(const StepTrace& trace, int rank);
 
 /// The rank that computes each micro-batch [M].
@@ -44,7 +45,8 @@ std::string gradient_text(const StepTrace& trace, std::size_t step);
 /// their own.
 std::optional<MemoryClass> class_of(BufferId id);
 
-/// Whether a buffer holds words rather than elements; a rank that owns nothing has buffers without ranges too.
+/// Whether a buffer holds words rather than elements; a rank that owns nothing has buffers without
+/// ranges too.
 bool holds_words(BufferId id);
 
 /// Name of word `word` of such a buffer: "inv_scale", "growth_tracker", "limb10", "clip_coef",

@@ -11,8 +11,8 @@ namespace zeroproof::verification {
 
 inline constexpr std::size_t trace_columns = 100;
 
-/// "0x3f800000 1": the bits in the width of the dtype, and the value with as many digits as tell it from its
-/// neighbours.
+/// "0x3f800000 1": the bits in the width of the dtype, and the value with as many digits as tell it
+/// from its neighbours.
 std::string shown_value(std::uint64_t bits, DType dtype);
 
 struct TraceColumn {

@@ -12,7 +12,8 @@
 
 namespace zeroproof::verification {
 
-/// Passes every call on. Groups made by split() are not timed. A message is counted as RecordingCommunicator counts it.
+/// Passes every call on. Groups made by split() are not timed. A message is counted as
+/// RecordingCommunicator counts it.
 class TimedCommunicator final : public Communicator {
  public:
   /// on_call: called with "all_to_all" before such a call and with "after all_to_all" when it is

@@ -1,5 +1,6 @@
 #pragma once
-// A few steps of a model small enough to read: every value of every phase on every rank, and when it was computed.
+// A few steps of a model small enough to read: every value of every phase on every rank, and when
+// it was computed.
 
 #include <cstddef>
 #include <cstdint>
@@ -90,26 +91,29 @@ struct StepTrace {
 OptimizerSetup traced_setup(const TraceSettings& settings, const TracedModel& model,
                             const ShardMap& shards);
 
-/// Runs the steps with both implementations, ranks as threads. Values are those of the reference; no value depends on
-/// time.
-/// Errors: ErrorCode::config if a setting is out of range; unavailable for a fault in a program without them.
+/// Runs the steps with both implementations, ranks as threads. Values are those of the reference;
+/// no value depends on time.
+/// Errors: ErrorCode::config if a setting is out of range; unavailable for a fault in a program
+/// without them.
 StepTrace trace_step(const TraceSettings& settings);
 
 /// Tables of all values, at most 100 columns.
 std::string trace_text(const StepTrace& trace, bool colour);
 
-/// Which rank holds, and in which phase writes, which elements of which class of memory, as bars of one column per
-/// parameter. Of the first step; the others have the same.
+/// Which rank holds, and in which phase writes, which elements of which class of memory, as bars of
+/// one column per parameter. Of the first step; the others have the same.
 std::string memory_map_text(const StepTrace& trace);
 
 /// All values as JSON (zeroproof-trace/1).
 std::string trace_json(const StepTrace& trace);
 
-/// A player of the events of the same values, as one page: no requests, the same bytes for the same trace.
+/// A player of the events of the same values, as one page: no requests, the same bytes for the same
+/// trace.
 /// Errors (ErrorCode::config): it would have more than 300,000 bytes.
 std::string trace_html(const StepTrace& trace);
 
-/// Chrome trace event format (JSON): one process per side, one thread for a rank's phases and one for its collectives.
+/// Chrome trace event format (JSON): one process per side, one thread for a rank's phases and one
+/// for its collectives.
 std::string timeline_json(const StepTrace& trace);
 
 }  // namespace zeroproof::verification

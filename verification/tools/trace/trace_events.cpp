@@ -38,7 +38,8 @@ Json node_json(const TreeNode& node) {
   return pair;
 }
 
-/// Nodes in the exchange number `exchange` of reduce: those of one micro-step, for every bucket, or of the step.
+/// Nodes in the exchange number `exchange` of reduce: those of one micro-step, for every bucket, or
+/// of the step.
 Json sent_nodes_json(const StepTrace& trace, int rank, std::size_t exchange) {
   const std::vector<TreeNode> nodes = sent_nodes(trace, rank);
   Json all = Json::array();

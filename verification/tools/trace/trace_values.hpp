@@ -28,7 +28,8 @@ std::vector<ParameterBits> parameters_in(const FlatLayout& layout, const TracedB
 /// {"dtype", "parameters", "bits", "values"}
 Json elements_json(DType dtype, const std::vector<ParameterBits>& elements);
 
-/// The same of an fp32 array over the whole numbering, narrowed without loss to dtype. [padded_numel]
+/// The same of an fp32 array over the whole numbering, narrowed without loss to dtype.
+/// [padded_numel]
 Json elements_json(const FlatLayout& layout, Span<const float> values, DType dtype);
 
 /// {"dtype", "names", "bits", "values"}

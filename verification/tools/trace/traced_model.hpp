@@ -35,8 +35,8 @@ struct TraceSettings {
   DType grad_dtype() const { return param_dtype == DType::fp16 ? DType::fp16 : DType::fp32; }
 };
 
-/// 16 parameters in five tensors and three units, as optimizers see them. Every tensor begins a chunk, so four ranks
-/// all own something.
+/// 16 parameters in five tensors and three units, as optimizers see them. Every tensor begins a
+/// chunk, so four ranks all own something.
 class TracedModel {
  public:
   explicit TracedModel(const TraceSettings& settings);
@@ -46,7 +46,8 @@ class TracedModel {
   static std::string unit_name(std::size_t unit);
   /// The unit that a tensor is of.
   std::size_t unit_of(const TensorSlot& tensor) const;
-  /// In the gradient dtype, widened to fp32, padding NaN [padded_numel]. step: counted from 1, skipped ones too.
+  /// In the gradient dtype, widened to fp32, padding NaN [padded_numel]. step: counted from 1,
+  /// skipped ones too.
   std::vector<float> leaf(int step, std::int64_t micro_batch, int log2_loss_scale) const;
   FullState initial_state() const;
 

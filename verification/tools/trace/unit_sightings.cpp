@@ -14,7 +14,8 @@ namespace {
 using Event = TracedVisit::Event;
 using Kind = UnitSighting::Kind;
 
-/// The visit that follows each all_gather before the next one; none on a rank that has no micro-batch.
+/// The visit that follows each all_gather before the next one; none on a rank that has no
+/// micro-batch.
 std::vector<std::optional<TracedVisit>> visits_after_gathers(
     const std::vector<UnitSighting>& sightings) {
   std::vector<std::optional<TracedVisit>> next;

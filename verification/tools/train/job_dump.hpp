@@ -8,8 +8,9 @@
 
 namespace zeroproof::verification {
 
-/// master, the rule's state and param after `step`, in 8 bits with scales and histories, put together from all ranks on
-/// rank 0, tensor by tensor in the parameters' shapes. Collective. Errors: io as SafetensorsWriter, on every rank.
+/// master, the rule's state and param after `step`, in 8 bits with scales and histories, put
+/// together from all ranks on rank 0, tensor by tensor in the parameters' shapes. Collective.
+/// Errors: io as SafetensorsWriter, on every rank.
 void write_job_dump(const JobSettings& settings, TrainingRank& rank, std::int64_t step,
                     Communicator& world);
 

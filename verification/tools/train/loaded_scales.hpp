@@ -9,8 +9,8 @@
 
 namespace zeroproof::verification {
 
-/// Of a checkpoint whose settings are those of the experiment. Errors: damaged, if it lacks scales or histories that
-/// these settings make, or has others.
+/// Of a checkpoint whose settings are those of the experiment. Errors: damaged, if it lacks scales
+/// or histories that these settings make, or has others.
 void require_scales(const CheckpointReader& from, const Experiment& experiment);
 
 /// Called after the rank has loaded that checkpoint, whose name is `label`. Recomputes the values

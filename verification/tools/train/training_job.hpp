@@ -57,8 +57,8 @@ struct JobResult {
 };
 
 /// Steps `from`+1 to the experiment's last one, on the ranks of `world` in this process.
-/// Errors: those of the optimizer; of checkpoints as CheckpointSaver, CheckpointReader and require_same_training; io of
-/// the log. All committed checkpoints are then as they were.
+/// Errors: those of the optimizer; of checkpoints as CheckpointSaver, CheckpointReader and
+/// require_same_training; io of the log. All committed checkpoints are then as they were.
 JobResult run_training_job(const JobSettings& settings, World& world);
 
 }  // namespace zeroproof::verification

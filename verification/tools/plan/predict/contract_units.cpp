@@ -128,8 +128,8 @@ class UnitCounter {
     return parts;
   }
 
-  /// Leaves to every part the holders that have no other: parts begin with the first holder or end with the last, or
-  /// are the only one.
+  /// Leaves to every part the holders that have no other: parts begin with the first holder or end
+  /// with the last, or are the only one.
   static void leave_single(std::vector<Part>& parts) {
     const std::vector<Part> all = parts;
     for (std::size_t i = 0; i < all.size(); ++i) {
@@ -210,7 +210,8 @@ class UnitCounter {
       if (others == 0) ++owners;
       if (others == 0 && !broken) single += elements_of(tail, holder);
       if (others != 1 || is_broken(*other, other_holder)) continue;
-      // The last rank's slices of the last two buckets are neighbours if it holds all of the last one.
+      // The last rank's slices of the last two buckets are neighbours if it holds all of the last
+      // one.
       const bool goes_on = tail.bucket.holders() == 1 &&
                            !std::binary_search(breaks_.begin(), breaks_.end(), tail.bucket.begin);
       single += goes_on ? elements_of(tail, holder) : -elements_of(*other, other_holder);

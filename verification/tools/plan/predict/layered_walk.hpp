@@ -21,9 +21,10 @@ struct LayeredEvents {
 
 /// One micro-step of stages 2 and 3. computes: this rank has a micro-batch in it.
 ///
-/// A unit's parameters exist while its visits run (stage 3; with overlap the next unit's too); its gradient
-/// from its first backward visit until it is reduced. Buckets inside one unit are parts of its gradient;
-/// the others have memory of their own from the first of their units that is complete until the last one is.
+/// A unit's parameters exist while its visits run (stage 3; with overlap the next unit's too); its
+/// gradient from its first backward visit until it is reduced. Buckets inside one unit are parts of
+/// its gradient; the others have memory of their own from the first of their units that is complete
+/// until the last one is.
 /// With overlap a reduction may take until the second visit after it.
 ///
 /// Shapes   needs buckets and units. Errors: none.

@@ -129,7 +129,8 @@ const InstanceStacks& LeafStacks::of(int instance) {
   return stacks_;
 }
 
-/// Leaves that do not stay: one stack for all ranks of the instance, or one for every micro-batch's ranks.
+/// Leaves that do not stay: one stack for all ranks of the instance, or one for every micro-batch's
+/// ranks.
 void LeafStacks::count_most(int instance) {
   const std::int64_t first_holder = data_rank(shape_, instance, 0) / shape_.cp;
   std::vector<MicroBatchIndex> ranks;

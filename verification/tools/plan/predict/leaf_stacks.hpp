@@ -9,7 +9,8 @@
 
 namespace zeroproof {
 
-/// Leaf numbers of the tree (R11, u = j * cp + c) that a data rank supplies: first, first + step and so on.
+/// Leaf numbers of the tree (R11, u = j * cp + c) that a data rank supplies: first, first + step
+/// and so on.
 struct MicroBatchIndex {
   std::int64_t first = 0;
   std::int64_t step = 1;
@@ -62,8 +63,8 @@ struct InstanceStacks {
   std::int64_t holders = 0;      ///< ranks with such an entry
   std::int64_t left_leaves = 0;  ///< entries that are leaves
   std::int64_t odd_holders = 0;  ///< ranks with an odd number of those
-  /// Of leaves that do not stay: places on the stacks of an owner, as many on each as it holds at most between two
-  /// micro-steps.
+  /// Of leaves that do not stay: places on the stacks of an owner, as many on each as it holds at
+  /// most between two micro-steps.
   std::int64_t most_nodes = 0;
 
   auto operator<=>(const InstanceStacks&) const = default;
@@ -77,7 +78,8 @@ class LeafStacks {
   /// Counted at the first call, and kept until another instance is requested.
   const InstanceStacks& of(int instance);
 
-  /// Nodes left when all leaves of an instance are on one stack, and the same added over all instances.
+  /// Nodes left when all leaves of an instance are on one stack, and the same added over all
+  /// instances.
   const JoinedNodes& joined(int instance) const {
     return joined_[static_cast<std::size_t>(instance)];
   }

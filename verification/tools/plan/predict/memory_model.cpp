@@ -9,8 +9,8 @@
 namespace zeroproof {
 namespace {
 
-/// A rank's own leaf of whole gradients, while they are reduced; on a device the copy of a leaf that the host made,
-/// which stays.
+/// A rank's own leaf of whole gradients, while they are reduced; on a device the copy of a leaf
+/// that the host made, which stays.
 void hold_whole_leaf(const PredictedStep& shape, MemoryTally& tally) {
   const bool copied = !shape.layered() && shape.space == Space::device;
   if ((!shape.layered() && !copied) || own_leaves(shape) == 0) return;
@@ -33,15 +33,16 @@ void hold_layers(const PredictedStep& shape, MemoryTally& tally) {
   tally.add(MemoryClass::param_full, -stays);
 }
 
-/// Of every block with a scale: amax, scale and scale_inv, the history, and the amax that ranks join, a word on a
-/// device.
+/// Of every block with a scale: amax, scale and scale_inv, the history, and the amax that ranks
+/// join, a word on a device.
 std::int64_t scale_bytes(const PredictedStep& shape) {
   const std::int64_t joined = shape.space == Space::device ? 8 : 4;
   return shape.scale_blocks * (3 * 4 + joined + 4 * shape.scale_slots) +
          shape.column_blocks * (3 * 4 + joined);
 }
 
-/// The copy by columns: where it has codes of its own they are kept, and made whole, as parameters are.
+/// The copy by columns: where it has codes of its own they are kept, and made whole, as parameters
+/// are.
 void hold_columns(const PredictedStep& shape, MemoryTally& tally) {
   const std::int64_t param = num_bytes(shape.param_dtype);
   if (shape.column_blocks > 0) {

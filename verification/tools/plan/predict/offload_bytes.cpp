@@ -55,7 +55,8 @@ std::int64_t file_unit(const PredictedStep& shape) {
   return file_line / narrowest;
 }
 
-/// Pages that have elements of stretches, which come in increasing order; a page of two counts once.
+/// Pages that have elements of stretches, which come in increasing order; a page of two counts
+/// once.
 class GradPages {
  public:
   explicit GradPages(std::int64_t end) : end_(end) {}
@@ -143,7 +144,8 @@ OffloadShape offload_shape(const FlatLayout& layout, const std::vector<FlatRange
   for (std::size_t i = 0; i < parts.size(); ++i) {
     const OffloadedPart& part = parts[i];
     if (part.taken == 0) continue;
-    // Padding goes with the element before it, that in front of the first one with the first, if no block begins there.
+    // Padding goes with the element before it, that in front of the first one with the first, if no
+    // block begins there.
     const std::int64_t begin = i == 0 && !in_blocks ? 0 : part.local_begin();
     const std::int64_t next = i + 1 < parts.size() ? parts[i + 1].piece.local_begin : end;
     const bool whole = part.begin + part.taken == part.piece.numel;

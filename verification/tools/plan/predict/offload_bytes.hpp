@@ -23,7 +23,8 @@ struct OffloadShape {
       0;  ///< offloaded elements of the gradient sum: whole pages, padding included
 };
 
-/// ranges: what the rank keeps state for. in_blocks: a format has scales, and whole blocks alone are offloaded.
+/// ranges: what the rank keeps state for. in_blocks: a format has scales, and whole blocks alone
+/// are offloaded.
 OffloadShape offload_shape(const FlatLayout& layout, const std::vector<FlatRange>& ranges,
                            const Offload& offload, const ParamGroups& groups, bool in_blocks);
 

@@ -42,8 +42,9 @@ struct BucketShape {
   std::int64_t other_owners() const { return owners - (owned > 0 ? 1 : 0); }
 };
 
-/// Parameters that are made whole from shards together: a unit, or the persistent tensors. A rank's part is
-/// in stretches that follow each other both in its shard and in the whole; padding is in none.
+/// Parameters that are made whole from shards together: a unit, or the persistent tensors. A rank's
+/// part is in stretches that follow each other both in its shard and in the whole; padding is in
+/// none.
 struct GatherShape {
   FlatRange range;          ///< of a unit
   std::int64_t owned = 0;   ///< elements of this rank
@@ -105,8 +106,8 @@ struct PredictedStep {
   GatherShape persistent;   ///< stage 3: tensors that stay whole on every rank, one after another
 
   bool layered() const { return !units.empty(); }
-  /// Leaves stay on the rank that computed them until the step's last one is there (R11); CP parts that go into bins
-  /// meet on their owners before.
+  /// Leaves stay on the rank that computed them until the step's last one is there (R11); CP parts
+  /// that go into bins meet on their owners before.
   bool keeps_leaves() const {
     return grad_sum == GradSum::native || (stage <= 1 && (grad_sum == GradSum::tree || cp == 1));
   }
@@ -120,13 +121,14 @@ struct PredictedStep {
   /// Ranks of comm read each other's leaves, nodes and shards in place. All of them are assumed to
   /// share memory.
   bool reads_in_place() const { return windows != Windows::off && world_size > 1; }
-  /// Whole parameters are one copy for all ranks of comm, which the first one holds, and no rank has a shard besides.
+  /// Whole parameters are one copy for all ranks of comm, which the first one holds, and no rank
+  /// has a shard besides.
   bool shares_params() const {
     return windows == Windows::params && reads_in_place() && (stage == 1 || stage == 2);
   }
   std::int64_t data_ranks() const { return std::int64_t{instances} * world_size; }
-  /// Bytes of an element of a leaf that stays on its rank and is sent by itself, or read by others; parts of TP ranks
-  /// are added to it in fp32.
+  /// Bytes of an element of a leaf that stays on its rank and is sent by itself, or read by others;
+  /// parts of TP ranks are added to it in fp32.
   std::int64_t leaf_bytes() const { return tp_size > 1 ? 4 : num_bytes(grad_dtype); }
   /// Of an element in so many nodes, as they travel: leaves among them in their own type.
   std::int64_t node_bytes(std::int64_t nodes, std::int64_t leaves) const {
@@ -140,8 +142,8 @@ struct PredictedStep {
   std::int64_t kept_numel() const { return stage == 0 ? padded_numel : shard_numel; }
 };
 
-/// Sets the fields of scales (R24). undistributed: settings of parameters in 8 bits, with the layout of the
-/// undistributed tensors.
+/// Sets the fields of scales (R24). undistributed: settings of parameters in 8 bits, with the
+/// layout of the undistributed tensors.
 void set_scales(PredictedStep& shape, const StepSettings& undistributed);
 /// The same of a rank, which may have parts of the tensors.
 void set_scales(PredictedStep& shape, const OptimizerSetup& setup);
@@ -152,8 +154,9 @@ void set_state_formats(PredictedStep& shape, const OptimizerHyper& hyper,
 /// A rank's part of a bucket of the contract's layout, whose length is a multiple of 1024.
 FlatRange contract_slice(const FlatRange& bucket, int world_size, int rank);
 
-/// Sets padded_numel, buckets and shard_numel for the contract's layout without a shard map: any number of
-/// buckets and ranks in the time of one, as all buckets but the last are equal. world_size and rank must be set.
+/// Sets padded_numel, buckets and shard_numel for the contract's layout without a shard map: any
+/// number of buckets and ranks in the time of one, as all buckets but the last are equal.
+/// world_size and rank must be set.
 /// Errors: invalid_argument as ShardMap's.
 void set_contract_buckets(PredictedStep& shape, std::int64_t padded_numel,
                           std::int64_t bucket_numel);
@@ -165,8 +168,8 @@ void set_contract_rank(PredictedStep& shape, int rank);
 /// The same for any shard map; shape.world_size must be the map's.
 void set_buckets(PredictedStep& shape, const ShardMap& shards);
 
-/// Counts the elements of a tensor that every TP rank has whole. Call after the buckets are set, and split where it begins
-/// and ends.
+/// Counts the elements of a tensor that every TP rank has whole. Call after the buckets are set,
+/// and split where it begins and ends.
 void add_tp_replicated(PredictedStep& shape, const FlatRange& elements);
 
 /// Owners of a stretch of the global numbering, for one walk over a layout from its start.
@@ -176,7 +179,8 @@ class Ownership {
   using Use = std::function<void(int rank, const FlatRange& part, std::int64_t in_shard)>;
 
   virtual ~Ownership() = default;
-  /// Parts of `stretch` with their owners, in increasing order; padding without an owner is left out.
+  /// Parts of `stretch` with their owners, in increasing order; padding without an owner is left
+  /// out.
   virtual void parts(const FlatRange& stretch, const Use& use) const = 0;
 };
 
@@ -195,15 +199,15 @@ class MapOwnership final : public Ownership {
   std::vector<Owned> owned_;  // in increasing order
 };
 
-/// Sets units, visits and what is persistent, for some ranks of one run: stage 3 keeps tensors of 1 to
-/// persistent_numel elements whole on every rank. units, visits: as LayeredModel's, empty for leaves that
-/// come whole.
+/// Sets units, visits and what is persistent, for some ranks of one run: stage 3 keeps tensors of 1
+/// to persistent_numel elements whole on every rank. units, visits: as LayeredModel's, empty for
+/// leaves that come whole.
 void set_units(const std::vector<PredictedStep*>& ranks, const FlatLayout& layout,
                const Ownership& ownership, const std::vector<FlatRange>& units,
                const std::vector<int>& visits, std::int64_t persistent_numel);
 
-/// Everything from a setup. model: the layered model of the leaf source, null if leaves come whole. Collective over tp,
-/// if state has scales.
+/// Everything from a setup. model: the layered model of the leaf source, null if leaves come whole.
+/// Collective over tp, if state has scales.
 /// Errors: invalid_argument if layout, shard map or communicator is missing.
 PredictedStep predicted_step(const OptimizerSetup& setup, const LayeredModel* model = nullptr);
 
@@ -212,10 +216,12 @@ PredictedStep predicted_step(const OptimizerSetup& setup, const LayeredModel* mo
 /// by phase.
 void put_on_device(PredictedStep& shape, bool enqueued);
 
-/// fp32 buffers that a rule keeps besides the master (R6): from 0, sgd without momentum, to 3, with amsgrad.
+/// fp32 buffers that a rule keeps besides the master (R6): from 0, sgd without momentum, to 3, with
+/// amsgrad.
 int state_buffer_count(const OptimizerHyper& hyper);
 
-/// Micro-batches of a data rank in increasing order (R11), with CP ranks as in R11's context parallelism.
+/// Micro-batches of a data rank in increasing order (R11), with CP ranks as in R11's context
+/// parallelism.
 std::vector<std::int64_t> micro_batches_of(const PredictedStep& shape, std::int64_t data_rank);
 
 /// Bytes of R11's bins: hi and lo, and top padded to a word for every four elements.

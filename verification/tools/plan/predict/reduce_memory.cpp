@@ -11,8 +11,8 @@ bool adds_whole_leaves(const PredictedStep& shape) {
          !(shape.layered() && shape.stage >= 2);
 }
 
-/// Windows: a leaf of this rank where the other ranks can read it. Kept leaves need it whole; others come bucket by
-/// bucket if layers or TP parts do.
+/// Windows: a leaf of this rank where the other ranks can read it. Kept leaves need it whole;
+/// others come bucket by bucket if layers or TP parts do.
 std::int64_t shared_leaf_bytes(const PredictedStep& shape) {
   if (!shape.reads_in_place() || own_leaves(shape) == 0) return 0;
   const std::int64_t width = shape.leaf_bytes();
@@ -119,8 +119,8 @@ class Messages {
     if (shape_.instances > 1 && bucket.owned > 0) grow(gathered_, told);
   }
 
-  /// What arrives from a rank, or an instance, begins at a word: two bytes for each with an odd number of elements in
-  /// 16-bit leaves.
+  /// What arrives from a rank, or an instance, begins at a word: two bytes for each with an odd
+  /// number of elements in 16-bit leaves.
   std::int64_t padding(const BucketShape& bucket, std::int64_t odd) const {
     return shape_.leaf_bytes() == 2 && bucket.owned % 2 == 1 ? 2 * odd : 0;
   }

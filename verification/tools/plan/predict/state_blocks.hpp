@@ -32,8 +32,8 @@ std::int64_t count_blocks(const StatePlaces& places, const std::vector<FlatRange
 void add_cut_blocks(const StatePlaces& places, const std::vector<FlatRange>& ranges,
                     std::vector<std::int64_t>& blocks);
 
-/// Sets state_blocks and cut_blocks of a step whose state has scales. ranges: what the rank keeps state for. Collective
-/// over the setup's tp, whose ranks may have unequal parts.
+/// Sets state_blocks and cut_blocks of a step whose state has scales. ranges: what the rank keeps
+/// state for. Collective over the setup's tp, whose ranks may have unequal parts.
 void set_state_blocks(PredictedStep& shape, const OptimizerSetup& setup,
                       const std::vector<FlatRange>& ranges);
 

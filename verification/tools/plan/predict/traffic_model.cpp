@@ -75,7 +75,8 @@ class TrafficWalk {
     return &traffic_.lines.back();
   }
 
-  /// `times` times a block of `mine` bytes to every other rank, and together `others` bytes from `senders` of them.
+  /// `times` times a block of `mine` bytes to every other rank, and together `others` bytes from
+  /// `senders` of them.
   void add_gather(TrafficLine* line, std::int64_t mine, std::int64_t others, std::int64_t senders,
                   std::int64_t times = 1) {
     if (line == nullptr) return;
@@ -131,7 +132,8 @@ class TrafficWalk {
     }
   }
 
-  /// Stages 2 and 3: every leaf by itself, in the gradient dtype unless parts of TP ranks were added to it.
+  /// Stages 2 and 3: every leaf by itself, in the gradient dtype unless parts of TP ranks were
+  /// added to it.
   void send_leaves() {
     TrafficLine* const sent =
         line(Phase::reduce, CommGroup::shards, Collective::all_to_all, "leaves");
@@ -166,8 +168,8 @@ class TrafficWalk {
     }
   }
 
-  /// Native sums: the library adds over the shards, then every instance adds a share of what its rank owns
-  /// and hands it out.
+  /// Native sums: the library adds over the shards, then every instance adds a share of what its
+  /// rank owns and hands it out.
   void add_natively() {
     for (const BucketShape& bucket : shape_.buckets) {
       add_scatter(line(Phase::reduce, CommGroup::shards, Collective::reduce_scatter, "leaf sums"),
@@ -221,7 +223,8 @@ class TrafficWalk {
     }
   }
 
-  /// Stage 3: units are made whole in every micro-step, also on ranks that have no micro-batch in it.
+  /// Stage 3: units are made whole in every micro-step, also on ranks that have no micro-batch in
+  /// it.
   void gather_units() {
     const auto nothing = [](std::int64_t) {};
     const auto gather = [&](std::size_t unit) {

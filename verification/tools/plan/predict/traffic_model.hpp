@@ -1,6 +1,6 @@
 #pragma once
-// What a rank sends in a step: calls, messages and bytes of every collective, computed from the shape of the
-// step.
+// What a rank sends in a step: calls, messages and bytes of every collective, computed from the
+// shape of the step.
 
 #include <cstdint>
 #include <string_view>
@@ -16,8 +16,8 @@ namespace zeroproof {
 enum class CommGroup : std::uint8_t { shards, instances, tp };
 std::string_view name(CommGroup group);
 
-/// Collectives of one kind and purpose in one step. A message is a block of one byte or more to another rank;
-/// bytes are those of messages. What a rank copies to itself is not counted.
+/// Collectives of one kind and purpose in one step. A message is a block of one byte or more to
+/// another rank; bytes are those of messages. What a rank copies to itself is not counted.
 struct TrafficLine {
   Phase phase = Phase::reduce;
   CommGroup group = CommGroup::shards;
@@ -67,9 +67,10 @@ struct StepTraffic {
 ///     gather   shards     all_gather      stages 1 and 2: parameters, per bucket; stage 3: persistent
 ///                                         tensors, if there are any; of columns with codes of their own the same
 ///
-/// An all_gather sends a rank's block to every other rank (world - 1 messages, the bytes of a ring), an
-/// all_reduce of n words all of them: 8 n (world - 1) bytes, not the 16 n (world - 1) / world of a ring
-/// (common/comm/recording.hpp). Words are few, so their hops cost more than their bytes [ZeRO:exchange].
+/// An all_gather sends a rank's block to every other rank (world - 1 messages, the bytes of a
+/// ring), an all_reduce of n words all of them: 8 n (world - 1) bytes, not the 16 n (world - 1) /
+/// world of a ring (common/comm/recording.hpp). Words are few, so their hops cost more than their
+/// bytes [ZeRO:exchange].
 /// Groups of one rank make no line. With windows a tree's nodes and leaves, sums, units and
 /// parameters are read in place and make none over the shards; creating windows is set-up, as
 /// groups are. On devices phase prepare goes over the communicators of the host and all others over

@@ -1,5 +1,6 @@
 #pragma once
-// Inputs of the linear layers of a model, counted as integers: any rank may have any windows of the text.
+// Inputs of the linear layers of a model, counted as integers: any rank may have any windows of the
+// text.
 
 #include <map>
 #include <vector>

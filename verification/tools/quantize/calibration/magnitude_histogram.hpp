@@ -11,8 +11,8 @@
 
 namespace zeroproof::verification {
 
-/// How a histogram grows: doubling is the contract's, appended the one of the dialect modelopt, which has the bits of
-/// one order of batches.
+/// How a histogram grows: doubling is the contract's, appended the one of the dialect modelopt,
+/// which has the bits of one order of batches.
 enum class HistogramGrowth : std::uint8_t { doubling, appended };
 Span<const std::string_view> names_of(HistogramGrowth);
 
@@ -21,11 +21,12 @@ class MagnitudeHistogram {
   /// bins: fewest_bins to most_bins.
   MagnitudeHistogram(HistogramGrowth growth, std::int64_t bins);
 
-  /// A batch. Errors: nonfinite if an element is infinite or NaN; invalid_argument if appended bins would be too many,
-  /// or their width 0.
+  /// A batch. Errors: nonfinite if an element is infinite or NaN; invalid_argument if appended bins
+  /// would be too many, or their width 0.
   void add(const Exec& exec, Span<const float> values);
 
-  /// Collective: the counts of all ranks on every rank, by integers alone. Only while it doubles, or with one rank.
+  /// Collective: the counts of all ranks on every rank, by integers alone. Only while it doubles,
+  /// or with one rank.
   void merge(Communicator& ranks);
 
   std::uint32_t amax() const { return amax_; }

@@ -26,8 +26,9 @@ struct ModelFile {
 
 /// Tensors by the names of the workload, or by those of a dump ("param.STEP.NAME", of its last
 /// step; other tensors of a dump are ignored). Names and shapes must be those of a workload.
-/// Errors: ErrorCode::config if the file is quantized already, a recording, or no model of a workload, naming what is
-/// missing or of another shape; ErrorCode::nonfinite if a parameter is infinite or NaN; ErrorCode::io.
+/// Errors: ErrorCode::config if the file is quantized already, a recording, or no model of a
+/// workload, naming what is missing or of another shape; ErrorCode::nonfinite if a parameter is
+/// infinite or NaN; ErrorCode::io.
 ModelFile read_model_file(const std::string& path);
 
 }  // namespace zeroproof::verification

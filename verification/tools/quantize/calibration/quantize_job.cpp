@@ -51,7 +51,8 @@ class Runner {
     return std::min(job_.samples, windows_of(text, job_.model.shape.context));
   }
 
-  /// Every window through the model, window i on rank i mod the number of ranks; then `end` on every rank.
+  /// Every window through the model, window i on rank i mod the number of ranks; then `end` on
+  /// every rank.
   /// tap_of: of a rank; nullptr for none. Returns the losses in the order of the windows.
   template <class ObserverOf, class End>
   std::vector<double> run(const workload::Text& text, Span<const float> params,
@@ -109,7 +110,8 @@ std::map<std::size_t, QuantPayload> payloads_of(const QuantizeJob& job) {
   const std::vector<TensorSlot>& slots = job.model.layout.tensors();
   for (std::size_t t = 0; t < slots.size(); ++t) {
     const TensorQuantization& tensor = job.assignment.tensors[t];
-    // Megatron-LM's rules name modules, so a bias has its weight's payload; vectors are not quantized there either.
+    // Megatron-LM's rules name modules, so a bias has its weight's payload; vectors are not
+    // quantized there either.
     if (!tensor.on || !tensor.payload || slots[t].shape.size() < 2) continue;
     check_payload(slots[t], *tensor.payload, has_inputs(slots[t].name));
     found.emplace(t, *tensor.payload);

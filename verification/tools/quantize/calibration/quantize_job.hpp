@@ -39,13 +39,13 @@ struct QuantizeResult {
   Perplexity before, after;
 };
 
-/// Windows of context + 1 bytes that a text has, the last byte of one being the first of the next: each byte but the
-/// first is predicted once.
+/// Windows of context + 1 bytes that a text has, the last byte of one being the first of the next:
+/// each byte but the first is predicted once.
 std::int64_t windows_of(const workload::Text& text, std::int64_t context);
 
 /// Tensors of one dimension stay as they are, whatever their payload.
-/// Errors: ErrorCode::config if no rule turns a matrix on, a payload does not fit its tensor, the world has processes,
-/// or appended bins would have to be merged; nonfinite if an input is.
+/// Errors: ErrorCode::config if no rule turns a matrix on, a payload does not fit its tensor, the
+/// world has processes, or appended bins would have to be merged; nonfinite if an input is.
 QuantizeResult run_quantize_job(const QuantizeJob& job);
 
 }  // namespace zeroproof::verification

@@ -8,9 +8,10 @@
 //   NAME.input_scale  F32 [1]: the same of the inputs of a linear layer
 //   NAME.smooth       F32 [inputs]: SmoothQuant's factors; inputs are multiplied by them, the weight was divided
 //
-// Vectors, and tensors that no rule turned on, are as they were. Metadata: quantized (the format's version),
-// contract_version, source, workload, payloads (JSON by tensor), calibration (JSON: windows, digest of the text,
-// histogram). Nothing in it depends on ranks, so files of different ranks have equal bytes.
+// Vectors, and tensors that no rule turned on, are as they were. Metadata: quantized (the format's
+// version), contract_version, source, workload, payloads (JSON by tensor), calibration (JSON:
+// windows, digest of the text, histogram). Nothing in it depends on ranks, so files of different
+// ranks have equal bytes.
 
 #include <string>
 

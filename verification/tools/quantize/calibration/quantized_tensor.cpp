@@ -115,7 +115,8 @@ void make_codes(const Exec& exec, Span<const float> x, QuantizedTensor& made) {
   }
 }
 
-/// Moves the range of the inputs into the weight, row by row (R26). Returns the amax of the inputs that are left.
+/// Moves the range of the inputs into the weight, row by row (R26). Returns the amax of the inputs
+/// that are left.
 std::uint32_t smooth_weight(const Exec& exec, const InputStatistics& input, std::int64_t columns,
                             std::vector<float>& weight, std::vector<float>& smooth) {
   const auto rows = static_cast<std::int64_t>(input.channels.size());

@@ -45,7 +45,8 @@ QuantizedTensor quantize_tensor(const Exec& exec, const ModelFile& model, std::s
 /// Before anything is run: whether quantize_tensor() will refuse.
 void check_payload(const TensorSlot& slot, const QuantPayload& payload, bool has_input);
 
-/// True for weights of linear layers: their inputs are calibrated, and quantized where the model is run.
+/// True for weights of linear layers: their inputs are calibrated, and quantized where the model is
+/// run.
 bool has_inputs(const std::string& tensor);
 
 }  // namespace zeroproof::verification

@@ -35,7 +35,8 @@ class FileState {
   std::map<std::string, StateFormat> scaled_;
 };
 
-/// Names of the stored form in a file: "exp_avg_code.NAME" and "exp_avg_scale.NAME" of "exp_avg" and "NAME".
+/// Names of the stored form in a file: "exp_avg_code.NAME" and "exp_avg_scale.NAME" of "exp_avg"
+/// and "NAME".
 std::string code_name(const std::string& state, const std::string& tensor);
 std::string scale_name(const std::string& state, const std::string& tensor);
 

@@ -9,8 +9,8 @@
 
 namespace zeroproof::verification {
 
-/// Of every buffer of state that has scales, by name: fp16 or e4m3. Errors: damaged, if settings and scales of the
-/// checkpoint contradict each other.
+/// Of every buffer of state that has scales, by name: fp16 or e4m3. Errors: damaged, if settings
+/// and scales of the checkpoint contradict each other.
 std::map<std::string, StateFormat> saved_scaled_formats(const CheckpointReader& checkpoint);
 
 }  // namespace zeroproof::verification

@@ -95,7 +95,8 @@ void read_tensor_steps(const SafetensorsReader& file, Json& counters) {
   counters["tensor_steps"] = steps;
 }
 
-/// Scales of parameters in 8 bits and their histories: as many as the training keeps, which may be none.
+/// Scales of parameters in 8 bits and their histories: as many as the training keeps, which may be
+/// none.
 template <class Number>
 void read_scales(const SafetensorsReader& file, const char* key, SafeDType dtype,
                  std::vector<Number>& target) {

@@ -22,7 +22,8 @@ struct BufferRow {
   bool equal() const { return first_step < 0; }
 };
 
-/// Rows in the order of the plan; buffers of which nothing was compared or missed have none. tensors:
+/// Rows in the order of the plan; buffers of which nothing was compared or missed have none.
+/// tensors:
 /// comparison.tensors[i] is that of tensors[i].
 std::vector<BufferRow> buffer_rows(const DumpPlan& plan, const std::vector<DumpTensor>& tensors,
                                    const SetComparison& comparison);
@@ -31,7 +32,8 @@ std::vector<BufferRow> buffer_rows(const DumpPlan& plan, const std::vector<DumpT
 std::string buffer_table(const std::vector<BufferRow>& rows,
                          const std::function<std::string(const BufferRow&)>& verdict);
 
-/// Lines that name the first difference in the order of the data (step, buffer, parameter, element) with both values:
+/// Lines that name the first difference in the order of the data (step, buffer, parameter, element)
+/// with both values:
 /// want is that of the first set. "" if all is equal.
 std::string first_difference(const DumpPlan& plan, const std::vector<DumpTensor>& tensors,
                              const SetComparison& comparison);

@@ -11,8 +11,8 @@
 
 namespace zeroproof::verification {
 
-/// The workload of a case with its settings and its text or gradients. Errors (ErrorCode::config): as
-/// Experiment.
+/// The workload of a case with its settings and its text or gradients. Errors (ErrorCode::config):
+/// as Experiment.
 Experiment experiment_of(const VerifyOptions& options, const CaseSpec& spec);
 
 /// Metadata of a dump: contract version, program, workload, recipe, dtype, case, settings (TOML)
@@ -21,8 +21,9 @@ Experiment experiment_of(const VerifyOptions& options, const CaseSpec& spec);
 SafeMetadata dump_metadata(const Experiment& experiment, const std::string& case_id);
 
 /// Runs the undistributed optimizer to the last of `steps` and writes these tensors as safetensors.
-/// steps: increasing, from 1 to the experiment's. tensors: of these steps, any of DumpPlan::tensors(steps), in its
-/// order. start: the state before the first step; null for the experiment's own.
+/// steps: increasing, from 1 to the experiment's. tensors: of these steps, any of
+/// DumpPlan::tensors(steps), in its order. start: the state before the first step; null for the
+/// experiment's own.
 /// Returns the trace to that step, with its hash. Errors: io as SafetensorsWriter; nonfinite if the
 /// settings end the run at a gradient that is not finite; nothing is written then.
 TrainingTrace write_dump(const Experiment& experiment, const DumpPlan& plan,

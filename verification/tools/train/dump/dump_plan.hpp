@@ -15,8 +15,9 @@
 //                                 (BOOL), grad_norm (F64) and clip_coef (F32), both NaN if the step was skipped,
 //                                 applied_steps (U64; t), tensor_steps (U64, under missing_grad = skip)
 //
-// Steps count from 1; everything is as it is after its step. Only what a run begins with may be of step 0
-// (expected.hpp): growth_tracker and hysteresis_left (I32) as well, and log2_loss_scale is that of step 1's leaves.
+// Steps count from 1; everything is as it is after its step. Only what a run begins with may be of
+// step 0 (expected.hpp): growth_tracker and hysteresis_left (I32) as well, and log2_loss_scale is
+// that of step 1's leaves.
 
 #include <cstdint>
 #include <string>

@@ -41,12 +41,12 @@ std::string_view name(GoldenVerdict verdict);  ///< "equal", "bits changed withi
 /// fixes its bits.
 using BoundOf = std::function<std::optional<double>(BufferId)>;
 
-/// The contract's own bounds. Every buffer of a dump is of a class whose bits are fixed, so that there is none, and
-/// changed bits are wrong.
+/// The contract's own bounds. Every buffer of a dump is of a class whose bits are fixed, so that
+/// there is none, and changed bits are wrong.
 std::optional<double> contract_bound(BufferId buffer);
 
-/// Equal: all bits are. Bits changed: the buffer has a bound, and no element is further away. Wrong: everything else, a
-/// NaN against a number too.
+/// Equal: all bits are. Bits changed: the buffer has a bound, and no element is further away.
+/// Wrong: everything else, a NaN against a number too.
 GoldenVerdict golden_verdict(const BufferRow& row, const BoundOf& bound_of = contract_bound);
 
 struct GoldenCheck {

@@ -19,10 +19,11 @@ class PhaseNames {
   /// From TOML: a buffer's name and the pattern of the other program's names, with {step} and, for
   /// buffers that every parameter has, {name}:
   ///   exp_avg = "state.{step}.{name}.m"
-  /// A pattern without {step} names tensors of the last step. Buffers that are not in it have the names of a dump.
+  /// A pattern without {step} names tensors of the last step. Buffers that are not in it have the
+  /// names of a dump.
   ///   ignore = ["rng.*"]     patterns with * and ? of tensors that are no numbers of the run
-  /// Errors (ErrorCode::config), with file, line and key: no TOML, a buffer that does not exist, a value that is no
-  /// text, a pattern without {name}, or with another word in braces.
+  /// Errors (ErrorCode::config), with file, line and key: no TOML, a buffer that does not exist, a
+  /// value that is no text, a pattern without {name}, or with another word in braces.
   static PhaseNames read(const std::string& path, const DumpPlan& plan);
 
   /// The other program's name of a tensor; nothing, if there is none for this step.
