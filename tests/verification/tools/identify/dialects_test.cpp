@@ -1,4 +1,5 @@
-// The implementations of dialects: against the contract, against torch.sqrt, and against states that libraries wrote.
+// The implementations of dialects: against the contract, against torch.sqrt, and against states
+// that libraries wrote.
 
 #include <doctest.h>
 
@@ -76,7 +77,8 @@ TEST_CASE("the dialect of the contract has the bits of the reference") {
 }
 
 TEST_CASE("torch.sqrt as MKL takes it on AMD, over every mantissa") {
-  // Recorded once from torch.sqrt of PyTorch 2.15.0: where it leaves the correctly rounded root, and a digest of all.
+  // Recorded once from torch.sqrt of PyTorch 2.15.0: where it differs from the correctly rounded
+  // root, and a digest of all.
   std::vector<float> roots;
   std::map<std::int32_t, std::int64_t> off;
   for (std::uint32_t bits = 0x3F800000; bits < 0x40800000; ++bits) {

@@ -1,4 +1,4 @@
-// identify: right for every dialect, and for no optimizer that is nobody's.
+// identify: correct for every dialect, and no dialect for optimizers of no library.
 
 #include <doctest.h>
 
@@ -54,7 +54,7 @@ const BufferFinding& buffer(const Identification& found, const std::string& name
   return *std::ranges::find(found.buffers, name, &BufferFinding::buffer);
 }
 
-/// Every element of master made again from the moments that are there.
+/// Recomputes every element of master from the stored moments.
 void rewrite_master(RecordedStep& step,
                     const std::function<float(float p, float m, float v)>& rule) {
   for (StepTensor& t : step.tensors) {
@@ -91,7 +91,7 @@ TEST_CASE(
   CHECK(steps > 200);
 }
 
-TEST_CASE("where the formulas leave is said: in the last n mod 8, or n mod 16") {
+TEST_CASE("deviations from formulas are located: in the last n mod 8, or n mod 16") {
   DialectHyper h = usual_hypers().front();
   for (const auto& [name, width] : {std::pair{"torch-cpu-fused", 8},
                                     {"deepspeed-cpu-adam-avx2", 8},
@@ -162,7 +162,7 @@ TEST_CASE("wrong optimizers are no dialect, and the buffer is named") {
   CHECK_FALSE(buffer(one_bit, "exp_avg").unwritten);
 }
 
-TEST_CASE("a step of zeros tells nothing") {
+TEST_CASE("a step of zeros identifies no dialect") {
   RecordedStep step = drawn_step(usual_hypers().front(), {33}, 1);
   StepTensor& t = step.tensors[0];
   for (std::vector<float>* v :
@@ -183,7 +183,7 @@ TEST_CASE("a NaN is one value, whatever its bits") {
   CHECK(identify(step).fits == std::vector<std::string>{"torch-cpu-fused"});
 }
 
-TEST_CASE("names of a family are drawn together") {
+TEST_CASE("names of a family are joined") {
   CHECK(shown_names({"contract", "apex-fused-adam:nnnn", "apex-fused-adam:nnrn", "x"}) ==
         std::vector<std::string>{"contract", "apex-fused-adam:nn*n", "x"});
 }

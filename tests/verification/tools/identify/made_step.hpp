@@ -1,5 +1,5 @@
 #pragma once
-// Steps made by dialects' implementations, and by optimizers that are nobody's.
+// Steps made by dialects' implementations, and by optimizers of no library.
 
 #include <cmath>
 #include <functional>
@@ -10,7 +10,8 @@
 
 namespace zeroproof::tests {
 
-/// Random parameters, gradients and moments as a training has them, one tensor for each size; `after` is empty.
+/// Random parameters, gradients and moments as a training has them, one tensor for each size;
+/// `after` is empty.
 inline verification::RecordedStep drawn_step(const verification::DialectHyper& hyper,
                                              const std::vector<std::int64_t>& sizes,
                                              std::uint64_t seed) {
@@ -54,7 +55,7 @@ inline void take(verification::RecordedStep& step, const verification::Dialect& 
   }
 }
 
-/// All kinds of steps that dialects are told apart with.
+/// All kinds of steps that distinguish dialects.
 inline std::vector<verification::DialectHyper> usual_hypers() {
   verification::DialectHyper h;
   h.lr = 3e-3;

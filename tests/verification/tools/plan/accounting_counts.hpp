@@ -1,5 +1,5 @@
 #pragma once
-// Counted next to predicted: where they differ, in words.
+// Compares counted with predicted figures and describes the differences.
 
 #include <algorithm>
 #include <array>
@@ -16,7 +16,7 @@ namespace zeroproof::tests {
 using GroupTraffic = std::array<TrafficEntry, num_collectives>;
 inline constexpr int num_comm_groups = 3;
 
-/// What one rank did in one phase (or in a whole step), by CommGroup.
+/// The counts of one rank in one phase (or in a whole step), by CommGroup.
 struct StepCounts {
   std::array<GroupTraffic, num_comm_groups> of{};
 
@@ -70,8 +70,8 @@ inline std::string class_difference(const std::string& what, const BytesByClass&
   return {};
 }
 
-/// "" if they agree to the byte. two_streams: the peak of the sum may lie between the largest peak of a class
-/// and the sum of all (cuda/optimizer/layered/layered_pass.hpp).
+/// "" if they agree to the byte. two_streams: the peak of the sum may be between the largest peak
+/// of a class and the sum of all (cuda/optimizer/layered/layered_pass.hpp).
 inline std::string memory_difference(const MemoryUse& counted, const MemoryUse& predicted,
                                      bool two_streams) {
   std::string problem = class_difference("peak", counted.peak, predicted.peak);

@@ -1,5 +1,5 @@
 #pragma once
-// Gradients that cost nothing to make, whole or layer by layer, for counts of bytes.
+// Gradients of zeros, whole or layer by layer, for counts of bytes.
 
 #include <cstddef>
 #include <cstring>
@@ -26,8 +26,8 @@ inline std::vector<FlatRange> grouped_units(const FlatLayout& layout,
   return units;
 }
 
-/// Zeros; with `overflows` the first element of micro-batch 0 is infinite. Whole without units; otherwise
-/// layer by layer, in the order of `visits`, which may come to a unit more than once.
+/// Zeros; with `overflows` the first element of micro-batch 0 is infinite. Whole without units;
+/// otherwise layer by layer, in the order of `visits`, which may visit a unit more than once.
 class ZeroGrads final : public GradSource, public LayeredModel {
  public:
   ZeroGrads(const FlatLayout& layout, DType dtype, bool overflows, std::vector<FlatRange> units,

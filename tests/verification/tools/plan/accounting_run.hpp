@@ -1,6 +1,6 @@
 #pragma once
-// Steps of the production optimizer, their bytes counted where they are allocated and sent, next to the
-// predictions.
+// Steps of the production optimizer, their bytes counted where they are allocated and sent, next to
+// the predictions.
 
 #include <doctest.h>
 
@@ -22,13 +22,13 @@
 
 namespace zeroproof::tests {
 
-/// How gradients come: whole; a unit of every tensor; units of three tensors, the first one tied to the last; the same,
-/// with the last one visited before all others, the first one twice in a row and one in the middle again at the end;
-/// the units of zeroproof plan.
+/// How gradients come: whole; a unit of every tensor; units of three tensors, the first one tied to
+/// the last; the same, with the last one visited before all others, the first one twice in a row
+/// and one in the middle again at the end; the units of zeroproof plan.
 enum class GradsArrive { whole, by_tensor, by_group, by_group_again, by_name };
 
-/// Odd sizes, an empty tensor, a scalar, tensors over several chunks; cut in dimension 0, in 1, or not at
-/// all.
+/// Odd sizes, an empty tensor, a scalar, tensors over several chunks; split in dimension 0, in 1,
+/// or not at all.
 inline CutTensors odd_tensors() {
   return {{{"embed", {40, 61}},
            {"bias", {77}},
@@ -90,7 +90,7 @@ inline std::vector<int> visits_of(const AccountedRun& run, std::size_t num_units
 /// The groups of one rank, each with a record of its own.
 class CountedGroups {
  public:
-  /// Puts itself in the place of the groups.
+  /// Replaces the groups by itself.
   explicit CountedGroups(GridPlace& place) {
     Communicator** const groups[] = {&place.comm, &place.replicas, &place.tp};
     for (std::size_t g = 0; g < records_.size(); ++g) {
@@ -98,7 +98,8 @@ class CountedGroups {
     }
   }
 
-  /// What was counted since the last call. Making windows is set-up: its bytes count here, its calls apart.
+  /// The counts since the last call. Creating windows is set-up: its bytes count here, its calls
+  /// apart.
   StepCounts take() {
     StepCounts counts;
     for (std::size_t g = 0; g < records_.size(); ++g) {
@@ -130,7 +131,8 @@ struct RankAccount {
   std::string problem;
 };
 
-/// Two steps, phase by phase; fused passes may send in another phase, so only their steps are compared.
+/// Two steps, phase by phase; fused passes may send in another phase, so only their steps are
+/// compared.
 inline void count_steps(const AccountedRun& run, DistributedOptimizer& optimizer,
                         GradSource& source, CountedGroups& groups, RankAccount& account) {
   const auto complain = [&](const std::string& where, const std::string& problem) {

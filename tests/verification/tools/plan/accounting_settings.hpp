@@ -47,8 +47,8 @@ inline void vary(AccountedRun& run, Shuffle& rest) {
 
 inline const std::vector<int> few_worlds = {2, 5}, all_worlds = {1, 2, 3, 5, 8};
 
-/// Every stage, order, bucket size and kind of layout in these worlds; `change` sets the rest. All worlds have more
-/// numbers of micro-batches.
+/// Every stage, order, bucket size and kind of layout in these worlds; `change` sets the rest. All
+/// worlds have more numbers of micro-batches.
 template <class Change>
 void check_worlds(const Change& change, const std::vector<int>& worlds) {
   const bool all = worlds.size() == all_worlds.size();
@@ -86,7 +86,7 @@ inline void vary_layered(AccountedRun& run, Shuffle& rest) {
       rest.one_of({GradsArrive::by_tensor, GradsArrive::by_group, GradsArrive::by_group_again});
   run.setup.overlap = rest.below(2) == 1;
   if (run.leaves != GradsArrive::by_tensor) return;
-  run.setup.param_dtype = DType::bf16;  // all that SyntheticLayers knows
+  run.setup.param_dtype = DType::bf16;  // the only dtype of SyntheticLayers
   run.setup.grad_dtype = DType::fp32;
   run.setup.loss_reduction = LossReduction::mean;
   run.overflows = false;

@@ -1,4 +1,5 @@
-// Predicted bytes and messages of a step against those of the production optimizer, to 0 bytes: whole leaves.
+// Predicted bytes and messages of a step against those of the production optimizer, to 0 bytes:
+// whole leaves.
 
 #include <doctest.h>
 
@@ -42,7 +43,7 @@ TEST_CASE("accounting: instances, context and tensor parallelism") {
   }
 }
 
-TEST_CASE("accounting: state with scales, of blocks that shards and TP ranks cut") {
+TEST_CASE("accounting: state with scales, of blocks that shards and TP ranks split") {
   for (const Grid& g : {Grid{1, 3, 1, 1}, Grid{1, 1, 2, 1}, Grid{1, 2, 4, 1}, Grid{2, 2, 2, 1}}) {
     for (int stage = 0; stage <= 3; ++stage) {
       for (const LayoutKind layout : {LayoutKind::contract, LayoutKind::deepspeed_flat}) {

@@ -1,4 +1,5 @@
-// zeroproof plan --owners: every layout by hand, in text and JSON, and what is refused. Then Megatron-LM's count.
+// zeroproof plan --owners: every layout by hand, in text and JSON, and what is refused. Then
+// Megatron-LM's count.
 
 #include <doctest.h>
 
@@ -92,7 +93,8 @@ TEST_CASE("owners by hand: rank 1 of 3 in every layout") {
                                                         {1, 7, 2, ""},
                                                         {3, 68, 32, "e 68"},
                                                         {3, 100, 2, ""}});
-  // One of three rows, three of seven, one of two: rank 2 has room for a row of e that is not there.
+  // One of three rows, three of seven, one of two: rank 2 has memory for a row that e does not
+  // have.
   CHECK(rows(LayoutKind::fsdp2, 3, 1) ==
         Rows{{0, 5, 5, "a 5"}, {1, 3, 3, "b 3"}, {3, 50, 50, "e 50"}});
   CHECK(rows(LayoutKind::fsdp2, 3, 2) ==
@@ -107,7 +109,8 @@ TEST_CASE("owners by hand: param groups that are dealt out one by one") {
         Rows{{0, 0, 15, "a 0"}, {0, 15, 43, "e 0"}, {1, 0, 4, "b 0"}});
   CHECK(rows(LayoutKind::deepspeed_flat, 2, 1, vectors) ==
         Rows{{0, 58, 57, "e 43"}, {0, 115, 1, ""}, {1, 4, 3, "b 4"}, {1, 7, 1, ""}});
-  // With e in the second group, a and b are dealt out first, and e goes to the rank that has less of them.
+  // With e in the second group, a and b are dealt out first, and e goes to the rank that has less
+  // of them.
   CHECK(rows(LayoutKind::greedy, 2, 0, {0, 0, 0, 1}) == Rows{{0, 0, 15, "a 0"}});
   CHECK(rows(LayoutKind::greedy, 2, 1, {0, 0, 0, 1}) == Rows{{1, 0, 7, "b 0"}, {3, 0, 100, "e 0"}});
   for (const LayoutKind kind : {LayoutKind::contract, LayoutKind::megatron,
@@ -171,7 +174,7 @@ TEST_CASE("owners on the command line: text, JSON, and groups from a configurati
       std::string::npos);
 }
 
-TEST_CASE("owners: flags that would do nothing, and ranks that are not there, are refused") {
+TEST_CASE("owners: flags without effect, and ranks that do not exist, are refused") {
   const std::string plan = "plan byte_gpt_tiny --grid 4x1x1 ";
   for (const char* flag : {"--layout fsdp2", "--rank 0", "--config x.toml"})
     expect_refusal(plan + flag, "add --owners");

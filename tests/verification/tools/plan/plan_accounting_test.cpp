@@ -1,5 +1,5 @@
-// What zeroproof plan writes for runs that are small enough to make, against what such runs allocate and
-// send.
+// The output of zeroproof plan for runs that are small enough to run, compared with the memory and
+// the messages of such runs.
 
 #include <doctest.h>
 
@@ -17,7 +17,7 @@ using namespace zeroproof;
 using namespace zeroproof::tests;
 using nlohmann::json;
 
-/// Two layers, the first with a bias that is cut too; every TP rank has the rest whole.
+/// Two layers, the first with a bias that is split too; every TP rank has the rest whole.
 constexpr const char* description = R"(
 [[tensor]]
 name = "embedding"
@@ -88,7 +88,8 @@ std::array<StepCounts, all_phases.size()> planned(const json& lines) {
   return counts;
 }
 
-/// The TP rank of a data rank that holds most: parts of blocks of state may be more on one than on another.
+/// The TP rank of a data rank that holds most: parts of blocks of state may be more on one than on
+/// another.
 const RankAccount& fullest(const std::vector<RankAccount>& accounts, std::size_t data_rank,
                            int tp) {
   const auto first = accounts.begin() + static_cast<std::ptrdiff_t>(data_rank) * tp;

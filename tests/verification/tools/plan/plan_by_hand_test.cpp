@@ -175,11 +175,12 @@ TEST_CASE("the cost model says where it counts messages, and counts long units a
   for (const TrafficLine& line : small.stages[1].largest.traffic.lines)
     messages += static_cast<double>(line.messages);
   CHECK(time.latency_us == messages * 5);
-  // Without the cost of starting them, nothing is said.
+  // Without the cost of starting them, there is no warning.
   settings.machine.alpha_us = 0;
   CHECK(plan_text(make_plan(load_model("byte_gpt"), settings), {}, false).find("warning") ==
         std::string::npos);
-  // A model of one unit: 64 buckets of it in stage 1, and as many in stage 3, for each of its two gathers.
+  // A model of one unit: 64 buckets of it in stage 1, and as many in stage 3, for each of its two
+  // gathers.
   settings = settings_for("8x1x1");
   settings.stages = {1, 3};
   const Plan large = make_plan(one_tensor(64 * settings.bucket_numel), settings);
@@ -224,9 +225,9 @@ TEST_CASE("figures in circulation for 175e9 parameters are reproduced, and judge
   CHECK(deepspeed[2].right);
 }
 
-TEST_CASE("what a count names adds up to its formula") {
+TEST_CASE("the bytes of a count add up to its formula") {
   const Plan plan = make_plan(one_tensor(1000), settings_for("4x1x1"));
-  const auto sum = [](const std::string& text) {  // of the numbers that stand alone
+  const auto sum = [](const std::string& text) {  // of the numbers that are separate words
     std::istringstream words(text);
     int all = 0;
     for (std::string word; words >> word;) {

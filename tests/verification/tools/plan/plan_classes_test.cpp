@@ -1,4 +1,5 @@
-// Equal buckets and equal ranks are counted once: the same figures as from a list of all of them, and few entries.
+// Equal buckets and equal ranks are counted once: the same figures as from a list of all of them,
+// and few entries.
 
 #include <doctest.h>
 
@@ -15,7 +16,7 @@ using namespace zeroproof;
 using namespace zeroproof::tests;
 using namespace zeroproof::verification;
 
-/// A few layers of odd sizes, some of them empty, cut by TP or not.
+/// A few layers of odd sizes, some of them empty, split by TP or not.
 PlannedModel random_model(Shuffle& rest) {
   PlannedModel model{"random", {}, true};
   const int layers = 1 + rest.below(6);
@@ -67,7 +68,7 @@ void check_rank(const RankPlan& plan, const RankPlan& listed) {
   CHECK(plan.at_peak == listed.at_peak);
 }
 
-/// What plan_stage says, from all ranks one by one; traffic only where it is shown.
+/// The result of plan_stage, from all ranks one by one; traffic only where it is shown.
 void check_stage(const Plan& plan, const PlannedModel& model) {
   const StagePlan& stage = plan.stages.front();
   PlanListing listing(plan.settings, model, stage.stage);
@@ -127,7 +128,7 @@ PlannedModel experts_175b() {
 
 }  // namespace
 
-TEST_CASE("a plan is what a list of all ranks, buckets and leaves adds up to") {
+TEST_CASE("a plan equals the sum over a list of all ranks, buckets and leaves") {
   Shuffle rest;
   for (int i = 0; i < 400; ++i) {
     const PlannedModel model = random_model(rest);

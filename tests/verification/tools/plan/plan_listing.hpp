@@ -1,5 +1,6 @@
 #pragma once
-// A plan the long way: every rank, every bucket and every leaf one by one, to compare zeroproof plan with.
+// A plan without formulas: every rank, every bucket and every leaf one by one, to compare zeroproof
+// plan with.
 
 #include <algorithm>
 #include <set>
@@ -74,7 +75,7 @@ class PlanListing {
     places_.assign(shape_.buckets.size(),
                    std::vector<Places>(static_cast<std::size_t>(shape_.world_size)));
     MemoryTally unseen(nullptr);
-    reduce(unseen);  // once to see what is made in the first step
+    reduce(unseen);  // once for the memory of the first step
     for (std::size_t b = 0; b < places_.size(); ++b) {
       const BucketShape& bucket = shape_.buckets[b];
       const std::int64_t numel = shape_.keeps_leaves() ? bucket.range.numel() : bucket.owned;
@@ -87,7 +88,8 @@ class PlanListing {
     return tally.use();
   }
 
-  /// Kinds of ranks: equal slices of the buckets, and leaves that combine alike, here and in the instance.
+  /// Kinds of ranks: equal slices of the buckets, and leaves that combine in the same way, here and
+  /// in the instance.
   std::int64_t kinds() {
     std::set<std::vector<std::vector<std::int64_t>>> kinds;
     for (std::int64_t rank = 0; rank < shape_.data_ranks(); ++rank) {
@@ -156,14 +158,15 @@ class PlanListing {
 
   bool windows() const { return shape_.windows != Windows::off && shape_.world_size > 1; }
 
-  /// One rank with all leaves adds the last one where it lies, and so do ranks that see each other's.
+  /// One rank with all leaves adds the last one in place, and so do ranks that read each other's.
   bool is_last(std::size_t i) const {
     if (windows() && shape_.stage < 2) return i + 1 == leaves(shape_.rank).size();
     return shape_.data_ranks() == 1 && shape_.tp_size == 1 && shape_.stage < 2 &&
            static_cast<std::int64_t>(i) + 1 == shape_.micro_steps();
   }
 
-  /// One leaf of one bucket, from every rank that has one in this micro-step; or of this rank alone, where it stays.
+  /// One leaf of one bucket, from every rank that has one in this micro-step; or of this rank
+  /// alone, where it stays.
   void leaf(std::size_t b, std::size_t i) {
     const BucketShape& bucket = shape_.buckets[b];
     const bool here = i < leaves(shape_.rank).size();
@@ -231,7 +234,8 @@ class PlanListing {
     if (shape_.world_size > 1 && !windows()) grow(in_, param * unit.split);
   }
 
-  /// Forward through the units, and back: a unit's gradient comes, buckets that are complete are reduced.
+  /// Forward through the units, and back: a unit's gradient is allocated, complete buckets are
+  /// reduced.
   void by_unit(MemoryTally& tally, std::size_t i) {
     const std::int64_t param = shape_.stage == 3 ? num_bytes(shape_.param_dtype) : 0;
     const std::int64_t width = i < leaves(shape_.rank).size() ? num_bytes(shape_.grad_dtype) : 0;

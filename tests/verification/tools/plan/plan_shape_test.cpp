@@ -1,4 +1,5 @@
-// What bytes depend on: slices by formula, nodes on a stack, micro-batches, and the walk of a layered model.
+// Inputs of the byte counts: slices by formula, nodes on a stack, micro-batches, and the walk of a
+// layered model.
 
 #include <doctest.h>
 
@@ -23,7 +24,7 @@ PredictedStep shape_for(int world_size, int rank) {
   return shape;
 }
 
-/// Entries with the buckets they stand for one by one.
+/// Expands entries to the buckets they count.
 std::vector<BucketShape> listed(const PredictedStep& shape) {
   std::vector<BucketShape> all;
   for (const BucketShape& bucket : shape.buckets) {
@@ -130,8 +131,9 @@ TEST_CASE("slices of the contract's layout by formula are those of the shard map
   }
 }
 
-TEST_CASE("a stretch goes on where shard and whole go on, whatever lies between in the numbering") {
-  // Chunks 0 and 3 are persistent tensors; of three ranks, rank 0 owns them, one after another in its shard.
+TEST_CASE("a stretch continues where shard and whole do, with any gap in the numbering") {
+  // Chunks 0 and 3 are persistent tensors; of three ranks, rank 0 owns them, one after another in
+  // its shard.
   const FlatLayout layout(
       {{"a", {1024}}, {"large", {2048}}, {"b", {1024}}, {"short", {1000}}, {"c", {24}}});
   const ShardMap shards(layout.padded_numel(), 3, 3072);
@@ -262,7 +264,7 @@ TEST_CASE("the walk of a layered model, by hand") {
     CHECK(peaks.params_left == 0);
     CHECK(peaks.grads_left == 0);
   }
-  SUBCASE("one bucket for all units: it lives beside a unit") {
+  SUBCASE("one bucket for all units: it is in memory beside a unit") {
     const Peaks peaks = walk(layered({1, 1, 1}, 3, {0, 1, 2}));
     CHECK(peaks.grads == 4 * chunk_leaf);
     CHECK(peaks.reduced == std::vector<std::size_t>{0});
@@ -274,7 +276,7 @@ TEST_CASE("the walk of a layered model, by hand") {
     CHECK(peaks.grads == 6 * chunk_leaf);
     CHECK(peaks.reduced == std::vector<std::size_t>{3, 2, 1, 0});
   }
-  SUBCASE("a bucket that lies in two units") {
+  SUBCASE("a bucket in two units") {
     const Peaks peaks = walk(layered({3, 3}, 2, {0, 1}));  // buckets: unit 0, both, unit 1
     CHECK(peaks.grads == 5 * chunk_leaf);                  // a unit, and the bucket of both
     CHECK(peaks.reduced == std::vector<std::size_t>{2, 1, 0});

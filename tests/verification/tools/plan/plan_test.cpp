@@ -1,4 +1,5 @@
-// zeroproof plan: models from descriptions and headers, tables, picture, and one sentence for what cannot be planned.
+// zeroproof plan: models from descriptions and headers, tables, picture, and one sentence for
+// invalid input.
 
 #include <doctest.h>
 
@@ -38,7 +39,7 @@ name = "norm"
 shape = []
 )";
 
-/// Elements open and close in order, attributes are quoted, and no bare & or < stands in text.
+/// Elements open and close in order, attributes are quoted, and text has no bare & or <.
 bool well_formed(const std::string& xml) {
   std::vector<std::string> open;
   for (std::size_t at = 0; at < xml.size(); ++at) {
@@ -211,7 +212,7 @@ TEST_CASE("a plan that is small enough is measured, to the byte") {
   CHECK_FALSE(nlohmann::json::parse(folder.read("p.json")).at("stages").at(0).contains("measured"));
 }
 
-TEST_CASE("what was measured is held against the plan figure by figure") {
+TEST_CASE("the measured bytes are compared with the plan figure by figure") {
   StagePlan stage;
   CHECK(bytes_apart(stage) == 0);
   MeasuredStage& measured = stage.measured.emplace();
@@ -248,7 +249,7 @@ TEST_CASE("the header of a safetensors file is enough") {
   CHECK(result.out.find("does not say where tensor parallelism cuts") != std::string::npos);
 }
 
-TEST_CASE("what a new user gets wrong is answered in one sentence") {
+TEST_CASE("frequent errors of new users give one sentence") {
   const TemporaryFolder folder;
   const auto described = [&](const std::string& text) {
     return quoted(folder.write("model.toml", text));

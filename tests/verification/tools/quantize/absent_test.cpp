@@ -1,11 +1,11 @@
-// A build without a YAML library: all of it but the reading, and one sentence for that.
+// A build without a YAML library: everything works except reading, which gives one sentence.
 
 #include <doctest.h>
 
 #include "common/base/error.hpp"
 #include "verification/tools/quantize/quantization_config.hpp"
 
-TEST_CASE("without the library, files are refused by what is missing") {
+TEST_CASE("without the library, files are refused and the library is named") {
   using namespace zeroproof;
   CHECK_FALSE(reads_yaml());
   try {

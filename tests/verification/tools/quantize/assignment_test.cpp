@@ -1,4 +1,4 @@
-// Which rule a tensor gets: both orders, by hand; shadowed rules, patterns that match nothing, traps.
+// Rules of tensors: both orders, by hand; shadowed rules, patterns that match nothing, traps.
 
 #include <doctest.h>
 
@@ -90,7 +90,7 @@ TEST_CASE("modelopt: later entries override, a payload replaces, a flag toggles"
   CHECK(of(made, "layers.1.mlp.up.weight").payload->history == 1024);  // replaced, not merged
   CHECK_FALSE(of(made, "layers.0.mlp.down.weight").payload.has_value());
   const TensorQuantization& back =
-      of(made, "layers.1.mlp.down.weight");  // off, and on again with what it had
+      of(made, "layers.1.mlp.down.weight");  // off, and on again with its payload
   CHECK(back.payload->history == 16);
   CHECK(back.payload_rule == 1);
   CHECK(back.flag_rule == 4);
@@ -111,7 +111,7 @@ TEST_CASE("the two orders are opposite") {
     CHECK(first.tensors[i].payload->format == last.tensors[i].payload->format);
 }
 
-TEST_CASE("rules that are shadowed, with who is in front of them") {
+TEST_CASE("shadowed rules are reported with the rules before them") {
   refused(configs + matcher("all", "*", "a") + matcher("up", "*up", "b"), 6,
           "matchers.up is shadowed: it decides nothing for the 4 tensors that it matches "
           "(matchers.all in "

@@ -1,4 +1,5 @@
-// What a calibration finds does not depend on which of 1 to 8 ranks saw which batch, nor in which order.
+// The result of a calibration does not depend on the ranks (1 to 8) of the batches, nor on their
+// order.
 
 #include <doctest.h>
 
@@ -67,7 +68,7 @@ void watch(LayerInputs& layers, const std::vector<std::size_t>& batches) {
 /// Which batches each rank sees, in its order; some ranks may see none.
 using Split = std::vector<std::vector<std::size_t>>;
 
-/// Everything that was found, as words; the same on every rank, or the test fails.
+/// All results, as words; the same on every rank, or the test fails.
 std::vector<std::uint64_t> found(const Split& split) {
   const auto ranks = static_cast<int>(split.size());
   const auto world =

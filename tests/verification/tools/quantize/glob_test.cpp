@@ -45,7 +45,7 @@ TEST_CASE("characters are those of UTF-8") {
   CHECK(matches("?", "\xF0\x9F\x98\x80"));
 }
 
-TEST_CASE("sets, and what empty ranges leave") {
+TEST_CASE("sets, and sets with empty ranges") {
   CHECK(matches("[abc]", "b"));
   CHECK_FALSE(matches("[!abc]", "b"));
   CHECK(matches("[!abc]", "d"));
@@ -69,7 +69,7 @@ TEST_CASE("sets, and what empty ranges leave") {
   CHECK_FALSE(matches("[c-a]", ""));
   CHECK(matches("[!c-a]", "b"));  // empty and negated: anything
   CHECK(matches("[c-ax]", "x"));
-  CHECK(matches("[b-a!x]", "y"));  // a ! that comes to stand first negates
+  CHECK(matches("[b-a!x]", "y"));  // a ! that is then first negates
   CHECK_FALSE(matches("[b-a!x]", "x"));
   CHECK_FALSE(matches("[b-a!-z]", "-"));  // and the hyphen behind it is a character
   CHECK(matches("[b-a!-z]", "m"));
@@ -78,7 +78,7 @@ TEST_CASE("sets, and what empty ranges leave") {
   CHECK(matches("[[a]", "["));
 }
 
-TEST_CASE("where wildcards stand in a pattern") {
+TEST_CASE("positions of wildcards in a pattern") {
   CHECK(wild("") == "");
   CHECK(wild("*a1*?") == "w..ww");
   CHECK(wild("a[12]*b") == ".wwwww.");

@@ -1,4 +1,4 @@
-// Files that are wrong, as a user meets them: exit 2, one sentence with the line, nothing on standard output.
+// Malformed files: exit 2, one sentence with the line, nothing on standard output.
 
 #include <doctest.h>
 
@@ -100,7 +100,7 @@ TEST_CASE("files that are no files of rules") {
   expect_refusal(run_on(folder, longest), "q.yaml:1: this is no YAML");
 }
 
-TEST_CASE("a word of a file does nothing to a terminal") {
+TEST_CASE("a word of a file has no effect on a terminal") {
   const TemporaryFolder folder;
   const CliResult shown = run_on(
       folder,

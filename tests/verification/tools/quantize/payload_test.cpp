@@ -1,4 +1,5 @@
-// Payloads: every field by its type, range and default, and where it has no effect.
+// Payloads: every field by its type, range and default, and the settings under which it has no
+// effect.
 
 #include <doctest.h>
 

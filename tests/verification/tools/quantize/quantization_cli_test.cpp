@@ -34,7 +34,7 @@ Values written(const std::string& flags) {
 
 }  // namespace
 
-TEST_CASE("the tables fit a terminal, whatever the names") {
+TEST_CASE("the tables fit a terminal, with any names") {
   const TemporaryFolder folder;
   const std::string longest(180, 'x');
   const std::string model = folder.write(
@@ -64,7 +64,7 @@ TEST_CASE("the tables fit a terminal, whatever the names") {
   }
 }
 
-TEST_CASE("the trap is shown, and who decides is said") {
+TEST_CASE("the trap is shown, with the rules that decide") {
   const CliResult result = run_cli("quantization " + quoted(examples + "fp8_layers.yaml") + layers);
   CHECK(result.out.find("'*layers.1*' takes layers.10, layers.11 besides layers.1, for\n") !=
         std::string::npos);

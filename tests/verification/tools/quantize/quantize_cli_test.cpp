@@ -1,4 +1,4 @@
-// zeroproof quantize: files of equal bytes on any ranks, whole or not there, and what is refused.
+// zeroproof quantize: files of equal bytes on any ranks, complete or missing, and refused input.
 
 #include <doctest.h>
 
@@ -28,7 +28,7 @@ std::string command(const std::string& of_model, const std::string& by_rules,
 
 std::string program() { return quoted(build_folder() + "/zeroproof"); }
 
-/// Runs shell text whose output goes where CliResult has it.
+/// Runs shell text whose output goes to the files that CliResult reads.
 CliResult run_shell(const std::string& script) {
   return run_cli("--version >/dev/null; " + script);
 }
@@ -62,7 +62,7 @@ TEST_CASE("the same bytes on 1 to 8 ranks, and the same report") {
         0.05);
 }
 
-TEST_CASE("codes and scales stand for what fake quantization makes of the parameters") {
+TEST_CASE("codes and scales decode to the fake-quantized parameters") {
   const TemporaryFolder folder;
   const std::string out = folder.file("q.safetensors");
   REQUIRE(run_cli(command(model(), rules, text, out)).exit_code == 0);
@@ -87,7 +87,7 @@ TEST_CASE("codes and scales stand for what fake quantization makes of the parame
   for (std::size_t i = 0; i < values.size(); ++i) {
     CHECK(static_cast<float>(codes[i]) / scale[i % 15] == expected[i]);
   }
-  // What no rule turned on, and every vector, is as it was.
+  // Tensors that no rule turned on, and all vectors, are unchanged.
   for (const std::string same : {"token_embedding.weight", "block1.mlp.up.bias"})
     CHECK(values_of<std::byte>(out, same) == values_of<std::byte>(model(), "param.6." + same));
   CHECK(after.find("block0.mlp.up.weight.smooth")->shape == std::vector<std::int64_t>{15});
@@ -115,7 +115,7 @@ TEST_CASE("a quantized file is no model") {
   CHECK_FALSE(std::filesystem::exists(folder.file("again.safetensors")));
 }
 
-TEST_CASE("what cannot be quantized is one sentence, and nothing is written") {
+TEST_CASE("input that cannot be quantized gives one sentence, and nothing is written") {
   const TemporaryFolder folder;
   const std::string out = folder.file("q.safetensors");
   const auto with = [&](const std::string& yaml) { return folder.write("rules.yaml", yaml); };
@@ -177,7 +177,7 @@ TEST_CASE("a model of another kind, or one that has diverged") {
   CHECK_FALSE(std::filesystem::exists(out));
 }
 
-TEST_CASE("a full disk leaves nothing, and what was there before stays") {
+TEST_CASE("a full disk leaves no new file, and the old one stays") {
   const TemporaryFolder folder;
   const std::string out = folder.write("q.safetensors", "before");
   const CliResult full =

@@ -1,5 +1,5 @@
 #pragma once
-// A small model and the words of zeroproof quantize, for its tests.
+// A small model and the command line of zeroproof quantize, for its tests.
 
 #include <doctest.h>
 
@@ -28,7 +28,7 @@ inline std::string quantize_words(const std::string& model, const std::string& r
          quoted(text) + " -o " + quoted(out);
 }
 
-/// Exit code and sentence of words that are refused: one line.
+/// Exit code and message of a refused command line: one line.
 inline void expect_quantize_refusal(const std::string& words, const std::string& sentence,
                                     int exit_code = 2) {
   const CliResult result = run_cli(words);

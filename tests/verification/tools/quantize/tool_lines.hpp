@@ -1,5 +1,6 @@
 #pragma once
-// What the tools of the tests in Python read and write: a line of words, fp32 values as the numbers of their bits.
+// Input and output of the tools of the Python tests: a line of words, fp32 values as the numbers of
+// their bits.
 
 #include <bit>
 #include <cstdint>
@@ -43,7 +44,8 @@ inline void print(Span<const float> values) {
   for (const float value : values) std::printf("%u ", std::bit_cast<std::uint32_t>(value));
 }
 
-/// A line of answer for every line of standard input, whose first word is a method. Returns 1 at a word that is none.
+/// A line of answer for every line of standard input, whose first word is a method. Returns 1 at a
+/// word that is none.
 inline int answer(const std::map<std::string, void (*)(ToolLine&)>& methods) {
   for (std::string text; std::getline(std::cin, text);) {
     ToolLine line(text);

@@ -1,4 +1,4 @@
-// YAML as a tree: lines, kinds, copies of aliases, and what a text may cost.
+// YAML as a tree: lines, kinds, copies of aliases, and the limits of a text.
 
 #include <doctest.h>
 
@@ -42,7 +42,7 @@ TEST_CASE("values have kinds and lines, members stay in their order") {
   CHECK(root.member("none") == nullptr);
 }
 
-TEST_CASE("a mark of UTF-8, line ends of another system and comments are no matter") {
+TEST_CASE("a mark of UTF-8, line ends of another system and comments have no effect") {
   for (const std::string text :
        {"a: 1\nb: 2\n",
         "\xEF\xBB\xBF"
@@ -96,10 +96,10 @@ TEST_CASE("deep, wide, long and multiplied texts are refused in a moment") {
   CHECK(parsed("# " + std::string(most_yaml_bytes - 2, 'x')).kind == YamlNode::Kind::nothing);
   expect_no_yaml("a: \"" + std::string(900000, 'x'), 1, "this is no YAML");
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
-  CHECK(took.count() < 20);  // whatever else the machine does
+  CHECK(took.count() < 20);  // also on a busy machine
 }
 
-TEST_CASE("values are what every reader takes them for") {
+TEST_CASE("values have the type that every reader gives them") {
   const std::string file = "f.yaml";
   const YamlNode root = parsed(
       "yes: true\nint: -12\nreal: 1.5e-3\nword: e4m3\nquoted: \"true\"\nno: no\nhex: 0x10\noctal: "

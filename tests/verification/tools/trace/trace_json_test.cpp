@@ -1,4 +1,4 @@
-// zeroproof trace --json against what the optimizer, its communicator and its ledger say.
+// zeroproof trace --json against the optimizer, its communicator and its ledger.
 
 #include <doctest.h>
 
@@ -179,7 +179,7 @@ TEST_CASE("memory events end where the prediction does, and each begins where th
   }
 }
 
-TEST_CASE("what the ranks bring into a reduction makes its result") {
+TEST_CASE("the ranks' parts of a reduction give its result") {
   constexpr std::size_t group = 23;  // words of the norm of a clip group: 21 limbs and two counts
   TraceSettings settings = settings_of_case(2, 4);
   settings.overflow_step = 1;
@@ -253,7 +253,8 @@ TEST_CASE(
   CHECK(found.at(1).at("got") != found.at(1).at("want"));
 }
 
-TEST_CASE("the text of a trace with a fault says what differs first, or that nothing does") {
+TEST_CASE(
+    "the text of a trace with a fault names the first difference, or says that there is none") {
   StepTrace trace = trace_step(settings_of_case(1, 2));
   trace.settings.fault = "invented";
   const std::string none = trace_text(trace, false);
@@ -274,7 +275,7 @@ TEST_CASE("the text of a trace with a fault says what differs first, or that not
   CHECK(widest(text) <= 100);
 }
 
-TEST_CASE("--json writes the trace, whatever else is asked for") {
+TEST_CASE("--json writes the trace, with any other flags") {
   const TemporaryFolder folder;
   const CliResult result =
       run_cli("trace --world 3 --dtype fp16 --json " + quoted(folder.file("t.json")) +

@@ -1,4 +1,5 @@
-// zeroproof trace --html: a page that needs nothing from elsewhere, with the values of --json and every event of them.
+// zeroproof trace --html: a page that loads no other files, with the values of --json and every
+// event of them.
 
 #include <doctest.h>
 
@@ -15,7 +16,8 @@ using namespace zeroproof::tests;
 using namespace zeroproof::verification;
 using Values = nlohmann::json;
 
-/// What a script element of the page holds. The text ends at the first "</", as it does in a browser.
+/// The content of a script element of the page. The text ends at the first "</", as it does in a
+/// browser.
 Values embedded(const std::string& page, const std::string& id) {
   const std::string opening = "<script type=\"application/json\" id=\"" + id + "\">";
   const std::size_t begin = page.find(opening);
@@ -24,7 +26,7 @@ Values embedded(const std::string& page, const std::string& id) {
   return Values::parse(page.substr(text, page.find("</", text) - text));
 }
 
-/// Every event by what it is, as the values have them.
+/// Every event with its kind, as the values have them.
 std::set<std::string> expected_events(const Values& trace) {
   std::set<std::string> all;
   std::size_t step = 0;
@@ -78,14 +80,14 @@ std::vector<TraceSettings> settings_of_pages() {
 
 }  // namespace
 
-TEST_CASE("the page holds the values of --json, at most 300,000 bytes, and asks for nothing") {
+TEST_CASE("the page holds the values of --json, at most 300,000 bytes, and makes no requests") {
   for (const TraceSettings& settings : settings_of_pages()) {
     CAPTURE(settings.stage);
     const StepTrace trace = trace_step(settings);
     const std::string page = trace_html(trace);
     CHECK(embedded(page, "trace") == Values::parse(trace_json(trace)));
     CHECK(page.size() <= 300'000);
-    // In front of everything that could ask.
+    // Before everything that could make a request.
     CHECK(page.find("content=\"default-src 'none'; script-src 'unsafe-inline'; style-src "
                     "'unsafe-inline';") < page.find("<style>"));
     for (const char* other : {"http:", "https:", "src=", "srcset", "href=", "@import", "url(",

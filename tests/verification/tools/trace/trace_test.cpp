@@ -1,4 +1,4 @@
-// zeroproof trace: what it prints is what the optimizers held, and the timeline is one that viewers accept.
+// zeroproof trace: it prints the optimizers' values, and viewers accept the timeline.
 
 #include <doctest.h>
 
@@ -22,8 +22,8 @@ using namespace zeroproof::verification;
 constexpr UpdateRule every_rule[] = {UpdateRule::adamw, UpdateRule::adam, UpdateRule::sgd,
                                      UpdateRule::sgd_ema, UpdateRule::lion};
 
-/// Bits of every parameter in a buffer, over the ranks that hold it; a parameter held by several must be the same on
-/// all.
+/// Bits of every parameter in a buffer, over the ranks that hold it; a parameter held by several
+/// must be the same on all.
 std::map<std::int64_t, std::uint64_t> together(const StepTrace& trace, Phase phase, BufferId id,
                                                std::size_t step = 0) {
   std::map<std::int64_t, std::uint64_t> values;
@@ -96,7 +96,7 @@ TEST_CASE("two runs print the same, in 100 columns, for every stage, rule and nu
   }
 }
 
-TEST_CASE("a clip group has a norm and a coefficient of its own, and words that say so") {
+TEST_CASE("a clip group has a norm and a coefficient of its own, and words for them") {
   TraceSettings settings;
   const std::string one = trace_text(trace_step(settings), false);
   CHECK(one.find("(others)") == std::string::npos);
@@ -171,7 +171,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("what a reader needs is in the text") {
+TEST_CASE("the text has the explanations that a reader needs") {
   const std::string text = trace_text(trace_step(settings_for(2, 4, 4, UpdateRule::adamw)), false);
   for (const char* part : {"R5:",
                            "R11:",
@@ -272,7 +272,7 @@ TEST_CASE("an overflow is skipped: the scale is halved and nothing else changes"
   CHECK(trace_text(trace, false).find("this step is skipped") != std::string::npos);
 }
 
-TEST_CASE("the command: files, and one sentence for what cannot be traced") {
+TEST_CASE("the command: files, and one sentence for input that cannot be traced") {
   const TemporaryFolder folder;
   const CliResult written = run_cli("trace --out " + quoted(folder.file("out")));
   CHECK(written.exit_code == 0);
@@ -312,6 +312,6 @@ TEST_CASE("the command: files, and one sentence for what cannot be traced") {
     CHECK(std::count(result.err.begin(), result.err.end(), '\n') == 1);
     CHECK(result.err.find("; ") != std::string::npos);
   }
-  CHECK_FALSE(
-      std::filesystem::exists(folder.file("a")));  // nothing is made for what cannot be written
+  CHECK_FALSE(std::filesystem::exists(
+      folder.file("a")));  // no file is left if another one cannot be written
 }

@@ -1,5 +1,5 @@
-// Gathers, visits and releases of stage 3, as they were seen: real ranks against the order of [ZeRO:units] and against
-// what they sent; then sightings by hand of what no trace does.
+// Gathers, visits and releases of stage 3, as observed: real ranks against the order of
+// [ZeRO:units] and against their messages; then sightings by hand that no trace has.
 
 #include <doctest.h>
 
@@ -115,7 +115,7 @@ TEST_CASE("a gather is of the unit whose elements its rank sends") {
   });
 }
 
-TEST_CASE("units that are there together, kept, or released late are told apart by their bytes") {
+TEST_CASE("units that are there together, kept, or released late differ in their bytes") {
   const auto seen = [](const Sightings& mine) {
     return text_of(seen_visits({mine, {}}, three_units).front());
   };
@@ -135,7 +135,8 @@ TEST_CASE("units that are there together, kept, or released late are told apart 
   CHECK(seen(again) == "gather1/0 forward1/0 release1/0 gather1/0 backward1/0 release1/0");
 }
 
-TEST_CASE("a rank alone sends nothing: its ledger says when a unit comes, goes, or has not come") {
+TEST_CASE(
+    "a single rank sends nothing: its ledger shows when a unit comes, goes, or has not come") {
   const auto seen = [](const Sightings& mine) {
     return text_of(seen_visits({mine}, three_units).front());
   };
@@ -153,7 +154,7 @@ TEST_CASE("a rank alone sends nothing: its ledger says when a unit comes, goes, 
   CHECK(seen({{Kind::begin, 5}, visit(Event::forward, 1, 5), {Kind::end, 5}}) == "forward1/0");
 }
 
-TEST_CASE("an all_gather that nobody visits a unit after is not one of parameters") {
+TEST_CASE("an all_gather that no visit of a unit follows is not one of parameters") {
   const Sightings nobody = {
       {Kind::begin, 9}, {Kind::all_gather, 9}, {Kind::leaf, 9}, {Kind::end, 9}};
   CHECK(text_of(seen_visits({nobody, nobody}, three_units).back()).empty());

@@ -19,7 +19,7 @@ namespace zeroproof::tests {
 struct JobPlan {
   std::string folder = {};
   bool resume = false;
-  std::int64_t stop_after = 0;  ///< steps of this job; 0: it goes on to the end
+  std::int64_t stop_after = 0;  ///< steps of this job; 0: it runs to the end
   verification::Implementation implementation = verification::Implementation::host;
   SaveMode mode = SaveMode::synchronous;
   std::int64_t save_every = 0;
@@ -35,7 +35,7 @@ inline verification::JobResult run_job(const TinyTraining& run, verification::Ca
   settings.resume = plan.resume;
   settings.mode = plan.mode;
   settings.save_every = plan.save_every;
-  // Asked on every rank after every step.
+  // Called on every rank after every step.
   std::atomic<std::int64_t> questions = 0;
   const std::int64_t last = plan.stop_after * spec.world.size;
   settings.stop = [&] { return last > 0 && ++questions >= last; };
@@ -43,7 +43,7 @@ inline verification::JobResult run_job(const TinyTraining& run, verification::Ca
   return verification::run_training_job(settings, *world);
 }
 
-/// What is told of one step, but for the time it took; "" if all of it is the same.
+/// The record of one step, except for its time; "" if all of it is the same.
 inline std::string difference(const verification::StepRecord& a,
                               const verification::StepRecord& b) {
   const auto bits = [](double value) { return std::bit_cast<std::uint64_t>(value); };
@@ -60,7 +60,7 @@ inline std::string difference(const verification::StepRecord& a,
   return "";
 }
 
-/// Goes on with what a job told, and looks at every step of it.
+/// Continues the record of a job, and checks every step of it.
 inline void expect_same(const std::vector<verification::StepRecord>& whole,
                         const verification::JobResult& part) {
   for (const verification::StepRecord& record : part.steps) {

@@ -1,5 +1,5 @@
-// State in fewer bits that lay elsewhere when it was saved, or does when it is loaded (R25): the state of a training
-// that went through, on any ranks.
+// State in fewer bits that was offloaded when it was saved, or is when it is loaded (R25), equals
+// the state of an uninterrupted training, on any ranks.
 
 #include <doctest.h>
 
@@ -26,8 +26,7 @@ std::string state_of(const std::string& words) {
 
 }  // namespace
 
-TEST_CASE(
-    "offloaded formats: what was saved with a part elsewhere goes on without, and the reverse") {
+TEST_CASE("offloaded formats: a state saved with offload resumes without, and the reverse") {
   for (const char* recipe : {"adamw+exp_avg_dtype:e4m3+exp_avg_sq_dtype:fp16",
                              "adamw-stochastic+master_dtype:bf16+exp_avg_dtype:fp16"}) {
     CAPTURE(recipe);

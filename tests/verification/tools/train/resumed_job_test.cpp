@@ -1,5 +1,5 @@
-// A job that is ended after every step, and goes on elsewhere each time, is the job that never was: every step has the
-// same loss, norm, scale, and sums of every buffer.
+// A job that is ended after every step and continued on other ranks each time equals the
+// uninterrupted job: every step has the same loss, norm, scale, and sums of every buffer.
 
 #include <doctest.h>
 
@@ -33,7 +33,7 @@ std::vector<std::string> all_trainings() {
 
 DType dtype_of(const std::string& recipe) { return dtypes_of(recipe, {DType::fp16}, true).front(); }
 
-/// Ended after every step; job i is made in places[i mod their number].
+/// Ended after every step; job i runs in places[i mod their number].
 void check_chain(const TinyTraining& run, const std::vector<CaseSpec>& places) {
   const JobResult whole = run_job(run, run.spec(1, 0), {});
   const auto steps = static_cast<std::int64_t>(whole.steps.size());
@@ -152,7 +152,7 @@ TEST_CASE("slow: job: from every one of 20 steps to the end, in one go") {
   }
 }
 
-TEST_CASE("job: what differs is seen: another state, another step, another order") {
+TEST_CASE("job: differences are detected: another state, another step, another order") {
   const TinyTraining run(DType::fp16, "adamw", six_steps);
   const TinyTraining other(DType::fp16, "adamw",
                            [](RunConfig& config) { config.optimizer.lr *= 1.0000002; });

@@ -1,4 +1,5 @@
-// zeroproof train as a user starts, ends and resumes it, and what it says of folders that it cannot go on from.
+// zeroproof train: start, end and resume by a user, and its messages about folders that it cannot
+// continue from.
 
 #include <doctest.h>
 
@@ -28,7 +29,7 @@ constexpr const char* three_ranks = "--world threads:3 --stage 2 ";
 
 CliResult train(const std::string& words) { return run_cli(tiny + words); }
 
-/// "state 5669409a...", or "" if the run told none.
+/// "state 5669409a...", or "" if the run reported none.
 std::string state_of(const CliResult& result) {
   for (const std::string& line : verification::lines_of(result.out)) {
     if (line.starts_with("state ")) return line.substr(0, 38);
@@ -43,7 +44,7 @@ int unfinished(const std::string& folder) {
   return count;
 }
 
-/// A run of six steps with checkpoints of 2, 4 and 6, which tests copy and spoil.
+/// A run of six steps with checkpoints of 2, 4 and 6, which tests copy and damage.
 class Saved {
  public:
   Saved() : folder_(TemporaryFolder::in_memory()) {
@@ -78,7 +79,7 @@ void flip_in_the_middle(const fs::path& path) {
 
 }  // namespace
 
-TEST_CASE("train: a folder that has checkpoints is gone on with, or left alone") {
+TEST_CASE("train: a folder that has checkpoints is resumed, or left unchanged") {
   Saved saved;
   const std::string there = " --checkpoint " + quoted(saved.run());
   expect_refusal(tiny + (three_ranks + there), "has 3 checkpoints already");
@@ -106,8 +107,7 @@ TEST_CASE("train: a folder that has checkpoints is gone on with, or left alone")
   CHECK(first.out.find("from the beginning") != std::string::npos);
 }
 
-TEST_CASE(
-    "train: what belongs to another training, or to nobody, is refused, and said what it is") {
+TEST_CASE("train: a folder of another training, or of none, is refused and described") {
   Saved saved;
   const auto refused = [&](const std::string& words, const std::string& says) {
     expect_refusal(words + " --steps 8 --resume --checkpoint " + quoted(saved.run()), says);
@@ -216,7 +216,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("train: a folder that another run saves in is refused, and whose it is said") {
+TEST_CASE("train: a folder that another run saves in is refused, and the run is named") {
   const TemporaryFolder folder = TemporaryFolder::in_memory();
   const CheckpointRoot held = CheckpointRoot::lock(folder.file("a"));
   const CliResult result =
@@ -262,7 +262,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "train: killed twenty times at any moment, it ends with the bits of a run that never was") {
+    "train: killed twenty times at any moment, it ends with the bits of an uninterrupted run") {
   const TemporaryFolder folder = TemporaryFolder::in_memory();
   const std::string path = folder.file("a"), whole = folder.file("whole");
   constexpr int steps = 300;
@@ -282,7 +282,7 @@ TEST_CASE(
         quoted(path) + " >/dev/null 2>&1";
     const int status = std::system(command.c_str());
     killed += WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : 1;
-    // Nothing that was saved is lost, and whatever has a checkpoint's name is whole.
+    // Nothing that was saved is lost, and every folder with a checkpoint's name is whole.
     const std::vector<std::int64_t> there = CheckpointRoot(path).steps();
     for (const std::int64_t step : there)
       CHECK_NOTHROW(CheckpointReader(CheckpointRoot(path), step).verify());

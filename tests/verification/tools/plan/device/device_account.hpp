@@ -1,5 +1,6 @@
 #pragma once
-// Steps on simulated devices, their bytes counted where they are allocated and sent, next to the predictions.
+// Steps on simulated devices, their bytes counted where they are allocated and sent, next to the
+// predictions.
 
 #include <dlfcn.h>
 #include <doctest.h>
@@ -25,7 +26,7 @@ inline constexpr Transport nccl_if_built = Transport::nccl;
 [[maybe_unused]] inline const bool library_is_named =
     ::setenv("ZP_NCCL_LIBRARY", ZP_FAKE_NCCL_LIBRARY, 1) == 0;
 
-/// What the fake has found in the calls since it was asked last.
+/// Errors of the fake device since the last call.
 inline std::string complaints() {
   void* const library = ::dlopen(ZP_FAKE_NCCL_LIBRARY, RTLD_NOW | RTLD_LOCAL);
   REQUIRE(library != nullptr);
@@ -36,7 +37,8 @@ inline constexpr Transport nccl_if_built = Transport::copies;
 inline std::string complaints() { return ""; }
 #endif
 
-/// How the host goes through a step: a phase at a time, with a kernel for each or fused; or it enqueues it.
+/// How the host goes through a step: a phase at a time, with a kernel for each or fused; or it
+/// enqueues it.
 enum class DeviceForm { phases, fused_phases, enqueued, graphs };
 
 struct DeviceRun {
@@ -83,7 +85,7 @@ class CountedDeviceCommGroups {
   std::array<Traffic, num_comm_groups> before_;
 };
 
-/// What the phases before `end`, from `begin` on, are predicted to send.
+/// The predicted traffic of the phases from `begin` to before `end`.
 inline StepCounts counts_between(const StepTraffic& traffic, Phase begin, Phase end) {
   StepCounts counts;
   for (const Phase phase : all_phases) {
@@ -92,7 +94,8 @@ inline StepCounts counts_between(const StepTraffic& traffic, Phase begin, Phase 
   return counts;
 }
 
-/// Integers that the host has to know go over its own communicators, in phase prepare; all else over the transport.
+/// Integers that the host reads go over its own communicators, in phase prepare; all others over
+/// the transport.
 inline std::string problem_of_phase(Phase phase, const StepCounts& control,
                                     const StepCounts& transport, const StepTraffic& predicted) {
   const StepCounts expected = counts_of(predicted, phase);
@@ -179,7 +182,7 @@ inline std::vector<RankAccount> account_on_devices(const DeviceRun& device) {
   run_grid(run.grid, [&](const GridPlace& place) {
     accounts[static_cast<std::size_t>(place.number)] = account_device_rank(device, world, place);
   });
-  cuda::device::wait_for_stream();  // what the ranks' streams leave behind
+  cuda::device::wait_for_stream();  // work left on the ranks' streams
   return accounts;
 }
 

@@ -1,5 +1,5 @@
-// Predicted bytes and messages of a step against those of devices, to 0 bytes: what the transport of NCCL, or copies,
-// moved, what went over the host, and what a rank has on its ledger.
+// Predicted bytes and messages of a step against those of devices, to 0 bytes: sent by NCCL's
+// transport or by copies, sent over the host, and on a rank's ledger.
 
 #include <doctest.h>
 

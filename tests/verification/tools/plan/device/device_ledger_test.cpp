@@ -1,4 +1,4 @@
-// Device memory that no ledger has.
+// Device memory that is on no ledger.
 
 #include <doctest.h>
 
@@ -44,8 +44,7 @@ std::int64_t bytes_off_the_ledgers(int stage, GradSum sum, GradsArrive leaves, s
 
 }  // namespace
 
-TEST_CASE(
-    "device ledger: what no ledger has are tables, a byte for 8 elements of a shard at most") {
+TEST_CASE("device ledger: memory outside is tables, at most a byte for 8 elements of a shard") {
   for (const GradSum sum : {GradSum::tree, GradSum::binned, GradSum::native}) {
     for (int stage = 0; stage <= 3; ++stage) {
       for (const GradsArrive leaves : {GradsArrive::whole, GradsArrive::by_group}) {

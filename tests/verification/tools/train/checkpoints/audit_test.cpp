@@ -1,5 +1,5 @@
-// One flipped bit in the memory of one rank, once: the audit names its step, its buffer and its bucket, and nothing in
-// a run that was right.
+// One flipped bit in the memory of one rank, once: the audit names its step, its buffer and its
+// bucket, and reports no difference in a correct run.
 
 #include <doctest.h>
 
@@ -18,7 +18,8 @@ using namespace zeroproof;
 using namespace zeroproof::tests;
 using namespace zeroproof::verification;
 
-/// Where a bit is flipped: after a phase of a step, on one rank, in the middle of what it has of a buffer.
+/// Where a bit is flipped: after a phase of a step, on one rank, in the middle of what it has of a
+/// buffer.
 struct Flip {
   std::int64_t step = 0;
   Phase phase = Phase::update;
@@ -98,7 +99,7 @@ void check_found(const Flip& flip, std::int64_t step, BufferId buffer) {
   CHECK(result.finding->buffer == name(buffer));
   CHECK(result.finding->bucket >= 0);
   CHECK_FALSE(result.finding->loaded);
-  // Whoever makes it again, and wherever it begins.
+  // For every implementation, and from every checkpoint.
   AuditSettings again = run.settings;
   again.by_reference = true;
   again.first = step;
@@ -109,7 +110,7 @@ void check_found(const Flip& flip, std::int64_t step, BufferId buffer) {
   CHECK(by_reference.finding->buffer == result.finding->buffer);
 }
 
-TEST_CASE("a run that was right is as logged, by production and by the reference") {
+TEST_CASE("a correct run is as logged, by production and by the reference") {
   AuditedRun run({});
   AuditResult result = run.audited();
   CHECK_FALSE(result.finding);
@@ -146,12 +147,12 @@ TEST_CASE("the bucket and its owners are those of the bit") {
   CHECK(to_text(result, run.settings).find(finding.tensors) != std::string::npos);
 }
 
-TEST_CASE("a checkpoint whose state was not the run's is found when it is begun with") {
+TEST_CASE("a checkpoint with a wrong state is found when the audit starts from it") {
   AuditedRun run({});
   AuditSettings settings = run.settings;
   settings.first = 6;
   settings.last = 7;
-  // Its log says another sum of step 5: what was saved is then not what was logged.
+  // Its log has another sum for step 5, so the saved state is not the logged one.
   ReadLog log = read_log(settings.log);
   log.steps.at(5).record.sums.at("master")[3] ^= 1;
   const std::string other = run.folder.file("other.jsonl");
@@ -167,7 +168,7 @@ TEST_CASE("a checkpoint whose state was not the run's is found when it is begun 
   CHECK(result.finding->bucket == 3);
 }
 
-TEST_CASE("slow: nothing is invented in 1,000 clean steps") {
+TEST_CASE("slow: no difference is reported in 1,000 correct steps") {
   const AuditedRun run({}, 1000, 4, 1);
   const AuditResult result = run.audited();
   CHECK_FALSE(result.finding);

@@ -1,4 +1,5 @@
-// Folders that are no checkpoint, or not the one that was written, and files that are no state of it, at every command
+// Folders that are no checkpoint, or not the one that was written, and files that are no state of
+// it, at every command
 // that reads them: a sentence, exit 7 where a file is at fault, and nothing written.
 
 #include <doctest.h>
@@ -47,7 +48,7 @@ class Saved {
 
   std::string file(const std::string& name) const { return folder_.file(name); }
 
-  /// A copy of the run, whose step 4 is spoilt.
+  /// A copy of the run, whose step 4 is damaged.
   std::string spoilt(const std::function<void(const fs::path& newest)>& act) const {
     fs::remove_all(file("bad"));
     fs::copy(file("good"), file("bad"), fs::copy_options::recursive);
@@ -55,7 +56,7 @@ class Saved {
     return file("bad");
   }
 
-  /// Every command that reads a checkpoint, but for verify, which says it on standard output.
+  /// Every command that reads a checkpoint, except verify, which reports errors on standard output.
   std::map<std::string, std::string> readers(const std::string& path) const {
     const std::string out = " -o " + quoted(file("out"));
     return {
@@ -77,7 +78,7 @@ class Saved {
   TemporaryFolder folder_;
 };
 
-/// As whoever can make hashes would edit it.
+/// An edit with recomputed hashes.
 void edit_manifest(const fs::path& checkpoint,
                    const std::function<void(CheckpointManifest&)>& edit) {
   const fs::path path = checkpoint / "manifest.json";
@@ -154,7 +155,7 @@ TEST_CASE("bad checkpoints: every kind of damage to a file is exit 7 for every r
 }
 
 TEST_CASE(
-    "bad checkpoints: what is not there, and what is of a later version, is not called damaged") {
+    "bad checkpoints: missing ones, and those of a later version, are not reported as damaged") {
   const Saved saved;
   const std::string missing = saved.file("good/step-00000099");
   for (const auto& [command, words] : saved.readers(missing))
@@ -188,8 +189,7 @@ TEST_CASE(
   CHECK(run_cli("checkpoint verify " + quoted(later)).exit_code == 7);
 }
 
-TEST_CASE(
-    "bad checkpoints: a folder whose name is empty, as of a variable that is not set, is none") {
+TEST_CASE("bad checkpoints: an empty folder name, as from an unset variable, is refused") {
   for (const char* flag : {"checkpoint", "log", "dump"}) {
     const std::string words =
         std::string("train --workload byte_gpt_tiny --dtype bf16 --steps 1 --") + flag + " ''";
@@ -241,7 +241,8 @@ TEST_CASE("bad checkpoints: a state in a file is taken whole, or not at all") {
   saved.expect_refused(import("state", "idle"), "has no tensor tensor_steps", 2);
   saved.expect_refused(import("idle.state", "good"),
                        "has tensor_steps, which the training does not keep", 2);
-  // Counts of tensors come from the file: the checkpoint it was exported from, but for its step and run.
+  // Counts of tensors come from the file: the checkpoint it was exported from, but for its step and
+  // run.
   REQUIRE(run_cli(import("idle.state", "earlier")).exit_code == 0);
   const auto counts = [&](const std::string& name, std::int64_t step) {
     const CheckpointReader reader(CheckpointRoot(saved.file(name)), step);

@@ -1,4 +1,5 @@
-// Checkpoints of 8-bit parameters whose scales or histories are not those of their masters (R24): a sentence, exit 7.
+// Checkpoints of 8-bit parameters whose scales or histories are not those of their masters (R24): a
+// sentence, exit 7.
 
 #include <doctest.h>
 
@@ -30,7 +31,8 @@ class ScaledRun {
            quoted(folder_.file(folder)) + " " + quoted(folder_.file("settings.toml"));
   }
 
-  /// Goes on from `step` on two ranks; first, `text` of the state's `key` is what change makes of it, "" takes it out.
+  /// Continues from `step` on two ranks; first replaces `text` of the state's `key` by the result
+  /// of change, "" removes it.
   CliResult resumed(int step, const std::string& key = "",
                     const std::function<std::string(std::string)>& change = {}) const {
     fs::remove_all(folder_.file("bad"));
@@ -45,7 +47,7 @@ class ScaledRun {
     return fs::path(folder_.file("bad")) / ("step-0000000" + std::to_string(step));
   }
 
-  /// As whoever can make hashes would do it.
+  /// An edit with recomputed hashes.
   static void edit(const fs::path& folder, const std::string& key,
                    const std::function<std::string(std::string)>& change) {
     const fs::path path = folder / "manifest.json";
@@ -75,7 +77,7 @@ std::function<std::string(std::string)> with_word(std::size_t index, const std::
 
 }  // namespace
 
-TEST_CASE("bad scales: what was saved is taken, from every step, whatever the recipe") {
+TEST_CASE("bad scales: saved scales are accepted, from every step, with every recipe") {
   for (const char* recipe : {"fp8-current", "fp8-delayed", "fp8-blockwise", "fp8-mxfp8"}) {
     CAPTURE(recipe);
     const ScaledRun run(recipe);
@@ -91,7 +93,8 @@ TEST_CASE("bad scales: what was saved is taken, from every step, whatever the re
 TEST_CASE(
     "bad scales: before their first step dequantised masters need not be those that made the "
     "scales") {
-  // Scales are of the values before; the largest one of a block, rounded, can make a scale twice as large.
+  // Scales are of the values before; the largest one of a block, rounded, can make a scale twice as
+  // large.
   const ScaledRun run("fp8-blockwise --dtype e5m2",
                       "[run]\noverflow_step = 1\ninitial_state = \"zero\"\n"
                       "[scaling]\ninitial_master = \"dequantised\"\n");

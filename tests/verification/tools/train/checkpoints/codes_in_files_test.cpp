@@ -1,5 +1,5 @@
-// State that is kept as codes with scales (R25) in files of others: what was exported comes back bit for bit, and
-// values without codes are stored as after an update.
+// State that is kept as codes with scales (R25) in files of other programs: an exported state is
+// imported bit for bit, and values without codes are stored as after an update.
 
 #include <doctest.h>
 
@@ -87,7 +87,7 @@ float scale_of(const std::vector<float>& values, std::size_t i, float largest) {
 }  // namespace
 
 TEST_CASE(
-    "codes in files: what was exported comes back with all its bits, and trains on on any grid") {
+    "codes in files: an exported state is imported with all its bits, and trains on any grid") {
   const Exported state;
   for (const std::string& tensor : tensors) {
     CAPTURE(tensor);
@@ -111,7 +111,7 @@ TEST_CASE(
   Exported::run("diff " + state.file("one") + " " + state.file("two"));
 }
 
-TEST_CASE("codes in files: tensors that are longer than what is held at once") {
+TEST_CASE("codes in files: tensors longer than one chunk") {
   // 1,050 x 1,050: four turns and a part, whose last block has 36 elements.
   const Exported state(
       "train --workload byte_gpt_tiny --dtype bf16 --exp-avg-dtype e4m3 --exp-avg-sq-dtype fp16 ",
@@ -239,7 +239,7 @@ TEST_CASE(
                  "has another dtype or shape for 'exp_avg_code.");
 }
 
-TEST_CASE("codes in files: a checkpoint whose settings do not say what its codes are is damaged") {
+TEST_CASE("codes in files: a checkpoint whose settings do not describe its codes is damaged") {
   const Exported state;
   const std::string manifest = state.path("runs") + "/step-00000002/manifest.json";
   const CheckpointManifest whole = parse_manifest(read_file(manifest), manifest);

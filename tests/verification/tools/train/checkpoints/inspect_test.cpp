@@ -1,4 +1,4 @@
-// What is told of a checkpoint fits a screen.
+// The output of inspect fits a screen.
 
 #include <doctest.h>
 

@@ -1,5 +1,5 @@
-// A checkpoint cut anew has the very files that the ranks of the other place would have written, and cut back those it
-// came from.
+// A resharded checkpoint has exactly the files that the ranks of the other configuration would have
+// written, and resharding it back gives the original files.
 
 #include "verification/tools/train/checkpoints/reshard.hpp"
 
@@ -54,7 +54,8 @@ constexpr std::array<Ranks, 15> all_ranks = {{{{1, 1, 1}},
 constexpr std::array all_layouts = {LayoutKind::contract,       LayoutKind::megatron,
                                     LayoutKind::deepspeed_flat, LayoutKind::deepspeed_param,
                                     LayoutKind::fsdp2,          LayoutKind::greedy};
-/// The smallest leaves ranks of large worlds with nothing; the largest is one bucket for everything.
+/// The smallest leaves ranks of large worlds with nothing; the largest is one bucket for
+/// everything.
 constexpr std::array<std::int64_t, 3> all_buckets = {1024, 4096, 262144};
 
 /// By their numbers above; stage and bucket go with ranks and layout.
@@ -66,7 +67,7 @@ struct Place {
   std::size_t bucket() const { return (ranks + 2 * layout + ranks / 3) % 3; }
 };
 
-/// What is trained: states of four kinds, and the dtypes that parameters have.
+/// The trainings: states of four kinds, and all dtypes of parameters.
 struct Training {
   DType dtype;
   const char* recipe;
@@ -144,7 +145,8 @@ class Written {
   std::map<Place, std::string> paths_;
 };
 
-/// The name of a file that two checkpoints do not both have with the same bytes; "" if there is none.
+/// The name of a file that two checkpoints do not both have with the same bytes; "" if there is
+/// none.
 std::string other_file(const std::string& first, const std::string& second) {
   const auto names = [](const fs::path& folder) {
     std::set<std::string> names;
@@ -193,7 +195,7 @@ class Met {
 
 }  // namespace
 
-TEST_CASE("reshard: there are the files of the ranks there, and back those it came from") {
+TEST_CASE("reshard: the files are those of the new ranks, and on the way back the original ones") {
   std::vector<std::unique_ptr<Written>> written;
   for (const Training& training : all_trainings)
     written.push_back(std::make_unique<Written>(training));

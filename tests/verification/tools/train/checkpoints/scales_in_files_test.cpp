@@ -1,4 +1,5 @@
-// Scales of 8-bit parameters in files of others: a state that went out and came back goes on with the same bits (R24).
+// Scales of 8-bit parameters in files of other programs: an exported and imported state continues
+// with the same bits (R24).
 
 #include <doctest.h>
 
@@ -13,7 +14,7 @@ using namespace zeroproof::tests;
 
 namespace {
 
-/// The values that codes stand for (R25): a scale_inv for every 128 elements of a tensor.
+/// The decoded values of codes (R25): a scale_inv for every 128 elements of a tensor.
 template <class Code>
 std::vector<float> decoded(const std::string& dump, const std::string& buffer,
                            const std::string& of) {
@@ -88,7 +89,8 @@ TEST_CASE(
     CAPTURE(same.out);
     CHECK(same.exit_code == 0);
   }
-  // Every tensor has the scales of its own blocks: with them its codes are the values that others get.
+  // Every tensor has the scales of its own blocks: with them its codes are the values that others
+  // get.
   REQUIRE(run_cli("checkpoint export " + file("one_rank") + " -o " + file("values")).exit_code ==
           0);
   const std::string codes = folder.file("whole"), values = folder.file("values");

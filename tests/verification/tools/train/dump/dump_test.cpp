@@ -1,4 +1,5 @@
-// verify --dump: every number of the undistributed optimizer, in the parameters' shapes, and nothing else.
+// verify --dump: every number of the undistributed optimizer, in the parameters' shapes, and
+// nothing else.
 
 #include <doctest.h>
 
@@ -89,7 +90,7 @@ void check_dump_of(const std::string& recipe, DType dtype) {
 
 }  // namespace
 
-TEST_CASE("a dump has the numbers of the undistributed optimizer, whatever the rule keeps") {
+TEST_CASE("a dump has the numbers of the undistributed optimizer, for every rule") {
   check_dump_of("adamw", DType::bf16);  // step 3 is skipped
   check_dump_of("sgd", DType::fp16);
   check_dump_of("adam", DType::fp32);
@@ -167,7 +168,7 @@ TEST_CASE(
   });
 }
 
-TEST_CASE("verify --dump says what it wrote and how it was made") {
+TEST_CASE("verify --dump reports the file and how it was made") {
   const TemporaryFolder folder;
   const CliResult run = run_cli(std::string(tiny) + "--recipe adamw --dtype bf16 --dump " +
                                 quoted(folder.file("d")) + " --dump-steps 3,1,3");

@@ -1,4 +1,5 @@
-// verify --expect: somebody else's numbers, held against the undistributed optimizer of the same gradients.
+// verify --expect: numbers of another program, compared with the undistributed optimizer of the
+// same gradients.
 
 #include <doctest.h>
 
@@ -41,7 +42,7 @@ void write_recording(const std::string& path, int first, int last) {
   write_tensors(path, tensors);
 }
 
-/// A recording, and the numbers of its run as somebody else may have them.
+/// A recording, and the numbers of its run as another program may write them.
 class Setup {
  public:
   Setup() {
@@ -131,7 +132,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("what they lack of a buffer, and what has another form, is different") {
+TEST_CASE("missing tensors of a buffer, and those of another form, are different") {
   const Setup setup;
   const CliResult lacking = setup.expect(
       only(setup.dump, [](const std::string& name) { return name != "master.2.out.bias"; }));
@@ -243,7 +244,8 @@ TEST_CASE("a run can begin where theirs did: state, master and count of step 0")
 }
 
 namespace {
-/// The numbers of steps after `cut` as those of a run that begins there, with the loss scaler it then has.
+/// The numbers of steps after `cut` as those of a run that begins there, with the loss scaler it
+/// then has.
 std::vector<NamedTensor> cut_after(const std::vector<NamedTensor>& dump, int cut,
                                    std::int32_t growth_tracker, std::int32_t hysteresis_left) {
   std::vector<NamedTensor> theirs;
@@ -280,8 +282,9 @@ std::vector<NamedTensor> replaced(std::vector<NamedTensor> tensors, const std::s
 }  // namespace
 
 TEST_CASE("a run can begin with their loss scaler: scale, growth tracker, hysteresis") {
-  // From 2^20 every step overflows in fp16. With one overflow forgiven, that of step 2 backs off, to 2^12; without,
-  // that of step 1 does, and steps 2 and 3 are the two good ones before a growth to 2^13, which step 4 has.
+  // From 2^20 every step overflows in fp16. With one overflow forgiven, that of step 2 backs off,
+  // to 2^12; without, that of step 1 does, and steps 2 and 3 are the two good ones before a growth
+  // to 2^13, which step 4 has.
   struct Row {
     int hysteresis, cut;
     std::int32_t tracker, left;
@@ -340,7 +343,7 @@ TEST_CASE("without a loss scaler the scale of step 0 is 1") {
   CHECK(plain.exit_code == 0);
 }
 
-TEST_CASE("numbers of another contract are refused, and those that say nothing are not") {
+TEST_CASE("numbers of another contract are refused, and those without a contract are not") {
   const Setup setup;
   std::string bytes = read_file(setup.folder.file("dump"));
   const std::string ours = R"("contract_version":"2")";
@@ -353,7 +356,7 @@ TEST_CASE("numbers of another contract are refused, and those that say nothing a
   CHECK(run_cli(flags + quoted(setup.folder.write("silent", bytes))).exit_code == 0);
 }
 
-TEST_CASE("what is not understood is refused, not left out") {
+TEST_CASE("unknown tensors are refused, not left out") {
   const Setup setup;
   const auto with = [&](const NamedTensor& extra) {
     std::vector<NamedTensor> theirs =

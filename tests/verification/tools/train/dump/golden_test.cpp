@@ -1,4 +1,4 @@
-// Golden files: recorded, held against what is computed now, renewed with a reason.
+// Golden files: recorded, compared with the present results, updated with a reason.
 
 #include <doctest.h>
 
@@ -58,7 +58,7 @@ BufferRow row_of(const std::vector<float>& first, const std::vector<float>& seco
 
 }  // namespace
 
-TEST_CASE("what was recorded is equal, buffer by buffer, also when it was moved") {
+TEST_CASE("a recorded golden file is equal, buffer by buffer, also when it was moved") {
   const TemporaryFolder folder;
   fs::create_directories(folder.file("one"));
   const CliResult recorded =
@@ -108,7 +108,7 @@ TEST_CASE("recorded gradients belong to it, and must not change") {
                  "are not the input that " + file + " was made from");
 }
 
-TEST_CASE("it is renewed with a reason, which stays, and never in CI") {
+TEST_CASE("golden update needs a reason, keeps it, and is refused in CI") {
   const TemporaryFolder folder;
   const std::string file = folder.file("g");
   REQUIRE(golden("record " + quoted(file) + one_run).exit_code == 0);
@@ -130,7 +130,7 @@ TEST_CASE("it is renewed with a reason, which stays, and never in CI") {
   CHECK(record.history[1].trajectory == record.trajectory);
 }
 
-TEST_CASE("what cannot be judged ends with 2, and does not keep other files from it") {
+TEST_CASE("a file that cannot be judged ends with 2, and the other files are still judged") {
   const TemporaryFolder folder;
   const std::string file = folder.file("g");
   REQUIRE(golden("record " + quoted(file) + one_run + "--steps 1").exit_code == 0);
