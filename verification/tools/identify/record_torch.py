@@ -4,7 +4,7 @@
 Every variant (adamw, adam and sgd; single, foreach and fused; with amsgrad, maximize, decay and without) starts from
 random parameters of the sizes of --sizes and takes --steps steps with random gradients. One safetensors file is written
 for each step that --keep names: the tensors before and after it, and the settings. With --identify each file goes to
-that program at once and is removed, so that millions of elements need no room.
+that program at once and is removed, so that millions of elements need no disk space.
 
 ATEN_CPU_CAPABILITY=default in the environment records the code without vectors. --forms deepspeed records
 DeepSpeed's CPUAdam instead (it needs pip install deepspeed, and a compiler; adamw and adam-l2 alone).

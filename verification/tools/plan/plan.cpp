@@ -134,13 +134,13 @@ double largest_figure(const PlanSettings& settings, std::int64_t padded_numel) {
 
 /// Ranks with shards of one size have their padding in different places.
 void check_offload(const PlanSettings& settings) {
-  ZP_CHECK(
-      !settings.offload.on() || settings.grid.data_ranks() <= all_ranks_counted, ErrorCode::config,
-      "offload was planned for " + std::to_string(settings.grid.data_ranks()) +
-          " data parallel ranks",
-      "above " + std::to_string(all_ranks_counted) +
-          " one rank of a kind is computed for all, and what is offloaded differs between them",
-      "plan for fewer ranks, or without --offload");
+  ZP_CHECK(!settings.offload.on() || settings.grid.data_ranks() <= all_ranks_counted,
+           ErrorCode::config,
+           "offload was planned for " + std::to_string(settings.grid.data_ranks()) +
+               " data parallel ranks",
+           "above " + std::to_string(all_ranks_counted) +
+               " one rank of a kind is computed for all, and their offloaded parts differ",
+           "plan for fewer ranks, or without --offload");
   const StateFormats& formats = settings.state_formats;
   const bool scales = has_scales(formats.exp_avg) || has_scales(formats.exp_avg_sq);
   ZP_CHECK(!settings.offload.on() || !scales || settings.grid.tp == 1, ErrorCode::config,

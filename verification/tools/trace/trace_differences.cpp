@@ -77,7 +77,7 @@ Json differences_json(const StepTrace& trace) {
   Json all = Json::array();
   for (std::size_t step = 0; step < static_cast<std::size_t>(trace.settings.steps); ++step) {
     for (const Phase phase :
-         all_phases) {  // as the data flow: of all ranks, before what is made from them
+         all_phases) {  // as the data flow: of all ranks, before the buffers computed from them
       for (std::size_t rank = 0; rank < trace.reference.size(); ++rank)
         add_differences(trace, step, phase, rank, all);
     }

@@ -123,7 +123,7 @@ class CountedGroups {
   std::array<std::optional<RecordingCommunicator>, num_comm_groups> records_;
 };
 
-/// What one rank measured and what was predicted for it.
+/// Measured and predicted figures of one rank.
 struct RankAccount {
   MemoryUse memory, predicted_memory;
   StepTraffic predicted_traffic;

@@ -1,4 +1,4 @@
-// zeroproof plan --owners: every layout by hand, in text and JSON, and what is refused. Then
+// zeroproof plan --owners: every layout by hand, in text and JSON, and refused input. Then
 // Megatron-LM's count.
 
 #include <doctest.h>

@@ -123,7 +123,8 @@ void check_rank(const json& rank, const AccountedRun& run,
 }  // namespace
 
 TEST_CASE(
-    "plan: smallest and largest rank of every stage are what the production step allocates and "
+    "plan: smallest and largest rank of every stage have the bytes that the production step "
+    "allocates and "
     "sends") {
   const TemporaryFolder folder;
   const std::string model = quoted(folder.write("model.toml", description));

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """calibration_python_test.py TOOL: ModelOpt's rules of percentile, entropy and fake quantization, written out here over
-Python's own numbers, and fp8 over ml_dtypes where it is installed (said aloud where not)."""
+Python's own numbers, and fp8 over ml_dtypes where it is installed (otherwise a message)."""
 
 import math
 import random

@@ -1,4 +1,4 @@
-// calibration_tool: on every line of standard input a method, a word and numbers; prints what is made of them.
+// calibration_tool: on every line of standard input a method, a word and numbers; prints the results.
 // "percentile 99.9 c0 c1 ..", "entropy 8 c0 c1 ..": the amax of counts in bins of width 1. Of fp32 values, which are
 // given and printed as bits: "integer BITS AMAX x0 x1 ..", "e4m3 0 AMAX x0 x1 ..": fake quantization; "mse BITS AMAX x0
 // .." (BITS 0: e4m3): the clip of the least error; "max COLUMNS x0 x1 ..": the amax of columns; "appended BINS n x0 ..

@@ -28,7 +28,7 @@ def pattern_of(draw):
 
 
 def text_of(draw, pattern):
-    """Often what the pattern has without its wildcards, so that many pairs match."""
+    """Often the pattern without its wildcards, so that many pairs match."""
     kind = draw.random()
     if kind < 0.4:
         plain = re.sub(r"\[!?\]?[^]]*\]", lambda _: draw.choice(PLAIN + SPECIAL), pattern)

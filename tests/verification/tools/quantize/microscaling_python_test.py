@@ -86,7 +86,7 @@ def exponents(draw):
 
 
 def tensors(draw):
-    """Codes and what they stand for, of blocks with the same exponent."""
+    """Codes and their decoded values, of blocks with the same exponent."""
     for format, dtype in FORMAT.items():
         compared, scaled = dict.fromkeys(Mode, 0), 0
         for case in range(40):

@@ -54,7 +54,7 @@ def casts(what, x):
     """x: fp32 values."""
     names = ["bf16", "nonfinite_e4m3", "nonfinite_e5m2", "e4m3", "e5m2", "e8m0"]
     found = dict(zip(names, asked(*[(f"cast {name}", x.view(np.uint32)) for name in names])))
-    with np.errstate(all="ignore"):  # NumPy warns of what overflows, which is what is looked at
+    with np.errstate(all="ignore"):  # NumPy warns of overflows, which are tested here
         for name, codes in found.items():
             form = name.removeprefix("nonfinite_")
             theirs, word = FORMATS[form]
@@ -71,7 +71,7 @@ def casts(what, x):
     number = np.isfinite(x) & (np.abs(x) <= np.float32(2.0**127)) & (np.abs(x) >= np.float32(2.0**-127))
     below = widened("e8m0", nearest[number]) < np.abs(x[number])
     expect(f"{what} cast to e8m0, up where the nearest is below", ours[number] == nearest[number] + below)
-    expect(f"{what}: e8m0 of what is no number", ours[np.isnan(x)] == 255)
+    expect(f"{what}: e8m0 of NaN", ours[np.isnan(x)] == 255)
     print(f"of these the nearest is another one: {np.count_nonzero(below)}")
     assert below.any()
 

@@ -156,7 +156,7 @@ def there_and_back(draw):
 
 
 def sweeps(draw):
-    """25 clips from a quarter of amax on: a step of 1/32, where ModelOpt has 0.1 to 4 amax unless it is told."""
+    """25 clips from a quarter of amax on: a step of 1/32, where ModelOpt's default is 0.1 to 4 amax."""
     near = 0
     for case in range(60):
         bits = (8, 4, 6, 2, 0, 0)[case % 6]

@@ -15,7 +15,7 @@ LARGEST, SMALLEST = np.array([0x7F7FFFFF, 0x00800000], np.uint32).view(np.float3
 
 
 def taken(path, *names, **given):
-    """Functions and classes of a file by their names, run beside `given`, what they need of other files. Of a class
+    """Functions and classes of a file by their names, run beside `given`, the names they need from other files. Of a class
     those methods that are named too ("Class.method"); what decorates them is left out."""
     body = []
     for node in ast.parse(pathlib.Path(path).read_text()).body:
@@ -59,7 +59,7 @@ def same(left, right):
 
 
 class Tally:
-    """What was equal, and what was not by name."""
+    """Counts of equal results, and of different ones by name."""
 
     def __init__(self):
         self.equal, self.named, self.example = 0, {}, {}

@@ -57,7 +57,7 @@ def contains(full, given):
 
 
 def wrong_about(text, line):
-    """What the two do not agree about, or nothing."""
+    """The difference between the two, or nothing."""
     try:
         read = yaml.safe_load(text)
     except (yaml.YAMLError, ValueError) as error:

@@ -1,8 +1,8 @@
-// scales_tool: on every line of standard input a recipe of scales and numbers; prints what is made of them. fp32 values
+// scales_tool: on every line of standard input a recipe of scales and numbers; prints the results. fp32 values
 // are given and printed as bits, FORMAT is e4m3 or e5m2. "current FORMAT EPSILON POWER_OF_TWO a0 a1 ..": scales, then
 // scale_inv, of amaxes; "mxfp8 FORMAT a0 a1 ..": codes of e8m0, then scales; "delayed FORMAT MARGIN CHOICE EMPTY SCALE
 // h0 h1 ..": scale, scale_inv and the slots after the step; "blocks RECIPE FORMAT EPSILON POWER_OF_TWO ROWS COLUMNS
-// BLOCK_ROWS BLOCK_COLUMNS x0 x1 ..": scale_inv of the blocks of a tensor, codes of its elements, what they stand for.
+// BLOCK_ROWS BLOCK_COLUMNS x0 x1 ..": scale_inv of the blocks of a tensor, codes of its elements, their decoded values.
 
 #include "common/layout/block_grid.hpp"
 #include "cuda/host/operations.hpp"

@@ -34,7 +34,7 @@ FORMAT = {"e4m3": torch.float8_e4m3fn, "e5m2": torch.float8_e5m2}
 
 
 class Quantizer:
-    """What the reference quantizer asks of its base: which copies are wanted."""
+    """Attributes that the reference quantizer reads from its base: the requested copies."""
 
     def __init__(self, *, rowwise, columnwise):
         self.rowwise_usage, self.columnwise_usage = rowwise, columnwise
@@ -125,7 +125,7 @@ def current(draw, theirs):
 
 
 def tensors(draw, theirs):
-    """Codes: a whole tensor, or tiles of it one by one, which is what a scale for each block is."""
+    """Codes: a whole tensor, or tiles of it one by one, which is the same as a scale for each block."""
     elements, blocks = 0, 0
     for case in range(48):
         format, power_of_two = list(TOP)[case % 2], case // 2 % 2
@@ -150,7 +150,7 @@ def tensors(draw, theirs):
                 assert same(quantizer.dequantize(q, inverse).numpy(), back[place]).all(), (case, block)
                 block += 1
         elements, blocks = elements + x.size, blocks + number
-    print(f"equal: {elements} codes, their columns and what they stand for, in {blocks} blocks with a scale each")
+    print(f"equal: {elements} codes, their columns and decoded values, in {blocks} blocks with a scale each")
 
 
 def main():

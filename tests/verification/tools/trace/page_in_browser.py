@@ -60,7 +60,7 @@ REPORT = """<script>addEventListener("load", () => {
 
 
 class Listener:
-    """A server on this machine that counts who comes."""
+    """A server on this machine that counts its requests."""
 
     def __init__(self):
         self.came, self.socket = 0, socket.create_server(("127.0.0.1", 0))
@@ -76,7 +76,7 @@ class Listener:
 
 
 def said_in(browser, folder, page, planted="", driver=DRIVER):
-    """What the driver found on the page; `planted` is a picture that it asks for."""
+    """The driver's results for the page; `planted` is a picture that it requests."""
     path = folder / "driven.html"
     driver = driver.replace("PLANTED", json.dumps(planted))
     path.write_text(page.replace("</body>", driver + "</body>"), encoding="utf-8")

@@ -179,7 +179,7 @@ class Run:
                    {"log2_scale": log2, "growth_tracker": tracker, "hysteresis_left": left})
 
     def chunk(self, values):
-        """R12: 32 lanes of one chunk; what is missing counts +0."""
+        """R12: 32 lanes of one chunk; missing elements count +0."""
         lanes = [0.0] * 32
         for at, x in enumerate(values):
             lanes[at % 32] = lanes[at % 32] + float(x) * float(x)

@@ -198,7 +198,7 @@ TEST_CASE("the ranks' parts of a reduction give its result") {
       sum[i] += part.at("values").at(i).get<std::uint64_t>();
   }
   for (std::size_t i = 0; i < sum.size(); ++i) {
-    if (i % group + 1 >= group - 2) continue;  // the last limb and the counts keep what they have
+    if (i % group + 1 >= group - 2) continue;  // the last limb and the counts stay
     sum[i + 1] += sum[i] >> 32;
     sum[i] &= 0xFFFFFFFFU;
   }

@@ -186,7 +186,8 @@ std::int64_t offloaded_host_bytes(const PredictedStep& shape) {
   if (shape.space == Space::device)
     bytes += slots(2) * (grad + code_bytes(shape)) * first_chunk(shape);
   if (!grads_in_file(shape)) bytes += 4 * shape.offload.grads;
-  return bytes + 4 * (shape.scale_blocks + shape.column_blocks);  // the amax of what is offloaded
+  return bytes +
+         4 * (shape.scale_blocks + shape.column_blocks);  // the amax of the offloaded parameters
 }
 
 std::int64_t offloaded_file_bytes(const PredictedStep& shape) {

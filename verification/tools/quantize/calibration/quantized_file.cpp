@@ -45,7 +45,7 @@ std::vector<Beside> beside(const std::string& name, const QuantizedTensor& tenso
   return all;
 }
 
-/// The bytes of a parameter that stays: casts of what was widened are exact.
+/// The bytes of a parameter that stays: casts of widened values are exact.
 std::vector<std::byte> parameter_bytes(const ModelFile& model, std::size_t tensor) {
   const Span<const float> values = model.tensor(tensor);
   const SafeDType dtype = model.dtypes[tensor];

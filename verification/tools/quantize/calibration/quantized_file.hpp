@@ -19,7 +19,7 @@
 
 namespace zeroproof::verification {
 
-/// Errors: io if the file cannot be written; what was there before then is as it was.
+/// Errors: io if the file cannot be written; an existing file then stays unchanged.
 void write_quantized_file(const std::string& path, const QuantizeJob& job,
                           const QuantizeResult& result);
 

@@ -205,9 +205,9 @@ std::string to_text(const AuditResult& result, const AuditSettings& settings) {
   }
   const AuditFinding& finding = *result.finding;
   std::string text = fmt::format("recomputed by {}\n", who);
-  text += fmt::format("{} {}: {} is not what it should have been{}\n",
+  text += fmt::format("{} {}: {} differs from the log{}\n",
                       finding.loaded ? "checkpoint of step" : "step", finding.step, finding.buffer,
-                      finding.loaded ? " when it was saved, or when its step was logged" : "");
+                      finding.loaded ? " (one of them is wrong)" : "");
   if (finding.bucket >= 0) {
     text += fmt::format("  first in  bucket {}: elements {} to {}, {}\n", finding.bucket,
                         grouped(finding.elements.begin), grouped(finding.elements.end - 1),

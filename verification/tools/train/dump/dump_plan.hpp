@@ -15,7 +15,7 @@
 //                                 (BOOL), grad_norm (F64) and clip_coef (F32), both NaN if the step was skipped,
 //                                 applied_steps (U64; t), tensor_steps (U64, under missing_grad = skip)
 //
-// Steps count from 1; everything is as it is after its step. Only what a run begins with may be of
+// Steps count from 1; all values are those after the step. Only the first state of a run may be of
 // step 0 (expected.hpp): growth_tracker and hysteresis_left (I32) as well, and log2_loss_scale is
 // that of step 1's leaves.
 

@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// Every path below a folder, and what a file holds; of what is neither file nor folder nothing.
+/// Every path below a folder, and the content of files; "" for all others.
 std::map<std::string, std::string> content_below(const fs::path& folder) {
   std::map<std::string, std::string> content;
   for (const auto& entry : fs::recursive_directory_iterator(folder)) {
@@ -143,7 +143,7 @@ TEST_CASE("bad checkpoints: every kind of damage to a file is exit 7 for every r
     for (const auto& [command, words] : saved.readers(path + "/step-00000004"))
       saved.expect_refused(words, row.says, 7);
     CHECK(run_cli("checkpoint inspect " + quoted(path)).exit_code ==
-          7);  // after the table of what is there
+          7);  // after the table of the folder
     const CliResult verified = run_cli("checkpoint verify " + quoted(path));
     CHECK(verified.exit_code == 7);
     CHECK(verified.out.find("damaged  ") != std::string::npos);

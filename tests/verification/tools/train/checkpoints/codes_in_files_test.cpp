@@ -136,7 +136,7 @@ TEST_CASE("codes in files: values alone are stored by the largest of their block
   const Exported state;
   state.change("values", [](NamedTensor& tensor) {
     if (is_stored_form(tensor.spec.name)) return false;
-    // Another state: no multiple of what was stored, and a block of zeros.
+    // Another state: no multiple of the stored one, and a block of zeros.
     if (tensor.spec.name.rfind("exp_avg", 0) != 0) return true;
     auto* const floats = reinterpret_cast<float*>(tensor.bytes.data());
     for (std::size_t i = 0; i < tensor.bytes.size() / 4; ++i)
