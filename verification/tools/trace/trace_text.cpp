@@ -25,7 +25,7 @@ const char* explanation(Phase phase, const TraceSettings& settings) {
                  ? "R11: leaves are added along one binary tree over the micro-batches; "
                    "stage 0 then gives all of G to every rank."
                  : "R11: leaves are added along one binary tree over the micro-batches; "
-                   "every rank gets G of what it owns.";
+                   "every rank gets G of its elements.";
     case Phase::unscale:
       return "R6, R14: g1 = G * inv_scale takes off the loss scale and makes the mean; found_inf "
              "is an OR "
@@ -37,9 +37,8 @@ const char* explanation(Phase phase, const TraceSettings& settings) {
     case Phase::clip:
       return "R12: clip_coef = fp32(min(1, max_norm / (N + 1e-6))), from fp64; g = g1 * clip_coef.";
     case Phase::update:
-      return "R6: element by element, so an owner needs nothing from anybody [ZeRO:local]; t "
-             "becomes "
-             "applied_steps.";
+      return "R6: element by element, so an owner needs no data from other ranks [ZeRO:local]; "
+             "t becomes applied_steps.";
     case Phase::cast:
       if (has_scales(settings.param_dtype)) {
         return "R24: the largest magnitude of every block, over all ranks, makes its scale (under "
@@ -48,8 +47,7 @@ const char* explanation(Phase phase, const TraceSettings& settings) {
                "one); the code is y = v * scale, rounded; the model reads x.";
       }
       return "R8: master rounded to the parameter dtype, to nearest, ties to even; the master "
-             "keeps what is "
-             "lost here.";
+             "keeps the lost bits.";
     case Phase::gather:
       return "R6: the bytes of every shard travel to every rank; nothing is computed.";
   }
@@ -269,7 +267,7 @@ std::string step_text(const StepTrace& trace, std::size_t step, const Paint& pai
   const Section found = before(trace, step);
   std::string out =
       "\n" + paint("1", step_title(trace, step)) + "\n\n" + paint("1", "before") + "\n";
-  out += "  What survives a step, as this one finds it.\n";
+  out += "  State that survives a step, before this one.\n";
   out += scalars_text(trace, found) + elements_text(trace, found);
   const bool skipped = trace.shown().front().steps[step].skipped;
   for (const Phase phase : all_phases) {
