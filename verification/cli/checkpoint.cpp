@@ -159,11 +159,11 @@ int checkpoint(const CheckpointFlags& flags) {
            "it is not in the list", suggestion(flags.action, actions));
   ZP_CHECK(!flags.paths.empty(), ErrorCode::config,
            "checkpoint " + flags.action + " was given no name", "it reads a checkpoint",
-           "name a folder that zeroproof train was given with --checkpoint");
+           "name the --checkpoint folder of a zeroproof train");
   for (const std::string& path : flags.paths) {
     ZP_CHECK(!path.empty(), ErrorCode::config,
              "checkpoint " + flags.action + " was given an empty name", "it reads a checkpoint",
-             "name a folder that zeroproof train was given with --checkpoint");
+             "name the --checkpoint folder of a zeroproof train");
   }
   const bool many = flags.action == "verify" || flags.action == "diff";
   ZP_CHECK(

@@ -107,7 +107,7 @@ def check_stop(program, folder, number, ranks, delay, saves):
             return ["did not end within 30 s"], 0
         if run.process.returncode != CODES[number]:
             problems.append(f"exit {run.process.returncode}: {run.errors()[-500:]}")
-        if "stopped before the end; --resume goes on" not in run.output():
+        if "stopped before the end; --resume continues" not in run.output():
             problems.append("does not say that it was stopped")
         if run.errors():
             problems.append(f"says {run.errors()[:300]}")

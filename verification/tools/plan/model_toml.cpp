@@ -85,7 +85,7 @@ Entry read_entry(const std::string& file, const TomlNode& table) {
   if (const std::optional<TomlNode> cut = table.member("tp")) {
     const auto rank = static_cast<std::int64_t>(entry.tensor.spec.shape.size());
     if (rank == 0)
-      reject(file, *cut, "tp cuts a tensor without dimensions", "there is nothing to cut",
+      reject(file, *cut, "tp splits a tensor without dimensions", "there is nothing to split",
              "leave tp out");
     entry.tensor.tp_cut = static_cast<int>(integer(file, *cut, "tp", 0, rank - 1));
   }

@@ -192,7 +192,7 @@ ProcessGrid planned_grid(const std::string& text, std::int64_t world) {
   const auto [dp, cp, tp] = std::tie(sizes[0], sizes[1], sizes[2]);
   ZP_CHECK(power_up_to_8(cp) && power_up_to_8(tp) && cp * tp <= 8, ErrorCode::config,
            "grid " + text + " has cp " + std::to_string(cp) + " and tp " + std::to_string(tp),
-           "sums inside the model are cut into 8 blocks (R18)",
+           "sums inside the model are split into 8 blocks (R18)",
            "use 1, 2, 4 or 8 for both, and at most 8 for their product");
   const std::int64_t ranks = std::int64_t{dp} * cp * tp;
   ZP_CHECK(ranks <= most_planned_ranks, ErrorCode::config,

@@ -44,7 +44,7 @@ void require_whole(const YamlValue& value, const YamlNode* calibration,
   if (payload.has_scale() && payload.recipe == QuantRecipe::none &&
       payload.calibration == CalibrationMethod::none) {
     missing(value, payload.is_fp8() ? "recipe and no calibration" : "calibration",
-            "its format needs a scale, which must come from somewhere",
+            "its format needs a scale",
             payload.is_fp8()
                 ? "add recipe: current to make it in every step, or a calibration to make it once"
                 : "add calibration with method: max, or another one");

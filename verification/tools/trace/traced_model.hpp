@@ -86,7 +86,7 @@ class TracedGrads final : public GradSource, public LayeredModel {
   const std::vector<FlatRange>& units() const override { return model_.units(); }
   const std::vector<int>& visits() const override { return order_; }
   void set_scales(Span<const float> /*scale_inv*/) override {
-  }  // gradients are drawn, whatever is read
+  }  // gradients are drawn and do not depend on it
   void begin(std::int64_t micro_batch) override { on_leaf_(micro_batch_ = micro_batch); }
   void forward(int unit, const TensorView& param) override;
   void backward(int unit, const TensorView& param, const TensorView& grad) override;

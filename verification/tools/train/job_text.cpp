@@ -101,8 +101,8 @@ std::string job_text(const Experiment& experiment, const JobResult& result) {
                       result.memory.total_peak > 0 ? grouped(result.memory.total_peak) + " bytes"
                                                    : "unknown memory");
   text += "last: " + step_line(result.steps.back()) + "\n";
-  text += "state " + state_digest(result.state) + ", whatever the ranks\n";
-  if (result.stopped) text += "stopped before the end; --resume goes on\n";
+  text += "state " + state_digest(result.state) + ", on any ranks\n";
+  if (result.stopped) text += "stopped before the end; --resume continues\n";
   return text;
 }
 

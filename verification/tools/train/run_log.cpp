@@ -118,8 +118,7 @@ ReadLog read_log(const std::string& file) {
   require_regular_file(file, "log");
   const std::optional<std::string> content = file_text(file);
   ZP_CHECK(content.has_value(), ErrorCode::io, file + " cannot be read: " + std::strerror(errno),
-           "it has the results of every step",
-           "name the folder that zeroproof train was given with --checkpoint");
+           "it has the results of every step", "name the --checkpoint folder of a zeroproof train");
   const std::string& text = *content;
   ReadLog log;
   std::size_t number = 0;

@@ -92,7 +92,7 @@ std::string training_digest(const Json& identity) {
 void require_same_training(const Json& saved, const Json& mine, const std::string& label) {
   const auto refuse = [&](const std::string& what) {
     fail(ErrorCode::config, label + " is of another training: " + what,
-         "the run would go on as neither of the two", "give the settings of the run that wrote it");
+         "the run would be neither of the two", "give the settings of the run that wrote it");
   };
   for (const char* key : {"workload", "dtype"}) {
     const std::string there = text_of(saved, key, label), here = text_of(mine, key, label);

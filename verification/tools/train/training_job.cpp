@@ -106,7 +106,7 @@ class JobRank {
       require_same_training(from->manifest().about, settings_.training, from->label());
       ZP_CHECK(from->manifest().contract == std::to_string(contract_version), ErrorCode::config,
                from->label() + " has the bits of contract " + from->manifest().contract,
-               "this program goes on with those of contract " + std::to_string(contract_version),
+               "this program continues with those of contract " + std::to_string(contract_version),
                "continue with the version that wrote it");
       require_scales(*from, experiment_);
       load(*from);

@@ -29,7 +29,7 @@ struct JobSettings {
   int keep = 0;                 ///< checkpoints that are left after a save; 0 for all
   SaveMode mode = SaveMode::synchronous;
   bool resume = false;
-  std::optional<std::int64_t> first_checkpoint = {};  ///< goes on from this one, and saves none
+  std::optional<std::int64_t> first_checkpoint = {};  ///< continues from this one, and saves none
   bool allow_fallback = false;  ///< an older checkpoint, if the newest is damaged
   std::string log = {};         ///< file; "" for none
   std::string dump = {};        ///< safetensors file of the last state and parameters; "" for none

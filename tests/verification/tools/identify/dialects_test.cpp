@@ -128,7 +128,7 @@ TEST_CASE("steps that PyTorch and DeepSpeed took are those of their dialects, in
   CHECK(dialects == wanted);
 }
 
-TEST_CASE("DeepSpeed and PyTorch fused cannot be cut where they like") {
+TEST_CASE("DeepSpeed and PyTorch fused cannot be split at any element") {
   for (const char* name : {"torch-cpu-fused", "deepspeed-cpu-adam-avx512"}) {
     RecordedStep whole = drawn_step(usual_hypers().front(), {2049}, 5);
     RecordedStep cut = whole;

@@ -175,7 +175,7 @@ TEST_CASE("a step of zeros identifies no dialect") {
   CHECK_FALSE(found.named());
 }
 
-TEST_CASE("a NaN is one value, whatever its bits") {
+TEST_CASE("a NaN is one value, with any bits") {
   RecordedStep step = drawn_step(usual_hypers().front(), {129}, 4);
   step.tensors[0].grad[5] = std::bit_cast<float>(0x7FC12345U);
   take(step, *find_dialect("torch-cpu-fused"));

@@ -133,7 +133,7 @@ shape = [12288]
   CHECK(result.out.find('\033') == std::string::npos);
 }
 
-TEST_CASE("files: JSON of every stage and a well-formed picture, whatever the names are") {
+TEST_CASE("files: JSON of every stage and a well-formed picture, with any names") {
   const TemporaryFolder folder;
   const std::string file = folder.write("a<b>&\"c\".toml", two_layers);
   const std::string outputs =

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """glob_python_test.py TOOL: random patterns and texts, against Python's own fnmatch.fnmatchcase.
 
-What it takes for a pattern is not the same in every release of Python (3.9 and older raise on an empty range), so a
+Valid patterns differ between releases of Python (3.9 and older raise on an empty range), so a
 pattern that raises is one that matches nothing."""
 
 import fnmatch

@@ -3,9 +3,9 @@
 PyTorch, and this project's.
 
 The contract's exponent is the least that lets the largest magnitude fit. torchao calls that RCEIL and has three others,
-which are seen to be what follows: FLOOR, the standard's, is one less where the magnitude's fraction is above 7/4; EVEN
+which are checked to be: FLOOR, the standard's, is one less where the magnitude's fraction is above 7/4; EVEN
 is one less where it is above 7/4 and below what rounds up to 2 with the bits of the format; CEIL is one more where it
-is above 1 and at most 7/4. What is not equal beside is named, and has to be what its name says:
+is above 1 and at most 7/4. Other differences are named, and each must be as described:
   logarithm  RCEIL rounds log2 of the quotient up, which next to a power of two is an integer already: values are clipped
   lowest     the other modes do not see subnormal quotients, and there is no exponent below
   infinite   the other modes take an infinite amax for the next power of two

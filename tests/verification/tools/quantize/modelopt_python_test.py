@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """modelopt_python_test.py TOOL: ModelOpt's own calibrators, and this project's, on the same values and the same counts.
 
-What is not equal is named: a scale of e4m3, which PyTorch makes as 448 * (1 / amax); a magnitude next to an edge that
+Differences are named: a scale of e4m3, which PyTorch makes as 448 * (1 / amax); a magnitude next to an edge that
 its fp32 quotient puts into the next bin; a percentile at a share that is p itself, and two clips whose squared errors
-are in another order, but for the roundings of ModelOpt's sums; factors of SmoothQuant, whose powers and quotient are
+are in another order, except for the roundings of ModelOpt's sums; factors of SmoothQuant, whose powers and quotient are
 fp32 there, those of channels without inputs, and layers with a factor of 0, for which it fails. Needs nvidia-modelopt
 with requests and huggingface_hub, and PyTorch (no GPU); skips without them."""
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """orders_python_test.py ZEROPROOF: random files of rules, against both orders written out here over PyYAML and fnmatch.
 
-Files that the program refuses (a rule that is shadowed, a pattern that matches nothing) are counted: what is said of
-them must be true here as well."""
+Files that the program refuses (a rule that is shadowed, a pattern that matches nothing) are counted: the
+reason must be true here as well."""
 
 import copy
 import fnmatch

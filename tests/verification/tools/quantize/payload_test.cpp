@@ -57,7 +57,7 @@ TEST_CASE("defaults, and the fields that have an effect") {
         R"({"format":"e4m3","recipe":null,"calibration":{"method":"mse","axis":null}})");
 }
 
-TEST_CASE("values that are given") {
+TEST_CASE("given values") {
   const QuantPayload delayed = payload(
       "history: 1, recipe: delayed, amax: most_recent, margin: 32, format: e4m3");  // any order
   CHECK(delayed.history == 1);

@@ -1,5 +1,5 @@
-"""What the comparisons with other libraries' scales have in common: a tool that is asked, functions that are taken out
-of sources which cannot be imported, and a count of what was equal and of what was not, by name."""
+"""Shared by the comparisons with other libraries' scales: calls of a tool, functions copied from sources that cannot be
+imported, and counts of equal and of different results, by name."""
 
 import __future__
 import ast

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """readers_python_test.py TOOL EXAMPLES: files with small changes, before the program and before PyYAML.
 
-Whatever the program takes, PyYAML, with which both other systems read such files, takes too, and finds the same rules
-in it. (The reverse is not so: the program is stricter.)"""
+Every file that the program accepts is accepted by PyYAML, with which both other systems read such files, with the same
+rules. (The reverse is not so: the program is stricter.)"""
 
 import json
 import os

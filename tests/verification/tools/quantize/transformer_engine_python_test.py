@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 """transformer_engine_python_test.py TOOL: the scales that TransformerEngine's Python makes, and this project's.
 
-TransformerEngine cannot be imported without its compiled parts. What is Python alone is read from its sources, function
+TransformerEngine cannot be imported without its compiled parts. Its pure Python is read from its sources, function
 by function, and run on PyTorch (no GPU): delayed scaling (pytorch/quantization.py) and the reference of current scaling
-(pytorch/custom_recipes/reference_current_scaling.py). What is not equal is named, and has to be what its name says:
+(pytorch/custom_recipes/reference_current_scaling.py). Differences are named, and each must be as described:
   reciprocal   a number over a tensor is number * (1 / tensor) in PyTorch, so the scale is rounded twice
   margin       2^margin divides the quotient, which may have become infinite before
-  subnormal    a scale below the normal numbers stays what it is
-  no amax      the reference makes a scale of an infinite amax (0) and of a NaN (NaN, or whatever power of two its
-               library says NaN has), where the contract has 1
+  subnormal    a scale below the normal numbers is unchanged
+  no amax      the reference makes a scale of an infinite amax (0) and of a NaN (NaN, or the power of two that its
+               library has for NaN), where the contract has 1
   of the input an infinite scale becomes the largest number of the input's format
 Needs transformer-engine (pip install --no-deps transformer-engine) and PyTorch; skips without them."""
 

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """page_in_browser.py ZEROPROOF ZEROPROOF-FAULTS: pages in a browser, if this machine has one. On the page of a trace
-arrow keys alone reach every event from the first to the last and back, nothing is asked for, and the page's policy
+arrow keys alone reach every event from the first to the last and back, no requests are made, and the page's policy
 refuses a request. The pages of a passing and of a failing report show every value that is in them.
 
-Exit status 77: there is no Chromium here; nothing needs one.
+Exit status 77: there is no Chromium.
 """
 
 import html

@@ -1,4 +1,4 @@
-// Checkpoints that earlier versions wrote are read, gone on with and audited: earlier_formats/README.md.
+// Checkpoints that earlier versions wrote are read, continued and audited: earlier_formats/README.md.
 
 #include <doctest.h>
 
@@ -49,7 +49,7 @@ void succeeds(const std::string& words, const std::string& must_say) {
 
 }  // namespace
 
-TEST_CASE("checkpoints of every earlier format are read, gone on with, and audited") {
+TEST_CASE("checkpoints of every earlier format are read, continued and audited") {
   REQUIRE(earlier_formats().size() == 1);  // one more for every version
   for (const fs::path& earlier : earlier_formats()) {
     CAPTURE(earlier.string());

@@ -1,5 +1,5 @@
 #pragma once
-// Training jobs of byte_gpt_tiny, ranks as threads, that are stopped and go on elsewhere.
+// Training jobs of byte_gpt_tiny, ranks as threads, that are stopped and continue on other ranks.
 
 #include <doctest.h>
 

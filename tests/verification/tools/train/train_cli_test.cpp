@@ -100,7 +100,7 @@ TEST_CASE("train: a folder that has checkpoints is resumed, or left unchanged") 
   CHECK(state_of(train("--world mpi:2 --stage 2 --steps 9 --resume --checkpoint " +
                        quoted(saved.copy()))) == whole);
 #endif
-  // A folder without checkpoints is begun with.
+  // A folder without checkpoints starts a new run.
   const CliResult first =
       train("--world self --steps 2 --resume --checkpoint " + quoted(saved.file("new")));
   CHECK(first.exit_code == 0);
@@ -142,9 +142,8 @@ TEST_CASE("train: a folder of another training, or of none, is refused and descr
 }
 
 TEST_CASE(
-    "train: a newest checkpoint that is damaged is exit 7, and what of it is said; an older one is "
-    "asked "
-    "for") {
+    "train: a damaged newest checkpoint is exit 7 and its damage is named; an older one is used on "
+    "request") {
   Saved saved;
   struct Damage {
     const char* name;
@@ -239,7 +238,7 @@ TEST_CASE("train: a state has its digest whether or not the last step was skippe
 }
 
 TEST_CASE(
-    "train: a signal ends it after its step, with a checkpoint that goes on with the same bits") {
+    "train: a signal ends it after its step, with a checkpoint that continues with the same bits") {
   const TemporaryFolder folder = TemporaryFolder::in_memory();
   for (const auto& [signal, code] : {std::pair{"INT", 130}, std::pair{"TERM", 143}}) {
     CAPTURE(std::string(signal));

@@ -43,7 +43,7 @@ struct QuantizeResult {
 /// each byte but the first is predicted once.
 std::int64_t windows_of(const workload::Text& text, std::int64_t context);
 
-/// Tensors of one dimension stay as they are, whatever their payload.
+/// Tensors of one dimension stay as they are, with any payload.
 /// Errors: ErrorCode::config if no rule turns a matrix on, a payload does not fit its tensor, the
 /// world has processes, or appended bins would have to be merged; nonfinite if an input is.
 QuantizeResult run_quantize_job(const QuantizeJob& job);

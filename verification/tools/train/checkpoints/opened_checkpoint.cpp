@@ -25,7 +25,7 @@ std::unique_ptr<CheckpointReader> open_checkpoint(const std::string& path) {
   if (where.step) return std::make_unique<CheckpointReader>(root, *where.step);
   const std::vector<std::int64_t> steps = root.steps();
   ZP_CHECK(!steps.empty(), ErrorCode::io, path + " has no checkpoint", "there is nothing to read",
-           "name a folder that zeroproof train was given with --checkpoint");
+           "name the --checkpoint folder of a zeroproof train");
   return std::make_unique<CheckpointReader>(root, steps.back());
 }
 

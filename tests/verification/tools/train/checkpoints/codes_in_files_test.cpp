@@ -166,7 +166,7 @@ TEST_CASE("codes in files: values alone are stored by the largest of their block
             return bits % 128 != 0;
           }) > static_cast<std::ptrdiff_t>(codes.size() / 4));
   }
-  // A training goes on from there.
+  // A training continues from it.
   Exported::run(coded + "--world threads:3 --stage 1 --steps 3 --resume --checkpoint " +
                 state.file("back"));
 }

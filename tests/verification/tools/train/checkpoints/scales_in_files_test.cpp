@@ -63,7 +63,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "scales in files: state in fewer bits is dumped as codes and scales, saved, and goes on on any "
+    "scales in files: state in fewer bits is dumped as codes and scales, saved, and continues on "
+    "any "
     "grid") {
   const TemporaryFolder folder = TemporaryFolder::in_memory();
   const auto file = [&](const std::string& name) { return quoted(folder.file(name)); };
