@@ -18,7 +18,7 @@ TEST_CASE("line fit: points on a line have no residual, however large x is") {
   CHECK(worst(residuals(fit, x, y)) < 1e-9);
 }
 
-TEST_CASE("line fit: residuals are relative, and the worst one may be below the line") {
+TEST_CASE("line fit: residuals are relative, and the largest one may be below the line") {
   // Weights 1 / y^2: 1, 1/4 and 1/4.
   const std::vector<double> x = {1, 2, 8}, y = {1, 2, 2};
   const LineFit fit = fit_line(x, y);
@@ -41,7 +41,7 @@ TEST_CASE("line fit: one x, or no points, gives a horizontal line") {
   CHECK(worst({}) == 0);
 }
 
-TEST_CASE("rows: the median of unsorted samples") {
+TEST_CASE("median_of: samples in any order") {
   CHECK(median_of({3, 1, 2}) == 2);
   CHECK(median_of({5}) == 5);
 }

@@ -72,7 +72,7 @@ TEST_CASE("case ids: an id and its case determine each other") {
                   Error);
 }
 
-TEST_CASE("patterns") {
+TEST_CASE("case patterns: match ids by their parts") {
   const std::string id =
       "byte_gpt_tiny/adamw/host/stage2/threads:4/bf16/lockstep/bucket:4096/omp:1";
   for (const char* pattern : {"*", "byte_gpt_tiny/*", "*stage2*", "threads:4", "*bf1?/*",
@@ -143,7 +143,7 @@ TEST_CASE("verdicts: runs that prove little are mistrusted, differences fail") {
   CHECK(r.reason == "rank 2 did not arrive");
 }
 
-TEST_CASE("world nccl:N: sets its transport, which is no extra part of the id") {
+TEST_CASE("world nccl:N: sets its transport, and the id has no extra part for it") {
   const std::string id = "byte_gpt_tiny/adamw/device/stage1/nccl:3/bf16/lockstep/bucket:4096/omp:1";
   const CaseSpec spec = parse_case_id(id).value();
   CHECK(spec.world == WorldSpec{WorldSpec::Kind::nccl, 3});
@@ -259,9 +259,7 @@ TEST_CASE("exit codes: the worst status determines the code, and no judged case 
   CHECK(code({Status::crashed, Status::error}) == 9);
 }
 
-TEST_CASE(
-    "no table of the text report is wider than 100 columns, and colour is only written when asked "
-    "for") {
+TEST_CASE("text report: tables fit 100 columns, colour is written only on request") {
   RunReport report;
   Result r = good_result(
       "byte_gpt/adamw/host-fused/stage2/threads:4096/fp16/lockstep/bucket:262144/omp:0");
@@ -302,7 +300,7 @@ TEST_CASE("write sets: no phase after unscale may write the counters of a skippe
   }
 }
 
-TEST_CASE("rate tables: need a rate for every step, also for those of a seeded state") {
+TEST_CASE("rate tables: every step needs a rate, also the steps of a seeded state") {
   const auto refusal = [](std::size_t rates, InitialState state) -> std::string {
     RunConfig config = workload_defaults("byte_gpt_tiny");
     config.steps = 3;

@@ -106,9 +106,7 @@ TEST_CASE("suites: a new suite only needs to be registered") {
         std::string::npos);
 }
 
-TEST_CASE(
-    "patterns that no other suite means belong to the first one, and so does a run without "
-    "patterns") {
+TEST_CASE("suites: runs without patterns, and patterns of no other suite, select the first one") {
   CHECK(&suite_meant("dice", suites) == &dice);
   CHECK(&suite_meant("dice/red", suites) == &dice);
   CHECK(&suite_meant("dicey", suites) == &training_suite());
@@ -143,7 +141,7 @@ TEST_CASE("id patterns: one grammar for all suites") {
   CHECK(refusal("dice//six").find("colour ''") == 0);
 }
 
-TEST_CASE("id patterns: numbers in parts") {
+TEST_CASE("id patterns: numbers inside parts") {
   CHECK(number_after("stage2", "stage") == 2);
   CHECK(number_after("omp:-1", "omp:") == -1);
   for (const char* part :

@@ -27,7 +27,7 @@ void expect_toml_refusal(const std::string& toml, const std::string& must_mentio
 
 }  // namespace
 
-TEST_CASE("values that make no run") {
+TEST_CASE("bad input: values that no run accepts are refused") {
   expect_verify_refusal("--world threads:0", "threads:0");
   expect_verify_refusal("--world threads:-2", "threads:-2");
   expect_verify_refusal("--world mpi:0", "mpi:0");
@@ -81,7 +81,7 @@ TEST_CASE("values that make no run") {
   expect_verify_refusal("--fault double-unscale", "zeroproof-faults", 3);
 }
 
-TEST_CASE("configuration files") {
+TEST_CASE("bad input: configuration files are refused with the file and the reason") {
   expect_toml_refusal("[run\nsteps = 3\n", "run settings.toml:1");
   expect_toml_refusal("[run]\nstep = 3\n", "did you mean run.steps?");
   expect_toml_refusal("[optimiser]\nlr = 1.0\n", "did you mean optimizer.lr?");
@@ -99,7 +99,7 @@ TEST_CASE("configuration files") {
   expect_verify_refusal("--config /tmp", "/tmp");
 }
 
-TEST_CASE("numbers that fit no machine word, or only after losing bits") {
+TEST_CASE("bad input: numbers that overflow or lose bits are refused") {
   for (const char* id : {"stage4294967298/self/bf16/lockstep/bucket:4096/omp:1",
                          "stage1/self/bf16/lockstep/bucket:4096/omp:4294967297",
                          "stage1/threads:4294967298/bf16/lockstep/bucket:4096/omp:1",
@@ -110,7 +110,7 @@ TEST_CASE("numbers that fit no machine word, or only after losing bits") {
   }
 }
 
-TEST_CASE("what acts on a terminal does not reach it, and nothing is quoted at length") {
+TEST_CASE("bad input: control characters do not reach the terminal, long input is not quoted") {
   const std::string red = "\x1b[31mred";
   const std::string longest(5000, 'x');
   for (const std::string& word : {red, longest}) {
@@ -133,7 +133,7 @@ TEST_CASE("what acts on a terminal does not reach it, and nothing is quoted at l
   expect_toml_refusal("[run]\ndtypes = [\"" + longest + "\"]\n", "bytes left out");
 }
 
-TEST_CASE("texts") {
+TEST_CASE("bad input: unusable texts are refused") {
   const TemporaryFolder folder;
   expect_verify_refusal("--text " + quoted(folder.write("empty.txt", "")), "empty.txt");
   expect_verify_refusal("--text " + quoted(folder.write("short.txt", "too short")), "short.txt");
@@ -141,7 +141,7 @@ TEST_CASE("texts") {
   expect_verify_refusal("--text /tmp", "/tmp");
 }
 
-TEST_CASE("reports that cannot be written are refused before the work") {
+TEST_CASE("bad input: unwritable reports are refused before the work") {
   const TemporaryFolder folder;
   folder.write("file", "");
   const std::string longest(256, 'x');
@@ -168,7 +168,7 @@ TEST_CASE("reports that cannot be written are refused before the work") {
   CHECK(run_cli("verify byte_gpt_tiny --report csv:x").exit_code == 2);
 }
 
-TEST_CASE("the command line itself") {
+TEST_CASE("bad input: unusable command lines are refused") {
   for (const char* arguments : {"", "verify --steps"}) {
     CAPTURE(arguments);
     const CliResult result = run_cli(arguments);
@@ -187,7 +187,7 @@ TEST_CASE("the command line itself") {
   CHECK(run_cli("list --faults").out.find("double-unscale") != std::string::npos);
 }
 
-TEST_CASE("a failure names its place, and its replay line fails the same way") {
+TEST_CASE("failing case: names its place, and its replay line fails identically") {
   const TemporaryFolder folder;
   const std::string report = folder.file("report.json");
   const CliResult failing = run_cli(
@@ -211,7 +211,7 @@ TEST_CASE("a failure names its place, and its replay line fails the same way") {
   CHECK(again.out.find("token_embedding.weight[0, 0]") != std::string::npos);
 }
 
-TEST_CASE("a strict run counts mistrusted cases as failed") {
+TEST_CASE("strict: mistrusted cases count as failed") {
   // Without clipping and overflow the run proves less: allowed, but said.
   const TemporaryFolder folder;
   const std::string config = folder.write("loose.toml", "[optimizer]\nmax_norm = 1e9\n");

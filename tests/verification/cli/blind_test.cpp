@@ -33,8 +33,7 @@ std::size_t count_of(const std::string& id) {
 
 }  // namespace
 
-TEST_CASE(
-    "every blind fault of a case is found, named nowhere, replayed by its number, and revealed") {
+TEST_CASE("blind faults: each is found, named nowhere, replayed by its number, and revealed") {
   const std::size_t count = count_of(one_case);
   CHECK(count >= 8);
   std::set<std::string> revealed;
@@ -63,7 +62,7 @@ TEST_CASE(
   CHECK(revealed.count("") == 0);
 }
 
-TEST_CASE("the replay line of a blind fault finds the same place") {
+TEST_CASE("blind faults: the replay line finds the same place") {
   const CliResult once = run_cli("verify " + one_case + " --blind 2", program);
   const CliResult again = run_cli("replay " + one_case + " --blind 2", program);
   const auto place = [](const std::string& out) {
@@ -74,7 +73,7 @@ TEST_CASE("the replay line of a blind fault finds the same place") {
   CHECK(place(once.out) == place(again.out));
 }
 
-TEST_CASE("faults that a case cannot show are not among its blind ones") {
+TEST_CASE("blind faults: faults without an effect in the case are excluded") {
   const VerifyOptions options;
   for (const Fault* fault : blind_faults(options, one_case)) {
     CHECK(fault->phase.has_value());
@@ -86,7 +85,7 @@ TEST_CASE("faults that a case cannot show are not among its blind ones") {
   CHECK(blind_faults(short_run, one_case).size() < count_of(one_case));  // some show in later steps
 }
 
-TEST_CASE("numbers that are none, and cases of several kinds, are refused in a sentence") {
+TEST_CASE("blind faults: invalid numbers and cases of several kinds are refused") {
   const std::string verify = "verify " + one_case + " --blind ";
   const std::string last = std::to_string(count_of(one_case));
   for (const char* number : {"0", "-1", "1000", "two", "1.5"}) {

@@ -45,8 +45,8 @@ Json cases_of(const std::string& flags) {
 }  // namespace
 
 TEST_CASE(
-    "every rank of every stage holds and sends what was predicted, with a skipped step and "
-    "without") {
+    "bytes: every rank of every stage holds and sends the predicted bytes, with and without a "
+    "skip") {
   const Json cases = cases_of(
       "byte_gpt_tiny --recipe adamw --dtype fp16 --impl host,host-fused --world self,threads:3 "
       "--stage "
@@ -58,7 +58,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("grids, instances and windows are predicted too") {
+TEST_CASE("bytes: grids, instances and windows are predicted too") {
   for (const char* flags : {"byte_gpt_tiny --recipe adamw --dtype bf16 --impl host --world "
                             "threads:6 --stage 2 --instances 2",
                             "byte_gpt_tiny --recipe adamw --dtype bf16 --impl host --world "
@@ -76,8 +76,7 @@ TEST_CASE("grids, instances and windows are predicted too") {
   }
 }
 
-TEST_CASE(
-    "the text has the table where it is asked for, and nothing is counted before the second step") {
+TEST_CASE("bytes: the table is printed on request, and counting begins with the second step") {
   const std::string one =
       "verify byte_gpt_tiny --recipe adamw --dtype bf16 --impl host --world threads:2 --stage 2";
   CHECK(run_cli(one).out.find("predicted") == std::string::npos);
@@ -92,7 +91,7 @@ TEST_CASE(
   CHECK(run_cli(one + " --bytes --steps 1").out.find("bytes of") == std::string::npos);
 }
 
-TEST_CASE("a figure that is not the predicted one is said to differ") {
+TEST_CASE("bytes: a number other than the predicted one is reported") {
   RunReport report;
   Result& result = report.results.emplace_back();
   result.id = "some/case";

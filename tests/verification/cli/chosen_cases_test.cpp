@@ -43,7 +43,7 @@ double seconds_of(const std::vector<std::string>& patterns, std::int64_t steps =
 
 }  // namespace
 
-TEST_CASE("a flag that does not apply to a case is an error") {
+TEST_CASE("chosen cases: a flag that does not apply to a case is an error") {
   for (const char* flag :
        {"--world self", "--layout megatron", "--steps 3", "--stage 1", "--dtype bf16",
         "--recipe sgd", "--mode free", "--bucket 1024", "--threads 1", "--order strided",
@@ -72,7 +72,7 @@ TEST_CASE("a flag that does not apply to a case is an error") {
   CHECK(run_cli("list controls --seed 5").exit_code == 0);
 }
 
-TEST_CASE("what was asked for by name must be able to run") {
+TEST_CASE("chosen cases: an explicitly named case that cannot run is an error") {
   if (!device_answers()) {
     expect_refusal("verify byte_gpt_tiny --impl device", "cannot run here", 3);
     expect_refusal("verify byte_gpt_tiny --impl host,device --steps 1", "cannot run here", 3);
@@ -100,7 +100,7 @@ TEST_CASE("what was asked for by name must be able to run") {
   }
 }
 
-TEST_CASE("more than four processes for a core are not started by accident") {
+TEST_CASE("chosen cases: more than four processes per core need a flag") {
   const int most = 4 * available_cores();
   // one short case, should it be started after all
   const std::string many =
@@ -115,7 +115,7 @@ TEST_CASE("more than four processes for a core are not started by accident") {
   CHECK(run_cli("list byte_gpt_tiny --world threads:" + std::to_string(most + 1)).exit_code == 0);
 }
 
-TEST_CASE("list shows exactly what verify runs") {
+TEST_CASE("list: prints exactly the cases that verify runs") {
   for (const std::string arguments :
        {"byte_gpt_tiny --recipe adamw,sgd --world self --stage 0,2 --dtype bf16 --steps 1",
         "'byte_gpt_tiny/*/host/stage1/self/fp16/*' --steps 1", "'op/clip/*' op/clip",
@@ -131,7 +131,7 @@ TEST_CASE("list shows exactly what verify runs") {
     CHECK(id.rfind("byte_gpt/", 0) == 0);  // the main job
 }
 
-TEST_CASE("list says how many there are and how long they take") {
+TEST_CASE("list: prints their number and the estimated time") {
   const CliResult list =
       run_cli("list byte_gpt_tiny 'op/clip/host/*' controls --recipe adamw --world self --seed 3");
   CHECK(list.exit_code == 2);  // --recipe is not for operations
@@ -152,7 +152,7 @@ TEST_CASE("list says how many there are and how long they take") {
             .err.find("about " + std::to_string(minutes) + " min (an") != std::string::npos);
 }
 
-TEST_CASE("more cases, steps and ranks take longer") {
+TEST_CASE("list: more cases, steps and ranks take longer") {
   const double one =
       seconds_of({"byte_gpt_tiny/adamw/host/stage1/self/bf16/lockstep/bucket:4096/omp:1"});
   CHECK(one > 0);

@@ -22,7 +22,7 @@ CliResult run_shell(const std::string& script) {
 
 }  // namespace
 
-TEST_CASE("unknown commands and flags are named with the nearest") {
+TEST_CASE("command line: unknown commands and flags are reported with the nearest name") {
   expect_refusal(run_cli("verfy"), "'verfy' is no command");
   expect_refusal(run_cli("verfy"), "did you mean verify?");
   expect_refusal(run_cli("explian update"), "did you mean explain?");
@@ -38,7 +38,7 @@ TEST_CASE("unknown commands and flags are named with the nearest") {
   expect_refusal(run_cli("doctor now"), "'now' is an unexpected argument of zeroproof doctor");
 }
 
-TEST_CASE("hints are near or not there") {
+TEST_CASE("command line: hints are near names or omitted") {
   for (const char* arguments :
        {"verify op/banana", "explain banana", "verify controls/banana",
         "verify byte_gpt_tiny --recipe banana", "verify byte_gpt_tiny --fault banana",
@@ -56,7 +56,7 @@ TEST_CASE("hints are near or not there") {
   CHECK(key.err.find("did you mean") == std::string::npos);
 }
 
-TEST_CASE("list says what matches nothing, as verify does") {
+TEST_CASE("list: reports patterns that match nothing, as verify does") {
   for (const char* command : {"list nope", "verify nope"}) {
     CAPTURE(command);
     expect_refusal(run_cli(command), "no case matches 'nope'", 4);
@@ -65,7 +65,7 @@ TEST_CASE("list says what matches nothing, as verify does") {
   expect_refusal(run_cli("list byte_gtp"), "did you mean byte_gpt?", 4);
 }
 
-TEST_CASE("files that are devices or pipes are refused, and nobody waits for them") {
+TEST_CASE("command line: devices and pipes are refused as input, without waiting") {
   const TemporaryFolder folder;
   const std::string pipe = folder.file("pipe.toml");
   REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
@@ -86,7 +86,7 @@ TEST_CASE("files that are devices or pipes are refused, and nobody waits for the
   CHECK(within("replay " + quoted(pipe)).exit_code == 2);
 }
 
-TEST_CASE("standard output that is closed or full is an error") {
+TEST_CASE("command line: closed or full standard output is an error") {
   for (const char* command : {"list", "doctor", "--help", "verify --help", "--version", "explain",
                               "plan byte_gpt", "verify op/clip/host/x86-64/fill:wide"}) {
     CAPTURE(command);
@@ -100,7 +100,7 @@ TEST_CASE("standard output that is closed or full is an error") {
   CHECK(run_shell("\"$ZEROPROOF\" list 2>&- <&- >/dev/null").exit_code == 0);
 }
 
-TEST_CASE("a report never takes the place of a closed stream") {
+TEST_CASE("command line: a report never replaces a closed stream") {
   const TemporaryFolder folder;
   const std::string report = folder.file("report.json");
   const CliResult result =
@@ -112,7 +112,7 @@ TEST_CASE("a report never takes the place of a closed stream") {
 
 #if !defined(__SANITIZE_ADDRESS__) && \
     !defined(__SANITIZE_THREAD__)  // they reserve terabytes of addresses
-TEST_CASE("program: exhausted memory is one sentence and exit code 9") {
+TEST_CASE("program: exhausted memory is reported in one sentence with exit code 9") {
   const CliResult result = run_shell(
       "ulimit -v 200000; \"$ZEROPROOF\" verify byte_gpt/adamw/host/stage2/self/bf16/lockstep");
   CHECK(result.exit_code == 9);

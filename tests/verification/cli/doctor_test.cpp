@@ -18,7 +18,7 @@ bool is_one_word(const std::string& text) { return text.find(' ') == std::string
 
 }  // namespace
 
-TEST_CASE("the doctor: a line for every device and for NCCL, as wide as a terminal") {
+TEST_CASE("doctor: prints a line for every device and for NCCL, at most as wide as a terminal") {
   for (const char* library : {"", "/nowhere/libnccl.so.2"}) {
     ::setenv("ZP_NCCL_LIBRARY", library, 1);  // empty: as if it were not set
     const CliResult result = run_cli("doctor");
@@ -41,7 +41,7 @@ TEST_CASE("the doctor: a line for every device and for NCCL, as wide as a termin
   }
 }
 
-TEST_CASE("the doctor: devices that are too old are refused, and what NCCL reads of sharing") {
+TEST_CASE("doctor: refuses devices older than 8.0, and reads whether NCCL shares devices") {
   const std::int64_t memory = (std::int64_t{139} << 30) + (std::int64_t{7} << 30) / 10;
   const Capability good = device_line(1, {"NVIDIA H200", memory, 9, 0});
   CHECK(good.name == "cuda device 1");

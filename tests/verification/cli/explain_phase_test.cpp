@@ -19,7 +19,7 @@ using namespace zeroproof::verification;
 
 }  // namespace
 
-TEST_CASE("a phase shows what it makes, and the formulas of the contract") {
+TEST_CASE("explain phase: shows its results, and the formulas of the contract") {
   const auto says = [](const std::string& phase, const std::string& part) {
     CHECK_MESSAGE(run_cli("explain " + phase).out.find(part) != std::string::npos, phase, ": ",
                   part);
@@ -52,7 +52,7 @@ TEST_CASE("a phase shows what it makes, and the formulas of the contract") {
 }
 
 TEST_CASE(
-    "a name has one meaning, but for phases with an operation of their name: then both are shown") {
+    "explain: names are unique, except phases with an operation of the same name: both are shown") {
   std::map<std::string, int> meanings;
   const auto count = [&](std::string text) {
     std::transform(text.begin(), text.end(), text.begin(),

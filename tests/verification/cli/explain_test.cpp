@@ -18,7 +18,7 @@ using namespace zeroproof::verification;
 
 }  // namespace
 
-TEST_CASE("every operation and phase is explained in 80 columns, without colour in a pipe") {
+TEST_CASE("explain: every operation and phase fits 80 columns, without colour in a pipe") {
   const CliResult all = run_cli("explain");
   CHECK(all.exit_code == 0);
   CHECK(widest(all.out) <= 80);
@@ -41,7 +41,7 @@ TEST_CASE("every operation and phase is explained in 80 columns, without colour 
   }
 }
 
-TEST_CASE("L-BFGS, which is no operation, is explained too") {
+TEST_CASE("explain: L-BFGS, which is no operation, is explained too") {
   const CliResult text = run_cli("explain lbfgs");
   CHECK(text.exit_code == 0);
   CHECK(widest(text.out) <= 80);
@@ -55,7 +55,7 @@ TEST_CASE("L-BFGS, which is no operation, is explained too") {
   CHECK(run_cli("explain lbgfs").err.find("did you mean lbfgs?") != std::string::npos);
 }
 
-TEST_CASE("an operation is explained by its doc block, class, implementations, cases and faults") {
+TEST_CASE("explain: an operation by its doc block, class, implementations, cases and faults") {
   const std::string text = run_cli("explain adam_update").out;
   for (const char* part :
        {"decay is part of the gradient", "AdamwUpdateFn (referred to above)",
@@ -69,7 +69,7 @@ TEST_CASE("an operation is explained by its doc block, class, implementations, c
   CHECK(run_cli("explain maximal_nodes").out.find("cuda/device") == std::string::npos);
 }
 
-TEST_CASE("rules are explained from the contract, with what cites them") {
+TEST_CASE("explain: rules from the contract, with the places that cite them") {
   CHECK(rules().size() == 25);  // R1 to R26 without R16, which is not in use
   for (const Passage& rule : rules()) {
     CAPTURE(rule.name);
@@ -88,7 +88,7 @@ TEST_CASE("rules are explained from the contract, with what cites them") {
   CHECK(none.exit_code == 2);
 }
 
-TEST_CASE("labels are explained from the notes") {
+TEST_CASE("explain: labels from the notes") {
   CHECK(labels().size() > 60);
   for (const Passage& label : labels()) {
     CAPTURE(label.name);
@@ -109,7 +109,7 @@ TEST_CASE("labels are explained from the notes") {
   CHECK(table.find("Elements a rank sends") == std::string::npos);
 }
 
-TEST_CASE("errata are explained from their table, and listed") {
+TEST_CASE("explain: errata from their table, and as a list") {
   REQUIRE(errata().size() > 50);
   const std::string all = run_cli("explain errata").out;
   CHECK(widest(all) <= 80);
@@ -137,7 +137,7 @@ TEST_CASE("errata are explained from their table, and listed") {
     CHECK_MESSAGE(run_cli("explain " + std::string(none)).exit_code == 2, none);
 }
 
-TEST_CASE("figures of errata are those of the plan they name") {
+TEST_CASE("explain: figures of errata equal those of the plan they name") {
   std::istringstream plan(run_cli("plan byte_gpt_tiny --grid 8x1x1 --micro-batches 64").out);
   std::vector<std::string> messages;
   std::vector<std::string> bytes;
@@ -153,7 +153,7 @@ TEST_CASE("figures of errata are those of the plan they name") {
                                      " and " + messages[3] + " messages") != std::string::npos);
 }
 
-TEST_CASE("faults and stages are explained") {
+TEST_CASE("explain: faults and stages") {
   const CliResult fault = run_cli("explain double-unscale");
   CHECK(fault.exit_code == 0);
   for (const char* part : {"class", "place", "must be", "zeroproof-faults faults double-unscale"})
@@ -171,7 +171,7 @@ TEST_CASE("faults and stages are explained") {
   CHECK(run_cli("explain stage4").exit_code == 2);
 }
 
-TEST_CASE("passages") {
+TEST_CASE("explain: passages of documents") {
   CHECK(cites("as R12 says", "R12"));
   CHECK_FALSE(cites("as R12 says", "R1"));
   CHECK_FALSE(cites("AR1", "R1"));
@@ -182,7 +182,7 @@ TEST_CASE("passages") {
   CHECK(filled({"one", "two", "| a |", "three"}, 20, "") == "one two\n| a |\nthree\n");
 }
 
-TEST_CASE("a near miss is answered with names, in the form of every error") {
+TEST_CASE("explain: a near miss suggests names, in the form of every error") {
   const CliResult near = run_cli("explain adam");
   CHECK(near.exit_code == 2);
   CHECK(near.out.empty());
@@ -192,7 +192,7 @@ TEST_CASE("a near miss is answered with names, in the form of every error") {
   CHECK(run_cli("explain ''").exit_code == 0);
 }
 
-TEST_CASE("doc blocks") {
+TEST_CASE("explain: doc blocks") {
   CHECK(doc_block("NoSuchFn").empty());
   CHECK(doc_block("CastToFp16Fn") == doc_block("CastToBf16Fn"));  // one block for both
   CHECK(doc_block("ClipFn").front().find("unscaled_grad[i] * clip_coef") != std::string::npos);

@@ -18,7 +18,7 @@
 using namespace zeroproof::tests;
 using namespace zeroproof::verification;
 
-TEST_CASE("file text: every byte, or nothing") {
+TEST_CASE("file_text: returns every byte, or fails") {
   const TemporaryFolder folder;
   std::string bytes = "a line\n";
   for (int i = 0; i < 100'000; ++i) bytes.push_back(static_cast<char>(i % 256));
@@ -31,7 +31,7 @@ TEST_CASE("file text: every byte, or nothing") {
   CHECK(content_of(folder.file("missing")).empty());
 }
 
-TEST_CASE("file text: of a process that ends while its state is read") {
+TEST_CASE("file_text: state of a process that ends during the read") {
   std::int64_t looks = 0, gone = 0;
   for (int i = 0; i < 100; ++i) {
     const pid_t child = ::fork();
@@ -57,7 +57,7 @@ TEST_CASE("file text: of a process that ends while its state is read") {
   MESSAGE(looks << " looks, " << gone << " of them at nothing");
 }
 
-TEST_CASE("file text: a file that opens and cannot be read is refused in a sentence") {
+TEST_CASE("file_text: a file that opens but cannot be read is an error") {
   const TemporaryFolder folder;
   const std::string model = folder.file("model.toml");
   std::filesystem::create_symlink("/proc/self/mem", model);

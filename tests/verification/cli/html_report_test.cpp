@@ -42,8 +42,7 @@ Result training(const std::string& id, Status status) {
 }  // namespace
 
 TEST_CASE(
-    "the page says the verdict, what was visited, and the first difference, whatever the texts "
-    "are") {
+    "HTML report: shows the verdict, the pairs visited and the first difference, for any text") {
   RunReport report;
   report.capabilities = {{"compiler", true, "g++ <\"12\"> & 'more'"}};
   report.traces.emplace_back();
@@ -98,7 +97,7 @@ TEST_CASE(
   CHECK_FALSE(*parses(page + "<"));
 }
 
-TEST_CASE("a page without failures says so, one that judged nothing does not") {
+TEST_CASE("HTML report: a page without failures states so, a page without verdicts does not") {
   RunReport report;
   CHECK(has(to_html(report, false), "Nothing was proved"));
   report.results = {training("byte_gpt_tiny/adamw/host/stage1/self/bf16/lockstep/bucket:4096/omp:1",
@@ -113,7 +112,7 @@ TEST_CASE("a page without failures says so, one that judged nothing does not") {
   CHECK(has(to_html(report, true), "Not proved"));
 }
 
-TEST_CASE("verify writes the page") {
+TEST_CASE("HTML report: verify writes the page") {
   const TemporaryFolder folder;
   const CliResult ran = run_cli("verify op/clip_value/host/x86-64/fill:ties --report " +
                                 quoted("text,html:" + folder.file("r/a.html")));
@@ -122,7 +121,7 @@ TEST_CASE("verify writes the page") {
   CHECK(values_of(page).at("cells").dump() == R"([["op","clip_value","host x86-64",1,0,0]])");
 }
 
-TEST_CASE("the page says what a plug-in is held to, and which pairs of settings were visited") {
+TEST_CASE("HTML report: shows the rules for a plug-in, and the visited pairs of settings") {
   RunReport report;
   report.results = {training("byte_gpt_tiny/adamw/host/stage1/self/bf16/lockstep/bucket:4096/omp:1",
                              Status::pass)};
@@ -142,7 +141,7 @@ TEST_CASE("the page says what a plug-in is held to, and which pairs of settings 
   CHECK(*good);
 }
 
-TEST_CASE("verify --cover puts its pairs into the page, and a dialect its name") {
+TEST_CASE("HTML report: verify --cover adds its pairs, and a dialect its name") {
   const TemporaryFolder folder;
   const std::string file = folder.file("a.html");
   CHECK(run_cli("verify byte_gpt_tiny --cover values --slice 1/200 --report " +

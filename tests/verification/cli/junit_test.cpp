@@ -54,7 +54,7 @@ RunReport nasty_report() {
 
 }  // namespace
 
-TEST_CASE("any text makes a document that parsers accept") {
+TEST_CASE("JUnit: any text makes a document that parsers accept") {
   const std::string xml = to_junit(nasty_report(), false);
   if (has("xmllint")) {
     const TemporaryFolder folder;
@@ -86,7 +86,7 @@ TEST_CASE("any text makes a document that parsers accept") {
   CHECK(ask(xml, "print(root[0][1].get('time'), root[0].get('time'))") == "0.250000 1.000000\n");
 }
 
-TEST_CASE("the document has the elements and attributes that Jenkins knows, in their places") {
+TEST_CASE("JUnit: elements and attributes are those that Jenkins accepts, in their order") {
   const char* const structure = R"(
 parts = {  # element: its attributes, those that must be there, its children
   'testsuites': ('name time tests failures errors', '', 'testsuite'),
@@ -115,7 +115,7 @@ print('checked')
   CHECK(ask(to_junit({}, false), structure) == "checked\n");
 }
 
-TEST_CASE("a failure says where, what was got and what was wanted") {
+TEST_CASE("JUnit: a failure has the place, the result and the expectation") {
   RunReport report;
   report.results.push_back(training_result({}));
   report.results.back().status = Status::fail;
@@ -133,13 +133,13 @@ TEST_CASE("a failure says where, what was got and what was wanted") {
   }
 }
 
-TEST_CASE("strict counts mistrusted cases as failures") {
+TEST_CASE("JUnit: strict counts mistrusted cases as failures") {
   const RunReport report = nasty_report();
   CHECK(to_junit(report, false).find("failures=\"2\"") != std::string::npos);
   CHECK(to_junit(report, true).find("failures=\"3\"") != std::string::npos);
 }
 
-TEST_CASE("the command line writes it") {
+TEST_CASE("JUnit: verify writes the document") {
   const TemporaryFolder folder;
   const std::string file = folder.file("new folder/junit,1.xml");
   const CliResult result =
@@ -156,7 +156,7 @@ TEST_CASE("the command line writes it") {
   CHECK(run_cli("verify op/unscale --report junit:").exit_code == 2);
 }
 
-TEST_CASE("what was tampered with is a failure of its own type, and no error") {
+TEST_CASE("JUnit: tampered results are failures of their own type, not errors") {
   RunReport report;
   report.results.push_back(training_result({}));
   report.results.back().status = Status::tampered;

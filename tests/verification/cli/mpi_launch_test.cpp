@@ -73,7 +73,7 @@ void check_job(const std::vector<std::pair<std::string, std::string>>& variables
 
 }  // namespace
 
-TEST_CASE("mpi launch: who started this process") {
+TEST_CASE("mpi launch: detects the launcher of this process") {
   check_job({}, 0, 0);
   check_job({{"OMPI_COMM_WORLD_SIZE", "4"}, {"OMPI_COMM_WORLD_RANK", "3"}, {"PMIX_RANK", "3"}}, 4,
             3);
@@ -86,7 +86,7 @@ TEST_CASE("mpi launch: who started this process") {
             2, 1);
 }
 
-TEST_CASE("mpi launch: host file and other words for mpirun") {
+TEST_CASE("mpi launch: passes the host file and other words to mpirun") {
   const std::string file =
       std::string(std::getenv("TMPDIR") != nullptr ? std::getenv("TMPDIR") : "/tmp") +
       "/zp_hosts_" + std::to_string(std::chrono::steady_clock::now().time_since_epoch().count());
@@ -119,7 +119,7 @@ TEST_CASE("mpi launch: host file and other words for mpirun") {
   std::remove(file.c_str());
 }
 
-TEST_CASE("mpi launch: what cannot be started is named") {
+TEST_CASE("mpi launch: an unstartable program is named") {
   try {
     run_mpirun({"/no/such/mpirun"}, "/dev/null", [] { return JobState::runs; });
     FAIL("it was started");
@@ -129,7 +129,7 @@ TEST_CASE("mpi launch: what cannot be started is named") {
   }
 }
 
-TEST_CASE("mpi launch: the output comes back, and the status") {
+TEST_CASE("mpi launch: returns the output and the status") {
   const zeroproof::tests::TemporaryFolder folder;
   const std::string output = folder.write("out", "older and longer than what is written");
   const Ended ended = run_mpirun({"sh", "-c", "echo out; echo err >&2; exit 3"}, output,
@@ -139,7 +139,7 @@ TEST_CASE("mpi launch: the output comes back, and the status") {
 }
 
 #if defined(ZP_HAVE_MPI)
-TEST_CASE("mpi launch: ranks die with the program that started them") {
+TEST_CASE("mpi launch: ranks end with the program that started them") {
   const zeroproof::tests::TemporaryFolder
       folder;  // its name marks the processes, in their environment
   const std::string mark = folder.file("mark");
@@ -166,7 +166,8 @@ TEST_CASE("mpi launch: ranks die with the program that started them") {
   CHECK(count_within(30, [](std::size_t count) { return count == 0; }) == 0);
 }
 
-TEST_CASE("mpi launch: ranks read the leaves they are handed, and refuse those of another run") {
+TEST_CASE(
+    "mpi launch: ranks read the micro-batch gradients of their run, and refuse those of another") {
   const zeroproof::tests::TemporaryFolder folder;
   const std::string output = folder.write("out", "");
   const auto run_with = [&](const std::string& leaves) {

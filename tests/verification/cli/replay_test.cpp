@@ -45,7 +45,7 @@ void edit(const fs::path& bundle, const std::string& key, const nlohmann::json& 
 
 }  // namespace
 
-TEST_CASE("an operation that failed fails the same way again, from another folder") {
+TEST_CASE("replay: a failed operation fails identically from another folder") {
   const TemporaryFolder folder;
   const fs::path bundle = save_one(folder);
   const auto reader = zeroproof::SafetensorsReader::open((bundle / "tensors.safetensors").string());
@@ -78,7 +78,7 @@ TEST_CASE("an operation that failed fails the same way again, from another folde
             .out.find("NOT the saved failure") != std::string::npos);
 }
 
-TEST_CASE("a training case takes its text and configuration along") {
+TEST_CASE("replay: the bundle of a training case contains its text and configuration") {
   const TemporaryFolder folder;
   const std::string text = folder.write("my text.txt", read_file(sample_text()));
   const std::string config = folder.write("my.toml", "[optimizer]\nlr = 3e-3\n");
@@ -101,7 +101,7 @@ TEST_CASE("a training case takes its text and configuration along") {
   CHECK(again.out.find("bundle: the same failure as the saved one") != std::string::npos);
 }
 
-TEST_CASE("a forced instruction set is part of the replay line and of the bundle") {
+TEST_CASE("replay: the line and the bundle contain a forced instruction set") {
   const TemporaryFolder folder;
   ::setenv("ZP_ISA", "x86-64", 1);
   const std::string id = "byte_gpt_tiny/adamw/host/stage1/self/bf16/lockstep/bucket:4096/omp:1";
@@ -121,7 +121,8 @@ TEST_CASE("a forced instruction set is part of the replay line and of the bundle
 }
 
 TEST_CASE(
-    "a bundle that names a pattern, or nothing, is refused; its words do nothing to a terminal") {
+    "replay: bundles with a pattern or without an id are refused, control characters are not "
+    "printed") {
   const TemporaryFolder folder;
   const fs::path bundle = save_one(folder);
   edit(bundle, "failure", "\x1b[31mred");
@@ -138,7 +139,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("the printed replay line works in any folder") {
+TEST_CASE("replay: the printed line works in any folder") {
   const TemporaryFolder folder;
   const CliResult failing =
       run_cli(std::string("verify ") + op_id + " --fault " + op_fault, "zeroproof-faults");
@@ -154,7 +155,7 @@ TEST_CASE("the printed replay line works in any folder") {
   CHECK(again.find("add --save-failing FOLDER") != std::string::npos);
 }
 
-TEST_CASE("the line of a fault on a device shows the same failure again, from any folder") {
+TEST_CASE("replay: the line of a fault on a device shows the same failure, from any folder") {
   const TemporaryFolder folder;
   const auto failure_of = [](const std::string& out) {
     const std::size_t at =
@@ -178,7 +179,7 @@ TEST_CASE("the line of a fault on a device shows the same failure again, from an
   CHECK(failure_of(read_file(folder.file("out"))) == failure_of(failing.out));
 }
 
-TEST_CASE("older bundles are never written over") {
+TEST_CASE("replay: older bundles are never overwritten") {
   const TemporaryFolder folder;
   save_one(folder);
   const std::string into = " --save-failing " + quoted(folder.file("bundles"));
@@ -192,8 +193,7 @@ TEST_CASE("older bundles are never written over") {
     CHECK(bundle.filename().string().rfind("op-adamw_update", 0) == 0);
 }
 
-TEST_CASE(
-    "nothing is saved when nothing fails, and folders that cannot be used are refused first") {
+TEST_CASE("replay: saves nothing without a failure, and refuses unusable folders first") {
   const TemporaryFolder folder;
   const std::string verify = std::string("verify ") + op_id + " --save-failing ";
   CHECK(run_cli(verify + quoted(folder.file("b"))).exit_code == 0);
@@ -202,7 +202,7 @@ TEST_CASE(
   expect_refusal(run_cli(verify + quoted(folder.write("file", "x"))), "cannot be written");
 }
 
-TEST_CASE("bundles that cannot be run again") {
+TEST_CASE("replay: unusable bundles are refused") {
   const TemporaryFolder folder;
   const fs::path bundle = save_one(folder);
   const std::string words = "replay " + quoted(bundle.string());
@@ -236,7 +236,7 @@ TEST_CASE("bundles that cannot be run again") {
   expect_refusal(run_cli("replay " + quoted(folder.file(""))), "no bundle.json");
 }
 
-TEST_CASE("ids") {
+TEST_CASE("replay: ids of a bundle") {
   CHECK(run_cli(std::string("replay ") + op_id).exit_code == 0);
   expect_refusal(run_cli("replay no_such_thing"), "neither a case id nor a saved bundle");
   expect_refusal(run_cli("replay 'op/clip/*'"), "replay runs exactly one");

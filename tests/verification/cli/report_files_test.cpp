@@ -27,7 +27,7 @@ std::size_t entries(const std::string& folder) {
 
 }  // namespace
 
-TEST_CASE("a disk that is full leaves the earlier report, and one sentence") {
+TEST_CASE("report files: a full disk keeps the earlier report, with one sentence") {
   const TemporaryFolder folder;
   const std::string report = folder.write("report.json", "an earlier one");
   const CliResult full = run_shell("((ulimit -f 1; " + program() + " verify " + quick +
@@ -41,7 +41,7 @@ TEST_CASE("a disk that is full leaves the earlier report, and one sentence") {
   CHECK(code.exit_code == 2);
 }
 
-TEST_CASE("one report that is lost does not cost another") {
+TEST_CASE("report files: a failed report does not prevent the other") {
   const TemporaryFolder folder;
   const std::string good = folder.file("good.xml");
   const CliResult result =
@@ -53,7 +53,7 @@ TEST_CASE("one report that is lost does not cost another") {
   CHECK(read_file(good).find("</testsuites>") != std::string::npos);
 }
 
-TEST_CASE("a report replaces its file, through a link too, and keeps to the umask") {
+TEST_CASE("report files: a report replaces its file, also through a link, and keeps the umask") {
   const TemporaryFolder folder;
   const std::string report = folder.write("report.json", "an earlier one");
   const std::string link = folder.file("link.json");
@@ -68,7 +68,7 @@ TEST_CASE("a report replaces its file, through a link too, and keeps to the umas
   CHECK(entries(folder.file("")) == 2);
 }
 
-TEST_CASE("folders that are missing are made, and devices are written as they are") {
+TEST_CASE("report files: missing folders are created, devices are written in place") {
   const TemporaryFolder folder;
   const std::string report = folder.file("a/b/report.json");
   CHECK(run_cli(std::string("verify ") + quick + quoted("json:" + report)).exit_code == 0);
@@ -77,7 +77,7 @@ TEST_CASE("folders that are missing are made, and devices are written as they ar
   CHECK(fs::is_character_file("/dev/null"));
 }
 
-TEST_CASE("standard output that is full is exit 2 and one sentence, whatever the command") {
+TEST_CASE("report files: full standard output is exit 2 and one sentence, for every command") {
   for (const char* arguments : {"verify op/clip/host/x86-64/fill:zero", "list byte_gpt_tiny",
                                 "--help", "--version", "explain", "plan byte_gpt_tiny", "doctor"}) {
     CAPTURE(arguments);
@@ -87,7 +87,7 @@ TEST_CASE("standard output that is full is exit 2 and one sentence, whatever the
   }
 }
 
-TEST_CASE("a file named - is no way to say standard output") {
+TEST_CASE("report files: a file named - does not select standard output") {
   const CliResult refused = run_cli("plan byte_gpt_tiny --json -");
   CHECK(refused.exit_code == 2);
   CHECK(refused.err.find("use /dev/stdout") != std::string::npos);
@@ -96,9 +96,7 @@ TEST_CASE("a file named - is no way to say standard output") {
   CHECK_FALSE(fs::exists("-"));
 }
 
-TEST_CASE(
-    "what is open already is written behind what stands in it, whoever owns the folder of its "
-    "name") {
+TEST_CASE("report files: an open descriptor is appended to, never truncated") {
   const TemporaryFolder folder;
   const std::string out = folder.file("out");
   const auto said = [&](const std::string& file) {

@@ -55,7 +55,7 @@ RunReport with_status(std::initializer_list<Status> statuses) {
 
 }  // namespace
 
-TEST_CASE("what repeats over fills and instruction sets is one block") {
+TEST_CASE("text report: repetitions over fills and instruction sets are one block") {
   RunReport report;
   for (const char* isa : {"x86-64", "x86-64-v3"}) {
     for (const char* fill : {"wide", "ties", "training"}) {
@@ -76,7 +76,7 @@ TEST_CASE("what repeats over fills and instruction sets is one block") {
   CHECK(text.find("more that did not pass") == std::string::npos);
 }
 
-TEST_CASE("a run that failed says what its loss curve would have shown") {
+TEST_CASE("text report: a failed run compares its losses with those of the reference") {
   RunReport report;
   Result& result = report.results.emplace_back(failing("adamw", "free", "training", "norm_limbs"));
   result.suite = "training";
@@ -109,7 +109,7 @@ TEST_CASE("a run that failed says what its loss curve would have shown") {
   CHECK(text({}, {}).find("earlier phases") == std::string::npos);
 }
 
-TEST_CASE("more causes than fit are counted case by case") {
+TEST_CASE("text report: causes beyond the limit are counted case by case") {
   RunReport report;
   for (int op = 0; op < 10; ++op) {
     for (const char* fill : {"wide", "ties"})
@@ -118,7 +118,7 @@ TEST_CASE("more causes than fit are counted case by case") {
   CHECK(to_text(report, {}).find("... and 4 more that did not pass") != std::string::npos);
 }
 
-TEST_CASE("green is green: without a pass a run is never 0") {
+TEST_CASE("text report: exit code 0 requires a pass") {
   CHECK(exit_code(with_status({Status::pass, Status::mistrusted}), false) == 0);
   CHECK(exit_code(with_status({Status::pass, Status::mistrusted}), true) == 1);
   CHECK(exit_code(with_status({Status::mistrusted}), false) == 4);
@@ -133,7 +133,7 @@ TEST_CASE("green is green: without a pass a run is never 0") {
   CHECK(to_text(with_status({Status::pass}), {}).find("nothing was proved") == std::string::npos);
 }
 
-TEST_CASE("the first difference is where the data come first, whichever rank met it") {
+TEST_CASE("text report: the first difference is the first in the order of data, on any rank") {
   const auto at = [](std::int64_t step, Phase phase, const char* buffer, int rank) {
     Divergence d;
     d.step = step;

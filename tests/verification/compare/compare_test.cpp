@@ -40,7 +40,7 @@ TEST_CASE("compare: a NaN on one side is a difference from any number") {
   }
 }
 
-TEST_CASE("all NaNs are one value, in every float format") {
+TEST_CASE("compare: all NaNs are one value, in every float format") {
   CHECK(differing(nan32, std::bit_cast<float>(0xFFC12345U)) == 0);
   CHECK(differing(std::bit_cast<float>(0x7F800001U), nan32) == 0);  // signalling
   for (const auto& [dtype, nan_a, nan_b, infinity] :
@@ -59,7 +59,7 @@ TEST_CASE("all NaNs are one value, in every float format") {
   CHECK(compare({a.data(), DType::fp64, 2}, {b.data(), DType::fp64, 2}, 0, 2).differing == 1);
 }
 
-TEST_CASE("two NaNs are equal and need not have the same bits") {
+TEST_CASE("same_value: two NaNs are equal and need not have the same bits") {
   std::vector<float> a = {1, nan32, 3};
   std::vector<float> b = {1, std::bit_cast<float>(0xFFC12345U), 3};
   CHECK(compare(view(a), view(a), 0, 3).same_bits);
@@ -88,7 +88,7 @@ TEST_CASE("first_number: finds a number at any position among NaNs") {
   }
 }
 
-TEST_CASE("integers have no NaN: every bit counts") {
+TEST_CASE("compare: integers have no NaN, every bit counts") {
   std::vector<std::uint32_t> a = {0x7FC00000U, 0xFFFFFFFFU};
   std::vector<std::uint32_t> b = {0x7FC00001U, 0xFFFFFFFEU};
   CHECK(compare({a.data(), DType::u32, 2}, {b.data(), DType::u32, 2}, 0, 2).differing == 2);
@@ -96,7 +96,7 @@ TEST_CASE("integers have no NaN: every bit counts") {
   CHECK(is_nan_bits(DType::fp32, 0x7FC00000U));
 }
 
-TEST_CASE("bits decide: signed zeros, infinities, one ulp, subnormals") {
+TEST_CASE("compare: bits decide for signed zeros, infinities, one ulp, subnormals") {
   CHECK(differing(0.0F, -0.0F) == 1);
   CHECK(differing(inf, -inf) == 1);
   CHECK(differing(1.0F, std::nextafter(1.0F, 2.0F)) == 1);
@@ -105,7 +105,7 @@ TEST_CASE("bits decide: signed zeros, infinities, one ulp, subnormals") {
   CHECK(differing(-0.0F, -0.0F) == 0);
 }
 
-TEST_CASE("first and last difference, counts, and ranges") {
+TEST_CASE("compare: first and last difference, counts, and ranges") {
   std::vector<float> a = {1, 2, 3, 4, 5, 6};
   std::vector<float> b = {9, 2, 7, 4, 7, 9};
   const Comparison inner = compare(view(a), view(b), 1, 4);

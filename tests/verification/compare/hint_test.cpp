@@ -84,7 +84,7 @@ TEST_CASE("hint: unwritten elements") {
   CHECK_FALSE(says(Look{want, one, before}.said(), "before"));
 }
 
-TEST_CASE("hint: the remainder of a vector loop is the narrowest that holds all differences") {
+TEST_CASE("hint: the loop remainder is the narrowest that holds all differences") {
   const auto tail = [](std::size_t count) {
     return Look{want,
                 changed(want, [=](std::size_t i, float x) { return i + count < 1003 ? x : 0.0F; })}

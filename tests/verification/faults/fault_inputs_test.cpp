@@ -15,9 +15,7 @@
 using namespace zeroproof;
 using namespace zeroproof::verification;
 
-TEST_CASE(
-    "cases that need settings or gradients find their faults with the files that are written for "
-    "them") {
+TEST_CASE("fault inputs: files with settings or gradients let the cases find their faults") {
   const TemporaryFolder folder("inputs of cases are written there");
   const std::vector<std::string> written = write_fault_inputs({}, folder.path());
   std::size_t expected = 0;

@@ -106,8 +106,7 @@ void check_hints(const FaultReport& report) {
 }  // namespace
 
 TEST_CASE(
-    "every planted fault is caught at its step, phase, rank, buffer and element range; no false "
-    "alarm") {
+    "faults: every fault is caught at its step, phase, rank, buffer and range; no false alarm") {
   REQUIRE(faults_built());
   const FaultReport report = run_faults({}, [](double, const std::string&) {});
   std::set<std::string_view> classes;

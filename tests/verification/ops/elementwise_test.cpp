@@ -71,7 +71,7 @@ TEST_CASE("slow: stream: fused unscale, clip, adamw, cast") {
   stream_all(fused_operations(), stream_length(slow_length / 4));
 }
 
-TEST_CASE("found_inf: one bad element anywhere") {
+TEST_CASE("found_inf: one nonfinite element at any position") {
   const Operation unscale = unscale_operation();
   const std::vector<Implementation> implementations = implementations_for(unscale);
   constexpr int large_scale = 9;  // inv_scale = 2^126
@@ -105,7 +105,7 @@ TEST_CASE("found_inf: one bad element anywhere") {
   report(unscale, "found_inf", elements, implementations.size(), tally);
 }
 
-TEST_CASE("operations: wrong arguments are refused, and outputs stay unchanged") {
+TEST_CASE("operations: invalid arguments are refused, and outputs stay unchanged") {
   constexpr int invalid = static_cast<int>(ErrorCode::invalid_argument);
   std::vector<float> three(3, 2.0F), four(4, 2.0F), a(3, 2.0F), b(3, 2.0F), c(3, 2.0F);
   std::vector<bf16> narrow(4, bf16{7});

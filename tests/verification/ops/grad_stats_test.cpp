@@ -87,7 +87,7 @@ std::vector<GradStats> over_ranks(const Implementation& implementation, const Ex
 
 }  // namespace
 
-TEST_CASE("grad_stats: cuts, orders, ranks and threads") {
+TEST_CASE("grad_stats: boundaries, orders, ranks and threads") {
   for (const DataFamily& family : data_families) {
     const Buffer buffer = make_buffer(family);
     std::vector<GradStats> want;

@@ -186,7 +186,7 @@ TEST_CASE(
   CHECK(transitions == settings * 2 * ((1 << 15) - 2));
 }
 
-TEST_CASE("loss scaler: every state of the table, also those no pattern reaches") {
+TEST_CASE("loss scaler: every state of the table, also states that no pattern reaches") {
   std::int64_t transitions = 0;
   for_each_setting([&](const LossScalerConfig& config) {
     const Table table(config);
@@ -235,7 +235,7 @@ TEST_CASE("loss scaler: none and constant never move") {
   CHECK(transitions > 0);
 }
 
-TEST_CASE("loss scaler: settings at the ends of 32 bits move as all others do") {
+TEST_CASE("loss scaler: settings at the ends of 32 bits follow the same rules") {
   constexpr int largest = std::numeric_limits<std::int32_t>::max();
   constexpr int smallest = std::numeric_limits<std::int32_t>::min();
   for (const Implementation& implementation : implementations) {
@@ -259,7 +259,7 @@ TEST_CASE("loss scaler: settings at the ends of 32 bits move as all others do") 
   }
 }
 
-TEST_CASE("loss scaler: states that no run can have are refused, for every kind") {
+TEST_CASE("loss scaler: impossible states are refused, for every kind") {
   constexpr int largest = std::numeric_limits<std::int32_t>::max();
   for (const LossScalerKind kind :
        {LossScalerKind::none, LossScalerKind::constant, LossScalerKind::dynamic}) {

@@ -85,7 +85,7 @@ NormLimbs sharded_limbs(const Implementation& implementation, const Form& form, 
 
 }  // namespace
 
-TEST_CASE("exact and one: cuts, orders, ranks and threads") {
+TEST_CASE("exact and one: boundaries, orders, ranks and threads") {
   constexpr int shardings = 6;
   for (const Form& form : forms) {
     const std::vector<Implementation> implementations = implementations_with(form.accumulate);
@@ -151,7 +151,7 @@ TEST_CASE("exact and one: every numel up to 1100 at every offset, any float") {
   }
 }
 
-TEST_CASE("one: finish of any limbs") {
+TEST_CASE("one: finishes any limbs") {
   constexpr std::uint64_t cases = 100000;
   for (const Implementation& implementation :
        implementations_with(&Implementation::grad_abs_finish)) {
@@ -176,7 +176,7 @@ TEST_CASE("one: finish of any limbs") {
   }
 }
 
-TEST_CASE("inf: cuts, threads, every numel up to 200, any start") {
+TEST_CASE("inf: boundaries, threads, every numel up to 200, any start") {
   std::int64_t calls = 0, differ = 0;
   const std::vector<Implementation> implementations =
       implementations_with(&Implementation::grad_max_accumulate);

@@ -159,7 +159,7 @@ TEST_CASE("norm: every numel up to 3 chunks") {
   }
 }
 
-TEST_CASE("norm: finish and normalise of any limbs") {
+TEST_CASE("norm: finish and normalise for any limbs") {
   constexpr std::uint64_t cases = 200000;
   for (const Implementation& implementation : all_implementations()) {
     std::int64_t differ = 0;

@@ -128,7 +128,7 @@ Result update_of(const OpFunction& run, bool any_order, const std::string& fill 
 }  // namespace
 
 TEST_CASE(
-    "a zero of the other sign is another order, and no element beyond the bound's conditions") {
+    "foreign update: a zero of the other sign is another order, within the bound's conditions") {
   const auto negative_zeros = [](OpCall& call) {
     find_op("adamw_update")->host(call);
     for (float& m : call.get<float>(2)) m = m == 0 ? -0.0F : m;
@@ -145,8 +145,7 @@ TEST_CASE(
   CHECK(strict.divergence->order.find("at most 0 of it; another order") != std::string::npos);
 }
 
-TEST_CASE(
-    "a stranger's update in another order is no wrong formula, and passes where that is accepted") {
+TEST_CASE("foreign update: another order fails as legal, and passes with --accept any-order") {
   const auto whole = [](std::int64_t numel) { return numel; };
   const Result strict = update_of(decay_first(whole), false);
   CHECK(strict.status == Status::fail);
@@ -344,7 +343,8 @@ TEST_CASE("foreign candidate: must have the only result of every order, with the
   }
 }
 
-TEST_CASE("a buffer that a setting does not keep is nobody's to write, in whatever order") {
+TEST_CASE(
+    "foreign update: a write to a buffer that the setting does not keep fails, in any order") {
   const Result scribbled = update_of(
       [](OpCall& call) {
         decay_first([](std::int64_t numel) { return numel; })(call);

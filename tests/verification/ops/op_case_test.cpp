@@ -57,9 +57,7 @@ std::string layer_of(const std::string& file) {
 
 }  // namespace
 
-TEST_CASE(
-    "every function type of the contract has an operation, and every operation its doc block and "
-    "implementations") {
+TEST_CASE("operations: every function type has one, with a doc block and implementations") {
   std::set<std::string> types;
   for (const ContractHeader& header : contract_headers()) {
     for (std::size_t at = header.content.find("\nusing "); at != std::string::npos;
@@ -98,7 +96,7 @@ TEST_CASE(
   CHECK(covered == types);
 }
 
-TEST_CASE("ids of operation cases") {
+TEST_CASE("operation cases: ids") {
   for (const OpCaseSpec& spec : op_cases("op/*")) {
     const std::vector<OpCaseSpec> again = op_cases(spec.id());
     REQUIRE(again.size() == 1);
@@ -120,7 +118,7 @@ TEST_CASE("ids of operation cases") {
   CHECK_FALSE(op_suite().means("byte_gpt"));
 }
 
-TEST_CASE("the sweep meets every size at which loops change") {
+TEST_CASE("sweep: has every size at which loops change") {
   for (const char* name : {"clip", "widen_bf16", "grad_sum"}) {
     const Op& op = *find_op(name);
     std::set<std::int64_t> sizes;
@@ -145,7 +143,7 @@ TEST_CASE("the sweep meets every size at which loops change") {
   }
 }
 
-TEST_CASE("an element depends on its number, not on size, place or threads") {
+TEST_CASE("fills: an element depends on its index, not on size, offset or threads") {
   const Op& op = *find_op("adamw_update");
   for (const Fill fill : op.fills) {
     const OpCall whole(op, {fill, 64, 0, 0, 1, 5, 100});
@@ -162,7 +160,7 @@ TEST_CASE("an element depends on its number, not on size, place or threads") {
   }
 }
 
-TEST_CASE("fills are what their names say") {
+TEST_CASE("fills: values are those that the names state") {
   const Op& op = *find_op("clip");
   constexpr std::int64_t numel = 4096;
   const auto values = [&](Fill fill) { return OpCall(op, {fill, numel, 0, 0, 1, 1, 0}); };
@@ -211,9 +209,7 @@ TEST_CASE("fills are what their names say") {
   CHECK(std::count(seen.begin(), seen.end(), true) == 65536);
 }
 
-TEST_CASE(
-    "a wrong last element, a wrong bit, a NaN and a zero of the other sign are found where they "
-    "are") {
+TEST_CASE("op judge: a wrong last element, bit, NaN or sign of zero is reported with its place") {
   const auto last = and_then("clip", [](OpCall& call) {
     if (call.numel() == 1025) flip_bit(call.get<float>(1)[1024]);
   });
@@ -242,7 +238,7 @@ TEST_CASE(
   CHECK(zero.ulps.sign_or_nan == 3);
 }
 
-TEST_CASE("memory that is not the implementation's") {
+TEST_CASE("op judge: writes outside the outputs are reported") {
   const auto behind =
       and_then("clip", [](OpCall& call) { call.get<float>(1).data()[call.numel()] = 0; });
   CHECK(with_implementation("clip", Fill::training, behind).reason ==
@@ -269,14 +265,14 @@ TEST_CASE("memory that is not the implementation's") {
         "the input unscaled_grad was edited");
 }
 
-TEST_CASE("an output nobody wrote is no result") {
+TEST_CASE("op judge: an unwritten output fails") {
   const auto idle = [](OpCall&) {};
   CHECK(with_implementation("clip", Fill::training, idle).status == Status::fail);
   CHECK(with_implementation("adamw_update", Fill::training, idle).status == Status::fail);
   CHECK(with_implementation("cast_to_bf16", Fill::training, idle).status == Status::fail);
 }
 
-TEST_CASE("an implementation that throws is an error, one that cannot run is skipped") {
+TEST_CASE("op judge: a throwing implementation is an error, an unavailable one is skipped") {
   const auto throws = [](OpCall&) { throw std::runtime_error("broken"); };
   CHECK(with_implementation("clip", Fill::training, throws).status == Status::error);
   const auto refuses = [](OpCall&) { fail(ErrorCode::invalid_argument, "no", "no", "no"); };
@@ -285,7 +281,7 @@ TEST_CASE("an implementation that throws is an error, one that cannot run is ski
   CHECK(with_implementation("clip", Fill::training, absent).status == Status::skipped);
 }
 
-TEST_CASE("the p-norm is judged by its bound, on both sides of it") {
+TEST_CASE("op judge: the p-norm must be within its bound, above and below") {
   const auto scaled = [](double factor) {
     return and_then("grad_norm_p", [factor](OpCall& call) { call.get<double>(1)[0] *= factor; });
   };
@@ -304,7 +300,7 @@ TEST_CASE("the p-norm is judged by its bound, on both sides of it") {
   CHECK(with_implementation("grad_norm_p", Fill::special, finite).status == Status::fail);
 }
 
-TEST_CASE("the first difference is named where the data come first, not where the operands do") {
+TEST_CASE("op judge: the first difference is the first in the order of data, not of operands") {
   const auto wrong_moment = [](OpCall& call) {  // and so a wrong master, which is the first output
     for (float& value : call.get<float>(2)) value += 0x1p-10F;
     find_op("adamw_update")->host(call);
@@ -322,7 +318,7 @@ TEST_CASE("the first difference is named where the data come first, not where th
   CHECK(other.divergence->buffer == "master");
 }
 
-TEST_CASE("zeros are a control: they prove little, and nobody mistrusts them for it") {
+TEST_CASE("op judge: zeros are a control that passes, and is never mistrusted") {
   CHECK(with_implementation("adamw_update", Fill::zero, find_op("adamw_update")->host).status ==
         Status::pass);
   const auto one = [](OpCall& call) {
@@ -334,7 +330,7 @@ TEST_CASE("zeros are a control: they prove little, and nobody mistrusts them for
         Status::pass);
 }
 
-TEST_CASE("what is not here is skipped") {
+TEST_CASE("op judge: an unavailable implementation is skipped") {
   Op op = *find_op("clip");
   op.device = [](OpCall&) { fail(ErrorCode::unavailable, "no device", "none", "none"); };
   const Result result = run_op_cases({{&op, &device_candidate(), Fill::training}}, {}).front();
@@ -342,7 +338,7 @@ TEST_CASE("what is not here is skipped") {
   CHECK(result.compared == 0);
 }
 
-TEST_CASE("ulp distances") {
+TEST_CASE("UlpHistogram: distances, signs and NaNs") {
   const auto bits = [](std::vector<std::uint32_t> words) { return words; };
   std::vector<std::uint32_t> a = bits({0x3F800000, 0x3F800000, 0x3F800000, 0x3F800000, 0x3F800000,
                                        0, 0x7FC00000, 0x7FC00000, 0xBF800000});
@@ -358,7 +354,7 @@ TEST_CASE("ulp distances") {
   CHECK(integers.counts == std::array<std::int64_t, 5>{});
 }
 
-TEST_CASE("a failed operation says what its results hold") {
+TEST_CASE("op judge: a failure has a hint about the wrong results") {
   const auto hint_of = [](const std::string& name, const OpFunction& implementation) {
     const Result result = with_implementation(name, Fill::training, implementation);
     REQUIRE(result.divergence.has_value());

@@ -27,11 +27,11 @@ TEST_CASE("positions: offsets, lengths, in place, neighbours untouched") {
   for (const Operation& op : all_operations()) positions(op);
 }
 
-TEST_CASE("threads 1, 2, 3") {
+TEST_CASE("positions: threads 1, 2, 3") {
   for (const Operation& op : all_operations()) thread_counts(op);
 }
 
-TEST_CASE("tree over 1 to 40 leaves") {
+TEST_CASE("positions: tree over 1 to 40 leaves") {
   constexpr std::int64_t numel = 300;
   const std::vector<Implementation> implementations =
       implementations_with(&Implementation::grad_sum);

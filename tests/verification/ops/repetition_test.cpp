@@ -99,7 +99,7 @@ OpFunction by_heart(const Op& op) {
 
 }  // namespace
 
-TEST_CASE("no mistake in any operation of a plug-in counts as tampering, whatever the numbers") {
+TEST_CASE("repetition: no wrong operation of a plug-in counts as tampering, for any numbers") {
   int failed_cases = 0;
   for (const std::string& name : plugin_operations()) {
     const Op& op = *find_op(name);
@@ -119,7 +119,7 @@ TEST_CASE("no mistake in any operation of a plug-in counts as tampering, whateve
   CHECK(failed_cases > 80);
 }
 
-TEST_CASE("results known by heart are tampered with, of long calls and of single results") {
+TEST_CASE("repetition: memorised results are tampering, in long calls and in single results") {
   for (const char* name : {"clip", "adamw_update", "cast_to_e4m3", "grad_norm_p", "clip_coef"}) {
     CAPTURE(name);
     const Op& op = *find_op(name);
@@ -134,8 +134,7 @@ TEST_CASE("results known by heart are tampered with, of long calls and of single
   }
 }
 
-TEST_CASE(
-    "a function that ignores one of its settings gives the results of a call before, rightly") {
+TEST_CASE("repetition: equal results of a function that ignores a setting are no tampering") {
   const Op& op = *find_op("adamw_update");
   const Result result = judged(op, Fill::training, [&](OpCall& call) {
     if (call.variant() > 0) return;  // as if nothing were to do

@@ -71,15 +71,17 @@ void compare(const char* what, std::int64_t cases, Settings (*make)(std::uint64_
 
 }  // namespace
 
-TEST_CASE("valid settings of every rule") { compare("valid", 1'000'000, valid_settings); }
+TEST_CASE("step scalars: valid settings of every rule") {
+  compare("valid", 1'000'000, valid_settings);
+}
 
-TEST_CASE("betas next to 1") { compare("cancelling", 200'000, cancelling_settings); }
+TEST_CASE("step scalars: betas next to 1") { compare("cancelling", 200'000, cancelling_settings); }
 
-TEST_CASE("settings that leave a range are refused by both, and only those") {
+TEST_CASE("step scalars: both implementations refuse settings out of range, and no others") {
   compare("damaged", 100'000, damaged_settings);
 }
 
-TEST_CASE("an infinite eps is refused, one that is infinite only as fp32 is not") {
+TEST_CASE("step scalars: an infinite eps is refused, one that is infinite only as fp32 is not") {
   OptimizerHyper hyper;
   for (const Implementation& implementation : scalar_implementations()) {
     hyper.eps = std::numeric_limits<double>::infinity();
@@ -89,7 +91,7 @@ TEST_CASE("an infinite eps is refused, one that is infinite only as fp32 is not"
   }
 }
 
-TEST_CASE("by hand: the words that are new in version 2") {
+TEST_CASE("step scalars: new words of version 2, by hand") {
   OptimizerHyper hyper;
   hyper.rule = UpdateRule::sgd;
   hyper.lr = 0.5;

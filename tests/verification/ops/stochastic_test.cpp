@@ -63,7 +63,7 @@ double correlation(const std::vector<double>& a, const std::vector<double>& b, s
 
 }  // namespace
 
-TEST_CASE("draws: any first element, cut anywhere, any thread count") {
+TEST_CASE("draws: any first element, any boundary, any thread count") {
   // Around the wrap of the counter's low word too; all of one run must fit together.
   for (std::uint64_t base :
        {std::uint64_t{0}, (std::uint64_t{1} << 34) - 600, std::uint64_t{1} << 62}) {
@@ -111,7 +111,7 @@ TEST_CASE("draws: the low word of the step, all of the seed") {
   }
 }
 
-TEST_CASE("the mean is the value: 10^6 draws, five standard deviations") {
+TEST_CASE("draws: the mean is the value, 10^6 draws within five standard deviations") {
   constexpr std::size_t draws = 1'000'000;
   double worst = 0;
   const std::vector<Implementation> implementations =
@@ -143,7 +143,7 @@ TEST_CASE("the mean is the value: 10^6 draws, five standard deviations") {
       draws, implementations.size(), worst);
 }
 
-TEST_CASE("draws are independent over elements and steps") {
+TEST_CASE("draws: independent over elements and steps") {
   constexpr std::size_t draws = 1'000'000;
   const Implementation implementation =
       reference_implementation();  // the others have the same bits (cast_test)
@@ -168,7 +168,7 @@ TEST_CASE("draws are independent over elements and steps") {
   CHECK(worst < 5);
 }
 
-TEST_CASE("what never moves, and what may become infinite") {
+TEST_CASE("draws: values that never move, and values that may become infinite") {
   std::vector<float> exact, other;
   for (std::uint32_t high = 0; high < 0x10000; ++high) exact.push_back(from_bits(high << 16));
   for (std::uint32_t i = 0; i < 4096; ++i) other.push_back(from_bits(0x7F7F0000U + 16 * i));

@@ -20,7 +20,7 @@ TrainingTrace trace_of(const std::vector<double>& losses) {
 
 }  // namespace
 
-TEST_CASE("a column is as high as its loss: the axis begins at 0") {
+TEST_CASE("loss chart: a column is as high as its loss, the axis begins at 0") {
   // Of five rows: 4.0 reaches all, 3.8 (4.75 rows) all, 2.0 (2.5) three, 1.9 (2.375) two, 0.1 (0.125) none.
   CHECK(lines_of(loss_charts({trace_of({4.0, 3.8, 2.0, 1.9, 0.1})})) ==
         std::vector<std::string>{"  byte_gpt adamw bf16: loss 4.0000 -> 0.1000", "   4.0 |##",
@@ -28,8 +28,7 @@ TEST_CASE("a column is as high as its loss: the axis begins at 0") {
                                  "     0 +-----", "        steps 1 to 5"});
 }
 
-TEST_CASE(
-    "two charts stand side by side, long runs share columns, nothing is wider than a terminal") {
+TEST_CASE("loss chart: two charts side by side, long runs share columns, width fits a terminal") {
   TrainingTrace skips = trace_of(std::vector<double>(100, 2.5));
   skips.steps[3].skipped = true;
   const std::vector<std::string> lines = lines_of(loss_charts({skips, skips, trace_of({1, 2})}));

@@ -40,7 +40,7 @@ std::string written(bool terminal, int steps, double seconds_each) {
 
 }  // namespace
 
-TEST_CASE("in a log a short command says nothing, a long one a word at least every ten seconds") {
+TEST_CASE("progress: a log has no line for short commands, one per ten seconds for long ones") {
   CHECK(written(false, 7, 1) == "");
   CHECK(written(false, 10, 1) == "comparing: 80 %, done in 10 s\n");
   const std::string text = written(false, 1200, 1);
@@ -55,8 +55,7 @@ TEST_CASE("in a log a short command says nothing, a long one a word at least eve
   CHECK(text.find('\033') == std::string::npos);
 }
 
-TEST_CASE(
-    "lines that stay wait until a command has taken eight seconds, and stand alone in a log") {
+TEST_CASE("progress: lasting lines are delayed for eight seconds, and are separate in a log") {
   const auto said = [](int seconds, bool terminal) {
     return with_bar(terminal, [&](ProgressBar& bar, const auto& pass) {
       bar.say({"one"});
@@ -76,7 +75,7 @@ TEST_CASE(
   CHECK(text.find("\r\033[Ktwo  (9 s)\nthree  (9 s)\n\r\033[K[") != std::string::npos);
 }
 
-TEST_CASE("on a terminal a bar is drawn at once, and nothing of it stays") {
+TEST_CASE("progress: a terminal shows the bar at once, and it is erased at the end") {
   const std::string text = written(true, 3, 0.01);
   CHECK(text.find("\r\033[K[##########....................]  33 %") ==
         0);  // later calls came too early

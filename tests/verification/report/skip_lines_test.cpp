@@ -24,7 +24,7 @@ const std::vector<NonfiniteTensor> three = {{"a.weight", 2304, {0x7F800000U, 3, 
 
 }  // namespace
 
-TEST_CASE("a skipped step names the tensors that fit into the line, and counts the others") {
+TEST_CASE("skip lines: name the tensors that fit, and count the others") {
   const SkippedStep skip = skip_of(4, three);
   const std::string all =
       "step 4 skipped: 3 of 1,037 tensors are not finite: a.weight 3 of 2,304, b.bias 1 of 48, "
@@ -44,7 +44,7 @@ TEST_CASE("a skipped step names the tensors that fit into the line, and counts t
         "step 12 skipped: 1 of 1,037 tensors is not finite: b.bias 1 of 48");
 }
 
-TEST_CASE("a step may be skipped although every sum is finite") {
+TEST_CASE("skip lines: a step may be skipped although every sum is finite") {
   SkippedStep skip = skip_of(1, {});
   skip.amax = 0x7F000000U;  // 2^127
   CHECK(describe(skip, 98) ==
@@ -53,7 +53,7 @@ TEST_CASE("a step may be skipped although every sum is finite") {
         "(1.70141183e+38)");
 }
 
-TEST_CASE("cases that say the same say it once, and few lines are shown") {
+TEST_CASE("skip lines: equal lines of several cases are printed once, and only a few lines") {
   Result one = training_result(CaseSpec{});
   one.training->skips = {skip_of(2, {three[0]}), skip_of(3, three)};
   Result other = one;
@@ -70,7 +70,7 @@ TEST_CASE("cases that say the same say it once, and few lines are shown") {
         std::string::npos);
 }
 
-TEST_CASE("cases of one kind show their skipped steps, those of several with --rows") {
+TEST_CASE("skip lines: shown for cases of one kind, with --rows for several kinds") {
   const std::string cases =
       "verify 'byte_gpt_tiny/adamw/*' --world self,threads:3 --stage 0,2 --dtype ";
   const auto lines = [&](const std::string& flags) {

@@ -80,7 +80,7 @@ bool contains(const std::string& text, const std::string& part) {
 
 }  // namespace
 
-TEST_CASE("leaves: a file has what the store was given, and no other key") {
+TEST_CASE("GradStore: a file contains the stored gradients, and no other key") {
   GradStore store(plenty);
   CHECK(store.seal().empty());
   fill(store);
@@ -98,7 +98,7 @@ TEST_CASE("leaves: a file has what the store was given, and no other key") {
   }
 }
 
-TEST_CASE("leaves: a store that was sealed grows on and is sealed again") {
+TEST_CASE("GradStore: a sealed store can be extended and sealed again") {
   GradStore store(plenty);
   fill(store);
   const GradFile before(store.seal(), store.run());
@@ -109,7 +109,7 @@ TEST_CASE("leaves: a store that was sealed grows on and is sealed again") {
   for (const int step : {1, 2, 3}) CHECK(is_leaf(after.find(key_of(step, 0)), step));
 }
 
-TEST_CASE("leaves: what does not fit is not kept") {
+TEST_CASE("GradStore: gradients beyond the limit are not stored") {
   GradStore none(0);
   std::vector<float> values = values_of(1);
   CHECK(!none.keep(key_of(1, 0), leaf_of(values)));
@@ -122,7 +122,7 @@ TEST_CASE("leaves: what does not fit is not kept") {
   CHECK(!one.keep(key_of(2, 0), leaf_of(values)));
 }
 
-TEST_CASE("leaves: a file that is damaged, cut short, unfinished or of another run is refused") {
+TEST_CASE("GradStore: damaged, truncated, unfinished or foreign files are refused") {
   GradStore store(plenty);
   fill(store);
   const std::string path = store.seal();
@@ -149,10 +149,7 @@ TEST_CASE("leaves: a file that is damaged, cut short, unfinished or of another r
   CHECK(contains(refusal(path, store.run()), "cannot be read"));
 }
 
-TEST_CASE(
-    "leaves: the cache of another process takes leaves from the file, and computes those that are "
-    "not "
-    "there") {
+TEST_CASE("GradStore: another process reads gradients from the file, and computes missing ones") {
   TinyTraining run(DType::bf16);
   GradStore store(plenty);
   const DenseBaseline baseline(run.experiment, run.leaves);
@@ -178,7 +175,7 @@ TEST_CASE(
   CHECK(third.micro_batch_grad(1, 0, params, digest, 0).values.data() != nullptr);
 }
 
-TEST_CASE("leaves: parameters are known by their bits, not by those of their padding") {
+TEST_CASE("GradStore: the key of parameters is their bits, without padding") {
   TinyTraining run(DType::bf16);
   const DenseBaseline baseline(run.experiment, run.leaves);
   const TensorView params = baseline.optimizer().param();
@@ -197,6 +194,4 @@ TEST_CASE("leaves: parameters are known by their bits, not by those of their pad
   }
 }
 
-TEST_CASE("available memory: a machine that runs tests has some") {
-  CHECK(available_memory() > plenty);
-}
+TEST_CASE("available_memory: positive on a test machine") { CHECK(available_memory() > plenty); }

@@ -81,7 +81,8 @@ bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
 
 }  // namespace
 
-TEST_CASE("64 ranks in every stage, more ranks than chunks, fewer and more than micro-batches") {
+TEST_CASE(
+    "many ranks: 64 in every stage, more ranks than chunks, fewer and more than micro-batches") {
   const FlatLayout layout = odd_layout(20'011, 6);
   for (const std::int64_t micro_batches : {37, 70}) {
     const std::vector<float> one = masters_after(layout, {1, 0, micro_batches, 2, 8192});
@@ -93,7 +94,7 @@ TEST_CASE("64 ranks in every stage, more ranks than chunks, fewer and more than 
   }
 }
 
-TEST_CASE("slow: 1,024 ranks, 2^20 + 7 elements, 1,024 micro-batches, at most 4 GiB") {
+TEST_CASE("slow: many ranks: 1,024 ranks, 2^20 + 7 elements, 1,024 micro-batches, at most 4 GiB") {
   const FlatLayout layout = odd_layout((std::int64_t{1} << 20) + 7, 80);
   const std::vector<float> one = masters_after(layout, {1, 2, 1024, 2, 32768});
   for (const int stage : {2, 3}) {

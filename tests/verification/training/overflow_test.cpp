@@ -35,9 +35,7 @@ ErrorCode refusal(const std::string& tensor, const FlatLayout& layout) {
 
 }  // namespace
 
-TEST_CASE(
-    "the planted infinity is the last element of the named tensor, or of the last one that has "
-    "elements") {
+TEST_CASE("planted infinity: last element of the named tensor, or of the last nonempty one") {
   const FlatLayout layout(
       {{"first", {3, 5}}, {"empty", {0}}, {"second", {2}}, {"nothing", {4, 0}}});
   CHECK(overflow_tensor(named(""), layout) == 2);
@@ -61,7 +59,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("a recipe for bf16 alone keeps no other dtype from running") {
+TEST_CASE("recipes: a recipe only for bf16 does not exclude other dtypes") {
   VerifyOptions options;
   for (const std::vector<DType>& dtypes :
        {std::vector<DType>{DType::fp32, DType::bf16, DType::fp16},

@@ -38,7 +38,7 @@ std::optional<Drift> drift_after(TinyTraining& run, const CaseSpec& spec,
 
 }  // namespace
 
-TEST_CASE("no drift in any stage, order or layout") {
+TEST_CASE("replicas: no drift in any stage, order or layout") {
   TinyTraining run(DType::bf16, "adamw", [](RunConfig& c) { c.optimizer.norm = NormForm::exact; });
   for (int stage = 0; stage <= 3; ++stage) {
     CHECK(!drift_after(run, run.spec(4, stage), [](const RankOfStep&) {}));
@@ -50,7 +50,7 @@ TEST_CASE("no drift in any stage, order or layout") {
   }
 }
 
-TEST_CASE("one bit of one parameter on one rank") {
+TEST_CASE("replicas: one bit of one parameter on one rank is reported") {
   TinyTraining run(DType::bf16);
   const FlatLayout& layout = run.experiment.layout();
   const std::int64_t index = layout.tensors()[3].begin + 5;
@@ -70,7 +70,7 @@ TEST_CASE("one bit of one parameter on one rank") {
   }
 }
 
-TEST_CASE("replicated state, scalars, and the shards of instances") {
+TEST_CASE("replicas: replicated state, scalars, and the shards of instances") {
   TinyTraining run(DType::bf16);
   const auto state = drift_after(run, run.spec(3, 0), [](const RankOfStep& r) {
     if (r.world.rank() == 1) flip(r.optimizer, Phase::update, BufferId::exp_avg_sq, 7);
@@ -99,7 +99,7 @@ TEST_CASE("replicated state, scalars, and the shards of instances") {
   CHECK(instance->buffer == "master");
 }
 
-TEST_CASE("tensor parallel ranks: what is replicated over them, and only that, must be equal") {
+TEST_CASE("replicas: values replicated over tensor parallel ranks, and only those, must be equal") {
   TinyTraining run(DType::bf16, "sgd", [](RunConfig& c) {
     c.model.width = 20;
     c.model.heads = 4;

@@ -157,7 +157,7 @@ TEST_CASE("step() gives the undistributed bits: every rule, norm form and policy
   }
 }
 
-TEST_CASE("phases out of turn are errors") {
+TEST_CASE("run_phase: phases out of order are errors") {
   World world{awkward_tensors(), production()};
   world.overflow_step = 1;
   world.setup.micro_batches = 2;
@@ -175,7 +175,7 @@ TEST_CASE("phases out of turn are errors") {
   });
 }
 
-TEST_CASE("an implementation is built as its name says: fused passes show neither g1 nor g") {
+TEST_CASE("implementations: built as named, fused passes show neither g1 nor g") {
   const FlatLayout layout(awkward_tensors().params);
   const ShardMap shards(layout.padded_numel(), 1, 1024);
   const std::unique_ptr<Communicator> comm = make_self_communicator();

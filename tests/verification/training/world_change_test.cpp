@@ -39,23 +39,23 @@ void check_all_pairs(TinyTraining& run, int stage_before, int stage_after,
 
 }  // namespace
 
-TEST_CASE("W -> W' for all pairs in 1..8 keeps every bit") {
+TEST_CASE("world change: W -> W' for all pairs in 1..8 keeps every bit") {
   TinyTraining run(DType::fp16);
   check_all_pairs(run, 1, 1, host_optimizer(), host_optimizer());
   check_all_pairs(run, 2, 3, host_optimizer(), fused_optimizer());
 }
 
-TEST_CASE("the same with stochastic rounding and unused tensors") {
+TEST_CASE("world change: with stochastic rounding and unused tensors") {
   TinyTraining run(DType::bf16, "adamw-stochastic");
   check_all_pairs(run, 3, 0, fused_optimizer(), host_optimizer());
 }
 
-TEST_CASE("from the reference to production and back") {
+TEST_CASE("world change: from the reference to production and back") {
   TinyTraining run(DType::fp16);
   check_all_pairs(run, 3, 2, reference_optimizer(), host_optimizer());
 }
 
-TEST_CASE("a snapshot's digest sees every field") {
+TEST_CASE("snapshot digest: depends on every field") {
   const TinyTraining run(DType::fp16, "adamw-stochastic");
   const FlatLayout& layout = run.experiment.layout();
   const Digest before = run.first.digest(layout);

@@ -13,9 +13,7 @@
 using namespace zeroproof;
 using namespace zeroproof::verification;
 
-TEST_CASE(
-    "a world of threads: the error of the rank that failed counts, wherever the others waited for "
-    "it") {
+TEST_CASE("run_world: the error of the failed rank is reported, wherever the others wait for it") {
   // Others may be told by a communicator of the candidate's and end before the rank that told them: so, many times.
   constexpr int times = 2000;
   WorldSpec spec;
@@ -38,8 +36,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "a world of threads: the error of the rank that failed counts, also where another is back "
-    "before it") {
+    "run_world: the error of the failed rank is reported, also if another rank returns earlier") {
   // Ranks meet in a second world, as those do that NCCL joins, and rank 1 has ended before rank 0 has.
   ThreadWorld elsewhere(2, std::chrono::seconds(30));
   WorldSpec spec;

@@ -325,7 +325,7 @@ TEST_CASE("config: both ready-made configurations are valid") {
   CHECK_NOTHROW(validate(tiny_config()));
 }
 
-TEST_CASE("config: TOML that is applied") {
+TEST_CASE("config: valid TOML is applied") {
   CHECK(same(applied(""), main_config()));
   CHECK(same(applied("# nothing but a remark\n\n"), main_config()));
   CHECK(same(applied("\r\n"), main_config()));
@@ -365,7 +365,7 @@ TEST_CASE("config: TOML that is applied") {
 // 2^53 + 1 and 2^63 - 1 are no powers of two, though the fp64 numbers nearest to them are.
 // 1 - beta must be 2^-23 or more, and the fp32 number 0.99999994 is 1 - 2^-24. The largest scales are 2^127
 // and 2^512: S * micro_batches may not leave 2^-126 .. 2^126 in any step (R5).
-TEST_CASE("config: files that cannot be read") {
+TEST_CASE("config: unreadable files are refused") {
   const auto about = [](const std::string& path) {
     return complaint([&] {
       RunConfig config;

@@ -27,7 +27,7 @@ std::string because(const std::string& text, const std::string& remedy) {
 
 }  // namespace
 
-TEST_CASE("numbers of flags: digits to their end, from the lowest to the highest") {
+TEST_CASE("flag numbers: every digit is read, from the lowest to the highest value") {
   CHECK(flag_number<int>("7", "--x") == 7);
   CHECK(flag_number<int>("-7", "--x") == -7);
   CHECK(flag_number<std::int64_t>("9223372036854775807", "--x") == 9223372036854775807);
@@ -40,7 +40,7 @@ TEST_CASE("numbers of flags: digits to their end, from the lowest to the highest
   }
 }
 
-TEST_CASE("numbers of flags: errors name the accepted values") {
+TEST_CASE("flag numbers: errors name the accepted values") {
   for (const char* text : {"nan", "inf", "-inf", "half", "1e999"}) {
     CAPTURE(text);
     CHECK(refused<double>(text) == because(text, "write a number, as in --x 0.5"));

@@ -6,7 +6,7 @@
 
 using namespace zeroproof;
 
-TEST_CASE("slips: counts letters left out, inserted, replaced, swapped") {
+TEST_CASE("slips: counts omitted, inserted, replaced and swapped letters") {
   CHECK(slips("", "") == 0);
   CHECK(slips("", "abc") == 3);
   CHECK(slips("abc", "") == 3);

@@ -60,7 +60,7 @@ TEST_CASE("cover: slices are the array, each row once") {
   CHECK(listed("--cover values --cover-seed 2") != all);
 }
 
-TEST_CASE("cover: a row is a case of its own, from its id") {
+TEST_CASE("cover: the id of a row reproduces its case") {
   const std::string id = *listed("--cover values --impl host-fused --slice 2/4").begin();
   CHECK(id.find("/host-fused/") != std::string::npos);
   const CliResult result = run_cli("replay " + quoted(id) + " --report text");
@@ -69,7 +69,7 @@ TEST_CASE("cover: a row is a case of its own, from its id") {
   CHECK(result.out.find("1 pass, 0 fail") != std::string::npos);
 }
 
-TEST_CASE("cover: flags that cannot be used are refused") {
+TEST_CASE("cover: unusable flags are refused") {
   expect_refusal(run_cli("verify --cover nope"), "use values or pairs");
   expect_refusal(run_cli("verify --cover pairs --slice 5/4"), "--slice is '5/4'");
   expect_refusal(run_cli("verify --cover pairs --slice 1"), "--slice is '1'");
@@ -92,7 +92,7 @@ TEST_CASE("cover: flags that cannot be used are refused") {
   expect_refusal(run_cli("list --json somewhere.json"), "--json was given without --coverage");
 }
 
-TEST_CASE("coverage: what is left out is named, in 100 columns and in JSON") {
+TEST_CASE("pairwise report: omitted pairs are named, in 100 columns and in JSON") {
   const TemporaryFolder folder;
   const std::string file = folder.file("coverage.json");
   const CliResult result = run_cli("list byte_gpt_tiny --coverage --json " + quoted(file));

@@ -38,8 +38,7 @@ PairTable visited_by(const std::vector<CoveredRow>& rows) {
 
 }  // namespace
 
-TEST_CASE(
-    "covering array: every pair that is possible is in a row, and the ids of the rows say so") {
+TEST_CASE("covering array: every possible pair is in a row, as the ids of the rows confirm") {
   const PairTable& possible = tiny_rows().possible.table();
   const PairTable visited = visited_by(tiny_rows().pairs);
   MESSAGE(tiny_rows().pairs.size() << " rows, " << visited.marked_values() << " values, "
@@ -69,7 +68,7 @@ TEST_CASE("covering array: no row is superfluous, and a seed gives the same rows
   }
 }
 
-TEST_CASE("covering array: of strength one it has every value, in far fewer rows") {
+TEST_CASE("covering array: strength one has every value, in far fewer rows") {
   const TinyRows& tiny = tiny_rows();
   const std::vector<CoveredRow> rows =
       covering_array(tiny.space, tiny.possible, Strength::values, 1);
@@ -77,7 +76,7 @@ TEST_CASE("covering array: of strength one it has every value, in far fewer rows
   CHECK(rows.size() < 30);
 }
 
-TEST_CASE("covering array: what is impossible is what somebody refuses or nothing looks at") {
+TEST_CASE("covering array: impossible pairs are refused by a check or have no effect") {
   const PairTable& possible = tiny_rows().possible.table();
   const auto can = [&](const std::string& a, const std::string& b) {
     int first = -1, second = -1;
@@ -123,7 +122,7 @@ TEST_CASE("covering array: what is impossible is what somebody refuses or nothin
   CHECK(can("offload_chunk:37", "master_dtype:bf16"));
 }
 
-TEST_CASE("coverage: counts of one case and of two, by hand") {
+TEST_CASE("pairwise counts: one case and two cases, by hand") {
   const auto coverage = [](std::initializer_list<const char*> ids) {
     std::vector<CaseSpec> cases;
     for (const char* id : ids) cases.push_back(*parse_case_id(id));

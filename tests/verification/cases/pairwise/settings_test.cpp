@@ -55,7 +55,7 @@ RunConfig tiny(DType dtype) {
 }  // namespace
 
 TEST_CASE(
-    "settings: every key of the configuration file is that of a setting, or said to be none") {
+    "settings: every key of the configuration file belongs to a setting or is listed as none") {
   std::set<std::string> keys =
       found(content_of("verification/cases/config/config_toml.cpp") +
                 content_of("verification/cases/config/config_groups_toml.cpp") +
@@ -73,7 +73,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("settings: every flag that chooses cases is that of a setting, or said to be none") {
+TEST_CASE("settings: every flag that selects cases belongs to a setting or is listed as none") {
   const std::set<std::string> flags = found(content_of("verification/cli/case_flags.cpp"),
                                             "command\\.(?:list|option|flag)\\(\\s*\"(--[a-z-]+)\"");
   CHECK(flags.size() > 25);
@@ -82,7 +82,7 @@ TEST_CASE("settings: every flag that chooses cases is that of a setting, or said
   CHECK(known == flags);
 }
 
-TEST_CASE("settings: a value that was set is the one there is") {
+TEST_CASE("settings: a value that was set is the one that is read") {
   for (const Setting& setting : settings()) {
     for (const SettingValue& value : setting.values) {
       for (const SettingValue& before : setting.values) {
@@ -101,7 +101,7 @@ TEST_CASE("settings: a value that was set is the one there is") {
   }
 }
 
-TEST_CASE("settings: they leave each other alone, whatever is set before") {
+TEST_CASE("settings: setting one keeps the others, in any order") {
   for (const Setting& late : settings()) {
     for (const SettingValue& value : late.values) {
       for (const Setting& early : settings()) {
@@ -119,7 +119,7 @@ TEST_CASE("settings: they leave each other alone, whatever is set before") {
   }
 }
 
-TEST_CASE("settings: behind a recipe they are added to it, in any order") {
+TEST_CASE("settings: after a recipe they are added to it, in any order") {
   const RunConfig config = under_recipe(tiny_config(), "sgd+norm:one+momentum:0+state:1001");
   CHECK(config.optimizer.rule == UpdateRule::sgd);
   CHECK(config.optimizer.norm == NormForm::one);
@@ -140,7 +140,7 @@ TEST_CASE("settings: behind a recipe they are added to it, in any order") {
   CHECK_FALSE(recipe_allows("adamw-stochastic+amsgrad:on", DType::fp32));
 }
 
-TEST_CASE("settings: a word that means nothing is refused, with what there is") {
+TEST_CASE("settings: an unknown word is refused, and the valid ones are named") {
   const auto refused = [](const std::string& recipe) {
     return complaint([&] { under_recipe(tiny_config(), recipe); });
   };
@@ -154,7 +154,7 @@ TEST_CASE("settings: a word that means nothing is refused, with what there is") 
   CHECK(refused("nope+amsgrad:on").find("recipe 'nope' does not exist") == 0);
 }
 
-TEST_CASE("settings: the step a run begins with") {
+TEST_CASE("settings: the first step of a run") {
   const auto first = [](const std::string& toml) {
     RunConfig config = tiny_config();
     apply_toml(config, toml, "file");

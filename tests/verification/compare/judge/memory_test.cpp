@@ -107,8 +107,7 @@ TEST_CASE("judge: an illegal write of a phase is reported with element and param
   }
 }
 
-TEST_CASE(
-    "judge: a phase may not even put another NaN where it may not write, nor edit a counter") {
+TEST_CASE("judge: a phase may neither replace a poison NaN with another nor change a counter") {
   TinyTraining run(DType::bf16);
   const auto padding = judge_candidate(
       run, run.spec(1, 1), 1, [&](int, std::optional<Phase> now, DistributedOptimizer& o) {

@@ -111,7 +111,7 @@ TEST_CASE("judge: a native sum at 0.9 of its bound passes, at 1.1 it fails") {
   }
 }
 
-TEST_CASE("judge: native sums that are no numbers, and the sum of one leaf") {
+TEST_CASE("judge: native sums that are not finite, and the sum of one leaf") {
   constexpr float inf = std::numeric_limits<float>::infinity();
   constexpr float nan = std::numeric_limits<float>::quiet_NaN();
   CHECK(differing({1.0F, 2.0F}, 3.0F) == 0);
@@ -127,7 +127,7 @@ TEST_CASE("judge: native sums that are no numbers, and the sum of one leaf") {
   CHECK(differing({0.1F}, std::nextafter(0.1F, 1.0F)) == 1);
 }
 
-TEST_CASE("judge: a candidate that sums natively and is outside of the bound in one element") {
+TEST_CASE("judge: a candidate's native sum beyond the bound in one element fails") {
   TinyTraining run(DType::fp32);
   ParallelConfig place;
   place.grad_sum = GradSum::native;

@@ -76,9 +76,7 @@ TEST_CASE("judge: padding stays poisoned, in every phase and buffer, first, last
   }
 }
 
-TEST_CASE(
-    "judge: padding that is written while the state is loaded, and on another rank than the "
-    "first") {
+TEST_CASE("judge: padding written during a load is reported, also on a later rank") {
   TinyTraining run(DType::bf16);
   const Judged judged = judge_candidate(
       run, run.spec(3, 2), 1, [&](int rank, std::optional<Phase> now, DistributedOptimizer& o) {

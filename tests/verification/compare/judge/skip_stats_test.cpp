@@ -162,8 +162,7 @@ TEST_CASE("skipped steps: both sides agree but differ from the undistributed opt
   CHECK(told.difference->parameter == run.experiment.layout().tensors().front().name);
 }
 
-TEST_CASE(
-    "skipped steps: a candidate whose implementation counts otherwise fails, and is told where") {
+TEST_CASE("skipped steps: a candidate whose statistics differ fails with the place") {
   TinyTraining run(DType::fp32, "adamw", [](RunConfig& config) { config.overflow_step = 2; });
   for (const int stage : {0, 2}) {
     const CaseSpec spec = run.spec(3, stage);

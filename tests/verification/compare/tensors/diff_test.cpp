@@ -89,7 +89,7 @@ TEST_CASE("diff: unusable files exit with 2") {
   expect_refusal(diff(folder), "neither file has a tensor");
 }
 
-TEST_CASE("a report that cannot be written is refused before the work") {
+TEST_CASE("diff: an unwritable report is refused before the comparison") {
   const TemporaryFolder folder;
   write_tensors(folder.file("a"), {floats("x", {1})});
   write_tensors(folder.file("b"), {floats("x", {1})});

@@ -59,7 +59,7 @@ TEST_CASE("tensor differences: distances are counted, and the first largest one 
   CHECK_FALSE(found.equal());
 }
 
-TEST_CASE("a NaN against a number is the largest difference of all, wherever it is") {
+TEST_CASE("tensor differences: a NaN against a number is the largest difference, at any position") {
   for (const std::vector<float>& other :
        {std::vector<float>{no_number, 9, 0}, {9, 0, no_number}, {0, no_number, 9}}) {
     const TensorDifference found = one(floats("x", {0, 0, 0}), floats("x", other));
@@ -71,7 +71,8 @@ TEST_CASE("a NaN against a number is the largest difference of all, wherever it 
   }
 }
 
-TEST_CASE("all NaNs are one value, two zeros are not, and infinities are far away") {
+TEST_CASE(
+    "tensor differences: all NaNs are one value, two zeros are not, infinities are far apart") {
   const TensorDifference same = one(floats("x", {no_number, 1}), floats("x", {-no_number, 1}));
   CHECK(same.equal());
   CHECK_FALSE(same.bits.same_bits);
@@ -157,7 +158,7 @@ TEST_CASE("tensor differences: missing or mismatched tensors are named, and neve
   CHECK_FALSE(found.equal());
 }
 
-TEST_CASE("a share is rounded down: only all is 100 percent") {
+TEST_CASE("tensor differences: a share is rounded down, only all is 100 percent") {
   CHECK(share(3, 3) == "100 %");
   CHECK(share(0, 0) == "100 %");
   CHECK(share(999'999'999, 1'000'000'000) == "99.99 %");

@@ -42,10 +42,7 @@ struct Golden {
 
 }  // namespace
 
-TEST_CASE(
-    "golden call: by the reference it is equal, in another order within its bound, by another "
-    "formula "
-    "wrong") {
+TEST_CASE("golden call: reference equal, another order within its bound, another formula wrong") {
   const Golden golden({"op/unscale", "training", "1003", "3", "1"});
   CHECK(of_a_call(golden_record_of(golden.file)));
   CHECK(check_golden_call(golden.file, nullptr).verdict() == GoldenVerdict::equal);

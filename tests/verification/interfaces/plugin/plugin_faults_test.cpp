@@ -101,7 +101,7 @@ bool any_failed(const std::vector<Result>& results) {
 
 }  // namespace
 
-TEST_CASE("nightly: plug-in faults: the judge finds in operations what it finds in production") {
+TEST_CASE("nightly: plug-in faults: the judge finds production's faults in operations") {
   int planted = 0, implementation_caught = 0, plugin_caught = 0;
   for (const Fault* fault : faults_of_operations()) {
     bool by_implementation = false, by_plugin = false;

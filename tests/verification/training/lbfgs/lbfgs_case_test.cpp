@@ -30,7 +30,7 @@ std::string refusal(const std::string& pattern) {
 
 }  // namespace
 
-TEST_CASE("every L-BFGS case passes, and takes the branches it is for") {
+TEST_CASE("L-BFGS cases: every one passes, and takes the branches it is for") {
   const std::vector<LbfgsCaseSpec> cases = lbfgs_cases("lbfgs/*");
   std::set<std::string> worlds;
   std::set<std::string> ends;
@@ -49,7 +49,7 @@ TEST_CASE("every L-BFGS case passes, and takes the branches it is for") {
   }
 }
 
-TEST_CASE("L-BFGS gets the mean loss of byte_gpt's micro-batches, and its gradient") {
+TEST_CASE("L-BFGS cases: loss and gradient are the means over byte_gpt's micro-batches") {
   const RunConfig config = tiny_options().config;
   const ByteGptProblem problem(config);
   const Experiment model = lbfgs_experiment(config);
@@ -92,7 +92,7 @@ TEST_CASE("L-BFGS gets the mean loss of byte_gpt's micro-batches, and its gradie
   }
 }
 
-TEST_CASE("ids of L-BFGS cases") {
+TEST_CASE("L-BFGS cases: ids") {
   const std::vector<LbfgsCaseSpec> all = lbfgs_cases("lbfgs");
   CHECK(all.size() == 7 * lbfgs_recipes().size());
   CHECK(lbfgs_cases("lbfgs/*").size() == all.size());
@@ -115,7 +115,7 @@ TEST_CASE("ids of L-BFGS cases") {
   CHECK(refusal("lbfgs/rosenbrock/none/threads:0/fsdp2").find("threads:0") != std::string::npos);
 }
 
-TEST_CASE("L-BFGS runs when it is asked for, and only then") {
+TEST_CASE("L-BFGS cases: run only on request") {
   VerifyOptions options;
   const auto selected = [&] {
     std::size_t count = 0;
@@ -137,7 +137,7 @@ TEST_CASE("L-BFGS runs when it is asked for, and only then") {
   CHECK_THROWS_AS(select_cases(options), Error);
 }
 
-TEST_CASE("a truth that proves little is not believed, and a wrong one blames no candidate") {
+TEST_CASE("L-BFGS cases: a weak expectation is mistrusted, a wrong one blames no candidate") {
   const LbfgsRunOptions options = tiny_options();
   LbfgsRecipe recipe = *lbfgs_cases("lbfgs/rosenbrock/skipped-pair/self/contract").front().recipe;
   LbfgsCaseSpec spec{&recipe, {WorldSpec::Kind::threads, 2}, LayoutKind::contract};
@@ -171,7 +171,7 @@ TEST_CASE("a truth that proves little is not believed, and a wrong one blames no
         "of the reference over ranks differs from the reference on one rank");
 }
 
-TEST_CASE("reports, replay lines and bundles know L-BFGS") {
+TEST_CASE("L-BFGS cases: reports, replay lines and bundles") {
   const TemporaryFolder folder;
   const std::string id = "lbfgs/rosenbrock/failed-search/threads:3/contract";
   const std::string files =

@@ -35,7 +35,7 @@ Divergence place_of(const Wrong& wrong) {
 
 }  // namespace
 
-TEST_CASE("a wrong optimizer is named at its step, rank, buffer and element") {
+TEST_CASE("L-BFGS judge: a wrong optimizer is named at its step, rank, buffer and element") {
   Wrong wrong;
   wrong.rank = 1;
   wrong.step = 2;
@@ -73,7 +73,7 @@ TEST_CASE("a wrong optimizer is named at its step, rank, buffer and element") {
   }
 }
 
-TEST_CASE("an evaluation elsewhere, one too many, one too few") {
+TEST_CASE("L-BFGS judge: an evaluation elsewhere, one too many, one too few") {
   Wrong wrong;
   wrong.step = 3;
   wrong.rank = 2;
@@ -92,7 +92,7 @@ TEST_CASE("an evaluation elsewhere, one too many, one too few") {
   CHECK(more.what.find("the reference does not have") != std::string::npos);
 }
 
-TEST_CASE("what a load loses shows before the next step") {
+TEST_CASE("L-BFGS judge: state lost by a load is reported before the next step") {
   Wrong wrong;
   wrong.rank = 1;
   wrong.step = 2;
@@ -104,7 +104,7 @@ TEST_CASE("what a load loses shows before the next step") {
   CHECK(d.what.find("loaded again") != std::string::npos);
 }
 
-TEST_CASE("NaN is a difference unless both are NaN") {
+TEST_CASE("L-BFGS judge: NaN is a difference unless both are NaN") {
   Wrong wrong;
   wrong.rank = 1;
   wrong.step = 1;
@@ -142,7 +142,7 @@ TEST_CASE("NaN is a difference unless both are NaN") {
   CHECK(number.differing() == 1047);
 }
 
-TEST_CASE("what is not the size of the shard is a difference") {
+TEST_CASE("L-BFGS judge: a result of another size than the shard is a difference") {
   Wrong wrong;
   wrong.rank = 1;
   wrong.step = 1;
@@ -151,7 +151,7 @@ TEST_CASE("what is not the size of the shard is a difference") {
   CHECK(place_of(wrong).what.find("elements, and the shard") != std::string::npos);
 }
 
-TEST_CASE("errors of ranks, and what a difference led to") {
+TEST_CASE("L-BFGS judge: errors of ranks, and errors after a difference") {
   Wrong wrong;
   wrong.rank = 1;
   wrong.step = 2;

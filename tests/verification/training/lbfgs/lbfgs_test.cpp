@@ -166,7 +166,8 @@ void check_walks(const std::vector<int>& worlds, const std::vector<std::int64_t>
 
 }  // namespace
 
-TEST_CASE("dot products: limbs and value of both implementations, over families, sizes and cuts") {
+TEST_CASE(
+    "dot products: limbs and value of both implementations, over families, sizes and boundaries") {
   for (int family = 0; family < 5; ++family) {
     for (const std::int64_t numel : {0, 1, 31, 1024, 16384, 40'001}) {
       const std::vector<float> a = fill(family, 1, numel);
@@ -192,7 +193,7 @@ TEST_CASE("dot products: limbs and value of both implementations, over families,
   }
 }
 
-TEST_CASE("dot products of special values") {
+TEST_CASE("dot products: special values") {
   const float inf = std::numeric_limits<float>::infinity();
   const float nan = std::numeric_limits<float>::quiet_NaN();
   const std::vector<std::pair<std::vector<float>, std::vector<float>>> cases = {
@@ -221,15 +222,15 @@ TEST_CASE("dot products of special values") {
   }
 }
 
-TEST_CASE("both implementations walk the same way over ranks, with every line search") {
+TEST_CASE("L-BFGS: both implementations take the same steps on all ranks, with every line search") {
   check_walks({1, 3}, {1, 2, 100});
 }
 
-TEST_CASE("slow: the same for more ranks and histories") {
+TEST_CASE("slow: L-BFGS: the same for more ranks and histories") {
   check_walks({1, 2, 3, 5, 8}, {1, 4, 100});
 }
 
-TEST_CASE("mean losses") {
+TEST_CASE("L-BFGS: mean losses") {
   std::vector<double> losses;
   for (int m = 1; m <= 20; ++m) {
     losses.push_back(1.0 / m);

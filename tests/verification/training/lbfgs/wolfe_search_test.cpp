@@ -75,7 +75,7 @@ std::vector<std::uint64_t> lengths_of_production(int kind, double first, std::in
 }  // namespace
 
 TEST_CASE(
-    "strong Wolfe: both implementations try the same lengths, and take one that satisfies the "
+    "strong Wolfe: both implementations try equal lengths, and accept one that meets the "
     "conditions") {
   for (int kind = 0; kind < 6; ++kind) {
     for (const double first : {1e-3, 1e-1, 1.0, 10.0, 1000.0}) {

@@ -28,7 +28,7 @@ RunReport run(const std::vector<std::string>& patterns,
 
 }  // namespace
 
-TEST_CASE("resume: an id says everything, and every usual one selects itself") {
+TEST_CASE("resume: ids are complete, and every usual id selects its case") {
   const std::vector<ResumeCaseSpec> usual = resume_cases("resume/*");
   CHECK(usual.size() >= 28);
   std::set<std::string> ids;
@@ -54,7 +54,7 @@ TEST_CASE("resume: an id says everything, and every usual one selects itself") {
   CHECK(spec.half(spec.after).stage == 3);
 }
 
-TEST_CASE("resume: what no case can have is refused, and what to write instead is said") {
+TEST_CASE("resume: impossible cases are refused with an alternative") {
   const auto refused = [](const std::string& id, const std::string& says) {
     const std::string text = complaint([&] { run({id}); });
     CAPTURE(id);

@@ -69,7 +69,7 @@ void judge_legal_cases(int count, std::uint64_t first_seed) {
 
 }  // namespace
 
-TEST_CASE("no false alarm in random legal cases") { judge_legal_cases(300, 1); }
+TEST_CASE("legal cases: no false alarm in random cases") { judge_legal_cases(300, 1); }
 
 TEST_CASE("legal cases beyond the bound's conditions do not fail") {
   // One to three elements, every one of them beyond the bound's conditions.
@@ -82,6 +82,6 @@ TEST_CASE("legal cases beyond the bound's conditions do not fail") {
   }
 }
 
-TEST_CASE("nightly: no false alarm in 10,000 random legal cases") {
+TEST_CASE("nightly: legal cases: no false alarm in 10,000 random cases") {
   judge_legal_cases(10000, 1001);
 }

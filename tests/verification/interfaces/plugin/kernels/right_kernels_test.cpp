@@ -53,13 +53,13 @@ std::int64_t judge_right(const Takes& takes) {
 
 }  // namespace
 
-TEST_CASE("correct kernels pass") {
+TEST_CASE("correct kernels: all pass") {
   judge_right([](const Op& op, Fill fill) {
     const bool trains = std::ranges::count(op.fills, Fill::training) > 0;
     return fill == (trains ? Fill::training : op.fills.front());
   });
 }
 
-TEST_CASE("slow: correct kernels pass on all numbers") {
+TEST_CASE("slow: correct kernels: all pass on all numbers") {
   judge_right([](const Op&, Fill) { return true; });
 }
