@@ -91,7 +91,7 @@ TEST_CASE("case groups: the first verdict comes before all others, and every cas
 TEST_CASE("case groups: an error in one case does not affect others") {
   VerifyOptions options = some_cases(3);
   const RunReport whole = run(options);
-  // Ranks that are threads have hardly any time to meet; which of them come too late does not matter here.
+  // The time limit is too short for thread ranks to meet; the test accepts any of them as late.
   const auto overrides = options.overrides;
   options.overrides = [overrides](RunConfig& config) {
     overrides(config);
@@ -104,7 +104,7 @@ TEST_CASE("case groups: an error in one case does not affect others") {
     CHECK(broken.results[i].id == whole.results[i].id);
     if (training_spec(whole.results[i]).world.kind == WorldSpec::Kind::self)
       CHECK(shown(broken.results[i]) == shown(whole.results[i]));
-    // What its ranks did last is told of a case that hangs, and of no other.
+    // Only a case that hangs has the last collectives of its ranks.
     const std::size_t told =
         broken.results[i].status == Status::hung
             ? static_cast<std::size_t>(training_spec(broken.results[i]).world.size)

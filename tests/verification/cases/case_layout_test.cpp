@@ -1,4 +1,4 @@
-// Models that tensor parallel ranks cannot hold as a case wants them are refused before anything runs.
+// Models that the tensor parallel ranks of a case cannot hold are refused before anything runs.
 
 #include <doctest.h>
 
@@ -13,7 +13,7 @@ namespace {
 using namespace zeroproof;
 using namespace zeroproof::verification;
 
-/// What becomes of a case on 1x1x4 ranks: "pass", or the refusal.
+/// The outcome of a case on 1x1x4 ranks: "pass", or the refusal.
 std::string outcome(int hidden, std::int64_t bucket, LayoutKind layout) {
   VerifyOptions options;
   options.patterns = {"byte_gpt_tiny"};

@@ -114,7 +114,7 @@ TEST_CASE("verdicts: runs that prove little are mistrusted, differences fail") {
   r.training->tallies.clear();
   CHECK(judged(r) == Status::mistrusted);
   r = good_result();
-  r.training->moved_elements = 10;  // an optimizer under which most weights stand still
+  r.training->moved_elements = 10;  // an optimizer that does not move most weights
   CHECK(judged(r) == Status::mistrusted);
   r = good_result();
   r.training->moved_elements = 50;  // half of them is enough
@@ -129,7 +129,7 @@ TEST_CASE("verdicts: runs that prove little are mistrusted, differences fail") {
   r.training->updated_elements = r.training->moved_elements = 0;
   CHECK(reason_of(r) == "no step was applied");
   r = good_result();
-  r.training->steps = 5;  // of 6: whatever ended the run early, it was not judged to its end
+  r.training->steps = 5;  // of 6: the run ended early, so that its later steps were not judged
   CHECK(judged(r) == Status::fail);
   r = good_result();
   r.training->clipped_steps = 0;

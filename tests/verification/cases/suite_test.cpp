@@ -1,4 +1,5 @@
-// A suite nobody knows but this file: selected, run, listed, reported and read back like the others.
+// A suite registered only in this file: selected, run, listed, reported and read back like the
+// others.
 
 #include <doctest.h>
 
@@ -122,7 +123,7 @@ TEST_CASE("id patterns: one grammar for all suites") {
   CHECK(selected("dice/red/").size() == 2);
   CHECK(selected("dice/red/two") ==
         std::vector<std::string>{"dice/red/two"});  // complete, if not usual
-  CHECK(selected("dice/green/any").size() == 1);    // nothing is known of that part
+  CHECK(selected("dice/green/any").size() == 1);    // that part accepts any text
   CHECK(selected("dice/green").empty());
   CHECK(selected("dice/r*").size() == 2);
   CHECK(selected("dice/*/seven").empty());

@@ -1,4 +1,4 @@
-// What a user gets for bad input: one clear sentence with the remedy, exit 2, and nothing written.
+// Bad input on the command line: one clear sentence with the remedy, exit 2, and nothing written.
 
 #include <doctest.h>
 
@@ -212,7 +212,7 @@ TEST_CASE("failing case: names its place, and its replay line fails identically"
 }
 
 TEST_CASE("strict: mistrusted cases count as failed") {
-  // Without clipping and overflow the run proves less: allowed, but said.
+  // Without clipping and overflow the run proves less: permitted, but reported.
   const TemporaryFolder folder;
   const std::string config = folder.write("loose.toml", "[optimizer]\nmax_norm = 1e9\n");
   const std::string flags =

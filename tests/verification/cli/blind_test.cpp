@@ -1,4 +1,4 @@
-// zeroproof-faults verify --blind N: a fault that nobody names, until reveal does.
+// zeroproof-faults verify --blind N: the name of the fault appears only after reveal.
 
 #include <doctest.h>
 

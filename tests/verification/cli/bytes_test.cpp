@@ -1,4 +1,4 @@
-// verify --bytes: what ranks held and sent, beside what was predicted.
+// verify --bytes: bytes that ranks held and sent, next to the prediction.
 
 #include <doctest.h>
 

@@ -1,5 +1,5 @@
-// From flags to cases: what does not apply is refused, what was asked for by name must run, and list shows what verify
-// runs.
+// From flags to cases: flags that do not apply are refused, cases requested by name must run, and
+// list prints the cases that verify runs.
 
 #include <doctest.h>
 
@@ -19,7 +19,7 @@ using namespace zeroproof;
 using namespace zeroproof::tests;
 using namespace zeroproof::verification;
 
-/// Ids in a report of what ran.
+/// Ids of the results in a report.
 std::vector<std::string> ids_run(const std::string& arguments) {
   const TemporaryFolder folder;
   const std::string report = folder.file("report.json");

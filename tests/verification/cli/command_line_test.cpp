@@ -1,4 +1,4 @@
-// What a user gets who slips on the command line, and whose results have nowhere to go.
+// Mistyped commands and flags, and results that cannot be written.
 
 #include <doctest.h>
 
@@ -10,7 +10,7 @@ namespace {
 
 using namespace zeroproof::tests;
 
-/// Runs shell text with the program in $ZEROPROOF; the error output comes back.
+/// Runs shell text with the program in $ZEROPROOF; returns the error output.
 CliResult run_shell(const std::string& script) {
   const TemporaryFolder folder;
   const std::string command = "ZEROPROOF='" + build_folder() + "/zeroproof'; { " + script +

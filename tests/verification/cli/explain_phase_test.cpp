@@ -79,6 +79,6 @@ TEST_CASE(
     REQUIRE(operation != std::string::npos);
     CHECK(text.find("  formulas, from") < operation);
     CHECK(text.find("  sources     reference/", operation) != std::string::npos);
-    CHECK(text.find("faults planted") == text.rfind("faults planted"));  // said once
+    CHECK(text.find("faults planted") == text.rfind("faults planted"));  // printed once
   }
 }

@@ -1,4 +1,4 @@
-// zeroproof explain: what it shows fits a terminal, and comes from the contract.
+// zeroproof explain: its output fits a terminal, and is the text of the contract.
 
 #include <doctest.h>
 
@@ -104,7 +104,8 @@ TEST_CASE("explain: labels from the notes") {
     CHECK(text.out.find("Ownership") == std::string::npos);     // the next section
     CHECK(text.out.find("papers/zero.md") != std::string::npos);
   }
-  const std::string table = run_cli("explain ZeRO:memory").out;  // the label stands alone above it
+  const std::string table =
+      run_cli("explain ZeRO:memory").out;  // the label is a line of its own above it
   CHECK(table.find("| 3 | and parameters") != std::string::npos);
   CHECK(table.find("Elements a rank sends") == std::string::npos);
 }

@@ -1,4 +1,5 @@
-// What a file says, or that nobody can know: never an exception that says nothing of files.
+// Reading of whole files: the content, or nothing if a read fails; never an exception without the
+// path.
 
 #include "verification/cli/program/file_text.hpp"
 

@@ -1,5 +1,5 @@
-// The page of a report: its verdict as text, its values as JSON, and the whole of it read by
-// Python's XML parser. What the script draws is checked in a browser by trace/page_in_browser.py.
+// The HTML report: its verdict as text, its values as JSON, and the whole page parsed by Python's
+// XML parser. trace/page_in_browser.py checks the drawing in a browser.
 
 #include <doctest.h>
 
@@ -26,7 +26,7 @@ std::optional<bool> parses(const std::string& page) {
   return std::system(("python3 -c " + script + " " + quoted(file) + " 2>/dev/null").c_str()) == 0;
 }
 
-/// What the page's script draws. The text ends at the first "<", as it does in a browser.
+/// The values that the page's script draws. The text ends at the first "<", as in a browser.
 nlohmann::json values_of(const std::string& page) {
   const std::string opening = "<script type=\"application/json\" id=\"report\">";
   const std::size_t begin = page.find(opening) + opening.size();

@@ -16,7 +16,7 @@ bool has(const char* program) {
   return std::system((std::string("command -v ") + program + " >/dev/null 2>&1").c_str()) == 0;
 }
 
-/// What `script` (python, root = the parsed document) prints about a document; "" if it is no XML.
+/// Output of `script` (python, root = the parsed document) for a document; "" if it is not XML.
 std::string ask(const std::string& xml, const std::string& script) {
   const TemporaryFolder folder;
   folder.write("report.xml", xml);

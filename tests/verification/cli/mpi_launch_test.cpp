@@ -23,7 +23,7 @@ using namespace zeroproof::verification;
 
 namespace {
 
-/// Sets environment variables and takes away the others that a launcher could have set.
+/// Sets environment variables and removes the others that a launcher could have set.
 class Environment {
  public:
   explicit Environment(const std::vector<std::pair<std::string, std::string>>& variables) {

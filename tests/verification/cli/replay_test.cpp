@@ -1,4 +1,4 @@
-// Failures that were saved can be run again, elsewhere; what cannot be run again is refused kindly.
+// Saved failures run again, also elsewhere; bundles that cannot run again are refused.
 
 #include <doctest.h>
 

@@ -16,7 +16,7 @@ constexpr const char* quick =
 
 std::string program() { return quoted(build_folder() + "/zeroproof"); }
 
-/// Runs shell text whose output goes where CliResult has it.
+/// Runs shell text; CliResult has its output.
 CliResult run_shell(const std::string& script) {
   return run_cli("--version >/dev/null; " + script);
 }
@@ -32,7 +32,7 @@ TEST_CASE("report files: a full disk keeps the earlier report, with one sentence
   const std::string report = folder.write("report.json", "an earlier one");
   const CliResult full = run_shell("((ulimit -f 1; " + program() + " verify " + quick +
                                    quoted("text,json:" + report) + ") | cat)");
-  CHECK(full.out.find("1 pass") != std::string::npos);  // all else is told
+  CHECK(full.out.find("1 pass") != std::string::npos);  // the text report is complete
   CHECK(full.err.find("report.json cannot be written") != std::string::npos);
   CHECK(read_file(report) == "an earlier one");
   CHECK(entries(folder.file("")) == 1);

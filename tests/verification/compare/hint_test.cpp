@@ -1,4 +1,4 @@
-// Hints: each cause is recognised, and what looks like it but is not has another hint or none.
+// Hints: each cause is recognised; a similar pattern with another cause has another hint or none.
 
 #include <doctest.h>
 

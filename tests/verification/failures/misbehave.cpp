@@ -1,4 +1,5 @@
-// Loaded into the ranks of a job (LD_PRELOAD): one of them misbehaves, as ZP_MISBEHAVE says, "RANK WHAT WHERE [N]".
+// Loaded into the ranks of a job (LD_PRELOAD): one of them misbehaves. ZP_MISBEHAVE is "RANK WHAT
+// WHERE [N]".
 //
 // WHAT   killed, stopped, exits-0, exits-3, aborts, sleeps (for a minute), slow (for 2.4 seconds), throws (its MPI says
 //        no)

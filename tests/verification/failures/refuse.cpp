@@ -1,5 +1,6 @@
-// Loaded into a program (LD_PRELOAD): the disk refuses what it asks of files below one folder, as ZP_REFUSE says,
-// "CALL ERRNO N FOLDER": from the N-th call of a kind on, or, if CALL ends with -once, at that one alone.
+// Loaded into a program (LD_PRELOAD): system calls on files below one folder fail. ZP_REFUSE is
+// "CALL ERRNO N FOLDER": from the N-th call of a kind on, or, if CALL ends with -once, only the
+// N-th.
 //
 // CALL   make (files and folders are made or opened for writing), write, sync, rename; space: it says that none is free
 

@@ -1,4 +1,5 @@
-// What a fault's case needs besides its id, in files: the case made from them finds the fault where its row says.
+// Files with the inputs of a fault's case besides its id: the case finds the fault at the place of
+// its row.
 
 #include <doctest.h>
 

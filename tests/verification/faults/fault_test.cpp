@@ -1,4 +1,4 @@
-// The harness is shown wrong optimizers: every one must be caught, and blamed on the right place.
+// The harness gets wrong optimizers: every one must be caught, with the correct place.
 
 #include <doctest.h>
 
@@ -14,7 +14,7 @@ namespace {
 using namespace zeroproof;
 using namespace zeroproof::verification;
 
-/// A case that did what its row says.
+/// A case with the outcome of its row.
 RowOutcome as_expected(const Fault& fault, const FaultCase& row) {
   RowOutcome outcome;
   outcome.status = row.refused ? Status::error : Status::fail;
@@ -164,12 +164,12 @@ TEST_CASE("faults: free runs catch them too") {
 }
 
 TEST_CASE("faults: a wrong implementation passes where its fault has no effect") {
-  // Otherwise it would be caught for something else. One instance has nothing to reduce twice,
-  // several ranks double nothing, bins that are not merged cannot be merged unaligned. What is not
-  // replayed cannot replay what it should not, one flag is its own sum, and a single rank has no
-  // other. A wrong operation is wrong only in its own calls. What has one scale has no neighbour,
-  // what goes through bf16 anyway may do so, what is e4m3 has its own format, and no chunk cuts a
-  // block of state.
+  // Otherwise it would be caught for another reason. One instance has nothing to reduce twice,
+  // several ranks double nothing, bins that are not merged cannot be merged unaligned. A step that
+  // is not replayed has no replay faults, one flag is its own sum, and a single rank has no other.
+  // A wrong operation is wrong only in its own calls. A tensor with one scale has no neighbouring
+  // scale, values stored in bf16 lose nothing in bf16, e4m3 has its own format, and no chunk splits
+  // a block of state.
   struct Row {
     const char* fault;
     const char* in_case_of;
@@ -315,7 +315,7 @@ TEST_CASE("fault report: survivor, wrong place and false alarm are distinguished
   report.faults.push_back({&fault, &plan_of(fault.id), true, true, true, std::nullopt, ""});
   report.controls.push_back({"some/case", nullptr, Status::pass, "", 1, 1});
   CHECK(exit_code(report) == 0);
-  report.faults[0].exact = false;  // still the right phase and buffer
+  report.faults[0].exact = false;  // phase and buffer are still correct
   CHECK(exit_code(report) == 1);
   CHECK(report.survivors() == 0);
   report.faults[0].caught = false;

@@ -128,8 +128,8 @@ std::int64_t status_bytes(const std::string& key) {
   return -1;
 }
 
-/// Bytes that `act` has in memory at most beyond those that were there when it was given, in a process of its own;
-/// `act` calls its argument when what it needs is there. -1 if it failed.
+/// The largest memory of `act` beyond the memory at its start, in bytes, in a separate process;
+/// `act` calls its argument when its inputs are allocated. -1 if it failed.
 std::int64_t bytes_besides(const std::function<bool(const std::function<void()>& measure)>& act) {
   int ends[2];
   REQUIRE(::pipe(ends) == 0);
@@ -179,7 +179,7 @@ CheckpointContent content_of(std::int64_t step, const Json& about) {
   return {"1", std::string(32, 'a'), step, about};
 }
 
-/// Saves in one process of four threads. What is measured is all of them.
+/// Saves in one process of four threads; the measurement is their total.
 std::int64_t saving(const std::string& folder, SaveMode mode, const FlatLayout& layout,
                     const Json& about) {
   return bytes_besides([&](const auto& measure) {

@@ -60,7 +60,7 @@ void every(const Operation& op, const char* what, std::int64_t count, Bits&& bit
   report(op, what, count, implementations.size(), tally);
 }
 
-/// Neighbours of powers of two, and of everything that lies half-way between two values of a narrow format.
+/// Neighbours of powers of two, and of every midpoint of two values of a narrow format.
 std::vector<std::uint32_t> edges() {
   std::set<std::uint32_t> magnitudes;
   const auto around = [&](std::uint32_t middle, std::uint32_t distance) {
@@ -139,7 +139,7 @@ TEST_CASE("narrowing: every 64th float") {
 
 TEST_CASE("slow: narrowing: every float") {
   for (const Operation& op : narrow_operations()) {
-    SUBCASE(op.name.c_str()) {  // --subcase=cast_e4m3 takes one of them
+    SUBCASE(op.name.c_str()) {  // --subcase=cast_e4m3 runs one of them
       every(
           op, "every float", std::int64_t{1} << 32,
           [](std::int64_t i) { return static_cast<std::uint32_t>(i); },

@@ -17,7 +17,7 @@ void stream_all(const std::vector<Operation>& operations, std::int64_t per_famil
   for (const Operation& op : operations) stream(op, per_family);
 }
 
-/// What a call with wrong arguments ends with; -1: with no error at all.
+/// The error code of a call with invalid arguments; -1: no error.
 template <class Call>
 int refusal(Call&& call) {
   try {

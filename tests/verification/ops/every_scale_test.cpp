@@ -25,7 +25,7 @@ BlockGrid one_block(std::size_t numel) {
   return {1, static_cast<std::int64_t>(numel), 1, static_cast<std::int64_t>(numel)};
 }
 
-/// What was compared, by every implementation.
+/// Prints the number of comparisons, by every implementation.
 void say(const std::string& what, std::int64_t compared, std::size_t implementations,
          std::int64_t differ) {
   std::printf("%s: %lld x %zu implementations, %lld differ\n", what.c_str(),
@@ -101,7 +101,7 @@ void check_dequantize(Function* Implementation::*dequantize) {
   say("every code of " + std::string(name(dtype_of<T>)), values, implementations.size(), differ);
 }
 
-/// What an amax means for a scale; 0 where no scale can be made of it.
+/// The scale of an amax; 0 where it has none.
 double usable(std::uint32_t amax) { return amax < 0x7F800000U ? double{from_bits(amax)} : 0; }
 
 double largest(Fp8 format) { return format == Fp8::e5m2 ? 57344 : 448; }

@@ -1,6 +1,6 @@
-// The loss scaler as what it is: a finite automaton. A table of transitions is written out from the doc block of
-// common/contracts/loss_scaler.hpp; both implementations must follow it along every pattern of overflows of length 14 and from
-// every state of the table, for every set of a grid of settings.
+// The loss scaler as a finite automaton. A table of transitions is written out from the doc block
+// of common/contracts/loss_scaler.hpp; both implementations must follow it along every pattern of
+// overflows of length 14 and from every state of the table, for every set of a grid of settings.
 
 #include <doctest.h>
 
@@ -101,7 +101,7 @@ class Walk {
  private:
   static constexpr std::size_t depth_limit = 14;
 
-  /// `state` is what the implementation says, `row` what the table says, after `depth` steps.
+  /// `state` is the implementation's, `row` the table's, after `depth` steps.
   void descend(const LossScalerState& state, int row, std::size_t depth) {
     const LossScalerState expected = table_ == nullptr ? still_ : table_->values(row);
     if (!(state == expected)) {
@@ -130,7 +130,7 @@ class Walk {
 struct Bounds {
   int low, initial, high;
 };
-/// Wide enough never to be met in 14 steps of 2; met at both ends; met at the top; at the bottom; no room at all;
+/// Never reached in 14 steps of 2; both ends reached; only the top; only the bottom; one value;
 /// negative exponents.
 constexpr Bounds all_bounds[] = {{0, 30, 64}, {2, 4, 6}, {0, 5, 5},
                                  {3, 3, 8},   {7, 7, 7}, {-6, -4, -1}};

@@ -20,7 +20,7 @@ namespace {
 using namespace zeroproof;
 using namespace zeroproof::oracle;
 
-/// `exact` and `one` differ in what is added and in how it is finished, and in nothing else.
+/// `exact` and `one` differ only in the added terms and in the finish.
 struct Form {
   const char* name;
   GradNormExactAccumulateFn* Implementation::*accumulate;
@@ -99,7 +99,8 @@ TEST_CASE("exact and one: boundaries, orders, ranks and threads") {
       for (int sharding = 0; sharding < shardings; ++sharding) {
         const Cut cut = make_cut(tensors, sharding);
         for (const Implementation& implementation : implementations) {
-          // To a GPU and back for every three elements takes minutes; short tensors are the next test's business.
+          // A copy to a GPU and back for every three elements takes minutes; the next test has
+          // short tensors.
           if (sharding == 1 && implementation.name == "device") continue;
           Exec exec = implementation.exec;
           exec.num_threads = sharding == 0 || sharding == 3 ? 3 : 1;
@@ -132,7 +133,7 @@ TEST_CASE("exact and one: every numel up to 1100 at every offset, any float") {
       for (std::size_t numel = 0; numel <= 1100; ++numel) {
         const std::size_t offset = numel % 33;
         std::ranges::fill(storage,
-                          from_bits(0x7FC00000));  // what lies around the piece must not count
+                          from_bits(0x7FC00000));  // values around the piece must not count
         for (std::size_t i = 0; i < numel; ++i) {
           const float x = data_families[numel % 2 == 0 ? 1 : 4].value(numel * 1200 + i);
           storage[offset + i] = numel % 7 == 0 ? from_bits(random_word(numel * 1200 + i, 9)) : x;

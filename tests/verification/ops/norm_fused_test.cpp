@@ -1,5 +1,6 @@
-// The first fused pass of the host implementations: found_inf and every form of the norm from grad_sum, without the unscaled
-// gradient ever being stored. And what only very long gradients show: limbs that must be normalised on the way.
+// The first fused pass of the host implementations: found_inf and every form of the norm from
+// grad_sum, without a stored unscaled gradient. Very long gradients also need limbs to be
+// normalised during the pass.
 
 #include <doctest.h>
 #include <sys/mman.h>

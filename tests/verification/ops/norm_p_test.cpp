@@ -1,5 +1,4 @@
-// What the p-norm makes of infinities, NaN and zeros, and what it refuses; its bound is checked in
-// mpfr/norm_p_test.cpp.
+// The p-norm of infinities, NaN and zeros, and its refusals; mpfr/norm_p_test.cpp checks its bound.
 
 #include <doctest.h>
 

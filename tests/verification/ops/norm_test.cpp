@@ -123,8 +123,8 @@ TEST_CASE("norm: shardings, orders and threads") {
     }
     const double norm = oracle_norm_finish(&expected);
     CHECK(norm_bits(oracle_norm(data.data(), numels.data(), data.size())) == norm_bits(norm));
-    // Threads do not look at values: every fourth family is enough, and threads that wait for each other are
-    // slow.
+    // The work of threads does not depend on values, so every fourth family is enough; threads that
+    // wait for each other are slow.
     const int max_threads = (&family - data_families) % 4 == 0 ? 3 : 1;
     int differ = 0;
     for (const Implementation& implementation : implementations)
@@ -138,9 +138,8 @@ TEST_CASE("norm: shardings, orders and threads") {
 TEST_CASE("norm: every numel up to 3 chunks") {
   for (const Implementation& implementation : all_implementations()) {
     std::int64_t differ = 0;
-    std::vector<float> storage(
-        3100 + 33,
-        from_bits(0x7FC00000));  // what lies behind the tensor must not count
+    std::vector<float> storage(3100 + 33,
+                               from_bits(0x7FC00000));  // values after the tensor must not count
     for (std::size_t numel = 0; numel <= 3100; ++numel) {
       const std::size_t offset = numel % 33;
       for (std::size_t i = 0; i < numel; ++i) storage[offset + i] = training_element(i)[0];

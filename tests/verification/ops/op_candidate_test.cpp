@@ -1,4 +1,4 @@
-// The judge knows nothing of whom it judges: any candidate has ids, verdicts of its own, and no expectation to find.
+// Any candidate has ids and separate verdicts, and cannot read the expected results.
 
 #include <doctest.h>
 
@@ -17,7 +17,7 @@ using namespace zeroproof;
 using namespace zeroproof::tests;
 using namespace zeroproof::verification;
 
-/// Somebody else's clip_value, and nothing more.
+/// A foreign clip_value, the candidate's only operation.
 class Guest final : public OpCandidate {
  public:
   explicit Guest(OpFunction run, std::string why_not = "")
@@ -51,8 +51,8 @@ TEST_CASE("op candidates: an added candidate has separate ids") {
   CHECK_THROWS_AS(op_cases("op/clip/guest/one/fill:ties", {&guest}),
                   Error);  // it has no such operation
   CHECK_THROWS_AS(op_cases("op/clip_value/guest/two/fill:ties", {&guest}),
-                  Error);                                                 // nobody is called that
-  CHECK_THROWS_AS(op_cases("op/clip_value/guest/one/fill:ties"), Error);  // and nobody was given
+                  Error);  // no candidate has that name
+  CHECK_THROWS_AS(op_cases("op/clip_value/guest/one/fill:ties"), Error);  // no candidate was passed
 }
 
 TEST_CASE("op candidates: an added candidate is judged like any other") {
@@ -95,7 +95,8 @@ TEST_CASE("op candidates: run before the reference computes the call") {
 
 namespace {
 
-/// AdamW that takes the decay off first: legal, and other bits. `until` elements of a call are computed.
+/// AdamW that applies the decay first: legal, with other bits. The first `until` elements of a call
+/// are computed.
 OpFunction decay_first(const std::function<std::int64_t(std::int64_t numel)>& until) {
   return [until](OpCall& call) {
     const StepScalars s = update_settings(call.variant() / 4, {}).scalars;
@@ -214,7 +215,7 @@ TEST_CASE("foreign update: can be compared with the bits of another library") {
 
 namespace {
 
-/// A stranger's operation by name, as the reference computes it and then changed.
+/// A foreign operation by name: the reference's result, then edited.
 Result of_stranger(const std::string& op, const std::string& fill, bool any_order,
                    const OpFunction& run) {
   const Stranger other(op, run);
@@ -263,7 +264,7 @@ TEST_CASE("foreign candidate: may unscale and clip by a quotient within the boun
   }
   const Result silent = of_stranger("unscale", "special", true, [&](OpCall& call) {
     find_op("unscale")->reference(call);
-    call.get<std::uint32_t>(2)[0] = 0;  // says that it found nothing
+    call.get<std::uint32_t>(2)[0] = 0;  // reports that it found none
   });
   CHECK(silent.status == Status::fail);
   REQUIRE(silent.divergence.has_value());

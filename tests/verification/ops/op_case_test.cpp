@@ -1,4 +1,4 @@
-// Operations one at a time: what is covered, what is caught, what is believed.
+// Single operations: fills and sweeps, detected errors, and verdicts.
 
 #include <doctest.h>
 
@@ -68,12 +68,13 @@ TEST_CASE("operations: every function type has one, with a doc block and impleme
     }
   }
   CHECK(types.size() == 100);
-  // A factory: what it returns has state and talks to other ranks; lbfgs_test.cpp compares its implementations step by step.
+  // A factory: its optimizer has state and communicates; lbfgs_test.cpp compares both
+  // implementations step by step.
   CHECK(types.erase("MakeLbfgsFn") == 1);
   std::set<std::string> covered;
   for (const Op& op : all_ops()) {
     CAPTURE(op.name);
-    if (op.name.rfind("fused_", 0) == 0) {  // what it has to give is what the phases give (R17)
+    if (op.name.rfind("fused_", 0) == 0) {  // its result is the result of its phases (R17)
       CHECK(op.type.empty());
       continue;
     }
@@ -86,7 +87,7 @@ TEST_CASE("operations: every function type has one, with a doc block and impleme
       if (implementation.function == op.name && !is_test)
         layers.insert(layer_of(implementation.file));
     }
-    // The mean of the losses is for the optimizer that asks for them, in its file.
+    // The mean of the losses is in the folder of L-BFGS, which uses it.
     const bool is_mean = op.name == "mean_loss";
     std::set<std::string> expected = {is_mean ? "reference/lbfgs" : "reference"};
     if (op.host) expected.insert(is_mean ? "cuda/lbfgs" : "cuda/host");

@@ -1,5 +1,5 @@
-// The oracle judged by what it must fulfil on its own: published answers, numbers redone by hand, and pairs of
-// independent ways to the same value. No implementation is called here.
+// The oracle against requirements of its own: published answers, numbers computed by hand, and
+// pairs of independent computations of the same value. No implementation is called here.
 
 #include "oracle.h"
 
@@ -26,7 +26,7 @@ using namespace zeroproof::oracle;
 std::uint32_t bits_of(float value) { return std::bit_cast<std::uint32_t>(value); }
 std::uint64_t bits_of(double value) { return std::bit_cast<std::uint64_t>(value); }
 
-/// A float nobody would choose: every bit pattern, in a scattered order.
+/// Any float: every bit pattern, in a scattered order.
 float pattern(std::uint64_t i) { return from_bits(static_cast<std::uint32_t>(i) * 0x9E3779B1U); }
 
 struct KnownAnswer {
@@ -82,7 +82,7 @@ TEST_CASE("8-bit formats: values of the published tables, and narrowing undoes w
   CHECK(e5m2_of(0x1p-14F) == 0x04);
   CHECK(e5m2_of(0.75F * 0x1p-14F) == 0x03);
   CHECK(e5m2_of(0x1p-16F) == 0x01);
-  // Saturation, ties, and what is too small.
+  // Saturation, ties, and underflow.
   CHECK(e4m3_of(464) == 0x7E);
   CHECK(e4m3_of(-1e30F) == 0xFE);
   CHECK(e4m3_of(inf) == 0x7E);
@@ -122,7 +122,7 @@ TEST_CASE("8-bit formats: overflow by nonfinite, and exponents of scales") {
   CHECK(code == Codes{0x7B, 0x7C, 0xFC, 0x7B});
   oracle_cast_e8m0(z, code.data(), 4);
   CHECK(code == Codes{127, 128, 0, 1});
-  for (int c = 0; c < 255; ++c) {  // every code comes back
+  for (int c = 0; c < 255; ++c) {  // every code round-trips
     const auto given = static_cast<std::uint8_t>(c);
     float wide = 0;
     oracle_widen_e8m0(&given, &wide, 1);

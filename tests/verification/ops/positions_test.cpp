@@ -1,4 +1,5 @@
-// R17: an element's result does not depend on its place in a buffer, on its neighbours, or on who computes it.
+// R17: an element's result does not depend on its place in a buffer, on its neighbours, or on the
+// thread.
 
 #include <doctest.h>
 

@@ -1,4 +1,4 @@
-// Who repeats results has tampered; who is merely wrong, in whatever way, has not.
+// Repeated results are tampering; results that are merely wrong, in any way, are not.
 
 #include <doctest.h>
 
@@ -15,7 +15,7 @@ namespace {
 using namespace zeroproof;
 using namespace zeroproof::verification;
 
-/// Somebody who might know results by heart.
+/// A plug-in that may have memorised results.
 class Suspect final : public OpCandidate {
  public:
   explicit Suspect(OpFunction run) : run_(std::move(run)) {}
@@ -73,13 +73,14 @@ std::map<std::string, Wrong> mistakes() {
        }}};
 }
 
-/// Those that tell most of a repetition, and make the fewest cases: patterns recur, the others do not.
+/// The fills that show most of a repetition with the fewest cases: patterns recur, the others do
+/// not.
 bool is_looked_at(const Op& op, Fill fill) {
   const bool dense = fill == Fill::subnormal || fill == Fill::patterns || fill == Fill::sweep;
   return dense || op.fills.size() == 1;
 }
 
-/// What it computed for a call that looked the same.
+/// Returns the results of an earlier call with equal inputs.
 OpFunction by_heart(const Op& op) {
   using Key = std::tuple<std::int64_t, int, int, int>;
   auto known = std::make_shared<std::map<Key, std::vector<std::vector<std::byte>>>>();

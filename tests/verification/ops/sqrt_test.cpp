@@ -52,8 +52,8 @@ std::uint32_t bits_of(float x) { return std::bit_cast<std::uint32_t>(x); }
 bool same(float a, float b) { return bits_of(a) == bits_of(b) || (a != a && b != b); }
 
 struct Buffers {
-  std::vector<float> x, root, expected;  // what goes in, and what must come out
-  std::vector<float> grad, master, exp_avg, exp_avg_sq, top;  // what the implementation sees
+  std::vector<float> x, root, expected;                       // inputs, and the required results
+  std::vector<float> grad, master, exp_avg, exp_avg_sq, top;  // operands of the implementation
 };
 
 float root_to_divide(float x) {
@@ -71,7 +71,7 @@ float expected_master(float x) {
   return x >= 0 ? -1 : std::numeric_limits<float>::quiet_NaN();
 }
 
-/// Calls of `piece` elements; returns how many masters or moments are not what they must be.
+/// Calls of `piece` elements; returns the number of wrong masters and moments.
 std::int64_t run(const Implementation& implementation, const Path& path, Buffers& b,
                  std::int64_t piece, std::uint32_t& first_bad) {
   const auto numel = static_cast<std::int64_t>(b.x.size());

@@ -1,5 +1,6 @@
-// Stochastic rounding (R8, R15): which draw an element takes, and what rounding with it is worth on average. The
-// generator is deterministic, so the statistics pass or fail for good; the limits are five standard deviations.
+// Stochastic rounding (R8, R15): the draw of each element, and the mean of rounded values. The
+// generator is deterministic, so the statistics always pass or always fail; the limits are five
+// standard deviations.
 
 #include <doctest.h>
 
@@ -127,7 +128,7 @@ TEST_CASE("draws: the mean is the value, 10^6 draws within five standard deviati
             std::abs(up - p) / std::sqrt(p * (1 - p) / static_cast<double>(draws));
         worst = std::max(worst, sigmas);
         CHECK_MESSAGE(sigmas < 5, implementation.name);
-        // The same in units of the value, as a user sees it: the neighbours are exact in double.
+        // The same in units of the value: the neighbours are exact in double.
         const double down = to_float(bf16{static_cast<std::uint16_t>(high)});
         const double next = to_float(bf16{static_cast<std::uint16_t>(high + 1)});
         const double error = down + up * (next - down) - static_cast<double>(value);

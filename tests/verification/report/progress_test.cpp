@@ -9,7 +9,7 @@ using zeroproof::verification::ProgressBar;
 
 namespace {
 
-/// What a bar writes while `work` uses it and lets time pass.
+/// The output of a bar while `work` uses it and advances the clock.
 template <class Work>
 std::string with_bar(bool terminal, const Work& work) {
   std::FILE* file = std::tmpfile();
@@ -28,7 +28,7 @@ std::string with_bar(bool terminal, const Work& work) {
   return text;
 }
 
-/// What it writes while `steps` times `seconds_each` go by.
+/// The output during `steps` times `seconds_each`.
 std::string written(bool terminal, int steps, double seconds_each) {
   return with_bar(terminal, [&](ProgressBar& bar, const auto& pass) {
     for (int i = 1; i <= steps; ++i) {

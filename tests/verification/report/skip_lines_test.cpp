@@ -1,4 +1,4 @@
-// The lines that say why steps were skipped.
+// The lines with the reasons of skipped steps.
 
 #include "verification/report/skip_lines.hpp"
 

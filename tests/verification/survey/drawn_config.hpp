@@ -24,7 +24,8 @@ struct DrawnConfig {
   bool uneven = false;  ///< it may be refused because TP ranks have other buckets (R18)
 };
 
-/// One configuration in the making. What is drawn is what the documents allow, and now and then what they forbid.
+/// Builder of one configuration. Draws values that the documents allow, and occasionally values
+/// that they forbid.
 class ConfigDraw {
  public:
   explicit ConfigDraw(std::uint64_t number) : philox_(number, 0x436F6E66) {

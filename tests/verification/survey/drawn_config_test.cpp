@@ -1,5 +1,5 @@
-// Random legal configurations: verify must pass each of them, and refuse what the documents forbid before anything
-// runs.
+// Random legal configurations: verify must pass each of them, and refuse forbidden ones before
+// anything runs.
 
 #include <doctest.h>
 
@@ -23,7 +23,7 @@ using namespace zeroproof::tests;
 using namespace zeroproof::verification;
 
 struct Outcome {
-  std::string verdict;  ///< pass, mistrusted, refused, or what else became of it
+  std::string verdict;  ///< pass, mistrusted, refused, or another status
   std::string why;
 };
 
@@ -33,7 +33,7 @@ std::string command_line(const DrawnConfig& config) {
   return line;
 }
 
-/// What verify says of a configuration, by the code a command line runs.
+/// The outcome of verify for a configuration, by the code of the command line.
 Outcome verified(const DrawnConfig& config) {
   const TemporaryFolder folder;
   std::vector<std::string> words = {"zeroproof", "verify"};
@@ -107,7 +107,7 @@ class Survey {
   int wrong() const { return wrong_; }
 
  private:
-  /// Does what the reason of a mistrusted run advises. False if it advises nothing.
+  /// Applies the advice in the reason of a mistrusted run. False if it has none.
   bool follow(const std::string& why, DrawnConfig& config) {
     const std::string largest = "the largest norm was ";
     if (const std::size_t said = why.find(largest); said != std::string::npos) {

@@ -1,4 +1,5 @@
-// Leaves that one process keeps and others read: what was stored comes back, and nothing else is taken for it.
+// Micro-batch gradients that one process stores and others read: equal bits, and never another
+// file's.
 
 #include <doctest.h>
 #include <fcntl.h>
@@ -61,7 +62,7 @@ void flip_byte(const std::string& path, std::int64_t offset) {
   ::close(file);
 }
 
-/// What is said of a file, or of one of its leaves.
+/// The error of a file, or of one of its gradients.
 std::string refusal(const std::string& path, const Digest& run) {
   try {
     const GradFile file(path, run);
@@ -157,7 +158,7 @@ TEST_CASE("GradStore: another process reads gradients from the file, and compute
   const Digest digest = run.leaves.parameters_digest(params);
   GradCache first(run.experiment, {&store, nullptr});
   const GradCache::Grad& made = first.micro_batch_grad(1, 0, params, digest, 0);
-  CHECK(made.values.data() == nullptr);  // it lies in the store
+  CHECK(made.values.data() == nullptr);  // it is in the store
   const GradFile file(store.seal(), store.run());
   GradCache second(run.experiment, {nullptr, &file});
   for (const std::int64_t micro_batch : {0, 1}) {
@@ -170,7 +171,7 @@ TEST_CASE("GradStore: another process reads gradients from the file, and compute
                       static_cast<std::size_t>(own.view().num_bytes())) == 0);
   }
   TinyTraining other(DType::bf16,
-                     "sgd");  // the same parameters at first, other settings: not its leaf
+                     "sgd");  // equal first parameters, other settings: another gradient
   GradCache third(other.experiment, {nullptr, &file});
   CHECK(third.micro_batch_grad(1, 0, params, digest, 0).values.data() != nullptr);
 }

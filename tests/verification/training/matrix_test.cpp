@@ -16,9 +16,9 @@ namespace {
 using namespace zeroproof::tests;
 using Json = nlohmann::json;
 
-/// Trajectories on verification/model/sample_text.txt under contract version 2. A commit that changes one changes
-/// bits: it raises the contract's version, says so in the changelog under Numerics, and updates these in the same
-/// commit.
+/// Trajectories on verification/model/sample_text.txt under contract version 2. A commit that
+/// changes one changes bits: it raises the contract's version, has an entry in the changelog under
+/// Numerics, and updates these in the same commit.
 const std::map<std::string, std::string> pinned = {{"fp16", "912779950814d8bb35a3a499c1fbbbff"},
                                                    {"bf16", "0afb083e0976dae0964c48d6644c9723"},
                                                    {"fp32", "086aef1a4a7538a4dbd3cb2cd3780650"}};
@@ -69,12 +69,12 @@ void check_one_hash(const Json& report, std::size_t expected_cases,
   }
 }
 
-/// What a report's first case says, for the others to have too.
+/// The hash of a report's first case, which the others must equal.
 std::map<std::string, std::string> pin_of(const std::string& dtype, const Json& report) {
   return {{dtype, report.at("cases").at(0).at("training").at("trajectory_hash")}};
 }
 
-/// A model whose heads can be dealt out to tensor parallel ranks, otherwise byte_gpt_tiny.
+/// A model whose heads can be split over tensor parallel ranks, otherwise byte_gpt_tiny.
 const char* const four_heads =
     "[model]\nlayers = 2\nwidth = 20\nheads = 4\nhidden = 37\ncontext = 13\n"
     "[optimizer]\nmax_norm = 0.6\n";

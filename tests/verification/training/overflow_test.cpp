@@ -1,4 +1,4 @@
-// Where the planted infinity goes, and which cases recipes leave out.
+// The place of the planted infinity, and the cases that recipes exclude.
 
 #include "verification/cases/overflow.hpp"
 

@@ -19,7 +19,7 @@ void flip(DistributedOptimizer& optimizer, Phase phase, BufferId id, std::int64_
   }
 }
 
-/// Trains one step, damages one rank, and returns what every rank says of it (they must agree).
+/// Trains one step, damages one rank, and returns the report of every rank (they must agree).
 std::optional<Drift> drift_after(TinyTraining& run, const CaseSpec& spec,
                                  const std::function<void(const RankOfStep&)>& damage) {
   std::vector<std::optional<Drift>> found(static_cast<std::size_t>(spec.world.size));
@@ -94,7 +94,7 @@ TEST_CASE("replicas: replicated state, scalars, and the shards of instances") {
     if (r.world.rank() == 4) flip(r.optimizer, Phase::update, BufferId::master, 0);
   });
   REQUIRE(instance);
-  CHECK(instance->rank == 4);  // one against one: the lowest rank counts as right
+  CHECK(instance->rank == 4);  // one against one: the lowest rank counts as correct
   CHECK(instance->agrees_with == 1);
   CHECK(instance->buffer == "master");
 }

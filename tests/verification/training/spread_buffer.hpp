@@ -8,7 +8,7 @@
 
 namespace zeroproof::tests {
 
-/// Copies what a rank holds of an fp32 buffer to its places in the undistributed one, [padded_numel].
+/// Copies a rank's part of an fp32 buffer to its places in the undistributed one, [padded_numel].
 inline void spread(const FlatLayout& layout, const ExposedBuffer& buffer,
                    std::vector<float>& whole) {
   for (const Piece& piece : layout.pieces(buffer.ranges)) {

@@ -1,5 +1,5 @@
-// What state in fewer bits costs (R25): losses, and the distance from a training in fp64, beside those of fp32 state.
-// The table of papers/low_precision.md is what this prints.
+// The cost of state in fewer bits (R25): losses, and the distance from a training in fp64, next to
+// those of fp32 state. Prints the table of papers/low_precision.md.
 
 #include <cmath>
 #include <cstdio>
@@ -64,7 +64,8 @@ RunConfig config_of(std::uint64_t seed, const Form& form) {
   return config;
 }
 
-/// AdamW with everything but the leaves in fp64, on a model that reads masters rounded to bf16, as all the others do.
+/// AdamW with everything but the micro-batch gradients in fp64, on a model that reads masters
+/// rounded to bf16, as all the others do.
 std::vector<double> masters_in_fp64(const Experiment& experiment, GradCache& leaves) {
   const RunConfig& config = experiment.config();
   const OptimizerHyper& h = config.optimizer;
@@ -98,7 +99,7 @@ std::vector<double> masters_in_fp64(const Experiment& experiment, GradCache& lea
 
 struct Cost {
   double loss = 0;      ///< of the last step
-  double distance = 0;  ///< of masters from those in fp64, relative to the way from the first ones
+  double distance = 0;  ///< of masters from those in fp64, relative to their total change
   double no_root = 0;  ///< share of elements whose stored second moment is 0 and whose first is not
 };
 

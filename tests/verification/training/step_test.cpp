@@ -23,7 +23,8 @@ struct Recipe {
   ParamRounding param_rounding = ParamRounding::nearest;
 };
 
-/// Every rule, norm form and policy at least once; each differs from the rest by what its name says.
+/// Every rule, norm form and policy at least once; each differs from the rest by the setting in its
+/// name.
 std::vector<Recipe> recipes() {
   std::vector<Recipe> all = {{"adamw"}};
   const auto add = [&](const char* name, auto change) {
@@ -102,7 +103,7 @@ struct Config {
   std::int64_t micro_batches;
 };
 
-/// Four steps, the second one overflowing; every rank must have what the dense optimizer has.
+/// Four steps, the second one overflowing; every rank must have the dense optimizer's values.
 void run(const Config& c, const Recipe& recipe) {
   const bool gaps = recipe.missing_grad == MissingGrad::skip;
   World world{awkward_tensors(), production(c.fused), {1, c.world}};

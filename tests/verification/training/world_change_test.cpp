@@ -1,4 +1,5 @@
-// A run that goes on with another number of ranks, stage or layout has the bits of one that never changed.
+// A run that continues with another number of ranks, stage or layout has the bits of one that never
+// changed.
 
 #include <doctest.h>
 

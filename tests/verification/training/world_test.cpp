@@ -1,4 +1,4 @@
-// Ranks that are threads: whose error counts when one fails and the others hear of it.
+// Thread ranks: the reported error if one fails and the others are aborted.
 
 #include <doctest.h>
 
@@ -14,7 +14,8 @@ using namespace zeroproof;
 using namespace zeroproof::verification;
 
 TEST_CASE("run_world: the error of the failed rank is reported, wherever the others wait for it") {
-  // Others may be told by a communicator of the candidate's and end before the rank that told them: so, many times.
+  // Other ranks may be aborted through the candidate's communicator and end before the failed rank:
+  // hence many repetitions.
   constexpr int times = 2000;
   WorldSpec spec;
   spec.kind = WorldSpec::Kind::threads;
@@ -49,7 +50,7 @@ TEST_CASE(
     if (rank == 1) meeting->barrier();
     meeting->abort("no device");
     while (!told) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    comms.harness->barrier();  // not before rank 1's end has come here
+    comms.harness->barrier();  // until rank 1's end has arrived here
   };
   try {
     world->run([&](int rank, const RankComparison::Communicators& comms) {

@@ -1,5 +1,5 @@
 #pragma once
-// What the tests of configurations share.
+// Shared helpers of the tests of configurations.
 
 #include <doctest.h>
 
@@ -29,7 +29,7 @@ inline std::string complaint_about(const std::string& toml) {
   });
 }
 
-/// The one line "key = value" behind a remark and its section, so that it stands in line 3.
+/// The line "key = value" after a comment and its section header, which makes it line 3.
 inline std::string in_line_3(const std::string& key, const std::string& value) {
   const std::size_t dot = key.find('.');
   return "# remark\n[" + key.substr(0, dot) + "]\n" + key.substr(dot + 1) + " = " + value + "\n";
@@ -43,7 +43,8 @@ inline void check_refused(const std::string& toml, int line, const std::string& 
   CHECK(has(text, part));
 }
 
-/// What validate says about a configuration whose other values leave room around the one that is set.
+/// The message of validate for a configuration whose other values permit any value of the tested
+/// one.
 inline std::string judged(const std::string& toml) {
   RunConfig config = main_config();
   config.micro_batches = 16;

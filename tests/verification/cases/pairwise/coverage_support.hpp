@@ -6,7 +6,7 @@
 
 namespace zeroproof::tests {
 
-/// The runs of byte_gpt_tiny, what they can be, and the rows of --cover pairs; made once.
+/// The runs of byte_gpt_tiny, the possible pairs, and the rows of --cover pairs; computed once.
 struct TinyRows {
   verification::RunSpace space{{}, "byte_gpt_tiny"};
   verification::PossiblePairs possible{space};

@@ -22,7 +22,7 @@ std::vector<std::string> ids_of(const std::vector<CoveredRow>& rows) {
   return ids;
 }
 
-/// Counted from the ids alone: what a user gets who runs them.
+/// Counted from the ids alone, as a user runs them.
 PairTable visited_by(const std::vector<CoveredRow>& rows) {
   PairTable table;
   for (const CoveredRow& row : rows) {
@@ -128,8 +128,8 @@ TEST_CASE("pairwise counts: one case and two cases, by hand") {
     for (const char* id : ids) cases.push_back(*parse_case_id(id));
     return coverage_of({}, cases);
   };
-  // All settings but those that nothing looks at: transport, persistent, the scaler's seven, momentum's three,
-  // warmup_shape, wsd_shape, schedule_unit, first_is_zero, five of offload,
+  // All settings except those that have no effect: transport, persistent, the scaler's seven,
+  // momentum's three, warmup_shape, wsd_shape, schedule_unit, first_is_zero, five of offload,
   // eleven of scales.
   const char* first = "byte_gpt_tiny/adamw/host/stage2/threads:3/bf16/lockstep/bucket:4096/omp:1";
   const Coverage one = coverage({first});

@@ -1,5 +1,5 @@
-// A value that changes nothing is not covered by being there: every value of a setting gives other bits than another
-// one, in some row of an array.
+// A value without an effect would be visited but not tested: every value of a setting gives other
+// bits than each other value, in some row of an array.
 
 #include <doctest.h>
 
@@ -31,7 +31,8 @@ std::string trajectory(const CaseSpec& spec) {
   return to_hex(*dense.trace().hash);
 }
 
-/// Rows of the array of a seed: what needs three settings at once is in one array and not in another.
+/// Rows of the array of a seed. An effect that needs three settings at once may appear in one array
+/// only.
 const std::vector<CoveredRow>& rows_of(std::uint64_t seed) {
   static std::map<std::uint64_t, std::vector<CoveredRow>> arrays;
   if (seed == 1) return tiny_rows().pairs;
@@ -41,7 +42,7 @@ const std::vector<CoveredRow>& rows_of(std::uint64_t seed) {
   return array->second;
 }
 
-/// Whether one of the first rows of an array with value a that may have value b instead goes another way with it.
+/// True if, in one of the first rows with value a that permit value b, b changes the trajectory.
 bool told_apart(std::uint64_t seed, std::size_t axis, int a, int b) {
   constexpr int most = 8;
   int tried = 0;

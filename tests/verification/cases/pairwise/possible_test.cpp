@@ -1,4 +1,4 @@
-// What is said to be impossible is: no run that anybody finds has it.
+// No random run has a pair that the table lists as impossible.
 
 #include "verification/cases/pairwise/possible.hpp"
 
@@ -15,7 +15,8 @@ using namespace zeroproof::verification;
 
 namespace {
 
-/// Walks on from a row of the array, several changes at once; returns pairs that were held to be impossible.
+/// Random walk from a row of the array, several changes at once; returns pairs that the table lists
+/// as impossible.
 int surprises(std::uint64_t seed, int steps) {
   const TinyRows& tiny = tiny_rows();
   const Philox philox(seed, 0x50726F62);

@@ -1,4 +1,4 @@
-// The table of settings is complete, and a recipe with settings says what it says.
+// The table of settings is complete, and a recipe with settings applies them.
 
 #include "verification/cases/settings/setting.hpp"
 

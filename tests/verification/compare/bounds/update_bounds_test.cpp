@@ -43,7 +43,7 @@ ElementState contract(const Problem& p, float g, ElementState x) {
   return x;
 }
 
-/// Moves instead of sums, fused, with the decay as a factor: what PyTorch's processor kernels do.
+/// Differences instead of sums, fused, with the decay as a factor: PyTorch's CPU kernels.
 ElementState moves(const Problem& p, float g, ElementState x) {
   const auto w = static_cast<float>(1 - double{p.hyper.beta1});
   x.master = x.master * static_cast<float>(1 - p.hyper.lr * p.hyper.weight_decay);
@@ -55,7 +55,7 @@ ElementState moves(const Problem& p, float g, ElementState x) {
   return x;
 }
 
-/// Corrected moments, and the rate around everything: what fused kernels on devices do.
+/// Corrected moments, and the rate applied last: fused kernels on devices.
 ElementState corrected(const Problem& p, float g, ElementState x, bool contracted) {
   const float kept = x.exp_avg * p.s.beta1;
   x.exp_avg = contracted ? std::fmaf(p.s.one_minus_beta1, g, kept) : kept + p.s.one_minus_beta1 * g;
@@ -275,7 +275,8 @@ TEST_CASE("bounds: by hand, and outside the conditions") {
   const UpdateBound sgd = UpdateBounds(h, 1)(4, {.master = 1});
   CHECK(static_cast<double>(sgd.master.exact) == -1);
   CHECK(sgd.master.ratio(-1) == 0);
-  // Two roundings of s = 2, one of the result: 5 u, and what the bound pays for higher terms and its own 64 bits.
+  // Two roundings of s = 2, one of the result: 5 u, and the bound's terms for higher orders and its
+  // own 64 bits.
   CHECK(sgd.master.allowed > 5 * 0x1p-24L);
   CHECK(sgd.master.allowed < 5 * 0x1p-24L * (1 + 0x1p-20L));
   CHECK_FALSE(sgd.exp_avg.judged);

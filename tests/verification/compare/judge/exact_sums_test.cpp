@@ -1,4 +1,4 @@
-// What a native sum on a grid is held to: numbers by hand.
+// The exact sum and bound for a native sum on a grid: numbers by hand.
 
 #include <doctest.h>
 

@@ -15,7 +15,7 @@
 
 namespace zeroproof::tests {
 
-/// What a test does to an optimizer after one of its phases (or after loading, which is no phase) has run on a rank.
+/// Edits an optimizer after one of its phases (or a load, which is no phase) has run on a rank.
 using Tamper =
     std::function<void(int rank, std::optional<Phase> phase, DistributedOptimizer& optimizer)>;
 
@@ -48,14 +48,14 @@ inline verification::RankComparison::MakeOptimizer tampered(
   };
 }
 
-/// What the judge says of every rank.
+/// The judge's results of every rank.
 struct Judged {
   std::optional<verification::Divergence> first;  ///< of the lowest rank that has one
   std::vector<verification::PhaseTally> tallies;  ///< of rank 0
   std::int64_t clipped_steps = 0;
 };
 
-/// Runs steps 1 to `steps` of a case, with the undistributed optimizer beside it.
+/// Runs steps 1 to `steps` of a case, and the undistributed optimizer in parallel.
 inline Judged judge_case(TinyTraining& run, const verification::CaseSpec& spec, int steps,
                          const verification::RankComparison::MakeOptimizer& make_candidate,
                          const verification::RankComparison::MakeOptimizer& make_reference,

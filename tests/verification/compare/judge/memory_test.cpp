@@ -1,4 +1,5 @@
-// What a candidate writes where it may not: past a buffer, and in a phase that has no business there.
+// Forbidden writes of a candidate: past the end of a buffer, and in a phase that does not own the
+// buffer.
 
 #include <doctest.h>
 
@@ -39,7 +40,7 @@ TEST_CASE("judge: a write past either end of any buffer is reported in its phase
     for (const bool before : {true, false}) {
       CAPTURE(place.name);
       CAPTURE(before);
-      // A rank that is alone sees the parameters in its shard.
+      // With one rank the shard is the parameter buffer.
       const int ranks = place.id == BufferId::param_full ? 2 : 1;
       const Judged judged = judge_candidate(
           run, run.spec(ranks, 1), 1, [&](int, std::optional<Phase> now, DistributedOptimizer& o) {

@@ -1,4 +1,4 @@
-// How many master elements a run moved, counted where the numbers can be told beforehand.
+// The number of master elements that a run moved, in runs whose numbers are known in advance.
 
 #include <doctest.h>
 
@@ -9,7 +9,7 @@ namespace {
 using namespace zeroproof;
 using namespace zeroproof::verification;
 
-/// One case of byte_gpt_tiny in fp32 on three ranks, and the undistributed run beside it.
+/// One case of byte_gpt_tiny in fp32 on three ranks, and the undistributed run.
 struct Run {
   Run(std::int64_t steps, std::int64_t overflow_step, OnNonfinite on_nonfinite, int stage) {
     VerifyOptions options;

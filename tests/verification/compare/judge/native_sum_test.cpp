@@ -1,4 +1,4 @@
-// Sums a library made, just inside and just outside of what any order of additions may leave.
+// Sums by a library, just inside and just outside of the bound for any order of additions.
 
 #include <doctest.h>
 
@@ -35,7 +35,7 @@ class GivenGrads final : public GradProvider {
   std::vector<GradCache::Grad> grads_;
 };
 
-/// What [Sum:any_order] says of one element: the exact sum, and how far from it any order may end.
+/// [Sum:any_order] for one element: the exact sum, and the largest distance of any order from it.
 struct Allowed {
   long double sum = 0;
   long double bound = 0;
@@ -53,7 +53,8 @@ Allowed allowed(const std::vector<float>& terms) {
   return result;
 }
 
-/// A float whose distance from the sum is between `low` and `high` bounds, above it or below; NaN if there is none.
+/// A float whose distance from the sum is between `low` and `high` bounds, above or below it; NaN
+/// if none exists.
 float at_distance(const Allowed& a, long double low, long double high, bool above) {
   const long double side = above ? 1 : -1;
   const auto candidate = static_cast<float>(a.sum + side * (low + high) / 2 * a.bound);

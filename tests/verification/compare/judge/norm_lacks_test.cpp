@@ -1,4 +1,4 @@
-// A norm that lacks something says what.
+// The report of a norm that lacks something names the missing part.
 
 #include <doctest.h>
 
@@ -34,7 +34,8 @@ NormLimbs without(const NormLimbs& a, NormLimbs b) {
   return difference;
 }
 
-/// One step whose norm on every rank is what `change` makes of the right one; `grad` is g1 of that rank.
+/// One step whose norm on every rank is the correct one edited by `change`; `grad` is g1 of that
+/// rank.
 Judged judge_norm(
     TinyTraining& run, const CaseSpec& spec,
     const std::function<NormLimbs(const NormLimbs& right, const float* grad)>& change) {

@@ -48,7 +48,7 @@ TEST_CASE("judge: padding stays poisoned, in every phase and buffer, first, last
   for (const auto& place : places) {
     const auto phase = place.first;  // clang 14 captures no structured binding
     const auto id = place.second;
-    // A rank that is alone sees the parameters in its shard.
+    // With one rank the shard is the parameter buffer.
     const CaseSpec spec = run.spec(id == BufferId::param_full ? 2 : 1, 1);
     for (const int which : {0, 1, 2}) {
       CAPTURE(name(id));

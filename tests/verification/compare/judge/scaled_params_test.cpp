@@ -114,7 +114,7 @@ TEST_CASE("judge: a wrong amax, scale, history or column is reported in its phas
     const Judged both = judge_case(run, run.spec(3, 1), 1, tampered(reference_optimizer(), tamper),
                                    tampered(reference_optimizer(), tamper));
     CHECK(says(both, "undistributed"));
-    // What is wrong in a shard of columns is wrong in everybody's copy of it, rank 0's first.
+    // A wrong shard of columns makes every rank's copy wrong; rank 0 reports first.
     CHECK(both.first->buffer == name(id == BufferId::column_shard ? BufferId::param_columns : id));
   };
   for (const BufferId id : {BufferId::amax, BufferId::param_scale, BufferId::param_scale_inv})

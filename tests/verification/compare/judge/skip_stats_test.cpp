@@ -1,4 +1,4 @@
-// What is told of a skipped step: which tensors were not finite, each element once, whoever owns it.
+// Statistics of a skipped step: the tensors that are not finite, each element once, on any owner.
 
 #include <doctest.h>
 
@@ -44,7 +44,7 @@ std::vector<Result> run_cases(const std::function<void(VerifyOptions&)>& change,
   return run_selection(options, select_cases(options), [](double, const std::string&) {}).results;
 }
 
-/// Every case tells of step 2 and of the one element; returns what the first one told.
+/// Every case reports step 2 and the one element; returns the report of the first.
 SkippedStep check_one_infinity(const std::vector<Result>& results, std::size_t cases,
                                const std::string& tensor = cut_tensor) {
   REQUIRE(results.size() == cases);

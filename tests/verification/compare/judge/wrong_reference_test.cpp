@@ -1,5 +1,5 @@
-// Reference and production wrong in the same way: only the undistributed optimizer can tell, and it is asked in every
-// phase, for every buffer.
+// Reference and production wrong in the same way: only the undistributed optimizer detects it, in
+// every phase and every buffer.
 
 #include <doctest.h>
 

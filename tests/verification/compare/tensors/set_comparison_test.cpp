@@ -1,4 +1,4 @@
-// Two sets of tensors: what is counted, what is equal, where the largest differences are.
+// Two sets of tensors: counts, equality, and the places of the largest differences.
 
 #include <doctest.h>
 

@@ -1,4 +1,4 @@
-// zeroproof gen and zeroproof judge: a call in a file, and what a program makes of it.
+// zeroproof gen and zeroproof judge: a call in a file, and the results of another program.
 
 #include <doctest.h>
 
@@ -48,7 +48,7 @@ float& element(Output& output, std::size_t i) {
   return reinterpret_cast<float*>(output.bytes.data())[i];
 }
 
-/// A call in a file, and the right results.
+/// A call in a file, and the correct results.
 struct Call {
   TemporaryFolder folder;
   std::string in = folder.file("in.safetensors"), out = folder.file("out.safetensors");

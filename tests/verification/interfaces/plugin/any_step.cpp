@@ -1,5 +1,5 @@
-// The undistributed reference as a library's whole step, computed from the call alone: whatever it
-// gets wrong, no library could get right.
+// The undistributed reference as a library's whole step, computed from the call alone: if it fails,
+// the call lacks something, and no library could pass.
 
 #include <cstring>
 
@@ -134,7 +134,7 @@ FullState state_of(const zeroproof_call* call) {
   return state;
 }
 
-/// Tokens and gradients of micro-batches, of which a call tells what all of them have together.
+/// Tokens and gradients of micro-batches; a call has their totals.
 reference::MicroBatchFacts facts_of(const zeroproof_call* call, std::size_t micro_batches) {
   const Operand<std::uint32_t> has_grad(call, "has_grad");
   reference::MicroBatchFacts facts;

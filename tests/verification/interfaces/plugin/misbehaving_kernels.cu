@@ -1,5 +1,5 @@
-// Kernels of a library with device tensors: clip_value, which is right, and clip with something done to it. MISBEHAVE:
-// the function that does it.
+// Kernels of a library with device tensors: clip_value, which is correct, and clip followed by the
+// function MISBEHAVE.
 
 #include <zeroproof_kernel.h>
 

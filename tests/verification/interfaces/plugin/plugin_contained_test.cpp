@@ -1,4 +1,4 @@
-// Whatever a plug-in does becomes a verdict of one sentence, and the next case is as if nothing had happened.
+// Any behaviour of a plug-in becomes a verdict of one sentence, without an effect on the next case.
 
 #include <doctest.h>
 

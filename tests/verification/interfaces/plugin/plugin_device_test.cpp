@@ -23,7 +23,8 @@ tests::CliResult verify(const std::string& what, const std::string& name,
                         program);
 }
 
-/// clip, in which the library misbehaves, is judged so twice, and clip_value in between is right.
+/// clip, in which the library misbehaves, gets that verdict twice, and clip_value in between
+/// passes.
 void expect(const std::string& name, Status status, const std::string& sentence) {
   PluginLimits limits;
   limits.seconds = 2;

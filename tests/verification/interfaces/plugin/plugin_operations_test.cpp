@@ -1,4 +1,4 @@
-// What plug-ins can have, and that their README says of it what a call hands over.
+// The operations of plug-ins, and their README, which documents the operands of each call.
 
 #include <doctest.h>
 
@@ -28,8 +28,7 @@ TEST_CASE("plug-in operations: all exist and are described") {
       CHECK(operand.name.size() < sizeof(WireOperand::name));
     }
     if (!op->settings) {
-      CHECK(op->variants.size() ==
-            1);  // nothing that a call would have to say besides its operands
+      CHECK(op->variants.size() == 1);  // a call has no inputs besides its operands
       continue;
     }
     for (int variant = 0; variant < static_cast<int>(op->variants.size()); ++variant) {

@@ -1,4 +1,4 @@
-// What is no plug-in is refused in one sentence, before anything runs.
+// Unsuitable plug-ins are refused in one sentence, before anything runs.
 
 #include <doctest.h>
 

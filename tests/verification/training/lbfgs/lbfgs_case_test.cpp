@@ -1,4 +1,4 @@
-// L-BFGS cases: they pass, they are selected when asked for, and a truth that proves little is not believed.
+// L-BFGS cases: all pass, run only on request, and an expectation that proves little is mistrusted.
 
 #include <doctest.h>
 

@@ -1,4 +1,4 @@
-// What is said of an optimizer that is not L-BFGS: the first place, and nothing passes that is not the same.
+// The verdict on an optimizer that is not L-BFGS: the first place, and no difference passes.
 
 #include <doctest.h>
 
@@ -23,7 +23,7 @@ Result judged(const LbfgsImplementation& candidate) {
   return judge_lbfgs(spec, *problem, true_trajectory(*spec.recipe, *problem), candidate, options);
 }
 
-/// What a case says of production that does one thing wrong.
+/// The verdict of a case whose production optimizer has one fault.
 Divergence place_of(const Wrong& wrong) {
   const Result result = judged(wrong_lbfgs(wrong));
   CAPTURE(result.reason);

@@ -5,7 +5,7 @@
 
 namespace zeroproof::tests {
 
-/// What verify takes for byte_gpt_tiny.
+/// The experiment of verify for byte_gpt_tiny.
 inline verification::LbfgsRunOptions tiny_options() {
   verification::LbfgsRunOptions options;
   options.config = verification::config_of(verification::VerifyOptions{}, "byte_gpt_tiny");

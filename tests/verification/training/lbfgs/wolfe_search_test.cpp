@@ -1,5 +1,5 @@
-// The strong Wolfe search of both implementations along functions of one variable, in fp64 alone: the same lengths are asked for,
-// and what is taken satisfies the conditions wherever the search can.
+// The strong Wolfe search of both implementations along functions of one variable, in fp64 alone:
+// both try the same lengths, and the accepted one satisfies the conditions wherever the search can.
 
 #include <doctest.h>
 
@@ -18,7 +18,7 @@ using namespace zeroproof;
 
 using ValueAndSlope = std::pair<double, double>;
 
-/// Long and short valleys, a quadratic, a line, and two valleys; every one goes down from 0.
+/// Long and short valleys, a quadratic, a line, and two valleys; every one decreases from 0.
 ValueAndSlope along(int kind, double t) {
   switch (kind) {
     case 0: {
@@ -86,8 +86,9 @@ TEST_CASE(
         const std::vector<std::uint64_t> lengths = lengths_of_reference(kind, first, max_ls);
         CHECK(lengths == lengths_of_production(kind, first, max_ls));
         if (max_ls < 25 || kind == 3) continue;  // a line has no valley
-        // The first trial is far behind the valley, too high, and yet below the start: it becomes the better end,
-        // and the valley is never looked at. The library's search does the same.
+        // The first trial is far beyond the valley, too high, and yet below the start: it becomes
+        // the better end, and the search never visits the valley. The library's search does the
+        // same.
         if (kind == 0 && first == 1000.0) continue;
         const double t = std::bit_cast<double>(lengths.back());
         const auto [f0, s0] = along(kind, 0);

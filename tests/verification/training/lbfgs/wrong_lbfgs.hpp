@@ -1,5 +1,5 @@
 #pragma once
-// Production L-BFGS with one thing wrong in one step on one rank.
+// Production L-BFGS with one fault in one step on one rank.
 
 #include <cmath>
 #include <limits>
@@ -88,7 +88,7 @@ class WrongLbfgs final : public LbfgsOptimizer {
   }
 
  private:
-  /// Asks for the gradient of a point whose first element is the next float.
+  /// Evaluates the gradient at a point whose first element is the next float.
   class Elsewhere final : public Closure {
    public:
     Elsewhere(Closure& inner, WrongLbfgs& owner) : inner_(inner), owner_(owner) {}
@@ -134,7 +134,8 @@ class WrongLbfgs final : public LbfgsOptimizer {
   mutable std::vector<std::vector<float>> vectors_;
 };
 
-/// The wrong thing of the implementation that wrong_lbfgs gave last; a factory has no room for it.
+/// The fault of the implementation that wrong_lbfgs returned last; a factory has no parameter for
+/// it.
 inline Wrong& planted_wrong() {
   static Wrong wrong;
   return wrong;

@@ -1,4 +1,4 @@
-// The suite of runs that are resumed: its ids, what it refuses, and that all of its usual cases pass.
+// The suite of resumed runs: its ids, its refusals, and all of its usual cases pass.
 
 #include "verification/training/resume/resume_case.hpp"
 

@@ -1,6 +1,7 @@
 #pragma once
-// What the kernels of this folder share: operands and settings of a call, and how a library describes itself. A library
-// does one thing differently, which the environment variable ZP_KERNEL names when it is loaded; nothing without it.
+// Shared by the kernels of this folder: operands and settings of a call, and the library's
+// description. A library has one deviation, which the environment variable ZP_KERNEL names at load;
+// none without it.
 
 #include <cmath>
 #include <cstdint>
@@ -12,7 +13,7 @@
 
 namespace kernels {
 
-/// What the library does differently, which is its name too.
+/// The deviation of the library, which is also its name.
 inline const char* kind() {
   const char* given = std::getenv("ZP_KERNEL");
   return given == nullptr ? "right" : given;

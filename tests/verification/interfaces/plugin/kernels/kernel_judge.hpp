@@ -1,5 +1,5 @@
 #pragma once
-// Kernels of this folder in processes of their own, and the ones that are right.
+// Kernels of this folder in separate processes, and the list of the correct ones.
 
 #include <memory>
 #include <string>
@@ -22,7 +22,7 @@ const std::vector<RightKernel>& right_kernels();
 std::shared_ptr<const verification::OpCandidate> kernel(std::string_view library,
                                                         std::string_view kind);
 
-/// Everything the report says of a failure, in one line.
+/// The report of a failure, in one line.
 std::string described(const verification::Result& result);
 
 }  // namespace zeroproof::tests

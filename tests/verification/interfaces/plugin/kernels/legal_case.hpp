@@ -10,7 +10,7 @@
 
 namespace zeroproof::tests {
 
-/// What a random case is made of.
+/// Draws of a random case.
 class LegalDraw {
  public:
   explicit LegalDraw(std::uint64_t seed) : random_(seed) {}

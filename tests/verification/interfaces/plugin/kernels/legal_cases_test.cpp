@@ -1,4 +1,4 @@
-// Random legal calls of right kernels: a false alarm is a defect of the judge.
+// Random legal calls of correct kernels: a false alarm is a defect of the judge.
 
 #include <doctest.h>
 
@@ -24,7 +24,7 @@ const std::vector<std::shared_ptr<const OpCandidate>>& candidates() {
   return all;
 }
 
-/// The case of a draw, by a right kernel.
+/// The case of a draw, by a correct kernel.
 Result judge_legal_case(std::uint64_t seed, std::size_t which) {
   LegalDraw draw(seed);
   const RightKernel& row = right_kernels()[which];

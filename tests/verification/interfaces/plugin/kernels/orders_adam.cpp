@@ -1,6 +1,5 @@
-// AdamW and Adam in legal orders of operations that are not the contract's: what ZP_KERNEL says, from the settings a
-// user would
-// configure.
+// AdamW and Adam in legal orders of operations other than the contract's: ZP_KERNEL selects one;
+// the settings are those that a user configures.
 
 #include "tests/verification/interfaces/plugin/kernels/kernel.hpp"
 
@@ -25,7 +24,7 @@ const bool in_double = chosen("in_double");          // everything in fp64, each
 const bool backwards =
     chosen("backwards");  // from the last element to the first, squares as (o2 * g) * g
 
-/// What is configured, in fp64, and what comes of it.
+/// The configured values, in fp64, and values derived from them.
 struct Settings {
   explicit Settings(const zeroproof_call* call) {
     beta1 = configured(call, "beta1");
@@ -55,7 +54,7 @@ float square_average(double weight, float old, float g) {
   return kept * old + rest * (g * g);
 }
 
-/// What is taken off the parameter besides the decay.
+/// The amount subtracted from the parameter besides the decay.
 float adaptive_step(const Settings& s, float m, float x) {
   const auto rate = static_cast<float>(s.lr / s.correction1),
              root = static_cast<float>(std::sqrt(s.correction2));

@@ -1,5 +1,5 @@
-// SGD, its form with an average, and Lion in legal orders of operations that are not the contract's: what ZP_KERNEL
-// says, from the settings a user would configure.
+// SGD, its form with an average, and Lion in legal orders of operations other than the contract's:
+// ZP_KERNEL selects one; the settings are those that a user configures.
 
 #include "tests/verification/interfaces/plugin/kernels/kernel.hpp"
 

@@ -1,4 +1,4 @@
-// Kernels that are right in their own way are not flagged: with the contract's bits, or in another legal order.
+// Correct kernels are not flagged: with the contract's bits, or in another legal order.
 
 #include <doctest.h>
 
@@ -13,7 +13,8 @@ using namespace zeroproof;
 using namespace zeroproof::tests;
 using namespace zeroproof::verification;
 
-/// Every right kernel on the fills that `takes` names; returns how many elements differed from the contract's bits.
+/// Judges every correct kernel on the fills that `takes` accepts; returns the number of elements
+/// without the contract's bits.
 template <class Takes>
 std::int64_t judge_right(const Takes& takes) {
   std::int64_t differing = 0;
@@ -40,7 +41,7 @@ std::int64_t judge_right(const Takes& takes) {
         its_own += result.legal_differences;
       }
     }
-    CHECK((its_own == 0) == row.has_bits);  // another order is one whose bits are others
+    CHECK((its_own == 0) == row.has_bits);  // another order has other bits
     ++judged;
     flagged += fails ? 1 : 0;
     differing += its_own;

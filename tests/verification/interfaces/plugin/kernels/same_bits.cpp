@@ -1,5 +1,5 @@
-// Kernels with the contract's bits, and loops, types and formulas of their own: what ZP_KERNEL says, in every
-// operation.
+// Kernels with the contract's bits from other loops, types and formulas: ZP_KERNEL selects one, in
+// every operation.
 
 #include <algorithm>
 #include <bit>
@@ -79,8 +79,8 @@ std::int32_t clip_value(const zeroproof_call* call) {
   return 0;
 }
 
-/// Of the finite numbers of a format, in order of their codes, the one nearest to a size; of two the one with the even
-/// code. `above`: what comes after the largest.
+/// Of the finite numbers of a format, in order of their codes, the nearest to a magnitude; of two
+/// the one with the even code. `above`: the next number after the largest.
 template <class Value>
 std::uint32_t nearest(float size, std::uint32_t codes, double above, const Value& value) {
   std::uint32_t low = 0, high = codes;
@@ -125,7 +125,7 @@ std::uint16_t to_fp16(float x) {
   return static_cast<std::uint16_t>(sign_bit(x) << 15 | code);
 }
 
-/// Formats of 8 bits: what is too large is the largest finite number.
+/// Formats of 8 bits: larger values become the largest finite number.
 template <int digits, int bias, std::uint32_t codes>
 std::uint8_t to_small(float x) {
   if (std::isnan(x)) return 0x7F;
