@@ -192,7 +192,7 @@ void check_device_worlds(const RunConfig& config, const VerifyOptions& options,
     ZP_CHECK(!options.implementations.empty(), ErrorCode::unavailable,
              "world " + text + " cannot run here: " + cuda::device::device_info().detail,
              "each of its ranks needs a device",
-             "leave it out; zeroproof doctor lists what this machine can run");
+             "leave it out; zeroproof doctor lists the capabilities of this machine");
     fail(ErrorCode::config, "world " + text + " cannot run a candidate on the host",
          "NCCL transfers device memory",
          "use --impl device, device-fused or device-graph, or --world mpi:" +

@@ -42,7 +42,7 @@ std::string blind_line(const CaseFlags& flags, const VerifyOptions& options,
   const std::size_t all = blind_faults(options, case_id).size();
   return "blind: fault " + flags.blind + " of " + std::to_string(all) +
          " that this case can have; zeroproof-faults reveal " + flags.blind + " " + case_id +
-         " says which it is\n";
+         " prints its name\n";
 }
 
 namespace {

@@ -47,7 +47,7 @@ class Obstacles {
  private:
   [[noreturn]] static void refuse(const std::string& problem) {
     fail(ErrorCode::unavailable, problem, "it would not be checked",
-         "leave it out, or see zeroproof doctor for what this machine can check");
+         "leave it out; zeroproof doctor lists the capabilities of this machine");
   }
 
   std::size_t runnable_ = 0, blocked_ = 0;

@@ -87,7 +87,7 @@ std::string text_of(const Expectation& found, const Experiment& experiment, cons
             return row.equal() ? std::string("equal")
                                : "differs from step " + std::to_string(row.first_step);
           });
-  if (rows) text += "\n" + set_table(found.comparison, "what is expected", "their file", true);
+  if (rows) text += "\n" + set_table(found.comparison, "the expectation", "their file", true);
   if (!found.first.empty()) text += "\n" + found.first;
   return text + (found.equal() ? "\nall bits are equal\n" : "\nnot equal\n");
 }
@@ -135,7 +135,7 @@ int run_expect(const VerifyRequest& request) {
            "every process would compare the same", "leave mpirun out");
   const ReportTargets targets = parse_targets(request.reports);
   ZP_CHECK(targets.junit_files.empty(), ErrorCode::config,
-           "a report junit:FILE was asked for with --expect", "JUnit lists cases, and none is run",
+           "a report junit:FILE was requested with --expect", "JUnit lists cases, and none is run",
            "use text or json:FILE");
   for (const std::string& file : targets.files()) {
     check_report_file(file);

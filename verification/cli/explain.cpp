@@ -23,7 +23,7 @@ std::vector<std::string> phase_names(const std::vector<Phase>& phases) {
 
 /// What there is to say of an operation without a doc block of its own.
 constexpr const char* fused_pass =
-    "A fused pass of production: the bits of the phases it stands for (R17).";
+    "A fused pass of production: the bits of the phases it replaces (R17).";
 
 /// The notes whose labels the doc block of a function type cites, each once.
 std::vector<std::string> cited_notes(const std::string& type) {

@@ -36,15 +36,15 @@ const char* described(Kind kind) {
     case training:
       return "training cases";
     case training_id:
-      return "a complete case id, which says it already";
+      return "a complete case id, which already has the setting";
     case op:
       return "single operations";
     case lbfgs:
-      return "runs of L-BFGS, whose ids say what is run";
+      return "runs of L-BFGS, whose ids have all settings";
     case control:
       return "controls";
     case resume:
-      return "runs that are resumed, whose ids say what is run";
+      return "resumed runs, whose ids have all settings";
     case covering:
       return "rows of a covering array, which choose the settings";
   }

@@ -92,11 +92,10 @@ void add_report_flags(const Command& command, VerifyRequest& request) {
   command.words(
       "--report", request.reports,
       "text, json:FILE, junit:FILE, html:FILE, or several with commas between (default: text)");
-  command.flag("--rows", request.rows,
-               "a row for every case, step and buffer, besides what they come to");
+  command.flag("--rows", request.rows, "a row for every case, step and buffer, besides the totals");
   command.flag(
       "--bytes", request.bytes,
-      "what every rank held by class of memory, and sent by collective, beside what was predicted");
+      "bytes that every rank held by class of memory and sent by collective, with the prediction");
   command.flag("--strict", request.strict, "mistrusted cases count as failed");
   command.option("--save-failing", request.save_failing,
                  "folder that gets a bundle of every failing case, for zeroproof replay");
@@ -151,7 +150,7 @@ int run_verify(const VerifyRequest& request, RunReport* result) {
     write_reports(report, targets, request);
     for (const Result& result : report.results) {
       if (result.flights.empty()) continue;
-      std::fprintf(stderr, "what ranks did last, of %s:\n%s", result.id.c_str(),
+      std::fprintf(stderr, "last collectives of the ranks of %s:\n%s", result.id.c_str(),
                    printable_lines(flights_text(result.flights)).c_str());
     }
     if (!request.save_failing.empty()) {

@@ -32,8 +32,8 @@ UpdateRule rule_named(const std::string& text) {
   for (std::size_t i = 0; i < names.size(); ++i) {
     if (names[i] == text) return static_cast<UpdateRule>(i);
   }
-  fail(ErrorCode::config, "rule '" + text + "' does not exist", "it says how the master is updated",
-       suggestion(text, {names.begin(), names.end()}));
+  fail(ErrorCode::config, "rule '" + text + "' does not exist",
+       "it selects how the master is updated", suggestion(text, {names.begin(), names.end()}));
 }
 
 DType dtype_named(const std::string& text) {
@@ -41,7 +41,7 @@ DType dtype_named(const std::string& text) {
     if (name(dtype) == text) return dtype;
   }
   fail(ErrorCode::config, "dtype '" + text + "' does not exist",
-       "it says what parameters are rounded to",
+       "it selects the format of parameters",
        suggestion(text, {"bf16", "fp16", "fp32", "e4m3", "e5m2"}));
 }
 
@@ -76,7 +76,7 @@ void check_traced_fault(const std::string& id) {
   for (const Fault& fault : fault_catalogue()) {
     ZP_CHECK(fault.id != id || fault.phase, ErrorCode::config,
              "the fault '" + id + "' is one of L-BFGS",
-             "a trace goes through the phases of R6, which L-BFGS does not have",
+             "a trace shows the phases of R6, which L-BFGS does not have",
              "use verify 'lbfgs/*' --fault " + id);
   }
 }

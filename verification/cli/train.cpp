@@ -232,7 +232,7 @@ int train(const TrainFlags& flags) {
       const std::vector<RankFlight> flights = world->flights();
       const bool lost = error.code() == ErrorCode::timeout || error.code() == ErrorCode::comm;
       if (lost && !flights.empty())
-        std::fprintf(stderr, "what ranks did last:\n%s",
+        std::fprintf(stderr, "last collectives of the ranks:\n%s",
                      printable_lines(flights_text(flights)).c_str());
       throw;
     }

@@ -38,7 +38,7 @@ std::string to_string(const BoundRatio& ratio) {
   const std::string of = std::to_string(ratio.outside) + " of " +
                          std::to_string(ratio.judged + ratio.outside) +
                          " results are beyond the bound's conditions";
-  if (ratio.judged == 0) return "nothing can be said of any legal order (" + of + ")";
+  if (ratio.judged == 0) return "not judged against legal orders (" + of + ")";
   if (ratio.worst <= 1) {
     return std::string("within the bound of any legal order: at most ") + worst + " of it" +
            (ratio.buffer.empty() ? "" : ", in " + ratio.buffer) +

@@ -186,7 +186,7 @@ class OpJudge {
     const Operand& operand = spec_.op->operands[k];
     Divergence d =
         place(pristine, operand.name,
-              "has an error beyond its bound, " + std::to_string(ratio) + " times what is allowed");
+              "has an error beyond its bound, " + std::to_string(ratio) + " times the bound");
     d.reference_value = show_bits(operand.dtype, element_bits(reference.view(k), 0));
     d.candidate_value = show_bits(operand.dtype, element_bits(candidate.view(k), 0));
     d.exact_value = exact_value(*spec_.op, k, 0, pristine, candidate);
@@ -218,7 +218,7 @@ class OpJudge {
     if (spec_.candidate->foreign() && !why.empty() &&
         !result_.divergence->candidate_value.empty()) {
       result_.divergence->order =
-          "in no legal order: whatever the order, there is one result, because " + why;
+          "in no legal order: for every order there is one result, because " + why;
     }
     if (ratio_.judged + ratio_.outside == 0) return;
     result_.worst_ratio = ratio_.worst;

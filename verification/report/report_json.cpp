@@ -77,7 +77,7 @@ std::vector<Result> results_from_json(const std::string& text) {
     return results;
   } catch (const JsonError& error) {
     fail(ErrorCode::io, std::string("the report of an MPI job cannot be read: ") + error.what(),
-         "its cases cannot be merged", "run the job by hand to see what it prints");
+         "its cases cannot be merged", "run the job by hand to see its output");
   }
 }
 

@@ -16,10 +16,10 @@ void add_self_test(std::string& out, const SelfTest& test, const Paint& paint) {
   } else {
     std::string names;
     for (const std::string& row : test.differing) names += (names.empty() ? "" : ", ") + row;
-    out += paint("31",
-                 fmt::format("self-test: {} of {} trajectories and tables are not as committed "
-                             "(what production and reference share is wrong, or has changed): {}",
-                             test.differing.size(), test.rows, names)) +
+    out += paint("31", fmt::format(
+                           "self-test: {} of {} trajectories and tables are not as committed "
+                           "(code shared by production and reference is wrong, or has changed): {}",
+                           test.differing.size(), test.rows, names)) +
            "\n";
   }
 }

@@ -234,7 +234,7 @@ std::function<std::unique_ptr<World>(const CaseSpec&)> make_mpi_world_factory(
     const VerifyOptions& options) {
   return [&options](const CaseSpec& spec) -> std::unique_ptr<World> {
     ZP_CHECK(spec.world.size == mpi_job_size(), ErrorCode::config,
-             "case " + spec.id() + " wants " + std::to_string(spec.world.size) +
+             "case " + spec.id() + " needs " + std::to_string(spec.world.size) +
                  " ranks but the MPI job has " + std::to_string(mpi_job_size()),
              "every rank is one process",
              "start it with mpirun -n " + std::to_string(spec.world.size));

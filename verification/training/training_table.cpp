@@ -118,9 +118,10 @@ void add_device_calls(std::string& out, const TrainingCases& cases) {
                     calls->copies, calls->allocations, calls->waits, result->id);
   }
   if (rows.empty()) return;
-  out += "\nstage  world       dtype  launches  graphs  copies  allocations  waits  case\n" + rows +
-         "what a rank's host asks its device for in one step, from the third on; the most of all "
-         "ranks\n";
+  out +=
+      "\nstage  world       dtype  launches  graphs  copies  allocations  waits  case\n" + rows +
+      "device operations that a rank's host requests in one step, from the third on; maximum over "
+      "ranks\n";
 }
 
 }  // namespace

@@ -66,7 +66,7 @@ std::string why_pointless(const RunConfig& config) {
       return overflows ? "the run is to end at its first overflow" : "";
     case OnNonfinite::propagate:
       return too_high || (overflows && config.overflow_step < config.steps)
-                 ? "everything is NaN after an overflow that goes through"
+                 ? "everything is NaN after an overflow that propagates"
                  : "";
   }
   return "";
@@ -155,7 +155,7 @@ std::string RunSpace::why_no_layout(const CoveredRun& run) const {
 }
 
 std::string RunSpace::why_not(const CoveredRun& run) const {
-  if (!options_.wants(run.spec.implementation)) return "another implementation was asked for";
+  if (!options_.wants(run.spec.implementation)) return "another implementation was requested";
   if (std::string why = why_pointless(run.config); !why.empty()) return why;
   try {
     const std::string id = run.spec.id();
@@ -166,7 +166,7 @@ std::string RunSpace::why_not(const CoveredRun& run) const {
     const std::vector<CaseSpec> cases = cases_of(only(options_, run.spec), workload_);
     const bool planned =
         std::ranges::any_of(cases, [&](const CaseSpec& spec) { return spec.id() == id; });
-    if (!planned) return "it is not what would be run";
+    if (!planned) return "the plan of a run does not contain this case";
     return why_no_layout(run);
   } catch (const Error& error) {
     return error.what();
@@ -178,7 +178,7 @@ std::optional<CoveredRow> RunSpace::run_with(
   const CoveredRun run = made(wanted);
   for (const auto& [axis, value] : needed) {
     if (axes()[axis].value_of(run) == value) continue;
-    refusal_ = "nothing would look at a value that is needed";
+    refusal_ = "a required value would have no effect";
     return std::nullopt;
   }
   refusal_ = why_not(run);

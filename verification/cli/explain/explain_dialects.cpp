@@ -101,7 +101,7 @@ std::vector<std::string> dialect_names() {
 
 std::string explain_dialects() {
   std::string out = wrapped(
-      {"The exact arithmetic of optimizers, as far as it is known: proved by this project's "
+      {"The known exact arithmetic of optimizers: proved by this project's "
        "tests, recorded from the library, compared with it value by value, or only read in its "
        "source. "
        "zeroproof identify names the dialect of a step."},

@@ -86,7 +86,7 @@ std::string explain_erratum(const Erratum& erratum) {
 
 std::string explain_errata() {
   std::string out =
-      "Claims in circulation; zeroproof explain erratum N says what is wrong with one.\n";
+      "Claims in circulation; zeroproof explain erratum N prints the finding on one.\n";
   std::string section;
   for (const Erratum& erratum : errata()) {
     if (erratum.section != section) out += "\n" + heading(erratum.section) + "\n";

@@ -93,7 +93,7 @@ void JobNotes::ask_to_stop() const {
   const int file =
       ::open(stop_file(folder_).c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
   ZP_CHECK(file >= 0, ErrorCode::io, stop_file(folder_) + " cannot be made",
-           "it tells the ranks of the job to stop", "set TMPDIR to a folder with free space");
+           "the ranks of the job stop when it exists", "set TMPDIR to a folder with free space");
   ::close(file);
 }
 

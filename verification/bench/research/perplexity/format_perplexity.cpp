@@ -108,7 +108,7 @@ int main(int argc, char** argv) {
   try {
     const std::string action = argc == 3 ? argv[1] : "";
     if (action != "--write" && action != "--table")
-      throw std::invalid_argument("what to do was not said; use --write or --table with a FILE");
+      throw std::invalid_argument("no action was given; use --write or --table with a FILE");
     action == "--write" ? write(argv[2]) : table(argv[2]);
     return 0;
   } catch (const std::exception& error) {

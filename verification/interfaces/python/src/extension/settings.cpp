@@ -108,8 +108,7 @@ const Setters<LossScalerConfig>& scaler_setters() {
       {"kind",
        [](S& s, nb::handle v, const std::string& n) {
          s.kind = look_up(kinds, read<std::string>(v, n, "a word"), "kind of loss scaler",
-                          "it decides what an "
-                          "overflow does");
+                          "it selects the effect of an overflow");
        }},
       {"log2_initial",
        [](S& s, nb::handle v, const std::string& n) { s.log2_initial = whole(v, n); }},
