@@ -26,8 +26,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int steps_of_row =
-    10;  ///< of the optimizer alone, beside which an asynchronous save goes on
+constexpr int steps_of_row = 10;  ///< of the optimizer alone, during an asynchronous save
 
 /// The disk's rate for as many bytes as a checkpoint has, already in memory in the layout of the
 /// file. A write past the page cache costs the same for every page, whatever its size.

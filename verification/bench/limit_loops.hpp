@@ -22,8 +22,8 @@ struct LimitBuffers {
   std::uint8_t* byte = nullptr;
 };
 
-/// Loops that write in place compute x ^= (y & mask). The mask is 0, which the compiler cannot know: the
-/// buffers keep their bits, so a limit can be measured on the very buffers of the operation it belongs to.
+/// Loops that write in place compute x ^= (y & mask). The mask is 0, unknown to the compiler: the
+/// buffers keep their bits, so that a limit is measured on the buffers of its operation.
 struct LimitLoop {
   const char*
       shape;      ///< "4R3W+W2": reads four arrays of fp32, writes three, and one of 16-bit words

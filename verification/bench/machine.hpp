@@ -16,8 +16,8 @@ struct Machine {
 
 Machine this_machine();
 
-/// Errors: unavailable if this machine has less free memory now. what: "the kernel rows"; flag:
-/// what to lower.
+/// Errors: unavailable if this machine has less free memory now. what: "the kernel rows"; flag: the
+/// option to lower.
 void require_memory(const std::string& what, double bytes, const std::string& flag);
 
 }  // namespace zeroproof::verification::bench

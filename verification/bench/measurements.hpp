@@ -17,8 +17,9 @@ void measure_product(const Options& options, Report& report);
 /// Whether the product's step grows in a straight line with parameters, tensors, micro-batches, buckets and ranks.
 void measure_sweep(const Options& options, Report& report);
 
-/// Checkpoints that are written into a folder of their own inside of options.folder and removed: the time until one is
-/// durable against a file of as many bytes, and what an asynchronous one costs the steps beside it. Errors: io.
+/// Checkpoints, written to a separate folder in options.folder and removed: the time until one is
+/// durable, against a file of equal size, and the cost of an asynchronous one to concurrent steps.
+/// Errors: io.
 void measure_checkpoint(const Options& options, Report& report);
 
 /// Steps with state in memory of the host and in a file without a name in options.folder, against the slower of the
@@ -29,9 +30,10 @@ void measure_offload(const Options& options, Report& report);
 /// reported as skipped. Errors: unavailable without a device.
 void measure_device(const Options& options, Report& report);
 
-/// The sharded step of ranks that share this machine, against the MPI library's collectives: inside an MPI job this
-/// rank's part of it, otherwise a job for each number of ranks and setting of malloc, whose output is printed.
-/// Returns the (largest) exit code. Errors: unavailable without MPI, or if mpirun cannot be started.
+/// The sharded step of ranks that share this machine, against the MPI library's collectives: inside
+/// an MPI job this rank's part of it, otherwise a job for each number of ranks and setting of
+/// malloc, whose output is printed. Returns the largest exit code. Errors: unavailable without MPI,
+/// or if mpirun cannot be started.
 int measure_ranks(const Options& options);
 
 }  // namespace zeroproof::verification::bench

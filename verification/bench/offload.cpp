@@ -19,8 +19,8 @@ namespace {
 
 constexpr std::int64_t state_bytes = 12;  ///< of an element: master and two moments
 
-/// Unnamed files whose bytes are moved in chunks and not used: the time that a step with state in a
-/// file would take if it did nothing else.
+/// Unnamed files whose bytes are moved in chunks and not used: the time of a step with state in a
+/// file if its computation took none.
 class MovedBytes {
  public:
   /// num_bytes: written here once, a share of every thread in a file of its own. Errors: io; unavailable for memory.

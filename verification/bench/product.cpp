@@ -42,7 +42,8 @@ void write_filled(SafetensorsWriter& writer, const std::string& name, std::int64
   }
 }
 
-/// Writes what another program needs to take the same steps and to compare: a safetensors file with
+/// Writes the inputs with which another program can take the same steps, and their results: a
+/// safetensors file with
 ///   leaf.0 ...                    the gradients; micro-batch j has gradient j mod their number
 ///   first.master, .exp_avg, .exp_avg_sq    before the first step
 ///   master, param                 after the last one, the same as the product's

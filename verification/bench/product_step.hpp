@@ -76,8 +76,8 @@ class Leaves final : public GradSource {
 /// make_distributed_optimizer, fused.
 class ProductStep {
  public:
-  /// One rank of comm, which has what.ranks of them. Collective. comm, layout and leaves outlive this; first is
-  /// read here only.
+  /// One rank of comm, which has what.ranks of them. Collective. comm, layout and leaves must
+  /// outlive this object; first is only read here.
   ProductStep(const ProductCase& what, const FlatLayout& layout, Leaves& leaves,
               const FullState& first, Communicator& comm);
 

@@ -113,7 +113,7 @@ void open_plugin(const CaseFlags& flags, VerifyOptions& options) {
   use_in_steps(plugin);
 }
 
-/// What the command line sets, applied over defaults and configuration file.
+/// Settings of the command line, applied over defaults and configuration file.
 void apply(const CaseFlags& flags, RunConfig& config) {
   if (!flags.text.empty()) config.text = flags.text;
   if (!flags.seed.empty()) config.seed = flag_number<std::uint64_t>(flags.seed, "--seed");
@@ -159,7 +159,7 @@ void apply(const CaseFlags& flags, RunConfig& config) {
   for (const std::string& dtype : flags.dtypes) config.dtypes.push_back(parse_param_dtype(dtype));
 }
 
-/// Flags that change what a case computes and are not part of its id.
+/// Flags that change the computation of a case and are not part of its id.
 std::vector<std::string> replay_flags(const CaseFlags& flags) {
   std::vector<std::string> words;
   for (const auto& [flag, value] :

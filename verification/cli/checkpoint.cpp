@@ -1,5 +1,5 @@
-// zeroproof checkpoint: what is in checkpoints, whether it is whole, and the same state on other ranks or in other
-// hands.
+// zeroproof checkpoint: lists and verifies checkpoints, and writes the same state for other ranks
+// or other programs.
 
 #include <algorithm>
 #include <cstdio>
@@ -53,7 +53,7 @@ int verify(const CheckpointFlags& flags) {
       const bool there = std::find(steps.begin(), steps.end(), *where.step) != steps.end();
       steps.assign(there ? 1 : 0, *where.step);
     }
-    if (steps.empty()) open_checkpoint(path);  // says so
+    if (steps.empty()) open_checkpoint(path);  // throws the reason
     for (const std::int64_t step : steps) {
       try {
         const CheckpointReader checkpoint(root, step);
@@ -70,7 +70,7 @@ int verify(const CheckpointFlags& flags) {
                     static_cast<long long>(checkpoint.num_bytes()));
       } catch (const Error& error) {
         const bool later =
-            error.code() == ErrorCode::unavailable;  // nobody here can say whether it is whole
+            error.code() == ErrorCode::unavailable;  // unknown here whether it is whole
         std::printf("%s %s\n", later ? "not read" : "damaged ", error.what());
         if (code != 7) code = later ? exit_code_of(error) : 7;
       }

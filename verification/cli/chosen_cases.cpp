@@ -30,7 +30,7 @@ bool names_hosts(const CaseFlags& flags) {
   return !flags.hostfile.empty() || std::getenv("ZP_HOSTFILE") != nullptr;
 }
 
-/// Cases that cannot run are skipped, unless somebody wants exactly them, or there are no others.
+/// Cases that cannot run are skipped, except if they were requested by name or no others are left.
 class Obstacles {
  public:
   void look_at(const std::string& id, const std::string& why, bool asked) {

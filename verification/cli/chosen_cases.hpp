@@ -1,5 +1,6 @@
 #pragma once
-// From the command line to the cases it runs: the same way for every command, so that list shows what verify runs.
+// From the command line to the cases of a run: shared by all commands, so that list prints the
+// cases that verify runs.
 
 #include "verification/cases/suites/selection.hpp"
 #include "verification/cli/case_flags.hpp"
@@ -11,12 +12,13 @@ struct ChosenCases {
   Selection selection;  ///< may be empty
 };
 
-/// Errors: ErrorCode::config for flags that cannot be used, or not together with these cases, and for more MPI ranks
-/// than this machine bears; ErrorCode::unavailable if something that was asked for by name cannot run here, or nothing
-/// of what was selected can.
+/// Errors: ErrorCode::config for flags that are invalid, alone or with these cases, and for more
+/// MPI ranks than this machine can run; ErrorCode::unavailable if a case requested by name cannot
+/// run here, or none of the selected cases can.
 ChosenCases choose_cases(const CaseFlags& flags);
 
-/// True if the user asked for this case by its id or its implementation: then "skipped" is no answer.
+/// True if the user requested this case by its id or its implementation: then it must not be
+/// skipped.
 bool asked_by_name(const CaseFlags& flags, const std::string& id);
 
 }  // namespace zeroproof::verification

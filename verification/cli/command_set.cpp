@@ -56,7 +56,7 @@ std::vector<std::string> flags_of(const CLI::App& command) {
   fail(ErrorCode::config, message, why, "see zeroproof --help");
 }
 
-/// An empty value is what a shell makes of a variable that is not set; it would mean as much as no flag.
+/// A shell passes an empty value for an unset variable; it would have the effect of no flag.
 void refuse_empty_values(const CLI::App& app) {
   for (const CLI::App* command : app.get_subcommands()) {
     for (const CLI::Option* option : command->get_options()) {

@@ -1,6 +1,6 @@
 #pragma once
-// The subcommands of a program and their flags; only command_set.cpp reads the library that parses them, which takes
-// seconds wherever it is included.
+// The subcommands of a program and their flags; only command_set.cpp includes the parser library,
+// which takes seconds to compile.
 
 #include <functional>
 #include <memory>
@@ -13,7 +13,8 @@ class App;
 
 namespace zeroproof::verification {
 
-/// A subcommand, while it is described. What is filled in must live until the program has run it.
+/// A subcommand during its description. The variables that it fills must live until the program has
+/// run it.
 class Command {
  public:
   Command(CLI::App& app, std::function<int()>& chosen) : app_(app), chosen_(chosen) {}
@@ -32,7 +33,7 @@ class Command {
             const std::string& help) const;
   void flag(const std::string& name, bool& given, const std::string& help) const;
 
-  /// What is done when the user chose this subcommand; it returns the exit code.
+  /// The action of this subcommand; it returns the exit code.
   void runs(const std::function<int()>& work) const;
 
  private:
@@ -50,9 +51,9 @@ class CommandSet {
 
   Command add(const std::string& name, const std::string& help);
 
-  /// Fills in what was asked for and runs the subcommand; returns the exit code, 0 after --help and --version.
-  /// Errors (ErrorCode::config): words that cannot be understood, naming the nearest command or flag; whatever the
-  /// subcommand throws.
+  /// Parses the words and runs the subcommand; returns the exit code, 0 after --help and --version.
+  /// Errors (ErrorCode::config): invalid words, naming the nearest command or flag; all errors of
+  /// the subcommand.
   int run(int argc, char** argv);
 
  private:

@@ -17,7 +17,8 @@ struct DiffFlags {
   bool rows = false;
 };
 
-/// The entries of the metadata that are not the same; they say where numbers come from and are no numbers.
+/// Differing entries of the metadata; they describe the origin of the numbers and are not compared
+/// as numbers.
 std::vector<std::string> other_metadata(const SafeMetadata& first, const SafeMetadata& second) {
   std::vector<std::string> keys;
   for (const auto& [key, text] : first) {

@@ -20,7 +20,7 @@ namespace {
 constexpr std::size_t columns = 80;
 constexpr int name_columns = 17, state_columns = 5;
 
-/// What reports say of this machine, with a line for each of its devices.
+/// The machine's entries of reports, with a line for each of its devices.
 std::vector<Capability> lines() {
   std::vector<Capability> all = capabilities();
   const auto device = std::ranges::find(all, std::string("cuda device"), &Capability::name);

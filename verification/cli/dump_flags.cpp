@@ -21,7 +21,7 @@ std::int64_t step_of(const std::string& text, std::int64_t steps) {
   return step;
 }
 
-/// What one trajectory belongs to.
+/// The settings that determine a trajectory.
 std::string trajectory_of(const CaseSpec& spec) {
   const bool binned = spec.place.grad_sum == GradSum::binned;
   return spec.workload + " " + spec.recipe + " " + std::string(name(spec.dtype)) +

@@ -70,7 +70,7 @@ std::string words(const std::vector<std::string>& all) {
   return text;
 }
 
-/// The order of operations that their numbers were held to.
+/// The order of operations of the expected numbers.
 constexpr const char* dialect = "contract";
 
 std::string text_of(const Expectation& found, const Experiment& experiment, const std::string& file,

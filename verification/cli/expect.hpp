@@ -1,5 +1,5 @@
 #pragma once
-// verify --expect: somebody else's numbers in the place of a candidate.
+// verify --expect: compares another program's numbers instead of a candidate.
 
 #include "verification/cli/run_verify.hpp"
 

@@ -21,7 +21,7 @@ std::vector<std::string> phase_names(const std::vector<Phase>& phases) {
   return names;
 }
 
-/// What there is to say of an operation without a doc block of its own.
+/// The text for an operation without a doc block.
 constexpr const char* fused_pass =
     "A fused pass of production: the bits of the phases it replaces (R17).";
 
@@ -100,7 +100,7 @@ std::string first_sentence(const std::vector<std::string>& block) {
   return end == std::string::npos ? text : text.substr(0, end + 1);
 }
 
-/// The operation and what it does, in a column of its own.
+/// The operation and its description, in a separate column.
 std::string line_of(const Op& op) {
   const std::vector<std::string> block = doc_block(op.type);
   const std::string indent(30, ' ');
@@ -159,7 +159,7 @@ std::vector<std::string> known_names() {
   return known;
 }
 
-/// Those that have `what` in them.
+/// The names that contain `what`.
 std::vector<std::string> holding(const std::string& what, const std::vector<std::string>& known) {
   std::vector<std::string> close;
   for (const std::string& candidate : known) {

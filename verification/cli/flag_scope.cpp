@@ -9,7 +9,8 @@
 namespace zeroproof::verification {
 namespace {
 
-/// What a pattern selects. A complete id says which case it is, but not the settings of its run.
+/// The kind of cases that a pattern selects. A complete id determines its case, but not the
+/// settings of its run.
 enum Kind : unsigned {
   training = 1,
   training_id = 2,

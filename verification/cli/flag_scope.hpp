@@ -8,7 +8,8 @@ namespace zeroproof::verification {
 /// True if a pattern selects training cases, not operations, L-BFGS or controls.
 bool selects_training(const std::string& pattern);
 
-/// Errors (ErrorCode::config): a flag was given that does not apply to what a pattern selects, naming both.
+/// Errors (ErrorCode::config): a flag does not apply to the cases that a pattern selects; names
+/// both.
 void require_applicable(const CaseFlags& flags);
 
 }  // namespace zeroproof::verification

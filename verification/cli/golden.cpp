@@ -29,7 +29,7 @@ struct GoldenFlags {
   bool strict_bits = false;
 };
 
-/// The flags that were given, by what they are for.
+/// The given flags, by purpose.
 struct Given {
   const char* flag;
   bool given;

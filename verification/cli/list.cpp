@@ -28,14 +28,14 @@ std::string counts_of(const Selection& selection) {
          parts;
 }
 
-/// In a unit in which it is a small number, and not more exactly than it is known.
+/// In a unit in which the number is small, with no more digits than the estimate has.
 std::string duration(double seconds) {
   if (seconds < 10) return std::to_string(std::max(1L, std::lround(seconds))) + " s";
   if (seconds < 120) return std::to_string(10 * std::lround(seconds / 10)) + " s";
   return std::to_string(std::lround(seconds / 60)) + " min";
 }
 
-/// What is printed instead of ids.
+/// Outputs other than the ids of cases.
 struct Instead {
   bool recipes = false, settings = false, faults = false, coverage = false;
   std::string json;  ///< file that gets the coverage too

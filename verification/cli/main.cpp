@@ -39,11 +39,11 @@ void make_idle_workers_sleep(char** argv) {
           argv);  // returns only if that is impossible; spinning is slow, not wrong
 }
 
-/// Steps allocate and free the same megabytes again and again. As it comes, malloc gives them back to the system each
-/// time, and every page is faulted in and zeroed anew: a tenth of a long run.
+/// Steps allocate and free the same megabytes again and again. By default malloc returns them to
+/// the system each time, and every page is faulted in and zeroed again: a tenth of a long run.
 void keep_freed_memory() {
 #if defined(__GLIBC__)
-  ::mallopt(M_MMAP_THRESHOLD, 32 << 20);  // the largest it takes
+  ::mallopt(M_MMAP_THRESHOLD, 32 << 20);  // the largest permitted value
   ::mallopt(M_TRIM_THRESHOLD, 1 << 30);
 #endif
 }
@@ -68,7 +68,7 @@ int finished(int code) {
   return code;
 }
 
-/// Exit code of everything; errors are told.
+/// Exit code of the whole program; prints errors.
 int run(int argc, char** argv, std::unique_ptr<verification::MpiLife>& mpi) {
   try {
     verification::require_standard_streams();
@@ -118,7 +118,7 @@ int main(int argc, char** argv) {
   make_idle_workers_sleep(argv);
   keep_freed_memory();
   raise_file_limit();
-  std::signal(SIGXFSZ, SIG_IGN);  // beyond a limit of file sizes a write fails, and says so
+  std::signal(SIGXFSZ, SIG_IGN);  // beyond a limit of file sizes a write fails with an error
   std::unique_ptr<verification::MpiLife> mpi;
   const int code = run(argc, argv, mpi);
   if (verification::inside_mpi_job()) verification::RankNotes::ended(code);

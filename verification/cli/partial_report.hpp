@@ -1,5 +1,5 @@
 #pragma once
-// What a run has found so far, as a report, for the case that it is ended from outside.
+// The results of a run so far, as a report, in case it is ended from outside.
 
 #include <map>
 #include <mutex>
@@ -17,7 +17,8 @@ class PartialReport {
   /// From any thread; the same result may come twice.
   void add(Span<const Result> results);
 
-  /// Every case that was selected: its result, or an error that says what ended the run. Such a report is never green.
+  /// Every selected case: its result, or an error with the reason for the end of the run. Such a
+  /// report never has exit code 0.
   RunReport ended_by(const std::string& what) const;
 
  private:

@@ -85,7 +85,7 @@ std::vector<int> groups_of(const std::string& config_file, const PlannedModel& m
       .of_tensor;
 }
 
-/// Flags of owners that only some layouts look at.
+/// Flags of owners that only some layouts use.
 void require_fitting_layout(const PlanFlags& flags, LayoutKind layout) {
   const std::string with = " was given with --layout " + std::string(name(layout));
   ZP_CHECK(flags.config_file.empty() || layout == LayoutKind::deepspeed_flat ||

@@ -42,7 +42,7 @@ Offload offload_of(const PlanFlags& flags) {
   return offload;
 }
 
-/// Nothing that was asked for is ignored.
+/// Refuses flags that would be ignored.
 ParamScaling scaling_of(const PlanFlags& flags, DType param_dtype) {
   const bool asked = !flags.scale_recipe.empty() || !flags.scale_blocks.empty() ||
                      !flags.amax_history.empty() || flags.columnwise;

@@ -1,5 +1,5 @@
 #pragma once
-// What `zeroproof plan` is given, and the settings of a plan that come of it.
+// Flags of `zeroproof plan`, and the settings of a plan made from them.
 
 #include <cstdint>
 #include <string>

@@ -57,7 +57,7 @@ int replay_bundle(VerifyRequest request, const std::string& path) {
   request.cases.oversubscribe = selects_training(bundle.id);  // it ran before
   take_flags(bundle, request.cases);
   require_one_case(bundle, request.cases, path);
-  // Before anything asks for it: the choice is made once in a process.
+  // Before its first use: the choice is made once per process.
   ::setenv("ZP_ISA", bundle.isa.c_str(), 1);
   RunReport report;
   const int code = run_verify(request, &report);

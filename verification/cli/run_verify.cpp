@@ -27,7 +27,8 @@
 namespace zeroproof::verification {
 namespace {
 
-/// What fails to be written keeps nothing else from it. Errors (io): the first that was not.
+/// A report that cannot be written does not prevent the others. Errors (io): the first of these
+/// failures.
 void write_reports(const RunReport& report, const ReportTargets& targets,
                    const VerifyRequest& request) {
   std::optional<Error> problem;
@@ -54,15 +55,15 @@ void write_reports(const RunReport& report, const ReportTargets& targets,
   if (problem) throw Error(*problem);
 }
 
-/// True if something was skipped that the user asked for by name: a machine can fall short of it in the middle of a
-/// run.
+/// True if a case that the user requested by name was skipped: a resource may become unavailable
+/// during a run.
 bool skipped_by_name(const CaseFlags& flags, const RunReport& report) {
   return std::any_of(report.results.begin(), report.results.end(), [&](const Result& result) {
     return result.status == Status::skipped && asked_by_name(flags, result.id);
   });
 }
 
-/// Rank 0 reports; but one that waits for this rank where nobody tells it so, in a library, is ended before it can.
+/// Rank 0 reports, unless it waits for this rank inside a library and is ended first.
 void say_what_broke(const RunReport& report) {
   for (const Result& result : report.results) {
     if (result.status < Status::skipped) continue;  // it was judged
@@ -116,8 +117,7 @@ int run_verify(const VerifyRequest& request, RunReport* result) {
     ProgressBar bar;
     VerifyOptions told = options;
     PartialReport partial(selection);
-    std::unique_ptr<Interruption>
-        interruption;  // a rank has a launcher, and hears of it from there
+    std::unique_ptr<Interruption> interruption;  // the launcher of a rank handles signals
     if (!inside_mpi_job()) {
       told.on_results = [&](Span<const Result> results) { partial.add(results); };
       interruption = std::make_unique<Interruption>([&](int signal) {

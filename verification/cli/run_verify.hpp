@@ -1,5 +1,5 @@
 #pragma once
-// What verify and replay share: run a selection, write its reports.
+// Shared by verify and replay: run a selection, write its reports.
 
 #include "verification/cli/case_flags.hpp"
 #include "verification/cli/dump_flags.hpp"
@@ -12,7 +12,7 @@ struct VerifyRequest {
   std::string save_failing;          ///< folder for bundles of failing cases, "" for none
   DumpFlags dump;
   std::string expect;       ///< file with somebody else's numbers, "" for none
-  std::string phase_names;  ///< what tensors are called there
+  std::string phase_names;  ///< names of the tensors in that file
   bool strict = false;
   bool rows = false;
   bool bytes = false;

@@ -45,7 +45,7 @@ DType dtype_named(const std::string& text) {
        suggestion(text, {"bf16", "fp16", "fp32", "e4m3", "e5m2"}));
 }
 
-/// A history of three slots, whose oldest leaves it in a trace.
+/// A history of three slots, so that the oldest is dropped within a trace.
 ParamScaling scaling_of(const TraceFlags& flags, DType dtype) {
   ZP_CHECK(has_scales(dtype) || (flags.scale_recipe.empty() && !flags.columnwise),
            ErrorCode::config, "scales were requested for parameters of " + std::string(name(dtype)),

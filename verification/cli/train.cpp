@@ -112,7 +112,7 @@ CaseSpec spec_of(TrainFlags flags, VerifyOptions& options) {
        "zeroproof list shows all cases");
 }
 
-/// What would only be found when the first rank is made: a fault of another suite.
+/// Refuses a fault of another suite before the first rank is created.
 void check_fault_of_step(const std::string& fault) {
   const auto known = std::ranges::find(fault_catalogue(), fault, &Fault::id);
   ZP_CHECK(known == fault_catalogue().end() || known->phase.has_value(), ErrorCode::config,
@@ -152,7 +152,7 @@ void check_folder(const TrainFlags& flags) {
           ", or name another folder");
 }
 
-/// This command once more, as the ranks of a job; what they say goes where this program's words go.
+/// Runs this command again as the ranks of a job; their output goes to this program's output.
 int start_job(const TrainFlags& flags, const CaseSpec& spec, const VerifyOptions& options,
               const StopRequest& stop) {
   RankProcesses job;
@@ -244,7 +244,7 @@ int train(const TrainFlags& flags) {
   }
   if (!result.stopped) return 0;
   if (stop.signal() != 0) return 128 + stop.signal();
-  if (root) RankNotes::stopped();  // the process that started the job knows for which signal
+  if (root) RankNotes::stopped();  // the process that started the job has the number of the signal
   return 0;
 }
 

@@ -35,8 +35,8 @@ struct BoundRatio {
             double got);
 };
 
-/// "every element that the bound holds for lies within what any legal order may leave (at most 0.93 of it, in master):
-/// the same formula in another order; --accept any-order takes that", or which element lies outside, and how far.
+/// "within the bound of any legal order: at most 0.93 of it, in master; another order of the same
+/// formula, ...", or the element beyond its bound, with the ratio.
 std::string to_string(const BoundRatio& ratio);
 
 /// The results of a call against Op::bounds, which the operation must have: one for every operand,

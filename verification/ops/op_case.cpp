@@ -22,7 +22,8 @@ std::vector<Isa> isas() {
   return cuda::host::supported_isas();
 }
 
-/// Candidates whose cases patterns select: implementations of this program that this machine runs, the device, and others.
+/// Candidates that patterns select: implementations of this program that this machine can run, the
+/// device, and others.
 std::vector<const OpCandidate*> candidates_here(const std::vector<const OpCandidate*>& others) {
   std::vector<const OpCandidate*> candidates;
   for (const Isa isa : isas()) candidates.push_back(&host_candidate(isa));

@@ -26,8 +26,8 @@ class Repetition {
   /// `op` must outlive this object.
   explicit Repetition(const Op& op) : op_(&op) {}
 
-  /// Checks one completed call. Returns what is repeated and from which call, in one sentence; ""
-  /// if nothing is.
+  /// Checks one completed call. Returns the repeated results and the earlier call, in one sentence;
+  /// "" if none are repeated.
   std::string look(const OpCall& pristine, const OpCall& reference, const OpCall& candidate);
 
   /// At the end, the same of short calls.
@@ -55,7 +55,7 @@ class Repetition {
 
   const Op* op_;
   std::map<Point, std::pair<std::uint64_t, Summary>>
-      first_;  // by point of the sweep: its seed, and what was there
+      first_;  // by point of the sweep: its seed, and the digests
   std::vector<Kept> before_;
   std::int64_t short_calls_ = 0, short_repeated_ = 0;
 };

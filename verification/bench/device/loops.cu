@@ -95,7 +95,7 @@ struct StepVisit {
   const std::uint32_t* grad;
   std::uint32_t* kept[3];
   std::uint16_t* param;
-  std::uint32_t mask;  // 0, which the compiler cannot know
+  std::uint32_t mask;  // 0, unknown to the compiler
 
   template <int n>
   ZP_DEVICE void run(std::int64_t p, std::int64_t stride) {
@@ -126,7 +126,7 @@ template <int unroll>
 ZP_KERNEL read_kernel(const std::uint32_t* from, std::int64_t num_packs, std::uint32_t* sink) {
   ReadVisit visit{from, 0};
   for_packs<unroll>(num_packs, visit);
-  if (visit.seen == 0x5A17C0DEU) *sink = visit.seen;  // never, which the compiler cannot know
+  if (visit.seen == 0x5A17C0DEU) *sink = visit.seen;  // never true, unknown to the compiler
 }
 
 template <int unroll, class Visit>

@@ -7,7 +7,7 @@
 namespace zeroproof::verification {
 namespace {
 
-/// Flags that set what a setting is.
+/// The flag of a setting, by the setting's name.
 const std::map<std::string, std::string> flags_of_settings = {
     {"micro_batches", "--micro-batches"},
     {"norm", "--norm"},

@@ -87,7 +87,8 @@ Axis world() {
       "world", "run.worlds", "--world", [](auto& spec) -> auto& { return spec.world; }, values);
 }
 
-/// Ranks of one direction of the grid; what is left of the world are data ranks.
+/// Ranks of one direction of the grid; the remaining factor of the world is the number of data
+/// ranks.
 Axis grid_axis(const std::string& name, int ProcessGrid::*direction) {
   Axis axis{name, {"run.grids"}, {"--grid"}, {}, several_ranks, true};
   for (const int ranks : {1, 2, 4}) {

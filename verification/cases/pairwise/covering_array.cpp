@@ -51,7 +51,8 @@ class ArrayMaker {
     return count;
   }
 
-  /// How much that is new a value would visit with the other values of a row, if nothing stood in its way.
+  /// Number of new values and pairs of a value with the other values of a row, if all of them are
+  /// possible.
   std::int64_t hoped(const CoveredRow& row, std::size_t axis, int value) const {
     std::vector<int> values = row.values;
     values[axis] = value;
@@ -71,7 +72,7 @@ class ArrayMaker {
     return row;
   }
 
-  /// The best value of one axis that may be; ties go to the one that comes first after a random one.
+  /// The best possible value of one axis; ties are resolved in order from a random value on.
   void improve(CoveredRow& row, std::size_t axis, int a, int b) {
     const auto count = static_cast<int>(axes()[axis].values.size());
     const auto begin = static_cast<int>(below(static_cast<std::size_t>(count)));

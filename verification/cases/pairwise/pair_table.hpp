@@ -21,7 +21,7 @@ class PairTable {
   bool marked(int a, int b) const { return marks_[at(a, b)] != 0; }
   bool mark(int a, int b);  ///< true if it was not marked before
 
-  /// Marks what a run visits: its values (-1: none) and their pairs. True if any was not marked before.
+  /// Marks the values of a run (-1: none) and their pairs. True if any was not marked before.
   bool mark_all(const std::vector<int>& values);
 
   /// The numbers of a run's values.

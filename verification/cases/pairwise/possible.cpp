@@ -98,7 +98,8 @@ void PossiblePairs::walk_with(const RunSpace& space, int value) {
     open.insert(open.end(), tries_of_each, other);
   }
   while (!open.empty()) {
-    // One step towards a value that is still to be met, and one anywhere, so that what stands in its way changes.
+    // One change towards a value that is not yet met, and one random change, which may remove an
+    // obstacle.
     for (const bool anywhere : {false, true}) {
       if (open.empty()) break;
       int target = draw.below(table_.num_values());
@@ -120,7 +121,7 @@ void PossiblePairs::walk_with(const RunSpace& space, int value) {
   }
 }
 
-/// Every axis from one of two runs: what the one needs for its value, with what the other needs for its.
+/// Takes every axis from one of two runs, so that each value has the settings it needs.
 void PossiblePairs::mix(const RunSpace& space, int a, int b) {
   const std::size_t axis_a = table_.axis_of(a);
   const std::size_t axis_b = table_.axis_of(b);

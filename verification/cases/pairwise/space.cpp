@@ -103,7 +103,8 @@ CoveredRun RunSpace::made(const Wanted& wanted) const {
   run.spec.workload = workload_;
   const std::vector<Axis>& all = axes();
   std::size_t i = 0;
-  // An order of micro-batches applies to several of them; what a place applies to is known at the end.
+  // An order of micro-batches applies only to several of them; axes of the configuration are
+  // decided after those of the id.
   for (; i < all.size() && all[i].of_id; ++i)
     all[i].values[static_cast<std::size_t>(wanted[i])].set(run);
   run.config = under_recipe(std::move(run.config), run.spec.recipe);

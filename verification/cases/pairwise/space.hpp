@@ -28,13 +28,13 @@ class RunSpace {
   /// options: flags and configuration that all runs have. Errors (ErrorCode::config): the workload does not exist.
   RunSpace(VerifyOptions options, std::string workload);
 
-  /// What the workload runs with when nothing is said, with the first implementation that may run.
+  /// The workload's settings without flags, with the first implementation that can run.
   Wanted defaults() const;
 
-  /// The run of a row, or nothing if it may not be; then refusal() says why.
+  /// The run of a row, or nothing if it is not allowed; then refusal() returns the reason.
   std::optional<CoveredRow> run_of(const Wanted& wanted) const { return run_with(wanted, {}); }
 
-  /// The same if the run has these values too, {axis, value} each; whether it may be is not asked of others.
+  /// The same if the run also has these values, {axis, value} each; other runs are not checked.
   std::optional<CoveredRow> run_with(const Wanted& wanted,
                                      const std::vector<std::pair<std::size_t, int>>& needed) const;
   const std::string& refusal() const { return refusal_; }
@@ -50,14 +50,14 @@ class RunSpace {
   workload::Text text_;
   mutable std::string refusal_;
   mutable std::map<std::vector<std::int64_t>, std::string>
-      layouts_;  // what was said of them before
+      layouts_;  // reasons by layout, computed before
 };
 
-/// What a run has of every axis.
+/// The value of every axis of a run.
 std::vector<int> values_of(const CoveredRun& run);
 
-/// Why a run that ends well would prove little, or cannot end well; "" if it can. Nobody refuses such a run: the
-/// verdict mistrusts it, or the run itself says so.
+/// The reason why a successful run would prove little, or why a run cannot succeed; "" if neither.
+/// Such runs are not refused: the verdict mistrusts them, or the run fails with the reason.
 std::string why_pointless(const RunConfig& config);
 
 }  // namespace zeroproof::verification

@@ -34,7 +34,8 @@ AxisCount count_axis(const Coverage& coverage, std::size_t axis) {
   return count;
 }
 
-/// Words with commas between, in lines of this width that begin with as many spaces as stand before the first.
+/// Words separated by commas, wrapped at `width`; each line is indented by the column of the first
+/// word.
 std::string in_lines(const std::vector<std::string>& words, std::size_t indent, std::size_t width) {
   std::string text;
   std::size_t column = 0;

@@ -14,7 +14,7 @@ namespace zeroproof::verification {
 struct Coverage {
   std::size_t cases = 0;
   PairTable visited;
-  PairTable possible;  ///< of runs of byte_gpt_tiny on this machine, and what was visited
+  PairTable possible;  ///< of runs of byte_gpt_tiny on this machine, and visited pairs
 };
 
 /// Coverage of training cases under the options they are run with.

@@ -46,7 +46,7 @@ std::string read_all(const fs::path& path) {
   return *text;
 }
 
-/// Settings without files, whose copies are in the bundle.
+/// Settings except files, whose copies are in the bundle.
 Json plain_flags(const VerifyOptions& options) {
   Json flags = Json::array();
   for (std::size_t i = 0; i + 1 < options.replay_flags.size(); i += 2) {

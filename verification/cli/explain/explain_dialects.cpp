@@ -1,4 +1,5 @@
-// zeroproof explain dialects, zeroproof explain torch-cpu-fused: whose arithmetic is known, and what it is.
+// zeroproof explain dialects, zeroproof explain torch-cpu-fused: the known exact arithmetic of
+// libraries.
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-// zeroproof explain update: what a phase makes of what, in the contract's words.
+// zeroproof explain update: inputs, results and formulas of a phase, in the contract's words.
 
 #include <algorithm>
 #include <utility>
@@ -35,7 +35,8 @@ std::vector<std::string> part_of(const std::vector<std::string>& block, const st
   return lines;
 }
 
-/// What a doc block says of how its value is made: in which order, or else its first paragraph and what is returned.
+/// The part of a doc block about the computation of its value: the order, or else the first
+/// paragraph and the result.
 std::vector<std::string> formula_of(const std::vector<std::string>& block) {
   const std::vector<std::string> order = part_of(block, "Order");
   if (!order.empty() && order.front().find(" none: ") == std::string::npos) return order;

@@ -1,4 +1,4 @@
-// zeroproof explain stage2: who holds what, and what a step sends.
+// zeroproof explain stage2: the buffers of each rank, and the data that a step sends.
 
 #include "verification/cases/experiment.hpp"
 #include "verification/cli/explain/explain_text.hpp"
@@ -14,7 +14,7 @@ struct StageText {
   const char* note;
 };
 
-/// What stays whole on every rank, and what only its owner has [ZeRO:memory].
+/// Buffers that are whole on every rank, and buffers that only the owner has [ZeRO:memory].
 constexpr StageText stages[] = {
     {"parameters, gradients, master weights, moments", "nothing",
      "Every rank updates everything. Owners add the gradients of their elements (R11), and their "
@@ -28,7 +28,7 @@ constexpr StageText stages[] = {
      "A layer's parameters are gathered for its visit, forwards and backwards, and are NaN "
      "afterwards."}};
 
-/// The collectives of a step of two ranks, with phase and what travels.
+/// The collectives of a step of two ranks, with their phases and data.
 std::string collectives_of(int stage) {
   PlanSettings settings;
   settings.grid = {2, 1, 1};

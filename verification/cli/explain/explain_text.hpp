@@ -19,35 +19,35 @@ std::string heading(const std::string& text);
 std::string labelled(const std::string& label, const std::vector<std::string>& words,
                      const std::string& separator);
 
-/// What labelled() takes of a sentence.
+/// The words of a sentence, as labelled() expects them.
 std::vector<std::string> words_of(const std::string& text);
 
 /// The doc block of a function type.
 std::string block_of(const std::string& type);
 
-/// A fault and below it what it does.
+/// A fault and, below it, its effect.
 std::string fault_text(const Fault& fault);
 
 /// Those that are found in these phases.
 std::string faults_of(const std::vector<Phase>& phases);
 
-/// What a phase makes of what, with the formulas of the contract.
+/// Inputs and results of a phase, with the formulas of the contract.
 std::string explain_phase(Phase phase);
 
-/// A rule of the contract or a label of the notes, and what cites it.
+/// A rule of the contract or a label of the notes, and the places that cite it.
 std::string explain_rule(const Passage& rule);
 std::string explain_label(const Passage& label);
 
-/// "erratum 46", "erratum46"; what it claims and what is wrong with it. All of them: their claims.
+/// "erratum 46", "erratum46"; its claim and finding. All of them: their claims.
 const Erratum* erratum_named(const std::string& text);
 std::string explain_erratum(const Erratum& erratum);
 std::string explain_errata();
 
-/// The fault of that id, or nullptr; what it does and where it must be found.
+/// The fault of that id, or nullptr; its effect and its place.
 const Fault* find_fault(const std::string& id);
 std::string explain_fault(const Fault& fault);
 
-/// "stage2" or "stage 2"; who holds what in it, and what a step sends.
+/// "stage2" or "stage 2"; the buffers of each rank, and the data that a step sends.
 std::optional<int> stage_named(const std::string& text);
 std::string explain_stage(int stage);
 

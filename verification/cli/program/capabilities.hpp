@@ -1,5 +1,5 @@
 #pragma once
-// What this build on this machine can check, and why not.
+// Capabilities of this build on this machine, with the reasons of missing ones.
 
 #include <string>
 #include <vector>

@@ -37,7 +37,7 @@ std::size_t text_column(const std::string& line) {
   return text == std::string::npos || text > 12 ? 0 : text;
 }
 
-/// True if a line goes on with the text of the line before, whose text begins at `column`.
+/// True if a line continues the text of the line before, whose text begins at `column`.
 bool continues(const std::string& line, std::size_t column) {
   return line.size() > column && line.find_first_not_of(' ') == column &&
          text_column(line) == column;
@@ -77,7 +77,7 @@ std::string wrapped(const std::vector<std::string>& block, std::size_t width,
     std::string line = block[i];
     const std::size_t column = text_column(line);
     while (line.size() > room) {
-      // Equations stand in columns: they are cut between two of them, and never run on.
+      // Equations are in columns: lines are split between two of them, and never joined.
       const bool equations = column > prose_column;
       const std::size_t gap = equations ? line.rfind("  ", room) : std::string::npos;
       const bool at_gap = gap != std::string::npos && line.find_last_not_of(' ', gap) > column &&
@@ -86,7 +86,7 @@ std::string wrapped(const std::vector<std::string>& block, std::size_t width,
       if (cut == std::string::npos || cut <= column) break;  // one long word
       out += indent + line.substr(0, line.find_last_not_of(' ', cut) + 1) + "\n";
       line = std::string(column, ' ') + line.substr(line.find_first_not_of(' ', cut));
-      // What is left over runs on into a next line of the same paragraph.
+      // The remainder joins the next line of the same paragraph.
       if (!equations && line.size() <= room && i + 1 < block.size() &&
           continues(block[i + 1], column)) {
         line += " " + block[++i].substr(column);

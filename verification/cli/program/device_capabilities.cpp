@@ -31,7 +31,7 @@ std::string gib(std::int64_t num_bytes) {
   return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + " GiB";
 }
 
-/// What would have to be there.
+/// Requirements of a device that this machine lacks.
 std::string missing_device() {
   const cuda::device::DeviceInfo& info = cuda::device::device_info();
   std::string text = info.detail;
@@ -41,7 +41,7 @@ std::string missing_device() {
   return simulates.empty() ? text : text + "; " + simulates + " simulates one";
 }
 
-/// What NCCL takes of ranks that are more than devices.
+/// Ranks per device that NCCL permits.
 std::string sharing(std::size_t devices, const std::string& version) {
   if (nccl_shares_devices(version, std::getenv(sharing_variable))) return "several per device";
   return "one per device, so up to " + std::to_string(devices) +
@@ -61,7 +61,7 @@ std::string nccl_obstacle(int ranks) {
   try {
     const cuda::NcclLibrary& nccl = cuda::shared_nccl();
     const int devices = cuda::device::num_devices();
-    // With NCCL_HOSTID every rank says that it is a machine of its own, whose device nobody shares.
+    // With NCCL_HOSTID every rank declares a separate machine, whose device is not shared.
     if (ranks <= devices || std::getenv("NCCL_HOSTID") != nullptr) return "";
     if (nccl_shares_devices(nccl.version(), std::getenv(sharing_variable))) return "";
     return std::to_string(ranks) + " ranks, " + std::to_string(devices) +

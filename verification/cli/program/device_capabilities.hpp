@@ -1,5 +1,5 @@
 #pragma once
-// What devices and NCCL of this machine can do.
+// Capabilities of the devices and of NCCL of this machine.
 
 #include <string>
 #include <vector>
@@ -9,7 +9,8 @@
 
 namespace zeroproof::verification {
 
-/// A line for every device, or what is missing, and one for NCCL, whose library is loaded: for zeroproof doctor.
+/// A line for every device, or the missing requirements, and one for NCCL, whose library is loaded:
+/// for zeroproof doctor.
 std::vector<Capability> device_capabilities();
 
 /// The line of one device: name, memory, compute capability, and why it is refused if it is.
@@ -18,7 +19,7 @@ Capability device_line(std::size_t number, const cuda::device::ListedDevice& dev
 /// Why so many ranks on this machine cannot have transport of NCCL between their devices; "" if they can.
 std::string nccl_obstacle(int ranks);
 
-/// Whether ranks may share a device: as NCCL_MULTI_RANK_GPU_ENABLE says, which versions from 2.30 on read.
+/// True if ranks may share a device: NCCL_MULTI_RANK_GPU_ENABLE permits it, from NCCL 2.30 on.
 bool nccl_shares_devices(const std::string& version, const char* variable);
 
 }  // namespace zeroproof::verification

@@ -9,7 +9,7 @@
 namespace zeroproof::verification {
 namespace {
 
-/// Lines that stand as they are: tables, equations, figures.
+/// Lines that are not reflowed: tables, equations, figures.
 bool is_fixed(const std::string& line) {
   return line.starts_with("|") || line.starts_with("    ") || line.starts_with("$$") ||
          line.starts_with("```");
@@ -53,8 +53,8 @@ std::string label_of(const std::string& line) {
   return line.starts_with("**[") && end != std::string::npos ? line.substr(3, end - 3) : "";
 }
 
-/// Where the passage of the label in line `at` ends: at the next label or heading, or after the paragraph and the fixed
-/// lines that belong to it. A label that stands alone belongs to what follows.
+/// The end of the passage of the label in line `at`: the next label or heading, or the end of the
+/// paragraph and its fixed lines. A label on a line of its own belongs to the text after it.
 std::size_t end_of_passage(const std::vector<std::string>& lines, std::size_t at) {
   bool any = lines[at].find("]**") + 3 < lines[at].size();
   for (std::size_t i = at + 1; i < lines.size(); ++i) {

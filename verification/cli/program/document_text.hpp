@@ -15,7 +15,7 @@ struct Document {
 /// common/CONTRACT.md, then papers/*.md.
 const std::vector<Document>& documents();
 
-/// A part of a document: a rule with its heading, or what stands behind a label.
+/// A part of a document: a rule with its heading, or the passage of a label.
 struct Passage {
   std::string name;   ///< "R12", "ZeRO:local"
   std::string title;  ///< of a rule: "Global norm and clip coefficient"

@@ -6,7 +6,7 @@
 
 namespace zeroproof::verification {
 
-/// A claim in circulation, and what is to be said of it. Markdown.
+/// A claim in circulation, and the finding on it. Markdown.
 struct Erratum {
   int number = 0;
   std::string section;  ///< "Norm and clipping"

@@ -17,7 +17,7 @@ inline std::string message_of(const std::exception& error) {
   return dynamic_cast<const std::bad_alloc*>(&error) != nullptr ? out_of_memory : error.what();
 }
 
-/// Exit code of a program that an error ended; README.md says what each one means.
+/// Exit code of a program that ended with an error; README.md has the table.
 inline int exit_code_of(const Error& error) {
   switch (error.code()) {
     case ErrorCode::invalid_argument:

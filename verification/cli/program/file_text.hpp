@@ -8,8 +8,9 @@
 
 namespace zeroproof::verification {
 
-/// The whole content; nothing if it cannot be opened, or a read fails, as of /proc/PID/stat when the process has gone
-/// since. (Iterators over the stream's buffer would throw then, and what they throw says nothing of files.)
+/// The whole content; nothing if the file cannot be opened or a read fails, as of /proc/PID/stat
+/// after the end of the process. (Iterators over the stream's buffer would throw an exception
+/// without the path.)
 inline std::optional<std::string> file_text(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   if (!file.is_open()) return std::nullopt;

@@ -1,5 +1,5 @@
 #pragma once
-// What can be known before a checkpoint is begun: whether it has room.
+// Check before a checkpoint is written: enough free space.
 
 #include <cstdint>
 #include <filesystem>
@@ -10,8 +10,8 @@
 
 namespace zeroproof::verification {
 
-/// Errors (ErrorCode::io): the disk of `folder`, or of where it will be made, has less room than so many bytes. Where
-/// that cannot be found out, whoever writes will.
+/// Errors (ErrorCode::io): the disk of `folder`, or of its parent while it does not exist, has
+/// fewer than `bytes` free. If the free space is unknown, the write itself reports the error.
 inline void require_free_space(const std::string& folder, std::uint64_t bytes) {
   namespace fs = std::filesystem;
   std::error_code unknown;

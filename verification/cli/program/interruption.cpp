@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::array<int, 3> signals = {SIGINT, SIGTERM, SIGHUP};
 
-/// Where a handler, which may do next to nothing, says what came; -1: nobody listens.
+/// Pipe to which the signal handler writes the signal; a handler may do little else. -1: no reader.
 std::atomic<int> told{-1};
 static_assert(std::atomic<int>::is_always_lock_free);
 

@@ -9,9 +9,9 @@
 
 namespace zeroproof::verification {
 
-/// While it lives, the first of these signals has last_words(signal) called on a thread of its own, however busy all
-/// others are; then the process dies of that signal, as everybody expects. The second one ends it at once. A signal
-/// that was ignored when the process began (nohup) stays ignored.
+/// During its lifetime the first of these signals calls last_words(signal) on a separate thread,
+/// however busy all others are; then the process ends by that signal, as usual. The second one ends
+/// it at once. A signal that was ignored at the start of the process (nohup) stays ignored.
 class Interruption {
  public:
   explicit Interruption(std::function<void(int signal)> last_words);

@@ -29,7 +29,8 @@ std::unique_ptr<LbfgsOptimizer> plant_fault(std::string_view fault, const LbfgsS
 /// The host implementations; as they are if the fault is in none of them.
 cuda::KernelTable plant_fault(std::string_view fault, const cuda::KernelTable& ops);
 
-/// What takes the place of the host implementation of an operation beside the step; empty if the fault is not in it.
+/// The replacement of an operation's host implementation in single calls; empty if the fault is not
+/// in it.
 std::function<void(OpCall&)> plant_fault_in(std::string_view fault, std::string_view operation);
 
 }  // namespace zeroproof::verification

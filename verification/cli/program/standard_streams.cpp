@@ -18,7 +18,7 @@ bool is_closed(int descriptor) { return ::fcntl(descriptor, F_GETFD) == -1 && er
 
 void require_standard_streams() {
   const bool no_output = is_closed(STDOUT_FILENO);
-  // open() takes the lowest number that is free, and those below have just been taken.
+  // open() returns the lowest free number, and the lower ones are now in use.
   for (const int descriptor : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     if (is_closed(descriptor)) static_cast<void>(::open("/dev/null", O_RDWR));
   }

@@ -7,8 +7,8 @@ namespace zeroproof::verification {
 /// Errors (ErrorCode::io): standard output is closed.
 void require_standard_streams();
 
-/// Hands what was printed to the system. Errors (ErrorCode::io): standard output did not take it, a full disk for
-/// example.
+/// Flushes standard output. Errors (ErrorCode::io): the system did not accept the output, for
+/// example on a full disk.
 void flush_standard_output();
 
 }  // namespace zeroproof::verification

@@ -6,9 +6,10 @@
 
 namespace zeroproof::verification {
 
-/// While it lives, the first of these signals is recorded and nothing else happens. A second one ends the process as
-/// always; one that comes within a fifth of a second is still the first: some programs send it to a process and to its
-/// group. A signal that was ignored when the process began stays ignored. At most one of these lives.
+/// During its lifetime the first of these signals is recorded, with no other effect. A second one
+/// ends the process as usual; one within a fifth of a second counts as the first: some programs
+/// send it to a process and to its group. A signal that was ignored at the start of the process
+/// stays ignored. At most one of these objects exists.
 class StopRequest {
  public:
   StopRequest();

@@ -9,7 +9,7 @@ namespace zeroproof::verification {
 
 class TemporaryFile {
  public:
-  /// Empty, in TMPDIR or /tmp. purpose: what it is for, the reason in the error. Errors: io.
+  /// Empty, in TMPDIR or /tmp. purpose: the reason in the error. Errors: io.
   explicit TemporaryFile(const std::string& purpose);
   ~TemporaryFile();
   TemporaryFile(const TemporaryFile&) = delete;

@@ -7,7 +7,7 @@ namespace zeroproof::verification {
 
 class TemporaryFolder {
  public:
-  /// Empty, in TMPDIR or /tmp. purpose: what it is for, the reason in the error. Errors: io.
+  /// Empty, in TMPDIR or /tmp. purpose: the reason in the error. Errors: io.
   explicit TemporaryFolder(const std::string& purpose);
   ~TemporaryFolder();
   TemporaryFolder(const TemporaryFolder&) = delete;

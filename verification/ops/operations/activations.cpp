@@ -16,7 +16,7 @@
 namespace zeroproof::verification {
 namespace {
 
-/// Arguments of a call besides its numbers.
+/// Arguments of a call except its numbers.
 struct ActivationVariant {
   const char* name;
   RowShape shape;
@@ -43,7 +43,7 @@ struct ActivationArgs {
   Span<float> result, d_weight;
 };
 
-/// What of that an operation has.
+/// The arguments that an operation has.
 struct ActivationKind {
   bool gated, bias, weight;
   const char* setting;  ///< its name; nullptr if there is none
@@ -52,7 +52,7 @@ struct ActivationKind {
 
 using ActivationImplementation = std::function<void(const Exec&, const ActivationArgs&)>;
 
-/// Operands of an operation, in the order in which args_of() takes them.
+/// Operands of an operation, in the order of args_of().
 std::vector<Operand> operands_of(const ActivationKind& kind) {
   const std::int64_t width = kind.gated ? 2 : 1;
   std::vector<Operand> operands;

@@ -100,8 +100,8 @@ void draw_fields(const PhiloxBlock& w, std::int64_t leaves, const BinnedSum& sum
   sum.top[i] = static_cast<std::uint8_t>((w[0] >> 16) % 32U == 0 ? not_finite : top);
 }
 
-/// Fills the sum at operand `first`: fields drawn over what `leaves` leaves can reach, or up to five leaves that a
-/// fill of numbers has, as the reference deposits them.
+/// Fills the sum at operand `first`: fields drawn over the range of `leaves` leaves, or up to five
+/// leaves of a fill of numbers, deposited by the reference.
 void draw_sum(const OpCall& call, std::size_t first, std::int64_t leaves) {
   const BinnedSum sum = sum_of(call, first);
   for (std::size_t i = 0; i < sum.hi.size(); ++i) {

@@ -75,7 +75,8 @@ BlockCall block_call(const OpCall& call) {
   return p;
 }
 
-/// Mostly what brings a block's largest number to the format's, but some of any bits: what is multiplied is given.
+/// Mostly the scales that map a block's largest number to the format's, but some of any bits: the
+/// scale is an input.
 std::vector<float> drawn_scales(const OpCall& call, Fp8 format) {
   const BlockGrid grid = grid_of(call);
   const BlockCut& cut = block_cuts[call.variant()];

@@ -35,7 +35,8 @@ std::vector<std::uint64_t> drawn_counts(const OpCall& call) {
   return count;
 }
 
-/// One thing wrong by the size of the call: nothing counted, too much, too few bins, a width that is none.
+/// One error by the size of the call: nothing counted, too much counted, too few bins, an invalid
+/// width.
 void spoil_counts(const OpCall& call, std::vector<std::uint64_t>& count, float& width) {
   switch (call.numel() % 4) {
     case 0:

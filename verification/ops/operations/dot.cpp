@@ -63,8 +63,8 @@ OpFunction run_finish(DotFinishFn* implementation) {
   };
 }
 
-/// Makes the negative side nearly what the positive one is: equal, with its carries elsewhere, or a bit apart,
-/// so that borrows run far.
+/// Makes the negative side nearly equal to the positive one: equal values with other carries, or
+/// one bit apart, so that borrows propagate far.
 void make_close(const PhiloxBlock& w, Span<std::uint64_t> positive, Span<std::uint64_t> negative) {
   std::copy_n(positive.begin(), 21, negative.begin());
   for (std::size_t k = 0; w[2] % 2U == 0 && k < 20; ++k) {

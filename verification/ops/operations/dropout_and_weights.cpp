@@ -1,4 +1,4 @@
-// Dropout with a residual, sums over rows, and gradients of weights that are added to what is there.
+// Dropout with a residual, sums over rows, and gradients of weights that are accumulated.
 
 #include <array>
 
@@ -84,7 +84,8 @@ OpFunction run_columns(ColumnSumFn* implementation) {
   };
 }
 
-/// Tokens, outputs and inputs of a call whose three matrices have at most its number of elements.
+/// Tokens, outputs and inputs of a call whose three matrices have at most as many elements as the
+/// call.
 struct WeightShape {
   std::int64_t tokens, outputs, inputs;
 };

@@ -1,5 +1,5 @@
-// exp, tanh, sigmoid, erf and log. Every fp32 value there is goes through them in tests/verification/ops and
-// tests/verification/mpfr.
+// exp, tanh, sigmoid, erf and log. tests/verification/ops and tests/verification/mpfr run them on
+// every fp32 value.
 
 #include "common/contracts/elementary.hpp"
 

@@ -151,7 +151,8 @@ Op fused_update_op() {
   return op;
 }
 
-/// found_inf plus 1, so that a result of "none" tells something, and the words of the norm: limbs, or amax.
+/// found_inf plus 1, so that "none" is not the value of unwritten memory, and the words of the
+/// norm: limbs, or amax.
 using FoundAndNorm = void (*)(OpCall& call, float inv_scale, std::uint32_t& found, NormLimbs& limbs,
                               std::uint32_t& amax);
 

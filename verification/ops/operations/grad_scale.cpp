@@ -29,7 +29,7 @@ OpFunction run(UnscaleFn* implementation) {
   };
 }
 
-/// The flag fits what the candidate itself has written.
+/// The flag must match the candidate's own results.
 std::unique_ptr<CallBounds> bounds_of(const OpCall& pristine, const OpCall& candidate) {
   const float factor = factors[static_cast<std::size_t>(pristine.variant())];
   const Span<const float> sums = pristine.in<float>(0);

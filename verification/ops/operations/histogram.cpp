@@ -88,7 +88,7 @@ OpFunction run_histogram_widen(HistogramWidenFn* implementation) {
 
 constexpr std::int64_t exponent_bins[] = {2048, 256, 300, 65536, 255};
 
-/// What is refused has an exponent that none is.
+/// A refused call has an exponent that no number has.
 OpFunction run_histogram_exponent(HistogramExponentFn* implementation) {
   return [implementation](OpCall& call) {
     for (std::size_t i = 0; i < static_cast<std::size_t>(call.numel()); ++i) {

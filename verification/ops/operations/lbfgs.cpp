@@ -1,4 +1,5 @@
-// What L-BFGS needs besides dot products. Its optimizers are no operations: they are compared step by step.
+// Operations of L-BFGS besides dot products. Its optimizers are no operations: they are compared
+// step by step.
 
 #include "cuda/lbfgs/lbfgs.hpp"
 
@@ -13,7 +14,8 @@
 namespace zeroproof::verification {
 namespace {
 
-/// Evaluation i takes count[i] losses from loss i on, as many as there are; the first one takes all.
+/// Evaluation i averages count[i] losses from loss i on, or as many as exist; the first one
+/// averages all.
 OpFunction run_mean(MeanLossFn* implementation) {
   return [implementation](OpCall& call) {
     const Span<const double> losses = call.in<double>(0);
@@ -29,7 +31,7 @@ OpFunction run_mean(MeanLossFn* implementation) {
   };
 }
 
-/// The loss a fill has, with bits that fp32 does not hold; numbers whose sums are to be exact stay as they are.
+/// The loss of a fill, with bits beyond fp32; fills with exact sums keep their numbers.
 double draw_loss(const OpCall& call, std::int64_t i) {
   const std::uint64_t index = call.shape().first_index + static_cast<std::uint64_t>(i);
   const Fill fill = call.shape().fill;

@@ -26,7 +26,8 @@ OpFunction run_join(JoinMasterFn* implementation) {
   };
 }
 
-/// Pairs that a split makes and pairs that none does; every fourth remainder stands at an end or in the middle.
+/// Pairs that a split can make and pairs that it cannot; every fourth remainder is at an end or in
+/// the middle of its range.
 void draw_split_pairs(OpCall& call) {
   constexpr std::uint16_t corners[] = {0, 1, 0x7FFF, 0x8000, 0x8001, 0xFFFF};
   for (std::int64_t i = 0; i < call.numel(); ++i) {

@@ -29,7 +29,8 @@ Op row_op(const char* name, const char* type, std::vector<Operand> operands) {
   return op;
 }
 
-// Square matrices: one that takes what it can of the call, many of 3 by 3, or of 16 by 16; the last are refused.
+// Square matrices: one as large as the call permits, many of 3 by 3, or of 16 by 16; the last are
+// refused.
 
 struct Squares {
   const char* name;
@@ -114,7 +115,7 @@ OpFunction run_masked_backward(MaskedSoftmaxBackwardFn* implementation) {
   };
 }
 
-// Heads and positions of a call with sinks; what does not fill a batch is left out.
+// Heads and positions of a call with sinks; the elements of an incomplete batch are ignored.
 
 struct Heads {
   const char* name;

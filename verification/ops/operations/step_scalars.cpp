@@ -24,7 +24,8 @@ double pick(const std::array<double, N>& values, std::uint32_t word) {
   return values[(word >> 3) % N];
 }
 
-/// Ordinary settings three times in four; else one of them comes near the end of its range or leaves it.
+/// Ordinary settings three times in four; otherwise one of them is near the end of its range or
+/// outside.
 void draw_hyper(Span<double> h, const PhiloxBlock& a, const PhiloxBlock& b, const PhiloxBlock& c) {
   h[0] = static_cast<double>(1 + a[0] % 100000U) * 1e-7;
   h[1] = 0.5 + (a[1] % 4999U) * 1e-4;

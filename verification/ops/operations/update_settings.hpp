@@ -20,11 +20,13 @@ struct UpdateSettings {
 /// "typical", "no decay, factors 0 and 1", "strong".
 std::vector<std::string> update_set_names();
 
-/// The set of that number in update_set_names(), for a rule and its options. `options`: rule, amsgrad, maximize and
-/// nesterov are kept; momentum other than 0 asks for a momentum buffer; everything else is the set's.
+/// The set of that number in update_set_names(), for a rule and its options. `options`: rule,
+/// amsgrad, maximize and nesterov are kept; momentum other than 0 requires a momentum buffer; all
+/// other values are the set's.
 UpdateSettings update_settings(int number, OptimizerHyper options);
 
-/// By name, for candidates outside this program: first t and what a program configures, then the scalars of R5.
+/// By name, for candidates outside this program: first t and the configured values, then the
+/// scalars of R5.
 std::vector<OpSetting> described(const UpdateSettings& settings);
 
 }  // namespace zeroproof::verification

@@ -1,4 +1,4 @@
-// Activations and their gradients beside their formulas.
+// Activations and their gradients, compared with their formulas.
 
 #include "cuda/host/operations.hpp"
 
@@ -42,7 +42,8 @@ struct Gated {
   Bounded slope() const { return s * (one() + a * (one() - s)); }
 };
 
-/// What a number is held at is exact, and a number near its limit no further from it than before [Fusion:clamped].
+/// A clamped number is exact, and a number near its limit is no further from it than before
+/// [Fusion:clamped].
 Bounded held(Bounded x, bool below_too) {
   if (x.value > limit) x.value = limit;
   if (below_too && x.value < -limit) x.value = -limit;

@@ -1,5 +1,5 @@
 #pragma once
-// Inputs of one call of an operation, and what its results were compared with.
+// Inputs of one call of an operation, and the values to compare its results with.
 
 #include <bit>
 #include <cstdint>
@@ -27,7 +27,7 @@ struct Figure {
 /// By the name of the result, the main one first.
 using Figures = std::vector<std::pair<std::string, Figure>>;
 
-/// One call. All that it draws comes from its number.
+/// One call. All of its draws depend on its number only.
 class Batch {
  public:
   explicit Batch(std::uint64_t number) : random_(number) {}
@@ -51,7 +51,7 @@ class Batch {
 /// An operation with the call that is made of it again and again.
 struct Measured {
   const char* name;
-  std::int64_t elements;  ///< of the main result, or of what a sum reads, in one call
+  std::int64_t elements;  ///< of the main result, or of the terms of a sum, in one call
   std::function<void(Batch&)> call;
 };
 

@@ -1,5 +1,6 @@
 #pragma once
-// Numbers in fp64 with what an fp32 computation of them may be off by: the rules of papers/fusions.md.
+// Numbers in fp64 with a bound on the error of their fp32 computation: the rules of
+// papers/fusions.md.
 
 #include <algorithm>
 #include <cmath>
@@ -9,9 +10,10 @@ namespace zeroproof::errors {
 
 inline constexpr double u = 0x1p-24;  ///< [Bound:model]
 inline constexpr double eta = 0x1p-150;
-/// Of an elementary function: half a unit, and what keeps the nearest value from 71 inputs of R23 [Fusion:rules].
+/// Of an elementary function: half a unit, plus the excess for the 71 inputs whose result by R23
+/// is not the nearest value [Fusion:rules].
 inline constexpr double u_function = u * (1 + 0x1p-26);
-/// What bound and value lose themselves, in fp64.
+/// Rounding errors of bound and value themselves, in fp64.
 inline constexpr double slack = 1 + 0x1p-20;
 
 /// A real number, and how far its fp32 counterpart may be from it.
@@ -32,7 +34,8 @@ inline Bounded given(float x) { return {x, 0}; }
 /// A setting that is rounded to fp32 once.
 inline Bounded rounded(double x) { return {x, u * std::fabs(x) + eta}; }
 
-/// [Fusion:rules]: what the operands bring, and one rounding of a result that is that much larger at most.
+/// [Fusion:rules]: the errors of the operands, and one rounding of a result that is larger by at
+/// most that much.
 inline Bounded with_rounding(double value, double brought, double underflow = 0) {
   return {value, brought + u * (std::fabs(value) + brought) + underflow};
 }
@@ -59,7 +62,7 @@ inline Bounded root(const Bounded& a) {
   return with_rounding(value, a.error == 0 ? 0 : a.error / (value + low));
 }
 
-/// A function whose argument is known up to its error, which moves the value by `brought`.
+/// A function of an argument with an error, which moves the value by `brought`.
 inline Bounded of_function(double value, double brought) {
   return {value, brought + u_function * (std::fabs(value) + brought) + eta};
 }
@@ -81,7 +84,8 @@ inline Bounded log(const Bounded& a) {
   return of_function(std::log(a.value), a.error / (a.value - a.error));
 }
 
-/// Of n terms in the eight blocks of R18: [Sum:any_order] with the additions that one of them takes part in.
+/// Of n terms in the eight blocks of R18: [Sum:any_order] with the number of additions that one
+/// term passes through.
 template <class Term>
 Bounded sum(std::int64_t n, const Term& term) {
   const double additions = static_cast<double>((n + 7) / 8 + 2);

@@ -1,4 +1,4 @@
-// Cross-entropy over a cut vocabulary beside its formulas, with smoothing and z-loss.
+// Cross-entropy over a split vocabulary compared with its formulas, with smoothing and z-loss.
 
 #include "cuda/host/operations.hpp"
 #include "verification/bench/research/errors/batch.hpp"

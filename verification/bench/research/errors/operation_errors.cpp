@@ -1,8 +1,9 @@
 // operation_errors --write FILE [--elements N]  measures every operation over N elements (10^8)
 // operation_errors --table FILE                 prints the record
-// Errors are those of production's host implementations, whose bits every implementation has, against fp64, in units of the bound that
-// papers/fusions.md derives. Exit status 1 also if an error is above its bound, 2: bad usage, or a file that cannot be
-// used. --threads N: as many threads (the cores there are); the numbers do not depend on it.
+// Errors are those of production's host implementations, whose bits every implementation has,
+// against fp64, in units of the bound derived in papers/fusions.md. Exit status 1 also if an error
+// is above its bound, 2: bad usage, or an unusable file. --threads N: number of threads (default:
+// the cores); the numbers do not depend on it.
 
 #include <charconv>
 #include <cstdio>

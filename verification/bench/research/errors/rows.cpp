@@ -1,4 +1,4 @@
-// Softmax and norms, and their gradients, beside their formulas.
+// Softmax and norms, and their gradients, compared with their formulas.
 
 #include "cuda/host/operations.hpp"
 #include "verification/bench/research/errors/batch.hpp"

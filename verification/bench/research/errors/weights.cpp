@@ -1,4 +1,4 @@
-// Dropout, sums over rows and gradients of weights beside their formulas.
+// Dropout, sums over rows and gradients of weights, compared with their formulas.
 
 #include "common/base/float_formats.hpp"
 #include "common/base/philox.hpp"
@@ -15,7 +15,7 @@ constexpr double probability = 0.3;
 
 std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
-/// Which elements are kept is a draw, no number: what is there says it [Fusion:dropout].
+/// A kept element. The mask is drawn, so it is read from the results [Fusion:dropout].
 Bounded kept(const Bounded& x) { return x * rounded(1 / (1 - probability)); }
 
 void bias_dropout(Batch& batch) {

@@ -42,7 +42,7 @@ RunConfig config_of(const Form& form, std::uint64_t seed) {
   return config;
 }
 
-/// What the model reads, in fp32. [padded_numel]
+/// The parameters that the model reads, in fp32. [padded_numel]
 std::vector<float> widened(const Experiment& experiment,
                            const reference::DenseOptimizer& optimizer) {
   TensorView params = optimizer.param();

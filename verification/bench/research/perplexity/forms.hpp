@@ -1,5 +1,6 @@
 #pragma once
-// A small transformer trained with parameters and state in every format, and what it then makes of other text.
+// A small transformer trained with parameters and state in every format, and its perplexity on
+// other text.
 
 #include <cstdint>
 #include <string>
@@ -14,7 +15,7 @@ namespace zeroproof::perplexity {
 /// Steps after which the text that was held out is read.
 inline constexpr std::int64_t points[] = {10, 50, 100, 150, 200, 250, 300};
 
-/// What is kept in which format; everything else is as the main job has it.
+/// Formats of parameters and state; all else is as in the main job.
 struct Form {
   std::string name;  ///< without " | ", which separates fields of the record
   DType params = DType::bf16;

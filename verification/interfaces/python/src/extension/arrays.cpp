@@ -9,7 +9,7 @@ namespace {
 
 using Code = nb::dlpack::dtype_code;
 
-/// Numbers of DLPack, of which nanobind knows the first few.
+/// Numbers of DLPack; nanobind defines the first few.
 constexpr std::uint8_t code_e4m3fn = 10;
 constexpr std::uint8_t code_e5m2 = 12;
 constexpr std::uint8_t code_e8m0fnu = 14;

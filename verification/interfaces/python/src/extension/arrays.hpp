@@ -28,17 +28,17 @@ struct HostArray {
   }
 };
 
-/// The array behind `object`, of any shape. bf16 and the fp8 formats may come as unsigned integers of their width,
-/// which are their bits. `name` is what errors call it.
-/// Errors: TypeError for no array or another element type, ValueError for a device, gaps between elements, memory that
-/// is not aligned, and for a read-only array if it has to be writable.
+/// The array behind `object`, of any shape. bf16 and the fp8 formats may be passed as unsigned
+/// integers of their width, which are their bits. `name`: its name in errors.
+/// Errors: TypeError for no array or another element type, ValueError for a device, gaps between
+/// elements, memory that is not aligned, and for a read-only array if it has to be writable.
 HostArray host_array(nb::handle object, const std::string& name, DType dtype, bool writable);
 
 /// A row-major numpy array of memory that `owner` keeps alive. bf16 and the fp8 formats become unsigned integers.
 nb::object numpy_array(const TensorView& view, const std::vector<std::size_t>& shape,
                        nb::handle owner, bool writable = true);
 
-/// An owner that keeps whatever a shared pointer keeps.
+/// A capsule that keeps a shared pointer alive.
 template <class T>
 nb::capsule owner_of(std::shared_ptr<T> pointer) {
   return {new std::shared_ptr<T>(std::move(pointer)),

@@ -19,8 +19,9 @@ class CallMemory;
 /// memory of another call.
 class PythonCandidate final : public verification::OpCandidate {
  public:
-  /// name: what ids say of it. invoke(operands, settings, num_threads): operands and settings are dicts; returns None,
-  /// or a sentence if the callable raised. read_only: whether arrays of inputs refuse to be written.
+  /// name: its name in ids. invoke(operands, settings, num_threads): operands and settings are
+  /// dicts; returns None, or a sentence if the callable raised. read_only: true if arrays of inputs
+  /// are not writable.
   PythonCandidate(std::string name, nanobind::object invoke, bool read_only);
   ~PythonCandidate() override;
 
