@@ -46,11 +46,11 @@ def parse(words):
 
 
 def find_torch():
-    """The module, or why it is of no use."""
+    """The module, or the reason why it is unusable."""
     remedy = "run this where PyTorch has a GPU"
     try:
         import torch
-    except Exception as error:  # whatever an installation that is broken says
+    except Exception as error:  # any error of a broken installation
         raise Problem(3, "nothing was measured: PyTorch cannot be imported",
                       " ".join(f"{type(error).__name__}: {error}".split()), remedy) from error
     if not torch.cuda.is_available():
@@ -68,7 +68,7 @@ def sizes(tensors, numel):
 
 
 class Flow:
-    """From gradients that are there to bf16 parameters."""
+    """From existing gradients to bf16 parameters."""
 
     name = "clip_grad_norm_ + AdamW(fused) + bf16"
 
@@ -80,7 +80,7 @@ class Flow:
         self.optimizer = torch.optim.AdamW(self.masters, fused=True, **HYPER)
 
     def prepare(self):
-        """What a backward pass leaves; not timed. Clipping overwrites it."""
+        """The gradients of a backward pass; not timed. Clipping overwrites them."""
         for master, grad in zip(self.masters, self.grads):
             if master.grad is None:
                 master.grad = grad.clone()

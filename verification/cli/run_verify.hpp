@@ -11,7 +11,7 @@ struct VerifyRequest {
   std::vector<std::string> reports;  ///< as typed after --report
   std::string save_failing;          ///< folder for bundles of failing cases, "" for none
   DumpFlags dump;
-  std::string expect;       ///< file with somebody else's numbers, "" for none
+  std::string expect;       ///< file with another program's numbers, "" for none
   std::string phase_names;  ///< names of the tensors in that file
   bool strict = false;
   bool rows = false;

@@ -29,7 +29,7 @@ struct Comparison {
 };
 
 /// Compares elements [begin, begin + numel) of two views of one dtype.
-/// Errors: invalid_argument if the dtypes differ or the range lies outside a view.
+/// Errors: invalid_argument if the dtypes differ or the range is outside a view.
 Comparison compare(const TensorView& reference, const TensorView& candidate, std::int64_t begin,
                    std::int64_t numel);
 

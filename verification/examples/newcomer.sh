@@ -1,9 +1,9 @@
 #!/bin/sh
-# newcomer.sh cpp|python [--no-packages]    how long a newcomer's path takes, from a clone with nothing built to a verdict
+# newcomer.sh cpp|python [--no-packages]    time of a new user's first verdict, from a clone with nothing built
 #
 # cpp: packages, cmake, the target zeroproof, a plug-in in C++, its verdict. python: packages, pip install of zproof and
 # of torch, the verdict of a PyTorch function. In a clone of this checkout in a temporary folder (TMPDIR), without a
-# compiler cache; what is not committed is not in it. --no-packages leaves out apt-get. Exit status: 0, 2 a bad word, or
+# compiler cache; uncommitted changes are not in it. --no-packages leaves out apt-get. Exit status: 0, 2 a bad word, or
 # that of the step that failed.
 set -eu
 path=${1:-} packages=yes

@@ -1,7 +1,7 @@
 #!/bin/sh
-# train_until_done.sh RANKS WORDS...      zeroproof train WORDS on as many MPI ranks, and on one less whenever one was lost
+# train_until_done.sh RANKS WORDS...      zeroproof train WORDS on MPI ranks, and on one fewer after each loss of a rank
 #
-# No bit depends on how often that was. Anything else that ends the run (Ctrl-C, a full disk, a damaged checkpoint) ends
+# No bit depends on the losses. Anything else that ends the run (Ctrl-C, a full disk, a damaged checkpoint) ends
 # this script too, with the same exit code. ZEROPROOF names the program.
 set -u
 program=${ZEROPROOF:-build/zeroproof}

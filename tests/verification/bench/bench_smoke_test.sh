@@ -85,7 +85,7 @@ else
   for record in 1.installed 1.warm 2.installed 2.warm; do
     [ -s "$folder/record.json.$record" ] || fail "no record $record"
   done
-  grep -q '"warm": true' "$folder/record.json.2.warm" || fail "the record does not say that malloc was warm"
+  grep -q '"warm": true' "$folder/record.json.2.warm" || fail "the record lacks the mark of a warm malloc"
   code=0
   "$bench" ranks --mib 1 --rounds 1 --ranks 2 --malloc warm --json "$folder/none/record.json" >"$folder/table" 2>&1 || code=$?
   [ "$code" -eq 2 ] || fail "exit $code instead of 2 for a record that cannot be written"
@@ -99,7 +99,7 @@ rows 'limit R ' 'limit 4R3W+W2' 'limit 8xR2W4' finite_norm fused_update 'two pas
   'communication that overlap leaves exposed'
 if grep -q 'met$\|missed$' "$folder/table"; then fail "times of a simulated device were judged"; fi
 [ "$(grep -c elements "$folder/errors")" -eq 6 ] || fail "not every group was announced: $(cat "$folder/errors")"
-grep -q '"simulated": true' "$folder/record.json" || fail "the record does not say that the device is simulated"
+grep -q '"simulated": true' "$folder/record.json" || fail "the record lacks the mark of a simulated device"
 measured 'one group' 2 "$sim" device --rows small --small-numel 1024 --rounds 1
 if grep -q '^finite_norm' "$folder/table"; then fail "rows that were not asked for"; fi
 code=0
@@ -132,6 +132,6 @@ if python3 -c 'import sys; sys.exit(sys.version_info < (3, 9))' 2>/dev/null; the
   # Without PyTorch: a module of that name that cannot be imported.
   mkdir "$folder/torch" && echo 'raise ImportError("no torch in this test")' >"$folder/torch/__init__.py"
   PYTHONPATH=$folder refused 3 'nothing was measured' python3 -B "$peer" --json "$folder/peer.json"
-  grep -q '"not_measured": ".*no torch in this test' "$folder/peer.json" || fail "the peer's record does not say why"
+  grep -q '"not_measured": ".*no torch in this test' "$folder/peer.json" || fail "the peer's record has no reason"
   printf 'ok: the peer says why it does not run\n'
 fi

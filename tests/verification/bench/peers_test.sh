@@ -1,6 +1,6 @@
 #!/bin/sh
-# peers_test.sh FOLDER     peers.py, in this folder, without PyTorch and without a network: that it compiles, what it can
-# check of itself, its errors. Nothing is installed or timed.
+# peers_test.sh FOLDER     peers.py, in this folder, without PyTorch and without a network: that it compiles, its
+# self-check, its errors. Nothing is installed or timed.
 set -eu
 fail() { printf 'FAILED: %s\n' "$1"; exit 1; }
 
@@ -38,7 +38,7 @@ refused 2 "there is no peer 'jax'" --peers jax
 refused 2 'the command line was not understood' --numel many
 refused 3 'zeroproof-bench is not there' --build "$folder"
 
-# Programs that are there, but no PyTorch and nothing to get it from.
+# The programs, but no PyTorch and no package index.
 mkdir -p "$folder/venv/bin"
 printf '#!/bin/sh\n' >"$folder/zeroproof-bench"
 printf '#!/bin/sh\necho "ERROR: No matching distribution found for torch"\nexit 1\n' >"$folder/venv/bin/python"

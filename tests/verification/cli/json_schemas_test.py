@@ -37,7 +37,7 @@ def schema_of(path):
 
 
 def written(*words):
-    """What a command writes; the last word is where its file name goes."""
+    """The file that a command writes; its name is appended as the last word."""
     file = pathlib.Path(folder.name) / "out.json"
     file.unlink(missing_ok=True)
     run = subprocess.run([*words[:-1], words[-1].format(file)], capture_output=True, text=True)

@@ -16,7 +16,7 @@ import xml.etree.ElementTree
 
 PROGRAM, ROOT, FOLDER = (pathlib.Path(part).resolve() for part in sys.argv[1:4])
 WORKFLOW = ROOT / "verification/examples/ci/zeroproof.yml"
-SHELL = ["sh", "-e", "-c"]  # what a container step without `shell:` gets
+SHELL = ["sh", "-e", "-c"]  # the default of a container step without `shell:`
 
 
 def require(condition, what):
@@ -25,7 +25,7 @@ def require(condition, what):
 
 
 def steps_of(text):
-    """The steps as dictionaries of their scalars; enough of YAML for this file, and held to a real reader below."""
+    """The steps as dictionaries of their scalars; a subset of YAML for this file, compared with a real parser below."""
     steps, block, where = [], None, None
     for line in text[text.index("    steps:\n"):].splitlines()[1:]:
         if block is not None and (line.startswith(" " * 10) or not line):
@@ -71,7 +71,7 @@ def stand_in(path, text):
 
 
 def repository(where, kernel):
-    """What the two checkouts and the cache leave behind, and programs that are not to run here."""
+    """Files left by the two checkouts and the cache, and programs that must not run here."""
     if where.exists():
         shutil.rmtree(where)
     (where / "kernels").mkdir(parents=True)

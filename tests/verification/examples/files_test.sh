@@ -1,5 +1,5 @@
 #!/bin/sh
-# files_test.sh ZEROPROOF FOLDER ENVIRONMENT    the kernels of examples/triton_style through gen and judge, right and wrong
+# files_test.sh ZEROPROOF FOLDER ENVIRONMENT    kernels of examples/triton_style through gen and judge, correct and wrong
 #
 # Each by the first Python that has its libraries: ZP_PYTHON (python3), or that of ENVIRONMENT, where the tests install
 # zproof. Exit 77, which CTest reports as skipped, if none of the kernels could run.

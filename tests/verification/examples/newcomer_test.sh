@@ -12,7 +12,7 @@ for words in '' 'rust' 'cpp --packages'; do
   # shellcheck disable=SC2086  # words
   sh "$script" $words >"$folder/said" 2>&1 || code=$?
   [ "$code" = 2 ] || fail "newcomer.sh $words ends with $code, not 2"
-  [ "$(wc -l <"$folder/said")" = 1 ] || fail "newcomer.sh $words does not say one sentence: $(cat "$folder/said")"
+  [ "$(wc -l <"$folder/said")" = 1 ] || fail "newcomer.sh $words does not print one sentence: $(cat "$folder/said")"
 done
 printf 'ok: bad words\n'
 

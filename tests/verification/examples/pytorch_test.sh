@@ -1,8 +1,8 @@
 #!/bin/sh
-# pytorch_test.sh ENVIRONMENT FOLDER    the PyTorch examples, right and wrong
+# pytorch_test.sh ENVIRONMENT FOLDER    the PyTorch examples, correct and wrong
 #
-# ENVIRONMENT is where the tests install zproof. Its Python is taken if it has torch too, else ZP_PYTHON (python3) with
-# that package on its path. Exit 77, which CTest reports as skipped, where the two do not come together.
+# ENVIRONMENT is where the tests install zproof. Its Python is used if it has torch too, else ZP_PYTHON (python3) with
+# that package on its path. Exit 77, which CTest reports as skipped, where no Python has both.
 set -eu
 environment=$1 examples=$2
 fail() { printf 'FAILED: %s\n' "$1"; exit 1; }
@@ -32,7 +32,7 @@ code=0
 "$python" "$examples/adamw.py" --wrong >"$folder/said" 2>&1 || code=$?
 [ "$code" = 1 ] || fail "--wrong: exit $code: $(cat "$folder/said")"
 for part in 'master\[0\] differs from the reference' 'master\[0\] differs from torch-cpu-fused' 'in no legal order'; do
-  grep -q "$part" "$folder/said" || fail "--wrong does not say '$part': $(cat "$folder/said")"
+  grep -q "$part" "$folder/said" || fail "--wrong does not print '$part': $(cat "$folder/said")"
 done
 printf 'ok: wrong\n'
 

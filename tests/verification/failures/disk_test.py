@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A disk that is full, broken or read-only: one sentence that says so, exit 2, and every earlier file as it was.
+"""A disk that is full, broken or read-only: one sentence with the reason, exit 2, and every earlier file as it was.
 
 disk_test.py PROGRAM LIBRARY [ROW...]      LIBRARY is refuse.cpp, built
 """
@@ -100,12 +100,12 @@ def problems_of(end, trouble, before, after):
     if len(lines) != 1 or not re.fullmatch(r"zeroproof: .* \(.*\); .*", lines[0] if lines else ""):
         problems.append("not one sentence")
     if os.strerror(getattr(errno, trouble[1])) not in end.stderr:
-        problems.append("does not say what the disk said")
+        problems.append("does not print the error of the disk")
     for name, content in before.items():
         now = after.get(name, b"")
         grows = name.endswith("log.jsonl") or b'"bucket_numel"' in content  # a log
         if name not in ("lock", "LATEST") and now != content and not (grows and now.startswith(content)):
-            problems.append(f"{name} is not what it was")
+            problems.append(f"{name} has changed")
     if "LATEST" in after and after["LATEST"].decode().split()[0] not in after:
         problems.append("LATEST names a checkpoint that is not there")
     new = [name for name in after if name not in before and not re.match(KEPT, name)]
@@ -115,7 +115,7 @@ def problems_of(end, trouble, before, after):
 
 
 def check(program, library, name):
-    """Every trouble, where nothing is yet and over what the command made before."""
+    """Every failure, in an empty folder and over files of an earlier run."""
     words = ROWS[name]
     problems, refused = [], 0
     for trouble in TROUBLES + (LATER if name == "train-checkpoint" else []):
@@ -132,7 +132,7 @@ def check(program, library, name):
                 before = contents(place.out)
                 end = place.run(words, trouble)
                 if end.returncode == 0 and (trouble[2] > 1 or name in LOGS and trouble[0] in ("sync", "rename")):
-                    continue  # nothing was refused: it does not write so often, or does no such thing
+                    continue  # no call failed: the command makes fewer calls, or none of this kind
                 refused += 1
                 found = problems_of(end, trouble, before, contents(place.out))
                 if name.startswith("train-checkpoint") and (place.out / "LATEST").exists():
@@ -165,7 +165,7 @@ def check_space(program, library):
 
 
 def check_job(program, library, name):
-    """Before ranks begin there is one sentence; a note that cannot be taken later costs nothing."""
+    """Before ranks begin there is one sentence; a note that cannot be written later has no effect."""
     problems, refused = [], 0
     for trouble in [("make", "EROFS", 1), ("make", "EACCES", 1), ("make", "ENOSPC", 2), ("write", "ENOSPC", 1)]:
         with Place(program, library) as place:

@@ -1,4 +1,4 @@
-"""Runs the command in a folder of its own, and sees what is left of it."""
+"""Runs the command in a separate folder, and lists the files and processes left over."""
 
 import fcntl
 import json
@@ -49,7 +49,7 @@ class Run:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def processes(self):
-        """All that live, the command among them."""
+        """All living processes, including the command."""
         found = []
         for entry in pathlib.Path("/proc").iterdir():
             if not entry.name.isdigit():
@@ -75,7 +75,7 @@ class Run:
         return time.monotonic() - begin
 
     def job_runs_within(self, limit):
-        """True once every rank that shows has begun its steps."""
+        """True once every visible rank has begun its steps."""
         deadline = time.monotonic() + limit
         while time.monotonic() < deadline and self.process.poll() is None:
             flights = list(self.temporary.glob("zeroproof-job-*/flight.*"))
@@ -110,7 +110,7 @@ class Run:
         return None
 
     def gone_within(self, limit):
-        """A process that becomes another program (the guard becomes rm) shows no environment for a moment."""
+        """A process that becomes another program (the guard becomes rm) has no visible environment for a moment."""
         deadline = time.monotonic() + limit
         looks_without = 0
         while looks_without < 4:

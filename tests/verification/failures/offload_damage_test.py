@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A byte of what is offloaded changes under a run: one sentence, exit 7, and no checkpoint after it.
+"""A byte of offloaded state changes during a run: one sentence, exit 7, and no checkpoint after it.
 
 offload_damage_test.py PROGRAM
 """
@@ -23,7 +23,7 @@ SAID = {
 
 
 def files_of(process):
-    """Descriptors of files without a name, by how many bytes they have."""
+    """Descriptors of files without a name, by their size in bytes."""
     files = {}
     for entry in pathlib.Path(f"/proc/{process.pid}/fd").iterdir():
         try:

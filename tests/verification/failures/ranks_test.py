@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A rank that dies, stops, sleeps or throws: all processes go, and rank, step and collective are named for every case.
+"""A rank that dies, stops, sleeps or throws: all processes end, and rank, step and collective are named for every case.
 
 ranks_test.py PROGRAM LIBRARY [ROW...]      LIBRARY is misbehave.cpp, built
 ranks_test.py PROGRAM LIBRARY points N      N random positions in worlds of 2, 4 and 8 ranks
@@ -17,12 +17,12 @@ from harness import Run, abandoned
 TIMEOUT = 3  # seconds ranks wait for each other
 WHAT = ["killed", "stopped", "exits-0", "exits-3", "aborts", "sleeps", "throws"]
 COLLECTIVES = r"(all_gather|all_to_all|all_reduce|broadcast|barrier|split|reduce_scatter)"
-# Beside the time limit: mpirun's way from SIGTERM to SIGKILL, the last words, and a start on a busy machine.
+# In addition to the time limit: mpirun's delay from SIGTERM to SIGKILL, the report, and a start on a busy machine.
 LIMIT = 2 * TIMEOUT + 20
 
 
 def named(case, rank):
-    """True if a case says which rank, in which step and which collective."""
+    """True if a case names the rank, the step and the collective."""
     reason = case["reason"]
     return (re.search(rf"\branks? (\d+(, \d+)* and )?{rank}\b", reason) is not None
             and re.search(r"\bstep \d+|before the first step", reason) is not None
@@ -38,7 +38,7 @@ JOB = job_of(3, TIMEOUT)
 
 
 def run_job(program, library, plan, arguments=JOB, limit=LIMIT):
-    """Returns what went wrong, and the cases."""
+    """Returns the problems, and the cases."""
     problems = []
     before = abandoned()
     with Run(program, arguments, ZP_MISBEHAVE=plan, LD_PRELOAD=library) as run:
@@ -70,7 +70,7 @@ def check_flights(broken, rank, world):
 
 
 def check(program, library, what, rank, where, n=200, world=3):
-    """None if the rank never came so far."""
+    """None if the rank did not get so far."""
     timeout = TIMEOUT * (2 if world > 4 else 1)
     problems, cases, errors, code = run_job(program, library, f"{rank} {what} {where} {n}", job_of(world, timeout),
                                             LIMIT + 2 * world)
@@ -135,7 +135,7 @@ def check_points(program, library, count):
 
 
 def check_start(program, library):
-    """Stopped before MPI begins: the others wait in MPI, where no limit of ours reaches."""
+    """Stopped before MPI begins: the others wait in MPI, where the project's time limits do not apply."""
     problems, cases, _, code = run_job(program, library, "1 stopped start", limit=60)
     if code != 5 or not cases or any("rank 1 has not come through the start of MPI" not in case["reason"]
                                      and "ranks 0, 1 and 2 have not come" not in case["reason"] for case in cases):
@@ -159,7 +159,7 @@ def check_descriptors(program):
 
 
 def check_kept(program, library):
-    """What was finished before a rank died is kept."""
+    """Cases finished before a rank died are kept."""
     arguments = ["verify", "byte_gpt_tiny", "--world", "mpi:3", "--stage", "1,2", "--dtype", "bf16", "--impl", "host",
                  "--comm-timeout", str(TIMEOUT), "--recipe", "adamw,lion,sgd,adam,sgd_ema"]
     problems, cases, _, code = run_job(program, library, "2 killed step 1500", arguments)

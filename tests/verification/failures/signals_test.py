@@ -34,7 +34,7 @@ def check(program, number, arguments, in_job, delay, problems):
     before = abandoned()
     with Run(program, arguments) as run:
         if in_job and not run.job_runs_within(60):
-            problems.append(f"{what}: no rank came to life: {run.errors()[-300:]}")
+            problems.append(f"{what}: no rank started: {run.errors()[-300:]}")
         time.sleep(delay)
         if run.process.poll() is not None:
             problems.append(f"{what}: it ended before")
@@ -54,9 +54,9 @@ def check(program, number, arguments, in_job, delay, problems):
             elif all(case["status"] in ("pass", "mistrusted") for case in cases):
                 problems.append(f"{what}: a report without the cases that were not done")
             elif any(signal.Signals(number).name not in case["reason"] for case in cases if case["status"] == "error"):
-                problems.append(f"{what}: a case does not say why")
+                problems.append(f"{what}: a case has no reason")
             if "not finished" not in run.output():
-                problems.append(f"{what}: the text says nothing")
+                problems.append(f"{what}: the text is empty")
         if run.litter():
             problems.append(f"{what}: files left: {run.litter()}")
         if abandoned() - before:
@@ -64,9 +64,9 @@ def check(program, number, arguments, in_job, delay, problems):
 
 
 def check_ignored(program, problems):
-    """Under nohup a run goes on."""
+    """Under nohup a run continues."""
     arguments = ["verify", "byte_gpt_tiny/adamw/host/stage1/self/bf16/lockstep/bucket:4096/omp:1", "--steps", "300"]
-    # UCX, which some builds of MPICH load, takes SIGHUP for itself before a program can see that it is ignored.
+    # UCX, which some builds of MPICH load, handles SIGHUP itself before a program can detect that it is ignored.
     with Run("nohup", [program, *arguments], UCX_DEBUG_SIGNO="0") as run:
         time.sleep(0.5)
         run.send(signal.SIGHUP)
@@ -75,11 +75,11 @@ def check_ignored(program, problems):
 
 
 def check_swept(program, problems):
-    """What a run left that was killed together with its guard, the next one removes."""
+    """Files of a run that was killed together with its guard are removed by the next run."""
     with Run(program, [*LONG, "--world", "mpi:2"]) as first:
         if not first.job_runs_within(60):
             problems.append("sweeping: no rank came to life")
-        for number in (signal.SIGSTOP, signal.SIGKILL):  # so that none of them sees another one die
+        for number in (signal.SIGSTOP, signal.SIGKILL):  # so that none of them observes the end of another
             for pid in first.processes():
                 os.kill(pid, number)
         first.wait(10)
@@ -88,7 +88,7 @@ def check_swept(program, problems):
         with Run(program, ["verify", "byte_gpt_tiny/adamw/host/stage1/mpi:2/bf16/lockstep/bucket:4096/omp:1"],
                  ) as second:
             second.wait(60)
-        # The second has a folder of its own: once more, in the first one's.
+        # The second run has another folder: once more, in the folder of the first.
         environment = dict(os.environ, TMPDIR=str(first.temporary))
         code = os.spawnle(os.P_WAIT, program, program, "verify",
                           "byte_gpt_tiny/adamw/host/stage1/mpi:2/bf16/lockstep/bucket:4096/omp:1", "--report",

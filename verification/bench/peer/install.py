@@ -1,4 +1,4 @@
-"""PyTorch and DeepSpeed, from PyPI, in a folder of their own."""
+"""PyTorch and DeepSpeed, from PyPI, in a separate folder."""
 
 import subprocess
 import sys
@@ -25,7 +25,7 @@ def last_line(log):
 
 
 def installed(venv, packages):
-    """Installs what is missing. Returns "" or why that did not work."""
+    """Installs missing packages. Returns "" or the reason of a failure."""
     mark = venv / ("zeroproof-" + packages[0].split("=")[0])
     if mark.exists() and mark.read_text(encoding="utf-8").split() == list(packages):
         return ""
@@ -38,7 +38,7 @@ def installed(venv, packages):
 
 
 def prepare_venv(venv, peers):
-    """Returns the peers that cannot be had, with the reason."""
+    """Returns the unavailable peers, with the reason."""
     if not (venv / "bin/python").exists():
         say(f"making {venv}")
         made = subprocess.run([sys.executable, "-m", "venv", venv], capture_output=True, text=True, check=False)

@@ -1,4 +1,4 @@
-"""What the user reads: messages, errors, ratios and tables."""
+"""Output for the user: messages, errors, ratios and tables."""
 
 import statistics
 import sys

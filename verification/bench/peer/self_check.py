@@ -1,4 +1,4 @@
-"""What peers.py can check of itself without PyTorch: the arithmetic of its table, its errors, the file it reads."""
+"""Self-check of peers.py without PyTorch: the arithmetic of its table, its errors, the file it reads."""
 
 import io
 import json

@@ -1,4 +1,4 @@
-"""Rounds of peers, which wait between the rounds, and of our program, which is started for every sample."""
+"""Rounds of peers, which wait between the rounds, and of zeroproof-bench, which is started for every sample."""
 
 import contextlib
 import json

@@ -1,4 +1,4 @@
-"""One peer of peers.py, in a process of its own: torch is imported here only.
+"""One peer of peers.py, in a separate process: torch is imported here only.
 
 worker.py SETTINGS     JSON: flow, case, threads; rank, world and meeting of several processes
 
@@ -33,7 +33,7 @@ def read_header(file):
 
 
 class Case:
-    """Leaves, first state and result, tensor by tensor."""
+    """Micro-batch gradients, first state and result, tensor by tensor."""
 
     def __init__(self, path, torch):
         self.torch = torch
@@ -70,7 +70,7 @@ class Flow:
         self.inv_scale = torch.tensor(1 / case.scale)
 
     def seed(self, optimizer, step):
-        """Gives an optimizer the first moments, of the parameters that it has."""
+        """Sets the first state of an optimizer, for its parameters."""
         own = {id(p) for group in optimizer.param_groups for p in group["params"]}
         averages, squares = self.case.tensors("first.exp_avg"), self.case.tensors("first.exp_avg_sq")
         for master, average, square in zip(self.masters, averages, squares):
@@ -86,7 +86,7 @@ class Flow:
         return optimizer
 
     def prepare(self):
-        """What a backward pass leaves; not timed."""
+        """The gradients of a backward pass; not timed."""
 
     def finish(self):
         """From gradients to parameters."""
@@ -123,7 +123,7 @@ class Local(Flow):
 
 
 class DeepSpeed(Local):
-    """As its ZeRO optimizer on the CPU does it: the norm finds infinities, and one factor unscales and clips."""
+    """As DeepSpeed's ZeRO optimizer on the CPU: the norm finds infinities, and one factor unscales and clips."""
 
     def __init__(self, case, torch):
         super().__init__(case, torch, None)
@@ -143,7 +143,7 @@ class DeepSpeed(Local):
 
 
 class Distributed(Flow):
-    """DistributedDataParallel over gloo; the backward pass computes nothing but hands the leaves over."""
+    """DistributedDataParallel over gloo; the backward pass computes nothing but returns the micro-batch gradients."""
 
     def __init__(self, case, torch, rank, sharded):
         super().__init__(case, torch, rank)
@@ -230,7 +230,7 @@ def answer(flow, command):
 def main():
     settings = json.loads(sys.argv[1])
     out = os.fdopen(os.dup(1), "w", buffering=1)
-    os.dup2(2, 1)  # what libraries print must not get between the answers
+    os.dup2(2, 1)  # output of libraries must not mix with the answers
     try:
         import torch
         torch.set_num_threads(settings["threads"])
@@ -238,7 +238,7 @@ def main():
         print(json.dumps({"ready": True}), file=out)
         for line in sys.stdin:
             print(json.dumps(answer(flow, json.loads(line))), file=out)
-    except Exception as error:  # whatever it is, the row says it
+    except Exception as error:  # every error becomes the reason of the row
         text = " ".join(str(error).split())
         print(json.dumps({"unavailable": f"{type(error).__name__}: {text}"}), file=out)
         raise

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""everyday_checks.py PROGRAM RECORD [FAULT ...]    which everyday check sees which planted fault.
+"""everyday_checks.py PROGRAM RECORD [FAULT ...]    which everyday check detects which planted fault.
 
 PROGRAM is zeroproof-faults, RECORD the JSON file that is written; with names, the rows of these in the file that is
 there. Every fault is put into the case that the fault plan has for it, and production trains by itself, with the fault
@@ -77,7 +77,7 @@ def phases(finding):
 
 
 def no_run_shows(finding):
-    """Why no run of train can have the consequences of a fault; "" if one can."""
+    """The reason why no run of train can show the effect of a fault; "" if one can."""
     if finding["case"].startswith("lbfgs/"):
         return "no run of train makes steps of L-BFGS"
     if finding["case"].startswith("op/"):
@@ -91,7 +91,7 @@ def no_run_shows(finding):
 
 
 def everyday(runs, fault, case):
-    """What the checks say of one fault, but for the last of them. Ended: the run with the fault ended with an error."""
+    """Results of the checks for one fault, except the last. Ended: the run with the fault ended with an error."""
     words, saved = words_of(case)
     inputs = runs.inputs(fault)
     planted = ("--fault", fault)
@@ -113,7 +113,7 @@ def everyday(runs, fault, case):
 
 
 def output_of(*words):
-    """What a program prints; ends with what it said, if it could not run. 1 is a fault that was not found."""
+    """The output of a program; exits with its error if it could not run. 1 is a fault that was not found."""
     done = subprocess.run(words, capture_output=True, text=True)
     if done.returncode not in (0, 1):
         sys.exit(done.stderr.strip())
@@ -145,7 +145,7 @@ def record(program, ids, say):
 
 
 def merged(kept, made, catalogue):
-    """The kept record with the rows that were made now, in the order of the catalogue, without what is not in it."""
+    """The stored record with the new rows, in the order of the catalogue, without rows of other faults."""
     rows = {row["fault"]: row for row in kept["faults"] + made["faults"]}
     if {**kept, "faults": 0} != {**made, "faults": 0}:
         raise ValueError("the record was made with other settings (its rows do not compare); record all of them again")
@@ -153,7 +153,7 @@ def merged(kept, made, catalogue):
 
 
 def text_of(record):
-    """One line for each fault, so that a change shows which."""
+    """One line for each fault, so that a diff names the fault."""
     rows = ",\n".join("  " + json.dumps(row) for row in record["faults"])
     head = {name: value for name, value in record.items() if name != "faults"}
     return json.dumps(head)[:-1] + ', "faults": [\n' + rows + "\n]}\n"

@@ -1,4 +1,4 @@
-"""Production by itself, with a fault and without: the run that a planted fault's case describes, and what it leaves.
+"""Production by itself, with a fault and without: the run that a planted fault's case describes, and its results.
 
 `zeroproof-faults train` makes the steps, without a judge. Standard library only.
 """
@@ -16,7 +16,7 @@ FLAGS = {"bucket": "--bucket", "omp": "--threads", "order": "--order", "windows"
          "offload": "--offload", "offload-place": "--offload-place", "offload-chunk": "--offload-chunk",
          "offload-grads": "--offload-grads"}
 
-# What became of a run that production ended, by exit code (verification/cli/README.md).
+# The outcome of a run that production ended, by exit code (verification/cli/README.md).
 CODES = {2: "settings that no run can have", 5: "ranks waited for each other in vain", 6: "ranks disagreed",
          7: "its checkpoint was refused", 9: "production noticed by itself"}
 

@@ -28,7 +28,7 @@ def load(path):
 
 
 def seen(fault, check):
-    """True or False; None where the check has nothing to look at."""
+    """True or False; None where the check does not apply."""
     return None if fault[check] is None else fault[check]["sees"]
 
 
@@ -42,7 +42,7 @@ def indented(names):
 
 
 def reasons(faults):
-    """Why the others were not, and how many."""
+    """The reasons of the other outcomes, with their numbers."""
     count = collections.Counter((f["outcome"], f["why"]) for f in faults if f["outcome"] != "trained")
     lines = []
     for (outcome, why), number in sorted(count.items()):

@@ -1,4 +1,4 @@
-"""AdamW of a library of yours, in its test suite. With WRONG=1 in the environment it is wrong.
+"""AdamW of your library, in its test suite. With WRONG=1 in the environment it is wrong.
 
 Needs pytest and zproof, whose plug-in brings the fixture zproof.
 """
@@ -30,7 +30,7 @@ def test_every_bit(zproof):
 
 
 def test_a_step_of_mine(zproof):
-    """Numbers of your own, against the reference and against what they were when they were right."""
+    """Your own numbers, against the reference and against stored correct results."""
     scalars = type("Scalars", (), reference.step_scalars("adamw", t=5, lr=1e-3, weight_decay=0.01))
     grad = np.linspace(-1, 1, 37, dtype=fp32)
     before = {"master": np.ones(37, fp32), "exp_avg": grad / fp32(8), "exp_avg_sq": np.abs(grad)}

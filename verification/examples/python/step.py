@@ -1,4 +1,4 @@
-"""A step of the sharded reference on three virtual ranks, and what one of them held on the way."""
+"""A step of the sharded reference on three virtual ranks, and the buffers of one of them after each phase."""
 
 import numpy as np
 

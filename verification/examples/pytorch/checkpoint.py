@@ -1,4 +1,4 @@
-"""A checkpoint in PyTorch's hands, and back: checkpoint.py STATE GRADS FIRST LAST OUT
+"""A checkpoint, continued in PyTorch, and back: checkpoint.py STATE GRADS FIRST LAST OUT
 
 Needs torch and safetensors. STATE is what `zeroproof checkpoint export` wrote: it becomes the state_dict of a
 torch.optim.AdamW, which makes the steps FIRST to LAST with the gradients that `zeroproof record` wrote. OUT is the

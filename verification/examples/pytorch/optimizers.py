@@ -1,4 +1,4 @@
-"""PyTorch's own optimizers, judged where they stand: optimizers.py [--seeds N] [--dialect NAME]
+"""PyTorch's own optimizers, judged in place: optimizers.py [--seeds N] [--dialect NAME]
 
 AdamW, Adam with L2 decay and SGD on the CPU, each as single, foreach and fused code, are held to the bits of their
 dialects: every seed is a step of every size, offset and variant of the sweep, made of other numbers. --dialect holds all

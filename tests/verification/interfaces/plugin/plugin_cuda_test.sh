@@ -1,7 +1,7 @@
 #!/bin/sh
 # plugin_cuda_test.sh NVCC SOURCE_DIR BUILD_DIR [gpu]
 # The kernel of the example as nvcc builds it: taken by nvcc, refused where devices are simulated, and judged where a
-# GPU answers. Without one only the first two are seen; with gpu that is a skipped test, or, where ZP_REQUIRE_GPU asks
+# GPU answers. Without one only the first two are tested; with gpu that is a skipped test, or, where ZP_REQUIRE_GPU asks
 # for one, a failed one.
 set -eu
 nvcc=$1 source=$2 build=$3
@@ -22,7 +22,7 @@ judge() {
 compile -o "$work/libright.so"
 compile -DTAIL_MISSING -o "$work/libtail.so"
 judge "$build/zeroproof-sim" "$work/libright.so"
-grep -q 'was built for a GPU' "$work/said" || fail "zeroproof-sim said: $(cat "$work/said")"
+grep -q 'was built for a GPU' "$work/said" || fail "zeroproof-sim printed: $(cat "$work/said")"
 [ "$code" = 2 ] || fail "zeroproof-sim ended with $code"
 judge "$build/zeroproof" "$work/libright.so"
 if grep -q 'there is none (' "$work/said"; then
@@ -31,7 +31,7 @@ if grep -q 'there is none (' "$work/said"; then
   [ "${4:-}" != gpu ] || exit 77
   exit 0
 fi
-[ "$code" = 0 ] || fail "the right kernel: $(cat "$work/said")"
+[ "$code" = 0 ] || fail "the correct kernel: $(cat "$work/said")"
 judge "$build/zeroproof" "$work/libtail.so"
 [ "$code" = 1 ] || fail "the kernel without its tail: $(cat "$work/said")"
 echo 'ok: judged on a GPU'

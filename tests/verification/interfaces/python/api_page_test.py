@@ -1,4 +1,4 @@
-"""API.md is what the docstrings of the installed package say, and every public name is on it."""
+"""API.md equals the docstrings of the installed package, and has every public name."""
 
 import importlib.util
 import pathlib

@@ -1,4 +1,4 @@
-"""What the tests of zproof.assert_step_close share."""
+"""Shared helpers of the tests of zproof.assert_step_close."""
 
 import math
 import warnings
@@ -29,7 +29,7 @@ def floats(*values, dtype=np.float32):
 
 
 def message(*arguments, **words):
-    """What the failing assertion says."""
+    """The message of the failing assertion."""
     try:
         assert_step_close(*arguments, **words)
     except AssertionError as error:

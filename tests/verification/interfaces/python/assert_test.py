@@ -1,5 +1,5 @@
-"""zproof.assert_step_close: arguments, what passes and what does not, messages. Needs numpy; what needs torch or
-ml_dtypes are skipped without them."""
+"""zproof.assert_step_close: arguments, verdicts, messages. Needs numpy; tests that need torch or ml_dtypes
+are skipped without them."""
 
 import math
 import unittest

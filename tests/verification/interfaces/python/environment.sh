@@ -1,8 +1,8 @@
 #!/bin/sh
 # environment.sh PYTHON SOURCE_DIR BUILD_DIR    the package zproof, installed for the tests of this build
 #
-# BUILD_DIR/python-env is a virtual environment that is kept: the first time it takes a package index (77 without one) and
-# minutes of compiling, later only what has changed is compiled (in BUILD_DIR/wheel).
+# BUILD_DIR/python-env is a virtual environment that is kept: the first time it needs a package index (77 without it) and
+# minutes of compiling, later only changed sources are compiled (in BUILD_DIR/wheel).
 set -eu
 python=$1 source=$2 build=$3
 env=$build/python-env
@@ -19,7 +19,7 @@ if [ "$(cat "$env/complete" 2>/dev/null)" != "$tools" ]; then
   "$env/bin/pip" -q --disable-pip-version-check install $tools || skip 'no package index can be reached'
   printf '%s\n' "$tools" >"$env/complete"
 fi
-# In the words of the documents, but nothing is fetched: what it builds with is in the environment already.
+# The command of the documents, without downloads: the build tools are already in the environment.
 "$env/bin/pip" -q --disable-pip-version-check install --no-build-isolation --no-deps --force-reinstall --config-settings "cmake.define.ZPROOF_BUILD_TREE=$build" \
   "$source/verification/interfaces/python"
 "$env/bin/python" -c 'import zproof; print("zproof", zproof.__version__)'

@@ -1,4 +1,4 @@
-"""A callable that does not compute: what the judge finds whatever the numbers are."""
+"""A callable that does not compute: the judge detects it for any numbers."""
 
 import ctypes
 import threading
@@ -48,7 +48,7 @@ class Cheats(unittest.TestCase):
 
         self.cheat(asks, "it called zproof.reference instead of computing")
         self.cheat(asks_elsewhere, "it called zproof.reference instead of computing")
-        zproof.reference.grad_norm(np.ones(3, F))  # between two judgements it is no cheat
+        zproof.reference.grad_norm(np.ones(3, F))  # between two judgements it is permitted
         self.assertTrue(judged(adamw))
 
     def test_working_after_it_returned(self):
@@ -121,7 +121,7 @@ class Cheats(unittest.TestCase):
             libm.fesetround(0x800)
 
         self.cheat(upward, "it left the thread so that", status="fail")
-        self.assertTrue(judged(adamw))  # it was put right
+        self.assertTrue(judged(adamw))  # the settings were restored
 
     def test_constants(self):
         def constant(value):
@@ -131,7 +131,7 @@ class Cheats(unittest.TestCase):
 
             return fill
 
-        self.cheat(constant(0), "they hold 0", status="fail")  # as after many a mistake
+        self.cheat(constant(0), "they hold 0", status="fail")  # as after ordinary mistakes
         self.cheat(constant(0.25))
 
     def test_results_of_the_call_before(self):

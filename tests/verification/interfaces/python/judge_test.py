@@ -1,4 +1,4 @@
-"""A callable under the judge: what passes, what is found and where, and what its words may be."""
+"""A callable under the judge: passes, differences with their places, and its parameters."""
 
 import json
 import unittest
@@ -146,7 +146,7 @@ class Verdicts(unittest.TestCase):
             self.assertEqual([case["held_to"] for case in json.loads(verdict.json)["cases"]], [held_to])
             self.assertEqual(verdict.results[0]["held_to"], held_to)
             self.assertIn(title, verdict.text)
-        # a cast has one result, whatever is accepted; the p-norm has a bound and no bits
+        # a cast has one result, under every rule; the p-norm has a bound and no bits
         self.assertEqual(judged(lambda source: None, "cast_to_bf16", accept="any-order").results[0]["held_to"], "contract")
         self.assertEqual(judged(lambda grad: None, "grad_norm_p").results[0]["held_to"], "bound")
 

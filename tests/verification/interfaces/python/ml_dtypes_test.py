@@ -1,4 +1,4 @@
-"""ml_dtypes as a stranger: what its casts make of the inputs of an operation is judged by the command line.
+"""ml_dtypes as a foreign library: the command line judges its casts of the inputs of an operation.
 
 It does not saturate, which is the contract's overflow `nonfinite`; its e8m0 is rounded to nearest, not up, so that only
 the codes are compared."""
@@ -33,7 +33,7 @@ def judged(operation, fill, compute, numel=65549):
         assert written.returncode == 0, written.stderr
         source = load_file(given)["before.source"]
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # NumPy warns of what overflows, which is what is looked at
+            warnings.simplefilter("ignore")  # NumPy warns of overflows, which this tests
             save_file({"after.target": compute(source)}, made)
         return run("judge", given, made)
 

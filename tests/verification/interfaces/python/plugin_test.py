@@ -1,4 +1,4 @@
-"""The plug-in of zproof for pytest, by pytester: every option, the marker, what a failing test says. Needs pytest."""
+"""The plug-in of zproof for pytest, by pytester: every option, the marker, failure messages. Needs pytest."""
 
 import importlib.metadata
 import re
@@ -123,7 +123,7 @@ def test_it():
 def test_bad_options(pytester, run, words, says):
     pytester.makepyfile("def test_it(): pass")
     result = run(*words)
-    assert result.ret == 4  # what pytest ends with where it was called wrongly
+    assert result.ret == 4  # pytest's exit code for a usage error
     result.stderr.fnmatch_lines([says])
 
 

@@ -1,4 +1,4 @@
-"""The reference implementations on arrays: bits, memory, and what they refuse."""
+"""The reference implementations on arrays: bits, memory, and refusals."""
 
 import os
 import subprocess

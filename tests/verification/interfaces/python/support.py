@@ -1,4 +1,4 @@
-"""What several tests of the package share."""
+"""Shared helpers of the tests of the package."""
 
 import contextlib
 import ctypes
@@ -14,7 +14,7 @@ F = np.float32
 
 
 def same_bits(test: unittest.TestCase, got, want) -> None:
-    """NaN is NaN whatever its bits."""
+    """NaN equals NaN with any bits."""
     got, want = np.asarray(got), np.asarray(want)
     test.assertEqual((got.dtype, got.shape), (want.dtype, want.shape))
     if got.dtype.kind == "f":

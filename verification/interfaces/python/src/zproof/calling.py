@@ -67,7 +67,7 @@ class Calling:
         return named | plain | {"num_threads"} if takes_all else named
 
     def _variants(self, operation: Mapping[str, Any]) -> list[int]:
-        """Variants whose options the callable takes, or that have the default of those it lacks."""
+        """Variants whose options the callable has, or that use the defaults of those it lacks."""
         aware = "settings" in self.wanted
         through_scalars = aware or "scalars" in self.wanted
         unknown = {name for name in _NEUTRAL
@@ -86,7 +86,7 @@ class Calling:
         return taken
 
     def invoke(self, operands: dict[str, np.ndarray], settings: dict[str, Any], num_threads: int) -> str | None:
-        """One call; returns what the callable raised as a sentence, None if it returned."""
+        """One call; returns the exception of the callable as a sentence, None if it returned."""
         try:
             arrays = {name: self.framework.take(array, self.operands[name]) for name, array in operands.items()
                       if name in self.wanted or name in self.outputs}

@@ -77,7 +77,7 @@ def _torch_array(tensor: Any, torch: Any, what: str, to_host: bool, to_dense: bo
 
 
 def _exchanged_array(array: Any, what: str, to_host: bool) -> np.ndarray:
-    """Through DLPack, or what NumPy makes of the object where DLPack cannot say its type (bfloat16)."""
+    """Through DLPack, or through NumPy where DLPack has no name of the type (bfloat16)."""
     if hasattr(array, "__dlpack_device__"):
         kind, number = (int(part) for part in array.__dlpack_device__())
         if kind not in _HOST:

@@ -107,7 +107,7 @@ def judge(fn: Callable[..., Any], op: str, dtype: str = "fp32", *, fills: str | 
             that package is installed, else unsigned integers with their bits.
         device: with torch: device of the tensors passed to ``fn``; results are copied back.
         name: in reports; by default the callable's.
-        replay: the command for a rerun in reports; ``{fill}`` stands for the case's.
+        replay: the command for a rerun in reports; ``{fill}`` is replaced by the case's.
 
     Returns:
         Verdict: also when ``fn`` raises, which is the verdict "error".
