@@ -1,4 +1,4 @@
-// Cases of a run, several at once: the report must not show it.
+// Groups of cases that run concurrently: the report must not depend on it.
 
 #include <doctest.h>
 
@@ -12,7 +12,7 @@ namespace {
 using namespace zeroproof;
 using namespace zeroproof::verification;
 
-/// Cases of byte_gpt_tiny: three recipes and dtypes, which are groups.
+/// Cases of byte_gpt_tiny: three recipes and dtypes, which form groups.
 VerifyOptions some_cases(int jobs) {
   VerifyOptions options;
   options.patterns = {"byte_gpt_tiny"};
@@ -33,7 +33,7 @@ RunReport run(
   return run_selection(options, select_cases(options), progress);
 }
 
-/// Everything in a result that is no time.
+/// All fields of a result except times.
 std::string shown(const Result& result) {
   const TrainingRun& training = *result.training;
   std::string text = result.id + " " + std::string(name(result.status)) + " " + result.reason +

@@ -24,7 +24,7 @@ Experiment tiny(DType dtype) {
   return Experiment("byte_gpt_tiny", config, dtype, load_text(config));
 }
 
-/// A case in which everything went well.
+/// A case without any problem.
 Result good_result(const std::string& id = CaseSpec{}.id()) {
   Result result = training_result(*parse_case_id(id));
   TrainingRun& run = *result.training;
@@ -83,7 +83,7 @@ TEST_CASE("case patterns: match ids by their parts") {
     const bool substring = std::string(pattern) == "host";
     CHECK_MESSAGE(matches(pattern, id) == substring, pattern);
   }
-  // The workload, not every id that begins so.
+  // The workload, not every id with that prefix.
   for (const CaseSpec& spec : cases_matching({}, "byte_gpt")) CHECK(spec.workload == "byte_gpt");
 }
 
@@ -117,7 +117,7 @@ TEST_CASE("verdicts: runs that prove little are mistrusted, differences fail") {
   r.training->moved_elements = 10;  // an optimizer that does not move most weights
   CHECK(judged(r) == Status::mistrusted);
   r = good_result();
-  r.training->moved_elements = 50;  // half of them is enough
+  r.training->moved_elements = 50;  // half of them suffices
   CHECK(judged(r) == Status::pass);
   r.training->moved_elements = 49;
   CHECK(judged(r) == Status::mistrusted);

@@ -8,7 +8,7 @@ namespace {
 
 using namespace zeroproof::tests;
 
-/// Runs `verify` with the flags in a folder of its own and checks the form of the refusal.
+/// Runs `verify` with the flags in a separate folder and checks the form of the refusal.
 void expect_verify_refusal(const std::string& flags, const std::string& must_mention,
                            int exit_code = 2) {
   const TemporaryFolder folder;
@@ -159,7 +159,7 @@ TEST_CASE("bad input: unwritable reports are refused before the work") {
     expect_refusal("plan byte_gpt_tiny --json " + quoted(name), "cannot be written");
   }
   CHECK(std::distance(std::filesystem::directory_iterator(folder.file("")), {}) == 1);
-  // A folder that is gone.
+  // A removed folder.
   const std::string gone = "; mkdir " + quoted(folder.file("gone")) + " && cd " +
                            quoted(folder.file("gone")) + " && rmdir " + quoted(folder.file("gone"));
   CHECK(run_cli("--version >/dev/null" + gone + " && " + quoted(build_folder() + "/zeroproof") +
@@ -219,7 +219,7 @@ TEST_CASE("strict: mistrusted cases count as failed") {
       "verify byte_gpt_tiny --recipe adamw --world self --stage 1 --dtype bf16 --config " +
       quoted(config);
   const CliResult lenient = run_cli(flags);
-  CHECK(lenient.exit_code == 4);  // allowed, but nothing passed
+  CHECK(lenient.exit_code == 4);  // permitted, but nothing passed
   CHECK(lenient.out.find("clipping is on but never bound") != std::string::npos);
   CHECK(lenient.out.find("; use a --max-norm below that") != std::string::npos);
   CHECK(lenient.out.find("nothing was proved") != std::string::npos);

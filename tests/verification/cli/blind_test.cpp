@@ -17,7 +17,7 @@ constexpr const char* program = "zeroproof-faults";
 const std::string one_case =
     "byte_gpt_tiny/adamw/host/stage2/threads:3/fp16/lockstep/bucket:4096/omp:1";
 
-/// The name of a fault that a text has in it, or "".
+/// The name of a fault that occurs in a text, or "".
 std::string named_in(const std::string& text) {
   for (const Fault& fault : fault_catalogue()) {
     if (text.find(fault.id) != std::string::npos) return std::string(fault.id);
@@ -82,7 +82,8 @@ TEST_CASE("blind faults: faults without an effect in the case are excluded") {
   CHECK(count_of("byte_gpt/adamw/host/stage2/threads:3/fp16/lockstep/bucket:4096/omp:1") == 0);
   VerifyOptions short_run;
   short_run.overrides = [](RunConfig& config) { config.steps = 1; };
-  CHECK(blind_faults(short_run, one_case).size() < count_of(one_case));  // some show in later steps
+  CHECK(blind_faults(short_run, one_case).size() <
+        count_of(one_case));  // some appear in later steps
 }
 
 TEST_CASE("blind faults: invalid numbers and cases of several kinds are refused") {

@@ -102,7 +102,7 @@ TEST_CASE("chosen cases: an explicitly named case that cannot run is an error") 
 
 TEST_CASE("chosen cases: more than four processes per core need a flag") {
   const int most = 4 * available_cores();
-  // one short case, should it be started after all
+  // one short case, in case it is started after all
   const std::string many =
       "byte_gpt_tiny --recipe adamw --stage 1 --dtype bf16 --impl host --mode free --steps 1 "
       "--world mpi:" +

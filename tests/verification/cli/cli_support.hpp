@@ -1,5 +1,5 @@
 #pragma once
-// Runs the command line the way a user does.
+// Runs the command line as a user does.
 
 #include <doctest.h>
 
@@ -54,7 +54,8 @@ inline std::size_t widest(const std::string& text) {
 /// The shell word for a path that may hold spaces.
 inline std::string quoted(const std::string& path) { return "'" + path + "'"; }
 
-/// One sentence on standard error, in the form of every error (problem, why it matters, remedy), and nothing else.
+/// One sentence on standard error, in the form of every error (problem, optional reason, hint), and
+/// nothing else.
 inline void expect_refusal(const CliResult& result, const std::string& must_mention,
                            int exit_code = 2) {
   CAPTURE(result.err);

@@ -13,14 +13,14 @@ namespace {
 using namespace zeroproof::tests;
 using namespace zeroproof::verification;
 
-/// A path is not cut.
+/// Paths are not split.
 bool is_one_word(const std::string& text) { return text.find(' ') == std::string::npos; }
 
 }  // namespace
 
 TEST_CASE("doctor: prints a line for every device and for NCCL, at most as wide as a terminal") {
   for (const char* library : {"", "/nowhere/libnccl.so.2"}) {
-    ::setenv("ZP_NCCL_LIBRARY", library, 1);  // empty: as if it were not set
+    ::setenv("ZP_NCCL_LIBRARY", library, 1);  // empty: as if it were unset
     const CliResult result = run_cli("doctor");
     ::unsetenv("ZP_NCCL_LIBRARY");
     CAPTURE(result.out);

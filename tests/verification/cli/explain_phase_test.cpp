@@ -1,4 +1,4 @@
-// zeroproof explain of phases: their formulas, also where an operation has the same name.
+// zeroproof explain of phases: their formulas, also for an operation of the same name.
 
 #include <doctest.h>
 

@@ -27,7 +27,7 @@ TEST_CASE("file_text: returns every byte, or fails") {
   CHECK(file_text(folder.write("none", "")) == "");
   CHECK_FALSE(file_text(folder.file("missing")).has_value());
   CHECK_FALSE(file_text(folder.file(".")).has_value());
-  CHECK_FALSE(file_text("/proc/self/mem").has_value());  // opens, and then every read fails
+  CHECK_FALSE(file_text("/proc/self/mem").has_value());  // the file opens, and every read fails
   CHECK(content_of("/proc/self/mem").empty());
   CHECK(content_of(folder.file("missing")).empty());
 }

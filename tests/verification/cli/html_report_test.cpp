@@ -17,7 +17,7 @@ bool has(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
-/// True if python's XML parser reads the page; nothing if there is no python.
+/// True if python's XML parser accepts the page; nothing if there is no python.
 std::optional<bool> parses(const std::string& page) {
   if (std::system("command -v python3 >/dev/null 2>&1") != 0) return std::nullopt;
   const TemporaryFolder folder;

@@ -1,4 +1,4 @@
-// JUnit reports, read back by an XML parser that is not ours.
+// JUnit reports, read back by a third-party XML parser.
 
 #include <doctest.h>
 
@@ -30,7 +30,7 @@ std::string ask(const std::string& xml, const std::string& script) {
   return status == 0 ? read_file(folder.file("out")) : "";
 }
 
-/// One case of every status, with texts that break careless writers.
+/// One case of every status, with texts that need escaping.
 RunReport nasty_report() {
   RunReport report;
   report.capabilities = {{"compiler", true, "g++ <\"12\"> & 'more'"}};

@@ -51,7 +51,7 @@ class Environment {
 };
 
 #if defined(ZP_HAVE_MPI)
-/// Processes whose environment holds this text.
+/// Processes whose environment contains this text.
 std::size_t processes_with(const std::string& text) {
   std::size_t count = 0;
   std::error_code ignored;
@@ -191,9 +191,9 @@ TEST_CASE(
   CHECK(contains(run_with(run + path),
                  "belongs to another run (gradients of another run would be compared"));
   CHECK(contains(run_with(to_hex(store.run()) + ":" + path),
-                 "1 pass, 0 fail"));  // its own are not there
+                 "1 pass, 0 fail"));  // none of its own exist
   CHECK(contains(run_with(run + folder.file("absent")),
-                 "1 pass, 0 fail"));  // not within reach: computed
+                 "1 pass, 0 fail"));  // not available: computed
 }
 #endif
 

@@ -36,7 +36,7 @@ fs::path save_one(const TemporaryFolder& folder) {
   return bundles.front();
 }
 
-/// Changes one member of a bundle.
+/// Edits one member of a bundle.
 void edit(const fs::path& bundle, const std::string& key, const nlohmann::json& value) {
   auto json = nlohmann::json::parse(read_file(bundle / "bundle.json"));
   json[key] = value;

@@ -1,4 +1,4 @@
-// Reports are whole or as they were before, and a report that is lost is an error.
+// A report is complete or unchanged, and a report that cannot be written is an error.
 
 #include <doctest.h>
 

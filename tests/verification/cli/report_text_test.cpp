@@ -1,4 +1,4 @@
-// The report people read: one block for one cause, and no green without a pass.
+// The text report: one block for each cause, and exit code 0 only with a pass.
 
 #include <doctest.h>
 
@@ -105,7 +105,7 @@ TEST_CASE("text report: a failed run compares its losses with those of the refer
   CHECK(text({nan, nan}, {nan, nan}).find("losses") == std::string::npos);
 
   CHECK(text({}, {}).find("in all earlier phases: found_inf") != std::string::npos);
-  result.divergence->step = 0;  // the state after it was loaded: no phase has run
+  result.divergence->step = 0;  // the state after a load: no phase has run
   CHECK(text({}, {}).find("earlier phases") == std::string::npos);
 }
 

@@ -1,4 +1,4 @@
-// The comparison itself: NaN fails, signs of zero count, nothing is read outside the range.
+// The comparison of elements: NaN fails, signs of zero count, no read outside the range.
 
 #include <doctest.h>
 

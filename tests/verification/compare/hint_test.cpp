@@ -133,7 +133,7 @@ TEST_CASE("hint: a factor, with its name where it has one") {
   const Values offset = changed(want, [](std::size_t, float x) { return 3 * x + 0.01F; });
   CHECK_FALSE(says(Look{want, offset}.said(), "times what they should"));
   CHECK(says(Look{{2}, {14}, {}, {}, factors}.said(),
-             "multiplied by 7"));  // a named factor needs no company
+             "multiplied by 7"));  // a named factor needs only one element
 }
 
 TEST_CASE("hint: a multiple of another buffer, alone or added") {
@@ -156,7 +156,7 @@ TEST_CASE("hint: fewer digits, and roundings") {
   CHECK(says(Look{want, near}.said(), "at most 2 units in the last place away"));
   const Values off =
       changed(near, [](std::size_t i, float x) { return i == 50 ? x * 1.00001F : x; });
-  CHECK(Look{want, off}.said().empty());  // one that is further away is no rounding
+  CHECK(Look{want, off}.said().empty());  // a larger difference is no rounding
 }
 
 TEST_CASE("hint: integers have no ratio and no remainder") {
@@ -214,7 +214,7 @@ TEST_CASE("hint: limbs of a norm are read as their sum") {
   CHECK(says(times(1, 2), "less than they should, as if some of it was left out"));
   CHECK(times(0, 1) == "they stand for 0: nothing was counted");
   got = want;
-  got[10] += 0x100000000U;  // a carry of the next limb, which a normalised sum has there
+  got[10] += 0x100000000U;  // a carry into the next limb, as in a normalised sum
   got[11] -= 1;
   CHECK(hint(e).empty());  // the same sum
   got[21] = 2;

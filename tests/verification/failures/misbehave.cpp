@@ -43,7 +43,7 @@ const Plan& plan() {
   return it;
 }
 
-/// True if MPI should refuse.
+/// True if MPI is to refuse.
 bool misbehave() {
   const std::string& what = plan().what;
   if (what == "killed") ::kill(::getpid(), SIGKILL);
@@ -68,7 +68,8 @@ extern "C" int MPI_Init_thread(int* argc, char*** argv, int required, int* provi
   return PMPI_Init_thread(argc, argv, required, provided);
 }
 
-// Each communicator has three tags in turn: for messages about calls, for data, for the library (mpi_transport.cpp).
+// Each communicator has three consecutive tags: for messages about calls, for data, for the library
+// (mpi_transport.cpp).
 extern "C" int MPI_Isend(const void* data, int count, MPI_Datatype type, int peer, int tag,
                          MPI_Comm comm, MPI_Request* request) {
   if (is_time(tag % 3 == 0 ? "step" : "collective") && misbehave()) return MPI_ERR_OTHER;

@@ -1,4 +1,4 @@
-// Negative controls: the harness must not cry wolf, and the controls must really show it a wolf's clothes.
+// Negative controls: legal differences, which occur in the run and must not be reported.
 
 #include <doctest.h>
 

@@ -38,7 +38,7 @@ const Fault& fault_of(std::string_view id) {
   return *std::ranges::find(fault_catalogue(), id, &Fault::id);
 }
 
-/// Hints for faults whose cause shows in the data, and their share of all compared faults.
+/// Hints of faults whose cause is visible in the data, and their share of all compared faults.
 void check_hints(const FaultReport& report) {
   struct Row {
     std::string_view fault, says;
@@ -156,7 +156,7 @@ TEST_CASE("fault plan: one row for every fault, and at least 70 from public bugs
 
 TEST_CASE("faults: free runs catch them too") {
   for (const FaultCase& row : fault_plan()) {
-    if (row.case_id.find("/whole/") != std::string_view::npos) continue;  // is free
+    if (row.case_id.find("/whole/") != std::string_view::npos) continue;  // runs free
     CAPTURE(std::string(row.fault));
     CHECK(run_row(row, row.fault, Mode::free).status ==
           (row.refused ? Status::error : Status::fail));

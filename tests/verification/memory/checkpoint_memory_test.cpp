@@ -1,5 +1,5 @@
-// A rank that saves, loads or reshards a checkpoint has its share of the state in memory, and at
-// most 64 MiB besides, however large the model's tensors are. 512 MiB of state on four ranks.
+// A rank that saves, loads or reshards a checkpoint allocates its share of the state, and at most
+// 64 MiB more, for tensors of any size. 512 MiB of state on four ranks.
 
 #include <doctest.h>
 
@@ -157,7 +157,7 @@ std::int64_t bytes_besides(const std::function<bool(const std::function<void()>&
   return received ? besides : -1;
 }
 
-/// The peak of a process can be set back; else nothing can be measured.
+/// True if the peak of a process can be reset; otherwise nothing can be measured.
 bool can_measure() {
   const std::int64_t besides = bytes_besides([](const auto& measure) {
     std::vector<char>(static_cast<std::size_t>(256 * mib), 'x');

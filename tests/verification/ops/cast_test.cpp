@@ -1,5 +1,5 @@
-// Casts of every implementation against the oracle: streams, every code of every narrow format, and (slow) every
-// float there is, in vector bodies and in tails.
+// Casts of every implementation against the oracle: streams, every code of every narrow format, and
+// (slow) every float, in vector bodies and in tails.
 
 #include <doctest.h>
 
@@ -14,8 +14,8 @@ namespace {
 using namespace zeroproof;
 using namespace zeroproof::oracle;
 
-/// Runs an implementation over all elements in calls of `piece` elements: with a piece shorter than a vector nothing but
-/// tails is entered.
+/// Runs an implementation over all elements in calls of `piece` elements: a piece shorter than a
+/// vector runs only tails.
 void run_in_pieces(const Operation& op, const Implementation& implementation, const Operands& o,
                    std::int64_t piece) {
   const std::int64_t in_size = num_bytes(op.in_type), out_size = num_bytes(op.out_types[0]);

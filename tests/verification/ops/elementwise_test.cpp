@@ -1,5 +1,5 @@
-// Long streams of inputs through every element-wise operation of every implementation, held against the oracle
-// bit for bit. ZP_ELEMENTS is the number of elements per operation and family.
+// Long streams of inputs through every element-wise operation of every implementation, compared
+// with the oracle bit for bit. ZP_ELEMENTS is the number of elements per operation and family.
 
 #include <doctest.h>
 

@@ -74,7 +74,7 @@ void check_quantize(Function* Implementation::*quantize, Cast* saturate, Cast* n
       differ);
 }
 
-/// Values of all 256 codes, which one rounding of an exact product has to give.
+/// Values of all 256 codes, each one rounding of an exact product.
 template <class T, class Function>
 void check_dequantize(Function* Implementation::*dequantize) {
   std::vector<T> codes(256);
@@ -126,7 +126,7 @@ bool judge_current(int set, const Operands& o) {
   return false;
 }
 
-/// R22, mxfp8: the exponent above amax / largest, as two roundings to fp32 have it.
+/// R22, mxfp8: the exponent above amax / largest, computed with two roundings to fp32.
 bool judge_mxfp8(int set, const Operands& o) {
   const double inverse = static_cast<float>(1 / largest(static_cast<Fp8>(set)));
   for (std::size_t i = 0; i < o.size(); ++i) {
@@ -178,7 +178,7 @@ void check_amaxes(const Operation& op, const std::string& what, std::int64_t cou
   report(op, what, count * op.sets, implementations.size(), tally);
 }
 
-/// Ones of every exponent, and sevens, which largest values are made of, with their neighbours.
+/// Ones of every exponent, and sevens, the significands of largest values, with their neighbours.
 std::vector<std::uint32_t> edges() {
   std::vector<std::uint32_t> all;
   for (std::uint32_t exponent = 0; exponent < 256; ++exponent) {

@@ -18,7 +18,7 @@ namespace {
 using namespace zeroproof;
 using namespace zeroproof::oracle;
 
-/// All tensors in one buffer, with numbers between them that must not count.
+/// All tensors in one buffer, separated by numbers that must not count.
 struct Buffer {
   std::vector<float> grad;
   std::vector<GradSegment> tensors;
@@ -66,7 +66,7 @@ GradStats expected(const float* grad, std::int64_t numel) {
           oracle_count_zeros(grad, count)};
 }
 
-/// The pieces dealt out to `ranks` ranks, whose numbers are added as integers.
+/// The pieces distributed over `ranks` ranks, whose integers are added.
 std::vector<GradStats> over_ranks(const Implementation& implementation, const Exec& exec,
                                   const Buffer& buffer, const std::vector<GradSegment>& pieces,
                                   std::size_t ranks) {

@@ -28,8 +28,9 @@ constexpr Implementation implementations[] = {
     {"reference", reference::loss_scaler_init, reference::loss_scaler_update},
     {"host", cuda::host::loss_scaler_init, cuda::host::loss_scaler_update}};
 
-/// Every state a dynamic scaler with these settings can be in, and where each of the two inputs leads. States are
-/// numbered; a state is a row of three columns (scale, steps without overflow, overflows still forgiven).
+/// Every possible state of a dynamic scaler with these settings, and the next state for each of the
+/// two inputs. States are numbered; a state is a row of three columns (scale, steps without
+/// overflow, overflows still tolerated).
 class Table {
  public:
   explicit Table(const LossScalerConfig& config)
@@ -38,8 +39,8 @@ class Table {
         lefts_(config.hysteresis + 1),
         low_(config.log2_min) {
     for (int scale = 0; scale < scales_; ++scale) {
-      // Two columns of the scale's own: one rung list down that stops at the bottom, one up that refuses to pass the
-      // top.
+      // The scale has two columns: the next scale down, which stops at the minimum, and the next
+      // one up, which refuses to pass the maximum.
       const int down = scale < config.log2_backoff ? 0 : scale - config.log2_backoff;
       const int up = scales_ - scale > config.log2_growth ? scale + config.log2_growth : scale;
       for (int tracker = 0; tracker < trackers_; ++tracker) {
@@ -80,7 +81,8 @@ std::string text_of(const LossScalerState& s) {
          std::to_string(s.hysteresis_left) + ")";
 }
 
-/// Walks the tree of patterns; patterns with a common beginning share it, so a set costs 2^15 transitions.
+/// Walks the tree of patterns; patterns with a common prefix share it, so a set costs 2^15
+/// transitions.
 class Walk {
  public:
   Walk(const Implementation& implementation, const LossScalerConfig& config, const Table* table)

@@ -1,5 +1,5 @@
-// The forms exact, one and inf of the norm (R12) against the oracle: cut anywhere, in any order, by any number of
-// threads and ranks, they have the same bits.
+// The forms exact, one and inf of the norm (R12) against the oracle: equal bits for any partition,
+// in any order, by any number of threads and ranks.
 
 #include <doctest.h>
 
@@ -36,7 +36,7 @@ const Form forms[] = {
     {"one", &Implementation::grad_abs_accumulate, &Implementation::grad_abs_finish,
      oracle_exact_add_magnitudes, oracle_exact_value, oracle_norm_value}};
 
-/// Random pieces, cut anywhere, in random order, on up to 8 ranks whose integers are added.
+/// Random pieces, split anywhere, in random order, on up to 8 ranks whose integers are added.
 struct Cut {
   std::vector<Span<const float>> pieces;
   std::vector<std::size_t> rank_of;

@@ -1,5 +1,5 @@
-// The global norm (R12) of every implementation against the oracle: cut into pieces in any way, counted in
-// any order, by any number of threads, it has the same bits.
+// The global norm (R12) of every implementation against the oracle: equal bits for any partition,
+// in any order, by any number of threads.
 
 #include <doctest.h>
 
@@ -45,8 +45,8 @@ class Draw {
   std::uint64_t next_ = 0;
 };
 
-/// Pieces of all tensors, cut at multiples of the chunk, in random order. Sharding 0 cuts nothing, 1 cuts
-/// everywhere.
+/// Pieces of all tensors, split at multiples of the chunk, in random order. Sharding 0 splits
+/// nowhere, 1 splits everywhere.
 std::vector<Span<const float>> make_pieces(const Tensors& tensors, int sharding, Draw& draw) {
   std::vector<Span<const float>> pieces;
   const std::size_t longest = sharding == 0 ? 1 << 20 : sharding == 1 ? 1 : 1 + draw.below(40);
@@ -188,7 +188,7 @@ TEST_CASE("clip coefficient") {
   std::vector<double> max_norms = {0,    -0.0,     0x1p-1074, 1e-6, 0.5,        1,
                                    1e30, 0x1p1023, inf,       -1,   -0x1p-1074, nan};
   for (std::uint64_t i = 0; i < 600;
-       ++i) {  // random numbers around 1, so that quotients come near 1 as well
+       ++i) {  // random numbers around 1, so that some quotients are near 1
     (i % 2 == 0 ? norms : max_norms).push_back(0.5 + Philox(17).below(i, UINT64_MAX) * 0x1p-64);
   }
   for (const Implementation& implementation : implementations_with(&Implementation::clip_coef)) {

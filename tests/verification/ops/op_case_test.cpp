@@ -25,7 +25,7 @@ Result with_implementation(const std::string& name, Fill fill, const OpFunction&
   return run_op_cases({{&op, &host_candidate(Isa::x86_64), fill}}, {}).front();
 }
 
-/// The host implementation, and then something else.
+/// The host implementation, followed by an edit.
 OpFunction and_then(const std::string& name, const std::function<void(OpCall&)>& harm) {
   const OpFunction host = find_op(name)->host;
   return [host, harm](OpCall& call) {
@@ -249,7 +249,7 @@ TEST_CASE("op judge: writes outside the outputs are reported") {
   });
   CHECK(with_implementation("clip", Fill::training, before).reason ==
         "grad was written outside its bounds");
-  const auto far_behind = and_then("clip", [](OpCall& call) {  // the red zone, behind the poison
+  const auto far_behind = and_then("clip", [](OpCall& call) {  // the red zone, after the poison
     call.get<float>(1).data()[call.numel() + 18] = 0;
   });
   CHECK(with_implementation("clip", Fill::training, far_behind).status == Status::fail);
@@ -302,7 +302,7 @@ TEST_CASE("op judge: the p-norm must be within its bound, above and below") {
 }
 
 TEST_CASE("op judge: the first difference is the first in the order of data, not of operands") {
-  const auto wrong_moment = [](OpCall& call) {  // and so a wrong master, which is the first output
+  const auto wrong_moment = [](OpCall& call) {  // and so a wrong master, the first output
     for (float& value : call.get<float>(2)) value += 0x1p-10F;
     find_op("adamw_update")->host(call);
   };

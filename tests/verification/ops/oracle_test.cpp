@@ -140,7 +140,7 @@ TEST_CASE("stochastic rounding: one of two neighbours, the word is a threshold")
     }
     const std::uint32_t low = bits_of(x) & 0xFFFF;
     const auto down = static_cast<std::uint16_t>(bits_of(x) >> 16);
-    CHECK(oracle_round_with(x, 0x0000FFFF) == down);  // the lower half of the word plays no part
+    CHECK(oracle_round_with(x, 0x0000FFFF) == down);  // the lower half of the word has no effect
     if (low == 0) {
       CHECK(oracle_round_with(x, 0xFFFFFFFF) == down);
       continue;

@@ -58,7 +58,7 @@ OpFunction implementation_but(const Op& op, const Wrong& wrong) {
 
 std::uint64_t sign_of(const TensorView& view) { return 1ULL << (8 * num_bytes(view.dtype) - 1); }
 
-/// Mistakes as they are made, each in every result.
+/// Common mistakes, each in every result.
 std::map<std::string, Wrong> mistakes() {
   return {
       {"one ulp off", [](const TensorView&, std::int64_t, std::uint64_t bits) { return bits ^ 1; }},

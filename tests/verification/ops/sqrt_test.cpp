@@ -1,11 +1,12 @@
 // R4 inside the update: the root in Adam's denominator is correctly rounded, for every float there is (slow) and in
 // every path: rules, with and without amsgrad, vector bodies and tails of every instruction set.
 //
-// The root s of x is made visible by scalars that leave everything else alone: beta1 = beta2 = 1 and a gradient
-// of 0 keep both moments, the bias correction and step_size are 1, and eps = 2^-126 is too small to change a root
-// (the smallest is 2^-74.5) yet stands in for s = 0. With exp_avg set to the true root and master to 0, master
-// becomes -(root / s), which is -1 exactly if s is the root: one unit in the last place more or less already
-// gives another quotient, because the spacing of floats below 1 is 2^-24 and above it 2^-23.
+// The root s of x is made visible by scalars without other effects: beta1 = beta2 = 1 and a
+// gradient of 0 keep both moments, the bias correction and step_size are 1, and eps = 2^-126 is too
+// small to change a root (the smallest is 2^-74.5) yet replaces s = 0. With exp_avg set to the true
+// root and master to 0, master becomes -(root / s), which is -1 exactly if s is the root: one unit
+// in the last place more or less already gives another quotient, because the spacing of floats
+// below 1 is 2^-24 and above it 2^-23.
 
 #include <doctest.h>
 
@@ -105,7 +106,8 @@ std::int64_t run(const Implementation& implementation, const Path& path, Buffers
   return differ;
 }
 
-/// bits(i) for i in [0, count). With amsgrad only x >= 0 is run: a negative maximum gives way to the moment 0.
+/// bits(i) for i in [0, count). With amsgrad only x >= 0 is run: the moment 0 would replace a
+/// negative maximum.
 template <class Bits>
 void check_roots(const char* what, const std::vector<Path>& chosen, std::int64_t count, Bits&& bits,
                  std::int64_t tails_every) {

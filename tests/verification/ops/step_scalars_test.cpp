@@ -1,5 +1,5 @@
-// Step scalars (R5) of both implementations against the oracle: random settings of every rule, and every way to leave a
-// range.
+// Step scalars (R5) of both implementations against the oracle: random settings of every rule, and
+// all violations of ranges.
 
 #include <doctest.h>
 
@@ -23,7 +23,8 @@ namespace {
 using namespace zeroproof;
 using namespace zeroproof::oracle;
 
-/// The implementations that compute scalars: instruction sets play no part, so one of the host.
+/// The implementations that compute scalars: one of the host, because instruction sets have no
+/// effect.
 std::vector<Implementation> scalar_implementations() {
   return {reference_implementation(), host_implementation(Isa::best)};
 }

@@ -65,7 +65,8 @@ double correlation(const std::vector<double>& a, const std::vector<double>& b, s
 }  // namespace
 
 TEST_CASE("draws: any first element, any boundary, any thread count") {
-  // Around the wrap of the counter's low word too; all of one run must fit together.
+  // Also around the wrap of the counter's low word; all elements of one run must be below its
+  // limit.
   for (std::uint64_t base :
        {std::uint64_t{0}, (std::uint64_t{1} << 34) - 600, std::uint64_t{1} << 62}) {
     std::vector<float> source;

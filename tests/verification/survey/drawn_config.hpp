@@ -1,5 +1,6 @@
 #pragma once
-// Settings of a verify run drawn at random from all a user can choose. A number gives the same settings everywhere.
+// Random settings of a verify run from all available ones. A number gives the same settings on
+// every machine.
 
 #include <cstdint>
 #include <map>
@@ -19,7 +20,7 @@ struct DrawnConfig {
   std::vector<std::string> words;  ///< of the command line, after verify
   std::string toml;                ///< for --config
   std::map<std::string, std::string>
-      settings;         ///< setting -> value, those that were not left at their default too
+      settings;         ///< setting -> value, also those that have their default
   std::string illegal;  ///< why it has to be refused, "" if it has to run
   bool uneven = false;  ///< it may be refused because TP ranks have other buckets (R18)
 };
@@ -251,7 +252,7 @@ class ConfigDraw {
       if (chance(50))
         set_name("loss_scaler.hysteresis_refill", one_of<std::string>({"growth", "good_step"}));
     }
-    // A dynamic scaler is only judged if it meets an overflow; a run that is to stop at one must not.
+    // A dynamic scaler is only judged if it meets an overflow; a run that stops at one must not.
     const bool overflows = reaction != "error" && (scaler || chance(50));
     set("run.overflow_step", std::to_string(overflows ? 1 + below(steps) : 0));
     if (overflows && chance(50))

@@ -70,7 +70,7 @@ class Survey {
   void add(std::uint64_t number) {
     DrawnConfig config = draw_config(number);
     Outcome outcome = verified(config);
-    // Advice has to help.
+    // The advice must help.
     for (int times = 0; times < 3 && outcome.verdict == "mistrusted" && follow(outcome.why, config);
          ++times) {
       outcome = verified(config);

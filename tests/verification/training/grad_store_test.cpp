@@ -37,7 +37,7 @@ StoredGrad leaf_of(std::vector<float>& values) {
   return {view, static_cast<double>(values[0]), raw_digest(view.data, view.num_bytes())};
 }
 
-/// Two leaves, steps 1 and 2 of micro-batch 0.
+/// Two micro-batch gradients, steps 1 and 2 of micro-batch 0.
 void fill(GradStore& store) {
   for (const int step : {1, 2}) {
     std::vector<float> values = values_of(step);
@@ -115,7 +115,7 @@ TEST_CASE("GradStore: gradients beyond the limit are not stored") {
   std::vector<float> values = values_of(1);
   CHECK(!none.keep(key_of(1, 0), leaf_of(values)));
   CHECK(none.seal().empty());
-  GradStore one(5 * leaf_page);  // the header, and three pages for a leaf
+  GradStore one(5 * leaf_page);  // the header, and three pages for a gradient
   CHECK(one.keep(key_of(1, 0), leaf_of(values)));
   CHECK(!one.keep(key_of(2, 0), leaf_of(values)));
   const GradFile file(one.seal(), one.run());

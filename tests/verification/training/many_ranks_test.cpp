@@ -1,4 +1,4 @@
-// Worlds far larger than this machine: ranks as threads, a synthetic model, the bits of one rank.
+// Worlds much larger than this machine: ranks as threads, a synthetic model, the bits of one rank.
 
 #include <doctest.h>
 

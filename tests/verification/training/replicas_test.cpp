@@ -1,4 +1,4 @@
-// Parameter-update verification: a rank that drifts by one bit is named, without any reference.
+// Parameter-update verification: a rank with one wrong bit is named, without any reference.
 
 #include <doctest.h>
 

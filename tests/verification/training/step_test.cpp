@@ -1,5 +1,5 @@
-// The production optimizer driven the way a trainer drives it: step() with a observer, odd sizes, every dtype, fused or not,
-// every rule, norm form and policy.
+// The production optimizer as a trainer calls it: step() with an observer, odd sizes, every dtype,
+// fused or not, every rule, norm form and policy.
 
 #include <set>
 #include <vector>
@@ -76,7 +76,7 @@ std::vector<Recipe> recipes() {
   return all;
 }
 
-/// A tensor of every awkward size; the middle one has no elements.
+/// A tensor of every unfavourable size; the middle one has no elements.
 CutTensors awkward_tensors() {
   return {{{"one", {}},
            {"seven", {7}},
@@ -123,7 +123,7 @@ void run(const Config& c, const Recipe& recipe) {
   setup.exec.num_threads = 2;
   WorldTruth truth = dense_truth(world);
   for (StepTruth& step : truth) {
-    // A fused pass leaves no gradients behind, and a step that is skipped those it was skipped for.
+    // A fused pass keeps no gradients; a skipped step has no clipped gradient and no norm.
     if (c.fused) step.buffers.erase(BufferId::unscaled_grad);
     if (c.fused || !step.applied) step.buffers.erase(BufferId::grad);
     if (!step.applied) step.buffers.erase(BufferId::norm_limbs);

@@ -1,6 +1,6 @@
 #pragma once
-// A model that costs nothing: gradients are integers' bits plus a little of the parameter they belong to, so stale or
-// poisoned parameters show, for any number of ranks and elements.
+// A model without cost: gradients are integers' bits plus a small part of their parameter, so that
+// stale or poisoned parameters are detected, for any number of ranks and elements.
 
 #include <cstdint>
 #include <vector>
@@ -20,7 +20,7 @@ inline float mixed(std::uint64_t seed, std::uint64_t index) {
   return static_cast<float>(static_cast<std::int32_t>(z >> 40) - (1 << 23)) * 0x1p-23F;
 }
 
-/// bf16 parameters, fp32 leaves; every tensor of the layout is a unit.
+/// bf16 parameters, fp32 micro-batch gradients; every tensor of the layout is a unit.
 class SyntheticLayers final : public LayeredModel, public GradSource {
  public:
   SyntheticLayers(const FlatLayout& layout, std::int64_t step) : layout_(layout), step_(step) {

@@ -11,7 +11,7 @@
 
 namespace zeroproof::tests {
 
-/// byte_gpt_tiny under a recipe, with its leaves.
+/// byte_gpt_tiny under a recipe, with its micro-batch gradients.
 struct TinyTraining {
   explicit TinyTraining(
       DType dtype, const std::string& recipe = "adamw",

@@ -38,7 +38,7 @@ TEST_CASE("run_world: the error of the failed rank is reported, wherever the oth
 
 TEST_CASE(
     "run_world: the error of the failed rank is reported, also if another rank returns earlier") {
-  // Ranks meet in a second world, as those do that NCCL joins, and rank 1 has ended before rank 0 has.
+  // Ranks meet in a second world, like ranks under NCCL, and rank 1 ends before rank 0.
   ThreadWorld elsewhere(2, std::chrono::seconds(30));
   WorldSpec spec;
   spec.kind = WorldSpec::Kind::threads;

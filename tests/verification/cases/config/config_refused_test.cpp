@@ -82,7 +82,7 @@ TEST_CASE("config: unknown keys are refused with file and line, and the nearest 
   check_refused("[[param_group]]\n[param_group.sub]\nx = 1", 2, "unknown key param_group.sub");
   check_refused("\"run.steps\" = 7", 1, "unknown key");  // a quoted dot does not separate
   check_refused("[run]\n[optimiser]\n", 2,
-                "unknown key");  // a misspelt section whose lines are all remarks
+                "unknown key");  // a misspelt section that has only comments
   check_refused("[run]\n\"a\\nb\" = 7", 2,
                 "unknown key");  // the line feed must not reach the message
 }
@@ -199,8 +199,8 @@ TEST_CASE("config: validate refuses values out of range") {
                    CAPTURE(key);
                    CAPTURE(value);
                    CHECK(text != "");
-                   // Stages, grids and the order of scales are described in words, everything else is named
-                   // by its key.
+                   // Stages, grids and the order of scales are described in words, all else is
+                   // named by its key.
                    const bool by_key =
                        key != "run.stages" && key != "run.grids" && !has(key, "_loss_scale");
                    if (by_key && text != "") CHECK(has(text, key));

@@ -193,7 +193,7 @@ std::set<std::string> known_keys(const std::string& sections) {
   return known;
 }
 
-/// Assignments of a TOML text with their section; each is there once.
+/// Assignments of a TOML text with their section; each occurs once.
 std::set<std::string> assigned_keys(const std::string& text) {
   std::istringstream lines(text);
   std::set<std::string> shown;
@@ -211,7 +211,7 @@ std::set<std::string> assigned_keys(const std::string& text) {
   return shown;
 }
 
-/// A path of its own in the temporary folder, gone at the end.
+/// A unique path in the temporary folder, removed at the end.
 struct TemporaryFile {
   std::string path =
       (std::filesystem::temp_directory_path() / "zeroproof_config_test_").string() +
@@ -237,7 +237,7 @@ TEST_CASE("config: applying defaults.toml results in main_config()") {
   CHECK(same(from_text, main_config()));
 }
 
-// Key by key, so that a failure names the line that is out of date.
+// Key by key, so that a failure names the outdated line.
 TEST_CASE("config: every line of defaults.toml is the value of main_config()") {
   std::istringstream lines(content_of(defaults_file));
   std::string section;
@@ -245,7 +245,7 @@ TEST_CASE("config: every line of defaults.toml is the value of main_config()") {
     if (!line.empty() && line[0] == '[') section = line;
     if (!has(line, "=") || line[0] == '#') continue;
     CAPTURE(line);
-    CHECK(has(line, "#"));  // a word of explanation
+    CHECK(has(line, "#"));  // an explanation
     CHECK(same(applied(section + "\n" + line), main_config()));
   }
 }
@@ -377,7 +377,7 @@ TEST_CASE("config: unreadable files are refused") {
   CHECK(has(about(std::filesystem::temp_directory_path().string()),
             std::filesystem::temp_directory_path().string()));
 #if defined(__linux__)
-  CHECK(about("/proc/self/mem") != "");  // opens, and then every read fails
+  CHECK(about("/proc/self/mem") != "");  // the file opens, and every read fails
 #endif
   const TemporaryFile file;
   std::ofstream(file.path) << "[run]\nsteps = none";
@@ -388,5 +388,5 @@ TEST_CASE("config: unreadable files are refused") {
   CHECK(same(config, main_config()));
   std::filesystem::permissions(file.path, std::filesystem::perms::none);
   if (!std::ifstream(file.path).good())
-    CHECK(has(about(file.path), file.path));  // root reads it all the same
+    CHECK(has(about(file.path), file.path));  // root can read it
 }

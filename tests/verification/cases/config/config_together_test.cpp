@@ -1,4 +1,4 @@
-// Values that are fine alone and do not go together; words and tables that name nothing.
+// Values that are valid alone and incompatible together; unknown words and tables.
 
 #include <doctest.h>
 
@@ -38,7 +38,7 @@ TEST_CASE("config: an unknown word is refused with the nearest one that exists")
   check_refused(in_line_3("run.grad_sums", "[\"tre\"]"), 3, "perhaps \"tree\"");
   check_refused(in_line_3("schedule.decay", "\"cosinus\""), 3, "perhaps \"cosine\"");
   check_refused(in_line_3("optimizer.norm", "\"l1\""), 3,
-                "expected \"chunk1024\"");  // near to none
+                "expected \"chunk1024\"");  // no name is near
 }
 
 TEST_CASE("config: refuses layouts, grids, norms, bins and instances that do not fit together") {

@@ -1,4 +1,4 @@
-// Hints help with slips of the fingers, and are silent otherwise.
+// Hints correct typing errors, and are omitted otherwise.
 
 #include <doctest.h>
 
@@ -25,8 +25,8 @@ TEST_CASE("nearest: only near names are suggested") {
   const std::vector<std::string> commands = {"verify", "list", "explain", "plan", "trace"};
   CHECK(nearest("verfy", commands) == "verify");
   CHECK(nearest("explian", commands) == "explain");
-  CHECK(nearest("exp", commands) == "explain");  // a beginning
-  CHECK(nearest("pl", commands).empty());        // two letters begin anything
+  CHECK(nearest("exp", commands) == "explain");  // a prefix
+  CHECK(nearest("pl", commands).empty());        // two letters are too short for a prefix
   CHECK(nearest("lsit", commands) == "list");
   for (const char* word : {"", "x", "train", "frobnicate", "zero", "42", "help me"}) {
     CAPTURE(word);
@@ -38,11 +38,11 @@ TEST_CASE("nearest: only near names are suggested") {
   CHECK(nearest("tezt", keys) == "text");
   CHECK(nearest("stagse", keys) == "stages");
   CHECK(nearest("abc", {"abd", "abcdefgh"}) ==
-        "abcdefgh");  // a beginning counts for more than one slip
+        "abcdefgh");  // a missing end counts for more than one slip
   CHECK(nearest("verify", {}).empty());
   CHECK(nearest("tarce", {"tract", "trace"}) == "trace");  // the nearer one, in any order
   CHECK(nearest("tarce", {"trace", "tract"}) == "trace");
-  CHECK(nearest("step", {"stop", "stem", "stay"}) == "stop");  // of equally near ones the first
+  CHECK(nearest("step", {"stop", "stem", "stay"}) == "stop");  // the first of equally near ones
 }
 
 TEST_CASE("suggestion: without a near name the other hint is used") {

@@ -50,7 +50,7 @@ TEST_CASE("TOML: errors have a line and a reason") {
   }
 }
 
-/// The line where a text stops being TOML; 0 if it never does.
+/// The line of the first error in a TOML text; 0 if there is none.
 std::int64_t broken_line(const std::string& text) {
   try {
     const TomlFile file(text, "f");

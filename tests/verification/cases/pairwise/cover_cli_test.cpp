@@ -1,4 +1,4 @@
-// verify --cover and list --coverage as a user calls them.
+// verify --cover and list --coverage, by their command lines.
 
 #include <doctest.h>
 
@@ -20,7 +20,7 @@ std::set<std::string> listed(const std::string& flags) {
   return {lines.begin(), lines.end()};
 }
 
-/// Every row passes; one that is mistrusted would prove little.
+/// Every row passes; a mistrusted one would prove little.
 void check_rows(const std::string& flags) {
   const TemporaryFolder folder;
   const std::string file = folder.file("report.json");

@@ -68,7 +68,8 @@ TEST_CASE("neutral values: no value of a setting is neutral everywhere") {
     const auto count = static_cast<int>(axes()[axis].values.size());
     for (int value = 0; value < count; ++value) {
       const std::string& name = axes()[axis].values[static_cast<std::size_t>(value)].name;
-      // Where it makes a difference the run ends there, and no row does (tests/reference/step/dense_settings_test.cpp).
+      // A difference would end the run there, and no row does that
+      // (tests/reference/step/dense_settings_test.cpp).
       if (axes()[axis].name == "on_nonfinite" && name == "error") continue;
       // A copy of the parameters, compared in every phase gather; no tensor of the model becomes all zeros
       // (tests/reference/formats/scale_recipe_test.cpp).

@@ -1,5 +1,5 @@
-// The bounds of unscale, clip, the clip coefficient, the norm and the sum: no legal order leaves them, a legal order
-// nearly reaches each, and wrong results leave them.
+// The bounds of unscale, clip, the clip coefficient, the norm and the sum: every legal order is
+// inside, a legal order nearly reaches each bound, and wrong results are outside.
 
 #include <doctest.h>
 
@@ -52,7 +52,7 @@ class Draws {
   double uniform(double low, double high) {
     return low + (high - low) * static_cast<double>(word() >> 11) * 0x1p-53;
   }
-  float number(int low, int high) {  // exponents in [low, high), as many of each sign
+  float number(int low, int high) {  // exponents in [low, high), both signs equally often
     const std::uint64_t w = word();
     const double significand = 1 + static_cast<double>(w >> 41) * 0x1p-23;
     const int exponent =
@@ -70,7 +70,7 @@ Worst products(bool by_reciprocal, std::int64_t count) {
   Worst worst;
   for (std::int64_t i = 0; i < count; ++i) {
     const float x = by_reciprocal ? draws.number(-80, 100)
-                                  : draws.number(-149, 128);  // the one without underflow
+                                  : draws.number(-149, 128);  // the family without underflow
     const float factor = std::fabs(draws.number(-40, 20));
     const float reciprocal = 1 / factor;
     worst.add(product_bound(x, factor), by_reciprocal ? x / reciprocal : x * factor);
@@ -141,7 +141,7 @@ double in_fp64(const std::vector<float>& x, float p) {
   return scale * std::pow(sum, 1 / double{p});
 }
 
-/// Random values, or one that is largest by so much that every later addition is lost.
+/// Random values, or one so large that every later addition is lost.
 std::vector<float> values_of(Draws& draws, float p) {
   std::vector<float> x(1 + draws.word() % 4099);
   const bool loses = draws.word() % 4 == 0;
@@ -254,9 +254,9 @@ TEST_CASE("bounds: a step's other operations by hand, and outside the conditions
   CHECK(clip_coef_bound(INFINITY, 1).ratio(0) == 0);
   CHECK(clip_coef_bound(0, 1).ratio(1) == 0);
   CHECK_FALSE(clip_coef_bound(0, 1).ratio(0.99999994) <=
-              1);  // far from the limit it is 1 in every order
+              1);  // far from the limit every order gives 1
   CHECK_FALSE(clip_coef_bound(-1, 1).judged);
-  CHECK_FALSE(clip_coef_bound(1, 0x1p-140).judged);  // no fp32 has its digits
+  CHECK_FALSE(clip_coef_bound(1, 0x1p-140).judged);  // fp32 cannot represent its digits
   CHECK_FALSE(clip_coef_bound(0x1p130, 1).judged);
   const std::vector<float> few = {3, 4};
   CHECK(norm_bound(few, 2).exact == 5);

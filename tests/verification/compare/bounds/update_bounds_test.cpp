@@ -1,4 +1,5 @@
-// The bounds of foreign updates: no legal order leaves them, they are nearly reached, and wrong updates leave them.
+// The bounds of foreign updates: every legal order is inside, some nearly reach them, and wrong
+// updates are outside.
 
 #include <doctest.h>
 
@@ -133,8 +134,8 @@ class Draws {
   ElementState element(float grad) {
     ElementState x;
     x.master = number(-12, 2);
-    x.exp_avg = random_() % 8 == 0 ? -grad / 9
-                                   : number(-30, 0);  // sometimes it nearly cancels the gradient
+    x.exp_avg =
+        random_() % 8 == 0 ? -grad / 9 : number(-30, 0);  // sometimes nearly cancels the gradient
     x.exp_avg_sq = std::fabs(number(-50, 0));
     return x;
   }
@@ -299,11 +300,11 @@ TEST_CASE("bounds: by hand, and outside the conditions") {
   h.rule = UpdateRule::lion;
   h.eps = 1e-8;
   const UpdateBound nothing = UpdateBounds(h, 1)(0, {.master = 1});
-  CHECK(nothing.master.ratio(1) <= 1);  // every order makes 0 of two zeros
+  CHECK(nothing.master.ratio(1) <= 1);  // in every order two zeros give 0
   CHECK(nothing.master.ratio(0.5F) > 1);
   const float g = 0x1p-149F;
   const UpdateBound sign = UpdateBounds(h, 1)(g, {.master = 1});
-  CHECK(sign.master.ratio(0.5F) <= 1);  // of a number that may underflow, the sign is anyone's
+  CHECK(sign.master.ratio(0.5F) <= 1);  // the sign of a number that may underflow is arbitrary
   CHECK(sign.master.ratio(1.5F) <= 1);
 }
 
@@ -323,7 +324,7 @@ TEST_CASE("bounds: underflow in a merged rate, and overflow before it") {
   }
   CHECK(worst <= 1);
   CHECK(worst >= 0.1);
-  // m / d overflows and the step does not: the contract's own order makes an infinity of it.
+  // m / d overflows and the step does not: the contract's own order gives infinity.
   const ElementState steep = {.exp_avg = 0x1p110F, .exp_avg_sq = 0x1p-60F};
   CHECK(std::isinf(contract(p, 0, steep).master));
   CHECK_FALSE(UpdateBounds(h, 3)(0, steep).master.judged);

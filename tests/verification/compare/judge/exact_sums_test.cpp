@@ -16,7 +16,7 @@ using namespace zeroproof::verification;
 
 using Values =
     std::array<float,
-               3>;  // two elements that both TP ranks have a part of, and one of a cut tensor
+               3>;  // two elements with parts on both TP ranks, and one of a split tensor
 
 /// One micro-batch.
 class OneLeaf final : public GradProvider {

@@ -1,5 +1,5 @@
 #pragma once
-// Drives the judge itself: a case of byte_gpt_tiny whose reference or candidate a test has tampered with.
+// Drives the judge itself: a case of byte_gpt_tiny whose reference or candidate a test edits.
 
 #include <functional>
 #include <memory>
@@ -19,7 +19,7 @@ namespace zeroproof::tests {
 using Tamper =
     std::function<void(int rank, std::optional<Phase> phase, DistributedOptimizer& optimizer)>;
 
-/// An optimizer that is tampered with.
+/// An optimizer with edits after its phases.
 class Tampered final : public verification::WrappedOptimizer {
  public:
   Tampered(std::unique_ptr<DistributedOptimizer> inner, const OptimizerSetup& setup, Tamper tamper)
@@ -86,13 +86,13 @@ inline Judged judge_case(TinyTraining& run, const verification::CaseSpec& spec, 
   return judged;
 }
 
-/// The same with a candidate alone tampered with.
+/// The same, with edits of the candidate alone.
 inline Judged judge_candidate(TinyTraining& run, const verification::CaseSpec& spec, int steps,
                               const Tamper& tamper) {
   return judge_case(run, spec, steps, tampered(host_optimizer(), tamper), reference_optimizer());
 }
 
-/// A buffer of a phase, or nothing if these settings do not have it.
+/// A buffer of a phase, or nothing if it does not exist under these settings.
 inline std::optional<ExposedBuffer> exposed(DistributedOptimizer& optimizer, Phase phase,
                                             BufferId id) {
   for (ExposedBuffer& buffer : optimizer.exposed(phase)) {

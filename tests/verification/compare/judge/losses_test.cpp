@@ -38,7 +38,7 @@ TEST_CASE("losses: equal parameters result in the reference's losses on any numb
     for (const int stage : {0, 1, 3}) {
       const RunReport report = run(Mode::free, stage, world, DType::fp16);
       const TrainingRun& training = *report.results.front().training;
-      REQUIRE(training.losses.size() == 6);  // a step that is skipped has one too
+      REQUIRE(training.losses.size() == 6);  // skipped steps have one too
       REQUIRE(training.skipped_steps == 1);
       CHECK(training.losses == training.reference_losses);
       for (std::size_t i = 0; i < 6; ++i)

@@ -11,7 +11,7 @@ using namespace zeroproof;
 using namespace zeroproof::tests;
 using namespace zeroproof::verification;
 
-/// One byte just before (-1) or just behind (0) the elements of a buffer: inside its red zone.
+/// One byte just before (-1) or just after (0) the elements of a buffer: inside its red zone.
 void touch_outside(const ExposedBuffer& buffer, bool before) {
   auto* bytes = static_cast<std::uint8_t*>(buffer.view.data);
   std::uint8_t& byte = before ? bytes[-1] : bytes[buffer.view.num_bytes()];
@@ -116,7 +116,7 @@ TEST_CASE("judge: a phase may neither replace a poison NaN with another nor chan
         const std::optional<ExposedBuffer> master = exposed(o, Phase::update, BufferId::master);
         auto* words = static_cast<std::uint32_t*>(master->view.data);
         words[run.experiment.layout().tensors()[0].numel] =
-            0x7FC00000U;  // padding behind the first tensor
+            0x7FC00000U;  // padding after the first tensor
       });
   CHECK(says(padding, "may not write"));
   CHECK(padding.first->parameter.empty());

@@ -17,7 +17,7 @@ using namespace zeroproof;
 using namespace zeroproof::tests;
 using namespace zeroproof::verification;
 
-/// Leaves that a test wrote, [numel] in fp32.
+/// Micro-batch gradients set by a test, [numel] in fp32.
 class GivenGrads final : public GradProvider {
  public:
   explicit GivenGrads(const std::vector<std::vector<float>>& leaves) {
@@ -99,8 +99,7 @@ TEST_CASE("judge: a native sum at 0.9 of its bound passes, at 1.1 it fails") {
         const Allowed a = allowed(terms);
         const float near = at_distance(a, 0.85L, 0.95L, above);
         const float far = at_distance(a, 1.05L, 1.15L, above);
-        if (std::isnan(near) || std::isnan(far))
-          continue;  // the floats there are further apart than that
+        if (std::isnan(near) || std::isnan(far)) continue;  // the spacing of floats is larger there
         for (std::size_t j = 0; j < micro_batches; ++j) used[j].push_back(terms[j]);
         inside.push_back(near);
         outside.push_back(far);

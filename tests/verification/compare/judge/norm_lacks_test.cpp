@@ -20,7 +20,7 @@ NormLimbs limbs_of(const float* values, std::int64_t numel) {
   return limbs;
 }
 
-/// a - b, both normalised, a the larger one.
+/// a - b, both normalised, a >= b.
 NormLimbs without(const NormLimbs& a, NormLimbs b) {
   reference::grad_norm_normalise(b);
   NormLimbs difference = a;
@@ -77,7 +77,7 @@ TEST_CASE("judge: a norm of one rank's elements is reported as such") {
   const CaseLayout layout(run.experiment, spec, 3);
   const Judged alone = judge_candidate(
       run, spec, 1, [&](int rank, std::optional<Phase> now, DistributedOptimizer& o) {
-        if (now != Phase::norm || rank != 0) return;  // as if the ranks had not been added up
+        if (now != Phase::norm || rank != 0) return;  // as if the ranks had not been summed
         const ExposedBuffer grad = exposed(o, Phase::unscale, BufferId::unscaled_grad).value();
         NormLimbs limbs;
         for (const Piece& piece : layout.local(0).layout.pieces(grad.ranges)) {

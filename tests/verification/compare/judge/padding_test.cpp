@@ -1,4 +1,4 @@
-// A number in the padding of a buffer is a failure, in every phase and buffer that has any.
+// A number in the padding of a buffer is a failure, in every phase and buffer with padding.
 
 #include <doctest.h>
 
@@ -26,7 +26,7 @@ std::vector<std::int64_t> padding_of(const FlatLayout& layout, const ExposedBuff
   return indices;
 }
 
-/// Writes the number with these low bytes, which is no NaN in any format here.
+/// Writes the number with these low bytes, which is not a NaN in any format here.
 void write_number(const ExposedBuffer& buffer, std::int64_t index) {
   const std::int64_t width = num_bytes(buffer.view.dtype);
   std::memset(static_cast<std::byte*>(buffer.view.data) + index * width, 0x3C,

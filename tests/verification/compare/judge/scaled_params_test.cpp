@@ -1,5 +1,5 @@
-// Parameters in 8 bits: the judge with the reference on both sides, against the undistributed optimizer, over ranks,
-// stages and layouts that cut blocks.
+// Parameters in 8 bits: the judge with the reference on both sides, against the undistributed
+// optimizer, over ranks, stages and layouts that split blocks.
 
 #include <doctest.h>
 
@@ -138,7 +138,7 @@ TEST_CASE("judge: the trajectory of parameters in 8 bits has their scales and hi
   };
   const auto none = [](RunConfig&) {};
   CHECK(hash_of("fp8-delayed", DType::e5m2, none) == hash_of("fp8-delayed", DType::e5m2, none));
-  // A slot more changes no scale in two steps, and the history.
+  // One more slot changes no scale in two steps, but the history.
   CHECK(hash_of("fp8-delayed", DType::e5m2, none) !=
         hash_of("fp8-delayed", DType::e5m2, [](RunConfig& c) { c.scaling.history = 4; }));
   CHECK(hash_of("fp8-current", DType::e4m3, none) !=

@@ -53,7 +53,7 @@ TEST_CASE("self-test: its trajectories are those of every other case") {
     const std::string digest = entry.second;
     if (row.rfind("trajectory byte_gpt_tiny/", 0) != 0) continue;
     if (row.rfind("trajectory byte_gpt_tiny/fp8-", 0) == 0)
-      continue;  // of the reference: golden ones are candidates'
+      continue;  // of the reference: golden digests belong to candidates
     CHECK_MESSAGE(golden.str().find(row + " " + digest + "\n") != std::string::npos, row);
     ++found;
   }

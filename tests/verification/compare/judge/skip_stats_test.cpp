@@ -18,7 +18,7 @@ using namespace zeroproof;
 using namespace zeroproof::tests;
 using namespace zeroproof::verification;
 
-// Of TP ranks each has a part of the one, and all have the whole other one.
+// The first tensor is split over TP ranks, the second is replicated on them.
 constexpr const char* cut_tensor = "block1.mlp.down.weight";
 constexpr const char* replicated_tensor = "block1.mlp.down.bias";
 
@@ -87,7 +87,7 @@ TEST_CASE("skipped steps: stages, worlds and fused passes report the same statis
 TEST_CASE("skipped steps: a candidate that makes whole steps") {
   check_one_infinity(run_cases([](VerifyOptions& options) { options.modes = {Mode::whole}; },
                                [](RunConfig& config) { config.worlds = {"threads:2"}; }),
-                     4);  // the fused one alone can
+                     4);  // only the fused implementation can
 }
 
 TEST_CASE("skipped steps: other grids, instances and layouts count each element once") {
@@ -109,7 +109,7 @@ TEST_CASE("skipped steps: other grids, instances and layouts count each element 
         config.instances = place.instances;
         config.layouts = {place.layout};
         config.stages = {0, 2};
-        config.model.width = 20;  // heads that TP ranks can share
+        config.model.width = 20;  // heads that TP ranks can split
         config.model.heads = 4;
         config.optimizer.norm = NormForm::exact;
       };

@@ -1,4 +1,4 @@
-// zeroproof diff, the way a user meets it.
+// zeroproof diff, by its command line.
 
 #include <doctest.h>
 

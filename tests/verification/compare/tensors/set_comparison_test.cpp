@@ -52,7 +52,7 @@ TEST_CASE("tensor differences: distances are counted, and the first largest one 
   CHECK(found.ulps.counts == std::array<std::int64_t, 5>{2, 1, 1, 2, 0});
   CHECK(found.ulps.largest == 15);
   CHECK(found.ulps.largest_index == 3);
-  CHECK(found.absolute.index == 3);  // 15 units of 2^-21; those at 6 are as long
+  CHECK(found.absolute.index == 3);  // 15 units of 2^-21; those at 6 are equally far apart
   CHECK(found.absolute.value == 15 * 0x1p-21);
   CHECK(found.relative.index == 3);
   CHECK(found.relative.value == 15 * 0x1p-21 / (4 + 15 * 0x1p-21));
@@ -152,7 +152,7 @@ TEST_CASE("tensor differences: missing or mismatched tensors are named, and neve
   CHECK(found.tensors[1].match == TensorMatch::only_second);
   CHECK(found.tensors[2].match == TensorMatch::other_dtype);
   CHECK(found.tensors[3].match == TensorMatch::other_shape);
-  CHECK(found.tensors[4].equal());  // nothing in it
+  CHECK(found.tensors[4].equal());  // no elements
   CHECK(found.totals.unmatched_tensors == 4);
   CHECK(found.totals.compared == 0);
   CHECK_FALSE(found.equal());

@@ -24,7 +24,7 @@ OpFunction unscaled_by(float (*how)(float)) {
   };
 }
 
-/// A third, by a product and by a quotient, and something else.
+/// A third, by a product and by a quotient, and another function.
 constexpr float third = 0x1.555556p-2F;
 float product(float x) { return x * third; }
 float quotient(float x) { return x / (1 / third); }

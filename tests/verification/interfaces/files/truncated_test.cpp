@@ -1,4 +1,4 @@
-// Files that end too early, at every command that reads tensors: one sentence, no crash.
+// Truncated files, at every command that reads tensors: one sentence, no crash.
 
 #include <doctest.h>
 
@@ -30,7 +30,7 @@ std::set<std::size_t> lengths_of(const std::string& bytes) {
           bytes.size() - 1};
 }
 
-/// The shell text of a command with the short file in the place of FILE.
+/// The shell text of a command with the truncated file as FILE.
 void refuse_truncated(const TemporaryFolder& folder, const std::string& whole,
                       const std::string& command) {
   const std::string bytes = read_file(whole);

@@ -43,7 +43,7 @@ double real(const zeroproof_call* call, const char* name) {
   return zeroproof_find_setting(call, name)->value.real;
 }
 
-/// Tensors by table, with names of no meaning.
+/// Tensors from the table, with arbitrary names.
 FlatLayout layout_of(const zeroproof_call* call) {
   const Operand<std::uint64_t> tensors(call, "tensors");
   std::vector<ParamSpec> specs;

@@ -52,7 +52,7 @@ int32_t clip_value(const zeroproof_call* call) {
                           numel(call), limit);
 }
 
-/// Something written by the device after it has computed.
+/// A write by the device after its computation.
 int32_t and_write(const zeroproof_call* call, float* place) {
   const int32_t status = honest(call);
   return status != 0 ? status : zeroproof_launch(write_kernel, 1, block, call->stream, place, 1.0F);
@@ -99,7 +99,7 @@ bool is_there(const zeroproof_call* call, bool with_memory) {
   return (call->stream != nullptr) == with_memory;
 }
 
-/// Asks whether tensors and stream are as they are documented, before a call and in it.
+/// Checks that tensors and stream are as documented, before a call and in it.
 int32_t is_asked = 0;
 int32_t looks(const zeroproof_call* call) {
   return is_asked == 1 && is_there(call, true) ? honest(call) : 7;
@@ -109,8 +109,7 @@ int32_t supports(const zeroproof_call* call) {
   return 1;
 }
 
-/// A whole step whose operands are on the device, tables too, and of which only found_inf is
-/// written.
+/// A whole step whose operands and tables are on the device, and which writes only found_inf.
 int32_t half_a_step(const zeroproof_call* call) {
   if (!is_there(call, true)) return 7;
   auto* const found_inf =
@@ -125,7 +124,7 @@ int32_t half_a_step(const zeroproof_call* call) {
 #define DEVICE_TYPE ZEROPROOF_DEVICE
 #endif
 const zeroproof_operation operations[] = {{"clip", MISBEHAVE}, {"clip_value", clip_value}};
-// Built before the device fields existed: the memory behind is not part of the struct.
+// Built before the device fields existed: the memory after it is not part of the struct.
 #ifdef OLD_STRUCT
 constexpr uint32_t size = offsetof(zeroproof_plugin, device_type);
 #else

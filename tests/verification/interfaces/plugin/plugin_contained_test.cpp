@@ -27,7 +27,8 @@ std::shared_ptr<Plugin> library(const std::string& name) {
                                   tests::build_folder() + "/zeroproof");
 }
 
-/// Results of clip, in which they misbehave, of clip_value, in which they do not, and of clip again.
+/// Results of clip, in which the library misbehaves, of clip_value, in which it does not, and of
+/// clip again.
 std::vector<Result> judged(const std::string& name, Fill fill = Fill::training) {
   const std::shared_ptr<const OpCandidate> candidate = plugin_candidate(library(name));
   std::vector<Result> results;

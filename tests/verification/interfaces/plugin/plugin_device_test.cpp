@@ -105,7 +105,7 @@ TEST_CASE("device plug-in: a library for another device is refused") {
   tests::expect_refusal(verify("clip", "kernel_for_a_gpu"),
                         "was built for a GPU, and this program simulates its device");
   tests::expect_refusal(verify("clip", "kernel_for_what"), "asks for tensors of device_type 7");
-  // Built before there were any: it is called, and is wrong.
+  // Built before device fields existed: it is called, and its results are wrong.
   CHECK(verify("'op/clip/plugin/*/fill:ties'", "kernel_old", "zeroproof").exit_code == 1);
   if (!cuda::device::device_info().answers)
     tests::expect_refusal(verify("clip", "kernel_for_a_gpu", "zeroproof"), "and there is none (");

@@ -1,5 +1,5 @@
-// Planted faults of operations are loaded as a plug-in too: as operations, and in the steps of the
-// fault plan.
+// Planted faults of operations, loaded as a plug-in: as operations, and in the steps of the fault
+// plan.
 
 #include <doctest.h>
 
@@ -60,7 +60,7 @@ std::shared_ptr<Plugin> library(std::string_view fault) {
                                   tests::build_folder() + "/zeroproof-faults");
 }
 
-/// The first difference, in words that both interfaces share: they report damage differently.
+/// The first difference, in the form common to both interfaces: they report damage differently.
 std::string first_of(const Result& result) {
   if (result.reason.find("outside its bounds") != std::string::npos) return "damage";
   return result.divergence ? describe(*result.divergence) + ", " + result.divergence->call
@@ -152,7 +152,7 @@ TEST_CASE("nightly: plug-in faults: the judge finds each at its place in a step"
   std::printf("steps: %d faults, found in a plug-in %d\n", planted, caught);
   CHECK(caught == planted);
   for (const char* fault :
-       {"do-nothing", "dampening-in-first-step", "lion-one-average"}) {  // the same without it
+       {"do-nothing", "dampening-in-first-step", "lion-one-average"}) {  // without the fault
     CHECK(run_as_plugin(plan_of(fault), "").status == Status::pass);
   }
 }

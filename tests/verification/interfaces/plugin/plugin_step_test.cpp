@@ -1,4 +1,4 @@
-// A plug-in inside of training steps, judged phase by phase.
+// A plug-in in training steps, judged phase by phase.
 
 #include <doctest.h>
 

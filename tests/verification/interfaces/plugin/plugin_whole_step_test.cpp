@@ -1,4 +1,4 @@
-// A plug-in that makes whole steps in one call.
+// A plug-in that computes whole steps in one call.
 
 #include <doctest.h>
 
@@ -18,7 +18,7 @@ CliResult verify(const std::string& what, const std::string& name) {
                  quoted(build_folder() + "/plugins/" + name + ".so"));
 }
 
-/// The whole step that misbehaves in this way ends with a status and a sentence.
+/// The whole step with this misbehaviour ends with a status and a sentence.
 void expect(const std::string& name, int exit_code, const std::string& sentence) {
   const CliResult result = verify(std::string(one_case) + " --plugin-timeout 2", "odd_" + name);
   CAPTURE(name);
@@ -79,7 +79,7 @@ TEST_CASE("whole step: libraries with steps, operations, or both are judged") {
   CHECK(operations.err.find("the plug-in provides no whole step") != std::string::npos);
   CHECK(verify("byte_gpt_tiny --mode whole", "mine").exit_code == 2);
   CHECK(verify("byte_gpt_tiny --mode whole", "odd_old").exit_code ==
-        2);  // it was built before there were any
+        2);  // the library was built before whole steps existed
   const CliResult steps = verify(
       "byte_gpt_tiny --recipe adamw --dtype bf16 --stage 0 --world self --mode lockstep", "whole");
   CAPTURE(steps.out);

@@ -1,4 +1,5 @@
-// The whole step of the example, with something done around it. MISBEHAVE: the function that does it.
+// The whole step of the example, with misbehaviour around it. MISBEHAVE: the function that
+// misbehaves.
 
 #define zeroproof_get_plugin of_the_example
 #include "verification/examples/plugin_cpp/whole_step.cpp"  // NOLINT(bugprone-suspicious-include): as it is
@@ -56,7 +57,7 @@ int32_t writes_late(const zeroproof_call* call) {
   step(call);
   std::thread([place = data<float>(call, "master")] {
     std::this_thread::sleep_for(
-        std::chrono::milliseconds(5));  // the results have been taken by then
+        std::chrono::milliseconds(5));  // the results have been read by then
     for (int i = 0; i < 10000; ++i) {
       *static_cast<volatile float*>(place) = static_cast<float>(i);
       std::this_thread::sleep_for(std::chrono::microseconds(50));
@@ -110,7 +111,7 @@ int32_t parameters_of_before(const zeroproof_call* call) {
   return 0;
 }
 
-/// Fails unless every operand and the settings are as they are documented.
+/// Fails unless every operand and the settings are as documented.
 int32_t reads_the_documentation(const zeroproof_call* call) {
   struct Row {
     const char* name;
@@ -186,7 +187,7 @@ int32_t reads_the_documentation(const zeroproof_call* call) {
   return step(call);
 }
 
-// Built before the step field existed: the memory behind is not part of the struct.
+// Built before the step field existed: the memory after it is not part of the struct.
 #ifdef OLD_STRUCT
 constexpr uint32_t size = offsetof(zeroproof_plugin, step);
 #else

@@ -39,7 +39,7 @@ TEST_CASE("L-BFGS cases: every one passes, and takes the branches it is for") {
     for (const LbfgsEnd end : spec.recipe->ends) ends.insert(std::string(name(end)));
   }
   CHECK(worlds.size() == 7);
-  CHECK(ends.size() == 8);  // every way a step can end
+  CHECK(ends.size() == 8);  // every reason for the end of a step
   for (const Result& result : run_lbfgs_cases(cases, tiny_options())) {
     CAPTURE(result.id);
     CAPTURE(result.reason);

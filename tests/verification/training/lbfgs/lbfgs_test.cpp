@@ -125,7 +125,7 @@ void check_same(const Run& a, const Run& b) {
   }
 }
 
-/// Cuts in the middle of tensors and chunks; from three ranks on, the last one owns nothing.
+/// Boundaries in the middle of tensors and chunks; from three ranks on, the last one owns nothing.
 ShardMap odd_shards(int world) {
   const std::int64_t padded = rosenbrock_layout().padded_numel();
   Bucket bucket{{0, padded}, std::vector<std::vector<FlatRange>>(static_cast<std::size_t>(world))};
@@ -139,7 +139,7 @@ ShardMap odd_shards(int world) {
   return ShardMap(padded, world, std::vector<Bucket>{bucket});
 }
 
-/// Every world with whole chunks and with ragged shards, against the reference on one rank.
+/// Every world with whole chunks and with uneven shards, against the reference on one rank.
 void check_walks(const std::vector<int>& worlds, const std::vector<std::int64_t>& histories) {
   for (const LineSearch search : {LineSearch::none, LineSearch::armijo, LineSearch::strong_wolfe}) {
     for (const std::int64_t history : histories) {

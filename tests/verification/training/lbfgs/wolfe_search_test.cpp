@@ -42,7 +42,7 @@ ValueAndSlope along(int kind, double t) {
   }
 }
 
-/// Lengths in the order in which they were tried, and last the one that was taken.
+/// The tried lengths in order, followed by the accepted one.
 std::vector<std::uint64_t> lengths_of_reference(int kind, double first, std::int64_t max_ls) {
   std::vector<std::uint64_t> lengths;
   const auto trial = [&](double t) {

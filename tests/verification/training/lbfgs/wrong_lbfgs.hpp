@@ -18,7 +18,7 @@ struct Wrong {
   std::int64_t step = 1;
   int rank = 0;
   Value value = Value::next;
-  bool on_load = false;  ///< only where a state was loaded after that step
+  bool on_load = false;  ///< only after a load of the state of that step
 };
 
 class WrongLbfgs final : public LbfgsOptimizer {

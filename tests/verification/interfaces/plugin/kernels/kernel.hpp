@@ -35,7 +35,7 @@ inline bool flag(const zeroproof_call* call, const char* name) {
   return zeroproof_integer(call, name, 0) != 0;
 }
 
-/// A setting of 64 bits without a sign; 0 if the call has none of that name.
+/// An unsigned setting of 64 bits; 0 if the call has none of that name.
 inline std::uint64_t word(const zeroproof_call* call, const char* name) {
   const zeroproof_setting* setting = zeroproof_find_setting(call, name);
   return setting == nullptr ? 0 : setting->value.word;

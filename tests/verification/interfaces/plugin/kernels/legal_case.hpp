@@ -15,9 +15,9 @@ class LegalDraw {
  public:
   explicit LegalDraw(std::uint64_t seed) : random_(seed) {}
 
-  /// An operation with settings drawn in the place of its own, and sizes up to one that is drawn.
+  /// An operation with drawn settings instead of its own, and sizes up to a drawn one.
   verification::Op operation(const std::string& name);
-  /// Of the numbers that make sense for it.
+  /// One of the fills of the operation.
   verification::Fill fill(const verification::Op& op);
   std::uint64_t word() { return random_(); }
 

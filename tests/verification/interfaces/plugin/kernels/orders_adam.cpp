@@ -18,7 +18,7 @@ const bool rate_first = chosen("rate_first");    // (rate * m) / d
 const bool decay_first = chosen("decay_first");  // the parameter decays before the step
 const bool decay_as_factor = chosen("decay_as_factor");  // p * (1 - lr * wd)
 const bool decay_last =
-    chosen("decay_last");  // the decay of the old parameter, taken off after the step
+    chosen("decay_last");  // the decay of the old parameter, subtracted after the step
 const bool decay_in_step = chosen("decay_in_step");  // lr * (m / d + wd * p)
 const bool in_double = chosen("in_double");          // everything in fp64, each result rounded once
 const bool backwards =

@@ -11,7 +11,7 @@ const bool contracted = chosen("contracted");  // every sum of a product a fused
 const bool moves = chosen("moves");            // averages as moves towards the new value
 const bool in_double = chosen("in_double");    // everything in fp64, each result rounded once
 
-/// a * x + b * y, in the way of the kind; `adds_up`: b is 1 - a.
+/// a * x + b * y, in the order of the kind; `adds_up`: b is 1 - a.
 float weighed(double a, float x, double b, float y, bool adds_up) {
   const auto kept = static_cast<float>(a), rest = static_cast<float>(b);
   if (in_double) return static_cast<float>(a * x + b * y);

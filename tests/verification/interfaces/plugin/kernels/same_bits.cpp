@@ -15,8 +15,7 @@ using namespace kernels;
 const bool downwards = chosen("downwards");  // from the last element to the first
 const bool strided = chosen("strided");      // every seventh element, seven times
 const bool blocks = chosen("blocks");        // blocks of 61, the blocks in another order
-const bool threads =
-    chosen("threads");  // pieces of uneven length on as many threads as are allowed
+const bool threads = chosen("threads");  // pieces of uneven length on as many threads as permitted
 const bool searched =
     chosen("searched");  // narrow formats by searching their values, products in fp64
 
@@ -47,7 +46,7 @@ void each(const zeroproof_call* call, const Body& body) {
   }
 }
 
-/// The product of two fp32 numbers is exact in fp64, so that one rounding is left either way.
+/// The product of two fp32 numbers is exact in fp64, so that only one rounding remains.
 float product(float a, float b) {
   return searched ? static_cast<float>(double{a} * double{b}) : a * b;
 }
@@ -136,7 +135,7 @@ std::uint8_t to_small(float x) {
   return static_cast<std::uint8_t>(sign_bit(x) << 7 | code);
 }
 
-/// has_infinity: the code behind the last finite number is infinity, not NaN.
+/// has_infinity: the code after the last finite number is infinity, not NaN.
 template <int digits, int bias, std::uint32_t codes, bool has_infinity, class Bits>
 float widened(Bits bits) {
   constexpr std::uint32_t sign = 1U << (8 * sizeof(Bits) - 1);

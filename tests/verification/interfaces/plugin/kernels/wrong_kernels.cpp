@@ -1,5 +1,5 @@
-// Results of the reference with one error, which ZP_KERNEL names: operations and kinds of errors
-// that no planted fault has.
+// Results of the reference with one error, selected by ZP_KERNEL: operations and kinds of errors
+// without a planted fault.
 
 #include <algorithm>
 #include <utility>
@@ -29,8 +29,8 @@ std::int32_t unscale(const zeroproof_call* call) {
   return 0;
 }
 
-/// numel_of_call_before: covers as many elements as the call before had.
-/// in_place_forgotten: leaves a buffer that is input and output as it is.
+/// numel_of_call_before: covers as many elements as the previous call.
+/// in_place_forgotten: does not change a buffer that is input and output.
 std::int32_t clip(const zeroproof_call* call) {
   static std::size_t before = all(call, 0).size();
   std::size_t covered = all(call, 0).size();
@@ -98,7 +98,7 @@ std::int32_t loss_scaler(const zeroproof_call* call) {
   return 0;
 }
 
-/// not_saturated: NaN for numbers that are too large.
+/// not_saturated: NaN for too large numbers.
 std::int32_t to_e4m3(const zeroproof_call* call) {
   reference::cast_to_e4m3({}, all(call, 0), all<e4m3>(call, 1));
   for (std::int64_t i = 0; i < numel(call); ++i) {

@@ -10,9 +10,9 @@ using namespace zeroproof::verification;
 
 struct WrongKernel {
   std::string kind;       ///< of wrong_kernels.cpp
-  std::string operation;  ///< as which it is judged
+  std::string operation;  ///< the judged operation
   Fill fill;
-  std::string operand;  ///< where the first difference is
+  std::string operand;  ///< place of the first difference
   std::string says;     ///< in the report; derived from the error
 };
 
