@@ -106,7 +106,7 @@ std::shared_ptr<Operation> post(const Call& call, bool begins) {
   ++operation.num_posted;
   if (call.stream) {
     const std::lock_guard device(zeroproof::cuda::sim::device_mutex());
-    mine.ready = {call.stream, call.stream->given(), nullptr};
+    mine.ready = {call.stream, call.stream->end_position(), nullptr};
   }
   if (operation.num_posted == operation.parts.size() && !operation.dead) {
     check_windows(operation);
@@ -123,7 +123,7 @@ void abandon(Operation& operation, int rank) {
   const std::lock_guard device(zeroproof::cuda::sim::device_mutex());
   for (const Operation::Part& part : operation.parts) {
     if (part.posted && part.call.comm->rank == rank && part.gate->passed(0) &&
-        part.gate->given() == 0)
+        part.gate->end_position() == 0)
       part.gate->push({nullptr, {}});
   }
 }

@@ -110,7 +110,7 @@ void enqueue_work(Operation& operation) {
     calls.back().stream.reset();
   }
   operation.work->push({[calls = std::move(calls)] { do_work(calls); }, {}});
-  const Mark done{operation.work, operation.work->given(), nullptr};
+  const Mark done{operation.work, operation.work->end_position(), nullptr};
   for (const Operation::Part& part : operation.parts) part.gate->push({nullptr, done});
 }
 
