@@ -61,7 +61,7 @@ struct RankData {
 
 }  // namespace
 
-TEST_CASE("many ranks: 1024 threads exchange small blocks") {
+TEST_CASE("nightly: many ranks: 1024 threads exchange small blocks") {
   const std::int64_t before = resident_bytes("VmRSS:");
   const auto begin = std::chrono::steady_clock::now();
   std::atomic<std::int64_t> wrong{0};

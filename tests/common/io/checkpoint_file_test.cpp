@@ -233,52 +233,55 @@ std::int64_t newest_large(const std::string& path, std::string& problem) {
   return newest;
 }
 
-}  // namespace
-
-TEST_CASE(
-    "checkpoint file: complete after a kill, a short write, no space or a broken disk at every "
-    "call of several "
-    "blocks") {
+/// Kills, short writes, a full and a broken disk at every `stride`-th call; returns the number of calls at which it did.
+int check_mishaps(const TemporaryFolder& folder, int stride) {
   int points = 0;
-  const TemporaryFolder on_disk;
-  const TemporaryFolder in_memory = TemporaryFolder::in_memory();
-  for (const TemporaryFolder* folder : {&in_memory, &on_disk}) {
-    const std::string path = folder->file("run");
-    save_large(system_disk(), path, 5);
-    FaultyDisk counted;
-    save_large(counted, path, 10);
-    std::filesystem::remove_all(path + "/" + checkpoint_name(10));
-    REQUIRE(counted.num_calls() >= 15);
-    for (const Mishap mishap :
-         {Mishap::killed_before, Mishap::killed_after, Mishap::killed_half_written,
-          Mishap::written_short, Mishap::no_space, Mishap::io_error}) {
-      for (int at = 0; at < counted.num_calls(); ++at) {
-        const pid_t child = ::fork();
-        if (child == 0) {
-          try {
-            FaultyDisk disk(mishap, at);
-            save_large(disk, path, 10);
-          } catch (const Error&) {
-            ::_exit(1);
-          }
-          ::_exit(0);
+  const std::string path = folder.file("run");
+  save_large(system_disk(), path, 5);
+  FaultyDisk counted;
+  save_large(counted, path, 10);
+  std::filesystem::remove_all(path + "/" + checkpoint_name(10));
+  REQUIRE(counted.num_calls() >= 15);
+  int first = 0;
+  for (const Mishap mishap :
+       {Mishap::killed_before, Mishap::killed_after, Mishap::killed_half_written,
+        Mishap::written_short, Mishap::no_space, Mishap::io_error}) {
+    for (int at = first++ % stride; at < counted.num_calls(); at += stride) {
+      const pid_t child = ::fork();
+      if (child == 0) {
+        try {
+          FaultyDisk disk(mishap, at);
+          save_large(disk, path, 10);
+        } catch (const Error&) {
+          ::_exit(1);
         }
-        int status = 0;
-        REQUIRE(::waitpid(child, &status, 0) == child);
-        const bool kills = mishap == Mishap::killed_before || mishap == Mishap::killed_after ||
-                           mishap == Mishap::killed_half_written;
-        CAPTURE(static_cast<int>(mishap));
-        CAPTURE(at);
-        CHECK(WIFSIGNALED(status) == kills);
-        if (mishap == Mishap::written_short) CHECK(WEXITSTATUS(status) == 0);
-        std::string problem;
-        CHECK(newest_large(path, problem) >= 5);
-        CHECK(problem == "");
-        std::filesystem::remove_all(path + "/" + checkpoint_name(10));
-        ++points;
+        ::_exit(0);
       }
+      int status = 0;
+      REQUIRE(::waitpid(child, &status, 0) == child);
+      const bool kills = mishap == Mishap::killed_before || mishap == Mishap::killed_after ||
+                         mishap == Mishap::killed_half_written;
+      CAPTURE(static_cast<int>(mishap));
+      CAPTURE(at);
+      CHECK(WIFSIGNALED(status) == kills);
+      if (mishap == Mishap::written_short) CHECK(WEXITSTATUS(status) == 0);
+      std::string problem;
+      CHECK(newest_large(path, problem) >= 5);
+      CHECK(problem == "");
+      std::filesystem::remove_all(path + "/" + checkpoint_name(10));
+      ++points;
     }
   }
-  std::printf("crash points of several blocks: %d\n", points);
-  CHECK(points >= 200);
+  return points;
+}
+
+}  // namespace
+
+TEST_CASE("checkpoint file: complete after mishaps at some calls of several blocks") {
+  CHECK(check_mishaps(TemporaryFolder::in_memory(), 5) >= 20);
+}
+
+TEST_CASE("nightly: checkpoint file: complete after every mishap at every call") {
+  CHECK(check_mishaps(TemporaryFolder::in_memory(), 1) + check_mishaps(TemporaryFolder(), 1) >=
+        200);
 }

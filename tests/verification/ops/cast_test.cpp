@@ -128,7 +128,7 @@ TEST_CASE("narrowing: edges of every exponent and every tie of every format") {
   }
 }
 
-TEST_CASE("narrowing: every 64th float") {
+TEST_CASE("nightly: narrowing: every 64th float") {
   for (const Operation& op : narrow_operations()) {
     every(
         op, "every 64th float", std::int64_t{1} << 26,

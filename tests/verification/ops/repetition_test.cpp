@@ -100,7 +100,7 @@ OpFunction by_heart(const Op& op) {
 
 }  // namespace
 
-TEST_CASE("repetition: no wrong operation of a plug-in counts as tampering, for any numbers") {
+TEST_CASE("nightly: repetition: no wrong operation of a plug-in counts as tampering") {
   int failed_cases = 0;
   for (const std::string& name : plugin_operations()) {
     const Op& op = *find_op(name);

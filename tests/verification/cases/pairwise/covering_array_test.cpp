@@ -55,7 +55,7 @@ TEST_CASE("covering array: every possible pair is in a row, as the ids of the ro
   CHECK(possible.marked_pairs() > 10000);
 }
 
-TEST_CASE("covering array: no row is superfluous, and a seed gives the same rows") {
+TEST_CASE("nightly: covering array: no row is superfluous, and a seed gives the same rows") {
   const TinyRows& tiny = tiny_rows();
   const std::vector<std::string> ids = ids_of(tiny.pairs);
   CHECK(std::set<std::string>(ids.begin(), ids.end()).size() == ids.size());

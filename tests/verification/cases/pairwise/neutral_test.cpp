@@ -60,7 +60,7 @@ bool told_apart(std::uint64_t seed, std::size_t axis, int a, int b) {
 
 }  // namespace
 
-TEST_CASE("neutral values: no value of a setting is neutral everywhere") {
+TEST_CASE("nightly: neutral values: no value of a setting is neutral everywhere") {
   constexpr std::uint64_t seeds = 4;
   int compared = 0;
   for (std::size_t axis = 0; axis < axes().size(); ++axis) {

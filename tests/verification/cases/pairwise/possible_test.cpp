@@ -45,7 +45,7 @@ int surprises(std::uint64_t seed, int steps) {
 
 }  // namespace
 
-TEST_CASE("possible pairs: 20,000 random runs have no other") { CHECK(surprises(1, 20000) == 0); }
+TEST_CASE("possible pairs: 4,000 random runs have no other") { CHECK(surprises(1, 4000) == 0); }
 
 TEST_CASE("nightly: possible pairs: 2,000,000 random runs have no other") {
   for (std::uint64_t seed = 2; seed < 22; ++seed) CHECK(surprises(seed, 100000) == 0);

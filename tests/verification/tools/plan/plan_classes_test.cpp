@@ -126,11 +126,10 @@ PlannedModel experts_175b() {
   return model;
 }
 
-}  // namespace
-
-TEST_CASE("a plan equals the sum over a list of all ranks, buckets and leaves") {
+/// Random models and settings.
+void check_plans(int count) {
   Shuffle rest;
-  for (int i = 0; i < 400; ++i) {
+  for (int i = 0; i < count; ++i) {
     const PlannedModel model = random_model(rest);
     const PlanSettings settings = random_settings(rest);
     CAPTURE(i);
@@ -144,7 +143,15 @@ TEST_CASE("a plan equals the sum over a list of all ranks, buckets and leaves") 
   }
 }
 
-TEST_CASE("any number of buckets, ranks and micro-batches: a few entries for every unit") {
+}  // namespace
+
+TEST_CASE("a plan equals the sum over a list of all ranks, buckets and leaves") { check_plans(80); }
+
+TEST_CASE("nightly: 400 plans equal the sum over a list of all ranks, buckets and leaves") {
+  check_plans(400);
+}
+
+TEST_CASE("nightly: any number of buckets, ranks and micro-batches: a few entries for every unit") {
   for (const PlannedModel& model : {gpt_175b(), experts_175b()}) {
     for (const char* grid :
          {"1x1x1", "16x1x1", "64x1x1", "96x1x1", "1024x1x1", "16384x1x1", "2048x1x8"}) {

@@ -111,7 +111,7 @@ TEST_CASE(
   check_chain(run, places);
 }
 
-TEST_CASE("job: from W ranks to W' for all pairs in 1..8") {
+TEST_CASE("nightly: job: from W ranks to W' for all pairs in 1..8") {
   const TinyTraining run(DType::fp16, "adamw", six_steps);
   const JobResult whole = run_job(run, run.spec(1, 0), {});
   const TemporaryFolder folder = TemporaryFolder::in_memory();
