@@ -43,7 +43,7 @@ class FoldRun {
         job_(job),
         epilogue_(epilogue),
         streamed_(tools.streams && !in_place(job)),
-        one_pass_(tools.ops.fused_fold != nullptr && (!epilogue || epilogue.fold)) {}
+        one_pass_(tools.ops.fused_fold != nullptr && (!epilogue || epilogue.one_pass())) {}
 
   /// Whether data is read again soon after it was written, so that blocks must be short.
   bool cached() const { return !one_pass_; }
@@ -94,9 +94,12 @@ void ReduceTools::run(const host::PieceLoop& loop, Span<const FoldJob> jobs,
   if (jobs.empty()) return;
   if (space().fold != nullptr) {
     for (const FoldJob& job : jobs) {
-      const bool in_epilogue = epilogue.enqueue != nullptr && &job == &jobs.back();
-      in_epilogue ? epilogue.enqueue(loop, *job.plan, job.operands, job.sum)
-                  : space().fold(loop, *job.plan, job.operands, job.sum);
+      if (epilogue.num_measured == nullptr || &job != &jobs.back()) {
+        space().fold(loop, *job.plan, job.operands, job.sum);
+        continue;
+      }
+      *epilogue.num_measured +=
+          space().measured_fold(loop, *job.plan, job.operands, job.sum, epilogue.measurement);
     }
     return;
   }

@@ -2,7 +2,6 @@
 // Shared tools of the gradient reduction: operands in place, and sums over them block by block.
 
 #include <cstdint>
-#include <functional>
 #include <vector>
 
 #include "common/base/span.hpp"
@@ -13,6 +12,7 @@
 #include "cuda/host/base/piece_loop.hpp"
 #include "cuda/host/fold_plan.hpp"
 #include "cuda/kernel_table.hpp"
+#include "cuda/reduce/fold_epilogue.hpp"
 
 namespace zeroproof::cuda {
 
@@ -21,18 +21,6 @@ struct FoldJob {
   const host::FoldPlan* plan = nullptr;
   std::vector<NodeValues> operands;
   NodeValues sum;
-};
-
-/// Callbacks over every element of a sum, once, on any thread. Ranges start at chunk boundaries of
-/// tensors.
-struct FoldEpilogue {
-  std::function<void(const Exec&, Span<const float> sum)> apply =
-      {};                                ///< called with a range while it is in the cache
-  std::function<FusedFoldFn> fold = {};  ///< fused_fold and `apply` in one pass; may be empty
-  /// On a device: the fold of all pieces of a loop and `apply`, in one enqueued pass; may be empty.
-  std::function<MemorySpace::FoldFn> enqueue = {};
-
-  explicit operator bool() const { return apply != nullptr; }  ///< on the host
 };
 
 struct ReduceTools {
@@ -52,7 +40,7 @@ struct ReduceTools {
             const Piece& block, Span<float> sum) const;
 
   /// In every block all jobs, one after another: a job may overwrite the operands of an earlier
-  /// one. epilogue: callbacks for the last job's sum.
+  /// one. epilogue: of the last job's sum.
   void run(const host::PieceLoop& loop, Span<const FoldJob> jobs,
            const FoldEpilogue& epilogue = {}) const;
 
@@ -67,9 +55,8 @@ struct ReduceTools {
 
 /// Destination of G of a step.
 struct GradTarget {
-  Span<float> grad_sum;  ///< all of the model in stage 0, otherwise this rank's shard
-  FoldEpilogue epilogue =
-      {};  ///< called for every element of grad_sum as it is written; may be empty
+  Span<float> grad_sum;        ///< all of the model in stage 0, otherwise this rank's shard
+  FoldEpilogue epilogue = {};  ///< computed of every element of grad_sum as it is written
   bool leaf_may_stay = false;  ///< a gradient that itself is G may stay in place
 };
 

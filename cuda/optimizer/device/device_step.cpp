@@ -363,12 +363,9 @@ void DeviceStep::enqueue_params() const {
 GradTarget DeviceStep::grad_target() {
   GradTarget target{shard_.grad->as<float>()};
   if (!fused_ || several_norms()) return target;
-  target.epilogue.enqueue = [this](const host::PieceLoop& loop, const host::FoldPlan& plan,
-                                   Span<const NodeValues> operands, const NodeValues& sum) {
-    num_measured_ += device_space().measured_fold(
-        loop, plan, operands, sum,
-        {memory_.state, memory_.input, measurement_, counted_.data(), rules_.hyper.norm});
-  };
+  target.epilogue.measurement = {memory_.state, memory_.input, measurement_, counted_.data(),
+                                 rules_.hyper.norm};
+  target.epilogue.num_measured = &num_measured_;
   return target;
 }
 

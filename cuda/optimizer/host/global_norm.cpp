@@ -4,7 +4,6 @@
 #include <cstring>
 
 #include "cuda/host/fused_step.hpp"
-#include "cuda/host/gradients/limb_deposit.hpp"
 #include "cuda/host/operations.hpp"
 
 namespace zeroproof::cuda {
@@ -14,22 +13,15 @@ void GlobalNorm::clear() {
   std::ranges::fill(amax_, 0U);
 }
 
-void GlobalNorm::Part::add(const Part& other) {
-  NormLimbs normal = other.limbs;
-  host::grad_norm_normalise(normal);  // so that limbs of many parts cannot overflow
-  host::merge(normal, limbs);
-  amax = std::max(amax, other.amax);
-}
-
-void GlobalNorm::add(const Part& part, std::size_t group) {
-  Part sum{limbs_[group], amax_[group]};
+void GlobalNorm::add(const NormPart& part, std::size_t group) {
+  NormPart sum{limbs_[group], amax_[group]};
   sum.add(part);
   limbs_[group] = sum.limbs;
   amax_[group] = sum.amax;
 }
 
 void GlobalNorm::add(const KernelTable& ops, const Exec& exec, Span<const float> unscaled_grad,
-                     Part& part) const {
+                     NormPart& part) const {
   switch (form_) {
     case NormForm::chunk1024:
       return ops.grad_norm_accumulate(exec, unscaled_grad, part.limbs);
@@ -42,36 +34,8 @@ void GlobalNorm::add(const KernelTable& ops, const Exec& exec, Span<const float>
   }
 }
 
-bool GlobalNorm::fused_unscale(const Exec& exec, float inv_scale, Span<const float> grad_sum,
-                               Part& part) const {
-  if (form_ == NormForm::chunk1024) {
-    return host::fused_finite_and_norm(exec, inv_scale, grad_sum, part.limbs);
-  }
-  if (form_ == NormForm::inf) {
-    std::uint32_t amax = 0;
-    host::fused_norm_max(exec, inv_scale, grad_sum, amax);
-    part.amax = std::max(part.amax, amax);
-    return amax >= 0x7F800000U;  // the bits of infinity; a NaN is above
-  }
-  return host::fused_finite(exec, inv_scale, grad_sum);
-}
-
-bool GlobalNorm::fused_fold(const Exec& exec, float inv_scale, const host::FoldPlan& plan,
-                            Span<const host::GradStretch> operands, Span<float> sum, bool streamed,
-                            Part& part) const {
-  return host::fused_fold_finite_and_norm(exec, inv_scale, plan, operands, sum, streamed,
-                                          part.limbs);
-}
-
-bool GlobalNorm::fused_unscale_stretch(const Exec& exec, float inv_scale,
-                                       const host::GradStretch& leaf, std::int64_t numel,
-                                       Part& part) const {
-  return host::fused_finite_and_norm(exec, inv_scale, leaf, numel, part.limbs);
-}
-
 void GlobalNorm::fused_norm(const Exec& exec, float inv_scale, Span<const float> grad_sum,
-                            Part& part) const {
-  if (!needs_fused_norm()) return;
+                            NormPart& part) const {
   (form_ == NormForm::exact ? host::fused_norm_exact : host::fused_norm_abs)(exec, inv_scale,
                                                                              grad_sum, part.limbs);
 }

@@ -9,6 +9,7 @@
 #include "common/step/distributed_optimizer.hpp"
 #include "common/step/phase.hpp"
 #include "cuda/kernel_table.hpp"
+#include "cuda/reduce/fold_epilogue.hpp"
 
 namespace zeroproof::cuda {
 
@@ -21,18 +22,11 @@ class GlobalNorm {
 
   void clear();
 
-  /// Partial sum of one worker for one group. Each worker adds to its own, and add() takes each of
-  /// them once.
-  struct Part {
-    NormLimbs limbs;
-    std::uint32_t amax = 0;
-
-    void add(const Part& other);
-  };
-  /// Sums of all groups. The default group costs no allocation.
+  /// Partial sums of one worker, of all groups. Each worker adds to its own, and add() takes each
+  /// of them once. The default group costs no allocation.
   class Parts {
    public:
-    Part& of(std::size_t group) {
+    NormPart& of(std::size_t group) {
       if (group == 0) return first_;
       if (others_.size() < group) others_.resize(group);
       return others_[group - 1];
@@ -40,33 +34,22 @@ class GlobalNorm {
     std::size_t count() const { return 1 + others_.size(); }
 
    private:
-    Part first_;
-    std::vector<Part> others_;
+    NormPart first_;
+    std::vector<NormPart> others_;
   };
   void add(Parts& parts) {
     for (std::size_t group = 0; group < parts.count(); ++group) add(parts.of(group), group);
   }
-  void add(const Part& part, std::size_t group);
+  void add(const NormPart& part, std::size_t group);
 
   /// Adds elements of the unscaled gradient, from a chunk boundary on.
   void add(const KernelTable& ops, const Exec& exec, Span<const float> unscaled_grad,
-           Part& part) const;
+           NormPart& part) const;
 
-  /// The fused forms of unscale and norm: they read part of the gradient sum, from a chunk boundary
-  /// on, multiply in registers and store nothing. fused_unscale returns its found_inf and computes
-  /// the norm in the same pass if the form allows it; otherwise fused_norm computes it.
-  bool fused_unscale(const Exec& exec, float inv_scale, Span<const float> grad_sum,
-                     Part& part) const;
-  void fused_norm(const Exec& exec, float inv_scale, Span<const float> grad_sum, Part& part) const;
-  /// sum = the nodes, added by the plan, and fused_unscale of it in one pass. Only where
-  /// fused_folds().
-  bool fused_fold(const Exec& exec, float inv_scale, const host::FoldPlan& plan,
-                  Span<const host::GradStretch> operands, Span<float> sum, bool streamed,
-                  Part& part) const;
-  /// fused_unscale of a micro-batch gradient in its own type. Only where fused_folds().
-  bool fused_unscale_stretch(const Exec& exec, float inv_scale, const host::GradStretch& leaf,
-                             std::int64_t numel, Part& part) const;
-  bool fused_folds() const { return form_ == NormForm::chunk1024; }
+  /// Adds grad_sum * inv_scale, which is not stored, from a chunk boundary on. Only with
+  /// needs_fused_norm(): otherwise FoldEpilogue finds the norm together with found_inf.
+  void fused_norm(const Exec& exec, float inv_scale, Span<const float> grad_sum,
+                  NormPart& part) const;
   bool needs_fused_norm() const { return form_ == NormForm::exact || form_ == NormForm::one; }
 
   /// Combines the ranks that have counted other elements: those of comm and of tp, each unless it

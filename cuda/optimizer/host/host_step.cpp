@@ -71,22 +71,9 @@ GradTarget HostStep::grad_target() {
   GradTarget target{grad_->as<float>()};
   target.leaf_may_stay = fused_;  // phases change the gradient in place
   // In stage 0 on several ranks most of G arrives from others, and is checked after it has arrived.
-  if (!fused_ || (setup_.stage == 0 && setup_.comm->world_size() > 1)) return target;
-  if (max_norms_.size() > 1) return target;
-  target.epilogue.apply = [this](const Exec& exec, Span<const float> sum) {
-    GlobalNorm::Part norm;
-    const bool found_inf = global_norm_.fused_unscale(exec, steps_.inv_scale(), sum, norm);
-    sum_.add_result(found_inf, norm);
-  };
-  if (!global_norm_.fused_folds()) return target;
-  target.epilogue.fold = [this](const Exec& exec, const host::FoldPlan& plan,
-                                Span<const host::GradStretch> operands, Span<float> sum,
-                                bool streamed) {
-    GlobalNorm::Part norm;
-    const bool found_inf =
-        global_norm_.fused_fold(exec, steps_.inv_scale(), plan, operands, sum, streamed, norm);
-    sum_.add_result(found_inf, norm);
-  };
+  const bool arrives = setup_.stage == 0 && setup_.comm->world_size() > 1;
+  if (fused_ && !arrives && max_norms_.size() == 1)
+    target.epilogue = {steps_.inv_scale(), setup_.hyper.norm, &sum_.result()};
   return target;
 }
 
@@ -101,19 +88,16 @@ void HostStep::overwritten(Phase phase) {
   for (const auto& cast : scaled_) cast->forget();
 }
 
-bool HostStep::unscale_piece(const Exec& exec, const Piece& piece, GlobalNorm::Part& norm) {
-  const float inv_scale = steps_.inv_scale();
+bool HostStep::unscale_piece(const Exec& exec, const Piece& piece, NormPart& norm) {
+  const FoldEpilogue of_sum{steps_.inv_scale(), setup_.hyper.norm};
   if (!fused_) {
     const auto grad = part(grad_, piece);
-    return ops_.unscale(exec, inv_scale, grad, grad);
+    return ops_.unscale(exec, of_sum.inv_scale, grad, grad);
   }
-  if (global_norm_.fused_folds()) {
-    return global_norm_.fused_unscale_stretch(exec, inv_scale, sum_.stretch(piece), piece.numel,
-                                              norm);
-  }
+  if (of_sum.one_pass()) return of_sum.find(exec, sum_.stretch(piece), piece.numel, norm);
   bool found_inf = false;
-  sum_.read(exec, piece, [&](const Piece&, Span<const float> sum) {
-    found_inf |= global_norm_.fused_unscale(exec, inv_scale, sum, norm);
+  sum_.read(exec, piece, [&](const Piece& stretch, Span<const float> sum) {
+    found_inf |= of_sum.find(exec, {sum.data(), DType::fp32}, stretch.numel, norm);
   });
   return found_inf;
 }
@@ -121,16 +105,17 @@ bool HostStep::unscale_piece(const Exec& exec, const Piece& piece, GlobalNorm::P
 void HostStep::unscale() {
   global_norm_.clear();
   if (sum_.checked()) {
-    global_norm_.add(sum_.norm(), 0);
+    global_norm_.add(sum_.result().norm(), 0);
   } else {
     pieces_.sum_joined<GlobalNorm::Parts>(
         setup_.exec, [&](const Piece& a, const Piece& b) { return same_clip_group(a, b); },
         [&](const Exec& exec, const Piece& piece, GlobalNorm::Parts& norms) {
-          if (unscale_piece(exec, piece, norms.of(clip_group(piece)))) sum_.set_found_inf();
+          if (unscale_piece(exec, piece, norms.of(clip_group(piece))))
+            sum_.result().set_found_inf();
         },
         [&](GlobalNorm::Parts& norms) { global_norm_.add(norms); });
   }
-  std::uint64_t flag = sum_.found_inf() ? 1 : 0;
+  std::uint64_t flag = sum_.result().found_inf() ? 1 : 0;
   all_reduce_step(setup_, {&flag, 1}, IntegerReduce::bitwise_or);
   found_inf_ = static_cast<std::uint32_t>(flag);
   ZP_CHECK(
@@ -155,7 +140,7 @@ void HostStep::norm() {
         },
         [&](const Exec& exec, const Piece& piece, GlobalNorm::Parts& norms) {
           if (!counted(piece)) return;
-          GlobalNorm::Part& norm = norms.of(clip_group(piece));
+          NormPart& norm = norms.of(clip_group(piece));
           if (!fused_) return global_norm_.add(ops_, exec, part(grad_, piece), norm);
           sum_.read(exec, piece, [&](const Piece&, Span<const float> sum) {
             global_norm_.fused_norm(exec, steps_.inv_scale(), sum, norm);

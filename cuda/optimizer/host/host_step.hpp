@@ -56,7 +56,7 @@ class HostStep : public LocalStep {
 
  protected:
   /// True if the unscaled gradient of a piece has an infinity or NaN. Adds to norm in the fused form only.
-  bool unscale_piece(const Exec& exec, const Piece& piece, GlobalNorm::Part& norm);
+  bool unscale_piece(const Exec& exec, const Piece& piece, NormPart& norm);
   virtual void update_pieces();
   /// piece: of one tensor, or joined ones that have the same scalars.
   virtual void update_piece(const Exec& exec, const Piece& piece);

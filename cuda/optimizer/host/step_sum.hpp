@@ -3,14 +3,12 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
-#include <mutex>
 #include <optional>
 
 #include "common/layout/flat_layout.hpp"
 #include "cuda/kernel_table.hpp"
-#include "cuda/optimizer/host/global_norm.hpp"
 #include "cuda/optimizer/overlap/memory_ledger.hpp"
+#include "cuda/reduce/fold_epilogue.hpp"
 
 namespace zeroproof::cuda {
 
@@ -25,8 +23,7 @@ class StepSum {
     leaf_.reset();
     in_buffer_ = true;
     checked_ = false;
-    found_inf_ = false;
-    norm_ = {};
+    result_.clear();
   }
 
   /// Sets G to this gradient, [padded_numel] in the gradient dtype, which must stay valid until the
@@ -43,17 +40,8 @@ class StepSum {
   bool checked() const { return checked_; }
   void set_checked() { checked_ = true; }
 
-  /// Records found_inf of that pass, from any thread.
-  void add_result(bool of_inf, const GlobalNorm::Part& norm) {
-    if (of_inf) found_inf_ = true;
-    const std::lock_guard lock(mutex_);
-    norm_.add(norm);
-  }
-  const GlobalNorm::Part& norm() const { return norm_; }
-
-  /// Whether this rank's part of G, unscaled, has an infinity or NaN. set: from any thread.
-  bool found_inf() const { return found_inf_; }
-  void set_found_inf() { found_inf_ = true; }
+  /// Of G, unscaled. The norm only if it was computed while G was added up.
+  FoldResult& result() { return result_; }
 
   /// The buffer was overwritten after it was shown: it is G now, and has not been checked.
   void replaced() { begin(); }
@@ -116,9 +104,7 @@ class StepSum {
   std::optional<TensorView> leaf_;
   bool in_buffer_ = true;
   bool checked_ = false;
-  std::atomic<bool> found_inf_{false};
-  std::mutex mutex_;
-  GlobalNorm::Part norm_;
+  FoldResult result_;
 };
 
 }  // namespace zeroproof::cuda

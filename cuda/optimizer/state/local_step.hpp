@@ -86,7 +86,7 @@ class LocalStep {
 
   /// Start of phase reduce: G will be in the gradient buffer.
   virtual void begin_sum() = 0;
-  /// Destination of G and callbacks on the way. leaf_may_stay is set if the step supports it; a
+  /// Destination of G, and what to compute of it on the way. leaf_may_stay is set if the step supports it; a
   /// caller whose gradient is freed at the end of the phase resets it.
   virtual GradTarget grad_target() = 0;
   /// End of phase reduce: G is in that target, or it is the gradient `leaf`, [padded_numel] in the

@@ -26,7 +26,7 @@ class WrongClipGroups : public HostStep {
         setup_.exec, [&](const Piece& a, const Piece& b) { return same_clip_group(a, b); },
         [&](const Exec& exec, const Piece& piece, GlobalNorm::Parts& norms) {
           if (!counted(piece)) return;
-          add(norms, piece, [&](GlobalNorm::Part& norm) {
+          add(norms, piece, [&](cuda::NormPart& norm) {
             global_norm_.add(ops_, exec, part(grad_, piece), norm);
           });
         },
