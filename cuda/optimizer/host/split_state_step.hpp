@@ -11,6 +11,7 @@
 #include "cuda/offload/offloaded_grad_buffer.hpp"
 #include "cuda/offload/offloaded_state.hpp"
 #include "cuda/optimizer/host/chunked_host_step.hpp"
+#include "cuda/optimizer/rank_memory.hpp"
 #include "cuda/optimizer/state/local_step.hpp"
 
 namespace zeroproof::cuda {
@@ -22,9 +23,7 @@ using MakeOffloadedStep = std::function<std::unique_ptr<ChunkedHostStep>(
 
 /// Factories of the parts of a step with offloaded state; null: chosen by the setup.
 struct OffloadMakers {
-  std::function<std::unique_ptr<OffloadedState>(const OptimizerSetup& setup,
-                                                const StateSplit& split)>
-      state;
+  MakeOffloadedState state;
   MakeOffloadedStep step;
 };
 

@@ -46,9 +46,16 @@ inline std::vector<RankShard> scaled_shards(const RankShard& shard) {
   if (shard.scales == nullptr) return shards;
   shards.push_back(shard);
   if (shard.column_scales == nullptr) return shards;
-  shards.push_back({shard.setup, shard.ranges, shard.pieces, shard.grad, shard.master,
-                    *shard.column_params, shard.state, shard.split, shard.column_scales,
-                    shard.tiles});
+  shards.push_back({.setup = shard.setup,
+                    .ranges = shard.ranges,
+                    .pieces = shard.pieces,
+                    .grad = shard.grad,
+                    .master = shard.master,
+                    .params = *shard.column_params,
+                    .state = shard.state,
+                    .split = shard.split,
+                    .scales = shard.column_scales,
+                    .tiles = shard.tiles});
   return shards;
 }
 

@@ -17,8 +17,14 @@ using namespace zeroproof::tests;
 /// Pieces from the last to the first: none follows the previous one.
 struct Apart {
   explicit Apart(const cuda::RankShard& shard)
-      : pieces(reversed(shard)), own{shard.setup,  shard.ranges, pieces,     shard.grad,
-                                     shard.master, shard.params, shard.state} {}
+      : pieces(reversed(shard)),
+        own{.setup = shard.setup,
+            .ranges = shard.ranges,
+            .pieces = pieces,
+            .grad = shard.grad,
+            .master = shard.master,
+            .params = shard.params,
+            .state = shard.state} {}
 
   static cuda::host::PieceLoop reversed(const cuda::RankShard& shard) {
     std::vector<Piece> pieces = shard.setup.layout->pieces(shard.ranges);

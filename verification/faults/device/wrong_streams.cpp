@@ -68,7 +68,7 @@ class Planned final : public Production {
  public:
   template <class... Args>
   explicit Planned(const Args&... args) : Production(args...) {
-    executor_ = std::make_unique<WrongWaits>(change);
+    reduction_.use_runner(std::make_unique<WrongWaits>(change));
   }
 };
 

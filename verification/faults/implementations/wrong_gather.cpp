@@ -38,7 +38,7 @@ class ColumnsStay final : public WrongGather {
   using WrongGather::WrongGather;
   void gather() override {
     if (!loaded_) return ProductionOptimizer::gather();
-    params_.gather_all();
+    params_.gather.gather_all();
   }
 };
 
@@ -50,7 +50,7 @@ class OneVectorMore final : public WrongGather {
     if (!loaded_) return;
     constexpr std::size_t vector = 32;
     static_assert(vector <= GuardedBuffer::guard_bytes);
-    const TensorView whole = params_.full();
+    const TensorView whole = params_.gather.full();
     std::memset(static_cast<std::byte*>(whole.data) + whole.num_bytes(), 0, vector);
   }
 };

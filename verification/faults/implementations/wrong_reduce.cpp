@@ -30,18 +30,18 @@ class WrongSum : public ProductionOptimizer {
   void reduce(GradSource& grads) override { write(sum_of(grads, true)); }
 
   Values sum_of(GradSource& grads, bool with_tp) {
-    Leaves leaves = gather_leaves(setup_, grads, with_tp);
+    Leaves leaves = gather_leaves(layout_.setup, grads, with_tp);
     leaves.log2_loss_scale = loss_scaler().log2_scale;
-    return sum_(leaves, setup_);
+    return sum_(leaves, layout_.setup);
   }
   bool updated(const Piece& piece) const {
     return static_cast<const ToldStep&>(*step_).updated(piece);
   }
   virtual bool written(const Piece&) { return true; }
   void write(const Values& sum) {
-    for (const Piece& piece : setup_.layout->pieces(ranges_)) {
+    for (const Piece& piece : layout_.setup.layout->pieces(layout_.ranges)) {
       if (!written(piece)) continue;
-      std::copy_n(sum.begin() + piece.global_begin, piece.numel, part(grad_, piece).begin());
+      std::copy_n(sum.begin() + piece.global_begin, piece.numel, part(memory_.grad, piece).begin());
     }
   }
 
@@ -64,7 +64,7 @@ class TpPartsLast final : public WrongSum {
  private:
   void reduce(GradSource& grads) override {
     Values sum = sum_of(grads, false);
-    add_tp_parts(setup_, sum);
+    add_tp_parts(layout_.setup, sum);
     write(sum);
   }
 };
@@ -79,12 +79,12 @@ class LeakingBoundary final : public ProductionOptimizer {
 
  private:
   void reduce(GradSource& grads) override {
-    Leaves leaves = gather_leaves(setup_, grads, true);
+    Leaves leaves = gather_leaves(layout_.setup, grads, true);
     if (late_.empty()) late_.assign(leaves.of.back().size(), 0.0F);
     std::swap(leaves.of.back(), late_);
-    const Values sum = canonical_sum(leaves, setup_);
-    for (const Piece& piece : setup_.layout->pieces(ranges_)) {
-      std::copy_n(sum.begin() + piece.global_begin, piece.numel, part(grad_, piece).begin());
+    const Values sum = canonical_sum(leaves, layout_.setup);
+    for (const Piece& piece : layout_.setup.layout->pieces(layout_.ranges)) {
+      std::copy_n(sum.begin() + piece.global_begin, piece.numel, part(memory_.grad, piece).begin());
     }
   }
 
@@ -98,8 +98,8 @@ class IdleBucketKept final : public WrongSum {
 
  private:
   bool written(const Piece& piece) override {
-    const std::int64_t bucket = setup_.shards->buckets().front().numel();
-    const std::vector<TensorSlot>& tensors = setup_.layout->tensors();
+    const std::int64_t bucket = layout_.setup.shards->buckets().front().numel();
+    const std::vector<TensorSlot>& tensors = layout_.setup.layout->tensors();
     for (std::size_t t = 0; t < tensors.size(); ++t) {
       Piece other;
       other.tensor = static_cast<std::int64_t>(t);
@@ -119,9 +119,9 @@ class StaleSum final : public WrongSum {
  private:
   void reduce(GradSource& grads) override {
     Values sum = sum_of(grads, true);
-    for (const TensorSlot& tensor : setup_.layout->tensors()) {
+    for (const TensorSlot& tensor : layout_.setup.layout->tensors()) {
       Piece piece;
-      piece.tensor = &tensor - setup_.layout->tensors().data();
+      piece.tensor = &tensor - layout_.setup.layout->tensors().data();
       if (old_.empty() || updated(piece)) continue;
       std::copy_n(old_.begin() + tensor.begin, tensor.numel, sum.begin() + tensor.begin);
     }

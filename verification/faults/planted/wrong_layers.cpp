@@ -32,9 +32,10 @@ class WrongLayers : public cuda::ProductionOptimizer {
  protected:
   void run(LayeredModel& model, cuda::UnitGatherer& gatherer, cuda::BucketSink& sink,
            cuda::PlanRunner& runner) {
-    const TensorView params = params_.full();
-    cuda::LayeredPass(setup_, model, &gatherer, sink, ledger_, params, {}, &runner).run();
-    reduce_.finish({grad_->as<float>()});
+    const TensorView params = params_.gather.full();
+    cuda::LayeredPass(layout_.setup, model, &gatherer, sink, memory_.ledger, params, {}, &runner)
+        .run();
+    reduction_.buckets().finish({memory_.grad->as<float>()});
   }
 
   cuda::PlanExecutor plan_executor_;
@@ -48,17 +49,17 @@ class StaleUnits final : public WrongLayers {
  private:
   void reduce_layered(LayeredModel& model, GradSource&) override {
     swap_with_old();
-    run(model, params_, reduce_, plan_executor_);
+    run(model, params_.gather, reduction_.buckets(), plan_executor_);
     swap_with_old();
   }
   void swap_with_old() {
-    auto* const shard = static_cast<std::byte*>(param_store_.shard().data);
+    auto* const shard = static_cast<std::byte*>(params_.store.shard().data);
     auto* const old = static_cast<std::byte*>(old_.data());
     std::swap_ranges(old, old + old_.view().num_bytes(), shard);
   }
   void run_phase(Phase phase, GradSource& grads) override {
     if (phase != Phase::cast) return WrongLayers::run_phase(phase, grads);
-    const TensorView shard = param_store_.shard();
+    const TensorView shard = params_.store.shard();
     GuardedBuffer before(shard.numel, shard.dtype);
     if (shard.numel > 0)
       std::memcpy(before.data(), shard.data, static_cast<std::size_t>(shard.num_bytes()));
@@ -97,12 +98,12 @@ class SwappedUnits final : public WrongLayers, private cuda::UnitGatherer {
 
  private:
   void reduce_layered(LayeredModel& model, GradSource&) override {
-    run(model, *this, reduce_, plan_executor_);
+    run(model, *this, reduction_.buckets(), plan_executor_);
   }
   void gather(const FlatRange& unit, const TensorView& full) override {
-    params_.gather(implementation_of(*setup_.layout, unit), full);
+    params_.gather.gather(implementation_of(*layout_.setup.layout, unit), full);
   }
-  std::int64_t version() const override { return params_.version(); }
+  std::int64_t version() const override { return params_.gather.version(); }
   using ProductionOptimizer::gather;
 };
 
@@ -117,16 +118,16 @@ class ReadAfterRelease final : public WrongLayers,
   void reduce_layered(LayeredModel& model, GradSource&) override {
     shared_ = model.visits().back();
     units_ = model.units();
-    run(model, *this, reduce_, *this);
+    run(model, *this, reduction_.buckets(), *this);
   }
   void gather(const FlatRange& unit, const TensorView& full) override {
-    params_.gather(unit, full);
-    if (unit.begin == units_[static_cast<std::size_t>(shared_)].begin) memory_ = full;
+    params_.gather.gather(unit, full);
+    if (unit.begin == units_[static_cast<std::size_t>(shared_)].begin) shared_params_ = full;
   }
-  std::int64_t version() const override { return params_.version(); }
+  std::int64_t version() const override { return params_.gather.version(); }
   void run(const StepPlan& plan, const cuda::PlanBody& body) override {
     plan_executor_.run(plan, [&](const cuda::PlanOp& op) {
-      if (op.kind == OpKind::backward && op.target.index == shared_) poison(memory_);
+      if (op.kind == OpKind::backward && op.target.index == shared_) poison(shared_params_);
       body(op);
     });
   }
@@ -135,7 +136,7 @@ class ReadAfterRelease final : public WrongLayers,
 
   int shared_ = -1;
   std::vector<FlatRange> units_;
-  TensorView memory_;
+  TensorView shared_params_;
 };
 
 /// A gradient is overwritten before its reduction has read it.
@@ -145,11 +146,11 @@ class ReusedInFlight final : public WrongLayers, private cuda::BucketSink {
 
  private:
   void reduce_layered(LayeredModel& model, GradSource&) override {
-    run(model, params_, *this, plan_executor_);
+    run(model, params_.gather, *this, plan_executor_);
   }
   void reduce(std::size_t bucket, std::int64_t micro_step, const TensorView& grad) override {
     if (grad.data != nullptr) poison(grad);
-    reduce_.reduce(bucket, micro_step, grad);
+    reduction_.buckets().reduce(bucket, micro_step, grad);
   }
   using ProductionOptimizer::reduce;
 };
@@ -179,7 +180,7 @@ class WrongPlan final : public WrongLayers, private cuda::PlanRunner {
 
  private:
   void reduce_layered(LayeredModel& model, GradSource&) override {
-    run(model, params_, reduce_, *this);
+    run(model, params_.gather, reduction_.buckets(), *this);
   }
   void run(const StepPlan& plan, const cuda::PlanBody& body) override {
     StepPlan wrong = plan;

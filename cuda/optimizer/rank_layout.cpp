@@ -1,0 +1,33 @@
+#include "cuda/optimizer/rank_layout.hpp"
+
+#include "cuda/optimizer/optimizer_checks.hpp"
+
+namespace zeroproof::cuda {
+namespace {
+
+OptimizerSetup adapt(OptimizerSetup setup, Space space) {
+  validate(setup);
+  if (space == Space::device) setup.windows = Windows::off;
+  return setup;
+}
+
+}  // namespace
+
+RankLayout::RankLayout(const OptimizerSetup& given, Space space,
+                       const std::optional<CommGroups>& groups)
+    : setup(adapt(given, space)),
+      comm_groups(groups.value_or(CommGroups{setup.comm, setup.replicas, setup.tp})),
+      ranges(state_ranges(setup)),
+      pieces(setup.layout->pieces(ranges)),
+      plans(plan_buckets(setup)),
+      split(setup.offload.on() ? std::make_unique<StateSplit>(setup, ranges) : nullptr) {}
+
+std::vector<Piece> RankLayout::resident_pieces() const {
+  return cuda::resident_pieces(*setup.layout, ranges, split.get());
+}
+
+std::int64_t RankLayout::resident_numel() const {
+  return split ? split->resident_numel() : total_numel(ranges);
+}
+
+}  // namespace zeroproof::cuda
