@@ -60,12 +60,12 @@ struct OptimizerSetup : StepSettings {
   Communicator* replicas = nullptr;
   Communicator* tp = nullptr;  ///< ranks that have other parts of the same tensors; null: one
   int cp = 1;                  ///< CP ranks per micro-batch; data rank r is CP rank r mod cp
-  std::vector<TensorPlacement>
-      placement;  ///< [num_tensors]; empty: the layout is the undistributed one
+  /// [num_tensors]; empty: the layout is the undistributed one.
+  std::vector<TensorPlacement> placement;
   /// [num_tensors] the matrices that tensors are parts of, for scales; empty: as placement.
   std::vector<TensorMatrix> matrices;
-  int stage =
-      0;  ///< [ZeRO:memory]: 0 replicates, 1 shards state, 2 gradients too, 3 parameters too
+  /// [ZeRO:memory]: 0 replicates, 1 shards state, 2 gradients too, 3 parameters too.
+  int stage = 0;
   MicroBatchOrder order = MicroBatchOrder::by_stage;
   /// Stage 3: tensors of at most this many elements stay complete on every rank.
   std::int64_t persistent_numel = 0;
@@ -90,8 +90,8 @@ struct FullState {
   Span<const std::uint64_t> tensor_steps;  // [num_tensors], under missing_grad = skip
   std::int64_t applied_steps = 0;
   LossScalerState scaler;
-  Span<const float> param_scale =
-      {};  // [num_blocks] (R24), of parameters with scales; empty: a new run
+  // [num_blocks] (R24), of parameters with scales; empty: a new run.
+  Span<const float> param_scale = {};
   Span<const std::uint32_t> amax_history = {};  // [num_blocks * history], under the recipe delayed
   // The stored form of buffers whose format has scales (R25): with scale_inv of every block of the undistributed
   // numbering, also on TP ranks, [padded_numel / state_block_numel], the buffer's values are codes, widened. Empty:

@@ -76,8 +76,8 @@ class BucketReduce final : public BucketSink {
   const SharedMemoryGroup* const shared_memory_group_;
   const MicroBatchIndex numbers_;
   const ReduceTools tools_;
-  std::optional<host::PieceLoop>
-      all_;  ///< of the model, if whole gradients are processed without their buckets
+  /// Of the model, if whole gradients are processed without their buckets.
+  std::optional<host::PieceLoop> all_;
   std::unique_ptr<WholeReduce> whole_;  ///< made in the first step that can use it
   std::unique_ptr<LeafSum> sum_;        ///< the same
   std::optional<GradWindow> leaves_;    ///< the same

@@ -137,15 +137,15 @@ class DeviceStep : public LocalStep {
   SpaceArray<device::StepRecord> record_;
   SpaceArray<device::StepInput> input_;
   SpaceArray<StepScalars> scalars_;  // [groups], or [num_tensors] if they count their own steps
-  SpaceArray<std::uint64_t>
-      tensor_steps_;                    // [num_tensors] if they count their own steps, else empty
-  SpaceArray<std::uint64_t> has_grad_;  // one bit per tensor, the same
+  // [num_tensors] if they count their own steps, else empty.
+  SpaceArray<std::uint64_t> tensor_steps_;
+  SpaceArray<std::uint64_t> has_grad_;        // one bit per tensor, the same
   SpaceArray<std::int64_t> tensor_groups_;    // [num_tensors], the same
   SpaceArray<device::ScheduleRow> schedule_;  // [rows][groups]
   SpaceArray<device::StepPiece> pieces_;
   SpaceArray<std::uint64_t> counted_;  // in the form of GradMeasurement; empty if all tensors count
-  SpaceArray<std::uint64_t>
-      group_sums_;  // [clip groups][num_norm_words] if there are several, else empty
+  // [clip groups][num_norm_words] if there are several, else empty.
+  SpaceArray<std::uint64_t> group_sums_;
   SpaceArray<std::uint64_t> group_amax_;  // [clip groups], the same, as the four below
   SpaceArray<std::uint32_t> group_largest_;
   SpaceArray<double> group_norms_;
@@ -159,14 +159,14 @@ class DeviceStep : public LocalStep {
   PinnedArray<device::ScheduleRow> rows_;          // as schedule_
   SpaceArray<device::StepPiece> resident_pieces_;  // with a split, else empty
   device::StepMemory memory_;
-  const std::vector<std::unique_ptr<DeviceScales>>
-      scales_;                                 ///< of scaled_shards(); empty: no scales
+  /// Of scaled_shards(); empty: no scales.
+  const std::vector<std::unique_ptr<DeviceScales>> scales_;
   const std::unique_ptr<DeviceState> stored_;  ///< null: state and master are fp32
-  std::vector<device::StepMemory>
-      updated_;             ///< memory_ for ranges whose state is here; one without a split
+  /// `memory_` for ranges whose state is here; one without a split.
+  std::vector<device::StepMemory> updated_;
   std::int64_t numel_ = 0;  ///< of all pieces
-  std::int64_t num_measured_ =
-      0;  ///< elements of this step's G that were measured when they were written
+  /// Elements of this step's G that were measured when they were written.
+  std::int64_t num_measured_ = 0;
   device::StepFound* measurement_ = nullptr;  ///< results for them
   std::int64_t first_row_t_ = 0;              ///< of the schedule table; 0: none yet
   std::int64_t num_rows_ = 0;

@@ -102,8 +102,8 @@ class ChunkedHostStep : public HostStep {
   std::byte* chunk_params_ = nullptr;  ///< null: in the shard
   std::optional<TensorView> leaf_;
   ParamScales* const scales_;  ///< null: parameters have none
-  const std::unique_ptr<OffloadStream>
-      column_lane_;          ///< of columns with codes of their own, on a device
+  /// Of columns with codes of their own, on a device.
+  const std::unique_ptr<OffloadStream> column_lane_;
   std::vector<Code> codes_;  ///< of parameters, then of such columns; empty without scales
   bool is_collected_ = false;
 };

@@ -63,8 +63,8 @@ struct PlanOp {
 /// the streams only events define an order.
 struct StepPlan {
   std::vector<PlanOp> ops;
-  std::vector<PlanBuffer>
-      resident;  ///< alive before and after, never written: whole or persistent parameters
+  /// Alive before and after, never written: whole or persistent parameters.
+  std::vector<PlanBuffer> resident;
   int num_events = 0;
 };
 
@@ -75,8 +75,8 @@ struct LayerSchedule {
   std::vector<FlatRange> buckets;  ///< neighbours, together all elements (ShardMap::buckets)
   int stage = 3;                   ///< 2: parameters are whole and nothing is gathered; 3
   bool overlap = false;            ///< false: all operations are on the compute stream
-  std::vector<bool>
-      persistent;  ///< [units] stage 3: whole on every rank, not gathered here; empty: none
+  /// [units] stage 3: whole on every rank, not gathered here; empty: none.
+  std::vector<bool> persistent;
 };
 
 /// The plan of one micro-step.

@@ -88,13 +88,13 @@ class ParamGather final : public UnitGatherer {
   const bool in_shard_;
   const std::int64_t width_;
   std::vector<FlatRange> full_ranges_;
-  std::vector<std::int64_t>
-      persistent_begin_;  ///< [num_tensors] offset in full_, -1 if absent; stage 3 only
-  std::vector<std::vector<Piece>>
-      pieces_;  ///< [world_size] of the shards, in global order; stage 3 only
+  /// [num_tensors] offset in full_, -1 if absent; stage 3 only.
+  std::vector<std::int64_t> persistent_begin_;
+  /// [world_size] of the shards, in global order; stage 3 only.
+  std::vector<std::vector<Piece>> pieces_;
   Exchange persistent_;
-  std::vector<host::PieceLoop>
-      near_shards_;  ///< [ranks of this machine] in stages 1 and 2: from their shards to full_
+  /// [ranks of this machine] in stages 1 and 2: from their shards to full_.
+  std::vector<host::PieceLoop> near_shards_;
   std::unique_ptr<RegisteredBuffer> full_memory_;  ///< of full_; null: ordinary memory
   CountedBuffer full_;
   std::int64_t version_ = 0;

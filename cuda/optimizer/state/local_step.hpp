@@ -32,10 +32,10 @@ struct RankShard {
   RuleState& state;                   ///< as master
   const StateSplit* split = nullptr;  ///< null: the state of all elements is here
   ParamScales* scales = nullptr;      ///< null: parameters have none
-  const StateBlocks* tiles =
-      nullptr;  ///< reads and stores it on the host (R25); null: all of it is fp32
-  ParamStore* column_params =
-      nullptr;  ///< null: no copy by columns has codes of its own, as the next one
+  /// Reads and stores state and master on the host (R25); null: all of it is fp32.
+  const StateBlocks* tiles = nullptr;
+  /// Null: no copy by columns has codes of its own, as the next one.
+  ParamStore* column_params = nullptr;
   ParamScales* column_scales = nullptr;
 };
 

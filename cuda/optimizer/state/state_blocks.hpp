@@ -123,10 +123,10 @@ class StateBlocks {
   const OptimizerSetup& setup_;
   const RuleState& state_;
   const OwnPlace own_;
-  std::vector<std::int64_t>
-      cut_blocks_;                ///< of all ranks, the same on each of them, in increasing order
-  host::PieceLoop whole_blocks_;  ///< parts of pieces that start and end with blocks
-  host::PieceLoop fragments_;     ///< other parts, each in one block
+  /// Of all ranks, the same on each of them, in increasing order.
+  std::vector<std::int64_t> cut_blocks_;
+  host::PieceLoop whole_blocks_;        ///< parts of pieces that start and end with blocks
+  host::PieceLoop fragments_;           ///< other parts, each in one block
   std::vector<std::int64_t> waits_at_;  ///< [fragments] elements of those before
   std::int64_t num_waiting_ = 0;        ///< elements of all fragments
 };

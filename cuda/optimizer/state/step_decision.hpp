@@ -12,10 +12,10 @@ namespace zeroproof::cuda {
 
 struct StepDecision {
   std::vector<StepScalars> scalars;  // [groups], or [num_tensors] if tensors count their own steps
-  std::vector<std::uint64_t>
-      has_grad;  // one bit for each tensor; used if they count their own steps
-  std::vector<std::uint64_t>
-      tensor_steps;                 // [num_tensors] if they count their own steps, else empty
+  // One bit for each tensor; used if they count their own steps.
+  std::vector<std::uint64_t> has_grad;
+  // [num_tensors] if they count their own steps, else empty.
+  std::vector<std::uint64_t> tensor_steps;
   std::uint64_t applied_steps = 0;  ///< counted so far
   std::vector<float> clip_coef;     // [clip groups]
   std::optional<TensorView> leaf;   ///< G, if it is there and not in the rank's buffer

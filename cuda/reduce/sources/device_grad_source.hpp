@@ -57,8 +57,8 @@ class DeviceGradSource final : public GradSource, private LayeredModel {
   const std::vector<FlatRange> units_;
   std::vector<int> visits_;  // every unit once, in order
   const SpaceArray<std::uint64_t> begun_;
-  std::optional<SpaceArray<std::byte>>
-      leaf_;  // [padded_numel] elements, from the first whole gradient on
+  // [padded_numel] elements, from the first whole gradient on.
+  std::optional<SpaceArray<std::byte>> leaf_;
   std::int64_t step_ = 0;
   std::int64_t micro_batch_ = 0;
 };

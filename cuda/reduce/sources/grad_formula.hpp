@@ -15,8 +15,8 @@ namespace zeroproof::cuda {
 /// from s = 17 on an fp16 gradient has infinities, as a model's would.
 struct GradFormula {
   std::uint64_t seed = 1;
-  std::int64_t overflow_every =
-      0;  ///< period in steps of a step with one +infinite element; 0: never
+  /// Period in steps of a step with one +infinite element; 0: never.
+  std::int64_t overflow_every = 0;
   std::int64_t overflow_element = 0;  ///< the infinite one, of micro-batch 0; not of padding
 
   /// The index of the element that overflows; -1 if none does.
