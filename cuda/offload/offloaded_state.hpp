@@ -73,6 +73,9 @@ class OffloadedState {
   virtual std::int64_t file_bytes() const { return 0; }
 };
 
+using MakeOffloadedState = std::function<std::unique_ptr<OffloadedState>(
+    const OptimizerSetup& setup, const StateSplit& split)>;
+
 /// pinned: in memory that devices can access directly. The split outlives it, as for the file
 /// below.
 std::unique_ptr<OffloadedState> offload_to_host(const OptimizerSetup& setup,

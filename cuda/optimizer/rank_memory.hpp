@@ -1,6 +1,5 @@
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <string>
 
@@ -15,10 +14,6 @@
 #include "cuda/optimizer/state/state_blocks.hpp"
 
 namespace zeroproof::cuda {
-
-/// Makes the storage of offloaded state.
-using MakeOffloadedState = std::function<std::unique_ptr<OffloadedState>(
-    const OptimizerSetup& setup, const StateSplit& split)>;
 
 /// Gradients, master and state of one rank, with the ledger that counts all its buffers. Each
 /// member may use those before it.

@@ -11,7 +11,6 @@
 #include "cuda/offload/offloaded_grad_buffer.hpp"
 #include "cuda/offload/offloaded_state.hpp"
 #include "cuda/optimizer/host/chunked_host_step.hpp"
-#include "cuda/optimizer/rank_memory.hpp"
 #include "cuda/optimizer/state/local_step.hpp"
 
 namespace zeroproof::cuda {

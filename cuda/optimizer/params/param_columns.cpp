@@ -1,28 +1,28 @@
 #include "cuda/optimizer/params/param_columns.hpp"
 
-#include "cuda/comm/exchange/bucket_plan.hpp"
 #include "cuda/host/formats/transpose_bytes.hpp"
 
 namespace zeroproof::cuda {
 
-ParamColumns::Own::Own(const OptimizerSetup& setup, const Exchange& exchange)
-    : ranges(exchange.ranges),
-      store(setup, exchange.ranges, exchange.near, exchange.memory.ledger()),
-      gather(setup, exchange.plans, exchange.memory, store, exchange.near, exchange.comm),
-      scales(setup, ParamScales::Of::columns, exchange.ranges, exchange.memory.ledger()) {}
+ParamColumns::Own::Own(const RankLayout& layout, RankMemory& memory)
+    : ranges(layout.ranges),
+      store(layout.setup, ranges, memory.near.get(), memory.ledger),
+      gather(layout.setup, layout.plans, memory.messages, store, memory.near.get(),
+             *layout.comm_groups.comm),
+      scales(layout.setup, ParamScales::Of::columns, ranges, memory.ledger) {}
 
-ParamColumns::ParamColumns(const OptimizerSetup& setup, const std::vector<FlatRange>& full_ranges,
-                           const Exchange& exchange)
-    : space_(exchange.memory.space()),
-      on_(has_scales(setup.param_dtype) && setup.scaling.columnwise) {
+ParamColumns::ParamColumns(const RankLayout& layout, RankMemory& memory,
+                           const std::vector<FlatRange>& full_ranges)
+    : space_(memory.space()),
+      on_(has_scales(layout.setup.param_dtype) && layout.setup.scaling.columnwise) {
   if (!on_) return;
+  const OptimizerSetup& setup = layout.setup;
   if (has_own_columns(setup.scaling)) {
-    own_ = std::make_unique<Own>(setup, exchange);
+    own_ = std::make_unique<Own>(layout, memory);
     return;
   }
-  MemoryLedger& ledger = exchange.memory.ledger();
-  columns_ =
-      CountedBuffer(ledger, MemoryClass::param_full, total_numel(full_ranges), setup.param_dtype);
+  columns_ = CountedBuffer(memory.ledger, MemoryClass::param_full, total_numel(full_ranges),
+                           setup.param_dtype);
   for (const Piece& piece : setup.layout->pieces(full_ranges)) {
     const TensorSlot& tensor = setup.layout->tensors()[static_cast<std::size_t>(piece.tensor)];
     const std::int64_t columns = tensor.shape.empty() ? 1 : tensor.shape.back();

@@ -11,6 +11,7 @@
 #include "cuda/optimizer/params/param_gather.hpp"
 #include "cuda/optimizer/params/param_scales.hpp"
 #include "cuda/optimizer/params/param_store.hpp"
+#include "cuda/optimizer/rank_memory.hpp"
 
 namespace zeroproof::cuda {
 
@@ -19,19 +20,10 @@ namespace zeroproof::cuda {
 /// shard of their own codes, and are gathered like parameters.
 class ParamColumns {
  public:
-  /// Arguments of ParamStore and ParamGather. All of it outlives this.
-  struct Exchange {
-    const std::vector<FlatRange>& ranges;  ///< elements whose state is on the rank
-    const std::vector<BucketPlan>& plans;
-    GradMemory& memory;
-    const SharedMemoryGroup* near;
-    Communicator& comm;
-  };
-
   /// Empty unless the setup requires it. full_ranges: of the whole parameters. Collective over comm
-  /// where ParamGather's constructor is.
-  ParamColumns(const OptimizerSetup& setup, const std::vector<FlatRange>& full_ranges,
-               const Exchange& exchange);
+  /// where ParamGather's constructor is. All of it outlives this.
+  ParamColumns(const RankLayout& layout, RankMemory& memory,
+               const std::vector<FlatRange>& full_ranges);
 
   explicit operator bool() const { return on_; }
   TensorView view() const { return own_ ? own_->gather.full() : columns_->view(); }
@@ -52,7 +44,7 @@ class ParamColumns {
 
  private:
   struct Own {
-    Own(const OptimizerSetup& setup, const Exchange& exchange);
+    Own(const RankLayout& layout, RankMemory& memory);
     const std::vector<FlatRange>& ranges;
     ParamStore store;
     ParamGather gather;

@@ -9,8 +9,7 @@ RankParams::RankParams(const RankLayout& of, RankMemory& memory)
       store(of.setup, of.ranges, memory.near.get(), memory.ledger),
       gather(of.setup, of.plans, memory.messages, store, memory.near.get(), *of.comm_groups.comm),
       scales(of.setup, ParamScales::Of::params, of.ranges, memory.ledger),
-      columns(of.setup, gather.full_ranges(),
-              {of.ranges, of.plans, memory.messages, memory.near.get(), *of.comm_groups.comm}) {}
+      columns(of, memory, gather.full_ranges()) {}
 
 void RankParams::gather_all() {
   gather.gather_all();
