@@ -31,12 +31,6 @@ void check_fault(const std::string& fault) {
   require_faults();
 }
 
-void add_blind_flag(const Command& command, CaseFlags& flags) {
-  command.option("--blind", flags.blind,
-                 "plant the N-th of the faults that this case can have, without naming it (only in "
-                 "build/zeroproof-faults); reveal N CASE prints its name");
-}
-
 std::string blind_line(const CaseFlags& flags, const VerifyOptions& options,
                        const std::string& case_id) {
   const std::size_t all = blind_faults(options, case_id).size();
@@ -67,9 +61,10 @@ void add_reveal(CommandSet& commands) {
   const auto id = std::make_shared<std::string>();
   command.required("number", *number, "the N of --blind");
   command.required("case", *id, "the id of the case");
-  command.option("--steps", flags->steps,
-                 "training steps, if the run had a different number than the case");
-  command.option("--config", flags->config_file, "TOML settings of the run");
+  constexpr SharedFlag shared[] = {
+      {"--steps", "training steps, if the run had a different number than the case"},
+      {"--config", "TOML settings of the run"}};
+  add_shared_flags(command, *flags, shared);
   command.runs([=] {
     flags->patterns = {*id};
     return reveal(*number, *flags);

@@ -1,6 +1,8 @@
 #include "verification/cli/case_flags.hpp"
 
+#include <algorithm>
 #include <filesystem>
+#include <type_traits>
 
 #include "common/base/error.hpp"
 #include "verification/cases/config/flag_number.hpp"
@@ -12,13 +14,6 @@
 
 namespace zeroproof::verification {
 namespace {
-
-template <class Number>
-std::vector<Number> flag_numbers(const std::vector<std::string>& texts, const std::string& flag) {
-  std::vector<Number> values;
-  for (const std::string& text : texts) values.push_back(flag_number<Number>(text, flag));
-  return values;
-}
 
 Implementation parse_implementation(const std::string& text) {
   std::vector<std::string> names;
@@ -38,41 +33,56 @@ Mode parse_mode(const std::string& text) {
        "use lockstep, free or whole");
 }
 
-template <class Choice>
-void set_choices(const std::vector<std::string>& texts, const std::string& flag,
-                 std::vector<Choice>& target) {
-  if (texts.empty()) return;
-  target.clear();
-  for (const std::string& text : texts) target.push_back(parse_choice<Choice>(flag, text));
-}
-
-template <class Choice>
-void set_choice(const std::string& text, const std::string& flag, Choice& target) {
-  if (!text.empty()) target = parse_choice<Choice>(flag, text);
-}
-
-/// Lists of "on" and "off".
-void set_switches(const std::vector<std::string>& texts, const std::string& flag,
-                  const char* meaning, std::vector<bool>& target) {
-  if (texts.empty()) return;
-  target.clear();
-  for (const std::string& text : texts) {
+/// A value of the type that a setting has.
+template <class Value>
+Value flag_value(const std::string& text, const std::string& flag) {
+  if constexpr (std::is_same_v<Value, std::string>) {
+    return text;
+  } else if constexpr (std::is_same_v<Value, DType>) {
+    return parse_param_dtype(text);
+  } else if constexpr (std::is_same_v<Value, bool>) {
     ZP_CHECK(text == "on" || text == "off", ErrorCode::config, flag + " has '" + text + "'",
-             meaning, "use on, off or both");
-    target.push_back(text == "on");
+             flag == "--offload-grads"
+                 ? "it selects whether the gradient sum of offloaded elements is offloaded too"
+                 : "it selects whether copies of chunks overlap with updates",
+             "use on, off or both");
+    return text == "on";
+  } else if constexpr (std::is_enum_v<Value>) {
+    return parse_choice<Value>(flag, text);
+  } else {
+    return flag_number<Value>(text, flag);
   }
 }
 
+template <class Value>
+void assign(const std::vector<std::string>& texts, const std::string& flag, Value& target) {
+  target = flag_value<Value>(texts.front(), flag);
+}
+
+template <class Value>
+void assign(const std::vector<std::string>& texts, const std::string& flag,
+            std::vector<Value>& target) {
+  target.clear();
+  for (const std::string& text : texts) target.push_back(flag_value<Value>(text, flag));
+}
+
+/// CaseFlag::set of the setting config.*member, or of a member of that.
+template <auto... members>
+void set(const CaseFlag& flag, const std::vector<std::string>& texts, RunConfig& config) {
+  assign(texts, flag.name, (config.*....*members));
+}
+
 /// "host", "file" or "file:FOLDER", which is where all files of the run lie.
-void set_offload_places(const std::vector<std::string>& texts, OffloadConfig& offload) {
-  if (texts.empty()) return;
+void set_offload_places(const CaseFlag& flag, const std::vector<std::string>& texts,
+                        RunConfig& config) {
+  OffloadConfig& offload = config.offload;
   offload.places.clear();
   for (const std::string& text : texts) {
     const std::string file = std::string(name(OffloadPlace::file)) + ":";
     const bool has_folder = text.rfind(file, 0) == 0;
     if (has_folder) offload.folder = text.substr(file.size());
     offload.places.push_back(has_folder ? OffloadPlace::file
-                                        : parse_choice<OffloadPlace>("--offload-place", text));
+                                        : parse_choice<OffloadPlace>(flag.name, text));
   }
 }
 
@@ -113,73 +123,19 @@ void open_plugin(const CaseFlags& flags, VerifyOptions& options) {
   use_in_steps(plugin);
 }
 
-/// Settings of the command line, applied over defaults and configuration file.
-void apply(const CaseFlags& flags, RunConfig& config) {
-  if (!flags.text.empty()) config.text = flags.text;
-  if (!flags.seed.empty()) config.seed = flag_number<std::uint64_t>(flags.seed, "--seed");
-  if (!flags.steps.empty()) config.steps = flag_number<std::int64_t>(flags.steps, "--steps");
-  if (!flags.micro_batches.empty()) {
-    config.micro_batches = flag_number<std::int64_t>(flags.micro_batches, "--micro-batches");
-  }
-  if (!flags.comm_timeout.empty())
-    config.comm_timeout_s = flag_number<double>(flags.comm_timeout, "--comm-timeout");
-  if (!flags.worlds.empty()) config.worlds = flags.worlds;
-  if (!flags.stages.empty()) config.stages = flag_numbers<int>(flags.stages, "--stage");
-  if (!flags.buckets.empty())
-    config.bucket_numels = flag_numbers<std::int64_t>(flags.buckets, "--bucket");
-  if (!flags.threads.empty()) config.omp_threads = flag_numbers<int>(flags.threads, "--threads");
-  set_choices(flags.orders, "--order", config.orders);
-  set_choices(flags.layouts, "--layout", config.layouts);
-  set_choices(flags.grad_sums, "--sum", config.grad_sums);
-  set_choices(flags.windows, "--windows", config.windows);
-  set_choices(flags.transport, "--transport", config.transport);
-  if (!flags.grids.empty()) config.grids = flags.grids;
-  if (!flags.instances.empty()) config.instances = flag_number<int>(flags.instances, "--instances");
-  if (!flags.persistent_numel.empty()) {
-    config.persistent_numel = flag_number<std::int64_t>(flags.persistent_numel, "--persistent");
-  }
-  if (flags.overlap) config.overlap = true;
-  if (!flags.offloads.empty())
-    config.offload.fractions = flag_numbers<double>(flags.offloads, "--offload");
-  set_choices(flags.offload_orders, "--offload-order", config.offload.orders);
-  set_offload_places(flags.offload_places, config.offload);
-  if (!flags.offload_chunks.empty())
-    config.offload.chunk_numels =
-        flag_numbers<std::int64_t>(flags.offload_chunks, "--offload-chunk");
-  set_switches(flags.offload_overlaps, "--offload-overlap",
-               "it selects whether copies of chunks overlap with updates", config.offload.overlaps);
-  set_switches(flags.offload_grads, "--offload-grads",
-               "it selects whether the gradient sum of offloaded elements is offloaded too",
-               config.offload.grads);
-  set_choice(flags.exp_avg_dtype, "--exp-avg-dtype", config.state_formats.exp_avg);
-  set_choice(flags.exp_avg_sq_dtype, "--exp-avg-sq-dtype", config.state_formats.exp_avg_sq);
-  set_choice(flags.master_dtype, "--master-dtype", config.state_formats.master);
-  if (flags.dtypes.empty()) return;
-  config.dtypes.clear();
-  for (const std::string& dtype : flags.dtypes) config.dtypes.push_back(parse_param_dtype(dtype));
-}
-
 /// Flags that change the computation of a case and are not part of its id.
 std::vector<std::string> replay_flags(const CaseFlags& flags) {
+  using enum CaseFlag::Replay;
   std::vector<std::string> words;
-  for (const auto& [flag, value] :
-       {std::pair{"--config", &flags.config_file}, std::pair{"--text", &flags.text},
-        std::pair{"--gradients", &flags.gradients}, std::pair{"--seed", &flags.seed},
-        std::pair{"--steps", &flags.steps}, std::pair{"--micro-batches", &flags.micro_batches},
-        std::pair{"--comm-timeout", &flags.comm_timeout}, std::pair{"--norm", &flags.norm},
-        std::pair{"--max-norm", &flags.max_norm},
-        std::pair{"--exp-avg-dtype", &flags.exp_avg_dtype},
-        std::pair{"--exp-avg-sq-dtype", &flags.exp_avg_sq_dtype},
-        std::pair{"--master-dtype", &flags.master_dtype}, std::pair{"--plugin", &flags.plugin},
-        std::pair{"--plugin-timeout", &flags.plugin_timeout}, std::pair{"--accept", &flags.accept},
-        std::pair{"--fault", &flags.fault}, std::pair{"--blind", &flags.blind}}) {
-    if (value->empty()) continue;
-    const std::string_view word = flag;
-    const bool file =
-        word == "--config" || word == "--text" || word == "--gradients" || word == "--plugin";
-    words.emplace_back(flag);
-    words.push_back(file ? std::filesystem::absolute(*value).string()
-                         : *value);  // it may run in another folder
+  for (const CaseFlag::Replay place : {run, optimizer, candidate}) {
+    for (const CaseFlag& flag : case_flags()) {
+      if (flag.replay != place) continue;
+      for (const std::string& value : flag.values(flags)) {
+        words.emplace_back(flag.name);
+        words.push_back(flag.is_file ? std::filesystem::absolute(value).string()
+                                     : value);  // it may run in another folder
+      }
+    }
   }
   for (const std::string& place : flags.offload_places) {  // the folder is no part of an id
     if (place.find(':') == std::string::npos) continue;
@@ -188,113 +144,185 @@ std::vector<std::string> replay_flags(const CaseFlags& flags) {
   return words;
 }
 
+std::vector<std::string> typed(const std::vector<std::string>& list) { return list; }
+std::vector<std::string> typed(bool given) { return std::vector<std::string>(given ? 1 : 0, "on"); }
+std::vector<std::string> typed(const std::string& text) {
+  return std::vector<std::string>(text.empty() ? 0 : 1, text);
+}
+
+void add_flag(const Command& command, const CaseFlag& flag, CaseFlags& flags, const char* help,
+              bool one_value) {
+  const auto* list = std::get_if<std::vector<std::string> CaseFlags::*>(&flag.member);
+  if (one_value && list != nullptr) {
+    command.only(flag.name, flags.**list, help);
+  } else {
+    std::visit([&](auto member) { command.add(flag.name, flags.*member, help); }, flag.member);
+  }
+}
+
 }  // namespace
 
-std::shared_ptr<CaseFlags> add_case_flags(const Command& command) {
+std::vector<std::string> CaseFlag::values(const CaseFlags& flags) const {
+  return std::visit([&](auto pointer) { return typed(flags.*pointer); }, member);
+}
+
+Span<const CaseFlag> case_flags() {
+  using enum CaseFlag::Kind;
+  using Replay = CaseFlag::Replay;
+  constexpr unsigned runs = training | training_id | covering;
+  constexpr unsigned trajectory = training | training_id | resume | expectation;
+  constexpr unsigned faults = runs | op | lbfgs | resume;
+  constexpr unsigned anything = ~0U;
+  static const CaseFlag table[] = {
+      {"--recipe", &CaseFlags::recipes, training | expectation, nullptr,
+       "variations of the step: adamw, adam, sgd, sgd_ema, ... (zeroproof list --recipes), and "
+       "with settings adamw+amsgrad:on+state:1001 (zeroproof list --settings)"},
+      {"--impl", &CaseFlags::implementations, training | op | lbfgs | covering, nullptr,
+       "host, host-fused, device, device-fused, device-graph, plugin (default: all that run here; "
+       "with --plugin only the plug-in)"},
+      {"--mode", &CaseFlags::modes, training, nullptr,
+       "lockstep, free, whole (default: lockstep; fused ones free, device-graph whole; "
+       "plug-ins: the modes that they export)"},
+      {"--world", &CaseFlags::worlds, training, set<&RunConfig::worlds>,
+       "self, threads:N, mpi:N; nccl:N, on devices: processes that communicate through NCCL"},
+      {"--stage", &CaseFlags::stages, training, set<&RunConfig::stages>, "ZeRO stages 0, 1, 2, 3"},
+      {"--dtype", &CaseFlags::dtypes, training | expectation, set<&RunConfig::dtypes>,
+       "parameter dtype: bf16, fp16, fp32, e4m3, e5m2"},
+      {"--bucket", &CaseFlags::buckets, training, set<&RunConfig::bucket_numels>,
+       "bucket sizes in elements, multiples of 1024"},
+      {"--threads", &CaseFlags::threads, training, set<&RunConfig::omp_threads>,
+       "OpenMP threads per rank, 0 to choose"},
+      {"--order", &CaseFlags::orders, training, set<&RunConfig::orders>,
+       "assignment of micro-batches to ranks: by_stage, contiguous, strided"},
+      {"--layout", &CaseFlags::layouts, training, set<&RunConfig::layouts>,
+       "ownership layout: contract, megatron, deepspeed_flat, deepspeed_param, fsdp2, "
+       "greedy (layouts other than contract need a norm other than chunk1024)"},
+      {"--sum", &CaseFlags::grad_sums, training | expectation, set<&RunConfig::grad_sums>,
+       "summation of micro-batch gradients: tree, binned, native (compared within bounds)"},
+      {"--windows", &CaseFlags::windows, training, set<&RunConfig::windows>,
+       "ranks of one machine: off (messages), on (shared memory), params (also one "
+       "shared copy of the parameters)"},
+      {"--transport", &CaseFlags::transport, training, set<&RunConfig::transport>,
+       "between ranks on devices: copies (threads of one process), nccl"},
+      {"--grid", &CaseFlags::grids, training, set<&RunConfig::grids>,
+       "data x context x tensor parallel ranks, as in 2x1x4 (tensor parallel: as --layout)"},
+      {"--instances", &CaseFlags::instances, training, set<&RunConfig::instances>,
+       "optimizer instances, each with its own state"},
+      {"--persistent", &CaseFlags::persistent_numel, training, set<&RunConfig::persistent_numel>,
+       "stage 3: tensors of at most this many elements stay whole on every rank"},
+      {"--overlap", &CaseFlags::overlap, training, set<&RunConfig::overlap>,
+       "communicate while layers compute"},
+      {"--offload", &CaseFlags::offloads, training,
+       set<&RunConfig::offload, &OffloadConfig::fractions>,
+       "fractions of a rank's elements, 0 to 1, whose master and moments are offloaded"},
+      {"--offload-order", &CaseFlags::offload_orders, training,
+       set<&RunConfig::offload, &OffloadConfig::orders>,
+       "offloaded elements: flat, the first ones; tensors, whole tensors in param group order"},
+      {"--offload-place", &CaseFlags::offload_places, training | training_id, set_offload_places,
+       "where they are stored: host, file, file:FOLDER (file: in the temporary folder)"},
+      {"--offload-chunk", &CaseFlags::offload_chunks, training,
+       set<&RunConfig::offload, &OffloadConfig::chunk_numels>,
+       "elements per copied and updated chunk"},
+      {"--offload-overlap", &CaseFlags::offload_overlaps, training,
+       set<&RunConfig::offload, &OffloadConfig::overlaps>,
+       "overlap copies of chunks with updates: on, off (default: on)"},
+      {"--offload-grads", &CaseFlags::offload_grads, training,
+       set<&RunConfig::offload, &OffloadConfig::grads>,
+       "offload the gradient sum of those elements too: on, off (default: off)"},
+      {"--norm", &CaseFlags::norm, trajectory, nullptr,
+       "form of the global norm: chunk1024, exact, inf, one", Replay::optimizer},
+      {"--max-norm", &CaseFlags::max_norm, trajectory, nullptr,
+       "gradients are scaled down to this global norm (overrides the recipe); 0 never clips",
+       Replay::optimizer},
+      {"--exp-avg-dtype", &CaseFlags::exp_avg_dtype, trajectory,
+       set<&RunConfig::state_formats, &StateFormats::exp_avg>,
+       "storage type of exp_avg and momentum_buffer: fp32, bf16, fp16, e4m3 (rule R25)",
+       Replay::optimizer},
+      {"--exp-avg-sq-dtype", &CaseFlags::exp_avg_sq_dtype, trajectory,
+       set<&RunConfig::state_formats, &StateFormats::exp_avg_sq>,
+       "the same for exp_avg_sq and max_exp_avg_sq", Replay::optimizer},
+      {"--master-dtype", &CaseFlags::master_dtype, trajectory,
+       set<&RunConfig::state_formats, &StateFormats::master>,
+       "storage type of the master: fp32; bf16, the parameters themselves", Replay::optimizer},
+      {"--cover", &CaseFlags::cover, covering | expectation, nullptr,
+       "rows of a covering array instead of cases: they contain every value of every setting "
+       "(values), or every possible pair of values (pairs)"},
+      {"--cover-seed", &CaseFlags::cover_seed, covering | expectation, nullptr,
+       "seed of the array (default: 1)"},
+      {"--slice", &CaseFlags::slice, covering | expectation, nullptr,
+       "K/N: every N-th row of the array, from the K-th one on"},
+      {"--config", &CaseFlags::config_file, anything & ~covering, nullptr,
+       "TOML settings (verification/cases/config/defaults.toml shows all)", Replay::run, true},
+      {"--text", &CaseFlags::text, runs | lbfgs | resume | expectation, set<&RunConfig::text>,
+       "file to train on (default: a fixed copy of the project's notes)", Replay::run, true},
+      {"--gradients", &CaseFlags::gradients, training | training_id | expectation, nullptr,
+       "safetensors file of recorded gradients to use instead (verification/cli/README.md, "
+       "\"Your own gradients\")",
+       Replay::run, true},
+      {"--seed", &CaseFlags::seed, anything, set<&RunConfig::seed>,
+       "seed of initial parameters and data order", Replay::run},
+      {"--steps", &CaseFlags::steps, runs | resume | expectation, set<&RunConfig::steps>,
+       "training steps", Replay::run},
+      {"--micro-batches", &CaseFlags::micro_batches, trajectory | lbfgs,
+       set<&RunConfig::micro_batches>, "micro-batches per step, over all ranks", Replay::run},
+      {"--comm-timeout", &CaseFlags::comm_timeout, runs | lbfgs | resume,
+       set<&RunConfig::comm_timeout_s>, "seconds ranks wait for each other", Replay::run},
+      {"--jobs", &CaseFlags::jobs, runs, nullptr,
+       "cores that training cases may use (default: all cores available to this process)"},
+      {"--hostfile", &CaseFlags::hostfile, runs, nullptr,
+       "host file for mpirun, which starts the ranks of worlds mpi:N and nccl:N (default: "
+       "ZP_HOSTFILE)"},
+      {"--oversubscribe", &CaseFlags::oversubscribe, runs, nullptr,
+       "allow worlds mpi:N and nccl:N of more than 4 ranks per core"},
+      {"--plugin", &CaseFlags::plugin, runs | op | expectation, nullptr,
+       "shared library with your own operations or whole steps, judged instead of the "
+       "implementations (verification/interfaces/plugin/README.md)",
+       Replay::candidate, true},
+      {"--plugin-timeout", &CaseFlags::plugin_timeout, runs | op | expectation, nullptr,
+       "seconds a call of a plug-in may take (default: 10)", Replay::candidate},
+      {"--accept", &CaseFlags::accept, op | expectation, nullptr,
+       "how results of a plug-in are compared: bits; any-order, within the bound of a legal "
+       "order of operations; or dialect:NAME, updates with the bits of another library "
+       "(default: bits)",
+       Replay::candidate},
+      {"--fault", &CaseFlags::fault, faults, nullptr,
+       "plant a fault (only in build/zeroproof-faults)", Replay::candidate},
+      {"--blind", &CaseFlags::blind, faults, nullptr,
+       "plant the N-th of the faults that this case can have, without naming it (only in "
+       "build/zeroproof-faults); reveal N CASE prints its name",
+       Replay::candidate},
+  };
+  return table;
+}
+
+const CaseFlag& case_flag(std::string_view name) {
+  const auto flag =
+      std::ranges::find_if(case_flags(), [&](const CaseFlag& one) { return name == one.name; });
+  ZP_CHECK(flag != case_flags().end(), ErrorCode::internal, std::string(name) + " is no flag",
+           "case_flags() has all of them", "add it there");
+  return *flag;
+}
+
+std::shared_ptr<CaseFlags> add_case_flags(const Command& command, bool with_blind) {
   auto flags = std::make_shared<CaseFlags>();
   command.words(
       "pattern", flags->patterns,
       "case ids, or patterns with * and ?; a word without them matches every id that contains it. "
       "'op/*' compares single operations, 'lbfgs/*' runs of L-BFGS, 'resume/*' runs that are "
       "resumed on other ranks, 'controls/*' legal differences (default: all cases of byte_gpt)");
-  command.list(
-      "--recipe", flags->recipes,
-      "variations of the step: adamw, adam, sgd, sgd_ema, ... (zeroproof list --recipes), and with "
-      "settings adamw+amsgrad:on+state:1001 (zeroproof list --settings)");
-  command.list(
-      "--impl", flags->implementations,
-      "host, host-fused, device, device-fused, device-graph, plugin (default: all that run here; "
-      "with --plugin only the plug-in)");
-  command.list("--mode", flags->modes,
-               "lockstep, free, whole (default: lockstep; fused ones free, device-graph whole; "
-               "plug-ins: the modes that they export)");
-  command.list(
-      "--world", flags->worlds,
-      "self, threads:N, mpi:N; nccl:N, on devices: processes that communicate through NCCL");
-  command.list("--stage", flags->stages, "ZeRO stages 0, 1, 2, 3");
-  command.list("--dtype", flags->dtypes, "parameter dtype: bf16, fp16, fp32, e4m3, e5m2");
-  command.list("--bucket", flags->buckets, "bucket sizes in elements, multiples of 1024");
-  command.list("--threads", flags->threads, "OpenMP threads per rank, 0 to choose");
-  command.list("--order", flags->orders,
-               "assignment of micro-batches to ranks: by_stage, contiguous, strided");
-  command.list("--layout", flags->layouts,
-               "ownership layout: contract, megatron, deepspeed_flat, deepspeed_param, fsdp2, "
-               "greedy (layouts other than contract need a norm other than chunk1024)");
-  command.list("--sum", flags->grad_sums,
-               "summation of micro-batch gradients: tree, binned, native (compared within bounds)");
-  command.list("--windows", flags->windows,
-               "ranks of one machine: off (messages), on (shared memory), params (also one "
-               "shared copy of the parameters)");
-  command.list("--transport", flags->transport,
-               "between ranks on devices: copies (threads of one process), nccl");
-  command.list(
-      "--grid", flags->grids,
-      "data x context x tensor parallel ranks, as in 2x1x4 (tensor parallel: as --layout)");
-  command.option("--instances", flags->instances, "optimizer instances, each with its own state");
-  command.option("--persistent", flags->persistent_numel,
-                 "stage 3: tensors of at most this many elements stay whole on every rank");
-  command.flag("--overlap", flags->overlap, "communicate while layers compute");
-  command.list("--offload", flags->offloads,
-               "fractions of a rank's elements, 0 to 1, whose master and moments are offloaded");
-  command.list(
-      "--offload-order", flags->offload_orders,
-      "offloaded elements: flat, the first ones; tensors, whole tensors in param group order");
-  command.list("--offload-place", flags->offload_places,
-               "where they are stored: host, file, file:FOLDER (file: in the temporary folder)");
-  command.list("--offload-chunk", flags->offload_chunks, "elements per copied and updated chunk");
-  command.list("--offload-overlap", flags->offload_overlaps,
-               "overlap copies of chunks with updates: on, off (default: on)");
-  command.list("--offload-grads", flags->offload_grads,
-               "offload the gradient sum of those elements too: on, off (default: off)");
-  command.option("--norm", flags->norm, "form of the global norm: chunk1024, exact, inf, one");
-  command.option(
-      "--max-norm", flags->max_norm,
-      "gradients are scaled down to this global norm (overrides the recipe); 0 never clips");
-  command.option("--exp-avg-dtype", flags->exp_avg_dtype,
-                 "storage type of exp_avg and momentum_buffer: fp32, bf16, fp16, e4m3 (rule R25)");
-  command.option("--exp-avg-sq-dtype", flags->exp_avg_sq_dtype,
-                 "the same for exp_avg_sq and max_exp_avg_sq");
-  command.option("--master-dtype", flags->master_dtype,
-                 "storage type of the master: fp32; bf16, the parameters themselves");
-  command.option(
-      "--cover", flags->cover,
-      "rows of a covering array instead of cases: they contain every value of every setting "
-      "(values), or every possible pair of values (pairs)");
-  command.option("--cover-seed", flags->cover_seed, "seed of the array (default: 1)");
-  command.option("--slice", flags->slice, "K/N: every N-th row of the array, from the K-th one on");
-  command.option("--config", flags->config_file,
-                 "TOML settings (verification/cases/config/defaults.toml shows all)");
-  command.option("--text", flags->text,
-                 "file to train on (default: a fixed copy of the project's notes)");
-  command.option(
-      "--gradients", flags->gradients,
-      "safetensors file of recorded gradients to use instead (verification/cli/README.md, "
-      "\"Your own gradients\")");
-  command.option("--seed", flags->seed, "seed of initial parameters and data order");
-  command.option("--steps", flags->steps, "training steps");
-  command.option("--micro-batches", flags->micro_batches, "micro-batches per step, over all ranks");
-  command.option("--comm-timeout", flags->comm_timeout, "seconds ranks wait for each other");
-  command.option(
-      "--jobs", flags->jobs,
-      "cores that training cases may use (default: all cores available to this process)");
-  command.option("--hostfile", flags->hostfile,
-                 "host file for mpirun, which starts the ranks of worlds mpi:N and nccl:N "
-                 "(default: ZP_HOSTFILE)");
-  command.flag("--oversubscribe", flags->oversubscribe,
-               "allow worlds mpi:N and nccl:N of more than 4 ranks per core");
-  command.option("--plugin", flags->plugin,
-                 "shared library with your own operations or whole steps, judged instead of the "
-                 "implementations "
-                 "(verification/interfaces/plugin/README.md)");
-  command.option("--plugin-timeout", flags->plugin_timeout,
-                 "seconds a call of a plug-in may take (default: 10)");
-  command.option(
-      "--accept", flags->accept,
-      "how results of a plug-in are compared: bits; any-order, within the bound of a legal "
-      "order of operations; or dialect:NAME, updates with the bits of another library "
-      "(default: bits)");
-  command.option("--fault", flags->fault, "plant a fault (only in build/zeroproof-faults)");
+  for (const CaseFlag& flag : case_flags()) {
+    if (with_blind || flag.name != std::string_view("--blind"))
+      add_flag(command, flag, *flags, flag.help, false);
+  }
   return flags;
+}
+
+void add_shared_flags(const Command& command, CaseFlags& flags, Span<const SharedFlag> shared,
+                      bool one_value) {
+  for (const SharedFlag& use : shared) {
+    const CaseFlag& flag = case_flag(use.name);
+    add_flag(command, flag, flags, use.help != nullptr ? use.help : flag.help, one_value);
+  }
 }
 
 VerifyOptions options_from(const CaseFlags& flags) {
@@ -318,7 +346,12 @@ VerifyOptions options_from(const CaseFlags& flags) {
            "--jobs is " + flags.jobs, "expected a number of threads", "use 1 to 1024");
   if (!flags.norm.empty()) options.norm = parse_choice<NormForm>("--norm", flags.norm);
   if (!flags.max_norm.empty()) options.max_norm = flag_number<double>(flags.max_norm, "--max-norm");
-  options.overrides = [flags](RunConfig& config) { apply(flags, config); };
+  options.overrides = [flags](RunConfig& config) {
+    for (const CaseFlag& flag : case_flags()) {
+      const std::vector<std::string> values = flag.values(flags);
+      if (flag.set != nullptr && !values.empty()) flag.set(flag, values, config);
+    }
+  };
   options.replay_flags = replay_flags(flags);
   return options;
 }

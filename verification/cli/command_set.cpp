@@ -94,6 +94,12 @@ void Command::list(const std::string& name, std::vector<std::string>& values,
   app_.add_option(name, values, help)->delimiter(',');
 }
 
+void Command::only(const std::string& name, std::vector<std::string>& values,
+                   const std::string& help) const {
+  app_.add_option_function<std::string>(
+      name, [&values](const std::string& value) { values = {value}; }, help);
+}
+
 void Command::flag(const std::string& name, bool& given, const std::string& help) const {
   app_.add_flag(name, given, help);
 }

@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 namespace CLI {
@@ -31,7 +32,21 @@ class Command {
   /// Any number of values, also with commas between.
   void list(const std::string& name, std::vector<std::string>& values,
             const std::string& help) const;
+  /// The only value of a list.
+  void only(const std::string& name, std::vector<std::string>& values,
+            const std::string& help) const;
   void flag(const std::string& name, bool& given, const std::string& help) const;
+  /// One of flag(), option() and list(), by the type of the variable.
+  template <class Target>
+  void add(const std::string& name, Target& target, const std::string& help) const {
+    if constexpr (std::is_same_v<Target, bool>) {
+      flag(name, target, help);
+    } else if constexpr (std::is_same_v<Target, std::string>) {
+      option(name, target, help);
+    } else {
+      list(name, target, help);
+    }
+  }
 
   /// The action of this subcommand; it returns the exit code.
   void runs(const std::function<int()>& work) const;

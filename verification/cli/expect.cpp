@@ -17,43 +17,20 @@ constexpr const char* expect_schema = "zeroproof-expect/1";
 
 /// Flags that choose or judge candidates, of which there are none.
 void refuse_candidate_flags(const VerifyRequest& request) {
-  const CaseFlags& f = request.cases;
-  const std::pair<const char*, bool> flags[] = {{"--impl", !f.implementations.empty()},
-                                                {"--mode", !f.modes.empty()},
-                                                {"--world", !f.worlds.empty()},
-                                                {"--stage", !f.stages.empty()},
-                                                {"--bucket", !f.buckets.empty()},
-                                                {"--threads", !f.threads.empty()},
-                                                {"--order", !f.orders.empty()},
-                                                {"--layout", !f.layouts.empty()},
-                                                {"--windows", !f.windows.empty()},
-                                                {"--transport", !f.transport.empty()},
-                                                {"--grid", !f.grids.empty()},
-                                                {"--instances", !f.instances.empty()},
-                                                {"--persistent", !f.persistent_numel.empty()},
-                                                {"--overlap", f.overlap},
-                                                {"--offload", !f.offloads.empty()},
-                                                {"--offload-order", !f.offload_orders.empty()},
-                                                {"--offload-place", !f.offload_places.empty()},
-                                                {"--offload-chunk", !f.offload_chunks.empty()},
-                                                {"--offload-overlap", !f.offload_overlaps.empty()},
-                                                {"--offload-grads", !f.offload_grads.empty()},
-                                                {"--comm-timeout", !f.comm_timeout.empty()},
-                                                {"--hostfile", !f.hostfile.empty()},
-                                                {"--jobs", !f.jobs.empty()},
-                                                {"--oversubscribe", f.oversubscribe},
-                                                {"--fault", !f.fault.empty()},
-                                                {"--blind", !f.blind.empty()},
-                                                {"--save-failing", !request.save_failing.empty()},
-                                                {"--strict", request.strict},
-                                                {"--dump", !request.dump.file.empty()},
-                                                {"--dump-steps", !request.dump.steps.empty()}};
-  for (const auto& [flag, given] : flags) {
+  const auto refuse_if = [](bool given, const char* flag) {
     ZP_CHECK(!given, ErrorCode::config, std::string(flag) + " was given with --expect",
              "the file is compared with the undistributed optimizer, no case is run, and the flag "
              "would have no effect",
              "leave one of the two out");
+  };
+  for (const CaseFlag& flag : case_flags()) {
+    if ((flag.applies & CaseFlag::expectation) == 0)
+      refuse_if(flag.given(request.cases), flag.name);
   }
+  refuse_if(!request.save_failing.empty(), "--save-failing");
+  refuse_if(request.strict, "--strict");
+  refuse_if(!request.dump.file.empty(), "--dump");
+  refuse_if(!request.dump.steps.empty(), "--dump-steps");
 }
 
 std::string numbers(const std::vector<std::int64_t>& steps) {

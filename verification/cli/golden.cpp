@@ -29,41 +29,39 @@ struct GoldenFlags {
   bool strict_bits = false;
 };
 
-/// The given flags, by purpose.
-struct Given {
-  const char* flag;
-  bool given;
-  const char* action;
-};
+/// Settings of a recorded run.
+constexpr SharedFlag recorded_settings[] = {
+    {"--recipe", "record: variation of the step (zeroproof list --recipes)"},
+    {"--dtype", "record: parameter dtype: bf16, fp16, fp32, e4m3, e5m2"},
+    {"--sum", "record: summation of micro-batch gradients: tree, binned"},
+    {"--norm", "record: form of the global norm: chunk1024, exact, inf, one"},
+    {"--max-norm", "record: as in verify"},
+    {"--config", "record: TOML settings"},
+    {"--text", "record: file to train on"},
+    {"--gradients", "record: safetensors file of recorded gradients"},
+    {"--seed", "record: seed of initial parameters and data order; op/...: seed of the inputs"},
+    {"--steps", "record: training steps"},
+    {"--micro-batches", "record: micro-batches per step"}};
 
 void require_action(const GoldenFlags& flags) {
   const std::vector<std::string> actions = {"record", "check", "update"};
   ZP_CHECK(std::find(actions.begin(), actions.end(), flags.action) != actions.end(),
            ErrorCode::config, "golden has no action '" + flags.action + "'",
            "actions are record, check and update", suggestion(flags.action, actions));
-  const CaseFlags& run = flags.run;
-  for (const Given& use : {Given{"--recipe", !run.recipes.empty(), "record"},
-                           Given{"--dtype", !run.dtypes.empty(), "record"},
-                           Given{"--sum", !run.grad_sums.empty(), "record"},
-                           Given{"--norm", !run.norm.empty(), "record"},
-                           Given{"--max-norm", !run.max_norm.empty(), "record"},
-                           Given{"--config", !run.config_file.empty(), "record"},
-                           Given{"--text", !run.text.empty(), "record"},
-                           Given{"--gradients", !run.gradients.empty(), "record"},
-                           Given{"--seed", !run.seed.empty(), "record"},
-                           Given{"--steps", !run.steps.empty(), "record"},
-                           Given{"--micro-batches", !run.micro_batches.empty(), "record"},
-                           Given{"--dump-steps", !flags.steps.empty(), "record"},
-                           Given{"--reason", !flags.reason.empty(), "update"},
-                           Given{"--numel", !flags.call.numel.empty(), "record"},
-                           Given{"--variant", !flags.call.variant.empty(), "record"},
-                           Given{"--plugin", !flags.plugin.empty(), "check"},
-                           Given{"--strict-bits", flags.strict_bits, "check"}}) {
-    ZP_CHECK(!use.given || flags.action == use.action, ErrorCode::config,
-             std::string(use.flag) + " was given to golden " + flags.action,
+  const auto belongs = [&](bool given, const std::string& flag, const std::string& action) {
+    ZP_CHECK(!given || flags.action == action, ErrorCode::config,
+             flag + " was given to golden " + flags.action,
              "it would have no effect: the record beside the file has the settings",
-             std::string("leave it out; it belongs to golden ") + use.action);
-  }
+             "leave it out; it belongs to golden " + action);
+  };
+  for (const SharedFlag& flag : recorded_settings)
+    belongs(case_flag(flag.name).given(flags.run), flag.name, "record");
+  belongs(!flags.steps.empty(), "--dump-steps", "record");
+  belongs(!flags.reason.empty(), "--reason", "update");
+  belongs(!flags.call.numel.empty(), "--numel", "record");
+  belongs(!flags.call.variant.empty(), "--variant", "record");
+  belongs(!flags.plugin.empty(), "--plugin", "check");
+  belongs(flags.strict_bits, "--strict-bits", "check");
 }
 
 /// True if the words name an operation, and one call of it is kept.
@@ -72,17 +70,18 @@ bool names_call(const GoldenFlags& flags) {
 }
 
 int record_call(const GoldenFlags& flags) {
-  const CaseFlags& run = flags.run;
-  const bool others = !run.recipes.empty() || !run.dtypes.empty() || !run.grad_sums.empty() ||
-                      !run.norm.empty() || !run.max_norm.empty() || !run.config_file.empty() ||
-                      !run.text.empty() || !run.gradients.empty() || !run.steps.empty() ||
-                      !run.micro_batches.empty() || !flags.steps.empty();
+  CaseFlags without_seed = flags.run;
+  without_seed.seed.clear();
+  const bool others =
+      !flags.steps.empty() || std::ranges::any_of(recorded_settings, [&](const SharedFlag& flag) {
+        return case_flag(flag.name).given(without_seed);
+      });
   ZP_CHECK(!others, ErrorCode::config, "flags of a run were given with " + flags.words[1],
            "an operation has no recipe, dtype, text or steps",
            "use --numel, --variant and --seed, or leave them out");
   CallRequest request = flags.call;
   request.operation = flags.words[1];
-  request.seed = run.seed;
+  request.seed = flags.run.seed;
   const std::string& file = flags.words.front();
   const GoldenRecord made = record_golden_call(request, file);
   std::printf("recorded %s and %s: %s\n", file.c_str(), golden_record_name(file).c_str(),
@@ -220,23 +219,11 @@ void add_golden(CommandSet& commands) {
                    "verified results in a file: record FILE [PATTERN], check FILE ..., "
                    "update FILE --reason TEXT");
   const auto flags = std::make_shared<GoldenFlags>();
-  CaseFlags& run = flags->run;
   command.required("action", flags->action, "record, check or update");
   command.words(
       "file", flags->words,
       "golden files (safetensors, each with FILE.toml beside it); record: one, and patterns");
-  command.list("--recipe", run.recipes, "record: variation of the step (zeroproof list --recipes)");
-  command.list("--dtype", run.dtypes, "record: parameter dtype: bf16, fp16, fp32, e4m3, e5m2");
-  command.list("--sum", run.grad_sums, "record: summation of micro-batch gradients: tree, binned");
-  command.option("--norm", run.norm, "record: form of the global norm: chunk1024, exact, inf, one");
-  command.option("--max-norm", run.max_norm, "record: as in verify");
-  command.option("--config", run.config_file, "record: TOML settings");
-  command.option("--text", run.text, "record: file to train on");
-  command.option("--gradients", run.gradients, "record: safetensors file of recorded gradients");
-  command.option("--seed", run.seed,
-                 "record: seed of initial parameters and data order; op/...: seed of the inputs");
-  command.option("--steps", run.steps, "record: training steps");
-  command.option("--micro-batches", run.micro_batches, "record: micro-batches per step");
+  add_shared_flags(command, flags->run, recorded_settings);
   command.list("--dump-steps", flags->steps, "record: steps to store (default: the last one)");
   command.option("--reason", flags->reason, "update: why the numbers changed; stored in FILE.toml");
   command.flag("--strict-bits", flags->strict_bits,

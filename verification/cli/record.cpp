@@ -40,12 +40,12 @@ void add_record(CommandSet& commands) {
   command.option("--workload", flags->workload, workload_list() + " (default: byte_gpt)");
   command.option("--dtype", flags->dtype,
                  "parameter dtype the gradients are computed with (default: fp32)");
-  command.option("--config", flags->settings.config_file, "TOML settings");
-  command.option("--text", flags->settings.text,
-                 "file to train on (default: a fixed copy of the project's notes)");
-  command.option("--seed", flags->settings.seed, "seed of initial parameters and data order");
-  command.option("--steps", flags->settings.steps, "training steps");
-  command.option("--micro-batches", flags->settings.micro_batches, "micro-batches per step");
+  constexpr SharedFlag shared[] = {{"--config", "TOML settings"},
+                                   {"--text"},
+                                   {"--seed"},
+                                   {"--steps"},
+                                   {"--micro-batches", "micro-batches per step"}};
+  add_shared_flags(command, flags->settings, shared);
   command.runs([flags] { return record(*flags); });
 }
 

@@ -16,27 +16,37 @@
 namespace zeroproof::verification {
 namespace {
 
+/// Files of a run; a bundle has copies of them.
+constexpr SharedFlag replayed_files[] = {
+    {"--config", "TOML settings of the run (ids only; bundles bring their own)"},
+    {"--text", "file the run trained on"},
+    {"--gradients", "safetensors file of recorded gradients the run used"}};
+
+constexpr SharedFlag replayed_settings[] = {
+    {"--seed", "seed of the run"},
+    {"--steps"},
+    {"--micro-batches"},
+    {"--comm-timeout"},
+    {"--plugin",
+     "shared library with the operations that are judged (a bundle names one; this is instead of "
+     "it)"},
+    {"--plugin-timeout", "seconds a call of a plug-in may take"},
+    {"--accept", "what results of a plug-in are held to: bits, or any-order"},
+    {"--fault"},
+    {"--blind"}};
+
 /// The settings of a bundle, as if the user had typed them.
 void take_flags(const Bundle& bundle, CaseFlags& flags) {
-  const std::vector<std::pair<std::string, std::string*>> known = {
-      {"--seed", &flags.seed},
-      {"--steps", &flags.steps},
-      {"--micro-batches", &flags.micro_batches},
-      {"--comm-timeout", &flags.comm_timeout},
-      {"--plugin", &flags.plugin},
-      {"--plugin-timeout", &flags.plugin_timeout},
-      {"--accept", &flags.accept},
-      {"--fault", &flags.fault},
-      {"--blind", &flags.blind}};
   for (std::size_t i = 0; i < bundle.flags.size(); i += 2) {
-    const auto flag = std::find_if(known.begin(), known.end(), [&](const auto& entry) {
-      return entry.first == bundle.flags[i];
-    });
-    ZP_CHECK(flag != known.end() && i + 1 < bundle.flags.size(), ErrorCode::config,
-             "the bundle has the setting " + bundle.flags[i], "this program does not know it",
+    const std::string& name = bundle.flags[i];
+    const bool known = std::ranges::any_of(
+        replayed_settings, [&](const SharedFlag& flag) { return name == flag.name; });
+    ZP_CHECK(known && i + 1 < bundle.flags.size(), ErrorCode::config,
+             "the bundle has the setting " + name, "this program does not know it",
              "use the version that saved it");
-    const bool replaced = flag->first == "--plugin" && !flag->second->empty();  // by the user
-    if (!replaced) *flag->second = bundle.flags[i + 1];
+    std::string& value = flags.*std::get<std::string CaseFlags::*>(case_flag(name).member);
+    const bool replaced = name == "--plugin" && !value.empty();  // by the user
+    if (!replaced) value = bundle.flags[i + 1];
   }
   flags.config_file = bundle.config_file;
   flags.text = bundle.text_file;
@@ -101,24 +111,8 @@ void add_replay(CommandSet& commands) {
   const auto request = std::make_shared<VerifyRequest>();
   const auto what = std::make_shared<std::string>();
   command.required("what", *what, "a case id, or a bundle that verify --save-failing made");
-  CaseFlags& flags = request->cases;
-  command.option("--config", flags.config_file,
-                 "TOML settings of the run (ids only; bundles bring their own)");
-  command.option("--text", flags.text, "file the run trained on");
-  command.option("--gradients", flags.gradients,
-                 "safetensors file of recorded gradients the run used");
-  command.option("--seed", flags.seed, "seed of the run");
-  command.option("--steps", flags.steps, "training steps");
-  command.option("--micro-batches", flags.micro_batches, "micro-batches per step, over all ranks");
-  command.option("--comm-timeout", flags.comm_timeout, "seconds ranks wait for each other");
-  command.option("--plugin", flags.plugin,
-                 "shared library with the operations that are judged (a bundle names one; this is "
-                 "instead of it)");
-  command.option("--plugin-timeout", flags.plugin_timeout, "seconds a call of a plug-in may take");
-  command.option("--accept", flags.accept,
-                 "what results of a plug-in are held to: bits, or any-order");
-  command.option("--fault", flags.fault, "plant a fault (only in build/zeroproof-faults)");
-  add_blind_flag(command, flags);
+  add_shared_flags(command, request->cases, replayed_files);
+  add_shared_flags(command, request->cases, replayed_settings);
   add_report_flags(command, *request);
   command.runs([request, what] {
     std::error_code error;

@@ -36,10 +36,7 @@ namespace {
 
 struct TrainFlags {
   CaseFlags where;
-  std::string workload, recipe, implementation, world, stage, dtype, bucket, threads, order, layout,
-      sum, windows, transport, grid, offload, offload_order, offload_place, offload_chunk,
-      offload_overlap, offload_grads;
-  std::string checkpoint, save_every, keep, dump, log;
+  std::string workload, checkpoint, save_every, keep, dump, log;
   bool asynchronous = false, resume = false, allow_fallback = false;
 };
 
@@ -60,31 +57,8 @@ std::int64_t count_of(const std::string& text, const std::string& flag) {
 
 /// One value each; none: the first that the settings have.
 CaseSpec spec_of(TrainFlags flags, VerifyOptions& options) {
-  const auto take = [](const std::string& value, std::vector<std::string>& list,
-                       const char* otherwise = "") {
-    if (!value.empty()) list = {value};
-    if (value.empty() && *otherwise != '\0') list = {otherwise};
-  };
   CaseFlags& where = flags.where;
-  take(flags.recipe, where.recipes);
-  take(flags.implementation, where.implementations, "host");
-  take(flags.world, where.worlds);
-  take(flags.stage, where.stages);
-  take(flags.dtype, where.dtypes);
-  take(flags.bucket, where.buckets);
-  take(flags.threads, where.threads);
-  take(flags.order, where.orders);
-  take(flags.layout, where.layouts);
-  take(flags.sum, where.grad_sums);
-  take(flags.windows, where.windows);
-  take(flags.transport, where.transport);
-  take(flags.grid, where.grids);
-  take(flags.offload, where.offloads);
-  take(flags.offload_order, where.offload_orders);
-  take(flags.offload_place, where.offload_places);
-  take(flags.offload_chunk, where.offload_chunks);
-  take(flags.offload_overlap, where.offload_overlaps);
-  take(flags.offload_grads, where.offload_grads);
+  if (where.implementations.empty()) where.implementations = {"host"};
   if (where.gradients.empty())
     where.patterns = {flags.workload.empty() ? workload_names().front() : flags.workload};
   ZP_CHECK(where.gradients.empty() || flags.workload.empty(), ErrorCode::config,
@@ -255,8 +229,7 @@ void add_train(CommandSet& commands) {
       "train",
       "train with production alone, saving checkpoints; --resume continues from them on any ranks");
   const auto flags = std::make_shared<TrainFlags>();
-  CaseFlags& where = flags->where;
-  command.option("config", where.config_file,
+  command.option("config", flags->where.config_file,
                  "TOML settings (verification/cases/config/defaults.toml shows all); of a list the "
                  "first value is taken");
   command.option("--checkpoint", flags->checkpoint, "folder of checkpoints, and of the run's log");
@@ -273,57 +246,46 @@ void add_train(CommandSet& commands) {
   command.option("--log", flags->log,
                  "file for the log, one line per step (default: DIR/log.jsonl)");
   command.option("--workload", flags->workload, workload_list() + " (default: byte_gpt)");
-  command.option("--gradients", where.gradients,
-                 "safetensors file of recorded gradients to use instead");
-  command.option("--recipe", flags->recipe,
-                 "variation of the step: adamw, adam, sgd, ... (zeroproof list --recipes)");
-  command.option("--impl", flags->implementation,
-                 "host, host-fused, device, device-fused, device-graph (default: host)");
-  command.option("--world", flags->world, "self, threads:N, mpi:N; nccl:N");
-  command.option("--stage", flags->stage, "ZeRO stage 0, 1, 2 or 3");
-  command.option("--dtype", flags->dtype, "parameter dtype: bf16, fp16, fp32, e4m3, e5m2");
-  command.option("--bucket", flags->bucket, "bucket size in elements, a multiple of 1024");
-  command.option("--threads", flags->threads, "OpenMP threads per rank, 0 to choose");
-  command.option("--order", flags->order,
-                 "assignment of micro-batches to ranks: by_stage, contiguous, strided");
-  command.option(
-      "--layout", flags->layout,
-      "ownership layout: contract, megatron, deepspeed_flat, deepspeed_param, fsdp2, greedy");
-  command.option("--sum", flags->sum, "summation of micro-batch gradients: tree, binned");
-  command.option("--windows", flags->windows, "ranks of one machine: off, on, params");
-  command.option("--transport", flags->transport, "between ranks on devices: copies, nccl");
-  command.option("--grid", flags->grid, "data x context x tensor parallel ranks, as in 2x1x4");
-  command.option("--instances", where.instances, "optimizer instances, each with its own state");
-  command.option("--persistent", where.persistent_numel,
-                 "stage 3: tensors of at most this many elements stay whole on every rank");
-  command.flag("--overlap", where.overlap, "communicate while layers compute");
-  command.option("--offload", flags->offload,
-                 "fraction of a rank's elements, 0 to 1, whose master and moments are offloaded");
-  command.option("--offload-order", flags->offload_order, "which elements: flat, tensors");
-  command.option("--offload-place", flags->offload_place,
-                 "where they are stored: host, file, file:FOLDER");
-  command.option("--offload-chunk", flags->offload_chunk, "elements per copied and updated chunk");
-  command.option("--offload-overlap", flags->offload_overlap,
-                 "overlap copies of chunks with updates: on, off");
-  command.option("--offload-grads", flags->offload_grads,
-                 "offload the gradient sum of those elements too: on, off");
-  command.option("--norm", where.norm, "form of the global norm: chunk1024, exact, inf, one");
-  command.option("--max-norm", where.max_norm,
-                 "gradients are scaled down to this global norm; 0 never clips");
-  command.option("--exp-avg-dtype", where.exp_avg_dtype,
-                 "storage type of exp_avg and momentum_buffer: fp32, bf16, fp16, e4m3");
-  command.option("--exp-avg-sq-dtype", where.exp_avg_sq_dtype,
-                 "the same for exp_avg_sq and max_exp_avg_sq");
-  command.option("--master-dtype", where.master_dtype, "storage type of the master: fp32, bf16");
-  command.option("--text", where.text, "file to train on");
-  command.option("--seed", where.seed, "seed of initial parameters and data order");
-  command.option("--steps", where.steps, "training steps, from the beginning of the run");
-  command.option("--micro-batches", where.micro_batches, "micro-batches per step, over all ranks");
-  command.option("--comm-timeout", where.comm_timeout, "seconds ranks wait for each other");
-  command.option("--fault", where.fault, "plant a fault (only in build/zeroproof-faults)");
-  command.option("--hostfile", where.hostfile, "host file for mpirun (default: ZP_HOSTFILE)");
-  command.flag("--oversubscribe", where.oversubscribe,
-               "allow worlds mpi:N of more than 4 ranks per core");
+  constexpr SharedFlag shared[] = {
+      {"--gradients", "safetensors file of recorded gradients to use instead"},
+      {"--recipe", "variation of the step: adamw, adam, sgd, ... (zeroproof list --recipes)"},
+      {"--impl", "host, host-fused, device, device-fused, device-graph (default: host)"},
+      {"--world", "self, threads:N, mpi:N; nccl:N"},
+      {"--stage", "ZeRO stage 0, 1, 2 or 3"},
+      {"--dtype"},
+      {"--bucket", "bucket size in elements, a multiple of 1024"},
+      {"--threads"},
+      {"--order"},
+      {"--layout",
+       "ownership layout: contract, megatron, deepspeed_flat, deepspeed_param, fsdp2, greedy"},
+      {"--sum", "summation of micro-batch gradients: tree, binned"},
+      {"--windows", "ranks of one machine: off, on, params"},
+      {"--transport", "between ranks on devices: copies, nccl"},
+      {"--grid", "data x context x tensor parallel ranks, as in 2x1x4"},
+      {"--instances"},
+      {"--persistent"},
+      {"--overlap"},
+      {"--offload",
+       "fraction of a rank's elements, 0 to 1, whose master and moments are offloaded"},
+      {"--offload-order", "which elements: flat, tensors"},
+      {"--offload-place", "where they are stored: host, file, file:FOLDER"},
+      {"--offload-chunk"},
+      {"--offload-overlap", "overlap copies of chunks with updates: on, off"},
+      {"--offload-grads", "offload the gradient sum of those elements too: on, off"},
+      {"--norm"},
+      {"--max-norm", "gradients are scaled down to this global norm; 0 never clips"},
+      {"--exp-avg-dtype", "storage type of exp_avg and momentum_buffer: fp32, bf16, fp16, e4m3"},
+      {"--exp-avg-sq-dtype"},
+      {"--master-dtype", "storage type of the master: fp32, bf16"},
+      {"--text", "file to train on"},
+      {"--seed"},
+      {"--steps", "training steps, from the beginning of the run"},
+      {"--micro-batches"},
+      {"--comm-timeout"},
+      {"--fault"},
+      {"--hostfile", "host file for mpirun (default: ZP_HOSTFILE)"},
+      {"--oversubscribe", "allow worlds mpi:N of more than 4 ranks per core"}};
+  add_shared_flags(command, flags->where, shared, true);
   command.runs([flags] { return train(*flags); });
 }
 

@@ -8,8 +8,7 @@ void add_verify(CommandSet& commands) {
                                        "run cases and compare production with the reference, phase "
                                        "by phase or one operation at a time");
   const auto request = std::make_shared<VerifyRequest>();
-  const std::shared_ptr<CaseFlags> flags = add_case_flags(command);
-  add_blind_flag(command, *flags);
+  const std::shared_ptr<CaseFlags> flags = add_case_flags(command, true);
   add_report_flags(command, *request);
   add_dump_flags(command, request->dump);
   command.option(

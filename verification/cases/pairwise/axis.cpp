@@ -71,6 +71,7 @@ const std::vector<std::pair<std::string, std::string>>& flags_without_values() {
       {"--plugin-timeout", "never changes a result"},
       {"--accept", "selects how results of a plug-in are compared"},
       {"--fault", "plants a fault"},
+      {"--blind", "plants a fault"},
       {"--cover", "chooses rows of the array"},
       {"--cover-seed", "chooses the array"},
       {"--slice", "chooses rows of the array"},
