@@ -40,39 +40,12 @@ PlanSections sections_of(const std::vector<std::string>& counts) {
 
 /// Flags that belong to bytes, or to owners: the others would do nothing.
 void require_fitting_flags(const PlanFlags& flags) {
-  const PlanFlags unset;
-  if (!flags.owners) {
-    for (const auto& [flag, value] :
-         {std::pair{"--layout", &flags.layout}, std::pair{"--rank", &flags.rank},
-          std::pair{"--config", &flags.config_file}}) {
-      ZP_CHECK(value->empty(), ErrorCode::config, std::string(flag) + " was given without --owners",
-               "bytes are planned for the contract's layout", "add --owners");
-    }
-    return;
-  }
-  for (const auto& [flag, same] :
-       {std::pair{"--stage", flags.stage == unset.stage},
-        std::pair{"--dtype", flags.dtype == unset.dtype},
-        std::pair{"--grad-dtype", flags.grad_dtype.empty()},
-        std::pair{"--rule", flags.rule == unset.rule},
-        std::pair{"--momentum", flags.momentum.empty()},
-        std::pair{"--exp-avg-dtype", flags.exp_avg_dtype == unset.exp_avg_dtype},
-        std::pair{"--exp-avg-sq-dtype", flags.exp_avg_sq_dtype == unset.exp_avg_sq_dtype},
-        std::pair{"--master-dtype", flags.master_dtype == unset.master_dtype},
-        std::pair{"--micro-batches", flags.micro_batches.empty()},
-        std::pair{"--clip-groups", flags.clip_groups.empty()},
-        std::pair{"--order", flags.order == unset.order},
-        std::pair{"--windows", flags.windows == unset.windows},
-        std::pair{"--offload", flags.offload.empty()},
-        std::pair{"--space", flags.space == unset.space},
-        std::pair{"--count", flags.counts.empty()},
-        std::pair{"--alpha", flags.alpha.empty()},
-        std::pair{"--beta", flags.beta.empty()},
-        std::pair{"--memory", flags.memory.empty()},
-        std::pair{"--measure", !flags.measure},
-        std::pair{"--svg", flags.svg_file.empty()}}) {
-    ZP_CHECK(same, ErrorCode::config, std::string(flag) + " was given with --owners",
-             "ownership does not depend on it", "leave one of the two out");
+  for (const auto& [flag, given] : flags.owners ? flags.of_bytes : flags.of_owners) {
+    ZP_CHECK(!given(), ErrorCode::config,
+             flag + (flags.owners ? " was given with --owners" : " was given without --owners"),
+             flags.owners ? "ownership does not depend on it"
+                          : "bytes are planned for the contract's layout",
+             flags.owners ? "leave one of the two out" : "add --owners");
   }
 }
 
@@ -146,77 +119,83 @@ void add_plan(CommandSet& commands) {
                    "bytes and messages of a step on any grid of ranks: this project's, "
                    "the papers', and figures in circulation");
   const auto flags = std::make_shared<PlanFlags>();
-  const auto option = [&](const char* flag, std::string& target, const std::string& help) {
-    command.option(flag, target, help);
+  const auto only = [&command](GivenFlags& of_one) {
+    return [&](const char* flag, auto& target, const std::string& help) {
+      command.add(flag, target, help);
+      of_one.emplace_back(flag, [&target, unset = target] { return target != unset; });
+    };
   };
+  const auto bytes = only(flags->of_bytes);
+  const auto owners = only(flags->of_owners);
   command.required("model", flags->model, "MODEL.toml, FILE.safetensors, " + workload_list());
-  option("--grid", flags->grid,
-         "data x context x tensor parallel ranks, at most 16384 (default: 1x1x1)");
-  option("--world", flags->world, "number of ranks, the product of the grid");
-  option("--stage", flags->stage, "ZeRO stage 0 to 3, or all (default)");
-  option("--dtype", flags->dtype, "of parameters: bf16, fp16, fp32, e4m3, e5m2 (default: bf16)");
-  option("--grad-dtype", flags->grad_dtype,
-         "of gradients as they arrive: fp32, bf16, fp16 (default: fp32)");
-  option("--scale-recipe", flags->scale_recipe,
-         "of e4m3 and e5m2: " + listed(names_of(ScaleRecipe{})) + " (default: current)");
-  option("--scale-blocks", flags->scale_blocks,
-         "of blockwise: " + listed(names_of(ScaleBlocks{})) + " (default: square_128)");
-  option("--amax-history", flags->amax_history, "slots of delayed, 1 to 1024 (default: 1024)");
-  command.flag("--columnwise", flags->columnwise,
-               "a second copy of 8-bit parameters, for products along columns");
-  option("--rule", flags->rule, listed(names_of(UpdateRule{})) + " (default: adamw)");
-  option("--momentum", flags->momentum, "of sgd; 0 has no buffer (default: 0)");
-  option("--exp-avg-dtype", flags->exp_avg_dtype,
-         "fp32, bf16, fp16, e4m3: storage type of exp_avg and momentum_buffer (default: fp32)");
-  option("--exp-avg-sq-dtype", flags->exp_avg_sq_dtype,
-         "the same for exp_avg_sq and max_exp_avg_sq (default: fp32)");
-  option("--master-dtype", flags->master_dtype,
-         "fp32, bf16: storage type of the master (default: fp32)");
-  option("--micro-batches", flags->micro_batches,
-         "per step, over all ranks (default: one per data parallel rank)");
-  option("--order", flags->order,
-         "by_stage, contiguous, strided: assignment of micro-batches to ranks (default: by_stage)");
-  option("--windows", flags->windows,
-         "off, on, params: ranks that share a state read each other's memory (default: off)");
-  option("--space", flags->space,
-         "host, device: where a rank's buffers are; on devices steps are enqueued (default: host)");
-  option("--bucket", flags->bucket,
-         "elements reduced together, a multiple of 1024 (default: 262144)");
-  option("--instances", flags->instances,
-         "optimizer instances, each with its own copy of the state (default: 1)");
-  option("--offload", flags->offload,
-         "fraction of a rank's elements, 0 to 1, whose state is offloaded (default: 0)");
-  option("--offload-order", flags->offload_order,
-         "flat, tensors: offloaded elements (default: flat)");
-  option("--offload-place", flags->offload_place,
-         "host, file: where their state is stored (default: host)");
-  option("--offload-chunk", flags->offload_chunk, "elements per copied chunk (default: 262144)");
-  option("--offload-overlap", flags->offload_overlap,
-         "on, off: overlap copies of chunks with updates (default: on)");
-  option("--offload-grads", flags->offload_grads,
-         "on, off: offload the gradient sum of those elements too (default: off)");
-  option("--clip-groups", flags->clip_groups,
-         "norms of a step, 23 words each, with the default one (default: 1)");
-  command.list(
+  command.add("--grid", flags->grid,
+              "data x context x tensor parallel ranks, at most 16384 (default: 1x1x1)");
+  command.add("--world", flags->world, "number of ranks, the product of the grid");
+  bytes("--stage", flags->stage, "ZeRO stage 0 to 3, or all (default)");
+  bytes("--dtype", flags->dtype, "of parameters: bf16, fp16, fp32, e4m3, e5m2 (default: bf16)");
+  bytes("--grad-dtype", flags->grad_dtype,
+        "of gradients as they arrive: fp32, bf16, fp16 (default: fp32)");
+  command.add("--scale-recipe", flags->scale_recipe,
+              "of e4m3 and e5m2: " + listed(names_of(ScaleRecipe{})) + " (default: current)");
+  command.add("--scale-blocks", flags->scale_blocks,
+              "of blockwise: " + listed(names_of(ScaleBlocks{})) + " (default: square_128)");
+  command.add("--amax-history", flags->amax_history, "slots of delayed, 1 to 1024 (default: 1024)");
+  command.add("--columnwise", flags->columnwise,
+              "a second copy of 8-bit parameters, for products along columns");
+  bytes("--rule", flags->rule, listed(names_of(UpdateRule{})) + " (default: adamw)");
+  bytes("--momentum", flags->momentum, "of sgd; 0 has no buffer (default: 0)");
+  bytes("--exp-avg-dtype", flags->exp_avg_dtype,
+        "fp32, bf16, fp16, e4m3: storage type of exp_avg and momentum_buffer (default: fp32)");
+  bytes("--exp-avg-sq-dtype", flags->exp_avg_sq_dtype,
+        "the same for exp_avg_sq and max_exp_avg_sq (default: fp32)");
+  bytes("--master-dtype", flags->master_dtype,
+        "fp32, bf16: storage type of the master (default: fp32)");
+  bytes("--micro-batches", flags->micro_batches,
+        "per step, over all ranks (default: one per data parallel rank)");
+  bytes("--order", flags->order,
+        "by_stage, contiguous, strided: assignment of micro-batches to ranks (default: by_stage)");
+  bytes("--windows", flags->windows,
+        "off, on, params: ranks that share a state read each other's memory (default: off)");
+  bytes("--space", flags->space,
+        "host, device: where a rank's buffers are; on devices steps are enqueued (default: host)");
+  command.add("--bucket", flags->bucket,
+              "elements reduced together, a multiple of 1024 (default: 262144)");
+  command.add("--instances", flags->instances,
+              "optimizer instances, each with its own copy of the state (default: 1)");
+  bytes("--offload", flags->offload,
+        "fraction of a rank's elements, 0 to 1, whose state is offloaded (default: 0)");
+  command.add("--offload-order", flags->offload_order,
+              "flat, tensors: offloaded elements (default: flat)");
+  command.add("--offload-place", flags->offload_place,
+              "host, file: where their state is stored (default: host)");
+  command.add("--offload-chunk", flags->offload_chunk,
+              "elements per copied chunk (default: 262144)");
+  command.add("--offload-overlap", flags->offload_overlap,
+              "on, off: overlap copies of chunks with updates (default: on)");
+  command.add("--offload-grads", flags->offload_grads,
+              "on, off: offload the gradient sum of those elements too (default: off)");
+  bytes("--clip-groups", flags->clip_groups,
+        "norms of a step, 23 words each, with the default one (default: 1)");
+  bytes(
       "--count", flags->counts,
       "contract, zero-paper, deepspeed, megatron, claims; several with commas (default: contract)");
-  option("--alpha", flags->alpha, "microseconds per message (default: 5)");
-  option("--beta", flags->beta, "GB/s a rank sends (default: 360)");
-  option("--memory", flags->memory, "GB/s of a rank's memory (default: 4300)");
-  command.flag(
+  bytes("--alpha", flags->alpha, "microseconds per message (default: 5)");
+  bytes("--beta", flags->beta, "GB/s a rank sends (default: 360)");
+  bytes("--memory", flags->memory, "GB/s of a rank's memory (default: 4300)");
+  bytes(
       "--measure", flags->measure,
       "also run two steps of every stage on threads, and show the measured counts beside the plan");
-  command.flag("--owners", flags->owners,
-               "print the ownership of elements and the padding instead of bytes");
-  option("--layout", flags->layout,
+  command.add("--owners", flags->owners,
+              "print the ownership of elements and the padding instead of bytes");
+  owners("--layout", flags->layout,
          "with --owners: " + listed(names_of(LayoutKind{})) + " (default: contract)");
-  option("--rank", flags->rank, "with --owners: only this one of the ranks that share the state");
-  option(
+  owners("--rank", flags->rank, "with --owners: only this one of the ranks that share the state");
+  owners(
       "--config", flags->config_file,
       "with --owners: TOML file with the param groups that deepspeed_flat and greedy distribute");
-  option("--svg", flags->svg_file, "file for a picture: a bar per stage");
-  option("--json", flags->json_file,
-         "file for all numbers (schema zeroproof-plan/1, zeroproof-owners/1)");
+  bytes("--svg", flags->svg_file, "file for a picture: a bar per stage");
+  command.add("--json", flags->json_file,
+              "file for all numbers (schema zeroproof-plan/1, zeroproof-owners/1)");
   command.runs([flags] { return run_plan(*flags); });
 }
 

@@ -2,7 +2,9 @@
 // Flags of `zeroproof plan`, and the settings of a plan made from them.
 
 #include <cstdint>
+#include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/base/error.hpp"
@@ -10,6 +12,9 @@
 #include "verification/tools/plan/plan.hpp"
 
 namespace zeroproof::verification {
+
+/// Names of flags, and whether they have another value than at first.
+using GivenFlags = std::vector<std::pair<std::string, std::function<bool()>>>;
 
 /// As typed; turned into settings after parsing, so that every error has one form.
 struct PlanFlags {
@@ -23,6 +28,7 @@ struct PlanFlags {
   std::string svg_file, json_file;
   bool owners = false, measure = false, columnwise = false;
   std::string layout, rank, config_file;
+  GivenFlags of_bytes, of_owners;  ///< flags that only one of the two plans uses
 };
 
 /// Errors (ErrorCode::config), naming the flag and the nearest choice.
