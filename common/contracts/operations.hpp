@@ -19,6 +19,7 @@
 #include "common/contracts/grad_stats.hpp"
 #include "common/contracts/grad_sum.hpp"
 #include "common/contracts/histogram.hpp"
+#include "common/contracts/lamb.hpp"
 #include "common/contracts/lion.hpp"
 #include "common/contracts/loss_scaler.hpp"
 #include "common/contracts/master_split.hpp"
@@ -116,6 +117,10 @@
   X(histogram_count, HistogramCountFn)                     \
   X(histogram_widen, HistogramWidenFn)                     \
   X(histogram_exponent, HistogramExponentFn)               \
+  /* lamb.hpp */                                           \
+  X(lamb_norms, LambNormsFn)                               \
+  X(lamb_trust_ratio, LambTrustRatioFn)                    \
+  X(lamb_update, LambUpdateFn)                             \
   /* lion.hpp */                                           \
   X(lion_update, LionUpdateFn)                             \
   /* loss_scaler.hpp */                                    \

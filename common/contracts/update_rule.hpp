@@ -14,8 +14,9 @@ namespace zeroproof {
 
 /// Named update rules (R6). adamw: decoupled decay; adam: decay added to the gradient (L2); sgd: with a
 /// momentum buffer; sgd_ema: moves by an exponential moving average of the gradient, with no bias correction;
-/// lion: moves by the sign of one, with decoupled decay.
-enum class UpdateRule : std::uint8_t { adamw, adam, sgd, sgd_ema, lion };
+/// lion: moves by the sign of one, with decoupled decay; lamb: AdamW's update of every tensor, scaled by a trust
+/// ratio of two norms over the whole tensor.
+enum class UpdateRule : std::uint8_t { adamw, adam, sgd, sgd_ema, lion, lamb };
 
 /// Where weight decay enters (R6). coupled: weight_decay * master is added to the gradient; decoupled:
 /// lr * weight_decay * master is subtracted from the master, not added to the gradient.
@@ -28,20 +29,26 @@ struct RuleTraits {
   DecayKind decay;
   /// Keeps a moving average of the gradient.
   bool exp_avg;
-  /// Keeps one of its square as well, with amsgrad max_exp_avg_sq too; takes bias_correction and amsgrad.
+  /// Keeps one of its square as well; takes bias_correction.
   bool exp_avg_sq;
   /// Takes momentum, dampening and nesterov; if momentum is not 0, keeps a buffer that starts as the gradient itself in
   /// the first step (is_first).
   bool momentum_buffer;
+  /// Takes amsgrad, and with it keeps max_exp_avg_sq.
+  bool amsgrad;
+  /// Scales the update of every tensor by its trust ratio: a step adds up two norms per tensor over all ranks
+  /// before the first element moves.
+  bool trust_ratio;
 };
 
 /// In the order of the enumerators.
-inline constexpr std::array<RuleTraits, 5> update_rules = {{
-    {UpdateRule::adamw, "adamw", DecayKind::decoupled, true, true, false},
-    {UpdateRule::adam, "adam", DecayKind::coupled, true, true, false},
-    {UpdateRule::sgd, "sgd", DecayKind::coupled, false, false, true},
-    {UpdateRule::sgd_ema, "sgd_ema", DecayKind::coupled, true, false, false},
-    {UpdateRule::lion, "lion", DecayKind::decoupled, true, false, false},
+inline constexpr std::array<RuleTraits, 6> update_rules = {{
+    {UpdateRule::adamw, "adamw", DecayKind::decoupled, true, true, false, true, false},
+    {UpdateRule::adam, "adam", DecayKind::coupled, true, true, false, true, false},
+    {UpdateRule::sgd, "sgd", DecayKind::coupled, false, false, true, false, false},
+    {UpdateRule::sgd_ema, "sgd_ema", DecayKind::coupled, true, false, false, false, false},
+    {UpdateRule::lion, "lion", DecayKind::decoupled, true, false, false, false, false},
+    {UpdateRule::lamb, "lamb", DecayKind::decoupled, true, true, false, false, true},
 }};
 
 /// Errors: invalid_argument if there is no such rule.

@@ -40,7 +40,8 @@ std::string_view name(BufferId buffer) {
                                                                   "column_amax",
                                                                   "column_scale",
                                                                   "column_scale_inv",
-                                                                  "column_shard"};
+                                                                  "column_shard",
+                                                                  "trust_ratio"};
   return names[static_cast<std::size_t>(buffer)];
 }
 

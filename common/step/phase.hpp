@@ -47,9 +47,10 @@ enum class BufferId : std::uint8_t {
   column_scale,      ///< [num_column_blocks fp32]
   column_scale_inv,  ///< [num_column_blocks fp32]
   column_shard,      ///< codes of the masters by column_scale [shard_numel]
+  trust_ratio,  ///< [num_tensors fp32], of rules that have it (R6); 1 for a tensor that is not updated
 };
 
-inline constexpr int num_buffer_ids = 32;
+inline constexpr int num_buffer_ids = 33;
 
 std::string_view name(Phase phase);
 std::string_view name(BufferId buffer);

@@ -7,7 +7,7 @@ std::vector<BufferId> kept_buffers(const OptimizerHyper& hyper) {
   std::vector<BufferId> kept;
   if (rule.exp_avg) kept.push_back(BufferId::exp_avg);
   if (rule.exp_avg_sq) kept.push_back(BufferId::exp_avg_sq);
-  if (rule.exp_avg_sq && hyper.amsgrad) kept.push_back(BufferId::max_exp_avg_sq);
+  if (rule.amsgrad && hyper.amsgrad) kept.push_back(BufferId::max_exp_avg_sq);
   if (rule.momentum_buffer && hyper.momentum != 0) kept.push_back(BufferId::momentum_buffer);
   return kept;
 }

@@ -83,6 +83,7 @@ void ProductionOptimizer::execute(Phase phase, GradSource& leaves) {
     case Phase::clip:
       return step_->clip();
     case Phase::update:
+      step_->prepare_update();
       return step_->update();
     case Phase::cast:
       step_->cast();

@@ -108,6 +108,9 @@ class LocalStep {
   /// Phase norm. Collective over comm (from stage 1 on) and tp.
   virtual void norm() = 0;
   virtual void clip() = 0;
+  /// Start of phase update: values over all elements that are needed before the first of them moves
+  /// (trust ratios, R6). No-op for the other rules. Collective over comm (from stage 1 on) and tp.
+  virtual void prepare_update() {}
   /// Phase update, and counts the step. The fused form also casts.
   virtual void update() = 0;  // update and cast: of the elements whose state is in the shard
   /// Phase cast: the shard's parameters. No-op in the fused form, except that for parameters with
