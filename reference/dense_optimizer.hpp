@@ -35,6 +35,7 @@ struct DenseStep {
   PartialNorms norms;                ///< inputs of grad_norm, normalised; of the last applied step
   std::vector<double> grad_norm;     ///< [clip groups] NaN if the step was skipped
   std::vector<float> clip_coef;      ///< [clip groups] NaN if the step was skipped
+  std::vector<float> trust_ratio;    ///< [num_tensors] of the last applied step (R6)
   std::vector<float> grad_sum, unscaled_grad,
       grad;  ///< grad keeps its last value when the step was skipped
 };
@@ -72,8 +73,8 @@ class DenseOptimizer {
   /// A buffer of the contract as it is after the step. [padded_numel]: grad_sum, unscaled_grad,
   /// grad, master, the rule's state, param_shard and param_full (both param()). Scales of the
   /// state, of every block. Words: step_scalars, applied_steps, found_inf, loss_scaler, norm_limbs
-  /// or grad_amax by the form of the norm, grad_norm, clip_coef, and tensor_steps with missing_grad
-  /// = skip; of parameters with scales amax, amax_history, param_scale, param_scale_inv,
+  /// or grad_amax by the form of the norm, grad_norm, clip_coef, trust_ratio of a rule that has it,
+  /// and tensor_steps with missing_grad = skip; of parameters with scales amax, amax_history, param_scale, param_scale_inv,
   /// param_columns like param_full, and the same four of columns that have scales of their own. The
   /// data of a buffer that these settings do not have is nullptr.
   TensorView buffer(BufferId id) const;
@@ -92,6 +93,7 @@ class DenseOptimizer {
   void sum_gradients(const std::vector<TensorView>& leaves);
   void unscale_gradients();
   void clip_gradients();
+  void compute_trust_ratios(const std::vector<Piece>& used);
   void update(const std::vector<bool>& has_grad);
   void round_parameters();
   void begin_scales(const FullState& initial);
@@ -99,8 +101,8 @@ class DenseOptimizer {
   void make_columns(const TakesPart& takes_part);
   void round(ParamBuffer& param) const;
   void keep_master();
-  const StepScalars& scalars_of(const Piece& piece) const {
-    return last_.scalars[counts_.slot(setup_.groups, piece.tensor)];
+  const StepScalars& scalars_of(std::int64_t tensor) const {
+    return last_.scalars[counts_.slot(setup_.groups, tensor)];
   }
 
   StepSettings setup_;

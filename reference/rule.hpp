@@ -4,6 +4,7 @@
 #include <map>
 #include <vector>
 
+#include "common/contracts/lamb.hpp"
 #include "common/layout/flat_layout.hpp"
 #include "common/step/distributed_optimizer.hpp"
 
@@ -22,8 +23,15 @@ Span<const float> loaded(const FullState& state, BufferId id);
 /// [padded_numel].
 void check_loaded(const FullState& state, const OptimizerHyper& hyper, std::int64_t padded_numel);
 
-/// The update of one piece of a tensor, in place, by local index.
-void update_piece(const OptimizerHyper& hyper, const StepScalars& scalars, const Piece& piece,
-                  std::vector<float>& grad, std::vector<float>& master, RuleState& state);
+/// Adds one piece of a tensor to the norms of its trust ratio, for a rule that has one; by local
+/// index.
+void add_trust_norms(const OptimizerHyper& hyper, const StepScalars& scalars, const Piece& piece,
+                     const std::vector<float>& grad, const std::vector<float>& master,
+                     const RuleState& state, TrustNorms& norms);
+
+/// The update of one piece of a tensor, in place, by local index. trust_ratio: of the tensor.
+void update_piece(const OptimizerHyper& hyper, const StepScalars& scalars, float trust_ratio,
+                  const Piece& piece, std::vector<float>& grad, std::vector<float>& master,
+                  RuleState& state);
 
 }  // namespace zeroproof::reference

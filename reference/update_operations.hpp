@@ -13,8 +13,10 @@ struct StateSpans {
   Span<float> momentum_buffer;
 };
 
+/// trust_ratio: of the tensor; only rules with one read it.
 inline void update_by_rule(const OptimizerHyper& hyper, const StepScalars& scalars,
-                           Span<const float> grad, Span<float> master, const StateSpans& state) {
+                           float trust_ratio, Span<const float> grad, Span<float> master,
+                           const StateSpans& state) {
   switch (hyper.rule) {
     case UpdateRule::adamw:
       return adamw_update({}, {hyper.amsgrad, hyper.maximize}, scalars, grad, master, state.exp_avg,
@@ -29,6 +31,9 @@ inline void update_by_rule(const OptimizerHyper& hyper, const StepScalars& scala
       return sgd_ema_update({}, {hyper.maximize}, scalars, grad, master, state.exp_avg);
     case UpdateRule::lion:
       return lion_update({}, {hyper.maximize}, scalars, grad, master, state.exp_avg);
+    case UpdateRule::lamb:
+      return lamb_update({}, {hyper.maximize}, scalars, trust_ratio, grad, master, state.exp_avg,
+                         state.exp_avg_sq);
   }
 }
 

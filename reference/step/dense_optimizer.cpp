@@ -80,6 +80,7 @@ DenseOptimizer::DenseOptimizer(const StepSettings& setup, const FullState& initi
   last_.norms = PartialNorms(setup.clip_groups.count());
   last_.grad_norm.resize(max_norms_.size());
   last_.clip_coef.resize(max_norms_.size());
+  last_.trust_ratio.assign(setup.layout->tensors().size(), 1);
 }
 
 std::int64_t DenseOptimizer::divisor(const MicroBatchFacts& facts) const {
@@ -156,7 +157,7 @@ void DenseOptimizer::sum_gradients(const std::vector<TensorView>& leaves) {
 void DenseOptimizer::unscale_gradients() {
   bool any = false;
   for (const Piece& piece : pieces_) {
-    const bool found = unscale({}, scalars_of(piece).inv_scale, at(last_.grad_sum, piece),
+    const bool found = unscale({}, scalars_of(piece.tensor).inv_scale, at(last_.grad_sum, piece),
                                at(last_.unscaled_grad, piece));
     any = any || found;
   }
@@ -197,6 +198,18 @@ void DenseOptimizer::clip_gradients() {
   }
 }
 
+void DenseOptimizer::compute_trust_ratios(const std::vector<Piece>& used) {
+  if (!traits_of(setup_.hyper.rule).trust_ratio) return;
+  std::vector<TrustNorms> norms(last_.trust_ratio.size());
+  for (const Piece& piece : used)
+    add_trust_norms(setup_.hyper, scalars_of(piece.tensor), piece, last_.grad, master_, state_,
+                    norms[static_cast<std::size_t>(piece.tensor)]);
+  // The norms of a tensor without elements or without an update are 0, and its ratio is 1.
+  for (std::size_t tensor = 0; tensor < norms.size(); ++tensor)
+    last_.trust_ratio[tensor] =
+        lamb_trust_ratio(scalars_of(static_cast<std::int64_t>(tensor)), norms[tensor]);
+}
+
 void DenseOptimizer::update(const std::vector<bool>& has_grad) {
   std::vector<Piece> used;
   std::ranges::copy_if(pieces_, std::back_inserter(used), [&](const Piece& piece) {
@@ -204,8 +217,11 @@ void DenseOptimizer::update(const std::vector<bool>& has_grad) {
   });
   stored_.read(used, state_);
   if (bf16_master_) bf16_master_->widen_into(master_, pieces_);
+  compute_trust_ratios(used);
   for (const Piece& piece : used)
-    update_piece(setup_.hyper, scalars_of(piece), piece, last_.grad, master_, state_);
+    update_piece(setup_.hyper, scalars_of(piece.tensor),
+                 last_.trust_ratio[static_cast<std::size_t>(piece.tensor)], piece, last_.grad,
+                 master_, state_);
   stored_.store(used, state_, no_other_ranks);
   counts_.count_step(has_grad);
   if (bf16_master_) keep_master();
@@ -300,6 +316,9 @@ TensorView DenseOptimizer::buffer(BufferId id) const {
       return words_view(last_.grad_norm, DType::fp64);
     case BufferId::clip_coef:
       return words_view(last_.clip_coef, DType::fp32);
+    case BufferId::trust_ratio:
+      return traits_of(setup_.hyper.rule).trust_ratio ? array_view(last_.trust_ratio)
+                                                      : TensorView{};
     case BufferId::grad_sum:
       return array_view(last_.grad_sum);
     case BufferId::unscaled_grad:

@@ -52,13 +52,22 @@ void check_loaded(const FullState& state, const OptimizerHyper& hyper, std::int6
   for (const BufferId id : kept_buffers(hyper)) check_numel(id, loaded(state, id), padded_numel);
 }
 
-void update_piece(const OptimizerHyper& hyper, const StepScalars& scalars, const Piece& piece,
-                  std::vector<float>& grad, std::vector<float>& master, RuleState& state) {
+void add_trust_norms(const OptimizerHyper& hyper, const StepScalars& scalars, const Piece& piece,
+                     const std::vector<float>& grad, const std::vector<float>& master,
+                     const RuleState& state, TrustNorms& norms) {
+  lamb_norms({}, {hyper.maximize}, scalars, at(grad, piece), at(master, piece),
+             at(state.at(BufferId::exp_avg), piece), at(state.at(BufferId::exp_avg_sq), piece),
+             norms);
+}
+
+void update_piece(const OptimizerHyper& hyper, const StepScalars& scalars, float trust_ratio,
+                  const Piece& piece, std::vector<float>& grad, std::vector<float>& master,
+                  RuleState& state) {
   const auto part_of = [&](BufferId id) {
     const auto found = state.find(id);
     return found == state.end() ? Span<float>() : at(found->second, piece);
   };
-  update_by_rule(hyper, scalars, at(grad, piece), at(master, piece),
+  update_by_rule(hyper, scalars, trust_ratio, at(grad, piece), at(master, piece),
                  {part_of(BufferId::exp_avg), part_of(BufferId::exp_avg_sq),
                   part_of(BufferId::max_exp_avg_sq), part_of(BufferId::momentum_buffer)});
 }

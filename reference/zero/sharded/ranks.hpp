@@ -2,7 +2,10 @@
 // The groups of ranks that take part in a step, and integers combined over all of them (R5, R14).
 // An absent group has one rank.
 
+#include <algorithm>
+#include <cstdint>
 #include <initializer_list>
+#include <vector>
 
 #include "common/step/distributed_optimizer.hpp"
 
@@ -30,6 +33,17 @@ inline void all_reduce(std::initializer_list<Communicator*> groups, Span<std::ui
   for (Communicator* const group : groups) {
     if (group != nullptr) group->all_reduce(words, op);
   }
+}
+
+/// The same for structs of 64-bit integers, which are added.
+template <class T>
+void add_over(std::initializer_list<Communicator*> groups, std::vector<T>& structs) {
+  std::vector<std::uint64_t> words(structs.size() * sizeof(T) / sizeof(std::uint64_t));
+  std::ranges::copy(std::as_bytes(Span<const T>(structs)),
+                    std::as_writable_bytes(Span<std::uint64_t>(words)).begin());
+  all_reduce(groups, words, IntegerReduce::sum);
+  std::ranges::copy(std::as_bytes(Span<const std::uint64_t>(words)),
+                    std::as_writable_bytes(Span<T>(structs)).begin());
 }
 
 }  // namespace zeroproof::reference

@@ -1,7 +1,6 @@
 #include "reference/zero/sharded/sharded_optimizer.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <limits>
 #include <optional>
 #include <string>
@@ -43,6 +42,7 @@ ShardedOptimizer::ShardedOptimizer(const OptimizerSetup& setup) : setup_(setup) 
   norms_ = PartialNorms(setup.clip_groups.count());
   grad_norm_.assign(clip_groups, std::numeric_limits<double>::quiet_NaN());
   clip_coef_.assign(clip_groups, std::numeric_limits<float>::quiet_NaN());
+  trust_ratio_.assign(setup.layout->tensors().size(), 1);
 
   const std::int64_t numel = numel_of(ranges_);
   for (std::vector<float>* values : {&grad_sum_, &unscaled_grad_, &grad_, &master_}) {
@@ -78,6 +78,7 @@ void ShardedOptimizer::load_state(const FullState& state) {
   for (auto& [id, shard] : state_) load(id, shard);
   scaler_ = state.scaler;
   found_inf_ = 0;
+  std::ranges::fill(trust_ratio_, 1.0F);  // no tensor is updated yet
   stored_.load(state, undistributed(setup_, pieces_), state_, [&](BlockAmax& amax) { join(amax); });
   if (bf16_master_) keep_master();
   if (scales_.exist()) {
@@ -180,7 +181,7 @@ void ShardedOptimizer::reduce(GradSource& leaves) {
 void ShardedOptimizer::unscale() {
   bool found = false;
   for (const Piece& piece : pieces_) {
-    const bool found_here = reference::unscale({}, scalars_of(piece).inv_scale,
+    const bool found_here = reference::unscale({}, scalars_of(piece.tensor).inv_scale,
                                                at(grad_sum_, piece), at(unscaled_grad_, piece));
     found = found || found_here;
   }
@@ -202,13 +203,14 @@ void ShardedOptimizer::unscale() {
   }
 }
 
+bool ShardedOptimizer::is_counted(const Piece& piece) const {
+  return rank_in(setup_.tp) == 0 || !is_tp_replicated(setup_, piece.tensor);
+}
+
 PartialNorms ShardedOptimizer::own_norms() const {
   PartialNorms norms(setup_.clip_groups.count());
   for (const Piece& piece : pieces_) {
-    // Tensors that every TP rank has are counted once (R12).
-    const bool counted_elsewhere =
-        rank_in(setup_.tp) != 0 && is_tp_replicated(setup_, piece.tensor);
-    if (!counted_elsewhere) {
+    if (is_counted(piece)) {
       norms.accumulate(setup_.hyper.norm, clip_group_of(piece),
                        at(Span<const float>(unscaled_grad_), piece));
     }
@@ -222,20 +224,13 @@ void ShardedOptimizer::norm() {
   std::ranges::copy(own.limbs,
                     norms_.limbs.begin());  // in place, because observers may hold a view
   std::ranges::copy(own.amax, norms_.amax.begin());
-  // In stage 0 every data rank has counted all elements, and every instance has the same as the
-  // others.
-  Communicator* const data_ranks = setup_.stage == 0 ? nullptr : setup_.comm;
   if (setup_.hyper.norm == NormForm::inf) {
     std::vector<std::uint64_t> amax(norms_.amax.begin(), norms_.amax.end());
-    all_reduce({data_ranks, setup_.tp}, amax, IntegerReduce::max);
+    all_reduce({counting_ranks(), setup_.tp}, amax, IntegerReduce::max);
     std::ranges::transform(amax, norms_.amax.begin(),
                            [](std::uint64_t word) { return static_cast<std::uint32_t>(word); });
   } else {
-    std::vector<std::uint64_t> words(23 * norms_.limbs.size());  // of all groups in one reduction
-    std::memcpy(words.data(), norms_.limbs.data(), words.size() * sizeof(std::uint64_t));
-    all_reduce({data_ranks, setup_.tp}, words, IntegerReduce::sum);
-    std::memcpy(static_cast<void*>(norms_.limbs.data()), words.data(),
-                words.size() * sizeof(std::uint64_t));
+    add_over({counting_ranks(), setup_.tp}, norms_.limbs);  // of all groups in one reduction
     norms_.normalise();
   }
   std::ranges::copy(norms_.finish(setup_.hyper.norm), grad_norm_.begin());
@@ -256,6 +251,25 @@ void ShardedOptimizer::clip() {
   }
 }
 
+void ShardedOptimizer::compute_trust_ratios(const std::vector<Piece>& used) {
+  if (!traits_of(setup_.hyper.rule).trust_ratio) return;
+  std::vector<TrustNorms> norms(trust_ratio_.size());
+  for (const Piece& piece : used) {
+    if (is_counted(piece))
+      add_trust_norms(setup_.hyper, scalars_of(piece.tensor), piece, grad_, master_, state_,
+                      norms[static_cast<std::size_t>(piece.tensor)]);
+  }
+  for (TrustNorms& of_tensor : norms) {
+    grad_norm_normalise(of_tensor.weight);
+    grad_norm_normalise(of_tensor.update);
+  }
+  add_over({counting_ranks(), setup_.tp}, norms);  // of all tensors in one reduction (R6)
+  // Every rank has the ratios of all tensors, also of those it has no elements of.
+  for (std::size_t tensor = 0; tensor < norms.size(); ++tensor)
+    trust_ratio_[tensor] =
+        lamb_trust_ratio(scalars_of(static_cast<std::int64_t>(tensor)), norms[tensor]);
+}
+
 void ShardedOptimizer::update() {
   std::vector<Piece> used;
   std::ranges::copy_if(pieces_, std::back_inserter(used), [&](const Piece& piece) {
@@ -264,8 +278,11 @@ void ShardedOptimizer::update() {
   const std::vector<Piece> used_runs = undistributed(setup_, used);
   stored_.read(used_runs, state_);
   if (bf16_master_) bf16_master_->widen_into(master_, pieces_);
+  compute_trust_ratios(used);
   for (const Piece& piece : used)
-    update_piece(setup_.hyper, scalars_of(piece), piece, grad_, master_, state_);
+    update_piece(setup_.hyper, scalars_of(piece.tensor),
+                 trust_ratio_[static_cast<std::size_t>(piece.tensor)], piece, grad_, master_,
+                 state_);
   stored_.store(used_runs, state_, [&](BlockAmax& amax) { join(amax); });
   counts_.count_step(has_grad_);
   if (bf16_master_) keep_master();
@@ -395,8 +412,9 @@ namespace {
 
 static_assert(sizeof(StepScalars) == num_step_scalar_words * sizeof(std::uint32_t) &&
                   sizeof(NormLimbs) == 23 * sizeof(std::uint64_t) &&
+                  sizeof(TrustNorms) == 2 * sizeof(NormLimbs) &&
                   sizeof(LossScalerState) == 3 * sizeof(std::int32_t),
-              "these structs are exposed as words, without gaps");
+              "these structs are exposed or reduced as words, without gaps");
 
 /// The words of a struct of 32- or 64-bit values, for an observer.
 template <class T>
@@ -418,7 +436,8 @@ std::vector<BufferId> written_by(Phase phase) {
     case Phase::clip:
       return {BufferId::clip_coef, BufferId::grad};
     case Phase::update:
-      return {BufferId::exp_avg,
+      return {BufferId::trust_ratio,
+              BufferId::exp_avg,
               BufferId::exp_avg_sq,
               BufferId::max_exp_avg_sq,
               BufferId::momentum_buffer,
@@ -459,6 +478,8 @@ bool ShardedOptimizer::exists(BufferId id) const {
     case BufferId::max_exp_avg_sq_scale:
     case BufferId::momentum_buffer_scale:
       return stored_.has_scales(id);
+    case BufferId::trust_ratio:
+      return traits_of(setup_.hyper.rule).trust_ratio;
     case BufferId::tensor_steps:
       return counts_.per_tensor;
     case BufferId::param_full:
@@ -501,6 +522,8 @@ ExposedBuffer ShardedOptimizer::buffer(BufferId id) {
       return {id, words_view(grad_norm_, DType::fp64), {}};
     case BufferId::clip_coef:
       return {id, words_view(clip_coef_, DType::fp32), {}};
+    case BufferId::trust_ratio:
+      return {id, array_view(trust_ratio_), {}};
     case BufferId::grad_sum:
       return {id, array_view(grad_sum_), ranges_};
     case BufferId::unscaled_grad:

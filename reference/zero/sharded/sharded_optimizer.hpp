@@ -40,6 +40,7 @@ class ShardedOptimizer final : public DistributedOptimizer {
   PartialNorms own_norms() const;
   void norm();
   void clip();
+  void compute_trust_ratios(const std::vector<Piece>& used);
   void update();
   void cast();
   void gather();
@@ -47,9 +48,14 @@ class ShardedOptimizer final : public DistributedOptimizer {
   std::size_t clip_group_of(const Piece& piece) const {
     return static_cast<std::size_t>(setup_.clip_groups.of(piece.tensor));
   }
-  const StepScalars& scalars_of(const Piece& piece) const {
-    return scalars_[counts_.slot(setup_.groups, piece.tensor)];
+  const StepScalars& scalars_of(std::int64_t tensor) const {
+    return scalars_[counts_.slot(setup_.groups, tensor)];
   }
+  /// False on all TP ranks but one for tensors that every TP rank has: norms count them once (R12).
+  bool is_counted(const Piece& piece) const;
+  /// The data ranks that have counted other elements: in stage 0 each has counted all of them, and
+  /// so has every instance.
+  Communicator* counting_ranks() const { return setup_.stage == 0 ? nullptr : setup_.comm; }
   /// Master to parameters, with the draws of the steps counted so far; both views have the same
   /// elements.
   void round(ParamBuffer& param, Span<const float> master, const std::vector<Piece>& pieces) const;
@@ -93,6 +99,7 @@ class ShardedOptimizer final : public DistributedOptimizer {
   PartialNorms norms_;
   std::vector<double> grad_norm_;  // [clip groups], as clip_coef_
   std::vector<float> clip_coef_;
+  std::vector<float> trust_ratio_;  // [num_tensors], 1 with a rule that has none
   std::vector<float> grad_sum_, unscaled_grad_, grad_, master_;
   RuleState state_;     // buffers not stored in fp32 are here only during an update
   StoredState stored_;  // buffers not stored in fp32
