@@ -47,8 +47,8 @@ inline bool has_elements(BufferId id) {
   const bool of_blocks = (id >= BufferId::amax && id <= BufferId::param_scale_inv) ||
                          (id >= BufferId::column_amax && id <= BufferId::column_scale_inv);
   return id == BufferId::grad_sum || id == BufferId::unscaled_grad ||
-         (id >= BufferId::grad && id != BufferId::tensor_steps && !of_blocks &&
-          !is_state_scale(id));
+         (id >= BufferId::grad && id != BufferId::tensor_steps && id != BufferId::trust_ratio &&
+          !of_blocks && !is_state_scale(id));
 }
 
 inline bool is_nan(const TensorView& view, std::int64_t i) {

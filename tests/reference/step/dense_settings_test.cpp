@@ -57,16 +57,16 @@ TEST_CASE("dense: the other rules and the state they keep, by hand") {
 }
 
 TEST_CASE("dense: every option is passed to the rule") {
-  for (int number = 0; number < 80; ++number) {
-    const UpdateRule rule = static_cast<UpdateRule>(number % 5);
-    const int flags = number / 5 * 4;
+  for (int number = 0; number < 96; ++number) {
+    const UpdateRule rule = static_cast<UpdateRule>(number % 6);
+    const int flags = number / 6 * 4;
     const bool maximize = (flags & 4) != 0;
     const bool is_sgd = rule == UpdateRule::sgd;
     const bool amsgrad =
         (flags & 8) != 0 && (rule == UpdateRule::adamw || rule == UpdateRule::adam);
     const bool momentum = (flags & 16) != 0 && is_sgd;
     const bool nesterov = (flags & 32) != 0 && momentum;
-    INFO("rule ", number % 5, ", flags ", flags);
+    INFO("rule ", number % 6, ", flags ", flags);
     ThreeElements model;
     model.setup.hyper.rule = rule;
     model.setup.hyper.maximize = maximize;
@@ -94,6 +94,16 @@ TEST_CASE("dense: every option is passed to the rule") {
         reference::sgd_update({}, {momentum, nesterov, maximize}, s, grad, master, buffer);
       } else if (rule == UpdateRule::lion) {
         reference::lion_update({}, {maximize}, s, grad, master, first);
+      } else if (rule == UpdateRule::lamb) {
+        const auto update = [&](std::size_t begin, std::size_t count, float ratio) {
+          const auto part = [&](std::vector<float>& values) {
+            return Span<float>(values).subspan(begin, count);
+          };
+          reference::lamb_update({}, {maximize}, s, ratio, Span(grad).subspan(begin, count),
+                                 part(master), part(first), part(second));
+        };
+        update(0, 2, optimizer.last_step().trust_ratio[0]);
+        update(2, 1, optimizer.last_step().trust_ratio[1]);
       } else {
         reference::sgd_ema_update({}, {maximize}, s, grad, master, first);
       }

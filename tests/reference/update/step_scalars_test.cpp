@@ -186,12 +186,14 @@ TEST_CASE("step scalars: decay is off only if the fp64 product is 0") {
   CHECK(bits(reference::step_scalars(hyper, 1, 0, 1).lr_weight_decay) == bits(0.0F));
 }
 
-TEST_CASE("step scalars: lion decays by lr * weight_decay, as adamw does") {
-  OptimizerHyper hyper = dyadic();
-  hyper.rule = UpdateRule::lion;
-  CHECK(reference::step_scalars(hyper, 1, 0, 1).has_decay == 1);
-  hyper.lr = 0;
-  CHECK(reference::step_scalars(hyper, 1, 0, 1).has_decay == 0);
+TEST_CASE("step scalars: lion and lamb decay by lr * weight_decay, as adamw does") {
+  for (const UpdateRule rule : {UpdateRule::lion, UpdateRule::lamb}) {
+    OptimizerHyper hyper = dyadic();
+    hyper.rule = rule;
+    CHECK(reference::step_scalars(hyper, 1, 0, 1).has_decay == 1);
+    hyper.lr = 0;
+    CHECK(reference::step_scalars(hyper, 1, 0, 1).has_decay == 0);
+  }
 }
 
 TEST_CASE("step scalars: the other rules decay by weight_decay alone") {
@@ -297,7 +299,7 @@ TEST_CASE("step scalars: incompatible options are rejected") {
     });
   };
   for (const UpdateRule rule : {UpdateRule::adamw, UpdateRule::adam, UpdateRule::sgd,
-                                UpdateRule::sgd_ema, UpdateRule::lion}) {
+                                UpdateRule::sgd_ema, UpdateRule::lion, UpdateRule::lamb}) {
     const bool is_sgd = rule == UpdateRule::sgd;
     const bool is_adaptive = rule == UpdateRule::adamw || rule == UpdateRule::adam;
     CHECK(refused(rule, 0, 0, false, false) == false);

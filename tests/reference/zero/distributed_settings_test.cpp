@@ -40,6 +40,7 @@ std::vector<Named> all_settings() {
   add("sgd_ema", UpdateRule::sgd_ema);
   add("sgd_ema maximize", UpdateRule::sgd_ema).hyper.maximize = true;
   add("lion", UpdateRule::lion).hyper.beta2 = 0.99F;
+  add("lamb", UpdateRule::lamb);
   for (const NormForm form : {NormForm::exact, NormForm::inf, NormForm::one}) {
     add("norm form " + std::to_string(static_cast<int>(form)), UpdateRule::adamw).hyper.norm = form;
   }

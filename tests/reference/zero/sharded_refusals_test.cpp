@@ -61,6 +61,7 @@ TEST_CASE("rank: state of the rule is required, and other state is not read") {
     CHECK(load(sgd, false, 0.5, missing));
     CHECK(load(sgd_ema, false, 0, missing) == (missing != exp_avg));
     CHECK(load(lion, false, 0, missing) == (missing != exp_avg));
+    CHECK(load(lamb, false, 0, missing) == (missing == max_exp_avg_sq));
   }
   CHECK(load(sgd, false, 0, momentum_buffer));
   CHECK_FALSE(load(sgd, false, 0.5, momentum_buffer));

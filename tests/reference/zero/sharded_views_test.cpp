@@ -85,6 +85,8 @@ TEST_CASE("views: every phase exposes the buffers that it writes by R6, for ever
         },
         norm_limbs, {momentum_buffer, tensor_steps});
     check([](OptimizerSetup& s) { s.hyper.rule = UpdateRule::sgd_ema; }, norm_limbs, {exp_avg});
+    check([](OptimizerSetup& s) { s.hyper.rule = UpdateRule::lamb; }, norm_limbs,
+          {trust_ratio, exp_avg, exp_avg_sq});
   }
 }
 
