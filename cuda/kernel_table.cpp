@@ -17,6 +17,8 @@ const KernelTable& host_ops() {
     all.grad_norm_exact_accumulate = host::grad_norm_exact_accumulate;
     all.grad_abs_accumulate = host::grad_abs_accumulate;
     all.grad_max_accumulate = host::grad_max_accumulate;
+    all.lamb_norms = host::lamb_norms;
+    all.lamb_trust_ratio = host::lamb_trust_ratio;
     all.clip = host::clip;
     all.clip_value = host::clip_value;
     all.cast_to_bf16 = host::cast_to_bf16;

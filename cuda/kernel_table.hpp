@@ -10,6 +10,7 @@
 #include "common/contracts/grad_norm.hpp"
 #include "common/contracts/grad_scale.hpp"
 #include "common/contracts/grad_sum.hpp"
+#include "common/contracts/lamb.hpp"
 #include "common/contracts/scale_recipe.hpp"
 #include "cuda/host/fold_plan.hpp"
 #include "cuda/host/update_operations.hpp"
@@ -30,6 +31,8 @@ struct KernelTable : UpdateOperations {
   GradNormExactAccumulateFn* grad_norm_exact_accumulate;
   GradAbsAccumulateFn* grad_abs_accumulate;
   GradMaxAccumulateFn* grad_max_accumulate;
+  LambNormsFn* lamb_norms;
+  LambTrustRatioFn* lamb_trust_ratio;
   ClipFn* clip;
   ClipValueFn* clip_value;
   CastToBf16Fn* cast_to_bf16;

@@ -8,7 +8,8 @@
 //   exact, one, inf  fused_finite finds found_inf; the norm takes a separate pass over the gradient
 //   sum, only if the step is not skipped: fused_norm_exact, fused_norm_abs, fused_norm_max. (inf
 //   needs only fused_norm_max: found_inf is amax >= 0x7F800000.)
-// Second pass: fused_update, for every rule and option.
+// Second pass: fused_update, for every rule and option. Before it, for the rule lamb, a pass that
+// only reads: fused_lamb_norms.
 
 #include <optional>
 
@@ -16,6 +17,7 @@
 #include "common/base/span.hpp"
 #include "common/contracts/cast.hpp"
 #include "common/contracts/grad_norm.hpp"
+#include "common/contracts/lamb.hpp"
 #include "common/contracts/step_scalars.hpp"
 #include "cuda/host/fold_plan.hpp"
 
@@ -66,10 +68,11 @@ struct FusedOptions {
   /// Store bf16 parameters bypassing the caches; empty: only if this call writes much
   /// (streams_past_caches). Set it when calling block by block. The bits are the same.
   std::optional<bool> stream = {};
-  bool casts = true;  ///< false: the cast is done elsewhere (R24), and param is empty
+  float trust_ratio = 1.0F;  ///< lamb: of the tensor
+  bool casts = true;         ///< false: the cast is done elsewhere (R24), and param is empty
 };
 
-/// The options of a run. `draw` stays empty: step and first index belong to the call.
+/// The options of a run. `draw` and `trust_ratio` belong to the call and keep their defaults.
 FusedOptions fused_options(const OptimizerHyper& hyper);
 
 /// State of one piece. Buffers not used by the rule are empty (contracts/adam.hpp, sgd.hpp).
@@ -80,6 +83,14 @@ struct FusedState {
   Span<float> max_exp_avg_sq = {};   ///< with amsgrad
   Span<float> momentum_buffer = {};  ///< sgd with momentum
 };
+
+/// lamb_norms (contracts/lamb.hpp) over grad_sum, which is unscaled and clipped in registers.
+///
+/// Shapes   grad_sum, master, exp_avg, exp_avg_sq of state: [numel] of one tensor. None is changed.
+/// Errors   invalid_argument if the numels differ, or clip_value is not finite and > 0.
+void fused_lamb_norms(const Exec& exec, const FusedOptions& options, const StepScalars& scalars,
+                      float clip_coef, const GradStretch& grad_sum, const FusedState& state,
+                      TrustNorms& norms);
 
 /// Unscale, clip, clip by value, update and cast.
 ///

@@ -13,6 +13,7 @@ struct UpdateOperations {
   SgdUpdateFn* sgd_update;
   SgdEmaUpdateFn* sgd_ema_update;
   LionUpdateFn* lion_update;
+  LambUpdateFn* lamb_update;
 };
 
 inline constexpr UpdateOperations host_updates = {
@@ -21,11 +22,14 @@ inline constexpr UpdateOperations host_updates = {
     .sgd_update = host::sgd_update,
     .sgd_ema_update = host::sgd_ema_update,
     .lion_update = host::lion_update,
+    .lamb_update = host::lamb_update,
 };
 
+/// trust_ratio: of the piece's tensor; used by the rule lamb alone.
 inline void update_by_rule(const UpdateOperations& implementations, const Exec& exec,
                            const OptimizerHyper& hyper, const StepScalars& scalars,
-                           Span<const float> grad, const host::FusedState& state) {
+                           Span<const float> grad, const host::FusedState& state,
+                           float trust_ratio = 1.0F) {
   const AdamOptions adam{hyper.amsgrad, hyper.maximize};
   switch (hyper.rule) {
     case UpdateRule::adamw:
@@ -43,6 +47,9 @@ inline void update_by_rule(const UpdateOperations& implementations, const Exec& 
     case UpdateRule::lion:
       return implementations.lion_update(exec, {hyper.maximize}, scalars, grad, state.master,
                                          state.exp_avg);
+    case UpdateRule::lamb:
+      return implementations.lamb_update(exec, {hyper.maximize}, scalars, trust_ratio, grad,
+                                         state.master, state.exp_avg, state.exp_avg_sq);
   }
 }
 

@@ -76,6 +76,7 @@ const SimdKernels kernels = {add,
                              from_e5m2,
                              to_bf16_stochastic,
                              update,
-                             fused_update};
+                             fused_update,
+                             lamb_updates};
 
 }  // namespace zeroproof::cuda::host::ZP_ISA_NAMESPACE

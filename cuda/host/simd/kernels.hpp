@@ -24,9 +24,10 @@ struct GradientChain {
 
 struct UpdateForm {
   UpdateRule rule = UpdateRule::adamw;
-  bool amsgrad = false;   ///< rules with exp_avg_sq
-  bool momentum = false;  ///< sgd
-  bool nesterov = false;  ///< sgd
+  bool amsgrad = false;      ///< adamw, adam
+  bool momentum = false;     ///< sgd
+  bool nesterov = false;     ///< sgd
+  float trust_ratio = 1.0F;  ///< lamb
 };
 
 /// Buffers not used by the form are not read.
@@ -150,6 +151,10 @@ struct SimdKernels {
   void (*fused_update)(const UpdateForm& form, const GradientChain& chain,
                        const StepScalars& scalars, const GradStretch& grad,
                        const UpdateBuffers& buffers, const ParamTarget& param, std::int64_t numel);
+  /// u[i] = the update of lamb before it is scaled. Reads master, exp_avg and exp_avg_sq only.
+  void (*lamb_updates)(const GradientChain& chain, const StepScalars& scalars,
+                       const GradStretch& grad, const float* master, const float* exp_avg,
+                       const float* exp_avg_sq, float* u, std::int64_t numel);
 };
 
 /// The table of one instruction set; Isa::best is resolved. Errors: as best_isa().

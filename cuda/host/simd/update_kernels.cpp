@@ -34,9 +34,23 @@ inline float moving_average(float beta, float rest, float old, float value) {
   return a1 + a2;
 }
 
-template <Decay decay, bool amsgrad>
-void adam_loop(const GradientChain& shared_chain, const StepScalars& scalars,
-               const UpdateBuffers& at, std::int64_t numel) {
+/// u of adamw from the new moments; x: the second one, or its maximum.
+template <Decay decay>
+inline float adam_update(const StepScalars& c, float m, float x, float p) {
+  const float s = std::sqrt(x);
+  const float r = s / c.sqrt_bias_correction2;
+  const float d = r + c.eps;
+  const float q = m / d;
+  const float a = c.step_size * q;
+  if (decay != Decay::decoupled) return a;
+  const float w = c.lr_weight_decay * p;
+  return a + w;
+}
+
+template <Decay decay, bool amsgrad, bool scaled = false>
+void adam_loop(const UpdateForm& form, const GradientChain& shared_chain,
+               const StepScalars& scalars, const UpdateBuffers& at, std::int64_t numel) {
+  const float trust_ratio = form.trust_ratio;
   const GradientChain chain =
       shared_chain;  // copies, which cannot alias a store through a float pointer
   const StepScalars c = scalars;
@@ -58,25 +72,34 @@ void adam_loop(const GradientChain& shared_chain, const StepScalars& scalars,
       x = most >= v ? most : v;
       max_exp_avg_sq[i] = x;
     }
-    const float s = std::sqrt(x);
-    const float r = s / c.sqrt_bias_correction2;
-    const float d = r + c.eps;
-    const float q = m / d;
-    const float a = c.step_size * q;
-    float u = a;
-    if (decay == Decay::decoupled) {
-      const float w = c.lr_weight_decay * p;
-      u = a + w;
-    }
+    float u = adam_update<decay>(c, m, x, p);
+    if (scaled) u = trust_ratio * u;
     master[i] = p - u;
+  }
+}
+
+/// The same without a store: the updates of lamb.
+template <Decay decay>
+void lamb_loop(const GradientChain& shared_chain, const StepScalars& scalars, const float* grad,
+               const float* master, const float* exp_avg, const float* exp_avg_sq, float* u,
+               std::int64_t numel) {
+  const GradientChain chain = shared_chain;
+  const StepScalars c = scalars;
+#pragma omp simd
+  for (std::int64_t i = 0; i < numel; ++i) {
+    const float g = apply_chain(chain, grad[i]);
+    const float m = moving_average(c.beta1, c.one_minus_beta1, exp_avg[i], g);
+    const float h = g * g;
+    const float v = moving_average(c.beta2, c.one_minus_beta2, exp_avg_sq[i], h);
+    u[i] = adam_update<decay>(c, m, v, master[i]);
   }
 }
 
 enum class Momentum { none, first, running };
 
 template <bool decay, Momentum momentum, bool nesterov>
-void sgd_loop(const GradientChain& shared_chain, const StepScalars& scalars,
-              const UpdateBuffers& at, std::int64_t numel) {
+void sgd_loop(const UpdateForm& /*form*/, const GradientChain& shared_chain,
+              const StepScalars& scalars, const UpdateBuffers& at, std::int64_t numel) {
   const GradientChain chain = shared_chain;
   const StepScalars c = scalars;
   const float* grad = at.grad;
@@ -104,8 +127,8 @@ void sgd_loop(const GradientChain& shared_chain, const StepScalars& scalars,
 }
 
 template <bool decay>
-void sgd_ema_loop(const GradientChain& shared_chain, const StepScalars& scalars,
-                  const UpdateBuffers& at, std::int64_t numel) {
+void sgd_ema_loop(const UpdateForm& /*form*/, const GradientChain& shared_chain,
+                  const StepScalars& scalars, const UpdateBuffers& at, std::int64_t numel) {
   const GradientChain chain = shared_chain;
   const StepScalars c = scalars;
   const float* grad = at.grad;
@@ -122,8 +145,8 @@ void sgd_ema_loop(const GradientChain& shared_chain, const StepScalars& scalars,
 }
 
 template <bool decay>
-void lion_loop(const GradientChain& shared_chain, const StepScalars& scalars,
-               const UpdateBuffers& at, std::int64_t numel) {
+void lion_loop(const UpdateForm& /*form*/, const GradientChain& shared_chain,
+               const StepScalars& scalars, const UpdateBuffers& at, std::int64_t numel) {
   const GradientChain chain = shared_chain;
   const StepScalars s = scalars;
   const float* grad = at.grad;
@@ -147,7 +170,8 @@ void lion_loop(const GradientChain& shared_chain, const StepScalars& scalars,
   }
 }
 
-using Loop = void(const GradientChain&, const StepScalars&, const UpdateBuffers&, std::int64_t);
+using Loop = void(const UpdateForm&, const GradientChain&, const StepScalars&, const UpdateBuffers&,
+                  std::int64_t);
 
 template <bool decay>
 Loop* sgd_loop_of(const UpdateForm& form, bool first) {
@@ -179,6 +203,8 @@ Loop* loop_of(const UpdateForm& form, const StepScalars& scalars) {
                    : sgd_loop_of<false>(form, scalars.is_first != 0);
     case UpdateRule::lion:
       return decay ? lion_loop<true> : lion_loop<false>;
+    case UpdateRule::lamb:
+      return decay ? adam_loop<Decay::decoupled, false, true> : adam_loop<Decay::none, false, true>;
     case UpdateRule::sgd_ema:
       break;
   }
@@ -225,7 +251,7 @@ void cast_block(const ParamTarget& param, std::int64_t begin, const float* maste
 
 void update(const UpdateForm& form, const GradientChain& chain, const StepScalars& scalars,
             const UpdateBuffers& buffers, std::int64_t numel) {
-  loop_of(form, scalars)(chain, scalars, buffers, numel);
+  loop_of(form, scalars)(form, chain, scalars, buffers, numel);
 }
 
 /// A gradient in a 16-bit type is widened, and the cast reads master, while the block is in the first-level cache.
@@ -239,12 +265,25 @@ void fused_update(const UpdateForm& form, const GradientChain& chain, const Step
     const std::int64_t count = numel - begin < block ? numel - begin : block;
     UpdateBuffers here = advance(buffers, begin);
     here.grad = values_from(grad, begin, count, wide);
-    loop(chain, scalars, here, count);
+    loop(form, chain, scalars, here, count);
     cast_block(param, begin, buffers.master + begin, count);
   }
 #if defined(__AVX512F__)
   if (param.stream) _mm_sfence();  // streamed stores need an explicit fence
 #endif
+}
+
+void lamb_updates(const GradientChain& chain, const StepScalars& scalars, const GradStretch& grad,
+                  const float* master, const float* exp_avg, const float* exp_avg_sq, float* u,
+                  std::int64_t numel) {
+  constexpr std::int64_t block = 1024;
+  const auto loop = scalars.has_decay != 0 ? lamb_loop<Decay::decoupled> : lamb_loop<Decay::none>;
+  float wide[block];
+  for (std::int64_t begin = 0; begin < numel; begin += block) {
+    const std::int64_t count = numel - begin < block ? numel - begin : block;
+    loop(chain, scalars, values_from(grad, begin, count, wide), master + begin, exp_avg + begin,
+         exp_avg_sq + begin, u + begin, count);
+  }
 }
 
 }  // namespace zeroproof::cuda::host::ZP_ISA_NAMESPACE

@@ -60,6 +60,9 @@ void update(const UpdateForm& form, const GradientChain& chain, const StepScalar
 void fused_update(const UpdateForm& form, const GradientChain& chain, const StepScalars& scalars,
                   const GradStretch& grad, const UpdateBuffers& buffers, const ParamTarget& param,
                   std::int64_t numel);
+void lamb_updates(const GradientChain& chain, const StepScalars& scalars, const GradStretch& grad,
+                  const float* master, const float* exp_avg, const float* exp_avg_sq, float* u,
+                  std::int64_t numel);
 
 /// The values of a range from element `begin` on, in fp32: their own memory, or widened into
 /// `wide`.

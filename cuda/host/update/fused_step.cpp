@@ -24,7 +24,7 @@ void check_state(const FusedOptions& options, const FusedState& state) {
   require_optional_numel(op, numel, "exp_avg_sq", state.exp_avg_sq.size(), rule.exp_avg_sq,
                          "a rule with a second moment");
   require_optional_numel(op, numel, "max_exp_avg_sq", state.max_exp_avg_sq.size(),
-                         rule.exp_avg_sq && options.amsgrad, "amsgrad");
+                         rule.amsgrad && options.amsgrad, "amsgrad");
   require_optional_numel(op, numel, "momentum_buffer", state.momentum_buffer.size(), momentum,
                          "momentum");
   ZP_CHECK(momentum || !options.nesterov, ErrorCode::invalid_argument,
@@ -148,6 +148,17 @@ FusedOptions fused_options(const OptimizerHyper& hyper) {
   return options;
 }
 
+void fused_lamb_norms(const Exec& exec, const FusedOptions& options, const StepScalars& scalars,
+                      float clip_coef, const GradStretch& grad_sum, const FusedState& state,
+                      TrustNorms& norms) {
+  require_same_numel("fused_lamb_norms", "master", state.master.size(), "exp_avg",
+                     state.exp_avg.size());
+  require_same_numel("fused_lamb_norms", "master", state.master.size(), "exp_avg_sq",
+                     state.exp_avg_sq.size());
+  run_lamb_norms(exec, chain_of(options, scalars.inv_scale, clip_coef), scalars, grad_sum,
+                 state.master, state.exp_avg, state.exp_avg_sq, norms);
+}
+
 void fused_update(const Exec& exec, const FusedOptions& options, const StepScalars& scalars,
                   float clip_coef, Span<const float> grad_sum, const FusedState& state,
                   const TensorView& param) {
@@ -164,7 +175,8 @@ void fused_update(const Exec& exec, const FusedOptions& options, const StepScala
                      static_cast<std::size_t>(param.numel));
   const ParamKind kind = kind_of(options, param.dtype);
   const GradientChain chain = chain_of(options, scalars.inv_scale, clip_coef);
-  const UpdateForm form{options.rule, options.amsgrad, options.momentum, options.nesterov};
+  const UpdateForm form{options.rule, options.amsgrad, options.momentum, options.nesterov,
+                        options.trust_ratio};
   const UpdateBuffers buffers{nullptr,
                               state.master.data(),
                               state.exp_avg.data(),

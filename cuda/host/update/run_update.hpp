@@ -1,5 +1,6 @@
 #pragma once
 
+#include "common/contracts/lamb.hpp"
 #include "cuda/host/base/parallel_blocks.hpp"
 #include "cuda/host/simd/kernels.hpp"
 
@@ -33,5 +34,10 @@ inline void run_update(const Exec& exec, const UpdateForm& form, bool maximize,
     kernels.update(form, chain, scalars, from_element(buffers, begin), end - begin);
   });
 }
+
+/// Both norms of lamb (lamb.cpp), with a gradient that still goes through the chain.
+void run_lamb_norms(const Exec& exec, const GradientChain& chain, const StepScalars& scalars,
+                    const GradStretch& grad, Span<const float> master, Span<const float> exp_avg,
+                    Span<const float> exp_avg_sq, TrustNorms& norms);
 
 }  // namespace zeroproof::cuda::host

@@ -86,8 +86,9 @@ inline void check_settings(const OptimizerHyper& hyper) {
   require(!hyper.nesterov || (is_sgd && hyper.momentum > 0 && hyper.dampening == 0),
           "nesterov is on without the rule sgd, a momentum above 0 and a dampening of 0",
           "it uses an undamped momentum buffer", "change these settings or turn nesterov off");
-  require(!hyper.amsgrad || rule.exp_avg_sq, "amsgrad is on for a rule without a second moment",
-          "it keeps the largest second moment", "use the rule adamw or adam, or turn amsgrad off");
+  require(!hyper.amsgrad || rule.amsgrad, "amsgrad is on for the rule " + std::string(rule.name),
+          "only adamw and adam keep the largest second moment",
+          "use one of these rules, or turn amsgrad off");
 }
 
 }  // namespace zeroproof::cuda::host
