@@ -87,6 +87,12 @@ void ChunkedHostStep::store_updates(const StateBlocks::Wanted& wanted,
                     update, round_masters(1));
 }
 
+void ChunkedHostStep::collect_tile_norms(const StateBlocks::Wanted& wanted, const TileNorms& body) {
+  tiles_->sum_at<TrustRatios::Part>(ChunkPlace(*split_, *chunk_, chunk_state_), chunk_->pieces,
+                                    setup_.exec, wanted, body,
+                                    [&](const TrustRatios::Part& part) { trust_.add(part); });
+}
+
 host::GradStretch ChunkedHostStep::grad_of(const Piece& piece) const {
   if (chunk_grad_ != nullptr) return {chunk_grad_ + at(piece), DType::fp32};
   return HostStep::grad_of(piece);
@@ -111,38 +117,55 @@ void ChunkedHostStep::work_on(const StateSplit::Chunk& chunk, const ChunkState& 
   chunk_values_ = state.fused();
 }
 
-void ChunkedHostStep::update_chunks(const StepDecision& decision) {
+void ChunkedHostStep::follow(const StepDecision& decision) {
   sum_.begin();
   if (decision.leaf) sum_.is_leaf(*decision.leaf);
   clip_coef_ = decision.clip_coef;
+  trust_.set_values(decision.trust_ratio);
+  steps_.follow(decision);
+}
+
+template <class Body>
+void ChunkedHostStep::for_grads(OffloadedState::Use use, const Body& body) {
   chunk_ = nullptr;
-  forget_elsewhere(codes_);
   // The gradient sum of these elements may already be on the host; the code that made the decision
   // has waited for it.
-  const TakesPart takes_part = updated_now();
-  const bool casts = fused_ && scales_ == nullptr;
   const bool fetches = lane_ != nullptr && !setup_.offload.grads;
   if (lane_ != nullptr) lane_->begin();
   if (fetches) {
     if (const StateSplit::Chunk* first = next_chunk()) lane_->fetch(*first);
   }
-  offloaded_.for_chunks(OffloadedState::Use::change,
-                        [&](const StateSplit::Chunk& chunk, const ChunkState& state) {
-                          work_on(chunk, state);
-                          const StateSplit::Chunk* next = next_chunk();
-                          if (fetches) chunk_grad_ = lane_->grads(chunk);
-                          if (casts && lane_ != nullptr) chunk_params_ = lane_->params(chunk);
-                          if (fetches && next != nullptr && setup_.offload.overlap)
-                            lane_->fetch(*next);
-                          steps_.follow(decision);  // every update counts the step
-                          HostStep::update();
-                          if (casts) send_params(lane_, takes_part);
-                          collect_chunk(codes_, takes_part);
-                          if (fetches && next != nullptr && !setup_.offload.overlap)
-                            lane_->fetch(*next);
-                        });
-  is_collected_ = true;
+  offloaded_.for_chunks(use, [&](const StateSplit::Chunk& chunk, const ChunkState& state) {
+    work_on(chunk, state);
+    const StateSplit::Chunk* next = next_chunk();
+    if (fetches) chunk_grad_ = lane_->grads(chunk);
+    if (fetches && next != nullptr && setup_.offload.overlap) lane_->fetch(*next);
+    body(chunk);
+    if (fetches && next != nullptr && !setup_.offload.overlap) lane_->fetch(*next);
+  });
   if (lane_ != nullptr) lane_->end();
+}
+
+std::vector<TrustNorms> ChunkedHostStep::trust_norms(const StepDecision& decision) {
+  follow(decision);
+  for_grads(OffloadedState::Use::read,
+            [&](const StateSplit::Chunk& /*chunk*/) { collect_trust_norms(); });
+  return trust_.take_norms();
+}
+
+void ChunkedHostStep::update_chunks(const StepDecision& decision) {
+  follow(decision);
+  forget_elsewhere(codes_);
+  const TakesPart takes_part = updated_now();
+  const bool casts = fused_ && scales_ == nullptr;
+  for_grads(OffloadedState::Use::change, [&](const StateSplit::Chunk& chunk) {
+    if (casts && lane_ != nullptr) chunk_params_ = lane_->params(chunk);
+    steps_.follow(decision);  // every update counts the step
+    HostStep::update();
+    if (casts) send_params(lane_, takes_part);
+    collect_chunk(codes_, takes_part);
+  });
+  is_collected_ = true;
 }
 
 void ChunkedHostStep::cast_chunks(const StepDecision& decision) {

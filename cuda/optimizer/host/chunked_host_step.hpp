@@ -30,7 +30,9 @@ class ChunkedHostStep : public HostStep {
                    const StateBlocks::Change& read, const ReadScales& read_scales);
   /// Makes the parameters of a loaded state.
   void load(const FullState& state) override;
-  /// decision: as of the time before the update.
+  /// The norms of R6 of these elements, [num_tensors]. decision: as of the time before the update.
+  std::vector<TrustNorms> trust_norms(const StepDecision& decision);
+  /// decision: the same, with the trust ratios.
   virtual void update_chunks(const StepDecision& decision);
   /// Phase cast, with the counts after the update. No-op in the fused form, except for parameters
   /// with scales.
@@ -58,6 +60,7 @@ class ChunkedHostStep : public HostStep {
   Span<const bf16> bf16_master_of(const Piece& piece) const override;
   void store_updates(const StateBlocks::Wanted& wanted,
                      const StateBlocks::Change& update) const override;
+  void collect_tile_norms(const StateBlocks::Wanted& wanted, const TileNorms& body) override;
   host::GradStretch grad_of(const Piece& piece) const override;
   TensorView params_of(const Piece& piece) const override;
 
@@ -90,6 +93,10 @@ class ChunkedHostStep : public HostStep {
   void code_chunks(Span<Code> codes, const TakesPart& takes_part, bool dequantise);
   /// Whether masters of that state become the dequantized codes.
   bool dequantises(const FullState& state) const;
+  void follow(const StepDecision& decision);
+  /// Calls body(chunk) for every chunk, whose gradients are then on the host.
+  template <class Body>
+  void for_grads(OffloadedState::Use use, const Body& body);
   const StateSplit::Chunk* next_chunk() const;
   void work_on(const StateSplit::Chunk& chunk, const ChunkState& state);
 

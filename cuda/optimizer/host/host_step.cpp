@@ -40,6 +40,7 @@ HostStep::HostStep(RankShard& shard, bool fused, const KernelTable& ops)
       steps_(setup_),
       scaled_(scaled_casts(shard, ops_)),
       global_norm_(setup_.hyper.norm, setup_.clip_groups.count()),
+      trust_(setup_),
       max_norms_(max_norms_of(setup_.clip_groups, setup_.hyper.max_norm)),
       grad_norm_(max_norms_.size(), 0.0),
       clip_coef_(max_norms_.size(), 1.0F) {}
@@ -48,6 +49,7 @@ void HostStep::take_counters(const FullState& state) {
   steps_.load(state);
   scaler_ = state.scaler;
   found_inf_ = 0;
+  trust_.reset();
 }
 
 void HostStep::load(const FullState& state) {
@@ -170,8 +172,44 @@ void HostStep::clip() {
   });
 }
 
+void HostStep::prepare_update() {
+  if (!trust_) return;
+  collect_trust_norms();
+  trust_.finish(ops_, setup_.stage > 0 ? setup_.comm : nullptr, setup_.tp, steps_);
+}
+
+void HostStep::collect_trust_norms() {
+  const auto wanted = [&](const Piece& piece) { return steps_.updated(piece) && counted(piece); };
+  const auto add = [&](const Exec& exec, const Piece& piece, const host::FusedState& state,
+                       TrustRatios::Part& norms) {
+    add_norms_of(exec, piece, state, norms.of(piece.tensor));
+  };
+  if (tiles_ != nullptr) return collect_tile_norms(wanted, add);
+  updated().sum_joined<TrustRatios::Part>(
+      setup_.exec, [](const Piece& a, const Piece& b) { return a.tensor == b.tensor; },
+      [&](const Exec& exec, const Piece& piece, TrustRatios::Part& norms) {
+        if (wanted(piece)) add(exec, piece, state_of(piece), norms);
+      },
+      [&](const TrustRatios::Part& norms) { trust_.add(norms); });
+}
+
+void HostStep::add_norms_of(const Exec& exec, const Piece& piece, const host::FusedState& state,
+                            TrustNorms& norms) {
+  const host::GradStretch grad = grad_of(piece);
+  const StepScalars& scalars = steps_.scalars(piece);
+  if (fused_) {
+    return host::fused_lamb_norms(exec, host::fused_options(setup_.hyper), scalars,
+                                  clip_coef_[clip_group(piece)], grad, state, norms);
+  }
+  ops_.lamb_norms(exec, {setup_.hyper.maximize}, scalars,
+                  {static_cast<const float*>(grad.data), state.master.size()}, state.master,
+                  state.exp_avg, state.exp_avg_sq, norms);
+}
+
 void HostStep::update_pieces() {
-  const auto can_join = [&](const Piece& a, const Piece& b) { return steps_.same_scalars(a, b); };
+  const auto can_join = [&](const Piece& a, const Piece& b) {
+    return steps_.same_scalars(a, b) && trust_.same(a, b);
+  };
   updated().run_joined(setup_.exec, can_join, [&](const Exec& exec, const Piece& piece) {
     if (steps_.updated(piece)) update_piece(exec, piece);
   });
@@ -182,7 +220,7 @@ void HostStep::update_piece(const Exec& exec, const Piece& piece) {
   const auto* grad =
       static_cast<const float*>(grad_of(piece).data);  // phases store g in the buffer
   update_by_rule(ops_, exec, setup_.hyper, steps_.scalars(piece),
-                 {grad, static_cast<std::size_t>(piece.numel)}, state_of(piece));
+                 {grad, static_cast<std::size_t>(piece.numel)}, state_of(piece), trust_.of(piece));
 }
 
 host::FusedState HostStep::state_of(const Piece& piece) const {
@@ -193,6 +231,7 @@ StepDecision HostStep::decision() const {
   StepDecision decision = steps_.decision();
   decision.clip_coef = clip_coef_;
   decision.leaf = sum_.leaf();
+  decision.trust_ratio = trust_.values();
   return decision;
 }
 
@@ -231,6 +270,7 @@ std::vector<ExposedBuffer> HostStep::exposed(Phase phase) {
       buffers.push_back({BufferId::applied_steps, steps_.applied_steps_view(), {}});
       if (steps_.per_tensor())
         buffers.push_back({BufferId::tensor_steps, steps_.tensor_steps_view(), {}});
+      if (trust_) buffers.push_back(trust_.exposed());
       return buffers;
     case Phase::cast:
     case Phase::gather:
@@ -290,15 +330,17 @@ void HostStep::update_fused() {
       for (const auto& cast : scaled_) cast->collect(exec, piece);
   };
   const auto can_join = [&](const Piece& a, const Piece& b) {
-    return steps_.same_scalars(a, b) && can_round_together(a, b) && same_clip_group(a, b);
+    return steps_.same_scalars(a, b) && can_round_together(a, b) && same_clip_group(a, b) &&
+           trust_.same(a, b);
   };
   updated().run_joined(setup_.exec, can_join, [&](const Exec& exec, const Piece& piece) {
     if (!steps_.updated(piece)) return;
-    if (setup_.param_rounding == ParamRounding::nearest) return update(exec, options, piece);
+    host::FusedOptions with = options;
+    with.trust_ratio = trust_.of(piece);
+    if (setup_.param_rounding == ParamRounding::nearest) return update(exec, with, piece);
     for_draws(piece, [&](const Piece& row) {
-      host::FusedOptions drawn = options;
-      drawn.draw = draw(row, 1);
-      update(exec, drawn, row);
+      with.draw = draw(row, 1);
+      update(exec, with, row);
     });
   });
   steps_.advance();
@@ -312,9 +354,10 @@ void HostStep::update_tiles() {
     if (!fused_) {
       const auto* grad = static_cast<const float*>(grad_of(piece).data);
       return update_by_rule(ops_, exec, setup_.hyper, steps_.scalars(piece),
-                            {grad, static_cast<std::size_t>(piece.numel)}, state);
+                            {grad, static_cast<std::size_t>(piece.numel)}, state, trust_.of(piece));
     }
     host::FusedOptions with = options;
+    with.trust_ratio = trust_.of(piece);
     if (setup_.param_rounding == ParamRounding::nearest) {
       return host::fused_update(exec, with, steps_.scalars(piece), clip_coef_[clip_group(piece)],
                                 grad_of(piece), state,

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -9,6 +10,7 @@
 #include "cuda/optimizer/host/global_norm.hpp"
 #include "cuda/optimizer/host/scaled_cast.hpp"
 #include "cuda/optimizer/host/step_sum.hpp"
+#include "cuda/optimizer/host/trust_ratios.hpp"
 #include "cuda/optimizer/state/local_step.hpp"
 #include "cuda/optimizer/state/tensor_steps.hpp"
 
@@ -40,6 +42,8 @@ class HostStep : public LocalStep {
   }
   void norm() override;
   void clip() override;
+  void prepare_update() override;
+  void add_trust_norms(Span<const TrustNorms> norms) override { trust_.add(norms); }
   void update() override {
     if (tiles_ != nullptr) return update_tiles();
     fused_ ? update_fused() : update_pieces();
@@ -57,8 +61,19 @@ class HostStep : public LocalStep {
  protected:
   /// True if the unscaled gradient of a piece has an infinity or NaN. Adds to norm in the fused form only.
   bool unscale_piece(const Exec& exec, const Piece& piece, NormPart& norm);
+  /// Adds the norms of R6 of all updated elements to trust_.
+  void collect_trust_norms();
+  using TileNorms = std::function<void(const Exec& exec, const Piece& piece,
+                                       const host::FusedState& state, TrustRatios::Part& norms)>;
+  /// The same of state that is not stored in fp32.
+  virtual void collect_tile_norms(const StateBlocks::Wanted& wanted, const TileNorms& body) {
+    tiles_->sum<TrustRatios::Part>(setup_.exec, wanted, body,
+                                   [&](const TrustRatios::Part& part) { trust_.add(part); });
+  }
+  void add_norms_of(const Exec& exec, const Piece& piece, const host::FusedState& state,
+                    TrustNorms& norms);
   virtual void update_pieces();
-  /// piece: of one tensor, or joined ones that have the same scalars.
+  /// piece: of one tensor, or joined ones that have the same scalars and trust ratio.
   virtual void update_piece(const Exec& exec, const Piece& piece);
   virtual void update_fused();
   /// The same, in phases or fused, for state that is not stored in fp32 (R25).
@@ -127,6 +142,7 @@ class HostStep : public LocalStep {
   TensorSteps steps_;
   const std::vector<std::unique_ptr<ScaledCast>> scaled_;  ///< of scaled_shards(); empty: no scales
   GlobalNorm global_norm_;
+  TrustRatios trust_;
   LossScalerState scaler_;
   std::uint32_t found_inf_ = 0;
   const std::vector<std::optional<double>> max_norms_;  // [clip groups], as the two below

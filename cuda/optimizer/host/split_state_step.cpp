@@ -75,6 +75,14 @@ void SplitStateStep::clip() {
   if (!fused()) seal_grads();
 }
 
+void SplitStateStep::prepare_update() {
+  if (traits_of(shard_.setup.hyper.rule).trust_ratio) {
+    check_grads();
+    resident_->add_trust_norms(offloaded_->trust_norms(resident_->decision()));
+  }
+  resident_->prepare_update();
+}
+
 void SplitStateStep::update() {
   check_grads();
   const StepDecision decision = resident_->decision();  // before the step is counted

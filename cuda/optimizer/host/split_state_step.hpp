@@ -50,6 +50,7 @@ class SplitStateStep : public LocalStep {
   bool skipped() const override { return resident_->skipped(); }
   void norm() override { resident_->norm(); }
   void clip() override;
+  void prepare_update() override;
   void update() override;
   void cast() override;
   std::vector<ExposedBuffer> exposed(Phase phase) override;

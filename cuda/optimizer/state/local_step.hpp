@@ -8,6 +8,7 @@
 #include <optional>
 #include <vector>
 
+#include "common/contracts/lamb.hpp"
 #include "common/step/distributed_optimizer.hpp"
 #include "cuda/host/base/piece_loop.hpp"
 #include "cuda/offload/state_split.hpp"
@@ -111,6 +112,12 @@ class LocalStep {
   /// Start of phase update: values over all elements that are needed before the first of them moves
   /// (trust ratios, R6). No-op for the other rules. Collective over comm (from stage 1 on) and tp.
   virtual void prepare_update() {}
+  /// Before it: the norms of elements whose state is elsewhere, [num_tensors], which it adds to its
+  /// own.
+  virtual void add_trust_norms(Span<const TrustNorms> /*norms*/) {
+    fail(ErrorCode::internal, "this step has no trust ratios",
+         "norms of a part of its elements were given to it", "report this as a defect");
+  }
   /// Phase update, and counts the step. The fused form also casts.
   virtual void update() = 0;  // update and cast: of the elements whose state is in the shard
   /// Phase cast: the shard's parameters. No-op in the fused form, except that for parameters with

@@ -149,6 +149,15 @@ void StateBlocks::load_at(const StoredPlace& place, const host::PieceLoop& loop,
   pass_whole(place, loop, exec, false, any_piece, of_codes, read, round);
 }
 
+void StateBlocks::read_tiles(const StoredPlace& place, const Exec& exec, const Piece& block,
+                             const Change& read) const {
+  Tile<tile_numel> tile;
+  for (std::int64_t begin = 0; begin < block.numel; begin += tile_numel) {
+    const Piece piece = block.part(begin, tile_numel);
+    read(exec, piece, open(place, exec, piece, true, tile));
+  }
+}
+
 void StateBlocks::pass(const Exec& exec, bool reads, const Wanted& wanted, const Chosen& of_codes,
                        const Change& change, const Round& round) const {
   pass_whole(own_, whole_blocks_, exec, reads, wanted, of_codes, change, round);

@@ -62,6 +62,29 @@ class StateBlocks {
   void load_at(const StoredPlace& place, const host::PieceLoop& loop, const Exec& exec,
                const Chosen& of_codes, const Change& read, const Round& round) const;
 
+  /// Sums over what an update of the pieces of wanted tensors would read: body(exec, piece, state,
+  /// sum) adds to a Sum of the worker; add(sum) as in PieceLoop::sum_joined().
+  template <class Sum, class Body, class Add>
+  void sum(const Exec& exec, const Wanted& wanted, const Body& body, const Add& add) const {
+    sum_at<Sum>(own_, whole_blocks_, exec, wanted, body, add);
+    sum_at<Sum>(own_, fragments_, exec, wanted, body, add);
+  }
+  /// The same for state in other memory.
+  template <class Sum, class Body, class Add>
+  void sum_at(const StoredPlace& place, const host::PieceLoop& loop, const Exec& exec,
+              const Wanted& wanted, const Body& body, const Add& add) const {
+    loop.sum_joined<Sum>(
+        exec, [](const Piece&, const Piece&) { return false; },
+        [&](const Exec& serial, const Piece& block, Sum& sum) {
+          if (!wanted(block)) return;
+          read_tiles(place, serial, block,
+                     [&](const Exec& same, const Piece& piece, const host::FusedState& state) {
+                       body(same, piece, state, sum);
+                     });
+        },
+        add);
+  }
+
  private:
   static constexpr std::int64_t tile_numel = 8 * state_block_numel;  // 4 KiB of each buffer
   template <std::int64_t most>
@@ -94,6 +117,9 @@ class StateBlocks {
     const StateSplit* split_;
   };
 
+  /// Calls read for the tiles of a block, and stores nothing.
+  void read_tiles(const StoredPlace& place, const Exec& exec, const Piece& block,
+                  const Change& read) const;
   void pass_whole(const StoredPlace& place, const host::PieceLoop& loop, const Exec& exec,
                   bool reads, const Wanted& wanted, const Chosen& of_codes, const Change& change,
                   const Round& round) const;

@@ -16,9 +16,10 @@ struct StepDecision {
   std::vector<std::uint64_t> has_grad;
   // [num_tensors] if they count their own steps, else empty.
   std::vector<std::uint64_t> tensor_steps;
-  std::uint64_t applied_steps = 0;  ///< counted so far
-  std::vector<float> clip_coef;     // [clip groups]
-  std::optional<TensorView> leaf;   ///< G, if it is there and not in the rank's buffer
+  std::uint64_t applied_steps = 0;      ///< counted so far
+  std::vector<float> clip_coef;         // [clip groups]
+  std::optional<TensorView> leaf;       ///< G, if it is there and not in the rank's buffer
+  std::vector<float> trust_ratio = {};  // [num_tensors] of rules that have it, else empty
 };
 
 }  // namespace zeroproof::cuda

@@ -34,9 +34,10 @@ class TensorSteps {
   bool per_tensor() const { return setup_.missing_grad == MissingGrad::skip; }
   bool updated(const Piece& piece) const { return updated(piece.tensor); }
   bool updated(std::int64_t tensor) const { return !per_tensor() || has_grad(tensor); }
-  const StepScalars& scalars(const Piece& piece) const {
-    return scalars_[per_tensor() ? static_cast<std::size_t>(piece.tensor)
-                                 : static_cast<std::size_t>(setup_.groups.of(piece.tensor))];
+  const StepScalars& scalars(const Piece& piece) const { return scalars(piece.tensor); }
+  const StepScalars& scalars(std::int64_t tensor) const {
+    return scalars_[per_tensor() ? static_cast<std::size_t>(tensor)
+                                 : static_cast<std::size_t>(setup_.groups.of(tensor))];
   }
   /// True if two tensors are updated with the same scalars, or both are not updated.
   bool same_scalars(const Piece& a, const Piece& b) const {
