@@ -40,6 +40,7 @@ expected() {
   case $1 in
     layers/activations) printf 'mul.rn.f32 add.rn.f32 div.rn.f64 ld.global.v4.f32 st.global.v4.f32 bar.sync' ;;
     update/adam) printf 'mul.rn.f32 add.rn.f32 sub.rn.f32 div.rn.f32 sqrt.rn.f32 ld.global.v4.f32' ;;
+    update/lamb) printf 'mul.rn.f32 add.rn.f32 sub.rn.f32 div.rn.f32 sqrt.rn.f32 mul.rn.f64 div.rn.f64 sqrt.rn.f64 ld.global.v4.f32 atom.global.add.u64' ;;
     layers/bias_dropout) printf 'mul.rn.f32 add.rn.f32 mul.wide.u32 ld.global.v4.f32 st.global.v4.f32' ;;
     bulk/batched_copy) printf 'ld.u8 st.u8 st.v4.u32' ;;
     formats/calibration) printf 'div.rn.f64 mul.rn.f64 add.rn.f64 cvt.rn.f32.f64 st.shared.u64 bar.sync ld.global.u64' ;;
@@ -81,6 +82,8 @@ expected() {
       printf 'mul.rn.f32 div.rn.f32 rcp.rn.f32 sqrt.rn.f32 redux.sync.max.u32 atom.global.max.u64'
       printf ' ld.global.v4.f32 st.global.v4.f32 st.global.v2.u32' ;;
     step/stored_values) printf 'mul.rn.f32 div.rn.f32 rcp.rn.f32 redux.sync.max.u32 st.global.v4.f32 st.global.u8' ;;
+    step/trust_norms) printf 'mul.rn.f32 sqrt.rn.f32 mul.rn.f64 div.rn.f64 sqrt.rn.f64 ld.global.v4.f32 atom.shared.add.u64 atom.global.add.u64' ;;
+    step/stored_trust_norms) printf 'mul.rn.f32 sqrt.rn.f32 mul.rn.f64 ld.global.v4.f32 atom.shared.add.u64 atom.global.add.u64' ;;
     step/transpose_bytes) printf 'ld.u32 st.u32 ld.shared.u8 bar.sync' ;;
     step/decide) printf 'div.rn.f64 sqrt.rn.f64 cvt.rn.f32.f64 atom.shared.add.u64' ;;
     step/finite_norm) printf 'mul.rn.f32 mul.rn.f64 add.rn.f64 ld.global.v4.f32 shfl.sync.down.b32 atom.global.add.u64 atom.global.max.u64 atom.global.or.b64 membar.gl' ;;

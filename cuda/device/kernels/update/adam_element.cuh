@@ -16,12 +16,20 @@ struct AdamState {
   float max_exp_avg_sq;  ///< with amsgrad only
 };
 
-/// The update lines of R6 for one element; one rounding per statement (R2). grad already has the
+/// What R6 subtracts from the master, and the moments it comes from.
+struct AdamChange {
+  float u;
+  float exp_avg;
+  float exp_avg_sq;
+  float max_exp_avg_sq;  ///< with amsgrad only
+};
+
+/// The lines of R6 up to u for one element; one rounding per statement (R2). grad already has the
 /// sign of a descent. has_decay is the same for all elements; only its product may be skipped.
 template <Decay decay, bool amsgrad>
-ZP_HOST_DEVICE inline AdamState adam_element(const StepScalars& scalars, float grad,
+ZP_HOST_DEVICE inline AdamChange adam_change(const StepScalars& scalars, float grad,
                                              const AdamState& old) {
-  AdamState next = old;
+  AdamChange next{0.0F, 0.0F, 0.0F, old.max_exp_avg_sq};
   float g = grad;
   if (decay == Decay::in_gradient && scalars.has_decay != 0U) {
     const float w = scalars.weight_decay * old.master;
@@ -48,13 +56,20 @@ ZP_HOST_DEVICE inline AdamState adam_element(const StepScalars& scalars, float g
   const float q = next.exp_avg / d;
   const float a = scalars.step_size * q;
 
-  float u = a;
+  next.u = a;
   if (decay == Decay::decoupled && scalars.has_decay != 0U) {
     const float w = scalars.lr_weight_decay * old.master;
-    u = a + w;
+    next.u = a + w;
   }
-  next.master = old.master - u;
   return next;
+}
+
+/// The update of one element.
+template <Decay decay, bool amsgrad>
+ZP_HOST_DEVICE inline AdamState adam_element(const StepScalars& scalars, float grad,
+                                             const AdamState& old) {
+  const AdamChange next = adam_change<decay, amsgrad>(scalars, grad, old);
+  return {old.master - next.u, next.exp_avg, next.exp_avg_sq, next.max_exp_avg_sq};
 }
 
 }  // namespace zeroproof::cuda::device
