@@ -18,7 +18,7 @@ function finish(type, n, form, states, kind, floor_bytes, elements) {
     floor_bytes = n * (type == 0 ? 4 : 2) + 4
     elements = 4 * stores  # each four sums are one store
   } else if (name ~ /FusedUpdate/ && form >= 0) {
-    states = form == 4 ? 0 : form >= 5 ? 1 : form % 2 == 1 ? 3 : 2  # plain SGD, one momentum, amsgrad, two moments
+    states = form == 4 ? 0 : form == 9 ? 2 : form >= 5 ? 1 : form % 2 == 1 ? 3 : 2  # plain SGD, LAMB, one momentum, amsgrad, two moments
     floor_bytes = 4 * (3 + 2 * states) + (kind == 4 ? 0 : kind == 0 ? 4 : 2)
     elements = 4 * stores / ((kind == 4 ? 1 : 2) + states)
   } else {

@@ -23,7 +23,7 @@ struct FusedUpdate {
   ZP_DEVICE bool enter(const StepPiece& piece) {
     if (!has_gradient(memory, piece.tensor)) return false;
     begin = piece.local_begin;
-    state.scalars = memory.scalars[set_of(memory, piece)];
+    state.scalars = scalars_of<form>(memory, piece);
     chain.inv_scale = state.scalars.inv_scale;
     chain.clip_coef = clip_coef_of(memory, piece);
     cast.enter(memory, piece);

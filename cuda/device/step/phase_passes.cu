@@ -75,7 +75,7 @@ struct Update : Phase {
   ZP_DEVICE bool enter(const StepPiece& piece) {
     if (!has_gradient(memory, piece.tensor)) return false;
     begin = piece.local_begin;
-    state.scalars = memory.scalars[set_of(memory, piece)];
+    state.scalars = scalars_of<form>(memory, piece);
     return true;
   }
   ZP_DEVICE void one(int i) const { state.one(begin + i, flip_sign(memory.grad[begin + i], sign)); }

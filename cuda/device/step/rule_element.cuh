@@ -1,8 +1,11 @@
 #pragma once
 // One element of every rule behind one interface, so that a pass is written once for all rules.
 
+#include <type_traits>
+
 #include "common/contracts/step_scalars.hpp"
 #include "cuda/device/kernels/update/adam_element.cuh"
+#include "cuda/device/kernels/update/lamb_element.cuh"
 #include "cuda/device/kernels/update/lion_element.cuh"
 #include "cuda/device/kernels/update/sgd_element.cuh"
 
@@ -18,7 +21,8 @@ enum class RuleForm : std::uint8_t {
   sgd_momentum,
   sgd_nesterov,
   sgd_ema,
-  lion
+  lion,
+  lamb
 };
 
 /// Buffers of a form besides the master.
@@ -26,6 +30,7 @@ constexpr int num_state_buffers(RuleForm form) {
   switch (form) {
     case RuleForm::adamw:
     case RuleForm::adam:
+    case RuleForm::lamb:
       return 2;
     case RuleForm::adamw_amsgrad:
     case RuleForm::adam_amsgrad:
@@ -45,6 +50,15 @@ struct RuleValues {
   float second;
   float third;
 };
+
+/// The scalars of a set, and the trust ratio of a tensor (R6).
+struct LambScalars : StepScalars {
+  float trust_ratio;
+};
+
+/// Factors of an element that are the same for its whole tensor.
+template <RuleForm form>
+using RuleScalars = std::conditional_t<form == RuleForm::lamb, LambScalars, StepScalars>;
 
 /// Whether the old state is used: a first step ignores the content of the momentum buffer.
 template <RuleForm form>
@@ -70,7 +84,7 @@ ZP_HOST_DEVICE inline RuleValues sgd_values(const StepScalars& scalars, float g,
 
 /// The update lines of R6; g already has the sign of a descent.
 template <RuleForm form>
-ZP_HOST_DEVICE inline RuleValues rule_element(const StepScalars& scalars, float g,
+ZP_HOST_DEVICE inline RuleValues rule_element(const RuleScalars<form>& scalars, float g,
                                               const RuleValues& old) {
   if constexpr (form == RuleForm::adamw) {
     return adam_values<Decay::decoupled, false>(scalars, g, old);
@@ -88,6 +102,10 @@ ZP_HOST_DEVICE inline RuleValues rule_element(const StepScalars& scalars, float 
     return sgd_values<SgdForm::nesterov>(scalars, g, old);
   } else if constexpr (form == RuleForm::sgd_ema) {
     return sgd_values<SgdForm::ema>(scalars, g, old);
+  } else if constexpr (form == RuleForm::lamb) {
+    const AdamState next =
+        lamb_element(scalars, scalars.trust_ratio, g, {old.master, old.first, old.second, 0.0F});
+    return {next.master, next.exp_avg, next.exp_avg_sq, 0.0F};
   } else {
     const LionState next = lion_element(scalars, g, {old.master, old.first});
     return {next.master, next.exp_avg, 0.0F, 0.0F};

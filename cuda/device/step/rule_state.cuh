@@ -28,12 +28,23 @@ inline PackPhase with_buffers(PackPhase phase, const RuleBuffers& buffers) {
   return phase.with(buffers.master).with(buffers.first).with(buffers.second).with(buffers.third);
 }
 
+/// The factors of a piece.
+template <RuleForm form>
+ZP_DEVICE RuleScalars<form> scalars_of(const StepMemory& memory, const StepPiece& piece) {
+  const StepScalars& set = memory.scalars[set_of(memory, piece)];
+  if constexpr (form == RuleForm::lamb) {
+    return {set, memory.trust.ratios[piece.tensor]};
+  } else {
+    return set;
+  }
+}
+
 /// An in-place update of elements. The scalars are those of the piece that was entered last.
 template <RuleForm form>
 struct RuleState {
   static constexpr int count = num_state_buffers(form);
   RuleBuffers buffers;
-  StepScalars scalars{};
+  RuleScalars<form> scalars{};
 
   /// Returns the new master. g: the gradient, with the sign of a descent.
   ZP_DEVICE float one(std::int64_t i, float g) const {
@@ -96,6 +107,8 @@ void visit_rule(const OptimizerHyper& hyper, F&& f) {
       return f(RuleTag<RuleForm::sgd_ema>{});
     case UpdateRule::lion:
       return f(RuleTag<RuleForm::lion>{});
+    case UpdateRule::lamb:
+      return f(RuleTag<RuleForm::lamb>{});
   }
   (void)traits_of(hyper.rule);  // throws the error
 }

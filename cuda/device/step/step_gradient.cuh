@@ -1,8 +1,11 @@
 #pragma once
-// From G to the gradient of the rule (R6), one element: unscale, clip, clip by value, maximize.
+// From G to the gradient of the rule (R6), one element: unscale, clip, clip by value, maximize; and
+// the part of it that the pass of an update computes.
 
 #include "common/contracts/step_scalars.hpp"
 #include "cuda/device/kernels/base/host_device.cuh"
+#include "cuda/device/runtime/launch.hpp"
+#include "cuda/device/step/step_memory.hpp"
 
 namespace zeroproof::cuda::device {
 
@@ -34,6 +37,34 @@ struct GradientChain {
     const float clipped = unscaled * clip_coef;
     return flip_sign(clipped_value(clipped, limit), sign);
   }
+};
+
+/// For a pass over a gradient that earlier phases changed in place. A pass calls starts() once,
+/// enter() for every piece and operator() for every element.
+struct ChangedGradient {
+  std::uint32_t sign;
+
+  static ChangedGradient of(const OptimizerHyper& hyper) { return {sign_mask(hyper)}; }
+  ZP_DEVICE static bool starts(const StepMemory& memory) { return memory.state->halt == 0U; }
+  ZP_DEVICE void enter(const StepScalars& /*scalars*/, float /*clip_coef*/) {}
+  ZP_DEVICE float operator()(float g) const { return flip_sign(g, sign); }
+};
+
+/// For a pass over G.
+struct SummedGradient {
+  GradientChain chain;
+
+  static SummedGradient of(const OptimizerHyper& hyper) {
+    return {{1.0F, 1.0F, clip_limit(hyper), sign_mask(hyper)}};
+  }
+  ZP_DEVICE static bool starts(const StepMemory& memory) {
+    return memory.state->halt == 0U && memory.found->skipped == 0U;
+  }
+  ZP_DEVICE void enter(const StepScalars& scalars, float clip_coef) {
+    chain.inv_scale = scalars.inv_scale;
+    chain.clip_coef = clip_coef;
+  }
+  ZP_DEVICE float operator()(float sum) const { return chain(sum); }
 };
 
 }  // namespace zeroproof::cuda::device

@@ -83,6 +83,13 @@ struct ClipGroupsFound {
   std::int64_t count = 1;
 };
 
+/// Trust ratios of a step (R6). Without them, both pointers are null.
+struct TrustFound {
+  std::uint64_t* sums =
+      nullptr;  // [num_tensors][2][num_norm_words] of master and u, zero when their pass starts
+  float* ratios = nullptr;  // [num_tensors]
+};
+
 /// The data that the host reads, in one copy.
 struct StepRecord {
   StepState state;
@@ -102,6 +109,7 @@ struct StepMemory {
   StepInput* input = nullptr;
   StepFound* found = nullptr;
   ClipGroupsFound groups_found = {};
+  TrustFound trust = {};
   StepScalars* scalars =
       nullptr;  // [num_sets]: one for every group, or every tensor if they count their own
   std::uint64_t* tensor_steps =
@@ -109,7 +117,7 @@ struct StepMemory {
   const std::uint64_t* has_grad =
       nullptr;  // one bit for each tensor, lowest first; null unless they count their own
   const std::int64_t* tensor_groups =
-      nullptr;  // [num_tensors] group of each; null unless they count their own
+      nullptr;  // [num_tensors] group of each; null unless they count their own or have ratios
   const ScheduleRow* schedule = nullptr;  // [num_rows, of t from first_row_t on][num_groups]
   const StepPiece* pieces = nullptr;      // [num_pieces], increasing
 

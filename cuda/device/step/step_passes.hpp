@@ -10,6 +10,8 @@
 //                  it (fold_nodes.hpp), finite_norm is left out and decide(scalars) computes the
 //                  digests.
 //
+// A rule with trust ratios, before the update: [sums = 0] trust_norms; [sums over ranks] trust_ratios.
+//
 // The passes stop by themselves after a halt. Only fused_update handles a skipped step by itself;
 // the host of the separate phases has to check for it after decide(scaler). A rank without pieces
 // launches only the kernels that compute scalars.
@@ -51,6 +53,14 @@ void enqueue_finite_norm(const StepMemory& memory, const StepRules& rules,
 
 /// clip: grad = grad * clip_coef in place, then clip by value if the run has it (R13).
 void enqueue_clip(const StepMemory& memory, const StepRules& rules);
+
+/// Adds the squares of master and of u of this rank's counted pieces to the sums of their tensors
+/// (R6); those of a tensor without a gradient stay. fused: from G instead of g. Only reads
+/// otherwise.
+void enqueue_trust_norms(const StepMemory& memory, const StepRules& rules, bool fused);
+
+/// trust ratios of all tensors, from sums of all ranks; 1 for one without a gradient.
+void enqueue_trust_ratios(const StepMemory& memory);
 
 /// update of every piece whose tensor has a gradient, by the rule (R6), with the scalars of its
 /// set.

@@ -5,6 +5,7 @@
 //   starts(), enter()  as in step_grid.cuh
 //   block(block, at)   processes the elements `at` of a block; called by every lane of the warp,
 //                      even without elements
+//   finish()           as in step_grid.cuh
 
 #include "cuda/device/step/step_grid.cuh"
 #include "cuda/device/step/stored_element.cuh"
@@ -61,6 +62,7 @@ stored_kernel(Pass pass, PackPhase phase) {
     const StoredPiece& piece = pass.stored.pieces[n];
     if (pass.enter(piece.step)) walk_state_blocks(piece, phase, pass);
   }
+  if constexpr (requires { pass.finish(); }) pass.finish();
 }
 
 /// Enqueues the pass over all pieces. phase: of every buffer it reads or writes.

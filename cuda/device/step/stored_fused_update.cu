@@ -5,27 +5,9 @@
 
 namespace zeroproof::cuda::device {
 
-namespace {
-
-struct SummedGradient {
-  GradientChain chain;
-
-  ZP_DEVICE static bool starts(const StepMemory& memory) {
-    return memory.state->halt == 0U && memory.found->skipped == 0U;
-  }
-  ZP_DEVICE void enter(const StepScalars& scalars, float clip_coef) {
-    chain.inv_scale = scalars.inv_scale;
-    chain.clip_coef = clip_coef;
-  }
-  ZP_DEVICE float operator()(float sum) const { return chain(sum); }
-};
-
-}  // namespace
-
 void enqueue_stored_fused_update(const StepMemory& memory, const StoredMemory& stored,
                                  const StepRules& rules) {
-  const GradientChain chain{1.0F, 1.0F, clip_limit(rules.hyper), sign_mask(rules.hyper)};
-  run_stored_update<true>(memory, stored, rules, SummedGradient{chain});
+  run_stored_update<true>(memory, stored, rules, SummedGradient::of(rules.hyper));
 }
 
 }  // namespace zeroproof::cuda::device

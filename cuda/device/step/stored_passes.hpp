@@ -70,6 +70,10 @@ void enqueue_stored_update(const StepMemory& memory, const StoredMemory& stored,
 void enqueue_stored_fused_update(const StepMemory& memory, const StoredMemory& stored,
                                  const StepRules& rules);
 
+/// enqueue_trust_norms for stored state.
+void enqueue_stored_trust_norms(const StepMemory& memory, const StoredMemory& stored,
+                                const StepRules& rules, bool fused);
+
 /// Scales and codes of the fragments, from the collected magnitudes. Changes nothing in a skipped
 /// step, after a halt, or for tensors without a gradient.
 void enqueue_store_fragments(const StepMemory& memory, const StoredMemory& stored);

@@ -7,7 +7,7 @@
 
 namespace zeroproof::cuda::device {
 
-/// Gradient has starts(memory), enter(scalars, clip_coef) and operator().
+/// Gradient: ChangedGradient or SummedGradient.
 template <RuleForm form, class Gradient, class Master>
 struct StoredUpdate {
   static constexpr int count = num_state_buffers(form);
@@ -15,13 +15,13 @@ struct StoredUpdate {
   StoredMemory stored;
   Gradient gradient;
   Master master;
-  StepScalars scalars{};
+  RuleScalars<form> scalars{};
 
   ZP_DEVICE bool starts() const { return Gradient::starts(memory); }
 
   ZP_DEVICE bool enter(const StepPiece& piece) {
     if (!has_gradient(memory, piece.tensor)) return false;
-    scalars = memory.scalars[set_of(memory, piece)];
+    scalars = scalars_of<form>(memory, piece);
     gradient.enter(scalars, clip_coef_of(memory, piece));
     master.cast.enter(memory, piece);
     return true;
