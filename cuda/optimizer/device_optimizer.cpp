@@ -175,7 +175,7 @@ void DeviceOptimizer::enqueue_step(GradSource& leaves) {
   calls_ = device::device_calls() - before;
 }
 
-/// One section, or two, or three, where ranks meet on the host in between: their copies cannot be
+/// One section, or up to four, where ranks meet on the host in between: their copies cannot be
 /// captured.
 void DeviceOptimizer::enqueue_whole(GradSource& leaves, bool one_stretch) {
   const bool alone = data_ranks(setup_) * tp_ranks(setup_) == 1;
@@ -190,8 +190,12 @@ void DeviceOptimizer::enqueue_whole(GradSource& leaves, bool one_stretch) {
   });
   if (!one_stretch) {
     step_->enqueue_integers();
+    if (step_->joins_trust()) {
+      step_graphs_->run([&] { step_->enqueue_trust_norms(); });
+      step_->enqueue_trust_exchange();
+    }
     step_graphs_->run([&] {
-      step_->enqueue_update();
+      step_->joins_trust() ? step_->enqueue_scaled_update() : step_->enqueue_update();
       if (!step_->joins_amax()) step_->enqueue_params();
     });
     if (step_->joins_amax()) {

@@ -165,6 +165,13 @@ void DeviceState::for_stretches(const device::StepMemory& memory,
   }
 }
 
+void DeviceState::trust_norms(const device::StepMemory& memory, const device::StepRules& rules,
+                              bool fused) const {
+  for_stretches(memory, [&](const device::StepMemory& step, const device::StoredMemory& stored) {
+    device::enqueue_stored_trust_norms(step, stored, rules, fused);
+  });
+}
+
 void DeviceState::update(const device::StepMemory& memory, const device::StepRules& rules,
                          bool fused) const {
   clear_collected();

@@ -25,6 +25,9 @@ class DeviceState {
   void load(const StateBlocks::Chosen& of_codes, const StateBlocks::Change& read,
             device::StepMemory memory, const device::StepRules& rules) const;
 
+  /// device::enqueue_trust_norms of all pieces.
+  void trust_norms(const device::StepMemory& memory, const device::StepRules& rules,
+                   bool fused) const;
   /// Phase update of the elements that need no other rank. fused: from G, with parameters that have
   /// no scales.
   void update(const device::StepMemory& memory, const device::StepRules& rules, bool fused) const;

@@ -35,6 +35,11 @@ std::int64_t num_groups_apart(const OptimizerSetup& setup) {
   return count > 1 ? count : 0;
 }
 
+/// Tensors with a trust ratio: all of them, or none.
+std::int64_t num_trusted(const OptimizerSetup& setup) {
+  return count_if(traits_of(setup.hyper.rule).trust_ratio, setup.layout->tensors().size());
+}
+
 /// Clears the results of passes over G: sums, amax and found_inf.
 constexpr std::int64_t found_bytes = offsetof(device::StepFound, digest);
 static_assert(found_bytes == (device::num_norm_words + 2) * sizeof(std::uint64_t));
@@ -60,7 +65,7 @@ DeviceStep::DeviceStep(RankShard& shard, const CommGroups& comm_groups, bool fus
                                             : std::int64_t{shard.setup.groups.count()}),
       tensor_steps_(device_space(), count_if(per_tensor(), shard.setup.layout->tensors().size())),
       has_grad_(device_space(), count_if(per_tensor(), grad_words(shard.setup))),
-      tensor_groups_(device_space(), count_if(per_tensor(), shard.setup.layout->tensors().size())),
+      tensor_groups_(device_space(), std::max(tensor_steps_.count(), num_trusted(shard.setup))),
       schedule_(device_space(), max_schedule_rows * shard.setup.groups.count()),
       pieces_(device_space(), step_pieces(shard.setup, shard.ranges)),
       counted_(device_space(), counted_bits(shard.setup)),
@@ -70,6 +75,8 @@ DeviceStep::DeviceStep(RankShard& shard, const CommGroups& comm_groups, bool fus
       group_norms_(device_space(), num_groups_apart(shard.setup)),
       group_coefs_(device_space(), num_groups_apart(shard.setup)),
       group_limits_(device_space(), group_limits(shard.setup)),
+      trust_sums_(device_space(), num_trusted(shard.setup) * 2 * device::num_norm_words),
+      trust_ratios_(device_space(), num_trusted(shard.setup)),
       aside_(device_space(), 1),
       inputs_(EnqueuedOptimizer::most_enqueued),
       grad_bits_(EnqueuedOptimizer::most_enqueued * has_grad_.count()),
@@ -95,6 +102,7 @@ DeviceStep::DeviceStep(RankShard& shard, const CommGroups& comm_groups, bool fus
       .groups_found = {group_sums_.data(), group_amax_.data(), group_largest_.data(),
                        group_norms_.data(), group_coefs_.data(), group_limits_.data(),
                        shard.setup.clip_groups.count()},
+      .trust = {trust_sums_.data(), trust_ratios_.data()},
       .scalars = scalars_.data(),
       .tensor_steps = tensor_steps_.data(),
       .has_grad = has_grad_.data(),
@@ -110,7 +118,7 @@ DeviceStep::DeviceStep(RankShard& shard, const CommGroups& comm_groups, bool fus
       .param = shard.params.shard().data,
       .num_sets = scalars_.count(),
       .num_groups = shard.setup.groups.count(),
-      .num_tensors = tensor_steps_.count(),
+      .num_tensors = tensor_groups_.count(),
       .num_pieces = pieces_.count()};
   updated_ = shard.split == nullptr
                  ? std::vector{memory_}
@@ -122,6 +130,7 @@ void DeviceStep::take_counters(const FullState& state) {
   record.state = {static_cast<std::uint64_t>(state.applied_steps), state.scaler, 0};
   record_.write(record);
   tensor_steps_.write({state.tensor_steps.data(), static_cast<std::size_t>(tensor_steps_.count())});
+  trust_ratios_.write(std::vector<float>(static_cast<std::size_t>(trust_ratios_.count()), 1.0F));
   skipped_ = false;
   first_row_t_ = 0;
 }
@@ -217,22 +226,48 @@ void DeviceStep::clip() {
   if (!fused_) device::enqueue_clip(memory_, rules_);
 }
 
+void DeviceStep::run_part(const std::function<void()>& part) const {
+  enqueued_&& run_update_ ? run_update_(part) : part();
+}
+
+void DeviceStep::add_trust_norms(Span<const TrustNorms> of_tensors) {
+  trust_elsewhere_.assign(of_tensors.begin(), of_tensors.end());
+}
+
+void DeviceStep::prepare_update() {
+  if (!has_trust_ratios()) return;
+  if (trust_elsewhere_.empty()) {
+    trust_sums_.fill(0);
+  } else {
+    static_assert(sizeof(TrustNorms) == 2 * device::num_norm_words * sizeof(std::uint64_t));
+    device_space().from_host(
+        trust_sums_.data(), trust_elsewhere_.data(),
+        static_cast<std::int64_t>(trust_elsewhere_.size() * sizeof(TrustNorms)));
+    trust_elsewhere_.clear();
+  }
+  run_part([this] { enqueue_own_trust_norms(); });
+  enqueue_trust_exchange();
+  device::enqueue_trust_ratios(memory_);
+}
+
+void DeviceStep::enqueue_own_trust_norms() const {
+  if (stored_) return stored_->trust_norms(memory_, rules_, fused_);
+  for (const device::StepMemory& memory : updated_)
+    device::enqueue_trust_norms(memory, rules_, fused_);
+}
+
 void DeviceStep::update() {
   if (stored_) {
-    const auto run = [this](const std::function<void()>& stretch) {
-      enqueued_&& run_update_ ? run_update_(stretch) : stretch();
-    };
-    run([this] {
+    run_part([this] {
       decide(device::decide_count);  // masters are rounded with the count that includes this step
       stored_->update(memory_, rules_, fused_);
       if (!stored_->joins()) stored_->finish(memory_);
     });
     if (!stored_->joins()) return;
     stored_->join();
-    return run([this] { stored_->finish(memory_); });
+    return run_part([this] { stored_->finish(memory_); });
   }
-  if (enqueued_ && run_update_) return run_update_([this] { enqueue_counted_update(); });
-  if (fused_) return enqueue_counted_update();
+  if (fused_) return run_part([this] { enqueue_counted_update(); });
   for (const device::StepMemory& memory : updated_) device::enqueue_update(memory, rules_);
   decide(device::decide_count);
 }
@@ -338,7 +373,33 @@ void DeviceStep::enqueue_counted_update() const {
 }
 
 void DeviceStep::enqueue_update() const {
+  if (has_trust_ratios()) {
+    enqueue_trust_norms();
+    enqueue_trust_exchange();
+    return enqueue_scaled_update();
+  }
   enqueue_decide_all(device::decide_count);
+  enqueue_decided_update();
+}
+
+void DeviceStep::enqueue_trust_norms() const {
+  enqueue_decide_all(device::decide_count);
+  trust_sums_.fill(0);
+  enqueue_own_trust_norms();
+}
+
+void DeviceStep::enqueue_trust_exchange() const {
+  const Span<std::uint64_t> words(trust_sums_.data(),
+                                  static_cast<std::size_t>(trust_sums_.count()));
+  for (Communicator* const wire : counted_groups()) wire->all_reduce(words, IntegerReduce::sum);
+}
+
+void DeviceStep::enqueue_scaled_update() const {
+  device::enqueue_trust_ratios(memory_);
+  enqueue_decided_update();
+}
+
+void DeviceStep::enqueue_decided_update() const {
   stored_ ? stored_->update(memory_, rules_, true) : device::enqueue_fused_update(memory_, rules_);
   enqueue_collect();
 }
@@ -416,8 +477,6 @@ void DeviceStep::all_reduce_step(std::uint64_t* words, std::size_t count, Intege
 }
 
 void DeviceStep::all_reduce_norm() const {
-  // In stage 0 every rank has counted every element, and every instance has all of them.
-  Communicator* const comm = shard_.setup.stage > 0 ? comm_groups_.comm : nullptr;
   const bool largest = rules_.hyper.norm == NormForm::inf;
   const device::ClipGroupsFound& groups = memory_.groups_found;
   const auto count = static_cast<std::size_t>(groups.count);
@@ -425,12 +484,22 @@ void DeviceStep::all_reduce_norm() const {
   std::uint64_t* const amax = several_norms() ? groups.amax : &memory_.found->amax;
   const Span<std::uint64_t> words(largest ? amax : sums,
                                   largest ? count : count * device::num_norm_words);
-  for (Communicator* const wire : {comm, comm_groups_.tp}) {
-    if (wire != nullptr && wire->world_size() > 1) {
-      wire->all_reduce(words, largest ? IntegerReduce::max : IntegerReduce::sum);
-    }
+  for (Communicator* const wire : counted_groups()) {
+    wire->all_reduce(words, largest ? IntegerReduce::max : IntegerReduce::sum);
   }
 }
+
+std::vector<Communicator*> DeviceStep::counted_groups() const {
+  // In stage 0 every rank has counted every element, and every instance has all of them.
+  Communicator* const comm = shard_.setup.stage > 0 ? comm_groups_.comm : nullptr;
+  std::vector<Communicator*> groups;
+  for (Communicator* const wire : {comm, comm_groups_.tp}) {
+    if (wire != nullptr && wire->world_size() > 1) groups.push_back(wire);
+  }
+  return groups;
+}
+
+bool DeviceStep::joins_trust() const { return has_trust_ratios() && !counted_groups().empty(); }
 
 // The parts of a step on a device that other classes use.
 
@@ -459,7 +528,9 @@ std::vector<const void*> DeviceStep::addresses() const {
           memory_.momentum_buffer,
           memory_.param,
           num_measured_ > 0 ? memory_.found : nullptr,
-          memory_.groups_found.sums};
+          memory_.groups_found.sums,
+          memory_.trust.sums,
+          memory_.trust.ratios};
 }
 
 /// An observer replaced the values. They determine whether the step is skipped.
@@ -521,6 +592,11 @@ std::vector<ExposedBuffer> DeviceStep::exposed(Phase phase) {
       buffers.push_back(sharded(BufferId::master, *shard_.master));
       buffers.push_back(
           {BufferId::applied_steps, view_of(&memory.state->applied_steps, DType::u64, 1), {}});
+      if (has_trust_ratios()) {
+        buffers.push_back({BufferId::trust_ratio,
+                           view_of(memory.trust.ratios, DType::fp32, memory.num_tensors),
+                           {}});
+      }
       if (per_tensor()) {
         buffers.push_back({BufferId::tensor_steps,
                            view_of(memory.tensor_steps, DType::u64, memory.num_tensors),

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/contracts/lamb.hpp"
 #include "cuda/comm/exchange/comm_groups.hpp"
 #include "cuda/comm/memory/memory_space.hpp"
 #include "cuda/comm/memory/space_array.hpp"
@@ -48,6 +49,7 @@ class DeviceStep : public LocalStep {
   StepDecision decision() const override;
   void norm() override;
   void clip() override;
+  void prepare_update() override;
   void update() override;
   void cast() override;
   std::vector<ExposedBuffer> exposed(Phase phase) override;
@@ -71,6 +73,12 @@ class DeviceStep : public LocalStep {
   virtual void enqueue_integers() const;
   /// The second range: the decision and the update.
   virtual void enqueue_update() const;
+  /// The same in three parts if the trust ratios need an exchange between ranks (R6): the decision
+  /// and the norms; the exchange; the ratios and the update.
+  bool joins_trust() const;
+  void enqueue_trust_norms() const;
+  void enqueue_trust_exchange() const;
+  void enqueue_scaled_update() const;
   /// The same in two parts, if the host updates a part of the elements: the decision without the
   /// count, then a host read.
   void enqueue_decision() const;
@@ -78,6 +86,9 @@ class DeviceStep : public LocalStep {
   bool look_at_decision();
   /// Runs the resident part of such an update as a range of the step.
   using RunStretch = std::function<void(const std::function<void()>& stretch)>;
+  /// Adds the norms of elements whose state is elsewhere to those of the next prepare_update().
+  /// of_tensors: [num_tensors], of the elements that this rank counts.
+  void add_trust_norms(Span<const TrustNorms> of_tensors);
   void run_updates_with(RunStretch run) { run_update_ = std::move(run); }
   /// Parameters or state with scales, after the update: the exchange of magnitudes between ranks,
   /// if needed, and the values computed from them. No effect otherwise.
@@ -101,6 +112,13 @@ class DeviceStep : public LocalStep {
   void enqueue_decide_all(std::uint32_t parts) const;
   void enqueue_counted_update() const;
   void decide(std::uint32_t parts) const;
+  bool has_trust_ratios() const { return trust_ratios_.count() > 0; }
+  /// Adds the norms of the elements whose state is here.
+  void enqueue_own_trust_norms() const;
+  /// The update after the decision, up to the magnitudes of new masters.
+  void enqueue_decided_update() const;
+  /// Runs a part of the phase update as a range of the step, if the step has such ranges.
+  void run_part(const std::function<void()>& part) const;
   /// Magnitudes of this rank's new masters.
   void enqueue_collect() const;
   void take_counters(const FullState& state);
@@ -120,6 +138,8 @@ class DeviceStep : public LocalStep {
   /// other elements.
   void all_reduce_step(std::uint64_t* words, std::size_t count, IntegerReduce op) const;
   void all_reduce_norm() const;
+  /// Communicators of ranks that count other elements.
+  std::vector<Communicator*> counted_groups() const;
   /// Only its address is used here.
   template <class T>
   static void clear(T& in_device_memory) {
@@ -140,7 +160,7 @@ class DeviceStep : public LocalStep {
   // [num_tensors] if they count their own steps, else empty.
   SpaceArray<std::uint64_t> tensor_steps_;
   SpaceArray<std::uint64_t> has_grad_;        // one bit per tensor, the same
-  SpaceArray<std::int64_t> tensor_groups_;    // [num_tensors], the same
+  SpaceArray<std::int64_t> tensor_groups_;    // [num_tensors], the same, or with trust ratios
   SpaceArray<device::ScheduleRow> schedule_;  // [rows][groups]
   SpaceArray<device::StepPiece> pieces_;
   SpaceArray<std::uint64_t> counted_;  // in the form of GradMeasurement; empty if all tensors count
@@ -151,6 +171,9 @@ class DeviceStep : public LocalStep {
   SpaceArray<double> group_norms_;
   SpaceArray<float> group_coefs_;
   SpaceArray<double> group_limits_;
+  SpaceArray<std::uint64_t>
+      trust_sums_;  // [num_tensors][2][num_norm_words] with trust ratios, else empty
+  SpaceArray<float> trust_ratios_;       // [num_tensors], the same
   SpaceArray<device::StepFound> aside_;  // results of phase reduce that phase unscale reports
   // Sources of copies to the device, each slot until its step is finished; the schedule for longer
   // than any step runs.
@@ -172,8 +195,9 @@ class DeviceStep : public LocalStep {
   std::int64_t num_rows_ = 0;
   std::int64_t divisor_ = 0;  ///< the current value on the device; 0: none yet
   bool skipped_ = false;
-  bool enqueued_ = false;  ///< the whole step is enqueued, including its cast
-  RunStretch run_update_;  ///< null: updates run directly
+  bool enqueued_ = false;                    ///< the whole step is enqueued, including its cast
+  std::vector<TrustNorms> trust_elsewhere_;  ///< for the next update; empty: none
+  RunStretch run_update_;                    ///< null: updates run directly
 };
 
 }  // namespace zeroproof::cuda
