@@ -73,12 +73,6 @@ class DeviceStep : public LocalStep {
   virtual void enqueue_integers() const;
   /// The second range: the decision and the update.
   virtual void enqueue_update() const;
-  /// The same in three parts if the trust ratios need an exchange between ranks (R6): the decision
-  /// and the norms; the exchange; the ratios and the update.
-  bool joins_trust() const;
-  void enqueue_trust_norms() const;
-  void enqueue_trust_exchange() const;
-  void enqueue_scaled_update() const;
   /// The same in two parts, if the host updates a part of the elements: the decision without the
   /// count, then a host read.
   void enqueue_decision() const;
@@ -86,10 +80,16 @@ class DeviceStep : public LocalStep {
   bool look_at_decision();
   /// Runs the resident part of such an update as a range of the step.
   using RunStretch = std::function<void(const std::function<void()>& stretch)>;
+  void run_updates_with(RunStretch run) { run_update_ = std::move(run); }
+  /// The second range in three parts, if the trust ratios need an exchange between ranks (R6): the
+  /// decision and the norms; the exchange; the ratios and the update.
+  bool joins_trust() const;
+  void enqueue_trust_norms() const;
+  void enqueue_trust_exchange() const;
+  void enqueue_scaled_update() const;
   /// Adds the norms of elements whose state is elsewhere to those of the next prepare_update().
   /// of_tensors: [num_tensors], of the elements that this rank counts.
   void add_trust_norms(Span<const TrustNorms> of_tensors);
-  void run_updates_with(RunStretch run) { run_update_ = std::move(run); }
   /// Parameters or state with scales, after the update: the exchange of magnitudes between ranks,
   /// if needed, and the values computed from them. No effect otherwise.
   bool joins_amax() const {
