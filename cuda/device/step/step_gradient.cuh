@@ -1,6 +1,6 @@
 #pragma once
 // From G to the gradient of the rule (R6), one element: unscale, clip, clip by value, maximize; and
-// the part of it that the pass of an update computes.
+// the part of this chain that is left when a pass reads the gradient.
 
 #include "common/contracts/step_scalars.hpp"
 #include "cuda/device/kernels/base/host_device.cuh"

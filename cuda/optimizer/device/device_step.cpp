@@ -230,8 +230,8 @@ void DeviceStep::run_part(const std::function<void()>& part) const {
   enqueued_&& run_update_ ? run_update_(part) : part();
 }
 
-void DeviceStep::add_trust_norms(Span<const TrustNorms> of_tensors) {
-  trust_elsewhere_.assign(of_tensors.begin(), of_tensors.end());
+void DeviceStep::add_trust_norms(Span<const TrustNorms> norms) {
+  trust_elsewhere_.assign(norms.begin(), norms.end());
 }
 
 void DeviceStep::prepare_update() {
@@ -449,6 +449,7 @@ StepDecision DeviceStep::decision() const {
   read(scalars_, decision.scalars);
   read(has_grad_, decision.has_grad);
   read(tensor_steps_, decision.tensor_steps);
+  read(trust_ratios_, decision.trust_ratio);
   const device::StepRecord record = record_.read();
   decision.applied_steps = record.state.applied_steps;
   decision.clip_coef = {record.found.clip_coef};
@@ -592,14 +593,14 @@ std::vector<ExposedBuffer> DeviceStep::exposed(Phase phase) {
       buffers.push_back(sharded(BufferId::master, *shard_.master));
       buffers.push_back(
           {BufferId::applied_steps, view_of(&memory.state->applied_steps, DType::u64, 1), {}});
-      if (has_trust_ratios()) {
-        buffers.push_back({BufferId::trust_ratio,
-                           view_of(memory.trust.ratios, DType::fp32, memory.num_tensors),
-                           {}});
-      }
       if (per_tensor()) {
         buffers.push_back({BufferId::tensor_steps,
                            view_of(memory.tensor_steps, DType::u64, memory.num_tensors),
+                           {}});
+      }
+      if (has_trust_ratios()) {
+        buffers.push_back({BufferId::trust_ratio,
+                           view_of(memory.trust.ratios, DType::fp32, memory.num_tensors),
                            {}});
       }
       return buffers;

@@ -7,7 +7,6 @@
 #include <utility>
 #include <vector>
 
-#include "common/contracts/lamb.hpp"
 #include "cuda/comm/exchange/comm_groups.hpp"
 #include "cuda/comm/memory/memory_space.hpp"
 #include "cuda/comm/memory/space_array.hpp"
@@ -50,6 +49,7 @@ class DeviceStep : public LocalStep {
   void norm() override;
   void clip() override;
   void prepare_update() override;
+  void add_trust_norms(Span<const TrustNorms> norms) override;
   void update() override;
   void cast() override;
   std::vector<ExposedBuffer> exposed(Phase phase) override;
@@ -87,9 +87,6 @@ class DeviceStep : public LocalStep {
   void enqueue_trust_norms() const;
   void enqueue_trust_exchange() const;
   void enqueue_scaled_update() const;
-  /// Adds the norms of elements whose state is elsewhere to those of the next prepare_update().
-  /// of_tensors: [num_tensors], of the elements that this rank counts.
-  void add_trust_norms(Span<const TrustNorms> of_tensors);
   /// Parameters or state with scales, after the update: the exchange of magnitudes between ranks,
   /// if needed, and the values computed from them. No effect otherwise.
   bool joins_amax() const {

@@ -16,7 +16,7 @@ struct AdamState {
   float max_exp_avg_sq;  ///< with amsgrad only
 };
 
-/// What R6 subtracts from the master, and the moments it comes from.
+/// The value u that R6 subtracts from the master, and the new moments.
 struct AdamChange {
   float u;
   float exp_avg;
