@@ -83,6 +83,9 @@ void expect_error_of_every_implementation(ErrorCode code, std::size_t a, std::si
   if (odd < 4) {
     expect_error(code, [&] { device::adamw_update(exec, {}, scalars, x, y, z, w, none); });
     expect_error(code, [&] { device::adam_update(exec, {}, scalars, x, y, z, w, none); });
+    TrustNorms norms;
+    expect_error(code, [&] { device::lamb_norms(exec, {}, scalars, x, y, z, w, norms); });
+    expect_error(code, [&] { device::lamb_update(exec, {}, scalars, 1.0F, x, y, z, w); });
   }
   expect_error(code,
                [&] { device::adamw_update(exec, {.amsgrad = true}, scalars, x, y, z, w, v); });
@@ -140,6 +143,10 @@ TEST_CASE("device errors: an empty operand needs no device") {
   CHECK_NOTHROW(device::sgd_update(exec, {.momentum = true}, scalars, none, none, none));
   CHECK_NOTHROW(device::sgd_ema_update(exec, {}, scalars, none, none, none));
   CHECK_NOTHROW(device::lion_update(exec, {}, scalars, none, none, none));
+  CHECK_NOTHROW(device::lamb_update(exec, {}, scalars, 1.0F, none, none, none, none));
+  TrustNorms norms;
+  device::lamb_norms(exec, {}, scalars, none, none, none, none, norms);
+  CHECK(norms == TrustNorms{});
   CHECK_FALSE(device::unscale(exec, 1.0F, none, none));
   device::grad_norm_accumulate(exec, none, limbs);
   device::grad_norm_exact_accumulate(exec, none, limbs);

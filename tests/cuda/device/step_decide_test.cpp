@@ -31,6 +31,8 @@ void check_stays(StepOnDevice& run, const StepTruth& truth) {
       [&] { enqueue_finite_norm(run.memory, run.rules); },
       [&] { enqueue_norm(run.memory, run.rules); },
       [&] { enqueue_clip(run.memory, run.rules); },
+      [&] { enqueue_trust_norms(run.memory, run.rules, true); },
+      [&] { enqueue_trust_ratios(run.memory); },
       [&] { enqueue_update(run.memory, run.rules); },
       [&] { enqueue_cast(run.memory, run.rules); },
       [&] { enqueue_fused_update(run.memory, run.rules); },

@@ -84,6 +84,8 @@ class StepOnDevice {
   void decide(std::uint32_t parts, bool look = false) {
     enqueue_decide(memory, rules, parts, look);
   }
+  /// The trust ratios, for the rule that has them.
+  void make_ratios(bool fused);
   /// A whole step of one rank. As in a run, the host of the phases reads flags.
   void step(Way way, const std::vector<float>& sum, const std::vector<bool>& grads);
 
@@ -99,6 +101,8 @@ class StepOnDevice {
   DeviceArray<StepScalars> scalars_;
   DeviceArray<std::uint64_t> steps_, has_grad_;
   DeviceArray<std::int64_t> groups_;
+  DeviceArray<std::uint64_t> trust_sums_;
+  DeviceArray<float> ratios_;
   DeviceArray<device::ScheduleRow> schedule_;
   DeviceArray<device::StepPiece> pieces_;
   std::vector<std::unique_ptr<DeviceArray<float>>>
@@ -109,8 +113,9 @@ class StepOnDevice {
 
 inline bool has_buffer(const OptimizerHyper& h, int buffer) {
   const bool adam = h.rule == UpdateRule::adamw || h.rule == UpdateRule::adam;
+  const bool lamb = h.rule == UpdateRule::lamb;
   if (buffer == exp_avg) return h.rule != UpdateRule::sgd;
-  if (buffer == exp_avg_sq) return adam;
+  if (buffer == exp_avg_sq) return adam || lamb;
   if (buffer == max_exp_avg_sq) return adam && h.amsgrad;
   if (buffer == momentum_buffer) return h.rule == UpdateRule::sgd && h.momentum != 0;
   return true;
@@ -133,6 +138,8 @@ inline StepOnDevice::StepOnDevice(const StepTruth& start)
       steps_(start.steps),
       has_grad_(std::vector<std::uint64_t>(start.num_parts() / 64 + 1)),
       groups_(groups_of(start.c)),
+      trust_sums_(std::vector<std::uint64_t>(start.num_parts() * 2 * device::num_norm_words)),
+      ratios_(start.ratios),
       schedule_(start.c.schedule),
       pieces_(pieces_of(start)) {
   const StepCase& c = start.c;
@@ -156,10 +163,9 @@ inline StepOnDevice::StepOnDevice(const StepTruth& start)
   memory.state = state.data(), memory.input = input.data(), memory.found = found.data();
   memory.scalars = scalars_.data(), memory.schedule = schedule_.data(),
   memory.pieces = pieces_.data();
-  if (c.own_counts) {
-    memory.tensor_steps = steps_.data(), memory.has_grad = has_grad_.data(),
-    memory.tensor_groups = groups_.data();
-  }
+  memory.tensor_groups = groups_.data();
+  memory.trust = {trust_sums_.data(), ratios_.data()};
+  if (c.own_counts) memory.tensor_steps = steps_.data(), memory.has_grad = has_grad_.data();
   memory.grad = pointer(grad), memory.master = pointer(master), memory.exp_avg = pointer(exp_avg);
   memory.exp_avg_sq = pointer(exp_avg_sq), memory.max_exp_avg_sq = pointer(max_exp_avg_sq);
   memory.momentum_buffer = pointer(momentum_buffer);
@@ -178,6 +184,13 @@ inline void StepOnDevice::begin(const std::vector<float>& sum, const std::vector
   has_grad_.set(bits);
 }
 
+inline void StepOnDevice::make_ratios(bool fused) {
+  if (rules.hyper.rule != UpdateRule::lamb) return;
+  trust_sums_.set(std::vector<std::uint64_t>(trust_sums_.get().size()));
+  enqueue_trust_norms(memory, rules, fused);
+  enqueue_trust_ratios(memory);
+}
+
 inline void StepOnDevice::step(Way way, const std::vector<float>& sum,
                                const std::vector<bool>& grads) {
   begin(sum, grads);
@@ -187,6 +200,7 @@ inline void StepOnDevice::step(Way way, const std::vector<float>& sum,
     decide((of_ranks ? 0U : device::decide_scalars) | device::decide_scaler | device::decide_norm |
                device::decide_clip | device::decide_count,
            of_ranks);
+    make_ratios(true);
     enqueue_fused_update(memory, rules);
     return;
   }
@@ -198,6 +212,7 @@ inline void StepOnDevice::step(Way way, const std::vector<float>& sum,
   decide(device::decide_norm);
   decide(device::decide_clip);
   enqueue_clip(memory, rules);
+  make_ratios(false);
   decide(device::decide_count);
   enqueue_update(memory, rules);
   enqueue_cast(memory, rules);
@@ -219,6 +234,7 @@ inline void StepOnDevice::check_memory(const StepTruth& truth,
   CHECK(now.scaler == truth.state.scaler);
   CHECK(now.halt == truth.state.halt);
   CHECK(steps_.get() == truth.steps);
+  CHECK(first_difference(ratios_.get(), truth.ratios) == -1);
   for (std::size_t i = 0; i < num_buffers; ++i) {
     if (!buffers_[i]) continue;
     CAPTURE(i);

@@ -33,6 +33,7 @@ const Rule all_rules[] = {
     {"sgd nesterov", UpdateRule::sgd, false, 0.9, 0, true},
     {"sgd_ema", UpdateRule::sgd_ema},
     {"lion", UpdateRule::lion},
+    {"lamb", UpdateRule::lamb},
 };
 
 struct Param {
@@ -172,7 +173,7 @@ TEST_CASE("device: buffers at any alignment, so that vectors begin late, or neve
 
 TEST_CASE("device: tensors that count their own steps, rows of a placement, and drawn parameters") {
   if (!usable()) return;
-  for (const Rule& rule : {all_rules[0], all_rules[6], all_rules[7]}) {
+  for (const Rule& rule : {all_rules[0], all_rules[6], all_rules[7], all_rules[9]}) {
     CAPTURE(rule.name);
     StepCase c;
     c.own_counts = true;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "tests/cuda/device/step_passes_case.hpp"
+#include "tests/cuda/lamb_loops.hpp"
 #include "tests/oracle/oracle_limbs.hpp"
 #include "tests/oracle/oracle_rules.hpp"
 #include "tests/support/values.hpp"
@@ -48,7 +49,8 @@ inline LossScalerState scaler_after(const LossScalerConfig& c, LossScalerState s
 
 class StepTruth {
  public:
-  explicit StepTruth(const StepCase& step_case) : c(step_case), steps(c.parts.size(), 0) {
+  explicit StepTruth(const StepCase& step_case)
+      : c(step_case), steps(c.parts.size(), 0), ratios(c.parts.size(), 1) {
     const auto numel = static_cast<std::size_t>(c.shard_numel());
     for (int i = 0; i < num_buffers; ++i) {
       b[static_cast<std::size_t>(i)] =
@@ -65,6 +67,7 @@ class StepTruth {
   device::StepState state{};
   device::StepFound found{};  ///< of the last step, without the digests
   std::vector<std::uint64_t> steps;
+  std::vector<float> ratios;  ///< of the last step that was not skipped
   std::vector<StepScalars> scalars;
   Buffers b;  ///< grad: G, g1 or g, by the phases done so far
   std::vector<std::uint32_t> param;
@@ -169,6 +172,11 @@ inline void StepTruth::update(std::size_t part) {
                          of(momentum_buffer));
   } else if (h.rule == UpdateRule::sgd_ema) {
     tests::sgd_ema_by_oracle({h.maximize}, s, g, of(master), of(exp_avg));
+  } else if (h.rule == UpdateRule::lamb) {
+    const LambOperands all{g, of(master), of(exp_avg), of(exp_avg_sq)};
+    // The other ranks of a tensor that this one does not count have not added anything.
+    ratios[part] = c.parts[part].counted ? lamb_ratio_of(s, h.maximize, all) : 1;
+    lamb_by_loop(s, h.maximize, ratios[part], all);
   } else {
     tests::lion_by_oracle({h.maximize}, s, g, of(master), of(exp_avg));
   }
@@ -226,6 +234,7 @@ inline void StepTruth::step(const std::vector<float>& sum, const std::vector<boo
   state.applied_steps += 1;
   for (std::size_t part = 0; part < num_parts(); ++part) {
     const bool moves = !c.own_counts || has_grad[part];
+    ratios[part] = 1;
     if (c.own_counts && moves) steps[part] += 1;
     if (moves) update(part);
     if (moves || casts_all) cast(part);
