@@ -21,13 +21,15 @@ Real power(Real base, std::int64_t exponent) { return std::pow(base, static_cast
 
 }  // namespace
 
-UpdateBounds::UpdateBounds(const OptimizerHyper& hyper, std::int64_t t)
+UpdateBounds::UpdateBounds(const OptimizerHyper& hyper, std::int64_t t, float trust_ratio)
     : hyper_(hyper),
       t_(t),
       beta1_(hyper.beta1),
       beta2_(hyper.beta2),
       lr_(hyper.lr),
-      decay_(hyper.weight_decay) {
+      decay_(hyper.weight_decay),
+      ratio_(trust_ratio),
+      ratio_roundings_(traits_of(hyper.rule).trust_ratio ? 1 : 0) {
   reference::step_scalars(hyper, t, 0, 1);  // throws for settings outside R5
   root_correction2_ = hyper.bias_correction ? std::sqrt(1 - power(beta2_, t)) : 1;
   correction1_ = hyper.bias_correction ? 1 - power(beta1_, t) : 1;
@@ -92,29 +94,40 @@ UpdateBounds::Value UpdateBounds::adaptive_step(const Value& average, const Valu
   return {a, a_error + gamma_of(5) * (std::fabs(a) + a_error) + underflow};
 }
 
+UpdateBounds::Value UpdateBounds::scaled(const Value& part) const {
+  if (ratio_roundings_ == 0) return part;
+  const Real exact = ratio_ * part.exact, error = ratio_ * part.error;
+  return {exact, error + gamma_of(1) * (std::fabs(exact) + error) + eta};
+}
+
 /// The worst of p - (a + w), (p - w) - a, (p - a) - w, p * (1 - lr * wd) - a, p - lr * (a / lr + wd
-/// * p).
+/// * p). A trust ratio multiplies a and w, lr * wd, or the sum.
 UpdateBounds::Value UpdateBounds::decayed(float master, const Value& step) const {
   const Real p = master;
   const bool decays = traits_of(hyper_.rule).decay == DecayKind::decoupled && lr_ * decay_ != 0;
-  const Real lambda = decays ? lr_ * decay_ : 0;
-  const Real w = lambda * p;
-  const Real w_error = decays ? gamma_of(4) * std::fabs(w) + 2 * eta * (1 + lr_) : 0;
-  const Real both = step.exact + w;
+  const Real rate = decays ? lr_ * decay_ : 0;
+  const Value decay{rate * p, decays ? gamma_of(4) * std::fabs(rate * p) + 2 * eta * (1 + lr_) : 0};
+  const Value a = scaled(step), w = decays ? scaled(decay) : decay;
+  const Real lambda = ratio_ * rate;
+  const Real both = a.exact + w.exact;
   const Real result = p - both;
-  const Real given = step.error + w_error;
-  if (!(std::fabs(p) + std::fabs(w) + std::fabs(step.exact) + given < largest))
-    return {result, infinite};
-  Real inner = given * (1 + gamma_of(3)) + gamma_of(3) * std::fabs(both) +
-               eta * (1 + lr_);  // lr around the sum
+  const Real given = a.error + w.error;
+  const auto fits = [&](const Value& one, const Value& other) {
+    return std::fabs(p) + std::fabs(other.exact) + std::fabs(one.exact) +
+               (one.error + other.error) <
+           largest;
+  };
+  if (!fits(a, w) || !fits(step, decay)) return {result, infinite};
+  const int r = ratio_roundings_;
+  Real inner = given * (1 + gamma_of(3 + r)) + gamma_of(3 + r) * std::fabs(both) +
+               eta * (1 + lr_) * (1 + r * ratio_);  // lr and the ratio around the sum
   if (decays) {
-    inner = std::max(inner, given + u * (std::fabs(p - w) + w_error));
-    inner = std::max(inner, given + u * (std::fabs(p - step.exact) + step.error));
-    const Real factor_error = u + gamma_of(3) * lambda;
+    inner = std::max(inner, given + u * (std::fabs(p - w.exact) + w.error));
+    inner = std::max(inner, given + u * (std::fabs(p - a.exact) + a.error));
+    const Real factor_error = u + gamma_of(3 + r) * lambda;
     inner = std::max(
-        inner, step.error +
-                   std::fabs(p) * (factor_error + u * (std::fabs(1 - lambda) + factor_error)) +
-                   eta);
+        inner,
+        a.error + std::fabs(p) * (factor_error + u * (std::fabs(1 - lambda) + factor_error)) + eta);
   }
   return {result, inner * (1 + u) + u * std::fabs(result)};
 }
@@ -151,7 +164,7 @@ void UpdateBounds::adam(float grad, const ElementState& before, UpdateBound& bou
   const Value p = decayed(before.master, adaptive_step(m, v, valid));
   bound.master = judged(p.exact, p.error);
   valid =
-      valid &&
+      valid && ratio_ >= 0 &&
       std::fabs(m.exact) / correction1_ <
           largest &&  // moments may be corrected before anything else
       decay_ * std::fabs(static_cast<Real>(before.master)) < largest &&  // and the rate come last
@@ -207,6 +220,7 @@ UpdateBound UpdateBounds::operator()(float grad, const ElementState& before) con
   switch (hyper_.rule) {
     case UpdateRule::adamw:
     case UpdateRule::adam:
+    case UpdateRule::lamb:
       adam(grad, before, bound);
       break;
     case UpdateRule::lion:

@@ -23,12 +23,13 @@ struct UpdateBound {
   ElementBound master, exp_avg, exp_avg_sq, max_exp_avg_sq, momentum_buffer;
 };
 
-/// Units    grad: unscaled and clipped, taken as exact. t: the step that is applied, from 1.
+/// Units    grad: unscaled and clipped, taken as exact. t: the step that is applied, from 1. trust_ratio: of the
+///          element's tensor, taken as exact; 1 for rules that have none.
 /// Errors   invalid_argument as step_scalars, for settings outside of R5's ranges.
 /// Source   [Bound:foreign]: any order and contraction it lists, scalars rounded once from what `hyper` says.
 class UpdateBounds {
  public:
-  UpdateBounds(const OptimizerHyper& hyper, std::int64_t t);
+  UpdateBounds(const OptimizerHyper& hyper, std::int64_t t, float trust_ratio = 1);
 
   UpdateBound operator()(float grad, const ElementState& before) const;
 
@@ -43,6 +44,8 @@ class UpdateBounds {
   Value square(float old, const Value& grad) const;
   Value adaptive_step(const Value& average, const Value& square, bool& valid) const;
   Value decayed(float master, const Value& step) const;
+  /// A part of the update times the trust ratio.
+  Value scaled(const Value& part) const;
   Value moved(float master, const Value& direction) const;
   bool no_overflow(const Value& grad, float old) const;
   void adam(float grad, const ElementState& before, UpdateBound& bound) const;
@@ -51,7 +54,8 @@ class UpdateBounds {
 
   OptimizerHyper hyper_;
   std::int64_t t_;
-  Real beta1_, beta2_, correction1_, root_correction2_, step_size_, lr_, decay_;
+  Real beta1_, beta2_, correction1_, root_correction2_, step_size_, lr_, decay_, ratio_;
+  int ratio_roundings_;  ///< of the product with the ratio: 1, or 0 for rules without one
 };
 
 }  // namespace zeroproof::verification

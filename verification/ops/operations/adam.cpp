@@ -34,11 +34,7 @@ Op update(UpdateRule rule, std::string name, std::string type, AdamwUpdateFn* re
   op.contract = "adam.hpp";
   op.type = std::move(type);
   op.phases = {Phase::update};
-  for (const std::string& scalars : update_set_names()) {
-    for (const char* options : {"plain", "amsgrad", "maximize", "amsgrad and maximize"}) {
-      op.variants.push_back(scalars + " " + options);
-    }
-  }
+  op.variants = update_variants({"plain", "amsgrad", "maximize", "amsgrad and maximize"});
   op.operands = {input("grad"), in_place("master", Content::weight),
                  in_place("exp_avg", Content::moment),
                  in_place("exp_avg_sq", Content::second_moment),

@@ -52,14 +52,6 @@ OpFunction run_average(UpdateRule rule,
   };
 }
 
-std::vector<std::string> variants(std::initializer_list<const char*> forms) {
-  std::vector<std::string> all;
-  for (const std::string& scalars : update_set_names()) {
-    for (const char* form : forms) all.push_back(scalars + " " + form);
-  }
-  return all;
-}
-
 }  // namespace
 
 std::vector<Op> one_buffer_ops() {
@@ -68,7 +60,8 @@ std::vector<Op> one_buffer_ops() {
   sgd.contract = "sgd.hpp";
   sgd.type = "SgdUpdateFn";
   sgd.phases = {Phase::update};
-  sgd.variants = variants({"plain", "maximize", "momentum", "nesterov", "nesterov and maximize"});
+  sgd.variants =
+      update_variants({"plain", "maximize", "momentum", "nesterov", "nesterov and maximize"});
   sgd.operands = {input("grad"), in_place("master", Content::weight),
                   in_place("momentum_buffer", Content::moment)};
   sgd.fills = number_fills();
@@ -85,7 +78,7 @@ std::vector<Op> one_buffer_ops() {
   Op ema = sgd;
   ema.name = "sgd_ema_update";
   ema.type = "SgdEmaUpdateFn";
-  ema.variants = variants({"plain", "maximize"});
+  ema.variants = update_variants({"plain", "maximize"});
   ema.operands[2].name = "exp_avg";
   ema.settings = [](const OpCall& call) {
     return described(average_settings(UpdateRule::sgd_ema, call.variant()));

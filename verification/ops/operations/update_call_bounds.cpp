@@ -8,8 +8,8 @@ namespace {
 class UpdateCallBounds final : public CallBounds {
  public:
   UpdateCallBounds(const UpdateSettings& settings, const UpdateOperands& operands,
-                   const OpCall& pristine)
-      : bounds_(settings.hyper, settings.t), at_(operands), call_(pristine) {
+                   const OpCall& pristine, float trust_ratio)
+      : bounds_(settings.hyper, settings.t, trust_ratio), at_(operands), call_(pristine) {
     if (!settings.hyper.amsgrad) at_.max_exp_avg_sq = -1;
     if (settings.hyper.momentum == 0) at_.momentum_buffer = -1;
   }
@@ -51,8 +51,8 @@ class UpdateCallBounds final : public CallBounds {
 
 std::unique_ptr<CallBounds> update_call_bounds(const UpdateSettings& settings,
                                                const UpdateOperands& operands,
-                                               const OpCall& pristine) {
-  return std::make_unique<UpdateCallBounds>(settings, operands, pristine);
+                                               const OpCall& pristine, float trust_ratio) {
+  return std::make_unique<UpdateCallBounds>(settings, operands, pristine, trust_ratio);
 }
 
 }  // namespace zeroproof::verification

@@ -21,6 +21,6 @@ struct UpdateOperands {
 /// [Bound:foreign] for a call of an update. `pristine` has its inputs, and must stay valid.
 std::unique_ptr<CallBounds> update_call_bounds(const UpdateSettings& settings,
                                                const UpdateOperands& operands,
-                                               const OpCall& pristine);
+                                               const OpCall& pristine, float trust_ratio = 1);
 
 }  // namespace zeroproof::verification

@@ -39,6 +39,14 @@ std::vector<std::string> update_set_names() {
   return {"typical", "no decay, factors 0 and 1", "strong"};
 }
 
+std::vector<std::string> update_variants(std::initializer_list<const char*> forms) {
+  std::vector<std::string> all;
+  for (const std::string& scalars : update_set_names()) {
+    for (const char* form : forms) all.push_back(scalars + " " + form);
+  }
+  return all;
+}
+
 UpdateSettings update_settings(int number, OptimizerHyper options) {
   UpdateSettings s{options};
   if (s.hyper.momentum != 0) s.hyper.momentum = 0.9;

@@ -2,6 +2,7 @@
 // Hyper-parameters and step scalars for tests of update rules.
 
 #include <cstdint>
+#include <initializer_list>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,9 @@ struct UpdateSettings {
 
 /// "typical", "no decay, factors 0 and 1", "strong".
 std::vector<std::string> update_set_names();
+
+/// Names of variants: every set with each of the forms of an update, "typical maximize".
+std::vector<std::string> update_variants(std::initializer_list<const char*> forms);
 
 /// The set of that number in update_set_names(), for a rule and its options. `options`: rule,
 /// amsgrad, maximize and nesterov are kept; momentum other than 0 requires a momentum buffer; all
