@@ -28,6 +28,13 @@ void lion(RunConfig& c) {
   c.optimizer.beta2 = 0.99F;
 }
 
+/// In every step an element moves by about lr times the root mean square of its tensor, which is well
+/// below 1, so the rate is larger than Adam's.
+void lamb(RunConfig& c) {
+  c.optimizer.rule = UpdateRule::lamb;
+  c.optimizer.lr = 7 * c.optimizer.lr;
+}
+
 void fresh(RunConfig& c) { c.initial_state = InitialState::zero; }
 
 /// Of five applied steps two are warm-up, the next two fall, and the fifth is past the end of both ramps.
@@ -64,7 +71,7 @@ void scaled(RunConfig& c, const ParamScaling& scaling) {
   c.optimizer.norm = NormForm::exact;
 }
 
-constexpr std::array<Recipe, 21> all = {{
+constexpr std::array<Recipe, 23> all = {{
     {"adamw", "AdamW as configured", [](RunConfig& c) { c.optimizer.rule = UpdateRule::adamw; }},
     {"adam", "decay through the gradient, from a fresh state",
      [](RunConfig& c) {
@@ -98,6 +105,18 @@ constexpr std::array<Recipe, 21> all = {{
        c.optimizer.weight_decay = 0;
        c.optimizer.clip_value = 0.01;
        c.optimizer.norm = NormForm::exact;
+     }},
+    {"lamb", "AdamW scaled by every tensor's trust ratio", lamb},
+    {"lamb-idle-max",
+     "the same, ascending, no bias correction, no decay, idle tensors left alone, exact norm",
+     [](RunConfig& c) {
+       lamb(c);
+       c.optimizer.maximize = true;
+       c.optimizer.bias_correction = false;
+       c.optimizer.weight_decay = 0;
+       c.optimizer.norm = NormForm::exact;
+       c.idle_tensors = true;
+       c.missing_grad = MissingGrad::skip;
      }},
     {"sgd-plain", "no momentum buffer, infinity norm, no decay",
      [](RunConfig& c) {

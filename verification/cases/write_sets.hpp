@@ -25,7 +25,8 @@ constexpr bool may_write(Phase phase, BufferId storage) {
     case Phase::update:
       return storage == B::exp_avg || storage == B::exp_avg_sq || storage == B::max_exp_avg_sq ||
              storage == B::momentum_buffer || is_state_scale(storage) || storage == B::master ||
-             storage == B::applied_steps || storage == B::tensor_steps || storage == B::param_shard;
+             storage == B::applied_steps || storage == B::tensor_steps ||
+             storage == B::trust_ratio || storage == B::param_shard;
     case Phase::cast:
       return storage == B::param_shard || storage == B::amax || storage == B::amax_history ||
              storage == B::param_scale || storage == B::param_scale_inv ||

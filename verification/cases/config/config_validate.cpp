@@ -48,9 +48,9 @@ void validate_optimizer(const OptimizerHyper& o) {
                  "optimizer.nesterov is true",
                  "Nesterov momentum needs a momentum buffer without dampening",
                  "use the rule sgd with momentum above 0 and dampening 0");
-  require_config(!o.amsgrad || rule.exp_avg_sq,
+  require_config(!o.amsgrad || rule.amsgrad,
                  "optimizer.amsgrad is true with the rule " + std::string(rule.name),
-                 "that rule has no second moment", "use adamw or adam");
+                 "that rule does not keep the largest second moment", "use adamw or adam");
   require_config(
       !o.clip_value || (std::isfinite(*o.clip_value) && static_cast<float>(*o.clip_value) > 0 &&
                         std::isfinite(static_cast<float>(*o.clip_value))),

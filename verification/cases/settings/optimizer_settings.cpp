@@ -7,9 +7,7 @@
 namespace zeroproof::verification {
 namespace {
 
-bool adam(const RunConfig& c) {
-  return c.optimizer.rule == UpdateRule::adamw || c.optimizer.rule == UpdateRule::adam;
-}
+bool second_moment(const RunConfig& c) { return traits_of(c.optimizer.rule).exp_avg_sq; }
 
 bool sgd_with_momentum(const RunConfig& c) {
   return c.optimizer.rule == UpdateRule::sgd && c.optimizer.momentum != 0;
@@ -121,7 +119,7 @@ Setting own_or(const std::string& name, Member member, const std::string& label,
 std::vector<Setting> optimizer_settings() {
   const auto any_beta1 = [](const RunConfig& c) { return c.optimizer.rule != UpdateRule::sgd; };
   const auto any_beta2 = [](const RunConfig& c) {
-    return adam(c) || c.optimizer.rule == UpdateRule::lion;
+    return second_moment(c) || c.optimizer.rule == UpdateRule::lion;
   };
   const auto sgd = [](const RunConfig& c) { return c.optimizer.rule == UpdateRule::sgd; };
   return {
@@ -131,18 +129,19 @@ std::vector<Setting> optimizer_settings() {
       where(any_beta2,
             own_or(
                 "beta2", [](auto& c) -> auto& { return c.optimizer.beta2; }, "half", 0.95, 0.5)),
-      where(adam,
+      where(second_moment,
             own_or(
                 "eps", [](auto& c) -> auto& { return c.optimizer.eps; }, "large", 1e-8, 1e-3)),
       zero_or(
           "weight_decay", "optimizer.weight_decay",
           [](auto& c) -> auto& { return c.optimizer.weight_decay; }, 0.01),
-      where(adam, off_and_on(
-                      "bias_correction", "optimizer.bias_correction",
-                      [](auto& c) -> auto& { return c.optimizer.bias_correction; })),
-      where(adam, off_and_on(
-                      "amsgrad", "optimizer.amsgrad",
-                      [](auto& c) -> auto& { return c.optimizer.amsgrad; })),
+      where(second_moment, off_and_on(
+                               "bias_correction", "optimizer.bias_correction",
+                               [](auto& c) -> auto& { return c.optimizer.bias_correction; })),
+      where([](const RunConfig& c) { return traits_of(c.optimizer.rule).amsgrad; },
+            off_and_on(
+                "amsgrad", "optimizer.amsgrad",
+                [](auto& c) -> auto& { return c.optimizer.amsgrad; })),
       off_and_on(
           "maximize", "optimizer.maximize", [](auto& c) -> auto& { return c.optimizer.maximize; }),
       where(sgd, zero_or(
