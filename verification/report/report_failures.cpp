@@ -26,7 +26,7 @@ std::string place_lines(const Divergence& d) {
     const std::string phase = d.phase ? "  phase " + std::string(name(*d.phase)) : "";
     out = fmt::format("  first at  step {}{}  rank {}  buffer {}\n", d.step, phase, d.rank, what);
   }
-  if (!d.parameter.empty() && d.shard_index < 0) {
+  if (!d.parameter.empty() && d.global_index < 0) {
     out += "  tensor    " + d.parameter + "\n";
   } else if (!d.parameter.empty()) {
     out +=

@@ -22,9 +22,22 @@ inline constexpr BufferId state_scale_ids[] = {BufferId::exp_avg_scale, BufferId
                                                BufferId::max_exp_avg_sq_scale,
                                                BufferId::momentum_buffer_scale};
 
+/// The order of BufferId, except that a trust ratio, which scales the update of master, precedes it:
+/// the first difference is then the cause of the others.
+struct CausesFirst {
+  bool operator()(BufferId a, BufferId b) const { return place(a) < place(b); }
+
+ private:
+  static int place(BufferId id) {
+    return id == BufferId::trust_ratio ? 2 * static_cast<int>(BufferId::master) - 1
+                                       : 2 * static_cast<int>(id);
+  }
+};
+using NamedBuffers = std::map<BufferId, ExposedBuffer, CausesFirst>;
+
 /// View of a scalar.
 template <class T>
-T read(const std::map<BufferId, ExposedBuffer>& buffers, BufferId id) {
+T read(const NamedBuffers& buffers, BufferId id) {
   T value;
   std::memcpy(&value, buffers.at(id).view.data, sizeof(T));
   return value;
@@ -32,14 +45,14 @@ T read(const std::map<BufferId, ExposedBuffer>& buffers, BufferId id) {
 
 /// Whether `test` is true for an element of a buffer of values.
 template <class T, class Test>
-bool any_of(const std::map<BufferId, ExposedBuffer>& buffers, BufferId id, const Test& test) {
+bool any_of(const NamedBuffers& buffers, BufferId id, const Test& test) {
   const TensorView& view = buffers.at(id).view;
   const auto* values = static_cast<const T*>(view.data);
   return std::any_of(values, values + view.numel, test);
 }
 
-inline std::map<BufferId, ExposedBuffer> by_id(std::vector<ExposedBuffer> buffers) {
-  std::map<BufferId, ExposedBuffer> map;
+inline NamedBuffers by_id(std::vector<ExposedBuffer> buffers) {
+  NamedBuffers map;
   for (ExposedBuffer& buffer : buffers) {
     const BufferId id = buffer.id;
     const bool first = map.emplace(id, std::move(buffer)).second;

@@ -47,7 +47,8 @@ bool overlap(const TensorView& a, const TensorView& b) {
 bool may_hide(const CaseSpec& spec, BufferId id) {
   const bool passing = id == BufferId::unscaled_grad || id == BufferId::grad;
   if (spec.implementation.foreign && spec.mode == Mode::whole)
-    return passing || id == BufferId::norm_limbs || id == BufferId::grad_amax;
+    return passing || id == BufferId::norm_limbs || id == BufferId::grad_amax ||
+           id == BufferId::trust_ratio;
   return spec.implementation.fused && passing;
 }
 
@@ -96,6 +97,7 @@ void RankComparison::count_comparison(const Comparison& comparison, const Expose
   judge_.count(comparison, buffer.view.dtype, std::move(at),
                [&](Divergence& d, std::int64_t first, std::int64_t last) {
                  if (buffer.id == BufferId::norm_limbs) d.word = limb_name(first);
+                 if (buffer.id == BufferId::trust_ratio) d.parameter = tensor_name(first);
                  for (const Piece& piece : pieces_of(buffer)) {
                    if (piece.tensor < 0) continue;
                    const auto inside = [&](std::int64_t local) {
@@ -107,8 +109,7 @@ void RankComparison::count_comparison(const Comparison& comparison, const Expose
                    if (inside(last)) d.last_global_index = global(last);
                    if (!inside(first)) continue;
                    d.global_index = global(first);
-                   d.parameter =
-                       experiment_.layout().tensors()[static_cast<std::size_t>(piece.tensor)].name;
+                   d.parameter = tensor_name(piece.tensor);
                    d.coordinates = experiment_.layout().coordinates(d.global_index);
                  }
                });

@@ -15,6 +15,7 @@
 #include "verification/compare/judge.hpp"
 #include "verification/compare/judge/byte_account.hpp"
 #include "verification/compare/judge/exact_sums.hpp"
+#include "verification/compare/judge/rank_buffers.hpp"
 #include "verification/compare/judge/rank_groups.hpp"
 #include "verification/compare/judge/skip_stats.hpp"
 #include "verification/compare/judge/trajectory.hpp"
@@ -65,7 +66,7 @@ class RankComparison {
   std::vector<RankBytes> bytes() const { return account_.result(comms_.harness->rank()); }
 
  private:
-  using Buffers = std::map<BufferId, ExposedBuffer>;
+  using Buffers = NamedBuffers;
 
   void run_phase(std::int64_t step, Phase phase, GradSource& for_reference,
                  GradSource& for_candidate, const reference::DenseOptimizer* truth);
@@ -94,6 +95,9 @@ class RankComparison {
   std::string clip_group_name(std::int64_t group) const;
   /// ", in clip group embeddings" for a differing buffer with values of several clip groups.
   std::string groups_difference(const ExposedBuffer& ours, const ExposedBuffer& theirs) const;
+  const std::string& tensor_name(std::int64_t tensor) const {
+    return experiment_.layout().tensors()[static_cast<std::size_t>(tensor)].name;
+  }
   /// The pieces whose norm the candidate left out or counted twice; "" if no such piece explains
   /// the difference.
   std::string norm_difference(Phase phase, const Buffers& candidate,
