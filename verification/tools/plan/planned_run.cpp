@@ -21,6 +21,7 @@ PredictedStep planned_run(const PlanSettings& settings, const PlannedModel& mode
   run.grad_dtype = settings.grad_dtype;
   run.micro_batches = settings.micro_batches;
   run.state_buffers = state_buffer_count(settings.hyper);
+  run.trust_ratio = traits_of(settings.hyper.rule).trust_ratio;
   set_state_formats(run, settings.hyper, settings.state_formats);
   if (has_scales(settings.param_dtype)) {
     const FlatLayout undistributed(tp_shapes(model, 1));

@@ -58,6 +58,7 @@ bool holds_words(BufferId id) {
     case BufferId::grad_norm:
     case BufferId::clip_coef:
     case BufferId::tensor_steps:
+    case BufferId::trust_ratio:
       return true;
     default:
       return is_of_blocks(id);
@@ -70,7 +71,8 @@ std::string word_name(BufferId id, std::int64_t word) {
     return std::string(step_scalar_names[static_cast<std::size_t>(word % num_step_scalar_words)]);
   }
   if (id == BufferId::loss_scaler) return scaler[word];
-  if (is_of_blocks(id)) return std::string(name(id)) + "[" + std::to_string(word) + "]";
+  if (is_of_blocks(id) || id == BufferId::trust_ratio)
+    return std::string(name(id)) + "[" + std::to_string(word) + "]";
   if (id != BufferId::norm_limbs) return std::string(name(id));
   const std::int64_t limb = word % limb_words;
   if (limb == limb_words - 2) return "nan_count";

@@ -22,6 +22,8 @@ std::string content_of(const StepTrace& trace, const TracedSpan& span, bool of_u
       return "found_inf";
     case Phase::norm:
       return "norm_limbs";
+    case Phase::update:
+      return "trust_norms";
     case Phase::cast:
       return "amax";
     case Phase::gather:

@@ -182,6 +182,7 @@ PredictedStep predicted_step(const OptimizerSetup& setup, const LayeredModel* mo
   shape.grad_dtype = setup.grad_dtype;
   shape.micro_batches = setup.micro_batches;
   shape.state_buffers = state_buffer_count(setup.hyper);
+  shape.trust_ratio = traits_of(setup.hyper.rule).trust_ratio;
   shape.norm = setup.hyper.norm;
   shape.clip_groups = setup.clip_groups.count();
   shape.counts_tokens = setup.loss_reduction == LossReduction::tokens;

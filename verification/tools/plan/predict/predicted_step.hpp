@@ -82,6 +82,7 @@ struct PredictedStep {
       0;  ///< of all ranks, those that boundaries go through; their amax is joined
   NormForm norm = NormForm::chunk1024;
   std::int64_t clip_groups = 1;  ///< each with a norm
+  bool trust_ratio = false;      ///< the rule adds up two norms per tensor (R6)
   bool counts_tokens = false;    ///< loss_reduction = tokens
   bool skips_missing = false;    ///< missing_grad = skip
   std::int64_t scale_blocks =

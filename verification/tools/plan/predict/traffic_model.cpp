@@ -50,6 +50,11 @@ class TrafficWalk {
     const std::int64_t norm_words = shape_.clip_groups * (shape_.norm == NormForm::inf ? 1 : 23);
     if (shape_.stage != 0) words(Phase::norm, CommGroup::shards, norm_words, "norm");
     words(Phase::norm, CommGroup::tp, norm_words, "norm");
+    if (shape_.trust_ratio) {
+      const std::int64_t ratio_words = shape_.num_tensors * 2 * 23;
+      if (shape_.stage != 0) words(Phase::update, CommGroup::shards, ratio_words, "trust norms");
+      words(Phase::update, CommGroup::tp, ratio_words, "trust norms");
+    }
     join_amax(Phase::update, {shape_.cut_blocks * shape_.scaled_buffers()}, "state amax");
     join_amax(Phase::cast, {shape_.scale_blocks, shape_.column_blocks}, "amax");
     gather_parameters();
