@@ -108,6 +108,19 @@ void average(const Exec& exec, const Options& options, const StepScalars& scalar
       settings_of(scalars, flags));
 }
 
+void lamb(const Exec& exec, const LambOptions& options, const StepScalars& scalars,
+          float trust_ratio, Span<const float> grad, Span<float> master, Span<float> exp_avg,
+          Span<float> exp_avg_sq) {
+  OptimizerHyper flags;
+  flags.maximize = options.maximize;
+  std::vector<OpSetting> settings = settings_of(scalars, flags);
+  settings.push_back({"trust_ratio", double{trust_ratio}});
+  run("lamb_update", exec,
+      {from("grad", grad), both("master", master), both("exp_avg", exp_avg),
+       both("exp_avg_sq", exp_avg_sq)},
+      std::move(settings));
+}
+
 bool unscale(const Exec& exec, float inv_scale, Span<const float> grad_sum,
              Span<float> unscaled_grad) {
   std::array<std::uint32_t, 1> found_inf = {};
@@ -154,6 +167,7 @@ cuda::KernelTable table(const Plugin& plugin) {
   put("sgd_update", ops.sgd_update, sgd);
   put(ema_name, ops.sgd_ema_update, average<ema_name, SgdEmaOptions>);
   put(lion_name, ops.lion_update, average<lion_name, LionOptions>);
+  put("lamb_update", ops.lamb_update, lamb);
   put("unscale", ops.unscale, unscale);
   put("clip", ops.clip, clip);
   put("clip_value", ops.clip_value, clip_value);
@@ -163,22 +177,6 @@ cuda::KernelTable table(const Plugin& plugin) {
   put(widen_bf16_name, ops.widen_bf16, cast<widen_bf16_name, bf16, float>);
   put(widen_fp16_name, ops.widen_fp16, cast<widen_fp16_name, fp16, float>);
   return ops;
-}
-
-const char* update_of(UpdateRule rule) {
-  switch (rule) {
-    case UpdateRule::adamw:
-      return adamw_name;
-    case UpdateRule::adam:
-      return adam_name;
-    case UpdateRule::sgd:
-      return "sgd_update";
-    case UpdateRule::sgd_ema:
-      return ema_name;
-    case UpdateRule::lion:
-      return lion_name;
-  }
-  return "";
 }
 
 }  // namespace
@@ -192,7 +190,7 @@ std::unique_ptr<DistributedOptimizer> make_plugin_optimizer(const OptimizerSetup
   const Plugin* plugin = used().plugin.get();
   ZP_CHECK(plugin != nullptr, ErrorCode::config, "a step of a plug-in is selected",
            "there is no plug-in", "add --plugin FILE");
-  const std::string update = update_of(setup.hyper.rule);
+  const std::string update = std::string(traits_of(setup.hyper.rule).name) + "_update";
   ZP_CHECK(plugin->has(update), ErrorCode::unavailable,
            "the plug-in " + plugin->name() + " does not have " + update,
            "the recipe's rule needs this update", "use a recipe whose update the plug-in has");

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstring>
 
+#include "common/step/state_buffers.hpp"
 #include "cuda/kernel_table.hpp"
 
 namespace zeroproof::verification {
@@ -23,19 +24,7 @@ constexpr std::array<KeptBuffer, 5> kept_buffers = {{
 }};
 
 bool keeps(const OptimizerHyper& hyper, BufferId id) {
-  const RuleTraits& traits = traits_of(hyper.rule);
-  switch (id) {
-    case BufferId::exp_avg:
-      return traits.exp_avg;
-    case BufferId::exp_avg_sq:
-      return traits.exp_avg_sq;
-    case BufferId::max_exp_avg_sq:
-      return traits.exp_avg_sq && hyper.amsgrad;
-    case BufferId::momentum_buffer:
-      return traits.momentum_buffer && hyper.momentum != 0;
-    default:
-      return true;
-  }
+  return id == BufferId::master || std::ranges::count(zeroproof::kept_buffers(hyper), id) > 0;
 }
 
 }  // namespace
