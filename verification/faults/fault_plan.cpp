@@ -30,6 +30,10 @@ constexpr const char* nesterov =
     "byte_gpt_tiny/sgd-nesterov/host/stage2/threads:3/fp16/lockstep/bucket:4096/omp:1";
 constexpr const char* lion =
     "byte_gpt_tiny/lion/host/stage2/threads:3/fp16/lockstep/bucket:4096/omp:1";
+constexpr const char* lamb =
+    "byte_gpt_tiny/lamb/host/stage2/threads:3/fp16/lockstep/bucket:4096/omp:1";
+constexpr const char* lamb_without_decay =
+    "byte_gpt_tiny/lamb-idle-max/host/stage2/threads:3/fp16/lockstep/bucket:4096/omp:1";
 constexpr const char* inf_norm =
     "byte_gpt_tiny/sgd-plain/host/stage2/threads:3/fp16/lockstep/bucket:4096/omp:1";
 constexpr const char* clip_groups =
@@ -55,6 +59,8 @@ constexpr const char* offload_file =
 // rank 0 owns nothing. Neighbours of one size are the gains and biases of the three norms.
 // Lion's average starts at zero and stays zero without a gradient, whatever its decay: wrong decays
 // show at element 150.
+// A wrong trust ratio shows at the first tensor, which ends in a chunk of rank 1: N_w is about 0.2 * 62 there,
+// above 10. The first tensor of zeros is the bias of block 0's first norm.
 // Clip groups: of the tensors at the chunks 0, 4, 8, ... of rank 0, the query bias (chunk 8) is the
 // first that is not in the default group, and the bias of block 1's mlp.down (chunk 36, 15
 // elements) the last.
@@ -189,6 +195,67 @@ constexpr FaultCase steps[] = {
      .buffer = "exp_avg",
      .elements =
          Elements{.parameter = "token_embedding.weight", .first = 0, .last = last_of_rank0}},
+    {.fault = "lamb-decay-coupled",
+     .case_id = lamb,
+     .step = 1,
+     .buffer = "exp_avg",
+     .elements =
+         Elements{.parameter = "token_embedding.weight", .first = 0, .last = last_of_rank0}},
+    {.fault = "lamb-ratio-not-applied",
+     .case_id = lamb,
+     .step = 1,
+     .buffer = "master",
+     .elements = Elements{.parameter = "token_embedding.weight"}},
+    {.fault = "lamb-weight-norm-after-update",
+     .case_id = lamb,
+     .step = 1,
+     .buffer = "trust_ratio",
+     .elements = Elements{.parameter = "token_embedding.weight"}},
+    {.fault = "lamb-norm-without-decay",
+     .case_id = lamb,
+     .step = 1,
+     .buffer = "trust_ratio",
+     .elements = Elements{.parameter = "token_embedding.weight"}},
+    {.fault = "lamb-norm-uncorrected",
+     .case_id = lamb,
+     .step = 1,
+     .buffer = "trust_ratio",
+     .elements = Elements{.parameter = "token_embedding.weight"}},
+    {.fault = "lamb-norm-of-old-moments",
+     .case_id = lamb,
+     .step = 1,
+     .buffer = "trust_ratio",
+     .elements = Elements{.parameter = "token_embedding.weight"}},
+    {.fault = "lamb-ratio-without-rate",
+     .case_id = lamb,
+     .step = 1,
+     .buffer = "trust_ratio",
+     .elements = Elements{.parameter = "token_embedding.weight"}},
+    {.fault = "lamb-zero-norm-stops",
+     .case_id = lamb,
+     .step = 1,
+     .buffer = "trust_ratio",
+     .elements = Elements{.parameter = "block0.attention_norm.bias"}},
+    {.fault = "lamb-weight-norm-clamped",
+     .case_id = lamb,
+     .step = 1,
+     .buffer = "trust_ratio",
+     .elements = Elements{.parameter = "token_embedding.weight"}},
+    {.fault = "lamb-ratio-needs-decay",
+     .case_id = lamb_without_decay,
+     .step = 1,
+     .buffer = "trust_ratio",
+     .elements = Elements{.parameter = "token_embedding.weight"}},
+    {.fault = "lamb-ratio-of-own-shard",
+     .case_id = lamb,
+     .step = 1,
+     .buffer = "trust_ratio",
+     .elements = Elements{.parameter = "token_embedding.weight"}},
+    {.fault = "lamb-ratio-of-next-tensor",
+     .case_id = lamb,
+     .step = 1,
+     .buffer = "trust_ratio",
+     .elements = Elements{.parameter = "token_embedding.weight"}},
     {.fault = "default-differs", .case_id = stage2, .step = 1, .buffer = "step_scalars"},
     {.fault = "one-counter-for-subgroups",
      .case_id = stage2,

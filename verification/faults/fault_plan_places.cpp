@@ -31,6 +31,8 @@ constexpr const char* instances =
     "byte_gpt_tiny/adamw/host/stage2/threads:4/bf16/lockstep/bucket:4096/omp:1/instances:2";
 constexpr const char* tp =
     "byte_gpt_tiny/adamw/host/stage2/threads:4/bf16/lockstep/bucket:4096/omp:1/grid:2x1x2";
+constexpr const char* lamb_tp =
+    "byte_gpt_tiny/lamb/host/stage2/threads:4/bf16/lockstep/bucket:4096/omp:1/grid:2x1x2";
 constexpr const char* drawn =
     "byte_gpt_tiny/adamw-stochastic/host/stage2/threads:4/bf16/lockstep/bucket:4096/omp:1/"
     "grid:2x1x2";
@@ -176,6 +178,17 @@ constexpr FaultCase plan[] = {
     {.fault = "norm-added-over-instances", .case_id = instances, .step = 1, .buffer = "norm_limbs"},
     with(four_heads,
          {.fault = "replica-counted-as-shard", .case_id = tp, .step = 1, .buffer = "norm_limbs"}),
+    // The embeddings and the first norm are replicated, and TP rank 0 has counted them.
+    with(four_heads, {.fault = "lamb-ratio-of-tp-part",
+                      .case_id = lamb_tp,
+                      .step = 1,
+                      .buffer = "trust_ratio",
+                      .elements = Elements{.parameter = "block0.attention.query.weight"}}),
+    with(four_heads, {.fault = "lamb-weights-per-tp-rank",
+                      .case_id = lamb_tp,
+                      .step = 1,
+                      .buffer = "trust_ratio",
+                      .elements = Elements{.parameter = "token_embedding.weight"}}),
     with(four_heads, {.fault = "tp-parts-not-combined",
                       .case_id = tp,
                       .step = 1,

@@ -53,6 +53,7 @@ std::unique_ptr<DistributedOptimizer> wrong_device(std::string_view fault,
 bool put_wrong_adam(std::string_view fault, cuda::KernelTable& ops);
 bool put_wrong_sgd(std::string_view fault, cuda::KernelTable& ops);
 bool put_wrong_lion(std::string_view fault, cuda::KernelTable& ops);
+bool put_wrong_lamb(std::string_view fault, cuda::KernelTable& ops);
 bool put_wrong_passes(std::string_view fault, cuda::KernelTable& ops);
 bool put_wrong_scales(std::string_view fault, cuda::KernelTable& ops);
 
@@ -74,6 +75,7 @@ cuda::MakeLocalStep wrong_prepare(std::string_view fault, const FaultContext& co
 cuda::MakeLocalStep wrong_unscale(std::string_view fault, const FaultContext& context);
 cuda::MakeLocalStep wrong_norm(std::string_view fault, const FaultContext& context);
 cuda::MakeLocalStep wrong_clip_groups(std::string_view fault, const FaultContext& context);
+cuda::MakeLocalStep wrong_trust_ratio(std::string_view fault, const FaultContext& context);
 cuda::MakeLocalStep wrong_update(std::string_view fault, const FaultContext& context);
 cuda::MakeLocalStep wrong_params(std::string_view fault, const FaultContext& context);
 cuda::MakeLocalStep wrong_scaled_cast(std::string_view fault, const FaultContext& context);
