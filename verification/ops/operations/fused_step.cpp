@@ -22,7 +22,7 @@ struct Form {
   std::optional<float> clip_value = {};
 };
 
-constexpr std::array<Form, 8> forms = {
+constexpr std::array<Form, 9> forms = {
     {{"adamw", UpdateRule::adamw},
      {"adamw amsgrad maximize", UpdateRule::adamw, true, true},
      {"adam clipped by value", UpdateRule::adam, false, false, false, false,
@@ -31,7 +31,9 @@ constexpr std::array<Form, 8> forms = {
      {"sgd momentum", UpdateRule::sgd, false, false, true},
      {"sgd nesterov maximize", UpdateRule::sgd, false, true, true, true},
      {"sgd_ema", UpdateRule::sgd_ema},
-     {"lion maximize", UpdateRule::lion, false, true}}};
+     {"lion maximize", UpdateRule::lion, false, true},
+     {"lamb clipped by value", UpdateRule::lamb, false, false, false, false, 5e-4F}}};
+constexpr float fused_ratio = 0.37F;
 
 /// Where parameters go. Streamed stores are forced on and off: the size at which they begin is none a test has.
 enum class Target : std::uint8_t { bf16, bf16_streamed, fp16, fp32, bf16_drawn };
@@ -76,7 +78,7 @@ void update_phase(OpCall& call, const Setting& s, Span<const float> grad) {
   const Span<float> buffer = s.form.momentum ? call.get<float>(5) : Span<float>{};
   const RuleTraits& rule = traits_of(s.form.rule);
   reference::update_by_rule(
-      s.hyper, s.scalars, grad, master,
+      s.hyper, s.scalars, fused_ratio, grad, master,
       {rule.exp_avg ? call.get<float>(2) : Span<float>{},
        rule.exp_avg_sq ? call.get<float>(3) : Span<float>{}, maximum, buffer});
 }
@@ -114,6 +116,7 @@ void run_fused(OpCall& call) {
   options.momentum = s.form.momentum;
   options.nesterov = s.form.nesterov;
   options.clip_value = s.form.clip_value;
+  options.trust_ratio = fused_ratio;
   options.stream = s.target == Target::bf16_streamed;
   if (s.target == Target::bf16_drawn) options.draw = rounding_draw;
   const auto kept = [&](bool has, std::size_t operand) {
@@ -148,6 +151,63 @@ Op fused_update_op() {
   op.largest = 4101;
   op.reference = run_phases;
   op.host = run_fused;
+  return op;
+}
+
+/// Whether the operation of the norms of LAMB clips by value; it always ascends.
+std::optional<float> limit_of_norms(int variant) {
+  return variant == 0 ? std::nullopt : std::optional<float>(5e-4F);
+}
+
+using LambNorms = void (*)(OpCall& call, const StepScalars& scalars, TrustNorms& norms);
+
+OpFunction run_fused_norms(LambNorms implementation) {
+  return [implementation](OpCall& call) {
+    OptimizerHyper hyper;
+    hyper.rule = UpdateRule::lamb;
+    StepScalars scalars = update_settings(call.variant() * 2, hyper).scalars;
+    scalars.inv_scale = 0.37F;
+    TrustNorms norms;
+    implementation(call, scalars, norms);
+    reference::grad_norm_normalise(norms.weight);
+    reference::grad_norm_normalise(norms.update);
+    put_limbs(norms.weight, call.get<std::uint64_t>(4).first(limb_words));
+    put_limbs(norms.update, call.get<std::uint64_t>(4).subspan(limb_words));
+  };
+}
+
+void norms_in_phases(OpCall& call, const StepScalars& scalars, TrustNorms& norms) {
+  std::vector<float> grad(static_cast<std::size_t>(call.numel()));
+  reference::unscale({}, scalars.inv_scale, call.in<float>(0), grad);
+  reference::clip({}, 0.9999F, grad, grad);
+  if (const auto limit = limit_of_norms(call.variant())) reference::clip_value({}, *limit, grad);
+  reference::lamb_norms({}, {true}, scalars, grad, call.in<float>(1), call.in<float>(2),
+                        call.in<float>(3), norms);
+}
+
+void norms_fused(OpCall& call, const StepScalars& scalars, TrustNorms& norms) {
+  FusedOptions options;
+  options.rule = UpdateRule::lamb;
+  options.maximize = true;
+  options.clip_value = limit_of_norms(call.variant());
+  const cuda::host::GradStretch grad{call.view(0).data, DType::fp32};
+  cuda::host::fused_lamb_norms(call.exec, options, scalars, 0.9999F, grad,
+                               {call.get<float>(1), call.get<float>(2), call.get<float>(3)}, norms);
+}
+
+Op fused_lamb_norms_op() {
+  Op op;
+  op.name = "fused_lamb_norms";
+  op.phases = {Phase::update};
+  op.exactness = Exactness::integer;
+  op.variants = {"typical", "strong, clipped by value"};
+  op.operands = {input("grad_sum"), input("master", Content::weight),
+                 input("exp_avg", Content::moment), input("exp_avg_sq", Content::second_moment),
+                 fixed(output("norms", DType::u64), 2 * limb_words)};
+  op.fills = number_fills();
+  op.largest = 8209;
+  op.reference = run_fused_norms(norms_in_phases);
+  op.host = run_fused_norms(norms_fused);
   return op;
 }
 
@@ -253,6 +313,7 @@ std::vector<Op> fused_step_ops() {
       pass_op("fused_norm_abs", Phase::norm, Exactness::integer,
               unscale_and_norm<reference::grad_abs_accumulate>, fused_norm_abs),
       pass_op("fused_norm_max", Phase::norm, Exactness::integer, unscale_and_max, fused_norm_max),
+      fused_lamb_norms_op(),
       fused_update_op()};
 }
 
