@@ -16,7 +16,8 @@ enum oracle_rule {
   oracle_rule_adam,
   oracle_rule_sgd,
   oracle_rule_sgd_ema,
-  oracle_rule_lion
+  oracle_rule_lion,
+  oracle_rule_lamb
 };
 
 /* R5. The has_ members are 1 if the value after them is present. */
@@ -94,6 +95,11 @@ void oracle_sgd_ema(int maximize, const oracle_scalars* scalars, const float* gr
                     float* exp_avg, size_t numel);
 void oracle_lion(int maximize, const oracle_scalars* scalars, const float* grad, float* master,
                  float* exp_avg, size_t numel);
+
+/* The ratio is that of the tensor. u, if it is not null, gets the update before it is scaled. */
+void oracle_lamb(int maximize, const oracle_scalars* scalars, float ratio, const float* grad,
+                 float* master, float* exp_avg, float* exp_avg_sq, float* u, size_t numel);
+float oracle_trust_ratio(float lr, double weight_norm, double update_norm);
 
 /* R8. The narrow formats as bit patterns. */
 void oracle_cast_bf16(const float* source, uint16_t* target, size_t numel);

@@ -58,7 +58,7 @@ bool judge_fused(const FusedForm& form, int set, const Operands& o) {
 template <class T>
 bool run_fused(const FusedForm& form, const Exec& exec, int set, const Operands& o) {
   const int flags = set / 2;
-  const bool is_adam = form.rule == UpdateRule::adamw || form.rule == UpdateRule::adam;
+  const bool is_adam = traits_of(form.rule).amsgrad;
   cuda::host::FusedOptions options;
   options.rule = form.rule;
   options.clip_value = fused_clip_value(set);
@@ -66,11 +66,12 @@ bool run_fused(const FusedForm& form, const Exec& exec, int set, const Operands&
   options.amsgrad = is_adam && flags % 2 != 0;
   options.momentum = form.rule == UpdateRule::sgd && flags / 2 % 3 > 0;
   options.nesterov = form.rule == UpdateRule::sgd && flags / 2 % 3 > 1;
+  if (traits_of(form.rule).trust_ratio) options.trust_ratio = trust_ratio_of(flags);
   if (form.drawn) options.draw = form.draw(set);
   copy_state(o, form.states());
   cuda::host::FusedState state{o.output<float>(0)};
   if (traits_of(form.rule).exp_avg) state.exp_avg = o.output<float>(1);
-  if (is_adam) state.exp_avg_sq = o.output<float>(2);
+  if (traits_of(form.rule).exp_avg_sq) state.exp_avg_sq = o.output<float>(2);
   if (options.amsgrad) state.max_exp_avg_sq = o.output<float>(3);
   if (options.momentum) state.momentum_buffer = o.output<float>(1);
   cuda::host::fused_update(
@@ -116,7 +117,9 @@ inline std::vector<Operation> fused_operations() {
           fused_operation<bf16>(UpdateRule::sgd, sgd_operation(), sgd_flags, true),
           fused_operation<bf16>(UpdateRule::sgd_ema, sgd_ema_operation(), 2),
           fused_operation<bf16>(UpdateRule::lion, lion_operation(), 2),
-          fused_operation<float>(UpdateRule::lion, lion_operation(), 2)};
+          fused_operation<float>(UpdateRule::lion, lion_operation(), 2),
+          fused_operation<bf16>(UpdateRule::lamb, lamb_operation(), 2),
+          fused_operation<float>(UpdateRule::lamb, lamb_operation(), 2)};
 }
 
 }  // namespace zeroproof::oracle

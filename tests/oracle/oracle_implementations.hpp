@@ -34,6 +34,9 @@ struct Implementation {
   SgdUpdateFn* sgd_update = nullptr;
   SgdEmaUpdateFn* sgd_ema_update = nullptr;
   LionUpdateFn* lion_update = nullptr;
+  LambUpdateFn* lamb_update = nullptr;
+  LambNormsFn* lamb_norms = nullptr;
+  LambTrustRatioFn* lamb_trust_ratio = nullptr;
   CastToBf16Fn* cast_to_bf16 = nullptr;
   CastToFp16Fn* cast_to_fp16 = nullptr;
   CastToE4m3Fn* cast_to_e4m3 = nullptr;
@@ -82,6 +85,8 @@ struct Implementation {
   (implementation).sgd_update = called(layer::sgd_update);                                 \
   (implementation).sgd_ema_update = called(layer::sgd_ema_update);                         \
   (implementation).lion_update = called(layer::lion_update);                               \
+  (implementation).lamb_update = called(layer::lamb_update);                               \
+  (implementation).lamb_norms = called(layer::lamb_norms);                                 \
   (implementation).cast_to_bf16 = called(layer::cast_to_bf16);                             \
   (implementation).cast_to_fp16 = called(layer::cast_to_fp16);                             \
   (implementation).cast_to_e4m3 = called(layer::cast_to_e4m3);                             \
@@ -114,6 +119,7 @@ struct Implementation {
 #define ZP_HOST_TWINS(implementation, layer)                         \
   (implementation).clip_coef = layer::clip_coef;                     \
   (implementation).grad_sum = layer::grad_sum;                       \
+  (implementation).lamb_trust_ratio = layer::lamb_trust_ratio;       \
   (implementation).grad_norm_normalise = layer::grad_norm_normalise; \
   (implementation).grad_norm_finish = layer::grad_norm_finish;       \
   (implementation).grad_abs_finish = layer::grad_abs_finish;         \
@@ -149,6 +155,7 @@ inline Implementation device_implementation() {
   implementation.grad_norm_p = ZP_ON_DEVICE(cuda::device::grad_norm_p);
   // The device would need a launch per number; tests/cuda/update/device_scalars_test.cpp compares
   // them.
+  implementation.lamb_trust_ratio = cuda::host::lamb_trust_ratio;
   implementation.grad_norm_normalise = cuda::host::grad_norm_normalise;
   implementation.grad_norm_finish = cuda::host::grad_norm_finish;
   implementation.grad_abs_finish = cuda::host::grad_abs_finish;

@@ -5,6 +5,7 @@
 
 #include "common/base/span.hpp"
 #include "common/contracts/adam.hpp"
+#include "common/contracts/lamb.hpp"
 #include "common/contracts/lion.hpp"
 #include "common/contracts/sgd.hpp"
 #include "oracle.h"
@@ -47,6 +48,14 @@ inline void lion_by_oracle(const LionOptions& options, const StepScalars& s, Spa
   const oracle_scalars scalars = scalars_for_oracle(s);
   oracle_lion(options.maximize ? 1 : 0, &scalars, grad.data(), master.data(), exp_avg.data(),
               grad.size());
+}
+
+inline void lamb_by_oracle(const LambOptions& options, const StepScalars& s, float trust_ratio,
+                           Span<const float> grad, Span<float> master, Span<float> exp_avg,
+                           Span<float> exp_avg_sq) {
+  const oracle_scalars scalars = scalars_for_oracle(s);
+  oracle_lamb(options.maximize ? 1 : 0, &scalars, trust_ratio, grad.data(), master.data(),
+              exp_avg.data(), exp_avg_sq.data(), nullptr, grad.size());
 }
 
 }  // namespace zeroproof::tests

@@ -58,7 +58,9 @@ int oracle_step_scalars(const oracle_hyper* hyper, int64_t t, int log2_loss_scal
     root2 = sqrt(1.0 - power(beta2, t));
     step_size = hyper->lr / (1.0 - power(beta1, t));
   }
-  if (hyper->rule == oracle_rule_adamw || hyper->rule == oracle_rule_lion) coefficient = decay;
+  if (hyper->rule == oracle_rule_adamw || hyper->rule == oracle_rule_lion ||
+      hyper->rule == oracle_rule_lamb)
+    coefficient = decay;
   scalars->inv_scale = (float)(1.0 / scale_times_divisor);
   scalars->beta1 = hyper->beta1;
   scalars->one_minus_beta1 = (float)(1.0 - beta1);

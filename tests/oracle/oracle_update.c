@@ -140,3 +140,44 @@ void oracle_lion(int maximize, const oracle_scalars* scalars, const float* grad,
     d = (double)b1 + b2, exp_avg[i] = (float)d;
   }
 }
+
+void oracle_lamb(int maximize, const oracle_scalars* scalars, float ratio, const float* grad,
+                 float* master, float* exp_avg, float* exp_avg_sq, float* u, size_t numel) {
+  const double beta1 = scalars->beta1, one_minus_beta1 = scalars->one_minus_beta1;
+  const double beta2 = scalars->beta2, one_minus_beta2 = scalars->one_minus_beta2;
+  const double root2 = scalars->sqrt_bias_correction2, step_size = scalars->step_size,
+               eps = scalars->eps, lr_weight_decay = scalars->lr_weight_decay;
+  double d;
+  float a1, a2, h, b1, b2, s, r, denominator, q, a, w, p;
+  size_t i;
+  for (i = 0; i < numel; ++i) {
+    const double g = maximize ? -grad[i] : grad[i]; /* flips only the sign bit */
+    d = beta1 * exp_avg[i], a1 = (float)d;
+    d = one_minus_beta1 * g, a2 = (float)d;
+    d = (double)a1 + a2, exp_avg[i] = (float)d;
+    d = g * g, h = (float)d;
+    d = beta2 * exp_avg_sq[i], b1 = (float)d;
+    d = one_minus_beta2 * h, b2 = (float)d;
+    d = (double)b1 + b2, exp_avg_sq[i] = (float)d;
+    d = sqrt(exp_avg_sq[i]), s = (float)d;
+    d = (double)s / root2, r = (float)d;
+    d = (double)r + eps, denominator = (float)d;
+    d = (double)exp_avg[i] / denominator, q = (float)d;
+    d = step_size * q, a = (float)d;
+    if (scalars->has_decay) {
+      d = lr_weight_decay * master[i], w = (float)d;
+      d = (double)a + w, a = (float)d;
+    }
+    if (u) u[i] = a;
+    d = (double)ratio * a, p = (float)d;
+    d = (double)master[i] - p, master[i] = (float)d;
+  }
+}
+
+float oracle_trust_ratio(float lr, double weight_norm, double update_norm) {
+  double n, q;
+  if (weight_norm == 0 || update_norm == 0) return 1;
+  n = lr * weight_norm;
+  q = n / update_norm;
+  return (float)q;
+}

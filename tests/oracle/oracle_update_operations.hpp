@@ -137,9 +137,53 @@ inline Operation lion_operation() {
                                           oracle_lion);
 }
 
+/// 1 is multiplied as well; 0 is a ratio that underflowed, and NaN that of a NaN norm.
+inline float trust_ratio_of(int set) {
+  constexpr std::uint32_t ratios[] = {0x3F800000, 0x3EBD70A4, 0x00000000, 0x53C00000,
+                                      0x7FC00000, 0x7F800000, 0x00000001, 0x3F7FFFFF};
+  return from_bits(ratios[set % static_cast<int>(std::size(ratios))]);
+}
+
+inline Operation lamb_operation() {
+  constexpr oracle_rule rule = oracle_rule_lamb;
+  const auto run = [](const Implementation& implementation, const Exec& exec, int set,
+                      const Operands& o) {
+    copy_state(o, 3);
+    implementation.lamb_update(exec, {set % 2 != 0}, to_step_scalars(scalars_of(set / 2, rule)),
+                               trust_ratio_of(set), o.input<float>(0), o.output<float>(0),
+                               o.output<float>(1), o.output<float>(2));
+    return false;
+  };
+  const auto judge = [](int set, const Operands& o) {
+    const oracle_scalars scalars = scalars_of(set / 2, rule);
+    copy_state(o, 3);
+    oracle_lamb(set % 2, &scalars, trust_ratio_of(set), o.input<float>(0).data(),
+                o.output<float>(0).data(), o.output<float>(1).data(), o.output<float>(2).data(),
+                nullptr, o.size());
+    return false;
+  };
+  constexpr DType f = DType::fp32;
+  return {
+      "lamb",
+      f,
+      4,
+      {f, f, f},
+      0,
+      2 * scalar_sets,
+      arithmetic_families(),
+      [](const Implementation& implementation) { return implementation.lamb_update != nullptr; },
+      run,
+      judge,
+      [](int set) {
+        return std::string(set % 2 != 0 ? "maximize " : "") + "ratio" +
+               hex(std::bit_cast<std::uint32_t>(trust_ratio_of(set))) + " " +
+               describe_scalars(set / 2, rule);
+      }};
+}
+
 inline std::vector<Operation> update_operations() {
-  return {adam_operation(true), adam_operation(false), sgd_operation(), sgd_ema_operation(),
-          lion_operation()};
+  return {adam_operation(true), adam_operation(false), sgd_operation(),
+          sgd_ema_operation(),  lion_operation(),      lamb_operation()};
 }
 
 }  // namespace zeroproof::oracle

@@ -10,6 +10,7 @@ namespace zeroproof::tests {
 template <class T>
 struct Factors {
   T beta1, rest1, beta2, rest2, root2, step_size, eps, rate_decay, decay, rate, momentum, rest;
+  T ratio = T(1.0F);  ///< of lamb
 };
 
 template <class T>
@@ -24,11 +25,11 @@ Element<T> updated(const OptimizerHyper& h, const Factors<T>& f, bool decays, bo
   const T zero = T(0.0F);
   const T p = x.master;
   if (h.maximize) g = zero - g;
-  const bool coupled =
-      h.rule == UpdateRule::adam || h.rule == UpdateRule::sgd || h.rule == UpdateRule::sgd_ema;
+  const RuleTraits& rule = traits_of(h.rule);
+  const bool coupled = rule.decay == DecayKind::coupled;
   if (decays && coupled) g = g + f.decay * p;
   T step = zero;
-  if (h.rule == UpdateRule::adamw || h.rule == UpdateRule::adam) {
+  if (rule.exp_avg_sq) {
     x.exp_avg = f.beta1 * x.exp_avg + f.rest1 * g;
     x.exp_avg_sq = f.beta2 * x.exp_avg_sq + f.rest2 * (g * g);
     T v = x.exp_avg_sq;
@@ -52,8 +53,8 @@ Element<T> updated(const OptimizerHyper& h, const Factors<T>& f, bool decays, bo
     }
     step = f.rate * e;
   }
-  const bool decoupled = h.rule == UpdateRule::adamw || h.rule == UpdateRule::lion;
-  x.master = p - (decays && decoupled ? step + f.rate_decay * p : step);
+  if (decays && !coupled) step = step + f.rate_decay * p;
+  x.master = p - (rule.trust_ratio ? f.ratio * step : step);
   return x;
 }
 

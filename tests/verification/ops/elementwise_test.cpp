@@ -132,6 +132,14 @@ TEST_CASE("operations: invalid arguments are refused, and outputs stay unchanged
     CHECK(refusal([&] { t.sgd_ema_update(e, {}, s, three, four, a); }) == invalid);
     CHECK(refusal([&] { t.lion_update(e, {}, s, three, a, four); }) == invalid);
     CHECK(refusal([&] { t.lion_update(e, {}, s, three, four, a); }) == invalid);
+    CHECK(refusal([&] { t.lamb_update(e, {}, s, 1, three, four, a, b); }) == invalid);
+    CHECK(refusal([&] { t.lamb_update(e, {}, s, 1, three, a, four, b); }) == invalid);
+    CHECK(refusal([&] { t.lamb_update(e, {}, s, 1, three, a, b, four); }) == invalid);
+    TrustNorms norms;
+    CHECK(refusal([&] { t.lamb_norms(e, {}, s, three, four, a, b, norms); }) == invalid);
+    CHECK(refusal([&] { t.lamb_norms(e, {}, s, three, a, four, b, norms); }) == invalid);
+    CHECK(refusal([&] { t.lamb_norms(e, {}, s, three, a, b, four, norms); }) == invalid);
+    CHECK(norms == TrustNorms{});
     for (std::uint32_t bits :
          {0U, 0x80000000U, 0xBF800000U, 0x7F800000U, 0xFF800000U, 0x7FC00000U}) {
       CHECK(refusal([&] { t.clip_value(e, from_bits(bits), a); }) == invalid);

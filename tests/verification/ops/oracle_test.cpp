@@ -261,4 +261,13 @@ TEST_CASE("update rules by hand: powers of two and small integers, every flag se
   oracle_lion(1, &s, &g, &p, &m, 1);
   CHECK(m == 5);
   CHECK(p == 8 - 0.25F - 2);
+  // lamb, with the betas of adamw: its update 8 * 3 / 4 + 4 = 10, times the ratio.
+  s.beta2 = 0.5F, s.one_minus_beta2 = 0.5F;
+  g = 4, p = 16, m = 2;
+  float v = 56, u = 0;
+  oracle_lamb(0, &s, 0.5F, &g, &p, &m, &v, &u, 1);
+  CHECK(std::array<float, 4>{p, m, v, u} == Four{16 - 5, 3, 36, 10});
+  CHECK(oracle_trust_ratio(0.25F, 8, 4) == 0.5F);
+  CHECK(oracle_trust_ratio(0.25F, 0, 4) == 1);
+  CHECK(oracle_trust_ratio(0.25F, 8, 0) == 1);
 }

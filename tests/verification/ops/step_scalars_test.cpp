@@ -115,10 +115,9 @@ TEST_CASE("step scalars: new words of version 2, by hand") {
     hyper.momentum = hyper.dampening = 0;
     hyper.lr = 1e-200;
     hyper.weight_decay = 1e-200;
-    for (UpdateRule rule : {UpdateRule::adamw, UpdateRule::adam, UpdateRule::sgd,
-                            UpdateRule::sgd_ema, UpdateRule::lion}) {
-      const bool decoupled = rule == UpdateRule::adamw || rule == UpdateRule::lion;
-      hyper.rule = rule;
+    for (const RuleTraits& rule : update_rules) {
+      const bool decoupled = rule.decay == DecayKind::decoupled;
+      hyper.rule = rule.rule;
       CHECK(implementation.step_scalars(hyper, 5, 0, 1).has_decay == (decoupled ? 0U : 1U));
     }
     hyper = {};

@@ -25,6 +25,7 @@ struct Problem {
   std::int64_t t = 1;
   StepScalars s{};
   double bias1 = 1, bias2 = 1;
+  float ratio = 1;  ///< of lamb
 };
 
 Problem problem_of(const OptimizerHyper& hyper, std::int64_t t) {
@@ -38,7 +39,7 @@ Problem problem_of(const OptimizerHyper& hyper, std::int64_t t) {
 ElementState contract(const Problem& p, float g, ElementState x) {
   const auto one = [](float& value) { return Span<float>(&value, 1); };
   reference::update_by_rule(
-      p.hyper, p.s, Span<const float>(&g, 1), one(x.master),
+      p.hyper, p.s, p.ratio, Span<const float>(&g, 1), one(x.master),
       {one(x.exp_avg), one(x.exp_avg_sq), p.hyper.amsgrad ? one(x.max_exp_avg_sq) : Span<float>{},
        Span<float>{}});
   return x;
@@ -111,6 +112,36 @@ const std::vector<std::pair<std::string, Kernel>>& legal_kernels() {
   return all;
 }
 
+/// A trust ratio in other places than the contract's: on both parts, on the decay's factor, on the
+/// rate.
+ElementState ratio_on(const std::string& place, const Problem& p, float g, const ElementState& x) {
+  ElementState y = contract(p, g, x);
+  const float q = y.exp_avg / (std::sqrt(y.exp_avg_sq) / p.s.sqrt_bias_correction2 + p.s.eps);
+  const float a = p.s.step_size * q;
+  if (place == "parts") {
+    y.master = (x.master - p.ratio * (p.s.lr_weight_decay * x.master)) - p.ratio * a;
+  } else if (place == "factor") {
+    y.master = x.master * (1 - p.ratio * p.s.lr_weight_decay) - p.ratio * a;
+  } else {
+    const float corrected = q / static_cast<float>(p.bias1);
+    y.master = x.master - (p.ratio * p.s.lr) * (corrected + p.s.weight_decay * x.master);
+  }
+  return y;
+}
+
+const std::vector<std::pair<std::string, Kernel>>& legal_lamb_kernels() {
+  static const std::vector<std::pair<std::string, Kernel>> all = [] {
+    std::vector<std::pair<std::string, Kernel>> kernels = {{"contract", contract}};
+    for (const std::string place : {"parts", "factor", "rate"}) {
+      kernels.emplace_back(place, [place](const Problem& p, float g, const ElementState& x) {
+        return ratio_on(place, p, g, x);
+      });
+    }
+    return kernels;
+  }();
+  return all;
+}
+
 class Draws {
  public:
   explicit Draws(unsigned seed) : random_(seed) {}
@@ -123,7 +154,9 @@ class Draws {
     h.beta2 = static_cast<float>(std::array{0.999, 0.95, 0.75, 0.9999}[random_() % 4]);
     h.eps = std::array{1e-8, 1e-6, 1e-3, 0.1}[random_() % 4];
     h.weight_decay = std::array{0.0, 0.01, 0.1, 0.7}[random_() % 4];
-    return problem_of(h, std::array{1, 2, 3, 17, 1001}[random_() % 5]);
+    Problem p = problem_of(h, std::array{1, 2, 3, 17, 1001}[random_() % 5]);
+    if (traits_of(rule).trust_ratio) p.ratio = static_cast<float>(std::exp2(uniform(-6, 6)));
+    return p;
   }
 
   float number(double low, double high) {
@@ -172,7 +205,7 @@ Worst worst_of(const Kernel& kernel, UpdateRule rule, int count) {
   Worst worst;
   for (int i = 0; i < count; ++i) {
     const Problem p = draws.problem(rule);
-    const UpdateBounds bounds(p.hyper, p.t);
+    const UpdateBounds bounds(p.hyper, p.t, p.ratio);
     for (int k = 0; k < 64; ++k) {
       const float g = draws.number(-28, 4);
       const ElementState x = draws.element(g);
@@ -182,15 +215,12 @@ Worst worst_of(const Kernel& kernel, UpdateRule rule, int count) {
   return worst;
 }
 
-}  // namespace
-
-TEST_CASE("bounds: every legal order of AdamW is inside, and some nearly reach them") {
+void check_legal(UpdateRule rule, const std::vector<std::pair<std::string, Kernel>>& kernels) {
   Worst all;
-  for (const auto& kernel :
-       legal_kernels()) {  // clang does not let CAPTURE have structured bindings
+  for (const auto& kernel : kernels) {  // clang does not let CAPTURE have structured bindings
     const std::string& name = kernel.first;
     CAPTURE(name);
-    const Worst worst = worst_of(kernel.second, UpdateRule::adamw, 3000);
+    const Worst worst = worst_of(kernel.second, rule, 3000);
     CHECK(worst.master <= 1);
     CHECK(worst.exp_avg <= 1);
     CHECK(worst.exp_avg_sq <= 1);
@@ -205,6 +235,25 @@ TEST_CASE("bounds: every legal order of AdamW is inside, and some nearly reach t
   CHECK(all.master >= 0.5);
   CHECK(all.exp_avg >= 0.5);
   CHECK(all.exp_avg_sq >= 0.5);
+}
+
+}  // namespace
+
+TEST_CASE("bounds: every legal order of AdamW is inside, and some nearly reach them") {
+  check_legal(UpdateRule::adamw, legal_kernels());
+}
+
+TEST_CASE("bounds: every legal place of LAMB's ratio is inside, and another ratio is not") {
+  check_legal(UpdateRule::lamb, legal_lamb_kernels());
+  const Kernel another = [](Problem p, float g, const ElementState& x) {
+    p.ratio *= 1 + 0x1p-18F;
+    return contract(p, g, x);
+  };
+  CHECK(worst_of(another, UpdateRule::lamb, 100).master > 1);
+  OptimizerHyper h;
+  h.rule = UpdateRule::lamb;
+  for (const float ratio : {NAN, INFINITY, -1.0F})
+    CHECK_FALSE(UpdateBounds(h, 1, ratio)(1, {.master = 1}).master.judged);
 }
 
 TEST_CASE("bounds: the contract's own updates stay inside, by every rule") {
