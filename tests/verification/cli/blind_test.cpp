@@ -78,6 +78,7 @@ TEST_CASE("blind faults: faults without an effect in the case are excluded") {
   for (const Fault* fault : blind_faults(options, one_case)) {
     CHECK(fault->phase.has_value());
     CHECK(fault->id.rfind("lion-", 0) != 0);
+    CHECK(fault->id.rfind("lamb-", 0) != 0);
   }
   CHECK(count_of("byte_gpt/adamw/host/stage2/threads:3/fp16/lockstep/bucket:4096/omp:1") == 0);
   VerifyOptions short_run;

@@ -137,7 +137,8 @@ TEST_CASE("config: refuses options that do not fit together") {
       {"[optimizer]\nrule = \"sgd\"\nnesterov = true\nmomentum = 0.9\ndampening = 0.1",
        "dampening 0"},
       {"[optimizer]\nnesterov = true", "momentum above 0"},
-      {"[optimizer]\nrule = \"sgd\"\namsgrad = true", "no second moment"},
+      {"[optimizer]\nrule = \"sgd\"\namsgrad = true", "does not keep the largest"},
+      {"[optimizer]\nrule = \"lamb\"\namsgrad = true", "does not keep the largest"},
       {"[optimizer]\nclip_value = -1", "clip_value is -1"},
       {"[optimizer]\nclip_value = 1e-60", "positive fp32 number"},
       {"[optimizer]\nclip_value = 1e60", "positive fp32 number"},
@@ -160,6 +161,6 @@ TEST_CASE("config: refuses options that do not fit together") {
     CHECK(judged(toml).empty());
   }
   check_refused(in_line_3("optimizer.rule", "\"tiger\""), 3,
-                "\"adamw\", \"adam\", \"sgd\", \"sgd_ema\" or \"lion\"");
+                "\"adamw\", \"adam\", \"sgd\", \"sgd_ema\", \"lion\" or \"lamb\"");
   check_refused(in_line_3("run.loss_reduction", "\"sum\""), 3, "\"mean\" or \"tokens\"");
 }

@@ -99,6 +99,10 @@ TEST_CASE("covering array: impossible pairs are refused by a check or have no ef
   CHECK_FALSE(can("nesterov:on", "dampening:on"));
   CHECK_FALSE(can("rule:sgd", "eps:large"));
   CHECK_FALSE(can("rule:lion", "amsgrad:off"));
+  CHECK_FALSE(can("rule:lamb", "amsgrad:on"));
+  CHECK(can("rule:lamb", "bias_correction:off"));
+  CHECK(can("rule:lamb", "offload:0.5"));
+  CHECK(can("rule:lamb", "exp_avg_sq_dtype:e4m3"));
   CHECK_FALSE(can("world:self", "windows:on"));
   CHECK_FALSE(can("micro_batches:1", "order:strided"));
   CHECK_FALSE(can("stage:2", "persistent:37"));

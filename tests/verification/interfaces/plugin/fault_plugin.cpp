@@ -80,6 +80,13 @@ int32_t lion(const zeroproof_call* call) {
   return 0;
 }
 
+int32_t lamb(const zeroproof_call* call) {
+  ops().lamb_update(exec(call), {flag(call, "maximize")}, scalars(call),
+                    static_cast<float>(zeroproof_real(call, "trust_ratio", 0)), in(call, 0),
+                    get(call, 1), get(call, 2), get(call, 3));
+  return 0;
+}
+
 int32_t unscale(const zeroproof_call* call) {
   const float factor = zeroproof_real(call, "inv_scale", 0);
   get<std::uint32_t>(call, 2)[0] =
@@ -101,6 +108,7 @@ constexpr zeroproof_operation table[] = {{"adamw_update", adam<&cuda::KernelTabl
                                          {"adam_update", adam<&cuda::KernelTable::adam_update>},
                                          {"sgd_update", sgd},
                                          {"lion_update", lion},
+                                         {"lamb_update", lamb},
                                          {"unscale", unscale},
                                          {"cast_to_bf16", to_bf16},
                                          {"cast_to_fp16", to_fp16}};

@@ -32,6 +32,7 @@ std::vector<std::string> operations_of(std::string_view fault) {
   look("sgd_update", &cuda::KernelTable::sgd_update);
   look("sgd_ema_update", &cuda::KernelTable::sgd_ema_update);
   look("lion_update", &cuda::KernelTable::lion_update);
+  look("lamb_update", &cuda::KernelTable::lamb_update);
   look("unscale", &cuda::KernelTable::unscale);
   look("clip", &cuda::KernelTable::clip);
   look("clip_value", &cuda::KernelTable::clip_value);
@@ -152,7 +153,7 @@ TEST_CASE("nightly: plug-in faults: the judge finds each at its place in a step"
   std::printf("steps: %d faults, found in a plug-in %d\n", planted, caught);
   CHECK(caught == planted);
   for (const char* fault :
-       {"do-nothing", "dampening-in-first-step", "lion-one-average"}) {  // without the fault
+       {"do-nothing", "dampening-in-first-step", "lion-one-average", "lamb-ratio-not-applied"}) {  // without the fault
     CHECK(run_as_plugin(plan_of(fault), "").status == Status::pass);
   }
 }

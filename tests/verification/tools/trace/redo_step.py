@@ -78,6 +78,7 @@ class Run:
         self.trace = trace
         self.settings = trace["settings"]
         self.compared = 0
+        self.trust_norms = {}  # master and u of every parameter, by tensor
         self.of_parameter = {i: p["tensor"] for i, p in enumerate(trace["layout"]["parameters"])}
 
     def expect(self, where, got, want):
@@ -112,6 +113,8 @@ class Run:
                          for r in phase["ranks"]]
                 for rank in phase["ranks"]:
                     self.words("found_inf", rank["after"]["found_inf"], {"found_inf": int(any(flags))})
+            if phase["phase"] == "update":
+                self.update_over_ranks("step %d update" % step["step"], phase)
             if phase["phase"] == "gather":
                 self.gather_over_ranks("step %d gather" % step["step"], phase)
 
@@ -145,8 +148,8 @@ class Run:
                     return r
                 b = b * b
         b1, b2 = s["beta1"], s["beta2"]
-        adam = s["rule"] in ("adam", "adamw")
-        decay = s["lr"] * s["weight_decay"] if s["rule"] in ("adamw", "lion") else s["weight_decay"]
+        adam = s["rule"] in ("adam", "adamw", "lamb")
+        decay = s["lr"] * s["weight_decay"] if s["rule"] in ("adamw", "lion", "lamb") else s["weight_decay"]
         scalars = {"inv_scale": 1 / (scale * s["micro_batches"]), "beta1": b1, "one_minus_beta1": 1 - b1,
                    "beta2": b2, "one_minus_beta2": 1 - b2, "eps": s["eps"],
                    "lr_weight_decay": s["lr"] * s["weight_decay"], "weight_decay": s["weight_decay"], "lr": s["lr"],
@@ -234,12 +237,16 @@ class Run:
             p = state["master"][i]
             if decays and rule in ("adam", "sgd", "sgd_ema"):
                 g = g + s["weight_decay"] * p
-            if rule in ("adam", "adamw"):
+            if rule in ("adam", "adamw", "lamb"):
                 m = s["beta1"] * state["exp_avg"][i] + s["one_minus_beta1"] * g
                 v = s["beta2"] * state["exp_avg_sq"][i] + s["one_minus_beta2"] * (g * g)
                 d = np.sqrt(v) / s["sqrt_bias_correction2"] + s["eps"]
                 u = s["step_size"] * (m / d)
-                u = u + s["lr_weight_decay"] * p if rule == "adamw" and decays else u
+                u = u + s["lr_weight_decay"] * p if rule != "adam" and decays else u
+                if rule == "lamb":
+                    tensor = self.of_parameter[i]
+                    self.trust_norms.setdefault(tensor, {})[i] = (p, u)
+                    u = as_float(words(after["trust_ratio"])["trust_ratio[%d]" % tensor]) * u
                 new["exp_avg"][i], new["exp_avg_sq"][i] = m, v
             elif rule == "lion":
                 c = s["beta1"] * state["exp_avg"][i] + s["one_minus_beta1"] * g
@@ -261,6 +268,23 @@ class Run:
         for name, buffer in after.items():
             if "parameters" in buffer:
                 self.elements("%s %s" % (where, name), buffer, new[name])
+
+    def update_over_ranks(self, where, phase):
+        """Trust ratios, of elements that are counted once, whatever the number of ranks that have them."""
+        unit = 1200
+
+        def norm(values):
+            squares = sum(int(numerator * numerator * (1 << unit) // (denominator * denominator))
+                          for numerator, denominator in (float(x).as_integer_ratio() for x in values))
+            return math.sqrt(squares / (1 << unit))
+        for tensor, elements in self.trust_norms.items():
+            weight, update = norm(p for p, _ in elements.values()), norm(u for _, u in elements.values())
+            for rank in phase["ranks"]:
+                lr = float(as_float(words(rank["before"]["step_scalars"])["lr"]))
+                ratio = fp32(1 if 0 in (weight, update) else lr * weight / update)
+                found = words(rank["after"]["trust_ratio"])["trust_ratio[%d]" % tensor]
+                self.expect("%s, trust ratio of tensor %d" % (where, tensor), found, bits_of(ratio, "fp32"))
+        self.trust_norms = {}
 
     def cast(self, where, before, after, _):
         self.elements(where, after["param_shard"], numbers(before["master"]))
@@ -291,7 +315,7 @@ def redo(program, flags):
 def main():
     program = sys.argv[1]
     compared = traces = differing = 0
-    rules, dtypes = ("adamw", "adam", "sgd", "sgd_ema", "lion"), ("bf16", "fp16", "fp32")
+    rules, dtypes = ("adamw", "adam", "sgd", "sgd_ema", "lion", "lamb"), ("bf16", "fp16", "fp32")
     for stage, world, rule, dtype in itertools.product(range(4), range(1, 5), rules, dtypes):
         micro_batches = 1 + (3 * stage + 5 * world + len(rule)) % 7
         flags = ["--stage", str(stage), "--world", str(world), "--rule", rule, "--dtype", dtype, "--steps", "3",

@@ -50,13 +50,12 @@ void with_shape(const StepTrace& trace, const Use& use) {
 }  // namespace
 
 TEST_CASE("trace JSON: no differences, for every stage, number of ranks, rule and dtype") {
-  const UpdateRule rules[] = {UpdateRule::adamw, UpdateRule::adam, UpdateRule::sgd,
-                              UpdateRule::sgd_ema, UpdateRule::lion};
   const DType dtypes[] = {DType::bf16, DType::fp16, DType::fp32};
   for (int stage = 0; stage <= 3; ++stage) {
     for (int world = 1; world <= most_traced_ranks; ++world) {
       TraceSettings settings = settings_of_case(stage, world);
-      settings.rule = rules[(stage + world) % 5];
+      settings.rule =
+          update_rules[static_cast<std::size_t>(stage + world) % update_rules.size()].rule;
       settings.param_dtype = dtypes[(stage + world) % 3];
       settings.overflow_step = world % 3;
       if (world == 3) settings.clip_group = "*.weight";

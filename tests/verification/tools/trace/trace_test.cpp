@@ -19,9 +19,6 @@ using namespace zeroproof;
 using namespace zeroproof::tests;
 using namespace zeroproof::verification;
 
-constexpr UpdateRule every_rule[] = {UpdateRule::adamw, UpdateRule::adam, UpdateRule::sgd,
-                                     UpdateRule::sgd_ema, UpdateRule::lion};
-
 /// Bits of every parameter in a buffer, over the ranks that hold it; a parameter held by several
 /// must be the same on all.
 std::map<std::int64_t, std::uint64_t> together(const StepTrace& trace, Phase phase, BufferId id,
@@ -81,7 +78,8 @@ TEST_CASE("the text of a small trace is the committed one") {
 TEST_CASE("two runs print the same, in 100 columns, for every stage, rule and number of ranks") {
   for (int stage = 0; stage <= 3; ++stage) {
     for (int world = 1; world <= most_traced_ranks; ++world) {
-      const UpdateRule rule = every_rule[(stage + world) % 5];
+      const UpdateRule rule =
+          update_rules[static_cast<std::size_t>(stage + world) % update_rules.size()].rule;
       const TraceSettings settings = settings_for(stage, world, 1 + 5 * world % 7, rule);
       CAPTURE(stage);
       CAPTURE(world);
@@ -145,7 +143,8 @@ TEST_CASE("values are those of the optimizer's exposed buffers") {
 TEST_CASE(
     "shards put together are stage 0, production has the reference's bits, and G is the top of the "
     "tree") {
-  for (const UpdateRule rule : every_rule) {
+  for (const RuleTraits& traits : update_rules) {
+    const UpdateRule rule = traits.rule;
     const StepTrace whole = trace_step(settings_for(0, 1, 5, rule));
     for (int stage = 0; stage <= 3; ++stage) {
       for (int world = 1; world <= most_traced_ranks; ++world) {
