@@ -41,6 +41,7 @@ class Bits(unittest.TestCase):
             "momentum": r.sgd(grad, master, exp_avg, t=2, momentum=0.9, nesterov=True),
             "sgd_ema": r.sgd_ema(grad, master, exp_avg, t=2),
             "lion": r.lion(grad, master, exp_avg, t=2),
+            "lamb": r.lamb(grad, master, exp_avg, exp_avg_sq, t=2),
         }
         self.assertEqual(list(kept["adam"]), ["master", "exp_avg", "exp_avg_sq", "max_exp_avg_sq"])
         self.assertEqual(list(kept["sgd"]), ["master"])
@@ -48,6 +49,16 @@ class Bits(unittest.TestCase):
         same_bits(self, kept["sgd"]["master"], master - F(1e-3) * grad)
         for name, out in kept.items():
             self.assertGreater((out["master"] != master).mean(), 0.9, name)  # some move less than their last bit
+
+    def test_lamb_on_paper(self):
+        # Moments that one step leaves at 3 and 36, no correction: u = 1/2 * (3 / (6 + 2^-20)) for both elements, near
+        # 1/4 each. N_w = 5, so the tensor moves by lr * N_w = 5/2, in equal parts: 5/2 / sqrt(2) each.
+        out = r.lamb(np.array([4, 4], F), np.array([3, 4], F), np.array([2, 2], F), np.array([56, 56], F), t=1, lr=0.5,
+                     beta1=0.5, beta2=0.5, eps=2.0**-20, weight_decay=0, bias_correction=False)
+        np.testing.assert_allclose(out["master"], np.array([3, 4]) - 2.5 / 2**0.5, rtol=1e-6)
+        zeros = r.lamb(np.array([4], F), np.zeros(1, F), np.array([2], F), np.array([56], F), t=1, weight_decay=0)
+        adamw = r.adamw(np.array([4], F), np.zeros(1, F), np.array([2], F), np.array([56], F), t=1, weight_decay=0)
+        same_bits(self, zeros["master"], adamw["master"])  # the ratio of a tensor of zeros is 1
 
     def test_the_program_agrees(self):
         program = os.environ.get("ZP_PROGRAM")

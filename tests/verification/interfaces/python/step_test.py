@@ -29,7 +29,7 @@ def bits_of(step):
 class Steps(unittest.TestCase):
     def test_the_same_bits_however_it_is_cut(self):
         params, grads = model(micro_batches=5)
-        for rule, settings in [("adamw", {"max_norm": 1.0}), ("sgd", {"momentum": 0.9}), ("lion", {})]:
+        for rule, settings in [("adamw", {"max_norm": 1.0}), ("sgd", {"momentum": 0.9}), ("lion", {}), ("lamb", {})]:
             seen = set()
             for world in (1, 2, 3, 5):
                 for stage in range(4):

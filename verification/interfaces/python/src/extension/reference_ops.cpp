@@ -47,7 +47,7 @@ void apart(const HostArray& one, const HostArray& other, const std::string& name
            "one would be overwritten before it is read", "use a copy of it");
 }
 
-/// One update in place; None for a state that the rule does not keep.
+/// One update in place, of a whole tensor; None for a state that the rule does not keep.
 void update(const std::string& rule, const nb::dict& settings, std::int64_t t, nb::handle grad,
             nb::handle master, const nb::dict& state) {
   enter();
@@ -71,7 +71,14 @@ void update(const std::string& rule, const nb::dict& settings, std::int64_t t, n
   const Span<const float> g = arrays[0].as<float>();
   const Span<float> p = arrays[1].as<float>();
   const nb::gil_scoped_release others_may_run;
-  reference::update_by_rule(hyper, scalars, g, p, spans);
+  float trust_ratio = 1;
+  if (traits_of(hyper.rule).trust_ratio) {
+    TrustNorms norms;
+    reference::lamb_norms({}, {hyper.maximize}, scalars, g, p, spans.exp_avg, spans.exp_avg_sq,
+                          norms);
+    trust_ratio = reference::lamb_trust_ratio(scalars, norms);
+  }
+  reference::update_by_rule(hyper, scalars, trust_ratio, g, p, spans);
 }
 
 /// A new numpy array, after the same checks of `array` as in place.

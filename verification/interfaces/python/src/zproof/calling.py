@@ -15,7 +15,7 @@ from .frameworks import framework_named
 
 #: options, and the value of a callable without such a parameter
 _NEUTRAL = {"amsgrad": 0, "maximize": 0, "nesterov": 0, "bias_correction": 1, "momentum": 0, "dampening": 0,
-            "in_place": 0}
+            "trust_ratio": 1, "in_place": 0}
 #: of these, those whose effect is in the scalars too
 _IN_SCALARS = {"bias_correction", "momentum", "dampening"}
 _FLAGS = {"amsgrad", "maximize", "nesterov", "bias_correction", "in_place"}

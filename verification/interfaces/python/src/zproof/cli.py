@@ -79,8 +79,8 @@ def _parser() -> _Parser:
 
 
 def _judging_flags(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--op", help="adamw, adam, sgd, sgd_ema, lion, or a name printed by operations (default: that "
-                         "in the function's name, as in adamw_step)")
+    command.add_argument("--op", help="adamw, adam, sgd, sgd_ema, lion, lamb, or a name printed by operations (default: "
+                         "that in the function's name, as in adamw_step)")
     command.add_argument("--dtype", default="fp32", help="bf16 or fp16: updates also output a param of that dtype "
                          "(default: fp32)")
     command.add_argument("--seed", type=int, default=1, help="of the inputs (default: 1)")

@@ -97,7 +97,7 @@ def judge(fn: Callable[..., Any], op: str, dtype: str = "fp32", *, fills: str | 
 
     Args:
         fn: the callable.
-        op: "adamw", "adam", "sgd", "sgd_ema", "lion", or a name of :func:`operations`.
+        op: "adamw", "adam", "sgd", "sgd_ema", "lion", "lamb", or a name of :func:`operations`.
         dtype: "fp32"; or, of updates, "bf16" or "fp16": then there is also an output ``param``, the rounded master.
         fills: distributions of the inputs: "all", "training", "ties", "special", ... or several of them.
         seed: of the inputs.

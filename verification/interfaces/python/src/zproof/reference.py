@@ -25,8 +25,8 @@ from .arrays import STORED, plain, shape_of
 from .values import count, factor, flag, listed, real, scaler_state, whole, word
 
 __all__ = [
-    "adamw", "adam", "sgd", "sgd_ema", "lion", "step_scalars", "cast", "widen", "stochastic_cast", "unscale", "clip",
-    "clip_value", "clip_coef", "grad_norm", "grad_sum", "loss_scaler_init", "loss_scaler_update", "ScalerState",
+    "adamw", "adam", "sgd", "sgd_ema", "lion", "lamb", "step_scalars", "cast", "widen", "stochastic_cast", "unscale",
+    "clip", "clip_value", "clip_coef", "grad_norm", "grad_sum", "loss_scaler_init", "loss_scaler_update", "ScalerState",
 ]
 
 
@@ -124,12 +124,26 @@ def lion(grad: Any, master: Any, exp_avg: Any, *, t: int, lr: float = 1e-4, beta
     return _update("lion", settings, t, grad, master, dict(exp_avg=exp_avg), inplace)
 
 
+def lamb(grad: Any, master: Any, exp_avg: Any, exp_avg_sq: Any, *, t: int, lr: float = 1e-3, beta1: float = 0.9,
+         beta2: float = 0.999, eps: float = 1e-8, weight_decay: float = 0.01, bias_correction: bool = True,
+         maximize: bool = False, inplace: bool = False) -> dict[str, Any]:
+    """LAMB of one whole tensor: AdamW's update times the tensor's trust ratio (R6, ``LambUpdateFn``).
+
+    The arrays are the whole tensor, whose norms make the ratio. Returns ``master``, ``exp_avg`` and ``exp_avg_sq``.
+    Errors as for :func:`adamw`.
+    """
+    settings = dict(lr=lr, beta1=beta1, beta2=beta2, eps=eps, weight_decay=weight_decay,
+                    bias_correction=bias_correction, maximize=maximize)
+    state = dict(exp_avg=exp_avg, exp_avg_sq=exp_avg_sq)
+    return _update("lamb", settings, t, grad, master, state, inplace)
+
+
 def step_scalars(rule: str = "adamw", *, t: int, log2_loss_scale: int = 0, divisor: int = 1,
                  **settings: Any) -> dict[str, float]:
     """All scalars of the kernels of one step, each rounded once from fp64 to fp32 (R5, ``StepScalarsFn``).
 
     Args:
-        rule: "adamw", "adam", "sgd", "sgd_ema" or "lion".
+        rule: "adamw", "adam", "sgd", "sgd_ema", "lion" or "lamb".
         t: number of the step that is applied, from 1.
         log2_loss_scale: the loss scale is 2 to this power.
         divisor: micro-batches, or tokens, summed in the gradient.

@@ -95,7 +95,7 @@ def step(params: Mapping[str, Any], grads: Sequence[Mapping[str, Any]] | Mapping
     Args:
         params: fp32 parameters by name, of any shapes; read in the first step only, later from ``state``.
         grads: the gradients of every micro-batch, in data order, each by name, of ``grad_dtype``, times the loss scale.
-        rule: "adamw", "adam", "sgd", "sgd_ema" or "lion".
+        rule: "adamw", "adam", "sgd", "sgd_ema", "lion" or "lamb".
         state: ``Step.state`` of the step before; None: the run begins.
         world: number of ranks, 1 to 256.
         stage: of ZeRO, 0 to 3.
