@@ -190,7 +190,8 @@ class KernelRows {
                       v = data.rules.exp_avg_sq.span();
     const Span<float> most = data.max_exp_avg_sq.span();
     const StepScalars adam = scalars_of(UpdateRule::adam), sgd = scalars_of(UpdateRule::sgd);
-    const StepScalars ema = scalars_of(UpdateRule::sgd_ema), lion = scalars_of(UpdateRule::lion);
+    const StepScalars ema = scalars_of(UpdateRule::sgd_ema), lion = scalars_of(UpdateRule::lion),
+                      lamb = scalars_of(UpdateRule::lamb);
     add("adamw, amsgrad", 36, "5R4W", [=, &data] {
       host::adamw_update(exec, {true, false}, data.scalars, grad, p, m, v, most);
     });
@@ -207,6 +208,15 @@ class KernelRows {
     });
     add("sgd_ema", 20, "3R2W", [=] { host::sgd_ema_update(exec, {}, ema, grad, p, m); });
     add("lion", 20, "3R2W", [=] { host::lion_update(exec, {}, lion, grad, p, m); });
+    add("lamb", 28, "4R3W", [=] { host::lamb_update(exec, {}, lamb, 0.5F, grad, p, m, v); });
+    rows_.push_back({"lamb_norms",
+                     16,
+                     data.numel,
+                     timed([=] {
+                       TrustNorms norms;
+                       host::lamb_norms(exec, {}, lamb, grad, p, m, v, norms);
+                     }),
+                     {"R", "R", "R", "R"}});
     const TensorView param{data.half.data(), DType::bf16, data.numel};
     const auto fused = [=, &data](const host::FusedOptions& options) {
       host::fused_update(exec, options, data.scalars, 0.5F, grad, data.rules.fused(), param);
