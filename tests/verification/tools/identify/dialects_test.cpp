@@ -66,7 +66,7 @@ TEST_CASE("the dialect of the contract has the bits of the reference") {
       for (StepTensor& t : step.tensors) {
         StepState want = t.before;
         reference::update_by_rule(
-            hyper, reference::step_scalars(hyper, step.hyper.t, 0, 1), t.grad, want.master,
+            hyper, reference::step_scalars(hyper, step.hyper.t, 0, 1), 1, t.grad, want.master,
             {want.exp_avg, want.exp_avg_sq, want.max_exp_avg_sq, want.momentum_buffer});
         CHECK(same_bits(t.after, want));
         ++compared;

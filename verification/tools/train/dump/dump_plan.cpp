@@ -67,6 +67,8 @@ DumpPlan::DumpPlan(const Experiment& experiment, State state) : layout_(experime
       buffers_.push_back(
           {std::string(name(scales_of(id))), scales_of(id), SafeDType::f32, true, {}});
   }
+  if (traits_of(setup.hyper.rule).trust_ratio)
+    buffers_.push_back({"trust_ratio", BufferId::trust_ratio, SafeDType::f32, false, {tensors}});
   buffers_.push_back({"master", BufferId::master, SafeDType::f32, true, {}});
   buffers_.push_back({"applied_steps", BufferId::applied_steps, SafeDType::u64, false, {}});
   if (per_tensor)
@@ -158,6 +160,8 @@ std::vector<std::byte> DumpPlan::bytes_of(const DumpTensor& tensor,
       return bytes_of_values(last.grad_norm);
     case BufferId::clip_coef:
       return bytes_of_values(last.clip_coef);
+    case BufferId::trust_ratio:
+      return bytes_of_values(last.trust_ratio);
     case BufferId::tensor_steps:
       return bytes_of_values(optimizer.tensor_steps());
     default:

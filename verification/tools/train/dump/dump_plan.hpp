@@ -13,6 +13,7 @@
 //   <scalar>.<step>               step_scalars.<word> [groups, or tensors under missing_grad = skip], log2_loss_scale
 //                                 (I32; the leaves were multiplied by its power of two), found_inf (U32), skipped
 //                                 (BOOL), grad_norm (F64) and clip_coef (F32), both NaN if the step was skipped,
+//                                 trust_ratio (F32, of every tensor, of rules that have it),
 //                                 applied_steps (U64; t), tensor_steps (U64, under missing_grad = skip)
 //
 // Steps count from 1; all values are those after the step. Only the first state of a run may be of

@@ -15,10 +15,10 @@ using namespace verification;
 namespace {
 
 UpdateRule rule_of(const std::string& name) {
-  if (name == "adamw_update") return UpdateRule::adamw;
-  if (name == "adam_update") return UpdateRule::adam;
-  if (name == "sgd_update") return UpdateRule::sgd;
-  return name == "lion_update" ? UpdateRule::lion : UpdateRule::sgd_ema;
+  return std::ranges::find_if(
+             update_rules,
+             [&](const RuleTraits& rule) { return name == std::string(rule.name) + "_update"; })
+      ->rule;
 }
 
 bool is_update(const std::string& name) {
@@ -27,7 +27,8 @@ bool is_update(const std::string& name) {
 
 UpdateOperands operands_of(UpdateRule rule) {
   const auto traits = traits_of(rule);
-  if (traits.exp_avg_sq) return {.exp_avg = 2, .exp_avg_sq = 3, .max_exp_avg_sq = 4};
+  if (traits.exp_avg_sq)
+    return {.exp_avg = 2, .exp_avg_sq = 3, .max_exp_avg_sq = traits.amsgrad ? 4 : -1};
   if (traits.momentum_buffer) return {.momentum_buffer = 2};
   return {.exp_avg = 2};
 }
@@ -36,7 +37,7 @@ void update(const UpdateSettings& s, const UpdateOperands& at, OpCall& call) {
   const auto buffer = [&](int k, bool used) {
     return k >= 0 && used ? call.get<float>(static_cast<std::size_t>(k)) : Span<float>{};
   };
-  reference::update_by_rule(s.hyper, s.scalars, call.in<float>(0), call.get<float>(1),
+  reference::update_by_rule(s.hyper, s.scalars, 1, call.in<float>(0), call.get<float>(1),
                             {buffer(at.exp_avg, true), buffer(at.exp_avg_sq, true),
                              buffer(at.max_exp_avg_sq, s.hyper.amsgrad),
                              buffer(at.momentum_buffer, s.hyper.momentum != 0)});

@@ -85,6 +85,8 @@ void check_dump_of(const std::string& recipe, DType dtype) {
           (last.skipped ? 1 : 0));
     CHECK(values_of<std::uint64_t>(folder.file("d"), "applied_steps" + at).front() ==
           static_cast<std::uint64_t>(optimizer.applied_steps()));
+    if (traits_of(experiment.config().optimizer.rule).trust_ratio)
+      CHECK(values_of<float>(folder.file("d"), "trust_ratio" + at) == last.trust_ratio);
   }
 }
 
@@ -94,6 +96,7 @@ TEST_CASE("a dump has the numbers of the undistributed optimizer, for every rule
   check_dump_of("adamw", DType::bf16);  // step 3 is skipped
   check_dump_of("sgd", DType::fp16);
   check_dump_of("adam", DType::fp32);
+  check_dump_of("lamb", DType::fp16);
   for (const Recipe& recipe : recipes()) {
     if (recipe.name.find("amsgrad") != std::string_view::npos ||
         recipe.name.find("idle") != std::string_view::npos ||
