@@ -62,6 +62,15 @@ std::vector<Recipe> recipes() {
     r.hyper.rule = UpdateRule::lion;
     r.hyper.norm = NormForm::one;
   });
+  add("lamb, norm inf", [](Recipe& r) {
+    r.hyper.rule = UpdateRule::lamb;
+    r.hyper.norm = NormForm::inf;
+  });
+  add("lamb maximize, tensors without gradient", [](Recipe& r) {
+    r.hyper.rule = UpdateRule::lamb;
+    r.hyper.maximize = true;
+    r.missing_grad = MissingGrad::skip;
+  });
   add("adamw, propagate", [](Recipe& r) { r.on_nonfinite = OnNonfinite::propagate; });
   add("adamw, tensors without gradient", [](Recipe& r) { r.missing_grad = MissingGrad::skip; });
   add("adamw, stochastic rounding",
