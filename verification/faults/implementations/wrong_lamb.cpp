@@ -82,13 +82,13 @@ double quotient(double rate, double weight, double update) {
   return weight == 0 || update == 0 ? 1 : rate * weight / update;
 }
 
-/// u contains the rate, and the ratio does not.
+/// u contains the rate, and the ratio does not [LAMB:units].
 float without_rate(const StepScalars&, const TrustNorms& norms) {
   return static_cast<float>(quotient(1, cuda::host::grad_norm_finish(norms.weight),
                                      cuda::host::grad_norm_finish(norms.update)));
 }
 
-/// A tensor of zeros has the ratio 0, and stays where it is.
+/// A tensor of zeros has the ratio 0, and stays where it is [LAMB:zero].
 float zero_norm_stops(const StepScalars& c, const TrustNorms& norms) {
   const double weight = cuda::host::grad_norm_finish(norms.weight);
   return weight == 0 ? 0 : cuda::host::lamb_trust_ratio(c, norms);
