@@ -12,7 +12,7 @@ import subprocess
 
 PLACE = pathlib.Path(__file__).resolve().parent
 ROOT = PLACE.parents[2]
-DOORS = PLACE / "doors"
+WRAPPERS = PLACE / "wrappers"
 FLAGS = ("-std=c++20", "-O2", "-ffp-contract=off", "-shared", "-fPIC", "-Wl,-z,defs")
 COMPILE_SECONDS, JUDGE_SECONDS = 60, 120
 CALL_SECONDS = "5"  # for one function, unless ZP_PUZZLE_SECONDS is set
@@ -26,7 +26,7 @@ PUZZLES = {
     "clip_coef": ("common/contracts/clip.hpp", "ClipCoefFn", ("sweep",)),
     "grad_norm_exact_accumulate": ("common/contracts/grad_norm.hpp", "GradNormExactAccumulateFn", None),
     "cast_to_bf16": ("common/contracts/cast.hpp", "CastToBf16Fn", ("wide", "ties", "subnormal", "special")),
-    "shard_map": ("notebooks/puzzles/judge/doors/shard_map.hpp", "ShardMapFn", None),
+    "shard_map": ("notebooks/puzzles/judge/wrappers/shard_map.hpp", "ShardMapFn", None),
 }
 
 
@@ -93,8 +93,9 @@ def build(name, path, folder):
     header, signature, _ = PUZZLES[name]
     declared, library = pathlib.Path(folder, "declared.hpp"), pathlib.Path(folder, f"lib{name}.so")
     declared.write_text(f'#include "{header}"\nnamespace zeroproof::mine {{ {signature} {name}; }}\n')
-    command = [compiler(), *FLAGS, "-I", str(ROOT), "-I", str(ROOT / "verification" / "interfaces" / "capi"), "-I", str(DOORS),
-               "-include", str(declared), "-include", str(path), str(DOORS / f"{name}.cpp"), "-o", str(library)]
+    command = [compiler(), *FLAGS, "-I", str(ROOT), "-I", str(ROOT / "verification" / "interfaces" / "capi"), "-I",
+               str(WRAPPERS), "-include", str(declared), "-include", str(path), str(WRAPPERS / f"{name}.cpp"), "-o",
+               str(library)]
     try:
         done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=COMPILE_SECONDS,
                               stdin=subprocess.DEVNULL, env={**os.environ, "LC_ALL": "C"})

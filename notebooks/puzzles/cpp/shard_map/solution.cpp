@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "common/base/error.hpp"
-#include "notebooks/puzzles/judge/doors/shard_map.hpp"
+#include "notebooks/puzzles/judge/wrappers/shard_map.hpp"
 
 namespace zeroproof::mine {
 

@@ -1,7 +1,7 @@
 // The slice of a bucket that a rank owns, in C++: multiples of 1024 (lesson 6; rule R13).
 
 #include "common/base/error.hpp"
-#include "notebooks/puzzles/judge/doors/shard_map.hpp"
+#include "notebooks/puzzles/judge/wrappers/shard_map.hpp"
 
 namespace zeroproof::mine {
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "notebooks/puzzles/judge/doors/shard_map.hpp"
+#include "notebooks/puzzles/judge/wrappers/shard_map.hpp"
 
 namespace zeroproof::mine {
 

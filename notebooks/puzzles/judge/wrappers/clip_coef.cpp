@@ -1,8 +1,8 @@
 // Passes norms and limits of the plug-in interface, one by one, to ClipCoefFn.
 
-#include "plugin_door.hpp"
+#include "plugin_wrapper.hpp"
 
-namespace zeroproof::door {
+namespace zeroproof::wrapper {
 namespace {
 
 std::int32_t run(const zeroproof_call* call) {
@@ -20,6 +20,6 @@ std::int32_t run(const zeroproof_call* call) {
 }
 
 }  // namespace
-}  // namespace zeroproof::door
+}  // namespace zeroproof::wrapper
 
-PUZZLE_DOOR("clip_coef", zeroproof::door::run)
+PUZZLE_PLUGIN("clip_coef", zeroproof::wrapper::run)

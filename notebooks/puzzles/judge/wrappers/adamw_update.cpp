@@ -1,8 +1,8 @@
 // Passes operands and settings of the plug-in interface to AdamwUpdateFn.
 
-#include "plugin_door.hpp"
+#include "plugin_wrapper.hpp"
 
-namespace zeroproof::door {
+namespace zeroproof::wrapper {
 namespace {
 
 StepScalars scalars_of(const zeroproof_call* call) {
@@ -33,6 +33,6 @@ std::int32_t run(const zeroproof_call* call) {
 }
 
 }  // namespace
-}  // namespace zeroproof::door
+}  // namespace zeroproof::wrapper
 
-PUZZLE_DOOR("adamw_update", zeroproof::door::run)
+PUZZLE_PLUGIN("adamw_update", zeroproof::wrapper::run)

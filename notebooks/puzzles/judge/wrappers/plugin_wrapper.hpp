@@ -1,10 +1,10 @@
 #pragma once
-// A plug-in for zeroproof verify with one operation: PUZZLE_DOOR("clip_coef", function of a call).
+// A plug-in for zeroproof verify with one operation: PUZZLE_PLUGIN("clip_coef", its function).
 
-#include "door.hpp"
+#include "wrapper.hpp"
 #include "zeroproof_plugin.h"
 
-namespace zeroproof::door {
+namespace zeroproof::wrapper {
 
 template <class T>
 T* data(const zeroproof_call* call, int operand) {
@@ -33,9 +33,9 @@ std::uint32_t refuses(Call call) {
   }
 }
 
-}  // namespace zeroproof::door
+}  // namespace zeroproof::wrapper
 
-#define PUZZLE_DOOR(operation, function)                                     \
+#define PUZZLE_PLUGIN(operation, function)                                   \
   extern "C" const zeroproof_plugin* zeroproof_get_plugin(void) {            \
     static const zeroproof_operation operations[] = {{operation, function}}; \
     static const zeroproof_plugin description = {ZEROPROOF_PLUGIN_ABI,       \

@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "door.hpp"
+#include "wrapper.hpp"
 
 extern "C" std::int32_t puzzle_call(const float* leaves, std::int64_t count, std::int64_t numel,
                                     float* sum, char* message, std::size_t size) {
@@ -10,5 +10,5 @@ extern "C" std::int32_t puzzle_call(const float* leaves, std::int64_t count, std
   const auto length = static_cast<std::size_t>(numel);
   std::vector<Span<const float>> spans;
   for (std::int64_t j = 0; j < count; ++j) spans.emplace_back(leaves + j * numel, length);
-  return door::outcome_of([&] { mine::grad_sum({}, spans, {sum, length}); }, message, size);
+  return wrapper::outcome_of([&] { mine::grad_sum({}, spans, {sum, length}); }, message, size);
 }

@@ -16,7 +16,7 @@ void fail(ErrorCode code, const std::string& problem, const std::string& why,
   throw Error(code, problem + " (" + why + "); " + remedy);
 }
 
-namespace door {
+namespace wrapper {
 
 enum : std::int32_t { returned, refused, raised };
 
@@ -37,5 +37,5 @@ std::int32_t outcome_of(Call call, char* message, std::size_t size) {
   return raised;
 }
 
-}  // namespace door
+}  // namespace wrapper
 }  // namespace zeroproof

@@ -1,8 +1,8 @@
 // Passes configurations and states of the plug-in interface, one by one, to LossScalerUpdateFn.
 
-#include "plugin_door.hpp"
+#include "plugin_wrapper.hpp"
 
-namespace zeroproof::door {
+namespace zeroproof::wrapper {
 namespace {
 
 LossScalerConfig config_of(const std::uint32_t* words) {
@@ -44,6 +44,6 @@ std::int32_t run(const zeroproof_call* call) {
 }
 
 }  // namespace
-}  // namespace zeroproof::door
+}  // namespace zeroproof::wrapper
 
-PUZZLE_DOOR("loss_scaler_update", zeroproof::door::run)
+PUZZLE_PLUGIN("loss_scaler_update", zeroproof::wrapper::run)

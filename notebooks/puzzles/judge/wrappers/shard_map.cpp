@@ -1,6 +1,6 @@
 // shard_map as a C function: begin and end of the rank's slice of the bucket.
 
-#include "door.hpp"
+#include "wrapper.hpp"
 
 extern "C" std::int32_t puzzle_call(std::int64_t padded_numel, std::int32_t world_size,
                                     std::int64_t bucket_numel, std::uint64_t bucket,
@@ -12,5 +12,5 @@ extern "C" std::int32_t puzzle_call(std::int64_t padded_numel, std::int32_t worl
     range[0] = slice.begin;
     range[1] = slice.end;
   };
-  return door::outcome_of(call, message, size);
+  return wrapper::outcome_of(call, message, size);
 }

@@ -1,8 +1,8 @@
 // Passes operands of the plug-in interface to CastToBf16Fn.
 
-#include "plugin_door.hpp"
+#include "plugin_wrapper.hpp"
 
-namespace zeroproof::door {
+namespace zeroproof::wrapper {
 namespace {
 
 std::int32_t run(const zeroproof_call* call) {
@@ -13,6 +13,6 @@ std::int32_t run(const zeroproof_call* call) {
 }
 
 }  // namespace
-}  // namespace zeroproof::door
+}  // namespace zeroproof::wrapper
 
-PUZZLE_DOOR("cast_to_bf16", zeroproof::door::run)
+PUZZLE_PLUGIN("cast_to_bf16", zeroproof::wrapper::run)

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "door.hpp"
+#include "wrapper.hpp"
 
 extern "C" std::int32_t puzzle_call(const float* grad, std::int64_t numel, std::uint64_t* words,
                                     char* message, std::size_t size) {
@@ -17,5 +17,5 @@ extern "C" std::int32_t puzzle_call(const float* grad, std::int64_t numel, std::
     words[21] = limbs.nan_count;
     words[22] = limbs.inf_count;
   };
-  return door::outcome_of(call, message, size);
+  return wrapper::outcome_of(call, message, size);
 }

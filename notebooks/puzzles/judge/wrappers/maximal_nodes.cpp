@@ -1,6 +1,6 @@
 // maximal_nodes as a C function: the number of nodes, and level and index of the first `capacity`.
 
-#include "door.hpp"
+#include "wrapper.hpp"
 
 extern "C" std::int32_t puzzle_call(std::int64_t first, std::int64_t last, std::int64_t* nodes,
                                     std::int64_t capacity, std::int64_t* count, char* message,
@@ -16,5 +16,5 @@ extern "C" std::int32_t puzzle_call(std::int64_t first, std::int64_t last, std::
       ++*count;
     }
   };
-  return door::outcome_of(call, message, size);
+  return wrapper::outcome_of(call, message, size);
 }
